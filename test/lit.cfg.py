@@ -1,0 +1,13 @@
+# lit: every .mlir and .test below this folder, with our tools and LLVM's on PATH.
+import os
+
+import lit.formats
+
+config.name = "polyrank"
+config.suffixes = [".mlir", ".test"]
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.test_source_root = os.path.dirname(__file__)
+config.environment["PATH"] = os.pathsep.join(
+    [config.polyrank_bin_dir, config.llvm_bin_dir, os.environ["PATH"]])
+# Exported models that tests share; see models/README.md.
+config.substitutions.append(("%models", os.path.join(config.test_source_root, "models")))
