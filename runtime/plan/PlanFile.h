@@ -1,0 +1,51 @@
+// The file around a plan: magic, versions, size and a hash of everything.
+
+#pragma once
+
+#include "runtime/Result.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace polyrank::runtime {
+
+/// The version of plan.fbs: what `Plan.version` must be.
+inline constexpr uint32_t planSchemaVersion = 1;
+
+/// XXH3-128 over header (its hash field zero) and payload. It finds damage and
+/// mix-ups; it is no defence against a forger.
+using PlanHash = std::array<uint8_t, 16>;
+std::string toHex(const PlanHash &hash);
+
+/// The payload of a plan file: a flatbuffer `plan::Plan`, 64-byte aligned, in
+/// memory that no other process can change (verified once, then trusted).
+struct PlanBytes {
+  struct Free {
+    void operator()(std::byte *memory) const;
+  };
+  std::unique_ptr<std::byte[], Free> memory;
+  size_t size = 0;
+  PlanHash hash{};
+
+  std::span<const uint8_t> payload() const {
+    return {reinterpret_cast<const uint8_t *>(memory.get()), size};
+  }
+};
+
+/// Writes `flatbuffer` (a finished `plan::Plan`) as a plan file: beside `path`,
+/// synced, then renamed, so that `path` is always a whole plan. Returns its hash.
+Result<PlanHash> writePlan(const std::string &path,
+                           std::span<const uint8_t> flatbuffer);
+
+/// Reads a plan file and checks magic, version, size and hash. The contents
+/// still have to be verified (runtime/plan/VerifyPlan.h).
+Result<PlanBytes> readPlan(const std::string &path);
+
+/// The same from an open file; `path` is for messages.
+Result<PlanBytes> readPlan(int descriptor, const std::string &path);
+
+} // namespace polyrank::runtime
