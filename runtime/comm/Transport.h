@@ -1,0 +1,135 @@
+// What moves data between ranks: the interface behind which shm stands, and later nccl and mpi.
+
+#pragma once
+
+#include "runtime/DType.h"
+#include "runtime/Result.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace polyrank::runtime {
+
+/// The values are those of plan::CollectiveKind and plan::Reduction.
+enum class CollectiveKind : int8_t {
+  AllReduce,
+  ReduceScatter,
+  AllGather,
+  AllToAll,
+  Permute,
+  Broadcast
+};
+inline constexpr int numCollectiveKinds = 6;
+enum class Reduction : int8_t { None, Sum, Max, Min };
+
+const char *nameOf(CollectiveKind kind);
+const char *nameOf(Reduction reduction);
+
+/// One member of a collective: plan::Transfer with its buffers resolved to byte
+/// offsets into this rank's shared region. Extents are in elements; their
+/// meaning per kind is written at plan::Transfer. Offsets may differ between
+/// the ranks of a group, extents may not.
+///
+/// A transfer's output is disjoint from its input, except that
+///   AllReduce      may have output == input;
+///   AllGather      may have input == output + me * inner, where outer is 1;
+///   ReduceScatter  may have output == input + me * inner, where outer is 1;
+///   Broadcast      may have output == input.
+/// Apart from that, no transfer's output touches another transfer's buffers.
+struct Transfer {
+  uint64_t input = 0, output = 0;
+  int64_t outer = 1, x = 1, middle = 1, y = 1, inner = 1;
+  bool splitFirst = false;
+};
+
+/// What a transport keeps for one list of ranks.
+struct Group {
+  uint32_t index = 0;
+};
+
+/// One collective over a group, called by each of its ranks in the same order.
+/// The spans are read until the call returns.
+struct Collective {
+  CollectiveKind kind = CollectiveKind::AllReduce;
+  Reduction reduction = Reduction::None;
+  DType dtype = DType::F32;
+  Group group;
+  std::span<const int32_t> permutation; // Permute: source member of each member
+  std::span<const Transfer> transfers;
+  uint64_t id = 0; // of the global value that moves
+};
+
+/// Runs body(begin, end) over pieces that cover [0, range) once, whose bounds
+/// are multiples of `grain` (but for the end), on the threads of the rank's team.
+using RangeBody = std::function<void(int64_t begin, int64_t end)>;
+using ParallelFor =
+    std::function<void(int64_t range, int64_t grain, const RangeBody &body)>;
+
+/// What one rank's collectives did so far. `bytes` is what a rank sends by the
+/// usual count, with g ranks in the group and n bytes in the larger of input
+/// and output: AllReduce 2n(g-1)/g; ReduceScatter, AllGather, AllToAll
+/// n(g-1)/g; Permute n unless from itself; Broadcast n(g-1)/g.
+struct CollectiveStatistics {
+  uint64_t calls = 0, bytes = 0;
+  uint64_t nanoseconds = 0;        // in the call
+  uint64_t waitingNanoseconds = 0; // of these, waiting for other ranks
+};
+using TransportStatistics =
+    std::array<CollectiveStatistics, numCollectiveKinds>;
+
+/// One rank's end of the connection to all others. All calls are made by one
+/// thread, except `abort`. After the first failure, every call on every rank of
+/// the job fails with its message: the job is over, and ranks exit.
+///
+/// `run` blocks. An asynchronous transport will offer start(collective), which
+/// returns a ticket, and wait(ticket); `run` is then their composition, which
+/// is why a collective names everything that it touches.
+class Transport {
+public:
+  virtual ~Transport() = default;
+
+  virtual int rank() const = 0;
+  virtual int worldSize() const = 0;
+
+  /// This rank's shared region: zeros at first, aligned to a page, of the size
+  /// that the job was made with. Offsets in transfers count from here.
+  virtual std::span<std::byte> sharedMemory() = 0;
+
+  /// Makes the group of `ranks`, in this order, which contain this rank and
+  /// no rank twice. Each member makes it, at any time before its first use;
+  /// the same list gives the same group.
+  virtual Result<Group> createGroup(std::span<const int32_t> ranks) = 0;
+
+  /// Returns when this rank's outputs are complete and its inputs may be
+  /// overwritten. Sums are taken in group order, so all ranks get equal bits,
+  /// independent of timing and of the number of threads; f16 and bf16 are
+  /// summed in f32 and rounded once; integers wrap; max and min propagate NaN.
+  /// Where the members do not agree on id, kind, type or extents, it is an
+  /// error on each of them.
+  virtual Result<void> run(const Collective &collective) = 0;
+
+  /// Returns when all members of the group have called it.
+  virtual Result<void> barrier(Group group) = 0;
+
+  /// Ends the job from any thread: every rank that waits, and every later call,
+  /// fails with this message. The first abort of the job wins.
+  virtual void abort(std::string_view message) = 0;
+
+  /// Fails if the job was aborted. Does not wait.
+  virtual Result<void> health() = 0;
+
+  /// Publishes where this rank is, for the launcher's reports.
+  virtual void setProgress(uint64_t step, uint32_t command) = 0;
+
+  /// Threads for copies and sums; without it the calling thread does them.
+  virtual void setParallelFor(ParallelFor parallelFor) = 0;
+
+  virtual TransportStatistics statistics() const = 0;
+};
+
+} // namespace polyrank::runtime
