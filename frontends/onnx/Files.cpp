@@ -1,0 +1,164 @@
+// The files a model consists of: the mapped model and its external data.
+
+#include "frontends/onnx/Model.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace polyrank::frontends::onnx {
+
+namespace {
+
+/// Closes its descriptor unless it was released.
+struct Descriptor {
+  explicit Descriptor(int value) : value(value) {}
+  Descriptor(const Descriptor &) = delete;
+  ~Descriptor() {
+    if (value >= 0)
+      close(value);
+  }
+  int release() { return std::exchange(value, -1); }
+  void reset(int next) {
+    if (value >= 0)
+      close(value);
+    value = next;
+  }
+  int value;
+};
+
+std::string systemError() { return std::strerror(errno); }
+
+} // namespace
+
+MappedFile::~MappedFile() {
+  if (!contents.empty())
+    munmap(const_cast<char *>(contents.data()), contents.size());
+}
+
+bool MappedFile::map(const std::string &path, std::string &error) {
+  // O_NONBLOCK: a named pipe must be refused, not waited for.
+  Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.value < 0) {
+    error = path + ": " + systemError();
+    return false;
+  }
+  struct stat status;
+  if (fstat(file.value, &status) != 0 || !S_ISREG(status.st_mode)) {
+    error = path + ": not a regular file";
+    return false;
+  }
+  if (status.st_size == 0) {
+    error = path + ": the file is empty";
+    return false;
+  }
+  void *address = mmap(nullptr, status.st_size, PROT_READ, MAP_PRIVATE,
+                       file.value, 0);
+  if (address == MAP_FAILED) {
+    error = path + ": " + systemError();
+    return false;
+  }
+  contents = {static_cast<const char *>(address),
+              static_cast<size_t>(status.st_size)};
+  return true;
+}
+
+ExternalFile::~ExternalFile() {
+  if (descriptor >= 0)
+    close(descriptor);
+}
+
+bool ExternalFile::read(uint64_t offset, std::span<char> into,
+                        std::string &error) const {
+  size_t done = 0;
+  while (done < into.size()) {
+    ssize_t count = pread(descriptor, into.data() + done, into.size() - done,
+                          static_cast<off_t>(offset + done));
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count <= 0) {
+      error = path + ": " +
+              (count < 0 ? systemError()
+                         : std::string("the file ends before the weights do"));
+      return false;
+    }
+    done += static_cast<size_t>(count);
+  }
+  return true;
+}
+
+std::optional<ExternalFile> openBelow(const std::string &folder,
+                                      std::string_view location,
+                                      std::string &error) {
+  std::string shown = "external data `" + std::string(location) + "`: ";
+  if (location.empty() || location.front() == '/' ||
+      location.find('\0') != std::string_view::npos) {
+    error = shown + "not a path relative to the model's folder";
+    return std::nullopt;
+  }
+  // Component by component, so that no link is ever followed and the check
+  // and the open are one act.
+  Descriptor here(open(folder.c_str(),
+                       O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (here.value < 0) {
+    error = folder + ": " + systemError();
+    return std::nullopt;
+  }
+  for (std::string_view rest = location;;) {
+    size_t slash = rest.find('/');
+    std::string component(rest.substr(0, slash));
+    bool last = slash == std::string_view::npos;
+    if (component == "..") {
+      error = shown + "leaves the model's folder";
+      return std::nullopt;
+    }
+    if (!component.empty() && component != ".") {
+      int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK |
+                  (last ? 0 : O_DIRECTORY);
+      int next = openat(here.value, component.c_str(), flags);
+      if (next < 0) {
+        bool link = errno == ELOOP || (errno == ENOTDIR && !last);
+        error = shown + (link ? "`" + component +
+                                    "` is a symbolic link or no folder; put "
+                                    "the data itself beside the model"
+                              : systemError());
+        return std::nullopt;
+      }
+      here.reset(next);
+    } else if (last) {
+      error = shown + "names a folder";
+      return std::nullopt;
+    }
+    if (last)
+      break;
+    rest.remove_prefix(slash + 1);
+  }
+  struct stat status;
+  if (fstat(here.value, &status) != 0 || !S_ISREG(status.st_mode)) {
+    error = shown + "not a regular file";
+    return std::nullopt;
+  }
+  if (status.st_nlink != 1) {
+    error = shown + "has several hard links; put a copy beside the model";
+    return std::nullopt;
+  }
+  std::string path = folder == "." ? std::string(location)
+                                   : folder + "/" + std::string(location);
+  return ExternalFile(std::move(path), here.release(),
+                      static_cast<uint64_t>(status.st_size));
+}
+
+bool Model::load(const Tensor &tensor, std::vector<char> &into,
+                 std::string &error) const {
+  if (!tensor.external) {
+    into.assign(tensor.bytes.begin(), tensor.bytes.end());
+    return true;
+  }
+  into.resize(tensor.span->length);
+  return externals[*tensor.external].read(tensor.span->offset, into, error);
+}
+
+} // namespace polyrank::frontends::onnx

@@ -1,0 +1,223 @@
+// An ONNX model as the file holds it: names are views into the mapped file,
+// weights are spans of files, nothing is copied.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace polyrank::frontends::onnx {
+
+/// TensorProto.DataType, by the numbers of onnx.proto.
+enum class DataType : int32_t {
+  Undefined = 0,
+  Float = 1,
+  Uint8 = 2,
+  Int8 = 3,
+  Uint16 = 4,
+  Int16 = 5,
+  Int32 = 6,
+  Int64 = 7,
+  String = 8,
+  Bool = 9,
+  Float16 = 10,
+  Double = 11,
+  Uint32 = 12,
+  Uint64 = 13,
+  BFloat16 = 16,
+};
+
+/// "float32", "int64", ... and "type 17" for one that has no name here.
+std::string nameOf(DataType type);
+
+/// Bytes of one element; 0 for strings and for types without whole bytes.
+unsigned byteSize(DataType type);
+
+/// `length` bytes of the file at `path` from `offset` on.
+struct FileSpan {
+  std::string path;
+  uint64_t offset = 0;
+  uint64_t length = 0;
+};
+
+/// A TensorProto. Its elements, row-major and little-endian, are `bytes` (in
+/// the mapped file, or decoded from varints into `decoded`), or else they lie
+/// in external file number `external`.
+struct Tensor {
+  Tensor() = default;
+  Tensor(Tensor &&) = default;
+  Tensor &operator=(Tensor &&) = default;
+
+  std::string_view name;
+  DataType type = DataType::Undefined;
+  std::vector<int64_t> dims;
+  std::string_view bytes;
+  std::optional<size_t> external;
+  std::optional<FileSpan> span; // absent where the elements were decoded
+  std::vector<char> decoded;
+
+  int64_t numElements() const {
+    int64_t count = 1;
+    for (int64_t dim : dims)
+      count *= dim; // the reader has checked it against overflow
+    return count;
+  }
+};
+
+struct Graph;
+
+struct Attribute {
+  /// AttributeProto.AttributeType, of which these are understood.
+  enum class Type : int32_t {
+    Undefined = 0,
+    Float = 1,
+    Int = 2,
+    String = 3,
+    Tensor = 4,
+    Graph = 5,
+    Floats = 6,
+    Ints = 7,
+    Strings = 8,
+    Tensors = 9
+  };
+
+  std::string_view name;
+  Type type = Type::Undefined;
+  std::string_view reference; // in a function: the caller's attribute it takes
+  float f = 0;
+  int64_t i = 0;
+  std::string_view s;
+  std::shared_ptr<Tensor> t;
+  std::shared_ptr<Graph> g;
+  std::vector<float> floats;
+  std::vector<int64_t> ints;
+  std::vector<std::string_view> strings;
+};
+
+using Metadata = std::vector<std::pair<std::string_view, std::string_view>>;
+
+/// The value of `key`, or an empty view.
+std::string_view find(const Metadata &metadata, std::string_view key);
+
+struct Node {
+  std::string_view name, domain, type, overload;
+  std::vector<std::string_view> inputs, outputs; // "" is an omitted one
+  std::vector<Attribute> attributes;
+  Metadata metadata;
+};
+
+/// One dim of a declared shape: a number, or a name for what varies.
+struct Dim {
+  std::optional<int64_t> value;
+  std::string_view parameter;
+};
+
+struct ValueInfo {
+  std::string_view name;
+  DataType type = DataType::Undefined;
+  bool isTensor = false;
+  std::optional<std::vector<Dim>> shape;
+  Metadata metadata;
+};
+
+struct Graph {
+  std::string_view name;
+  std::vector<Node> nodes;
+  std::vector<Tensor> initializers;
+  std::vector<ValueInfo> inputs, outputs, values;
+};
+
+struct OpsetImport {
+  std::string_view domain;
+  int64_t version = 0;
+};
+
+/// A model-local function; a call of it is replaced by its nodes.
+struct Function {
+  std::string_view name, domain, overload;
+  std::vector<std::string_view> inputs, outputs, attributes;
+  std::vector<Attribute> defaults;
+  std::vector<Node> nodes;
+  std::vector<OpsetImport> opsets;
+};
+
+/// A read-only file that is mapped whole; unmapped by the destructor.
+class MappedFile {
+public:
+  MappedFile() = default;
+  MappedFile(MappedFile &&other) noexcept { *this = std::move(other); }
+  MappedFile &operator=(MappedFile &&other) noexcept {
+    std::swap(contents, other.contents);
+    return *this;
+  }
+  ~MappedFile();
+
+  /// Returns false and sets `error` where the file is not a readable file.
+  bool map(const std::string &path, std::string &error);
+  std::string_view bytes() const { return contents; }
+
+private:
+  std::string_view contents;
+};
+
+/// An open file of external data, below the folder of the model.
+class ExternalFile {
+public:
+  ExternalFile(std::string path, int descriptor, uint64_t size)
+      : path(std::move(path)), size(size), descriptor(descriptor) {}
+  ExternalFile(ExternalFile &&other) noexcept
+      : path(std::move(other.path)), size(other.size),
+        descriptor(std::exchange(other.descriptor, -1)) {}
+  ExternalFile &operator=(ExternalFile &&) = delete;
+  ~ExternalFile();
+
+  /// Reads `into.size()` bytes from `offset` on: by read, not by mapping, so
+  /// that a file which shrinks meanwhile is an error and not a signal.
+  bool read(uint64_t offset, std::span<char> into, std::string &error) const;
+
+  std::string path; // folder of the model / location
+  uint64_t size;
+
+private:
+  int descriptor;
+};
+
+/// Opens `location` below `folder`. A path that leaves the folder, a link of
+/// either kind and anything but a regular file are refused: a model from
+/// elsewhere must not name this machine's files (CVE-2022-25882,
+/// CVE-2024-27318, CVE-2026-27489, CVE-2026-34446 and -34447).
+std::optional<ExternalFile> openBelow(const std::string &folder,
+                                      std::string_view location,
+                                      std::string &error);
+
+struct Model {
+  std::string path;
+  int64_t irVersion = 0;
+  std::string_view producer;
+  std::vector<OpsetImport> opsets;
+  Graph graph;
+  std::vector<Function> functions;
+  std::vector<ExternalFile> externals;
+  MappedFile file;
+
+  /// The bytes of `tensor`, wherever they lie.
+  bool load(const Tensor &tensor, std::vector<char> &into,
+            std::string &error) const;
+};
+
+/// Reads the model at `path`. Any file gives a model or an `error`: lengths,
+/// counts, sizes and depth are checked before they are believed.
+std::unique_ptr<Model> readModel(const std::string &path, std::string &error);
+
+/// Reads one serialised TensorProto (the form of ONNX's test data) from
+/// `bytes`, which must outlive it.
+std::optional<Tensor> readTensor(std::string_view bytes, std::string &error);
+
+} // namespace polyrank::frontends::onnx
