@@ -1,0 +1,120 @@
+// Composites: ops with a better kernel or gradient than their parts.
+
+#ifndef POLYRANK_GRAPH_COMPOSITE_TD
+#define POLYRANK_GRAPH_COMPOSITE_TD
+
+include "dialects/graph/Graph.td"
+
+// A composite returns the residuals that its backward needs, so that both
+// sides can be decomposed alike when a layout demands it.
+class Graph_Composite<string mnemonic, list<string> methods = []>
+    : Graph_Op<mnemonic, methods, [DeclareOpInterfaceMethods<CompositeOpInterface>]> {
+  let hasVerifier = 1;
+}
+
+def Graph_SoftmaxOp : Graph_Composite<"softmax", ["buildGradient"]> {
+  let summary = "exp(x - max) / sum(exp(x - max)) along `dim`";
+  let arguments = (ins Graph_FloatTensor:$input, I64Attr:$dim);
+  let results = (outs Graph_FloatTensor:$result);
+  let builders = [OpBuilder<(ins "::mlir::Value":$input, "int64_t":$dim), [{
+    build($_builder, $_state, input.getType(), input, dim);
+  }]>];
+}
+
+def Graph_SoftmaxGradOp : Graph_Composite<"softmax_grad"> {
+  let summary = "y * (dy - sum(y * dy)) along `dim`";
+  let arguments = (ins Graph_FloatTensor:$resultGradient, Graph_FloatTensor:$result_value, I64Attr:$dim);
+  let results = (outs Graph_FloatTensor:$inputGradient);
+}
+
+def Graph_LayerNormOp : Graph_Composite<"layer_norm", ["buildGradient"]> {
+  let summary = "Ba, Kiros, Hinton, Layer Normalization (2016), over the last dims";
+  let description = [{
+    y = (x - mean) * rstd * scale + bias, with mean and biased variance over the
+    dims that `scale` and `bias` have, the last ones of x, and
+    rstd = 1 / sqrt(variance + epsilon). `mean` and `rstd` have the other dims.
+  }];
+  let arguments = (ins Graph_FloatTensor:$input, Graph_FloatTensor:$scale,
+                       Graph_FloatTensor:$bias, F64Attr:$epsilon);
+  let results = (outs Graph_FloatTensor:$result, Graph_FloatTensor:$mean, Graph_FloatTensor:$rstd);
+  let builders = [OpBuilder<(ins "::mlir::Value":$input, "::mlir::Value":$scale, "::mlir::Value":$bias, "double":$epsilon)>];
+}
+
+def Graph_LayerNormGradOp : Graph_Composite<"layer_norm_grad"> {
+  let summary = "Gradients of layer_norm's input, scale and bias";
+  let arguments = (ins Graph_FloatTensor:$resultGradient, Graph_FloatTensor:$input,
+                       Graph_FloatTensor:$scale, Graph_FloatTensor:$mean, Graph_FloatTensor:$rstd);
+  let results = (outs Graph_FloatTensor:$inputGradient, Graph_FloatTensor:$scaleGradient,
+                      Graph_FloatTensor:$biasGradient);
+}
+
+def Graph_GeluForm : I32EnumAttr<"GeluForm", "how gelu is computed", [
+  I32EnumAttrCase<"Erf", 0, "erf">, I32EnumAttrCase<"Tanh", 1, "tanh">]> {
+  let cppNamespace = "::polyrank::graph";
+}
+
+def Graph_GeluOp : Graph_Composite<"gelu", ["buildGradient"]> {
+  let summary = "Hendrycks, Gimpel, Gaussian Error Linear Units (2016)";
+  let description = [{
+    `erf`: x/2 (1 + erf(x / sqrt 2)). `tanh`: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+  }];
+  let arguments = (ins Graph_FloatTensor:$input, Graph_GeluForm:$form);
+  let results = (outs Graph_FloatTensor:$result);
+  let builders = [OpBuilder<(ins "::mlir::Value":$input, "GeluForm":$form), [{
+    build($_builder, $_state, input.getType(), input, form);
+  }]>];
+}
+
+def Graph_GeluGradOp : Graph_Composite<"gelu_grad"> {
+  let summary = "dy * gelu'(x)";
+  let arguments = (ins Graph_FloatTensor:$resultGradient, Graph_FloatTensor:$input, Graph_GeluForm:$form);
+  let results = (outs Graph_FloatTensor:$inputGradient);
+}
+
+def Graph_AttentionOp : Graph_Composite<"attention", ["buildGradient", "getCost"]> {
+  let summary = "softmax(scale * q k^T, masked) v";
+  let description = [{
+    q [batch, heads, queries, width], k [batch, heads, keys, width],
+    v [batch, heads, keys, value width] give result [batch, heads, queries,
+    value width] and lse [batch, heads, queries], the logarithm of the sum of
+    the exponentials. A key is visible where the optional `mask` [queries,
+    keys] (or [batch, heads, queries, keys]) is true, and, if `causal`, where
+    key <= query + keys - queries. A query that sees no key gives zero.
+  }];
+  let arguments = (ins Graph_FloatTensor:$query, Graph_FloatTensor:$key, Graph_FloatTensor:$value,
+                       Optional<Graph_BoolTensor>:$mask, F64Attr:$scale, BoolAttr:$causal);
+  let results = (outs Graph_FloatTensor:$result, Graph_FloatTensor:$lse);
+  let builders = [OpBuilder<(ins "::mlir::Value":$query, "::mlir::Value":$key, "::mlir::Value":$value,
+      "::mlir::Value":$mask, "double":$scale, "bool":$causal)>];
+}
+
+def Graph_AttentionGradOp : Graph_Composite<"attention_grad", ["getCost"]> {
+  let summary = "Gradients of attention's query, key and value";
+  let arguments = (ins Graph_FloatTensor:$resultGradient, Graph_FloatTensor:$query,
+                       Graph_FloatTensor:$key, Graph_FloatTensor:$value, Graph_FloatTensor:$result_value,
+                       Graph_FloatTensor:$lse, Optional<Graph_BoolTensor>:$mask,
+                       F64Attr:$scale, BoolAttr:$causal);
+  let results = (outs Graph_FloatTensor:$queryGradient, Graph_FloatTensor:$keyGradient,
+                      Graph_FloatTensor:$valueGradient);
+}
+
+def Graph_CrossEntropyOp : Graph_Composite<"cross_entropy", ["buildGradient"]> {
+  let summary = "Per row, lse(logits) - logits[label]; 0 where the label is ignored";
+  let description = [{
+    The classes are dim `axis` of the logits; labels, loss and lse (the
+    logarithm of the sum of the exponentials) have the other dims. Labels equal
+    to `ignore_index` are ignored.
+  }];
+  let arguments = (ins Graph_FloatTensor:$logits, Graph_IntegerTensor:$labels, I64Attr:$axis, I64Attr:$ignore_index);
+  let results = (outs Graph_FloatTensor:$loss, Graph_FloatTensor:$lse);
+  let builders = [OpBuilder<(ins "::mlir::Value":$logits, "::mlir::Value":$labels, "int64_t":$axis, "int64_t":$ignoreIndex)>];
+}
+
+def Graph_CrossEntropyGradOp : Graph_Composite<"cross_entropy_grad"> {
+  let summary = "dloss * (softmax(logits) - onehot(label)); 0 where the label is ignored";
+  let arguments = (ins Graph_FloatTensor:$lossGradient, Graph_FloatTensor:$logits,
+                       Graph_IntegerTensor:$labels, Graph_FloatTensor:$lse, I64Attr:$axis, I64Attr:$ignore_index);
+  let results = (outs Graph_FloatTensor:$logitsGradient);
+}
+
+#endif

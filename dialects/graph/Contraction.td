@@ -1,0 +1,49 @@
+// Ops that sum over a factor: matmul and reduce.
+
+#ifndef POLYRANK_GRAPH_CONTRACTION_TD
+#define POLYRANK_GRAPH_CONTRACTION_TD
+
+include "dialects/graph/Graph.td"
+include "dialects/shard/Shard.td"
+
+def Graph_MatmulOp : Graph_Op<"matmul", ["buildGradient", "getCost"]> {
+  let summary = "General dot product";
+  let description = [{
+    Dims of the left operand are batch, contracted or free; so are those of the
+    right one, and the i-th batch (contracted) dims of both match. Result dims
+    are batch, left free, right free, each in operand order.
+
+    ```mlir
+    %y = graph.matmul %x, %w batch [] x [] contract [2] x [0]
+       : (tensor<4x64x768xf32>, tensor<768x3x12x64xf32>) -> tensor<4x64x3x12x64xf32>
+    ```
+  }];
+  let arguments = (ins Graph_FloatTensor:$lhs, Graph_FloatTensor:$rhs,
+                       DenseI64ArrayAttr:$lhs_batch, DenseI64ArrayAttr:$rhs_batch,
+                       DenseI64ArrayAttr:$lhs_contract, DenseI64ArrayAttr:$rhs_contract);
+  let results = (outs Graph_FloatTensor:$result);
+  let builders = [OpBuilder<(ins "::mlir::Value":$lhs, "::mlir::Value":$rhs,
+      "::llvm::ArrayRef<int64_t>":$lhsBatch, "::llvm::ArrayRef<int64_t>":$rhsBatch,
+      "::llvm::ArrayRef<int64_t>":$lhsContract, "::llvm::ArrayRef<int64_t>":$rhsContract)>];
+  let extraClassDeclaration = [{
+    /// Dims that are neither batch nor contracted, ascending.
+    ::llvm::SmallVector<int64_t> getLhsFree();
+    ::llvm::SmallVector<int64_t> getRhsFree();
+  }];
+  let hasVerifier = 1;
+  let assemblyFormat = [{
+    $lhs `,` $rhs `batch` $lhs_batch `x` $rhs_batch `contract` $lhs_contract `x` $rhs_contract
+    attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def Graph_ReduceOp : Graph_Op<"reduce", ["buildGradient"]> {
+  let summary = "Sum, max or min over dims, which the result lacks";
+  let arguments = (ins Shard_ReductionKind:$kind, Graph_Tensor:$input, DenseI64ArrayAttr:$dims);
+  let results = (outs Graph_Tensor:$result);
+  let builders = [OpBuilder<(ins "::polyrank::shard::ReductionKind":$kind, "::mlir::Value":$input, "::llvm::ArrayRef<int64_t>":$dims)>];
+  let hasVerifier = 1;
+  let assemblyFormat = "$kind $input `over` $dims attr-dict `:` functional-type(operands, results)";
+}
+
+#endif

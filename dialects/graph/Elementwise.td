@@ -1,0 +1,136 @@
+// Elementwise ops: one scalar function applied at every index.
+
+#ifndef POLYRANK_GRAPH_ELEMENTWISE_TD
+#define POLYRANK_GRAPH_ELEMENTWISE_TD
+
+include "dialects/graph/Graph.td"
+
+// All operands and results have one shape; broadcasting is `graph.broadcast`.
+// `sum` and `extremum` say how partial operands pass, one letter per operand:
+// n none, a alone, t together, y any.
+class Graph_Elementwise<string mnemonic, string sum, string extremum,
+                        list<string> methods = ["buildGradient"]>
+    : Graph_Op<mnemonic, methods> {
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    static constexpr bool isElementwise = true;
+  }];
+  code definition = [{
+    ::polyrank::graph::ShardingRule $cppClass::getShardingRule() {
+      return ::polyrank::graph::elementwiseRule(getOperation(), "}] # sum # [{", "}] # extremum # [{");
+    }
+    ::llvm::LogicalResult $cppClass::verify() {
+      return ::polyrank::graph::verifySameShapes(getOperation());
+    }
+  }];
+}
+
+class Graph_Unary<string mnemonic, string scalar, string sum = "n", string extremum = "n",
+                  list<string> methods = ["buildGradient"]>
+    : Graph_Elementwise<mnemonic, sum, extremum, methods> {
+  let arguments = (ins Graph_Tensor:$input);
+  let results = (outs Graph_Tensor:$result);
+  let builders = [OpBuilder<(ins "::mlir::Value":$input), [{
+    build($_builder, $_state, input.getType(), input);
+  }]>];
+  let extraClassDefinition = definition # [{
+    ::llvm::LogicalResult $cppClass::evaluate(::llvm::ArrayRef<::polyrank::graph::Tensor> operands,
+                                              ::llvm::MutableArrayRef<::polyrank::graph::Tensor> results) {
+      for (int64_t i = 0, n = results[0].size(); i < n; ++i) {
+        double x = operands[0].at(i);
+        results[0].set(i, }] # scalar # [{);
+      }
+      return ::mlir::success();
+    }
+  }];
+}
+
+class Graph_Binary<string mnemonic, string scalar, string sum = "nn", string extremum = "nn",
+                   list<string> methods = ["buildGradient"]>
+    : Graph_Elementwise<mnemonic, sum, extremum, methods> {
+  let arguments = (ins Graph_Tensor:$lhs, Graph_Tensor:$rhs);
+  let results = (outs Graph_Tensor:$result);
+  let builders = [OpBuilder<(ins "::mlir::Value":$lhs, "::mlir::Value":$rhs), [{
+    build($_builder, $_state, lhs.getType(), lhs, rhs);
+  }]>];
+  let extraClassDefinition = definition # [{
+    ::llvm::LogicalResult $cppClass::evaluate(::llvm::ArrayRef<::polyrank::graph::Tensor> operands,
+                                              ::llvm::MutableArrayRef<::polyrank::graph::Tensor> results) {
+      auto compute = [](auto x, auto y) { return }] # scalar # [{; };
+      for (int64_t i = 0, n = results[0].size(); i < n; ++i) {
+        if (results[0].isFloat())
+          results[0].floats[i] = compute(operands[0].floats[i], operands[1].floats[i]);
+        else
+          results[0].integers[i] = compute(operands[0].integers[i], operands[1].integers[i]);
+      }
+      return ::mlir::success();
+    }
+  }];
+}
+
+def Graph_NegOp : Graph_Unary<"neg", "-x", "t"> { let summary = "-x"; }
+def Graph_ExpOp : Graph_Unary<"exp", "std::exp(x)", "n", "y"> { let summary = "e^x"; }
+def Graph_LogOp : Graph_Unary<"log", "std::log(x)", "n", "y"> { let summary = "Natural logarithm"; }
+def Graph_SqrtOp : Graph_Unary<"sqrt", "std::sqrt(x)", "n", "y"> { let summary = "Square root"; }
+def Graph_RsqrtOp : Graph_Unary<"rsqrt", "1 / std::sqrt(x)"> { let summary = "1 / sqrt(x)"; }
+def Graph_TanhOp : Graph_Unary<"tanh", "std::tanh(x)", "n", "y"> { let summary = "Hyperbolic tangent"; }
+def Graph_ErfOp : Graph_Unary<"erf", "std::erf(x)", "n", "y"> { let summary = "Gauss error function"; }
+def Graph_SigmoidOp : Graph_Unary<"sigmoid", "1 / (1 + std::exp(-x))", "n", "y"> { let summary = "1 / (1 + e^-x)"; }
+def Graph_ReluOp : Graph_Unary<"relu", "x > 0 ? x : x != x ? x : 0", "n", "y"> { let summary = "max(x, 0)"; }
+def Graph_AbsOp : Graph_Unary<"abs", "std::fabs(x)"> { let summary = "|x|"; }
+def Graph_SinOp : Graph_Unary<"sin", "std::sin(x)"> { let summary = "Sine"; }
+def Graph_CosOp : Graph_Unary<"cos", "std::cos(x)"> { let summary = "Cosine"; }
+def Graph_FloorOp : Graph_Unary<"floor", "std::floor(x)", "n", "y"> { let summary = "Largest integer not above x; gradient zero"; }
+def Graph_NotOp : Graph_Unary<"not", "x == 0", "n", "n", []> { let summary = "Logical negation of booleans"; }
+
+def Graph_AddOp : Graph_Binary<"add", "x + y", "tt", "aa"> { let summary = "x + y"; }
+def Graph_SubOp : Graph_Binary<"sub", "x - y", "tt", "an"> { let summary = "x - y"; }
+def Graph_MulOp : Graph_Binary<"mul", "x * y", "aa"> { let summary = "x * y"; }
+def Graph_DivOp : Graph_Binary<"div", "divide(x, y)", "an"> {
+  let summary = "x / y; of integers truncating, and 0 where y is 0";
+}
+def Graph_MaxOp : Graph_Binary<"max", "maximum(x, y)", "nn", "yy"> { let summary = "Larger of x and y; NaN if either is"; }
+def Graph_MinOp : Graph_Binary<"min", "minimum(x, y)", "nn", "yy"> { let summary = "Smaller of x and y; NaN if either is"; }
+def Graph_PowOp : Graph_Binary<"pow", "power(x, y)"> { let summary = "x to the power of y"; }
+def Graph_AndOp : Graph_Binary<"and", "x != 0 && y != 0", "nn", "nn", []> { let summary = "Logical conjunction of booleans"; }
+def Graph_OrOp : Graph_Binary<"or", "x != 0 || y != 0", "nn", "nn", []> { let summary = "Logical disjunction of booleans"; }
+
+def Graph_Comparison : I32EnumAttr<"Comparison", "how two numbers compare", [
+  I32EnumAttrCase<"EQ", 0, "eq">, I32EnumAttrCase<"NE", 1, "ne">,
+  I32EnumAttrCase<"LT", 2, "lt">, I32EnumAttrCase<"LE", 3, "le">,
+  I32EnumAttrCase<"GT", 4, "gt">, I32EnumAttrCase<"GE", 5, "ge">]> {
+  let cppNamespace = "::polyrank::graph";
+}
+
+def Graph_CompareOp : Graph_Elementwise<"compare", "nn", "nn", ["evaluate"]> {
+  let summary = "Booleans: how x compares with y; NaN is unequal to everything";
+  let arguments = (ins Graph_Tensor:$lhs, Graph_Tensor:$rhs, Graph_Comparison:$comparison);
+  let results = (outs Graph_BoolTensor:$result);
+  let builders = [OpBuilder<(ins "::mlir::Value":$lhs, "::mlir::Value":$rhs, "Comparison":$comparison)>];
+  let extraClassDefinition = definition;
+  let assemblyFormat = "$comparison $lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
+}
+
+def Graph_SelectOp : Graph_Elementwise<"select", "ntt", "nyy"> {
+  let summary = "Where the condition holds x, else y";
+  let arguments = (ins Graph_BoolTensor:$condition, Graph_Tensor:$onTrue, Graph_Tensor:$onFalse);
+  let results = (outs Graph_Tensor:$result);
+  let builders = [OpBuilder<(ins "::mlir::Value":$condition, "::mlir::Value":$onTrue, "::mlir::Value":$onFalse), [{
+    build($_builder, $_state, onTrue.getType(), condition, onTrue, onFalse);
+  }]>];
+  let extraClassDefinition = definition;
+}
+
+def Graph_ConvertOp : Graph_Elementwise<"convert", "n", "y"> {
+  let summary = "Another element type; floats to integers truncate towards zero";
+  let description = [{
+    To booleans: x != 0. A partial sum does not pass, since each part would
+    be rounded; a pass that wants it reduces first.
+  }];
+  let arguments = (ins Graph_Tensor:$input);
+  let results = (outs Graph_Tensor:$result);
+  let builders = [OpBuilder<(ins "::mlir::Value":$input, "::mlir::Type":$elementType)>];
+  let extraClassDefinition = definition;
+}
+
+#endif

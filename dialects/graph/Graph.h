@@ -1,0 +1,98 @@
+// The graph dialect: ops, interfaces, and what they are built from.
+
+#pragma once
+
+#include <cmath>
+
+#include "dialects/graph/ShardingRule.h"
+#include "dialects/graph/Tensor.h"
+#include "dialects/shard/Layout.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace polyrank::graph {
+
+/// FLOPs (a multiply-add counts two) and bytes of one execution.
+struct Cost {
+  int64_t flops = 0;
+  int64_t bytesRead = 0;
+  int64_t bytesWritten = 0;
+};
+
+/// What `localize` builds with.
+struct LocalContext {
+  mlir::OpBuilder &builder;
+  /// An i64 scalar: this device's mixed-radix index over the axes.
+  llvm::function_ref<mlir::Value(llvm::ArrayRef<shard::AxisRef>)> axisIndex;
+
+  /// The global index at which this device's block of dim `dim` starts: an i64
+  /// scalar. Null where the dim is not split.
+  mlir::Value blockOffset(mlir::Location location, shard::LayoutAttr layout,
+                          int64_t dim, int64_t localSize);
+};
+
+/// `op` on local operands and local result types.
+mlir::LogicalResult localizeByCloning(mlir::Operation *op,
+                                      LocalContext &context,
+                                      mlir::ValueRange operands,
+                                      llvm::SmallVectorImpl<mlir::Value> &results);
+/// One FLOP per element of the results, every tensor read or written once.
+Cost elementwiseCost(mlir::Operation *op);
+/// See Elementwise.td for the letters.
+ShardingRule elementwiseRule(mlir::Operation *op, llvm::StringRef sum,
+                             llvm::StringRef extremum);
+/// Operands and results have one shape.
+mlir::LogicalResult verifySameShapes(mlir::Operation *op);
+/// The layouts of `op` can be computed locally: see LayoutVerifier.h.
+mlir::LogicalResult verifyLayouts(mlir::Operation *op);
+
+template <typename ConcreteType>
+class LayoutChecked
+    : public mlir::OpTrait::TraitBase<ConcreteType, LayoutChecked> {
+public:
+  static mlir::LogicalResult verifyTrait(mlir::Operation *op) {
+    return verifyLayouts(op);
+  }
+};
+
+// The scalar functions of elementwise ops that C++ has no operator for.
+inline double divide(double x, double y) { return x / y; }
+inline int64_t divide(int64_t x, int64_t y) { return y == 0 ? 0 : x / y; }
+inline double maximum(double x, double y) {
+  return x != x || y != y ? std::nan("") : std::max(x, y);
+}
+inline int64_t maximum(int64_t x, int64_t y) { return std::max(x, y); }
+inline double minimum(double x, double y) {
+  return x != x || y != y ? std::nan("") : std::min(x, y);
+}
+inline int64_t minimum(int64_t x, int64_t y) { return std::min(x, y); }
+inline double power(double x, double y) { return std::pow(x, y); }
+int64_t power(int64_t x, int64_t y);
+
+} // namespace polyrank::graph
+
+#include "dialects/graph/GraphEnums.h.inc"
+#include "dialects/graph/GraphInterfaces.h.inc"
+
+#include "dialects/graph/GraphDialect.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/graph/GraphOps.h.inc"
+
+namespace polyrank::graph {
+
+/// A scalar or splat constant of `type`.
+mlir::Value splat(mlir::OpBuilder &builder, mlir::Location location,
+                  mlir::Type type, double value);
+/// `value` repeated along `dims` of `shape`, which it lacks: the opposite of a
+/// reduce over those dims.
+mlir::Value broadcastOver(mlir::OpBuilder &builder, mlir::Location location,
+                          mlir::Value value, llvm::ArrayRef<int64_t> shape,
+                          llvm::ArrayRef<int64_t> dims);
+
+} // namespace polyrank::graph

@@ -1,0 +1,74 @@
+// The interfaces that every graph op implements, next to the op itself.
+
+#ifndef POLYRANK_GRAPH_INTERFACES_TD
+#define POLYRANK_GRAPH_INTERFACES_TD
+
+include "mlir/IR/OpBase.td"
+
+def GraphOpInterface : OpInterface<"GraphOp"> {
+  let cppNamespace = "::polyrank::graph";
+  let description = [{
+    An op on global tensors that knows how it is sharded, what one device runs,
+    its gradient, its cost and its meaning.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        Which dims of operands and results are the same factor, each factor's
+        kind, and which operands may be partial. Depends on shapes and
+        attributes only, never on layouts.
+      }], "::polyrank::graph::ShardingRule", "getShardingRule">,
+    InterfaceMethod<[{
+        Builds the ops that one device runs on its blocks `operands`, and
+        returns its blocks of the results. The layouts are those of this op's
+        types. The default is this op on local types.
+      }], "::llvm::LogicalResult", "localize",
+      (ins "::polyrank::graph::LocalContext &":$context,
+           "::mlir::ValueRange":$operands,
+           "::llvm::SmallVectorImpl<::mlir::Value> &":$results), "", [{
+        return ::polyrank::graph::localizeByCloning($_op, context, operands, results);
+      }]>,
+    InterfaceMethod<[{
+        The vector-Jacobian product: for each operand the gradient, given those
+        of the results (null where a result has none), or null where `needed`
+        is false. Emits an error where the op has no gradient.
+      }], "::llvm::FailureOr<::llvm::SmallVector<::mlir::Value>>", "buildGradient",
+      (ins "::mlir::OpBuilder &":$builder,
+           "::llvm::ArrayRef<::mlir::Value>":$resultGradients,
+           "::llvm::ArrayRef<bool>":$needed), "", [{
+        return $_op->emitOpError("has no gradient"), ::mlir::failure();
+      }]>,
+    InterfaceMethod<[{
+        FLOPs and bytes of one execution on tensors of the op's global shapes.
+      }], "::polyrank::graph::Cost", "getCost", (ins), "", [{
+        return ::polyrank::graph::elementwiseCost($_op);
+      }]>,
+    InterfaceMethod<[{
+        The reference implementation: `results` come with types and zeros. The
+        shapes are those of the given tensors.
+      }], "::llvm::LogicalResult", "evaluate",
+      (ins "::llvm::ArrayRef<::polyrank::graph::Tensor>":$operands,
+           "::llvm::MutableArrayRef<::polyrank::graph::Tensor>":$results)>
+  ];
+}
+
+def CompositeOpInterface : OpInterface<"CompositeOp"> {
+  let cppNamespace = "::polyrank::graph";
+  let description = [{
+    An op that has a better kernel or a better gradient than its parts.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        Builds the parts and returns the values of the results. The parts have
+        no layouts yet.
+      }], "::llvm::SmallVector<::mlir::Value>", "decompose",
+      (ins "::mlir::OpBuilder &":$builder)>
+  ];
+}
+
+// The verifier of every graph op: its layouts, given its rule, can be computed
+// on each device alone (LayoutVerifier.h).
+def LayoutChecked : NativeOpTrait<"LayoutChecked"> {
+  let cppNamespace = "::polyrank::graph";
+}
+
+#endif

@@ -1,0 +1,7 @@
+// All ops of the graph dialect, by family.
+
+include "dialects/graph/Elementwise.td"
+include "dialects/graph/Shape.td"
+include "dialects/graph/Contraction.td"
+include "dialects/graph/Composite.td"
+include "dialects/graph/Step.td"

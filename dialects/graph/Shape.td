@@ -1,0 +1,125 @@
+// Ops that move elements without computing: reshape to scatter_add.
+
+#ifndef POLYRANK_GRAPH_SHAPE_TD
+#define POLYRANK_GRAPH_SHAPE_TD
+
+include "dialects/graph/Graph.td"
+
+def Graph_ConstantOp : Graph_Op<"constant", ["localize"], [ConstantLike]> {
+  let summary = "A constant";
+  let description = "Weights are never constants: they are arguments with `graph.symbol`.";
+  let arguments = (ins ElementsAttr:$value);
+  let results = (outs Graph_Tensor:$result);
+  let builders = [
+    OpBuilder<(ins "::mlir::DenseElementsAttr":$value), [{
+      build($_builder, $_state, value.getType(), value);
+    }]>,
+    // Every element is `value`, converted to the element type.
+    OpBuilder<(ins "::mlir::RankedTensorType":$type, "double":$value)>
+  ];
+  let hasFolder = 1;
+  let hasVerifier = 1;
+  let assemblyFormat = "$value attr-dict `:` type($result)";
+}
+
+def Graph_IotaOp : Graph_Op<"iota", ["localize"]> {
+  let summary = "Element i0, i1, .. is the index along `dim`";
+  let arguments = (ins I64Attr:$dim);
+  let results = (outs Graph_Tensor:$result);
+  let hasVerifier = 1;
+  let assemblyFormat = "`dim` `=` $dim attr-dict `:` type($result)";
+}
+
+def Graph_ReshapeOp : Graph_Op<"reshape", ["buildGradient"]> {
+  let summary = "The same elements in row-major order under another shape";
+  let arguments = (ins Graph_Tensor:$input);
+  let results = (outs Graph_Tensor:$result);
+  let builders = [OpBuilder<(ins "::mlir::Value":$input, "::llvm::ArrayRef<int64_t>":$shape)>];
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Graph_TransposeOp : Graph_Op<"transpose", ["buildGradient"]> {
+  let summary = "Result dim i is operand dim permutation[i]";
+  let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$permutation);
+  let results = (outs Graph_Tensor:$result);
+  let builders = [OpBuilder<(ins "::mlir::Value":$input, "::llvm::ArrayRef<int64_t>":$permutation)>];
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Graph_BroadcastOp : Graph_Op<"broadcast", ["buildGradient"]> {
+  let summary = "Operand dim i is result dim dims[i]; the others repeat the operand";
+  let description = "`dims` ascends, and sizes are equal: a dim of size 1 is reshaped away first.";
+  let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$dims);
+  let results = (outs Graph_Tensor:$result);
+  let builders = [OpBuilder<(ins "::mlir::Value":$input, "::llvm::ArrayRef<int64_t>":$shape, "::llvm::ArrayRef<int64_t>":$dims)>];
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Graph_SliceOp : Graph_Op<"slice", ["localize", "buildGradient"]> {
+  let summary = "Elements start, start + stride, .. below limit of each dim";
+  let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$starts,
+                       DenseI64ArrayAttr:$limits, DenseI64ArrayAttr:$strides);
+  let results = (outs Graph_Tensor:$result);
+  let builders = [
+    OpBuilder<(ins "::mlir::Value":$input, "::llvm::ArrayRef<int64_t>":$starts,
+                   "::llvm::ArrayRef<int64_t>":$limits, "::llvm::ArrayRef<int64_t>":$strides)>,
+    // [start, limit) of one dim, all of the others.
+    OpBuilder<(ins "::mlir::Value":$input, "int64_t":$dim, "int64_t":$start, "int64_t":$limit)>
+  ];
+  let extraClassDeclaration = [{
+    /// Whether dim `d` is taken whole.
+    bool isWhole(int64_t d);
+  }];
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Graph_PadOp : Graph_Op<"pad", ["buildGradient"]> {
+  let summary = "The operand between low and high further elements of `value`, interior ones apart";
+  let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high,
+                       DenseI64ArrayAttr:$interior, F64Attr:$value);
+  let results = (outs Graph_Tensor:$result);
+  let builders = [OpBuilder<(ins "::mlir::Value":$input, "::llvm::ArrayRef<int64_t>":$low,
+      "::llvm::ArrayRef<int64_t>":$high, "::llvm::ArrayRef<int64_t>":$interior, "double":$value)>];
+  let hasVerifier = 1;
+}
+
+def Graph_ConcatOp : Graph_Op<"concat", ["buildGradient"]> {
+  let summary = "The operands one after another along `dim`";
+  let arguments = (ins Variadic<Graph_Tensor>:$inputs, I64Attr:$dim);
+  let results = (outs Graph_Tensor:$result);
+  let builders = [OpBuilder<(ins "::mlir::ValueRange":$inputs, "int64_t":$dim)>];
+  let hasVerifier = 1;
+}
+
+def Graph_GatherOp : Graph_Op<"gather", ["localize", "buildGradient"]> {
+  let summary = "Picks slices along `axis` by index";
+  let description = [{
+    With operand dims [batch.., before.., n, after..] and indices
+    [batch.., index..], the result is [batch.., before.., index.., after..]:
+    result[b, p, i, a] = operand[b, p, indices[b, i], a], and zero where the
+    index is outside [0, n). `axis` counts the batch dims.
+  }];
+  let arguments = (ins Graph_Tensor:$operand, Graph_IntegerTensor:$indices,
+                       I64Attr:$axis, I64Attr:$batch_dims);
+  let results = (outs Graph_Tensor:$result);
+  let builders = [OpBuilder<(ins "::mlir::Value":$operand, "::mlir::Value":$indices, "int64_t":$axis, CArg<"int64_t", "0">:$batchDims)>];
+  let hasVerifier = 1;
+}
+
+def Graph_ScatterAddOp : Graph_Op<"scatter_add", ["localize", "buildGradient"]> {
+  let summary = "Adds slices into zeros by index: the transpose of `gather`";
+  let description = [{
+    result[b, p, indices[b, i], a] += updates[b, p, i, a] in ascending order of
+    i, from zeros; updates whose index is outside [0, n) are dropped.
+  }];
+  let arguments = (ins Graph_IntegerTensor:$indices, Graph_Tensor:$updates,
+                       I64Attr:$axis, I64Attr:$batch_dims);
+  let results = (outs Graph_Tensor:$result);
+  let hasVerifier = 1;
+}
+
+#endif

@@ -1,0 +1,104 @@
+// Sharding rules: which dims of an op's operands and results are the same.
+//
+// A *factor* is a loop of the op's defining loop nest. The rule of a matmul
+// reads `([i, k], [k, j])->([i, j]) {i=4, j=8, k=16} reduction={k}`. A dim that
+// a reshape merges is compound, major to minor: `([i, j])->([ij])`. If a factor
+// is split over some mesh axes, every tensor that has it must be split alike.
+
+#pragma once
+
+#include <string>
+
+#include "dialects/shard/Layout.h"
+#include "mlir/IR/Operation.h"
+
+namespace polyrank::graph {
+
+/// What happens when a factor is split.
+enum class FactorKind {
+  /// Each device computes its block of every result.
+  Parallel,
+  /// Results that have the factor are split; those that lack it are partial.
+  Reduction,
+  /// Elements are addressed by an index operand: an operand split on the factor
+  /// gives a masked partial sum (gather); a result split on it keeps the
+  /// updates that fall inside the block (scatter_add).
+  Indexed,
+  /// Needs the neighbours' borders.
+  Halo,
+  /// Needs other blocks, but the op's decomposition can be computed split.
+  Composite,
+  /// Must not be split.
+  Replicated
+};
+llvm::StringRef stringify(FactorKind kind);
+
+struct Factor {
+  int64_t size = 1;
+  FactorKind kind = FactorKind::Parallel;
+  /// How the partial results of a Reduction factor combine.
+  shard::ReductionKind reduction = shard::ReductionKind::Sum;
+};
+
+/// Whether operands may be partial (of one reduction kind) over an axis, so
+/// that the results are partial over it in the same way.
+enum class PartialPass {
+  /// Never.
+  None,
+  /// One operand at a time, all others replicated over that axis: the op is
+  /// multilinear (sum), or monotone (max, min).
+  Alone,
+  /// All operands marked so together: the op is linear in their tuple.
+  Together,
+  /// Any of the operands marked so: the op commutes with max and min.
+  Any
+};
+
+/// Factors of one dim, major to minor; empty for a dim of size 1.
+using DimFactors = llvm::SmallVector<int, 2>;
+/// One entry per dim.
+using TensorFactors = llvm::SmallVector<DimFactors, 4>;
+
+struct ShardingRule {
+  llvm::SmallVector<Factor> factors;
+  llvm::SmallVector<TensorFactors> operands, results;
+  /// Per operand, for sum and for max/min.
+  llvm::SmallVector<PartialPass> passesSum, passesExtremum;
+
+  int addFactor(int64_t size, FactorKind kind = FactorKind::Parallel,
+                shard::ReductionKind reduction = shard::ReductionKind::Sum);
+  PartialPass getPass(shard::ReductionKind kind, unsigned operand) const {
+    return kind == shard::ReductionKind::Sum ? passesSum[operand]
+                                             : passesExtremum[operand];
+  }
+  bool operandHas(unsigned operand, int factor) const;
+  bool resultHas(unsigned result, int factor) const;
+  /// Whether no operand has the factor: its layout is the builder's choice.
+  bool isResultOnly(int factor) const;
+
+  /// `([i, k], [k, j])->([i, j]) {i=4, j=8, k=16} reduction={k} passes sum={0|1}`.
+  std::string toString() const;
+};
+
+/// An empty rule with a slot for each tensor operand and result of `op` and no
+/// partial passes.
+ShardingRule emptyRule(mlir::Operation *op);
+/// The rule of an op whose operands and results all have one shape.
+ShardingRule elementwiseRule(mlir::Operation *op);
+
+/// A dim's axes distributed over its factors, major to minor. A more minor
+/// factor may have axes only where all more major ones are split to the end.
+/// Fails where an axis would straddle factors in unequal parts or padding
+/// would be taken apart; `reason` then says why.
+std::optional<llvm::SmallVector<llvm::SmallVector<shard::AxisRef>>>
+projectAxes(shard::DimAttr dim, llvm::ArrayRef<int64_t> factorSizes,
+            std::string *reason = nullptr);
+
+/// The layouts of `op`'s results that the layouts of its operands determine;
+/// factors that only results have are whole. Null layouts where the operands
+/// have none. The operands are assumed to agree (LayoutVerifier.h).
+llvm::SmallVector<shard::LayoutAttr>
+inferResultLayouts(mlir::Operation *op,
+                   llvm::ArrayRef<shard::LayoutAttr> operands);
+
+} // namespace polyrank::graph

@@ -1,0 +1,95 @@
+// Ops of the training step: its seed gradient, its randomness, its microbatches.
+
+#ifndef POLYRANK_GRAPH_STEP_TD
+#define POLYRANK_GRAPH_STEP_TD
+
+include "dialects/graph/Graph.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+
+def Graph_SeedOp : Op<Graph_Dialect, "seed",
+    [DeclareOpInterfaceMethods<GraphOpInterface, ["getShardingRule", "evaluate"]>, LayoutChecked]> {
+  let summary = "The gradient that the backward starts from";
+  let description = [{
+    A scalar constant that is never folded: an op is of the backward phase
+    exactly if it depends on a seed.
+  }];
+  let arguments = (ins F64Attr:$value);
+  let results = (outs Graph_FloatTensor:$result);
+  let assemblyFormat = "$value attr-dict `:` type($result)";
+}
+
+def Graph_DropoutOp : Graph_Op<"dropout", ["localize", "buildGradient"], [AttrSizedOperandSegments]> {
+  let summary = "Zero with probability `rate`, else x / (1 - rate)";
+  let description = [{
+    Srivastava et al. (2014). The decision for an element depends on (seed, step,
+    microbatch, rng_id, its index in the global tensor) alone, by Philox-4x32-10
+    (Salmon et al. 2011), so it changes neither with the layout nor when the op
+    is computed again. It is linear in x: its gradient is itself.
+
+    Key: the low and high half of seed ^ (rng_id * 0x9E3779B97F4A7C15).
+    Counter: (index, index >> 32, step, microbatch). The element is kept where
+    the first output word >= rate * 2^32.
+
+    On one device `offsets` (one i64 scalar per dim) and `global_shape` say where
+    the block lies.
+  }];
+  let arguments = (ins Graph_FloatTensor:$input, Graph_IntegerTensor:$seed, Graph_IntegerTensor:$step,
+                       Graph_IntegerTensor:$microbatch, Variadic<Graph_IntegerTensor>:$offsets,
+                       F64Attr:$rate, I64Attr:$rng_id, OptionalAttr<DenseI64ArrayAttr>:$global_shape);
+  let results = (outs Graph_FloatTensor:$result);
+  let builders = [OpBuilder<(ins "::mlir::Value":$input, "::mlir::Value":$seed, "::mlir::Value":$step,
+      "::mlir::Value":$microbatch, "double":$rate, "int64_t":$rngId)>];
+  let hasVerifier = 1;
+}
+
+def Graph_MicrobatchesOp : Op<Graph_Dialect, "microbatches",
+    [AttrSizedOperandSegments, SingleBlock, RecursiveMemoryEffects]> {
+  let summary = "Runs its region once per microbatch";
+  let description = [{
+    Microbatch i takes element i of dim 0 of each `of` operand, and hands the
+    `carry` values to the next. `sum` results are added in ascending order,
+    starting from the first value; `carry` results are the last ones.
+
+    ```mlir
+    %loss, %stats1 = graph.microbatches count = 4 of(%ids) carry(%stats) {
+    ^bb0(%index: tensor<i64>, %ids_i: tensor<8x128xi64>, %stats_i: tensor<16xf32>):
+      ...
+      graph.yield sum(%loss_i) carry(%stats_next)
+    } : (tensor<4x8x128xi64>, tensor<16xf32>) -> (tensor<f32>, tensor<16xf32>)
+    ```
+
+    1. Dim 0 of each `of` operand is `count` and not split.
+    2. Block arguments are the index (i64 scalar), the slices, the carried values.
+    3. The terminator yields the results: sums first, then carried values, of
+       the types of the results; carried types do not change.
+  }];
+  let arguments = (ins I64Attr:$count, Variadic<Graph_Tensor>:$of, Variadic<Graph_Tensor>:$carry);
+  let results = (outs Variadic<Graph_Tensor>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    `count` `=` $count `of` `(` $of `)` `carry` `(` $carry `)` $body attr-dict
+    `:` functional-type(operands, results)
+  }];
+  let extraClassDeclaration = [{
+    ::mlir::BlockArgument getIndex() { return getBody().getArgument(0); }
+    ::mlir::Block::BlockArgListType getSlices() {
+      return getBody().getArguments().slice(1, getOf().size());
+    }
+    ::mlir::Block::BlockArgListType getCarried() {
+      return getBody().getArguments().drop_front(1 + getOf().size());
+    }
+    unsigned getNumSums() { return getNumResults() - getCarry().size(); }
+    /// The type of one microbatch of an `of` operand: without dim 0, layout included.
+    static ::mlir::RankedTensorType getSliceType(::mlir::RankedTensorType type);
+  }];
+  let hasVerifier = 1;
+}
+
+def Graph_YieldOp : Op<Graph_Dialect, "yield",
+    [AttrSizedOperandSegments, Terminator, Pure, ParentOneOf<["MicrobatchesOp"]>]> {
+  let summary = "What one microbatch adds and hands on";
+  let arguments = (ins Variadic<Graph_Tensor>:$sum, Variadic<Graph_Tensor>:$carry);
+  let assemblyFormat = "`sum` `(` $sum `)` `carry` `(` $carry `)` attr-dict `:` type(operands)";
+}
+
+#endif

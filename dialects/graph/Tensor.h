@@ -1,0 +1,69 @@
+// A tensor in the host's memory: what reference implementations compute on.
+
+#pragma once
+
+#include <vector>
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+
+namespace polyrank::graph {
+
+/// A dense row-major tensor. Floats of every width are held and computed as
+/// fp64: the reference is the exact result up to fp64 rounding, and storage
+/// rounding is left to kernels. Integers and booleans are held as int64.
+struct Tensor {
+  mlir::Type elementType;
+  llvm::SmallVector<int64_t> shape;
+  /// One of the two has an entry per element, by `isFloat`.
+  std::vector<double> floats;
+  std::vector<int64_t> integers;
+
+  Tensor() = default;
+  /// All zeros.
+  Tensor(mlir::Type elementType, llvm::ArrayRef<int64_t> shape);
+  explicit Tensor(mlir::RankedTensorType type)
+      : Tensor(type.getElementType(), type.getShape()) {}
+
+  static Tensor splat(mlir::RankedTensorType type, double value);
+  static Tensor fromAttribute(mlir::DenseElementsAttr attribute);
+  mlir::DenseElementsAttr toAttribute() const;
+
+  bool isFloat() const { return llvm::isa<mlir::FloatType>(elementType); }
+  int64_t getRank() const { return shape.size(); }
+  int64_t size() const { return isFloat() ? floats.size() : integers.size(); }
+  double at(int64_t i) const { return isFloat() ? floats[i] : integers[i]; }
+  void set(int64_t i, double value) {
+    if (isFloat())
+      floats[i] = value;
+    else
+      integers[i] = static_cast<int64_t>(value);
+  }
+  /// Element `from` of another tensor of the same kind.
+  void copy(int64_t to, const Tensor &source, int64_t from) {
+    if (isFloat())
+      floats[to] = source.floats[from];
+    else
+      integers[to] = source.integers[from];
+  }
+  mlir::RankedTensorType getType() const {
+    return mlir::RankedTensorType::get(shape, elementType);
+  }
+
+  /// The same elements under another shape of the same size.
+  Tensor reshaped(llvm::ArrayRef<int64_t> newShape) const;
+  /// The box [start, start + size) per dim.
+  Tensor slice(llvm::ArrayRef<int64_t> start,
+               llvm::ArrayRef<int64_t> size) const;
+  /// Writes `part` at `start`.
+  void insert(const Tensor &part, llvm::ArrayRef<int64_t> start);
+};
+
+/// Row-major strides in elements.
+llvm::SmallVector<int64_t> getStrides(llvm::ArrayRef<int64_t> shape);
+int64_t numElements(llvm::ArrayRef<int64_t> shape);
+/// Calls `body` with every multi-index of `shape`, in row-major order.
+void forEachIndex(llvm::ArrayRef<int64_t> shape,
+                  llvm::function_ref<void(llvm::ArrayRef<int64_t>)> body);
+
+} // namespace polyrank::graph

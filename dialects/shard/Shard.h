@@ -1,0 +1,32 @@
+// The shard dialect: layouts and the ops that change them.
+
+#pragma once
+
+#include "dialects/shard/Layout.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#define GET_OP_CLASSES
+#include "dialects/shard/ShardOps.h.inc"
+
+namespace polyrank::shard {
+
+/// What a collective moves between an input and an output layout: the axes
+/// over which devices take part, and the dims they leave and enter (-1: none).
+struct Movement {
+  llvm::SmallVector<AxisRef> axes;
+  int64_t from = -1;
+  int64_t to = -1;
+};
+/// The movement of all_gather, all_reduce, reduce_scatter, all_to_all, slice or
+/// to_partial from one layout to the other, or nothing where the op named
+/// `mnemonic` cannot do that.
+std::optional<Movement> getMovement(llvm::StringRef mnemonic, LayoutAttr from,
+                                    LayoutAttr to);
+
+} // namespace polyrank::shard

@@ -1,0 +1,179 @@
+// The shard dialect: meshes, layouts, and the ops that change a layout.
+
+#ifndef POLYRANK_SHARD_TD
+#define POLYRANK_SHARD_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/TensorEncoding.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Shard_Dialect : Dialect {
+  let name = "shard";
+  let summary = "Where a tensor lives";
+  let description = [{
+    A layout is the encoding of a ranked tensor type; the shape in the type
+    stays the global one. Towards each axis of the mesh a value is exactly one
+    of: *split* (one dim), *partial* (an unfinished sum, max or min), *placed*
+    (it lives at one coordinate) or *replicated* (everything not mentioned).
+
+    The ops of this dialect are the only ones, with those of `pipeline`, that
+    change a layout. Each of them is the identity on the logical value.
+  }];
+  let cppNamespace = "::polyrank::shard";
+  let useDefaultAttributePrinterParser = 1;
+  let extraClassDeclaration = "void registerAttributes();";
+}
+
+def Shard_ReductionKind : I32EnumAttr<"ReductionKind", "how parts combine", [
+  I32EnumAttrCase<"Sum", 0, "sum">, I32EnumAttrCase<"Max", 1, "max">,
+  I32EnumAttrCase<"Min", 2, "min">]> {
+  let cppNamespace = "::polyrank::shard";
+}
+
+def Shard_Fill : I32EnumAttr<"Fill", "what the padding of a dim holds", [
+  I32EnumAttrCase<"Undefined", 0, "undefined">, I32EnumAttrCase<"Zero", 1, "zero">,
+  I32EnumAttrCase<"NegInf", 2, "neg_inf">, I32EnumAttrCase<"PosInf", 3, "pos_inf">]> {
+  let cppNamespace = "::polyrank::shard";
+}
+
+class Shard_Attr<string name, string mnemonic_, list<Trait> traits = []>
+    : AttrDef<Shard_Dialect, name, traits> {
+  let mnemonic = mnemonic_;
+  let hasCustomAssemblyFormat = 1;
+}
+
+def Shard_MeshAttr : Shard_Attr<"Mesh", "mesh"> {
+  let summary = "Named axes of devices";
+  let description = [{
+    Device `r` has the mixed-radix digits of `r` over the axes, major to minor.
+
+    ```mlir
+    #mesh = #shard.mesh<["data"=2, "tensor"=4]>   // device 5 is data=1, tensor=1
+    ```
+
+    The mesh is an attribute, not a symbol: a tensor type is verified where it
+    is built, without a symbol table, and equal layouts are pointer-equal.
+
+    1. Names are distinct and not empty.
+    2. Sizes are positive.
+  }];
+  let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$axisNames,
+                        ArrayRefParameter<"int64_t">:$axisSizes);
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Number of devices: the product of the axis sizes.
+    int64_t getNumDevices() const;
+    /// Position of the axis called `name`, or -1.
+    int32_t lookup(::llvm::StringRef name) const;
+    /// The whole axis number `axis`.
+    AxisRef getAxis(int32_t axis) const;
+    /// Coordinate of `device` along a (sub-)axis: in [0, ref.size).
+    int64_t getCoordinate(int64_t device, AxisRef ref) const;
+    /// Mixed-radix index of `device` over `axes`, major to minor.
+    int64_t getLinearIndex(int64_t device, ::llvm::ArrayRef<AxisRef> axes) const;
+    /// Devices that differ from `device` only in `axes`, by linear index.
+    ::llvm::SmallVector<int64_t> getGroup(int64_t device, ::llvm::ArrayRef<AxisRef> axes) const;
+    /// `"tensor"` or `"tensor":(1)2`.
+    std::string toString(AxisRef ref) const;
+    /// `{"data", "tensor":(1)2}`.
+    std::string toString(::llvm::ArrayRef<AxisRef> axes) const;
+  }];
+}
+
+def Shard_DimAttr : Shard_Attr<"Dim", "dim"> {
+  let summary = "How one dim is laid out; printed inside its layout";
+  let skipDefaultBuilders = 1;
+  let builders = [
+    AttrBuilderWithInferredContext<(ins "MeshAttr":$mesh,
+        "::llvm::ArrayRef<AxisRef>":$axes, CArg<"int64_t", "0">:$padded,
+        CArg<"Fill", "Fill::Undefined">:$fill, CArg<"int64_t", "0">:$haloLow,
+        CArg<"int64_t", "0">:$haloHigh), [{
+      return $_get(mesh.getContext(), merged(mesh, axes), padded, fill, haloLow, haloHigh);
+    }]>
+  ];
+  let parameters = (ins ArrayRefParameter<"AxisRef">:$axes,
+                        "int64_t":$padded, "Fill":$fill,
+                        "int64_t":$haloLow, "int64_t":$haloHigh);
+  let extraClassDeclaration = [{
+    /// Number of blocks: the product of the axes' sizes.
+    int64_t getNumBlocks() const;
+    /// The extent that is divided into blocks: `padded`, or else `size`.
+    int64_t getExtent(int64_t size) const { return getPadded() ? getPadded() : size; }
+    bool isWhole() const { return getAxes().empty() && !getPadded(); }
+    bool hasHalo() const { return getHaloLow() || getHaloHigh(); }
+  }];
+}
+
+def Shard_LayoutAttr : Shard_Attr<"Layout", "layout",
+    [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
+  let summary = "How a tensor is laid out over a mesh";
+  let description = [{
+    ```mlir
+    #shard.layout<#mesh, [{"data"}, {"tensor"} ]>                       // split dims
+    #shard.layout<#mesh, [{"data"}, {} ], partial = sum {"tensor"}>     // unfinished sum
+    #shard.layout<#mesh, [{"tensor"} pad 50260 fill zero, {} ]>         // padded
+    #shard.layout<#mesh, [{"data", "tensor":(1)2}, {} ]>                // half of an axis
+    #shard.layout<#mesh, [{}, {} ], at {"pipe" = 1}>                    // placed
+    ```
+
+    A dim `{a1, .., ak} pad N` of size n is divided into s = |a1| .. |ak| blocks
+    of N / s elements (N = n without `pad`); the device whose mixed-radix index
+    over a1 .. ak is i holds block i. `"x":(p)s` is the sub-axis of `s`
+    coordinates after the `p` most major ones. `halo lo:hi` widens each block
+    by copies of its neighbours' borders.
+
+    Layouts are canonical: axes and sub-axes of size 1 are dropped, adjacent
+    sub-axes are merged, partial axes and places are in mesh order. Equal
+    layouts are equal pointers.
+
+    1. Every sub-axis lies inside its axis: pre * size divides the axis.
+    2. No two uses of an axis overlap (dims, partial, at).
+    3. The number of dims is the tensor's rank.
+    4. The blocks of a dim divide its extent; else the dim needs `pad`.
+    5. A padded extent is larger than the dim.
+    6. `fill` needs `pad`; `halo` needs a split dim.
+    7. A coordinate in `at` lies inside its axis.
+  }];
+  let parameters = (ins "MeshAttr":$mesh, ArrayRefParameter<"DimAttr">:$dims,
+                        "ReductionKind":$partialKind,
+                        ArrayRefParameter<"AxisRef">:$partialAxes,
+                        ArrayRefParameter<"Place">:$places);
+  let genVerifyDecl = 1;
+  let skipDefaultBuilders = 1;
+  let builders = [
+    AttrBuilderWithInferredContext<(ins "MeshAttr":$mesh,
+        "::llvm::ArrayRef<DimAttr>":$dims,
+        CArg<"ReductionKind", "ReductionKind::Sum">:$partialKind,
+        CArg<"::llvm::ArrayRef<AxisRef>", "{}">:$partialAxes,
+        CArg<"::llvm::ArrayRef<Place>", "{}">:$places), [{
+      ::llvm::SmallVector<AxisRef> axes = normalized(mesh, partialAxes);
+      ::llvm::SmallVector<Place> sorted(places);
+      ::llvm::sort(sorted);
+      return $_get(mesh.getContext(), mesh, dims,
+                   axes.empty() ? ReductionKind::Sum : partialKind, axes, sorted);
+    }]>
+  ];
+  let extraClassDeclaration = [{
+    static LayoutAttr getReplicated(MeshAttr mesh, int64_t rank);
+
+    int64_t getRank() const { return getDims().size(); }
+    DimAttr getDim(int64_t dim) const { return getDims()[dim]; }
+    bool isPartial() const { return !getPartialAxes().empty(); }
+    bool isReplicated() const;
+    LayoutAttr withDim(int64_t dim, DimAttr layout) const;
+    LayoutAttr withDims(::llvm::ArrayRef<DimAttr> dims) const;
+    LayoutAttr withPartial(ReductionKind kind, ::llvm::ArrayRef<AxisRef> axes) const;
+
+    /// Shape of one device's block (halos included) of a tensor of this global shape.
+    ::llvm::SmallVector<int64_t> getLocalShape(::llvm::ArrayRef<int64_t> shape) const;
+    /// Every axis use, in no particular order.
+    ::llvm::SmallVector<AxisRef> getUsedAxes() const;
+    /// The text after the mesh: `[{"data"}, {}], partial = sum {"tensor"}`.
+    std::string toString() const;
+  }];
+}
+
+
+#endif

@@ -1,0 +1,58 @@
+// The ops that change a layout. Each is the identity on the logical value.
+
+#ifndef POLYRANK_SHARD_OPS_TD
+#define POLYRANK_SHARD_OPS_TD
+
+include "dialects/shard/Shard.td"
+
+def Shard_Tensor : RankedTensorOf<[AnyFloat, AnySignlessInteger]>;
+
+// Variadic, so that a bucket is one op: operand i becomes result i. Each op
+// reads what it does from the layouts of its operands and results; `why` holds
+// an op, two layouts and a constraint for people (docs/why).
+class Shard_Op<string mnemonic> : Op<Shard_Dialect, mnemonic, [Pure]> {
+  let arguments = (ins Variadic<Shard_Tensor>:$inputs, OptionalAttr<DictionaryAttr>:$why);
+  let results = (outs Variadic<Shard_Tensor>:$outputs);
+  let assemblyFormat = "$inputs attr-dict `:` functional-type($inputs, $outputs)";
+  let hasVerifier = 1;
+  let builders = [OpBuilder<(ins "::mlir::Value":$input, "LayoutAttr":$layout), [{
+    build($_builder, $_state, withLayout(::llvm::cast<::mlir::RankedTensorType>(input.getType()), layout),
+          input, nullptr);
+  }]>];
+}
+
+def Shard_SliceOp : Shard_Op<"slice"> {
+  let summary = "Replicated to split: each device keeps its block; no communication";
+}
+def Shard_ToPartialOp : Shard_Op<"to_partial"> {
+  let summary = "Replicated to partial: one device keeps the value, the others the identity; no communication";
+}
+def Shard_AllGatherOp : Shard_Op<"all_gather"> {
+  let summary = "Split to replicated: the most minor axes of dims are removed";
+}
+def Shard_AllReduceOp : Shard_Op<"all_reduce"> {
+  let summary = "Partial to replicated";
+}
+def Shard_ReduceScatterOp : Shard_Op<"reduce_scatter"> {
+  let summary = "Partial to split: the axes become the most minor ones of a dim";
+}
+def Shard_AllToAllOp : Shard_Op<"all_to_all"> {
+  let summary = "The most minor axes of one dim become the most minor axes of another";
+}
+def Shard_PermuteOp : Shard_Op<"permute"> {
+  let summary = "The same block shapes under other axes: every device gets its block from one other";
+}
+def Shard_HaloOp : Shard_Op<"halo"> {
+  let summary = "Split to split with borders of the neighbours; outside the tensor zeros";
+}
+def Shard_RepadOp : Shard_Op<"repad"> {
+  let summary = "Another padded extent of a dim that is not split; new padding is undefined, or what the result's fill says";
+}
+def Shard_FillOp : Shard_Op<"fill"> {
+  let summary = "Padding of undefined content to padding that holds the fill of the result's type; never folded away";
+}
+def Shard_ReshardOp : Shard_Op<"reshard"> {
+  let summary = "Any layout to any other of the same tensor; lowered to the others";
+}
+
+#endif
