@@ -4,6 +4,7 @@
 #define POLYRANK_GRAPH_COMPOSITE_TD
 
 include "dialects/graph/Graph.td"
+include "dialects/graph/GraphEnums.td"
 
 // A composite returns the residuals that its backward needs, so that both
 // sides can be decomposed alike when a layout demands it.
@@ -46,11 +47,6 @@ def Graph_LayerNormGradOp : Graph_Composite<"layer_norm_grad"> {
                        Graph_FloatTensor:$scale, Graph_FloatTensor:$mean, Graph_FloatTensor:$rstd);
   let results = (outs Graph_FloatTensor:$inputGradient, Graph_FloatTensor:$scaleGradient,
                       Graph_FloatTensor:$biasGradient);
-}
-
-def Graph_GeluForm : I32EnumAttr<"GeluForm", "how gelu is computed", [
-  I32EnumAttrCase<"Erf", 0, "erf">, I32EnumAttrCase<"Tanh", 1, "tanh">]> {
-  let cppNamespace = "::polyrank::graph";
 }
 
 def Graph_GeluOp : Graph_Composite<"gelu", ["buildGradient"]> {

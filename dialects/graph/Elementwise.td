@@ -4,6 +4,7 @@
 #define POLYRANK_GRAPH_ELEMENTWISE_TD
 
 include "dialects/graph/Graph.td"
+include "dialects/graph/GraphEnums.td"
 
 // All operands and results have one shape; broadcasting is `graph.broadcast`.
 // `sum` and `extremum` say how partial operands pass, one letter per operand:
@@ -94,13 +95,6 @@ def Graph_MinOp : Graph_Binary<"min", "minimum(x, y)", "nn", "yy"> { let summary
 def Graph_PowOp : Graph_Binary<"pow", "power(x, y)"> { let summary = "x to the power of y"; }
 def Graph_AndOp : Graph_Binary<"and", "x != 0 && y != 0", "nn", "nn", []> { let summary = "Logical conjunction of booleans"; }
 def Graph_OrOp : Graph_Binary<"or", "x != 0 || y != 0", "nn", "nn", []> { let summary = "Logical disjunction of booleans"; }
-
-def Graph_Comparison : I32EnumAttr<"Comparison", "how two numbers compare", [
-  I32EnumAttrCase<"EQ", 0, "eq">, I32EnumAttrCase<"NE", 1, "ne">,
-  I32EnumAttrCase<"LT", 2, "lt">, I32EnumAttrCase<"LE", 3, "le">,
-  I32EnumAttrCase<"GT", 4, "gt">, I32EnumAttrCase<"GE", 5, "ge">]> {
-  let cppNamespace = "::polyrank::graph";
-}
 
 def Graph_CompareOp : Graph_Elementwise<"compare", "nn", "nn", ["evaluate"]> {
   let summary = "Booleans: how x compares with y; NaN is unequal to everything";

@@ -18,7 +18,7 @@ def Graph_SeedOp : Op<Graph_Dialect, "seed",
   let assemblyFormat = "$value attr-dict `:` type($result)";
 }
 
-def Graph_DropoutOp : Graph_Op<"dropout", ["localize", "buildGradient"], [AttrSizedOperandSegments]> {
+def Graph_DropoutOp : Graph_Op<"dropout", ["localize", "buildGradient"]> {
   let summary = "Zero with probability `rate`, else x / (1 - rate)";
   let description = [{
     Srivastava et al. (2014). The decision for an element depends on (seed, step,

@@ -23,7 +23,7 @@ def Shard_Dialect : Dialect {
   }];
   let cppNamespace = "::polyrank::shard";
   let useDefaultAttributePrinterParser = 1;
-  let extraClassDeclaration = "void registerAttributes();";
+  let extraClassDeclaration = "void registerAttributes(); void registerOps();";
 }
 
 def Shard_ReductionKind : I32EnumAttr<"ReductionKind", "how parts combine", [
@@ -170,7 +170,7 @@ def Shard_LayoutAttr : Shard_Attr<"Layout", "layout",
     ::llvm::SmallVector<int64_t> getLocalShape(::llvm::ArrayRef<int64_t> shape) const;
     /// Every axis use, in no particular order.
     ::llvm::SmallVector<AxisRef> getUsedAxes() const;
-    /// The text after the mesh: `[{"data"}, {}], partial = sum {"tensor"}`.
+    /// The text after the mesh: the dims, then `, partial = sum {"tensor"}`, then places.
     std::string toString() const;
   }];
 }

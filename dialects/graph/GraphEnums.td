@@ -1,0 +1,20 @@
+// Enumerations of the graph dialect.
+
+#ifndef POLYRANK_GRAPH_ENUMS_TD
+#define POLYRANK_GRAPH_ENUMS_TD
+
+include "mlir/IR/EnumAttr.td"
+
+def Graph_Comparison : I32EnumAttr<"Comparison", "how two numbers compare", [
+  I32EnumAttrCase<"EQ", 0, "eq">, I32EnumAttrCase<"NE", 1, "ne">,
+  I32EnumAttrCase<"LT", 2, "lt">, I32EnumAttrCase<"LE", 3, "le">,
+  I32EnumAttrCase<"GT", 4, "gt">, I32EnumAttrCase<"GE", 5, "ge">]> {
+  let cppNamespace = "::polyrank::graph";
+}
+
+def Graph_GeluForm : I32EnumAttr<"GeluForm", "how gelu is computed", [
+  I32EnumAttrCase<"Erf", 0, "erf">, I32EnumAttrCase<"Tanh", 1, "tanh">]> {
+  let cppNamespace = "::polyrank::graph";
+}
+
+#endif

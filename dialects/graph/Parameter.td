@@ -1,0 +1,33 @@
+// Parameters: tensors of the user's file, known by name.
+
+#ifndef POLYRANK_GRAPH_PARAMETER_TD
+#define POLYRANK_GRAPH_PARAMETER_TD
+
+include "dialects/graph/Graph.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/SymbolInterfaces.td"
+
+def Graph_ParameterOp : Op<Graph_Dialect, "parameter", [Symbol]> {
+  let summary = "A stored tensor of the user's model";
+  let description = [{
+    A module-level symbol under the model's own name for it. Its elements stay
+    where they are: `path`, `offset` and `length` (bytes) are a span of the
+    user's file, row-major of type `type`. `aliases` are further names of the
+    same tensor (tied weights). Functions take it as an argument with
+    `graph.symbol = @name`; an argument that is a *logical parameter* (a slice,
+    reshape or transpose of the stored tensor) also has
+    `graph.view = array<i64: base, stride..>`: its element i is the stored
+    element base + sum(i[d] * stride[d]).
+
+    ```mlir
+    graph.parameter @"h.0.attn.c_attn.weight" : tensor<768x2304xf32>
+      at "model.onnx.data" offset 4096 length 7077888 {trainable}
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<Graph_Tensor>:$type,
+                       StrAttr:$path, I64Attr:$offset, I64Attr:$length,
+                       UnitAttr:$trainable, OptionalAttr<StrArrayAttr>:$aliases);
+  let assemblyFormat = "$sym_name `:` $type `at` $path `offset` $offset `length` $length attr-dict";
+}
+
+#endif

@@ -1,0 +1,27 @@
+// The shard dialect: registration, names of attributes in text.
+
+#include "dialects/shard/Shard.h"
+
+using namespace mlir;
+using namespace polyrank::shard;
+
+#include "dialects/shard/ShardDialect.cpp.inc"
+
+namespace {
+/// Prints a mesh once, as `#mesh`, and refers to it by that name.
+struct MeshAlias : OpAsmDialectInterface {
+  using OpAsmDialectInterface::OpAsmDialectInterface;
+  AliasResult getAlias(Attribute attribute, raw_ostream &out) const override {
+    if (!isa<MeshAttr>(attribute))
+      return AliasResult::NoAlias;
+    out << "mesh";
+    return AliasResult::FinalAlias;
+  }
+};
+} // namespace
+
+void ShardDialect::initialize() {
+  registerAttributes();
+  registerOps();
+  addInterfaces<MeshAlias>();
+}
