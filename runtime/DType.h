@@ -1,4 +1,5 @@
-// The element types of the plan, for the parts of the runtime that do not read plans.
+// The element types of the plan, for the parts of the runtime that do not read
+// plans.
 
 #pragma once
 

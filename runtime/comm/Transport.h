@@ -1,4 +1,5 @@
-// What moves data between ranks: the interface behind which shm stands, and later nccl and mpi.
+// What moves data between ranks: the interface behind which shm stands, and
+// later nccl and mpi.
 
 #pragma once
 
@@ -59,13 +60,15 @@ struct Collective {
   Reduction reduction = Reduction::None;
   DType dtype = DType::F32;
   Group group;
-  std::span<const int32_t> permutation; // Permute: source member of each member
-  std::span<const Transfer> transfers;
+  std::span<const int32_t> permutation =
+      {}; // Permute: source member of each member
+  std::span<const Transfer> transfers = {};
   uint64_t id = 0; // of the global value that moves
 };
 
 /// Runs body(begin, end) over pieces that cover [0, range) once, whose bounds
-/// are multiples of `grain` (but for the end), on the threads of the rank's team.
+/// are multiples of `grain` (but for the end), on the threads of the rank's
+/// team.
 using RangeBody = std::function<void(int64_t begin, int64_t end)>;
 using ParallelFor =
     std::function<void(int64_t range, int64_t grain, const RangeBody &body)>;

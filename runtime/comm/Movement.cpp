@@ -1,0 +1,264 @@
+// The geometry of the collectives, and strided copies.
+
+#include "runtime/comm/Movement.h"
+
+#include "runtime/comm/Reduce.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace polyrank::runtime {
+namespace {
+
+bool reduces(CollectiveKind kind) {
+  return kind == CollectiveKind::AllReduce ||
+         kind == CollectiveKind::ReduceScatter;
+}
+
+Error malformed(const Collective &collective, const std::string &what) {
+  return {std::string(nameOf(collective.kind)) + " of value " +
+              std::to_string(collective.id) + ": " + what,
+          Error::Fault::Rank};
+}
+
+bool multiply(int64_t &product, int64_t factor) {
+  return factor > 0 && !__builtin_mul_overflow(product, factor, &product);
+}
+
+/// Does [a, a + sizeA) meet [b, b + sizeB)? Neither range wraps.
+bool overlap(uint64_t a, uint64_t sizeA, uint64_t b, uint64_t sizeB) {
+  return a < b + sizeB && b < a + sizeA;
+}
+
+Result<void> checkTransfer(const Collective &collective,
+                           const Transfer &transfer, int members, int me,
+                           uint64_t sharedSize) {
+  CollectiveKind kind = collective.kind;
+  int64_t element = bytesOf(collective.dtype);
+  // The largest buffer of any kind has members * (all extents) elements.
+  int64_t bound = element;
+  if (!multiply(bound, transfer.outer) || !multiply(bound, transfer.x) ||
+      !multiply(bound, transfer.middle) || !multiply(bound, transfer.y) ||
+      !multiply(bound, transfer.inner) || !multiply(bound, members))
+    return malformed(collective, "an extent is not positive, or too large");
+  bool plainRows = transfer.x == 1 && transfer.middle == 1 && transfer.y == 1;
+  if (kind != CollectiveKind::AllToAll && !plainRows)
+    return malformed(collective, "x, middle and y are for all_to_all");
+  bool hasRows = kind == CollectiveKind::AllToAll ||
+                 kind == CollectiveKind::AllGather ||
+                 kind == CollectiveKind::ReduceScatter;
+  if (!hasRows && transfer.outer != 1)
+    return malformed(collective, "outer must be 1");
+  if (kind == CollectiveKind::AllToAll) {
+    int64_t split = transfer.splitFirst ? transfer.x : transfer.y;
+    if (split % members != 0)
+      return malformed(collective, "a dim of " + std::to_string(split) +
+                                       " is not divisible by the group's " +
+                                       std::to_string(members) + " ranks");
+  }
+
+  TransferExtent extent = extentOf(kind, transfer, members);
+  uint64_t inputBytes = extent.input * element;
+  uint64_t outputBytes = extent.output * element;
+  auto outside = [&](uint64_t offset, uint64_t bytes) {
+    return offset > sharedSize || bytes > sharedSize - offset ||
+           offset % element != 0;
+  };
+  if (outside(transfer.input, inputBytes) ||
+      outside(transfer.output, outputBytes))
+    return malformed(collective,
+                     "a buffer is misaligned or outside the shared region of " +
+                         std::to_string(sharedSize) + " bytes (input " +
+                         std::to_string(inputBytes) + " bytes at " +
+                         std::to_string(transfer.input) + ", output " +
+                         std::to_string(outputBytes) + " bytes at " +
+                         std::to_string(transfer.output) + ")");
+
+  uint64_t block = me * transfer.inner * element;
+  bool inPlace = false;
+  if (kind == CollectiveKind::AllReduce || kind == CollectiveKind::Broadcast)
+    inPlace = transfer.input == transfer.output;
+  else if (kind == CollectiveKind::AllGather)
+    inPlace = transfer.outer == 1 && transfer.input == transfer.output + block;
+  else if (kind == CollectiveKind::ReduceScatter)
+    inPlace = transfer.outer == 1 && transfer.output == transfer.input + block;
+  if (!inPlace &&
+      overlap(transfer.input, inputBytes, transfer.output, outputBytes))
+    return malformed(collective, "the output overlaps the input");
+  return {};
+}
+
+} // namespace
+
+TransferExtent extentOf(CollectiveKind kind, const Transfer &transfer,
+                        int members) {
+  int64_t all = transfer.outer * transfer.x * transfer.middle * transfer.y *
+                transfer.inner;
+  if (kind == CollectiveKind::ReduceScatter)
+    return {all * members, all};
+  if (kind == CollectiveKind::AllGather)
+    return {all, all * members};
+  return {all, all};
+}
+
+Result<void> checkCollective(const Collective &collective, int members, int me,
+                             uint64_t sharedSize) {
+  int kind = static_cast<int>(collective.kind);
+  int dtype = static_cast<int>(collective.dtype);
+  if (kind < 0 || kind >= numCollectiveKinds || dtype < 0 || dtype >= numDTypes)
+    return malformed(collective, "unknown kind or element type");
+  if (reduces(collective.kind) &&
+      !canReduce(collective.dtype, collective.reduction))
+    return malformed(collective, std::string("no reduction ") +
+                                     nameOf(collective.reduction) + " over " +
+                                     nameOf(collective.dtype));
+  if (collective.kind == CollectiveKind::Permute) {
+    if (collective.permutation.size() != static_cast<size_t>(members))
+      return malformed(collective,
+                       "a permutation of " +
+                           std::to_string(collective.permutation.size()) +
+                           " for a group of " + std::to_string(members));
+    for (int32_t source : collective.permutation)
+      if (source < 0 || source >= members)
+        return malformed(collective,
+                         "permutation source " + std::to_string(source) +
+                             " in a group of " + std::to_string(members));
+  }
+  for (const Transfer &transfer : collective.transfers)
+    if (auto ok = checkTransfer(collective, transfer, members, me, sharedSize);
+        !ok)
+      return ok;
+  return {};
+}
+
+int sourcesOf(CollectiveKind kind, int members) {
+  return kind == CollectiveKind::AllGather || kind == CollectiveKind::AllToAll
+             ? members
+             : 1;
+}
+
+RowCopy copyOf(const Collective &collective, const Transfer &transfer,
+               int members, int me, int number) {
+  int64_t element = bytesOf(collective.dtype);
+  int64_t inner = transfer.inner * element;
+  RowCopy copy;
+  // Members begin with their own data, so that they read different memories.
+  copy.source = (me + number) % members;
+  switch (collective.kind) {
+  case CollectiveKind::AllGather:
+    copy.rows = transfer.outer;
+    copy.run = inner;
+    copy.rowFrom = inner;
+    copy.rowTo = members * inner;
+    copy.to = copy.source * inner;
+    break;
+  case CollectiveKind::AllToAll: {
+    int64_t x = transfer.x, middle = transfer.middle, y = transfer.y;
+    copy.outer = transfer.outer;
+    copy.outerFrom = copy.outerTo = x * middle * y * inner;
+    if (transfer.splitFirst) {
+      copy.rows = x / members * middle;
+      copy.run = y * inner;
+      copy.rowFrom = y * inner;
+      copy.rowTo = members * y * inner;
+      copy.from = me * copy.rows * copy.rowFrom;
+      copy.to = copy.source * copy.run;
+    } else {
+      copy.rows = x * middle;
+      copy.run = y / members * inner;
+      copy.rowFrom = y * inner;
+      copy.rowTo = copy.run;
+      copy.from = me * copy.run;
+      copy.to = copy.source * copy.rows * copy.rowTo;
+    }
+    break;
+  }
+  case CollectiveKind::Permute:
+    copy.source = collective.permutation[me];
+    copy.run = inner;
+    break;
+  default: // Broadcast
+    copy.source = 0;
+    copy.run = inner;
+    break;
+  }
+  return copy;
+}
+
+namespace {
+
+template <typename T>
+void copyElements(const std::byte *from, int64_t fromStride, std::byte *to,
+                  int64_t toStride, int64_t rows) {
+  for (int64_t row = 0; row < rows; ++row)
+    std::memcpy(to + row * toStride, from + row * fromStride, sizeof(T));
+}
+
+void copyWholeRows(const std::byte *from, int64_t fromStride, std::byte *to,
+                   int64_t toStride, int64_t run, int64_t rows) {
+  if (run == fromStride && run == toStride) {
+    run *= rows;
+    rows = 1;
+  }
+  switch (run) {
+  case 2:
+    return copyElements<uint16_t>(from, fromStride, to, toStride, rows);
+  case 4:
+    return copyElements<uint32_t>(from, fromStride, to, toStride, rows);
+  case 8:
+    return copyElements<uint64_t>(from, fromStride, to, toStride, rows);
+  }
+  for (int64_t row = 0; row < rows; ++row)
+    std::memcpy(to + row * toStride, from + row * fromStride, run);
+}
+
+} // namespace
+
+void copyRows(const RowCopy &copy, const std::byte *input, std::byte *output,
+              int64_t begin, int64_t end) {
+  const std::byte *inputBase = input + copy.from;
+  std::byte *outputBase = output + copy.to;
+  if (inputBase == outputBase) // this rank's own part of an in-place collective
+    return;
+  int64_t perOuter = copy.rows * copy.run;
+  while (begin < end) {
+    int64_t outer = begin / perOuter, within = begin % perOuter;
+    int64_t row = within / copy.run, skipped = within % copy.run;
+    const std::byte *from =
+        inputBase + outer * copy.outerFrom + row * copy.rowFrom;
+    std::byte *to = outputBase + outer * copy.outerTo + row * copy.rowTo;
+    if (skipped != 0 || end - begin < copy.run) {
+      int64_t bytes = std::min(copy.run - skipped, end - begin);
+      std::memcpy(to + skipped, from + skipped, bytes);
+      begin += bytes;
+      continue;
+    }
+    int64_t rows = std::min(copy.rows - row, (end - begin) / copy.run);
+    copyWholeRows(from, copy.rowFrom, to, copy.rowTo, copy.run, rows);
+    begin += rows * copy.run;
+  }
+}
+
+uint64_t bytesMoved(const Collective &collective, int members, int me) {
+  uint64_t bytes = 0;
+  for (const Transfer &transfer : collective.transfers) {
+    TransferExtent extent = extentOf(collective.kind, transfer, members);
+    bytes += std::max(extent.input, extent.output) * bytesOf(collective.dtype);
+  }
+  if (collective.kind == CollectiveKind::AllReduce)
+    return 2 * bytes * (members - 1) / members;
+  if (collective.kind == CollectiveKind::Permute)
+    return collective.permutation[me] == me ? 0 : bytes;
+  return bytes * (members - 1) / members;
+}
+
+std::string describe(CollectiveKind kind, Reduction reduction, DType dtype,
+                     int64_t elements) {
+  std::string text = nameOf(kind);
+  if (reduces(kind))
+    text += std::string(" ") + nameOf(reduction);
+  return text + " " + nameOf(dtype) + " of " + std::to_string(elements) +
+         " elements";
+}
+
+} // namespace polyrank::runtime

@@ -1,0 +1,55 @@
+// Which bytes of which member become which bytes of an output, per kind of
+// collective.
+
+#pragma once
+
+#include "runtime/comm/Transport.h"
+
+namespace polyrank::runtime {
+
+/// Elements of a transfer's buffers in a group of `members`.
+struct TransferExtent {
+  int64_t input = 0, output = 0;
+};
+
+/// Checks one collective by itself: kind, type and reduction fit; extents are
+/// positive, divisible where the kind splits a dim, and without overflow; the
+/// buffers lie within `sharedSize` bytes, aligned, and alias only as
+/// Transport.h allows. `me` is this rank's position among the `members`.
+Result<void> checkCollective(const Collective &collective, int members, int me,
+                             uint64_t sharedSize);
+
+/// Needs a transfer that checkCollective accepts.
+TransferExtent extentOf(CollectiveKind kind, const Transfer &transfer,
+                        int members);
+
+/// `rows` equal runs of bytes, from one member's input to this rank's output;
+/// all offsets and strides in bytes, relative to the two buffers.
+struct RowCopy {
+  int source = 0;                                // member
+  int64_t outer = 1, outerFrom = 0, outerTo = 0; // strides of the outer loop
+  int64_t rows = 1, rowFrom = 0, rowTo = 0;      // strides of the inner loop
+  int64_t from = 0, to = 0;
+  int64_t run = 0;
+
+  int64_t bytes() const { return outer * rows * run; }
+};
+
+/// What member `me` copies from the `number`-th of its sources, of which there
+/// are sourcesOf. Not for the kinds that reduce.
+int sourcesOf(CollectiveKind kind, int members);
+RowCopy copyOf(const Collective &collective, const Transfer &transfer,
+               int members, int me, int number);
+
+/// Copies bytes [begin, end) of the copy, counted row by row.
+void copyRows(const RowCopy &copy, const std::byte *input, std::byte *output,
+              int64_t begin, int64_t end);
+
+/// See CollectiveStatistics::bytes.
+uint64_t bytesMoved(const Collective &collective, int members, int me);
+
+/// "all_reduce sum f32 of 12 elements", for messages.
+std::string describe(CollectiveKind kind, Reduction reduction, DType dtype,
+                     int64_t elements);
+
+} // namespace polyrank::runtime

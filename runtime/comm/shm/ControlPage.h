@@ -1,0 +1,133 @@
+// The memory through which the ranks of one machine find, wait for and watch
+// each other.
+
+#pragma once
+
+#include "runtime/Result.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace polyrank::runtime::shm {
+
+// Everything here lies in one memfd, which starts as zeros, and is shared by
+// processes of the same build. Atomics are lock-free, hence address-free.
+static_assert(std::atomic<uint64_t>::is_always_lock_free &&
+              std::atomic<uint32_t>::is_always_lock_free);
+
+inline constexpr uint32_t controlVersion = 1;
+inline constexpr size_t messageCapacity = 2048;
+/// Transfers of one round; a larger bucket takes several rounds.
+inline constexpr int64_t roundTransfers = 1024;
+
+/// Names a process for as long as anyone may ask: the start time tells it from
+/// a later process with the same id.
+struct ProcessName {
+  int32_t pid = 0;
+  uint64_t startTime = 0; // clock ticks since boot, as in /proc/PID/stat
+};
+
+enum class AbortState : uint32_t { Running, Writing, Aborted };
+
+struct ControlHeader {
+  uint32_t version;
+  uint32_t worldSize;
+  uint32_t groupCapacity;
+  uint64_t spinNanoseconds;
+  ProcessName launcher;
+  std::atomic<AbortState> aborted;
+  char message[messageCapacity]; // NUL-terminated, once Aborted
+};
+
+enum class RankPhase : uint32_t { Starting, Attaching, Running, Left };
+
+struct alignas(128) RankState {
+  std::atomic<RankPhase> phase;
+  ProcessName process; // once Running
+  std::atomic<uint64_t> step;
+  std::atomic<uint32_t> command;
+  std::atomic<uint64_t> operation;    // id of the latest collective
+  std::atomic<uint32_t> waitingGroup; // index + 1 while it sleeps in a wait
+  std::atomic<uint32_t> waits;        // changes whenever waitingGroup does
+};
+
+/// What a member is about to do in a group. All members' must be equal.
+struct OperationRecord {
+  uint64_t id;
+  int32_t kind; // CollectiveKind; -1 for a barrier
+  int8_t reduction, dtype;
+  uint64_t transfers;
+  int64_t elements; // of all inputs
+  uint64_t shapes;  // digest of all extents and of the permutation
+
+  bool operator==(const OperationRecord &) const = default;
+};
+
+struct alignas(64) GroupMember {
+  int32_t rank;
+  std::atomic<uint32_t> arrival; // generation + 1 of the group when it arrived
+  // Alternating: a member may be one operation ahead of one that still
+  // compares.
+  OperationRecord records[2];
+};
+
+enum class GroupState : uint32_t { Free, Claimed, Ready };
+
+struct alignas(64) GroupHeader {
+  std::atomic<GroupState> state;
+  uint64_t key; // hash of the members
+  uint32_t size;
+  alignas(64) std::atomic<uint32_t> arrivals;
+  alignas(64) std::atomic<uint32_t> generation; // futex: +1 when all arrived
+  std::atomic<uint32_t> sleepers;
+};
+
+struct BufferOffsets {
+  uint64_t input, output;
+};
+
+/// A mapping of the whole control memfd. Unmaps itself.
+class ControlPage {
+public:
+  ControlPage() = default;
+  ControlPage(ControlPage &&other) noexcept;
+  ControlPage &operator=(ControlPage &&other) noexcept;
+  ~ControlPage();
+
+  static uint64_t sizeFor(int worldSize, int groupCapacity);
+  /// Maps a page of this size that is all zeros, and fills the header.
+  static Result<ControlPage> initialize(int descriptor, int worldSize,
+                                        int groupCapacity,
+                                        uint64_t spinNanoseconds);
+  static Result<ControlPage> map(int descriptor);
+
+  ControlHeader &header() const;
+  RankState &rank(int rank) const;
+  GroupHeader &group(uint32_t index) const;
+  GroupMember &member(uint32_t group, int member) const;
+  std::span<BufferOffsets> offsets(int rank) const;
+
+  /// Ends the job, if it has not ended, and wakes all that sleep.
+  void abort(const std::string &message) const;
+  /// The error of an aborted job.
+  Result<void> health() const;
+
+private:
+  std::byte *base = nullptr;
+  uint64_t size = 0;
+};
+
+ProcessName thisProcess();
+/// False once the process has ended, whether or not its parent knows.
+bool isAlive(const ProcessName &process);
+
+int64_t monotonicNanoseconds();
+/// Sleeps while the word has this value, until a wake or 100 ms have passed.
+void sleepWhile(std::atomic<uint32_t> &word, uint32_t value);
+void wakeAll(std::atomic<uint32_t> &word);
+
+} // namespace polyrank::runtime::shm

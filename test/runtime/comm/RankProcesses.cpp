@@ -1,0 +1,113 @@
+// Forks ranks over shared memory.
+
+#include "test/runtime/comm/RankProcesses.h"
+
+#include "runtime/comm/shm/ShmJob.h"
+
+#include <chrono>
+#include <csignal>
+#include <poll.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace polyrank::runtime::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct RankProcess {
+  pid_t pid = -1;
+  int pipe = -1;
+};
+
+[[noreturn]] void runRank(const shm::JobDescriptors &descriptors, int rank,
+                          const RankMain &main, int pipe) {
+  std::string text;
+  {
+    auto transport = shm::attach(descriptors, rank);
+    text =
+        transport ? main(**transport) : "attach: " + transport.error().message;
+  }
+  size_t written = 0;
+  while (written < text.size()) {
+    ssize_t n = write(pipe, text.data() + written, text.size() - written);
+    if (n <= 0)
+      break;
+    written += n;
+  }
+  _exit(0);
+}
+
+} // namespace
+
+std::vector<RankOutcome> runOverShm(const JobShape &shape, const RankMain &main,
+                                    const std::string &abortMessage) {
+  shm::JobOptions options;
+  options.sharedSizes.assign(shape.ranks, shape.sharedSize);
+  options.threadsPerRank = shape.threadsPerRank;
+  auto job = shm::Job::create(options);
+  std::vector<RankOutcome> outcomes(shape.ranks);
+  if (!job) {
+    for (RankOutcome &outcome : outcomes)
+      outcome.text = job.error().message;
+    return outcomes;
+  }
+  auto start = Clock::now();
+  auto seconds = [&] {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  std::vector<RankProcess> processes(shape.ranks);
+  for (int r = 0; r < shape.ranks; ++r) {
+    int ends[2];
+    if (pipe(ends) != 0)
+      std::abort();
+    processes[r].pipe = ends[0];
+    processes[r].pid = fork();
+    if (processes[r].pid == 0)
+      runRank(job->descriptors(), r, main, ends[1]);
+    close(ends[1]);
+  }
+  if (!abortMessage.empty()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    job->abort(abortMessage);
+  }
+  // A rank's end is the end of its pipe. Nobody is reaped before the last one
+  // ended: ranks must see the death of one that is still a zombie.
+  for (int open = shape.ranks; open > 0;) {
+    std::vector<pollfd> watched;
+    for (RankProcess &process : processes)
+      watched.push_back({process.pipe, POLLIN, 0});
+    if (poll(watched.data(), watched.size(), 100) < 0)
+      break;
+    for (int r = 0; r < shape.ranks; ++r) {
+      if (processes[r].pipe < 0)
+        continue;
+      if (watched[r].revents) {
+        char text[4096];
+        ssize_t n = read(processes[r].pipe, text, sizeof(text));
+        if (n > 0) {
+          outcomes[r].text.append(text, n);
+          continue;
+        }
+      } else if (seconds() < 20) {
+        continue;
+      } else {
+        outcomes[r].text = "hangs";
+        kill(processes[r].pid, SIGKILL);
+      }
+      outcomes[r].seconds = seconds();
+      close(processes[r].pipe);
+      processes[r].pipe = -1;
+      --open;
+    }
+  }
+  for (int r = 0; r < shape.ranks; ++r) {
+    int status = 0;
+    waitpid(processes[r].pid, &status, 0);
+    outcomes[r].signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  }
+  return outcomes;
+}
+
+} // namespace polyrank::runtime::test

@@ -1,0 +1,28 @@
+// The collectives as plan.fbs defines them, element by element: what every
+// transport is compared with.
+
+#pragma once
+
+#include "runtime/comm/Transport.h"
+
+#include <cstring>
+#include <vector>
+
+namespace polyrank::runtime::test {
+
+using Bytes = std::vector<std::byte>;
+
+/// A deterministic input: small integers for integer types, fractions for
+/// floats.
+Bytes makeInput(DType dtype, int64_t elements, int rank, uint64_t salt);
+
+int64_t inputElements(const Collective &collective, const Transfer &transfer,
+                      int members);
+int64_t outputElements(const Collective &collective, const Transfer &transfer,
+                       int members);
+
+/// The output of member `me`, from the inputs of all members.
+Bytes referenceOutput(const Collective &collective, const Transfer &transfer,
+                      const std::vector<Bytes> &inputs, int me);
+
+} // namespace polyrank::runtime::test

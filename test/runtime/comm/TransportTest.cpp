@@ -1,0 +1,593 @@
+// The conformance suite: what every transport must do, on real processes.
+
+#include "test/runtime/comm/RankProcesses.h"
+#include "test/runtime/comm/ReferenceCollective.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <numeric>
+#include <thread>
+#include <unistd.h>
+
+namespace polyrank::runtime::test {
+namespace {
+
+using Ranks = std::vector<int32_t>;
+
+class TransportTest : public testing::TestWithParam<TransportUnderTest> {
+protected:
+  std::vector<RankOutcome> run(const JobShape &shape, const RankMain &main,
+                               const std::string &abortMessage = "") {
+    return GetParam().run(shape, main, abortMessage);
+  }
+  void expectAllWell(const JobShape &shape, const RankMain &main) {
+    auto outcomes = run(shape, main);
+    for (size_t r = 0; r < outcomes.size(); ++r) {
+      EXPECT_EQ(outcomes[r].text, "") << "rank " << r;
+      EXPECT_EQ(outcomes[r].signal, 0) << "rank " << r;
+    }
+  }
+};
+
+struct Case {
+  Collective collective;
+  std::vector<Transfer> transfers; // offsets are assigned by runCase
+  Ranks permutation;
+  bool inPlace = false;
+};
+
+uint64_t aligned(uint64_t offset) { return (offset + 63) / 64 * 64; }
+
+/// Runs one collective over `ranks` and compares every output with the
+/// definition. Offsets differ between ranks by `skew`.
+std::string runCase(Transport &transport, const Ranks &ranks, Case test,
+                    uint64_t salt, uint64_t skew = 0) {
+  auto group = transport.createGroup(ranks);
+  if (!group)
+    return group.error().message;
+  Collective &collective = test.collective;
+  collective.group = *group;
+  collective.permutation = test.permutation;
+  int members = static_cast<int>(ranks.size());
+  int me =
+      std::find(ranks.begin(), ranks.end(), transport.rank()) - ranks.begin();
+  int64_t element = bytesOf(collective.dtype);
+  auto memory = transport.sharedMemory();
+  uint64_t cursor = 64 * skew * transport.rank();
+  std::vector<std::vector<Bytes>> inputs;
+  for (size_t t = 0; t < test.transfers.size(); ++t) {
+    Transfer &transfer = test.transfers[t];
+    inputs.emplace_back();
+    for (int32_t rank : ranks)
+      inputs[t].push_back(makeInput(
+          collective.dtype, inputElements(collective, transfer, members), rank,
+          salt * 131 + t));
+    uint64_t inputBytes = inputs[t][0].size();
+    uint64_t outputBytes =
+        outputElements(collective, transfer, members) * element;
+    transfer.input = aligned(cursor);
+    transfer.output = aligned(transfer.input + inputBytes);
+    if (test.inPlace) {
+      transfer.output = transfer.input;
+      uint64_t block = me * transfer.inner * element;
+      if (collective.kind == CollectiveKind::AllGather)
+        transfer.input += block;
+      if (collective.kind == CollectiveKind::ReduceScatter)
+        transfer.output += block;
+    }
+    cursor =
+        std::max(transfer.input + inputBytes, transfer.output + outputBytes);
+    if (cursor > memory.size())
+      return "the test needs " + std::to_string(cursor) + " bytes";
+    if (!test.inPlace)
+      std::fill_n(memory.data() + transfer.output, outputBytes,
+                  std::byte(0xcd));
+    std::memcpy(memory.data() + transfer.input, inputs[t][me].data(),
+                inputBytes);
+  }
+  collective.transfers = test.transfers;
+  if (auto done = transport.run(collective); !done)
+    return done.error().message;
+  for (size_t t = 0; t < test.transfers.size(); ++t) {
+    Bytes expected =
+        referenceOutput(collective, test.transfers[t], inputs[t], me);
+    const std::byte *actual = memory.data() + test.transfers[t].output;
+    for (size_t b = 0; b < expected.size(); ++b)
+      if (actual[b] != expected[b])
+        return std::string(nameOf(collective.kind)) + " " +
+               nameOf(collective.reduction) + " " + nameOf(collective.dtype) +
+               (test.inPlace ? " in place" : "") + ", transfer " +
+               std::to_string(t) + " differs at byte " + std::to_string(b) +
+               " of " + std::to_string(expected.size()) + "\n";
+  }
+  return "";
+}
+
+Case makeCase(CollectiveKind kind, Reduction reduction, DType dtype,
+              std::vector<Transfer> transfers, int members) {
+  Case test;
+  test.collective.kind = kind;
+  test.collective.reduction = reduction;
+  test.collective.dtype = dtype;
+  test.collective.id = 7;
+  test.transfers = std::move(transfers);
+  if (kind == CollectiveKind::Permute)
+    for (int m = 0; m < members; ++m) // not a bijection: member 0 is not read
+      test.permutation.push_back(m == 0 ? members - 1 : std::max(m - 1, 1));
+  if (kind == CollectiveKind::Permute && members == 1)
+    test.permutation = {0};
+  return test;
+}
+
+Transfer rows(int64_t outer, int64_t inner) {
+  Transfer transfer;
+  transfer.outer = outer;
+  transfer.inner = inner;
+  return transfer;
+}
+
+const CollectiveKind plainKinds[] = {CollectiveKind::AllReduce,
+                                     CollectiveKind::Permute,
+                                     CollectiveKind::Broadcast};
+const CollectiveKind rowKinds[] = {CollectiveKind::AllGather,
+                                   CollectiveKind::ReduceScatter};
+
+Reduction sumIfReducing(CollectiveKind kind) {
+  return kind == CollectiveKind::AllReduce ||
+                 kind == CollectiveKind::ReduceScatter
+             ? Reduction::Sum
+             : Reduction::None;
+}
+
+/// Every kind, over the extents that a group of any size must manage.
+std::string runAllKinds(Transport &transport, const Ranks &ranks) {
+  int members = static_cast<int>(ranks.size());
+  uint64_t salt = 0;
+  std::string text;
+  auto check = [&](Case test, uint64_t skew) {
+    text += runCase(transport, ranks, std::move(test), ++salt, skew);
+    return text.empty();
+  };
+  for (int64_t inner : {1, 2, 17, 1000, 4099}) {
+    for (CollectiveKind kind : plainKinds)
+      if (!check(makeCase(kind, sumIfReducing(kind), DType::F32,
+                          {rows(1, inner)}, members),
+                 3))
+        return text;
+    for (CollectiveKind kind : rowKinds)
+      for (int64_t outer : {1, 2, 5})
+        if (!check(makeCase(kind, sumIfReducing(kind), DType::F32,
+                            {rows(outer, inner)}, members),
+                   1))
+          return text;
+  }
+  for (bool splitFirst : {false, true})
+    for (int64_t outer : {1, 3})
+      for (int64_t middle : {1, 2})
+        for (int64_t inner : {1, 3, 300})
+          for (int64_t other : {1, 4}) {
+            Transfer transfer = rows(outer, inner);
+            transfer.middle = middle;
+            transfer.x = splitFirst ? 2 * members : other;
+            transfer.y = splitFirst ? other : 2 * members;
+            transfer.splitFirst = splitFirst;
+            if (!check(makeCase(CollectiveKind::AllToAll, Reduction::None,
+                                DType::F32, {transfer}, members),
+                       2))
+              return text;
+          }
+  return text;
+}
+
+Ranks allRanks(const Transport &transport) {
+  Ranks ranks(transport.worldSize());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+TEST_P(TransportTest, EveryCollectiveEqualsItsDefinition) {
+  for (int ranks : {1, 2, 3, 4})
+    expectAllWell({.ranks = ranks}, [](Transport &transport) {
+      return runAllKinds(transport, allRanks(transport));
+    });
+}
+
+TEST_P(TransportTest, DisjointAndOverlappingGroupsWorkInAnyOrderOfMembers) {
+  expectAllWell({.ranks = 5}, [](Transport &transport) {
+    // Every rank visits the groups that it belongs to in this order.
+    const Ranks groups[] = {{0, 1}, {3, 2}, {4, 0, 2},
+                            {1, 3}, {4},    {4, 3, 2, 1, 0},
+                            {0, 1}, {2, 3}, {0, 1, 2, 3, 4}};
+    for (const Ranks &ranks : groups)
+      if (std::count(ranks.begin(), ranks.end(), transport.rank()))
+        if (std::string text = runAllKinds(transport, ranks); !text.empty())
+          return text;
+    return std::string();
+  });
+}
+
+TEST_P(TransportTest, EveryTypeIsReducedAndMoved) {
+  expectAllWell({.ranks = 3}, [](Transport &transport) {
+    Ranks ranks = allRanks(transport);
+    uint64_t salt = 100;
+    for (int d = 0; d < numDTypes; ++d)
+      for (int64_t inner : {1, 33, 5001}) {
+        DType dtype = static_cast<DType>(d);
+        for (Reduction reduction :
+             {Reduction::Sum, Reduction::Max, Reduction::Min}) {
+          if (dtype == DType::BOOL && reduction == Reduction::Sum)
+            continue;
+          for (CollectiveKind kind :
+               {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter})
+            if (auto text = runCase(
+                    transport, ranks,
+                    makeCase(kind, reduction, dtype, {rows(1, inner)}, 3),
+                    ++salt);
+                !text.empty())
+              return text;
+        }
+        Transfer transfer = rows(2, inner);
+        transfer.x = 3;
+        transfer.splitFirst = true;
+        for (CollectiveKind kind :
+             {CollectiveKind::AllToAll, CollectiveKind::AllGather}) {
+          if (kind == CollectiveKind::AllGather)
+            transfer = rows(2, inner);
+          if (auto text =
+                  runCase(transport, ranks,
+                          makeCase(kind, Reduction::None, dtype, {transfer}, 3),
+                          ++salt);
+              !text.empty())
+            return text;
+        }
+      }
+    return std::string();
+  });
+}
+
+TEST_P(TransportTest, InPlaceCollectivesEqualTheirDefinition) {
+  expectAllWell({.ranks = 4}, [](Transport &transport) {
+    uint64_t salt = 200;
+    for (CollectiveKind kind :
+         {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter,
+          CollectiveKind::AllGather, CollectiveKind::Broadcast})
+      for (int64_t inner : {1, 100, 12345}) {
+        Case test = makeCase(kind, sumIfReducing(kind), DType::F32,
+                             {rows(1, inner)}, 4);
+        test.inPlace = true;
+        if (auto text = runCase(transport, allRanks(transport), test, ++salt);
+            !text.empty())
+          return text;
+      }
+    return std::string();
+  });
+}
+
+TEST_P(TransportTest, ABucketOfAnyNumberOfTransfersIsOneCollective) {
+  expectAllWell({.ranks = 3, .sharedSize = 1 << 22}, [](Transport &transport) {
+    for (int count : {0, 1, 7, 2500}) {
+      std::vector<Transfer> bucket;
+      for (int t = 0; t < count; ++t)
+        bucket.push_back(rows(1, 1 + t * 7 % 50));
+      for (CollectiveKind kind :
+           {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter,
+            CollectiveKind::AllGather})
+        if (auto text = runCase(
+                transport, allRanks(transport),
+                makeCase(kind, sumIfReducing(kind), DType::F32, bucket, 3),
+                300 + count);
+            !text.empty())
+          return text;
+    }
+    auto counted = transport.statistics()[0].calls;
+    return counted == 4 ? "" : std::to_string(counted) + " calls";
+  });
+}
+
+/// A team as a device has it, cutting as finely as it may.
+void onThreeThreads(int64_t range, int64_t grain, const RangeBody &body) {
+  int64_t blocks = (range + grain - 1) / grain;
+  std::vector<std::thread> team;
+  for (int64_t n = 0; n < 3; ++n)
+    team.emplace_back([=, &body] {
+      int64_t begin = blocks * n / 3 * grain;
+      int64_t end = std::min(range, blocks * (n + 1) / 3 * grain);
+      if (begin < end)
+        body(begin, end);
+    });
+  for (std::thread &thread : team)
+    thread.join();
+}
+
+TEST_P(TransportTest, LargeBuffersOnSeveralThreadsEqualTheDefinition) {
+  expectAllWell({.ranks = 2, .sharedSize = 24 << 20}, [](Transport &transport) {
+    transport.setParallelFor(onThreeThreads);
+    Ranks ranks = allRanks(transport);
+    int64_t inner = (1 << 20) + 13;
+    for (CollectiveKind kind :
+         {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter,
+          CollectiveKind::AllGather})
+      if (auto text =
+              runCase(transport, ranks,
+                      makeCase(kind, sumIfReducing(kind), DType::F32,
+                               {rows(1, 1001), rows(1, inner), rows(1, 5)}, 2),
+                      400);
+          !text.empty())
+        return text;
+    Transfer transfer = rows(3, 1);
+    transfer.x = 500;
+    transfer.y = 602;
+    return runCase(transport, ranks,
+                   makeCase(CollectiveKind::AllToAll, Reduction::None,
+                            DType::F32, {transfer}, 2),
+                   401);
+  });
+}
+
+TEST_P(TransportTest, ASumIsTakenInGroupOrderAndANaNIsNeverLost) {
+  expectAllWell({.ranks = 3}, [](Transport &transport) {
+    Ranks ranks{2, 0, 1};
+    auto group = transport.createGroup(ranks);
+    auto *values = reinterpret_cast<float *>(transport.sharedMemory().data());
+    const float byRank[] = {-1e8f, 1.0f, 1e8f};
+    Transfer transfer = rows(1, 2);
+    Collective collective{.reduction = Reduction::Sum, .group = *group};
+    collective.transfers = {&transfer, 1};
+    values[0] = values[1] = byRank[transport.rank()];
+    if (!transport.run(collective))
+      return std::string("failed");
+    if (values[0] != (1e8f + -1e8f) + 1.0f)
+      return "sum is " + std::to_string(values[0]);
+    collective.reduction = Reduction::Max;
+    for (int nanAt = 0; nanAt < 3; ++nanAt) {
+      values[0] = transport.rank() == nanAt ? NAN : byRank[transport.rank()];
+      if (!transport.run(collective) || values[0] == values[0])
+        return "maximum is " + std::to_string(values[0]);
+    }
+    return std::string();
+  });
+}
+
+TEST_P(TransportTest, StatisticsCountBytesByTheUsualFormula) {
+  expectAllWell({.ranks = 4}, [](Transport &transport) {
+    uint64_t expected[numCollectiveKinds] = {};
+    expected[int(CollectiveKind::AllReduce)] = 2 * 400 * 3 / 4;
+    expected[int(CollectiveKind::ReduceScatter)] = 400 * 3;
+    expected[int(CollectiveKind::AllGather)] = 400 * 3;
+    expected[int(CollectiveKind::Broadcast)] = 300;
+    for (CollectiveKind kind :
+         {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter,
+          CollectiveKind::AllGather, CollectiveKind::Broadcast})
+      runCase(
+          transport, allRanks(transport),
+          makeCase(kind, sumIfReducing(kind), DType::F32, {rows(1, 100)}, 4),
+          1);
+    auto statistics = transport.statistics();
+    for (int k = 0; k < numCollectiveKinds; ++k)
+      if (statistics[k].bytes != expected[k])
+        return std::string(nameOf(static_cast<CollectiveKind>(k))) + ": " +
+               std::to_string(statistics[k].bytes);
+    return std::string();
+  });
+}
+
+TEST_P(TransportTest, BarriersHoldEveryMemberBack) {
+  expectAllWell({.ranks = 8}, [](Transport &transport) {
+    auto group = transport.createGroup(allRanks(transport));
+    auto *value = reinterpret_cast<int64_t *>(transport.sharedMemory().data());
+    Transfer transfer = rows(1, 1);
+    transfer.output = 64;
+    Collective collective{
+        .reduction = Reduction::Min, .dtype = DType::I64, .group = *group};
+    collective.transfers = {&transfer, 1};
+    for (int n = 0; n < 200; ++n) {
+      value[0] = n;
+      if (!transport.barrier(*group) || !transport.run(collective))
+        return std::string("failed");
+      if (value[8] != n)
+        return "round " + std::to_string(n) + " saw " +
+               std::to_string(value[8]);
+    }
+    return std::string();
+  });
+}
+
+// What goes wrong is an error on all ranks, soon, and never a hang.
+
+void expectErrorEverywhere(const std::vector<RankOutcome> &outcomes,
+                           const std::vector<std::string> &parts,
+                           int except = -1) {
+  for (size_t r = 0; r < outcomes.size(); ++r) {
+    if (static_cast<int>(r) == except)
+      continue;
+    for (const std::string &part : parts)
+      EXPECT_NE(outcomes[r].text.find(part), std::string::npos)
+          << "rank " << r << " says: " << outcomes[r].text;
+    EXPECT_LT(outcomes[r].seconds, 2.0) << "rank " << r;
+    EXPECT_EQ(outcomes[r].signal, 0) << "rank " << r;
+  }
+}
+
+std::string sumOver(Transport &transport, const Ranks &ranks, uint64_t id,
+                    int64_t elements, DType dtype = DType::F32) {
+  auto group = transport.createGroup(ranks);
+  if (!group)
+    return group.error().message;
+  Transfer transfer = rows(1, elements);
+  Collective collective{
+      .reduction = Reduction::Sum, .dtype = dtype, .group = *group};
+  collective.transfers = {&transfer, 1};
+  collective.id = id;
+  auto done = transport.run(collective);
+  return done ? "" : done.error().message;
+}
+
+TEST_P(TransportTest, DifferentIdsAreAnErrorThatNamesBoth) {
+  auto outcomes = run({.ranks = 4}, [](Transport &transport) {
+    return sumOver(transport, {0, 1, 2, 3}, transport.rank() == 2 ? 71 : 70, 8);
+  });
+  expectErrorEverywhere(outcomes, {"rank 0", "value 70", "rank 2", "value 71"});
+}
+
+TEST_P(TransportTest, DifferentSizesAreAnErrorThatNamesBoth) {
+  auto outcomes = run({.ranks = 3}, [](Transport &transport) {
+    return sumOver(transport, {0, 1, 2}, 5, 100 + transport.rank() / 2);
+  });
+  expectErrorEverywhere(outcomes, {"100 elements", "101 elements", "rank 2"});
+}
+
+TEST_P(TransportTest, DifferentTypesAreAnErrorThatNamesBoth) {
+  auto outcomes = run({.ranks = 2}, [](Transport &transport) {
+    return sumOver(transport, {0, 1}, 5, 100,
+                   transport.rank() ? DType::I32 : DType::F32);
+  });
+  expectErrorEverywhere(outcomes, {"f32", "i32"});
+}
+
+TEST_P(TransportTest, ACollectiveAgainstABarrierIsAnError) {
+  auto outcomes = run({.ranks = 2}, [](Transport &transport) {
+    if (transport.rank() == 0)
+      return sumOver(transport, {0, 1}, 5, 100);
+    auto done = transport.barrier(*transport.createGroup(Ranks{0, 1}));
+    return done ? "" : done.error().message;
+  });
+  expectErrorEverywhere(outcomes, {"value 5", "a barrier"});
+}
+
+TEST_P(TransportTest, RanksThatWaitForEachOtherInDifferentGroupsAreAnError) {
+  auto outcomes = run({.ranks = 3}, [](Transport &transport) {
+    const Ranks groups[] = {{0, 1}, {1, 2}, {2, 0}};
+    return sumOver(transport, groups[transport.rank()], 40 + transport.rank(),
+                   1);
+  });
+  expectErrorEverywhere(
+      outcomes, {"wait for each other", "rank 0 waits at value 40",
+                 "rank 1 waits at value 41", "rank 2 waits at value 42"});
+}
+
+TEST_P(TransportTest, AKilledRankIsNamedToAllOthersWithinTwoSeconds) {
+  auto outcomes = run({.ranks = 4}, [](Transport &transport) {
+    sumOver(transport, {0, 1, 2, 3}, 1, 8);
+    if (transport.rank() == 2)
+      raise(SIGKILL);
+    // Ranks 0 and 1 wait for rank 2 only by way of rank 3.
+    if (transport.rank() == 3)
+      return sumOver(transport, {2, 3}, 2, 8);
+    return sumOver(transport, {0, 1, 3}, 3, 8);
+  });
+  EXPECT_EQ(outcomes[2].signal, SIGKILL);
+  expectErrorEverywhere(outcomes, {"rank 2", "died"}, 2);
+}
+
+TEST_P(TransportTest, ARankThatLeavesEarlyIsNamedToAllOthers) {
+  auto outcomes = run({.ranks = 3}, [](Transport &transport) {
+    return transport.rank() == 1 ? "" : sumOver(transport, {0, 1, 2}, 9, 8);
+  });
+  expectErrorEverywhere(outcomes, {"rank 1", "left the job"}, 1);
+}
+
+TEST_P(TransportTest, AnAbortFromAnotherThreadWakesEveryWaiter) {
+  auto outcomes = run({.ranks = 3}, [](Transport &transport) {
+    std::thread monitor;
+    if (transport.rank() == 1)
+      monitor = std::thread([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(30));
+        transport.abort("the disk is on fire");
+      });
+    std::string text;
+    if (transport.rank() != 2)
+      text = sumOver(transport, {0, 1, 2}, 9, 8);
+    else
+      while (transport.health())
+        usleep(1000);
+    if (monitor.joinable())
+      monitor.join();
+    return text + transport.health().error().message;
+  });
+  expectErrorEverywhere(outcomes, {"rank 1: the disk is on fire"});
+}
+
+TEST_P(TransportTest, AnAbortByTheLauncherWakesEveryWaiter) {
+  auto outcomes = run(
+      {.ranks = 2},
+      [](Transport &transport) {
+        if (transport.rank() == 0)
+          return sumOver(transport, {0, 1}, 9, 8);
+        while (transport.health())
+          usleep(1000);
+        return transport.health().error().message;
+      },
+      "interrupted by the user");
+  expectErrorEverywhere(outcomes, {"interrupted by the user"});
+}
+
+TEST_P(TransportTest,
+       AMalformedCollectiveIsAnErrorEverywhereAndTouchesNothing) {
+  struct Malformed {
+    Case test;
+    const char *message;
+  };
+  auto shaped = [](CollectiveKind kind, Transfer transfer) {
+    return makeCase(kind, sumIfReducing(kind), DType::F32, {transfer}, 2);
+  };
+  Transfer beyond = rows(1, 1 << 20), huge = rows(int64_t(1) << 40, 1 << 30);
+  Transfer crooked = rows(1, 4), shifted = rows(1, 16), odd = rows(1, 4);
+  crooked.input = crooked.output = 2;
+  shifted.output = 32;
+  odd.x = 3;
+  odd.splitFirst = true;
+  odd.output = 4096;
+  Case noReduction = shaped(CollectiveKind::AllReduce, rows(1, 4));
+  noReduction.collective.reduction = Reduction::None;
+  Case badSource = shaped(CollectiveKind::Permute, rows(1, 4));
+  badSource.permutation = {0, 2};
+  Malformed all[] = {
+      {shaped(CollectiveKind::AllReduce, beyond), "outside the shared region"},
+      {shaped(CollectiveKind::AllGather, huge), "too large"},
+      {shaped(CollectiveKind::AllReduce, rows(1, 0)), "not positive"},
+      {shaped(CollectiveKind::AllReduce, rows(1, -4)), "not positive"},
+      {shaped(CollectiveKind::AllReduce, crooked), "misaligned"},
+      {shaped(CollectiveKind::AllReduce, shifted), "overlaps"},
+      {shaped(CollectiveKind::AllReduce, rows(2, 4)), "outer must be 1"},
+      {shaped(CollectiveKind::AllToAll, odd), "not divisible"},
+      {noReduction, "no reduction"},
+      {badSource, "permutation source 2"}};
+  for (const Malformed &malformed : all) {
+    auto outcomes = run({.ranks = 2}, [&](Transport &transport) {
+      if (transport.rank() == 1)
+        return sumOver(transport, {0, 1}, 1, 4);
+      auto group = transport.createGroup(Ranks{0, 1});
+      Collective collective = malformed.test.collective;
+      collective.group = *group;
+      collective.permutation = malformed.test.permutation;
+      collective.transfers = malformed.test.transfers;
+      auto done = transport.run(collective);
+      return done ? "" : done.error().message;
+    });
+    expectErrorEverywhere(outcomes, {malformed.message, "rank 0"});
+  }
+}
+
+TEST_P(TransportTest, AGroupThatIsNotOneIsAnError) {
+  for (const Ranks &ranks : {Ranks{0, 0}, Ranks{0, 2}, Ranks{1}}) {
+    auto outcomes = run({.ranks = 2}, [&](Transport &transport) {
+      if (transport.rank() == 1)
+        return sumOver(transport, {0, 1}, 1, 4);
+      auto group = transport.createGroup(ranks);
+      return group ? "" : group.error().message;
+    });
+    expectErrorEverywhere(outcomes, {"rank 0", "group"});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, TransportTest,
+                         testing::Values(TransportUnderTest{"Shm", runOverShm}),
+                         [](const auto &instance) {
+                           return instance.param.name;
+                         });
+
+} // namespace
+} // namespace polyrank::runtime::test
