@@ -99,12 +99,14 @@ Result<PlanHash> writePlan(const std::string &path,
   std::memcpy(header.hash, hash.data(), hash.size());
 
   std::string temporary = path + ".writing." + std::to_string(getpid());
-  Descriptor file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  Descriptor file(
+      open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   if (file.number < 0)
     return systemError(path, "cannot create '" + temporary + "'");
   bool written = writeAll(file.number, &header, sizeof(header)) &&
                  writeAll(file.number, flatbuffer.data(), flatbuffer.size()) &&
-                 fsync(file.number) == 0 && rename(temporary.c_str(), path.c_str()) == 0;
+                 fsync(file.number) == 0 &&
+                 rename(temporary.c_str(), path.c_str()) == 0;
   if (!written) {
     Error error = systemError(path, "cannot write");
     unlink(temporary.c_str());
@@ -150,31 +152,36 @@ Result<PlanBytes> readPlan(int descriptor, const std::string &path) {
   if (std::memcmp(header.magic, magic, sizeof(magic)) != 0)
     return fileError(path, "is not a plan (polyrank-compile writes plans)");
   if (header.schemaVersion != planSchemaVersion)
-    return fileError(path, "has version " + std::to_string(header.schemaVersion) +
+    return fileError(path, "has version " +
+                               std::to_string(header.schemaVersion) +
                                ", this polyrank-run reads version " +
                                std::to_string(planSchemaVersion) +
                                ": compile the model again");
   if (header.headerSize != sizeof(Header))
-    return fileError(path, "has a header of " + std::to_string(header.headerSize) +
-                               " bytes instead of " + std::to_string(sizeof(Header)));
+    return fileError(path,
+                     "has a header of " + std::to_string(header.headerSize) +
+                         " bytes instead of " + std::to_string(sizeof(Header)));
   if (header.payloadSize != fileSize - sizeof(Header))
     return fileError(path, "is damaged: it should hold " +
-                               std::to_string(header.payloadSize) + " bytes after its header, it holds " +
+                               std::to_string(header.payloadSize) +
+                               " bytes after its header, it holds " +
                                std::to_string(fileSize - sizeof(Header)));
 
   PlanBytes bytes;
   bytes.size = header.payloadSize;
   uint64_t allocated = (bytes.size / 64 + 1) * 64;
-  bytes.memory.reset(static_cast<std::byte *>(std::aligned_alloc(64, allocated)));
+  bytes.memory.reset(
+      static_cast<std::byte *>(std::aligned_alloc(64, allocated)));
   if (!bytes.memory)
-    return fileError(path, "no memory for its " + std::to_string(bytes.size) + " bytes");
+    return fileError(path, "no memory for its " + std::to_string(bytes.size) +
+                               " bytes");
   if (!readAt(bytes.memory.get(), bytes.size, sizeof(Header)))
     return fileError(path, "cannot read: it became shorter or the disk failed");
   std::memcpy(bytes.hash.data(), header.hash, bytes.hash.size());
   PlanHash found = hashOf(header, bytes.payload());
   if (found != bytes.hash)
-    return fileError(path, "is damaged: its hash should be " + toHex(bytes.hash) + ", it is " +
-                               toHex(found));
+    return fileError(path, "is damaged: its hash should be " +
+                               toHex(bytes.hash) + ", it is " + toHex(found));
   return bytes;
 }
 

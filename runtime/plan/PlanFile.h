@@ -37,7 +37,8 @@ struct PlanBytes {
 };
 
 /// Writes `flatbuffer` (a finished `plan::Plan`) as a plan file: beside `path`,
-/// synced, then renamed, so that `path` is always a whole plan. Returns its hash.
+/// synced, then renamed, so that `path` is always a whole plan. Returns its
+/// hash.
 Result<PlanHash> writePlan(const std::string &path,
                            std::span<const uint8_t> flatbuffer);
 

@@ -1,0 +1,51 @@
+// The CPU as a device: the plan's kernels and oneDNN on one team of threads.
+
+#pragma once
+
+#include "runtime/device/Device.h"
+#include "runtime/device/cpu/Gemm.h"
+#include "runtime/device/cpu/KernelModule.h"
+#include "runtime/device/cpu/ThreadTeam.h"
+
+#include <utility>
+#include <vector>
+
+namespace polyrank::runtime {
+
+struct CpuOptions {
+  int threads = 1;
+  bool flushDenormals = true;
+};
+
+class CpuDevice : public Device {
+public:
+  /// Loads the kernels and starts the team.
+  static Result<std::unique_ptr<CpuDevice>> create(const plan::Kernels &kernels,
+                                                   const CpuOptions &options);
+
+  Prepared prepare(const plan::Launch &launch, const ArenaView &arena) override;
+  Prepared prepare(const plan::Gemm &gemm, const ArenaView &arena) override;
+  Prepared prepare(const plan::Copy &copy, int64_t index,
+                   const ArenaView &arena) override;
+  void parallelFor(int64_t range, int64_t grain,
+                   const std::function<void(int64_t, int64_t)> &body) override {
+    team.parallelFor(range, grain, body);
+  }
+
+private:
+  CpuDevice(KernelModule module, const CpuOptions &options)
+      : module(std::move(module)),
+        team(options.threads, options.flushDenormals) {}
+
+  Result<PreparedGemm *> preparedGemm(const GemmShape &shape);
+
+  KernelModule module;
+  ThreadTeam team;
+  /// One per structure; a model has few.
+  std::vector<std::pair<GemmShape, std::unique_ptr<PreparedGemm>>> gemms;
+};
+
+/// The shape of a gemm command.
+GemmShape shapeOf(const plan::Gemm &gemm);
+
+} // namespace polyrank::runtime

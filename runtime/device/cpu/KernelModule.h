@@ -1,0 +1,41 @@
+// The kernels of a plan, loaded as native code.
+
+#pragma once
+
+#include "runtime/Result.h"
+#include "runtime/plan/plan_generated.h"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace polyrank::runtime {
+
+/// Runs iterations [begin, end) of a kernel (plan.fbs, Launch).
+using KernelFunction = void (*)(void *const *buffers, int64_t begin,
+                                int64_t end);
+
+/// Owns the loaded image; kernel i of the plan is `function(i)`.
+class KernelModule {
+public:
+  /// Checks the CPU's features and the image, copies it to a sealed memfd, so
+  /// that nobody can change what was checked, and loads it from there.
+  static Result<KernelModule> load(const plan::Kernels &kernels);
+
+  KernelFunction function(uint32_t kernel) const { return functions[kernel]; }
+
+private:
+  struct Unload {
+    void operator()(void *handle) const;
+  };
+  struct Close {
+    void operator()(int *file) const;
+  };
+  // Open as long as the image is loaded: the loader knows an image by its
+  // path, /proc/self/fd/N, and would take a later one of that number for it.
+  std::unique_ptr<int, Close> file;
+  std::unique_ptr<void, Unload> handle;
+  std::vector<KernelFunction> functions;
+};
+
+} // namespace polyrank::runtime

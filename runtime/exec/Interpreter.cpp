@@ -1,0 +1,150 @@
+// Prepares commands and runs them in order, measuring each.
+
+#include "runtime/exec/Interpreter.h"
+
+#include <chrono>
+#include <fmt/format.h>
+
+namespace polyrank::runtime {
+namespace {
+
+class CollectiveOperation : public Operation {
+public:
+  CollectiveOperation(const plan::Collective &source, Group group,
+                      Transport &transport)
+      : source(source), transport(transport) {
+    collective.kind = CollectiveKind(source.kind());
+    collective.reduction = Reduction(source.reduction());
+    collective.dtype = DType(source.dtype());
+    collective.group = group;
+    collective.id = source.id();
+    if (source.permutation())
+      permutation.assign(source.permutation()->begin(),
+                         source.permutation()->end());
+    collective.permutation = permutation;
+    for (const plan::Transfer *transfer : *source.transfers())
+      transfers.push_back({transfer->input()->offset(),
+                           transfer->output()->offset(), transfer->outer(),
+                           transfer->x(), transfer->middle(), transfer->y(),
+                           transfer->inner(), transfer->split_first()});
+    collective.transfers = transfers;
+  }
+
+  Result<void> run(uint32_t microbatch) override {
+    for (size_t i = 0; i < transfers.size(); ++i) {
+      const plan::Transfer &transfer = *source.transfers()->Get(i);
+      const plan::BufferRef &in = *transfer.input(), &out = *transfer.output();
+      transfers[i].input = in.offset() + microbatch * in.stride();
+      transfers[i].output = out.offset() + microbatch * out.stride();
+    }
+    return transport.run(collective);
+  }
+
+private:
+  const plan::Collective &source;
+  Transport &transport;
+  Collective collective;
+  std::vector<Transfer> transfers;
+  std::vector<int32_t> permutation;
+};
+
+uint64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+} // namespace
+
+uint64_t CommandTimes::total() const {
+  uint64_t sum = 0;
+  for (uint64_t time : nanoseconds)
+    sum += time;
+  return sum;
+}
+
+double CommandTimes::communicationShare() const {
+  uint64_t sum = total();
+  return sum ? double(nanoseconds[int(CommandKind::Collective)]) / sum : 0;
+}
+
+Result<Interpreter> Interpreter::prepare(const plan::Program &program,
+                                         const Mesh &mesh, int64_t rank,
+                                         const ArenaView &arena, Device &device,
+                                         Transport &transport) {
+  Interpreter interpreter(transport);
+  std::vector<Group> groups;
+  for (const plan::AxisList *list : *program.groups()) {
+    std::vector<uint32_t> members = mesh.group(rank, list->axes());
+    std::vector<int32_t> ranks(members.begin(), members.end());
+    POLYRANK_ASSIGN(group, transport.createGroup(ranks));
+    groups.push_back(group);
+  }
+  for (const plan::Segment *segment : *program.segments()) {
+    auto &commands = interpreter.segments.emplace_back();
+    if (!segment->commands())
+      continue;
+    for (const plan::Command *command : *segment->commands()) {
+      auto prepare = [&]() -> Device::Prepared {
+        switch (command->body_type()) {
+        case plan::CommandBody::Launch:
+          return device.prepare(*command->body_as_Launch(), arena);
+        case plan::CommandBody::Gemm:
+          return device.prepare(*command->body_as_Gemm(), arena);
+        case plan::CommandBody::Copy: {
+          const plan::Copy &copy = *command->body_as_Copy();
+          int64_t index =
+              copy.axes() ? mesh.linearIndex(rank, copy.axes()->axes()) : 0;
+          return device.prepare(copy, index, arena);
+        }
+        default: {
+          const plan::Collective &collective = *command->body_as_Collective();
+          return std::unique_ptr<Operation>(new CollectiveOperation(
+              collective, groups[collective.group()], transport));
+        }
+        }
+      };
+      Device::Prepared operation = prepare();
+      if (!operation)
+        return Error{fmt::format("segment '{}', {}: {}", segment->name()->str(),
+                                 command->origin() ? command->origin()->str()
+                                                   : "command",
+                                 operation.error().message),
+                     operation.error().fault};
+      commands.push_back({CommandKind(command->body_type()),
+                          *std::move(operation), command,
+                          segment->name()->c_str()});
+    }
+  }
+  for (const plan::Action *action : *program.schedule())
+    interpreter.schedule.push_back(*action);
+  return interpreter;
+}
+
+Result<void> Interpreter::runStep(uint64_t step) {
+  uint32_t number = 0;
+  uint64_t start = now();
+  for (const plan::Action &action : schedule) {
+    transport->setProgress(step, number);
+    for (Command &command : segments[action.segment()]) {
+      Result<void> result = command.operation->run(action.microbatch());
+      if (!result)
+        return Error{fmt::format("step {}, segment '{}', microbatch {}, {}: {}",
+                                 step, command.segment, action.microbatch(),
+                                 command.source->origin()
+                                     ? command.source->origin()->str()
+                                     : plan::EnumNameCommandBody(
+                                           command.source->body_type()),
+                                 result.error().message),
+                     result.error().fault};
+      uint64_t end = now();
+      measured.nanoseconds[int(command.kind)] += end - start;
+      ++measured.counts[int(command.kind)];
+      start = end;
+      ++number;
+    }
+  }
+  return {};
+}
+
+} // namespace polyrank::runtime

@@ -1,0 +1,56 @@
+// Runs the program of one rank: segments in the order of the schedule.
+
+#pragma once
+
+#include "runtime/comm/Transport.h"
+#include "runtime/device/Device.h"
+#include "runtime/plan/Layout.h"
+
+#include <array>
+#include <vector>
+
+namespace polyrank::runtime {
+
+/// What a command does, as the numbers of plan::CommandBody.
+enum class CommandKind : uint8_t { Launch = 1, Gemm, Collective, Copy };
+inline constexpr int numCommandKinds = 5;
+
+/// Time and number of the commands that ran, by kind.
+struct CommandTimes {
+  std::array<uint64_t, numCommandKinds> nanoseconds{}, counts{};
+
+  uint64_t total() const;
+  /// Communication's part of the time in commands, 0 to 1.
+  double communicationShare() const;
+};
+
+class Interpreter {
+public:
+  /// Prepares all commands of the verified `program` for `rank`.
+  static Result<Interpreter> prepare(const plan::Program &program,
+                                     const Mesh &mesh, int64_t rank,
+                                     const ArenaView &arena, Device &device,
+                                     Transport &transport);
+
+  /// Runs the schedule once. An error names the command's origin in the model.
+  Result<void> runStep(uint64_t step);
+
+  const CommandTimes &times() const { return measured; }
+
+private:
+  struct Command {
+    CommandKind kind;
+    std::unique_ptr<Operation> operation;
+    const plan::Command *source;
+    const char *segment;
+  };
+
+  explicit Interpreter(Transport &transport) : transport(&transport) {}
+
+  Transport *transport;
+  std::vector<std::vector<Command>> segments;
+  std::vector<plan::Action> schedule;
+  CommandTimes measured;
+};
+
+} // namespace polyrank::runtime

@@ -1,0 +1,142 @@
+// Mesh coordinates, groups and blocks.
+
+#include "runtime/plan/Layout.h"
+
+#include <algorithm>
+
+namespace polyrank::runtime {
+
+uint32_t elementSize(plan::DType type) {
+  switch (type) {
+  case plan::DType::F64:
+  case plan::DType::I64:
+    return 8;
+  case plan::DType::F32:
+  case plan::DType::I32:
+    return 4;
+  case plan::DType::BF16:
+  case plan::DType::F16:
+    return 2;
+  case plan::DType::I8:
+  case plan::DType::U8:
+  case plan::DType::BOOL:
+    return 1;
+  }
+  return 0;
+}
+
+Mesh::Mesh(const plan::Plan &plan) {
+  for (const plan::Axis *axis : *plan.mesh()) {
+    names.push_back(axis->name()->str());
+    sizes.push_back(axis->size());
+    total *= axis->size();
+  }
+  int64_t stride = total;
+  for (int64_t size : sizes)
+    strides.push_back(stride /= size);
+}
+
+int64_t Mesh::coordinate(int64_t rank, int64_t axis) const {
+  return rank / strides[axis] % sizes[axis];
+}
+
+int64_t Mesh::digit(int64_t rank, const plan::AxisRef &ref) const {
+  int64_t inner = sizes[ref.axis()] / (ref.pre() * ref.size());
+  return coordinate(rank, ref.axis()) / inner % ref.size();
+}
+
+int64_t Mesh::linearIndex(int64_t rank, const AxisRefs *refs) const {
+  int64_t index = 0;
+  if (refs)
+    for (const plan::AxisRef *ref : *refs)
+      index = index * ref->size() + digit(rank, *ref);
+  return index;
+}
+
+int64_t Mesh::groupSize(const AxisRefs *refs) {
+  int64_t size = 1;
+  if (refs)
+    for (const plan::AxisRef *ref : *refs)
+      size *= ref->size();
+  return size;
+}
+
+std::vector<uint32_t> Mesh::group(int64_t rank, const AxisRefs *refs) const {
+  std::vector<uint32_t> members(groupSize(refs));
+  for (size_t index = 0; index < members.size(); ++index) {
+    int64_t member = rank, rest = index;
+    for (int64_t r = refs ? int64_t(refs->size()) - 1 : -1; r >= 0; --r) {
+      const plan::AxisRef &ref = *refs->Get(r);
+      int64_t inner = sizes[ref.axis()] / (ref.pre() * ref.size());
+      member +=
+          (rest % ref.size() - digit(rank, ref)) * inner * strides[ref.axis()];
+      rest /= ref.size();
+    }
+    members[index] = member;
+  }
+  return members;
+}
+
+std::string Mesh::describe(const AxisRefs *refs) const {
+  std::string text;
+  if (refs)
+    for (const plan::AxisRef *ref : *refs) {
+      text += (text.empty() ? "" : ",") + names[ref->axis()];
+      if (ref->size() != sizes[ref->axis()])
+        text += ":(" + std::to_string(ref->pre()) + ")" +
+                std::to_string(ref->size());
+    }
+  return text;
+}
+
+std::string Mesh::describeRank(int64_t rank) const {
+  std::string text = "rank " + std::to_string(rank);
+  for (int64_t axis = 0; axis < axes(); ++axis)
+    text += (axis ? "," : " (") + names[axis] + "=" +
+            std::to_string(coordinate(rank, axis));
+  return axes() ? text + ")" : text;
+}
+
+std::vector<BlockDim> blockOf(const Mesh &mesh, int64_t rank,
+                              const Dims *dims) {
+  std::vector<BlockDim> blocks;
+  if (dims)
+    for (const plan::Dim *dim : *dims) {
+      int64_t block = dim->padded() / Mesh::groupSize(dim->axes());
+      int64_t start = mesh.linearIndex(rank, dim->axes()) * block;
+      int64_t valid = std::clamp<int64_t>(dim->size() - start, 0, block);
+      blocks.push_back({dim->size(), block, start, valid});
+    }
+  return blocks;
+}
+
+bool ownsBlock(const Mesh &mesh, int64_t rank, const Dims *dims) {
+  // What is left of each coordinate once the layout's digits are taken out.
+  std::vector<int64_t> unused(mesh.axes());
+  for (int64_t axis = 0; axis < mesh.axes(); ++axis)
+    unused[axis] = mesh.coordinate(rank, axis);
+  if (dims)
+    for (const plan::Dim *dim : *dims)
+      if (dim->axes())
+        for (const plan::AxisRef *ref : *dim->axes())
+          unused[ref->axis()] -=
+              mesh.digit(rank, *ref) *
+              (mesh.size(ref->axis()) / (ref->pre() * ref->size()));
+  return std::all_of(unused.begin(), unused.end(),
+                     [](int64_t rest) { return rest == 0; });
+}
+
+std::string describeLayout(const Mesh &mesh, const Dims *dims) {
+  std::string text = "[";
+  if (dims)
+    for (const plan::Dim *dim : *dims) {
+      text += (text.size() > 1 ? ", " : "") + std::to_string(dim->size());
+      if (dim->padded() != dim->size())
+        text += " pad " + std::to_string(dim->padded());
+      if (dim->axes() && dim->axes()->size())
+        text += " {" + mesh.describe(dim->axes()) + "}";
+    }
+  return text + "]";
+}
+
+} // namespace polyrank::runtime

@@ -1,0 +1,68 @@
+// Where a rank stands in the mesh, and which block of a tensor it holds.
+
+#pragma once
+
+#include "runtime/plan/plan_generated.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace polyrank::runtime {
+
+using AxisRefs = flatbuffers::Vector<const plan::AxisRef *>;
+
+/// Bytes of one element.
+uint32_t elementSize(plan::DType type);
+
+/// The mesh of a verified plan: rank r has the mixed-radix digits of r over the
+/// axes, the first axis the most major.
+class Mesh {
+public:
+  explicit Mesh(const plan::Plan &plan);
+
+  int64_t ranks() const { return total; }
+  int64_t axes() const { return sizes.size(); }
+  const std::string &name(int64_t axis) const { return names[axis]; }
+  int64_t size(int64_t axis) const { return sizes[axis]; }
+  int64_t coordinate(int64_t rank, int64_t axis) const;
+
+  /// The rank's digit over one (sub-)axis.
+  int64_t digit(int64_t rank, const plan::AxisRef &ref) const;
+  /// The rank's mixed-radix index over a list of axes; null is the empty list.
+  int64_t linearIndex(int64_t rank, const AxisRefs *refs) const;
+  /// The number of indices of a list of axes.
+  static int64_t groupSize(const AxisRefs *refs);
+  /// The ranks that differ from `rank` only over `refs`, by linear index.
+  std::vector<uint32_t> group(int64_t rank, const AxisRefs *refs) const;
+
+  /// `data=2,tensor=(1)2`: for messages and reports.
+  std::string describe(const AxisRefs *refs) const;
+  /// `rank 3 (data=1,tensor=1)`.
+  std::string describeRank(int64_t rank) const;
+
+private:
+  std::vector<std::string> names;
+  std::vector<int64_t> sizes, strides; // stride: of a rank's number
+  int64_t total = 1;
+};
+
+/// One dim of a shard: this rank holds `block` elements from `start` on, of
+/// which the first `valid` exist and the rest is padding.
+struct BlockDim {
+  int64_t size, block, start, valid;
+};
+
+using Dims = flatbuffers::Vector<flatbuffers::Offset<plan::Dim>>;
+
+/// The rank's block of a tensor that is laid out as `dims`; null is a scalar.
+std::vector<BlockDim> blockOf(const Mesh &mesh, int64_t rank, const Dims *dims);
+
+/// Of all ranks that hold the same block, exactly one owns it: that whose
+/// coordinates are zero wherever the layout does not use them.
+bool ownsBlock(const Mesh &mesh, int64_t rank, const Dims *dims);
+
+/// `[50257 pad 50260 {tensor}, 768]`.
+std::string describeLayout(const Mesh &mesh, const Dims *dims);
+
+} // namespace polyrank::runtime

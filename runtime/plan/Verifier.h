@@ -1,0 +1,71 @@
+// The plan verifier's inside, shared by VerifyPlan.cpp and VerifyCommands.cpp.
+
+#pragma once
+
+#include "runtime/plan/Checked.h"
+#include "runtime/plan/Layout.h"
+
+#include <fmt/format.h>
+
+namespace polyrank::runtime {
+
+/// Each function returns whether what it checks holds; the first that does not
+/// leaves the reason in `message`.
+class PlanVerifier {
+public:
+  explicit PlanVerifier(const plan::Plan &plan) : plan(plan) {}
+  bool verify();
+
+  std::string message;
+
+private:
+  static constexpr uint64_t maxRank = 32, maxElements = uint64_t(1) << 48,
+                            maxArena = maxElements, maxMicrobatches = 1u << 20,
+                            maxThreads = 4096, maxRanks = 1u << 16,
+                            maxOperands = 1u << 16;
+
+  template <typename... Arguments>
+  bool fail(fmt::format_string<Arguments...> text, Arguments &&...arguments) {
+    message = fmt::format(text, std::forward<Arguments>(arguments)...);
+    return false;
+  }
+
+  bool verifyHeader();
+  bool verifyStored();
+  bool verifyData();
+  bool verifyArgument(const plan::Argument &argument);
+  bool verifyView(const std::string &what, const plan::Argument &argument);
+  bool verifyType(const std::string &what, plan::DType type);
+  bool verifyAxes(const std::string &what, const AxisRefs *refs);
+  bool verifyAxes(const std::string &what, const AxisRefs *refs,
+                  std::vector<plan::AxisRef> &used);
+  bool verifyBuffer(const std::string &what, const plan::BufferRef &buffer,
+                    uint64_t alignment);
+  bool verifyShard(const std::string &what, plan::DType type, const Dims *dims,
+                   const plan::BufferRef &buffer);
+  bool verifyMicrobatched(const std::string &what, const Dims *dims);
+
+  bool verifySegment(const plan::Segment &segment);
+  bool verifyCommand(const std::string &what, const plan::Command &command);
+  bool verifyLaunch(const std::string &what, const plan::Launch &launch);
+  bool verifyGemm(const std::string &what, const plan::Gemm &gemm);
+  bool verifyMatrix(const std::string &what, const plan::BufferRef &buffer,
+                    int64_t rows, int64_t columns, int64_t leading,
+                    const plan::Gemm &gemm,
+                    int64_t (plan::GemmBatch::*stride)() const);
+  bool verifyCollective(const std::string &what,
+                        const plan::Collective &collective);
+  bool verifyTransfer(const std::string &what,
+                      const plan::Collective &collective,
+                      const plan::Transfer &transfer, int64_t groupSize);
+  bool verifyCopy(const std::string &what, const plan::Copy &copy);
+  bool verifyApart(const std::string &what, const plan::BufferRef &a,
+                   const plan::BufferRef &b);
+  bool verifySize(const std::string &what, const plan::BufferRef &buffer,
+                  Checked bytes);
+
+  const plan::Plan &plan;
+  const plan::Program *program = nullptr;
+};
+
+} // namespace polyrank::runtime

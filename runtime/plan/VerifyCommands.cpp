@@ -1,0 +1,299 @@
+// Verifies the commands of a plan against the buffers that they name.
+
+#include "runtime/plan/Verifier.h"
+
+namespace polyrank::runtime {
+
+using namespace plan;
+
+// Collectives and copies name exactly the bytes that they move.
+bool PlanVerifier::verifySize(const std::string &what, const BufferRef &buffer,
+                              Checked bytes) {
+  if (!bytes.is(buffer.size()))
+    return fail("{}: moves {} bytes, its buffer has {}", what, bytes.value(),
+                buffer.size());
+  return true;
+}
+
+// Whether two buffers share a byte in some microbatch: a's start minus b's is
+// distance + m * drift, and they do where that lies in (-a.size, b.size).
+static bool overlap(const BufferRef &a, const BufferRef &b,
+                    int64_t microbatches) {
+  if (a.region() != b.region() || a.size() == 0 || b.size() == 0)
+    return false;
+  __int128 distance = __int128(a.offset()) - b.offset();
+  __int128 drift = __int128(a.stride()) - b.stride();
+  __int128 low = -__int128(a.size()), high = b.size();
+  if (drift < 0) {
+    std::swap(low, high);
+    distance = -distance, drift = -drift, low = -low, high = -high;
+  }
+  if (drift == 0)
+    return low < distance && distance < high;
+  __int128 first = distance > low ? 0 : (low - distance) / drift + 1;
+  return first < microbatches && distance + first * drift < high;
+}
+
+bool PlanVerifier::verifyApart(const std::string &what, const BufferRef &a,
+                               const BufferRef &b) {
+  if (overlap(a, b, plan.microbatches()))
+    return fail("{}: {} bytes at offset {} and {} bytes at offset {} overlap",
+                what, a.size(), a.offset(), b.size(), b.offset());
+  return true;
+}
+
+bool PlanVerifier::verifyLaunch(const std::string &what, const Launch &launch) {
+  const auto *symbols = plan.kernels()->symbols();
+  uint64_t kernels = symbols ? symbols->size() : 0;
+  if (launch.kernel() >= kernels)
+    return fail("{}: kernel {} of {}", what, launch.kernel(), kernels);
+  if (launch.range() < 0 || uint64_t(launch.range()) > maxElements ||
+      launch.grain() < 1)
+    return fail("{}: range {} in grains of {}", what, launch.range(),
+                launch.grain());
+  for (const auto *buffers : {launch.inputs(), launch.outputs()}) {
+    if (!buffers)
+      continue;
+    if (buffers->size() > maxOperands)
+      return fail("{}: {} operands", what, buffers->size());
+    for (const BufferRef *buffer : *buffers)
+      if (!verifyBuffer(
+              fmt::format("{}, {} {}", what,
+                          buffers == launch.inputs() ? "input" : "output",
+                          buffer - buffers->Get(0)),
+              *buffer, 1))
+        return false;
+  }
+  return true;
+}
+
+// The last element that any product of the batch touches lies in the buffer.
+bool PlanVerifier::verifyMatrix(const std::string &what,
+                                const BufferRef &buffer, int64_t rows,
+                                int64_t columns, int64_t leading,
+                                const Gemm &gemm,
+                                int64_t (GemmBatch::*stride)() const) {
+  if (!verifyBuffer(what, buffer, sizeof(float)))
+    return false;
+  if (leading < columns)
+    return fail("{}: leading dim {} is less than its {} columns", what, leading,
+                columns);
+  Checked elements =
+      Checked::of(rows - 1) * Checked::of(leading) + Checked::of(columns);
+  if (gemm.batch())
+    for (const GemmBatch *batch : *gemm.batch())
+      elements = elements + Checked::of(batch->count() - 1) *
+                                Checked::of((batch->*stride)());
+  Checked bytes = elements * Checked(sizeof(float));
+  if (!bytes.fits(buffer.size()))
+    return fail("{}: {} x {} with leading dim {} and its batch need {} bytes, "
+                "its buffer has {}",
+                what, rows, columns, leading, bytes.value(), buffer.size());
+  return true;
+}
+
+bool PlanVerifier::verifyGemm(const std::string &what, const Gemm &gemm) {
+  if (gemm.implementation() < GemmImplementation::MIN ||
+      gemm.implementation() > GemmImplementation::MAX)
+    return fail("{}: implementation {} does not exist", what,
+                int(gemm.implementation()));
+  int64_t m = gemm.m(), n = gemm.n(), k = gemm.k();
+  if (m < 1 || n < 1 || k < 1)
+    return fail("{}: m={} n={} k={}", what, m, n, k);
+  Checked products = 1;
+  if (gemm.batch()) {
+    if (gemm.batch()->size() > maxRank)
+      return fail("{}: {} batch dims, at most {} are possible", what,
+                  gemm.batch()->size(), maxRank);
+    for (const GemmBatch *batch : *gemm.batch()) {
+      if (batch->count() < 1 || (batch->count() > 1 && batch->c_stride() < 1))
+        return fail("{}: a batch dim of {} products whose results are {} "
+                    "elements apart",
+                    what, batch->count(), batch->c_stride());
+      products = products * Checked::of(batch->count());
+    }
+  }
+  if (!products.fits(INT32_MAX))
+    return fail("{}: a batch of {} products", what, products.value());
+  bool ta = gemm.transpose_a(), tb = gemm.transpose_b();
+  if (!verifyMatrix(what + ", a", *gemm.a(), ta ? k : m, ta ? m : k, gemm.lda(),
+                    gemm, &GemmBatch::a_stride) ||
+      !verifyMatrix(what + ", b", *gemm.b(), tb ? n : k, tb ? k : n, gemm.ldb(),
+                    gemm, &GemmBatch::b_stride) ||
+      !verifyMatrix(what + ", c", *gemm.c(), m, n, gemm.ldc(), gemm,
+                    &GemmBatch::c_stride))
+    return false;
+  for (const BufferRef *operand : {gemm.a(), gemm.b()})
+    if (!verifyApart(what, *operand, *gemm.c()) ||
+        (gemm.scratch() &&
+         !verifyApart(what + ", scratch", *operand, *gemm.scratch())))
+      return false;
+  return !gemm.scratch() ||
+         (verifyBuffer(what + ", scratch", *gemm.scratch(), 64) &&
+          verifyApart(what + ", scratch", *gemm.c(), *gemm.scratch()));
+}
+
+// The transport's contract (runtime/comm/Transport.h): all-reduce and broadcast
+// may work in place. Where a rank's block lies inside its gathered tensor the
+// offset depends on the rank, which no plan can say, except in a group of one.
+static bool mayAlias(const Collective &collective, const Transfer &transfer,
+                     int64_t groupSize) {
+  const BufferRef &in = *transfer.input(), &out = *transfer.output();
+  return in.region() == out.region() && in.offset() == out.offset() &&
+         in.stride() == out.stride() &&
+         (collective.kind() == CollectiveKind::AllReduce ||
+          collective.kind() == CollectiveKind::Broadcast ||
+          (groupSize == 1 &&
+           (collective.kind() == CollectiveKind::AllGather ||
+            collective.kind() == CollectiveKind::ReduceScatter)));
+}
+
+bool PlanVerifier::verifyTransfer(const std::string &what,
+                                  const Collective &collective,
+                                  const Transfer &transfer, int64_t groupSize) {
+  uint64_t element = elementSize(collective.dtype());
+  for (const BufferRef *buffer : {transfer.input(), transfer.output()}) {
+    if (!verifyBuffer(what, *buffer, element))
+      return false;
+    if (buffer->region() != Region::Shared)
+      return fail(
+          "{}: its buffer at offset {} is private, peers cannot reach it", what,
+          buffer->offset());
+  }
+  int64_t extents[] = {transfer.outer(), transfer.x(), transfer.middle(),
+                       transfer.y(), transfer.inner()};
+  for (int64_t extent : extents)
+    if (extent < 1)
+      return fail("{}: an extent of {}", what, extent);
+  bool allToAll = collective.kind() == CollectiveKind::AllToAll;
+  bool blocked = collective.kind() == CollectiveKind::ReduceScatter ||
+                 collective.kind() == CollectiveKind::AllGather;
+  if (!allToAll &&
+      (transfer.x() != 1 || transfer.middle() != 1 || transfer.y() != 1))
+    return fail("{}: x={} middle={} y={} belong to an AllToAll", what,
+                transfer.x(), transfer.middle(), transfer.y());
+  if (!allToAll && !blocked && transfer.outer() != 1)
+    return fail("{}: outer={} instead of 1", what, transfer.outer());
+  if (allToAll) {
+    int64_t split = transfer.split_first() ? transfer.x() : transfer.y();
+    if (split % groupSize != 0)
+      return fail("{}: splits an extent of {} over {} ranks", what, split,
+                  groupSize);
+  }
+  Checked small = element;
+  for (int64_t extent : extents)
+    small = small * Checked::of(extent);
+  Checked large = small * Checked::of(groupSize);
+  bool scatter = collective.kind() == CollectiveKind::ReduceScatter;
+  bool gather = collective.kind() == CollectiveKind::AllGather;
+  if (!verifySize(what + ", input", *transfer.input(),
+                  scatter ? large : small) ||
+      !verifySize(what + ", output", *transfer.output(),
+                  gather ? large : small))
+    return false;
+  return mayAlias(collective, transfer, groupSize) ||
+         verifyApart(what, *transfer.input(), *transfer.output());
+}
+
+bool PlanVerifier::verifyCollective(const std::string &what,
+                                    const Collective &collective) {
+  if (collective.kind() < CollectiveKind::MIN ||
+      collective.kind() > CollectiveKind::MAX)
+    return fail("{}: kind {} does not exist", what, int(collective.kind()));
+  if (!verifyType(what, collective.dtype()))
+    return false;
+  bool reduces = collective.kind() == CollectiveKind::AllReduce ||
+                 collective.kind() == CollectiveKind::ReduceScatter;
+  if (collective.reduction() < Reduction::MIN ||
+      collective.reduction() > Reduction::MAX ||
+      reduces != (collective.reduction() != Reduction::None))
+    return fail("{}: {} with reduction {}", what,
+                EnumNameCollectiveKind(collective.kind()),
+                int(collective.reduction()));
+  if (collective.group() >= program->groups()->size())
+    return fail("{}: group {} of {}", what, collective.group(),
+                program->groups()->size());
+  int64_t size =
+      Mesh::groupSize(program->groups()->Get(collective.group())->axes());
+  uint64_t reasons = program->reasons() ? program->reasons()->size() : 0;
+  if (collective.why() >= reasons && collective.why() != 0)
+    return fail("{}: reason {} of {}", what, collective.why(), reasons);
+  if (collective.kind() == CollectiveKind::Permute) {
+    const auto *sources = collective.permutation();
+    if (!sources || int64_t(sources->size()) != size)
+      return fail("{}: a permutation of {} ranks in a group of {}", what,
+                  sources ? sources->size() : 0, size);
+    std::vector<bool> taken(size);
+    for (int32_t source : *sources) {
+      if (source < 0 || source >= size || taken[source])
+        return fail(
+            "{}: the permutation takes from rank {} of {} twice or beyond",
+            what, source, size);
+      taken[source] = true;
+    }
+  }
+  for (const Transfer *transfer : *collective.transfers())
+    if (!verifyTransfer(what, collective, *transfer, size))
+      return false;
+  return true;
+}
+
+bool PlanVerifier::verifyCopy(const std::string &what, const Copy &copy) {
+  if (copy.element() != 1 && copy.element() != 2 && copy.element() != 4 &&
+      copy.element() != 8)
+    return fail("{}: elements of {} bytes", what, copy.element());
+  if (copy.outer() < 1 || copy.count() < 1 || copy.inner() < 1)
+    return fail("{}: extents {} x {} x {}", what, copy.outer(), copy.count(),
+                copy.inner());
+  if (!verifyBuffer(what + ", input", *copy.input(), copy.element()) ||
+      !verifyBuffer(what + ", output", *copy.output(), copy.element()))
+    return false;
+  const AxisRefs *axes = copy.axes() ? copy.axes()->axes() : nullptr;
+  if (!verifyAxes(what, axes))
+    return false;
+  if (Mesh::groupSize(axes) != copy.count())
+    return fail("{}: takes one of {} parts by axes with {} indices", what,
+                copy.count(), Mesh::groupSize(axes));
+  Checked out = Checked(copy.element()) * Checked::of(copy.outer()) *
+                Checked::of(copy.inner());
+  return verifySize(what + ", input", *copy.input(),
+                    out * Checked::of(copy.count())) &&
+         verifySize(what + ", output", *copy.output(), out) &&
+         verifyApart(what, *copy.input(), *copy.output());
+}
+
+bool PlanVerifier::verifyCommand(const std::string &what,
+                                 const Command &command) {
+  switch (command.body_type()) {
+  case CommandBody::Launch:
+    return verifyLaunch(what, *command.body_as_Launch());
+  case CommandBody::Gemm:
+    return verifyGemm(what, *command.body_as_Gemm());
+  case CommandBody::Collective:
+    return verifyCollective(what, *command.body_as_Collective());
+  case CommandBody::Copy:
+    return verifyCopy(what, *command.body_as_Copy());
+  case CommandBody::NONE:
+    break;
+  }
+  return fail("{}: command type {} does not exist", what,
+              int(command.body_type()));
+}
+
+bool PlanVerifier::verifySegment(const Segment &segment) {
+  if (!segment.commands())
+    return true;
+  uint64_t number = 0;
+  for (const Command *command : *segment.commands()) {
+    std::string what =
+        fmt::format("segment '{}', command {} ({}{}{})", segment.name()->str(),
+                    number++, EnumNameCommandBody(command->body_type()),
+                    command->origin() ? ", " : "",
+                    command->origin() ? command->origin()->str() : "");
+    if (!verifyCommand(what, *command))
+      return false;
+  }
+  return true;
+}
+
+} // namespace polyrank::runtime

@@ -1,0 +1,366 @@
+// Verifies a plan: structure first (flatbuffers' own verifier), then meaning.
+// Commands are checked in VerifyCommands.cpp.
+
+#include "runtime/plan/VerifyPlan.h"
+
+#include "runtime/plan/Verifier.h"
+
+#include <algorithm>
+#include <set>
+
+namespace polyrank::runtime {
+
+using namespace plan;
+
+bool PlanVerifier::verifyAxes(const std::string &what, const AxisRefs *refs,
+                              std::vector<AxisRef> &used) {
+  if (!refs)
+    return true;
+  for (const AxisRef *ref : *refs) {
+    if (ref->axis() < 0 || uint64_t(ref->axis()) >= plan.mesh()->size())
+      return fail("{}: axis number {} of a mesh of {} axes", what, ref->axis(),
+                  plan.mesh()->size());
+    int64_t size = plan.mesh()->Get(ref->axis())->size();
+    Checked upTo = Checked::of(ref->pre()) * Checked::of(ref->size());
+    if (ref->pre() < 1 || ref->size() < 1 || !upTo.fits(size) ||
+        size % upTo.value() != 0)
+      return fail("{}: sub-axis ({}){} of axis '{}', whose size is {}", what,
+                  ref->pre(), ref->size(),
+                  plan.mesh()->Get(ref->axis())->name()->str(), size);
+    for (const AxisRef &other : used)
+      if (other.axis() == ref->axis() &&
+          other.pre() < ref->pre() * ref->size() &&
+          ref->pre() < other.pre() * other.size())
+        return fail("{}: uses axis '{}' twice: ({}){} and ({}){}", what,
+                    plan.mesh()->Get(ref->axis())->name()->str(), other.pre(),
+                    other.size(), ref->pre(), ref->size());
+    // A later ref of the same axis must be aligned with this one's digits.
+    for (const AxisRef &other : used)
+      if (other.axis() == ref->axis() &&
+          other.pre() % (ref->pre() * ref->size()) != 0 &&
+          ref->pre() % (other.pre() * other.size()) != 0)
+        return fail("{}: sub-axes ({}){} and ({}){} of axis '{}' do not nest",
+                    what, other.pre(), other.size(), ref->pre(), ref->size(),
+                    plan.mesh()->Get(ref->axis())->name()->str());
+    used.push_back(*ref);
+  }
+  return true;
+}
+
+bool PlanVerifier::verifyAxes(const std::string &what, const AxisRefs *refs) {
+  std::vector<AxisRef> used;
+  return verifyAxes(what, refs, used);
+}
+
+bool PlanVerifier::verifyBuffer(const std::string &what,
+                                const BufferRef &buffer, uint64_t alignment) {
+  if (buffer.region() != Region::Shared && buffer.region() != Region::Private)
+    return fail("{}: region {} does not exist", what, int(buffer.region()));
+  bool shared = buffer.region() == Region::Shared;
+  uint64_t limit = shared ? program->shared_size() : program->private_size();
+  Checked end = Checked(buffer.offset()) +
+                Checked(buffer.stride()) * Checked(plan.microbatches() - 1) +
+                Checked(buffer.size());
+  if (!end.fits(limit))
+    return fail("{}: {} bytes at offset {} with stride {} over {} microbatches "
+                "end at {}, behind "
+                "the {} region's {} bytes",
+                what, buffer.size(), buffer.offset(), buffer.stride(),
+                plan.microbatches(), end.value(), shared ? "shared" : "private",
+                limit);
+  if (buffer.offset() % alignment != 0 || buffer.stride() % alignment != 0)
+    return fail(
+        "{}: offset {} and stride {} are not multiples of its alignment {}",
+        what, buffer.offset(), buffer.stride(), alignment);
+  return true;
+}
+
+bool PlanVerifier::verifyType(const std::string &what, DType type) {
+  if (type < DType::MIN || type > DType::MAX)
+    return fail("{}: dtype {} does not exist", what, int(type));
+  return true;
+}
+
+// The block's bytes must be exactly the buffer's.
+bool PlanVerifier::verifyShard(const std::string &what, DType type,
+                               const Dims *dims, const BufferRef &buffer) {
+  if (!verifyType(what, type) || !verifyBuffer(what, buffer, elementSize(type)))
+    return false;
+  if (buffer.stride() != 0)
+    return fail("{}: its buffer holds all microbatches and has a stride of {} "
+                "instead of 0",
+                what, buffer.stride());
+  Checked bytes = Checked(elementSize(type));
+  std::vector<AxisRef> used;
+  if (dims) {
+    if (dims->size() > maxRank)
+      return fail("{}: has {} dims, at most {} are possible", what,
+                  dims->size(), maxRank);
+    for (const Dim *dim : *dims) {
+      if (dim->size() < 1 || dim->padded() < dim->size() ||
+          uint64_t(dim->padded()) > maxElements)
+        return fail("{}: a dim of {} with padded extent {}", what, dim->size(),
+                    dim->padded());
+      if (!verifyAxes(what, dim->axes(), used))
+        return false;
+      int64_t blocks = Mesh::groupSize(dim->axes());
+      if (dim->padded() % blocks != 0)
+        return fail("{}: padded extent {} is no multiple of its {} blocks",
+                    what, dim->padded(), blocks);
+      bytes = bytes * Checked::of(dim->padded() / blocks);
+    }
+  }
+  if (!bytes.is(buffer.size()))
+    return fail("{}: a shard needs {} bytes, its buffer has {}", what,
+                bytes.value(), buffer.size());
+  return true;
+}
+
+bool PlanVerifier::verifyMicrobatched(const std::string &what,
+                                      const Dims *dims) {
+  if (!dims || dims->size() < 2)
+    return fail("{}: needs dims for microbatch and batch, has {}", what,
+                dims ? dims->size() : 0);
+  const Dim *first = dims->Get(0);
+  if (uint64_t(first->size()) != plan.microbatches() ||
+      first->padded() != first->size() || Mesh::groupSize(first->axes()) != 1)
+    return fail("{}: dim 0 is the microbatch: it must have the plan's {} "
+                "elements, unsplit, and "
+                "has {} (padded {})",
+                what, plan.microbatches(), first->size(), first->padded());
+  Checked samples =
+      Checked::of(first->size()) * Checked::of(dims->Get(1)->size());
+  if (!samples.is(plan.samples_per_step()))
+    return fail("{}: holds {} samples a step, the plan has {}", what,
+                samples.value(), plan.samples_per_step());
+  return true;
+}
+
+bool PlanVerifier::verifyStored() {
+  if (!plan.stored())
+    return true;
+  for (const StoredTensor *stored : *plan.stored()) {
+    std::string what = "stored tensor '" + stored->name()->str() + "'";
+    if (!verifyType(what, stored->dtype()))
+      return false;
+    Checked elements = 1;
+    if (stored->shape()) {
+      if (stored->shape()->size() > maxRank)
+        return fail("{}: has {} dims, at most {} are possible", what,
+                    stored->shape()->size(), maxRank);
+      for (int64_t size : *stored->shape())
+        elements = elements * Checked::of(size);
+    }
+    if (!elements.fits(maxElements))
+      return fail("{}: its shape has more than {} elements", what, maxElements);
+    if (stored->source()) {
+      uint64_t bytes = elements.value() * elementSize(stored->dtype());
+      if (stored->source()->length() != bytes)
+        return fail("{}: its shape needs {} bytes, its span of '{}' has {}",
+                    what, bytes, stored->source()->path()->str(),
+                    stored->source()->length());
+      if (!(Checked(stored->source()->offset()) + Checked(bytes))
+               .fits(INT64_MAX))
+        return fail("{}: its span starts at {}", what,
+                    stored->source()->offset());
+    }
+  }
+  return true;
+}
+
+bool PlanVerifier::verifyView(const std::string &what,
+                              const Argument &argument) {
+  const View *view = argument.view();
+  uint64_t count = plan.stored() ? plan.stored()->size() : 0;
+  if (view->stored() >= count)
+    return fail("{}: is a view of stored tensor {} of {}", what, view->stored(),
+                count);
+  const StoredTensor *stored = plan.stored()->Get(view->stored());
+  uint64_t elements = 1;
+  if (stored->shape())
+    for (int64_t size : *stored->shape())
+      elements *= size;
+  uint64_t rank = argument.dims() ? argument.dims()->size() : 0;
+  uint64_t strides = view->strides() ? view->strides()->size() : 0;
+  if (strides != rank)
+    return fail("{}: has {} dims and its view {} strides", what, rank, strides);
+  __int128 lowest = view->base(), highest = view->base();
+  for (uint64_t d = 0; d < rank; ++d) {
+    __int128 reach =
+        __int128(argument.dims()->Get(d)->size() - 1) * view->strides()->Get(d);
+    (reach < 0 ? lowest : highest) += reach;
+  }
+  if (lowest < 0 || highest >= elements)
+    return fail("{}: its view reaches from element {} to {} of stored tensor "
+                "'{}', which has {}",
+                what, int64_t(lowest), int64_t(highest), stored->name()->str(),
+                elements);
+  return true;
+}
+
+bool PlanVerifier::verifyArgument(const Argument &argument) {
+  std::string what = "argument '" + argument.name()->str() + "'";
+  if (!verifyShard(what, argument.dtype(), argument.dims(), *argument.buffer()))
+    return false;
+  if (argument.view() && !verifyView(what, argument))
+    return false;
+  bool integer =
+      argument.dtype() == DType::I32 || argument.dtype() == DType::I64;
+  if (argument.index_limit() < 0 || (argument.index_limit() > 0 && !integer))
+    return fail("{}: index limit {} on dtype {}", what, argument.index_limit(),
+                EnumNameDType(argument.dtype()));
+  switch (argument.role()) {
+  case Role::Parameter:
+    if (!argument.view())
+      return fail("{}: a parameter without a stored tensor", what);
+    return true;
+  case Role::State:
+    return true;
+  case Role::Input:
+  case Role::Labels:
+    return verifyMicrobatched(what, argument.dims());
+  case Role::Seed:
+    if (argument.dtype() != DType::I64 || argument.buffer()->size() != 8)
+      return fail("{}: the seed is one I64, not {} bytes of {}", what,
+                  argument.buffer()->size(), EnumNameDType(argument.dtype()));
+    return true;
+  }
+  return fail("{}: role {} does not exist", what, int(argument.role()));
+}
+
+bool PlanVerifier::verifyData() {
+  std::set<std::string> names;
+  for (const Argument *argument : *program->arguments()) {
+    if (!verifyArgument(*argument))
+      return false;
+    if (!names.insert(argument->name()->str()).second)
+      return fail("argument '{}' occurs twice", argument->name()->str());
+  }
+  for (const Output *output : *program->outputs()) {
+    std::string what = "output '" + output->name()->str() + "'";
+    if (!verifyShard(what, output->dtype(), output->dims(), *output->buffer()))
+      return false;
+    if (output->kind() == OutputKind::Metric) {
+      if (output->buffer()->size() != elementSize(output->dtype()))
+        return fail("{}: a metric is a scalar, its buffer has {} bytes", what,
+                    output->buffer()->size());
+    } else if (output->kind() == OutputKind::Tensor) {
+      if (!verifyMicrobatched(what, output->dims()))
+        return false;
+    } else {
+      return fail("{}: kind {} does not exist", what, int(output->kind()));
+    }
+  }
+  if (program->constants())
+    for (const Constant *constant : *program->constants()) {
+      const BufferRef &buffer = *constant->buffer();
+      if (!verifyBuffer("constant", buffer, 1))
+        return false;
+      if (buffer.stride() != 0 || buffer.size() != constant->data()->size())
+        return fail("constant: {} bytes for a buffer of {} with stride {}",
+                    constant->data()->size(), buffer.size(), buffer.stride());
+    }
+  if (program->axis_indices())
+    for (const AxisIndex *index : *program->axis_indices()) {
+      if (!verifyBuffer("axis index", *index->buffer(), 8) ||
+          !verifyAxes("axis index", index->axes()->axes()))
+        return false;
+      if (index->buffer()->size() != 8 || index->buffer()->stride() != 0)
+        return fail("axis index: is 8 bytes with stride 0, its buffer has {} "
+                    "with stride {}",
+                    index->buffer()->size(), index->buffer()->stride());
+    }
+  for (const AxisList *group : *program->groups())
+    if (!verifyAxes("group", group->axes()))
+      return false;
+  return true;
+}
+
+bool PlanVerifier::verifyHeader() {
+  if (plan.version() != planSchemaVersion)
+    return fail("schema version {}, this program reads {}", plan.version(),
+                planSchemaVersion);
+  if (plan.mode() < Mode::MIN || plan.mode() > Mode::MAX)
+    return fail("mode {} does not exist", int(plan.mode()));
+  if (plan.microbatches() < 1 || plan.microbatches() > maxMicrobatches)
+    return fail("{} microbatches; 1 to {} are possible", plan.microbatches(),
+                maxMicrobatches);
+  if (plan.threads() < 1 || plan.threads() > maxThreads)
+    return fail("{} threads; 1 to {} are possible", plan.threads(), maxThreads);
+  std::set<std::string> names;
+  Checked ranks = 1;
+  for (const Axis *axis : *plan.mesh()) {
+    if (axis->size() < 1 || axis->name()->size() == 0)
+      return fail("mesh axis '{}' of size {}", axis->name()->str(),
+                  axis->size());
+    if (!names.insert(axis->name()->str()).second)
+      return fail("mesh axis '{}' occurs twice", axis->name()->str());
+    ranks = ranks * Checked::of(axis->size());
+  }
+  if (!ranks.fits(maxRanks))
+    return fail("the mesh has more than {} ranks", maxRanks);
+  if (plan.programs()->size() != 1)
+    return fail("has {} stages; this program runs plans of one stage",
+                plan.programs()->size());
+  program = plan.programs()->Get(0);
+  if (!(Checked(program->shared_size()) + Checked(program->private_size()))
+           .fits(maxArena))
+    return fail("an arena of {} + {} bytes", program->shared_size(),
+                program->private_size());
+  return true;
+}
+
+bool PlanVerifier::verify() {
+  if (!verifyHeader() || !verifyStored() || !verifyData())
+    return false;
+  for (const Segment *segment : *program->segments())
+    if (!verifySegment(*segment))
+      return false;
+  if (program->schedule()->size() == 0)
+    return fail("the schedule is empty");
+  for (const Action *action : *program->schedule())
+    if (action->segment() >= program->segments()->size() ||
+        action->microbatch() >= plan.microbatches())
+      return fail("the schedule runs segment {} of {} for microbatch {} of {}",
+                  action->segment(), program->segments()->size(),
+                  action->microbatch(), plan.microbatches());
+  return true;
+}
+
+Result<const Plan *> verifyPlan(std::span<const uint8_t> flatbuffer) {
+  constexpr flatbuffers::uoffset_t maxDepth = 64, maxTables = 1u << 26;
+  if (flatbuffer.size() < 16 ||
+      flatbuffer.size() >= FLATBUFFERS_MAX_BUFFER_SIZE)
+    return Error{"its contents have " + std::to_string(flatbuffer.size()) +
+                 " bytes"};
+  flatbuffers::Verifier structure(flatbuffer.data(), flatbuffer.size(),
+                                  maxDepth, maxTables);
+  if (!VerifyPlanBuffer(structure))
+    return Error{"its contents are not a plan (flatbuffer structure)"};
+  const Plan *plan = GetPlan(flatbuffer.data());
+  PlanVerifier verifier(*plan);
+  if (!verifier.verify())
+    return Error{verifier.message};
+  return plan;
+}
+
+namespace {
+Result<LoadedPlan> verified(Result<PlanBytes> bytes, const std::string &path) {
+  if (!bytes)
+    return bytes.error();
+  Result<const Plan *> plan = verifyPlan(bytes->payload());
+  if (!plan)
+    return Error{"plan '" + path + "' is refused: " + plan.error().message};
+  return LoadedPlan{*std::move(bytes), *plan, path};
+}
+} // namespace
+
+Result<LoadedPlan> loadPlan(const std::string &path) {
+  return verified(readPlan(path), path);
+}
+
+Result<LoadedPlan> loadPlan(int descriptor, const std::string &path) {
+  return verified(readPlan(descriptor, path), path);
+}
+
+} // namespace polyrank::runtime

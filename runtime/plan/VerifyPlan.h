@@ -1,0 +1,33 @@
+// Proves, before anything of a plan is used, that no command of it can touch
+// memory outside the arena.
+
+#pragma once
+
+#include "runtime/Result.h"
+#include "runtime/plan/PlanFile.h"
+#include "runtime/plan/plan_generated.h"
+
+namespace polyrank::runtime {
+
+/// Verifies the flatbuffer and everything that is said in it: enums, mesh and
+/// axes, arguments against their views, layouts and buffers, every command's
+/// operands against the buffers it names in every microbatch, groups, kernels
+/// and schedule. All sizes are computed with overflow checks. After success
+/// the accessors of the returned plan may be used without further tests.
+///
+/// The kernels are native code and not covered: run what you compiled.
+Result<const plan::Plan *> verifyPlan(std::span<const uint8_t> flatbuffer);
+
+/// A plan file, read and verified.
+struct LoadedPlan {
+  PlanBytes bytes;
+  const plan::Plan *plan = nullptr;
+  std::string path;
+
+  const plan::Program &program() const { return *plan->programs()->Get(0); }
+};
+
+Result<LoadedPlan> loadPlan(const std::string &path);
+Result<LoadedPlan> loadPlan(int descriptor, const std::string &path);
+
+} // namespace polyrank::runtime
