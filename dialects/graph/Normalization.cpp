@@ -1,0 +1,204 @@
+// layer_norm and layer_norm_grad.
+
+#include "dialects/graph/Parts.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::graph;
+
+/// The dims of `input` that `scale` has: the last ones.
+static SmallVector<int64_t> normalizedDims(Value input, Value scale) {
+  int64_t rank = getShape(input).size(), count = getShape(scale).size();
+  return llvm::to_vector(llvm::seq<int64_t>(rank - count, rank));
+}
+
+/// The dims of `input` that `scale` lacks: the first ones.
+static SmallVector<int64_t> rowDims(Value input, Value scale) {
+  int64_t rank = getShape(input).size(), count = getShape(scale).size();
+  return llvm::to_vector(llvm::seq<int64_t>(0, rank - count));
+}
+
+static LogicalResult verifyShapes(Operation *op, Value input, ValueRange scales,
+                                  ValueRange statistics) {
+  ArrayRef<int64_t> shape = getShape(input);
+  ArrayRef<int64_t> normalized = getShape(scales[0]);
+  if (normalized.empty() || normalized.size() > shape.size() ||
+      shape.take_back(normalized.size()) != normalized)
+    return op->emitOpError("scale of shape [")
+           << normalized << "] must have the last dims of the input's ["
+           << shape << "]";
+  for (Value scale : scales)
+    if (getShape(scale) != normalized)
+      return op->emitOpError("scale and bias must have one shape, not [")
+             << normalized << "] and [" << getShape(scale) << "]";
+  for (Value statistic : statistics)
+    if (getShape(statistic) != shape.drop_back(normalized.size()))
+      return op->emitOpError("mean and rstd must have the dims [")
+             << shape.drop_back(normalized.size()) << "], not ["
+             << getShape(statistic) << "]";
+  return success();
+}
+
+void LayerNormOp::build(OpBuilder &builder, OperationState &state, Value input,
+                        Value scale, Value bias, double epsilon) {
+  state.addOperands({input, scale, bias});
+  state.getOrAddProperties<Properties>().epsilon =
+      builder.getF64FloatAttr(epsilon);
+  RankedTensorType type = getGlobalType(input);
+  auto rows = RankedTensorType::get(
+      type.getShape().drop_back(getShape(scale).size()), type.getElementType());
+  addResultTypes(builder, state, {type, rows, rows});
+}
+
+ShardingRule LayerNormOp::getShardingRule() {
+  ShardingRule rule = emptyRule(*this);
+  size_t count = getShape(getScale()).size();
+  ArrayRef<int64_t> shape = getShape(getInput());
+  auto rows = addFactors(rule, shape.drop_back(count));
+  auto columns =
+      addFactors(rule, shape.take_back(count), FactorKind::Composite);
+  TensorFactors all(rows);
+  llvm::append_range(all, columns);
+  rule.operands = {all, columns, columns};
+  rule.results = {all, rows, rows};
+  return rule;
+}
+
+LogicalResult LayerNormOp::verify() {
+  return verifyShapes(*this, getInput(), {getScale(), getBias()},
+                      {getMean(), getRstd()});
+}
+
+LogicalResult LayerNormOp::evaluate(ArrayRef<Tensor> operands,
+                                    MutableArrayRef<Tensor> results) {
+  const auto &scale = operands[1].floats, &bias = operands[2].floats;
+  int64_t columns = scale.size();
+  double epsilon = getEpsilon().convertToDouble();
+  for (int64_t row = 0, rows = results[1].size(); row < rows; ++row) {
+    const double *x = &operands[0].floats[row * columns];
+    double *y = &results[0].floats[row * columns];
+    double mean = 0, variance = 0;
+    for (int64_t i = 0; i < columns; ++i)
+      mean += x[i];
+    mean /= columns;
+    for (int64_t i = 0; i < columns; ++i)
+      variance += (x[i] - mean) * (x[i] - mean);
+    double rstd = 1 / std::sqrt(variance / columns + epsilon);
+    for (int64_t i = 0; i < columns; ++i)
+      y[i] = (x[i] - mean) * rstd * scale[i] + bias[i];
+    results[1].floats[row] = mean;
+    results[2].floats[row] = rstd;
+  }
+  return success();
+}
+
+FailureOr<SmallVector<Value>>
+LayerNormOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients,
+                           ArrayRef<bool> needed) {
+  if (resultGradients[1] || resultGradients[2])
+    return emitOpError("has no gradient through mean and rstd, which are "
+                       "residuals of its backward");
+  auto gradient = LayerNormGradOp::create(
+      builder, getLoc(),
+      TypeRange{getInput().getType(), getScale().getType(),
+                getBias().getType()},
+      ValueRange{resultGradients[0], getInput(), getScale(), getMean(),
+                 getRstd()});
+  SmallVector<Value> gradients(gradient.getResults());
+  for (auto [value, isNeeded] : llvm::zip_equal(gradients, needed))
+    if (!isNeeded)
+      value = Value();
+  return gradients;
+}
+
+SmallVector<Value> LayerNormOp::decompose(OpBuilder &builder) {
+  Parts parts(builder, getLoc());
+  Value x = getInput();
+  ArrayRef<int64_t> shape = getShape(x);
+  SmallVector<int64_t> columns = normalizedDims(x, getScale());
+  SmallVector<int64_t> rows = rowDims(x, getScale());
+  double share = 1.0 / numElements(getShape(getScale()));
+  Value mean = parts.mul(parts.sum(x, columns), share);
+  Value centered = parts.sub(x, parts.broadcast(mean, shape, columns));
+  // Two reduces: the mean of the squares minus the square of the mean would
+  // cancel.
+  Value variance =
+      parts.mul(parts.sum(parts.mul(centered, centered), columns), share);
+  Value rstd =
+      parts.apply<RsqrtOp>(parts.add(variance, getEpsilon().convertToDouble()));
+  Value normalized = parts.mul(centered, parts.broadcast(rstd, shape, columns));
+  Value result =
+      parts.add(parts.mul(normalized, parts.broadcast(getScale(), shape, rows)),
+                parts.broadcast(getBias(), shape, rows));
+  return {result, mean, rstd};
+}
+
+ShardingRule LayerNormGradOp::getShardingRule() {
+  ShardingRule rule = emptyRule(*this);
+  size_t count = getShape(getScale()).size();
+  ArrayRef<int64_t> shape = getShape(getInput());
+  // scaleGradient and biasGradient are sums over the rows.
+  auto rows = addFactors(rule, shape.drop_back(count), FactorKind::Reduction);
+  auto columns =
+      addFactors(rule, shape.take_back(count), FactorKind::Composite);
+  TensorFactors all(rows);
+  llvm::append_range(all, columns);
+  rule.operands = {all, all, columns, rows, rows};
+  rule.results = {all, columns, columns};
+  rule.passesSum[0] = PartialPass::Alone;
+  return rule;
+}
+
+LogicalResult LayerNormGradOp::verify() {
+  if (getShape(getResultGradient()) != getShape(getInput()) ||
+      getShape(getInputGradient()) != getShape(getInput()))
+    return emitOpError("gradients must have the shape of their values");
+  return verifyShapes(*this, getInput(),
+                      {getScale(), getScaleGradient(), getBiasGradient()},
+                      {getMean(), getRstd()});
+}
+
+LogicalResult LayerNormGradOp::evaluate(ArrayRef<Tensor> operands,
+                                        MutableArrayRef<Tensor> results) {
+  const auto &scale = operands[2].floats;
+  int64_t columns = scale.size();
+  for (int64_t row = 0, rows = operands[3].size(); row < rows; ++row) {
+    const double *dy = &operands[0].floats[row * columns];
+    const double *x = &operands[1].floats[row * columns];
+    double *dx = &results[0].floats[row * columns];
+    double mean = operands[3].floats[row], rstd = operands[4].floats[row];
+    double total = 0, dot = 0;
+    for (int64_t i = 0; i < columns; ++i) {
+      double normalized = (x[i] - mean) * rstd;
+      total += dy[i] * scale[i];
+      dot += dy[i] * scale[i] * normalized;
+      results[1].floats[i] += dy[i] * normalized;
+      results[2].floats[i] += dy[i];
+    }
+    for (int64_t i = 0; i < columns; ++i)
+      dx[i] = rstd * (dy[i] * scale[i] - total / columns -
+                      (x[i] - mean) * rstd * dot / columns);
+  }
+  return success();
+}
+
+SmallVector<Value> LayerNormGradOp::decompose(OpBuilder &builder) {
+  Parts parts(builder, getLoc());
+  Value x = getInput(), dy = getResultGradient();
+  ArrayRef<int64_t> shape = getShape(x);
+  SmallVector<int64_t> columns = normalizedDims(x, getScale());
+  SmallVector<int64_t> rows = rowDims(x, getScale());
+  double share = 1.0 / numElements(getShape(getScale()));
+  Value rstd = parts.broadcast(getRstd(), shape, columns);
+  Value normalized =
+      parts.mul(parts.sub(x, parts.broadcast(getMean(), shape, columns)), rstd);
+  Value scaled = parts.mul(dy, parts.broadcast(getScale(), shape, rows));
+  Value mean = parts.mul(parts.sum(scaled, columns), share);
+  Value dot =
+      parts.mul(parts.sum(parts.mul(scaled, normalized), columns), share);
+  Value inner =
+      parts.sub(parts.sub(scaled, parts.broadcast(mean, shape, columns)),
+                parts.mul(normalized, parts.broadcast(dot, shape, columns)));
+  return {parts.mul(rstd, inner), parts.sum(parts.mul(dy, normalized), rows),
+          parts.sum(dy, rows)};
+}

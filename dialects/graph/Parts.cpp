@@ -1,0 +1,101 @@
+// What composites are written with.
+
+#include "dialects/graph/Parts.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::graph;
+
+TensorFactors polyrank::graph::addFactors(ShardingRule &rule,
+                                          ArrayRef<int64_t> shape,
+                                          FactorKind kind) {
+  TensorFactors dims;
+  for (int64_t size : shape)
+    dims.push_back(size == 1 ? DimFactors{}
+                             : DimFactors{rule.addFactor(size, kind)});
+  return dims;
+}
+
+void polyrank::graph::addResultTypes(OpBuilder &builder, OperationState &state,
+                                     ArrayRef<RankedTensorType> types) {
+  state.types.assign(types.begin(), types.end());
+  SmallVector<shard::LayoutAttr> layouts;
+  for (Value operand : state.operands)
+    layouts.push_back(shard::getLayout(operand));
+  if (llvm::none_of(layouts, [](shard::LayoutAttr layout) { return !!layout; }))
+    return;
+  // The rule is a method of an op, which must exist to be asked.
+  Operation *op = Operation::create(state);
+  for (auto [type, layout] :
+       llvm::zip_equal(state.types, inferResultLayouts(op, layouts)))
+    type = shard::withLayout(cast<RankedTensorType>(type), layout);
+  op->destroy();
+}
+
+Value Parts::compare(Value x, Comparison comparison, Value y) {
+  auto type = RankedTensorType::get(getShape(x), builder.getI1Type());
+  return CompareOp::create(builder, location, type, x, y, comparison);
+}
+
+Value Parts::select(Value condition, Value onTrue, Value onFalse) {
+  return SelectOp::create(builder, location, getGlobalType(onTrue), condition,
+                          onTrue, onFalse);
+}
+
+Value Parts::convert(Value x, Type elementType) {
+  auto type = RankedTensorType::get(getShape(x), elementType);
+  return ConvertOp::create(builder, location, type, x);
+}
+
+Value Parts::iota(ArrayRef<int64_t> shape, Type elementType, int64_t dim) {
+  auto type = RankedTensorType::get(shape, elementType);
+  return IotaOp::create(builder, location, type, dim);
+}
+
+Value Parts::reduce(shard::ReductionKind kind, Value x,
+                    ArrayRef<int64_t> dims) {
+  SmallVector<int64_t> shape;
+  for (auto [dim, size] : llvm::enumerate(getShape(x)))
+    if (!llvm::is_contained(dims, static_cast<int64_t>(dim)))
+      shape.push_back(size);
+  auto type = RankedTensorType::get(shape, getGlobalType(x).getElementType());
+  return ReduceOp::create(builder, location, type, kind, x, dims);
+}
+
+Value Parts::broadcast(Value x, ArrayRef<int64_t> shape,
+                       ArrayRef<int64_t> dims) {
+  SmallVector<int64_t> kept;
+  for (int64_t dim = 0, rank = shape.size(); dim < rank; ++dim)
+    if (!llvm::is_contained(dims, dim))
+      kept.push_back(dim);
+  auto type = RankedTensorType::get(shape, getGlobalType(x).getElementType());
+  return BroadcastOp::create(builder, location, type, x, kept);
+}
+
+Value Parts::transpose(Value x, ArrayRef<int64_t> permutation) {
+  SmallVector<int64_t> shape;
+  for (int64_t dim : permutation)
+    shape.push_back(getShape(x)[dim]);
+  auto type = RankedTensorType::get(shape, getGlobalType(x).getElementType());
+  return TransposeOp::create(builder, location, type, x, permutation);
+}
+
+Value Parts::matmul(Value lhs, Value rhs, ArrayRef<int64_t> lhsBatch,
+                    ArrayRef<int64_t> rhsBatch, ArrayRef<int64_t> lhsContract,
+                    ArrayRef<int64_t> rhsContract) {
+  SmallVector<int64_t> shape;
+  for (int64_t dim : lhsBatch)
+    shape.push_back(getShape(lhs)[dim]);
+  auto addFree = [&](Value value, ArrayRef<int64_t> batch,
+                     ArrayRef<int64_t> contract) {
+    for (auto [dim, size] : llvm::enumerate(getShape(value)))
+      if (!llvm::is_contained(batch, static_cast<int64_t>(dim)) &&
+          !llvm::is_contained(contract, static_cast<int64_t>(dim)))
+        shape.push_back(size);
+  };
+  addFree(lhs, lhsBatch, lhsContract);
+  addFree(rhs, rhsBatch, rhsContract);
+  auto type = RankedTensorType::get(shape, getGlobalType(lhs).getElementType());
+  return MatmulOp::create(builder, location, type, lhs, rhs, lhsBatch, rhsBatch,
+                          lhsContract, rhsContract);
+}

@@ -1,0 +1,78 @@
+// What composites are written with: their rules by dims, their parts by ops.
+
+#pragma once
+
+#include "dialects/graph/Graph.h"
+
+namespace polyrank::graph {
+
+/// The type of `value` without its layout.
+inline mlir::RankedTensorType getGlobalType(mlir::Value value) {
+  return shard::withLayout(mlir::cast<mlir::RankedTensorType>(value.getType()),
+                           nullptr);
+}
+inline llvm::ArrayRef<int64_t> getShape(mlir::Value value) {
+  return mlir::cast<mlir::RankedTensorType>(value.getType()).getShape();
+}
+
+/// One factor of `kind` per dim of `shape`; none for dims of size 1.
+TensorFactors addFactors(ShardingRule &rule, llvm::ArrayRef<int64_t> shape,
+                         FactorKind kind = FactorKind::Parallel);
+
+/// Adds the result types of an op under construction: `types`, with the layouts
+/// that those of its operands determine.
+void addResultTypes(mlir::OpBuilder &builder, mlir::OperationState &state,
+                    llvm::ArrayRef<mlir::RankedTensorType> types);
+
+/// Builds elementary ops at one location. Result types have no layouts.
+class Parts {
+public:
+  Parts(mlir::OpBuilder &builder, mlir::Location location)
+      : builder(builder), location(location) {}
+
+  /// An elementwise op whose result has the first operand's type.
+  template <typename OpType, typename... Values>
+  mlir::Value apply(mlir::Value first, Values... rest) {
+    return OpType::create(builder, location, getGlobalType(first), first,
+                          rest...);
+  }
+  mlir::Value add(mlir::Value x, mlir::Value y) { return apply<AddOp>(x, y); }
+  mlir::Value sub(mlir::Value x, mlir::Value y) { return apply<SubOp>(x, y); }
+  mlir::Value mul(mlir::Value x, mlir::Value y) { return apply<MulOp>(x, y); }
+  mlir::Value div(mlir::Value x, mlir::Value y) { return apply<DivOp>(x, y); }
+  mlir::Value exp(mlir::Value x) { return apply<ExpOp>(x); }
+
+  /// A splat of the type of `like`.
+  mlir::Value splat(mlir::Value like, double value) {
+    return graph::splat(builder, location, getGlobalType(like), value);
+  }
+  mlir::Value mul(mlir::Value x, double y) { return mul(x, splat(x, y)); }
+  mlir::Value add(mlir::Value x, double y) { return add(x, splat(x, y)); }
+
+  mlir::Value compare(mlir::Value x, Comparison comparison, mlir::Value y);
+  /// `onTrue` where the condition holds.
+  mlir::Value select(mlir::Value condition, mlir::Value onTrue,
+                     mlir::Value onFalse);
+  mlir::Value convert(mlir::Value x, mlir::Type elementType);
+  mlir::Value iota(llvm::ArrayRef<int64_t> shape, mlir::Type elementType,
+                   int64_t dim);
+  mlir::Value reduce(shard::ReductionKind kind, mlir::Value x,
+                     llvm::ArrayRef<int64_t> dims);
+  mlir::Value sum(mlir::Value x, llvm::ArrayRef<int64_t> dims) {
+    return reduce(shard::ReductionKind::Sum, x, dims);
+  }
+  /// `x` repeated along `dims` of `shape`, which it lacks.
+  mlir::Value broadcast(mlir::Value x, llvm::ArrayRef<int64_t> shape,
+                        llvm::ArrayRef<int64_t> dims);
+  mlir::Value transpose(mlir::Value x, llvm::ArrayRef<int64_t> permutation);
+  mlir::Value matmul(mlir::Value lhs, mlir::Value rhs,
+                     llvm::ArrayRef<int64_t> lhsBatch,
+                     llvm::ArrayRef<int64_t> rhsBatch,
+                     llvm::ArrayRef<int64_t> lhsContract,
+                     llvm::ArrayRef<int64_t> rhsContract);
+
+  mlir::OpBuilder &builder;
+  mlir::Location location;
+};
+
+} // namespace polyrank::graph
