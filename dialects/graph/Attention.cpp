@@ -283,7 +283,7 @@ ShardingRule AttentionGradOp::getShardingRule() {
   if (getMask())
     rule.operands.push_back(factors.mask(getShape(getMask()).size()));
   rule.results = {factors.query(), factors.key(), factors.value()};
-  rule.passesSum[0] = PartialPass::Alone;
+  rule.setPass(ReductionKind::Sum, 0, PartialPass::Alone);
   return rule;
 }
 

@@ -141,7 +141,7 @@ ShardingRule CrossEntropyGradOp::getShardingRule() {
   auto [all, rows] = addRowFactors(rule, getShape(getLogits()), getAxis());
   rule.operands = {rows, all, rows, rows};
   rule.results = {all};
-  rule.passesSum[0] = PartialPass::Alone;
+  rule.setPass(ReductionKind::Sum, 0, PartialPass::Alone);
   return rule;
 }
 

@@ -64,7 +64,9 @@ SmallVector<Value> GeluOp::decompose(OpBuilder &builder) {
 }
 
 ShardingRule GeluGradOp::getShardingRule() {
-  return elementwiseRule(*this, "an", "nn");
+  ShardingRule rule = elementwiseRule(*this);
+  rule.setPass(shard::ReductionKind::Sum, 0, PartialPass::Alone);
+  return rule;
 }
 
 LogicalResult GeluGradOp::verify() { return verifySameShapes(*this); }

@@ -145,7 +145,7 @@ ShardingRule LayerNormGradOp::getShardingRule() {
   llvm::append_range(all, columns);
   rule.operands = {all, all, columns, rows, rows};
   rule.results = {all, columns, columns};
-  rule.passesSum[0] = PartialPass::Alone;
+  rule.setPass(shard::ReductionKind::Sum, 0, PartialPass::Alone);
   return rule;
 }
 

@@ -62,14 +62,21 @@ using TensorFactors = llvm::SmallVector<DimFactors, 4>;
 struct ShardingRule {
   llvm::SmallVector<Factor> factors;
   llvm::SmallVector<TensorFactors> operands, results;
-  /// Per operand, for sum and for max/min.
-  llvm::SmallVector<PartialPass> passesSum, passesExtremum;
+  /// How each operand passes partials, by kind: passes[kind][operand].
+  llvm::SmallVector<PartialPass> passes[3];
 
   int addFactor(int64_t size, FactorKind kind = FactorKind::Parallel,
                 shard::ReductionKind reduction = shard::ReductionKind::Sum);
   PartialPass getPass(shard::ReductionKind kind, unsigned operand) const {
-    return kind == shard::ReductionKind::Sum ? passesSum[operand]
-                                             : passesExtremum[operand];
+    return passes[static_cast<int>(kind)][operand];
+  }
+  void setPass(shard::ReductionKind kind, unsigned operand, PartialPass pass) {
+    passes[static_cast<int>(kind)][operand] = pass;
+  }
+  /// Sums, maxima and minima pass in `operand`: the op only moves elements.
+  void passAll(unsigned operand) {
+    for (auto &kind : passes)
+      kind[operand] = PartialPass::Any;
   }
   bool operandHas(unsigned operand, int factor) const;
   bool resultHas(unsigned result, int factor) const;

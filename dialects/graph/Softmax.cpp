@@ -80,7 +80,7 @@ SmallVector<Value> SoftmaxOp::decompose(OpBuilder &builder) {
 
 ShardingRule SoftmaxGradOp::getShardingRule() {
   ShardingRule rule = rowRule(*this, getDim());
-  rule.passesSum[0] = PartialPass::Alone;
+  rule.setPass(ReductionKind::Sum, 0, PartialPass::Alone);
   return rule;
 }
 

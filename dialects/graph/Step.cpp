@@ -51,7 +51,7 @@ ShardingRule DropoutOp::getShardingRule() {
   TensorFactors all = addFactors(rule, getShape(getInput()));
   rule.operands[0] = all;
   rule.results = {all};
-  rule.passesSum[0] = PartialPass::Alone;
+  rule.setPass(shard::ReductionKind::Sum, 0, PartialPass::Alone);
   return rule;
 }
 
