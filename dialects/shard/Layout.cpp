@@ -317,8 +317,8 @@ static ParseResult parseAxis(AsmParser &parser, MeshAttr mesh, AxisRef &ref) {
                  parser.parseRParen() || parser.parseInteger(ref.size));
 }
 
-static ParseResult parseAxes(AsmParser &parser, MeshAttr mesh,
-                             SmallVectorImpl<AxisRef> &axes) {
+ParseResult polyrank::shard::parseAxes(AsmParser &parser, MeshAttr mesh,
+                                       SmallVectorImpl<AxisRef> &axes) {
   return parser.parseCommaSeparatedList(AsmParser::Delimiter::Braces, [&] {
     return parseAxis(parser, mesh, axes.emplace_back());
   });

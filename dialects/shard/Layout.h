@@ -32,7 +32,15 @@
 #define GET_ATTRDEF_CLASSES
 #include "dialects/shard/ShardAttrs.h.inc"
 
+namespace mlir {
+class AsmParser;
+} // namespace mlir
+
 namespace polyrank::shard {
+
+/// `{"data", "tensor":(1)2}`.
+mlir::ParseResult parseAxes(mlir::AsmParser &parser, MeshAttr mesh,
+                            llvm::SmallVectorImpl<AxisRef> &axes);
 
 /// The layout of a tensor type, or null where it has none.
 LayoutAttr getLayout(mlir::Type type);

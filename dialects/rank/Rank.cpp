@@ -1,0 +1,99 @@
+// The rank dialect: registration, attributes.
+
+#include "dialects/rank/Rank.h"
+
+#include "dialects/shard/Shard.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "mlir/IR/DialectImplementation.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::rank;
+
+#include "dialects/rank/RankDialect.cpp.inc"
+#include "dialects/rank/RankEnums.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/rank/RankAttrs.cpp.inc"
+
+void RankDialect::initialize() {
+  registerAttributes();
+  registerOps();
+}
+
+void RankDialect::registerAttributes() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/rank/RankAttrs.cpp.inc"
+      >();
+}
+
+LogicalResult AxesAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                               shard::MeshAttr mesh,
+                               ArrayRef<shard::AxisRef> axes) {
+  for (auto [i, ref] : llvm::enumerate(axes)) {
+    int64_t size = mesh.getAxisSizes()[ref.axis];
+    if (ref.pre < 1 || ref.size < 1 || size % (ref.pre * ref.size) != 0)
+      return emitError() << "sub-axis " << mesh.toString(ref)
+                         << " does not divide the mesh axis of size " << size;
+    for (shard::AxisRef other : axes.take_front(i))
+      if (ref.overlaps(other))
+        return emitError() << "[1] axes " << mesh.toString(other) << " and "
+                           << mesh.toString(ref) << " overlap";
+  }
+  return success();
+}
+
+Attribute AxesAttr::parse(AsmParser &parser, Type) {
+  SMLoc start = parser.getCurrentLocation();
+  shard::MeshAttr mesh;
+  SmallVector<shard::AxisRef> axes;
+  if (parser.parseLess() || parser.parseAttribute(mesh) ||
+      parser.parseComma() || shard::parseAxes(parser, mesh, axes) ||
+      parser.parseGreater())
+    return {};
+  return parser.getChecked<AxesAttr>(start, parser.getContext(), mesh,
+                                     ArrayRef(shard::merged(mesh, axes)));
+}
+
+void AxesAttr::print(AsmPrinter &printer) const {
+  printer << "<" << getMesh() << ", " << getMesh().toString(getAxes()) << ">";
+}
+
+Attribute BufferAttr::parse(AsmParser &parser, Type) {
+  StringRef name;
+  SMLoc location = parser.getCurrentLocation();
+  int64_t offset, size, stride = 0;
+  if (parser.parseLess() || parser.parseKeyword(&name) || parser.parseComma() ||
+      parser.parseInteger(offset) || parser.parseComma() ||
+      parser.parseInteger(size))
+    return {};
+  if (succeeded(parser.parseOptionalKeyword("stride")) &&
+      parser.parseInteger(stride))
+    return {};
+  if (parser.parseGreater())
+    return {};
+  std::optional<Region> region = symbolizeRegion(name);
+  if (!region) {
+    parser.emitError(location) << "a buffer is shared or private";
+    return {};
+  }
+  return BufferAttr::get(parser.getContext(), *region, offset, size, stride);
+}
+
+void BufferAttr::print(AsmPrinter &printer) const {
+  printer << "<" << stringifyRegion(getRegion()) << ", " << getOffset() << ", "
+          << getSize();
+  if (getStride())
+    printer << " stride " << getStride();
+  printer << ">";
+}
+
+int64_t polyrank::rank::getElementByteSize(Type elementType) {
+  return (elementType.getIntOrFloatBitWidth() + 7) / 8;
+}
+
+int64_t polyrank::rank::getByteSize(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return tensor.getNumElements() * getElementByteSize(tensor.getElementType());
+}

@@ -1,0 +1,46 @@
+// The rank dialect: what one device runs, on local tensors.
+
+#pragma once
+
+#include "dialects/shard/Layout.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialects/rank/RankEnums.h.inc"
+
+#include "dialects/rank/RankDialect.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/rank/RankAttrs.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/rank/RankOps.h.inc"
+
+namespace polyrank::rank {
+
+/// Argument and result attribute of a function in local shapes: the global
+/// type, layout included (TypeAttr).
+inline constexpr llvm::StringLiteral globalAttrName = "rank.global";
+/// Argument attribute (BufferAttr) and op attribute (array of BufferAttr, one
+/// per result) where buffers are assigned.
+inline constexpr llvm::StringLiteral bufferAttrName = "rank.buffer";
+inline constexpr llvm::StringLiteral buffersAttrName = "rank.buffers";
+
+/// Whether `op` is a collective: communicates over the group of its axes.
+bool isCollective(mlir::Operation *op);
+/// The group of a collective; null for other ops.
+AxesAttr getGroup(mlir::Operation *op);
+
+/// Size in bytes of a dense row-major tensor of this type; booleans take a byte.
+int64_t getByteSize(mlir::Type type);
+int64_t getElementByteSize(mlir::Type elementType);
+
+} // namespace polyrank::rank

@@ -1,0 +1,84 @@
+// The rank dialect: what one device runs, on local tensors.
+
+#ifndef POLYRANK_RANK_TD
+#define POLYRANK_RANK_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+
+def Rank_Dialect : Dialect {
+  let name = "rank";
+  let summary = "What one device runs";
+  let description = [{
+    A program in local shapes that every device of a stage runs: tensors have no
+    layout, and `graph` ops compute on one device's blocks. Devices differ only
+    by their coordinates in the mesh, which `rank.axis_index` reads and
+    collectives use to find their peers. Values are immutable until buffers are
+    assigned; then `#rank.buffer` attributes say where each one lies.
+
+    A function of this level records the global type of what crosses its
+    boundary: `rank.global = tensor<8x16xf32, #shard.layout<..>>` on each
+    argument and result.
+  }];
+  let cppNamespace = "::polyrank::rank";
+  let dependentDialects = ["::polyrank::shard::ShardDialect"];
+  let useDefaultAttributePrinterParser = 1;
+  let extraClassDeclaration = "void registerAttributes(); void registerOps();";
+}
+
+def Rank_Region : I32EnumAttr<"Region", "who may touch a buffer", [
+  I32EnumAttrCase<"Shared", 0, "shared">, I32EnumAttrCase<"Private", 1, "private">]> {
+  let cppNamespace = "::polyrank::rank";
+}
+
+class Rank_Attr<string name, string mnemonic_, list<Trait> traits = []>
+    : AttrDef<Rank_Dialect, name, traits> {
+  let mnemonic = mnemonic_;
+}
+
+def Rank_AxesAttr : Rank_Attr<"Axes", "axes"> {
+  let summary = "Sub-axes of a mesh, major to minor";
+  let description = [{
+    As a number: a device's mixed-radix index over the axes. As a group: the
+    devices that differ only in these coordinates, ordered by that index.
+
+    ```mlir
+    #rank.axes<#mesh, {"data", "tensor":(1)2}>
+    ```
+
+    1. The sub-axes do not overlap.
+  }];
+  let parameters = (ins "::polyrank::shard::MeshAttr":$mesh,
+                        ArrayRefParameter<"::polyrank::shard::AxisRef">:$axes);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let skipDefaultBuilders = 1;
+  let builders = [
+    AttrBuilderWithInferredContext<(ins "::polyrank::shard::MeshAttr":$mesh,
+        "::llvm::ArrayRef<::polyrank::shard::AxisRef>":$axes), [{
+      return $_get(mesh.getContext(), mesh, ::polyrank::shard::merged(mesh, axes));
+    }]>
+  ];
+  let extraClassDeclaration = [{
+    /// Number of devices of a group.
+    int64_t getGroupSize() const { return ::polyrank::shard::product(getAxes()); }
+  }];
+}
+
+def Rank_BufferAttr : Rank_Attr<"Buffer", "buffer"> {
+  let summary = "A range of the arena, in bytes";
+  let description = [{
+    In microbatch i the range starts at offset + i * stride.
+
+    ```mlir
+    #rank.buffer<private, 128, 64>
+    #rank.buffer<shared, 4096, 1024 stride 1024>
+    ```
+  }];
+  let parameters = (ins "::polyrank::rank::Region":$region, "int64_t":$offset,
+                        "int64_t":$size, "int64_t":$stride);
+  let hasCustomAssemblyFormat = 1;
+}
+
+#endif

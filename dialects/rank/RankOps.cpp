@@ -1,0 +1,354 @@
+// Verifiers and text of the rank dialect's ops.
+
+#include "dialects/rank/Rank.h"
+
+#include "mlir/Interfaces/FunctionImplementation.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::rank;
+
+#define GET_OP_CLASSES
+#include "dialects/rank/RankOps.cpp.inc"
+
+void RankDialect::registerOps() {
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/rank/RankOps.cpp.inc"
+      >();
+}
+
+bool polyrank::rank::isCollective(Operation *op) {
+  return isa<AllReduceOp, ReduceScatterOp, AllGatherOp, AllToAllOp, PermuteOp,
+             BroadcastOp>(op);
+}
+
+AxesAttr polyrank::rank::getGroup(Operation *op) {
+  return isCollective(op) ? op->getAttrOfType<AxesAttr>("axes") : AxesAttr();
+}
+
+// Collectives
+
+/// Checks that result i has the shape that `expected` makes of operand i's.
+static LogicalResult verifyShapes(
+    Operation *op, ArrayRef<ArrayRef<int64_t>> dimLists,
+    function_ref<LogicalResult(unsigned, SmallVectorImpl<int64_t> &)> expected) {
+  if (op->getNumOperands() == 0 || op->getNumOperands() != op->getNumResults())
+    return op->emitOpError("[1] has ")
+           << op->getNumOperands() << " operands and " << op->getNumResults()
+           << " results; each operand becomes one result";
+  for (ArrayRef<int64_t> dims : dimLists) {
+    if (dims.size() != op->getNumOperands())
+      return op->emitOpError("[1] has ") << dims.size() << " dims for "
+                                         << op->getNumOperands() << " operands";
+    for (auto [dim, type] : llvm::zip_equal(dims, op->getOperandTypes()))
+      if (dim < 0 || dim >= cast<RankedTensorType>(type).getRank())
+        return op->emitOpError("[1] dim ") << dim << " is not a dim of " << type;
+  }
+  for (unsigned i = 0; i < op->getNumOperands(); ++i) {
+    auto input = cast<RankedTensorType>(op->getOperand(i).getType());
+    auto output = cast<RankedTensorType>(op->getResult(i).getType());
+    SmallVector<int64_t> shape(input.getShape());
+    if (failed(expected(i, shape)))
+      return failure();
+    auto type = RankedTensorType::get(shape, input.getElementType());
+    if (output != type)
+      return op->emitOpError("[1] result ") << i << " is " << output
+                                            << "; it must be " << type;
+  }
+  return success();
+}
+
+static LogicalResult shrink(Operation *op, SmallVectorImpl<int64_t> &shape,
+                            int64_t dim, int64_t groupSize) {
+  if (shape[dim] % groupSize != 0)
+    return op->emitOpError("[1] dim ")
+           << dim << " of size " << shape[dim]
+           << " has no equal blocks for a group of " << groupSize;
+  shape[dim] /= groupSize;
+  return success();
+}
+
+static LogicalResult verifySameTypes(Operation *op) {
+  return verifyShapes(op, {}, [](unsigned, auto &) { return success(); });
+}
+
+LogicalResult AllReduceOp::verify() { return verifySameTypes(*this); }
+LogicalResult BroadcastOp::verify() { return verifySameTypes(*this); }
+
+LogicalResult ReduceScatterOp::verify() {
+  return verifyShapes(*this, {getDims()}, [&](unsigned i, auto &shape) {
+    return shrink(*this, shape, getDims()[i], getAxes().getGroupSize());
+  });
+}
+
+LogicalResult AllGatherOp::verify() {
+  return verifyShapes(*this, {getDims()}, [&](unsigned i, auto &shape) {
+    shape[getDims()[i]] *= getAxes().getGroupSize();
+    return success();
+  });
+}
+
+LogicalResult AllToAllOp::verify() {
+  return verifyShapes(
+      *this, {getSplit(), getConcat()},
+      [&](unsigned i, auto &shape) -> LogicalResult {
+        if (getSplit()[i] == getConcat()[i])
+          return emitOpError("[1] splits and concatenates the same dim ")
+                 << getSplit()[i];
+        shape[getConcat()[i]] *= getAxes().getGroupSize();
+        return shrink(*this, shape, getSplit()[i], getAxes().getGroupSize());
+      });
+}
+
+LogicalResult PermuteOp::verify() {
+  int64_t size = getAxes().getGroupSize();
+  if (static_cast<int64_t>(getSources().size()) != size)
+    return emitOpError("[2] has ") << getSources().size()
+                                   << " sources for a group of " << size;
+  for (int64_t source : getSources())
+    if (source < 0 || source >= size)
+      return emitOpError("[2] source ") << source
+                                        << " is not in a group of " << size;
+  return verifySameTypes(*this);
+}
+
+// Local data movement
+
+LogicalResult rank::SliceOp::verify() {
+  RankedTensorType input = getInput().getType();
+  if (static_cast<int64_t>(getDim()) >= input.getRank())
+    return emitOpError("[1] dim ") << getDim() << " is not a dim of " << input;
+  SmallVector<int64_t> shape(input.getShape());
+  if (failed(shrink(*this, shape, getDim(), getAxes().getGroupSize())))
+    return failure();
+  auto type = RankedTensorType::get(shape, input.getElementType());
+  if (getResult().getType() != type)
+    return emitOpError("[1] result is ") << getResult().getType()
+                                         << "; it must be " << type;
+  return success();
+}
+
+LogicalResult ViewOp::verify() {
+  RankedTensorType input = getInput().getType(), result = getResult().getType();
+  if (input.getElementType() != result.getElementType())
+    return emitOpError("[1] changes the element type from ")
+           << input.getElementType() << " to " << result.getElementType();
+  int64_t offset = getOffset();
+  if (offset < 0 || offset + result.getNumElements() > input.getNumElements())
+    return emitOpError("[2] elements [")
+           << offset << ", " << offset + result.getNumElements()
+           << ") lie outside the operand's " << input.getNumElements();
+  return success();
+}
+
+LogicalResult CopyOp::verify() {
+  if (getInput().getType() != getResult().getType())
+    return emitOpError("changes the type from ")
+           << getInput().getType() << " to " << getResult().getType();
+  return success();
+}
+
+// Gemm
+
+SmallVector<GemmOp::BatchDim> GemmOp::getBatchDims() {
+  SmallVector<BatchDim> dims;
+  for (ArrayRef<int64_t> rest = getBatch(); !rest.empty();
+       rest = rest.drop_front(4))
+    dims.push_back({rest[0], rest[1], rest[2], rest[3]});
+  return dims;
+}
+
+int64_t GemmOp::getFlops() {
+  int64_t flops = 2 * getM() * getN() * getK();
+  for (BatchDim dim : getBatchDims())
+    flops *= dim.count;
+  return flops;
+}
+
+LogicalResult GemmOp::verify() {
+  for (Type type : getOperation()->getOperandTypes())
+    if (!cast<RankedTensorType>(type).getElementType().isF32())
+      return emitOpError("[1] operand of type ")
+             << type << "; the library multiplies f32";
+  if (getAAccess().size() != 3 || getBAccess().size() != 3 ||
+      getSizes().size() != 3)
+    return emitOpError("accesses are [offset, row, column], sizes [m, n, k]");
+  if (getBatch().size() % 4 != 0)
+    return emitOpError("[6] batch has ")
+           << getBatch().size() << " numbers; four per dim";
+  if (llvm::any_of(getSizes(), [](int64_t size) { return size < 1; }))
+    return emitOpError("sizes are positive");
+  SmallVector<BatchDim> batch = getBatchDims();
+
+  auto verifyOperand = [&](StringRef name, Value operand,
+                           ArrayRef<int64_t> access, int64_t rows,
+                           int64_t columns,
+                           int64_t BatchDim::*stride) -> LogicalResult {
+    int64_t rowStride = access[1], columnStride = access[2];
+    bool rowMajor = (columnStride == 1 || columns == 1) &&
+                    (rowStride >= columns || rows == 1);
+    bool columnMajor = (rowStride == 1 || rows == 1) &&
+                       (columnStride >= rows || columns == 1);
+    if (!rowMajor && !columnMajor)
+      return emitOpError("[2] strides ")
+             << rowStride << " and " << columnStride << " of " << name
+             << " are those of no matrix of " << rows << "x" << columns;
+    int64_t first = access[0];
+    int64_t last = first + (rows - 1) * rowStride + (columns - 1) * columnStride;
+    for (const BatchDim &dim : batch)
+      last += (dim.count - 1) * (dim.*stride);
+    bool negative = rowStride < 0 || columnStride < 0 || first < 0 ||
+                    llvm::any_of(batch, [&](const BatchDim &dim) {
+                      return dim.count < 1 || dim.*stride < 0;
+                    });
+    int64_t size = cast<RankedTensorType>(operand.getType()).getNumElements();
+    if (negative || last >= size)
+      return emitOpError("[3] reads element ")
+             << last << " of " << name << ", which has " << size;
+    return success();
+  };
+  if (failed(verifyOperand("a", getA(), getAAccess(), getM(), getK(),
+                           &BatchDim::aStride)) ||
+      failed(verifyOperand("b", getB(), getBAccess(), getK(), getN(),
+                           &BatchDim::bStride)))
+    return failure();
+
+  // The loops that write the result are the digits of its element number.
+  SmallVector<std::pair<int64_t, int64_t>> loops = {
+      {1, getN()}, {static_cast<int64_t>(getRow()), getM()}};
+  for (const BatchDim &dim : batch)
+    loops.push_back({dim.resultStride, dim.count});
+  llvm::erase_if(loops, [](auto loop) { return loop.second == 1; });
+  llvm::sort(loops);
+  int64_t next = 1;
+  for (auto [stride, count] : loops) {
+    if (stride != next)
+      return emitOpError("[4] a loop of ")
+             << count << " writes the result with stride " << stride
+             << " where " << next << " elements are covered";
+    next *= count;
+  }
+  auto result = cast<RankedTensorType>(getResult().getType());
+  if (next != result.getNumElements())
+    return emitOpError("[4] writes ")
+           << next << " of " << result.getNumElements() << " elements";
+  if (getAddend() && getAddend().getType() != result)
+    return emitOpError("[5] addend is ")
+           << getAddend().getType() << ", the result " << result;
+  return success();
+}
+
+// Kernels
+
+void KernelOp::build(OpBuilder &builder, OperationState &state, StringRef name,
+                     FunctionType type) {
+  state.addAttribute(getSymNameAttrName(state.name),
+                     builder.getStringAttr(name));
+  state.addAttribute(getFunctionTypeAttrName(state.name), TypeAttr::get(type));
+  state.addRegion();
+}
+
+ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
+  auto type = [](Builder &builder, ArrayRef<Type> arguments,
+                 ArrayRef<Type> results, function_interface_impl::VariadicFlag,
+                 std::string &) {
+    return builder.getFunctionType(arguments, results);
+  };
+  return function_interface_impl::parseFunctionOp(
+      parser, result, /*allowVariadic=*/false,
+      getFunctionTypeAttrName(result.name), type,
+      getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
+}
+
+void KernelOp::print(OpAsmPrinter &printer) {
+  function_interface_impl::printFunctionOp(
+      printer, *this, /*isVariadic=*/false, getFunctionTypeAttrName(),
+      getArgAttrsAttrName(), getResAttrsAttrName());
+}
+
+ArrayRef<int64_t> KernelOp::getInPlace(unsigned result) {
+  if (!getInPlace())
+    return {};
+  return cast<DenseI64ArrayAttr>((*getInPlace())[result]).asArrayRef();
+}
+
+LogicalResult KernelOp::verify() {
+  auto terminator = dyn_cast_if_present<rank::ReturnOp>(
+      getBody().empty() || getBody().front().empty()
+          ? nullptr
+          : &getBody().front().back());
+  if (!terminator || TypeRange(terminator.getOperandTypes()) !=
+                         TypeRange(getResultTypes()))
+    return emitOpError("[1] must end in a return of its result types");
+  for (Type type : llvm::concat<const Type>(getArgumentTypes(), getResultTypes()))
+    if (!isa<RankedTensorType>(type) || shard::getLayout(type))
+      return emitOpError("[3] has ") << type << "; it takes local tensors";
+  if (std::optional<ArrayAttr> inPlace = getInPlace()) {
+    if (inPlace->size() != getResultTypes().size())
+      return emitOpError("[2] in_place has ")
+             << inPlace->size() << " lists for " << getResultTypes().size()
+             << " results";
+    for (auto [list, type] : llvm::zip_equal(*inPlace, getResultTypes())) {
+      auto arguments = dyn_cast<DenseI64ArrayAttr>(list);
+      if (!arguments)
+        return emitOpError("[2] in_place is a list of array<i64: ..>");
+      for (int64_t argument : arguments.asArrayRef())
+        if (argument < 0 ||
+            argument >= static_cast<int64_t>(getArgumentTypes().size()) ||
+            getByteSize(getArgumentTypes()[argument]) < getByteSize(type))
+          return emitOpError("[2] argument ")
+                 << argument << " has no room for a result of type " << type;
+    }
+  }
+  return success();
+}
+
+LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto kernel =
+      symbols.lookupNearestSymbolFrom<KernelOp>(*this, getKernelAttr());
+  if (!kernel)
+    return emitOpError("[1] no kernel is called ") << getKernelAttr();
+  if (kernel.getFunctionType() !=
+      FunctionType::get(getContext(), getOperandTypes(), getResultTypes()))
+    return emitOpError("[1] ") << getKernelAttr() << " has type "
+                               << kernel.getFunctionType();
+  return success();
+}
+
+// Microbatches
+
+LogicalResult MicrobatchesOp::verify() {
+  if (getCount() < 2)
+    return emitOpError("[1] one microbatch needs no region");
+  SmallVector<Type> slices;
+  for (Type operand : getOf().getTypes()) {
+    auto type = cast<RankedTensorType>(operand);
+    if (type.getRank() == 0 ||
+        type.getDimSize(0) != static_cast<int64_t>(getCount()))
+      return emitOpError("[1] dim 0 of ")
+             << type << " is not the count of " << getCount();
+    slices.push_back(RankedTensorType::get(type.getShape().drop_front(),
+                                           type.getElementType()));
+  }
+  if (getCarry().size() > getNumResults())
+    return emitOpError("[3] carries more values than it has results");
+  SmallVector<Type> results(getResultTypes());
+  SmallVector<Type> expected = {
+      RankedTensorType::get({}, IntegerType::get(getContext(), 64))};
+  llvm::append_range(expected, slices);
+  SmallVector<Type> first(expected), rest(expected);
+  llvm::append_range(first, ArrayRef(results).take_back(getCarry().size()));
+  llvm::append_range(rest, results);
+  for (auto [region, types, name] :
+       {std::tuple(&getFirst(), ArrayRef(first), "first"),
+        std::tuple(&getRest(), ArrayRef(rest), "rest")}) {
+    if (TypeRange(region->getArgumentTypes()) != TypeRange(types))
+      return emitOpError("[2] block arguments of '")
+             << name << "' must be " << types;
+    auto yield = dyn_cast<rank::YieldOp>(region->front().back());
+    if (!yield || TypeRange(yield.getOperandTypes()) != TypeRange(results))
+      return emitOpError("[3] '") << name << "' must yield " << results;
+  }
+  return success();
+}

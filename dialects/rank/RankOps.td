@@ -1,0 +1,279 @@
+// Ops of one device: its coordinates, collectives, library calls, kernels.
+
+#ifndef POLYRANK_RANK_OPS_TD
+#define POLYRANK_RANK_OPS_TD
+
+include "dialects/rank/Rank.td"
+include "dialects/shard/Shard.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/FunctionInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+// A block of one device: static shape, no layout.
+def Rank_Tensor : RankedTensorOf<[AnyFloat, AnySignlessInteger]>;
+def Rank_Index : 0DTensorOf<[I64]>;
+
+class Rank_Op<string mnemonic, list<Trait> traits = []> : Op<Rank_Dialect, mnemonic, traits>;
+
+def Rank_AxisIndexOp : Rank_Op<"axis_index", [Pure]> {
+  let summary = "This device's linear index over axes";
+  let description = [{
+    ```mlir
+    %i = rank.axis_index <#mesh, {"data"}> : tensor<i64>
+    ```
+  }];
+  let arguments = (ins Rank_AxesAttr:$axes);
+  let results = (outs Rank_Index:$result);
+  let assemblyFormat = "$axes attr-dict `:` type($result)";
+}
+
+// Collectives run over the group of `axes`, with g devices in group order. They
+// are variadic (a bucket): operand i becomes result i. `id` names the global
+// value that moves and is equal on all devices; `why` is for people, and holds
+// strings: value, op, from, to, constraint. They have no effects trait, so that
+// nothing reorders or removes them.
+class Rank_Collective<string mnemonic, dag options, string format> : Rank_Op<mnemonic> {
+  let arguments = !con((ins Variadic<Rank_Tensor>:$inputs, Rank_AxesAttr:$axes), options,
+                       (ins I64Attr:$id, OptionalAttr<DictionaryAttr>:$why));
+  let results = (outs Variadic<Rank_Tensor>:$outputs);
+  let assemblyFormat = format # " `over` $axes `id` $id attr-dict `:` functional-type($inputs, $outputs)";
+  let hasVerifier = 1;
+}
+
+def Rank_AllReduceOp : Rank_Collective<"all_reduce", (ins Shard_ReductionKind:$kind), "$kind $inputs"> {
+  let summary = "Reduces elementwise over the group; every device gets the result";
+  let description = [{
+    1. Results have the types of the operands.
+  }];
+}
+def Rank_ReduceScatterOp : Rank_Collective<"reduce_scatter",
+    (ins Shard_ReductionKind:$kind, DenseI64ArrayAttr:$dims), "$kind $inputs `dims` $dims"> {
+  let summary = "Reduces over the group; member p gets block p of dim dims[i]";
+  let description = [{
+    1. Results have the types of the operands, but dim dims[i] is g times smaller.
+  }];
+}
+def Rank_AllGatherOp : Rank_Collective<"all_gather",
+    (ins DenseI64ArrayAttr:$dims), "$inputs `dims` $dims"> {
+  let summary = "Concatenates the members' operands along dim dims[i]";
+  let description = [{
+    1. Results have the types of the operands, but dim dims[i] is g times larger.
+  }];
+}
+def Rank_AllToAllOp : Rank_Collective<"all_to_all",
+    (ins DenseI64ArrayAttr:$split, DenseI64ArrayAttr:$concat), "$inputs `split` $split `concat` $concat"> {
+  let summary = "Block p of dim split[i] goes to member p, which concatenates along dim concat[i]";
+  let description = [{
+    1. Results have the types of the operands, but dim split[i] is g times
+       smaller and dim concat[i] g times larger; the two are different.
+  }];
+}
+def Rank_PermuteOp : Rank_Collective<"permute",
+    (ins DenseI64ArrayAttr:$sources), "$inputs `from` $sources"> {
+  let summary = "Member p gets the operands of member sources[p]";
+  let description = [{
+    1. Results have the types of the operands.
+    2. `sources` has one entry in [0, g) per member.
+  }];
+}
+def Rank_BroadcastOp : Rank_Collective<"broadcast", (ins), "$inputs"> {
+  let summary = "Every member gets the operands of member 0";
+  let description = [{
+    1. Results have the types of the operands.
+  }];
+}
+
+def Rank_SliceOp : Rank_Op<"slice", [Pure]> {
+  let summary = "This device's block of dim `dim`, by its index over `axes`";
+  let description = [{
+    ```mlir
+    %y = rank.slice %x dim 0 over <#mesh, {"data"}> : (tensor<8x4xf32>) -> tensor<4x4xf32>
+    ```
+
+    1. The result has the operand's type, but dim `dim` is g times smaller.
+  }];
+  let arguments = (ins Rank_Tensor:$input, I64Attr:$dim, Rank_AxesAttr:$axes);
+  let results = (outs Rank_Tensor:$result);
+  let assemblyFormat = "$input `dim` $dim `over` $axes attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Rank_ViewOp : Rank_Op<"view", [Pure]> {
+  let summary = "Consecutive elements, in row-major order, under another shape";
+  let description = [{
+    The result is elements [offset, offset + size) of the operand and shares its
+    buffer: no command.
+
+    ```mlir
+    %y = rank.view %x offset 16 : (tensor<8x4xf32>) -> tensor<2x2x4xf32>
+    ```
+
+    1. Element types are equal.
+    2. The range lies inside the operand.
+  }];
+  let arguments = (ins Rank_Tensor:$input, DefaultValuedAttr<I64Attr, "0">:$offset);
+  let results = (outs Rank_Tensor:$result);
+  let assemblyFormat = "$input `offset` $offset attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Rank_CopyOp : Rank_Op<"copy"> {
+  let summary = "The operand in another buffer; made where buffers are assigned";
+  let arguments = (ins Rank_Tensor:$input);
+  let results = (outs Rank_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Rank_GemmOp : Rank_Op<"gemm", [Pure]> {
+  let summary = "Matrix product of operands read with strides: one library call";
+  let description = [{
+    Operands and result are seen as their elements in row-major order; strides
+    and offsets count elements. With sizes [m, n, k], a at [oa, am, ak], b at
+    [ob, bk, bn], row c and batch dims (count, sa, sb, sc), outermost first:
+
+        result[i c + j + sum_d t_d sc_d] = addend[the same] + alpha * sum_l
+            a[oa + i am + l ak + sum_d t_d sa_d] * b[ob + l bk + j bn + sum_d t_d sb_d]
+
+    for i < m, j < n, l < k, t_d < count_d. Transposes, reshapes and slices of
+    operands are strides, so that they cost nothing. Where buffers are assigned,
+    the result takes the addend's buffer.
+
+    ```mlir
+    // y[b, s, o] = sum_i x[b, s, i] w[o, i]
+    %y = rank.gemm %x at [0, 16, 1], %w at [0, 1, 16] sizes [8, 32, 16] row 32 batch []
+       : (tensor<2x4x16xf32>, tensor<32x16xf32>) -> tensor<2x4x32xf32>
+    ```
+
+    1. All element types are f32.
+    2. Of an operand's two strides one is 1 and the other at least the extent of
+       the dim of stride 1; a dim of extent 1 may have any stride.
+    3. No element outside an operand is read.
+    4. Every element of the result is written exactly once.
+    5. The addend has the result's type.
+    6. `batch` has four numbers per dim.
+  }];
+  let arguments = (ins Rank_Tensor:$a, Rank_Tensor:$b, Optional<Rank_Tensor>:$addend,
+                       DenseI64ArrayAttr:$a_access, DenseI64ArrayAttr:$b_access,
+                       DenseI64ArrayAttr:$sizes, I64Attr:$row, DenseI64ArrayAttr:$batch,
+                       DefaultValuedAttr<F32Attr, "1.0f">:$alpha);
+  let results = (outs Rank_Tensor:$result);
+  let assemblyFormat = [{
+    $a `at` $a_access `,` $b `at` $b_access (`add` $addend^)?
+    `sizes` $sizes `row` $row `batch` $batch attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    struct BatchDim { int64_t count, aStride, bStride, resultStride; };
+    ::llvm::SmallVector<BatchDim> getBatchDims();
+    int64_t getM() { return getSizes()[0]; }
+    int64_t getN() { return getSizes()[1]; }
+    int64_t getK() { return getSizes()[2]; }
+    /// 2 m n k times the batch.
+    int64_t getFlops();
+  }];
+}
+
+def Rank_KernelOp : Rank_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, Symbol]> {
+  let summary = "Graph ops on local tensors that become one machine-code function";
+  let description = [{
+    Kernels stand at module level; structurally equal ones are one kernel with
+    many launches. Results have buffers of their own, disjoint from each other.
+
+    ```mlir
+    rank.kernel @add_mul(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>) -> tensor<8x4xf32>
+        attributes {in_place = [array<i64: 0, 1>], range = 32 : i64, grain = 16 : i64} {
+      %0 = graph.add %x, %y : ...
+      rank.return %0 : tensor<8x4xf32>
+    }
+    ```
+
+    `range` and `grain` are what `plan.Launch` says. `in_place[r]` lists the
+    arguments whose buffer result r may take: each iteration has read all that
+    it reads of them, and no other iteration reads that, before it writes the
+    same bytes; the argument has at least the result's size in bytes.
+
+    1. The body ends in `rank.return` of the result types.
+    2. `in_place` has one list per result, of arguments at least as large.
+    3. Tensors have no layout.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
+                       OptionalAttr<ArrayAttr>:$in_place,
+                       OptionalAttr<I64Attr>:$range, OptionalAttr<I64Attr>:$grain,
+                       OptionalAttr<DictArrayAttr>:$arg_attrs, OptionalAttr<DictArrayAttr>:$res_attrs);
+  let regions = (region SizedRegion<1>:$body);
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name, "::mlir::FunctionType":$type)>];
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
+    ::llvm::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
+    ::mlir::Region *getCallableRegion() { return &getBody(); }
+    /// Arguments whose buffer result `result` may take.
+    ::llvm::ArrayRef<int64_t> getInPlace(unsigned result);
+  }];
+}
+
+def Rank_ReturnOp : Rank_Op<"return", [Pure, Terminator, ReturnLike, ParentOneOf<["KernelOp"]>]> {
+  let summary = "The results of a kernel";
+  let arguments = (ins Variadic<Rank_Tensor>:$operands);
+  let assemblyFormat = "($operands^ `:` type($operands))? attr-dict";
+}
+
+def Rank_LaunchOp : Rank_Op<"launch", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Runs a kernel";
+  let description = [{
+    1. The kernel exists and has these operand and result types.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Rank_Tensor>:$inputs);
+  let results = (outs Variadic<Rank_Tensor>:$outputs);
+  let assemblyFormat = "$kernel `(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs)";
+}
+
+def Rank_MicrobatchesOp : Rank_Op<"microbatches",
+    [AttrSizedOperandSegments, SingleBlock, RecursiveMemoryEffects]> {
+  let summary = "The first microbatch, then the others onto its sums";
+  let description = [{
+    Runs `first` for microbatch 0 and `rest` for 1 to count - 1. Both take
+    element i of dim 0 of each `of` operand. `first` yields sums and what it
+    hands on; `rest` takes these as further arguments and yields the next ones.
+
+    ```mlir
+    %loss, %stats1 = rank.microbatches count = 4 of(%ids) carry(%stats) first {
+    ^bb0(%index: tensor<i64>, %ids_i: tensor<8x128xi64>, %stats_i: tensor<16xf32>):
+      ...
+      rank.yield %loss_i, %stats_next : tensor<f32>, tensor<16xf32>
+    } rest {
+    ^bb0(%index: tensor<i64>, %ids_i: tensor<8x128xi64>, %sum: tensor<f32>, %stats_i: tensor<16xf32>):
+      ...
+      rank.yield %sum_next, %stats_next : tensor<f32>, tensor<16xf32>
+    } : (tensor<4x8x128xi64>, tensor<16xf32>) -> (tensor<f32>, tensor<16xf32>)
+    ```
+
+    1. `count` is at least 2, and dim 0 of each `of` operand.
+    2. Block arguments are the index (i64 scalar), the slices, in `rest` the
+       sums, and the carried values.
+    3. Both yield the results: sums first, then carried values.
+  }];
+  let arguments = (ins I64Attr:$count, Variadic<Rank_Tensor>:$of, Variadic<Rank_Tensor>:$carry);
+  let results = (outs Variadic<Rank_Tensor>:$results);
+  let regions = (region SizedRegion<1>:$first, SizedRegion<1>:$rest);
+  let assemblyFormat = [{
+    `count` `=` $count `of` `(` $of `)` `carry` `(` $carry `)` `first` $first `rest` $rest attr-dict
+    `:` functional-type(operands, results)
+  }];
+  let extraClassDeclaration = [{
+    unsigned getNumSums() { return getNumResults() - getCarry().size(); }
+  }];
+  let hasVerifier = 1;
+}
+
+def Rank_YieldOp : Rank_Op<"yield", [Pure, Terminator, ParentOneOf<["MicrobatchesOp"]>]> {
+  let summary = "What one microbatch hands on";
+  let arguments = (ins Variadic<Rank_Tensor>:$operands);
+  let assemblyFormat = "($operands^ `:` type($operands))? attr-dict";
+}
+
+#endif
