@@ -23,9 +23,11 @@ struct Movement {
   int64_t from = -1;
   int64_t to = -1;
 };
-/// The movement of all_gather, all_reduce, reduce_scatter, all_to_all, slice or
-/// to_partial from one layout to the other, or nothing where the op named
-/// `mnemonic` cannot do that.
+/// What the op named `mnemonic` moves to change one layout into the other, or
+/// nothing where it cannot. The axes are major to minor as they leave or enter a
+/// dim, and in mesh order where none does (all_reduce, to_partial, permute).
+/// `permute`: the axes of all dims that change, before and after. halo: those
+/// of the widened dims. repad, fill and reshard: none.
 std::optional<Movement> getMovement(llvm::StringRef mnemonic, LayoutAttr from,
                                     LayoutAttr to);
 

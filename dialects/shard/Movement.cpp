@@ -1,0 +1,311 @@
+// What each op of the shard dialect may do to a layout, and its verifier.
+
+#include "dialects/shard/Shard.h"
+
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+using namespace polyrank::shard;
+
+/// The axes of `axes` after `prefix`, or nothing where it is no prefix.
+static std::optional<SmallVector<AxisRef>>
+dropPrefix(MeshAttr mesh, ArrayRef<AxisRef> axes, ArrayRef<AxisRef> prefix) {
+  auto whole = atoms(axes, prefix), front = atoms(prefix, axes);
+  if (!whole || !front || front->size() > whole->size() ||
+      ArrayRef(*whole).take_front(front->size()) != ArrayRef(*front))
+    return std::nullopt;
+  return merged(mesh, ArrayRef(*whole).drop_front(front->size()));
+}
+
+/// The set `axes` without the set `part`, or nothing where it lacks some of it.
+static std::optional<SmallVector<AxisRef>>
+dropSubset(MeshAttr mesh, ArrayRef<AxisRef> axes, ArrayRef<AxisRef> part) {
+  auto whole = atoms(axes, part), removed = atoms(part, axes);
+  if (!whole || !removed)
+    return std::nullopt;
+  for (AxisRef ref : *removed) {
+    auto *it = llvm::find(*whole, ref);
+    if (it == whole->end())
+      return std::nullopt;
+    whole->erase(it);
+  }
+  return normalized(mesh, *whole);
+}
+
+/// Whether two dims differ at most in their axes, and have no borders to lose.
+static bool differInAxesOnly(DimAttr left, DimAttr right) {
+  return left.getPadded() == right.getPadded() &&
+         left.getFill() == right.getFill() && !left.hasHalo() &&
+         !right.hasHalo();
+}
+
+static SmallVector<int64_t> differingDims(LayoutAttr from, LayoutAttr to) {
+  SmallVector<int64_t> dims;
+  for (int64_t d = 0; d < from.getRank(); ++d)
+    if (from.getDim(d) != to.getDim(d))
+      dims.push_back(d);
+  return dims;
+}
+
+static bool samePartial(LayoutAttr from, LayoutAttr to) {
+  return from.getPartialKind() == to.getPartialKind() &&
+         from.getPartialAxes() == to.getPartialAxes();
+}
+
+/// The axes that partial `from` has and `to` lacks, if they agree on the kind
+/// of what is left.
+static std::optional<SmallVector<AxisRef>> removedPartial(LayoutAttr from,
+                                                          LayoutAttr to) {
+  if (!from.isPartial() ||
+      (to.isPartial() && to.getPartialKind() != from.getPartialKind()))
+    return std::nullopt;
+  return dropSubset(from.getMesh(), from.getPartialAxes(), to.getPartialAxes());
+}
+
+static std::optional<Movement> getPermute(LayoutAttr from, LayoutAttr to,
+                                          ArrayRef<int64_t> dims) {
+  Movement movement;
+  for (int64_t d : dims) {
+    DimAttr source = from.getDim(d), target = to.getDim(d);
+    if (!differInAxesOnly(source, target) ||
+        source.getNumBlocks() != target.getNumBlocks())
+      return std::nullopt;
+    llvm::append_range(movement.axes, source.getAxes());
+    llvm::append_range(movement.axes, target.getAxes());
+  }
+  // Two cuts of one axis may overlap in the list: the atoms are the set.
+  auto pieces = atoms(movement.axes, SmallVector<AxisRef>(movement.axes));
+  if (!pieces)
+    return std::nullopt;
+  llvm::sort(*pieces);
+  pieces->erase(llvm::unique(*pieces), pieces->end());
+  movement.axes = merged(from.getMesh(), *pieces);
+  return movement;
+}
+
+/// halo, repad and fill change one property of dims and nothing else.
+static std::optional<Movement> getLocalChange(StringRef mnemonic,
+                                              LayoutAttr from, LayoutAttr to,
+                                              ArrayRef<int64_t> dims) {
+  Movement movement;
+  for (int64_t d : dims) {
+    DimAttr source = from.getDim(d), target = to.getDim(d);
+    if (source.getAxes() != target.getAxes())
+      return std::nullopt;
+    bool samePad = source.getPadded() == target.getPadded();
+    bool sameFill = source.getFill() == target.getFill();
+    bool sameHalo = source.getHaloLow() == target.getHaloLow() &&
+                    source.getHaloHigh() == target.getHaloHigh();
+    if (mnemonic == "halo") {
+      if (!samePad || !sameFill || source.hasHalo())
+        return std::nullopt;
+      llvm::append_range(movement.axes, source.getAxes());
+    } else if (mnemonic == "repad") {
+      if (samePad || !sameHalo || !source.getAxes().empty())
+        return std::nullopt;
+    } else if (!samePad || sameFill || !sameHalo) {
+      return std::nullopt;
+    }
+  }
+  return movement;
+}
+
+std::optional<Movement> polyrank::shard::getMovement(StringRef mnemonic,
+                                                     LayoutAttr from,
+                                                     LayoutAttr to) {
+  MeshAttr mesh = from.getMesh();
+  if (mesh != to.getMesh() || from.getRank() != to.getRank() ||
+      from.getPlaces() != to.getPlaces() || from == to)
+    return std::nullopt;
+  SmallVector<int64_t> dims = differingDims(from, to);
+  int64_t dim = dims.size() == 1 ? dims.front() : -1;
+  auto oneDim = [&] {
+    return dim >= 0 && differInAxesOnly(from.getDim(dim), to.getDim(dim));
+  };
+  auto axesOf = [](LayoutAttr layout, int64_t d) {
+    return layout.getDim(d).getAxes();
+  };
+
+  if (mnemonic == "slice" || mnemonic == "all_gather") {
+    if (!samePartial(from, to) || !oneDim())
+      return std::nullopt;
+    bool slice = mnemonic == "slice";
+    auto axes = slice ? dropPrefix(mesh, axesOf(to, dim), axesOf(from, dim))
+                      : dropPrefix(mesh, axesOf(from, dim), axesOf(to, dim));
+    if (!axes)
+      return std::nullopt;
+    return Movement{*axes, slice ? -1 : dim, slice ? dim : -1};
+  }
+  if (mnemonic == "to_partial" || mnemonic == "all_reduce") {
+    if (!dims.empty())
+      return std::nullopt;
+    auto axes = mnemonic == "all_reduce" ? removedPartial(from, to)
+                                         : removedPartial(to, from);
+    return axes ? std::optional(Movement{*axes}) : std::nullopt;
+  }
+  if (mnemonic == "reduce_scatter") {
+    auto reduced = removedPartial(from, to);
+    if (!reduced || !oneDim())
+      return std::nullopt;
+    auto axes = dropPrefix(mesh, axesOf(to, dim), axesOf(from, dim));
+    if (!axes || normalized(mesh, *axes) != *reduced)
+      return std::nullopt;
+    return Movement{*axes, -1, dim};
+  }
+  if (mnemonic == "all_to_all") {
+    if (!samePartial(from, to) || dims.size() != 2)
+      return std::nullopt;
+    for (auto [source, target] :
+         {std::pair(dims[0], dims[1]), std::pair(dims[1], dims[0])}) {
+      auto left = dropPrefix(mesh, axesOf(from, source), axesOf(to, source));
+      auto entered = dropPrefix(mesh, axesOf(to, target), axesOf(from, target));
+      if (left && entered && *left == *entered &&
+          differInAxesOnly(from.getDim(source), to.getDim(source)) &&
+          differInAxesOnly(from.getDim(target), to.getDim(target)))
+        return Movement{*left, source, target};
+    }
+    return std::nullopt;
+  }
+  if (!samePartial(from, to) && mnemonic != "reshard")
+    return std::nullopt;
+  if (mnemonic == "permute")
+    return getPermute(from, to, dims);
+  if (mnemonic == "halo" || mnemonic == "repad" || mnemonic == "fill")
+    return getLocalChange(mnemonic, from, to, dims);
+  return mnemonic == "reshard" ? std::optional(Movement()) : std::nullopt;
+}
+
+// Verification
+
+static StringRef getDuty(StringRef mnemonic) {
+  return llvm::StringSwitch<StringRef>(mnemonic)
+      .Case("slice", "adds most minor axes, over which the operand is "
+                     "replicated, to one dim")
+      .Case("to_partial", "makes a replicated value partial")
+      .Case("all_gather", "removes the most minor axes of one dim")
+      .Case("all_reduce", "removes axes from 'partial'")
+      .Case("reduce_scatter", "removes axes from 'partial' and adds them as "
+                              "the most minor ones of one dim")
+      .Case("all_to_all", "takes the most minor axes of one dim and adds them "
+                          "as the most minor ones of another")
+      .Case("permute", "changes the axes of dims and keeps the number of "
+                       "blocks of each")
+      .Case("halo", "adds borders to split dims that have none")
+      .Case("repad", "changes the padded extent of dims that are not split")
+      .Case("fill", "changes what the padding of dims holds")
+      .Default("keeps the tensor, its mesh and its place");
+}
+
+/// The first respect in which two layouts differ.
+static std::string describeChange(LayoutAttr from, LayoutAttr to) {
+  MeshAttr mesh = from.getMesh();
+  if (from == to)
+    return "the layouts are equal";
+  if (from.getPlaces() != to.getPlaces())
+    return "the place differs, which only pipeline.transfer changes";
+  for (int64_t d : differingDims(from, to)) {
+    DimAttr source = from.getDim(d), target = to.getDim(d);
+    std::string dim = "dim " + std::to_string(d);
+    if (source.getAxes() != target.getAxes())
+      return dim + " goes from " + mesh.toString(source.getAxes()) + " to " +
+             mesh.toString(target.getAxes());
+    if (source.getPadded() != target.getPadded())
+      return dim + " goes from padded extent " +
+             std::to_string(source.getPadded()) + " to " +
+             std::to_string(target.getPadded());
+    if (source.getFill() != target.getFill())
+      return dim + " goes from fill " + stringifyFill(source.getFill()).str() +
+             " to " + stringifyFill(target.getFill()).str();
+    return dim + " changes its halo";
+  }
+  auto partial = [&](LayoutAttr layout) {
+    return layout.isPartial()
+               ? "partial " +
+                     stringifyReductionKind(layout.getPartialKind()).str() +
+                     " " + mesh.toString(layout.getPartialAxes())
+               : std::string("not partial");
+  };
+  return "it goes from " + partial(from) + " to " + partial(to);
+}
+
+static std::string getRemedy(LayoutAttr from, LayoutAttr to) {
+  if (from == to)
+    return "remove the op";
+  for (StringRef other :
+       {"slice", "to_partial", "all_gather", "all_reduce", "reduce_scatter",
+        "all_to_all", "permute", "halo", "repad", "fill"})
+    if (getMovement(other, from, to))
+      return "shard." + other.str() + " does this";
+  return "shard.reshard does this, and plan-reshards lowers it";
+}
+
+/// The kind of the partial that operand `i` is or becomes.
+static ReductionKind getReduced(Operation *op, unsigned i) {
+  LayoutAttr from = getLayout(op->getOperand(i));
+  return (from.isPartial() ? from : getLayout(op->getResult(i)))
+      .getPartialKind();
+}
+
+static LogicalResult verifyMovement(Operation *op) {
+  StringRef mnemonic = op->getName().stripDialect();
+  if (op->getNumOperands() == 0 || op->getNumOperands() != op->getNumResults())
+    return op->emitOpError("has ")
+           << op->getNumOperands() << " operands and " << op->getNumResults()
+           << " results; operand i becomes result i, and there is at least one";
+  std::optional<Movement> first;
+  for (auto [i, operand, result] :
+       llvm::enumerate(op->getOperandTypes(), op->getResultTypes())) {
+    auto source = cast<RankedTensorType>(operand);
+    auto target = cast<RankedTensorType>(result);
+    if (withLayout(source, nullptr) != withLayout(target, nullptr))
+      return op->emitOpError("operand ")
+             << i << " of type " << source << " cannot become " << target
+             << ": shape and element type stay";
+    LayoutAttr from = getLayout(operand), to = getLayout(result);
+    if (!from || !to)
+      return op->emitOpError(from ? "result " : "operand ")
+             << i << " has no layout";
+    if (from.getMesh() != to.getMesh())
+      return op->emitOpError("operand ")
+             << i << " and result " << i << " are laid out over two meshes, "
+             << from.getMesh() << " and " << to.getMesh();
+    std::optional<Movement> movement;
+    if (mnemonic == "reshard" && from.getPlaces() == to.getPlaces())
+      movement = Movement();
+    else
+      movement = getMovement(mnemonic, from, to);
+    if (!movement)
+      return op->emitOpError("operand ")
+             << i << " of layout " << from.toString() << " cannot become "
+             << to.toString() << ": " << describeChange(from, to) << ", but "
+             << mnemonic << " " << getDuty(mnemonic) << "; "
+             << getRemedy(from, to);
+    if (!first)
+      first = movement;
+    else if (first->axes != movement->axes)
+      return op->emitOpError("operand ")
+             << i << " moves over " << from.getMesh().toString(movement->axes)
+             << ", operand 0 over " << from.getMesh().toString(first->axes)
+             << "; make them two ops";
+    if (isa<AllReduceOp, ReduceScatterOp, ToPartialOp>(op) &&
+        getReduced(op, 0) != getReduced(op, i))
+      return op->emitOpError("operand ")
+             << i << " is a partial "
+             << stringifyReductionKind(getReduced(op, i)) << ", operand 0 a "
+             << stringifyReductionKind(getReduced(op, 0))
+             << "; make them two ops";
+  }
+  return success();
+}
+
+LogicalResult SliceOp::verify() { return verifyMovement(*this); }
+LogicalResult ToPartialOp::verify() { return verifyMovement(*this); }
+LogicalResult AllGatherOp::verify() { return verifyMovement(*this); }
+LogicalResult AllReduceOp::verify() { return verifyMovement(*this); }
+LogicalResult ReduceScatterOp::verify() { return verifyMovement(*this); }
+LogicalResult AllToAllOp::verify() { return verifyMovement(*this); }
+LogicalResult PermuteOp::verify() { return verifyMovement(*this); }
+LogicalResult HaloOp::verify() { return verifyMovement(*this); }
+LogicalResult RepadOp::verify() { return verifyMovement(*this); }
+LogicalResult FillOp::verify() { return verifyMovement(*this); }
+LogicalResult ReshardOp::verify() { return verifyMovement(*this); }
