@@ -7,9 +7,9 @@ include "dialects/graph/Graph.td"
 include "dialects/graph/GraphEnums.td"
 
 // All operands and results have one shape; broadcasting is `graph.broadcast`.
-// `sum` and `extremum` say how partial operands pass, one letter per operand:
-// n none, a alone, t together, y any.
-class Graph_Elementwise<string mnemonic, string sum, string extremum,
+// `sum`, `max` and `min` say how operands that are partial of that kind pass, one
+// letter per operand: n none, a alone, t together, y any.
+class Graph_Elementwise<string mnemonic, string sum, string max, string min,
                         list<string> methods = ["buildGradient"]>
     : Graph_Op<mnemonic, methods> {
   let hasVerifier = 1;
@@ -18,7 +18,7 @@ class Graph_Elementwise<string mnemonic, string sum, string extremum,
   }];
   code definition = [{
     ::polyrank::graph::ShardingRule $cppClass::getShardingRule() {
-      return ::polyrank::graph::elementwiseRule(getOperation(), "}] # sum # [{", "}] # extremum # [{");
+      return ::polyrank::graph::elementwiseRule(getOperation(), "}] # sum # [{", "}] # max # [{", "}] # min # [{");
     }
     ::llvm::LogicalResult $cppClass::verify() {
       return ::polyrank::graph::verifySameShapes(getOperation());
@@ -28,7 +28,7 @@ class Graph_Elementwise<string mnemonic, string sum, string extremum,
 
 class Graph_Unary<string mnemonic, string scalar, string sum = "n", string extremum = "n",
                   list<string> methods = ["buildGradient"]>
-    : Graph_Elementwise<mnemonic, sum, extremum, methods> {
+    : Graph_Elementwise<mnemonic, sum, extremum, extremum, methods> {
   let arguments = (ins Graph_Tensor:$input);
   let results = (outs Graph_Tensor:$result);
   let builders = [OpBuilder<(ins "::mlir::Value":$input), [{
@@ -46,9 +46,9 @@ class Graph_Unary<string mnemonic, string scalar, string sum = "n", string extre
   }];
 }
 
-class Graph_Binary<string mnemonic, string scalar, string sum = "nn", string extremum = "nn",
-                   list<string> methods = ["buildGradient"]>
-    : Graph_Elementwise<mnemonic, sum, extremum, methods> {
+class Graph_Binary<string mnemonic, string scalar, string sum = "nn", string max = "nn",
+                   string min = max, list<string> methods = ["buildGradient"]>
+    : Graph_Elementwise<mnemonic, sum, max, min, methods> {
   let arguments = (ins Graph_Tensor:$lhs, Graph_Tensor:$rhs);
   let results = (outs Graph_Tensor:$result);
   let builders = [OpBuilder<(ins "::mlir::Value":$lhs, "::mlir::Value":$rhs), [{
@@ -90,13 +90,13 @@ def Graph_MulOp : Graph_Binary<"mul", "x * y", "aa"> { let summary = "x * y"; }
 def Graph_DivOp : Graph_Binary<"div", "divide(x, y)", "an"> {
   let summary = "x / y; of integers truncating, and 0 where y is 0";
 }
-def Graph_MaxOp : Graph_Binary<"max", "maximum(x, y)", "nn", "yy"> { let summary = "Larger of x and y; NaN if either is"; }
-def Graph_MinOp : Graph_Binary<"min", "minimum(x, y)", "nn", "yy"> { let summary = "Smaller of x and y; NaN if either is"; }
+def Graph_MaxOp : Graph_Binary<"max", "maximum(x, y)", "nn", "yy", "aa"> { let summary = "Larger of x and y; NaN if either is"; }
+def Graph_MinOp : Graph_Binary<"min", "minimum(x, y)", "nn", "aa", "yy"> { let summary = "Smaller of x and y; NaN if either is"; }
 def Graph_PowOp : Graph_Binary<"pow", "power(x, y)"> { let summary = "x to the power of y"; }
-def Graph_AndOp : Graph_Binary<"and", "x != 0 && y != 0", "nn", "nn", []> { let summary = "Logical conjunction of booleans"; }
-def Graph_OrOp : Graph_Binary<"or", "x != 0 || y != 0", "nn", "nn", []> { let summary = "Logical disjunction of booleans"; }
+def Graph_AndOp : Graph_Binary<"and", "x != 0 && y != 0", "nn", "nn", "nn", []> { let summary = "Logical conjunction of booleans"; }
+def Graph_OrOp : Graph_Binary<"or", "x != 0 || y != 0", "nn", "nn", "nn", []> { let summary = "Logical disjunction of booleans"; }
 
-def Graph_CompareOp : Graph_Elementwise<"compare", "nn", "nn", ["evaluate"]> {
+def Graph_CompareOp : Graph_Elementwise<"compare", "nn", "nn", "nn", []> {
   let summary = "Booleans: how x compares with y; NaN is unequal to everything";
   let arguments = (ins Graph_Tensor:$lhs, Graph_Tensor:$rhs, Graph_Comparison:$comparison);
   let results = (outs Graph_BoolTensor:$result);
@@ -105,7 +105,7 @@ def Graph_CompareOp : Graph_Elementwise<"compare", "nn", "nn", ["evaluate"]> {
   let assemblyFormat = "$comparison $lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
 }
 
-def Graph_SelectOp : Graph_Elementwise<"select", "ntt", "nyy"> {
+def Graph_SelectOp : Graph_Elementwise<"select", "ntt", "nyy", "nyy"> {
   let summary = "Where the condition holds x, else y";
   let arguments = (ins Graph_BoolTensor:$condition, Graph_Tensor:$onTrue, Graph_Tensor:$onFalse);
   let results = (outs Graph_Tensor:$result);
@@ -115,7 +115,7 @@ def Graph_SelectOp : Graph_Elementwise<"select", "ntt", "nyy"> {
   let extraClassDefinition = definition;
 }
 
-def Graph_ConvertOp : Graph_Elementwise<"convert", "n", "y"> {
+def Graph_ConvertOp : Graph_Elementwise<"convert", "n", "y", "y"> {
   let summary = "Another element type; floats to integers truncate towards zero";
   let description = [{
     To booleans: x != 0. A partial sum does not pass, since each part would

@@ -46,7 +46,7 @@ mlir::LogicalResult localizeByCloning(mlir::Operation *op,
 Cost elementwiseCost(mlir::Operation *op);
 /// See Elementwise.td for the letters.
 ShardingRule elementwiseRule(mlir::Operation *op, llvm::StringRef sum,
-                             llvm::StringRef extremum);
+                             llvm::StringRef max, llvm::StringRef min);
 /// Operands and results have one shape.
 mlir::LogicalResult verifySameShapes(mlir::Operation *op);
 /// The layouts of `op` can be computed locally: see LayoutVerifier.h.

@@ -1,0 +1,129 @@
+// The shard ops on one tensor per device: real data movement.
+
+#include "compiler/evaluate/Evaluator.h"
+#include "dialects/shard/Shard.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::evaluate;
+using shard::AxisRef;
+using shard::LayoutAttr;
+using shard::Movement;
+using shard::ReductionKind;
+
+static Tensor concat(ArrayRef<Tensor> parts, int64_t dim) {
+  SmallVector<int64_t> shape = parts[0].shape;
+  shape[dim] *= parts.size();
+  Tensor result(parts[0].elementType, shape);
+  SmallVector<int64_t> start(shape.size(), 0);
+  for (const Tensor &part : parts) {
+    result.insert(part, start);
+    start[dim] += part.shape[dim];
+  }
+  return result;
+}
+
+static Tensor block(const Tensor &value, int64_t dim, int64_t count,
+                    int64_t index) {
+  SmallVector<int64_t> start(value.shape.size(), 0), size = value.shape;
+  size[dim] /= count;
+  start[dim] = index * size[dim];
+  return value.slice(start, size);
+}
+
+static void reduceInto(Tensor &sum, const Tensor &value, ReductionKind kind) {
+  for (int64_t i = 0, n = sum.size(); i < n; ++i) {
+    double a = sum.at(i), b = value.at(i);
+    sum.set(i, kind == ReductionKind::Sum   ? a + b
+               : kind == ReductionKind::Max ? graph::maximum(a, b)
+                                            : graph::minimum(a, b));
+  }
+}
+
+/// all_gather, all_reduce, reduce_scatter, all_to_all, slice, to_partial on one
+/// device: reduce or join what the group has, then keep this device's block.
+static Tensor move(StringRef name, const Movement &movement, LayoutAttr from,
+                   LayoutAttr to, const Devices &devices, int64_t device) {
+  shard::MeshAttr mesh = from.getMesh();
+  SmallVector<int64_t> group = mesh.getGroup(device, movement.axes);
+  int64_t index = mesh.getLinearIndex(device, movement.axes);
+  Tensor result = devices[device];
+  if (name == "all_reduce" || name == "reduce_scatter") {
+    result = devices[group[0]];
+    for (int64_t peer : llvm::drop_begin(group))
+      reduceInto(result, devices[peer], from.getPartialKind());
+  }
+  if (movement.from >= 0) {
+    SmallVector<Tensor> parts;
+    for (int64_t peer : group)
+      parts.push_back(devices[peer]);
+    result = concat(parts, movement.from);
+  }
+  if (movement.to >= 0)
+    result = block(result, movement.to, group.size(), index);
+  if (name == "to_partial" && index != 0)
+    result = Tensor::splat(
+        result.getType(),
+        shard::fillValue(shard::identityFill(to.getPartialKind())));
+  return result;
+}
+
+/// A device whose block under `from` is what `device` holds under `to`.
+static int64_t findSource(LayoutAttr from, LayoutAttr to, int64_t device) {
+  shard::MeshAttr mesh = from.getMesh();
+  for (int64_t source = 0; source < mesh.getNumDevices(); ++source) {
+    bool same = mesh.getLinearIndex(source, from.getPartialAxes()) ==
+                mesh.getLinearIndex(device, to.getPartialAxes());
+    for (auto [a, b] : llvm::zip_equal(from.getDims(), to.getDims()))
+      same &= mesh.getLinearIndex(source, a.getAxes()) ==
+              mesh.getLinearIndex(device, b.getAxes());
+    if (same)
+      return source;
+  }
+  return -1;
+}
+
+FailureOr<SmallVector<Devices>>
+polyrank::evaluate::moveOnDevices(Operation *op, ArrayRef<Devices> operands) {
+  StringRef name = op->getName().stripDialect();
+  SmallVector<Devices> results;
+  for (auto [i, input] : llvm::enumerate(operands)) {
+    auto inType = cast<RankedTensorType>(op->getOperand(i).getType());
+    auto outType = cast<RankedTensorType>(op->getResult(i).getType());
+    LayoutAttr from = shard::getLayout(inType), to = shard::getLayout(outType);
+    int64_t numDevices = from.getMesh().getNumDevices();
+    Devices &output = results.emplace_back(numDevices);
+
+    if (isa<shard::ReshardOp, shard::HaloOp, shard::RepadOp, shard::FillOp>(op)) {
+      // Blocks change shape or content, not owner: through the global value.
+      std::string reason;
+      FailureOr<Tensor> value = assemble(input, inType, reason);
+      if (failed(value))
+        return op->emitOpError() << "operand " << i << ": " << reason;
+      if (isa<shard::ReshardOp>(op) || !from.isPartial()) {
+        output = scatter(*value, to, /*seed=*/i);
+        continue;
+      }
+      return op->emitOpError("operand ") << i << " is partial; reduce it first";
+    }
+    if (isa<shard::PermuteOp>(op)) {
+      for (int64_t device = 0; device < numDevices; ++device) {
+        int64_t source = findSource(from, to, device);
+        if (source < 0)
+          return op->emitOpError("operand ")
+                 << i << ": no device holds the block that device " << device
+                 << " needs";
+        output[device] = input[source];
+      }
+      continue;
+    }
+    std::optional<Movement> movement = shard::getMovement(name, from, to);
+    if (!movement)
+      return op->emitOpError("cannot take operand ")
+             << i << " from " << from.toString() << " to " << to.toString();
+    for (int64_t device = 0; device < numDevices; ++device)
+      if (!input[device].shape.empty() || from.getRank() == 0)
+        output[device] = move(name, *movement, from, to, input, device);
+  }
+  return results;
+}

@@ -1,0 +1,68 @@
+// Evaluation of programs on host tensors: the oracle of every pass.
+//
+// One program, three evaluations:
+//  - *global* takes every tensor whole and every `shard` op as the identity. It
+//    cannot see a wrong layout.
+//  - *distributed* runs the same program, before it is localized, with one
+//    local tensor per device and real collectives. After each op it reassembles
+//    the global value and compares it with the global evaluation. Partial
+//    inputs are split into random summands, padding is NaN, replicas must be
+//    bit-equal. It uses types, `localize` and `evaluate` only, never a sharding
+//    rule or the verifier, so that it can judge both.
+//  - *ranks* runs the localized programs (Ranks.h).
+
+#pragma once
+
+#include "dialects/graph/Graph.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace polyrank::evaluate {
+
+using graph::Tensor;
+
+/// One local tensor per device of the mesh. A device at which the value does
+/// not live (`at`) holds an empty tensor.
+using Devices = llvm::SmallVector<Tensor>;
+
+/// Splits a global value as its layout says. Padding holds the layout's fill or
+/// NaN (integers: a large negative number); a partial sum is random summands, a
+/// partial extremum is the value on a random device and worse values elsewhere.
+Devices scatter(const Tensor &value, shard::LayoutAttr layout, uint64_t seed);
+/// Reassembles the global value. Fails, with `reason`, where replicas differ
+/// in a bit, a local shape is wrong, or declared padding does not hold its fill.
+mlir::FailureOr<Tensor> assemble(const Devices &devices,
+                                 mlir::RankedTensorType type,
+                                 std::string &reason);
+
+/// Whether two values agree up to fp64 rounding: |a - b| <= 1e-9 (1 + |b|),
+/// NaN equal to NaN, integers equal. Else `reason` names the first difference.
+bool agree(const Tensor &left, const Tensor &right, std::string &reason);
+
+/// Runs one graph op on every device: localizes it, checks the local ops, and
+/// evaluates them. Fails where `localize` fails, a local op is invalid, or a
+/// local result has another type than the layout says; diagnostics tell.
+mlir::FailureOr<llvm::SmallVector<Devices>>
+runOnDevices(graph::GraphOp op, llvm::ArrayRef<Devices> operands,
+             shard::MeshAttr mesh);
+/// Runs one shard op on every device: real data movement.
+mlir::FailureOr<llvm::SmallVector<Devices>>
+moveOnDevices(mlir::Operation *op, llvm::ArrayRef<Devices> operands);
+
+/// The results of `function` on these arguments.
+mlir::FailureOr<llvm::SmallVector<Tensor>>
+evaluateGlobal(mlir::func::FuncOp function, llvm::ArrayRef<Tensor> arguments);
+/// The same, distributed; emits an error at the first op that disagrees.
+mlir::FailureOr<llvm::SmallVector<Tensor>>
+evaluateDistributed(mlir::func::FuncOp function,
+                    llvm::ArrayRef<Tensor> arguments, uint64_t seed = 0);
+
+/// Evaluates one op (global): graph ops, `shard` ops, regions.
+mlir::FailureOr<llvm::SmallVector<Tensor>>
+evaluateOp(mlir::Operation *op, llvm::ArrayRef<Tensor> operands);
+
+/// Arguments for `function` drawn from `seed`: floats normal with deviation 0.5
+/// (`graph.init` where present), integers below `graph.index_limit` (default 4).
+llvm::SmallVector<Tensor> randomArguments(mlir::func::FuncOp function,
+                                          uint64_t seed);
+
+} // namespace polyrank::evaluate

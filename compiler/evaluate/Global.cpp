@@ -1,0 +1,138 @@
+// Evaluation of whole tensors.
+
+#include <random>
+
+#include "compiler/evaluate/Evaluator.h"
+#include "dialects/shard/Shard.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::evaluate;
+
+using Values = llvm::DenseMap<Value, Tensor>;
+
+static LogicalResult evaluateBlock(Block &block, Values &values);
+
+static FailureOr<SmallVector<Tensor>> evaluateMicrobatches(
+    graph::MicrobatchesOp op, ArrayRef<Tensor> operands, const Values &outer) {
+  ArrayRef<Tensor> of = operands.take_front(op.getOf().size());
+  SmallVector<Tensor> carried(operands.drop_front(of.size()));
+  SmallVector<Tensor> sums;
+  for (int64_t i = 0, count = op.getCount(); i < count; ++i) {
+    Values values = outer;
+    Tensor index(cast<RankedTensorType>(op.getIndex().getType()));
+    index.integers[0] = i;
+    values[op.getIndex()] = index;
+    for (auto [argument, tensor] : llvm::zip_equal(op.getSlices(), of)) {
+      SmallVector<int64_t> start(tensor.getRank(), 0), size = tensor.shape;
+      start[0] = i;
+      size[0] = 1;
+      values[argument] =
+          tensor.slice(start, size).reshaped(ArrayRef(tensor.shape).drop_front());
+    }
+    for (auto [argument, tensor] : llvm::zip_equal(op.getCarried(), carried))
+      values[argument] = tensor;
+    if (failed(evaluateBlock(op.getBody().front(), values)))
+      return failure();
+    auto yield = cast<graph::YieldOp>(op.getBody().front().getTerminator());
+    for (auto [k, value] : llvm::enumerate(yield.getSum())) {
+      const Tensor &part = values[value];
+      if (i == 0) {
+        sums.push_back(part);
+        continue;
+      }
+      for (int64_t e = 0, n = part.size(); e < n; ++e)
+        sums[k].set(e, sums[k].at(e) + part.at(e));
+    }
+    for (auto [tensor, value] : llvm::zip_equal(carried, yield.getCarry()))
+      tensor = values[value];
+  }
+  llvm::append_range(sums, carried);
+  return sums;
+}
+
+FailureOr<SmallVector<Tensor>>
+polyrank::evaluate::evaluateOp(Operation *op, ArrayRef<Tensor> operands) {
+  if (op->getDialect() &&
+      op->getDialect()->getNamespace() == shard::ShardDialect::getDialectNamespace())
+    return SmallVector<Tensor>(operands);
+  auto graphOp = dyn_cast<graph::GraphOp>(op);
+  if (!graphOp)
+    return op->emitOpError("cannot be evaluated"), failure();
+  SmallVector<Tensor> results;
+  for (Value result : op->getResults())
+    results.emplace_back(cast<RankedTensorType>(result.getType()));
+  if (failed(graphOp.evaluate(operands, results)))
+    return failure();
+  return results;
+}
+
+static LogicalResult evaluateBlock(Block &block, Values &values) {
+  for (Operation &op : block.without_terminator()) {
+    SmallVector<Tensor> operands;
+    for (Value operand : op.getOperands())
+      operands.push_back(values[operand]);
+    FailureOr<SmallVector<Tensor>> results;
+    if (auto microbatches = dyn_cast<graph::MicrobatchesOp>(op))
+      results = evaluateMicrobatches(microbatches, operands, values);
+    else
+      results = evaluateOp(&op, operands);
+    if (failed(results))
+      return failure();
+    for (auto [result, tensor] : llvm::zip_equal(op.getResults(), *results))
+      values[result] = std::move(tensor);
+  }
+  return success();
+}
+
+FailureOr<SmallVector<Tensor>>
+polyrank::evaluate::evaluateGlobal(func::FuncOp function,
+                                   ArrayRef<Tensor> arguments) {
+  if (arguments.size() != function.getNumArguments())
+    return function.emitError() << "takes " << function.getNumArguments()
+                                << " arguments, given " << arguments.size();
+  Values values;
+  for (auto [argument, tensor] :
+       llvm::zip_equal(function.getArguments(), arguments)) {
+    auto type = cast<RankedTensorType>(argument.getType());
+    if (type.getShape() != ArrayRef<int64_t>(tensor.shape))
+      return function.emitError()
+             << "argument " << argument.getArgNumber() << " is " << type
+             << ", given another shape";
+    values[argument] = tensor;
+  }
+  Block &body = function.getBody().front();
+  if (failed(evaluateBlock(body, values)))
+    return failure();
+  SmallVector<Tensor> results;
+  for (Value value : body.getTerminator()->getOperands())
+    results.push_back(values[value]);
+  return results;
+}
+
+SmallVector<Tensor>
+polyrank::evaluate::randomArguments(func::FuncOp function, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal(0, 0.5);
+  SmallVector<Tensor> arguments;
+  for (BlockArgument argument : function.getArguments()) {
+    unsigned number = argument.getArgNumber();
+    Tensor &tensor = arguments.emplace_back(
+        cast<RankedTensorType>(argument.getType()));
+    auto init = function.getArgAttrOfType<FloatAttr>(number, "graph.init");
+    auto limit =
+        function.getArgAttrOfType<IntegerAttr>(number, "graph.index_limit");
+    for (int64_t i = 0, n = tensor.size(); i < n; ++i) {
+      if (init)
+        tensor.set(i, init.getValueAsDouble());
+      else if (tensor.isFloat())
+        tensor.floats[i] = normal(random);
+      else
+        tensor.integers[i] =
+            random() % (tensor.elementType.isInteger(1) ? 2
+                        : limit                         ? limit.getInt()
+                                                        : 4);
+    }
+  }
+  return arguments;
+}

@@ -1,0 +1,335 @@
+// matmul and reduce.
+
+#include <limits>
+
+#include "dialects/graph/Graph.h"
+#include "llvm/Support/InterleavedRange.h"
+
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::graph;
+using shard::ReductionKind;
+
+using Gradients = FailureOr<SmallVector<Value>>;
+
+static ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+static SmallVector<int64_t> others(int64_t rank, ArrayRef<int64_t> first,
+                                   ArrayRef<int64_t> second = {}) {
+  SmallVector<int64_t> result;
+  for (int64_t d = 0; d < rank; ++d)
+    if (!llvm::is_contained(first, d) && !llvm::is_contained(second, d))
+      result.push_back(d);
+  return result;
+}
+
+// Matmul
+
+SmallVector<int64_t> MatmulOp::getLhsFree() {
+  return others(shapeOf(getLhs()).size(), getLhsBatch(), getLhsContract());
+}
+
+SmallVector<int64_t> MatmulOp::getRhsFree() {
+  return others(shapeOf(getRhs()).size(), getRhsBatch(), getRhsContract());
+}
+
+void MatmulOp::build(OpBuilder &builder, OperationState &state, Value lhs,
+                     Value rhs, ArrayRef<int64_t> lhsBatch,
+                     ArrayRef<int64_t> rhsBatch, ArrayRef<int64_t> lhsContract,
+                     ArrayRef<int64_t> rhsContract) {
+  ArrayRef<int64_t> l = shapeOf(lhs), r = shapeOf(rhs);
+  SmallVector<int64_t> shape;
+  for (int64_t d : lhsBatch)
+    shape.push_back(l[d]);
+  for (int64_t d : others(l.size(), lhsBatch, lhsContract))
+    shape.push_back(l[d]);
+  for (int64_t d : others(r.size(), rhsBatch, rhsContract))
+    shape.push_back(r[d]);
+  auto element = cast<RankedTensorType>(lhs.getType()).getElementType();
+  build(builder, state, RankedTensorType::get(shape, element), lhs, rhs,
+        lhsBatch, rhsBatch, lhsContract, rhsContract);
+}
+
+LogicalResult MatmulOp::verify() {
+  ArrayRef<int64_t> l = shapeOf(getLhs()), r = shapeOf(getRhs());
+  auto check = [&](StringRef what, ArrayRef<int64_t> left,
+                   ArrayRef<int64_t> right) -> LogicalResult {
+    if (left.size() != right.size())
+      return emitOpError() << what << " " << left.size()
+                           << " dims of the left operand with " << right.size()
+                           << " of the right one";
+    for (auto [i, j] : llvm::zip_equal(left, right)) {
+      if (i < 0 || i >= static_cast<int64_t>(l.size()) || j < 0 ||
+          j >= static_cast<int64_t>(r.size()))
+        return emitOpError() << what << " dims " << i << " and " << j
+                             << ", which the operands do not have";
+      if (l[i] != r[j])
+        return emitOpError() << what << " dims of sizes " << l[i] << " and "
+                             << r[j];
+    }
+    return success();
+  };
+  if (failed(check("batches", getLhsBatch(), getRhsBatch())) ||
+      failed(check("contracts", getLhsContract(), getRhsContract())))
+    return failure();
+  auto distinct = [](ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
+    llvm::SmallDenseSet<int64_t> seen(a.begin(), a.end());
+    seen.insert(b.begin(), b.end());
+    return seen.size() == a.size() + b.size();
+  };
+  if (!distinct(getLhsBatch(), getLhsContract()) ||
+      !distinct(getRhsBatch(), getRhsContract()))
+    return emitOpError("names a dim twice");
+  SmallVector<int64_t> shape;
+  for (int64_t d : getLhsBatch())
+    shape.push_back(l[d]);
+  for (int64_t d : getLhsFree())
+    shape.push_back(l[d]);
+  for (int64_t d : getRhsFree())
+    shape.push_back(r[d]);
+  if (shapeOf(getResult()) != ArrayRef<int64_t>(shape))
+    return emitOpError("has result ")
+           << getResult().getType() << ", its operands give the shape ["
+           << llvm::interleaved(shape).str() << "]";
+  return success();
+}
+
+ShardingRule MatmulOp::getShardingRule() {
+  ShardingRule rule = emptyRule(*this);
+  ArrayRef<int64_t> l = shapeOf(getLhs()), r = shapeOf(getRhs());
+  int64_t position = 0;
+  auto add = [&](int64_t size, FactorKind kind, int64_t left, int64_t right,
+                 bool inResult) {
+    if (size != 1) {
+      int factor = rule.addFactor(size, kind);
+      if (left >= 0)
+        rule.operands[0][left] = {factor};
+      if (right >= 0)
+        rule.operands[1][right] = {factor};
+      if (inResult)
+        rule.results[0][position] = {factor};
+    }
+    position += inResult;
+  };
+  for (auto [i, j] : llvm::zip_equal(getLhsBatch(), getRhsBatch()))
+    add(l[i], FactorKind::Parallel, i, j, true);
+  for (int64_t i : getLhsFree())
+    add(l[i], FactorKind::Parallel, i, -1, true);
+  for (int64_t j : getRhsFree())
+    add(r[j], FactorKind::Parallel, -1, j, true);
+  for (auto [i, j] : llvm::zip_equal(getLhsContract(), getRhsContract()))
+    add(l[i], FactorKind::Reduction, i, j, false);
+  for (unsigned operand : {0, 1})
+    rule.setPass(ReductionKind::Sum, operand, PartialPass::Alone);
+  return rule;
+}
+
+LogicalResult MatmulOp::evaluate(ArrayRef<Tensor> operands,
+                                 MutableArrayRef<Tensor> results) {
+  const Tensor &lhs = operands[0], &rhs = operands[1];
+  SmallVector<int64_t> ls = getStrides(lhs.shape), rs = getStrides(rhs.shape);
+  // Loops: batch, left free, right free (the result's dims), then contracted.
+  SmallVector<int64_t> sizes, left, right, inner, innerLeft, innerRight;
+  for (auto [i, j] : llvm::zip_equal(getLhsBatch(), getRhsBatch())) {
+    sizes.push_back(lhs.shape[i]);
+    left.push_back(ls[i]);
+    right.push_back(rs[j]);
+  }
+  for (int64_t i : others(lhs.getRank(), getLhsBatch(), getLhsContract())) {
+    sizes.push_back(lhs.shape[i]);
+    left.push_back(ls[i]);
+    right.push_back(0);
+  }
+  for (int64_t j : others(rhs.getRank(), getRhsBatch(), getRhsContract())) {
+    sizes.push_back(rhs.shape[j]);
+    left.push_back(0);
+    right.push_back(rs[j]);
+  }
+  SmallVector<std::pair<int64_t, int64_t>> steps;
+  for (auto [i, j] : llvm::zip_equal(getLhsContract(), getRhsContract())) {
+    inner.push_back(lhs.shape[i]);
+    innerLeft.push_back(ls[i]);
+    innerRight.push_back(rs[j]);
+  }
+  auto dot = [](ArrayRef<int64_t> index, ArrayRef<int64_t> strides) {
+    int64_t result = 0;
+    for (auto [i, stride] : llvm::zip_equal(index, strides))
+      result += i * stride;
+    return result;
+  };
+  forEachIndex(inner, [&](ArrayRef<int64_t> index) {
+    steps.push_back({dot(index, innerLeft), dot(index, innerRight)});
+  });
+  int64_t to = 0;
+  forEachIndex(sizes, [&](ArrayRef<int64_t> index) {
+    int64_t a = dot(index, left), b = dot(index, right);
+    double sum = 0;
+    for (auto [i, j] : steps)
+      sum += lhs.floats[a + i] * rhs.floats[b + j];
+    results[0].floats[to++] = sum;
+  });
+  return success();
+}
+
+/// The product of the result's gradient with the other operand, over the other
+/// operand's free dims, brought into the order of this operand's dims.
+static Value operandGradient(OpBuilder &builder, MatmulOp op, Value gradient,
+                             bool left) {
+  ArrayRef<int64_t> batch = left ? op.getLhsBatch() : op.getRhsBatch();
+  ArrayRef<int64_t> otherBatch = left ? op.getRhsBatch() : op.getLhsBatch();
+  ArrayRef<int64_t> contract = left ? op.getLhsContract() : op.getRhsContract();
+  ArrayRef<int64_t> otherContract =
+      left ? op.getRhsContract() : op.getLhsContract();
+  SmallVector<int64_t> free = left ? op.getLhsFree() : op.getRhsFree();
+  SmallVector<int64_t> otherFree = left ? op.getRhsFree() : op.getLhsFree();
+  Value other = left ? op.getRhs() : op.getLhs();
+  int64_t batches = batch.size(), leftFree = op.getLhsFree().size();
+  // Dims of the gradient: batch, left free, right free.
+  auto range = [](int64_t begin, int64_t count) {
+    return llvm::to_vector(llvm::seq<int64_t>(begin, begin + count));
+  };
+  SmallVector<int64_t> gradientBatch = range(0, batches);
+  SmallVector<int64_t> gradientOther =
+      left ? range(batches + leftFree, otherFree.size())
+           : range(batches, otherFree.size());
+  Value product =
+      MatmulOp::create(builder, op.getLoc(), gradient, other, gradientBatch,
+                       otherBatch, gradientOther, otherFree);
+  // Dims of the product: batch, free (in operand order), then the other
+  // operand's contracted dims, in that operand's order.
+  SmallVector<int64_t> source(batch.begin(), batch.end());
+  llvm::append_range(source, free);
+  SmallVector<int64_t> otherOrder(otherContract.begin(), otherContract.end());
+  llvm::sort(otherOrder);
+  for (int64_t d : otherOrder)
+    source.push_back(contract[llvm::find(otherContract, d) - otherContract.begin()]);
+  SmallVector<int64_t> permutation(source.size());
+  for (auto [position, d] : llvm::enumerate(source))
+    permutation[d] = position;
+  if (llvm::is_sorted(permutation))
+    return product;
+  return TransposeOp::create(builder, op.getLoc(), product, permutation);
+}
+
+Gradients MatmulOp::buildGradient(OpBuilder &builder,
+                                  ArrayRef<Value> gradients,
+                                  ArrayRef<bool> needed) {
+  SmallVector<Value> result(2);
+  if (needed[0])
+    result[0] = operandGradient(builder, *this, gradients[0], true);
+  if (needed[1])
+    result[1] = operandGradient(builder, *this, gradients[0], false);
+  return result;
+}
+
+Cost MatmulOp::getCost() {
+  Cost cost = elementwiseCost(*this);
+  cost.flops = 2 * numElements(shapeOf(getResult()));
+  for (int64_t d : getLhsContract())
+    cost.flops *= shapeOf(getLhs())[d];
+  return cost;
+}
+
+// Reduce
+
+void ReduceOp::build(OpBuilder &builder, OperationState &state,
+                     ReductionKind kind, Value input, ArrayRef<int64_t> dims) {
+  auto type = cast<RankedTensorType>(input.getType());
+  SmallVector<int64_t> shape;
+  for (int64_t d : others(type.getRank(), dims))
+    shape.push_back(type.getDimSize(d));
+  build(builder, state, RankedTensorType::get(shape, type.getElementType()),
+        kind, input, dims);
+}
+
+LogicalResult ReduceOp::verify() {
+  ArrayRef<int64_t> in = shapeOf(getInput());
+  SmallVector<int64_t> shape;
+  for (auto [i, d] : llvm::enumerate(getDims()))
+    if (d < 0 || d >= static_cast<int64_t>(in.size()) ||
+        (i && getDims()[i - 1] >= d))
+      return emitOpError("dims ascend and lie inside the operand's rank of ")
+             << in.size();
+  for (int64_t d : others(in.size(), getDims()))
+    shape.push_back(in[d]);
+  if (shapeOf(getResult()) != ArrayRef<int64_t>(shape))
+    return emitOpError("has result ") << getResult().getType()
+                                      << ", expected the shape ["
+                                      << llvm::interleaved(shape).str() << "]";
+  return success();
+}
+
+ShardingRule ReduceOp::getShardingRule() {
+  ShardingRule rule = emptyRule(*this);
+  int64_t position = 0;
+  for (auto [d, size] : llvm::enumerate(shapeOf(getInput()))) {
+    bool reduced = llvm::is_contained(getDims(), d);
+    if (size != 1) {
+      int factor = rule.addFactor(
+          size, reduced ? FactorKind::Reduction : FactorKind::Parallel,
+          reduced ? getKind() : ReductionKind::Sum);
+      rule.operands[0][d] = {factor};
+      if (!reduced)
+        rule.results[0][position] = {factor};
+    }
+    position += !reduced;
+  }
+  rule.setPass(getKind(), 0, PartialPass::Any);
+  return rule;
+}
+
+LogicalResult ReduceOp::evaluate(ArrayRef<Tensor> operands,
+                                 MutableArrayRef<Tensor> results) {
+  const Tensor &input = operands[0];
+  Tensor &result = results[0];
+  SmallVector<int64_t> kept = others(input.getRank(), getDims());
+  SmallVector<int64_t> strides = getStrides(result.shape);
+  double identity = shard::fillValue(shard::identityFill(getKind()));
+  for (int64_t i = 0, n = result.size(); i < n; ++i) {
+    if (result.isFloat())
+      result.floats[i] = identity;
+    else
+      result.integers[i] = getKind() == ReductionKind::Sum   ? 0
+                           : getKind() == ReductionKind::Max ? INT64_MIN
+                                                             : INT64_MAX;
+  }
+  int64_t from = 0;
+  forEachIndex(input.shape, [&](ArrayRef<int64_t> index) {
+    int64_t to = 0;
+    for (auto [d, stride] : llvm::zip_equal(kept, strides))
+      to += index[d] * stride;
+    auto combine = [&](auto &sum, auto value) {
+      sum = getKind() == ReductionKind::Sum   ? sum + value
+            : getKind() == ReductionKind::Max ? maximum(sum, value)
+                                              : minimum(sum, value);
+    };
+    if (result.isFloat())
+      combine(result.floats[to], input.floats[from++]);
+    else
+      combine(result.integers[to], input.integers[from++]);
+  });
+  return success();
+}
+
+Gradients ReduceOp::buildGradient(OpBuilder &builder,
+                                  ArrayRef<Value> gradients, ArrayRef<bool>) {
+  ArrayRef<int64_t> shape = shapeOf(getInput());
+  auto spread = [&](Value value) {
+    return broadcastOver(builder, getLoc(), value, shape, getDims());
+  };
+  if (getKind() == ReductionKind::Sum)
+    return SmallVector<Value>{spread(gradients[0])};
+  // Elements equal to the extremum share the gradient, as PyTorch's amax does.
+  Value equal = CompareOp::create(builder, getLoc(), getInput(),
+                                  spread(getResult()), Comparison::EQ);
+  auto type = cast<RankedTensorType>(getInput().getType());
+  Value ones = ConvertOp::create(builder, getLoc(), equal, type.getElementType());
+  Value count = ReduceOp::create(builder, getLoc(), ReductionKind::Sum, ones,
+                                 getDims());
+  Value share = DivOp::create(builder, getLoc(), gradients[0], count);
+  return SmallVector<Value>{
+      MulOp::create(builder, getLoc(), ones, spread(share))};
+}

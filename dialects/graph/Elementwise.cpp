@@ -1,0 +1,215 @@
+// Elementwise ops: what Elementwise.td does not say in one line.
+
+#include "dialects/graph/Graph.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::graph;
+
+int64_t polyrank::graph::power(int64_t x, int64_t y) {
+  int64_t result = 1;
+  for (; y > 0; --y)
+    result *= x;
+  return result;
+}
+
+// Compare
+
+void CompareOp::build(OpBuilder &builder, OperationState &state, Value lhs,
+                      Value rhs, Comparison comparison) {
+  auto type = cast<RankedTensorType>(lhs.getType());
+  build(builder, state, type.clone(builder.getI1Type()), lhs, rhs, comparison);
+}
+
+template <typename Number>
+static bool compare(Comparison comparison, Number x, Number y) {
+  switch (comparison) {
+  case Comparison::EQ:
+    return x == y;
+  case Comparison::NE:
+    return x != y;
+  case Comparison::LT:
+    return x < y;
+  case Comparison::LE:
+    return x <= y;
+  case Comparison::GT:
+    return x > y;
+  case Comparison::GE:
+    return x >= y;
+  }
+  llvm_unreachable("covered switch");
+}
+
+LogicalResult CompareOp::evaluate(ArrayRef<Tensor> operands,
+                                  MutableArrayRef<Tensor> results) {
+  const Tensor &lhs = operands[0], &rhs = operands[1];
+  for (int64_t i = 0, n = lhs.size(); i < n; ++i)
+    results[0].integers[i] =
+        lhs.isFloat()
+            ? compare(getComparison(), lhs.floats[i], rhs.floats[i])
+            : compare(getComparison(), lhs.integers[i], rhs.integers[i]);
+  return success();
+}
+
+// Select
+
+LogicalResult SelectOp::evaluate(ArrayRef<Tensor> operands,
+                                 MutableArrayRef<Tensor> results) {
+  for (int64_t i = 0, n = results[0].size(); i < n; ++i)
+    results[0].copy(i, operands[0].integers[i] ? operands[1] : operands[2], i);
+  return success();
+}
+
+// Convert
+
+void ConvertOp::build(OpBuilder &builder, OperationState &state, Value input,
+                      Type elementType) {
+  build(builder, state,
+        cast<RankedTensorType>(input.getType()).clone(elementType), input);
+}
+
+LogicalResult ConvertOp::evaluate(ArrayRef<Tensor> operands,
+                                  MutableArrayRef<Tensor> results) {
+  const Tensor &input = operands[0];
+  Tensor &result = results[0];
+  Type type = result.elementType;
+  for (int64_t i = 0, n = input.size(); i < n; ++i) {
+    if (type.isInteger(1)) {
+      result.integers[i] = input.at(i) != 0;
+    } else if (result.isFloat()) {
+      result.floats[i] = input.at(i);
+    } else if (!input.isFloat()) {
+      APInt wide(64, input.integers[i]);
+      result.integers[i] =
+          wide.trunc(type.getIntOrFloatBitWidth()).getSExtValue();
+    } else {
+      // Out of range, and NaN: undefined in C++, so pinned here.
+      double value = input.floats[i];
+      result.integers[i] = value != value        ? 0
+                           : value >= 0x1p63     ? INT64_MAX
+                           : value <= -0x1p63    ? INT64_MIN
+                                                 : static_cast<int64_t>(value);
+    }
+  }
+  return success();
+}
+
+// Gradients: d result / d operand times the result's gradient, per operand
+
+using Gradients = FailureOr<SmallVector<Value>>;
+
+namespace {
+/// Builds elementwise expressions of one shape.
+struct Expression {
+  OpBuilder &builder;
+  Location location;
+
+  template <typename Op> Value unary(Value x) {
+    return Op::create(builder, location, x);
+  }
+  template <typename Op> Value binary(Value x, Value y) {
+    return Op::create(builder, location, x, y);
+  }
+  Value mul(Value x, Value y) { return binary<MulOp>(x, y); }
+  Value neg(Value x) { return unary<NegOp>(x); }
+  Value constant(Value like, double value) {
+    return splat(builder, location, like.getType(), value);
+  }
+  Value scale(Value x, double factor) { return mul(x, constant(x, factor)); }
+  /// `x` where `a` compares with `b`, else 0.
+  Value where(Value a, Comparison comparison, Value b, Value x) {
+    Value condition =
+        CompareOp::create(builder, location, a, b, comparison);
+    return SelectOp::create(builder, location, condition, x, constant(x, 0));
+  }
+};
+} // namespace
+
+#define UNARY_GRADIENT(Op, expression)                                         \
+  Gradients Op::buildGradient(OpBuilder &builder, ArrayRef<Value> gradients,   \
+                              ArrayRef<bool>) {                                \
+    [[maybe_unused]] Expression e{builder, getLoc()};                          \
+    [[maybe_unused]] Value dy = gradients[0], x = getInput(), y = getResult(); \
+    return SmallVector<Value>{expression};                                     \
+  }
+
+UNARY_GRADIENT(NegOp, e.neg(dy))
+UNARY_GRADIENT(ExpOp, e.mul(dy, y))
+UNARY_GRADIENT(LogOp, e.binary<DivOp>(dy, x))
+UNARY_GRADIENT(SqrtOp, e.binary<DivOp>(e.scale(dy, 0.5), y))
+UNARY_GRADIENT(RsqrtOp, e.mul(e.scale(dy, -0.5), e.mul(y, e.mul(y, y))))
+UNARY_GRADIENT(TanhOp,
+               e.mul(dy, e.binary<SubOp>(e.constant(y, 1), e.mul(y, y))))
+UNARY_GRADIENT(ErfOp, e.mul(e.scale(dy, 2 / std::sqrt(M_PI)),
+                            e.unary<ExpOp>(e.neg(e.mul(x, x)))))
+UNARY_GRADIENT(SigmoidOp,
+               e.mul(dy, e.mul(y, e.binary<SubOp>(e.constant(y, 1), y))))
+UNARY_GRADIENT(ReluOp, e.where(x, Comparison::GT, e.constant(x, 0), dy))
+UNARY_GRADIENT(AbsOp,
+               e.binary<SubOp>(
+                   e.where(x, Comparison::GT, e.constant(x, 0), dy),
+                   e.where(x, Comparison::LT, e.constant(x, 0), dy)))
+UNARY_GRADIENT(SinOp, e.mul(dy, e.unary<CosOp>(x)))
+UNARY_GRADIENT(CosOp, e.neg(e.mul(dy, e.unary<SinOp>(x))))
+UNARY_GRADIENT(FloorOp, e.constant(dy, 0))
+#undef UNARY_GRADIENT
+
+#define BINARY_GRADIENT(Op, left, right)                                       \
+  Gradients Op::buildGradient(OpBuilder &builder, ArrayRef<Value> gradients,   \
+                              ArrayRef<bool> needed) {                         \
+    [[maybe_unused]] Expression e{builder, getLoc()};                          \
+    [[maybe_unused]] Value dz = gradients[0], x = getLhs(), y = getRhs(),      \
+                           z = getResult();                                    \
+    return SmallVector<Value>{needed[0] ? (left) : Value(),                    \
+                              needed[1] ? (right) : Value()};                  \
+  }
+
+BINARY_GRADIENT(AddOp, dz, dz)
+BINARY_GRADIENT(SubOp, dz, e.neg(dz))
+BINARY_GRADIENT(MulOp, e.mul(dz, y), e.mul(dz, x))
+BINARY_GRADIENT(DivOp, e.binary<DivOp>(dz, y),
+                e.neg(e.binary<DivOp>(e.mul(dz, z), y)))
+// Where both are equal each takes half, as in PyTorch.
+BINARY_GRADIENT(
+    MaxOp,
+    e.binary<AddOp>(e.where(x, Comparison::GT, y, dz),
+                    e.where(x, Comparison::EQ, y, e.scale(dz, 0.5))),
+    e.binary<AddOp>(e.where(x, Comparison::LT, y, dz),
+                    e.where(x, Comparison::EQ, y, e.scale(dz, 0.5))))
+BINARY_GRADIENT(
+    MinOp,
+    e.binary<AddOp>(e.where(x, Comparison::LT, y, dz),
+                    e.where(x, Comparison::EQ, y, e.scale(dz, 0.5))),
+    e.binary<AddOp>(e.where(x, Comparison::GT, y, dz),
+                    e.where(x, Comparison::EQ, y, e.scale(dz, 0.5))))
+// d x^y / dx = y x^(y-1), 0 where y is 0; d x^y / dy = x^y log x, 0 where x^y is.
+BINARY_GRADIENT(
+    PowOp,
+    e.where(y, Comparison::NE, e.constant(y, 0),
+            e.mul(dz, e.mul(y, e.binary<PowOp>(
+                                   x, e.binary<SubOp>(y, e.constant(y, 1)))))),
+    e.where(z, Comparison::NE, e.constant(z, 0),
+            e.mul(dz, e.mul(z, e.unary<LogOp>(x)))))
+#undef BINARY_GRADIENT
+
+Gradients SelectOp::buildGradient(OpBuilder &builder,
+                                  ArrayRef<Value> gradients,
+                                  ArrayRef<bool> needed) {
+  Value dz = gradients[0], zero = splat(builder, getLoc(), dz.getType(), 0);
+  SmallVector<Value> result(3);
+  if (needed[1])
+    result[1] = SelectOp::create(builder, getLoc(), getCondition(), dz, zero);
+  if (needed[2])
+    result[2] = SelectOp::create(builder, getLoc(), getCondition(), zero, dz);
+  return result;
+}
+
+Gradients ConvertOp::buildGradient(OpBuilder &builder,
+                                   ArrayRef<Value> gradients,
+                                   ArrayRef<bool>) {
+  Type from = cast<RankedTensorType>(getInput().getType()).getElementType();
+  if (!isa<FloatType>(from))
+    return SmallVector<Value>{Value()};
+  return SmallVector<Value>{
+      ConvertOp::create(builder, getLoc(), gradients[0], from)};
+}

@@ -1,0 +1,92 @@
+// The graph dialect: registration and what all ops share.
+
+#include "dialects/graph/Graph.h"
+
+#include "dialects/shard/Shard.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::graph;
+
+#include "dialects/graph/GraphDialect.cpp.inc"
+#include "dialects/graph/GraphInterfaces.cpp.inc"
+
+void GraphDialect::initialize() { registerOps(); }
+
+Operation *GraphDialect::materializeConstant(OpBuilder &builder,
+                                             Attribute value, Type type,
+                                             Location location) {
+  auto elements = dyn_cast<DenseElementsAttr>(value);
+  if (!elements)
+    return nullptr;
+  return ConstantOp::create(builder, location, type, elements);
+}
+
+Value LocalContext::blockOffset(Location location, shard::LayoutAttr layout,
+                                int64_t dim, int64_t localSize) {
+  ArrayRef<shard::AxisRef> axes = layout.getDim(dim).getAxes();
+  if (axes.empty())
+    return {};
+  Value index = axisIndex(axes);
+  return MulOp::create(builder, location, index,
+                       splat(builder, location, index.getType(), localSize));
+}
+
+LogicalResult
+polyrank::graph::localizeByCloning(Operation *op, LocalContext &context,
+                                   ValueRange operands,
+                                   SmallVectorImpl<Value> &results) {
+  IRMapping mapping;
+  mapping.map(op->getOperands(), operands);
+  Operation *local = context.builder.clone(*op, mapping);
+  for (Value result : local->getResults())
+    result.setType(
+        shard::getLocalType(cast<RankedTensorType>(result.getType())));
+  llvm::append_range(results, local->getResults());
+  return success();
+}
+
+static int64_t bytes(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return tensor.getNumElements() *
+         ((tensor.getElementTypeBitWidth() + 7) / 8);
+}
+
+Cost polyrank::graph::elementwiseCost(Operation *op) {
+  Cost cost;
+  for (Value operand : op->getOperands())
+    cost.bytesRead += bytes(operand.getType());
+  for (Value result : op->getResults()) {
+    cost.bytesWritten += bytes(result.getType());
+    cost.flops += cast<RankedTensorType>(result.getType()).getNumElements();
+  }
+  return cost;
+}
+
+LogicalResult polyrank::graph::verifySameShapes(Operation *op) {
+  auto shape = cast<RankedTensorType>(op->getResult(0).getType()).getShape();
+  for (auto [i, operand] : llvm::enumerate(op->getOperands()))
+    if (cast<RankedTensorType>(operand.getType()).getShape() != shape)
+      return op->emitOpError("operand ")
+             << i << " has type " << operand.getType() << ", the result "
+             << op->getResult(0).getType()
+             << "; shapes are equal (graph.broadcast)";
+  return success();
+}
+
+Value polyrank::graph::splat(OpBuilder &builder, Location location, Type type,
+                             double value) {
+  return ConstantOp::create(builder, location, cast<RankedTensorType>(type),
+                            value);
+}
+
+Value polyrank::graph::broadcastOver(OpBuilder &builder, Location location,
+                                     Value value, ArrayRef<int64_t> shape,
+                                     ArrayRef<int64_t> dims) {
+  SmallVector<int64_t> kept;
+  for (int64_t d = 0, rank = shape.size(); d < rank; ++d)
+    if (!llvm::is_contained(dims, d))
+      kept.push_back(d);
+  return BroadcastOp::create(builder, location, value, shape, kept);
+}

@@ -1,0 +1,370 @@
+// The verifier of laid-out ops.
+
+#include "dialects/graph/LayoutVerifier.h"
+
+#include "dialects/graph/Graph.h"
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::graph;
+using shard::AxisRef;
+using shard::DimAttr;
+using shard::LayoutAttr;
+using shard::ReductionKind;
+
+namespace {
+
+/// One operand or result of the op, with its layout cut into atoms.
+struct Tensor {
+  std::string name; // "operand 1" or "result 0"
+  bool isResult;
+  unsigned number;
+  LayoutAttr layout;
+  const TensorFactors *factors;
+  /// Per factor that the tensor has: the atoms that split it, major to minor.
+  llvm::MapVector<int, SmallVector<AxisRef>> split;
+  llvm::MapVector<int, DimAttr> dims;
+  SmallVector<AxisRef> partial;
+};
+
+class Verifier {
+public:
+  Verifier(GraphOp op) : op(op), rule(op.getShardingRule()) {}
+
+  LogicalResult run() {
+    return failure(failed(collect()) || failed(project()) ||
+                   failed(checkFactors()) || failed(checkAxes()) ||
+                   failed(checkPartial()) || failed(checkPadding()) ||
+                   failed(checkPlaces()));
+  }
+
+private:
+  LogicalResult collect();
+  LogicalResult project();
+  LogicalResult checkFactors();
+  LogicalResult checkAxes();
+  LogicalResult checkPartial();
+  LogicalResult checkPadding();
+  LogicalResult checkPlaces();
+
+  std::string name(AxisRef ref) { return mesh.toString(ref); }
+  std::string names(ArrayRef<AxisRef> refs) { return mesh.toString(refs); }
+  /// Position of the dim of `tensor` that has `factor`.
+  int64_t dimOf(const Tensor &tensor, int factor) {
+    for (auto [i, dim] : llvm::enumerate(*tensor.factors))
+      if (llvm::is_contained(dim, factor))
+        return i;
+    return -1;
+  }
+
+  GraphOp op;
+  ShardingRule rule;
+  shard::MeshAttr mesh;
+  SmallVector<Tensor> tensors;
+  /// Per atom: the factors that it splits somewhere.
+  llvm::MapVector<std::tuple<int32_t, int64_t, int64_t>, int> owner;
+};
+
+} // namespace
+
+static std::tuple<int32_t, int64_t, int64_t> key(AxisRef ref) {
+  return {ref.axis, ref.pre, ref.size};
+}
+
+LogicalResult Verifier::collect() {
+  auto add = [&](StringRef kind, bool isResult, unsigned i, Value value,
+                 const TensorFactors &factors) {
+    tensors.push_back({(kind + " " + Twine(i)).str(), isResult, i,
+                       shard::getLayout(value), &factors, {}, {}, {}});
+  };
+  for (auto [i, value] : llvm::enumerate(op->getOperands()))
+    add("operand", false, i, value, rule.operands[i]);
+  for (auto [i, value] : llvm::enumerate(op->getResults()))
+    add("result", true, i, value, rule.results[i]);
+  const Tensor *with = llvm::find_if(
+      tensors, [](const Tensor &tensor) { return !!tensor.layout; });
+  mesh = with->layout.getMesh();
+  for (const Tensor &tensor : tensors) {
+    if (!tensor.layout)
+      return op.emitOpError(tensor.name)
+             << " has no layout but " << with->name
+             << " has; after partitioning every tensor needs one";
+    if (tensor.layout.getMesh() != mesh)
+      return op.emitOpError(tensor.name)
+             << " is laid out over another mesh than " << with->name;
+    for (auto [d, dim] : llvm::enumerate(tensor.layout.getDims()))
+      if (dim.hasHalo())
+        return op.emitOpError(tensor.name)
+               << " has a halo on dim " << d << ", which this op does not read";
+  }
+  return success();
+}
+
+LogicalResult Verifier::project() {
+  SmallVector<AxisRef> used;
+  for (Tensor &tensor : tensors) {
+    for (auto [d, dimFactors] : llvm::enumerate(*tensor.factors)) {
+      SmallVector<int64_t> sizes;
+      for (int factor : dimFactors)
+        sizes.push_back(rule.factors[factor].size);
+      std::string reason;
+      auto projected = projectAxes(tensor.layout.getDim(d), sizes, &reason);
+      if (!projected)
+        return op.emitOpError(tensor.name)
+               << " dim " << d << " is split over "
+               << names(tensor.layout.getDim(d).getAxes()) << ", but " << reason
+               << "; gather it first, or split it by its most major part";
+      for (auto [factor, axes] : llvm::zip_equal(dimFactors, *projected)) {
+        tensor.split[factor] = axes;
+        tensor.dims[factor] = tensor.layout.getDim(d);
+        llvm::append_range(used, axes);
+      }
+    }
+    llvm::append_range(used, tensor.layout.getPartialAxes());
+  }
+  for (Tensor &tensor : tensors) {
+    auto cut = [&](SmallVector<AxisRef> &axes) -> LogicalResult {
+      auto pieces = shard::atoms(axes, used);
+      if (!pieces)
+        return op.emitOpError(tensor.name)
+               << " uses " << names(axes)
+               << ", which another operand or result cuts at a coordinate that "
+                  "does not divide it";
+      axes = *pieces;
+      return success();
+    };
+    for (auto &[factor, axes] : tensor.split)
+      if (failed(cut(axes)))
+        return failure();
+    tensor.partial = SmallVector<AxisRef>(tensor.layout.getPartialAxes());
+    if (failed(cut(tensor.partial)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult Verifier::checkFactors() {
+  for (auto [index, factor] : llvm::enumerate(rule.factors)) {
+    const Tensor *first = nullptr;
+    for (const Tensor &tensor : tensors) {
+      auto it = tensor.split.find(index);
+      if (it == tensor.split.end())
+        continue;
+      int64_t dim = dimOf(tensor, index);
+      bool closed = factor.kind == FactorKind::Composite ||
+                    factor.kind == FactorKind::Halo ||
+                    factor.kind == FactorKind::Replicated;
+      if (closed && (!it->second.empty() || tensor.dims.lookup(index).getPadded()))
+        return op.emitOpError(tensor.name)
+               << " dim " << dim << " is laid out as "
+               << names(it->second) << (tensor.dims.lookup(index).getPadded()
+                                            ? " with padding"
+                                            : "")
+               << ", but this dim is " << stringify(factor.kind)
+               << (factor.kind == FactorKind::Composite
+                       ? "; decompose the op (decompose-composites) or gather "
+                         "the dim"
+                       : "; gather it first");
+      if (!first) {
+        first = &tensor;
+        continue;
+      }
+      const auto &axes = first->split.find(index)->second;
+      if (axes != it->second)
+        return op.emitOpError(tensor.name)
+               << " dim " << dim << " is split over " << names(it->second)
+               << " where " << first->name << " dim " << dimOf(*first, index)
+               << " is split over " << names(axes)
+               << "; reshard one of them";
+    }
+  }
+  return success();
+}
+
+LogicalResult Verifier::checkAxes() {
+  for (const Tensor &tensor : tensors)
+    for (auto &[factor, axes] : tensor.split)
+      for (AxisRef ref : axes) {
+        auto [it, isNew] = owner.insert({key(ref), factor});
+        if (!isNew && it->second != factor)
+          return op.emitOpError(tensor.name)
+                 << " dim " << dimOf(tensor, factor) << " is split over "
+                 << name(ref)
+                 << ", which splits another, unrelated dim of this op; an axis "
+                    "splits one factor";
+      }
+  return success();
+}
+
+LogicalResult Verifier::checkPartial() {
+  // Per atom: which operands are partial over it.
+  llvm::MapVector<std::tuple<int32_t, int64_t, int64_t>,
+                  std::pair<ReductionKind, SmallVector<unsigned>>>
+      partial;
+  for (const Tensor &tensor : tensors) {
+    if (tensor.isResult)
+      continue;
+    for (AxisRef ref : tensor.partial) {
+      auto &[kind, operands] = partial[key(ref)];
+      if (!operands.empty() && kind != tensor.layout.getPartialKind())
+        return op.emitOpError(tensor.name)
+               << " is a partial "
+               << stringifyReductionKind(tensor.layout.getPartialKind())
+               << " over " << name(ref) << " where operand "
+               << operands.front() << " is a partial "
+               << stringifyReductionKind(kind) << "; reduce one of them first";
+      kind = tensor.layout.getPartialKind();
+      operands.push_back(tensor.number);
+      if (owner.count(key(ref)))
+        return op.emitOpError(tensor.name)
+               << " is a partial " << stringifyReductionKind(kind) << " over "
+               << name(ref)
+               << ", which splits another operand; reduce it first";
+    }
+  }
+  for (auto &[ref, entry] : partial) {
+    auto &[kind, operands] = entry;
+    AxisRef axis{std::get<0>(ref), std::get<1>(ref), std::get<2>(ref)};
+    unsigned together = 0;
+    for (unsigned i = 0; i < op->getNumOperands(); ++i)
+      together += rule.getPass(kind, i) == PartialPass::Together;
+    for (unsigned operand : operands) {
+      PartialPass pass = rule.getPass(kind, operand);
+      if (pass == PartialPass::None)
+        return op.emitOpError("operand ")
+               << operand << " is a partial " << stringifyReductionKind(kind)
+               << " over " << name(axis) << ", and this op of a partial "
+               << stringifyReductionKind(kind)
+               << " is not the partial of the op; reduce it first "
+                  "(shard.all_reduce or shard.reduce_scatter)";
+      if (pass == PartialPass::Alone && operands.size() > 1)
+        return op.emitOpError("operands ")
+               << operands[0] << " and " << operands[1]
+               << " are both partial " << stringifyReductionKind(kind)
+               << "s over " << name(axis)
+               << "; only one at a time may be: reduce the other first";
+      if (pass == PartialPass::Together && operands.size() != together)
+        return op.emitOpError("operand ")
+               << operand << " is a partial " << stringifyReductionKind(kind)
+               << " over " << name(axis)
+               << " but another operand is not; make both partial "
+                  "(shard.to_partial) or reduce this one first";
+    }
+  }
+  for (const Tensor &tensor : tensors) {
+    if (!tensor.isResult)
+      continue;
+    // What the result must be partial over, and of which kind.
+    llvm::MapVector<std::tuple<int32_t, int64_t, int64_t>, ReductionKind> expected;
+    for (auto &[ref, entry] : partial)
+      expected.insert({ref, entry.first});
+    for (auto &[ref, factor] : owner)
+      if (!rule.resultHas(tensor.number, factor) && !rule.isResultOnly(factor))
+        expected.insert({ref, rule.factors[factor].reduction});
+    for (AxisRef ref : tensor.partial) {
+      auto it = expected.find(key(ref));
+      if (it == expected.end())
+        return op.emitOpError(tensor.name)
+               << " is typed as a partial "
+               << stringifyReductionKind(tensor.layout.getPartialKind())
+               << " over " << name(ref)
+               << ", but every device computes the whole of it; it would be "
+                  "reduced twice";
+      if (it->second != tensor.layout.getPartialKind())
+        return op.emitOpError(tensor.name)
+               << " is a partial " << stringifyReductionKind(it->second)
+               << " over " << name(ref) << ", not a partial "
+               << stringifyReductionKind(tensor.layout.getPartialKind());
+    }
+    for (auto &[ref, kind] : expected) {
+      AxisRef axis{std::get<0>(ref), std::get<1>(ref), std::get<2>(ref)};
+      if (!llvm::is_contained(tensor.partial, axis))
+        return op.emitOpError(tensor.name)
+               << " lacks 'partial = " << stringifyReductionKind(kind) << " {"
+               << name(axis)
+               << "}': each device has only a part of the reduction";
+    }
+  }
+  return success();
+}
+
+LogicalResult Verifier::checkPadding() {
+  for (auto [index, factor] : llvm::enumerate(rule.factors)) {
+    const Tensor *first = nullptr;
+    bool reduced = false;
+    for (const Tensor &tensor : tensors) {
+      auto it = tensor.dims.find(index);
+      if (tensor.isResult && it == tensor.dims.end() &&
+          !rule.isResultOnly(index))
+        reduced = true;
+      if (it == tensor.dims.end())
+        continue;
+      if (first &&
+          first->dims.lookup(index).getPadded() != it->second.getPadded())
+        return op.emitOpError(tensor.name)
+               << " dim " << dimOf(tensor, index) << " has extent "
+               << it->second.getExtent(factor.size) << " where " << first->name
+               << " dim " << dimOf(*first, index) << " has extent "
+               << first->dims.lookup(index).getExtent(factor.size)
+               << "; a factor has one padded extent (shard.repad)";
+      if (!first)
+        first = &tensor;
+      if (tensor.isResult && it->second.getFill() != shard::Fill::Undefined)
+        return op.emitOpError(tensor.name)
+               << " dim " << dimOf(tensor, index) << " claims 'fill "
+               << stringifyFill(it->second.getFill())
+               << "'; what an op leaves in padding is undefined (shard.fill)";
+    }
+    if (!reduced || !first || !first->dims.lookup(index).getPadded())
+      continue;
+    shard::Fill needed = shard::identityFill(factor.reduction);
+    for (const Tensor &tensor : tensors)
+      if (!tensor.isResult && tensor.dims.count(index) &&
+          tensor.dims.lookup(index).getFill() != needed)
+        return op.emitOpError(tensor.name)
+               << " dim " << dimOf(tensor, index)
+               << " is reduced over its padding, which must hold 'fill "
+               << stringifyFill(needed) << "' (shard.fill)";
+  }
+  return success();
+}
+
+LogicalResult Verifier::checkPlaces() {
+  const Tensor *placed = nullptr;
+  for (const Tensor &tensor : tensors) {
+    if (tensor.isResult || tensor.layout.getPlaces().empty())
+      continue;
+    if (placed && placed->layout.getPlaces() != tensor.layout.getPlaces())
+      return op.emitOpError(tensor.name)
+             << " lives at another place than " << placed->name
+             << " (pipeline.transfer)";
+    placed = &tensor;
+  }
+  if (op->getNumOperands() == 0)
+    return success();
+  for (const Tensor &tensor : tensors) {
+    ArrayRef<shard::Place> places =
+        placed ? placed->layout.getPlaces() : ArrayRef<shard::Place>();
+    if (tensor.isResult && tensor.layout.getPlaces() != places)
+      return op.emitOpError(tensor.name)
+             << " must live where the operands do"
+             << (placed ? " (" + placed->name + ")" : std::string());
+    for (shard::Place place : places)
+      if (shard::overlap(tensor.layout.getUsedAxes(),
+                         mesh.getAxis(place.axis)) &&
+          !llvm::is_contained(tensor.layout.getPlaces(), place))
+        return op.emitOpError(tensor.name)
+               << " uses mesh axis " << name(mesh.getAxis(place.axis))
+               << ", at one coordinate of which " << placed->name << " lives";
+  }
+  return success();
+}
+
+LogicalResult polyrank::graph::verifyLayouts(Operation *op) {
+  auto hasLayout = [](Value value) { return !!shard::getLayout(value); };
+  if (llvm::none_of(op->getOperands(), hasLayout) &&
+      llvm::none_of(op->getResults(), hasLayout))
+    return success();
+  return Verifier(cast<GraphOp>(op)).run();
+}
