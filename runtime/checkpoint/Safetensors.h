@@ -1,0 +1,110 @@
+// The safetensors format: strict reading, and writing by several ranks into one
+// file.
+
+#pragma once
+
+#include "runtime/DType.h"
+#include "runtime/File.h"
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace polyrank::runtime {
+
+/// A tensor in a safetensors file, row-major and little-endian.
+struct StoredTensorSpan {
+  std::string name;
+  std::string dtypeName;      // as in the file: "F32", "F8_E4M3"
+  std::optional<DType> dtype; // where the plan has such a type
+  std::vector<int64_t> shape;
+  uint64_t offset = 0, length = 0; // bytes in the file
+};
+
+/// A file of 8 bytes (header length, little-endian), a JSON header of at most
+/// 100 MB, and data. Opening it checks everything that the format promises:
+/// keys are unique, the tensors tile the data without hole or overlap, and each
+/// has the length that its shape and type need. Damaged values cannot be seen:
+/// the format has no checksum.
+class SafetensorsFile {
+public:
+  static Result<SafetensorsFile> open(const std::string &path);
+
+  const std::string &path() const { return file.path(); }
+  /// In the order of their offsets.
+  std::span<const StoredTensorSpan> tensors() const { return spans; }
+  const StoredTensorSpan *find(std::string_view name) const;
+  const std::map<std::string, std::string> &metadata() const { return notes; }
+
+  /// Reads bytes [begin, begin + size) of a tensor of this file.
+  Result<void> read(const StoredTensorSpan &tensor, uint64_t begin, void *into,
+                    uint64_t size) const;
+
+private:
+  InputFile file;
+  std::vector<StoredTensorSpan> spans;
+  std::map<std::string, size_t, std::less<>> byName;
+  std::map<std::string, std::string> notes;
+};
+
+struct TensorSpec {
+  std::string name;
+  DType dtype = DType::F32;
+  std::vector<int64_t> shape;
+};
+
+/// Writes one safetensors file, as one or several processes:
+///
+///   one rank    create(path, job, tensors, metadata)  ... barrier ...
+///   the others  join(path, job, tensors, metadata)
+///   each        write(t, offset, data)..., finish()   ... barrier ...
+///   the first   commit()
+///
+/// The layout is a function of the tensors and the metadata alone, so all ranks
+/// agree on it. Until commit() the file is called PATH.partial-JOB; what was
+/// created and not committed is removed with its writer. `job` tells concurrent
+/// jobs apart.
+class SafetensorsWriter {
+public:
+  static Result<SafetensorsWriter>
+  create(const std::string &path, const std::string &job,
+         std::span<const TensorSpec> tensors,
+         const std::map<std::string, std::string> &metadata = {});
+  static Result<SafetensorsWriter>
+  join(const std::string &path, const std::string &job,
+       std::span<const TensorSpec> tensors,
+       const std::map<std::string, std::string> &metadata = {});
+
+  SafetensorsWriter(SafetensorsWriter &&) noexcept = default;
+  ~SafetensorsWriter();
+
+  /// Writes bytes [begin, begin + data.size()) of tensor number `tensor` of the
+  /// list. Who writes what is up to the callers; may run on several threads.
+  Result<void> write(size_t tensor, uint64_t begin,
+                     std::span<const std::byte> data);
+
+  /// Makes what this process wrote durable. A failure is final: the kernel
+  /// forgets what it could not write, so a second attempt would lie.
+  Result<void> finish();
+
+  /// Gives the file its name. After all ranks have finished; creator only.
+  Result<void> commit();
+
+private:
+  SafetensorsWriter() = default;
+  Result<void> layOut(std::span<const TensorSpec> tensors,
+                      const std::map<std::string, std::string> &metadata);
+
+  struct Extent {
+    uint64_t offset = 0, length = 0;
+  };
+  std::string path, temporary, header;
+  Descriptor descriptor;
+  bool creator = false, failed = false;
+  std::vector<Extent> extents; // by number in the list
+  uint64_t fileSize = 0;
+};
+
+} // namespace polyrank::runtime

@@ -1,0 +1,253 @@
+// Lays out and writes safetensors files, and commits them.
+
+#include "runtime/checkpoint/Safetensors.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <fcntl.h>
+#include <numeric>
+#include <set>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace polyrank::runtime {
+namespace {
+
+constexpr uint64_t headerLimit = 100'000'000, dataAlignment = 64;
+
+const char *safetensorsName(DType dtype) {
+  switch (dtype) {
+  case DType::F32:
+    return "F32";
+  case DType::F64:
+    return "F64";
+  case DType::BF16:
+    return "BF16";
+  case DType::F16:
+    return "F16";
+  case DType::I8:
+    return "I8";
+  case DType::U8:
+    return "U8";
+  case DType::I32:
+    return "I32";
+  case DType::I64:
+    return "I64";
+  case DType::BOOL:
+    break;
+  }
+  return "BOOL";
+}
+
+/// Is this UTF-8 as RFC 3629 has it? Readers refuse a header that is not.
+bool isUtf8(std::string_view text) {
+  for (size_t n = 0; n < text.size();) {
+    auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+    unsigned char lead = at(n);
+    size_t length = lead < 0x80                    ? 1
+                    : lead >= 0xc2 && lead <= 0xdf ? 2
+                    : lead >= 0xe0 && lead <= 0xef ? 3
+                    : lead >= 0xf0 && lead <= 0xf4 ? 4
+                                                   : 0;
+    if (length == 0 || length > text.size() - n)
+      return false;
+    for (size_t i = 1; i < length; ++i)
+      if ((at(n + i) & 0xc0) != 0x80)
+        return false;
+    unsigned char second = length > 1 ? at(n + 1) : 0;
+    if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second > 0x9f) ||
+        (lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second > 0x8f))
+      return false;
+    n += length;
+  }
+  return true;
+}
+
+void appendJsonString(std::string &json, std::string_view text) {
+  json += '"';
+  for (char c : text) {
+    if (c == '"' || c == '\\') {
+      json += '\\';
+      json += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      char escape[8];
+      std::snprintf(escape, sizeof(escape), "\\u%04x", c);
+      json += escape;
+    } else {
+      json += c;
+    }
+  }
+  json += '"';
+}
+
+} // namespace
+
+Result<void>
+SafetensorsWriter::layOut(std::span<const TensorSpec> tensors,
+                          const std::map<std::string, std::string> &metadata) {
+  extents.resize(tensors.size());
+  std::set<std::string_view> names{"__metadata__"};
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    const TensorSpec &tensor = tensors[t];
+    if (!names.insert(tensor.name).second || !isUtf8(tensor.name))
+      return Error{path + ": tensor '" + tensor.name +
+                   "' has a name that is reserved, taken or not UTF-8"};
+    uint64_t length = bytesOf(tensor.dtype);
+    for (int64_t extent : tensor.shape)
+      if (extent < 0 || __builtin_mul_overflow(length, extent, &length) ||
+          length > uint64_t(1) << 60)
+        return Error{path + ": tensor '" + tensor.name +
+                     "' has an impossible shape"};
+    extents[t].length = length;
+  }
+  // Larger elements first, so that all are aligned; then by name.
+  std::vector<size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    int64_t sizeA = bytesOf(tensors[a].dtype),
+            sizeB = bytesOf(tensors[b].dtype);
+    return sizeA != sizeB ? sizeA > sizeB : tensors[a].name < tensors[b].name;
+  });
+
+  header = "{";
+  if (!metadata.empty()) {
+    header += "\"__metadata__\":{";
+    for (auto &[key, value] : metadata) {
+      if (!isUtf8(key) || !isUtf8(value))
+        return Error{path + ": metadata '" + key + "' is not UTF-8"};
+      header += header.back() == '{' ? "" : ",";
+      appendJsonString(header, key);
+      header += ':';
+      appendJsonString(header, value);
+    }
+    header += '}';
+  }
+  uint64_t position = 0;
+  for (size_t t : order) {
+    header += header.size() == 1 ? "" : ",";
+    appendJsonString(header, tensors[t].name);
+    header += std::string(":{\"dtype\":\"") +
+              safetensorsName(tensors[t].dtype) + "\",\"shape\":[";
+    for (size_t d = 0; d < tensors[t].shape.size(); ++d)
+      header += (d == 0 ? "" : ",") + std::to_string(tensors[t].shape[d]);
+    uint64_t end = position + extents[t].length;
+    header += "],\"data_offsets\":[" + std::to_string(position) + "," +
+              std::to_string(end) + "]}";
+    extents[t].offset = position;
+    position = end;
+  }
+  header += '}';
+  uint64_t dataStart =
+      (8 + header.size() + dataAlignment - 1) / dataAlignment * dataAlignment;
+  header.resize(dataStart - 8, ' ');
+  if (header.size() > headerLimit)
+    return Error{path + ": a safetensors header of " +
+                 std::to_string(header.size()) +
+                 " bytes is over the format's limit"};
+  for (Extent &extent : extents)
+    extent.offset += dataStart;
+  fileSize = dataStart + position;
+  return {};
+}
+
+Result<SafetensorsWriter>
+SafetensorsWriter::create(const std::string &path, const std::string &job,
+                          std::span<const TensorSpec> tensors,
+                          const std::map<std::string, std::string> &metadata) {
+  SafetensorsWriter writer;
+  writer.path = path;
+  writer.temporary = path + ".partial-" + job;
+  if (auto done = writer.layOut(tensors, metadata); !done)
+    return done.error();
+  struct stat status;
+  if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
+    return Error{path + ": exists and is not a regular file"};
+  unlink(writer.temporary.c_str()); // of a job of this name that was killed
+  writer.descriptor = Descriptor(open(
+      writer.temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (writer.descriptor.get() < 0)
+    return fileError(path, "cannot be created");
+  writer.creator = true;
+  // Have the disk say now that it is too small, where it can.
+  int file = writer.descriptor.get();
+  if (fallocate(file, 0, 0, writer.fileSize) != 0 &&
+      ((errno != EOPNOTSUPP && errno != ENOSYS) ||
+       ftruncate(file, writer.fileSize) != 0))
+    return fileError(path, "has no room for " +
+                               std::to_string(writer.fileSize) + " bytes");
+  uint64_t headerSize = writer.header.size();
+  if (auto done = writeAt(writer.descriptor, path, 0, &headerSize, 8); !done)
+    return done.error();
+  if (auto done =
+          writeAt(writer.descriptor, path, 8, writer.header.data(), headerSize);
+      !done)
+    return done.error();
+  return std::move(writer);
+}
+
+Result<SafetensorsWriter>
+SafetensorsWriter::join(const std::string &path, const std::string &job,
+                        std::span<const TensorSpec> tensors,
+                        const std::map<std::string, std::string> &metadata) {
+  SafetensorsWriter writer;
+  writer.path = path;
+  writer.temporary = path + ".partial-" + job;
+  if (auto done = writer.layOut(tensors, metadata); !done)
+    return done.error();
+  writer.descriptor =
+      Descriptor(open(writer.temporary.c_str(), O_WRONLY | O_CLOEXEC));
+  struct stat status;
+  if (writer.descriptor.get() < 0 ||
+      fstat(writer.descriptor.get(), &status) != 0)
+    return fileError(writer.temporary, "cannot be opened");
+  if (static_cast<uint64_t>(status.st_size) != writer.fileSize)
+    return Error{writer.temporary + ": has " + std::to_string(status.st_size) +
+                 " bytes instead of " + std::to_string(writer.fileSize) +
+                 ": the ranks write different tensors"};
+  return std::move(writer);
+}
+
+SafetensorsWriter::~SafetensorsWriter() {
+  if (creator && descriptor.get() >= 0)
+    unlink(temporary.c_str());
+}
+
+Result<void> SafetensorsWriter::write(size_t tensor, uint64_t begin,
+                                      std::span<const std::byte> data) {
+  const Extent &extent = extents[tensor];
+  if (begin > extent.length || data.size() > extent.length - begin)
+    return Error{path + ": bytes [" + std::to_string(begin) + ", " +
+                 std::to_string(begin) + " + " + std::to_string(data.size()) +
+                 ") of a tensor of " + std::to_string(extent.length)};
+  auto done = writeAt(descriptor, path, extent.offset + begin, data.data(),
+                      data.size());
+  if (!done)
+    std::atomic_ref(failed).store(true);
+  return done;
+}
+
+Result<void> SafetensorsWriter::finish() {
+  if (failed)
+    return Error{path + ": a write has failed; the file cannot be finished"};
+  if (fsync(descriptor.get()) != 0) {
+    failed = true;
+    return fileError(path, "cannot be synced");
+  }
+  return {};
+}
+
+Result<void> SafetensorsWriter::commit() {
+  if (auto done = finish(); !done)
+    return done;
+  if (!creator)
+    return Error{path + ": only the rank that created the file commits it"};
+  if (rename(temporary.c_str(), path.c_str()) != 0)
+    return fileError(path, "cannot be renamed into place");
+  if (!descriptor.close())
+    return fileError(path, "cannot be closed");
+  return syncDirectoryOf(path);
+}
+
+} // namespace polyrank::runtime

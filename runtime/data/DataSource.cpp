@@ -1,0 +1,262 @@
+// Token files and npz sets as samples.
+
+#include "runtime/data/DataSource.h"
+
+#include "runtime/data/Npy.h"
+#include "runtime/data/Npz.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace polyrank::runtime {
+namespace {
+
+std::string shapeText(std::span<const int64_t> shape) {
+  std::string text = "[";
+  for (size_t d = 0; d < shape.size(); ++d)
+    text += (d == 0 ? "" : ",") + std::to_string(shape[d]);
+  return text + "]";
+}
+
+/// The last suffix of a path, lower case, with its dot.
+std::string suffixOf(const std::string &path) {
+  size_t slash = path.rfind('/'), dot = path.rfind('.');
+  if (dot == std::string::npos || (slash != std::string::npos && dot < slash))
+    return "";
+  std::string suffix = path.substr(dot);
+  for (char &c : suffix)
+    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 'a' - 'A') : c;
+  return suffix;
+}
+
+Result<ValueType> tokenTypeOf(const DataOptions &options) {
+  std::string name = options.tokenType, suffix = suffixOf(options.path);
+  if (name.empty()) {
+    if (suffix == ".bin" || suffix == ".u16")
+      name = "uint16";
+    else if (suffix == ".u32")
+      name = "uint32";
+    else if (suffix == ".txt" || suffix == ".u8")
+      name = "uint8";
+    else
+      return Error{options.path + ": the name does not say what it holds; name "
+                                  "it .txt (bytes), .bin (uint16 tokens), "
+                                  ".u32, .npy or .npz, or give the type of its "
+                                  "tokens: uint8, uint16 or uint32"};
+  }
+  auto type = valueTypeNamed(name);
+  if (type != ValueType::U8 && type != ValueType::U16 && type != ValueType::U32)
+    return Error{"tokens of type '" + name +
+                 "' are not read; use uint8, uint16 or uint32"};
+  return *type;
+}
+
+Result<StoredArray> openTokenFile(const DataOptions &options) {
+  if (suffixOf(options.path) == ".npy" && options.tokenType.empty()) {
+    POLYRANK_ASSIGN(array, openNpy(options.path));
+    if (array.shape().size() != 1 || !isInteger(array.type()))
+      return Error{options.path + ": an array " + shapeText(array.shape()) +
+                   " of " + nameOf(array.type()) +
+                   "; a .npy file of tokens has one dim of integers. For "
+                   "other inputs, save a .npz set"};
+    return std::move(array);
+  }
+  POLYRANK_ASSIGN(type, tokenTypeOf(options));
+  POLYRANK_ASSIGN(array, openRawArray(options.path, type));
+  // llm.c's token files begin with 256 32-bit words of header.
+  constexpr uint32_t llmcMagic = 20240520;
+  uint32_t first = 0;
+  if (type != ValueType::U8 && array.elements() * bytesOf(type) >= 4) {
+    int64_t count = 4 / bytesOf(type);
+    if (auto done = array.read(0, count, reinterpret_cast<std::byte *>(&first));
+        !done)
+      return done.error();
+    if (first == llmcMagic)
+      return Error{options.path + ": begins with llm.c's header; cut off its "
+                                  "first 1024 bytes"};
+  }
+  return std::move(array);
+}
+
+Error cannotConvert(const std::string &where, ValueType from,
+                    const InputSpec &spec) {
+  return {where + ": holds " + nameOf(from) + ", but input '" + spec.name +
+          "' takes " + nameOf(spec.dtype)};
+}
+
+} // namespace
+
+int64_t InputSpec::rowElements() const {
+  int64_t product = 1;
+  for (int64_t extent : rowShape)
+    product *= extent;
+  return product;
+}
+
+Result<DataSource> DataSource::open(const DataOptions &options,
+                                    std::span<const InputSpec> inputs) {
+  auto opened = [&]() -> Result<DataSource> {
+    if (suffixOf(options.path) == ".npz" && options.tokenType.empty())
+      return openSet(options.path, inputs);
+    POLYRANK_ASSIGN(tokens, openTokenFile(options));
+    return openTokens(std::move(tokens), inputs);
+  }();
+  if (!opened)
+    return opened;
+  opened->options = options;
+  if (auto reserved = opened->reserveHoldout(); !reserved)
+    return reserved.error();
+  return opened;
+}
+
+Result<DataSource> DataSource::openTokens(StoredArray tokens,
+                                          std::span<const InputSpec> inputs) {
+  DataSource source;
+  const std::string &path = tokens.path();
+  const InputSpec *first = nullptr, *labels = nullptr;
+  for (const InputSpec &spec : inputs) {
+    // More than one input of a kind: which of them is the text?
+    const InputSpec *&seen = spec.labels ? labels : first;
+    if (seen || spec.rowShape.size() != 1 || !isInteger(spec.dtype))
+      return Error{path +
+                   ": a token file feeds one integer input of [batch, "
+                   "length] and its labels, but '" +
+                   spec.name + "' is " + nameOf(spec.dtype) + " with rows of " +
+                   shapeText(spec.rowShape) +
+                   (seen ? " beside '" + seen->name + "'" : "") +
+                   "; give a .npz set with one array per input"};
+    seen = &spec;
+    if (spec.rowShape[0] != inputs[0].rowShape[0] || spec.rowShape[0] < 1)
+      return Error{path + ": inputs '" + inputs[0].name + "' and '" +
+                   spec.name + "' have rows of different lengths, " +
+                   std::to_string(inputs[0].rowShape[0]) + " and " +
+                   std::to_string(spec.rowShape[0])};
+    if (!canConvert(tokens.type(), spec.dtype))
+      return cannotConvert(path, tokens.type(), spec);
+    source.columns.push_back({spec, 0, spec.rowShape[0], spec.labels ? 1 : 0});
+  }
+  if (inputs.empty())
+    return Error{path + ": the plan has no inputs to feed"};
+  int64_t length = inputs[0].rowShape[0];
+  int64_t samples = std::max<int64_t>(0, (tokens.elements() - 1) / length);
+  source.totalSamples = samples;
+  source.arrays.push_back(std::move(tokens));
+  return std::move(source);
+}
+
+Result<DataSource> DataSource::openSet(const std::string &path,
+                                       std::span<const InputSpec> inputs) {
+  DataSource source;
+  POLYRANK_ASSIGN(arrays, openNpz(path));
+  auto find = [&](const std::string &name) {
+    return std::find_if(arrays.begin(), arrays.end(),
+                        [&](auto &array) { return array.name() == name; });
+  };
+  for (const InputSpec &spec : inputs) {
+    auto found = find(spec.name);
+    if (found == arrays.end() && spec.labels)
+      found = find("labels");
+    if (found == arrays.end()) {
+      std::string names;
+      for (const StoredArray &array : arrays)
+        names += (names.empty() ? "" : ", ") + array.name();
+      return Error{path + ": has no array '" + spec.name +
+                   "' for the input of that name; it has: " +
+                   (names.empty() ? "none" : names)};
+    }
+    const std::vector<int64_t> &shape = found->shape();
+    if (shape.empty() ||
+        !std::equal(shape.begin() + 1, shape.end(), spec.rowShape.begin(),
+                    spec.rowShape.end()))
+      return Error{path + ": array '" + found->name() + "' has shape " +
+                   shapeText(shape) + ", but input '" + spec.name +
+                   "' takes samples of " + shapeText(spec.rowShape) +
+                   " after a leading dim of samples"};
+    if (!canConvert(found->type(), spec.dtype))
+      return cannotConvert(path + ", array '" + found->name() + "'",
+                           found->type(), spec);
+    uint64_t samples = shape[0];
+    if (!source.columns.empty() && samples != source.totalSamples)
+      return Error{path + ": array '" + found->name() + "' has " +
+                   std::to_string(samples) + " samples, but '" +
+                   arrays[source.columns[0].array].name() + "' has " +
+                   std::to_string(source.totalSamples)};
+    source.totalSamples = samples;
+    source.columns.push_back(
+        {spec, size_t(found - arrays.begin()), spec.rowElements(), 0});
+  }
+  if (inputs.empty())
+    return Error{path + ": the plan has no inputs to feed"};
+  source.arrays = std::move(arrays);
+  return std::move(source);
+}
+
+Result<void> DataSource::reserveHoldout() {
+  if (!(options.holdout >= 0 && options.holdout < 1))
+    return Error{"a held-out fraction of " + std::to_string(options.holdout) +
+                 " is not in [0, 1)"};
+  holdoutSamples = static_cast<uint64_t>(
+      std::ceil(static_cast<double>(totalSamples) * options.holdout));
+  trainSamples = totalSamples - holdoutSamples;
+  for (Split split : {Split::Train, Split::Holdout}) {
+    bool train = split == Split::Train;
+    if ((train || options.holdout > 0) && samples(split) < options.batch)
+      return Error{
+          describe() + ": the " + (train ? "" : "held-out ") +
+          "samples are fewer than one global batch of " +
+          std::to_string(options.batch) + "; give more data" +
+          (options.holdout > 0 ? " or another held-out fraction" : "")};
+  }
+  return {};
+}
+
+Result<void> DataSource::read(Split split, uint64_t step, size_t input,
+                              int64_t begin, int64_t end,
+                              std::byte *into) const {
+  const Column &column = columns[input];
+  const StoredArray &array = arrays[column.array];
+  int64_t elements = column.spec.rowElements();
+  std::vector<std::byte> row(elements * bytesOf(array.type()));
+  for (int64_t b = begin; b < end; ++b) {
+    uint64_t position = step * options.batch + b;
+    uint64_t sample =
+        split == Split::Train
+            ? sampleAt(options.order, trainSamples, options.seed, position)
+            : trainSamples + position % holdoutSamples;
+    int64_t first = static_cast<int64_t>(sample) * column.stride + column.shift;
+    if (auto done = array.read(first, elements, row.data()); !done)
+      return done;
+    if (auto bad = convertValues(array.type(), row.data(), elements,
+                                 column.spec.dtype, column.spec.range, into)) {
+      std::string takes = nameOf(column.spec.dtype);
+      if (int64_t limit = column.spec.range.limit)
+        takes += " in [0, " + std::to_string(limit) + ")";
+      return Error{array.path() +
+                   (array.name() == array.path()
+                        ? ""
+                        : ", array '" + array.name() + "'") +
+                   ": value " + bad->value + " at element " +
+                   std::to_string(first + bad->index) + " (sample " +
+                   std::to_string(sample) + "), but input '" +
+                   column.spec.name + "' takes " + takes};
+    }
+    into += column.spec.rowBytes();
+  }
+  return {};
+}
+
+std::string DataSource::describe() const {
+  std::string text = arrays[0].path() + ": ";
+  if (arrays[0].name() == arrays[0].path())
+    text += std::to_string(arrays[0].elements()) + " " +
+            nameOf(arrays[0].type()) + " tokens, " +
+            std::to_string(totalSamples) + " samples of " +
+            std::to_string(columns[0].stride);
+  else
+    text += std::to_string(totalSamples) + " samples";
+  if (holdoutSamples > 0)
+    text += ", of which " + std::to_string(holdoutSamples) + " are held out";
+  return text;
+}
+
+} // namespace polyrank::runtime

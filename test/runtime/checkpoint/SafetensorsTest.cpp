@@ -1,0 +1,282 @@
+// safetensors files: good ones survive the round trip, all others are refused.
+
+#include "test/runtime/TemporaryFolder.h"
+
+#include "runtime/checkpoint/Safetensors.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <numeric>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace polyrank::runtime::test {
+namespace {
+
+std::string safetensors(const std::string &header, const std::string &data,
+                        int64_t statedSize = -1) {
+  uint64_t size = statedSize >= 0 ? statedSize : header.size();
+  return std::string(reinterpret_cast<const char *>(&size), 8) + header + data;
+}
+
+std::string tensor(const std::string &name, const std::string &dtype,
+                   const std::string &shape, const std::string &offsets) {
+  return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape +
+         ",\"data_offsets\":" + offsets + "}";
+}
+
+std::string bytesOfIota(int count) {
+  std::string data(count, '\0');
+  std::iota(data.begin(), data.end(), '\1');
+  return data;
+}
+
+TEST(SafetensorsReader, TensorsAreFoundWithTypeShapeAndPlace) {
+  TemporaryFolder folder;
+  std::string header = "{\"__metadata__\":{\"format\":\"pt\"}," +
+                       tensor("w", "F32", "[2,1]", "[3,11]") + "," +
+                       tensor("none", "I64", "[0,5]", "[3,3]") + "," +
+                       tensor("b", "F8_E4M3", "[3]", "[0,3]") + "," +
+                       tensor("s", "BF16", "[]", "[11,13]") + "}   ";
+  auto file = SafetensorsFile::open(
+      folder.write("a.safetensors", safetensors(header, bytesOfIota(13))));
+  ASSERT_TRUE(file) << file.error().message;
+  EXPECT_EQ(file->metadata().at("format"), "pt");
+  ASSERT_EQ(file->tensors().size(), 4u);
+  const StoredTensorSpan *w = file->find("w");
+  ASSERT_TRUE(w);
+  EXPECT_EQ(w->dtype, DType::F32);
+  EXPECT_EQ(w->shape, (std::vector<int64_t>{2, 1}));
+  EXPECT_EQ(w->offset, 8 + header.size() + 3);
+  EXPECT_EQ(w->length, 8u);
+  EXPECT_EQ(file->find("s")->shape, std::vector<int64_t>{});
+  EXPECT_EQ(file->find("b")->dtype, std::nullopt);
+  EXPECT_EQ(file->find("b")->dtypeName, "F8_E4M3");
+  EXPECT_FALSE(file->find("x"));
+  char values[4];
+  ASSERT_TRUE(file->read(*w, 4, values, 4));
+  EXPECT_EQ(std::string(values, 4), bytesOfIota(13).substr(7, 4));
+  EXPECT_FALSE(file->read(*w, 5, values, 4));
+  EXPECT_FALSE(file->read(*w, ~uint64_t(0), values, 4));
+}
+
+TEST(SafetensorsReader, EveryHeaderThatTheFormatForbidsIsRefused) {
+  auto one = [](const std::string &entry) { return "{" + entry + "}"; };
+  std::string good = tensor("a", "F32", "[2]", "[0,8]");
+  struct Row {
+    std::string header;
+    const char *problem; // with 8 bytes of data
+  };
+  const Row rows[] = {
+      {one(good), nullptr},
+      {one(good) + "    ", nullptr},
+      {" " + one(good), "does not begin"},
+      {one(good) + "x", "not JSON"},
+      {"{" + good + ",", "not JSON"},
+      {"[]", "does not begin"},
+      {"", "does not begin"},
+      {one(good + "," + good), "second entry"},
+      {one("\"__metadata__\":{},\"__metadata__\":{}," + good), "second entry"},
+      {one("\"__metadata__\":{\"k\":\"1\",\"k\":\"2\"}," + good),
+       "second entry"},
+      {one("\"__metadata__\":{\"k\":1}," + good), "a number"},
+      {one("\"__metadata__\":{\"k\":{}}," + good), "an object"},
+      {one("\"__metadata__\":\"x\"," + good), "the string"},
+      {one("\"__metadata__\":[]," + good), "an array"},
+      {one("\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[2],"
+           "\"data_offsets\":[0,8]}"),
+       "second entry"},
+      {one("\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8],"
+           "\"x\":1}"),
+       "unknown key"},
+      {one("\"a\":{\"dtype\":\"F32\",\"shape\":[2]}"), "without"},
+      {one("\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,8]}"), "without"},
+      {one("\"a\":{\"shape\":[2],\"data_offsets\":[0,8]}"), "without"},
+      {one("\"a\":null"), "null"},
+      {one("\"a\":[0,8]"), "array"},
+      {one(tensor("a", "F32", "[2]", "[0]")), "without"},
+      {one(tensor("a", "F32", "[2]", "[0,8,8]")), "third offset"},
+      {one(tensor("a", "F32", "[2.0]", "[0,8]")), "number 2.0"},
+      {one(tensor("a", "F32", "[-2]", "[0,8]")), "negative"},
+      {one(tensor("a", "F32", "[[2]]", "[0,8]")), "array"},
+      {one(tensor("a", "F32", "[true]", "[0,8]")), "boolean"},
+      {one(tensor("a", "F32", "[\"2\"]", "[0,8]")), "string"},
+      {one(tensor("a", "F31", "[2]", "[0,8]")), "unknown dtype 'F31'"},
+      {one(tensor("a", "F32", "[3]", "[0,8]")), "needs 96 bits"},
+      {one(tensor("a", "F4", "[3]", "[0,2]")), "needs 12 bits"},
+      {one(tensor("a", "F32", "[4294967296,4294967296]", "[0,8]")),
+       "too large"},
+      {one(tensor("a", "F32", "[18446744073709551615]", "[0,8]")),
+       "too large dims"},
+      {one(tensor("a", "F32", "[18446744073709551616]", "[0,8]")), "number"},
+      {one(tensor("a", "U8", "[4]", "[4,8]")), "leave a hole"},
+      {one(tensor("a", "U8", "[4]", "[0,4]") + "," +
+           tensor("b", "U8", "[3]", "[5,8]")),
+       "leave a hole"},
+      {one(tensor("a", "U8", "[4]", "[0,4]") + "," +
+           tensor("b", "U8", "[5]", "[3,8]")),
+       "overlap"},
+      {one(tensor("a", "F32", "[2]", "[0,8]") + "," +
+           tensor("b", "F32", "[2]", "[0,8]")),
+       "overlap"},
+      {one(tensor("a", "U8", "[4]", "[0,4]")), "belong to no tensor"},
+      {one(tensor("a", "U8", "[9]", "[0,9]")), "data that has 8 bytes"},
+      {one(tensor("a", "U8", "[0]", "[9,9]")), "data that has 8 bytes"},
+      {one(tensor("a", "U8", "[0]", "[8,0]")), "lies at"},
+      {one(tensor("a", "F32", "[2]", "[0,18446744073709551615]")), "lies at"},
+      {one("\"\xff\":1"), "not JSON"},
+      {std::string(100000, '['), "does not begin"},
+      {"{\"a\":" + std::string(100000, '{'), "not JSON"},
+      {"{}", "belong to no tensor"}};
+  TemporaryFolder folder;
+  for (const Row &row : rows) {
+    auto file = SafetensorsFile::open(
+        folder.write("a.safetensors", safetensors(row.header, "12345678")));
+    if (!row.problem) {
+      EXPECT_TRUE(file) << row.header;
+      continue;
+    }
+    ASSERT_FALSE(file) << row.header.substr(0, 200);
+    EXPECT_NE(file.error().message.find(row.problem), std::string::npos)
+        << row.header.substr(0, 200) << ": " << file.error().message;
+  }
+}
+
+TEST(SafetensorsReader, ALengthBeyondTheFileIsRefusedBeforeMemoryIsTaken) {
+  TemporaryFolder folder;
+  std::string good = "{" + tensor("a", "U8", "[2]", "[0,2]") + "}";
+  for (int64_t size :
+       {int64_t(good.size()) + 3, int64_t(100'000'001), INT64_MAX})
+    EXPECT_FALSE(SafetensorsFile::open(
+        folder.write("a.safetensors", safetensors(good, "12", size))));
+  std::string whole = safetensors(good, "12");
+  for (size_t length = 0; length < whole.size(); ++length)
+    EXPECT_FALSE(SafetensorsFile::open(
+        folder.write("a.safetensors", whole.substr(0, length))))
+        << length;
+}
+
+const std::vector<TensorSpec> threeTensors = {
+    {"tiny", DType::U8, {3}},
+    {"h.0.\"w\"\n\xc3\xa9", DType::F32, {2, 3}},
+    {"step", DType::I64, {}}};
+
+std::span<const std::byte> bytes(const std::string &text) {
+  return std::as_bytes(std::span(text));
+}
+
+TEST(SafetensorsWriter, WhatSeveralRanksWriteIsOneFileThatIsReadBack) {
+  TemporaryFolder folder;
+  std::string path = folder.path("w.safetensors");
+  std::string weight = bytesOfIota(24), step(8, '\5');
+  auto creator =
+      SafetensorsWriter::create(path, "job1", threeTensors, {{"format", "pt"}});
+  ASSERT_TRUE(creator) << creator.error().message;
+  auto joined =
+      SafetensorsWriter::join(path, "job1", threeTensors, {{"format", "pt"}});
+  ASSERT_TRUE(joined) << joined.error().message;
+  EXPECT_FALSE(SafetensorsWriter::join(path, "job2", threeTensors));
+  ASSERT_TRUE(creator->write(1, 0, bytes(weight.substr(0, 8))));
+  ASSERT_TRUE(joined->write(1, 8, bytes(weight.substr(8))));
+  ASSERT_TRUE(joined->write(2, 0, bytes(step)));
+  ASSERT_TRUE(creator->write(0, 0, bytes("abc")));
+  EXPECT_FALSE(creator->write(0, 1, bytes("abc")));
+  ASSERT_TRUE(joined->finish());
+  EXPECT_FALSE(joined->commit());
+  EXPECT_FALSE(std::filesystem::exists(path));
+  ASSERT_TRUE(creator->commit());
+  EXPECT_EQ(folder.count(), 1u);
+
+  auto file = SafetensorsFile::open(path);
+  ASSERT_TRUE(file) << file.error().message;
+  EXPECT_EQ(file->metadata().at("format"), "pt");
+  std::string contents[] = {"abc", weight, step};
+  for (size_t t = 0; t < threeTensors.size(); ++t) {
+    const StoredTensorSpan *span = file->find(threeTensors[t].name);
+    ASSERT_TRUE(span);
+    EXPECT_EQ(span->dtype, threeTensors[t].dtype);
+    EXPECT_EQ(span->shape, threeTensors[t].shape);
+    EXPECT_EQ(span->offset % bytesOf(threeTensors[t].dtype), 0u);
+    std::string back(span->length, '\0');
+    ASSERT_TRUE(file->read(*span, 0, back.data(), back.size()));
+    EXPECT_EQ(back, contents[t]);
+  }
+}
+
+TEST(SafetensorsWriter, AFileUnderTheNameIsReplacedOnlyByCommit) {
+  TemporaryFolder folder;
+  std::string path = folder.write("w.safetensors", "old");
+  {
+    auto writer = SafetensorsWriter::create(path, "job", threeTensors);
+    ASSERT_TRUE(writer);
+    ASSERT_TRUE(writer->write(0, 0, bytes("abc")));
+    EXPECT_EQ(folder.count(), 2u);
+  }
+  EXPECT_EQ(folder.read("w.safetensors"), "old");
+  EXPECT_EQ(folder.count(), 1u);
+}
+
+TEST(SafetensorsWriter, WhatCannotBeAFileIsRefused) {
+  TemporaryFolder folder;
+  std::string path = folder.path("w.safetensors");
+  using Specs = std::vector<TensorSpec>;
+  for (const Specs &specs :
+       {Specs{{"a", DType::F32, {1}}, {"a", DType::F32, {1}}},
+        Specs{{"__metadata__", DType::F32, {1}}},
+        Specs{{"\xff", DType::F32, {1}}}, Specs{{"a", DType::F32, {-1}}},
+        Specs{{"a", DType::F32, {int64_t(1) << 40, int64_t(1) << 40}}}})
+    EXPECT_FALSE(SafetensorsWriter::create(path, "job", specs));
+  EXPECT_FALSE(
+      SafetensorsWriter::create(folder.path("no/w"), "job", threeTensors));
+  std::filesystem::create_directory(folder.path("d"));
+  EXPECT_FALSE(
+      SafetensorsWriter::create(folder.path("d"), "job", threeTensors));
+  EXPECT_EQ(folder.count(), 1u);
+  auto empty = SafetensorsWriter::create(path, "job", {});
+  ASSERT_TRUE(empty && empty->commit());
+  EXPECT_TRUE(SafetensorsFile::open(path));
+}
+
+TEST(SafetensorsWriter, ADiskThatIsFullIsReportedAndLeavesNothing) {
+  TemporaryFolder folder;
+  std::string path = folder.path("w.safetensors");
+  const TensorSpec large{"large", DType::F32, {1 << 20}};
+  pid_t child = fork(); // the limit is the process's
+  if (child == 0) {
+    signal(SIGXFSZ, SIG_IGN);
+    rlimit limit{1 << 20, 1 << 20};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    auto writer = SafetensorsWriter::create(path, "job", {&large, 1});
+    bool told =
+        !writer && writer.error().message.find("room") != std::string::npos;
+    _exit(told ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(folder.count(), 0u);
+}
+
+TEST(SafetensorsWriter, AfterAFailedWriteTheFileCannotBeCommitted) {
+  TemporaryFolder folder;
+  std::string path = folder.path("w.safetensors");
+  const TensorSpec large{"large", DType::U8, {1 << 20}};
+  pid_t child = fork();
+  if (child == 0) {
+    auto writer = SafetensorsWriter::create(path, "job", {&large, 1});
+    signal(SIGXFSZ, SIG_IGN);
+    rlimit limit{1000, 1000};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    bool failed = writer && !writer->write(0, 0, bytes(std::string(2000, 'x')));
+    _exit(failed && !writer->finish() && !writer->commit() ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+} // namespace
+} // namespace polyrank::runtime::test

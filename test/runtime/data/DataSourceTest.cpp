@@ -1,0 +1,369 @@
+// Which sample stands where in which batch, and which files are refused.
+
+#include "test/runtime/TemporaryFolder.h"
+#include "test/runtime/data/ZipBuilder.h"
+
+#include "runtime/data/DataSource.h"
+#include "runtime/data/Npz.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <set>
+
+namespace polyrank::runtime::test {
+namespace {
+
+TEST(KeyedPermutation, EveryIndexIsTakenOnce) {
+  for (uint64_t size : {1, 2, 3, 4, 5, 16, 17, 100, 1000, 4097}) {
+    KeyedPermutation permutation(size, 42, 0);
+    std::set<uint64_t> seen;
+    for (uint64_t n = 0; n < size; ++n) {
+      EXPECT_LT(permutation(n), size);
+      seen.insert(permutation(n));
+    }
+    EXPECT_EQ(seen.size(), size);
+  }
+}
+
+TEST(KeyedPermutation, SeedAndEpochChangeItAndNothingElse) {
+  auto first = [](uint64_t seed, uint64_t epoch) {
+    KeyedPermutation permutation(1'000'000, seed, epoch);
+    return std::vector<uint64_t>{permutation(0), permutation(1),
+                                 permutation(2)};
+  };
+  EXPECT_EQ(first(1, 0), first(1, 0));
+  EXPECT_NE(first(1, 0), first(2, 0));
+  EXPECT_NE(first(1, 0), first(1, 1));
+  EXPECT_NE(first(1, 1), first(2, 0));
+}
+
+TEST(KeyedPermutation, ItShuffles) {
+  // Over many keys, each index goes to each place about equally often: 10
+  // places, 10000 keys; a standard deviation is 30.
+  int counts[10][10] = {};
+  for (uint64_t seed = 0; seed < 10000; ++seed) {
+    KeyedPermutation permutation(10, seed, 3);
+    for (uint64_t n = 0; n < 10; ++n)
+      ++counts[n][permutation(n)];
+  }
+  for (auto &row : counts)
+    for (int count : row)
+      EXPECT_NEAR(count, 1000, 150);
+}
+
+InputSpec tokens(int64_t length, DType dtype = DType::I32) {
+  return {.name = "ids", .dtype = dtype, .rowShape = {length}};
+}
+InputSpec labels(int64_t length) {
+  return {.name = "labels",
+          .labels = true,
+          .dtype = DType::I64,
+          .rowShape = {length}};
+}
+
+template <typename T>
+std::vector<T> rows(const DataSource &source, Split split, uint64_t step,
+                    size_t input, int64_t begin, int64_t end,
+                    int64_t rowElements) {
+  std::vector<T> values((end - begin) * rowElements);
+  auto done = source.read(split, step, input, begin, end,
+                          reinterpret_cast<std::byte *>(values.data()));
+  EXPECT_TRUE(done) << (done ? "" : done.error().message);
+  return values;
+}
+
+std::string bytesUpTo(int count) {
+  std::string text;
+  for (int n = 0; n < count; ++n)
+    text += static_cast<char>(n);
+  return text;
+}
+
+TEST(TokenFile, SamplesFollowEachOtherAndLabelsAreTheNextToken) {
+  TemporaryFolder folder;
+  DataOptions options{.path = folder.write("a.txt", bytesUpTo(22)),
+                      .batch = 2,
+                      .order = SampleOrder::Sequential};
+  InputSpec inputs[] = {tokens(4), labels(4)};
+  auto source = DataSource::open(options, inputs);
+  ASSERT_TRUE(source) << source.error().message;
+  EXPECT_EQ(source->samples(Split::Train), 5u); // 21 = 5 * 4 + 1 would do
+  EXPECT_EQ(rows<int32_t>(*source, Split::Train, 0, 0, 0, 2, 4),
+            (std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(rows<int64_t>(*source, Split::Train, 0, 1, 0, 2, 4),
+            (std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7, 8}));
+  // Step 2 takes sample 4, and begins again.
+  EXPECT_EQ(rows<int32_t>(*source, Split::Train, 2, 0, 0, 2, 4),
+            (std::vector<int32_t>{16, 17, 18, 19, 0, 1, 2, 3}));
+}
+
+TEST(TokenFile, TheTypeComesFromTheNameOrTheOption) {
+  TemporaryFolder folder;
+  std::string words("\1\0\2\0\3\0\4\0\5\0\6\0", 12);
+  struct Row {
+    const char *name, *type;
+    std::vector<int32_t> expected;
+  };
+  for (const Row &row :
+       {Row{"a.bin", "", {1, 2}}, Row{"a.u16", "", {1, 2}},
+        Row{"a.U32", "", {0x20001, 0x40003}}, Row{"a.u8", "", {1, 0}},
+        Row{"a.txt", "", {1, 0}}, Row{"a", "uint16", {1, 2}},
+        Row{"a.bin", "uint32", {0x20001, 0x40003}},
+        Row{"b.npz", "uint8", {1, 0}}}) {
+    DataOptions options{.path = folder.write(row.name, words),
+                        .tokenType = row.type,
+                        .order = SampleOrder::Sequential};
+    InputSpec inputs[] = {tokens(2)};
+    auto source = DataSource::open(options, inputs);
+    ASSERT_TRUE(source) << row.name << ": " << source.error().message;
+    EXPECT_EQ(rows<int32_t>(*source, Split::Train, 0, 0, 0, 1, 2), row.expected)
+        << row.name;
+  }
+}
+
+TEST(TokenFile, ARandomOrderVisitsEachSampleOnceAnEpochWhateverTheRanks) {
+  TemporaryFolder folder;
+  DataOptions options{
+      .path = folder.write("a.u8", bytesUpTo(41)), .batch = 4, .seed = 9};
+  InputSpec inputs[] = {tokens(2)};
+  auto source = DataSource::open(options, inputs);
+  ASSERT_TRUE(source);
+  ASSERT_EQ(source->samples(Split::Train), 20u);
+  std::vector<std::vector<int32_t>> epochs(2);
+  for (uint64_t step = 0; step < 10; ++step) {
+    auto whole = rows<int32_t>(*source, Split::Train, step, 0, 0, 4, 2);
+    for (int b = 0; b < 4; ++b) {
+      EXPECT_EQ(rows<int32_t>(*source, Split::Train, step, 0, b, b + 1, 2),
+                (std::vector<int32_t>{whole[2 * b], whole[2 * b + 1]}));
+      epochs[step / 5].push_back(whole[2 * b] / 2);
+    }
+  }
+  std::vector<int32_t> all(20);
+  std::iota(all.begin(), all.end(), 0);
+  EXPECT_NE(epochs[0], epochs[1]);
+  for (auto &epoch : epochs) {
+    EXPECT_NE(epoch, all);
+    std::sort(epoch.begin(), epoch.end());
+    EXPECT_EQ(epoch, all);
+  }
+}
+
+TEST(TokenFile, HeldOutSamplesAreTheLastOnesAndNeverTrainedOn) {
+  TemporaryFolder folder;
+  DataOptions options{
+      .path = folder.write("a.u8", bytesUpTo(41)), .batch = 2, .holdout = 0.25};
+  InputSpec inputs[] = {tokens(2)};
+  auto source = DataSource::open(options, inputs);
+  ASSERT_TRUE(source);
+  EXPECT_EQ(source->samples(Split::Train), 15u);
+  EXPECT_EQ(source->samples(Split::Holdout), 5u);
+  EXPECT_EQ(source->batches(Split::Holdout), 2u);
+  EXPECT_EQ(rows<int32_t>(*source, Split::Holdout, 1, 0, 0, 2, 2),
+            (std::vector<int32_t>{34, 35, 36, 37}));
+  for (uint64_t step = 0; step < 30; ++step)
+    for (int32_t token : rows<int32_t>(*source, Split::Train, step, 0, 0, 2, 2))
+      EXPECT_LT(token, 30);
+  EXPECT_NE(source->describe().find("41 uint8 tokens, 20 samples of 2, of "
+                                    "which 5 are held out"),
+            std::string::npos)
+      << source->describe();
+}
+
+TEST(TokenFile, ATokenThatTheInputCannotTakeIsAnErrorThatSaysWhere) {
+  TemporaryFolder folder;
+  DataOptions options{.path = folder.write("a.u8", bytesUpTo(41)),
+                      .order = SampleOrder::Sequential};
+  InputSpec inputs[] = {tokens(4)};
+  inputs[0].range = {.limit = 30};
+  auto source = DataSource::open(options, inputs);
+  ASSERT_TRUE(source);
+  int32_t values[4];
+  auto *into = reinterpret_cast<std::byte *>(values);
+  EXPECT_TRUE(source->read(Split::Train, 6, 0, 0, 1, into));
+  auto bad = source->read(Split::Train, 7, 0, 0, 1, into);
+  ASSERT_FALSE(bad);
+  EXPECT_NE(bad.error().message.find("value 30 at element 30 (sample 7), but "
+                                     "input 'ids' takes i32 in [0, 30)"),
+            std::string::npos)
+      << bad.error().message;
+}
+
+TEST(TokenFile, WhatCannotFeedTheInputsIsAClearError) {
+  TemporaryFolder folder;
+  std::string text = folder.write("a.txt", bytesUpTo(100));
+  struct Row {
+    DataOptions options;
+    std::vector<InputSpec> inputs;
+    const char *problem;
+  };
+  InputSpec image{.name = "image", .dtype = DType::F32, .rowShape = {3, 4}};
+  InputSpec mask = tokens(4);
+  mask.name = "mask";
+  std::string llmc("\x88\xd8\x34\x01", 4);
+  llmc.resize(2048);
+  const Row rows[] = {
+      {{.path = text, .batch = 34}, {tokens(3)}, "fewer than one global batch"},
+      {{.path = text, .batch = 30, .holdout = 0.5},
+       {tokens(3)},
+       "fewer than one global batch"},
+      {{.path = text, .batch = 10, .holdout = 0.1},
+       {tokens(3)},
+       "held-out samples are fewer"},
+      {{.path = text, .holdout = 1}, {tokens(3)}, "not in [0, 1)"},
+      {{.path = text, .holdout = NAN}, {tokens(3)}, "not in [0, 1)"},
+      {{.path = text}, {image}, "give a .npz set"},
+      {{.path = text},
+       {tokens(4), mask},
+       "'mask' is i32 with rows of [4] "
+       "beside 'ids'"},
+      {{.path = text}, {tokens(4), labels(5)}, "different lengths, 4 and 5"},
+      {{.path = text}, {}, "no inputs"},
+      {{.path = text, .tokenType = "float32"}, {tokens(3)}, "'float32'"},
+      {{.path = folder.write("odd.bin", "123")}, {tokens(1)}, "whole number"},
+      {{.path = folder.write("a.dat", "1234")}, {tokens(1)}, "does not say"},
+      {{.path = folder.write("noname", "1234")}, {tokens(1)}, "does not say"},
+      {{.path = folder.write("llmc.bin", llmc)}, {tokens(1)}, "llm.c"},
+      {{.path = folder.path("none.txt")}, {tokens(1)}, "No such file"},
+      {{.path = "/dev/null", .tokenType = "uint8"}, {tokens(1)}, "regular"}};
+  for (const Row &row : rows) {
+    auto source = DataSource::open(row.options, row.inputs);
+    ASSERT_FALSE(source) << row.problem;
+    EXPECT_NE(source.error().message.find(row.problem), std::string::npos)
+        << source.error().message;
+  }
+}
+
+TEST(TokenFile, AFileThatShrinksIsAnErrorAndNoSignal) {
+  TemporaryFolder folder;
+  DataOptions options{.path = folder.write("a.u8", bytesUpTo(41))};
+  InputSpec inputs[] = {tokens(4)};
+  auto source = DataSource::open(options, inputs);
+  ASSERT_TRUE(source);
+  std::filesystem::resize_file(options.path, 0);
+  int32_t values[4];
+  EXPECT_FALSE(source->read(Split::Train, 0, 0, 0, 1,
+                            reinterpret_cast<std::byte *>(values)));
+}
+
+struct NpzSet {
+  TemporaryFolder folder;
+  std::string path = folder.path("set.npz");
+
+  /// 6 samples: image [6,2,2] of f64, target [6] of i64, short [5].
+  NpzSet() {
+    auto writer = NpzWriter::create(path);
+    std::vector<double> image(24);
+    std::iota(image.begin(), image.end(), 0.5);
+    std::vector<int64_t> target{3, 1, 4, 1, 5, int64_t(1) << 40};
+    const int64_t imageShape[] = {6, 2, 2}, six[] = {6}, five[] = {5};
+    auto bytes = [](auto &values) { return std::as_bytes(std::span(values)); };
+    (void)writer->add("image", DType::F64, imageShape, bytes(image));
+    (void)writer->add("labels", DType::I64, six, bytes(target));
+    target.pop_back();
+    (void)writer->add("short", DType::I64, five, bytes(target));
+    (void)writer->commit();
+  }
+};
+
+const InputSpec imageInput{
+    .name = "image", .dtype = DType::F32, .rowShape = {2, 2}};
+const InputSpec targetInput{
+    .name = "target", .labels = true, .dtype = DType::I32, .rowShape = {}};
+
+TEST(NpzSetTest, EachInputReadsItsArrayAndLabelsGoByEitherName) {
+  NpzSet set;
+  DataOptions options{
+      .path = set.path, .batch = 2, .order = SampleOrder::Sequential};
+  InputSpec inputs[] = {imageInput, targetInput};
+  auto source = DataSource::open(options, inputs);
+  ASSERT_TRUE(source) << source.error().message;
+  EXPECT_EQ(rows<float>(*source, Split::Train, 1, 0, 1, 2, 4),
+            (std::vector<float>{12.5, 13.5, 14.5, 15.5}));
+  EXPECT_EQ(rows<int32_t>(*source, Split::Train, 1, 1, 0, 2, 1),
+            (std::vector<int32_t>{4, 1}));
+  int32_t values[2];
+  auto bad = source->read(Split::Train, 2, 1, 0, 2,
+                          reinterpret_cast<std::byte *>(values));
+  ASSERT_FALSE(bad);
+  EXPECT_NE(bad.error().message.find("array 'labels': value 1099511627776"),
+            std::string::npos)
+      << bad.error().message;
+}
+
+TEST(NpzSetTest, WhatCannotFeedTheInputsIsAClearError) {
+  NpzSet set;
+  InputSpec other = imageInput, shaped = imageInput, typed = imageInput,
+            uneven{.name = "short", .dtype = DType::I64, .rowShape = {}};
+  other.name = "picture";
+  shaped.rowShape = {4};
+  typed.dtype = DType::I32;
+  struct Row {
+    std::vector<InputSpec> inputs;
+    const char *problem;
+  };
+  for (const Row &row :
+       {Row{{other},
+            "no array 'picture' for the input of that name; it has: "
+            "image, labels, short"},
+        Row{{shaped},
+            "array 'image' has shape [6,2,2], but input 'image' "
+            "takes samples of [4]"},
+        Row{{typed}, "holds float64, but input 'image' takes i32"},
+        Row{{imageInput, uneven}, "'short' has 5 samples, but 'image' has 6"},
+        Row{{}, "no inputs"}}) {
+    auto source = DataSource::open({.path = set.path}, row.inputs);
+    ASSERT_FALSE(source) << row.problem;
+    EXPECT_NE(source.error().message.find(row.problem), std::string::npos)
+        << source.error().message;
+  }
+}
+
+template <typename S, typename T>
+bool converts(ValueType from, S value, DType to, T expected,
+              IndexRange range = {}) {
+  T result{};
+  auto bad = convertValues(from, reinterpret_cast<const std::byte *>(&value), 1,
+                           to, range, reinterpret_cast<std::byte *>(&result));
+  return !bad && result == expected;
+}
+template <typename S>
+bool refuses(ValueType from, S value, DType to, IndexRange range = {}) {
+  int64_t result = 0;
+  return convertValues(from, reinterpret_cast<const std::byte *>(&value), 1, to,
+                       range, reinterpret_cast<std::byte *>(&result))
+      .has_value();
+}
+
+TEST(Values, AreKeptExactlyOrRefused) {
+  EXPECT_TRUE(converts(ValueType::U16, uint16_t(65535), DType::I32, 65535));
+  EXPECT_TRUE(refuses(ValueType::U32, uint32_t(1) << 31, DType::I32));
+  EXPECT_TRUE(refuses(ValueType::U64, ~uint64_t(0), DType::I64));
+  EXPECT_TRUE(refuses(ValueType::I8, int8_t(-1), DType::U8));
+  EXPECT_TRUE(converts(ValueType::U8, uint8_t(1), DType::BOOL, uint8_t(1)));
+  EXPECT_TRUE(refuses(ValueType::U8, uint8_t(2), DType::BOOL));
+  EXPECT_TRUE(converts(ValueType::BOOL, uint8_t(1), DType::F32, 1.0f));
+  EXPECT_TRUE(converts(ValueType::I32, -(1 << 24), DType::F32, -16777216.0f));
+  EXPECT_TRUE(refuses(ValueType::I32, (1 << 24) + 1, DType::F32));
+  EXPECT_TRUE(converts(ValueType::F64, 0.1, DType::F32, 0.1f));
+  EXPECT_TRUE(refuses(ValueType::F64, 1e300, DType::F32));
+  EXPECT_TRUE(
+      converts(ValueType::F64, double(INFINITY), DType::F32, float(INFINITY)));
+  EXPECT_TRUE(refuses(ValueType::F32, 1e6f, DType::F16));
+  EXPECT_TRUE(converts(ValueType::F16, uint16_t(0x3c00), DType::BF16,
+                       uint16_t(0x3f80)));
+  EXPECT_FALSE(canConvert(ValueType::F32, DType::I64));
+  EXPECT_TRUE(canConvert(ValueType::BOOL, DType::I64));
+}
+
+TEST(Values, AnIndexIsInRangeOrTheOneThatIsIgnored) {
+  IndexRange range{.limit = 10, .ignore = -100};
+  EXPECT_TRUE(converts(ValueType::I64, int64_t(9), DType::I32, 9, range));
+  EXPECT_TRUE(converts(ValueType::I64, int64_t(-100), DType::I32, -100, range));
+  EXPECT_TRUE(refuses(ValueType::I64, int64_t(10), DType::I32, range));
+  EXPECT_TRUE(refuses(ValueType::I64, int64_t(-1), DType::I32, range));
+}
+
+} // namespace
+} // namespace polyrank::runtime::test

@@ -1,0 +1,88 @@
+// Builds zip archives, good ones and damaged ones, for the reader of .npz sets.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+#include <zlib.h>
+
+namespace polyrank::runtime::test {
+
+/// Fields that are not given are those of a good archive.
+struct ZipMember {
+  std::string name, contents;
+  bool deflate = false;
+  uint16_t flags = 0;
+  int method = -1;
+  int64_t statedSize = -1;
+  int64_t localOffset = -1;
+  std::string localName = {};
+  bool badChecksum = false;
+};
+
+inline void put(std::string &text, uint64_t value, int bytes) {
+  for (int n = 0; n < bytes; ++n)
+    text += static_cast<char>(value >> 8 * n);
+}
+
+inline std::string deflated(const std::string &contents) {
+  std::string result(compressBound(contents.size()) + 64, '\0');
+  z_stream stream{};
+  deflateInit2(&stream, 6, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
+  stream.next_in =
+      reinterpret_cast<Bytef *>(const_cast<char *>(contents.data()));
+  stream.avail_in = contents.size();
+  stream.next_out = reinterpret_cast<Bytef *>(result.data());
+  stream.avail_out = result.size();
+  deflate(&stream, Z_FINISH);
+  result.resize(stream.total_out);
+  deflateEnd(&stream);
+  return result;
+}
+
+inline std::string buildZip(const std::vector<ZipMember> &members) {
+  std::string archive, directory;
+  for (const ZipMember &member : members) {
+    std::string data =
+        member.deflate ? deflated(member.contents) : member.contents;
+    std::string common;
+    put(common, 20, 2);
+    put(common, member.flags, 2);
+    put(common, member.method >= 0 ? member.method : member.deflate ? 8 : 0, 2);
+    put(common, 0, 4);
+    put(common,
+        crc32(0, reinterpret_cast<const Bytef *>(member.contents.data()),
+              member.contents.size()) ^
+            member.badChecksum,
+        4);
+    put(common, data.size(), 4);
+    put(common,
+        member.statedSize >= 0 ? member.statedSize : member.contents.size(), 4);
+    put(common, member.name.size(), 2);
+    put(common, 0, 2); // extra
+    put(directory, 0x02014b50, 4);
+    put(directory, 20, 2);
+    directory += common;
+    put(directory, 0, 10);
+    put(directory,
+        member.localOffset >= 0 ? member.localOffset : archive.size(), 4);
+    directory += member.name;
+    put(archive, 0x04034b50, 4);
+    archive += common;
+    archive += member.localName.empty() ? member.name : member.localName;
+    archive += data;
+  }
+  size_t start = archive.size();
+  archive += directory;
+  put(archive, 0x06054b50, 4);
+  put(archive, 0, 4);
+  put(archive, members.size(), 2);
+  put(archive, members.size(), 2);
+  put(archive, directory.size(), 4);
+  put(archive, start, 4);
+  put(archive, 0, 2);
+  return archive;
+}
+
+} // namespace polyrank::runtime::test
