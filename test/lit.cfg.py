@@ -9,5 +9,8 @@ config.test_format = lit.formats.ShTest(execute_external=False)
 config.test_source_root = os.path.dirname(__file__)
 config.environment["PATH"] = os.pathsep.join(
     [config.polyrank_bin_dir, config.llvm_bin_dir, os.environ["PATH"]])
-# Exported models that tests share; see models/README.md.
-config.substitutions.append(("%models", os.path.join(config.test_source_root, "models")))
+# %models: exports that tests share (models/README.md); %tools: our scripts.
+config.substitutions += [
+    ("%models", os.path.join(config.test_source_root, "models")),
+    ("%tools", os.path.join(config.test_source_root, os.pardir, "tools")),
+]

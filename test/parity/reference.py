@@ -1,0 +1,89 @@
+"""PyTorch's side: the same steps on the whole batch, and how results compare."""
+
+import copy
+from functools import lru_cache
+
+import torch
+
+from models import BATCH, DATA_STEPS, MODELS
+
+ADAMW = dict(lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
+# One SGD step with a learning rate so large that the old weight is lost in the
+# new one's last bits: (before - after) / rate is the gradient to 2^-24 of
+# itself. A power of two, so the product is exact.
+GRADIENT_RATE = 2.0**20
+
+
+def globalBatch(data, step, microbatches):
+    size = BATCH * microbatches
+    start = step % DATA_STEPS * size
+    return {name: tensor[start:start + size] for name, tensor in data.items()}
+
+
+@lru_cache(maxsize=None)
+def train(modelName, microbatches, optimizer, steps, dtype):
+    """The losses of `steps` steps and the parameters after them, by name."""
+    spec = MODELS[modelName]
+    model = spec.fresh().to(dtype)
+    data = spec.data(microbatches)
+    if optimizer == "adamw":
+        update = torch.optim.AdamW(model.parameters(), **ADAMW)
+    else:
+        update = torch.optim.SGD(model.parameters(), lr=spec.sgd)
+    losses = []
+    for step in range(steps):
+        batch = {name: t.to(dtype) if t.is_floating_point() else t
+                 for name, t in globalBatch(data, step, microbatches).items()}
+        update.zero_grad()
+        loss = spec.lossOf(model, batch)
+        loss.backward()
+        update.step()
+        losses.append(loss.item())
+    return losses, snapshot(model)
+
+
+@lru_cache(maxsize=None)
+def gradients(modelName, microbatches):
+    """The first step's gradients in fp64, by name."""
+    spec = MODELS[modelName]
+    model = spec.fresh().double()
+    batch = {name: t.double() if t.is_floating_point() else t
+             for name, t in globalBatch(spec.data(microbatches), 0, microbatches).items()}
+    spec.lossOf(model, batch).backward()
+    return {name: p.grad.clone() for name, p in model.named_parameters()}
+
+
+def snapshot(model):
+    return {name: p.detach().double().clone() for name, p in model.named_parameters()}
+
+
+def loaded(modelName, tensors):
+    """The parameters of a fresh model after a strict load of `tensors`."""
+    model = copy.deepcopy(MODELS[modelName].fresh())
+    model.load_state_dict(tensors, strict=True)
+    return snapshot(model)
+
+
+def parts(name, tensor):
+    """(label, slice, noise): a tensor in the parts that are compared one by one.
+
+    Softmax does not change when all scores of a row move alike, so a key's bias
+    has no gradient: what is computed there is rounding, and is compared with the
+    size of the whole tensor's.
+    """
+    if not name.endswith("attn.c_attn.bias"):
+        return [(name, slice(None), False)]
+    width = tensor.numel() // 3
+    return [(f"{name}[{part}]", slice(i * width, (i + 1) * width), part == "key")
+            for i, part in enumerate(("query", "key", "value"))]
+
+
+def differences(ours, theirs):
+    """||a - b|| / ||b|| for each part of each tensor; the norm of noise is its tensor's."""
+    assert ours.keys() == theirs.keys()
+    result = {}
+    for name, b in theirs.items():
+        for label, part, noise in parts(name, b):
+            norm = (b if noise else b[part]).norm()
+            result[label] = ((ours[name][part] - b[part]).norm() / norm).item()
+    return result

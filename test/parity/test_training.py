@@ -1,0 +1,57 @@
+"""What a plan trains is what PyTorch trains, on real processes, for every row of the table."""
+
+import pytest
+import torch
+
+import reference
+import tools
+from cases import CASES
+
+each_case = pytest.mark.parametrize("case", CASES, ids=str)
+
+
+def worst(differences):
+    return max(differences.items(), key=lambda item: item[1])
+
+
+@each_case
+def test_ten_adamw_steps_have_pytorchs_losses_and_repeat_bit_for_bit(case, exported, dataset, tmp_path):
+    plan = case.compile(exported(case.model), tmp_path / "plan",
+                        "adamw(lr=1e-3,betas=0.9:0.999,eps=1e-8,weight_decay=0.01)")
+    data = dataset(case.model, case.microbatches)
+    first, second = (tools.train(plan, data, 10, tmp_path / run) for run in ("first", "second"))
+    theirs, _ = reference.train(case.model, case.microbatches, "adamw", 10, torch.float32)
+    assert first.losses == pytest.approx(theirs, rel=1e-4)
+    assert first.losses[0] == pytest.approx(theirs[0], rel=1e-5)
+    assert first.losses == second.losses
+    assert first.weights.read_bytes() == second.weights.read_bytes()
+
+
+@each_case
+def test_first_gradients_are_pytorchs_in_fp64(case, exported, dataset, tmp_path):
+    plan = case.compile(exported(case.model), tmp_path / "plan",
+                        f"sgd(lr={reference.GRADIENT_RATE:.0f})")
+    run = tools.train(plan, dataset(case.model, case.microbatches), 1, tmp_path / "run")
+    before = reference.snapshot(case.spec.fresh())
+    after = reference.loaded(case.model, run.tensors)
+    gradients = {name: (before[name] - after[name]) / reference.GRADIENT_RATE for name in before}
+    name, difference = worst(reference.differences(
+        gradients, reference.gradients(case.model, case.microbatches)))
+    assert difference <= 1e-4, name
+
+
+@each_case
+def test_five_sgd_steps_make_pytorchs_updates(case, exported, dataset, tmp_path):
+    plan = case.compile(exported(case.model), tmp_path / "plan", f"sgd(lr={case.spec.sgd})")
+    run = tools.train(plan, dataset(case.model, case.microbatches), 5, tmp_path / "run")
+    before = reference.snapshot(case.spec.fresh())
+    ours = reference.loaded(case.model, run.tensors)
+    _, theirs = reference.train(case.model, case.microbatches, "sgd", 5, torch.float64)
+    # The test would see little if a tensor hardly moved.
+    assert all((theirs[n] - before[n]).norm() >= 0.01 * before[n].norm() for n in before)
+    name, difference = worst(reference.differences(
+        {n: ours[n] - before[n] for n in before}, {n: theirs[n] - before[n] for n in before}))
+    assert difference <= 1e-3, f"update of {name}"
+    name, difference = worst({n: ((ours[n] - theirs[n]).norm() / theirs[n].norm()).item()
+                              for n in before})
+    assert difference <= 1e-5, f"value of {name}"

@@ -1,0 +1,90 @@
+"""Runs the command-line tools as a user does: processes, files, exit codes."""
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from safetensors.torch import load_file
+
+from models import MODELS
+
+SECONDS = 120  # more than any run here takes; a hang is a failure, not a wait
+
+
+def bin():
+    return Path(os.environ.get("POLYRANK_BIN", Path(__file__).parents[2] / "build/dev/bin"))
+
+
+def tool(name, *args, code=0):
+    """Runs polyrank-NAME; its exit code must be `code`. Returns standard output and error."""
+    command = [str(bin() / f"polyrank-{name}"), *map(str, args)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    assert done.returncode == code, (
+        f"exit code {done.returncode}, not {code}: {' '.join(command)}\n"
+        f"{done.stdout[-4000:]}{done.stderr[-8000:]}")
+    return done.stdout, done.stderr
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the table: a model on a mesh."""
+
+    model: str
+    mesh: str
+    shard: tuple = ()
+    microbatches: int = 1
+
+    def __str__(self):
+        mesh = self.mesh.replace("=", "").replace(",", "-")  # pytest -k takes no "=" and ","
+        sequence = "-sequence" if any(s.startswith("out(") for s in self.shard) else ""
+        return f"{self.model}-{mesh}{sequence}-m{self.microbatches}"
+
+    @property
+    def spec(self):
+        return MODELS[self.model]
+
+    def size(self, axis):
+        return dict((name, int(size)) for name, size in
+                    (entry.split("=") for entry in self.mesh.split(","))).get(axis, 1)
+
+    def compile(self, onnx, plan, optimizer, *more):
+        shard = [arg for s in self.shard for arg in ("--shard", s)]
+        tool("compile", onnx, "-o", plan, "--mesh", self.mesh, *self.spec.inputOptions, *shard,
+             "--loss", self.spec.lossOption, "--optimizer", optimizer,
+             "--microbatches", self.microbatches, "--threads", 1, *more)
+        return plan
+
+
+def saveData(path, tensors):
+    np.savez(path, **{name: t.numpy() for name, t in tensors.items()})
+
+
+@dataclass
+class Run:
+    """What a training run left: its log and its weights."""
+
+    log: list
+    weights: Path
+
+    @property
+    def losses(self):
+        return [entry["loss"] for entry in self.log]
+
+    @property
+    def tensors(self):
+        return load_file(self.weights)
+
+
+def train(plan, data, steps, out, *more):
+    log, weights = Path(f"{out}.jsonl"), Path(f"{out}.safetensors")
+    tool("run", plan, "--data", data, "--steps", steps, "--order", "sequential",
+         "--log", log, "--save", weights, *more)
+    entries = [json.loads(line) for line in log.read_text().splitlines()]
+    return Run([e for e in entries if "loss" in e], weights)
+
+
+def inspect(plan):
+    return json.loads(tool("inspect", plan, "--json")[0])

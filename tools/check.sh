@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Runs every test: lit, GoogleTest, parity with PyTorch. This is what CI runs.
+#
+#   tools/check.sh              everything
+#   tools/check.sh FILTER       only tests whose name contains FILTER
+#
+# Ends with one line "N passed, N failed, N skipped"; the exit code is 0 when nothing failed.
+# POLYRANK_PRESET chooses the build (default dev, with assertions).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+filter=${1:-}
+preset=${POLYRANK_PRESET:-dev}
+build=$PWD/build/$preset
+results=$build/results
+
+tools/setup.sh --tests
+
+# The environment is made anew when its list of packages changes.
+requirements=test/parity/requirements.txt
+if ! cmp -s $requirements .venv/requirements.txt; then
+  rm -rf .venv
+  python3 -m venv .venv
+  # PyTorch's CPU build where pip already finds one, else from PyTorch's own index.
+  torch=$(grep '^torch==' $requirements)
+  .venv/bin/pip install -q --disable-pip-version-check "$torch+cpu" 2>/dev/null \
+    || .venv/bin/pip install -q --disable-pip-version-check --extra-index-url https://download.pytorch.org/whl/cpu "$torch"
+  .venv/bin/pip install -q --disable-pip-version-check -r $requirements
+  cp $requirements .venv/requirements.txt
+fi
+
+[ -f "$build/build.ninja" ] || cmake --preset "$preset" ${POLYRANK_CMAKE_OPTIONS:-}
+ninja -C "$build"
+
+# Every suite leaves a JUnit file and goes on after a failure; the count is taken from the files, and a
+# suite that ends badly without one is a failure of its own.
+rm -rf "$results" && mkdir -p "$results"
+status=0
+/usr/lib/llvm-22/bin/lit -s -v "$build/test" --xunit-xml-output "$results/lit.xml" \
+  ${filter:+--filter "$filter" --allow-empty-runs} || status=1
+ctest --test-dir "$build" --output-on-failure -j 2 -E '^lit$' ${filter:+-R "$filter"} \
+  --no-tests=ignore --output-junit "$results/ctest.xml" || status=1
+POLYRANK_BIN=$build/bin .venv/bin/python -m pytest test/parity -q --junitxml "$results/parity.xml" \
+  ${filter:+-k "$filter"} || { code=$?; [ "$filter" ] && [ $code = 5 ] || status=1; }
+
+.venv/bin/python tools/count.py $status "$results"/{lit,ctest,parity}.xml
