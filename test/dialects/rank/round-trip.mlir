@@ -1,0 +1,74 @@
+// RUN: polyrank-opt %s | polyrank-opt | FileCheck %s
+// Every rank op survives printing and parsing.
+
+#mesh = #shard.mesh<["data"=2, "tensor"=4]>
+
+// CHECK-LABEL: func @coordinates
+func.func @coordinates(%x: tensor<8x4xf32>) -> (tensor<i64>, tensor<2x4xf32>, tensor<2x2xf32>) {
+  // CHECK: rank.axis_index <#mesh, {"data", "tensor":(1)2}> : tensor<i64>
+  %0 = rank.axis_index <#mesh, {"data", "tensor":(1)2}> : tensor<i64>
+  // CHECK: rank.slice %{{.*}} dim 0 over <#mesh, {"tensor"}>
+  %1 = rank.slice %x dim 0 over <#mesh, {"tensor"}> : (tensor<8x4xf32>) -> tensor<2x4xf32>
+  // CHECK: rank.view %{{.*}} offset 16 : (tensor<8x4xf32>) -> tensor<2x2xf32>
+  %2 = rank.view %x offset 16 : (tensor<8x4xf32>) -> tensor<2x2xf32>
+  return %0, %1, %2 : tensor<i64>, tensor<2x4xf32>, tensor<2x2xf32>
+}
+
+// CHECK-LABEL: func @collectives
+func.func @collectives(%x: tensor<8x4xf32>, %y: tensor<4xf32>) {
+  // CHECK: rank.all_reduce sum %{{.*}}, %{{.*}} over <#mesh, {"data"}> id 1 {why = {op = "matmul"}}
+  %0:2 = rank.all_reduce sum %x, %y over <#mesh, {"data"}> id 1 {why = {op = "matmul"}}
+    : (tensor<8x4xf32>, tensor<4xf32>) -> (tensor<8x4xf32>, tensor<4xf32>)
+  // CHECK: rank.reduce_scatter max %{{.*}}, %{{.*}} dims [1, 0] over <#mesh, {"tensor"}> id 2
+  %1:2 = rank.reduce_scatter max %x, %y dims [1, 0] over <#mesh, {"tensor"}> id 2
+    : (tensor<8x4xf32>, tensor<4xf32>) -> (tensor<8x1xf32>, tensor<1xf32>)
+  // CHECK: rank.all_gather %{{.*}} dims [0] over <#mesh, {"data", "tensor"}> id 3
+  %2 = rank.all_gather %x dims [0] over <#mesh, {"data", "tensor"}> id 3 : (tensor<8x4xf32>) -> tensor<64x4xf32>
+  // CHECK: rank.all_to_all %{{.*}} split [0] concat [1] over <#mesh, {"data"}> id 4
+  %3 = rank.all_to_all %x split [0] concat [1] over <#mesh, {"data"}> id 4 : (tensor<8x4xf32>) -> tensor<4x8xf32>
+  // CHECK: rank.permute %{{.*}} from [1, 0] over <#mesh, {"data"}> id 5
+  %4 = rank.permute %x from [1, 0] over <#mesh, {"data"}> id 5 : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  // CHECK: rank.broadcast %{{.*}} over <#mesh, {"data"}> id 6
+  %5 = rank.broadcast %x over <#mesh, {"data"}> id 6 : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  return
+}
+
+// CHECK-LABEL: func @gemm
+func.func @gemm(%x: tensor<2x4x16xf32>, %w: tensor<32x16xf32>, %c: tensor<2x4x32xf32>) -> tensor<2x4x32xf32> {
+  // CHECK: rank.gemm %{{.*}} at [0, 16, 1], %{{.*}} at [0, 1, 16] sizes [8, 32, 16] row 32 batch []
+  %0 = rank.gemm %x at [0, 16, 1], %w at [0, 1, 16] sizes [8, 32, 16] row 32 batch []
+    : (tensor<2x4x16xf32>, tensor<32x16xf32>) -> tensor<2x4x32xf32>
+  // CHECK: rank.gemm %{{.*}} add %{{.*}} sizes [4, 32, 16] row 32 batch [2, 64, 0, 128] {alpha = 5.000000e-01 : f32}
+  %1 = rank.gemm %x at [0, 16, 1], %w at [0, 1, 16] add %c sizes [4, 32, 16] row 32 batch [2, 64, 0, 128]
+    {alpha = 5.000000e-01 : f32}
+    : (tensor<2x4x16xf32>, tensor<32x16xf32>, tensor<2x4x32xf32>) -> tensor<2x4x32xf32>
+  // CHECK: rank.copy
+  %2 = rank.copy %1 {rank.buffers = [#rank.buffer<private, 64, 1024>]} : (tensor<2x4x32xf32>) -> tensor<2x4x32xf32>
+  return %2 : tensor<2x4x32xf32>
+}
+
+// CHECK-LABEL: rank.kernel @copy(%{{.*}}: tensor<4xf32>) -> tensor<4xf32> attributes {grain = 2 : i64, in_place = [array<i64: 0>], range = 4 : i64}
+rank.kernel @copy(%x: tensor<4xf32>) -> tensor<4xf32> attributes {in_place = [array<i64: 0>], range = 4 : i64, grain = 2 : i64} {
+  rank.return %x : tensor<4xf32>
+}
+
+// CHECK-LABEL: func @microbatches
+func.func @microbatches(%ids: tensor<4x8xf32>, %state: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  // CHECK: rank.microbatches count = 4 of(%{{.*}}) carry(%{{.*}}) first
+  %0:2 = rank.microbatches count = 4 of(%ids) carry(%state) first {
+  ^bb0(%i: tensor<i64>, %x: tensor<8xf32>, %s: tensor<8xf32>):
+    rank.yield %x, %s : tensor<8xf32>, tensor<8xf32>
+  // CHECK: rest
+  } rest {
+  ^bb0(%i: tensor<i64>, %x: tensor<8xf32>, %sum: tensor<8xf32>, %s: tensor<8xf32>):
+    rank.yield %sum, %s : tensor<8xf32>, tensor<8xf32>
+  } : (tensor<4x8xf32>, tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>)
+  return %0#0, %0#1 : tensor<8xf32>, tensor<8xf32>
+}
+
+// CHECK-LABEL: func @launch
+func.func @launch(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK: rank.launch @copy(%{{.*}}) : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = rank.launch @copy(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
