@@ -1,0 +1,245 @@
+// Shard ops as what one device does: collectives, local blocks, masks.
+
+#include "compiler/lowering/Movement.h"
+
+#include "dialects/rank/Rank.h"
+#include "dialects/shard/Shard.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::lowering;
+
+namespace {
+/// One shard op on its way.
+struct MovementBuilder {
+  Operation *op;
+  graph::LocalContext &context;
+  ValueRange operands;
+  OpBuilder &builder = context.builder;
+  Location location = op->getLoc();
+
+  shard::LayoutAttr from(unsigned i = 0) {
+    return shard::getLayout(op->getOperand(i));
+  }
+  shard::LayoutAttr to(unsigned i = 0) {
+    return shard::getLayout(op->getResult(i));
+  }
+  ArrayRef<int64_t> globalShape(unsigned i) {
+    return cast<RankedTensorType>(op->getResult(i).getType()).getShape();
+  }
+  RankedTensorType localType(unsigned i) {
+    return shard::getLocalType(
+        cast<RankedTensorType>(op->getResult(i).getType()));
+  }
+  SmallVector<Type> localTypes() {
+    SmallVector<Type> types;
+    for (unsigned i = 0; i < op->getNumResults(); ++i)
+      types.push_back(localType(i));
+    return types;
+  }
+  /// The verifier has seen to it that the op can do this, over one list of axes.
+  shard::Movement movement(unsigned i = 0) {
+    return *shard::getMovement(op->getName().stripDialect(), from(i), to(i));
+  }
+  rank::AxesAttr axes() {
+    return rank::AxesAttr::get(to().getMesh(), movement().axes);
+  }
+  SmallVector<int64_t> dims(int64_t shard::Movement::*dim) {
+    SmallVector<int64_t> result;
+    for (unsigned i = 0; i < op->getNumOperands(); ++i)
+      result.push_back(movement(i).*dim);
+    return result;
+  }
+
+  DictionaryAttr why();
+  SmallVector<int64_t> sourcesOfPermute(rank::AxesAttr axes);
+  Value mask(Value value, Value condition, double elsewhere);
+  Value toPartial(unsigned i);
+  Value fill(unsigned i);
+  Value repad(unsigned i);
+};
+} // namespace
+
+/// What the op says, completed by the value's name and the two layouts.
+DictionaryAttr MovementBuilder::why() {
+  NamedAttrList why(op->getAttrOfType<DictionaryAttr>("why"));
+  auto complete = [&](StringRef key, const std::string &text) {
+    if (!why.get(key))
+      why.set(key, builder.getStringAttr(text));
+  };
+  complete("from", from().toString());
+  complete("to", to().toString());
+  if (auto name = op->getOperand(0).getLoc()->findInstanceOf<NameLoc>())
+    complete("value", name.getName().str());
+  return why.getDictionary(builder.getContext());
+}
+
+/// Member i of a group over `axes` takes its blocks from member sources[i], a
+/// permutation. Where several members hold the same blocks each serves one of
+/// those that need it, itself first.
+SmallVector<int64_t> MovementBuilder::sourcesOfPermute(rank::AxesAttr axes) {
+  shard::MeshAttr mesh = axes.getMesh();
+  SmallVector<int64_t> group = mesh.getGroup(0, axes.getAxes());
+  int64_t size = group.size();
+  auto blocksOf = [&](shard::LayoutAttr layout, int64_t member) {
+    SmallVector<int64_t> blocks;
+    for (int64_t d = 0; d < layout.getRank(); ++d)
+      if (from().getDim(d) != to().getDim(d))
+        blocks.push_back(
+            mesh.getLinearIndex(group[member], layout.getDim(d).getAxes()));
+    return blocks;
+  };
+  SmallVector<int64_t> sources(size, -1);
+  SmallVector<bool> taken(size, false);
+  for (bool onlySelf : {true, false})
+    for (int64_t member = 0; member < size; ++member)
+      for (int64_t source = 0; source < size && sources[member] < 0; ++source)
+        if (!taken[source] && (source == member || !onlySelf) &&
+            blocksOf(from(), source) == blocksOf(to(), member)) {
+          sources[member] = source;
+          taken[source] = true;
+        }
+  return sources;
+}
+
+/// `value` where the boolean `condition` (of the same shape) holds.
+Value MovementBuilder::mask(Value value, Value condition, double elsewhere) {
+  return graph::SelectOp::create(
+      builder, location, condition, value,
+      graph::splat(builder, location, value.getType(), elsewhere));
+}
+
+/// The first device along the new axes keeps the value.
+Value MovementBuilder::toPartial(unsigned i) {
+  Value index = context.axisIndex(movement(i).axes);
+  Value first = graph::CompareOp::create(
+      builder, location, index,
+      graph::splat(builder, location, index.getType(), 0),
+      graph::Comparison::EQ);
+  Value condition = graph::BroadcastOp::create(
+      builder, location, first, localType(i).getShape(), ArrayRef<int64_t>());
+  return mask(operands[i], condition,
+              shard::fillValue(shard::identityFill(to(i).getPartialKind())));
+}
+
+/// Elements of the dims whose fill changes and that lie behind the tensor's end
+/// get the fill: global index = local index + start of this device's block.
+Value MovementBuilder::fill(unsigned i) {
+  Value value = operands[i];
+  auto type = cast<RankedTensorType>(value.getType());
+  for (int64_t d = 0; d < type.getRank(); ++d) {
+    if (from(i).getDim(d) == to(i).getDim(d))
+      continue;
+    auto line =
+        RankedTensorType::get({type.getDimSize(d)}, builder.getI64Type());
+    Value index = graph::IotaOp::create(builder, location, line, 0);
+    if (Value offset =
+            context.blockOffset(location, to(i), d, type.getDimSize(d)))
+      index = graph::AddOp::create(
+          builder, location, index,
+          graph::BroadcastOp::create(builder, location, offset, line.getShape(),
+                                     ArrayRef<int64_t>()));
+    Value inside = graph::CompareOp::create(
+        builder, location, index,
+        graph::splat(builder, location, line, globalShape(i)[d]),
+        graph::Comparison::LT);
+    Value condition = graph::BroadcastOp::create(builder, location, inside,
+                                                 type.getShape(), d);
+    value = mask(value, condition, shard::fillValue(to(i).getDim(d).getFill()));
+  }
+  return value;
+}
+
+/// Dims that are not split: cut to the tensor's extent, then padded anew.
+Value MovementBuilder::repad(unsigned i) {
+  Value value = operands[i];
+  for (int64_t d = 0; d < to(i).getRank(); ++d) {
+    shard::DimAttr source = from(i).getDim(d), target = to(i).getDim(d);
+    int64_t size = globalShape(i)[d];
+    if (source == target)
+      continue;
+    if (source.getPadded())
+      value = graph::SliceOp::create(builder, location, value, d,
+                                     /*start=*/int64_t(0), size);
+    if (!target.getPadded())
+      continue;
+    SmallVector<int64_t> none(to(i).getRank(), 0), high(none);
+    high[d] = target.getPadded() - size;
+    double content = target.getFill() == shard::Fill::Undefined
+                         ? 0
+                         : shard::fillValue(target.getFill());
+    value = graph::PadOp::create(builder, location, value, none, high, none,
+                                 content);
+  }
+  return value;
+}
+
+LogicalResult polyrank::lowering::localizeMovement(
+    Operation *op, graph::LocalContext &context, ValueRange operands,
+    SmallVectorImpl<Value> &results, int64_t &nextId) {
+  MovementBuilder movement{op, context, operands};
+  OpBuilder &builder = context.builder;
+  Location location = op->getLoc();
+  auto each = [&](Value (MovementBuilder::*build)(unsigned)) {
+    for (unsigned i = 0; i < op->getNumOperands(); ++i)
+      results.push_back((movement.*build)(i));
+    return success();
+  };
+  auto collective = [&](Operation *created) {
+    if (auto scope = op->getAttr("graph.scope"))
+      created->setAttr("graph.scope", scope);
+    if (auto origin = op->getAttr("graph.origin"))
+      created->setAttr("graph.origin", origin);
+    llvm::append_range(results, created->getResults());
+    return success();
+  };
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](shard::AllReduceOp) {
+        return collective(rank::AllReduceOp::create(
+            builder, location, movement.localTypes(), operands, movement.axes(),
+            movement.from().getPartialKind(), nextId++, movement.why()));
+      })
+      .Case([&](shard::ReduceScatterOp) {
+        return collective(rank::ReduceScatterOp::create(
+            builder, location, movement.localTypes(), operands, movement.axes(),
+            movement.from().getPartialKind(),
+            movement.dims(&shard::Movement::to), nextId++, movement.why()));
+      })
+      .Case([&](shard::AllGatherOp) {
+        return collective(rank::AllGatherOp::create(
+            builder, location, movement.localTypes(), operands, movement.axes(),
+            movement.dims(&shard::Movement::from), nextId++, movement.why()));
+      })
+      .Case([&](shard::AllToAllOp) {
+        return collective(rank::AllToAllOp::create(
+            builder, location, movement.localTypes(), operands, movement.axes(),
+            movement.dims(&shard::Movement::to),
+            movement.dims(&shard::Movement::from), nextId++, movement.why()));
+      })
+      .Case([&](shard::PermuteOp) {
+        rank::AxesAttr axes = movement.axes();
+        return collective(rank::PermuteOp::create(
+            builder, location, movement.localTypes(), operands, axes,
+            movement.sourcesOfPermute(axes), nextId++, movement.why()));
+      })
+      .Case([&](shard::SliceOp) {
+        for (auto [i, operand] : llvm::enumerate(operands))
+          results.push_back(rank::SliceOp::create(
+              builder, location, movement.localType(i), operand,
+              movement.movement(i).to, movement.axes()));
+        return success();
+      })
+      .Case([&](shard::ToPartialOp) {
+        return each(&MovementBuilder::toPartial);
+      })
+      .Case([&](shard::FillOp) { return each(&MovementBuilder::fill); })
+      .Case([&](shard::RepadOp) { return each(&MovementBuilder::repad); })
+      .Case([&](shard::ReshardOp) {
+        return op->emitOpError("is still to be planned: plan-reshards lowers "
+                               "it to collectives");
+      })
+      .Default([&](Operation *) {
+        return op->emitOpError("has no lowering to one device");
+      });
+}
