@@ -30,4 +30,18 @@ def FormSegments : Pass<"form-segments", "::mlir::ModuleOp"> {
   let dependentDialects = ["::polyrank::rank::RankDialect"];
 }
 
+def FormGemms : Pass<"form-gemms", "::mlir::ModuleOp"> {
+  let summary = "Contractions become library calls";
+  let description = [{
+    `graph.attention` and its gradient are decomposed first. Each `graph.matmul`
+    becomes a `rank.gemm`. Reshapes, transposes, slices and broadcasts of its
+    operands become strides, as do reshapes and transposes of its only use;
+    where no call can read an operand so, it is transposed by a kernel first. A
+    factor applied to the only use becomes `alpha`; a sum of the result with a
+    microbatch accumulator, or with another product that has no other use,
+    becomes the `add` operand, and so happens in place.
+  }];
+  let dependentDialects = ["::polyrank::rank::RankDialect"];
+}
+
 #endif

@@ -1,0 +1,271 @@
+// FormGemms: contractions become library calls.
+
+#include "compiler/lowering/GemmForm.h"
+#include "compiler/lowering/Passes.h"
+#include "dialects/graph/Graph.h"
+#include "dialects/rank/Rank.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::lowering;
+
+namespace polyrank::lowering {
+#define GEN_PASS_DEF_FORMGEMMS
+#include "compiler/lowering/Passes.h.inc"
+} // namespace polyrank::lowering
+
+static ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+namespace {
+
+/// The result of a contraction, seen through the reshapes and transposes that
+/// are its only use: `view` has the contraction's dims, over `value`.
+struct ResultForm {
+  Value value;
+  StridedView view;
+};
+
+/// One contraction on its way.
+class GemmFormer {
+public:
+  explicit GemmFormer(graph::MatmulOp op)
+      : op(op), builder(op), dims{SmallVector<int64_t>(op.getLhsBatch()),
+                                  SmallVector<int64_t>(op.getRhsBatch()),
+                                  SmallVector<int64_t>(op.getLhsContract()),
+                                  SmallVector<int64_t>(op.getRhsContract()),
+                                  op.getLhsFree(),
+                                  op.getRhsFree()} {}
+
+  LogicalResult run();
+
+private:
+  std::vector<ResultForm> traceResult();
+  bool choose();
+  StridedView transposed(Value value, ArrayRef<ArrayRef<int64_t>> order);
+  void copyOperands();
+  void absorbScale();
+  Value absorbSum();
+
+  graph::MatmulOp op;
+  OpBuilder builder;
+  ContractionDims dims;
+  StridedView lhs, rhs;
+  ResultForm result;
+  GemmForm form;
+  double alpha = 1;
+};
+
+} // namespace
+
+/// The result's forms: itself, then as each further reshape or transpose that
+/// is its only use has it. A view of the contraction's dims over the last of
+/// them is found by undoing the steps.
+std::vector<ResultForm> GemmFormer::traceResult() {
+  Value value = op.getResult();
+  std::vector<ResultForm> forms = {
+      {value, StridedView::whole(shapeOf(value))}};
+  SmallVector<Operation *> path;
+  while (value.hasOneUse()) {
+    Operation *user = *value.user_begin();
+    if (!isa<graph::ReshapeOp, graph::TransposeOp>(user) ||
+        user->getBlock() != op->getBlock())
+      break;
+    path.push_back(user);
+    value = user->getResult(0);
+    StridedView view = StridedView::whole(shapeOf(value));
+    bool strided = true;
+    for (Operation *step : llvm::reverse(path)) {
+      if (auto transpose = dyn_cast<graph::TransposeOp>(step)) {
+        SmallVector<int64_t> inverse(transpose.getPermutation().size());
+        for (auto [i, from] : llvm::enumerate(transpose.getPermutation()))
+          inverse[from] = i;
+        view.transpose(inverse);
+      } else {
+        strided = strided && view.reshape(shapeOf(step->getOperand(0)));
+      }
+    }
+    if (strided)
+      forms.push_back({value, view});
+  }
+  return forms;
+}
+
+/// The cheapest form that needs no copy, over all views of operands and result.
+bool GemmFormer::choose() {
+  std::optional<GemmForm> best;
+  std::vector<StridedView> lefts = traceViews(op.getLhs()),
+                           rights = traceViews(op.getRhs());
+  // What is traced furthest saves the most copies: it comes first and wins ties.
+  // A step less costs a copy of the tensor there: 4 bytes read and written at
+  // 10 bytes a nanosecond.
+  auto copyCost = [](size_t missing, const StridedView &view) {
+    return missing * 0.8 * graph::numElements(view.getShape());
+  };
+  std::vector<ResultForm> results = traceResult();
+  double bestCost = 0;
+  for (auto [i, left] : llvm::enumerate(lefts))
+    for (auto [j, right] : llvm::enumerate(rights))
+      for (auto [k, candidate] : llvm::enumerate(results)) {
+        auto found = findGemmForm(dims, left, right, candidate.view);
+        if (!found)
+          continue;
+        double cost = found->nanoseconds +
+                      copyCost(lefts.size() - 1 - i, left) +
+                      copyCost(rights.size() - 1 - j, right) +
+                      copyCost(results.size() - 1 - k, candidate.view);
+        if (best && bestCost <= cost)
+          continue;
+        best = found;
+        bestCost = cost;
+        lhs = left;
+        rhs = right;
+        result = candidate;
+      }
+  if (best)
+    form = *best;
+  return best.has_value();
+}
+
+/// A transpose of `value` to the given groups of dims.
+StridedView GemmFormer::transposed(Value value,
+                                   ArrayRef<ArrayRef<int64_t>> order) {
+  SmallVector<int64_t> permutation;
+  for (ArrayRef<int64_t> group : order)
+    llvm::append_range(permutation, group);
+  Value copy =
+      graph::TransposeOp::create(builder, op.getLoc(), value, permutation);
+  StridedView view = StridedView::whole(copy);
+  // The contraction's lists name the dims of `value`.
+  SmallVector<int64_t> inverse(permutation.size());
+  for (auto [i, from] : llvm::enumerate(permutation))
+    inverse[from] = i;
+  view.transpose(inverse);
+  return view;
+}
+
+/// Operands as [batch, rows, columns]: a form for every contraction.
+void GemmFormer::copyOperands() {
+  lhs = transposed(op.getLhs(),
+                   {dims.lhsBatch, dims.lhsFree, dims.lhsContract});
+  rhs = transposed(op.getRhs(),
+                   {dims.rhsBatch, dims.rhsContract, dims.rhsFree});
+  result = {op.getResult(), StridedView::whole(shapeOf(op.getResult()))};
+  form = *findGemmForm(dims, lhs, rhs, result.view);
+}
+
+/// The only use of `value`, if it is of type OpTy in the op's block.
+template <typename OpTy>
+static OpTy getOnlyUser(Value value, Operation *op) {
+  auto user = value.hasOneUse() ? dyn_cast<OpTy>(*value.user_begin()) : OpTy();
+  return user && user->getBlock() == op->getBlock() ? user : OpTy();
+}
+
+/// The number that every element of `value` is, if it is a constant.
+static std::optional<double> getSplat(Value value) {
+  while (auto broadcast = value.getDefiningOp<graph::BroadcastOp>())
+    value = broadcast.getInput();
+  DenseElementsAttr elements;
+  if (!matchPattern(value, m_Constant(&elements)) || !elements.isSplat() ||
+      !isa<FloatType>(elements.getElementType()))
+    return std::nullopt;
+  return elements.getSplatValue<APFloat>().convertToDouble();
+}
+
+void GemmFormer::absorbScale() {
+  while (auto scale = getOnlyUser<graph::MulOp>(result.value, op)) {
+    Value other =
+        scale.getLhs() == result.value ? scale.getRhs() : scale.getLhs();
+    std::optional<double> factor = getSplat(other);
+    if (!factor)
+      return;
+    alpha *= *factor;
+    result.value = scale.getResult();
+  }
+}
+
+/// A sum with a value that nobody else needs, in whose buffer it can happen:
+/// a microbatch accumulator or another product. Returns that value.
+Value GemmFormer::absorbSum() {
+  auto sum = getOnlyUser<graph::AddOp>(result.value, op);
+  if (!sum)
+    return {};
+  Value other = sum.getLhs() == result.value ? sum.getRhs() : sum.getLhs();
+  if (!other.hasOneUse() || other == result.value)
+    return {};
+  if (auto argument = dyn_cast<BlockArgument>(other)) {
+    auto segments = dyn_cast<rank::MicrobatchesOp>(op->getParentOp());
+    if (!segments || argument.getOwner() != &segments.getRest().front())
+      return {};
+    unsigned first = 1 + segments.getOf().size();
+    if (argument.getArgNumber() < first ||
+        argument.getArgNumber() >= first + segments.getNumSums())
+      return {};
+  } else if (auto gemm = other.getDefiningOp<rank::GemmOp>();
+             !gemm || gemm->getBlock() != op->getBlock()) {
+    return {};
+  }
+  result.value = sum.getResult();
+  return other;
+}
+
+LogicalResult GemmFormer::run() {
+  Type element = cast<RankedTensorType>(op.getLhs().getType()).getElementType();
+  if (!element.isF32())
+    return op.emitOpError("multiplies ")
+           << element << ", for which this device has no library call; convert "
+           << "the operands to f32";
+  if (!choose())
+    copyOperands();
+  absorbScale();
+  Value addend = absorbSum();
+  StridedView &a = form.swapped ? rhs : lhs, &b = form.swapped ? lhs : rhs;
+  builder.setInsertionPoint(result.value.getDefiningOp());
+  auto gemm = rank::GemmOp::create(
+      builder, op.getLoc(), result.value.getType(), a.base, b.base, addend,
+      form.aAccess, form.bAccess, form.sizes, form.row, form.batch,
+      APFloat(static_cast<float>(alpha)));
+  for (StringRef name : {"graph.scope", "graph.origin"})
+    if (Attribute attribute = op->getAttr(name))
+      gemm->setAttr(name, attribute);
+  result.value.replaceAllUsesWith(gemm.getResult());
+  return success();
+}
+
+/// Erases what nobody uses any more, users before producers.
+static void eraseDead(Operation *root) {
+  SmallVector<Operation *> ops;
+  root->walk([&](Operation *op) { ops.push_back(op); });
+  // The walk is in post-order: within a block, producers come first.
+  for (Operation *op : llvm::reverse(ops))
+    if (isOpTriviallyDead(op))
+      op->erase();
+}
+
+namespace {
+struct FormGemmsPass : lowering::impl::FormGemmsBase<FormGemmsPass> {
+  void runOnOperation() override {
+    SmallVector<Operation *> attentions;
+    getOperation().walk([&](Operation *op) {
+      if (isa<graph::AttentionOp, graph::AttentionGradOp>(op))
+        attentions.push_back(op);
+    });
+    for (Operation *op : attentions) {
+      OpBuilder builder(op);
+      op->replaceAllUsesWith(
+          cast<graph::CompositeOp>(op).decompose(builder));
+      op->erase();
+    }
+    SmallVector<graph::MatmulOp> matmuls;
+    getOperation().walk([&](graph::MatmulOp op) { matmuls.push_back(op); });
+    bool failedOne = false;
+    for (graph::MatmulOp op : matmuls)
+      failedOne |= failed(GemmFormer(op).run());
+    if (failedOne)
+      return signalPassFailure();
+    eraseDead(getOperation());
+  }
+};
+} // namespace
