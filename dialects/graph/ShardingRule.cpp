@@ -164,7 +164,8 @@ static PartialPass parsePass(char letter) {
 ShardingRule polyrank::graph::elementwiseRule(Operation *op, StringRef sum,
                                               StringRef max, StringRef min) {
   ShardingRule rule = elementwiseRule(op);
-  for (auto [kind, letters] : llvm::enumerate(ArrayRef{sum, max, min}))
+  StringRef byKind[] = {sum, max, min};
+  for (auto [kind, letters] : llvm::enumerate(byKind))
     for (auto [i, letter] : llvm::enumerate(letters))
       rule.passes[kind][i] = parsePass(letter);
   return rule;
