@@ -64,7 +64,8 @@ inline std::string buildZip(const std::vector<ZipMember> &members) {
     put(directory, 0x02014b50, 4);
     put(directory, 20, 2);
     directory += common;
-    put(directory, 0, 10);
+    put(directory, 0, 8); // comment, part, attributes
+    put(directory, 0, 2);
     put(directory,
         member.localOffset >= 0 ? member.localOffset : archive.size(), 4);
     directory += member.name;
