@@ -1,0 +1,128 @@
+// The alpha-beta model of communication.
+
+#include "compiler/cost/CostModel.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::cost;
+using shard::AxisRef;
+
+int64_t polyrank::cost::getLocalBytes(RankedTensorType type) {
+  RankedTensorType local = shard::getLocalType(type);
+  return local.getNumElements() *
+         llvm::divideCeil(local.getElementTypeBitWidth(), 8);
+}
+
+CostModel::CostModel(shard::MeshAttr mesh)
+    : mesh(mesh), links(mesh.getAxisNames().size()) {}
+
+CostModel CostModel::countingBytes(shard::MeshAttr mesh) {
+  CostModel model(mesh);
+  llvm::fill(model.links, Link{0, 1});
+  return model;
+}
+
+FailureOr<CostModel> CostModel::parse(shard::MeshAttr mesh,
+                                      ArrayRef<std::string> specifications,
+                                      std::string &error) {
+  CostModel model(mesh);
+  for (StringRef text : specifications) {
+    auto [name, numbers] = text.split('=');
+    auto [latency, speed] = numbers.split(':');
+    int32_t axis = mesh.lookup(name);
+    double microseconds, gigabytes;
+    if (axis < 0) {
+      error = "link '" + text.str() + "': the mesh has no axis '" + name.str() +
+              "'";
+      return failure();
+    }
+    if (latency.getAsDouble(microseconds) || speed.getAsDouble(gigabytes) ||
+        microseconds < 0 || gigabytes <= 0) {
+      error = "link '" + text.str() +
+              "' is not AXIS=MICROSECONDS:GB_PER_S, as in tensor=10:25";
+      return failure();
+    }
+    model.links[axis] = {static_cast<int64_t>(microseconds * 1e6),
+                         std::max<int64_t>(1, 1e3 / gigabytes)};
+  }
+  return model;
+}
+
+Link CostModel::getLink(ArrayRef<AxisRef> axes) const {
+  Link slowest{0, 0};
+  for (AxisRef ref : axes) {
+    const Link &link = links[ref.axis];
+    slowest.picoseconds = std::max(slowest.picoseconds, link.picoseconds);
+    slowest.picosecondsPerByte =
+        std::max(slowest.picosecondsPerByte, link.picosecondsPerByte);
+  }
+  return slowest;
+}
+
+int64_t CostModel::getBytes(StringRef mnemonic, int64_t devices, int64_t before,
+                            int64_t after) {
+  if (mnemonic == "all_gather" || mnemonic == "halo")
+    return after - before;
+  if (mnemonic == "reduce_scatter")
+    return before - after;
+  if (mnemonic == "all_reduce")
+    return llvm::divideCeil(2 * before * (devices - 1), devices);
+  if (mnemonic == "all_to_all")
+    return llvm::divideCeil(before * (devices - 1), devices);
+  return mnemonic == "permute" ? before : 0;
+}
+
+static int64_t getRounds(StringRef mnemonic) {
+  if (mnemonic == "all_reduce")
+    return 2;
+  return llvm::is_contained(
+      {"all_gather", "reduce_scatter", "all_to_all", "permute", "halo"},
+      mnemonic);
+}
+
+int64_t CostModel::getPicoseconds(StringRef mnemonic, ArrayRef<AxisRef> axes,
+                                  int64_t before, int64_t after) const {
+  Link link = getLink(axes);
+  return getRounds(mnemonic) * link.picoseconds +
+         getBytes(mnemonic, shard::product(axes), before, after) *
+             link.picosecondsPerByte;
+}
+
+/// Calls `body` with what each operand of a shard op moves.
+static void forEachMovement(
+    Operation *op,
+    function_ref<void(const shard::Movement &, int64_t before, int64_t after)>
+        body) {
+  for (auto [operand, result] :
+       llvm::zip_equal(op->getOperandTypes(), op->getResultTypes()))
+    if (auto movement = shard::getMovement(op->getName().stripDialect(),
+                                           shard::getLayout(operand),
+                                           shard::getLayout(result)))
+      body(*movement, getLocalBytes(cast<RankedTensorType>(operand)),
+           getLocalBytes(cast<RankedTensorType>(result)));
+}
+
+int64_t CostModel::getBytes(Operation *op) {
+  int64_t bytes = 0;
+  forEachMovement(
+      op, [&](const shard::Movement &movement, int64_t before, int64_t after) {
+        bytes += getBytes(op->getName().stripDialect(),
+                          shard::product(movement.axes), before, after);
+      });
+  return bytes;
+}
+
+int64_t CostModel::getPicoseconds(Operation *op) const {
+  int64_t before = 0, after = 0;
+  SmallVector<AxisRef> axes;
+  forEachMovement(op, [&](const shard::Movement &movement, int64_t operand,
+                          int64_t result) {
+    axes = movement.axes;
+    before += operand;
+    after += result;
+  });
+  return getPicoseconds(op->getName().stripDialect(), axes, before, after);
+}

@@ -1,0 +1,406 @@
+// Dijkstra over layouts.
+
+#include "compiler/cost/ReshardPlanner.h"
+
+#include <queue>
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::cost;
+using shard::AxisRef;
+using shard::DimAttr;
+using shard::LayoutAttr;
+
+namespace {
+/// More atoms, or more states than this, are refused.
+constexpr size_t maxAtoms = 6;
+constexpr size_t maxStates = 200'000;
+
+using Stack = SmallVector<uint8_t, 3>;
+
+/// A layout, in atoms.
+struct State {
+  SmallVector<Stack, 4> dims;
+  /// Dims that already have the target's extent and fill.
+  uint32_t repadded = 0;
+  uint32_t partial = 0;
+  /// Whether `partial` is of the target's kind.
+  bool targetKind = false;
+
+  auto key() const { return std::tie(dims, repadded, partial, targetKind); }
+  friend bool operator<(const State &left, const State &right) {
+    return left.key() < right.key();
+  }
+  friend bool operator==(const State &left, const State &right) {
+    return left.key() == right.key();
+  }
+};
+
+struct Search {
+  Search(const CostModel &model, RankedTensorType type, LayoutAttr target)
+      : model(model), type(type), mesh(target.getMesh()),
+        source(shard::getLayout(type)), target(target) {}
+
+  /// Fails with a reason.
+  FailureOr<ReshardPlanner::Plan> run(std::string &reason);
+
+private:
+  struct Reached {
+    int64_t picoseconds = 0, ops = 0;
+    const State *previous = nullptr;
+    StringLiteral mnemonic = "";
+    bool done = false;
+  };
+  using Entry = std::tuple<int64_t, int64_t, const State *>;
+  struct Later {
+    bool operator()(const Entry &left, const Entry &right) const {
+      auto key = [](const Entry &entry) {
+        return std::tuple(std::get<0>(entry), std::get<1>(entry));
+      };
+      return key(left) != key(right) ? key(left) > key(right)
+                                     : *std::get<2>(right) < *std::get<2>(left);
+    }
+  };
+
+  bool makeAtoms(std::string &reason);
+  State toState(LayoutAttr layout, bool isTarget) const;
+  LayoutAttr toLayout(const State &state) const;
+
+  int64_t extent(const State &state, size_t dim) const {
+    LayoutAttr layout = state.repadded >> dim & 1 ? target : source;
+    return layout.getDim(dim).getExtent(type.getDimSize(dim));
+  }
+  bool changesKind() const {
+    return source.isPartial() && target.isPartial() &&
+           source.getPartialKind() != target.getPartialKind();
+  }
+  bool sameExtent(size_t dim) const {
+    return source.getDim(dim).getPadded() == target.getDim(dim).getPadded();
+  }
+  int64_t blocks(const Stack &stack) const {
+    int64_t count = 1;
+    for (uint8_t atom : stack)
+      count *= atoms[atom].size;
+    return count;
+  }
+  bool divides(const State &state, size_t dim) const {
+    return extent(state, dim) % blocks(state.dims[dim]) == 0;
+  }
+  int64_t bytes(const State &state) const {
+    int64_t count = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+    for (size_t d = 0; d < state.dims.size(); ++d)
+      count *= extent(state, d) / blocks(state.dims[d]);
+    return count;
+  }
+  uint32_t used(const State &state) const {
+    uint32_t mask = state.partial;
+    for (const Stack &stack : state.dims)
+      for (uint8_t atom : stack)
+        mask |= 1u << atom;
+    return mask;
+  }
+
+  void expand(const State &state);
+  void expandReductions(const State &state);
+  void expandPermutes(const State &state, State &next, size_t dim,
+                      uint32_t free);
+  /// Records that `next` is reached from `state` by an op over `axes`.
+  void reach(const State &state, const State &next, StringLiteral mnemonic,
+             ArrayRef<AxisRef> axes = {});
+  ReshardPlanner::Plan extract(const State &goal) const;
+
+  const CostModel &model;
+  RankedTensorType type;
+  shard::MeshAttr mesh;
+  LayoutAttr source, target;
+  SmallVector<AxisRef> atoms;
+  std::map<State, Reached> states;
+  std::priority_queue<Entry, std::vector<Entry>, Later> queue;
+};
+} // namespace
+
+bool Search::makeAtoms(std::string &reason) {
+  SmallVector<AxisRef> cuts;
+  for (LayoutAttr layout : {source, target}) {
+    llvm::append_range(cuts, layout.getPartialAxes());
+    for (DimAttr dim : layout.getDims())
+      llvm::append_range(cuts, dim.getAxes());
+  }
+  auto pieces = shard::atoms(cuts, cuts);
+  if (!pieces) {
+    reason = "the layouts cut one mesh axis at sizes that do not divide each "
+             "other";
+    return false;
+  }
+  llvm::sort(*pieces);
+  pieces->erase(llvm::unique(*pieces), pieces->end());
+  atoms = *pieces;
+  if (atoms.size() > maxAtoms) {
+    reason = "the two layouts use " + std::to_string(atoms.size()) +
+             " axes and sub-axes, more than " + std::to_string(maxAtoms);
+    return false;
+  }
+  return true;
+}
+
+State Search::toState(LayoutAttr layout, bool isTarget) const {
+  auto indices = [&](ArrayRef<AxisRef> axes) {
+    Stack stack;
+    std::optional<SmallVector<AxisRef>> pieces = shard::atoms(axes, atoms);
+    for (AxisRef piece : *pieces)
+      stack.push_back(llvm::find(atoms, piece) - atoms.begin());
+    return stack;
+  };
+  State state;
+  for (auto [d, dim] : llvm::enumerate(layout.getDims())) {
+    state.dims.push_back(indices(dim.getAxes()));
+    if (isTarget && !sameExtent(d))
+      state.repadded |= 1u << d;
+  }
+  for (uint8_t atom : indices(layout.getPartialAxes()))
+    state.partial |= 1u << atom;
+  state.targetKind = isTarget && changesKind();
+  return state;
+}
+
+LayoutAttr Search::toLayout(const State &state) const {
+  SmallVector<DimAttr> dims;
+  for (auto [d, stack] : llvm::enumerate(state.dims)) {
+    SmallVector<AxisRef> axes;
+    for (uint8_t atom : stack)
+      axes.push_back(atoms[atom]);
+    DimAttr like =
+        state.repadded >> d & 1 ? target.getDim(d) : source.getDim(d);
+    dims.push_back(DimAttr::get(mesh, axes, like.getPadded(), like.getFill()));
+  }
+  SmallVector<AxisRef> partial;
+  for (size_t atom = 0; atom < atoms.size(); ++atom)
+    if (state.partial >> atom & 1)
+      partial.push_back(atoms[atom]);
+  auto kind = state.targetKind || !source.isPartial() ? target.getPartialKind()
+                                                      : source.getPartialKind();
+  return LayoutAttr::get(mesh, dims, kind, partial, source.getPlaces());
+}
+
+void Search::reach(const State &state, const State &next,
+                   StringLiteral mnemonic, ArrayRef<AxisRef> axes) {
+  const Reached &from = states.at(state);
+  int64_t picoseconds =
+      from.picoseconds +
+      (axes.empty()
+           ? 0
+           : model.getPicoseconds(mnemonic, axes, bytes(state), bytes(next)));
+  int64_t ops = from.ops + 1;
+  auto [it, isNew] = states.try_emplace(next);
+  Reached &to = it->second;
+  if (!isNew && (to.done || std::pair(to.picoseconds, to.ops) <=
+                                std::pair(picoseconds, ops)))
+    return;
+  to = {picoseconds, ops, &states.find(state)->first, mnemonic, false};
+  queue.push({picoseconds, ops, &it->first});
+}
+
+void Search::expandReductions(const State &state) {
+  for (uint32_t set = state.partial; set; set = (set - 1) & state.partial) {
+    State next = state;
+    next.partial &= ~set;
+    SmallVector<uint8_t> order;
+    SmallVector<AxisRef> axes;
+    for (size_t atom = 0; atom < atoms.size(); ++atom)
+      if (set >> atom & 1) {
+        order.push_back(atom);
+        axes.push_back(atoms[atom]);
+      }
+    reach(state, next, "all_reduce", axes);
+    do {
+      for (size_t d = 0; d < state.dims.size(); ++d) {
+        State scattered = next;
+        scattered.dims[d].append(order.begin(), order.end());
+        if (divides(scattered, d))
+          reach(state, scattered, "reduce_scatter", axes);
+      }
+    } while (std::next_permutation(order.begin(), order.end()));
+  }
+}
+
+/// `next` has its dims below `dim` rearranged; `free` atoms are in none.
+void Search::expandPermutes(const State &state, State &next, size_t dim,
+                            uint32_t free) {
+  if (dim == state.dims.size()) {
+    SmallVector<AxisRef> axes;
+    for (size_t atom = 0; atom < atoms.size(); ++atom)
+      for (size_t d = 0; d < dim; ++d)
+        if (state.dims[d] != next.dims[d] &&
+            (llvm::is_contained(state.dims[d], atom) ||
+             llvm::is_contained(next.dims[d], atom)))
+          if (!llvm::is_contained(axes, atoms[atom]))
+            axes.push_back(atoms[atom]);
+    if (!axes.empty())
+      reach(state, next, "permute", axes);
+    return;
+  }
+  int64_t wanted = blocks(state.dims[dim]), have = blocks(next.dims[dim]);
+  if (have == wanted) {
+    expandPermutes(state, next, dim + 1, free);
+    return;
+  }
+  for (size_t atom = 0; atom < atoms.size(); ++atom)
+    if (free >> atom & 1 && wanted % (have * atoms[atom].size) == 0) {
+      next.dims[dim].push_back(atom);
+      expandPermutes(state, next, dim, free & ~(1u << atom));
+      next.dims[dim].pop_back();
+    }
+}
+
+void Search::expand(const State &state) {
+  uint32_t inUse = used(state);
+  size_t rank = state.dims.size();
+  for (size_t d = 0; d < rank; ++d) {
+    for (size_t atom = 0; atom < atoms.size(); ++atom) {
+      State next = state;
+      next.dims[d].push_back(atom);
+      if (!(inUse >> atom & 1) && divides(next, d))
+        reach(state, next, "slice");
+    }
+    SmallVector<AxisRef> axes;
+    Stack moved;
+    for (State next = state; !next.dims[d].empty();) {
+      moved.insert(moved.begin(), next.dims[d].pop_back_val());
+      axes.insert(axes.begin(), atoms[moved.front()]);
+      reach(state, next, "all_gather", axes);
+      for (size_t t = 0; t < rank; ++t) {
+        State exchanged = next;
+        llvm::append_range(exchanged.dims[t], moved);
+        if (t != d && divides(exchanged, t))
+          reach(state, exchanged, "all_to_all", axes);
+      }
+    }
+    if (state.dims[d].empty() && !(state.repadded >> d & 1) && !sameExtent(d)) {
+      State next = state;
+      next.repadded |= 1u << d;
+      reach(state, next, "repad");
+    }
+  }
+  expandReductions(state);
+  State empty = state;
+  for (Stack &stack : empty.dims)
+    stack.clear();
+  expandPermutes(state, empty, 0, ((1u << atoms.size()) - 1) & ~state.partial);
+  // A further axis may join a reduction: one reduce_scatter over both then
+  // replaces a reduce_scatter and a slice that would come in the wrong order.
+  if (!source.isPartial() && !target.isPartial())
+    return;
+  bool intoTarget = changesKind() && (state.targetKind || !state.partial);
+  for (size_t atom = 0; atom < atoms.size(); ++atom)
+    if (!(inUse >> atom & 1)) {
+      State next = state;
+      next.partial |= 1u << atom;
+      next.targetKind = intoTarget;
+      reach(state, next, "to_partial");
+    }
+}
+
+/// Steps that change nothing but add to the one before are merged with it.
+ReshardPlanner::Plan Search::extract(const State &goal) const {
+  ReshardPlanner::Plan plan;
+  SmallVector<std::pair<StringLiteral, const State *>> path;
+  for (const State *at = &goal; states.at(*at).previous;
+       at = states.at(*at).previous)
+    path.push_back({states.at(*at).mnemonic, at});
+  for (auto [mnemonic, state] : llvm::reverse(path)) {
+    LayoutAttr after = toLayout(*state);
+    LayoutAttr start = plan.steps.size() > 1
+                           ? plan.steps[plan.steps.size() - 2].layout
+                           : source;
+    if (!plan.steps.empty() && plan.steps.back().mnemonic == mnemonic &&
+        llvm::is_contained({"slice", "to_partial", "repad"}, mnemonic) &&
+        shard::getMovement(mnemonic, start, after))
+      plan.steps.back().layout = after;
+    else
+      plan.steps.push_back({mnemonic, after});
+  }
+  return plan;
+}
+
+FailureOr<ReshardPlanner::Plan> Search::run(std::string &reason) {
+  if (source.getMesh() != mesh || source.getPlaces() != target.getPlaces()) {
+    reason = "only pipeline.transfer moves a value to another place";
+    return failure();
+  }
+  if (llvm::any_of(source.getDims(),
+                   [](DimAttr dim) { return dim.hasHalo(); })) {
+    reason = "a value with borders is not moved; take the one without";
+    return failure();
+  }
+  if (!makeAtoms(reason))
+    return failure();
+  // Borders come last.
+  LayoutAttr bordered = target;
+  SmallVector<DimAttr> dims;
+  for (DimAttr dim : target.getDims())
+    dims.push_back(
+        DimAttr::get(mesh, dim.getAxes(), dim.getPadded(), dim.getFill()));
+  target = target.withDims(dims);
+
+  State goal = toState(target, true);
+  states[toState(source, false)];
+  queue.push({0, 0, &states.begin()->first});
+  const Reached *end = nullptr;
+  while (!queue.empty() && !end) {
+    const State &state = *std::get<2>(queue.top());
+    queue.pop();
+    Reached &reached = states.at(state);
+    if (reached.done)
+      continue;
+    reached.done = true;
+    if (state == goal)
+      end = &reached;
+    else if (states.size() <= maxStates)
+      expand(state);
+  }
+  if (!end) {
+    reason =
+        states.size() > maxStates
+            ? "the search ended after " + std::to_string(maxStates) + " layouts"
+            : "no sequence of collectives leads there";
+    return failure();
+  }
+  ReshardPlanner::Plan plan = extract(goal);
+  LayoutAttr last = plan.steps.empty() ? source : plan.steps.back().layout;
+  if (last != target)
+    plan.steps.push_back({"fill", target});
+  if (target != bordered)
+    plan.steps.push_back({"halo", bordered});
+  RankedTensorType before = type;
+  for (const ReshardPlanner::Step &step : plan.steps) {
+    RankedTensorType after = shard::withLayout(type, step.layout);
+    auto movement = shard::getMovement(step.mnemonic, shard::getLayout(before),
+                                       step.layout);
+    assert(movement && "a planned step is one that its op can do");
+    plan.bytes +=
+        CostModel::getBytes(step.mnemonic, shard::product(movement->axes),
+                            getLocalBytes(before), getLocalBytes(after));
+    plan.picoseconds +=
+        model.getPicoseconds(step.mnemonic, movement->axes,
+                             getLocalBytes(before), getLocalBytes(after));
+    before = after;
+  }
+  return plan;
+}
+
+const ReshardPlanner::Plan *ReshardPlanner::plan(RankedTensorType type,
+                                                 LayoutAttr target,
+                                                 std::string *reason) {
+  auto &entry = plans[{type, target}];
+  if (!entry) {
+    entry = std::make_unique<Entry>();
+    FailureOr<Plan> found = Search(model, type, target).run(entry->reason);
+    if (succeeded(found))
+      entry->plan = *found;
+  }
+  if (!entry->plan && reason)
+    *reason = entry->reason;
+  return entry->plan ? &*entry->plan : nullptr;
+}

@@ -1,0 +1,53 @@
+// The cheapest way from one layout to another: an exact shortest path.
+//
+// A state is, per dim, the stack of axes that split it and the extent that it
+// is padded to, and the set of axes over which the value is partial. The moves
+// are the ops of the shard dialect. Axes are cut at the boundaries of the
+// sub-axes that the two layouts use, and only axes that they use take part: a
+// replicated axis could share the work of a reduction over another one, but
+// then what happens over one axis would no longer follow from the program over
+// that axis. Dijkstra's algorithm (1959); among ways of equal time the one of
+// fewer ops, then the first in the order of states.
+
+#pragma once
+
+#include <map>
+
+#include "compiler/cost/CostModel.h"
+
+namespace polyrank::cost {
+
+class ReshardPlanner {
+public:
+  struct Step {
+    llvm::StringLiteral mnemonic;
+    /// What the step's result has.
+    shard::LayoutAttr layout;
+  };
+  struct Plan {
+    llvm::SmallVector<Step> steps;
+    int64_t picoseconds = 0;
+    /// That one device sends.
+    int64_t bytes = 0;
+  };
+
+  explicit ReshardPlanner(CostModel model) : model(std::move(model)) {}
+  const CostModel &getModel() const { return model; }
+
+  /// The plan from `type`'s layout to `target`; remembered. Null where there is
+  /// none within the limits: `reason` then says why.
+  const Plan *plan(mlir::RankedTensorType type, shard::LayoutAttr target,
+                   std::string *reason = nullptr);
+
+private:
+  CostModel model;
+  struct Entry {
+    std::optional<Plan> plan;
+    std::string reason;
+  };
+  llvm::DenseMap<std::pair<mlir::Type, shard::LayoutAttr>,
+                 std::unique_ptr<Entry>>
+      plans;
+};
+
+} // namespace polyrank::cost

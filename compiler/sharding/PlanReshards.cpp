@@ -1,0 +1,68 @@
+// Lowers each shard.reshard to collectives.
+
+#include "compiler/cost/ReshardPlanner.h"
+#include "compiler/sharding/Sharding.h"
+
+using namespace mlir;
+using namespace polyrank;
+using cost::ReshardPlanner;
+
+namespace polyrank::sharding {
+#define GEN_PASS_DEF_PLANRESHARDS
+#include "compiler/sharding/Passes.h.inc"
+} // namespace polyrank::sharding
+
+static LogicalResult lower(shard::ReshardOp op, ReshardPlanner &planner) {
+  OpBuilder builder(op);
+  for (auto [input, output] :
+       llvm::zip_equal(op.getInputs(), op.getOutputs())) {
+    auto type = cast<RankedTensorType>(input.getType());
+    shard::LayoutAttr target = shard::getLayout(output);
+    std::string reason;
+    const ReshardPlanner::Plan *plan = planner.plan(type, target, &reason);
+    if (!plan)
+      return op.emitOpError("cannot go from layout ")
+             << shard::getLayout(type).toString() << " to " << target.toString()
+             << ": " << reason;
+    Value value = input;
+    for (const ReshardPlanner::Step &step : plan->steps) {
+      OperationState state(op.getLoc(), "shard." + step.mnemonic.str());
+      state.addOperands(value);
+      state.addTypes(shard::withLayout(type, step.layout));
+      // Why: every part of the reshard has the reshard's reason.
+      state.addAttributes(op->getAttrs());
+      value = builder.create(state)->getResult(0);
+    }
+    output.replaceAllUsesWith(value);
+  }
+  op.erase();
+  return success();
+}
+
+namespace {
+struct PlanReshards : sharding::impl::PlanReshardsBase<PlanReshards> {
+  using PlanReshardsBase::PlanReshardsBase;
+
+  void runOnOperation() override {
+    SmallVector<shard::ReshardOp> reshards;
+    getOperation().walk([&](shard::ReshardOp op) { reshards.push_back(op); });
+    llvm::MapVector<shard::MeshAttr, std::unique_ptr<ReshardPlanner>> planners;
+    SmallVector<std::string> specifications(links.begin(), links.end());
+    for (shard::ReshardOp op : reshards) {
+      shard::MeshAttr mesh = shard::getLayout(op->getResult(0)).getMesh();
+      std::unique_ptr<ReshardPlanner> &planner = planners[mesh];
+      if (!planner) {
+        std::string error;
+        auto model = cost::CostModel::parse(mesh, specifications, error);
+        if (failed(model)) {
+          op.emitOpError() << error;
+          return signalPassFailure();
+        }
+        planner = std::make_unique<ReshardPlanner>(*model);
+      }
+      if (failed(lower(op, *planner)))
+        signalPassFailure();
+    }
+  }
+};
+} // namespace

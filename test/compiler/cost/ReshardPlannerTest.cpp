@@ -1,0 +1,285 @@
+// The planner's paths against brute force: every layout, every op between any
+// two of them, and the cheapest way of bounded length.
+
+#include "compiler/cost/ReshardPlanner.h"
+
+#include "mlir/IR/MLIRContext.h"
+#include "gtest/gtest.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::cost;
+using shard::AxisRef;
+using shard::DimAttr;
+using shard::LayoutAttr;
+using shard::MeshAttr;
+using shard::ReductionKind;
+
+namespace {
+
+constexpr StringLiteral mnemonics[] = {
+    "slice",      "to_partial", "all_gather", "all_reduce", "reduce_scatter",
+    "all_to_all", "permute",    "repad",      "fill"};
+
+class ReshardPlannerTest : public testing::Test {
+protected:
+  ReshardPlannerTest() { context.loadDialect<shard::ShardDialect>(); }
+
+  MeshAttr mesh(ArrayRef<std::pair<StringRef, int64_t>> axes) {
+    SmallVector<StringAttr> names;
+    SmallVector<int64_t> sizes;
+    for (auto [name, size] : axes) {
+      names.push_back(StringAttr::get(&context, name));
+      sizes.push_back(size);
+    }
+    return MeshAttr::get(&context, names, sizes);
+  }
+
+  /// Every layout of `shape` over subsets of `atoms`, where dim d may be padded
+  /// to an extent of `extents[d]` (0: not padded).
+  SmallVector<LayoutAttr> enumerate(MeshAttr mesh, ArrayRef<int64_t> shape,
+                                    ArrayRef<AxisRef> atoms,
+                                    ArrayRef<SmallVector<int64_t>> extents,
+                                    ArrayRef<ReductionKind> kinds) {
+    llvm::SetVector<LayoutAttr> layouts;
+    SmallVector<SmallVector<AxisRef>> stacks(shape.size());
+    SmallVector<AxisRef> partial;
+    SmallVector<bool> used(atoms.size());
+    std::function<void(size_t, SmallVector<DimAttr>)> addExtents =
+        [&](size_t dim, SmallVector<DimAttr> dims) {
+          if (dim == shape.size()) {
+            for (ReductionKind kind : kinds)
+              layouts.insert(LayoutAttr::get(mesh, dims, kind, partial));
+            return;
+          }
+          for (int64_t extent : extents[dim]) {
+            DimAttr layout = DimAttr::get(mesh, stacks[dim], extent);
+            if (layout.getExtent(shape[dim]) % layout.getNumBlocks())
+              continue;
+            SmallVector<DimAttr> more(dims);
+            more.push_back(layout);
+            addExtents(dim + 1, more);
+          }
+        };
+    std::function<void()> extend = [&] {
+      addExtents(0, {});
+      for (auto [i, atom] : llvm::enumerate(atoms)) {
+        if (used[i])
+          continue;
+        used[i] = true;
+        for (SmallVector<AxisRef> &stack : stacks) {
+          stack.push_back(atom);
+          extend();
+          stack.pop_back();
+        }
+        partial.push_back(atom);
+        extend();
+        partial.pop_back();
+        used[i] = false;
+      }
+    };
+    extend();
+    return layouts.takeVector();
+  }
+
+  /// Which of `atoms` a layout uses.
+  static uint32_t usedAtoms(LayoutAttr layout, ArrayRef<AxisRef> atoms) {
+    uint32_t mask = 0;
+    for (AxisRef ref : layout.getUsedAxes())
+      for (auto [i, atom] : llvm::enumerate(atoms))
+        if (ref.overlaps(atom))
+          mask |= 1u << i;
+    return mask;
+  }
+
+  /// Checks every pair of layouts; paths of at most `length` ops.
+  void check(MeshAttr mesh, ArrayRef<int64_t> shape, Type element,
+             ArrayRef<AxisRef> atoms, ArrayRef<SmallVector<int64_t>> extents,
+             ArrayRef<ReductionKind> kinds, const CostModel &model,
+             int length) {
+    SmallVector<LayoutAttr> layouts =
+        enumerate(mesh, shape, atoms, extents, kinds);
+    size_t count = layouts.size();
+    constexpr int64_t none = -1;
+    std::vector<int64_t> edges(count * count, none);
+    auto type = [&](size_t i) {
+      return RankedTensorType::get(shape, element, layouts[i]);
+    };
+    for (size_t i = 0; i < count; ++i)
+      for (size_t j = 0; j < count; ++j)
+        for (StringRef mnemonic : mnemonics)
+          if (auto movement =
+                  shard::getMovement(mnemonic, layouts[i], layouts[j])) {
+            int64_t cost = model.getPicoseconds(mnemonic, movement->axes,
+                                                getLocalBytes(type(i)),
+                                                getLocalBytes(type(j)));
+            int64_t &edge = edges[i * count + j];
+            edge = edge == none ? cost : std::min(edge, cost);
+          }
+
+    ReshardPlanner planner(model);
+    int64_t pairs = 0;
+    for (size_t from = 0; from < count; ++from) {
+      // One search per set of axes and extents that the two layouts use.
+      std::map<std::pair<uint32_t, SmallVector<int64_t>>, std::vector<int64_t>>
+          best;
+      for (size_t to = 0; to < count; ++to) {
+        uint32_t used =
+            usedAtoms(layouts[from], atoms) | usedAtoms(layouts[to], atoms);
+        SmallVector<int64_t> padded;
+        for (DimAttr dim : layouts[to].getDims())
+          padded.push_back(dim.getPadded());
+        auto allowed = [&](LayoutAttr layout) {
+          for (auto [d, dim] : llvm::enumerate(layout.getDims()))
+            if (dim.getPadded() != padded[d] &&
+                dim.getPadded() != layouts[from].getDim(d).getPadded())
+              return false;
+          return (usedAtoms(layout, atoms) & ~used) == 0;
+        };
+        auto [it, isNew] = best.try_emplace({used, padded}, count, none);
+        std::vector<int64_t> &cost = it->second;
+        if (isNew) {
+          cost[from] = 0;
+          for (int step = 0; step < length; ++step) {
+            std::vector<int64_t> next = cost;
+            for (size_t i = 0; i < count; ++i) {
+              if (cost[i] == none || !allowed(layouts[i]))
+                continue;
+              for (size_t j = 0; j < count; ++j)
+                if (int64_t edge = edges[i * count + j]; edge != none)
+                  if (next[j] == none || cost[i] + edge < next[j])
+                    next[j] = cost[i] + edge;
+            }
+            cost = std::move(next);
+          }
+        }
+        const ReshardPlanner::Plan *plan =
+            planner.plan(type(from), layouts[to]);
+        ASSERT_TRUE(plan) << layouts[from].toString() << " to "
+                          << layouts[to].toString();
+        ASSERT_EQ(plan->picoseconds, cost[to])
+            << layouts[from].toString() << " to " << layouts[to].toString();
+        LayoutAttr end =
+            plan->steps.empty() ? layouts[from] : plan->steps.back().layout;
+        ASSERT_EQ(end, layouts[to]);
+        ++pairs;
+      }
+    }
+    RecordProperty("pairs", pairs);
+  }
+
+  MLIRContext context;
+  Type f32 = Float32Type::get(&context);
+};
+
+TEST_F(ReshardPlannerTest, PathsOverTwoAxesAreOptimal) {
+  MeshAttr m = mesh({{"data", 2}, {"tensor", 4}});
+  for (int64_t scale : {1, 1 << 20})
+    check(m, {8, 8 * scale}, f32, {m.getAxis(0), m.getAxis(1)}, {{0}, {0}},
+          {ReductionKind::Sum}, CostModel(m), 5);
+}
+
+TEST_F(ReshardPlannerTest, PathsOverThreeAxesWithUnequalLinksAreOptimal) {
+  MeshAttr m = mesh({{"x", 2}, {"y", 2}, {"z", 2}});
+  std::string error;
+  auto model = CostModel::parse(m, {"x=10:100", "z=20:5"}, error);
+  ASSERT_TRUE(succeeded(model)) << error;
+  check(m, {8, 4096}, f32, {m.getAxis(0), m.getAxis(1), m.getAxis(2)},
+        {{0}, {0}}, {ReductionKind::Sum}, *model, 5);
+}
+
+TEST_F(ReshardPlannerTest, PathsOverThreeDimsWhereSomeCannotBeSplitAreOptimal) {
+  MeshAttr m = mesh({{"x", 2}, {"y", 4}});
+  check(m, {2, 6, 8}, f32, {m.getAxis(0), m.getAxis(1)}, {{0}, {0}, {0}},
+        {ReductionKind::Sum}, CostModel(m), 5);
+}
+
+TEST_F(ReshardPlannerTest, PathsBetweenKindsOfPartialAreOptimal) {
+  MeshAttr m = mesh({{"x", 2}, {"y", 2}});
+  check(m, {8}, f32, {m.getAxis(0), m.getAxis(1)}, {{0}},
+        {ReductionKind::Sum, ReductionKind::Max}, CostModel(m), 6);
+}
+
+TEST_F(ReshardPlannerTest, PathsBetweenPaddedExtentsAreOptimal) {
+  MeshAttr m = mesh({{"x", 2}, {"y", 4}});
+  check(m, {6, 8}, f32, {m.getAxis(0), m.getAxis(1)}, {{0, 8, 16}, {0}},
+        {ReductionKind::Sum}, CostModel(m), 6);
+}
+
+TEST_F(ReshardPlannerTest, HalvesOfAnAxisMoveApart) {
+  MeshAttr m = mesh({{"x", 4}, {"y", 2}});
+  AxisRef major{0, 1, 2}, minor{0, 2, 2};
+  DimAttr whole = DimAttr::get(m, {});
+  auto layout = [&](ArrayRef<AxisRef> first, ArrayRef<AxisRef> second) {
+    return LayoutAttr::get(m,
+                           {DimAttr::get(m, first), DimAttr::get(m, second)});
+  };
+  ReshardPlanner planner{CostModel(m)};
+  auto steps = [&](LayoutAttr from, LayoutAttr to) {
+    std::string text;
+    const auto *plan =
+        planner.plan(RankedTensorType::get({8, 8}, f32, from), to);
+    if (plan)
+      for (const auto &step : plan->steps)
+        text += step.mnemonic.str() + " " + step.layout.toString() + "; ";
+    return text;
+  };
+  EXPECT_EQ(steps(layout({m.getAxis(0)}, {}), layout({major}, {})),
+            "all_gather [{\"x\":(1)2}, {}]; ");
+  EXPECT_EQ(steps(layout({m.getAxis(0)}, {}), layout({major}, {minor})),
+            "all_to_all [{\"x\":(1)2}, {\"x\":(2)2}]; ");
+  EXPECT_EQ(steps(layout({major}, {}), layout({m.getAxis(0)}, {})),
+            "slice [{\"x\"}, {}]; ");
+  EXPECT_EQ(steps(LayoutAttr::get(m, {whole, whole}, ReductionKind::Sum,
+                                  {m.getAxis(0)}),
+                  layout({major}, {minor}).withPartial(ReductionKind::Sum, {})),
+            "reduce_scatter [{}, {\"x\":(2)2}], partial = sum "
+            "{\"x\":(1)2}; reduce_scatter [{\"x\":(1)2}, {\"x\":(2)2}]; ");
+}
+
+TEST_F(ReshardPlannerTest, FillComesLastAndStaysThroughCollectives) {
+  MeshAttr m = mesh({{"x", 4}});
+  AxisRef x = m.getAxis(0);
+  auto layout = [&](ArrayRef<AxisRef> axes, int64_t padded, shard::Fill fill) {
+    return LayoutAttr::get(m, {DimAttr::get(m, axes, padded, fill)});
+  };
+  ReshardPlanner planner{CostModel(m)};
+  auto steps = [&](LayoutAttr from, LayoutAttr to) {
+    std::string text;
+    for (const auto &step :
+         planner.plan(RankedTensorType::get({6}, f32, from), to)->steps)
+      text += step.mnemonic.str() + " " + step.layout.toString() + "; ";
+    return text;
+  };
+  EXPECT_EQ(steps(layout({}, 0, shard::Fill::Undefined),
+                  layout({x}, 8, shard::Fill::Zero)),
+            "repad [{} pad 8 fill zero]; slice [{\"x\"} pad 8 fill zero]; ");
+  EXPECT_EQ(steps(layout({x}, 8, shard::Fill::Undefined),
+                  layout({x}, 8, shard::Fill::NegInf)),
+            "fill [{\"x\"} pad 8 fill neg_inf]; ");
+}
+
+TEST_F(ReshardPlannerTest, WhatHasNoWayIsRefusedWithTheReason) {
+  MeshAttr m = mesh({{"x", 6}});
+  ReshardPlanner planner{CostModel(m)};
+  std::string reason;
+  auto layout = [&](AxisRef ref) {
+    return LayoutAttr::get(m, {DimAttr::get(m, ref)});
+  };
+  EXPECT_FALSE(planner.plan(RankedTensorType::get({12}, f32, layout({0, 1, 2})),
+                            layout({0, 1, 3}), &reason));
+  EXPECT_EQ(reason, "the layouts cut one mesh axis at sizes that do not divide "
+                    "each other");
+}
+
+TEST(CostModelTest, BytesAreThoseThatOneDeviceSends) {
+  EXPECT_EQ(CostModel::getBytes("all_gather", 4, 100, 400), 300);
+  EXPECT_EQ(CostModel::getBytes("reduce_scatter", 4, 400, 100), 300);
+  EXPECT_EQ(CostModel::getBytes("all_reduce", 4, 400, 400), 600);
+  EXPECT_EQ(CostModel::getBytes("all_reduce", 4, 4, 4), 6);
+  EXPECT_EQ(CostModel::getBytes("all_to_all", 4, 400, 400), 300);
+  EXPECT_EQ(CostModel::getBytes("permute", 4, 400, 400), 400);
+  EXPECT_EQ(CostModel::getBytes("slice", 4, 400, 100), 0);
+}
+
+} // namespace
