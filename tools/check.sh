@@ -22,9 +22,9 @@ if ! cmp -s $requirements .venv/requirements.txt; then
   python3 -m venv .venv
   # PyTorch's CPU build where pip already finds one, else from PyTorch's own index.
   torch=$(grep '^torch==' $requirements)
-  .venv/bin/pip install -q --disable-pip-version-check "$torch+cpu" 2>/dev/null \
-    || .venv/bin/pip install -q --disable-pip-version-check --extra-index-url https://download.pytorch.org/whl/cpu "$torch"
-  .venv/bin/pip install -q --disable-pip-version-check -r $requirements
+  .venv/bin/pip install -qq --disable-pip-version-check "$torch+cpu" 2>/dev/null \
+    || .venv/bin/pip install -qq --disable-pip-version-check --extra-index-url https://download.pytorch.org/whl/cpu "$torch"
+  .venv/bin/pip install -qq --disable-pip-version-check -r $requirements
   cp $requirements .venv/requirements.txt
 fi
 

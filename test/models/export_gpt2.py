@@ -3,7 +3,7 @@
     python test/models/export_gpt2.py OUT.onnx --layers 4 --width 128 --heads 4
 
 The model is transformers' own GPT2LMHeadModel, without a wrapper: input
-`input_ids` int64 [batch, context], output `logits` [batch, context, vocab].
+`input_ids` int64 [batch, length], output `logits` [batch, length, vocab].
 `optimize=False` keeps every weight under its own name (the default renames and
 transposes most of them).
 """
@@ -23,12 +23,12 @@ def build(layers=4, heads=4, width=128, vocab=256, context=128, attention="sdpa"
         use_cache=False, attn_implementation=attention))
 
 
-def export(model, path, batch=8, dynamic=False, external=False):
+def export(model, path, batch=8, dynamic=False, external=False, length=None):
     """Writes `model` to `path`; a dynamic batch is fixed when it is compiled."""
-    context = model.config.n_positions
+    length = length or model.config.n_positions
     torch.onnx.export(
         model, (), path,
-        kwargs={"input_ids": torch.zeros(batch, context, dtype=torch.int64)},
+        kwargs={"input_ids": torch.zeros(batch, length, dtype=torch.int64)},
         input_names=["input_ids"], output_names=["logits"],
         dynamic_shapes={"input_ids": {0: torch.export.Dim("batch")}} if dynamic else None,
         dynamo=True, optimize=False, external_data=external, verbose=False)
@@ -40,13 +40,14 @@ def main():
     for name, default in (("layers", 4), ("heads", 4), ("width", 128), ("vocab", 256),
                           ("context", 128), ("batch", 8), ("seed", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--length", type=int, help="of a sequence, if shorter than the context")
     parser.add_argument("--attention", choices=["sdpa", "eager"], default="sdpa")
     parser.add_argument("--dynamic", action="store_true", help="leave the batch size open")
     parser.add_argument("--external", action="store_true", help="weights in OUT.onnx.data")
     args = parser.parse_args()
     model = build(args.layers, args.heads, args.width, args.vocab, args.context,
                   args.attention, args.seed)
-    export(model, args.out, args.batch, args.dynamic, args.external)
+    export(model, args.out, args.batch, args.dynamic, args.external, args.length)
     print(f"{args.out}: {sum(p.numel() for p in model.parameters())} parameters")
 
 
