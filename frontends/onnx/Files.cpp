@@ -55,8 +55,8 @@ bool MappedFile::map(const std::string &path, std::string &error) {
     error = path + ": the file is empty";
     return false;
   }
-  void *address = mmap(nullptr, status.st_size, PROT_READ, MAP_PRIVATE,
-                       file.value, 0);
+  void *address =
+      mmap(nullptr, status.st_size, PROT_READ, MAP_PRIVATE, file.value, 0);
   if (address == MAP_FAILED) {
     error = path + ": " + systemError();
     return false;
@@ -101,8 +101,7 @@ std::optional<ExternalFile> openBelow(const std::string &folder,
   }
   // Component by component, so that no link is ever followed and the check
   // and the open are one act.
-  Descriptor here(open(folder.c_str(),
-                       O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  Descriptor here(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (here.value < 0) {
     error = folder + ": " + systemError();
     return std::nullopt;

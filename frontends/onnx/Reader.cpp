@@ -263,9 +263,8 @@ private:
                       std::to_string(stored)};
     if (length > external.size - offset)
       throw Malformed{name + "bytes " + std::to_string(offset) + " to " +
-                      std::to_string(offset + length) + " of " +
-                      external.path + ", which has " +
-                      std::to_string(external.size)};
+                      std::to_string(offset + length) + " of " + external.path +
+                      ", which has " + std::to_string(external.size)};
     tensor.external = index;
     tensor.span = FileSpan{external.path, offset, length};
   }

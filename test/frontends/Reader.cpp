@@ -66,7 +66,8 @@ std::string graphWithInitializer(const std::string &tensor) {
 
 /// A model with every kind of message the reader knows.
 std::string completeModel() {
-  std::string subgraph = message([](pbf_writer &w) { w.add_string(2, "inner"); });
+  std::string subgraph =
+      message([](pbf_writer &w) { w.add_string(2, "inner"); });
   std::string node = message([&](pbf_writer &w) {
     w.add_string(1, "x");
     w.add_string(1, "");
@@ -95,17 +96,20 @@ std::string completeModel() {
   std::string input = message([](pbf_writer &w) {
     w.add_string(1, "x");
     w.add_message(2, message([](pbf_writer &t) {
-      t.add_message(1, message([](pbf_writer &tensor) {
-        tensor.add_int32(1, 7);
-        tensor.add_message(2, message([](pbf_writer &shape) {
-          shape.add_message(1, message([](pbf_writer &d) {
-                              d.add_string(2, "batch");
-                            }));
-          shape.add_message(1,
-                            message([](pbf_writer &d) { d.add_int64(1, 8); }));
-        }));
-      }));
-    }));
+                    t.add_message(
+                        1, message([](pbf_writer &tensor) {
+                          tensor.add_int32(1, 7);
+                          tensor.add_message(
+                              2, message([](pbf_writer &shape) {
+                                shape.add_message(1, message([](pbf_writer &d) {
+                                                    d.add_string(2, "batch");
+                                                  }));
+                                shape.add_message(1, message([](pbf_writer &d) {
+                                                    d.add_int64(1, 8);
+                                                  }));
+                              }));
+                        }));
+                  }));
   });
   return modelOf(message([&](pbf_writer &w) {
     w.add_message(1, node);
@@ -206,9 +210,9 @@ TEST_F(Reader, VarintElementsAreDecoded) {
 
 TEST_F(Reader, ExternalDataIsASpanOfItsFile) {
   write(folder / "model" / "weights.bin", std::string(64, '\2'));
-  auto model = read(modelOf(graphWithInitializer(externalTensor(
-      {4}, {entry("location", "weights.bin"), entry("offset", "32"),
-            entry("length", "16")}))));
+  auto model = read(modelOf(graphWithInitializer(
+      externalTensor({4}, {entry("location", "weights.bin"),
+                           entry("offset", "32"), entry("length", "16")}))));
   ASSERT_TRUE(model) << error;
   const Tensor &weight = model->graph.initializers[0];
   EXPECT_EQ(weight.span->path, (folder / "model" / "weights.bin").string());
@@ -261,15 +265,15 @@ TEST_F(Reader, ExternalDataMustLieInsideItsFile) {
 
 TEST_F(Reader, EnormousClaimsAreRefused) {
   int64_t big = int64_t(1) << 40;
-  expectError(modelOf(graphWithInitializer(
-                  rawTensor("w", {big, big, big}, 1, "abcd"))),
-              "too large");
+  expectError(
+      modelOf(graphWithInitializer(rawTensor("w", {big, big, big}, 1, "abcd"))),
+      "too large");
   expectError(modelOf(graphWithInitializer(rawTensor("w", {big}, 1, "abcd"))),
               "needs 4398046511104 bytes");
   expectError(modelOf(graphWithInitializer(rawTensor("w", {-1}, 1, "abcd"))),
               "dim of -1");
-  expectError(modelOf(graphWithInitializer(rawTensor(
-                  "w", std::vector<int64_t>(1000, 1), 1, "abcd"))),
+  expectError(modelOf(graphWithInitializer(
+                  rawTensor("w", std::vector<int64_t>(1000, 1), 1, "abcd"))),
               "more than 64 dims");
   // A zero dim makes any other harmless.
   EXPECT_TRUE(read(modelOf(

@@ -1,0 +1,350 @@
+// Import of elementwise ops: arithmetic, activations, comparison, logic.
+
+#include <limits>
+
+#include "frontends/onnx/NodeImporter.h"
+
+using namespace mlir;
+
+namespace polyrank::frontends::onnx {
+namespace {
+
+template <typename Op>
+LogicalResult unary(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  n.result(0, n.emit.unary<Op>(n.operand(0)));
+  return success();
+}
+
+/// Folds any number of operands from the left: Add, and Sum, Min, Max of many.
+template <typename Op>
+LogicalResult variadic(NodeImporter &n) {
+  if (failed(n.need(std::max<size_t>(n.getNumOperands(), 1))))
+    return failure();
+  auto operands = n.broadcastOperands();
+  if (failed(operands))
+    return failure();
+  Imported result = operands->front();
+  for (const Imported &next : llvm::drop_begin(*operands))
+    result = n.emit.binary<Op>(result, next);
+  n.result(0, result);
+  return success();
+}
+
+LogicalResult mean(NodeImporter &n) {
+  if (failed(variadic<graph::AddOp>(n)))
+    return failure();
+  Imported sum = n.getResults()[0];
+  n.result(0, n.emit.binaryOver<graph::DivOp>(
+                  sum, n.emit.scalar(sum.getElementType(),
+                                     static_cast<double>(n.getNumOperands()))));
+  return success();
+}
+
+template <graph::Comparison comparison>
+LogicalResult compare(NodeImporter &n) {
+  if (failed(n.need(2)))
+    return failure();
+  auto operands = n.broadcastOperands();
+  if (failed(operands))
+    return failure();
+  n.result(0, n.emit.binary<graph::CompareOp>((*operands)[0], (*operands)[1],
+                                              comparison));
+  return success();
+}
+
+LogicalResult reciprocal(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  const Imported &x = n.operand(0);
+  Imported one = n.emit.broadcast(n.emit.scalar(x.getElementType(), 1),
+                                  x.getShape(), !x.isConstant());
+  n.result(0, n.emit.binary<graph::DivOp>(one, x));
+  return success();
+}
+
+LogicalResult ceil(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  n.result(0, n.emit.unary<graph::NegOp>(n.emit.unary<graph::FloorOp>(
+                  n.emit.unary<graph::NegOp>(n.operand(0)))));
+  return success();
+}
+
+LogicalResult sign(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  const Imported &x = n.operand(0);
+  Imported zero = n.emit.scalar(x.getElementType(), 0);
+  auto is = [&](graph::Comparison comparison) {
+    return n.emit.convert(
+        n.emit.binaryOver<graph::CompareOp>(x, zero, comparison),
+        x.getElementType());
+  };
+  n.result(0, n.emit.binary<graph::SubOp>(is(graph::Comparison::GT),
+                                          is(graph::Comparison::LT)));
+  return success();
+}
+
+/// The result has the base's type.
+LogicalResult power(NodeImporter &n) {
+  if (failed(n.need(2)))
+    return failure();
+  auto operands = n.broadcastOperands();
+  if (failed(operands))
+    return failure();
+  Imported x = (*operands)[0], y = (*operands)[1];
+  Type type = x.getElementType();
+  Type computed = isa<FloatType>(type) ? type : y.getElementType();
+  n.result(0, n.emit.convert(
+                  n.emit.binary<graph::PowOp>(n.emit.convert(x, computed),
+                                              n.emit.convert(y, computed)),
+                  type));
+  return success();
+}
+
+/// Remainder with the sign of the divisor (Python's), or with fmod = 1 of the
+/// dividend (C's).
+LogicalResult mod(NodeImporter &n) {
+  if (failed(n.need(2)))
+    return failure();
+  auto operands = n.broadcastOperands();
+  if (failed(operands))
+    return failure();
+  Imported x = (*operands)[0], y = (*operands)[1];
+  if (isa<FloatType>(x.getElementType()))
+    return n.fail("Mod of floats");
+  Imported rest = n.emit.binary<graph::SubOp>(
+      x, n.emit.binary<graph::MulOp>(n.emit.binary<graph::DivOp>(x, y), y));
+  if (n.getInt("fmod", 0) == 0) {
+    Imported zero = n.emit.scalar(x.getElementType(), 0);
+    Imported differs = n.emit.binaryOver<graph::CompareOp>(
+        n.emit.binary<graph::MulOp>(rest, y), zero, graph::Comparison::LT);
+    rest = n.emit.select(differs, n.emit.binary<graph::AddOp>(rest, y), rest);
+  }
+  n.result(0, rest);
+  return success();
+}
+
+LogicalResult logicalXor(NodeImporter &n) {
+  return compare<graph::Comparison::NE>(n);
+}
+
+LogicalResult isNaN(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  n.result(0, n.emit.binary<graph::CompareOp>(n.operand(0), n.operand(0),
+                                              graph::Comparison::NE));
+  return success();
+}
+
+LogicalResult isInf(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  bool positive = n.getInt("detect_positive", 1) != 0;
+  bool negative = n.getInt("detect_negative", 1) != 0;
+  Imported x = n.operand(0);
+  if (positive && negative)
+    x = n.emit.unary<graph::AbsOp>(x);
+  else if (negative)
+    x = n.emit.unary<graph::NegOp>(x);
+  else if (!positive)
+    return n.fail("IsInf that detects neither infinity");
+  n.result(0, n.emit.binaryOver<graph::CompareOp>(
+                  x,
+                  n.emit.scalar(x.getElementType(),
+                                std::numeric_limits<double>::infinity()),
+                  graph::Comparison::EQ));
+  return success();
+}
+
+LogicalResult where(NodeImporter &n) {
+  if (failed(n.need(3)))
+    return failure();
+  auto operands = n.broadcastOperands();
+  if (failed(operands))
+    return failure();
+  n.result(0, n.emit.select((*operands)[0], (*operands)[1], (*operands)[2]));
+  return success();
+}
+
+LogicalResult clip(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  Imported x = n.operand(0);
+  Type type = x.getElementType();
+  auto bound = [&](StringRef name, size_t i) -> std::optional<Imported> {
+    if (n.since < 11) {
+      if (const Attribute *given = n.attribute(name))
+        return n.emit.scalar(type, given->f);
+      return std::nullopt;
+    }
+    return n.has(i) ? std::optional(n.operand(i)) : std::nullopt;
+  };
+  if (auto min = bound("min", 1))
+    x = n.emit.binaryOver<graph::MaxOp>(x, *min);
+  if (auto max = bound("max", 2))
+    x = n.emit.binaryOver<graph::MinOp>(x, *max);
+  n.result(0, x);
+  return success();
+}
+
+LogicalResult gelu(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  StringRef approximate = n.getString("approximate", "none");
+  if (approximate != "none" && approximate != "tanh")
+    return n.fail("Gelu with approximate `" + approximate + "`");
+  n.result(0, n.emit.unary<graph::GeluOp>(
+                  n.operand(0), approximate == "tanh" ? graph::GeluForm::Tanh
+                                                      : graph::GeluForm::Erf));
+  return success();
+}
+
+/// max(x, 0) + log(1 + exp(-|x|)), which does not overflow.
+LogicalResult softplus(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  const Imported &x = n.operand(0);
+  Imported decay = n.emit.unary<graph::ExpOp>(
+      n.emit.unary<graph::NegOp>(n.emit.unary<graph::AbsOp>(x)));
+  Imported log = n.emit.unary<graph::LogOp>(n.emit.binaryOver<graph::AddOp>(
+      decay, n.emit.scalar(x.getElementType(), 1)));
+  n.result(0, n.emit.binary<graph::AddOp>(n.emit.unary<graph::ReluOp>(x), log));
+  return success();
+}
+
+/// x where x > 0, else `below(x)`.
+LogicalResult rectified(NodeImporter &n,
+                        function_ref<Imported(const Imported &)> below) {
+  if (failed(n.need(1)))
+    return failure();
+  const Imported &x = n.operand(0);
+  Imported positive = n.emit.binaryOver<graph::CompareOp>(
+      x, n.emit.scalar(x.getElementType(), 0), graph::Comparison::GT);
+  n.result(0, n.emit.select(positive, x, below(x)));
+  return success();
+}
+
+LogicalResult leakyRelu(NodeImporter &n) {
+  return rectified(n, [&](const Imported &x) {
+    return n.emit.binaryOver<graph::MulOp>(
+        x, n.emit.scalar(x.getElementType(), n.getFloat("alpha", 0.01)));
+  });
+}
+
+LogicalResult elu(NodeImporter &n) {
+  return rectified(n, [&](const Imported &x) {
+    Type type = x.getElementType();
+    // exp of the negative part only, so that no infinity enters the select.
+    Imported negative =
+        n.emit.binaryOver<graph::MinOp>(x, n.emit.scalar(type, 0));
+    return n.emit.binaryOver<graph::MulOp>(
+        n.emit.binaryOver<graph::SubOp>(n.emit.unary<graph::ExpOp>(negative),
+                                        n.emit.scalar(type, 1)),
+        n.emit.scalar(type, n.getFloat("alpha", 1)));
+  });
+}
+
+/// min(max(alpha * x + beta, 0), 1).
+Imported hardSigmoidOf(NodeImporter &n, const Imported &x, double alpha,
+                       double beta) {
+  Type type = x.getElementType();
+  Imported line = n.emit.binaryOver<graph::AddOp>(
+      n.emit.binaryOver<graph::MulOp>(x, n.emit.scalar(type, alpha)),
+      n.emit.scalar(type, beta));
+  return n.emit.binaryOver<graph::MinOp>(n.emit.unary<graph::ReluOp>(line),
+                                         n.emit.scalar(type, 1));
+}
+
+LogicalResult hardSigmoid(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  n.result(0, hardSigmoidOf(n, n.operand(0), n.getFloat("alpha", 0.2),
+                            n.getFloat("beta", 0.5)));
+  return success();
+}
+
+LogicalResult hardSwish(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  const Imported &x = n.operand(0);
+  n.result(0,
+           n.emit.binary<graph::MulOp>(x, hardSigmoidOf(n, x, 1.0 / 6, 0.5)));
+  return success();
+}
+
+LogicalResult cast(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  auto to = static_cast<DataType>(n.getInt("to", 0));
+  Type type = toElementType(n.emit.getBuilder().getContext(), to);
+  if (!type)
+    return n.fail("Cast to " + nameOf(to));
+  n.result(0, n.emit.convert(n.operand(0), type));
+  return success();
+}
+
+LogicalResult castLike(NodeImporter &n) {
+  if (failed(n.need(2)))
+    return failure();
+  n.result(0, n.emit.convert(n.operand(0), n.operand(1).getElementType()));
+  return success();
+}
+
+const OpRow rows[] = {
+    {"", "Add", 7, variadic<graph::AddOp>},
+    {"", "Sub", 7, variadic<graph::SubOp>},
+    {"", "Mul", 7, variadic<graph::MulOp>},
+    {"", "Div", 7, variadic<graph::DivOp>},
+    {"", "Pow", 7, power},
+    {"", "Mod", 10, mod},
+    {"", "Sum", 8, variadic<graph::AddOp>},
+    {"", "Mean", 8, mean},
+    {"", "Max", 8, variadic<graph::MaxOp>},
+    {"", "Min", 8, variadic<graph::MinOp>},
+    {"", "Neg", 6, unary<graph::NegOp>},
+    {"", "Abs", 6, unary<graph::AbsOp>},
+    {"", "Exp", 6, unary<graph::ExpOp>},
+    {"", "Log", 6, unary<graph::LogOp>},
+    {"", "Sqrt", 6, unary<graph::SqrtOp>},
+    {"", "Reciprocal", 6, reciprocal},
+    {"", "Erf", 9, unary<graph::ErfOp>},
+    {"", "Sin", 7, unary<graph::SinOp>},
+    {"", "Cos", 7, unary<graph::CosOp>},
+    {"", "Floor", 6, unary<graph::FloorOp>},
+    {"", "Ceil", 6, ceil},
+    {"", "Sign", 9, sign},
+    {"", "Tanh", 6, unary<graph::TanhOp>},
+    {"", "Sigmoid", 6, unary<graph::SigmoidOp>},
+    {"", "Relu", 6, unary<graph::ReluOp>},
+    {"", "Gelu", 20, gelu},
+    {"", "Softplus", 1, softplus},
+    {"", "LeakyRelu", 6, leakyRelu},
+    {"", "Elu", 6, elu},
+    {"", "HardSigmoid", 6, hardSigmoid},
+    {"", "HardSwish", 14, hardSwish},
+    {"", "Clip", 6, clip},
+    {"", "Clip", 11, clip},
+    {"", "Equal", 7, compare<graph::Comparison::EQ>},
+    {"", "Less", 7, compare<graph::Comparison::LT>},
+    {"", "LessOrEqual", 12, compare<graph::Comparison::LE>},
+    {"", "Greater", 7, compare<graph::Comparison::GT>},
+    {"", "GreaterOrEqual", 12, compare<graph::Comparison::GE>},
+    {"", "And", 7, variadic<graph::AndOp>},
+    {"", "Or", 7, variadic<graph::OrOp>},
+    {"", "Xor", 7, logicalXor},
+    {"", "Not", 1, unary<graph::NotOp>},
+    {"", "IsNaN", 9, isNaN},
+    {"", "IsInf", 10, isInf},
+    {"", "Where", 9, where},
+    {"", "Cast", 6, cast},
+    {"", "CastLike", 15, castLike},
+};
+
+} // namespace
+
+ArrayRef<OpRow> getElementwiseRows() { return rows; }
+
+} // namespace polyrank::frontends::onnx

@@ -1,0 +1,145 @@
+// Builds graph ops, or computes them at once where all operands are known.
+
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "dialects/graph/Graph.h"
+
+namespace polyrank::frontends::onnx {
+
+/// What a name in the model stands for: a value of the function that is being
+/// built, a tensor that is known now, or a sequence of these. Empty where the
+/// node that defines it could not be imported.
+struct Imported {
+  mlir::Value value;
+  std::shared_ptr<const graph::Tensor> constant;
+  std::shared_ptr<const std::vector<Imported>> sequence;
+
+  Imported() = default;
+  Imported(mlir::Value value) : value(value) {}
+  Imported(graph::Tensor tensor)
+      : constant(std::make_shared<const graph::Tensor>(std::move(tensor))) {}
+  Imported(std::vector<Imported> elements)
+      : sequence(std::make_shared<const std::vector<Imported>>(
+            std::move(elements))) {}
+
+  explicit operator bool() const { return value || constant || sequence; }
+  bool isConstant() const { return constant != nullptr; }
+  /// Of a value or a constant.
+  mlir::RankedTensorType getType() const;
+  mlir::Type getElementType() const { return getType().getElementType(); }
+  /// A copy: types of constants are made on request.
+  llvm::SmallVector<int64_t> getShape() const;
+  int64_t getRank() const;
+};
+
+using Shape = llvm::SmallVector<int64_t>;
+
+/// NumPy's broadcast of two shapes; failure where they do not go together.
+mlir::FailureOr<Shape> broadcastShapes(llvm::ArrayRef<int64_t> a,
+                                       llvm::ArrayRef<int64_t> b);
+
+/// The number of elements; 2^62 for all numbers above. Negative dims count 0.
+int64_t countElements(llvm::ArrayRef<int64_t> shape);
+/// No tensor may have more elements than this.
+constexpr int64_t maxElements = int64_t(1) << 42;
+
+/// The dims of `tensor` along which not all slices are equal.
+llvm::SmallVector<int64_t> varyingDims(const graph::Tensor &tensor);
+
+/// One per function. Ops are made at `location` with the attribute
+/// `graph.scope`; set both before each node.
+class Emitter {
+public:
+  Emitter(mlir::OpBuilder builder, mlir::Location location)
+      : builder(builder), location(location) {}
+
+  mlir::Location getLocation() const { return location; }
+  void setOrigin(mlir::Location newLocation, llvm::StringRef newScope);
+  mlir::OpBuilder &getBuilder() { return builder; }
+
+  using BuildFn = llvm::function_ref<mlir::Operation *(mlir::OpBuilder &,
+                                                       mlir::ValueRange)>;
+  /// The results of the op that `build` makes from `operands`: evaluated at
+  /// once where all of them are constants, by the op's own `evaluate`, unless
+  /// a result is too large to hold. An op that its verifier rejects is an
+  /// error of the node, see `takeError`.
+  llvm::SmallVector<Imported> emit(llvm::ArrayRef<Imported> operands,
+                                   BuildFn build);
+
+  template <typename Op, typename... Args>
+  Imported unary(const Imported &x, Args &&...args) {
+    return emit(
+        {x}, [&](mlir::OpBuilder &b, mlir::ValueRange v) -> mlir::Operation * {
+          return Op::create(b, location, v[0], args...);
+        })[0];
+  }
+  /// Operands of one shape; see `broadcast`.
+  template <typename Op, typename... Args>
+  Imported binary(const Imported &x, const Imported &y, Args &&...args) {
+    return emit(
+        {x, y},
+        [&](mlir::OpBuilder &b, mlir::ValueRange v) -> mlir::Operation * {
+          return Op::create(b, location, v[0], v[1], args...);
+        })[0];
+  }
+  /// `y` is repeated over the shape of `x`.
+  template <typename Op, typename... Args>
+  Imported binaryOver(const Imported &x, const Imported &y, Args &&...args) {
+    return binary<Op>(x, broadcast(y, x.getShape(), !x.isConstant()), args...);
+  }
+
+  /// What verifiers said since the last call.
+  std::string takeError() { return std::exchange(error, {}); }
+
+  /// A constant becomes an op; where slices along a dim repeat, a smaller
+  /// constant and a broadcast.
+  mlir::Value materialize(const Imported &x);
+
+  /// The scalar `value`.
+  Imported scalar(mlir::Type elementType, double value);
+  Imported integers(llvm::ArrayRef<int64_t> values);
+  /// `x` under NumPy's rules in `shape`. With `asValue` a constant becomes an
+  /// op on its own small shape, for use with an operand that is a value.
+  Imported broadcast(const Imported &x, llvm::ArrayRef<int64_t> shape,
+                     bool asValue);
+  Imported reshape(const Imported &x, llvm::ArrayRef<int64_t> shape);
+  Imported transpose(const Imported &x, llvm::ArrayRef<int64_t> permutation);
+  Imported convert(const Imported &x, mlir::Type elementType);
+  /// [start, limit) of one dim with a positive stride.
+  Imported slice(const Imported &x, int64_t dim, int64_t start, int64_t limit,
+                 int64_t stride = 1);
+  Imported concat(llvm::ArrayRef<Imported> parts, int64_t dim);
+  Imported reduce(shard::ReductionKind kind, const Imported &x,
+                  llvm::ArrayRef<int64_t> dims);
+  Imported select(const Imported &condition, const Imported &onTrue,
+                  const Imported &onFalse);
+  Imported iota(llvm::ArrayRef<int64_t> shape, int64_t dim,
+                mlir::Type elementType);
+
+private:
+  bool verify(mlir::Operation *op);
+
+  mlir::OpBuilder builder;
+  mlir::Location location;
+  mlir::StringAttr scope;
+  std::string error;
+  mlir::Block scratch; // holds an op while it is evaluated
+  /// A constant without the dims along which it repeats, and the others.
+  struct Compressed {
+    mlir::DenseElementsAttr elements;
+    llvm::SmallVector<int64_t> dims;
+  };
+  const Compressed &compress(const Imported &x);
+  /// Constant `x` as an op, repeated to `shape`.
+  mlir::Value materialize(const Imported &x, llvm::ArrayRef<int64_t> shape);
+
+  /// Constants that have been used; they are kept so that addresses stay
+  /// unique.
+  std::map<const graph::Tensor *, Compressed> compressed;
+  std::vector<std::shared_ptr<const graph::Tensor>> kept;
+};
+
+} // namespace polyrank::frontends::onnx

@@ -1,0 +1,546 @@
+// ONNX model -> one function @forward in the graph dialect.
+
+#include "frontends/onnx/Import.h"
+
+#include <list>
+
+#include "frontends/onnx/NodeImporter.h"
+#include "frontends/onnx/Origin.h"
+#include "frontends/onnx/Parameters.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Verifier.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+
+namespace polyrank::frontends {
+
+std::optional<std::pair<std::string, InputSpec>>
+parseInputSpec(StringRef text, std::string &error) {
+  auto fail = [&]() -> std::optional<std::pair<std::string, InputSpec>> {
+    error = "`" + text.str() +
+            "` is not NAME=DTYPE[D0,D1,...], such as "
+            "input_ids=int64[8,128]";
+    return std::nullopt;
+  };
+  auto [name, type] = text.split('=');
+  auto [dtype, dims] = type.split('[');
+  if (name.empty() || dtype.empty() || !dims.consume_back("]"))
+    return fail();
+  InputSpec spec{dtype.trim().str(), {}};
+  SmallVector<StringRef> parts;
+  if (!dims.trim().empty())
+    dims.split(parts, ',');
+  for (StringRef part : parts) {
+    int64_t dim;
+    if (part.trim().getAsInteger(10, dim) || dim < 1)
+      return fail();
+    spec.shape.push_back(dim);
+  }
+  return std::pair(name.trim().str(), spec);
+}
+
+namespace onnx {
+namespace {
+
+constexpr int64_t newestOpset = 23;
+constexpr int maxCallDepth = 16;
+constexpr size_t maxNodes = 1 << 20; // after calls have been replaced
+
+/// Values by their ONNX names; each call of a function has its own.
+using Scope = llvm::StringMap<Imported>;
+
+class ModelImporter {
+public:
+  ModelImporter(MLIRContext &context, const Model &model,
+                const ImportOptions &options)
+      : context(context), model(model), options(options),
+        fileLocation(FileLineColLoc::get(&context, model.path, 0, 0)),
+        module(ModuleOp::create(fileLocation)),
+        emit(OpBuilder(&context), fileLocation) {}
+
+  OwningOpRef<ModuleOp> run() {
+    if (failed(readOpsets()) || failed(specialiseInputs()) ||
+        failed(createFunction()))
+      return {};
+    countUses(model.graph.nodes);
+    for (const ValueInfo &output : model.graph.outputs)
+      ++uses[output.name];
+    importNodes(model.graph.nodes, values, opsets, 0, &uses);
+    if (failed(report()) || failed(createReturn()))
+      return {};
+    eraseUnused();
+    if (failed(verify(*module)))
+      return {};
+    return std::move(module);
+  }
+
+private:
+  using Opsets = std::map<std::string_view, int64_t>;
+
+  InFlightDiagnostic error() { return emitError(fileLocation); }
+
+  FailureOr<Opsets> toOpsets(const std::vector<OpsetImport> &imports) {
+    Opsets result;
+    for (const OpsetImport &each : imports) {
+      std::string_view domain = each.domain == "ai.onnx" ? "" : each.domain;
+      if (domain.empty() && each.version > newestOpset)
+        return error() << "opset " << each.version
+                       << " is not supported, only up to " << newestOpset
+                       << "; export with opset_version=20";
+      result[domain] = each.version;
+    }
+    return result;
+  }
+
+  LogicalResult readOpsets() {
+    auto imports = toOpsets(model.opsets);
+    if (failed(imports))
+      return failure();
+    opsets = *imports;
+    return success();
+  }
+
+  //===-- inputs ---------------------------------------------------------===//
+
+  struct Input {
+    std::string name;
+    RankedTensorType type;
+  };
+
+  LogicalResult specialiseInputs() {
+    std::set<std::string_view> initialised;
+    for (const Tensor &tensor : model.graph.initializers)
+      initialised.insert(tensor.name);
+    SmallVector<std::string> names;
+    std::map<std::string_view, std::pair<int64_t, std::string>> sizes;
+    for (const ValueInfo &value : model.graph.inputs) {
+      if (initialised.count(value.name))
+        continue; // before IR version 4 initializers are inputs too
+      if (auto known = options.known.find(StringRef(value.name));
+          known != options.known.end()) {
+        values[value.name] = Imported(known->second);
+        continue;
+      }
+      names.push_back("`" + std::string(value.name) + "`");
+      if (failed(specialise(value, sizes)))
+        return failure();
+    }
+    for (const auto &each : options.inputs)
+      if (llvm::none_of(inputs, [&](const Input &input) {
+            return input.name == each.getKey();
+          }))
+        return error() << "the model has no input `" << each.getKey()
+                       << "`; its inputs are " << llvm::join(names, ", ");
+    return success();
+  }
+
+  LogicalResult specialise(
+      const ValueInfo &value,
+      std::map<std::string_view, std::pair<int64_t, std::string>> &sizes) {
+    std::string name(value.name);
+    auto inputError = [&] { return error() << "input `" << name << "` "; };
+    Type elementType = toElementType(&context, value.type);
+    if (!value.isTensor || !elementType)
+      return inputError() << "is "
+                          << (value.isTensor ? nameOf(value.type)
+                                             : std::string("no tensor"))
+                          << ", which is not supported";
+    auto given = options.inputs.find(name);
+    bool isGiven = given != options.inputs.end();
+    if (isGiven && given->second.dtype != nameOf(value.type))
+      return inputError() << "is " << nameOf(value.type)
+                          << " in the file, but --input says "
+                          << given->second.dtype;
+    std::vector<Dim> dims;
+    if (value.shape) {
+      dims = *value.shape;
+    } else {
+      if (!isGiven)
+        return inputError()
+               << "has no shape in the file; give it with --input " << name
+               << "=" << nameOf(value.type) << "[D0,D1,...]";
+      dims.resize(given->second.shape.size());
+    }
+    if (isGiven && given->second.shape.size() != dims.size())
+      return inputError() << "has " << dims.size()
+                          << " dims in the file, but --input gives "
+                          << given->second.shape.size();
+    Shape shape;
+    for (auto [i, dim] : llvm::enumerate(dims)) {
+      std::optional<int64_t> size = dim.value;
+      if (isGiven) {
+        int64_t wanted = given->second.shape[i];
+        if (size && *size != wanted)
+          return inputError()
+                 << "has dim " << i << " of " << *size
+                 << " in the file, but --input says " << wanted
+                 << "; export it with a dynamic dim to choose its size";
+        size = wanted;
+      }
+      if (!size || *size < 0)
+        return missingSize(value, dims, i);
+      if (!dim.parameter.empty()) {
+        auto [known, isNew] = sizes.try_emplace(dim.parameter, *size, name);
+        if (!isNew && known->second.first != *size)
+          return inputError()
+                 << "has dim " << i << " (`" << std::string(dim.parameter)
+                 << "`) of " << *size << ", but input `" << known->second.second
+                 << "` has the same dim of " << known->second.first;
+      }
+      shape.push_back(*size);
+    }
+    if (countElements(shape) > maxElements)
+      return inputError() << "of shape " << toString(shape) << " is too large";
+    inputs.push_back({name, RankedTensorType::get(shape, elementType)});
+    return success();
+  }
+
+  LogicalResult missingSize(const ValueInfo &value, ArrayRef<Dim> dims,
+                            size_t missing) {
+    SmallVector<std::string> shown;
+    for (const Dim &dim : dims)
+      shown.push_back(dim.value               ? std::to_string(*dim.value)
+                      : dim.parameter.empty() ? std::string("SIZE")
+                                              : std::string(dim.parameter));
+    InFlightDiagnostic diagnostic = error();
+    diagnostic << "input `" << std::string(value.name)
+               << "` has no size for dim " << missing;
+    if (!dims[missing].parameter.empty())
+      diagnostic << " (`" << std::string(dims[missing].parameter) << "`)";
+    return diagnostic << "; give it with --input " << std::string(value.name)
+                      << "=" << nameOf(value.type) << "["
+                      << llvm::join(shown, ",") << "], with numbers";
+  }
+
+  //===-- the function ---------------------------------------------------===//
+
+  LogicalResult createFunction() {
+    ModelState state = findState(model);
+    for (const std::string &warning : state.warnings)
+      emitWarning(fileLocation) << warning;
+
+    OpBuilder builder(&context);
+    builder.setInsertionPointToEnd(module->getBody());
+    SmallVector<Type> types;
+    SmallVector<Location> locations;
+    SmallVector<DictionaryAttr> attributes;
+    auto addArgument = [&](StringRef key, mlir::Attribute attribute,
+                           StringRef name, Type type) {
+      types.push_back(type);
+      locations.push_back(NameLoc::get(builder.getStringAttr(name)));
+      attributes.push_back(
+          builder.getDictionaryAttr(builder.getNamedAttr(key, attribute)));
+    };
+    for (const Parameter &parameter : state.parameters) {
+      auto type = createParameter(builder, parameter);
+      if (failed(type))
+        return failure();
+      addArgument("graph.symbol",
+                  FlatSymbolRefAttr::get(&context, parameter.name),
+                  parameter.name, *type);
+    }
+    for (const Input &input : inputs)
+      addArgument("graph.input", builder.getStringAttr(input.name), input.name,
+                  input.type);
+
+    function = func::FuncOp::create(builder, fileLocation, "forward",
+                                    builder.getFunctionType(types, {}),
+                                    ArrayRef<NamedAttribute>(), attributes);
+    Block *body =
+        builder.createBlock(&function.getBody(), {}, types, locations);
+    emit.getBuilder().setInsertionPointToEnd(body);
+
+    for (const auto &each : state.values)
+      values[each.getKey()] =
+          Imported(Value(body->getArgument(each.getValue())));
+    for (auto [i, input] : llvm::enumerate(inputs))
+      values[input.name] =
+          Imported(Value(body->getArgument(state.parameters.size() + i)));
+    for (const Tensor &tensor : model.graph.initializers) {
+      if (values.contains(tensor.name))
+        continue;
+      std::string reason;
+      if (auto known = toTensor(&context, model, tensor, reason))
+        values[tensor.name] = Imported(std::move(*known));
+      else
+        return error() << reason;
+    }
+    return success();
+  }
+
+  FailureOr<RankedTensorType> createParameter(OpBuilder &builder,
+                                              const Parameter &parameter) {
+    const Tensor &tensor = *parameter.tensor;
+    Type elementType = toElementType(&context, tensor.type);
+    if (!elementType)
+      return error() << "parameter `" << parameter.name << "` is "
+                     << nameOf(tensor.type) << ", which is not supported";
+    if (!tensor.span)
+      return error() << "the elements of parameter `" << parameter.name
+                     << "` are not stored as raw data; save the model with "
+                        "onnx.save after setting raw_data, or export it again";
+    SmallVector<StringRef> aliases(parameter.aliases.begin(),
+                                   parameter.aliases.end());
+    auto type = RankedTensorType::get(tensor.dims, elementType);
+    graph::ParameterOp::create(
+        builder, NameLoc::get(builder.getStringAttr(parameter.name)),
+        parameter.name, type, tensor.span->path,
+        static_cast<int64_t>(tensor.span->offset),
+        static_cast<int64_t>(tensor.span->length), parameter.trainable,
+        aliases.empty() ? ArrayAttr() : builder.getStrArrayAttr(aliases));
+    return type;
+  }
+
+  LogicalResult createReturn() {
+    OpBuilder &builder = emit.getBuilder();
+    SmallVector<Value> results;
+    SmallVector<Type> types;
+    SmallVector<DictionaryAttr> attributes;
+    emit.setOrigin(fileLocation, "");
+    for (const ValueInfo &output : model.graph.outputs) {
+      auto found = values.find(output.name);
+      if (found == values.end() || !found->second || found->second.sequence)
+        return error() << "output `" << std::string(output.name)
+                       << "` is no tensor that a node computes";
+      Value value = emit.materialize(found->second);
+      results.push_back(value);
+      types.push_back(value.getType());
+      attributes.push_back(builder.getDictionaryAttr(builder.getNamedAttr(
+          "graph.output", builder.getStringAttr(output.name))));
+    }
+    func::ReturnOp::create(builder, fileLocation, results);
+    function.setType(
+        builder.getFunctionType(function.getArgumentTypes(), types));
+    function.setAllResultAttrs(attributes);
+    return success();
+  }
+
+  void eraseUnused() {
+    Operation *op = &function.getBody().front().back();
+    while (op) {
+      Operation *previous = op->getPrevNode();
+      if (isOpTriviallyDead(op))
+        op->erase();
+      op = previous;
+    }
+  }
+
+  //===-- nodes ----------------------------------------------------------===//
+
+  void countUses(const std::vector<Node> &nodes) {
+    for (const Node &node : nodes)
+      for (std::string_view input : node.inputs)
+        ++uses[input];
+  }
+
+  /// `remaining` uses of each name, so that what was computed for shapes and
+  /// masks is freed when it has served; null inside of functions.
+  void importNodes(const std::vector<Node> &nodes, Scope &scope,
+                   const Opsets &opsets, int depth,
+                   std::map<std::string_view, int64_t> *remaining) {
+    for (const Node &node : nodes) {
+      if (++importedNodes > maxNodes) {
+        fail(node,
+             "the model has more than " + std::to_string(maxNodes) + " nodes");
+        return;
+      }
+      SmallVector<Imported> operands;
+      bool complete = true;
+      for (std::string_view name : node.inputs) {
+        if (name.empty()) {
+          operands.emplace_back();
+          continue;
+        }
+        auto found = scope.find(StringRef(name));
+        if (found == scope.end()) {
+          fail(node, "uses `" + std::string(name) +
+                         "`, which nothing before "
+                         "it computes");
+          complete = false;
+          break;
+        }
+        // Empty: the node that computes it has failed and said so.
+        complete &= bool(found->second);
+        operands.push_back(found->second);
+      }
+      for (std::string_view name : node.outputs)
+        scope[name] = Imported();
+      const Function *function = findFunction(node);
+      if (function) {
+        if (complete)
+          importCall(node, *function, operands, scope, depth);
+      } else {
+        importNode(node, operands, complete, scope, opsets);
+      }
+      if (remaining)
+        for (std::string_view name : node.inputs)
+          if (--(*remaining)[name] == 0)
+            scope.erase(name);
+    }
+  }
+
+  void importNode(const Node &node, ArrayRef<Imported> operands, bool complete,
+                  Scope &scope, const Opsets &opsets) {
+    auto opset = opsets.find(node.domain);
+    const OpRow *row = opset == opsets.end()
+                           ? nullptr
+                           : findRow(node.domain, node.type, opset->second);
+    if (!row) {
+      unsupported[opName(node)].push_back(&node);
+      return;
+    }
+    if (!complete)
+      return;
+    Origin origin = originOf(node);
+    emit.setOrigin(locationOf(&context, node, origin), origin.scope);
+    NodeImporter importer(emit, model, node, row->since, operands);
+    LogicalResult imported = row->import(importer);
+    std::string rejected = emit.takeError();
+    if (failed(imported))
+      return fail(node, importer.getReason().str());
+    if (!rejected.empty())
+      return fail(node, rejected);
+    for (auto [name, result] : llvm::zip(node.outputs, importer.getResults())) {
+      if (name.empty())
+        continue;
+      if (!result && uses[name] > 0)
+        return fail(node,
+                    "its result `" + std::string(name) + "` is not supported");
+      scope[name] = result;
+    }
+  }
+
+  //===-- functions ------------------------------------------------------===//
+
+  const Function *findFunction(const Node &node) const {
+    for (const Function &function : model.functions)
+      if (function.name == node.type && function.domain == node.domain &&
+          function.overload == node.overload)
+        return &function;
+    return nullptr;
+  }
+
+  void importCall(const Node &call, const Function &function,
+                  ArrayRef<Imported> operands, Scope &scope, int depth) {
+    if (depth == maxCallDepth)
+      return fail(call, "functions call each other more than " +
+                            std::to_string(maxCallDepth) + " deep");
+    auto functionOpsets = toOpsets(function.opsets);
+    if (failed(functionOpsets))
+      return fail(call, "the function's opset is not supported");
+    Scope inner;
+    for (auto [i, name] : llvm::enumerate(function.inputs))
+      inner[name] = i < operands.size() ? operands[i] : Imported();
+    // The body with the call's attributes in place.
+    std::vector<Node> body = function.nodes;
+    for (Node &node : body) {
+      if (find(node.metadata, "pkg.torch.onnx.name_scopes").empty())
+        node.metadata = call.metadata;
+      std::erase_if(node.attributes, [&](onnx::Attribute &attribute) {
+        if (attribute.reference.empty())
+          return false;
+        for (const auto *given : {&call.attributes, &function.defaults})
+          for (const onnx::Attribute &each : *given)
+            if (each.name == attribute.reference) {
+              std::string_view name = attribute.name;
+              attribute = each;
+              attribute.name = name;
+              return false;
+            }
+        return true; // an attribute that neither has is left out
+      });
+      for (std::string_view input : node.inputs)
+        ++uses[input];
+    }
+    for (std::string_view output : function.outputs)
+      ++uses[output];
+    bodies.push_back(std::move(body));
+    importNodes(bodies.back(), inner, *functionOpsets, depth + 1, nullptr);
+    for (auto [name, output] : llvm::zip(call.outputs, function.outputs))
+      if (auto found = inner.find(StringRef(output)); found != inner.end())
+        scope[name] = found->second;
+  }
+
+  //===-- what went wrong ------------------------------------------------===//
+
+  static std::string opName(const Node &node) {
+    return node.domain.empty()
+               ? std::string(node.type)
+               : std::string(node.domain) + "." + std::string(node.type);
+  }
+
+  std::string describe(const Node &node) {
+    std::string scope = originOf(node).scope;
+    std::string text = "`" + std::string(node.name) + "`";
+    return scope.empty() ? text : text + " in " + scope;
+  }
+
+  void fail(const Node &node, std::string reason) {
+    failures[opName(node) + ": " + reason].push_back(&node);
+  }
+
+  /// All failures in one diagnostic, equal ones together.
+  LogicalResult report() {
+    if (unsupported.empty() && failures.empty())
+      return success();
+    InFlightDiagnostic diagnostic = error();
+    diagnostic << "the model cannot be imported";
+    auto list = [&](StringRef text, ArrayRef<const Node *> nodes) {
+      constexpr size_t shown = 3;
+      SmallVector<std::string> names;
+      for (const Node *node : nodes.take_front(shown))
+        names.push_back(describe(*node));
+      diagnostic << "\n  " << text << ": " << nodes.size()
+                 << (nodes.size() == 1 ? " node, " : " nodes, ")
+                 << llvm::join(names, ", ")
+                 << (nodes.size() > shown ? ", ..." : "");
+    };
+    for (const auto &[name, nodes] : unsupported)
+      list(name + " (opset " + std::to_string(opsets[nodes[0]->domain]) +
+               ") is not supported",
+           nodes);
+    size_t lines = 0;
+    for (const auto &[reason, nodes] : failures) {
+      if (++lines > 20) {
+        diagnostic << "\n  and " << failures.size() - 20 << " more reasons";
+        break;
+      }
+      list(reason, nodes);
+    }
+    return diagnostic;
+  }
+
+  MLIRContext &context;
+  const Model &model;
+  const ImportOptions &options;
+  Location fileLocation;
+  OwningOpRef<ModuleOp> module;
+  func::FuncOp function;
+  Emitter emit;
+
+  Opsets opsets;
+  std::vector<Input> inputs;
+  Scope values;
+  std::map<std::string_view, int64_t> uses;
+  size_t importedNodes = 0;
+  std::list<std::vector<Node>> bodies; // of calls: failures point into them
+  std::map<std::string, SmallVector<const Node *>> unsupported, failures;
+};
+
+} // namespace
+} // namespace onnx
+
+OwningOpRef<ModuleOp> importOnnx(MLIRContext &context, StringRef path,
+                                 const ImportOptions &options) {
+  context.loadDialect<func::FuncDialect, graph::GraphDialect>();
+  std::string error;
+  auto model = onnx::readModel(path.str(), error);
+  if (!model) {
+    emitError(UnknownLoc::get(&context)) << error;
+    return {};
+  }
+  return onnx::ModelImporter(context, *model, options).run();
+}
+
+} // namespace polyrank::frontends

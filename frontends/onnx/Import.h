@@ -1,0 +1,55 @@
+// ONNX model -> one function @forward in the graph dialect.
+
+#pragma once
+
+#include <optional>
+
+#include "dialects/graph/Tensor.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace polyrank::frontends {
+
+/// What the user says about an input of the model: `--input ids=int64[8,128]`.
+struct InputSpec {
+  std::string dtype; // as ONNX and NumPy call it: "int64", "float32"
+  llvm::SmallVector<int64_t> shape;
+};
+
+/// Parses `NAME=DTYPE[D0,D1,...]`. On failure `error` says what is wrong.
+std::optional<std::pair<std::string, InputSpec>>
+parseInputSpec(llvm::StringRef text, std::string &error);
+
+struct ImportOptions {
+  llvm::StringMap<InputSpec> inputs;
+  /// Inputs whose values are known now; they are no arguments of @forward.
+  llvm::StringMap<graph::Tensor> known;
+};
+
+/// Imports the model at `path`. The module holds
+///
+/// ```mlir
+/// graph.parameter @"h.0.mlp.c_fc.weight" : tensor<32x128xf32>
+///   at "model.onnx.data" offset 4096 length 16384 {trainable}
+/// func.func @forward(%0: tensor<32x128xf32> {graph.symbol =
+/// @"h.0.mlp.c_fc.weight"},
+///                    %1: tensor<8x16xi64> {graph.input = "input_ids"})
+///     -> (tensor<8x16x96xf32> {graph.output = "logits"})
+/// ```
+///
+/// - Every parameter and every buffer of the model's state is a
+///   `graph.parameter` and an argument, used or not, so that what is saved
+///   later is the whole state. One tensor under several names (tied weights) is
+///   one parameter; the further names are its `aliases`.
+/// - Whatever does not depend on inputs or parameters has been computed.
+/// - Each op's location names its module, node and line of the user's source;
+///   `graph.scope` is the path of its module ("h.0.mlp.c_fc").
+///
+/// Errors are diagnostics of `context`, all unsupported nodes in one; the
+/// result is then null.
+mlir::OwningOpRef<mlir::ModuleOp> importOnnx(mlir::MLIRContext &context,
+                                             llvm::StringRef path,
+                                             const ImportOptions &options);
+
+} // namespace polyrank::frontends

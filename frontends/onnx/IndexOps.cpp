@@ -1,0 +1,279 @@
+// Import of ops that address elements by index.
+
+#include "frontends/onnx/NodeImporter.h"
+
+using namespace mlir;
+
+namespace polyrank::frontends::onnx {
+namespace {
+
+/// Negative indices count from the end of a dim of `size`; `graph.gather` has
+/// no such rule. The table of an embedding is a parameter, and what looks it
+/// up (PyTorch's embedding) has no negative indices either, so there the
+/// indices stay as they are and nothing stands between them and the table.
+Imported wrapIndices(NodeImporter &n, const Imported &indices, int64_t size) {
+  Imported zero = n.emit.scalar(indices.getElementType(), 0);
+  Imported negative =
+      n.emit.binaryOver<graph::CompareOp>(indices, zero, graph::Comparison::LT);
+  Imported wrapped = n.emit.binaryOver<graph::AddOp>(
+      indices,
+      n.emit.scalar(indices.getElementType(), static_cast<double>(size)));
+  return n.emit.select(negative, wrapped, indices);
+}
+
+bool isParameter(const Imported &x) {
+  auto argument = dyn_cast_if_present<BlockArgument>(x.value);
+  auto function =
+      argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp())
+               : func::FuncOp();
+  return function &&
+         function.getArgAttr(argument.getArgNumber(), "graph.symbol");
+}
+
+/// Known indices `start, start + 1, ..` are a slice, whose gradient is a pad.
+std::optional<int64_t> startOfRun(const Imported &indices) {
+  if (!indices.isConstant() || indices.constant->integers.empty())
+    return std::nullopt;
+  ArrayRef<int64_t> values(indices.constant->integers);
+  for (auto [i, value] : llvm::enumerate(values))
+    if (value != values.front() + static_cast<int64_t>(i))
+      return std::nullopt;
+  return values.front();
+}
+
+LogicalResult gather(NodeImporter &n) {
+  if (failed(n.need(2)))
+    return failure();
+  const Imported &x = n.operand(0);
+  auto axis = n.axis(n.getInt("axis", 0), x.getRank());
+  if (failed(axis))
+    return failure();
+  Shape shape = x.getShape();
+  int64_t size = shape[*axis];
+  Imported indices = n.operand(1);
+  if (!isa<IntegerType>(indices.getElementType()))
+    return n.fail("its indices are not integers");
+  if (indices.isConstant() || !isParameter(x))
+    indices = wrapIndices(n, indices, size);
+  if (indices.isConstant())
+    for (int64_t index : indices.constant->integers)
+      if (index < 0 || index >= size)
+        return n.fail("index " + Twine(index) + " into a dim of " +
+                      Twine(size));
+  if (std::optional<int64_t> start = startOfRun(indices)) {
+    Imported part =
+        n.emit.slice(x, *axis, *start, *start + indices.constant->size());
+    Shape result = shape, inner = indices.getShape();
+    result.erase(result.begin() + *axis);
+    result.insert(result.begin() + *axis, inner.begin(), inner.end());
+    n.result(0, n.emit.reshape(part, result));
+    return success();
+  }
+  n.result(0, n.emit.binary<graph::GatherOp>(x, indices, *axis));
+  return success();
+}
+
+/// sum of indices[i] * strides[i] over a list of index tensors of one shape.
+Imported linearIndex(NodeImporter &n, ArrayRef<Imported> indices,
+                     ArrayRef<int64_t> strides) {
+  Imported sum;
+  for (auto [index, stride] : llvm::zip(indices, strides)) {
+    Imported term = n.emit.binaryOver<graph::MulOp>(
+        index,
+        n.emit.scalar(index.getElementType(), static_cast<double>(stride)));
+    if (!sum)
+      sum = term;
+    else if (sum.isConstant() && !term.isConstant())
+      sum = n.emit.binaryOver<graph::AddOp>(term, sum);
+    else
+      sum = n.emit.binaryOver<graph::AddOp>(sum, term);
+  }
+  return sum;
+}
+
+/// result[i, j, ..] = x[.., indices[i, j, ..], ..] with the index at `axis`.
+LogicalResult gatherElements(NodeImporter &n) {
+  if (failed(n.need(2)))
+    return failure();
+  const Imported &x = n.operand(0), &given = n.operand(1);
+  auto axis = n.axis(n.getInt("axis", 0), x.getRank());
+  if (failed(axis))
+    return failure();
+  Shape shape = x.getShape(), result = given.getShape();
+  if (shape.size() != result.size())
+    return n.fail("indices of " + toString(result) + " into " +
+                  toString(shape));
+  SmallVector<Imported> indices;
+  for (int64_t dim = 0; dim < x.getRank(); ++dim)
+    indices.push_back(dim == *axis
+                          ? wrapIndices(n, given, shape[dim])
+                          : n.emit.iota(result, dim, given.getElementType()));
+  Imported flat = n.emit.reshape(x, graph::numElements(shape));
+  n.result(0, n.emit.binary<graph::GatherOp>(
+                  flat, linearIndex(n, indices, graph::getStrides(shape)),
+                  int64_t(0)));
+  return success();
+}
+
+/// The last dim of the indices addresses the dims after the batch ones, which
+/// are therefore merged into one.
+LogicalResult gatherND(NodeImporter &n) {
+  if (failed(n.need(2)))
+    return failure();
+  const Imported &x = n.operand(0), &given = n.operand(1);
+  Shape shape = x.getShape(), indexShape = given.getShape();
+  int64_t batch = n.getInt("batch_dims", 0);
+  if (indexShape.empty() || batch < 0 || batch >= given.getRank() ||
+      batch + indexShape.back() > x.getRank() || indexShape.back() < 1)
+    return n.fail("indices of " + toString(indexShape) + " into " +
+                  toString(shape));
+  int64_t depth = indexShape.back(), last = given.getRank() - 1;
+  ArrayRef<int64_t> indexed = ArrayRef<int64_t>(shape).slice(batch, depth);
+  SmallVector<Imported> indices;
+  Shape picked(indexShape);
+  picked.pop_back();
+  for (int64_t i = 0; i < depth; ++i)
+    indices.push_back(wrapIndices(
+        n, n.emit.reshape(n.emit.slice(given, last, i, i + 1), picked),
+        indexed[i]));
+  Shape merged(shape);
+  merged.erase(merged.begin() + batch, merged.begin() + batch + depth);
+  merged.insert(merged.begin() + batch, graph::numElements(indexed));
+  n.result(0, n.emit.binary<graph::GatherOp>(
+                  n.emit.reshape(x, merged),
+                  linearIndex(n, indices, graph::getStrides(indexed)), batch,
+                  batch));
+  return success();
+}
+
+LogicalResult oneHot(NodeImporter &n) {
+  if (failed(n.need(3)))
+    return failure();
+  if (!n.operand(1).isConstant() || n.operand(1).constant->size() != 1)
+    return n.fail("its depth depends on the values of inputs or parameters, "
+                  "but must be known when the model is compiled");
+  double given = n.operand(1).constant->at(0); // of any numeric type
+  if (!(given >= 1 && given <= static_cast<double>(maxElements)))
+    return n.fail("depth " + std::to_string(given));
+  auto depth = static_cast<int64_t>(given);
+  auto axis = n.axis(n.getInt("axis", -1), n.operand(0).getRank() + 1);
+  if (failed(axis))
+    return failure();
+  Imported indices = wrapIndices(n, n.operand(0), depth);
+  Shape shape = indices.getShape();
+  shape.insert(shape.begin() + *axis, 1);
+  indices = n.emit.reshape(indices, shape);
+  shape[*axis] = depth;
+  if (failed(n.fits(shape)))
+    return failure();
+  bool known = indices.isConstant() && n.operand(2).isConstant();
+  indices = n.emit.broadcast(indices, shape, !known);
+  Imported hot = n.emit.binary<graph::CompareOp>(
+      indices, n.emit.iota(shape, *axis, indices.getElementType()),
+      graph::Comparison::EQ);
+  auto value = [&](int64_t i) {
+    return n.emit.broadcast(
+        n.emit.reshape(n.emit.slice(n.operand(2), 0, i, i + 1), {}), shape,
+        !known);
+  };
+  n.result(0, n.emit.select(hot, value(1), value(0)));
+  return success();
+}
+
+/// Keeps column - row <= k (lower) or >= k (upper) of the last two dims.
+LogicalResult trilu(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  const Imported &x = n.operand(0);
+  int64_t k = 0;
+  if (n.has(1)) {
+    auto given = n.integers(1, "k");
+    if (failed(given))
+      return failure();
+    k = given->front();
+  }
+  Shape shape = x.getShape();
+  if (shape.size() < 2)
+    return n.fail("Trilu of " + toString(shape));
+  Shape matrix = {shape[shape.size() - 2], shape.back()};
+  Type index = IntegerType::get(n.emit.getBuilder().getContext(), 64);
+  Imported distance = n.emit.binary<graph::SubOp>(
+      n.emit.iota(matrix, 1, index), n.emit.iota(matrix, 0, index));
+  Imported kept = n.emit.binaryOver<graph::CompareOp>(
+      distance, n.emit.scalar(index, static_cast<double>(k)),
+      n.getInt("upper", 1) ? graph::Comparison::GE : graph::Comparison::LE);
+  bool known = x.isConstant();
+  n.result(0,
+           n.emit.select(n.emit.broadcast(kept, shape, !known), x,
+                         n.emit.broadcast(n.emit.scalar(x.getElementType(), 0),
+                                          shape, !known)));
+  return success();
+}
+
+/// Only of what is known: exports use it to build masks.
+LogicalResult cumSum(NodeImporter &n) {
+  if (failed(n.need(2)))
+    return failure();
+  auto given = n.integers(1, "axis");
+  if (failed(given))
+    return failure();
+  auto axis = n.axis(given->front(), n.operand(0).getRank());
+  if (failed(axis))
+    return failure();
+  if (!n.operand(0).isConstant())
+    return n.fail("CumSum of a value that depends on inputs or parameters");
+  const graph::Tensor &x = *n.operand(0).constant;
+  bool exclusive = n.getInt("exclusive", 0), reverse = n.getInt("reverse", 0);
+  int64_t size = x.shape[*axis], stride = graph::getStrides(x.shape)[*axis];
+  graph::Tensor sums(x.elementType, x.shape);
+  for (int64_t i = 0; i < x.size(); ++i) {
+    int64_t row = i / stride % size, first = i - row * stride;
+    if (row != 0)
+      continue;
+    double sum = 0;
+    for (int64_t step = 0; step < size; ++step) {
+      int64_t at = first + (reverse ? size - 1 - step : step) * stride;
+      if (exclusive)
+        sums.set(at, sum);
+      sum += x.at(at);
+      if (!exclusive)
+        sums.set(at, sum);
+    }
+  }
+  n.result(0, std::move(sums));
+  return success();
+}
+
+LogicalResult nonZero(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  if (!n.operand(0).isConstant())
+    return n.fail("NonZero of a value that depends on inputs or parameters: "
+                  "its result has no static shape");
+  const graph::Tensor &x = *n.operand(0).constant;
+  SmallVector<int64_t> found, strides = graph::getStrides(x.shape);
+  for (int64_t i = 0; i < x.size(); ++i)
+    if (x.at(i) != 0)
+      found.push_back(i);
+  auto count = static_cast<int64_t>(found.size());
+  graph::Tensor result(IntegerType::get(n.emit.getBuilder().getContext(), 64),
+                       {x.getRank(), count});
+  for (int64_t dim = 0; dim < x.getRank(); ++dim)
+    for (int64_t i = 0; i < count; ++i)
+      result.integers[dim * count + i] = found[i] / strides[dim] % x.shape[dim];
+  n.result(0, std::move(result));
+  return success();
+}
+
+const OpRow rows[] = {
+    {"", "Gather", 1, gather},      {"", "GatherElements", 11, gatherElements},
+    {"", "GatherND", 11, gatherND}, {"", "OneHot", 9, oneHot},
+    {"", "Trilu", 14, trilu},       {"", "CumSum", 11, cumSum},
+    {"", "NonZero", 9, nonZero},
+};
+
+} // namespace
+
+ArrayRef<OpRow> getIndexRows() { return rows; }
+
+} // namespace polyrank::frontends::onnx

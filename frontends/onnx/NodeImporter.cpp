@@ -1,0 +1,225 @@
+// The binder through which an op's import function sees its node.
+
+#include "frontends/onnx/NodeImporter.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+
+namespace polyrank::frontends::onnx {
+
+std::string toString(ArrayRef<int64_t> shape) {
+  return "[" +
+         llvm::join(llvm::map_range(
+                        shape, [](int64_t dim) { return std::to_string(dim); }),
+                    ", ") +
+         "]";
+}
+
+Type toElementType(MLIRContext *context, DataType type) {
+  switch (type) {
+  case DataType::Float:
+    return Float32Type::get(context);
+  case DataType::Double:
+    return Float64Type::get(context);
+  case DataType::Float16:
+    return Float16Type::get(context);
+  case DataType::BFloat16:
+    return BFloat16Type::get(context);
+  case DataType::Bool:
+    return IntegerType::get(context, 1);
+  case DataType::Int8:
+    return IntegerType::get(context, 8);
+  case DataType::Int16:
+    return IntegerType::get(context, 16);
+  case DataType::Int32:
+    return IntegerType::get(context, 32);
+  case DataType::Int64:
+    return IntegerType::get(context, 64);
+  default:
+    return {};
+  }
+}
+
+std::optional<graph::Tensor> toTensor(MLIRContext *context, const Model &model,
+                                      const Tensor &tensor,
+                                      std::string &error) {
+  Type elementType = toElementType(context, tensor.type);
+  if (!elementType) {
+    error = "tensor `" + std::string(tensor.name) + "` has elements of " +
+            nameOf(tensor.type) + ", which is not supported";
+    return std::nullopt;
+  }
+  std::vector<char> bytes;
+  if (!model.load(tensor, bytes, error))
+    return std::nullopt;
+  graph::Tensor result(elementType, tensor.dims);
+  auto read = [&](auto element, auto &into) {
+    using T = decltype(element);
+    for (int64_t i = 0, n = result.size(); i < n; ++i) {
+      T value;
+      memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+      into[i] = value;
+    }
+  };
+  auto readHalf = [&](const llvm::fltSemantics &semantics) {
+    for (int64_t i = 0, n = result.size(); i < n; ++i) {
+      uint16_t bits;
+      memcpy(&bits, bytes.data() + i * 2, 2);
+      llvm::APFloat value(semantics, llvm::APInt(16, bits));
+      bool inexact;
+      value.convert(llvm::APFloat::IEEEdouble(),
+                    llvm::APFloat::rmNearestTiesToEven, &inexact);
+      result.floats[i] = value.convertToDouble();
+    }
+  };
+  switch (tensor.type) {
+  case DataType::Float:
+    read(float(), result.floats);
+    break;
+  case DataType::Double:
+    read(double(), result.floats);
+    break;
+  case DataType::Float16:
+    readHalf(llvm::APFloat::IEEEhalf());
+    break;
+  case DataType::BFloat16:
+    readHalf(llvm::APFloat::BFloat());
+    break;
+  case DataType::Bool:
+    read(int8_t(), result.integers);
+    for (int64_t &value : result.integers)
+      value = value != 0;
+    break;
+  case DataType::Int8:
+    read(int8_t(), result.integers);
+    break;
+  case DataType::Int16:
+    read(int16_t(), result.integers);
+    break;
+  case DataType::Int32:
+    read(int32_t(), result.integers);
+    break;
+  default:
+    read(int64_t(), result.integers);
+  }
+  return result;
+}
+
+LogicalResult NodeImporter::fits(ArrayRef<int64_t> shape) {
+  if (llvm::any_of(shape, [](int64_t dim) { return dim < 0; }))
+    return fail("shape " + toString(shape));
+  if (countElements(shape) > maxElements)
+    return fail("shape " + toString(shape) + " is too large");
+  return success();
+}
+
+LogicalResult NodeImporter::need(size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    if (!has(i))
+      return fail("operand " + Twine(i) + " is missing");
+  for (size_t i = 0; i < operands.size(); ++i)
+    if (has(i) && operands[i].sequence)
+      return fail("operand " + Twine(i) + " is a sequence");
+  return success();
+}
+
+FailureOr<SmallVector<int64_t>> NodeImporter::integers(size_t i,
+                                                       StringRef what) {
+  if (!has(i))
+    return fail("its " + what + " are missing");
+  if (!operands[i].isConstant())
+    return fail("its " + what +
+                " depend on the values of inputs or parameters, but must be "
+                "known when the model is compiled");
+  const graph::Tensor &tensor = *operands[i].constant;
+  if (tensor.isFloat())
+    return fail("its " + what + " are not integers");
+  return SmallVector<int64_t>(tensor.integers.begin(), tensor.integers.end());
+}
+
+FailureOr<std::optional<SmallVector<int64_t>>>
+NodeImporter::integersFrom(StringRef name, size_t i) {
+  if (const Attribute *given = attribute(name))
+    return std::optional(
+        SmallVector<int64_t>(given->ints.begin(), given->ints.end()));
+  if (!has(i))
+    return std::optional<SmallVector<int64_t>>();
+  auto values = integers(i, name);
+  if (failed(values))
+    return failure();
+  return std::optional(*values);
+}
+
+const Attribute *NodeImporter::attribute(StringRef name) const {
+  for (const Attribute &attribute : node.attributes)
+    if (StringRef(attribute.name) == name)
+      return &attribute;
+  return nullptr;
+}
+
+int64_t NodeImporter::getInt(StringRef name, int64_t otherwise) const {
+  const Attribute *given = attribute(name);
+  return given ? given->i : otherwise;
+}
+
+double NodeImporter::getFloat(StringRef name, double otherwise) const {
+  const Attribute *given = attribute(name);
+  return given ? given->f : otherwise;
+}
+
+StringRef NodeImporter::getString(StringRef name, StringRef otherwise) const {
+  const Attribute *given = attribute(name);
+  return given ? StringRef(given->s) : otherwise;
+}
+
+FailureOr<int64_t> NodeImporter::axis(int64_t axis, int64_t rank) {
+  if (axis < -rank || axis >= rank)
+    return fail("axis " + Twine(axis) + " of a tensor of rank " + Twine(rank));
+  return axis < 0 ? axis + rank : axis;
+}
+
+FailureOr<SmallVector<int64_t>> NodeImporter::axes(ArrayRef<int64_t> axes,
+                                                   int64_t rank) {
+  SmallVector<int64_t> result;
+  for (int64_t each : axes) {
+    auto counted = axis(each, rank);
+    if (failed(counted))
+      return failure();
+    result.push_back(*counted);
+  }
+  llvm::sort(result);
+  if (std::adjacent_find(result.begin(), result.end()) != result.end())
+    return fail("axes " + toString(axes) + " name a dim twice");
+  return result;
+}
+
+FailureOr<SmallVector<Imported>> NodeImporter::broadcastOperands() {
+  Shape shape;
+  bool known = true;
+  for (const Imported &each : operands) {
+    auto common = broadcastShapes(shape, each.getShape());
+    if (failed(common))
+      return fail("shapes " + toString(shape) + " and " +
+                  toString(each.getShape()) + " do not go together");
+    shape = *common;
+    known &= each.isConstant();
+  }
+  SmallVector<Imported> result;
+  for (const Imported &each : operands)
+    result.push_back(emit.broadcast(each, shape, !known));
+  return result;
+}
+
+const OpRow *findRow(StringRef domain, StringRef type, int64_t version) {
+  const OpRow *best = nullptr;
+  for (ArrayRef<OpRow> rows : {getElementwiseRows(), getShapeRows(),
+                               getIndexRows(), getContractionRows()})
+    for (const OpRow &row : rows)
+      if (row.type == type && row.domain == domain && row.since <= version &&
+          (!best || row.since > best->since))
+        best = &row;
+  return best;
+}
+
+} // namespace polyrank::frontends::onnx

@@ -1,0 +1,108 @@
+// The binder through which an op's import function sees its node: operands,
+// attributes, results, and how to say what is wrong.
+
+#pragma once
+
+#include <map>
+
+#include "frontends/onnx/Emitter.h"
+#include "frontends/onnx/Model.h"
+
+namespace polyrank::frontends::onnx {
+
+/// The element type that MLIR has for an ONNX one; null where it has none.
+mlir::Type toElementType(mlir::MLIRContext *context, DataType type);
+
+/// The elements of an initializer or attribute as a tensor that is known now.
+/// On failure `error` says why.
+std::optional<graph::Tensor> toTensor(mlir::MLIRContext *context,
+                                      const Model &model, const Tensor &tensor,
+                                      std::string &error);
+
+class NodeImporter {
+public:
+  NodeImporter(Emitter &emit, const Model &model, const Node &node,
+               int64_t since, llvm::ArrayRef<Imported> operands)
+      : emit(emit), model(model), node(node), since(since), operands(operands),
+        results(node.outputs.size()) {}
+
+  Emitter &emit;
+  const Model &model;
+  const Node &node;
+  /// The opset version of the table's row.
+  const int64_t since;
+
+  size_t getNumOperands() const { return operands.size(); }
+  /// Whether operand `i` is given and not left out.
+  bool has(size_t i) const { return i < operands.size() && bool(operands[i]); }
+  const Imported &operand(size_t i) const { return operands[i]; }
+  bool wants(size_t result) const {
+    return result < node.outputs.size() && !node.outputs[result].empty();
+  }
+  void result(size_t i, Imported value) {
+    if (i < results.size())
+      results[i] = std::move(value);
+  }
+  llvm::ArrayRef<Imported> getResults() const { return results; }
+
+  /// Says why this node cannot be imported; all such reasons are reported
+  /// together when the whole model has been read.
+  llvm::LogicalResult fail(const llvm::Twine &reason) {
+    this->reason = reason.str();
+    return llvm::failure();
+  }
+  llvm::StringRef getReason() const { return reason; }
+
+  /// Fails unless there are at least `count` operands, none left out.
+  llvm::LogicalResult need(size_t count);
+  /// Fails where `shape` has negative dims or too many elements.
+  llvm::LogicalResult fits(llvm::ArrayRef<int64_t> shape);
+  /// The integers of a constant operand; fails where it is not known.
+  llvm::FailureOr<llvm::SmallVector<int64_t>> integers(size_t i,
+                                                       llvm::StringRef what);
+  /// An integer list that is attribute `name` in old opsets and operand `i` in
+  /// new ones; nullopt where it is neither.
+  llvm::FailureOr<std::optional<llvm::SmallVector<int64_t>>>
+  integersFrom(llvm::StringRef name, size_t i);
+
+  const Attribute *attribute(llvm::StringRef name) const;
+  int64_t getInt(llvm::StringRef name, int64_t otherwise) const;
+  double getFloat(llvm::StringRef name, double otherwise) const;
+  llvm::StringRef getString(llvm::StringRef name,
+                            llvm::StringRef otherwise) const;
+
+  /// `axis` counted from the front; failure where it is outside [-rank, rank).
+  llvm::FailureOr<int64_t> axis(int64_t axis, int64_t rank);
+  llvm::FailureOr<llvm::SmallVector<int64_t>> axes(llvm::ArrayRef<int64_t> axes,
+                                                   int64_t rank);
+
+  /// All operands in their common shape.
+  llvm::FailureOr<llvm::SmallVector<Imported>> broadcastOperands();
+
+private:
+  llvm::ArrayRef<Imported> operands;
+  llvm::SmallVector<Imported> results;
+  std::string reason;
+};
+
+/// "[8, 128]".
+std::string toString(llvm::ArrayRef<int64_t> shape);
+
+/// One row of the op table: how (domain, op) is imported from opset version
+/// `since` on, until a row with a later version takes over.
+struct OpRow {
+  llvm::StringRef domain, type;
+  int64_t since;
+  llvm::LogicalResult (*import)(NodeImporter &);
+};
+
+llvm::ArrayRef<OpRow> getElementwiseRows();
+llvm::ArrayRef<OpRow> getShapeRows();
+llvm::ArrayRef<OpRow> getIndexRows();
+llvm::ArrayRef<OpRow> getContractionRows();
+
+/// The row for `type` under opset `version`, or null.
+const OpRow *findRow(llvm::StringRef domain, llvm::StringRef type,
+                     int64_t version);
+
+} // namespace polyrank::frontends::onnx

@@ -1,0 +1,187 @@
+// Runs an imported @forward op by op and compares it with expected results.
+
+#include "test/frontends/Evaluate.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "frontends/onnx/Import.h"
+#include "frontends/onnx/NodeImporter.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+namespace onnx = polyrank::frontends::onnx;
+
+namespace polyrank::test {
+
+static std::optional<graph::Tensor> readParameter(graph::ParameterOp parameter,
+                                                  std::string &error) {
+  auto type = cast<RankedTensorType>(parameter.getType());
+  std::ifstream file(parameter.getPath().str(), std::ios::binary);
+  std::vector<char> bytes(parameter.getLength());
+  file.seekg(static_cast<std::streamoff>(parameter.getOffset()));
+  if (!file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()))) {
+    error = "cannot read " + parameter.getPath().str();
+    return std::nullopt;
+  }
+  graph::Tensor tensor(type);
+  auto load = [&](auto element, auto &into) {
+    for (int64_t i = 0; i < tensor.size(); ++i) {
+      memcpy(&element, bytes.data() + i * sizeof(element), sizeof(element));
+      into[i] = element;
+    }
+  };
+  if (type.getElementType().isF32())
+    load(float(), tensor.floats);
+  else if (type.getElementType().isF64())
+    load(double(), tensor.floats);
+  else if (type.getElementType().isInteger(64))
+    load(int64_t(), tensor.integers);
+  else
+    error = "element type of a parameter that this test does not read";
+  return tensor;
+}
+
+std::vector<graph::Tensor> evaluateForward(
+    ModuleOp module,
+    const std::vector<std::pair<std::string, graph::Tensor>> &inputs,
+    std::string &error) {
+  auto forward = module.lookupSymbol<func::FuncOp>("forward");
+  llvm::DenseMap<Value, graph::Tensor> values;
+  for (BlockArgument argument : forward.getArguments()) {
+    unsigned number = argument.getArgNumber();
+    if (auto symbol = forward.getArgAttrOfType<FlatSymbolRefAttr>(
+            number, "graph.symbol")) {
+      auto parameter =
+          module.lookupSymbol<graph::ParameterOp>(symbol.getValue());
+      auto tensor = readParameter(parameter, error);
+      if (!error.empty())
+        return {};
+      values[argument] = std::move(*tensor);
+      continue;
+    }
+    auto name = forward.getArgAttrOfType<StringAttr>(number, "graph.input");
+    for (const auto &[given, tensor] : inputs)
+      if (name && name.getValue() == given)
+        values[argument] = tensor;
+    if (!values.contains(argument) ||
+        values[argument].getType() != argument.getType()) {
+      error = "no input of the right type for " +
+              (name ? name.getValue().str() : std::string("an argument"));
+      return {};
+    }
+  }
+  for (Operation &op : forward.getBody().front().without_terminator()) {
+    std::vector<graph::Tensor> operands, results;
+    for (Value operand : op.getOperands())
+      operands.push_back(values.at(operand));
+    for (Value result : op.getResults())
+      results.emplace_back(cast<RankedTensorType>(result.getType()));
+    if (failed(cast<graph::GraphOp>(op).evaluate(operands, results))) {
+      error = "cannot evaluate " + op.getName().getStringRef().str();
+      return {};
+    }
+    for (auto [value, tensor] : llvm::zip(op.getResults(), results))
+      values[value] = std::move(tensor);
+  }
+  std::vector<graph::Tensor> outputs;
+  for (Value value : forward.getBody().front().getTerminator()->getOperands())
+    outputs.push_back(values.at(value));
+  return outputs;
+}
+
+namespace {
+
+std::optional<std::pair<std::string, graph::Tensor>>
+readTensorFile(MLIRContext &context, const std::string &path,
+               std::string &error) {
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  auto tensor = onnx::readTensor(bytes, error);
+  if (!tensor) {
+    error = path + ": " + error;
+    return std::nullopt;
+  }
+  onnx::Model none;
+  auto known = onnx::toTensor(&context, none, *tensor, error);
+  if (!known) {
+    error = path + ": " + error;
+    return std::nullopt;
+  }
+  return std::pair(std::string(tensor->name), std::move(*known));
+}
+
+std::string compare(const graph::Tensor &actual, const graph::Tensor &expected,
+                    double relative, double absolute) {
+  if (actual.getType() != expected.getType()) {
+    std::string text;
+    llvm::raw_string_ostream(text) << "has type " << actual.getType()
+                                   << ", expected " << expected.getType();
+    return text;
+  }
+  for (int64_t i = 0; i < actual.size(); ++i) {
+    double a = actual.at(i), b = expected.at(i);
+    bool equal = a == b || (a != a && b != b) ||
+                 std::fabs(a - b) <= absolute + relative * std::fabs(b);
+    if (!equal)
+      return "element " + std::to_string(i) + " is " + std::to_string(a) +
+             ", expected " + std::to_string(b);
+  }
+  return "";
+}
+
+} // namespace
+
+std::string checkOnTestData(MLIRContext &context, const std::string &modelPath,
+                            const std::string &folder, double relative,
+                            double absolute, size_t arguments) {
+  std::string error, diagnostics;
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    diagnostics += diagnostic.str();
+    return success();
+  });
+  // The test data gives each graph input in order: their shapes are --input.
+  auto model = onnx::readModel(modelPath, error);
+  if (!model)
+    return error;
+  std::set<std::string_view> initialised;
+  for (const onnx::Tensor &tensor : model->graph.initializers)
+    initialised.insert(tensor.name);
+  frontends::ImportOptions options;
+  std::vector<std::pair<std::string, graph::Tensor>> inputs;
+  std::string data = folder + "/test_data_set_0/";
+  for (const onnx::ValueInfo &value : model->graph.inputs) {
+    std::string path = data + "input_" + std::to_string(inputs.size()) + ".pb";
+    if (initialised.count(value.name) || !std::filesystem::exists(path))
+      continue;
+    auto tensor = readTensorFile(context, path, error);
+    if (!tensor)
+      return error;
+    inputs.emplace_back(value.name, std::move(tensor->second));
+    if (inputs.size() > arguments) {
+      options.known[value.name] = inputs.back().second;
+      continue;
+    }
+    options.inputs[inputs.back().first] = {onnx::nameOf(value.type),
+                                           inputs.back().second.shape};
+  }
+  auto module = frontends::importOnnx(context, modelPath, options);
+  if (!module)
+    return diagnostics;
+  auto outputs = evaluateForward(*module, inputs, error);
+  if (!error.empty())
+    return error;
+  for (auto [i, output] : llvm::enumerate(outputs)) {
+    auto expected = readTensorFile(
+        context, data + "output_" + std::to_string(i) + ".pb", error);
+    if (!expected)
+      return error;
+    std::string difference =
+        compare(output, expected->second, relative, absolute);
+    if (!difference.empty())
+      return "output " + std::to_string(i) + " " + difference;
+  }
+  return "";
+}
+
+} // namespace polyrank::test

@@ -1,0 +1,30 @@
+// Runs an imported @forward op by op with each op's own `evaluate`, and
+// compares it with the expected results in ONNX's test data layout.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dialects/graph/Graph.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace polyrank::test {
+
+/// The results of @forward for inputs by name. Parameters are read from the
+/// spans that the module names. Empty, with `error`, on failure.
+std::vector<graph::Tensor> evaluateForward(
+    mlir::ModuleOp module,
+    const std::vector<std::pair<std::string, graph::Tensor>> &inputs,
+    std::string &error);
+
+/// Imports FOLDER/model.onnx (or `model`), evaluates it on input_N.pb of
+/// FOLDER/test_data_set_0 and compares with output_N.pb: |a - b| <= absolute +
+/// relative * |b|. The first `arguments` inputs are arguments, the others are
+/// known to the importer. Returns what is wrong, or an empty string.
+std::string checkOnTestData(mlir::MLIRContext &context,
+                            const std::string &model, const std::string &folder,
+                            double relative, double absolute,
+                            size_t arguments = SIZE_MAX);
+
+} // namespace polyrank::test
