@@ -1,0 +1,282 @@
+// Fills a rank's arena: constants, parameters, state, inputs.
+
+#include "runtime/exec/RankProgram.h"
+
+#include <cstring>
+#include <fmt/format.h>
+
+namespace polyrank::runtime {
+namespace {
+
+bool isInput(const plan::Argument &argument) {
+  return argument.role() == plan::Role::Input ||
+         argument.role() == plan::Role::Labels;
+}
+
+/// Optimizer state has the view of its parameter, only to be stored like it.
+bool isStored(const plan::Argument &argument) {
+  return argument.view() && !argument.state_of();
+}
+
+bool hasPadding(const std::vector<BlockDim> &blocks) {
+  for (const BlockDim &block : blocks)
+    if (block.valid != block.block)
+      return true;
+  return false;
+}
+
+double scalarAt(plan::DType type, const std::byte *at) {
+  switch (type) {
+  case plan::DType::F64: {
+    double value;
+    std::memcpy(&value, at, sizeof(value));
+    return value;
+  }
+  case plan::DType::I64: {
+    int64_t value;
+    std::memcpy(&value, at, sizeof(value));
+    return static_cast<double>(value);
+  }
+  case plan::DType::I32: {
+    int32_t value;
+    std::memcpy(&value, at, sizeof(value));
+    return value;
+  }
+  case plan::DType::F32: {
+    float value;
+    std::memcpy(&value, at, sizeof(value));
+    return value;
+  }
+  default:
+    return static_cast<double>(std::to_integer<uint8_t>(*at));
+  }
+}
+
+} // namespace
+
+std::vector<InputSpec> inputSpecsOf(const plan::Plan &plan) {
+  std::vector<InputSpec> specs;
+  for (const plan::Argument *argument : *plan.programs()->Get(0)->arguments()) {
+    if (!isInput(*argument))
+      continue;
+    InputSpec spec;
+    spec.name = argument->name()->str();
+    spec.labels = argument->role() == plan::Role::Labels;
+    spec.dtype = DType(argument->dtype());
+    for (uint32_t d = 2; d < argument->dims()->size(); ++d)
+      spec.rowShape.push_back(argument->dims()->Get(d)->size());
+    spec.range = {argument->index_limit(), argument->index_ignore()};
+    specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
+Result<std::unique_ptr<RankProgram>> RankProgram::create(const plan::Plan &plan,
+                                                         Device &device,
+                                                         Transport &transport,
+                                                         int64_t seed) {
+  const plan::Program &program = *plan.programs()->Get(0);
+  if (transport.sharedMemory().size() < program.shared_size())
+    return Error{fmt::format("the job's shared region has {} bytes, the plan "
+                             "needs {}",
+                             transport.sharedMemory().size(),
+                             program.shared_size()),
+                 Error::Fault::Rank};
+  Result<PrivateRegion> region =
+      PrivateRegion::allocate(program.private_size());
+  if (!region)
+    return region.error();
+  std::unique_ptr<RankProgram> rank(
+      new RankProgram(plan, transport, *std::move(region)));
+  transport.setParallelFor(
+      [&device](int64_t range, int64_t grain, const RangeBody &body) {
+        device.parallelFor(range, grain, body);
+      });
+  Result<Interpreter> interpreter = Interpreter::prepare(
+      program, rank->mesh, rank->rank, rank->arena, device, transport);
+  if (!interpreter)
+    return interpreter.error();
+  rank->interpreter = std::make_unique<Interpreter>(*std::move(interpreter));
+  rank->fillConstants(seed);
+  return rank;
+}
+
+void RankProgram::fillConstants(int64_t seed) {
+  if (program.constants())
+    for (const plan::Constant *constant : *program.constants())
+      std::memcpy(at(*constant->buffer()), constant->data()->data(),
+                  constant->data()->size());
+  if (program.axis_indices())
+    for (const plan::AxisIndex *axis : *program.axis_indices()) {
+      int64_t index = mesh.linearIndex(rank, axis->axes()->axes());
+      std::memcpy(at(*axis->buffer()), &index, sizeof(index));
+    }
+  for (const plan::Argument *argument : *program.arguments()) {
+    if (argument->role() == plan::Role::Seed)
+      std::memcpy(at(*argument->buffer()), &seed, sizeof(seed));
+    if (argument->role() == plan::Role::State && argument->init() != 0)
+      fillShard(blockOf(mesh, rank, argument->dims()), DType(argument->dtype()),
+                argument->init(), at(*argument->buffer()));
+  }
+}
+
+Result<void>
+RankProgram::loadParameters(const std::vector<StoredSource> &sources) {
+  for (const plan::Argument *argument : *program.arguments()) {
+    if (!isStored(*argument))
+      continue;
+    const StoredSource &source = sources[argument->view()->stored()];
+    const char *name =
+        plan.stored()->Get(argument->view()->stored())->name()->c_str();
+    bool parameter = argument->role() == plan::Role::Parameter;
+    if (!source.read && !parameter)
+      continue; // keeps its initial value
+    if (!source.read)
+      return Error{fmt::format("parameter '{}' has no values in the model's "
+                               "file: give them with --init",
+                               name)};
+    DType type = DType(argument->dtype());
+    if (!canLoad(source.dtype, type))
+      return Error{fmt::format("parameter '{}' is stored as {} and used as {}",
+                               name, nameOf(source.dtype), nameOf(type))};
+    if (Result<void> loaded =
+            loadShard(placementOf(mesh, rank, *argument), source.dtype,
+                      source.read, type, at(*argument->buffer()));
+        !loaded)
+      return Error{
+          fmt::format("parameter '{}': {}", name, loaded.error().message)};
+  }
+  return {};
+}
+
+Result<void> RankProgram::fillInputs(const DataSource &data, Split split,
+                                     uint64_t step) {
+  size_t number = 0;
+  for (const plan::Argument *argument : *program.arguments())
+    if (isInput(*argument))
+      if (Result<void> filled =
+              fillInput(data, split, step, number++, *argument);
+          !filled)
+        return filled;
+  return {};
+}
+
+Result<void> RankProgram::fillInput(const DataSource &data, Split split,
+                                    uint64_t step, size_t number,
+                                    const plan::Argument &argument) {
+  std::vector<BlockDim> blocks = blockOf(mesh, rank, argument.dims());
+  std::byte *shard = at(*argument.buffer());
+  // Other buffers may have used this memory since the last step.
+  if (hasPadding(blocks))
+    std::memset(shard, 0, argument.buffer()->size());
+  int64_t element = elementSize(argument.dtype());
+  int64_t localRow = element, globalRow = element;
+  for (size_t d = 2; d < blocks.size(); ++d) {
+    localRow *= blocks[d].block;
+    globalRow *= blocks[d].size;
+  }
+  bool wholeRows = true;
+  for (size_t d = 2; d < blocks.size(); ++d)
+    wholeRows &= blocks[d].block == blocks[d].size;
+  Placement placement = placementIn(blocks, 2);
+  const BlockDim &batch = blocks[1];
+  for (int64_t microbatch = 0; microbatch < blocks[0].size; ++microbatch) {
+    int64_t first = microbatch * batch.size + batch.start;
+    std::byte *rows = shard + microbatch * batch.block * localRow;
+    if (wholeRows) {
+      Result<void> got =
+          data.read(split, step, number, first, first + batch.valid, rows);
+      if (!got)
+        return got;
+      continue;
+    }
+    row.resize(globalRow);
+    for (int64_t b = 0; b < batch.valid; ++b) {
+      Result<void> got =
+          data.read(split, step, number, first + b, first + b + 1, row.data());
+      if (!got)
+        return got;
+      fetchShard(placement, element, row.data(), rows + b * localRow);
+    }
+  }
+  return {};
+}
+
+std::vector<Metric> RankProgram::metrics() const {
+  std::vector<Metric> result;
+  for (const plan::Output *output : *program.outputs())
+    if (output->kind() == plan::OutputKind::Metric)
+      result.push_back({output->name()->str(),
+                        scalarAt(output->dtype(), at(*output->buffer()))});
+  return result;
+}
+
+std::vector<SavedTensor> savedTensorsOf(const plan::Plan &plan) {
+  std::vector<SavedTensor> saved;
+  std::vector<int64_t> missing;
+  if (plan.stored())
+    for (const plan::StoredTensor *stored : *plan.stored()) {
+      int64_t elements = 1;
+      if (stored->shape())
+        for (int64_t size : *stored->shape())
+          elements *= size;
+      saved.push_back({DType(stored->dtype()), elements == 0});
+      missing.push_back(elements);
+    }
+  for (const plan::Argument *argument : *plan.programs()->Get(0)->arguments()) {
+    if (!isStored(*argument))
+      continue;
+    uint32_t number = argument->view()->stored();
+    int64_t elements = 1;
+    if (argument->dims())
+      for (const plan::Dim *dim : *argument->dims())
+        elements *= dim->size();
+    saved[number].dtype = DType(argument->dtype());
+    saved[number].complete = (missing[number] -= elements) <= 0;
+  }
+  return saved;
+}
+
+Result<void> RankProgram::saveParameters(const WriteStored &write) const {
+  for (const plan::Argument *argument : *program.arguments()) {
+    if (!isStored(*argument) || !ownsBlock(mesh, rank, argument->dims()))
+      continue;
+    uint32_t stored = argument->view()->stored();
+    Result<void> saved =
+        saveShard(placementOf(mesh, rank, *argument),
+                  elementSize(argument->dtype()), at(*argument->buffer()),
+                  [&](uint64_t offset, std::span<const std::byte> data) {
+                    return write(stored, offset, data);
+                  });
+    if (!saved)
+      return saved;
+  }
+  return {};
+}
+
+void RankProgram::storeOutput(size_t number, uint64_t first, uint64_t samples,
+                              std::byte *array) const {
+  const plan::Output &output = *program.outputs()->Get(number);
+  if (!ownsBlock(mesh, rank, output.dims()))
+    return;
+  std::vector<BlockDim> blocks = blockOf(mesh, rank, output.dims());
+  Placement placement = placementIn(blocks, 2);
+  int64_t element = elementSize(output.dtype());
+  int64_t localRow = element, globalRow = element;
+  for (size_t d = 2; d < blocks.size(); ++d) {
+    localRow *= blocks[d].block;
+    globalRow *= blocks[d].size;
+  }
+  const BlockDim &batch = blocks[1];
+  for (int64_t microbatch = 0; microbatch < blocks[0].size; ++microbatch)
+    for (int64_t b = 0; b < batch.valid; ++b) {
+      uint64_t sample = first + microbatch * batch.size + batch.start + b;
+      if (sample < samples)
+        storeShard(placement, element,
+                   at(*output.buffer()) +
+                       (microbatch * batch.block + b) * localRow,
+                   array + sample * globalRow);
+    }
+}
+
+} // namespace polyrank::runtime

@@ -1,0 +1,93 @@
+// A plan on one rank: its arena, filled, and the interpreter over it.
+
+#pragma once
+
+#include "runtime/data/DataSource.h"
+#include "runtime/exec/Arena.h"
+#include "runtime/exec/Interpreter.h"
+#include "runtime/exec/Shards.h"
+#include "runtime/plan/VerifyPlan.h"
+
+#include <string>
+#include <vector>
+
+namespace polyrank::runtime {
+
+/// Where the bytes of a stored tensor are; `read` is empty where there are
+/// none.
+struct StoredSource {
+  DType dtype = DType::F32;
+  ReadBytes read;
+};
+
+struct Metric {
+  std::string name;
+  double value = 0;
+};
+
+/// The inputs of a plan, in the order in which `fillInputs` numbers them.
+std::vector<InputSpec> inputSpecsOf(const plan::Plan &plan);
+
+/// A stored tensor as the program keeps it: what a file of weights holds.
+struct SavedTensor {
+  DType dtype = DType::F32; // of its arguments; without any, as stored
+  bool complete = false;    // the arguments cover all its elements
+};
+std::vector<SavedTensor> savedTensorsOf(const plan::Plan &plan);
+
+/// Order of calls: create, loadParameters, then fillInputs and runStep for each
+/// step; metrics and outputs are those of the last step. Plan, device and
+/// transport outlive it.
+class RankProgram {
+public:
+  static Result<std::unique_ptr<RankProgram>> create(const plan::Plan &plan,
+                                                     Device &device,
+                                                     Transport &transport,
+                                                     int64_t seed);
+
+  /// Fills parameters, and state that is stored, from `sources`, one for each
+  /// of the plan's stored tensors.
+  Result<void> loadParameters(const std::vector<StoredSource> &sources);
+
+  Result<void> fillInputs(const DataSource &data, Split split, uint64_t step);
+  Result<void> runStep(uint64_t step) { return interpreter->runStep(step); }
+
+  std::vector<Metric> metrics() const;
+
+  /// Writes what this rank owns of each stored tensor, in the arguments' dtype.
+  using WriteStored = std::function<Result<void>(
+      uint32_t stored, uint64_t offset, std::span<const std::byte> data)>;
+  Result<void> saveParameters(const WriteStored &write) const;
+
+  /// Writes what this rank owns of output `number` (a tensor) into the array of
+  /// `samples` samples, as those that start at position `first`.
+  void storeOutput(size_t number, uint64_t first, uint64_t samples,
+                   std::byte *array) const;
+
+  const CommandTimes &times() const { return interpreter->times(); }
+
+private:
+  RankProgram(const plan::Plan &plan, Transport &transport,
+              PrivateRegion privateRegion)
+      : plan(plan), program(*plan.programs()->Get(0)), mesh(plan),
+        rank(transport.rank()), privateRegion(std::move(privateRegion)),
+        arena{transport.sharedMemory(), this->privateRegion.memory()} {}
+
+  std::byte *at(const plan::BufferRef &buffer) const {
+    return arena.resolve(buffer).base;
+  }
+  void fillConstants(int64_t seed);
+  Result<void> fillInput(const DataSource &data, Split split, uint64_t step,
+                         size_t number, const plan::Argument &argument);
+
+  const plan::Plan &plan;
+  const plan::Program &program;
+  Mesh mesh;
+  int64_t rank;
+  PrivateRegion privateRegion;
+  ArenaView arena;
+  std::unique_ptr<Interpreter> interpreter;
+  std::vector<std::byte> row; // of an input whose inner dims are split
+};
+
+} // namespace polyrank::runtime

@@ -1,0 +1,364 @@
+// Strided copies between stored tensors and shards.
+
+#include "runtime/exec/Shards.h"
+
+#include "runtime/Float16.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <tuple>
+
+namespace polyrank::runtime {
+namespace {
+
+// One read of a stored tensor is at most this long, unless it goes straight
+// into the shard.
+constexpr int64_t window = 4 << 20;
+// Runs shorter than this are read together with what lies between them.
+constexpr int64_t shortRun = 16 << 10;
+
+bool isFloat(DType type) {
+  return type == DType::F32 || type == DType::F64 || type == DType::F16 ||
+         type == DType::BF16;
+}
+
+template <typename T>
+T get(const std::byte *at) {
+  T value;
+  std::memcpy(&value, at, sizeof(T));
+  return value;
+}
+
+template <typename T>
+void put(std::byte *at, T value) {
+  std::memcpy(at, &value, sizeof(T));
+}
+
+double getFloat(DType type, const std::byte *at) {
+  switch (type) {
+  case DType::F32:
+    return get<float>(at);
+  case DType::F64:
+    return get<double>(at);
+  case DType::F16:
+    return floatFromFloat16(get<uint16_t>(at));
+  default:
+    return floatFromBFloat16(get<uint16_t>(at));
+  }
+}
+
+int64_t getInteger(DType type, const std::byte *at) {
+  switch (type) {
+  case DType::I64:
+    return get<int64_t>(at);
+  case DType::I32:
+    return get<int32_t>(at);
+  case DType::I8:
+    return get<int8_t>(at);
+  default:
+    return get<uint8_t>(at);
+  }
+}
+
+template <typename Number>
+void putNumber(DType type, std::byte *at, Number value) {
+  switch (type) {
+  case DType::F32:
+    return put(at, static_cast<float>(value));
+  case DType::F64:
+    return put(at, static_cast<double>(value));
+  case DType::F16:
+    return put(at, float16FromFloat(static_cast<float>(value)));
+  case DType::BF16:
+    return put(at, bfloat16FromFloat(static_cast<float>(value)));
+  case DType::I64:
+    return put(at, static_cast<int64_t>(value));
+  case DType::I32:
+    return put(at, static_cast<int32_t>(value));
+  case DType::I8:
+  case DType::U8:
+    return put(at, static_cast<uint8_t>(static_cast<int64_t>(value)));
+  case DType::BOOL:
+    return put(at, static_cast<uint8_t>(value != 0));
+  }
+}
+
+/// Calls body(stored, local, count) for each innermost run of the placement.
+template <typename Body>
+void forEachRun(const std::vector<Placement::Extent> &extents, size_t dim,
+                int64_t stored, int64_t local, const Body &body) {
+  if (dim == extents.size())
+    return body(stored, local, Placement::Extent{1, 1, 1});
+  const Placement::Extent &extent = extents[dim];
+  if (dim + 1 == extents.size())
+    return body(stored, local, extent);
+  for (int64_t i = 0; i < extent.count; ++i)
+    forEachRun(extents, dim + 1, stored + i * extent.stored,
+               local + i * extent.local, body);
+}
+
+/// Sorts by stored stride, drops dims of one and merges neighbours that one
+/// stride walks through on both sides.
+void simplify(Placement &placement) {
+  std::vector<Placement::Extent> kept;
+  for (Placement::Extent extent : placement.extents) {
+    if (extent.count == 1)
+      continue;
+    if (extent.stored < 0) {
+      placement.storedBase += (extent.count - 1) * extent.stored;
+      placement.localBase += (extent.count - 1) * extent.local;
+      extent.stored = -extent.stored, extent.local = -extent.local;
+    }
+    kept.push_back(extent);
+  }
+  std::sort(kept.begin(), kept.end(), [](const auto &a, const auto &b) {
+    return std::tie(a.stored, a.local) > std::tie(b.stored, b.local);
+  });
+  placement.extents.clear();
+  for (const Placement::Extent &extent : kept) {
+    if (!placement.extents.empty()) {
+      Placement::Extent &outer = placement.extents.back();
+      if (outer.stored == extent.count * extent.stored &&
+          outer.local == extent.count * extent.local) {
+        outer = {outer.count * extent.count, extent.stored, extent.local};
+        continue;
+      }
+    }
+    placement.extents.push_back(extent);
+  }
+}
+
+class Loader {
+public:
+  Loader(const Placement &placement, DType storedType, const ReadBytes &read,
+         DType type, std::byte *shard)
+      : extents(placement.extents), storedType(storedType), read(read),
+        type(type), shard(shard), storedBytes(bytesOf(storedType)),
+        localBytes(bytesOf(type)) {}
+
+  Result<void> load(size_t dim, int64_t stored, int64_t local) {
+    if (dim == extents.size())
+      return loadWindow(dim, 1, stored, local);
+    const Placement::Extent &extent = extents[dim];
+    bool last = dim + 1 == extents.size();
+    if (last && storedType == type && extent.stored == 1 && extent.local == 1)
+      return read(stored * storedBytes, shard + local * localBytes,
+                  extent.count * localBytes);
+
+    // As many indices of this dim at once as the window holds, unless most of
+    // that would be read in vain.
+    int64_t span = 1, needed = 1;
+    for (size_t d = dim + 1; d < extents.size(); ++d) {
+      span += (extents[d].count - 1) * extents[d].stored;
+      needed *= extents[d].count;
+    }
+    int64_t room = window / storedBytes - span;
+    int64_t fit = room < 0             ? 0
+                  : extent.stored == 0 ? extent.count
+                                       : room / extent.stored + 1;
+    bool sparse = needed * storedBytes >= shortRun && extent.stored > 4 * span;
+    if (!last && (fit == 0 || sparse)) {
+      for (int64_t i = 0; i < extent.count; ++i)
+        if (Result<void> part = load(dim + 1, stored + i * extent.stored,
+                                     local + i * extent.local);
+            !part)
+          return part;
+      return {};
+    }
+    fit = std::max<int64_t>(fit, 1);
+    for (int64_t i = 0; i < extent.count; i += fit)
+      if (Result<void> part =
+              loadWindow(dim, std::min(fit, extent.count - i),
+                         stored + i * extent.stored, local + i * extent.local);
+          !part)
+        return part;
+    return {};
+  }
+
+private:
+  /// Reads the span of `count` indices of `dim` at once and spreads it.
+  Result<void> loadWindow(size_t dim, int64_t count, int64_t stored,
+                          int64_t local) {
+    std::vector<Placement::Extent> part(
+        extents.begin() + std::min(dim, extents.size()), extents.end());
+    int64_t span = 1;
+    if (!part.empty())
+      part[0].count = count;
+    for (const Placement::Extent &extent : part)
+      span += (extent.count - 1) * extent.stored;
+    buffer.resize(span * storedBytes);
+    if (Result<void> got =
+            read(stored * storedBytes, buffer.data(), buffer.size());
+        !got)
+      return got;
+    forEachRun(part, 0, 0, local,
+               [&](int64_t from, int64_t to, Placement::Extent run) {
+                 convertRun(buffer.data() + from * storedBytes,
+                            shard + to * localBytes, run);
+               });
+    return {};
+  }
+
+  void convertRun(const std::byte *from, std::byte *to,
+                  Placement::Extent run) const {
+    if (storedType == type && run.stored == 1 && run.local == 1) {
+      std::memcpy(to, from, run.count * localBytes);
+      return;
+    }
+    for (int64_t i = 0; i < run.count; ++i) {
+      const std::byte *source = from + i * run.stored * storedBytes;
+      std::byte *target = to + i * run.local * localBytes;
+      if (storedType == type)
+        std::memcpy(target, source, localBytes);
+      else if (isFloat(storedType))
+        putNumber(type, target, getFloat(storedType, source));
+      else
+        putNumber(type, target, getInteger(storedType, source));
+    }
+  }
+
+  const std::vector<Placement::Extent> &extents;
+  DType storedType;
+  const ReadBytes &read;
+  DType type;
+  std::byte *shard;
+  int64_t storedBytes, localBytes;
+  std::vector<std::byte> buffer;
+};
+
+template <bool toTensor, typename Tensor, typename Shard>
+void copyShard(const Placement &placement, int64_t elementBytes, Shard *shard,
+               Tensor *tensor) {
+  if (placement.empty)
+    return;
+  forEachRun(placement.extents, 0, placement.storedBase, placement.localBase,
+             [&](int64_t stored, int64_t local, Placement::Extent run) {
+               bool dense = run.stored == 1 && run.local == 1;
+               int64_t pieces = dense ? 1 : run.count;
+               int64_t bytes = dense ? run.count * elementBytes : elementBytes;
+               for (int64_t i = 0; i < pieces; ++i) {
+                 auto *there =
+                     tensor + (stored + i * run.stored) * elementBytes;
+                 auto *here = shard + (local + i * run.local) * elementBytes;
+                 if constexpr (toTensor)
+                   std::memcpy(there, here, bytes);
+                 else
+                   std::memcpy(here, there, bytes);
+               }
+             });
+}
+
+} // namespace
+
+int64_t Placement::elements() const {
+  int64_t product = empty ? 0 : 1;
+  for (const Extent &extent : extents)
+    product *= extent.count;
+  return product;
+}
+
+Placement placementOf(const Mesh &mesh, int64_t rank,
+                      const plan::Argument &argument) {
+  std::vector<BlockDim> blocks = blockOf(mesh, rank, argument.dims());
+  Placement placement;
+  placement.storedBase = argument.view()->base();
+  int64_t local = 1;
+  for (size_t d = blocks.size(); d-- > 0;) {
+    int64_t stored = argument.view()->strides()->Get(d);
+    placement.storedBase += blocks[d].start * stored;
+    placement.empty |= blocks[d].valid == 0;
+    placement.extents.insert(placement.extents.begin(),
+                             {blocks[d].valid, stored, local});
+    local *= blocks[d].block;
+  }
+  simplify(placement);
+  return placement;
+}
+
+Placement placementIn(const std::vector<BlockDim> &blocks, size_t firstDim) {
+  Placement placement;
+  int64_t local = 1, stored = 1;
+  for (size_t d = blocks.size(); d-- > firstDim;) {
+    placement.storedBase += blocks[d].start * stored;
+    placement.empty |= blocks[d].valid == 0;
+    placement.extents.insert(placement.extents.begin(),
+                             {blocks[d].valid, stored, local});
+    stored *= blocks[d].size;
+    local *= blocks[d].block;
+  }
+  simplify(placement);
+  return placement;
+}
+
+Result<void> loadShard(const Placement &placement, DType storedType,
+                       const ReadBytes &read, DType type, std::byte *shard) {
+  if (placement.empty)
+    return {};
+  return Loader(placement, storedType, read, type, shard)
+      .load(0, placement.storedBase, placement.localBase);
+}
+
+Result<void> saveShard(const Placement &placement, int64_t elementBytes,
+                       const std::byte *shard, const WriteBytes &write) {
+  if (placement.empty)
+    return {};
+  // The innermost dims that are dense in the tensor are gathered and written
+  // together, as long as they fit the window.
+  const std::vector<Placement::Extent> &extents = placement.extents;
+  size_t dense = extents.size();
+  int64_t run = 1;
+  while (dense > 0 && extents[dense - 1].stored == run &&
+         run * extents[dense - 1].count * elementBytes <= window)
+    run *= extents[--dense].count;
+  Placement inner;
+  inner.extents.assign(extents.begin() + dense, extents.end());
+  std::vector<Placement::Extent> outer(extents.begin(),
+                                       extents.begin() + dense);
+  outer.push_back({1, 1, 1}); // so that each run is one inner block
+  std::vector<std::byte> gathered(run * elementBytes);
+  Result<void> result;
+  forEachRun(outer, 0, placement.storedBase, placement.localBase,
+             [&](int64_t stored, int64_t local, Placement::Extent) {
+               if (!result)
+                 return;
+               inner.localBase = local;
+               storeShard(inner, elementBytes, shard, gathered.data());
+               result = write(stored * elementBytes, gathered);
+             });
+  return result;
+}
+
+void storeShard(const Placement &placement, int64_t elementBytes,
+                const std::byte *shard, std::byte *tensor) {
+  copyShard<true>(placement, elementBytes, shard, tensor);
+}
+
+void fetchShard(const Placement &placement, int64_t elementBytes,
+                const std::byte *tensor, std::byte *shard) {
+  copyShard<false>(placement, elementBytes, shard, tensor);
+}
+
+void fillShard(const std::vector<BlockDim> &blocks, DType type, double value,
+               std::byte *shard) {
+  Placement placement = placementIn(blocks, 0);
+  if (placement.empty)
+    return;
+  int64_t bytes = bytesOf(type);
+  forEachRun(placement.extents, 0, 0, placement.localBase,
+             [&](int64_t, int64_t local, Placement::Extent run) {
+               for (int64_t i = 0; i < run.count; ++i)
+                 putNumber(type, shard + (local + i * run.local) * bytes,
+                           value);
+             });
+}
+
+bool canLoad(DType stored, DType argument) {
+  if (stored == argument)
+    return true;
+  bool integers = !isFloat(stored) && !isFloat(argument) &&
+                  stored != DType::BOOL && argument != DType::BOOL;
+  return integers || (isFloat(stored) && isFloat(argument));
+}
+
+} // namespace polyrank::runtime

@@ -1,0 +1,71 @@
+// Between a rank's shard of an argument and the tensor that the user's file
+// stores.
+
+#pragma once
+
+#include "runtime/DType.h"
+#include "runtime/Result.h"
+#include "runtime/plan/Layout.h"
+
+#include <cstddef>
+#include <functional>
+#include <span>
+
+namespace polyrank::runtime {
+
+/// Which elements of a stored tensor make up a shard, and where each goes: the
+/// element at index i is stored element storedBase + sum(i[d] * stored) and
+/// local element localBase + sum(i[d] * local). Strides in elements; `stored`
+/// is never negative and does not grow from dim to dim. Padding is left out.
+struct Placement {
+  struct Extent {
+    int64_t count, stored, local;
+  };
+  int64_t storedBase = 0, localBase = 0;
+  std::vector<Extent> extents;
+  bool empty = false; // the shard is all padding
+
+  int64_t elements() const;
+};
+
+/// The placement of `rank`'s shard of an argument that has a view.
+Placement placementOf(const Mesh &mesh, int64_t rank,
+                      const plan::Argument &argument);
+
+/// The placement in a row-major tensor of the global shape, for blocks from
+/// `firstDim` on: inputs and outputs have a microbatch and a batch before.
+Placement placementIn(const std::vector<BlockDim> &blocks, size_t firstDim);
+
+/// Reads bytes of a stored tensor, counted from its first.
+using ReadBytes =
+    std::function<Result<void>(uint64_t offset, void *into, uint64_t length)>;
+
+/// Fills the shard from a tensor that is stored as `storedType`, converting it
+/// to `type`; padding is left as it is. Reads little beyond what it needs.
+Result<void> loadShard(const Placement &placement, DType storedType,
+                       const ReadBytes &read, DType type, std::byte *shard);
+
+/// Writes bytes of a stored tensor, counted from its first.
+using WriteBytes = std::function<Result<void>(uint64_t offset,
+                                              std::span<const std::byte> data)>;
+
+/// Writes the shard's elements, of `elementBytes` each, to where they are in
+/// the stored tensor, and nothing between them.
+Result<void> saveShard(const Placement &placement, int64_t elementBytes,
+                       const std::byte *shard, const WriteBytes &write);
+
+/// Copies elements of `elementBytes` from the shard into the tensor, or back.
+void storeShard(const Placement &placement, int64_t elementBytes,
+                const std::byte *shard, std::byte *tensor);
+void fetchShard(const Placement &placement, int64_t elementBytes,
+                const std::byte *tensor, std::byte *shard);
+
+/// Sets all elements of a shard that exist to `value`.
+void fillShard(const std::vector<BlockDim> &blocks, DType type, double value,
+               std::byte *shard);
+
+/// May a stored tensor of one type fill an argument of the other? Floats
+/// become floats and integers integers; anything else must be the same.
+bool canLoad(DType stored, DType argument);
+
+} // namespace polyrank::runtime

@@ -1,0 +1,203 @@
+// Opens files of weights, and writes one together with the other ranks.
+
+#include "runtime/exec/Weights.h"
+
+#include <fmt/format.h>
+#include <map>
+
+namespace polyrank::runtime {
+namespace {
+
+std::vector<int64_t> shapeOf(const plan::StoredTensor &stored) {
+  if (!stored.shape())
+    return {};
+  return {stored.shape()->begin(), stored.shape()->end()};
+}
+
+std::string shapeText(const std::vector<int64_t> &shape) {
+  return fmt::format("[{}]", fmt::join(shape, ","));
+}
+
+std::vector<std::string> namesOf(const plan::StoredTensor &stored) {
+  std::vector<std::string> names{stored.name()->str()};
+  if (stored.aliases())
+    for (const auto *alias : *stored.aliases())
+      if (alias->str() != names[0])
+        names.push_back(alias->str());
+  return names;
+}
+
+bool endsAlike(std::string_view a, std::string_view b) {
+  auto isTail = [](std::string_view whole, std::string_view tail) {
+    return whole.size() > tail.size() && whole.ends_with(tail) &&
+           whole[whole.size() - tail.size() - 1] == '.';
+  };
+  return isTail(a, b) || isTail(b, a);
+}
+
+const StoredTensorSpan *findTensor(const SafetensorsFile &file,
+                                   const plan::StoredTensor &stored) {
+  std::vector<std::string> names = namesOf(stored);
+  for (const std::string &name : names)
+    if (const StoredTensorSpan *span = file.find(name))
+      return span;
+  const StoredTensorSpan *found = nullptr;
+  for (const StoredTensorSpan &span : file.tensors())
+    if (endsAlike(span.name, names[0])) {
+      if (found)
+        return nullptr;
+      found = &span;
+    }
+  return found;
+}
+
+std::string beside(const std::string &plan, const std::string &path) {
+  if (path.starts_with('/'))
+    return path;
+  size_t slash = plan.rfind('/');
+  return slash == std::string::npos ? path : plan.substr(0, slash + 1) + path;
+}
+
+} // namespace
+
+Result<Weights> Weights::open(const LoadedPlan &plan, const std::string &init) {
+  Weights weights;
+  if (!plan.plan->stored())
+    return weights;
+  if (!init.empty()) {
+    Result<SafetensorsFile> opened = SafetensorsFile::open(init);
+    if (!opened)
+      return opened.error();
+    auto file = std::make_shared<SafetensorsFile>(*std::move(opened));
+    std::string missing;
+    for (const plan::StoredTensor *stored : *plan.plan->stored()) {
+      const StoredTensorSpan *span = findTensor(*file, *stored);
+      if (!span) {
+        missing += (missing.empty() ? "" : ", ") + stored->name()->str();
+        weights.stored.emplace_back();
+        continue;
+      }
+      if (span->shape != shapeOf(*stored))
+        return Error{fmt::format("{}: '{}' has shape {}, the plan has {}", init,
+                                 span->name, shapeText(span->shape),
+                                 shapeText(shapeOf(*stored)))};
+      if (!span->dtype)
+        return Error{fmt::format("{}: '{}' has type {}, which is not read",
+                                 init, span->name, span->dtypeName)};
+      weights.stored.push_back(
+          {*span->dtype,
+           [file, span](uint64_t offset, void *into, uint64_t length) {
+             return file->read(*span, offset, into, length);
+           }});
+    }
+    if (!missing.empty())
+      return Error{fmt::format("{}: has no tensors for {}", init, missing)};
+    return weights;
+  }
+
+  std::map<std::string, std::shared_ptr<InputFile>> files;
+  for (const plan::StoredTensor *stored : *plan.plan->stored()) {
+    const plan::FileSpan *span = stored->source();
+    StoredSource &source = weights.stored.emplace_back();
+    source.dtype = DType(stored->dtype());
+    if (!span)
+      continue;
+    std::string path = beside(plan.path, span->path()->str());
+    std::shared_ptr<InputFile> &file = files[path];
+    if (!file) {
+      Result<InputFile> opened = InputFile::open(path);
+      if (!opened)
+        return Error{fmt::format("weights of '{}': {} (if it moved, compile "
+                                 "again or give the weights with --init)",
+                                 stored->name()->str(),
+                                 opened.error().message)};
+      file = std::make_shared<InputFile>(*std::move(opened));
+    }
+    if (span->offset() > file->size() ||
+        span->length() > file->size() - span->offset())
+      return Error{fmt::format("weights of '{}': the plan looks for them at "
+                               "bytes {} to {} of '{}', which has {}: it is "
+                               "not the file that was compiled",
+                               stored->name()->str(), span->offset(),
+                               span->offset() + span->length(), path,
+                               file->size())};
+    source.read = [file, base = span->offset()](uint64_t offset, void *into,
+                                                uint64_t length) {
+      return file->readAt(base + offset, into, length);
+    };
+  }
+  return weights;
+}
+
+Result<void> saveWeights(const LoadedPlan &plan, const RankProgram &program,
+                         const Weights &initial, Transport &transport,
+                         Group everyone, const std::string &path,
+                         const std::string &job) {
+  std::vector<SavedTensor> saved = savedTensorsOf(*plan.plan);
+  std::vector<TensorSpec> tensors;
+  std::vector<std::vector<size_t>> places(saved.size()); // in `tensors`
+  for (size_t s = 0; s < saved.size(); ++s) {
+    const plan::StoredTensor &stored = *plan.plan->stored()->Get(s);
+    for (const std::string &name : namesOf(stored)) {
+      places[s].push_back(tensors.size());
+      tensors.push_back({name, saved[s].dtype, shapeOf(stored)});
+    }
+  }
+  std::map<std::string, std::string> metadata{{"format", "pt"}};
+
+  auto open = [&]() -> Result<SafetensorsWriter> {
+    if (transport.rank() != 0) {
+      Result<void> created = transport.barrier(everyone);
+      if (!created)
+        return created.error();
+      return SafetensorsWriter::join(path, job, tensors, metadata);
+    }
+    Result<SafetensorsWriter> writer =
+        SafetensorsWriter::create(path, job, tensors, metadata);
+    if (!writer)
+      return writer;
+    // What no rank has, or not wholly, first: the ranks write over it.
+    for (size_t s = 0; s < saved.size(); ++s) {
+      const StoredSource &source = initial.sources()[s];
+      if (saved[s].complete || !source.read)
+        continue;
+      Placement whole;
+      int64_t elements = 1;
+      for (int64_t size : tensors[places[s][0]].shape)
+        elements *= size;
+      whole.extents.push_back({elements, 1, 1});
+      std::vector<std::byte> values(elements * bytesOf(saved[s].dtype));
+      Result<void> done = loadShard(whole, source.dtype, source.read,
+                                    saved[s].dtype, values.data());
+      for (size_t place : places[s])
+        if (done)
+          done = writer->write(place, 0, values);
+      if (!done)
+        return done.error();
+    }
+    if (Result<void> created = transport.barrier(everyone); !created)
+      return created.error();
+    return writer;
+  };
+
+  Result<SafetensorsWriter> writer = open();
+  if (!writer)
+    return writer.error();
+  Result<void> written = program.saveParameters(
+      [&](uint32_t stored, uint64_t offset, std::span<const std::byte> data) {
+        Result<void> result;
+        for (size_t place : places[stored])
+          if (result)
+            result = writer->write(place, offset, data);
+        return result;
+      });
+  if (!written)
+    return written;
+  if (Result<void> finished = writer->finish(); !finished)
+    return finished;
+  if (Result<void> all = transport.barrier(everyone); !all)
+    return all;
+  return transport.rank() == 0 ? writer->commit() : Result<void>();
+}
+
+} // namespace polyrank::runtime

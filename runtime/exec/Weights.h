@@ -1,0 +1,35 @@
+// Where the values of a plan's stored tensors come from, and where they go.
+
+#pragma once
+
+#include "runtime/checkpoint/Safetensors.h"
+#include "runtime/exec/RankProgram.h"
+
+namespace polyrank::runtime {
+
+/// The sources of all stored tensors of a plan: the spans of the user's model
+/// file that the plan names, or a file of weights that replaces them.
+class Weights {
+public:
+  /// `init` empty: the plan's spans. A relative path in a plan is relative to
+  /// the plan's own directory. Else a safetensors file, in which each tensor
+  /// is found by its name, by an alias, or, where the file or the model has one
+  /// more wrapper in front, by the only name that ends alike.
+  static Result<Weights> open(const LoadedPlan &plan, const std::string &init);
+
+  const std::vector<StoredSource> &sources() const { return stored; }
+
+private:
+  std::vector<StoredSource> stored;
+};
+
+/// Writes the weights as safetensors under the names of the user's model, the
+/// aliases of tied tensors too, as load_state_dict(strict=True) expects. Called
+/// by all ranks. Tensors that the program does not hold are copied from their
+/// source.
+Result<void> saveWeights(const LoadedPlan &plan, const RankProgram &program,
+                         const Weights &initial, Transport &transport,
+                         Group everyone, const std::string &path,
+                         const std::string &job);
+
+} // namespace polyrank::runtime

@@ -1,0 +1,379 @@
+// fork, exec, poll.
+
+#include "runtime/launch/Launcher.h"
+
+#include "runtime/File.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+namespace polyrank::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto grace = std::chrono::milliseconds(400);
+
+struct RankProcess {
+  pid_t pid = -1;
+  Descriptor pipe;
+  std::string line;      // read, not yet whole
+  bool running = false;  // not yet reaped
+  bool finished = false; // said that it was done
+  bool killed = false;   // by us
+  std::optional<Error> error;
+  int status = 0;
+};
+
+/// The variables that a rank is started with: ours, OpenMP's, and the user's.
+/// libgomp reads its policy when it is loaded, hence before main: where the
+/// threads of all ranks fit the cores they spin a while (0.1 to 0.3 ms) before
+/// they sleep, else they sleep at once.
+std::vector<std::string> environmentOf(const LaunchOptions &options, int rank,
+                                       int pipe, const std::string &job,
+                                       bool fits) {
+  std::vector<std::string> result;
+  std::string files;
+  for (char **variable = environ; *variable; ++variable) {
+    std::string_view text = *variable;
+    if (!text.starts_with("POLYRANK_") && !text.starts_with("OMP_") &&
+        !text.starts_with("GOMP_"))
+      result.emplace_back(text);
+  }
+  result.push_back(fmt::format("POLYRANK_RANK={}", rank));
+  result.push_back(fmt::format("POLYRANK_JOB={}", job));
+  result.push_back(fmt::format("POLYRANK_JOB_NAME={}", getpid()));
+  for (int descriptor : options.descriptors)
+    files += (files.empty() ? "" : ",") + std::to_string(descriptor);
+  result.push_back("POLYRANK_FILES=" + files);
+  result.push_back(fmt::format("POLYRANK_REPORTS={}", pipe));
+  result.push_back(fmt::format("OMP_NUM_THREADS={}", options.threads));
+  result.push_back("OMP_DYNAMIC=false");
+  result.push_back(fits ? "GOMP_SPINCOUNT=5000" : "GOMP_SPINCOUNT=0");
+  if (!fits)
+    result.push_back("OMP_WAIT_POLICY=passive");
+  return result;
+}
+
+std::vector<char *> pointersTo(std::vector<std::string> &strings) {
+  std::vector<char *> pointers;
+  for (std::string &text : strings)
+    pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+std::string describeEnd(int status) {
+  if (WIFSIGNALED(status))
+    return fmt::format("was killed by signal {} ({})", WTERMSIG(status),
+                       strsignal(WTERMSIG(status)));
+  return fmt::format("ended with status {} before it was done",
+                     WEXITSTATUS(status));
+}
+
+class Launcher {
+public:
+  Launcher(const LaunchOptions &options, const shm::Job &job)
+      : options(options), job(job), ranks(options.ranks) {}
+
+  ~Launcher() {
+    killAll();
+    for (RankProcess &rank : ranks)
+      if (rank.running)
+        waitpid(rank.pid, nullptr, 0);
+    sigprocmask(SIG_SETMASK, &userMask, nullptr);
+  }
+
+  Result<void> run() {
+    sigset_t handled;
+    sigemptyset(&handled);
+    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD})
+      sigaddset(&handled, signal);
+    sigprocmask(SIG_BLOCK, &handled, &userMask);
+    signals = Descriptor(signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (signals.get() < 0)
+      return systemError("signalfd");
+    chooseCores();
+    for (int rank = 0; rank < options.ranks; ++rank)
+      if (Result<void> started = start(rank); !started)
+        return started;
+    while (anyRunning()) {
+      wait();
+      if (options.onTick)
+        options.onTick();
+      if (ending && Clock::now() > *ending + grace)
+        killAll();
+    }
+    drainAll();
+    return verdict();
+  }
+
+private:
+  static Error systemError(const char *what) {
+    return Error{fmt::format("cannot start the ranks: {}: {}", what,
+                             std::strerror(errno)),
+                 Error::Fault::Rank};
+  }
+
+  void chooseCores() {
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    sched_getaffinity(0, sizeof(allowed), &allowed);
+    for (int core = 0; core < CPU_SETSIZE; ++core)
+      if (CPU_ISSET(core, &allowed))
+        cores.push_back(core);
+    fits = int64_t(options.ranks) * options.threads <= int64_t(cores.size());
+  }
+
+  Result<void> start(int rank) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+      return systemError("pipe");
+    RankProcess &process = ranks[rank];
+    process.pipe = Descriptor(ends[0]);
+    Descriptor reports(ends[1]);
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    // Everything that allocates comes before the fork.
+    std::vector<std::string> arguments = options.arguments;
+    std::vector<std::string> environment = environmentOf(
+        options, rank, reports.get(), job.descriptors().text(), fits);
+    std::vector<char *> argv = pointersTo(arguments),
+                        envp = pointersTo(environment);
+    cpu_set_t mine;
+    CPU_ZERO(&mine);
+    if (fits)
+      for (int thread = 0; thread < options.threads; ++thread)
+        CPU_SET(cores[rank * options.threads + thread], &mine);
+
+    pid_t launcher = getpid();
+    process.pid = fork();
+    if (process.pid < 0)
+      return systemError("fork");
+    if (process.pid == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() != launcher)
+        _exit(2);
+      // A Ctrl-C at the terminal is for the launcher, which ends the ranks.
+      signal(SIGINT, SIG_IGN);
+      signal(SIGHUP, SIG_IGN);
+      sigprocmask(SIG_SETMASK, &userMask, nullptr);
+      if (fits)
+        sched_setaffinity(0, sizeof(mine), &mine);
+      fcntl(reports.get(), F_SETFD, 0);
+      for (int descriptor : options.descriptors)
+        fcntl(descriptor, F_SETFD, 0);
+      job.keepOpenOverExec();
+      execve("/proc/self/exe", argv.data(), envp.data());
+      _exit(127);
+    }
+    process.running = true;
+    return {};
+  }
+
+  bool anyRunning() const {
+    return std::any_of(ranks.begin(), ranks.end(),
+                       [](const RankProcess &rank) { return rank.running; });
+  }
+
+  void wait() {
+    std::vector<pollfd> files{{signals.get(), POLLIN, 0}};
+    for (RankProcess &rank : ranks)
+      if (rank.pipe.get() >= 0)
+        files.push_back({rank.pipe.get(), POLLIN, 0});
+    poll(files.data(), files.size(), ending ? 20 : 100);
+    for (int rank = 0; rank < options.ranks; ++rank)
+      drain(rank);
+    signalfd_siginfo info;
+    while (read(signals.get(), &info, sizeof(info)) == sizeof(info))
+      if (info.ssi_signo != SIGCHLD && !interrupted) {
+        interrupted = info.ssi_signo;
+        end(fmt::format("interrupted by {}", strsignal(info.ssi_signo)));
+      }
+    for (int rank = 0; rank < options.ranks; ++rank)
+      reap(rank);
+  }
+
+  void reap(int rank) {
+    RankProcess &process = ranks[rank];
+    if (!process.running ||
+        waitpid(process.pid, &process.status, WNOHANG) != process.pid)
+      return;
+    process.running = false;
+    drain(rank);
+    bool good = WIFEXITED(process.status) && WEXITSTATUS(process.status) == 0 &&
+                process.finished;
+    if (good || first >= 0 || interrupted)
+      return;
+    first = rank;
+    end(fmt::format("{} {}", options.nameOf(rank),
+                    process.error ? "failed: " + process.error->message
+                                  : describeEnd(process.status)));
+  }
+
+  /// Tells all ranks that the job is over; those that do not listen are killed
+  /// after the time of grace.
+  void end(const std::string &message) {
+    if (ending)
+      return;
+    ending = Clock::now();
+    job.abort(message);
+  }
+
+  void killAll() {
+    for (RankProcess &rank : ranks)
+      if (rank.running) {
+        rank.killed = true;
+        kill(rank.pid, SIGKILL);
+      }
+  }
+
+  void drainAll() {
+    for (int rank = 0; rank < options.ranks; ++rank)
+      drain(rank);
+  }
+
+  void drain(int rank) {
+    RankProcess &process = ranks[rank];
+    char buffer[65536];
+    while (process.pipe.get() >= 0) {
+      ssize_t got = read(process.pipe.get(), buffer, sizeof(buffer));
+      if (got == 0)
+        process.pipe = Descriptor();
+      if (got <= 0)
+        return;
+      for (ssize_t i = 0; i < got; ++i) {
+        if (buffer[i] != '\n') {
+          process.line += buffer[i];
+          continue;
+        }
+        receive(rank, process.line);
+        process.line.clear();
+      }
+    }
+  }
+
+  void receive(int rank, const std::string &line) {
+    nlohmann::json report = nlohmann::json::parse(line, nullptr, false);
+    if (!report.is_object())
+      return;
+    RankProcess &process = ranks[rank];
+    if (report.contains("error")) {
+      process.error = Error{report.value("error", std::string()),
+                            report.value("input", false) ? Error::Fault::Input
+                                                         : Error::Fault::Rank};
+      if (first < 0 && !interrupted) {
+        first = rank;
+        end(process.error->message);
+      }
+    } else if (report.contains("finished")) {
+      process.finished = true;
+    } else if (options.onReport) {
+      options.onReport(rank, report);
+    }
+  }
+
+  Result<void> verdict() const {
+    if (interrupted)
+      return Error{fmt::format("interrupted by signal {} ({}); all ranks "
+                               "have ended",
+                               interrupted, strsignal(interrupted)),
+                   Error::Fault::Rank};
+    // A death explains more than what others say about it.
+    for (int rank = 0; rank < options.ranks; ++rank)
+      if (WIFSIGNALED(ranks[rank].status) && !ranks[rank].killed)
+        return Error{fmt::format("{} {}", options.nameOf(rank),
+                                 describeEnd(ranks[rank].status)),
+                     Error::Fault::Rank};
+    if (first < 0)
+      return {};
+    const RankProcess &process = ranks[first];
+    if (process.error)
+      return Error{
+          fmt::format("{}: {}", options.nameOf(first), process.error->message),
+          process.error->fault};
+    return Error{fmt::format("{} {}", options.nameOf(first),
+                             describeEnd(process.status)),
+                 Error::Fault::Rank};
+  }
+
+  const LaunchOptions &options;
+  const shm::Job &job;
+  std::vector<RankProcess> ranks;
+  Descriptor signals;
+  sigset_t userMask{};
+  std::vector<int> cores;
+  bool fits = false;
+  int first = -1;      // the rank that failed before all others
+  int interrupted = 0; // the signal
+  std::optional<Clock::time_point> ending;
+};
+
+int numberFrom(const char *variable) {
+  const char *text = std::getenv(variable);
+  return text ? std::atoi(text) : -1;
+}
+
+} // namespace
+
+Result<void> launchRanks(const LaunchOptions &options, const shm::Job &job) {
+  return Launcher(options, job).run();
+}
+
+std::optional<RankConnection> RankConnection::fromEnvironment() {
+  RankConnection connection;
+  connection.number = numberFrom("POLYRANK_RANK");
+  connection.pipe = numberFrom("POLYRANK_REPORTS");
+  const char *job = std::getenv("POLYRANK_JOB");
+  const char *name = std::getenv("POLYRANK_JOB_NAME");
+  const char *files = std::getenv("POLYRANK_FILES");
+  if (connection.number < 0 || connection.pipe < 0 || !job || !name || !files)
+    return std::nullopt;
+  for (char *next; *files; files = *next == ',' ? next + 1 : next) {
+    connection.files.push_back(std::strtol(files, &next, 10));
+    if (next == files)
+      return std::nullopt;
+  }
+  connection.shared = job;
+  connection.name = name;
+  fcntl(connection.pipe, F_SETFD, FD_CLOEXEC);
+  for (int descriptor : connection.files)
+    fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+  return connection;
+}
+
+void RankConnection::report(const nlohmann::json &report) const {
+  std::string line =
+      report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
+      "\n";
+  for (size_t done = 0; done < line.size();) {
+    ssize_t written = write(pipe, line.data() + done, line.size() - done);
+    if (written < 0 && errno != EINTR)
+      return; // the launcher is gone, and this rank with it
+    done += written > 0 ? written : 0;
+  }
+}
+
+int RankConnection::fail(const Error &error) const {
+  report({{"error", error.message},
+          {"input", error.fault == Error::Fault::Input}});
+  return error.fault == Error::Fault::Input ? 1 : 2;
+}
+
+int RankConnection::finish() const {
+  report({{"finished", true}});
+  return 0;
+}
+
+} // namespace polyrank::runtime

@@ -1,0 +1,271 @@
+// Walks a verified plan and counts.
+
+#include "runtime/report/PlanReport.h"
+
+#include "runtime/DType.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+namespace polyrank::runtime {
+namespace {
+
+std::string textOf(const flatbuffers::String *text) {
+  return text ? text->str() : "";
+}
+
+uint64_t payloadOf(const plan::Collective &collective) {
+  uint64_t bytes = 0;
+  for (const plan::Transfer *transfer : *collective.transfers())
+    bytes += std::max(transfer->input()->size(), transfer->output()->size());
+  return bytes;
+}
+
+uint64_t sentOf(const plan::Collective &collective, uint64_t payload,
+                int64_t group) {
+  if (group <= 1)
+    return 0;
+  if (collective.kind() == plan::CollectiveKind::Permute)
+    return payload;
+  uint64_t part =
+      payload / group * (group - 1) + payload % group * (group - 1) / group;
+  return collective.kind() == plan::CollectiveKind::AllReduce ? 2 * part : part;
+}
+
+void addArguments(const LoadedPlan &plan, const Mesh &mesh,
+                  PlanReport &report) {
+  for (const plan::Argument *argument : *plan.program().arguments()) {
+    bool parameter = argument->role() == plan::Role::Parameter;
+    if (!parameter && argument->role() != plan::Role::State)
+      continue;
+    HeldArgument held;
+    held.name = argument->name()->str();
+    held.dtype = nameOf(DType(argument->dtype()));
+    held.layout = describeLayout(mesh, argument->dims());
+    if (argument->view())
+      held.stored =
+          plan.plan->stored()->Get(argument->view()->stored())->name()->str();
+    held.stateOf = textOf(argument->state_of());
+    held.isParameter = parameter;
+    held.trainable = argument->trainable();
+    held.bytes = argument->buffer()->size();
+    held.elements = 1;
+    if (argument->dims())
+      for (const plan::Dim *dim : *argument->dims())
+        held.elements *= dim->size();
+    (parameter ? report.parameterBytes : report.stateBytes) += held.bytes;
+    if (parameter)
+      report.parameterElements += held.elements;
+    report.held.push_back(std::move(held));
+  }
+}
+
+class CommandCounter {
+public:
+  CommandCounter(const LoadedPlan &plan, const Mesh &mesh, PlanReport &report)
+      : plan(plan), mesh(mesh), report(report) {
+    if (const auto *symbols = plan.plan->kernels()->symbols())
+      for (const auto *symbol : *symbols)
+        report.kernels.push_back({symbol->str(), 0});
+  }
+
+  void count() {
+    const plan::Program &program = plan.program();
+    std::vector<uint64_t> executions(program.segments()->size());
+    for (const plan::Action *action : *program.schedule())
+      ++executions[action->segment()];
+    for (uint32_t s = 0; s < program.segments()->size(); ++s) {
+      const plan::Segment &segment = *program.segments()->Get(s);
+      if (segment.commands())
+        for (const plan::Command *command : *segment.commands())
+          add(segment, *command, executions[s]);
+    }
+    for (auto &[key, line] : lines)
+      report.communication.push_back(line);
+    std::sort(report.communication.begin(), report.communication.end(),
+              [](const auto &a, const auto &b) {
+                return std::tie(b.sent, a.axes, a.kind, a.phase) <
+                       std::tie(a.sent, b.axes, b.kind, b.phase);
+              });
+  }
+
+private:
+  void add(const plan::Segment &segment, const plan::Command &command,
+           uint64_t executions) {
+    switch (command.body_type()) {
+    case plan::CommandBody::Launch:
+      report.launches += executions;
+      report.kernels[command.body_as_Launch()->kernel()].launches += executions;
+      return;
+    case plan::CommandBody::Gemm:
+      report.gemms += executions;
+      report.gemmFlops += command.body_as_Gemm()->flops() * executions;
+      return;
+    case plan::CommandBody::Copy:
+      report.copies += executions;
+      return;
+    default:
+      return add(segment, command, *command.body_as_Collective(), executions);
+    }
+  }
+
+  void add(const plan::Segment &segment, const plan::Command &command,
+           const plan::Collective &collective, uint64_t executions) {
+    const plan::Program &program = plan.program();
+    const AxisRefs *refs = program.groups()->Get(collective.group())->axes();
+    std::string kind = plan::EnumNameCollectiveKind(collective.kind());
+    std::string axes = mesh.describe(refs);
+    int64_t group = Mesh::groupSize(refs);
+    uint64_t payload = payloadOf(collective);
+    CommunicationLine &line = lines[{axes, kind, segment.name()->str()}];
+    line.kind = kind, line.axes = axes, line.phase = segment.name()->str();
+    line.groupSize = group;
+    line.count += executions;
+    line.payload += payload * executions;
+    line.sent += sentOf(collective, payload, group) * executions;
+
+    CollectiveReason reason;
+    reason.kind = kind, reason.axes = axes;
+    reason.segment = segment.name()->str();
+    reason.origin = textOf(command.origin());
+    reason.bytes = payload;
+    reason.executions = executions;
+    if (program.reasons() && collective.why() < program.reasons()->size()) {
+      const plan::Reason &why = *program.reasons()->Get(collective.why());
+      reason.value = textOf(why.value()), reason.op = textOf(why.op());
+      reason.from = textOf(why.from_layout());
+      reason.to = textOf(why.to_layout());
+      reason.constraint = textOf(why.constraint());
+    }
+    report.reasons.push_back(std::move(reason));
+  }
+
+  const LoadedPlan &plan;
+  const Mesh &mesh;
+  PlanReport &report;
+  std::map<std::tuple<std::string, std::string, std::string>, CommunicationLine>
+      lines;
+};
+
+} // namespace
+
+PlanReport reportOf(const LoadedPlan &loaded) {
+  const plan::Plan &plan = *loaded.plan;
+  const plan::Program &program = loaded.program();
+  Mesh mesh(plan);
+  PlanReport report;
+  report.model = textOf(plan.model());
+  report.compiler = textOf(plan.compiler());
+  report.mode = plan.mode() == plan::Mode::Train ? "train" : "forward";
+  for (int64_t axis = 0; axis < mesh.axes(); ++axis)
+    report.mesh += fmt::format("{}{}={}", axis ? "," : "", mesh.name(axis),
+                               mesh.size(axis));
+  report.ranks = mesh.ranks();
+  report.microbatches = plan.microbatches();
+  report.threads = plan.threads();
+  report.samplesPerStep = plan.samples_per_step();
+  report.tokensPerSample = plan.tokens_per_sample();
+  report.sharedBytes = program.shared_size();
+  report.privateBytes = program.private_size();
+  report.lowerBound = program.memory_lower_bound();
+  report.cpu = textOf(plan.kernels()->cpu());
+  if (program.memory())
+    for (const plan::MemoryLine *line : *program.memory())
+      report.memory.emplace_back(line->kind()->str(), line->bytes());
+  addArguments(loaded, mesh, report);
+  CommandCounter(loaded, mesh, report).count();
+  return report;
+}
+
+nlohmann::json toJson(const PlanReport &report) {
+  using nlohmann::json;
+  json held = json::array(), memory = json::array(),
+       communication = json::array(), reasons = json::array(),
+       kernels = json::array();
+  for (const HeldArgument &argument : report.held) {
+    json entry{{"name", argument.name},
+               {"dtype", argument.dtype},
+               {"layout", argument.layout},
+               {"bytes_per_rank", argument.bytes},
+               {"elements", argument.elements},
+               {"kind", argument.isParameter ? "parameter" : "state"},
+               {"trainable", argument.trainable}};
+    if (!argument.stored.empty())
+      entry["stored"] = argument.stored;
+    if (!argument.stateOf.empty())
+      entry["state_of"] = argument.stateOf;
+    held.push_back(std::move(entry));
+  }
+  for (auto &[kind, bytes] : report.memory)
+    memory.push_back({{"kind", kind}, {"bytes", bytes}});
+  for (const CommunicationLine &line : report.communication)
+    communication.push_back({{"kind", line.kind},
+                             {"axes", line.axes},
+                             {"segment", line.phase},
+                             {"group_size", line.groupSize},
+                             {"count", line.count},
+                             {"bytes", line.payload},
+                             {"sent_bytes", line.sent}});
+  for (const CollectiveReason &reason : report.reasons)
+    reasons.push_back({{"kind", reason.kind},
+                       {"axes", reason.axes},
+                       {"segment", reason.segment},
+                       {"origin", reason.origin},
+                       {"value", reason.value},
+                       {"op", reason.op},
+                       {"from", reason.from},
+                       {"to", reason.to},
+                       {"constraint", reason.constraint},
+                       {"bytes", reason.bytes},
+                       {"executions", reason.executions}});
+  for (const KernelLine &kernel : report.kernels)
+    kernels.push_back(
+        {{"symbol", kernel.symbol}, {"launches", kernel.launches}});
+  return {{"model", report.model},
+          {"compiler", report.compiler},
+          {"mode", report.mode},
+          {"mesh", report.mesh},
+          {"ranks", report.ranks},
+          {"microbatches", report.microbatches},
+          {"threads", report.threads},
+          {"samples_per_step", report.samplesPerStep},
+          {"tokens_per_sample", report.tokensPerSample},
+          {"cpu", report.cpu},
+          {"parameters", report.parameterElements},
+          {"memory_per_rank",
+           {{"shared", report.sharedBytes},
+            {"private", report.privateBytes},
+            {"total", report.sharedBytes + report.privateBytes},
+            {"lower_bound", report.lowerBound},
+            {"parameters", report.parameterBytes},
+            {"state", report.stateBytes},
+            {"by_kind", memory}}},
+          {"held", held},
+          {"communication", communication},
+          {"collectives", reasons},
+          {"kernels", kernels},
+          {"commands_per_step",
+           {{"launch", report.launches},
+            {"gemm", report.gemms},
+            {"copy", report.copies},
+            {"gemm_flops", report.gemmFlops}}}};
+}
+
+std::string bytesText(uint64_t bytes) {
+  if (bytes < 1024)
+    return fmt::format("{} B", bytes);
+  double value = bytes;
+  const char *unit = "B";
+  for (const char *next : {"KiB", "MiB", "GiB", "TiB"}) {
+    if (value < 1024)
+      break;
+    value /= 1024;
+    unit = next;
+  }
+  return fmt::format("{:.{}f} {}", value, value < 100 ? 1 : 0, unit);
+}
+
+} // namespace polyrank::runtime

@@ -1,0 +1,228 @@
+// Progress line, JSON lines, summaries.
+
+#include "runtime/report/Progress.h"
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace polyrank::runtime {
+namespace {
+
+std::string durationText(double seconds) {
+  auto whole = static_cast<uint64_t>(seconds + 0.5);
+  if (whole >= 3600)
+    return fmt::format("{}h{:02}m", whole / 3600, whole / 60 % 60);
+  return fmt::format("{}:{:02}", whole / 60, whole % 60);
+}
+
+std::string rateText(double rate) {
+  if (rate >= 1e6)
+    return fmt::format("{:.2f}M", rate / 1e6);
+  if (rate >= 1e4)
+    return fmt::format("{:.1f}k", rate / 1e3);
+  return fmt::format("{:.{}f}", rate, rate < 100 ? 1 : 0);
+}
+
+std::string countText(double count) {
+  if (count >= 1e9)
+    return fmt::format("{:.2f}B", count / 1e9);
+  if (count >= 1e6)
+    return fmt::format("{:.1f}M", count / 1e6);
+  if (count >= 1e4)
+    return fmt::format("{:.1f}k", count / 1e3);
+  return fmt::format("{:.0f}", count);
+}
+
+} // namespace
+
+nlohmann::json toJson(const StepReport &step) {
+  // As text: JSON has no NaN.
+  nlohmann::json metrics = nlohmann::json::array();
+  for (auto &[name, value] : step.metrics)
+    metrics.push_back({name, fmt::format("{}", value)});
+  return {{"step", step.step},
+          {"seconds", step.seconds},
+          {"communication", step.communicationShare},
+          {"metrics", metrics}};
+}
+
+StepReport stepFromJson(const nlohmann::json &json) {
+  StepReport step;
+  step.step = json.value("step", uint64_t(0));
+  step.seconds = json.value("seconds", 0.0);
+  step.communicationShare = json.value("communication", 0.0);
+  for (const nlohmann::json &metric : json.at("metrics"))
+    step.metrics.emplace_back(
+        metric.at(0).get<std::string>(),
+        std::strtod(metric.at(1).get<std::string>().c_str(), nullptr));
+  return step;
+}
+
+Result<std::unique_ptr<Progress>>
+Progress::open(const PlanReport &plan, const ProgressOptions &options) {
+  std::unique_ptr<Progress> progress(new Progress(plan, options));
+  progress->terminal = isatty(STDERR_FILENO);
+  if (!options.log.empty()) {
+    progress->log = std::fopen(options.log.c_str(), "we");
+    if (!progress->log)
+      return Error{fmt::format("cannot write the log '{}': {}", options.log,
+                               std::strerror(errno))};
+  }
+  return progress;
+}
+
+Progress::~Progress() {
+  if (log)
+    std::fclose(log);
+}
+
+void Progress::step(const StepReport &step) {
+  ++done;
+  timeInSteps += step.seconds;
+  nlohmann::ordered_json line{{"step", step.step}};
+  std::vector<std::string> notFinite;
+  for (size_t i = 0; i < step.metrics.size(); ++i) {
+    auto &[name, value] = step.metrics[i];
+    if (std::isfinite(value))
+      line[name] = value;
+    else
+      line[name] = nullptr, notFinite.push_back(name);
+    if (sums.size() <= i)
+      sums.emplace_back(name, 0);
+    sums[i].second += value;
+  }
+  if (!notFinite.empty())
+    line["not_finite"] = notFinite;
+  line["seconds"] = step.seconds;
+  double samples = step.seconds > 0 ? plan.samplesPerStep / step.seconds : 0;
+  line["samples_per_second"] = samples;
+  line["tokens_per_second"] = samples * plan.tokensPerSample;
+  line["communication_share"] = step.communicationShare;
+  if (log) {
+    std::string text = line.dump() + "\n";
+    logFailed |= std::fwrite(text.data(), 1, text.size(), log) != text.size();
+    logFailed |= std::fflush(log) != 0;
+  }
+  if (!notFinite.empty() && !reportedNotFinite) {
+    reportedNotFinite = true;
+    fmt::print(stderr,
+               "{}polyrank-run: step {}: {} is not finite; lower the learning "
+               "rate, or look at the data of this step\n",
+               lineOpen ? "\n" : "", step.step, fmt::join(notFinite, ", "));
+    lineOpen = false;
+  }
+  auto now = std::chrono::steady_clock::now();
+  bool due =
+      now - lastShown >= std::chrono::milliseconds(terminal ? 100 : 1000);
+  if (!options.quiet && (due || done == 1 || done == options.steps)) {
+    lastShown = now;
+    show(step);
+  }
+}
+
+void Progress::show(const StepReport &step) {
+  std::string line = options.steps
+                         ? fmt::format("step {}/{}", step.step, options.steps)
+                         : fmt::format("step {}", step.step);
+  for (auto &[name, value] : step.metrics)
+    if (name == "loss")
+      line += fmt::format("  loss {:.4f}", value);
+  double mean = timeInSteps / done;
+  double samples = mean > 0 ? plan.samplesPerStep / mean : 0;
+  line += plan.tokensPerSample > 1
+              ? fmt::format("  {} tokens/s",
+                            rateText(samples * plan.tokensPerSample))
+              : fmt::format("  {} samples/s", rateText(samples));
+  line +=
+      fmt::format("  communication {:.0f} %", 100 * step.communicationShare);
+  if (options.steps > done)
+    line +=
+        fmt::format("  left {}", durationText(mean * (options.steps - done)));
+  if (terminal)
+    fmt::print(stderr, "\r\033[K{}", line);
+  else
+    fmt::print(stderr, "{}\n", line);
+  std::fflush(stderr);
+  lineOpen = terminal;
+}
+
+Result<void> Progress::close() {
+  if (lineOpen)
+    fmt::print(stderr, "\n");
+  lineOpen = false;
+  if (log) {
+    logFailed |= std::fclose(log) != 0;
+    log = nullptr;
+  }
+  if (logFailed)
+    return Error{fmt::format("cannot write the log '{}'", options.log),
+                 Error::Fault::Rank};
+  return {};
+}
+
+std::vector<std::pair<std::string, double>> Progress::means() const {
+  auto result = sums;
+  for (auto &[name, value] : result)
+    value /= done;
+  return result;
+}
+
+nlohmann::json toJson(const RankUse &use) {
+  return {{"peak_resident", use.peakResident},
+          {"compute_seconds", use.computeSeconds},
+          {"communication_seconds", use.communicationSeconds},
+          {"waiting_seconds", use.waitingSeconds},
+          {"sent_bytes", use.sentBytes}};
+}
+
+RankUse useFromJson(const nlohmann::json &json) {
+  RankUse use;
+  use.peakResident = json.value("peak_resident", uint64_t(0));
+  use.computeSeconds = json.value("compute_seconds", 0.0);
+  use.communicationSeconds = json.value("communication_seconds", 0.0);
+  use.waitingSeconds = json.value("waiting_seconds", 0.0);
+  use.sentBytes = json.value("sent_bytes", uint64_t(0));
+  return use;
+}
+
+std::string describeStart(const PlanReport &plan) {
+  std::string text = fmt::format(
+      "{} on {} rank{}{} x {} thread{}: {} parameters, {} samples per step in "
+      "{} microbatch{}\n",
+      plan.model.empty() ? "plan" : plan.model, plan.ranks,
+      plan.ranks == 1 ? "" : "s",
+      plan.mesh.empty() ? "" : " (" + plan.mesh + ")", plan.threads,
+      plan.threads == 1 ? "" : "s",
+      countText(static_cast<double>(plan.parameterElements)),
+      plan.samplesPerStep, plan.microbatches,
+      plan.microbatches == 1 ? "" : "es");
+  uint64_t planned = plan.sharedBytes + plan.privateBytes;
+  text += fmt::format("each rank: {} parameters, {} state, {} arena in all\n",
+                      bytesText(plan.parameterBytes),
+                      bytesText(plan.stateBytes), bytesText(planned));
+  return text;
+}
+
+std::string describeEnd(const PlanReport &plan, const Mesh &mesh,
+                        const std::vector<RankUse> &ranks) {
+  std::string text = fmt::format("{:<28}{:>12}{:>12}{:>12}{:>12}{:>12}{:>15}\n",
+                                 "", "parameters", "state", "planned",
+                                 "peak RSS", "sent", "communication");
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const RankUse &use = ranks[rank];
+    double busy = use.computeSeconds + use.communicationSeconds;
+    text +=
+        fmt::format("{:<28}{:>12}{:>12}{:>12}{:>12}{:>12}{:>13.1f} %\n",
+                    mesh.describeRank(static_cast<int64_t>(rank)),
+                    bytesText(plan.parameterBytes), bytesText(plan.stateBytes),
+                    bytesText(plan.sharedBytes + plan.privateBytes),
+                    bytesText(use.peakResident), bytesText(use.sentBytes),
+                    busy > 0 ? 100 * use.communicationSeconds / busy : 0);
+  }
+  return text;
+}
+
+} // namespace polyrank::runtime

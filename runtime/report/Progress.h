@@ -1,0 +1,81 @@
+// What the user sees while a plan runs: a progress line, a log, a summary.
+
+#pragma once
+
+#include "runtime/Result.h"
+#include "runtime/report/PlanReport.h"
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+namespace polyrank::runtime {
+
+/// One step, as a rank reports it.
+struct StepReport {
+  uint64_t step = 0; // from 1
+  double seconds = 0;
+  double communicationShare = 0;
+  std::vector<std::pair<std::string, double>> metrics;
+};
+
+nlohmann::json toJson(const StepReport &step);
+StepReport stepFromJson(const nlohmann::json &json);
+
+struct ProgressOptions {
+  bool quiet = false;
+  std::string log; // path of the JSON lines; empty: none
+  uint64_t steps = 0;
+};
+
+/// The line goes to standard error: rewritten in place on a terminal, else one
+/// line a second.
+class Progress {
+public:
+  static Result<std::unique_ptr<Progress>> open(const PlanReport &plan,
+                                                const ProgressOptions &options);
+  ~Progress();
+
+  /// Logs the step and shows it.
+  void step(const StepReport &step);
+  /// Writes out what is pending; an error of the log is the first that
+  /// happened.
+  Result<void> close();
+
+  uint64_t stepsDone() const { return done; }
+  /// The mean of a metric over all steps; nothing where it never came.
+  std::vector<std::pair<std::string, double>> means() const;
+
+private:
+  Progress(const PlanReport &plan, const ProgressOptions &options)
+      : plan(plan), options(options) {}
+  void show(const StepReport &step);
+
+  const PlanReport &plan;
+  ProgressOptions options;
+  FILE *log = nullptr;
+  bool logFailed = false, terminal = false, lineOpen = false;
+  bool reportedNotFinite = false;
+  uint64_t done = 0;
+  double timeInSteps = 0;
+  std::vector<std::pair<std::string, double>> sums;
+  std::chrono::steady_clock::time_point lastShown;
+};
+
+/// What one rank used, as it reports it at its end.
+struct RankUse {
+  uint64_t peakResident = 0;
+  double computeSeconds = 0, communicationSeconds = 0, waitingSeconds = 0;
+  uint64_t sentBytes = 0;
+};
+nlohmann::json toJson(const RankUse &use);
+RankUse useFromJson(const nlohmann::json &json);
+
+/// What will run and what each rank will hold.
+std::string describeStart(const PlanReport &plan);
+/// What each rank held and used.
+std::string describeEnd(const PlanReport &plan, const Mesh &mesh,
+                        const std::vector<RankUse> &ranks);
+
+} // namespace polyrank::runtime

@@ -1,0 +1,202 @@
+// polyrank-run: checks what the user gave, starts the ranks and shows how they
+// get on. The same program is the ranks' (Rank.cpp).
+
+#include "runtime/data/Npz.h"
+#include "runtime/exec/Weights.h"
+#include "runtime/report/Progress.h"
+#include "tools/polyrank-run/Rank.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace polyrank::runtime {
+namespace {
+
+/// Whether a file can be made at `path`, asked before the work and not after.
+Result<void> checkWritable(const std::string &path) {
+  size_t slash = path.rfind('/');
+  std::string directory = slash == std::string::npos ? "."
+                          : slash == 0               ? "/"
+                                                     : path.substr(0, slash);
+  if (access(directory.c_str(), W_OK | X_OK) != 0)
+    return Error{fmt::format("cannot write '{}': directory '{}': {}", path,
+                             directory, std::strerror(errno))};
+  struct stat status;
+  if (stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode))
+    return Error{fmt::format("cannot write '{}': it is a directory", path)};
+  return {};
+}
+
+class Run {
+public:
+  Run(const RunOptions &given, int argc, char **argv)
+      : options(given), arguments(argv, argv + argc) {}
+
+  Result<void> run() {
+    if (Result<void> done = prepare(); !done)
+      return done;
+    POLYRANK_ASSIGN(
+        opened, Progress::open(report, {options.quiet, options.log, steps}));
+    progress = std::move(opened);
+    if (!options.quiet) {
+      fmt::print(stderr, "{}", describeStart(report));
+      if (data)
+        fmt::print(stderr, "{}\n", data->describe());
+    }
+
+    shm::JobOptions jobOptions;
+    jobOptions.sharedSizes.assign(report.ranks, report.sharedBytes);
+    jobOptions.threadsPerRank = int(report.threads);
+    POLYRANK_ASSIGN(job, shm::Job::create(jobOptions));
+
+    uses.resize(report.ranks);
+    LaunchOptions launch;
+    launch.ranks = int(report.ranks);
+    launch.threads = int(report.threads);
+    launch.arguments = arguments;
+    launch.descriptors.push_back(planDescriptor.get());
+    if (outputMemory.get() >= 0)
+      launch.descriptors.push_back(outputMemory.get());
+    launch.nameOf = [&](int rank) { return mesh->describeRank(rank); };
+    launch.onReport = [&](int rank, const nlohmann::json &message) {
+      if (message.contains("step"))
+        progress->step(stepFromJson(message["step"]));
+      else if (message.contains("use"))
+        uses[rank] = useFromJson(message["use"]);
+    };
+    Result<void> ran = launchRanks(launch, job);
+    Result<void> logged = progress->close();
+    if (!ran)
+      return Error{progress->stepsDone()
+                       ? fmt::format("{} (after {} steps)", ran.error().message,
+                                     progress->stepsDone())
+                       : ran.error().message,
+                   ran.error().fault};
+    if (!logged)
+      return logged;
+    if (Result<void> written = writeOutputs(); !written)
+      return written;
+    if (!options.quiet)
+      summarise();
+    return {};
+  }
+
+private:
+  /// Finds what is wrong with the input before any rank is started.
+  Result<void> prepare() {
+    planDescriptor =
+        Descriptor(open(options.plan.c_str(), O_RDONLY | O_CLOEXEC));
+    if (planDescriptor.get() < 0)
+      return Error{fmt::format("cannot open plan '{}': {}", options.plan,
+                               std::strerror(errno))};
+    POLYRANK_ASSIGN(loaded, loadPlan(planDescriptor.get(), options.plan));
+    plan.emplace(std::move(loaded));
+    mesh.emplace(*plan->plan);
+    POLYRANK_ASSIGN(completed, completeOptions(options, *plan->plan));
+    options = completed;
+    report = reportOf(*plan);
+    if (Result<Weights> weights = Weights::open(*plan, options.init); !weights)
+      return weights.error();
+    steps = options.steps;
+    if (!options.samples().empty()) {
+      POLYRANK_ASSIGN(source, openData(options, *plan->plan));
+      data.emplace(std::move(source));
+      steps = stepsOf(options, *plan->plan, *data);
+    }
+    for (const std::string *path :
+         {&options.save, &options.outputs, &options.log})
+      if (!path->empty())
+        if (Result<void> writable = checkWritable(*path); !writable)
+          return writable;
+    return options.outputs.empty() ? Result<void>() : makeOutputMemory();
+  }
+
+  Result<void> makeOutputMemory() {
+    outputs = outputArraysOf(*plan->plan,
+                             data->samples(splitOf(options, *plan->plan)));
+    if (outputs.empty())
+      return Error{"--outputs: the plan has no output tensors"};
+    outputMemory = Descriptor(memfd_create("polyrank-outputs", MFD_CLOEXEC));
+    uint64_t size = outputs.back().offset + outputs.back().bytes;
+    if (outputMemory.get() < 0 || ftruncate(outputMemory.get(), size) != 0)
+      return Error{fmt::format("no memory for {} bytes of outputs: {}", size,
+                               std::strerror(errno)),
+                   Error::Fault::Rank};
+    return {};
+  }
+
+  Result<void> writeOutputs() {
+    if (options.outputs.empty())
+      return {};
+    uint64_t size = outputs.back().offset + outputs.back().bytes;
+    void *memory =
+        mmap(nullptr, size, PROT_READ, MAP_SHARED, outputMemory.get(), 0);
+    if (memory == MAP_FAILED)
+      return Error{"cannot map the outputs", Error::Fault::Rank};
+    POLYRANK_ASSIGN(writer, NpzWriter::create(options.outputs));
+    for (const OutputArray &output : outputs) {
+      auto *data = static_cast<const std::byte *>(memory) + output.offset;
+      if (Result<void> added = writer.add(output.name, output.dtype,
+                                          output.shape, {data, output.bytes});
+          !added)
+        return added;
+    }
+    munmap(memory, size);
+    return writer.commit();
+  }
+
+  void summarise() const {
+    fmt::print(stderr, "{}", describeEnd(report, *mesh, uses));
+    if (plan->plan->mode() == plan::Mode::Forward)
+      for (auto &[name, value] : progress->means())
+        fmt::print("{} {:.6g} (mean of {} steps)\n", name, value,
+                   progress->stepsDone());
+    if (!options.save.empty())
+      fmt::print(stderr, "saved {}\n", options.save);
+    if (!options.outputs.empty())
+      fmt::print(stderr, "wrote {}\n", options.outputs);
+  }
+
+  RunOptions options;
+  std::vector<std::string> arguments;
+  Descriptor planDescriptor, outputMemory;
+  std::optional<LoadedPlan> plan;
+  std::optional<Mesh> mesh;
+  std::optional<DataSource> data;
+  PlanReport report;
+  uint64_t steps = 0;
+  std::vector<OutputArray> outputs;
+  std::unique_ptr<Progress> progress;
+  std::vector<RankUse> uses;
+};
+
+int launcherMain(const RunOptions &options, int argc, char **argv) {
+  try {
+    Result<void> result = Run(options, argc, argv).run();
+    if (result)
+      return 0;
+    fmt::print(stderr, "polyrank-run: {}\n", result.error().message);
+    return result.error().fault == Error::Fault::Input ? 1 : 2;
+  } catch (const std::exception &exception) {
+    fmt::print(stderr, "polyrank-run: {}\n", exception.what());
+    return 2;
+  }
+}
+
+} // namespace
+} // namespace polyrank::runtime
+
+int main(int argc, char **argv) {
+  using namespace polyrank::runtime;
+  std::variant<RunOptions, int> options = parseOptions(argc, argv);
+  if (const int *status = std::get_if<int>(&options))
+    return *status;
+  if (auto connection = RankConnection::fromEnvironment())
+    return rankMain(std::get<RunOptions>(options), *connection);
+  return launcherMain(std::get<RunOptions>(options), argc, argv);
+}

@@ -1,0 +1,136 @@
+// Command line, and what follows from it and the plan.
+
+#include "tools/polyrank-run/Options.h"
+
+#include "runtime/exec/RankProgram.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+namespace polyrank::runtime {
+
+std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
+  RunOptions options;
+  std::string order, transport = "shm", denormals = "flush";
+  CLI::App app{
+      "Runs a plan that polyrank-compile wrote: starts its ranks on this "
+      "machine, trains (or runs forward), logs and saves.\n"
+      "Exit status: 0 done, 1 the input is wrong, 2 a rank failed.",
+      "polyrank-run"};
+  app.add_option("PLAN", options.plan, "The plan file")->required();
+  auto *data = app.add_option(
+      "--data", options.data,
+      "Samples: a token file (.bin/.u16: uint16, .u32: uint32, .txt/.u8: "
+      "bytes, .npy) or a .npz set with one array per input (and 'labels')");
+  app.add_option("--token-type", options.tokenType,
+                 "Type of the tokens in --data, where its name does not say: "
+                 "uint8, uint16, uint32")
+      ->check(CLI::IsMember({"uint8", "uint16", "uint32"}));
+  app.add_option("--steps", options.steps,
+                 "Steps to run (forward plans: default all samples once)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--order", order,
+                 "Order of the samples: random (a permutation of each epoch, "
+                 "keyed by the seed, the same on any number of ranks; default "
+                 "for training) or sequential (begins again at the end)")
+      ->check(CLI::IsMember({"random", "sequential"}));
+  app.add_option("--holdout", options.holdout,
+                 "Keep this fraction of the samples, the last ones, from "
+                 "training; forward plans run on them alone")
+      ->check(CLI::Range(0.0, 0.9));
+  app.add_option("--seed", options.seed,
+                 "Seed of sampling and of the model's randomness (default 0)");
+  app.add_option("--init", options.init,
+                 "Start from the weights in this safetensors file instead of "
+                 "those in the model's file");
+  app.add_option("--save", options.save,
+                 "Save the weights after the last step, as safetensors with "
+                 "the model's names");
+  app.add_option("--log", options.log,
+                 "Write one JSON object per step: step, loss and all metrics, "
+                 "seconds, samples_per_second, tokens_per_second, "
+                 "communication_share");
+  auto *inputs = app.add_option("--inputs", options.inputs,
+                                "Forward plans: a .npz set of inputs");
+  auto *outputs = app.add_option("--outputs", options.outputs,
+                                 "Forward plans: write the outputs of all "
+                                 "samples to this .npz file");
+  inputs->excludes(data);
+  outputs->needs(inputs);
+  app.add_option("--threads", options.threads,
+                 "Threads per rank; a plan is compiled for a number of "
+                 "threads, and another is an error")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--transport", transport,
+                 "How ranks communicate: shm (shared memory, one machine)")
+      ->check(CLI::IsMember({"shm"}));
+  app.add_option("--denormals", denormals,
+                 "flush denormal numbers to zero (default) or keep them, "
+                 "which can be many times slower")
+      ->check(CLI::IsMember({"flush", "keep"}));
+  app.add_flag("-q,--quiet", options.quiet, "No progress and no summary");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  }
+  if (order == "sequential")
+    options.order = SampleOrder::Sequential;
+  options.flushDenormals = denormals == "flush";
+  return options;
+}
+
+Result<RunOptions> completeOptions(RunOptions options, const plan::Plan &plan) {
+  bool train = plan.mode() == plan::Mode::Train;
+  if (options.threads != 0 && uint32_t(options.threads) != plan.threads())
+    return Error{fmt::format("--threads {}: the plan was compiled for {} "
+                             "threads; compile it with --threads {}",
+                             options.threads, plan.threads(), options.threads)};
+  if (train && (!options.inputs.empty() || !options.outputs.empty()))
+    return Error{"--inputs and --outputs are for forward plans, and this is a "
+                 "training plan: give --data, or compile with --mode forward"};
+  if (!train && !options.save.empty())
+    return Error{"--save is for training plans; a forward plan changes no "
+                 "weights"};
+  bool needsSamples = !inputSpecsOf(plan).empty();
+  if (needsSamples && options.samples().empty())
+    return Error{train ? "the plan needs samples: give --data FILE"
+                       : "the plan needs samples: give --inputs IN.npz or "
+                         "--data FILE"};
+  if (options.steps == 0 && (train || !needsSamples))
+    return Error{"give the number of steps: --steps N"};
+  if (!train)
+    options.order = SampleOrder::Sequential;
+  return options;
+}
+
+Result<DataSource> openData(const RunOptions &options, const plan::Plan &plan) {
+  DataOptions data;
+  data.path = options.samples();
+  data.tokenType = options.tokenType;
+  data.batch = plan.samples_per_step();
+  data.order = options.order;
+  data.seed = options.seed;
+  data.holdout = options.holdout;
+  std::vector<InputSpec> specs = inputSpecsOf(plan);
+  return DataSource::open(data, specs);
+}
+
+Split splitOf(const RunOptions &options, const plan::Plan &plan) {
+  return plan.mode() == plan::Mode::Forward && options.holdout > 0
+             ? Split::Holdout
+             : Split::Train;
+}
+
+uint64_t stepsOf(const RunOptions &options, const plan::Plan &plan,
+                 const DataSource &data) {
+  if (options.steps)
+    return options.steps;
+  uint64_t batch = plan.samples_per_step();
+  uint64_t samples = data.samples(splitOf(options, plan));
+  // Metrics are over whole batches; outputs are wanted for every sample.
+  return options.outputs.empty() ? samples / batch
+                                 : (samples + batch - 1) / batch;
+}
+
+} // namespace polyrank::runtime

@@ -1,0 +1,41 @@
+// The command line of polyrank-run.
+
+#pragma once
+
+#include "runtime/data/DataSource.h"
+#include "runtime/plan/VerifyPlan.h"
+
+#include <optional>
+#include <string>
+
+namespace polyrank::runtime {
+
+struct RunOptions {
+  std::string plan, data, init, save, log, inputs, outputs, tokenType;
+  uint64_t steps = 0; // 0: forward plans take all samples once
+  int64_t seed = 0;
+  SampleOrder order = SampleOrder::Random;
+  double holdout = 0;
+  int threads = 0; // 0: the plan's
+  bool flushDenormals = true, quiet = false;
+
+  const std::string &samples() const { return data.empty() ? inputs : data; }
+};
+
+/// Parses the command line. An integer is the exit status of a call that asked
+/// for help or was wrong, and has been told so.
+std::variant<RunOptions, int> parseOptions(int argc, char **argv);
+
+/// What can be said of options and plan together, and the options that follow
+/// from the plan (a forward plan takes samples in order).
+Result<RunOptions> completeOptions(RunOptions options, const plan::Plan &plan);
+
+/// The samples that a run reads, the same in launcher and ranks.
+Result<DataSource> openData(const RunOptions &options, const plan::Plan &plan);
+
+/// Which samples a run uses, and how many steps it makes of them.
+Split splitOf(const RunOptions &options, const plan::Plan &plan);
+uint64_t stepsOf(const RunOptions &options, const plan::Plan &plan,
+                 const DataSource &data);
+
+} // namespace polyrank::runtime

@@ -1,0 +1,196 @@
+// One rank: load, run the steps, save, report.
+
+#include "tools/polyrank-run/Rank.h"
+
+#include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/exec/Weights.h"
+#include "runtime/report/Progress.h"
+
+#include <chrono>
+#include <fmt/format.h>
+#include <numeric>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+namespace polyrank::runtime {
+namespace {
+
+double secondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+class Rank {
+public:
+  Rank(const RunOptions &given, const RankConnection &connection)
+      : options(given), connection(connection) {}
+
+  Result<void> run() {
+    if (Result<void> done = load(); !done)
+      return done;
+    for (uint64_t step = 0; step < steps; ++step)
+      if (Result<void> done = runStep(step); !done)
+        return done;
+    if (!options.save.empty())
+      if (Result<void> saved =
+              saveWeights(*plan, *program, *weights, *transport, everyone,
+                          options.save, connection.jobName());
+          !saved)
+        return saved;
+    // No rank leaves, and unmaps its arena, before all are through.
+    if (Result<void> all = transport->barrier(everyone); !all)
+      return all;
+    reportUse();
+    return {};
+  }
+
+private:
+  Result<void> load() {
+    POLYRANK_ASSIGN(loaded,
+                    loadPlan(connection.descriptors()[planFile], options.plan));
+    plan.emplace(std::move(loaded));
+    POLYRANK_ASSIGN(completed, completeOptions(options, *plan->plan));
+    options = completed;
+    POLYRANK_ASSIGN(job, shm::JobDescriptors::parse(connection.job()));
+    POLYRANK_ASSIGN(attached, shm::attach(job, connection.rank()));
+    transport = std::move(attached);
+    std::vector<int32_t> all(transport->worldSize());
+    std::iota(all.begin(), all.end(), 0);
+    POLYRANK_ASSIGN(group, transport->createGroup(all));
+    everyone = group;
+    POLYRANK_ASSIGN(cpu, CpuDevice::create(*plan->plan->kernels(),
+                                           {int(plan->plan->threads()),
+                                            options.flushDenormals}));
+    device = std::move(cpu);
+    POLYRANK_ASSIGN(created, RankProgram::create(*plan->plan, *device,
+                                                 *transport, options.seed));
+    program = std::move(created);
+    POLYRANK_ASSIGN(opened, Weights::open(*plan, options.init));
+    weights.emplace(std::move(opened));
+    if (Result<void> filled = program->loadParameters(weights->sources());
+        !filled)
+      return filled;
+    steps = options.steps;
+    if (!options.samples().empty()) {
+      POLYRANK_ASSIGN(source, openData(options, *plan->plan));
+      data.emplace(std::move(source));
+      steps = stepsOf(options, *plan->plan, *data);
+    }
+    if (Result<void> mapped = mapOutputs(); !mapped)
+      return mapped;
+    return transport->barrier(everyone);
+  }
+
+  Result<void> mapOutputs() {
+    if (options.outputs.empty())
+      return {};
+    samples = data->samples(splitOf(options, *plan->plan));
+    outputs = outputArraysOf(*plan->plan, samples);
+    if (connection.descriptors().size() <= outputFile || outputs.empty())
+      return Error{"the plan has no outputs to write", Error::Fault::Input};
+    uint64_t size = outputs.back().offset + outputs.back().bytes;
+    void *memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED,
+                        connection.descriptors()[outputFile], 0);
+    if (memory == MAP_FAILED)
+      return Error{fmt::format("cannot map {} bytes of outputs", size),
+                   Error::Fault::Rank};
+    outputMemory = static_cast<std::byte *>(memory);
+    return {};
+  }
+
+  Result<void> runStep(uint64_t step) {
+    auto start = std::chrono::steady_clock::now();
+    CommandTimes before = program->times();
+    if (data)
+      if (Result<void> filled =
+              program->fillInputs(*data, splitOf(options, *plan->plan), step);
+          !filled)
+        return Error{
+            fmt::format("step {}: {}", step + 1, filled.error().message),
+            filled.error().fault};
+    if (Result<void> ran = program->runStep(step + 1); !ran)
+      return ran;
+    for (const OutputArray &output : outputs)
+      program->storeOutput(output.number, step * plan->plan->samples_per_step(),
+                           samples, outputMemory + output.offset);
+    if (connection.rank() != 0)
+      return {};
+    StepReport report;
+    report.step = step + 1;
+    report.seconds = secondsSince(start);
+    CommandTimes times = program->times();
+    for (int kind = 0; kind < numCommandKinds; ++kind)
+      times.nanoseconds[kind] -= before.nanoseconds[kind];
+    report.communicationShare = times.communicationShare();
+    for (const Metric &metric : program->metrics())
+      report.metrics.emplace_back(metric.name, metric.value);
+    connection.report({{"step", toJson(report)}});
+    return {};
+  }
+
+  void reportUse() const {
+    RankUse use;
+    use.peakResident = residentMemory().peak;
+    const CommandTimes &times = program->times();
+    use.communicationSeconds =
+        1e-9 * times.nanoseconds[int(CommandKind::Collective)];
+    use.computeSeconds = 1e-9 * times.total() - use.communicationSeconds;
+    for (const CollectiveStatistics &kind : transport->statistics()) {
+      use.sentBytes += kind.bytes;
+      use.waitingSeconds += 1e-9 * kind.waitingNanoseconds;
+    }
+    connection.report({{"use", toJson(use)}});
+  }
+
+  RunOptions options;
+  const RankConnection &connection;
+  std::optional<LoadedPlan> plan;
+  std::unique_ptr<Transport> transport;
+  std::unique_ptr<CpuDevice> device;
+  std::unique_ptr<RankProgram> program;
+  std::optional<Weights> weights;
+  std::optional<DataSource> data;
+  Group everyone;
+  uint64_t steps = 0, samples = 0;
+  std::vector<OutputArray> outputs;
+  std::byte *outputMemory = nullptr;
+};
+
+} // namespace
+
+std::vector<OutputArray> outputArraysOf(const plan::Plan &plan,
+                                        uint64_t samples) {
+  std::vector<OutputArray> arrays;
+  uint64_t end = 0;
+  const auto &outputs = *plan.programs()->Get(0)->outputs();
+  for (uint32_t number = 0; number < outputs.size(); ++number) {
+    const plan::Output &output = *outputs.Get(number);
+    if (output.kind() != plan::OutputKind::Tensor)
+      continue;
+    OutputArray array{number,
+                      output.name()->str(),
+                      DType(output.dtype()),
+                      {int64_t(samples)},
+                      (end + 63) / 64 * 64,
+                      samples * elementSize(output.dtype())};
+    for (uint32_t d = 2; d < output.dims()->size(); ++d) {
+      array.shape.push_back(output.dims()->Get(d)->size());
+      array.bytes *= array.shape.back();
+    }
+    end = array.offset + array.bytes;
+    arrays.push_back(std::move(array));
+  }
+  return arrays;
+}
+
+int rankMain(const RunOptions &options, const RankConnection &connection) {
+  try {
+    Rank rank(options, connection);
+    Result<void> result = rank.run();
+    return result ? connection.finish() : connection.fail(result.error());
+  } catch (const std::exception &exception) {
+    return connection.fail({exception.what(), Error::Fault::Rank});
+  }
+}
+
+} // namespace polyrank::runtime
