@@ -1,0 +1,158 @@
+"""What a plan moves, computes and holds is what theory says, per step and rank.
+
+Megatron's counts for a GPT-2 of L blocks over `tensor`: in each microbatch two
+reductions per block forward and two backward, one for the embedding, one for
+the gradient of the head's input (all of one activation), and at most three
+small ones for the loss. Over `data`: the gradients once a step.
+"""
+
+from collections import defaultdict
+
+import pytest
+
+import tools
+from cases import CASES
+from models import BATCH
+from tools import Case
+
+GPT2 = [case for case in CASES if case.spec.family == "gpt2"]
+FLOAT = 4
+ADAMW = "adamw(lr=1e-3)"
+
+
+def sequenceParallel(case):
+    return any(pattern.startswith("out(") for pattern in case.shard)
+
+
+def paddedHeads(case):
+    heads, tensor = case.spec.build["heads"], case.size("tensor")
+    return -(-heads // tensor) * tensor
+
+
+def paddedVocab(case):
+    vocab, tensor = case.spec.build["vocab"], case.size("tensor")
+    return -(-vocab // tensor) * tensor
+
+
+def sent(kind, payload, group):
+    """Bytes that each rank of a group sends; an all-reduce is the two others in one."""
+    return payload * (group - 1) * (2 if kind == "AllReduce" else 1) / group
+
+
+def parameterBytes(case):
+    """Held by one rank: what tensor splits, padded, and what it does not."""
+    build, tensor = case.spec.build, case.size("tensor")
+    width, layers = build["width"], build["layers"]
+    attention = width // build["heads"] * paddedHeads(case) // tensor  # local width of all heads
+    hidden = 4 * width // tensor
+    block = (3 * attention * (width + 1) + attention * width + width  # attention
+             + hidden * (width + 1) + hidden * width + width          # MLP
+             + 4 * width)                                             # two norms
+    embeddings = paddedVocab(case) // tensor * width + build["context"] * width
+    return FLOAT * (layers * block + embeddings + 2 * width)
+
+
+def matmulFlops(case, padded):
+    """Forward and backward of all ranks without recomputation, for one step."""
+    build = case.spec.build
+    width, context = build["width"], build["context"]
+    heads = paddedHeads(case) if padded else build["heads"]
+    vocab = paddedVocab(case) if padded else build["vocab"]
+    attention = width // build["heads"] * heads
+    weights = build["layers"] * (4 * width * attention + 8 * width * width) + vocab * width
+    scores = build["layers"] * 2 * context * attention
+    return 3 * 2 * BATCH * context * case.microbatches * (weights + scores)
+
+
+def activationBytes(case):
+    build = case.spec.build
+    return FLOAT * BATCH // case.size("data") * build["context"] * build["width"]
+
+
+def moved(report):
+    """axes -> list of (kind, executions in a step, bytes of one)."""
+    lines = defaultdict(list)
+    for entry in report["collectives"]:
+        lines[frozenset(entry["axes"].split(","))].append(
+            (entry["kind"], entry["executions"], entry["bytes"]))
+    return lines
+
+
+@pytest.fixture(scope="session")
+def report(exported, tmp_path_factory):
+    made = {}
+
+    def get(case):
+        if case not in made:
+            plan = tmp_path_factory.mktemp("plan") / "plan"
+            made[case] = tools.inspect(case.compile(exported(case.model), plan, ADAMW))
+        return made[case]
+
+    return get
+
+
+@pytest.mark.parametrize("case", [c for c in GPT2 if c.size("tensor") > 1], ids=str)
+def test_tensor_axis_moves_what_megatron_moves(case, report):
+    activation, group = activationBytes(case), case.size("tensor")
+    blocks, times = case.spec.build["layers"], case.microbatches
+    lines = [line for line in moved(report(case))[frozenset({"tensor"})] if line[1] % times == 0]
+    small = FLOAT * BATCH // case.size("data") * case.spec.build["context"]  # one number per token
+    large = [line for line in lines if sent(line[0], line[2], group) >= sent("AllGather", activation, group)]
+    reductions = sum(n for kind, n, _ in large if kind in ("AllReduce", "ReduceScatter"))
+    assert reductions == times * (4 * blocks + 2)
+    # All-reduces, or pairs of a reduce-scatter and an all-gather: the bytes are the same.
+    assert sum(n * sent(kind, size, group) for kind, n, size in large) == \
+        pytest.approx(times * (4 * blocks + 2) * sent("AllReduce", activation, group))
+    rest = [line for line in lines if line not in large and line[1] >= times]
+    loss = [line for line in rest if line[2] <= small]
+    assert sum(n for _, n, _ in loss) <= 3 * times
+    # What is left is once a step: with sequence parallelism, one bucket of the norms' gradients.
+    assert len(rest) - len(loss) <= (1 if sequenceParallel(case) else 0)
+
+
+@pytest.mark.parametrize("case", [c for c in GPT2 if c.size("data") > 1 and not sequenceParallel(c)],
+                         ids=str)
+def test_data_axis_reduces_the_gradients_once_a_step(case, report):
+    group = case.size("data")
+    scalars, gradients = [], []
+    for kind, executions, size in moved(report(case))[frozenset({"data"})]:
+        (scalars if size <= 16 else gradients).append((kind, executions, size))
+    assert len(scalars) <= 2  # loss and count
+    assert sum(n for kind, n, _ in gradients if kind in ("AllReduce", "ReduceScatter")) == 1
+    assert sum(n * sent(kind, size, group) for kind, n, size in gradients) == \
+        pytest.approx(sent("AllReduce", parameterBytes(case), group), abs=32)
+
+
+@pytest.mark.parametrize("case", GPT2, ids=str)
+def test_no_other_axes_communicate(case, report):
+    sets = {axes for axes in moved(report(case))}
+    allowed = {frozenset({axis}) for axis in ("data", "tensor") if case.size(axis) > 1}
+    if sequenceParallel(case):  # the norms' gradients are sums over both
+        allowed.add(frozenset({"data", "tensor"}))
+    assert sets <= allowed
+
+
+@pytest.mark.parametrize("case", GPT2, ids=str)
+def test_each_rank_holds_its_part_and_no_more(case, report):
+    memory = report(case)["memory_per_rank"]
+    assert memory["parameters"] == parameterBytes(case)
+    scalars = 64
+    assert 0 <= memory["state"] - 2 * parameterBytes(case) <= scalars  # AdamW: two moments, a counter
+    assert memory["lower_bound"] <= memory["total"]
+
+
+@pytest.mark.parametrize("case", GPT2, ids=str)
+def test_matmuls_are_split_over_all_ranks(case, report):
+    ranks = case.size("data") * case.size("tensor")
+    alone = Case(case.model, "data=1", microbatches=case.microbatches)
+    whole = report(alone)["commands_per_step"]["gemm_flops"]
+    assert whole >= matmulFlops(case, padded=False)
+    share = whole / ranks * matmulFlops(case, padded=True) / matmulFlops(case, padded=False)
+    assert report(case)["commands_per_step"]["gemm_flops"] <= 1.05 * share
+
+
+def test_the_plan_does_not_grow_with_the_number_of_microbatches(exported, tmp_path):
+    sizes = [Case("gpt2", "data=2", microbatches=count)
+             .compile(exported("gpt2"), tmp_path / str(count), ADAMW).stat().st_size
+             for count in (4, 64)]
+    assert sizes[1] <= 1.1 * sizes[0]
