@@ -1,0 +1,35 @@
+// Host tensors in .npz files, for the evaluator's arguments and results.
+
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dialects/graph/Tensor.h"
+
+namespace polyrank::evaluate {
+
+/// The arrays of one .npz file by name.
+class NpzTensors {
+public:
+  NpzTensors();
+  ~NpzTensors();
+  /// On failure `error` says why.
+  bool open(const std::string &path, std::string &error);
+  /// Replaces the elements of `tensor` by the array of this name, if there is
+  /// one; it must have the tensor's shape and a convertible type.
+  bool read(const std::string &name, graph::Tensor &tensor, std::string &error);
+
+private:
+  struct Arrays;
+  std::unique_ptr<Arrays> arrays;
+};
+
+/// Writes floats as float64, integers and booleans as int64.
+bool writeNpz(const std::string &path,
+              const std::vector<std::pair<std::string, graph::Tensor>> &tensors,
+              std::string &error);
+
+} // namespace polyrank::evaluate

@@ -1,0 +1,28 @@
+// Passes that evaluate or describe a program, and the evaluation of a module.
+
+#pragma once
+
+#include "mlir/Pass/Pass.h"
+
+namespace polyrank::evaluate {
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "compiler/evaluate/Passes.h.inc"
+
+struct EvaluateOptions {
+  /// global, distributed or ranks.
+  std::string mode;
+  /// A .npz or .npy file with one array per argument, by `graph.symbol`,
+  /// `graph.input`, or argN; others are drawn from `seed`.
+  std::string inputs;
+  /// Where to write the results (.npz), if anywhere.
+  std::string outputs;
+  uint64_t seed = 0;
+};
+
+/// Evaluates every function of a module that has a body and prints its results
+/// to standard output: all elements of small ones, else a digest.
+std::unique_ptr<mlir::Pass> createEvaluatePass(EvaluateOptions options);
+
+} // namespace polyrank::evaluate

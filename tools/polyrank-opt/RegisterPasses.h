@@ -1,0 +1,11 @@
+// Every pass of the compiler, registered by its command-line name.
+
+#pragma once
+
+#include "compiler/evaluate/Passes.h"
+
+namespace polyrank {
+
+inline void registerPasses() { evaluate::registerEvaluatePasses(); }
+
+} // namespace polyrank

@@ -1,0 +1,67 @@
+// polyrank-opt: runs passes on MLIR text, and evaluates the result.
+
+#include "compiler/evaluate/Passes.h"
+#include "dialects/Register.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/Debug.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "mlir/Transforms/Passes.h"
+#include "tools/polyrank-opt/RegisterPasses.h"
+
+namespace cl = llvm::cl;
+
+// LLVM is built without -debug-only; LLVM_DEBUG of our own files works with it.
+static cl::opt<std::string> debugOnly(
+    "debug-only", cl::desc("Print the debug output of one component"),
+    cl::callback([](const std::string &component) {
+      llvm::DebugFlag = true;
+      (llvm::setCurrentDebugType)(component.c_str());
+    }));
+
+static polyrank::evaluate::EvaluateOptions evaluation;
+static cl::opt<std::string, true>
+    mode("evaluate", cl::location(evaluation.mode), cl::value_desc("mode"),
+         cl::desc("Evaluate the functions after the passes: global, "
+                  "distributed or ranks; prints results instead of IR"));
+static cl::opt<std::string, true>
+    inputs("inputs", cl::location(evaluation.inputs), cl::value_desc("file"),
+           cl::desc("Arguments for --evaluate, by name, from a .npz file"));
+static cl::opt<std::string, true>
+    outputs("outputs", cl::location(evaluation.outputs), cl::value_desc("file"),
+            cl::desc("Write the results of --evaluate to a .npz file"));
+static cl::opt<uint64_t, true>
+    seed("seed", cl::location(evaluation.seed),
+         cl::desc("Arguments that --inputs does not give are drawn from this"));
+
+int main(int argc, char **argv) {
+  mlir::registerTransformsPasses();
+  polyrank::registerPasses();
+  mlir::DialectRegistry registry;
+  polyrank::registerDialects(registry);
+
+  auto [input, output] = mlir::registerAndParseCLIOptions(
+      argc, argv, "Polyrank's passes, one by one", registry);
+  mlir::MlirOptMainConfig parsed = mlir::MlirOptMainConfig::createFromCLOptions();
+  mlir::MlirOptMainConfig config = parsed;
+  if (!evaluation.mode.empty()) {
+    config.setPassPipelineSetupFn([&](mlir::PassManager &manager) {
+      if (failed(parsed.setupPassPipeline(manager)))
+        return mlir::failure();
+      manager.addPass(polyrank::evaluate::createEvaluatePass(evaluation));
+      return mlir::success();
+    });
+    // The results are the output.
+    output = "/dev/null";
+  }
+  std::string error;
+  auto file = mlir::openInputFile(input, &error);
+  auto out = mlir::openOutputFile(output, &error);
+  if (!file || !out) {
+    llvm::errs() << error << "\n";
+    return 1;
+  }
+  if (failed(mlir::MlirOptMain(out->os(), std::move(file), registry, config)))
+    return 1;
+  out->keep();
+  return 0;
+}
