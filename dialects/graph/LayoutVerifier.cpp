@@ -30,7 +30,7 @@ struct Tensor {
 
 class Verifier {
 public:
-  Verifier(GraphOp op) : op(op), rule(op.getShardingRule()) {}
+  Verifier(Operation *op, const ShardingRule &rule) : op(op), rule(rule) {}
 
   LogicalResult run() {
     return failure(failed(collect()) || failed(project()) ||
@@ -58,8 +58,8 @@ private:
     return -1;
   }
 
-  GraphOp op;
-  ShardingRule rule;
+  Operation *op;
+  const ShardingRule &rule;
   shard::MeshAttr mesh;
   SmallVector<Tensor> tensors;
   /// Per atom: the factors that it splits somewhere.
@@ -87,15 +87,15 @@ LogicalResult Verifier::collect() {
   mesh = with->layout.getMesh();
   for (const Tensor &tensor : tensors) {
     if (!tensor.layout)
-      return op.emitOpError(tensor.name)
+      return op->emitOpError(tensor.name)
              << " has no layout but " << with->name
              << " has; after partitioning every tensor needs one";
     if (tensor.layout.getMesh() != mesh)
-      return op.emitOpError(tensor.name)
+      return op->emitOpError(tensor.name)
              << " is laid out over another mesh than " << with->name;
     for (auto [d, dim] : llvm::enumerate(tensor.layout.getDims()))
       if (dim.hasHalo())
-        return op.emitOpError(tensor.name)
+        return op->emitOpError(tensor.name)
                << " has a halo on dim " << d << ", which this op does not read";
   }
   return success();
@@ -111,7 +111,7 @@ LogicalResult Verifier::project() {
       std::string reason;
       auto projected = projectAxes(tensor.layout.getDim(d), sizes, &reason);
       if (!projected)
-        return op.emitOpError(tensor.name)
+        return op->emitOpError(tensor.name)
                << " dim " << d << " is split over "
                << names(tensor.layout.getDim(d).getAxes()) << ", but " << reason
                << "; gather it first, or split it by its most major part";
@@ -127,7 +127,7 @@ LogicalResult Verifier::project() {
     auto cut = [&](SmallVector<AxisRef> &axes) -> LogicalResult {
       auto pieces = shard::atoms(axes, used);
       if (!pieces)
-        return op.emitOpError(tensor.name)
+        return op->emitOpError(tensor.name)
                << " uses " << names(axes)
                << ", which another operand or result cuts at a coordinate that "
                   "does not divide it";
@@ -156,7 +156,7 @@ LogicalResult Verifier::checkFactors() {
                     factor.kind == FactorKind::Halo ||
                     factor.kind == FactorKind::Replicated;
       if (closed && (!it->second.empty() || tensor.dims.lookup(index).getPadded()))
-        return op.emitOpError(tensor.name)
+        return op->emitOpError(tensor.name)
                << " dim " << dim << " is laid out as "
                << names(it->second) << (tensor.dims.lookup(index).getPadded()
                                             ? " with padding"
@@ -172,7 +172,7 @@ LogicalResult Verifier::checkFactors() {
       }
       const auto &axes = first->split.find(index)->second;
       if (axes != it->second)
-        return op.emitOpError(tensor.name)
+        return op->emitOpError(tensor.name)
                << " dim " << dim << " is split over " << names(it->second)
                << " where " << first->name << " dim " << dimOf(*first, index)
                << " is split over " << names(axes)
@@ -188,7 +188,7 @@ LogicalResult Verifier::checkAxes() {
       for (AxisRef ref : axes) {
         auto [it, isNew] = owner.insert({key(ref), factor});
         if (!isNew && it->second != factor)
-          return op.emitOpError(tensor.name)
+          return op->emitOpError(tensor.name)
                  << " dim " << dimOf(tensor, factor) << " is split over "
                  << name(ref)
                  << ", which splits another, unrelated dim of this op; an axis "
@@ -208,7 +208,7 @@ LogicalResult Verifier::checkPartial() {
     for (AxisRef ref : tensor.partial) {
       auto &[kind, operands] = partial[key(ref)];
       if (!operands.empty() && kind != tensor.layout.getPartialKind())
-        return op.emitOpError(tensor.name)
+        return op->emitOpError(tensor.name)
                << " is a partial "
                << stringifyReductionKind(tensor.layout.getPartialKind())
                << " over " << name(ref) << " where operand "
@@ -217,7 +217,7 @@ LogicalResult Verifier::checkPartial() {
       kind = tensor.layout.getPartialKind();
       operands.push_back(tensor.number);
       if (owner.count(key(ref)))
-        return op.emitOpError(tensor.name)
+        return op->emitOpError(tensor.name)
                << " is a partial " << stringifyReductionKind(kind) << " over "
                << name(ref)
                << ", which splits another operand; reduce it first";
@@ -232,20 +232,20 @@ LogicalResult Verifier::checkPartial() {
     for (unsigned operand : operands) {
       PartialPass pass = rule.getPass(kind, operand);
       if (pass == PartialPass::None)
-        return op.emitOpError("operand ")
+        return op->emitOpError("operand ")
                << operand << " is a partial " << stringifyReductionKind(kind)
                << " over " << name(axis) << ", and this op of a partial "
                << stringifyReductionKind(kind)
                << " is not the partial of the op; reduce it first "
                   "(shard.all_reduce or shard.reduce_scatter)";
       if (pass == PartialPass::Alone && operands.size() > 1)
-        return op.emitOpError("operands ")
+        return op->emitOpError("operands ")
                << operands[0] << " and " << operands[1]
                << " are both partial " << stringifyReductionKind(kind)
                << "s over " << name(axis)
                << "; only one at a time may be: reduce the other first";
       if (pass == PartialPass::Together && operands.size() != together)
-        return op.emitOpError("operand ")
+        return op->emitOpError("operand ")
                << operand << " is a partial " << stringifyReductionKind(kind)
                << " over " << name(axis)
                << " but another operand is not; make both partial "
@@ -265,14 +265,14 @@ LogicalResult Verifier::checkPartial() {
     for (AxisRef ref : tensor.partial) {
       auto it = expected.find(key(ref));
       if (it == expected.end())
-        return op.emitOpError(tensor.name)
+        return op->emitOpError(tensor.name)
                << " is typed as a partial "
                << stringifyReductionKind(tensor.layout.getPartialKind())
                << " over " << name(ref)
                << ", but every device computes the whole of it; it would be "
                   "reduced twice";
       if (it->second != tensor.layout.getPartialKind())
-        return op.emitOpError(tensor.name)
+        return op->emitOpError(tensor.name)
                << " is a partial " << stringifyReductionKind(it->second)
                << " over " << name(ref) << ", not a partial "
                << stringifyReductionKind(tensor.layout.getPartialKind());
@@ -280,7 +280,7 @@ LogicalResult Verifier::checkPartial() {
     for (auto &[ref, kind] : expected) {
       AxisRef axis{std::get<0>(ref), std::get<1>(ref), std::get<2>(ref)};
       if (!llvm::is_contained(tensor.partial, axis))
-        return op.emitOpError(tensor.name)
+        return op->emitOpError(tensor.name)
                << " lacks 'partial = " << stringifyReductionKind(kind) << " {"
                << name(axis)
                << "}': each device has only a part of the reduction";
@@ -302,7 +302,7 @@ LogicalResult Verifier::checkPadding() {
         continue;
       if (first &&
           first->dims.lookup(index).getPadded() != it->second.getPadded())
-        return op.emitOpError(tensor.name)
+        return op->emitOpError(tensor.name)
                << " dim " << dimOf(tensor, index) << " has extent "
                << it->second.getExtent(factor.size) << " where " << first->name
                << " dim " << dimOf(*first, index) << " has extent "
@@ -311,7 +311,7 @@ LogicalResult Verifier::checkPadding() {
       if (!first)
         first = &tensor;
       if (tensor.isResult && it->second.getFill() != shard::Fill::Undefined)
-        return op.emitOpError(tensor.name)
+        return op->emitOpError(tensor.name)
                << " dim " << dimOf(tensor, index) << " claims 'fill "
                << stringifyFill(it->second.getFill())
                << "'; what an op leaves in padding is undefined (shard.fill)";
@@ -322,7 +322,7 @@ LogicalResult Verifier::checkPadding() {
     for (const Tensor &tensor : tensors)
       if (!tensor.isResult && tensor.dims.count(index) &&
           tensor.dims.lookup(index).getFill() != needed)
-        return op.emitOpError(tensor.name)
+        return op->emitOpError(tensor.name)
                << " dim " << dimOf(tensor, index)
                << " is reduced over its padding, which must hold 'fill "
                << stringifyFill(needed) << "' (shard.fill)";
@@ -336,7 +336,7 @@ LogicalResult Verifier::checkPlaces() {
     if (tensor.isResult || tensor.layout.getPlaces().empty())
       continue;
     if (placed && placed->layout.getPlaces() != tensor.layout.getPlaces())
-      return op.emitOpError(tensor.name)
+      return op->emitOpError(tensor.name)
              << " lives at another place than " << placed->name
              << " (pipeline.transfer)";
     placed = &tensor;
@@ -347,14 +347,14 @@ LogicalResult Verifier::checkPlaces() {
     ArrayRef<shard::Place> places =
         placed ? placed->layout.getPlaces() : ArrayRef<shard::Place>();
     if (tensor.isResult && tensor.layout.getPlaces() != places)
-      return op.emitOpError(tensor.name)
+      return op->emitOpError(tensor.name)
              << " must live where the operands do"
              << (placed ? " (" + placed->name + ")" : std::string());
     for (shard::Place place : places)
       if (shard::overlap(tensor.layout.getUsedAxes(),
                          mesh.getAxis(place.axis)) &&
           !llvm::is_contained(tensor.layout.getPlaces(), place))
-        return op.emitOpError(tensor.name)
+        return op->emitOpError(tensor.name)
                << " uses mesh axis " << name(mesh.getAxis(place.axis))
                << ", at one coordinate of which " << placed->name << " lives";
   }
@@ -366,5 +366,10 @@ LogicalResult polyrank::graph::verifyLayouts(Operation *op) {
   if (llvm::none_of(op->getOperands(), hasLayout) &&
       llvm::none_of(op->getResults(), hasLayout))
     return success();
-  return Verifier(cast<GraphOp>(op)).run();
+  return verifyLayouts(op, cast<GraphOp>(op).getShardingRule());
+}
+
+LogicalResult polyrank::graph::verifyLayouts(Operation *op,
+                                             const ShardingRule &rule) {
+  return Verifier(op, rule).run();
 }

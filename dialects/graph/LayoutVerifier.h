@@ -29,12 +29,15 @@
 
 #pragma once
 
-#include "mlir/IR/Operation.h"
+#include "dialects/graph/ShardingRule.h"
 
 namespace polyrank::graph {
 
 /// Emits an error that names op, operand, axis and remedy where a constraint
 /// fails. Ops without layouts pass.
 mlir::LogicalResult verifyLayouts(mlir::Operation *op);
+/// The same under another rule than the op's own: for tests of rules.
+mlir::LogicalResult verifyLayouts(mlir::Operation *op,
+                                  const ShardingRule &rule);
 
 } // namespace polyrank::graph

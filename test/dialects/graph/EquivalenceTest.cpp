@@ -1,0 +1,414 @@
+// The verifier accepts a laid-out op exactly where running it on every device
+// gives the right result.
+//
+// For each op, small layouts of all its operands and results are enumerated:
+// split, split over sub-axes, padded with each fill, partial of each kind. The
+// verifier judges each combination by the op's sharding rule; the distributed
+// evaluator, which knows neither rule nor verifier, computes it. Where the two
+// disagree, the difference must be one of the policies listed by name below.
+
+#include <map>
+#include <random>
+
+#include "compiler/evaluate/Evaluator.h"
+#include "dialects/Register.h"
+#include "dialects/graph/LayoutVerifier.h"
+#include "gtest/gtest.h"
+#include "mlir/Parser/Parser.h"
+
+using namespace mlir;
+using namespace polyrank;
+using evaluate::Devices;
+using evaluate::Tensor;
+using shard::AxisRef;
+using shard::DimAttr;
+using shard::Fill;
+using shard::LayoutAttr;
+using shard::MeshAttr;
+using shard::ReductionKind;
+
+namespace {
+
+struct Case {
+  const char *name;
+  /// The function's signature and one op; see `program`.
+  const char *text;
+  /// The kinds of the rule's factors in its order, written by hand: p parallel,
+  /// r reduction, i indexed, c composite, x replicated.
+  const char *kinds;
+};
+
+const Case cases[] = {
+#include "test/dialects/graph/EquivalenceCases.inc"
+};
+
+/// One layout for each operand and result.
+using Combination = SmallVector<LayoutAttr>;
+
+class Equivalence {
+public:
+  Equivalence(const Case &test, MLIRContext &context, MeshAttr mesh,
+              SmallVector<AxisRef> atoms)
+      : context(context), mesh(mesh), atoms(std::move(atoms)), random(7) {
+    context.getOrLoadDialect<func::FuncDialect>();
+    module = parseSourceString<ModuleOp>(test.text, &context);
+    EXPECT_TRUE(module) << test.text;
+    auto function = *module->getOps<func::FuncOp>().begin();
+    // The op under test is the last one before the return.
+    op = cast<graph::GraphOp>(
+        function.getBody().front().getTerminator()->getPrevNode());
+    for (Value operand : op->getOperands())
+      values.push_back(operand);
+    for (Value result : op->getResults())
+      values.push_back(result);
+    // A value used twice would have one layout.
+    for (uint64_t seed : {1, 2}) {
+      auto &arguments = inputs.emplace_back(
+          evaluate::randomArguments(function, seed));
+      auto &expected = outputs.emplace_back(
+          *evaluate::evaluateGlobal(function, arguments));
+      (void)expected;
+    }
+    for (Value value : values)
+      candidates.push_back(enumerate(cast<RankedTensorType>(value.getType()),
+                                     value.getDefiningOp() == op));
+  }
+
+  /// Every combination, or where these are too many: all that the rule
+  /// derives from one assignment of axes to factors, each of these with any
+  /// one tensor laid out otherwise, and random ones.
+  std::vector<Combination> combinations(size_t limit) {
+    double total = 1;
+    for (const auto &list : candidates)
+      total *= list.size();
+    std::vector<Combination> result;
+    if (total <= limit) {
+      result.emplace_back();
+      for (const auto &list : candidates) {
+        std::vector<Combination> longer;
+        for (const Combination &prefix : result)
+          for (LayoutAttr layout : list) {
+            longer.push_back(prefix);
+            longer.back().push_back(layout);
+          }
+        result = std::move(longer);
+      }
+      return result;
+    }
+    std::vector<Combination> derived = derive();
+    std::shuffle(derived.begin(), derived.end(), random);
+    for (const Combination &combination : derived) {
+      if (result.size() >= limit)
+        break;
+      result.push_back(combination);
+      for (auto [i, list] : llvm::enumerate(candidates))
+        for (LayoutAttr layout : list) {
+          result.push_back(combination);
+          result.back()[i] = layout;
+        }
+    }
+    for (size_t n = limit / 4; n > 0; --n) {
+      Combination &combination = result.emplace_back();
+      for (const auto &list : candidates)
+        combination.push_back(list[random() % list.size()]);
+    }
+    return result;
+  }
+
+  void apply(const Combination &combination) {
+    for (auto [value, layout] : llvm::zip_equal(values, combination))
+      value.setType(
+          withLayout(cast<RankedTensorType>(value.getType()), layout));
+  }
+
+  bool accepts(const graph::ShardingRule &rule) {
+    ScopedDiagnosticHandler quiet(&context, [&](Diagnostic &diagnostic) {
+      message = diagnostic.str();
+      return success();
+    });
+    return succeeded(graph::verifyLayouts(op, rule));
+  }
+
+  /// Whether the devices compute the right result from random inputs.
+  bool isRight() {
+    ScopedDiagnosticHandler quiet(&context, [&](Diagnostic &diagnostic) {
+      message = diagnostic.str();
+      return success();
+    });
+    for (auto [arguments, expected] : llvm::zip_equal(inputs, outputs)) {
+      SmallVector<Devices> operands;
+      for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+        auto argument = cast<BlockArgument>(operand);
+        operands.push_back(
+            evaluate::scatter(arguments[argument.getArgNumber()],
+                              shard::getLayout(operand), 11 + i));
+      }
+      auto results = evaluate::runOnDevices(op, operands, mesh);
+      if (failed(results))
+        return false;
+      for (auto [i, result] : llvm::enumerate(op->getResults())) {
+        auto value = evaluate::assemble(
+            (*results)[i], cast<RankedTensorType>(result.getType()), message);
+        if (failed(value) || !evaluate::agree(*value, expected[i], message))
+          return false;
+      }
+    }
+    return true;
+  }
+
+  std::string describe() {
+    std::string text = op->getName().getStringRef().str();
+    for (Value value : values)
+      text += "\n  " + shard::getLayout(value).toString();
+    return text + "\n  (" + message + ")";
+  }
+
+  /// Rules of policy: right, and still rejected. Each has a reason.
+  std::string policy() {
+    for (Value operand : op->getOperands()) {
+      LayoutAttr layout = shard::getLayout(operand);
+      // Each part would be rounded on its own: a pass that wants this reduces
+      // first, or converts later.
+      if (isa<graph::ConvertOp>(op) && layout.isPartial())
+        return "convert of a partial";
+      // Max of -x is -(min of x): a layout that changes its kind is never
+      // worth a rule.
+      for (Value result : op->getResults())
+        if (layout.isPartial() && shard::getLayout(result).isPartial() &&
+            layout.getPartialKind() !=
+                shard::getLayout(result).getPartialKind())
+          return "antitone op of a partial extremum";
+    }
+    // An all-zero constant is a partial sum of zeros.
+    if (op->getNumOperands() == 0 &&
+        shard::getLayout(op->getResult(0)).isPartial())
+      return "partial constant";
+    return "";
+  }
+
+  graph::GraphOp op;
+
+private:
+  /// Layouts of one tensor: each atom splits a dim (major or minor to the
+  /// others there), is partial, or is not used.
+  SmallVector<LayoutAttr> enumerate(RankedTensorType type, bool isResult) {
+    SmallVector<LayoutAttr> layouts;
+    int64_t rank = type.getRank(), options = 1 + rank + 3;
+    int64_t total = 1;
+    for (size_t i = 0; i < atoms.size(); ++i)
+      total *= options;
+    for (int64_t code = 0; code < total; ++code)
+      for (bool reversed : {false, true}) {
+        if (reversed && atoms.size() < 2)
+          continue;
+        SmallVector<SmallVector<AxisRef>> dims(rank);
+        SmallVector<AxisRef> partial;
+        std::optional<int64_t> kind;
+        bool valid = true;
+        int64_t rest = code;
+        for (AxisRef atom : atoms) {
+          int64_t choice = rest % options;
+          rest /= options;
+          if (choice == 0)
+            continue;
+          if (choice <= rank) {
+            auto &axes = dims[choice - 1];
+            axes.insert(reversed ? axes.begin() : axes.end(), atom);
+          } else {
+            valid &= !kind || *kind == choice - rank - 1;
+            kind = choice - rank - 1;
+            partial.push_back(atom);
+          }
+        }
+        if (!valid)
+          continue;
+        auto reduction = static_cast<ReductionKind>(kind.value_or(0));
+        addPadded(type, dims, partial, reduction, isResult, layouts);
+      }
+    // Padded, but whole on every device.
+    for (int64_t d = 0; d < rank && atoms.size() == 1; ++d) {
+      SmallVector<DimAttr> dims(rank, DimAttr::get(mesh, {}));
+      dims[d] = DimAttr::get(mesh, {}, type.getDimSize(d) + 1);
+      layouts.push_back(LayoutAttr::get(mesh, dims));
+    }
+    llvm::sort(layouts, [](LayoutAttr a, LayoutAttr b) {
+      return a.toString() < b.toString();
+    });
+    layouts.erase(llvm::unique(layouts), layouts.end());
+    return layouts;
+  }
+
+  void addPadded(RankedTensorType type, ArrayRef<SmallVector<AxisRef>> dims,
+                 ArrayRef<AxisRef> partial, ReductionKind kind, bool isResult,
+                 SmallVector<LayoutAttr> &layouts) {
+    SmallVector<Fill> fills = {Fill::Undefined};
+    bool padded = false;
+    for (auto [axes, size] : llvm::zip_equal(dims, type.getShape()))
+      padded |= size % shard::product(axes) != 0;
+    if (padded && !isResult) {
+      fills.push_back(Fill::Zero);
+      if (isa<FloatType>(type.getElementType()))
+        fills.push_back(Fill::NegInf);
+    }
+    for (Fill fill : fills) {
+      SmallVector<DimAttr> attributes;
+      for (auto [axes, size] : llvm::zip_equal(dims, type.getShape())) {
+        int64_t blocks = shard::product(axes);
+        bool divides = size % blocks == 0;
+        attributes.push_back(DimAttr::get(
+            mesh, axes, divides ? 0 : (size + blocks - 1) / blocks * blocks,
+            divides ? Fill::Undefined : fill));
+      }
+      layouts.push_back(LayoutAttr::get(mesh, attributes, kind, partial));
+    }
+  }
+
+  /// Operands as the rule lays them out for each assignment of atoms to
+  /// factors, with the results that follow.
+  std::vector<Combination> derive() {
+    std::vector<Combination> result;
+    graph::ShardingRule rule = op.getShardingRule();
+    unsigned numOperands = op->getNumOperands();
+    int64_t options = 1 + rule.factors.size() + numOperands;
+    int64_t total = 1;
+    for (size_t i = 0; i < atoms.size(); ++i)
+      total *= options;
+    for (int64_t code = 0; code < total; ++code) {
+      int64_t rest = code;
+      SmallVector<SmallVector<AxisRef>> factors(rule.factors.size()),
+          partial(numOperands);
+      for (AxisRef atom : atoms) {
+        int64_t choice = rest % options;
+        rest /= options;
+        if (choice == 0)
+          continue;
+        if (choice <= static_cast<int64_t>(rule.factors.size()))
+          factors[choice - 1].push_back(atom);
+        else
+          partial[choice - 1 - rule.factors.size()].push_back(atom);
+      }
+      Combination combination;
+      auto lay = [&](const graph::TensorFactors &tensor, RankedTensorType type,
+                     ArrayRef<AxisRef> partialAxes) {
+        SmallVector<DimAttr> dims;
+        for (auto [d, dim] : llvm::enumerate(tensor)) {
+          SmallVector<AxisRef> axes;
+          for (int factor : dim)
+            llvm::append_range(axes, factors[factor]);
+          int64_t size = type.getDimSize(d), blocks = shard::product(axes);
+          bool divides = size % blocks == 0;
+          dims.push_back(DimAttr::get(
+              mesh, axes, divides ? 0 : (size + blocks - 1) / blocks * blocks,
+              divides ? Fill::Undefined : Fill::Zero));
+        }
+        return LayoutAttr::get(mesh, dims, ReductionKind::Sum, partialAxes);
+      };
+      for (unsigned i = 0; i < numOperands; ++i)
+        combination.push_back(
+            lay(rule.operands[i],
+                cast<RankedTensorType>(op->getOperand(i).getType()),
+                partial[i]));
+      auto results = graph::inferResultLayouts(op, combination);
+      if (!llvm::all_of(results, [](LayoutAttr layout) { return !!layout; }))
+        continue;
+      llvm::append_range(combination, results);
+      result.push_back(combination);
+    }
+    return result;
+  }
+
+  MLIRContext &context;
+  MeshAttr mesh;
+  SmallVector<AxisRef> atoms;
+  std::mt19937_64 random;
+  OwningOpRef<ModuleOp> module;
+  SmallVector<Value> values;
+  std::vector<SmallVector<LayoutAttr>> candidates;
+  std::vector<SmallVector<Tensor>> inputs, outputs;
+  std::string message;
+};
+
+class EquivalenceTest : public testing::TestWithParam<Case> {
+protected:
+  void SetUp() override {
+    DialectRegistry registry;
+    registerDialects(registry);
+    context.appendDialectRegistry(registry);
+    context.loadAllAvailableDialects();
+    auto name = [&](StringRef text) { return StringAttr::get(&context, text); };
+    meshes.push_back({MeshAttr::get(&context, {name("a")}, {2}), {{0, 1, 2}}});
+    meshes.push_back({MeshAttr::get(&context, {name("a")}, {4}),
+                      {{0, 1, 2}, {0, 2, 2}}});
+    meshes.push_back({MeshAttr::get(&context, {name("a"), name("b")}, {2, 2}),
+                      {{0, 1, 2}, {1, 1, 2}}});
+  }
+
+  MLIRContext context;
+  std::vector<std::pair<MeshAttr, SmallVector<AxisRef>>> meshes;
+};
+
+bool isClosed(graph::FactorKind kind) {
+  return kind == graph::FactorKind::Composite ||
+         kind == graph::FactorKind::Halo ||
+         kind == graph::FactorKind::Replicated;
+}
+
+} // namespace
+
+TEST_P(EquivalenceTest, TheVerifierAcceptsExactlyWhatDevicesComputeRightly) {
+  size_t right = 0, wrong = 0;
+  std::map<std::string, size_t> policies;
+  // Per flip of one factor's kind: whether any combination contradicts it.
+  std::map<std::pair<int, graph::FactorKind>, bool> caught;
+  for (auto &[mesh, atoms] : meshes) {
+    Equivalence test(GetParam(), context, mesh, atoms);
+    graph::ShardingRule rule = test.op.getShardingRule();
+    for (const Combination &combination :
+         test.combinations(atoms.size() == 1 ? 1500 : 600)) {
+      test.apply(combination);
+      bool accepted = test.accepts(rule), computed = test.isRight();
+      (computed ? right : wrong) += 1;
+      if (computed && !accepted && !test.policy().empty()) {
+        ++policies[test.policy()];
+        continue;
+      }
+      ASSERT_EQ(accepted, computed)
+          << (accepted ? "accepted, but wrong: " : "right, but rejected: ")
+          << test.describe();
+      for (int f = 0, n = rule.factors.size(); f < n; ++f)
+        for (graph::FactorKind kind :
+             {graph::FactorKind::Parallel, graph::FactorKind::Reduction,
+              graph::FactorKind::Replicated}) {
+          if (isClosed(kind) == isClosed(rule.factors[f].kind))
+            continue;
+          graph::ShardingRule flipped = rule;
+          flipped.factors[f].kind = kind;
+          caught[{f, kind}] |= test.accepts(flipped) != computed;
+        }
+    }
+  }
+  for (auto &[flip, isCaught] : caught)
+    EXPECT_TRUE(isCaught) << "factor " << flip.first << " of "
+                          << GetParam().name << " taken as "
+                          << graph::stringify(flip.second).str()
+                          << " is not noticed";
+  EXPECT_GT(right, 0u);
+  EXPECT_GT(wrong, 0u);
+  std::printf("%-18s %6zu right, %6zu wrong", GetParam().name, right, wrong);
+  for (auto &[policy, count] : policies)
+    std::printf(", %zu by policy: %s", count, policy.c_str());
+  std::printf("\n");
+}
+
+TEST_P(EquivalenceTest, FactorKindsAreAsTheTableSays) {
+  Equivalence test(GetParam(), context, meshes[0].first, meshes[0].second);
+  std::string kinds;
+  for (const graph::Factor &factor : test.op.getShardingRule().factors)
+    kinds += factor.kind == graph::FactorKind::Replicated
+                 ? 'x'
+                 : graph::stringify(factor.kind)[0];
+  EXPECT_EQ(kinds, GetParam().kinds);
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryOp, EquivalenceTest, testing::ValuesIn(cases),
+                         [](const auto &info) { return info.param.name; });
