@@ -5,7 +5,7 @@
 #include "compiler/evaluate/Evaluator.h"
 #include "compiler/evaluate/NpzTensors.h"
 #include "compiler/evaluate/Passes.h"
-#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Format.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -33,7 +33,7 @@ static void print(StringRef name, const Tensor &tensor) {
   if (tensor.size() <= small) {
     out << "[";
     for (int64_t i = 0; i < tensor.size(); ++i)
-      out << (i ? ", " : "") << llvm::formatv("{0}", llvm::format("%.6g", tensor.at(i)));
+      out << (i ? ", " : "") << llvm::format("%.6g", tensor.at(i));
     out << "]";
   } else {
     double sum = 0, squares = 0;
