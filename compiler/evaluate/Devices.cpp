@@ -91,6 +91,14 @@ Devices polyrank::evaluate::scatter(const Tensor &value, LayoutAttr layout,
         continue;
       double part = value.isFloat() ? normal(random)
                                     : static_cast<double>(random() % 16);
+      bool isBool = value.elementType.isInteger(1);
+      if (isBool && layout.getPartialKind() != ReductionKind::Sum) {
+        // The other parts stay booleans: false or less, true or more.
+        bool isMax = layout.getPartialKind() == ReductionKind::Max;
+        bool free = (value.integers[i] != 0) == isMax;
+        parts[p].integers[i] = free ? random() % 2 : !isMax;
+        continue;
+      }
       switch (layout.getPartialKind()) {
       case ReductionKind::Sum:
         parts[p].set(i, part);

@@ -26,9 +26,9 @@ class Graph_Elementwise<string mnemonic, string sum, string max, string min,
   }];
 }
 
-class Graph_Unary<string mnemonic, string scalar, string sum = "n", string extremum = "n",
-                  list<string> methods = ["buildGradient"]>
-    : Graph_Elementwise<mnemonic, sum, extremum, extremum, methods> {
+class Graph_Unary<string mnemonic, string scalar, string sum = "n", string max = "n",
+                  string min = max, list<string> methods = ["buildGradient"]>
+    : Graph_Elementwise<mnemonic, sum, max, min, methods> {
   let arguments = (ins Graph_Tensor:$input);
   let results = (outs Graph_Tensor:$result);
   let builders = [OpBuilder<(ins "::mlir::Value":$input), [{
@@ -71,8 +71,9 @@ class Graph_Binary<string mnemonic, string scalar, string sum = "nn", string max
 
 def Graph_NegOp : Graph_Unary<"neg", "-x", "t"> { let summary = "-x"; }
 def Graph_ExpOp : Graph_Unary<"exp", "std::exp(x)", "n", "y"> { let summary = "e^x"; }
-def Graph_LogOp : Graph_Unary<"log", "std::log(x)", "n", "y"> { let summary = "Natural logarithm"; }
-def Graph_SqrtOp : Graph_Unary<"sqrt", "std::sqrt(x)", "n", "y"> { let summary = "Square root"; }
+// The parts of a partial maximum may lie outside the domain of log and sqrt.
+def Graph_LogOp : Graph_Unary<"log", "std::log(x)", "n", "n", "y"> { let summary = "Natural logarithm"; }
+def Graph_SqrtOp : Graph_Unary<"sqrt", "std::sqrt(x)", "n", "n", "y"> { let summary = "Square root"; }
 def Graph_RsqrtOp : Graph_Unary<"rsqrt", "1 / std::sqrt(x)"> { let summary = "1 / sqrt(x)"; }
 def Graph_TanhOp : Graph_Unary<"tanh", "std::tanh(x)", "n", "y"> { let summary = "Hyperbolic tangent"; }
 def Graph_ErfOp : Graph_Unary<"erf", "std::erf(x)", "n", "y"> { let summary = "Gauss error function"; }
@@ -82,7 +83,7 @@ def Graph_AbsOp : Graph_Unary<"abs", "std::fabs(x)"> { let summary = "|x|"; }
 def Graph_SinOp : Graph_Unary<"sin", "std::sin(x)"> { let summary = "Sine"; }
 def Graph_CosOp : Graph_Unary<"cos", "std::cos(x)"> { let summary = "Cosine"; }
 def Graph_FloorOp : Graph_Unary<"floor", "std::floor(x)", "n", "y"> { let summary = "Largest integer not above x; gradient zero"; }
-def Graph_NotOp : Graph_Unary<"not", "x == 0", "n", "n", []> { let summary = "Logical negation of booleans"; }
+def Graph_NotOp : Graph_Unary<"not", "x == 0", "n", "n", "n", []> { let summary = "Logical negation of booleans"; }
 
 def Graph_AddOp : Graph_Binary<"add", "x + y", "tt", "aa"> { let summary = "x + y"; }
 def Graph_SubOp : Graph_Binary<"sub", "x - y", "tt", "an"> { let summary = "x - y"; }
@@ -93,8 +94,8 @@ def Graph_DivOp : Graph_Binary<"div", "divide(x, y)", "an"> {
 def Graph_MaxOp : Graph_Binary<"max", "maximum(x, y)", "nn", "yy", "aa"> { let summary = "Larger of x and y; NaN if either is"; }
 def Graph_MinOp : Graph_Binary<"min", "minimum(x, y)", "nn", "aa", "yy"> { let summary = "Smaller of x and y; NaN if either is"; }
 def Graph_PowOp : Graph_Binary<"pow", "power(x, y)"> { let summary = "x to the power of y"; }
-def Graph_AndOp : Graph_Binary<"and", "x != 0 && y != 0", "nn", "nn", "nn", []> { let summary = "Logical conjunction of booleans"; }
-def Graph_OrOp : Graph_Binary<"or", "x != 0 || y != 0", "nn", "nn", "nn", []> { let summary = "Logical disjunction of booleans"; }
+def Graph_AndOp : Graph_Binary<"and", "x != 0 && y != 0", "nn", "aa", "yy", []> { let summary = "Logical conjunction of booleans"; }
+def Graph_OrOp : Graph_Binary<"or", "x != 0 || y != 0", "nn", "yy", "aa", []> { let summary = "Logical disjunction of booleans"; }
 
 def Graph_CompareOp : Graph_Elementwise<"compare", "nn", "nn", "nn", []> {
   let summary = "Booleans: how x compares with y; NaN is unequal to everything";

@@ -166,6 +166,8 @@ ShardingRule polyrank::graph::elementwiseRule(Operation *op, StringRef sum,
   ShardingRule rule = elementwiseRule(op);
   StringRef byKind[] = {sum, max, min};
   for (auto [kind, letters] : llvm::enumerate(byKind))
+  const StringRef kinds[] = {sum, max, min};
+  for (auto [kind, letters] : llvm::enumerate(kinds))
     for (auto [i, letter] : llvm::enumerate(letters))
       rule.passes[kind][i] = parsePass(letter);
   return rule;
