@@ -164,8 +164,6 @@ static PartialPass parsePass(char letter) {
 ShardingRule polyrank::graph::elementwiseRule(Operation *op, StringRef sum,
                                               StringRef max, StringRef min) {
   ShardingRule rule = elementwiseRule(op);
-  StringRef byKind[] = {sum, max, min};
-  for (auto [kind, letters] : llvm::enumerate(byKind))
   const StringRef kinds[] = {sum, max, min};
   for (auto [kind, letters] : llvm::enumerate(kinds))
     for (auto [i, letter] : llvm::enumerate(letters))
