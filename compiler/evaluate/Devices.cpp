@@ -13,8 +13,8 @@ using shard::AxisRef;
 using shard::LayoutAttr;
 using shard::ReductionKind;
 
-/// What undefined integers hold: no valid index, and not small.
-constexpr int64_t poison = -1000003;
+/// What undefined integers hold: as an index, one that does harm.
+constexpr int64_t poison = 1;
 
 static bool livesOn(LayoutAttr layout, int64_t device) {
   return llvm::all_of(layout.getPlaces(), [&](shard::Place place) {

@@ -24,13 +24,13 @@ polyrank::evaluate::runOnDevices(graph::GraphOp op, ArrayRef<Devices> operands,
         shard::getLocalType(cast<RankedTensorType>(operand.getType())),
         op.getLoc()));
   SmallVector<SmallVector<AxisRef>> indices;
-  graph::LocalContext context{builder, [&](ArrayRef<AxisRef> axes) -> Value {
-                                indices.emplace_back(axes);
-                                return block.addArgument(
-                                    RankedTensorType::get(
-                                        {}, builder.getI64Type()),
-                                    op.getLoc());
-                              }};
+  // The context refers to this function: it has a name, so that it lives on.
+  auto axisIndex = [&](ArrayRef<AxisRef> axes) -> Value {
+    indices.emplace_back(axes);
+    return block.addArgument(RankedTensorType::get({}, builder.getI64Type()),
+                             op.getLoc());
+  };
+  graph::LocalContext context{builder, axisIndex};
   SmallVector<Value> results;
   if (failed(op.localize(context, locals, results)))
     return op.emitOpError("cannot be localized"), failure();

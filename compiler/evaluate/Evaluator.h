@@ -25,7 +25,7 @@ using graph::Tensor;
 using Devices = llvm::SmallVector<Tensor>;
 
 /// Splits a global value as its layout says. Padding holds the layout's fill or
-/// NaN (integers: a large negative number); a partial sum is random summands, a
+/// NaN (integers: 1, a valid index); a partial sum is random summands, a
 /// partial extremum is the value on a random device and worse values elsewhere.
 Devices scatter(const Tensor &value, shard::LayoutAttr layout, uint64_t seed);
 /// Reassembles the global value. Fails, with `reason`, where replicas differ
