@@ -15,8 +15,8 @@ namespace onnx = polyrank::frontends::onnx;
 
 namespace {
 
-/// Parts of the names of tests ("/" is the end) that are left out although the table has their
-/// op, and why.
+/// Parts of the names of tests ("/" is the end) that are left out although the
+/// table has their op, and why.
 const std::pair<std::string, std::string> skipped[] = {
     {"uint", "no unsigned integers"},
     {"BFLOAT16", "the test's data is stored as uint16"},

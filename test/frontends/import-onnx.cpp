@@ -6,7 +6,9 @@
 #include "frontends/onnx/Import.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Diagnostics.h"
 #include "test/frontends/Evaluate.h"
+#include "llvm/Support/SourceMgr.h"
 
 using namespace mlir;
 
@@ -36,6 +38,8 @@ int main(int argc, char **argv) {
     }
   }
   MLIRContext context;
+  llvm::SourceMgr sources;
+  SourceMgrDiagnosticHandler handler(sources, &context);
   if (!data.empty()) {
     std::string wrong = polyrank::test::checkOnTestData(context, model, data,
                                                         tolerance, tolerance);

@@ -6,3 +6,4 @@ python=${PYTHON:-../../.venv/bin/python}
 "$python" -W ignore export_gpt2.py gpt2-bytes.onnx --layers 4 --heads 4 --width 128 --vocab 256 --context 128 --dynamic
 "$python" -W ignore export_gpt2.py gpt2-tiny.onnx --layers 2 --heads 4 --width 32 --vocab 64 --context 16 --batch 8
 "$python" -W ignore export_mlp.py mlp.onnx --widths 16,64,32,10 --batch 8
+"$python" -W ignore export_unsupported.py unsupported.onnx

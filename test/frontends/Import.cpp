@@ -1,0 +1,193 @@
+// What the importer makes of weights and names, and of files that are damaged.
+
+#include "frontends/onnx/Import.h"
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "frontends/onnx/Origin.h"
+#include "frontends/onnx/Parameters.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Diagnostics.h"
+
+using namespace polyrank::frontends;
+using namespace polyrank::frontends::onnx;
+
+namespace {
+
+/// A model in memory; `elements` must outlive it.
+Tensor weight(std::string_view name, std::vector<int64_t> dims,
+              const std::vector<float> &elements, uint64_t offset,
+              DataType type = DataType::Float) {
+  Tensor tensor;
+  tensor.name = name;
+  tensor.type = type;
+  tensor.dims = std::move(dims);
+  tensor.bytes = {reinterpret_cast<const char *>(elements.data()),
+                  elements.size() * sizeof(float)};
+  tensor.span = FileSpan{"model.onnx", offset, tensor.bytes.size()};
+  return tensor;
+}
+
+ValueInfo kind(std::string_view name, std::string_view kind,
+               std::string_view persistent) {
+  ValueInfo value;
+  value.name = name;
+  value.metadata = {
+      {"pkg.torch.export.graph_signature.InputSpec.kind", kind},
+      {"pkg.torch.export.graph_signature.InputSpec.persistent", persistent}};
+  return value;
+}
+
+Node node(std::string_view type, std::vector<std::string_view> inputs,
+          std::string_view output, std::string_view scopes = "",
+          std::string_view classes = "") {
+  Node node;
+  node.type = type;
+  node.inputs = std::move(inputs);
+  node.outputs = {output};
+  if (!scopes.empty())
+    node.metadata = {{"pkg.torch.onnx.name_scopes", scopes},
+                     {"pkg.torch.onnx.class_hierarchy", classes}};
+  return node;
+}
+
+const std::vector<float> ramp = {1, 2, 3, 4}, ones = {1, 1, 1, 1};
+
+TEST(State, IsWhatThePyTorchExporterSaysItIs) {
+  Model model;
+  auto &tensors = model.graph.initializers;
+  tensors.push_back(weight("fc.weight", {2, 2}, ramp, 0));
+  tensors.push_back(weight("bn.running_mean", {4}, ones, 16));
+  tensors.push_back(weight("rope.inv_freq", {4}, ramp, 32));
+  tensors.push_back(weight("val_3", {2, 2}, ramp, 48));
+  model.graph.values.push_back(kind("fc.weight", "PARAMETER", "None"));
+  model.graph.values.push_back(kind("bn.running_mean", "BUFFER", "True"));
+  model.graph.values.push_back(kind("rope.inv_freq", "BUFFER", "False"));
+  ModelState state = findState(model);
+  ASSERT_EQ(state.parameters.size(), 2u);
+  EXPECT_TRUE(state.parameters[0].trainable);
+  EXPECT_EQ(state.parameters[1].name, "bn.running_mean");
+  EXPECT_FALSE(state.parameters[1].trainable);
+}
+
+TEST(State, ABufferOfIntegersIsStateAndAConstant) {
+  Model model;
+  model.graph.initializers.push_back(
+      weight("mask", {4}, ones, 0, DataType::Int32));
+  model.graph.values.push_back(kind("mask", "BUFFER", "True"));
+  ModelState state = findState(model);
+  EXPECT_EQ(state.parameters.size(), 1u);
+  EXPECT_FALSE(state.values.contains("mask"));
+}
+
+TEST(State, ATiedWeightHasTheNamesOfBothLayers) {
+  Model model;
+  model.graph.initializers.push_back(weight("head.weight", {2, 2}, ramp, 0));
+  model.graph.values.push_back(kind("head.weight", "PARAMETER", "None"));
+  model.graph.nodes.push_back(
+      node("Gather", {"head.weight", "ids"}, "x", "['', 'wte', 'embedding']",
+           "['M', 'torch.nn.modules.sparse.Embedding', 'aten']"));
+  model.graph.nodes.push_back(
+      node("MatMul", {"x", "head.weight"}, "y", "['', 'head', 'linear']",
+           "['M', 'torch.nn.modules.linear.Linear', 'aten']"));
+  // The model itself uses its child's weight: no layer of that name.
+  model.graph.nodes.push_back(
+      node("Add", {"y", "head.weight"}, "z", "['', 'add']", "['M', 'aten']"));
+  ModelState state = findState(model);
+  ASSERT_EQ(state.parameters.size(), 1u);
+  EXPECT_EQ(state.parameters[0].aliases,
+            std::vector<std::string>{"wte.weight"});
+}
+
+TEST(State, TwoInitializersOfOneSpanAreOneParameter) {
+  Model model;
+  model.graph.initializers.push_back(weight("a.weight", {2, 2}, ramp, 64));
+  model.graph.initializers.push_back(weight("b.weight", {2, 2}, ramp, 64));
+  ModelState state = findState(model);
+  ASSERT_EQ(state.parameters.size(), 1u);
+  EXPECT_EQ(state.parameters[0].aliases, std::vector<std::string>{"b.weight"});
+  EXPECT_EQ(state.values["b.weight"], 0u);
+}
+
+TEST(State, EqualVectorsThatTheExporterMergedAreTakenApart) {
+  Model model;
+  model.graph.initializers.push_back(weight("ln_1.weight", {4}, ramp, 0));
+  model.graph.initializers.push_back(weight("zero.weight", {2, 2}, ones, 16));
+  model.graph.initializers.push_back(weight("wte.weight", {2, 2}, ramp, 32));
+  model.graph.nodes.push_back(node("Identity", {"ln_1.weight"}, "ln_2.weight"));
+  model.graph.nodes.push_back(node("Identity", {"zero.weight"}, "b.weight"));
+  model.graph.nodes.push_back(node("Identity", {"wte.weight"}, "head.weight"));
+  ModelState state = findState(model);
+  ASSERT_EQ(state.parameters.size(), 5u);
+  EXPECT_EQ(state.values["ln_2.weight"], 3u);
+  EXPECT_EQ(state.values["b.weight"], 4u);
+  EXPECT_EQ(state.values["head.weight"], state.values["wte.weight"]);
+}
+
+TEST(State, OldExportsTellParametersByTheirNames) {
+  Model model;
+  model.graph.initializers.push_back(weight("h.0.weight", {4}, ramp, 0));
+  model.graph.initializers.push_back(weight("onnx::MatMul_34", {4}, ramp, 16));
+  model.graph.initializers.push_back(weight("17", {4}, ramp, 32));
+  model.graph.initializers.push_back(weight("scale", {}, {2}, 48));
+  model.graph.initializers.push_back(
+      weight("shape", {4}, ones, 64, DataType::Int32));
+  EXPECT_EQ(findState(model).parameters.size(), 1u);
+}
+
+TEST(Origin, IsTheModulePathOfMetadataOrName) {
+  EXPECT_EQ(originOf(node("Gemm", {}, "y", "['', 'h', 'h.0', 'addmm']")).scope,
+            "h.0");
+  Node old = node("MatMul", {}, "y");
+  old.name = "/h.0/attn/MatMul";
+  EXPECT_EQ(originOf(old).scope, "h.0.attn");
+}
+
+TEST(InputSpec, HasANameATypeAndDims) {
+  std::string error;
+  auto spec = parseInputSpec("ids=int64[8, 128]", error);
+  ASSERT_TRUE(spec);
+  EXPECT_EQ(spec->first, "ids");
+  EXPECT_EQ(spec->second.dtype, "int64");
+  EXPECT_EQ(spec->second.shape, (llvm::SmallVector<int64_t>{8, 128}));
+  EXPECT_TRUE(parseInputSpec("x=float32[]", error));
+  for (const char *wrong :
+       {"ids", "ids=int64", "=int64[1]", "ids=[1]", "ids=int64[0]",
+        "ids=int64[-1]", "ids=int64[a]", "ids=int64[1", "ids=int64[1,]"})
+    EXPECT_FALSE(parseInputSpec(wrong, error)) << wrong;
+}
+
+TEST(Import, ADamagedModelGivesAModuleOrAMessage) {
+  std::ifstream file(POLYRANK_MODELS "/mlp.onnx", std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  ASSERT_FALSE(bytes.empty());
+  std::string path = std::filesystem::temp_directory_path() /
+                     ("polyrank-import-" + std::to_string(getpid()) + ".onnx");
+  std::mt19937 random(1);
+  const unsigned char extremes[] = {0, 1, 2, 0x7f, 0x80, 0xff};
+  for (int round = 0; round < 300; ++round) {
+    std::string mutant = bytes;
+    for (unsigned change = random() % 4 + 1; change > 0; --change)
+      mutant[random() % 4300] = static_cast<char>( // before the weights
+          random() % 2 ? extremes[random() % 6] : random());
+    std::ofstream(path, std::ios::binary) << mutant;
+    mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+    bool said = false;
+    mlir::ScopedDiagnosticHandler handler(
+        &context, [&](mlir::Diagnostic &diagnostic) {
+          said |= diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error;
+          return mlir::success();
+        });
+    auto module = importOnnx(context, path, {});
+    EXPECT_NE(bool(module), said);
+  }
+  std::filesystem::remove(path);
+}
+
+} // namespace

@@ -1,0 +1,37 @@
+"""Exports a model with ops that the compiler does not know, for the message that lists them.
+
+    python test/models/export_unsupported.py OUT.onnx
+"""
+
+import sys
+
+import torch
+from torch import nn
+
+
+class Router(nn.Module):
+    """The largest scores; a data-dependent sort."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Linear(8, 4)
+
+    def forward(self, x):
+        values, _ = torch.topk(self.gate(x), 2)
+        return values
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv1d(2, 2, 3, padding=1)
+        self.first, self.second = Router(), Router()
+
+    def forward(self, x):
+        x = self.conv(x)
+        return self.first(x) + self.second(x)
+
+
+torch.manual_seed(0)
+torch.onnx.export(Model(), (torch.zeros(3, 2, 8),), sys.argv[1], input_names=["x"], output_names=["y"],
+                  dynamo=True, optimize=False, external_data=False, verbose=False)
