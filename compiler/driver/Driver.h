@@ -1,0 +1,43 @@
+// From a model file to a plan: the whole way through, in its one order.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace polyrank::driver {
+
+/// What the user asked for, in the user's words; each field is one option of
+/// polyrank-compile.
+struct Options {
+  std::string model;
+  std::string output;
+  /// `data=2,tensor=2`; empty: one device.
+  std::string mesh;
+  std::vector<std::string> inputs;
+  std::vector<std::string> shards;
+  std::string shardFile;
+  bool forward = false;
+  std::string loss;
+  std::string optimizer = "adamw(lr=1e-3,betas=0.9:0.999,eps=1e-8,weight_decay=0.01)";
+  int64_t microbatches = 1;
+  double bucketMegabytes = 25;
+  int64_t threads = 1;
+  std::string cpu = "native";
+  /// AXIS=MICROSECONDS:GB_PER_S.
+  std::vector<std::string> links;
+  /// import, training, propagate, partition or rank: print MLIR and stop.
+  std::string stopAfter;
+  std::string dumpDirectory;
+  bool why = false;
+  bool timing = false;
+  bool quiet = false;
+};
+
+/// Compiles. Messages go to standard error, MLIR (`stopAfter`) and reasons
+/// (`why`) to standard output. Returns the exit status: 0, or 1 where the
+/// user's input is wrong; the plan is then not written.
+int compile(const Options &options);
+
+} // namespace polyrank::driver

@@ -1,0 +1,140 @@
+// The little language of --shard.
+
+#include "compiler/sharding/ShardPattern.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::sharding;
+
+FailureOr<ShardPattern> ShardPattern::parse(StringRef text,
+                                            std::string &error) {
+  ShardPattern result;
+  result.text = text.trim().str();
+  auto fail = [&](const Twine &reason) {
+    error = ("--shard '" + result.text + "': " + reason).str();
+    return failure();
+  };
+  StringRef rest = StringRef(result.text);
+  size_t bracket = rest.rfind("=[");
+  if (bracket == StringRef::npos || bracket == 0)
+    return fail("expected PATTERN=[DIM,..], for instance "
+                "'*.c_fc.weight=[-,tensor]'");
+  StringRef pattern = rest.take_front(bracket).trim();
+  rest = rest.drop_front(bracket + 2);
+  size_t close = rest.find(']');
+  if (close == StringRef::npos)
+    return fail("the list of dims has no ']'");
+  StringRef tail = rest.drop_front(close + 1).trim();
+  if (!tail.empty() && (!tail.consume_front("@") ||
+                        tail.getAsInteger(10, result.priority) ||
+                        result.priority < 0 || result.priority > 6))
+    return fail("after ']' there may be @PRIORITY, a number from 0 to 6");
+  if (pattern.consume_front("out(")) {
+    if (!pattern.consume_back(")"))
+      return fail("out( has no )");
+    result.isOutput = true;
+  }
+  result.pattern = pattern.str();
+  auto glob = llvm::GlobPattern::create(result.pattern);
+  if (!glob)
+    return fail("not a glob: " + llvm::toString(glob.takeError()));
+
+  SmallVector<StringRef> dims;
+  if (!rest.take_front(close).trim().empty())
+    rest.take_front(close).split(dims, ',');
+  for (StringRef dim : dims) {
+    dim = dim.trim();
+    Dim &entry = result.dims.emplace_back();
+    if (dim == "-")
+      continue;
+    if (dim == "?") {
+      entry.open = true;
+      continue;
+    }
+    SmallVector<StringRef> axes;
+    dim.split(axes, '+');
+    for (StringRef axis : axes) {
+      axis = axis.trim();
+      if (axis.empty() || axis.contains_insensitive('['))
+        return fail("dim '" + dim + "' is not -, ? or axes joined by +");
+      entry.axes.push_back(axis.str());
+    }
+  }
+  return result;
+}
+
+bool ShardPattern::matches(StringRef name) const {
+  auto glob = llvm::GlobPattern::create(pattern);
+  if (!glob) {
+    llvm::consumeError(glob.takeError());
+    return false;
+  }
+  while (true) {
+    if (glob->match(name))
+      return true;
+    size_t dot = name.find('.');
+    if (dot == StringRef::npos)
+      return false;
+    name = name.drop_front(dot + 1);
+  }
+}
+
+FailureOr<SmallVector<shard::AxisRef>>
+ShardPattern::getAxes(size_t dim, shard::MeshAttr mesh,
+                      std::string &error) const {
+  SmallVector<shard::AxisRef> axes;
+  for (const std::string &name : dims[dim].axes) {
+    int32_t axis = mesh.lookup(name);
+    if (axis < 0) {
+      std::vector<std::string> names;
+      for (StringAttr other : mesh.getAxisNames())
+        names.push_back(other.str());
+      error = "--shard '" + text + "': the mesh has no axis '" + name +
+              "'; it has " +
+              (names.empty() ? "none" : llvm::join(names, ", "));
+      return failure();
+    }
+    // Used before, in this dim or an earlier one?
+    for (size_t d = 0; d <= dim; ++d)
+      if (llvm::count(dims[d].axes, name) > (d == dim ? 1 : 0)) {
+        error = "--shard '" + text + "': axis '" + name +
+                "' is used twice; it can split one dim";
+        return failure();
+      }
+    axes.push_back(mesh.getAxis(axis));
+  }
+  return axes;
+}
+
+FailureOr<std::vector<std::string>>
+polyrank::sharding::readShardFile(const std::string &path, std::string &error) {
+  auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
+  if (!file) {
+    error = "--shard-file " + path + ": " + file.getError().message();
+    return failure();
+  }
+  std::vector<std::string> patterns;
+  SmallVector<StringRef> lines;
+  (*file)->getBuffer().split(lines, '\n');
+  for (StringRef line : lines) {
+    line = line.split('#').first.trim();
+    if (!line.empty())
+      patterns.push_back(line.str());
+  }
+  return patterns;
+}
+
+std::string polyrank::sharding::nearestNames(StringRef name,
+                                             ArrayRef<std::string> names) {
+  SmallVector<std::pair<unsigned, StringRef>> ranked;
+  for (StringRef other : names)
+    ranked.push_back({other.edit_distance(name), other});
+  llvm::stable_sort(ranked, llvm::less_first());
+  std::string text;
+  for (auto [distance, other] : llvm::ArrayRef(ranked).take_front(3))
+    text += (text.empty() ? "; nearest are '" : ", '") + other.str() + "'";
+  return text;
+}

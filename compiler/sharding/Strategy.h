@@ -1,0 +1,38 @@
+// Strategy: what the user or an option fixed, written as constraints.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dialects/shard/Layout.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace polyrank::sharding {
+
+struct StrategyOptions {
+  shard::MeshAttr mesh;
+  /// PATTERN=DIMS, see ShardPattern.h. Where several match, the last one wins.
+  std::vector<std::string> shards;
+};
+
+/// Writes constraints on @step for propagate-layouts: `shard.mesh` on the
+/// module, `shard.layout`, `shard.open`, `shard.priority` and `shard.from` on
+/// arguments, `shard.constraint` on the ops that compute a module's output.
+///
+/// A pattern on a parameter speaks of its stored dims. Where the program uses a
+/// view of it (`graph.view`), an axis goes to the stored dim's most major
+/// factor that is never sliced and is a batch dim of attention (whole heads),
+/// else to its most major factor that is never sliced; a dim that the axis does
+/// not divide is padded with zeros. Remarks say which.
+///
+/// An axis called `data` splits the batch (dim 1) of every input that no
+/// pattern names, at the lowest priority; a remark says so.
+///
+/// Errors name the pattern: it matches nothing, has another number of dims, an
+/// unknown or repeated axis; a batch that the axis does not divide; an axis of
+/// the mesh that nothing uses.
+mlir::LogicalResult applyStrategy(mlir::ModuleOp module,
+                                  const StrategyOptions &options);
+
+} // namespace polyrank::sharding
