@@ -1,0 +1,221 @@
+// RUN: polyrank-opt %s -split-input-file -verify-diagnostics
+// Every constraint of dialects/graph/LayoutVerifier.h, by its number.
+
+// L1: either every tensor of an op has a layout, or none.
+#mesh = #shard.mesh<["a"=2]>
+func.func @missing_encoding(%x: tensor<4xf32, #shard.layout<#mesh, [{"a"}]>>) -> tensor<4xf32> {
+  // expected-error @+1 {{result 0 has no layout but operand 0 has; after partitioning every tensor needs one}}
+  %y = graph.neg %x : (tensor<4xf32, #shard.layout<#mesh, [{"a"}]>>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+// L1: one mesh.
+#one = #shard.mesh<["a"=2]>
+#other = #shard.mesh<["a"=2, "b"=2]>
+func.func @two_meshes(%x: tensor<4xf32, #shard.layout<#one, [{"a"}]>>) {
+  // expected-error @+1 {{result 0 is laid out over another mesh than operand 0}}
+  %y = graph.neg %x : (tensor<4xf32, #shard.layout<#one, [{"a"}]>>) -> tensor<4xf32, #shard.layout<#other, [{"a"}]>>
+  return
+}
+
+// -----
+
+// L2: cuts of an axis divide each other.
+#mesh = #shard.mesh<["a"=6]>
+func.func @incompatible_sub_axes(%x: tensor<6x6xf32, #shard.layout<#mesh, [{"a":(1)2}, {}]>>) {
+  // expected-error @+1 {{uses {"a":(1)3}, which another operand or result cuts at a coordinate that does not divide it}}
+  %y = graph.transpose %x {permutation = array<i64: 1, 0>} : (tensor<6x6xf32, #shard.layout<#mesh, [{"a":(1)2}, {}]>>) -> tensor<6x6xf32, #shard.layout<#mesh, [{"a":(1)3}, {}]>>
+  return
+}
+
+// -----
+
+// L3: a padded dim is not taken apart.
+#mesh = #shard.mesh<["a"=4]>
+func.func @padded_reshape(%x: tensor<6xf32, #shard.layout<#mesh, [{"a"} pad 8]>>) {
+  // expected-error @+1 {{operand 0 dim 0 is split over {"a"}, but a padded dim passes only as one whole factor; gather it first, or split it by its most major part}}
+  %y = graph.reshape %x : (tensor<6xf32, #shard.layout<#mesh, [{"a"} pad 8]>>) -> tensor<2x3xf32, #shard.layout<#mesh, [{}, {}]>>
+  return
+}
+
+// -----
+
+// L4: an operand split on a factor where another is not.
+#mesh = #shard.mesh<["tensor"=2]>
+func.func @split_and_whole(%x: tensor<4x6xf32, #shard.layout<#mesh, [{}, {"tensor"}]>>, %w: tensor<6x8xf32, #shard.layout<#mesh, [{}, {}]>>) {
+  // expected-error @+1 {{operand 1 dim 0 is split over {} where operand 0 dim 1 is split over {"tensor"}; reshard one of them}}
+  %y = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<4x6xf32, #shard.layout<#mesh, [{}, {"tensor"}]>>, tensor<6x8xf32, #shard.layout<#mesh, [{}, {}]>>) -> tensor<4x8xf32, #shard.layout<#mesh, [{}, {}], partial = sum {"tensor"}>>
+  return
+}
+
+// -----
+
+// L5: an axis splits one factor.
+#mesh = #shard.mesh<["a"=2]>
+func.func @axis_splits_two_factors(%t: tensor<6x8xf32, #shard.layout<#mesh, [{"a"}, {}]>>, %i: tensor<4xi64, #shard.layout<#mesh, [{"a"}]>>) {
+  // expected-error @+1 {{operand 1 dim 0 is split over "a", which splits another, unrelated dim of this op; an axis splits one factor}}
+  %y = graph.gather %t, %i {axis = 0 : i64, batch_dims = 0 : i64} : (tensor<6x8xf32, #shard.layout<#mesh, [{"a"}, {}]>>, tensor<4xi64, #shard.layout<#mesh, [{"a"}]>>) -> tensor<4x8xf32, #shard.layout<#mesh, [{"a"}, {}]>>
+  return
+}
+
+// -----
+
+// L6: a composite still split.
+#mesh = #shard.mesh<["a"=2]>
+func.func @composite_split(%x: tensor<4x6xf32, #shard.layout<#mesh, [{}, {"a"}]>>) {
+  // expected-error @+1 {{operand 0 dim 1 is laid out as {"a"}, but this dim is composite; decompose the op (decompose-composites) or gather the dim}}
+  %y = graph.softmax %x {dim = 1 : i64} : (tensor<4x6xf32, #shard.layout<#mesh, [{}, {"a"}]>>) -> tensor<4x6xf32, #shard.layout<#mesh, [{}, {"a"}]>>
+  return
+}
+
+// -----
+
+// L6: a replicated factor.
+#mesh = #shard.mesh<["a"=2]>
+func.func @sliced_dim_split(%x: tensor<6xf32, #shard.layout<#mesh, [{"a"}]>>) {
+  // expected-error @+1 {{operand 0 dim 0 is laid out as {"a"}, but this dim is replicated; gather it first}}
+  %y = graph.slice %x {starts = array<i64: 0>, limits = array<i64: 2>, strides = array<i64: 1>} : (tensor<6xf32, #shard.layout<#mesh, [{"a"}]>>) -> tensor<2xf32, #shard.layout<#mesh, [{"a"}]>>
+  return
+}
+
+// -----
+
+// L7: the product of two partials.
+#mesh = #shard.mesh<["a"=2]>
+func.func @product_of_partials(%x: tensor<4xf32, #shard.layout<#mesh, [{}], partial = sum {"a"}>>, %y: tensor<4xf32, #shard.layout<#mesh, [{}], partial = sum {"a"}>>) {
+  // expected-error @+1 {{operands 0 and 1 are both partial sums over "a"; only one at a time may be: reduce the other first}}
+  %z = graph.mul %x, %y : (tensor<4xf32, #shard.layout<#mesh, [{}], partial = sum {"a"}>>, tensor<4xf32, #shard.layout<#mesh, [{}], partial = sum {"a"}>>) -> tensor<4xf32, #shard.layout<#mesh, [{}], partial = sum {"a"}>>
+  return
+}
+
+// -----
+
+// L7: a nonlinear function of a partial.
+#mesh = #shard.mesh<["a"=2]>
+func.func @nonlinear(%x: tensor<4xf32, #shard.layout<#mesh, [{}], partial = sum {"a"}>>) {
+  // expected-error @+1 {{operand 0 is a partial sum over "a", and this op of a partial sum is not the partial of the op; reduce it first (shard.all_reduce or shard.reduce_scatter)}}
+  %y = graph.exp %x : (tensor<4xf32, #shard.layout<#mesh, [{}], partial = sum {"a"}>>) -> tensor<4xf32, #shard.layout<#mesh, [{}], partial = sum {"a"}>>
+  return
+}
+
+// -----
+
+// L7: a partial and a replicated summand.
+#mesh = #shard.mesh<["a"=2]>
+func.func @bias_added_to_each_part(%x: tensor<4xf32, #shard.layout<#mesh, [{}], partial = sum {"a"}>>, %b: tensor<4xf32, #shard.layout<#mesh, [{}]>>) {
+  // expected-error @+1 {{operand 0 is a partial sum over "a" but another operand is not; make both partial (shard.to_partial) or reduce this one first}}
+  %y = graph.add %x, %b : (tensor<4xf32, #shard.layout<#mesh, [{}], partial = sum {"a"}>>, tensor<4xf32, #shard.layout<#mesh, [{}]>>) -> tensor<4xf32, #shard.layout<#mesh, [{}], partial = sum {"a"}>>
+  return
+}
+
+// -----
+
+// L7: an operand partial over an axis that splits another.
+#mesh = #shard.mesh<["a"=2]>
+func.func @partial_and_split(%x: tensor<4x6xf32, #shard.layout<#mesh, [{}, {}], partial = sum {"a"}>>, %w: tensor<6x8xf32, #shard.layout<#mesh, [{}, {"a"}]>>) {
+  // expected-error @+1 {{operand 0 is a partial sum over "a", which splits another operand; reduce it first}}
+  %y = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<4x6xf32, #shard.layout<#mesh, [{}, {}], partial = sum {"a"}>>, tensor<6x8xf32, #shard.layout<#mesh, [{}, {"a"}]>>) -> tensor<4x8xf32, #shard.layout<#mesh, [{}, {"a"}]>>
+  return
+}
+
+// -----
+
+// L8: a missing reduction.
+#mesh = #shard.mesh<["a"=2]>
+func.func @missing_reduction(%x: tensor<4x6xf32, #shard.layout<#mesh, [{}, {"a"}]>>, %w: tensor<6x8xf32, #shard.layout<#mesh, [{"a"}, {}]>>) {
+  // expected-error @+1 {{result 0 lacks 'partial = sum {"a"}': each device has only a part of the reduction}}
+  %y = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<4x6xf32, #shard.layout<#mesh, [{}, {"a"}]>>, tensor<6x8xf32, #shard.layout<#mesh, [{"a"}, {}]>>) -> tensor<4x8xf32, #shard.layout<#mesh, [{}, {}]>>
+  return
+}
+
+// -----
+
+// L8: a doubled reduction.
+#mesh = #shard.mesh<["a"=2]>
+func.func @doubled_reduction(%x: tensor<4xf32, #shard.layout<#mesh, [{}]>>) {
+  // expected-error @+1 {{result 0 is typed as a partial sum over "a", but every device computes the whole of it; it would be reduced twice}}
+  %y = graph.neg %x : (tensor<4xf32, #shard.layout<#mesh, [{}]>>) -> tensor<4xf32, #shard.layout<#mesh, [{}], partial = sum {"a"}>>
+  return
+}
+
+// -----
+
+// L8: a partial of the wrong kind.
+#mesh = #shard.mesh<["a"=2]>
+func.func @wrong_kind(%x: tensor<4x6xf32, #shard.layout<#mesh, [{}, {"a"}]>>) {
+  // expected-error @+1 {{result 0 is a partial max over "a", not a partial sum}}
+  %y = graph.reduce max %x over [1] : (tensor<4x6xf32, #shard.layout<#mesh, [{}, {"a"}]>>) -> tensor<4xf32, #shard.layout<#mesh, [{}], partial = sum {"a"}>>
+  return
+}
+
+// -----
+
+// L9: a contraction over padding without the fill.
+#mesh = #shard.mesh<["a"=4]>
+func.func @contracted_padding(%x: tensor<4x6xf32, #shard.layout<#mesh, [{}, {"a"} pad 8 fill zero]>>, %w: tensor<6x8xf32, #shard.layout<#mesh, [{"a"} pad 8, {}]>>) {
+  // expected-error @+1 {{operand 1 dim 0 is reduced over its padding, which must hold 'fill zero' (shard.fill)}}
+  %y = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<4x6xf32, #shard.layout<#mesh, [{}, {"a"} pad 8 fill zero]>>, tensor<6x8xf32, #shard.layout<#mesh, [{"a"} pad 8, {}]>>) -> tensor<4x8xf32, #shard.layout<#mesh, [{}, {}], partial = sum {"a"}>>
+  return
+}
+
+// -----
+
+// L9: a maximum over padding that holds zeros.
+#mesh = #shard.mesh<["a"=4]>
+func.func @maximum_of_zeros(%x: tensor<6xf32, #shard.layout<#mesh, [{"a"} pad 8 fill zero]>>) {
+  // expected-error @+1 {{operand 0 dim 0 is reduced over its padding, which must hold 'fill neg_inf' (shard.fill)}}
+  %y = graph.reduce max %x over [0] : (tensor<6xf32, #shard.layout<#mesh, [{"a"} pad 8 fill zero]>>) -> tensor<f32, #shard.layout<#mesh, [], partial = max {"a"}>>
+  return
+}
+
+// -----
+
+// L9: one padded extent.
+#mesh = #shard.mesh<["a"=4]>
+func.func @two_extents(%x: tensor<6xf32, #shard.layout<#mesh, [{"a"} pad 8]>>) {
+  // expected-error @+1 {{result 0 dim 0 has extent 12 where operand 0 dim 0 has extent 8; a factor has one padded extent (shard.repad)}}
+  %y = graph.neg %x : (tensor<6xf32, #shard.layout<#mesh, [{"a"} pad 8]>>) -> tensor<6xf32, #shard.layout<#mesh, [{"a"} pad 12]>>
+  return
+}
+
+// -----
+
+// L10: what an op leaves in padding is undefined.
+#mesh = #shard.mesh<["a"=4]>
+func.func @claimed_fill(%x: tensor<6xf32, #shard.layout<#mesh, [{"a"} pad 8 fill zero]>>) {
+  // expected-error @+1 {{result 0 dim 0 claims 'fill zero'; what an op leaves in padding is undefined (shard.fill)}}
+  %y = graph.neg %x : (tensor<6xf32, #shard.layout<#mesh, [{"a"} pad 8 fill zero]>>) -> tensor<6xf32, #shard.layout<#mesh, [{"a"} pad 8 fill zero]>>
+  return
+}
+
+// -----
+
+// L11: operands at two places.
+#mesh = #shard.mesh<["pipe"=2]>
+func.func @two_places(%x: tensor<4xf32, #shard.layout<#mesh, [{}], at {"pipe" = 0}>>, %y: tensor<4xf32, #shard.layout<#mesh, [{}], at {"pipe" = 1}>>) {
+  // expected-error @+1 {{operand 1 lives at another place than operand 0 (pipeline.transfer)}}
+  %z = graph.mul %x, %y : (tensor<4xf32, #shard.layout<#mesh, [{}], at {"pipe" = 0}>>, tensor<4xf32, #shard.layout<#mesh, [{}], at {"pipe" = 1}>>) -> tensor<4xf32, #shard.layout<#mesh, [{}], at {"pipe" = 0}>>
+  return
+}
+
+// -----
+
+// L11: a result away from its operands.
+#mesh = #shard.mesh<["pipe"=2]>
+func.func @result_elsewhere(%x: tensor<4xf32, #shard.layout<#mesh, [{}], at {"pipe" = 0}>>) {
+  // expected-error @+1 {{result 0 must live where the operands do (operand 0)}}
+  %y = graph.neg %x : (tensor<4xf32, #shard.layout<#mesh, [{}], at {"pipe" = 0}>>) -> tensor<4xf32, #shard.layout<#mesh, [{}], at {"pipe" = 1}>>
+  return
+}
+
+// -----
+
+// L12: halos only where they are read.
+#mesh = #shard.mesh<["a"=2]>
+func.func @halo(%x: tensor<4xf32, #shard.layout<#mesh, [{"a"} halo 1:1]>>) {
+  // expected-error @+1 {{operand 0 has a halo on dim 0, which this op does not read}}
+  %y = graph.neg %x : (tensor<4xf32, #shard.layout<#mesh, [{"a"} halo 1:1]>>) -> tensor<4xf32, #shard.layout<#mesh, [{"a"} halo 1:1]>>
+  return
+}

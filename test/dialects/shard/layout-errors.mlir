@@ -1,0 +1,81 @@
+// RUN: polyrank-opt %s -split-input-file -verify-diagnostics
+// The numbered constraints of #shard.mesh and #shard.layout (Shard.td).
+
+// Mesh 1: names are distinct.
+// expected-error @+1 {{mesh axis "a" must have a name of its own}}
+#mesh = #shard.mesh<["a"=2, "a"=2]>
+
+// -----
+
+// Mesh 2: sizes are positive.
+// expected-error @+1 {{mesh axis "a" has size 0; sizes are positive}}
+#mesh = #shard.mesh<["a"=0]>
+
+// -----
+
+// Layout 1: a sub-axis lies inside its axis.
+#mesh = #shard.mesh<["a"=4]>
+// expected-error @+1 {{sub-axis "a":(1)3 does not divide the mesh axis of size 4}}
+func.func private @f(tensor<6xf32, #shard.layout<#mesh, [{"a":(1)3}]>>)
+
+// -----
+
+// Layout 2: an axis is used once: two dims.
+#mesh = #shard.mesh<["a"=4]>
+// expected-error @+1 {{mesh axis "a" is used twice; an axis splits one dim, or is partial, or is a place}}
+func.func private @f(tensor<8x8xf32, #shard.layout<#mesh, [{"a"}, {"a"}]>>)
+
+// -----
+
+// Layout 2: a dim and a partial sum.
+#mesh = #shard.mesh<["a"=4]>
+// expected-error @+1 {{mesh axis "a" is used twice}}
+func.func private @f(tensor<8xf32, #shard.layout<#mesh, [{"a":(1)2}], partial = sum {"a"}>>)
+
+// -----
+
+// Layout 3: one entry per dim.
+#mesh = #shard.mesh<["a"=4]>
+// expected-error @+1 {{layout [{"a"}] has 1 dims, the tensor 2}}
+func.func private @f(tensor<8x8xf32, #shard.layout<#mesh, [{"a"}]>>)
+
+// -----
+
+// Layout 4: blocks divide the extent.
+#mesh = #shard.mesh<["tensor"=4]>
+// expected-error @+1 {{dim 0 of size 50257 cannot be split over {"tensor"} into 4 equal blocks; pad it to 50260}}
+func.func private @f(tensor<50257xf32, #shard.layout<#mesh, [{"tensor"}]>>)
+
+// -----
+
+// Layout 5: a padded extent is larger than the dim.
+#mesh = #shard.mesh<["a"=4]>
+// expected-error @+1 {{dim 0 of size 8 is not padded by 'pad 8'}}
+func.func private @f(tensor<8xf32, #shard.layout<#mesh, [{"a"} pad 8]>>)
+
+// -----
+
+// Layout 6: fill needs padding.
+#mesh = #shard.mesh<["a"=4]>
+// expected-error @+1 {{'fill' says what padding holds and needs 'pad'}}
+func.func private @f(tensor<8xf32, #shard.layout<#mesh, [{"a"} fill zero]>>)
+
+// -----
+
+// Layout 6: halo needs a split dim.
+#mesh = #shard.mesh<["a"=4]>
+// expected-error @+1 {{'halo' needs a split dim}}
+func.func private @f(tensor<8xf32, #shard.layout<#mesh, [{} halo 1:1]>>)
+
+// -----
+
+// Layout 7: a coordinate lies inside its axis.
+#mesh = #shard.mesh<["pipe"=2]>
+// expected-error @+1 {{place 2 lies outside mesh axis "pipe" of size 2}}
+func.func private @f(tensor<8xf32, #shard.layout<#mesh, [{}], at {"pipe" = 2}>>)
+
+// -----
+
+#mesh = #shard.mesh<["a"=4]>
+// expected-error @+1 {{the mesh has no axis "b"}}
+func.func private @f(tensor<8xf32, #shard.layout<#mesh, [{"b"}]>>)
