@@ -87,8 +87,8 @@ public:
       report.communication.push_back(line);
     std::sort(report.communication.begin(), report.communication.end(),
               [](const auto &a, const auto &b) {
-                return std::tie(b.sent, a.axes, a.kind, a.phase) <
-                       std::tie(a.sent, b.axes, b.kind, b.phase);
+                return std::tie(b.sent, a.axes, a.kind, a.segment) <
+                       std::tie(a.sent, b.axes, b.kind, b.segment);
               });
   }
 
@@ -102,6 +102,9 @@ private:
       return;
     case plan::CommandBody::Gemm:
       report.gemms += executions;
+      if (command.body_as_Gemm()->implementation() ==
+          plan::GemmImplementation::Sgemm)
+        report.sgemms += executions;
       report.gemmFlops += command.body_as_Gemm()->flops() * executions;
       return;
     case plan::CommandBody::Copy:
@@ -121,7 +124,7 @@ private:
     int64_t group = Mesh::groupSize(refs);
     uint64_t payload = payloadOf(collective);
     CommunicationLine &line = lines[{axes, kind, segment.name()->str()}];
-    line.kind = kind, line.axes = axes, line.phase = segment.name()->str();
+    line.kind = kind, line.axes = axes, line.segment = segment.name()->str();
     line.groupSize = group;
     line.count += executions;
     line.payload += payload * executions;
@@ -204,7 +207,7 @@ nlohmann::json toJson(const PlanReport &report) {
   for (const CommunicationLine &line : report.communication)
     communication.push_back({{"kind", line.kind},
                              {"axes", line.axes},
-                             {"segment", line.phase},
+                             {"segment", line.segment},
                              {"group_size", line.groupSize},
                              {"count", line.count},
                              {"bytes", line.payload},

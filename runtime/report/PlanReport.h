@@ -23,7 +23,7 @@ struct HeldArgument {
 
 /// All executions in one step of one kind of collective over one set of axes.
 struct CommunicationLine {
-  std::string kind, axes, phase; // phase: the segment
+  std::string kind, axes, segment;
   int64_t groupSize = 1;
   uint64_t count = 0;
   uint64_t payload = 0; // the larger of input and output, summed
@@ -55,7 +55,8 @@ struct PlanReport {
   std::vector<CommunicationLine> communication; // largest first
   std::vector<CollectiveReason> reasons;
   std::vector<KernelLine> kernels;
-  uint64_t launches = 0, gemms = 0, copies = 0, gemmFlops = 0; // per step
+  uint64_t launches = 0, gemms = 0, sgemms = 0, copies = 0,
+           gemmFlops = 0; // per step
   std::string cpu;
 };
 

@@ -82,6 +82,8 @@ Progress::~Progress() {
 void Progress::step(const StepReport &step) {
   ++done;
   timeInSteps += step.seconds;
+  if (done == 1)
+    firstSeconds = step.seconds;
   nlohmann::ordered_json line{{"step", step.step}};
   std::vector<std::string> notFinite;
   for (size_t i = 0; i < step.metrics.size(); ++i) {
@@ -130,7 +132,9 @@ void Progress::show(const StepReport &step) {
   for (auto &[name, value] : step.metrics)
     if (name == "loss")
       line += fmt::format("  loss {:.4f}", value);
-  double mean = timeInSteps / done;
+  // The first step touches the memory for the first time.
+  double mean =
+      done > 1 ? (timeInSteps - firstSeconds) / (done - 1) : timeInSteps;
   double samples = mean > 0 ? plan.samplesPerStep / mean : 0;
   line += plan.tokensPerSample > 1
               ? fmt::format("  {} tokens/s",

@@ -58,7 +58,7 @@ private:
   bool logFailed = false, terminal = false, lineOpen = false;
   bool reportedNotFinite = false;
   uint64_t done = 0;
-  double timeInSteps = 0;
+  double timeInSteps = 0, firstSeconds = 0;
   std::vector<std::pair<std::string, double>> sums;
   std::chrono::steady_clock::time_point lastShown;
 };
