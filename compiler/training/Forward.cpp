@@ -58,5 +58,7 @@ std::optional<double> training::getSplat(Value value) {
     number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &loses);
     return number.convertToDouble();
   }
-  return static_cast<double>(elements.getSplatValue<APInt>().getSExtValue());
+  APInt number = elements.getSplatValue<APInt>();
+  return static_cast<double>(number.getBitWidth() == 1 ? number.getZExtValue()
+                                                       : number.getSExtValue());
 }

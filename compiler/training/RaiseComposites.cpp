@@ -4,6 +4,7 @@
 
 #include "compiler/training/Forward.h"
 #include "compiler/training/Passes.h"
+#include "compiler/training/ReshapeMotion.h"
 #include "dialects/graph/Parts.h"
 
 namespace polyrank::training {
@@ -368,35 +369,83 @@ static Value withoutFactors(Value value, double &scale) {
 /// A score that makes a probability zero.
 static bool isMasking(double value) { return value <= -1e30; }
 
-/// The constant behind `value` (reshapes with unit dims and broadcasts aside).
-static DenseElementsAttr findConstant(Value value) {
-  value = withoutUnitDims(value);
-  auto constant = value.getDefiningOp<graph::ConstantOp>();
-  return constant ? dyn_cast<DenseElementsAttr>(constant.getValue())
-                  : DenseElementsAttr();
+namespace {
+
+/// A constant repeated along the dims of a value that `dims` lacks.
+struct Repeated {
+  graph::Tensor tensor;
+  SmallVector<int64_t> dims;
+};
+
+} // namespace
+
+/// Reads a constant through broadcasts and reshapes that keep its dims.
+static std::optional<Repeated> readRepeated(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (auto constant = dyn_cast_or_null<graph::ConstantOp>(op)) {
+    auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());
+    if (!elements)
+      return std::nullopt;
+    if (elements.isSplat())
+      elements = elements.resizeSplat(
+          RankedTensorType::get({}, elements.getElementType()));
+    Repeated result{graph::Tensor::fromAttribute(elements), {}};
+    int64_t rank = result.tensor.getRank();
+    llvm::append_range(result.dims, llvm::seq<int64_t>(0, rank));
+    return result;
+  }
+  if (!isa_and_nonnull<graph::BroadcastOp, graph::ReshapeOp>(op))
+    return std::nullopt;
+  std::optional<Repeated> result = readRepeated(op->getOperand(0));
+  if (!result)
+    return std::nullopt;
+  if (auto broadcast = dyn_cast<graph::BroadcastOp>(op)) {
+    for (int64_t &dim : result->dims)
+      dim = broadcast.getDims()[dim];
+    return result;
+  }
+  auto groups = getGroups(getShape(op->getOperand(0)), getShape(value));
+  SmallVector<int64_t> shape, dims;
+  for (auto [size, dim] : llvm::zip_equal(result->tensor.shape, result->dims)) {
+    if (size == 1)
+      continue;
+    const auto *group = llvm::find_if(groups, [&](const ReshapeGroup &each) {
+      return llvm::is_contained(each.source, dim);
+    });
+    if (group->source.size() != 1 || group->result.size() != 1)
+      return std::nullopt;
+    shape.push_back(size);
+    dims.push_back(group->result[0]);
+  }
+  result->tensor = result->tensor.reshaped(shape);
+  result->dims = dims;
+  return result;
 }
 
 /// The mask as [queries, keys] where it is a constant repeated over the other
 /// dims; nullopt where it is not.
 static std::optional<graph::Tensor> readConstantMask(Value mask) {
-  ArrayRef<int64_t> shape = getShape(mask);
-  SmallVector<int64_t> square(shape.take_back(2));
-  if (auto broadcast = mask.getDefiningOp<graph::BroadcastOp>()) {
-    int64_t rank = shape.size();
-    DenseElementsAttr elements = findConstant(broadcast.getInput());
-    SmallVector<int64_t> varying;
-    for (auto [dim, size] :
-         llvm::zip_equal(broadcast.getDims(), getShape(broadcast.getInput())))
-      if (size != 1)
-        varying.push_back(dim);
-    if (!elements || varying != SmallVector<int64_t>{rank - 2, rank - 1})
-      return std::nullopt;
-    return graph::Tensor::fromAttribute(elements).reshaped(square);
-  }
-  DenseElementsAttr elements = findConstant(mask);
-  if (!elements || elements.getNumElements() != graph::numElements(square))
+  std::optional<Repeated> constant = readRepeated(mask);
+  if (!constant)
     return std::nullopt;
-  return graph::Tensor::fromAttribute(elements).reshaped(square);
+  ArrayRef<int64_t> shape = getShape(mask);
+  int64_t rank = shape.size();
+  SmallVector<int64_t> strides = graph::getStrides(constant->tensor.shape);
+  int64_t rowStride = 0, columnStride = 0;
+  for (auto [i, dim] : llvm::enumerate(constant->dims)) {
+    if (constant->tensor.shape[i] == 1)
+      continue;
+    if (dim < rank - 2)
+      return std::nullopt;
+    (dim == rank - 2 ? rowStride : columnStride) = strides[i];
+  }
+  graph::Tensor result(constant->tensor.elementType, shape.take_back(2));
+  int64_t to = 0;
+  for (int64_t row = 0; row < shape[rank - 2]; ++row)
+    for (int64_t column = 0; column < shape[rank - 1]; ++column)
+      result.copy(to++, constant->tensor,
+                  row * rowStride + column * columnStride);
+  return result;
 }
 
 /// Keeps what `visible` (0 or not) says of a constant mask: nothing where all
