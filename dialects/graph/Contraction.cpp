@@ -195,17 +195,24 @@ static Value operandGradient(OpBuilder &builder, MatmulOp op, Value gradient,
   SmallVector<int64_t> gradientOther =
       left ? range(batches + leftFree, otherFree.size())
            : range(batches, otherFree.size());
+  // Dims of this operand in the two orders of the product: batch, free (in
+  // operand order) and the other operand's contracted dims, in its order; or the
+  // latter first, as a weight [inputs, outputs] has them.
+  SmallVector<int64_t> contracted(otherContract.begin(), otherContract.end());
+  llvm::sort(contracted);
+  for (int64_t &d : contracted)
+    d = contract[llvm::find(otherContract, d) - otherContract.begin()];
+  SmallVector<int64_t> source(batch), swapped(batch);
+  llvm::append_range(source, free);
+  llvm::append_range(source, contracted);
+  llvm::append_range(swapped, contracted);
+  llvm::append_range(swapped, free);
+  if (!llvm::is_sorted(source) && llvm::is_sorted(swapped))
+    return MatmulOp::create(builder, op.getLoc(), other, gradient, otherBatch,
+                            gradientBatch, otherFree, gradientOther);
   Value product =
       MatmulOp::create(builder, op.getLoc(), gradient, other, gradientBatch,
                        otherBatch, gradientOther, otherFree);
-  // Dims of the product: batch, free (in operand order), then the other
-  // operand's contracted dims, in that operand's order.
-  SmallVector<int64_t> source(batch.begin(), batch.end());
-  llvm::append_range(source, free);
-  SmallVector<int64_t> otherOrder(otherContract.begin(), otherContract.end());
-  llvm::sort(otherOrder);
-  for (int64_t d : otherOrder)
-    source.push_back(contract[llvm::find(otherContract, d) - otherContract.begin()]);
   SmallVector<int64_t> permutation(source.size());
   for (auto [position, d] : llvm::enumerate(source))
     permutation[d] = position;

@@ -3,9 +3,13 @@
 #pragma once
 
 #include "compiler/evaluate/Passes.h"
+#include "compiler/training/Passes.h"
 
 namespace polyrank {
 
-inline void registerPasses() { evaluate::registerEvaluatePasses(); }
+inline void registerPasses() {
+  evaluate::registerEvaluatePasses();
+  training::registerTrainingPasses();
+}
 
 } // namespace polyrank

@@ -1,0 +1,282 @@
+// Replaces the model's outputs by its loss.
+
+#include "compiler/training/Call.h"
+#include "compiler/training/Forward.h"
+#include "compiler/training/Passes.h"
+#include "dialects/graph/Parts.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace polyrank::training {
+#define GEN_PASS_DEF_ATTACHLOSSPASS
+#include "compiler/training/Passes.h.inc"
+} // namespace polyrank::training
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::training;
+using graph::Comparison;
+using graph::Parts;
+
+namespace {
+
+/// Two scalars and how large the second can be.
+struct Loss {
+  Value sum, count;
+  int64_t targets;
+};
+
+class LossBuilder {
+public:
+  LossBuilder(func::FuncOp forward, StringRef text)
+      : forward(forward), text(text),
+        builder(OpBuilder(forward.getBody().front().getTerminator())),
+        parts(builder, NameLoc::get(builder.getStringAttr("loss"))) {}
+
+  FailureOr<Loss> build();
+
+private:
+  InFlightDiagnostic emitError() { return forward.emitError() << "--loss: "; }
+  FailureOr<Value> getOutput(StringRef name);
+  /// The input called `name`: the model's own if it has the type, else new.
+  FailureOr<Value> getLabels(StringRef name, RankedTensorType type);
+  LogicalResult expectPositional(const Call &call,
+                                 ArrayRef<StringRef> expected);
+  Value sumAll(Value value) {
+    return parts.sum(value, llvm::to_vector(llvm::seq<int64_t>(
+                                0, graph::getShape(value).size())));
+  }
+
+  FailureOr<Loss> buildCrossEntropy(const Call &call);
+  FailureOr<Loss> buildMeanSquare(const Call &call);
+  FailureOr<Loss> buildOutput(const Call &call);
+
+  func::FuncOp forward;
+  std::string text;
+  OpBuilder builder;
+  Parts parts;
+};
+
+class AttachLoss : public training::impl::AttachLossPassBase<AttachLoss> {
+public:
+  using AttachLossPassBase::AttachLossPassBase;
+  void runOnOperation() override;
+};
+
+} // namespace
+
+FailureOr<Value> LossBuilder::getOutput(StringRef name) {
+  auto yields = forward.getBody().front().getTerminator()->getOperands();
+  SmallVector<std::string> names;
+  for (auto [i, value] : llvm::enumerate(yields)) {
+    auto output = forward.getResultAttrOfType<StringAttr>(i, "graph.output");
+    if (!output)
+      continue;
+    if (output == name)
+      return Value(value);
+    names.push_back(output.str());
+  }
+  return emitError() << "the model has no output '" << name
+                     << "'; its outputs are: " << llvm::join(names, ", ");
+}
+
+FailureOr<Value> LossBuilder::getLabels(StringRef name, RankedTensorType type) {
+  BlockArgument labels;
+  for (BlockArgument argument : forward.getArguments()) {
+    auto input = forward.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                      "graph.input");
+    if (!input || input != name)
+      continue;
+    if (argument.getType() != type)
+      return emitError() << "the model's input '" << name << "' has type "
+                         << argument.getType() << " where the loss needs "
+                         << type << "; give the labels another name";
+    labels = argument;
+  }
+  if (!labels) {
+    if (failed(
+            forward.insertArgument(forward.getNumArguments(), type, {},
+                                   NameLoc::get(builder.getStringAttr(name)))))
+      return failure();
+    labels = forward.getArguments().back();
+    forward.setArgAttr(labels.getArgNumber(), "graph.input",
+                       builder.getStringAttr(name));
+  }
+  forward.setArgAttr(labels.getArgNumber(), "graph.labels",
+                     builder.getUnitAttr());
+  return Value(labels);
+}
+
+LogicalResult LossBuilder::expectPositional(const Call &call,
+                                            ArrayRef<StringRef> expected) {
+  if (call.positional.size() == expected.size())
+    return success();
+  return emitError() << "'" << text << "' has " << call.positional.size()
+                     << " names; expected " << call.name << "("
+                     << llvm::join(expected, ",") << ")";
+}
+
+FailureOr<Loss> LossBuilder::buildCrossEntropy(const Call &call) {
+  if (failed(expectPositional(call, {"OUTPUT", "LABELS"})))
+    return failure();
+  FailureOr<Value> logits = getOutput(call.positional[0]);
+  if (failed(logits))
+    return failure();
+  RankedTensorType type = graph::getGlobalType(*logits);
+  int64_t axis = type.getRank() - 1, ignoreIndex = -100;
+  auto emit = [&] { return emitError(); };
+  NamedArguments named(call, emit);
+  named.take("axis", axis);
+  named.take("ignore_index", ignoreIndex);
+  if (failed(named.finish()))
+    return failure();
+  if (axis < 0)
+    axis += type.getRank();
+  if (!isa<FloatType>(type.getElementType()) || axis < 0 ||
+      axis >= type.getRank())
+    return emitError() << "output '" << call.positional[0] << "' of type "
+                       << type << " cannot be logits with the classes in dim "
+                       << axis;
+  SmallVector<int64_t> rows(type.getShape());
+  rows.erase(rows.begin() + axis);
+  auto labelType = RankedTensorType::get(rows, builder.getI64Type());
+  FailureOr<Value> labels = getLabels(call.positional[1], labelType);
+  if (failed(labels))
+    return failure();
+  unsigned number = cast<BlockArgument>(*labels).getArgNumber();
+  forward.setArgAttr(number, "graph.index_limit",
+                     builder.getI64IntegerAttr(type.getDimSize(axis)));
+  forward.setArgAttr(number, "graph.index_ignore",
+                     builder.getI64IntegerAttr(ignoreIndex));
+
+  auto loss = graph::CrossEntropyOp::create(builder, parts.location, *logits,
+                                            *labels, axis, ignoreIndex);
+  Value counted =
+      parts.compare(*labels, Comparison::NE,
+                    parts.splat(*labels, static_cast<double>(ignoreIndex)));
+  // A float, so that it is reduced together with the gradients; exact to 2^24.
+  Value count = sumAll(parts.convert(counted, builder.getF32Type()));
+  return Loss{sumAll(loss.getLoss()), count, labelType.getNumElements()};
+}
+
+FailureOr<Loss> LossBuilder::buildMeanSquare(const Call &call) {
+  if (failed(expectPositional(call, {"OUTPUT", "TARGET"})))
+    return failure();
+  FailureOr<Value> output = getOutput(call.positional[0]);
+  auto emit = [&] { return emitError(); };
+  if (failed(output) || failed(NamedArguments(call, emit).finish()))
+    return failure();
+  RankedTensorType type = graph::getGlobalType(*output);
+  if (!isa<FloatType>(type.getElementType()))
+    return emitError() << "output '" << call.positional[0] << "' has type "
+                       << type << "; a mean square needs floats";
+  FailureOr<Value> target = getLabels(call.positional[1], type);
+  if (failed(target))
+    return failure();
+  Value difference = parts.sub(*output, *target);
+  Value sum = sumAll(parts.mul(difference, difference));
+  int64_t targets = type.getNumElements();
+  return Loss{sum,
+              graph::splat(builder, parts.location,
+                           RankedTensorType::get({}, builder.getF32Type()),
+                           static_cast<double>(targets)),
+              targets};
+}
+
+/// Whether `value` is the same whatever the parameters and float inputs are.
+static bool dependsOnIntegersAlone(Value value) {
+  SmallVector<Value> work{value};
+  llvm::SmallDenseSet<Value> seen;
+  while (!work.empty()) {
+    Value current = work.pop_back_val();
+    if (!seen.insert(current).second)
+      continue;
+    if (auto argument = dyn_cast<BlockArgument>(current)) {
+      if (isa<FloatType>(graph::getGlobalType(argument).getElementType()))
+        return false;
+      continue;
+    }
+    llvm::append_range(work, current.getDefiningOp()->getOperands());
+  }
+  return true;
+}
+
+/// `value` through reshapes between tensors of one element.
+static Value skipReshapes(Value value) {
+  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
+    value = reshape.getInput();
+  return value;
+}
+
+FailureOr<Loss> LossBuilder::buildOutput(const Call &call) {
+  if (failed(expectPositional(call, {"OUTPUT"})))
+    return failure();
+  FailureOr<Value> output = getOutput(call.positional[0]);
+  auto emit = [&] { return emitError(); };
+  if (failed(output) || failed(NamedArguments(call, emit).finish()))
+    return failure();
+  RankedTensorType type = graph::getGlobalType(*output);
+  if (!isa<FloatType>(type.getElementType()) || type.getNumElements() != 1)
+    return emitError() << "output '" << call.positional[0] << "' of type "
+                       << type << " is not one number; name a loss as in "
+                       << "cross_entropy(" << call.positional[0] << ",labels)";
+  auto scalar = [&](Value value) -> Value {
+    if (graph::getShape(value).empty())
+      return value;
+    return graph::ReshapeOp::create(builder, parts.location, value,
+                                    ArrayRef<int64_t>());
+  };
+  auto quotient = skipReshapes(*output).getDefiningOp<graph::DivOp>();
+  if (quotient && dependsOnIntegersAlone(quotient.getRhs()) &&
+      !skipReshapes(quotient.getRhs()).getDefiningOp<graph::ConstantOp>()) {
+    // How large the number can be is not known; 1 leaves the seed unscaled.
+    forward.emitRemark() << "--loss: '" << call.positional[0]
+                         << "' is a sum over a number of targets: the loss is "
+                            "their mean over the global batch";
+    return Loss{scalar(quotient.getLhs()), scalar(quotient.getRhs()), 1};
+  }
+  forward.emitRemark() << "--loss: '" << call.positional[0]
+                       << "' is taken as a mean: the loss is its mean over the "
+                          "microbatches, each with the same weight";
+  Value one = graph::splat(builder, parts.location,
+                           RankedTensorType::get({}, builder.getF32Type()), 1);
+  return Loss{scalar(*output), one, 1};
+}
+
+FailureOr<Loss> LossBuilder::build() {
+  auto emit = [&] { return emitError(); };
+  FailureOr<Call> call = parseCall(text, emit);
+  if (failed(call))
+    return failure();
+  if (call->name == "cross_entropy")
+    return buildCrossEntropy(*call);
+  if (call->name == "mse")
+    return buildMeanSquare(*call);
+  if (call->name == "output")
+    return buildOutput(*call);
+  return emitError() << "unknown loss '" << call->name
+                     << "'; there are: cross_entropy(OUTPUT,LABELS), "
+                        "mse(OUTPUT,TARGET), output(OUTPUT)";
+}
+
+void AttachLoss::runOnOperation() {
+  FailureOr<func::FuncOp> forward = getForward(getOperation());
+  if (failed(forward))
+    return signalPassFailure();
+  FailureOr<Loss> attached = LossBuilder(*forward, loss).build();
+  if (failed(attached))
+    return signalPassFailure();
+  OpBuilder builder(&getContext());
+  Operation *terminator = forward->getBody().front().getTerminator();
+  terminator->setOperands({attached->sum, attached->count});
+  forward->setType(builder.getFunctionType(forward->getArgumentTypes(),
+                                           terminator->getOperandTypes()));
+  auto mark = [&](StringRef name) {
+    return builder.getDictionaryAttr(
+        builder.getNamedAttr(name, builder.getUnitAttr()));
+  };
+  forward->setAllResultAttrs(
+      ArrayRef<DictionaryAttr>{mark("graph.loss"), mark("graph.count")});
+  (*forward)->setAttr("graph.targets",
+                      builder.getI64IntegerAttr(attached->targets));
+  eraseDeadOps(forward->getBody().front());
+}

@@ -1,0 +1,90 @@
+// Reverse-mode differentiation over the ops' own gradients.
+
+#include "compiler/training/Autodiff.h"
+
+#include "compiler/training/Forward.h"
+#include "dialects/graph/Graph.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::training;
+
+namespace {
+
+/// Marks the ops that are made while it listens.
+class OriginMarker : public OpBuilder::Listener {
+public:
+  void differentiate(Operation *op) {
+    origin = StringAttr::get(op->getContext(), getUserName(op));
+    scope = op->getAttrOfType<StringAttr>("graph.scope");
+    location = op->getLoc();
+  }
+  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
+    if (!origin)
+      return;
+    op->setAttr("graph.origin", origin);
+    if (scope)
+      op->setAttr("graph.scope", scope);
+    op->setLoc(*location);
+  }
+
+private:
+  StringAttr origin, scope;
+  std::optional<Location> location;
+};
+
+} // namespace
+
+static bool isFloat(Value value) {
+  return isa<FloatType>(
+      cast<RankedTensorType>(value.getType()).getElementType());
+}
+
+FailureOr<SmallVector<Value>>
+polyrank::training::buildGradients(OpBuilder &outer, Value root, Value seed,
+                                   ValueRange values) {
+  OriginMarker marker;
+  OpBuilder builder(outer.getContext(), &marker);
+  builder.restoreInsertionPoint(outer.saveInsertionPoint());
+
+  // Which values vary with `values`, in program order.
+  llvm::SmallDenseSet<Value> active(values.begin(), values.end());
+  SmallVector<Operation *> ops;
+  for (Operation &op : *outer.getBlock()) {
+    auto isActive = [&](Value value) { return active.contains(value); };
+    if (llvm::none_of(op.getOperands(), isActive))
+      continue;
+    ops.push_back(&op);
+    for (Value result : op.getResults())
+      if (isFloat(result))
+        active.insert(result);
+  }
+
+  DenseMap<Value, Value> cotangents{{root, seed}};
+  auto take = [&](Value value) { return cotangents.lookup(value); };
+  for (Operation *op : llvm::reverse(ops)) {
+    SmallVector<Value> incoming = llvm::map_to_vector(op->getResults(), take);
+    if (llvm::none_of(incoming, [](Value value) { return !!value; }))
+      continue;
+    auto graphOp = dyn_cast<graph::GraphOp>(op);
+    if (!graphOp)
+      return op->emitError("has no gradient");
+    marker.differentiate(op);
+    SmallVector<bool> needed = llvm::map_to_vector(
+        op->getOperands(), [&](Value value) { return active.contains(value); });
+    auto gradients = graphOp.buildGradient(builder, incoming, needed);
+    if (failed(gradients))
+      return failure();
+    for (auto [operand, gradient, isNeeded] :
+         llvm::zip_equal(op->getOperands(), *gradients, needed)) {
+      if (!gradient || !isNeeded)
+        continue;
+      Value &sum = cotangents[operand];
+      sum = sum ? graph::AddOp::create(builder, op->getLoc(), sum, gradient)
+                      .getResult()
+                : gradient;
+    }
+  }
+  outer.restoreInsertionPoint(builder.saveInsertionPoint());
+  return llvm::map_to_vector(values, take);
+}

@@ -1,0 +1,425 @@
+// Builds @step from @forward: gradients, microbatches, optimizer.
+
+#include "compiler/training/Autodiff.h"
+#include "compiler/training/Forward.h"
+#include "compiler/training/Optimizer.h"
+#include "compiler/training/Passes.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace polyrank::training {
+#define GEN_PASS_DEF_BUILDSTEPPASS
+#include "compiler/training/Passes.h.inc"
+} // namespace polyrank::training
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::training;
+using graph::Parts;
+
+namespace {
+
+/// A parameter argument of @forward and of @step.
+struct Parameter {
+  BlockArgument forward, step;
+  std::string name; // of the stored tensor
+  bool trainable = false;
+  SmallVector<Value> states;
+  Value gradient;
+};
+
+/// The sums of one microbatch, or of all.
+struct Sums {
+  SmallVector<Value> gradients; // of the differentiated parameters
+  Value loss, count;
+};
+
+class StepBuilder {
+public:
+  StepBuilder(ModuleOp module, func::FuncOp forward, int64_t microbatches)
+      : module(module), forward(forward), microbatches(microbatches),
+        builder(module.getContext()),
+        parts(builder, NameLoc::get(builder.getStringAttr("step"))) {}
+
+  LogicalResult buildTraining(Optimizer &optimizer);
+  LogicalResult buildForward();
+
+private:
+  LogicalResult classify();
+  /// Makes @step with the arguments so far and an empty body.
+  void createFunction(ArrayRef<StringRef> stateNames, bool isTraining);
+  BlockArgument addArgument(Type type, StringRef name,
+                            DictionaryAttr attributes);
+  /// Clones the ops of @forward and returns what it returns.
+  SmallVector<Value> cloneForward(ValueRange slices, Value index);
+  FailureOr<Sums> buildMicrobatch(ValueRange slices, Value index);
+  FailureOr<Sums> buildMicrobatches();
+  /// Microbatch 0 of an input that has no other.
+  Value takeOnly(Value input);
+  void finish(ValueRange updated,
+              ArrayRef<std::pair<StringRef, Value>> outputs);
+  StringAttr getArgString(BlockArgument argument, StringRef name) {
+    return forward.getArgAttrOfType<StringAttr>(argument.getArgNumber(), name);
+  }
+  IntegerAttr getTargets() {
+    return forward->getAttrOfType<IntegerAttr>("graph.targets");
+  }
+
+  ModuleOp module;
+  func::FuncOp forward, step;
+  int64_t microbatches;
+  OpBuilder builder;
+  Parts parts;
+  SmallVector<Parameter> parameters;
+  SmallVector<BlockArgument> forwardInputs, inputs;
+  Value stepNumber, seed;
+};
+
+class BuildStep : public training::impl::BuildStepPassBase<BuildStep> {
+public:
+  using BuildStepPassBase::BuildStepPassBase;
+  void runOnOperation() override;
+};
+
+} // namespace
+
+LogicalResult StepBuilder::classify() {
+  for (BlockArgument argument : forward.getArguments()) {
+    if (getArgString(argument, "graph.input")) {
+      forwardInputs.push_back(argument);
+      continue;
+    }
+    auto symbol = forward.getArgAttrOfType<FlatSymbolRefAttr>(
+        argument.getArgNumber(), "graph.symbol");
+    if (!symbol) {
+      for (StringRef role : {"graph.seed", "graph.step", "graph.microbatch"})
+        if (forward.getArgAttr(argument.getArgNumber(), role))
+          symbol = FlatSymbolRefAttr::get(module.getContext(), role);
+      if (!symbol)
+        return forward.emitError("argument ")
+               << argument.getArgNumber()
+               << " has neither graph.symbol nor graph.input";
+      continue;
+    }
+    auto stored = module.lookupSymbol<graph::ParameterOp>(symbol.getValue());
+    if (!stored)
+      return forward.emitError("argument ")
+             << argument.getArgNumber() << " names @" << symbol.getValue()
+             << ", which is no graph.parameter";
+    Parameter &parameter = parameters.emplace_back();
+    parameter.forward = argument;
+    parameter.name = symbol.getValue().str();
+    parameter.trainable =
+        stored.getTrainable() &&
+        isa<FloatType>(graph::getGlobalType(argument).getElementType());
+  }
+  return success();
+}
+
+BlockArgument StepBuilder::addArgument(Type type, StringRef name,
+                                       DictionaryAttr attributes) {
+  unsigned number = step.getNumArguments();
+  [[maybe_unused]] auto inserted = step.insertArgument(
+      number, type, attributes, NameLoc::get(builder.getStringAttr(name)));
+  assert(succeeded(inserted));
+  return step.getArgument(number);
+}
+
+void StepBuilder::createFunction(ArrayRef<StringRef> stateNames,
+                                 bool isTraining) {
+  builder.setInsertionPoint(forward);
+  step = func::FuncOp::create(builder, forward.getLoc(), "step",
+                              builder.getFunctionType({}, {}));
+  step.addEntryBlock();
+  auto symbolOf = [&](StringRef name) {
+    return builder.getNamedAttr(
+        "graph.symbol", FlatSymbolRefAttr::get(module.getContext(), name));
+  };
+  auto zero = builder.getNamedAttr("graph.init", builder.getF64FloatAttr(0));
+  for (Parameter &parameter : parameters)
+    parameter.step =
+        addArgument(parameter.forward.getType(), parameter.name,
+                    forward.getArgAttrDict(parameter.forward.getArgNumber()));
+  for (Parameter &parameter : parameters) {
+    if (!isTraining || !parameter.trainable)
+      continue;
+    for (StringRef state : stateNames) {
+      std::string name = parameter.name + "." + state.str();
+      SmallVector<NamedAttribute> attributes{
+          symbolOf(name),
+          builder.getNamedAttr(
+              "graph.state_of",
+              FlatSymbolRefAttr::get(module.getContext(), parameter.name)),
+          zero};
+      if (Attribute view = forward.getArgAttr(parameter.forward.getArgNumber(),
+                                              "graph.view"))
+        attributes.push_back(builder.getNamedAttr("graph.view", view));
+      parameter.states.push_back(
+          addArgument(parameter.forward.getType(), name,
+                      builder.getDictionaryAttr(attributes)));
+    }
+  }
+  auto integer = RankedTensorType::get({}, builder.getI64Type());
+  if (isTraining) {
+    stepNumber = addArgument(
+        integer, "step", builder.getDictionaryAttr({symbolOf("step"), zero}));
+    seed = addArgument(integer, "seed",
+                       builder.getDictionaryAttr(builder.getNamedAttr(
+                           "graph.seed", builder.getUnitAttr())));
+  }
+  for (BlockArgument input : forwardInputs) {
+    RankedTensorType type = graph::getGlobalType(input);
+    SmallVector<int64_t> shape{microbatches};
+    llvm::append_range(shape, type.getShape());
+    inputs.push_back(
+        addArgument(RankedTensorType::get(shape, type.getElementType()),
+                    getArgString(input, "graph.input"),
+                    forward.getArgAttrDict(input.getArgNumber())));
+  }
+  builder.setInsertionPointToEnd(&step.getBody().front());
+}
+
+SmallVector<Value> StepBuilder::cloneForward(ValueRange slices, Value index) {
+  IRMapping mapping;
+  for (Parameter &parameter : parameters)
+    mapping.map(parameter.forward, parameter.step);
+  mapping.map(ValueRange(SmallVector<Value>(forwardInputs.begin(),
+                                            forwardInputs.end())),
+              slices);
+  auto mapRole = [&](StringRef role, Value value) {
+    for (BlockArgument argument : forward.getArguments())
+      if (forward.getArgAttr(argument.getArgNumber(), role))
+        mapping.map(argument, value);
+  };
+  mapRole("graph.seed", seed);
+  mapRole("graph.step", stepNumber);
+  mapRole("graph.microbatch", index);
+  Block &body = forward.getBody().front();
+  for (Operation &op : body.without_terminator()) {
+    auto dropout = dyn_cast<graph::DropoutOp>(op);
+    if (dropout && !seed) // inference
+      mapping.map(dropout.getResult(),
+                  mapping.lookupOrDefault(dropout.getInput()));
+    else
+      builder.clone(op, mapping);
+  }
+  return llvm::map_to_vector(
+      body.getTerminator()->getOperands(),
+      [&](Value value) { return mapping.lookupOrDefault(value); });
+}
+
+FailureOr<Sums> StepBuilder::buildMicrobatch(ValueRange slices, Value index) {
+  SmallVector<Value> results = cloneForward(slices, index);
+  RankedTensorType type = graph::getGlobalType(results[0]);
+  int64_t targets = getTargets().getInt() * microbatches;
+  Value start = graph::SeedOp::create(
+      builder, results[0].getLoc(), type,
+      builder.getF64FloatAttr(1.0 / static_cast<double>(targets)));
+  SmallVector<Value> differentiated;
+  for (Parameter &parameter : parameters)
+    if (parameter.trainable)
+      differentiated.push_back(parameter.step);
+  auto gradients = buildGradients(builder, results[0], start, differentiated);
+  if (failed(gradients))
+    return failure();
+  return Sums{*gradients, results[0], results[1]};
+}
+
+Value StepBuilder::takeOnly(Value input) {
+  return graph::ReshapeOp::create(builder, input.getLoc(), input,
+                                  graph::getShape(input).drop_front());
+}
+
+FailureOr<Sums> StepBuilder::buildMicrobatches() {
+  auto integer = RankedTensorType::get({}, builder.getI64Type());
+  if (microbatches == 1) {
+    SmallVector<Value> slices;
+    for (BlockArgument input : inputs)
+      slices.push_back(takeOnly(input));
+    return buildMicrobatch(slices,
+                           graph::splat(builder, parts.location, integer, 0));
+  }
+  // Which sums there are is known once the region is built: it is built in a
+  // block of its own, which then moves into the op.
+  auto body = std::make_unique<Block>();
+  body->addArgument(integer, parts.location);
+  for (BlockArgument input : inputs)
+    body->addArgument(graph::MicrobatchesOp::getSliceType(
+                          cast<RankedTensorType>(input.getType())),
+                      input.getLoc());
+  OpBuilder::InsertPoint outside = builder.saveInsertionPoint();
+  builder.setInsertionPointToEnd(body.get());
+  auto sums = buildMicrobatch(ValueRange(body->getArguments()).drop_front(),
+                              body->getArgument(0));
+  if (failed(sums))
+    return failure();
+  SmallVector<Value> yielded;
+  for (Value gradient : sums->gradients)
+    if (gradient)
+      yielded.push_back(gradient);
+  yielded.push_back(sums->loss);
+  bool isStatic = !!sums->count.getDefiningOp<graph::ConstantOp>();
+  if (!isStatic)
+    yielded.push_back(sums->count);
+  graph::YieldOp::create(builder, parts.location, yielded, ValueRange());
+
+  builder.restoreInsertionPoint(outside);
+  auto op = graph::MicrobatchesOp::create(
+      builder, parts.location, TypeRange(ValueRange(yielded)), microbatches,
+      ValueRange(SmallVector<Value>(inputs.begin(), inputs.end())),
+      ValueRange());
+  op.getBody().push_back(body.release());
+  auto result = op.getResults().begin();
+  for (Value &gradient : sums->gradients)
+    if (gradient)
+      gradient = *result++;
+  sums->loss = *result++;
+  sums->count =
+      isStatic ? parts.splat(sums->count, *getSplat(sums->count) *
+                                              static_cast<double>(microbatches))
+               : *result++;
+  return sums;
+}
+
+void StepBuilder::finish(ValueRange updated,
+                         ArrayRef<std::pair<StringRef, Value>> outputs) {
+  SmallVector<Value> results(updated);
+  SmallVector<DictionaryAttr> attributes(updated.size(),
+                                         builder.getDictionaryAttr({}));
+  for (auto [name, value] : outputs) {
+    results.push_back(value);
+    attributes.push_back(builder.getDictionaryAttr(
+        builder.getNamedAttr("graph.output", builder.getStringAttr(name))));
+  }
+  func::ReturnOp::create(builder, parts.location, results);
+  step.setType(builder.getFunctionType(step.getArgumentTypes(),
+                                       ValueRange(results).getTypes()));
+  step.setAllResultAttrs(attributes);
+  forward.erase();
+  eraseDeadOps(step.getBody().front());
+}
+
+LogicalResult StepBuilder::buildTraining(Optimizer &optimizer) {
+  if (failed(classify()))
+    return failure();
+  if (forward.getNumResults() != 2 || !getTargets())
+    return forward.emitError("has no loss yet (attach-loss)");
+  createFunction(optimizer.getStateNames(), true);
+  auto sums = buildMicrobatches();
+  if (failed(sums))
+    return failure();
+  unsigned next = 0;
+  for (Parameter &parameter : parameters)
+    if (parameter.trainable)
+      parameter.gradient = sums->gradients[next++];
+  if (llvm::none_of(sums->gradients, [](Value value) { return !!value; }))
+    return step.emitError("the loss depends on no trainable parameter");
+
+  // Each microbatch was scaled by the static number of targets; the number
+  // that counted is known now.
+  Value factor;
+  if (!sums->count.getDefiningOp<graph::ConstantOp>()) {
+    double targets = static_cast<double>(getTargets().getInt()) *
+                     static_cast<double>(microbatches);
+    factor = parts.div(parts.splat(sums->count, targets), sums->count);
+  }
+  optimizer.buildScalars(parts, stepNumber);
+  SmallVector<Value> updated, updatedStates;
+  for (Parameter &parameter : parameters) {
+    Value value = parameter.step;
+    if (!parameter.gradient) {
+      if (parameter.trainable)
+        step.emitWarning() << "the loss does not depend on parameter "
+                           << parameter.name << "; it is left as it is";
+      updated.push_back(value);
+      llvm::append_range(updatedStates, parameter.states);
+      continue;
+    }
+    Parts own(builder, NameLoc::get(builder.getStringAttr(parameter.name)));
+    Value gradient = parameter.gradient;
+    if (factor) {
+      ArrayRef<int64_t> shape = graph::getShape(value);
+      Value spread = factor;
+      Type element = graph::getGlobalType(value).getElementType();
+      if (graph::getGlobalType(factor).getElementType() != element)
+        spread = own.convert(spread, element);
+      if (!shape.empty())
+        spread =
+            own.broadcast(spread, shape,
+                          llvm::to_vector(llvm::seq<int64_t>(0, shape.size())));
+      gradient = own.mul(gradient, spread);
+    }
+    updated.push_back(optimizer.buildUpdate(own, parameter.name, value,
+                                            gradient, parameter.states));
+    llvm::append_range(updatedStates, parameter.states);
+  }
+  llvm::append_range(updated, updatedStates);
+  updated.push_back(parts.add(stepNumber, 1));
+  Value count = sums->count;
+  Type element = graph::getGlobalType(sums->loss).getElementType();
+  if (graph::getGlobalType(count).getElementType() != element)
+    count = parts.convert(count, element);
+  finish(updated,
+         {{"loss", parts.div(sums->loss, count)}, {"count", sums->count}});
+  return success();
+}
+
+LogicalResult StepBuilder::buildForward() {
+  if (failed(classify()))
+    return failure();
+  if (microbatches != 1)
+    return forward.emitError("mode=forward has one microbatch, not ")
+           << microbatches;
+  createFunction({}, false);
+  SmallVector<Value> slices;
+  for (BlockArgument input : inputs)
+    slices.push_back(takeOnly(input));
+  SmallVector<Value> results = cloneForward(slices, {});
+  SmallVector<Value> updated;
+  for (Parameter &parameter : parameters)
+    updated.push_back(parameter.step);
+  SmallVector<std::pair<StringRef, Value>> outputs;
+  for (auto [i, value] : llvm::enumerate(results)) {
+    auto name = forward.getResultAttrOfType<StringAttr>(i, "graph.output");
+    if (!name)
+      return forward.emitError("result ") << i << " has no graph.output";
+    SmallVector<int64_t> shape{1};
+    llvm::append_range(shape, graph::getShape(value));
+    outputs.push_back({name.getValue(),
+                       graph::ReshapeOp::create(builder, value.getLoc(), value,
+                                                ArrayRef<int64_t>(shape))});
+  }
+  finish(updated, outputs);
+  return success();
+}
+
+void BuildStep::runOnOperation() {
+  ModuleOp module = getOperation();
+  FailureOr<func::FuncOp> forward = getForward(module);
+  if (failed(forward))
+    return signalPassFailure();
+  auto emitError = [&] { return module.emitError() << "--optimizer: "; };
+  if (microbatches < 1) {
+    module.emitError("--microbatches ") << microbatches << ": must be positive";
+    return signalPassFailure();
+  }
+  StepBuilder steps(module, *forward, microbatches);
+  if (mode == "forward") {
+    if (failed(steps.buildForward()))
+      signalPassFailure();
+    return;
+  }
+  if (mode != "train") {
+    module.emitError("--mode ") << mode << ": there are train and forward";
+    return signalPassFailure();
+  }
+  FailureOr<Optimizer> parsed = Optimizer::parse(optimizer, emitError);
+  if (failed(parsed))
+    return signalPassFailure();
+  SmallVector<std::string> names;
+  for (auto parameter : module.getOps<graph::ParameterOp>())
+    if (parameter.getTrainable())
+      names.push_back(parameter.getSymName().str());
+  if (failed(parsed->checkPatterns(names, emitError)) ||
+      failed(steps.buildTraining(*parsed)))
+    signalPassFailure();
+}

@@ -1,0 +1,405 @@
+// Pushes splits and reshapes around a matmul into its weight.
+
+#include "compiler/training/Forward.h"
+#include "compiler/training/Passes.h"
+#include "compiler/training/ReshapeMotion.h"
+#include "dialects/graph/Parts.h"
+
+namespace polyrank::training {
+#define GEN_PASS_DEF_FINDLOGICALPARAMETERSPASS
+#include "compiler/training/Passes.h.inc"
+} // namespace polyrank::training
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::training;
+using graph::getShape;
+
+namespace {
+
+class FindLogicalParameters
+    : public training::impl::FindLogicalParametersPassBase<
+          FindLogicalParameters> {
+  void runOnOperation() override;
+
+  bool isParameter(Value value);
+  /// The matmul's operand that is a parameter, if one is.
+  std::optional<unsigned> findWeight(graph::MatmulOp matmul);
+  /// Cuts results that are only used in unequal parts.
+  void cutUnequalParts(graph::MatmulOp matmul);
+  void splitFreeDims(graph::MatmulOp matmul);
+  void absorbViews();
+  bool absorbReshape(BlockArgument argument);
+  bool absorbSlices(BlockArgument argument);
+
+  func::FuncOp forward;
+};
+
+/// Where element i of a logical parameter lies: base + sum(i[d] * strides[d]).
+struct View {
+  int64_t base = 0;
+  SmallVector<int64_t> strides;
+};
+
+} // namespace
+
+bool FindLogicalParameters::isParameter(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  return argument &&
+         forward.getArgAttr(argument.getArgNumber(), "graph.symbol");
+}
+
+std::optional<unsigned>
+FindLogicalParameters::findWeight(graph::MatmulOp matmul) {
+  for (OpOperand &operand : matmul->getOpOperands()) {
+    Value value = operand.get();
+    while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
+      value = reshape.getInput();
+    if (isParameter(value))
+      return operand.getOperandNumber();
+  }
+  return std::nullopt;
+}
+
+/// The result dim of a free dim of one of the matmul's operands.
+static int64_t resultDim(graph::MatmulOp matmul, unsigned operand,
+                         int64_t position) {
+  int64_t dim = matmul.getLhsBatch().size() + position;
+  return operand == 0 ? dim : dim + matmul.getLhsFree().size();
+}
+
+/// The finest division of which both are coarsenings; empty where there is
+/// none, or where one says that the dim must stay.
+static SmallVector<int64_t> refine(ArrayRef<int64_t> left,
+                                   ArrayRef<int64_t> right) {
+  // Block sizes: products of the minor parts.
+  llvm::SmallSetVector<int64_t, 8> blocks;
+  for (ArrayRef<int64_t> sizes : {left, right}) {
+    int64_t block = 1;
+    for (int64_t size : llvm::reverse(sizes))
+      blocks.insert(block *= size);
+  }
+  SmallVector<int64_t> sorted(blocks.begin(), blocks.end());
+  llvm::sort(sorted);
+  SmallVector<int64_t> sizes;
+  int64_t last = 1;
+  for (int64_t block : sorted) {
+    if (block % last != 0)
+      return {};
+    sizes.push_back(block / last);
+    last = block;
+  }
+  return SmallVector<int64_t>(llvm::reverse(sizes));
+}
+
+/// How all users of a value want its dim taken apart; empty where they do not.
+static SmallVector<int64_t> wantedSplit(Value value, int64_t dim) {
+  SmallVector<int64_t> wanted;
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner();
+    SmallVector<int64_t> proposal;
+    if (auto reshape = dyn_cast<graph::ReshapeOp>(user)) {
+      for (const ReshapeGroup &group :
+           getGroups(getShape(value), getShape(reshape))) {
+        if (group.source != ArrayRef<int64_t>(dim) || group.result.empty())
+          continue;
+        if (group.result.size() == 1)
+          proposal = wantedSplit(reshape, group.result[0]);
+        else
+          for (int64_t part : group.result)
+            proposal.push_back(getShape(reshape)[part]);
+      }
+    } else if (auto slice = dyn_cast<graph::SliceOp>(user)) {
+      if (slice.isWhole(dim)) {
+        proposal = wantedSplit(slice, dim);
+      } else {
+        int64_t start = slice.getStarts()[dim], size = getShape(slice)[dim];
+        int64_t total = getShape(value)[dim];
+        if (slice.getStrides()[dim] == 1 && start % size == 0 &&
+            total % size == 0) {
+          proposal = wantedSplit(slice, dim);
+          if (proposal.empty())
+            proposal = {size};
+          proposal.insert(proposal.begin(), total / size);
+        }
+      }
+    } else if (isElementwise(user) || isa<graph::TransposeOp>(user)) {
+      graph::ShardingRule rule = cast<graph::GraphOp>(user).getShardingRule();
+      const auto &factors = rule.operands[use.getOperandNumber()][dim];
+      for (auto [position, result] : llvm::enumerate(rule.results[0]))
+        if (!factors.empty() && result == factors)
+          proposal = wantedSplit(user->getResult(0), position);
+    }
+    if (proposal.empty())
+      return {};
+    wanted = wanted.empty() ? proposal : refine(wanted, proposal);
+    if (wanted.empty())
+      return {};
+  }
+  return wanted;
+}
+
+void FindLogicalParameters::splitFreeDims(graph::MatmulOp matmul) {
+  std::optional<unsigned> weight = findWeight(matmul);
+  if (!weight)
+    return;
+  SmallVector<int64_t> free =
+      *weight == 0 ? matmul.getLhsFree() : matmul.getRhsFree();
+  DimSplits splits;
+  for (int64_t size : getShape(matmul->getOperand(*weight)))
+    splits.push_back({size});
+  bool any = false;
+  for (auto [position, dim] : llvm::enumerate(free)) {
+    SmallVector<int64_t> wanted =
+        wantedSplit(matmul, resultDim(matmul, *weight, position));
+    if (wanted.size() < 2)
+      continue;
+    splits[dim] = wanted;
+    any = true;
+  }
+  if (any)
+    splitDims(matmul, *weight, splits);
+}
+
+// Unequal parts.
+
+/// Slices that divide a dim without gap and overlap, by their starts; empty
+/// where the users of `value` are anything else.
+static SmallVector<std::pair<int64_t, int64_t>> findParts(Value value,
+                                                          int64_t dim) {
+  SmallVector<std::pair<int64_t, int64_t>> parts;
+  for (Operation *user : value.getUsers()) {
+    auto slice = dyn_cast<graph::SliceOp>(user);
+    if (!slice || slice.getStrides()[dim] != 1)
+      return {};
+    for (int64_t other = 0, rank = getShape(value).size(); other < rank;
+         ++other)
+      if (other != dim && !slice.isWhole(other))
+        return {};
+    parts.push_back({slice.getStarts()[dim], slice.getLimits()[dim]});
+  }
+  llvm::sort(parts);
+  parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+  int64_t next = 0;
+  for (auto [start, limit] : parts) {
+    if (start != next)
+      return {};
+    next = limit;
+  }
+  if (next != getShape(value)[dim] || parts.size() < 2)
+    return {};
+  return parts;
+}
+
+/// [start, limit) of a dim of `value`, computed from parts of its operands.
+static Value cut(OpBuilder &builder, Value value, int64_t dim, int64_t start,
+                 int64_t limit) {
+  Operation *op = value.getDefiningOp();
+  SmallVector<int64_t> shape(getShape(value));
+  shape[dim] = limit - start;
+  auto type = RankedTensorType::get(
+      shape, graph::getGlobalType(value).getElementType());
+  if (auto constant = dyn_cast_or_null<graph::ConstantOp>(op))
+    if (std::optional<double> number = getSplat(value))
+      return graph::ConstantOp::create(builder, op->getLoc(), type, *number);
+  if (auto broadcast = dyn_cast_or_null<graph::BroadcastOp>(op)) {
+    Value input = broadcast.getInput();
+    const auto *found = llvm::find(broadcast.getDims(), dim);
+    if (found != broadcast.getDims().end())
+      input = cut(builder, input, found - broadcast.getDims().begin(), start,
+                  limit);
+    return graph::BroadcastOp::create(builder, op->getLoc(), input, shape,
+                                      broadcast.getDims());
+  }
+  auto matmul = dyn_cast_or_null<graph::MatmulOp>(op);
+  if (!matmul && !(op && isElementwise(op)))
+    return graph::SliceOp::create(builder, value.getLoc(), value, dim, start,
+                                  limit);
+  graph::ShardingRule rule = cast<graph::GraphOp>(op).getShardingRule();
+  const graph::DimFactors &factors = rule.results[0][dim];
+  SmallVector<Value> operands;
+  for (auto [operand, dims] :
+       llvm::zip_equal(op->getOperands(), rule.operands)) {
+    const auto *found = llvm::find(dims, factors);
+    operands.push_back(
+        found == dims.end()
+            ? operand
+            : cut(builder, operand, found - dims.begin(), start, limit));
+  }
+  OperationState state(op->getLoc(), op->getName(), operands, type,
+                       op->getAttrs());
+  return builder.create(state)->getResult(0);
+}
+
+void FindLogicalParameters::cutUnequalParts(graph::MatmulOp matmul) {
+  std::optional<unsigned> weight = findWeight(matmul);
+  if (!weight)
+    return;
+  unsigned count =
+      (*weight == 0 ? matmul.getLhsFree() : matmul.getRhsFree()).size();
+  for (unsigned position = 0; position < count; ++position) {
+    int64_t dim = resultDim(matmul, *weight, position);
+    // Down to where it is sliced, by elementwise ops with no other use.
+    Value value = matmul;
+    while (value.hasOneUse() && isElementwise(*value.getUsers().begin()))
+      value = value.getUsers().begin()->getResult(0);
+    auto parts = findParts(value, dim);
+    auto isEqual = [&](std::pair<int64_t, int64_t> part) {
+      return part.second - part.first == parts[0].second;
+    };
+    if (parts.empty() || llvm::all_of(parts, isEqual))
+      continue;
+    for (auto [start, limit] : parts) {
+      OpBuilder builder(value.getContext());
+      builder.setInsertionPointAfterValue(value);
+      Value part = cut(builder, value, dim, start, limit);
+      for (Operation *user : llvm::make_early_inc_range(value.getUsers())) {
+        auto slice = cast<graph::SliceOp>(user);
+        if (slice.getStarts()[dim] != start)
+          continue;
+        slice.replaceAllUsesWith(part);
+        slice.erase();
+      }
+    }
+    return;
+  }
+}
+
+// Views.
+
+static View getView(func::FuncOp function, BlockArgument argument) {
+  View view;
+  if (auto array = function.getArgAttrOfType<DenseI64ArrayAttr>(
+          argument.getArgNumber(), "graph.view")) {
+    view.base = array[0];
+    llvm::append_range(view.strides, array.asArrayRef().drop_front());
+  } else {
+    view.strides = graph::getStrides(getShape(argument));
+  }
+  return view;
+}
+
+static void setView(func::FuncOp function, BlockArgument argument,
+                    const View &view) {
+  SmallVector<int64_t> numbers{view.base};
+  llvm::append_range(numbers, view.strides);
+  function.setArgAttr(argument.getArgNumber(), "graph.view",
+                      DenseI64ArrayAttr::get(function.getContext(), numbers));
+}
+
+/// The strides of a reshaped view; nullopt where its elements have none.
+static std::optional<SmallVector<int64_t>>
+reshapeStrides(ArrayRef<int64_t> shape, ArrayRef<int64_t> strides,
+               ArrayRef<int64_t> result) {
+  SmallVector<int64_t> newStrides(result.size(), 1);
+  for (const ReshapeGroup &group : getGroups(shape, result)) {
+    for (size_t i = 1; i < group.source.size(); ++i) {
+      int64_t outer = group.source[i - 1], inner = group.source[i];
+      if (strides[outer] != strides[inner] * shape[inner])
+        return std::nullopt;
+    }
+    int64_t stride = group.source.empty() ? 1 : strides[group.source.back()];
+    for (int64_t dim : llvm::reverse(group.result)) {
+      newStrides[dim] = stride;
+      stride *= result[dim];
+    }
+  }
+  return newStrides;
+}
+
+bool FindLogicalParameters::absorbReshape(BlockArgument argument) {
+  Type type;
+  for (Operation *user : argument.getUsers()) {
+    auto reshape = dyn_cast<graph::ReshapeOp>(user);
+    if (!reshape || (type && reshape.getType() != type))
+      return false;
+    type = reshape.getType();
+  }
+  if (!type)
+    return false;
+  View view = getView(forward, argument);
+  auto strides = reshapeStrides(getShape(argument), view.strides,
+                                cast<RankedTensorType>(type).getShape());
+  if (!strides)
+    return false;
+  view.strides = *strides;
+  for (Operation *user : llvm::make_early_inc_range(argument.getUsers())) {
+    user->getResult(0).replaceAllUsesWith(argument);
+    user->erase();
+  }
+  argument.setType(cast<RankedTensorType>(type));
+  setView(forward, argument, view);
+  return true;
+}
+
+bool FindLogicalParameters::absorbSlices(BlockArgument argument) {
+  for (int64_t dim = 0, rank = getShape(argument).size(); dim < rank; ++dim) {
+    auto parts = findParts(argument, dim);
+    if (parts.empty())
+      continue;
+    View view = getView(forward, argument);
+    DictionaryAttr attributes = forward.getArgAttrDict(argument.getArgNumber());
+    for (auto [start, limit] : parts) {
+      SmallVector<int64_t> shape(getShape(argument));
+      shape[dim] = limit - start;
+      unsigned number = forward.getNumArguments();
+      auto type = RankedTensorType::get(
+          shape, graph::getGlobalType(argument).getElementType());
+      [[maybe_unused]] auto inserted =
+          forward.insertArgument(number, type, attributes, argument.getLoc());
+      assert(succeeded(inserted));
+      BlockArgument part = forward.getArgument(number);
+      View partView = view;
+      partView.base += start * view.strides[dim];
+      setView(forward, part, partView);
+      for (Operation *user : llvm::make_early_inc_range(argument.getUsers())) {
+        auto slice = cast<graph::SliceOp>(user);
+        if (slice.getStarts()[dim] != start)
+          continue;
+        slice.replaceAllUsesWith(part);
+        slice.erase();
+      }
+    }
+    [[maybe_unused]] auto erased =
+        forward.eraseArgument(argument.getArgNumber());
+    assert(succeeded(erased));
+    return true;
+  }
+  return false;
+}
+
+void FindLogicalParameters::absorbViews() {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (BlockArgument argument : forward.getArguments())
+      if (isParameter(argument) &&
+          (absorbReshape(argument) || absorbSlices(argument))) {
+        changed = true;
+        break;
+      }
+  }
+  forward.setType(FunctionType::get(forward.getContext(),
+                                    forward.getBody().getArgumentTypes(),
+                                    forward.getResultTypes()));
+}
+
+void FindLogicalParameters::runOnOperation() {
+  FailureOr<func::FuncOp> found = getForward(getOperation());
+  if (failed(found))
+    return signalPassFailure();
+  forward = *found;
+  Block &body = forward.getBody().front();
+  auto matmuls = [&] {
+    return llvm::to_vector(body.getOps<graph::MatmulOp>());
+  };
+  for (graph::MatmulOp matmul : matmuls())
+    cutUnequalParts(matmul);
+  eraseDeadOps(body);
+  for (graph::MatmulOp matmul : matmuls())
+    splitFreeDims(matmul);
+  // Only the merges that splitFreeDims left move.
+  moveMergesDown(body, [](graph::ReshapeOp, const ReshapeGroup &, OpOperand &) {
+    return false;
+  });
+  absorbViews();
+}

@@ -1,0 +1,64 @@
+// What the training passes ask of an imported model.
+
+#include "compiler/training/Forward.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace polyrank;
+
+FailureOr<func::FuncOp> training::getForward(ModuleOp module) {
+  auto forward = module.lookupSymbol<func::FuncOp>("forward");
+  if (!forward || !llvm::hasSingleElement(forward.getBody()))
+    return module.emitError("expected a function @forward of one block");
+  return forward;
+}
+
+static std::optional<StringRef> findName(Location location) {
+  if (auto name = dyn_cast<NameLoc>(location))
+    return name.getName().getValue();
+  if (auto fused = dyn_cast<FusedLoc>(location))
+    for (Location part : fused.getLocations())
+      if (auto name = findName(part))
+        return name;
+  return std::nullopt;
+}
+
+std::string training::getUserName(Operation *op) {
+  return findName(op->getLoc()).value_or(op->getName().getStringRef()).str();
+}
+
+void training::eraseDeadOps(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
+std::optional<double> training::getSplat(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (isa_and_nonnull<graph::BroadcastOp, graph::ReshapeOp>(op))
+    return getSplat(op->getOperand(0));
+  if (auto convert = dyn_cast_or_null<graph::ConvertOp>(op)) {
+    auto isFloat = [](Value each) {
+      return isa<FloatType>(
+          cast<RankedTensorType>(each.getType()).getElementType());
+    };
+    if (isFloat(convert.getInput()) && isFloat(convert.getResult()))
+      return getSplat(convert.getInput());
+  }
+  auto constant = dyn_cast_or_null<graph::ConstantOp>(op);
+  if (!constant)
+    return std::nullopt;
+  auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());
+  if (!elements || !elements.isSplat())
+    return std::nullopt;
+  if (isa<FloatType>(elements.getElementType())) {
+    APFloat number = elements.getSplatValue<APFloat>();
+    bool loses = false;
+    number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &loses);
+    return number.convertToDouble();
+  }
+  APInt number = elements.getSplatValue<APInt>();
+  return static_cast<double>(number.getBitWidth() == 1 ? number.getZExtValue()
+                                                       : number.getSExtValue());
+}

@@ -1,0 +1,23 @@
+// What the training passes ask of an imported model.
+
+#pragma once
+
+#include "dialects/graph/Graph.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace polyrank::training {
+
+/// The function @forward; an error where there is none.
+mlir::FailureOr<mlir::func::FuncOp> getForward(mlir::ModuleOp module);
+
+/// The name in the user's model: of the nearest NameLoc, else the op's kind.
+std::string getUserName(mlir::Operation *op);
+
+/// Erases the ops whose results nobody uses.
+void eraseDeadOps(mlir::Block &block);
+
+/// The one value of all elements of a constant, seen through broadcasts,
+/// reshapes and conversions between floats; nullopt where it is none.
+std::optional<double> getSplat(mlir::Value value);
+
+} // namespace polyrank::training

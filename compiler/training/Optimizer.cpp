@@ -1,0 +1,172 @@
+// Optimizers: options as text, updates as ops.
+
+#include "compiler/training/Optimizer.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::training;
+using graph::Comparison;
+using graph::Parts;
+
+FailureOr<Optimizer> Optimizer::parse(StringRef text, EmitError emitError) {
+  FailureOr<Call> call = parseCall(text, emitError);
+  if (failed(call))
+    return failure();
+  if (!call->positional.empty())
+    return emitError() << "'" << text << "': '" << call->positional[0]
+                       << "' is not KEY=VALUE";
+  Optimizer result;
+  NamedArguments named(*call, emitError);
+  named.take("lr", result.learningRate);
+  if (call->name == "sgd") {
+    result.kind = Kind::Sgd;
+    named.take("momentum", result.momentum);
+    named.take("dampening", result.dampening);
+    named.take("nesterov", result.nesterov);
+    if (result.momentum != 0)
+      result.stateNames = {"momentum_buffer"};
+  } else if (call->name == "adam" || call->name == "adamw") {
+    result.kind = call->name == "adam" ? Kind::Adam : Kind::AdamW;
+    result.weightDecay = call->name == "adam" ? 0 : 1e-2;
+    named.takePair("betas", result.beta1, result.beta2);
+    named.take("eps", result.epsilon);
+    result.stateNames = {"exp_avg", "exp_avg_sq"};
+  } else {
+    return emitError() << "unknown optimizer '" << call->name
+                       << "'; there are: sgd, adam, adamw";
+  }
+  named.take("weight_decay", result.weightDecay);
+  named.take("decay", result.patternTexts);
+  if (failed(named.finish()))
+    return failure();
+
+  // PyTorch's own conditions.
+  auto check = [&](bool holds, StringRef message) -> LogicalResult {
+    if (!holds)
+      emitError() << "'" << text << "': " << message;
+    return success(holds);
+  };
+  auto isShare = [](double value) { return value >= 0 && value < 1; };
+  if (failed(check(result.learningRate >= 0, "lr must not be negative")) ||
+      failed(check(result.weightDecay >= 0,
+                   "weight_decay must not be negative")) ||
+      failed(check(result.momentum >= 0, "momentum must not be negative")) ||
+      failed(check(!result.nesterov ||
+                       (result.momentum > 0 && result.dampening == 0),
+                   "nesterov needs a momentum and no dampening")) ||
+      failed(check(isShare(result.beta1) && isShare(result.beta2),
+                   "betas must be in [0, 1)")) ||
+      failed(check(result.epsilon >= 0, "eps must not be negative")))
+    return failure();
+  for (const std::string &pattern : result.patternTexts) {
+    auto glob = llvm::GlobPattern::create(pattern);
+    if (!glob)
+      return emitError() << "'" << text << "': bad pattern '" << pattern
+                         << "': " << llvm::toString(glob.takeError());
+    result.patterns.push_back(std::move(*glob));
+  }
+  return result;
+}
+
+bool Optimizer::decays(StringRef name) const {
+  return patterns.empty() ||
+         llvm::any_of(patterns, [&](const llvm::GlobPattern &pattern) {
+           return pattern.match(name);
+         });
+}
+
+LogicalResult Optimizer::checkPatterns(ArrayRef<std::string> names,
+                                       EmitError emitError) const {
+  for (auto [text, pattern] : llvm::zip_equal(patternTexts, patterns))
+    if (llvm::none_of(names, [&](const std::string &name) {
+          return pattern.match(name);
+        }))
+      return emitError() << "decay=" << text
+                         << " matches no trainable parameter; one is "
+                         << (names.empty() ? "none" : names.front());
+  return success();
+}
+
+/// An f64 scalar.
+static Value number(Parts &parts, double value) {
+  return graph::splat(parts.builder, parts.location,
+                      RankedTensorType::get({}, parts.builder.getF64Type()),
+                      value);
+}
+
+void Optimizer::buildScalars(Parts &parts, Value step) {
+  Type f64 = parts.builder.getF64Type();
+  if (kind == Kind::Sgd) {
+    // The first momentum is the gradient itself, without dampening.
+    if (momentum != 0 && dampening != 0) {
+      Value isFirst = parts.compare(step, Comparison::EQ, parts.splat(step, 0));
+      freshness =
+          parts.select(isFirst, number(parts, 1), number(parts, 1 - dampening));
+    }
+    return;
+  }
+  // 1 - beta^t cancels for beta near 1: in f64, as PyTorch computes it.
+  Value t = parts.add(parts.convert(step, f64), 1);
+  auto rest = [&](double beta) {
+    return parts.sub(number(parts, 1),
+                     parts.apply<graph::PowOp>(number(parts, beta), t));
+  };
+  stepSize = parts.div(number(parts, learningRate), rest(beta1));
+  correction = parts.apply<graph::SqrtOp>(rest(beta2));
+}
+
+/// A scalar as a tensor like `like`.
+static Value spread(Parts &parts, Value scalar, Value like) {
+  RankedTensorType type = graph::getGlobalType(like);
+  if (graph::getGlobalType(scalar).getElementType() != type.getElementType())
+    scalar = parts.convert(scalar, type.getElementType());
+  if (type.getRank() == 0)
+    return scalar;
+  return parts.broadcast(
+      scalar, type.getShape(),
+      llvm::to_vector(llvm::seq<int64_t>(0, type.getRank())));
+}
+
+Value Optimizer::buildSgd(Parts &parts, double decay, Value parameter,
+                          Value gradient, MutableArrayRef<Value> states) const {
+  if (decay != 0)
+    gradient = parts.add(gradient, parts.mul(parameter, decay));
+  if (momentum != 0) {
+    Value fresh = gradient;
+    if (freshness)
+      fresh = parts.mul(gradient, spread(parts, freshness, gradient));
+    states[0] = parts.add(parts.mul(states[0], momentum), fresh);
+    gradient = nesterov ? parts.add(gradient, parts.mul(states[0], momentum))
+                        : states[0];
+  }
+  return parts.sub(parameter, parts.mul(gradient, learningRate));
+}
+
+Value Optimizer::buildAdam(Parts &parts, double decay, Value parameter,
+                           Value gradient,
+                           MutableArrayRef<Value> states) const {
+  if (decay != 0) {
+    if (kind == Kind::AdamW)
+      parameter = parts.mul(parameter, 1 - learningRate * decay);
+    else
+      gradient = parts.add(gradient, parts.mul(parameter, decay));
+  }
+  states[0] = parts.add(states[0],
+                        parts.mul(parts.sub(gradient, states[0]), 1 - beta1));
+  states[1] = parts.add(parts.mul(states[1], beta2),
+                        parts.mul(parts.mul(gradient, gradient), 1 - beta2));
+  Value root = parts.div(parts.apply<graph::SqrtOp>(states[1]),
+                         spread(parts, correction, states[1]));
+  Value step = parts.mul(parts.div(states[0], parts.add(root, epsilon)),
+                         spread(parts, stepSize, states[0]));
+  return parts.sub(parameter, step);
+}
+
+Value Optimizer::buildUpdate(Parts &parts, StringRef name, Value parameter,
+                             Value gradient,
+                             MutableArrayRef<Value> states) const {
+  double decay = decays(name) ? weightDecay : 0;
+  return kind == Kind::Sgd
+             ? buildSgd(parts, decay, parameter, gradient, states)
+             : buildAdam(parts, decay, parameter, gradient, states);
+}

@@ -1,0 +1,59 @@
+// Optimizers: options as text, updates as ops.
+
+#pragma once
+
+#include "compiler/training/Call.h"
+#include "dialects/graph/Parts.h"
+#include "llvm/Support/GlobPattern.h"
+
+namespace polyrank::training {
+
+/// What torch.optim's SGD, Adam and AdamW (2.x, without amsgrad and maximize)
+/// compute. Passes.td lists the options.
+class Optimizer {
+public:
+  static mlir::FailureOr<Optimizer> parse(llvm::StringRef text,
+                                          EmitError emitError);
+
+  /// PyTorch's names of the states that a parameter has.
+  llvm::ArrayRef<llvm::StringRef> getStateNames() const { return stateNames; }
+
+  /// Builds what is computed once for all parameters from the number of steps
+  /// done before this one, an i64 scalar.
+  void buildScalars(graph::Parts &parts, mlir::Value step);
+
+  /// The new value of the parameter; `states` are replaced by theirs. The
+  /// gradient has the parameter's type.
+  mlir::Value buildUpdate(graph::Parts &parts, llvm::StringRef name,
+                          mlir::Value parameter, mlir::Value gradient,
+                          llvm::MutableArrayRef<mlir::Value> states) const;
+
+  /// Fails where a `decay` pattern matches none of the names.
+  mlir::LogicalResult checkPatterns(llvm::ArrayRef<std::string> names,
+                                    EmitError emitError) const;
+
+private:
+  enum class Kind { Sgd, Adam, AdamW };
+
+  bool decays(llvm::StringRef name) const;
+  mlir::Value buildSgd(graph::Parts &parts, double decay, mlir::Value parameter,
+                       mlir::Value gradient,
+                       llvm::MutableArrayRef<mlir::Value> states) const;
+  mlir::Value buildAdam(graph::Parts &parts, double decay,
+                        mlir::Value parameter, mlir::Value gradient,
+                        llvm::MutableArrayRef<mlir::Value> states) const;
+
+  Kind kind = Kind::AdamW;
+  double learningRate = 1e-3, weightDecay = 0;
+  double momentum = 0, dampening = 0;
+  bool nesterov = false;
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  llvm::SmallVector<std::string> patternTexts;
+  llvm::SmallVector<llvm::GlobPattern> patterns;
+  llvm::SmallVector<llvm::StringRef> stateNames;
+
+  // f64 scalars of this step.
+  mlir::Value stepSize, correction, freshness;
+};
+
+} // namespace polyrank::training

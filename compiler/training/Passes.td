@@ -1,0 +1,98 @@
+// The passes that turn an imported model into one training step.
+
+#ifndef POLYRANK_TRAINING_PASSES_TD
+#define POLYRANK_TRAINING_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def UnflattenPass : Pass<"unflatten", "::mlir::ModuleOp"> {
+  let summary = "Moves reshapes that merge leading dims out of the way";
+  let description = [{
+    Exports merge leading dims ([B, S] to [B*S], [B, heads, ..] to [B*heads, ..])
+    around matmuls, lookups and losses. No layout survives that: rows split over
+    one axis and heads over another have no common dim. The pass moves every such
+    reshape down, through the ops that work on each of these rows alone, until it
+    meets the reshape that undoes it; what reaches an output stays there. A merge
+    of a contracted dim ([heads, width] to [heads*width] in front of a
+    projection) moves onto the weight.
+  }];
+  let dependentDialects = ["::polyrank::graph::GraphDialect"];
+}
+
+def RaiseCompositesPass : Pass<"raise-composites", "::mlir::ModuleOp"> {
+  let summary = "Finds composites in parts: gelu, layer_norm, attention";
+  let description = [{
+    A pattern is raised only where the composite computes the same value. What is
+    not found stays in parts, which are legal: right, only slower.
+  }];
+  let dependentDialects = ["::polyrank::graph::GraphDialect"];
+}
+
+def FindLogicalParametersPass : Pass<"find-logical-parameters", "::mlir::ModuleOp"> {
+  let summary = "Pushes splits and reshapes around a matmul into its weight";
+  let description = [{
+    Where the result of a matmul with a parameter is only used split (a fused
+    projection cut into q, k and v, then into heads), the parameter itself is
+    viewed so: `graph.view` on the argument says where element i lies in the
+    stored tensor. So heads are a dim of the weight, which an axis can split
+    without communication. Parts of equal size become one dim of one parameter;
+    parts that differ become parameters of their own. The views of a stored
+    tensor partition it; a use that only takes some elements stays an op.
+  }];
+  let dependentDialects = ["::polyrank::graph::GraphDialect"];
+}
+
+def AttachLossPass : Pass<"attach-loss", "::mlir::ModuleOp"> {
+  let summary = "Replaces the model's outputs by its loss";
+  let description = [{
+    @forward then has two results: the sum of the losses of all targets
+    (`graph.loss`) and their number (`graph.count`), both scalars; the function
+    attribute `graph.targets` is the largest number there can be.
+
+      cross_entropy(OUTPUT,LABELS[,axis=K][,ignore_index=N])
+        LABELS becomes an input of 64-bit integers with the dims of OUTPUT
+        without the classes: dim K, by default the last. Labels equal to N (-100)
+        do not count.
+      mse(OUTPUT,TARGET)
+        TARGET becomes an input like OUTPUT; the mean is over all elements.
+      output(OUTPUT)
+        OUTPUT is the loss. Where it is a sum over a number that depends on the
+        inputs' integers alone, the mean over all microbatches is the sum of
+        the sums over the sum of the numbers; else it is the mean of the
+        microbatches' losses. A remark says which.
+  }];
+  let dependentDialects = ["::polyrank::graph::GraphDialect"];
+  let options = [
+    Option<"loss", "loss", "std::string", "", "which loss to train">
+  ];
+}
+
+def BuildStepPass : Pass<"build-step", "::mlir::ModuleOp"> {
+  let summary = "Builds @step from @forward: gradients, microbatches, optimizer";
+  let description = [{
+    @step takes parameters, optimizer state, the scalar state `step`, the seed
+    and the inputs, whose dim 0 is the microbatch, and returns the parameters and
+    states, in the order of the arguments, then the metrics `loss` (the mean over
+    all targets of all microbatches) and `count`. @forward is erased.
+
+    Optimizers compute what PyTorch 2 does, from options of the same names:
+
+      sgd(lr=1e-3,momentum=0,dampening=0,nesterov=false,weight_decay=0)
+      adam(lr=1e-3,betas=0.9:0.999,eps=1e-8,weight_decay=0)
+      adamw(lr=1e-3,betas=0.9:0.999,eps=1e-8,weight_decay=0.01)
+
+    `decay=GLOB[:GLOB..]` lets weight decay act only on parameters with matching
+    names. A parameter that the loss does not depend on is left as it is.
+
+    With mode=forward @step computes the outputs: inputs and outputs get a
+    leading microbatch dim of 1, and dropout is off.
+  }];
+  let dependentDialects = ["::polyrank::graph::GraphDialect"];
+  let options = [
+    Option<"mode", "mode", "std::string", "\"train\"", "train or forward">,
+    Option<"optimizer", "optimizer", "std::string", "\"adamw\"", "see above">,
+    Option<"microbatches", "microbatches", "int64_t", "1", "how many one step adds up">
+  ];
+}
+
+#endif

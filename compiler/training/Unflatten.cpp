@@ -1,0 +1,53 @@
+// Moves reshapes that merge leading dims out of the way.
+
+#include "compiler/training/Forward.h"
+#include "compiler/training/Passes.h"
+#include "compiler/training/ReshapeMotion.h"
+
+namespace polyrank::training {
+#define GEN_PASS_DEF_UNFLATTENPASS
+#include "compiler/training/Passes.h.inc"
+} // namespace polyrank::training
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::training;
+
+/// A parameter, or what reshapes make of it.
+static bool isParameter(Value value) {
+  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
+    value = reshape.getInput();
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto function =
+      argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp())
+               : nullptr;
+  return function &&
+         function.getArgAttr(argument.getArgNumber(), "graph.symbol");
+}
+
+/// Leading dims everywhere; others where a matmul sums over them and the weight
+/// can be taken apart in their place.
+static bool shouldMove(graph::ReshapeOp, const ReshapeGroup &group,
+                       OpOperand &use) {
+  if (group.result[0] == 0)
+    return true;
+  auto matmul = dyn_cast<graph::MatmulOp>(use.getOwner());
+  if (!matmul)
+    return false;
+  bool left = use.getOperandNumber() == 0;
+  return isParameter(left ? matmul.getRhs() : matmul.getLhs()) &&
+         llvm::is_contained(left ? matmul.getLhsContract()
+                                 : matmul.getRhsContract(),
+                            group.result[0]);
+}
+
+namespace {
+class Unflatten : public training::impl::UnflattenPassBase<Unflatten> {
+  void runOnOperation() override {
+    FailureOr<func::FuncOp> forward = getForward(getOperation());
+    if (failed(forward))
+      return signalPassFailure();
+    moveMergesDown(forward->getBody().front(), shouldMove);
+  }
+};
+} // namespace

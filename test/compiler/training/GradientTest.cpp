@@ -1,0 +1,328 @@
+// Gradients of every op against central differences, and parts against wholes.
+
+#include <random>
+
+#include "compiler/training/Autodiff.h"
+#include "test/compiler/training/TestModule.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::training;
+using graph::Tensor;
+
+namespace {
+
+struct Case {
+  const char *name;
+  const char *arguments;
+  const char *result;
+  const char *body; // ends in %r
+};
+
+void PrintTo(const Case &each, std::ostream *out) { *out << each.name; }
+
+// Arguments are normal with deviation 0.5; logarithms and roots are of
+// exponentials.
+const Case cases[] = {
+    {"neg", "%x: tensor<2x3xf32>", "tensor<2x3xf32>",
+     "%r = graph.neg %x : (tensor<2x3xf32>) -> tensor<2x3xf32>"},
+    {"log_of_exp", "%x: tensor<4xf32>", "tensor<4xf32>", R"(
+      %e = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+      %s = graph.add %e, %e : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %l = graph.log %s : (tensor<4xf32>) -> tensor<4xf32>
+      %r = graph.mul %l, %l : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>)"},
+    {"sqrt_rsqrt", "%x: tensor<4xf32>", "tensor<4xf32>", R"(
+      %e = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+      %s = graph.sqrt %e : (tensor<4xf32>) -> tensor<4xf32>
+      %t = graph.rsqrt %s : (tensor<4xf32>) -> tensor<4xf32>
+      %r = graph.sub %s, %t : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>)"},
+    {"tanh", "%x: tensor<5xf32>", "tensor<5xf32>",
+     "%r = graph.tanh %x : (tensor<5xf32>) -> tensor<5xf32>"},
+    {"erf", "%x: tensor<5xf32>", "tensor<5xf32>",
+     "%r = graph.erf %x : (tensor<5xf32>) -> tensor<5xf32>"},
+    {"sigmoid", "%x: tensor<5xf32>", "tensor<5xf32>",
+     "%r = graph.sigmoid %x : (tensor<5xf32>) -> tensor<5xf32>"},
+    {"relu", "%x: tensor<5xf32>", "tensor<5xf32>",
+     "%r = graph.relu %x : (tensor<5xf32>) -> tensor<5xf32>"},
+    {"abs", "%x: tensor<5xf32>", "tensor<5xf32>",
+     "%r = graph.abs %x : (tensor<5xf32>) -> tensor<5xf32>"},
+    {"sin_cos", "%x: tensor<5xf32>", "tensor<5xf32>", R"(
+      %s = graph.sin %x : (tensor<5xf32>) -> tensor<5xf32>
+      %c = graph.cos %x : (tensor<5xf32>) -> tensor<5xf32>
+      %r = graph.mul %s, %c : (tensor<5xf32>, tensor<5xf32>) -> tensor<5xf32>)"},
+    {"mul_add_sub", "%x: tensor<2x2xf32>, %y: tensor<2x2xf32>",
+     "tensor<2x2xf32>", R"(
+      %a = graph.add %x, %y : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+      %b = graph.sub %x, %y : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+      %r = graph.mul %a, %b : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>)"},
+    {"div_pow", "%x: tensor<3xf32>, %y: tensor<3xf32>", "tensor<3xf32>", R"(
+      %e = graph.exp %y : (tensor<3xf32>) -> tensor<3xf32>
+      %d = graph.div %x, %e : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+      %p = graph.pow %e, %x : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+      %r = graph.add %d, %p : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>)"},
+    {"max_min", "%x: tensor<6xf32>, %y: tensor<6xf32>", "tensor<6xf32>", R"(
+      %a = graph.max %x, %y : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
+      %b = graph.min %x, %y : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
+      %c = graph.mul %b, %b : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
+      %r = graph.add %a, %c : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>)"},
+    {"select", "%x: tensor<6xf32>, %y: tensor<6xf32>", "tensor<6xf32>", R"(
+      %c = graph.compare lt %x, %y : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xi1>
+      %r = graph.select %c, %x, %y : (tensor<6xi1>, tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>)"},
+    {"convert_floor", "%x: tensor<3xf32>", "tensor<3xf64>", R"(
+      %f = graph.floor %x : (tensor<3xf32>) -> tensor<3xf32>
+      %s = graph.sub %x, %f : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+      %r = graph.convert %s : (tensor<3xf32>) -> tensor<3xf64>)"},
+    {"reshape_transpose", "%x: tensor<2x3x4xf32>", "tensor<4x6xf32>", R"(
+      %t = graph.transpose %x {permutation = array<i64: 2, 0, 1>} : (tensor<2x3x4xf32>) -> tensor<4x2x3xf32>
+      %r = graph.reshape %t : (tensor<4x2x3xf32>) -> tensor<4x6xf32>)"},
+    {"broadcast", "%x: tensor<3xf32>", "tensor<2x3x4xf32>",
+     "%r = graph.broadcast %x {dims = array<i64: 1>} : (tensor<3xf32>) -> "
+     "tensor<2x3x4xf32>"},
+    {"slice", "%x: tensor<5x4xf32>", "tensor<2x2xf32>",
+     "%r = graph.slice %x {starts = array<i64: 1, 1>, limits = array<i64: 5, "
+     "3>, strides = array<i64: 2, 1>} : (tensor<5x4xf32>) -> tensor<2x2xf32>"},
+    {"pad", "%x: tensor<2x2xf32>", "tensor<6x2xf32>",
+     "%r = graph.pad %x {low = array<i64: 1, 0>, high = array<i64: 2, 0>, "
+     "interior = array<i64: 1, 0>, value = 1.0 : f64} : (tensor<2x2xf32>) -> "
+     "tensor<6x2xf32>"},
+    {"concat", "%x: tensor<2x2xf32>, %y: tensor<2x3xf32>", "tensor<2x5xf32>",
+     "%r = graph.concat %x, %y {dim = 1 : i64} : (tensor<2x2xf32>, "
+     "tensor<2x3xf32>) -> tensor<2x5xf32>"},
+    {"gather", "%x: tensor<4x3xf32>, %i: tensor<2x2xi64>", "tensor<2x2x3xf32>",
+     "%r = graph.gather %x, %i {axis = 0 : i64, batch_dims = 0 : i64} : "
+     "(tensor<4x3xf32>, tensor<2x2xi64>) -> tensor<2x2x3xf32>"},
+    {"gather_batch", "%x: tensor<2x4x3xf32>, %i: tensor<2x5xi64>",
+     "tensor<2x5x3xf32>",
+     "%r = graph.gather %x, %i {axis = 1 : i64, batch_dims = 1 : i64} : "
+     "(tensor<2x4x3xf32>, tensor<2x5xi64>) -> tensor<2x5x3xf32>"},
+    {"scatter_add", "%i: tensor<5xi64>, %x: tensor<5x3xf32>", "tensor<3x3xf32>",
+     "%r = graph.scatter_add %i, %x {axis = 0 : i64, batch_dims = 0 : i64} : "
+     "(tensor<5xi64>, tensor<5x3xf32>) -> tensor<3x3xf32>"},
+    {"matmul", "%x: tensor<2x3xf32>, %y: tensor<3x4xf32>", "tensor<2x4xf32>",
+     "%r = graph.matmul %x, %y batch [] x [] contract [1] x [0] : "
+     "(tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>"},
+    {"matmul_general", "%x: tensor<3x2x4x5xf32>, %y: tensor<5x2x3x2xf32>",
+     "tensor<2x4x2xf32>",
+     "%r = graph.matmul %x, %y batch [1] x [1] contract [0, 3] x [2, 0] : "
+     "(tensor<3x2x4x5xf32>, tensor<5x2x3x2xf32>) -> tensor<2x4x2xf32>"},
+    {"reduce_sum", "%x: tensor<2x3x4xf32>", "tensor<3xf32>",
+     "%r = graph.reduce sum %x over [0, 2] : (tensor<2x3x4xf32>) -> "
+     "tensor<3xf32>"},
+    {"reduce_max", "%x: tensor<3x4xf32>", "tensor<3xf32>",
+     "%r = graph.reduce max %x over [1] : (tensor<3x4xf32>) -> tensor<3xf32>"},
+    {"reduce_min", "%x: tensor<3x4xf32>", "tensor<4xf32>",
+     "%r = graph.reduce min %x over [0] : (tensor<3x4xf32>) -> tensor<4xf32>"},
+    {"softmax", "%x: tensor<2x5xf32>", "tensor<2x5xf32>",
+     "%r = graph.softmax %x {dim = 1 : i64} : (tensor<2x5xf32>) -> "
+     "tensor<2x5xf32>"},
+    {"softmax_inner", "%x: tensor<2x3x4xf32>", "tensor<2x3x4xf32>",
+     "%r = graph.softmax %x {dim = 1 : i64} : (tensor<2x3x4xf32>) -> "
+     "tensor<2x3x4xf32>"},
+    {"layer_norm",
+     "%x: tensor<2x3x4xf32>, %s: tensor<4xf32>, %b: tensor<4xf32>",
+     "tensor<2x3x4xf32>",
+     "%r, %m, %d = graph.layer_norm %x, %s, %b {epsilon = 1.0e-5 : f64} : "
+     "(tensor<2x3x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<2x3x4xf32>, "
+     "tensor<2x3xf32>, tensor<2x3xf32>)"},
+    {"layer_norm_two_dims",
+     "%x: tensor<3x2x4xf32>, %s: tensor<2x4xf32>, %b: tensor<2x4xf32>",
+     "tensor<3x2x4xf32>",
+     "%r, %m, %d = graph.layer_norm %x, %s, %b {epsilon = 0.1 : f64} : "
+     "(tensor<3x2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>) -> "
+     "(tensor<3x2x4xf32>, tensor<3xf32>, tensor<3xf32>)"},
+    {"gelu_erf", "%x: tensor<6xf32>", "tensor<6xf32>",
+     "%r = graph.gelu %x {form = 0 : i32} : (tensor<6xf32>) -> tensor<6xf32>"},
+    {"gelu_tanh", "%x: tensor<6xf32>", "tensor<6xf32>",
+     "%r = graph.gelu %x {form = 1 : i32} : (tensor<6xf32>) -> tensor<6xf32>"},
+    {"attention",
+     "%q: tensor<2x2x3x4xf32>, %k: tensor<2x2x5x4xf32>, %v: "
+     "tensor<2x2x5x3xf32>",
+     "tensor<2x2x3x3xf32>",
+     "%r, %l = graph.attention %q, %k, %v {scale = 0.5 : f64, causal = false} "
+     ": (tensor<2x2x3x4xf32>, tensor<2x2x5x4xf32>, tensor<2x2x5x3xf32>) -> "
+     "(tensor<2x2x3x3xf32>, tensor<2x2x3xf32>)"},
+    {"attention_causal",
+     "%q: tensor<1x2x4x3xf32>, %k: tensor<1x2x4x3xf32>, %v: "
+     "tensor<1x2x4x2xf32>",
+     "tensor<1x2x4x2xf32>",
+     "%r, %l = graph.attention %q, %k, %v {scale = 0.7 : f64, causal = true} : "
+     "(tensor<1x2x4x3xf32>, tensor<1x2x4x3xf32>, tensor<1x2x4x2xf32>) -> "
+     "(tensor<1x2x4x2xf32>, tensor<1x2x4xf32>)"},
+    {"attention_masked", // the second query sees nothing
+     "%q: tensor<2x1x2x3xf32>, %k: tensor<2x1x3x3xf32>, %v: "
+     "tensor<2x1x3x2xf32>",
+     "tensor<2x1x2x2xf32>", R"(
+      %m = graph.constant dense<[[true, false, true], [false, false, false]]> : tensor<2x3xi1> : tensor<2x3xi1>
+      %r, %l = graph.attention %q, %k, %v, %m {scale = 1.0 : f64, causal = false} : (tensor<2x1x2x3xf32>, tensor<2x1x3x3xf32>, tensor<2x1x3x2xf32>, tensor<2x3xi1>) -> (tensor<2x1x2x2xf32>, tensor<2x1x2xf32>))"},
+    {"attention_masked_causal",
+     "%q: tensor<1x2x2x3xf32>, %k: tensor<1x2x3x3xf32>, %v: "
+     "tensor<1x2x3x2xf32>",
+     "tensor<1x2x2x2xf32>", R"(
+      %m = graph.constant dense<[[[[true, false, true], [true, true, true]], [[true, true, true], [false, true, true]]]]> : tensor<1x2x2x3xi1> : tensor<1x2x2x3xi1>
+      %r, %l = graph.attention %q, %k, %v, %m {scale = 1.0 : f64, causal = true} : (tensor<1x2x2x3xf32>, tensor<1x2x3x3xf32>, tensor<1x2x3x2xf32>, tensor<1x2x2x3xi1>) -> (tensor<1x2x2x2xf32>, tensor<1x2x2xf32>))"},
+    {"cross_entropy", "%x: tensor<2x3x4xf32>, %i: tensor<2x3xi64>",
+     "tensor<2x3xf32>",
+     "%r, %l = graph.cross_entropy %x, %i {axis = 2 : i64, ignore_index = -100 "
+     ": i64} : (tensor<2x3x4xf32>, tensor<2x3xi64>) -> (tensor<2x3xf32>, "
+     "tensor<2x3xf32>)"},
+    {"cross_entropy_ignored", "%x: tensor<2x4x6xf32>, %i: tensor<2x6xi64>",
+     "tensor<2x6xf32>",
+     "%r, %l = graph.cross_entropy %x, %i {axis = 1 : i64, ignore_index = 2 : "
+     "i64} : (tensor<2x4x6xf32>, tensor<2x6xi64>) -> (tensor<2x6xf32>, "
+     "tensor<2x6xf32>)"},
+    {"dropout", "%x: tensor<4x8xf32>, %s: tensor<i64>", "tensor<4x8xf32>",
+     "%r = graph.dropout %x, %s, %s, %s {rate = 0.4 : f64, rng_id = 7 : i64} : "
+     "(tensor<4x8xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> "
+     "tensor<4x8xf32>"},
+};
+
+class Gradient : public TrainingTest,
+                 public ::testing::WithParamInterface<Case> {
+protected:
+  /// The case as a function whose one result is a weighted sum of %r's
+  /// elements.
+  OwningOpRef<ModuleOp> build() {
+    const Case &each = GetParam();
+    auto module = parse("func.func @forward(" + std::string(each.arguments) +
+                        ") -> " + each.result + " {\n" + each.body +
+                        "\nreturn %r : " + each.result + "\n}");
+    if (!module)
+      return module;
+    func::FuncOp forward = function(*module);
+    Operation *terminator = forward.getBody().front().getTerminator();
+    OpBuilder builder(terminator);
+    Value result = terminator->getOperand(0);
+    auto type = cast<RankedTensorType>(result.getType());
+    Tensor weights(type);
+    std::mt19937 random(17);
+    for (double &weight : weights.floats)
+      weight = std::normal_distribution<>()(random);
+    Location location = builder.getUnknownLoc();
+    Value constant =
+        graph::ConstantOp::create(builder, location, weights.toAttribute());
+    Value product = graph::MulOp::create(builder, location, result, constant);
+    Value sum = graph::ReduceOp::create(
+        builder, location, shard::ReductionKind::Sum, product,
+        llvm::to_vector(llvm::seq<int64_t>(0, type.getRank())));
+    returnValues(forward, sum);
+    return module;
+  }
+
+  static void returnValues(func::FuncOp function, ValueRange values) {
+    function.getBody().front().getTerminator()->setOperands(values);
+    function.setType(FunctionType::get(
+        function.getContext(), function.getArgumentTypes(), values.getTypes()));
+  }
+
+  static SmallVector<Value> floatArguments(func::FuncOp function) {
+    return llvm::to_vector(llvm::make_filter_range(
+        ValueRange(function.getArguments()), [](Value value) {
+          return isa<FloatType>(
+              cast<RankedTensorType>(value.getType()).getElementType());
+        }));
+  }
+
+  /// Makes the function return the gradients of its result.
+  void differentiate(func::FuncOp function) {
+    Operation *terminator = function.getBody().front().getTerminator();
+    OpBuilder builder(terminator);
+    Value root = terminator->getOperand(0);
+    Value seed =
+        graph::SeedOp::create(builder, builder.getUnknownLoc(), root.getType(),
+                              builder.getF64FloatAttr(1));
+    auto gradients =
+        buildGradients(builder, root, seed, floatArguments(function));
+    ASSERT_TRUE(succeeded(gradients));
+    for (Value gradient : *gradients)
+      ASSERT_TRUE(gradient);
+    returnValues(function, *gradients);
+    ASSERT_TRUE(succeeded(verify(function)));
+  }
+};
+
+} // namespace
+
+TEST_P(Gradient, IsTheLimitOfDifferences) {
+  auto module = build();
+  ASSERT_TRUE(module);
+  func::FuncOp forward = function(*module);
+  SmallVector<Tensor> arguments = evaluate::randomArguments(forward, 3);
+  OwningOpRef<ModuleOp> other(module->clone());
+  differentiate(function(*other));
+  SmallVector<Tensor> gradients = evaluate(function(*other), arguments);
+
+  constexpr double step = 1e-5;
+  unsigned next = 0;
+  for (Value value : floatArguments(forward)) {
+    unsigned number = cast<BlockArgument>(value).getArgNumber();
+    const Tensor &gradient = gradients[next++];
+    for (int64_t i = 0; i < gradient.size(); ++i) {
+      auto at = [&](double delta) {
+        SmallVector<Tensor> moved = arguments;
+        moved[number].floats[i] += delta;
+        return evaluate(forward, moved)[0].floats[0];
+      };
+      double difference = (at(step) - at(-step)) / (2 * step);
+      EXPECT_NEAR(gradient.floats[i], difference,
+                  1e-7 * (1 + std::fabs(difference)))
+          << "argument " << number << " element " << i;
+    }
+  }
+}
+
+TEST_P(Gradient, OfPartsIsThatOfTheWhole) {
+  auto module = build();
+  ASSERT_TRUE(module);
+  SmallVector<Tensor> arguments =
+      evaluate::randomArguments(function(*module), 5);
+  auto decompose = [&](func::FuncOp function) {
+    SmallVector<graph::CompositeOp> composites;
+    function.walk([&](graph::CompositeOp op) { composites.push_back(op); });
+    for (graph::CompositeOp op : composites) {
+      OpBuilder builder(op);
+      op->replaceAllUsesWith(ValueRange(op.decompose(builder)));
+      op->erase();
+    }
+    ASSERT_TRUE(succeeded(verify(function)));
+  };
+  OwningOpRef<ModuleOp> parts(module->clone());
+  decompose(function(*parts));
+  expectEqual(evaluate(function(*parts), arguments),
+              evaluate(function(*module), arguments));
+
+  // Backward in parts with the residuals of the whole, then all in parts.
+  differentiate(function(*module));
+  SmallVector<Tensor> expected = evaluate(function(*module), arguments);
+  OwningOpRef<ModuleOp> both(module->clone());
+  decompose(function(*both));
+  expectEqual(evaluate(function(*both), arguments), expected);
+  differentiate(function(*parts));
+  expectEqual(evaluate(function(*parts), arguments), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, Gradient, ::testing::ValuesIn(cases),
+                         [](const auto &info) {
+                           return std::string(info.param.name);
+                         });
+
+TEST_F(TrainingTest, DropoutDrawsPhilox) {
+  // Salmon et al. 2011, known answer: key 0, counter 0 gives 6627e8d5 first.
+  constexpr double share = 0x6627e8d5 / 4294967296.0;
+  auto keeps = [&](double rate) {
+    auto module =
+        parse("func.func @forward(%x: tensor<1xf32>, %z: tensor<i64>) -> "
+              "tensor<1xf32> {\n"
+              "%r = graph.dropout %x, %z, %z, %z {rate = " +
+              std::to_string(rate) +
+              " : f64, rng_id = 0 : i64} : (tensor<1xf32>, tensor<i64>, "
+              "tensor<i64>, tensor<i64>) -> tensor<1xf32>\n"
+              "return %r : tensor<1xf32>\n}");
+    SmallVector<Tensor> arguments =
+        evaluate::randomArguments(function(*module), 1);
+    arguments[0].floats[0] = 1;
+    arguments[1].integers[0] = 0;
+    return evaluate(function(*module), arguments)[0].floats[0] != 0;
+  };
+  EXPECT_TRUE(keeps(share - 1e-6));
+  EXPECT_FALSE(keeps(share + 1e-6));
+}

@@ -1,0 +1,250 @@
+// @step: optimizers against PyTorch's formulas, microbatches, losses, errors.
+
+#include "compiler/training/Passes.h"
+#include "test/compiler/training/TestModule.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::training;
+using graph::Tensor;
+
+namespace {
+
+/// A linear layer with a bias whose name asks for no decay.
+constexpr const char *linear = R"(
+  graph.parameter @fc.weight : tensor<3x4xf32> at "m.onnx" offset 0 length 48 {trainable}
+  graph.parameter @fc.bias : tensor<3xf32> at "m.onnx" offset 48 length 12 {trainable}
+  graph.parameter @frozen : tensor<3xf32> at "m.onnx" offset 60 length 12
+  func.func @forward(%x: tensor<BATCHx4xf32> {graph.input = "x"}, %w: tensor<3x4xf32> {graph.symbol = @fc.weight},
+                     %b: tensor<3xf32> {graph.symbol = @fc.bias}, %f: tensor<3xf32> {graph.symbol = @frozen})
+      -> (tensor<BATCHx3xf32> {graph.output = "logits"}) {
+    %h = graph.matmul %x, %w batch [] x [] contract [1] x [1] : (tensor<BATCHx4xf32>, tensor<3x4xf32>) -> tensor<BATCHx3xf32>
+    %s = graph.add %b, %f : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %c = graph.broadcast %s {dims = array<i64: 1>} : (tensor<3xf32>) -> tensor<BATCHx3xf32>
+    %y = graph.add %h, %c : (tensor<BATCHx3xf32>, tensor<BATCHx3xf32>) -> tensor<BATCHx3xf32>
+    return %y : tensor<BATCHx3xf32>
+  }
+)";
+
+std::string linearOf(int64_t batch) {
+  std::string text = linear;
+  for (size_t at; (at = text.find("BATCH")) != std::string::npos;)
+    text.replace(at, 5, std::to_string(batch));
+  return text;
+}
+
+class StepTest : public TrainingTest {
+protected:
+  OwningOpRef<ModuleOp> buildStep(int64_t batch, StringRef loss,
+                                  StringRef optimizer, int64_t microbatches) {
+    auto module = parse(linearOf(batch));
+    EXPECT_EQ(run(*module, createAttachLossPass({loss.str()})), "");
+    EXPECT_EQ(run(*module, createBuildStepPass(
+                               {"train", optimizer.str(), microbatches})),
+              "");
+    return module;
+  }
+
+  std::string errorOf(StringRef loss, StringRef optimizer = "sgd") {
+    auto module = parse(linearOf(2));
+    std::string error = run(*module, createAttachLossPass({loss.str()}));
+    if (error.empty())
+      error = run(*module, createBuildStepPass({"train", optimizer.str(), 1}));
+    return error;
+  }
+};
+
+/// One element's history under PyTorch's SGD, Adam and AdamW.
+struct Reference {
+  double parameter;
+  double first = 0, second = 0;
+  int64_t step = 0;
+};
+
+double decayed(double gradient, const Reference &each, double decay) {
+  return gradient + decay * each.parameter;
+}
+
+void sgd(Reference &each, double gradient, double lr, double momentum,
+         double dampening, double decay, bool nesterov) {
+  gradient = decayed(gradient, each, decay);
+  if (momentum != 0) {
+    each.first = each.step == 0
+                     ? gradient
+                     : momentum * each.first + (1 - dampening) * gradient;
+    gradient = nesterov ? gradient + momentum * each.first : each.first;
+  }
+  ++each.step;
+  each.parameter -= lr * gradient;
+}
+
+void adam(Reference &each, double gradient, double lr, double beta1,
+          double beta2, double epsilon, double decay, bool decoupled) {
+  ++each.step;
+  if (decoupled)
+    each.parameter *= 1 - lr * decay;
+  else
+    gradient = decayed(gradient, each, decay);
+  each.first = beta1 * each.first + (1 - beta1) * gradient;
+  each.second = beta2 * each.second + (1 - beta2) * gradient * gradient;
+  double root =
+      std::sqrt(each.second) / std::sqrt(1 - std::pow(beta2, each.step));
+  each.parameter -=
+      lr / (1 - std::pow(beta1, each.step)) * each.first / (root + epsilon);
+}
+
+struct OptimizerCase {
+  const char *text;
+  unsigned states;
+  void (*update)(Reference &, double gradient, bool isBias);
+};
+void PrintTo(const OptimizerCase &each, std::ostream *out) {
+  *out << each.text;
+}
+
+class OptimizerTest : public StepTest,
+                      public ::testing::WithParamInterface<OptimizerCase> {};
+
+} // namespace
+
+// The gradient of mse with respect to the bias is 2 * mean over the batch of
+// (y - t) / 3, and that of w is its product with x.
+TEST_P(OptimizerTest, ComputesWhatPyTorchDoes) {
+  auto module = buildStep(5, "mse(logits,target)", GetParam().text, 1);
+  func::FuncOp step = function(*module, "step");
+  ASSERT_TRUE(step);
+  SmallVector<Tensor> arguments = evaluate::randomArguments(step, 11);
+  // Parameters, states per parameter, step, seed, inputs.
+  unsigned states = GetParam().states, inputs = 3 + 2 * states + 2;
+  ASSERT_EQ(arguments.size(), inputs + 2);
+  std::vector<Reference> weights, biases;
+  for (double value : arguments[0].floats)
+    weights.push_back({value});
+  for (double value : arguments[1].floats)
+    biases.push_back({value});
+  for (int64_t t = 0; t < 4; ++t) {
+    const auto &x = arguments[inputs].floats;
+    const auto &target = arguments[inputs + 1].floats;
+    std::vector<double> dw(12), db(3);
+    for (int row = 0; row < 5; ++row)
+      for (int out = 0; out < 3; ++out) {
+        double y = biases[out].parameter + arguments[2].floats[out];
+        for (int in = 0; in < 4; ++in)
+          y += weights[out * 4 + in].parameter * x[row * 4 + in];
+        double slope = 2 * (y - target[row * 3 + out]) / 15;
+        db[out] += slope;
+        for (int in = 0; in < 4; ++in)
+          dw[out * 4 + in] += slope * x[row * 4 + in];
+      }
+    for (int i = 0; i < 12; ++i)
+      GetParam().update(weights[i], dw[i], false);
+    for (int i = 0; i < 3; ++i)
+      GetParam().update(biases[i], db[i], true);
+
+    SmallVector<Tensor> results = evaluate(step, arguments);
+    ASSERT_EQ(results.size(), 3 + 2 * states + 1 + 2);
+    for (unsigned i = 0; i < 3 + 2 * states + 1; ++i)
+      arguments[i] = results[i];
+    for (int i = 0; i < 12; ++i)
+      EXPECT_NEAR(arguments[0].floats[i], weights[i].parameter, 1e-7);
+    for (int i = 0; i < 3; ++i)
+      EXPECT_NEAR(arguments[1].floats[i], biases[i].parameter, 1e-7);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, OptimizerTest,
+    ::testing::Values(
+        OptimizerCase{"sgd(lr=0.1)", 0,
+                      [](Reference &each, double gradient, bool) {
+                        sgd(each, gradient, 0.1, 0, 0, 0, false);
+                      }},
+        OptimizerCase{
+            "sgd(lr=0.1,momentum=0.9,dampening=0.25,weight_decay=0.5)", 1,
+            [](Reference &each, double gradient, bool) {
+              sgd(each, gradient, 0.1, 0.9, 0.25, 0.5, false);
+            }},
+        OptimizerCase{"sgd(lr=0.1,momentum=0.5,nesterov=true)", 1,
+                      [](Reference &each, double gradient, bool) {
+                        sgd(each, gradient, 0.1, 0.5, 0, 0, true);
+                      }},
+        OptimizerCase{"adam(lr=0.05,betas=0.8:0.9,weight_decay=0.25)", 2,
+                      [](Reference &each, double gradient, bool) {
+                        adam(each, gradient, 0.05, 0.8, 0.9, 1e-8, 0.25, false);
+                      }},
+        OptimizerCase{"adamw(lr=0.05,eps=1e-4,weight_decay=0.5,decay=*.weight)",
+                      2,
+                      [](Reference &each, double gradient, bool isBias) {
+                        adam(each, gradient, 0.05, 0.9, 0.999, 1e-4,
+                             isBias ? 0 : 0.5, true);
+                      }}),
+    [](const auto &info) { return "case" + std::to_string(info.index); });
+
+TEST_F(StepTest, FourMicrobatchesAreOneLargeBatch) {
+  for (StringRef loss :
+       {"cross_entropy(logits,labels,ignore_index=1)", "mse(logits,target)"}) {
+    auto many = buildStep(2, loss, "adamw", 4);
+    auto one = buildStep(8, loss, "adamw", 1);
+    SmallVector<Tensor> arguments =
+        evaluate::randomArguments(function(*many, "step"), 2);
+    SmallVector<Tensor> expected = evaluate(function(*many, "step"), arguments);
+    for (BlockArgument argument : function(*one, "step").getArguments()) {
+      Tensor &value = arguments[argument.getArgNumber()];
+      value =
+          value.reshaped(cast<RankedTensorType>(argument.getType()).getShape());
+    }
+    expectEqual(evaluate(function(*one, "step"), arguments), expected);
+  }
+}
+
+TEST_F(StepTest, LossIsTheMeanOverTargetsThatCount) {
+  auto module =
+      buildStep(2, "cross_entropy(logits,labels,ignore_index=0)", "sgd", 2);
+  func::FuncOp step = function(*module, "step");
+  SmallVector<Tensor> arguments = evaluate::randomArguments(step, 4);
+  arguments.back().integers = {0, 2, 0, 0};
+  for (unsigned i : {0, 1, 2}) // equal logits
+    llvm::fill(arguments[i].floats, 0);
+  SmallVector<Tensor> results = evaluate(step, arguments);
+  EXPECT_NEAR(results[results.size() - 2].floats[0], std::log(3.0), 1e-12);
+  EXPECT_EQ(results.back().floats[0], 1);
+}
+
+TEST_F(StepTest, ForwardModeComputesTheOutputs) {
+  auto module = parse(linearOf(2));
+  SmallVector<Tensor> arguments =
+      evaluate::randomArguments(function(*module), 6);
+  SmallVector<Tensor> expected = evaluate(function(*module), arguments);
+  ASSERT_EQ(run(*module, createBuildStepPass({"forward", "", 1})), "");
+  func::FuncOp step = function(*module, "step");
+  // Parameters first, then the input with its microbatch dim.
+  SmallVector<Tensor> moved{arguments[1], arguments[2], arguments[3],
+                            arguments[0].reshaped({1, 2, 4})};
+  SmallVector<Tensor> results = evaluate(step, moved);
+  ASSERT_EQ(results.size(), 4u);
+  expectEqual({results[3].reshaped({2, 3})}, expected);
+}
+
+TEST_F(StepTest, ErrorsSayWhatIsExpected) {
+  auto has = [](const std::string &text, StringRef part) {
+    EXPECT_TRUE(StringRef(text).contains(part)) << text;
+  };
+  has(errorOf("cross_entropy(logit,labels)"),
+      "the model has no output 'logit'; its outputs are: logits");
+  has(errorOf("cross_entropy(logits)"),
+      "expected cross_entropy(OUTPUT,LABELS)");
+  has(errorOf("cross_entropy(logits,labels,axes=1)"),
+      "has no option 'axes'; its options are: axis, ignore_index");
+  has(errorOf("hinge(logits)"), "unknown loss 'hinge'");
+  has(errorOf("cross_entropy(logits,x)"), "the model's input 'x' has type");
+  has(errorOf("output(logits)"), "is not one number");
+  has(errorOf("mse(logits,t", "sgd"), "lacks the closing parenthesis");
+  has(errorOf("mse(logits,t)", "adagrad"),
+      "unknown optimizer 'adagrad'; there are: sgd, adam, adamw");
+  has(errorOf("mse(logits,t)", "adam(lr=fast)"),
+      "'lr=fast': expected a number");
+  has(errorOf("mse(logits,t)", "sgd(nesterov=true)"),
+      "nesterov needs a momentum");
+  has(errorOf("mse(logits,t)", "adamw(decay=*.gamma)"),
+      "decay=*.gamma matches no trainable parameter");
+}

@@ -1,0 +1,71 @@
+// Modules from text, and how tests evaluate and compare them.
+
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "compiler/evaluate/Evaluator.h"
+#include "dialects/graph/Graph.h"
+#include "dialects/shard/Shard.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+
+namespace polyrank::training {
+
+class TrainingTest : public ::testing::Test {
+protected:
+  TrainingTest() {
+    context.loadDialect<graph::GraphDialect, shard::ShardDialect,
+                        mlir::func::FuncDialect>();
+  }
+
+  mlir::OwningOpRef<mlir::ModuleOp> parse(llvm::StringRef text) {
+    auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
+    EXPECT_TRUE(module) << text.str();
+    return module;
+  }
+
+  /// The diagnostics of running the pass; "" where it passes.
+  std::string run(mlir::ModuleOp module, std::unique_ptr<mlir::Pass> pass) {
+    std::string messages;
+    mlir::ScopedDiagnosticHandler handler(
+        &context, [&](mlir::Diagnostic &diagnostic) {
+          if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error)
+            messages += diagnostic.str() + "\n";
+        });
+    mlir::PassManager manager(&context);
+    manager.addPass(std::move(pass));
+    if (mlir::failed(manager.run(module)) && messages.empty())
+      messages = "failed without a message";
+    return messages;
+  }
+
+  static mlir::func::FuncOp function(mlir::ModuleOp module,
+                                     llvm::StringRef name = "forward") {
+    return module.lookupSymbol<mlir::func::FuncOp>(name);
+  }
+
+  static llvm::SmallVector<graph::Tensor>
+  evaluate(mlir::func::FuncOp function,
+           llvm::ArrayRef<graph::Tensor> arguments) {
+    auto results = evaluate::evaluateGlobal(function, arguments);
+    EXPECT_TRUE(mlir::succeeded(results));
+    return mlir::succeeded(results) ? *results
+                                    : llvm::SmallVector<graph::Tensor>();
+  }
+
+  static void expectEqual(llvm::ArrayRef<graph::Tensor> left,
+                          llvm::ArrayRef<graph::Tensor> right) {
+    ASSERT_EQ(left.size(), right.size());
+    for (size_t i = 0; i < left.size(); ++i) {
+      std::string reason;
+      EXPECT_TRUE(evaluate::agree(left[i], right[i], reason))
+          << "result " << i << ": " << reason;
+    }
+  }
+
+  mlir::MLIRContext context;
+};
+
+} // namespace polyrank::training
