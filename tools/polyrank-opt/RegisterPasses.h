@@ -2,10 +2,14 @@
 
 #pragma once
 
+#include "compiler/codegen/Passes.h"
 #include "compiler/evaluate/Passes.h"
 
 namespace polyrank {
 
-inline void registerPasses() { evaluate::registerEvaluatePasses(); }
+inline void registerPasses() {
+  codegen::registerCodegenPasses();
+  evaluate::registerEvaluatePasses();
+}
 
 } // namespace polyrank
