@@ -20,10 +20,10 @@ requirements=test/parity/requirements.txt
 if ! cmp -s $requirements .venv/requirements.txt; then
   rm -rf .venv
   python3 -m venv .venv
-  # PyTorch's CPU build where pip already finds one, else from PyTorch's own index.
+  # PyTorch's CPU build where pip finds one, else whatever build it offers.
   torch=$(grep '^torch==' $requirements)
   .venv/bin/pip install -qq --disable-pip-version-check "$torch+cpu" 2>/dev/null \
-    || .venv/bin/pip install -qq --disable-pip-version-check --extra-index-url https://download.pytorch.org/whl/cpu "$torch"
+    || .venv/bin/pip install -qq --disable-pip-version-check "$torch"
   .venv/bin/pip install -qq --disable-pip-version-check -r $requirements
   cp $requirements .venv/requirements.txt
 fi

@@ -77,6 +77,8 @@ struct Evaluate : PassWrapper<Evaluate, OperationPass<ModuleOp>> {
           options.mode == "global" ? evaluateGlobal(function, arguments)
           : options.mode == "distributed"
               ? evaluateDistributed(function, arguments, options.seed)
+          : options.mode == "ranks"
+              ? evaluateRanks(function, arguments, options.seed)
               : FailureOr<SmallVector<Tensor>>(function.emitError(
                     "evaluates globally, distributed or as ranks; not '" +
                     options.mode + "'"));

@@ -9,7 +9,7 @@
 //    inputs are split into random summands, padding is NaN, replicas must be
 //    bit-equal. It uses types, `localize` and `evaluate` only, never a sharding
 //    rule or the verifier, so that it can judge both.
-//  - *ranks* runs the localized programs (Ranks.h).
+//  - *ranks* runs the localized program on all devices, with its collectives.
 
 #pragma once
 
@@ -55,6 +55,17 @@ evaluateGlobal(mlir::func::FuncOp function, llvm::ArrayRef<Tensor> arguments);
 mlir::FailureOr<llvm::SmallVector<Tensor>>
 evaluateDistributed(mlir::func::FuncOp function,
                     llvm::ArrayRef<Tensor> arguments, uint64_t seed = 0);
+
+/// The results of a localized function (compiler/lowering), as global tensors:
+/// arguments are scattered, all ranks run in step, results are reassembled.
+mlir::FailureOr<llvm::SmallVector<Tensor>>
+evaluateRanks(mlir::func::FuncOp function, llvm::ArrayRef<Tensor> arguments,
+              uint64_t seed = 0);
+
+/// The global type of an argument or result: what a localized function recorded,
+/// or else its type.
+mlir::RankedTensorType getGlobalType(mlir::func::FuncOp function,
+                                     unsigned number, bool isResult);
 
 /// Evaluates one op (global): graph ops, `shard` ops, regions.
 mlir::FailureOr<llvm::SmallVector<Tensor>>

@@ -117,8 +117,8 @@ polyrank::evaluate::randomArguments(func::FuncOp function, uint64_t seed) {
   SmallVector<Tensor> arguments;
   for (BlockArgument argument : function.getArguments()) {
     unsigned number = argument.getArgNumber();
-    Tensor &tensor = arguments.emplace_back(
-        cast<RankedTensorType>(argument.getType()));
+    Tensor &tensor =
+        arguments.emplace_back(getGlobalType(function, number, false));
     auto init = function.getArgAttrOfType<FloatAttr>(number, "graph.init");
     auto limit =
         function.getArgAttrOfType<IntegerAttr>(number, "graph.index_limit");

@@ -1,5 +1,7 @@
 // FormGemms: contractions become library calls.
 
+#include <limits>
+
 #include "compiler/lowering/GemmForm.h"
 #include "compiler/lowering/Passes.h"
 #include "dialects/graph/Graph.h"
@@ -28,6 +30,14 @@ struct ResultForm {
   StridedView view;
 };
 
+/// A way to read an operand: in place, seen through the reshapes, transposes,
+/// slices and broadcasts that it is made by; or as a transposed copy.
+struct OperandForm {
+  StridedView view; // without a base: of the copy
+  SmallVector<int64_t> copy;
+  double nanoseconds; // to make what is read
+};
+
 /// One contraction on its way.
 class GemmFormer {
 public:
@@ -43,9 +53,9 @@ public:
 
 private:
   std::vector<ResultForm> traceResult();
-  bool choose();
-  StridedView transposed(Value value, ArrayRef<ArrayRef<int64_t>> order);
-  void copyOperands();
+  std::vector<OperandForm> traceOperand(Value value,
+                                        ArrayRef<ArrayRef<int64_t>> order);
+  void choose();
   void absorbScale();
   Value absorbSum();
 
@@ -93,67 +103,71 @@ std::vector<ResultForm> GemmFormer::traceResult() {
   return forms;
 }
 
-/// The cheapest form that needs no copy, over all views of operands and result.
-bool GemmFormer::choose() {
-  std::optional<GemmForm> best;
-  std::vector<StridedView> lefts = traceViews(op.getLhs()),
-                           rights = traceViews(op.getRhs());
-  // What is traced furthest saves the most copies: it comes first and wins ties.
-  // A step less costs a copy of the tensor there: 4 bytes read and written at
-  // 10 bytes a nanosecond.
-  auto copyCost = [](size_t missing, const StridedView &view) {
-    return missing * 0.8 * graph::numElements(view.getShape());
-  };
-  std::vector<ResultForm> results = traceResult();
-  double bestCost = 0;
-  for (auto [i, left] : llvm::enumerate(lefts))
-    for (auto [j, right] : llvm::enumerate(rights))
-      for (auto [k, candidate] : llvm::enumerate(results)) {
-        auto found = findGemmForm(dims, left, right, candidate.view);
-        if (!found)
-          continue;
-        double cost = found->nanoseconds +
-                      copyCost(lefts.size() - 1 - i, left) +
-                      copyCost(rights.size() - 1 - j, right) +
-                      copyCost(results.size() - 1 - k, candidate.view);
-        if (best && bestCost <= cost)
-          continue;
-        best = found;
-        bestCost = cost;
-        lhs = left;
-        rhs = right;
-        result = candidate;
-      }
-  if (best)
-    form = *best;
-  return best.has_value();
+/// One read and one write of each element at 10 bytes a nanosecond.
+static double copyTime(const StridedView &view) {
+  return 0.8 * graph::numElements(view.getShape());
 }
 
-/// A transpose of `value` to the given groups of dims.
-StridedView GemmFormer::transposed(Value value,
-                                   ArrayRef<ArrayRef<int64_t>> order) {
-  SmallVector<int64_t> permutation;
+/// The forms of an operand. Reading it at a step of the chain that makes it
+/// costs the steps before. A copy to `order` (batch, rows, columns) can always
+/// be read.
+std::vector<OperandForm>
+GemmFormer::traceOperand(Value value, ArrayRef<ArrayRef<int64_t>> order) {
+  std::vector<OperandForm> forms;
+  std::vector<StridedView> views = traceViews(value);
+  for (auto [i, view] : llvm::enumerate(views))
+    forms.push_back({view, {}, (views.size() - 1 - i) * copyTime(view)});
+  SmallVector<int64_t> permutation, shape;
   for (ArrayRef<int64_t> group : order)
     llvm::append_range(permutation, group);
-  Value copy =
-      graph::TransposeOp::create(builder, op.getLoc(), value, permutation);
-  StridedView view = StridedView::whole(copy);
-  // The contraction's lists name the dims of `value`.
   SmallVector<int64_t> inverse(permutation.size());
-  for (auto [i, from] : llvm::enumerate(permutation))
+  for (auto [i, from] : llvm::enumerate(permutation)) {
     inverse[from] = i;
+    shape.push_back(shapeOf(value)[from]);
+  }
+  // The contraction's lists name the dims of `value`.
+  StridedView view = StridedView::whole(shape);
   view.transpose(inverse);
-  return view;
+  forms.push_back({view, permutation, copyTime(view)});
+  return forms;
 }
 
-/// Operands as [batch, rows, columns]: a form for every contraction.
-void GemmFormer::copyOperands() {
-  lhs = transposed(op.getLhs(),
-                   {dims.lhsBatch, dims.lhsFree, dims.lhsContract});
-  rhs = transposed(op.getRhs(),
-                   {dims.rhsBatch, dims.rhsContract, dims.rhsFree});
-  result = {op.getResult(), StridedView::whole(shapeOf(op.getResult()))};
-  form = *findGemmForm(dims, lhs, rhs, result.view);
+/// The cheapest call over all forms of operands and result. There is one: both
+/// operands copied to [batch, rows, columns].
+void GemmFormer::choose() {
+  std::vector<OperandForm>
+      lefts = traceOperand(op.getLhs(), {dims.lhsBatch, dims.lhsFree,
+                                         dims.lhsContract}),
+      rights = traceOperand(op.getRhs(), {dims.rhsBatch, dims.rhsContract,
+                                          dims.rhsFree});
+  std::vector<ResultForm> results = traceResult();
+  OperandForm *left = nullptr, *right = nullptr;
+  double best = std::numeric_limits<double>::infinity();
+  for (OperandForm &l : lefts)
+    for (OperandForm &r : rights)
+      for (auto [k, candidate] : llvm::enumerate(results)) {
+        auto found = findGemmForm(dims, l.view, r.view, candidate.view);
+        if (!found)
+          continue;
+        double time =
+            found->nanoseconds + l.nanoseconds + r.nanoseconds +
+            (results.size() - 1 - k) * copyTime(candidate.view);
+        if (time >= best)
+          continue;
+        best = time;
+        form = *found;
+        left = &l;
+        right = &r;
+        result = candidate;
+      }
+  auto take = [&](OperandForm &chosen, Value value) {
+    if (!chosen.view.base)
+      chosen.view.base = graph::TransposeOp::create(builder, op.getLoc(), value,
+                                                    chosen.copy);
+    return chosen.view;
+  };
+  lhs = take(*left, op.getLhs());
+  rhs = take(*right, op.getRhs());
 }
 
 /// The only use of `value`, if it is of type OpTy in the op's block.
@@ -217,8 +231,7 @@ LogicalResult GemmFormer::run() {
     return op.emitOpError("multiplies ")
            << element << ", for which this device has no library call; convert "
            << "the operands to f32";
-  if (!choose())
-    copyOperands();
+  choose();
   absorbScale();
   Value addend = absorbSum();
   StridedView &a = form.swapped ? rhs : lhs, &b = form.swapped ? lhs : rhs;

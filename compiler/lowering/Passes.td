@@ -44,4 +44,53 @@ def FormGemms : Pass<"form-gemms", "::mlir::ModuleOp"> {
   let dependentDialects = ["::polyrank::rank::RankDialect"];
 }
 
+def AssignBuffers : Pass<"assign-buffers", "::mlir::ModuleOp"> {
+  let summary = "Gives every value its place in the arena";
+  let description = [{
+    Runs when kernels are formed. Every argument, result and block argument of
+    a function gets `#rank.buffer`s: `rank.buffer` on arguments, `rank.buffers` on
+    ops, `rank.first_buffers` and `rank.rest_buffers` on `rank.microbatches` for its blocks'
+    arguments, `rank.scratch` on library calls; the function gets `rank.arena`.
+
+    What collectives touch lies in the shared region, all else in the private
+    one. Views share the buffer of what they view; microbatches, slices of their
+    operand's. Result i of the step takes the buffer of the argument that it
+    replaces, a microbatch sum one buffer throughout, a gemm's result that of
+    its addend; where a value is still needed, or comes from elsewhere, a
+    `rank.copy` is inserted. A kernel's result takes the buffer of an operand
+    that ends there and that its `in_place` allows; all_reduce and broadcast
+    work in place likewise. The operands of one collective (a bucket) lie one
+    behind the other where nothing else determines their places.
+
+    Objective: the size of the arena. With `report`, a remark says it, the lower
+    bound (the largest sum of live bytes over the command order) and the gap.
+  }];
+  let options = [
+    Option<"threads", "threads", "int64_t", "1", "Threads of a rank: library scratch depends on it">,
+    Option<"report", "report", "bool", "false", "Print the objective, its lower bound and the gap">
+  ];
+  let dependentDialects = ["::polyrank::rank::RankDialect"];
+}
+
+def CheckBuffers : Pass<"check-buffers", "::mlir::ModuleOp"> {
+  let summary = "Every read finds the value that was written";
+  let description = [{
+    Runs the commands of a step symbolically over the arena: each write puts a
+    value's name into its bytes, each read must find it in all of them, in the
+    first microbatch, in the second and in the third, and in a second step. It
+    trusts neither lifetimes nor the packing. Also: bytes outside the arena,
+    collectives on private bytes, gemm operands that overlap the result.
+  }];
+}
+
+def CheckRanks : Pass<"check-ranks", "::mlir::ModuleOp"> {
+  let summary = "The communication of all ranks agrees and ends";
+  let description = [{
+    Runs the product of all ranks symbolically, one segment after another, under
+    the rule that a rank does one communication at a time and waits in it for
+    all members of its group. All members must come with the same id, kind,
+    sizes and group, and every rank must reach the segment's end.
+  }];
+}
+
 #endif

@@ -5,6 +5,39 @@
 
 include "mlir/Pass/PassBase.td"
 
+def ApplyStrategy : Pass<"apply-strategy", "::mlir::ModuleOp"> {
+  let summary = "Write the user's constraints into the program";
+  let description = [{
+    See Strategy.h for what it writes and ShardPattern.h for the grammar. The
+    mesh is the module's attribute `shard.mesh`.
+  }];
+  let options = [
+    ListOption<"shards", "shard", "std::string", "PATTERN=DIMS">,
+    Option<"file", "shard-file", "std::string", "\"\"", "A file of PATTERN=DIMS, one a line">
+  ];
+}
+
+def PropagateLayouts : Pass<"propagate-layouts", "::mlir::func::FuncOp"> {
+  let summary = "Extend the constraints to a layout of every tensor";
+  let description = [{
+    See Propagation.h. Where producer and user of a value disagree a
+    `shard.reshard` says `why`. The function's attribute `shard.objective` keeps
+    what was minimised, with a lower bound.
+  }];
+  let options = [
+    Option<"report", "report", "bool", "false", "Print the objective and its lower bound">
+  ];
+}
+
+def DecomposeComposites : Pass<"decompose-composites", "::mlir::func::FuncOp"> {
+  let summary = "Replace composites that are split on a composite factor by their parts";
+  let description = [{
+    Propagation leaves such an op whole, between reshards that gather what it
+    takes and split what it gives, and marks the three `shard.composite`. Its
+    parts are laid out as their neighbours want; the reshards around go.
+  }];
+}
+
 def PlanReshards : Pass<"plan-reshards", "::mlir::func::FuncOp"> {
   let summary = "Lower each shard.reshard to the cheapest sequence of collectives";
   let description = [{
@@ -15,6 +48,17 @@ def PlanReshards : Pass<"plan-reshards", "::mlir::func::FuncOp"> {
     ListOption<"links", "link", "std::string",
       "AXIS=MICROSECONDS:GB_PER_S, latency and bandwidth along a mesh axis; 10:10 where nothing is said">
   ];
+}
+
+def BucketCollectives : Pass<"bucket-collectives", "::mlir::func::FuncOp"> {
+  let summary = "Merge reductions of gradients over the same axes into buckets";
+  let options = [
+    Option<"megabytes", "mb", "double", "25", "The most that one bucket holds, in MiB">
+  ];
+}
+
+def PrintWhy : Pass<"print-why", "::mlir::ModuleOp"> {
+  let summary = "Print what moves, and the ops and constraints that forced it";
 }
 
 #endif

@@ -1,7 +1,7 @@
 // Lowers each shard.reshard to collectives.
 
 #include "compiler/cost/ReshardPlanner.h"
-#include "compiler/sharding/Sharding.h"
+#include "compiler/sharding/Passes.h"
 
 using namespace mlir;
 using namespace polyrank;

@@ -2,6 +2,7 @@
 
 #include "compiler/sharding/Strategy.h"
 
+#include "compiler/sharding/Passes.h"
 #include "compiler/sharding/ShardPattern.h"
 #include "dialects/graph/Graph.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -12,6 +13,11 @@ using namespace polyrank::sharding;
 using shard::AxisRef;
 using shard::DimAttr;
 using shard::LayoutAttr;
+
+namespace polyrank::sharding {
+#define GEN_PASS_DEF_APPLYSTRATEGY
+#include "compiler/sharding/Passes.h.inc"
+} // namespace polyrank::sharding
 
 namespace {
 
@@ -421,3 +427,30 @@ LogicalResult polyrank::sharding::applyStrategy(ModuleOp module,
   return failure(failed(strategy.addDataDefault()) ||
                  failed(strategy.checkAxesAreUsed()));
 }
+
+namespace {
+struct ApplyStrategy : sharding::impl::ApplyStrategyBase<ApplyStrategy> {
+  using ApplyStrategyBase::ApplyStrategyBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto mesh = module->getAttrOfType<shard::MeshAttr>("shard.mesh");
+    if (!mesh) {
+      module.emitError("has no mesh (shard.mesh)");
+      return signalPassFailure();
+    }
+    StrategyOptions options{mesh, {shards.begin(), shards.end()}};
+    if (!file.empty()) {
+      std::string error;
+      auto lines = readShardFile(file, error);
+      if (failed(lines)) {
+        module.emitError() << error;
+        return signalPassFailure();
+      }
+      options.shards.insert(options.shards.end(), lines->begin(), lines->end());
+    }
+    if (failed(applyStrategy(module, options)))
+      signalPassFailure();
+  }
+};
+} // namespace

@@ -33,6 +33,9 @@ inline constexpr llvm::StringLiteral globalAttrName = "rank.global";
 /// per result) where buffers are assigned.
 inline constexpr llvm::StringLiteral bufferAttrName = "rank.buffer";
 inline constexpr llvm::StringLiteral buffersAttrName = "rank.buffers";
+/// Function attribute: sizes in bytes of the `shared` and `private` regions, of
+/// what is `persistent` in them, and the `lower_bound` of their sum.
+inline constexpr llvm::StringLiteral arenaAttrName = "rank.arena";
 
 /// Whether `op` is a collective: communicates over the group of its axes.
 bool isCollective(mlir::Operation *op);

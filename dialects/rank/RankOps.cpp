@@ -106,10 +106,15 @@ LogicalResult PermuteOp::verify() {
   if (static_cast<int64_t>(getSources().size()) != size)
     return emitOpError("[2] has ") << getSources().size()
                                    << " sources for a group of " << size;
-  for (int64_t source : getSources())
+  SmallVector<bool> taken(size, false);
+  for (int64_t source : getSources()) {
     if (source < 0 || source >= size)
       return emitOpError("[2] source ") << source
                                         << " is not in a group of " << size;
+    if (taken[source])
+      return emitOpError("[2] takes from member ") << source << " twice";
+    taken[source] = true;
+  }
   return verifySameTypes(*this);
 }
 

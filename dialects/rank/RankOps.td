@@ -75,7 +75,7 @@ def Rank_PermuteOp : Rank_Collective<"permute",
   let summary = "Member p gets the operands of member sources[p]";
   let description = [{
     1. Results have the types of the operands.
-    2. `sources` has one entry in [0, g) per member.
+    2. `sources` is a permutation of [0, g).
   }];
 }
 def Rank_BroadcastOp : Rank_Collective<"broadcast", (ins), "$inputs"> {

@@ -55,6 +55,14 @@ func.func @permute(%x: tensor<4xf32>) {
 
 // -----
 #mesh = #shard.mesh<["data"=2]>
+func.func @permute_twice(%x: tensor<4xf32>) {
+  // expected-error @+1 {{[2] takes from member 1 twice}}
+  %0 = rank.permute %x from [1, 1] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["data"=2]>
 func.func @slice(%x: tensor<4xf32>) {
   // expected-error @+1 {{[1] result is 'tensor<4xf32>'; it must be 'tensor<2xf32>'}}
   %0 = rank.slice %x dim 0 over <#mesh, {"data"}> : (tensor<4xf32>) -> tensor<4xf32>

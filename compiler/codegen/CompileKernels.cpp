@@ -1,0 +1,179 @@
+// Kernels to machine code: loops, MLIR's conversions, LLVM, the linker.
+
+#include "compiler/codegen/CompileKernels.h"
+
+#include "compiler/codegen/EmitLoops.h"
+#include "compiler/codegen/Link.h"
+#include "compiler/codegen/Machine.h"
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Threading.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Dialect/All.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::codegen;
+
+void polyrank::codegen::registerCodegenDialects(DialectRegistry &registry) {
+  registry
+      .insert<arith::ArithDialect, cf::ControlFlowDialect, LLVM::LLVMDialect,
+              math::MathDialect, scf::SCFDialect, vector::VectorDialect>();
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+}
+
+/// The loops of a kernel, or an error at it.
+static FailureOr<Loops> loopsOf(rank::KernelOp kernel) {
+  Block &block = kernel.getBody().front();
+  SmallVector<Value> arguments(block.getArguments());
+  SmallVector<Value> results(block.getTerminator()->getOperands());
+  std::string reason;
+  FailureOr<Loops> loops = buildLoops({arguments, results}, reason);
+  if (failed(loops))
+    return kernel.emitOpError("cannot be one set of loops: ") << reason;
+  return loops;
+}
+
+LogicalResult polyrank::codegen::describeKernel(rank::KernelOp kernel) {
+  FailureOr<Loops> loops = loopsOf(kernel);
+  if (failed(loops))
+    return failure();
+  Schedule schedule = scheduleLoops(*loops);
+  Builder builder(kernel.getContext());
+  kernel.setRange(schedule.range);
+  kernel.setGrain(schedule.grain);
+  SmallVector<Attribute> inPlace;
+  for (unsigned r = 0; r < loops->resultTypes.size(); ++r) {
+    SmallVector<int64_t> arguments;
+    for (unsigned a = 0; a < loops->numArguments; ++a)
+      if (mayAlias(*loops, r, a))
+        arguments.push_back(a);
+    inPlace.push_back(builder.getDenseI64ArrayAttr(arguments));
+  }
+  kernel.setInPlaceAttr(builder.getArrayAttr(inPlace));
+  return success();
+}
+
+static void addConversions(PassManager &passes) {
+  passes.addPass(createSCFToControlFlowPass());
+  passes.addPass(createConvertVectorToLLVMPass());
+  passes.addPass(createConvertMathToLLVMPass());
+  passes.addPass(createArithToLLVMConversionPass());
+  passes.addPass(createConvertControlFlowToLLVMPass());
+  passes.addPass(createReconcileUnrealizedCastsPass());
+}
+
+/// Loads all dialects that compiling a kernel needs: many threads do so at
+/// once, and none may change the context.
+static void loadDialects(MLIRContext *context) {
+  DialectRegistry registry;
+  registerCodegenDialects(registry);
+  PassManager passes(context, ModuleOp::getOperationName());
+  addConversions(passes);
+  passes.getDependentDialects(registry);
+  context->appendDialectRegistry(registry);
+  for (StringRef name : registry.getDialectNames())
+    context->getOrLoadDialect(name);
+}
+
+static void dump(StringRef directory, StringRef name, StringRef extension,
+                 StringRef text) {
+  if (directory.empty() || llvm::sys::fs::create_directories(directory))
+    return;
+  SmallString<128> path(directory);
+  llvm::sys::path::append(path, name + extension);
+  std::error_code error;
+  llvm::raw_fd_ostream file(path, error);
+  if (!error)
+    file << text;
+}
+
+/// Compiles one kernel to an object file.
+static FailureOr<std::string> compileKernel(rank::KernelOp kernel,
+                                            const Machine &machine,
+                                            const CodegenOptions &options,
+                                            CompiledKernel &info) {
+  FailureOr<Loops> loops = loopsOf(kernel);
+  if (failed(loops))
+    return failure();
+  Schedule schedule = scheduleLoops(*loops);
+  graph::Cost cost = getCost(*loops);
+  info = {kernel.getSymName().str(),
+          schedule.range,
+          schedule.grain,
+          cost.flops,
+          cost.bytesRead,
+          cost.bytesWritten};
+  OwningOpRef<ModuleOp> module =
+      emitLoops(kernel.getContext(), info.symbol, *loops, schedule);
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (!options.dumpDirectory.empty()) {
+    os << loops->toString();
+    module->print(os);
+    dump(options.dumpDirectory, info.symbol, ".mlir", text);
+  }
+  PassManager passes(kernel.getContext(), ModuleOp::getOperationName());
+  addConversions(passes);
+  if (failed(passes.run(*module)))
+    return kernel.emitOpError("does not lower to LLVM");
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> llvmModule =
+      translateModuleToLLVMIR(*module, context, info.symbol);
+  if (!llvmModule)
+    return kernel.emitOpError("does not translate to LLVM");
+  std::string assembly;
+  FailureOr<std::string> object = machine.compile(
+      *llvmModule, options.dumpDirectory.empty() ? nullptr : &assembly);
+  dump(options.dumpDirectory, info.symbol, ".s", assembly);
+  if (failed(object))
+    return kernel.emitOpError("has no machine code");
+  return object;
+}
+
+FailureOr<CompiledKernels>
+polyrank::codegen::compileKernels(ModuleOp module,
+                                  const CodegenOptions &options) {
+  std::string reason;
+  FailureOr<Machine> machine = Machine::find(options.cpu, reason);
+  if (failed(machine))
+    return module.emitError() << reason;
+  SmallVector<rank::KernelOp> kernels(module.getOps<rank::KernelOp>());
+  CompiledKernels result;
+  result.cpu = machine->cpu;
+  result.features = machine->features;
+  result.kernels.resize(kernels.size());
+  if (kernels.empty())
+    return result;
+
+  MLIRContext *context = module.getContext();
+  loadDialects(context);
+  std::vector<std::string> objects(kernels.size());
+  if (failed(failableParallelForEachN(
+          context, 0, kernels.size(), [&](size_t i) -> LogicalResult {
+            FailureOr<std::string> object =
+                compileKernel(kernels[i], *machine, options, result.kernels[i]);
+            if (failed(object))
+              return failure();
+            objects[i] = std::move(*object);
+            return success();
+          })))
+    return failure();
+  FailureOr<std::string> image = linkImage(objects, reason);
+  if (failed(image))
+    return module.emitError("cannot link the kernels: ") << reason;
+  result.image = std::move(*image);
+  return result;
+}

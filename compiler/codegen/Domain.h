@@ -1,0 +1,63 @@
+// Which loop variables a kernel's values are functions of.
+
+#pragma once
+
+#include "compiler/codegen/Loops.h"
+
+namespace polyrank::codegen {
+
+/// For each dim of a value, its index.
+using IndexMap = llvm::SmallVector<Affine, 4>;
+
+/// The linear offset of a row-major tensor of this shape.
+Affine linearize(llvm::ArrayRef<Affine> indices, llvm::ArrayRef<int64_t> shape,
+                 size_t numVariables);
+
+/// The dims of a tensor of `shape` whose row-major offset is `offset`; none if
+/// they are not linear.
+std::optional<IndexMap> delinearize(const Affine &offset,
+                                    llvm::ArrayRef<int64_t> shape,
+                                    llvm::ArrayRef<int64_t> sizes,
+                                    std::optional<VariableSplit> &split);
+
+/// The loop variables of a body and, for each value that they reach, the map at
+/// which the kernel computes it.
+///
+/// Variables are the dims of one *anchor*: the operand of a reduction, the
+/// updates of a scatter_add, or else the largest result. From there maps spread
+/// over the ops in both directions. Where a reshape merges or cuts dims, the
+/// anchor's dims are cut into factors and all begins again.
+class Domain {
+public:
+  static mlir::FailureOr<Domain> infer(Body body, std::string &reason);
+
+  std::vector<Variable> variables;
+  llvm::SmallVector<int64_t> sizes;
+  llvm::DenseMap<mlir::Value, IndexMap> maps;
+  /// Ops between arguments and results, each after its operands.
+  llvm::SmallVector<mlir::Operation *> ops;
+
+  /// Cuts a variable and computes all maps again.
+  void split(VariableSplit split);
+  /// What the loops of `value`'s dims are, if it has a map.
+  const IndexMap *getMap(mlir::Value value) const;
+
+private:
+  void collectOps(Body body);
+  bool chooseAnchor(Body body, std::string &reason);
+  void cut(VariableSplit split);
+  /// One round; false if a variable was cut.
+  bool spread();
+  bool assign(mlir::Value value, std::optional<IndexMap> map,
+              llvm::SmallVectorImpl<mlir::Value> &worklist);
+
+  llvm::DenseSet<mlir::Value> arguments;
+  llvm::DenseSet<mlir::Operation *> members;
+  mlir::Value anchor;
+  llvm::SmallVector<int64_t> reducedDims;
+  /// Per dim of the anchor, its factors, major to minor.
+  llvm::SmallVector<llvm::SmallVector<int64_t>> factors;
+  std::optional<VariableSplit> wanted;
+};
+
+} // namespace polyrank::codegen

@@ -1,0 +1,721 @@
+// Loops to code.
+//
+// Loops are nested by *level*: 0 is the function, 1 the item, then the vector
+// loop, tiles and reduced variables in the order of the schedule's kind. A node
+// is emitted at the level of the deepest variable that it depends on, so that
+// what an inner loop does not change stands outside of it. Nodes that do not
+// depend on the vector variable are scalars.
+
+#include "compiler/codegen/EmitLoops.h"
+
+#include "compiler/codegen/Functions.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::codegen;
+
+namespace {
+
+class Emitter {
+public:
+  Emitter(MLIRContext *context, const Loops &loops, const Schedule &schedule)
+      : loops(loops), schedule(schedule), b(UnknownLoc::get(context), context),
+        context(context), i64(b.getI64Type()),
+        pointer(LLVM::LLVMPointerType::get(context)), passes(loops.passes()),
+        dependences(loops.dependences()) {
+    assignLevels();
+  }
+
+  OwningOpRef<ModuleOp> emit(StringRef name);
+
+private:
+  using Body = function_ref<void()>;
+  using Accumulate = function_ref<SmallVector<Value>(ValueRange)>;
+
+  // Structure.
+  void assignLevels();
+  void emitItem(Value item);
+  void emitMap();
+  void emitPasses();
+  void emitScatter(Value row);
+  void emitVectorLoop(Value low, Value high, bool hasRest, Body body);
+  SmallVector<Value> emitVectorReduction(ValueRange initial, Accumulate body);
+  SmallVector<Value> emitReducedLoops(size_t next, ValueRange initial,
+                                      Accumulate body);
+  /// `for variable = low to high step`, with values carried from one iteration
+  /// to the next; opens a level.
+  SmallVector<Value> emitLoop(Value low, Value high, int64_t step, int variable,
+                              ValueRange initial, Accumulate body);
+  void emitStores(ArrayRef<const Store *> stores);
+  Value foldLanes(shard::ReductionKind kind, Value vector);
+
+  // Levels.
+  int depth() const { return static_cast<int>(open.size()); }
+  void enterLevel(Operation *loop);
+  void leaveLevel();
+  /// Code of `level`: before the loop that is open there.
+  void setInsertionPoint(int level);
+
+  // Values.
+  bool isVector(int node) const {
+    return schedule.vectorVariable >= 0 &&
+           dependences[node] >> schedule.vectorVariable & 1;
+  }
+  Value get(int node);
+  Value getVector(int node);
+  Value compute(int node);
+  Value computeLoad(const Node &node, bool asVector);
+  Value emitAffine(const Affine &affine, bool asVector);
+  Value emitAddress(Value base, Type element, Value offset);
+  Value constant(int64_t value) { return makeInteger(b, i64, value); }
+  VectorType vectorOf(Type element) const {
+    return VectorType::get({schedule.lanes}, element);
+  }
+  Value broadcast(Value scalar) {
+    return vector::BroadcastOp::create(b, vectorOf(scalar.getType()), scalar);
+  }
+  Value step();
+  /// The lanes that a load or store may touch; null for all.
+  Value lanesOf(int predicate);
+  void store(Value value, unsigned buffer, const Affine &offset);
+
+  const Loops &loops;
+  const Schedule &schedule;
+  ImplicitLocOpBuilder b;
+  MLIRContext *context;
+  Type i64;
+  Type pointer;
+  std::vector<int> passes;
+  std::vector<uint64_t> dependences;
+  std::vector<int> levelOfVariable, levelOfNode;
+  /// Values of the loop variables; of the vector variable that of lane 0.
+  SmallVector<Value> variables;
+  /// Per level but the last, the loop that is open in it.
+  SmallVector<Operation *> open;
+  /// Per level, what has been computed.
+  std::vector<DenseMap<int, Value>> known, knownVectors;
+  SmallVector<Value> buffers;
+  Value tailMask;
+};
+
+} // namespace
+
+static Type memoryType(Type type) {
+  return type.isInteger(1) ? IntegerType::get(type.getContext(), 8) : type;
+}
+static unsigned alignmentOf(Type type) {
+  return llvm::divideCeil(type.getIntOrFloatBitWidth(), 8);
+}
+
+void Emitter::assignLevels() {
+  levelOfVariable.assign(loops.variables.size(), 1);
+  int level = 1;
+  int vector = schedule.vectorVariable;
+  if (schedule.kind == Schedule::Row) {
+    for (int v : schedule.reductionVariables)
+      levelOfVariable[v] = ++level;
+    levelOfVariable[vector] = ++level;
+  } else if (schedule.kind == Schedule::Scatter) {
+    for (int v : schedule.reductionVariables)
+      levelOfVariable[v] = ++level;
+    ++level; // the condition that the update falls into the block
+    if (vector >= 0)
+      levelOfVariable[vector] = ++level;
+  } else {
+    if (vector >= 0)
+      levelOfVariable[vector] = ++level;
+    if (schedule.tileVariable >= 0)
+      levelOfVariable[schedule.tileVariable] = ++level;
+    for (int v : schedule.reductionVariables)
+      levelOfVariable[v] = ++level;
+  }
+  known.resize(level + 1);
+  knownVectors.resize(level + 1);
+
+  levelOfNode.resize(loops.nodes.size());
+  int reduceLevel = schedule.kind == Schedule::Column && vector >= 0 ? 2 : 1;
+  for (auto [i, node] : llvm::enumerate(loops.nodes)) {
+    int &result = levelOfNode[i];
+    for (auto [v, c] : llvm::enumerate(node.expression.coefficients))
+      if (c != 0)
+        result = std::max(result, levelOfVariable[v]);
+    for (int operand : node.operands)
+      result = std::max(result, levelOfNode[operand]);
+    if (node.predicate >= 0)
+      result = std::max(result, levelOfNode[node.predicate]);
+    if (node.kind == Node::Reduce)
+      result = reduceLevel;
+  }
+  variables.resize(loops.variables.size());
+}
+
+void Emitter::enterLevel(Operation *loop) {
+  open.push_back(loop);
+  known[depth()].clear();
+  knownVectors[depth()].clear();
+}
+
+void Emitter::leaveLevel() {
+  known[depth()].clear();
+  knownVectors[depth()].clear();
+  b.setInsertionPointAfter(open.pop_back_val());
+}
+
+void Emitter::setInsertionPoint(int level) {
+  if (level < depth())
+    b.setInsertionPoint(open[level]);
+}
+
+OwningOpRef<ModuleOp> Emitter::emit(StringRef name) {
+  OwningOpRef<ModuleOp> module = ModuleOp::create(b.getLoc());
+  b.setInsertionPointToEnd(module->getBody());
+  auto function = LLVM::LLVMFuncOp::create(
+      b, name,
+      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context),
+                                  {pointer, i64, i64}));
+  Block *entry = function.addEntryBlock(b);
+  b.setInsertionPointToEnd(entry);
+  auto element = [&](unsigned i) {
+    return LLVM::LoadOp::create(
+        b, pointer,
+        LLVM::GEPOp::create(b, pointer, pointer, entry->getArgument(0),
+                            ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)}));
+  };
+  for (unsigned i = 0, n = loops.numArguments + loops.resultTypes.size(); i < n;
+       ++i)
+    buffers.push_back(element(i));
+  emitLoop(entry->getArgument(1), entry->getArgument(2), 1, /*variable=*/-1, {},
+           [&](ValueRange) {
+             Value item = cast<scf::ForOp>(open.back()).getInductionVar();
+             emitItem(item);
+             return SmallVector<Value>();
+           });
+  LLVM::ReturnOp::create(b, ValueRange());
+  return module;
+}
+
+SmallVector<Value> Emitter::emitLoop(Value low, Value high, int64_t step,
+                                     int variable, ValueRange initial,
+                                     Accumulate body) {
+  auto loop = scf::ForOp::create(b, low, high, constant(step), initial);
+  // Created empty, with a terminator only where nothing is carried.
+  Block *block = loop.getBody();
+  if (!block->empty())
+    block->getTerminator()->erase();
+  enterLevel(loop);
+  if (variable >= 0)
+    variables[variable] = loop.getInductionVar();
+  b.setInsertionPointToEnd(block);
+  SmallVector<Value> results = body(loop.getRegionIterArgs());
+  b.setInsertionPointToEnd(block);
+  scf::YieldOp::create(b, results);
+  leaveLevel();
+  return llvm::to_vector_of<Value>(loop.getResults());
+}
+
+/// The item's number is a mixed radix number over the outer variables, then
+/// tiles and blocks.
+void Emitter::emitItem(Value item) {
+  int64_t blocks =
+      schedule.kind == Schedule::Scatter
+          ? llvm::divideCeil(loops.scatter->limit, schedule.scatterRows)
+          : schedule.numBlocks(loops);
+  Value rest = item;
+  auto takeDigit = [&](int64_t size, bool isLast) -> Value {
+    if (size == 1)
+      return constant(0);
+    if (isLast)
+      return rest;
+    Value divisor = constant(size);
+    Value quotient = arith::DivUIOp::create(b, rest, divisor);
+    Value digit = arith::SubIOp::create(
+        b, rest, arith::MulIOp::create(b, quotient, divisor));
+    rest = quotient;
+    return digit;
+  };
+  int64_t left = schedule.range;
+  auto take = [&](int64_t size) {
+    left /= size;
+    return takeDigit(size, left == 1);
+  };
+  Value block = take(blocks);
+  Value tile = take(schedule.numTiles(loops));
+  for (int v : llvm::reverse(schedule.itemVariables)) {
+    if (v == schedule.tileVariable)
+      continue;
+    variables[v] = take(loops.variables[v].size);
+  }
+  if (schedule.tileVariable >= 0)
+    variables[schedule.tileVariable] =
+        arith::MulIOp::create(b, tile, constant(schedule.tile));
+
+  if (schedule.kind == Schedule::Scatter)
+    return emitScatter(
+        arith::MulIOp::create(b, block, constant(schedule.scatterRows)));
+  if (schedule.kind == Schedule::Row)
+    return emitPasses();
+  auto body = [&] {
+    schedule.kind == Schedule::Map ? emitMap() : emitPasses();
+  };
+  if (schedule.vectorVariable < 0)
+    return body();
+  int64_t size = loops.variables[schedule.vectorVariable].size;
+  Value low = constant(0), high = constant(size);
+  if (schedule.block) {
+    low = arith::MulIOp::create(b, block, constant(schedule.block));
+    high = arith::MinSIOp::create(
+        b, arith::AddIOp::create(b, low, constant(schedule.block)), high);
+  }
+  emitVectorLoop(low, high, size % schedule.lanes != 0, body);
+}
+
+/// Whole vectors, then the rest under a mask.
+void Emitter::emitVectorLoop(Value low, Value high, bool hasRest, Body body) {
+  int64_t lanes = schedule.lanes;
+  auto run = [&](ValueRange) {
+    body();
+    return SmallVector<Value>();
+  };
+  Value whole = high;
+  if (hasRest) {
+    // Blocks begin at multiples of the lanes.
+    Value count = arith::SubIOp::create(b, high, low);
+    Value rest = arith::AndIOp::create(b, count, constant(lanes - 1));
+    whole = arith::SubIOp::create(b, high, rest);
+  }
+  emitLoop(low, whole, lanes, schedule.vectorVariable, {}, run);
+  if (!hasRest)
+    return;
+  emitLoop(whole, high, lanes, schedule.vectorVariable, {}, [&](ValueRange) {
+    Value left =
+        arith::SubIOp::create(b, high, variables[schedule.vectorVariable]);
+    tailMask = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, step(),
+                                     broadcast(left));
+    body();
+    tailMask = Value();
+    return SmallVector<Value>();
+  });
+}
+
+void Emitter::emitMap() {
+  SmallVector<const Store *> stores;
+  for (const Store &store : loops.stores)
+    stores.push_back(&store);
+  int tile = schedule.tileVariable;
+  if (tile < 0)
+    return emitStores(stores);
+  Value first = variables[tile];
+  Value last = arith::MinSIOp::create(
+      b, arith::AddIOp::create(b, first, constant(schedule.tile)),
+      constant(loops.variables[tile].size));
+  emitLoop(first, last, 1, tile, {}, [&](ValueRange) {
+    emitStores(stores);
+    return SmallVector<Value>();
+  });
+  variables[tile] = first;
+}
+
+void Emitter::emitStores(ArrayRef<const Store *> stores) {
+  // A result may have an argument's buffer: all reads come first.
+  SmallVector<Value> values;
+  for (const Store *store : stores)
+    values.push_back(get(store->node));
+  for (auto [item, value] : llvm::zip_equal(stores, values))
+    store(value, loops.numArguments + item->result, item->offset);
+}
+
+void Emitter::emitPasses() {
+  SmallVector<const Store *> last;
+  int numPasses = 0;
+  auto isFull = [&](const Store &store) {
+    for (auto [c, variable] :
+         llvm::zip_equal(store.offset.coefficients, loops.variables))
+      if (c != 0 && variable.isReduced)
+        return true;
+    return false;
+  };
+  for (auto [i, node] : llvm::enumerate(loops.nodes))
+    if (node.kind == Node::Reduce)
+      numPasses = std::max(numPasses, passes[i]);
+  for (const Store &store : loops.stores) {
+    if (isFull(store))
+      numPasses = std::max(numPasses, passes[store.node] + 1);
+    else
+      last.push_back(&store);
+  }
+
+  bool isRow = schedule.kind == Schedule::Row;
+  for (int pass = 0; pass < numPasses; ++pass) {
+    SmallVector<int> reductions;
+    SmallVector<const Store *> stores;
+    for (auto [i, node] : llvm::enumerate(loops.nodes))
+      if (node.kind == Node::Reduce && passes[i] == pass + 1)
+        reductions.push_back(i);
+    for (const Store &store : loops.stores)
+      if (isFull(store) && passes[store.node] == pass)
+        stores.push_back(&store);
+    SmallVector<Value> initial;
+    for (int i : reductions) {
+      const Node &node = loops.nodes[i];
+      bool isWide = isRow || isVector(i);
+      initial.push_back(emitIdentity(
+          b, node.reduction, isWide ? Type(vectorOf(node.type)) : node.type));
+    }
+    auto accumulate = [&](ValueRange carried) {
+      SmallVector<Value> values, results;
+      for (auto [i, accumulator] : llvm::zip_equal(reductions, carried)) {
+        const Node &node = loops.nodes[i];
+        bool isWide = isa<VectorType>(accumulator.getType());
+        Value value =
+            isWide ? getVector(node.operands[0]) : get(node.operands[0]);
+        if (isRow && tailMask)
+          value = arith::SelectOp::create(
+              b, tailMask, value,
+              emitIdentity(b, node.reduction, value.getType()));
+        results.push_back(emitCombine(b, node.reduction, accumulator, value));
+      }
+      emitStores(stores);
+      return results;
+    };
+    SmallVector<Value> totals = emitReducedLoops(0, initial, accumulate);
+    for (auto [i, total] : llvm::zip_equal(reductions, totals))
+      known[levelOfNode[i]][i] =
+          isRow ? foldLanes(loops.nodes[i].reduction, total) : total;
+  }
+  emitStores(last);
+}
+
+SmallVector<Value> Emitter::emitReducedLoops(size_t next, ValueRange initial,
+                                             Accumulate body) {
+  if (next < schedule.reductionVariables.size()) {
+    int v = schedule.reductionVariables[next];
+    return emitLoop(constant(0), constant(loops.variables[v].size), 1, v,
+                    initial, [&](ValueRange carried) {
+                      return emitReducedLoops(next + 1, carried, body);
+                    });
+  }
+  if (schedule.kind == Schedule::Row)
+    return emitVectorReduction(initial, body);
+  return body(initial);
+}
+
+SmallVector<Value> Emitter::emitVectorReduction(ValueRange initial,
+                                                Accumulate body) {
+  int v = schedule.vectorVariable;
+  int64_t lanes = schedule.lanes, size = loops.variables[v].size;
+  int64_t whole = size / lanes * lanes;
+  SmallVector<Value> carried(initial);
+  if (whole)
+    carried = emitLoop(constant(0), constant(whole), lanes, v, carried, body);
+  if (whole < size)
+    carried = emitLoop(constant(whole), constant(size), lanes, v, carried,
+                       [&](ValueRange carried) {
+                         tailMask = arith::CmpIOp::create(
+                             b, arith::CmpIPredicate::slt, step(),
+                             broadcast(constant(size - whole)));
+                         SmallVector<Value> results = body(carried);
+                         tailMask = Value();
+                         return results;
+                       });
+  return carried;
+}
+
+/// Lane i with lane i + half, until one is left.
+Value Emitter::foldLanes(shard::ReductionKind kind, Value vector) {
+  for (int64_t half = schedule.lanes / 2; half >= 1; half /= 2) {
+    auto part = [&](int64_t offset) {
+      return vector::ExtractStridedSliceOp::create(
+          b, vector, ArrayRef<int64_t>{offset}, ArrayRef<int64_t>{half},
+          ArrayRef<int64_t>{1});
+    };
+    vector = emitCombine(b, kind, part(0), part(half));
+  }
+  return vector::ExtractOp::create(b, vector, ArrayRef<int64_t>{0});
+}
+
+void Emitter::emitScatter(Value row) {
+  const Scatter &scatter = *loops.scatter;
+  int vector = schedule.vectorVariable;
+  unsigned result = loops.numArguments;
+  Type element = loops.resultTypes[0].getElementType();
+  int64_t size = vector >= 0 ? loops.variables[vector].size : 1;
+  bool hasRest = size % schedule.lanes != 0;
+  Value end = arith::MinSIOp::create(
+      b, arith::AddIOp::create(b, row, constant(schedule.scatterRows)),
+      constant(scatter.limit));
+
+  // The address of element `offset` in destination row `at`.
+  auto address = [&](Value at) {
+    Value offset = arith::AddIOp::create(
+        b, emitAffine(scatter.offset, /*asVector=*/false),
+        arith::MulIOp::create(b, at, constant(scatter.stride)));
+    return emitAddress(buffers[result], memoryType(element), offset);
+  };
+  auto write = [&](Value value, Value to) {
+    if (tailMask)
+      LLVM::MaskedStoreOp::create(b, value, to, tailMask, alignmentOf(element));
+    else
+      LLVM::StoreOp::create(b, value, to, alignmentOf(element));
+  };
+  auto overVectors = [&](Body body) {
+    if (vector < 0)
+      return body();
+    emitVectorLoop(constant(0), constant(size), hasRest, body);
+  };
+  Type type = vector >= 0 ? Type(vectorOf(element)) : element;
+  emitLoop(row, end, 1, -1, {}, [&](ValueRange) {
+    Value at = cast<scf::ForOp>(open.back()).getInductionVar();
+    // The loops here are fewer than the levels of nodes suppose; none is used.
+    overVectors([&] {
+      write(emitIdentity(b, shard::ReductionKind::Sum, type), address(at));
+    });
+    return SmallVector<Value>();
+  });
+  emitReducedLoops(0, {}, [&](ValueRange) {
+    Value at = get(scatter.indices);
+    if (at.getType() != i64)
+      at = arith::ExtSIOp::create(b, i64, at);
+    Value inside = arith::AndIOp::create(
+        b, arith::CmpIOp::create(b, arith::CmpIPredicate::sge, at, row),
+        arith::CmpIOp::create(b, arith::CmpIPredicate::slt, at, end));
+    auto condition = scf::IfOp::create(b, inside, /*withElseRegion=*/false);
+    enterLevel(condition);
+    b.setInsertionPointToStart(condition.thenBlock());
+    overVectors([&] {
+      Value update =
+          vector >= 0 ? getVector(scatter.updates) : get(scatter.updates);
+      Value to = address(at);
+      Value old;
+      if (tailMask)
+        old = LLVM::MaskedLoadOp::create(
+            b, type, to, tailMask,
+            emitIdentity(b, shard::ReductionKind::Sum, type),
+            alignmentOf(element));
+      else
+        old = LLVM::LoadOp::create(b, type, to, alignmentOf(element));
+      write(emitCombine(b, shard::ReductionKind::Sum, old, update), to);
+    });
+    leaveLevel();
+    return SmallVector<Value>();
+  });
+}
+
+// Values
+
+Value Emitter::step() {
+  SmallVector<int64_t> lanes(schedule.lanes);
+  std::iota(lanes.begin(), lanes.end(), 0);
+  return arith::ConstantOp::create(
+      b, DenseElementsAttr::get(vectorOf(i64), ArrayRef<int64_t>(lanes)));
+}
+
+Value Emitter::get(int node) {
+  int level = levelOfNode[node];
+  auto found = known[level].find(node);
+  if (found != known[level].end())
+    return found->second;
+  OpBuilder::InsertionGuard guard(b);
+  Value value = compute(node);
+  known[level][node] = value;
+  return value;
+}
+
+Value Emitter::getVector(int node) {
+  Value value = get(node);
+  if (isa<VectorType>(value.getType()))
+    return value;
+  // A splat is cheap: it stands where the scalar does.
+  Value &wide = knownVectors[levelOfNode[node]][node];
+  if (!wide) {
+    OpBuilder::InsertionGuard guard(b);
+    setInsertionPoint(levelOfNode[node]);
+    wide = broadcast(value);
+  }
+  return wide;
+}
+
+Value Emitter::compute(int id) {
+  const Node &node = loops.nodes[id];
+  bool asVector = isVector(id);
+  SmallVector<Value> operands;
+  if (node.kind == Node::Apply)
+    for (auto [i, operand] : llvm::enumerate(node.operands)) {
+      // A scalar condition selects whole vectors.
+      bool isCondition = node.function == Function::Select && i == 0;
+      operands.push_back(asVector && !isCondition ? getVector(operand)
+                                                  : get(operand));
+    }
+  else if (node.kind == Node::Load) {
+    for (int operand : node.operands)
+      get(operand);
+    if (node.predicate >= 0)
+      get(node.predicate);
+  }
+  setInsertionPoint(levelOfNode[id]);
+  switch (node.kind) {
+  case Node::Constant:
+    return isa<FloatType>(node.type)
+               ? makeConstant(b, node.type, node.value)
+               : makeInteger(b, node.type, node.parameter);
+  case Node::Index:
+    return emitAffine(node.expression, asVector);
+  case Node::InRange: {
+    Value value = emitAffine(node.expression, asVector);
+    Type type = value.getType();
+    // One unsigned comparison does for both bounds.
+    Value shifted =
+        arith::SubIOp::create(b, value, makeInteger(b, type, node.lower));
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, shifted,
+                                 makeInteger(b, type, node.upper - node.lower));
+  }
+  case Node::Apply:
+    return emitFunction(b, node, operands);
+  case Node::Load:
+    return computeLoad(node, asVector);
+  case Node::Reduce:
+    break;
+  }
+  llvm_unreachable("a reduction is known after its pass");
+}
+
+Value Emitter::emitAffine(const Affine &affine, bool asVector) {
+  Value sum;
+  Value lanes;
+  auto add = [&](Value term) {
+    sum = sum ? Value(arith::AddIOp::create(b, sum, term)) : term;
+  };
+  // Outer variables first, so that their part stands outside of inner loops.
+  SmallVector<int> order;
+  for (size_t v = 0; v < affine.coefficients.size(); ++v)
+    if (affine.coefficients[v] != 0)
+      order.push_back(v);
+  llvm::sort(order, [&](int x, int y) {
+    return std::make_tuple(levelOfVariable[x], x) <
+           std::make_tuple(levelOfVariable[y], y);
+  });
+  for (int v : order) {
+    int64_t c = affine.coefficients[v];
+    add(c == 1 ? variables[v]
+               : arith::MulIOp::create(b, variables[v], constant(c)));
+    if (asVector && v == schedule.vectorVariable)
+      lanes =
+          arith::MulIOp::create(b, step(), makeInteger(b, vectorOf(i64), c));
+  }
+  if (affine.constant != 0 || !sum)
+    add(constant(affine.constant));
+  if (!asVector)
+    return sum;
+  Value wide = broadcast(sum);
+  return lanes ? Value(arith::AddIOp::create(b, wide, lanes)) : wide;
+}
+
+Value Emitter::emitAddress(Value base, Type element, Value offset) {
+  Type type = likeType(pointer, offset.getType());
+  return LLVM::GEPOp::create(b, type, element, base,
+                             ArrayRef<LLVM::GEPArg>{offset});
+}
+
+Value Emitter::lanesOf(int predicate) {
+  if (predicate < 0)
+    return tailMask;
+  Value lanes = getVector(predicate);
+  return tailMask ? Value(arith::AndIOp::create(b, lanes, tailMask)) : lanes;
+}
+
+Value Emitter::computeLoad(const Node &node, bool asVector) {
+  Type element = memoryType(node.type);
+  unsigned alignment = alignmentOf(node.type);
+  Value base = buffers[node.parameter];
+  Value loaded;
+  auto addIndices = [&](Value offset) {
+    for (auto [operand, stride] :
+         llvm::zip_equal(node.operands, node.strides)) {
+      bool wide = isa<VectorType>(offset.getType());
+      Value index = wide ? getVector(operand) : get(operand);
+      offset = arith::AddIOp::create(
+          b, offset,
+          arith::MulIOp::create(b, index,
+                                makeInteger(b, index.getType(), stride)));
+    }
+    return offset;
+  };
+  if (!asVector) {
+    Value offset = addIndices(emitAffine(node.expression, false));
+    // Element 0 always exists.
+    if (node.predicate >= 0)
+      offset =
+          arith::SelectOp::create(b, get(node.predicate), offset, constant(0));
+    loaded = LLVM::LoadOp::create(
+        b, element, emitAddress(base, element, offset), alignment);
+    if (node.predicate >= 0)
+      loaded = arith::SelectOp::create(
+          b, get(node.predicate), loaded,
+          emitIdentity(b, shard::ReductionKind::Sum, element));
+  } else {
+    VectorType type = vectorOf(element);
+    bool isIndexed = llvm::any_of(
+        node.operands, [&](int operand) { return isVector(operand); });
+    bool isContiguous =
+        !isIndexed &&
+        node.expression.coefficients[schedule.vectorVariable] == 1;
+    Value lanes = lanesOf(node.predicate);
+    Value zero = emitIdentity(b, shard::ReductionKind::Sum, type);
+    if (isContiguous) {
+      Value address = emitAddress(
+          base, element, addIndices(emitAffine(node.expression, false)));
+      if (lanes)
+        loaded = LLVM::MaskedLoadOp::create(b, type, address, lanes, zero,
+                                            alignment);
+      else
+        loaded = LLVM::LoadOp::create(b, type, address, alignment);
+    } else {
+      Value addresses = emitAddress(
+          base, element, addIndices(emitAffine(node.expression, true)));
+      if (!lanes)
+        lanes = makeInteger(b, vectorOf(b.getI1Type()), 1);
+      loaded = LLVM::masked_gather::create(b, type, addresses, lanes,
+                                           ValueRange{zero}, alignment);
+    }
+  }
+  if (!node.type.isInteger(1))
+    return loaded;
+  return arith::CmpIOp::create(
+      b, arith::CmpIPredicate::ne, loaded,
+      emitIdentity(b, shard::ReductionKind::Sum, loaded.getType()));
+}
+
+void Emitter::store(Value value, unsigned buffer, const Affine &offset) {
+  Type type = getElementTypeOrSelf(value.getType());
+  Type element = memoryType(type);
+  int vector = schedule.vectorVariable;
+  int64_t stride = vector >= 0 ? offset.coefficients[vector] : 0;
+  if (stride != 0 && !isa<VectorType>(value.getType()))
+    value = broadcast(value);
+  if (type.isInteger(1))
+    value =
+        arith::ExtUIOp::create(b, likeType(element, value.getType()), value);
+  unsigned alignment = alignmentOf(type);
+  if (stride == 0 || stride == 1) {
+    Value to = emitAddress(buffers[buffer], element, emitAffine(offset, false));
+    if (stride == 1 && tailMask)
+      LLVM::MaskedStoreOp::create(b, value, to, tailMask, alignment);
+    else
+      LLVM::StoreOp::create(b, value, to, alignment);
+    return;
+  }
+  Value to = emitAddress(buffers[buffer], element, emitAffine(offset, true));
+  Value lanes =
+      tailMask ? tailMask : makeInteger(b, vectorOf(b.getI1Type()), 1);
+  LLVM::masked_scatter::create(b, value, to, lanes, alignment);
+}
+
+OwningOpRef<ModuleOp> polyrank::codegen::emitLoops(MLIRContext *context,
+                                                   StringRef name,
+                                                   const Loops &loops,
+                                                   const Schedule &schedule) {
+  return Emitter(context, loops, schedule).emit(name);
+}

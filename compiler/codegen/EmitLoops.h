@@ -1,0 +1,18 @@
+// Loops to a function in the scf, arith, vector and LLVM dialects.
+
+#pragma once
+
+#include "compiler/codegen/Schedule.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace polyrank::codegen {
+
+/// A module with the function `name`(buffers: ptr, begin: i64, end: i64), which
+/// runs items [begin, end). Buffers are those of the arguments, then of the
+/// results. Accesses assume no more alignment than an element's.
+mlir::OwningOpRef<mlir::ModuleOp> emitLoops(mlir::MLIRContext *context,
+                                            llvm::StringRef name,
+                                            const Loops &loops,
+                                            const Schedule &schedule);
+
+} // namespace polyrank::codegen

@@ -1,0 +1,280 @@
+// Groups the graph ops that are left into kernels.
+
+#include <queue>
+
+#include "compiler/codegen/CompileKernels.h"
+#include "compiler/codegen/Grouping.h"
+#include "compiler/codegen/Passes.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace polyrank::codegen {
+#define GEN_PASS_DEF_FORMKERNELS
+#include "compiler/codegen/Passes.h.inc"
+} // namespace polyrank::codegen
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::codegen;
+
+namespace {
+
+class FormKernels : public codegen::impl::FormKernelsBase<FormKernels> {
+public:
+  using FormKernelsBase::FormKernelsBase;
+  void runOnOperation() override;
+
+private:
+  void decomposeComposites(func::FuncOp function);
+  LogicalResult formInBlock(Block &block);
+  /// Replaces a group by a launch.
+  FailureOr<rank::LaunchOp> launch(const Group &group, OpBuilder &builder);
+  /// The kernel of a group, the same one for equal groups.
+  FailureOr<rank::KernelOp> getKernel(const Group &group, Block *block);
+
+  llvm::StringMap<rank::KernelOp> kernels;
+  llvm::StringMap<int> names;
+};
+
+} // namespace
+
+void FormKernels::decomposeComposites(func::FuncOp function) {
+  SmallVector<graph::CompositeOp> composites;
+  function.walk([&](graph::CompositeOp op) { composites.push_back(op); });
+  for (graph::CompositeOp op : composites) {
+    OpBuilder builder(op);
+    Block::iterator before(op);
+    bool isFirst = before == op->getBlock()->begin();
+    if (!isFirst)
+      --before;
+    SmallVector<Value> parts = op.decompose(builder);
+    op->replaceAllUsesWith(parts);
+    op->erase();
+  }
+}
+
+/// Builds the body of a kernel for `ops`, whose inputs are mapped.
+static void cloneInto(OpBuilder &builder, ArrayRef<Operation *> ops,
+                      IRMapping &mapping) {
+  auto clone = [&](auto &self, Operation *op) -> void {
+    if (mapping.contains(op->getResult(0)))
+      return;
+    for (Value operand : op->getOperands())
+      if (!mapping.contains(operand))
+        self(self, operand.getDefiningOp());
+    Operation *copy = builder.clone(*op, mapping);
+    // Where an op comes from does not make kernels different.
+    for (NamedAttribute attribute :
+         llvm::to_vector(copy->getDiscardableAttrs()))
+      copy->removeDiscardableAttr(attribute.getName());
+    copy->setLoc(builder.getUnknownLoc());
+  };
+  for (Operation *op : ops)
+    clone(clone, op);
+}
+
+/// What the kernel is called: its last ops, without repetition. The prefix
+/// keeps it apart from C's functions, which LLVM knows by name.
+static std::string describe(const Group &group) {
+  llvm::SetVector<StringRef> words;
+  for (Operation *op : group.ops)
+    words.insert(op->getName().stripDialect());
+  return "kernel." + llvm::join(words.getArrayRef().take_back(4), "_");
+}
+
+FailureOr<rank::KernelOp> FormKernels::getKernel(const Group &group,
+                                                 Block *block) {
+  MLIRContext *context = &getContext();
+  SmallVector<Type> inputs, outputs;
+  for (Value input : group.inputs)
+    inputs.push_back(input.getType());
+  for (Value output : group.outputs)
+    outputs.push_back(output.getType());
+  Location location = group.ops.back()->getLoc();
+  OpBuilder builder(context);
+  builder.setInsertionPointToStart(getOperation().getBody());
+  auto kernel = rank::KernelOp::create(
+      builder, location, "kernel", builder.getFunctionType(inputs, outputs));
+  Block *body = builder.createBlock(
+      &kernel.getBody(), {}, inputs,
+      SmallVector<Location>(inputs.size(), builder.getUnknownLoc()));
+  IRMapping mapping;
+  mapping.map(group.inputs, body->getArguments());
+  cloneInto(builder, group.ops, mapping);
+  SmallVector<Value> results;
+  for (Value output : group.outputs)
+    results.push_back(mapping.lookup(output));
+  rank::ReturnOp::create(builder, builder.getUnknownLoc(), results);
+
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  kernel->print(os, OpPrintingFlags().useLocalScope());
+  auto [entry, isNew] = kernels.try_emplace(text, kernel);
+  if (!isNew) {
+    kernel->erase();
+    return entry->second;
+  }
+  std::string name = describe(group);
+  int number = names[name]++;
+  kernel.setSymName(number ? name + "_" + std::to_string(number) : name);
+  if (failed(describeKernel(kernel)))
+    return failure();
+  return kernel;
+}
+
+FailureOr<rank::LaunchOp> FormKernels::launch(const Group &group,
+                                              OpBuilder &builder) {
+  FailureOr<rank::KernelOp> kernel =
+      getKernel(group, group.ops.front()->getBlock());
+  if (failed(kernel))
+    return failure();
+  SmallVector<Type> outputs;
+  for (Value output : group.outputs)
+    outputs.push_back(output.getType());
+  SmallVector<Location> locations;
+  for (Operation *op : group.ops)
+    locations.push_back(op->getLoc());
+  auto launch =
+      rank::LaunchOp::create(builder, builder.getFusedLoc(locations), outputs,
+                             FlatSymbolRefAttr::get(*kernel), group.inputs);
+  for (Operation *op : llvm::reverse(group.ops))
+    for (StringRef name : {"graph.scope", "graph.origin"})
+      if (Attribute attribute = op->getDiscardableAttr(name);
+          attribute && !launch->hasAttr(name))
+        launch->setDiscardableAttr(name, attribute);
+  return launch;
+}
+
+/// Puts the ops of a block into an order in which each comes after those that
+/// it uses: by `rank`, but never later than its first user is due. Ops that are
+/// not in `free` keep their order.
+static void sortBlock(Block &block, const DenseMap<Operation *, int> &rank,
+                      const DenseSet<Operation *> &movable) {
+  DenseMap<Operation *, int> due, waits;
+  DenseMap<Operation *, SmallVector<Operation *>> users;
+  Operation *previous = nullptr;
+  SmallVector<Operation *> ops;
+  for (Operation &op : block) {
+    ops.push_back(&op);
+    due[&op] = rank.lookup(&op);
+  }
+  auto addEdge = [&](Operation *from, Operation *to) {
+    users[from].push_back(to);
+    ++waits[to];
+  };
+  for (Operation *op : ops) {
+    op->walk([&](Operation *inner) {
+      for (Value operand : inner->getOperands())
+        if (Operation *from = operand.getDefiningOp();
+            from && from->getBlock() == &block)
+          addEdge(from, op);
+    });
+    if (movable.contains(op))
+      continue;
+    if (previous)
+      addEdge(previous, op);
+    previous = op;
+  }
+  // Due dates flow back from users; a depth-first post order visits users
+  // first.
+  DenseSet<Operation *> visited;
+  for (Operation *root : ops) {
+    SmallVector<std::pair<Operation *, size_t>> stack = {{root, 0}};
+    if (!visited.insert(root).second)
+      continue;
+    while (!stack.empty()) {
+      auto &[op, next] = stack.back();
+      if (next < users[op].size()) {
+        Operation *user = users[op][next++];
+        if (visited.insert(user).second)
+          stack.push_back({user, 0});
+        continue;
+      }
+      for (Operation *user : users[op])
+        due[op] = std::min(due[op], due[user]);
+      stack.pop_back();
+    }
+  }
+  using Entry = std::tuple<int, int, Operation *>;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+  for (Operation *op : ops)
+    if (waits[op] == 0)
+      ready.push({due[op], rank.lookup(op), op});
+  while (!ready.empty()) {
+    Operation *op = std::get<Operation *>(ready.top());
+    ready.pop();
+    op->moveBefore(&block, block.end());
+    for (Operation *user : users[op])
+      if (--waits[user] == 0)
+        ready.push({due[user], rank.lookup(user), user});
+  }
+}
+
+LogicalResult FormKernels::formInBlock(Block &block) {
+  for (Operation &op : block)
+    for (Region &region : op.getRegions())
+      for (Block &inner : region)
+        if (failed(formInBlock(inner)))
+          return failure();
+
+  Grouping grouping(block, fuse);
+  DenseMap<Operation *, int> order;
+  int next = 0;
+  for (Operation &op : block)
+    order[&op] = next++;
+  OpBuilder builder(&getContext());
+  builder.setInsertionPointToEnd(&block);
+  if (block.mightHaveTerminator())
+    builder.setInsertionPoint(block.getTerminator());
+
+  DenseSet<Operation *> made;
+  SmallVector<std::pair<Value, Value>> replacements;
+  for (const Group &group : grouping.groups) {
+    FailureOr<rank::LaunchOp> op = launch(group, builder);
+    if (failed(op))
+      return failure();
+    order[*op] = order[group.ops.back()];
+    made.insert(*op);
+    for (auto [from, to] : llvm::zip_equal(group.outputs, op->getResults()))
+      replacements.push_back({from, to});
+  }
+  // Free ops that stand alone: views, constants, and kernels that only fill.
+  for (Operation *op : grouping.placed) {
+    Operation *placed = nullptr;
+    builder.setInsertionPoint(op);
+    if (auto reshape = dyn_cast<graph::ReshapeOp>(op)) {
+      placed = rank::ViewOp::create(builder, op->getLoc(), op->getResultTypes(),
+                                    reshape.getInput());
+    } else if (isa<graph::ConstantOp>(op)) {
+      placed = builder.clone(*op);
+    } else {
+      Group group{{op}, collectInputs(op, &block), {op->getResult(0)}};
+      FailureOr<rank::LaunchOp> alone = launch(group, builder);
+      if (failed(alone))
+        return failure();
+      placed = *alone;
+    }
+    order[placed] = order[op];
+    made.insert(placed);
+    replacements.push_back({op->getResult(0), placed->getResult(0)});
+  }
+  for (auto [from, to] : replacements)
+    from.replaceAllUsesWith(to);
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isKernelOp(&op) && !made.contains(&op)) {
+      op.erase();
+    }
+  sortBlock(block, order, made);
+  return success();
+}
+
+void FormKernels::runOnOperation() {
+  kernels.clear();
+  names.clear();
+  for (auto function : llvm::to_vector(getOperation().getOps<func::FuncOp>())) {
+    decomposeComposites(function);
+    for (Block &block : function.getBody())
+      if (failed(formInBlock(block)))
+        return signalPassFailure();
+  }
+}

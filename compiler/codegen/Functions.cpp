@@ -1,0 +1,626 @@
+// The scalar functions of kernels as vector code.
+//
+// Polynomials are those of S. Moshier's Cephes library (single precision: exp,
+// log, tanh), N. Juffa's erff, and Taylor series in double precision for sin,
+// cos and pow of floats. Integer tricks replace conversions, whose result is
+// undefined for NaN: adding 1.5 * 2^23 leaves the rounded integer in the low
+// bits of a float.
+
+#include "compiler/codegen/Functions.h"
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::codegen;
+
+Type polyrank::codegen::likeType(Type type, Type like) {
+  if (auto vector = dyn_cast<VectorType>(like))
+    return VectorType::get(vector.getShape(), type);
+  return type;
+}
+
+static Value makeSplat(ImplicitLocOpBuilder &builder, Type type,
+                       TypedAttr scalar) {
+  if (auto vector = dyn_cast<VectorType>(type))
+    return arith::ConstantOp::create(builder,
+                                     DenseElementsAttr::get(vector, scalar));
+  return arith::ConstantOp::create(builder, scalar);
+}
+
+Value polyrank::codegen::makeConstant(ImplicitLocOpBuilder &builder, Type type,
+                                      double value) {
+  return makeSplat(builder, type,
+                   builder.getFloatAttr(getElementTypeOrSelf(type), value));
+}
+
+Value polyrank::codegen::makeInteger(ImplicitLocOpBuilder &builder, Type type,
+                                     int64_t value) {
+  return makeSplat(builder, type,
+                   builder.getIntegerAttr(getElementTypeOrSelf(type), value));
+}
+
+namespace {
+
+/// Arithmetic on values of one type, written as formulas.
+struct Formula {
+  ImplicitLocOpBuilder &b;
+  Type type;
+
+  Formula(ImplicitLocOpBuilder &b, Type type) : b(b), type(type) {}
+
+  Type as(Type element) const { return likeType(element, type); }
+  Value c(double value) { return makeConstant(b, type, value); }
+  Value add(Value x, Value y) { return arith::AddFOp::create(b, x, y); }
+  Value sub(Value x, Value y) { return arith::SubFOp::create(b, x, y); }
+  Value mul(Value x, Value y) { return arith::MulFOp::create(b, x, y); }
+  Value div(Value x, Value y) { return arith::DivFOp::create(b, x, y); }
+  Value neg(Value x) { return arith::NegFOp::create(b, x); }
+  Value abs(Value x) { return math::AbsFOp::create(b, x); }
+  Value fma(Value x, Value y, Value z) {
+    return math::FmaOp::create(b, x, y, z);
+  }
+  Value less(Value x, Value y) {
+    return arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, x, y);
+  }
+  Value equal(Value x, Value y) {
+    return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, x, y);
+  }
+  Value select(Value condition, Value x, Value y) {
+    return arith::SelectOp::create(b, condition, x, y);
+  }
+  Value bits(Value x, Type to) { return arith::BitcastOp::create(b, to, x); }
+  Value copySign(Value x, Value y) { return math::CopySignOp::create(b, x, y); }
+  /// Coefficients from the highest power down, by Horner's rule.
+  Value polynomial(Value x, std::initializer_list<double> coefficients) {
+    Value sum;
+    for (double coefficient : coefficients)
+      sum = sum ? fma(sum, x, c(coefficient)) : c(coefficient);
+    return sum;
+  }
+  /// Keeps NaN.
+  Value clamp(Value x, double low, double high) {
+    Value lower = c(low), upper = c(high);
+    x = select(less(x, lower), lower, x);
+    return select(less(upper, x), upper, x);
+  }
+};
+
+/// Integer arithmetic likewise.
+struct Integers {
+  ImplicitLocOpBuilder &b;
+  Type type;
+
+  Value c(int64_t value) { return makeInteger(b, type, value); }
+  Value add(Value x, Value y) { return arith::AddIOp::create(b, x, y); }
+  Value sub(Value x, Value y) { return arith::SubIOp::create(b, x, y); }
+  Value mul(Value x, Value y) { return arith::MulIOp::create(b, x, y); }
+  Value land(Value x, Value y) { return arith::AndIOp::create(b, x, y); }
+  Value lxor(Value x, Value y) { return arith::XOrIOp::create(b, x, y); }
+  Value shl(Value x, int64_t n) { return arith::ShLIOp::create(b, x, c(n)); }
+  Value shr(Value x, int64_t n) { return arith::ShRUIOp::create(b, x, c(n)); }
+  Value sar(Value x, int64_t n) { return arith::ShRSIOp::create(b, x, c(n)); }
+  Value compare(arith::CmpIPredicate predicate, Value x, Value y) {
+    return arith::CmpIOp::create(b, predicate, x, y);
+  }
+};
+
+/// What single and double precision differ in.
+struct Format {
+  Type integer;
+  int mantissa;
+  int64_t bias;
+  /// 1.5 * 2^mantissa, and its bits.
+  double magic;
+  int64_t magicBits;
+};
+
+} // namespace
+
+static Format formatOf(const Formula &f) {
+  MLIRContext *context = f.type.getContext();
+  if (getElementTypeOrSelf(f.type).isF64())
+    return {f.as(IntegerType::get(context, 64)), 52, 1023, 0x1.8p52,
+            llvm::bit_cast<int64_t>(0x1.8p52)};
+  return {f.as(IntegerType::get(context, 32)), 23, 127, 0x1.8p23,
+          llvm::bit_cast<int32_t>(0x1.8p23f)};
+}
+
+/// x rounded to an integer, as a float and as an integer; |x| < 2^22 (2^51).
+static std::pair<Value, Value> nearest(Formula &f, Value x, Value factor) {
+  Format format = formatOf(f);
+  Integers i{f.b, format.integer};
+  Value shifted = f.fma(x, factor, f.c(format.magic));
+  Value integer = i.sub(f.bits(shifted, format.integer), i.c(format.magicBits));
+  return {f.sub(shifted, f.c(format.magic)), integer};
+}
+
+/// x * 2^n; n is applied in two halves, since 2^n itself may overflow.
+static Value scaleByPower(Formula &f, Value x, Value n) {
+  Format format = formatOf(f);
+  Integers i{f.b, format.integer};
+  auto power = [&](Value exponent) {
+    return f.bits(i.shl(i.add(exponent, i.c(format.bias)), format.mantissa),
+                  f.type);
+  };
+  Value half = i.sar(n, 1);
+  return f.mul(f.mul(x, power(half)), power(i.sub(n, half)));
+}
+
+/// Cephes expf; in double precision the Taylor series. Within 1 ulp.
+static Value emitExp(Formula &f, Value x) {
+  bool isDouble = getElementTypeOrSelf(f.type).isF64();
+  x = isDouble ? f.clamp(x, -746, 710) : f.clamp(x, -104, 89);
+  auto [whole, n] = nearest(f, x, f.c(std::numbers::log2e));
+  if (isDouble) {
+    Value r = f.fma(whole, f.c(-0x1.62e42fefa39efp-1), x);
+    r = f.fma(whole, f.c(-0x1.abc9e3b39803fp-56), r);
+    Value p =
+        f.polynomial(r, {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800,
+                         1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040,
+                         1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1, 1});
+    return scaleByPower(f, p, n);
+  }
+  Value r = f.fma(whole, f.c(-0.693359375), x);
+  r = f.fma(whole, f.c(2.12194440e-4), r);
+  Value p =
+      f.polynomial(r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3,
+                       4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1});
+  p = f.add(f.fma(p, f.mul(r, r), r), f.c(1));
+  return scaleByPower(f, p, n);
+}
+
+/// Cephes logf; in double precision 2 atanh((m - 1) / (m + 1)). Within 1 ulp.
+static Value emitLog(Formula &f, Value x) {
+  bool isDouble = getElementTypeOrSelf(f.type).isF64();
+  Format format = formatOf(f);
+  Integers i{f.b, format.integer};
+  double smallest = isDouble ? 0x1p-1022 : 0x1p-126;
+  Value isSmall = f.less(x, f.c(smallest));
+  Value normal =
+      f.select(isSmall, f.mul(x, f.c(isDouble ? 0x1p52 : 0x1p23)), x);
+  // x = m * 2^n with m in [sqrt(1/2), sqrt(2)).
+  int64_t root = isDouble ? 0x3FE6A09E667F3BCD : 0x3F3504F3;
+  Value shifted = i.sub(f.bits(normal, format.integer), i.c(root));
+  Value n = i.sar(shifted, format.mantissa);
+  Value m =
+      f.bits(i.add(i.land(shifted, i.c((int64_t(1) << format.mantissa) - 1)),
+                   i.c(root)),
+             f.type);
+  Value exponent = arith::SIToFPOp::create(f.b, f.type, n);
+  exponent = f.sub(exponent, f.select(isSmall, f.c(format.mantissa), f.c(0)));
+  Value r = f.sub(m, f.c(1));
+  Value result;
+  if (isDouble) {
+    Value s = f.div(r, f.add(m, f.c(1)));
+    Value z = f.mul(s, s);
+    Value p = f.polynomial(z, {2.0 / 23, 2.0 / 21, 2.0 / 19, 2.0 / 17, 2.0 / 15,
+                               2.0 / 13, 2.0 / 11, 2.0 / 9, 2.0 / 7, 2.0 / 5,
+                               2.0 / 3});
+    Value low =
+        f.fma(exponent, f.c(0x1.abc9e3b39803fp-56), f.mul(f.mul(s, z), p));
+    // log(1 + r) = r - s r + (..): exact where the leading term is small.
+    Value half = f.sub(r, f.mul(s, r));
+    result = f.fma(exponent, f.c(0x1.62e42fefa39efp-1), f.add(half, low));
+  } else {
+    Value z = f.mul(r, r);
+    Value p =
+        f.polynomial(r, {7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1,
+                         -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
+                         2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1});
+    Value y = f.mul(f.mul(r, z), p);
+    y = f.fma(exponent, f.c(-2.12194440e-4), y);
+    y = f.fma(z, f.c(-0.5), y);
+    result = f.fma(exponent, f.c(0.693359375), f.add(r, y));
+  }
+  double infinity = std::numeric_limits<double>::infinity();
+  result = f.select(f.equal(x, f.c(infinity)), x, result);
+  result = f.select(f.equal(x, f.c(0)), f.c(-infinity), result);
+  Value valid =
+      arith::CmpFOp::create(f.b, arith::CmpFPredicate::OGE, x, f.c(0));
+  return f.select(valid, result, f.c(std::nan("")));
+}
+
+/// Cephes tanhf. Within 2 ulp.
+static Value emitTanh(Formula &f, Value x) {
+  Value magnitude = f.abs(x);
+  Value power = emitExp(f, f.add(magnitude, magnitude));
+  Value large =
+      f.copySign(f.sub(f.c(1), f.div(f.c(2), f.add(power, f.c(1)))), x);
+  Value z = f.mul(x, x);
+  Value p =
+      f.polynomial(z, {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2,
+                       1.33314422036e-1, -3.33332819422e-1});
+  Value small = f.fma(f.mul(p, z), x, x);
+  return f.select(f.less(magnitude, f.c(0.625)), small,
+                  f.select(f.equal(x, x), large, x));
+}
+
+/// N. Juffa's erff: within 1 ulp.
+static Value emitErf(Formula &f, Value x) {
+  Value t = f.abs(x), s = f.mul(x, x);
+  Value r = f.fma(f.c(-0x1.220000p-16), t, f.c(0x1.91cfb2p-12));
+  Value u = f.fma(f.c(-0x1.fd1438p-9), t, f.c(0x1.8d6342p-6));
+  r = f.fma(r, s, u);
+  r = f.fma(r, t, f.c(-0x1.b55cb8p-4));
+  r = f.fma(r, t, f.c(-0x1.450aa0p-1));
+  r = f.fma(r, t, f.c(-0x1.079d0cp-3));
+  r = f.fma(r, t, f.neg(t));
+  Value large = f.copySign(f.sub(f.c(1), emitExp(f, r)), x);
+  Value p = f.polynomial(s, {-0x1.38e000p-11, 0x1.471a58p-8, -0x1.b691b2p-6,
+                             0x1.ce1c44p-4, -0x1.812700p-2, 0x1.06eba8p-3});
+  Value small = f.fma(p, x, x);
+  return f.select(f.less(f.c(0.927734375), t), large, small);
+}
+
+/// sin(x + quarter pi/2) in double precision; |x| < 2^31.
+static Value emitSine(Formula &f, Value x, int64_t quarter) {
+  Format format = formatOf(f);
+  Integers i{f.b, format.integer};
+  auto [n, quadrant] = nearest(f, x, f.c(2 / std::numbers::pi));
+  Value r = f.fma(n, f.c(-0x1.921fb54442d18p0), x);
+  r = f.fma(n, f.c(-0x1.1a62633145c07p-54), r);
+  Value z = f.mul(r, r);
+  Value sine = f.fma(
+      f.mul(r, z),
+      f.polynomial(z, {-1.0 / 1307674368000, 1.0 / 6227020800, -1.0 / 39916800,
+                       1.0 / 362880, -1.0 / 5040, 1.0 / 120, -1.0 / 6}),
+      r);
+  Value cosine = f.polynomial(z, {1.0 / 20922789888000, -1.0 / 87178291200,
+                                  1.0 / 479001600, -1.0 / 3628800, 1.0 / 40320,
+                                  -1.0 / 720, 1.0 / 24, -0.5, 1});
+  quadrant = i.add(quadrant, i.c(quarter));
+  Value isOdd =
+      i.compare(arith::CmpIPredicate::ne, i.land(quadrant, i.c(1)), i.c(0));
+  Value isNegative =
+      i.compare(arith::CmpIPredicate::ne, i.land(quadrant, i.c(2)), i.c(0));
+  Value result = f.select(isOdd, cosine, sine);
+  return f.select(isNegative, f.neg(result), result);
+}
+
+/// x^y = exp(y log |x|) in double precision, C's pow for signs and zeros.
+static Value emitPower(Formula &f, Value x, Value y) {
+  Value magnitude = emitExp(f, f.mul(y, emitLog(f, f.abs(x))));
+  Value half = f.mul(y, f.c(0.5));
+  Value isInteger = f.equal(math::FloorOp::create(f.b, y), y);
+  Value isEven = f.equal(math::FloorOp::create(f.b, half), half);
+  Value isNegative = f.less(x, f.c(0));
+  Value negative =
+      f.select(isEven, magnitude,
+               f.select(isInteger, f.neg(magnitude), f.c(std::nan(""))));
+  Value result = f.select(isNegative, negative, magnitude);
+  Value isOne =
+      arith::OrIOp::create(f.b, f.equal(y, f.c(0)), f.equal(x, f.c(1)));
+  return f.select(isOne, f.c(1), result);
+}
+
+/// The result of `formula` on operands widened to double precision.
+template <typename Build>
+static Value inDouble(Formula &f, ValueRange operands, Build build) {
+  Formula wide(f.b, f.as(f.b.getF64Type()));
+  if (wide.type == f.type)
+    return build(wide, operands);
+  SmallVector<Value> widened;
+  for (Value operand : operands)
+    widened.push_back(arith::ExtFOp::create(f.b, wide.type, operand));
+  return arith::TruncFOp::create(f.b, f.type, build(wide, widened));
+}
+
+static Value emitFloatFunction(Formula &f, Function function,
+                               ValueRange operands) {
+  ImplicitLocOpBuilder &b = f.b;
+  Value x = operands[0], y = operands.size() > 1 ? operands[1] : Value();
+  switch (function) {
+  case Function::Neg:
+    return f.neg(x);
+  case Function::Exp:
+    return emitExp(f, x);
+  case Function::Log:
+    return emitLog(f, x);
+  case Function::Sqrt:
+    return math::SqrtOp::create(b, x);
+  case Function::Rsqrt:
+    return f.div(f.c(1), math::SqrtOp::create(b, x));
+  case Function::Tanh:
+    return emitTanh(f, x);
+  case Function::Erf:
+    return emitErf(f, x);
+  case Function::Sigmoid:
+    return f.div(f.c(1), f.add(f.c(1), emitExp(f, f.neg(x))));
+  case Function::Relu:
+    return f.select(f.less(x, f.c(0)), f.c(0), x);
+  case Function::Abs:
+    return f.abs(x);
+  case Function::Sin:
+    return inDouble(f, operands, [](Formula &f, ValueRange operands) {
+      return emitSine(f, operands[0], 0);
+    });
+  case Function::Cos:
+    return inDouble(f, operands, [](Formula &f, ValueRange operands) {
+      return emitSine(f, operands[0], 1);
+    });
+  case Function::Floor:
+    return math::FloorOp::create(b, x);
+  case Function::Add:
+    return f.add(x, y);
+  case Function::Sub:
+    return f.sub(x, y);
+  case Function::Mul:
+    return f.mul(x, y);
+  case Function::Div:
+    return f.div(x, y);
+  case Function::Max:
+    return arith::MaximumFOp::create(b, x, y);
+  case Function::Min:
+    return arith::MinimumFOp::create(b, x, y);
+  case Function::Pow:
+    return inDouble(f, operands, [](Formula &f, ValueRange operands) {
+      return emitPower(f, operands[0], operands[1]);
+    });
+  default:
+    llvm_unreachable("no function of floats");
+  }
+}
+
+/// x^y by squaring; 1 where y <= 0, as the reference.
+static Value emitIntegerPower(Integers &i, Value x, Value y) {
+  Value result = i.c(1), zero = i.c(0);
+  y = arith::MaxSIOp::create(i.b, y, zero);
+  unsigned width = getElementTypeOrSelf(i.type).getIntOrFloatBitWidth();
+  for (unsigned bit = 0; bit + 1 < width; ++bit) {
+    Value isSet = i.compare(arith::CmpIPredicate::ne, i.land(y, i.c(1)), zero);
+    result = arith::SelectOp::create(i.b, isSet, i.mul(result, x), result);
+    x = i.mul(x, x);
+    y = i.shr(y, 1);
+  }
+  return result;
+}
+
+static Value emitIntegerFunction(Integers &i, Function function,
+                                 ValueRange operands) {
+  ImplicitLocOpBuilder &b = i.b;
+  Value x = operands[0], y = operands.size() > 1 ? operands[1] : Value();
+  bool isBoolean = getElementTypeOrSelf(i.type).isInteger(1);
+  switch (function) {
+  case Function::Neg:
+    return i.sub(i.c(0), x);
+  case Function::Relu:
+    return arith::MaxSIOp::create(b, x, i.c(0));
+  case Function::Abs:
+    return arith::MaxSIOp::create(b, x, i.sub(i.c(0), x));
+  case Function::Floor:
+    return x;
+  case Function::Not:
+    return i.compare(arith::CmpIPredicate::eq, x, i.c(0));
+  case Function::Add:
+    return i.add(x, y);
+  case Function::Sub:
+    return i.sub(x, y);
+  case Function::Mul:
+    return i.mul(x, y);
+  case Function::Div:
+  case Function::Rem: {
+    // 0 where y is 0. x / -1 is 0 - x, which cannot trap.
+    Value isZero = i.compare(arith::CmpIPredicate::eq, y, i.c(0));
+    Value isMinus = i.compare(arith::CmpIPredicate::eq, y, i.c(-1));
+    Value special = arith::OrIOp::create(b, isZero, isMinus);
+    Value safe = arith::SelectOp::create(b, special, i.c(1), y);
+    Value quotient = arith::DivSIOp::create(b, x, safe);
+    quotient = arith::SelectOp::create(b, isMinus, i.sub(i.c(0), x), quotient);
+    quotient = arith::SelectOp::create(b, isZero, i.c(0), quotient);
+    return function == Function::Div ? quotient : i.sub(x, i.mul(quotient, y));
+  }
+  case Function::Max:
+    if (isBoolean)
+      return arith::OrIOp::create(b, x, y);
+    return arith::MaxSIOp::create(b, x, y);
+  case Function::Min:
+    if (isBoolean)
+      return arith::AndIOp::create(b, x, y);
+    return arith::MinSIOp::create(b, x, y);
+  case Function::Pow:
+    return emitIntegerPower(i, x, y);
+  case Function::And:
+    return arith::AndIOp::create(b, x, y);
+  case Function::Or:
+    return arith::OrIOp::create(b, x, y);
+  default:
+    llvm_unreachable("no function of integers");
+  }
+}
+
+static Value emitCompare(ImplicitLocOpBuilder &b, graph::Comparison comparison,
+                         Value x, Value y) {
+  using graph::Comparison;
+  if (isa<FloatType>(getElementTypeOrSelf(x.getType()))) {
+    auto predicate = [&] {
+      switch (comparison) {
+      case Comparison::EQ:
+        return arith::CmpFPredicate::OEQ;
+      case Comparison::NE:
+        return arith::CmpFPredicate::UNE;
+      case Comparison::LT:
+        return arith::CmpFPredicate::OLT;
+      case Comparison::LE:
+        return arith::CmpFPredicate::OLE;
+      case Comparison::GT:
+        return arith::CmpFPredicate::OGT;
+      case Comparison::GE:
+        return arith::CmpFPredicate::OGE;
+      }
+      llvm_unreachable("covered switch");
+    }();
+    return arith::CmpFOp::create(b, predicate, x, y);
+  }
+  bool isBoolean = getElementTypeOrSelf(x.getType()).isInteger(1);
+  auto predicate = [&] {
+    switch (comparison) {
+    case Comparison::EQ:
+      return arith::CmpIPredicate::eq;
+    case Comparison::NE:
+      return arith::CmpIPredicate::ne;
+    case Comparison::LT:
+      return isBoolean ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt;
+    case Comparison::LE:
+      return isBoolean ? arith::CmpIPredicate::ule : arith::CmpIPredicate::sle;
+    case Comparison::GT:
+      return isBoolean ? arith::CmpIPredicate::ugt : arith::CmpIPredicate::sgt;
+    case Comparison::GE:
+      return isBoolean ? arith::CmpIPredicate::uge : arith::CmpIPredicate::sge;
+    }
+    llvm_unreachable("covered switch");
+  }();
+  return arith::CmpIOp::create(b, predicate, x, y);
+}
+
+static Value emitConvert(ImplicitLocOpBuilder &b, Type to, Value x) {
+  Type from = getElementTypeOrSelf(x.getType());
+  Type type = likeType(to, x.getType());
+  if (from == to)
+    return x;
+  if (to.isInteger(1))
+    return isa<FloatType>(from)
+               ? Value(arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, x,
+                                             makeConstant(b, x.getType(), 0)))
+               : Value(arith::CmpIOp::create(b, arith::CmpIPredicate::ne, x,
+                                             makeInteger(b, x.getType(), 0)));
+  if (isa<FloatType>(from) && isa<FloatType>(to)) {
+    unsigned fromWidth = from.getIntOrFloatBitWidth();
+    unsigned toWidth = to.getIntOrFloatBitWidth();
+    if (fromWidth == toWidth) // bf16 and f16
+      return emitConvert(b, to, emitConvert(b, b.getF32Type(), x));
+    if (fromWidth < toWidth)
+      return arith::ExtFOp::create(b, type, x);
+    return arith::TruncFOp::create(b, type, x);
+  }
+  if (isa<FloatType>(from))
+    return arith::FPToSIOp::create(b, type, x);
+  if (isa<FloatType>(to)) {
+    if (from.isInteger(1))
+      return arith::UIToFPOp::create(b, type, x);
+    return arith::SIToFPOp::create(b, type, x);
+  }
+  if (from.getIntOrFloatBitWidth() > to.getIntOrFloatBitWidth())
+    return arith::TruncIOp::create(b, type, x);
+  if (from.isInteger(1))
+    return arith::ExtUIOp::create(b, type, x);
+  return arith::ExtSIOp::create(b, type, x);
+}
+
+/// Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3 (2011).
+static Value emitPhilox(ImplicitLocOpBuilder &b, int64_t id, Value index,
+                        Value seed, Value step, Value microbatch) {
+  Type wide = index.getType(), narrow = likeType(b.getI32Type(), wide);
+  Integers i64{b, wide}, i32{b, narrow};
+  auto low = [&](Value x) -> Value {
+    return arith::TruncIOp::create(b, narrow, x);
+  };
+  uint64_t spread = static_cast<uint64_t>(id) * 0x9E3779B97F4A7C15;
+  Value key = i64.lxor(seed, i64.c(static_cast<int64_t>(spread)));
+  Value k0 = low(key), k1 = low(i64.shr(key, 32));
+  Value c0 = low(index), c1 = low(i64.shr(index, 32));
+  Value c2 = low(step), c3 = low(microbatch);
+  auto product = [&](Value x, uint32_t factor) {
+    return i64.mul(arith::ExtUIOp::create(b, wide, x),
+                   i64.c(static_cast<int64_t>(factor)));
+  };
+  for (int round = 0; round < 10; ++round) {
+    Value p0 = product(c0, 0xD2511F53), p1 = product(c2, 0xCD9E8D57);
+    c0 = i32.lxor(i32.lxor(low(i64.shr(p1, 32)), c1), k0);
+    c2 = i32.lxor(i32.lxor(low(i64.shr(p0, 32)), c3), k1);
+    c1 = low(p1);
+    c3 = low(p0);
+    k0 = i32.add(k0, i32.c(static_cast<int32_t>(0x9E3779B9)));
+    k1 = i32.add(k1, i32.c(static_cast<int32_t>(0xBB67AE85)));
+  }
+  return c0;
+}
+
+bool polyrank::codegen::hasFunction(Function function, Type operandType) {
+  switch (function) {
+  case Function::Tanh:
+  case Function::Erf:
+    return isa<FloatType>(operandType) && !operandType.isF64();
+  case Function::Exp:
+  case Function::Log:
+  case Function::Sqrt:
+  case Function::Rsqrt:
+  case Function::Sigmoid:
+  case Function::Sin:
+  case Function::Cos:
+    return isa<FloatType>(operandType);
+  case Function::Not:
+  case Function::And:
+  case Function::Or:
+  case Function::Rem:
+    return isa<IntegerType>(operandType);
+  default:
+    return true;
+  }
+}
+
+Value polyrank::codegen::emitFunction(ImplicitLocOpBuilder &builder,
+                                      const Node &node, ValueRange operands) {
+  switch (node.function) {
+  case Function::Compare:
+    return emitCompare(builder, static_cast<graph::Comparison>(node.parameter),
+                       operands[0], operands[1]);
+  case Function::Select:
+    return arith::SelectOp::create(builder, operands[0], operands[1],
+                                   operands[2]);
+  case Function::Convert:
+    return emitConvert(builder, node.type, operands[0]);
+  case Function::Philox:
+    return emitPhilox(builder, node.parameter, operands[0], operands[1],
+                      operands[2], operands[3]);
+  default:
+    break;
+  }
+  Type type = operands[0].getType(), element = getElementTypeOrSelf(type);
+  if (!isa<FloatType>(element)) {
+    Integers integers{builder, type};
+    return emitIntegerFunction(integers, node.function, operands);
+  }
+  if (element.getIntOrFloatBitWidth() >= 32) {
+    Formula formula(builder, type);
+    return emitFloatFunction(formula, node.function, operands);
+  }
+  Formula formula(builder, likeType(builder.getF32Type(), type));
+  SmallVector<Value> widened;
+  for (Value operand : operands)
+    widened.push_back(emitConvert(builder, builder.getF32Type(), operand));
+  return emitConvert(builder, element,
+                     emitFloatFunction(formula, node.function, widened));
+}
+
+Value polyrank::codegen::emitCombine(ImplicitLocOpBuilder &builder,
+                                     shard::ReductionKind kind, Value x,
+                                     Value y) {
+  Node node(Node::Apply, getElementTypeOrSelf(x.getType()));
+  node.function = kind == shard::ReductionKind::Sum   ? Function::Add
+                  : kind == shard::ReductionKind::Max ? Function::Max
+                                                      : Function::Min;
+  return emitFunction(builder, node, {x, y});
+}
+
+Value polyrank::codegen::emitIdentity(ImplicitLocOpBuilder &builder,
+                                      shard::ReductionKind kind, Type type) {
+  Type element = getElementTypeOrSelf(type);
+  if (isa<FloatType>(element))
+    return makeConstant(builder, type,
+                        shard::fillValue(shard::identityFill(kind)));
+  unsigned width = element.getIntOrFloatBitWidth();
+  if (kind == shard::ReductionKind::Sum)
+    return makeInteger(builder, type, 0);
+  bool isMax = kind == shard::ReductionKind::Max;
+  if (width == 1)
+    return makeInteger(builder, type, isMax ? 0 : 1);
+  return makeInteger(builder, type,
+                     isMax ? llvm::minIntN(width) : llvm::maxIntN(width));
+}

@@ -1,0 +1,80 @@
+// Which ops of a block become one kernel.
+
+#pragma once
+
+#include "compiler/codegen/Loops.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace polyrank::codegen {
+
+/// Whether kernels compute this op: all of `graph` but matmul, regions,
+/// symbols, and constants that are not splats.
+bool isKernelOp(mlir::Operation *op);
+/// Whether the op costs nothing inside a kernel, so that each kernel that needs
+/// it has its own: constants, iota, broadcast and reshape.
+bool isFree(mlir::Operation *op);
+
+/// Ops that become one kernel.
+struct Group {
+  /// In the order of the block. Free ops are not listed: they come along.
+  llvm::SmallVector<mlir::Operation *> ops;
+  /// What the kernel takes and gives.
+  llvm::SmallVector<mlir::Value> inputs, outputs;
+};
+
+/// Partitions the kernel ops of a block. Every value that an op outside needs
+/// is an output of exactly one group, or a free op that the caller places. The
+/// groups and all other ops can be put into an order, and collectives keep
+/// theirs.
+///
+/// Greedy in the order of the block: an op joins a group that computes one of
+/// its operands, or reads the same values, where one set of loops computes both
+/// (`buildLoops`), no more elements are read lane by lane than before, and no
+/// op outside stands between. Where it cannot join, it computes a cheap operand
+/// again rather than read it from memory.
+class Grouping {
+public:
+  Grouping(mlir::Block &block, bool fuse);
+
+  std::vector<Group> groups;
+  /// Free ops whose values ops outside of kernels need.
+  llvm::SetVector<mlir::Operation *> placed;
+
+private:
+  struct Candidate {
+    llvm::SmallVector<mlir::Operation *> ops; // by position
+    bool isAlive = true;
+  };
+
+  void number();
+  void assign(mlir::Operation *op);
+  bool tryMerge(int a, int b);
+  bool canMerge(int a, int b);
+  bool isConvex(int a, int b);
+  llvm::SmallVector<int> relatedGroups(mlir::Operation *op);
+  void recomputeCheapInputs(int group);
+  void finish();
+
+  llvm::SmallVector<mlir::Value>
+  inputsOf(llvm::ArrayRef<mlir::Operation *> ops);
+  llvm::SmallVector<mlir::Value>
+  outputsOf(llvm::ArrayRef<mlir::Operation *> ops);
+  bool isNeededOutside(mlir::Value value,
+                       const llvm::DenseSet<mlir::Operation *> &ops);
+  /// Nodes (groups, ops outside) that use results of the ops.
+  void forEachUser(llvm::ArrayRef<mlir::Operation *> ops,
+                   llvm::function_ref<void(mlir::Operation *)> visit);
+
+  mlir::Block &block;
+  llvm::DenseMap<mlir::Operation *, int> position;
+  llvm::DenseMap<mlir::Operation *, int> owner;
+  std::vector<Candidate> candidates;
+};
+
+/// Inputs of a kernel of `ops`: operands that are neither computed by them nor
+/// by free ops. A reshape of a value from outside is an input itself, since
+/// outside it is only a view.
+llvm::SmallVector<mlir::Value>
+collectInputs(llvm::ArrayRef<mlir::Operation *> ops, mlir::Block *block);
+
+} // namespace polyrank::codegen

@@ -1,0 +1,146 @@
+// LLVM IR to an object file for one CPU.
+
+#include "compiler/codegen/Machine.h"
+
+#include <mutex>
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/SmallVectorMemoryBuffer.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/TargetParser/Host.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+
+using namespace llvm;
+using namespace polyrank::codegen;
+
+static constexpr StringLiteral triple = "x86_64-unknown-linux-gnu";
+
+/// The features of a level of the x86-64 psABI beyond the one before.
+static constexpr StringLiteral level3[] = {
+    "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "avx",  "avx2",
+    "bmi",  "bmi2",  "f16c",   "fma",    "lzcnt",  "movbe"};
+static constexpr StringLiteral level4[] = {"avx512f", "avx512bw", "avx512cd",
+                                           "avx512dq", "avx512vl"};
+
+static const Target &getTarget() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    InitializeNativeTarget();
+    InitializeNativeTargetAsmPrinter();
+  });
+  std::string error;
+  const Target *target = TargetRegistry::lookupTarget(Triple(triple), error);
+  assert(target && "this LLVM has no x86 back end");
+  return *target;
+}
+
+mlir::FailureOr<Machine> Machine::find(const std::string &name,
+                                       std::string &reason) {
+  const Target &target = getTarget();
+  Machine machine{name, {}};
+  if (name == "native") {
+    StringMap<bool> host = sys::getHostCPUFeatures();
+    auto hasAll = [&](ArrayRef<StringLiteral> level) {
+      return all_of(level, [&](StringRef f) { return host.lookup(f); });
+    };
+    machine.cpu = hasAll(level3) && hasAll(level4) ? "x86-64-v4" : "x86-64-v3";
+    if (!hasAll(level3)) {
+      reason = "this machine (" + sys::getHostCPUName().str() +
+               ") lacks AVX2 or FMA, which kernels need";
+      return mlir::failure();
+    }
+  }
+  std::unique_ptr<MCSubtargetInfo> info(
+      target.createMCSubtargetInfo(Triple(triple), machine.cpu, ""));
+  if (!info || !info->isCPUStringValid(machine.cpu)) {
+    reason = "LLVM knows no CPU named '" + name +
+             "'; use native, x86-64-v3, x86-64-v4 or a name that `clang "
+             "-print-supported-cpus` lists";
+    return mlir::failure();
+  }
+  auto needs = [&](ArrayRef<StringLiteral> level) {
+    for (StringRef feature : level)
+      if (info->checkFeatures(("+" + feature).str()))
+        machine.features.push_back(feature.str());
+  };
+  needs(level3);
+  if (machine.features.size() != std::size(level3)) {
+    reason = "CPU '" + name + "' lacks AVX2 or FMA, which kernels need";
+    return mlir::failure();
+  }
+  needs(level4);
+  return machine;
+}
+
+std::unique_ptr<TargetMachine> Machine::createTargetMachine() const {
+  TargetOptions options;
+  // a * b + c keeps both roundings unless the program says fma.
+  options.AllowFPOpFusion = FPOpFusion::Strict;
+  options.FunctionSections = true;
+  std::string attributes;
+  for (const std::string &feature : features)
+    attributes += "+" + feature + ",";
+  return std::unique_ptr<TargetMachine>(getTarget().createTargetMachine(
+      Triple(triple), cpu, attributes, options, Reloc::PIC_, CodeModel::Small,
+      CodeGenOptLevel::Aggressive));
+}
+
+mlir::FailureOr<std::string> Machine::compile(Module &module,
+                                              std::string *assembly) const {
+  std::unique_ptr<TargetMachine> target = createTargetMachine();
+  module.setTargetTriple(Triple(triple));
+  module.setDataLayout(target->createDataLayout());
+  bool isWide = is_contained(features, "avx512f");
+  for (Function &function : module) {
+    if (function.isDeclaration())
+      continue;
+    function.addFnAttr(Attribute::NoUnwind);
+    function.addFnAttr("prefer-vector-width", isWide ? "512" : "256");
+    function.addFnAttr("target-cpu", cpu);
+  }
+
+  // Loops are vectors already; vectorisers would only take time, and unrolled
+  // bodies of many vectors spill registers.
+  PipelineTuningOptions tuning;
+  tuning.LoopVectorization = false;
+  tuning.SLPVectorization = false;
+  tuning.LoopUnrolling = false;
+  LoopAnalysisManager loops;
+  FunctionAnalysisManager functions;
+  CGSCCAnalysisManager components;
+  ModuleAnalysisManager modules;
+  PassBuilder builder(target.get(), tuning);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3)
+      .run(module, modules);
+
+  auto write = [&](Module &module, CodeGenFileType type) {
+    SmallString<0> bytes;
+    raw_svector_ostream os(bytes);
+    legacy::PassManager passes;
+    if (target->addPassesToEmitFile(passes, os, nullptr, type))
+      return std::string();
+    passes.run(module);
+    return std::string(bytes);
+  };
+  if (assembly) {
+    raw_string_ostream os(*assembly);
+    module.print(os, nullptr);
+    *assembly += write(*CloneModule(module), CodeGenFileType::AssemblyFile);
+  }
+  std::string object = write(module, CodeGenFileType::ObjectFile);
+  if (object.empty())
+    return mlir::failure();
+  return object;
+}

@@ -1,0 +1,38 @@
+// LLVM IR to an object file for one CPU.
+
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mlir/Support/LogicalResult.h"
+#include "llvm/Target/TargetMachine.h"
+
+namespace llvm {
+class Module;
+} // namespace llvm
+
+namespace polyrank::codegen {
+
+/// A CPU to compile for.
+struct Machine {
+  std::string cpu;
+  /// The features that code for it may use, by LLVM's names.
+  std::vector<std::string> features;
+
+  /// By CodegenOptions::cpu. Fails with `reason` where LLVM does not know the
+  /// CPU or it lacks AVX2 and FMA.
+  static mlir::FailureOr<Machine> find(const std::string &name,
+                                       std::string &reason);
+
+  /// Optimises the module and returns the object file. `assembly`, if not
+  /// null, gets the text.
+  mlir::FailureOr<std::string> compile(llvm::Module &module,
+                                       std::string *assembly) const;
+
+private:
+  std::unique_ptr<llvm::TargetMachine> createTargetMachine() const;
+};
+
+} // namespace polyrank::codegen

@@ -1,0 +1,15 @@
+// Passes that make kernels.
+
+#pragma once
+
+#include "dialects/graph/Graph.h"
+#include "dialects/rank/Rank.h"
+#include "mlir/Pass/Pass.h"
+
+namespace polyrank::codegen {
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "compiler/codegen/Passes.h.inc"
+
+} // namespace polyrank::codegen

@@ -1,0 +1,24 @@
+// Passes that make kernels.
+
+#ifndef POLYRANK_CODEGEN_PASSES_TD
+#define POLYRANK_CODEGEN_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def FormKernels : Pass<"form-kernels", "::mlir::ModuleOp"> {
+  let summary = "Groups the graph ops that are left into kernels";
+  let description = [{
+    Runs after localize and form-gemms. Every graph op on local tensors ends in
+    a `rank.kernel`, but those that move nothing: reshapes become `rank.view`.
+    Composites are taken apart and their parts fused, so that a row is read from
+    memory once. Neighbours fuse where one set of loops computes both, in the
+    order of the block; what fusion does not change is any bit of a result.
+    Kernels that are equal up to names are one.
+  }];
+  let options = [
+    Option<"fuse", "fuse", "bool", "true", "One kernel for several ops">
+  ];
+  let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect"];
+}
+
+#endif

@@ -1,0 +1,65 @@
+// How the loops of a kernel run: order, vectors, blocks, passes.
+
+#pragma once
+
+#include "compiler/codegen/Loops.h"
+
+namespace polyrank::codegen {
+
+/// The runtime runs `range` items in any partition; one item is
+///
+///   Map      for a block of the vector variable { [for a tile] stores }
+///   Row      passes over the reduced variables, the inner one as vectors;
+///            a fixed tree adds the lanes at the end of a pass
+///   Column   for a block of the vector variable { passes over the reduced
+///            variables, one by one }: lanes never meet
+///   Scatter  zeros for a block of destination rows, then all updates that
+///            fall into it, in ascending order
+///
+/// where all other parallel variables are fixed by the item. Each result
+/// element is computed by one item in a fixed order, so that a partition
+/// changes no bit.
+struct Schedule {
+  enum Kind { Map, Row, Column, Scatter };
+  Kind kind = Map;
+  /// Fixed by the item, outermost first; the tile variable is among them (by
+  /// blocks of `tile`).
+  llvm::SmallVector<int> itemVariables;
+  /// Contiguous in memory; -1 where everything is a scalar.
+  int vectorVariable = -1;
+  int64_t lanes = 16;
+  /// Elements of the vector variable per item; 0: all.
+  int64_t block = 0;
+  /// A variable that some load is contiguous in where the stores are not: runs
+  /// inside the vector loop over `tile` values, so that what the load fetches
+  /// is used before it leaves the cache. -1: none.
+  int tileVariable = -1;
+  int64_t tile = 16;
+  /// Run one by one, outermost first.
+  llvm::SmallVector<int> reductionVariables;
+  /// Scatter: rows of the destination per item.
+  int64_t scatterRows = 0;
+
+  int64_t range = 1, grain = 1;
+
+  /// Per node, the pass in which an expression of it is computed: for passes
+  /// and stores see `Loops::passes`.
+  int64_t numBlocks(const Loops &loops) const;
+  int64_t numTiles(const Loops &loops) const;
+};
+
+/// Merges variables that are everywhere one, then decides.
+Schedule scheduleLoops(Loops &loops);
+
+/// Whether each iteration has read all that it reads of `argument`, and no
+/// other iteration reads that, before it writes the same bytes of `result`.
+bool mayAlias(const Loops &loops, unsigned result, unsigned argument);
+
+/// Loads and stores whose lanes are not neighbours in memory, in elements: what
+/// fusion should not add to.
+int64_t stridedAccesses(const Loops &loops, const Schedule &schedule);
+
+/// FLOPs and bytes of one launch.
+graph::Cost getCost(const Loops &loops);
+
+} // namespace polyrank::codegen

@@ -1,0 +1,240 @@
+// From a model file to a plan.
+
+#include "compiler/driver/Driver.h"
+
+#include "compiler/driver/Mesh.h"
+#include "compiler/evaluate/Passes.h"
+#include "compiler/plan/WritePlan.h"
+#include "compiler/sharding/Passes.h"
+#include "compiler/sharding/ShardPattern.h"
+#include "compiler/sharding/Strategy.h"
+#include "compiler/sharding/Why.h"
+#include "compiler/training/Passes.h"
+#include "dialects/Register.h"
+#include "frontends/onnx/Import.h"
+#include "llvm/Support/FileSystem.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::driver;
+
+namespace {
+
+/// Where in the user's model a location is: its innermost name.
+std::string describe(Location location) {
+  std::string name;
+  location->walk([&](Location inner) {
+    if (auto named = dyn_cast<NameLoc>(inner); named && name.empty())
+      name = named.getName().str();
+    if (auto file = dyn_cast<FileLineColLoc>(inner); file && name.empty())
+      name = file.getFilename().str() + ":" + std::to_string(file.getLine());
+    return WalkResult::advance();
+  });
+  return name;
+}
+
+/// One compilation: the stages in their order.
+class Compilation {
+public:
+  explicit Compilation(const Options &options)
+      : options(options), context(registry()) {
+    context.loadAllAvailableDialects();
+    context.printOpOnDiagnostic(false);
+    context.printStackTraceOnDiagnostic(false);
+    context.disableMultithreading();
+    context.getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
+      report(diagnostic);
+      return success();
+    });
+  }
+
+  LogicalResult run();
+
+private:
+  static DialectRegistry registry() {
+    DialectRegistry registry;
+    registerDialects(registry);
+    codegen::registerCodegenDialects(registry);
+    return registry;
+  }
+
+  void report(Diagnostic &diagnostic);
+  LogicalResult fail(const Twine &message) {
+    return emitError(UnknownLoc::get(&context)) << message;
+  }
+  /// Runs passes, with --dump-passes and --timing.
+  LogicalResult runPasses(StringRef stage,
+                          function_ref<void(OpPassManager &)> build);
+  /// Whether this is where the user wants to stop; prints the module then.
+  bool stopsAfter(StringRef stage);
+
+  LogicalResult importModel();
+  LogicalResult buildStep();
+  LogicalResult partition();
+
+  const Options &options;
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+  bool stopped = false;
+  int stageNumber = 0;
+};
+
+} // namespace
+
+void Compilation::report(Diagnostic &diagnostic) {
+  bool isError = diagnostic.getSeverity() == DiagnosticSeverity::Error;
+  bool isWarning = diagnostic.getSeverity() == DiagnosticSeverity::Warning;
+  if (options.quiet && !isError && !isWarning)
+    return;
+  std::string where = describe(diagnostic.getLocation());
+  llvm::errs() << (isError     ? "error: "
+                   : isWarning ? "warning: "
+                               : "note: ");
+  if (!where.empty())
+    llvm::errs() << "'" << where << "': ";
+  llvm::errs() << diagnostic.str() << "\n";
+  for (Diagnostic &note : diagnostic.getNotes())
+    llvm::errs() << "  " << note.str() << "\n";
+}
+
+LogicalResult
+Compilation::runPasses(StringRef stage,
+                       function_ref<void(OpPassManager &)> build) {
+  PassManager manager(&context);
+  if (!options.dumpDirectory.empty())
+    manager.enableIRPrintingToFileTree(
+        [](Pass *, Operation *) { return false; },
+        [](Pass *, Operation *) { return true; }, /*printModuleScope=*/true,
+        /*printAfterOnlyOnChange=*/false, /*printAfterOnlyOnFailure=*/false,
+        options.dumpDirectory + "/" + std::to_string(++stageNumber) + "-" +
+            stage.str());
+  if (options.timing)
+    manager.enableTiming();
+  build(manager);
+  return manager.run(*module);
+}
+
+bool Compilation::stopsAfter(StringRef stage) {
+  if (options.stopAfter != stage)
+    return false;
+  OpPrintingFlags flags;
+  module->print(llvm::outs(), flags);
+  return stopped = true;
+}
+
+LogicalResult Compilation::importModel() {
+  frontends::ImportOptions importOptions;
+  for (const std::string &text : options.inputs) {
+    std::string error;
+    auto input = frontends::parseInputSpec(text, error);
+    if (!input)
+      return fail(error);
+    importOptions.inputs[input->first] = input->second;
+  }
+  if (!StringRef(options.model).ends_with(".onnx"))
+    return fail("'" + options.model +
+                "' is not an ONNX file (.onnx); export the model with "
+                "torch.onnx.export(..., dynamo=True, optimize=False)");
+  module = frontends::importOnnx(context, options.model, importOptions);
+  return success(!!module);
+}
+
+LogicalResult Compilation::buildStep() {
+  if (!options.forward && options.loss.empty())
+    return fail("training needs a loss: --loss 'cross_entropy(OUTPUT,labels)', "
+                "'mse(OUTPUT,target)' or 'output(OUTPUT)'; or compile with "
+                "--mode forward");
+  return runPasses("training", [&](OpPassManager &manager) {
+    manager.addPass(training::createRaiseCompositesPass());
+    manager.addPass(training::createUnflattenPass());
+    manager.addPass(training::createFindLogicalParametersPass());
+    manager.addPass(createCSEPass());
+    if (!options.loss.empty()) {
+      training::AttachLossPassOptions loss;
+      loss.loss = options.loss;
+      manager.addPass(training::createAttachLossPass(loss));
+    }
+    training::BuildStepPassOptions step;
+    step.mode = options.forward ? "forward" : "train";
+    step.optimizer = options.optimizer;
+    step.microbatches = options.microbatches;
+    manager.addPass(training::createBuildStepPass(step));
+    manager.addPass(createCanonicalizerPass());
+    manager.addPass(createCSEPass());
+  });
+}
+
+LogicalResult Compilation::partition() {
+  std::string error;
+  auto mesh = parseMesh(context, options.mesh, error);
+  if (failed(mesh))
+    return fail(error);
+  sharding::StrategyOptions strategy;
+  strategy.mesh = *mesh;
+  if (!options.shardFile.empty()) {
+    auto lines = sharding::readShardFile(options.shardFile, error);
+    if (failed(lines))
+      return fail(error);
+    strategy.shards = *lines;
+  }
+  llvm::append_range(strategy.shards, options.shards);
+  if (failed(sharding::applyStrategy(*module, strategy)))
+    return failure();
+  if (failed(runPasses("propagate", [&](OpPassManager &manager) {
+        sharding::PropagateLayoutsOptions propagate;
+        propagate.report = true;
+        manager.addNestedPass<func::FuncOp>(
+            sharding::createPropagateLayouts(propagate));
+      })))
+    return failure();
+  if (stopsAfter("propagate"))
+    return success();
+  if (failed(runPasses("partition", [&](OpPassManager &manager) {
+        manager.addNestedPass<func::FuncOp>(
+            sharding::createDecomposeComposites());
+        sharding::PlanReshardsOptions reshards;
+        reshards.links = options.links;
+        manager.addNestedPass<func::FuncOp>(
+            sharding::createPlanReshards(reshards));
+        sharding::BucketCollectivesOptions buckets;
+        buckets.megabytes = options.bucketMegabytes;
+        manager.addNestedPass<func::FuncOp>(
+            sharding::createBucketCollectives(buckets));
+      })))
+    return failure();
+  if (options.why)
+    sharding::printWhy(*module, llvm::outs());
+  stopsAfter("partition");
+  return success();
+}
+
+LogicalResult Compilation::run() {
+  if (options.output.empty() && options.stopAfter.empty())
+    return fail("say where to write the plan: -o PLAN");
+  if (failed(importModel()))
+    return failure();
+  if (stopsAfter("import"))
+    return success();
+  if (failed(buildStep()))
+    return failure();
+  if (stopsAfter("training"))
+    return success();
+  if (failed(partition()) || stopped)
+    return success(stopped);
+  plan::PlanOptions planOptions;
+  planOptions.threads = options.threads;
+  planOptions.codegen.cpu = options.cpu;
+  if (failed(runPasses("lowering", [&](OpPassManager &manager) {
+        plan::buildLoweringPipeline(manager, planOptions);
+      })))
+    return failure();
+  if (stopsAfter("rank"))
+    return success();
+  return plan::writePlan(*module, planOptions, options.output);
+}
+
+int polyrank::driver::compile(const Options &options) {
+  return failed(Compilation(options).run()) ? 1 : 0;
+}

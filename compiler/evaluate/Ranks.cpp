@@ -1,0 +1,310 @@
+// Evaluation of localized programs: all ranks in one process.
+
+#include "compiler/evaluate/Evaluator.h"
+#include "dialects/rank/Rank.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::evaluate;
+
+namespace {
+/// Runs ops on all devices in step: collectives see everybody's operands.
+class RankEvaluator {
+public:
+  RankEvaluator(shard::MeshAttr mesh, Operation *scope)
+      : mesh(mesh), numDevices(mesh ? mesh.getNumDevices() : 1), scope(scope) {}
+
+  LogicalResult runBlock(Block &block);
+  llvm::DenseMap<Value, Devices> values;
+
+private:
+  LogicalResult runOp(Operation &op);
+  LogicalResult runMicrobatches(rank::MicrobatchesOp op);
+  LogicalResult runGraphOp(graph::GraphOp op);
+  LogicalResult runLaunch(rank::LaunchOp op);
+  void runGemm(rank::GemmOp op);
+  void runCollective(Operation *op);
+  Devices each(llvm::function_ref<Tensor(int64_t device)> compute) {
+    Devices devices;
+    for (int64_t device = 0; device < numDevices; ++device)
+      devices.push_back(compute(device));
+    return devices;
+  }
+  const Tensor &at(Value value, int64_t device) { return values[value][device]; }
+
+  shard::MeshAttr mesh;
+  int64_t numDevices;
+  Operation *scope;
+};
+} // namespace
+
+static Tensor blockOf(const Tensor &value, int64_t dim, int64_t count,
+                      int64_t index) {
+  SmallVector<int64_t> start(value.shape.size(), 0), size = value.shape;
+  size[dim] /= count;
+  start[dim] = index * size[dim];
+  return value.slice(start, size);
+}
+
+static Tensor joined(ArrayRef<Tensor> parts, int64_t dim) {
+  SmallVector<int64_t> shape = parts.front().shape;
+  shape[dim] *= parts.size();
+  Tensor result(parts.front().elementType, shape);
+  SmallVector<int64_t> start(shape.size(), 0);
+  for (const Tensor &part : parts) {
+    result.insert(part, start);
+    start[dim] += part.shape[dim];
+  }
+  return result;
+}
+
+/// In group order, as transports do.
+static Tensor reduced(ArrayRef<Tensor> parts, shard::ReductionKind kind) {
+  Tensor result = parts.front();
+  for (const Tensor &part : parts.drop_front())
+    for (int64_t i = 0, n = result.size(); i < n; ++i) {
+      double a = result.at(i), b = part.at(i);
+      result.set(i, kind == shard::ReductionKind::Sum   ? a + b
+                    : kind == shard::ReductionKind::Max ? graph::maximum(a, b)
+                                                        : graph::minimum(a, b));
+    }
+  return result;
+}
+
+/// `count` elements from `offset` on, in row-major order, under `shape`.
+static Tensor elements(const Tensor &value, int64_t offset,
+                       ArrayRef<int64_t> shape) {
+  Tensor result(value.elementType, shape);
+  for (int64_t i = 0, n = result.size(); i < n; ++i)
+    result.copy(i, value, offset + i);
+  return result;
+}
+
+void RankEvaluator::runCollective(Operation *op) {
+  ArrayRef<shard::AxisRef> axes = rank::getGroup(op).getAxes();
+  for (unsigned i = 0; i < op->getNumOperands(); ++i)
+    values[op->getResult(i)] = each([&](int64_t device) {
+      SmallVector<Tensor> parts;
+      SmallVector<int64_t> group = mesh.getGroup(device, axes);
+      int64_t size = group.size(), me = mesh.getLinearIndex(device, axes);
+      for (int64_t peer : group)
+        parts.push_back(at(op->getOperand(i), peer));
+      if (auto reduce = dyn_cast<rank::AllReduceOp>(op))
+        return reduced(parts, reduce.getKind());
+      if (auto reduce = dyn_cast<rank::ReduceScatterOp>(op))
+        return blockOf(reduced(parts, reduce.getKind()), reduce.getDims()[i],
+                       size, me);
+      if (auto gather = dyn_cast<rank::AllGatherOp>(op))
+        return joined(parts, gather.getDims()[i]);
+      if (auto exchange = dyn_cast<rank::AllToAllOp>(op)) {
+        for (Tensor &part : parts)
+          part = blockOf(part, exchange.getSplit()[i], size, me);
+        return joined(parts, exchange.getConcat()[i]);
+      }
+      if (auto permute = dyn_cast<rank::PermuteOp>(op))
+        return parts[permute.getSources()[me]];
+      assert(isa<rank::BroadcastOp>(op) && "a collective");
+      return parts[0];
+    });
+}
+
+void RankEvaluator::runGemm(rank::GemmOp op) {
+  SmallVector<int64_t> counts;
+  for (rank::GemmOp::BatchDim dim : op.getBatchDims())
+    counts.push_back(dim.count);
+  double alpha = op.getAlpha().convertToFloat();
+  ArrayRef<int64_t> a = op.getAAccess(), b = op.getBAccess();
+  values[op.getResult()] = each([&](int64_t device) {
+    const Tensor &left = at(op.getA(), device), &right = at(op.getB(), device);
+    Tensor result(op.getResult().getType());
+    if (op.getAddend())
+      result = at(op.getAddend(), device);
+    graph::forEachIndex(counts, [&](ArrayRef<int64_t> index) {
+      int64_t startA = a[0], startB = b[0], start = 0;
+      for (auto [i, dim] : llvm::zip_equal(index, op.getBatchDims())) {
+        startA += i * dim.aStride;
+        startB += i * dim.bStride;
+        start += i * dim.resultStride;
+      }
+      for (int64_t i = 0; i < op.getM(); ++i)
+        for (int64_t j = 0; j < op.getN(); ++j) {
+          double sum = 0;
+          for (int64_t l = 0; l < op.getK(); ++l)
+            sum += left.floats[startA + i * a[1] + l * a[2]] *
+                   right.floats[startB + l * b[1] + j * b[2]];
+          result.floats[start + i * op.getRow() + j] += alpha * sum;
+        }
+    });
+    return result;
+  });
+}
+
+LogicalResult RankEvaluator::runGraphOp(graph::GraphOp op) {
+  SmallVector<Devices> results(op->getNumResults());
+  for (int64_t device = 0; device < numDevices; ++device) {
+    SmallVector<Tensor> operands, outputs;
+    for (Value operand : op->getOperands())
+      operands.push_back(at(operand, device));
+    for (Type type : op->getResultTypes())
+      outputs.emplace_back(cast<RankedTensorType>(type));
+    if (failed(op.evaluate(operands, outputs)))
+      return failure();
+    for (auto [result, output] : llvm::zip_equal(results, outputs))
+      result.push_back(std::move(output));
+  }
+  for (auto [value, result] : llvm::zip_equal(op->getResults(), results))
+    values[value] = std::move(result);
+  return success();
+}
+
+LogicalResult RankEvaluator::runLaunch(rank::LaunchOp op) {
+  auto kernel = SymbolTable::lookupNearestSymbolFrom<rank::KernelOp>(
+      op, op.getKernelAttr());
+  Block &body = kernel.getBody().front();
+  RankEvaluator inner(mesh, kernel);
+  for (auto [argument, input] :
+       llvm::zip_equal(body.getArguments(), op.getInputs()))
+    inner.values[argument] = values[input];
+  if (failed(inner.runBlock(body)))
+    return failure();
+  for (auto [output, value] :
+       llvm::zip_equal(op.getOutputs(), body.getTerminator()->getOperands()))
+    values[output] = inner.values[value];
+  return success();
+}
+
+LogicalResult RankEvaluator::runMicrobatches(rank::MicrobatchesOp op) {
+  SmallVector<Devices> handed;
+  for (Value value : op.getCarry())
+    handed.push_back(values[value]);
+  for (int64_t i = 0, count = op.getCount(); i < count; ++i) {
+    Block &block = (i == 0 ? op.getFirst() : op.getRest()).front();
+    auto arguments = block.getArguments();
+    Tensor index(cast<RankedTensorType>(arguments.front().getType()));
+    index.integers[0] = i;
+    values[arguments.front()] = each([&](int64_t) { return index; });
+    for (auto [argument, of] :
+         llvm::zip(arguments.drop_front(), op.getOf())) {
+      ArrayRef<int64_t> shape =
+          cast<RankedTensorType>(argument.getType()).getShape();
+      values[argument] = each([&](int64_t device) {
+        return elements(at(of, device), i * graph::numElements(shape), shape);
+      });
+    }
+    for (auto [argument, devices] : llvm::zip_equal(
+             arguments.drop_front(1 + op.getOf().size()), handed))
+      values[argument] = devices;
+    if (failed(runBlock(block)))
+      return failure();
+    handed.clear();
+    for (Value value : block.getTerminator()->getOperands())
+      handed.push_back(values[value]);
+  }
+  for (auto [result, devices] : llvm::zip_equal(op.getResults(), handed))
+    values[result] = devices;
+  return success();
+}
+
+LogicalResult RankEvaluator::runOp(Operation &op) {
+  if (rank::isCollective(&op)) {
+    runCollective(&op);
+    return success();
+  }
+  return llvm::TypeSwitch<Operation *, LogicalResult>(&op)
+      .Case([&](graph::GraphOp graphOp) { return runGraphOp(graphOp); })
+      .Case([&](rank::MicrobatchesOp loop) { return runMicrobatches(loop); })
+      .Case([&](rank::LaunchOp launch) { return runLaunch(launch); })
+      .Case([&](rank::GemmOp gemm) {
+        runGemm(gemm);
+        return success();
+      })
+      .Case([&](rank::AxisIndexOp index) {
+        values[index.getResult()] = each([&](int64_t device) {
+          Tensor result(index.getResult().getType());
+          result.integers[0] =
+              mesh.getLinearIndex(device, index.getAxes().getAxes());
+          return result;
+        });
+        return success();
+      })
+      .Case([&](rank::SliceOp slice) {
+        values[slice.getResult()] = each([&](int64_t device) {
+          return blockOf(
+              at(slice.getInput(), device), slice.getDim(),
+              slice.getAxes().getGroupSize(),
+              mesh.getLinearIndex(device, slice.getAxes().getAxes()));
+        });
+        return success();
+      })
+      .Case([&](rank::ViewOp view) {
+        values[view.getResult()] = each([&](int64_t device) {
+          return elements(at(view.getInput(), device), view.getOffset(),
+                          view.getResult().getType().getShape());
+        });
+        return success();
+      })
+      .Case([&](rank::CopyOp copy) {
+        values[copy.getResult()] = values[copy.getInput()];
+        return success();
+      })
+      .Default([](Operation *other) {
+        return other->emitOpError("is not an op of one device");
+      });
+}
+
+LogicalResult RankEvaluator::runBlock(Block &block) {
+  for (Operation &op : block.without_terminator())
+    if (failed(runOp(op)))
+      return failure();
+  return success();
+}
+
+RankedTensorType polyrank::evaluate::getGlobalType(func::FuncOp function,
+                                                   unsigned number,
+                                                   bool isResult) {
+  Attribute global =
+      isResult ? function.getResultAttr(number, rank::globalAttrName)
+               : function.getArgAttr(number, rank::globalAttrName);
+  if (auto type = dyn_cast_if_present<TypeAttr>(global))
+    return cast<RankedTensorType>(type.getValue());
+  FunctionType type = function.getFunctionType();
+  return cast<RankedTensorType>(isResult ? type.getResult(number)
+                                         : type.getInput(number));
+}
+
+FailureOr<SmallVector<Tensor>>
+polyrank::evaluate::evaluateRanks(func::FuncOp function,
+                                  ArrayRef<Tensor> arguments, uint64_t seed) {
+  shard::MeshAttr mesh;
+  for (unsigned i = 0; i < function.getNumArguments() && !mesh; ++i)
+    if (auto layout = shard::getLayout(getGlobalType(function, i, false)))
+      mesh = layout.getMesh();
+  RankEvaluator evaluator(mesh, function);
+  for (auto [i, argument] : llvm::enumerate(function.getArguments())) {
+    shard::LayoutAttr layout =
+        shard::getLayout(getGlobalType(function, i, false));
+    evaluator.values[argument] =
+        layout ? scatter(arguments[i], layout, seed + i)
+               : Devices{arguments[i]};
+  }
+  Block &body = function.getBody().front();
+  if (failed(evaluator.runBlock(body)))
+    return failure();
+  SmallVector<Tensor> results;
+  for (auto [i, value] :
+       llvm::enumerate(body.getTerminator()->getOperands())) {
+    const Devices &devices = evaluator.values[value];
+    RankedTensorType type = getGlobalType(function, i, true);
+    if (!shard::getLayout(type)) {
+      results.push_back(devices.front());
+      continue;
+    }
+    std::string reason;
+    FailureOr<Tensor> result = assemble(devices, type, reason);
+    if (failed(result))
+      return function.emitError() << "result " << i << ": " << reason;
+    results.push_back(*result);
+  }
+  return results;
+}

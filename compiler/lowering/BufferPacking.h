@@ -1,0 +1,58 @@
+// Offsets for buffers whose lifetimes are known.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+
+namespace polyrank::lowering {
+
+/// Positions first to last, both included.
+struct Lifetime {
+  int64_t first, last;
+  bool overlaps(const Lifetime &other) const {
+    return first <= other.last && other.first <= last;
+  }
+};
+
+/// A buffer is live in some intervals of the command order; in between its
+/// bytes may serve others.
+struct PackedBuffer {
+  int64_t size = 0; // bytes, rounded up to the alignment by packBuffers
+  llvm::SmallVector<Lifetime, 1> lifetimes;
+  int64_t offset = -1;
+
+  bool overlaps(const PackedBuffer &other) const {
+    for (const Lifetime &mine : lifetimes)
+      for (const Lifetime &theirs : other.lifetimes)
+        if (mine.overlaps(theirs))
+          return true;
+    return false;
+  }
+};
+
+/// The largest sum of live sizes over all positions.
+int64_t largestLiveSum(llvm::ArrayRef<PackedBuffer> buffers);
+
+struct Packing {
+  /// Bytes from the first offset to the end of the last buffer.
+  int64_t size = 0;
+  /// The largest live sum: no packing is smaller.
+  int64_t lowerBound = 0;
+  /// The order that gave the smallest size.
+  std::string order;
+};
+
+/// Gives each buffer an offset, a multiple of `alignment`, so that buffers that
+/// are live at one position do not overlap. Minimises the size: dynamic storage
+/// allocation is NP-hard (Garey, Johnson 1979), so buffers are placed best-fit in
+/// several greedy orders (by size, by lifetime, by their product, by start), and
+/// the smallest result is kept.
+Packing packBuffers(llvm::MutableArrayRef<PackedBuffer> buffers,
+                    int64_t alignment = 64);
+
+} // namespace polyrank::lowering

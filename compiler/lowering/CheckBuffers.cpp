@@ -1,0 +1,349 @@
+// CheckBuffers: every read finds the value that was written.
+
+#include <map>
+
+#include "compiler/lowering/BufferClasses.h"
+#include "compiler/lowering/Passes.h"
+#include "dialects/graph/Graph.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::lowering;
+
+namespace polyrank::lowering {
+#define GEN_PASS_DEF_CHECKBUFFERS
+#include "compiler/lowering/Passes.h.inc"
+} // namespace polyrank::lowering
+
+namespace {
+
+/// What a value holds: the bytes from `offset` of what write number `write`
+/// wrote.
+struct Content {
+  int64_t write = 0, offset = 0;
+};
+
+/// The arena, by which write each byte comes from.
+class Memory {
+public:
+  void write(int64_t begin, int64_t end, int64_t number) {
+    cut(begin);
+    cut(end);
+    written.erase(written.lower_bound(begin), written.lower_bound(end));
+    written[begin] = {end, number, begin};
+  }
+  /// Whether [begin, end) holds `content`.
+  bool holds(int64_t begin, int64_t end, Content content) const {
+    auto it = written.upper_bound(begin);
+    while (begin < end) {
+      if (it == written.begin())
+        return false;
+      const auto &[first, range] = *std::prev(it);
+      if (range.end <= begin || range.write != content.write ||
+          begin - range.origin != content.offset)
+        return false;
+      content.offset += range.end - begin;
+      begin = range.end;
+      ++it;
+    }
+    return true;
+  }
+
+private:
+  struct Range {
+    int64_t end, write, origin;
+  };
+  void cut(int64_t position) {
+    auto it = written.upper_bound(position);
+    if (it == written.begin())
+      return;
+    auto &[first, range] = *std::prev(it);
+    if (first == position || range.end <= position)
+      return;
+    Range back = range;
+    range.end = position;
+    written[position] = back;
+  }
+  std::map<int64_t, Range> written;
+};
+
+class BufferChecker {
+public:
+  explicit BufferChecker(func::FuncOp function) : function(function) {}
+  LogicalResult run();
+
+private:
+  rank::BufferAttr getBuffer(Value value);
+  int64_t start(Value value) {
+    rank::BufferAttr buffer = getBuffer(value);
+    return buffer.getOffset() + microbatch * buffer.getStride();
+  }
+  bool overlap(Value left, Value right);
+  void write(Value value);
+  LogicalResult read(OpOperand &operand);
+  LogicalResult checkBounds(Operation *op, rank::BufferAttr buffer);
+  LogicalResult checkResults(Operation *op);
+  LogicalResult checkScratch(Operation *op);
+  LogicalResult runBlock(Block &block);
+  LogicalResult runOp(Operation &op);
+  LogicalResult runLoop(rank::MicrobatchesOp loop);
+
+  func::FuncOp function;
+  DenseMap<Value, Content> contents;
+  Memory memory[2];
+  int64_t microbatch = 0, writes = 0, count = 1;
+};
+
+} // namespace
+
+rank::BufferAttr BufferChecker::getBuffer(Value value) {
+  auto result = dyn_cast<OpResult>(value);
+  if (result) {
+    auto buffers =
+        result.getOwner()->getAttrOfType<ArrayAttr>(rank::buffersAttrName);
+    return buffers ? dyn_cast<rank::BufferAttr>(
+                         buffers[result.getResultNumber()])
+                   : rank::BufferAttr();
+  }
+  auto argument = cast<BlockArgument>(value);
+  unsigned number = argument.getArgNumber();
+  Region *region = argument.getOwner()->getParent();
+  if (region->getParentOp() == function)
+    return function.getArgAttrOfType<rank::BufferAttr>(number,
+                                                       rank::bufferAttrName);
+  auto buffers = region->getParentOp()->getAttrOfType<ArrayAttr>(
+      region->getRegionNumber() == 0 ? "rank.first_buffers"
+                                     : "rank.rest_buffers");
+  return buffers ? dyn_cast<rank::BufferAttr>(buffers[number])
+                 : rank::BufferAttr();
+}
+
+bool BufferChecker::overlap(Value left, Value right) {
+  rank::BufferAttr l = getBuffer(left), r = getBuffer(right);
+  return l.getRegion() == r.getRegion() &&
+         start(left) < start(right) + r.getSize() &&
+         start(right) < start(left) + l.getSize();
+}
+
+void BufferChecker::write(Value value) {
+  rank::BufferAttr buffer = getBuffer(value);
+  memory[static_cast<int>(buffer.getRegion())].write(
+      start(value), start(value) + buffer.getSize(), ++writes);
+  contents[value] = {writes, 0};
+}
+
+LogicalResult BufferChecker::checkBounds(Operation *op,
+                                         rank::BufferAttr buffer) {
+  if (!buffer)
+    return op->emitOpError("has a value without a buffer");
+  auto arena = function->getAttrOfType<DictionaryAttr>(rank::arenaAttrName);
+  int64_t size = cast<IntegerAttr>(
+                     arena.get(rank::stringifyRegion(buffer.getRegion())))
+                     .getInt();
+  int64_t end = buffer.getOffset() + buffer.getStride() * (count - 1) +
+                buffer.getSize();
+  if (buffer.getOffset() < 0 || end > size)
+    return op->emitOpError("buffer ")
+           << buffer << " ends at " << end << ", behind the region's " << size;
+  return success();
+}
+
+LogicalResult BufferChecker::read(OpOperand &operand) {
+  Value value = operand.get();
+  rank::BufferAttr buffer = getBuffer(value);
+  if (!memory[static_cast<int>(buffer.getRegion())].holds(
+          start(value), start(value) + buffer.getSize(),
+          contents.lookup(value)))
+    return operand.getOwner()->emitOpError("operand ")
+           << operand.getOperandNumber() << " was overwritten: " << buffer
+           << " does not hold it in microbatch " << microbatch;
+  return success();
+}
+
+/// Results are disjoint, and overlap operands only where that is allowed and
+/// exactly.
+LogicalResult BufferChecker::checkResults(Operation *op) {
+  for (OpResult result : op->getResults()) {
+    if (failed(checkBounds(op, getBuffer(result))))
+      return failure();
+    if (rank::isCollective(op) &&
+        (getBuffer(result).getRegion() != rank::Region::Shared ||
+         getBuffer(op->getOperand(result.getResultNumber())).getRegion() !=
+             rank::Region::Shared))
+      return op->emitOpError("moves bytes that peers cannot reach");
+    for (OpResult other : op->getResults().take_front(result.getResultNumber()))
+      if (overlap(result, other))
+        return op->emitOpError("results ")
+               << other.getResultNumber() << " and " << result.getResultNumber()
+               << " overlap";
+    for (OpOperand &operand : op->getOpOperands()) {
+      bool allowed =
+          start(operand.get()) == start(result) &&
+          allowsInPlace(op, operand.getOperandNumber(), result.getResultNumber());
+      if (overlap(operand.get(), result) && !allowed)
+        return op->emitOpError("result ")
+               << result.getResultNumber() << " at " << getBuffer(result)
+               << " overwrites operand " << operand.getOperandNumber() << " at "
+               << getBuffer(operand.get()) << ", which it still reads";
+    }
+  }
+  return success();
+}
+
+LogicalResult BufferChecker::checkScratch(Operation *op) {
+  auto scratch = op->getAttrOfType<rank::BufferAttr>("rank.scratch");
+  if (!scratch)
+    return success();
+  if (failed(checkBounds(op, scratch)))
+    return failure();
+  memory[static_cast<int>(scratch.getRegion())].write(
+      scratch.getOffset(), scratch.getOffset() + scratch.getSize(), ++writes);
+  // What the product reads must still be there.
+  for (OpOperand &operand : op->getOpOperands())
+    if (failed(read(operand)))
+      return failure();
+  return success();
+}
+
+LogicalResult BufferChecker::runOp(Operation &op) {
+  if (auto loop = dyn_cast<rank::MicrobatchesOp>(op))
+    return runLoop(loop);
+  // Written once, at load.
+  if (isa<graph::ConstantOp, rank::AxisIndexOp>(op))
+    return success();
+  for (OpOperand &operand : op.getOpOperands())
+    if (failed(read(operand)))
+      return failure();
+  if (auto view = dyn_cast<rank::ViewOp>(op)) {
+    Content content = contents.lookup(view.getInput());
+    content.offset += view.getOffset() * rank::getElementByteSize(
+                                             view.getType().getElementType());
+    contents[view.getResult()] = content;
+    return checkBounds(view, getBuffer(view.getResult()));
+  }
+  if (failed(checkScratch(&op)) || failed(checkResults(&op)))
+    return failure();
+  if (auto gemm = dyn_cast<rank::GemmOp>(op);
+      gemm && gemm.getAddend() &&
+      getBuffer(gemm.getAddend()) != getBuffer(gemm.getResult()))
+    return gemm.emitOpError("result does not lie in the addend's buffer");
+  for (Value result : op.getResults())
+    write(result);
+  return success();
+}
+
+LogicalResult BufferChecker::runBlock(Block &block) {
+  for (Operation &op : block)
+    if (failed(runOp(op)))
+      return failure();
+  return success();
+}
+
+LogicalResult BufferChecker::runLoop(rank::MicrobatchesOp loop) {
+  Block *part = &loop.getFirst().front();
+  SmallVector<Content> carried;
+  for (OpOperand &operand : loop->getOpOperands()) {
+    if (failed(read(operand)))
+      return failure();
+    if (operand.getOperandNumber() >= loop.getOf().size())
+      carried.push_back(contents.lookup(operand.get()));
+  }
+  // The third microbatch finds what the second one left, as do all later ones.
+  for (microbatch = 0; microbatch < std::min<int64_t>(count, 3); ++microbatch) {
+    auto arguments = part->getArguments();
+    contents[arguments.front()] =
+        contents.lookup(loop.getFirst().getArgument(0));
+    if (microbatch > 0)
+      contents[arguments.front()].offset = 8 * microbatch;
+    for (Value argument : arguments)
+      if (failed(checkBounds(loop, getBuffer(argument))))
+        return failure();
+    for (auto [argument, of] :
+         llvm::zip(arguments.drop_front(), loop.getOf())) {
+      contents[argument] = contents.lookup(of);
+      contents[argument].offset +=
+          microbatch * rank::getByteSize(argument.getType());
+    }
+    for (auto [argument, content] : llvm::zip_equal(
+             arguments.drop_front(1 + loop.getOf().size()), carried))
+      contents[argument] = content;
+    if (failed(runBlock(*part)))
+      return failure();
+    carried.clear();
+    for (Value value : part->getTerminator()->getOperands())
+      carried.push_back(contents.lookup(value));
+    part = &loop.getRest().front();
+  }
+  microbatch = 0;
+  for (auto [result, content] : llvm::zip_equal(loop.getResults(), carried)) {
+    if (failed(checkBounds(loop, getBuffer(result))))
+      return failure();
+    contents[result] = content;
+  }
+  return success();
+}
+
+LogicalResult BufferChecker::run() {
+  Block &block = function.getBody().front();
+  auto loops = block.getOps<rank::MicrobatchesOp>();
+  if (!function->hasAttr(rank::arenaAttrName))
+    return function.emitOpError("has no buffers: assign-buffers comes first");
+  if (!loops.empty()) {
+    count = (*loops.begin()).getCount();
+    // The indices of all microbatches are one buffer.
+    Value index = (*loops.begin()).getFirst().getArgument(0);
+    rank::BufferAttr buffer = getBuffer(index);
+    memory[static_cast<int>(buffer.getRegion())].write(
+        buffer.getOffset(), buffer.getOffset() + 8 * count, ++writes);
+    contents[index] = {writes, 0};
+  }
+  auto writeChecked = [&](Operation *op, Value value) {
+    if (failed(checkBounds(op, getBuffer(value))))
+      return failure();
+    write(value);
+    return success();
+  };
+  for (Value argument : function.getArguments())
+    if (failed(writeChecked(function, argument)))
+      return failure();
+  WalkResult written = function.walk([&](Operation *op) {
+    if (isa<graph::ConstantOp, rank::AxisIndexOp>(op) &&
+        failed(writeChecked(op, op->getResult(0))))
+      return WalkResult::interrupt();
+    return WalkResult::advance();
+  });
+  if (written.wasInterrupted())
+    return failure();
+  if (failed(runBlock(block)))
+    return failure();
+  // The next step finds the results where it expects its arguments.
+  Operation *terminator = block.getTerminator();
+  unsigned next = 0;
+  for (BlockArgument argument : function.getArguments()) {
+    if (!function.getArgAttr(argument.getArgNumber(), "graph.symbol")) {
+      write(argument);
+      continue;
+    }
+    if (next == function.getNumResults() ||
+        function.getResultAttr(next, "graph.output"))
+      continue;
+    Value result = terminator->getOperand(next);
+    if (getBuffer(result) != getBuffer(argument))
+      return terminator->emitOpError("result ")
+             << next << " lies at " << getBuffer(result)
+             << ", the argument that it replaces at " << getBuffer(argument);
+    contents[argument] = contents.lookup(result);
+    ++next;
+  }
+  return runBlock(block);
+}
+
+namespace {
+struct CheckBuffersPass : lowering::impl::CheckBuffersBase<CheckBuffersPass> {
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (!function.isExternal() && failed(BufferChecker(function).run()))
+        return signalPassFailure();
+  }
+};
+} // namespace

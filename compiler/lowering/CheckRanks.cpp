@@ -1,0 +1,108 @@
+// CheckRanks: the communication of all ranks agrees and ends.
+
+#include "compiler/lowering/Communication.h"
+#include "compiler/lowering/Passes.h"
+#include "dialects/rank/Rank.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::lowering;
+
+namespace polyrank::lowering {
+#define GEN_PASS_DEF_CHECKRANKS
+#include "compiler/lowering/Passes.h.inc"
+} // namespace polyrank::lowering
+
+/// What all members must agree on, but sizes, id and group: the op with its
+/// other attributes.
+static std::string getKind(Operation *op) {
+  std::string kind = op->getName().stripDialect().str();
+  llvm::raw_string_ostream out(kind);
+  for (StringRef name : {"kind", "dims", "split", "concat", "sources"})
+    if (Attribute attribute = op->getAttr(name))
+      out << " " << name << " " << attribute;
+  return kind;
+}
+
+static std::string getCommand(Operation *op) {
+  if (auto name = op->getLoc()->findInstanceOf<NameLoc>())
+    return name.getName().str();
+  if (auto file = op->getLoc()->findInstanceOf<FileLineColLoc>())
+    return file.getFilename().str() + ":" + std::to_string(file.getLine());
+  return op->getName().getStringRef().str();
+}
+
+/// The collectives of one segment, as each rank runs them.
+static LogicalResult checkSegment(ArrayRef<Operation *> commands) {
+  if (commands.empty())
+    return success();
+  shard::MeshAttr mesh = rank::getGroup(commands.front()).getMesh();
+  RankSequences ranks(mesh.getNumDevices());
+  for (Operation *op : commands) {
+    Communication communication;
+    communication.id = op->getAttrOfType<IntegerAttr>("id").getInt();
+    communication.kind = getKind(op);
+    communication.command = getCommand(op);
+    for (Type type : llvm::concat<const Type>(
+             SmallVector<Type>(op->getOperandTypes()),
+             SmallVector<Type>(op->getResultTypes())))
+      communication.bytes.push_back(rank::getByteSize(type));
+    rank::AxesAttr axes = rank::getGroup(op);
+    if (axes.getMesh() != mesh)
+      return op->emitOpError("communicates over ")
+             << axes.getMesh() << ", other commands over " << mesh;
+    for (int64_t rank = 0; rank < mesh.getNumDevices(); ++rank) {
+      SmallVector<int64_t> group = mesh.getGroup(rank, axes.getAxes());
+      communication.group.assign(group.begin(), group.end());
+      ranks[rank].push_back(communication);
+    }
+  }
+  if (std::optional<std::string> error = findCommunicationError(ranks))
+    return commands.front()->emitOpError("and what follows it do not agree on "
+                                         "all ranks: ")
+           << *error;
+  return success();
+}
+
+/// Segments are checked one by one. Each leaves every rank at its end, and the
+/// result of waiting for each other does not depend on speed, so any schedule
+/// of segments that is the same on all ranks ends too.
+static LogicalResult checkFunction(func::FuncOp function) {
+  DenseSet<int64_t> ids;
+  auto collect = [&](Block &block, auto visit) -> LogicalResult {
+    SmallVector<Operation *> commands;
+    for (Operation &op : block) {
+      if (auto loop = dyn_cast<rank::MicrobatchesOp>(op)) {
+        if (failed(checkSegment(commands)))
+          return failure();
+        commands.clear();
+        if (failed(visit(loop.getFirst().front(), visit)))
+          return failure();
+        // The same values as in the first microbatch, once more.
+        ids.clear();
+        if (failed(visit(loop.getRest().front(), visit)))
+          return failure();
+      }
+      if (!rank::isCollective(&op))
+        continue;
+      if (!ids.insert(op.getAttrOfType<IntegerAttr>("id").getInt()).second)
+        return op.emitOpError("moves the value with id ")
+               << op.getAttrOfType<IntegerAttr>("id").getInt()
+               << " a second time in one segment";
+      commands.push_back(&op);
+    }
+    return checkSegment(commands);
+  };
+  return collect(function.getBody().front(), collect);
+}
+
+namespace {
+struct CheckRanksPass : lowering::impl::CheckRanksBase<CheckRanksPass> {
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (!function.isExternal() && failed(checkFunction(function)))
+        return signalPassFailure();
+  }
+};
+} // namespace

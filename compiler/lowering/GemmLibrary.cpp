@@ -1,0 +1,45 @@
+// Which implementation computes a product, and what memory it asks for.
+
+#include "compiler/lowering/GemmLibrary.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::lowering;
+
+/// Transposed or not, and the leading dim, of a rows x columns operand.
+static std::pair<bool, int64_t> getLeading(ArrayRef<int64_t> access,
+                                           int64_t columns) {
+  bool rowMajor = access[2] == 1 && access[1] >= columns;
+  return {!rowMajor, rowMajor ? access[1] : access[2]};
+}
+
+runtime::GemmShape polyrank::lowering::getGemmShape(rank::GemmOp gemm) {
+  runtime::GemmShape shape;
+  shape.m = gemm.getM();
+  shape.n = gemm.getN();
+  shape.k = gemm.getK();
+  std::tie(shape.transposeA, shape.lda) =
+      getLeading(gemm.getAAccess(), gemm.getK());
+  std::tie(shape.transposeB, shape.ldb) =
+      getLeading(gemm.getBAccess(), gemm.getN());
+  shape.ldc = gemm.getRow();
+  for (rank::GemmOp::BatchDim dim : gemm.getBatchDims())
+    shape.batch.push_back(
+        {dim.count, dim.aStride, dim.bStride, dim.resultStride});
+  shape.alpha = gemm.getAlpha().convertToFloat();
+  shape.beta = gemm.getAddend() ? 1 : 0;
+  // On GPT-2's shapes oneDNN 2.6's BLAS call wins or ties, and its matmul halves
+  // its speed where rows of B are a multiple of 4 KiB apart. The products of a
+  // batch are too small for the BLAS call's packing to pay.
+  shape.library = shape.batch.empty() ? runtime::GemmLibrary::Sgemm
+                                      : runtime::GemmLibrary::Matmul;
+  return shape;
+}
+
+FailureOr<int64_t> polyrank::lowering::getGemmScratch(rank::GemmOp gemm,
+                                                      int64_t threads) {
+  auto bytes = runtime::gemmScratchBytes(getGemmShape(gemm), threads);
+  if (!bytes)
+    return gemm.emitOpError(bytes.error().message);
+  return static_cast<int64_t>(*bytes);
+}

@@ -1,0 +1,17 @@
+// Which implementation computes a product, and what memory it asks for.
+
+#pragma once
+
+#include "dialects/rank/Rank.h"
+#include "runtime/device/cpu/Gemm.h"
+
+namespace polyrank::lowering {
+
+/// The call that a gemm command is, its implementation chosen.
+runtime::GemmShape getGemmShape(rank::GemmOp gemm);
+
+/// Bytes of scratch that the library asks for, for a team of `threads`. Emits
+/// an error where the library cannot compute the product.
+mlir::FailureOr<int64_t> getGemmScratch(rank::GemmOp gemm, int64_t threads);
+
+} // namespace polyrank::lowering

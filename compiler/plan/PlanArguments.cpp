@@ -1,0 +1,247 @@
+// The arguments of a plan: what each is, where its shard lies, where the user's
+// file stores it.
+
+#include "compiler/plan/PlanBuilder.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::plan;
+
+fb::DType polyrank::plan::getDType(Type type) {
+  if (type.isF64())
+    return fb::DType::F64;
+  if (type.isBF16())
+    return fb::DType::BF16;
+  if (type.isF16())
+    return fb::DType::F16;
+  if (type.isInteger(1))
+    return fb::DType::BOOL;
+  if (type.isInteger(8))
+    return type.isUnsignedInteger() ? fb::DType::U8 : fb::DType::I8;
+  if (type.isInteger(32))
+    return fb::DType::I32;
+  return type.isInteger(64) ? fb::DType::I64 : fb::DType::F32;
+}
+
+std::vector<fb::AxisRef>
+polyrank::plan::getAxes(ArrayRef<shard::AxisRef> axes) {
+  std::vector<fb::AxisRef> result;
+  for (shard::AxisRef ref : axes)
+    result.emplace_back(ref.axis, ref.pre, ref.size);
+  return result;
+}
+
+static std::unique_ptr<fb::DimT> wholeDim(int64_t size) {
+  auto dim = std::make_unique<fb::DimT>();
+  dim->size = dim->padded = size;
+  return dim;
+}
+
+std::vector<std::unique_ptr<fb::DimT>>
+polyrank::plan::getDims(RankedTensorType type) {
+  std::vector<std::unique_ptr<fb::DimT>> dims;
+  shard::LayoutAttr layout = shard::getLayout(type);
+  for (int64_t d = 0; d < type.getRank(); ++d) {
+    dims.push_back(wholeDim(type.getDimSize(d)));
+    if (!layout)
+      continue;
+    dims.back()->padded = layout.getDim(d).getExtent(type.getDimSize(d));
+    dims.back()->axes = getAxes(layout.getDim(d).getAxes());
+  }
+  return dims;
+}
+
+rank::BufferAttr polyrank::plan::getBuffer(Value value) {
+  if (auto result = dyn_cast<OpResult>(value))
+    return cast<rank::BufferAttr>(result.getOwner()->getAttrOfType<ArrayAttr>(
+        rank::buffersAttrName)[result.getResultNumber()]);
+  auto argument = cast<BlockArgument>(value);
+  Operation *parent = argument.getOwner()->getParentOp();
+  if (auto function = dyn_cast<func::FuncOp>(parent))
+    return function.getArgAttrOfType<rank::BufferAttr>(argument.getArgNumber(),
+                                                       rank::bufferAttrName);
+  bool first = argument.getOwner()->getParent()->getRegionNumber() == 0;
+  return cast<rank::BufferAttr>(parent->getAttrOfType<ArrayAttr>(
+      first ? "rank.first_buffers"
+            : "rank.rest_buffers")[argument.getArgNumber()]);
+}
+
+std::unique_ptr<fb::BufferRef>
+polyrank::plan::getReference(rank::BufferAttr buffer) {
+  return std::make_unique<fb::BufferRef>(
+      buffer.getOffset(), buffer.getSize(), buffer.getStride(),
+      buffer.getRegion() == rank::Region::Shared ? fb::Region::Shared
+                                                 : fb::Region::Private);
+}
+
+namespace {
+class ArgumentWriter {
+public:
+  ArgumentWriter(func::FuncOp function, bool isStep, fb::PlanT &plan,
+                 fb::ProgramT &program)
+      : function(function), isStep(isStep), plan(plan), program(program) {}
+
+  LogicalResult run();
+
+private:
+  LogicalResult write(BlockArgument argument);
+  void writeStored(graph::ParameterOp parameter);
+  void writeView(fb::ArgumentT &result, BlockArgument argument,
+                 StringRef parameter);
+  std::string uniqueName(const std::string &name);
+  Attribute get(BlockArgument argument, StringRef name) {
+    return function.getArgAttr(argument.getArgNumber(), name);
+  }
+
+  func::FuncOp function;
+  bool isStep;
+  fb::PlanT &plan;
+  fb::ProgramT &program;
+  std::map<std::string, uint32_t> storedNumbers;
+  std::map<std::string, int> uses;
+};
+} // namespace
+
+/// An argument's name; the logical parameters of one stored tensor are numbered.
+std::string ArgumentWriter::uniqueName(const std::string &name) {
+  int use = uses[name]++;
+  return use == 0 ? name : name + ":" + std::to_string(use);
+}
+
+void ArgumentWriter::writeStored(graph::ParameterOp parameter) {
+  auto type = cast<RankedTensorType>(parameter.getType());
+  auto stored = std::make_unique<fb::StoredTensorT>();
+  stored->name = parameter.getSymName().str();
+  stored->shape.assign(type.getShape().begin(), type.getShape().end());
+  stored->dtype = getDType(type.getElementType());
+  if (parameter.getLength() > 0 || type.getNumElements() == 0) {
+    stored->source = std::make_unique<fb::FileSpanT>();
+    stored->source->path = parameter.getPath().str();
+    stored->source->offset = parameter.getOffset();
+    stored->source->length = parameter.getLength();
+  }
+  if (parameter.getAliases())
+    for (auto alias : parameter.getAliases()->getAsRange<StringAttr>())
+      stored->aliases.push_back(alias.str());
+  storedNumbers[stored->name] = plan.stored.size();
+  plan.stored.push_back(std::move(stored));
+}
+
+/// Where the elements of an argument are in the stored tensor `parameter`: as
+/// `graph.view` says, or else all of them in order.
+void ArgumentWriter::writeView(fb::ArgumentT &result, BlockArgument argument,
+                               StringRef parameter) {
+  auto number = storedNumbers.find(parameter.str());
+  if (number == storedNumbers.end())
+    return;
+  result.view = std::make_unique<fb::ViewT>();
+  result.view->stored = number->second;
+  if (auto view = dyn_cast_if_present<DenseI64ArrayAttr>(
+          get(argument, "graph.view"))) {
+    result.view->base = view[0];
+    result.view->strides.assign(view.asArrayRef().begin() + 1,
+                                view.asArrayRef().end());
+    return;
+  }
+  SmallVector<int64_t> shape;
+  for (auto &dim : result.dims)
+    shape.push_back(dim->size);
+  SmallVector<int64_t> strides = graph::getStrides(shape);
+  result.view->strides.assign(strides.begin(), strides.end());
+}
+
+LogicalResult ArgumentWriter::write(BlockArgument argument) {
+  auto result = std::make_unique<fb::ArgumentT>();
+  auto global =
+      dyn_cast_if_present<TypeAttr>(get(argument, rank::globalAttrName));
+  if (!global)
+    return function.emitOpError("argument ")
+           << argument.getArgNumber() << " lacks " << rank::globalAttrName
+           << ": localize comes first";
+  auto type = cast<RankedTensorType>(global.getValue());
+  result->dtype = getDType(type.getElementType());
+  result->dims = getDims(type);
+  result->buffer = getReference(argument);
+
+  if (auto symbol = dyn_cast_if_present<SymbolRefAttr>(
+          get(argument, "graph.symbol"))) {
+    std::string name = symbol.getLeafReference().str();
+    auto parameter =
+        SymbolTable::lookupNearestSymbolFrom<graph::ParameterOp>(function,
+                                                                 symbol);
+    auto owner = dyn_cast_if_present<SymbolRefAttr>(
+        get(argument, "graph.state_of"));
+    result->name = uniqueName(name);
+    if (parameter) {
+      result->role = fb::Role::Parameter;
+      result->trainable = parameter.getTrainable();
+      writeView(*result, argument, name);
+    } else {
+      result->role = fb::Role::State;
+      if (auto init = dyn_cast_if_present<FloatAttr>(get(argument, "graph.init")))
+        result->init = init.getValueAsDouble();
+    }
+    if (owner) {
+      result->state_of = owner.getLeafReference().str();
+      StringRef suffix = name;
+      suffix.consume_front(result->state_of);
+      suffix.consume_front(".");
+      result->state_suffix = suffix.str();
+      writeView(*result, argument, result->state_of);
+    }
+  } else if (get(argument, "graph.seed")) {
+    result->name = "seed";
+    result->role = fb::Role::Seed;
+  } else if (auto input = dyn_cast_if_present<StringAttr>(
+                 get(argument, "graph.input"))) {
+    result->name = input.str();
+    result->role = get(argument, "graph.labels") ? fb::Role::Labels
+                                                 : fb::Role::Input;
+    if (auto limit = dyn_cast_if_present<IntegerAttr>(
+            get(argument, "graph.index_limit")))
+      result->index_limit = limit.getInt();
+    if (auto ignore = dyn_cast_if_present<IntegerAttr>(
+            get(argument, "graph.index_ignore")))
+      result->index_ignore = ignore.getInt();
+    if (!isStep)
+      result->dims.insert(result->dims.begin(), wholeDim(1));
+    if (result->dims.size() < 2)
+      return function.emitOpError("input '")
+             << input.getValue() << "' has type " << type
+             << "; it needs a batch dim";
+    uint64_t samples = result->dims[0]->size * result->dims[1]->size;
+    if (plan.samples_per_step && plan.samples_per_step != samples)
+      return function.emitOpError("input '")
+             << input.getValue() << "' holds " << samples
+             << " samples a step, another one " << plan.samples_per_step;
+    plan.samples_per_step = samples;
+    if (result->role == fb::Role::Input && !plan.tokens_per_sample &&
+        isa<IntegerType>(type.getElementType())) {
+      plan.tokens_per_sample = 1;
+      for (auto &dim : ArrayRef(result->dims).drop_front(2))
+        plan.tokens_per_sample *= dim->size;
+    }
+  } else {
+    return function.emitOpError("argument ")
+           << argument.getArgNumber()
+           << " is neither graph.symbol, graph.input nor graph.seed";
+  }
+  program.arguments.push_back(std::move(result));
+  return success();
+}
+
+LogicalResult ArgumentWriter::run() {
+  for (auto parameter :
+       function->getParentOfType<ModuleOp>().getOps<graph::ParameterOp>())
+    writeStored(parameter);
+  for (BlockArgument argument : function.getArguments())
+    if (failed(write(argument)))
+      return failure();
+  return success();
+}
+
+LogicalResult polyrank::plan::writeArguments(func::FuncOp function, bool isStep,
+                                             fb::PlanT &plan,
+                                             fb::ProgramT &program) {
+  return ArgumentWriter(function, isStep, plan, program).run();
+}

@@ -1,0 +1,60 @@
+// What the parts of the plan writer share.
+
+#pragma once
+
+#include <map>
+
+#include "compiler/codegen/CompileKernels.h"
+#include "dialects/graph/Graph.h"
+#include "dialects/rank/Rank.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "runtime/plan/plan_generated.h"
+
+namespace polyrank::plan {
+
+namespace fb = polyrank::runtime::plan;
+
+fb::DType getDType(mlir::Type elementType);
+std::vector<fb::AxisRef> getAxes(llvm::ArrayRef<shard::AxisRef> axes);
+/// A dim for each of the global tensor `type`.
+std::vector<std::unique_ptr<fb::DimT>> getDims(mlir::RankedTensorType type);
+/// The buffer that assign-buffers gave to a value.
+rank::BufferAttr getBuffer(mlir::Value value);
+std::unique_ptr<fb::BufferRef> getReference(rank::BufferAttr buffer);
+inline std::unique_ptr<fb::BufferRef> getReference(mlir::Value value) {
+  return getReference(getBuffer(value));
+}
+
+/// Commands, groups and reasons of one program.
+class CommandWriter {
+public:
+  CommandWriter(fb::ProgramT &program, const codegen::CompiledKernels &kernels)
+      : program(program), kernels(kernels) {
+    for (auto [i, kernel] : llvm::enumerate(kernels.kernels))
+      kernelNumbers[kernel.symbol] = i;
+  }
+
+  /// Appends the commands of a block, regions not included.
+  mlir::LogicalResult write(mlir::Operation &op, fb::SegmentT &segment);
+  uint32_t getGroup(rank::AxesAttr axes);
+
+private:
+  mlir::LogicalResult writeLaunch(rank::LaunchOp op, fb::CommandT &command);
+  void writeGemm(rank::GemmOp op, fb::CommandT &command);
+  void writeCopy(mlir::Operation *op, fb::CommandT &command);
+  mlir::LogicalResult writeCollective(mlir::Operation *op,
+                                      fb::CommandT &command);
+  uint32_t writeReason(mlir::Operation *op);
+
+  fb::ProgramT &program;
+  const codegen::CompiledKernels &kernels;
+  std::map<std::string, uint32_t> kernelNumbers;
+  llvm::DenseMap<mlir::Attribute, uint32_t> groups;
+};
+
+/// Fills the program's arguments and the plan's stored tensors. `isStep`: inputs
+/// have a leading microbatch dim.
+mlir::LogicalResult writeArguments(mlir::func::FuncOp function, bool isStep,
+                                   fb::PlanT &plan, fb::ProgramT &program);
+
+} // namespace polyrank::plan

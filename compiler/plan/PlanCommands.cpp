@@ -1,0 +1,240 @@
+// The commands of a plan.
+
+#include "compiler/lowering/GemmLibrary.h"
+#include "compiler/plan/PlanBuilder.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::plan;
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+/// Elements of the dims [begin, end) of `type`.
+static int64_t extent(RankedTensorType type, int64_t begin, int64_t end) {
+  return graph::numElements(type.getShape().slice(begin, end - begin));
+}
+
+/// The user's node that a command comes from: by name, else by module scope.
+static std::string getOrigin(Operation *op) {
+  if (auto name = op->getLoc()->findInstanceOf<NameLoc>())
+    return name.getName().str();
+  for (StringRef attribute : {"graph.origin", "graph.scope"})
+    if (auto text = op->getAttrOfType<StringAttr>(attribute))
+      return text.str();
+  return op->getName().getStringRef().str();
+}
+
+uint32_t CommandWriter::getGroup(rank::AxesAttr axes) {
+  auto [it, isNew] = groups.try_emplace(axes, program.groups.size());
+  if (isNew) {
+    program.groups.push_back(std::make_unique<fb::AxisListT>());
+    program.groups.back()->axes = getAxes(axes.getAxes());
+  }
+  return it->second;
+}
+
+LogicalResult CommandWriter::writeLaunch(rank::LaunchOp op,
+                                         fb::CommandT &command) {
+  auto kernel = kernelNumbers.find(op.getKernel().str());
+  if (kernel == kernelNumbers.end())
+    return op.emitOpError("launches a kernel that was not compiled");
+  const codegen::CompiledKernel &compiled = kernels.kernels[kernel->second];
+  fb::LaunchT launch;
+  launch.kernel = kernel->second;
+  launch.range = compiled.range;
+  launch.grain = compiled.grain;
+  for (Value input : op.getInputs())
+    launch.inputs.push_back(*getReference(input));
+  for (Value output : op.getOutputs())
+    launch.outputs.push_back(*getReference(output));
+  launch.flops = compiled.flops;
+  launch.bytes = compiled.bytesRead + compiled.bytesWritten;
+  command.body.Set(std::move(launch));
+  return success();
+}
+
+void CommandWriter::writeGemm(rank::GemmOp op, fb::CommandT &command) {
+  runtime::GemmShape shape = lowering::getGemmShape(op);
+  fb::GemmT gemm;
+  gemm.implementation = shape.library == runtime::GemmLibrary::Sgemm
+                            ? fb::GemmImplementation::Sgemm
+                            : fb::GemmImplementation::Matmul;
+  gemm.m = shape.m;
+  gemm.n = shape.n;
+  gemm.k = shape.k;
+  gemm.transpose_a = shape.transposeA;
+  gemm.transpose_b = shape.transposeB;
+  gemm.lda = shape.lda;
+  gemm.ldb = shape.ldb;
+  gemm.ldc = shape.ldc;
+  for (const runtime::GemmBatchDim &dim : shape.batch)
+    gemm.batch.push_back({dim.count, dim.aStride, dim.bStride, dim.cStride});
+  gemm.alpha = shape.alpha;
+  gemm.beta = shape.beta;
+  auto shifted = [](Value value, int64_t elements) {
+    rank::BufferAttr buffer = getBuffer(value);
+    int64_t bytes = elements * int64_t(sizeof(float));
+    return getReference(rank::BufferAttr::get(
+        value.getContext(), buffer.getRegion(), buffer.getOffset() + bytes,
+        buffer.getSize() - bytes, buffer.getStride()));
+  };
+  gemm.a = shifted(op.getA(), op.getAAccess()[0]);
+  gemm.b = shifted(op.getB(), op.getBAccess()[0]);
+  gemm.c = getReference(op.getResult());
+  if (auto scratch = op->getAttrOfType<rank::BufferAttr>("rank.scratch"))
+    gemm.scratch = getReference(scratch);
+  gemm.flops = op.getFlops();
+  command.body.Set(std::move(gemm));
+}
+
+void CommandWriter::writeCopy(Operation *op, fb::CommandT &command) {
+  RankedTensorType type = typeOf(op->getOperand(0));
+  fb::CopyT copy;
+  copy.input = getReference(op->getOperand(0));
+  copy.output = getReference(op->getResult(0));
+  copy.element = rank::getElementByteSize(type.getElementType());
+  copy.inner = type.getNumElements();
+  if (auto slice = dyn_cast<rank::SliceOp>(op)) {
+    int64_t dim = slice.getDim();
+    copy.count = slice.getAxes().getGroupSize();
+    copy.outer = extent(type, 0, dim);
+    copy.inner = extent(type, dim, type.getRank()) / copy.count;
+    copy.axes = std::make_unique<fb::AxisListT>();
+    copy.axes->axes = getAxes(slice.getAxes().getAxes());
+  }
+  command.body.Set(std::move(copy));
+}
+
+uint32_t CommandWriter::writeReason(Operation *op) {
+  auto reason = std::make_unique<fb::ReasonT>();
+  if (auto why = op->getAttrOfType<DictionaryAttr>("why")) {
+    auto text = [&](StringRef key) {
+      auto value = why.getAs<StringAttr>(key);
+      return value ? value.str() : std::string();
+    };
+    reason->value = text("value");
+    reason->op = text("op");
+    reason->from_layout = text("from");
+    reason->to_layout = text("to");
+    reason->constraint = text("constraint");
+  }
+  // Sent by one rank, by the usual count (runtime/comm/Transport.h).
+  int64_t group = rank::getGroup(op).getGroupSize(), larger = 0;
+  for (auto [input, output] :
+       llvm::zip_equal(op->getOperandTypes(), op->getResultTypes()))
+    larger += std::max(rank::getByteSize(input), rank::getByteSize(output));
+  if (auto permute = dyn_cast<rank::PermuteOp>(op)) {
+    bool moves = llvm::any_of(llvm::enumerate(permute.getSources()), [](auto s) {
+      return static_cast<int64_t>(s.index()) != s.value();
+    });
+    reason->bytes = moves ? larger : 0;
+  } else {
+    reason->bytes = (isa<rank::AllReduceOp>(op) ? 2 : 1) * larger *
+                    (group - 1) / group;
+  }
+  program.reasons.push_back(std::move(reason));
+  return program.reasons.size() - 1;
+}
+
+LogicalResult CommandWriter::writeCollective(Operation *op,
+                                             fb::CommandT &command) {
+  fb::CollectiveT collective;
+  rank::AxesAttr axes = rank::getGroup(op);
+  collective.group = getGroup(axes);
+  collective.id = op->getAttrOfType<IntegerAttr>("id").getInt();
+  collective.why = writeReason(op);
+  collective.dtype = getDType(typeOf(op->getOperand(0)).getElementType());
+  auto setReduction = [&](shard::ReductionKind kind) {
+    collective.reduction = kind == shard::ReductionKind::Sum ? fb::Reduction::Sum
+                           : kind == shard::ReductionKind::Max
+                               ? fb::Reduction::Max
+                               : fb::Reduction::Min;
+  };
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](rank::AllReduceOp reduce) {
+        collective.kind = fb::CollectiveKind::AllReduce;
+        setReduction(reduce.getKind());
+      })
+      .Case([&](rank::ReduceScatterOp reduce) {
+        collective.kind = fb::CollectiveKind::ReduceScatter;
+        setReduction(reduce.getKind());
+      })
+      .Case([&](rank::AllGatherOp) {
+        collective.kind = fb::CollectiveKind::AllGather;
+      })
+      .Case([&](rank::AllToAllOp) {
+        collective.kind = fb::CollectiveKind::AllToAll;
+      })
+      .Case([&](rank::PermuteOp permute) {
+        collective.kind = fb::CollectiveKind::Permute;
+        collective.permutation.assign(permute.getSources().begin(),
+                                      permute.getSources().end());
+      })
+      .Case([&](rank::BroadcastOp) {
+        collective.kind = fb::CollectiveKind::Broadcast;
+      });
+  for (unsigned i = 0; i < op->getNumOperands(); ++i) {
+    RankedTensorType type = typeOf(op->getOperand(i));
+    if (getDType(type.getElementType()) != collective.dtype)
+      return op->emitOpError("moves ")
+             << typeOf(op->getOperand(0)).getElementType() << " and "
+             << type.getElementType() << " together; a bucket has one type";
+    auto transfer = std::make_unique<fb::TransferT>();
+    transfer->input = getReference(op->getOperand(i));
+    transfer->output = getReference(op->getResult(i));
+    transfer->inner = type.getNumElements();
+    auto from = [&](int64_t dim) {
+      transfer->outer = extent(type, 0, dim);
+      transfer->inner = extent(type, dim, type.getRank());
+    };
+    if (auto scatter = dyn_cast<rank::ReduceScatterOp>(op)) {
+      from(scatter.getDims()[i]);
+      transfer->inner /= axes.getGroupSize();
+    } else if (auto gather = dyn_cast<rank::AllGatherOp>(op)) {
+      from(gather.getDims()[i]);
+    } else if (auto exchange = dyn_cast<rank::AllToAllOp>(op)) {
+      int64_t split = exchange.getSplit()[i], concat = exchange.getConcat()[i];
+      int64_t first = std::min(split, concat), second = std::max(split, concat);
+      transfer->outer = extent(type, 0, first);
+      transfer->x = type.getDimSize(first);
+      transfer->middle = extent(type, first + 1, second);
+      transfer->y = type.getDimSize(second);
+      transfer->inner = extent(type, second + 1, type.getRank());
+      transfer->split_first = split < concat;
+    }
+    collective.transfers.push_back(std::move(transfer));
+  }
+  command.body.Set(std::move(collective));
+  return success();
+}
+
+LogicalResult CommandWriter::write(Operation &op, fb::SegmentT &segment) {
+  if (isa<graph::ConstantOp, rank::AxisIndexOp, rank::ViewOp, rank::YieldOp,
+          rank::MicrobatchesOp, func::ReturnOp>(op))
+    return success();
+  auto command = std::make_unique<fb::CommandT>();
+  command->origin = getOrigin(&op);
+  LogicalResult result =
+      llvm::TypeSwitch<Operation *, LogicalResult>(&op)
+          .Case([&](rank::LaunchOp launch) {
+            return writeLaunch(launch, *command);
+          })
+          .Case([&](rank::GemmOp gemm) {
+            writeGemm(gemm, *command);
+            return success();
+          })
+          .Case<rank::CopyOp, rank::SliceOp>([&](Operation *copy) {
+            writeCopy(copy, *command);
+            return success();
+          })
+          .Default([&](Operation *other) -> LogicalResult {
+            if (rank::isCollective(other))
+              return writeCollective(other, *command);
+            return other->emitOpError("is not a command of a plan");
+          });
+  segment.commands.push_back(std::move(command));
+  return result;
+}

@@ -1,0 +1,298 @@
+// From the program of one device to the plan file that the runtime executes.
+
+#include "compiler/plan/WritePlan.h"
+
+#include "compiler/codegen/Passes.h"
+#include "compiler/lowering/Passes.h"
+#include "compiler/plan/PlanBuilder.h"
+#include "llvm/Support/FileSystem.h"
+#include "mlir/Pass/PassManager.h"
+#include "runtime/plan/PlanFile.h"
+#include "runtime/plan/VerifyPlan.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::plan;
+
+namespace {
+class PlanWriter {
+public:
+  PlanWriter(func::FuncOp function, const PlanOptions &options,
+             const codegen::CompiledKernels &kernels)
+      : function(function), options(options), kernels(kernels),
+        isStep(function.getName() == "step") {}
+
+  LogicalResult run(StringRef path);
+
+private:
+  void writeHeader();
+  void writeKernels();
+  void writeOutputs();
+  LogicalResult writeConstants();
+  LogicalResult writeSegments();
+  void writeMemory();
+  void addConstant(rank::BufferAttr buffer, std::vector<uint8_t> data);
+
+  func::FuncOp function;
+  const PlanOptions &options;
+  const codegen::CompiledKernels &kernels;
+  bool isStep;
+  fb::PlanT plan;
+  fb::ProgramT *program = nullptr;
+};
+} // namespace
+
+static rank::MicrobatchesOp getLoop(func::FuncOp function) {
+  auto loops = function.getBody().front().getOps<rank::MicrobatchesOp>();
+  return loops.empty() ? rank::MicrobatchesOp() : *loops.begin();
+}
+
+void PlanWriter::writeHeader() {
+  auto module = function->getParentOfType<ModuleOp>();
+  plan.version = runtime::planSchemaVersion;
+  plan.compiler = "polyrank 0.1.0";
+  if (auto model = module->getAttrOfType<StringAttr>("graph.model"))
+    plan.model = model.str();
+  plan.mode = isStep ? fb::Mode::Train : fb::Mode::Forward;
+  plan.threads = options.threads;
+  shard::MeshAttr mesh;
+  for (unsigned i = 0; i < function.getNumArguments() && !mesh; ++i)
+    if (auto type =
+            function.getArgAttrOfType<TypeAttr>(i, rank::globalAttrName))
+      if (shard::LayoutAttr layout = shard::getLayout(type.getValue()))
+        mesh = layout.getMesh();
+  if (mesh)
+    for (auto [name, size] :
+         llvm::zip_equal(mesh.getAxisNames(), mesh.getAxisSizes())) {
+      plan.mesh.push_back(std::make_unique<fb::AxisT>());
+      plan.mesh.back()->name = name.str();
+      plan.mesh.back()->size = size;
+    }
+  rank::MicrobatchesOp loop = getLoop(function);
+  plan.microbatches = loop ? loop.getCount() : 1;
+  llvm::raw_string_ostream text(plan.ir);
+  module.print(text);
+}
+
+void PlanWriter::writeKernels() {
+  plan.kernels = std::make_unique<fb::KernelsT>();
+  plan.kernels->object.assign(kernels.image.begin(), kernels.image.end());
+  for (const codegen::CompiledKernel &kernel : kernels.kernels)
+    plan.kernels->symbols.push_back(kernel.symbol);
+  plan.kernels->cpu = kernels.cpu;
+  plan.kernels->features = kernels.features;
+}
+
+void PlanWriter::writeOutputs() {
+  Operation *terminator = function.getBody().front().getTerminator();
+  for (unsigned i = 0; i < function.getNumResults(); ++i) {
+    auto name = function.getResultAttrOfType<StringAttr>(i, "graph.output");
+    if (!name)
+      continue;
+    auto type = cast<RankedTensorType>(
+        function.getResultAttrOfType<TypeAttr>(i, rank::globalAttrName)
+            .getValue());
+    auto output = std::make_unique<fb::OutputT>();
+    output->name = name.str();
+    output->dtype = getDType(type.getElementType());
+    output->dims = getDims(type);
+    output->kind = type.getRank() == 0 ? fb::OutputKind::Metric
+                                       : fb::OutputKind::Tensor;
+    if (type.getRank() > 0 && !isStep) {
+      output->dims.insert(output->dims.begin(), std::make_unique<fb::DimT>());
+      output->dims.front()->size = output->dims.front()->padded = 1;
+    }
+    output->buffer = getReference(terminator->getOperand(i));
+    program->outputs.push_back(std::move(output));
+  }
+}
+
+void PlanWriter::addConstant(rank::BufferAttr buffer,
+                             std::vector<uint8_t> data) {
+  auto constant = std::make_unique<fb::ConstantT>();
+  constant->buffer = getReference(
+      rank::BufferAttr::get(buffer.getContext(), buffer.getRegion(),
+                            buffer.getOffset(), data.size(), 0));
+  constant->data = std::move(data);
+  program->constants.push_back(std::move(constant));
+}
+
+/// Elements in row-major order, one byte per boolean.
+static std::vector<uint8_t> getBytes(DenseElementsAttr elements) {
+  Type type = elements.getElementType();
+  int64_t size = rank::getElementByteSize(type);
+  std::vector<uint8_t> bytes;
+  bytes.reserve(elements.getNumElements() * size);
+  auto append = [&](const APInt &bits) {
+    uint64_t word = bits.getZExtValue();
+    for (int64_t i = 0; i < size; ++i)
+      bytes.push_back(word >> (8 * i));
+  };
+  if (isa<FloatType>(type))
+    for (const APFloat &value : elements.getValues<APFloat>())
+      append(value.bitcastToAPInt());
+  else
+    for (const APInt &value : elements.getValues<APInt>())
+      append(value);
+  return bytes;
+}
+
+LogicalResult PlanWriter::writeConstants() {
+  if (rank::MicrobatchesOp loop = getLoop(function)) {
+    std::vector<uint8_t> indices(8 * loop.getCount());
+    for (uint64_t i = 0; i < loop.getCount(); ++i)
+      for (int byte = 0; byte < 8; ++byte)
+        indices[8 * i + byte] = i >> (8 * byte);
+    addConstant(getBuffer(loop.getFirst().getArgument(0)), std::move(indices));
+  }
+  WalkResult result = function.walk([&](Operation *op) {
+    if (auto constant = dyn_cast<graph::ConstantOp>(op)) {
+      auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());
+      if (!elements) {
+        op->emitOpError("holds no elements that can be written to a plan");
+        return WalkResult::interrupt();
+      }
+      addConstant(getBuffer(constant.getResult()), getBytes(elements));
+    } else if (auto index = dyn_cast<rank::AxisIndexOp>(op)) {
+      auto entry = std::make_unique<fb::AxisIndexT>();
+      entry->buffer = getReference(index.getResult());
+      entry->axes = std::make_unique<fb::AxisListT>();
+      entry->axes->axes = getAxes(index.getAxes().getAxes());
+      program->axis_indices.push_back(std::move(entry));
+    }
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
+/// Prologue, first, rest and update, or a single segment without microbatches.
+LogicalResult PlanWriter::writeSegments() {
+  CommandWriter writer(*program, kernels);
+  rank::MicrobatchesOp loop = getLoop(function);
+  auto add = [&](const char *name, Block::OpListType::iterator begin,
+                 Block::OpListType::iterator end,
+                 ArrayRef<uint32_t> microbatches) -> LogicalResult {
+    auto segment = std::make_unique<fb::SegmentT>();
+    segment->name = name;
+    for (Operation &op : llvm::make_range(begin, end))
+      if (failed(writer.write(op, *segment)))
+        return failure();
+    if (segment->commands.empty())
+      return success();
+    for (uint32_t microbatch : microbatches)
+      program->schedule.emplace_back(program->segments.size(), microbatch);
+    program->segments.push_back(std::move(segment));
+    return success();
+  };
+  Block &body = function.getBody().front();
+  if (!loop)
+    return add("step", body.begin(), body.end(), {0});
+  SmallVector<uint32_t> rest;
+  for (uint32_t i = 1; i < loop.getCount(); ++i)
+    rest.push_back(i);
+  Block &first = loop.getFirst().front(), &others = loop.getRest().front();
+  if (failed(add("prologue", body.begin(), loop->getIterator(), {0})) ||
+      failed(add("first", first.begin(), first.end(), {0})) ||
+      failed(add("rest", others.begin(), others.end(), rest)))
+    return failure();
+  return add("update", std::next(loop->getIterator()), body.end(), {0});
+}
+
+/// What the arena holds, by kind; the lines add up to its size.
+void PlanWriter::writeMemory() {
+  auto arena = function->getAttrOfType<DictionaryAttr>(rank::arenaAttrName);
+  auto number = [&](StringRef name) {
+    return cast<IntegerAttr>(arena.get(name)).getInt();
+  };
+  program->shared_size = number("shared");
+  program->private_size = number("private");
+  program->memory_lower_bound = number("lower_bound");
+  int64_t left = program->shared_size + program->private_size;
+  auto add = [&](const char *kind, int64_t bytes) {
+    left -= bytes;
+    if (bytes == 0)
+      return;
+    program->memory.push_back(std::make_unique<fb::MemoryLineT>());
+    program->memory.back()->kind = kind;
+    program->memory.back()->bytes = bytes;
+  };
+  int64_t parameters = 0, state = 0, inputs = 0;
+  for (auto &argument : program->arguments) {
+    int64_t bytes = llvm::alignTo(argument->buffer->size(), 64);
+    (argument->role == fb::Role::Parameter ? parameters
+     : argument->role == fb::Role::State   ? state
+                                           : inputs) += bytes;
+  }
+  add("parameters", parameters);
+  add("optimizer state", state);
+  add("inputs", inputs);
+  add("constants", number("persistent") - parameters - state - inputs);
+  add("activations and gradients", left);
+}
+
+LogicalResult PlanWriter::run(StringRef path) {
+  if (!function->hasAttr(rank::arenaAttrName))
+    return function.emitOpError("has no buffers: assign-buffers comes first");
+  plan.programs.push_back(std::make_unique<fb::ProgramT>());
+  program = plan.programs.front().get();
+  writeHeader();
+  writeKernels();
+  if (failed(writeArguments(function, isStep, plan, *program)) ||
+      failed(writeConstants()) || failed(writeSegments()))
+    return failure();
+  writeOutputs();
+  writeMemory();
+
+  flatbuffers::FlatBufferBuilder builder;
+  fb::FinishPlanBuffer(builder, fb::Plan::Pack(builder, &plan));
+  std::span<const uint8_t> bytes(builder.GetBufferPointer(), builder.GetSize());
+  // What the runtime would refuse must not leave the compiler.
+  if (auto verified = runtime::verifyPlan(bytes); !verified)
+    return function.emitOpError("has a plan that is not valid: ")
+           << verified.error().message;
+  if (auto written = runtime::writePlan(path.str(), bytes); !written)
+    return emitError(UnknownLoc::get(function.getContext()))
+           << written.error().message;
+  return success();
+}
+
+LogicalResult polyrank::plan::writePlan(ModuleOp module,
+                                        const PlanOptions &options,
+                                        StringRef path) {
+  auto function = module.lookupSymbol<func::FuncOp>("step");
+  if (!function)
+    function = module.lookupSymbol<func::FuncOp>("forward");
+  if (!function)
+    return module.emitError("has neither @step nor @forward");
+  auto kernels = codegen::compileKernels(module, options.codegen);
+  if (failed(kernels))
+    return failure();
+  return PlanWriter(function, options, *kernels).run(path);
+}
+
+void polyrank::plan::buildLoweringPipeline(OpPassManager &manager,
+                                           const PlanOptions &options) {
+  manager.addPass(lowering::createLocalize());
+  manager.addPass(lowering::createFormSegments());
+  manager.addPass(lowering::createFormGemms());
+  manager.addPass(codegen::createFormKernels());
+  lowering::AssignBuffersOptions buffers;
+  buffers.threads = options.threads;
+  manager.addPass(lowering::createAssignBuffers(buffers));
+  manager.addPass(lowering::createCheckBuffers());
+  manager.addPass(lowering::createCheckRanks());
+}
+
+LogicalResult polyrank::plan::lowerToPlan(ModuleOp module,
+                                          const PlanOptions &options,
+                                          StringRef path) {
+  // The model's function has been differentiated into the step.
+  if (module.lookupSymbol<func::FuncOp>("step"))
+    if (auto forward = module.lookupSymbol<func::FuncOp>("forward"))
+      forward.erase();
+  PassManager manager(module.getContext());
+  buildLoweringPipeline(manager, options);
+  if (failed(manager.run(module)))
+    return failure();
+  return writePlan(module, options, path);
+}

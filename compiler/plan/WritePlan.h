@@ -1,0 +1,32 @@
+// From the program of one device to the plan file that the runtime executes.
+
+#pragma once
+
+#include "compiler/codegen/CompileKernels.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace polyrank::plan {
+
+struct PlanOptions {
+  /// Threads of each rank.
+  int64_t threads = 1;
+  codegen::CodegenOptions codegen;
+};
+
+/// Writes the plan of the module's `@step` (or else `@forward`), in local shapes
+/// and with buffers assigned, to `path`. Emits an error and leaves no file where
+/// the runtime's own verifier would refuse the plan.
+mlir::LogicalResult writePlan(mlir::ModuleOp module, const PlanOptions &options,
+                              llvm::StringRef path);
+
+/// The passes from a partitioned program to one with buffers: localize,
+/// form-segments, form-gemms, form-kernels, assign-buffers, and the checks.
+void buildLoweringPipeline(mlir::OpPassManager &manager,
+                           const PlanOptions &options);
+
+/// Both: lowers a partitioned module in place and writes its plan.
+mlir::LogicalResult lowerToPlan(mlir::ModuleOp module,
+                                const PlanOptions &options,
+                                llvm::StringRef path);
+
+} // namespace polyrank::plan

@@ -1,0 +1,223 @@
+// Merges reductions of gradients into buckets.
+//
+// A gradient is ready when the backward has reached the op that uses its
+// parameter, so in reverse order of use; buckets are filled in that order.
+// Only reductions whose results the backward does not read are merged: nothing
+// waits for a bucket but the update. Li et al., PyTorch Distributed
+// (2020), 3.2.
+
+#include "compiler/cost/CostModel.h"
+#include "compiler/sharding/Passes.h"
+#include "mlir/Analysis/TopologicalSortUtils.h"
+
+using namespace mlir;
+using namespace polyrank;
+
+namespace polyrank::sharding {
+#define GEN_PASS_DEF_BUCKETCOLLECTIVES
+#include "compiler/sharding/Passes.h.inc"
+} // namespace polyrank::sharding
+
+namespace {
+/// What the reductions of one bucket have in common.
+struct Key {
+  StringRef mnemonic;
+  SmallVector<shard::AxisRef> axes;
+  shard::ReductionKind kind;
+  Type element;
+  /// Reductions on the longest way to it: a bucket holds none that waits for
+  /// another of it.
+  int depth;
+
+  friend bool operator==(const Key &, const Key &) = default;
+};
+
+struct Candidate {
+  Operation *op;
+  Key key;
+  /// Position of what computes the gradient; in the region, if it is a sum.
+  int64_t ready;
+  int64_t bytes;
+};
+
+class Bucketing {
+public:
+  Bucketing(func::FuncOp function, int64_t limit)
+      : block(function.getBody().front()), limit(limit) {}
+
+  void run();
+
+private:
+  void findBackward();
+  void findReadByBackward();
+  int64_t getReady(Value gradient) const;
+  void merge(ArrayRef<Candidate> members);
+
+  Block &block;
+  int64_t limit;
+  llvm::DenseSet<Value> gradients, readByBackward;
+  llvm::DenseMap<Operation *, int64_t> position;
+};
+} // namespace
+
+static Value getYielded(OpResult result) {
+  auto region = dyn_cast<graph::MicrobatchesOp>(result.getOwner());
+  if (!region)
+    return {};
+  return region.getBody().front().getTerminator()->getOperand(
+      result.getResultNumber());
+}
+
+/// What depends on a seed, forward.
+void Bucketing::findBackward() {
+  int64_t next = 0;
+  block.walk<WalkOrder::PostOrder>([&](Operation *op) {
+    position[op] = next++;
+    for (OpResult result : op->getResults()) {
+      Value yielded = getYielded(result);
+      if (isa<graph::SeedOp>(op) || (yielded && gradients.contains(yielded)) ||
+          (!yielded && llvm::any_of(op->getOperands(), [&](Value operand) {
+            return gradients.contains(operand);
+          })))
+        gradients.insert(result);
+    }
+  });
+}
+
+/// What some op of the backward depends on: backward, from the last op.
+void Bucketing::findReadByBackward() {
+  for (Operation &op : llvm::reverse(block)) {
+    bool reads = false;
+    op.walk([&](Operation *inner) { reads |= inner->hasAttr("graph.origin"); });
+    reads |= llvm::any_of(op.getResults(), [&](Value result) {
+      return readByBackward.contains(result);
+    });
+    if (!reads)
+      continue;
+    op.walk([&](Operation *inner) {
+      for (Value operand : inner->getOperands())
+        readByBackward.insert(operand);
+    });
+  }
+}
+
+int64_t Bucketing::getReady(Value gradient) const {
+  auto result = dyn_cast<OpResult>(gradient);
+  if (!result)
+    return -1;
+  Value yielded = getYielded(result);
+  Operation *op = yielded ? yielded.getDefiningOp() : result.getOwner();
+  return op ? position.lookup(op) : -1;
+}
+
+void Bucketing::run() {
+  findBackward();
+  findReadByBackward();
+  llvm::DenseMap<Value, int> depth;
+  SmallVector<Candidate> candidates;
+  for (Operation &op : block) {
+    int above = 0;
+    op.walk([&](Operation *inner) {
+      for (Value operand : inner->getOperands())
+        above = std::max(above, depth.lookup(operand));
+    });
+    bool isReduction = isa<shard::AllReduceOp, shard::ReduceScatterOp>(op) &&
+                       llvm::all_of(op.getOperands(),
+                                    [&](Value operand) {
+                                      return gradients.contains(operand);
+                                    }) &&
+                       llvm::none_of(op.getResults(), [&](Value result) {
+                         return readByBackward.contains(result);
+                       });
+    for (Value result : op.getResults())
+      depth[result] = above + isReduction;
+    if (!isReduction)
+      continue;
+    shard::LayoutAttr from = shard::getLayout(op.getOperand(0));
+    auto movement = shard::getMovement(op.getName().stripDialect(), from,
+                                       shard::getLayout(op.getResult(0)));
+    Candidate candidate{
+        &op,
+        {op.getName().stripDialect(), movement->axes, from.getPartialKind(),
+         cast<RankedTensorType>(op.getOperand(0).getType()).getElementType(),
+         above},
+        0,
+        0};
+    for (Value operand : op.getOperands()) {
+      candidate.ready = std::max(candidate.ready, getReady(operand));
+      candidate.bytes +=
+          cost::getLocalBytes(cast<RankedTensorType>(operand.getType()));
+    }
+    candidates.push_back(candidate);
+  }
+  llvm::sort(candidates, [&](const Candidate &a, const Candidate &b) {
+    return std::pair(a.ready, position.lookup(a.op)) <
+           std::pair(b.ready, position.lookup(b.op));
+  });
+
+  bool merged = false;
+  SmallVector<bool> done(candidates.size());
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if (done[i])
+      continue;
+    SmallVector<Candidate> members;
+    int64_t bytes = 0;
+    for (size_t j = i; j < candidates.size(); ++j) {
+      if (done[j] || !(candidates[j].key == candidates[i].key))
+        continue;
+      if (!members.empty() && bytes + candidates[j].bytes > limit)
+        break;
+      members.push_back(candidates[j]);
+      bytes += candidates[j].bytes;
+      done[j] = true;
+    }
+    if (members.size() > 1) {
+      merge(members);
+      merged = true;
+    }
+  }
+  // A bucket stands where its last member stood; users follow it.
+  if (merged)
+    sortTopologically(&block);
+}
+
+void Bucketing::merge(ArrayRef<Candidate> members) {
+  Operation *last = members.front().op;
+  for (const Candidate &member : members)
+    if (last->isBeforeInBlock(member.op))
+      last = member.op;
+  OpBuilder builder(last);
+  SmallVector<Location> locations;
+  SmallVector<Attribute> reasons;
+  OperationState state(last->getLoc(), last->getName());
+  for (const Candidate &member : members) {
+    locations.push_back(member.op->getLoc());
+    state.addOperands(member.op->getOperands());
+    state.addTypes(member.op->getResultTypes());
+    auto why = member.op->getAttrOfType<DictionaryAttr>("why");
+    for (size_t i = 0; i < member.op->getNumOperands(); ++i)
+      reasons.push_back(why ? why : builder.getDictionaryAttr({}));
+  }
+  state.location = builder.getFusedLoc(locations);
+  state.addAttribute("why", builder.getDictionaryAttr(builder.getNamedAttr(
+                                "members", builder.getArrayAttr(reasons))));
+  Operation *bucket = builder.create(state);
+  unsigned next = 0;
+  for (const Candidate &member : members) {
+    for (Value result : member.op->getResults())
+      result.replaceAllUsesWith(bucket->getResult(next++));
+    member.op->erase();
+  }
+}
+
+namespace {
+struct BucketCollectives
+    : sharding::impl::BucketCollectivesBase<BucketCollectives> {
+  using BucketCollectivesBase::BucketCollectivesBase;
+
+  void runOnOperation() override {
+    constexpr int64_t megabyte = 1 << 20;
+    Bucketing(getOperation(), megabytes * megabyte).run();
+  }
+};
+} // namespace

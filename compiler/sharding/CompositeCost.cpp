@@ -1,0 +1,62 @@
+// What a composite that is split on a composite factor costs: its parts, laid
+// out between the layouts of its operands and results.
+
+#include "compiler/sharding/Propagation.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::sharding;
+
+int64_t Propagation::getCompositeBytes(const Node &node, const Label &label) {
+  Operation *op = node.op;
+  std::string key;
+  llvm::raw_string_ostream out(key);
+  out << op->getName() << op->getPropertiesAsAttribute();
+  for (Value value : op->getOperands())
+    out << value.getType();
+  for (shard::LayoutAttr layout : label.operands)
+    out << layout.toString();
+  for (shard::LayoutAttr layout : label.results)
+    out << layout.toString();
+  auto [it, isNew] = compositeBytes.try_emplace(out.str(), 0);
+  if (!isNew)
+    return it->second;
+
+  OpBuilder builder(op->getContext());
+  OwningOpRef<ModuleOp> scratch = ModuleOp::create(op->getLoc());
+  builder.setInsertionPointToEnd(scratch->getBody());
+  SmallVector<Type> types;
+  for (auto [value, layout] :
+       llvm::zip_equal(op->getOperands(), label.operands))
+    types.push_back(shard::withLayout(
+        cast<RankedTensorType>(value.getType()), layout));
+  auto function = func::FuncOp::create(
+      builder, op->getLoc(), "parts", builder.getFunctionType(types, {}));
+  Block *block = function.addEntryBlock();
+  builder.setInsertionPointToEnd(block);
+  IRMapping mapping;
+  for (auto [value, argument] :
+       llvm::zip_equal(op->getOperands(), block->getArguments()))
+    mapping.map(value, argument);
+  Operation *clone = builder.clone(*op, mapping);
+  builder.setInsertionPoint(clone);
+  SmallVector<Value> values =
+      cast<graph::CompositeOp>(clone).decompose(builder);
+  SmallVector<Operation *> parts;
+  for (Operation &part : *block)
+    if (&part != clone)
+      parts.push_back(&part);
+  llvm::MapVector<Value, shard::LayoutAttr> wanted;
+  for (auto [value, result, layout] : llvm::zip_equal(
+           values, op->getResults(), label.results))
+    if (!result.use_empty())
+      wanted[value] = layout;
+  Propagation parted(mesh);
+  if (failed(parted.readParts(parts, wanted)))
+    return it->second;
+  parted.extend();
+  if (failed(parted.enumerate()))
+    return it->second;
+  it->second = parted.solve().objective.bytes;
+  return it->second;
+}

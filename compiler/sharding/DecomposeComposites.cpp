@@ -1,0 +1,128 @@
+// Replaces composites that propagation split on a composite factor by their
+// parts, and lays these out with everything around them as it is.
+
+#include "compiler/sharding/Passes.h"
+#include "compiler/sharding/Propagation.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::sharding;
+using shard::LayoutAttr;
+using shard::ReshardOp;
+
+namespace polyrank::sharding {
+#define GEN_PASS_DEF_DECOMPOSECOMPOSITES
+#include "compiler/sharding/Passes.h.inc"
+} // namespace polyrank::sharding
+
+/// The reshard that propagation put there because the op was still whole.
+static ReshardOp getWrapper(Operation *op) {
+  auto reshard = dyn_cast_if_present<ReshardOp>(op);
+  return reshard && reshard->hasAttr("shard.composite") ? reshard : nullptr;
+}
+
+static LogicalResult decompose(graph::CompositeOp composite) {
+  Operation *op = composite;
+  shard::MeshAttr mesh = shard::getLayout(op->getResult(0)).getMesh();
+  // Without the reshards around it.
+  for (OpOperand &slot : op->getOpOperands())
+    if (ReshardOp wrapper = getWrapper(slot.get().getDefiningOp())) {
+      slot.set(wrapper.getInputs().front());
+      if (wrapper->use_empty())
+        wrapper->erase();
+    }
+
+  Block *block = op->getBlock();
+  Operation *before = op->getPrevNode();
+  OpBuilder builder(op);
+  SmallVector<Value> values = composite.decompose(builder);
+  SmallVector<Operation *> parts;
+  for (auto it = before ? std::next(before->getIterator()) : block->begin();
+       &*it != op; ++it)
+    parts.push_back(&*it);
+  for (Operation *part : parts)
+    for (StringRef name : {"graph.scope", "graph.origin"})
+      if (Attribute attribute = op->getAttr(name))
+        part->setAttr(name, attribute);
+  // Parts of results that nobody uses.
+  llvm::SmallDenseSet<Value> used;
+  for (auto [value, result] : llvm::zip_equal(values, op->getResults()))
+    if (!result.use_empty())
+      used.insert(value);
+  SmallVector<Operation *> live;
+  for (Operation *part : llvm::reverse(parts)) {
+    bool isUsed = !part->use_empty() ||
+                  llvm::any_of(part->getResults(), [&](Value result) {
+                    return used.contains(result);
+                  });
+    if (isUsed)
+      live.push_back(part);
+    else
+      part->erase();
+  }
+  parts.assign(live.rbegin(), live.rend());
+
+  struct Output {
+    Value value;    // of the parts
+    Value replaced; // the composite's result, or what it was resharded to
+    ReshardOp wrapper;
+  };
+  SmallVector<Output> outputs;
+  llvm::MapVector<Value, LayoutAttr> wanted;
+  for (auto [value, result] : llvm::zip_equal(values, op->getResults())) {
+    if (result.use_empty())
+      continue;
+    Output output{value, result, nullptr};
+    if (result.hasOneUse())
+      output.wrapper = getWrapper(*result.user_begin());
+    if (output.wrapper)
+      output.replaced = output.wrapper->getResult(0);
+    wanted[value] = shard::getLayout(output.replaced);
+    outputs.push_back(output);
+  }
+
+  Propagation propagation(mesh);
+  if (failed(propagation.readParts(parts, wanted)))
+    return failure();
+  propagation.extend();
+  if (failed(propagation.enumerate()))
+    return failure();
+  Solution solution = propagation.solve();
+  while (propagation.tightenExtents(solution)) {
+    if (failed(propagation.enumerate()))
+      return failure();
+    solution = propagation.solve();
+  }
+  if (failed(propagation.write(solution)))
+    return failure();
+  for (Output &output : outputs) {
+    output.replaced.replaceAllUsesWith(propagation.getSupplied(output.value));
+    if (output.wrapper)
+      output.wrapper->erase();
+  }
+  op->erase();
+  return success();
+}
+
+namespace {
+struct DecomposeComposites
+    : sharding::impl::DecomposeCompositesBase<DecomposeComposites> {
+  using DecomposeCompositesBase::DecomposeCompositesBase;
+
+  void runOnOperation() override {
+    // The parts of a composite may hold another.
+    while (true) {
+      SmallVector<graph::CompositeOp> composites;
+      getOperation().walk([&](graph::CompositeOp op) {
+        if (op->hasAttr("shard.composite"))
+          composites.push_back(op);
+      });
+      if (composites.empty())
+        return;
+      for (graph::CompositeOp op : composites)
+        if (failed(decompose(op)))
+          return signalPassFailure();
+    }
+  }
+};
+} // namespace

@@ -1,0 +1,310 @@
+// What a node may do: the layouts of its operands and results.
+
+#include "compiler/sharding/Propagation.h"
+#include "llvm/Support/MathExtras.h"
+#include "llvm/Support/xxhash.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::sharding;
+using graph::FactorKind;
+using graph::PartialPass;
+using graph::TensorFactors;
+using shard::AxisRef;
+using shard::DimAttr;
+using shard::Fill;
+using shard::LayoutAttr;
+using shard::ReductionKind;
+
+std::optional<Label> Propagation::makeLabel(const Node &node,
+                                            ArrayRef<Choice> choices) const {
+  const graph::ShardingRule &rule = node.rule;
+  int id = &node - nodes.begin();
+  size_t numFactors = rule.factors.size();
+  Label label;
+  label.choices.assign(choices.begin(), choices.end());
+
+  // The axes of each factor, major to minor, and its padded extent.
+  SmallVector<SmallVector<int>> splitting(numFactors);
+  for (auto [atom, choice] : llvm::enumerate(choices))
+    if (choice.kind == Choice::Split)
+      splitting[choice.factor].push_back(atom);
+  SmallVector<SmallVector<AxisRef>> axes(numFactors);
+  SmallVector<int64_t> padded(numFactors, 0);
+  for (size_t f = 0; f < numFactors; ++f) {
+    const graph::Factor &factor = rule.factors[f];
+    if (splitting[f].empty())
+      continue;
+    if (factor.kind == FactorKind::Replicated ||
+        factor.kind == FactorKind::Halo)
+      return std::nullopt;
+    label.composite |= factor.kind == FactorKind::Composite;
+    llvm::sort(splitting[f], [&](int a, int b) { return order[a] < order[b]; });
+    for (int atom : splitting[f])
+      axes[f].push_back(atoms[atom]);
+    int64_t blocks = shard::product(axes[f]);
+    int64_t extent = getExtent(id, f);
+    if (!extent)
+      extent = llvm::alignTo(factor.size, blocks);
+    // A device that holds nothing but padding is no use.
+    if (factor.size < blocks || extent % blocks)
+      return std::nullopt;
+    if (extent != factor.size)
+      padded[f] = extent;
+  }
+
+  // Whether some result is a sum over the factor, padding included.
+  auto isReduced = [&](int factor) {
+    if (rule.isResultOnly(factor) ||
+        rule.factors[factor].kind == FactorKind::Composite)
+      return false;
+    for (size_t r = 0; r < rule.results.size(); ++r)
+      if (!rule.resultHas(r, factor))
+        return true;
+    return false;
+  };
+  // At the boundary padding holds zeros; a carried value comes from there.
+  bool holdsZeros =
+      node.kind == NodeKind::Boundary || node.kind == NodeKind::Carry;
+  auto layDims = [&](const TensorFactors &tensor,
+                     bool isOperand) -> std::optional<SmallVector<DimAttr>> {
+    SmallVector<DimAttr> dims;
+    for (const graph::DimFactors &factors : tensor) {
+      if (factors.size() == 1) {
+        int f = factors.front();
+        Fill fill = Fill::Undefined;
+        if (padded[f] && holdsZeros)
+          fill = Fill::Zero;
+        else if (padded[f] && isOperand && isReduced(f))
+          fill = shard::identityFill(rule.factors[f].reduction);
+        dims.push_back(DimAttr::get(mesh, axes[f], padded[f], fill));
+        continue;
+      }
+      SmallVector<AxisRef> all;
+      SmallVector<int64_t> sizes;
+      for (int f : factors) {
+        if (padded[f])
+          return std::nullopt;
+        llvm::append_range(all, axes[f]);
+        sizes.push_back(rule.factors[f].size);
+      }
+      DimAttr dim = DimAttr::get(mesh, all);
+      if (!all.empty()) {
+        auto projected = graph::projectAxes(dim, sizes);
+        if (!projected)
+          return std::nullopt;
+        for (auto [f, list] : llvm::zip_equal(factors, *projected))
+          if (shard::merged(mesh, list) != shard::merged(mesh, axes[f]))
+            return std::nullopt;
+      }
+      dims.push_back(dim);
+    }
+    return dims;
+  };
+
+  auto lay = [&](const TensorFactors &tensor, bool isOperand,
+                 unsigned number) -> LayoutAttr {
+    auto dims = layDims(tensor, isOperand);
+    if (!dims)
+      return {};
+    SmallVector<AxisRef> partial;
+    std::optional<ReductionKind> kind;
+    bool agree = true;
+    auto add = [&](int atom, ReductionKind reduction) {
+      agree &= !kind || *kind == reduction;
+      kind = reduction;
+      partial.push_back(atoms[atom]);
+    };
+    for (auto [atom, choice] : llvm::enumerate(choices)) {
+      if (choice.kind == Choice::Pass &&
+          (!isOperand || choice.operands >> number & 1))
+        add(atom, choice.reduction);
+      if (choice.kind == Choice::Split && !isOperand &&
+          !rule.resultHas(number, choice.factor) &&
+          !rule.isResultOnly(choice.factor) &&
+          rule.factors[choice.factor].kind != FactorKind::Composite)
+        add(atom, rule.factors[choice.factor].reduction);
+    }
+    if (!agree)
+      return {};
+    return LayoutAttr::get(mesh, *dims, kind.value_or(ReductionKind::Sum),
+                           partial);
+  };
+  for (auto [i, tensor] : llvm::enumerate(rule.operands)) {
+    label.operands.push_back(lay(tensor, true, i));
+    if (!label.operands.back())
+      return std::nullopt;
+  }
+  for (auto [i, tensor] : llvm::enumerate(rule.results)) {
+    label.results.push_back(lay(tensor, false, i));
+    if (!label.results.back())
+      return std::nullopt;
+  }
+  return label;
+}
+
+SmallVector<Choice> Propagation::choicesOf(const Node &node, int atom) const {
+  SmallVector<Choice> choices;
+  bool mustSplit = false, isFixed = false;
+  for (const Node::Reach &reach : node.reached[atom]) {
+    choices.push_back({Choice::Split, reach.factor});
+    mustSplit |= !node.isFree[reach.factor];
+    isFixed |= node.constraint >= 0 && reach.distance == 0;
+  }
+  if (isFixed)
+    return choices;
+  choices.push_back({});
+  if (mustSplit)
+    return choices;
+  for (ReductionKind kind :
+       {ReductionKind::Sum, ReductionKind::Max, ReductionKind::Min}) {
+    uint8_t bit = 1u << static_cast<int>(kind);
+    uint32_t together = 0, any = 0;
+    bool someTogether = false;
+    for (auto [i, id] : llvm::enumerate(node.operands)) {
+      bool may = partials[id][atom] & bit;
+      switch (node.rule.getPass(kind, i)) {
+      case PartialPass::None:
+        break;
+      case PartialPass::Alone:
+        if (may)
+          choices.push_back({Choice::Pass, -1, kind, 1u << i});
+        break;
+      case PartialPass::Together:
+        together |= 1u << i;
+        someTogether |= may;
+        break;
+      case PartialPass::Any:
+        any |= may ? 1u << i : 0;
+        break;
+      }
+    }
+    if (someTogether)
+      choices.push_back({Choice::Pass, -1, kind, together});
+    for (uint32_t set = any; set; set = (set - 1) & any)
+      choices.push_back({Choice::Pass, -1, kind, set});
+  }
+  return choices;
+}
+
+void Propagation::setCost(const Node &node, Label &label) const {
+  Objective &cost = label.cost;
+  int64_t shares = 1;
+  for (auto [atom, choice] : llvm::enumerate(label.choices)) {
+    if (choice.kind == Choice::Split)
+      shares *= atoms[atom].size;
+    if (choice.kind == Choice::Pass)
+      ++cost.passes;
+    if (choice.kind != Choice::Split && node.level[atom] >= 0 &&
+        llvm::any_of(node.reached[atom], [&](const Node::Reach &reach) {
+          return !node.isFree[reach.factor];
+        }))
+      ++cost.violations[node.level[atom]];
+  }
+  if (node.kind == NodeKind::Op)
+    cost.flops = llvm::divideCeil(cast<graph::GraphOp>(node.op).getCost().flops,
+                                  shares) *
+                 node.executions;
+  // A parameter's constraint is the layout in which it computes.
+  for (auto [i, id] : llvm::enumerate(node.operands)) {
+    const Node &def = nodes[values[id].def];
+    if (def.constraint < 0 || !constraints[def.constraint].isParameter)
+      continue;
+    const Constraint &constraint = constraints[def.constraint];
+    bool honoured = true;
+    for (auto [wanted, taken] : llvm::zip_equal(constraint.layout.getDims(),
+                                                label.operands[i].getDims()))
+      for (int atom : numbers(wanted.getAxes()))
+        honoured &= llvm::is_contained(numbers(taken.getAxes()), atom);
+    if (!honoured)
+      ++cost.violations[constraint.level];
+  }
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  out << node.hash;
+  for (LayoutAttr layout : label.operands)
+    out << layout.toString();
+  for (LayoutAttr layout : label.results)
+    out << layout.toString();
+  cost.tie = llvm::xxh3_64bits(out.str()) >> 34;
+}
+
+LogicalResult Propagation::enumerate() {
+  for (Node &node : nodes) {
+    node.labels.clear();
+    if (node.kind == NodeKind::Fixed) {
+      Label label;
+      label.choices.resize(atoms.size());
+      label.operands.assign(node.fixedOperands.begin(),
+                            node.fixedOperands.end());
+      label.results.assign(node.fixedResults.begin(), node.fixedResults.end());
+      node.labels.push_back(label);
+      continue;
+    }
+    if (node.kind == NodeKind::Source) {
+      // Its users say.
+      Label label;
+      label.choices.resize(atoms.size());
+      for (int id : node.results)
+        label.results.push_back(
+            LayoutAttr::getReplicated(mesh, values[id].getType().getRank()));
+      node.labels.push_back(label);
+      continue;
+    }
+    if (node.constraint >= 0) {
+      const Constraint &constraint = constraints[node.constraint];
+      for (auto [d, dim] : llvm::enumerate(constraint.layout.getDims()))
+        for (int atom : numbers(dim.getAxes())) {
+          const auto &reached = node.reached[atom];
+          if (llvm::none_of(reached, [](const Node::Reach &reach) {
+                return reach.distance == 0;
+              }))
+            return node.op->emitError()
+                   << "constraint " << constraint.text << ": dim " << d
+                   << " of " << node.name << " cannot be split over "
+                   << mesh.toString(dim.getAxes())
+                   << ": it has fewer elements than there are blocks";
+        }
+    }
+    SmallVector<SmallVector<Choice>> options;
+    for (size_t atom = 0; atom < atoms.size(); ++atom)
+      options.push_back(choicesOf(node, atom));
+    SmallVector<Choice> chosen(atoms.size());
+    std::function<void(size_t)> choose = [&](size_t atom) {
+      if (atom < atoms.size()) {
+        for (const Choice &choice : options[atom]) {
+          chosen[atom] = choice;
+          choose(atom + 1);
+        }
+        return;
+      }
+      std::optional<Label> label = makeLabel(node, chosen);
+      if (!label)
+        return;
+      setCost(node, *label);
+      if (label->composite)
+        label->cost.bytes = getCompositeBytes(node, *label) * node.executions;
+      node.labels.push_back(std::move(*label));
+    };
+    choose(0);
+    if (node.labels.empty()) {
+      auto error = node.op->emitError() << node.name << " cannot be laid out";
+      if (node.constraint >= 0)
+        error << " as the constraint " << constraints[node.constraint].text
+              << " says";
+      return failure();
+    }
+    // Violations belong to one node alone: only the least are of interest.
+    auto violations = [](const Label &label) { return label.cost.violations; };
+    auto least = violations(
+        *llvm::min_element(node.labels, [&](const Label &a, const Label &b) {
+          return violations(a) < violations(b);
+        }));
+    llvm::erase_if(node.labels, [&](const Label &label) {
+      return violations(label) != least;
+    });
+    llvm::sort(node.labels,
+               [](const Label &a, const Label &b) { return a.cost < b.cost; });
+  }
+  return success();
+}

@@ -1,0 +1,53 @@
+// What propagation minimises: a tuple of integers, compared lexicographically.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "llvm/ADT/ArrayRef.h"
+
+namespace polyrank::sharding {
+
+/// The most different priorities that constraints may have.
+constexpr int maxPriorities = 8;
+
+/// 1. Violations, per priority, the most important first: ops that an axis
+///    reaches but that are not split over it, and uses of a parameter in
+///    another layout than the user fixed.
+/// 2. Bytes that one device sends in a step.
+/// 3. FLOPs of one device in a step.
+/// 4. Ops that pass a partial on: among equals a partial is reduced at its
+///    producer.
+/// 5. A number drawn from what is chosen and from the structure of the program
+///    around it, not from the order of its ops: it makes the optimum unique.
+struct Objective {
+  std::array<int64_t, maxPriorities> violations{};
+  int64_t bytes = 0;
+  int64_t flops = 0;
+  int64_t passes = 0;
+  int64_t tie = 0;
+
+  friend auto operator<=>(const Objective &, const Objective &) = default;
+  friend bool operator==(const Objective &, const Objective &) = default;
+  Objective &operator+=(const Objective &other) {
+    for (int i = 0; i < maxPriorities; ++i)
+      violations[i] += other.violations[i];
+    bytes += other.bytes;
+    flops += other.flops;
+    passes += other.passes;
+    tie += other.tie;
+    return *this;
+  }
+  friend Objective operator+(Objective left, const Objective &right) {
+    return left += right;
+  }
+  /// More than any that is possible.
+  static Objective impossible() {
+    Objective result;
+    result.violations[0] = int64_t(1) << 40;
+    return result;
+  }
+};
+
+} // namespace polyrank::sharding

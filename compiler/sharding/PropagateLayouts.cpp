@@ -1,0 +1,123 @@
+// From constraints to a layout of every tensor of a function.
+
+#include "compiler/sharding/Passes.h"
+#include "compiler/sharding/Propagation.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::sharding;
+
+namespace polyrank::sharding {
+#define GEN_PASS_DEF_PROPAGATELAYOUTS
+#include "compiler/sharding/Passes.h.inc"
+} // namespace polyrank::sharding
+
+/// The mesh that strategy chose for the module, else that of some constraint.
+static shard::MeshAttr findMesh(func::FuncOp function) {
+  if (auto module = function->getParentOfType<ModuleOp>())
+    if (auto mesh = module->getAttrOfType<shard::MeshAttr>("shard.mesh"))
+      return mesh;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (auto layout =
+            function.getArgAttrOfType<shard::LayoutAttr>(i, "shard.layout"))
+      return layout.getMesh();
+  shard::MeshAttr mesh;
+  function.walk([&](Operation *op) {
+    if (auto fixed = op->getAttrOfType<DictionaryAttr>("shard.constraint"))
+      mesh = fixed.getAs<shard::LayoutAttr>("layout").getMesh();
+  });
+  return mesh;
+}
+
+static std::string toString(const Objective &objective) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  out << "violations [";
+  llvm::interleaveComma(objective.violations, out);
+  out << "], bytes " << objective.bytes << ", flops " << objective.flops;
+  return text;
+}
+
+/// The share of the objective above its bound, of the first part that differs.
+static std::string gap(const Objective &objective, const Objective &bound) {
+  for (int i = 0; i < maxPriorities; ++i)
+    if (objective.violations[i] != bound.violations[i])
+      return std::to_string(objective.violations[i] - bound.violations[i]) +
+             " violations";
+  auto percent = [](int64_t value, int64_t least) {
+    return llvm::formatv("{0:F2}%", 100.0 * (value - least) / value).str();
+  };
+  if (objective.bytes != bound.bytes)
+    return percent(objective.bytes, bound.bytes) + " of bytes";
+  if (objective.flops != bound.flops)
+    return percent(objective.flops, bound.flops) + " of flops";
+  return "0";
+}
+
+namespace {
+struct PropagateLayouts
+    : sharding::impl::PropagateLayoutsBase<PropagateLayouts> {
+  using PropagateLayoutsBase::PropagateLayoutsBase;
+
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<shard::ShardDialect>();
+  }
+
+  void runOnOperation() override {
+    func::FuncOp function = getOperation();
+    shard::MeshAttr mesh = findMesh(function);
+    if (!mesh) {
+      function.emitError("has neither constraints nor a mesh (shard.mesh of "
+                         "the module)");
+      return signalPassFailure();
+    }
+    Propagation propagation(mesh);
+    if (failed(propagation.readFunction(function)))
+      return signalPassFailure();
+    propagation.extend();
+    if (failed(propagation.enumerate()))
+      return signalPassFailure();
+    Solution solution = propagation.solve();
+    while (propagation.tightenExtents(solution)) {
+      if (failed(propagation.enumerate()))
+        return signalPassFailure();
+      solution = propagation.solve();
+    }
+    if (failed(propagation.write(solution)))
+      return signalPassFailure();
+
+    Operation *terminator = function.getBody().front().getTerminator();
+    function.setType(FunctionType::get(&getContext(),
+                                       function.getBody().getArgumentTypes(),
+                                       terminator->getOperandTypes()));
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      for (StringRef name :
+           {"shard.layout", "shard.open", "shard.priority", "shard.from"})
+        function.removeArgAttr(i, StringAttr::get(&getContext(), name));
+    function.walk([](Operation *op) { op->removeAttr("shard.constraint"); });
+
+    Builder builder(&getContext());
+    auto entry = [&](StringRef name, const Objective &objective) {
+      return builder.getNamedAttr(
+          name,
+          builder.getDictionaryAttr(
+              {builder.getNamedAttr("violations", builder.getDenseI64ArrayAttr(
+                                                      objective.violations)),
+               builder.getNamedAttr("bytes",
+                                    builder.getI64IntegerAttr(objective.bytes)),
+               builder.getNamedAttr(
+                   "flops", builder.getI64IntegerAttr(objective.flops))}));
+    };
+    function->setAttr(
+        "shard.objective",
+        builder.getDictionaryAttr({entry("value", solution.objective),
+                                   entry("bound", solution.bound)}));
+    if (report)
+      function.emitRemark("layouts: ")
+          << toString(solution.objective) << "; lower bound "
+          << toString(solution.bound) << "; gap "
+          << gap(solution.objective, solution.bound);
+  }
+};
+} // namespace

@@ -1,0 +1,477 @@
+// Reads a program into propagation's side table.
+
+#include "compiler/sharding/Propagation.h"
+
+#include "llvm/Support/xxhash.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::sharding;
+using graph::TensorFactors;
+using shard::AxisRef;
+using shard::DimAttr;
+using shard::LayoutAttr;
+
+LayoutAttr polyrank::sharding::withoutFill(LayoutAttr layout) {
+  SmallVector<DimAttr> dims;
+  for (DimAttr dim : layout.getDims())
+    dims.push_back(DimAttr::get(layout.getMesh(), dim.getAxes(),
+                                dim.getPadded(), shard::Fill::Undefined,
+                                dim.getHaloLow(), dim.getHaloHigh()));
+  return layout.withDims(dims);
+}
+
+Propagation::Propagation(shard::MeshAttr mesh)
+    : mesh(mesh), planner(cost::CostModel::countingBytes(mesh)) {}
+
+/// The name of the user's node, else the op's own.
+static std::string nameOf(Operation *op) {
+  std::string name = op->getName().getStringRef().str();
+  if (auto location = op->getLoc()->findInstanceOf<NameLoc>())
+    return name + " '" + location.getName().str() + "'";
+  return name;
+}
+
+static std::string nameOf(func::FuncOp function, unsigned argument) {
+  for (StringRef key : {"graph.symbol", "graph.input"})
+    if (Attribute name = function.getArgAttr(argument, key)) {
+      if (auto symbol = dyn_cast<FlatSymbolRefAttr>(name))
+        return symbol.getValue().str();
+      if (auto text = dyn_cast<StringAttr>(name))
+        return text.str();
+    }
+  return "argument " + std::to_string(argument);
+}
+
+/// Factors of a tensor of which every dim is one.
+static TensorFactors addFactors(graph::ShardingRule &rule,
+                                ArrayRef<int64_t> shape) {
+  TensorFactors factors(shape.size());
+  for (auto [dim, size] : llvm::enumerate(shape))
+    if (size != 1)
+      factors[dim] = {rule.addFactor(size)};
+  return factors;
+}
+
+static void addOperand(graph::ShardingRule &rule,
+                       const TensorFactors &factors) {
+  rule.operands.push_back(factors);
+  for (auto &passes : rule.passes)
+    passes.push_back(graph::PartialPass::None);
+}
+
+int Propagation::addNode(NodeKind kind, Operation *op, std::string name,
+                         int64_t executions) {
+  nodes.emplace_back();
+  Node &node = nodes.back();
+  node.kind = kind;
+  node.op = op;
+  node.name = std::move(name);
+  node.executions = executions;
+  return nodes.size() - 1;
+}
+
+int Propagation::addValue(Value value, int node, unsigned result,
+                          int64_t executions) {
+  TensorValue entry;
+  entry.value = value;
+  entry.def = node;
+  entry.result = result;
+  entry.executions = executions;
+  values.push_back(entry);
+  int id = values.size() - 1;
+  nodes[node].results.push_back(id);
+  current[value] = id;
+  return id;
+}
+
+void Propagation::addUse(int node, Value value, OpOperand *slot) {
+  int id = current.at(value);
+  values[id].uses.push_back(
+      {node, static_cast<unsigned>(nodes[node].operands.size()), slot});
+  nodes[node].operands.push_back(id);
+}
+
+void Propagation::addUse(int node, OpOperand &slot) {
+  addUse(node, slot.get(), &slot);
+}
+
+static Constraint readConstraint(LayoutAttr layout, Attribute open,
+                                 Attribute priority, Attribute text) {
+  Constraint constraint;
+  constraint.layout = layout;
+  constraint.open.assign(layout.getRank(), false);
+  if (auto flags = dyn_cast_if_present<DenseBoolArrayAttr>(open))
+    constraint.open.assign(flags.asArrayRef().begin(),
+                           flags.asArrayRef().end());
+  if (auto number = dyn_cast_if_present<IntegerAttr>(priority))
+    constraint.level = number.getInt();
+  if (auto string = dyn_cast_if_present<StringAttr>(text))
+    constraint.text = string.str();
+  return constraint;
+}
+
+LogicalResult Propagation::readArguments(func::FuncOp function) {
+  // A parameter and its state of the same shape are one node.
+  std::map<std::string, int> groups;
+  for (BlockArgument argument : function.getArguments()) {
+    unsigned i = argument.getArgNumber();
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    if (!type)
+      return function.emitError("argument ") << i << " is no tensor";
+    int node = -1;
+    std::string key = "input";
+    auto symbol =
+        function.getArgAttrOfType<FlatSymbolRefAttr>(i, "graph.symbol");
+    if (symbol) {
+      auto owner =
+          function.getArgAttrOfType<FlatSymbolRefAttr>(i, "graph.state_of");
+      key = (owner ? owner : symbol).getValue().str();
+      llvm::raw_string_ostream out(key);
+      out << function.getArgAttr(i, "graph.view") << type;
+      auto [it, isNew] = groups.try_emplace(out.str(), -1);
+      if (isNew)
+        it->second =
+            addNode(NodeKind::Boundary, function, nameOf(function, i), 1);
+      node = it->second;
+    } else {
+      node = addNode(NodeKind::Boundary, function, nameOf(function, i), 1);
+    }
+    Node &entry = nodes[node];
+    entry.identity = key + entry.name;
+    TensorFactors factors = entry.rule.results.empty()
+                                ? addFactors(entry.rule, type.getShape())
+                                : entry.rule.results.front();
+    entry.rule.results.push_back(factors);
+    addValue(argument, node, entry.results.size(), 1);
+    if (auto layout =
+            function.getArgAttrOfType<LayoutAttr>(i, "shard.layout")) {
+      Constraint constraint =
+          readConstraint(layout, function.getArgAttr(i, "shard.open"),
+                         function.getArgAttr(i, "shard.priority"),
+                         function.getArgAttr(i, "shard.from"));
+      constraint.isParameter = !!symbol;
+      if (constraint.text.empty())
+        constraint.text = nodes[node].name + "=" + layout.toString();
+      nodes[node].constraint = constraints.size();
+      constraints.push_back(std::move(constraint));
+    }
+  }
+  return success();
+}
+
+LogicalResult Propagation::readReturn(func::FuncOp function,
+                                      func::ReturnOp op) {
+  // Results that are not outputs belong to the arguments with a symbol, in
+  // order.
+  SmallVector<unsigned> buffers;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (function.getArgAttr(i, "graph.symbol"))
+      buffers.push_back(i);
+  unsigned next = 0;
+  for (OpOperand &slot : op->getOpOperands()) {
+    unsigned i = slot.getOperandNumber();
+    if (function.getResultAttr(i, "graph.output")) {
+      int node =
+          addNode(NodeKind::Output, op, "result " + std::to_string(i), 1);
+      auto type = cast<RankedTensorType>(slot.get().getType());
+      addOperand(nodes[node].rule,
+                 addFactors(nodes[node].rule, type.getShape()));
+      addUse(node, slot);
+      continue;
+    }
+    if (next == buffers.size())
+      return function.emitError("result ")
+             << i << " is neither an output (graph.output) nor the new value "
+             << "of an argument with graph.symbol";
+    BlockArgument argument = function.getArgument(buffers[next++]);
+    if (argument.getType() != slot.get().getType())
+      return function.emitError("result ")
+             << i << " of type " << slot.get().getType()
+             << " is the new value of "
+             << nameOf(function, argument.getArgNumber()) << ", which has type "
+             << argument.getType();
+    // Arguments are never pinned, so this is their node.
+    Node &node = nodes[values[current.at(argument)].def];
+    addOperand(node.rule, node.rule.results.front());
+    addUse(&node - nodes.begin(), slot);
+  }
+  return success();
+}
+
+void Propagation::pin(Operation *op, int64_t executions) {
+  auto fixed = op->getAttrOfType<DictionaryAttr>("shard.constraint");
+  if (!fixed)
+    return;
+  auto number = fixed.getAs<IntegerAttr>("result");
+  Value value = op->getResult(number ? number.getInt() : 0);
+  Constraint constraint =
+      readConstraint(fixed.getAs<LayoutAttr>("layout"), fixed.get("open"),
+                     fixed.get("priority"), fixed.get("from"));
+  if (constraint.text.empty())
+    constraint.text = nameOf(op) + "=" + constraint.layout.toString();
+  int node =
+      addNode(NodeKind::Pin, op, "constraint on " + nameOf(op), executions);
+  nodes[node].constraint = constraints.size();
+  constraints.push_back(std::move(constraint));
+  auto type = cast<RankedTensorType>(value.getType());
+  TensorFactors factors = addFactors(nodes[node].rule, type.getShape());
+  addOperand(nodes[node].rule, factors);
+  nodes[node].rule.results = {factors};
+  addUse(node, value, nullptr);
+  addValue(value, node, 0, executions);
+}
+
+LogicalResult Propagation::readMicrobatches(graph::MicrobatchesOp op,
+                                            int64_t executions) {
+  int64_t inside = executions * op.getCount();
+  auto tie = [&](NodeKind kind, StringRef what, Value like) {
+    int node = addNode(kind, op, what.str() + " of " + nameOf(op), executions);
+    return std::pair(
+        node, addFactors(nodes[node].rule,
+                         cast<RankedTensorType>(like.getType()).getShape()));
+  };
+  auto [index, none] = tie(NodeKind::Source, "index", op.getIndex());
+  nodes[index].rule.results = {none};
+  addValue(op.getIndex(), index, 0, inside);
+  for (auto [i, slice] : llvm::enumerate(op.getSlices())) {
+    auto [node, factors] = tie(NodeKind::Slice, "microbatch", slice);
+    TensorFactors whole(factors);
+    graph::ShardingRule &rule = nodes[node].rule;
+    graph::DimFactors batch;
+    if (op.getCount() != 1)
+      batch = {rule.addFactor(op.getCount(), graph::FactorKind::Replicated)};
+    whole.insert(whole.begin(), batch);
+    addOperand(rule, whole);
+    rule.results = {factors};
+    addUse(node, op->getOpOperand(i));
+    addValue(slice, node, 0, inside);
+  }
+  unsigned numOf = op.getOf().size();
+  SmallVector<int> carries;
+  for (auto [i, carried] : llvm::enumerate(op.getCarried())) {
+    auto [node, factors] = tie(NodeKind::Carry, "carry", carried);
+    addOperand(nodes[node].rule, factors);
+    addOperand(nodes[node].rule, factors);
+    nodes[node].rule.results = {factors, factors};
+    addUse(node, op->getOpOperand(numOf + i));
+    addValue(carried, node, 0, inside);
+    carries.push_back(node);
+  }
+  Block &body = op.getBody().front();
+  if (failed(readBlock(body, inside)))
+    return failure();
+  auto yield = cast<graph::YieldOp>(body.getTerminator());
+  unsigned numSums = op.getNumSums();
+  for (OpOperand &slot : yield->getOpOperands()) {
+    unsigned i = slot.getOperandNumber();
+    Value result = op->getResult(i);
+    if (i >= numSums) {
+      addUse(carries[i - numSums], slot);
+      addValue(result, carries[i - numSums], 1, executions);
+      continue;
+    }
+    auto [node, factors] = tie(NodeKind::Sum, "sum", result);
+    addOperand(nodes[node].rule, factors);
+    nodes[node].rule.results = {factors};
+    // Sums stay partial until the end of the step.
+    nodes[node].rule.setPass(shard::ReductionKind::Sum, 0,
+                             graph::PartialPass::Alone);
+    addUse(node, slot);
+    addValue(result, node, 0, executions);
+  }
+  return success();
+}
+
+LogicalResult Propagation::readOp(Operation *op, int64_t executions) {
+  if (auto microbatches = dyn_cast<graph::MicrobatchesOp>(op))
+    return readMicrobatches(microbatches, executions);
+  if (isa<shard::ReshardOp>(op)) {
+    // A barrier: its operand is as it comes, its result as it says.
+    for (Value result : op->getResults()) {
+      LayoutAttr layout = shard::getLayout(result);
+      if (!layout)
+        return op->emitOpError("needs the layout that it leads to");
+      int node = addNode(NodeKind::Fixed, op, nameOf(op), executions);
+      nodes[node].rule.results = {
+          addFactors(nodes[node].rule,
+                     cast<RankedTensorType>(result.getType()).getShape())};
+      nodes[node].fixedResults = {layout};
+      addValue(result, node, 0, executions);
+    }
+    return success();
+  }
+  auto graphOp = dyn_cast<graph::GraphOp>(op);
+  if (!graphOp)
+    return op->emitOpError(
+        "has no sharding rule, so its layout cannot be propagated");
+  int node =
+      addNode(op->getNumOperands() == 0 ? NodeKind::Source : NodeKind::Op, op,
+              nameOf(op), executions);
+  nodes[node].rule = graphOp.getShardingRule();
+  for (OpOperand &slot : op->getOpOperands())
+    addUse(node, slot);
+  for (auto [i, result] : llvm::enumerate(op->getResults()))
+    addValue(result, node, i, executions);
+  pin(op, executions);
+  return success();
+}
+
+LogicalResult Propagation::readBlock(Block &block, int64_t executions) {
+  for (Operation &op : block.without_terminator())
+    if (failed(readOp(&op, executions)))
+      return failure();
+  return success();
+}
+
+LogicalResult Propagation::readFunction(func::FuncOp function) {
+  if (!llvm::hasSingleElement(function.getBody()))
+    return function.emitError("must be one block");
+  if (failed(readArguments(function)) ||
+      failed(readBlock(function.getBody().front(), 1)) ||
+      failed(readReturn(
+          function,
+          cast<func::ReturnOp>(function.getBody().front().getTerminator()))))
+    return failure();
+  return finishTable(function);
+}
+
+LogicalResult
+Propagation::readParts(ArrayRef<Operation *> ops,
+                       const llvm::MapVector<Value, LayoutAttr> &wanted) {
+  auto addFixed = [&](Operation *op) {
+    return addNode(NodeKind::Fixed, op, nameOf(op), 1);
+  };
+  llvm::SmallPtrSet<Operation *, 16> inside(ops.begin(), ops.end());
+  for (Operation *op : ops) {
+    for (Value operand : op->getOperands()) {
+      if (inside.contains(operand.getDefiningOp()) || current.count(operand))
+        continue;
+      LayoutAttr layout = shard::getLayout(operand);
+      if (!layout)
+        return op->emitOpError("uses a value that has no layout");
+      int node = addFixed(op);
+      Node &entry = nodes[node];
+      entry.rule.results = {addFactors(
+          entry.rule, cast<RankedTensorType>(operand.getType()).getShape())};
+      entry.fixedResults = {layout};
+      addValue(operand, node, 0, 1);
+    }
+    if (failed(readOp(op, 1)))
+      return failure();
+  }
+  for (auto [value, layout] : wanted) {
+    int node = addFixed(value.getDefiningOp());
+    Node &entry = nodes[node];
+    addOperand(entry.rule,
+               addFactors(entry.rule,
+                          cast<RankedTensorType>(value.getType()).getShape()));
+    entry.fixedOperands = {layout};
+    addUse(node, value, nullptr);
+  }
+  return finishTable(ops.front());
+}
+
+void Propagation::hashNode(Node &node) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  out << static_cast<int>(node.kind) << node.executions;
+  if (node.kind == NodeKind::Boundary || node.kind == NodeKind::Output)
+    out << node.identity << node.name;
+  else if (node.op)
+    out << node.op->getName();
+  if (node.kind == NodeKind::Op || node.kind == NodeKind::Source)
+    out << node.op->getAttrDictionary();
+  out << node.rule.toString();
+  for (int operand : node.operands)
+    if (int def = values[operand].def; def < &node - nodes.begin())
+      out << nodes[def].hash << "." << values[operand].result << " ";
+  node.hash = llvm::xxh3_64bits(out.str());
+}
+
+SmallVector<int> Propagation::numbers(ArrayRef<AxisRef> axes) const {
+  SmallVector<int> list;
+  for (AxisRef ref : axes)
+    for (auto [number, atom] : llvm::enumerate(atoms))
+      if (ref.overlaps(atom))
+        list.push_back(number);
+  return list;
+}
+
+LogicalResult Propagation::finishTable(Operation *where) {
+  // Priorities become levels.
+  SmallVector<int> priorities;
+  for (const Constraint &constraint : constraints)
+    priorities.push_back(constraint.level);
+  llvm::sort(priorities);
+  priorities.erase(llvm::unique(priorities), priorities.end());
+  if (priorities.size() > maxPriorities)
+    return where->emitError("constraints have ")
+           << priorities.size() << " priorities; " << maxPriorities
+           << " are possible";
+  for (Constraint &constraint : constraints)
+    constraint.level =
+        llvm::find(priorities, constraint.level) - priorities.begin();
+
+  SmallVector<AxisRef> cuts;
+  auto addCuts = [&](LayoutAttr layout) {
+    llvm::append_range(cuts, layout.getPartialAxes());
+    for (DimAttr dim : layout.getDims())
+      llvm::append_range(cuts, dim.getAxes());
+  };
+  for (const Constraint &constraint : constraints)
+    addCuts(constraint.layout);
+  for (const Node &node : nodes) {
+    llvm::for_each(node.fixedOperands, addCuts);
+    llvm::for_each(node.fixedResults, addCuts);
+  }
+  auto pieces = shard::atoms(cuts, cuts);
+  if (!pieces)
+    return where->emitError("constraints cut one mesh axis at sizes that do "
+                            "not divide each other");
+  llvm::sort(*pieces);
+  pieces->erase(llvm::unique(*pieces), pieces->end());
+  atoms = *pieces;
+
+  // Atoms that meet on one dim: the more important first, then as some
+  // constraint has them, then in mesh order.
+  SmallVector<int> level(atoms.size(), maxPriorities);
+  SmallVector<int> sorted;
+  for (const Constraint &constraint : constraints)
+    for (DimAttr dim : constraint.layout.getDims())
+      for (int atom : numbers(dim.getAxes()))
+        level[atom] = std::min(level[atom], constraint.level);
+  for (size_t atom = 0; atom < atoms.size(); ++atom)
+    sorted.push_back(atom);
+  llvm::sort(sorted, [&](int a, int b) {
+    return std::pair(level[a], a) < std::pair(level[b], b);
+  });
+  auto arrange = [&](LayoutAttr layout) {
+    for (DimAttr dim : layout.getDims()) {
+      SmallVector<int> wanted = numbers(dim.getAxes());
+      size_t next = 0;
+      for (int &atom : sorted)
+        if (llvm::is_contained(wanted, atom) && next < wanted.size())
+          atom = wanted[next++];
+    }
+  };
+  for (const Node &node : nodes)
+    llvm::for_each(node.fixedResults, arrange);
+  // The last to arrange wins.
+  SmallVector<std::tuple<int, std::string, LayoutAttr>> byLevel;
+  for (const Constraint &constraint : constraints)
+    byLevel.push_back({-constraint.level, constraint.text, constraint.layout});
+  llvm::sort(byLevel, [](const auto &a, const auto &b) {
+    return std::tie(std::get<0>(a), std::get<1>(a)) <
+           std::tie(std::get<0>(b), std::get<1>(b));
+  });
+  for (auto &[level, text, layout] : byLevel)
+    arrange(layout);
+  order.assign(atoms.size(), 0);
+  for (auto [position, atom] : llvm::enumerate(sorted))
+    order[atom] = position;
+
+  for (Node &node : nodes)
+    hashNode(node);
+  return success();
+}

@@ -1,0 +1,387 @@
+// Writes a solution into the program: types, and reshards where producer and
+// user of a value disagree.
+
+#include "compiler/sharding/Propagation.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::sharding;
+using shard::AxisRef;
+using shard::DimAttr;
+using shard::LayoutAttr;
+
+namespace polyrank::sharding {
+
+/// One pass over the nodes in program order.
+class Writer {
+public:
+  Writer(Propagation &propagation, const Solution &solution)
+      : table(propagation), solution(solution) {}
+
+  LogicalResult write();
+
+private:
+  const Label &labelOf(int node) const {
+    return table.nodes[node].labels[solution.labels[node]];
+  }
+  LayoutAttr defined(const TensorValue &value) const {
+    return labelOf(value.def).results[value.result];
+  }
+  LayoutAttr demanded(const Use &use) const {
+    return labelOf(use.node).operands[use.operand];
+  }
+  /// The layout that a use gets of a value of layout `have`: what it demands,
+  /// but as to padding content what there is, where it demands nothing.
+  LayoutAttr settle(LayoutAttr demand, LayoutAttr have, bool exact) const;
+  bool isExact(const Use &use) const {
+    NodeKind kind = table.nodes[use.node].kind;
+    return kind == NodeKind::Boundary || kind == NodeKind::Carry ||
+           kind == NodeKind::Fixed;
+  }
+  void setType(Value value, LayoutAttr layout) {
+    value.setType(
+        shard::withLayout(cast<RankedTensorType>(value.getType()), layout));
+  }
+  void writeSource(TensorValue &value);
+  LogicalResult writeValue(TensorValue &value);
+  void supply(const Use &use, Value value);
+  Value reshard(const TensorValue &value, Value from, LayoutAttr to,
+                const Use &use, Operation *first);
+  Operation *firstUser(const TensorValue &value, ArrayRef<LayoutAttr> layouts,
+                       ArrayRef<LayoutAttr> perUse) const;
+  DictionaryAttr why(const TensorValue &value, LayoutAttr from, LayoutAttr to,
+                     const Use &use) const;
+  std::string blame(const TensorValue &value, LayoutAttr from, LayoutAttr to,
+                    const Use &use) const;
+  void wrapComposite(const Node &node, const Label &label);
+
+  Propagation &table;
+  const Solution &solution;
+  /// Pinned values: what their users see.
+  llvm::DenseMap<int, Value> pinned;
+};
+
+} // namespace polyrank::sharding
+
+LayoutAttr Writer::settle(LayoutAttr demand, LayoutAttr have,
+                          bool exact) const {
+  if (exact)
+    return demand;
+  SmallVector<DimAttr> dims;
+  for (auto [wanted, given] :
+       llvm::zip_equal(demand.getDims(), have.getDims())) {
+    bool keeps = wanted.getFill() == shard::Fill::Undefined &&
+                 wanted.getPadded() && wanted.getPadded() == given.getPadded();
+    dims.push_back(DimAttr::get(table.mesh, wanted.getAxes(),
+                                wanted.getPadded(),
+                                keeps ? given.getFill() : wanted.getFill(),
+                                wanted.getHaloLow(), wanted.getHaloHigh()));
+  }
+  return demand.withDims(dims);
+}
+
+std::string Writer::blame(const TensorValue &value, LayoutAttr from,
+                          LayoutAttr to, const Use &use) const {
+  // The axes that change, and who put them there: the user's constraint where
+  // the user splits, else the one that split or left partial the producer.
+  SmallVector<std::string> texts;
+  auto usedBy = [&](LayoutAttr layout, AxisRef atom, bool partial) {
+    return partial ? shard::overlap(layout.getPartialAxes(), atom)
+                   : llvm::any_of(layout.getDims(), [&](DimAttr dim) {
+                       return shard::overlap(dim.getAxes(), atom);
+                     });
+  };
+  auto add = [&](int node, size_t atom) {
+    const Node &entry = table.nodes[node];
+    const Choice &choice = labelOf(node).choices[atom];
+    for (const Node::Reach &reach : entry.reached[atom])
+      if (reach.constraint >= 0 &&
+          (choice.kind != Choice::Split || reach.factor == choice.factor)) {
+        const std::string &text = table.constraints[reach.constraint].text;
+        if (!llvm::is_contained(texts, text))
+          texts.push_back(text);
+        return true;
+      }
+    return false;
+  };
+  for (auto [atom, ref] : llvm::enumerate(table.atoms)) {
+    bool changes = false;
+    for (auto [a, b] : llvm::zip_equal(from.getDims(), to.getDims()))
+      changes |=
+          shard::overlap(a.getAxes(), ref) != shard::overlap(b.getAxes(), ref);
+    changes |= usedBy(from, ref, true) != usedBy(to, ref, true);
+    if (!changes)
+      continue;
+    bool found = usedBy(to, ref, false) && add(use.node, atom);
+    if (found && !usedBy(from, ref, true))
+      continue;
+    // Back along a partial to where it arose.
+    for (int node = value.def; node >= 0;) {
+      if (labelOf(node).choices[atom].kind != Choice::Pass) {
+        add(node, atom);
+        break;
+      }
+      const Node &entry = table.nodes[node];
+      uint32_t operands = labelOf(node).choices[atom].operands;
+      node = -1;
+      for (auto [i, id] : llvm::enumerate(entry.operands))
+        if (operands >> i & 1 && usedBy(defined(table.values[id]), ref, true)) {
+          node = table.values[id].def;
+          break;
+        }
+    }
+  }
+  return llvm::join(texts, "; ");
+}
+
+DictionaryAttr Writer::why(const TensorValue &value, LayoutAttr from,
+                           LayoutAttr to, const Use &use) const {
+  Builder builder(table.mesh.getContext());
+  auto text = [&](StringRef name, const Twine &content) {
+    return builder.getNamedAttr(name, builder.getStringAttr(content));
+  };
+  return builder.getDictionaryAttr(
+      {text("producer", table.nodes[value.def].name),
+       text("user", table.nodes[use.node].name), text("from", from.toString()),
+       text("to", to.toString()),
+       text("constraint", blame(value, from, to, use))});
+}
+
+/// The first op of the value's own block that needs it in one of `layouts`;
+/// null where that cannot be told.
+Operation *Writer::firstUser(const TensorValue &value,
+                             ArrayRef<LayoutAttr> layouts,
+                             ArrayRef<LayoutAttr> perUse) const {
+  Block *block = value.value.getParentBlock();
+  Operation *first = nullptr;
+  for (auto [use, layout] : llvm::zip_equal(value.uses, perUse)) {
+    if (!llvm::is_contained(layouts, layout))
+      continue;
+    Operation *user = use.slot
+                          ? block->findAncestorOpInBlock(*use.slot->getOwner())
+                          : nullptr;
+    if (!user)
+      return nullptr;
+    if (!first || user->isBeforeInBlock(first))
+      first = user;
+  }
+  return first;
+}
+
+/// What shrinks is made at once, what grows not before it is needed.
+Value Writer::reshard(const TensorValue &value, Value from, LayoutAttr to,
+                      const Use &use, Operation *first) {
+  OpBuilder builder(table.mesh.getContext());
+  auto type = cast<RankedTensorType>(from.getType());
+  bool grows = cost::getLocalBytes(shard::withLayout(type, to)) >
+               cost::getLocalBytes(type);
+  if (grows && first)
+    builder.setInsertionPoint(first);
+  else
+    builder.setInsertionPointAfterValue(from);
+  auto op = shard::ReshardOp::create(
+      builder, value.value.getLoc(), TypeRange(shard::withLayout(type, to)),
+      ValueRange(from), why(value, shard::getLayout(from), to, use));
+  return op->getResult(0);
+}
+
+void Writer::supply(const Use &use, Value value) {
+  if (use.slot)
+    use.slot->set(value);
+  else if (table.nodes[use.node].kind == NodeKind::Pin)
+    pinned[table.nodes[use.node].results.front()] = value;
+  else
+    table.supplied[use.node] = value;
+}
+
+/// Every user gets a source of its own, in the layout that it wants; partial
+/// ones are made from a whole one.
+void Writer::writeSource(TensorValue &value) {
+  Operation *op = table.nodes[value.def].op;
+  LayoutAttr whole =
+      LayoutAttr::getReplicated(table.mesh, value.getType().getRank());
+  setType(value.value, whole);
+  if (isa<BlockArgument>(value.value)) {
+    for (const Use &use : value.uses)
+      supply(use, value.value);
+    return;
+  }
+  llvm::MapVector<LayoutAttr, Value> made;
+  bool free = true; // the op itself has not been given a layout yet
+  auto split = [&](LayoutAttr layout) {
+    Value &copy = made[layout];
+    if (!copy) {
+      Operation *source = op;
+      if (!free)
+        source = OpBuilder(op).clone(*op);
+      free = false;
+      copy = source->getResult(value.result);
+      setType(copy, layout);
+    }
+    return copy;
+  };
+  llvm::MapVector<std::pair<LayoutAttr, LayoutAttr>, Value> converted;
+  for (const Use &use : value.uses) {
+    LayoutAttr demand = demanded(use);
+    LayoutAttr plain =
+        withoutFill(demand.withPartial(shard::ReductionKind::Sum, {}));
+    Value copy = split(plain);
+    if (plain != demand) {
+      Value &result = converted[{plain, demand}];
+      if (!result)
+        result = reshard(value, copy, demand, use, nullptr);
+      copy = result;
+    }
+    supply(use, copy);
+  }
+}
+
+LogicalResult Writer::writeValue(TensorValue &value) {
+  const Node &def = table.nodes[value.def];
+  if (def.kind == NodeKind::Source) {
+    writeSource(value);
+    return success();
+  }
+  int id = &value - table.values.begin();
+  Value source = value.value;
+  LayoutAttr have;
+  if (def.kind == NodeKind::Pin) {
+    source = pinned.lookup(id);
+    have = shard::getLayout(source);
+  } else if (def.kind == NodeKind::Fixed) {
+    have = shard::getLayout(source);
+  } else {
+    have = defined(value);
+    // These keep what the padding of their operand holds.
+    if (def.kind == NodeKind::Slice || def.kind == NodeKind::Sum) {
+      Value operand;
+      for (const Use &use : table.values[def.operands.front()].uses)
+        if (use.node == value.def)
+          operand = use.slot->get();
+      LayoutAttr given = shard::getLayout(operand);
+      ArrayRef<DimAttr> dims = given.getDims();
+      have =
+          have.withDims(def.kind == NodeKind::Slice ? dims.drop_front() : dims);
+    }
+    setType(source, have);
+  }
+
+  // Distinct layouts, each with a use that wants it.
+  SmallVector<LayoutAttr> wanted;
+  SmallVector<const Use *> wantedBy;
+  SmallVector<LayoutAttr> perUse;
+  for (const Use &use : value.uses) {
+    LayoutAttr layout = settle(demanded(use), have, isExact(use));
+    perUse.push_back(layout);
+    if (layout != have && !llvm::is_contained(wanted, layout)) {
+      wanted.push_back(layout);
+      wantedBy.push_back(&use);
+    }
+  }
+  // In an order that does not depend on that of the uses.
+  SmallVector<unsigned> sorted =
+      llvm::to_vector(llvm::seq<unsigned>(0, wanted.size()));
+  llvm::sort(sorted, [&](unsigned a, unsigned b) {
+    return wanted[a].toString() < wanted[b].toString();
+  });
+  SmallVector<LayoutAttr> layouts;
+  SmallVector<const Use *> users;
+  for (unsigned i : sorted) {
+    layouts.push_back(wanted[i]);
+    users.push_back(wantedBy[i]);
+  }
+  auto making = table.make(value.getType(), have, layouts);
+  if (making.bytes < 0)
+    return def.op->emitError() << def.name << ": no way from layout "
+                               << have.toString() << " to those of its users";
+  // A layout is needed as soon as one that is made of it.
+  SmallVector<SmallVector<LayoutAttr>> below(layouts.size());
+  for (auto [item, parent] : llvm::reverse(making.steps)) {
+    below[item].push_back(layouts[item]);
+    if (parent >= 0)
+      llvm::append_range(below[parent], below[item]);
+  }
+  SmallVector<Value> made(layouts.size());
+  for (auto [item, parent] : making.steps)
+    made[item] =
+        reshard(value, parent < 0 ? source : made[parent], layouts[item],
+                *users[item], firstUser(value, below[item], perUse));
+  for (auto [use, layout] : llvm::zip_equal(value.uses, perUse)) {
+    const auto *it = llvm::find(layouts, layout);
+    supply(use, it == layouts.end() ? source : made[it - layouts.begin()]);
+  }
+  return success();
+}
+
+/// An op that is split on a composite factor stays legal until it is
+/// decomposed: it computes on gathered operands, and `shard.composite` says
+/// that what is around it is to go.
+void Writer::wrapComposite(const Node &node, const Label &label) {
+  Operation *op = node.op;
+  SmallVector<Choice> choices(label.choices);
+  for (Choice &choice : choices)
+    if (choice.kind == Choice::Split &&
+        node.rule.factors[choice.factor].kind == graph::FactorKind::Composite)
+      choice = {};
+  std::optional<Label> whole = table.makeLabel(node, choices);
+  assert(whole && "a label without some of its splits is a label");
+  Builder builder(op->getContext());
+  auto reason = builder.getDictionaryAttr(
+      {builder.getNamedAttr("user", builder.getStringAttr(node.name))});
+  OpBuilder before(op);
+  for (OpOperand &slot : op->getOpOperands()) {
+    LayoutAttr have = shard::getLayout(slot.get());
+    LayoutAttr want =
+        settle(whole->operands[slot.getOperandNumber()], have, false);
+    if (have == want)
+      continue;
+    auto type = cast<RankedTensorType>(slot.get().getType());
+    auto gathered = shard::ReshardOp::create(
+        before, op->getLoc(), TypeRange(shard::withLayout(type, want)),
+        ValueRange(slot.get()), reason);
+    gathered->setAttr("shard.composite", builder.getUnitAttr());
+    slot.set(gathered->getResult(0));
+  }
+  OpBuilder after(op->getContext());
+  after.setInsertionPointAfter(op);
+  for (auto [i, result] : llvm::enumerate(op->getResults())) {
+    LayoutAttr want = shard::getLayout(result);
+    LayoutAttr have = whole->results[i];
+    if (have == want)
+      continue;
+    setType(result, have);
+    auto type = cast<RankedTensorType>(result.getType());
+    auto split = shard::ReshardOp::create(
+        after, op->getLoc(), TypeRange(shard::withLayout(type, want)),
+        ValueRange(result), reason);
+    split->setAttr("shard.composite", builder.getUnitAttr());
+    result.replaceAllUsesExcept(split->getResult(0), split);
+  }
+  op->setAttr("shard.composite", builder.getUnitAttr());
+}
+
+LogicalResult Writer::write() {
+  // A pinned value comes after the value that it pins, a slice or sum after
+  // what it is taken from: values are in program order.
+  for (TensorValue &value : table.values)
+    if (failed(writeValue(value)))
+      return failure();
+  for (auto [id, node] : llvm::enumerate(table.nodes))
+    if (labelOf(id).composite)
+      wrapComposite(node, labelOf(id));
+  return success();
+}
+
+Value Propagation::getSupplied(Value value) const {
+  for (const Use &use : values[current.at(value)].uses)
+    if (nodes[use.node].kind == NodeKind::Fixed)
+      return supplied.lookup(use.node);
+  return {};
+}
+
+LogicalResult Propagation::write(const Solution &solution) {
+  return Writer(*this, solution).write();
+}

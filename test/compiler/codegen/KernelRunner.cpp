@@ -1,0 +1,280 @@
+// Runs a function of graph ops twice.
+
+#include "test/compiler/codegen/KernelRunner.h"
+
+#include <chrono>
+#include <cstring>
+#include <dlfcn.h>
+#include <random>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "compiler/codegen/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::codegen;
+using graph::Tensor;
+
+template <typename Number>
+static void put(Bytes &bytes, int64_t i, Number value) {
+  std::memcpy(bytes.data() + i * sizeof(Number), &value, sizeof(Number));
+}
+template <typename Number>
+static Number take(const Bytes &bytes, int64_t i) {
+  Number value;
+  std::memcpy(&value, bytes.data() + i * sizeof(Number), sizeof(Number));
+  return value;
+}
+
+Bytes polyrank::codegen::toBytes(const Tensor &tensor) {
+  Bytes bytes(rank::getByteSize(tensor.getType()));
+  Type type = tensor.elementType;
+  for (int64_t i = 0, n = tensor.size(); i < n; ++i) {
+    if (type.isF32())
+      put(bytes, i, static_cast<float>(tensor.floats[i]));
+    else if (type.isF64())
+      put(bytes, i, tensor.floats[i]);
+    else if (type.isInteger(64))
+      put(bytes, i, tensor.integers[i]);
+    else if (type.isInteger(32))
+      put(bytes, i, static_cast<int32_t>(tensor.integers[i]));
+    else
+      put(bytes, i, static_cast<int8_t>(tensor.integers[i]));
+  }
+  return bytes;
+}
+
+Tensor polyrank::codegen::fromBytes(const Bytes &bytes, RankedTensorType type) {
+  Tensor tensor(type);
+  Type element = type.getElementType();
+  for (int64_t i = 0, n = tensor.size(); i < n; ++i) {
+    if (element.isF32())
+      tensor.floats[i] = take<float>(bytes, i);
+    else if (element.isF64())
+      tensor.floats[i] = take<double>(bytes, i);
+    else if (element.isInteger(64))
+      tensor.integers[i] = take<int64_t>(bytes, i);
+    else if (element.isInteger(32))
+      tensor.integers[i] = take<int32_t>(bytes, i);
+    else
+      tensor.integers[i] = take<int8_t>(bytes, i);
+  }
+  return tensor;
+}
+
+Tensor polyrank::codegen::randomTensor(RankedTensorType type, double low,
+                                       double high, unsigned seed) {
+  Tensor tensor(type);
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> number(low, high);
+  for (int64_t i = 0, n = tensor.size(); i < n; ++i) {
+    double value = number(random);
+    if (tensor.isFloat())
+      tensor.floats[i] = static_cast<float>(value);
+    else if (type.getElementType().isInteger(1))
+      tensor.integers[i] = value > (low + high) / 2;
+    else
+      tensor.integers[i] = static_cast<int64_t>(std::floor(value));
+  }
+  return tensor;
+}
+
+KernelRunner::KernelRunner(const std::string &text, bool fuse,
+                           const std::string &cpu) {
+  DialectRegistry registry;
+  registry.insert<graph::GraphDialect, shard::ShardDialect, rank::RankDialect,
+                  func::FuncDialect>();
+  registerCodegenDialects(registry);
+  context = std::make_unique<MLIRContext>(registry);
+  context->loadAllAvailableDialects();
+  source = parseSourceString<ModuleOp>(text, context.get());
+  if (!source) {
+    ADD_FAILURE() << "cannot parse " << text;
+    return;
+  }
+  type = source->lookupSymbol<func::FuncOp>("main").getFunctionType();
+  module = source->clone();
+  PassManager passes(context.get());
+  FormKernelsOptions formOptions;
+  formOptions.fuse = fuse;
+  passes.addPass(createFormKernels(formOptions));
+  if (failed(passes.run(*module))) {
+    ADD_FAILURE() << "form-kernels fails";
+    return;
+  }
+  module->walk([&](rank::LaunchOp) { ++numLaunches; });
+  CodegenOptions options;
+  options.cpu = cpu;
+  if (const char *directory = std::getenv("POLYRANK_DUMP_KERNELS"))
+    options.dumpDirectory = directory;
+  FailureOr<CompiledKernels> compiled = compileKernels(*module, options);
+  if (failed(compiled)) {
+    ADD_FAILURE() << "the kernels do not compile";
+    return;
+  }
+  kernels = std::move(*compiled);
+  if (kernels.kernels.empty())
+    return;
+  load();
+}
+
+void KernelRunner::load() {
+  // The loader knows libraries by their path, so that the number must stay
+  // ours.
+  file = memfd_create("kernels", MFD_CLOEXEC);
+  ASSERT_EQ(write(file, kernels.image.data(), kernels.image.size()),
+            static_cast<ssize_t>(kernels.image.size()));
+  library = dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(),
+                   RTLD_NOW | RTLD_LOCAL);
+  ASSERT_TRUE(library) << dlerror();
+  for (const CompiledKernel &kernel : kernels.kernels) {
+    void *symbol = dlsym(library, kernel.symbol.c_str());
+    ASSERT_TRUE(symbol) << kernel.symbol;
+    functions[kernel.symbol] = reinterpret_cast<Kernel>(symbol);
+  }
+}
+
+KernelRunner::~KernelRunner() {
+  if (library)
+    dlclose(library);
+  if (file >= 0)
+    close(file);
+}
+
+rank::KernelOp KernelRunner::getKernel(unsigned index) {
+  return *std::next(module->getOps<rank::KernelOp>().begin(), index);
+}
+
+std::vector<Tensor> KernelRunner::evaluate(const std::vector<Tensor> &inputs) {
+  auto function = source->lookupSymbol<func::FuncOp>("main");
+  DenseMap<Value, Tensor> values;
+  for (auto [argument, input] :
+       llvm::zip_equal(function.getArguments(), inputs))
+    values[argument] = input;
+  std::vector<Tensor> results;
+  for (Operation &op : function.getBody().front()) {
+    SmallVector<Tensor> operands;
+    for (Value operand : op.getOperands())
+      operands.push_back(values[operand]);
+    if (isa<func::ReturnOp>(op)) {
+      results.assign(operands.begin(), operands.end());
+      break;
+    }
+    SmallVector<Tensor> opResults;
+    for (Value result : op.getResults())
+      opResults.emplace_back(cast<RankedTensorType>(result.getType()));
+    EXPECT_TRUE(
+        succeeded(cast<graph::GraphOp>(op).evaluate(operands, opResults)));
+    for (auto [result, value] : llvm::zip_equal(op.getResults(), opResults))
+      values[result] = value;
+  }
+  return results;
+}
+
+/// Room behind each buffer that kernels must not touch.
+static constexpr size_t guardSize = 256;
+static constexpr unsigned char guardByte = 0xA5;
+
+std::vector<Bytes> KernelRunner::run(const std::vector<Bytes> &inputs,
+                                     int64_t piece, bool backwards) {
+  std::vector<Bytes> results;
+  if (!module)
+    return results;
+  auto function = module->lookupSymbol<func::FuncOp>("main");
+  DenseMap<Value, Bytes> values;
+  auto guarded = [](Bytes bytes) {
+    bytes.resize(bytes.size() + guardSize, guardByte);
+    return bytes;
+  };
+  for (auto [argument, input] :
+       llvm::zip_equal(function.getArguments(), inputs))
+    values[argument] = guarded(input);
+  for (Operation &op : function.getBody().front()) {
+    if (auto constant = dyn_cast<graph::ConstantOp>(op)) {
+      values[constant.getResult()] = guarded(toBytes(
+          Tensor::fromAttribute(cast<DenseElementsAttr>(constant.getValue()))));
+    } else if (auto view = dyn_cast<rank::ViewOp>(op)) {
+      size_t size = rank::getByteSize(view.getResult().getType());
+      const Bytes &from = values[view.getInput()];
+      Bytes part(from.begin(), from.begin() + size);
+      values[view.getResult()] = guarded(part);
+    } else if (auto launch = dyn_cast<rank::LaunchOp>(op)) {
+      std::vector<void *> buffers;
+      for (Value result : launch.getResults())
+        values[result] =
+            guarded(Bytes(rank::getByteSize(result.getType()), 0xFF));
+      for (Value operand : launch.getOperands())
+        buffers.push_back(values[operand].data());
+      for (Value result : launch.getResults())
+        buffers.push_back(values[result].data());
+      auto kernel = module->lookupSymbol<rank::KernelOp>(launch.getKernel());
+      int64_t range = *kernel.getRange();
+      int64_t pieces = llvm::divideCeil(range, piece);
+      for (int64_t p = 0; p < pieces; ++p) {
+        int64_t begin = (backwards ? pieces - 1 - p : p) * piece;
+        functions[launch.getKernel()](buffers.data(), begin,
+                                      std::min(range, begin + piece));
+      }
+      for (ValueRange group :
+           {ValueRange(launch.getOperands()), ValueRange(launch.getResults())})
+        for (Value value : group) {
+          const Bytes &bytes = values[value];
+          for (size_t i = bytes.size() - guardSize; i < bytes.size(); ++i)
+            EXPECT_EQ(bytes[i], guardByte)
+                << launch.getKernel().str() << " writes behind a buffer";
+        }
+    } else if (isa<func::ReturnOp>(op)) {
+      for (Value operand : op.getOperands()) {
+        Bytes bytes = values[operand];
+        bytes.resize(bytes.size() - guardSize);
+        results.push_back(bytes);
+      }
+    } else {
+      ADD_FAILURE() << op.getName().getStringRef().str() << " is left";
+    }
+  }
+  return results;
+}
+
+double KernelRunner::time(const std::vector<Bytes> &inputs, int repeats) {
+  double best = 1e30;
+  auto function = module->lookupSymbol<func::FuncOp>("main");
+  DenseMap<Value, Bytes> values;
+  for (auto [argument, input] :
+       llvm::zip_equal(function.getArguments(), inputs))
+    values[argument] = input;
+  for (int repeat = 0; repeat <= repeats; ++repeat) {
+    double total = 0;
+    for (Operation &op : function.getBody().front()) {
+      if (auto view = dyn_cast<rank::ViewOp>(op))
+        values[view.getResult()] = values[view.getInput()];
+      auto launch = dyn_cast<rank::LaunchOp>(op);
+      if (!launch)
+        continue;
+      std::vector<void *> buffers;
+      for (Value result : launch.getResults())
+        if (Bytes &bytes = values[result]; bytes.empty())
+          bytes.resize(rank::getByteSize(result.getType()), 0xFF);
+      for (Value operand : launch.getOperands())
+        buffers.push_back(values[operand].data());
+      for (Value result : launch.getResults())
+        buffers.push_back(values[result].data());
+      auto kernel = module->lookupSymbol<rank::KernelOp>(launch.getKernel());
+      auto run = functions[launch.getKernel()];
+      auto start = std::chrono::steady_clock::now();
+      run(buffers.data(), 0, *kernel.getRange());
+      total += std::chrono::duration<double, std::milli>(
+                   std::chrono::steady_clock::now() - start)
+                   .count();
+    }
+    if (repeat > 0) // the first run touches the memory
+      best = std::min(best, total);
+  }
+  return best;
+}

@@ -1,0 +1,64 @@
+// Runs a function of graph ops twice: by each op's `evaluate`, and as kernels.
+
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/codegen/CompileKernels.h"
+#include "dialects/graph/Graph.h"
+
+namespace polyrank::codegen {
+
+/// A dense tensor in the form that kernels see.
+using Bytes = std::vector<unsigned char>;
+
+/// Bytes of a tensor: floats rounded to their type, booleans as bytes.
+Bytes toBytes(const graph::Tensor &tensor);
+graph::Tensor fromBytes(const Bytes &bytes, mlir::RankedTensorType type);
+/// Floats in (low, high), integers likewise; by a fixed generator.
+graph::Tensor randomTensor(mlir::RankedTensorType type, double low, double high,
+                           unsigned seed);
+
+/// A function of graph ops, compiled.
+class KernelRunner {
+public:
+  /// `body` is the text of `func.func @main`; test failure where it is wrong.
+  explicit KernelRunner(const std::string &text, bool fuse = true,
+                        const std::string &cpu = "native");
+  ~KernelRunner();
+
+  mlir::FunctionType getType() const { return type; }
+  /// How many kernels the function became; of one launch each, or shared.
+  int64_t getNumKernels() const { return kernels.kernels.size(); }
+  int64_t getNumLaunches() const { return numLaunches; }
+  rank::KernelOp getKernel(unsigned index);
+  const CompiledKernels &getCompiled() const { return kernels; }
+
+  /// By each op's reference implementation.
+  std::vector<graph::Tensor> evaluate(const std::vector<graph::Tensor> &inputs);
+  /// By kernels, each in pieces of `piece` items (a multiple of its grain is
+  /// not needed), from the last piece to the first if `backwards`. Fails the
+  /// test where a kernel writes outside of its results or leaves a part out.
+  std::vector<Bytes> run(const std::vector<Bytes> &inputs,
+                         int64_t piece = 1 << 30, bool backwards = false);
+  /// Milliseconds of the fastest of `repeats` runs of all launches.
+  double time(const std::vector<Bytes> &inputs, int repeats);
+
+private:
+  using Kernel = void (*)(void *const *, int64_t, int64_t);
+
+  void load();
+
+  std::unique_ptr<mlir::MLIRContext> context;
+  mlir::OwningOpRef<mlir::ModuleOp> source, module;
+  mlir::FunctionType type;
+  CompiledKernels kernels;
+  int64_t numLaunches = 0;
+  int file = -1;
+  void *library = nullptr;
+  llvm::StringMap<Kernel> functions;
+};
+
+} // namespace polyrank::codegen

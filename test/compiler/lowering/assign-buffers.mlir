@@ -1,0 +1,144 @@
+// RUN: polyrank-opt %s --assign-buffers --check-buffers -split-input-file | FileCheck %s
+
+rank.kernel @update(%w: tensor<16xf32>, %g: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0, 1>], range = 16 : i64, grain = 16 : i64} {
+  %0 = graph.sub %w, %g : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  rank.return %0 : tensor<16xf32>
+}
+rank.kernel @gradient(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64>], range = 16 : i64, grain = 16 : i64} {
+  rank.return %x : tensor<16xf32>
+}
+
+// The new parameter is written where the old one was; the input stays.
+// CHECK-LABEL: func.func @step
+// CHECK-SAME: %{{.*}}: tensor<16xf32> {graph.symbol = @w, rank.buffer = #rank.buffer<private, 0, 64>}
+// CHECK-SAME: %{{.*}}: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 64, 64>}
+// CHECK-SAME: rank.arena = {lower_bound = 192 : i64, persistent = 128 : i64, private = 192 : i64, shared = 0 : i64}
+// CHECK: rank.launch @gradient({{.*}}) {rank.buffers = [#rank.buffer<private, 128, 64>]}
+// CHECK-NEXT: rank.launch @update({{.*}}) {rank.buffers = [#rank.buffer<private, 0, 64>]}
+// CHECK-NEXT: return
+func.func @step(%w: tensor<16xf32> {graph.symbol = @w}, %x: tensor<16xf32> {graph.input = "x"}) -> tensor<16xf32> {
+  %g = rank.launch @gradient(%x) : (tensor<16xf32>) -> tensor<16xf32>
+  %n = rank.launch @update(%w, %g) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  return %n : tensor<16xf32>
+}
+
+// The old parameter is read after the update: the new one is copied at the end.
+// CHECK-LABEL: func.func @late_read
+// CHECK: %[[N:.*]] = rank.launch @update
+// CHECK-SAME: #rank.buffer<private, [[ELSEWHERE:[1-9][0-9]*]], 64>
+// CHECK: rank.launch @gradient
+// CHECK: rank.copy %[[N]] {rank.buffers = [#rank.buffer<private, 0, 64>]}
+func.func @late_read(%w: tensor<16xf32> {graph.symbol = @w}, %x: tensor<16xf32> {graph.input = "x"}) -> (tensor<16xf32>, tensor<16xf32> {graph.output = "y"}) {
+  %n = rank.launch @update(%w, %x) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  %y = rank.launch @gradient(%w) : (tensor<16xf32>) -> tensor<16xf32>
+  return %n, %y : tensor<16xf32>, tensor<16xf32>
+}
+
+// Two parameters change places.
+// CHECK-LABEL: func.func @swap
+// CHECK-COUNT-4: rank.copy
+func.func @swap(%a: tensor<16xf32> {graph.symbol = @a}, %b: tensor<16xf32> {graph.symbol = @b}) -> (tensor<16xf32>, tensor<16xf32>) {
+  return %b, %a : tensor<16xf32>, tensor<16xf32>
+}
+
+// The old parameter is an output: it is copied before the new one replaces it.
+// CHECK-LABEL: func.func @old_and_new
+// CHECK: rank.copy
+// CHECK: return
+func.func @old_and_new(%a: tensor<16xf32> {graph.symbol = @a}, %x: tensor<16xf32> {graph.input = "x"}) -> (tensor<16xf32>, tensor<16xf32> {graph.output = "old"}) {
+  %n = rank.launch @update(%a, %x) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  return %n, %a : tensor<16xf32>, tensor<16xf32>
+}
+
+// A frozen parameter needs nothing.
+// CHECK-LABEL: func.func @frozen
+// CHECK-NOT: rank.copy
+// CHECK: return
+func.func @frozen(%a: tensor<16xf32> {graph.symbol = @a}) -> tensor<16xf32> {
+  return %a : tensor<16xf32>
+}
+
+// One value for two parameters is written twice.
+// CHECK-LABEL: func.func @twice
+// CHECK: rank.launch @gradient({{.*}}) {rank.buffers = [#rank.buffer<private, 0, 64>]}
+// CHECK-NEXT: rank.copy {{.*}} {rank.buffers = [#rank.buffer<private, 64, 64>]}
+func.func @twice(%a: tensor<16xf32> {graph.symbol = @a}, %b: tensor<16xf32> {graph.symbol = @b}, %x: tensor<16xf32> {graph.input = "x"}) -> (tensor<16xf32>, tensor<16xf32>) {
+  %g = rank.launch @gradient(%x) : (tensor<16xf32>) -> tensor<16xf32>
+  return %g, %g : tensor<16xf32>, tensor<16xf32>
+}
+
+// -----
+#mesh = #shard.mesh<["data"=2]>
+rank.kernel @add(%w: tensor<16xf32>, %g: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0>], range = 16 : i64, grain = 16 : i64} {
+  %0 = graph.add %w, %g : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  rank.return %0 : tensor<16xf32>
+}
+rank.kernel @move(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64>], range = 16 : i64, grain = 16 : i64} {
+  rank.return %x : tensor<16xf32>
+}
+
+// Microbatches read their slice of the input; the sum has one buffer, in which
+// the reduction works; it is shared, and all else private. What is computed
+// before the region and needed in each microbatch keeps its place throughout.
+// CHECK-LABEL: func.func @microbatches
+// CHECK-SAME: graph.input = "x", rank.buffer = #rank.buffer<private, [[X:[0-9]+]], 256>
+// CHECK: rank.launch @move({{.*}}) {rank.buffers = [#rank.buffer<private, [[BEFORE:[0-9]+]], 64>]}
+// CHECK: rank.launch @add({{.*}}) {rank.buffers = [#rank.buffer<private, [[TEMPORARY:[0-9]+]], 64>]}
+// CHECK: rank.launch @move({{.*}}) {rank.buffers = [#rank.buffer<shared, [[SUM:[0-9]+]], 64>]}
+// CHECK: rest
+// CHECK: rank.launch @add({{.*}}) {rank.buffers = [#rank.buffer<private, [[TEMPORARY]], 64>]}
+// CHECK: rank.launch @add({{.*}}) {rank.buffers = [#rank.buffer<shared, [[SUM]], 64>]}
+// CHECK: rank.first_buffers = [#rank.buffer<private, [[I:[0-9]+]], 8 stride 8>, #rank.buffer<private, [[X]], 64 stride 64>]
+// CHECK-SAME: rank.rest_buffers = [#rank.buffer<private, [[I]], 8 stride 8>, #rank.buffer<private, [[X]], 64 stride 64>, #rank.buffer<shared, [[SUM]], 64>]
+// CHECK: rank.all_reduce {{.*}}rank.buffers = [#rank.buffer<shared, [[SUM]], 64>]
+// CHECK-NOT: rank.copy
+func.func @microbatches(%x: tensor<4x16xf32> {graph.input = "x"}, %w: tensor<16xf32> {graph.input = "w"}) -> (tensor<16xf32> {graph.output = "y"}) {
+  %before = rank.launch @move(%w) : (tensor<16xf32>) -> tensor<16xf32>
+  %s = rank.microbatches count = 4 of(%x) carry() first {
+  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
+    %t = rank.launch @add(%xi, %before) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+    %g = rank.launch @move(%t) : (tensor<16xf32>) -> tensor<16xf32>
+    rank.yield %g : tensor<16xf32>
+  } rest {
+  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>, %sum: tensor<16xf32>):
+    %t = rank.launch @add(%xi, %before) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+    %n = rank.launch @add(%sum, %t) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+    rank.yield %n : tensor<16xf32>
+  } : (tensor<4x16xf32>) -> tensor<16xf32>
+  %r = rank.all_reduce sum %s over <#mesh, {"data"}> id 0 : (tensor<16xf32>) -> tensor<16xf32>
+  return %r : tensor<16xf32>
+}
+
+// Model state is handed on in the parameter's own buffer.
+// CHECK-LABEL: func.func @carried
+// CHECK-SAME: graph.symbol = @s, rank.buffer = #rank.buffer<private, [[S:[0-9]+]], 64>
+// CHECK: rank.launch @add({{.*}}) {rank.buffers = [#rank.buffer<private, [[S]], 64>]}
+// CHECK: rest
+// CHECK: rank.launch @add({{.*}}) {rank.buffers = [#rank.buffer<private, [[S]], 64>]}
+// CHECK-NOT: rank.copy
+func.func @carried(%x: tensor<4x16xf32> {graph.input = "x"}, %s: tensor<16xf32> {graph.symbol = @s}) -> tensor<16xf32> {
+  %r = rank.microbatches count = 4 of(%x) carry(%s) first {
+  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>, %si: tensor<16xf32>):
+    %n = rank.launch @add(%si, %xi) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+    rank.yield %n : tensor<16xf32>
+  } rest {
+  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>, %si: tensor<16xf32>):
+    %n = rank.launch @add(%si, %xi) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+    rank.yield %n : tensor<16xf32>
+  } : (tensor<4x16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  return %r : tensor<16xf32>
+}
+
+// The operands of a bucket lie one behind the other; views cost nothing.
+// CHECK-LABEL: func.func @bucket
+// CHECK: rank.launch @move({{.*}}) {rank.buffers = [#rank.buffer<shared, 0, 64>]}
+// CHECK: rank.launch @move({{.*}}) {rank.buffers = [#rank.buffer<shared, 64, 64>]}
+// CHECK: rank.all_reduce {{.*}}rank.buffers = [#rank.buffer<shared, 0, 64>, #rank.buffer<shared, 64, 64>]
+// CHECK: rank.view {{.*}}rank.buffers = [#rank.buffer<shared, 96, 32>]
+func.func @bucket(%x: tensor<16xf32> {graph.input = "x"}) -> (tensor<16xf32> {graph.output = "y"}, tensor<2x4xf32> {graph.output = "z"}) {
+  %a = rank.launch @move(%x) : (tensor<16xf32>) -> tensor<16xf32>
+  %b = rank.launch @move(%x) : (tensor<16xf32>) -> tensor<16xf32>
+  %r:2 = rank.all_reduce sum %a, %b over <#mesh, {"data"}> id 0 : (tensor<16xf32>, tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>)
+  %v = rank.view %r#1 offset 8 : (tensor<16xf32>) -> tensor<2x4xf32>
+  return %r#0, %v : tensor<16xf32>, tensor<2x4xf32>
+}

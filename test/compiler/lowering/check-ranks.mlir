@@ -1,0 +1,28 @@
+// RUN: polyrank-opt %s --check-ranks -split-input-file -verify-diagnostics
+
+#mesh = #shard.mesh<["data"=2, "tensor"=2]>
+func.func @agrees(%x: tensor<4xf32>) {
+  %0 = rank.all_reduce sum %x over <#mesh, {"data"}> id 0 : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = rank.all_gather %0 dims [0] over <#mesh, {"tensor"}> id 1 : (tensor<4xf32>) -> tensor<8xf32>
+  %2 = rank.permute %1 from [2, 3, 0, 1] over <#mesh, {"data", "tensor"}> id 2 : (tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["data"=2]>
+func.func @same_id(%x: tensor<4xf32>) {
+  %0 = rank.all_reduce sum %x over <#mesh, {"data"}> id 0 : (tensor<4xf32>) -> tensor<4xf32>
+  // expected-error @+1 {{moves the value with id 0 a second time in one segment}}
+  %1 = rank.all_reduce sum %0 over <#mesh, {"data"}> id 0 : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["data"=2]>
+#other = #shard.mesh<["data"=4]>
+func.func @two_meshes(%x: tensor<4xf32>) {
+  %0 = rank.all_reduce sum %x over <#mesh, {"data"}> id 0 : (tensor<4xf32>) -> tensor<4xf32>
+  // expected-error @+1 {{communicates over #shard.mesh<["data"=4]>, other commands over #shard.mesh<["data"=2]>}}
+  %1 = rank.all_reduce sum %0 over <#other, {"data"}> id 1 : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}

@@ -1,0 +1,85 @@
+// RUN: polyrank-opt %s --localize -split-input-file | FileCheck %s
+// Each shard op as what one device does.
+
+#mesh = #shard.mesh<["data"=2, "tensor"=2]>
+#split = #shard.layout<#mesh, [{"data"}, {}]>
+#whole = #shard.layout<#mesh, [{}, {}]>
+#columns = #shard.layout<#mesh, [{}, {"data"}]>
+#partial = #shard.layout<#mesh, [{}, {}], partial = sum {"data"}>
+#tensor = #shard.layout<#mesh, [{"tensor"}, {}]>
+
+// The boundary keeps its attributes and records the global types.
+// CHECK-LABEL: func.func @collectives
+// CHECK-SAME: %[[X:.*]]: tensor<4x6xf32> {graph.input = "x", rank.global = tensor<8x6xf32, #shard.layout<#mesh, [{"data"}, {}]>>}
+// CHECK-SAME: -> (tensor<8x6xf32> {graph.output = "y", rank.global = tensor<8x6xf32, #shard.layout<#mesh, [{}, {}]>>}
+func.func @collectives(%x: tensor<8x6xf32, #split> {graph.input = "x", shard.priority = 1 : i64}, %p: tensor<8x6xf32, #partial>)
+    -> (tensor<8x6xf32, #whole> {graph.output = "y"}, tensor<8x6xf32, #columns>, tensor<8x6xf32, #tensor>, tensor<8x6xf32, #whole>, tensor<8x6xf32, #split>) {
+  // CHECK: %[[GATHERED:.*]] = rank.all_gather %[[X]] dims [0] over <#mesh, {"data"}> id 0 {why = {from = {{.*}}, to = "[{}, {}]"}} : (tensor<4x6xf32>) -> tensor<8x6xf32>
+  %0 = shard.all_gather %x : (tensor<8x6xf32, #split>) -> tensor<8x6xf32, #whole>
+  // CHECK: rank.all_to_all %[[X]] split [1] concat [0] over <#mesh, {"data"}> id 1 {{.*}} : (tensor<4x6xf32>) -> tensor<8x3xf32>
+  %1 = shard.all_to_all %x : (tensor<8x6xf32, #split>) -> tensor<8x6xf32, #columns>
+  // Device (data, tensor) needs block `tensor`, which (tensor, data) has.
+  // CHECK: rank.permute %[[X]] from [0, 2, 1, 3] over <#mesh, {"data", "tensor"}> id 2
+  %2 = shard.permute %x : (tensor<8x6xf32, #split>) -> tensor<8x6xf32, #tensor>
+  // CHECK: rank.all_reduce sum %{{.*}} over <#mesh, {"data"}> id 3 {why = {constraint = "w", from = {{.*}}, op = "matmul", to = {{.*}}}}
+  %3 = shard.all_reduce %p {why = {op = "matmul", constraint = "w"}} : (tensor<8x6xf32, #partial>) -> tensor<8x6xf32, #whole>
+  // CHECK: rank.reduce_scatter sum %{{.*}} dims [0] over <#mesh, {"data"}> id 4 {{.*}} : (tensor<8x6xf32>) -> tensor<4x6xf32>
+  %4 = shard.reduce_scatter %p : (tensor<8x6xf32, #partial>) -> tensor<8x6xf32, #split>
+  return %0, %1, %2, %3, %4 : tensor<8x6xf32, #whole>, tensor<8x6xf32, #columns>, tensor<8x6xf32, #tensor>, tensor<8x6xf32, #whole>, tensor<8x6xf32, #split>
+}
+
+// -----
+#mesh = #shard.mesh<["data"=2]>
+#whole = #shard.layout<#mesh, [{}]>
+#split = #shard.layout<#mesh, [{"data"}]>
+#partial = #shard.layout<#mesh, [{}], partial = max {"data"}>
+
+// Coordinates are read once.
+// CHECK-LABEL: func.func @local
+// CHECK: %[[I:.*]] = rank.axis_index <#mesh, {"data"}> : tensor<i64>
+// CHECK-NOT: rank.axis_index
+// CHECK: rank.slice %{{.*}} dim 0 over <#mesh, {"data"}> : (tensor<8xf32>) -> tensor<4xf32>
+// CHECK: %[[FIRST:.*]] = graph.compare eq %[[I]]
+// CHECK: %[[ALL:.*]] = graph.broadcast %[[FIRST]]
+// CHECK: graph.constant dense<0xFF800000> : tensor<8xf32>
+// CHECK: graph.select %[[ALL]]
+func.func @local(%x: tensor<8xf32, #whole>) -> (tensor<8xf32, #split>, tensor<8xf32, #partial>, tensor<8xf32, #partial>) {
+  %0 = shard.slice %x : (tensor<8xf32, #whole>) -> tensor<8xf32, #split>
+  %1:2 = shard.to_partial %x, %x : (tensor<8xf32, #whole>, tensor<8xf32, #whole>) -> (tensor<8xf32, #partial>, tensor<8xf32, #partial>)
+  return %0, %1#0, %1#1 : tensor<8xf32, #split>, tensor<8xf32, #partial>, tensor<8xf32, #partial>
+}
+
+// -----
+#mesh = #shard.mesh<["data"=2]>
+#padded = #shard.layout<#mesh, [{"data"} pad 8]>
+#zero = #shard.layout<#mesh, [{"data"} pad 8 fill zero]>
+#five = #shard.layout<#mesh, [{}]>
+#six = #shard.layout<#mesh, [{} pad 6 fill neg_inf]>
+#eight = #shard.layout<#mesh, [{} pad 8]>
+
+// What lies behind the end of the tensor, by the block's start, is filled.
+// CHECK-LABEL: func.func @padding
+// CHECK: %[[I:.*]] = rank.axis_index
+// CHECK: %[[IOTA:.*]] = graph.iota dim = 0 : tensor<4xi64>
+// CHECK: %[[START:.*]] = graph.mul %[[I]]
+// CHECK: %[[STARTS:.*]] = graph.broadcast %[[START]]
+// CHECK: %[[INDEX:.*]] = graph.add %[[IOTA]], %[[STARTS]]
+// CHECK: %[[SIZE:.*]] = graph.constant dense<5> : tensor<4xi64>
+// CHECK: graph.compare lt %[[INDEX]], %[[SIZE]]
+// CHECK: graph.select
+// CHECK: graph.slice %{{.*}} : (tensor<6xf32>) -> tensor<5xf32>
+// CHECK: graph.pad %{{.*}} : (tensor<5xf32>) -> tensor<8xf32>
+func.func @padding(%x: tensor<5xf32, #padded>, %y: tensor<5xf32, #six>) -> (tensor<5xf32, #zero>, tensor<5xf32, #eight>) {
+  %0 = shard.fill %x : (tensor<5xf32, #padded>) -> tensor<5xf32, #zero>
+  %1 = shard.repad %y : (tensor<5xf32, #six>) -> tensor<5xf32, #eight>
+  return %0, %1 : tensor<5xf32, #zero>, tensor<5xf32, #eight>
+}
+
+// -----
+// One device needs no layouts.
+// CHECK-LABEL: func.func @one_device
+// CHECK-SAME: %{{.*}}: tensor<4xf32> {rank.global = tensor<4xf32>}
+func.func @one_device(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = graph.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}

@@ -1,0 +1,240 @@
+// Propagation on random programs: the solution against every labelling, the
+// same solution whatever the order of ops, and types that every op accepts.
+
+#include "compiler/sharding/Propagation.h"
+
+#include <random>
+
+#include "gtest/gtest.h"
+#include "mlir/IR/Verifier.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::sharding;
+using shard::AxisRef;
+using shard::DimAttr;
+using shard::LayoutAttr;
+using shard::MeshAttr;
+
+namespace {
+
+class PropagationTest : public testing::Test {
+protected:
+  PropagationTest() {
+    context.loadDialect<shard::ShardDialect, graph::GraphDialect,
+                        func::FuncDialect>();
+  }
+
+  MeshAttr mesh(ArrayRef<std::pair<StringRef, int64_t>> axes) {
+    SmallVector<StringAttr> names;
+    SmallVector<int64_t> sizes;
+    for (auto [name, size] : axes) {
+      names.push_back(StringAttr::get(&context, name));
+      sizes.push_back(size);
+    }
+    return MeshAttr::get(&context, names, sizes);
+  }
+
+  /// A random program of at most `numOps` ops on matrices, with random
+  /// constraints. In another order of ops for each `shuffle`.
+  OwningOpRef<ModuleOp> random(unsigned seed, int numOps, MeshAttr mesh,
+                               unsigned shuffle = 0);
+
+  MLIRContext context;
+};
+
+OwningOpRef<ModuleOp> PropagationTest::random(unsigned seed, int numOps,
+                                              MeshAttr mesh,
+                                              unsigned shuffle) {
+  std::mt19937 generator(seed);
+  auto pick = [&](int count) {
+    return static_cast<int>(generator() % count);
+  };
+  OpBuilder builder(&context);
+  Location location = builder.getUnknownLoc();
+  OwningOpRef<ModuleOp> module = ModuleOp::create(location);
+  builder.setInsertionPointToEnd(module->getBody());
+  auto type = RankedTensorType::get({8, 8}, builder.getF32Type());
+  int numArguments = 2 + pick(2);
+  SmallVector<Type> arguments(numArguments, type);
+  auto function = func::FuncOp::create(builder, location, "f",
+                                       builder.getFunctionType(arguments, {}));
+  Block *block = function.addEntryBlock();
+  SmallVector<Value> values(block->getArguments());
+  for (int i = 0; i < numArguments; ++i) {
+    // Half of them parameters, most of them constrained.
+    std::string name(1, static_cast<char>('a' + i));
+    if (pick(2))
+      function.setArgAttr(i, "graph.symbol",
+                          FlatSymbolRefAttr::get(&context, name));
+    else
+      function.setArgAttr(i, "graph.input", builder.getStringAttr(name));
+    SmallVector<SmallVector<AxisRef>> axes(2);
+    for (size_t axis = 0; axis < mesh.getAxisNames().size(); ++axis)
+      if (int dim = pick(3); dim < 2)
+        axes[dim].push_back(mesh.getAxis(axis));
+    if (axes[0].empty() && axes[1].empty())
+      continue;
+    function.setArgAttr(
+        i, "shard.layout",
+        LayoutAttr::get(mesh, {DimAttr::get(mesh, axes[0]),
+                               DimAttr::get(mesh, axes[1])}));
+    function.setArgAttr(i, "shard.priority",
+                        builder.getI64IntegerAttr(pick(2)));
+    function.setArgAttr(i, "shard.open",
+                        builder.getDenseBoolArrayAttr(
+                            {pick(2) == 0, pick(2) == 0}));
+  }
+  builder.setInsertionPointToEnd(block);
+  SmallVector<Operation *> ops;
+  for (int i = 0; i < numOps; ++i) {
+    Value x = values[pick(values.size())], y = values[pick(values.size())];
+    Value result;
+    switch (pick(6)) {
+    case 0:
+    case 1: {
+      int64_t left = pick(2), right = pick(2);
+      result = graph::MatmulOp::create(
+          builder, location, x, y, ArrayRef<int64_t>{}, ArrayRef<int64_t>{},
+          ArrayRef<int64_t>{left}, ArrayRef<int64_t>{right});
+      break;
+    }
+    case 2:
+      result = graph::AddOp::create(builder, location, x, y);
+      break;
+    case 3:
+      result = graph::MulOp::create(builder, location, x, y);
+      break;
+    case 4:
+      result = graph::TransposeOp::create(builder, location, x,
+                                          ArrayRef<int64_t>{1, 0});
+      break;
+    case 5:
+      result = graph::TanhOp::create(builder, location, x);
+      break;
+    }
+    values.push_back(result);
+    ops.push_back(result.getDefiningOp());
+  }
+  // Parameters come back as they are; the last value is the output.
+  SmallVector<Value> results;
+  for (int i = 0; i < numArguments; ++i)
+    if (function.getArgAttr(i, "graph.symbol"))
+      results.push_back(values[i]);
+  results.push_back(values.back());
+  func::ReturnOp::create(builder, location, results);
+  function.setType(builder.getFunctionType(
+      arguments, SmallVector<Type>(results.size(), type)));
+  function.setResultAttr(results.size() - 1, "graph.output",
+                         builder.getStringAttr("out"));
+  // Each op as early as it can stand, in a random order.
+  std::mt19937 order(shuffle);
+  if (shuffle)
+    for (size_t round = 0; round < 4 * ops.size(); ++round) {
+      Operation *op = ops[order() % ops.size()];
+      Operation *previous = op->getPrevNode();
+      if (previous && llvm::none_of(op->getOperands(), [&](Value operand) {
+            return operand.getDefiningOp() == previous;
+          }))
+        op->moveBefore(previous);
+    }
+  return module;
+}
+
+func::FuncOp functionOf(ModuleOp module) {
+  return *module.getOps<func::FuncOp>().begin();
+}
+
+void checkAgainstEveryLabelling(ModuleOp module, MeshAttr mesh,
+                                int64_t &compared) {
+  Propagation propagation(mesh);
+  ASSERT_TRUE(succeeded(propagation.readFunction(functionOf(module))));
+  propagation.extend();
+  ASSERT_TRUE(succeeded(propagation.enumerate()));
+  Solution solution = propagation.solve();
+  EXPECT_EQ(solution.objective, solution.bound);
+  double labellings = 1;
+  for (const Node &node : propagation.getNodes())
+    labellings *= node.labels.size();
+  constexpr double most = 20'000;
+  if (labellings > most)
+    return;
+  ++compared;
+  std::vector<int> labels(propagation.getNodes().size(), 0);
+  std::optional<Objective> best;
+  while (true) {
+    Objective objective = propagation.evaluate(labels);
+    if (!best || objective < *best)
+      best = objective;
+    size_t i = 0;
+    for (; i < labels.size(); ++i) {
+      if (++labels[i] <
+          static_cast<int>(propagation.getNodes()[i].labels.size()))
+        break;
+      labels[i] = 0;
+    }
+    if (i == labels.size())
+      break;
+  }
+  EXPECT_EQ(solution.objective, *best);
+}
+
+TEST_F(PropagationTest, NoLabellingOfARandomProgramIsBetterThanTheSolution) {
+  int64_t compared = 0;
+  for (unsigned seed = 1; seed <= 150; ++seed) {
+    MeshAttr m = seed % 2 ? mesh({{"x", 2}}) : mesh({{"x", 2}, {"y", 2}});
+    OwningOpRef<ModuleOp> module = random(seed, 2 + seed % 5, m);
+    SCOPED_TRACE(seed);
+    checkAgainstEveryLabelling(*module, m, compared);
+    if (HasFatalFailure() || HasNonfatalFailure())
+      return;
+  }
+  EXPECT_GE(compared, 120);
+}
+
+TEST_F(PropagationTest, EveryOpAcceptsItsTypes) {
+  for (unsigned seed = 1; seed <= 200; ++seed) {
+    MeshAttr m = seed % 2 ? mesh({{"x", 2}, {"y", 4}})
+                          : mesh({{"x", 3}, {"y", 2}});
+    OwningOpRef<ModuleOp> module = random(seed, 6, m);
+    func::FuncOp function = functionOf(*module);
+    Propagation propagation(m);
+    ASSERT_TRUE(succeeded(propagation.readFunction(function)));
+    propagation.extend();
+    ASSERT_TRUE(succeeded(propagation.enumerate()));
+    Solution solution = propagation.solve();
+    while (propagation.tightenExtents(solution)) {
+      ASSERT_TRUE(succeeded(propagation.enumerate()));
+      solution = propagation.solve();
+    }
+    ASSERT_TRUE(succeeded(propagation.write(solution)));
+    function.setType(FunctionType::get(
+        &context, function.getBody().getArgumentTypes(),
+        function.getBody().front().getTerminator()->getOperandTypes()));
+    if (failed(verify(*module))) {
+      module->dump();
+      FAIL() << "seed " << seed;
+    }
+  }
+}
+
+TEST_F(PropagationTest, TheOrderOfOpsDoesNotMatter) {
+  for (unsigned seed = 1; seed <= 60; ++seed) {
+    MeshAttr m = mesh({{"x", 2}, {"y", 2}});
+    std::optional<Objective> first;
+    for (unsigned shuffle = 0; shuffle < 4; ++shuffle) {
+      OwningOpRef<ModuleOp> module = random(seed, 6, m, shuffle);
+      Propagation propagation(m);
+      ASSERT_TRUE(succeeded(propagation.readFunction(functionOf(*module))));
+      propagation.extend();
+      ASSERT_TRUE(succeeded(propagation.enumerate()));
+      Solution solution = propagation.solve();
+      // The last part of the objective tells labellings apart.
+      if (!first)
+        first = solution.objective;
+      EXPECT_EQ(solution.objective, *first) << seed;
+    }
+  }
+}
+
+} // namespace

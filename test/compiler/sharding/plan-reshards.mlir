@@ -1,0 +1,56 @@
+// RUN: polyrank-opt %s --plan-reshards | FileCheck %s
+// RUN: polyrank-opt %s --plan-reshards --evaluate=distributed | FileCheck %s --check-prefix=RUN
+// Each reshard becomes the cheapest sequence of collectives.
+
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+!whole = tensor<8x8xf32, #shard.layout<#mesh, [{}, {}]>>
+!rows = tensor<8x8xf32, #shard.layout<#mesh, [{"x"}, {}]>>
+!columns = tensor<8x8xf32, #shard.layout<#mesh, [{}, {"x"}]>>
+!both = tensor<8x8xf32, #shard.layout<#mesh, [{"x"}, {"y"}]>>
+!swapped = tensor<8x8xf32, #shard.layout<#mesh, [{"y"}, {"x"}]>>
+!sum = tensor<8x8xf32, #shard.layout<#mesh, [{}, {}], partial = sum {"x"}>>
+!seven = tensor<7xf32, #shard.layout<#mesh, [{}]>>
+!padded = tensor<7xf32, #shard.layout<#mesh, [{"x"} pad 8 fill zero]>>
+
+// RUN: @rows_to_columns distributed
+// CHECK-LABEL: @rows_to_columns
+// CHECK-NEXT: shard.all_to_all %{{.*}} {why = {user = "b"}}
+// CHECK-NEXT: return
+func.func @rows_to_columns(%x: !rows) -> !columns {
+  %y = shard.reshard %x {why = {user = "b"}} : (!rows) -> !columns
+  return %y : !columns
+}
+
+// CHECK-LABEL: @sum_to_rows
+// CHECK-NEXT: shard.reduce_scatter
+// CHECK-NEXT: return
+func.func @sum_to_rows(%x: !sum) -> !rows {
+  %y = shard.reshard %x : (!sum) -> !rows
+  return %y : !rows
+}
+
+// CHECK-LABEL: @swap_axes
+// CHECK-NEXT: shard.permute
+// CHECK-NEXT: return
+func.func @swap_axes(%x: !both) -> !swapped {
+  %y = shard.reshard %x : (!both) -> !swapped
+  return %y : !swapped
+}
+
+// CHECK-LABEL: @pad_and_split
+// CHECK-NEXT: shard.repad
+// CHECK-NEXT: shard.slice
+// CHECK-NEXT: return
+func.func @pad_and_split(%x: !seven) -> !padded {
+  %y = shard.reshard %x : (!seven) -> !padded
+  return %y : !padded
+}
+
+// CHECK-LABEL: @gather_and_trim
+// CHECK-NEXT: shard.all_gather
+// CHECK-NEXT: shard.repad
+// CHECK-NEXT: return
+func.func @gather_and_trim(%x: !padded) -> !seven {
+  %y = shard.reshard %x : (!padded) -> !seven
+  return %y : !seven
+}

@@ -1,0 +1,89 @@
+// RUN: polyrank-opt %s --split-input-file --verify-diagnostics
+// A collective whose result has another layout than it leads to.
+
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+!rows = tensor<8x8xf32, #shard.layout<#mesh, [{"x"}, {}]>>
+!columns = tensor<8x8xf32, #shard.layout<#mesh, [{}, {"x"}]>>
+func.func @gather_that_splits(%x: !rows) -> !columns {
+  // expected-error @+1 {{operand 0 of layout [{"x"}, {}] cannot become [{}, {"x"}]: dim 0 goes from {"x"} to {}, but all_gather removes the most minor axes of one dim; shard.all_to_all does this}}
+  %y = shard.all_gather %x : (!rows) -> !columns
+  return %y : !columns
+}
+
+// -----
+
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+!sum = tensor<8xf32, #shard.layout<#mesh, [{}], partial = sum {"x"}>>
+!rows = tensor<8xf32, #shard.layout<#mesh, [{"x"}]>>
+func.func @reduction_that_splits(%x: !sum) -> !rows {
+  // expected-error @+1 {{dim 0 goes from {} to {"x"}, but all_reduce removes axes from 'partial'; shard.reduce_scatter does this}}
+  %y = shard.all_reduce %x : (!sum) -> !rows
+  return %y : !rows
+}
+
+// -----
+
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+!whole = tensor<8xf32, #shard.layout<#mesh, [{}]>>
+func.func @doubled_reduction(%x: !whole) -> !whole {
+  // expected-error @+1 {{the layouts are equal, but all_reduce removes axes from 'partial'; remove the op}}
+  %y = shard.all_reduce %x : (!whole) -> !whole
+  return %y : !whole
+}
+
+// -----
+
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+!both = tensor<8xf32, #shard.layout<#mesh, [{"x", "y"}]>>
+!minor = tensor<8xf32, #shard.layout<#mesh, [{"y"}]>>
+func.func @gather_of_the_major_axis(%x: !both) -> !minor {
+  // expected-error @+1 {{dim 0 goes from {"x", "y"} to {"y"}, but all_gather removes the most minor axes of one dim; shard.reshard does this, and plan-reshards lowers it}}
+  %y = shard.all_gather %x : (!both) -> !minor
+  return %y : !minor
+}
+
+// -----
+
+#mesh = #shard.mesh<["x"=2]>
+!split = tensor<7xf32, #shard.layout<#mesh, [{"x"} pad 8]>>
+!other = tensor<7xf32, #shard.layout<#mesh, [{"x"} pad 10]>>
+func.func @repad_of_a_split_dim(%x: !split) -> !other {
+  // expected-error @+1 {{dim 0 goes from padded extent 8 to padded extent 10, but repad changes the padded extent of dims that are not split}}
+  %y = shard.repad %x : (!split) -> !other
+  return %y : !other
+}
+
+// -----
+
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+!x = tensor<8xf32, #shard.layout<#mesh, [{}], partial = sum {"x"}>>
+!y = tensor<8xf32, #shard.layout<#mesh, [{}], partial = sum {"y"}>>
+!whole = tensor<8xf32, #shard.layout<#mesh, [{}]>>
+func.func @bucket_of_two_groups(%x: !x, %y: !y) -> (!whole, !whole) {
+  // expected-error @+1 {{operand 1 moves over {"y"}, operand 0 over {"x"}; make them two ops}}
+  %a, %b = shard.all_reduce %x, %y : (!x, !y) -> (!whole, !whole)
+  return %a, %b : !whole, !whole
+}
+
+// -----
+
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+!sum = tensor<8xf32, #shard.layout<#mesh, [{}], partial = sum {"x"}>>
+!max = tensor<8xf32, #shard.layout<#mesh, [{}], partial = max {"x"}>>
+!whole = tensor<8xf32, #shard.layout<#mesh, [{}]>>
+func.func @bucket_of_two_kinds(%x: !sum, %y: !max) -> (!whole, !whole) {
+  // expected-error @+1 {{operand 1 is a partial max, operand 0 a sum; make them two ops}}
+  %a, %b = shard.all_reduce %x, %y : (!sum, !max) -> (!whole, !whole)
+  return %a, %b : !whole, !whole
+}
+
+// -----
+
+#mesh = #shard.mesh<["x"=2, "p"=2]>
+!here = tensor<8xf32, #shard.layout<#mesh, [{}], at {"p" = 0}>>
+!there = tensor<8xf32, #shard.layout<#mesh, [{}], at {"p" = 1}>>
+func.func @reshard_to_another_place(%x: !here) -> !there {
+  // expected-error @+1 {{the place differs, which only pipeline.transfer changes}}
+  %y = shard.reshard %x : (!here) -> !there
+  return %y : !there
+}
