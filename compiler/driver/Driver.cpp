@@ -195,7 +195,7 @@ LogicalResult Compilation::partition() {
         manager.addNestedPass<func::FuncOp>(
             sharding::createDecomposeComposites());
         sharding::PlanReshardsOptions reshards;
-        reshards.links = options.links;
+        llvm::append_range(reshards.links, options.links);
         manager.addNestedPass<func::FuncOp>(
             sharding::createPlanReshards(reshards));
         sharding::BucketCollectivesOptions buckets;

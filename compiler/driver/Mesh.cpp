@@ -2,6 +2,8 @@
 
 #include "compiler/driver/Mesh.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 using namespace mlir;
 using namespace polyrank;
 

@@ -3,6 +3,8 @@
 
 #include "compiler/sharding/Propagation.h"
 
+#include "mlir/IR/IRMapping.h"
+
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::sharding;

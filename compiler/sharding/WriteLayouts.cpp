@@ -155,7 +155,7 @@ DictionaryAttr Writer::why(const TensorValue &value, LayoutAttr from,
 Operation *Writer::firstUser(const TensorValue &value,
                              ArrayRef<LayoutAttr> layouts,
                              ArrayRef<LayoutAttr> perUse) const {
-  Block *block = value.value.getParentBlock();
+  Block *block = Value(value.value).getParentBlock();
   Operation *first = nullptr;
   for (auto [use, layout] : llvm::zip_equal(value.uses, perUse)) {
     if (!llvm::is_contained(layouts, layout))
@@ -321,7 +321,7 @@ LogicalResult Writer::writeValue(TensorValue &value) {
 /// that what is around it is to go.
 void Writer::wrapComposite(const Node &node, const Label &label) {
   Operation *op = node.op;
-  SmallVector<Choice> choices(label.choices);
+  SmallVector<Choice> choices(label.choices.begin(), label.choices.end());
   for (Choice &choice : choices)
     if (choice.kind == Choice::Split &&
         node.rule.factors[choice.factor].kind == graph::FactorKind::Composite)
