@@ -17,7 +17,7 @@ def Localize : Pass<"localize", "::mlir::ModuleOp"> {
     Needs a partitioned program: no `shard.reshard`, every tensor with a layout,
     or none at all (one device).
   }];
-  let dependentDialects = ["::polyrank::rank::RankDialect"];
+  let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect"];
 }
 
 def FormSegments : Pass<"form-segments", "::mlir::ModuleOp"> {

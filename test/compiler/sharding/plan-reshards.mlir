@@ -1,5 +1,5 @@
 // RUN: polyrank-opt %s --plan-reshards | FileCheck %s
-// RUN: polyrank-opt %s --plan-reshards --evaluate=distributed | FileCheck %s --check-prefix=RUN
+// RUN: polyrank-opt %s --plan-reshards --evaluate=distributed | FileCheck %s --check-prefix=VALUE
 // Each reshard becomes the cheapest sequence of collectives.
 
 #mesh = #shard.mesh<["x"=2, "y"=2]>
@@ -12,7 +12,7 @@
 !seven = tensor<7xf32, #shard.layout<#mesh, [{}]>>
 !padded = tensor<7xf32, #shard.layout<#mesh, [{"x"} pad 8 fill zero]>>
 
-// RUN: @rows_to_columns distributed
+// VALUE: @rows_to_columns distributed
 // CHECK-LABEL: @rows_to_columns
 // CHECK-NEXT: shard.all_to_all %{{.*}} {why = {user = "b"}}
 // CHECK-NEXT: return

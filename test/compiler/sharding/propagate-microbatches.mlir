@@ -1,12 +1,12 @@
 // RUN: polyrank-opt %s --propagate-layouts --plan-reshards | FileCheck %s
-// RUN: polyrank-opt %s --propagate-layouts --plan-reshards --evaluate=distributed | FileCheck %s --check-prefix=RUN
+// RUN: polyrank-opt %s --propagate-layouts --plan-reshards --evaluate=distributed | FileCheck %s --check-prefix=VALUE
 // Data parallelism of an MLP over four microbatches with momentum: the sums of
 // gradients stay partial inside the region, and each is reduced once a step.
 
 #mesh = #shard.mesh<["data"=2]>
 module attributes {shard.mesh = #mesh} {
 
-// RUN: @step distributed
+// VALUE: @step distributed
 
 // CHECK-LABEL: func.func @step
 func.func @step(
@@ -17,7 +17,7 @@ func.func @step(
     -> (tensor<6x3xf32>, tensor<3xf32>, tensor<6x3xf32>, tensor<f32> {graph.output = "loss"}) {
   // CHECK: graph.microbatches
   // CHECK: ^bb0(%{{.*}}: tensor<i64, #shard.layout<#mesh, []>>, %{{.*}}: tensor<8x6xf32, #shard.layout<#mesh, [{"data"}, {}]>>)
-  // CHECK-NOT: shard.{{all|reduce|slice}}
+  // CHECK-NOT: = shard.{{all|reduce|slice}}
   // CHECK: graph.yield
   // CHECK-SAME: tensor<6x3xf32, #shard.layout<#mesh, [{}, {}], partial = sum {"data"}>>, tensor<3xf32, #shard.layout<#mesh, [{}], partial = sum {"data"}>>, tensor<f32, #shard.layout<#mesh, [], partial = sum {"data"}>>
   %dw, %db, %loss = graph.microbatches count = 4 of(%x) carry() {
@@ -35,8 +35,8 @@ func.func @step(
     graph.yield sum(%dwi, %dbi, %li) carry() : tensor<6x3xf32>, tensor<3xf32>, tensor<f32>
   } : (tensor<4x8x6xf32>) -> (tensor<6x3xf32>, tensor<3xf32>, tensor<f32>)
   // CHECK-COUNT-3: shard.all_reduce
-  // CHECK-NOT: shard.
-  %scale = graph.constant dense<0.125> : tensor<6x3xf32>
+  // CHECK-NOT: = shard.
+  %scale = graph.constant dense<0.125> : tensor<6x3xf32> : tensor<6x3xf32>
   %g = graph.mul %dw, %scale : (tensor<6x3xf32>, tensor<6x3xf32>) -> tensor<6x3xf32>
   %m1 = graph.add %m, %g : (tensor<6x3xf32>, tensor<6x3xf32>) -> tensor<6x3xf32>
   %w1 = graph.sub %w, %m1 : (tensor<6x3xf32>, tensor<6x3xf32>) -> tensor<6x3xf32>

@@ -29,7 +29,7 @@ graph.parameter @ln.bias : tensor<8xf32> at "m.onnx" offset 1184 length 32 {trai
 // CHECK: %[[Z:.+]] = graph.add %[[QKV]]
 // CHECK-COUNT-3: graph.slice {{.*}} -> tensor<3x4x1x2x4xf32>
 // CHECK: %[[O:.+]], %{{.+}} = graph.attention
-// CHECK-SAME: causal = true, scale = 5.000000e-01
+// CHECK-SAME: causal = true, scale = 0.4999999
 // CHECK: %[[T:.+]] = graph.transpose %[[O]]
 // CHECK: graph.matmul %[[T]], %[[WP]] batch [] x [] contract [2, 3] x [0, 1]
 // CHECK-NOT: graph.reshape

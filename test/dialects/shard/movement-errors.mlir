@@ -48,7 +48,7 @@ func.func @gather_of_the_major_axis(%x: !both) -> !minor {
 !split = tensor<7xf32, #shard.layout<#mesh, [{"x"} pad 8]>>
 !other = tensor<7xf32, #shard.layout<#mesh, [{"x"} pad 10]>>
 func.func @repad_of_a_split_dim(%x: !split) -> !other {
-  // expected-error @+1 {{dim 0 goes from padded extent 8 to padded extent 10, but repad changes the padded extent of dims that are not split}}
+  // expected-error @+1 {{dim 0 goes from padded extent 8 to 10, but repad changes the padded extent of dims that are not split}}
   %y = shard.repad %x : (!split) -> !other
   return %y : !other
 }
