@@ -65,6 +65,10 @@ ShardingRule LayerNormOp::getShardingRule() {
 }
 
 LogicalResult LayerNormOp::verify() {
+  if (getShape(getResult()) != getShape(getInput()))
+    return emitOpError("has result ")
+           << getResult().getType() << " for an input of type "
+           << getInput().getType() << "; their shapes are equal";
   return verifyShapes(*this, getInput(), {getScale(), getBias()},
                       {getMean(), getRstd()});
 }

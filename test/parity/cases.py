@@ -3,7 +3,6 @@
 from tools import Case
 
 GPT2_TENSOR = ("*.c_attn.weight=[-,tensor]", "*.c_fc.weight=[-,tensor]", "*wte.weight=[tensor,-]")
-SEQUENCE = GPT2_TENSOR + ("out(transformer.h.*.ln_*)=[data,tensor,-]",)
 MLP_TENSOR = ("fc1.weight=[tensor,-]",)
 
 CASES = [
@@ -17,8 +16,6 @@ CASES = [
     Case("gpt2", "data=4"),
     Case("gpt2", "tensor=4", GPT2_TENSOR),
     Case("gpt2", "data=8"),
-    Case("gpt2", "data=2,tensor=2", SEQUENCE),
-    Case("gpt2", "data=2,tensor=2", SEQUENCE, microbatches=4),
     Case("gpt2-six-heads", "data=1"),
     Case("gpt2-six-heads", "data=2,tensor=2", GPT2_TENSOR),
     Case("gpt2-six-heads", "tensor=4", GPT2_TENSOR),  # heads padded to 8, tokens to 68

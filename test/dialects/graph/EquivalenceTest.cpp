@@ -195,6 +195,14 @@ public:
       // first, or converts later.
       if (isa<graph::ConvertOp>(op) && layout.isPartial())
         return "convert of a partial";
+      // Passing is declared for all results of an op; here lse does not depend
+      // on the operand at all.
+      if (isa<graph::AttentionOp>(op) && layout.isPartial())
+        return "one of several results is linear";
+      // Where no two updates meet, adding is moving.
+      if (isa<graph::ScatterAddOp>(op) && layout.isPartial() &&
+          layout.getPartialKind() != ReductionKind::Sum)
+        return "scatter_add of a partial extremum without collisions";
       // Zeros are added wherever they go.
       if (isa<graph::ScatterAddOp>(op) && layout.getRank() &&
           llvm::any_of(layout.getDims(), [](DimAttr dim) {
