@@ -3,6 +3,7 @@
 #include <random>
 
 #include "compiler/training/Autodiff.h"
+#include "mlir/IR/Verifier.h"
 #include "test/compiler/training/TestModule.h"
 
 using namespace mlir;
