@@ -260,7 +260,9 @@ LogicalResult Verifier::checkPartial() {
     for (auto &[ref, entry] : partial)
       expected.insert({ref, entry.first});
     for (auto &[ref, factor] : owner)
-      if (!rule.resultHas(tensor.number, factor) && !rule.isResultOnly(factor))
+      if (!rule.resultHas(tensor.number, factor) &&
+          !rule.isResultOnly(factor) &&
+          rule.factors[factor].kind != FactorKind::Parallel)
         expected.insert({ref, rule.factors[factor].reduction});
     for (AxisRef ref : tensor.partial) {
       auto it = expected.find(key(ref));

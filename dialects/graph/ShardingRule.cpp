@@ -279,7 +279,8 @@ polyrank::graph::inferResultLayouts(Operation *op,
     SmallVector<AxisRef> resultPartial = partial;
     ReductionKind resultKind = kind;
     for (auto [factor, description] : llvm::enumerate(rule.factors))
-      if (!axes[factor].empty() && !rule.resultHas(r, factor)) {
+      if (!axes[factor].empty() && !rule.resultHas(r, factor) &&
+          description.kind != FactorKind::Parallel) {
         llvm::append_range(resultPartial, axes[factor]);
         resultKind = description.reduction;
       }
