@@ -12,8 +12,8 @@ namespace {
 /// Runs ops on all devices in step: collectives see everybody's operands.
 class RankEvaluator {
 public:
-  RankEvaluator(shard::MeshAttr mesh, Operation *scope)
-      : mesh(mesh), numDevices(mesh ? mesh.getNumDevices() : 1), scope(scope) {}
+  explicit RankEvaluator(shard::MeshAttr mesh)
+      : mesh(mesh), numDevices(mesh ? mesh.getNumDevices() : 1) {}
 
   LogicalResult runBlock(Block &block);
   llvm::DenseMap<Value, Devices> values;
@@ -35,7 +35,6 @@ private:
 
   shard::MeshAttr mesh;
   int64_t numDevices;
-  Operation *scope;
 };
 } // namespace
 
@@ -162,7 +161,7 @@ LogicalResult RankEvaluator::runLaunch(rank::LaunchOp op) {
   auto kernel = SymbolTable::lookupNearestSymbolFrom<rank::KernelOp>(
       op, op.getKernelAttr());
   Block &body = kernel.getBody().front();
-  RankEvaluator inner(mesh, kernel);
+  RankEvaluator inner(mesh);
   for (auto [argument, input] :
        llvm::zip_equal(body.getArguments(), op.getInputs()))
     inner.values[argument] = values[input];
@@ -221,7 +220,8 @@ LogicalResult RankEvaluator::runOp(Operation &op) {
       })
       .Case([&](rank::AxisIndexOp index) {
         values[index.getResult()] = each([&](int64_t device) {
-          Tensor result(index.getResult().getType());
+          Tensor result(
+              cast<RankedTensorType>(index.getResult().getType()));
           result.integers[0] =
               mesh.getLinearIndex(device, index.getAxes().getAxes());
           return result;
@@ -280,7 +280,7 @@ polyrank::evaluate::evaluateRanks(func::FuncOp function,
   for (unsigned i = 0; i < function.getNumArguments() && !mesh; ++i)
     if (auto layout = shard::getLayout(getGlobalType(function, i, false)))
       mesh = layout.getMesh();
-  RankEvaluator evaluator(mesh, function);
+  RankEvaluator evaluator(mesh);
   for (auto [i, argument] : llvm::enumerate(function.getArguments())) {
     shard::LayoutAttr layout =
         shard::getLayout(getGlobalType(function, i, false));
