@@ -12,8 +12,8 @@ namespace {
 /// Runs ops on all devices in step: collectives see everybody's operands.
 class RankEvaluator {
 public:
-  RankEvaluator(shard::MeshAttr mesh, Operation *scope)
-      : mesh(mesh), numDevices(mesh ? mesh.getNumDevices() : 1), scope(scope) {}
+  explicit RankEvaluator(shard::MeshAttr mesh)
+      : mesh(mesh), numDevices(mesh ? mesh.getNumDevices() : 1) {}
 
   LogicalResult runBlock(Block &block);
   llvm::DenseMap<Value, Devices> values;
@@ -21,6 +21,9 @@ public:
 private:
   LogicalResult runOp(Operation &op);
   LogicalResult runMicrobatches(rank::MicrobatchesOp op);
+  LogicalResult runMicrobatches(graph::MicrobatchesOp op);
+  void enterMicrobatch(int64_t number, Block::BlockArgListType arguments,
+                       ValueRange of, ArrayRef<Devices> handed);
   LogicalResult runGraphOp(graph::GraphOp op);
   LogicalResult runLaunch(rank::LaunchOp op);
   void runGemm(rank::GemmOp op);
@@ -35,7 +38,6 @@ private:
 
   shard::MeshAttr mesh;
   int64_t numDevices;
-  Operation *scope;
 };
 } // namespace
 
@@ -162,7 +164,7 @@ LogicalResult RankEvaluator::runLaunch(rank::LaunchOp op) {
   auto kernel = SymbolTable::lookupNearestSymbolFrom<rank::KernelOp>(
       op, op.getKernelAttr());
   Block &body = kernel.getBody().front();
-  RankEvaluator inner(mesh, kernel);
+  RankEvaluator inner(mesh);
   for (auto [argument, input] :
        llvm::zip_equal(body.getArguments(), op.getInputs()))
     inner.values[argument] = values[input];
@@ -174,27 +176,34 @@ LogicalResult RankEvaluator::runLaunch(rank::LaunchOp op) {
   return success();
 }
 
+/// Sets a region's block arguments: the index, the slices of `of`, and what is
+/// handed from microbatch to microbatch.
+void RankEvaluator::enterMicrobatch(int64_t number,
+                                    Block::BlockArgListType arguments,
+                                    ValueRange of, ArrayRef<Devices> handed) {
+  Tensor index(cast<RankedTensorType>(arguments.front().getType()));
+  index.integers[0] = number;
+  values[arguments.front()] = each([&](int64_t) { return index; });
+  for (auto [argument, source] : llvm::zip(arguments.drop_front(), of)) {
+    ArrayRef<int64_t> shape =
+        cast<RankedTensorType>(argument.getType()).getShape();
+    values[argument] = each([&](int64_t device) {
+      return elements(at(source, device), number * graph::numElements(shape),
+                      shape);
+    });
+  }
+  for (auto [argument, devices] :
+       llvm::zip_equal(arguments.drop_front(1 + of.size()), handed))
+    values[argument] = devices;
+}
+
 LogicalResult RankEvaluator::runMicrobatches(rank::MicrobatchesOp op) {
-  SmallVector<Devices> handed;
+  std::vector<Devices> handed;
   for (Value value : op.getCarry())
     handed.push_back(values[value]);
   for (int64_t i = 0, count = op.getCount(); i < count; ++i) {
     Block &block = (i == 0 ? op.getFirst() : op.getRest()).front();
-    auto arguments = block.getArguments();
-    Tensor index(cast<RankedTensorType>(arguments.front().getType()));
-    index.integers[0] = i;
-    values[arguments.front()] = each([&](int64_t) { return index; });
-    for (auto [argument, of] :
-         llvm::zip(arguments.drop_front(), op.getOf())) {
-      ArrayRef<int64_t> shape =
-          cast<RankedTensorType>(argument.getType()).getShape();
-      values[argument] = each([&](int64_t device) {
-        return elements(at(of, device), i * graph::numElements(shape), shape);
-      });
-    }
-    for (auto [argument, devices] : llvm::zip_equal(
-             arguments.drop_front(1 + op.getOf().size()), handed))
-      values[argument] = devices;
+    enterMicrobatch(i, block.getArguments(), op.getOf(), handed);
     if (failed(runBlock(block)))
       return failure();
     handed.clear();
@@ -202,6 +211,34 @@ LogicalResult RankEvaluator::runMicrobatches(rank::MicrobatchesOp op) {
       handed.push_back(values[value]);
   }
   for (auto [result, devices] : llvm::zip_equal(op.getResults(), handed))
+    values[result] = devices;
+  return success();
+}
+
+LogicalResult RankEvaluator::runMicrobatches(graph::MicrobatchesOp op) {
+  Block &block = op.getBody().front();
+  auto yield = cast<graph::YieldOp>(block.getTerminator());
+  std::vector<Devices> carried, sums;
+  for (Value value : op.getCarry())
+    carried.push_back(values[value]);
+  for (int64_t i = 0, count = op.getCount(); i < count; ++i) {
+    enterMicrobatch(i, block.getArguments(), op.getOf(), carried);
+    if (failed(runBlock(block)))
+      return failure();
+    for (auto [k, value] : llvm::enumerate(yield.getSum())) {
+      if (i == 0)
+        sums.push_back(values[value]);
+      else
+        sums[k] = each([&, k = k, value = value](int64_t device) {
+          return reduced({sums[k][device], at(value, device)},
+                         shard::ReductionKind::Sum);
+        });
+    }
+    for (auto [devices, value] : llvm::zip_equal(carried, yield.getCarry()))
+      devices = values[value];
+  }
+  llvm::append_range(sums, carried);
+  for (auto [result, devices] : llvm::zip_equal(op.getResults(), sums))
     values[result] = devices;
   return success();
 }
@@ -214,6 +251,7 @@ LogicalResult RankEvaluator::runOp(Operation &op) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(&op)
       .Case([&](graph::GraphOp graphOp) { return runGraphOp(graphOp); })
       .Case([&](rank::MicrobatchesOp loop) { return runMicrobatches(loop); })
+      .Case([&](graph::MicrobatchesOp loop) { return runMicrobatches(loop); })
       .Case([&](rank::LaunchOp launch) { return runLaunch(launch); })
       .Case([&](rank::GemmOp gemm) {
         runGemm(gemm);
@@ -221,7 +259,8 @@ LogicalResult RankEvaluator::runOp(Operation &op) {
       })
       .Case([&](rank::AxisIndexOp index) {
         values[index.getResult()] = each([&](int64_t device) {
-          Tensor result(index.getResult().getType());
+          Tensor result(
+              cast<RankedTensorType>(index.getResult().getType()));
           result.integers[0] =
               mesh.getLinearIndex(device, index.getAxes().getAxes());
           return result;
@@ -280,7 +319,7 @@ polyrank::evaluate::evaluateRanks(func::FuncOp function,
   for (unsigned i = 0; i < function.getNumArguments() && !mesh; ++i)
     if (auto layout = shard::getLayout(getGlobalType(function, i, false)))
       mesh = layout.getMesh();
-  RankEvaluator evaluator(mesh, function);
+  RankEvaluator evaluator(mesh);
   for (auto [i, argument] : llvm::enumerate(function.getArguments())) {
     shard::LayoutAttr layout =
         shard::getLayout(getGlobalType(function, i, false));

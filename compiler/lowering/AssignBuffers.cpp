@@ -178,6 +178,7 @@ void BufferAssigner::collectUnits() {
       llvm::append_range(unit.packed.lifetimes, classes.getLifetimes(member));
     }
     unit.packed.size = end;
+    unit.packed.lifetimes = joinLifetimes(unit.packed.lifetimes);
     units.push_back(unit);
   };
   // Buckets.

@@ -177,16 +177,7 @@ SmallVector<Lifetime> BufferClasses::getLifetimes(int buffer) const {
   SmallVector<Lifetime> lifetimes;
   for (Value value : buffers[buffer].values)
     lifetimes.push_back(getLifetime(value));
-  llvm::sort(lifetimes, [](const Lifetime &x, const Lifetime &y) {
-    return x.first < y.first;
-  });
-  SmallVector<Lifetime> joined;
-  for (const Lifetime &lifetime : lifetimes)
-    if (!joined.empty() && lifetime.first <= joined.back().last)
-      joined.back().last = std::max(joined.back().last, lifetime.last);
-    else
-      joined.push_back(lifetime);
-  return joined;
+  return joinLifetimes(lifetimes);
 }
 
 /// Whether the op at `position` reads class `read` only where it may write its

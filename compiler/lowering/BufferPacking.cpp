@@ -11,6 +11,20 @@
 
 using namespace polyrank::lowering;
 
+llvm::SmallVector<Lifetime>
+polyrank::lowering::joinLifetimes(llvm::ArrayRef<Lifetime> lifetimes) {
+  llvm::SmallVector<Lifetime> sorted(lifetimes), joined;
+  llvm::sort(sorted, [](const Lifetime &x, const Lifetime &y) {
+    return x.first < y.first;
+  });
+  for (const Lifetime &lifetime : sorted)
+    if (!joined.empty() && lifetime.first <= joined.back().last)
+      joined.back().last = std::max(joined.back().last, lifetime.last);
+    else
+      joined.push_back(lifetime);
+  return joined;
+}
+
 int64_t
 polyrank::lowering::largestLiveSum(llvm::ArrayRef<PackedBuffer> buffers) {
   // A sweep over starts and ends.

@@ -19,11 +19,14 @@ struct Lifetime {
   }
 };
 
+/// The same positions as sorted, disjoint intervals.
+llvm::SmallVector<Lifetime> joinLifetimes(llvm::ArrayRef<Lifetime> lifetimes);
+
 /// A buffer is live in some intervals of the command order; in between its
 /// bytes may serve others.
 struct PackedBuffer {
   int64_t size = 0; // bytes, rounded up to the alignment by packBuffers
-  llvm::SmallVector<Lifetime, 1> lifetimes;
+  llvm::SmallVector<Lifetime> lifetimes; // disjoint
   int64_t offset = -1;
 
   bool overlaps(const PackedBuffer &other) const {

@@ -27,7 +27,7 @@ def FormSegments : Pass<"form-segments", "::mlir::ModuleOp"> {
     in `rest` they are added to. What stands before and after is the prologue
     and the update.
   }];
-  let dependentDialects = ["::polyrank::rank::RankDialect"];
+  let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect"];
 }
 
 def FormGemms : Pass<"form-gemms", "::mlir::ModuleOp"> {
@@ -41,7 +41,7 @@ def FormGemms : Pass<"form-gemms", "::mlir::ModuleOp"> {
     microbatch accumulator, or with another product that has no other use,
     becomes the `add` operand, and so happens in place.
   }];
-  let dependentDialects = ["::polyrank::rank::RankDialect"];
+  let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect"];
 }
 
 def AssignBuffers : Pass<"assign-buffers", "::mlir::ModuleOp"> {
@@ -69,7 +69,7 @@ def AssignBuffers : Pass<"assign-buffers", "::mlir::ModuleOp"> {
     Option<"threads", "threads", "int64_t", "1", "Threads of a rank: library scratch depends on it">,
     Option<"report", "report", "bool", "false", "Print the objective, its lower bound and the gap">
   ];
-  let dependentDialects = ["::polyrank::rank::RankDialect"];
+  let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect"];
 }
 
 def CheckBuffers : Pass<"check-buffers", "::mlir::ModuleOp"> {

@@ -58,9 +58,16 @@ static bool takeMinor(SmallVectorImpl<Digit> &digits, int64_t size,
 }
 
 bool StridedView::reshape(ArrayRef<int64_t> shape) {
+  // Digits that follow each other in memory are one, whatever dims they were.
   SmallVector<Digit> all;
   for (ArrayRef<Digit> digits : dims)
-    llvm::append_range(all, digits);
+    for (Digit digit : digits)
+      if (digit.size != 1) {
+        if (!all.empty() && all.back().stride == digit.size * digit.stride)
+          all.back() = {all.back().size * digit.size, digit.stride};
+        else
+          all.push_back(digit);
+      }
   dims.assign(shape.size(), {});
   for (int64_t d = shape.size() - 1; d >= 0; --d)
     if (!takeMinor(all, shape[d], dims[d]))
