@@ -216,8 +216,9 @@ struct BucketCollectives
   using BucketCollectivesBase::BucketCollectivesBase;
 
   void runOnOperation() override {
-    constexpr int64_t megabyte = 1 << 20;
-    Bucketing(getOperation(), megabytes * megabyte).run();
+    constexpr double mebibyte = 1 << 20;
+    Bucketing(getOperation(), static_cast<int64_t>(megabytes * mebibyte))
+        .run();
   }
 };
 } // namespace

@@ -147,13 +147,16 @@ void Propagation::extend() {
             continue;
           int factor = tensor[d].front();
           Node &node = nodes[id];
-          if (node.kind == NodeKind::Fixed) {
-            if (llvm::none_of(node.reached[atom], [&](const auto &other) {
-                  return other.factor == factor;
-                })) {
-              node.level[atom] = level;
-              node.reached[atom].push_back({factor, constraint, 0});
-            }
+          auto *known = llvm::find_if(node.reached[atom], [&](auto &other) {
+            return other.factor == factor;
+          });
+          if (known != node.reached[atom].end()) {
+            // A more important constraint came here first.
+            known->constraint = constraint;
+            known->distance = 0;
+          } else if (node.kind == NodeKind::Fixed) {
+            node.level[atom] = level;
+            node.reached[atom].push_back({factor, constraint, 0});
           } else {
             reach(id, factor, atom, level, constraint, 0);
           }

@@ -9,10 +9,11 @@
 
 namespace polyrank::sharding {
 
-/// The most different priorities that constraints may have.
-constexpr int maxPriorities = 8;
+/// The most levels that constraints may have: priorities, and in each first the
+/// parameters.
+constexpr int maxLevels = 16;
 
-/// 1. Violations, per priority, the most important first: ops that an axis
+/// 1. Violations, per level, the most important first: ops that an axis
 ///    reaches but that are not split over it, and uses of a parameter in
 ///    another layout than the user fixed.
 /// 2. Bytes that one device sends in a step.
@@ -22,7 +23,7 @@ constexpr int maxPriorities = 8;
 /// 5. A number drawn from what is chosen and from the structure of the program
 ///    around it, not from the order of its ops: it makes the optimum unique.
 struct Objective {
-  std::array<int64_t, maxPriorities> violations{};
+  std::array<int64_t, maxLevels> violations{};
   int64_t bytes = 0;
   int64_t flops = 0;
   int64_t passes = 0;
@@ -31,7 +32,7 @@ struct Objective {
   friend auto operator<=>(const Objective &, const Objective &) = default;
   friend bool operator==(const Objective &, const Objective &) = default;
   Objective &operator+=(const Objective &other) {
-    for (int i = 0; i < maxPriorities; ++i)
+    for (int i = 0; i < maxLevels; ++i)
       violations[i] += other.violations[i];
     bytes += other.bytes;
     flops += other.flops;

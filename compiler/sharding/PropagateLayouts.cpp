@@ -33,15 +33,21 @@ static shard::MeshAttr findMesh(func::FuncOp function) {
 static std::string toString(const Objective &objective) {
   std::string text;
   llvm::raw_string_ostream out(text);
-  out << "violations [";
-  llvm::interleaveComma(objective.violations, out);
-  out << "], bytes " << objective.bytes << ", flops " << objective.flops;
+  bool none = true;
+  for (auto [level, count] : llvm::enumerate(objective.violations))
+    if (count) {
+      out << count << " violations at level " << level << ", ";
+      none = false;
+    }
+  if (none)
+    out << "no violations, ";
+  out << "bytes " << objective.bytes << ", flops " << objective.flops;
   return text;
 }
 
 /// The share of the objective above its bound, of the first part that differs.
 static std::string gap(const Objective &objective, const Objective &bound) {
-  for (int i = 0; i < maxPriorities; ++i)
+  for (int i = 0; i < maxLevels; ++i)
     if (objective.violations[i] != bound.violations[i])
       return std::to_string(objective.violations[i] - bound.violations[i]) +
              " violations";

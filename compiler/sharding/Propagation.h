@@ -7,9 +7,11 @@
 //
 //  1. extend (Extension.cpp): from each constraint, in order of priority, its
 //     atoms spread along factors, through every node that could be split there.
-//     A node that an atom reaches at one priority is not reached again at a
-//     less important one. This says what *may* be split, and is the same for
-//     any order of ops.
+//     In one priority the constraints on parameters come first: where a weight
+//     decides how an op computes, sequence parallelism around it does not. A
+//     node that an atom reaches at one level is not reached again at a less
+//     important one. This says what *may* be split, and is the same for any
+//     order of ops.
 //  2. enumerate (Labels.cpp): per node the *labels*, that is the layouts of its
 //     operands and results in which each atom splits one factor that it
 //     reaches, or passes as a partial, or is replicated. Labels that leave an
@@ -35,7 +37,9 @@ namespace polyrank::sharding {
 struct Constraint {
   /// As the user wrote it.
   std::string text;
-  /// Position of its priority among those in use; 0 is the most important.
+  /// Its priority at first, then its position among those in use, where in
+  /// each priority the parameters come before inputs and outputs; 0 is the most
+  /// important.
   int level = 0;
   shard::LayoutAttr layout;
   /// Per dim: whether it may be split further.
@@ -131,7 +135,7 @@ struct Node {
   llvm::SmallVector<int> level;
   llvm::SmallVector<llvm::SmallVector<Reach, 2>> reached;
 
-  llvm::SmallVector<Label> labels;
+  llvm::SmallVector<Label, 0> labels;
 };
 
 struct Solution {

@@ -400,18 +400,21 @@ SmallVector<int> Propagation::numbers(ArrayRef<AxisRef> axes) const {
 
 LogicalResult Propagation::finishTable(Operation *where) {
   // Priorities become levels.
-  SmallVector<int> priorities;
+  using Rank = std::pair<int, bool>;
+  auto rank = [](const Constraint &constraint) {
+    return Rank(constraint.level, !constraint.isParameter);
+  };
+  SmallVector<Rank> ranks;
   for (const Constraint &constraint : constraints)
-    priorities.push_back(constraint.level);
-  llvm::sort(priorities);
-  priorities.erase(llvm::unique(priorities), priorities.end());
-  if (priorities.size() > maxPriorities)
+    ranks.push_back(rank(constraint));
+  llvm::sort(ranks);
+  ranks.erase(llvm::unique(ranks), ranks.end());
+  if (ranks.size() > maxLevels)
     return where->emitError("constraints have ")
-           << priorities.size() << " priorities; " << maxPriorities
-           << " are possible";
+           << ranks.size() << " priorities, counted apart for parameters and "
+           << "others; " << maxLevels << " are possible";
   for (Constraint &constraint : constraints)
-    constraint.level =
-        llvm::find(priorities, constraint.level) - priorities.begin();
+    constraint.level = llvm::find(ranks, rank(constraint)) - ranks.begin();
 
   SmallVector<AxisRef> cuts;
   auto addCuts = [&](LayoutAttr layout) {
@@ -435,7 +438,7 @@ LogicalResult Propagation::finishTable(Operation *where) {
 
   // Atoms that meet on one dim: the more important first, then as some
   // constraint has them, then in mesh order.
-  SmallVector<int> level(atoms.size(), maxPriorities);
+  SmallVector<int> level(atoms.size(), maxLevels);
   SmallVector<int> sorted;
   for (const Constraint &constraint : constraints)
     for (DimAttr dim : constraint.layout.getDims())

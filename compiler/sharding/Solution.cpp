@@ -58,9 +58,8 @@ Propagation::Making Propagation::make(RankedTensorType type, LayoutAttr from,
         int64_t cost = attach(more).bytes;
         return cost < 0 ? std::numeric_limits<int64_t>::max() : cost;
       };
-      int *next = llvm::min_element(sequence, [&](int a, int b) {
-        return addedBy(a) < addedBy(b);
-      });
+      int *next = llvm::min_element(
+          sequence, [&](int a, int b) { return addedBy(a) < addedBy(b); });
       greedy.push_back(*next);
       sequence.erase(next);
     }

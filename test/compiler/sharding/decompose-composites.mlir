@@ -1,0 +1,47 @@
+// RUN: polyrank-opt %s --propagate-layouts --decompose-composites --plan-reshards | FileCheck %s
+// RUN: polyrank-opt %s --propagate-layouts | FileCheck %s --check-prefix=WHOLE
+// RUN: polyrank-opt %s --evaluate=global | sed s/global// > %t.global
+// RUN: polyrank-opt %s --propagate-layouts --decompose-composites --plan-reshards --evaluate=distributed | sed s/distributed// > %t.distributed
+// RUN: diff %t.global %t.distributed
+// The head is split over its classes: the loss takes three reductions of one
+// number per token, and the logits are never gathered.
+
+#mesh = #shard.mesh<["tensor"=4]>
+module attributes {shard.mesh = #mesh} {
+
+// Until it is decomposed the op is whole, between reshards that are marked.
+// WHOLE: shard.reshard {{.*}}shard.composite
+// WHOLE: graph.cross_entropy {{.*}}shard.composite
+
+// Ten classes over four devices are padded to twelve.
+// CHECK-LABEL: func.func @step
+// CHECK-SAME: tensor<6x10xf32, #shard.layout<#mesh, [{}, {"tensor"} pad 12 fill zero]>>
+// CHECK-NOT: all_gather
+// CHECK: graph.reduce max
+// CHECK: shard.all_reduce
+// CHECK-SAME: partial = max {"tensor"}
+// CHECK: shard.all_reduce
+// CHECK: shard.all_reduce
+// CHECK-NOT: all_gather
+// CHECK-NOT: cross_entropy
+// The gradient of the head's input.
+// CHECK: graph.matmul
+// CHECK-SAME: partial = sum {"tensor"}
+// CHECK: shard.all_reduce
+// CHECK-NOT: shard.all
+// CHECK: return
+func.func @step(%w: tensor<6x10xf32> {graph.symbol = @w, shard.layout = #shard.layout<#mesh, [{}, {"tensor"} pad 12]>, shard.from = "w=[-,tensor]"},
+    %x: tensor<4x6xf32> {graph.input = "x"}, %labels: tensor<4xi64> {graph.input = "labels", graph.index_limit = 10 : i64})
+    -> (tensor<6x10xf32>, tensor<f32> {graph.output = "loss"}, tensor<4x6xf32> {graph.output = "dx"}) {
+  %logits = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<4x6xf32>, tensor<6x10xf32>) -> tensor<4x10xf32>
+  %rows, %lse = graph.cross_entropy %logits, %labels {axis = 1 : i64, ignore_index = -100 : i64} : (tensor<4x10xf32>, tensor<4xi64>) -> (tensor<4xf32>, tensor<4xf32>)
+  %loss = graph.reduce sum %rows over [0] : (tensor<4xf32>) -> tensor<f32>
+  %seed = graph.seed 0.25 : tensor<f32>
+  %drows = graph.broadcast %seed {dims = array<i64>} : (tensor<f32>) -> tensor<4xf32>
+  %dlogits = graph.cross_entropy_grad %drows, %logits, %labels, %lse {axis = 1 : i64, ignore_index = -100 : i64} : (tensor<4xf32>, tensor<4x10xf32>, tensor<4xi64>, tensor<4xf32>) -> tensor<4x10xf32>
+  %dx = graph.matmul %dlogits, %w batch [] x [] contract [1] x [1] : (tensor<4x10xf32>, tensor<6x10xf32>) -> tensor<4x6xf32>
+  %dw = graph.matmul %x, %dlogits batch [] x [] contract [0] x [0] : (tensor<4x6xf32>, tensor<4x10xf32>) -> tensor<6x10xf32>
+  %new = graph.sub %w, %dw : (tensor<6x10xf32>, tensor<6x10xf32>) -> tensor<6x10xf32>
+  return %new, %loss, %dx : tensor<6x10xf32>, tensor<f32>, tensor<4x6xf32>
+}
+}

@@ -1,0 +1,53 @@
+// RUN: polyrank-opt %s --propagate-layouts --plan-reshards | FileCheck %s
+// RUN: polyrank-opt %s --evaluate=global | sed s/global// > %t.global
+// RUN: polyrank-opt %s --propagate-layouts --plan-reshards --evaluate=distributed | sed s/distributed// > %t.distributed
+// RUN: diff %t.global %t.distributed
+// Sequence parallelism: a constraint on the norm's output turns each all-reduce
+// around the block of two matmuls into a reduce-scatter and an all-gather, and
+// the norm's weights get their gradients as sums over both axes.
+
+#mesh = #shard.mesh<["data"=2, "tensor"=2]>
+module attributes {shard.mesh = #mesh} {
+// CHECK-LABEL: func.func @step
+// CHECK: graph.layer_norm
+// CHECK-SAME: tensor<4x4x6xf32, #shard.layout<#mesh, [{"data"}, {"tensor"}, {}]>>
+// CHECK: shard.all_gather
+// CHECK: graph.matmul
+// CHECK: graph.matmul
+// CHECK-NEXT: shard.reduce_scatter
+// The gradient of the output is gathered for the second matmul's gradients.
+// CHECK: shard.all_gather
+// CHECK: graph.gelu_grad
+// CHECK: graph.matmul
+// CHECK: shard.reduce_scatter
+// CHECK: graph.layer_norm_grad
+// CHECK-SAME: tensor<6xf32, #shard.layout<#mesh, [{}], partial = sum {"data", "tensor"}>>
+// CHECK-NOT: shard.all_gather
+func.func @step(
+    %w1: tensor<6x8xf32> {graph.symbol = @w1, shard.layout = #shard.layout<#mesh, [{}, {"tensor"}]>, shard.from = "w1=[-,tensor]"},
+    %w2: tensor<8x6xf32> {graph.symbol = @w2},
+    %scale: tensor<6xf32> {graph.symbol = @scale},
+    %bias: tensor<6xf32> {graph.symbol = @bias},
+    %x: tensor<4x4x6xf32> {graph.input = "x", shard.layout = #shard.layout<#mesh, [{"data"}, {}, {}]>, shard.open = array<i1: false, true, true>, shard.priority = 1 : i64, shard.from = "data splits the batch by default"})
+    -> (tensor<6x8xf32>, tensor<8x6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<f32> {graph.output = "loss"}) {
+  %n, %mean, %rstd = graph.layer_norm %x, %scale, %bias {epsilon = 1.0e-05 : f64, shard.constraint = {layout = #shard.layout<#mesh, [{"data"}, {"tensor"}, {}]>, open = array<i1: false, false, false>, priority = 0 : i64, from = "out(ln)=[data,tensor,-]"}} : (tensor<4x4x6xf32>, tensor<6xf32>, tensor<6xf32>) -> (tensor<4x4x6xf32>, tensor<4x4xf32>, tensor<4x4xf32>)
+  %h = graph.matmul %n, %w1 batch [] x [] contract [2] x [0] : (tensor<4x4x6xf32>, tensor<6x8xf32>) -> tensor<4x4x8xf32>
+  %a = graph.gelu %h {form = 1 : i32} : (tensor<4x4x8xf32>) -> tensor<4x4x8xf32>
+  %m = graph.matmul %a, %w2 batch [] x [] contract [2] x [0] : (tensor<4x4x8xf32>, tensor<8x6xf32>) -> tensor<4x4x6xf32>
+  %y = graph.add %x, %m : (tensor<4x4x6xf32>, tensor<4x4x6xf32>) -> tensor<4x4x6xf32>
+  %yy = graph.mul %y, %y : (tensor<4x4x6xf32>, tensor<4x4x6xf32>) -> tensor<4x4x6xf32>
+  %loss = graph.reduce sum %yy over [0, 1, 2] : (tensor<4x4x6xf32>) -> tensor<f32>
+  %dy = graph.add %y, %y : (tensor<4x4x6xf32>, tensor<4x4x6xf32>) -> tensor<4x4x6xf32>
+  %da = graph.matmul %dy, %w2 batch [] x [] contract [2] x [1] : (tensor<4x4x6xf32>, tensor<8x6xf32>) -> tensor<4x4x8xf32>
+  %dw2 = graph.matmul %a, %dy batch [] x [] contract [0, 1] x [0, 1] : (tensor<4x4x8xf32>, tensor<4x4x6xf32>) -> tensor<8x6xf32>
+  %dh = graph.gelu_grad %da, %h {form = 1 : i32} : (tensor<4x4x8xf32>, tensor<4x4x8xf32>) -> tensor<4x4x8xf32>
+  %dn = graph.matmul %dh, %w1 batch [] x [] contract [2] x [1] : (tensor<4x4x8xf32>, tensor<6x8xf32>) -> tensor<4x4x6xf32>
+  %dw1 = graph.matmul %n, %dh batch [] x [] contract [0, 1] x [0, 1] : (tensor<4x4x6xf32>, tensor<4x4x8xf32>) -> tensor<6x8xf32>
+  %dx, %dscale, %dbias = graph.layer_norm_grad %dn, %x, %scale, %mean, %rstd : (tensor<4x4x6xf32>, tensor<4x4x6xf32>, tensor<6xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> (tensor<4x4x6xf32>, tensor<6xf32>, tensor<6xf32>)
+  %new1 = graph.sub %w1, %dw1 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %new2 = graph.sub %w2, %dw2 : (tensor<8x6xf32>, tensor<8x6xf32>) -> tensor<8x6xf32>
+  %new3 = graph.sub %scale, %dscale : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
+  %new4 = graph.sub %bias, %dbias : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
+  return %new1, %new2, %new3, %new4, %loss : tensor<6x8xf32>, tensor<8x6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<f32>
+}
+}
