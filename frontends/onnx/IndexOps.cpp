@@ -11,7 +11,18 @@ namespace {
 /// no such rule. The table of an embedding is a parameter, and what looks it
 /// up (PyTorch's embedding) has no negative indices either, so there the
 /// indices stay as they are and nothing stands between them and the table.
+///
+/// Known indices are wrapped in place: masks of long sequences have millions.
 Imported wrapIndices(NodeImporter &n, const Imported &indices, int64_t size) {
+  if (indices.isConstant()) {
+    ArrayRef<int64_t> given(indices.constant->integers);
+    if (llvm::none_of(given, [](int64_t index) { return index < 0; }))
+      return indices;
+    graph::Tensor wrapped = *indices.constant;
+    for (int64_t &index : wrapped.integers)
+      index += index < 0 ? size : 0;
+    return wrapped;
+  }
   Imported zero = n.emit.scalar(indices.getElementType(), 0);
   Imported negative =
       n.emit.binaryOver<graph::CompareOp>(indices, zero, graph::Comparison::LT);
@@ -76,6 +87,13 @@ LogicalResult gather(NodeImporter &n) {
 /// sum of indices[i] * strides[i] over a list of index tensors of one shape.
 Imported linearIndex(NodeImporter &n, ArrayRef<Imported> indices,
                      ArrayRef<int64_t> strides) {
+  if (llvm::all_of(indices, [](const Imported &x) { return x.isConstant(); })) {
+    graph::Tensor sum(indices[0].getElementType(), indices[0].getShape());
+    for (auto [index, stride] : llvm::zip(indices, strides))
+      for (auto [total, at] : llvm::zip(sum.integers, index.constant->integers))
+        total += at * stride;
+    return sum;
+  }
   Imported sum;
   for (auto [index, stride] : llvm::zip(indices, strides)) {
     Imported term = n.emit.binaryOver<graph::MulOp>(
