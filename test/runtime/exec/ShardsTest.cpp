@@ -1,0 +1,143 @@
+// Shards: every element of a stored tensor reaches the one place where the
+// layout wants it, and comes back from its owner.
+
+#include "runtime/exec/Shards.h"
+#include "test/runtime/PlanBuilder.h"
+
+#include <cstring>
+#include <gtest/gtest.h>
+#include <numeric>
+
+namespace polyrank::runtime::test {
+namespace {
+
+ReadBytes readerOf(const std::vector<float> &values) {
+  return
+      [&values](uint64_t offset, void *into, uint64_t length) -> Result<void> {
+        EXPECT_LE(offset + length, 4 * values.size());
+        std::memcpy(into,
+                    reinterpret_cast<const std::byte *>(values.data()) + offset,
+                    length);
+        return {};
+      };
+}
+
+/// The argument of the linear plan with other dims and another view.
+struct Case {
+  std::vector<int64_t> sizes;             // global
+  std::vector<std::vector<int32_t>> axes; // per dim, whole axes
+  std::vector<int64_t> strides;
+  int64_t base = 0, stored = 0; // elements of the stored tensor
+};
+
+void checkRoundTrip(const Case &test) {
+  LinearModel model;
+  model.data = 2, model.tensor = 3;
+  plan::PlanT plan = linearPlan(model);
+  plan::ArgumentT &argument = *plan.programs[0]->arguments[0];
+  argument.dims.clear();
+  for (size_t d = 0; d < test.sizes.size(); ++d) {
+    auto dim = std::make_unique<plan::DimT>();
+    int64_t blocks = 1;
+    for (int32_t axis : test.axes[d]) {
+      int64_t size = axis == 0 ? 2 : 3;
+      dim->axes.emplace_back(axis, 1, size);
+      blocks *= size;
+    }
+    dim->size = test.sizes[d];
+    dim->padded = (test.sizes[d] + blocks - 1) / blocks * blocks;
+    argument.dims.push_back(std::move(dim));
+  }
+  argument.view->strides = test.strides;
+  argument.view->base = test.base;
+  std::vector<uint8_t> bytes = serialise(plan);
+  const plan::Plan &packed = *plan::GetPlan(bytes.data());
+  const plan::Argument &layout =
+      *packed.programs()->Get(0)->arguments()->Get(0);
+  Mesh mesh(packed);
+
+  std::vector<float> tensor(test.stored), saved(test.stored, -1);
+  std::iota(tensor.begin(), tensor.end(), 1.0f);
+  std::vector<int> writes(test.stored);
+  for (int64_t rank = 0; rank < mesh.ranks(); ++rank) {
+    std::vector<BlockDim> blocks = blockOf(mesh, rank, layout.dims());
+    int64_t size = 1;
+    for (const BlockDim &block : blocks)
+      size *= block.block;
+    std::vector<float> shard(size, 0);
+    Placement placement = placementOf(mesh, rank, layout);
+    auto loaded = loadShard(placement, DType::F32, readerOf(tensor), DType::F32,
+                            reinterpret_cast<std::byte *>(shard.data()));
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    for (int64_t local = 0; local < size; ++local) {
+      int64_t rest = local, stored = test.base;
+      bool padding = false;
+      for (size_t d = blocks.size(); d-- > 0;) {
+        int64_t index = rest % blocks[d].block;
+        rest /= blocks[d].block;
+        padding |= index >= blocks[d].valid;
+        stored += (blocks[d].start + index) * test.strides[d];
+      }
+      ASSERT_EQ(shard[local], padding ? 0 : tensor[stored])
+          << "rank " << rank << " element " << local;
+    }
+    if (!ownsBlock(mesh, rank, layout.dims()))
+      continue;
+    auto stored = saveShard(
+        placement, 4, reinterpret_cast<const std::byte *>(shard.data()),
+        [&](uint64_t offset, std::span<const std::byte> data) -> Result<void> {
+          std::memcpy(reinterpret_cast<std::byte *>(saved.data()) + offset,
+                      data.data(), data.size());
+          for (size_t i = 0; i < data.size() / 4; ++i)
+            ++writes[offset / 4 + i];
+          return {};
+        });
+    ASSERT_TRUE(stored);
+  }
+  for (int64_t i = 0; i < test.stored; ++i) {
+    EXPECT_LE(writes[i], 1) << "element " << i << " has two owners";
+    EXPECT_EQ(saved[i], writes[i] ? tensor[i] : -1);
+  }
+}
+
+TEST(Shards, ReachTheirPlacesAndComeBack) {
+  checkRoundTrip({{12}, {{}}, {1}, 0, 12});
+  checkRoundTrip({{4, 6}, {{0}, {1}}, {6, 1}, 0, 24});
+  checkRoundTrip({{4, 6}, {{1, 0}, {}}, {6, 1}, 0, 24});          // padded
+  checkRoundTrip({{5, 7}, {{0}, {1}}, {7, 1}, 0, 35});            // both padded
+  checkRoundTrip({{6, 4}, {{1}, {0}}, {1, 6}, 0, 24});            // transposed
+  checkRoundTrip({{2, 3, 4}, {{}, {1}, {0}}, {12, 4, 1}, 0, 24}); // fused qkv
+  checkRoundTrip({{3, 4}, {{1}, {0}}, {8, 1}, 4, 24});            // a slice
+  checkRoundTrip({{6}, {{0}}, {-1}, 5, 6});                       // reversed
+  checkRoundTrip({{2, 3}, {{0, 1}, {}}, {3, 1}, 0, 6}); // ranks with nothing
+}
+
+TEST(Shards, OfLargeTensorsAreReadInWindows) {
+  // Larger than one window, transposed, split: 3000 x 2000 floats.
+  checkRoundTrip({{3000, 2000}, {{1}, {0}}, {1, 3000}, 0, 6000000});
+  checkRoundTrip({{3000, 2000}, {{}, {0}}, {2000, 1}, 0, 6000000});
+}
+
+TEST(Shards, ConvertStoredTypes) {
+  Placement placement;
+  placement.extents = {{3, 1, 1}};
+  const uint16_t half[] = {0x3c00, 0xc000, 0x0001}; // 1, -2, 2^-24
+  float values[3];
+  auto loaded = loadShard(
+      placement, DType::F16,
+      [&](uint64_t offset, void *into, uint64_t length) -> Result<void> {
+        std::memcpy(into, reinterpret_cast<const std::byte *>(half) + offset,
+                    length);
+        return {};
+      },
+      DType::F32, reinterpret_cast<std::byte *>(values));
+  ASSERT_TRUE(loaded);
+  EXPECT_EQ(values[0], 1.0f);
+  EXPECT_EQ(values[1], -2.0f);
+  EXPECT_EQ(values[2], 0x1p-24f);
+  EXPECT_FALSE(canLoad(DType::I64, DType::F32));
+  EXPECT_TRUE(canLoad(DType::I64, DType::I32));
+}
+
+} // namespace
+} // namespace polyrank::runtime::test

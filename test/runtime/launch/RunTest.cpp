@@ -1,0 +1,387 @@
+// polyrank-run from outside: what it computes, logs and saves, and how it ends.
+
+#include "runtime/checkpoint/Safetensors.h"
+#include "runtime/data/Npz.h"
+#include "test/runtime/PlanBuilder.h"
+
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <dirent.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace polyrank::runtime::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// A running polyrank-run, with its standard error in a file.
+class Process {
+public:
+  Process(std::vector<std::string> arguments, const std::string &errors)
+      : errors(errors) {
+    arguments.insert(arguments.begin(), POLYRANK_RUN);
+    std::vector<char *> argv;
+    for (std::string &argument : arguments)
+      argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    pid = fork();
+    if (pid == 0) {
+      int file = open(errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+      dup2(file, STDOUT_FILENO);
+      dup2(file, STDERR_FILENO);
+      execv(argv[0], argv.data());
+      _exit(126);
+    }
+  }
+  ~Process() {
+    if (pid > 0) {
+      kill(pid, SIGKILL);
+      waitpid(pid, nullptr, 0);
+    }
+  }
+
+  /// The exit status, or minus the signal.
+  int wait() {
+    int status = 0;
+    waitpid(pid, &status, 0);
+    pid = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+  std::string output() const { return readFile(errors); }
+
+  /// The ranks, in the order in which they were started.
+  std::vector<pid_t> children() const {
+    std::set<pid_t> found;
+    std::string number = std::to_string(pid);
+    std::istringstream list(
+        readFile("/proc/" + number + "/task/" + number + "/children"));
+    for (pid_t child; list >> child;)
+      found.insert(child);
+    return {found.begin(), found.end()};
+  }
+
+  pid_t pid = -1;
+
+private:
+  std::string errors;
+};
+
+std::vector<nlohmann::json> linesOf(const std::string &path) {
+  std::vector<nlohmann::json> lines;
+  std::istringstream file(readFile(path));
+  for (std::string line; std::getline(file, line);)
+    lines.push_back(nlohmann::json::parse(line, nullptr, false));
+  return lines;
+}
+
+class RunTest : public testing::Test {
+protected:
+  static constexpr int64_t samples = 32;
+  TemporaryDirectory directory;
+  std::string plan = directory / "linear.plan", data = directory / "data.npz",
+              log = directory / "log.jsonl", errors = directory / "errors.txt",
+              saved = directory / "saved.safetensors",
+              weights = directory / "weights.bin";
+  std::vector<float> w, x, t;
+
+  void SetUp() override {
+    for (int i = 0; i < targets * features; ++i)
+      w.push_back(0.1f * static_cast<float>(i % 5) - 0.2f);
+    for (int i = 0; i < samples * features; ++i)
+      x.push_back(static_cast<float>(i * 7 % 11) / 5 - 1);
+    for (int i = 0; i < samples * targets; ++i)
+      t.push_back(static_cast<float>(i * 5 % 13) / 6 - 1);
+    std::vector<float> file(4, 0);
+    file.insert(file.end(), w.begin(), w.end());
+    writeFile(weights, file.data(), 4 * file.size());
+    writeData(x);
+  }
+
+  void writeData(const std::vector<float> &inputs) {
+    auto writer = NpzWriter::create(data);
+    ASSERT_TRUE(writer);
+    for (auto [name, values, width] :
+         {std::tuple("x", &inputs, features), {"labels", &t, targets}}) {
+      std::vector<int64_t> shape{samples, width};
+      ASSERT_TRUE(writer->add(name, DType::F32, shape,
+                              std::as_bytes(std::span(*values))));
+    }
+    ASSERT_TRUE(writer->commit());
+  }
+
+  void makePlan(int64_t dataAxis, int64_t tensor, int64_t microbatches,
+                bool forward = false) {
+    LinearModel model;
+    model.data = dataAxis, model.tensor = tensor;
+    model.microbatches = microbatches;
+    model.batch = 8 / microbatches;
+    model.weights = weights;
+    auto written = writePlan(plan, serialise(forward ? linearForwardPlan(model)
+                                                     : linearPlan(model)));
+    ASSERT_TRUE(written) << written.error().message;
+  }
+
+  std::vector<std::string> training(const std::string &steps) {
+    return {plan, "--data",  data,         "--steps", steps, "--log",
+            log,  "--order", "sequential", "--save",  saved};
+  }
+
+  /// Runs to the end; the exit status.
+  int runTraining(const std::string &steps = "5") {
+    Process process(training(steps), errors);
+    return process.wait();
+  }
+
+  /// Five steps of gradient descent by plain loops.
+  void reference(std::vector<double> &weight, std::vector<double> &losses) {
+    weight.assign(w.begin(), w.end());
+    for (int step = 0; step < 5; ++step) {
+      std::vector<double> gradient(weight.size());
+      double loss = 0;
+      for (int b = 0; b < 8; ++b) {
+        int sample = (8 * step + b) % samples;
+        for (int j = 0; j < targets; ++j) {
+          double d = -t[sample * targets + j];
+          for (int i = 0; i < features; ++i)
+            d += weight[j * features + i] * x[sample * features + i];
+          loss += d * d;
+          for (int i = 0; i < features; ++i)
+            gradient[j * features + i] += d * x[sample * features + i];
+        }
+      }
+      losses.push_back(loss);
+      for (size_t i = 0; i < weight.size(); ++i)
+        weight[i] -= 0.01 * gradient[i];
+    }
+  }
+
+  /// Starts an endless training and waits until it has logged steps.
+  std::unique_ptr<Process> startEndless() {
+    auto process = std::make_unique<Process>(training("1000000000"), errors);
+    auto limit = Clock::now() + std::chrono::seconds(60);
+    while (linesOf(log).size() < 3 && Clock::now() < limit)
+      usleep(10000);
+    EXPECT_GE(linesOf(log).size(), 3u) << process->output();
+    return process;
+  }
+
+  /// All of `ranks` are gone within two seconds from `since`.
+  static void expectGone(const std::vector<pid_t> &ranks,
+                         Clock::time_point since) {
+    for (pid_t rank : ranks)
+      EXPECT_TRUE(kill(rank, 0) != 0 && errno == ESRCH) << rank;
+    EXPECT_LT(Clock::now() - since, std::chrono::seconds(2));
+  }
+
+  static std::set<std::string> sharedMemoryFiles() {
+    std::set<std::string> names;
+    if (DIR *folder = opendir("/dev/shm")) {
+      while (dirent *entry = readdir(folder))
+        if (std::string_view(entry->d_name).find("polyrank") !=
+            std::string_view::npos)
+          names.insert(entry->d_name);
+      closedir(folder);
+    }
+    return names;
+  }
+};
+
+TEST_F(RunTest, TrainsToTheSameWeightsOnEveryMesh) {
+  std::vector<double> weight, losses;
+  reference(weight, losses);
+  for (auto [dataAxis, tensor, microbatches] :
+       {std::tuple(1, 1, 1), {1, 1, 2}, {2, 1, 1}, {1, 4, 2}, {2, 2, 2}}) {
+    SCOPED_TRACE(testing::Message()
+                 << dataAxis << " x " << tensor << ", " << microbatches);
+    makePlan(dataAxis, tensor, microbatches);
+    ASSERT_EQ(runTraining(), 0) << readFile(errors);
+    auto lines = linesOf(log);
+    ASSERT_EQ(lines.size(), 5u);
+    for (size_t step = 0; step < 5; ++step) {
+      EXPECT_EQ(lines[step]["step"], step + 1);
+      EXPECT_NEAR(lines[step]["loss"].get<double>(), losses[step],
+                  1e-5 * losses[step]);
+      EXPECT_GT(lines[step]["samples_per_second"].get<double>(), 0);
+    }
+    auto file = SafetensorsFile::open(saved);
+    ASSERT_TRUE(file) << file.error().message;
+    for (const char *name : {"linear.weight", "tied.weight"}) {
+      const StoredTensorSpan *tensorSpan = file->find(name);
+      ASSERT_TRUE(tensorSpan) << name;
+      EXPECT_EQ(tensorSpan->shape, (std::vector<int64_t>{targets, features}));
+      std::vector<float> values(weight.size());
+      ASSERT_TRUE(file->read(*tensorSpan, 0, values.data(), 4 * values.size()));
+      for (size_t i = 0; i < values.size(); ++i)
+        EXPECT_NEAR(values[i], weight[i], 1e-6) << name << " " << i;
+    }
+  }
+}
+
+TEST_F(RunTest, GivesTheSameBitsTwiceAndStartsFromWhatItSaved) {
+  makePlan(2, 2, 2);
+  ASSERT_EQ(runTraining("4"), 0) << readFile(errors);
+  std::string first = readFile(saved);
+  ASSERT_EQ(runTraining("4"), 0);
+  EXPECT_EQ(first, readFile(saved));
+
+  // Two and two steps, through a file and another mesh, are four: the data
+  // begins anew, so take a step count that is a whole epoch.
+  std::string half = directory / "half.safetensors";
+  ASSERT_EQ(rename(saved.c_str(), half.c_str()), 0);
+  makePlan(1, 1, 2);
+  auto arguments = training("1");
+  arguments.insert(arguments.end(), {"--init", half});
+  Process process(arguments, errors);
+  ASSERT_EQ(process.wait(), 0) << process.output();
+  double loss = linesOf(log)[0]["loss"];
+  makePlan(2, 2, 2);
+  ASSERT_EQ(runTraining("5"), 0);
+  EXPECT_NEAR(linesOf(log)[4]["loss"].get<double>(), loss, 1e-5 * loss);
+}
+
+TEST_F(RunTest, WritesTheOutputsOfAllSamplesOfAForwardPlan) {
+  makePlan(2, 2, 2, true);
+  std::string inputs = directory / "in.npz", outputs = directory / "out.npz";
+  auto writer = NpzWriter::create(inputs);
+  ASSERT_TRUE(writer);
+  constexpr int64_t count = 13; // no multiple of the batch
+  std::vector<int64_t> shape{count, features};
+  ASSERT_TRUE(writer->add("x", DType::F32, shape,
+                          std::as_bytes(std::span(x).first(count * features))));
+  ASSERT_TRUE(writer->commit());
+  Process process({plan, "--inputs", inputs, "--outputs", outputs}, errors);
+  ASSERT_EQ(process.wait(), 0) << process.output();
+  auto arrays = openNpz(outputs);
+  ASSERT_TRUE(arrays) << arrays.error().message;
+  ASSERT_EQ(arrays->size(), 1u);
+  EXPECT_EQ((*arrays)[0].name(), "y");
+  EXPECT_EQ((*arrays)[0].shape(), (std::vector<int64_t>{count, targets}));
+  std::vector<float> y(count * targets);
+  ASSERT_TRUE((*arrays)[0].read(0, count * targets,
+                                reinterpret_cast<std::byte *>(y.data())));
+  for (int64_t s = 0; s < count; ++s)
+    for (int64_t j = 0; j < targets; ++j) {
+      double expected = 0;
+      for (int64_t i = 0; i < features; ++i)
+        expected += double(x[s * features + i]) * w[j * features + i];
+      EXPECT_NEAR(y[s * targets + j], expected, 1e-6);
+    }
+}
+
+TEST_F(RunTest, EndsAllRanksAndNamesTheOneThatWasKilled) {
+  makePlan(2, 2, 1);
+  auto process = startEndless();
+  std::vector<pid_t> ranks = process->children();
+  ASSERT_EQ(ranks.size(), 4u);
+  auto killed = Clock::now();
+  kill(ranks[2], SIGKILL);
+  EXPECT_EQ(process->wait(), 2) << process->output();
+  expectGone(ranks, killed);
+  EXPECT_NE(
+      process->output().find("rank 2 (data=1,tensor=0) was killed by signal 9"),
+      std::string::npos)
+      << process->output();
+  EXPECT_TRUE(sharedMemoryFiles().empty());
+  EXPECT_EQ(access(saved.c_str(), F_OK), -1);
+}
+
+TEST_F(RunTest, EndsAllRanksOnCtrlC) {
+  makePlan(2, 2, 1);
+  auto process = startEndless();
+  std::vector<pid_t> ranks = process->children();
+  auto interrupted = Clock::now();
+  kill(process->pid, SIGINT);
+  EXPECT_EQ(process->wait(), 2) << process->output();
+  expectGone(ranks, interrupted);
+  EXPECT_NE(process->output().find("interrupted"), std::string::npos)
+      << process->output();
+}
+
+TEST_F(RunTest, TakesTheRanksAlongWhenItIsKilledItself) {
+  makePlan(2, 1, 1);
+  auto process = startEndless();
+  std::vector<pid_t> ranks = process->children();
+  auto killed = Clock::now();
+  kill(process->pid, SIGKILL);
+  EXPECT_EQ(process->wait(), -SIGKILL);
+  auto gone = [&] {
+    for (pid_t rank : ranks)
+      if (readFile("/proc/" + std::to_string(rank) + "/cmdline").size())
+        return false;
+    return true;
+  };
+  while (!gone() && Clock::now() < killed + std::chrono::seconds(2))
+    usleep(1000);
+  EXPECT_TRUE(gone());
+}
+
+TEST_F(RunTest, ReportsACrashInAKernelAsTheRanks) {
+  LinearModel model;
+  model.data = 2, model.batch = 8, model.weights = weights;
+  plan::PlanT crashing = linearPlan(model);
+  crashing.programs[0]
+      ->segments[updateSegment]
+      ->commands.back()
+      ->body.AsLaunch()
+      ->kernel = 5;
+  ASSERT_TRUE(writePlan(plan, serialise(crashing)));
+  EXPECT_EQ(runTraining(), 2);
+  EXPECT_NE(readFile(errors).find("was killed by signal 11"), std::string::npos)
+      << readFile(errors);
+}
+
+TEST_F(RunTest, ReportsALossThatIsNotFinite) {
+  std::vector<float> inputs = x;
+  inputs[8 * features] = NAN; // in the second step
+  writeData(inputs);
+  makePlan(1, 1, 1);
+  EXPECT_EQ(runTraining("3"), 0) << readFile(errors);
+  EXPECT_NE(readFile(errors).find("step 2: loss is not finite"),
+            std::string::npos)
+      << readFile(errors);
+  auto lines = linesOf(log);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_TRUE(lines[1]["loss"].is_null());
+  EXPECT_EQ(lines[1]["not_finite"][0], "loss");
+}
+
+TEST_F(RunTest, AnswersWrongInputWithStatusOneAndAMessage) {
+  makePlan(1, 1, 1);
+  struct Wrong {
+    std::vector<std::string> arguments;
+    const char *message;
+  };
+  const Wrong wrongs[] = {
+      {{directory / "no.plan", "--data", data, "--steps", "1"}, "no.plan"},
+      {{data, "--data", data, "--steps", "1"}, "is not a plan"},
+      {{plan, "--data", directory / "no.npz", "--steps", "1"}, "no.npz"},
+      {{plan, "--steps", "1"}, "--data"},
+      {{plan, "--data", data}, "--steps"},
+      {{plan, "--data", data, "--steps", "1", "--threads", "7"}, "--threads 7"},
+      {{plan, "--data", data, "--steps", "1", "--init", plan}, "linear.plan"},
+      {{plan, "--data", data, "--steps", "1", "--save", "/nowhere/w.st"},
+       "/nowhere"},
+      {{plan, "--data", data, "--steps", "1", "--transport", "mpi"},
+       "--transport"},
+      {{plan, "--inputs", data, "--outputs", directory / "o.npz"}, "forward"},
+      {{plan, "--data", data, "--steps", "1", "--surprise"}, "--surprise"},
+  };
+  for (const Wrong &wrong : wrongs) {
+    Process process(wrong.arguments, errors);
+    EXPECT_EQ(process.wait(), 1) << process.output();
+    EXPECT_NE(process.output().find(wrong.message), std::string::npos)
+        << process.output();
+  }
+  Process help({"--help"}, errors);
+  EXPECT_EQ(help.wait(), 0);
+}
+
+} // namespace
+} // namespace polyrank::runtime::test
