@@ -3,6 +3,7 @@
 from tools import Case
 
 GPT2_TENSOR = ("*.c_attn.weight=[-,tensor]", "*.c_fc.weight=[-,tensor]", "*wte.weight=[tensor,-]")
+GPT2_SEQUENCE = GPT2_TENSOR + ("out(transformer.h.*.ln_*)=[data,tensor,-]",)
 MLP_TENSOR = ("fc1.weight=[tensor,-]",)
 
 CASES = [
@@ -13,6 +14,8 @@ CASES = [
     Case("gpt2", "tensor=2", GPT2_TENSOR),
     Case("gpt2", "data=2,tensor=2", GPT2_TENSOR),
     Case("gpt2", "data=2,tensor=2", GPT2_TENSOR, microbatches=4),
+    Case("gpt2", "data=2,tensor=2", GPT2_SEQUENCE),
+    Case("gpt2", "data=2,tensor=2", GPT2_SEQUENCE, microbatches=4),
     Case("gpt2", "data=4"),
     Case("gpt2", "tensor=4", GPT2_TENSOR),
     Case("gpt2", "data=8"),

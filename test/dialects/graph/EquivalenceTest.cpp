@@ -356,7 +356,8 @@ private:
   }
 
   /// Operands as the rule lays them out for each assignment of atoms to
-  /// factors, with the results that follow.
+  /// factors, with the results that follow, and with results that are typed as
+  /// whole where they would be partial.
   std::vector<Combination> derive() {
     std::vector<Combination> result;
     graph::ShardingRule rule = op.getShardingRule();
@@ -403,7 +404,16 @@ private:
       auto results = graph::inferResultLayouts(op, combination);
       if (!llvm::all_of(results, [](LayoutAttr layout) { return !!layout; }))
         continue;
-      llvm::append_range(combination, results);
+      result.push_back(combination);
+      llvm::append_range(result.back(), results);
+      // And with each reduction forgotten.
+      if (llvm::none_of(results, [](LayoutAttr layout) {
+            return !layout.getPartialAxes().empty();
+          }))
+        continue;
+      for (LayoutAttr layout : results)
+        combination.push_back(LayoutAttr::get(mesh, layout.getDims(),
+                                              ReductionKind::Sum, {}));
       result.push_back(combination);
     }
     return result;
