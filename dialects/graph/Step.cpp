@@ -51,7 +51,11 @@ ShardingRule DropoutOp::getShardingRule() {
   TensorFactors all = addFactors(rule, getShape(getInput()));
   rule.operands[0] = all;
   rule.results = {all};
-  rule.setPass(shard::ReductionKind::Sum, 0, PartialPass::Alone);
+  // Every device drops the same elements and scales the others up.
+  for (shard::ReductionKind kind :
+       {shard::ReductionKind::Sum, shard::ReductionKind::Max,
+        shard::ReductionKind::Min})
+    rule.setPass(kind, 0, PartialPass::Alone);
   return rule;
 }
 

@@ -36,6 +36,10 @@ struct Case {
   /// The kinds of the rule's factors in its order, written by hand: p parallel,
   /// r reduction, i indexed, c composite, x replicated.
   const char *kinds;
+
+  friend void PrintTo(const Case &test, std::ostream *out) {
+    *out << test.name;
+  }
 };
 
 const Case cases[] = {
@@ -105,11 +109,11 @@ public:
       return result;
     }
     std::vector<Combination> derived = derive();
+    result = derived;
     std::shuffle(derived.begin(), derived.end(), random);
     for (const Combination &combination : derived) {
-      if (result.size() >= limit)
+      if (result.size() >= derived.size() + limit)
         break;
-      result.push_back(combination);
       for (auto [i, list] : llvm::enumerate(candidates))
         for (LayoutAttr layout : list) {
           result.push_back(combination);
@@ -195,9 +199,9 @@ public:
       // first, or converts later.
       if (isa<graph::ConvertOp>(op) && layout.isPartial())
         return "convert of a partial";
-      // Passing is declared for all results of an op; here lse does not depend
-      // on the operand at all.
-      if (isa<graph::AttentionOp>(op) && layout.isPartial())
+      // Passing is declared for all results of an op; one that does not depend
+      // on the operand at all (attention's lse on v) is whole.
+      if (op->getNumResults() > 1 && layout.isPartial())
         return "one of several results is linear";
       // Where no two updates meet, adding is moving.
       if (isa<graph::ScatterAddOp>(op) && layout.isPartial() &&
