@@ -2,9 +2,8 @@
 
 #include <limits>
 
-#include "dialects/graph/Graph.h"
+#include "dialects/graph/Parts.h"
 #include "llvm/Support/InterleavedRange.h"
-
 
 using namespace mlir;
 using namespace polyrank;
@@ -12,10 +11,6 @@ using namespace polyrank::graph;
 using shard::ReductionKind;
 
 using Gradients = FailureOr<SmallVector<Value>>;
-
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
 
 static SmallVector<int64_t> others(int64_t rank, ArrayRef<int64_t> first,
                                    ArrayRef<int64_t> second = {}) {
@@ -29,18 +24,18 @@ static SmallVector<int64_t> others(int64_t rank, ArrayRef<int64_t> first,
 // Matmul
 
 SmallVector<int64_t> MatmulOp::getLhsFree() {
-  return others(shapeOf(getLhs()).size(), getLhsBatch(), getLhsContract());
+  return others(getShape(getLhs()).size(), getLhsBatch(), getLhsContract());
 }
 
 SmallVector<int64_t> MatmulOp::getRhsFree() {
-  return others(shapeOf(getRhs()).size(), getRhsBatch(), getRhsContract());
+  return others(getShape(getRhs()).size(), getRhsBatch(), getRhsContract());
 }
 
 void MatmulOp::build(OpBuilder &builder, OperationState &state, Value lhs,
                      Value rhs, ArrayRef<int64_t> lhsBatch,
                      ArrayRef<int64_t> rhsBatch, ArrayRef<int64_t> lhsContract,
                      ArrayRef<int64_t> rhsContract) {
-  ArrayRef<int64_t> l = shapeOf(lhs), r = shapeOf(rhs);
+  ArrayRef<int64_t> l = getShape(lhs), r = getShape(rhs);
   SmallVector<int64_t> shape;
   for (int64_t d : lhsBatch)
     shape.push_back(l[d]);
@@ -54,7 +49,7 @@ void MatmulOp::build(OpBuilder &builder, OperationState &state, Value lhs,
 }
 
 LogicalResult MatmulOp::verify() {
-  ArrayRef<int64_t> l = shapeOf(getLhs()), r = shapeOf(getRhs());
+  ArrayRef<int64_t> l = getShape(getLhs()), r = getShape(getRhs());
   auto check = [&](StringRef what, ArrayRef<int64_t> left,
                    ArrayRef<int64_t> right) -> LogicalResult {
     if (left.size() != right.size())
@@ -67,8 +62,8 @@ LogicalResult MatmulOp::verify() {
         return emitOpError() << what << " dims " << i << " and " << j
                              << ", which the operands do not have";
       if (l[i] != r[j])
-        return emitOpError() << what << " dims of sizes " << l[i] << " and "
-                             << r[j];
+        return emitOpError()
+               << what << " dims of sizes " << l[i] << " and " << r[j];
     }
     return success();
   };
@@ -90,7 +85,7 @@ LogicalResult MatmulOp::verify() {
     shape.push_back(l[d]);
   for (int64_t d : getRhsFree())
     shape.push_back(r[d]);
-  if (shapeOf(getResult()) != ArrayRef<int64_t>(shape))
+  if (getShape(getResult()) != ArrayRef<int64_t>(shape))
     return emitOpError("has result ")
            << getResult().getType() << ", its operands give the shape ["
            << llvm::interleaved(shape).str() << "]";
@@ -99,7 +94,7 @@ LogicalResult MatmulOp::verify() {
 
 ShardingRule MatmulOp::getShardingRule() {
   ShardingRule rule = emptyRule(*this);
-  ArrayRef<int64_t> l = shapeOf(getLhs()), r = shapeOf(getRhs());
+  ArrayRef<int64_t> l = getShape(getLhs()), r = getShape(getRhs());
   int64_t position = 0;
   auto add = [&](int64_t size, FactorKind kind, int64_t left, int64_t right,
                  bool inResult) {
@@ -196,8 +191,8 @@ static Value operandGradient(OpBuilder &builder, MatmulOp op, Value gradient,
       left ? range(batches + leftFree, otherFree.size())
            : range(batches, otherFree.size());
   // Dims of this operand in the two orders of the product: batch, free (in
-  // operand order) and the other operand's contracted dims, in its order; or the
-  // latter first, as a weight [inputs, outputs] has them.
+  // operand order) and the other operand's contracted dims, in its order; or
+  // the latter first, as a weight [inputs, outputs] has them.
   SmallVector<int64_t> contracted(otherContract.begin(), otherContract.end());
   llvm::sort(contracted);
   for (int64_t &d : contracted)
@@ -221,8 +216,7 @@ static Value operandGradient(OpBuilder &builder, MatmulOp op, Value gradient,
   return TransposeOp::create(builder, op.getLoc(), product, permutation);
 }
 
-Gradients MatmulOp::buildGradient(OpBuilder &builder,
-                                  ArrayRef<Value> gradients,
+Gradients MatmulOp::buildGradient(OpBuilder &builder, ArrayRef<Value> gradients,
                                   ArrayRef<bool> needed) {
   SmallVector<Value> result(2);
   if (needed[0])
@@ -234,9 +228,9 @@ Gradients MatmulOp::buildGradient(OpBuilder &builder,
 
 Cost MatmulOp::getCost() {
   Cost cost = elementwiseCost(*this);
-  cost.flops = 2 * numElements(shapeOf(getResult()));
+  cost.flops = 2 * numElements(getShape(getResult()));
   for (int64_t d : getLhsContract())
-    cost.flops *= shapeOf(getLhs())[d];
+    cost.flops *= getShape(getLhs())[d];
   return cost;
 }
 
@@ -253,7 +247,7 @@ void ReduceOp::build(OpBuilder &builder, OperationState &state,
 }
 
 LogicalResult ReduceOp::verify() {
-  ArrayRef<int64_t> in = shapeOf(getInput());
+  ArrayRef<int64_t> in = getShape(getInput());
   SmallVector<int64_t> shape;
   for (auto [i, d] : llvm::enumerate(getDims()))
     if (d < 0 || d >= static_cast<int64_t>(in.size()) ||
@@ -262,17 +256,17 @@ LogicalResult ReduceOp::verify() {
              << in.size();
   for (int64_t d : others(in.size(), getDims()))
     shape.push_back(in[d]);
-  if (shapeOf(getResult()) != ArrayRef<int64_t>(shape))
-    return emitOpError("has result ") << getResult().getType()
-                                      << ", expected the shape ["
-                                      << llvm::interleaved(shape).str() << "]";
+  if (getShape(getResult()) != ArrayRef<int64_t>(shape))
+    return emitOpError("has result ")
+           << getResult().getType() << ", expected the shape ["
+           << llvm::interleaved(shape).str() << "]";
   return success();
 }
 
 ShardingRule ReduceOp::getShardingRule() {
   ShardingRule rule = emptyRule(*this);
   int64_t position = 0;
-  for (auto [d, size] : llvm::enumerate(shapeOf(getInput()))) {
+  for (auto [d, size] : llvm::enumerate(getShape(getInput()))) {
     bool reduced = llvm::is_contained(getDims(), d);
     if (size != 1) {
       int factor = rule.addFactor(
@@ -321,9 +315,9 @@ LogicalResult ReduceOp::evaluate(ArrayRef<Tensor> operands,
   return success();
 }
 
-Gradients ReduceOp::buildGradient(OpBuilder &builder,
-                                  ArrayRef<Value> gradients, ArrayRef<bool>) {
-  ArrayRef<int64_t> shape = shapeOf(getInput());
+Gradients ReduceOp::buildGradient(OpBuilder &builder, ArrayRef<Value> gradients,
+                                  ArrayRef<bool>) {
+  ArrayRef<int64_t> shape = getShape(getInput());
   auto spread = [&](Value value) {
     return broadcastOver(builder, getLoc(), value, shape, getDims());
   };
@@ -333,9 +327,10 @@ Gradients ReduceOp::buildGradient(OpBuilder &builder,
   Value equal = CompareOp::create(builder, getLoc(), getInput(),
                                   spread(getResult()), Comparison::EQ);
   auto type = cast<RankedTensorType>(getInput().getType());
-  Value ones = ConvertOp::create(builder, getLoc(), equal, type.getElementType());
-  Value count = ReduceOp::create(builder, getLoc(), ReductionKind::Sum, ones,
-                                 getDims());
+  Value ones =
+      ConvertOp::create(builder, getLoc(), equal, type.getElementType());
+  Value count =
+      ReduceOp::create(builder, getLoc(), ReductionKind::Sum, ones, getDims());
   Value share = DivOp::create(builder, getLoc(), gradients[0], count);
   return SmallVector<Value>{
       MulOp::create(builder, getLoc(), ones, spread(share))};

@@ -1,6 +1,6 @@
 // gather and scatter_add: elements addressed by an index operand.
 
-#include "dialects/graph/Graph.h"
+#include "dialects/graph/Parts.h"
 #include "llvm/Support/InterleavedRange.h"
 
 using namespace mlir;
@@ -9,13 +9,6 @@ using namespace polyrank::graph;
 using shard::ReductionKind;
 
 using Gradients = FailureOr<SmallVector<Value>>;
-
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return typeOf(value).getShape();
-}
 
 namespace {
 /// How the dims of the three tensors correspond: the *table* [batch, before, n,
@@ -123,12 +116,12 @@ static Value shiftIndices(LocalContext &context, Location location,
   Value offset = context.blockOffset(location, table, axis, localSize);
   if (!offset)
     return indices;
-  Type element = typeOf(indices).getElementType();
-  if (typeOf(offset).getElementType() != element)
+  Type element = cast<RankedTensorType>(indices.getType()).getElementType();
+  if (cast<RankedTensorType>(offset.getType()).getElementType() != element)
     offset = ConvertOp::create(builder, location, offset, element);
   return SubOp::create(builder, location, indices,
                        BroadcastOp::create(builder, location, offset,
-                                           shapeOf(indices),
+                                           getShape(indices),
                                            ArrayRef<int64_t>{}));
 }
 
@@ -136,31 +129,34 @@ static Value shiftIndices(LocalContext &context, Location location,
 
 static Indexing indexing(GatherOp op) {
   return {static_cast<int64_t>(op.getBatchDims()),
-          static_cast<int64_t>(op.getAxis()), typeOf(op.getOperand()).getRank(),
-          typeOf(op.getIndices()).getRank()};
+          static_cast<int64_t>(op.getAxis()),
+          cast<RankedTensorType>(op.getOperand().getType()).getRank(),
+          cast<RankedTensorType>(op.getIndices().getType()).getRank()};
 }
 
 void GatherOp::build(OpBuilder &builder, OperationState &state, Value operand,
                      Value indices, int64_t axis, int64_t batchDims) {
-  Indexing mapping{batchDims, axis, typeOf(operand).getRank(),
-                   typeOf(indices).getRank()};
+  Indexing mapping{batchDims, axis,
+                   cast<RankedTensorType>(operand.getType()).getRank(),
+                   cast<RankedTensorType>(indices.getType()).getRank()};
   build(builder, state,
         RankedTensorType::get(
-            mapping.sliceShape(shapeOf(operand), shapeOf(indices)),
-            typeOf(operand).getElementType()),
+            mapping.sliceShape(getShape(operand), getShape(indices)),
+            cast<RankedTensorType>(operand.getType()).getElementType()),
         operand, indices, axis, batchDims);
 }
 
 LogicalResult GatherOp::verify() {
-  return indexing(*this).verify(*this, shapeOf(getOperand()),
-                                shapeOf(getIndices()), shapeOf(getResult()));
+  return indexing(*this).verify(*this, getShape(getOperand()),
+                                getShape(getIndices()), getShape(getResult()));
 }
 
 ShardingRule GatherOp::getShardingRule() {
   ShardingRule rule = emptyRule(*this);
-  indexing(*this).addFactors(rule, shapeOf(getOperand()), shapeOf(getIndices()),
-                             FactorKind::Parallel, rule.operands[0],
-                             rule.operands[1], rule.results[0]);
+  indexing(*this).addFactors(rule, getShape(getOperand()),
+                             getShape(getIndices()), FactorKind::Parallel,
+                             rule.operands[0], rule.operands[1],
+                             rule.results[0]);
   rule.passAll(0);
   return rule;
 }
@@ -169,7 +165,7 @@ LogicalResult GatherOp::localize(LocalContext &context, ValueRange operands,
                                  SmallVectorImpl<Value> &results) {
   Value indices = shiftIndices(context, getLoc(), operands[1],
                                shard::getLayout(getOperand()), getAxis(),
-                               shapeOf(operands[0])[getAxis()]);
+                               getShape(operands[0])[getAxis()]);
   results.push_back(GatherOp::create(context.builder, getLoc(), operands[0],
                                      indices, getAxis(), getBatchDims()));
   return success();
@@ -188,8 +184,9 @@ Gradients GatherOp::buildGradient(OpBuilder &builder, ArrayRef<Value> gradients,
                                   ArrayRef<bool>) {
   Value gradient = ScatterAddOp::create(
       builder, getLoc(),
-      RankedTensorType::get(shapeOf(getOperand()),
-                            typeOf(getOperand()).getElementType()),
+      RankedTensorType::get(
+          getShape(getOperand()),
+          cast<RankedTensorType>(getOperand().getType()).getElementType()),
       getIndices(), gradients[0], getAxis(), getBatchDims());
   return SmallVector<Value>{gradient, Value()};
 }
@@ -198,31 +195,33 @@ Gradients GatherOp::buildGradient(OpBuilder &builder, ArrayRef<Value> gradients,
 
 static Indexing indexing(ScatterAddOp op) {
   return {static_cast<int64_t>(op.getBatchDims()),
-          static_cast<int64_t>(op.getAxis()), typeOf(op.getResult()).getRank(),
-          typeOf(op.getIndices()).getRank()};
+          static_cast<int64_t>(op.getAxis()),
+          cast<RankedTensorType>(op.getResult().getType()).getRank(),
+          cast<RankedTensorType>(op.getIndices().getType()).getRank()};
 }
 
 LogicalResult ScatterAddOp::verify() {
-  return indexing(*this).verify(*this, shapeOf(getResult()),
-                                shapeOf(getIndices()), shapeOf(getUpdates()));
+  return indexing(*this).verify(*this, getShape(getResult()),
+                                getShape(getIndices()), getShape(getUpdates()));
 }
 
 ShardingRule ScatterAddOp::getShardingRule() {
   ShardingRule rule = emptyRule(*this);
-  indexing(*this).addFactors(rule, shapeOf(getResult()), shapeOf(getIndices()),
-                             FactorKind::Reduction, rule.results[0],
-                             rule.operands[0], rule.operands[1]);
+  indexing(*this).addFactors(rule, getShape(getResult()),
+                             getShape(getIndices()), FactorKind::Reduction,
+                             rule.results[0], rule.operands[0],
+                             rule.operands[1]);
   rule.setPass(ReductionKind::Sum, 1, PartialPass::Any);
   return rule;
 }
 
 LogicalResult ScatterAddOp::localize(LocalContext &context, ValueRange operands,
                                      SmallVectorImpl<Value> &results) {
-  RankedTensorType local = shard::getLocalType(typeOf(getResult()));
-  Value indices =
-      shiftIndices(context, getLoc(), operands[0],
-                   shard::getLayout(getResult()), getAxis(),
-                   local.getDimSize(getAxis()));
+  RankedTensorType local =
+      shard::getLocalType(cast<RankedTensorType>(getResult().getType()));
+  Value indices = shiftIndices(context, getLoc(), operands[0],
+                               shard::getLayout(getResult()), getAxis(),
+                               local.getDimSize(getAxis()));
   results.push_back(ScatterAddOp::create(context.builder, getLoc(), local,
                                          indices, operands[1], getAxis(),
                                          getBatchDims()));
@@ -232,14 +231,14 @@ LogicalResult ScatterAddOp::localize(LocalContext &context, ValueRange operands,
 LogicalResult ScatterAddOp::evaluate(ArrayRef<Tensor> operands,
                                      MutableArrayRef<Tensor> results) {
   Tensor &result = results[0];
-  indexing(*this).forEach(
-      operands[0], result.shape, operands[1].shape,
-      [&](int64_t table, int64_t slice) {
-        if (result.isFloat())
-          result.floats[table] += operands[1].floats[slice];
-        else
-          result.integers[table] += operands[1].integers[slice];
-      });
+  indexing(*this).forEach(operands[0], result.shape, operands[1].shape,
+                          [&](int64_t table, int64_t slice) {
+                            if (result.isFloat())
+                              result.floats[table] += operands[1].floats[slice];
+                            else
+                              result.integers[table] +=
+                                  operands[1].integers[slice];
+                          });
   return success();
 }
 

@@ -1,0 +1,122 @@
+// Values that are known: constant and iota.
+
+#include "dialects/graph/Parts.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::graph;
+
+// Constant
+
+void ConstantOp::build(OpBuilder &builder, OperationState &state,
+                       RankedTensorType type, double value) {
+  Type element = type.getElementType();
+  auto plain = RankedTensorType::get(type.getShape(), element);
+  Attribute scalar;
+  if (auto floatType = dyn_cast<FloatType>(element))
+    scalar = FloatAttr::get(floatType, value);
+  else
+    scalar = IntegerAttr::get(element, static_cast<int64_t>(value));
+  build(builder, state, type, DenseElementsAttr::get(plain, scalar));
+}
+
+OpFoldResult ConstantOp::fold(FoldAdaptor) {
+  // The attribute has no layout: folding a laid-out constant would lose it.
+  return shard::getLayout(getResult()) ? OpFoldResult()
+                                       : OpFoldResult(getValue());
+}
+
+LogicalResult ConstantOp::verify() {
+  if (getValue().getShapedType().getShape() != getShape(getResult()) ||
+      getValue().getElementType() !=
+          cast<RankedTensorType>(getResult().getType()).getElementType())
+    return emitOpError("has a value of type ")
+           << getValue().getShapedType() << " and a result of type "
+           << getResult().getType();
+  return success();
+}
+
+ShardingRule ConstantOp::getShardingRule() { return elementwiseRule(*this); }
+
+LogicalResult ConstantOp::localize(LocalContext &context, ValueRange,
+                                   SmallVectorImpl<Value> &results) {
+  auto value = cast<DenseElementsAttr>(getValue());
+  RankedTensorType local =
+      shard::getLocalType(cast<RankedTensorType>(getResult().getType()));
+  shard::LayoutAttr layout = shard::getLayout(getResult());
+  if (value.isSplat()) {
+    results.push_back(ConstantOp::create(context.builder, getLoc(), local,
+                                         value.resizeSplat(local)));
+    return success();
+  }
+  // One dim after another: pad, then keep this device's block by gathering
+  // its indices.
+  Value block = ConstantOp::create(context.builder, getLoc(), value);
+  for (int64_t d = 0, rank = local.getRank(); d < rank; ++d) {
+    shard::DimAttr dim = layout.getDim(d);
+    int64_t size = local.getDimSize(d);
+    if (dim.isWhole())
+      continue;
+    auto indexType =
+        RankedTensorType::get({size}, context.builder.getI64Type());
+    Value indices = IotaOp::create(context.builder, getLoc(), indexType, 0);
+    if (Value offset = context.blockOffset(getLoc(), layout, d, size))
+      indices = AddOp::create(
+          context.builder, getLoc(), indices,
+          BroadcastOp::create(context.builder, getLoc(), offset,
+                              ArrayRef<int64_t>{size}, ArrayRef<int64_t>{}));
+    block = GatherOp::create(context.builder, getLoc(), block, indices, d);
+  }
+  results.push_back(block);
+  return success();
+}
+
+LogicalResult ConstantOp::evaluate(ArrayRef<Tensor>,
+                                   MutableArrayRef<Tensor> results) {
+  results[0] = Tensor::fromAttribute(cast<DenseElementsAttr>(getValue()));
+  return success();
+}
+
+// Iota
+
+LogicalResult IotaOp::verify() {
+  if (static_cast<int64_t>(getDim()) >=
+          cast<RankedTensorType>(getResult().getType()).getRank() ||
+      static_cast<int64_t>(getDim()) < 0)
+    return emitOpError("counts along dim ")
+           << getDim() << " of a result of rank "
+           << cast<RankedTensorType>(getResult().getType()).getRank();
+  return success();
+}
+
+ShardingRule IotaOp::getShardingRule() { return elementwiseRule(*this); }
+
+LogicalResult IotaOp::localize(LocalContext &context, ValueRange,
+                               SmallVectorImpl<Value> &results) {
+  OpBuilder &builder = context.builder;
+  RankedTensorType local =
+      shard::getLocalType(cast<RankedTensorType>(getResult().getType()));
+  Value result = IotaOp::create(builder, getLoc(), local, getDim());
+  Value offset = context.blockOffset(getLoc(), shard::getLayout(getResult()),
+                                     getDim(), local.getDimSize(getDim()));
+  if (offset) {
+    if (offset.getType() != local.getElementType())
+      offset =
+          ConvertOp::create(builder, getLoc(), offset, local.getElementType());
+    result = AddOp::create(builder, getLoc(), result,
+                           BroadcastOp::create(builder, getLoc(), offset,
+                                               local.getShape(),
+                                               ArrayRef<int64_t>{}));
+  }
+  results.push_back(result);
+  return success();
+}
+
+LogicalResult IotaOp::evaluate(ArrayRef<Tensor>,
+                               MutableArrayRef<Tensor> results) {
+  int64_t to = 0;
+  forEachIndex(results[0].shape, [&](ArrayRef<int64_t> index) {
+    results[0].set(to++, index[getDim()]);
+  });
+  return success();
+}
