@@ -156,6 +156,11 @@ SmallVector<Choice> Propagation::choicesOf(const Node &node, int atom) const {
   choices.push_back({});
   if (mustSplit)
     return choices;
+  // An op with several results would hand the partial on as several, each with
+  // a reduction of its own: the gradient of a norm's input as that of every
+  // parameter before it. It is reduced before.
+  if (node.kind == NodeKind::Op && node.results.size() > 1)
+    return choices;
   for (ReductionKind kind :
        {ReductionKind::Sum, ReductionKind::Max, ReductionKind::Min}) {
     uint8_t bit = 1u << static_cast<int>(kind);

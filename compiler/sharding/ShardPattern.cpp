@@ -2,6 +2,8 @@
 
 #include "compiler/sharding/ShardPattern.h"
 
+#include <set>
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -127,14 +129,39 @@ polyrank::sharding::readShardFile(const std::string &path, std::string &error) {
   return patterns;
 }
 
-std::string polyrank::sharding::nearestNames(StringRef name,
+/// Layers of the same kind are one name: h.3.attn and h.7.attn are h.*.attn.
+static std::string withoutNumbers(StringRef name) {
+  SmallVector<StringRef> parts;
+  name.split(parts, '.');
+  for (StringRef &part : parts)
+    if (!part.empty() && llvm::all_of(part, llvm::isDigit))
+      part = "*";
+  return llvm::join(parts, ".");
+}
+
+std::string polyrank::sharding::nearestNames(StringRef pattern,
                                              ArrayRef<std::string> names) {
-  SmallVector<std::pair<unsigned, StringRef>> ranked;
-  for (StringRef other : names)
-    ranked.push_back({other.edit_distance(name), other});
-  llvm::stable_sort(ranked, llvm::less_first());
-  std::string text;
-  for (auto [distance, other] : llvm::ArrayRef(ranked).take_front(3))
-    text += (text.empty() ? "; nearest are '" : ", '") + other.str() + "'";
-  return text;
+  // What the user wrote may lack leading modules.
+  std::string wanted = withoutNumbers(pattern);
+  StringRef text = StringRef(wanted).ltrim("*.");
+  std::set<std::pair<unsigned, std::string>> ranked;
+  for (StringRef name : names) {
+    std::string known = withoutNumbers(name);
+    unsigned distance = StringRef(known).edit_distance(text);
+    for (StringRef rest = known; rest.contains('.');) {
+      rest = rest.split('.').second;
+      distance = std::min(distance, rest.edit_distance(text));
+    }
+    ranked.insert({distance, known});
+  }
+  constexpr unsigned most = 3;
+  std::string result;
+  unsigned listed = 0;
+  for (const auto &[distance, known] : ranked) {
+    bool isNear = distance <= text.size() / 2;
+    if (listed == most || (listed && !isNear))
+      break;
+    result += (listed++ ? ", '" : "; nearest: '") + known + "'";
+  }
+  return result;
 }

@@ -1,6 +1,6 @@
 // RUN: polyrank-opt %s --bucket-collectives | FileCheck %s --check-prefix=ONE
 // RUN: polyrank-opt %s --bucket-collectives=mb=0.0005 | FileCheck %s --check-prefix=MORE
-// RUN: polyrank-opt %s --bucket-collectives --evaluate=distributed | FileCheck %s --check-prefix=RUN
+// RUN: polyrank-opt %s --bucket-collectives --evaluate=distributed | FileCheck %s --check-prefix=VALUE
 // Gradients are reduced in buckets, in the order in which the backward makes
 // them: the last layer's first. What the backward reads itself, other axes and
 // other kinds stay apart.
@@ -11,11 +11,11 @@
 !dw = tensor<8x8xf32, #shard.layout<#mesh, [{}, {}], partial = sum {"data"}>>
 !scalar = tensor<f32, #shard.layout<#mesh, []>>
 
-// RUN: @step distributed
+// VALUE: @step distributed
 // ONE-LABEL: func.func @step
 // ONE-COUNT-3: graph.matmul
 // ONE: %{{.*}}:3 = shard.all_reduce %[[D3:.*]], %[[D2:.*]], %[[D1:.*]] {why = {members = [{user = "update 3"}, {user = "update 2"}, {user = "update 1"}]}}
-// ONE-NOT: shard
+// ONE-NOT: = shard.
 // ONE: return
 
 // Two of 256 bytes fit into 524.

@@ -9,18 +9,18 @@
 #mesh = #shard.mesh<["data"=2, "tensor"=2]>
 module attributes {shard.mesh = #mesh} {
 // CHECK-LABEL: func.func @step
-// CHECK: graph.layer_norm
+// CHECK: = graph.layer_norm
 // CHECK-SAME: tensor<4x4x6xf32, #shard.layout<#mesh, [{"data"}, {"tensor"}, {}]>>
-// CHECK: shard.all_gather
-// CHECK: graph.matmul
-// CHECK: graph.matmul
-// CHECK-NEXT: shard.reduce_scatter
+// CHECK: = shard.all_gather
+// CHECK: = graph.matmul
+// CHECK: = graph.matmul
+// CHECK-NEXT: = shard.reduce_scatter
 // The gradient of the output is gathered for the second matmul's gradients.
-// CHECK: shard.all_gather
-// CHECK: graph.gelu_grad
-// CHECK: graph.matmul
-// CHECK: shard.reduce_scatter
-// CHECK: graph.layer_norm_grad
+// CHECK: = shard.all_gather
+// CHECK: = graph.gelu_grad
+// CHECK: = graph.matmul
+// CHECK: = shard.reduce_scatter
+// CHECK: = graph.layer_norm_grad
 // CHECK-SAME: tensor<6xf32, #shard.layout<#mesh, [{}], partial = sum {"data", "tensor"}>>
 // CHECK-NOT: shard.all_gather
 func.func @step(
