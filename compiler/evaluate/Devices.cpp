@@ -3,6 +3,7 @@
 #include <random>
 
 #include "compiler/evaluate/Evaluator.h"
+#include "llvm/Support/Format.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -25,15 +26,14 @@ static bool livesOn(LayoutAttr layout, int64_t device) {
 }
 
 /// Where the block of `device` starts, halos included: may be negative.
-static SmallVector<int64_t> blockStart(LayoutAttr layout,
-                                       ArrayRef<int64_t> shape,
-                                       int64_t device) {
+static SmallVector<int64_t>
+blockStart(LayoutAttr layout, ArrayRef<int64_t> shape, int64_t device) {
   SmallVector<int64_t> start;
   for (auto [dim, size] : llvm::zip_equal(layout.getDims(), shape)) {
     int64_t block = dim.getExtent(size) / dim.getNumBlocks();
-    start.push_back(
-        block * layout.getMesh().getLinearIndex(device, dim.getAxes()) -
-        dim.getHaloLow());
+    start.push_back(block *
+                        layout.getMesh().getLinearIndex(device, dim.getAxes()) -
+                    dim.getHaloLow());
   }
   return start;
 }
@@ -89,8 +89,8 @@ Devices polyrank::evaluate::scatter(const Tensor &value, LayoutAttr layout,
     for (int64_t p = 0; p < numParts; ++p) {
       if (p == owner)
         continue;
-      double part = value.isFloat() ? normal(random)
-                                    : static_cast<double>(random() % 16);
+      double part =
+          value.isFloat() ? normal(random) : static_cast<double>(random() % 16);
       bool isBool = value.elementType.isInteger(1);
       if (isBool && layout.getPartialKind() != ReductionKind::Sum) {
         // The other parts stay booleans: false or less, true or more.
@@ -150,8 +150,8 @@ FailureOr<Tensor> polyrank::evaluate::assemble(const Devices &devices,
   shard::MeshAttr mesh = layout.getMesh();
   SmallVector<int64_t> localShape = layout.getLocalShape(type.getShape());
   int64_t numParts = shard::product(layout.getPartialAxes());
-  SmallVector<Tensor> parts(
-      numParts, Tensor(type.getElementType(), type.getShape()));
+  SmallVector<Tensor> parts(numParts,
+                            Tensor(type.getElementType(), type.getShape()));
   SmallVector<std::vector<char>> seen(
       numParts, std::vector<char>(parts[0].size(), false));
   for (auto [device, local] : llvm::enumerate(devices)) {
@@ -206,18 +206,22 @@ FailureOr<Tensor> polyrank::evaluate::assemble(const Devices &devices,
 }
 
 bool polyrank::evaluate::agree(const Tensor &left, const Tensor &right,
-                               std::string &reason) {
+                               std::string &reason, double tolerance) {
   if (left.shape != right.shape) {
     reason = "the shapes differ";
     return false;
   }
   for (int64_t i = 0, n = left.size(); i < n; ++i) {
     double a = left.at(i), b = right.at(i);
-    bool equal = a == b || (a != a && b != b) ||
-                 (left.isFloat() && std::fabs(a - b) <= 1e-9 * (1 + std::fabs(b)));
+    bool equal =
+        a == b || (a != a && b != b) ||
+        (left.isFloat() && std::fabs(a - b) <= tolerance * (1 + std::fabs(b)));
     if (!equal) {
-      reason = "element " + std::to_string(i) + " is " + std::to_string(a) +
-               " where the global value is " + std::to_string(b);
+      // All digits: values that print alike may differ.
+      reason.clear();
+      llvm::raw_string_ostream(reason)
+          << "element " << i << " is " << llvm::format("%.17g", a)
+          << " where the global value is " << llvm::format("%.17g", b);
       return false;
     }
   }

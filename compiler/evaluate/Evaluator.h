@@ -34,9 +34,13 @@ mlir::FailureOr<Tensor> assemble(const Devices &devices,
                                  mlir::RankedTensorType type,
                                  std::string &reason);
 
-/// Whether two values agree up to fp64 rounding: |a - b| <= 1e-9 (1 + |b|),
-/// NaN equal to NaN, integers equal. Else `reason` names the first difference.
-bool agree(const Tensor &left, const Tensor &right, std::string &reason);
+/// What two orders of the same fp64 sums may differ by.
+constexpr double roundingTolerance = 1e-9;
+/// Whether two values agree: |a - b| <= tolerance (1 + |b|), NaN equal to NaN,
+/// integers equal. Else `reason` names the first difference. Programs whose
+/// constants differ need a larger tolerance than layouts of one program.
+bool agree(const Tensor &left, const Tensor &right, std::string &reason,
+           double tolerance = roundingTolerance);
 
 /// Runs one graph op on every device: localizes it, checks the local ops, and
 /// evaluates them. Fails where `localize` fails, a local op is invalid, or a

@@ -395,6 +395,8 @@ void FindLogicalParameters::runOnOperation() {
   for (graph::MatmulOp matmul : matmuls())
     cutUnequalParts(matmul);
   eraseDeadOps(body);
+  // Cut parts are parameters of their own before their dims are split.
+  absorbViews();
   for (graph::MatmulOp matmul : matmuls())
     splitFreeDims(matmul);
   // Only the merges that splitFreeDims left move.

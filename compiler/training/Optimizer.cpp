@@ -2,6 +2,8 @@
 
 #include "compiler/training/Optimizer.h"
 
+#include "llvm/Support/GlobPattern.h"
+
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::training;
@@ -36,7 +38,7 @@ FailureOr<Optimizer> Optimizer::parse(StringRef text, EmitError emitError) {
                        << "'; there are: sgd, adam, adamw";
   }
   named.take("weight_decay", result.weightDecay);
-  named.take("decay", result.patternTexts);
+  named.take("decay", result.patterns);
   if (failed(named.finish()))
     return failure();
 
@@ -58,30 +60,33 @@ FailureOr<Optimizer> Optimizer::parse(StringRef text, EmitError emitError) {
                    "betas must be in [0, 1)")) ||
       failed(check(result.epsilon >= 0, "eps must not be negative")))
     return failure();
-  for (const std::string &pattern : result.patternTexts) {
+  for (const std::string &pattern : result.patterns) {
     auto glob = llvm::GlobPattern::create(pattern);
     if (!glob)
       return emitError() << "'" << text << "': bad pattern '" << pattern
                          << "': " << llvm::toString(glob.takeError());
-    result.patterns.push_back(std::move(*glob));
   }
   return result;
 }
 
+/// A GlobPattern refers to its text, so it is made where it is used.
+static bool matches(StringRef pattern, StringRef name) {
+  return llvm::cantFail(llvm::GlobPattern::create(pattern)).match(name);
+}
+
 bool Optimizer::decays(StringRef name) const {
-  return patterns.empty() ||
-         llvm::any_of(patterns, [&](const llvm::GlobPattern &pattern) {
-           return pattern.match(name);
+  return patterns.empty() || llvm::any_of(patterns, [&](StringRef pattern) {
+           return matches(pattern, name);
          });
 }
 
 LogicalResult Optimizer::checkPatterns(ArrayRef<std::string> names,
                                        EmitError emitError) const {
-  for (auto [text, pattern] : llvm::zip_equal(patternTexts, patterns))
+  for (const std::string &pattern : patterns)
     if (llvm::none_of(names, [&](const std::string &name) {
-          return pattern.match(name);
+          return matches(pattern, name);
         }))
-      return emitError() << "decay=" << text
+      return emitError() << "decay=" << pattern
                          << " matches no trainable parameter; one is "
                          << (names.empty() ? "none" : names.front());
   return success();

@@ -4,7 +4,6 @@
 
 #include "compiler/training/Call.h"
 #include "dialects/graph/Parts.h"
-#include "llvm/Support/GlobPattern.h"
 
 namespace polyrank::training {
 
@@ -48,8 +47,8 @@ private:
   double momentum = 0, dampening = 0;
   bool nesterov = false;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
-  llvm::SmallVector<std::string> patternTexts;
-  llvm::SmallVector<llvm::GlobPattern> patterns;
+  /// Globs over the names that decay; none: all do.
+  llvm::SmallVector<std::string> patterns;
   llvm::SmallVector<llvm::StringRef> stateNames;
 
   // f64 scalars of this step.

@@ -97,9 +97,20 @@ public:
     return visible ? select(visible, scores, splat(scores, other)) : scores;
   }
   /// exp(scores - lse), zero where a key is not visible: also for a query that
-  /// sees none, whose lse is -inf.
+  /// sees none, whose lse is -inf. The choice is made before exp, whose
+  /// derivative is then finite everywhere.
   Value probabilities(Value scores, Value lse, Value visible) {
-    return where(visible, exp(sub(scores, broadcast(lse, scoreShape, 3))), 0);
+    Value shifted = sub(scores, broadcast(lse, scoreShape, 3));
+    return exp(where(visible, shifted, -INFINITY));
+  }
+  /// log(total), and 0 where no key is visible and total is 0: log has no
+  /// derivative there. Elsewhere total is at least 1.
+  Value logOfTotal(Value total, Value visible) {
+    Value zero = splat(total, 0);
+    if (visible)
+      total =
+          select(compare(total, Comparison::EQ, zero), splat(total, 1), total);
+    return apply<LogOp>(total);
   }
 
   Sizes sizes;
@@ -264,7 +275,7 @@ SmallVector<Value> AttentionOp::decompose(OpBuilder &builder) {
   Value largest = parts.reduce(ReductionKind::Max,
                                parts.where(visible, scores, -INFINITY), 3);
   Value total = parts.sum(parts.probabilities(scores, largest, visible), 3);
-  Value lse = parts.add(largest, parts.apply<LogOp>(total));
+  Value lse = parts.add(largest, parts.logOfTotal(total, visible));
   Value probabilities = parts.probabilities(scores, lse, visible);
   return {parts.matmul(probabilities, getValue(), {0, 1}, {0, 1}, 3, 2), lse};
 }

@@ -23,158 +23,159 @@ struct Case {
 void PrintTo(const Case &each, std::ostream *out) { *out << each.name; }
 
 // Arguments are normal with deviation 0.5; logarithms and roots are of
-// exponentials.
+// exponentials. All is f64, so that no constant that a gradient or a
+// decomposition brings is rounded.
 const Case cases[] = {
-    {"neg", "%x: tensor<2x3xf32>", "tensor<2x3xf32>",
-     "%r = graph.neg %x : (tensor<2x3xf32>) -> tensor<2x3xf32>"},
-    {"log_of_exp", "%x: tensor<4xf32>", "tensor<4xf32>", R"(
-      %e = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
-      %s = graph.add %e, %e : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-      %l = graph.log %s : (tensor<4xf32>) -> tensor<4xf32>
-      %r = graph.mul %l, %l : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>)"},
-    {"sqrt_rsqrt", "%x: tensor<4xf32>", "tensor<4xf32>", R"(
-      %e = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
-      %s = graph.sqrt %e : (tensor<4xf32>) -> tensor<4xf32>
-      %t = graph.rsqrt %s : (tensor<4xf32>) -> tensor<4xf32>
-      %r = graph.sub %s, %t : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>)"},
-    {"tanh", "%x: tensor<5xf32>", "tensor<5xf32>",
-     "%r = graph.tanh %x : (tensor<5xf32>) -> tensor<5xf32>"},
-    {"erf", "%x: tensor<5xf32>", "tensor<5xf32>",
-     "%r = graph.erf %x : (tensor<5xf32>) -> tensor<5xf32>"},
-    {"sigmoid", "%x: tensor<5xf32>", "tensor<5xf32>",
-     "%r = graph.sigmoid %x : (tensor<5xf32>) -> tensor<5xf32>"},
-    {"relu", "%x: tensor<5xf32>", "tensor<5xf32>",
-     "%r = graph.relu %x : (tensor<5xf32>) -> tensor<5xf32>"},
-    {"abs", "%x: tensor<5xf32>", "tensor<5xf32>",
-     "%r = graph.abs %x : (tensor<5xf32>) -> tensor<5xf32>"},
-    {"sin_cos", "%x: tensor<5xf32>", "tensor<5xf32>", R"(
-      %s = graph.sin %x : (tensor<5xf32>) -> tensor<5xf32>
-      %c = graph.cos %x : (tensor<5xf32>) -> tensor<5xf32>
-      %r = graph.mul %s, %c : (tensor<5xf32>, tensor<5xf32>) -> tensor<5xf32>)"},
-    {"mul_add_sub", "%x: tensor<2x2xf32>, %y: tensor<2x2xf32>",
-     "tensor<2x2xf32>", R"(
-      %a = graph.add %x, %y : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
-      %b = graph.sub %x, %y : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
-      %r = graph.mul %a, %b : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>)"},
-    {"div_pow", "%x: tensor<3xf32>, %y: tensor<3xf32>", "tensor<3xf32>", R"(
-      %e = graph.exp %y : (tensor<3xf32>) -> tensor<3xf32>
-      %d = graph.div %x, %e : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-      %p = graph.pow %e, %x : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-      %r = graph.add %d, %p : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>)"},
-    {"max_min", "%x: tensor<6xf32>, %y: tensor<6xf32>", "tensor<6xf32>", R"(
-      %a = graph.max %x, %y : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
-      %b = graph.min %x, %y : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
-      %c = graph.mul %b, %b : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
-      %r = graph.add %a, %c : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>)"},
-    {"select", "%x: tensor<6xf32>, %y: tensor<6xf32>", "tensor<6xf32>", R"(
-      %c = graph.compare lt %x, %y : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xi1>
-      %r = graph.select %c, %x, %y : (tensor<6xi1>, tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>)"},
+    {"neg", "%x: tensor<2x3xf64>", "tensor<2x3xf64>",
+     "%r = graph.neg %x : (tensor<2x3xf64>) -> tensor<2x3xf64>"},
+    {"log_of_exp", "%x: tensor<4xf64>", "tensor<4xf64>", R"(
+      %e = graph.exp %x : (tensor<4xf64>) -> tensor<4xf64>
+      %s = graph.add %e, %e : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xf64>
+      %l = graph.log %s : (tensor<4xf64>) -> tensor<4xf64>
+      %r = graph.mul %l, %l : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xf64>)"},
+    {"sqrt_rsqrt", "%x: tensor<4xf64>", "tensor<4xf64>", R"(
+      %e = graph.exp %x : (tensor<4xf64>) -> tensor<4xf64>
+      %s = graph.sqrt %e : (tensor<4xf64>) -> tensor<4xf64>
+      %t = graph.rsqrt %s : (tensor<4xf64>) -> tensor<4xf64>
+      %r = graph.sub %s, %t : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xf64>)"},
+    {"tanh", "%x: tensor<5xf64>", "tensor<5xf64>",
+     "%r = graph.tanh %x : (tensor<5xf64>) -> tensor<5xf64>"},
+    {"erf", "%x: tensor<5xf64>", "tensor<5xf64>",
+     "%r = graph.erf %x : (tensor<5xf64>) -> tensor<5xf64>"},
+    {"sigmoid", "%x: tensor<5xf64>", "tensor<5xf64>",
+     "%r = graph.sigmoid %x : (tensor<5xf64>) -> tensor<5xf64>"},
+    {"relu", "%x: tensor<5xf64>", "tensor<5xf64>",
+     "%r = graph.relu %x : (tensor<5xf64>) -> tensor<5xf64>"},
+    {"abs", "%x: tensor<5xf64>", "tensor<5xf64>",
+     "%r = graph.abs %x : (tensor<5xf64>) -> tensor<5xf64>"},
+    {"sin_cos", "%x: tensor<5xf64>", "tensor<5xf64>", R"(
+      %s = graph.sin %x : (tensor<5xf64>) -> tensor<5xf64>
+      %c = graph.cos %x : (tensor<5xf64>) -> tensor<5xf64>
+      %r = graph.mul %s, %c : (tensor<5xf64>, tensor<5xf64>) -> tensor<5xf64>)"},
+    {"mul_add_sub", "%x: tensor<2x2xf64>, %y: tensor<2x2xf64>",
+     "tensor<2x2xf64>", R"(
+      %a = graph.add %x, %y : (tensor<2x2xf64>, tensor<2x2xf64>) -> tensor<2x2xf64>
+      %b = graph.sub %x, %y : (tensor<2x2xf64>, tensor<2x2xf64>) -> tensor<2x2xf64>
+      %r = graph.mul %a, %b : (tensor<2x2xf64>, tensor<2x2xf64>) -> tensor<2x2xf64>)"},
+    {"div_pow", "%x: tensor<3xf64>, %y: tensor<3xf64>", "tensor<3xf64>", R"(
+      %e = graph.exp %y : (tensor<3xf64>) -> tensor<3xf64>
+      %d = graph.div %x, %e : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>
+      %p = graph.pow %e, %x : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>
+      %r = graph.add %d, %p : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>)"},
+    {"max_min", "%x: tensor<6xf64>, %y: tensor<6xf64>", "tensor<6xf64>", R"(
+      %a = graph.max %x, %y : (tensor<6xf64>, tensor<6xf64>) -> tensor<6xf64>
+      %b = graph.min %x, %y : (tensor<6xf64>, tensor<6xf64>) -> tensor<6xf64>
+      %c = graph.mul %b, %b : (tensor<6xf64>, tensor<6xf64>) -> tensor<6xf64>
+      %r = graph.add %a, %c : (tensor<6xf64>, tensor<6xf64>) -> tensor<6xf64>)"},
+    {"select", "%x: tensor<6xf64>, %y: tensor<6xf64>", "tensor<6xf64>", R"(
+      %c = graph.compare lt %x, %y : (tensor<6xf64>, tensor<6xf64>) -> tensor<6xi1>
+      %r = graph.select %c, %x, %y : (tensor<6xi1>, tensor<6xf64>, tensor<6xf64>) -> tensor<6xf64>)"},
     {"convert_floor", "%x: tensor<3xf32>", "tensor<3xf64>", R"(
       %f = graph.floor %x : (tensor<3xf32>) -> tensor<3xf32>
       %s = graph.sub %x, %f : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
       %r = graph.convert %s : (tensor<3xf32>) -> tensor<3xf64>)"},
-    {"reshape_transpose", "%x: tensor<2x3x4xf32>", "tensor<4x6xf32>", R"(
-      %t = graph.transpose %x {permutation = array<i64: 2, 0, 1>} : (tensor<2x3x4xf32>) -> tensor<4x2x3xf32>
-      %r = graph.reshape %t : (tensor<4x2x3xf32>) -> tensor<4x6xf32>)"},
-    {"broadcast", "%x: tensor<3xf32>", "tensor<2x3x4xf32>",
-     "%r = graph.broadcast %x {dims = array<i64: 1>} : (tensor<3xf32>) -> "
-     "tensor<2x3x4xf32>"},
-    {"slice", "%x: tensor<5x4xf32>", "tensor<2x2xf32>",
+    {"reshape_transpose", "%x: tensor<2x3x4xf64>", "tensor<4x6xf64>", R"(
+      %t = graph.transpose %x {permutation = array<i64: 2, 0, 1>} : (tensor<2x3x4xf64>) -> tensor<4x2x3xf64>
+      %r = graph.reshape %t : (tensor<4x2x3xf64>) -> tensor<4x6xf64>)"},
+    {"broadcast", "%x: tensor<3xf64>", "tensor<2x3x4xf64>",
+     "%r = graph.broadcast %x {dims = array<i64: 1>} : (tensor<3xf64>) -> "
+     "tensor<2x3x4xf64>"},
+    {"slice", "%x: tensor<5x4xf64>", "tensor<2x2xf64>",
      "%r = graph.slice %x {starts = array<i64: 1, 1>, limits = array<i64: 5, "
-     "3>, strides = array<i64: 2, 1>} : (tensor<5x4xf32>) -> tensor<2x2xf32>"},
-    {"pad", "%x: tensor<2x2xf32>", "tensor<6x2xf32>",
+     "3>, strides = array<i64: 2, 1>} : (tensor<5x4xf64>) -> tensor<2x2xf64>"},
+    {"pad", "%x: tensor<2x2xf64>", "tensor<6x2xf64>",
      "%r = graph.pad %x {low = array<i64: 1, 0>, high = array<i64: 2, 0>, "
-     "interior = array<i64: 1, 0>, value = 1.0 : f64} : (tensor<2x2xf32>) -> "
-     "tensor<6x2xf32>"},
-    {"concat", "%x: tensor<2x2xf32>, %y: tensor<2x3xf32>", "tensor<2x5xf32>",
-     "%r = graph.concat %x, %y {dim = 1 : i64} : (tensor<2x2xf32>, "
-     "tensor<2x3xf32>) -> tensor<2x5xf32>"},
-    {"gather", "%x: tensor<4x3xf32>, %i: tensor<2x2xi64>", "tensor<2x2x3xf32>",
+     "interior = array<i64: 1, 0>, value = 1.0 : f64} : (tensor<2x2xf64>) -> "
+     "tensor<6x2xf64>"},
+    {"concat", "%x: tensor<2x2xf64>, %y: tensor<2x3xf64>", "tensor<2x5xf64>",
+     "%r = graph.concat %x, %y {dim = 1 : i64} : (tensor<2x2xf64>, "
+     "tensor<2x3xf64>) -> tensor<2x5xf64>"},
+    {"gather", "%x: tensor<4x3xf64>, %i: tensor<2x2xi64>", "tensor<2x2x3xf64>",
      "%r = graph.gather %x, %i {axis = 0 : i64, batch_dims = 0 : i64} : "
-     "(tensor<4x3xf32>, tensor<2x2xi64>) -> tensor<2x2x3xf32>"},
-    {"gather_batch", "%x: tensor<2x4x3xf32>, %i: tensor<2x5xi64>",
-     "tensor<2x5x3xf32>",
+     "(tensor<4x3xf64>, tensor<2x2xi64>) -> tensor<2x2x3xf64>"},
+    {"gather_batch", "%x: tensor<2x4x3xf64>, %i: tensor<2x5xi64>",
+     "tensor<2x5x3xf64>",
      "%r = graph.gather %x, %i {axis = 1 : i64, batch_dims = 1 : i64} : "
-     "(tensor<2x4x3xf32>, tensor<2x5xi64>) -> tensor<2x5x3xf32>"},
-    {"scatter_add", "%i: tensor<5xi64>, %x: tensor<5x3xf32>", "tensor<3x3xf32>",
+     "(tensor<2x4x3xf64>, tensor<2x5xi64>) -> tensor<2x5x3xf64>"},
+    {"scatter_add", "%i: tensor<5xi64>, %x: tensor<5x3xf64>", "tensor<3x3xf64>",
      "%r = graph.scatter_add %i, %x {axis = 0 : i64, batch_dims = 0 : i64} : "
-     "(tensor<5xi64>, tensor<5x3xf32>) -> tensor<3x3xf32>"},
-    {"matmul", "%x: tensor<2x3xf32>, %y: tensor<3x4xf32>", "tensor<2x4xf32>",
+     "(tensor<5xi64>, tensor<5x3xf64>) -> tensor<3x3xf64>"},
+    {"matmul", "%x: tensor<2x3xf64>, %y: tensor<3x4xf64>", "tensor<2x4xf64>",
      "%r = graph.matmul %x, %y batch [] x [] contract [1] x [0] : "
-     "(tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>"},
-    {"matmul_general", "%x: tensor<3x2x4x5xf32>, %y: tensor<5x2x3x2xf32>",
-     "tensor<2x4x2xf32>",
+     "(tensor<2x3xf64>, tensor<3x4xf64>) -> tensor<2x4xf64>"},
+    {"matmul_general", "%x: tensor<3x2x4x5xf64>, %y: tensor<5x2x3x2xf64>",
+     "tensor<2x4x2xf64>",
      "%r = graph.matmul %x, %y batch [1] x [1] contract [0, 3] x [2, 0] : "
-     "(tensor<3x2x4x5xf32>, tensor<5x2x3x2xf32>) -> tensor<2x4x2xf32>"},
-    {"reduce_sum", "%x: tensor<2x3x4xf32>", "tensor<3xf32>",
-     "%r = graph.reduce sum %x over [0, 2] : (tensor<2x3x4xf32>) -> "
-     "tensor<3xf32>"},
-    {"reduce_max", "%x: tensor<3x4xf32>", "tensor<3xf32>",
-     "%r = graph.reduce max %x over [1] : (tensor<3x4xf32>) -> tensor<3xf32>"},
-    {"reduce_min", "%x: tensor<3x4xf32>", "tensor<4xf32>",
-     "%r = graph.reduce min %x over [0] : (tensor<3x4xf32>) -> tensor<4xf32>"},
-    {"softmax", "%x: tensor<2x5xf32>", "tensor<2x5xf32>",
-     "%r = graph.softmax %x {dim = 1 : i64} : (tensor<2x5xf32>) -> "
-     "tensor<2x5xf32>"},
-    {"softmax_inner", "%x: tensor<2x3x4xf32>", "tensor<2x3x4xf32>",
-     "%r = graph.softmax %x {dim = 1 : i64} : (tensor<2x3x4xf32>) -> "
-     "tensor<2x3x4xf32>"},
+     "(tensor<3x2x4x5xf64>, tensor<5x2x3x2xf64>) -> tensor<2x4x2xf64>"},
+    {"reduce_sum", "%x: tensor<2x3x4xf64>", "tensor<3xf64>",
+     "%r = graph.reduce sum %x over [0, 2] : (tensor<2x3x4xf64>) -> "
+     "tensor<3xf64>"},
+    {"reduce_max", "%x: tensor<3x4xf64>", "tensor<3xf64>",
+     "%r = graph.reduce max %x over [1] : (tensor<3x4xf64>) -> tensor<3xf64>"},
+    {"reduce_min", "%x: tensor<3x4xf64>", "tensor<4xf64>",
+     "%r = graph.reduce min %x over [0] : (tensor<3x4xf64>) -> tensor<4xf64>"},
+    {"softmax", "%x: tensor<2x5xf64>", "tensor<2x5xf64>",
+     "%r = graph.softmax %x {dim = 1 : i64} : (tensor<2x5xf64>) -> "
+     "tensor<2x5xf64>"},
+    {"softmax_inner", "%x: tensor<2x3x4xf64>", "tensor<2x3x4xf64>",
+     "%r = graph.softmax %x {dim = 1 : i64} : (tensor<2x3x4xf64>) -> "
+     "tensor<2x3x4xf64>"},
     {"layer_norm",
-     "%x: tensor<2x3x4xf32>, %s: tensor<4xf32>, %b: tensor<4xf32>",
-     "tensor<2x3x4xf32>",
+     "%x: tensor<2x3x4xf64>, %s: tensor<4xf64>, %b: tensor<4xf64>",
+     "tensor<2x3x4xf64>",
      "%r, %m, %d = graph.layer_norm %x, %s, %b {epsilon = 1.0e-5 : f64} : "
-     "(tensor<2x3x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<2x3x4xf32>, "
-     "tensor<2x3xf32>, tensor<2x3xf32>)"},
+     "(tensor<2x3x4xf64>, tensor<4xf64>, tensor<4xf64>) -> (tensor<2x3x4xf64>, "
+     "tensor<2x3xf64>, tensor<2x3xf64>)"},
     {"layer_norm_two_dims",
-     "%x: tensor<3x2x4xf32>, %s: tensor<2x4xf32>, %b: tensor<2x4xf32>",
-     "tensor<3x2x4xf32>",
+     "%x: tensor<3x2x4xf64>, %s: tensor<2x4xf64>, %b: tensor<2x4xf64>",
+     "tensor<3x2x4xf64>",
      "%r, %m, %d = graph.layer_norm %x, %s, %b {epsilon = 0.1 : f64} : "
-     "(tensor<3x2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>) -> "
-     "(tensor<3x2x4xf32>, tensor<3xf32>, tensor<3xf32>)"},
-    {"gelu_erf", "%x: tensor<6xf32>", "tensor<6xf32>",
-     "%r = graph.gelu %x {form = 0 : i32} : (tensor<6xf32>) -> tensor<6xf32>"},
-    {"gelu_tanh", "%x: tensor<6xf32>", "tensor<6xf32>",
-     "%r = graph.gelu %x {form = 1 : i32} : (tensor<6xf32>) -> tensor<6xf32>"},
+     "(tensor<3x2x4xf64>, tensor<2x4xf64>, tensor<2x4xf64>) -> "
+     "(tensor<3x2x4xf64>, tensor<3xf64>, tensor<3xf64>)"},
+    {"gelu_erf", "%x: tensor<6xf64>", "tensor<6xf64>",
+     "%r = graph.gelu %x {form = 0 : i32} : (tensor<6xf64>) -> tensor<6xf64>"},
+    {"gelu_tanh", "%x: tensor<6xf64>", "tensor<6xf64>",
+     "%r = graph.gelu %x {form = 1 : i32} : (tensor<6xf64>) -> tensor<6xf64>"},
     {"attention",
-     "%q: tensor<2x2x3x4xf32>, %k: tensor<2x2x5x4xf32>, %v: "
-     "tensor<2x2x5x3xf32>",
-     "tensor<2x2x3x3xf32>",
+     "%q: tensor<2x2x3x4xf64>, %k: tensor<2x2x5x4xf64>, %v: "
+     "tensor<2x2x5x3xf64>",
+     "tensor<2x2x3x3xf64>",
      "%r, %l = graph.attention %q, %k, %v {scale = 0.5 : f64, causal = false} "
-     ": (tensor<2x2x3x4xf32>, tensor<2x2x5x4xf32>, tensor<2x2x5x3xf32>) -> "
-     "(tensor<2x2x3x3xf32>, tensor<2x2x3xf32>)"},
+     ": (tensor<2x2x3x4xf64>, tensor<2x2x5x4xf64>, tensor<2x2x5x3xf64>) -> "
+     "(tensor<2x2x3x3xf64>, tensor<2x2x3xf64>)"},
     {"attention_causal",
-     "%q: tensor<1x2x4x3xf32>, %k: tensor<1x2x4x3xf32>, %v: "
-     "tensor<1x2x4x2xf32>",
-     "tensor<1x2x4x2xf32>",
+     "%q: tensor<1x2x4x3xf64>, %k: tensor<1x2x4x3xf64>, %v: "
+     "tensor<1x2x4x2xf64>",
+     "tensor<1x2x4x2xf64>",
      "%r, %l = graph.attention %q, %k, %v {scale = 0.7 : f64, causal = true} : "
-     "(tensor<1x2x4x3xf32>, tensor<1x2x4x3xf32>, tensor<1x2x4x2xf32>) -> "
-     "(tensor<1x2x4x2xf32>, tensor<1x2x4xf32>)"},
+     "(tensor<1x2x4x3xf64>, tensor<1x2x4x3xf64>, tensor<1x2x4x2xf64>) -> "
+     "(tensor<1x2x4x2xf64>, tensor<1x2x4xf64>)"},
     {"attention_masked", // the second query sees nothing
-     "%q: tensor<2x1x2x3xf32>, %k: tensor<2x1x3x3xf32>, %v: "
-     "tensor<2x1x3x2xf32>",
-     "tensor<2x1x2x2xf32>", R"(
+     "%q: tensor<2x1x2x3xf64>, %k: tensor<2x1x3x3xf64>, %v: "
+     "tensor<2x1x3x2xf64>",
+     "tensor<2x1x2x2xf64>", R"(
       %m = graph.constant dense<[[true, false, true], [false, false, false]]> : tensor<2x3xi1> : tensor<2x3xi1>
-      %r, %l = graph.attention %q, %k, %v, %m {scale = 1.0 : f64, causal = false} : (tensor<2x1x2x3xf32>, tensor<2x1x3x3xf32>, tensor<2x1x3x2xf32>, tensor<2x3xi1>) -> (tensor<2x1x2x2xf32>, tensor<2x1x2xf32>))"},
+      %r, %l = graph.attention %q, %k, %v, %m {scale = 1.0 : f64, causal = false} : (tensor<2x1x2x3xf64>, tensor<2x1x3x3xf64>, tensor<2x1x3x2xf64>, tensor<2x3xi1>) -> (tensor<2x1x2x2xf64>, tensor<2x1x2xf64>))"},
     {"attention_masked_causal",
-     "%q: tensor<1x2x2x3xf32>, %k: tensor<1x2x3x3xf32>, %v: "
-     "tensor<1x2x3x2xf32>",
-     "tensor<1x2x2x2xf32>", R"(
+     "%q: tensor<1x2x2x3xf64>, %k: tensor<1x2x3x3xf64>, %v: "
+     "tensor<1x2x3x2xf64>",
+     "tensor<1x2x2x2xf64>", R"(
       %m = graph.constant dense<[[[[true, false, true], [true, true, true]], [[true, true, true], [false, true, true]]]]> : tensor<1x2x2x3xi1> : tensor<1x2x2x3xi1>
-      %r, %l = graph.attention %q, %k, %v, %m {scale = 1.0 : f64, causal = true} : (tensor<1x2x2x3xf32>, tensor<1x2x3x3xf32>, tensor<1x2x3x2xf32>, tensor<1x2x2x3xi1>) -> (tensor<1x2x2x2xf32>, tensor<1x2x2xf32>))"},
-    {"cross_entropy", "%x: tensor<2x3x4xf32>, %i: tensor<2x3xi64>",
-     "tensor<2x3xf32>",
+      %r, %l = graph.attention %q, %k, %v, %m {scale = 1.0 : f64, causal = true} : (tensor<1x2x2x3xf64>, tensor<1x2x3x3xf64>, tensor<1x2x3x2xf64>, tensor<1x2x2x3xi1>) -> (tensor<1x2x2x2xf64>, tensor<1x2x2xf64>))"},
+    {"cross_entropy", "%x: tensor<2x3x4xf64>, %i: tensor<2x3xi64>",
+     "tensor<2x3xf64>",
      "%r, %l = graph.cross_entropy %x, %i {axis = 2 : i64, ignore_index = -100 "
-     ": i64} : (tensor<2x3x4xf32>, tensor<2x3xi64>) -> (tensor<2x3xf32>, "
-     "tensor<2x3xf32>)"},
-    {"cross_entropy_ignored", "%x: tensor<2x4x6xf32>, %i: tensor<2x6xi64>",
-     "tensor<2x6xf32>",
+     ": i64} : (tensor<2x3x4xf64>, tensor<2x3xi64>) -> (tensor<2x3xf64>, "
+     "tensor<2x3xf64>)"},
+    {"cross_entropy_ignored", "%x: tensor<2x4x6xf64>, %i: tensor<2x6xi64>",
+     "tensor<2x6xf64>",
      "%r, %l = graph.cross_entropy %x, %i {axis = 1 : i64, ignore_index = 2 : "
-     "i64} : (tensor<2x4x6xf32>, tensor<2x6xi64>) -> (tensor<2x6xf32>, "
-     "tensor<2x6xf32>)"},
-    {"dropout", "%x: tensor<4x8xf32>, %s: tensor<i64>", "tensor<4x8xf32>",
+     "i64} : (tensor<2x4x6xf64>, tensor<2x6xi64>) -> (tensor<2x6xf64>, "
+     "tensor<2x6xf64>)"},
+    {"dropout", "%x: tensor<4x8xf64>, %s: tensor<i64>", "tensor<4x8xf64>",
      "%r = graph.dropout %x, %s, %s, %s {rate = 0.4 : f64, rng_id = 7 : i64} : "
-     "(tensor<4x8xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> "
-     "tensor<4x8xf32>"},
+     "(tensor<4x8xf64>, tensor<i64>, tensor<i64>, tensor<i64>) -> "
+     "tensor<4x8xf64>"},
 };
 
 class Gradient : public TrainingTest,

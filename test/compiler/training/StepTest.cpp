@@ -10,19 +10,20 @@ using graph::Tensor;
 
 namespace {
 
-/// A linear layer with a bias whose name asks for no decay.
+/// A linear layer with a bias whose name asks for no decay. In f64, so that an
+/// optimizer's constants are not rounded.
 constexpr const char *linear = R"(
-  graph.parameter @fc.weight : tensor<3x4xf32> at "m.onnx" offset 0 length 48 {trainable}
-  graph.parameter @fc.bias : tensor<3xf32> at "m.onnx" offset 48 length 12 {trainable}
-  graph.parameter @frozen : tensor<3xf32> at "m.onnx" offset 60 length 12
-  func.func @forward(%x: tensor<BATCHx4xf32> {graph.input = "x"}, %w: tensor<3x4xf32> {graph.symbol = @fc.weight},
-                     %b: tensor<3xf32> {graph.symbol = @fc.bias}, %f: tensor<3xf32> {graph.symbol = @frozen})
-      -> (tensor<BATCHx3xf32> {graph.output = "logits"}) {
-    %h = graph.matmul %x, %w batch [] x [] contract [1] x [1] : (tensor<BATCHx4xf32>, tensor<3x4xf32>) -> tensor<BATCHx3xf32>
-    %s = graph.add %b, %f : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %c = graph.broadcast %s {dims = array<i64: 1>} : (tensor<3xf32>) -> tensor<BATCHx3xf32>
-    %y = graph.add %h, %c : (tensor<BATCHx3xf32>, tensor<BATCHx3xf32>) -> tensor<BATCHx3xf32>
-    return %y : tensor<BATCHx3xf32>
+  graph.parameter @fc.weight : tensor<3x4xf64> at "m.onnx" offset 0 length 96 {trainable}
+  graph.parameter @fc.bias : tensor<3xf64> at "m.onnx" offset 96 length 24 {trainable}
+  graph.parameter @frozen : tensor<3xf64> at "m.onnx" offset 120 length 24
+  func.func @forward(%x: tensor<BATCHx4xf64> {graph.input = "x"}, %w: tensor<3x4xf64> {graph.symbol = @fc.weight},
+                     %b: tensor<3xf64> {graph.symbol = @fc.bias}, %f: tensor<3xf64> {graph.symbol = @frozen})
+      -> (tensor<BATCHx3xf64> {graph.output = "logits"}) {
+    %h = graph.matmul %x, %w batch [] x [] contract [1] x [1] : (tensor<BATCHx4xf64>, tensor<3x4xf64>) -> tensor<BATCHx3xf64>
+    %s = graph.add %b, %f : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>
+    %c = graph.broadcast %s {dims = array<i64: 1>} : (tensor<3xf64>) -> tensor<BATCHx3xf64>
+    %y = graph.add %h, %c : (tensor<BATCHx3xf64>, tensor<BATCHx3xf64>) -> tensor<BATCHx3xf64>
+    return %y : tensor<BATCHx3xf64>
   }
 )";
 
@@ -146,9 +147,9 @@ TEST_P(OptimizerTest, ComputesWhatPyTorchDoes) {
     for (unsigned i = 0; i < 3 + 2 * states + 1; ++i)
       arguments[i] = results[i];
     for (int i = 0; i < 12; ++i)
-      EXPECT_NEAR(arguments[0].floats[i], weights[i].parameter, 1e-7);
+      EXPECT_NEAR(arguments[0].floats[i], weights[i].parameter, 1e-12);
     for (int i = 0; i < 3; ++i)
-      EXPECT_NEAR(arguments[1].floats[i], biases[i].parameter, 1e-7);
+      EXPECT_NEAR(arguments[1].floats[i], biases[i].parameter, 1e-12);
   }
 }
 

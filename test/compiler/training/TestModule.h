@@ -55,12 +55,14 @@ protected:
                                     : llvm::SmallVector<graph::Tensor>();
   }
 
+  /// `tolerance`: relative, 1e-9 for programs with the same constants.
   static void expectEqual(llvm::ArrayRef<graph::Tensor> left,
-                          llvm::ArrayRef<graph::Tensor> right) {
+                          llvm::ArrayRef<graph::Tensor> right,
+                          double tolerance = evaluate::roundingTolerance) {
     ASSERT_EQ(left.size(), right.size());
     for (size_t i = 0; i < left.size(); ++i) {
       std::string reason;
-      EXPECT_TRUE(evaluate::agree(left[i], right[i], reason))
+      EXPECT_TRUE(evaluate::agree(left[i], right[i], reason, tolerance))
           << "result " << i << ": " << reason;
     }
   }
