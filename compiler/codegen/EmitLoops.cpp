@@ -26,7 +26,8 @@ public:
       : loops(loops), schedule(schedule), b(UnknownLoc::get(context), context),
         context(context), i64(b.getI64Type()),
         pointer(LLVM::LLVMPointerType::get(context)), passes(loops.passes()),
-        dependences(loops.dependences()) {
+        dependences(loops.dependences()),
+        computingPasses(getComputingPasses(loops, schedule.kept)) {
     assignLevels();
   }
 
@@ -69,6 +70,10 @@ private:
   Value getVector(int node);
   Value compute(int node);
   Value computeLoad(const Node &node, bool asVector);
+  /// Where a vector of neighbours is read from, if it is read from one place:
+  /// a load, or a part of a concatenation that all lanes share.
+  Value computeAddress(int node);
+  Value fromMemory(Value loaded, Type type);
   Value emitAffine(const Affine &affine, bool asVector);
   Value emitAddress(Value base, Type element, Value offset);
   Value constant(int64_t value) { return makeInteger(b, i64, value); }
@@ -91,6 +96,8 @@ private:
   Type pointer;
   std::vector<int> passes;
   std::vector<uint64_t> dependences;
+  /// Per node, the passes that compute it, as a bit set.
+  std::vector<uint64_t> computingPasses;
   std::vector<int> levelOfVariable, levelOfNode;
   /// Values of the loop variables; of the vector variable that of lane 0.
   SmallVector<Value> variables;
@@ -99,6 +106,9 @@ private:
   /// Per level, what has been computed.
   std::vector<DenseMap<int, Value>> known, knownVectors;
   SmallVector<Value> buffers;
+  /// Scratch rows of the kept nodes.
+  DenseMap<int, Value> scratch;
+  int pass = 0;
   Value tailMask;
 };
 
@@ -188,6 +198,12 @@ OwningOpRef<ModuleOp> Emitter::emit(StringRef name) {
   for (unsigned i = 0, n = loops.numArguments + loops.resultTypes.size(); i < n;
        ++i)
     buffers.push_back(element(i));
+  for (int node : schedule.kept) {
+    int64_t size = loops.variables[schedule.vectorVariable].size;
+    scratch[node] = LLVM::AllocaOp::create(
+        b, pointer, loops.nodes[node].type,
+        constant(llvm::alignTo(size, schedule.lanes)), /*alignment=*/64);
+  }
   emitLoop(entry->getArgument(1), entry->getArgument(2), 1, /*variable=*/-1, {},
            [&](ValueRange) {
              Value item = cast<scf::ForOp>(open.back()).getInductionVar();
@@ -329,35 +345,17 @@ void Emitter::emitStores(ArrayRef<const Store *> stores) {
 }
 
 void Emitter::emitPasses() {
-  SmallVector<const Store *> last;
-  int numPasses = 0;
-  auto isFull = [&](const Store &store) {
-    for (auto [c, variable] :
-         llvm::zip_equal(store.offset.coefficients, loops.variables))
-      if (c != 0 && variable.isReduced)
-        return true;
-    return false;
-  };
-  for (auto [i, node] : llvm::enumerate(loops.nodes))
-    if (node.kind == Node::Reduce)
-      numPasses = std::max(numPasses, passes[i]);
-  for (const Store &store : loops.stores) {
-    if (isFull(store))
-      numPasses = std::max(numPasses, passes[store.node] + 1);
-    else
-      last.push_back(&store);
-  }
+  SmallVector<const Store *> full, last;
+  for (const Store &store : loops.stores)
+    (loops.isFull(store) ? full : last).push_back(&store);
+  int numPasses = loops.numPasses();
 
   bool isRow = schedule.kind == Schedule::Row;
-  for (int pass = 0; pass < numPasses; ++pass) {
+  for (pass = 0; pass < numPasses; ++pass) {
     SmallVector<int> reductions;
-    SmallVector<const Store *> stores;
     for (auto [i, node] : llvm::enumerate(loops.nodes))
       if (node.kind == Node::Reduce && passes[i] == pass + 1)
         reductions.push_back(i);
-    for (const Store &store : loops.stores)
-      if (isFull(store) && passes[store.node] == pass)
-        stores.push_back(&store);
     SmallVector<Value> initial;
     for (int i : reductions) {
       const Node &node = loops.nodes[i];
@@ -378,7 +376,8 @@ void Emitter::emitPasses() {
               emitIdentity(b, node.reduction, value.getType()));
         results.push_back(emitCombine(b, node.reduction, accumulator, value));
       }
-      emitStores(stores);
+      if (pass == numPasses - 1)
+        emitStores(full);
       return results;
     };
     SmallVector<Value> totals = emitReducedLoops(0, initial, accumulate);
@@ -519,7 +518,20 @@ Value Emitter::get(int node) {
   if (found != known[level].end())
     return found->second;
   OpBuilder::InsertionGuard guard(b);
-  Value value = compute(node);
+  Value row = scratch.lookup(node);
+  auto locate = [&] {
+    return emitAddress(row, loops.nodes[node].type,
+                       variables[schedule.vectorVariable]);
+  };
+  Value value;
+  if (row && llvm::countr_zero(computingPasses[node]) < pass) {
+    value = LLVM::LoadOp::create(b, vectorOf(loops.nodes[node].type), locate(),
+                                 /*alignment=*/64);
+  } else {
+    value = compute(node);
+    if (row)
+      LLVM::StoreOp::create(b, value, locate(), /*alignment=*/64);
+  }
   known[level][node] = value;
   return value;
 }
@@ -538,9 +550,47 @@ Value Emitter::getVector(int node) {
   return wide;
 }
 
+Value Emitter::computeAddress(int id) {
+  const Node &node = loops.nodes[id];
+  auto isRange = [&](int other) {
+    return loops.nodes[other].kind == Node::InRange && !isVector(other);
+  };
+  if (node.kind == Node::Load) {
+    // Where it is not selected, it is not read.
+    if (node.expression.coefficients[schedule.vectorVariable] != 1 ||
+        !node.operands.empty() ||
+        (node.predicate >= 0 && !isRange(node.predicate)))
+      return Value();
+    return emitAddress(buffers[node.parameter], memoryType(node.type),
+                       emitAffine(node.expression, /*asVector=*/false));
+  }
+  if (node.kind != Node::Apply || node.function != Function::Select ||
+      !isRange(node.operands[0]))
+    return Value();
+  Value first = computeAddress(node.operands[1]);
+  Value second = first ? computeAddress(node.operands[2]) : Value();
+  if (!second)
+    return Value();
+  return arith::SelectOp::create(b, get(node.operands[0]), first, second);
+}
+
 Value Emitter::compute(int id) {
   const Node &node = loops.nodes[id];
   bool asVector = isVector(id);
+  if (asVector && node.kind == Node::Apply &&
+      node.function == Function::Select && levelOfNode[id] == depth())
+    if (Value address = computeAddress(id)) {
+      VectorType type = vectorOf(memoryType(node.type));
+      unsigned alignment = alignmentOf(node.type);
+      Value loaded;
+      if (tailMask)
+        loaded = LLVM::MaskedLoadOp::create(
+            b, type, address, tailMask,
+            emitIdentity(b, shard::ReductionKind::Sum, type), alignment);
+      else
+        loaded = LLVM::LoadOp::create(b, type, address, alignment);
+      return fromMemory(loaded, node.type);
+    }
   SmallVector<Value> operands;
   if (node.kind == Node::Apply)
     for (auto [i, operand] : llvm::enumerate(node.operands)) {
@@ -681,7 +731,11 @@ Value Emitter::computeLoad(const Node &node, bool asVector) {
                                            ValueRange{zero}, alignment);
     }
   }
-  if (!node.type.isInteger(1))
+  return fromMemory(loaded, node.type);
+}
+
+Value Emitter::fromMemory(Value loaded, Type type) {
+  if (!type.isInteger(1))
     return loaded;
   return arith::CmpIOp::create(
       b, arith::CmpIPredicate::ne, loaded,

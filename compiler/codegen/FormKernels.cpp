@@ -26,6 +26,7 @@ public:
 
 private:
   void decomposeComposites(func::FuncOp function);
+  void splitLongSums(func::FuncOp function);
   LogicalResult formInBlock(Block &block);
   /// Replaces a group by a launch.
   FailureOr<rank::LaunchOp> launch(const Group &group, OpBuilder &builder);
@@ -43,12 +44,51 @@ void FormKernels::decomposeComposites(func::FuncOp function) {
   function.walk([&](graph::CompositeOp op) { composites.push_back(op); });
   for (graph::CompositeOp op : composites) {
     OpBuilder builder(op);
-    Block::iterator before(op);
-    bool isFirst = before == op->getBlock()->begin();
-    if (!isFirst)
-      --before;
     SmallVector<Value> parts = op.decompose(builder);
     op->replaceAllUsesWith(parts);
+    op->erase();
+  }
+}
+
+/// Sums of very many elements to few go through sums of blocks: both threads
+/// have work, and the rounding error grows with the block, not with the whole.
+void FormKernels::splitLongSums(func::FuncOp function) {
+  constexpr int64_t longest = 1 << 16, smallestBlock = 1 << 9,
+                    largestBlock = 1 << 13, mostResults = 16;
+  SmallVector<graph::ReduceOp> sums;
+  function.walk([&](graph::ReduceOp op) {
+    if (op.getKind() == shard::ReductionKind::Sum)
+      sums.push_back(op);
+  });
+  for (graph::ReduceOp op : sums) {
+    auto type = cast<RankedTensorType>(op.getInput().getType());
+    auto resultType = cast<RankedTensorType>(op.getResult().getType());
+    int64_t results = resultType.getNumElements();
+    int64_t count = type.getNumElements() / results;
+    int64_t firstReduced = type.getRank() - op.getDims().size();
+    bool areLast = llvm::all_of(
+        op.getDims(), [&](int64_t dim) { return dim >= firstReduced; });
+    int64_t block = largestBlock;
+    while (block >= smallestBlock && count % block != 0)
+      --block;
+    if (count < longest || results > mostResults || !areLast ||
+        block < smallestBlock)
+      continue;
+    OpBuilder builder(op);
+    auto shaped = [&](ArrayRef<int64_t> shape) {
+      return RankedTensorType::get(shape, type.getElementType());
+    };
+    Value blocks = graph::ReshapeOp::create(
+        builder, op.getLoc(), shaped({results, count / block, block}),
+        op.getInput());
+    Value partial = graph::ReduceOp::create(
+        builder, op.getLoc(), shaped({results, count / block}), op.getKind(),
+        blocks, ArrayRef<int64_t>{2});
+    Value total =
+        graph::ReduceOp::create(builder, op.getLoc(), shaped({results}),
+                                op.getKind(), partial, ArrayRef<int64_t>{1});
+    op.getResult().replaceAllUsesWith(graph::ReshapeOp::create(
+        builder, op.getLoc(), resultType, total));
     op->erase();
   }
 }
@@ -273,6 +313,7 @@ void FormKernels::runOnOperation() {
   names.clear();
   for (auto function : llvm::to_vector(getOperation().getOps<func::FuncOp>())) {
     decomposeComposites(function);
+    splitLongSums(function);
     for (Block &block : function.getBody())
       if (failed(formInBlock(block)))
         return signalPassFailure();

@@ -295,8 +295,14 @@ static Value emitPower(Formula &f, Value x, Value y) {
       f.select(isEven, magnitude,
                f.select(isInteger, f.neg(magnitude), f.c(std::nan(""))));
   Value result = f.select(isNegative, negative, magnitude);
-  Value isOne =
-      arith::OrIOp::create(f.b, f.equal(y, f.c(0)), f.equal(x, f.c(1)));
+  auto either = [&](Value a, Value b) {
+    return arith::OrIOp::create(f.b, a, b);
+  };
+  Value isEndless =
+      f.equal(f.abs(y), f.c(std::numeric_limits<double>::infinity()));
+  Value isOne = either(
+      either(f.equal(y, f.c(0)), f.equal(x, f.c(1))),
+      arith::AndIOp::create(f.b, f.equal(x, f.c(-1)), isEndless));
   return f.select(isOne, f.c(1), result);
 }
 

@@ -68,48 +68,75 @@ Grouping::Grouping(Block &block, bool fuse) : block(block) {
     if (!isKernelOp(&op) || isFree(&op))
       continue;
     owner[&op] = candidates.size();
+    holders[&op] = {static_cast<int>(candidates.size())};
     candidates.push_back({{&op}});
     if (fuse)
-      assign(&op);
+      assign(owner[&op]);
   }
-  if (fuse)
-    for (int i = 0, n = candidates.size(); i < n; ++i)
+  if (fuse) {
+    int count = candidates.size();
+    for (int i = 0; i < count; ++i)
       if (candidates[i].isAlive)
         recomputeCheapInputs(i);
+    // Groups that now read the same values.
+    for (int i = 0; i < count; ++i)
+      if (candidates[i].isAlive)
+        assign(i);
+  }
   finish();
 }
 
 void Grouping::number() {
-  int next = 0;
-  for (Operation &op : block)
-    position[&op] = next++;
+  Operation *previous = nullptr;
+  for (Operation &op : block) {
+    position[&op] = opAt.size();
+    opAt.push_back(&op);
+    if (isKernelOp(&op))
+      continue;
+    if (previous)
+      nextOutside[previous] = &op;
+    previous = &op;
+  }
 }
 
 SmallVector<Value> Grouping::inputsOf(ArrayRef<Operation *> ops) {
   return collectInputs(ops, &block);
 }
 
-bool Grouping::isNeededOutside(Value value, const DenseSet<Operation *> &ops) {
+bool Grouping::isNeededOutside(Value value, Operation *producer,
+                               const DenseSet<Operation *> &ops,
+                               ArrayRef<int> groups) {
   for (Operation *user : value.getUsers()) {
     Operation *ancestor = block.findAncestorOpInBlock(*user);
-    if (!ancestor || ops.contains(ancestor))
+    if (!ancestor)
       continue;
+    if (ops.contains(ancestor)) {
+      // A group that computes the user again reads the value, unless it
+      // computes that again too.
+      for (int holder : holders[ancestor])
+        if (!llvm::is_contained(groups, holder) &&
+            !llvm::is_contained(holders[producer], holder))
+          return true;
+      continue;
+    }
     if (ancestor != user || !isKernelOp(user) || !isFree(user))
       return true;
     for (Value result : user->getResults())
-      if (isNeededOutside(result, ops))
+      if (isNeededOutside(result, producer, ops, groups))
         return true;
   }
   return false;
 }
 
-SmallVector<Value> Grouping::outputsOf(ArrayRef<Operation *> ops) {
+SmallVector<Value> Grouping::outputsOf(ArrayRef<Operation *> ops,
+                                       ArrayRef<int> groups) {
   DenseSet<Operation *> members(ops.begin(), ops.end());
   SmallVector<Value> outputs;
   for (Operation *op : ops)
-    for (Value result : op->getResults())
-      if (isNeededOutside(result, members))
-        outputs.push_back(result);
+    if (llvm::is_contained(groups, owner.lookup(op)))
+      for (Value result : op->getResults())
+        if (isNeededOutside(result, op, members, groups))
+          outputs.push_back(result);
   return outputs;
 }
 
@@ -130,49 +157,41 @@ void Grouping::forEachUser(ArrayRef<Operation *> ops,
 /// No op outside of both uses one and is used by the other. Ops outside keep
 /// their order among themselves, so that collectives do.
 bool Grouping::isConvex(int a, int b) {
-  int last = 0;
-  for (int group : {a, b})
-    last = std::max(last, position[candidates[group].ops.back()]);
   // Nodes are groups (>= 0) or ops outside (-1 - position).
-  auto nodeOf = [&](Operation *op) {
-    auto found = owner.find(op);
-    return found == owner.end() ? -1 - position[op] : found->second;
-  };
   DenseSet<int> visited;
   SmallVector<int> stack;
   bool reached = false;
+  auto visit = [&](int node, bool isFirst) {
+    if (node == a || node == b) {
+      reached |= !isFirst;
+      return;
+    }
+    if (visited.insert(node).second)
+      stack.push_back(node);
+  };
   auto follow = [&](ArrayRef<Operation *> ops, bool isFirst) {
     forEachUser(ops, [&](Operation *user) {
-      int node = nodeOf(user);
-      if (node == a || node == b) {
-        reached |= !isFirst;
-        return;
-      }
-      int first =
-          node >= 0 ? position[candidates[node].ops.front()] : position[user];
-      if (first < last && visited.insert(node).second)
-        stack.push_back(node);
+      auto found = holders.find(user);
+      if (found == holders.end())
+        visit(-1 - position[user], isFirst);
+      else
+        for (int group : found->second)
+          visit(group, isFirst);
     });
   };
   follow(candidates[a].ops, /*isFirst=*/true);
   follow(candidates[b].ops, /*isFirst=*/true);
-  SmallVector<Operation *> inOrder;
   while (!stack.empty() && !reached) {
     int node = stack.pop_back_val();
     if (node >= 0) {
       follow(candidates[node].ops, false);
       continue;
     }
-    Operation *op = &*std::next(block.begin(), -1 - node);
+    Operation *op = opAt[-1 - node];
     follow(op, false);
     // The next op outside comes after this one.
-    for (Operation *next = op->getNextNode(); next; next = next->getNextNode())
-      if (!isKernelOp(next)) {
-        int other = nodeOf(next);
-        if (position[next] < last && visited.insert(other).second)
-          stack.push_back(other);
-        break;
-      }
+    if (Operation *next = nextOutside.lookup(op))
+      visit(-1 - position[next], false);
   }
   return !reached;
 }
@@ -188,30 +207,39 @@ loopsOf(ArrayRef<Value> inputs, ArrayRef<Value> outputs) {
   return std::make_pair(std::move(*loops), schedule);
 }
 
+/// Both lists as one, by position.
+SmallVector<Operation *> Grouping::unite(ArrayRef<Operation *> x,
+                                         ArrayRef<Operation *> y) {
+  llvm::SetVector<Operation *> ops(x.begin(), x.end());
+  ops.insert(y.begin(), y.end());
+  SmallVector<Operation *> result = ops.takeVector();
+  llvm::sort(result, [&](Operation *a, Operation *b) {
+    return position[a] < position[b];
+  });
+  return result;
+}
+
 bool Grouping::canMerge(int a, int b) {
   const auto &first = candidates[a].ops, &second = candidates[b].ops;
   if (std::abs(position[first.back()] - position[second.back()]) > maxDistance)
     return false;
   if (!isConvex(a, b))
     return false;
-  auto measure = [&](ArrayRef<Operation *> ops) {
-    SmallVector<Value> inputs = inputsOf(ops), outputs = outputsOf(ops);
+  auto measure = [&](ArrayRef<Operation *> ops, ArrayRef<int> groups) {
+    SmallVector<Value> inputs = inputsOf(ops), outputs = outputsOf(ops, groups);
     if (outputs.empty()) // dead code computes its last op
       outputs.push_back(ops.back()->getResult(0));
     return loopsOf(inputs, outputs);
   };
-  SmallVector<Operation *> both(first);
-  both.append(second.begin(), second.end());
-  llvm::sort(both, [&](Operation *x, Operation *y) {
-    return position[x] < position[y];
-  });
-  auto merged = measure(both);
+  SmallVector<Operation *> both = unite(first, second);
+  auto merged = measure(both, {a, b});
   if (!merged || merged->first.nodes.size() > maxNodes)
     return false;
-  auto before = measure(first), after = measure(second);
+  auto before = measure(first, {a}), after = measure(second, {b});
   if (!before || !after)
     return false;
-  const auto &[loops, schedule] = *merged;
+  const Loops &loops = merged->first;
+  const Schedule &schedule = merged->second;
   if (stridedAccesses(loops, schedule) >
       stridedAccesses(before->first, before->second) +
           stridedAccesses(after->first, after->second))
@@ -221,11 +249,9 @@ bool Grouping::canMerge(int a, int b) {
   if (schedule.kind == Schedule::Column &&
       (before->second.kind != Schedule::Column ||
        after->second.kind != Schedule::Column))
-    for (const Store &store : loops.stores)
-      for (auto [c, variable] :
-           llvm::zip_equal(store.offset.coefficients, loops.variables))
-        if (c != 0 && variable.isReduced)
-          return false;
+    return llvm::none_of(loops.stores, [&loops](const Store &store) {
+      return loops.isFull(store);
+    });
   return true;
 }
 
@@ -234,51 +260,54 @@ bool Grouping::tryMerge(int a, int b) {
     return false;
   if (a > b)
     std::swap(a, b);
-  auto &ops = candidates[a].ops;
-  ops.append(candidates[b].ops);
-  llvm::sort(ops, [&](Operation *x, Operation *y) {
-    return position[x] < position[y];
-  });
-  for (Operation *op : candidates[b].ops)
-    owner[op] = a;
-  candidates[b] = {{}, false};
+  for (Operation *op : candidates[b].ops) {
+    if (owner[op] == b)
+      owner[op] = a;
+    llvm::erase(holders[op], b);
+    if (!llvm::is_contained(holders[op], a))
+      holders[op].push_back(a);
+  }
+  candidates[a].ops = unite(candidates[a].ops, candidates[b].ops);
+  candidates[b] = {{}, /*isAlive=*/false};
   return true;
 }
 
-/// Groups that compute operands of `op`, then those that read the same values;
-/// the latest first.
-SmallVector<int> Grouping::relatedGroups(Operation *op) {
+/// Earlier groups that compute what `group` reads, then those that read the
+/// same; the latest first.
+SmallVector<int> Grouping::relatedGroups(int group) {
+  ArrayRef<Operation *> ops = candidates[group].ops;
   llvm::SetVector<int> producers, readers;
-  for (Value input : inputsOf(op)) {
+  auto add = [&](llvm::SetVector<int> &set, Operation *op) {
+    auto found = owner.find(op);
+    if (found != owner.end() && found->second != group &&
+        position[op] < position[ops.back()])
+      set.insert(found->second);
+  };
+  for (Value input : inputsOf(ops)) {
     Value source = input;
     while (auto reshape = source.getDefiningOp<graph::ReshapeOp>())
       source = reshape.getInput();
-    Operation *producer = source.getDefiningOp();
-    if (auto found = owner.find(producer); producer && found != owner.end())
-      producers.insert(found->second);
-    if (cast<RankedTensorType>(source.getType()).getRank() == 0)
-      continue; // scalars relate everything to everything
-    for (Operation *user : source.getUsers())
-      if (auto found = owner.find(user);
-          found != owner.end() && position[user] < position[op])
-        readers.insert(found->second);
+    if (Operation *producer = source.getDefiningOp())
+      add(producers, producer);
+    // Scalars and small tables relate everything to everything.
+    if (cast<RankedTensorType>(source.getType()).getRank() != 0)
+      for (Operation *user : source.getUsers())
+        add(readers, user);
   }
   SmallVector<int> result = producers.takeVector();
   llvm::sort(result, std::greater<>());
   SmallVector<int> others = readers.takeVector();
   llvm::sort(others, std::greater<>());
-  for (int group : others)
-    if (!llvm::is_contained(result, group))
-      result.push_back(group);
+  for (int other : others)
+    if (!llvm::is_contained(result, other))
+      result.push_back(other);
   return result;
 }
 
-void Grouping::assign(Operation *op) {
-  for (int related : relatedGroups(op)) {
-    if (!candidates[related].isAlive)
-      continue;
-    tryMerge(related, owner[op]);
-  }
+void Grouping::assign(int group) {
+  for (int related : relatedGroups(group))
+    if (candidates[related].isAlive && tryMerge(related, group))
+      group = std::min(related, group);
 }
 
 /// Whether computing the op again is cheaper than reading its result.
@@ -291,6 +320,20 @@ static bool isCheap(Operation *op) {
 
 static int64_t bytesOf(Value value) {
   return rank::getByteSize(value.getType());
+}
+
+bool Grouping::canBeOutput(Value value) {
+  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
+    value = reshape.getInput();
+  auto found = owner.find(value.getDefiningOp());
+  if (found == owner.end())
+    return true;
+  ArrayRef<Operation *> ops = candidates[found->second].ops;
+  SmallVector<Value> outputs = outputsOf(ops, {found->second});
+  if (llvm::is_contained(outputs, value))
+    return true;
+  outputs.push_back(value);
+  return loopsOf(inputsOf(ops), outputs).has_value();
 }
 
 /// Adds cheap ops of other groups where that reads no more bytes.
@@ -307,15 +350,19 @@ void Grouping::recomputeCheapInputs(int group) {
         continue;
       SmallVector<Operation *> extended(ops);
       int64_t before = 0, after = 0;
+      // Where nobody else needs the value, it is not written either.
+      DenseSet<Operation *> users(ops.begin(), ops.end());
+      users.insert(candidates[owner[producer]].ops.begin(),
+                   candidates[owner[producer]].ops.end());
+      int64_t saved =
+          isNeededOutside(input, producer, users, {group, owner[producer]})
+              ? 0
+              : bytesOf(input);
       for (Value value : inputs)
         before += bytesOf(value);
       SmallVector<Operation *> added = {producer};
       for (int depth = 0; depth < 8; ++depth) {
-        extended.assign(ops.begin(), ops.end());
-        extended.append(added);
-        llvm::sort(extended, [&](Operation *x, Operation *y) {
-          return position[x] < position[y];
-        });
+        extended = unite(ops, added);
         after = 0;
         Operation *next = nullptr;
         for (Value value : inputsOf(extended)) {
@@ -325,17 +372,20 @@ void Grouping::recomputeCheapInputs(int group) {
               isCheap(op) && !next)
             next = op;
         }
-        if (after <= before || !next)
+        if (after <= before + saved || !next)
           break;
         added.push_back(next);
       }
-      if (after > before)
+      if (after > before + saved)
         continue;
-      SmallVector<Value> outputs;
-      for (Value output : outputsOf(ops))
-        outputs.push_back(output);
-      if (outputs.empty() || !loopsOf(inputsOf(extended), outputs))
+      SmallVector<Value> outputs = outputsOf(ops, {group});
+      SmallVector<Value> read = inputsOf(extended);
+      if (outputs.empty() || !loopsOf(read, outputs) ||
+          !llvm::all_of(read, [&](Value value) { return canBeOutput(value); }))
         continue;
+      for (Operation *op : extended)
+        if (!llvm::is_contained(holders[op], group))
+          holders[op].push_back(group);
       ops = extended;
       changed = true;
       break;

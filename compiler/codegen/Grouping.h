@@ -47,27 +47,40 @@ private:
   };
 
   void number();
-  void assign(mlir::Operation *op);
+  void assign(int group);
   bool tryMerge(int a, int b);
   bool canMerge(int a, int b);
   bool isConvex(int a, int b);
-  llvm::SmallVector<int> relatedGroups(mlir::Operation *op);
+  llvm::SmallVector<int> relatedGroups(int group);
+  llvm::SmallVector<mlir::Operation *>
+  unite(llvm::ArrayRef<mlir::Operation *> x,
+        llvm::ArrayRef<mlir::Operation *> y);
   void recomputeCheapInputs(int group);
   void finish();
 
   llvm::SmallVector<mlir::Value>
   inputsOf(llvm::ArrayRef<mlir::Operation *> ops);
+  /// Results that others than `groups`, whose ops these are, read.
   llvm::SmallVector<mlir::Value>
-  outputsOf(llvm::ArrayRef<mlir::Operation *> ops);
-  bool isNeededOutside(mlir::Value value,
-                       const llvm::DenseSet<mlir::Operation *> &ops);
+  outputsOf(llvm::ArrayRef<mlir::Operation *> ops,
+            llvm::ArrayRef<int> groups);
+  bool isNeededOutside(mlir::Value value, mlir::Operation *producer,
+                       const llvm::DenseSet<mlir::Operation *> &ops,
+                       llvm::ArrayRef<int> groups);
+  /// Whether the loops of the owner of `value` can write it.
+  bool canBeOutput(mlir::Value value);
   /// Nodes (groups, ops outside) that use results of the ops.
   void forEachUser(llvm::ArrayRef<mlir::Operation *> ops,
                    llvm::function_ref<void(mlir::Operation *)> visit);
 
   mlir::Block &block;
   llvm::DenseMap<mlir::Operation *, int> position;
+  std::vector<mlir::Operation *> opAt;
+  /// Ops outside of kernels keep their order.
+  llvm::DenseMap<mlir::Operation *, mlir::Operation *> nextOutside;
+  /// The group that gives an op's results to others, and all that compute it.
   llvm::DenseMap<mlir::Operation *, int> owner;
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<int, 1>> holders;
   std::vector<Candidate> candidates;
 };
 

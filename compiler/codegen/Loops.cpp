@@ -71,6 +71,26 @@ std::vector<int> Loops::passes() const {
   return result;
 }
 
+bool Loops::isFull(const Store &store) const {
+  for (auto [c, variable] :
+       llvm::zip_equal(store.offset.coefficients, variables))
+    if (c != 0 && variable.isReduced)
+      return true;
+  return false;
+}
+
+int Loops::numPasses() const {
+  std::vector<int> passes = this->passes();
+  int count = 0;
+  for (auto [i, node] : llvm::enumerate(nodes))
+    if (node.kind == Node::Reduce)
+      count = std::max(count, passes[i]);
+  for (const Store &store : stores)
+    if (isFull(store))
+      count = std::max(count, passes[store.node] + 1);
+  return count;
+}
+
 namespace {
 
 /// The index along one dim: linear, or the value of an i64 node.

@@ -126,6 +126,13 @@ struct Loops {
   /// Per node, the number of reductions, one after another, that must have
   /// ended before its value is known.
   std::vector<int> passes() const;
+  /// Whether the result has an element for each point of all variables, or for
+  /// each parallel point only.
+  bool isFull(const Store &store) const;
+  /// How often the loops over reduced variables run: once per reduction that
+  /// needs another one, and once more where a full result needs the last. Full
+  /// results are written in the last pass, so that all reads come before.
+  int numPasses() const;
   std::string toString() const;
 };
 

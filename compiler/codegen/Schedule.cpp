@@ -143,6 +143,81 @@ static int64_t chooseLanes(const Loops &loops, int64_t size) {
   return 16;
 }
 
+std::vector<uint64_t>
+polyrank::codegen::getComputingPasses(const Loops &loops, ArrayRef<int> kept) {
+  std::vector<int> passes = loops.passes();
+  std::vector<uint64_t> computed(loops.nodes.size());
+  auto bit = [](int pass) { return uint64_t(1) << pass; };
+  for (const Store &store : loops.stores)
+    if (loops.isFull(store))
+      computed[store.node] |= bit(loops.numPasses() - 1);
+  // Users come after their operands.
+  for (int i = static_cast<int>(loops.nodes.size()) - 1; i >= 0; --i) {
+    const Node &node = loops.nodes[i];
+    uint64_t set = computed[i];
+    if (node.kind == Node::Reduce)
+      set = bit(passes[i] - 1);
+    else if (llvm::is_contained(kept, i))
+      set &= -set;
+    for (int operand : node.operands)
+      computed[operand] |= set;
+    if (node.predicate >= 0)
+      computed[node.predicate] |= set;
+  }
+  return computed;
+}
+
+/// Functions that take longer than to write their result and read it again.
+static bool isExpensive(const Node &node) {
+  if (node.kind != Node::Apply)
+    return false;
+  switch (node.function) {
+  case Function::Exp:
+  case Function::Log:
+  case Function::Tanh:
+  case Function::Erf:
+  case Function::Sigmoid:
+  case Function::Sin:
+  case Function::Cos:
+  case Function::Pow:
+  case Function::Philox:
+    return true;
+  default:
+    return false;
+  }
+}
+
+/// From results towards operands, so that of a chain only the end is kept.
+static void chooseKept(const Loops &loops, Schedule &schedule) {
+  constexpr int64_t maxBytes = 1 << 16;
+  const int vector = schedule.vectorVariable;
+  if (schedule.kind != Schedule::Row || !schedule.reductionVariables.empty())
+    return;
+  std::vector<uint64_t> dependences = loops.dependences();
+  auto isOfRow = [&](int node) { return dependences[node] >> vector & 1; };
+  std::vector<bool> isCostly(loops.nodes.size());
+  for (auto [i, node] : llvm::enumerate(loops.nodes)) {
+    isCostly[i] = isExpensive(node);
+    if (node.kind != Node::Reduce)
+      for (int operand : node.operands)
+        isCostly[i] = isCostly[i] || (isCostly[operand] && isOfRow(operand));
+  }
+  int64_t bytes = 0;
+  for (int i = static_cast<int>(loops.nodes.size()) - 1; i >= 0; --i) {
+    const Node &node = loops.nodes[i];
+    if (node.kind != Node::Apply || !isCostly[i] || !isOfRow(i) ||
+        !isa<FloatType>(node.type))
+      continue;
+    uint64_t set = getComputingPasses(loops, schedule.kept)[i];
+    int64_t size = llvm::alignTo(loops.variables[vector].size, schedule.lanes) *
+                   llvm::divideCeil(node.type.getIntOrFloatBitWidth(), 8);
+    if (llvm::popcount(set) < 2 || bytes + size > maxBytes)
+      continue;
+    bytes += size;
+    schedule.kept.push_back(i);
+  }
+}
+
 Schedule polyrank::codegen::scheduleLoops(Loops &loops) {
   mergeVariables(loops);
   Schedule schedule;
@@ -182,6 +257,7 @@ Schedule polyrank::codegen::scheduleLoops(Loops &loops) {
     break;
   case Schedule::Row:
     schedule.lanes = chooseLanes(loops, vectorSize);
+    chooseKept(loops, schedule);
     perElement = reduced / vectorSize;
     break;
   case Schedule::Column:
@@ -236,36 +312,7 @@ bool polyrank::codegen::mayAlias(const Loops &loops, unsigned result,
          node.expression != store->offset))
       return false;
 
-  // A result over all variables is written in the pass that knows its value;
-  // later passes must not read the argument again.
-  bool isFull = false;
-  for (auto [c, variable] :
-       llvm::zip_equal(store->offset.coefficients, loops.variables))
-    isFull |= c != 0 && variable.isReduced;
-  if (!isFull)
-    return true;
-  std::vector<int> passes = loops.passes();
-  int writePass = passes[store->node];
-  bool isReadLater = false;
-  auto visit = [&](int root, int pass) {
-    SmallVector<int> stack = {root};
-    while (pass > writePass && !stack.empty()) {
-      const Node &node = loops.nodes[stack.pop_back_val()];
-      isReadLater |= node.kind == Node::Load &&
-                     node.parameter == static_cast<int64_t>(argument);
-      if (node.kind == Node::Reduce) // known from an earlier pass
-        continue;
-      llvm::append_range(stack, node.operands);
-      if (node.predicate >= 0)
-        stack.push_back(node.predicate);
-    }
-  };
-  for (auto [i, node] : llvm::enumerate(loops.nodes))
-    if (node.kind == Node::Reduce)
-      visit(node.operands[0], passes[i] - 1);
-  for (const Store &other : loops.stores)
-    visit(other.node, passes[other.node]);
-  return !isReadLater;
+  return true;
 }
 
 int64_t polyrank::codegen::stridedAccesses(const Loops &loops,

@@ -40,16 +40,23 @@ struct Schedule {
   /// Scatter: rows of the destination per item.
   int64_t scatterRows = 0;
 
+  /// Row: expensive nodes that several passes need, which the first of them
+  /// leaves in a row of scratch memory (on the stack) for the others.
+  llvm::SmallVector<int> kept;
+
   int64_t range = 1, grain = 1;
 
-  /// Per node, the pass in which an expression of it is computed: for passes
-  /// and stores see `Loops::passes`.
   int64_t numBlocks(const Loops &loops) const;
   int64_t numTiles(const Loops &loops) const;
 };
 
 /// Merges variables that are everywhere one, then decides.
 Schedule scheduleLoops(Loops &loops);
+
+/// Per node, the passes in which its value is computed, as a bit set. Nodes in
+/// `kept` are computed in their first pass only.
+std::vector<uint64_t> getComputingPasses(const Loops &loops,
+                                         llvm::ArrayRef<int> kept);
 
 /// Whether each iteration has read all that it reads of `argument`, and no
 /// other iteration reads that, before it writes the same bytes of `result`.

@@ -183,6 +183,16 @@ static constexpr unsigned char guardByte = 0xA5;
 
 std::vector<Bytes> KernelRunner::run(const std::vector<Bytes> &inputs,
                                      int64_t piece, bool backwards) {
+  return run(inputs, piece, backwards, /*inPlace=*/false);
+}
+
+std::vector<Bytes> KernelRunner::runInPlace(const std::vector<Bytes> &inputs) {
+  return run(inputs, 5, /*backwards=*/false, /*inPlace=*/true);
+}
+
+std::vector<Bytes> KernelRunner::run(const std::vector<Bytes> &inputs,
+                                     int64_t piece, bool backwards,
+                                     bool inPlace) {
   std::vector<Bytes> results;
   if (!module)
     return results;
@@ -205,15 +215,24 @@ std::vector<Bytes> KernelRunner::run(const std::vector<Bytes> &inputs,
       Bytes part(from.begin(), from.begin() + size);
       values[view.getResult()] = guarded(part);
     } else if (auto launch = dyn_cast<rank::LaunchOp>(op)) {
-      std::vector<void *> buffers;
-      for (Value result : launch.getResults())
-        values[result] =
-            guarded(Bytes(rank::getByteSize(result.getType()), 0xFF));
-      for (Value operand : launch.getOperands())
-        buffers.push_back(values[operand].data());
-      for (Value result : launch.getResults())
-        buffers.push_back(values[result].data());
       auto kernel = module->lookupSymbol<rank::KernelOp>(launch.getKernel());
+      std::vector<Bytes> arguments, outputs;
+      for (Value operand : launch.getOperands())
+        arguments.push_back(values[operand]);
+      std::vector<void *> buffers;
+      for (Bytes &argument : arguments)
+        buffers.push_back(argument.data());
+      // Per result, the argument whose buffer it takes.
+      std::vector<int64_t> taken(launch.getNumResults(), -1);
+      for (auto [r, result] : llvm::enumerate(launch.getResults())) {
+        for (int64_t argument : kernel.getInPlace(r))
+          if (inPlace && taken[r] < 0 && !llvm::is_contained(taken, argument))
+            taken[r] = argument;
+        outputs.push_back(
+            guarded(Bytes(rank::getByteSize(result.getType()), 0xFF)));
+      }
+      for (auto [r, output] : llvm::enumerate(outputs))
+        buffers.push_back(taken[r] < 0 ? output.data() : buffers[taken[r]]);
       int64_t range = *kernel.getRange();
       int64_t pieces = llvm::divideCeil(range, piece);
       for (int64_t p = 0; p < pieces; ++p) {
@@ -221,14 +240,13 @@ std::vector<Bytes> KernelRunner::run(const std::vector<Bytes> &inputs,
         functions[launch.getKernel()](buffers.data(), begin,
                                       std::min(range, begin + piece));
       }
-      for (ValueRange group :
-           {ValueRange(launch.getOperands()), ValueRange(launch.getResults())})
-        for (Value value : group) {
-          const Bytes &bytes = values[value];
+      for (auto *group : {&arguments, &outputs})
+        for (const Bytes &bytes : *group)
           for (size_t i = bytes.size() - guardSize; i < bytes.size(); ++i)
             EXPECT_EQ(bytes[i], guardByte)
                 << launch.getKernel().str() << " writes behind a buffer";
-        }
+      for (auto [r, result] : llvm::enumerate(launch.getResults()))
+        values[result] = taken[r] < 0 ? outputs[r] : arguments[taken[r]];
     } else if (isa<func::ReturnOp>(op)) {
       for (Value operand : op.getOperands()) {
         Bytes bytes = values[operand];

@@ -43,6 +43,9 @@ public:
   /// test where a kernel writes outside of its results or leaves a part out.
   std::vector<Bytes> run(const std::vector<Bytes> &inputs,
                          int64_t piece = 1 << 30, bool backwards = false);
+  /// The same where each result takes the buffer of the first argument that it
+  /// may take.
+  std::vector<Bytes> runInPlace(const std::vector<Bytes> &inputs);
   /// Milliseconds of the fastest of `repeats` runs of all launches.
   double time(const std::vector<Bytes> &inputs, int repeats);
 
@@ -50,6 +53,8 @@ private:
   using Kernel = void (*)(void *const *, int64_t, int64_t);
 
   void load();
+  std::vector<Bytes> run(const std::vector<Bytes> &inputs, int64_t piece,
+                         bool backwards, bool inPlace);
 
   std::unique_ptr<mlir::MLIRContext> context;
   mlir::OwningOpRef<mlir::ModuleOp> source, module;

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/device/cpu/ElfCheck.h"
 #include "test/compiler/codegen/KernelRunner.h"
 
 using namespace mlir;
@@ -68,6 +69,7 @@ static void check(const std::string &text, double tolerance = 1e-6,
   }
   EXPECT_EQ(fused.run(bytes, 1, true), results) << "items one by one";
   EXPECT_EQ(fused.run(bytes, 3), results) << "in threes";
+  EXPECT_EQ(fused.runInPlace(bytes), results) << "in place";
   KernelRunner unfused(text, /*fuse=*/false);
   EXPECT_EQ(unfused.run(bytes), results) << "not fused";
 }
@@ -140,6 +142,16 @@ func.func @main(%x: tensor<3x5x7x33xf32>) -> (tensor<5x33xf32>, tensor<3x7xf32>,
 }
 )mlir",
         1e-5);
+}
+
+TEST(Kernels, LongSumsKeepTheirPrecision) {
+  check(R"mlir(
+func.func @main(%x: tensor<300x1000xf32>) -> tensor<f32> {
+  %0 = graph.mul %x, %x : (tensor<300x1000xf32>, tensor<300x1000xf32>) -> tensor<300x1000xf32>
+  %1 = graph.reduce sum %0 over [0, 1] : (tensor<300x1000xf32>) -> tensor<f32>
+  return %1 : tensor<f32>
+}
+)mlir");
 }
 
 TEST(Kernels, SoftmaxAndItsGradientOfEverySize) {
@@ -344,4 +356,34 @@ func.func @main(%x: tensor<8xf32>, %y: tensor<8xf32>, %z: tensor<4xf32>) -> (ten
 )mlir");
   EXPECT_EQ(runner.getNumLaunches(), 3);
   EXPECT_EQ(runner.getNumKernels(), 2);
+}
+
+TEST(Kernels, EveryCpuGivesTheSameBits) {
+  std::string text = R"mlir(
+func.func @main(%x: tensor<9x130xf32>) -> tensor<9x130xf32> {
+  %y = graph.softmax %x {dim = 1 : i64} : (tensor<9x130xf32>) -> tensor<9x130xf32>
+  return %y : tensor<9x130xf32>
+}
+)mlir";
+  KernelRunner avx2(text, /*fuse=*/true, "x86-64-v3"), native(text);
+  Bytes input = toBytes(randomTensor(
+      cast<RankedTensorType>(native.getType().getInput(0)), -4, 4, 1));
+  EXPECT_EQ(avx2.run({input}), native.run({input}));
+  for (const std::string &feature : avx2.getCompiled().features)
+    EXPECT_FALSE(feature.starts_with("avx512")) << feature;
+}
+
+TEST(Kernels, TheRuntimeAcceptsTheImage) {
+  KernelRunner runner(R"mlir(
+func.func @main(%x: tensor<100xf32>) -> tensor<100xf32> {
+  %0 = graph.exp %x : (tensor<100xf32>) -> tensor<100xf32>
+  %1 = graph.sin %0 : (tensor<100xf32>) -> tensor<100xf32>
+  %2 = graph.pow %1, %x : (tensor<100xf32>, tensor<100xf32>) -> tensor<100xf32>
+  return %2 : tensor<100xf32>
+}
+)mlir");
+  const std::string &image = runner.getCompiled().image;
+  auto checked = runtime::checkKernelImage(
+      {reinterpret_cast<const uint8_t *>(image.data()), image.size()});
+  EXPECT_TRUE(bool(checked)) << checked.error().message;
 }

@@ -1,0 +1,72 @@
+// RUN: polyrank-opt %s --form-kernels --split-input-file | FileCheck %s
+// RUN: polyrank-opt %s --form-kernels=fuse=false --split-input-file | FileCheck %s --check-prefix=ALONE
+
+// A layer_norm, its parts and what follows read the row once: one kernel.
+
+// CHECK: rank.kernel @[[NORM:.*]](%{{.*}}: tensor<8x32xf32>, %{{.*}}: tensor<32xf32>, %{{.*}}: tensor<32xf32>)
+// CHECK-NOT: rank.kernel
+// CHECK-LABEL: func.func @norm
+// CHECK: %[[OUT:.*]]:3 = rank.launch @[[NORM]](
+// CHECK-NOT: rank.launch
+// CHECK: return
+// ALONE-COUNT-8: rank.kernel
+func.func @norm(%x: tensor<8x32xf32>, %g: tensor<32xf32>, %b: tensor<32xf32>) -> (tensor<8x32xf32>, tensor<8xf32>, tensor<8xf32>) {
+  %y, %mean, %rstd = graph.layer_norm %x, %g, %b {epsilon = 1.0e-5 : f64}
+    : (tensor<8x32xf32>, tensor<32xf32>, tensor<32xf32>) -> (tensor<8x32xf32>, tensor<8xf32>, tensor<8xf32>)
+  %z = graph.neg %y : (tensor<8x32xf32>) -> tensor<8x32xf32>
+  return %z, %mean, %rstd : tensor<8x32xf32>, tensor<8xf32>, tensor<8xf32>
+}
+
+// -----
+
+// Equal structure is one kernel with two launches; where an op comes from does
+// not matter. `in_place` names the arguments whose buffers a result may take.
+
+// CHECK: rank.kernel @[[ADD:.*]](%{{.*}}) -> tensor<64xf32>
+// CHECK-SAME: in_place = [array<i64: 0, 1>]
+// CHECK-NOT: rank.kernel
+// CHECK-LABEL: func.func @shared
+// CHECK: rank.launch @[[ADD]](%{{.*}}) {graph.scope = "a"}
+// CHECK: rank.launch @[[ADD]](%{{.*}}) {graph.scope = "b"}
+func.func @shared(%x: tensor<64xf32>, %y: tensor<64xf32>, %u: tensor<64xf32>, %v: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
+  %0 = graph.add %x, %y {graph.scope = "a"} : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  %1 = graph.add %u, %v {graph.scope = "b"} : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  return %0, %1 : tensor<64xf32>, tensor<64xf32>
+}
+
+// -----
+
+// A reshape outside of kernels is a view; constants and broadcasts are part of
+// each kernel that reads them.
+
+// CHECK-LABEL: func.func @views
+// CHECK-SAME: (%[[X:.*]]: tensor<4x16xf32>
+// CHECK: %[[V:.*]] = rank.view %[[X]] offset 0 : (tensor<4x16xf32>) -> tensor<64xf32>
+// CHECK: rank.launch @{{.*}}(%[[V]]) : (tensor<64xf32>) -> tensor<64xf32>
+func.func @views(%x: tensor<4x16xf32>) -> tensor<64xf32> {
+  %0 = graph.reshape %x : (tensor<4x16xf32>) -> tensor<64xf32>
+  %1 = graph.constant dense<2.0> : tensor<f32> : tensor<f32>
+  %2 = graph.broadcast %1 {dims = array<i64>} : (tensor<f32>) -> tensor<64xf32>
+  %3 = graph.mul %0, %2 : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  return %3 : tensor<64xf32>
+}
+
+// -----
+
+// Ops on both sides of a collective are two kernels, and collectives keep
+// their order.
+
+// CHECK-LABEL: func.func @around
+// CHECK: rank.launch
+// CHECK: rank.all_reduce sum {{.*}} id 1
+// CHECK: rank.all_reduce sum {{.*}} id 2
+// CHECK: rank.launch
+#mesh = #shard.mesh<["data"=2]>
+func.func @around(%x: tensor<64xf32>, %y: tensor<64xf32>) -> tensor<64xf32> {
+  %0 = graph.exp %x : (tensor<64xf32>) -> tensor<64xf32>
+  %1 = rank.all_reduce sum %y over <#mesh, {"data"}> id 1 : (tensor<64xf32>) -> tensor<64xf32>
+  %2 = rank.all_reduce sum %0 over <#mesh, {"data"}> id 2 : (tensor<64xf32>) -> tensor<64xf32>
+  %3 = graph.add %0, %2 : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  %4 = graph.add %3, %1 : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  return %4 : tensor<64xf32>
+}
