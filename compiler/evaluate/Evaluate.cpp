@@ -53,49 +53,71 @@ struct Evaluate : PassWrapper<Evaluate, OperationPass<ModuleOp>> {
   StringRef getArgument() const override { return "evaluate"; }
 
   void runOnOperation() override {
-    NpzTensors inputs;
-    if (!options.inputs.empty()) {
-      std::string error;
-      if (!inputs.open(options.inputs, error)) {
-        getOperation().emitError(error);
-        return signalPassFailure();
-      }
-    }
+    // A module is long, and the message names what is wrong.
+    getContext().printOpOnDiagnostic(false);
+    if (failed(run()))
+      signalPassFailure();
+  }
+
+  LogicalResult run() {
+    std::string error;
+    auto require = [&](bool holds) -> LogicalResult {
+      return holds ? success() : getOperation().emitError(error);
+    };
+    NpzTensors inputs, expected;
+    for (const std::string &text : options.inputs)
+      if (failed(require(inputs.open(text, error))))
+        return failure();
+    if (!options.expected.empty() &&
+        failed(require(expected.open(options.expected, error))))
+      return failure();
     std::vector<std::pair<std::string, Tensor>> outputs;
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (function.isDeclaration())
         continue;
       SmallVector<Tensor> arguments = randomArguments(function, options.seed);
-      for (auto [i, tensor] : llvm::enumerate(arguments)) {
-        std::string error;
-        if (!inputs.read(nameOf(function, i, false), tensor, error)) {
-          function.emitError(error);
-          return signalPassFailure();
-        }
-      }
-      FailureOr<SmallVector<Tensor>> results =
-          options.mode == "global" ? evaluateGlobal(function, arguments)
-          : options.mode == "distributed"
-              ? evaluateDistributed(function, arguments, options.seed)
-          : options.mode == "ranks"
-              ? evaluateRanks(function, arguments, options.seed)
-              : FailureOr<SmallVector<Tensor>>(function.emitError(
-                    "evaluates globally, distributed or as ranks; not '" +
-                    options.mode + "'"));
+      for (auto [i, tensor] : llvm::enumerate(arguments))
+        if (failed(require(
+                inputs.read(nameOf(function, i, false), tensor, error))))
+          return failure();
+      FailureOr<SmallVector<Tensor>> results = evaluate(function, arguments);
       if (failed(results))
-        return signalPassFailure();
+        return failure();
       llvm::outs() << "@" << function.getName() << " " << options.mode << "\n";
       for (auto [i, tensor] : llvm::enumerate(*results)) {
-        print(nameOf(function, i, true), tensor);
-        outputs.emplace_back(nameOf(function, i, true), std::move(tensor));
+        std::string name = nameOf(function, i, true);
+        print(name, tensor);
+        Tensor other = tensor;
+        if (failed(require(expected.read(name, other, error))))
+          return failure();
+        if (!agree(tensor, other, error, options.tolerance))
+          return function.emitError()
+                 << name << " is not what " << options.expected
+                 << " holds: " << error;
+        outputs.emplace_back(std::move(name), std::move(tensor));
       }
     }
-    std::string error;
-    if (!options.outputs.empty() &&
-        !writeNpz(options.outputs, outputs, error)) {
-      getOperation().emitError(error);
-      return signalPassFailure();
-    }
+    for (auto [arrays, kind] :
+         {std::pair{&inputs, "argument"}, std::pair{&expected, "result"}})
+      if (auto unread = arrays->getUnread(); !unread.empty())
+        return getOperation().emitError()
+               << "no " << kind << " is called '" << unread.front() << "'";
+    return options.outputs.empty()
+               ? success()
+               : require(writeNpz(options.outputs, outputs, error));
+  }
+
+  FailureOr<SmallVector<Tensor>> evaluate(func::FuncOp function,
+                                          ArrayRef<Tensor> arguments) {
+    if (options.mode == "global")
+      return evaluateGlobal(function, arguments);
+    if (options.mode == "distributed")
+      return evaluateDistributed(function, arguments, options.seed);
+    if (options.mode == "ranks")
+      return evaluateRanks(function, arguments, options.seed);
+    return function.emitError("evaluates globally, distributed or as ranks; "
+                              "not '" +
+                              options.mode + "'");
   }
 
   EvaluateOptions options;

@@ -1,8 +1,11 @@
-// Host tensors in .npz files.
+// Host tensors in .npz and .npy files.
 
 #include "compiler/evaluate/NpzTensors.h"
 
+#include "runtime/data/Npy.h"
 #include "runtime/data/Npz.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace polyrank;
 using namespace polyrank::evaluate;
@@ -10,31 +13,80 @@ using graph::Tensor;
 using runtime::DType;
 
 struct NpzTensors::Arrays {
-  std::vector<runtime::StoredArray> list;
+  struct Entry {
+    std::string name;
+    runtime::StoredArray array;
+    bool isRead = false;
+  };
+  std::vector<Entry> list;
 };
 
 NpzTensors::NpzTensors() : arrays(std::make_unique<Arrays>()) {}
 NpzTensors::~NpzTensors() = default;
 
-bool NpzTensors::open(const std::string &path, std::string &error) {
-  auto opened = runtime::openNpz(path);
+bool NpzTensors::open(const std::string &text, std::string &error) {
+  auto add = [&](std::string name, runtime::StoredArray array) {
+    for (const Arrays::Entry &entry : arrays->list)
+      if (entry.name == name) {
+        error = "array '" + name + "' is given twice, by " +
+                entry.array.path() + " and " + array.path();
+        return false;
+      }
+    arrays->list.push_back({std::move(name), std::move(array)});
+    return true;
+  };
+  size_t equals = text.find('=');
+  if (equals != std::string::npos) {
+    auto array = runtime::openNpy(text.substr(equals + 1));
+    if (!array) {
+      error = array.error().message;
+      return false;
+    }
+    return add(text.substr(0, equals), std::move(*array));
+  }
+  if (llvm::StringRef(text).ends_with(".npy")) {
+    error = text + " holds one array without a name; say NAME=" + text;
+    return false;
+  }
+  auto opened = runtime::openNpz(text);
   if (!opened) {
     error = opened.error().message;
     return false;
   }
-  arrays->list = std::move(*opened);
-  return true;
+  return llvm::all_of(*opened, [&](runtime::StoredArray &array) {
+    return add(array.name(), std::move(array));
+  });
+}
+
+std::vector<std::string> NpzTensors::getUnread() const {
+  std::vector<std::string> names;
+  for (const Arrays::Entry &entry : arrays->list)
+    if (!entry.isRead)
+      names.push_back(entry.name);
+  return names;
+}
+
+static std::string describe(llvm::ArrayRef<int64_t> shape) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  out << "[";
+  llvm::interleave(shape, out, ",");
+  out << "]";
+  return text;
 }
 
 bool NpzTensors::read(const std::string &name, Tensor &tensor,
                       std::string &error) {
-  for (const runtime::StoredArray &array : arrays->list) {
-    if (array.name() != name)
+  for (Arrays::Entry &entry : arrays->list) {
+    if (entry.name != name)
       continue;
+    entry.isRead = true;
+    const runtime::StoredArray &array = entry.array;
     if (llvm::ArrayRef<int64_t>(array.shape()) !=
         llvm::ArrayRef<int64_t>(tensor.shape)) {
-      error = "array '" + name + "' of " + array.path() +
-              " has another shape than the argument";
+      error = "array '" + name + "' of " + array.path() + " has shape " +
+              describe(array.shape()) + " where the program has " +
+              describe(tensor.shape);
       return false;
     }
     DType wide = tensor.isFloat() ? DType::F64 : DType::I64;

@@ -1,4 +1,5 @@
-// Host tensors in .npz files, for the evaluator's arguments and results.
+// Host tensors in .npz and .npy files, for the evaluator's arguments and
+// results.
 
 #pragma once
 
@@ -11,16 +12,19 @@
 
 namespace polyrank::evaluate {
 
-/// The arrays of one .npz file by name.
+/// The arrays of files by name.
 class NpzTensors {
 public:
   NpzTensors();
   ~NpzTensors();
-  /// On failure `error` says why.
-  bool open(const std::string &path, std::string &error);
+  /// Adds the arrays of `SET.npz` under their names, or the one of
+  /// `NAME=FILE.npy`. On failure `error` says why.
+  bool open(const std::string &text, std::string &error);
   /// Replaces the elements of `tensor` by the array of this name, if there is
   /// one; it must have the tensor's shape and a convertible type.
   bool read(const std::string &name, graph::Tensor &tensor, std::string &error);
+  /// The arrays that were never read, by name.
+  std::vector<std::string> getUnread() const;
 
 private:
   struct Arrays;

@@ -13,11 +13,16 @@ namespace polyrank::evaluate {
 struct EvaluateOptions {
   /// global, distributed or ranks.
   std::string mode;
-  /// A .npz or .npy file with one array per argument, by `graph.symbol`,
-  /// `graph.input`, or argN; others are drawn from `seed`.
-  std::string inputs;
+  /// SET.npz files and NAME=FILE.npy, with one array per argument, by
+  /// `graph.symbol`, `graph.input`, or argN; others are drawn from `seed`. A
+  /// name that no argument has is an error.
+  std::vector<std::string> inputs;
   /// Where to write the results (.npz), if anywhere.
   std::string outputs;
+  /// A .npz file that `outputs` wrote, with which the results must agree up to
+  /// `tolerance`, relative.
+  std::string expected;
+  double tolerance = 1e-9;
   uint64_t seed = 0;
 };
 

@@ -26,12 +26,22 @@ static cl::opt<std::string, true>
     mode("evaluate", cl::location(evaluation.mode), cl::value_desc("mode"),
          cl::desc("Evaluate the functions after the passes: global, "
                   "distributed or ranks; prints results instead of IR"));
-static cl::opt<std::string, true>
-    inputs("inputs", cl::location(evaluation.inputs), cl::value_desc("file"),
-           cl::desc("Arguments for --evaluate, by name, from a .npz file"));
+static cl::list<std::string, std::vector<std::string>>
+    inputs("inputs", cl::location(evaluation.inputs),
+           cl::value_desc("SET.npz or NAME=FILE.npy"),
+           cl::desc("Arguments for --evaluate, by name; may be repeated"));
 static cl::opt<std::string, true>
     outputs("outputs", cl::location(evaluation.outputs), cl::value_desc("file"),
             cl::desc("Write the results of --evaluate to a .npz file"));
+static cl::opt<std::string, true>
+    expected("expect", cl::location(evaluation.expected),
+             cl::value_desc("file"),
+             cl::desc("Fail where a result of --evaluate is not the array of "
+                      "its name in this .npz file, such as --outputs wrote"));
+static cl::opt<double, true>
+    tolerance("tolerance", cl::location(evaluation.tolerance),
+              cl::desc("How far results may be from --expect, relative "
+                       "(default 1e-9)"));
 static cl::opt<uint64_t, true>
     seed("seed", cl::location(evaluation.seed),
          cl::desc("Arguments that --inputs does not give are drawn from this"));
