@@ -104,25 +104,22 @@ SmallVector<Value> Grouping::inputsOf(ArrayRef<Operation *> ops) {
 }
 
 bool Grouping::isNeededOutside(Value value, Operation *producer,
-                               const DenseSet<Operation *> &ops,
                                ArrayRef<int> groups) {
   for (Operation *user : value.getUsers()) {
     Operation *ancestor = block.findAncestorOpInBlock(*user);
     if (!ancestor)
       continue;
-    if (ops.contains(ancestor)) {
-      // A group that computes the user again reads the value, unless it
-      // computes that again too.
-      for (int holder : holders[ancestor])
+    if (auto found = holders.find(ancestor); found != holders.end()) {
+      for (int holder : found->second)
         if (!llvm::is_contained(groups, holder) &&
             !llvm::is_contained(holders[producer], holder))
           return true;
       continue;
     }
-    if (ancestor != user || !isKernelOp(user) || !isFree(user))
+    if (ancestor != user || !isKernelOp(user))
       return true;
     for (Value result : user->getResults())
-      if (isNeededOutside(result, producer, ops, groups))
+      if (isNeededOutside(result, producer, groups))
         return true;
   }
   return false;
@@ -130,14 +127,23 @@ bool Grouping::isNeededOutside(Value value, Operation *producer,
 
 SmallVector<Value> Grouping::outputsOf(ArrayRef<Operation *> ops,
                                        ArrayRef<int> groups) {
-  DenseSet<Operation *> members(ops.begin(), ops.end());
   SmallVector<Value> outputs;
   for (Operation *op : ops)
     if (llvm::is_contained(groups, owner.lookup(op)))
       for (Value result : op->getResults())
-        if (isNeededOutside(result, op, members, groups))
+        if (isNeededOutside(result, op, groups))
           outputs.push_back(result);
   return outputs;
+}
+
+bool Grouping::uses(int group, Operation *producer) {
+  bool found = false;
+  forEachUser(producer, [&](Operation *user) {
+    auto entry = holders.find(user);
+    found |= entry != holders.end() &&
+             llvm::is_contained(entry->second, group);
+  });
+  return found;
 }
 
 void Grouping::forEachUser(ArrayRef<Operation *> ops,
@@ -322,18 +328,65 @@ static int64_t bytesOf(Value value) {
   return rank::getByteSize(value.getType());
 }
 
-bool Grouping::canBeOutput(Value value) {
-  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
-    value = reshape.getInput();
-  auto found = owner.find(value.getDefiningOp());
-  if (found == owner.end())
+bool Grouping::hasLoops(int group) {
+  ArrayRef<Operation *> ops = candidates[group].ops;
+  SmallVector<Value> outputs = outputsOf(ops, group);
+  return outputs.empty() || loopsOf(inputsOf(ops), outputs);
+}
+
+/// Lets the group compute `extended`, its ops and copies of others'; what is
+/// then no longer needed where it was computed goes. Undoes that where one set
+/// of loops can no longer compute a group.
+bool Grouping::tryExtend(int group, ArrayRef<Operation *> extended) {
+  struct Former {
+    Operation *op;
+    int owner;
+    SmallVector<int, 1> holders;
+  };
+  SmallVector<Former> formerOps;
+  llvm::MapVector<int, SmallVector<Operation *>> formerGroups;
+  auto keep = [&](int index) {
+    formerGroups.try_emplace(index, candidates[index].ops);
+  };
+  keep(group);
+  for (Operation *op : extended)
+    if (!llvm::is_contained(holders[op], group)) {
+      formerOps.push_back({op, owner[op], holders[op]});
+      holders[op].push_back(group);
+    }
+  candidates[group].ops.assign(extended.begin(), extended.end());
+  // Users come after what they use.
+  for (const Former &former : llvm::reverse(formerOps)) {
+    Operation *op = former.op;
+    bool isNeeded = uses(former.owner, op);
+    for (Value result : op->getResults())
+      isNeeded = isNeeded || isNeededOutside(result, op, former.owner);
+    keep(former.owner);
+    if (isNeeded)
+      continue;
+    llvm::erase(candidates[former.owner].ops, op);
+    llvm::erase(holders[op], former.owner);
+    owner[op] = group;
+  }
+  for (Value input : inputsOf(extended)) {
+    while (auto reshape = input.getDefiningOp<graph::ReshapeOp>())
+      input = reshape.getInput();
+    if (auto found = owner.find(input.getDefiningOp()); found != owner.end())
+      keep(found->second);
+  }
+  if (llvm::all_of(formerGroups,
+                   [&](auto &entry) { return hasLoops(entry.first); })) {
+    for (auto &[index, ops] : formerGroups)
+      candidates[index].isAlive = !candidates[index].ops.empty();
     return true;
-  ArrayRef<Operation *> ops = candidates[found->second].ops;
-  SmallVector<Value> outputs = outputsOf(ops, {found->second});
-  if (llvm::is_contained(outputs, value))
-    return true;
-  outputs.push_back(value);
-  return loopsOf(inputsOf(ops), outputs).has_value();
+  }
+  for (auto &[index, ops] : formerGroups)
+    candidates[index].ops = ops;
+  for (const Former &former : formerOps) {
+    owner[former.op] = former.owner;
+    holders[former.op] = former.holders;
+  }
+  return false;
 }
 
 /// Adds cheap ops of other groups where that reads no more bytes.
@@ -348,18 +401,15 @@ void Grouping::recomputeCheapInputs(int group) {
       Operation *producer = input.getDefiningOp();
       if (!producer || !owner.contains(producer) || !isCheap(producer))
         continue;
-      SmallVector<Operation *> extended(ops);
-      int64_t before = 0, after = 0;
+      SmallVector<Operation *> extended;
+      int64_t bytesBefore = 0, after = 0;
       // Where nobody else needs the value, it is not written either.
-      DenseSet<Operation *> users(ops.begin(), ops.end());
-      users.insert(candidates[owner[producer]].ops.begin(),
-                   candidates[owner[producer]].ops.end());
       int64_t saved =
-          isNeededOutside(input, producer, users, {group, owner[producer]})
+          isNeededOutside(input, producer, {group, owner[producer]})
               ? 0
               : bytesOf(input);
       for (Value value : inputs)
-        before += bytesOf(value);
+        bytesBefore += bytesOf(value);
       SmallVector<Operation *> added = {producer};
       for (int depth = 0; depth < 8; ++depth) {
         extended = unite(ops, added);
@@ -372,23 +422,16 @@ void Grouping::recomputeCheapInputs(int group) {
               isCheap(op) && !next)
             next = op;
         }
-        if (after <= before + saved || !next)
+        if (after <= bytesBefore + saved || !next)
           break;
         added.push_back(next);
       }
-      if (after > before + saved)
+      if (after > bytesBefore + saved)
         continue;
-      SmallVector<Value> outputs = outputsOf(ops, {group});
-      SmallVector<Value> read = inputsOf(extended);
-      if (outputs.empty() || !loopsOf(read, outputs) ||
-          !llvm::all_of(read, [&](Value value) { return canBeOutput(value); }))
-        continue;
-      for (Operation *op : extended)
-        if (!llvm::is_contained(holders[op], group))
-          holders[op].push_back(group);
-      ops = extended;
-      changed = true;
-      break;
+      if (tryExtend(group, extended)) {
+        changed = true;
+        break;
+      }
     }
   }
 }

@@ -64,11 +64,14 @@ private:
   llvm::SmallVector<mlir::Value>
   outputsOf(llvm::ArrayRef<mlir::Operation *> ops,
             llvm::ArrayRef<int> groups);
+  /// Whether a group that does not compute `value`, a result of `producer`,
+  /// reads it, `groups` left out; or an op outside.
   bool isNeededOutside(mlir::Value value, mlir::Operation *producer,
-                       const llvm::DenseSet<mlir::Operation *> &ops,
                        llvm::ArrayRef<int> groups);
-  /// Whether the loops of the owner of `value` can write it.
-  bool canBeOutput(mlir::Value value);
+  /// Whether `group` reads a result of `producer`.
+  bool uses(int group, mlir::Operation *producer);
+  bool tryExtend(int group, llvm::ArrayRef<mlir::Operation *> extended);
+  bool hasLoops(int group);
   /// Nodes (groups, ops outside) that use results of the ops.
   void forEachUser(llvm::ArrayRef<mlir::Operation *> ops,
                    llvm::function_ref<void(mlir::Operation *)> visit);

@@ -3,7 +3,6 @@
 #include "compiler/driver/Driver.h"
 
 #include "compiler/driver/Mesh.h"
-#include "compiler/evaluate/Passes.h"
 #include "compiler/plan/WritePlan.h"
 #include "compiler/sharding/Passes.h"
 #include "compiler/sharding/ShardPattern.h"

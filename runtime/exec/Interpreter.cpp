@@ -126,7 +126,9 @@ Result<void> Interpreter::runStep(uint64_t step) {
   uint64_t start = now();
   for (const plan::Action &action : schedule) {
     transport->setProgress(step, number);
-    for (Command &command : segments[action.segment()]) {
+    std::vector<Command> &commands = segments[action.segment()];
+    for (size_t c = 0; c < commands.size(); ++c) {
+      Command &command = commands[c];
       Result<void> result = command.operation->run(action.microbatch());
       if (!result)
         return Error{fmt::format("step {}, segment '{}', microbatch {}, {}: {}",
@@ -140,10 +142,14 @@ Result<void> Interpreter::runStep(uint64_t step) {
       uint64_t end = now();
       measured.nanoseconds[int(command.kind)] += end - start;
       ++measured.counts[int(command.kind)];
+      if (profiled)
+        profiled->add(action.segment(), c, end - start);
       start = end;
       ++number;
     }
   }
+  if (profiled)
+    profiled->endStep();
   return {};
 }
 

@@ -4,9 +4,11 @@
 
 #include "runtime/comm/Transport.h"
 #include "runtime/device/Device.h"
+#include "runtime/exec/Profile.h"
 #include "runtime/plan/Layout.h"
 
 #include <array>
+#include <optional>
 #include <vector>
 
 namespace polyrank::runtime {
@@ -37,6 +39,10 @@ public:
 
   const CommandTimes &times() const { return measured; }
 
+  /// Measures each command from now on.
+  void startProfile(const plan::Program &program) { profiled.emplace(program); }
+  const std::optional<Profile> &profile() const { return profiled; }
+
 private:
   struct Command {
     CommandKind kind;
@@ -51,6 +57,7 @@ private:
   std::vector<std::vector<Command>> segments;
   std::vector<plan::Action> schedule;
   CommandTimes measured;
+  std::optional<Profile> profiled;
 };
 
 } // namespace polyrank::runtime

@@ -66,6 +66,13 @@ public:
 
   const CommandTimes &times() const { return interpreter->times(); }
 
+  void startProfile() { interpreter->startProfile(program); }
+  /// What `Profile::table` says of the steps since then.
+  std::string profile() const {
+    return interpreter->profile() ? interpreter->profile()->table(plan)
+                                  : std::string();
+  }
+
 private:
   RankProgram(const plan::Plan &plan, Transport &transport,
               PrivateRegion privateRegion)

@@ -109,7 +109,7 @@ private:
       steps = stepsOf(options, *plan->plan, *data);
     }
     for (const std::string *path :
-         {&options.save, &options.outputs, &options.log})
+         {&options.save, &options.outputs, &options.log, &options.profile})
       if (!path->empty())
         if (Result<void> writable = checkWritable(*path); !writable)
           return writable;

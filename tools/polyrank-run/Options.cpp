@@ -50,6 +50,9 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
                  "Write one JSON object per step: step, loss and all metrics, "
                  "seconds, samples_per_second, tokens_per_second, "
                  "communication_share");
+  app.add_option("--profile", options.profile,
+                 "Write where the time of a step goes on rank 0, by kernel, "
+                 "product and collective, to this file");
   auto *inputs = app.add_option("--inputs", options.inputs,
                                 "Forward plans: a .npz set of inputs");
   auto *outputs = app.add_option("--outputs", options.outputs,

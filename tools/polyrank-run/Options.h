@@ -11,7 +11,7 @@
 namespace polyrank::runtime {
 
 struct RunOptions {
-  std::string plan, data, init, save, log, inputs, outputs, tokenType;
+  std::string plan, data, init, save, log, profile, inputs, outputs, tokenType;
   uint64_t steps = 0; // 0: forward plans take all samples once
   int64_t seed = 0;
   SampleOrder order = SampleOrder::Random;

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <fmt/format.h>
+#include <fstream>
 #include <numeric>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -28,6 +29,8 @@ public:
   Result<void> run() {
     if (Result<void> done = load(); !done)
       return done;
+    if (!options.profile.empty() && connection.rank() == 0)
+      program->startProfile();
     for (uint64_t step = 0; step < steps; ++step)
       if (Result<void> done = runStep(step); !done)
         return done;
@@ -41,7 +44,7 @@ public:
     if (Result<void> all = transport->barrier(everyone); !all)
       return all;
     reportUse();
-    return {};
+    return writeProfile();
   }
 
 private:
@@ -125,6 +128,16 @@ private:
     for (const Metric &metric : program->metrics())
       report.metrics.emplace_back(metric.name, metric.value);
     connection.report({{"step", toJson(report)}});
+    return {};
+  }
+
+  Result<void> writeProfile() const {
+    if (options.profile.empty() || connection.rank() != 0)
+      return {};
+    std::ofstream file(options.profile);
+    file << program->profile();
+    if (!file.flush())
+      return Error{fmt::format("cannot write '{}'", options.profile)};
     return {};
   }
 
