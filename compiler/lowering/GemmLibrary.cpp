@@ -6,6 +6,8 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::lowering;
 
+static constexpr StringRef libraryAttribute = "rank.library";
+
 /// Transposed or not, and the leading dim, of a rows x columns operand.
 static std::pair<bool, int64_t> getLeading(ArrayRef<int64_t> access,
                                            int64_t columns) {
@@ -28,12 +30,25 @@ runtime::GemmShape polyrank::lowering::getGemmShape(rank::GemmOp gemm) {
         {dim.count, dim.aStride, dim.bStride, dim.resultStride});
   shape.alpha = gemm.getAlpha().convertToFloat();
   shape.beta = gemm.getAddend() ? 1 : 0;
-  // On GPT-2's shapes oneDNN 2.6's BLAS call wins or ties, and its matmul halves
-  // its speed where rows of B are a multiple of 4 KiB apart. The products of a
-  // batch are too small for the BLAS call's packing to pay.
+  // Where nothing was measured: the products of a batch are too small for the
+  // BLAS call's packing to pay; of others oneDNN 2.6's matmul can halve its speed
+  // where rows of B are a multiple of 4 KiB apart.
   shape.library = shape.batch.empty() ? runtime::GemmLibrary::Sgemm
                                       : runtime::GemmLibrary::Matmul;
+  if (auto chosen = gemm->getAttrOfType<StringAttr>(libraryAttribute))
+    shape.library = chosen.getValue() == "matmul"
+                        ? runtime::GemmLibrary::Matmul
+                        : runtime::GemmLibrary::Sgemm;
   return shape;
+}
+
+void polyrank::lowering::setGemmLibrary(rank::GemmOp gemm,
+                                        runtime::GemmLibrary library) {
+  gemm->setAttr(libraryAttribute,
+                StringAttr::get(gemm.getContext(),
+                                library == runtime::GemmLibrary::Matmul
+                                    ? "matmul"
+                                    : "sgemm"));
 }
 
 FailureOr<int64_t> polyrank::lowering::getGemmScratch(rank::GemmOp gemm,

@@ -7,8 +7,10 @@
 
 namespace polyrank::lowering {
 
-/// The call that a gemm command is, its implementation chosen.
+/// The call that a gemm command is; its implementation is what `rank.library`
+/// says, or else the usual winner.
 runtime::GemmShape getGemmShape(rank::GemmOp gemm);
+void setGemmLibrary(rank::GemmOp gemm, runtime::GemmLibrary library);
 
 /// Bytes of scratch that the library asks for, for a team of `threads`. Emits
 /// an error where the library cannot compute the product.

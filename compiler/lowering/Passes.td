@@ -44,6 +44,23 @@ def FormGemms : Pass<"form-gemms", "::mlir::ModuleOp"> {
   let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect"];
 }
 
+def ChooseGemms : Pass<"choose-gemms", "::mlir::ModuleOp"> {
+  let summary = "Names the library call that computes each product";
+  let description = [{
+    Every `rank.gemm` gets `rank.library`: `sgemm` (oneDNN's BLAS call) or
+    `matmul` (its matmul primitive). Products of 100 MFLOP and more are run with
+    both, on `threads` threads of this machine, once per structure (sizes,
+    transposes, leading dims, batch); the other call is taken where it is faster
+    by more than 5 %. Smaller ones, and all with `measure=false`, get the usual
+    winner: `matmul` for products of a batch, else `sgemm`.
+  }];
+  let options = [
+    Option<"threads", "threads", "int64_t", "1", "Threads of a rank">,
+    Option<"measure", "measure", "bool", "true", "Run large products to choose">
+  ];
+  let dependentDialects = ["::polyrank::rank::RankDialect"];
+}
+
 def AssignBuffers : Pass<"assign-buffers", "::mlir::ModuleOp"> {
   let summary = "Gives every value its place in the arena";
   let description = [{

@@ -276,6 +276,9 @@ void polyrank::plan::buildLoweringPipeline(OpPassManager &manager,
   manager.addPass(lowering::createFormSegments());
   manager.addPass(lowering::createFormGemms());
   manager.addPass(codegen::createFormKernels());
+  lowering::ChooseGemmsOptions gemms;
+  gemms.threads = options.threads;
+  manager.addPass(lowering::createChooseGemms(gemms));
   lowering::AssignBuffersOptions buffers;
   buffers.threads = options.threads;
   manager.addPass(lowering::createAssignBuffers(buffers));

@@ -20,7 +20,8 @@ mlir::LogicalResult writePlan(mlir::ModuleOp module, const PlanOptions &options,
                               llvm::StringRef path);
 
 /// The passes from a partitioned program to one with buffers: localize,
-/// form-segments, form-gemms, form-kernels, assign-buffers, and the checks.
+/// form-segments, form-gemms, form-kernels, choose-gemms, assign-buffers, and the
+/// checks.
 void buildLoweringPipeline(mlir::OpPassManager &manager,
                            const PlanOptions &options);
 

@@ -6,18 +6,72 @@ using namespace mlir;
 
 namespace polyrank::frontends::onnx {
 
+/// `tensor` repeated along its dims of one to `shape`.
+static graph::Tensor repeat(const graph::Tensor &tensor,
+                            ArrayRef<int64_t> shape) {
+  graph::Tensor result(tensor.elementType, shape);
+  if (result.size() == 0)
+    return result;
+  SmallVector<int64_t> strides = graph::getStrides(tensor.shape);
+  int64_t to = 0;
+  auto fill = [&](auto &self, size_t dim, int64_t from) -> void {
+    if (dim == shape.size())
+      return result.copy(to++, tensor, from);
+    bool isOne = tensor.shape[dim] == 1;
+    if (dim + 1 < shape.size()) {
+      for (int64_t i = 0; i < shape[dim]; ++i)
+        self(self, dim + 1, isOne ? from : from + i * strides[dim]);
+      return;
+    }
+    auto row = [&](const auto &source, auto &into) {
+      if (isOne)
+        std::fill_n(into.begin() + to, shape[dim], source[from]);
+      else
+        std::copy_n(source.begin() + from, shape[dim], into.begin() + to);
+    };
+    if (tensor.isFloat())
+      row(tensor.floats, result.floats);
+    else
+      row(tensor.integers, result.integers);
+    to += shape[dim];
+  };
+  fill(fill, 0, 0);
+  return result;
+}
+
+Known::Known(graph::Tensor tensor) : data(std::make_shared<Data>()) {
+  data->shape = tensor.shape;
+  data->slices = std::move(tensor);
+}
+
+Known::Known(graph::Tensor slices, ArrayRef<int64_t> shape)
+    : data(std::make_shared<Data>()) {
+  data->shape.assign(shape.begin(), shape.end());
+  data->slices = std::move(slices);
+}
+
+const graph::Tensor &Known::operator*() const {
+  if (!repeats())
+    return data->slices;
+  if (!data->whole)
+    data->whole = std::make_unique<const graph::Tensor>(
+        repeat(data->slices, data->shape));
+  return *data->whole;
+}
+
 RankedTensorType Imported::getType() const {
-  return constant ? constant->getType()
+  return constant ? RankedTensorType::get(constant.getShape(),
+                                          constant.getSlices().elementType)
                   : cast<RankedTensorType>(value.getType());
 }
 
 Shape Imported::getShape() const {
-  return Shape(constant ? ArrayRef<int64_t>(constant->shape)
+  return Shape(constant ? constant.getShape()
                         : cast<RankedTensorType>(value.getType()).getShape());
 }
 
 int64_t Imported::getRank() const {
-  return constant ? constant->getRank()
+  return constant ? constant.getShape().size()
                   : cast<RankedTensorType>(value.getType()).getRank();
 }
 
@@ -64,33 +118,63 @@ bool Emitter::verify(Operation *op) {
   return succeeded(op->getName().verifyInvariants(op));
 }
 
-SmallVector<Imported> Emitter::emit(ArrayRef<Imported> operands,
-                                    BuildFn build) {
+std::optional<std::vector<graph::Tensor>>
+Emitter::evaluate(ArrayRef<Known> operands, BuildFn build) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToEnd(&scratch);
+  for (const Known &operand : operands)
+    scratch.addArgument(
+        RankedTensorType::get(operand.getShape(),
+                              operand.getSlices().elementType),
+        location);
+  Operation *op = build(builder, ValueRange(scratch.getArguments()));
+  bool folds = verify(op);
+  std::vector<graph::Tensor> inputs, outputs;
+  for (Value result : op->getResults())
+    folds &= countElements(cast<RankedTensorType>(result.getType())
+                               .getShape()) <= maxFolded;
+  if (folds) {
+    for (const Known &operand : operands)
+      inputs.push_back(*operand);
+    for (Value result : op->getResults())
+      outputs.emplace_back(cast<RankedTensorType>(result.getType()));
+    folds = succeeded(cast<graph::GraphOp>(op).evaluate(inputs, outputs));
+  }
+  op->erase();
+  scratch.eraseArguments(0, scratch.getNumArguments());
+  return folds ? std::optional(std::move(outputs)) : std::nullopt;
+}
+
+SmallVector<Imported> Emitter::emit(ArrayRef<Imported> operands, BuildFn build,
+                                    bool isElementwise) {
   SmallVector<Imported> results;
   if (llvm::all_of(operands,
                    [](const Imported &x) { return x.isConstant(); })) {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToEnd(&scratch);
-    std::vector<graph::Tensor> inputs, outputs;
-    for (const Imported &operand : operands) {
-      scratch.addArgument(operand.getType(), location);
-      inputs.push_back(*operand.constant);
+    SmallVector<Known> known;
+    for (const Imported &operand : operands)
+      known.push_back(operand.constant);
+    // Elementwise ops have operands of one shape, or are wrong.
+    Shape shape = operands.empty() ? Shape() : operands[0].getShape(), slices;
+    isElementwise &= countElements(shape) != 0 &&
+                     llvm::all_of(operands, [&](const Imported &operand) {
+                       return operand.getShape() == shape;
+                     });
+    if (isElementwise) {
+      slices.assign(shape.size(), 1);
+      for (const Known &operand : known)
+        for (auto [size, other] :
+             llvm::zip_equal(slices, operand.getSlices().shape))
+          size = std::max(size, other);
+      if (slices != shape)
+        for (Known &operand : known)
+          operand = operand.getSlices().shape == slices
+                        ? Known(operand.getSlices())
+                        : Known(repeat(operand.getSlices(), slices));
     }
-    Operation *op = build(builder, ValueRange(scratch.getArguments()));
-    bool folds = verify(op);
-    for (Value result : op->getResults()) {
-      auto type = cast<RankedTensorType>(result.getType());
-      folds &= countElements(type.getShape()) <= maxFolded;
-      if (folds)
-        outputs.emplace_back(type);
-    }
-    folds =
-        folds && succeeded(cast<graph::GraphOp>(op).evaluate(inputs, outputs));
-    op->erase();
-    scratch.eraseArguments(0, scratch.getNumArguments());
-    if (folds) {
-      for (graph::Tensor &output : outputs)
-        results.push_back(std::move(output));
+    if (auto outputs = evaluate(known, build)) {
+      for (graph::Tensor &output : *outputs)
+        results.push_back(isElementwise ? Known(std::move(output), shape)
+                                        : Known(std::move(output)));
       return results;
     }
   }
@@ -109,34 +193,33 @@ SmallVector<Imported> Emitter::emit(ArrayRef<Imported> operands,
 SmallVector<int64_t> varyingDims(const graph::Tensor &tensor) {
   SmallVector<int64_t> dims;
   SmallVector<int64_t> strides = graph::getStrides(tensor.shape);
-  auto equal = [&](int64_t i, int64_t j) {
-    // Bits, so that NaN equals itself and -0 does not equal 0.
-    return tensor.isFloat() ? llvm::bit_cast<uint64_t>(tensor.floats[i]) ==
-                                  llvm::bit_cast<uint64_t>(tensor.floats[j])
-                            : tensor.integers[i] == tensor.integers[j];
-  };
-  for (int64_t dim = 0; dim < tensor.getRank(); ++dim) {
-    int64_t stride = strides[dim], size = tensor.shape[dim];
-    for (int64_t i = 0, n = tensor.size(); i < n; ++i) {
-      if (i / stride % size == 0 || equal(i, i - stride))
-        continue;
-      dims.push_back(dim);
-      break;
-    }
+  // Bits, so that NaN equals itself and -0 does not equal 0.
+  const char *data = tensor.isFloat()
+                         ? reinterpret_cast<const char *>(tensor.floats.data())
+                         : reinterpret_cast<const char *>(
+                               tensor.integers.data());
+  for (int64_t dim = 0, n = tensor.size(); dim < tensor.getRank(); ++dim) {
+    int64_t bytes = 8 * strides[dim], size = tensor.shape[dim];
+    for (int64_t i = 0; i < n / strides[dim]; ++i)
+      if (i % size != 0 &&
+          std::memcmp(data + i * bytes, data + (i - 1) * bytes, bytes) != 0) {
+        dims.push_back(dim);
+        break;
+      }
   }
   return dims;
 }
 
 const Emitter::Compressed &Emitter::compress(const Imported &x) {
-  auto [entry, isNew] = compressed.try_emplace(x.constant.get());
+  auto [entry, isNew] = compressed.try_emplace(x.constant.getKey());
   Compressed &result = entry->second;
   if (!isNew)
     return result;
   kept.push_back(x.constant);
-  const graph::Tensor &tensor = *x.constant;
-  if (tensor.size() == 0) {
+  const graph::Tensor &tensor = x.constant.getSlices();
+  if (countElements(x.getShape()) == 0) {
     llvm::append_range(result.dims, llvm::seq(tensor.getRank()));
-    result.elements = tensor.toAttribute();
+    result.elements = x.constant->toAttribute();
     return result;
   }
   result.dims = varyingDims(tensor);
@@ -195,6 +278,19 @@ Imported Emitter::broadcast(const Imported &x, ArrayRef<int64_t> shape,
     return x;
   if (x.isConstant() && asValue)
     return materialize(x, shape);
+  if (x.isConstant()) {
+    // Slices that are equal are left out before they become more.
+    const graph::Tensor &given = x.constant.getSlices();
+    Shape slices(given.getRank(), 1);
+    if (given.size() != 0)
+      for (int64_t dim : varyingDims(given))
+        slices[dim] = given.shape[dim];
+    else
+      slices.assign(given.shape.begin(), given.shape.end());
+    graph::Tensor part = given.slice(Shape(given.getRank(), 0), slices);
+    slices.insert(slices.begin(), shape.size() - slices.size(), 1);
+    return Known(part.reshaped(slices), shape);
+  }
   if (graph::numElements(from) == graph::numElements(shape))
     return reshape(x, shape);
   size_t lead = shape.size() - from.size();
@@ -209,9 +305,27 @@ Imported Emitter::broadcast(const Imported &x, ArrayRef<int64_t> shape,
                                    ArrayRef<int64_t>(dims));
 }
 
+/// Dims of one that come or go leave the slices as they are.
+static Known reshape(const Known &x, ArrayRef<int64_t> shape) {
+  Shape slices(shape.size(), 1);
+  size_t to = 0;
+  bool isSame = x.repeats();
+  for (auto [size, slice] : llvm::zip_equal(x.getShape(), x.getSlices().shape)) {
+    if (size == 1)
+      continue;
+    while (to < shape.size() && shape[to] == 1)
+      ++to;
+    isSame = isSame && to < shape.size() && shape[to] == size;
+    if (!isSame)
+      return x->reshaped(shape);
+    slices[to++] = slice;
+  }
+  return Known(x.getSlices().reshaped(slices), shape);
+}
+
 Imported Emitter::reshape(const Imported &x, ArrayRef<int64_t> shape) {
   if (x.isConstant())
-    return x.constant->reshaped(shape);
+    return onnx::reshape(x.constant, shape);
   // Of a chain of reshapes only the last one counts.
   Value source = x.value;
   while (auto reshape = source.getDefiningOp<graph::ReshapeOp>())
@@ -269,7 +383,8 @@ Imported Emitter::select(const Imported &condition, const Imported &onTrue,
   return emit({condition, onTrue, onFalse},
               [&](OpBuilder &b, ValueRange v) -> Operation * {
                 return graph::SelectOp::create(b, location, v[0], v[1], v[2]);
-              })[0];
+              },
+              /*isElementwise=*/true)[0];
 }
 
 Imported Emitter::iota(ArrayRef<int64_t> shape, int64_t dim, Type elementType) {

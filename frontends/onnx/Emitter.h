@@ -9,24 +9,54 @@
 
 namespace polyrank::frontends::onnx {
 
+/// A tensor that is known now. Where its slices along a dim are all equal, one
+/// may stand for them: masks of long sequences repeat along the batch.
+class Known {
+public:
+  Known() = default;
+  Known(graph::Tensor tensor);
+  /// `slices` repeated along its dims of one to `shape`, of the same rank.
+  Known(graph::Tensor slices, llvm::ArrayRef<int64_t> shape);
+
+  explicit operator bool() const { return data != nullptr; }
+  llvm::ArrayRef<int64_t> getShape() const { return data->shape; }
+  const graph::Tensor &getSlices() const { return data->slices; }
+  bool repeats() const {
+    return getShape() != llvm::ArrayRef<int64_t>(getSlices().shape);
+  }
+  /// The whole tensor, made when it is first asked for.
+  const graph::Tensor &operator*() const;
+  const graph::Tensor *operator->() const { return &**this; }
+  /// What stays the same for copies.
+  const void *getKey() const { return data.get(); }
+
+private:
+  struct Data {
+    graph::Tensor slices;
+    llvm::SmallVector<int64_t> shape;
+    std::unique_ptr<const graph::Tensor> whole;
+  };
+  std::shared_ptr<Data> data;
+};
+
 /// What a name in the model stands for: a value of the function that is being
 /// built, a tensor that is known now, or a sequence of these. Empty where the
 /// node that defines it could not be imported.
 struct Imported {
   mlir::Value value;
-  std::shared_ptr<const graph::Tensor> constant;
+  Known constant;
   std::shared_ptr<const std::vector<Imported>> sequence;
 
   Imported() = default;
   Imported(mlir::Value value) : value(value) {}
-  Imported(graph::Tensor tensor)
-      : constant(std::make_shared<const graph::Tensor>(std::move(tensor))) {}
+  Imported(Known constant) : constant(std::move(constant)) {}
+  Imported(graph::Tensor tensor) : constant(std::move(tensor)) {}
   Imported(std::vector<Imported> elements)
       : sequence(std::make_shared<const std::vector<Imported>>(
             std::move(elements))) {}
 
   explicit operator bool() const { return value || constant || sequence; }
-  bool isConstant() const { return constant != nullptr; }
+  bool isConstant() const { return bool(constant); }
   /// Of a value or a constant.
   mlir::RankedTensorType getType() const;
   mlir::Type getElementType() const { return getType().getElementType(); }
@@ -64,17 +94,21 @@ public:
                                                        mlir::ValueRange)>;
   /// The results of the op that `build` makes from `operands`: evaluated at
   /// once where all of them are constants, by the op's own `evaluate`, unless
-  /// a result is too large to hold. An op that its verifier rejects is an
-  /// error of the node, see `takeError`.
+  /// a result is too large to hold; of elementwise ops, where operands repeat,
+  /// only the slices. An op that its verifier rejects is an error of the node,
+  /// see `takeError`.
   llvm::SmallVector<Imported> emit(llvm::ArrayRef<Imported> operands,
-                                   BuildFn build);
+                                   BuildFn build, bool isElementwise = false);
+  template <typename Op>
+  static constexpr bool isElementwise = requires { Op::isElementwise; };
 
   template <typename Op, typename... Args>
   Imported unary(const Imported &x, Args &&...args) {
     return emit(
         {x}, [&](mlir::OpBuilder &b, mlir::ValueRange v) -> mlir::Operation * {
           return Op::create(b, location, v[0], args...);
-        })[0];
+        },
+        isElementwise<Op>)[0];
   }
   /// Operands of one shape; see `broadcast`.
   template <typename Op, typename... Args>
@@ -83,7 +117,8 @@ public:
         {x, y},
         [&](mlir::OpBuilder &b, mlir::ValueRange v) -> mlir::Operation * {
           return Op::create(b, location, v[0], v[1], args...);
-        })[0];
+        },
+        isElementwise<Op>)[0];
   }
   /// `y` is repeated over the shape of `x`.
   template <typename Op, typename... Args>
@@ -121,6 +156,9 @@ public:
 
 private:
   bool verify(mlir::Operation *op);
+  /// Evaluates the op that `build` makes, if its results can be held.
+  std::optional<std::vector<graph::Tensor>>
+  evaluate(llvm::ArrayRef<Known> operands, BuildFn build);
 
   mlir::OpBuilder builder;
   mlir::Location location;
@@ -138,8 +176,8 @@ private:
 
   /// Constants that have been used; they are kept so that addresses stay
   /// unique.
-  std::map<const graph::Tensor *, Compressed> compressed;
-  std::vector<std::shared_ptr<const graph::Tensor>> kept;
+  std::map<const void *, Compressed> compressed;
+  std::vector<Known> kept;
 };
 
 } // namespace polyrank::frontends::onnx
