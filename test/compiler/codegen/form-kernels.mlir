@@ -70,3 +70,27 @@ func.func @around(%x: tensor<64xf32>, %y: tensor<64xf32>) -> tensor<64xf32> {
   %4 = graph.add %3, %1 : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
   return %4 : tensor<64xf32>
 }
+
+// -----
+
+// The loss of a large vocabulary and its gradient read the logits in one
+// kernel. Its small values are summed by others, which compute some of them
+// again; what this kernel then no longer gives, it no longer computes.
+
+// CHECK-LABEL: func.func @loss
+// CHECK-SAME: %[[LOGITS:[^:]*]]: tensor<4x64x50257xf32>
+// CHECK: rank.launch @{{.*}}(%[[LOGITS]], {{.*}}tensor<4x64x50257xf32>
+// CHECK-NOT: rank.launch @{{.*}}%[[LOGITS]]
+// CHECK: return
+func.func @loss(%x: tensor<4x64x50257xf32>, %t: tensor<4x64xi64>) -> (tensor<f32>, tensor<f32>, tensor<4x64x50257xf32>) {
+  %ignored = graph.constant dense<-100> : tensor<4x64xi64> : tensor<4x64xi64>
+  %rows, %lse = graph.cross_entropy %x, %t {axis = 2 : i64, ignore_index = -100 : i64} : (tensor<4x64x50257xf32>, tensor<4x64xi64>) -> (tensor<4x64xf32>, tensor<4x64xf32>)
+  %0 = graph.compare ne %t, %ignored : (tensor<4x64xi64>, tensor<4x64xi64>) -> tensor<4x64xi1>
+  %1 = graph.convert %0 : (tensor<4x64xi1>) -> tensor<4x64xf32>
+  %count = graph.reduce sum %1 over [0, 1] : (tensor<4x64xf32>) -> tensor<f32>
+  %sum = graph.reduce sum %rows over [0, 1] : (tensor<4x64xf32>) -> tensor<f32>
+  %2 = graph.seed 3.906250e-03 : tensor<f32>
+  %3 = graph.broadcast %2 {dims = array<i64>} : (tensor<f32>) -> tensor<4x64xf32>
+  %dx = graph.cross_entropy_grad %3, %x, %t, %lse {axis = 2 : i64, ignore_index = -100 : i64} : (tensor<4x64xf32>, tensor<4x64x50257xf32>, tensor<4x64xi64>, tensor<4x64xf32>) -> tensor<4x64x50257xf32>
+  return %count, %sum, %dx : tensor<f32>, tensor<f32>, tensor<4x64x50257xf32>
+}
