@@ -5,6 +5,7 @@
 #include <map>
 
 #include "frontends/onnx/Origin.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace llvm;
 
@@ -38,10 +39,15 @@ public:
   explicit StateFinder(const Model &model) : model(model) {}
 
   ModelState find() {
-    for (const ValueInfo &value : model.graph.values)
-      describe(value);
-    for (const ValueInfo &value : model.graph.inputs)
-      describe(value);
+    // What the exporter says of the model's own inputs tells nothing about
+    // weights whose description is lost.
+    StringSet<> stored;
+    for (const Tensor &tensor : model.graph.initializers)
+      stored.insert(tensor.name);
+    for (const auto *values : {&model.graph.values, &model.graph.inputs})
+      for (const ValueInfo &value : *values)
+        if (stored.contains(value.name))
+          describe(value);
     for (const Tensor &tensor : model.graph.initializers)
       if (Role role = roleOf(tensor); role != Role::Constant)
         add(tensor, role);
