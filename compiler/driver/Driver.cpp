@@ -28,7 +28,8 @@ std::string describe(Location location) {
     if (auto named = dyn_cast<NameLoc>(inner); named && name.empty())
       name = named.getName().str();
     if (auto file = dyn_cast<FileLineColLoc>(inner); file && name.empty())
-      name = file.getFilename().str() + ":" + std::to_string(file.getLine());
+      name = file.getFilename().str() +
+             (file.getLine() ? ":" + std::to_string(file.getLine()) : "");
     return WalkResult::advance();
   });
   return name;

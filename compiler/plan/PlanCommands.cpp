@@ -116,7 +116,7 @@ uint32_t CommandWriter::writeReason(Operation *op) {
       return value ? value.str() : std::string();
     };
     reason->value = text("value");
-    reason->op = text("op");
+    reason->op = text("user");
     reason->from_layout = text("from");
     reason->to_layout = text("to");
     reason->constraint = text("constraint");

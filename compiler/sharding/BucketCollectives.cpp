@@ -8,6 +8,8 @@
 
 #include "compiler/cost/CostModel.h"
 #include "compiler/sharding/Passes.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "mlir/Analysis/TopologicalSortUtils.h"
 
 using namespace mlir;
@@ -181,6 +183,31 @@ void Bucketing::run() {
     sortTopologically(&block);
 }
 
+/// The reasons of all members, and what a reader of the whole wants first.
+static DictionaryAttr joinReasons(Builder &builder,
+                                  ArrayRef<Attribute> reasons) {
+  NamedAttrList why;
+  why.set("members", builder.getArrayAttr(reasons));
+  why.set("value", builder.getStringAttr(
+                       "gradients of " + std::to_string(reasons.size()) +
+                       " tensors"));
+  for (StringRef key : {"from", "to", "user", "constraint"}) {
+    llvm::SetVector<StringRef> texts;
+    for (auto reason : builder.getArrayAttr(reasons).getAsRange<DictionaryAttr>())
+      if (auto text = reason.getAs<StringAttr>(key); text && !text.empty())
+        texts.insert(text.getValue());
+    constexpr size_t most = 4;
+    std::string joined = llvm::join(
+        texts.getArrayRef().take_front(key == "constraint" ? texts.size() : most),
+        "; ");
+    if (key != "constraint" && texts.size() > most)
+      joined += "; and " + std::to_string(texts.size() - most) + " more";
+    if (!joined.empty())
+      why.set(key, builder.getStringAttr(joined));
+  }
+  return why.getDictionary(builder.getContext());
+}
+
 void Bucketing::merge(ArrayRef<Candidate> members) {
   Operation *last = members.front().op;
   for (const Candidate &member : members)
@@ -199,8 +226,7 @@ void Bucketing::merge(ArrayRef<Candidate> members) {
       reasons.push_back(why ? why : builder.getDictionaryAttr({}));
   }
   state.location = builder.getFusedLoc(locations);
-  state.addAttribute("why", builder.getDictionaryAttr(builder.getNamedAttr(
-                                "members", builder.getArrayAttr(reasons))));
+  state.addAttribute("why", joinReasons(builder, reasons));
   Operation *bucket = builder.create(state);
   unsigned next = 0;
   for (const Candidate &member : members) {

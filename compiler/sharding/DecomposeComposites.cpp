@@ -82,7 +82,8 @@ static LogicalResult decompose(graph::CompositeOp composite) {
   }
 
   Propagation propagation(mesh);
-  if (failed(propagation.readParts(parts, wanted)))
+  StringRef reason = op->getAttrOfType<StringAttr>("shard.composite");
+  if (failed(propagation.readParts(parts, wanted, reason)))
     return failure();
   propagation.extend();
   if (failed(propagation.enumerate()))

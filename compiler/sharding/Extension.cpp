@@ -169,9 +169,9 @@ void Propagation::extend() {
               constraints[node.constraint].layout, node.constraint);
       if (node.kind == NodeKind::Fixed && level == 0) {
         for (auto [i, layout] : llvm::enumerate(node.fixedResults))
-          start(id, node.rule.results[i], layout, -1);
+          start(id, node.rule.results[i], layout, outside);
         for (auto [i, layout] : llvm::enumerate(node.fixedOperands))
-          start(id, node.rule.operands[i], layout, -1);
+          start(id, node.rule.operands[i], layout, outside);
       }
     }
     spread(queue, level);

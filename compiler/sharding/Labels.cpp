@@ -1,6 +1,7 @@
 // What a node may do: the layouts of its operands and results.
 
 #include "compiler/sharding/Propagation.h"
+#include "compiler/sharding/Why.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/xxhash.h"
 
@@ -267,7 +268,7 @@ LogicalResult Propagation::enumerate() {
             return node.op->emitError()
                    << "constraint " << constraint.text << ": dim " << d
                    << " of " << node.name << " cannot be split over "
-                   << mesh.toString(dim.getAxes())
+                   << describe(mesh, dim.getAxes())
                    << ": it has fewer elements than there are blocks";
         }
     }

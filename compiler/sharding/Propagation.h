@@ -155,10 +155,12 @@ public:
   /// `shard.constraint` of ops).
   mlir::LogicalResult readFunction(mlir::func::FuncOp function);
   /// Reads ops without layouts, whose operands are each other's results or have
-  /// layouts. `wanted`: the layouts in which others use results of them.
+  /// layouts. `wanted`: the layouts in which others use results of them;
+  /// `reason`: the constraint that these come from, in the user's words.
   mlir::LogicalResult
   readParts(llvm::ArrayRef<mlir::Operation *> ops,
-            const llvm::MapVector<mlir::Value, shard::LayoutAttr> &wanted);
+            const llvm::MapVector<mlir::Value, shard::LayoutAttr> &wanted,
+            llvm::StringRef reason = "");
 
   void extend();
   mlir::LogicalResult enumerate();
@@ -236,6 +238,8 @@ private:
   llvm::SmallVector<Node, 0> nodes;
   llvm::SmallVector<TensorValue, 0> values;
   llvm::SmallVector<Constraint> constraints;
+  /// The constraint to which Fixed nodes owe their layouts, or -1.
+  int outside = -1;
   /// The value that users of an SSA value see so far.
   llvm::DenseMap<mlir::Value, int> current;
   llvm::SmallVector<AxisRef> atoms;

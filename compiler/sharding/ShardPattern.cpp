@@ -20,12 +20,14 @@ FailureOr<ShardPattern> ShardPattern::parse(StringRef text,
     return failure();
   };
   StringRef rest = StringRef(result.text);
-  size_t bracket = rest.rfind("=[");
-  if (bracket == StringRef::npos || bracket == 0)
+  size_t bracket = rest.rfind('[');
+  StringRef pattern =
+      rest.take_front(bracket == StringRef::npos ? 0 : bracket).rtrim();
+  if (!pattern.consume_back("=") || pattern.trim().empty())
     return fail("expected PATTERN=[DIM,..], for instance "
                 "'*.c_fc.weight=[-,tensor]'");
-  StringRef pattern = rest.take_front(bracket).trim();
-  rest = rest.drop_front(bracket + 2);
+  pattern = pattern.trim();
+  rest = rest.drop_front(bracket + 1);
   size_t close = rest.find(']');
   if (close == StringRef::npos)
     return fail("the list of dims has no ']'");

@@ -2,6 +2,7 @@
 
 #include "compiler/sharding/Propagation.h"
 
+#include "compiler/sharding/Why.h"
 #include "llvm/Support/xxhash.h"
 
 using namespace mlir;
@@ -23,14 +24,6 @@ LayoutAttr polyrank::sharding::withoutFill(LayoutAttr layout) {
 
 Propagation::Propagation(shard::MeshAttr mesh)
     : mesh(mesh), planner(cost::CostModel::countingBytes(mesh)) {}
-
-/// The name of the user's node, else the op's own.
-static std::string nameOf(Operation *op) {
-  std::string name = op->getName().getStringRef().str();
-  if (auto location = op->getLoc()->findInstanceOf<NameLoc>())
-    return name + " '" + location.getName().str() + "'";
-  return name;
-}
 
 static std::string nameOf(func::FuncOp function, unsigned argument) {
   for (StringRef key : {"graph.symbol", "graph.input"})
@@ -171,9 +164,11 @@ LogicalResult Propagation::readReturn(func::FuncOp function,
   unsigned next = 0;
   for (OpOperand &slot : op->getOpOperands()) {
     unsigned i = slot.getOperandNumber();
-    if (function.getResultAttr(i, "graph.output")) {
-      int node =
-          addNode(NodeKind::Output, op, "result " + std::to_string(i), 1);
+    if (Attribute output = function.getResultAttr(i, "graph.output")) {
+      std::string name = "output " + std::to_string(i);
+      if (auto text = dyn_cast<StringAttr>(output))
+        name = "output '" + text.str() + "'";
+      int node = addNode(NodeKind::Output, op, name, 1);
       auto type = cast<RankedTensorType>(slot.get().getType());
       addOperand(nodes[node].rule,
                  addFactors(nodes[node].rule, type.getShape()));
@@ -209,9 +204,9 @@ void Propagation::pin(Operation *op, int64_t executions) {
       readConstraint(fixed.getAs<LayoutAttr>("layout"), fixed.get("open"),
                      fixed.get("priority"), fixed.get("from"));
   if (constraint.text.empty())
-    constraint.text = nameOf(op) + "=" + constraint.layout.toString();
+    constraint.text = describe(op) + "=" + constraint.layout.toString();
   int node =
-      addNode(NodeKind::Pin, op, "constraint on " + nameOf(op), executions);
+      addNode(NodeKind::Pin, op, "constraint on " + describe(op), executions);
   nodes[node].constraint = constraints.size();
   constraints.push_back(std::move(constraint));
   auto type = cast<RankedTensorType>(value.getType());
@@ -226,7 +221,7 @@ LogicalResult Propagation::readMicrobatches(graph::MicrobatchesOp op,
                                             int64_t executions) {
   int64_t inside = executions * op.getCount();
   auto tie = [&](NodeKind kind, StringRef what, Value like) {
-    int node = addNode(kind, op, what.str() + " of " + nameOf(op), executions);
+    int node = addNode(kind, op, what.str() + " of microbatches", executions);
     return std::pair(
         node, addFactors(nodes[node].rule,
                          cast<RankedTensorType>(like.getType()).getShape()));
@@ -235,7 +230,7 @@ LogicalResult Propagation::readMicrobatches(graph::MicrobatchesOp op,
   nodes[index].rule.results = {none};
   addValue(op.getIndex(), index, 0, inside);
   for (auto [i, slice] : llvm::enumerate(op.getSlices())) {
-    auto [node, factors] = tie(NodeKind::Slice, "microbatch", slice);
+    auto [node, factors] = tie(NodeKind::Slice, "slice", slice);
     TensorFactors whole(factors);
     graph::ShardingRule &rule = nodes[node].rule;
     graph::DimFactors batch;
@@ -292,7 +287,7 @@ LogicalResult Propagation::readOp(Operation *op, int64_t executions) {
       LayoutAttr layout = shard::getLayout(result);
       if (!layout)
         return op->emitOpError("needs the layout that it leads to");
-      int node = addNode(NodeKind::Fixed, op, nameOf(op), executions);
+      int node = addNode(NodeKind::Fixed, op, describe(op), executions);
       nodes[node].rule.results = {
           addFactors(nodes[node].rule,
                      cast<RankedTensorType>(result.getType()).getShape())};
@@ -307,7 +302,7 @@ LogicalResult Propagation::readOp(Operation *op, int64_t executions) {
         "has no sharding rule, so its layout cannot be propagated");
   int node =
       addNode(op->getNumOperands() == 0 ? NodeKind::Source : NodeKind::Op, op,
-              nameOf(op), executions);
+              describe(op), executions);
   nodes[node].rule = graphOp.getShardingRule();
   for (OpOperand &slot : op->getOpOperands())
     addUse(node, slot);
@@ -338,9 +333,15 @@ LogicalResult Propagation::readFunction(func::FuncOp function) {
 
 LogicalResult
 Propagation::readParts(ArrayRef<Operation *> ops,
-                       const llvm::MapVector<Value, LayoutAttr> &wanted) {
+                       const llvm::MapVector<Value, LayoutAttr> &wanted,
+                       StringRef reason) {
+  if (!reason.empty()) {
+    outside = constraints.size();
+    constraints.emplace_back().text = reason.str();
+    constraints.back().layout = LayoutAttr::getReplicated(mesh, 0);
+  }
   auto addFixed = [&](Operation *op) {
-    return addNode(NodeKind::Fixed, op, nameOf(op), 1);
+    return addNode(NodeKind::Fixed, op, describe(op), 1);
   };
   llvm::SmallPtrSet<Operation *, 16> inside(ops.begin(), ops.end());
   for (Operation *op : ops) {

@@ -2,8 +2,10 @@
 
 #include "compiler/sharding/Strategy.h"
 
+#include "compiler/sharding/Layers.h"
 #include "compiler/sharding/Passes.h"
 #include "compiler/sharding/ShardPattern.h"
+#include "compiler/sharding/Why.h"
 #include "dialects/graph/Graph.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -37,6 +39,7 @@ public:
   LogicalResult add(ShardPattern pattern);
   LogicalResult addDataDefault();
   LogicalResult checkAxesAreUsed();
+  void emitRemarks();
 
 private:
   struct Found {
@@ -58,14 +61,21 @@ private:
                           ArrayRef<DimUse> uses, StringRef name, bool pads);
   DimUse follow(Value value, int64_t dim);
   LogicalResult checkDims(const ShardPattern &pattern, StringRef name,
-                          int64_t rank);
+                          ArrayRef<int64_t> shape);
+  /// Whether `pattern` is to replace what another one said of `name`.
+  bool replaces(const ShardPattern &pattern, StringRef name, StringAttr from,
+                IntegerAttr priority);
+  /// A remark on a name; those on layers that are alike become one.
+  void remark(StringRef name, const std::string &text);
 
   ModuleOp module;
   func::FuncOp function;
   shard::MeshAttr mesh;
   Builder builder;
   int64_t lowest = 0;
-  llvm::SmallDenseSet<int32_t> used;
+  llvm::MapVector<std::string, std::pair<Layers, std::string>,
+                  std::map<std::string, unsigned>>
+      remarks;
 };
 
 } // namespace
@@ -108,12 +118,40 @@ DimUse Strategy::follow(Value start, int64_t startDim) {
 }
 
 LogicalResult Strategy::checkDims(const ShardPattern &pattern, StringRef name,
-                                  int64_t rank) {
-  if (static_cast<int64_t>(pattern.dims.size()) == rank)
+                                  ArrayRef<int64_t> shape) {
+  size_t given = pattern.dims.size();
+  if (given == shape.size())
     return success();
-  return error() << "--shard '" << pattern.text << "' has "
-                 << pattern.dims.size() << " dims, but '" << name << "' has "
-                 << rank << "; write one entry per dim (- for not split)";
+  std::string sizes;
+  for (int64_t size : shape)
+    sizes += (sizes.empty() ? "" : "x") + std::to_string(size);
+  return error() << "--shard '" << pattern.text << "' has " << given
+                 << (given == 1 ? " dim" : " dims") << ", but '" << name
+                 << "' has " << shape.size() << " (" << sizes
+                 << "); write one entry per dim (- for not split)";
+}
+
+bool Strategy::replaces(const ShardPattern &pattern, StringRef name,
+                        StringAttr from, IntegerAttr priority) {
+  if (!from || from.getValue() == pattern.text)
+    return true;
+  bool wins = pattern.priority <= priority.getInt();
+  std::string other = from.getValue().str();
+  remark(name, wins ? "'" + pattern.text + "' replaces '" + other + "'"
+                    : "'" + other + "' is kept, not '" + pattern.text + "'");
+  return wins;
+}
+
+void Strategy::remark(StringRef name, const std::string &text) {
+  auto &[layers, kept] = remarks[Layers::getKey(name) + "|" + text];
+  layers.add(name);
+  kept = text;
+}
+
+void Strategy::emitRemarks() {
+  for (auto &[key, entry] : remarks)
+    emitRemark(module.getLoc())
+        << "'" << entry.first.toString() << "': " << entry.second;
 }
 
 /// `dimsOf`: per dim of the pattern, the dims of `type` that it is made of,
@@ -133,8 +171,7 @@ Strategy::layOut(const ShardPattern &pattern, RankedTensorType type,
     if (pattern.dims[d].open)
       for (int64_t dim : list)
         found.open[dim] = true;
-    for (AxisRef ref : *axes)
-      used.insert(ref.axis);
+    std::string axesText = describe(mesh, *axes);
     int64_t blocks = shard::product(*axes);
     if (blocks == 1)
       continue;
@@ -148,29 +185,39 @@ Strategy::layOut(const ShardPattern &pattern, RankedTensorType type,
       return error() << "--shard '" << pattern.text << "': dim " << d << " of '"
                      << name
                      << "' is taken apart by the model; it cannot be split over "
-                     << mesh.toString(*axes),
+                     << axesText,
              failure();
     int64_t size = type.getDimSize(chosen), padded = 0;
+    StringRef unit = uses[chosen].isHeads && list.size() > 1 ? " heads" : "";
+    if (size < blocks)
+      return error() << "--shard '" << pattern.text << "': dim " << d << " of '"
+                     << name << "' has " << size
+                     << (unit.empty() ? " elements" : unit) << ", fewer than the "
+                     << blocks << " blocks of " << axesText
+                     << "; split it over fewer ranks",
+             failure();
     if (size % blocks != 0) {
       padded = (size + blocks - 1) / blocks * blocks;
       if (!pads)
         return error() << "--shard '" << pattern.text << "': dim " << d
                        << " of '" << name << "' has size " << size
-                       << ", which " << mesh.toString(*axes) << " (" << blocks
-                       << ") does not divide; use a multiple of " << blocks,
+                       << ", which the " << blocks << " blocks of " << axesText
+                       << " do not divide; only parameters are padded: use a "
+                          "multiple of "
+                       << blocks << " or other sizes of the mesh",
                failure();
     }
     if (list.size() > 1 || padded) {
-      auto remark = emitRemark(module.getLoc());
-      remark << "'" << name << "': " << mesh.toString(*axes) << " splits ";
-      if (list.size() > 1) {
-        remark << "the factor of " << size << (uses[chosen].isHeads ? " heads" : "")
-               << " of dim " << d;
-      } else {
-        remark << "dim " << d << " of size " << size;
-      }
+      std::string text = axesText + " splits ";
+      if (list.size() > 1)
+        text += "the " + std::to_string(size) +
+                (unit.empty() ? " blocks" : unit.str()) + " of dim " +
+                std::to_string(d);
+      else
+        text += "dim " + std::to_string(d) + " of size " + std::to_string(size);
       if (padded)
-        remark << ", padded to " << padded;
+        text += ", padded to " + std::to_string(padded);
+      remark(name, text);
     }
     dims[chosen] = DimAttr::get(mesh, *axes, padded,
                                 padded ? shard::Fill::Zero : shard::Fill::Undefined);
@@ -209,7 +256,7 @@ LogicalResult Strategy::constrainArgument(unsigned argument,
   if (parameter) {
     name = parameter.getSymName().str();
     auto stored = cast<RankedTensorType>(parameter.getType());
-    if (failed(checkDims(pattern, name, stored.getRank())))
+    if (failed(checkDims(pattern, name, stored.getShape())))
       return failure();
     if (auto view = function.getArgAttrOfType<DenseI64ArrayAttr>(argument,
                                                                  "graph.view"))
@@ -220,7 +267,7 @@ LogicalResult Strategy::constrainArgument(unsigned argument,
   } else {
     name = function.getArgAttrOfType<StringAttr>(argument, "graph.input").str();
     // Dim 0 is the microbatch: the user's dims follow.
-    if (failed(checkDims(pattern, name, type.getRank() - 1)))
+    if (failed(checkDims(pattern, name, type.getShape().drop_front())))
       return failure();
     for (int64_t d = 1; d < type.getRank(); ++d)
       dimsOf.push_back({d});
@@ -231,6 +278,11 @@ LogicalResult Strategy::constrainArgument(unsigned argument,
   auto found = layOut(pattern, type, dimsOf, uses, name, !!parameter);
   if (failed(found))
     return failure();
+  if (!replaces(pattern, name,
+                function.getArgAttrOfType<StringAttr>(argument, "shard.from"),
+                function.getArgAttrOfType<IntegerAttr>(argument,
+                                                       "shard.priority")))
+    return success();
   function.setArgAttr(argument, "shard.layout", found->layout);
   function.setArgAttr(argument, "shard.open",
                       builder.getDenseBoolArrayAttr(found->open));
@@ -255,7 +307,7 @@ FailureOr<bool> Strategy::constrainOutputs(const ShardPattern &pattern,
   function.walk([&](Operation *op) {
     StringRef scope = scopeOf(op);
     if (scope.empty() || op->getNumResults() == 0)
-      return;
+      return WalkResult::advance();
     // The module that the pattern means may be an ancestor of the op's.
     std::string matched;
     for (StringRef prefix = scope; !prefix.empty();
@@ -268,7 +320,7 @@ FailureOr<bool> Strategy::constrainOutputs(const ShardPattern &pattern,
         break;
     }
     if (matched.empty())
-      return;
+      return WalkResult::advance();
     auto isInside = [&](Operation *user) {
       StringRef other = scopeOf(user);
       return other == matched || other.starts_with(matched + ".");
@@ -277,11 +329,11 @@ FailureOr<bool> Strategy::constrainOutputs(const ShardPattern &pattern,
       return !user->hasAttr("graph.origin") && !isInside(user);
     });
     if (!leaves)
-      return;
+      return WalkResult::advance();
     auto type = cast<RankedTensorType>(op->getResult(0).getType());
-    if (failed(checkDims(pattern, "out(" + matched + ")", type.getRank()))) {
+    if (failed(checkDims(pattern, "out(" + matched + ")", type.getShape()))) {
       status = failure();
-      return;
+      return WalkResult::interrupt();
     }
     SmallVector<SmallVector<int64_t>> dimsOf;
     for (int64_t d = 0; d < type.getRank(); ++d)
@@ -290,8 +342,13 @@ FailureOr<bool> Strategy::constrainOutputs(const ShardPattern &pattern,
                         SmallVector<DimUse>(type.getRank()), matched, false);
     if (failed(found)) {
       status = failure();
-      return;
+      return WalkResult::interrupt();
     }
+    any = true;
+    if (auto other = op->getAttrOfType<DictionaryAttr>("shard.constraint");
+        other && !replaces(pattern, matched, other.getAs<StringAttr>("from"),
+                           other.getAs<IntegerAttr>("priority")))
+      return WalkResult::advance();
     op->setAttr("shard.constraint",
                 builder.getDictionaryAttr(
                     {builder.getNamedAttr("layout", found->layout),
@@ -301,7 +358,7 @@ FailureOr<bool> Strategy::constrainOutputs(const ShardPattern &pattern,
                                                           pattern.priority)),
                      builder.getNamedAttr("from",
                                           builder.getStringAttr(pattern.text))}));
-    any = true;
+    return WalkResult::advance();
   });
   if (failed(status))
     return failure();
@@ -361,6 +418,7 @@ LogicalResult Strategy::addDataDefault() {
   if (axis < 0 || mesh.getAxisSizes()[axis] == 1)
     return success();
   AxisRef ref = mesh.getAxis(axis);
+  SmallVector<unsigned> inputs;
   std::string names;
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     auto input = function.getArgAttrOfType<StringAttr>(i, "graph.input");
@@ -380,15 +438,17 @@ LogicalResult Strategy::addDataDefault() {
     dims[1] = DimAttr::get(mesh, ref);
     SmallVector<bool> open(type.getRank(), true);
     open[0] = open[1] = false;
-    std::string text = "data splits the batch of " + input.str();
+    inputs.push_back(i);
     function.setArgAttr(i, "shard.layout", LayoutAttr::get(mesh, dims));
     function.setArgAttr(i, "shard.open", builder.getDenseBoolArrayAttr(open));
     function.setArgAttr(i, "shard.priority",
                         builder.getI64IntegerAttr(lowest + 1));
-    function.setArgAttr(i, "shard.from", builder.getStringAttr(text));
-    names += (names.empty() ? "'" : ", '") + input.str() + "'";
-    used.insert(axis);
+    names += (names.empty() ? "" : ", ") + input.str();
   }
+  for (unsigned i : inputs)
+    function.setArgAttr(
+        i, "shard.from",
+        builder.getStringAttr("data splits the batch of " + names));
   if (!names.empty())
     emitRemark(module.getLoc())
         << "the axis data=" << ref.size << " splits the batch of " << names;
@@ -396,6 +456,18 @@ LogicalResult Strategy::addDataDefault() {
 }
 
 LogicalResult Strategy::checkAxesAreUsed() {
+  llvm::SmallDenseSet<int32_t> used;
+  auto add = [&](Attribute attribute) {
+    if (auto layout = dyn_cast_if_present<LayoutAttr>(attribute))
+      for (AxisRef ref : layout.getUsedAxes())
+        used.insert(ref.axis);
+  };
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    add(function.getArgAttr(i, "shard.layout"));
+  function.walk([&](Operation *op) {
+    if (auto entry = op->getAttrOfType<DictionaryAttr>("shard.constraint"))
+      add(entry.get("layout"));
+  });
   for (auto [i, size] : llvm::enumerate(mesh.getAxisSizes())) {
     if (size == 1 || used.contains(i))
       continue;
@@ -424,8 +496,10 @@ LogicalResult polyrank::sharding::applyStrategy(ModuleOp module,
     if (failed(strategy.add(*pattern)))
       return failure();
   }
-  return failure(failed(strategy.addDataDefault()) ||
-                 failed(strategy.checkAxesAreUsed()));
+  if (failed(strategy.addDataDefault()) || failed(strategy.checkAxesAreUsed()))
+    return failure();
+  strategy.emitRemarks();
+  return success();
 }
 
 namespace {

@@ -12,7 +12,9 @@ namespace polyrank::sharding {
 
 struct StrategyOptions {
   shard::MeshAttr mesh;
-  /// PATTERN=DIMS, see ShardPattern.h. Where several match, the last one wins.
+  /// PATTERN=DIMS, see ShardPattern.h. Where several name the same thing
+  /// the one of the more important priority holds, else the last; a remark says
+  /// so.
   std::vector<std::string> shards;
 };
 

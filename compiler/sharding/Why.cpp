@@ -3,8 +3,11 @@
 #include "compiler/sharding/Why.h"
 
 #include "compiler/cost/CostModel.h"
+#include "compiler/sharding/Layers.h"
 #include "compiler/sharding/Passes.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -15,6 +18,98 @@ namespace polyrank::sharding {
 #include "compiler/sharding/Passes.h.inc"
 } // namespace polyrank::sharding
 
+std::string polyrank::sharding::describe(shard::MeshAttr mesh,
+                                         ArrayRef<shard::AxisRef> axes) {
+  std::string text;
+  for (shard::AxisRef ref : axes) {
+    text += (text.empty() ? "" : "+") + mesh.getAxisNames()[ref.axis].str();
+    if (ref != mesh.getAxis(ref.axis))
+      text += llvm::formatv(":({0}){1}", ref.pre, ref.size).str();
+  }
+  return text;
+}
+
+std::string polyrank::sharding::describe(shard::LayoutAttr layout) {
+  shard::MeshAttr mesh = layout.getMesh();
+  std::string text;
+  for (shard::DimAttr dim : layout.getDims()) {
+    text += text.empty() ? "[" : ",";
+    text += dim.getAxes().empty() ? "-" : describe(mesh, dim.getAxes());
+    if (dim.getPadded())
+      text += " pad " + std::to_string(dim.getPadded());
+  }
+  text += text.empty() ? "[]" : "]";
+  if (layout.isPartial())
+    text += " partial " +
+            shard::stringifyReductionKind(layout.getPartialKind()).str() +
+            " over " + describe(mesh, layout.getPartialAxes());
+  for (shard::Place place : layout.getPlaces())
+    text += llvm::formatv(" at {0}={1}", mesh.getAxisNames()[place.axis].str(),
+                          place.coordinate)
+                .str();
+  return text;
+}
+
+std::string polyrank::sharding::describe(Operation *op) {
+  std::string name = op->getName().stripDialect().str();
+  if (auto location = op->getLoc()->findInstanceOf<NameLoc>())
+    name += " '" + location.getName().str() + "'";
+  return name;
+}
+
+namespace {
+
+struct Reason {
+  std::string producer, from, user, to, constraint;
+
+  explicit Reason(DictionaryAttr why) {
+    auto read = [&](StringRef name, std::string &text) {
+      if (auto string = why ? why.getAs<StringAttr>(name) : StringAttr())
+        text = string.str();
+    };
+    read("producer", producer), read("from", from), read("user", user);
+    read("to", to), read("constraint", constraint);
+  }
+  std::string getKey() const {
+    return Layers::getKey(producer) + "|" + from + "|" + Layers::getKey(user) +
+           "|" + to + "|" + constraint;
+  }
+};
+
+/// Reasons that are alike.
+struct Group {
+  Reason reason;
+  Layers producers, users;
+  int64_t count = 0, bytes = 0, executions = 1;
+  std::string head;
+  std::vector<Reason> members;
+
+  explicit Group(Reason reason) : reason(std::move(reason)) {}
+  void add(const Reason &other) {
+    ++count;
+    producers.add(other.producer);
+    users.add(other.user);
+  }
+};
+
+class Printer {
+public:
+  explicit Printer(raw_ostream &out) : out(out) {}
+  void print(func::FuncOp function);
+
+private:
+  using Groups = llvm::MapVector<std::string, Group,
+                                 std::map<std::string, unsigned>>;
+  static Group &collect(Groups &groups, const std::string &head,
+                      const Reason &reason, int64_t bytes, int64_t executions);
+  void print(const Group &group);
+  void printReplicated(func::FuncOp function);
+
+  raw_ostream &out;
+};
+
+} // namespace
+
 static int64_t getExecutions(Operation *op) {
   int64_t count = 1;
   while ((op = op->getParentOp()))
@@ -23,88 +118,162 @@ static int64_t getExecutions(Operation *op) {
   return count;
 }
 
-static std::string nameOf(Operation *op) {
-  std::string name = op->getName().getStringRef().str();
-  if (auto location = op->getLoc()->findInstanceOf<NameLoc>())
-    name += " '" + location.getName().str() + "'";
-  return name;
+static std::string bytesText(int64_t bytes) {
+  constexpr double kibi = 1024;
+  if (bytes < kibi)
+    return std::to_string(bytes) + " bytes";
+  if (bytes < kibi * kibi)
+    return llvm::formatv("{0:F1} KiB", bytes / kibi).str();
+  return llvm::formatv("{0:F1} MiB", bytes / kibi / kibi).str();
 }
 
-static void printReason(DictionaryAttr why, raw_ostream &out) {
-  auto text = [&](StringRef name) {
-    auto string = why.getAs<StringAttr>(name);
-    return string ? string.getValue() : StringRef();
-  };
-  if (why.get("from"))
-    out << "    " << text("producer") << " gives " << text("from") << ", "
-        << text("user") << " takes " << text("to") << "\n";
-  else if (why.get("user"))
-    out << "    inside " << text("user") << "\n";
-  if (!text("constraint").empty())
-    out << "    because of " << text("constraint") << "\n";
+Group &Printer::collect(Groups &groups, const std::string &head,
+                      const Reason &reason, int64_t bytes,
+                      int64_t executions) {
+  std::string key = llvm::formatv("{0}|{1}|{2}|{3}", head, reason.getKey(),
+                                  bytes, executions)
+                        .str();
+  auto [it, isNew] = groups.insert({key, Group(reason)});
+  it->second.head = head;
+  it->second.bytes = bytes;
+  it->second.executions = executions;
+  it->second.add(reason);
+  return it->second;
 }
 
-static void printCollective(Operation *op, raw_ostream &out) {
-  shard::LayoutAttr from = shard::getLayout(op->getOperand(0));
-  auto movement = shard::getMovement(op->getName().stripDialect(), from,
-                                     shard::getLayout(op->getResult(0)));
-  int64_t executions = getExecutions(op);
-  out << op->getName().stripDialect() << " over "
-      << from.getMesh().toString(movement->axes) << " of "
-      << op->getNumOperands()
-      << (op->getNumOperands() == 1 ? " tensor, " : " tensors, ")
-      << cost::CostModel::getBytes(op) << " bytes";
-  if (executions != 1)
-    out << ", " << executions << " times";
+void Printer::print(const Group &group) {
+  out << group.count * group.executions << " x " << group.head << ", "
+      << bytesText(group.bytes);
+  if (group.count * group.executions > 1)
+    out << " each";
+  if (group.executions > 1)
+    out << ", " << group.count << " per microbatch";
   out << "\n";
-  auto why = op->getAttrOfType<DictionaryAttr>("why");
-  if (!why)
+  if (!group.members.empty()) {
+    // A bucket: what its members have in common, and each kind of them.
+    Groups kinds;
+    std::vector<std::string> constraints;
+    for (const Reason &member : group.members) {
+      collect(kinds, "", member, 0, 1);
+      if (!member.constraint.empty() &&
+          !llvm::is_contained(constraints, member.constraint))
+        constraints.push_back(member.constraint);
+    }
+    for (auto &[key, kind] : kinds)
+      out << "    for " << kind.users.toString() << ": "
+          << kind.producers.toString() << " gives " << kind.reason.from
+          << ", it takes " << kind.reason.to << "\n";
+    for (const std::string &constraint : constraints)
+      out << "    because of " << constraint << "\n";
     return;
-  if (auto members = why.getAs<ArrayAttr>("members"))
-    for (auto member : members.getAsRange<DictionaryAttr>())
-      printReason(member, out);
-  else
-    printReason(why, out);
+  }
+  const Reason &reason = group.reason;
+  if (!reason.from.empty())
+    out << "    " << group.producers.toString() << " gives " << reason.from
+        << "\n    " << group.users.toString() << " takes " << reason.to << "\n";
+  else if (!reason.user.empty())
+    out << "    inside " << group.users.toString() << "\n";
+  if (!reason.constraint.empty())
+    out << "    because of " << reason.constraint << "\n";
+}
+
+/// The parameter that a value is a view of, or "".
+static std::string getParameter(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (op->getNumOperands() != 1)
+      return "";
+    value = op->getOperand(0);
+  }
+  auto argument = cast<BlockArgument>(value);
+  auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  auto symbol = function ? function.getArgAttrOfType<FlatSymbolRefAttr>(
+                               argument.getArgNumber(), "graph.symbol")
+                         : FlatSymbolRefAttr();
+  return symbol ? symbol.getValue().str() : "";
 }
 
 /// Products that repeat the same work on all devices of an axis.
-static void printReplicated(func::FuncOp function, raw_ostream &out) {
+void Printer::printReplicated(func::FuncOp function) {
   int64_t total = 0;
   function.walk([&](graph::GraphOp op) {
     total += op.getCost().flops * getExecutions(op);
   });
   constexpr double mentioned = 0.01;
+  struct Repeated {
+    Layers names, parameters;
+    int64_t flops = 0;
+    std::string axis;
+  };
+  llvm::MapVector<std::string, Repeated, std::map<std::string, unsigned>> all;
   function.walk([&](graph::MatmulOp op) {
     shard::LayoutAttr layout = shard::getLayout(op.getResult());
-    int64_t flops = cast<graph::GraphOp>(op.getOperation()).getCost().flops *
-                    getExecutions(op);
-    if (!layout || flops < mentioned * total)
+    if (!layout)
       return;
     shard::MeshAttr mesh = layout.getMesh();
     SmallVector<shard::AxisRef> used;
     for (Value value : {op.getLhs(), op.getRhs(), op.getResult()})
       llvm::append_range(used, shard::getLayout(value).getUsedAxes());
+    std::string parameter = getParameter(op.getRhs());
+    if (parameter.empty())
+      parameter = getParameter(op.getLhs());
     for (size_t i = 0; i < mesh.getAxisNames().size(); ++i) {
       shard::AxisRef axis = mesh.getAxis(i);
-      if (axis.size > 1 && !shard::overlap(used, axis))
-        out << nameOf(op) << " is replicated over " << mesh.toString(axis)
-            << ": no constraint reaches it ("
-            << static_cast<int64_t>(100.0 * flops / total)
-            << "% of the step's FLOPs)\n";
+      if (axis.size == 1 || shard::overlap(used, axis))
+        continue;
+      std::string name = describe(op), text = describe(mesh, axis);
+      Repeated &entry = all[text + "|" + Layers::getKey(name)];
+      entry.axis = text;
+      entry.names.add(name);
+      if (!parameter.empty())
+        entry.parameters.add(parameter);
+      entry.flops += cast<graph::GraphOp>(op.getOperation()).getCost().flops *
+                     getExecutions(op);
     }
   });
+  for (auto &[key, entry] : all) {
+    if (entry.flops < mentioned * total)
+      continue;
+    out << entry.names.toString() << " is replicated over " << entry.axis
+        << ": no constraint reaches it ("
+        << static_cast<int64_t>(100.0 * entry.flops / total)
+        << "% of the step's FLOPs)";
+    if (std::string parameter = entry.parameters.toString(); !parameter.empty())
+      out << "; constrain '" << parameter << "' to split it";
+    out << "\n";
+  }
+}
+
+void Printer::print(func::FuncOp function) {
+  Groups groups;
+  function.walk([&](Operation *op) {
+    if (!isa<shard::AllGatherOp, shard::AllReduceOp, shard::ReduceScatterOp,
+             shard::AllToAllOp, shard::PermuteOp, shard::HaloOp>(op))
+      return;
+    shard::LayoutAttr from = shard::getLayout(op->getOperand(0));
+    auto movement = shard::getMovement(op->getName().stripDialect(), from,
+                                       shard::getLayout(op->getResult(0)));
+    std::string head = op->getName().stripDialect().str() + " over " +
+                       describe(from.getMesh(), movement->axes);
+    auto why = op->getAttrOfType<DictionaryAttr>("why");
+    auto members = why ? why.getAs<ArrayAttr>("members") : ArrayAttr();
+    if (members)
+      head += llvm::formatv(" of {0} tensors", members.size()).str();
+    Group &group =
+        collect(groups, head, Reason(why), cost::CostModel::getBytes(op),
+                getExecutions(op));
+    if (members)
+      for (auto member : members.getAsRange<DictionaryAttr>())
+        group.members.emplace_back(member);
+  });
+  out << "@" << function.getName() << "\n";
+  for (auto &[key, group] : groups)
+    print(group);
+  printReplicated(function);
 }
 
 void polyrank::sharding::printWhy(ModuleOp module, raw_ostream &out) {
-  for (auto function : module.getOps<func::FuncOp>()) {
-    out << "@" << function.getName() << "\n";
-    function.walk([&](Operation *op) {
-      if (isa<shard::AllGatherOp, shard::AllReduceOp, shard::ReduceScatterOp,
-              shard::AllToAllOp, shard::PermuteOp, shard::HaloOp>(op))
-        printCollective(op, out);
-    });
-    printReplicated(function, out);
-  }
+  for (auto function : module.getOps<func::FuncOp>())
+    Printer(out).print(function);
 }
 
 namespace {

@@ -3,6 +3,7 @@
 
 #include "compiler/sharding/Propagation.h"
 
+#include "compiler/sharding/Why.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -145,8 +146,8 @@ DictionaryAttr Writer::why(const TensorValue &value, LayoutAttr from,
   };
   return builder.getDictionaryAttr(
       {text("producer", table.nodes[value.def].name),
-       text("user", table.nodes[use.node].name), text("from", from.toString()),
-       text("to", to.toString()),
+       text("user", table.nodes[use.node].name), text("from", describe(from)),
+       text("to", describe(to)),
        text("constraint", blame(value, from, to, use))});
 }
 
@@ -360,7 +361,14 @@ void Writer::wrapComposite(const Node &node, const Label &label) {
     split->setAttr("shard.composite", builder.getUnitAttr());
     result.replaceAllUsesExcept(split->getResult(0), split);
   }
-  op->setAttr("shard.composite", builder.getUnitAttr());
+  // Of the constraints that split it, for the reasons of the parts.
+  SmallVector<std::string> texts;
+  for (auto [atom, choice] : llvm::enumerate(label.choices))
+    if (choices[atom].kind != choice.kind)
+      for (const Node::Reach &reach : node.reached[atom])
+        if (reach.factor == choice.factor && reach.constraint >= 0)
+          texts.push_back(table.constraints[reach.constraint].text);
+  op->setAttr("shard.composite", builder.getStringAttr(llvm::join(texts, "; ")));
 }
 
 LogicalResult Writer::write() {

@@ -8,10 +8,12 @@ small ones for the loss. Over `data`: the gradients once a step.
 
 from collections import defaultdict
 
+import numpy as np
+import onnx
 import pytest
 
 import tools
-from cases import CASES
+from cases import CASES, GPT2_TENSOR
 from models import BATCH
 from tools import Case
 
@@ -120,6 +122,64 @@ def test_tensor_axis_moves_what_megatron_moves(case, report):
     assert sum(n for _, n, _ in rest) == (1 if sequenceParallel(case) else 0)
 
 
+def scramble(path, out):
+    """The same model without a word of GPT-2: other names, another order of nodes.
+
+    Returns the new names of the initializers.
+    """
+    model = onnx.load(path)
+    random = np.random.default_rng(3)
+    kept = {value.name for value in [*model.graph.input, *model.graph.output]}
+    names, nodes = {"": ""}, list(model.graph.node)
+
+    def rename(name):
+        return name if name in kept else names.setdefault(name, f"v{len(names)}")
+
+    weights = {w.name: f"w{random.integers(10**9)}" for w in model.graph.initializer}
+    names.update(weights)
+    for weight in model.graph.initializer:
+        weight.name = weights[weight.name]
+    del model.graph.value_info[:]
+    for i, node in enumerate(nodes):
+        node.name = f"n{i}"
+        del node.metadata_props[:]  # the modules' paths
+        node.doc_string = ""
+        node.input[:] = [rename(name) for name in node.input]
+        node.output[:] = [rename(name) for name in node.output]
+    # Another topological order: any node whose inputs are there.
+    there = kept | set(weights.values()) | {""}
+    order = []
+    while nodes:
+        ready = [node for node in nodes if there.issuperset(node.input)]
+        node = ready[random.integers(len(ready))]
+        nodes.remove(node)
+        order.append(node)
+        there.update(node.output)
+    del model.graph.node[:]
+    model.graph.node.extend(order)
+    onnx.save(model, out)
+    return weights
+
+
+@pytest.mark.parametrize("mesh", ["tensor=2", "data=2,tensor=2"])
+def test_counts_hold_for_scrambled_names_and_order(mesh, exported, tmp_path):
+    """Nothing recognises GPT-2."""
+    plain = Case("gpt2", mesh, GPT2_TENSOR)
+    weights = scramble(exported("gpt2"), tmp_path / "scrambled.onnx")
+    head = [name for name in weights if name.endswith(("wte.weight", "lm_head.weight"))]
+    renamed = tuple(f"{weights[name]}=[-,tensor]" for name in weights
+                    if name.endswith(("c_attn.weight", "c_fc.weight")))
+    renamed += (f"{weights[head[0]]}=[tensor,-]",)
+    scrambled = Case("gpt2", mesh, renamed)
+    lines = []
+    for case, model in ((plain, exported("gpt2")), (scrambled, tmp_path / "scrambled.onnx")):
+        report = tools.inspect(case.compile(model, tmp_path / "plan", ADAMW))
+        lines.append({axes: sorted(entries) for axes, entries in moved(report).items()})
+        memory = report["memory_per_rank"]
+        lines[-1]["held"] = memory["parameters"], report["commands_per_step"]["gemm_flops"]
+    assert lines[0] == lines[1]
+
+
 @pytest.mark.parametrize("case", [c for c in GPT2 if c.size("data") > 1], ids=str)
 def test_data_axis_reduces_the_gradients_once_a_step(case, report):
     group = case.size("data")
@@ -132,6 +192,20 @@ def test_data_axis_reduces_the_gradients_once_a_step(case, report):
     # Those of the norms are sums over `tensor` too with sequence parallelism.
     reduced = sum(n * size for _, n, size in gradients + lines[frozenset({"data", "tensor"})])
     assert reduced == parameterBytes(case)
+
+
+def test_gradients_are_reduced_in_buckets_in_reverse_order_of_use(exported, tmp_path):
+    case, most = Case("gpt2", "data=4"), 0.02 * 2**20
+    report = tools.inspect(case.compile(exported("gpt2"), tmp_path / "plan", ADAMW,
+                                        "--bucket-mb", "0.02"))
+    buckets = [entry for entry in report["collectives"] if entry["bytes"] > 16]
+    assert len(buckets) >= 3
+    assert all(entry["bytes"] <= most for entry in buckets)
+    assert sum(entry["bytes"] for entry in buckets) == parameterBytes(case)
+    # None could take the next one's first gradient: full, or nearly.
+    largest = FLOAT * 4 * case.spec.build["width"] ** 2
+    assert all(entry["bytes"] > most - largest for entry in buckets[:-1])
+    assert "ln_f" in buckets[0]["op"] and "h.1" in buckets[0]["op"]
 
 
 @pytest.mark.parametrize("case", GPT2, ids=str)

@@ -48,9 +48,10 @@ polyrank::driver::parseOptions(int argc, char **argv) {
       ->capture_default_str()
       ->check(CLI::Range(int64_t(1), int64_t(1) << 20));
   app.add_option("--bucket-mb", options.bucketMegabytes,
-                 "Gradient reductions are merged up to this many megabytes")
+                 "Gradient reductions are merged into buckets of up to this "
+                 "many MiB, fractions allowed; 0 keeps each apart")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0.0, 1e6));
   app.add_option("--threads", options.threads, "Threads of each rank")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));

@@ -3,8 +3,12 @@
 #include "runtime/report/PlanReport.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <fnmatch.h>
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace polyrank::runtime {
@@ -111,27 +115,68 @@ bool mentions(const CollectiveReason &reason, const std::string &name) {
   return false;
 }
 
+/// Without the layers' numbers: h.0.attn and h.1.attn are alike; and without
+/// the exporter's name of the node, which follows a slash.
+std::string withoutLayers(std::string name) {
+  if (size_t slash = name.find('/'); slash != std::string::npos)
+    name = name.substr(0, slash) + (name.back() == '\'' ? "'" : "");
+  std::string result;
+  for (size_t i = 0; i < name.size(); ++i) {
+    bool starts = i == 0 || name[i - 1] == '.' || name[i - 1] == '\'';
+    size_t end = i;
+    while (end < name.size() && std::isdigit(static_cast<unsigned char>(name[end])))
+      ++end;
+    bool isNumber = starts && end > i && (end == name.size() || name[end] == '.');
+    result += isNumber ? '*' : name[i];
+    if (isNumber)
+      i = end - 1;
+  }
+  return result;
+}
+
+/// Collectives that are alike but for their layer and segment are one entry.
 Result<void> printReasons(const PlanReport &report, const std::string &name) {
-  size_t shown = 0;
+  struct Entry {
+    const CollectiveReason *reason;
+    std::vector<std::string> values;
+    uint64_t executions = 0;
+  };
+  std::vector<std::string> keys;
+  std::map<std::string, Entry> entries;
   for (const CollectiveReason &reason : report.reasons) {
     if (!mentions(reason, name))
       continue;
-    ++shown;
-    fmt::print("{} over {}: {}\n", reason.kind, reason.axes,
-               reason.value.empty() ? reason.origin : reason.value);
-    fmt::print("  from        {}\n  to          {}\n", reason.from, reason.to);
-    fmt::print("  needed by   {}\n", reason.op);
-    if (!reason.constraint.empty())
-      fmt::print("  because of  {}\n", reason.constraint);
-    fmt::print("  moves       {} bytes, {} times a step, in segment {}\n",
-               reason.bytes, reason.executions, reason.segment);
+    std::string value = reason.value.empty() ? reason.origin : reason.value;
+    std::string key = fmt::format(
+        "{}|{}|{}|{}|{}|{}|{}|{}", reason.kind, reason.axes, reason.bytes,
+        reason.from, reason.to, reason.constraint, withoutLayers(value),
+        withoutLayers(reason.op));
+    auto [entry, isNew] = entries.try_emplace(key, Entry{&reason, {}, 0});
+    if (isNew)
+      keys.push_back(key);
+    std::vector<std::string> &values = entry->second.values;
+    if (std::find(values.begin(), values.end(), value) == values.end())
+      values.push_back(value);
+    entry->second.executions += reason.executions;
   }
-  if (shown)
+  for (const std::string &key : keys) {
+    const auto &[reason, values, executions] = entries.at(key);
+    fmt::print("{} over {}, {} bytes, {} times a step\n", reason->kind,
+               reason->axes, reason->bytes, executions);
+    fmt::print("  moves       {}\n", fmt::join(values, "\n              "));
+    fmt::print("  from        {}\n  to          {}\n", reason->from, reason->to);
+    if (!reason->op.empty())
+      fmt::print("  needed by   {}\n",
+                 values.size() > 1 ? withoutLayers(reason->op) : reason->op);
+    if (!reason->constraint.empty())
+      fmt::print("  because of  {}\n", reason->constraint);
+  }
+  if (!keys.empty())
     return {};
   return Error{report.reasons.empty()
                    ? "the plan has no communication"
-                   : fmt::format("no collective has to do with '{}'; --comm "
-                                 "lists them, --why '*' gives all reasons",
+                   : fmt::format("no collective has to do with '{}'; --why "
+                                 "alone gives all reasons",
                                  name)};
 }
 
@@ -184,9 +229,12 @@ int main(int argc, char **argv) {
   app.add_flag("--kernels", options.kernels,
                "Generated kernels and how often they run");
   app.add_option("--why", options.why,
-                 "Why a value is moved: the reasons of all collectives whose "
-                 "value, op, axes or constraint contain this text or match "
-                 "this pattern");
+                 "Why values are moved: from which layout to which, and which "
+                 "op and constraint forced it; with NAME only where value, op, "
+                 "axes or constraint contain this text or match this pattern")
+      ->type_name("[NAME]")
+      ->expected(0, 1)
+      ->default_str("*");
   app.add_flag("--json", options.json, "Everything, as one JSON object");
   try {
     app.parse(argc, argv);

@@ -14,13 +14,13 @@
 // VALUE: @step distributed
 // ONE-LABEL: func.func @step
 // ONE-COUNT-3: graph.matmul
-// ONE: %{{.*}}:3 = shard.all_reduce %[[D3:.*]], %[[D2:.*]], %[[D1:.*]] {why = {members = [{user = "update 3"}, {user = "update 2"}, {user = "update 1"}]}}
+// ONE: %{{.*}}:3 = shard.all_reduce %[[D3:.*]], %[[D2:.*]], %[[D1:.*]] {why = {members = [{user = "update 3"}, {user = "update 2"}, {user = "update 1"}]
 // ONE-NOT: = shard.
 // ONE: return
 
 // Two of 256 bytes fit into 524.
 // MORE-LABEL: func.func @step
-// MORE: %{{.*}}:2 = shard.all_reduce {{.*}} {why = {members = [{user = "update 3"}, {user = "update 2"}]}}
+// MORE: %{{.*}}:2 = shard.all_reduce {{.*}} {why = {members = [{user = "update 3"}, {user = "update 2"}]
 // MORE: shard.all_reduce {{.*}} {why = {user = "update 1"}}
 // MORE: return
 func.func @step(%w1: !w {graph.symbol = @w1}, %w2: !w {graph.symbol = @w2}, %w3: !w {graph.symbol = @w3}, %x: !x {graph.input = "x"}) -> (!w, !w, !w) {

@@ -1,4 +1,9 @@
 // RUN: polyrank-opt %s --apply-strategy="shard=*.up=[-,tensor],out(ln)=[data,tensor,-]@2,qkv=[-,tensor]" 2>&1 | FileCheck %s
+// RUN: polyrank-opt %s --apply-strategy="shard=up=[-,tensor],model.up=[tensor,-]" 2>&1 | FileCheck %s --check-prefix=LAST
+// RUN: polyrank-opt %s --apply-strategy="shard=up=[tensor,-],model.up=[-,tensor]@1" 2>&1 | FileCheck %s --check-prefix=PRIORITY
+// RUN: polyrank-opt %s --apply-strategy="shard=up=[?,data+tensor]" 2>&1 | FileCheck %s --check-prefix=OPEN
+// RUN: printf '# the MLP\n\n up = [-,tensor]@1  # by columns\n' > %t
+// RUN: polyrank-opt %s --apply-strategy="shard-file=%t" 2>&1 | FileCheck %s --check-prefix=FILE
 // A pattern names parameters by their stored dims, leading modules may be left
 // out, out() names a module's result; data splits the batch by default.
 
@@ -8,9 +13,18 @@ graph.parameter @"model.up" : tensor<8x8xf32> at "m.onnx" offset 0 length 256 {t
 graph.parameter @"model.qkv" : tensor<8x24xf32> at "m.onnx" offset 256 length 768 {trainable}
 graph.parameter @"model.norm" : tensor<8xf32> at "m.onnx" offset 1024 length 32 {trainable}
 
+// Of two patterns for one parameter the last holds, unless the other's priority
+// is more important.
+// LAST: 'model.up': 'model.up=[tensor,-]' replaces 'up=[-,tensor]'
+// LAST: shard.layout = #shard.layout<#mesh, [{"tensor"}, {}]>
+// PRIORITY: 'model.up': 'up=[tensor,-]' is kept, not 'model.up=[-,tensor]@1'
+// PRIORITY: shard.layout = #shard.layout<#mesh, [{"tensor"}, {}]>
+// OPEN: shard.layout = #shard.layout<#mesh, [{}, {"data", "tensor"}]>, shard.open = array<i1: true, false>
+// FILE: shard.layout = #shard.layout<#mesh, [{}, {"tensor"}]>{{.*}}shard.priority = 1
+
 // The fused projection is 3 x 2 heads x 4: the axis splits the heads.
-// CHECK: 'model.qkv': {"tensor"} splits the factor of 2 heads of dim 1
-// CHECK: the axis data=2 splits the batch of 'x'
+// CHECK: the axis data=2 splits the batch of x
+// CHECK: 'model.qkv': tensor splits the 2 heads of dim 1
 // CHECK: func.func @step
 // CHECK-SAME: shard.from = "*.up=[-,tensor]", shard.layout = #shard.layout<#mesh, [{}, {"tensor"}]>
 // CHECK-SAME: shard.from = "qkv=[-,tensor]", shard.layout = #shard.layout<#mesh, [{}, {}, {"tensor"}, {}]>
