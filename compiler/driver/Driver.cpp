@@ -225,6 +225,7 @@ LogicalResult Compilation::run() {
     return success(stopped);
   plan::PlanOptions planOptions;
   planOptions.threads = options.threads;
+  planOptions.forward = options.forward;
   planOptions.codegen.cpu = options.cpu;
   if (failed(runPasses("lowering", [&](OpPassManager &manager) {
         plan::buildLoweringPipeline(manager, planOptions);

@@ -2,6 +2,9 @@
 // file stores it.
 
 #include "compiler/plan/PlanBuilder.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "runtime/Fingerprint.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -85,7 +88,7 @@ public:
 
 private:
   LogicalResult write(BlockArgument argument);
-  void writeStored(graph::ParameterOp parameter);
+  LogicalResult writeStored(graph::ParameterOp parameter);
   void writeView(fb::ArgumentT &result, BlockArgument argument,
                  StringRef parameter);
   std::string uniqueName(const std::string &name);
@@ -98,6 +101,8 @@ private:
   fb::PlanT &plan;
   fb::ProgramT &program;
   std::map<std::string, uint32_t> storedNumbers;
+  /// The files of weights, by absolute path.
+  std::map<std::string, std::optional<runtime::InputFile>> files;
   std::map<std::string, int> uses;
 };
 } // namespace
@@ -108,7 +113,7 @@ std::string ArgumentWriter::uniqueName(const std::string &name) {
   return use == 0 ? name : name + ":" + std::to_string(use);
 }
 
-void ArgumentWriter::writeStored(graph::ParameterOp parameter) {
+LogicalResult ArgumentWriter::writeStored(graph::ParameterOp parameter) {
   auto type = cast<RankedTensorType>(parameter.getType());
   auto stored = std::make_unique<fb::StoredTensorT>();
   stored->name = parameter.getSymName().str();
@@ -116,15 +121,34 @@ void ArgumentWriter::writeStored(graph::ParameterOp parameter) {
   stored->dtype = getDType(type.getElementType());
   if (parameter.getLength() > 0 || type.getNumElements() == 0) {
     stored->source = std::make_unique<fb::FileSpanT>();
-    stored->source->path = parameter.getPath().str();
+    // A plan runs from any folder.
+    SmallString<256> path = parameter.getPath();
+    if (auto error = llvm::sys::fs::make_absolute(path))
+      return parameter.emitError("cannot find the folder of '")
+             << path << "': " << error.message();
+    llvm::sys::path::remove_dots(path);
+    stored->source->path = path.str().str();
     stored->source->offset = parameter.getOffset();
     stored->source->length = parameter.getLength();
+    auto &file = files[stored->source->path];
+    if (!file) {
+      auto opened = runtime::InputFile::open(stored->source->path);
+      if (!opened)
+        return parameter.emitError(opened.error().message);
+      file.emplace(*std::move(opened));
+    }
+    auto fingerprint = runtime::fingerprintOf(*file, parameter.getOffset(),
+                                              parameter.getLength());
+    if (!fingerprint)
+      return parameter.emitError(fingerprint.error().message);
+    stored->source->fingerprint = *fingerprint;
   }
   if (parameter.getAliases())
     for (auto alias : parameter.getAliases()->getAsRange<StringAttr>())
       stored->aliases.push_back(alias.str());
   storedNumbers[stored->name] = plan.stored.size();
   plan.stored.push_back(std::move(stored));
+  return success();
 }
 
 /// Where the elements of an argument are in the stored tensor `parameter`: as
@@ -233,7 +257,8 @@ LogicalResult ArgumentWriter::write(BlockArgument argument) {
 LogicalResult ArgumentWriter::run() {
   for (auto parameter :
        function->getParentOfType<ModuleOp>().getOps<graph::ParameterOp>())
-    writeStored(parameter);
+    if (failed(writeStored(parameter)))
+      return failure();
   for (BlockArgument argument : function.getArguments())
     if (failed(write(argument)))
       return failure();

@@ -53,7 +53,8 @@ void PlanWriter::writeHeader() {
   plan.compiler = "polyrank 0.1.0";
   if (auto model = module->getAttrOfType<StringAttr>("graph.model"))
     plan.model = model.str();
-  plan.mode = isStep ? fb::Mode::Train : fb::Mode::Forward;
+  plan.mode =
+      isStep && !options.forward ? fb::Mode::Train : fb::Mode::Forward;
   plan.threads = options.threads;
   shard::MeshAttr mesh;
   for (unsigned i = 0; i < function.getNumArguments() && !mesh; ++i)

@@ -55,6 +55,7 @@ private:
   FailureOr<Sums> buildMicrobatches();
   /// Microbatch 0 of an input that has no other.
   Value takeOnly(Value input);
+  Value buildMean(Value sum, Value count);
   void finish(ValueRange updated,
               ArrayRef<std::pair<StringRef, Value>> outputs);
   StringAttr getArgString(BlockArgument argument, StringRef name) {
@@ -298,6 +299,13 @@ void StepBuilder::finish(ValueRange updated,
   eraseDeadOps(step.getBody().front());
 }
 
+Value StepBuilder::buildMean(Value sum, Value count) {
+  Type element = graph::getGlobalType(sum).getElementType();
+  if (graph::getGlobalType(count).getElementType() != element)
+    count = parts.convert(count, element);
+  return parts.div(sum, count);
+}
+
 LogicalResult StepBuilder::buildTraining(Optimizer &optimizer) {
   if (failed(classify()))
     return failure();
@@ -354,12 +362,8 @@ LogicalResult StepBuilder::buildTraining(Optimizer &optimizer) {
   }
   llvm::append_range(updated, updatedStates);
   updated.push_back(parts.add(stepNumber, 1));
-  Value count = sums->count;
-  Type element = graph::getGlobalType(sums->loss).getElementType();
-  if (graph::getGlobalType(count).getElementType() != element)
-    count = parts.convert(count, element);
-  finish(updated,
-         {{"loss", parts.div(sums->loss, count)}, {"count", sums->count}});
+  finish(updated, {{"loss", buildMean(sums->loss, sums->count)},
+                   {"count", sums->count}});
   return success();
 }
 
@@ -378,10 +382,19 @@ LogicalResult StepBuilder::buildForward() {
   for (Parameter &parameter : parameters)
     updated.push_back(parameter.step);
   SmallVector<std::pair<StringRef, Value>> outputs;
+  if (getTargets()) { // a loss is attached, and takes the outputs' place
+    outputs = {{"loss", buildMean(results[0], results[1])},
+               {"count", results[1]}};
+    results.clear();
+  }
   for (auto [i, value] : llvm::enumerate(results)) {
     auto name = forward.getResultAttrOfType<StringAttr>(i, "graph.output");
     if (!name)
       return forward.emitError("result ") << i << " has no graph.output";
+    if (graph::getShape(value).empty()) { // a number of the batch: a metric
+      outputs.push_back({name.getValue(), value});
+      continue;
+    }
     SmallVector<int64_t> shape{1};
     llvm::append_range(shape, graph::getShape(value));
     outputs.push_back({name.getValue(),

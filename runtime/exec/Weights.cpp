@@ -2,8 +2,11 @@
 
 #include "runtime/exec/Weights.h"
 
+#include "runtime/Fingerprint.h"
+
 #include <fmt/format.h>
 #include <map>
+#include <unistd.h>
 
 namespace polyrank::runtime {
 namespace {
@@ -51,11 +54,17 @@ const StoredTensorSpan *findTensor(const SafetensorsFile &file,
   return found;
 }
 
-std::string beside(const std::string &plan, const std::string &path) {
-  if (path.starts_with('/'))
-    return path;
-  size_t slash = plan.rfind('/');
-  return slash == std::string::npos ? path : plan.substr(0, slash + 1) + path;
+/// The file of weights that a plan names; where that is gone, the file of its
+/// name beside the plan: both may have been moved, or copied to this machine.
+Result<InputFile> openWeights(const std::string &plan,
+                              const std::string &path) {
+  Result<InputFile> opened = InputFile::open(path);
+  if (opened || access(path.c_str(), F_OK) == 0)
+    return opened;
+  std::string folder = plan.substr(0, plan.rfind('/') + 1),
+              name = path.substr(path.rfind('/') + 1);
+  Result<InputFile> beside = InputFile::open(folder + name);
+  return beside ? std::move(beside) : std::move(opened);
 }
 
 } // namespace
@@ -102,13 +111,12 @@ Result<Weights> Weights::open(const LoadedPlan &plan, const std::string &init) {
     source.dtype = DType(stored->dtype());
     if (!span)
       continue;
-    std::string path = beside(plan.path, span->path()->str());
-    std::shared_ptr<InputFile> &file = files[path];
+    std::shared_ptr<InputFile> &file = files[span->path()->str()];
     if (!file) {
-      Result<InputFile> opened = InputFile::open(path);
+      Result<InputFile> opened = openWeights(plan.path, span->path()->str());
       if (!opened)
-        return Error{fmt::format("weights of '{}': {} (if it moved, compile "
-                                 "again or give the weights with --init)",
+        return Error{fmt::format("weights of '{}': {} (put it beside the plan, "
+                                 "compile again, or give weights with --init)",
                                  stored->name()->str(),
                                  opened.error().message)};
       file = std::make_shared<InputFile>(*std::move(opened));
@@ -119,8 +127,19 @@ Result<Weights> Weights::open(const LoadedPlan &plan, const std::string &init) {
                                "bytes {} to {} of '{}', which has {}: it is "
                                "not the file that was compiled",
                                stored->name()->str(), span->offset(),
-                               span->offset() + span->length(), path,
+                               span->offset() + span->length(), file->path(),
                                file->size())};
+    if (span->fingerprint()) {
+      POLYRANK_ASSIGN(found,
+                      fingerprintOf(*file, span->offset(), span->length()));
+      if (found != span->fingerprint())
+        return Error{fmt::format(
+            "weights of '{}': bytes {} to {} of '{}' are not those that the "
+            "plan was compiled with: compile again, or give weights with "
+            "--init",
+            stored->name()->str(), span->offset(),
+            span->offset() + span->length(), file->path())};
+    }
     source.read = [file, base = span->offset()](uint64_t offset, void *into,
                                                 uint64_t length) {
       return file->readAt(base + offset, into, length);

@@ -45,5 +45,3 @@ def dataset(tmp_path_factory):
 
     return get
 
-# Written, and not yet passing (docs/plan.md): they join the suite one by one.
-collect_ignore = ["test_checkpoints.py", "test_documents.py", "test_forward.py"]

@@ -87,7 +87,7 @@ private:
   }
 
   bool checkSegments() {
-    constexpr uint64_t maxMemory = uint64_t(1) << 31;
+    constexpr uint64_t maxMemory = uint64_t(1) << 31, pageSize = 4096;
     for (int number = 0; number < header.e_phnum; ++number) {
       Elf64_Phdr segment;
       if (header.e_phoff > bytes.size() ||
@@ -97,13 +97,22 @@ private:
       case PT_LOAD:
         if (segment.p_offset > bytes.size() ||
             segment.p_filesz > bytes.size() - segment.p_offset ||
-            segment.p_memsz < segment.p_filesz || segment.p_memsz > maxMemory ||
+            segment.p_memsz < segment.p_filesz || segment.p_memsz == 0 ||
+            segment.p_memsz > maxMemory ||
             segment.p_vaddr > maxMemory)
           return fail("segment " + std::to_string(number) +
                       " is outside the image");
         if ((segment.p_flags & PF_W) && (segment.p_flags & PF_X))
           return fail("segment " + std::to_string(number) +
                       " is writable code");
+        // The loader maps whole pages, a later segment over an earlier one.
+        // What is checked here must be what is mapped there.
+        if ((segment.p_vaddr - segment.p_offset) % pageSize != 0 ||
+            (!loads.empty() &&
+             segment.p_vaddr / pageSize <=
+                 (loads.back().p_vaddr + loads.back().p_memsz - 1) / pageSize))
+          return fail("segments overlap or are out of order at segment " +
+                      std::to_string(number));
         loads.push_back(segment);
         break;
       case PT_DYNAMIC:
@@ -197,6 +206,8 @@ private:
 
   bool checkRelocation(const Elf64_Rela &relocation) {
     uint32_t type = ELF64_R_TYPE(relocation.r_info);
+    if (type == R_X86_64_IRELATIVE)
+      return fail("they have a resolver (IFUNC), which runs when loaded");
     if (type != R_X86_64_RELATIVE && type != R_X86_64_GLOB_DAT &&
         type != R_X86_64_JUMP_SLOT && type != R_X86_64_64)
       return fail("relocation type " + std::to_string(type) +

@@ -8,6 +8,8 @@
 
 #include <atomic>
 #include <cmath>
+#include <cstring>
+#include <elf.h>
 #include <gtest/gtest.h>
 #include <random>
 
@@ -216,16 +218,40 @@ std::string refusalOfImage(const std::string &path) {
 }
 
 TEST(KernelImage, IsRefusedForEachThingThatItMayNotHave) {
-  std::string directory = POLYRANK_REFUSED_IMAGES;
-  EXPECT_NE(refusalOfImage(directory + "/refused-needed.so").find("DT_NEEDED"),
-            std::string::npos);
-  EXPECT_NE(
-      refusalOfImage(directory + "/refused-constructor.so").find("constructor"),
-      std::string::npos);
-  EXPECT_NE(refusalOfImage(directory + "/refused-symbol.so").find("'system'"),
-            std::string::npos);
-  EXPECT_NE(refusalOfImage(directory + "/refused-tls.so").find("thread-local"),
-            std::string::npos);
+  for (auto [image, reason] : {std::pair("needed", "DT_NEEDED"),
+                               {"constructor", "constructor"},
+                               {"destructor", "destructor"},
+                               {"resolver", "resolver"},
+                               {"symbol", "'system'"},
+                               {"tls", "thread-local"}}) {
+    std::string message = refusalOfImage(std::string(POLYRANK_REFUSED_IMAGES) +
+                                         "/refused-" + image + ".so");
+    EXPECT_NE(message.find(reason), std::string::npos) << image << ": "
+                                                       << message;
+  }
+}
+
+// The loader maps the later of two segments over the earlier one: what was
+// checked would not be what runs.
+TEST(KernelImage, IsRefusedWhereSegmentsOverlap) {
+  std::vector<uint8_t> image = testKernels();
+  Elf64_Ehdr header;
+  std::memcpy(&header, image.data(), sizeof(header));
+  std::vector<size_t> loads;
+  for (int number = 0; number < header.e_phnum; ++number) {
+    Elf64_Phdr segment;
+    size_t at = header.e_phoff + number * sizeof(segment);
+    std::memcpy(&segment, image.data() + at, sizeof(segment));
+    if (segment.p_type == PT_LOAD)
+      loads.push_back(at);
+  }
+  ASSERT_GE(loads.size(), 2u);
+  std::memcpy(image.data() + loads[1], image.data() + loads[0],
+              sizeof(Elf64_Phdr));
+  auto checked = checkKernelImage(image);
+  ASSERT_FALSE(checked);
+  EXPECT_NE(checked.error().message.find("overlap"), std::string::npos)
+      << checked.error().message;
 }
 
 TEST(KernelImage, SurvivesEveryDamagedByte) {
