@@ -254,6 +254,13 @@ std::string DataSource::describe() const {
             std::to_string(columns[0].stride);
   else
     text += std::to_string(totalSamples) + " samples";
+  std::string unused;
+  for (size_t a = 0; a < arrays.size(); ++a)
+    if (std::none_of(columns.begin(), columns.end(),
+                     [&](const Column &column) { return column.array == a; }))
+      unused += (unused.empty() ? "" : ", ") + arrays[a].name();
+  if (!unused.empty())
+    text += " (no input takes: " + unused + ")";
   if (holdoutSamples > 0)
     text += ", of which " + std::to_string(holdoutSamples) + " are held out";
   return text;

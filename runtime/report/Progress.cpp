@@ -86,6 +86,10 @@ void Progress::step(const StepReport &step) {
     firstSeconds = step.seconds;
   nlohmann::ordered_json line{{"step", step.step}};
   std::vector<std::string> notFinite;
+  double targets = 1;
+  for (auto &[name, value] : step.metrics)
+    if (name == "count")
+      targets = value;
   for (size_t i = 0; i < step.metrics.size(); ++i) {
     auto &[name, value] = step.metrics[i];
     if (std::isfinite(value))
@@ -94,8 +98,9 @@ void Progress::step(const StepReport &step) {
       line[name] = nullptr, notFinite.push_back(name);
     if (sums.size() <= i)
       sums.emplace_back(name, 0);
-    sums[i].second += value;
+    sums[i].second += name == "loss" ? value * targets : value;
   }
+  targetsInAll += targets;
   if (!notFinite.empty())
     line["not_finite"] = notFinite;
   line["seconds"] = step.seconds;
@@ -103,10 +108,17 @@ void Progress::step(const StepReport &step) {
   line["samples_per_second"] = samples;
   line["tokens_per_second"] = samples * plan.tokensPerSample;
   line["communication_share"] = step.communicationShare;
-  if (log) {
+  if (log && logFailure == 0) {
     std::string text = line.dump() + "\n";
-    logFailed |= std::fwrite(text.data(), 1, text.size(), log) != text.size();
-    logFailed |= std::fflush(log) != 0;
+    if (std::fwrite(text.data(), 1, text.size(), log) != text.size() ||
+        std::fflush(log) != 0) {
+      logFailure = errno;
+      fmt::print(stderr,
+                 "{}polyrank-run: cannot write the log '{}': {}; the run goes "
+                 "on without it\n",
+                 lineOpen ? "\n" : "", options.log, std::strerror(logFailure));
+      lineOpen = false;
+    }
   }
   if (!notFinite.empty() && !reportedNotFinite) {
     reportedNotFinite = true;
@@ -158,19 +170,20 @@ Result<void> Progress::close() {
     fmt::print(stderr, "\n");
   lineOpen = false;
   if (log) {
-    logFailed |= std::fclose(log) != 0;
+    if (std::fclose(log) != 0 && logFailure == 0)
+      logFailure = errno;
     log = nullptr;
   }
-  if (logFailed)
-    return Error{fmt::format("cannot write the log '{}'", options.log),
-                 Error::Fault::Rank};
+  if (logFailure)
+    return Error{fmt::format("cannot write the log '{}': {}", options.log,
+                             std::strerror(logFailure))};
   return {};
 }
 
 std::vector<std::pair<std::string, double>> Progress::means() const {
   auto result = sums;
   for (auto &[name, value] : result)
-    value /= done;
+    value /= name == "loss" ? targetsInAll : static_cast<double>(done);
   return result;
 }
 

@@ -44,7 +44,7 @@ public:
   Result<void> close();
 
   uint64_t stepsDone() const { return done; }
-  /// The mean of a metric over all steps; nothing where it never came.
+  /// The mean of each metric over all steps; the loss's is over all targets.
   std::vector<std::pair<std::string, double>> means() const;
 
 private:
@@ -55,11 +55,12 @@ private:
   const PlanReport &plan;
   ProgressOptions options;
   FILE *log = nullptr;
-  bool logFailed = false, terminal = false, lineOpen = false;
-  bool reportedNotFinite = false;
+  int logFailure = 0; // errno of the first
+  bool terminal = false, lineOpen = false, reportedNotFinite = false;
   uint64_t done = 0;
   double timeInSteps = 0, firstSeconds = 0;
-  std::vector<std::pair<std::string, double>> sums;
+  std::vector<std::pair<std::string, double>> sums; // losses times targets
+  double targetsInAll = 0;
   std::chrono::steady_clock::time_point lastShown;
 };
 

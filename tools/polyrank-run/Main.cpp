@@ -12,24 +12,50 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 namespace polyrank::runtime {
 namespace {
 
-/// Whether a file can be made at `path`, asked before the work and not after.
-Result<void> checkWritable(const std::string &path) {
-  size_t slash = path.rfind('/');
-  std::string directory = slash == std::string::npos ? "."
-                          : slash == 0               ? "/"
-                                                     : path.substr(0, slash);
-  if (access(directory.c_str(), W_OK | X_OK) != 0)
-    return Error{fmt::format("cannot write '{}': directory '{}': {}", path,
-                             directory, std::strerror(errno))};
+/// Whether a file of `bytes` bytes can be made at `path`, beside what is there
+/// now: asked before the work and not after.
+Result<void> checkWritable(const std::string &path, uint64_t bytes) {
+  auto fail = [&](const std::string &why) {
+    return Error{fmt::format("cannot write '{}': {}", path, why)};
+  };
   struct stat status;
-  if (stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode))
-    return Error{fmt::format("cannot write '{}': it is a directory", path)};
+  if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
+    return fail(S_ISDIR(status.st_mode) ? "it is a directory"
+                                        : "it is not a regular file");
+  // Only making a file there shows that one can be made.
+  std::string probe = fmt::format("{}.partial-{}", path, getpid());
+  Descriptor file(
+      open(probe.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (file.get() < 0)
+    return fail(std::strerror(errno));
+  unlink(probe.c_str());
+  struct statvfs disk;
+  if (fstatvfs(file.get(), &disk) == 0 &&
+      bytes > uint64_t(disk.f_bavail) * disk.f_frsize)
+    return fail(fmt::format("it needs {} bytes, its file system has {} left",
+                            bytes, uint64_t(disk.f_bavail) * disk.f_frsize));
   return {};
+}
+
+/// The bytes of a file of all weights, without its header.
+uint64_t savedBytesOf(const plan::Plan &plan) {
+  uint64_t sum = 0;
+  if (!plan.stored())
+    return sum;
+  for (const plan::StoredTensor *stored : *plan.stored()) {
+    uint64_t bytes = elementSize(stored->dtype());
+    if (stored->shape())
+      for (int64_t size : *stored->shape())
+        bytes *= size;
+    sum += bytes * (1 + (stored->aliases() ? stored->aliases()->size() : 0));
+  }
+  return sum;
 }
 
 class Run {
@@ -77,13 +103,11 @@ public:
                                      progress->stepsDone())
                        : ran.error().message,
                    ran.error().fault};
-    if (!logged)
-      return logged;
     if (Result<void> written = writeOutputs(); !written)
       return written;
     if (!options.quiet)
       summarise();
-    return {};
+    return logged;
   }
 
 private:
@@ -108,12 +132,20 @@ private:
       data.emplace(std::move(source));
       steps = stepsOf(options, *plan->plan, *data);
     }
-    for (const std::string *path :
-         {&options.save, &options.outputs, &options.log, &options.profile})
-      if (!path->empty())
-        if (Result<void> writable = checkWritable(*path); !writable)
-          return writable;
-    return options.outputs.empty() ? Result<void>() : makeOutputMemory();
+    if (!options.save.empty())
+      if (Result<void> writable =
+              checkWritable(options.save, savedBytesOf(*plan->plan));
+          !writable)
+        return writable;
+    if (!options.profile.empty())
+      if (Result<void> writable = checkWritable(options.profile, 0); !writable)
+        return writable;
+    if (options.outputs.empty())
+      return {};
+    if (Result<void> made = makeOutputMemory(); !made)
+      return made;
+    return checkWritable(options.outputs,
+                         outputs.back().offset + outputs.back().bytes);
   }
 
   Result<void> makeOutputMemory() {

@@ -15,7 +15,8 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   CLI::App app{
       "Runs a plan that polyrank-compile wrote: starts its ranks on this "
       "machine, trains (or runs forward), logs and saves.\n"
-      "Exit status: 0 done, 1 the input is wrong, 2 a rank failed.",
+      "Exit status: 0 done, 1 the input is wrong, 2 a rank failed or the run "
+      "was interrupted.",
       "polyrank-run"};
   app.add_option("PLAN", options.plan, "The plan file")->required();
   auto *data = app.add_option(
