@@ -57,9 +57,14 @@ mlir::FailureOr<Machine> Machine::find(const std::string &name,
       return mlir::failure();
     }
   }
+  // LLVM prints when it is given a CPU that it does not know: ask first.
   std::unique_ptr<MCSubtargetInfo> info(
-      target.createMCSubtargetInfo(Triple(triple), machine.cpu, ""));
-  if (!info || !info->isCPUStringValid(machine.cpu)) {
+      target.createMCSubtargetInfo(Triple(triple), "", ""));
+  if (info && info->isCPUStringValid(machine.cpu))
+    info.reset(target.createMCSubtargetInfo(Triple(triple), machine.cpu, ""));
+  else
+    info = nullptr;
+  if (!info) {
     reason = "LLVM knows no CPU named '" + name +
              "'; use native, x86-64-v3, x86-64-v4 or a name that `clang "
              "-print-supported-cpus` lists";

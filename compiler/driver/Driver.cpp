@@ -2,6 +2,8 @@
 
 #include "compiler/driver/Driver.h"
 
+#include "compiler/codegen/Machine.h"
+#include "compiler/cost/CostModel.h"
 #include "compiler/driver/Mesh.h"
 #include "compiler/plan/WritePlan.h"
 #include "compiler/sharding/Passes.h"
@@ -12,6 +14,7 @@
 #include "dialects/Register.h"
 #include "frontends/onnx/Import.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Process.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -70,6 +73,8 @@ private:
   /// Whether this is where the user wants to stop; prints the module then.
   bool stopsAfter(StringRef stage);
 
+  /// What can be said of the options without the model.
+  LogicalResult checkOptions();
   LogicalResult importModel();
   LogicalResult buildStep();
   LogicalResult partition();
@@ -77,6 +82,7 @@ private:
   const Options &options;
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
+  shard::MeshAttr mesh;
   bool stopped = false;
   int stageNumber = 0;
 };
@@ -124,6 +130,41 @@ bool Compilation::stopsAfter(StringRef stage) {
   return stopped = true;
 }
 
+LogicalResult Compilation::checkOptions() {
+  if (options.output.empty() && options.stopAfter.empty())
+    return fail("say where to write the plan: -o PLAN");
+  if (!options.forward && options.loss.empty() && options.stopAfter != "import")
+    return fail("training needs a loss: --loss 'cross_entropy(OUTPUT,labels)', "
+                "'mse(OUTPUT,target)' or 'output(OUTPUT)'; or compile with "
+                "--mode forward");
+  std::string error;
+  auto parsed = parseMesh(context, options.mesh, error);
+  if (failed(parsed))
+    return fail(error);
+  mesh = *parsed;
+  if (failed(cost::CostModel::parse(mesh, options.links, error)))
+    return fail("--link: " + error);
+  if (failed(codegen::Machine::find(options.cpu, error)))
+    return fail("--cpu: " + error);
+  if (!options.dumpDirectory.empty())
+    if (auto code = llvm::sys::fs::create_directories(options.dumpDirectory))
+      return fail("--dump-passes: cannot make the folder '" +
+                  options.dumpDirectory + "': " + code.message());
+  if (!options.stopAfter.empty())
+    return success();
+  if (llvm::sys::fs::is_directory(options.output))
+    return fail("cannot write '" + options.output + "': it is a directory");
+  // Only making a file there shows that one can be made.
+  int descriptor;
+  SmallString<256> probe;
+  if (auto code = llvm::sys::fs::createUniqueFile(
+          options.output + ".writing-%%%%%%", descriptor, probe))
+    return fail("cannot write '" + options.output + "': " + code.message());
+  llvm::sys::Process::SafelyCloseFileDescriptor(descriptor);
+  llvm::sys::fs::remove(probe);
+  return success();
+}
+
 LogicalResult Compilation::importModel() {
   frontends::ImportOptions importOptions;
   for (const std::string &text : options.inputs) {
@@ -142,10 +183,6 @@ LogicalResult Compilation::importModel() {
 }
 
 LogicalResult Compilation::buildStep() {
-  if (!options.forward && options.loss.empty())
-    return fail("training needs a loss: --loss 'cross_entropy(OUTPUT,labels)', "
-                "'mse(OUTPUT,target)' or 'output(OUTPUT)'; or compile with "
-                "--mode forward");
   return runPasses("training", [&](OpPassManager &manager) {
     manager.addPass(training::createRaiseCompositesPass());
     manager.addPass(training::createUnflattenPass());
@@ -168,11 +205,8 @@ LogicalResult Compilation::buildStep() {
 
 LogicalResult Compilation::partition() {
   std::string error;
-  auto mesh = parseMesh(context, options.mesh, error);
-  if (failed(mesh))
-    return fail(error);
   sharding::StrategyOptions strategy;
-  strategy.mesh = *mesh;
+  strategy.mesh = mesh;
   if (!options.shardFile.empty()) {
     auto lines = sharding::readShardFile(options.shardFile, error);
     if (failed(lines))
@@ -211,9 +245,7 @@ LogicalResult Compilation::partition() {
 }
 
 LogicalResult Compilation::run() {
-  if (options.output.empty() && options.stopAfter.empty())
-    return fail("say where to write the plan: -o PLAN");
-  if (failed(importModel()))
+  if (failed(checkOptions()) || failed(importModel()))
     return failure();
   if (stopsAfter("import"))
     return success();

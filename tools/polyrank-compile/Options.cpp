@@ -2,7 +2,7 @@
 
 #include "tools/polyrank-compile/Options.h"
 
-#include <CLI/CLI.hpp>
+#include "tools/Help.h"
 
 std::variant<polyrank::driver::Options, int>
 polyrank::driver::parseOptions(int argc, char **argv) {
@@ -12,65 +12,82 @@ polyrank::driver::parseOptions(int argc, char **argv) {
       "Compiles an exported model into a plan for the ranks of a mesh.\n"
       "Exit status: 0 done, 1 the input is wrong (nothing is written).",
       "polyrank-compile"};
+  useHelpFormatter(app);
   app.add_option("MODEL", options.model, "The exported model (.onnx)")
-      ->required();
-  app.add_option("-o,--output", options.output, "Where to write the plan");
+      ->required()
+      ->type_name("FILE");
+  app.add_option("-o,--output", options.output, "Where to write the plan")
+      ->type_name("PLAN");
   app.add_option("--mesh", options.mesh,
                  "The devices, as named axes: data=2,tensor=2. An axis called "
-                 "data splits the batch. Without a mesh: one device");
+                 "data splits the batch. Without a mesh: one device")
+      ->type_name("AXES");
   app.add_option("--input", options.inputs,
                  "Type and shape of an input, where the export leaves dims "
                  "open: ids=int64[8,128]. The batch is one microbatch over all "
                  "data ranks")
       ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("SPEC");
   app.add_option("--shard", options.shards,
                  "PATTERN=DIMS: how parameters, inputs or a module's output "
                  "(out(SCOPE)) are laid out. DIMS has one entry per dim: - not "
                  "split, ? as the compiler likes, axis or a+b split. Example: "
                  "'*.c_fc.weight=[-,tensor]'")
       ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("SPEC");
   app.add_option("--shard-file", options.shardFile,
-                 "A file with one PATTERN=DIMS a line (# comments)");
+                 "A file with one PATTERN=DIMS a line (# comments)")
+      ->type_name("FILE");
   app.add_option("--mode", mode, "train (default) or forward")
-      ->check(CLI::IsMember({"train", "forward"}));
+      ->check(CLI::IsMember({"train", "forward"}))
+      ->type_name("MODE");
   app.add_option("--loss", options.loss,
                  "cross_entropy(OUTPUT,LABELS[,axis=K][,ignore_index=N]), "
-                 "mse(OUTPUT,TARGET) or output(OUTPUT)");
+                 "mse(OUTPUT,TARGET) or output(OUTPUT)")
+      ->type_name("LOSS");
   app.add_option("--optimizer", options.optimizer,
                  "sgd(lr,momentum,dampening,nesterov,weight_decay), adam(lr,"
                  "betas,eps,weight_decay) or adamw(..), as PyTorch; "
                  "decay=GLOB[:GLOB] selects the parameters that decay")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name("OPT");
   app.add_option("--microbatches", options.microbatches,
                  "Microbatches whose gradients one step adds up")
       ->capture_default_str()
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 20));
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 20))
+      ->type_name("M");
   app.add_option("--bucket-mb", options.bucketMegabytes,
                  "Gradient reductions are merged into buckets of up to this "
                  "many MiB, fractions allowed; 0 keeps each apart")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(CLI::Range(0.0, 1e6))
+      ->type_name("MB");
   app.add_option("--threads", options.threads, "Threads of each rank")
       ->capture_default_str()
-      ->check(CLI::Range(1, 1024));
+      ->check(CLI::Range(1, 1024))
+      ->type_name("N");
   app.add_option("--cpu", options.cpu,
                  "What the kernels are compiled for: native, x86-64-v3, "
                  "x86-64-v4 or an LLVM CPU name")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name("CPU");
   app.add_option("--link", options.links,
                  "AXIS=MICROSECONDS:GB_PER_S: latency and bandwidth along an "
                  "axis, for the choice of collectives")
       ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("SPEC");
   app.add_option("--stop-after", options.stopAfter,
                  "Print the MLIR after import, training, propagate, partition "
                  "or rank, and stop")
       ->check(CLI::IsMember(
-          {"import", "training", "propagate", "partition", "rank"}));
+          {"import", "training", "propagate", "partition", "rank"}))
+      ->type_name("STAGE");
   app.add_option("--dump-passes", options.dumpDirectory,
-                 "Write the MLIR after each pass into this folder");
+                 "Write the MLIR after each pass into this folder")
+      ->type_name("DIR");
   app.add_flag("--why", options.why,
                "Print each collective: what moves, from which layout to which, "
                "and which op and constraint forced it");
@@ -78,6 +95,9 @@ polyrank::driver::parseOptions(int argc, char **argv) {
   app.add_flag("-q,--quiet", options.quiet, "Print warnings and errors only");
   try {
     app.parse(argc, argv);
+    if (mode == "forward" && app.count("--optimizer"))
+      throw CLI::ValidationError("--optimizer",
+                                 "a forward plan changes no weights");
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 1;
   }

@@ -1,8 +1,8 @@
 // polyrank-inspect: what a plan holds, moves and runs, without running it.
 
 #include "runtime/report/PlanReport.h"
+#include "tools/Help.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
 #include <fmt/format.h>
@@ -219,7 +219,9 @@ int main(int argc, char **argv) {
                "everything but the reasons.\n"
                "Exit status: 0 done, 1 the input is wrong.",
                "polyrank-inspect"};
-  app.add_option("PLAN", options.plan, "The plan file")->required();
+  polyrank::useHelpFormatter(app);
+  app.add_option("PLAN", options.plan, "The plan file")->required()
+      ->type_name("FILE");
   app.add_flag("--parameters", options.parameters,
                "Parameters and state: layout and bytes on each rank");
   app.add_flag("--memory", options.memory,

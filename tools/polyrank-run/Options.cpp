@@ -3,8 +3,8 @@
 #include "tools/polyrank-run/Options.h"
 
 #include "runtime/exec/RankProgram.h"
+#include "tools/Help.h"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 namespace polyrank::runtime {
@@ -18,60 +18,77 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
       "Exit status: 0 done, 1 the input is wrong, 2 a rank failed or the run "
       "was interrupted.",
       "polyrank-run"};
-  app.add_option("PLAN", options.plan, "The plan file")->required();
+  useHelpFormatter(app);
+  app.add_option("PLAN", options.plan, "The plan file")->required()
+      ->type_name("FILE");
   auto *data = app.add_option(
       "--data", options.data,
       "Samples: a token file (.bin/.u16: uint16, .u32: uint32, .txt/.u8: "
-      "bytes, .npy) or a .npz set with one array per input (and 'labels')");
+      "bytes, .npy) or a .npz set with one array per input (and 'labels')")
+      ->type_name("FILE");
   app.add_option("--token-type", options.tokenType,
                  "Type of the tokens in --data, where its name does not say: "
                  "uint8, uint16, uint32")
-      ->check(CLI::IsMember({"uint8", "uint16", "uint32"}));
+      ->check(CLI::IsMember({"uint8", "uint16", "uint32"}))
+      ->type_name("TYPE");
   app.add_option("--steps", options.steps,
                  "Steps to run (forward plans: default all samples once)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
   app.add_option("--order", order,
                  "Order of the samples: random (a permutation of each epoch, "
                  "keyed by the seed, the same on any number of ranks; default "
                  "for training) or sequential (begins again at the end)")
-      ->check(CLI::IsMember({"random", "sequential"}));
+      ->check(CLI::IsMember({"random", "sequential"}))
+      ->type_name("ORDER");
   app.add_option("--holdout", options.holdout,
                  "Keep this fraction of the samples, the last ones, from "
                  "training; forward plans run on them alone")
-      ->check(CLI::Range(0.0, 0.9));
+      ->check(CLI::Range(0.0, 0.9))
+      ->type_name("FRACTION");
   app.add_option("--seed", options.seed,
-                 "Seed of sampling and of the model's randomness (default 0)");
+                 "Seed of sampling and of the model's randomness (default 0)")
+      ->type_name("N");
   app.add_option("--init", options.init,
                  "Start from the weights in this safetensors file instead of "
-                 "those in the model's file");
+                 "those in the model's file")
+      ->type_name("FILE");
   app.add_option("--save", options.save,
                  "Save the weights after the last step, as safetensors with "
-                 "the model's names");
+                 "the model's names")
+      ->type_name("FILE");
   app.add_option("--log", options.log,
                  "Write one JSON object per step: step, loss and all metrics, "
                  "seconds, samples_per_second, tokens_per_second, "
-                 "communication_share");
+                 "communication_share")
+      ->type_name("FILE");
   app.add_option("--profile", options.profile,
                  "Write where the time of a step goes on rank 0, by kernel, "
-                 "product and collective, to this file");
+                 "product and collective, to this file")
+      ->type_name("FILE");
   auto *inputs = app.add_option("--inputs", options.inputs,
-                                "Forward plans: a .npz set of inputs");
+                                "Forward plans: a .npz set of inputs")
+      ->type_name("FILE");
   auto *outputs = app.add_option("--outputs", options.outputs,
                                  "Forward plans: write the outputs of all "
-                                 "samples to this .npz file");
+                                 "samples to this .npz file")
+      ->type_name("FILE");
   inputs->excludes(data);
   outputs->needs(inputs);
   app.add_option("--threads", options.threads,
                  "Threads per rank; a plan is compiled for a number of "
                  "threads, and another is an error")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
   app.add_option("--transport", transport,
                  "How ranks communicate: shm (shared memory, one machine)")
-      ->check(CLI::IsMember({"shm"}));
+      ->check(CLI::IsMember({"shm"}))
+      ->type_name("NAME");
   app.add_option("--denormals", denormals,
                  "flush denormal numbers to zero (default) or keep them, "
                  "which can be many times slower")
-      ->check(CLI::IsMember({"flush", "keep"}));
+      ->check(CLI::IsMember({"flush", "keep"}))
+      ->type_name("MODE");
   app.add_flag("-q,--quiet", options.quiet, "No progress and no summary");
   try {
     app.parse(argc, argv);

@@ -1,0 +1,202 @@
+"""Wrong input ends with exit code 1 and a message that names it, before any work."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+import tools
+from tools import Case
+
+LOSS = ("--loss", "cross_entropy(logits,labels)")
+TENSOR = ("--mesh", "tensor=2")
+DATA = ("--mesh", "data=2")
+
+
+def refuse(name, *args):
+    """The one message of a call that must be refused: no trace, no signal, no exception."""
+    output, error = tools.tool(name, *args, code=1)
+    assert output == ""
+    for trace in ("Stack dump", "terminate called", "LLVM ERROR", "what()", "see current operation"):
+        assert trace not in error
+    return error
+
+
+@pytest.mark.parametrize("args, message", [
+    (("--mesh", "data=2,foo=2", *LOSS), "mesh axis foo=2 is used by nothing"),
+    (("--mesh", "data=2,data=2", *LOSS), "axis 'data' is given twice"),
+    (("--mesh", "data=0", *LOSS), "axis 'data' has size 0"),
+    (("--mesh", "data", *LOSS), "'data' is not AXIS=SIZE"),
+    (("--mesh", "data=16", *LOSS), "batch of 8"),
+    ((*TENSOR, *LOSS, "--shard", "fc1.weight=[tensr,-]"), "no axis 'tensr'"),
+    ((*TENSOR, *LOSS, "--shard", "fc1.weight=[tensor,tensor]"), "'tensor' is used twice"),
+    ((*TENSOR, *LOSS, "--shard", "fc1.weight=[tensor]"), "has 1 dims, but 'fc1.weight' has 2"),
+    ((*TENSOR, *LOSS, "--shard", "fc9.weight=[tensor,-]"), "matches no parameter"),
+    ((*TENSOR, *LOSS, "--shard", "fc1.weight"), "expected PATTERN=[DIM,..]"),
+    ((*TENSOR, *LOSS, "--shard-file", "no-such-file"), "no-such-file"),
+    (("--mode", "trian", *LOSS), "trian"),
+    (("--mode", "forward", "--optimizer", "sgd(lr=1)"), "--optimizer"),
+    (("--mode", "forward", "--microbatches", "4"), "one microbatch, not 4"),
+    ((), "training needs a loss"),
+    (("--loss", "cross_entropy(logit,labels)"), "no output 'logit'; its outputs are: logits"),
+    (("--loss", "cross_entropy(logits"), "closing parenthesis"),
+    (("--loss", "crossentropy(logits,labels)"), "unknown loss 'crossentropy'"),
+    (("--loss", "cross_entropy(logits,labels,axis=7)"), "dim 7"),
+    (("--loss", "output(logits)"), "not one number"),
+    ((*LOSS, "--input", "ids=float32[8,16]"), "no input `ids`; its inputs are `x`"),
+    ((*LOSS, "--input", "x=float32[4,16]"), "dim 0 of 8 in the file"),
+    ((*LOSS, "--input", "x=[8,16]"), "is not NAME=DTYPE[D0,D1,...]"),
+    ((*LOSS, "--optimizer", "adamww(lr=1)"), "unknown optimizer 'adamww'"),
+    ((*LOSS, "--optimizer", "adamw(lr=x)"), "expected a number"),
+    ((*LOSS, "--optimizer", "adamw(lr=1,decay=zz*)"), "decay=zz* matches no trainable parameter"),
+    ((*LOSS, "--cpu", "z80"), "no CPU named 'z80'"),
+    ((*LOSS, "--threads", "0"), "--threads"),
+    ((*LOSS, *DATA, "--link", "data=fast"), "--link"),
+    ((*LOSS, "--dump-passes", "/proc/nowhere"), "/proc/nowhere"),
+    ((*LOSS, "--surprise"), "--surprise"),
+])
+def test_compile_refuses_wrong_options(args, message, exported, tmp_path):
+    plan = tmp_path / "plan"
+    error = refuse("compile", exported("mlp"), "-o", plan, *args)
+    assert message in error
+    assert os.listdir(tmp_path) == []
+
+
+def test_compile_refuses_files_that_are_no_models(exported, tmp_path):
+    whole = exported("mlp").read_bytes()
+    for name, data, message in [
+            ("text.onnx", b"import torch\n" * 100, "not an ONNX model"),
+            ("short.onnx", whole[:len(whole) // 2], "cut short"),
+            ("empty.onnx", b"", "empty"),
+            ("model.bin", whole, "is not an ONNX file")]:
+        (tmp_path / name).write_bytes(data)
+        assert message in refuse("compile", tmp_path / name, "-o", tmp_path / "plan", *LOSS)
+    assert "none.onnx" in refuse("compile", tmp_path / "none.onnx", "-o", tmp_path / "plan", *LOSS)
+    assert not (tmp_path / "plan").exists()
+
+
+def test_compile_asks_first_whether_the_plan_can_be_written(exported, tmp_path):
+    assert "nowhere" in refuse("compile", exported("mlp"), "-o", tmp_path / "nowhere/plan", *LOSS)
+    assert "directory" in refuse("compile", exported("mlp"), "-o", tmp_path, *LOSS)
+
+
+@pytest.mark.parametrize("stage, has", [
+    ("import", "graph.parameter"), ("training", "func.func @step"), ("propagate", "#shard.layout"),
+    ("partition", "shard.all_reduce"), ("rank", "rank.")])
+def test_stop_after_prints_mlir_on_standard_output(stage, has, exported):
+    output, _ = tools.tool("compile", exported("mlp"), *DATA, *LOSS, "--stop-after", stage)
+    assert output.startswith(("module", "#")) and has in output
+
+
+def test_passes_are_dumped_and_collectives_explained(exported, tmp_path):
+    output, _ = tools.tool("compile", exported("mlp"), "-o", tmp_path / "plan", *DATA, *LOSS, "--why",
+                           "--dump-passes", tmp_path / "passes")
+    assert 'all_reduce over {"data"}' in output and "fc1.weight" in output
+    assert len(list((tmp_path / "passes").rglob("*.mlir"))) > 10
+
+
+@pytest.fixture(scope="module")
+def mlp(exported, tmp_path_factory):
+    """A plan that trains the MLP on two ranks, beside its own copy of the model."""
+    folder = tmp_path_factory.mktemp("mlp")
+    shutil.copy(exported("mlp"), folder / "model.onnx")
+    tools.tool("compile", folder / "model.onnx", "-o", folder / "plan", *DATA, *LOSS)
+    return folder / "plan"
+
+
+@pytest.mark.parametrize("change, message", [
+    (dict(labels=None), "has no array 'labels'"),
+    (dict(x=None), "has no array 'x'"),
+    (dict(x=lambda x: x[:, :9]), "has shape [56,9]"),
+    (dict(x=lambda x: x[:20]), "'x' has 20"),
+    (dict(labels=lambda y: y + 5), "takes i64 in [0, 10)"),
+    (dict(labels=lambda y: -y - 1), "takes i64 in [0, 10)"),
+    (dict(labels=lambda y: y.astype(np.float32)), "holds float32, but input 'labels' takes i64"),
+    (dict(x=lambda x: x[:4], labels=lambda y: y[:4]), "fewer than one global batch of 8"),
+    (dict(x=lambda x: x.astype(object)), "'x'"),
+])
+def test_run_refuses_wrong_data(change, message, mlp, tmp_path):
+    arrays = {name: t.numpy() for name, t in Case("mlp", "data=2").spec.data(1).items()}
+    for name, how in change.items():
+        if how is None:
+            del arrays[name]
+        else:
+            arrays[name] = how(arrays[name])
+    np.savez(tmp_path / "data.npz", **arrays)
+    error = refuse("run", mlp, "--data", tmp_path / "data.npz", "--steps", 5, "--quiet",
+                   "--save", tmp_path / "out.safetensors")
+    assert message in error and "data.npz" in error
+    assert os.listdir(tmp_path) == ["data.npz"]
+
+
+def test_run_names_arrays_that_no_input_takes(mlp, tmp_path):
+    arrays = {name: t.numpy() for name, t in Case("mlp", "data=2").spec.data(1).items()}
+    np.savez(tmp_path / "data.npz", surplus=arrays["x"], **arrays)
+    _, error = tools.tool("run", mlp, "--data", tmp_path / "data.npz", "--steps", 1)
+    assert "no input takes: surplus" in error
+
+
+def test_run_refuses_a_plan_that_is_not_whole(mlp, dataset, tmp_path):
+    whole, plan = mlp.read_bytes(), tmp_path / "plan"
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 1
+    for data, message in [(whole[:-7], "damaged"), (whole[:40], "less than a header"),
+                          (bytes(flipped), "its hash should be"), (b"x" * 999, "is not a plan"),
+                          (whole[:8] + b"\x63" + whole[9:], "has version 99")]:
+        plan.write_bytes(data)
+        assert message in refuse("run", plan, "--data", dataset("mlp", 1), "--steps", 1)
+        assert message in refuse("inspect", plan)
+
+
+def test_run_says_before_the_first_step_what_it_cannot_write(mlp, dataset, tmp_path):
+    run = ("run", mlp, "--data", dataset("mlp", 1), "--steps", 1)
+    for path in (tmp_path / "nowhere/w", tmp_path, "/dev/full", "/proc/w"):
+        assert str(path) in refuse(*run, "--save", path, "--quiet")
+    assert "nowhere" in refuse(*run, "--log", tmp_path / "nowhere/log", "--quiet")
+    assert "No space left" in refuse(*run, "--log", "/dev/full", "--quiet")
+
+
+def test_weights_are_found_from_any_folder_and_known_again(exported, dataset, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    shutil.copy(exported("mlp"), first / "model.onnx")
+    compiler = tools.bin().resolve() / "polyrank-compile"
+    subprocess.run([compiler, "model.onnx", "-o", "plan", *DATA, *LOSS], cwd=first, check=True)
+    run = ("--data", dataset("mlp", 1), "--steps", 1, "--quiet")
+    tools.tool("run", first / "plan", *run)
+    # Moved together, they still find each other.
+    first.rename(second)
+    tools.tool("run", second / "plan", *run)
+    model = bytearray((second / "model.onnx").read_bytes())
+    weight = Case("mlp", "data=2").spec.fresh().state_dict()["fc2.weight"].numpy().tobytes()
+    model[model.index(weight)] ^= 1
+    (second / "model.onnx").write_bytes(model)
+    error = refuse("run", second / "plan", *run)
+    assert "fc2.weight" in error and "not those that the plan was compiled with" in error
+    (second / "model.onnx").unlink()
+    error = refuse("run", second / "plan", *run)
+    assert "model.onnx" in error and "--init" in error
+
+
+def test_log_and_report_have_what_scripts_rely_on(mlp, dataset, tmp_path):
+    run = tools.train(mlp, dataset("mlp", 1), 3, tmp_path / "run")
+    for number, line in enumerate(run.log, 1):
+        assert line["step"] == number
+        for field in ("loss", "seconds", "samples_per_second", "tokens_per_second"):
+            assert line[field] >= 0
+    report = json.loads(tools.tool("inspect", mlp, "--json")[0])
+    memory, _ = tools.tool("inspect", mlp, "--memory")
+    total = report["memory_per_rank"]["total"]
+    assert f"({total} bytes)" in memory and "lower bound" in memory and "gap" in memory
+    assert "all-reduce" in tools.tool("inspect", mlp, "--comm")[0]
+    assert "fc1.weight" in tools.tool("inspect", mlp, "--why", "fc1.weight")[0]
+    assert "nothing" in refuse("inspect", mlp, "--why", "nothing")
+
+
+@pytest.mark.parametrize("name", ["compile", "run", "inspect", "opt"])
+def test_help_fits_a_terminal(name):
+    output, _ = tools.tool(name, "--help")
+    assert name == "opt" or max(map(len, output.splitlines())) <= 80
