@@ -14,6 +14,7 @@
 #include "dialects/Register.h"
 #include "frontends/onnx/Import.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -179,7 +180,13 @@ LogicalResult Compilation::importModel() {
                 "' is not an ONNX file (.onnx); export the model with "
                 "torch.onnx.export(..., dynamo=True, optimize=False)");
   module = frontends::importOnnx(context, options.model, importOptions);
-  return success(!!module);
+  if (!module)
+    return failure();
+  // What the runtime calls the model.
+  (*module)->setAttr(
+      "graph.model",
+      StringAttr::get(&context, llvm::sys::path::filename(options.model)));
+  return success();
 }
 
 LogicalResult Compilation::buildStep() {

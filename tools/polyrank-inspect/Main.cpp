@@ -24,11 +24,17 @@ void printOverview(const PlanReport &report, const PlanHash &hash) {
   fmt::print("model         {}\n", report.model);
   fmt::print("mode          {}, compiled by {}\n", report.mode,
              report.compiler);
-  fmt::print("ranks         {} ({}), {} threads each\n", report.ranks,
-             report.mesh, report.threads);
-  fmt::print(
-      "step          {} samples in {} microbatches, {} tokens a sample\n",
-      report.samplesPerStep, report.microbatches, report.tokensPerSample);
+  auto plural = [](uint64_t count, const char *thing) {
+    return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+  };
+  fmt::print("ranks         {}{}, {} each\n", report.ranks,
+             report.mesh.empty() ? "" : " (" + report.mesh + ")",
+             plural(report.threads, "thread"));
+  fmt::print("step          {} in {}{}\n",
+             plural(report.samplesPerStep, "sample"), report.microbatches,
+             report.microbatches == 1 ? " microbatch" : " microbatches");
+  if (report.tokensPerSample)
+    fmt::print("sample        {}\n", plural(report.tokensPerSample, "token"));
   fmt::print(
       "commands      {} kernel launches, {} products, {} copies a step\n",
       report.launches, report.gemms, report.copies);
