@@ -191,7 +191,7 @@ def test_log_and_report_have_what_scripts_rely_on(mlp, dataset, tmp_path):
     memory, _ = tools.tool("inspect", mlp, "--memory")
     total = report["memory_per_rank"]["total"]
     assert f"({total} bytes)" in memory and "lower bound" in memory and "gap" in memory
-    assert "all-reduce" in tools.tool("inspect", mlp, "--comm")[0]
+    assert "AllReduce" in tools.tool("inspect", mlp, "--comm")[0]
     assert "fc1.weight" in tools.tool("inspect", mlp, "--why", "fc1.weight")[0]
     assert "nothing" in refuse("inspect", mlp, "--why", "nothing")
 
