@@ -243,6 +243,7 @@ LogicalResult Compilation::partition() {
         buckets.megabytes = options.bucketMegabytes;
         manager.addNestedPass<func::FuncOp>(
             sharding::createBucketCollectives(buckets));
+        manager.addNestedPass<func::FuncOp>(sharding::createCheckPartition());
       })))
     return failure();
   if (options.why)

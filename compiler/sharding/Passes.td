@@ -57,6 +57,22 @@ def BucketCollectives : Pass<"bucket-collectives", "::mlir::func::FuncOp"> {
   ];
 }
 
+def CheckPartition : Pass<"check-partition", "::mlir::func::FuncOp"> {
+  let summary = "State what holds of a partitioned program";
+  let description = [{
+    The verifier proves of each op on its own that a device can compute its part.
+    What is left to say of the whole:
+
+    P1. Every tensor has a layout, on one mesh.
+    P2. Nothing is left to decompose or to plan: no composite that is marked
+        `shard.composite`, no `shard.reshard`.
+    P3. Arguments and results of the function are not partial: a device that
+        holds a part of a sum would update its part.
+    P4. The padding of parameters and state holds zeros.
+    P5. Result i has the type of parameter or state i, whose buffer it takes.
+  }];
+}
+
 def PrintWhy : Pass<"print-why", "::mlir::ModuleOp"> {
   let summary = "Print what moves, and the ops and constraints that forced it";
 }

@@ -1,0 +1,169 @@
+// check-partition: what the ops' verifiers cannot see, because it concerns the
+// whole function.
+
+#include "compiler/sharding/Passes.h"
+#include "dialects/graph/Graph.h"
+#include "dialects/shard/Shard.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+using namespace polyrank;
+using shard::LayoutAttr;
+
+namespace polyrank::sharding {
+#define GEN_PASS_DEF_CHECKPARTITION
+#include "compiler/sharding/Passes.h.inc"
+} // namespace polyrank::sharding
+
+namespace {
+class CheckPartition
+    : public sharding::impl::CheckPartitionBase<CheckPartition> {
+  void runOnOperation() override;
+
+  LogicalResult checkLayout(Value value, const Twine &name);
+  LogicalResult checkOps();
+  LogicalResult checkBoundary(Location location, StringRef name, Type type,
+                              bool isState);
+  LogicalResult checkArguments();
+  LogicalResult checkResults();
+
+  /// "parameter `h.0.w`", "input `x`" or "argument 3".
+  std::string describeArgument(unsigned number);
+  bool isState(unsigned number) {
+    return !!getOperation().getArgAttr(number, "graph.symbol");
+  }
+
+  shard::MeshAttr mesh;
+};
+} // namespace
+
+std::string CheckPartition::describeArgument(unsigned number) {
+  func::FuncOp function = getOperation();
+  if (auto symbol =
+          function.getArgAttrOfType<FlatSymbolRefAttr>(number, "graph.symbol"))
+    return ((function.getArgAttr(number, "graph.state_of") ? "state `"
+                                                           : "parameter `") +
+            symbol.getValue() + "`")
+        .str();
+  if (auto input = function.getArgAttrOfType<StringAttr>(number, "graph.input"))
+    return ("input `" + input.getValue() + "`").str();
+  return "argument " + std::to_string(number);
+}
+
+// P1.
+LogicalResult CheckPartition::checkLayout(Value value, const Twine &name) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  if (!type)
+    return success();
+  LayoutAttr layout = shard::getLayout(type);
+  if (!layout)
+    return emitError(value.getLoc())
+           << name << " of type " << type
+           << " has no layout; after partitioning every tensor needs one "
+              "(propagate-layouts writes them)";
+  if (mesh && layout.getMesh() != mesh)
+    return emitError(value.getLoc())
+           << name << " is laid out over " << layout.getMesh()
+           << ", other values over " << mesh;
+  mesh = layout.getMesh();
+  return success();
+}
+
+// P1 and P2 inside of the function.
+LogicalResult CheckPartition::checkOps() {
+  WalkResult walked = getOperation().getBody().walk([&](Operation *op) {
+    if (isa<shard::ReshardOp>(op)) {
+      op->emitOpError("is left, but the program is partitioned; plan-reshards "
+                      "lowers it to collectives");
+      return WalkResult::interrupt();
+    }
+    if (op->hasAttr("shard.composite")) {
+      op->emitOpError("is a composite that is still split; "
+                      "decompose-composites takes it apart");
+      return WalkResult::interrupt();
+    }
+    for (OpResult result : op->getResults())
+      if (failed(
+              checkLayout(result, "result " + Twine(result.getResultNumber()) +
+                                      " of " + op->getName().getStringRef())))
+        return WalkResult::interrupt();
+    for (Region &region : op->getRegions())
+      for (BlockArgument argument : region.getArguments())
+        if (failed(checkLayout(
+                argument, "block argument " + Twine(argument.getArgNumber()) +
+                              " of " + op->getName().getStringRef())))
+          return WalkResult::interrupt();
+    return WalkResult::advance();
+  });
+  return failure(walked.wasInterrupted());
+}
+
+// P3 and P4.
+LogicalResult CheckPartition::checkBoundary(Location location, StringRef name,
+                                            Type type, bool isState) {
+  LayoutAttr layout = shard::getLayout(type);
+  if (!layout)
+    return success();
+  std::string step = ("at the boundary of @" + getOperation().getName()).str();
+  if (layout.isPartial())
+    return emitError(location)
+           << name << " is a partial "
+           << stringifyReductionKind(layout.getPartialKind()) << " over "
+           << mesh.toString(layout.getPartialAxes()) << " " << step
+           << ", where values are whole or split; reduce it "
+              "(shard.all_reduce or shard.reduce_scatter)";
+  for (auto [d, dim] : llvm::enumerate(layout.getDims()))
+    if (isState && dim.getPadded() && dim.getFill() != shard::Fill::Zero)
+      return emitError(location)
+             << name << " dim " << d << " is padded to " << dim.getPadded()
+             << " without 'fill zero' " << step
+             << ", where the padding of parameters and state holds zeros "
+                "(shard.fill)";
+  return success();
+}
+
+LogicalResult CheckPartition::checkArguments() {
+  for (BlockArgument argument : getOperation().getArguments()) {
+    unsigned number = argument.getArgNumber();
+    std::string name = describeArgument(number);
+    if (failed(checkLayout(argument, name)) ||
+        failed(checkBoundary(argument.getLoc(), name, argument.getType(),
+                             isState(number))))
+      return failure();
+  }
+  return success();
+}
+
+// P3 to P5.
+LogicalResult CheckPartition::checkResults() {
+  func::FuncOp function = getOperation();
+  auto result =
+      cast<func::ReturnOp>(function.getBody().front().getTerminator());
+  // Parameters and state are the first arguments and the first results.
+  unsigned numStates = 0;
+  while (numStates < function.getNumArguments() && isState(numStates))
+    ++numStates;
+  for (auto [i, value] : llvm::enumerate(result.getOperands())) {
+    std::string name = "result " + std::to_string(i);
+    if (auto output =
+            function.getResultAttrOfType<StringAttr>(i, "graph.output"))
+      name = ("output `" + output.getValue() + "`").str();
+    else if (i < numStates)
+      name = "the new value of " + describeArgument(i);
+    if (failed(checkBoundary(value.getLoc(), name, value.getType(), false)))
+      return failure();
+    if (i < numStates && value.getType() != function.getArgumentTypes()[i])
+      return emitError(value.getLoc())
+             << name << " is " << value.getType() << ", but takes the place of "
+             << function.getArgumentTypes()[i]
+             << ": the layouts at both ends of the step are the same";
+  }
+  return success();
+}
+
+void CheckPartition::runOnOperation() {
+  if (getOperation().isDeclaration())
+    return;
+  if (failed(checkArguments()) || failed(checkOps()) || failed(checkResults()))
+    signalPassFailure();
+}

@@ -1,0 +1,101 @@
+// RUN: polyrank-opt %s -split-input-file -verify-diagnostics --check-partition
+// What holds of a whole partitioned program, by its number in Passes.td.
+
+// P1: a value without a layout.
+#mesh = #shard.mesh<["data"=2]>
+// expected-error @+1 {{input `x` of type 'tensor<4xf32>' has no layout; after partitioning every tensor needs one (propagate-layouts writes them)}}
+func.func @step(%x: tensor<4xf32> {graph.input = "x"}) {
+  return
+}
+
+// -----
+
+// P1: none anywhere.
+func.func @step() {
+  // expected-error @+1 {{result 0 of graph.constant of type 'tensor<f32>' has no layout}}
+  %x = graph.constant dense<1.0> : tensor<f32> : tensor<f32>
+  return
+}
+
+// -----
+
+// P1: two meshes.
+#mesh = #shard.mesh<["data"=2]>
+#other = #shard.mesh<["tensor"=2]>
+// expected-error @+1 {{argument 1 is laid out over #shard.mesh<["tensor"=2]>, other values over #shard.mesh<["data"=2]>}}
+func.func @step(%x: tensor<4xf32, #shard.layout<#mesh, [{}]>>, %y: tensor<4xf32, #shard.layout<#other, [{}]>>) {
+  return
+}
+
+// -----
+
+// P2: a reshard that nobody planned.
+#mesh = #shard.mesh<["data"=2]>
+func.func @step(%x: tensor<4xf32, #shard.layout<#mesh, [{"data"}]>>) {
+  // expected-error @+1 {{'shard.reshard' op is left, but the program is partitioned; plan-reshards lowers it to collectives}}
+  %y = shard.reshard %x : (tensor<4xf32, #shard.layout<#mesh, [{"data"}]>>) -> tensor<4xf32, #shard.layout<#mesh, [{}]>>
+  return
+}
+
+// -----
+
+// P2: a composite still split.
+#mesh = #shard.mesh<["data"=2]>
+func.func @step(%x: tensor<4xf32, #shard.layout<#mesh, [{}]>>) {
+  // expected-error @+1 {{'graph.softmax' op is a composite that is still split; decompose-composites takes it apart}}
+  %y = graph.softmax %x {dim = 0 : i64, shard.composite} : (tensor<4xf32, #shard.layout<#mesh, [{}]>>) -> tensor<4xf32, #shard.layout<#mesh, [{}]>>
+  return
+}
+
+// -----
+
+// P3: a parameter that is partial at the boundary of the step.
+#mesh = #shard.mesh<["data"=2]>
+// expected-error @+1 {{parameter `h.0.w` is a partial sum over {"data"} at the boundary of @step, where values are whole or split; reduce it (shard.all_reduce or shard.reduce_scatter)}}
+func.func @step(%w: tensor<4xf32, #shard.layout<#mesh, [{}], partial = sum {"data"}>> {graph.symbol = @h.0.w}) {
+  return
+}
+
+// -----
+
+// P3: a parameter's new value, from a gradient that nobody reduced.
+#mesh = #shard.mesh<["data"=2]>
+!whole = tensor<4xf32, #shard.layout<#mesh, [{}]>>
+!part = tensor<4xf32, #shard.layout<#mesh, [{}], partial = sum {"data"}>>
+func.func @step(%w: !whole {graph.symbol = @w}, %x: tensor<2x4xf32, #shard.layout<#mesh, [{"data"}, {}]>> {graph.input = "x"}) -> !part {
+  // expected-error @+1 {{the new value of parameter `w` is a partial sum over {"data"} at the boundary of @step}}
+  %g = graph.reduce sum %x over [0] : (tensor<2x4xf32, #shard.layout<#mesh, [{"data"}, {}]>>) -> !part
+  return %g : !part
+}
+
+// -----
+
+// P3: a loss of one device.
+#mesh = #shard.mesh<["data"=2]>
+!loss = tensor<f32, #shard.layout<#mesh, [], partial = sum {"data"}>>
+func.func @step(%x: tensor<2xf32, #shard.layout<#mesh, [{"data"}]>>) -> (!loss {graph.output = "loss"}) {
+  // expected-error @+1 {{output `loss` is a partial sum over {"data"} at the boundary of @step}}
+  %l = graph.reduce sum %x over [0] : (tensor<2xf32, #shard.layout<#mesh, [{"data"}]>>) -> !loss
+  return %l : !loss
+}
+
+// -----
+
+// P4: state whose padding may hold anything.
+#mesh = #shard.mesh<["tensor"=4]>
+// expected-error @+1 {{state `w.exp_avg` dim 0 is padded to 8 without 'fill zero' at the boundary of @step, where the padding of parameters and state holds zeros (shard.fill)}}
+func.func @step(%m: tensor<6xf32, #shard.layout<#mesh, [{"tensor"} pad 8]>> {graph.symbol = @w.exp_avg, graph.state_of = @w}) {
+  return
+}
+
+// -----
+
+// P5: an update that gathers.
+#mesh = #shard.mesh<["tensor"=2]>
+!split = tensor<4xf32, #shard.layout<#mesh, [{"tensor"}]>>
+!whole = tensor<4xf32, #shard.layout<#mesh, [{}]>>
+func.func @step(%w: !split {graph.symbol = @w}) -> !whole {
+  // expected-error @+1 {{the new value of parameter `w` is 'tensor<4xf32, #shard.layout<#shard.mesh<["tensor"=2]>, [{}]>>', but takes the place of 'tensor<4xf32, #shard.layout<#shard.mesh<["tensor"=2]>, [{"tensor"}]>>': the layouts at both ends of the step are the same}}
+  %n = shard.all_gather %w : (!split) -> !whole
+  return %n : !whole
+}
