@@ -1,5 +1,8 @@
 // RUN: polyrank-opt %s -split-input-file -verify-diagnostics
-// Every constraint of dialects/graph/LayoutVerifier.h, by its number.
+// Every constraint of dialects/graph/LayoutVerifier.h, by its number. What holds
+// of a whole program, parameters at the boundary of the step among it, is in
+// test/compiler/sharding/check-partition.mlir; collectives are in
+// test/dialects/shard/movement-errors.mlir.
 
 // L1: either every tensor of an op has a layout, or none.
 #mesh = #shard.mesh<["a"=2]>
@@ -217,5 +220,60 @@ func.func @result_elsewhere(%x: tensor<4xf32, #shard.layout<#mesh, [{}], at {"pi
 func.func @halo(%x: tensor<4xf32, #shard.layout<#mesh, [{"a"} halo 1:1]>>) {
   // expected-error @+1 {{operand 0 has a halo on dim 0, which this op does not read}}
   %y = graph.neg %x : (tensor<4xf32, #shard.layout<#mesh, [{"a"} halo 1:1]>>) -> tensor<4xf32, #shard.layout<#mesh, [{"a"} halo 1:1]>>
+  return
+}
+
+// -----
+
+// L3: blocks that straddle the dims that a reshape makes.
+#mesh = #shard.mesh<["a"=4]>
+func.func @straddling_reshape(%x: tensor<24xf32, #shard.layout<#mesh, [{"a"}]>>) {
+  // expected-error @+1 {{operand 0 dim 0 is split over {"a"}, but its blocks do not follow the dims it is made of; gather it first, or split it by its most major part}}
+  %y = graph.reshape %x : (tensor<24xf32, #shard.layout<#mesh, [{"a"}]>>) -> tensor<6x4xf32, #shard.layout<#mesh, [{}, {}]>>
+  return
+}
+
+// -----
+
+// L6: a composite that is padded on a device that has all of it.
+#mesh = #shard.mesh<["a"=2]>
+func.func @padded_composite(%x: tensor<4x5xf32, #shard.layout<#mesh, [{}, {} pad 6]>>) {
+  // expected-error @+1 {{operand 0 dim 1 is laid out as {} with padding, but this dim is composite}}
+  %y = graph.softmax %x {dim = 1 : i64} : (tensor<4x5xf32, #shard.layout<#mesh, [{}, {} pad 6]>>) -> tensor<4x5xf32, #shard.layout<#mesh, [{}, {} pad 6]>>
+  return
+}
+
+// -----
+
+// L7: a norm of a partial.
+#mesh = #shard.mesh<["a"=2]>
+!part = tensor<4x6xf32, #shard.layout<#mesh, [{}, {}], partial = sum {"a"}>>
+!scale = tensor<6xf32, #shard.layout<#mesh, [{}]>>
+!rows = tensor<4xf32, #shard.layout<#mesh, [{}], partial = sum {"a"}>>
+func.func @norm_of_a_partial(%x: !part, %g: !scale) {
+  // expected-error @+1 {{'graph.layer_norm' op operand 0 is a partial sum over "a", and this op of a partial sum is not the partial of the op; reduce it first}}
+  %y, %m, %r = graph.layer_norm %x, %g, %g {epsilon = 1.0e-5 : f64} : (!part, !scale, !scale) -> (!part, !rows, !rows)
+  return
+}
+
+// -----
+
+// L7: two kinds of partial.
+#mesh = #shard.mesh<["a"=2]>
+!sum = tensor<4xf32, #shard.layout<#mesh, [{}], partial = sum {"a"}>>
+!max = tensor<4xf32, #shard.layout<#mesh, [{}], partial = max {"a"}>>
+func.func @two_kinds(%x: !sum, %y: !max) {
+  // expected-error @+1 {{operand 1 is a partial max over "a" where operand 0 is a partial sum; reduce one of them first}}
+  %z = graph.add %x, %y : (!sum, !max) -> !sum
+  return
+}
+
+// -----
+
+// L9: a sum over padding, of the op that reduces.
+#mesh = #shard.mesh<["a"=4]>
+func.func @summed_padding(%x: tensor<6xf32, #shard.layout<#mesh, [{"a"} pad 8]>>) {
+  // expected-error @+1 {{'graph.reduce' op operand 0 dim 0 is reduced over its padding, which must hold 'fill zero' (shard.fill)}}
+  %y = graph.reduce sum %x over [0] : (tensor<6xf32, #shard.layout<#mesh, [{"a"} pad 8]>>) -> tensor<f32, #shard.layout<#mesh, [], partial = sum {"a"}>>
   return
 }

@@ -79,3 +79,30 @@ func.func private @f(tensor<8xf32, #shard.layout<#mesh, [{}], at {"pipe" = 2}>>)
 #mesh = #shard.mesh<["a"=4]>
 // expected-error @+1 {{the mesh has no axis "b"}}
 func.func private @f(tensor<8xf32, #shard.layout<#mesh, [{"b"}]>>)
+
+// -----
+
+// Mesh 1: names are not empty.
+// expected-error @+1 {{mesh axis "" must have a name of its own}}
+#mesh = #shard.mesh<[""=2]>
+
+// -----
+
+// Layout 2: a dim and a place.
+#mesh = #shard.mesh<["pipe"=2]>
+// expected-error @+1 {{mesh axis "pipe" is used twice; an axis splits one dim, or is partial, or is a place}}
+func.func private @f(tensor<8xf32, #shard.layout<#mesh, [{"pipe"}], at {"pipe" = 0}>>)
+
+// -----
+
+// Layout 3: static dims.
+#mesh = #shard.mesh<["a"=4]>
+// expected-error @+1 {{dim 0 is dynamic; layouts need static shapes}}
+func.func private @f(tensor<?xf32, #shard.layout<#mesh, [{"a"}]>>)
+
+// -----
+
+// Layout 4: so does a padded extent.
+#mesh = #shard.mesh<["a"=4]>
+// expected-error @+1 {{dim 0 of size 10 cannot be split over {"a"} into 4 equal blocks; pad it to 12}}
+func.func private @f(tensor<9xf32, #shard.layout<#mesh, [{"a"} pad 10]>>)

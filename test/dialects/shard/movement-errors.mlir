@@ -87,3 +87,101 @@ func.func @reshard_to_another_place(%x: !here) -> !there {
   %y = shard.reshard %x : (!here) -> !there
   return %y : !there
 }
+
+// -----
+
+#mesh = #shard.mesh<["x"=2]>
+!split = tensor<8xf32, #shard.layout<#mesh, [{"x"}]>>
+func.func @result_without_a_layout(%x: !split) -> tensor<8xf32> {
+  // expected-error @+1 {{'shard.all_gather' op result 0 has no layout}}
+  %y = shard.all_gather %x : (!split) -> tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+
+// -----
+
+#mesh = #shard.mesh<["x"=2]>
+!split = tensor<8xf32, #shard.layout<#mesh, [{"x"}]>>
+func.func @gather_that_joins_shapes(%x: !split) {
+  // expected-error @+1 {{operand 0 of type 'tensor<8xf32, #shard.layout<#shard.mesh<["x"=2]>, [{"x"}]>>' cannot become 'tensor<16xf32, #shard.layout<#shard.mesh<["x"=2]>, [{}]>>': shape and element type stay}}
+  %y = shard.all_gather %x : (!split) -> tensor<16xf32, #shard.layout<#mesh, [{}]>>
+  return
+}
+
+// -----
+
+#mesh = #shard.mesh<["x"=2]>
+#other = #shard.mesh<["y"=2]>
+func.func @to_another_mesh(%x: tensor<8xf32, #shard.layout<#mesh, [{}]>>) {
+  // expected-error @+1 {{operand 0 and result 0 are laid out over two meshes, #shard.mesh<["x"=2]> and #shard.mesh<["y"=2]>}}
+  %y = shard.slice %x : (tensor<8xf32, #shard.layout<#mesh, [{}]>>) -> tensor<8xf32, #shard.layout<#other, [{"y"}]>>
+  return
+}
+
+// -----
+
+// A scatter onto a dim that a device cannot tell apart.
+#mesh = #shard.mesh<["x"=2]>
+!max = tensor<8xf32, #shard.layout<#mesh, [{}], partial = max {"x"}>>
+func.func @slice_of_a_partial(%x: !max) {
+  // expected-error @+1 {{dim 0 goes from {} to {"x"}, but slice adds most minor axes, over which the operand is replicated, to one dim; shard.reduce_scatter does this}}
+  %y = shard.slice %x : (!max) -> tensor<8xf32, #shard.layout<#mesh, [{"x"}]>>
+  return
+}
+
+// -----
+
+#mesh = #shard.mesh<["x"=2]>
+!split = tensor<8x8xf32, #shard.layout<#mesh, [{"x"}, {}]>>
+func.func @exchange_within_a_dim(%x: !split) {
+  // expected-error @+1 {{dim 0 goes from {"x"} to {}, but all_to_all takes the most minor axes of one dim and adds them as the most minor ones of another; shard.all_gather does this}}
+  %y = shard.all_to_all %x : (!split) -> tensor<8x8xf32, #shard.layout<#mesh, [{}, {}]>>
+  return
+}
+
+// -----
+
+#mesh = #shard.mesh<["x"=2]>
+!padded = tensor<7xf32, #shard.layout<#mesh, [{"x"} pad 8]>>
+func.func @fill_forgotten(%x: !padded) {
+  // expected-error @+1 {{dim 0 goes from {"x"} to {}, but all_gather removes the most minor axes of one dim; shard.reshard does this, and plan-reshards lowers it}}
+  %y = shard.all_gather %x : (!padded) -> tensor<7xf32, #shard.layout<#mesh, [{} pad 8 fill zero]>>
+  return
+}
+
+// -----
+
+#mesh = #shard.mesh<["x"=2]>
+!whole = tensor<8xf32, #shard.layout<#mesh, [{}]>>
+func.func @partial_from_a_split(%x: tensor<8xf32, #shard.layout<#mesh, [{"x"}]>>) {
+  // expected-error @+1 {{dim 0 goes from {"x"} to {}, but to_partial makes a replicated value partial; shard.reshard does this, and plan-reshards lowers it}}
+  %y = shard.to_partial %x : (tensor<8xf32, #shard.layout<#mesh, [{"x"}]>>) -> tensor<8xf32, #shard.layout<#mesh, [{}], partial = sum {"x"}>>
+  return
+}
+
+// -----
+
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @permute_to_another_dim(%x: tensor<8x8xf32, #shard.layout<#mesh, [{"x"}, {}]>>) {
+  // expected-error @+1 {{dim 0 goes from {"x"} to {}, but permute changes the axes of dims and keeps the number of blocks of each; shard.reshard does this, and plan-reshards lowers it}}
+  %y = shard.permute %x : (tensor<8x8xf32, #shard.layout<#mesh, [{"x"}, {}]>>) -> tensor<8x8xf32, #shard.layout<#mesh, [{}, {"x", "y"}]>>
+  return
+}
+
+// -----
+
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @scatter_over_another_axis(%x: tensor<8xf32, #shard.layout<#mesh, [{}], partial = sum {"x"}>>) {
+  // expected-error @+1 {{dim 0 goes from {} to {"y"}, but reduce_scatter removes axes from 'partial' and adds them as the most minor ones of one dim; shard.reshard does this, and plan-reshards lowers it}}
+  %y = shard.reduce_scatter %x : (tensor<8xf32, #shard.layout<#mesh, [{}], partial = sum {"x"}>>) -> tensor<8xf32, #shard.layout<#mesh, [{"y"}]>>
+  return
+}
+
+// -----
+
+#mesh = #shard.mesh<["x"=2]>
+func.func @halo_that_splits(%x: tensor<8xf32, #shard.layout<#mesh, [{}]>>) {
+  // expected-error @+1 {{dim 0 goes from {} to {"x"}, but halo adds borders to split dims that have none; shard.reshard does this, and plan-reshards lowers it}}
+  %y = shard.halo %x : (tensor<8xf32, #shard.layout<#mesh, [{}]>>) -> tensor<8xf32, #shard.layout<#mesh, [{"x"} halo 1:1]>>
+  return
+}
