@@ -239,9 +239,11 @@ void FindLogicalParameters::cutUnequalParts(graph::MatmulOp matmul) {
       (*weight == 0 ? matmul.getLhsFree() : matmul.getRhsFree()).size();
   for (unsigned position = 0; position < count; ++position) {
     int64_t dim = resultDim(matmul, *weight, position);
-    // Down to where it is sliced, by elementwise ops with no other use.
+    // Down to where it is sliced, by elementwise ops with no other use. Parts of
+    // a dropout would draw the same numbers.
     Value value = matmul;
-    while (value.hasOneUse() && isElementwise(*value.getUsers().begin()))
+    while (value.hasOneUse() && isElementwise(*value.getUsers().begin()) &&
+           !isa<graph::DropoutOp>(*value.getUsers().begin()))
       value = value.getUsers().begin()->getResult(0);
     auto parts = findParts(value, dim);
     auto isEqual = [&](std::pair<int64_t, int64_t> part) {

@@ -435,7 +435,8 @@ LogicalResult attention(NodeImporter &n) {
 
 //===-- dropout ----------------------------------------------------------===//
 
-/// The identity, unless the model was exported in training mode.
+/// The identity, unless the model was exported in training mode. The mask that
+/// it then gives as a second result is nowhere used by what PyTorch writes.
 LogicalResult dropout(NodeImporter &n) {
   if (failed(n.need(1)))
     return failure();
@@ -452,10 +453,13 @@ LogicalResult dropout(NodeImporter &n) {
     if (n.has(1))
       rate = n.operand(1).constant->at(0);
   }
-  if (training && rate > 0)
-    return n.fail("dropout with ratio " + std::to_string(rate) +
-                  " in training mode; export the model with dropout off "
-                  "(model.eval(), or p = 0)");
+  if (!(rate >= 0 && rate < 1))
+    return n.fail("its ratio is " + std::to_string(rate) +
+                  "; it must be in [0, 1)");
+  if (training && rate > 0) {
+    n.result(0, n.emit.dropout(x, rate));
+    return success();
+  }
   n.result(0, x);
   if (n.wants(1))
     n.result(1,

@@ -387,6 +387,15 @@ Imported Emitter::select(const Imported &condition, const Imported &onTrue,
               /*isElementwise=*/true)[0];
 }
 
+Imported Emitter::dropout(const Imported &x, double rate) {
+  auto [seed, step, microbatch] = getRandomness();
+  return emit({x, seed, step, microbatch},
+              [&](OpBuilder &b, ValueRange v) -> Operation * {
+                return graph::DropoutOp::create(b, location, v[0], v[1], v[2],
+                                                v[3], rate, numDropouts++);
+              })[0];
+}
+
 Imported Emitter::iota(ArrayRef<int64_t> shape, int64_t dim, Type elementType) {
   return emit({}, [&](OpBuilder &b, ValueRange) -> Operation * {
     return graph::IotaOp::create(

@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include <array>
+#include <functional>
 #include <map>
 #include <memory>
 
@@ -126,6 +128,13 @@ public:
     return binary<Op>(x, broadcast(y, x.getShape(), !x.isConstant()), args...);
   }
 
+  /// Zero with probability `rate`, else x / (1 - rate). Each call has random
+  /// numbers of its own.
+  Imported dropout(const Imported &x, double rate);
+  /// Gives the scalars seed, step and microbatch, from which a model draws its
+  /// random numbers: arguments of the function, made when first asked for.
+  std::function<std::array<mlir::Value, 3>()> getRandomness;
+
   /// What verifiers said since the last call.
   std::string takeError() { return std::exchange(error, {}); }
 
@@ -164,6 +173,7 @@ private:
   mlir::Location location;
   mlir::StringAttr scope;
   std::string error;
+  int64_t numDropouts = 0;
   mlir::Block scratch; // holds an op while it is evaluated
   /// A constant without the dims along which it repeats, and the others.
   struct Compressed {

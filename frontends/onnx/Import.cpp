@@ -250,6 +250,7 @@ private:
     Block *body =
         builder.createBlock(&function.getBody(), {}, types, locations);
     emit.getBuilder().setInsertionPointToEnd(body);
+    emit.getRandomness = [this] { return getRandomness(); };
 
     for (const auto &each : state.values)
       values[each.getKey()] =
@@ -267,6 +268,28 @@ private:
         return error() << reason;
     }
     return success();
+  }
+
+  /// Arguments behind all others, by their roles.
+  std::array<Value, 3> getRandomness() {
+    OpBuilder builder(&context);
+    auto type = RankedTensorType::get({}, builder.getI64Type());
+    for (auto [value, role] :
+         llvm::zip_equal(randomness, std::array<StringRef, 3>{
+                                         "graph.seed", "graph.step",
+                                         "graph.microbatch"})) {
+      if (value)
+        continue;
+      unsigned number = function.getNumArguments();
+      [[maybe_unused]] auto inserted = function.insertArgument(
+          number, type,
+          builder.getDictionaryAttr(
+              builder.getNamedAttr(role, builder.getUnitAttr())),
+          NameLoc::get(builder.getStringAttr(role)));
+      assert(succeeded(inserted));
+      value = function.getArgument(number);
+    }
+    return randomness;
   }
 
   FailureOr<RankedTensorType> createParameter(OpBuilder &builder,
@@ -517,6 +540,8 @@ private:
   Location fileLocation;
   OwningOpRef<ModuleOp> module;
   func::FuncOp function;
+  /// Seed, step and microbatch, where the model has randomness.
+  std::array<Value, 3> randomness;
   Emitter emit;
 
   Opsets opsets;

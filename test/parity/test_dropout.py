@@ -1,0 +1,82 @@
+"""Dropout of models that were exported in training mode: the same on every mesh, and as often as
+PyTorch's."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from models import export_gpt2
+from tools import saveData, tool, train
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    """A layer that passes ones on, a dropout, and a mean: the loss says how much is kept."""
+    folder = tmp_path_factory.mktemp("dropout")
+    model = nn.Sequential(nn.Linear(8, 512), nn.Dropout(0.3), nn.Linear(512, 1, bias=False)).train()
+    with torch.no_grad():
+        model[0].weight.zero_()
+        model[0].bias.fill_(1)
+        model[2].weight.fill_(1 / 512)
+    torch.onnx.export(model, (torch.zeros(16, 8),), folder / "model.onnx", input_names=["x"], output_names=["y"],
+                      dynamo=True, optimize=False, verbose=False)
+    saveData(folder / "data.npz", {"x": torch.zeros(64, 8), "target": torch.zeros(64, 1)})
+    return folder
+
+
+def losses(folder, out, mesh, *more, seed=0, loss="mse(y,target)", shard=()):
+    plan = folder / f"{out}.plan"
+    tool("compile", folder / "model.onnx", "-o", plan, "--mesh", mesh, "--loss", loss, "--optimizer", "sgd(lr=0)",
+         *[arg for s in shard for arg in ("--shard", s)], *more)
+    return train(plan, folder / "data.npz", 4, folder / out, "--seed", seed).losses
+
+
+def test_kept_elements_are_scaled_so_that_the_mean_stays(wide):
+    # The square of a mean of 512 draws, 16 rows a step, 4 steps: 1 + 0.43 / 512, and noise of 0.007.
+    assert np.mean(losses(wide, "one", "data=1")) == pytest.approx(1, abs=0.03)
+
+
+def test_what_is_dropped_changes_with_step_and_seed(wide):
+    first, other = losses(wide, "a", "data=1"), losses(wide, "b", "data=1", seed=1)
+    assert len(set(first)) == 4
+    assert not set(first) & set(other)
+    assert first == losses(wide, "c", "data=1")
+
+
+@pytest.mark.parametrize("mesh, shard", [("data=2", ()), ("data=2,tensor=2", ("0.weight=[tensor,-]",)),
+                                         ("tensor=4", ("0.weight=[tensor,-]",))])
+@pytest.mark.parametrize("microbatches", [1, 2])
+def test_what_is_dropped_does_not_depend_on_the_mesh(wide, mesh, shard, microbatches):
+    one = losses(wide, f"one{microbatches}", "data=1", "--microbatches", microbatches)
+    many = losses(wide, f"many{mesh}{microbatches}", mesh, "--microbatches", microbatches, shard=shard)
+    assert many == pytest.approx(one, rel=1e-6)
+
+
+def test_gpt2_with_dropout_is_the_same_on_every_mesh(tmp_path):
+    torch.manual_seed(0)
+    model = export_gpt2.build(2, 4, 32, 64, 16)
+    for each in model.modules():
+        if isinstance(each, nn.Dropout):
+            each.p = 0.1
+        if hasattr(each, "attn_dropout"):
+            each.attn_dropout.p = 0.1
+    torch.onnx.export(model.train(), (), tmp_path / "model.onnx", kwargs={"input_ids": torch.zeros(4, 16, dtype=torch.int64)},
+                      input_names=["input_ids"], output_names=["logits"], dynamo=True, optimize=False, verbose=False)
+    tokens = torch.randint(64, (16, 17), generator=torch.Generator().manual_seed(1))
+    saveData(tmp_path / "data.npz", {"input_ids": tokens[:, :-1].contiguous(), "labels": tokens[:, 1:].contiguous()})
+    loss = "cross_entropy(logits,labels)"
+    one = losses(tmp_path, "one", "data=1", loss=loss)
+    many = losses(tmp_path, "many", "data=2,tensor=2", loss=loss,
+                  shard=("*.c_attn.weight=[-,tensor]", "*.c_fc.weight=[-,tensor]", "*wte.weight=[tensor,-]"))
+    assert many == pytest.approx(one, rel=1e-5)
+    # As a model without dropout it is another one.
+    assert one != pytest.approx(losses(tmp_path, "other", "data=1", loss=loss, seed=1), rel=1e-5)
+
+
+def test_inference_drops_nothing(wide):
+    plan = wide / "forward.plan"
+    tool("compile", wide / "model.onnx", "-o", plan, "--mode", "forward")
+    np.savez(wide / "in.npz", x=np.zeros((16, 8), np.float32))
+    tool("run", plan, "--inputs", wide / "in.npz", "--outputs", wide / "out.npz")
+    np.testing.assert_allclose(np.load(wide / "out.npz")["y"], 1, rtol=1e-6)
