@@ -7,14 +7,15 @@
 // evaluator, which knows neither rule nor verifier, computes it. Where the two
 // disagree, the difference must be one of the policies listed by name below.
 
+#include <deque>
 #include <map>
 #include <random>
 
 #include "compiler/evaluate/Evaluator.h"
 #include "dialects/Register.h"
 #include "dialects/graph/LayoutVerifier.h"
-#include "gtest/gtest.h"
 #include "mlir/Parser/Parser.h"
+#include "gtest/gtest.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -46,6 +47,43 @@ const Case cases[] = {
 #include "test/dialects/graph/EquivalenceCases.inc"
 };
 
+/// What a combination can do to a factor of an op.
+enum Aspect { Split, SubAxis, Padded, PartialSum, PartialMax, PartialMin };
+constexpr int numAspects = 6;
+/// Of the largest mesh.
+constexpr int64_t numDevices = 4;
+const char *const aspectNames[numAspects] = {"split", "sub-axis", "padded",
+                                             "sum",   "max",      "min"};
+
+/// (op x factor x aspect): how often a combination was accepted and rejected.
+/// A partial counts for a factor that is split at the same time.
+class Coverage : public testing::Environment {
+public:
+  struct Row {
+    std::string op, factor;
+    graph::FactorKind kind;
+    std::string passes;      // kinds of partial that some operand passes
+    bool isWholeDim = false; // of all dims that have it
+    int64_t size = 1;
+    int64_t majorSize = 1; // of the factors before it in a dim
+    /// What results that lack it are partial in where it is split.
+    std::optional<ReductionKind> makesPartial;
+    std::array<size_t, numAspects> accepted{}, rejected{};
+  };
+
+  std::vector<Row> &getRows(const char *op, const graph::ShardingRule &rule);
+  /// Prints the table, and fails where a cell is missing without a reason.
+  void TearDown() override;
+
+private:
+  /// A deque: rows stay where they are.
+  std::deque<std::vector<Row>> ops;
+  std::vector<std::string> missing;
+};
+
+Coverage *const coverage =
+    static_cast<Coverage *>(testing::AddGlobalTestEnvironment(new Coverage));
+
 /// One layout for each operand and result.
 using Combination = SmallVector<LayoutAttr>;
 
@@ -66,9 +104,13 @@ public:
     for (Value result : op->getResults())
       values.push_back(result);
     // A value used twice would have one layout.
-    for (uint64_t seed : {1, 2, 3}) {
-      auto &arguments = inputs.emplace_back(
-          evaluate::randomArguments(function, seed));
+    // Booleans agree by chance more often than numbers.
+    bool hasBooleans = llvm::any_of(function.getArgumentTypes(), [](Type type) {
+      return cast<RankedTensorType>(type).getElementType().isInteger(1);
+    });
+    for (uint64_t seed = 1; seed <= (hasBooleans ? 16 : 3); ++seed) {
+      auto &arguments =
+          inputs.emplace_back(evaluate::randomArguments(function, seed));
       // Wide enough that no function is monotone by chance; with indices that
       // are out of range.
       for (Tensor &argument : arguments) {
@@ -78,8 +120,8 @@ public:
           for (int64_t &value : argument.integers)
             value = static_cast<int64_t>(random() % 8) - 1;
       }
-      auto &expected = outputs.emplace_back(
-          *evaluate::evaluateGlobal(function, arguments));
+      auto &expected =
+          outputs.emplace_back(*evaluate::evaluateGlobal(function, arguments));
       (void)expected;
     }
     for (Value value : values)
@@ -152,9 +194,9 @@ public:
       SmallVector<Devices> operands;
       for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
         auto argument = cast<BlockArgument>(operand);
-        operands.push_back(
-            evaluate::scatter(arguments[argument.getArgNumber()],
-                              shard::getLayout(operand), 11 + i));
+        operands.push_back(evaluate::scatter(arguments[argument.getArgNumber()],
+                                             shard::getLayout(operand),
+                                             11 + i));
       }
       auto results = evaluate::runOnDevices(op, operands, mesh);
       if (failed(results))
@@ -209,9 +251,8 @@ public:
         return "scatter_add of a partial extremum without collisions";
       // Zeros are added wherever they go.
       if (isa<graph::ScatterAddOp>(op) && layout.getRank() &&
-          llvm::any_of(layout.getDims(), [](DimAttr dim) {
-            return dim.getFill() == Fill::Zero;
-          }))
+          llvm::any_of(layout.getDims(),
+                       [](DimAttr dim) { return dim.getFill() == Fill::Zero; }))
         return "zero updates at undefined indices";
       // Monotone in one operand and antitone in the other, by its direction.
       if (isa<graph::CompareOp>(op) && layout.isPartial())
@@ -240,13 +281,14 @@ public:
     SmallVector<int> split;
     for (auto [i, value] : llvm::enumerate(values)) {
       unsigned numOperands = op->getNumOperands();
-      const auto &tensor = i < numOperands ? rule.operands[i]
-                                           : rule.results[i - numOperands];
+      const auto &tensor =
+          i < numOperands ? rule.operands[i] : rule.results[i - numOperands];
       for (auto [d, dim] : llvm::enumerate(tensor)) {
         SmallVector<int64_t> sizes;
         for (int factor : dim)
           sizes.push_back(rule.factors[factor].size);
-        if (auto axes = graph::projectAxes(shard::getLayout(value).getDim(d), sizes))
+        if (auto axes =
+                graph::projectAxes(shard::getLayout(value).getDim(d), sizes))
           for (auto [factor, list] : llvm::zip_equal(dim, *axes))
             if (!list.empty())
               split.push_back(factor);
@@ -280,6 +322,44 @@ public:
       }
     }
     return false;
+  }
+
+  /// Counts what the layouts do to each factor.
+  void record(std::vector<Coverage::Row> &rows, const graph::ShardingRule &rule,
+              bool accepted) {
+    std::vector<std::array<bool, numAspects>> seen(rows.size());
+    std::array<bool, 3> partial{};
+    for (auto [i, value] : llvm::enumerate(values)) {
+      LayoutAttr layout = shard::getLayout(value);
+      if (layout.isPartial())
+        partial[static_cast<int>(layout.getPartialKind())] = true;
+      unsigned numOperands = op->getNumOperands();
+      const auto &tensor =
+          i < numOperands ? rule.operands[i] : rule.results[i - numOperands];
+      for (auto [d, dim] : llvm::enumerate(tensor)) {
+        SmallVector<int64_t> sizes;
+        for (int factor : dim)
+          sizes.push_back(rule.factors[factor].size);
+        for (int factor : dim)
+          seen[factor][Padded] |= layout.getDim(d).getPadded() != 0;
+        auto axes = graph::projectAxes(layout.getDim(d), sizes);
+        if (!axes)
+          continue;
+        for (auto [factor, list] : llvm::zip_equal(dim, *axes))
+          for (AxisRef ref : list)
+            seen[factor]
+                [ref.size == mesh.getAxisSizes()[ref.axis] ? Split : SubAxis] =
+                    true;
+      }
+    }
+    for (auto [row, aspects] : llvm::zip_equal(rows, seen)) {
+      for (int kind = 0; kind < 3; ++kind)
+        aspects[PartialSum + kind] =
+            partial[kind] && (aspects[Split] || aspects[SubAxis]);
+      for (int aspect = 0; aspect < numAspects; ++aspect)
+        if (aspects[aspect])
+          ++(accepted ? row.accepted : row.rejected)[aspect];
+    }
   }
 
   graph::GraphOp op;
@@ -361,12 +441,23 @@ private:
 
   /// Operands as the rule lays them out for each assignment of atoms to
   /// factors, with the results that follow, and with results that are typed as
-  /// whole where they would be partial.
+  /// whole where they would be partial: for each kind of partial with its fill,
+  /// with padding where it is needed and wherever a dim is split.
   std::vector<Combination> derive() {
     std::vector<Combination> result;
+    for (ReductionKind kind :
+         {ReductionKind::Sum, ReductionKind::Max, ReductionKind::Min})
+      for (bool padsAll : {false, true})
+        derive(kind, padsAll, result);
+    return result;
+  }
+
+  void derive(ReductionKind kind, bool padsAll,
+              std::vector<Combination> &result) {
     graph::ShardingRule rule = op.getShardingRule();
     unsigned numOperands = op->getNumOperands();
-    int64_t options = 1 + rule.factors.size() + numOperands;
+    // Not used, a factor, partial in one operand, or in all that go together.
+    int64_t options = 1 + rule.factors.size() + numOperands + 1;
     int64_t total = 1;
     for (size_t i = 0; i < atoms.size(); ++i)
       total *= options;
@@ -381,8 +472,12 @@ private:
           continue;
         if (choice <= static_cast<int64_t>(rule.factors.size()))
           factors[choice - 1].push_back(atom);
-        else
+        else if (choice < options - 1)
           partial[choice - 1 - rule.factors.size()].push_back(atom);
+        else
+          for (unsigned i = 0; i < numOperands; ++i)
+            if (rule.getPass(kind, i) == graph::PartialPass::Together)
+              partial[i].push_back(atom);
       }
       Combination combination;
       auto lay = [&](const graph::TensorFactors &tensor, RankedTensorType type,
@@ -393,21 +488,35 @@ private:
           for (int factor : dim)
             llvm::append_range(axes, factors[factor]);
           int64_t size = type.getDimSize(d), blocks = shard::product(axes);
-          bool divides = size % blocks == 0;
+          bool isPadded = size % blocks != 0 || (padsAll && blocks > 1);
+          Fill fill = isa<FloatType>(type.getElementType())
+                          ? shard::identityFill(kind)
+                          : Fill::Zero;
           dims.push_back(DimAttr::get(
-              mesh, axes, divides ? 0 : (size + blocks - 1) / blocks * blocks,
-              divides ? Fill::Undefined : Fill::Zero));
+              mesh, axes, isPadded ? size / blocks * blocks + blocks : 0,
+              isPadded ? fill : Fill::Undefined));
         }
-        return LayoutAttr::get(mesh, dims, ReductionKind::Sum, partialAxes);
+        return LayoutAttr::get(mesh, dims, kind, partialAxes);
       };
       for (unsigned i = 0; i < numOperands; ++i)
-        combination.push_back(
-            lay(rule.operands[i],
-                cast<RankedTensorType>(op->getOperand(i).getType()),
-                partial[i]));
+        combination.push_back(lay(
+            rule.operands[i],
+            cast<RankedTensorType>(op->getOperand(i).getType()), partial[i]));
       auto results = graph::inferResultLayouts(op, combination);
       if (!llvm::all_of(results, [](LayoutAttr layout) { return !!layout; }))
         continue;
+      // Factors that only results have take their layout from the builder.
+      for (auto [i, layout] : llvm::enumerate(results)) {
+        SmallVector<DimAttr> dims(layout.getDims());
+        auto type = cast<RankedTensorType>(op->getResult(i).getType());
+        LayoutAttr own = lay(rule.results[i], type, {});
+        for (auto [d, dim] : llvm::enumerate(rule.results[i]))
+          if (dim.size() == 1 && rule.isResultOnly(dim[0]))
+            dims[d] = DimAttr::get(mesh, own.getDim(d).getAxes(),
+                                   own.getDim(d).getPadded());
+        layout = LayoutAttr::get(mesh, dims, layout.getPartialKind(),
+                                 layout.getPartialAxes());
+      }
       result.push_back(combination);
       llvm::append_range(result.back(), results);
       // And with each reduction forgotten.
@@ -416,11 +525,10 @@ private:
           }))
         continue;
       for (LayoutAttr layout : results)
-        combination.push_back(LayoutAttr::get(mesh, layout.getDims(),
-                                              ReductionKind::Sum, {}));
+        combination.push_back(
+            LayoutAttr::get(mesh, layout.getDims(), ReductionKind::Sum, {}));
       result.push_back(combination);
     }
-    return result;
   }
 
   MLIRContext &context;
@@ -444,8 +552,8 @@ protected:
     context.printOpOnDiagnostic(false);
     auto name = [&](StringRef text) { return StringAttr::get(&context, text); };
     meshes.push_back({MeshAttr::get(&context, {name("a")}, {2}), {{0, 1, 2}}});
-    meshes.push_back({MeshAttr::get(&context, {name("a")}, {4}),
-                      {{0, 1, 2}, {0, 2, 2}}});
+    meshes.push_back(
+        {MeshAttr::get(&context, {name("a")}, {4}), {{0, 1, 2}, {0, 2, 2}}});
     meshes.push_back({MeshAttr::get(&context, {name("a"), name("b")}, {2, 2}),
                       {{0, 1, 2}, {1, 1, 2}}});
   }
@@ -460,6 +568,115 @@ bool isClosed(graph::FactorKind kind) {
          kind == graph::FactorKind::Replicated;
 }
 
+/// Why a cell of the table has no accepted combination; "" where there must be
+/// one.
+std::string whyNeverAccepted(const Coverage::Row &row, Aspect aspect) {
+  if (isClosed(row.kind))
+    return "a " + graph::stringify(row.kind).str() +
+           " factor is neither split nor padded";
+  if (aspect == Padded && !row.isWholeDim)
+    return "a padded dim passes only as one whole factor";
+  if (aspect >= PartialSum &&
+      row.passes.find(aspectNames[aspect]) == std::string::npos)
+    return std::string("the op neither passes nor makes a partial ") +
+           aspectNames[aspect];
+  bool isPartial = aspect >= PartialSum;
+  if (isPartial && row.makesPartial &&
+      aspect != PartialSum + static_cast<int>(*row.makesPartial))
+    return "its split makes results partial in another way, and a value is "
+           "partial in one";
+  if (!row.isWholeDim && row.size % 2 != 0)
+    return "an odd size in a dim that cannot be padded";
+  // A factor is split behind the whole of the more major ones.
+  if (row.majorSize * 2 * (isPartial ? 2 : 1) > numDevices)
+    return "more major factors of the dim take the devices";
+  return "";
+}
+
+std::vector<Coverage::Row> &Coverage::getRows(const char *op,
+                                              const graph::ShardingRule &rule) {
+  for (auto &rows : ops)
+    if (!rows.empty() && rows.front().op == op)
+      return rows;
+  std::vector<Row> &rows = ops.emplace_back();
+  for (auto [i, factor] : llvm::enumerate(rule.factors)) {
+    Row &row = rows.emplace_back();
+    row.op = op;
+    row.factor = std::string(1, static_cast<char>('i' + i));
+    row.kind = factor.kind;
+    row.isWholeDim = true;
+    row.size = factor.size;
+    if ((factor.kind == graph::FactorKind::Reduction ||
+         factor.kind == graph::FactorKind::Indexed) &&
+        !rule.isResultOnly(i))
+      row.makesPartial = factor.reduction;
+    for (const auto *tensors : {&rule.operands, &rule.results})
+      for (const graph::TensorFactors &tensor : *tensors)
+        for (const graph::DimFactors &dim : tensor) {
+          const auto *found = llvm::find(dim, static_cast<int>(i));
+          if (found == dim.end())
+            continue;
+          row.isWholeDim &= dim.size() == 1;
+          int64_t majorSize = 1;
+          for (int major : llvm::make_range(dim.begin(), found))
+            majorSize *= rule.factors[major].size;
+          row.majorSize = std::max(row.majorSize, majorSize);
+        }
+    for (int kind = 0; kind < 3; ++kind) {
+      auto reduction = static_cast<ReductionKind>(kind);
+      bool passes = false;
+      for (unsigned operand = 0; operand < rule.operands.size(); ++operand)
+        passes |= rule.getPass(reduction, operand) != graph::PartialPass::None;
+      for (const graph::Factor &other : rule.factors)
+        passes |= (other.kind == graph::FactorKind::Reduction ||
+                   other.kind == graph::FactorKind::Indexed) &&
+                  other.reduction == reduction;
+      if (passes)
+        row.passes += std::string(aspectNames[PartialSum + kind]) + " ";
+    }
+  }
+  return rows;
+}
+
+void Coverage::TearDown() {
+  if (ops.empty())
+    return;
+  std::printf("\nAccepted/rejected combinations by op, factor and what is done "
+              "to it; a partial beside a split of the factor\n%-22s %-13s",
+              "op", "factor");
+  for (const char *name : aspectNames)
+    std::printf(" %11s", name);
+  std::printf("\n");
+  std::map<std::string, size_t> reasons;
+  for (const auto &rows : ops)
+    for (const Row &row : rows) {
+      std::printf("%-22s %-2s%-11s", row.op.c_str(), row.factor.c_str(),
+                  graph::stringify(row.kind).str().c_str());
+      for (int i = 0; i < numAspects; ++i) {
+        std::printf(" %11s", (std::to_string(row.accepted[i]) + "/" +
+                              std::to_string(row.rejected[i]))
+                                 .c_str());
+        if (row.accepted[i])
+          continue;
+        std::string reason = whyNeverAccepted(row, static_cast<Aspect>(i));
+        std::string cell = row.op + " " + row.factor + " " + aspectNames[i];
+        if (row.rejected[i] == 0)
+          missing.push_back(cell + " was never tried");
+        else if (reason.empty())
+          missing.push_back(cell + " was never accepted");
+        else
+          ++reasons[reason];
+      }
+      std::printf("\n");
+    }
+  std::printf("\nCells in which nothing is accepted:\n");
+  for (const auto &[reason, count] : reasons)
+    std::printf("%5zu: %s\n", count, reason.c_str());
+  std::printf("%5zu: without a reason\n", missing.size());
+  for (const std::string &cell : missing)
+    ADD_FAILURE() << cell;
+}
+
 } // namespace
 
 TEST_P(EquivalenceTest, TheVerifierAcceptsExactlyWhatDevicesComputeRightly) {
@@ -470,11 +687,13 @@ TEST_P(EquivalenceTest, TheVerifierAcceptsExactlyWhatDevicesComputeRightly) {
   for (auto &[mesh, atoms] : meshes) {
     Equivalence test(GetParam(), context, mesh, atoms);
     graph::ShardingRule rule = test.op.getShardingRule();
+    std::vector<Coverage::Row> &rows = coverage->getRows(GetParam().name, rule);
     for (const Combination &combination :
          test.combinations(atoms.size() == 1 ? 1500 : 600)) {
       test.apply(combination);
       bool accepted = test.accepts(rule), computed = test.isRight();
       (computed ? right : wrong) += 1;
+      test.record(rows, rule, accepted);
       if (computed && !accepted && !test.policy().empty()) {
         ++policies[test.policy()];
         continue;
