@@ -70,5 +70,13 @@ def test_gpt2_with_dropout_is_the_same_on_every_mesh(tmp_path):
     many = losses(tmp_path, "many", "data=2,tensor=2", loss=loss,
                   shard=("*.c_attn.weight=[-,tensor]", "*.c_fc.weight=[-,tensor]", "*wte.weight=[tensor,-]"))
     assert many == pytest.approx(one, rel=1e-5)
-    # As a model without dropout it is another one.
+    # Another seed drops other elements.
     assert one != pytest.approx(losses(tmp_path, "other", "data=1", loss=loss, seed=1), rel=1e-5)
+
+
+def test_inference_drops_nothing(wide):
+    plan = wide / "forward.plan"
+    tool("compile", wide / "model.onnx", "-o", plan, "--mode", "forward")
+    np.savez(wide / "in.npz", x=np.zeros((16, 8), np.float32))
+    tool("run", plan, "--inputs", wide / "in.npz", "--outputs", wide / "out.npz")
+    np.testing.assert_allclose(np.load(wide / "out.npz")["y"], 1, rtol=1e-6)
