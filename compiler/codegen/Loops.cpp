@@ -137,6 +137,7 @@ private:
            const Indices &indices, int predicate);
   int buildOp(Operation *op, const Indices &indices, int predicate);
   int reshape(graph::ReshapeOp op, const Indices &indices, int predicate);
+  int unfold(graph::UnfoldOp op, const Indices &indices, int predicate);
   int pad(graph::PadOp op, const Indices &indices, int predicate);
   int concat(graph::ConcatOp op, const Indices &indices, int predicate);
   int gather(graph::GatherOp op, const Indices &indices, int predicate);
@@ -340,6 +341,7 @@ int NodeBuilder::buildOp(Operation *op, const Indices &indices, int predicate) {
                                  integer(start)})));
         return build(op.getInput(), operand, predicate);
       })
+      .Case([&](graph::UnfoldOp op) { return unfold(op, indices, predicate); })
       .Case([&](graph::PadOp op) { return pad(op, indices, predicate); })
       .Case([&](graph::ConcatOp op) { return concat(op, indices, predicate); })
       .Case([&](graph::GatherOp op) { return gather(op, indices, predicate); })
@@ -380,6 +382,25 @@ int NodeBuilder::reshape(graph::ReshapeOp op, const Indices &indices,
   if (!map)
     return fail(op, "cuts or merges dims in a way that is not linear");
   return build(op.getInput(), Indices(map->begin(), map->end()), predicate);
+}
+
+int NodeBuilder::unfold(graph::UnfoldOp op, const Indices &indices,
+                        int predicate) {
+  Indices operand(indices.begin(), indices.end() - 1);
+  Index &window = operand[op.getDim()];
+  const Index &element = indices.back();
+  int64_t stride = op.getStride(), dilation = op.getDilation();
+  if (window.node < 0 && element.node < 0) {
+    window = Index(window.affine * stride);
+    window.affine += element.affine * dilation;
+  } else {
+    auto scaled = [&](const Index &index, int64_t factor) {
+      return apply(Function::Mul, i64, {indexNode(index), integer(factor)});
+    };
+    window = Index(apply(Function::Add, i64,
+                         {scaled(window, stride), scaled(element, dilation)}));
+  }
+  return build(op.getInput(), operand, predicate);
 }
 
 int NodeBuilder::pad(graph::PadOp op, const Indices &indices, int predicate) {

@@ -39,6 +39,43 @@ std::string describe(Location location) {
   return name;
 }
 
+/// `--batch-norm` and `--dropout`. On failure `error` says what is wrong.
+LogicalResult readLayerOptions(const Options &options,
+                               frontends::ImportOptions &result,
+                               std::string &error) {
+  StringRef norm = options.batchNorm, dropout = options.dropout;
+  result.training = !options.forward;
+  if (norm.consume_front("local=")) {
+    result.batchNorm = frontends::BatchNorm::Batch;
+    if (norm.getAsInteger(10, result.batchNormGroup) ||
+        result.batchNormGroup < 1) {
+      error = "--batch-norm: 'local=" + norm.str() +
+              "' needs a number of samples, for instance local=8";
+      return failure();
+    }
+  } else if (norm == "batch") {
+    result.batchNorm = frontends::BatchNorm::Batch;
+  } else if (norm == "frozen") {
+    result.batchNorm = frontends::BatchNorm::Frozen;
+  } else if (!norm.empty()) {
+    error = "--batch-norm: unknown '" + norm.str() +
+            "'; there are: batch, local=G, frozen";
+    return failure();
+  }
+  double rate = 0;
+  if (dropout == "off") {
+    result.dropout = 0;
+  } else if (!dropout.empty()) {
+    if (dropout.getAsDouble(rate) || !(rate >= 0 && rate < 1)) {
+      error = "--dropout: '" + dropout.str() +
+              "' is neither 'off' nor a rate in [0, 1)";
+      return failure();
+    }
+    result.dropout = rate;
+  }
+  return success();
+}
+
 /// One compilation: the stages in their order.
 class Compilation {
 public:
@@ -175,6 +212,9 @@ LogicalResult Compilation::importModel() {
       return fail(error);
     importOptions.inputs[input->first] = input->second;
   }
+  std::string error;
+  if (failed(readLayerOptions(options, importOptions, error)))
+    return fail(error);
   if (!StringRef(options.model).ends_with(".onnx"))
     return fail("'" + options.model +
                 "' is not an ONNX file (.onnx); export the model with "

@@ -22,6 +22,10 @@ struct Options {
   std::string loss;
   std::string optimizer = "adamw(lr=1e-3,betas=0.9:0.999,eps=1e-8,weight_decay=0.01)";
   int64_t microbatches = 1;
+  /// `batch`, `local=G` or `frozen`; empty: as the model says.
+  std::string batchNorm;
+  /// A rate or `off`; empty: as the model says.
+  std::string dropout;
   double bucketMegabytes = 25;
   int64_t threads = 1;
   std::string cpu = "native";

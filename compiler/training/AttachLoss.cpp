@@ -267,15 +267,22 @@ void AttachLoss::runOnOperation() {
     return signalPassFailure();
   OpBuilder builder(&getContext());
   Operation *terminator = forward->getBody().front().getTerminator();
-  terminator->setOperands({attached->sum, attached->count});
-  forward->setType(builder.getFunctionType(forward->getArgumentTypes(),
-                                           terminator->getOperandTypes()));
   auto mark = [&](StringRef name) {
     return builder.getDictionaryAttr(
         builder.getNamedAttr(name, builder.getUnitAttr()));
   };
-  forward->setAllResultAttrs(
-      ArrayRef<DictionaryAttr>{mark("graph.loss"), mark("graph.count")});
+  SmallVector<Value> results{attached->sum, attached->count};
+  SmallVector<DictionaryAttr> attributes{mark("graph.loss"),
+                                         mark("graph.count")};
+  for (auto [i, value] : llvm::enumerate(terminator->getOperands()))
+    if (forward->getResultAttr(i, "graph.symbol")) {
+      results.push_back(value);
+      attributes.push_back(forward->getResultAttrDict(i));
+    }
+  terminator->setOperands(results);
+  forward->setType(builder.getFunctionType(forward->getArgumentTypes(),
+                                           terminator->getOperandTypes()));
+  forward->setAllResultAttrs(attributes);
   (*forward)->setAttr("graph.targets",
                       builder.getI64IntegerAttr(attached->targets));
   eraseDeadOps(forward->getBody().front());

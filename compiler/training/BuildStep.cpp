@@ -25,12 +25,15 @@ struct Parameter {
   bool trainable = false;
   SmallVector<Value> states;
   Value gradient;
+  /// Which result of @forward is its next value (running statistics), or -1.
+  int64_t update = -1;
 };
 
 /// The sums of one microbatch, or of all.
 struct Sums {
   SmallVector<Value> gradients; // of the differentiated parameters
   Value loss, count;
+  SmallVector<Value> carried; // next values of the parameters that have any
 };
 
 class StepBuilder {
@@ -49,9 +52,14 @@ private:
   void createFunction(ArrayRef<StringRef> stateNames, bool isTraining);
   BlockArgument addArgument(Type type, StringRef name,
                             DictionaryAttr attributes);
-  /// Clones the ops of @forward and returns what it returns.
-  SmallVector<Value> cloneForward(ValueRange slices, Value index);
-  FailureOr<Sums> buildMicrobatch(ValueRange slices, Value index);
+  /// Clones the ops of @forward and returns what it returns. `carried` are the
+  /// values of the parameters that it updates, `slices` its inputs.
+  SmallVector<Value> cloneForward(ValueRange slices, ValueRange carried,
+                                  Value index);
+  FailureOr<Sums> buildMicrobatch(ValueRange slices, ValueRange carried,
+                                  Value index);
+  /// The values before the step of the parameters that @forward updates.
+  SmallVector<Value> getCarried();
   FailureOr<Sums> buildMicrobatches();
   /// Microbatch 0 of an input that has no other.
   Value takeOnly(Value input);
@@ -112,8 +120,22 @@ LogicalResult StepBuilder::classify() {
     parameter.trainable =
         stored.getTrainable() &&
         isa<FloatType>(graph::getGlobalType(argument).getElementType());
+    for (unsigned i = 0, count = forward.getNumResults(); i < count; ++i)
+      if (forward.getResultAttr(i, "graph.symbol") == symbol)
+        parameter.update = i;
+    if (parameter.update >= 0 && parameter.trainable)
+      return forward.emitError("both the model and the optimizer update ")
+             << parameter.name;
   }
   return success();
+}
+
+SmallVector<Value> StepBuilder::getCarried() {
+  SmallVector<Value> carried;
+  for (Parameter &parameter : parameters)
+    if (parameter.update >= 0)
+      carried.push_back(parameter.step);
+  return carried;
 }
 
 BlockArgument StepBuilder::addArgument(Type type, StringRef name,
@@ -179,10 +201,13 @@ void StepBuilder::createFunction(ArrayRef<StringRef> stateNames,
   builder.setInsertionPointToEnd(&step.getBody().front());
 }
 
-SmallVector<Value> StepBuilder::cloneForward(ValueRange slices, Value index) {
+SmallVector<Value> StepBuilder::cloneForward(ValueRange slices,
+                                             ValueRange carried, Value index) {
   IRMapping mapping;
+  auto next = carried.begin();
   for (Parameter &parameter : parameters)
-    mapping.map(parameter.forward, parameter.step);
+    mapping.map(parameter.forward,
+                parameter.update < 0 ? Value(parameter.step) : *next++);
   mapping.map(ValueRange(SmallVector<Value>(forwardInputs.begin(),
                                             forwardInputs.end())),
               slices);
@@ -208,8 +233,9 @@ SmallVector<Value> StepBuilder::cloneForward(ValueRange slices, Value index) {
       [&](Value value) { return mapping.lookupOrDefault(value); });
 }
 
-FailureOr<Sums> StepBuilder::buildMicrobatch(ValueRange slices, Value index) {
-  SmallVector<Value> results = cloneForward(slices, index);
+FailureOr<Sums> StepBuilder::buildMicrobatch(ValueRange slices,
+                                             ValueRange carried, Value index) {
+  SmallVector<Value> results = cloneForward(slices, carried, index);
   RankedTensorType type = graph::getGlobalType(results[0]);
   int64_t targets = getTargets().getInt() * microbatches;
   Value start = graph::SeedOp::create(
@@ -222,7 +248,11 @@ FailureOr<Sums> StepBuilder::buildMicrobatch(ValueRange slices, Value index) {
   auto gradients = buildGradients(builder, results[0], start, differentiated);
   if (failed(gradients))
     return failure();
-  return Sums{*gradients, results[0], results[1]};
+  Sums sums{*gradients, results[0], results[1], {}};
+  for (Parameter &parameter : parameters)
+    if (parameter.update >= 0)
+      sums.carried.push_back(results[parameter.update]);
+  return sums;
 }
 
 Value StepBuilder::takeOnly(Value input) {
@@ -236,7 +266,7 @@ FailureOr<Sums> StepBuilder::buildMicrobatches() {
     SmallVector<Value> slices;
     for (BlockArgument input : inputs)
       slices.push_back(takeOnly(input));
-    return buildMicrobatch(slices,
+    return buildMicrobatch(slices, getCarried(),
                            graph::splat(builder, parts.location, integer, 0));
   }
   // Which sums there are is known once the region is built: it is built in a
@@ -247,9 +277,14 @@ FailureOr<Sums> StepBuilder::buildMicrobatches() {
     body->addArgument(graph::MicrobatchesOp::getSliceType(
                           cast<RankedTensorType>(input.getType())),
                       input.getLoc());
+  SmallVector<Value> carried = getCarried();
+  for (Value value : carried)
+    body->addArgument(value.getType(), value.getLoc());
   OpBuilder::InsertPoint outside = builder.saveInsertionPoint();
   builder.setInsertionPointToEnd(body.get());
-  auto sums = buildMicrobatch(ValueRange(body->getArguments()).drop_front(),
+  ValueRange arguments = ValueRange(body->getArguments()).drop_front();
+  auto sums = buildMicrobatch(arguments.take_front(inputs.size()),
+                              arguments.drop_front(inputs.size()),
                               body->getArgument(0));
   if (failed(sums))
     return failure();
@@ -261,13 +296,13 @@ FailureOr<Sums> StepBuilder::buildMicrobatches() {
   bool isStatic = !!sums->count.getDefiningOp<graph::ConstantOp>();
   if (!isStatic)
     yielded.push_back(sums->count);
-  graph::YieldOp::create(builder, parts.location, yielded, ValueRange());
+  graph::YieldOp::create(builder, parts.location, yielded, sums->carried);
+  llvm::append_range(yielded, sums->carried);
 
   builder.restoreInsertionPoint(outside);
   auto op = graph::MicrobatchesOp::create(
       builder, parts.location, TypeRange(ValueRange(yielded)), microbatches,
-      ValueRange(SmallVector<Value>(inputs.begin(), inputs.end())),
-      ValueRange());
+      ValueRange(SmallVector<Value>(inputs.begin(), inputs.end())), carried);
   op.getBody().push_back(body.release());
   auto result = op.getResults().begin();
   for (Value &gradient : sums->gradients)
@@ -278,6 +313,8 @@ FailureOr<Sums> StepBuilder::buildMicrobatches() {
       isStatic ? parts.splat(sums->count, *getSplat(sums->count) *
                                               static_cast<double>(microbatches))
                : *result++;
+  for (Value &value : sums->carried)
+    value = *result++;
   return sums;
 }
 
@@ -309,7 +346,7 @@ Value StepBuilder::buildMean(Value sum, Value count) {
 LogicalResult StepBuilder::buildTraining(Optimizer &optimizer) {
   if (failed(classify()))
     return failure();
-  if (forward.getNumResults() != 2 || !getTargets())
+  if (forward.getNumResults() < 2 || !getTargets())
     return forward.emitError("has no loss yet (attach-loss)");
   createFunction(optimizer.getStateNames(), true);
   auto sums = buildMicrobatches();
@@ -332,8 +369,9 @@ LogicalResult StepBuilder::buildTraining(Optimizer &optimizer) {
   }
   optimizer.buildScalars(parts, stepNumber);
   SmallVector<Value> updated, updatedStates;
+  auto carried = sums->carried.begin();
   for (Parameter &parameter : parameters) {
-    Value value = parameter.step;
+    Value value = parameter.update < 0 ? Value(parameter.step) : *carried++;
     if (!parameter.gradient) {
       if (parameter.trainable)
         step.emitWarning() << "the loss does not depend on parameter "
@@ -377,10 +415,11 @@ LogicalResult StepBuilder::buildForward() {
   SmallVector<Value> slices;
   for (BlockArgument input : inputs)
     slices.push_back(takeOnly(input));
-  SmallVector<Value> results = cloneForward(slices, {});
+  SmallVector<Value> results = cloneForward(slices, getCarried(), {});
   SmallVector<Value> updated;
   for (Parameter &parameter : parameters)
-    updated.push_back(parameter.step);
+    updated.push_back(parameter.update < 0 ? Value(parameter.step)
+                                           : results[parameter.update]);
   SmallVector<std::pair<StringRef, Value>> outputs;
   if (getTargets()) { // a loss is attached, and takes the outputs' place
     outputs = {{"loss", buildMean(results[0], results[1])},
@@ -388,6 +427,8 @@ LogicalResult StepBuilder::buildForward() {
     results.clear();
   }
   for (auto [i, value] : llvm::enumerate(results)) {
+    if (forward.getResultAttr(i, "graph.symbol"))
+      continue; // an update
     auto name = forward.getResultAttrOfType<StringAttr>(i, "graph.output");
     if (!name)
       return forward.emitError("result ") << i << " has no graph.output";

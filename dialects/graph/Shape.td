@@ -77,6 +77,31 @@ def Graph_SliceOp : Graph_Op<"slice", ["localize", "buildGradient"]> {
   let hasFolder = 1;
 }
 
+def Graph_UnfoldOp : Graph_Op<"unfold", ["buildGradient"]> {
+  let summary = "Windows of `size` elements along `dim`: PyTorch's Tensor.unfold, with dilation";
+  let description = [{
+    The dim becomes the number of windows, and a window's elements are the last
+    dim: result[.., o, .., k] = input[.., o * stride + k * dilation, ..]. What
+    no window reaches at the end is left out.
+
+    A convolution pads, unfolds each spatial dim and multiplies the windows with
+    the filters; pooling reduces them.
+  }];
+  let arguments = (ins Graph_Tensor:$input, I64Attr:$dim, I64Attr:$size, I64Attr:$stride,
+                       I64Attr:$dilation);
+  let results = (outs Graph_Tensor:$result);
+  let builders = [OpBuilder<(ins "::mlir::Value":$input, "int64_t":$dim, "int64_t":$size,
+      "int64_t":$stride, CArg<"int64_t", "1">:$dilation)>];
+  let extraClassDeclaration = [{
+    /// The number of windows in a dim of size `dimSize`.
+    static int64_t getNumWindows(int64_t dimSize, int64_t size, int64_t stride, int64_t dilation) {
+      int64_t reach = (size - 1) * dilation + 1;
+      return dimSize < reach ? 0 : (dimSize - reach) / stride + 1;
+    }
+  }];
+  let hasVerifier = 1;
+}
+
 def Graph_PadOp : Graph_Op<"pad", ["buildGradient"]> {
   let summary = "The operand between low and high further elements of `value`, interior ones apart";
   let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high,

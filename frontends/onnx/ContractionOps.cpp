@@ -333,34 +333,6 @@ LogicalResult rmsNormalization(NodeImporter &n) {
   return success();
 }
 
-/// With the stored statistics: (x - mean) / sqrt(variance + epsilon) * scale +
-/// bias, each per channel (dim 1).
-LogicalResult batchNormalization(NodeImporter &n) {
-  if (failed(n.need(5)))
-    return failure();
-  if (n.getInt("training_mode", 0) || n.wants(1))
-    return n.fail("BatchNormalization that computes its statistics");
-  const Imported &x = n.operand(0);
-  if (x.getRank() < 2)
-    return n.fail("BatchNormalization of " + toString(x.getShape()));
-  Shape channel(x.getRank(), 1);
-  channel[1] = x.getShape()[1];
-  auto perChannel = [&](const Imported &y) {
-    return n.emit.broadcast(n.emit.reshape(y, channel), x.getShape(),
-                            !x.isConstant());
-  };
-  const Imported &variance = n.operand(4);
-  Imported rstd = n.emit.unary<graph::RsqrtOp>(n.emit.binaryOver<graph::AddOp>(
-      variance,
-      n.emit.scalar(variance.getElementType(), n.getFloat("epsilon", 1e-5))));
-  Imported centred = n.emit.binary<graph::SubOp>(x, perChannel(n.operand(3)));
-  Imported scaled = n.emit.binary<graph::MulOp>(
-      n.emit.binary<graph::MulOp>(centred, perChannel(rstd)),
-      perChannel(n.operand(1)));
-  n.result(0, n.emit.binary<graph::AddOp>(scaled, perChannel(n.operand(2))));
-  return success();
-}
-
 //===-- attention --------------------------------------------------------===//
 
 /// query [batch, heads, queries, width], key and value with as many heads or a
@@ -433,43 +405,6 @@ LogicalResult attention(NodeImporter &n) {
   return success();
 }
 
-//===-- dropout ----------------------------------------------------------===//
-
-/// The identity, unless the model was exported in training mode. The mask that
-/// it then gives as a second result is nowhere used by what PyTorch writes.
-LogicalResult dropout(NodeImporter &n) {
-  if (failed(n.need(1)))
-    return failure();
-  const Imported &x = n.operand(0);
-  bool training = false;
-  double rate = n.getFloat("ratio", 0.5);
-  if (n.since >= 12 && n.has(2)) {
-    auto mode = n.integers(2, "training_mode");
-    if (failed(mode))
-      return failure();
-    training = mode->front() != 0;
-    if (n.has(1) && !n.operand(1).isConstant())
-      return n.fail("its ratio is not known when the model is compiled");
-    if (n.has(1))
-      rate = n.operand(1).constant->at(0);
-  }
-  if (!(rate >= 0 && rate < 1))
-    return n.fail("its ratio is " + std::to_string(rate) +
-                  "; it must be in [0, 1)");
-  if (training && rate > 0) {
-    n.result(0, n.emit.dropout(x, rate));
-    return success();
-  }
-  n.result(0, x);
-  if (n.wants(1))
-    n.result(1,
-             n.emit.broadcast(
-                 n.emit.scalar(
-                     IntegerType::get(n.emit.getBuilder().getContext(), 1), 1),
-                 x.getShape(), false));
-  return success();
-}
-
 const OpRow rows[] = {
     {"", "MatMul", 1, matMul},
     {"", "Gemm", 7, gemm},
@@ -487,10 +422,7 @@ const OpRow rows[] = {
     {"", "LogSoftmax", 13, softmax<true>},
     {"", "LayerNormalization", 17, layerNormalization},
     {"", "RMSNormalization", 23, rmsNormalization},
-    {"", "BatchNormalization", 9, batchNormalization},
     {"", "Attention", 23, attention},
-    {"", "Dropout", 7, dropout},
-    {"", "Dropout", 12, dropout},
 };
 
 } // namespace

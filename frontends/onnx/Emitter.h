@@ -163,6 +163,14 @@ public:
   Imported iota(llvm::ArrayRef<int64_t> shape, int64_t dim,
                 mlir::Type elementType);
 
+  /// `parameter`, an argument of the function, becomes `value` in a step.
+  void update(mlir::Value parameter, mlir::Value value) {
+    updates.push_back({parameter, value});
+  }
+  llvm::ArrayRef<std::pair<mlir::Value, mlir::Value>> getUpdates() const {
+    return updates;
+  }
+
 private:
   bool verify(mlir::Operation *op);
   /// Evaluates the op that `build` makes, if its results can be held.
@@ -174,6 +182,7 @@ private:
   mlir::StringAttr scope;
   std::string error;
   int64_t numDropouts = 0;
+  llvm::SmallVector<std::pair<mlir::Value, mlir::Value>> updates;
   mlir::Block scratch; // holds an op while it is evaluated
   /// A constant without the dims along which it repeats, and the others.
   struct Compressed {

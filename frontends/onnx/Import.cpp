@@ -332,6 +332,15 @@ private:
       attributes.push_back(builder.getDictionaryAttr(builder.getNamedAttr(
           "graph.output", builder.getStringAttr(output.name))));
     }
+    // What a step leaves in parameters beside the optimizer: running
+    // statistics.
+    for (auto [parameter, value] : emit.getUpdates()) {
+      unsigned number = cast<BlockArgument>(parameter).getArgNumber();
+      results.push_back(value);
+      types.push_back(value.getType());
+      attributes.push_back(builder.getDictionaryAttr(builder.getNamedAttr(
+          "graph.symbol", function.getArgAttr(number, "graph.symbol"))));
+    }
     func::ReturnOp::create(builder, fileLocation, results);
     function.setType(
         builder.getFunctionType(function.getArgumentTypes(), types));
@@ -417,7 +426,7 @@ private:
       return;
     Origin origin = originOf(node);
     emit.setOrigin(locationOf(&context, node, origin), origin.scope);
-    NodeImporter importer(emit, model, node, row->since, operands);
+    NodeImporter importer(emit, options, model, node, row->since, operands);
     LogicalResult imported = row->import(importer);
     std::string rejected = emit.takeError();
     if (failed(imported))

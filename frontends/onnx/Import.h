@@ -21,8 +21,27 @@ struct InputSpec {
 std::optional<std::pair<std::string, InputSpec>>
 parseInputSpec(llvm::StringRef text, std::string &error);
 
+/// How batch normalization gets its statistics.
+enum class BatchNorm {
+  /// As the file says; an error in training, since PyTorch's exporter writes
+  /// the inference form whatever the model's mode.
+  Unset,
+  /// The stored ones, which stay as they are.
+  Frozen,
+  /// Those of the batch; the stored ones follow them.
+  Batch
+};
+
 struct ImportOptions {
   llvm::StringMap<InputSpec> inputs;
+  /// Whether a training step will be built.
+  bool training = false;
+  BatchNorm batchNorm = BatchNorm::Unset;
+  /// With BatchNorm::Batch: statistics of groups of so many samples; 0 for one
+  /// group.
+  int64_t batchNormGroup = 0;
+  /// The rate of every dropout, instead of the file's; 0 for none.
+  std::optional<double> dropout;
   /// Inputs whose values are known now; they are no arguments of @forward.
   llvm::StringMap<graph::Tensor> known;
 };

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "frontends/onnx/Emitter.h"
+#include "frontends/onnx/Import.h"
 #include "frontends/onnx/Model.h"
 
 namespace polyrank::frontends::onnx {
@@ -21,12 +22,14 @@ std::optional<graph::Tensor> toTensor(mlir::MLIRContext *context,
 
 class NodeImporter {
 public:
-  NodeImporter(Emitter &emit, const Model &model, const Node &node,
-               int64_t since, llvm::ArrayRef<Imported> operands)
-      : emit(emit), model(model), node(node), since(since), operands(operands),
-        results(node.outputs.size()) {}
+  NodeImporter(Emitter &emit, const ImportOptions &options, const Model &model,
+               const Node &node, int64_t since,
+               llvm::ArrayRef<Imported> operands)
+      : emit(emit), options(options), model(model), node(node), since(since),
+        operands(operands), results(node.outputs.size()) {}
 
   Emitter &emit;
+  const ImportOptions &options;
   const Model &model;
   const Node &node;
   /// The opset version of the table's row.
@@ -100,6 +103,8 @@ llvm::ArrayRef<OpRow> getElementwiseRows();
 llvm::ArrayRef<OpRow> getShapeRows();
 llvm::ArrayRef<OpRow> getIndexRows();
 llvm::ArrayRef<OpRow> getContractionRows();
+llvm::ArrayRef<OpRow> getWindowRows();
+llvm::ArrayRef<OpRow> getTrainingRows();
 
 /// The row for `type` under opset `version`, or null.
 const OpRow *findRow(llvm::StringRef domain, llvm::StringRef type,

@@ -24,7 +24,7 @@ class Router(nn.Module):
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
-        self.conv = nn.Conv1d(2, 2, 3, padding=1)
+        self.conv = nn.ConvTranspose1d(2, 2, 3, padding=1)
         self.first, self.second = Router(), Router()
 
     def forward(self, x):

@@ -4,6 +4,11 @@ from tools import Case
 
 GPT2_TENSOR = ("*.c_attn.weight=[-,tensor]", "*.c_fc.weight=[-,tensor]", "*wte.weight=[tensor,-]")
 GPT2_SEQUENCE = GPT2_TENSOR + ("out(transformer.h.*.ln_*)=[data,tensor,-]",)
+LLAMA_TENSOR = ("*.q_proj.weight=[tensor,-]", "*.k_proj.weight=[tensor,-]", "*.v_proj.weight=[tensor,-]",
+                "*.gate_proj.weight=[tensor,-]", "*.up_proj.weight=[tensor,-]",
+                "*embed_tokens.weight=[tensor,-]", "*lm_head.weight=[tensor,-]")
+BERT_TENSOR = ("*.query.weight=[tensor,-]", "*.key.weight=[tensor,-]", "*.value.weight=[tensor,-]",
+               "*.intermediate.dense.weight=[tensor,-]")
 MLP_TENSOR = ("fc1.weight=[tensor,-]",)
 
 CASES = [
@@ -29,4 +34,14 @@ CASES = [
     Case("mlp", "data=2,tensor=2", MLP_TENSOR),
     Case("mlp", "data=8"),
     Case("mlp-mse", "data=2,tensor=2", MLP_TENSOR, microbatches=4),
+    Case("llama", "data=1"),
+    Case("llama", "data=4"),
+    Case("llama", "tensor=2", LLAMA_TENSOR),
+    Case("llama", "data=2,tensor=2", LLAMA_TENSOR, microbatches=4),
+    Case("llama-tied", "data=2", microbatches=4),
+    Case("bert", "data=1"),
+    Case("bert", "data=2,tensor=2", BERT_TENSOR),
+    Case("vit", "data=2"),
+    Case("resnet", "data=1"),
+    Case("resnet", "data=4"),
 ]

@@ -17,7 +17,7 @@ from cases import CASES, GPT2_TENSOR
 from models import BATCH
 from tools import Case
 
-GPT2 = [case for case in CASES if case.spec.family == "gpt2"]
+GPT2 = [case for case in CASES if case.model.startswith("gpt2")]
 FLOAT = 4
 ADAMW = "adamw(lr=1e-3)"
 

@@ -54,7 +54,7 @@ class Case:
         shard = [arg for s in self.shard for arg in ("--shard", s)]
         tool("compile", onnx, "-o", plan, "--mesh", self.mesh, *self.spec.inputOptions, *shard,
              "--loss", self.spec.lossOption, "--optimizer", optimizer,
-             "--microbatches", self.microbatches, "--threads", 1, *more)
+             "--microbatches", self.microbatches, "--threads", 1, *self.spec.options, *more)
         return plan
 
 

@@ -58,6 +58,15 @@ polyrank::driver::parseOptions(int argc, char **argv) {
       ->capture_default_str()
       ->check(CLI::Range(int64_t(1), int64_t(1) << 20))
       ->type_name("M");
+  app.add_option("--batch-norm", options.batchNorm,
+                 "Statistics of batch normalization: batch (of the global "
+                 "batch), local=G (of G samples each) or frozen (the stored "
+                 "ones)")
+      ->type_name("MODE");
+  app.add_option("--dropout", options.dropout,
+                 "The rate of every dropout, or off; otherwise as the model "
+                 "says (--mode forward drops nothing)")
+      ->type_name("RATE");
   app.add_option("--bucket-mb", options.bucketMegabytes,
                  "Gradient reductions are merged into buckets of up to this "
                  "many MiB, fractions allowed; 0 keeps each apart")

@@ -273,6 +273,18 @@ func.func @main(%x: tensor<4x7xf32>) -> tensor<9x22xf32> {
 )mlir");
 }
 
+TEST(Kernels, WindowsAreIndexArithmetic) {
+  check(R"mlir(
+func.func @main(%x: tensor<3x9x33xf32>) -> (tensor<3x4x17x3x3xf32>, tensor<3x4x17xf32>) {
+  %0 = graph.pad %x {low = array<i64: 0, 1, 1>, high = array<i64: 0, 0, 1>, interior = array<i64: 0, 0, 0>, value = -1.0e+30 : f64} : (tensor<3x9x33xf32>) -> tensor<3x10x35xf32>
+  %1 = graph.unfold %0 {dim = 1 : i64, size = 3 : i64, stride = 2 : i64, dilation = 1 : i64} : (tensor<3x10x35xf32>) -> tensor<3x4x35x3xf32>
+  %2 = graph.unfold %1 {dim = 2 : i64, size = 3 : i64, stride = 2 : i64, dilation = 1 : i64} : (tensor<3x4x35x3xf32>) -> tensor<3x4x17x3x3xf32>
+  %3 = graph.reduce max %2 over [3, 4] : (tensor<3x4x17x3x3xf32>) -> tensor<3x4x17xf32>
+  return %2, %3 : tensor<3x4x17x3x3xf32>, tensor<3x4x17xf32>
+}
+)mlir");
+}
+
 TEST(Kernels, ReshapesBetweenOpsAreIndexArithmetic) {
   check(R"mlir(
 func.func @main(%x: tensor<4x6x8xf32>, %b: tensor<48xf32>) -> tensor<8x24xf32> {

@@ -87,6 +87,9 @@ const Case cases[] = {
      "%r = graph.pad %x {low = array<i64: 1, 0>, high = array<i64: 2, 0>, "
      "interior = array<i64: 1, 0>, value = 1.0 : f64} : (tensor<2x2xf64>) -> "
      "tensor<6x2xf64>"},
+    {"unfold", "%x: tensor<2x9xf64>", "tensor<2x3x3xf64>",
+     "%r = graph.unfold %x {dim = 1 : i64, size = 3 : i64, stride = 2 : i64, "
+     "dilation = 2 : i64} : (tensor<2x9xf64>) -> tensor<2x3x3xf64>"},
     {"concat", "%x: tensor<2x2xf64>, %y: tensor<2x3xf64>", "tensor<2x5xf64>",
      "%r = graph.concat %x, %y {dim = 1 : i64} : (tensor<2x2xf64>, "
      "tensor<2x3xf64>) -> tensor<2x5xf64>"},

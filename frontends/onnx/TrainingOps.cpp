@@ -1,0 +1,191 @@
+// Import of the ops that act otherwise in training: dropout and batch
+// normalization.
+
+#include "frontends/onnx/NodeImporter.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+
+namespace polyrank::frontends::onnx {
+namespace {
+
+using shard::ReductionKind;
+
+//===-- dropout ----------------------------------------------------------===//
+
+/// The identity, unless the model was exported in training mode or the user
+/// wants another rate.
+LogicalResult dropout(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  const Imported &x = n.operand(0);
+  bool training = false;
+  double rate = n.getFloat("ratio", 0.5);
+  if (n.since >= 12 && n.has(2)) {
+    auto mode = n.integers(2, "training_mode");
+    if (failed(mode))
+      return failure();
+    training = mode->front() != 0;
+    if (n.has(1) && !n.operand(1).isConstant())
+      return n.fail("its ratio is not known when the model is compiled");
+    if (n.has(1))
+      rate = n.operand(1).constant->at(0);
+  }
+  if (n.options.dropout) {
+    rate = *n.options.dropout;
+    training = true;
+  }
+  if (!(rate >= 0 && rate < 1))
+    return n.fail("its ratio is " + std::to_string(rate) +
+                  "; it must be in [0, 1)");
+  bool drops = training && rate > 0;
+  n.result(0, drops ? n.emit.dropout(x, rate) : x);
+  // The mask of dropout in training is used by nothing that PyTorch writes.
+  if (!drops && n.wants(1))
+    n.result(1,
+             n.emit.broadcast(
+                 n.emit.scalar(
+                     IntegerType::get(n.emit.getBuilder().getContext(), 1), 1),
+                 x.getShape(), false));
+  return success();
+}
+
+//===-- batch normalization ----------------------------------------------===//
+
+/// One per channel (dim 1), repeated over `shape`.
+Imported perChannel(NodeImporter &n, const Imported &y, const Shape &shape) {
+  Shape channel(shape.size(), 1);
+  channel[1] = shape[1];
+  return n.emit.broadcast(n.emit.reshape(y, channel), shape,
+                          !n.operand(0).isConstant());
+}
+
+/// x with its mean and variance: (x - mean) / sqrt(variance + epsilon) * scale
+/// + bias.
+Imported normalize(NodeImporter &n, const Imported &centred,
+                   const Imported &variance, const Shape &statistics) {
+  Imported epsilon =
+      n.emit.scalar(variance.getElementType(), n.getFloat("epsilon", 1e-5));
+  Imported rstd = n.emit.unary<graph::RsqrtOp>(
+      n.emit.binaryOver<graph::AddOp>(variance, epsilon));
+  return n.emit.binaryOver<graph::MulOp>(centred,
+                                         n.emit.reshape(rstd, statistics));
+}
+
+Imported scaleAndShift(NodeImporter &n, const Imported &normalized,
+                       const Shape &shape) {
+  return n.emit.binary<graph::AddOp>(
+      n.emit.binary<graph::MulOp>(normalized,
+                                  perChannel(n, n.operand(1), shape)),
+      perChannel(n, n.operand(2), shape));
+}
+
+/// The stored statistic `i` moves towards that of the batch.
+LogicalResult follow(NodeImporter &n, size_t i, const Imported &batch) {
+  auto argument = dyn_cast_if_present<BlockArgument>(n.operand(i).value);
+  auto function =
+      argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp())
+               : func::FuncOp();
+  if (!function ||
+      !function.getArgAttr(argument.getArgNumber(), "graph.symbol"))
+    return n.fail("its running statistics are not stored in the file as a "
+                  "buffer of the model, so they cannot follow the batch");
+  double momentum = n.getFloat("momentum", 0.9);
+  auto scaled = [&](const Imported &x, double factor) {
+    return n.emit.binaryOver<graph::MulOp>(
+        x, n.emit.scalar(x.getElementType(), factor));
+  };
+  Imported next = n.emit.binary<graph::AddOp>(scaled(n.operand(i), momentum),
+                                              scaled(batch, 1 - momentum));
+  n.emit.update(argument, next.value);
+  return success();
+}
+
+/// Ioffe and Szegedy (2015), with PyTorch's choices: the batch is normalized
+/// with its biased variance, and the running variance follows the unbiased one.
+/// The variance is that of centred values (two passes), so it does not cancel.
+LogicalResult normalizeByBatch(NodeImporter &n) {
+  const Imported &x = n.operand(0);
+  Shape shape = x.getShape();
+  int64_t group =
+      n.options.batchNormGroup ? n.options.batchNormGroup : shape[0];
+  if (group < 1 || shape[0] % group != 0)
+    return n.fail("--batch-norm local=" + Twine(group) +
+                  " does not divide the batch of " + Twine(shape[0]));
+  // [groups, samples, C, ..], of which all but groups and C are averaged.
+  int64_t groups = shape[0] / group;
+  Shape grouped = shape;
+  grouped[0] = group;
+  grouped.insert(grouped.begin(), groups);
+  Shape statistics(grouped.size(), 1);
+  statistics[0] = groups;
+  statistics[2] = shape[1];
+  SmallVector<int64_t> averaged = {1};
+  int64_t count = group;
+  for (int64_t d = 3, rank = grouped.size(); d < rank; ++d) {
+    averaged.push_back(d);
+    count *= grouped[d];
+  }
+  if (count < 2)
+    return n.fail("batch normalization over a single value per channel");
+  auto average = [&](const Imported &y, ArrayRef<int64_t> dims, double over) {
+    Imported sum = n.emit.reduce(ReductionKind::Sum, y, dims);
+    return n.emit.binaryOver<graph::MulOp>(
+        sum, n.emit.scalar(sum.getElementType(), 1 / over));
+  };
+  Imported value = n.emit.reshape(x, grouped);
+  Imported mean = average(value, averaged, count); // [groups, C]
+  Imported centred =
+      n.emit.binaryOver<graph::SubOp>(value, n.emit.reshape(mean, statistics));
+  Imported variance =
+      average(n.emit.binary<graph::MulOp>(centred, centred), averaged, count);
+  Imported normalized = normalize(n, centred, variance, statistics);
+  n.result(0, scaleAndShift(n, n.emit.reshape(normalized, shape), shape));
+  double unbiased = static_cast<double>(count) / static_cast<double>(count - 1);
+  if (failed(follow(n, 3, average(mean, {0}, groups))) ||
+      failed(follow(n, 4, average(variance, {0}, groups / unbiased))))
+    return failure();
+  return success();
+}
+
+LogicalResult batchNormalization(NodeImporter &n) {
+  if (failed(n.need(5)))
+    return failure();
+  const Imported &x = n.operand(0);
+  if (x.getRank() < 2)
+    return n.fail("BatchNormalization of " + toString(x.getShape()));
+  bool saysTraining = n.getInt("training_mode", 0) || n.wants(1);
+  if (n.options.batchNorm == BatchNorm::Batch ||
+      (saysTraining && n.options.batchNorm == BatchNorm::Unset)) {
+    if (n.wants(1) || n.wants(2))
+      return n.fail("BatchNormalization whose new statistics other nodes use");
+    return normalizeByBatch(n);
+  }
+  if (n.options.training && n.options.batchNorm == BatchNorm::Unset)
+    return n.fail(
+        "batch normalization is in its inference form, which PyTorch's "
+        "exporter writes in any mode; say what training does: --batch-norm "
+        "batch (statistics of the global batch, as one process has them), "
+        "--batch-norm local=G (of G samples each, as "
+        "DistributedDataParallel has them) or --batch-norm frozen");
+  Shape shape = x.getShape(), channel(shape.size(), 1);
+  channel[1] = shape[1];
+  Imported centred = n.emit.binary<graph::SubOp>(
+      x, n.emit.broadcast(n.emit.reshape(n.operand(3), channel), shape,
+                          !x.isConstant()));
+  n.result(
+      0, scaleAndShift(n, normalize(n, centred, n.operand(4), channel), shape));
+  return success();
+}
+
+const OpRow rows[] = {
+    {"", "BatchNormalization", 9, batchNormalization},
+    {"", "Dropout", 7, dropout},
+    {"", "Dropout", 12, dropout},
+};
+
+} // namespace
+
+ArrayRef<OpRow> getTrainingRows() { return rows; }
+
+} // namespace polyrank::frontends::onnx
