@@ -143,7 +143,7 @@ void GatherOp::build(OpBuilder &builder, OperationState &state, Value operand,
         RankedTensorType::get(
             mapping.sliceShape(getShape(operand), getShape(indices)),
             cast<RankedTensorType>(operand.getType()).getElementType()),
-        operand, indices, axis, batchDims);
+        operand, indices, axis, batchDims, IntegerAttr());
 }
 
 LogicalResult GatherOp::verify() {
@@ -182,12 +182,21 @@ LogicalResult GatherOp::evaluate(ArrayRef<Tensor> operands,
 
 Gradients GatherOp::buildGradient(OpBuilder &builder, ArrayRef<Value> gradients,
                                   ArrayRef<bool>) {
+  Value indices = getIndices();
+  if (std::optional<int64_t> padding = getPaddingIndex()) {
+    // scatter_add drops what is out of range.
+    Parts parts(builder, getLoc());
+    Value isPadding =
+        parts.compare(indices, Comparison::EQ,
+                      parts.splat(indices, static_cast<double>(*padding)));
+    indices = parts.select(isPadding, parts.splat(indices, -1), indices);
+  }
   Value gradient = ScatterAddOp::create(
       builder, getLoc(),
       RankedTensorType::get(
           getShape(getOperand()),
           cast<RankedTensorType>(getOperand().getType()).getElementType()),
-      getIndices(), gradients[0], getAxis(), getBatchDims());
+      indices, gradients[0], getAxis(), getBatchDims());
   return SmallVector<Value>{gradient, Value()};
 }
 

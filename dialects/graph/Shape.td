@@ -127,9 +127,12 @@ def Graph_GatherOp : Graph_Op<"gather", ["localize", "buildGradient"]> {
     [batch.., index..], the result is [batch.., before.., index.., after..]:
     result[b, p, i, a] = operand[b, p, indices[b, i], a], and zero where the
     index is outside [0, n). `axis` counts the batch dims.
+
+    Where the index is `padding_index` (PyTorch's Embedding has a padding_idx)
+    the operand gets no gradient.
   }];
   let arguments = (ins Graph_Tensor:$operand, Graph_IntegerTensor:$indices,
-                       I64Attr:$axis, I64Attr:$batch_dims);
+                       I64Attr:$axis, I64Attr:$batch_dims, OptionalAttr<I64Attr>:$padding_index);
   let results = (outs Graph_Tensor:$result);
   let builders = [OpBuilder<(ins "::mlir::Value":$operand, "::mlir::Value":$indices, "int64_t":$axis, CArg<"int64_t", "0">:$batchDims)>];
   let hasVerifier = 1;

@@ -52,6 +52,22 @@ std::optional<int64_t> startOfRun(const Imported &indices) {
   return values.front();
 }
 
+/// The padding_idx of PyTorch's embedding, which ONNX has no place for: the
+/// exporter's record of the call, `..aten.embedding.default](args = (%weight,
+/// %ids, 0), ..`, keeps it.
+std::optional<int64_t> findPaddingIndex(const Node &node) {
+  StringRef call = find(node.metadata, "pkg.torch.onnx.fx_node");
+  if (!call.contains("[target=torch.ops.aten.embedding.default]"))
+    return std::nullopt;
+  SmallVector<StringRef> arguments;
+  call.split("(args = (").second.split(')').first.split(arguments, ',');
+  int64_t index;
+  if (arguments.size() < 3 || arguments[2].trim().getAsInteger(10, index) ||
+      index < 0)
+    return std::nullopt;
+  return index;
+}
+
 LogicalResult gather(NodeImporter &n) {
   if (failed(n.need(2)))
     return failure();
@@ -80,7 +96,11 @@ LogicalResult gather(NodeImporter &n) {
     n.result(0, n.emit.reshape(part, result));
     return success();
   }
-  n.result(0, n.emit.binary<graph::GatherOp>(x, indices, *axis));
+  Imported gathered = n.emit.binary<graph::GatherOp>(x, indices, *axis);
+  if (auto padding = findPaddingIndex(n.node); padding && gathered.value)
+    if (auto op = gathered.value.getDefiningOp<graph::GatherOp>())
+      op.setPaddingIndex(*padding);
+  n.result(0, gathered);
   return success();
 }
 

@@ -35,7 +35,7 @@ class Model:
             for name, tensor in model.named_parameters():
                 if tensor.dim() > 1:
                     tensor.mul_(self.family.scale)
-                elif "norm" in name or ".ln_" in name and name.endswith("weight"):
+                elif ".ln_" in name and name.endswith("weight"):
                     tensor.copy_(0.3 + 0.1 * torch.randn_like(tensor))
                 else:
                     tensor.add_(0.1 * torch.randn_like(tensor))
@@ -91,9 +91,9 @@ MODELS = {
         families.Llama, dict(layers=1, heads=4, groups=1, width=32, vocab=67, context=12, tied=True),
         sgd=1.0, external=True),
     "bert": Model(families.Bert, dict(layers=2, heads=4, width=32, vocab=64, context=16, classes=5),
-                  sgd=1.0),
+                  sgd=0.5),
     "vit": Model(families.VisionTransformer,
-                 dict(layers=2, heads=4, width=32, image=16, patch=4, classes=5), sgd=1.0),
-    "resnet": Model(families.ResNet, dict(width=8, image=(33, 29), classes=5), sgd=0.2,
+                 dict(layers=2, heads=4, width=32, image=16, patch=4, classes=5), sgd=0.5),
+    "resnet": Model(families.ResNet, dict(width=8, image=(33, 29), classes=5), sgd=1.0,
                     options=("--batch-norm", "batch"), training=True),
 }

@@ -64,26 +64,36 @@ def loaded(modelName, tensors):
     return snapshot(model)
 
 
-def parts(name, tensor):
-    """(label, slice, noise): a tensor in the parts that are compared one by one.
+# Tensors whose gradient is rounding and nothing else: softmax does not change
+# when all scores of a row move alike (a key's bias), nor batch norm when a
+# channel moves (the bias of the convolution before it).
+NOISE = ("attention.self.key.bias", "attention.k_proj.bias", "conv2.bias")
 
-    Softmax does not change when all scores of a row move alike, so a key's bias
-    has no gradient: what is computed there is rounding, and is compared with the
-    size of the whole tensor's.
+
+def isNoise(name):
+    return name.endswith(NOISE)
+
+
+def parts(name, tensor):
+    """(label, slice, reference): a tensor in the parts that are compared one by one.
+
+    `reference` is None, or the name of the tensor whose size noise is compared with.
     """
+    if isNoise(name):
+        return [(name, slice(None), name.removesuffix("bias") + "weight")]
     if not name.endswith("attn.c_attn.bias"):
-        return [(name, slice(None), False)]
+        return [(name, slice(None), None)]
     width = tensor.numel() // 3
-    return [(f"{name}[{part}]", slice(i * width, (i + 1) * width), part == "key")
+    return [(f"{name}[{part}]", slice(i * width, (i + 1) * width), name if part == "key" else None)
             for i, part in enumerate(("query", "key", "value"))]
 
 
 def differences(ours, theirs):
-    """||a - b|| / ||b|| for each part of each tensor; the norm of noise is its tensor's."""
+    """||a - b|| / ||b|| for each part of each tensor; noise is compared with its reference."""
     assert ours.keys() == theirs.keys()
     result = {}
     for name, b in theirs.items():
-        for label, part, noise in parts(name, b):
-            norm = (b if noise else b[part]).norm()
+        for label, part, other in parts(name, b):
+            norm = (theirs[other] if other else b[part]).norm()
             result[label] = ((ours[name][part] - b[part]).norm() / norm).item()
     return result

@@ -48,7 +48,8 @@ def test_five_sgd_steps_make_pytorchs_updates(case, exported, dataset, tmp_path)
     ours = reference.loaded(case.model, run.tensors)
     _, theirs = reference.train(case.model, case.microbatches, "sgd", 5, torch.float64)
     # The test would see little if a tensor hardly moved.
-    assert all((theirs[n] - before[n]).norm() >= 0.01 * before[n].norm() for n in before)
+    assert all((theirs[n] - before[n]).norm() >= 0.01 * before[n].norm() for n in before
+               if not reference.isNoise(n))
     name, difference = worst(reference.differences(
         {n: ours[n] - before[n] for n in before}, {n: theirs[n] - before[n] for n in before}))
     assert difference <= 1e-3, f"update of {name}"
