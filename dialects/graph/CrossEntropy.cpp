@@ -128,8 +128,8 @@ SmallVector<Value> CrossEntropyOp::decompose(OpBuilder &builder) {
     order.push_back(axis);
     last = parts.transpose(logits, order);
   }
-  Value picked = GatherOp::create(builder, getLoc(), getGlobalType(lse), last,
-                                  labels, rank - 1, rank - 1);
+  Value picked =
+      GatherOp::create(builder, getLoc(), last, labels, rank - 1, rank - 1);
   // Subtracted last, so that a partial `picked` is reduced with nothing else.
   Value loss = parts.select(isCounted(parts, labels, getIgnoreIndex()),
                             parts.sub(lse, picked), parts.splat(lse, 0));

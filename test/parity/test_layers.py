@@ -1,0 +1,143 @@
+"""Layers that act otherwise in training: dropout and batch normalization."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+import tools
+from tools import tool
+
+BATCH = 8
+LOSS = ("--loss", "cross_entropy(logits,labels)")
+
+
+def export(model, path, *shape):
+    torch.onnx.export(model, (torch.zeros(BATCH, *shape),), str(path), input_names=["x"],
+                      output_names=["logits"], dynamo=True, optimize=False, verbose=False)
+    return path
+
+
+def batches(path, samples, classes, *shape):
+    random = torch.Generator().manual_seed(3)
+    data = {"x": torch.randn(samples, *shape, generator=random),
+            "labels": torch.randint(classes, (samples,), generator=random)}
+    tools.saveData(path, data)
+    return path, data
+
+
+@pytest.fixture(scope="module")
+def dropout(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dropout")
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.ReLU(), torch.nn.Dropout(0.25),
+                                torch.nn.Linear(64, 10)).train()
+    return export(model, folder / "model.onnx", 16), *batches(folder / "data.npz", 4 * BATCH, 10, 16)
+
+
+def losses(onnx, data, folder, *options, seed=1):
+    plan = folder / "plan"
+    tool("compile", onnx, "-o", plan, *LOSS, "--optimizer", "sgd(lr=0.1)", *options)
+    return tools.train(plan, data, 4, folder / "run", "--seed", seed).losses
+
+
+def test_dropout_drops_the_same_elements_on_every_mesh(dropout, tmp_path):
+    onnx, data, _ = dropout
+    one = losses(onnx, data, tmp_path, "--mesh", "data=1")
+    for mesh in (("--mesh", "data=4"), ("--mesh", "data=2,tensor=2", "--shard", "0.weight=[tensor,-]")):
+        assert losses(onnx, data, tmp_path, *mesh) == pytest.approx(one, rel=1e-5)
+    assert losses(onnx, data, tmp_path, "--mesh", "data=1", seed=2) != one
+
+
+def test_dropout_is_off_in_forward_mode_and_where_the_user_says_so(dropout, tmp_path):
+    onnx, data, tensors = dropout
+    plan = tmp_path / "forward"
+    tool("compile", onnx, "-o", plan, "--mode", "forward")
+    np.savez(tmp_path / "x.npz", x=tensors["x"][:BATCH].numpy())
+    tool("run", plan, "--inputs", tmp_path / "x.npz", "--outputs", tmp_path / "y.npz")
+    logits = torch.from_numpy(np.load(tmp_path / "y.npz")["logits"])
+    expected = torch.nn.functional.cross_entropy(logits, tensors["labels"][:BATCH]).item()
+    assert losses(onnx, data, tmp_path, "--dropout", "off")[0] == pytest.approx(expected, rel=1e-5)
+    assert losses(onnx, data, tmp_path)[0] != pytest.approx(expected, rel=1e-3)
+
+
+def test_dropout_has_the_rate_that_it_says(tmp_path):
+    """With weights of one and inputs of one, the loss shows how many elements are left."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Dropout(0.25), torch.nn.Flatten()).train()
+    width = 4096
+    final = torch.nn.Sequential(model, torch.nn.Linear(width, 1, bias=False)).train()
+    torch.nn.init.ones_(final[1].weight)
+    onnx = export(final, tmp_path / "model.onnx", width)
+    data = tmp_path / "data.npz"
+    tools.saveData(data, {"x": torch.ones(BATCH, width), "target": torch.zeros(BATCH, 1)})
+    for options, rate in (((), 0.25), (("--dropout", "0.5"), 0.5)):
+        plan = tmp_path / "plan"
+        tool("compile", onnx, "-o", plan, "--loss", "mse(logits,target)", "--optimizer", "sgd(lr=0)", *options)
+        root = tools.train(plan, data, 1, tmp_path / "run").losses[0] ** 0.5
+        # Each sum is width on average, with deviation sqrt(width rate / (1 - rate)).
+        assert root == pytest.approx(width, abs=4 * (width * rate / (1 - rate)) ** 0.5)
+
+
+@pytest.fixture(scope="module")
+def normalized(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("batch-norm")
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 6, 3, padding=1), torch.nn.BatchNorm2d(6), torch.nn.ReLU(),
+                                torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(6, 5)).train()
+    shape = (3, 7, 9)
+    return model, export(model, folder / "model.onnx", *shape), *batches(folder / "data.npz", 4 * BATCH, 5, *shape)
+
+
+def theirs(model, tensors, steps, groups):
+    """PyTorch's steps with statistics of `groups` equal parts of the batch."""
+    model = copy.deepcopy(model).double()
+    update = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for step in range(steps):
+        part = slice(step * BATCH, (step + 1) * BATCH)
+        x, labels = tensors["x"][part].double(), tensors["labels"][part]
+        update.zero_grad()
+        logits = torch.cat([model(each) for each in x.chunk(groups)])
+        loss = torch.nn.functional.cross_entropy(logits, labels)
+        loss.backward()
+        update.step()
+        losses.append(loss.item())
+    return losses, model
+
+
+@pytest.mark.parametrize("mesh", ["data=1", "data=4"])
+def test_batch_norm_of_the_batch_is_that_of_one_process(normalized, mesh, tmp_path):
+    model, onnx, data, tensors = normalized
+    tool("compile", onnx, "-o", tmp_path / "plan", "--mesh", mesh, *LOSS, "--optimizer", "sgd(lr=0.1)",
+         "--batch-norm", "batch")
+    run = tools.train(tmp_path / "plan", data, 4, tmp_path / "run")
+    expected, trained = theirs(model, tensors, 4, 1)
+    assert run.losses == pytest.approx(expected, rel=1e-5)
+    for name in ("1.running_mean", "1.running_var"):
+        assert torch.allclose(run.tensors[name].double(), trained.state_dict()[name], rtol=1e-5), name
+
+
+def test_local_batch_norm_is_that_of_groups_of_samples(normalized, tmp_path):
+    model, onnx, data, tensors = normalized
+    expected, _ = theirs(model, tensors, 4, 2)
+    for mesh in ("data=1", "data=2", "data=4"):
+        assert losses(onnx, data, tmp_path, "--mesh", mesh, "--batch-norm", "local=4") == pytest.approx(expected, rel=1e-5)
+
+
+def test_frozen_batch_norm_leaves_the_statistics_alone(normalized, tmp_path):
+    model, onnx, data, tensors = normalized
+    tool("compile", onnx, "-o", tmp_path / "plan", *LOSS, "--optimizer", "sgd(lr=0.1)", "--batch-norm", "frozen")
+    run = tools.train(tmp_path / "plan", data, 4, tmp_path / "run")
+    expected, _ = theirs(copy.deepcopy(model).eval(), tensors, 4, 1)
+    assert run.losses == pytest.approx(expected, rel=1e-5)
+    assert torch.equal(run.tensors["1.running_mean"], model[1].running_mean)
+
+
+def test_training_says_what_batch_norm_may_do(normalized, tmp_path):
+    _, onnx, _, _ = normalized
+    _, message = tool("compile", onnx, "-o", tmp_path / "plan", *LOSS, code=1)
+    assert all(word in message for word in ("--batch-norm batch", "local=G", "frozen", "inference form"))
+    for wrong, word in (("local=3", "does not divide the batch of 8"), ("local=x", "number of samples"), ("all", "unknown 'all'")):
+        assert word in tool("compile", onnx, "-o", tmp_path / "plan", *LOSS, "--batch-norm", wrong, code=1)[1]
