@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from models import export_gpt2
+from families import export_gpt2
 from tools import saveData, tool, train
 
 
@@ -80,3 +80,14 @@ def test_inference_drops_nothing(wide):
     np.savez(wide / "in.npz", x=np.zeros((16, 8), np.float32))
     tool("run", plan, "--inputs", wide / "in.npz", "--outputs", wide / "out.npz")
     np.testing.assert_allclose(np.load(wide / "out.npz")["y"], 1, rtol=1e-6)
+
+
+def test_the_user_has_the_last_word_on_rates(wide):
+    off = losses(wide, "off", "data=1", "--dropout", "off")
+    assert off == pytest.approx([1] * 4, rel=1e-6)
+    # The variance of a mean of 512 draws is rate / (1 - rate) / 512.
+    much = losses(wide, "much", "data=1", "--dropout", "0.9")
+    assert np.mean(much) == pytest.approx(1 + 9 / 512, abs=0.15)
+    assert np.std(much) > 3 * np.std(losses(wide, "file", "data=1"))
+    _, message = tool("compile", wide / "model.onnx", "-o", wide / "no.plan", "--loss", "mse(y,target)", "--dropout", "1.5", code=1)
+    assert "neither 'off' nor a rate in [0, 1)" in message

@@ -10,7 +10,7 @@ from onnx import numpy_helper
 from torch import nn
 
 import tools
-from models import export_gpt2
+from families import export_gpt2
 
 
 def check(folder, path, batch):

@@ -1,8 +1,7 @@
-"""Layers that act otherwise in training: dropout and batch normalization."""
+"""Batch normalization in training: whose statistics, and where they are kept."""
 
 import copy
 
-import numpy as np
 import pytest
 import torch
 
@@ -27,57 +26,10 @@ def batches(path, samples, classes, *shape):
     return path, data
 
 
-@pytest.fixture(scope="module")
-def dropout(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("dropout")
-    torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.ReLU(), torch.nn.Dropout(0.25),
-                                torch.nn.Linear(64, 10)).train()
-    return export(model, folder / "model.onnx", 16), *batches(folder / "data.npz", 4 * BATCH, 10, 16)
-
-
-def losses(onnx, data, folder, *options, seed=1):
+def losses(onnx, data, folder, *options):
     plan = folder / "plan"
     tool("compile", onnx, "-o", plan, *LOSS, "--optimizer", "sgd(lr=0.1)", *options)
-    return tools.train(plan, data, 4, folder / "run", "--seed", seed).losses
-
-
-def test_dropout_drops_the_same_elements_on_every_mesh(dropout, tmp_path):
-    onnx, data, _ = dropout
-    one = losses(onnx, data, tmp_path, "--mesh", "data=1")
-    for mesh in (("--mesh", "data=4"), ("--mesh", "data=2,tensor=2", "--shard", "0.weight=[tensor,-]")):
-        assert losses(onnx, data, tmp_path, *mesh) == pytest.approx(one, rel=1e-5)
-    assert losses(onnx, data, tmp_path, "--mesh", "data=1", seed=2) != one
-
-
-def test_dropout_is_off_in_forward_mode_and_where_the_user_says_so(dropout, tmp_path):
-    onnx, data, tensors = dropout
-    plan = tmp_path / "forward"
-    tool("compile", onnx, "-o", plan, "--mode", "forward")
-    np.savez(tmp_path / "x.npz", x=tensors["x"][:BATCH].numpy())
-    tool("run", plan, "--inputs", tmp_path / "x.npz", "--outputs", tmp_path / "y.npz")
-    logits = torch.from_numpy(np.load(tmp_path / "y.npz")["logits"])
-    expected = torch.nn.functional.cross_entropy(logits, tensors["labels"][:BATCH]).item()
-    assert losses(onnx, data, tmp_path, "--dropout", "off")[0] == pytest.approx(expected, rel=1e-5)
-    assert losses(onnx, data, tmp_path)[0] != pytest.approx(expected, rel=1e-3)
-
-
-def test_dropout_has_the_rate_that_it_says(tmp_path):
-    """With weights of one and inputs of one, the loss shows how many elements are left."""
-    torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Dropout(0.25), torch.nn.Flatten()).train()
-    width = 4096
-    final = torch.nn.Sequential(model, torch.nn.Linear(width, 1, bias=False)).train()
-    torch.nn.init.ones_(final[1].weight)
-    onnx = export(final, tmp_path / "model.onnx", width)
-    data = tmp_path / "data.npz"
-    tools.saveData(data, {"x": torch.ones(BATCH, width), "target": torch.zeros(BATCH, 1)})
-    for options, rate in (((), 0.25), (("--dropout", "0.5"), 0.5)):
-        plan = tmp_path / "plan"
-        tool("compile", onnx, "-o", plan, "--loss", "mse(logits,target)", "--optimizer", "sgd(lr=0)", *options)
-        root = tools.train(plan, data, 1, tmp_path / "run").losses[0] ** 0.5
-        # Each sum is width on average, with deviation sqrt(width rate / (1 - rate)).
-        assert root == pytest.approx(width, abs=4 * (width * rate / (1 - rate)) ** 0.5)
+    return tools.train(plan, data, 4, folder / "run").losses
 
 
 @pytest.fixture(scope="module")
