@@ -6,10 +6,6 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::codegen;
 
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
-
 Affine polyrank::codegen::linearize(ArrayRef<Affine> indices,
                                     ArrayRef<int64_t> shape,
                                     size_t numVariables) {

@@ -6,6 +6,10 @@
 
 namespace polyrank::codegen {
 
+inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
+  return mlir::cast<mlir::RankedTensorType>(value.getType()).getShape();
+}
+
 /// For each dim of a value, its index.
 using IndexMap = llvm::SmallVector<Affine, 4>;
 

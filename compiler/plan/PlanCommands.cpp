@@ -120,6 +120,10 @@ uint32_t CommandWriter::writeReason(Operation *op) {
     reason->from_layout = text("from");
     reason->to_layout = text("to");
     reason->constraint = text("constraint");
+    if (auto members = why.getAs<ArrayAttr>("members"))
+      for (auto member : members.getAsRange<DictionaryAttr>())
+        if (auto user = member.getAs<StringAttr>("user"))
+          reason->members.push_back(user.str());
   }
   // Sent by one rank, by the usual count (runtime/comm/Transport.h).
   int64_t group = rank::getGroup(op).getGroupSize(), larger = 0;
@@ -127,13 +131,14 @@ uint32_t CommandWriter::writeReason(Operation *op) {
        llvm::zip_equal(op->getOperandTypes(), op->getResultTypes()))
     larger += std::max(rank::getByteSize(input), rank::getByteSize(output));
   if (auto permute = dyn_cast<rank::PermuteOp>(op)) {
-    bool moves = llvm::any_of(llvm::enumerate(permute.getSources()), [](auto s) {
-      return static_cast<int64_t>(s.index()) != s.value();
-    });
+    bool moves =
+        llvm::any_of(llvm::enumerate(permute.getSources()), [](auto s) {
+          return static_cast<int64_t>(s.index()) != s.value();
+        });
     reason->bytes = moves ? larger : 0;
   } else {
-    reason->bytes = (isa<rank::AllReduceOp>(op) ? 2 : 1) * larger *
-                    (group - 1) / group;
+    reason->bytes =
+        (isa<rank::AllReduceOp>(op) ? 2 : 1) * larger * (group - 1) / group;
   }
   program.reasons.push_back(std::move(reason));
   return program.reasons.size() - 1;
@@ -148,10 +153,10 @@ LogicalResult CommandWriter::writeCollective(Operation *op,
   collective.why = writeReason(op);
   collective.dtype = getDType(typeOf(op->getOperand(0)).getElementType());
   auto setReduction = [&](shard::ReductionKind kind) {
-    collective.reduction = kind == shard::ReductionKind::Sum ? fb::Reduction::Sum
-                           : kind == shard::ReductionKind::Max
-                               ? fb::Reduction::Max
-                               : fb::Reduction::Min;
+    collective.reduction =
+        kind == shard::ReductionKind::Sum   ? fb::Reduction::Sum
+        : kind == shard::ReductionKind::Max ? fb::Reduction::Max
+                                            : fb::Reduction::Min;
   };
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](rank::AllReduceOp reduce) {

@@ -142,6 +142,9 @@ private:
       reason.from = textOf(why.from_layout());
       reason.to = textOf(why.to_layout());
       reason.constraint = textOf(why.constraint());
+      if (why.members())
+        for (const flatbuffers::String *member : *why.members())
+          reason.members.push_back(member->str());
     }
     report.reasons.push_back(std::move(reason));
   }
@@ -222,6 +225,7 @@ nlohmann::json toJson(const PlanReport &report) {
                        {"from", reason.from},
                        {"to", reason.to},
                        {"constraint", reason.constraint},
+                       {"members", reason.members},
                        {"bytes", reason.bytes},
                        {"executions", reason.executions}});
   for (const KernelLine &kernel : report.kernels)

@@ -34,6 +34,8 @@ struct CommunicationLine {
 struct CollectiveReason {
   std::string kind, axes, segment, origin;
   std::string value, op, from, to, constraint;
+  /// Of a bucket: the op that each tensor is for.
+  std::vector<std::string> members;
   uint64_t bytes = 0, executions = 0;
 };
 

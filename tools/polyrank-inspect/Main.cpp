@@ -111,14 +111,20 @@ void printKernels(const PlanReport &report) {
                kernel.launches);
 }
 
+bool mentions(const std::string &text, const std::string &name) {
+  return text.find(name) != std::string::npos ||
+         fnmatch(name.c_str(), text.c_str(), 0) == 0;
+}
+
 bool mentions(const CollectiveReason &reason, const std::string &name) {
   for (const std::string *text :
        {&reason.value, &reason.op, &reason.origin, &reason.constraint,
         &reason.axes, &reason.kind})
-    if (text->find(name) != std::string::npos ||
-        fnmatch(name.c_str(), text->c_str(), 0) == 0)
+    if (mentions(*text, name))
       return true;
-  return false;
+  return std::any_of(
+      reason.members.begin(), reason.members.end(),
+      [&](const std::string &member) { return mentions(member, name); });
 }
 
 /// Without the layers' numbers: h.0.attn and h.1.attn are alike; and without
@@ -130,9 +136,11 @@ std::string withoutLayers(std::string name) {
   for (size_t i = 0; i < name.size(); ++i) {
     bool starts = i == 0 || name[i - 1] == '.' || name[i - 1] == '\'';
     size_t end = i;
-    while (end < name.size() && std::isdigit(static_cast<unsigned char>(name[end])))
+    while (end < name.size() &&
+           std::isdigit(static_cast<unsigned char>(name[end])))
       ++end;
-    bool isNumber = starts && end > i && (end == name.size() || name[end] == '.');
+    bool isNumber =
+        starts && end > i && (end == name.size() || name[end] == '.');
     result += isNumber ? '*' : name[i];
     if (isNumber)
       i = end - 1;
@@ -153,10 +161,10 @@ Result<void> printReasons(const PlanReport &report, const std::string &name) {
     if (!mentions(reason, name))
       continue;
     std::string value = reason.value.empty() ? reason.origin : reason.value;
-    std::string key = fmt::format(
-        "{}|{}|{}|{}|{}|{}|{}|{}", reason.kind, reason.axes, reason.bytes,
-        reason.from, reason.to, reason.constraint, withoutLayers(value),
-        withoutLayers(reason.op));
+    std::string key =
+        fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", reason.kind, reason.axes,
+                    reason.bytes, reason.from, reason.to, reason.constraint,
+                    withoutLayers(value), withoutLayers(reason.op));
     auto [entry, isNew] = entries.try_emplace(key, Entry{&reason, {}, 0});
     if (isNew)
       keys.push_back(key);
@@ -170,10 +178,14 @@ Result<void> printReasons(const PlanReport &report, const std::string &name) {
     fmt::print("{} over {}, {} bytes, {} times a step\n", reason->kind,
                reason->axes, reason->bytes, executions);
     fmt::print("  moves       {}\n", fmt::join(values, "\n              "));
-    fmt::print("  from        {}\n  to          {}\n", reason->from, reason->to);
+    fmt::print("  from        {}\n  to          {}\n", reason->from,
+               reason->to);
     if (!reason->op.empty())
       fmt::print("  needed by   {}\n",
                  values.size() > 1 ? withoutLayers(reason->op) : reason->op);
+    for (const std::string &member : reason->members)
+      if (!name.empty() && mentions(member, name))
+        fmt::print("  among them  {}\n", member);
     if (!reason->constraint.empty())
       fmt::print("  because of  {}\n", reason->constraint);
   }
@@ -226,7 +238,8 @@ int main(int argc, char **argv) {
                "Exit status: 0 done, 1 the input is wrong.",
                "polyrank-inspect"};
   polyrank::useHelpFormatter(app);
-  app.add_option("PLAN", options.plan, "The plan file")->required()
+  app.add_option("PLAN", options.plan, "The plan file")
+      ->required()
       ->type_name("FILE");
   app.add_flag("--parameters", options.parameters,
                "Parameters and state: layout and bytes on each rank");

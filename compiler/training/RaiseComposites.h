@@ -1,0 +1,28 @@
+// The composites that raise-composites finds, each in a file of its own.
+
+#pragma once
+
+#include <cmath>
+
+#include "dialects/graph/Graph.h"
+
+namespace polyrank::training {
+
+/// Each of these replaces the parts of a composite that end at, or pass
+/// through, the op; false where it is no such part.
+
+/// Both forms of gelu (Hendrycks and Gimpel 2016); `op` is the tanh or erf.
+bool raiseGelu(mlir::Operation *op);
+/// Layer normalization (Ba et al. 2016) over the last dims; `op` is the product
+/// of the centred value and the reciprocal deviation.
+bool raiseLayerNorm(mlir::Operation *op);
+/// Scaled dot-product attention (Vaswani et al. 2017); `matmul` is the product
+/// of the probabilities and the values.
+bool raiseAttention(graph::MatmulOp matmul);
+
+/// Equal up to the rounding of a constant to fp32.
+inline bool isNear(double left, double right) {
+  return std::fabs(left - right) <= 1e-6 * std::fabs(right);
+}
+
+} // namespace polyrank::training
