@@ -111,9 +111,10 @@ void printKernels(const PlanReport &report) {
                kernel.launches);
 }
 
+/// `name` is part of a name, or a glob of one.
 bool mentions(const std::string &text, const std::string &name) {
   return text.find(name) != std::string::npos ||
-         fnmatch(name.c_str(), text.c_str(), 0) == 0;
+         fnmatch(("*" + name + "*").c_str(), text.c_str(), 0) == 0;
 }
 
 bool mentions(const CollectiveReason &reason, const std::string &name) {
