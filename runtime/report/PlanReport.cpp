@@ -247,6 +247,8 @@ nlohmann::json toJson(const PlanReport &report) {
             {"private", report.privateBytes},
             {"total", report.sharedBytes + report.privateBytes},
             {"lower_bound", report.lowerBound},
+            {"library", report.libraryBytes()},
+            {"program", programBytes},
             {"parameters", report.parameterBytes},
             {"state", report.stateBytes},
             {"by_kind", memory}}},

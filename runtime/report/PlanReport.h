@@ -44,10 +44,18 @@ struct KernelLine {
   uint64_t launches = 0; // per step
 };
 
+/// What a process of the runtime has beside its arena and the library's own
+/// memory: code and data of the program and its libraries, measured.
+constexpr uint64_t programBytes = uint64_t(32) << 20;
+
 struct PlanReport {
   std::string model, compiler, mode, mesh;
   int64_t ranks = 1;
   uint32_t microbatches = 1, threads = 1;
+  /// What oneDNN's sgemm allocates by itself, at most.
+  uint64_t libraryBytes() const {
+    return sgemms ? threads * (uint64_t(15) << 20) : 0;
+  }
   uint64_t samplesPerStep = 0, tokensPerSample = 0;
   uint64_t sharedBytes = 0, privateBytes = 0, lowerBound = 0;
   uint64_t parameterBytes = 0, stateBytes = 0; // of the arguments, on each rank

@@ -82,6 +82,8 @@ MODELS = {
     "gpt2-six-heads": Model(
         families.Gpt2, dict(layers=2, heads=6, width=48, vocab=67, context=12, attention="eager"),
         sgd=2.0, dynamic=True, external=True),
+    # Large enough that memory shows.
+    "gpt2-wide": Model(families.Gpt2, dict(layers=2, heads=4, width=256, vocab=4096, context=64), sgd=1.0),
     "mlp": Model(families.Mlp, dict(widths=(16, 64, 32, 10)), sgd=0.5),
     "mlp-mse": Model(families.Mlp, dict(widths=(16, 64, 10), activation="relu"), sgd=0.2,
                      loss="mse", dynamic=True),

@@ -79,10 +79,12 @@ void printMemory(const PlanReport &report) {
     fmt::print("by kind:\n");
   for (auto &[kind, bytes] : report.memory)
     fmt::print("  {:<28}{:>16}\n", kind, bytes);
+  fmt::print("not in the arena: {} at most for code and data of the program",
+             bytesText(programBytes));
   if (report.sgemms)
-    fmt::print("not in the arena: oneDNN's sgemm packs into up to {} of its "
-               "own\n",
-               bytesText(report.threads * (uint64_t(15) << 20)));
+    fmt::print(", and {} that oneDNN's sgemm packs into",
+               bytesText(report.libraryBytes()));
+  fmt::print("\n");
 }
 
 void printCommunication(const PlanReport &report) {

@@ -6,6 +6,7 @@
 #include "runtime/comm/Transport.h"
 
 #include <functional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,10 @@ struct TransportUnderTest {
   /// given, the launcher aborts the job with it after 50 ms.
   std::vector<RankOutcome> (*run)(const JobShape &shape, const RankMain &main,
                                   const std::string &abortMessage);
+
+  friend void PrintTo(const TransportUnderTest &transport, std::ostream *out) {
+    *out << transport.name;
+  }
 };
 
 std::vector<RankOutcome> runOverShm(const JobShape &shape, const RankMain &main,
