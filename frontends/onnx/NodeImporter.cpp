@@ -214,7 +214,7 @@ FailureOr<SmallVector<Imported>> NodeImporter::broadcastOperands() {
 const OpRow *findRow(StringRef domain, StringRef type, int64_t version) {
   const OpRow *best = nullptr;
   for (ArrayRef<OpRow> rows :
-       {getElementwiseRows(), getShapeRows(), getIndexRows(),
+       {getElementwiseRows(), getShapeRows(), getSliceRows(), getIndexRows(),
         getContractionRows(), getWindowRows(), getTrainingRows()})
     for (const OpRow &row : rows)
       if (row.type == type && row.domain == domain && row.since <= version &&

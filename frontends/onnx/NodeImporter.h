@@ -101,6 +101,7 @@ struct OpRow {
 
 llvm::ArrayRef<OpRow> getElementwiseRows();
 llvm::ArrayRef<OpRow> getShapeRows();
+llvm::ArrayRef<OpRow> getSliceRows();
 llvm::ArrayRef<OpRow> getIndexRows();
 llvm::ArrayRef<OpRow> getContractionRows();
 llvm::ArrayRef<OpRow> getWindowRows();
