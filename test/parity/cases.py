@@ -7,6 +7,10 @@ GPT2_SEQUENCE = GPT2_TENSOR + ("out(transformer.h.*.ln_*)=[data,tensor,-]",)
 LLAMA_TENSOR = ("*.q_proj.weight=[tensor,-]", "*.k_proj.weight=[tensor,-]", "*.v_proj.weight=[tensor,-]",
                 "*.gate_proj.weight=[tensor,-]", "*.up_proj.weight=[tensor,-]",
                 "*embed_tokens.weight=[tensor,-]", "*lm_head.weight=[tensor,-]")
+LLAMA_SEQUENCE = LLAMA_TENSOR + ("out(model.layers.*layernorm)=[data,tensor,-]",)
+VIT_TENSOR = ("*.q_proj.weight=[tensor,-]", "*.k_proj.weight=[tensor,-]", "*.v_proj.weight=[tensor,-]",
+              "*.mlp.fc1.weight=[tensor,-]")
+RESNET_TENSOR = ("blocks.*.conv1.weight=[tensor,-,-,-]",)  # output channels
 BERT_TENSOR = ("*.query.weight=[tensor,-]", "*.key.weight=[tensor,-]", "*.value.weight=[tensor,-]",
                "*.intermediate.dense.weight=[tensor,-]")
 MLP_TENSOR = ("fc1.weight=[tensor,-]",)
@@ -38,10 +42,14 @@ CASES = [
     Case("llama", "data=4"),
     Case("llama", "tensor=2", LLAMA_TENSOR),
     Case("llama", "data=2,tensor=2", LLAMA_TENSOR, microbatches=4),
+    Case("llama", "data=2,tensor=2", LLAMA_SEQUENCE),
     Case("llama-tied", "data=2", microbatches=4),
     Case("bert", "data=1"),
     Case("bert", "data=2,tensor=2", BERT_TENSOR),
     Case("vit", "data=2"),
+    Case("vit", "data=2,tensor=2", VIT_TENSOR),
     Case("resnet", "data=1"),
     Case("resnet", "data=4"),
+    Case("resnet", "tensor=2", RESNET_TENSOR),
+    Case("resnet", "data=2,tensor=2", RESNET_TENSOR),
 ]
