@@ -27,6 +27,8 @@ namespace {
 struct DimUse {
   bool isSliced = false;
   bool isHeads = false;
+  /// Heads of keys and values, each of which serves several heads of queries.
+  bool isGroups = false;
 };
 
 class Strategy {
@@ -81,13 +83,19 @@ private:
 } // namespace
 
 /// Dim `d` of a value, wherever the program takes it: through ops in which it
-/// is one factor, until it is taken apart.
+/// is one factor, also as the major part of a merged dim, until it is taken
+/// apart.
 DimUse Strategy::follow(Value start, int64_t startDim) {
   DimUse use;
   llvm::DenseSet<std::pair<Value, int64_t>> seen;
-  SmallVector<std::pair<Value, int64_t>> pending = {{start, startDim}};
+  struct Pending {
+    Value value;
+    int64_t dim;
+    bool isPart; // of a merged dim
+  };
+  SmallVector<Pending> pending = {{start, startDim, false}};
   while (!pending.empty()) {
-    auto [value, dim] = pending.pop_back_val();
+    auto [value, dim, isPart] = pending.pop_back_val();
     if (!seen.insert({value, dim}).second)
       continue;
     for (OpOperand &slot : value.getUses()) {
@@ -101,17 +109,19 @@ DimUse Strategy::follow(Value start, int64_t startDim) {
       int factor = factors[0];
       if (rule.factors[factor].kind == graph::FactorKind::Replicated)
         use.isSliced = true;
-      if (isa<graph::AttentionOp>(op) && dim == 1)
-        use.isHeads = true;
+      bool isBatch = isa<graph::AttentionOp>(op) && dim == 1;
       if (auto matmul = dyn_cast<graph::MatmulOp>(*op))
-        use.isHeads |= llvm::is_contained(slot.getOperandNumber() == 0
-                                              ? matmul.getLhsBatch()
-                                              : matmul.getRhsBatch(),
-                                          dim);
+        isBatch = llvm::is_contained(slot.getOperandNumber() == 0
+                                         ? matmul.getLhsBatch()
+                                         : matmul.getRhsBatch(),
+                                     dim);
+      use.isHeads |= isBatch;
+      use.isGroups |= isBatch && isPart;
       for (auto [r, result] : llvm::enumerate(rule.results))
         for (auto [d, list] : llvm::enumerate(result))
-          if (list.size() == 1 && list[0] == factor)
-            pending.push_back({op->getResult(r), d});
+          if (!list.empty() && list[0] == factor)
+            pending.push_back({op->getResult(r), static_cast<int64_t>(d),
+                               isPart || list.size() > 1});
     }
   }
   return use;
@@ -154,6 +164,24 @@ void Strategy::emitRemarks() {
         << "'" << entry.first.toString() << "': " << entry.second;
 }
 
+/// The most major part of `axes` that cuts a dim into `count` blocks; nullopt
+/// where none does.
+static std::optional<SmallVector<AxisRef>> majorPart(ArrayRef<AxisRef> axes,
+                                                     int64_t count) {
+  SmallVector<AxisRef> part;
+  for (AxisRef ref : axes) {
+    if (count == 1)
+      break;
+    if (ref.size > count && ref.size % count == 0)
+      ref.size = count;
+    if (count % ref.size != 0)
+      return std::nullopt;
+    count /= ref.size;
+    part.push_back(ref);
+  }
+  return part;
+}
+
 /// `dimsOf`: per dim of the pattern, the dims of `type` that it is made of,
 /// major to minor.
 FailureOr<Strategy::Found>
@@ -182,19 +210,33 @@ Strategy::layOut(const ShardPattern &pattern, RankedTensorType type,
         if (chosen < 0 && !uses[dim].isSliced && (!heads || uses[dim].isHeads))
           chosen = dim;
     if (chosen < 0)
-      return error() << "--shard '" << pattern.text << "': dim " << d << " of '"
-                     << name
-                     << "' is taken apart by the model; it cannot be split over "
-                     << axesText,
+      return error()
+                 << "--shard '" << pattern.text << "': dim " << d << " of '"
+                 << name
+                 << "' is taken apart by the model; it cannot be split over "
+                 << axesText,
              failure();
     int64_t size = type.getDimSize(chosen), padded = 0;
     StringRef unit = uses[chosen].isHeads && list.size() > 1 ? " heads" : "";
+    bool repeated = false;
+    if (size < blocks && pads && uses[chosen].isGroups)
+      if (auto part = majorPart(*axes, size)) {
+        remark(name, describe(mesh, *part) + " splits the " +
+                         std::to_string(size) + " heads of dim " +
+                         std::to_string(d) + ", fewer than the " +
+                         std::to_string(blocks) + " blocks of " + axesText +
+                         ": groups of " + std::to_string(blocks / size) +
+                         " ranks hold the same heads");
+        axes = *part;
+        blocks = size;
+        repeated = true;
+      }
     if (size < blocks)
       return error() << "--shard '" << pattern.text << "': dim " << d << " of '"
                      << name << "' has " << size
-                     << (unit.empty() ? " elements" : unit) << ", fewer than the "
-                     << blocks << " blocks of " << axesText
-                     << "; split it over fewer ranks",
+                     << (unit.empty() ? " elements" : unit)
+                     << ", fewer than the " << blocks << " blocks of "
+                     << axesText << "; split it over fewer ranks",
              failure();
     if (size % blocks != 0) {
       padded = (size + blocks - 1) / blocks * blocks;
@@ -207,7 +249,7 @@ Strategy::layOut(const ShardPattern &pattern, RankedTensorType type,
                        << blocks << " or other sizes of the mesh",
                failure();
     }
-    if (list.size() > 1 || padded) {
+    if (!repeated && (list.size() > 1 || padded)) {
       std::string text = axesText + " splits ";
       if (list.size() > 1)
         text += "the " + std::to_string(size) +
@@ -219,8 +261,9 @@ Strategy::layOut(const ShardPattern &pattern, RankedTensorType type,
         text += ", padded to " + std::to_string(padded);
       remark(name, text);
     }
-    dims[chosen] = DimAttr::get(mesh, *axes, padded,
-                                padded ? shard::Fill::Zero : shard::Fill::Undefined);
+    dims[chosen] =
+        DimAttr::get(mesh, *axes, padded,
+                     padded ? shard::Fill::Zero : shard::Fill::Undefined);
   }
   found.layout = LayoutAttr::get(mesh, dims);
   return found;
@@ -236,12 +279,12 @@ dimsOfStored(ArrayRef<int64_t> stored, RankedTensorType type,
     for (int64_t i = 0; i < type.getRank(); ++i) {
       // A dim of size 1 has no place of its own: it goes with an equal stride.
       int64_t low = storedStrides[d], high = low * stored[d];
-      if (strides[i] >= low && (strides[i] < high || (d == 0 && strides[i] == high)))
+      if (strides[i] >= low &&
+          (strides[i] < high || (d == 0 && strides[i] == high)))
         list.push_back(i);
     }
-    llvm::stable_sort(list, [&](int64_t a, int64_t b) {
-      return strides[a] > strides[b];
-    });
+    llvm::stable_sort(
+        list, [&](int64_t a, int64_t b) { return strides[a] > strides[b]; });
   }
   return result;
 }
@@ -260,8 +303,8 @@ LogicalResult Strategy::constrainArgument(unsigned argument,
       return failure();
     if (auto view = function.getArgAttrOfType<DenseI64ArrayAttr>(argument,
                                                                  "graph.view"))
-      dimsOf = dimsOfStored(stored.getShape(), type,
-                            view.asArrayRef().drop_front());
+      dimsOf =
+          dimsOfStored(stored.getShape(), type, view.asArrayRef().drop_front());
     for (int64_t d = 0; d < type.getRank(); ++d)
       uses[d] = follow(function.getArgument(argument), d);
   } else {
@@ -278,10 +321,10 @@ LogicalResult Strategy::constrainArgument(unsigned argument,
   auto found = layOut(pattern, type, dimsOf, uses, name, !!parameter);
   if (failed(found))
     return failure();
-  if (!replaces(pattern, name,
-                function.getArgAttrOfType<StringAttr>(argument, "shard.from"),
-                function.getArgAttrOfType<IntegerAttr>(argument,
-                                                       "shard.priority")))
+  if (!replaces(
+          pattern, name,
+          function.getArgAttrOfType<StringAttr>(argument, "shard.from"),
+          function.getArgAttrOfType<IntegerAttr>(argument, "shard.priority")))
     return success();
   function.setArgAttr(argument, "shard.layout", found->layout);
   function.setArgAttr(argument, "shard.open",
@@ -325,9 +368,10 @@ FailureOr<bool> Strategy::constrainOutputs(const ShardPattern &pattern,
       StringRef other = scopeOf(user);
       return other == matched || other.starts_with(matched + ".");
     };
-    bool leaves = llvm::any_of(op->getResult(0).getUsers(), [&](Operation *user) {
-      return !user->hasAttr("graph.origin") && !isInside(user);
-    });
+    bool leaves =
+        llvm::any_of(op->getResult(0).getUsers(), [&](Operation *user) {
+          return !user->hasAttr("graph.origin") && !isInside(user);
+        });
     if (!leaves)
       return WalkResult::advance();
     auto type = cast<RankedTensorType>(op->getResult(0).getType());
@@ -349,15 +393,16 @@ FailureOr<bool> Strategy::constrainOutputs(const ShardPattern &pattern,
         other && !replaces(pattern, matched, other.getAs<StringAttr>("from"),
                            other.getAs<IntegerAttr>("priority")))
       return WalkResult::advance();
-    op->setAttr("shard.constraint",
-                builder.getDictionaryAttr(
-                    {builder.getNamedAttr("layout", found->layout),
-                     builder.getNamedAttr(
-                         "open", builder.getDenseBoolArrayAttr(found->open)),
-                     builder.getNamedAttr("priority", builder.getI64IntegerAttr(
-                                                          pattern.priority)),
-                     builder.getNamedAttr("from",
-                                          builder.getStringAttr(pattern.text))}));
+    op->setAttr(
+        "shard.constraint",
+        builder.getDictionaryAttr(
+            {builder.getNamedAttr("layout", found->layout),
+             builder.getNamedAttr("open",
+                                  builder.getDenseBoolArrayAttr(found->open)),
+             builder.getNamedAttr("priority",
+                                  builder.getI64IntegerAttr(pattern.priority)),
+             builder.getNamedAttr("from",
+                                  builder.getStringAttr(pattern.text))}));
     return WalkResult::advance();
   });
   if (failed(status))
@@ -380,8 +425,8 @@ LogicalResult Strategy::add(ShardPattern pattern) {
         continue;
       graph::ParameterOp parameter;
       SmallVector<std::string> known;
-      if (auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(
-              i, "graph.symbol")) {
+      if (auto symbol =
+              function.getArgAttrOfType<FlatSymbolRefAttr>(i, "graph.symbol")) {
         parameter = SymbolTable::lookupNearestSymbolFrom<graph::ParameterOp>(
             module, symbol);
         if (!parameter)
@@ -390,8 +435,8 @@ LogicalResult Strategy::add(ShardPattern pattern) {
         if (ArrayAttr aliases = parameter.getAliasesAttr())
           for (auto alias : aliases.getAsRange<StringAttr>())
             known.push_back(alias.str());
-      } else if (auto input = function.getArgAttrOfType<StringAttr>(
-                     i, "graph.input")) {
+      } else if (auto input =
+                     function.getArgAttrOfType<StringAttr>(i, "graph.input")) {
         known.push_back(input.str());
       } else {
         continue;
@@ -433,7 +478,8 @@ LogicalResult Strategy::addDataDefault() {
                                           : " does not divide")
                      << "; use a batch that is a multiple of " << ref.size
                      << " (--input '" << input.getValue() << "=..["
-                     << (batch + ref.size - 1) / ref.size * ref.size << ",..]')";
+                     << (batch + ref.size - 1) / ref.size * ref.size
+                     << ",..]')";
     SmallVector<DimAttr> dims(type.getRank(), DimAttr::get(mesh, {}));
     dims[1] = DimAttr::get(mesh, ref);
     SmallVector<bool> open(type.getRank(), true);
@@ -481,8 +527,9 @@ LogicalResult Strategy::checkAxesAreUsed() {
   return success();
 }
 
-LogicalResult polyrank::sharding::applyStrategy(ModuleOp module,
-                                                const StrategyOptions &options) {
+LogicalResult
+polyrank::sharding::applyStrategy(ModuleOp module,
+                                  const StrategyOptions &options) {
   auto function = module.lookupSymbol<func::FuncOp>("step");
   if (!function)
     return emitError(module.getLoc()) << "there is no function @step";

@@ -42,6 +42,7 @@ CASES = [
     Case("llama", "data=4"),
     Case("llama", "tensor=2", LLAMA_TENSOR),
     Case("llama", "data=2,tensor=2", LLAMA_TENSOR, microbatches=4),
+    Case("llama", "tensor=4", LLAMA_TENSOR),  # two heads of keys and values, each on two ranks
     Case("llama", "data=2,tensor=2", LLAMA_SEQUENCE),
     Case("llama-tied", "data=2", microbatches=4),
     Case("bert", "data=1"),
