@@ -3,6 +3,7 @@
 #include "compiler/sharding/Strategy.h"
 
 #include "compiler/sharding/Layers.h"
+#include "compiler/sharding/ParameterDims.h"
 #include "compiler/sharding/Passes.h"
 #include "compiler/sharding/ShardPattern.h"
 #include "compiler/sharding/Why.h"
@@ -22,14 +23,6 @@ namespace polyrank::sharding {
 } // namespace polyrank::sharding
 
 namespace {
-
-/// What happens to one dim of a parameter in the program.
-struct DimUse {
-  bool isSliced = false;
-  bool isHeads = false;
-  /// Heads of keys and values, each of which serves several heads of queries.
-  bool isGroups = false;
-};
 
 class Strategy {
 public:
@@ -61,7 +54,6 @@ private:
   FailureOr<Found> layOut(const ShardPattern &pattern, RankedTensorType type,
                           ArrayRef<SmallVector<int64_t>> dimsOf,
                           ArrayRef<DimUse> uses, StringRef name, bool pads);
-  DimUse follow(Value value, int64_t dim);
   LogicalResult checkDims(const ShardPattern &pattern, StringRef name,
                           ArrayRef<int64_t> shape);
   /// Whether `pattern` is to replace what another one said of `name`.
@@ -81,51 +73,6 @@ private:
 };
 
 } // namespace
-
-/// Dim `d` of a value, wherever the program takes it: through ops in which it
-/// is one factor, also as the major part of a merged dim, until it is taken
-/// apart.
-DimUse Strategy::follow(Value start, int64_t startDim) {
-  DimUse use;
-  llvm::DenseSet<std::pair<Value, int64_t>> seen;
-  struct Pending {
-    Value value;
-    int64_t dim;
-    bool isPart; // of a merged dim
-  };
-  SmallVector<Pending> pending = {{start, startDim, false}};
-  while (!pending.empty()) {
-    auto [value, dim, isPart] = pending.pop_back_val();
-    if (!seen.insert({value, dim}).second)
-      continue;
-    for (OpOperand &slot : value.getUses()) {
-      auto op = dyn_cast<graph::GraphOp>(slot.getOwner());
-      if (!op)
-        continue;
-      graph::ShardingRule rule = op.getShardingRule();
-      const auto &factors = rule.operands[slot.getOperandNumber()][dim];
-      if (factors.size() != 1)
-        continue;
-      int factor = factors[0];
-      if (rule.factors[factor].kind == graph::FactorKind::Replicated)
-        use.isSliced = true;
-      bool isBatch = isa<graph::AttentionOp>(op) && dim == 1;
-      if (auto matmul = dyn_cast<graph::MatmulOp>(*op))
-        isBatch = llvm::is_contained(slot.getOperandNumber() == 0
-                                         ? matmul.getLhsBatch()
-                                         : matmul.getRhsBatch(),
-                                     dim);
-      use.isHeads |= isBatch;
-      use.isGroups |= isBatch && isPart;
-      for (auto [r, result] : llvm::enumerate(rule.results))
-        for (auto [d, list] : llvm::enumerate(result))
-          if (!list.empty() && list[0] == factor)
-            pending.push_back({op->getResult(r), static_cast<int64_t>(d),
-                               isPart || list.size() > 1});
-    }
-  }
-  return use;
-}
 
 LogicalResult Strategy::checkDims(const ShardPattern &pattern, StringRef name,
                                   ArrayRef<int64_t> shape) {
@@ -162,24 +109,6 @@ void Strategy::emitRemarks() {
   for (auto &[key, entry] : remarks)
     emitRemark(module.getLoc())
         << "'" << entry.first.toString() << "': " << entry.second;
-}
-
-/// The most major part of `axes` that cuts a dim into `count` blocks; nullopt
-/// where none does.
-static std::optional<SmallVector<AxisRef>> majorPart(ArrayRef<AxisRef> axes,
-                                                     int64_t count) {
-  SmallVector<AxisRef> part;
-  for (AxisRef ref : axes) {
-    if (count == 1)
-      break;
-    if (ref.size > count && ref.size % count == 0)
-      ref.size = count;
-    if (count % ref.size != 0)
-      return std::nullopt;
-    count /= ref.size;
-    part.push_back(ref);
-  }
-  return part;
 }
 
 /// `dimsOf`: per dim of the pattern, the dims of `type` that it is made of,
@@ -269,26 +198,6 @@ Strategy::layOut(const ShardPattern &pattern, RankedTensorType type,
   return found;
 }
 
-/// Per stored dim, the dims of the view that lie in it, major to minor.
-static SmallVector<SmallVector<int64_t>>
-dimsOfStored(ArrayRef<int64_t> stored, RankedTensorType type,
-             ArrayRef<int64_t> strides) {
-  SmallVector<int64_t> storedStrides = graph::getStrides(stored);
-  SmallVector<SmallVector<int64_t>> result(stored.size());
-  for (auto [d, list] : llvm::enumerate(result)) {
-    for (int64_t i = 0; i < type.getRank(); ++i) {
-      // A dim of size 1 has no place of its own: it goes with an equal stride.
-      int64_t low = storedStrides[d], high = low * stored[d];
-      if (strides[i] >= low &&
-          (strides[i] < high || (d == 0 && strides[i] == high)))
-        list.push_back(i);
-    }
-    llvm::stable_sort(
-        list, [&](int64_t a, int64_t b) { return strides[a] > strides[b]; });
-  }
-  return result;
-}
-
 LogicalResult Strategy::constrainArgument(unsigned argument,
                                           const ShardPattern &pattern,
                                           graph::ParameterOp parameter) {
@@ -306,7 +215,7 @@ LogicalResult Strategy::constrainArgument(unsigned argument,
       dimsOf =
           dimsOfStored(stored.getShape(), type, view.asArrayRef().drop_front());
     for (int64_t d = 0; d < type.getRank(); ++d)
-      uses[d] = follow(function.getArgument(argument), d);
+      uses[d] = followDim(function.getArgument(argument), d);
   } else {
     name = function.getArgAttrOfType<StringAttr>(argument, "graph.input").str();
     // Dim 0 is the microbatch: the user's dims follow.

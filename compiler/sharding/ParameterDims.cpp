@@ -1,0 +1,87 @@
+// What the dims of a parameter are in the program, for constraints on it.
+
+#include "compiler/sharding/ParameterDims.h"
+
+#include "llvm/ADT/DenseSet.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::sharding;
+using shard::AxisRef;
+
+DimUse sharding::followDim(Value start, int64_t startDim) {
+  DimUse use;
+  llvm::DenseSet<std::pair<Value, int64_t>> seen;
+  struct Pending {
+    Value value;
+    int64_t dim;
+    bool isPart; // of a merged dim
+  };
+  SmallVector<Pending> pending = {{start, startDim, false}};
+  while (!pending.empty()) {
+    auto [value, dim, isPart] = pending.pop_back_val();
+    if (!seen.insert({value, dim}).second)
+      continue;
+    for (OpOperand &slot : value.getUses()) {
+      auto op = dyn_cast<graph::GraphOp>(slot.getOwner());
+      if (!op)
+        continue;
+      graph::ShardingRule rule = op.getShardingRule();
+      const auto &factors = rule.operands[slot.getOperandNumber()][dim];
+      if (factors.size() != 1)
+        continue;
+      int factor = factors[0];
+      if (rule.factors[factor].kind == graph::FactorKind::Replicated)
+        use.isSliced = true;
+      bool isBatch = isa<graph::AttentionOp>(op) && dim == 1;
+      if (auto matmul = dyn_cast<graph::MatmulOp>(*op))
+        isBatch = llvm::is_contained(slot.getOperandNumber() == 0
+                                         ? matmul.getLhsBatch()
+                                         : matmul.getRhsBatch(),
+                                     dim);
+      use.isHeads |= isBatch;
+      use.isGroups |= isBatch && isPart;
+      for (auto [r, result] : llvm::enumerate(rule.results))
+        for (auto [d, list] : llvm::enumerate(result))
+          if (!list.empty() && list[0] == factor)
+            pending.push_back({op->getResult(r), static_cast<int64_t>(d),
+                               isPart || list.size() > 1});
+    }
+  }
+  return use;
+}
+
+std::optional<SmallVector<AxisRef>> sharding::majorPart(ArrayRef<AxisRef> axes,
+                                                        int64_t count) {
+  SmallVector<AxisRef> part;
+  for (AxisRef ref : axes) {
+    if (count == 1)
+      break;
+    if (ref.size > count && ref.size % count == 0)
+      ref.size = count;
+    if (count % ref.size != 0)
+      return std::nullopt;
+    count /= ref.size;
+    part.push_back(ref);
+  }
+  return part;
+}
+
+SmallVector<SmallVector<int64_t>>
+sharding::dimsOfStored(ArrayRef<int64_t> stored, RankedTensorType type,
+                       ArrayRef<int64_t> strides) {
+  SmallVector<int64_t> storedStrides = graph::getStrides(stored);
+  SmallVector<SmallVector<int64_t>> result(stored.size());
+  for (auto [d, list] : llvm::enumerate(result)) {
+    for (int64_t i = 0; i < type.getRank(); ++i) {
+      // A dim of size 1 has no place of its own: it goes with an equal stride.
+      int64_t low = storedStrides[d], high = low * stored[d];
+      if (strides[i] >= low &&
+          (strides[i] < high || (d == 0 && strides[i] == high)))
+        list.push_back(i);
+    }
+    llvm::stable_sort(
+        list, [&](int64_t a, int64_t b) { return strides[a] > strides[b]; });
+  }
+  return result;
+}
