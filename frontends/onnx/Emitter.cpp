@@ -90,6 +90,15 @@ FailureOr<Shape> broadcastShapes(ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
   return shape;
 }
 
+bool isParameter(const Imported &x) {
+  auto argument = dyn_cast_if_present<BlockArgument>(x.value);
+  auto function =
+      argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp())
+               : func::FuncOp();
+  return function &&
+         function.getArgAttr(argument.getArgNumber(), "graph.symbol");
+}
+
 void Emitter::setOrigin(Location newLocation, StringRef newScope) {
   location = newLocation;
   scope = newScope.empty() ? StringAttr() : builder.getStringAttr(newScope);
@@ -123,16 +132,16 @@ Emitter::evaluate(ArrayRef<Known> operands, BuildFn build) {
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToEnd(&scratch);
   for (const Known &operand : operands)
-    scratch.addArgument(
-        RankedTensorType::get(operand.getShape(),
-                              operand.getSlices().elementType),
-        location);
+    scratch.addArgument(RankedTensorType::get(operand.getShape(),
+                                              operand.getSlices().elementType),
+                        location);
   Operation *op = build(builder, ValueRange(scratch.getArguments()));
   bool folds = verify(op);
   std::vector<graph::Tensor> inputs, outputs;
   for (Value result : op->getResults())
-    folds &= countElements(cast<RankedTensorType>(result.getType())
-                               .getShape()) <= maxFolded;
+    folds &=
+        countElements(cast<RankedTensorType>(result.getType()).getShape()) <=
+        maxFolded;
   if (folds) {
     for (const Known &operand : operands)
       inputs.push_back(*operand);
@@ -194,10 +203,9 @@ SmallVector<int64_t> varyingDims(const graph::Tensor &tensor) {
   SmallVector<int64_t> dims;
   SmallVector<int64_t> strides = graph::getStrides(tensor.shape);
   // Bits, so that NaN equals itself and -0 does not equal 0.
-  const char *data = tensor.isFloat()
-                         ? reinterpret_cast<const char *>(tensor.floats.data())
-                         : reinterpret_cast<const char *>(
-                               tensor.integers.data());
+  const char *data =
+      tensor.isFloat() ? reinterpret_cast<const char *>(tensor.floats.data())
+                       : reinterpret_cast<const char *>(tensor.integers.data());
   for (int64_t dim = 0, n = tensor.size(); dim < tensor.getRank(); ++dim) {
     int64_t bytes = 8 * strides[dim], size = tensor.shape[dim];
     for (int64_t i = 0; i < n / strides[dim]; ++i)
@@ -310,7 +318,8 @@ static Known reshape(const Known &x, ArrayRef<int64_t> shape) {
   Shape slices(shape.size(), 1);
   size_t to = 0;
   bool isSame = x.repeats();
-  for (auto [size, slice] : llvm::zip_equal(x.getShape(), x.getSlices().shape)) {
+  for (auto [size, slice] :
+       llvm::zip_equal(x.getShape(), x.getSlices().shape)) {
     if (size == 1)
       continue;
     while (to < shape.size() && shape[to] == 1)
@@ -380,11 +389,12 @@ Imported Emitter::reduce(shard::ReductionKind kind, const Imported &x,
 
 Imported Emitter::select(const Imported &condition, const Imported &onTrue,
                          const Imported &onFalse) {
-  return emit({condition, onTrue, onFalse},
-              [&](OpBuilder &b, ValueRange v) -> Operation * {
-                return graph::SelectOp::create(b, location, v[0], v[1], v[2]);
-              },
-              /*isElementwise=*/true)[0];
+  return emit(
+      {condition, onTrue, onFalse},
+      [&](OpBuilder &b, ValueRange v) -> Operation * {
+        return graph::SelectOp::create(b, location, v[0], v[1], v[2]);
+      },
+      /*isElementwise=*/true)[0];
 }
 
 Imported Emitter::dropout(const Imported &x, double rate) {

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "dialects/graph/Graph.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace polyrank::frontends::onnx {
 
@@ -66,6 +67,9 @@ struct Imported {
   llvm::SmallVector<int64_t> getShape() const;
   int64_t getRank() const;
 };
+
+/// Whether `x` is an argument of @forward that the model stores.
+bool isParameter(const Imported &x);
 
 using Shape = llvm::SmallVector<int64_t>;
 
@@ -165,9 +169,14 @@ public:
 
   /// `parameter`, an argument of the function, becomes `value` in a step.
   void update(mlir::Value parameter, mlir::Value value) {
-    updates.push_back({parameter, value});
+    updates[parameter] = value;
   }
-  llvm::ArrayRef<std::pair<mlir::Value, mlir::Value>> getUpdates() const {
+  /// What `parameter` has become so far.
+  mlir::Value getUpdated(mlir::Value parameter) const {
+    auto found = updates.find(parameter);
+    return found == updates.end() ? parameter : found->second;
+  }
+  const llvm::MapVector<mlir::Value, mlir::Value> &getUpdates() const {
     return updates;
   }
 
@@ -182,7 +191,7 @@ private:
   mlir::StringAttr scope;
   std::string error;
   int64_t numDropouts = 0;
-  llvm::SmallVector<std::pair<mlir::Value, mlir::Value>> updates;
+  llvm::MapVector<mlir::Value, mlir::Value> updates;
   mlir::Block scratch; // holds an op while it is evaluated
   /// A constant without the dims along which it repeats, and the others.
   struct Compressed {

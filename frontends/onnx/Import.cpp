@@ -60,8 +60,8 @@ public:
         emit(OpBuilder(&context), fileLocation) {}
 
   OwningOpRef<ModuleOp> run() {
-    if (failed(readOpsets()) || failed(specialiseInputs()) ||
-        failed(createFunction()))
+    if (failed(readOpsets()) || failed(checkLayerOptions()) ||
+        failed(specialiseInputs()) || failed(createFunction()))
       return {};
     countUses(model.graph.nodes);
     for (const ValueInfo &output : model.graph.outputs)
@@ -98,6 +98,25 @@ private:
     if (failed(imports))
       return failure();
     opsets = *imports;
+    return success();
+  }
+
+  /// An option for layers that the model does not have would change nothing.
+  LogicalResult checkLayerOptions() {
+    auto hasNode = [&](std::string_view type) {
+      auto isOfType = [&](const Node &node) { return node.type == type; };
+      return llvm::any_of(model.graph.nodes, isOfType) ||
+             llvm::any_of(model.functions, [&](const Function &function) {
+               return llvm::any_of(function.nodes, isOfType);
+             });
+    };
+    if (options.batchNorm != BatchNorm::Unset && !hasNode("BatchNormalization"))
+      return error() << "--batch-norm: the model has no batch normalization; "
+                        "leave the option out";
+    if (options.dropout.value_or(0) > 0 && !hasNode("Dropout"))
+      return error() << "--dropout: the model has no dropout, which a model in "
+                        "evaluation mode is exported without; export it after "
+                        "model.train(), or leave the option out";
     return success();
   }
 
@@ -274,10 +293,9 @@ private:
   std::array<Value, 3> getRandomness() {
     OpBuilder builder(&context);
     auto type = RankedTensorType::get({}, builder.getI64Type());
-    for (auto [value, role] :
-         llvm::zip_equal(randomness, std::array<StringRef, 3>{
-                                         "graph.seed", "graph.step",
-                                         "graph.microbatch"})) {
+    for (auto [value, role] : llvm::zip_equal(
+             randomness, std::array<StringRef, 3>{"graph.seed", "graph.step",
+                                                  "graph.microbatch"})) {
       if (value)
         continue;
       unsigned number = function.getNumArguments();

@@ -32,15 +32,6 @@ Imported wrapIndices(NodeImporter &n, const Imported &indices, int64_t size) {
   return n.emit.select(negative, wrapped, indices);
 }
 
-bool isParameter(const Imported &x) {
-  auto argument = dyn_cast_if_present<BlockArgument>(x.value);
-  auto function =
-      argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp())
-               : func::FuncOp();
-  return function &&
-         function.getArgAttr(argument.getArgNumber(), "graph.symbol");
-}
-
 /// Known indices `start, start + 1, ..` are a slice, whose gradient is a pad.
 std::optional<int64_t> startOfRun(const Imported &indices) {
   if (!indices.isConstant() || indices.constant->integers.empty())

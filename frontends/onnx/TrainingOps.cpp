@@ -2,7 +2,6 @@
 // normalization.
 
 #include "frontends/onnx/NodeImporter.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
 
@@ -80,14 +79,11 @@ Imported scaleAndShift(NodeImporter &n, const Imported &normalized,
       perChannel(n, n.operand(2), shape));
 }
 
-/// The stored statistic `i` moves towards that of the batch.
+/// The stored statistic, operand `i` and result `i - 2`, moves towards that of
+/// the batch, from where an earlier use of the same layer has left it.
 LogicalResult follow(NodeImporter &n, size_t i, const Imported &batch) {
-  auto argument = dyn_cast_if_present<BlockArgument>(n.operand(i).value);
-  auto function =
-      argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp())
-               : func::FuncOp();
-  if (!function ||
-      !function.getArgAttr(argument.getArgNumber(), "graph.symbol"))
+  const Imported &stored = n.operand(i);
+  if (!isParameter(stored))
     return n.fail("its running statistics are not stored in the file as a "
                   "buffer of the model, so they cannot follow the batch");
   double momentum = n.getFloat("momentum", 0.9);
@@ -95,9 +91,11 @@ LogicalResult follow(NodeImporter &n, size_t i, const Imported &batch) {
     return n.emit.binaryOver<graph::MulOp>(
         x, n.emit.scalar(x.getElementType(), factor));
   };
-  Imported next = n.emit.binary<graph::AddOp>(scaled(n.operand(i), momentum),
-                                              scaled(batch, 1 - momentum));
-  n.emit.update(argument, next.value);
+  Imported next = n.emit.binary<graph::AddOp>(
+      scaled(n.emit.getUpdated(stored.value), momentum),
+      scaled(batch, 1 - momentum));
+  n.emit.update(stored.value, next.value);
+  n.result(i - 2, next);
   return success();
 }
 
@@ -156,11 +154,8 @@ LogicalResult batchNormalization(NodeImporter &n) {
     return n.fail("BatchNormalization of " + toString(x.getShape()));
   bool saysTraining = n.getInt("training_mode", 0) || n.wants(1);
   if (n.options.batchNorm == BatchNorm::Batch ||
-      (saysTraining && n.options.batchNorm == BatchNorm::Unset)) {
-    if (n.wants(1) || n.wants(2))
-      return n.fail("BatchNormalization whose new statistics other nodes use");
+      (saysTraining && n.options.batchNorm == BatchNorm::Unset))
     return normalizeByBatch(n);
-  }
   if (n.options.training && n.options.batchNorm == BatchNorm::Unset)
     return n.fail(
         "batch normalization is in its inference form, which PyTorch's "

@@ -2,6 +2,7 @@
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 
@@ -93,3 +94,40 @@ def test_training_says_what_batch_norm_may_do(normalized, tmp_path):
     assert all(word in message for word in ("--batch-norm batch", "local=G", "frozen", "inference form"))
     for wrong, word in (("local=3", "does not divide the batch of 8"), ("local=x", "number of samples"), ("all", "unknown 'all'")):
         assert word in tool("compile", onnx, "-o", tmp_path / "plan", *LOSS, "--batch-norm", wrong, code=1)[1]
+
+
+def test_a_layer_used_twice_moves_its_statistics_twice(tmp_path):
+    class Twice(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.fc = torch.nn.BatchNorm1d(6), torch.nn.Linear(6, 5)
+
+        def forward(self, x):
+            return self.fc(torch.relu(self.norm(2 * torch.relu(self.norm(x)))))
+
+    torch.manual_seed(0)
+    model = Twice().train()
+    onnx = export(model, tmp_path / "model.onnx", 6)
+    data, tensors = batches(tmp_path / "data.npz", 4 * BATCH, 5, 6)
+    expected, trained = theirs(model, tensors, 4, 1)
+    tool("compile", onnx, "-o", tmp_path / "plan", "--mesh", "data=2", *LOSS, "--optimizer", "sgd(lr=0.1)",
+         "--batch-norm", "batch")
+    run = tools.train(tmp_path / "plan", data, 4, tmp_path / "run")
+    assert run.losses == pytest.approx(expected, rel=1e-5)
+    for name in ("norm.running_mean", "norm.running_var"):
+        assert torch.allclose(run.tensors[name].double(), trained.state_dict()[name], rtol=1e-5), name
+
+
+def test_statistics_of_the_batch_in_forward_mode(normalized, tmp_path):
+    model, onnx, _, tensors = normalized
+    tool("compile", onnx, "-o", tmp_path / "plan", "--mesh", "data=2", "--mode", "forward", "--batch-norm", "batch")
+    tools.saveData(tmp_path / "in.npz", {"x": tensors["x"][:BATCH]})
+    tool("run", tmp_path / "plan", "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
+    with torch.no_grad():
+        expected = copy.deepcopy(model).train()(tensors["x"][:BATCH])
+    assert torch.allclose(torch.from_numpy(np.load(tmp_path / "out.npz")["logits"]), expected, atol=1e-5)
+
+
+def test_options_for_layers_that_the_model_lacks_are_errors(exported, tmp_path):
+    for option, word in ((("--batch-norm", "batch"), "no batch normalization"), (("--dropout", "0.1"), "model.train()")):
+        assert word in tool("compile", exported("mlp"), "-o", tmp_path / "plan", *LOSS, *option, code=1)[1]

@@ -107,6 +107,8 @@ polyrank::driver::parseOptions(int argc, char **argv) {
     if (mode == "forward" && app.count("--optimizer"))
       throw CLI::ValidationError("--optimizer",
                                  "a forward plan changes no weights");
+    if (mode == "forward" && app.count("--dropout"))
+      throw CLI::ValidationError("--dropout", "a forward plan drops nothing");
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 1;
   }
