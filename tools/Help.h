@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "runtime/Names.h"
+
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <sstream>
@@ -54,11 +56,44 @@ private:
   }
 };
 
+/// One of a few words.
+inline CLI::Validator oneOf(std::vector<std::string> words) {
+  return CLI::Validator(
+      [words](const std::string &given) -> std::string {
+        if (std::find(words.begin(), words.end(), given) != words.end())
+          return "";
+        return "'" + given + "' is none of " + CLI::detail::join(words, ", ") +
+               runtime::nearestWords(given, words);
+      },
+      "");
+}
+
+/// What an error says, with the option that may have been meant.
+inline std::string explain(const CLI::App &app, const CLI::Error &error) {
+  if (error.get_exit_code() != int(CLI::ExitCodes::ExtrasError))
+    return error.what();
+  std::vector<std::string> known;
+  for (const CLI::Option *option : app.get_options())
+    for (const std::string &name : option->get_lnames())
+      known.push_back("--" + name);
+  std::string text;
+  for (const std::string &extra : app.remaining()) {
+    std::string name = extra.substr(0, extra.find('='));
+    bool isOption = name.starts_with("-");
+    text += (text.empty() ? "" : "; ") +
+            std::string(isOption ? "there is no option '" : "nothing takes '") +
+            name + "'";
+    if (isOption)
+      text += runtime::nearestWords(name, known);
+  }
+  return text;
+}
+
 /// A command line whose errors and help look alike in every tool.
 inline void useHelpFormatter(CLI::App &app) {
   app.formatter(std::make_shared<HelpFormatter>());
   app.failure_message([](const CLI::App *self, const CLI::Error &error) {
-    return self->get_name() + ": " + error.what() + " (see --help)\n";
+    return self->get_name() + ": " + explain(*self, error) + " (see --help)\n";
   });
 }
 

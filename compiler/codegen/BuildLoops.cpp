@@ -45,7 +45,8 @@ static LogicalResult buildStores(Body body, const Domain &domain, Loops &loops,
 }
 
 static LogicalResult buildScatter(graph::ScatterAddOp op, const Domain &domain,
-                                  Loops &loops, NodeBuilder &builder) {
+                                  Loops &loops, NodeBuilder &builder,
+                                  std::string &reason) {
   int64_t axis = op.getAxis(), batch = op.getBatchDims();
   int64_t numIndexDims = shapeOf(op.getIndices()).size() - batch;
   const IndexMap &map = *domain.getMap(op.getUpdates());
@@ -57,6 +58,10 @@ static LogicalResult buildScatter(graph::ScatterAddOp op, const Domain &domain,
   scatter.updates = builder.build(op.getUpdates(), at, -1);
   if (scatter.indices < 0 || scatter.updates < 0)
     return failure();
+  if (loops.hasReductions()) {
+    reason = "a scatter adds what is computed in one pass";
+    return failure();
+  }
   IndexMap destination(map.begin(), map.begin() + axis);
   destination.push_back(Affine(domain.sizes.size()));
   destination.append(map.begin() + axis + numIndexDims, map.end());
@@ -90,7 +95,7 @@ FailureOr<Loops> polyrank::codegen::buildLoops(Body body, std::string &reason) {
                        : graph::ScatterAddOp();
     bool isScatter = scatter && llvm::is_contained(domain->ops, scatter);
     if (succeeded(isScatter
-                      ? buildScatter(scatter, *domain, loops, builder)
+                      ? buildScatter(scatter, *domain, loops, builder, reason)
                       : buildStores(body, *domain, loops, builder, reason)))
       return loops;
     if (!builder.split)

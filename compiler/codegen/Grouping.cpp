@@ -140,8 +140,7 @@ bool Grouping::uses(int group, Operation *producer) {
   bool found = false;
   forEachUser(producer, [&](Operation *user) {
     auto entry = holders.find(user);
-    found |= entry != holders.end() &&
-             llvm::is_contained(entry->second, group);
+    found |= entry != holders.end() && llvm::is_contained(entry->second, group);
   });
   return found;
 }
@@ -229,8 +228,6 @@ bool Grouping::canMerge(int a, int b) {
   const auto &first = candidates[a].ops, &second = candidates[b].ops;
   if (std::abs(position[first.back()] - position[second.back()]) > maxDistance)
     return false;
-  if (!isConvex(a, b))
-    return false;
   auto measure = [&](ArrayRef<Operation *> ops, ArrayRef<int> groups) {
     SmallVector<Value> inputs = inputsOf(ops), outputs = outputsOf(ops, groups);
     if (outputs.empty()) // dead code computes its last op
@@ -240,6 +237,9 @@ bool Grouping::canMerge(int a, int b) {
   SmallVector<Operation *> both = unite(first, second);
   auto merged = measure(both, {a, b});
   if (!merged || merged->first.nodes.size() > maxNodes)
+    return false;
+  // It walks all that comes after: only where there are loops to win.
+  if (!isConvex(a, b))
     return false;
   auto before = measure(first, {a}), after = measure(second, {b});
   if (!before || !after)
@@ -389,7 +389,7 @@ bool Grouping::tryExtend(int group, ArrayRef<Operation *> extended) {
   return false;
 }
 
-/// Adds cheap ops of other groups where that reads no more bytes.
+/// Adds cheap ops of other groups where fewer bytes are then read and written.
 void Grouping::recomputeCheapInputs(int group) {
   auto &ops = candidates[group].ops;
   bool changed = true;
@@ -403,13 +403,11 @@ void Grouping::recomputeCheapInputs(int group) {
         continue;
       SmallVector<Operation *> extended;
       int64_t bytesBefore = 0, after = 0;
-      // Where nobody else needs the value, it is not written either.
-      int64_t saved =
-          isNeededOutside(input, producer, {group, owner[producer]})
-              ? 0
-              : bytesOf(input);
       for (Value value : inputs)
         bytesBefore += bytesOf(value);
+      // Where nobody else needs the value, it is not written either.
+      if (!isNeededOutside(input, producer, {group, owner[producer]}))
+        bytesBefore += bytesOf(input);
       SmallVector<Operation *> added = {producer};
       for (int depth = 0; depth < 8; ++depth) {
         extended = unite(ops, added);
@@ -418,15 +416,19 @@ void Grouping::recomputeCheapInputs(int group) {
         for (Value value : inputsOf(extended)) {
           after += bytesOf(value);
           Operation *op = value.getDefiningOp();
-          if (!llvm::is_contained(inputs, value) && op && owner.contains(op) &&
-              isCheap(op) && !next)
+          if (llvm::is_contained(inputs, value) || !op || !owner.contains(op))
+            continue;
+          // What nobody read so far is written for this group.
+          if (!isNeededOutside(value, op, {owner[op]}))
+            after += bytesOf(value);
+          if (isCheap(op) && !next)
             next = op;
         }
-        if (after <= bytesBefore + saved || !next)
+        if (after < bytesBefore || !next)
           break;
         added.push_back(next);
       }
-      if (after > bytesBefore + saved)
+      if (after >= bytesBefore)
         continue;
       if (tryExtend(group, extended)) {
         changed = true;

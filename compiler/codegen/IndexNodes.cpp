@@ -1,5 +1,5 @@
 // Ops that say the same elements elsewhere, as index arithmetic: reshape,
-// unfold, pad, concat, gather.
+// unfold and fold, pad, concat, gather.
 
 #include "compiler/codegen/NodeBuilder.h"
 
@@ -10,6 +10,11 @@ using namespace polyrank::codegen;
 int NodeBuilder::reshape(graph::ReshapeOp op, const Indices &indices,
                          int predicate) {
   ArrayRef<int64_t> from = shapeOf(op.getResult()), to = shapeOf(op.getInput());
+  // All elements of a splat are the first.
+  auto constant = op.getInput().getDefiningOp<graph::ConstantOp>();
+  if (constant && constant.getValue().isSplat())
+    return build(op.getInput(), Indices(to.size(), constantIndex(0)),
+                 predicate);
   auto isLarge = [](int64_t size) { return size != 1; };
   if (llvm::equal(llvm::make_filter_range(from, isLarge),
                   llvm::make_filter_range(to, isLarge))) {
@@ -39,61 +44,103 @@ int NodeBuilder::reshape(graph::ReshapeOp op, const Indices &indices,
   return build(op.getInput(), Indices(map->begin(), map->end()), predicate);
 }
 
+int NodeBuilder::orElse(int inside, int value, double elsewhere) {
+  if (value < 0 || inside < 0)
+    return value;
+  Node constant(Node::Constant, loops.nodes[value].type);
+  constant.value = elsewhere;
+  constant.parameter =
+      isa<FloatType>(constant.type) ? 0 : static_cast<int64_t>(elsewhere);
+  return apply(Function::Select, constant.type, {inside, value, add(constant)});
+}
+
+/// index * factor + offset as a node.
+int NodeBuilder::scaled(const Index &index, int64_t factor, int64_t offset) {
+  int node = indexNode(index);
+  if (factor != 1)
+    node = apply(Function::Mul, i64, {node, integer(factor)});
+  return offset ? apply(Function::Add, i64, {node, integer(offset)}) : node;
+}
+
+/// index / divisor in [0, size); `inside` comes to hold where there is one.
+/// Elsewhere the result is any index that exists.
+Index NodeBuilder::quotient(const Index &index, int64_t divisor, int64_t size,
+                            int &inside) {
+  std::optional<bool> known = isInside(index, 0, (size - 1) * divisor + 1);
+  if (known == false)
+    inside = apply(Function::Not, i1, inRange(constantIndex(0), 0, 1));
+  else if (!known)
+    inside = both(inside, inRange(index, 0, (size - 1) * divisor + 1));
+  if (divisor == 1)
+    return index;
+  int position = indexNode(index);
+  int rest = apply(Function::Rem, i64, {position, integer(divisor)});
+  inside = both(inside, inRange(Index(rest), 0, 1));
+  int quotient = apply(Function::Div, i64, {position, integer(divisor)});
+  return Index(
+      apply(Function::Select, i64,
+            {inRange(Index(quotient), 0, size), quotient, integer(0)}));
+}
+
 int NodeBuilder::unfold(graph::UnfoldOp op, const Indices &indices,
                         int predicate) {
   Indices operand(indices.begin(), indices.end() - 1);
   Index &window = operand[op.getDim()];
   const Index &element = indices.back();
-  int64_t stride = op.getStride(), dilation = op.getDilation();
+  int64_t stride = op.getStride(), dilation = op.getDilation(),
+          low = op.getLow();
   if (window.node < 0 && element.node < 0) {
-    window = Index(window.affine * stride);
+    window = Index(window.affine * stride + -low);
     window.affine += element.affine * dilation;
   } else {
-    auto scaled = [&](const Index &index, int64_t factor) {
-      return apply(Function::Mul, i64, {indexNode(index), integer(factor)});
-    };
-    window = Index(apply(Function::Add, i64,
-                         {scaled(window, stride), scaled(element, dilation)}));
+    window = Index(
+        apply(Function::Add, i64,
+              {scaled(window, stride, -low), scaled(element, dilation, 0)}));
   }
-  return build(op.getInput(), operand, predicate);
+  int inside = -1;
+  if (low || op.getHigh())
+    window = quotient(window, 1, shapeOf(op.getInput())[op.getDim()], inside);
+  return orElse(inside, build(op.getInput(), operand, both(predicate, inside)),
+                op.getValue().convertToDouble());
+}
+
+/// One term per element of a window: that of the window, if there is one, in
+/// which the element lies here.
+int NodeBuilder::fold(graph::FoldOp op, const Indices &indices, int predicate) {
+  ArrayRef<int64_t> shape = shapeOf(op.getInput());
+  int64_t dim = op.getDim(), low = op.getLow();
+  int sum = -1;
+  for (int64_t k = 0; k < shape.back(); ++k) {
+    Indices operand = indices;
+    int64_t offset = low - k * static_cast<int64_t>(op.getDilation());
+    const Index &index = indices[dim];
+    int inside = -1;
+    operand[dim] = quotient(index.node < 0 ? Index(index.affine + offset)
+                                           : Index(scaled(index, 1, offset)),
+                            op.getStride(), shape[dim], inside);
+    operand.push_back(constantIndex(k));
+    int term = orElse(
+        inside, build(op.getInput(), operand, both(predicate, inside)), 0);
+    if (term < 0)
+      return -1;
+    sum = sum < 0 ? term
+                  : apply(Function::Add, loops.nodes[term].type, {sum, term});
+  }
+  return sum;
 }
 
 int NodeBuilder::pad(graph::PadOp op, const Indices &indices, int predicate) {
   Indices operand;
   int inside = -1;
   for (size_t d = 0, rank = indices.size(); d < rank; ++d) {
-    int64_t size = shapeOf(op.getInput())[d];
-    int64_t step = op.getInterior()[d] + 1, low = op.getLow()[d];
-    int64_t extent = (size - 1) * step + 1;
-    Index index =
-        indices[d].node < 0
-            ? Index(indices[d].affine + -low)
-            : Index(apply(Function::Sub, i64, {indices[d].node, integer(low)}));
-    std::optional<bool> known = isInside(index, 0, extent);
-    if (known == false)
-      inside = apply(Function::Not, i1, inRange(constantIndex(0), 0, 1));
-    else if (!known)
-      inside = both(inside, inRange(index, 0, extent));
-    if (step != 1) {
-      int position = indexNode(index);
-      int rest = apply(Function::Rem, i64, {position, integer(step)});
-      inside = both(inside, inRange(Index(rest), 0, 1));
-      // Outside of the operand the index is any that exists.
-      int quotient = apply(Function::Div, i64, {position, integer(step)});
-      index = Index(
-          apply(Function::Select, i64,
-                {inRange(Index(quotient), 0, size), quotient, integer(0)}));
-    }
-    operand.push_back(index);
+    int64_t low = op.getLow()[d];
+    operand.push_back(
+        quotient(indices[d].node < 0 ? Index(indices[d].affine + -low)
+                                     : Index(scaled(indices[d], 1, -low)),
+                 op.getInterior()[d] + 1, shapeOf(op.getInput())[d], inside));
   }
-  int value = build(op.getInput(), operand, both(predicate, inside));
-  if (value < 0 || inside < 0)
-    return value;
-  Node padding(Node::Constant, elementTypeOf(op.getInput()));
-  padding.value = op.getValue().convertToDouble();
-  padding.parameter =
-      isa<FloatType>(padding.type) ? 0 : static_cast<int64_t>(padding.value);
-  return apply(Function::Select, padding.type, {inside, value, add(padding)});
+  return orElse(inside, build(op.getInput(), operand, both(predicate, inside)),
+                op.getValue().convertToDouble());
 }
 
 int NodeBuilder::concat(graph::ConcatOp op, const Indices &indices,

@@ -16,6 +16,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/TargetParser/Host.h"
 #include "llvm/Transforms/Utils/Cloning.h"
+#include "runtime/Names.h"
 
 using namespace llvm;
 using namespace polyrank::codegen;
@@ -39,6 +40,17 @@ static const Target &getTarget() {
   const Target *target = TargetRegistry::lookupTarget(Triple(triple), error);
   assert(target && "this LLVM has no x86 back end");
   return *target;
+}
+
+/// Of all CPUs that LLVM can compile for.
+static std::vector<std::string> getNames(const Target &target) {
+  std::vector<std::string> names{"native"};
+  std::unique_ptr<MCSubtargetInfo> info(
+      target.createMCSubtargetInfo(Triple(triple), "", ""));
+  if (info)
+    for (const SubtargetSubTypeKV &cpu : info->getAllProcessorDescriptions())
+      names.push_back(cpu.Key);
+  return names;
 }
 
 mlir::FailureOr<Machine> Machine::find(const std::string &name,
@@ -67,7 +79,8 @@ mlir::FailureOr<Machine> Machine::find(const std::string &name,
   if (!info) {
     reason = "LLVM knows no CPU named '" + name +
              "'; use native, x86-64-v3, x86-64-v4 or a name that `clang "
-             "-print-supported-cpus` lists";
+             "-print-supported-cpus` lists" +
+             runtime::nearestWords(name, getNames(target));
     return mlir::failure();
   }
   auto needs = [&](ArrayRef<StringLiteral> level) {
@@ -84,6 +97,13 @@ mlir::FailureOr<Machine> Machine::find(const std::string &name,
   return machine;
 }
 
+StringRef Machine::getLevel() const {
+  bool isLevel4 = all_of(level4, [&](StringRef feature) {
+    return is_contained(features, feature);
+  });
+  return isLevel4 ? "x86-64-v4" : "x86-64-v3";
+}
+
 std::unique_ptr<TargetMachine> Machine::createTargetMachine() const {
   TargetOptions options;
   // a * b + c keeps both roundings unless the program says fma.
@@ -93,7 +113,7 @@ std::unique_ptr<TargetMachine> Machine::createTargetMachine() const {
   for (const std::string &feature : features)
     attributes += "+" + feature + ",";
   return std::unique_ptr<TargetMachine>(getTarget().createTargetMachine(
-      Triple(triple), cpu, attributes, options, Reloc::PIC_, CodeModel::Small,
+      Triple(triple), getLevel(), attributes, options, Reloc::PIC_, CodeModel::Small,
       CodeGenOptLevel::Aggressive));
 }
 
@@ -108,7 +128,8 @@ mlir::FailureOr<std::string> Machine::compile(Module &module,
       continue;
     function.addFnAttr(Attribute::NoUnwind);
     function.addFnAttr("prefer-vector-width", isWide ? "512" : "256");
-    function.addFnAttr("target-cpu", cpu);
+    function.addFnAttr("target-cpu", getLevel());
+    function.addFnAttr("tune-cpu", cpu);
   }
 
   // Loops are vectors already; vectorisers would only take time, and unrolled

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mlir/Support/LogicalResult.h"
+#include "llvm/ADT/StringRef.h"
 #include "llvm/Target/TargetMachine.h"
 
 namespace llvm {
@@ -18,7 +19,9 @@ namespace polyrank::codegen {
 /// A CPU to compile for.
 struct Machine {
   std::string cpu;
-  /// The features that code for it may use, by LLVM's names.
+  /// The features that code for it uses beyond x86-64, by LLVM's names: those
+  /// of the psABI's levels. What else the CPU has (bdver4's four-operand fma)
+  /// is left alone, so that these decide where the code runs.
   std::vector<std::string> features;
 
   /// By CodegenOptions::cpu. Fails with `reason` where LLVM does not know the
@@ -32,6 +35,8 @@ struct Machine {
                                        std::string *assembly) const;
 
 private:
+  /// The psABI's level that holds all features.
+  llvm::StringRef getLevel() const;
   std::unique_ptr<llvm::TargetMachine> createTargetMachine() const;
 };
 

@@ -178,6 +178,7 @@ int NodeBuilder::buildOp(Operation *op, const Indices &indices, int predicate) {
         return build(op.getInput(), operand, predicate);
       })
       .Case([&](graph::UnfoldOp op) { return unfold(op, indices, predicate); })
+      .Case([&](graph::FoldOp op) { return fold(op, indices, predicate); })
       .Case([&](graph::PadOp op) { return pad(op, indices, predicate); })
       .Case([&](graph::ConcatOp op) { return concat(op, indices, predicate); })
       .Case([&](graph::GatherOp op) { return gather(op, indices, predicate); })

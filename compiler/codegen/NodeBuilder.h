@@ -57,6 +57,12 @@ private:
   int buildOp(mlir::Operation *op, const Indices &indices, int predicate);
   int reshape(graph::ReshapeOp op, const Indices &indices, int predicate);
   int unfold(graph::UnfoldOp op, const Indices &indices, int predicate);
+  int fold(graph::FoldOp op, const Indices &indices, int predicate);
+  /// `value`, which is built where `inside` holds (-1: everywhere), or else the
+  /// constant.
+  int orElse(int inside, int value, double elsewhere);
+  int scaled(const Index &index, int64_t factor, int64_t offset);
+  Index quotient(const Index &index, int64_t divisor, int64_t size, int &inside);
   int pad(graph::PadOp op, const Indices &indices, int predicate);
   int concat(graph::ConcatOp op, const Indices &indices, int predicate);
   int gather(graph::GatherOp op, const Indices &indices, int predicate);

@@ -2,6 +2,7 @@
 
 #include "compiler/cost/CostModel.h"
 
+#include "runtime/Names.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -19,6 +20,32 @@ int64_t polyrank::cost::getLocalBytes(RankedTensorType type) {
 CostModel::CostModel(shard::MeshAttr mesh)
     : mesh(mesh), links(mesh.getAxisNames().size()) {}
 
+int64_t polyrank::cost::getExecutions(Operation *op) {
+  int64_t count = 1;
+  while ((op = op->getParentOp()))
+    if (auto region = dyn_cast<graph::MicrobatchesOp>(op))
+      count *= region.getCount();
+  return count;
+}
+
+int64_t polyrank::cost::getFlops(func::FuncOp function) {
+  int64_t total = 0;
+  function.walk([&](graph::GraphOp op) {
+    total += op.getCost().flops * getExecutions(op);
+  });
+  return total;
+}
+
+std::string polyrank::cost::explainMissingAxis(shard::MeshAttr mesh,
+                                               StringRef name) {
+  std::vector<std::string> names;
+  for (StringAttr other : mesh.getAxisNames())
+    names.push_back(other.str());
+  return "the mesh has no axis '" + name.str() + "'; it has " +
+         (names.empty() ? "none" : llvm::join(names, ", ")) +
+         runtime::nearestWords(name, names);
+}
+
 CostModel CostModel::countingBytes(shard::MeshAttr mesh) {
   CostModel model(mesh);
   llvm::fill(model.links, Link{0, 1});
@@ -35,14 +62,20 @@ FailureOr<CostModel> CostModel::parse(shard::MeshAttr mesh,
     int32_t axis = mesh.lookup(name);
     double microseconds, gigabytes;
     if (axis < 0) {
-      error = "link '" + text.str() + "': the mesh has no axis '" + name.str() +
-              "'";
+      error = "link '" + text.str() + "': " + explainMissingAxis(mesh, name);
       return failure();
     }
-    if (latency.getAsDouble(microseconds) || speed.getAsDouble(gigabytes) ||
-        microseconds < 0 || gigabytes <= 0) {
+    if (latency.getAsDouble(microseconds) || speed.getAsDouble(gigabytes)) {
       error = "link '" + text.str() +
               "' is not AXIS=MICROSECONDS:GB_PER_S, as in tensor=10:25";
+      return failure();
+    }
+    // A second at most, and a kilobyte per second at least: costs are integers.
+    if (!(microseconds >= 0 && microseconds <= 1e6) ||
+        !(gigabytes >= 1e-6 && gigabytes <= 1e6)) {
+      error = "link '" + text.str() +
+              "': from 0 to 1e6 microseconds and from 1e-6 to 1e6 GB/s are "
+              "possible";
       return failure();
     }
     model.links[axis] = {static_cast<int64_t>(microseconds * 1e6),
@@ -66,7 +99,7 @@ int64_t CostModel::getBytes(StringRef mnemonic, int64_t devices, int64_t before,
                             int64_t after) {
   if (mnemonic == "all_gather" || mnemonic == "halo")
     return after - before;
-  if (mnemonic == "reduce_scatter")
+  if (mnemonic == "reduce_scatter" || mnemonic == "halo_add")
     return before - after;
   if (mnemonic == "all_reduce")
     return llvm::divideCeil(2 * before * (devices - 1), devices);
@@ -79,7 +112,8 @@ static int64_t getRounds(StringRef mnemonic) {
   if (mnemonic == "all_reduce")
     return 2;
   return llvm::is_contained(
-      {"all_gather", "reduce_scatter", "all_to_all", "permute", "halo"},
+      {"all_gather", "reduce_scatter", "all_to_all", "permute", "halo",
+       "halo_add"},
       mnemonic);
 }
 

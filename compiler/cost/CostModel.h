@@ -9,7 +9,8 @@
 //   reduce_scatter  I - R           rounds 1      fill, repad        nothing
 //   all_reduce      2 I (n - 1) / n rounds 2
 //   all_to_all      I (n - 1) / n   rounds 1
-//   permute         I               rounds 1      halo               R - I
+//   permute         I               rounds 1
+//   halo            R - I           rounds 1      halo_add           I - R
 //
 // Thakur, Rabenseifner, Gropp, Optimization of Collective Communication
 // Operations in MPICH (2005). An all_reduce is a reduce_scatter and an
@@ -18,7 +19,9 @@
 
 #pragma once
 
+#include "dialects/graph/Graph.h"
 #include "dialects/shard/Shard.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace polyrank::cost {
 
@@ -33,6 +36,17 @@ struct Link {
 
 /// Bytes of one device's block; a boolean takes one byte.
 int64_t getLocalBytes(mlir::RankedTensorType type);
+
+/// "the mesh has no axis 'tensr'; it has data, tensor; nearest: 'tensor'".
+std::string explainMissingAxis(shard::MeshAttr mesh, llvm::StringRef name);
+
+/// How often a step executes `op`: the product of the counts of the microbatch
+/// regions around it.
+int64_t getExecutions(mlir::Operation *op);
+
+/// What a step of `function` computes on all devices together, were each op
+/// computed once.
+int64_t getFlops(mlir::func::FuncOp function);
 
 class CostModel {
 public:

@@ -25,11 +25,15 @@ struct State {
   SmallVector<Stack, 4> dims;
   /// Dims that already have the target's extent and fill.
   uint32_t repadded = 0;
+  /// Dims whose padding lost its content to a to_partial.
+  uint32_t unfilled = 0;
   uint32_t partial = 0;
   /// Whether `partial` is of the target's kind.
   bool targetKind = false;
 
-  auto key() const { return std::tie(dims, repadded, partial, targetKind); }
+  auto key() const { 
+    return std::tie(dims, repadded, unfilled, partial, targetKind);
+  }
   friend bool operator<(const State &left, const State &right) {
     return left.key() < right.key();
   }
@@ -173,7 +177,9 @@ LayoutAttr Search::toLayout(const State &state) const {
       axes.push_back(atoms[atom]);
     DimAttr like =
         state.repadded >> d & 1 ? target.getDim(d) : source.getDim(d);
-    dims.push_back(DimAttr::get(mesh, axes, like.getPadded(), like.getFill()));
+    shard::Fill fill = state.unfilled >> d & 1 ? shard::Fill::Undefined
+                                               : like.getFill();
+    dims.push_back(DimAttr::get(mesh, axes, like.getPadded(), fill));
   }
   SmallVector<AxisRef> partial;
   for (size_t atom = 0; atom < atoms.size(); ++atom)
@@ -280,6 +286,7 @@ void Search::expand(const State &state) {
     if (state.dims[d].empty() && !(state.repadded >> d & 1) && !sameExtent(d)) {
       State next = state;
       next.repadded |= 1u << d;
+      next.unfilled &= ~(1u << d);
       reach(state, next, "repad");
     }
   }
@@ -298,6 +305,10 @@ void Search::expand(const State &state) {
       State next = state;
       next.partial |= 1u << atom;
       next.targetKind = intoTarget;
+      LayoutAttr layout = toLayout(next);
+      for (auto [d, dim] : llvm::enumerate(layout.getDims()))
+        if (shard::getPartialDim(dim, mesh, layout.getPartialKind()) != dim)
+          next.unfilled |= 1u << d;
       reach(state, next, "to_partial");
     }
 }
@@ -329,20 +340,31 @@ FailureOr<ReshardPlanner::Plan> Search::run(std::string &reason) {
     reason = "only pipeline.transfer moves a value to another place";
     return failure();
   }
-  if (llvm::any_of(source.getDims(),
-                   [](DimAttr dim) { return dim.hasHalo(); })) {
+  auto isBorder = [](DimAttr dim) { return dim.hasHalo() && !dim.getSpills(); };
+  auto spills = [](DimAttr dim) { return dim.getSpills(); };
+  if (llvm::any_of(source.getDims(), isBorder)) {
     reason = "a value with borders is not moved; take the one without";
     return failure();
   }
+  if (llvm::any_of(target.getDims(), spills)) {
+    reason = "only the op that makes sums for the neighbours gives them";
+    return failure();
+  }
+  // Sums for the neighbours come first, borders last, one dim after the other.
+  ReshardPlanner::Plan plan;
+  auto bare = [&](DimAttr dim) {
+    return DimAttr::get(mesh, dim.getAxes(), dim.getPadded(), dim.getFill());
+  };
+  for (auto [d, dim] : llvm::enumerate(source.getDims()))
+    if (dim.getSpills()) {
+      source = source.withDim(d, bare(dim));
+      plan.steps.push_back({"halo_add", source});
+    }
+  LayoutAttr bordered = target;
+  for (auto [d, dim] : llvm::enumerate(bordered.getDims()))
+    target = target.withDim(d, bare(dim));
   if (!makeAtoms(reason))
     return failure();
-  // Borders come last.
-  LayoutAttr bordered = target;
-  SmallVector<DimAttr> dims;
-  for (DimAttr dim : target.getDims())
-    dims.push_back(
-        DimAttr::get(mesh, dim.getAxes(), dim.getPadded(), dim.getFill()));
-  target = target.withDims(dims);
 
   State goal = toState(target, true);
   states[toState(source, false)];
@@ -355,8 +377,11 @@ FailureOr<ReshardPlanner::Plan> Search::run(std::string &reason) {
     if (reached.done)
       continue;
     reached.done = true;
-    if (state == goal)
-      end = &reached;
+    // A fill at the end restores what padding lost.
+    State filled = state;
+    filled.unfilled = 0;
+    if (filled == goal)
+      end = &reached, goal = state;
     else if (states.size() <= maxStates)
       expand(state);
   }
@@ -367,12 +392,15 @@ FailureOr<ReshardPlanner::Plan> Search::run(std::string &reason) {
             : "no sequence of collectives leads there";
     return failure();
   }
-  ReshardPlanner::Plan plan = extract(goal);
+  llvm::append_range(plan.steps, extract(goal).steps);
   LayoutAttr last = plan.steps.empty() ? source : plan.steps.back().layout;
   if (last != target)
     plan.steps.push_back({"fill", target});
-  if (target != bordered)
-    plan.steps.push_back({"halo", bordered});
+  for (auto [d, dim] : llvm::enumerate(bordered.getDims()))
+    if (dim.hasHalo()) {
+      target = target.withDim(d, dim);
+      plan.steps.push_back({"halo", target});
+    }
   RankedTensorType before = type;
   for (const ReshardPlanner::Step &step : plan.steps) {
     RankedTensorType after = shard::withLayout(type, step.layout);

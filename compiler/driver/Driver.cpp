@@ -4,20 +4,19 @@
 
 #include "compiler/codegen/Machine.h"
 #include "compiler/cost/CostModel.h"
+#include "compiler/driver/Describe.h"
 #include "compiler/driver/Mesh.h"
+#include "compiler/driver/Report.h"
+#include "compiler/driver/Stages.h"
 #include "compiler/plan/WritePlan.h"
 #include "compiler/sharding/Passes.h"
 #include "compiler/sharding/ShardPattern.h"
 #include "compiler/sharding/Strategy.h"
 #include "compiler/sharding/Why.h"
-#include "compiler/training/Passes.h"
-#include "dialects/Register.h"
-#include "frontends/onnx/Import.h"
+#include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
-#include "mlir/Pass/PassManager.h"
-#include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -25,54 +24,42 @@ using namespace polyrank::driver;
 
 namespace {
 
-/// Where in the user's model a location is: its innermost name.
-std::string describe(Location location) {
-  std::string name;
-  location->walk([&](Location inner) {
-    if (auto named = dyn_cast<NameLoc>(inner); named && name.empty())
-      name = named.getName().str();
-    if (auto file = dyn_cast<FileLineColLoc>(inner); file && name.empty())
-      name = file.getFilename().str() +
-             (file.getLine() ? ":" + std::to_string(file.getLine()) : "");
-    return WalkResult::advance();
-  });
-  return name;
-}
-
-/// `--batch-norm` and `--dropout`. On failure `error` says what is wrong.
-LogicalResult readLayerOptions(const Options &options,
-                               frontends::ImportOptions &result,
-                               std::string &error) {
-  StringRef norm = options.batchNorm, dropout = options.dropout;
-  result.training = !options.forward;
-  if (norm.consume_front("local=")) {
-    result.batchNorm = frontends::BatchNorm::Batch;
-    if (norm.getAsInteger(10, result.batchNormGroup) ||
-        result.batchNormGroup < 1) {
-      error = "--batch-norm: 'local=" + norm.str() +
-              "' needs a number of samples, for instance local=8";
-      return failure();
-    }
-  } else if (norm == "batch") {
-    result.batchNorm = frontends::BatchNorm::Batch;
-  } else if (norm == "frozen") {
-    result.batchNorm = frontends::BatchNorm::Frozen;
-  } else if (!norm.empty()) {
-    error = "--batch-norm: unknown '" + norm.str() +
-            "'; there are: batch, local=G, frozen";
+/// Every tensor of the model must have elements: there is no block of nothing.
+LogicalResult checkElements(ModuleOp module) {
+  auto isEmpty = [](Type type) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    return tensor && llvm::is_contained(tensor.getShape(), 0);
+  };
+  auto reject = [](Location location, const Twine &what, Type type) {
+    emitError(location) << what << " is a tensor without elements, " << type
+                        << ", which cannot be compiled; export the model with "
+                           "dims that are not 0";
     return failure();
-  }
-  double rate = 0;
-  if (dropout == "off") {
-    result.dropout = 0;
-  } else if (!dropout.empty()) {
-    if (dropout.getAsDouble(rate) || !(rate >= 0 && rate < 1)) {
-      error = "--dropout: '" + dropout.str() +
-              "' is neither 'off' nor a rate in [0, 1)";
-      return failure();
-    }
-    result.dropout = rate;
-  }
+  };
+  auto forward = module.lookupSymbol<func::FuncOp>("forward");
+  auto check = [&](TypeRange types, StringRef what,
+                   function_ref<Attribute(unsigned, StringRef)> get) {
+    for (auto [i, type] : llvm::enumerate(types))
+      if (auto name =
+              dyn_cast_if_present<StringAttr>(get(i, ("graph." + what).str()));
+          name && isEmpty(type))
+        return LogicalResult(reject(forward.getLoc(),
+                                    what + " '" + name.getValue() + "'", type));
+    return LogicalResult(success());
+  };
+  if (failed(check(forward.getArgumentTypes(), "input",
+                   [&](unsigned i, StringRef name) {
+                     return forward.getArgAttr(i, name);
+                   })) ||
+      failed(check(forward.getResultTypes(), "output",
+                   [&](unsigned i, StringRef name) {
+                     return forward.getResultAttr(i, name);
+                   })))
+    return failure();
+  for (Operation &op : forward.getBody().front())
+    for (Type type : op.getResultTypes())
+      if (isEmpty(type))
+        return reject(op.getLoc(), "its result", type);
   return success();
 }
 
@@ -80,32 +67,28 @@ LogicalResult readLayerOptions(const Options &options,
 class Compilation {
 public:
   explicit Compilation(const Options &options)
-      : options(options), context(registry()) {
+      : options(options), context(getRegistry()) {
     context.loadAllAvailableDialects();
     context.printOpOnDiagnostic(false);
     context.printStackTraceOnDiagnostic(false);
     context.disableMultithreading();
     context.getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
-      report(diagnostic);
+      say(diagnostic);
       return success();
     });
   }
 
   LogicalResult run();
+  const CompileReport &getReport() const { return report; }
+  /// Whether MLIR was printed instead of a plan written.
+  bool isStopped() const { return stopped; }
 
 private:
-  static DialectRegistry registry() {
-    DialectRegistry registry;
-    registerDialects(registry);
-    codegen::registerCodegenDialects(registry);
-    return registry;
-  }
-
-  void report(Diagnostic &diagnostic);
+  void say(Diagnostic &diagnostic);
   LogicalResult fail(const Twine &message) {
     return emitError(UnknownLoc::get(&context)) << message;
   }
-  /// Runs passes, with --dump-passes and --timing.
+  /// Runs passes, with --dump-passes, and notes their times.
   LogicalResult runPasses(StringRef stage,
                           function_ref<void(OpPassManager &)> build);
   /// Whether this is where the user wants to stop; prints the module then.
@@ -113,6 +96,9 @@ private:
 
   /// What can be said of the options without the model.
   LogicalResult checkOptions();
+  /// Runs what is no pass, and notes its time.
+  LogicalResult timed(StringRef stage, StringRef name,
+                      function_ref<LogicalResult()> work);
   LogicalResult importModel();
   LogicalResult buildStep();
   LogicalResult partition();
@@ -121,26 +107,25 @@ private:
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
   shard::MeshAttr mesh;
+  CompileReport report;
   bool stopped = false;
   int stageNumber = 0;
 };
 
 } // namespace
 
-void Compilation::report(Diagnostic &diagnostic) {
-  bool isError = diagnostic.getSeverity() == DiagnosticSeverity::Error;
-  bool isWarning = diagnostic.getSeverity() == DiagnosticSeverity::Warning;
-  if (options.quiet && !isError && !isWarning)
+void Compilation::say(Diagnostic &diagnostic) {
+  const Message &message = report.messages.emplace_back(diagnostic);
+  if (options.quiet && message.severity == "note")
     return;
-  std::string where = describe(diagnostic.getLocation());
-  llvm::errs() << (isError     ? "error: "
-                   : isWarning ? "warning: "
-                               : "note: ");
-  if (!where.empty())
-    llvm::errs() << "'" << where << "': ";
-  llvm::errs() << diagnostic.str() << "\n";
-  for (Diagnostic &note : diagnostic.getNotes())
-    llvm::errs() << "  " << note.str() << "\n";
+  llvm::errs() << message.severity << ": ";
+  // A note on the model as a whole needs not name it again.
+  if (!message.where.empty() &&
+      (message.severity != "note" || message.where != options.model))
+    llvm::errs() << "'" << message.where << "': ";
+  llvm::errs() << message.text << "\n";
+  for (const std::string &note : message.notes)
+    llvm::errs() << "  " << note << "\n";
 }
 
 LogicalResult
@@ -154,8 +139,8 @@ Compilation::runPasses(StringRef stage,
         /*printAfterOnlyOnChange=*/false, /*printAfterOnlyOnFailure=*/false,
         options.dumpDirectory + "/" + std::to_string(++stageNumber) + "-" +
             stage.str());
-  if (options.timing)
-    manager.enableTiming();
+  manager.addInstrumentation(
+      std::make_unique<PassTimer>(stage.str(), report.passes));
   build(manager);
   return manager.run(*module);
 }
@@ -166,6 +151,15 @@ bool Compilation::stopsAfter(StringRef stage) {
   OpPrintingFlags flags;
   module->print(llvm::outs(), flags);
   return stopped = true;
+}
+
+LogicalResult Compilation::timed(StringRef stage, StringRef name,
+                                 function_ref<LogicalResult()> work) {
+  double start = now();
+  LogicalResult result = work();
+  report.passes.push_back(
+      {stage.str(), name.str(), now() - start, failed(result)});
+  return result;
 }
 
 LogicalResult Compilation::checkOptions() {
@@ -192,6 +186,10 @@ LogicalResult Compilation::checkOptions() {
     return success();
   if (llvm::sys::fs::is_directory(options.output))
     return fail("cannot write '" + options.output + "': it is a directory");
+  if (llvm::sys::fs::exists(options.output) &&
+      !llvm::sys::fs::is_regular_file(options.output))
+    return fail("cannot write '" + options.output +
+                "': it is not a regular file");
   // Only making a file there shows that one can be made.
   int descriptor;
   SmallString<256> probe;
@@ -205,22 +203,11 @@ LogicalResult Compilation::checkOptions() {
 
 LogicalResult Compilation::importModel() {
   frontends::ImportOptions importOptions;
-  for (const std::string &text : options.inputs) {
-    std::string error;
-    auto input = frontends::parseInputSpec(text, error);
-    if (!input)
-      return fail(error);
-    importOptions.inputs[input->first] = input->second;
-  }
   std::string error;
-  if (failed(readLayerOptions(options, importOptions, error)))
+  if (failed(readImportOptions(options, importOptions, error)))
     return fail(error);
-  if (!StringRef(options.model).ends_with(".onnx"))
-    return fail("'" + options.model +
-                "' is not an ONNX file (.onnx); export the model with "
-                "torch.onnx.export(..., dynamo=True, optimize=False)");
   module = frontends::importOnnx(context, options.model, importOptions);
-  if (!module)
+  if (!module || failed(checkElements(*module)))
     return failure();
   // What the runtime calls the model.
   (*module)->setAttr(
@@ -231,22 +218,7 @@ LogicalResult Compilation::importModel() {
 
 LogicalResult Compilation::buildStep() {
   return runPasses("training", [&](OpPassManager &manager) {
-    manager.addPass(training::createRaiseCompositesPass());
-    manager.addPass(training::createUnflattenPass());
-    manager.addPass(training::createFindLogicalParametersPass());
-    manager.addPass(createCSEPass());
-    if (!options.loss.empty()) {
-      training::AttachLossPassOptions loss;
-      loss.loss = options.loss;
-      manager.addPass(training::createAttachLossPass(loss));
-    }
-    training::BuildStepPassOptions step;
-    step.mode = options.forward ? "forward" : "train";
-    step.optimizer = options.optimizer;
-    step.microbatches = options.microbatches;
-    manager.addPass(training::createBuildStepPass(step));
-    manager.addPass(createCanonicalizerPass());
-    manager.addPass(createCSEPass());
+    buildTrainingPipeline(manager, options);
   });
 }
 
@@ -270,6 +242,8 @@ LogicalResult Compilation::partition() {
             sharding::createPropagateLayouts(propagate));
       })))
     return failure();
+  auto step = module->lookupSymbol<func::FuncOp>("step");
+  report.objective = step->getAttrOfType<DictionaryAttr>("shard.objective");
   if (stopsAfter("propagate"))
     return success();
   if (failed(runPasses("partition", [&](OpPassManager &manager) {
@@ -286,14 +260,16 @@ LogicalResult Compilation::partition() {
         manager.addNestedPass<func::FuncOp>(sharding::createCheckPartition());
       })))
     return failure();
-  if (options.why)
+  report.replicated = sharding::findReplicated(step);
+  if (options.why && !options.json)
     sharding::printWhy(*module, llvm::outs());
   stopsAfter("partition");
   return success();
 }
 
 LogicalResult Compilation::run() {
-  if (failed(checkOptions()) || failed(importModel()))
+  if (failed(checkOptions()) ||
+      failed(timed("import", "import", [&] { return importModel(); })))
     return failure();
   if (stopsAfter("import"))
     return success();
@@ -313,9 +289,24 @@ LogicalResult Compilation::run() {
     return failure();
   if (stopsAfter("rank"))
     return success();
-  return plan::writePlan(*module, planOptions, options.output);
+  return timed("plan", "compile kernels and write", [&] {
+    return plan::writePlan(*module, planOptions, options.output);
+  });
 }
 
 int polyrank::driver::compile(const Options &options) {
-  return failed(Compilation(options).run()) ? 1 : 0;
+  if (options.describe)
+    return describe(options);
+  Compilation compilation(options);
+  bool isDone = succeeded(compilation.run());
+  const CompileReport &report = compilation.getReport();
+  if (options.timing)
+    llvm::errs() << describeTimes(report.passes);
+  std::string plan =
+      isDone && !compilation.isStopped() ? options.output : std::string();
+  if (!plan.empty() && !options.quiet)
+    llvm::errs() << describePlan(plan);
+  if (options.json)
+    llvm::outs() << toJson(report, options.model, plan);
+  return isDone ? 0 : 1;
 }

@@ -16,16 +16,21 @@ struct Options {
   /// `data=2,tensor=2`; empty: one device.
   std::string mesh;
   std::vector<std::string> inputs;
+  /// NAME=SIZE: a dim that the export left open, in all inputs.
+  std::vector<std::string> dims;
   std::vector<std::string> shards;
   std::string shardFile;
   bool forward = false;
   std::string loss;
-  std::string optimizer = "adamw(lr=1e-3,betas=0.9:0.999,eps=1e-8,weight_decay=0.01)";
+  std::string optimizer =
+      "adamw(lr=1e-3,betas=0.9:0.999,eps=1e-8,weight_decay=0.01)";
   int64_t microbatches = 1;
   /// `batch`, `local=G` or `frozen`; empty: as the model says.
   std::string batchNorm;
   /// A rate or `off`; empty: as the model says.
   std::string dropout;
+  /// Copies of a tied matrix stay parameters of their own.
+  bool noTie = false;
   double bucketMegabytes = 25;
   int64_t threads = 1;
   std::string cpu = "native";
@@ -37,11 +42,15 @@ struct Options {
   bool why = false;
   bool timing = false;
   bool quiet = false;
+  /// Say what the model holds, and compile nothing.
+  bool describe = false;
+  /// Print a JSON object on standard output at the end.
+  bool json = false;
 };
 
-/// Compiles. Messages go to standard error, MLIR (`stopAfter`) and reasons
-/// (`why`) to standard output. Returns the exit status: 0, or 1 where the
-/// user's input is wrong; the plan is then not written.
+/// Compiles. Messages go to standard error; MLIR (`stopAfter`), reasons (`why`)
+/// or the report (`json`) to standard output. Returns the exit status: 0, or 1
+/// where the user's input is wrong; the plan is then not written.
 int compile(const Options &options);
 
 } // namespace polyrank::driver

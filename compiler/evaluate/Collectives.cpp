@@ -94,17 +94,30 @@ polyrank::evaluate::moveOnDevices(Operation *op, ArrayRef<Devices> operands) {
     int64_t numDevices = from.getMesh().getNumDevices();
     Devices &output = results.emplace_back(numDevices);
 
-    if (isa<shard::ReshardOp, shard::HaloOp, shard::RepadOp, shard::FillOp>(op)) {
-      // Blocks change shape or content, not owner: through the global value.
-      std::string reason;
+    if (isa<shard::HaloOp, shard::HaloAddOp>(op)) {
+      auto movement = shard::getMovement(name, from, to);
+      if (!movement)
+        return op->emitOpError("cannot take operand ")
+               << i << " from " << from.toString() << " to " << to.toString();
+      output = movement->to >= 0 ? moveBorders(input, to, movement->to)
+                                 : moveBorders(input, from, movement->from);
+      continue;
+    }
+    std::string reason;
+    if (isa<shard::ReshardOp>(op)) {
       FailureOr<Tensor> value = assemble(input, inType, reason);
       if (failed(value))
         return op->emitOpError() << "operand " << i << ": " << reason;
-      if (isa<shard::ReshardOp>(op) || !from.isPartial()) {
-        output = scatter(*value, to, /*seed=*/i);
-        continue;
-      }
-      return op->emitOpError("operand ") << i << " is partial; reduce it first";
+      output = scatter(*value, to, /*seed=*/i);
+      continue;
+    }
+    if (isa<shard::RepadOp, shard::FillOp>(op)) {
+      // Blocks change shape or content, not owner.
+      FailureOr<Devices> changed = changeBlocks(input, inType, to, reason);
+      if (failed(changed))
+        return op->emitOpError() << "operand " << i << ": " << reason;
+      output = *changed;
+      continue;
     }
     if (isa<shard::PermuteOp>(op)) {
       for (int64_t device = 0; device < numDevices; ++device) {

@@ -1,6 +1,8 @@
 // Global values to one tensor per device, and back.
 
+#include <map>
 #include <random>
+#include <set>
 
 #include "compiler/evaluate/Evaluator.h"
 #include "llvm/Support/Format.h"
@@ -25,7 +27,7 @@ static bool livesOn(LayoutAttr layout, int64_t device) {
   });
 }
 
-/// Where the block of `device` starts, halos included: may be negative.
+/// Where the block of `device` starts, borders included: may be negative.
 static SmallVector<int64_t>
 blockStart(LayoutAttr layout, ArrayRef<int64_t> shape, int64_t device) {
   SmallVector<int64_t> start;
@@ -38,8 +40,12 @@ blockStart(LayoutAttr layout, ArrayRef<int64_t> shape, int64_t device) {
   return start;
 }
 
+/// The global offset of an element beyond the padded extent of its tensor.
+constexpr int64_t nowhere = std::numeric_limits<int64_t>::min();
+
 /// Calls `body(local offset, global offset)` for each element of a block; the
-/// global offset is -1 - dim where dim is the first one that is outside.
+/// global offset is -1 - dim where dim is the first one in whose padding it
+/// lies, and `nowhere` in borders beyond that.
 static void forEachElement(LayoutAttr layout, ArrayRef<int64_t> shape,
                            int64_t device,
                            function_ref<void(int64_t, int64_t)> body) {
@@ -50,35 +56,86 @@ static void forEachElement(LayoutAttr layout, ArrayRef<int64_t> shape,
     int64_t global = 0;
     for (int64_t d = 0, rank = shape.size(); d < rank; ++d) {
       int64_t position = start[d] + index[d];
-      if (position < 0 || position >= shape[d]) {
-        global = -1 - d;
+      if (position < 0 || position >= layout.getDim(d).getExtent(shape[d])) {
+        global = nowhere;
         break;
       }
-      global += position * strides[d];
+      if (position >= shape[d] && global >= 0)
+        global = -1 - d;
+      if (global >= 0)
+        global += position * strides[d];
     }
     body(local++, global);
   });
 }
 
-static void setPadding(Tensor &tensor, int64_t i, shard::DimAttr dim,
-                       bool isHalo) {
-  if (isHalo)
-    tensor.set(i, 0);
-  else if (dim.getFill() != shard::Fill::Undefined)
-    tensor.set(i, shard::fillValue(dim.getFill()));
+static void setPadding(Tensor &tensor, int64_t i, shard::Fill fill) {
+  if (fill != shard::Fill::Undefined)
+    tensor.set(i, shard::fillValue(fill));
   else if (tensor.isFloat())
     tensor.floats[i] = std::nan("");
   else
     tensor.integers[i] = poison;
 }
 
-Devices polyrank::evaluate::scatter(const Tensor &value, LayoutAttr layout,
-                                    uint64_t seed) {
-  shard::MeshAttr mesh = layout.getMesh();
-  int64_t numDevices = mesh.getNumDevices();
-  Devices devices(numDevices);
+/// The block of a device, as a number: its index over the axes of all dims.
+static int64_t blockOf(LayoutAttr layout, int64_t device) {
+  SmallVector<AxisRef> axes;
+  for (shard::DimAttr dim : layout.getDims())
+    llvm::append_range(axes, dim.getAxes());
+  return layout.getMesh().getLinearIndex(device, axes);
+}
 
-  // The parts of a partial value: one global tensor per index over the axes.
+LayoutAttr polyrank::evaluate::withoutBorders(LayoutAttr layout, int64_t d) {
+  shard::DimAttr dim = layout.getDim(d);
+  return layout.withDim(d, shard::DimAttr::get(layout.getMesh(), dim.getAxes(),
+                                               dim.getPadded(), dim.getFill()));
+}
+
+/// What blocks hold for each other is random; the owner of an element holds the
+/// rest of it.
+static void spill(Devices &devices, LayoutAttr layout, ArrayRef<int64_t> shape,
+                  uint64_t seed) {
+  LayoutAttr plain = layout;
+  for (int64_t d = 0; d < layout.getRank(); ++d)
+    plain = withoutBorders(plain, d);
+  std::vector<int64_t> owner(graph::numElements(shape), -1);
+  for (int64_t device = 0, n = devices.size(); device < n; ++device)
+    forEachElement(plain, shape, device, [&](int64_t, int64_t at) {
+      if (at >= 0)
+        owner[at] = blockOf(layout, device);
+    });
+  // Per part of a partial value and element: what others hold.
+  std::map<std::pair<int64_t, int64_t>, double> given;
+  std::set<std::pair<int64_t, int64_t>> counted;
+  for (bool isOwner : {false, true})
+    for (int64_t device = 0, n = devices.size(); device < n; ++device) {
+      Tensor &local = devices[device];
+      int64_t block = blockOf(layout, device);
+      int64_t part = layout.getMesh().getLinearIndex(device,
+                                                     layout.getPartialAxes());
+      bool isNew = isOwner || counted.insert({part, block}).second;
+      if (!local.elementType)
+        continue;
+      forEachElement(layout, shape, device, [&](int64_t at, int64_t global) {
+        if (global < 0 || isOwner != (owner[global] == block))
+          return;
+        if (isOwner) {
+          local.set(at, local.at(at) - given[{part, global}]);
+          return;
+        }
+        std::mt19937_64 random(seed + 7919 * part + 104729 * block + global);
+        double value = static_cast<double>(random() % 16);
+        local.set(at, value);
+        if (isNew)
+          given[{part, global}] += value;
+      });
+    }
+}
+
+/// The parts of a partial value: one global tensor per index over the axes.
+static SmallVector<Tensor> splitParts(const Tensor &value, LayoutAttr layout,
+                                      uint64_t seed) {
   int64_t numParts = shard::product(layout.getPartialAxes());
   SmallVector<Tensor> parts(numParts, value);
   std::mt19937_64 random(seed);
@@ -89,14 +146,21 @@ Devices polyrank::evaluate::scatter(const Tensor &value, LayoutAttr layout,
     for (int64_t p = 0; p < numParts; ++p) {
       if (p == owner)
         continue;
-      double part =
-          value.isFloat() ? normal(random) : static_cast<double>(random() % 16);
+      // Sixteenths: a value with few bits is the exact sum of its parts.
+      double part = value.isFloat() ? std::round(16 * normal(random)) / 16
+                                    : static_cast<double>(random() % 16);
       bool isBool = value.elementType.isInteger(1);
       if (isBool && layout.getPartialKind() != ReductionKind::Sum) {
         // The other parts stay booleans: false or less, true or more.
         bool isMax = layout.getPartialKind() == ReductionKind::Max;
         bool free = (value.integers[i] != 0) == isMax;
         parts[p].integers[i] = free ? random() % 2 : !isMax;
+        continue;
+      }
+      // What to_partial leaves on the devices that do not keep the value.
+      if (layout.getPartialKind() != ReductionKind::Sum && random() % 4 == 0) {
+        parts[p].set(i, shard::fillValue(
+                            shard::identityFill(layout.getPartialKind())));
         continue;
       }
       switch (layout.getPartialKind()) {
@@ -114,7 +178,15 @@ Devices polyrank::evaluate::scatter(const Tensor &value, LayoutAttr layout,
     }
     parts[owner].set(i, rest);
   }
+  return parts;
+}
 
+/// Each device's block of its part.
+static Devices spread(ArrayRef<Tensor> parts, LayoutAttr layout) {
+  shard::MeshAttr mesh = layout.getMesh();
+  const Tensor &value = parts.front();
+  int64_t numDevices = mesh.getNumDevices();
+  Devices devices(numDevices);
   for (int64_t device = 0; device < numDevices; ++device) {
     if (!livesOn(layout, device))
       continue;
@@ -128,11 +200,80 @@ Devices polyrank::evaluate::scatter(const Tensor &value, LayoutAttr layout,
         local.copy(to, part, from);
         return;
       }
-      shard::DimAttr dim = layout.getDim(-1 - from);
-      setPadding(local, to, dim, dim.hasHalo() && !dim.getPadded());
+      setPadding(local, to,
+                 from == nowhere ? shard::Fill::Undefined
+                                 : layout.getDim(-1 - from).getFill());
     });
   }
   return devices;
+}
+
+/// Calls `body(block, offset in it, offset in the widened block of me)` for what
+/// that has in common with each block, in the order of blocks.
+static void forEachOverlap(ArrayRef<int64_t> shape, int64_t numBlocks,
+                           int64_t me, int64_t dim, int64_t low, int64_t high,
+                           function_ref<void(int64_t, int64_t, int64_t)> body) {
+  SmallVector<int64_t> wide(shape);
+  wide[dim] += low + high;
+  SmallVector<int64_t> strides = getStrides(wide);
+  int64_t size = shape[dim];
+  for (int64_t block = 0; block < numBlocks; ++block) {
+    int64_t offset = 0;
+    forEachIndex(shape, [&](ArrayRef<int64_t> index) {
+      int64_t position = (block - me) * size + index[dim] + low, at = 0;
+      for (auto [d, i] : llvm::enumerate(index))
+        at += (static_cast<int64_t>(d) == dim ? position : i) * strides[d];
+      if (position >= 0 && position < wide[dim])
+        body(block, offset, at);
+      ++offset;
+    });
+  }
+}
+
+Tensor polyrank::evaluate::widened(ArrayRef<Tensor> blocks, int64_t me,
+                                   int64_t dim, int64_t low, int64_t high) {
+  SmallVector<int64_t> shape = blocks[me].shape, wide = shape;
+  wide[dim] += low + high;
+  Tensor result(blocks[me].elementType, wide);
+  for (int64_t i = 0, n = result.size(); i < n; ++i)
+    setPadding(result, i, shard::Fill::Undefined);
+  forEachOverlap(shape, blocks.size(), me, dim, low, high,
+                 [&](int64_t block, int64_t from, int64_t to) {
+                   result.copy(to, blocks[block], from);
+                 });
+  return result;
+}
+
+Tensor polyrank::evaluate::overlapAdded(ArrayRef<Tensor> blocks, int64_t me,
+                                        int64_t dim, int64_t low,
+                                        int64_t high) {
+  SmallVector<int64_t> shape = blocks[me].shape;
+  shape[dim] -= low + high;
+  Tensor result(blocks[me].elementType, shape);
+  for (int64_t block = 0, n = blocks.size(); block < n; ++block)
+    forEachOverlap(shape, n, block, dim, low, high,
+                   [&](int64_t owner, int64_t to, int64_t from) {
+                     if (owner == me)
+                       result.set(to, result.at(to) + blocks[block].at(from));
+                   });
+  return result;
+}
+
+Devices polyrank::evaluate::moveBorders(const Devices &devices,
+                                        LayoutAttr layout, int64_t d) {
+  shard::DimAttr dim = layout.getDim(d);
+  shard::MeshAttr mesh = layout.getMesh();
+  Devices result(devices.size());
+  for (int64_t device = 0, n = devices.size(); device < n; ++device) {
+    SmallVector<Tensor> blocks;
+    for (int64_t peer : mesh.getGroup(device, dim.getAxes()))
+      blocks.push_back(devices[peer]);
+    int64_t me = mesh.getLinearIndex(device, dim.getAxes());
+    if (blocks[me].elementType)
+      result[device] = (dim.getSpills() ? overlapAdded : widened)(
+          blocks, me, d, dim.getHaloLow(), dim.getHaloHigh());
+  }
+  return result;
 }
 
 static bool sameBits(const Tensor &left, int64_t i, const Tensor &right,
@@ -143,12 +284,34 @@ static bool sameBits(const Tensor &left, int64_t i, const Tensor &right,
   return a == b || (a != a && b != b);
 }
 
-FailureOr<Tensor> polyrank::evaluate::assemble(const Devices &devices,
-                                               RankedTensorType type,
-                                               std::string &reason) {
+Devices polyrank::evaluate::scatter(const Tensor &value, LayoutAttr layout,
+                                    uint64_t seed) {
+  Devices devices = spread(splitParts(value, layout, seed), layout);
+  if (llvm::any_of(layout.getDims(),
+                   [](shard::DimAttr dim) { return dim.getSpills(); }))
+    spill(devices, layout, value.shape, seed);
+  return devices;
+}
+
+/// The opposite of `spread`.
+static FailureOr<SmallVector<Tensor>> collect(const Devices &devices,
+                                              RankedTensorType type,
+                                              std::string &reason) {
   LayoutAttr layout = shard::getLayout(type);
   shard::MeshAttr mesh = layout.getMesh();
   SmallVector<int64_t> localShape = layout.getLocalShape(type.getShape());
+  for (auto [d, dim] : llvm::enumerate(layout.getDims()))
+    if (dim.getSpills()) {
+      for (auto [device, local] : llvm::enumerate(devices))
+        if (livesOn(layout, device) && local.shape != localShape) {
+          reason = "device " + std::to_string(device) +
+                   " holds a block of another shape than the layout says";
+          return failure();
+        }
+      return collect(moveBorders(devices, layout, d),
+                     shard::withLayout(type, withoutBorders(layout, d)),
+                     reason);
+    }
   int64_t numParts = shard::product(layout.getPartialAxes());
   SmallVector<Tensor> parts(numParts,
                             Tensor(type.getElementType(), type.getShape()));
@@ -168,10 +331,14 @@ FailureOr<Tensor> polyrank::evaluate::assemble(const Devices &devices,
     bool replicasAgree = true, fillsHold = true;
     forEachElement(layout, type.getShape(), device,
                    [&](int64_t from, int64_t to) {
+                     if (to == nowhere)
+                       return;
                      if (to < 0) {
                        shard::Fill fill = layout.getDim(-1 - to).getFill();
+                       Tensor filled(type.getElementType(), {});
+                       filled.set(0, shard::fillValue(fill));
                        fillsHold &= fill == shard::Fill::Undefined ||
-                                    block.at(from) == shard::fillValue(fill);
+                                    block.at(from) == filled.at(0);
                        return;
                      }
                      if (seen[number][to])
@@ -186,8 +353,28 @@ FailureOr<Tensor> polyrank::evaluate::assemble(const Devices &devices,
       return failure();
     }
   }
-  Tensor result = parts[0];
-  for (const Tensor &part : llvm::drop_begin(parts))
+  return parts;
+}
+
+FailureOr<Devices> polyrank::evaluate::changeBlocks(const Devices &devices,
+                                                    RankedTensorType type,
+                                                    LayoutAttr to,
+                                                    std::string &reason) {
+  FailureOr<SmallVector<Tensor>> parts = collect(devices, type, reason);
+  if (failed(parts))
+    return failure();
+  return spread(*parts, to);
+}
+
+FailureOr<Tensor> polyrank::evaluate::assemble(const Devices &devices,
+                                               RankedTensorType type,
+                                               std::string &reason) {
+  LayoutAttr layout = shard::getLayout(type);
+  FailureOr<SmallVector<Tensor>> parts = collect(devices, type, reason);
+  if (failed(parts))
+    return failure();
+  Tensor result = parts->front();
+  for (const Tensor &part : llvm::drop_begin(*parts))
     for (int64_t i = 0, n = result.size(); i < n; ++i) {
       double a = result.at(i), b = part.at(i);
       switch (layout.getPartialKind()) {

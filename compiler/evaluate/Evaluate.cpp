@@ -6,6 +6,7 @@
 #include "compiler/evaluate/NpzTensors.h"
 #include "compiler/evaluate/Passes.h"
 #include "llvm/Support/Format.h"
+#include "runtime/Names.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -97,14 +98,27 @@ struct Evaluate : PassWrapper<Evaluate, OperationPass<ModuleOp>> {
         outputs.emplace_back(std::move(name), std::move(tensor));
       }
     }
-    for (auto [arrays, kind] :
-         {std::pair{&inputs, "argument"}, std::pair{&expected, "result"}})
-      if (auto unread = arrays->getUnread(); !unread.empty())
+    for (bool results : {false, true})
+      if (auto unread = (results ? expected : inputs).getUnread();
+          !unread.empty())
         return getOperation().emitError()
-               << "no " << kind << " is called '" << unread.front() << "'";
+               << "no " << (results ? "result" : "argument") << " is called '"
+               << unread.front() << "'"
+               << runtime::nearestNames(unread.front(), getNames(results));
     return options.outputs.empty()
                ? success()
                : require(writeNpz(options.outputs, outputs, error));
+  }
+
+  /// Of all arguments or results.
+  std::vector<std::string> getNames(bool results) {
+    std::vector<std::string> names;
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      for (unsigned i = 0, count = results ? function.getNumResults()
+                                           : function.getNumArguments();
+           i < count; ++i)
+        names.push_back(nameOf(function, i, results));
+    return names;
   }
 
   FailureOr<SmallVector<Tensor>> evaluate(func::FuncOp function,
@@ -117,7 +131,10 @@ struct Evaluate : PassWrapper<Evaluate, OperationPass<ModuleOp>> {
       return evaluateRanks(function, arguments, options.seed);
     return function.emitError("evaluates globally, distributed or as ranks; "
                               "not '" +
-                              options.mode + "'");
+                              options.mode + "'" +
+                              runtime::nearestWords(
+                                  options.mode,
+                                  {"global", "distributed", "ranks"}));
   }
 
   EvaluateOptions options;

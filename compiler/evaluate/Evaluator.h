@@ -34,6 +34,25 @@ mlir::FailureOr<Tensor> assemble(const Devices &devices,
                                  mlir::RankedTensorType type,
                                  std::string &reason);
 
+/// The same value under a layout with other blocks, of the same partial.
+mlir::FailureOr<Devices> changeBlocks(const Devices &devices,
+                                      mlir::RankedTensorType type,
+                                      shard::LayoutAttr to,
+                                      std::string &reason);
+/// Member `me` of a group whose blocks of dim `dim` lie one after another: its
+/// block with the borders around it, undefined beyond the first and last.
+Tensor widened(llvm::ArrayRef<Tensor> blocks, int64_t me, int64_t dim,
+               int64_t low, int64_t high);
+/// The transpose: the sum of the widened blocks where they overlap block `me`.
+Tensor overlapAdded(llvm::ArrayRef<Tensor> blocks, int64_t me, int64_t dim,
+                    int64_t low, int64_t high);
+/// All devices' blocks under `layout`, dim `d` of which has borders: with these
+/// where they are copies (`halo`), without them where they are sums (`spill`).
+Devices moveBorders(const Devices &devices, shard::LayoutAttr layout,
+                    int64_t d);
+/// The layout with a dim as it is without borders.
+shard::LayoutAttr withoutBorders(shard::LayoutAttr layout, int64_t dim);
+
 /// What two orders of the same fp64 sums may differ by.
 constexpr double roundingTolerance = 1e-9;
 /// Whether two values agree: |a - b| <= tolerance (1 + |b|), NaN equal to NaN,

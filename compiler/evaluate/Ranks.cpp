@@ -106,6 +106,12 @@ void RankEvaluator::runCollective(Operation *op) {
       }
       if (auto permute = dyn_cast<rank::PermuteOp>(op))
         return parts[permute.getSources()[me]];
+      if (auto halo = dyn_cast<rank::HaloOp>(op))
+        return widened(parts, me, halo.getDims()[i], halo.getLow()[i],
+                       halo.getHigh()[i]);
+      if (auto halo = dyn_cast<rank::HaloAddOp>(op))
+        return overlapAdded(parts, me, halo.getDims()[i], halo.getLow()[i],
+                            halo.getHigh()[i]);
       assert(isa<rank::BroadcastOp>(op) && "a collective");
       return parts[0];
     });
@@ -284,7 +290,9 @@ LogicalResult RankEvaluator::runOp(Operation &op) {
         return success();
       })
       .Case([&](rank::CopyOp copy) {
-        values[copy.getResult()] = values[copy.getInput()];
+        // The result's entry may move the input's.
+        Devices copied = values[copy.getInput()];
+        values[copy.getResult()] = std::move(copied);
         return success();
       })
       .Default([](Operation *other) {
@@ -316,9 +324,12 @@ FailureOr<SmallVector<Tensor>>
 polyrank::evaluate::evaluateRanks(func::FuncOp function,
                                   ArrayRef<Tensor> arguments, uint64_t seed) {
   shard::MeshAttr mesh;
-  for (unsigned i = 0; i < function.getNumArguments() && !mesh; ++i)
-    if (auto layout = shard::getLayout(getGlobalType(function, i, false)))
-      mesh = layout.getMesh();
+  for (bool isResult : {false, true})
+    for (unsigned i = 0, count = isResult ? function.getNumResults()
+                                          : function.getNumArguments();
+         i < count && !mesh; ++i)
+      if (auto layout = shard::getLayout(getGlobalType(function, i, isResult)))
+        mesh = layout.getMesh();
   RankEvaluator evaluator(mesh);
   for (auto [i, argument] : llvm::enumerate(function.getArguments())) {
     shard::LayoutAttr layout =

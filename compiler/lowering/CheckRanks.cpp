@@ -1,7 +1,7 @@
 // CheckRanks: the communication of all ranks agrees and ends.
 
-#include "compiler/lowering/Communication.h"
 #include "compiler/lowering/Passes.h"
+#include "compiler/lowering/RankSequences.h"
 #include "dialects/rank/Rank.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -19,7 +19,8 @@ namespace polyrank::lowering {
 static std::string getKind(Operation *op) {
   std::string kind = op->getName().stripDialect().str();
   llvm::raw_string_ostream out(kind);
-  for (StringRef name : {"kind", "dims", "split", "concat", "sources"})
+  for (StringRef name : {"kind", "dims", "split", "concat", "sources", "low",
+                         "high"})
     if (Attribute attribute = op->getAttr(name))
       out << " " << name << " " << attribute;
   return kind;
@@ -33,10 +34,8 @@ static std::string getCommand(Operation *op) {
   return op->getName().getStringRef().str();
 }
 
-/// The collectives of one segment, as each rank runs them.
-static LogicalResult checkSegment(ArrayRef<Operation *> commands) {
-  if (commands.empty())
-    return success();
+FailureOr<RankSequences>
+polyrank::lowering::getRankSequences(ArrayRef<Operation *> commands) {
   shard::MeshAttr mesh = rank::getGroup(commands.front()).getMesh();
   RankSequences ranks(mesh.getNumDevices());
   for (Operation *op : commands) {
@@ -58,11 +57,27 @@ static LogicalResult checkSegment(ArrayRef<Operation *> commands) {
       ranks[rank].push_back(communication);
     }
   }
-  if (std::optional<std::string> error = findCommunicationError(ranks))
-    return commands.front()->emitOpError("and what follows it do not agree on "
-                                         "all ranks: ")
-           << *error;
-  return success();
+  return ranks;
+}
+
+SmallVector<SegmentCommands>
+polyrank::lowering::getSegments(func::FuncOp function) {
+  SmallVector<SegmentCommands> segments(1);
+  auto collect = [&](Block &block, auto visit) -> void {
+    for (Operation &op : block) {
+      if (auto loop = dyn_cast<rank::MicrobatchesOp>(op))
+        for (Region *region : {&loop.getFirst(), &loop.getRest()}) {
+          segments.emplace_back();
+          visit(region->front(), visit);
+        }
+      if (isa<rank::MicrobatchesOp>(op))
+        segments.emplace_back();
+      else if (rank::isCollective(&op))
+        segments.back().push_back(&op);
+    }
+  };
+  collect(function.getBody().front(), collect);
+  return segments;
 }
 
 /// Segments are checked one by one. Each leaves every rank at its end, and the
@@ -70,31 +85,27 @@ static LogicalResult checkSegment(ArrayRef<Operation *> commands) {
 /// of segments that is the same on all ranks ends too.
 static LogicalResult checkFunction(func::FuncOp function) {
   DenseSet<int64_t> ids;
-  auto collect = [&](Block &block, auto visit) -> LogicalResult {
-    SmallVector<Operation *> commands;
-    for (Operation &op : block) {
-      if (auto loop = dyn_cast<rank::MicrobatchesOp>(op)) {
-        if (failed(checkSegment(commands)))
-          return failure();
-        commands.clear();
-        if (failed(visit(loop.getFirst().front(), visit)))
-          return failure();
-        // The same values as in the first microbatch, once more.
-        ids.clear();
-        if (failed(visit(loop.getRest().front(), visit)))
-          return failure();
-      }
-      if (!rank::isCollective(&op))
-        continue;
-      if (!ids.insert(op.getAttrOfType<IntegerAttr>("id").getInt()).second)
-        return op.emitOpError("moves the value with id ")
-               << op.getAttrOfType<IntegerAttr>("id").getInt()
+  for (auto [i, commands] : llvm::enumerate(getSegments(function))) {
+    // Before a loop, its first, its rest, before the next: the rest moves the
+    // values of the first microbatch, once more.
+    if (i % 3 == 2)
+      ids.clear();
+    if (commands.empty())
+      continue;
+    for (Operation *op : commands)
+      if (!ids.insert(op->getAttrOfType<IntegerAttr>("id").getInt()).second)
+        return op->emitOpError("moves the value with id ")
+               << op->getAttrOfType<IntegerAttr>("id").getInt()
                << " a second time in one segment";
-      commands.push_back(&op);
-    }
-    return checkSegment(commands);
-  };
-  return collect(function.getBody().front(), collect);
+    FailureOr<RankSequences> ranks = getRankSequences(commands);
+    if (failed(ranks))
+      return failure();
+    if (std::optional<std::string> error = findCommunicationError(*ranks))
+      return commands.front()->emitOpError(
+                 "and what follows it do not agree on all ranks: ")
+             << *error;
+  }
+  return success();
 }
 
 namespace {

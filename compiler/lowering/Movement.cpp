@@ -52,6 +52,19 @@ struct MovementBuilder {
     return result;
   }
 
+  /// The borders that come or go, per operand.
+  std::pair<SmallVector<int64_t>, SmallVector<int64_t>> borders() {
+    SmallVector<int64_t> low, high;
+    for (unsigned i = 0; i < op->getNumOperands(); ++i) {
+      shard::Movement moved = movement(i);
+      shard::DimAttr dim = moved.to >= 0 ? to(i).getDim(moved.to)
+                                         : from(i).getDim(moved.from);
+      low.push_back(dim.getHaloLow());
+      high.push_back(dim.getHaloHigh());
+    }
+    return {low, high};
+  }
+
   DictionaryAttr why();
   SmallVector<int64_t> sourcesOfPermute(rank::AxesAttr axes);
   Value mask(Value value, Value condition, double elsewhere);
@@ -124,29 +137,15 @@ Value MovementBuilder::toPartial(unsigned i) {
 }
 
 /// Elements of the dims whose fill changes and that lie behind the tensor's end
-/// get the fill: global index = local index + start of this device's block.
+/// get the fill.
 Value MovementBuilder::fill(unsigned i) {
   Value value = operands[i];
   auto type = cast<RankedTensorType>(value.getType());
   for (int64_t d = 0; d < type.getRank(); ++d) {
     if (from(i).getDim(d) == to(i).getDim(d))
       continue;
-    auto line =
-        RankedTensorType::get({type.getDimSize(d)}, builder.getI64Type());
-    Value index = graph::IotaOp::create(builder, location, line, 0);
-    if (Value offset =
-            context.blockOffset(location, to(i), d, type.getDimSize(d)))
-      index = graph::AddOp::create(
-          builder, location, index,
-          graph::BroadcastOp::create(builder, location, offset, line.getShape(),
-                                     ArrayRef<int64_t>()));
-    Value inside = graph::CompareOp::create(
-        builder, location, index,
-        graph::splat(builder, location, line, globalShape(i)[d]),
-        graph::Comparison::LT);
-    Value condition = graph::BroadcastOp::create(builder, location, inside,
-                                                 type.getShape(), d);
-    value = mask(value, condition, shard::fillValue(to(i).getDim(d).getFill()));
+    value = context.keepInside(location, value, to(i), d, globalShape(i)[d],
+                               shard::fillValue(to(i).getDim(d).getFill()));
   }
   return value;
 }
@@ -222,6 +221,20 @@ LogicalResult polyrank::lowering::localizeMovement(
         return collective(rank::PermuteOp::create(
             builder, location, movement.localTypes(), operands, axes,
             movement.sourcesOfPermute(axes), nextId++, movement.why()));
+      })
+      .Case([&](shard::HaloOp) {
+        auto [low, high] = movement.borders();
+        return collective(rank::HaloOp::create(
+            builder, location, movement.localTypes(), operands, movement.axes(),
+            movement.dims(&shard::Movement::to), low, high, nextId++,
+            movement.why()));
+      })
+      .Case([&](shard::HaloAddOp) {
+        auto [low, high] = movement.borders();
+        return collective(rank::HaloAddOp::create(
+            builder, location, movement.localTypes(), operands, movement.axes(),
+            movement.dims(&shard::Movement::from), low, high, nextId++,
+            movement.why()));
       })
       .Case([&](shard::SliceOp) {
         for (auto [i, operand] : llvm::enumerate(operands))

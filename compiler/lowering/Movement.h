@@ -9,7 +9,7 @@ namespace polyrank::lowering {
 /// Builds at the context's builder what one device runs for the shard op `op`,
 /// whose local operands are `operands`. A collective is given the id `*nextId`,
 /// which is then incremented. Fails, with an error, for ops that do not move
-/// data between two layouts in one step (`shard.reshard`, `shard.halo`).
+/// data between two layouts in one step (`shard.reshard`).
 mlir::LogicalResult localizeMovement(mlir::Operation *op,
                                      graph::LocalContext &context,
                                      mlir::ValueRange operands,

@@ -2,9 +2,9 @@
 // file stores it.
 
 #include "compiler/plan/PlanBuilder.h"
+#include "runtime/Fingerprint.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
-#include "runtime/Fingerprint.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -107,7 +107,8 @@ private:
 };
 } // namespace
 
-/// An argument's name; the logical parameters of one stored tensor are numbered.
+/// An argument's name; the logical parameters of one stored tensor are
+/// numbered.
 std::string ArgumentWriter::uniqueName(const std::string &name) {
   int use = uses[name]++;
   return use == 0 ? name : name + ":" + std::to_string(use);
@@ -119,7 +120,19 @@ LogicalResult ArgumentWriter::writeStored(graph::ParameterOp parameter) {
   stored->name = parameter.getSymName().str();
   stored->shape.assign(type.getShape().begin(), type.getShape().end());
   stored->dtype = getDType(type.getElementType());
-  if (parameter.getLength() > 0 || type.getNumElements() == 0) {
+  stored->transposed = parameter.getTransposed();
+  if (auto value =
+          dyn_cast_if_present<DenseElementsAttr>(parameter.getValueAttr())) {
+    // Booleans are packed in MLIR; no model has trained one.
+    if (type.getElementType().isInteger(1))
+      return parameter.emitError("its booleans have no place in a plan");
+    ArrayRef<char> raw = value.getRawData();
+    size_t bytes = type.getElementTypeBitWidth() / 8;
+    for (int64_t i = 0; i < type.getNumElements(); ++i)
+      stored->data.insert(
+          stored->data.end(), raw.begin() + (value.isSplat() ? 0 : i * bytes),
+          raw.begin() + (value.isSplat() ? 0 : i * bytes) + bytes);
+  } else if (parameter.getLength() > 0 || type.getNumElements() == 0) {
     stored->source = std::make_unique<fb::FileSpanT>();
     // A plan runs from any folder.
     SmallString<256> path = parameter.getPath();
@@ -160,8 +173,8 @@ void ArgumentWriter::writeView(fb::ArgumentT &result, BlockArgument argument,
     return;
   result.view = std::make_unique<fb::ViewT>();
   result.view->stored = number->second;
-  if (auto view = dyn_cast_if_present<DenseI64ArrayAttr>(
-          get(argument, "graph.view"))) {
+  if (auto view =
+          dyn_cast_if_present<DenseI64ArrayAttr>(get(argument, "graph.view"))) {
     result.view->base = view[0];
     result.view->strides.assign(view.asArrayRef().begin() + 1,
                                 view.asArrayRef().end());
@@ -187,14 +200,13 @@ LogicalResult ArgumentWriter::write(BlockArgument argument) {
   result->dims = getDims(type);
   result->buffer = getReference(argument);
 
-  if (auto symbol = dyn_cast_if_present<SymbolRefAttr>(
-          get(argument, "graph.symbol"))) {
+  if (auto symbol =
+          dyn_cast_if_present<SymbolRefAttr>(get(argument, "graph.symbol"))) {
     std::string name = symbol.getLeafReference().str();
-    auto parameter =
-        SymbolTable::lookupNearestSymbolFrom<graph::ParameterOp>(function,
-                                                                 symbol);
-    auto owner = dyn_cast_if_present<SymbolRefAttr>(
-        get(argument, "graph.state_of"));
+    auto parameter = SymbolTable::lookupNearestSymbolFrom<graph::ParameterOp>(
+        function, symbol);
+    auto owner =
+        dyn_cast_if_present<SymbolRefAttr>(get(argument, "graph.state_of"));
     result->name = uniqueName(name);
     if (parameter) {
       result->role = fb::Role::Parameter;
@@ -202,7 +214,8 @@ LogicalResult ArgumentWriter::write(BlockArgument argument) {
       writeView(*result, argument, name);
     } else {
       result->role = fb::Role::State;
-      if (auto init = dyn_cast_if_present<FloatAttr>(get(argument, "graph.init")))
+      if (auto init =
+              dyn_cast_if_present<FloatAttr>(get(argument, "graph.init")))
         result->init = init.getValueAsDouble();
     }
     if (owner) {
@@ -219,8 +232,8 @@ LogicalResult ArgumentWriter::write(BlockArgument argument) {
   } else if (auto input = dyn_cast_if_present<StringAttr>(
                  get(argument, "graph.input"))) {
     result->name = input.str();
-    result->role = get(argument, "graph.labels") ? fb::Role::Labels
-                                                 : fb::Role::Input;
+    result->role =
+        get(argument, "graph.labels") ? fb::Role::Labels : fb::Role::Input;
     if (auto limit = dyn_cast_if_present<IntegerAttr>(
             get(argument, "graph.index_limit")))
       result->index_limit = limit.getInt();
@@ -230,14 +243,16 @@ LogicalResult ArgumentWriter::write(BlockArgument argument) {
     if (!isStep)
       result->dims.insert(result->dims.begin(), wholeDim(1));
     if (result->dims.size() < 2)
-      return function.emitOpError("input '")
+      return function.emitError("input '")
              << input.getValue() << "' has type " << type
-             << "; it needs a batch dim";
+             << "; it needs a batch dim in front";
     uint64_t samples = result->dims[0]->size * result->dims[1]->size;
     if (plan.samples_per_step && plan.samples_per_step != samples)
-      return function.emitOpError("input '")
-             << input.getValue() << "' holds " << samples
-             << " samples a step, another one " << plan.samples_per_step;
+      return function.emitError("input '")
+             << input.getValue() << "' has a batch (dim 0) of " << samples
+             << ", but the inputs before it have one of "
+             << plan.samples_per_step
+             << "; the batch is the first dim of each input";
     plan.samples_per_step = samples;
     if (result->role == fb::Role::Input && !plan.tokens_per_sample &&
         isa<IntegerType>(type.getElementType())) {

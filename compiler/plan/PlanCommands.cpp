@@ -130,7 +130,13 @@ uint32_t CommandWriter::writeReason(Operation *op) {
   for (auto [input, output] :
        llvm::zip_equal(op->getOperandTypes(), op->getResultTypes()))
     larger += std::max(rank::getByteSize(input), rank::getByteSize(output));
-  if (auto permute = dyn_cast<rank::PermuteOp>(op)) {
+  if (isa<rank::HaloOp, rank::HaloAddOp>(op)) {
+    // The borders of a rank with neighbours on both sides.
+    for (auto [input, output] :
+         llvm::zip_equal(op->getOperandTypes(), op->getResultTypes()))
+      reason->bytes +=
+          std::abs(rank::getByteSize(output) - rank::getByteSize(input));
+  } else if (auto permute = dyn_cast<rank::PermuteOp>(op)) {
     bool moves =
         llvm::any_of(llvm::enumerate(permute.getSources()), [](auto s) {
           return static_cast<int64_t>(s.index()) != s.value();
@@ -178,6 +184,11 @@ LogicalResult CommandWriter::writeCollective(Operation *op,
         collective.permutation.assign(permute.getSources().begin(),
                                       permute.getSources().end());
       })
+      .Case([&](rank::HaloOp) { collective.kind = fb::CollectiveKind::Halo; })
+      .Case([&](rank::HaloAddOp) {
+        collective.kind = fb::CollectiveKind::HaloAdd;
+        collective.reduction = fb::Reduction::Sum;
+      })
       .Case([&](rank::BroadcastOp) {
         collective.kind = fb::CollectiveKind::Broadcast;
       });
@@ -210,6 +221,18 @@ LogicalResult CommandWriter::writeCollective(Operation *op,
       transfer->inner = extent(type, second + 1, type.getRank());
       transfer->split_first = split < concat;
     }
+    auto setBorders = [&](auto halo, RankedTensorType block) {
+      int64_t dim = halo.getDims()[i];
+      int64_t row = extent(block, dim + 1, block.getRank());
+      transfer->outer = extent(block, 0, dim);
+      transfer->inner = extent(block, dim, block.getRank());
+      transfer->low = halo.getLow()[i] * row;
+      transfer->high = halo.getHigh()[i] * row;
+    };
+    if (auto halo = dyn_cast<rank::HaloOp>(op))
+      setBorders(halo, type);
+    else if (auto halo = dyn_cast<rank::HaloAddOp>(op))
+      setBorders(halo, typeOf(op->getResult(i)));
     collective.transfers.push_back(std::move(transfer));
   }
   command.body.Set(std::move(collective));

@@ -27,7 +27,7 @@ public:
 private:
   void writeHeader();
   void writeKernels();
-  void writeOutputs();
+  LogicalResult writeOutputs();
   LogicalResult writeConstants();
   LogicalResult writeSegments();
   void writeMemory();
@@ -84,7 +84,7 @@ void PlanWriter::writeKernels() {
   plan.kernels->features = kernels.features;
 }
 
-void PlanWriter::writeOutputs() {
+LogicalResult PlanWriter::writeOutputs() {
   Operation *terminator = function.getBody().front().getTerminator();
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
     auto name = function.getResultAttrOfType<StringAttr>(i, "graph.output");
@@ -103,9 +103,17 @@ void PlanWriter::writeOutputs() {
       output->dims.insert(output->dims.begin(), std::make_unique<fb::DimT>());
       output->dims.front()->size = output->dims.front()->padded = 1;
     }
+    if (int64_t batch = plan.samples_per_step;
+        type.getRank() > 0 && !isStep && type.getDimSize(0) != batch)
+      return function.emitError("output '")
+             << name.getValue() << "' has type " << type
+             << ", but the inputs have a batch of " << batch
+             << ": the batch is the first dim of each output; leave this one "
+                "out of the export, or move its batch to the front";
     output->buffer = getReference(terminator->getOperand(i));
     program->outputs.push_back(std::move(output));
   }
+  return success();
 }
 
 void PlanWriter::addConstant(rank::BufferAttr buffer,
@@ -239,9 +247,9 @@ LogicalResult PlanWriter::run(StringRef path) {
   writeHeader();
   writeKernels();
   if (failed(writeArguments(function, isStep, plan, *program)) ||
-      failed(writeConstants()) || failed(writeSegments()))
+      failed(writeConstants()) || failed(writeSegments()) ||
+      failed(writeOutputs()))
     return failure();
-  writeOutputs();
   writeMemory();
 
   flatbuffers::FlatBufferBuilder builder;

@@ -1,6 +1,7 @@
 // What may be split: constraints spread along factors, by priority.
 
 #include <deque>
+#include <numeric>
 
 #include "compiler/sharding/Propagation.h"
 #include "llvm/Support/MathExtras.h"
@@ -16,18 +17,22 @@ using shard::DimAttr;
 using shard::LayoutAttr;
 using shard::ReductionKind;
 
-/// The dim of which `factor` is the most major part, or -1.
-static int64_t majorDim(const TensorFactors &tensor, int factor) {
+/// The dim that `factor` is a part of, or -1.
+static int64_t dimOf(const TensorFactors &tensor, int factor) {
   for (auto [dim, factors] : llvm::enumerate(tensor))
-    if (!factors.empty() && factors.front() == factor)
+    if (llvm::is_contained(factors, factor))
       return dim;
   return -1;
 }
 
-static bool hasFactor(const TensorFactors &tensor, int factor) {
-  return llvm::any_of(tensor, [&](const graph::DimFactors &dim) {
-    return llvm::is_contained(dim, factor);
-  });
+/// Whether `factor` is a part of some dim that has more major parts.
+static bool isMinor(const graph::ShardingRule &rule, int factor) {
+  auto isMinorOf = [&](const TensorFactors &tensor) {
+    int64_t dim = dimOf(tensor, factor);
+    return dim >= 0 && tensor[dim].front() != factor;
+  };
+  return llvm::any_of(rule.operands, isMinorOf) ||
+         llvm::any_of(rule.results, isMinorOf);
 }
 
 /// Finds the factors that are computed from constants alone: a mask, a
@@ -51,6 +56,44 @@ void Propagation::findFreeFactors() {
   }
 }
 
+/// Whether the node could split the factor: alone, or, where a dim has factors
+/// that are more major, when other atoms that reach those split them up.
+bool Propagation::canSplit(const Node &node, int factor, int atom) const {
+  SmallVector<Choice> choices(atoms.size());
+  choices[atom] = {Choice::Split, factor};
+  if (makeLabel(node, choices))
+    return true;
+  llvm::SmallSetVector<int, 4> majors;
+  for (const auto *tensors : {&node.rule.operands, &node.rule.results})
+    for (const TensorFactors &tensor : *tensors)
+      if (int64_t dim = dimOf(tensor, factor); dim >= 0)
+        for (int major : tensor[dim]) {
+          if (major == factor)
+            break;
+          majors.insert(major);
+        }
+  // Each of the others splits one of these factors, or none.
+  std::function<bool(size_t)> choose = [&](size_t other) {
+    if (other == atoms.size())
+      return makeLabel(node, choices).has_value();
+    if (choose(other + 1))
+      return true;
+    if (static_cast<int>(other) == atom)
+      return false;
+    for (int major : majors) {
+      if (!node.reaches(other, major))
+        continue;
+      choices[other] = {Choice::Split, major};
+      bool found = choose(other + 1);
+      choices[other] = {};
+      if (found)
+        return true;
+    }
+    return false;
+  };
+  return !majors.empty() && choose(0);
+}
+
 void Propagation::reach(int id, int factor, int atom, int level, int constraint,
                         int distance) {
   Node &node = nodes[id];
@@ -58,10 +101,7 @@ void Propagation::reach(int id, int factor, int atom, int level, int constraint,
     return;
   if (node.level[atom] >= 0 && node.level[atom] < level)
     return;
-  auto &reached = node.reached[atom];
-  if (llvm::any_of(reached, [&](const Node::Reach &other) {
-        return other.factor == factor;
-      }))
+  if (node.reaches(atom, factor))
     return;
   if (node.constraint >= 0) {
     // A constraint's own axes are where it puts them; a closed dim takes no
@@ -69,7 +109,7 @@ void Propagation::reach(int id, int factor, int atom, int level, int constraint,
     const Constraint &fixed = constraints[node.constraint];
     const TensorFactors &tensor = node.rule.results.front();
     for (auto [d, dim] : llvm::enumerate(fixed.layout.getDims())) {
-      bool isHere = hasFactor({tensor[d]}, factor);
+      bool isHere = llvm::is_contained(tensor[d], factor);
       bool named = shard::overlap(dim.getAxes(), atoms[atom]);
       if (named != isHere && (named || !fixed.open[d]))
         return;
@@ -78,103 +118,127 @@ void Propagation::reach(int id, int factor, int atom, int level, int constraint,
   if (node.rule.factors[factor].kind == FactorKind::Composite &&
       !(node.op && isa<graph::CompositeOp>(node.op)))
     return;
-  SmallVector<Choice> choices(atoms.size());
-  choices[atom] = {Choice::Split, factor};
-  if (!makeLabel(node, choices))
+  // What more major parts of the same axis split up already.
+  int64_t blocks = atoms[atom].size;
+  for (auto [other, ref] : llvm::enumerate(atoms))
+    if (ref.axis == atoms[atom].axis && order[other] < order[atom] &&
+        node.reaches(other, factor))
+      blocks *= ref.size;
+  if (distance > 0 && node.rule.factors[factor].size < blocks)
+    return;
+  if (!canSplit(node, factor, atom))
     return;
   node.level[atom] = level;
-  reached.push_back({factor, constraint, distance});
+  node.reached[atom].push_back({factor, constraint, distance});
 }
 
 void Propagation::extend() {
   findFreeFactors();
   firstFactor.clear();
   classOf.clear();
-  extents.clear();
+  units.clear();
   for (Node &node : nodes) {
     node.level.assign(atoms.size(), -1);
     node.reached.assign(atoms.size(), {});
   }
   struct Step {
-    int node, factor, atom, constraint, distance;
+    int node, factor, atom, level, constraint, distance;
   };
-  auto spread = [&](std::deque<Step> &queue, int level) {
-    auto enter = [&](int node, int factor, const Step &from) {
-      size_t before = nodes[node].reached[from.atom].size();
-      reach(node, factor, from.atom, level, from.constraint, from.distance + 1);
-      if (nodes[node].reached[from.atom].size() > before)
-        queue.push_back(
-            {node, factor, from.atom, from.constraint, from.distance + 1});
-    };
+  std::deque<Step> queue;
+  // Per node: what could not split a minor factor before other atoms reach it.
+  llvm::DenseMap<int, SmallVector<Step>> waiting;
+  std::function<void(const Step &)> enter = [&](const Step &step) {
+    const Node &node = nodes[step.node];
+    if (node.reaches(step.atom, step.factor))
+      return;
+    reach(step.node, step.factor, step.atom, step.level, step.constraint,
+          step.distance);
+    if (!node.reaches(step.atom, step.factor)) {
+      if (isMinor(node.rule, step.factor))
+        waiting[step.node].push_back(step);
+      return;
+    }
+    queue.push_back(step);
+    for (const Step &other : std::exchange(waiting[step.node], {}))
+      enter(other);
+  };
+  auto enterDim = [&](int node, const graph::DimFactors &factors,
+                      const Step &from) {
+    for (int factor : factors)
+      enter({node, factor, from.atom, from.level, from.constraint,
+             from.distance + 1});
+  };
+  auto spread = [&] {
     while (!queue.empty()) {
       Step step = queue.front();
       queue.pop_front();
       const Node &node = nodes[step.node];
       for (auto [i, id] : llvm::enumerate(node.operands)) {
-        int64_t dim = majorDim(node.rule.operands[i], step.factor);
+        int64_t dim = dimOf(node.rule.operands[i], step.factor);
         const TensorValue &value = values[id];
-        if (dim < 0 || nodes[value.def].kind == NodeKind::Source)
-          continue;
-        const auto &factors = nodes[value.def].rule.results[value.result][dim];
-        if (!factors.empty())
-          enter(value.def, factors.front(), step);
+        if (dim >= 0 && nodes[value.def].kind != NodeKind::Source)
+          enterDim(value.def, nodes[value.def].rule.results[value.result][dim],
+                   step);
       }
       if (node.isFree[step.factor])
         continue;
       for (auto [i, id] : llvm::enumerate(node.results)) {
-        int64_t dim = majorDim(node.rule.results[i], step.factor);
+        int64_t dim = dimOf(node.rule.results[i], step.factor);
         if (dim < 0)
           continue;
-        for (const Use &use : values[id].uses) {
-          const auto &factors = nodes[use.node].rule.operands[use.operand][dim];
-          if (!factors.empty())
-            enter(use.node, factors.front(), step);
-        }
+        for (const Use &use : values[id].uses)
+          enterDim(use.node, nodes[use.node].rule.operands[use.operand][dim],
+                   step);
       }
     }
   };
 
+  auto majorToMinor = llvm::to_vector(llvm::seq<int>(0, atoms.size()));
+  llvm::stable_sort(majorToMinor,
+                    [&](int a, int b) { return order[a] < order[b]; });
   int levels = 1;
   for (const Constraint &constraint : constraints)
     levels = std::max(levels, constraint.level + 1);
   for (int level = 0; level < levels; ++level) {
-    std::deque<Step> queue;
     auto start = [&](int id, const TensorFactors &tensor, LayoutAttr layout,
-                     int constraint) {
-      for (auto [d, dim] : llvm::enumerate(layout.getDims()))
-        for (int atom : numbers(dim.getAxes())) {
-          if (tensor[d].empty())
-            continue;
-          int factor = tensor[d].front();
-          Node &node = nodes[id];
-          auto *known = llvm::find_if(node.reached[atom], [&](auto &other) {
-            return other.factor == factor;
-          });
-          if (known != node.reached[atom].end()) {
-            // A more important constraint came here first.
-            known->constraint = constraint;
-            known->distance = 0;
-          } else if (node.kind == NodeKind::Fixed) {
-            node.level[atom] = level;
-            node.reached[atom].push_back({factor, constraint, 0});
-          } else {
-            reach(id, factor, atom, level, constraint, 0);
-          }
-          queue.push_back({id, factor, atom, constraint, 0});
+                     int constraint, int atom) {
+      for (auto [d, dim] : llvm::enumerate(layout.getDims())) {
+        if (tensor[d].empty() ||
+            !llvm::is_contained(numbers(dim.getAxes()), atom))
+          continue;
+        int factor = tensor[d].front();
+        Node &node = nodes[id];
+        auto *known = llvm::find_if(node.reached[atom], [&](auto &other) {
+          return other.factor == factor;
+        });
+        if (known != node.reached[atom].end()) {
+          // A more important constraint came here first.
+          known->constraint = constraint;
+          known->distance = 0;
+        } else if (node.kind == NodeKind::Fixed) {
+          node.level[atom] = level;
+          node.reached[atom].push_back({factor, constraint, 0});
+        } else {
+          reach(id, factor, atom, level, constraint, 0);
         }
-    };
-    for (auto [id, node] : llvm::enumerate(nodes)) {
-      if (node.constraint >= 0 && constraints[node.constraint].level == level)
-        start(id, node.rule.results.front(),
-              constraints[node.constraint].layout, node.constraint);
-      if (node.kind == NodeKind::Fixed && level == 0) {
-        for (auto [i, layout] : llvm::enumerate(node.fixedResults))
-          start(id, node.rule.results[i], layout, outside);
-        for (auto [i, layout] : llvm::enumerate(node.fixedOperands))
-          start(id, node.rule.operands[i], layout, outside);
+        queue.push_back({id, factor, atom, level, constraint, 0});
       }
+    };
+    // Major atoms first: they take the major factors of a dim that splits up.
+    for (int atom : majorToMinor) {
+      for (auto [id, node] : llvm::enumerate(nodes)) {
+        if (node.constraint >= 0 && constraints[node.constraint].level == level)
+          start(id, node.rule.results.front(),
+                constraints[node.constraint].layout, node.constraint, atom);
+        if (node.kind == NodeKind::Fixed && level == 0) {
+          for (auto [i, layout] : llvm::enumerate(node.fixedResults))
+            start(id, node.rule.results[i], layout, outside, atom);
+          for (auto [i, layout] : llvm::enumerate(node.fixedOperands))
+            start(id, node.rule.operands[i], layout, outside, atom);
+        }
+      }
+      spread();
     }
-    spread(queue, level);
   }
   findPartials();
   findExtents();
@@ -211,8 +275,8 @@ void Propagation::findPartials() {
   }
 }
 
-/// Dims that are connected have one padded extent, divisible by all that may
-/// split any of them.
+/// Dims that are connected have padded extents in fixed ratios (one, but for
+/// the windows of a halo factor), divisible by all that may split any of them.
 void Propagation::findExtents() {
   firstFactor.clear();
   classOf.clear();
@@ -221,37 +285,55 @@ void Propagation::findExtents() {
     for (size_t f = 0; f < node.rule.factors.size(); ++f)
       classOf.push_back(classOf.size());
   }
+  // Of each item: its extent over that of its parent.
+  SmallVector<Ratio, 0> over(classOf.size());
   auto find = [&](int item) {
-    while (classOf[item] != item)
-      item = classOf[item] = classOf[classOf[item]];
-    return item;
+    Ratio ratio;
+    for (; classOf[item] != item; item = classOf[item])
+      ratio = ratio * over[item];
+    return std::pair(item, ratio);
   };
   for (const TensorValue &value : values) {
-    const TensorFactors &given = nodes[value.def].rule.results[value.result];
+    const graph::ShardingRule &giver = nodes[value.def].rule;
     for (const Use &use : value.uses) {
-      const TensorFactors &taken = nodes[use.node].rule.operands[use.operand];
-      for (auto [from, to] : llvm::zip_equal(given, taken))
-        if (from.size() == 1 && to.size() == 1)
-          classOf[find(firstFactor[value.def] + from.front())] =
-              find(firstFactor[use.node] + to.front());
+      const graph::ShardingRule &taker = nodes[use.node].rule;
+      for (auto [d, from, to] : llvm::enumerate(giver.results[value.result],
+                                                taker.operands[use.operand])) {
+        if (from.size() != 1 || to.size() != 1)
+          continue;
+        // given * scale of the giver = taken * scale of the taker.
+        Ratio step(giver.getBorder(true, value.result, d).scale,
+                   taker.getBorder(false, use.operand, d).scale);
+        auto [given, fromRoot] = find(firstFactor[value.def] + from.front());
+        auto [taken, toRoot] = find(firstFactor[use.node] + to.front());
+        // Where two ways round disagree the value is resharded.
+        if (given == taken)
+          continue;
+        classOf[taken] = given;
+        over[taken] = fromRoot * step * toRoot.inverse();
+      }
     }
   }
-  extents.clear();
-  llvm::DenseMap<int, uint32_t> splitting;
-  llvm::DenseMap<int, int64_t> sizes, fixed;
+  SmallVector<int, 0> roots;
+  ratios.clear();
+  for (size_t item = 0; item < classOf.size(); ++item) {
+    auto [root, ratio] = find(item);
+    roots.push_back(root);
+    ratios.push_back(ratio);
+  }
+  classOf = roots;
+
+  // Closed neighbours have chosen already.
+  closedExtents.clear();
+  llvm::DenseMap<int, Ratio> fixed;
   for (auto [id, node] : llvm::enumerate(nodes)) {
-    for (size_t f = 0; f < node.rule.factors.size(); ++f) {
-      int item = find(firstFactor[id] + f);
-      sizes[item] = node.rule.factors[f].size;
-      for (size_t atom = 0; atom < atoms.size(); ++atom)
-        for (const Node::Reach &reach : node.reached[atom])
-          if (reach.factor == static_cast<int>(f))
-            splitting[item] |= 1u << atom;
-    }
     auto keep = [&](const TensorFactors &tensor, LayoutAttr layout) {
       for (auto [factors, dim] : llvm::zip_equal(tensor, layout.getDims()))
-        if (factors.size() == 1 && dim.getPadded())
-          fixed[find(firstFactor[id] + factors.front())] = dim.getPadded();
+        if (factors.size() == 1 && dim.getPadded()) {
+          int item = firstFactor[id] + factors.front();
+          fixed[classOf[item]] =
+              Ratio(dim.getPadded(), 1) * ratios[item].inverse();
+        }
     };
     for (auto [tensor, layout] :
          llvm::zip(node.rule.results, node.fixedResults))
@@ -260,47 +342,104 @@ void Propagation::findExtents() {
          llvm::zip(node.rule.operands, node.fixedOperands))
       keep(tensor, layout);
   }
-  for (auto [item, mask] : splitting) {
-    int64_t blocks = 1;
+  for (auto [root, unit] : fixed) {
+    closedExtents.insert(root);
+    units[root] = unit;
+  }
+  // All that may split the class, and all that may be split.
+  llvm::DenseMap<int, uint32_t> splitting;
+  std::vector<char> maySplit(classOf.size(), false);
+  for (auto [id, node] : llvm::enumerate(nodes))
+    for (size_t atom = 0; atom < atoms.size(); ++atom)
+      for (const Node::Reach &reach : node.reached[atom]) {
+        int item = firstFactor[id] + reach.factor;
+        splitting[classOf[item]] |= 1u << atom;
+        maySplit[item] = true;
+      }
+  llvm::DenseMap<int, int64_t> blocks;
+  for (auto [root, mask] : splitting) {
+    int64_t count = 1;
     for (size_t atom = 0; atom < atoms.size(); ++atom)
       if (mask >> atom & 1)
-        blocks *= atoms[atom].size;
-    int64_t extent = llvm::alignTo(sizes[item], blocks);
-    if (extent != sizes[item])
-      extents[item] = extent;
+        count *= atoms[atom].size;
+    blocks[root] = count;
   }
-  // Closed neighbours have chosen already.
-  closedExtents.clear();
-  for (auto [item, extent] : fixed) {
-    extents[item] = extent;
-    closedExtents.insert(item);
+  setUnits(blocks, maySplit);
+}
+
+/// The least units with which the extents of all `split` items of a class hold
+/// their dims, in as many blocks.
+bool Propagation::setUnits(const llvm::DenseMap<int, int64_t> &blocks,
+                           ArrayRef<char> split) {
+  // Extents of a class are whole multiples of one number: their ratios over a
+  // common denominator, without a common factor.
+  llvm::DenseMap<int, int64_t> denominators, common, needed;
+  for (size_t item = 0; item < classOf.size(); ++item)
+    if (split[item]) {
+      int64_t &multiple = denominators.try_emplace(classOf[item], 1).first->second;
+      multiple = std::lcm(multiple, ratios[item].denominator);
+    }
+  auto multipleOf = [&](size_t item) {
+    return ratios[item].numerator *
+           (denominators.lookup(classOf[item]) / ratios[item].denominator);
+  };
+  for (size_t item = 0; item < classOf.size(); ++item)
+    if (split[item]) {
+      int64_t &divisor = common[classOf[item]];
+      divisor = std::gcd(divisor, multipleOf(item));
+    }
+  size_t item = 0;
+  for (const Node &node : nodes)
+    for (const graph::Factor &factor : node.rule.factors) {
+      if (split[item]) {
+        int root = classOf[item];
+        int64_t multiple = multipleOf(item) / common[root];
+        int64_t &count = needed[root];
+        count = std::max<int64_t>(
+            count, llvm::divideCeil(factor.size, multiple * blocks.lookup(root)));
+      }
+      ++item;
+    }
+  bool changed = false;
+  for (auto [root, count] : needed) {
+    if (closedExtents.contains(root))
+      continue;
+    // extent = multiple * blocks * count = ratio * unit
+    Ratio unit(denominators[root] * blocks.lookup(root) * count, common[root]);
+    auto [it, isNew] = units.try_emplace(root, unit);
+    changed |= isNew || unit < it->second;
+    if (unit < it->second)
+      it->second = unit;
   }
-  for (int &item : classOf)
-    item = find(item);
+  return changed;
 }
 
 int64_t Propagation::getExtent(int node, int factor) const {
   if (firstFactor.empty())
     return 0;
-  return extents.lookup(classOf[firstFactor[node] + factor]);
+  int item = firstFactor[node] + factor;
+  auto unit = units.find(classOf[item]);
+  if (unit == units.end())
+    return 0;
+  Ratio extent = unit->second * ratios[item];
+  return extent.denominator == 1 ? extent.numerator : 0;
 }
 
 bool Propagation::tightenExtents(const Solution &solution) {
-  if (extents.empty())
+  if (units.empty())
     return false;
   // What splits each class in the solution, as one common multiple.
   llvm::DenseMap<int, int64_t> blocks;
+  std::vector<char> split(classOf.size(), false);
   auto add = [&](int node, const TensorFactors &tensor, LayoutAttr layout) {
     for (auto [factors, dim] : llvm::zip_equal(tensor, layout.getDims()))
-      if (factors.size() == 1) {
-        int64_t &multiple =
-            blocks.try_emplace(classOf[firstFactor[node] + factors.front()], 1)
-                .first->second;
+      if (factors.size() == 1 && dim.getNumBlocks() != 1) {
+        int item = firstFactor[node] + factors.front();
+        split[item] = true;
+        int64_t &multiple = blocks.try_emplace(classOf[item], 1).first->second;
         multiple = std::lcm(multiple, dim.getNumBlocks());
       }
   };
-  bool changed = false;
-  llvm::DenseMap<int, int64_t> sizes;
   for (auto [id, node] : llvm::enumerate(nodes)) {
     const Label &label = node.labels[solution.labels[id]];
     if (node.kind == NodeKind::Fixed)
@@ -309,16 +448,6 @@ bool Propagation::tightenExtents(const Solution &solution) {
       add(id, tensor, layout);
     for (auto [tensor, layout] : llvm::zip(node.rule.results, label.results))
       add(id, tensor, layout);
-    for (auto [f, factor] : llvm::enumerate(node.rule.factors))
-      sizes[classOf[firstFactor[id] + f]] = factor.size;
   }
-  for (auto &[item, extent] : extents) {
-    auto used = blocks.find(item);
-    if (used == blocks.end() || closedExtents.contains(item))
-      continue;
-    int64_t tight = llvm::alignTo(sizes[item], used->second);
-    changed |= tight < extent;
-    extent = std::min(extent, tight);
-  }
-  return changed;
+  return setUnits(blocks, split);
 }

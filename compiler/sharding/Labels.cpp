@@ -31,13 +31,12 @@ std::optional<Label> Propagation::makeLabel(const Node &node,
     if (choice.kind == Choice::Split)
       splitting[choice.factor].push_back(atom);
   SmallVector<SmallVector<AxisRef>> axes(numFactors);
-  SmallVector<int64_t> padded(numFactors, 0);
+  SmallVector<int64_t> padded(numFactors, 0), extents(numFactors, 0);
   for (size_t f = 0; f < numFactors; ++f) {
     const graph::Factor &factor = rule.factors[f];
     if (splitting[f].empty())
       continue;
-    if (factor.kind == FactorKind::Replicated ||
-        factor.kind == FactorKind::Halo)
+    if (factor.kind == FactorKind::Replicated)
       return std::nullopt;
     label.composite |= factor.kind == FactorKind::Composite;
     llvm::sort(splitting[f], [&](int a, int b) { return order[a] < order[b]; });
@@ -48,8 +47,9 @@ std::optional<Label> Propagation::makeLabel(const Node &node,
     if (!extent)
       extent = llvm::alignTo(factor.size, blocks);
     // A device that holds nothing but padding is no use.
-    if (factor.size < blocks || extent % blocks)
+    if (factor.size < blocks || extent < factor.size || extent % blocks)
       return std::nullopt;
+    extents[f] = extent;
     if (extent != factor.size)
       padded[f] = extent;
   }
@@ -67,10 +67,19 @@ std::optional<Label> Propagation::makeLabel(const Node &node,
   // At the boundary padding holds zeros; a carried value comes from there.
   bool holdsZeros =
       node.kind == NodeKind::Boundary || node.kind == NodeKind::Carry;
-  auto layDims = [&](const TensorFactors &tensor,
-                     bool isOperand) -> std::optional<SmallVector<DimAttr>> {
+  auto layDims = [&](const TensorFactors &tensor, bool isOperand,
+                     unsigned number) -> std::optional<SmallVector<DimAttr>> {
     SmallVector<DimAttr> dims;
-    for (const graph::DimFactors &factors : tensor) {
+    for (auto [d, factors] : llvm::enumerate(tensor)) {
+      if (factors.size() == 1 &&
+          rule.factors[factors.front()].kind == FactorKind::Halo) {
+        int f = factors.front();
+        int value = isOperand ? node.operands[number] : node.results[number];
+        dims.push_back(rule.layDim(!isOperand, number, d,
+                                   values[value].getType().getDimSize(d), mesh,
+                                   axes[f], extents[f]));
+        continue;
+      }
       if (factors.size() == 1) {
         int f = factors.front();
         Fill fill = Fill::Undefined;
@@ -105,7 +114,7 @@ std::optional<Label> Propagation::makeLabel(const Node &node,
 
   auto lay = [&](const TensorFactors &tensor, bool isOperand,
                  unsigned number) -> LayoutAttr {
-    auto dims = layDims(tensor, isOperand);
+    auto dims = layDims(tensor, isOperand, number);
     if (!dims)
       return {};
     SmallVector<AxisRef> partial;
@@ -123,7 +132,8 @@ std::optional<Label> Propagation::makeLabel(const Node &node,
       if (choice.kind == Choice::Split && !isOperand &&
           !rule.resultHas(number, choice.factor) &&
           !rule.isResultOnly(choice.factor) &&
-          rule.factors[choice.factor].kind != FactorKind::Composite)
+          rule.factors[choice.factor].kind != FactorKind::Composite &&
+          rule.factors[choice.factor].kind != FactorKind::Parallel)
         add(atom, rule.factors[choice.factor].reduction);
     }
     if (!agree)
@@ -146,17 +156,14 @@ std::optional<Label> Propagation::makeLabel(const Node &node,
 
 SmallVector<Choice> Propagation::choicesOf(const Node &node, int atom) const {
   SmallVector<Choice> choices;
-  bool mustSplit = false, isFixed = false;
+  bool isFixed = false;
   for (const Node::Reach &reach : node.reached[atom]) {
     choices.push_back({Choice::Split, reach.factor});
-    mustSplit |= !node.isFree[reach.factor];
     isFixed |= node.constraint >= 0 && reach.distance == 0;
   }
   if (isFixed)
     return choices;
   choices.push_back({});
-  if (mustSplit)
-    return choices;
   // An op with several results would hand the partial on as several, each with
   // a reduction of its own: the gradient of a norm's input as that of every
   // parameter before it. It is reduced before.
@@ -201,7 +208,8 @@ void Propagation::setCost(const Node &node, Label &label) const {
       shares *= atoms[atom].size;
     if (choice.kind == Choice::Pass)
       ++cost.passes;
-    if (choice.kind != Choice::Split && node.level[atom] >= 0 &&
+    // As parts of a sum the atom is in use too.
+    if (choice.kind == Choice::None && node.level[atom] >= 0 &&
         llvm::any_of(node.reached[atom], [&](const Node::Reach &reach) {
           return !node.isFree[reach.factor];
         }))

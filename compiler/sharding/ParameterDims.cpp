@@ -2,6 +2,7 @@
 
 #include "compiler/sharding/ParameterDims.h"
 
+#include "dialects/graph/Parts.h"
 #include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
@@ -34,6 +35,8 @@ DimUse sharding::followDim(Value start, int64_t startDim) {
       if (rule.factors[factor].kind == graph::FactorKind::Replicated)
         use.isSliced = true;
       bool isBatch = isa<graph::AttentionOp>(op) && dim == 1;
+      use.isWidth |= isa<graph::AttentionOp>(op) && dim == 3 &&
+                     graph::getShape(value)[1] > 1;
       if (auto matmul = dyn_cast<graph::MatmulOp>(*op))
         isBatch = llvm::is_contained(slot.getOperandNumber() == 0
                                          ? matmul.getLhsBatch()

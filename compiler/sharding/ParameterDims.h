@@ -12,6 +12,8 @@ struct DimUse {
   bool isHeads = false;
   /// Heads of keys and values, each of which serves several heads of queries.
   bool isGroups = false;
+  /// Lies within a head of an attention with several heads.
+  bool isWidth = false;
 };
 
 /// Dim `dim` of a value, wherever the program takes it: through ops in which it

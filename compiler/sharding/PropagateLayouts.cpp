@@ -33,15 +33,10 @@ static shard::MeshAttr findMesh(func::FuncOp function) {
 static std::string toString(const Objective &objective) {
   std::string text;
   llvm::raw_string_ostream out(text);
-  bool none = true;
   for (auto [level, count] : llvm::enumerate(objective.violations))
-    if (count) {
+    if (count)
       out << count << " violations at level " << level << ", ";
-      none = false;
-    }
-  if (none)
-    out << "no violations, ";
-  out << "bytes " << objective.bytes << ", flops " << objective.flops;
+  out << objective.bytes << " bytes sent and " << objective.flops << " FLOPs";
   return text;
 }
 
@@ -72,6 +67,8 @@ struct PropagateLayouts
 
   void runOnOperation() override {
     func::FuncOp function = getOperation();
+    if (function.isDeclaration())
+      return;
     shard::MeshAttr mesh = findMesh(function);
     if (!mesh) {
       function.emitError("has neither constraints nor a mesh (shard.mesh of "
@@ -121,9 +118,12 @@ struct PropagateLayouts
                                    entry("bound", solution.bound)}));
     if (report)
       function.emitRemark("layouts: ")
-          << toString(solution.objective) << "; lower bound "
-          << toString(solution.bound) << "; gap "
-          << gap(solution.objective, solution.bound);
+          << toString(solution.objective) << " by each device a step; "
+          << (gap(solution.objective, solution.bound) == "0"
+                  ? "nothing less is possible (gap 0)"
+                  : "at least " + toString(solution.bound) +
+                        " are needed (gap " +
+                        gap(solution.objective, solution.bound) + ")");
   }
 };
 } // namespace

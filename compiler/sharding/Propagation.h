@@ -25,6 +25,7 @@
 #pragma once
 
 #include <map>
+#include <numeric>
 
 #include "compiler/cost/ReshardPlanner.h"
 #include "compiler/sharding/Elimination.h"
@@ -134,8 +135,35 @@ struct Node {
   /// Per atom: the level at which it was reached (-1: never), and where.
   llvm::SmallVector<int> level;
   llvm::SmallVector<llvm::SmallVector<Reach, 2>> reached;
+  bool reaches(int atom, int factor) const {
+    return llvm::any_of(reached[atom], [&](const Reach &reach) {
+      return reach.factor == factor;
+    });
+  }
 
   llvm::SmallVector<Label, 0> labels;
+};
+
+/// A positive fraction in lowest terms.
+struct Ratio {
+  int64_t numerator = 1, denominator = 1;
+
+  Ratio() = default;
+  Ratio(int64_t above, int64_t below) {
+    int64_t common = std::gcd(above, below);
+    numerator = above / common;
+    denominator = below / common;
+  }
+  Ratio inverse() const { return Ratio(denominator, numerator); }
+  Ratio operator*(const Ratio &other) const {
+    Ratio left(numerator, other.denominator),
+        right(other.numerator, denominator);
+    return Ratio(left.numerator * right.numerator,
+                 left.denominator * right.denominator);
+  }
+  bool operator<(const Ratio &other) const {
+    return numerator * other.denominator < other.numerator * denominator;
+  }
 };
 
 struct Solution {
@@ -204,11 +232,14 @@ private:
   llvm::SmallVector<int> numbers(llvm::ArrayRef<AxisRef> axes) const;
 
   // Extension.cpp
+  bool canSplit(const Node &node, int factor, int atom) const;
   void reach(int node, int factor, int atom, int level, int constraint,
              int distance);
   void findFreeFactors();
   void findPartials();
   void findExtents();
+  bool setUnits(const llvm::DenseMap<int, int64_t> &blocks,
+                llvm::ArrayRef<char> split);
   int64_t getExtent(int node, int factor) const;
 
   // Labels.cpp
@@ -247,9 +278,11 @@ private:
   llvm::SmallVector<int> order;
   /// Per value and atom: the kinds of partial that it may be, as bits.
   llvm::SmallVector<llvm::SmallVector<uint8_t>, 0> partials;
-  /// Union-find over the factors of all nodes, and the extent of each class.
+  /// The factors of all nodes in classes, and the extent of each: its ratio
+  /// times the unit of its class.
   llvm::SmallVector<int, 0> firstFactor, classOf;
-  llvm::DenseMap<int, int64_t> extents;
+  llvm::SmallVector<Ratio, 0> ratios;
+  llvm::DenseMap<int, Ratio> units;
   /// Classes whose extent a closed neighbour has chosen.
   llvm::DenseSet<int> closedExtents;
   /// Per Fixed node without an op's operand: what it got.

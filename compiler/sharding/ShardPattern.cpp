@@ -2,8 +2,7 @@
 
 #include "compiler/sharding/ShardPattern.h"
 
-#include <set>
-
+#include "compiler/cost/CostModel.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -93,12 +92,7 @@ ShardPattern::getAxes(size_t dim, shard::MeshAttr mesh,
   for (const std::string &name : dims[dim].axes) {
     int32_t axis = mesh.lookup(name);
     if (axis < 0) {
-      std::vector<std::string> names;
-      for (StringAttr other : mesh.getAxisNames())
-        names.push_back(other.str());
-      error = "--shard '" + text + "': the mesh has no axis '" + name +
-              "'; it has " +
-              (names.empty() ? "none" : llvm::join(names, ", "));
+      error = "--shard '" + text + "': " + cost::explainMissingAxis(mesh, name);
       return failure();
     }
     // Used before, in this dim or an earlier one?
@@ -129,41 +123,4 @@ polyrank::sharding::readShardFile(const std::string &path, std::string &error) {
       patterns.push_back(line.str());
   }
   return patterns;
-}
-
-/// Layers of the same kind are one name: h.3.attn and h.7.attn are h.*.attn.
-static std::string withoutNumbers(StringRef name) {
-  SmallVector<StringRef> parts;
-  name.split(parts, '.');
-  for (StringRef &part : parts)
-    if (!part.empty() && llvm::all_of(part, llvm::isDigit))
-      part = "*";
-  return llvm::join(parts, ".");
-}
-
-std::string polyrank::sharding::nearestNames(StringRef pattern,
-                                             ArrayRef<std::string> names) {
-  // What the user wrote may lack leading modules.
-  std::string wanted = withoutNumbers(pattern);
-  StringRef text = StringRef(wanted).ltrim("*.");
-  std::set<std::pair<unsigned, std::string>> ranked;
-  for (StringRef name : names) {
-    std::string known = withoutNumbers(name);
-    unsigned distance = StringRef(known).edit_distance(text);
-    for (StringRef rest = known; rest.contains('.');) {
-      rest = rest.split('.').second;
-      distance = std::min(distance, rest.edit_distance(text));
-    }
-    ranked.insert({distance, known});
-  }
-  constexpr unsigned most = 3;
-  std::string result;
-  unsigned listed = 0;
-  for (const auto &[distance, known] : ranked) {
-    bool isNear = distance <= text.size() / 2;
-    if (listed == most || (listed && !isNear))
-      break;
-    result += (listed++ ? ", '" : "; nearest: '") + known + "'";
-  }
-  return result;
 }

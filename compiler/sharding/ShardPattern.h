@@ -47,9 +47,4 @@ struct ShardPattern {
 mlir::FailureOr<std::vector<std::string>>
 readShardFile(const std::string &path, std::string &error);
 
-/// The up to three names closest to `pattern`, as "; nearest: 'a', 'b'", with
-/// leading modules left out and layers' numbers taken as equal.
-std::string nearestNames(llvm::StringRef pattern,
-                         llvm::ArrayRef<std::string> names);
-
 } // namespace polyrank::sharding

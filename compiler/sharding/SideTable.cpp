@@ -18,7 +18,8 @@ LayoutAttr polyrank::sharding::withoutFill(LayoutAttr layout) {
   for (DimAttr dim : layout.getDims())
     dims.push_back(DimAttr::get(layout.getMesh(), dim.getAxes(),
                                 dim.getPadded(), shard::Fill::Undefined,
-                                dim.getHaloLow(), dim.getHaloHigh()));
+                                dim.getHaloLow(), dim.getHaloHigh(),
+                                dim.getSpills()));
   return layout.withDims(dims);
 }
 

@@ -2,17 +2,18 @@
 
 #include "compiler/sharding/Strategy.h"
 
-#include "compiler/sharding/Layers.h"
 #include "compiler/sharding/ParameterDims.h"
 #include "compiler/sharding/Passes.h"
 #include "compiler/sharding/ShardPattern.h"
 #include "compiler/sharding/Why.h"
 #include "dialects/graph/Graph.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "runtime/Names.h"
 
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::sharding;
+using runtime::LayerNames;
 using shard::AxisRef;
 using shard::DimAttr;
 using shard::LayoutAttr;
@@ -51,9 +52,11 @@ private:
                                   graph::ParameterOp parameter);
   FailureOr<bool> constrainOutputs(const ShardPattern &pattern,
                                    std::vector<std::string> &scopes);
+  /// What a pattern constrains. All may be padded but an input's batch.
+  enum class Kind { Parameter, Input, Output };
   FailureOr<Found> layOut(const ShardPattern &pattern, RankedTensorType type,
                           ArrayRef<SmallVector<int64_t>> dimsOf,
-                          ArrayRef<DimUse> uses, StringRef name, bool pads);
+                          ArrayRef<DimUse> uses, StringRef name, Kind kind);
   LogicalResult checkDims(const ShardPattern &pattern, StringRef name,
                           ArrayRef<int64_t> shape);
   /// Whether `pattern` is to replace what another one said of `name`.
@@ -67,7 +70,7 @@ private:
   shard::MeshAttr mesh;
   Builder builder;
   int64_t lowest = 0;
-  llvm::MapVector<std::string, std::pair<Layers, std::string>,
+  llvm::MapVector<std::string, std::pair<LayerNames, std::string>,
                   std::map<std::string, unsigned>>
       remarks;
 };
@@ -100,7 +103,7 @@ bool Strategy::replaces(const ShardPattern &pattern, StringRef name,
 }
 
 void Strategy::remark(StringRef name, const std::string &text) {
-  auto &[layers, kept] = remarks[Layers::getKey(name) + "|" + text];
+  auto &[layers, kept] = remarks[LayerNames::getKey(name) + "|" + text];
   layers.add(name);
   kept = text;
 }
@@ -116,7 +119,7 @@ void Strategy::emitRemarks() {
 FailureOr<Strategy::Found>
 Strategy::layOut(const ShardPattern &pattern, RankedTensorType type,
                  ArrayRef<SmallVector<int64_t>> dimsOf, ArrayRef<DimUse> uses,
-                 StringRef name, bool pads) {
+                 StringRef name, Kind kind) {
   SmallVector<DimAttr> dims(type.getRank(), DimAttr::get(mesh, {}));
   Found found;
   found.open.assign(type.getRank(), false);
@@ -132,6 +135,17 @@ Strategy::layOut(const ShardPattern &pattern, RankedTensorType type,
     int64_t blocks = shard::product(*axes);
     if (blocks == 1)
       continue;
+    auto has = [&](bool DimUse::*is) {
+      return llvm::any_of(list, [&](int64_t dim) { return uses[dim].*is; });
+    };
+    // One head, which serves all heads of queries.
+    if (kind == Kind::Parameter && has(&DimUse::isWidth) &&
+        !has(&DimUse::isHeads)) {
+      remark(name, "dim " + std::to_string(d) + " is one head, which serves " +
+                       "those of all " + std::to_string(blocks) +
+                       " blocks of " + axesText + ": every rank holds it");
+      continue;
+    }
     // The most major dim that is not sliced, heads before others.
     int64_t chosen = -1;
     for (bool heads : {true, false})
@@ -148,7 +162,7 @@ Strategy::layOut(const ShardPattern &pattern, RankedTensorType type,
     int64_t size = type.getDimSize(chosen), padded = 0;
     StringRef unit = uses[chosen].isHeads && list.size() > 1 ? " heads" : "";
     bool repeated = false;
-    if (size < blocks && pads && uses[chosen].isGroups)
+    if (size < blocks && kind == Kind::Parameter && uses[chosen].isGroups)
       if (auto part = majorPart(*axes, size)) {
         remark(name, describe(mesh, *part) + " splits the " +
                          std::to_string(size) + " heads of dim " +
@@ -169,11 +183,11 @@ Strategy::layOut(const ShardPattern &pattern, RankedTensorType type,
              failure();
     if (size % blocks != 0) {
       padded = (size + blocks - 1) / blocks * blocks;
-      if (!pads)
+      if (kind == Kind::Input && d == 0)
         return error() << "--shard '" << pattern.text << "': dim " << d
                        << " of '" << name << "' has size " << size
                        << ", which the " << blocks << " blocks of " << axesText
-                       << " do not divide; only parameters are padded: use a "
+                       << " do not divide; batches are not padded: use a "
                           "multiple of "
                        << blocks << " or other sizes of the mesh",
                failure();
@@ -187,12 +201,15 @@ Strategy::layOut(const ShardPattern &pattern, RankedTensorType type,
       else
         text += "dim " + std::to_string(d) + " of size " + std::to_string(size);
       if (padded)
-        text += ", padded to " + std::to_string(padded);
+        text += kind == Kind::Parameter
+                    ? ", padded to " + std::to_string(padded)
+                    : ", padded as the ops on it need";
       remark(name, text);
     }
-    dims[chosen] =
-        DimAttr::get(mesh, *axes, padded,
-                     padded ? shard::Fill::Zero : shard::Fill::Undefined);
+    dims[chosen] = DimAttr::get(mesh, *axes, padded,
+                                padded && kind == Kind::Parameter
+                                    ? shard::Fill::Zero
+                                    : shard::Fill::Undefined);
   }
   found.layout = LayoutAttr::get(mesh, dims);
   return found;
@@ -227,7 +244,8 @@ LogicalResult Strategy::constrainArgument(unsigned argument,
   if (dimsOf.empty())
     for (int64_t d = 0; d < type.getRank(); ++d)
       dimsOf.push_back({d});
-  auto found = layOut(pattern, type, dimsOf, uses, name, !!parameter);
+  auto found = layOut(pattern, type, dimsOf, uses, name,
+                      parameter ? Kind::Parameter : Kind::Input);
   if (failed(found))
     return failure();
   if (!replaces(
@@ -291,8 +309,9 @@ FailureOr<bool> Strategy::constrainOutputs(const ShardPattern &pattern,
     SmallVector<SmallVector<int64_t>> dimsOf;
     for (int64_t d = 0; d < type.getRank(); ++d)
       dimsOf.push_back({d});
-    auto found = layOut(pattern, type, dimsOf,
-                        SmallVector<DimUse>(type.getRank()), matched, false);
+    auto found =
+        layOut(pattern, type, dimsOf, SmallVector<DimUse>(type.getRank()),
+               matched, Kind::Output);
     if (failed(found)) {
       status = failure();
       return WalkResult::interrupt();
@@ -363,7 +382,7 @@ LogicalResult Strategy::add(ShardPattern pattern) {
   if (!any)
     return error() << "--shard '" << pattern.text << "' matches no "
                    << (pattern.isOutput ? "module" : "parameter or input")
-                   << nearestNames(pattern.pattern, names);
+                   << runtime::nearestNames(pattern.pattern, names);
   return success();
 }
 
@@ -431,7 +450,11 @@ LogicalResult Strategy::checkAxesAreUsed() {
                    << " is used by nothing: all its ranks would do the same; "
                       "constrain a parameter with it, for instance --shard "
                       "'*.weight=[-,"
-                   << name << "]', or leave it out of --mesh";
+                   << name << "]', or leave it out of --mesh"
+                   << (mesh.lookup("data") < 0 &&
+                               runtime::editDistance(name, "data") <= 2
+                           ? "; the axis that splits the batch is called 'data'"
+                           : "");
   }
   return success();
 }

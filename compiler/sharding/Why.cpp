@@ -3,8 +3,8 @@
 #include "compiler/sharding/Why.h"
 
 #include "compiler/cost/CostModel.h"
-#include "compiler/sharding/Layers.h"
 #include "compiler/sharding/Passes.h"
+#include "runtime/Names.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -12,6 +12,8 @@
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::sharding;
+using cost::getExecutions;
+using runtime::LayerNames;
 
 namespace polyrank::sharding {
 #define GEN_PASS_DEF_PRINTWHY
@@ -37,6 +39,10 @@ std::string polyrank::sharding::describe(shard::LayoutAttr layout) {
     text += dim.getAxes().empty() ? "-" : describe(mesh, dim.getAxes());
     if (dim.getPadded())
       text += " pad " + std::to_string(dim.getPadded());
+    if (dim.hasHalo())
+      text += llvm::formatv(" {0} {1}:{2}", dim.getSpills() ? "spill" : "halo",
+                            dim.getHaloLow(), dim.getHaloHigh())
+                  .str();
   }
   text += text.empty() ? "[]" : "]";
   if (layout.isPartial())
@@ -71,15 +77,15 @@ struct Reason {
     read("to", to), read("constraint", constraint);
   }
   std::string getKey() const {
-    return Layers::getKey(producer) + "|" + from + "|" + Layers::getKey(user) +
-           "|" + to + "|" + constraint;
+    return LayerNames::getKey(producer) + "|" + from + "|" +
+           LayerNames::getKey(user) + "|" + to + "|" + constraint;
   }
 };
 
 /// Reasons that are alike.
 struct Group {
   Reason reason;
-  Layers producers, users;
+  LayerNames producers, users;
   int64_t count = 0, bytes = 0, executions = 1;
   std::string head;
   std::vector<Reason> members;
@@ -98,25 +104,17 @@ public:
   void print(func::FuncOp function);
 
 private:
-  using Groups = llvm::MapVector<std::string, Group,
-                                 std::map<std::string, unsigned>>;
+  using Groups =
+      llvm::MapVector<std::string, Group, std::map<std::string, unsigned>>;
   static Group &collect(Groups &groups, const std::string &head,
-                      const Reason &reason, int64_t bytes, int64_t executions);
+                        const Reason &reason, int64_t bytes,
+                        int64_t executions);
   void print(const Group &group);
-  void printReplicated(func::FuncOp function);
 
   raw_ostream &out;
 };
 
 } // namespace
-
-static int64_t getExecutions(Operation *op) {
-  int64_t count = 1;
-  while ((op = op->getParentOp()))
-    if (auto region = dyn_cast<graph::MicrobatchesOp>(op))
-      count *= region.getCount();
-  return count;
-}
 
 static std::string bytesText(int64_t bytes) {
   constexpr double kibi = 1024;
@@ -128,11 +126,11 @@ static std::string bytesText(int64_t bytes) {
 }
 
 Group &Printer::collect(Groups &groups, const std::string &head,
-                      const Reason &reason, int64_t bytes,
-                      int64_t executions) {
-  std::string key = llvm::formatv("{0}|{1}|{2}|{3}", head, reason.getKey(),
-                                  bytes, executions)
-                        .str();
+                        const Reason &reason, int64_t bytes,
+                        int64_t executions) {
+  std::string key =
+      llvm::formatv("{0}|{1}|{2}|{3}", head, reason.getKey(), bytes, executions)
+          .str();
   auto [it, isNew] = groups.insert({key, Group(reason)});
   it->second.head = head;
   it->second.bytes = bytes;
@@ -192,15 +190,12 @@ static std::string getParameter(Value value) {
   return symbol ? symbol.getValue().str() : "";
 }
 
-/// Products that repeat the same work on all devices of an axis.
-void Printer::printReplicated(func::FuncOp function) {
-  int64_t total = 0;
-  function.walk([&](graph::GraphOp op) {
-    total += op.getCost().flops * getExecutions(op);
-  });
+std::vector<Replicated>
+polyrank::sharding::findReplicated(func::FuncOp function) {
   constexpr double mentioned = 0.01;
+  auto total = static_cast<double>(cost::getFlops(function));
   struct Repeated {
-    Layers names, parameters;
+    LayerNames names, parameters;
     int64_t flops = 0;
     std::string axis;
   };
@@ -221,7 +216,7 @@ void Printer::printReplicated(func::FuncOp function) {
       if (axis.size == 1 || shard::overlap(used, axis))
         continue;
       std::string name = describe(op), text = describe(mesh, axis);
-      Repeated &entry = all[text + "|" + Layers::getKey(name)];
+      Repeated &entry = all[text + "|" + LayerNames::getKey(name)];
       entry.axis = text;
       entry.names.add(name);
       if (!parameter.empty())
@@ -230,24 +225,21 @@ void Printer::printReplicated(func::FuncOp function) {
                      getExecutions(op);
     }
   });
-  for (auto &[key, entry] : all) {
-    if (entry.flops < mentioned * total)
-      continue;
-    out << entry.names.toString() << " is replicated over " << entry.axis
-        << ": no constraint reaches it ("
-        << static_cast<int64_t>(100.0 * entry.flops / total)
-        << "% of the step's FLOPs)";
-    if (std::string parameter = entry.parameters.toString(); !parameter.empty())
-      out << "; constrain '" << parameter << "' to split it";
-    out << "\n";
-  }
+  std::vector<Replicated> result;
+  for (auto &[key, entry] : all)
+    if (double share = static_cast<double>(entry.flops) / total;
+        share >= mentioned)
+      result.push_back({entry.names.toString(), entry.axis,
+                        entry.parameters.toString(), share});
+  return result;
 }
 
 void Printer::print(func::FuncOp function) {
   Groups groups;
   function.walk([&](Operation *op) {
     if (!isa<shard::AllGatherOp, shard::AllReduceOp, shard::ReduceScatterOp,
-             shard::AllToAllOp, shard::PermuteOp, shard::HaloOp>(op))
+             shard::AllToAllOp, shard::PermuteOp, shard::HaloOp,
+             shard::HaloAddOp>(op))
       return;
     shard::LayoutAttr from = shard::getLayout(op->getOperand(0));
     auto movement = shard::getMovement(op->getName().stripDialect(), from,
@@ -258,9 +250,8 @@ void Printer::print(func::FuncOp function) {
     auto members = why ? why.getAs<ArrayAttr>("members") : ArrayAttr();
     if (members)
       head += llvm::formatv(" of {0} tensors", members.size()).str();
-    Group &group =
-        collect(groups, head, Reason(why), cost::CostModel::getBytes(op),
-                getExecutions(op));
+    Group &group = collect(groups, head, Reason(why),
+                           cost::CostModel::getBytes(op), getExecutions(op));
     if (members)
       for (auto member : members.getAsRange<DictionaryAttr>())
         group.members.emplace_back(member);
@@ -268,7 +259,14 @@ void Printer::print(func::FuncOp function) {
   out << "@" << function.getName() << "\n";
   for (auto &[key, group] : groups)
     print(group);
-  printReplicated(function);
+  for (const Replicated &each : findReplicated(function)) {
+    out << each.ops << " is replicated over " << each.axis
+        << ": no constraint reaches it (" << static_cast<int>(100 * each.share)
+        << "% of the step's FLOPs)";
+    if (!each.parameters.empty())
+      out << "; constrain '" << each.parameters << "' to split it";
+    out << "\n";
+  }
 }
 
 void polyrank::sharding::printWhy(ModuleOp module, raw_ostream &out) {

@@ -2,7 +2,11 @@
 
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "dialects/shard/Layout.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -12,12 +16,21 @@ namespace polyrank::sharding {
 /// `[-,-] partial sum over tensor`.
 std::string describe(shard::LayoutAttr layout);
 /// `data+tensor`.
-std::string describe(shard::MeshAttr mesh,
-                     llvm::ArrayRef<shard::AxisRef> axes);
+std::string describe(shard::MeshAttr mesh, llvm::ArrayRef<shard::AxisRef> axes);
 
 /// `matmul 'transformer.h.0.mlp.c_fc/node_addmm_2'`: the op's kind and the
 /// user's node.
 std::string describe(mlir::Operation *op);
+
+/// Products that repeat the same work on all devices of an axis.
+struct Replicated {
+  std::string ops; // alike but for their layers
+  std::string axis;
+  std::string parameters; // that would split them; may be empty
+  double share;           // of the step's FLOPs
+};
+/// Those of at least one percent of the step's FLOPs.
+std::vector<Replicated> findReplicated(mlir::func::FuncOp function);
 
 /// Prints, for each collective of the module: its kind, axes, bytes and
 /// executions per step, from which layout to which, the ops that stand on both

@@ -76,10 +76,10 @@ LayoutAttr Writer::settle(LayoutAttr demand, LayoutAttr have,
        llvm::zip_equal(demand.getDims(), have.getDims())) {
     bool keeps = wanted.getFill() == shard::Fill::Undefined &&
                  wanted.getPadded() && wanted.getPadded() == given.getPadded();
-    dims.push_back(DimAttr::get(table.mesh, wanted.getAxes(),
-                                wanted.getPadded(),
-                                keeps ? given.getFill() : wanted.getFill(),
-                                wanted.getHaloLow(), wanted.getHaloHigh()));
+    dims.push_back(DimAttr::get(
+        table.mesh, wanted.getAxes(), wanted.getPadded(),
+        keeps ? given.getFill() : wanted.getFill(), wanted.getHaloLow(),
+        wanted.getHaloHigh(), wanted.getSpills()));
   }
   return demand.withDims(dims);
 }
@@ -110,9 +110,14 @@ std::string Writer::blame(const TensorValue &value, LayoutAttr from,
   };
   for (auto [atom, ref] : llvm::enumerate(table.atoms)) {
     bool changes = false;
-    for (auto [a, b] : llvm::zip_equal(from.getDims(), to.getDims()))
+    bool bordersChange = false;
+    for (auto [a, b] : llvm::zip_equal(from.getDims(), to.getDims())) {
       changes |=
           shard::overlap(a.getAxes(), ref) != shard::overlap(b.getAxes(), ref);
+      bordersChange |=
+          a.hasHalo() != b.hasHalo() && shard::overlap(a.getAxes(), ref);
+    }
+    changes |= bordersChange;
     changes |= usedBy(from, ref, true) != usedBy(to, ref, true);
     if (!changes)
       continue;
@@ -199,7 +204,7 @@ void Writer::supply(const Use &use, Value value) {
 }
 
 /// Every user gets a source of its own, in the layout that it wants; partial
-/// ones are made from a whole one.
+/// ones are made from a whole one, borders are fetched.
 void Writer::writeSource(TensorValue &value) {
   Operation *op = table.nodes[value.def].op;
   LayoutAttr whole =
@@ -227,8 +232,12 @@ void Writer::writeSource(TensorValue &value) {
   llvm::MapVector<std::pair<LayoutAttr, LayoutAttr>, Value> converted;
   for (const Use &use : value.uses) {
     LayoutAttr demand = demanded(use);
-    LayoutAttr plain =
-        withoutFill(demand.withPartial(shard::ReductionKind::Sum, {}));
+    SmallVector<DimAttr> dims;
+    for (DimAttr dim : demand.getDims())
+      dims.push_back(DimAttr::get(table.mesh, dim.getAxes(), dim.getPadded(),
+                                  dim.getFill()));
+    LayoutAttr plain = withoutFill(
+        demand.withDims(dims).withPartial(shard::ReductionKind::Sum, {}));
     Value copy = split(plain);
     if (plain != demand) {
       Value &result = converted[{plain, demand}];
@@ -368,7 +377,8 @@ void Writer::wrapComposite(const Node &node, const Label &label) {
       for (const Node::Reach &reach : node.reached[atom])
         if (reach.factor == choice.factor && reach.constraint >= 0)
           texts.push_back(table.constraints[reach.constraint].text);
-  op->setAttr("shard.composite", builder.getStringAttr(llvm::join(texts, "; ")));
+  op->setAttr("shard.composite",
+              builder.getStringAttr(llvm::join(texts, "; ")));
 }
 
 LogicalResult Writer::write() {

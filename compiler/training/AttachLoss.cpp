@@ -5,6 +5,7 @@
 #include "compiler/training/Passes.h"
 #include "dialects/graph/Parts.h"
 #include "llvm/ADT/StringExtras.h"
+#include "runtime/Names.h"
 
 namespace polyrank::training {
 #define GEN_PASS_DEF_ATTACHLOSSPASS
@@ -76,7 +77,8 @@ FailureOr<Value> LossBuilder::getOutput(StringRef name) {
     names.push_back(output.str());
   }
   return emitError() << "the model has no output '" << name
-                     << "'; its outputs are: " << llvm::join(names, ", ");
+                     << "'; its outputs are: " << llvm::join(names, ", ")
+                     << runtime::nearestWords(name, names);
 }
 
 FailureOr<Value> LossBuilder::getLabels(StringRef name, RankedTensorType type) {
@@ -255,7 +257,9 @@ FailureOr<Loss> LossBuilder::build() {
     return buildOutput(*call);
   return emitError() << "unknown loss '" << call->name
                      << "'; there are: cross_entropy(OUTPUT,LABELS), "
-                        "mse(OUTPUT,TARGET), output(OUTPUT)";
+                        "mse(OUTPUT,TARGET), output(OUTPUT)"
+                     << runtime::nearestWords(
+                            call->name, {"cross_entropy", "mse", "output"});
 }
 
 void AttachLoss::runOnOperation() {

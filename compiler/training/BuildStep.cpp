@@ -21,7 +21,8 @@ namespace {
 /// A parameter argument of @forward and of @step.
 struct Parameter {
   BlockArgument forward, step;
-  std::string name; // of the stored tensor
+  std::string name;               // of the stored tensor
+  SmallVector<std::string> names; // that and its aliases
   bool trainable = false;
   SmallVector<Value> states;
   Value gradient;
@@ -91,6 +92,15 @@ public:
 
 } // namespace
 
+/// Of a stored tensor: several where it is tied.
+static SmallVector<std::string> getNames(graph::ParameterOp parameter) {
+  SmallVector<std::string> names{parameter.getSymName().str()};
+  if (ArrayAttr aliases = parameter.getAliasesAttr())
+    for (auto alias : aliases.getAsRange<StringAttr>())
+      names.push_back(alias.str());
+  return names;
+}
+
 LogicalResult StepBuilder::classify() {
   for (BlockArgument argument : forward.getArguments()) {
     if (getArgString(argument, "graph.input")) {
@@ -117,6 +127,7 @@ LogicalResult StepBuilder::classify() {
     Parameter &parameter = parameters.emplace_back();
     parameter.forward = argument;
     parameter.name = symbol.getValue().str();
+    parameter.names = getNames(stored);
     parameter.trainable =
         stored.getTrainable() &&
         isa<FloatType>(graph::getGlobalType(argument).getElementType());
@@ -394,7 +405,7 @@ LogicalResult StepBuilder::buildTraining(Optimizer &optimizer) {
                           llvm::to_vector(llvm::seq<int64_t>(0, shape.size())));
       gradient = own.mul(gradient, spread);
     }
-    updated.push_back(optimizer.buildUpdate(own, parameter.name, value,
+    updated.push_back(optimizer.buildUpdate(own, parameter.names, value,
                                             gradient, parameter.states));
     llvm::append_range(updatedStates, parameter.states);
   }
@@ -472,7 +483,7 @@ void BuildStep::runOnOperation() {
   SmallVector<std::string> names;
   for (auto parameter : module.getOps<graph::ParameterOp>())
     if (parameter.getTrainable())
-      names.push_back(parameter.getSymName().str());
+      llvm::append_range(names, getNames(parameter));
   if (failed(parsed->checkPatterns(names, emitError)) ||
       failed(steps.buildTraining(*parsed)))
     signalPassFailure();

@@ -3,6 +3,7 @@
 #include "compiler/training/Call.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "runtime/Names.h"
 
 using namespace mlir;
 using namespace polyrank::training;
@@ -116,7 +117,8 @@ LogicalResult NamedArguments::finish() {
     if (known.empty())
       diagnostic << "it has none";
     else
-      diagnostic << "its options are: " << llvm::join(known, ", ");
+      diagnostic << "its options are: " << llvm::join(known, ", ")
+                 << runtime::nearestWords(key, known);
     failed = true;
   }
   return failure(failed);

@@ -2,6 +2,7 @@
 
 #include "compiler/training/Optimizer.h"
 
+#include "runtime/Names.h"
 #include "llvm/Support/GlobPattern.h"
 
 using namespace mlir;
@@ -35,7 +36,9 @@ FailureOr<Optimizer> Optimizer::parse(StringRef text, EmitError emitError) {
     result.stateNames = {"exp_avg", "exp_avg_sq"};
   } else {
     return emitError() << "unknown optimizer '" << call->name
-                       << "'; there are: sgd, adam, adamw";
+                       << "'; there are: sgd, adam, adamw"
+                       << runtime::nearestWords(call->name,
+                                                {"sgd", "adam", "adamw"});
   }
   named.take("weight_decay", result.weightDecay);
   named.take("decay", result.patterns);
@@ -74,9 +77,11 @@ static bool matches(StringRef pattern, StringRef name) {
   return llvm::cantFail(llvm::GlobPattern::create(pattern)).match(name);
 }
 
-bool Optimizer::decays(StringRef name) const {
+bool Optimizer::decays(ArrayRef<std::string> names) const {
   return patterns.empty() || llvm::any_of(patterns, [&](StringRef pattern) {
-           return matches(pattern, name);
+           return llvm::any_of(names, [&](const std::string &name) {
+             return matches(pattern, name);
+           });
          });
 }
 
@@ -87,8 +92,8 @@ LogicalResult Optimizer::checkPatterns(ArrayRef<std::string> names,
           return matches(pattern, name);
         }))
       return emitError() << "decay=" << pattern
-                         << " matches no trainable parameter; one is "
-                         << (names.empty() ? "none" : names.front());
+                         << " matches no trainable parameter"
+                         << runtime::nearestNames(pattern, names);
   return success();
 }
 
@@ -167,10 +172,10 @@ Value Optimizer::buildAdam(Parts &parts, double decay, Value parameter,
   return parts.sub(parameter, step);
 }
 
-Value Optimizer::buildUpdate(Parts &parts, StringRef name, Value parameter,
-                             Value gradient,
+Value Optimizer::buildUpdate(Parts &parts, ArrayRef<std::string> names,
+                             Value parameter, Value gradient,
                              MutableArrayRef<Value> states) const {
-  double decay = decays(name) ? weightDecay : 0;
+  double decay = decays(names) ? weightDecay : 0;
   return kind == Kind::Sgd
              ? buildSgd(parts, decay, parameter, gradient, states)
              : buildAdam(parts, decay, parameter, gradient, states);

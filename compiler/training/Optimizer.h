@@ -21,9 +21,10 @@ public:
   /// done before this one, an i64 scalar.
   void buildScalars(graph::Parts &parts, mlir::Value step);
 
-  /// The new value of the parameter; `states` are replaced by theirs. The
-  /// gradient has the parameter's type.
-  mlir::Value buildUpdate(graph::Parts &parts, llvm::StringRef name,
+  /// The new value of the parameter, which has several names where it is tied;
+  /// `states` are replaced by theirs. The gradient has the parameter's type.
+  mlir::Value buildUpdate(graph::Parts &parts,
+                          llvm::ArrayRef<std::string> names,
                           mlir::Value parameter, mlir::Value gradient,
                           llvm::MutableArrayRef<mlir::Value> states) const;
 
@@ -34,7 +35,8 @@ public:
 private:
   enum class Kind { Sgd, Adam, AdamW };
 
-  bool decays(llvm::StringRef name) const;
+  /// By any of a parameter's names.
+  bool decays(llvm::ArrayRef<std::string> names) const;
   mlir::Value buildSgd(graph::Parts &parts, double decay, mlir::Value parameter,
                        mlir::Value gradient,
                        llvm::MutableArrayRef<mlir::Value> states) const;

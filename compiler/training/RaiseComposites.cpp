@@ -1,4 +1,4 @@
-// Finds composites in parts: gelu, layer_norm, attention.
+// Finds composites in parts: gelu, silu, layer_norm, rms_norm, attention.
 
 #include "compiler/training/RaiseComposites.h"
 
@@ -25,10 +25,12 @@ class RaiseComposites
     for (Operation &op : llvm::make_early_inc_range(body)) {
       if (isa<graph::TanhOp, graph::ErfOp>(op))
         raiseGelu(&op);
+      else if (auto sigmoid = dyn_cast<graph::SigmoidOp>(op))
+        raiseSilu(sigmoid);
       else if (auto matmul = dyn_cast<graph::MatmulOp>(op))
         raiseAttention(matmul);
       else
-        raiseLayerNorm(&op);
+        raiseNormalization(&op);
     }
     eraseDeadOps(body);
   }

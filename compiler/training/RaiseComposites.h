@@ -13,9 +13,12 @@ namespace polyrank::training {
 
 /// Both forms of gelu (Hendrycks and Gimpel 2016); `op` is the tanh or erf.
 bool raiseGelu(mlir::Operation *op);
-/// Layer normalization (Ba et al. 2016) over the last dims; `op` is the product
-/// of the centred value and the reciprocal deviation.
-bool raiseLayerNorm(mlir::Operation *op);
+/// Layer normalization (Ba et al. 2016) and root mean square normalization
+/// (Zhang and Sennrich 2019) over the last dims; `op` is the product of the
+/// value, or the centred value, and the reciprocal deviation.
+bool raiseNormalization(mlir::Operation *op);
+/// x sigmoid(x) (Elfwing et al. 2017); `op` is the sigmoid.
+bool raiseSilu(graph::SigmoidOp op);
 /// Scaled dot-product attention (Vaswani et al. 2017); `matmul` is the product
 /// of the probabilities and the values.
 bool raiseAttention(graph::MatmulOp matmul);

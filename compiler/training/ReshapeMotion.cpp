@@ -54,7 +54,7 @@ bool polyrank::training::isElementwise(Operation *op) {
   return isa<NegOp, ExpOp, LogOp, SqrtOp, RsqrtOp, TanhOp, ErfOp, SigmoidOp,
              ReluOp, AbsOp, SinOp, CosOp, FloorOp, NotOp, AddOp, SubOp, MulOp,
              DivOp, MaxOp, MinOp, PowOp, AndOp, OrOp, CompareOp, SelectOp,
-             ConvertOp, GeluOp, DropoutOp>(op);
+             ConvertOp, GeluOp, SiluOp, DropoutOp>(op);
 }
 
 /// Whether the slice takes whole blocks of a dim that is taken apart into
@@ -73,7 +73,7 @@ bool polyrank::training::canSplitDim(Operation *op, unsigned operand,
   if (!isElementwise(op) &&
       !isa<graph::TransposeOp, graph::BroadcastOp, graph::GatherOp,
            graph::MatmulOp, graph::ReduceOp, graph::SoftmaxOp,
-           graph::LayerNormOp, graph::CrossEntropyOp>(op))
+           graph::LayerNormOp, graph::RmsNormOp, graph::CrossEntropyOp>(op))
     return false;
   graph::ShardingRule rule = cast<graph::GraphOp>(op).getShardingRule();
   const graph::DimFactors &factors = rule.operands[operand][dim];
@@ -84,7 +84,7 @@ bool polyrank::training::canSplitDim(Operation *op, unsigned operand,
   case graph::FactorKind::Reduction:
     return true;
   case graph::FactorKind::Composite: // the normalized dims may be several
-    return isa<graph::LayerNormOp>(op);
+    return isa<graph::LayerNormOp, graph::RmsNormOp>(op);
   default:
     return false;
   }

@@ -49,6 +49,25 @@ def Graph_LayerNormGradOp : Graph_Composite<"layer_norm_grad"> {
                       Graph_FloatTensor:$biasGradient);
 }
 
+def Graph_RmsNormOp : Graph_Composite<"rms_norm", ["buildGradient"]> {
+  let summary = "Zhang, Sennrich, Root Mean Square Layer Normalization (2019), over the last dims";
+  let description = [{
+    y = x * rstd * scale with rstd = 1 / sqrt(mean(x^2) + epsilon), the mean
+    over the dims that `scale` has, the last ones of x. `rstd` has the other
+    dims.
+  }];
+  let arguments = (ins Graph_FloatTensor:$input, Graph_FloatTensor:$scale, F64Attr:$epsilon);
+  let results = (outs Graph_FloatTensor:$result, Graph_FloatTensor:$rstd);
+  let builders = [OpBuilder<(ins "::mlir::Value":$input, "::mlir::Value":$scale, "double":$epsilon)>];
+}
+
+def Graph_RmsNormGradOp : Graph_Composite<"rms_norm_grad"> {
+  let summary = "Gradients of rms_norm's input and scale";
+  let arguments = (ins Graph_FloatTensor:$resultGradient, Graph_FloatTensor:$input,
+                       Graph_FloatTensor:$scale, Graph_FloatTensor:$rstd);
+  let results = (outs Graph_FloatTensor:$inputGradient, Graph_FloatTensor:$scaleGradient);
+}
+
 def Graph_GeluOp : Graph_Composite<"gelu", ["buildGradient"]> {
   let summary = "Hendrycks, Gimpel, Gaussian Error Linear Units (2016)";
   let description = [{
@@ -64,6 +83,21 @@ def Graph_GeluOp : Graph_Composite<"gelu", ["buildGradient"]> {
 def Graph_GeluGradOp : Graph_Composite<"gelu_grad"> {
   let summary = "dy * gelu'(x)";
   let arguments = (ins Graph_FloatTensor:$resultGradient, Graph_FloatTensor:$input, Graph_GeluForm:$form);
+  let results = (outs Graph_FloatTensor:$inputGradient);
+}
+
+def Graph_SiluOp : Graph_Composite<"silu", ["buildGradient"]> {
+  let summary = "x / (1 + e^-x): Elfwing, Uchibe, Doya, Sigmoid-weighted linear units (2017); swish";
+  let arguments = (ins Graph_FloatTensor:$input);
+  let results = (outs Graph_FloatTensor:$result);
+  let builders = [OpBuilder<(ins "::mlir::Value":$input), [{
+    build($_builder, $_state, input.getType(), input);
+  }]>];
+}
+
+def Graph_SiluGradOp : Graph_Composite<"silu_grad"> {
+  let summary = "dy * s (1 + x (1 - s)) with s = 1 / (1 + e^-x)";
+  let arguments = (ins Graph_FloatTensor:$resultGradient, Graph_FloatTensor:$input);
   let results = (outs Graph_FloatTensor:$inputGradient);
 }
 

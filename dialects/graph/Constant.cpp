@@ -16,7 +16,7 @@ void ConstantOp::build(OpBuilder &builder, OperationState &state,
   if (auto floatType = dyn_cast<FloatType>(element))
     scalar = FloatAttr::get(floatType, value);
   else
-    scalar = IntegerAttr::get(element, static_cast<int64_t>(value));
+    scalar = IntegerAttr::get(element, toInteger(element, value));
   build(builder, state, type, DenseElementsAttr::get(plain, scalar));
 }
 

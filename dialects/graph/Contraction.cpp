@@ -237,13 +237,14 @@ Cost MatmulOp::getCost() {
 // Reduce
 
 void ReduceOp::build(OpBuilder &builder, OperationState &state,
-                     ReductionKind kind, Value input, ArrayRef<int64_t> dims) {
+                     ReductionKind kind, Value input, ArrayRef<int64_t> dims,
+                     bool first) {
   auto type = cast<RankedTensorType>(input.getType());
   SmallVector<int64_t> shape;
   for (int64_t d : others(type.getRank(), dims))
     shape.push_back(type.getDimSize(d));
   build(builder, state, RankedTensorType::get(shape, type.getElementType()),
-        kind, input, dims);
+        kind, input, dims, first);
 }
 
 LogicalResult ReduceOp::verify() {
@@ -323,6 +324,28 @@ Gradients ReduceOp::buildGradient(OpBuilder &builder, ArrayRef<Value> gradients,
   };
   if (getKind() == ReductionKind::Sum)
     return SmallVector<Value>{spread(gradients[0])};
+  if (getFirst()) {
+    // The least position among those of the elements equal to the extremum.
+    Parts parts(builder, getLoc());
+    Type index = builder.getI64Type();
+    Value equal = parts.compare(getInput(), Comparison::EQ, spread(getResult()));
+    Value position;
+    int64_t count = 1;
+    for (int64_t d : llvm::reverse(getDims())) {
+      Value along = parts.iota(shape, index, d);
+      position = position ? parts.add(position, parts.mul(along, count)) : along;
+      count *= shape[d];
+    }
+    Value candidates =
+        parts.select(equal, position, parts.splat(position, count));
+    Value chosen =
+        parts.reduce(ReductionKind::Min, candidates, getDims());
+    Value isChosen =
+        parts.compare(position, Comparison::EQ, spread(chosen));
+    Value gradient = spread(gradients[0]);
+    return SmallVector<Value>{
+        parts.select(isChosen, gradient, parts.splat(gradient, 0))};
+  }
   // Elements equal to the extremum share the gradient, as PyTorch's amax does.
   Value equal = CompareOp::create(builder, getLoc(), getInput(),
                                   spread(getResult()), Comparison::EQ);

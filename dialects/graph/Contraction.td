@@ -39,9 +39,16 @@ def Graph_MatmulOp : Graph_Op<"matmul", ["buildGradient", "getCost"]> {
 
 def Graph_ReduceOp : Graph_Op<"reduce", ["buildGradient"]> {
   let summary = "Sum, max or min over dims, which the result lacks";
-  let arguments = (ins Shard_ReductionKind:$kind, Graph_Tensor:$input, DenseI64ArrayAttr:$dims);
+  let description = [{
+    The gradient of a maximum or minimum is shared by the elements that are
+    equal to it, as that of PyTorch's amax is; with `first` all of it goes to the
+    first of them in row-major order, as that of PyTorch's max_pool2d does.
+  }];
+  let arguments = (ins Shard_ReductionKind:$kind, Graph_Tensor:$input, DenseI64ArrayAttr:$dims,
+                       UnitAttr:$first);
   let results = (outs Graph_Tensor:$result);
-  let builders = [OpBuilder<(ins "::polyrank::shard::ReductionKind":$kind, "::mlir::Value":$input, "::llvm::ArrayRef<int64_t>":$dims)>];
+  let builders = [OpBuilder<(ins "::polyrank::shard::ReductionKind":$kind, "::mlir::Value":$input,
+      "::llvm::ArrayRef<int64_t>":$dims, CArg<"bool", "false">:$first)>];
   let hasVerifier = 1;
   let assemblyFormat = "$kind $input `over` $dims attr-dict `:` functional-type(operands, results)";
 }

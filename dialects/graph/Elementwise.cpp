@@ -83,12 +83,7 @@ LogicalResult ConvertOp::evaluate(ArrayRef<Tensor> operands,
       result.integers[i] =
           wide.trunc(type.getIntOrFloatBitWidth()).getSExtValue();
     } else {
-      // Out of range, and NaN: undefined in C++, so pinned here.
-      double value = input.floats[i];
-      result.integers[i] = value != value        ? 0
-                           : value >= 0x1p63     ? INT64_MAX
-                           : value <= -0x1p63    ? INT64_MIN
-                                                 : static_cast<int64_t>(value);
+      result.integers[i] = toInteger(type, input.floats[i]);
     }
   }
   return success();

@@ -33,6 +33,35 @@ Value LocalContext::blockOffset(Location location, shard::LayoutAttr layout,
                        splat(builder, location, index.getType(), localSize));
 }
 
+/// global index = local index + start of this device's block - border.
+Value LocalContext::keepInside(Location location, Value block,
+                               shard::LayoutAttr layout, int64_t dim,
+                               int64_t size, double elsewhere) {
+  auto type = cast<RankedTensorType>(block.getType());
+  shard::DimAttr split = layout.getDim(dim);
+  int64_t low = split.getHaloLow(), extent = type.getDimSize(dim);
+  auto line = RankedTensorType::get({extent}, builder.getI64Type());
+  Value index = IotaOp::create(builder, location, line, 0);
+  if (Value offset = blockOffset(location, layout, dim,
+                                 extent - low - split.getHaloHigh()))
+    index = AddOp::create(builder, location, index,
+                          BroadcastOp::create(builder, location, offset,
+                                              line.getShape(),
+                                              ArrayRef<int64_t>()));
+  auto compare = [&](Comparison comparison, int64_t bound) -> Value {
+    return CompareOp::create(builder, location, index,
+                             splat(builder, location, line, bound), comparison);
+  };
+  Value inside = compare(Comparison::LT, low + size);
+  if (low)
+    inside = AndOp::create(builder, location, inside.getType(), inside,
+                           compare(Comparison::GE, low));
+  Value condition = BroadcastOp::create(builder, location, inside,
+                                        type.getShape(), dim);
+  return SelectOp::create(builder, location, condition, block,
+                          splat(builder, location, type, elsewhere));
+}
+
 LogicalResult
 polyrank::graph::localizeByCloning(Operation *op, LocalContext &context,
                                    ValueRange operands,

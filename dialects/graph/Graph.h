@@ -35,6 +35,11 @@ struct LocalContext {
   /// scalar. Null where the dim is not split.
   mlir::Value blockOffset(mlir::Location location, shard::LayoutAttr layout,
                           int64_t dim, int64_t localSize);
+  /// `block` of a tensor of this layout with `elsewhere` wherever dim `dim`, of
+  /// global size `size`, ends: in padding, and in borders beyond the tensor.
+  mlir::Value keepInside(mlir::Location location, mlir::Value block,
+                         shard::LayoutAttr layout, int64_t dim, int64_t size,
+                         double elsewhere);
 };
 
 /// `op` on local operands and local result types.

@@ -2,6 +2,8 @@
 
 #include "dialects/graph/LayoutVerifier.h"
 
+#include <numeric>
+
 #include "dialects/graph/Graph.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -22,6 +24,7 @@ struct Tensor {
   unsigned number;
   LayoutAttr layout;
   const TensorFactors *factors;
+  ArrayRef<int64_t> shape;
   /// Per factor that the tensor has: the atoms that split it, major to minor.
   llvm::MapVector<int, SmallVector<AxisRef>> split;
   llvm::MapVector<int, DimAttr> dims;
@@ -47,6 +50,29 @@ private:
   LogicalResult checkPartial();
   LogicalResult checkPadding();
   LogicalResult checkPlaces();
+
+  LogicalResult checkBorders(const Tensor &tensor, int64_t d, bool isSplit);
+  Border borderOf(const Tensor &tensor, int factor) {
+    return rule.getBorder(tensor.isResult, tensor.number,
+                          dimOf(tensor, factor));
+  }
+  static int64_t dimExtent(const Tensor &tensor, int64_t d) {
+    return tensor.layout.getDim(d).getExtent(tensor.shape[d]);
+  }
+  /// The extent of the factor's dim over its scale, as a fraction in lowest
+  /// terms; of a compound dim that of the factor, which is not padded.
+  std::pair<int64_t, int64_t> extentOf(const Tensor &tensor, int factor) {
+    int64_t d = dimOf(tensor, factor), scale = borderOf(tensor, factor).scale;
+    int64_t extent = (*tensor.factors)[d].size() > 1
+                         ? rule.factors[factor].size
+                         : dimExtent(tensor, d);
+    // An unsplit halo factor is whole everywhere.
+    if (rule.factors[factor].kind == FactorKind::Halo &&
+        tensor.layout.getDim(d).getAxes().empty())
+      return {0, 1};
+    int64_t common = std::gcd(extent, scale);
+    return {extent / common, scale / common};
+  }
 
   std::string name(AxisRef ref) { return mesh.toString(ref); }
   std::string names(ArrayRef<AxisRef> refs) { return mesh.toString(refs); }
@@ -76,7 +102,9 @@ LogicalResult Verifier::collect() {
   auto add = [&](StringRef kind, bool isResult, unsigned i, Value value,
                  const TensorFactors &factors) {
     tensors.push_back({(kind + " " + Twine(i)).str(), isResult, i,
-                       shard::getLayout(value), &factors, {}, {}, {}});
+                       shard::getLayout(value), &factors,
+                       cast<RankedTensorType>(value.getType()).getShape(), {},
+                       {}, {}});
   };
   for (auto [i, value] : llvm::enumerate(op->getOperands()))
     add("operand", false, i, value, rule.operands[i]);
@@ -93,10 +121,19 @@ LogicalResult Verifier::collect() {
     if (tensor.layout.getMesh() != mesh)
       return op->emitOpError(tensor.name)
              << " is laid out over another mesh than " << with->name;
-    for (auto [d, dim] : llvm::enumerate(tensor.layout.getDims()))
-      if (dim.hasHalo())
+    for (auto [d, dim] : llvm::enumerate(tensor.layout.getDims())) {
+      const DimFactors &factors = (*tensor.factors)[d];
+      bool mayHave = factors.size() == 1 &&
+                     rule.factors[factors[0]].kind == FactorKind::Halo;
+      if (dim.hasHalo() && !mayHave)
         return op->emitOpError(tensor.name)
-               << " has a halo on dim " << d << ", which this op does not read";
+               << (dim.getSpills()
+                       ? " holds sums for its neighbours on dim "
+                       : " has a halo on dim ")
+               << d << ", which this op does not "
+               << (tensor.isResult ? "give"
+                   : dim.getSpills() ? "read (shard.halo_add)" : "read");
+    }
   }
   return success();
 }
@@ -153,8 +190,8 @@ LogicalResult Verifier::checkFactors() {
         continue;
       int64_t dim = dimOf(tensor, index);
       bool closed = factor.kind == FactorKind::Composite ||
-                    factor.kind == FactorKind::Halo ||
-                    factor.kind == FactorKind::Replicated;
+                    factor.kind == FactorKind::Replicated ||
+                    (factor.kind == FactorKind::Halo && it->second.empty());
       if (closed && (!it->second.empty() || tensor.dims.lookup(index).getPadded()))
         return op->emitOpError(tensor.name)
                << " dim " << dim << " is laid out as "
@@ -165,7 +202,12 @@ LogicalResult Verifier::checkFactors() {
                << (factor.kind == FactorKind::Composite
                        ? "; decompose the op (decompose-composites) or gather "
                          "the dim"
+                   : factor.kind == FactorKind::Halo
+                       ? "; remove the padding (shard.repad), or split it"
                        : "; gather it first");
+      if (factor.kind == FactorKind::Halo &&
+          failed(checkBorders(tensor, dim, !it->second.empty())))
+        return failure();
       if (!first) {
         first = &tensor;
         continue;
@@ -180,6 +222,30 @@ LogicalResult Verifier::checkFactors() {
     }
   }
   return success();
+}
+
+LogicalResult Verifier::checkBorders(const Tensor &tensor, int64_t d,
+                                     bool isSplit) {
+  DimAttr dim = tensor.layout.getDim(d);
+  Border border = rule.getBorder(tensor.isResult, tensor.number, d);
+  if (!isSplit)
+    border = {};
+  bool needs = border.low || border.high;
+  if (dim.getHaloLow() == border.low && dim.getHaloHigh() == border.high &&
+      (!needs || dim.getSpills() == tensor.isResult))
+    return success();
+  auto error = op->emitOpError(tensor.name) << " dim " << d << " has ";
+  if (dim.hasHalo())
+    error << "'" << (dim.getSpills() ? "spill " : "halo ") << dim.getHaloLow()
+          << ":" << dim.getHaloHigh() << "'";
+  else
+    error << "no borders";
+  if (!needs)
+    return error << ", but this op needs none here";
+  return error << " where the op "
+               << (tensor.isResult ? "gives 'spill " : "reads 'halo ")
+               << border.low << ":" << border.high
+               << (tensor.isResult ? "'" : "' (shard.halo)");
 }
 
 LogicalResult Verifier::checkAxes() {
@@ -302,14 +368,19 @@ LogicalResult Verifier::checkPadding() {
         reduced = true;
       if (it == tensor.dims.end())
         continue;
-      if (first &&
-          first->dims.lookup(index).getPadded() != it->second.getPadded())
-        return op->emitOpError(tensor.name)
-               << " dim " << dimOf(tensor, index) << " has extent "
-               << it->second.getExtent(factor.size) << " where " << first->name
-               << " dim " << dimOf(*first, index) << " has extent "
-               << first->dims.lookup(index).getExtent(factor.size)
-               << "; a factor has one padded extent (shard.repad)";
+      if (first && extentOf(*first, index) != extentOf(tensor, index)) {
+        auto error = op->emitOpError(tensor.name)
+                     << " dim " << dimOf(tensor, index) << " has extent "
+                     << dimExtent(tensor, dimOf(tensor, index)) << " where "
+                     << first->name << " dim " << dimOf(*first, index)
+                     << " has extent "
+                     << dimExtent(*first, dimOf(*first, index));
+        if (factor.kind == FactorKind::Halo)
+          return error << "; their blocks must be in the ratio "
+                       << borderOf(tensor, index).scale << ":"
+                       << borderOf(*first, index).scale << " (shard.repad)";
+        return error << "; a factor has one padded extent (shard.repad)";
+      }
       if (!first)
         first = &tensor;
       if (tensor.isResult && it->second.getFill() != shard::Fill::Undefined)

@@ -1,4 +1,4 @@
-// layer_norm and layer_norm_grad.
+// layer_norm and rms_norm with their gradients.
 
 #include "dialects/graph/Parts.h"
 
@@ -33,10 +33,31 @@ static LogicalResult verifyShapes(Operation *op, Value input, ValueRange scales,
              << normalized << "] and [" << getShape(scale) << "]";
   for (Value statistic : statistics)
     if (getShape(statistic) != shape.drop_back(normalized.size()))
-      return op->emitOpError("mean and rstd must have the dims [")
+      return op->emitOpError("statistics must have the dims [")
              << shape.drop_back(normalized.size()) << "], not ["
              << getShape(statistic) << "]";
   return success();
+}
+
+namespace {
+/// The factors of the input's first dims, of its last ones, and of all.
+struct RowsAndColumns {
+  TensorFactors rows, columns, all;
+};
+} // namespace
+
+template <typename OpType>
+static RowsAndColumns addRowsAndColumns(ShardingRule &rule, OpType op,
+                                        FactorKind rowKind) {
+  size_t count = getShape(op.getScale()).size();
+  ArrayRef<int64_t> shape = getShape(op.getInput());
+  RowsAndColumns factors;
+  factors.rows = addFactors(rule, shape.drop_back(count), rowKind);
+  factors.columns =
+      addFactors(rule, shape.take_back(count), FactorKind::Composite);
+  factors.all = factors.rows;
+  llvm::append_range(factors.all, factors.columns);
+  return factors;
 }
 
 void LayerNormOp::build(OpBuilder &builder, OperationState &state, Value input,
@@ -52,13 +73,8 @@ void LayerNormOp::build(OpBuilder &builder, OperationState &state, Value input,
 
 ShardingRule LayerNormOp::getShardingRule() {
   ShardingRule rule = emptyRule(*this);
-  size_t count = getShape(getScale()).size();
-  ArrayRef<int64_t> shape = getShape(getInput());
-  auto rows = addFactors(rule, shape.drop_back(count));
-  auto columns =
-      addFactors(rule, shape.take_back(count), FactorKind::Composite);
-  TensorFactors all(rows);
-  llvm::append_range(all, columns);
+  auto [rows, columns, all] =
+      addRowsAndColumns(rule, *this, FactorKind::Parallel);
   rule.operands = {all, columns, columns};
   rule.results = {all, rows, rows};
   return rule;
@@ -139,14 +155,9 @@ SmallVector<Value> LayerNormOp::decompose(OpBuilder &builder) {
 
 ShardingRule LayerNormGradOp::getShardingRule() {
   ShardingRule rule = emptyRule(*this);
-  size_t count = getShape(getScale()).size();
-  ArrayRef<int64_t> shape = getShape(getInput());
   // scaleGradient and biasGradient are sums over the rows.
-  auto rows = addFactors(rule, shape.drop_back(count), FactorKind::Reduction);
-  auto columns =
-      addFactors(rule, shape.take_back(count), FactorKind::Composite);
-  TensorFactors all(rows);
-  llvm::append_range(all, columns);
+  auto [rows, columns, all] =
+      addRowsAndColumns(rule, *this, FactorKind::Reduction);
   rule.operands = {all, all, columns, rows, rows};
   rule.results = {all, columns, columns};
   rule.setPass(shard::ReductionKind::Sum, 0, PartialPass::Alone);
@@ -205,4 +216,136 @@ SmallVector<Value> LayerNormGradOp::decompose(OpBuilder &builder) {
                 parts.mul(normalized, parts.broadcast(dot, shape, columns)));
   return {parts.mul(rstd, inner), parts.sum(parts.mul(dy, normalized), rows),
           parts.sum(dy, rows)};
+}
+
+void RmsNormOp::build(OpBuilder &builder, OperationState &state, Value input,
+                      Value scale, double epsilon) {
+  state.addOperands({input, scale});
+  state.getOrAddProperties<Properties>().epsilon =
+      builder.getF64FloatAttr(epsilon);
+  RankedTensorType type = getGlobalType(input);
+  auto rows = RankedTensorType::get(
+      type.getShape().drop_back(getShape(scale).size()), type.getElementType());
+  addResultTypes(builder, state, {type, rows});
+}
+
+ShardingRule RmsNormOp::getShardingRule() {
+  ShardingRule rule = emptyRule(*this);
+  auto [rows, columns, all] =
+      addRowsAndColumns(rule, *this, FactorKind::Parallel);
+  rule.operands = {all, columns};
+  rule.results = {all, rows};
+  return rule;
+}
+
+LogicalResult RmsNormOp::verify() {
+  if (getShape(getResult()) != getShape(getInput()))
+    return emitOpError("has result ")
+           << getResult().getType() << " for an input of type "
+           << getInput().getType() << "; their shapes are equal";
+  return verifyShapes(*this, getInput(), {getScale()}, {getRstd()});
+}
+
+LogicalResult RmsNormOp::evaluate(ArrayRef<Tensor> operands,
+                                  MutableArrayRef<Tensor> results) {
+  const auto &scale = operands[1].floats;
+  int64_t columns = scale.size();
+  double epsilon = getEpsilon().convertToDouble();
+  for (int64_t row = 0, rows = results[1].size(); row < rows; ++row) {
+    const double *x = &operands[0].floats[row * columns];
+    double squares = 0;
+    for (int64_t i = 0; i < columns; ++i)
+      squares += x[i] * x[i];
+    double rstd = 1 / std::sqrt(squares / columns + epsilon);
+    for (int64_t i = 0; i < columns; ++i)
+      results[0].floats[row * columns + i] = x[i] * rstd * scale[i];
+    results[1].floats[row] = rstd;
+  }
+  return success();
+}
+
+FailureOr<SmallVector<Value>>
+RmsNormOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients,
+                         ArrayRef<bool> needed) {
+  if (resultGradients[1])
+    return emitOpError("has no gradient through rstd, which is a residual of "
+                       "its backward");
+  auto gradient = RmsNormGradOp::create(
+      builder, getLoc(), TypeRange{getInput().getType(), getScale().getType()},
+      ValueRange{resultGradients[0], getInput(), getScale(), getRstd()});
+  SmallVector<Value> gradients(gradient.getResults());
+  for (auto [value, isNeeded] : llvm::zip_equal(gradients, needed))
+    if (!isNeeded)
+      value = Value();
+  return gradients;
+}
+
+SmallVector<Value> RmsNormOp::decompose(OpBuilder &builder) {
+  Parts parts(builder, getLoc());
+  Value x = getInput();
+  ArrayRef<int64_t> shape = getShape(x);
+  SmallVector<int64_t> columns = normalizedDims(x, getScale());
+  SmallVector<int64_t> rows = rowDims(x, getScale());
+  double share = 1.0 / numElements(getShape(getScale()));
+  Value square = parts.mul(parts.sum(parts.mul(x, x), columns), share);
+  Value rstd =
+      parts.apply<RsqrtOp>(parts.add(square, getEpsilon().convertToDouble()));
+  Value normalized = parts.mul(x, parts.broadcast(rstd, shape, columns));
+  return {parts.mul(normalized, parts.broadcast(getScale(), shape, rows)),
+          rstd};
+}
+
+ShardingRule RmsNormGradOp::getShardingRule() {
+  ShardingRule rule = emptyRule(*this);
+  // scaleGradient is a sum over the rows.
+  auto [rows, columns, all] =
+      addRowsAndColumns(rule, *this, FactorKind::Reduction);
+  rule.operands = {all, all, columns, rows};
+  rule.results = {all, columns};
+  rule.setPass(shard::ReductionKind::Sum, 0, PartialPass::Alone);
+  return rule;
+}
+
+LogicalResult RmsNormGradOp::verify() {
+  if (getShape(getResultGradient()) != getShape(getInput()) ||
+      getShape(getInputGradient()) != getShape(getInput()))
+    return emitOpError("gradients must have the shape of their values");
+  return verifyShapes(*this, getInput(), {getScale(), getScaleGradient()},
+                      {getRstd()});
+}
+
+LogicalResult RmsNormGradOp::evaluate(ArrayRef<Tensor> operands,
+                                      MutableArrayRef<Tensor> results) {
+  const auto &scale = operands[2].floats;
+  int64_t columns = scale.size();
+  for (int64_t row = 0, rows = operands[3].size(); row < rows; ++row) {
+    const double *dy = &operands[0].floats[row * columns];
+    const double *x = &operands[1].floats[row * columns];
+    double *dx = &results[0].floats[row * columns];
+    double rstd = operands[3].floats[row], dot = 0;
+    for (int64_t i = 0; i < columns; ++i) {
+      dot += dy[i] * scale[i] * x[i] * rstd;
+      results[1].floats[i] += dy[i] * x[i] * rstd;
+    }
+    for (int64_t i = 0; i < columns; ++i)
+      dx[i] = rstd * (dy[i] * scale[i] - x[i] * rstd * dot / columns);
+  }
+  return success();
+}
+
+SmallVector<Value> RmsNormGradOp::decompose(OpBuilder &builder) {
+  Parts parts(builder, getLoc());
+  Value x = getInput(), dy = getResultGradient();
+  ArrayRef<int64_t> shape = getShape(x);
+  SmallVector<int64_t> columns = normalizedDims(x, getScale());
+  SmallVector<int64_t> rows = rowDims(x, getScale());
+  double share = 1.0 / numElements(getShape(getScale()));
+  Value rstd = parts.broadcast(getRstd(), shape, columns);
+  Value normalized = parts.mul(x, rstd);
+  Value scaled = parts.mul(dy, parts.broadcast(getScale(), shape, rows));
+  Value dot =
+      parts.mul(parts.sum(parts.mul(scaled, normalized), columns), share);
+  Value inner = parts.sub(
+      scaled, parts.mul(normalized, parts.broadcast(dot, shape, columns)));
+  return {parts.mul(rstd, inner), parts.sum(parts.mul(dy, normalized), rows)};
 }

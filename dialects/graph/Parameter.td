@@ -12,9 +12,12 @@ def Graph_ParameterOp : Op<Graph_Dialect, "parameter", [Symbol]> {
   let description = [{
     A module-level symbol under the model's own name for it. Its elements stay
     where they are: `path`, `offset` and `length` (bytes) are a span of the
-    user's file, row-major of type `type`. `aliases` are further names of the
+    user's file, row-major of type `type`; of a matrix that the file holds
+    `transposed`, its dims are swapped there. Elements that the file encodes one
+    by one lie in no span and are the `value`. `aliases` are further names of the
     same tensor (tied weights). Functions take it as an argument with
-    `graph.symbol = @name`; an argument that is a *logical parameter* (a slice,
+    `graph.symbol = @name`, whose element type may be another float: the elements
+    are converted when they are loaded. An argument that is a *logical parameter* (a slice,
     reshape or transpose of the stored tensor) also has
     `graph.view = array<i64: base, stride..>`: its element i is the stored
     element base + sum(i[d] * stride[d]).
@@ -26,7 +29,8 @@ def Graph_ParameterOp : Op<Graph_Dialect, "parameter", [Symbol]> {
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<Graph_Tensor>:$type,
                        StrAttr:$path, I64Attr:$offset, I64Attr:$length,
-                       UnitAttr:$trainable, OptionalAttr<StrArrayAttr>:$aliases);
+                       UnitAttr:$trainable, OptionalAttr<StrArrayAttr>:$aliases,
+                       UnitAttr:$transposed, OptionalAttr<ElementsAttr>:$value);
   let assemblyFormat = "$sym_name `:` $type `at` $path `offset` $offset `length` $length attr-dict";
 }
 

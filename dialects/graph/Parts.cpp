@@ -16,6 +16,16 @@ TensorFactors polyrank::graph::addFactors(ShardingRule &rule,
   return dims;
 }
 
+LogicalResult polyrank::graph::verifyBorders(Operation *op, shard::DimAttr dim,
+                                             Border border) {
+  if (dim.getHaloLow() == border.low && dim.getHaloHigh() == border.high &&
+      !dim.getSpills())
+    return success();
+  return op->emitOpError("reads borders of ")
+         << border.low << " and " << border.high << " elements, its operand has "
+         << dim.getHaloLow() << " and " << dim.getHaloHigh();
+}
+
 void polyrank::graph::addResultTypes(OpBuilder &builder, OperationState &state,
                                      ArrayRef<RankedTensorType> types) {
   state.types.assign(types.begin(), types.end());

@@ -19,6 +19,17 @@ inline llvm::ArrayRef<int64_t> getShape(mlir::Value value) {
 TensorFactors addFactors(ShardingRule &rule, llvm::ArrayRef<int64_t> shape,
                          FactorKind kind = FactorKind::Parallel);
 
+/// Whether padding of a partial sum by this value, which every device adds, is
+/// the sum's padding.
+inline bool isItsOwnSum(const llvm::APFloat &value) {
+  return value.isZero() || value.isInfinity();
+}
+
+/// Fails, with an error, where a split dim does not have exactly the borders
+/// that the op reads.
+mlir::LogicalResult verifyBorders(mlir::Operation *op, shard::DimAttr dim,
+                                  Border border);
+
 /// Adds the result types of an op under construction: `types`, with the layouts
 /// that those of its operands determine.
 void addResultTypes(mlir::OpBuilder &builder, mlir::OperationState &state,

@@ -77,23 +77,28 @@ def Graph_SliceOp : Graph_Op<"slice", ["localize", "buildGradient"]> {
   let hasFolder = 1;
 }
 
-def Graph_UnfoldOp : Graph_Op<"unfold", ["buildGradient"]> {
+def Graph_UnfoldOp : Graph_Op<"unfold", ["localize", "buildGradient"]> {
   let summary = "Windows of `size` elements along `dim`: PyTorch's Tensor.unfold, with dilation";
   let description = [{
     The dim becomes the number of windows, and a window's elements are the last
-    dim: result[.., o, .., k] = input[.., o * stride + k * dilation, ..]. What
-    no window reaches at the end is left out.
+    dim: result[.., o, .., k] = input[.., o * stride + k * dilation - low, ..],
+    and `value` where that lies outside of the dim: the dim is padded by `low`
+    and `high` elements. What no window reaches at the end is left out.
 
-    A convolution pads, unfolds each spatial dim and multiplies the windows with
-    the filters; pooling reduces them.
+    A convolution unfolds each spatial dim and multiplies the windows with the
+    filters; pooling reduces them. Padding is part of the op, so that a split dim
+    needs one exchange of borders.
   }];
   let arguments = (ins Graph_Tensor:$input, I64Attr:$dim, I64Attr:$size, I64Attr:$stride,
-                       I64Attr:$dilation);
+                       I64Attr:$dilation, DefaultValuedAttr<I64Attr, "0">:$low,
+                       DefaultValuedAttr<I64Attr, "0">:$high,
+                       DefaultValuedAttr<F64Attr, "0.0">:$value);
   let results = (outs Graph_Tensor:$result);
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "int64_t":$dim, "int64_t":$size,
-      "int64_t":$stride, CArg<"int64_t", "1">:$dilation)>];
+      "int64_t":$stride, CArg<"int64_t", "1">:$dilation, CArg<"int64_t", "0">:$low,
+      CArg<"int64_t", "0">:$high, CArg<"double", "0">:$value)>];
   let extraClassDeclaration = [{
-    /// The number of windows in a dim of size `dimSize`.
+    /// The number of windows in a padded dim of size `dimSize`.
     static int64_t getNumWindows(int64_t dimSize, int64_t size, int64_t stride, int64_t dilation) {
       int64_t reach = (size - 1) * dilation + 1;
       return dimSize < reach ? 0 : (dimSize - reach) / stride + 1;
@@ -102,7 +107,23 @@ def Graph_UnfoldOp : Graph_Op<"unfold", ["buildGradient"]> {
   let hasVerifier = 1;
 }
 
-def Graph_PadOp : Graph_Op<"pad", ["buildGradient"]> {
+def Graph_FoldOp : Graph_Op<"fold", ["localize", "buildGradient"]> {
+  let summary = "The sum of windows over each other: the transpose of `unfold`";
+  let description = [{
+    The last dim are a window's elements, and windows lie along `dim`:
+    result[.., i, ..] is the sum of input[.., o, .., k] over all o and k with
+    i = o * stride + k * dilation - low. What falls outside of the result is
+    dropped.
+  }];
+  let arguments = (ins Graph_Tensor:$input, I64Attr:$dim, I64Attr:$stride, I64Attr:$dilation,
+                       DefaultValuedAttr<I64Attr, "0">:$low);
+  let results = (outs Graph_Tensor:$result);
+  let builders = [OpBuilder<(ins "::mlir::Value":$input, "int64_t":$dim, "int64_t":$resultSize,
+      "int64_t":$stride, CArg<"int64_t", "1">:$dilation, CArg<"int64_t", "0">:$low)>];
+  let hasVerifier = 1;
+}
+
+def Graph_PadOp : Graph_Op<"pad", ["localize", "buildGradient"]> {
   let summary = "The operand between low and high further elements of `value`, interior ones apart";
   let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high,
                        DenseI64ArrayAttr:$interior, F64Attr:$value);

@@ -4,6 +4,7 @@
 
 #include "dialects/graph/Graph.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -38,6 +39,48 @@ int ShardingRule::addFactor(int64_t size, FactorKind kind,
   return factors.size() - 1;
 }
 
+void ShardingRule::addHalo(int64_t operandDim, int64_t operandSize,
+                           Border operand, int64_t resultDim,
+                           int64_t resultSize, Border result) {
+  DimFactors &from = operands[0][operandDim], &to = results[0][resultDim];
+  if (operandSize > 1 && resultSize > 1) {
+    int64_t extent =
+        std::max(llvm::divideCeil(operandSize, operand.scale),
+                 llvm::divideCeil(resultSize, result.scale));
+    from = to = {addFactor(extent, FactorKind::Halo)};
+    borders.push_back({{false, 0, operandDim}, operand});
+    borders.push_back({{true, 0, resultDim}, result});
+    return;
+  }
+  // One element is on every device, and with it all that it is made of.
+  if (operandSize != 1)
+    from = {addFactor(operandSize, FactorKind::Replicated)};
+  if (resultSize != 1)
+    to = {addFactor(resultSize, FactorKind::Replicated)};
+}
+
+Border ShardingRule::getBorder(bool isResult, unsigned tensor,
+                               int64_t dim) const {
+  for (const auto &[key, border] : borders)
+    if (key == std::tuple(isResult, tensor, dim))
+      return border;
+  return {};
+}
+
+DimAttr ShardingRule::layDim(bool isResult, unsigned tensor, int64_t dim,
+                             int64_t size, shard::MeshAttr mesh,
+                             ArrayRef<AxisRef> axes, int64_t extent,
+                             shard::Fill fill) const {
+  if (axes.empty())
+    return DimAttr::get(mesh, {});
+  Border border = getBorder(isResult, tensor, dim);
+  extent *= border.scale;
+  bool isPadded = extent != size;
+  return DimAttr::get(mesh, axes, isPadded ? extent : 0,
+                      isPadded ? fill : shard::Fill::Undefined, border.low,
+                      border.high, /*spills=*/isResult);
+}
+
 static bool has(const TensorFactors &tensor, int factor) {
   return llvm::any_of(tensor, [&](const DimFactors &dim) {
     return llvm::is_contained(dim, factor);
@@ -68,20 +111,31 @@ static std::string factorName(int factor) {
 std::string ShardingRule::toString() const {
   std::string text;
   llvm::raw_string_ostream out(text);
-  auto printTensor = [&](const TensorFactors &tensor) {
-    out << "[";
-    llvm::interleaveComma(tensor, out, [&](const DimFactors &dim) {
-      if (dim.empty())
-        out << "1";
-      for (int factor : dim)
-        out << factorName(factor);
-    });
-    out << "]";
+  auto printTensors = [&](ArrayRef<TensorFactors> tensors, bool isResult) {
+    auto printTensor = [&](unsigned number) {
+      out << "[";
+      auto dims = llvm::enumerate(tensors[number]);
+      llvm::interleaveComma(dims, out, [&](auto entry) {
+        auto [d, dim] = entry;
+        Border border = getBorder(isResult, number, d);
+        if (dim.empty())
+          out << "1";
+        if (border.scale != 1)
+          out << border.scale;
+        for (int factor : dim)
+          out << factorName(factor);
+        if (border.low || border.high)
+          out << "+" << border.low << ":" << border.high;
+      });
+      out << "]";
+    };
+    llvm::interleaveComma(llvm::seq<unsigned>(0, tensors.size()), out,
+                          printTensor);
   };
   out << "(";
-  llvm::interleaveComma(operands, out, printTensor);
+  printTensors(operands, false);
   out << ")->(";
-  llvm::interleaveComma(results, out, printTensor);
+  printTensors(results, true);
   out << ") {";
   llvm::interleaveComma(llvm::seq<int>(factors.size()), out, [&](int factor) {
     out << factorName(factor) << "=" << factors[factor].size;
@@ -164,6 +218,20 @@ static PartialPass parsePass(char letter) {
 ShardingRule polyrank::graph::elementwiseRule(Operation *op, StringRef sum,
                                               StringRef max, StringRef min) {
   ShardingRule rule = elementwiseRule(op);
+  auto typeOf = [](Value value) {
+    return cast<RankedTensorType>(value.getType()).getElementType();
+  };
+  Type element = typeOf(op->getResult(0));
+  // Integers wrap: what is added to the identity of an extremum is no longer
+  // the least or the largest. And division truncates, so it is not linear.
+  if (isa<IntegerType>(element) && isa<AddOp, SubOp>(op))
+    max = min = "nn";
+  if (isa<IntegerType>(element) && isa<DivOp>(op))
+    sum = max = min = "nn";
+  // x != 0 is not monotone.
+  if (element.isInteger(1) && isa<ConvertOp>(op) &&
+      !typeOf(op->getOperand(0)).isInteger(1))
+    sum = max = min = "n";
   const StringRef kinds[] = {sum, max, min};
   for (auto [kind, letters] : llvm::enumerate(kinds))
     for (auto [i, letter] : llvm::enumerate(letters))
@@ -229,8 +297,15 @@ polyrank::graph::inferResultLayouts(Operation *op,
 
   size_t numFactors = rule.factors.size();
   SmallVector<SmallVector<AxisRef>> axes(numFactors);
-  SmallVector<int64_t> padded(numFactors, 0);
+  SmallVector<int64_t> padded(numFactors, 0), extents(numFactors, 0);
   SmallVector<AxisRef> partial;
+  auto sizeOf = [](Value value, int64_t d) {
+    return cast<RankedTensorType>(value.getType()).getDimSize(d);
+  };
+  auto isHalo = [&](const DimFactors &dim) {
+    return dim.size() == 1 && rule.factors[dim[0]].kind == FactorKind::Halo &&
+           !axes[dim[0]].empty();
+  };
   ReductionKind kind = ReductionKind::Sum;
   SmallVector<shard::Place> places;
   for (auto [i, layout] : llvm::enumerate(operands)) {
@@ -249,6 +324,10 @@ polyrank::graph::inferResultLayouts(Operation *op,
           axes[factor] = list;
         padded[factor] = std::max(padded[factor], dim.getPadded());
       }
+      if (isHalo(dimFactors))
+        extents[dimFactors[0]] =
+            llvm::divideCeil(dim.getExtent(sizeOf(op->getOperand(i), d)),
+                             rule.getBorder(false, i, d).scale);
     }
     for (AxisRef ref : layout.getPartialAxes()) {
       kind = layout.getPartialKind();
@@ -263,7 +342,13 @@ polyrank::graph::inferResultLayouts(Operation *op,
   SmallVector<LayoutAttr> layouts;
   for (unsigned r = 0; r < numResults; ++r) {
     SmallVector<DimAttr> dims;
-    for (const DimFactors &dimFactors : rule.results[r]) {
+    for (auto [d, dimFactors] : llvm::enumerate(rule.results[r])) {
+      if (isHalo(dimFactors)) {
+        int f = dimFactors[0];
+        dims.push_back(rule.layDim(true, r, d, sizeOf(op->getResult(r), d),
+                                   mesh, axes[f], extents[f]));
+        continue;
+      }
       SmallVector<AxisRef> dimAxes;
       bool open = true;
       for (int factor : dimFactors) {

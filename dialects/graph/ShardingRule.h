@@ -24,7 +24,7 @@ enum class FactorKind {
   /// gives a masked partial sum (gather); a result split on it keeps the
   /// updates that fall inside the block (scatter_add).
   Indexed,
-  /// Needs the neighbours' borders.
+  /// Needs the neighbours' borders, or gives them theirs: see Border.
   Halo,
   /// Needs other blocks, but the op's decomposition can be computed split.
   Composite,
@@ -34,10 +34,19 @@ enum class FactorKind {
 llvm::StringRef stringify(FactorKind kind);
 
 struct Factor {
+  /// Of a halo factor: the least extent that covers all dims that have it.
   int64_t size = 1;
   FactorKind kind = FactorKind::Parallel;
   /// How the partial results of a Reduction factor combine.
   shard::ReductionKind reduction = shard::ReductionKind::Sum;
+};
+
+/// How the dim of a tensor follows a halo factor: the device that has block
+/// [i, i + b) of the factor has [scale * i - low, scale * (i + b) + high) of the
+/// dim. In an operand the borders are read (`halo`); in a result they are sums
+/// for the neighbours (`spill`).
+struct Border {
+  int64_t scale = 1, low = 0, high = 0;
 };
 
 /// Whether operands may be partial (of one reduction kind) over an axis, so
@@ -62,11 +71,25 @@ using TensorFactors = llvm::SmallVector<DimFactors, 4>;
 struct ShardingRule {
   llvm::SmallVector<Factor> factors;
   llvm::SmallVector<TensorFactors> operands, results;
+  /// Per tensor and dim that has a halo factor: (is result, number, dim).
+  llvm::SmallVector<std::pair<std::tuple<bool, unsigned, int64_t>, Border>, 2>
+      borders;
   /// How each operand passes partials, by kind: passes[kind][operand].
   llvm::SmallVector<PartialPass> passes[3];
 
   int addFactor(int64_t size, FactorKind kind = FactorKind::Parallel,
                 shard::ReductionKind reduction = shard::ReductionKind::Sum);
+  /// Adds the factor of one operand dim and one result dim of these sizes.
+  void addHalo(int64_t operandDim, int64_t operandSize, Border operand,
+               int64_t resultDim, int64_t resultSize, Border result);
+  /// {1, 0, 0} where the dim has no halo factor.
+  Border getBorder(bool isResult, unsigned tensor, int64_t dim) const;
+  /// The layout of a dim of size `size` that has one factor, which is split over
+  /// `axes` and has this extent: with borders, padded where need be.
+  shard::DimAttr layDim(bool isResult, unsigned tensor, int64_t dim,
+                        int64_t size, shard::MeshAttr mesh,
+                        llvm::ArrayRef<shard::AxisRef> axes, int64_t extent,
+                        shard::Fill fill = shard::Fill::Undefined) const;
   PartialPass getPass(shard::ReductionKind kind, unsigned operand) const {
     return passes[static_cast<int>(kind)][operand];
   }
@@ -84,6 +107,7 @@ struct ShardingRule {
   bool isResultOnly(int factor) const;
 
   /// `([i, k], [k, j])->([i, j]) {i=4, j=8, k=16} reduction={k} passes sum={0|1}`.
+  /// A dim that follows a halo factor is `2i+1:2`: scale, factor, borders.
   std::string toString() const;
 };
 

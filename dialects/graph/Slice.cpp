@@ -63,6 +63,23 @@ OpFoldResult SliceOp::fold(FoldAdaptor) {
   return {};
 }
 
+/// Whether `outside` of `size` elements are few enough to cut or add them at
+/// the ends of a split dim: operand and result then have blocks that nearly
+/// coincide. What takes a dim apart into pieces does not.
+static bool areFew(int64_t outside, int64_t size) { return 8 * outside <= size; }
+
+/// The borders of a dim that a slice cuts at the ends, or nothing.
+static std::optional<Border> haloOf(SliceOp op, int64_t d) {
+  int64_t size = getShape(op.getInput())[d],
+          count = getShape(op.getResult())[d], start = op.getStarts()[d],
+          stride = op.getStrides()[d];
+  int64_t behind = size - start - ((count - 1) * stride + 1);
+  if (op.isWhole(d) || size < 2 || count < 2 ||
+      !areFew(start + std::max<int64_t>(0, behind - stride + 1), size))
+    return std::nullopt;
+  return Border{stride, 0, std::max<int64_t>(0, start - stride + 1)};
+}
+
 ShardingRule SliceOp::getShardingRule() {
   ShardingRule rule = emptyRule(*this);
   rule.passAll(0);
@@ -70,6 +87,10 @@ ShardingRule SliceOp::getShardingRule() {
     if (isWhole(d)) {
       if (size != 1)
         rule.operands[0][d] = rule.results[0][d] = {rule.addFactor(size)};
+      continue;
+    }
+    if (std::optional<Border> border = haloOf(*this, d)) {
+      rule.addHalo(d, size, *border, d, getShape(getResult())[d], {});
       continue;
     }
     // Taken apart: blocks of operand and result do not lie on one device.
@@ -83,9 +104,22 @@ ShardingRule SliceOp::getShardingRule() {
 LogicalResult SliceOp::localize(LocalContext &context, ValueRange operands,
                                 SmallVectorImpl<Value> &results) {
   SmallVector<int64_t> limits(getLimits());
-  for (int64_t d = 0, rank = limits.size(); d < rank; ++d)
+  shard::LayoutAttr layout = shard::getLayout(getInput());
+  for (int64_t d = 0, rank = limits.size(); d < rank; ++d) {
     if (isWhole(d))
       limits[d] = getShape(operands[0])[d];
+    if (isWhole(d) || layout.getDim(d).getAxes().empty())
+      continue;
+    // A block with its border begins like the whole, and ends with its result.
+    std::optional<Border> border = haloOf(*this, d);
+    if (!border)
+      return emitOpError("takes dim ") << d << " apart, which is split";
+    if (failed(verifyBorders(*this, layout.getDim(d), *border)))
+      return failure();
+    int64_t count =
+        (getShape(operands[0])[d] - border->high) / getStrides()[d];
+    limits[d] = getStarts()[d] + (count - 1) * getStrides()[d] + 1;
+  }
   results.push_back(SliceOp::create(context.builder, getLoc(), operands[0],
                                     getStarts(), limits, getStrides()));
   return success();
@@ -149,16 +183,31 @@ LogicalResult PadOp::verify() {
   return success();
 }
 
+/// The borders of a dim that is padded at the ends or in between, or nothing.
+static std::optional<Border> haloOf(PadOp op, int64_t d) {
+  int64_t size = getShape(op.getInput())[d],
+          padded = getShape(op.getResult())[d], low = op.getLow()[d],
+          step = op.getInterior()[d] + 1;
+  if (padded == size || size < 2 ||
+      !areFew(low + std::max<int64_t>(0, op.getHigh()[d] - step + 1), padded))
+    return std::nullopt;
+  return Border{1, low / step, 0};
+}
+
 ShardingRule PadOp::getShardingRule() {
   ShardingRule rule = emptyRule(*this);
-  // The padding of a partial sum would be added once per device.
   rule.passAll(0);
-  if (!getValue().isZero())
+  if (!isItsOwnSum(getValue()))
     rule.setPass(ReductionKind::Sum, 0, PartialPass::None);
   for (auto [d, size] : llvm::enumerate(getShape(getInput()))) {
     if (getShape(getResult())[d] == size) {
       if (size != 1)
         rule.operands[0][d] = rule.results[0][d] = {rule.addFactor(size)};
+      continue;
+    }
+    if (std::optional<Border> border = haloOf(*this, d)) {
+      rule.addHalo(d, size, *border, d, getShape(getResult())[d],
+                   {getInterior()[d] + 1, 0, 0});
       continue;
     }
     if (size != 1)
@@ -167,6 +216,45 @@ ShardingRule PadOp::getShardingRule() {
         rule.addFactor(getShape(getResult())[d], FactorKind::Replicated)};
   }
   return rule;
+}
+
+/// A split dim: the border comes first, and what the padding before it pushes
+/// out at the end belongs to the next device.
+LogicalResult PadOp::localize(LocalContext &context, ValueRange operands,
+                              SmallVectorImpl<Value> &results) {
+  shard::LayoutAttr layout = shard::getLayout(getInput());
+  ArrayRef<int64_t> global = getShape(getInput());
+  Value block = operands[0];
+  SmallVector<int64_t> low(getLow()), high(getHigh()), limits;
+  for (int64_t d = 0, rank = low.size(); d < rank; ++d) {
+    int64_t extent = getShape(block)[d], step = getInterior()[d] + 1;
+    if (layout.getDim(d).getAxes().empty() ||
+        getShape(getResult())[d] == global[d]) {
+      limits.push_back(low[d] + high[d] +
+                       (extent ? (extent - 1) * step + 1 : 0));
+      continue;
+    }
+    std::optional<Border> border = haloOf(*this, d);
+    if (!border)
+      return emitOpError("pads dim ") << d << ", which is split";
+    if (failed(verifyBorders(*this, layout.getDim(d), *border)))
+      return failure();
+    block = context.keepInside(getLoc(), block, layout, d, global[d],
+                               getValue().convertToDouble());
+    low[d] -= border->low * step;
+    limits.push_back((extent - border->low) * step);
+    high[d] = std::max<int64_t>(0, limits[d] - low[d] - (extent - 1) * step - 1);
+  }
+  Value padded =
+      PadOp::create(context.builder, getLoc(), block, low, high, getInterior(),
+                    getValue().convertToDouble());
+  if (getShape(padded) != ArrayRef<int64_t>(limits)) {
+    SmallVector<int64_t> starts(limits.size(), 0), strides(limits.size(), 1);
+    padded = SliceOp::create(context.builder, getLoc(), padded, starts, limits,
+                             strides);
+  }
+  results.push_back(padded);
+  return success();
 }
 
 LogicalResult PadOp::evaluate(ArrayRef<Tensor> operands,

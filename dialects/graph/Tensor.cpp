@@ -2,7 +2,10 @@
 
 #include "dialects/graph/Tensor.h"
 
+#include <cmath>
+
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace polyrank::graph;
@@ -44,8 +47,33 @@ Tensor::Tensor(Type elementType, ArrayRef<int64_t> shape)
     integers.assign(numElements(shape), 0);
 }
 
+int64_t polyrank::graph::toInteger(Type type, double value) {
+  if (value != value)
+    return 0;
+  unsigned width = type.getIntOrFloatBitWidth();
+  // As large as a tensor of booleans holds: sums of them are not booleans.
+  bool isBool = width == 1;
+  if (isBool && std::isinf(value))
+    return value > 0;
+  if (isBool)
+    width = 64;
+  if (value >= std::ldexp(1.0, width - 1))
+    return llvm::maxIntN(width);
+  if (value <= -std::ldexp(1.0, width - 1))
+    return llvm::minIntN(width);
+  return static_cast<int64_t>(value);
+}
+
 Tensor Tensor::splat(RankedTensorType type, double value) {
   Tensor tensor(type);
+  if (auto element = dyn_cast<FloatType>(type.getElementType())) {
+    // As a constant of this type has it.
+    APFloat rounded(value);
+    bool loses = false;
+    rounded.convert(element.getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                    &loses);
+    value = rounded.convertToDouble();
+  }
   for (int64_t i = 0, n = tensor.size(); i < n; ++i)
     tensor.set(i, value);
   return tensor;

@@ -9,6 +9,11 @@
 
 namespace polyrank::graph {
 
+/// `value` as an integer of this type, towards zero. What lies outside is the
+/// nearest there is, and NaN is 0: the infinities, which extrema start from, are
+/// the least and the largest integer, or false and true.
+int64_t toInteger(mlir::Type type, double value);
+
 /// A dense row-major tensor. Floats of every width are held and computed as
 /// fp64: the reference is the exact result up to fp64 rounding, and storage
 /// rounding is left to kernels. Integers and booleans are held as int64.
@@ -37,7 +42,7 @@ struct Tensor {
     if (isFloat())
       floats[i] = value;
     else
-      integers[i] = static_cast<int64_t>(value);
+      integers[i] = toInteger(elementType, value);
   }
   /// Element `from` of another tensor of the same kind.
   void copy(int64_t to, const Tensor &source, int64_t from) {

@@ -1,4 +1,4 @@
-// Sliding windows: unfold.
+// Sliding windows: unfold and its transpose, fold.
 
 #include "dialects/graph/Parts.h"
 
@@ -6,35 +6,97 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::graph;
 
+using Gradients = FailureOr<SmallVector<Value>>;
+
+namespace {
+/// How windows lie over one dim: element k of window o is element
+/// o * stride + k * dilation - low of the dim.
+struct Windows {
+  int64_t size, stride, dilation, low;
+
+  /// The device with windows [o, o + b) reads, or adds to, these elements of the
+  /// dim around those from o * stride to (o + b) * stride.
+  Border getBorder() const {
+    return {stride, low,
+            std::max<int64_t>(0, (size - 1) * dilation - low - stride + 1)};
+  }
+  LogicalResult verify(Operation *op, int64_t dim, int64_t rank) const {
+    if (dim < 0 || dim >= rank)
+      return op->emitOpError("has windows along dim ")
+             << dim << " of a tensor of rank " << rank;
+    if (size < 1 || stride < 1 || dilation < 1 || low < 0)
+      return op->emitOpError("has windows of ")
+             << size << " elements, " << dilation << " apart, every " << stride
+             << ", from " << -low << " on; each of the first three is at least "
+             << "1, and the first window does not begin inside";
+    return success();
+  }
+  /// Calls `body(window element's offset, dim element's offset)`, where the
+  /// latter is -1 outside of the dim.
+  void forEach(ArrayRef<int64_t> windows, ArrayRef<int64_t> whole, int64_t dim,
+               function_ref<void(int64_t, int64_t)> body) const {
+    SmallVector<int64_t> strides = getStrides(whole);
+    int64_t offset = 0;
+    forEachIndex(windows, [&](ArrayRef<int64_t> index) {
+      int64_t at = 0;
+      for (auto [d, i] : llvm::enumerate(index.drop_back())) {
+        bool slides = static_cast<int64_t>(d) == dim;
+        int64_t position =
+            slides ? i * stride + index.back() * dilation - low : i;
+        if (position < 0 || position >= whole[d]) {
+          at = -1;
+          break;
+        }
+        at += position * strides[d];
+      }
+      body(offset++, at);
+    });
+  }
+};
+} // namespace
+
+static Windows windowsOf(UnfoldOp op) {
+  return {static_cast<int64_t>(op.getSize()),
+          static_cast<int64_t>(op.getStride()),
+          static_cast<int64_t>(op.getDilation()),
+          static_cast<int64_t>(op.getLow())};
+}
+
+static Windows windowsOf(FoldOp op) {
+  return {getShape(op.getInput()).back(), static_cast<int64_t>(op.getStride()),
+          static_cast<int64_t>(op.getDilation()),
+          static_cast<int64_t>(op.getLow())};
+}
+
+// Unfold
+
 void UnfoldOp::build(OpBuilder &builder, OperationState &state, Value input,
                      int64_t dim, int64_t size, int64_t stride,
-                     int64_t dilation) {
+                     int64_t dilation, int64_t low, int64_t high,
+                     double value) {
   SmallVector<int64_t> shape(getShape(input));
-  shape[dim] = getNumWindows(shape[dim], size, stride, dilation);
+  shape[dim] = getNumWindows(low + shape[dim] + high, size, stride, dilation);
   shape.push_back(size);
   build(builder, state,
         RankedTensorType::get(
             shape, cast<RankedTensorType>(input.getType()).getElementType()),
-        input, dim, size, stride, dilation);
+        input, dim, size, stride, dilation, low, high, APFloat(value));
 }
 
 LogicalResult UnfoldOp::verify() {
   SmallVector<int64_t> expected(getShape(getInput()));
-  int64_t dim = getDim(), size = getSize(), stride = getStride(),
-          dilation = getDilation();
-  if (dim < 0 || dim >= static_cast<int64_t>(expected.size()))
-    return emitOpError("unfolds dim ")
-           << dim << " of an operand of rank " << expected.size();
-  if (size < 1 || stride < 1 || dilation < 1)
-    return emitOpError("has windows of ")
-           << size << " elements, " << dilation << " apart, every " << stride
-           << "; each of these is at least 1";
-  expected[dim] = getNumWindows(expected[dim], size, stride, dilation);
-  expected.push_back(size);
+  int64_t dim = getDim();
+  if (failed(windowsOf(*this).verify(*this, dim, expected.size())))
+    return failure();
+  if (static_cast<int64_t>(getHigh()) < 0)
+    return emitOpError("pads dim ") << dim << " by a negative number; use slice";
+  expected[dim] = getNumWindows(getLow() + expected[dim] + getHigh(),
+                                getSize(), getStride(), getDilation());
+  expected.push_back(getSize());
   if (getShape(getResult()) != ArrayRef<int64_t>(expected))
     return emitOpError("has a result of type ")
            << getResult().getType() << "; dim " << dim << " has "
-           << expected[dim] << " windows of " << size << " elements";
+           << expected[dim] << " windows of " << getSize() << " elements";
   return success();
 }
 
@@ -43,62 +105,158 @@ LogicalResult UnfoldOp::verify() {
 ShardingRule UnfoldOp::getShardingRule() {
   ShardingRule rule = emptyRule(*this);
   rule.passAll(0);
-  int64_t unfolded = getDim();
-  for (auto [d, size] : llvm::enumerate(getShape(getInput()))) {
-    if (static_cast<int64_t>(d) != unfolded) {
-      if (size != 1)
-        rule.operands[0][d] = rule.results[0][d] = {rule.addFactor(size)};
-      continue;
-    }
-    if (size != 1)
-      rule.operands[0][d] = {rule.addFactor(size, FactorKind::Halo)};
-    if (int64_t windows = getShape(getResult())[d]; windows != 1)
-      rule.results[0][d] = {rule.addFactor(windows, FactorKind::Halo)};
+  if ((getLow() || getHigh()) && !isItsOwnSum(getValue()))
+    rule.setPass(shard::ReductionKind::Sum, 0, PartialPass::None);
+  ArrayRef<int64_t> in = getShape(getInput()), out = getShape(getResult());
+  for (int64_t d = 0, rank = in.size(); d < rank; ++d) {
+    if (d == static_cast<int64_t>(getDim()))
+      rule.addHalo(d, in[d], windowsOf(*this).getBorder(), d, out[d], {});
+    else if (in[d] != 1)
+      rule.operands[0][d] = rule.results[0][d] = {rule.addFactor(in[d])};
   }
   if (int64_t size = getSize(); size != 1)
     rule.results[0].back() = {rule.addFactor(size, FactorKind::Replicated)};
   return rule;
 }
 
+/// The block with its borders has all that its windows need; what lies outside
+/// of the tensor is padding.
+LogicalResult UnfoldOp::localize(LocalContext &context, ValueRange operands,
+                                 SmallVectorImpl<Value> &results) {
+  int64_t dim = getDim();
+  shard::LayoutAttr layout = shard::getLayout(getInput());
+  if (layout.getDim(dim).getAxes().empty())
+    return localizeByCloning(*this, context, operands, results);
+  if (failed(verifyBorders(*this, layout.getDim(dim),
+                           windowsOf(*this).getBorder())))
+    return failure();
+  Value block =
+      context.keepInside(getLoc(), operands[0], layout, dim,
+                         getShape(getInput())[dim],
+                         getValue().convertToDouble());
+  Value windows = UnfoldOp::create(context.builder, getLoc(), block, dim,
+                                   getSize(), getStride(), getDilation());
+  int64_t wanted =
+      shard::getLocalType(cast<RankedTensorType>(getResult().getType()))
+          .getDimSize(dim);
+  if (getShape(windows)[dim] > wanted)
+    windows = SliceOp::create(context.builder, getLoc(), windows, dim,
+                              /*start=*/int64_t(0), wanted);
+  results.push_back(windows);
+  return success();
+}
+
 LogicalResult UnfoldOp::evaluate(ArrayRef<Tensor> operands,
                                  MutableArrayRef<Tensor> results) {
-  SmallVector<int64_t> strides = getStrides(operands[0].shape);
-  int64_t dim = getDim(), to = 0;
-  forEachIndex(results[0].shape, [&](ArrayRef<int64_t> index) {
-    int64_t from = 0;
-    for (auto [d, i] : llvm::enumerate(index.drop_back()))
-      from += (static_cast<int64_t>(d) == dim
-                   ? i * static_cast<int64_t>(getStride()) +
-                         index.back() * static_cast<int64_t>(getDilation())
-                   : i) *
-              strides[d];
-    results[0].copy(to++, operands[0], from);
-  });
+  Tensor &result = results[0];
+  result = Tensor::splat(result.getType(), getValue().convertToDouble());
+  windowsOf(*this).forEach(result.shape, operands[0].shape, getDim(),
+                           [&](int64_t to, int64_t from) {
+                             if (from >= 0)
+                               result.copy(to, operands[0], from);
+                           });
   return success();
 }
 
 /// The sum over the window's elements of where each came from.
-FailureOr<SmallVector<Value>> UnfoldOp::buildGradient(OpBuilder &builder,
-                                                      ArrayRef<Value> gradients,
-                                                      ArrayRef<bool>) {
-  ArrayRef<int64_t> shape = getShape(getInput());
-  int64_t dim = getDim(), last = shape.size(), stride = getStride();
-  SmallVector<int64_t> part(getShape(getResult()).drop_back());
-  Value sum;
-  for (int64_t k = 0, size = getSize(); k < size; ++k) {
-    Value element =
-        SliceOp::create(builder, getLoc(), gradients[0], last, k, k + 1);
-    element = ReshapeOp::create(builder, getLoc(), element, part);
-    SmallVector<int64_t> low(last, 0), high(last, 0), interior(last, 0);
-    int64_t reached = part[dim] ? (part[dim] - 1) * stride + 1 : 0;
-    low[dim] = k * getDilation();
-    high[dim] = shape[dim] - low[dim] - reached;
-    interior[dim] = stride - 1;
-    Value moved = PadOp::create(builder, getLoc(), element, low, high, interior,
-                                /*value=*/0.0);
-    sum = sum ? AddOp::create(builder, getLoc(), moved.getType(), sum, moved)
-                    .getResult()
-              : moved;
+Gradients UnfoldOp::buildGradient(OpBuilder &builder, ArrayRef<Value> gradients,
+                                  ArrayRef<bool>) {
+  return SmallVector<Value>{FoldOp::create(
+      builder, getLoc(), gradients[0], getDim(), getShape(getInput())[getDim()],
+      getStride(), getDilation(), getLow())};
+}
+
+// Fold
+
+void FoldOp::build(OpBuilder &builder, OperationState &state, Value input,
+                   int64_t dim, int64_t resultSize, int64_t stride,
+                   int64_t dilation, int64_t low) {
+  SmallVector<int64_t> shape(getShape(input).drop_back());
+  shape[dim] = resultSize;
+  build(builder, state,
+        RankedTensorType::get(
+            shape, cast<RankedTensorType>(input.getType()).getElementType()),
+        input, dim, stride, dilation, low);
+}
+
+LogicalResult FoldOp::verify() {
+  ArrayRef<int64_t> in = getShape(getInput()), out = getShape(getResult());
+  int64_t dim = getDim();
+  if (in.empty())
+    return emitOpError("folds a scalar");
+  if (failed(windowsOf(*this).verify(*this, dim, in.size() - 1)))
+    return failure();
+  SmallVector<int64_t> expected(in.drop_back());
+  expected[dim] = dim < static_cast<int64_t>(out.size()) ? out[dim] : 0;
+  if (out != ArrayRef<int64_t>(expected))
+    return emitOpError("has a result of type ")
+           << getResult().getType() << "; all dims but " << dim
+           << " are those of " << getInput().getType() << " without the last";
+  return success();
+}
+
+ShardingRule FoldOp::getShardingRule() {
+  ShardingRule rule = emptyRule(*this);
+  rule.setPass(shard::ReductionKind::Sum, 0, PartialPass::Any);
+  ArrayRef<int64_t> in = getShape(getInput()), out = getShape(getResult());
+  for (int64_t d = 0, rank = out.size(); d < rank; ++d) {
+    if (d == static_cast<int64_t>(getDim()))
+      rule.addHalo(d, in[d], {}, d, out[d], windowsOf(*this).getBorder());
+    else if (in[d] != 1)
+      rule.operands[0][d] = rule.results[0][d] = {rule.addFactor(in[d])};
   }
-  return SmallVector<Value>{sum};
+  if (in.back() != 1)
+    rule.operands[0].back() = {
+        rule.addFactor(in.back(), FactorKind::Replicated)};
+  return rule;
+}
+
+/// The windows of the block, folded onto the block and the borders around it.
+/// Windows that are padding add nothing.
+LogicalResult FoldOp::localize(LocalContext &context, ValueRange operands,
+                               SmallVectorImpl<Value> &results) {
+  int64_t dim = getDim();
+  shard::LayoutAttr layout = shard::getLayout(getInput());
+  if (layout.getDim(dim).getAxes().empty())
+    return localizeByCloning(*this, context, operands, results);
+  if (failed(verifyBorders(*this, layout.getDim(dim), {})))
+    return failure();
+  Border border = windowsOf(*this).getBorder();
+  Value windows =
+      context.keepInside(getLoc(), operands[0], layout, dim,
+                         getShape(getInput())[dim], /*elsewhere=*/0);
+  results.push_back(FoldOp::create(
+      context.builder, getLoc(), windows, dim,
+      getShape(windows)[dim] * border.scale + border.low + border.high,
+      getStride(), getDilation(), getLow() - border.low));
+  return success();
+}
+
+LogicalResult FoldOp::evaluate(ArrayRef<Tensor> operands,
+                               MutableArrayRef<Tensor> results) {
+  Tensor &result = results[0];
+  windowsOf(*this).forEach(
+      operands[0].shape, result.shape, getDim(), [&](int64_t from, int64_t to) {
+        if (to >= 0)
+          result.set(to, result.at(to) + operands[0].at(from));
+      });
+  return success();
+}
+
+/// Each window's elements are those of the gradient at their places.
+Gradients FoldOp::buildGradient(OpBuilder &builder, ArrayRef<Value> gradients,
+                                ArrayRef<bool>) {
+  Windows windows = windowsOf(*this);
+  int64_t dim = getDim(), count = getShape(getInput())[dim],
+          size = getShape(getResult())[dim];
+  int64_t reached =
+      (count - 1) * windows.stride + (windows.size - 1) * windows.dilation + 1;
+  int64_t high = std::max<int64_t>(0, reached - windows.low - size);
+  Value unfolded =
+      UnfoldOp::create(builder, getLoc(), gradients[0], dim, windows.size,
+                       windows.stride, windows.dilation, windows.low, high);
+  if (getShape(unfolded)[dim] > count)
+    unfolded = SliceOp::create(builder, getLoc(), unfolded, dim,
+                               /*start=*/int64_t(0), count);
+  return SmallVector<Value>{unfolded};
 }

@@ -20,7 +20,7 @@ void RankDialect::registerOps() {
 
 bool polyrank::rank::isCollective(Operation *op) {
   return isa<AllReduceOp, ReduceScatterOp, AllGatherOp, AllToAllOp, PermuteOp,
-             BroadcastOp>(op);
+             BroadcastOp, HaloOp, HaloAddOp>(op);
 }
 
 AxesAttr polyrank::rank::getGroup(Operation *op) {
@@ -100,6 +100,27 @@ LogicalResult AllToAllOp::verify() {
         return shrink(*this, shape, getSplit()[i], getAxes().getGroupSize());
       });
 }
+
+/// Results are wider by the borders, or with `sign` -1 narrower.
+template <typename OpType>
+static LogicalResult verifyBorders(OpType op, int64_t sign) {
+  return verifyShapes(
+      op, {op.getDims()}, [&](unsigned i, auto &shape) -> LogicalResult {
+        ArrayRef<int64_t> low = op.getLow(), high = op.getHigh();
+        if (low.size() != op->getNumOperands() ||
+            high.size() != op->getNumOperands())
+          return op.emitOpError("[1] has ")
+                 << low.size() << " and " << high.size() << " borders for "
+                 << op->getNumOperands() << " operands";
+        if (low[i] < 0 || high[i] < 0)
+          return op.emitOpError("[2] has borders of ")
+                 << low[i] << " and " << high[i] << " elements";
+        shape[op.getDims()[i]] += sign * (low[i] + high[i]);
+        return success();
+      });
+}
+LogicalResult HaloOp::verify() { return verifyBorders(*this, 1); }
+LogicalResult HaloAddOp::verify() { return verifyBorders(*this, -1); }
 
 LogicalResult PermuteOp::verify() {
   int64_t size = getAxes().getGroupSize();

@@ -78,6 +78,29 @@ def Rank_PermuteOp : Rank_Collective<"permute",
     2. `sources` is a permutation of [0, g).
   }];
 }
+def Rank_HaloOp : Rank_Collective<"halo",
+    (ins DenseI64ArrayAttr:$dims, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high),
+    "$inputs `dims` $dims `low` $low `high` $high"> {
+  let summary = "Each member's block with the low[i] elements before it and the high[i] behind it in dim dims[i]";
+  let description = [{
+    The members' operands lie one after another along dim dims[i]; what lies
+    outside of them is left alone.
+
+    1. Results have the types of the operands, but dim dims[i] is low[i] +
+       high[i] larger.
+    2. Borders are not negative.
+  }];
+}
+def Rank_HaloAddOp : Rank_Collective<"halo_add",
+    (ins DenseI64ArrayAttr:$dims, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high),
+    "$inputs `dims` $dims `low` $low `high` $high"> {
+  let summary = "The transpose of halo: the members' widened blocks are added where they overlap, in group order";
+  let description = [{
+    1. Results have the types of the operands, but dim dims[i] is low[i] +
+       high[i] smaller.
+    2. Borders are not negative.
+  }];
+}
 def Rank_BroadcastOp : Rank_Collective<"broadcast", (ins), "$inputs"> {
   let summary = "Every member gets the operands of member 0";
   let description = [{

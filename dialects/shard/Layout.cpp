@@ -158,7 +158,7 @@ static std::string toString(MeshAttr mesh, DimAttr dim) {
   if (dim.getFill() != Fill::Undefined)
     text += " fill " + stringifyFill(dim.getFill()).str();
   if (dim.hasHalo())
-    text += " halo " + std::to_string(dim.getHaloLow()) + ":" +
+    text += (dim.getSpills() ? " spill " : " halo ") + std::to_string(dim.getHaloLow()) + ":" +
             std::to_string(dim.getHaloHigh());
   return text;
 }
@@ -255,9 +255,10 @@ LogicalResult LayoutAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     if (dim.getFill() != Fill::Undefined && !dim.getPadded())
       return emitError() << "'fill' says what padding holds and needs 'pad'";
     if (dim.hasHalo() && dim.getAxes().empty())
-      return emitError() << "'halo' needs a split dim";
+      return emitError() << (dim.getSpills() ? "'spill'" : "'halo'")
+                         << " needs a split dim";
     if (dim.getHaloLow() < 0 || dim.getHaloHigh() < 0)
-      return emitError() << "'halo' widths are not negative";
+      return emitError() << "the widths of borders are not negative";
   }
   for (AxisRef ref : partialAxes)
     if (failed(use(ref)))
@@ -343,11 +344,12 @@ static ParseResult parseDim(AsmParser &parser, MeshAttr mesh, DimAttr &dim) {
       return parser.emitError(location) << "'fill' is zero, neg_inf or pos_inf";
     fill = *parsed;
   }
-  if (succeeded(parser.parseOptionalKeyword("halo")) &&
+  bool spills = succeeded(parser.parseOptionalKeyword("spill"));
+  if ((spills || succeeded(parser.parseOptionalKeyword("halo"))) &&
       (parser.parseInteger(low) || parser.parseColon() ||
        parser.parseInteger(high)))
     return failure();
-  dim = DimAttr::get(mesh, axes, padded, fill, low, high);
+  dim = DimAttr::get(mesh, axes, padded, fill, low, high, spills);
   return success();
 }
 

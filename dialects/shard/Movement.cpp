@@ -83,7 +83,40 @@ static std::optional<Movement> getPermute(LayoutAttr from, LayoutAttr to,
   return movement;
 }
 
-/// halo, repad and fill change one property of dims and nothing else.
+DimAttr polyrank::shard::getPartialDim(DimAttr dim, MeshAttr mesh,
+                                       ReductionKind kind) {
+  bool keeps = dim.getFill() == identityFill(kind);
+  return DimAttr::get(mesh, dim.getAxes(), dim.getPadded(),
+                      keeps ? dim.getFill() : Fill::Undefined,
+                      dim.getHaloLow(), dim.getHaloHigh(), dim.getSpills());
+}
+
+/// Whether to_partial leaves the dims so.
+static bool keepsFills(LayoutAttr from, LayoutAttr to) {
+  for (auto [source, target] : llvm::zip_equal(from.getDims(), to.getDims()))
+    if (target != getPartialDim(source, to.getMesh(), to.getPartialKind()))
+      return false;
+  return true;
+}
+
+/// halo and halo_add change the borders of one dim and nothing else.
+static std::optional<Movement> getBorderChange(bool isAdd, LayoutAttr from,
+                                               LayoutAttr to, int64_t dim) {
+  if (dim < 0)
+    return std::nullopt;
+  DimAttr bare = (isAdd ? to : from).getDim(dim),
+          widened = (isAdd ? from : to).getDim(dim);
+  bool isSum = from.getPartialKind() == ReductionKind::Sum;
+  if (bare.getAxes() != widened.getAxes() ||
+      bare.getPadded() != widened.getPadded() ||
+      bare.getFill() != widened.getFill() || bare.hasHalo() ||
+      widened.getSpills() != isAdd || (isAdd && from.isPartial() && !isSum))
+    return std::nullopt;
+  SmallVector<AxisRef> axes(bare.getAxes());
+  return Movement{axes, isAdd ? dim : -1, isAdd ? -1 : dim};
+}
+
+/// repad and fill change one property of dims and nothing else.
 static std::optional<Movement> getLocalChange(StringRef mnemonic,
                                               LayoutAttr from, LayoutAttr to,
                                               ArrayRef<int64_t> dims) {
@@ -94,16 +127,12 @@ static std::optional<Movement> getLocalChange(StringRef mnemonic,
       return std::nullopt;
     bool samePad = source.getPadded() == target.getPadded();
     bool sameFill = source.getFill() == target.getFill();
-    bool sameHalo = source.getHaloLow() == target.getHaloLow() &&
-                    source.getHaloHigh() == target.getHaloHigh();
-    if (mnemonic == "halo") {
-      if (!samePad || !sameFill || source.hasHalo())
+    if (source.hasHalo() || target.hasHalo())
+      return std::nullopt;
+    if (mnemonic == "repad") {
+      if (samePad || !source.getAxes().empty())
         return std::nullopt;
-      llvm::append_range(movement.axes, source.getAxes());
-    } else if (mnemonic == "repad") {
-      if (samePad || !sameHalo || !source.getAxes().empty())
-        return std::nullopt;
-    } else if (!samePad || sameFill || !sameHalo) {
+    } else if (!samePad || sameFill) {
       return std::nullopt;
     }
   }
@@ -137,7 +166,7 @@ std::optional<Movement> polyrank::shard::getMovement(StringRef mnemonic,
     return Movement{*axes, slice ? -1 : dim, slice ? dim : -1};
   }
   if (mnemonic == "to_partial" || mnemonic == "all_reduce") {
-    if (!dims.empty())
+    if (mnemonic == "all_reduce" ? !dims.empty() : !keepsFills(from, to))
       return std::nullopt;
     auto axes = mnemonic == "all_reduce" ? removedPartial(from, to)
                                          : removedPartial(to, from);
@@ -170,7 +199,9 @@ std::optional<Movement> polyrank::shard::getMovement(StringRef mnemonic,
     return std::nullopt;
   if (mnemonic == "permute")
     return getPermute(from, to, dims);
-  if (mnemonic == "halo" || mnemonic == "repad" || mnemonic == "fill")
+  if (mnemonic == "halo" || mnemonic == "halo_add")
+    return getBorderChange(mnemonic == "halo_add", from, to, dim);
+  if (mnemonic == "repad" || mnemonic == "fill")
     return getLocalChange(mnemonic, from, to, dims);
   return mnemonic == "reshard" ? std::optional(Movement()) : std::nullopt;
 }
@@ -190,7 +221,9 @@ static StringRef getDuty(StringRef mnemonic) {
                           "as the most minor ones of another")
       .Case("permute", "changes the axes of dims and keeps the number of "
                        "blocks of each")
-      .Case("halo", "adds borders to split dims that have none")
+      .Case("halo", "adds borders to a split dim that has none")
+      .Case("halo_add", "adds the sums that a split dim holds for its "
+                        "neighbours to their blocks")
       .Case("repad", "changes the padded extent of dims that are not split")
       .Case("fill", "changes what the padding of dims holds")
       .Default("keeps the tensor, its mesh and its place");
@@ -216,7 +249,7 @@ static std::string describeChange(LayoutAttr from, LayoutAttr to) {
     if (source.getFill() != target.getFill())
       return dim + " goes from fill " + stringifyFill(source.getFill()).str() +
              " to " + stringifyFill(target.getFill()).str();
-    return dim + " changes its halo";
+    return dim + " changes its borders";
   }
   auto partial = [&](LayoutAttr layout) {
     return layout.isPartial()
@@ -233,7 +266,7 @@ static std::string getRemedy(LayoutAttr from, LayoutAttr to) {
     return "remove the op";
   for (StringRef other :
        {"slice", "to_partial", "all_gather", "all_reduce", "reduce_scatter",
-        "all_to_all", "permute", "halo", "repad", "fill"})
+        "all_to_all", "permute", "halo", "halo_add", "repad", "fill"})
     if (getMovement(other, from, to))
       return "shard." + other.str() + " does this";
   return "shard.reshard does this, and plan-reshards lowers it";
@@ -306,6 +339,7 @@ LogicalResult ReduceScatterOp::verify() { return verifyMovement(*this); }
 LogicalResult AllToAllOp::verify() { return verifyMovement(*this); }
 LogicalResult PermuteOp::verify() { return verifyMovement(*this); }
 LogicalResult HaloOp::verify() { return verifyMovement(*this); }
+LogicalResult HaloAddOp::verify() { return verifyMovement(*this); }
 LogicalResult RepadOp::verify() { return verifyMovement(*this); }
 LogicalResult FillOp::verify() { return verifyMovement(*this); }
 LogicalResult ReshardOp::verify() { return verifyMovement(*this); }

@@ -26,9 +26,15 @@ struct Movement {
 /// What the op named `mnemonic` moves to change one layout into the other, or
 /// nothing where it cannot. The axes are major to minor as they leave or enter a
 /// dim, and in mesh order where none does (all_reduce, to_partial, permute).
-/// `permute`: the axes of all dims that change, before and after. halo: those
-/// of the widened dims. repad, fill and reshard: none.
+/// `permute`: the axes of all dims that change, before and after. halo and
+/// halo_add: those of the widened dim, which it enters and leaves. repad, fill
+/// and reshard: none.
 std::optional<Movement> getMovement(llvm::StringRef mnemonic, LayoutAttr from,
                                     LayoutAttr to);
+
+/// What to_partial leaves of a dim: the devices that do not keep the value hold
+/// the identity everywhere, so padding holds what it held only where that is
+/// the identity.
+DimAttr getPartialDim(DimAttr dim, MeshAttr mesh, ReductionKind kind);
 
 } // namespace polyrank::shard

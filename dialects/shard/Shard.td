@@ -89,13 +89,16 @@ def Shard_DimAttr : Shard_Attr<"Dim", "dim"> {
     AttrBuilderWithInferredContext<(ins "MeshAttr":$mesh,
         "::llvm::ArrayRef<AxisRef>":$axes, CArg<"int64_t", "0">:$padded,
         CArg<"Fill", "Fill::Undefined">:$fill, CArg<"int64_t", "0">:$haloLow,
-        CArg<"int64_t", "0">:$haloHigh), [{
-      return $_get(mesh.getContext(), merged(mesh, axes), padded, fill, haloLow, haloHigh);
+        CArg<"int64_t", "0">:$haloHigh, CArg<"bool", "false">:$spills), [{
+      return $_get(mesh.getContext(), merged(mesh, axes), padded, fill, haloLow, haloHigh,
+                   spills && (haloLow || haloHigh));
     }]>
   ];
   let parameters = (ins ArrayRefParameter<"AxisRef">:$axes,
                         "int64_t":$padded, "Fill":$fill,
-                        "int64_t":$haloLow, "int64_t":$haloHigh);
+                        "int64_t":$haloLow, "int64_t":$haloHigh,
+                        // Whether the borders are sums for the neighbours.
+                        "bool":$spills);
   let extraClassDeclaration = [{
     /// Number of blocks: the product of the axes' sizes.
     int64_t getNumBlocks() const;
@@ -116,13 +119,18 @@ def Shard_LayoutAttr : Shard_Attr<"Layout", "layout",
     #shard.layout<#mesh, [{"tensor"} pad 50260 fill zero, {} ]>         // padded
     #shard.layout<#mesh, [{"data", "tensor":(1)2}, {} ]>                // half of an axis
     #shard.layout<#mesh, [{}, {} ], at {"pipe" = 1}>                    // placed
+    #shard.layout<#mesh, [{"data"} halo 1:2, {} ]>                      // with borders
+    #shard.layout<#mesh, [{"data"} spill 1:2, {} ]>                     // the transpose
     ```
 
     A dim `{a1, .., ak} pad N` of size n is divided into s = |a1| .. |ak| blocks
     of N / s elements (N = n without `pad`); the device whose mixed-radix index
     over a1 .. ak is i holds block i. `"x":(p)s` is the sub-axis of `s`
     coordinates after the `p` most major ones. `halo lo:hi` widens each block
-    by copies of its neighbours' borders.
+    by copies of its neighbours' borders: by the `lo` elements before it and the
+    `hi` behind it. `spill lo:hi` is the transpose: each block is widened by what
+    its device adds to its neighbours' borders, and the tensor is the sum of the
+    widened blocks. Beyond the padded extent borders are undefined.
 
     Layouts are canonical: axes and sub-axes of size 1 are dropped, adjacent
     sub-axes are merged, partial axes and places are in mesh order. Equal
@@ -133,7 +141,7 @@ def Shard_LayoutAttr : Shard_Attr<"Layout", "layout",
     3. The number of dims is the tensor's rank.
     4. The blocks of a dim divide its extent; else the dim needs `pad`.
     5. A padded extent is larger than the dim.
-    6. `fill` needs `pad`; `halo` needs a split dim.
+    6. `fill` needs `pad`; `halo` and `spill` need a split dim.
     7. A coordinate in `at` lies inside its axis.
   }];
   let parameters = (ins "MeshAttr":$mesh, ArrayRefParameter<"DimAttr">:$dims,
@@ -166,7 +174,7 @@ def Shard_LayoutAttr : Shard_Attr<"Layout", "layout",
     LayoutAttr withDims(::llvm::ArrayRef<DimAttr> dims) const;
     LayoutAttr withPartial(ReductionKind kind, ::llvm::ArrayRef<AxisRef> axes) const;
 
-    /// Shape of one device's block (halos included) of a tensor of this global shape.
+    /// Shape of one device's block (borders included) of a tensor of this global shape.
     ::llvm::SmallVector<int64_t> getLocalShape(::llvm::ArrayRef<int64_t> shape) const;
     /// Every axis use, in no particular order.
     ::llvm::SmallVector<AxisRef> getUsedAxes() const;

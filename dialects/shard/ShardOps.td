@@ -43,7 +43,10 @@ def Shard_PermuteOp : Shard_Op<"permute"> {
   let summary = "The same block shapes under other axes: every device gets its block from one other";
 }
 def Shard_HaloOp : Shard_Op<"halo"> {
-  let summary = "Split to split with borders of the neighbours; outside the tensor zeros";
+  let summary = "Split to split with copies of the neighbours' borders, in one dim";
+}
+def Shard_HaloAddOp : Shard_Op<"halo_add"> {
+  let summary = "Split with sums for the neighbours to split: the transpose of halo";
 }
 def Shard_RepadOp : Shard_Op<"repad"> {
   let summary = "Another padded extent of a dim that is not split; new padding is undefined, or what the result's fill says";

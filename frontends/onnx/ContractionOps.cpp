@@ -1,5 +1,4 @@
-// Import of products, reductions and what is made of them: softmax, norms,
-// attention.
+// Import of products, reductions and softmax.
 
 #include "frontends/onnx/NodeImporter.h"
 
@@ -48,14 +47,15 @@ LogicalResult matMul(NodeImporter &n) {
   if (vectorRhs)
     b.push_back(1);
   if (a.back() != b[b.size() - 2])
-    return n.fail("MatMul of " + toString(lhs.getShape()) + " and " +
-                  toString(rhs.getShape()));
+    return n.fail("the contracted dims of " + toString(lhs.getShape()) +
+                  " and " + toString(rhs.getShape()) + " differ: " +
+                  Twine(a.back()) + " and " + Twine(b[b.size() - 2]));
   ArrayRef<int64_t> aBatch = ArrayRef<int64_t>(a).drop_back(2);
   ArrayRef<int64_t> bBatch = ArrayRef<int64_t>(b).drop_back(2);
   auto batch = broadcastShapes(aBatch, bBatch);
   if (failed(batch))
-    return n.fail("MatMul of " + toString(lhs.getShape()) + " and " +
-                  toString(rhs.getShape()));
+    return n.fail("the batch dims of " + toString(lhs.getShape()) + " and " +
+                  toString(rhs.getShape()) + " do not fit");
 
   // Of each side keep the batch dims that it has; those that both have are
   // batch dims of the product.
@@ -132,13 +132,15 @@ LogicalResult gemm(NodeImporter &n) {
   if (!isa<FloatType>(a.getElementType()))
     return n.fail("Gemm of integers");
   if (a.getRank() != 2 || b.getRank() != 2)
-    return n.fail("Gemm of " + toString(a.getShape()) + " and " +
-                  toString(b.getShape()));
+    return n.fail("its operands " + toString(a.getShape()) + " and " +
+                  toString(b.getShape()) + " are no matrices");
   int64_t contractA = n.getInt("transA", 0) ? 0 : 1;
   int64_t contractB = n.getInt("transB", 0) ? 1 : 0;
-  if (a.getShape()[contractA] != b.getShape()[contractB])
-    return n.fail("Gemm of " + toString(a.getShape()) + " and " +
-                  toString(b.getShape()));
+  if (int64_t left = a.getShape()[contractA], right = b.getShape()[contractB];
+      left != right)
+    return n.fail("the contracted dims of " + toString(a.getShape()) + " and " +
+                  toString(b.getShape()) + " differ: " + Twine(left) + " and " +
+                  Twine(right));
   a = withoutTranspose(a, contractA);
   b = withoutTranspose(b, contractB);
   Imported result = dot(n, a, b, {}, {}, contractA, contractB);
@@ -165,23 +167,6 @@ LogicalResult gemm(NodeImporter &n) {
 
 enum class Reduction { Sum, Mean, Max, Min, L1, L2, SumSquare, LogSumExp };
 
-Imported keepDims(NodeImporter &n, const Imported &reduced,
-                  ArrayRef<int64_t> shape, ArrayRef<int64_t> dims) {
-  Shape kept(shape);
-  for (int64_t dim : dims)
-    kept[dim] = 1;
-  return n.emit.reshape(reduced, kept);
-}
-
-Imported meanOver(NodeImporter &n, const Imported &x, ArrayRef<int64_t> dims) {
-  int64_t count = 1;
-  for (int64_t dim : dims)
-    count *= x.getShape()[dim];
-  Imported sum = n.emit.reduce(ReductionKind::Sum, x, dims);
-  return n.emit.binaryOver<graph::DivOp>(
-      sum, n.emit.scalar(x.getElementType(), static_cast<double>(count)));
-}
-
 template <Reduction kind>
 LogicalResult reduce(NodeImporter &n) {
   if (failed(n.need(1)))
@@ -206,7 +191,7 @@ LogicalResult reduce(NodeImporter &n) {
     result = n.emit.reduce(ReductionKind::Sum, x, dims);
     break;
   case Reduction::Mean:
-    result = meanOver(n, x, dims);
+    result = n.emit.mean(x, dims);
     break;
   case Reduction::Max:
     result = n.emit.reduce(ReductionKind::Max, x, dims);
@@ -228,7 +213,7 @@ LogicalResult reduce(NodeImporter &n) {
   case Reduction::LogSumExp: {
     Imported max = n.emit.reduce(ReductionKind::Max, x, dims);
     Imported shifted =
-        n.emit.binaryOver<graph::SubOp>(x, keepDims(n, max, shape, dims));
+        n.emit.binaryOver<graph::SubOp>(x, n.emit.keepDims(max, shape, dims));
     Imported sum = n.emit.reduce(ReductionKind::Sum,
                                  n.emit.unary<graph::ExpOp>(shifted), dims);
     result = n.emit.binary<graph::AddOp>(n.emit.unary<graph::LogOp>(sum), max);
@@ -236,7 +221,7 @@ LogicalResult reduce(NodeImporter &n) {
   }
   }
   if (n.getInt("keepdims", 1))
-    result = keepDims(n, result, shape, dims);
+    result = n.emit.keepDims(result, shape, dims);
   n.result(0, result);
   return success();
 }
@@ -246,12 +231,12 @@ LogicalResult reduce(NodeImporter &n) {
 Imported logSoftmaxOf(NodeImporter &n, const Imported &x, int64_t dim) {
   Shape shape = x.getShape();
   Imported max =
-      keepDims(n, n.emit.reduce(ReductionKind::Max, x, dim), shape, dim);
+      n.emit.keepDims(n.emit.reduce(ReductionKind::Max, x, dim), shape, dim);
   Imported shifted = n.emit.binaryOver<graph::SubOp>(x, max);
   Imported sum = n.emit.reduce(ReductionKind::Sum,
                                n.emit.unary<graph::ExpOp>(shifted), dim);
   return n.emit.binaryOver<graph::SubOp>(
-      shifted, keepDims(n, n.emit.unary<graph::LogOp>(sum), shape, dim));
+      shifted, n.emit.keepDims(n.emit.unary<graph::LogOp>(sum), shape, dim));
 }
 
 /// Before version 13 over all dims from `axis` on.
@@ -276,135 +261,6 @@ LogicalResult softmax(NodeImporter &n) {
   return success();
 }
 
-//===-- norms ------------------------------------------------------------===//
-
-LogicalResult layerNormalization(NodeImporter &n) {
-  if (failed(n.need(2)))
-    return failure();
-  const Imported &x = n.operand(0);
-  Shape shape = x.getShape();
-  auto axis = n.axis(n.getInt("axis", -1), x.getRank());
-  if (failed(axis))
-    return failure();
-  ArrayRef<int64_t> normalized = ArrayRef<int64_t>(shape).drop_front(*axis);
-  auto fits = [&](const Imported &y) {
-    auto common = broadcastShapes(normalized, y.getShape());
-    return succeeded(common) && ArrayRef<int64_t>(*common) == normalized;
-  };
-  if (!fits(n.operand(1)) || (n.has(2) && !fits(n.operand(2))))
-    return n.fail("its scale or bias does not fit " + toString(normalized));
-  bool known = x.isConstant();
-  Imported scale = n.emit.broadcast(n.operand(1), normalized, !known);
-  Imported bias = n.emit.broadcast(
-      n.has(2) ? n.operand(2) : n.emit.scalar(x.getElementType(), 0),
-      normalized, !known);
-  double epsilon = n.getFloat("epsilon", 1e-5);
-  SmallVector<Imported> results = n.emit.emit(
-      {x, scale, bias}, [&](OpBuilder &b, ValueRange v) -> Operation * {
-        return graph::LayerNormOp::create(b, n.emit.getLocation(), v[0], v[1],
-                                          v[2], epsilon);
-      });
-  n.result(0, results[0]);
-  Shape kept(shape);
-  std::fill(kept.begin() + *axis, kept.end(), 1);
-  for (size_t i : {1, 2})
-    if (n.wants(i))
-      n.result(i, n.emit.reshape(results[i], kept));
-  return success();
-}
-
-/// x / sqrt(mean(x^2) + epsilon) * scale over the dims from `axis` on.
-LogicalResult rmsNormalization(NodeImporter &n) {
-  if (failed(n.need(2)))
-    return failure();
-  const Imported &x = n.operand(0);
-  Shape shape = x.getShape();
-  auto axis = n.axis(n.getInt("axis", -1), x.getRank());
-  if (failed(axis))
-    return failure();
-  SmallVector<int64_t> dims(
-      llvm::to_vector(llvm::seq<int64_t>(*axis, x.getRank())));
-  Imported square = meanOver(n, n.emit.binary<graph::MulOp>(x, x), dims);
-  Imported scale = n.emit.unary<graph::RsqrtOp>(n.emit.binaryOver<graph::AddOp>(
-      square, n.emit.scalar(x.getElementType(), n.getFloat("epsilon", 1e-5))));
-  Imported result =
-      n.emit.binaryOver<graph::MulOp>(x, keepDims(n, scale, shape, dims));
-  n.result(0, n.emit.binaryOver<graph::MulOp>(result, n.operand(1)));
-  return success();
-}
-
-//===-- attention --------------------------------------------------------===//
-
-/// query [batch, heads, queries, width], key and value with as many heads or a
-/// divisor of them, a mask that is true where a key is visible.
-LogicalResult attention(NodeImporter &n) {
-  if (failed(n.need(3)))
-    return failure();
-  Imported query = n.operand(0), key = n.operand(1), value = n.operand(2);
-  if (query.getRank() != 4 || key.getRank() != 4 || value.getRank() != 4)
-    return n.fail("Attention of operands that have not 4 dims");
-  if (n.has(4) || n.has(5) || n.has(6) || n.wants(1) || n.wants(2) ||
-      n.wants(3) || n.getFloat("softcap", 0) != 0)
-    return n.fail("Attention with a cache, a soft cap or the scores as result");
-  Shape q = query.getShape(), k = key.getShape(), v = value.getShape();
-  if (k[1] == 0 || q[1] % k[1] != 0 || v[1] != k[1] || q[0] != k[0] ||
-      v[0] != k[0] || q[3] != k[3] || v[2] != k[2])
-    return n.fail("Attention of " + toString(q) + ", " + toString(k) + " and " +
-                  toString(v));
-  // Each head of key and value serves a group of query heads.
-  auto repeatHeads = [&](const Imported &x) {
-    Shape shape = x.getShape();
-    if (shape[1] == q[1])
-      return x;
-    Imported apart =
-        n.emit.reshape(x, {shape[0], shape[1], 1, shape[2], shape[3]});
-    Imported repeated = n.emit.broadcast(
-        apart, {shape[0], shape[1], q[1] / shape[1], shape[2], shape[3]},
-        false);
-    return n.emit.reshape(repeated, {shape[0], q[1], shape[2], shape[3]});
-  };
-  SmallVector<Imported> operands = {query, repeatHeads(key),
-                                    repeatHeads(value)};
-  if (n.has(3)) {
-    Imported mask = n.operand(3);
-    if (!mask.getElementType().isInteger(1))
-      return n.fail("Attention with a mask that is added to the scores");
-    Shape whole = {q[0], q[1], q[2], k[2]};
-    auto common = broadcastShapes(mask.getShape(), whole);
-    if (failed(common) || *common != whole)
-      return n.fail("its mask of " + toString(mask.getShape()) +
-                    " does not fit " + toString(whole));
-    // A mask that all batches and heads share has only the last two dims.
-    Shape shape = mask.getShape();
-    bool shared = true;
-    if (mask.isConstant()) {
-      auto varying = varyingDims(*mask.constant);
-      shared = llvm::all_of(
-          varying, [&](int64_t dim) { return dim >= mask.getRank() - 2; });
-      for (int64_t dim = 0; shared && dim < mask.getRank() - 2; ++dim)
-        mask = n.emit.slice(mask, dim, 0, 1);
-    } else {
-      shared = graph::numElements(ArrayRef<int64_t>(shape).drop_back(
-                   std::min<size_t>(2, shape.size()))) == 1;
-    }
-    Shape kept = mask.getShape();
-    if (shared && kept.size() > 2)
-      mask = n.emit.reshape(mask, ArrayRef<int64_t>(kept).take_back(2));
-    operands.push_back(n.emit.broadcast(
-        mask, shared ? ArrayRef<int64_t>(whole).take_back(2) : whole, false));
-  }
-  double scale = n.getFloat("scale", 1 / std::sqrt(static_cast<double>(q[3])));
-  bool causal = n.getInt("is_causal", 0) != 0;
-  n.result(0,
-           n.emit.emit(
-               operands, [&](OpBuilder &b, ValueRange values) -> Operation * {
-                 return graph::AttentionOp::create(
-                     b, n.emit.getLocation(), values[0], values[1], values[2],
-                     values.size() > 3 ? values[3] : Value(), scale, causal);
-               })[0]);
-  return success();
-}
-
 const OpRow rows[] = {
     {"", "MatMul", 1, matMul},
     {"", "Gemm", 7, gemm},
@@ -420,9 +276,6 @@ const OpRow rows[] = {
     {"", "Softmax", 13, softmax<false>},
     {"", "LogSoftmax", 1, softmax<true>},
     {"", "LogSoftmax", 13, softmax<true>},
-    {"", "LayerNormalization", 17, layerNormalization},
-    {"", "RMSNormalization", 23, rmsNormalization},
-    {"", "Attention", 23, attention},
 };
 
 } // namespace

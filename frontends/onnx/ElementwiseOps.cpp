@@ -203,15 +203,38 @@ LogicalResult gelu(NodeImporter &n) {
 }
 
 /// max(x, 0) + log(1 + exp(-|x|)), which does not overflow.
-LogicalResult softplus(NodeImporter &n) {
-  if (failed(n.need(1)))
-    return failure();
-  const Imported &x = n.operand(0);
+Imported softplusOf(NodeImporter &n, const Imported &x) {
   Imported decay = n.emit.unary<graph::ExpOp>(
       n.emit.unary<graph::NegOp>(n.emit.unary<graph::AbsOp>(x)));
   Imported log = n.emit.unary<graph::LogOp>(n.emit.binaryOver<graph::AddOp>(
       decay, n.emit.scalar(x.getElementType(), 1)));
-  n.result(0, n.emit.binary<graph::AddOp>(n.emit.unary<graph::ReluOp>(x), log));
+  return n.emit.binary<graph::AddOp>(n.emit.unary<graph::ReluOp>(x), log);
+}
+
+LogicalResult softplus(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  n.result(0, softplusOf(n, n.operand(0)));
+  return success();
+}
+
+LogicalResult mish(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  const Imported &x = n.operand(0);
+  n.result(0, n.emit.binary<graph::MulOp>(
+                  x, n.emit.unary<graph::TanhOp>(softplusOf(n, x))));
+  return success();
+}
+
+LogicalResult softsign(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  const Imported &x = n.operand(0);
+  n.result(0, n.emit.binary<graph::DivOp>(
+                  x, n.emit.binaryOver<graph::AddOp>(
+                         n.emit.unary<graph::AbsOp>(x),
+                         n.emit.scalar(x.getElementType(), 1))));
   return success();
 }
 
@@ -234,17 +257,73 @@ LogicalResult leakyRelu(NodeImporter &n) {
   });
 }
 
+/// The slope has the operand's shape after broadcasting.
+LogicalResult pRelu(NodeImporter &n) {
+  if (failed(n.need(2)))
+    return failure();
+  auto shape =
+      broadcastShapes(n.operand(0).getShape(), n.operand(1).getShape());
+  if (failed(shape) || *shape != n.operand(0).getShape())
+    return n.fail("its slope " + toString(n.operand(1).getShape()) +
+                  " does not fit " + toString(n.operand(0).getShape()));
+  return rectified(n, [&](const Imported &x) {
+    return n.emit.binaryOver<graph::MulOp>(x, n.operand(1));
+  });
+}
+
+/// scale * (exp(x / divisor) - 1), of the negative part only, so that no
+/// infinity enters the select.
+Imported exponential(NodeImporter &n, const Imported &x, double scale,
+                     double divisor = 1) {
+  Type type = x.getElementType();
+  Imported negative =
+      n.emit.binaryOver<graph::MinOp>(x, n.emit.scalar(type, 0));
+  if (divisor != 1)
+    negative =
+        n.emit.binaryOver<graph::DivOp>(negative, n.emit.scalar(type, divisor));
+  return n.emit.binaryOver<graph::MulOp>(
+      n.emit.binaryOver<graph::SubOp>(n.emit.unary<graph::ExpOp>(negative),
+                                      n.emit.scalar(type, 1)),
+      n.emit.scalar(type, scale));
+}
+
 LogicalResult elu(NodeImporter &n) {
   return rectified(n, [&](const Imported &x) {
-    Type type = x.getElementType();
-    // exp of the negative part only, so that no infinity enters the select.
-    Imported negative =
-        n.emit.binaryOver<graph::MinOp>(x, n.emit.scalar(type, 0));
-    return n.emit.binaryOver<graph::MulOp>(
-        n.emit.binaryOver<graph::SubOp>(n.emit.unary<graph::ExpOp>(negative),
-                                        n.emit.scalar(type, 1)),
-        n.emit.scalar(type, n.getFloat("alpha", 1)));
+    return exponential(n, x, n.getFloat("alpha", 1));
   });
+}
+
+LogicalResult celu(NodeImporter &n) {
+  double alpha = n.getFloat("alpha", 1);
+  return rectified(
+      n, [&](const Imported &x) { return exponential(n, x, alpha, alpha); });
+}
+
+LogicalResult selu(NodeImporter &n) {
+  if (failed(rectified(n, [&](const Imported &x) {
+        return exponential(n, x,
+                           n.getFloat("alpha", 1.67326319217681884765625));
+      })))
+    return failure();
+  Imported scaled = n.getResults()[0];
+  n.result(0, n.emit.binaryOver<graph::MulOp>(
+                  scaled, n.emit.scalar(
+                              scaled.getElementType(),
+                              n.getFloat("gamma", 1.05070102214813232421875))));
+  return success();
+}
+
+LogicalResult thresholdedRelu(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  const Imported &x = n.operand(0);
+  Type type = x.getElementType();
+  Imported above = n.emit.binaryOver<graph::CompareOp>(
+      x, n.emit.scalar(type, n.getFloat("alpha", 1)), graph::Comparison::GT);
+  n.result(0, n.emit.select(above, x,
+                            n.emit.broadcast(n.emit.scalar(type, 0),
+                                             x.getShape(), !x.isConstant())));
+  return success();
 }
 
 /// min(max(alpha * x + beta, 0), 1).
@@ -282,6 +361,15 @@ LogicalResult cast(NodeImporter &n) {
   Type type = toElementType(n.emit.getBuilder().getContext(), to);
   if (!type)
     return n.fail("Cast to " + nameOf(to));
+  // A narrower integer is held in a wider one, so nothing would wrap around.
+  if (isa<IntegerType>(type) &&
+      byteSize(to) * 8 < type.getIntOrFloatBitWidth() &&
+      !n.operand(0).getElementType().isInteger(1))
+    return n.fail("Cast to " + nameOf(to) + " of " +
+                  llvm::Twine(n.operand(0).getElementType().isInteger()
+                                  ? "an integer"
+                                  : "a float") +
+                  ", which may not fit");
   n.result(0, n.emit.convert(n.operand(0), type));
   return success();
 }
@@ -322,7 +410,13 @@ const OpRow rows[] = {
     {"", "Gelu", 20, gelu},
     {"", "Softplus", 1, softplus},
     {"", "LeakyRelu", 6, leakyRelu},
+    {"", "PRelu", 7, pRelu},
     {"", "Elu", 6, elu},
+    {"", "Celu", 12, celu},
+    {"", "Selu", 6, selu},
+    {"", "ThresholdedRelu", 10, thresholdedRelu},
+    {"", "Mish", 18, mish},
+    {"", "Softsign", 1, softsign},
     {"", "HardSigmoid", 6, hardSigmoid},
     {"", "HardSwish", 14, hardSwish},
     {"", "Clip", 6, clip},

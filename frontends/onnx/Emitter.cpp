@@ -70,6 +70,10 @@ Shape Imported::getShape() const {
                         : cast<RankedTensorType>(value.getType()).getShape());
 }
 
+bool Imported::isConstant() const {
+  return constant && countElements(constant.getShape()) <= maxFolded;
+}
+
 int64_t Imported::getRank() const {
   return constant ? constant.getShape().size()
                   : cast<RankedTensorType>(value.getType()).getRank();
@@ -115,9 +119,6 @@ int64_t countElements(ArrayRef<int64_t> shape) {
   return count;
 }
 
-/// Constants above this many elements are left to run time.
-static constexpr int64_t maxFolded = int64_t(1) << 27;
-
 bool Emitter::verify(Operation *op) {
   ScopedDiagnosticHandler handler(op->getContext(), [&](Diagnostic &message) {
     if (error.empty())
@@ -125,6 +126,27 @@ bool Emitter::verify(Operation *op) {
     return success();
   });
   return succeeded(op->getName().verifyInvariants(op));
+}
+
+bool Emitter::mayFold(Operation *op) {
+  int64_t work = 0;
+  for (const auto &types : {TypeRange(op->getOperandTypes()),
+                            TypeRange(op->getResultTypes())})
+    for (Type type : types) {
+      int64_t count = countElements(cast<RankedTensorType>(type).getShape());
+      if (count > maxFolded)
+        return false;
+      work += count;
+    }
+  // Of a product more than its operands. (Its dims are no larger than those
+  // tensors, so the sum does not overflow.)
+  work = std::max(work, cast<graph::GraphOp>(op).getCost().flops);
+  // Shapes are computed in any case: there are no more of them than nodes.
+  constexpr int64_t little = 1 << 10;
+  if (work > little && work > foldingBudget)
+    return false;
+  foldingBudget -= work > little ? work : 0;
+  return true;
 }
 
 std::optional<std::vector<graph::Tensor>>
@@ -136,12 +158,8 @@ Emitter::evaluate(ArrayRef<Known> operands, BuildFn build) {
                                               operand.getSlices().elementType),
                         location);
   Operation *op = build(builder, ValueRange(scratch.getArguments()));
-  bool folds = verify(op);
+  bool folds = verify(op) && mayFold(op);
   std::vector<graph::Tensor> inputs, outputs;
-  for (Value result : op->getResults())
-    folds &=
-        countElements(cast<RankedTensorType>(result.getType()).getShape()) <=
-        maxFolded;
   if (folds) {
     for (const Known &operand : operands)
       inputs.push_back(*operand);
@@ -158,7 +176,7 @@ SmallVector<Imported> Emitter::emit(ArrayRef<Imported> operands, BuildFn build,
                                     bool isElementwise) {
   SmallVector<Imported> results;
   if (llvm::all_of(operands,
-                   [](const Imported &x) { return x.isConstant(); })) {
+                   [](const Imported &x) { return bool(x.constant); })) {
     SmallVector<Known> known;
     for (const Imported &operand : operands)
       known.push_back(operand.constant);
@@ -174,7 +192,8 @@ SmallVector<Imported> Emitter::emit(ArrayRef<Imported> operands, BuildFn build,
         for (auto [size, other] :
              llvm::zip_equal(slices, operand.getSlices().shape))
           size = std::max(size, other);
-      if (slices != shape)
+      isElementwise = countElements(slices) <= maxFolded;
+      if (slices != shape && isElementwise)
         for (Known &operand : known)
           operand = operand.getSlices().shape == slices
                         ? Known(operand.getSlices())
@@ -243,7 +262,7 @@ const Emitter::Compressed &Emitter::compress(const Imported &x) {
 }
 
 Value Emitter::materialize(const Imported &x) {
-  return x.isConstant() ? materialize(x, x.getShape()) : x.value;
+  return x.constant ? materialize(x, x.getShape()) : x.value;
 }
 
 Value Emitter::materialize(const Imported &x, ArrayRef<int64_t> shape) {
@@ -284,9 +303,9 @@ Imported Emitter::broadcast(const Imported &x, ArrayRef<int64_t> shape,
   Shape from = x.getShape();
   if (ArrayRef<int64_t>(from) == shape)
     return x;
-  if (x.isConstant() && asValue)
+  if (x.constant && asValue)
     return materialize(x, shape);
-  if (x.isConstant()) {
+  if (x.constant) {
     // Slices that are equal are left out before they become more.
     const graph::Tensor &given = x.constant.getSlices();
     Shape slices(given.getRank(), 1);
@@ -336,7 +355,7 @@ Imported Emitter::reshape(const Imported &x, ArrayRef<int64_t> shape) {
   if (x.isConstant())
     return onnx::reshape(x.constant, shape);
   // Of a chain of reshapes only the last one counts.
-  Value source = x.value;
+  Value source = materialize(x);
   while (auto reshape = source.getDefiningOp<graph::ReshapeOp>())
     source = reshape.getInput();
   if (cast<RankedTensorType>(source.getType()).getShape() == shape)
@@ -370,7 +389,14 @@ Imported Emitter::slice(const Imported &x, int64_t dim, int64_t start,
                                ArrayRef<int64_t>(strides));
 }
 
-Imported Emitter::concat(ArrayRef<Imported> parts, int64_t dim) {
+Imported Emitter::concat(ArrayRef<Imported> given, int64_t dim) {
+  // Parts without elements (a cache before the first token) add nothing.
+  SmallVector<Imported> parts;
+  for (const Imported &part : given)
+    if (part.getShape()[dim] != 0)
+      parts.push_back(part);
+  if (parts.empty())
+    parts.push_back(given.front());
   if (parts.size() == 1)
     return parts.front();
   return emit(parts, [&](OpBuilder &b, ValueRange v) -> Operation * {
@@ -379,12 +405,29 @@ Imported Emitter::concat(ArrayRef<Imported> parts, int64_t dim) {
 }
 
 Imported Emitter::reduce(shard::ReductionKind kind, const Imported &x,
-                         ArrayRef<int64_t> dims) {
+                         ArrayRef<int64_t> dims, bool first) {
   if (dims.empty())
     return x;
   return emit({x}, [&](OpBuilder &b, ValueRange v) -> Operation * {
-    return graph::ReduceOp::create(b, location, kind, v[0], dims);
+    return graph::ReduceOp::create(b, location, kind, v[0], dims, first);
   })[0];
+}
+
+Imported Emitter::mean(const Imported &x, ArrayRef<int64_t> dims) {
+  int64_t count = 1;
+  for (int64_t dim : dims)
+    count *= x.getShape()[dim];
+  Imported sum = reduce(shard::ReductionKind::Sum, x, dims);
+  return binaryOver<graph::DivOp>(
+      sum, scalar(x.getElementType(), static_cast<double>(count)));
+}
+
+Imported Emitter::keepDims(const Imported &reduced, ArrayRef<int64_t> shape,
+                           ArrayRef<int64_t> dims) {
+  Shape kept(shape);
+  for (int64_t dim : dims)
+    kept[dim] = 1;
+  return reshape(reduced, kept);
 }
 
 Imported Emitter::select(const Imported &condition, const Imported &onTrue,

@@ -59,7 +59,8 @@ struct Imported {
             std::move(elements))) {}
 
   explicit operator bool() const { return value || constant || sequence; }
-  bool isConstant() const { return bool(constant); }
+  /// Known, and small enough to be looked at element by element.
+  bool isConstant() const;
   /// Of a value or a constant.
   mlir::RankedTensorType getType() const;
   mlir::Type getElementType() const { return getType().getElementType(); }
@@ -81,6 +82,9 @@ mlir::FailureOr<Shape> broadcastShapes(llvm::ArrayRef<int64_t> a,
 int64_t countElements(llvm::ArrayRef<int64_t> shape);
 /// No tensor may have more elements than this.
 constexpr int64_t maxElements = int64_t(1) << 42;
+/// Known tensors of more elements than this stay slices, and are made at run
+/// time.
+constexpr int64_t maxFolded = int64_t(1) << 26;
 
 /// The dims of `tensor` along which not all slices are equal.
 llvm::SmallVector<int64_t> varyingDims(const graph::Tensor &tensor);
@@ -89,8 +93,10 @@ llvm::SmallVector<int64_t> varyingDims(const graph::Tensor &tensor);
 /// `graph.scope`; set both before each node.
 class Emitter {
 public:
-  Emitter(mlir::OpBuilder builder, mlir::Location location)
-      : builder(builder), location(location) {}
+  /// `foldingBudget`: see ImportOptions.
+  Emitter(mlir::OpBuilder builder, mlir::Location location,
+          int64_t foldingBudget)
+      : builder(builder), location(location), foldingBudget(foldingBudget) {}
 
   mlir::Location getLocation() const { return location; }
   void setOrigin(mlir::Location newLocation, llvm::StringRef newScope);
@@ -111,7 +117,8 @@ public:
   template <typename Op, typename... Args>
   Imported unary(const Imported &x, Args &&...args) {
     return emit(
-        {x}, [&](mlir::OpBuilder &b, mlir::ValueRange v) -> mlir::Operation * {
+        {x},
+        [&](mlir::OpBuilder &b, mlir::ValueRange v) -> mlir::Operation * {
           return Op::create(b, location, v[0], args...);
         },
         isElementwise<Op>)[0];
@@ -161,7 +168,11 @@ public:
                  int64_t stride = 1);
   Imported concat(llvm::ArrayRef<Imported> parts, int64_t dim);
   Imported reduce(shard::ReductionKind kind, const Imported &x,
-                  llvm::ArrayRef<int64_t> dims);
+                  llvm::ArrayRef<int64_t> dims, bool first = false);
+  Imported mean(const Imported &x, llvm::ArrayRef<int64_t> dims);
+  /// What was reduced over `dims` of `shape`, with these dims as 1.
+  Imported keepDims(const Imported &reduced, llvm::ArrayRef<int64_t> shape,
+                    llvm::ArrayRef<int64_t> dims);
   Imported select(const Imported &condition, const Imported &onTrue,
                   const Imported &onFalse);
   Imported iota(llvm::ArrayRef<int64_t> shape, int64_t dim,
@@ -182,12 +193,16 @@ public:
 
 private:
   bool verify(mlir::Operation *op);
+  /// Whether `op` may be evaluated now: its tensors are small enough, and the
+  /// import has not computed too much already.
+  bool mayFold(mlir::Operation *op);
   /// Evaluates the op that `build` makes, if its results can be held.
   std::optional<std::vector<graph::Tensor>>
   evaluate(llvm::ArrayRef<Known> operands, BuildFn build);
 
   mlir::OpBuilder builder;
   mlir::Location location;
+  int64_t foldingBudget;
   mlir::StringAttr scope;
   std::string error;
   int64_t numDropouts = 0;

@@ -123,7 +123,8 @@ std::optional<ExternalFile> openBelow(const std::string &folder,
         error = shown + (link ? "`" + component +
                                     "` is a symbolic link or no folder; put "
                                     "the data itself beside the model"
-                              : systemError());
+                              : systemError() +
+                                    "; it belongs into the model's folder");
         return std::nullopt;
       }
       here.reset(next);

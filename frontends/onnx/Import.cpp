@@ -9,7 +9,9 @@
 #include "frontends/onnx/Parameters.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
+#include "runtime/Names.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 
@@ -43,9 +45,8 @@ parseInputSpec(StringRef text, std::string &error) {
 namespace onnx {
 namespace {
 
-constexpr int64_t newestOpset = 23;
 constexpr int maxCallDepth = 16;
-constexpr size_t maxNodes = 1 << 20; // after calls have been replaced
+constexpr size_t maxReasons = 20; // in one report
 
 /// Values by their ONNX names; each call of a function has its own.
 using Scope = llvm::StringMap<Imported>;
@@ -57,7 +58,7 @@ public:
       : context(context), model(model), options(options),
         fileLocation(FileLineColLoc::get(&context, model.path, 0, 0)),
         module(ModuleOp::create(fileLocation)),
-        emit(OpBuilder(&context), fileLocation) {}
+        emit(OpBuilder(&context), fileLocation, options.foldingBudget) {}
 
   OwningOpRef<ModuleOp> run() {
     if (failed(readOpsets()) || failed(checkLayerOptions()) ||
@@ -111,8 +112,10 @@ private:
              });
     };
     if (options.batchNorm != BatchNorm::Unset && !hasNode("BatchNormalization"))
-      return error() << "--batch-norm: the model has no batch normalization; "
-                        "leave the option out";
+      return error() << "--batch-norm: the model has no batch normalization. "
+                        "Exporters merge it into the convolutions: export "
+                        "with dynamo=True, optimize=False to keep it, or leave "
+                        "the option out";
     if (options.dropout.value_or(0) > 0 && !hasNode("Dropout"))
       return error() << "--dropout: the model has no dropout, which a model in "
                         "evaluation mode is exported without; export it after "
@@ -133,6 +136,19 @@ private:
       initialised.insert(tensor.name);
     SmallVector<std::string> names;
     std::map<std::string_view, std::pair<int64_t, std::string>> sizes;
+    // A mistaken name is said before what it leaves open.
+    std::set<std::string> openDims;
+    for (const ValueInfo &value : model.graph.inputs)
+      for (const Dim &dim : value.shape.value_or(std::vector<Dim>()))
+        if (!dim.value && !dim.parameter.empty())
+          openDims.insert(std::string(dim.parameter));
+    for (const auto &each : options.dims)
+      if (!openDims.count(each.getKey().str()))
+        return error() << "--dim " << each.getKey() << "=" << each.getValue()
+                       << ": no input has an open dim of that name; "
+                       << (openDims.empty()
+                               ? std::string("all dims have sizes")
+                               : "there are " + llvm::join(openDims, ", "));
     for (const ValueInfo &value : model.graph.inputs) {
       if (initialised.count(value.name))
         continue; // before IR version 4 initializers are inputs too
@@ -145,12 +161,16 @@ private:
       if (failed(specialise(value, sizes)))
         return failure();
     }
+    std::vector<std::string> words;
+    for (const Input &input : inputs)
+      words.push_back(input.name);
     for (const auto &each : options.inputs)
       if (llvm::none_of(inputs, [&](const Input &input) {
             return input.name == each.getKey();
           }))
         return error() << "the model has no input `" << each.getKey()
-                       << "`; its inputs are " << llvm::join(names, ", ");
+                       << "`; its inputs are " << llvm::join(names, ", ")
+                       << runtime::nearestWords(each.getKey(), words);
     return success();
   }
 
@@ -188,8 +208,17 @@ private:
     Shape shape;
     for (auto [i, dim] : llvm::enumerate(dims)) {
       std::optional<int64_t> size = dim.value;
+      if (!size && !dim.parameter.empty()) {
+        if (auto bound = options.dims.find(StringRef(dim.parameter));
+            bound != options.dims.end())
+          size = bound->second;
+      }
       if (isGiven) {
         int64_t wanted = given->second.shape[i];
+        if (size && !dim.value && *size != wanted)
+          return inputError() << "has dim " << i << " (`"
+                              << std::string(dim.parameter) << "`) of " << *size
+                              << " by --dim, but --input says " << wanted;
         if (size && *size != wanted)
           return inputError()
                  << "has dim " << i << " of " << *size
@@ -229,15 +258,26 @@ private:
       diagnostic << " (`" << std::string(dims[missing].parameter) << "`)";
     return diagnostic << "; give it with --input " << std::string(value.name)
                       << "=" << nameOf(value.type) << "["
-                      << llvm::join(shown, ",") << "], with numbers";
+                      << llvm::join(shown, ",") << "], with numbers"
+                      << (dims[missing].parameter.empty()
+                              ? ""
+                              : ", or in all inputs with --dim " +
+                                    std::string(dims[missing].parameter) +
+                                    "=N");
   }
 
   //===-- the function ---------------------------------------------------===//
 
   LogicalResult createFunction() {
-    ModelState state = findState(model);
+    ModelState state = findState(model, options.tie);
+    if (!options.tie && state.copies == 0)
+      return error() << "--no-tie: the file holds no copy of a tied matrix; "
+                        "leave the option out";
     for (const std::string &warning : state.warnings)
       emitWarning(fileLocation) << warning;
+    for (const std::string &note : state.notes)
+      emitRemark(fileLocation) << note;
+    noteConversions(state);
 
     OpBuilder builder(&context);
     builder.setInsertionPointToEnd(module->getBody());
@@ -271,9 +311,17 @@ private:
     emit.getBuilder().setInsertionPointToEnd(body);
     emit.getRandomness = [this] { return getRandomness(); };
 
+    // An argument has the model's orientation; the graph may use its transpose.
+    auto valueOf = [&](ParameterUse use) {
+      Imported argument{Value(body->getArgument(use.index))};
+      return use.transposed ? emit.transpose(argument, {1, 0}) : argument;
+    };
     for (const auto &each : state.values)
-      values[each.getKey()] =
-          Imported(Value(body->getArgument(each.getValue())));
+      values[each.getKey()] = valueOf(each.getValue());
+    for (const auto &each : state.values)
+      held.insert(each.getKey());
+    for (const auto &[operand, use] : state.operands)
+      replaced[operand] = valueOf(use);
     for (auto [i, input] : llvm::enumerate(inputs))
       values[input.name] =
           Imported(Value(body->getArgument(state.parameters.size() + i)));
@@ -310,30 +358,62 @@ private:
     return randomness;
   }
 
+  /// What the rule of element types changes, in one note.
+  void noteConversions(const ModelState &state) {
+    std::map<std::string, size_t> counts;
+    for (const Parameter &parameter : state.parameters)
+      if (Type type = toElementType(&context, parameter.tensor->type);
+          type && isa<FloatType>(type) &&
+          parameter.tensor->type != DataType::Float)
+        ++counts[nameOf(parameter.tensor->type)];
+    for (const auto &[type, count] : counts)
+      emitRemark(fileLocation)
+          << count << (count == 1 ? " tensor is " : " tensors are ") << type
+          << " in the file; computed and saved in float32";
+  }
+
+  /// The type of the argument that holds the parameter.
   FailureOr<RankedTensorType> createParameter(OpBuilder &builder,
                                               const Parameter &parameter) {
     const Tensor &tensor = *parameter.tensor;
-    Type elementType = toElementType(&context, tensor.type);
+    Type elementType = toStoredType(&context, tensor.type);
     if (!elementType)
       return error() << "parameter `" << parameter.name << "` is "
                      << nameOf(tensor.type) << ", which is not supported";
-    if (!tensor.span)
-      return error() << "the elements of parameter `" << parameter.name
-                     << "` are not stored as raw data; save the model with "
-                        "onnx.save after setting raw_data, or export it again";
+    auto type = RankedTensorType::get(parameter.getDims(), elementType);
+    // Elements that are encoded one by one have no span in the file.
+    ElementsAttr value;
+    if (!tensor.span && type.getNumElements() > 0) {
+      std::string reason;
+      auto known = toTensor(&context, model, tensor, reason);
+      if (!known)
+        return error() << reason;
+      Imported elements(std::move(*known));
+      if (parameter.transposed)
+        elements = emit.transpose(elements, {1, 0});
+      if (!elements.isConstant())
+        return error() << "parameter `" << parameter.name
+                       << "` is too large to be stored element by element; "
+                          "store it as raw data";
+      graph::Tensor stored = *elements.constant;
+      stored.elementType = elementType;
+      value = stored.toAttribute();
+    }
     SmallVector<StringRef> aliases(parameter.aliases.begin(),
                                    parameter.aliases.end());
-    auto type = RankedTensorType::get(tensor.dims, elementType);
+    FileSpan span = tensor.span.value_or(FileSpan());
     graph::ParameterOp::create(
         builder, NameLoc::get(builder.getStringAttr(parameter.name)),
-        parameter.name, type, tensor.span->path,
-        static_cast<int64_t>(tensor.span->offset),
-        static_cast<int64_t>(tensor.span->length), parameter.trainable,
-        aliases.empty() ? ArrayAttr() : builder.getStrArrayAttr(aliases));
-    return type;
+        parameter.name, type, span.path, static_cast<int64_t>(span.offset),
+        static_cast<int64_t>(span.length), parameter.trainable,
+        aliases.empty() ? ArrayAttr() : builder.getStrArrayAttr(aliases),
+        parameter.transposed && tensor.span, value);
+    return type.clone(toElementType(&context, tensor.type));
   }
 
   LogicalResult createReturn() {
+    if (model.graph.outputs.empty())
+      return error() << "the model has no outputs";
     OpBuilder &builder = emit.getBuilder();
     SmallVector<Value> results;
     SmallVector<Type> types;
@@ -389,12 +469,14 @@ private:
   void importNodes(const std::vector<Node> &nodes, Scope &scope,
                    const Opsets &opsets, int depth,
                    std::map<std::string_view, int64_t> *remaining) {
+    StringSet<> computed;
     for (const Node &node : nodes) {
-      if (++importedNodes > maxNodes) {
-        fail(node,
-             "the model has more than " + std::to_string(maxNodes) + " nodes");
-        return;
-      }
+      if (++importedNodes > maxNodes)
+        return; // `report` says so
+      // An Identity that makes a parameter of its own of a merged one.
+      if (depth == 0 && node.type == "Identity" && node.outputs.size() == 1 &&
+          held.contains(node.outputs[0]))
+        continue;
       SmallVector<Imported> operands;
       bool complete = true;
       for (std::string_view name : node.inputs) {
@@ -404,18 +486,26 @@ private:
         }
         auto found = scope.find(StringRef(name));
         if (found == scope.end()) {
-          fail(node, "uses `" + std::string(name) +
-                         "`, which nothing before "
-                         "it computes");
+          fail(node, explainMissing(nodes, node, name));
           complete = false;
           break;
         }
         // Empty: the node that computes it has failed and said so.
         complete &= bool(found->second);
-        operands.push_back(found->second);
+        auto other = replaced.find({&node, operands.size()});
+        operands.push_back(other == replaced.end() ? found->second
+                                                   : other->second);
       }
-      for (std::string_view name : node.outputs)
+      for (std::string_view name : node.outputs) {
+        if (!name.empty() &&
+            (!computed.insert(name).second || scope.contains(name))) {
+          fail(node, "computes `" + std::string(name) +
+                         "`, which is the name of an input, a weight or "
+                         "another node's result; export the model again");
+          complete = false;
+        }
         scope[name] = Imported();
+      }
       const Function *function = findFunction(node);
       if (function) {
         if (complete)
@@ -428,6 +518,38 @@ private:
           if (--(*remaining)[name] == 0)
             scope.erase(name);
     }
+  }
+
+  /// Why there is no value called `name` when it is the turn of `node`, one of
+  /// `nodes`.
+  std::string explainMissing(const std::vector<Node> &nodes, const Node &node,
+                             std::string_view name) {
+    std::string text = "uses `" + std::string(name) + "`, ";
+    if (failures.size() > maxReasons)
+      return text + "which nothing before it computes"; // and is not shown
+    std::map<std::string_view, const Node *> producers;
+    for (const Node &each : nodes)
+      for (std::string_view output : each.outputs)
+        producers.try_emplace(output, &each);
+    if (!producers.count(name))
+      return text + "which is no input, no weight and no node's result";
+    // Does what computes it need this node?
+    std::vector<std::string_view> pending = {name};
+    std::set<std::string_view> seen;
+    while (!pending.empty()) {
+      std::string_view next = pending.back();
+      pending.pop_back();
+      auto found = producers.find(next);
+      if (found == producers.end() || !seen.insert(next).second)
+        continue;
+      if (found->second == &node)
+        return text + "which is computed from its own result `" +
+               std::string(next) + "`: the graph has a cycle";
+      llvm::append_range(pending, found->second->inputs);
+    }
+    return text + "which only a later node, `" +
+           std::string(producers[name]->name) +
+           "`, computes; sort the nodes, or export the model again";
   }
 
   void importNode(const Node &node, ArrayRef<Imported> operands, bool complete,
@@ -530,10 +652,41 @@ private:
     failures[opName(node) + ": " + reason].push_back(&node);
   }
 
+  std::string explainUnsupported(const Node &node) {
+    auto opset = opsets.find(node.domain);
+    if (opset == opsets.end())
+      return ": the model names no opset of its domain, `" +
+             std::string(node.domain) + "`";
+    std::string text =
+        " (opset " + std::to_string(opset->second) + ") is not supported";
+    if (int64_t oldest = oldestVersion(node.domain, node.type);
+        oldest > opset->second)
+      text += ", only from opset " + std::to_string(oldest) +
+              " on; export with opset_version=20";
+    return text;
+  }
+
   /// All failures in one diagnostic, equal ones together.
   LogicalResult report() {
+    if (importedNodes > maxNodes)
+      return error() << "the model has more than " << maxNodes
+                     << " nodes once calls of its functions are replaced by "
+                        "their bodies";
     if (unsupported.empty() && failures.empty())
       return success();
+    if (options.unsupported) {
+      auto add = [&](std::string reason, ArrayRef<const Node *> nodes) {
+        UnsupportedNodes &entry = options.unsupported->emplace_back();
+        entry.reason = std::move(reason);
+        for (const Node *node : nodes)
+          entry.nodes.push_back(describe(*node));
+      };
+      for (const auto &[name, nodes] : unsupported)
+        add(name + explainUnsupported(*nodes[0]), nodes);
+      for (const auto &[reason, nodes] : failures)
+        add(reason, nodes);
+      return failure();
+    }
     InFlightDiagnostic diagnostic = error();
     diagnostic << "the model cannot be imported";
     auto list = [&](StringRef text, ArrayRef<const Node *> nodes) {
@@ -547,13 +700,12 @@ private:
                  << (nodes.size() > shown ? ", ..." : "");
     };
     for (const auto &[name, nodes] : unsupported)
-      list(name + " (opset " + std::to_string(opsets[nodes[0]->domain]) +
-               ") is not supported",
-           nodes);
+      list(name + explainUnsupported(*nodes[0]), nodes);
     size_t lines = 0;
     for (const auto &[reason, nodes] : failures) {
-      if (++lines > 20) {
-        diagnostic << "\n  and " << failures.size() - 20 << " more reasons";
+      if (++lines > maxReasons) {
+        diagnostic << "\n  and " << failures.size() - maxReasons
+                   << " more reasons";
         break;
       }
       list(reason, nodes);
@@ -574,8 +726,11 @@ private:
   Opsets opsets;
   std::vector<Input> inputs;
   Scope values;
+  StringSet<> held; // names of values that are parameters
+  /// Operands that are another parameter than their name says.
+  std::map<std::pair<const Node *, size_t>, Imported> replaced;
   std::map<std::string_view, int64_t> uses;
-  size_t importedNodes = 0;
+  int64_t importedNodes = 0;
   std::list<std::vector<Node>> bodies; // of calls: failures point into them
   std::map<std::string, SmallVector<const Node *>> unsupported, failures;
 };

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "dialects/graph/Tensor.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -32,8 +34,16 @@ enum class BatchNorm {
   Batch
 };
 
+/// Nodes of one op that cannot be imported for one reason.
+struct UnsupportedNodes {
+  std::string reason;             // "TopK (opset 20) is not supported"
+  std::vector<std::string> nodes; // `node_topk` in router
+};
+
 struct ImportOptions {
   llvm::StringMap<InputSpec> inputs;
+  /// Sizes of the dims that the file names, in all inputs.
+  llvm::StringMap<int64_t> dims;
   /// Whether a training step will be built.
   bool training = false;
   BatchNorm batchNorm = BatchNorm::Unset;
@@ -42,8 +52,16 @@ struct ImportOptions {
   int64_t batchNormGroup = 0;
   /// The rate of every dropout, instead of the file's; 0 for none.
   std::optional<double> dropout;
+  /// Whether copies of a matrix that the exporter made are one parameter again.
+  bool tie = true;
+  /// How many elements may be computed at import, of what depends on no input
+  /// or parameter; what comes after is left to run time.
+  int64_t foldingBudget = int64_t(1) << 28;
   /// Inputs whose values are known now; they are no arguments of @forward.
   llvm::StringMap<graph::Tensor> known;
+  /// Where given, it takes all nodes that cannot be imported, instead of a
+  /// diagnostic.
+  std::vector<UnsupportedNodes> *unsupported = nullptr;
 };
 
 /// Imports the model at `path`. The module holds

@@ -178,13 +178,12 @@ LogicalResult gatherND(NodeImporter &n) {
 LogicalResult oneHot(NodeImporter &n) {
   if (failed(n.need(3)))
     return failure();
-  if (!n.operand(1).isConstant() || n.operand(1).constant->size() != 1)
-    return n.fail("its depth depends on the values of inputs or parameters, "
-                  "but must be known when the model is compiled");
-  double given = n.operand(1).constant->at(0); // of any numeric type
-  if (!(given >= 1 && given <= static_cast<double>(maxElements)))
-    return n.fail("depth " + std::to_string(given));
-  auto depth = static_cast<int64_t>(given);
+  auto given = n.number(1, "depth"); // of any numeric type
+  if (failed(given))
+    return failure();
+  if (!(*given >= 1 && *given <= static_cast<double>(maxElements)))
+    return n.fail("depth " + std::to_string(*given));
+  auto depth = static_cast<int64_t>(*given);
   auto axis = n.axis(n.getInt("axis", -1), n.operand(0).getRank() + 1);
   if (failed(axis))
     return failure();
@@ -216,10 +215,10 @@ LogicalResult trilu(NodeImporter &n) {
   const Imported &x = n.operand(0);
   int64_t k = 0;
   if (n.has(1)) {
-    auto given = n.integers(1, "k");
+    auto given = n.integer(1, "k");
     if (failed(given))
       return failure();
-    k = given->front();
+    k = *given;
   }
   Shape shape = x.getShape();
   if (shape.size() < 2)
@@ -243,14 +242,14 @@ LogicalResult trilu(NodeImporter &n) {
 LogicalResult cumSum(NodeImporter &n) {
   if (failed(n.need(2)))
     return failure();
-  auto given = n.integers(1, "axis");
+  auto given = n.integer(1, "axis");
   if (failed(given))
     return failure();
-  auto axis = n.axis(given->front(), n.operand(0).getRank());
+  auto axis = n.axis(*given, n.operand(0).getRank());
   if (failed(axis))
     return failure();
-  if (!n.operand(0).isConstant())
-    return n.fail("CumSum of a value that depends on inputs or parameters");
+  if (failed(n.needKnown(0, "operand")))
+    return failure();
   const graph::Tensor &x = *n.operand(0).constant;
   bool exclusive = n.getInt("exclusive", 0), reverse = n.getInt("reverse", 0);
   int64_t size = x.shape[*axis], stride = graph::getStrides(x.shape)[*axis];
@@ -276,9 +275,8 @@ LogicalResult cumSum(NodeImporter &n) {
 LogicalResult nonZero(NodeImporter &n) {
   if (failed(n.need(1)))
     return failure();
-  if (!n.operand(0).isConstant())
-    return n.fail("NonZero of a value that depends on inputs or parameters: "
-                  "its result has no static shape");
+  if (failed(n.needKnown(0, "operand"))) // or the result has no static shape
+    return failure();
   const graph::Tensor &x = *n.operand(0).constant;
   SmallVector<int64_t> found, strides = graph::getStrides(x.shape);
   for (int64_t i = 0; i < x.size(); ++i)

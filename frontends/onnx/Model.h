@@ -15,6 +15,9 @@
 
 namespace polyrank::frontends::onnx {
 
+/// In a file, and once calls of its functions are replaced by their bodies.
+constexpr int64_t maxNodes = 1 << 19;
+
 /// TensorProto.DataType, by the numbers of onnx.proto.
 enum class DataType : int32_t {
   Undefined = 0,
@@ -34,7 +37,7 @@ enum class DataType : int32_t {
   BFloat16 = 16,
 };
 
-/// "float32", "int64", ... and "type 17" for one that has no name here.
+/// "float32", "int64", ... and "type 99" for one that ONNX does not have.
 std::string nameOf(DataType type);
 
 /// Bytes of one element; 0 for strings and for types without whole bytes.
@@ -132,6 +135,7 @@ struct Graph {
   std::vector<Node> nodes;
   std::vector<Tensor> initializers;
   std::vector<ValueInfo> inputs, outputs, values;
+  Metadata metadata;
 };
 
 struct OpsetImport {

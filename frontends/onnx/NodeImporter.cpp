@@ -2,6 +2,9 @@
 
 #include "frontends/onnx/NodeImporter.h"
 
+#include <cfloat>
+#include <cmath>
+
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -19,23 +22,41 @@ std::string toString(ArrayRef<int64_t> shape) {
 Type toElementType(MLIRContext *context, DataType type) {
   switch (type) {
   case DataType::Float:
+  case DataType::Double:
+  case DataType::Float16:
+  case DataType::BFloat16:
     return Float32Type::get(context);
+  case DataType::Bool:
+    return IntegerType::get(context, 1);
+  case DataType::Int8:
+  case DataType::Uint8:
+  case DataType::Int16:
+  case DataType::Uint16:
+  case DataType::Int32:
+    return IntegerType::get(context, 32);
+  case DataType::Uint32:
+  case DataType::Int64:
+    return IntegerType::get(context, 64);
+  default:
+    return {};
+  }
+}
+
+Type toStoredType(MLIRContext *context, DataType type) {
+  switch (type) {
   case DataType::Double:
     return Float64Type::get(context);
   case DataType::Float16:
     return Float16Type::get(context);
   case DataType::BFloat16:
     return BFloat16Type::get(context);
-  case DataType::Bool:
-    return IntegerType::get(context, 1);
   case DataType::Int8:
     return IntegerType::get(context, 8);
-  case DataType::Int16:
-    return IntegerType::get(context, 16);
+  case DataType::Float:
+  case DataType::Bool:
   case DataType::Int32:
-    return IntegerType::get(context, 32);
   case DataType::Int64:
-    return IntegerType::get(context, 64);
+    return toElementType(context, type);
   default:
     return {};
   }
@@ -47,7 +68,8 @@ std::optional<graph::Tensor> toTensor(MLIRContext *context, const Model &model,
   Type elementType = toElementType(context, tensor.type);
   if (!elementType) {
     error = "tensor `" + std::string(tensor.name) + "` has elements of " +
-            nameOf(tensor.type) + ", which is not supported";
+            nameOf(tensor.type) +
+             ", which is not supported; convert it to float32 or int64";
     return std::nullopt;
   }
   std::vector<char> bytes;
@@ -79,6 +101,10 @@ std::optional<graph::Tensor> toTensor(MLIRContext *context, const Model &model,
     break;
   case DataType::Double:
     read(double(), result.floats);
+    // What is finite stays so in float32: a mask's lowest number above all.
+    for (double &value : result.floats)
+      if (std::isfinite(value))
+        value = std::clamp<double>(value, -FLT_MAX, FLT_MAX);
     break;
   case DataType::Float16:
     readHalf(llvm::APFloat::IEEEhalf());
@@ -94,8 +120,17 @@ std::optional<graph::Tensor> toTensor(MLIRContext *context, const Model &model,
   case DataType::Int8:
     read(int8_t(), result.integers);
     break;
+  case DataType::Uint8:
+    read(uint8_t(), result.integers);
+    break;
   case DataType::Int16:
     read(int16_t(), result.integers);
+    break;
+  case DataType::Uint16:
+    read(uint16_t(), result.integers);
+    break;
+  case DataType::Uint32:
+    read(uint32_t(), result.integers);
     break;
   case DataType::Int32:
     read(int32_t(), result.integers);
@@ -124,17 +159,46 @@ LogicalResult NodeImporter::need(size_t count) {
   return success();
 }
 
+LogicalResult NodeImporter::needKnown(size_t i, StringRef what) {
+  if (!has(i))
+    return fail("its " + what + " is missing");
+  if (operands[i].isConstant())
+    return success();
+  if (operands[i].constant)
+    return fail("its " + what + " of shape " +
+                toString(operands[i].getShape()) + " is too large");
+  return fail("its " + what +
+              " depends on the values of inputs or parameters, but must be "
+              "known when the model is compiled");
+}
+
+FailureOr<double> NodeImporter::number(size_t i, StringRef what) {
+  if (failed(needKnown(i, what)))
+    return failure();
+  const graph::Tensor &tensor = *operands[i].constant;
+  if (tensor.size() != 1)
+    return fail("its " + what + " of shape " + toString(tensor.shape) +
+                " is not one element");
+  return tensor.at(0);
+}
+
+FailureOr<int64_t> NodeImporter::integer(size_t i, StringRef what) {
+  auto values = integers(i, what);
+  if (failed(values))
+    return failure();
+  if (values->size() != 1)
+    return fail("its " + what + " has " + Twine(values->size()) +
+                " elements instead of one");
+  return values->front();
+}
+
 FailureOr<SmallVector<int64_t>> NodeImporter::integers(size_t i,
                                                        StringRef what) {
-  if (!has(i))
-    return fail("its " + what + " are missing");
-  if (!operands[i].isConstant())
-    return fail("its " + what +
-                " depend on the values of inputs or parameters, but must be "
-                "known when the model is compiled");
+  if (failed(needKnown(i, what)))
+    return failure();
   const graph::Tensor &tensor = *operands[i].constant;
   if (tensor.isFloat())
-    return fail("its " + what + " are not integers");
+    return fail("its " + what + " is not of integers");
   return SmallVector<int64_t>(tensor.integers.begin(), tensor.integers.end());
 }
 
@@ -215,12 +279,20 @@ const OpRow *findRow(StringRef domain, StringRef type, int64_t version) {
   const OpRow *best = nullptr;
   for (ArrayRef<OpRow> rows :
        {getElementwiseRows(), getShapeRows(), getSliceRows(), getIndexRows(),
-        getContractionRows(), getWindowRows(), getTrainingRows()})
+        getContractionRows(), getNormalizationRows(), getAttentionRows(),
+        getWindowRows(), getTrainingRows()})
     for (const OpRow &row : rows)
       if (row.type == type && row.domain == domain && row.since <= version &&
           (!best || row.since > best->since))
         best = &row;
   return best;
+}
+
+int64_t oldestVersion(StringRef domain, StringRef type) {
+  for (int64_t version = 1; version <= newestOpset; ++version)
+    if (findRow(domain, type, version))
+      return version;
+  return 0;
 }
 
 } // namespace polyrank::frontends::onnx

@@ -11,8 +11,14 @@
 
 namespace polyrank::frontends::onnx {
 
-/// The element type that MLIR has for an ONNX one; null where it has none.
+/// The element type in which a tensor is computed: float32 for every float, and
+/// int32 for narrower integers, which it holds exactly. Null where there is
+/// none.
 mlir::Type toElementType(mlir::MLIRContext *context, DataType type);
+
+/// The element type as the file stores it; null where a parameter cannot have
+/// it.
+mlir::Type toStoredType(mlir::MLIRContext *context, DataType type);
 
 /// The elements of an initializer or attribute as a tensor that is known now.
 /// On failure `error` says why.
@@ -58,11 +64,16 @@ public:
 
   /// Fails unless there are at least `count` operands, none left out.
   llvm::LogicalResult need(size_t count);
+  /// Fails unless operand `i` is there and can be looked at now.
+  llvm::LogicalResult needKnown(size_t i, llvm::StringRef what);
   /// Fails where `shape` has negative dims or too many elements.
   llvm::LogicalResult fits(llvm::ArrayRef<int64_t> shape);
   /// The integers of a constant operand; fails where it is not known.
   llvm::FailureOr<llvm::SmallVector<int64_t>> integers(size_t i,
                                                        llvm::StringRef what);
+  /// The one integer or number of a constant operand.
+  llvm::FailureOr<int64_t> integer(size_t i, llvm::StringRef what);
+  llvm::FailureOr<double> number(size_t i, llvm::StringRef what);
   /// An integer list that is attribute `name` in old opsets and operand `i` in
   /// new ones; nullopt where it is neither.
   llvm::FailureOr<std::optional<llvm::SmallVector<int64_t>>>
@@ -104,11 +115,18 @@ llvm::ArrayRef<OpRow> getShapeRows();
 llvm::ArrayRef<OpRow> getSliceRows();
 llvm::ArrayRef<OpRow> getIndexRows();
 llvm::ArrayRef<OpRow> getContractionRows();
+llvm::ArrayRef<OpRow> getNormalizationRows();
+llvm::ArrayRef<OpRow> getAttentionRows();
 llvm::ArrayRef<OpRow> getWindowRows();
 llvm::ArrayRef<OpRow> getTrainingRows();
+
+/// What PyTorch 2.13 writes at most.
+constexpr int64_t newestOpset = 23;
 
 /// The row for `type` under opset `version`, or null.
 const OpRow *findRow(llvm::StringRef domain, llvm::StringRef type,
                      int64_t version);
+/// The first opset that has a row for `type`; 0 where none has.
+int64_t oldestVersion(llvm::StringRef domain, llvm::StringRef type);
 
 } // namespace polyrank::frontends::onnx

@@ -8,8 +8,7 @@ using namespace mlir;
 
 namespace polyrank::frontends::onnx {
 
-/// The strings of a Python list, "['', 'h', 'h.0']".
-static SmallVector<StringRef> parseList(StringRef text) {
+SmallVector<StringRef> parseList(StringRef text) {
   SmallVector<StringRef> items;
   while (true) {
     size_t open = text.find_first_of("'\"");

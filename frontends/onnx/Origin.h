@@ -18,6 +18,9 @@ struct Origin {
 };
 Origin originOf(const Node &node);
 
+/// The strings of a Python list, "['', 'h', 'h.0']".
+llvm::SmallVector<llvm::StringRef> parseList(llvm::StringRef text);
+
 /// "h.0.attn.c_attn/node_addmm" over the line of the user's source.
 mlir::Location locationOf(mlir::MLIRContext *context, const Node &node,
                           const Origin &origin);

@@ -2,10 +2,10 @@
 
 #include "frontends/onnx/Parameters.h"
 
-#include <map>
-
+#include "frontends/onnx/EqualMatrices.h"
+#include "frontends/onnx/ExportRecord.h"
 #include "frontends/onnx/Origin.h"
-#include "llvm/ADT/StringSet.h"
+#include "frontends/onnx/StateReport.h"
 
 using namespace llvm;
 
@@ -14,11 +14,6 @@ namespace polyrank::frontends::onnx {
 namespace {
 
 enum class Role { Parameter, Buffer, Constant };
-
-constexpr const char kindKey[] =
-    "pkg.torch.export.graph_signature.InputSpec.kind";
-constexpr const char persistentKey[] =
-    "pkg.torch.export.graph_signature.InputSpec.persistent";
 
 /// Names such as `val_12`, `onnx::MatMul_34`, `/h.0/Constant_output_0`, `17`.
 bool isMadeUp(StringRef name) {
@@ -34,55 +29,76 @@ bool isFloat(DataType type) {
          type == DataType::Float16 || type == DataType::BFloat16;
 }
 
+/// A layer that has the parameter as its own: Embedding, Linear, Conv1D, and
+/// what derives from them under such a name.
+bool isLayer(StringRef moduleClass) {
+  StringRef name = moduleClass.rsplit('.').second;
+  return moduleClass.starts_with("torch.nn.modules.") ||
+         name.contains("Embedding") || name.contains("Linear") ||
+         name.contains("Conv1D");
+}
+
+StringRef leafOf(StringRef name) {
+  return name.contains('.') ? name.rsplit('.').second : name;
+}
+StringRef moduleOf(StringRef name) {
+  return name.contains('.') ? name.rsplit('.').first : "";
+}
+std::string join(StringRef scope, StringRef leaf) {
+  return scope.empty() ? leaf.str() : (scope + "." + leaf).str();
+}
+
 class StateFinder {
 public:
-  explicit StateFinder(const Model &model) : model(model) {}
+  StateFinder(const Model &model, bool tie)
+      : model(model), tie(tie), record(model) {}
 
   ModelState find() {
-    // What the exporter says of the model's own inputs tells nothing about
-    // weights whose description is lost.
-    StringSet<> stored;
-    for (const Tensor &tensor : model.graph.initializers)
-      stored.insert(tensor.name);
-    for (const auto *values : {&model.graph.values, &model.graph.inputs})
-      for (const ValueInfo &value : *values)
-        if (stored.contains(value.name))
-          describe(value);
+    for (const Node &node : model.graph.nodes)
+      for (auto [i, input] : enumerate(node.inputs))
+        consumers[input].push_back({&node, i});
+    std::vector<const Tensor *> others;
     for (const Tensor &tensor : model.graph.initializers)
       if (Role role = roleOf(tensor); role != Role::Constant)
         add(tensor, role);
-      else
-        warnOfCopy(tensor);
+      else if (isFloat(tensor.type) && !tensor.dims.empty())
+        others.push_back(&tensor);
     for (const Node &node : model.graph.nodes) {
-      if (node.type == "Identity" && node.domain.empty() && kinds.empty())
+      if (node.type == "Identity" && node.domain.empty() && !record.hasRoles())
         untie(node);
       else
         addAliases(node);
     }
+    if (!record.hasRoles())
+      freezeStatistics();
+    for (const Tensor *tensor : others)
+      recover(*tensor);
+    for (const Node &node : model.graph.nodes)
+      takeApart(node);
+    reportState(model, record, state);
     return std::move(state);
   }
 
 private:
-  void describe(const ValueInfo &value) {
-    std::string_view kind = onnx::find(value.metadata, kindKey);
-    if (!kind.empty())
-      kinds[value.name] = {kind, onnx::find(value.metadata, persistentKey)};
+  Role roleOf(const Tensor &tensor) {
+    if (const StateEntry *entry = record.findRole(tensor.name))
+      return toRole(*entry);
+    if (!record.hasRoles())
+      return isFloat(tensor.type) && !tensor.dims.empty() &&
+                     !isMadeUp(tensor.name)
+                 ? Role::Parameter
+                 : Role::Constant;
+    // Its description is lost, since an optimizer replaced it under its name.
+    const StateEntry *entry = record.findState(tensor.name);
+    return entry && record.getSources(tensor.name).empty() ? toRole(*entry)
+                                                           : Role::Constant;
   }
 
-  Role roleOf(const Tensor &tensor) {
-    if (!kinds.empty()) {
-      auto known = kinds.find(tensor.name);
-      if (known == kinds.end())
-        return Role::Constant;
-      const auto &[kind, persistent] = known->second;
-      if (kind == "PARAMETER")
-        return Role::Parameter;
-      return kind == "BUFFER" && persistent == "True" ? Role::Buffer
-                                                      : Role::Constant;
-    }
-    return isFloat(tensor.type) && !tensor.dims.empty() &&
-                   !isMadeUp(tensor.name)
-               ? Role::Parameter
+  static Role toRole(const StateEntry &entry) {
+    if (entry.kind == StateEntry::Kind::Parameter)
+      return Role::Parameter;
+    return entry.kind == StateEntry::Kind::Buffer && entry.persistent
+               ? Role::Buffer
                : Role::Constant;
   }
 
@@ -94,40 +110,14 @@ private:
       auto [known, isNew] = spans.try_emplace(key, state.parameters.size());
       if (!isNew) {
         state.parameters[known->second].aliases.push_back(name);
-        state.values[name] = known->second;
+        state.values[name] = {known->second};
         return;
       }
     }
     if (role == Role::Parameter || isFloat(tensor.type))
-      state.values[name] = state.parameters.size();
+      state.values[name] = {state.parameters.size()};
     state.parameters.push_back(
         {&tensor, name, {}, role == Role::Parameter && isFloat(tensor.type)});
-  }
-
-  /// A matrix without a role, among others that have one: an optimiser of the
-  /// exporter computed it from a parameter, which it then replaces.
-  void warnOfCopy(const Tensor &tensor) {
-    if (kinds.empty() || kinds.count(tensor.name) || !isFloat(tensor.type) ||
-        tensor.dims.size() < 2 || tensor.numElements() < 64)
-      return;
-    state.warnings.push_back(
-        "`" + std::string(tensor.name) +
-        "` is a tensor that the exporter computed, perhaps from a parameter, "
-        "and will not be trained; export with optimize=False to keep all "
-        "parameters");
-  }
-
-  bool hasEqualElements(const Tensor &tensor) {
-    std::vector<char> bytes;
-    std::string error;
-    unsigned width = byteSize(tensor.type);
-    if (!model.load(tensor, bytes, error) || bytes.size() < width)
-      return true;
-    for (size_t at = width; at < bytes.size(); at += width)
-      if (!std::equal(bytes.begin(), bytes.begin() + width,
-                      bytes.begin() + static_cast<ptrdiff_t>(at)))
-        return false;
-    return true;
   }
 
   void untie(const Node &node) {
@@ -138,24 +128,26 @@ private:
     if (source == state.values.end())
       return;
     std::string name(node.outputs[0]);
-    size_t index = source->second;
+    size_t index = source->second.index;
     const Tensor *tensor = state.parameters[index].tensor;
-    if (tensor->dims.size() >= 2 && !hasEqualElements(*tensor)) {
+    if (tensor->dims.size() >= 2 && !isConstant(model, *tensor)) {
       state.parameters[index].aliases.push_back(name);
-      state.values[name] = index;
+      state.values[name] = {index};
       return;
     }
-    state.values[name] = state.parameters.size();
+    state.values[name] = {state.parameters.size()};
     state.parameters.push_back({tensor, name, {}, true});
   }
 
-  /// A layer that has the parameter as its own: Embedding, Linear, Conv1D, and
-  /// what derives from them under such a name.
-  static bool isLayer(StringRef moduleClass) {
-    StringRef name = moduleClass.rsplit('.').second;
-    return moduleClass.starts_with("torch.nn.modules.") ||
-           name.contains("Embedding") || name.contains("Linear") ||
-           name.contains("Conv1D");
+  /// A file that does not say what is a buffer shows it of batch norm's running
+  /// statistics alone.
+  void freezeStatistics() {
+    for (const Node &node : model.graph.nodes)
+      if (node.type == "BatchNormalization" && node.domain.empty())
+        for (size_t i = 3; i < node.inputs.size(); ++i)
+          if (auto value = state.values.find(StringRef(node.inputs[i]));
+              value != state.values.end())
+            state.parameters[value->second.index].trainable = false;
   }
 
   void addAliases(const Node &node) {
@@ -163,24 +155,221 @@ private:
       auto found = state.values.find(StringRef(input));
       if (found == state.values.end())
         continue;
-      Parameter &parameter = state.parameters[found->second];
+      Parameter &parameter = state.parameters[found->second.index];
       auto [module, leaf] = StringRef(parameter.name).rsplit('.');
       Origin origin = originOf(node);
       if (leaf.empty() || origin.scope.empty() || origin.scope == module ||
           module.starts_with(origin.scope + ".") ||
-          !isLayer(origin.moduleClass))
+          state.values.contains(origin.scope + "." + leaf.str()))
         continue;
       std::string alias = origin.scope + "." + leaf.str();
-      if (!is_contained(parameter.aliases, alias) &&
-          !state.values.contains(alias))
+      // The model's own list of its state knows, else the kind of module.
+      bool exists = record.getState().empty()
+                        ? isLayer(origin.moduleClass)
+                        : record.findState(alias) != nullptr;
+      // The record calls a tied parameter by one name everywhere; one that was
+      // merged with an equal one it calls by its own.
+      FxCall call = record.callOf(node);
+      bool isMerged = any_of(call.arguments, [&](const StateEntry *entry) {
+        return entry && entry->name == alias;
+      });
+      if (exists && !isMerged && !is_contained(parameter.aliases, alias))
         parameter.aliases.push_back(alias);
     }
   }
 
+  //===-- what an optimizer renamed --------------------------------------===//
+
+  /// The weight of a linear layer, under a made-up name and transposed.
+  struct Recovered {
+    std::string name;
+    std::string scope;    // of the module that uses it
+    bool isNamed = false; // by the exporter's record of the operator
+    bool transposed = false;
+  };
+
+  std::optional<Recovered> recognise(const Tensor &tensor) {
+    for (auto [node, operand] : consumers[tensor.name]) {
+      if (!node->domain.empty())
+        continue;
+      FxCall call = record.callOf(*node);
+      Origin origin = originOf(*node);
+      bool isLinear =
+          node->type == "MatMul" && operand == 1 && tensor.dims.size() == 2;
+      if (isLinear && call.isLinear() && call.arguments.size() >= 2 &&
+          call.arguments[1])
+        return Recovered{call.arguments[1]->name, origin.scope, true, true};
+      // Elsewhere the module tells: by its class, or, in older exports, that
+      // the exporter named what it computed after the operator.
+      bool isOld = StringRef(tensor.name).starts_with("onnx::");
+      if (isLinear && call.target.empty() && !origin.scope.empty() &&
+          (isOld || StringRef(origin.moduleClass).ends_with("Linear")))
+        return Recovered{join(origin.scope, "weight"), origin.scope, false,
+                         true};
+      if (node->type != "Conv" || operand == 0)
+        continue;
+      // What a convolution has become together with its batch norm.
+      if (isOld && !origin.scope.empty())
+        return Recovered{join(origin.scope, operand == 1 ? "weight" : "bias"),
+                         origin.scope, false, false};
+      StringRef weight(node->inputs[1]);
+      if (operand == 2 && state.values.contains(weight) &&
+          record.findState(weight))
+        return Recovered{join(moduleOf(weight), "bias"), moduleOf(weight).str(),
+                         true, false};
+    }
+    return std::nullopt;
+  }
+
+  void recover(const Tensor &tensor) {
+    std::optional<Recovered> found = recognise(tensor);
+    if (!found)
+      return;
+    std::string name = found->name;
+    Parameter parameter{&tensor, name, {}, true, found->transposed};
+    if (tensor.dims.size() == 2) {
+      std::optional<size_t> original = findOriginal(tensor, *found);
+      if (original) {
+        ++state.copies;
+        Parameter &same = state.parameters[*original];
+        bool transposed = found->transposed != same.transposed;
+        if (tie) {
+          if (same.name != name && !is_contained(same.aliases, name))
+            same.aliases.push_back(name);
+          state.notes.push_back(
+              "`" + std::string(tensor.name) + "` is a " +
+              (transposed ? "transposed " : "") + "copy of `" + same.name +
+              "`: they are one parameter again (--no-tie keeps them apart)");
+          state.values[tensor.name] = {*original, found->transposed};
+          return;
+        }
+        takeNames(same, *found, parameter);
+      } else if (auto other = findParameter(name)) {
+        takeNames(state.parameters[*other], *found, parameter);
+        state.notes.push_back("`" + std::string(tensor.name) +
+                              "` was a copy of `" + name +
+                              "` when the model was exported, but now has "
+                              "other values: it is a parameter of its own, `" +
+                              parameter.name + "`");
+      }
+    }
+    if (findParameter(parameter.name)) { // it keeps the name that it has
+      parameter.name = tensor.name;
+      parameter.transposed = false;
+    }
+    state.values[tensor.name] = {state.parameters.size(), parameter.transposed};
+    state.parameters.push_back(parameter);
+  }
+
+  /// The parameter of which `tensor` is a copy. Where the exporter says which
+  /// parameter it is, no other is looked at.
+  std::optional<size_t> findOriginal(const Tensor &tensor,
+                                     const Recovered &found) {
+    for (auto [index, parameter] : enumerate(state.parameters)) {
+      const Tensor &other = *parameter.tensor;
+      bool isNamed = parameter.name == found.name ||
+                     is_contained(parameter.aliases, found.name);
+      if (isNamed ? &other == &tensor : found.isNamed)
+        continue;
+      if (other.dims.size() == 2 &&
+          areEqual(model, other, tensor,
+                   parameter.transposed != found.transposed) &&
+          !isConstant(model, tensor))
+        return index;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<size_t> findParameter(StringRef name) {
+    for (auto [index, parameter] : enumerate(state.parameters))
+      if (parameter.name == name || is_contained(parameter.aliases, name))
+        return index;
+    return std::nullopt;
+  }
+
+  /// Two parameters that were one share out its names: each gets that of the
+  /// module which uses it.
+  static void takeNames(Parameter &original, const Recovered &found,
+                        Parameter &copy) {
+    std::string own = join(found.scope, leafOf(found.name));
+    if (original.name == own && !original.aliases.empty()) {
+      original.name = original.aliases.front();
+      original.aliases.erase(original.aliases.begin());
+      copy.name = own;
+    } else if (is_contained(original.aliases, own)) {
+      erase(original.aliases, own);
+      copy.name = own;
+    }
+  }
+
+  //===-- what an optimizer merged ---------------------------------------===//
+
+  /// Where the record of a node names state that the file lacks, and an operand
+  /// is a parameter that the record does not name: that is the one whose values
+  /// were equal.
+  void takeApart(const Node &node) {
+    FxCall call = record.callOf(node);
+    // A node that stands for several has the record of one of them.
+    if (none_of(call.arguments, [](const StateEntry *e) { return e; }) ||
+        record.isRewritten(node))
+      return;
+    auto isNamed = [&](const Parameter &parameter) {
+      return any_of(call.arguments, [&](const StateEntry *entry) {
+        return entry && (entry->name == parameter.name ||
+                         is_contained(parameter.aliases, entry->name));
+      });
+    };
+    for (auto [i, input] : enumerate(node.inputs)) {
+      auto value = state.values.find(StringRef(input));
+      if (value == state.values.end())
+        continue;
+      ParameterUse use = value->second;
+      const Parameter merged = state.parameters[use.index];
+      if (isNamed(merged))
+        continue;
+      const StateEntry *meant = nullptr;
+      auto consider = [&](const StateEntry *entry) {
+        if (!entry || entry == meant)
+          return false;
+        auto known = findParameter(entry->name);
+        return !known || state.parameters[*known].tensor == merged.tensor;
+      };
+      // The same place, else the same kind (weight, bias), else the only one.
+      if (call.arguments.size() == node.inputs.size() &&
+          !call.target.starts_with("aten.addmm") && consider(call.arguments[i]))
+        meant = call.arguments[i];
+      SmallVector<const StateEntry *> all, alike;
+      for (const StateEntry *entry : call.arguments) {
+        if (meant || !consider(entry))
+          continue;
+        all.push_back(entry);
+        if (leafOf(entry->name) == leafOf(merged.name))
+          alike.push_back(entry);
+      }
+      if (!meant && alike.size() == 1)
+        meant = alike.front();
+      if (!meant && all.size() == 1)
+        meant = all.front();
+      if (!meant)
+        continue;
+      std::optional<size_t> index = findParameter(meant->name);
+      if (!index) {
+        index = state.parameters.size();
+        state.parameters.push_back({merged.tensor,
+                                    meant->name,
+                                    {},
+                                    meant->kind == StateEntry::Kind::Parameter,
+                                    merged.transposed});
+      }
+      state.operands[{&node, i}] = {*index, use.transposed};
+    }
+  }
+
   const Model &model;
+  const bool tie;
+  const ExportRecord record;
   ModelState state;
-  std::map<std::string_view, std::pair<std::string_view, std::string_view>>
-      kinds; // of initializers: kind, persistent
+  StringMap<SmallVector<std::pair<const Node *, size_t>>> consumers;
   std::map<std::tuple<std::string, uint64_t, uint64_t, DataType,
                       std::vector<int64_t>>,
            size_t>
@@ -189,6 +378,8 @@ private:
 
 } // namespace
 
-ModelState findState(const Model &model) { return StateFinder(model).find(); }
+ModelState findState(const Model &model, bool tie) {
+  return StateFinder(model, tie).find();
+}
 
 } // namespace polyrank::frontends::onnx

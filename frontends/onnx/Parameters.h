@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include <set>
+#include <map>
 #include <vector>
 
 #include "frontends/onnx/Model.h"
@@ -16,26 +16,55 @@ struct Parameter {
   std::string name;
   std::vector<std::string> aliases; // further names in PyTorch's state_dict
   bool trainable = true;
+  bool transposed = false; // a matrix: the file holds its transpose
+
+  /// As the model has them.
+  std::vector<int64_t> getDims() const {
+    return transposed ? std::vector(tensor->dims.rbegin(), tensor->dims.rend())
+                      : tensor->dims;
+  }
+};
+
+/// A value of the graph that holds parameter number `index`, or its transpose.
+struct ParameterUse {
+  size_t index = 0;
+  bool transposed = false;
 };
 
 struct ModelState {
   std::vector<Parameter> parameters;
-  /// Names of values in the graph -> index of the parameter they hold.
-  llvm::StringMap<size_t> values;
-  std::vector<std::string> warnings;
+  /// By the names of values in the graph.
+  llvm::StringMap<ParameterUse> values;
+  /// Operands that are another parameter than their value's name says.
+  std::map<std::pair<const Node *, size_t>, ParameterUse> operands;
+  std::vector<std::string> warnings, notes;
+  /// Copies of a matrix that are, or with `tie` would be, one parameter.
+  size_t copies = 0;
 };
 
 /// - PyTorch's exporter says of each initializer what it is. Parameters and
 ///   persistent buffers are state; a buffer of integers is a constant as well,
 ///   since shapes and masks are computed from it.
 /// - Elsewhere a float tensor of at least one dim is a parameter if its name is
-///   not one that an exporter made up.
+///   not one that an exporter made up; it trains, unless it is a running
+///   statistic of batch normalization.
 /// - Two initializers with one span are one parameter. So is a matrix that
 ///   reaches another name through `Identity`; but a vector, or a matrix of
 ///   equal elements, does so only because the exporter merged equal values (two
 ///   norms that are both initialised to ones), and is taken apart again.
 /// - A parameter that a layer of PyTorch (an Embedding, a Linear) uses under
 ///   another module's name is tied: it gets that layer's name as an alias.
-ModelState findState(const Model &model);
+///
+/// And of what the exporter's optimizer does to them:
+///
+/// - A matrix under a made-up name that a linear layer multiplies with is that
+///   layer's weight, transposed. Its name is that of the parameter which the
+///   record of the node names, or else that of the node's module.
+/// - Such a matrix that is a transposed copy of another parameter, by name or
+///   by its elements, is the same parameter (with `tie`), with a note.
+/// - Small parameters that happened to be equal have been merged into one; the
+///   records of the nodes tell which of them each node means.
+/// - The parameters that are gone are named in one warning.
+ModelState findState(const Model &model, bool tie = true);
 
 } // namespace polyrank::frontends::onnx

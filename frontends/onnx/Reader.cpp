@@ -28,6 +28,13 @@ struct Malformed {
   std::string message;
 };
 
+std::string toString(const std::vector<int64_t> &dims) {
+  std::string text = "[";
+  for (size_t d = 0; d < dims.size(); ++d)
+    text += (d == 0 ? "" : ", ") + std::to_string(dims[d]);
+  return text + "]";
+}
+
 std::string_view view(pbf_reader &reader) {
   auto data = reader.get_view();
   return {data.data(), data.size()};
@@ -191,7 +198,8 @@ private:
     }
     for (int64_t dim : tensor.dims) {
       if (!empty && dim > maxElements / count)
-        throw Malformed{name + "too large"};
+        throw Malformed{name + "its shape " + toString(tensor.dims) +
+                        " has more than 2^48 elements"};
       count *= empty ? 0 : dim;
     }
     unsigned width = byteSize(tensor.type);
@@ -242,34 +250,33 @@ private:
       uint64_t value = 0;
       for (char digit : text) {
         if (digit < '0' || digit > '9' || value > (uint64_t(1) << 58))
-          throw Malformed{name + "external data has " + std::string(key) +
-                          " `" + std::string(text) + "`"};
+          throw Malformed{name + "the " + std::string(key) +
+                          " of its external data is `" + std::string(text) +
+                          "`, which is no place in a file"};
         value = value * 10 + static_cast<uint64_t>(digit - '0');
       }
       return value;
     };
-    std::string_view location = find(data, "location");
-    size_t index = openExternal(location);
+    size_t index = openExternal(name, find(data, "location"));
     const ExternalFile &external = model->externals[index];
     uint64_t offset = number("offset").value_or(0);
-    if (offset > external.size)
-      throw Malformed{name + "begins at byte " + std::to_string(offset) +
-                      " of " + external.path + ", which has " +
-                      std::to_string(external.size)};
-    uint64_t stored = number("length").value_or(external.size - offset);
+    uint64_t rest = offset < external.size ? external.size - offset : 0;
+    uint64_t stored = number("length").value_or(rest);
     if (stored != length)
       throw Malformed{name + "its shape needs " + std::to_string(length) +
                       " bytes, but its external data has " +
                       std::to_string(stored)};
-    if (length > external.size - offset)
-      throw Malformed{name + "bytes " + std::to_string(offset) + " to " +
-                      std::to_string(offset + length) + " of " + external.path +
-                      ", which has " + std::to_string(external.size)};
+    if (length > rest || offset > external.size)
+      throw Malformed{name + "lies at bytes " + std::to_string(offset) +
+                      " to " + std::to_string(offset + length) + " of " +
+                      external.path + ", which has " +
+                      std::to_string(external.size) +
+                      ": the file is cut short, or belongs to another export"};
     tensor.external = index;
     tensor.span = FileSpan{external.path, offset, length};
   }
 
-  size_t openExternal(std::string_view location) {
+  size_t openExternal(const std::string &name, std::string_view location) {
     auto [entry, isNew] =
         externalIndex.try_emplace(location, model->externals.size());
     if (isNew) {
@@ -282,7 +289,7 @@ private:
       std::string error;
       auto external = openBelow(folder, location, error);
       if (!external)
-        throw Malformed{error};
+        throw Malformed{name + error};
       model->externals.push_back(std::move(*external));
     }
     return entry->second;
@@ -352,6 +359,9 @@ private:
         break;
       case field(15, Bytes):
         throw Malformed{"holds a sparse initializer; store it densely"};
+      case field(16, Bytes):
+        graph.metadata.push_back(readEntry(in.get_message()));
+        break;
       default:
         in.skip();
       }
@@ -361,6 +371,9 @@ private:
 
   Node readNode(pbf_reader in, int depth) {
     countEntity();
+    if (++nodes > maxNodes)
+      throw Malformed{"holds more than " + std::to_string(maxNodes) +
+                      " nodes"};
     Node node;
     while (in.next()) {
       switch (in.tag_and_type()) {
@@ -590,7 +603,7 @@ private:
 
   Model *model;          // null while a lone tensor is read
   std::string_view file; // what offsets of spans count from
-  int64_t entities = 0;
+  int64_t entities = 0, nodes = 0;
   std::map<std::string_view, size_t> externalIndex;
 };
 
@@ -627,8 +640,19 @@ std::string nameOf(DataType type) {
   case DataType::BFloat16:
     return "bfloat16";
   default:
-    return "type " + std::to_string(static_cast<int32_t>(type));
+    break;
   }
+  // Those that have no whole bytes, or that nothing here computes with.
+  constexpr std::pair<int32_t, const char *> others[] = {
+      {0, "undefined"},       {14, "complex64"},   {15, "complex128"},
+      {17, "float8e4m3fn"},   {18, "float8e4m3fnuz"},
+      {19, "float8e5m2"},     {20, "float8e5m2fnuz"},
+      {21, "uint4"},          {22, "int4"},        {23, "float4e2m1"},
+      {24, "float8e8m0"}};
+  for (auto [number, name] : others)
+    if (number == static_cast<int32_t>(type))
+      return name;
+  return "type " + std::to_string(static_cast<int32_t>(type));
 }
 
 unsigned byteSize(DataType type) {

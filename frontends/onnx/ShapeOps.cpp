@@ -89,22 +89,19 @@ LogicalResult constantOfShape(NodeImporter &n) {
 LogicalResult range(NodeImporter &n) {
   if (failed(n.need(3)))
     return failure();
-  for (size_t i = 0; i < 3; ++i)
-    if (!n.operand(i).isConstant() || n.operand(i).constant->size() != 1)
-      return n.fail("its bounds depend on the values of inputs or parameters, "
-                    "but must be known when the model is compiled");
-  const graph::Tensor &start = *n.operand(0).constant;
-  double delta = n.operand(2).constant->at(0);
-  if (delta == 0)
-    return n.fail("its step is 0");
-  double count =
-      std::ceil((n.operand(1).constant->at(0) - start.at(0)) / delta);
-  if (!(count <= double(int64_t(1) << 28)))
-    return n.fail("it has more than 2^28 elements");
-  graph::Tensor tensor(start.elementType,
-                       {std::max<int64_t>(0, static_cast<int64_t>(count))});
+  auto start = n.number(0, "start"), limit = n.number(1, "limit"),
+       delta = n.number(2, "delta");
+  if (failed(start) || failed(limit) || failed(delta))
+    return failure();
+  if (*delta == 0)
+    return n.fail("its delta is 0");
+  double count = std::ceil((*limit - *start) / *delta);
+  if (!(count <= static_cast<double>(maxFolded)))
+    return n.fail("it has more than " + Twine(maxFolded) + " elements");
+  graph::Tensor tensor(n.operand(0).getElementType(),
+                       {static_cast<int64_t>(std::max(0.0, count))});
   for (int64_t i = 0; i < tensor.size(); ++i)
-    tensor.set(i, start.at(0) + static_cast<double>(i) * delta);
+    tensor.set(i, *start + static_cast<double>(i) * *delta);
   n.result(0, std::move(tensor));
   return success();
 }

@@ -33,11 +33,15 @@ LogicalResult concat(NodeImporter &n) {
   return success();
 }
 
+constexpr int64_t maxPieces = 1 << 16;
+
 /// `sizes` pieces of operand 0 along `axis`.
 FailureOr<std::vector<Imported>> splitInto(NodeImporter &n, int64_t axis,
                                            ArrayRef<int64_t> sizes) {
   const Imported &x = n.operand(0);
   int64_t dim = x.getShape()[axis], start = 0;
+  if (static_cast<int64_t>(sizes.size()) > maxPieces)
+    return n.fail("more than " + Twine(maxPieces) + " pieces");
   std::vector<Imported> parts;
   for (int64_t size : sizes) {
     if (size < 0 || size > dim - start)
@@ -161,9 +165,10 @@ LogicalResult pad(NodeImporter &n) {
     return n.fail("its pads do not fit its axes");
   double value = n.getFloat("value", 0);
   if (n.has(2)) {
-    if (!n.operand(2).isConstant() || n.operand(2).constant->size() != 1)
-      return n.fail("its value is not known when the model is compiled");
-    value = n.operand(2).constant->at(0);
+    auto given = n.number(2, "value");
+    if (failed(given))
+      return failure();
+    value = *given;
   }
   SmallVector<int64_t> low(rank, 0), high(rank, 0), interior(rank, 0);
   for (auto [i, each] : llvm::enumerate(axes)) {
@@ -203,16 +208,16 @@ LogicalResult splitToSequence(NodeImporter &n) {
     auto given = n.integers(1, "split");
     if (failed(given))
       return failure();
-    if (n.operand(1).getRank() == 0) { // one size; the last piece is the rest
-      if (given->front() <= 0)
-        return n.fail("pieces of " + Twine(given->front()));
-      for (int64_t start = 0; start < dim; start += given->front())
-        sizes.push_back(std::min(given->front(), dim - start));
-    } else {
-      sizes = *given;
-    }
-  } else {
-    sizes.assign(dim, 1);
+    sizes = *given;
+  }
+  bool isOneSize = n.has(1) && n.operand(1).getRank() == 0;
+  if (!n.has(1) || isOneSize) { // the last piece is the rest
+    int64_t piece = isOneSize ? sizes.front() : 1;
+    if (piece <= 0 || dim / piece > maxPieces)
+      return n.fail("pieces of " + Twine(piece) + " of a dim of " + Twine(dim));
+    sizes.clear();
+    for (int64_t start = 0; start < dim; start += piece)
+      sizes.push_back(std::min(piece, dim - start));
   }
   auto parts = splitInto(n, *axis, sizes);
   if (failed(parts))
@@ -241,14 +246,13 @@ LogicalResult sequenceAt(NodeImporter &n) {
   if (!n.has(0) || !n.operand(0).sequence)
     return n.fail("operand 0 is no sequence");
   const std::vector<Imported> &elements = *n.operand(0).sequence;
-  auto position = n.integers(1, "position");
+  auto position = n.integer(1, "position");
   if (failed(position))
     return failure();
   auto size = static_cast<int64_t>(elements.size());
-  int64_t at =
-      position->front() < 0 ? position->front() + size : position->front();
+  int64_t at = *position < 0 ? *position + size : *position;
   if (at < 0 || at >= size)
-    return n.fail("element " + Twine(position->front()) + " of a sequence of " +
+    return n.fail("element " + Twine(*position) + " of a sequence of " +
                   Twine(size));
   n.result(0, elements[at]);
   return success();

@@ -21,14 +21,16 @@ LogicalResult dropout(NodeImporter &n) {
   bool training = false;
   double rate = n.getFloat("ratio", 0.5);
   if (n.since >= 12 && n.has(2)) {
-    auto mode = n.integers(2, "training_mode");
+    auto mode = n.integer(2, "training_mode");
     if (failed(mode))
       return failure();
-    training = mode->front() != 0;
-    if (n.has(1) && !n.operand(1).isConstant())
-      return n.fail("its ratio is not known when the model is compiled");
-    if (n.has(1))
-      rate = n.operand(1).constant->at(0);
+    training = *mode != 0;
+    if (n.has(1)) {
+      auto ratio = n.number(1, "ratio");
+      if (failed(ratio))
+        return failure();
+      rate = *ratio;
+    }
   }
   if (n.options.dropout) {
     rate = *n.options.dropout;

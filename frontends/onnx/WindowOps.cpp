@@ -1,6 +1,6 @@
 // Import of what slides a window over spatial dims: convolution and pooling.
-// Both are a pad and one unfold per spatial dim; the windows are then
-// multiplied with the filters, or reduced.
+// Both are one unfold per spatial dim; the windows are then multiplied with the
+// filters, or reduced.
 
 #include "frontends/onnx/NodeImporter.h"
 
@@ -101,6 +101,8 @@ Imported padSpatial(NodeImporter &n, const Imported &x, ArrayRef<int64_t> low,
   SmallVector<int64_t> lows(2, 0), highs(2, 0), interior(x.getRank(), 0);
   lows.append(low.begin(), low.end());
   highs.append(high.begin(), high.end());
+  lows.resize(x.getRank(), 0);
+  highs.resize(x.getRank(), 0);
   return n.emit.unary<graph::PadOp>(x, ArrayRef<int64_t>(lows),
                                     ArrayRef<int64_t>(highs),
                                     ArrayRef<int64_t>(interior), value);
@@ -110,25 +112,27 @@ Imported padSpatial(NodeImporter &n, const Imported &x, ArrayRef<int64_t> low,
 /// of those windows that have more than one element.
 Imported unfold(NodeImporter &n, Imported x, ArrayRef<Window> windows,
                 double padding) {
-  SmallVector<int64_t> low, high;
-  for (const Window &window : windows) {
-    low.push_back(window.low);
-    high.push_back(window.high + window.excess);
-  }
-  x = padSpatial(n, x, low, high, padding);
   for (auto [i, window] : llvm::enumerate(windows)) {
-    int64_t dim = 2 + i, size = window.size;
-    if (size > 1 && (size != window.stride || window.dilation != 1)) {
-      x = n.emit.unary<graph::UnfoldOp>(x, dim, size, window.stride,
-                                        window.dilation);
+    int64_t dim = 2 + i, size = window.size, stride = window.stride;
+    int64_t high = window.high + window.excess;
+    bool isPadded = window.low || high;
+    if (size > 1 && (isPadded || size != stride || window.dilation != 1 ||
+                     x.getShape()[dim] != window.count * size)) {
+      x = n.emit.unary<graph::UnfoldOp>(x, dim, size, stride, window.dilation,
+                                        window.low, high, padding);
       continue;
     }
-    // Windows that do not overlap are blocks of the dim.
-    x = n.emit.slice(x, dim, 0,
-                     (window.count - 1) * window.stride + (size > 1 ? size : 1),
-                     size > 1 ? 1 : window.stride);
-    if (size == 1)
+    if (size == 1) {
+      if (isPadded) {
+        SmallVector<int64_t> low(windows.size(), 0), highs(low);
+        low[i] = window.low;
+        highs[i] = high;
+        x = padSpatial(n, x, low, highs, padding);
+      }
+      x = n.emit.slice(x, dim, 0, (window.count - 1) * stride + 1, stride);
       continue;
+    }
+    // Windows that do not overlap and leave nothing out are blocks of the dim.
     Shape blocks = x.getShape();
     blocks[dim] = window.count;
     blocks.insert(blocks.begin() + dim + 1, size);
@@ -261,7 +265,8 @@ LogicalResult maxPool(NodeImporter &n) {
   Imported unfolded = unfold(n, n.operand(0), *windows,
                              -std::numeric_limits<double>::infinity());
   n.result(0, n.emit.reduce(ReductionKind::Max, unfolded,
-                            elementDims(unfolded, windows->size())));
+                            elementDims(unfolded, windows->size()),
+                            /*first=*/true));
   return success();
 }
 
@@ -303,9 +308,9 @@ LogicalResult globalPool(NodeImporter &n) {
   const Imported &x = n.operand(0);
   if (x.getRank() < 3 || !isa<FloatType>(x.getElementType()))
     return n.fail("global pooling of " + toString(x.getShape()));
-  Shape kept = {x.getShape()[0], x.getShape()[1]};
+  Shape shape = x.getShape(), kept = {shape[0], shape[1]};
   int64_t count = 1;
-  for (int64_t size : ArrayRef<int64_t>(x.getShape()).drop_front(2))
+  for (int64_t size : ArrayRef<int64_t>(shape).drop_front(2))
     count *= size;
   kept.append(x.getRank() - 2, 1);
   Imported pooled = n.emit.reduce(

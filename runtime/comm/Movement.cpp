@@ -12,7 +12,22 @@ namespace {
 
 bool reduces(CollectiveKind kind) {
   return kind == CollectiveKind::AllReduce ||
-         kind == CollectiveKind::ReduceScatter;
+         kind == CollectiveKind::ReduceScatter ||
+         kind == CollectiveKind::HaloAdd;
+}
+
+bool hasBorders(CollectiveKind kind) {
+  return kind == CollectiveKind::Halo || kind == CollectiveKind::HaloAdd;
+}
+
+/// What the widened row of member `me` has in common with the row of another:
+/// elements [begin, end), counted from the first member's.
+std::pair<int64_t, int64_t> overlapOf(const Transfer &transfer, int me,
+                                      int other) {
+  int64_t inner = transfer.inner;
+  int64_t begin = std::max(me * inner - transfer.low, other * inner);
+  int64_t end = std::min((me + 1) * inner + transfer.high, (other + 1) * inner);
+  return {begin, std::max(begin, end)};
 }
 
 Error malformed(const Collective &collective, const std::string &what) {
@@ -35,18 +50,28 @@ Result<void> checkTransfer(const Collective &collective,
                            uint64_t sharedSize) {
   CollectiveKind kind = collective.kind;
   int64_t element = bytesOf(collective.dtype);
-  // The largest buffer of any kind has members * (all extents) elements.
-  int64_t bound = element;
+  // The largest buffer of any kind has members * (all extents) elements; with
+  // borders, that and outer * (low + high).
+  int64_t bound = element, borders = 0, withBorders;
+  if (transfer.low < 0 || transfer.high < 0 ||
+      (!hasBorders(kind) && (transfer.low || transfer.high)) ||
+      __builtin_add_overflow(transfer.low, transfer.high, &borders))
+    return malformed(collective, "borders of " + std::to_string(transfer.low) +
+                                     " and " + std::to_string(transfer.high) +
+                                     " elements");
   if (!multiply(bound, transfer.outer) || !multiply(bound, transfer.x) ||
       !multiply(bound, transfer.middle) || !multiply(bound, transfer.y) ||
-      !multiply(bound, transfer.inner) || !multiply(bound, members))
+      !multiply(bound, transfer.inner) || !multiply(bound, members) ||
+      __builtin_mul_overflow(borders, transfer.outer, &borders) ||
+      __builtin_mul_overflow(borders, element, &borders) ||
+      __builtin_add_overflow(borders, bound, &withBorders))
     return malformed(collective, "an extent is not positive, or too large");
   bool plainRows = transfer.x == 1 && transfer.middle == 1 && transfer.y == 1;
   if (kind != CollectiveKind::AllToAll && !plainRows)
     return malformed(collective, "x, middle and y are for all_to_all");
   bool hasRows = kind == CollectiveKind::AllToAll ||
                  kind == CollectiveKind::AllGather ||
-                 kind == CollectiveKind::ReduceScatter;
+                 kind == CollectiveKind::ReduceScatter || hasBorders(kind);
   if (!hasRows && transfer.outer != 1)
     return malformed(collective, "outer must be 1");
   if (kind == CollectiveKind::AllToAll) {
@@ -98,6 +123,11 @@ TransferExtent extentOf(CollectiveKind kind, const Transfer &transfer,
     return {all * members, all};
   if (kind == CollectiveKind::AllGather)
     return {all, all * members};
+  int64_t borders = transfer.outer * (transfer.low + transfer.high);
+  if (kind == CollectiveKind::Halo)
+    return {all, all + borders};
+  if (kind == CollectiveKind::HaloAdd)
+    return {all + borders, all};
   return {all, all};
 }
 
@@ -112,6 +142,9 @@ Result<void> checkCollective(const Collective &collective, int members, int me,
     return malformed(collective, std::string("no reduction ") +
                                      nameOf(collective.reduction) + " over " +
                                      nameOf(collective.dtype));
+  if (collective.kind == CollectiveKind::HaloAdd &&
+      collective.reduction != Reduction::Sum)
+    return malformed(collective, "borders are summed");
   if (collective.kind == CollectiveKind::Permute) {
     if (collective.permutation.size() != static_cast<size_t>(members))
       return malformed(collective,
@@ -132,7 +165,8 @@ Result<void> checkCollective(const Collective &collective, int members, int me,
 }
 
 int sourcesOf(CollectiveKind kind, int members) {
-  return kind == CollectiveKind::AllGather || kind == CollectiveKind::AllToAll
+  return kind == CollectiveKind::AllGather ||
+                 kind == CollectiveKind::AllToAll || kind == CollectiveKind::Halo
              ? members
              : 1;
 }
@@ -171,6 +205,16 @@ RowCopy copyOf(const Collective &collective, const Transfer &transfer,
       copy.from = me * copy.run;
       copy.to = copy.source * copy.rows * copy.rowTo;
     }
+    break;
+  }
+  case CollectiveKind::Halo: {
+    auto [begin, end] = overlapOf(transfer, me, copy.source);
+    copy.rows = begin < end ? transfer.outer : 0;
+    copy.run = (end - begin) * element;
+    copy.rowFrom = inner;
+    copy.rowTo = inner + (transfer.low + transfer.high) * element;
+    copy.from = begin * element - copy.source * inner;
+    copy.to = (begin + transfer.low) * element - me * inner;
     break;
   }
   case CollectiveKind::Permute:
@@ -241,6 +285,13 @@ void copyRows(const RowCopy &copy, const std::byte *input, std::byte *output,
 
 uint64_t bytesMoved(const Collective &collective, int members, int me) {
   uint64_t bytes = 0;
+  if (hasBorders(collective.kind)) {
+    for (const Transfer &transfer : collective.transfers)
+      for (int other = 0; other < members; ++other)
+        if (auto [begin, end] = overlapOf(transfer, me, other); other != me)
+          bytes += transfer.outer * (end - begin) * bytesOf(collective.dtype);
+    return bytes;
+  }
   for (const Transfer &transfer : collective.transfers) {
     TransferExtent extent = extentOf(collective.kind, transfer, members);
     bytes += std::max(extent.input, extent.output) * bytesOf(collective.dtype);

@@ -18,6 +18,10 @@ const char *nameOf(CollectiveKind kind) {
     return "permute";
   case CollectiveKind::Broadcast:
     return "broadcast";
+  case CollectiveKind::Halo:
+    return "halo";
+  case CollectiveKind::HaloAdd:
+    return "halo_add";
   }
   return "unknown";
 }

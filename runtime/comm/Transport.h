@@ -23,9 +23,11 @@ enum class CollectiveKind : int8_t {
   AllGather,
   AllToAll,
   Permute,
-  Broadcast
+  Broadcast,
+  Halo,
+  HaloAdd
 };
-inline constexpr int numCollectiveKinds = 6;
+inline constexpr int numCollectiveKinds = 8;
 enum class Reduction : int8_t { None, Sum, Max, Min };
 
 const char *nameOf(CollectiveKind kind);
@@ -46,6 +48,7 @@ struct Transfer {
   uint64_t input = 0, output = 0;
   int64_t outer = 1, x = 1, middle = 1, y = 1, inner = 1;
   bool splitFirst = false;
+  int64_t low = 0, high = 0; // Halo, HaloAdd
 };
 
 /// What a transport keeps for one list of ranks.
@@ -76,7 +79,8 @@ using ParallelFor =
 /// What one rank's collectives did so far. `bytes` is what a rank sends by the
 /// usual count, with g ranks in the group and n bytes in the larger of input
 /// and output: AllReduce 2n(g-1)/g; ReduceScatter, AllGather, AllToAll
-/// n(g-1)/g; Permute n unless from itself; Broadcast n(g-1)/g.
+/// n(g-1)/g; Permute n unless from itself; Broadcast n(g-1)/g; Halo and HaloAdd
+/// what lies in other ranks' blocks of its borders.
 struct CollectiveStatistics {
   uint64_t calls = 0, bytes = 0;
   uint64_t nanoseconds = 0;        // in the call

@@ -2,6 +2,7 @@
 
 #include "runtime/data/DataSource.h"
 
+#include "runtime/Names.h"
 #include "runtime/data/Npy.h"
 #include "runtime/data/Npz.h"
 
@@ -157,12 +158,16 @@ Result<DataSource> DataSource::openSet(const std::string &path,
     if (found == arrays.end() && spec.labels)
       found = find("labels");
     if (found == arrays.end()) {
-      std::string names;
-      for (const StoredArray &array : arrays)
-        names += (names.empty() ? "" : ", ") + array.name();
+      std::string text;
+      std::vector<std::string> names;
+      for (const StoredArray &array : arrays) {
+        names.push_back(array.name());
+        text += (text.empty() ? "" : ", ") + array.name();
+      }
       return Error{path + ": has no array '" + spec.name +
                    "' for the input of that name; it has: " +
-                   (names.empty() ? "none" : names)};
+                   (text.empty() ? "none" : text) +
+                   nearestWords(spec.name, names)};
     }
     const std::vector<int64_t> &shape = found->shape();
     if (shape.empty() ||

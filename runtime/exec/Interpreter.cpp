@@ -26,7 +26,8 @@ public:
       transfers.push_back({transfer->input()->offset(),
                            transfer->output()->offset(), transfer->outer(),
                            transfer->x(), transfer->middle(), transfer->y(),
-                           transfer->inner(), transfer->split_first()});
+                           transfer->inner(), transfer->split_first(),
+                           transfer->low(), transfer->high()});
     collective.transfers = transfers;
   }
 

@@ -2,24 +2,20 @@
 
 #include "runtime/exec/Profile.h"
 
+#include "runtime/report/Json.h"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
+#include <tuple>
 
 namespace polyrank::runtime {
 namespace {
 
-struct Line {
-  std::string what, origin;
-  double seconds = 0; // of a step
-  uint64_t count = 0; // in a step
-  double flops = 0, bytes = 0;
-};
-
 std::string nameOf(const plan::Gemm &gemm) {
-  std::string name = fmt::format(
-      "gemm {}x{}x{}{}{}", gemm.m(), gemm.n(), gemm.k(),
-      gemm.transpose_a() ? " A^T" : "", gemm.transpose_b() ? " B^T" : "");
+  std::string name = fmt::format("gemm {}x{}x{}{}{}", gemm.m(), gemm.n(),
+                                 gemm.k(), gemm.transpose_a() ? " A^T" : "",
+                                 gemm.transpose_b() ? " B^T" : "");
   if (gemm.batch())
     for (const plan::GemmBatch *dim : *gemm.batch())
       name += fmt::format(" *{}", dim->count());
@@ -38,15 +34,20 @@ uint64_t bytesOf(const plan::Launch &launch) {
   return bytes;
 }
 
-/// The name of what the command runs; adds its work to `line`.
-std::string describe(const plan::Command &command, const plan::Plan &plan,
-                     Line &line, double executions) {
+/// What the command runs: all of the line but its time and count.
+ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
+                     double executions) {
+  ProfileLine line;
+  if (command.origin())
+    line.origin = command.origin()->str();
   switch (command.body_type()) {
   case plan::CommandBody::Launch: {
     const plan::Launch &launch = *command.body_as_Launch();
+    line.kind = "launch";
     line.flops = executions * launch.flops();
     line.bytes = executions * bytesOf(launch);
-    return plan.kernels()->symbols()->Get(launch.kernel())->str();
+    line.command = plan.kernels()->symbols()->Get(launch.kernel())->str();
+    return line;
   }
   case plan::CommandBody::Gemm: {
     const plan::Gemm &gemm = *command.body_as_Gemm();
@@ -54,20 +55,26 @@ std::string describe(const plan::Command &command, const plan::Plan &plan,
     if (gemm.batch())
       for (const plan::GemmBatch *dim : *gemm.batch())
         work *= dim->count();
+    line.kind = "gemm";
     line.flops = executions * work;
-    return nameOf(gemm);
+    line.command = nameOf(gemm);
+    return line;
   }
   case plan::CommandBody::Copy: {
     const plan::Copy &copy = *command.body_as_Copy();
+    line.kind = "copy";
     line.bytes = 2.0 * executions * copy.output()->size();
-    return fmt::format("copy {} x {} bytes", copy.outer(),
-                       copy.inner() * copy.element());
+    line.command = fmt::format("copy {} x {} bytes", copy.outer(),
+                               copy.inner() * copy.element());
+    return line;
   }
   default: {
     const plan::Collective &collective = *command.body_as_Collective();
     for (const plan::Transfer *transfer : *collective.transfers())
       line.bytes += executions * transfer->input()->size();
-    return plan::EnumNameCollectiveKind(collective.kind());
+    line.kind = "collective";
+    line.command = plan::EnumNameCollectiveKind(collective.kind());
+    return line;
   }
   }
 }
@@ -91,47 +98,77 @@ void Profile::endStep() {
   ++steps;
 }
 
-std::string Profile::table(const plan::Plan &plan) const {
-  std::map<std::string, Line> lines;
-  double total = 0;
+std::vector<ProfileLine> Profile::lines(const plan::Plan &plan) const {
+  std::map<std::string, ProfileLine> lines;
   if (steps != 0)
     for (size_t s = 0; s < segments.size(); ++s)
       for (size_t c = 0; c < segments[s].size(); ++c) {
         const Entry &entry = segments[s][c];
-        const plan::Command &command =
-            *program.segments()->Get(s)->commands()->Get(c);
-        Line work;
         uint64_t count = entry.count / steps;
-        std::string name = describe(command, plan, work, double(count));
-        Line &line = lines[name];
-        line.what = name;
-        if (line.origin.empty() && command.origin())
-          line.origin = command.origin()->str();
-        line.seconds += 1e-9 * entry.least;
+        ProfileLine work =
+            describe(*program.segments()->Get(s)->commands()->Get(c), plan,
+                     static_cast<double>(count));
+        ProfileLine &line = lines[work.command];
+        line.command = work.command, line.kind = work.kind;
+        if (line.origin.empty())
+          line.origin = work.origin;
+        line.seconds += 1e-9 * static_cast<double>(entry.least);
         line.count += count;
         line.flops += work.flops;
         line.bytes += work.bytes;
-        total += 1e-9 * entry.least;
       }
-  std::vector<Line> sorted;
+  std::vector<ProfileLine> sorted;
   for (auto &[name, line] : lines)
     sorted.push_back(line);
-  std::stable_sort(
-      sorted.begin(), sorted.end(),
-      [](const Line &x, const Line &y) { return x.seconds > y.seconds; });
+  std::sort(sorted.begin(), sorted.end(),
+            [](const ProfileLine &x, const ProfileLine &y) {
+              return std::tie(y.seconds, x.command) <
+                     std::tie(x.seconds, y.command);
+            });
+  return sorted;
+}
+
+static double sumOf(const std::vector<ProfileLine> &lines) {
+  double total = 0;
+  for (const ProfileLine &line : lines)
+    total += line.seconds;
+  return total;
+}
+
+std::string Profile::table(const plan::Plan &plan) const {
+  std::vector<ProfileLine> all = lines(plan);
+  double total = sumOf(all);
   std::string text =
       fmt::format("{:>9} {:>6} {:>6} {:>8} {:>7}  {}\n", "ms", "share", "count",
                   "GFLOP/s", "GB/s", "command (first origin)");
-  for (const Line &line : sorted)
-    text += fmt::format(
-        "{:>9.3f} {:>5.1f}% {:>6} {:>8.1f} {:>7.1f}  {} ({})\n",
-        1e3 * line.seconds, 100 * line.seconds / std::max(total, 1e-12),
-        line.count, 1e-9 * line.flops / std::max(line.seconds, 1e-12),
-        1e-9 * line.bytes / std::max(line.seconds, 1e-12), line.what,
-        line.origin);
+  for (const ProfileLine &line : all)
+    text += fmt::format("{:>9.3f} {:>5.1f}% {:>6} {:>8.1f} {:>7.1f}  {} ({})\n",
+                        1e3 * line.seconds,
+                        100 * line.seconds / std::max(total, 1e-12), line.count,
+                        1e-9 * line.flops / std::max(line.seconds, 1e-12),
+                        1e-9 * line.bytes / std::max(line.seconds, 1e-12),
+                        line.command, line.origin);
   return text + fmt::format("{:>9.3f} 100.0%  least time of each command over "
                             "{} steps, summed\n",
                             1e3 * total, steps);
+}
+
+std::string Profile::json(const plan::Plan &plan) const {
+  std::vector<ProfileLine> all = lines(plan);
+  nlohmann::ordered_json report = newReport("profile");
+  report["rank"] = 0;
+  report["steps"] = steps;
+  report["seconds_per_step"] = sumOf(all);
+  report["commands"] = nlohmann::ordered_json::array();
+  for (const ProfileLine &line : all)
+    report["commands"].push_back({{"command", line.command},
+                                  {"kind", line.kind},
+                                  {"origin", line.origin},
+                                  {"seconds", line.seconds},
+                                  {"count", line.count},
+                                  {"flops", line.flops},
+                                  {"bytes", line.bytes}});
+  return toText(report);
 }
 
 } // namespace polyrank::runtime

@@ -9,6 +9,16 @@
 
 namespace polyrank::runtime {
 
+/// Commands that are the same kernel, product or collective: what they do in a
+/// step.
+struct ProfileLine {
+  std::string command, kind; // launch, gemm, copy or collective
+  std::string origin;        // of the first, in the user's model
+  double seconds = 0;        // the least over the steps
+  uint64_t count = 0;
+  double flops = 0, bytes = 0;
+};
+
 /// The time of each command of a program. A command of a microbatched segment
 /// counts all its microbatches of a step together.
 class Profile {
@@ -22,11 +32,13 @@ public:
   }
   void endStep();
 
-  /// Commands that are the same kernel, product or collective make one line,
-  /// the longest first: the least time over the steps (the first, which touches
-  /// memory for the first time, is left out of several), its share of the step,
-  /// how often it runs, its rate, and where in the model it comes from.
+  /// The longest first. Of several steps the first, which touches memory for
+  /// the first time, is left out.
+  std::vector<ProfileLine> lines(const plan::Plan &plan) const;
+  /// A table of the lines: time, share of the step, how often, rate, origin.
   std::string table(const plan::Plan &plan) const;
+  /// The same as a report in JSON.
+  std::string json(const plan::Plan &plan) const;
 
 private:
   struct Entry {

@@ -139,9 +139,8 @@ RankProgram::loadParameters(const std::vector<StoredSource> &sources) {
     if (!canLoad(source.dtype, type))
       return Error{fmt::format("parameter '{}' is stored as {} and used as {}",
                                name, nameOf(source.dtype), nameOf(type))};
-    if (Result<void> loaded =
-            loadShard(placementOf(mesh, rank, *argument), source.dtype,
-                      source.read, type, at(*argument->buffer()));
+    if (Result<void> loaded = loadShard(placementOf(mesh, rank, *argument),
+                                        source, type, at(*argument->buffer()));
         !loaded)
       return Error{
           fmt::format("parameter '{}': {}", name, loaded.error().message)};

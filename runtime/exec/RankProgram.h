@@ -13,13 +13,6 @@
 
 namespace polyrank::runtime {
 
-/// Where the bytes of a stored tensor are; `read` is empty where there are
-/// none.
-struct StoredSource {
-  DType dtype = DType::F32;
-  ReadBytes read;
-};
-
 struct Metric {
   std::string name;
   double value = 0;
@@ -67,10 +60,9 @@ public:
   const CommandTimes &times() const { return interpreter->times(); }
 
   void startProfile() { interpreter->startProfile(program); }
-  /// What `Profile::table` says of the steps since then.
-  std::string profile() const {
-    return interpreter->profile() ? interpreter->profile()->table(plan)
-                                  : std::string();
+  /// Of the steps since then; null without.
+  const Profile *profile() const {
+    return interpreter->profile() ? &*interpreter->profile() : nullptr;
   }
 
 private:

@@ -299,6 +299,67 @@ Result<void> loadShard(const Placement &placement, DType storedType,
       .load(0, placement.storedBase, placement.localBase);
 }
 
+std::vector<Placement> transposed(const Placement &placement, int64_t rows,
+                                  int64_t columns) {
+  // Each extent is a step over rows or over columns; together the latter stay
+  // within the row in which they begin.
+  Placement result;
+  result.empty = placement.empty;
+  result.localBase = placement.localBase;
+  int64_t column = placement.storedBase % columns;
+  result.storedBase = column * rows + placement.storedBase / columns;
+  for (size_t e = 0; e < placement.extents.size(); ++e) {
+    const Placement::Extent &extent = placement.extents[e];
+    if (extent.stored % columns == 0) {
+      result.extents.push_back(
+          {extent.count, extent.stored / columns, extent.local});
+      continue;
+    }
+    column += (extent.count - 1) * extent.stored;
+    if (column < columns) {
+      result.extents.push_back(
+          {extent.count, extent.stored * rows, extent.local});
+      continue;
+    }
+    // It leaves the row: whole rows are an extent of their own, anything else
+    // is taken apart.
+    Placement part = placement;
+    int64_t perRow = columns / extent.stored;
+    if (placement.storedBase % columns == 0 && columns % extent.stored == 0 &&
+        extent.count % perRow == 0) {
+      part.extents[e] = {perRow, extent.stored, extent.local};
+      part.extents.insert(
+          part.extents.begin() + static_cast<ptrdiff_t>(e),
+          {extent.count / perRow, columns, perRow * extent.local});
+      return transposed(part, rows, columns);
+    }
+    std::vector<Placement> parts;
+    part.extents.erase(part.extents.begin() + static_cast<ptrdiff_t>(e));
+    for (int64_t i = 0; i < extent.count; ++i) {
+      std::vector<Placement> more = transposed(part, rows, columns);
+      parts.insert(parts.end(), more.begin(), more.end());
+      part.storedBase += extent.stored;
+      part.localBase += extent.local;
+    }
+    return parts;
+  }
+  simplify(result);
+  return {result};
+}
+
+Result<void> loadShard(const Placement &placement, const StoredSource &source,
+                       DType type, std::byte *shard) {
+  if (source.columns == 0)
+    return loadShard(placement, source.dtype, source.read, type, shard);
+  for (const Placement &part :
+       transposed(placement, source.rows, source.columns))
+    if (Result<void> done =
+            loadShard(part, source.dtype, source.read, type, shard);
+        !done)
+      return done;
+  return {};
+}
+
 Result<void> saveShard(const Placement &placement, int64_t elementBytes,
                        const std::byte *shard, const WriteBytes &write) {
   if (placement.empty)

@@ -45,6 +45,24 @@ using ReadBytes =
 Result<void> loadShard(const Placement &placement, DType storedType,
                        const ReadBytes &read, DType type, std::byte *shard);
 
+/// Where the elements of a stored tensor are; `read` is empty where there are
+/// none. A matrix may be held transposed: of `rows` x `columns` elements as the
+/// model knows it, the other way round in the file. Both are 0 elsewhere.
+struct StoredSource {
+  DType dtype = DType::F32;
+  ReadBytes read;
+  int64_t rows = 0, columns = 0;
+};
+
+/// The same elements in the transpose of a `rows` x `columns` tensor. One
+/// placement, unless a dim of the shard runs on from one row into the next.
+std::vector<Placement> transposed(const Placement &placement, int64_t rows,
+                                  int64_t columns);
+
+/// `loadShard` from a source that may be transposed.
+Result<void> loadShard(const Placement &placement, const StoredSource &source,
+                       DType type, std::byte *shard);
+
 /// Writes bytes of a stored tensor, counted from its first.
 using WriteBytes = std::function<Result<void>(uint64_t offset,
                                               std::span<const std::byte> data)>;

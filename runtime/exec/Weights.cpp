@@ -3,7 +3,10 @@
 #include "runtime/exec/Weights.h"
 
 #include "runtime/Fingerprint.h"
+#include "runtime/Names.h"
 
+#include <algorithm>
+#include <cstring>
 #include <fmt/format.h>
 #include <map>
 #include <unistd.h>
@@ -67,21 +70,99 @@ Result<InputFile> openWeights(const std::string &plan,
   return beside ? std::move(beside) : std::move(opened);
 }
 
+/// The first NaN among floats whose infinity has the bits `infinity`, or
+/// `count`.
+template <typename Bits>
+int64_t findNan(const std::byte *data, int64_t count, Bits infinity) {
+  constexpr int64_t block = 4096; // one test per block keeps the loop vectors
+  auto isNan = [&](int64_t i) {
+    Bits bits;
+    std::memcpy(&bits, data + i * sizeof(Bits), sizeof(Bits));
+    return Bits(bits << 1) > Bits(infinity << 1); // without the sign
+  };
+  for (int64_t begin = 0; begin < count; begin += block) {
+    int64_t end = std::min(begin + block, count);
+    bool any = false;
+    for (int64_t i = begin; i < end; ++i)
+      any |= isNan(i);
+    for (int64_t i = begin; any && i < end; ++i)
+      if (isNan(i))
+        return i;
+  }
+  return count;
+}
+
+int64_t findNan(DType dtype, const std::byte *data, int64_t count) {
+  switch (dtype) {
+  case DType::F64:
+    return findNan<uint64_t>(data, count, 0x7ff0000000000000);
+  case DType::F32:
+    return findNan<uint32_t>(data, count, 0x7f800000);
+  case DType::F16:
+    return findNan<uint16_t>(data, count, 0x7c00);
+  case DType::BF16:
+    return findNan<uint16_t>(data, count, 0x7f80);
+  default:
+    return count;
+  }
+}
+
+/// `[3,7]`, from a row-major position.
+std::string indexText(int64_t position, const std::vector<int64_t> &shape) {
+  std::vector<int64_t> index(shape.size());
+  for (size_t d = shape.size(); d-- > 0; position /= shape[d])
+    index[d] = position % shape[d];
+  return shapeText(index);
+}
+
 } // namespace
+
+std::vector<StoredSource> Weights::sourcesWithoutNan() const {
+  std::vector<StoredSource> checked = stored;
+  for (size_t s = 0; s < stored.size(); ++s) {
+    if (!stored[s].read)
+      continue;
+    checked[s].read = [source = stored[s], path = paths[s], shape = shapes[s]](
+                          uint64_t offset, void *into,
+                          uint64_t length) -> Result<void> {
+      if (Result<void> got = source.read(offset, into, length); !got)
+        return got;
+      int64_t width = bytesOf(source.dtype), count = length / width;
+      int64_t found =
+          findNan(source.dtype, static_cast<const std::byte *>(into), count);
+      if (found == count)
+        return {};
+      int64_t position = offset / width + found;
+      if (source.columns != 0) // a row of the file is a column of the tensor
+        position =
+            position % source.rows * source.columns + position / source.rows;
+      return Error{fmt::format(
+          "{}: element {} is NaN, and so will be all that is computed from it; "
+          "give other weights with --init, or go on with --allow-nan",
+          path, indexText(position, shape))};
+    };
+  }
+  return checked;
+}
 
 Result<Weights> Weights::open(const LoadedPlan &plan, const std::string &init) {
   Weights weights;
   if (!plan.plan->stored())
     return weights;
+  for (const plan::StoredTensor *stored : *plan.plan->stored())
+    weights.shapes.push_back(shapeOf(*stored));
+  weights.paths.resize(weights.shapes.size(), init);
   if (!init.empty()) {
     Result<SafetensorsFile> opened = SafetensorsFile::open(init);
     if (!opened)
       return opened.error();
     auto file = std::make_shared<SafetensorsFile>(*std::move(opened));
-    std::string missing;
+    std::string missing, firstMissing;
     for (const plan::StoredTensor *stored : *plan.plan->stored()) {
       const StoredTensorSpan *span = findTensor(*file, *stored);
       if (!span) {
+        if (missing.empty())
+          firstMissing = stored->name()->str();
         missing += (missing.empty() ? "" : ", ") + stored->name()->str();
         weights.stored.emplace_back();
         continue;
@@ -99,8 +180,13 @@ Result<Weights> Weights::open(const LoadedPlan &plan, const std::string &init) {
              return file->read(*span, offset, into, length);
            }});
     }
-    if (!missing.empty())
-      return Error{fmt::format("{}: has no tensors for {}", init, missing)};
+    if (!missing.empty()) {
+      std::vector<std::string> names;
+      for (const StoredTensorSpan &span : file->tensors())
+        names.push_back(span.name);
+      return Error{fmt::format("{}: has no tensors for {}{}", init, missing,
+                               nearestNames(firstMissing, names))};
+    }
     return weights;
   }
 
@@ -109,8 +195,18 @@ Result<Weights> Weights::open(const LoadedPlan &plan, const std::string &init) {
     const plan::FileSpan *span = stored->source();
     StoredSource &source = weights.stored.emplace_back();
     source.dtype = DType(stored->dtype());
+    if (stored->data())
+      source.read = [data = stored->data()](uint64_t offset, void *into,
+                                            uint64_t length) -> Result<void> {
+        std::memcpy(into, data->data() + offset, length);
+        return {};
+      };
     if (!span)
       continue;
+    if (stored->transposed()) {
+      source.rows = stored->shape()->Get(0);
+      source.columns = stored->shape()->Get(1);
+    }
     std::shared_ptr<InputFile> &file = files[span->path()->str()];
     if (!file) {
       Result<InputFile> opened = openWeights(plan.path, span->path()->str());
@@ -140,6 +236,7 @@ Result<Weights> Weights::open(const LoadedPlan &plan, const std::string &init) {
             stored->name()->str(), span->offset(),
             span->offset() + span->length(), file->path())};
     }
+    weights.paths[weights.stored.size() - 1] = file->path();
     source.read = [file, base = span->offset()](uint64_t offset, void *into,
                                                 uint64_t length) {
       return file->readAt(base + offset, into, length);
@@ -186,8 +283,8 @@ Result<void> saveWeights(const LoadedPlan &plan, const RankProgram &program,
         elements *= size;
       whole.extents.push_back({elements, 1, 1});
       std::vector<std::byte> values(elements * bytesOf(saved[s].dtype));
-      Result<void> done = loadShard(whole, source.dtype, source.read,
-                                    saved[s].dtype, values.data());
+      Result<void> done =
+          loadShard(whole, source, saved[s].dtype, values.data());
       for (size_t place : places[s])
         if (done)
           done = writer->write(place, 0, values);

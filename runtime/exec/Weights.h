@@ -18,9 +18,15 @@ public:
   static Result<Weights> open(const LoadedPlan &plan, const std::string &init);
 
   const std::vector<StoredSource> &sources() const { return stored; }
+  /// The same, but reading a NaN is an error that names file and element. It
+  /// costs a look at what is read anyway.
+  std::vector<StoredSource> sourcesWithoutNan() const;
 
 private:
   std::vector<StoredSource> stored;
+  /// Of each, for messages.
+  std::vector<std::string> paths;
+  std::vector<std::vector<int64_t>> shapes;
 };
 
 /// Writes the weights as safetensors under the names of the user's model, the

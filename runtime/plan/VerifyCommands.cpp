@@ -168,11 +168,18 @@ bool PlanVerifier::verifyTransfer(const std::string &what,
   bool allToAll = collective.kind() == CollectiveKind::AllToAll;
   bool blocked = collective.kind() == CollectiveKind::ReduceScatter ||
                  collective.kind() == CollectiveKind::AllGather;
+  bool isHalo = collective.kind() == CollectiveKind::Halo;
+  bool isHaloAdd = collective.kind() == CollectiveKind::HaloAdd;
+  bool hasBorders = isHalo || isHaloAdd;
+  if (transfer.low() < 0 || transfer.high() < 0 ||
+      (!hasBorders && (transfer.low() || transfer.high())))
+    return fail("{}: borders of {} and {} elements", what, transfer.low(),
+                transfer.high());
   if (!allToAll &&
       (transfer.x() != 1 || transfer.middle() != 1 || transfer.y() != 1))
     return fail("{}: x={} middle={} y={} belong to an AllToAll", what,
                 transfer.x(), transfer.middle(), transfer.y());
-  if (!allToAll && !blocked && transfer.outer() != 1)
+  if (!allToAll && !blocked && !hasBorders && transfer.outer() != 1)
     return fail("{}: outer={} instead of 1", what, transfer.outer());
   if (allToAll) {
     int64_t split = transfer.split_first() ? transfer.x() : transfer.y();
@@ -186,10 +193,17 @@ bool PlanVerifier::verifyTransfer(const std::string &what,
   Checked large = small * Checked::of(groupSize);
   bool scatter = collective.kind() == CollectiveKind::ReduceScatter;
   bool gather = collective.kind() == CollectiveKind::AllGather;
+  Checked wide = Checked(element) * Checked::of(transfer.outer()) *
+                 (Checked::of(transfer.inner()) + Checked::of(transfer.low()) +
+                  Checked::of(transfer.high()));
   if (!verifySize(what + ", input", *transfer.input(),
-                  scatter ? large : small) ||
+                  scatter     ? large
+                  : isHaloAdd ? wide
+                              : small) ||
       !verifySize(what + ", output", *transfer.output(),
-                  gather ? large : small))
+                  gather   ? large
+                  : isHalo ? wide
+                           : small))
     return false;
   return mayAlias(collective, transfer, groupSize) ||
          verifyApart(what, *transfer.input(), *transfer.output());
@@ -203,13 +217,18 @@ bool PlanVerifier::verifyCollective(const std::string &what,
   if (!verifyType(what, collective.dtype()))
     return false;
   bool reduces = collective.kind() == CollectiveKind::AllReduce ||
-                 collective.kind() == CollectiveKind::ReduceScatter;
+                 collective.kind() == CollectiveKind::ReduceScatter ||
+                 collective.kind() == CollectiveKind::HaloAdd;
   if (collective.reduction() < Reduction::MIN ||
       collective.reduction() > Reduction::MAX ||
       reduces != (collective.reduction() != Reduction::None))
     return fail("{}: {} with reduction {}", what,
                 EnumNameCollectiveKind(collective.kind()),
                 int(collective.reduction()));
+  if (collective.kind() == CollectiveKind::HaloAdd &&
+      collective.reduction() != Reduction::Sum)
+    return fail("{}: borders are summed, not reduced by {}", what,
+                EnumNameReduction(collective.reduction()));
   if (collective.group() >= program->groups()->size())
     return fail("{}: group {} of {}", what, collective.group(),
                 program->groups()->size());

@@ -153,6 +153,14 @@ bool PlanVerifier::verifyStored() {
     }
     if (!elements.fits(maxElements))
       return fail("{}: its shape has more than {} elements", what, maxElements);
+    if (stored->transposed() &&
+        (!stored->shape() || stored->shape()->size() != 2))
+      return fail("{}: is transposed, but no matrix", what);
+    if (stored->data() && stored->data()->size() !=
+                              elements.value() * elementSize(stored->dtype()))
+      return fail("{}: its shape needs {} bytes, its data has {}", what,
+                  elements.value() * elementSize(stored->dtype()),
+                  stored->data()->size());
     if (stored->source()) {
       uint64_t bytes = elements.value() * elementSize(stored->dtype());
       if (stored->source()->length() != bytes)

@@ -3,11 +3,11 @@
 #include "runtime/report/PlanReport.h"
 
 #include "runtime/DType.h"
+#include "runtime/report/Json.h"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <tuple>
 
 namespace polyrank::runtime {
@@ -17,10 +17,20 @@ std::string textOf(const flatbuffers::String *text) {
   return text ? text->str() : "";
 }
 
+bool hasBorders(const plan::Collective &collective) {
+  return collective.kind() == plan::CollectiveKind::Halo ||
+         collective.kind() == plan::CollectiveKind::HaloAdd;
+}
+
+/// The larger of input and output; of an exchange of borders, the borders.
 uint64_t payloadOf(const plan::Collective &collective) {
   uint64_t bytes = 0;
-  for (const plan::Transfer *transfer : *collective.transfers())
-    bytes += std::max(transfer->input()->size(), transfer->output()->size());
+  for (const plan::Transfer *transfer : *collective.transfers()) {
+    uint64_t input = transfer->input()->size();
+    uint64_t output = transfer->output()->size();
+    auto [small, large] = std::minmax(input, output);
+    bytes += hasBorders(collective) ? large - small : large;
+  }
   return bytes;
 }
 
@@ -28,7 +38,8 @@ uint64_t sentOf(const plan::Collective &collective, uint64_t payload,
                 int64_t group) {
   if (group <= 1)
     return 0;
-  if (collective.kind() == plan::CollectiveKind::Permute)
+  if (collective.kind() == plan::CollectiveKind::Permute ||
+      hasBorders(collective))
     return payload;
   uint64_t part =
       payload / group * (group - 1) + payload % group * (group - 1) / group;
@@ -163,6 +174,7 @@ PlanReport reportOf(const LoadedPlan &loaded) {
   const plan::Program &program = loaded.program();
   Mesh mesh(plan);
   PlanReport report;
+  report.hash = toHex(loaded.bytes.hash);
   report.model = textOf(plan.model());
   report.compiler = textOf(plan.compiler());
   report.mode = plan.mode() == plan::Mode::Train ? "train" : "forward";
@@ -186,8 +198,8 @@ PlanReport reportOf(const LoadedPlan &loaded) {
   return report;
 }
 
-nlohmann::json toJson(const PlanReport &report) {
-  using nlohmann::json;
+nlohmann::ordered_json toJson(const PlanReport &report) {
+  using json = nlohmann::ordered_json;
   json held = json::array(), memory = json::array(),
        communication = json::array(), reasons = json::array(),
        kernels = json::array();
@@ -231,36 +243,39 @@ nlohmann::json toJson(const PlanReport &report) {
   for (const KernelLine &kernel : report.kernels)
     kernels.push_back(
         {{"symbol", kernel.symbol}, {"launches", kernel.launches}});
-  return {{"model", report.model},
-          {"compiler", report.compiler},
-          {"mode", report.mode},
-          {"mesh", report.mesh},
-          {"ranks", report.ranks},
-          {"microbatches", report.microbatches},
-          {"threads", report.threads},
-          {"samples_per_step", report.samplesPerStep},
-          {"tokens_per_sample", report.tokensPerSample},
-          {"cpu", report.cpu},
-          {"parameters", report.parameterElements},
-          {"memory_per_rank",
-           {{"shared", report.sharedBytes},
-            {"private", report.privateBytes},
-            {"total", report.sharedBytes + report.privateBytes},
-            {"lower_bound", report.lowerBound},
-            {"library", report.libraryBytes()},
-            {"program", programBytes},
-            {"parameters", report.parameterBytes},
-            {"state", report.stateBytes},
-            {"by_kind", memory}}},
-          {"held", held},
-          {"communication", communication},
-          {"collectives", reasons},
-          {"kernels", kernels},
-          {"commands_per_step",
-           {{"launch", report.launches},
-            {"gemm", report.gemms},
-            {"copy", report.copies},
-            {"gemm_flops", report.gemmFlops}}}};
+  json result = newReport("plan");
+  result.update(json{{"model", report.model},
+                     {"hash", report.hash},
+                     {"compiler", report.compiler},
+                     {"mode", report.mode},
+                     {"mesh", report.mesh},
+                     {"ranks", report.ranks},
+                     {"microbatches", report.microbatches},
+                     {"threads", report.threads},
+                     {"samples_per_step", report.samplesPerStep},
+                     {"tokens_per_sample", report.tokensPerSample},
+                     {"cpu", report.cpu},
+                     {"parameters", report.parameterElements},
+                     {"memory_per_rank",
+                      {{"shared", report.sharedBytes},
+                       {"private", report.privateBytes},
+                       {"total", report.sharedBytes + report.privateBytes},
+                       {"lower_bound", report.lowerBound},
+                       {"library", report.libraryBytes()},
+                       {"program", programBytes},
+                       {"parameters", report.parameterBytes},
+                       {"state", report.stateBytes},
+                       {"by_kind", memory}}},
+                     {"held", held},
+                     {"communication", communication},
+                     {"collectives", reasons},
+                     {"kernels", kernels},
+                     {"commands_per_step",
+                      {{"launch", report.launches},
+                       {"gemm", report.gemms},
+                       {"copy", report.copies},
+                       {"gemm_flops", report.gemmFlops}}}});
+  return result;
 }
 
 std::string bytesText(uint64_t bytes) {

@@ -49,7 +49,7 @@ struct KernelLine {
 constexpr uint64_t programBytes = uint64_t(32) << 20;
 
 struct PlanReport {
-  std::string model, compiler, mode, mesh;
+  std::string model, compiler, mode, mesh, hash;
   int64_t ranks = 1;
   uint32_t microbatches = 1, threads = 1;
   /// What oneDNN's sgemm allocates by itself, at most.
@@ -71,7 +71,8 @@ struct PlanReport {
 };
 
 PlanReport reportOf(const LoadedPlan &plan);
-nlohmann::json toJson(const PlanReport &report);
+/// The report "plan" of docs/reports.md.
+nlohmann::ordered_json toJson(const PlanReport &report);
 
 /// 12.3 MiB.
 std::string bytesText(uint64_t bytes);

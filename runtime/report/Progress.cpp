@@ -84,6 +84,7 @@ void Progress::step(const StepReport &step) {
   timeInSteps += step.seconds;
   if (done == 1)
     firstSeconds = step.seconds;
+  lastMetrics = step.metrics;
   nlohmann::ordered_json line{{"step", step.step}};
   std::vector<std::string> notFinite;
   double targets = 1;
@@ -144,9 +145,7 @@ void Progress::show(const StepReport &step) {
   for (auto &[name, value] : step.metrics)
     if (name == "loss")
       line += fmt::format("  loss {:.4f}", value);
-  // The first step touches the memory for the first time.
-  double mean =
-      done > 1 ? (timeInSteps - firstSeconds) / (done - 1) : timeInSteps;
+  double mean = secondsPerStep();
   double samples = mean > 0 ? plan.samplesPerStep / mean : 0;
   line += plan.tokensPerSample > 1
               ? fmt::format("  {} tokens/s",
@@ -163,6 +162,11 @@ void Progress::show(const StepReport &step) {
     fmt::print(stderr, "{}\n", line);
   std::fflush(stderr);
   lineOpen = terminal;
+}
+
+double Progress::secondsPerStep() const {
+  return done > 1 ? (timeInSteps - firstSeconds) / static_cast<double>(done - 1)
+                  : timeInSteps;
 }
 
 Result<void> Progress::close() {
@@ -225,19 +229,17 @@ std::string describeStart(const PlanReport &plan) {
 
 std::string describeEnd(const PlanReport &plan, const Mesh &mesh,
                         const std::vector<RankUse> &ranks) {
-  std::string text = fmt::format("{:<28}{:>12}{:>12}{:>12}{:>12}{:>12}{:>15}\n",
-                                 "", "parameters", "state", "planned",
-                                 "peak RSS", "sent", "communication");
+  std::string text =
+      fmt::format("{:<30}{:>12}{:>12}{:>12}{:>14}\n", "", "planned", "peak RSS",
+                  "sent", "communication");
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     const RankUse &use = ranks[rank];
     double busy = use.computeSeconds + use.communicationSeconds;
-    text +=
-        fmt::format("{:<28}{:>12}{:>12}{:>12}{:>12}{:>12}{:>13.1f} %\n",
-                    mesh.describeRank(static_cast<int64_t>(rank)),
-                    bytesText(plan.parameterBytes), bytesText(plan.stateBytes),
-                    bytesText(plan.sharedBytes + plan.privateBytes),
-                    bytesText(use.peakResident), bytesText(use.sentBytes),
-                    busy > 0 ? 100 * use.communicationSeconds / busy : 0);
+    text += fmt::format("{:<30}{:>12}{:>12}{:>12}{:>12.1f} %\n",
+                        mesh.describeRank(static_cast<int64_t>(rank)),
+                        bytesText(plan.sharedBytes + plan.privateBytes),
+                        bytesText(use.peakResident), bytesText(use.sentBytes),
+                        busy > 0 ? 100 * use.communicationSeconds / busy : 0);
   }
   return text;
 }

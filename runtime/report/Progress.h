@@ -44,6 +44,14 @@ public:
   Result<void> close();
 
   uint64_t stepsDone() const { return done; }
+  double seconds() const { return timeInSteps; }
+  /// The mean without the first step, which touches the memory for the first
+  /// time.
+  double secondsPerStep() const;
+  /// The metrics of the last step.
+  const std::vector<std::pair<std::string, double>> &last() const {
+    return lastMetrics;
+  }
   /// The mean of each metric over all steps; the loss's is over all targets.
   std::vector<std::pair<std::string, double>> means() const;
 
@@ -60,6 +68,7 @@ private:
   uint64_t done = 0;
   double timeInSteps = 0, firstSeconds = 0;
   std::vector<std::pair<std::string, double>> sums; // losses times targets
+  std::vector<std::pair<std::string, double>> lastMetrics;
   double targetsInAll = 0;
   std::chrono::steady_clock::time_point lastShown;
 };

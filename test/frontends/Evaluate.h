@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dialects/graph/Graph.h"
+#include "frontends/onnx/Model.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace polyrank::test {
@@ -26,5 +27,16 @@ std::string checkOnTestData(mlir::MLIRContext &context,
                             const std::string &model, const std::string &folder,
                             double relative, double absolute,
                             size_t arguments = SIZE_MAX);
+
+/// Checks one of ONNX's node tests: with all inputs as arguments, which tests
+/// the graph ops, with the first one only, and with none, which tests what is
+/// computed at import. Shapes and axes must be known in any case.
+std::string checkNodeTest(mlir::MLIRContext &context, const std::string &model,
+                          const std::string &folder);
+
+/// Why ONNX's node test `name` is not run: an op that the importer's table
+/// lacks, or something of an op in the table. Empty where it is run.
+std::string whyLeftOut(const frontends::onnx::Model &model,
+                       const std::string &name);
 
 } // namespace polyrank::test

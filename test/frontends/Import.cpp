@@ -12,6 +12,7 @@
 
 #include "frontends/onnx/Origin.h"
 #include "frontends/onnx/Parameters.h"
+#include "frontends/onnx/StateReport.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 
@@ -112,7 +113,7 @@ TEST(State, TwoInitializersOfOneSpanAreOneParameter) {
   ModelState state = findState(model);
   ASSERT_EQ(state.parameters.size(), 1u);
   EXPECT_EQ(state.parameters[0].aliases, std::vector<std::string>{"b.weight"});
-  EXPECT_EQ(state.values["b.weight"], 0u);
+  EXPECT_EQ(state.values["b.weight"].index, 0u);
 }
 
 TEST(State, EqualVectorsThatTheExporterMergedAreTakenApart) {
@@ -125,9 +126,122 @@ TEST(State, EqualVectorsThatTheExporterMergedAreTakenApart) {
   model.graph.nodes.push_back(node("Identity", {"wte.weight"}, "head.weight"));
   ModelState state = findState(model);
   ASSERT_EQ(state.parameters.size(), 5u);
-  EXPECT_EQ(state.values["ln_2.weight"], 3u);
-  EXPECT_EQ(state.values["b.weight"], 4u);
-  EXPECT_EQ(state.values["head.weight"], state.values["wte.weight"]);
+  EXPECT_EQ(state.values["ln_2.weight"].index, 3u);
+  EXPECT_EQ(state.values["b.weight"].index, 4u);
+  EXPECT_EQ(state.values["head.weight"].index,
+            state.values["wte.weight"].index);
+}
+
+/// A node with the exporter's record of the operator that it was made from.
+Node recorded(std::string_view type, std::vector<std::string_view> inputs,
+              std::string_view output, std::string_view record,
+              std::string_view scopes, std::string_view classes) {
+  Node result = node(type, std::move(inputs), output, scopes, classes);
+  result.metadata.emplace_back("pkg.torch.onnx.fx_node", record);
+  return result;
+}
+
+/// wte (tied to head) and two equal norms, as the exporter's optimizer leaves
+/// them: one norm, and a transposed copy for the head.
+Model optimized(const std::vector<float> &copy) {
+  Model model;
+  model.graph.metadata = {
+      {"pkg.torch.export.ExportedProgram.graph_signature",
+       "\n# inputs\np_wte_weight: PARAMETER target='wte.weight'\n"
+       "p_ln_1_weight: PARAMETER target='ln_1.weight'\n"
+       "p_ln_2_weight: PARAMETER target='ln_2.weight'\n"
+       "p_wpe_weight: PARAMETER target='wpe.weight'\n"
+       "p_head_weight: PARAMETER target='head.weight'\n\n# outputs\n"}};
+  model.graph.initializers.push_back(weight("head.weight", {2, 2}, ramp, 0));
+  model.graph.initializers.push_back(weight("ln_1.weight", {4}, ones, 16));
+  model.graph.initializers.push_back(weight("val_7", {2, 2}, copy, 32));
+  model.graph.initializers.push_back(weight("places", {2, 2}, ramp, 48));
+  model.graph.values.push_back(kind("head.weight", "PARAMETER", "None"));
+  model.graph.values.push_back(kind("ln_1.weight", "PARAMETER", "None"));
+  ValueInfo places;
+  places.name = "places";
+  places.metadata = {
+      {"pkg.onnxscript.optimizer.folded_from", "['val_1', 'wpe.weight']"}};
+  model.graph.values.push_back(places);
+  model.graph.nodes.push_back(recorded(
+      "Gather", {"head.weight", "ids"}, "x",
+      "%e : [] = call_function[target=torch.ops.aten.embedding.default](args = "
+      "(%p_head_weight, %ids), kwargs = {})",
+      "['', 'wte', 'embedding']",
+      "['M', 'torch.nn.modules.sparse.Embedding', 'aten']"));
+  model.graph.nodes.push_back(node("Add", {"x", "places"}, "y"));
+  for (std::string_view norm : {"1", "2"})
+    model.graph.nodes.push_back(recorded(
+        "LayerNormalization", {"y", "ln_1.weight"}, "y",
+        norm == "1" ? "[target=torch.ops.aten.layer_norm.default](args = (%x, "
+                      "[4], %p_ln_1_weight), kwargs = {})"
+                    : "[target=torch.ops.aten.layer_norm.default](args = (%x, "
+                      "[4], %p_ln_2_weight), kwargs = {})",
+        norm == "1" ? "['', 'ln_1', 'n']" : "['', 'ln_2', 'n']",
+        "['M', 'torch.nn.modules.normalization.LayerNorm', 'aten']"));
+  model.graph.nodes.push_back(recorded(
+      "MatMul", {"y", "val_7"}, "z",
+      "%l : [] = call_function[target=torch.ops.aten.linear.default](args = "
+      "(%y, %p_head_weight), kwargs = {})",
+      "['', 'head', 'linear']",
+      "['M', 'torch.nn.modules.linear.Linear', 'aten.linear.default']"));
+  return model;
+}
+
+const std::vector<float> transposedRamp = {1, 3, 2, 4};
+
+TEST(State, ATransposedCopyOfATiedMatrixIsThatMatrix) {
+  Model model = optimized(transposedRamp);
+  ModelState state = findState(model);
+  EXPECT_EQ(state.copies, 1u);
+  EXPECT_EQ(state.values["val_7"].index, state.values["head.weight"].index);
+  EXPECT_TRUE(state.values["val_7"].transposed);
+  EXPECT_EQ(state.parameters[0].aliases,
+            std::vector<std::string>{"wte.weight"});
+}
+
+TEST(State, CopiesThatStayApartShareOutTheNames) {
+  Model model = optimized(transposedRamp);
+  ModelState state = findState(model, /*tie=*/false);
+  ASSERT_EQ(state.parameters.size(), 4u);
+  EXPECT_EQ(state.parameters[state.values["head.weight"].index].name,
+            "wte.weight");
+  const Parameter &head = state.parameters[state.values["val_7"].index];
+  EXPECT_EQ(head.name, "head.weight");
+  EXPECT_TRUE(head.transposed);
+}
+
+TEST(State, ACopyWithOtherValuesIsAParameterOfItsOwn) {
+  const std::vector<float> other = {1, 3, 2, 5};
+  Model model = optimized(other);
+  ModelState state = findState(model);
+  EXPECT_EQ(state.copies, 0u);
+  EXPECT_NE(state.values["val_7"].index, state.values["head.weight"].index);
+}
+
+TEST(State, EqualParametersThatAnOptimizerMergedAreTwo) {
+  Model model = optimized(transposedRamp);
+  ModelState state = findState(model);
+  ASSERT_EQ(state.operands.size(), 1u);
+  auto [operand, use] = *state.operands.begin();
+  EXPECT_EQ(operand.second, 1u);
+  EXPECT_EQ(state.parameters[use.index].name, "ln_2.weight");
+}
+
+TEST(State, WhatAnOptimizerComputedIsNamedInOneWarning) {
+  Model model = optimized(transposedRamp);
+  ModelState state = findState(model);
+  ASSERT_EQ(state.warnings.size(), 1u);
+  EXPECT_NE(state.warnings[0].find("constants: wpe.weight"), std::string::npos)
+      << state.warnings[0];
+  EXPECT_NE(state.warnings[0].find("of its 5 parameters it lacks 1"),
+            std::string::npos)
+      << state.warnings[0];
+}
+
+TEST(State, NamesThatDifferInNumbersAreOnePattern) {
+  EXPECT_EQ(groupNames({"h.0.ln.weight", "h.1.ln.weight", "wpe.weight"}),
+            "h.[0-1].ln.weight, wpe.weight");
 }
 
 TEST(State, OldExportsTellParametersByTheirNames) {

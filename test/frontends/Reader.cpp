@@ -255,10 +255,10 @@ TEST_F(Reader, ExternalDataMustLieInsideItsFile) {
                           entry("offset", offset), entry("length", length)}))),
                 part);
   };
-  reject("4", "16", "bytes 4 to 20");
-  reject("18446744073709551615", "16", "offset");
-  reject("100", "16", "begins at byte 100");
-  reject("-1", "16", "offset `-1`");
+  reject("4", "16", "lies at bytes 4 to 20");
+  reject("18446744073709551615", "16", "no place in a file");
+  reject("100", "16", "lies at bytes 100 to 116");
+  reject("-1", "16", "offset of its external data is `-1`");
   reject("0", "12", "needs 16 bytes");
   reject("0", "99999999999999999999999999", "length");
 }
@@ -267,7 +267,7 @@ TEST_F(Reader, EnormousClaimsAreRefused) {
   int64_t big = int64_t(1) << 40;
   expectError(
       modelOf(graphWithInitializer(rawTensor("w", {big, big, big}, 1, "abcd"))),
-      "too large");
+      "has more than 2^48 elements");
   expectError(modelOf(graphWithInitializer(rawTensor("w", {big}, 1, "abcd"))),
               "needs 4398046511104 bytes");
   expectError(modelOf(graphWithInitializer(rawTensor("w", {-1}, 1, "abcd"))),

@@ -1,9 +1,14 @@
 // Test driver: imports a model and prints it, or checks it on test data.
 //
-//   import-onnx MODEL [--input NAME=DTYPE[D0,..]]...     prints MLIR
-//   import-onnx MODEL --data FOLDER [--tolerance T]      compares the results
+//   import-onnx MODEL [--input NAME=DTYPE[D0,..]]... [--no-tie]    prints MLIR
+//   import-onnx --node-tests FOLDER     lists ONNX's node tests, and which are left out why
+//   import-onnx MODEL --data FOLDER [--tolerance T | --node-test]  compares the
+//   results
 
 #include "frontends/onnx/Import.h"
+
+#include <filesystem>
+#include <set>
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
@@ -12,10 +17,29 @@
 
 using namespace mlir;
 
+/// Each of ONNX's node tests below `root`, and after a tab why it is left out.
+static int listNodeTests(const std::string &root) {
+  std::set<std::string> names;
+  for (const auto &entry : std::filesystem::directory_iterator(root))
+    names.insert(entry.path().filename());
+  for (const std::string &name : names) {
+    std::string error;
+    auto model = polyrank::frontends::onnx::readModel(
+        root + "/" + name + "/model.onnx", error);
+    if (!model) {
+      llvm::errs() << error << "\n";
+      return 1;
+    }
+    llvm::outs() << name << "\t" << polyrank::test::whyLeftOut(*model, name)
+                 << "\n";
+  }
+  return 0;
+}
+
 int main(int argc, char **argv) {
   std::string model, data;
   double tolerance = 1e-4;
-  bool locations = false;
+  bool locations = false, isNodeTest = false;
   polyrank::frontends::ImportOptions options;
   for (int i = 1; i < argc; ++i) {
     StringRef argument = argv[i];
@@ -31,6 +55,15 @@ int main(int argc, char **argv) {
       data = argv[++i];
     } else if (argument == "--tolerance" && i + 1 < argc) {
       tolerance = std::stod(argv[++i]);
+    } else if (argument == "--node-tests" && i + 1 < argc) {
+      return listNodeTests(argv[++i]);
+    } else if (argument == "--node-test") {
+      isNodeTest = true;
+    } else if (argument == "--dim" && i + 1 < argc) {
+      auto [name, size] = StringRef(argv[++i]).split('=');
+      options.dims[name] = std::stoll(size.str());
+    } else if (argument == "--no-tie") {
+      options.tie = false;
     } else if (argument == "--locations") {
       locations = true;
     } else {
@@ -41,8 +74,10 @@ int main(int argc, char **argv) {
   llvm::SourceMgr sources;
   SourceMgrDiagnosticHandler handler(sources, &context);
   if (!data.empty()) {
-    std::string wrong = polyrank::test::checkOnTestData(context, model, data,
-                                                        tolerance, tolerance);
+    std::string wrong =
+        isNodeTest ? polyrank::test::checkNodeTest(context, model, data)
+                   : polyrank::test::checkOnTestData(context, model, data,
+                                                     tolerance, tolerance);
     llvm::outs() << model << ": " << (wrong.empty() ? "equal" : wrong) << "\n";
     return wrong.empty() ? 0 : 1;
   }

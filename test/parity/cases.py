@@ -1,5 +1,7 @@
 """The table: which models train on which meshes."""
 
+import os
+
 from tools import Case
 
 GPT2_TENSOR = ("*.c_attn.weight=[-,tensor]", "*.c_fc.weight=[-,tensor]", "*wte.weight=[tensor,-]")
@@ -11,8 +13,13 @@ LLAMA_SEQUENCE = LLAMA_TENSOR + ("out(model.layers.*layernorm)=[data,tensor,-]",
 VIT_TENSOR = ("*.q_proj.weight=[tensor,-]", "*.k_proj.weight=[tensor,-]", "*.v_proj.weight=[tensor,-]",
               "*.mlp.fc1.weight=[tensor,-]")
 RESNET_TENSOR = ("blocks.*.conv1.weight=[tensor,-,-,-]",)  # output channels
+VIT_SEQUENCE = VIT_TENSOR + ("out(vit.layers.*.layernorm_*)=[data,tensor,-]",)  # 17 tokens, padded to 18
+RESNET50_TENSOR = ("layer*.conv1.weight=[tensor,-,-,-]", "layer*.conv2.weight=[-,tensor,-,-]")
+HEIGHT_ALONE = ("x=[-,-,space,-]",)
+HEIGHT = ("x=[data,-,space,-]",)  # rows of the image, with halos
 BERT_TENSOR = ("*.query.weight=[tensor,-]", "*.key.weight=[tensor,-]", "*.value.weight=[tensor,-]",
                "*.intermediate.dense.weight=[tensor,-]")
+BERT_SEQUENCE = BERT_TENSOR + ("out(*.LayerNorm)=[data,tensor,-]",)
 MLP_TENSOR = ("fc1.weight=[tensor,-]",)
 
 CASES = [
@@ -39,18 +46,43 @@ CASES = [
     Case("mlp", "data=8"),
     Case("mlp-mse", "data=2,tensor=2", MLP_TENSOR, microbatches=4),
     Case("llama", "data=1"),
+    Case("llama", "data=2"),
     Case("llama", "data=4"),
     Case("llama", "tensor=2", LLAMA_TENSOR),
     Case("llama", "data=2,tensor=2", LLAMA_TENSOR, microbatches=4),
     Case("llama", "tensor=4", LLAMA_TENSOR),  # two heads of keys and values, each on two ranks
     Case("llama", "data=2,tensor=2", LLAMA_SEQUENCE),
     Case("llama-tied", "data=2", microbatches=4),
+    Case("llama-tied", "tensor=2", LLAMA_TENSOR[:-1]),
     Case("bert", "data=1"),
+    Case("bert", "data=2"),
+    Case("bert", "data=4"),
+    Case("bert", "tensor=2", BERT_TENSOR),
     Case("bert", "data=2,tensor=2", BERT_TENSOR),
+    Case("bert", "data=2,tensor=2", BERT_SEQUENCE),
+    Case("vit", "data=1"),
     Case("vit", "data=2"),
+    Case("vit", "data=4"),
+    Case("vit", "tensor=2", VIT_TENSOR),
     Case("vit", "data=2,tensor=2", VIT_TENSOR),
+    Case("vit", "data=2,tensor=2", VIT_SEQUENCE),
     Case("resnet", "data=1"),
+    Case("resnet", "data=2"),
     Case("resnet", "data=4"),
     Case("resnet", "tensor=2", RESNET_TENSOR),
     Case("resnet", "data=2,tensor=2", RESNET_TENSOR),
+    Case("resnet", "space=2", HEIGHT_ALONE),
+    Case("resnet", "data=2,space=2", HEIGHT),
+    Case("resnet", "space=4", HEIGHT_ALONE),
 ]
+
+# Rows that say what others say of a smaller model: minutes, on demand.
+if os.environ.get("POLYRANK_LONG"):
+    CASES += [
+        Case("resnet50", "data=1"),
+        Case("resnet50", "data=2"),
+        Case("resnet50", "data=4"),
+        Case("resnet50", "tensor=2", RESNET50_TENSOR),
+        Case("resnet50", "space=2", HEIGHT_ALONE),
+        Case("resnet50", "space=4", HEIGHT_ALONE),
+    ]

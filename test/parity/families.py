@@ -189,15 +189,66 @@ class ResidualNetwork(torch.nn.Module):
         return self.fc(torch.flatten(self.average(x), 1))
 
 
+class Bottleneck(torch.nn.Module):
+    """1x1, 3x3 and 1x1 convolutions with batch norm around a shortcut (He et al. 2016, with the
+    stride on the 3x3 one, as torchvision has it)."""
+
+    expansion = 4
+
+    def __init__(self, before, width, stride):
+        super().__init__()
+        after = self.expansion * width
+        self.conv1 = torch.nn.Conv2d(before, width, 1, bias=False)
+        self.bn1 = torch.nn.BatchNorm2d(width)
+        self.conv2 = torch.nn.Conv2d(width, width, 3, stride, 1, bias=False)
+        self.bn2 = torch.nn.BatchNorm2d(width)
+        self.conv3 = torch.nn.Conv2d(width, after, 1, bias=False)
+        self.bn3 = torch.nn.BatchNorm2d(after)
+        self.downsample = None if stride == 1 and before == after else \
+            torch.nn.Sequential(torch.nn.Conv2d(before, after, 1, stride, bias=False),
+                                torch.nn.BatchNorm2d(after))
+
+    def forward(self, x):
+        y = torch.relu(self.bn1(self.conv1(x)))
+        y = torch.relu(self.bn2(self.conv2(y)))
+        return torch.relu(self.bn3(self.conv3(y)) + (x if self.downsample is None else self.downsample(x)))
+
+
+class DeepResidualNetwork(torch.nn.Module):
+    """ResNet-50 with depths (3, 4, 6, 3) and width 64; ResNet-101 with (3, 4, 23, 3)."""
+
+    def __init__(self, depths, width, classes):
+        super().__init__()
+        self.conv1 = torch.nn.Conv2d(3, width, 7, 2, 3, bias=False)
+        self.bn1 = torch.nn.BatchNorm2d(width)
+        self.maxpool = torch.nn.MaxPool2d(3, 2, 1)
+        channels = width
+        for stage, depth in enumerate(depths):
+            blocks = []
+            for i in range(depth):
+                blocks.append(Bottleneck(channels, width << stage, 2 if stage and i == 0 else 1))
+                channels = Bottleneck.expansion * (width << stage)
+            setattr(self, f"layer{stage + 1}", torch.nn.Sequential(*blocks))
+        self.stages = len(depths)
+        self.avgpool = torch.nn.AdaptiveAvgPool2d(1)
+        self.fc = torch.nn.Linear(channels, classes)
+
+    def forward(self, x):
+        x = self.maxpool(torch.relu(self.bn1(self.conv1(x))))
+        for stage in range(self.stages):
+            x = getattr(self, f"layer{stage + 1}")(x)
+        return self.fc(torch.flatten(self.avgpool(x), 1))
+
+
 class ResNet(Exported):
     """Convolutions of every kind (strided, padded, grouped, 1x1), batch norm in training."""
 
     scale = 1
 
     @staticmethod
-    def build(width=8, image=(33, 29), classes=5):
+    def build(width=8, image=(33, 29), classes=5, depths=None):
         torch.manual_seed(0)
-        model = ResidualNetwork(width, classes)
+        model = DeepResidualNetwork(depths, width, classes) if depths else ResidualNetwork(width, classes)
         model.options = dict(image=image, classes=classes)
         return model
 

@@ -100,4 +100,7 @@ MODELS = {
     # or in PyTorch: a jump of 1e-3.
     "resnet": Model(families.ResNet, dict(width=8, image=(33, 29), classes=5), sgd=0.8,
                     options=("--batch-norm", "batch"), training=True),
+    # ResNet-50's depths, narrow and small, of odd sizes.
+    "resnet50": Model(families.ResNet, dict(width=8, image=(57, 43), classes=5, depths=(3, 4, 6, 3)),
+                      sgd=0.1, options=("--batch-norm", "batch"), training=True),
 }

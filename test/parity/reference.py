@@ -21,8 +21,9 @@ def globalBatch(data, step, microbatches):
 
 
 @lru_cache(maxsize=None)
-def train(modelName, microbatches, optimizer, steps, dtype):
+def train(modelName, microbatches, optimizer, steps, dtype, threads=2):
     """The losses of `steps` steps and the parameters after them, by name."""
+    torch.set_num_threads(threads)
     spec = MODELS[modelName]
     model = spec.fresh().to(dtype)
     data = spec.data(microbatches)
@@ -40,6 +41,23 @@ def train(modelName, microbatches, optimizer, steps, dtype):
         update.step()
         losses.append(loss.item())
     return losses, snapshot(model)
+
+
+@lru_cache(maxsize=None)
+def spread(modelName, microbatches, optimizer, steps):
+    """How far PyTorch is from itself, on 1 and 2 threads and in fp64: the largest relative difference
+    of losses, of updates and of values."""
+    before = snapshot(MODELS[modelName].fresh())
+    exact, others = None, []
+    for dtype, threads in ((torch.float64, 2), (torch.float32, 1), (torch.float32, 2)):
+        losses, after = train(modelName, microbatches, optimizer, steps, dtype, threads)
+        run = torch.tensor(losses, dtype=torch.float64), {n: after[n] - before[n] for n in before}, after
+        exact, others = exact or run, others + [run]
+    losses = max(((run[0] - other[0]).abs() / other[0].abs()).max().item() for run in others for other in others)
+    updates = max(max(differences(run[1], other[1]).values()) for run in others for other in others)
+    values = max(((run[2][n] - exact[2][n]).norm() / exact[2][n].norm()).item() for run in others for n in before)
+    torch.set_num_threads(2)
+    return losses, updates, values
 
 
 @lru_cache(maxsize=None)

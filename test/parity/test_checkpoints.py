@@ -67,8 +67,8 @@ def test_a_file_without_one_of_the_weights_is_refused_by_name(exported, dataset,
     case = Case("mlp", "data=2")
     plan = case.compile(exported("mlp"), tmp_path / "plan", "sgd(lr=0)")
     state = {name: t.clone() for name, t in case.spec.fresh().state_dict().items()}
-    del state["fc2.bias"]
+    state["fc2.bais"] = state.pop("fc2.bias")
     save_file(state, tmp_path / "short.safetensors")
     _, error = tools.tool("run", plan, "--data", dataset("mlp", 1), "--steps", 1,
                           "--init", tmp_path / "short.safetensors", code=1)
-    assert "fc2.bias" in error
+    assert "has no tensors for fc2.bias; nearest: 'fc1.bias', 'fc2.bais'" in error

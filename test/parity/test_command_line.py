@@ -27,36 +27,47 @@ def refuse(name, *args):
 
 @pytest.mark.parametrize("args, message", [
     (("--mesh", "data=2,foo=2", *LOSS), "mesh axis foo=2 is used by nothing"),
+    (("--mesh", "date=2", *LOSS), "the axis that splits the batch is called 'data'"),
     (("--mesh", "data=2,data=2", *LOSS), "axis 'data' is given twice"),
     (("--mesh", "data=0", *LOSS), "axis 'data' has size 0"),
     (("--mesh", "data", *LOSS), "'data' is not AXIS=SIZE"),
     (("--mesh", "data=16", *LOSS), "batch of 8"),
-    ((*TENSOR, *LOSS, "--shard", "fc1.weight=[tensr,-]"), "no axis 'tensr'"),
+    ((*TENSOR, *LOSS, "--shard", "fc1.weight=[tensr,-]"), "no axis 'tensr'; it has tensor; nearest: 'tensor'"),
     ((*TENSOR, *LOSS, "--shard", "fc1.weight=[tensor,tensor]"), "'tensor' is used twice"),
     ((*TENSOR, *LOSS, "--shard", "fc1.weight=[tensor]"), "has 1 dim, but 'fc1.weight' has 2"),
-    ((*TENSOR, *LOSS, "--shard", "fc9.weight=[tensor,-]"), "matches no parameter"),
+    ((*TENSOR, *LOSS, "--shard", "fc9.weight=[tensor,-]"), "matches no parameter or input; nearest: 'fc1.weight'"),
     ((*TENSOR, *LOSS, "--shard", "fc1.weight"), "expected PATTERN=[DIM,..]"),
     ((*TENSOR, *LOSS, "--shard-file", "no-such-file"), "no-such-file"),
-    (("--mode", "trian", *LOSS), "trian"),
+    (("--mode", "trian", *LOSS), "--mode: 'trian' is none of train, forward; nearest: 'train'"),
     (("--mode", "forward", "--optimizer", "sgd(lr=1)"), "--optimizer"),
     (("--mode", "forward", "--microbatches", "4"), "one microbatch, not 4"),
     ((), "training needs a loss"),
-    (("--loss", "cross_entropy(logit,labels)"), "no output 'logit'; its outputs are: logits"),
+    (("--loss", "cross_entropy(logit,labels)"), "no output 'logit'; its outputs are: logits; nearest: 'logits'"),
     (("--loss", "cross_entropy(logits"), "closing parenthesis"),
-    (("--loss", "crossentropy(logits,labels)"), "unknown loss 'crossentropy'"),
+    (("--loss", "crossentropy(logits,labels)"), "output(OUTPUT); nearest: 'cross_entropy'"),
     (("--loss", "cross_entropy(logits,labels,axis=7)"), "dim 7"),
     (("--loss", "output(logits)"), "not one number"),
     ((*LOSS, "--input", "ids=float32[8,16]"), "no input `ids`; its inputs are `x`"),
+    ((*LOSS, "--input", "xs=float32[8,16]"), "its inputs are `x`; nearest: 'x'"),
     ((*LOSS, "--input", "x=float32[4,16]"), "dim 0 of 8 in the file"),
     ((*LOSS, "--input", "x=[8,16]"), "is not NAME=DTYPE[D0,D1,...]"),
-    ((*LOSS, "--optimizer", "adamww(lr=1)"), "unknown optimizer 'adamww'"),
+    ((*LOSS, "--optimizer", "adamww(lr=1)"), "sgd, adam, adamw; nearest: 'adamw', 'adam'"),
+    ((*LOSS, "--optimizer", "adamw(weigth_decay=1)"), "nearest: 'weight_decay'"),
     ((*LOSS, "--optimizer", "adamw(lr=x)"), "expected a number"),
-    ((*LOSS, "--optimizer", "adamw(lr=1,decay=zz*)"), "decay=zz* matches no trainable parameter"),
+    ((*LOSS, "--optimizer", "adamw(lr=1,decay=zz*)"), "decay=zz* matches no trainable parameter; nearest: "),
+    ((*LOSS, "--optimizer", "adamw(decay=*.wight)"), "matches no trainable parameter; nearest: 'fc1.weight'"),
     ((*LOSS, "--cpu", "z80"), "no CPU named 'z80'"),
+    ((*LOSS, "--cpu", "skylak"), "nearest: 'skylake'"),
     ((*LOSS, "--threads", "0"), "--threads"),
     ((*LOSS, *DATA, "--link", "data=fast"), "--link"),
+    ((*LOSS, *DATA, "--link", "data=1:1e-30"), "from 1e-6 to 1e6 GB/s are possible"),
+    ((*LOSS, *DATA, "--link", "data=nan:1"), "from 0 to 1e6 microseconds"),
+    ((*LOSS, *DATA, "--link", "dta=1:1"), "no axis 'dta'; it has data; nearest: 'data'"),
+    ((*LOSS, "--batch-norm", "bacth"), "nearest: 'batch'"),
+    ((*LOSS, "--dropout", "of"), "nearest: 'off'"),
     ((*LOSS, "--dump-passes", "/proc/nowhere"), "/proc/nowhere"),
-    ((*LOSS, "--surprise"), "--surprise"),
+    ((*LOSS, "--surprise"), "no option '--surprise' (see --help)"),
+    ((*LOSS, "--microbatch=2"), "no option '--microbatch'; nearest: '--microbatches'"),
 ])
 def test_compile_refuses_wrong_options(args, message, exported, tmp_path):
     plan = tmp_path / "plan"
@@ -91,6 +102,14 @@ def test_stop_after_prints_mlir_on_standard_output(stage, has, exported):
     assert output.startswith(("module", "#")) and has in output
 
 
+def test_decay_knows_a_tied_parameter_by_all_its_names(exported):
+    def step(pattern):
+        return tools.tool("compile", exported("gpt2"), *LOSS, "--stop-after", "training",
+                          "--optimizer", f"sgd(lr=1,weight_decay=0.5,decay={pattern})")[0]
+
+    assert step("*wte.weight") == step("lm_head.weight") != step("*wpe.weight")
+
+
 def test_passes_are_dumped_and_collectives_explained(exported, tmp_path):
     output, _ = tools.tool("compile", exported("mlp"), "-o", tmp_path / "plan", *DATA, *LOSS, "--why",
                            "--dump-passes", tmp_path / "passes")
@@ -109,6 +128,7 @@ def mlp(exported, tmp_path_factory):
 
 @pytest.mark.parametrize("change, message", [
     (dict(labels=None), "has no array 'labels'"),
+    (dict(labels=None, label=lambda y: y), "nearest: 'label'"),
     (dict(x=None), "has no array 'x'"),
     (dict(x=lambda x: x[:, :9]), "has shape [56,9]"),
     (dict(x=lambda x: x[:20]), "'x' has 20"),
@@ -120,11 +140,12 @@ def mlp(exported, tmp_path_factory):
 ])
 def test_run_refuses_wrong_data(change, message, mlp, tmp_path):
     arrays = {name: t.numpy() for name, t in Case("mlp", "data=2").spec.data(1).items()}
+    labels = arrays["labels"]
     for name, how in change.items():
         if how is None:
             del arrays[name]
-        else:
-            arrays[name] = how(arrays[name])
+        else:  # an array of another name is made of the labels
+            arrays[name] = how(arrays.get(name, labels))
     np.savez(tmp_path / "data.npz", **arrays)
     error = refuse("run", mlp, "--data", tmp_path / "data.npz", "--steps", 5, "--quiet",
                    "--save", tmp_path / "out.safetensors")
@@ -195,6 +216,16 @@ def test_log_and_report_have_what_scripts_rely_on(mlp, dataset, tmp_path):
     assert "data splits the batch" in tools.tool("inspect", mlp, "--why", "data")[0]
     assert "among them  mul 'fc1.weight'" in tools.tool("inspect", mlp, "--why", "fc1.weight")[0]
     assert "nothing" in refuse("inspect", mlp, "--why", "nothing")
+    assert "nearest: 'fc1.weight'" in refuse("inspect", mlp, "--why", "fc1.wieght")
+
+
+def test_what_a_plan_holds_fits_a_terminal(exported, tmp_path):
+    """Alike layers are one line, and so is each kind of state."""
+    tools.tool("compile", exported("gpt2"), "-o", tmp_path / "plan", *DATA, *LOSS, "-q")
+    output, _ = tools.tool("inspect", tmp_path / "plan")
+    assert max(map(len, output.split("kernels:")[0].splitlines())) <= 80
+    assert "2 x [32, 128]" in output and "transformer.h.[0-1].mlp.c_fc.weight" in output
+    assert "of state exp_avg of 28 parameters, laid out as they are" in output
 
 
 @pytest.mark.parametrize("name", ["compile", "run", "inspect", "opt"])

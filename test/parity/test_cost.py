@@ -1,6 +1,6 @@
 """What a plan moves, computes and holds is what theory says, per step and rank.
 
-Megatron's counts for a GPT-2 of L blocks over `tensor`: in each microbatch two
+Megatron's counts for a decoder of L blocks over `tensor`: in each microbatch two
 reductions per block forward and two backward, one for the embedding, one for
 the gradient of the head's input (all of one activation), and at most three
 small ones for the loss. Over `data`: the gradients once a step.
@@ -18,12 +18,18 @@ from models import BATCH
 from tools import Case
 
 GPT2 = [case for case in CASES if case.model.startswith("gpt2")]
+DECODERS = GPT2 + [case for case in CASES if case.model.startswith("llama")]
 FLOAT = 4
 ADAMW = "adamw(lr=1e-3)"
 
 
 def sequenceParallel(case):
     return any(pattern.startswith("out(") for pattern in case.shard)
+
+
+def sharesHeads(case):
+    """Whether there are fewer heads of keys and values than ranks of `tensor`."""
+    return case.spec.build.get("groups", case.spec.build["heads"]) < case.size("tensor")
 
 
 def paddedHeads(case):
@@ -100,11 +106,12 @@ def report(exported, tmp_path_factory):
     return get
 
 
-@pytest.mark.parametrize("case", [c for c in GPT2 if c.size("tensor") > 1], ids=str)
+@pytest.mark.parametrize("case", [c for c in DECODERS if c.size("tensor") > 1], ids=str)
 def test_tensor_axis_moves_what_megatron_moves(case, report):
     activation, group = activationBytes(case), case.size("tensor")
     blocks, times = case.spec.build["layers"], case.microbatches
-    lines = moved(report(case))[frozenset({"tensor"})]
+    sets = moved(report(case))
+    lines = sets[frozenset({"tensor"})]
     small = FLOAT * BATCH // case.size("data") * case.spec.build["context"]  # one number per token
     loss = [line for line in lines if line[2] <= small]
     assert sum(n for _, n, _ in loss) <= 3 * times
@@ -116,10 +123,11 @@ def test_tensor_axis_moves_what_megatron_moves(case, report):
     assert sum(n * sent(kind, size, group) for kind, n, size in large) == \
         pytest.approx(times * (4 * blocks + 2) * sent("AllReduce", activation, group))
     # What is left is once a step: with sequence parallelism, one bucket of the
-    # norms' gradients, which are sums over `data` too where there is one.
-    rest = [line for line in lines if line not in large and line not in loss]
-    rest += moved(report(case))[frozenset({"data", "tensor"})]
-    assert sum(n for _, n, _ in rest) == (1 if sequenceParallel(case) else 0)
+    # norms' gradients, which are sums over `data` too where there is one; and
+    # the gradients of heads of keys and values that several ranks hold.
+    rest = [line for axes in sets if any(axis.startswith("tensor") for axis in axes)
+            for line in sets[axes] if line not in large and line not in loss]
+    assert sum(n for _, n, _ in rest) == sequenceParallel(case) + sharesHeads(case)
 
 
 def scramble(path, out):

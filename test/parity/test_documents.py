@@ -1,4 +1,5 @@
-"""What README.md and the guide tell the reader to type works, block by block.
+"""What README.md and the guide tell the reader to type works, block by block; the pages on
+ideas show what the tests in test/docs run.
 
 ```python blocks share one namespace, ```sh blocks run in the same folder with the
 tools on PATH. Blocks with another tag (```bash) are not examples.
@@ -6,6 +7,7 @@ tools on PATH. Blocks with another tag (```bash) are not examples.
 
 import os
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -30,3 +32,54 @@ def test_examples_run_as_printed(document, tmp_path, monkeypatch):
         done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], capture_output=True,
                               text=True, timeout=tools.SECONDS)
         assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"
+
+
+PAGES = sorted(path for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
+
+
+def test_pages_show_what_is_tested():
+    """Each ```mlir block, and each message (```text), stands in a linked file of test/docs."""
+    shown = set()
+    for page in set(PAGES) - {ROOT / "docs/guide.md"}:
+        text = page.read_text()
+        files = [(page.parent / link).resolve() for link in re.findall(r"\]\((\.\./test/docs/[^)]+)\)", text)]
+        sources = [file.read_text() for file in files]
+        shown.update(files)
+        for language, block in re.findall(r"^```(mlir|text)\n(.*?)^```", text, re.M | re.S):
+            assert any(block.strip("\n") in source for source in sources), f"{page.name}: {block}"
+    assert shown == set((ROOT / "test/docs").iterdir())
+
+
+@pytest.fixture(scope="module")
+def guide(tmp_path_factory):
+    """The model of the guide."""
+    folder, names = tmp_path_factory.mktemp("guide"), {}
+    block = re.search(r"^```python\n(.*?)^```", (ROOT / "docs/guide.md").read_text(), re.M | re.S)[1]
+    exec(block.replace('"model.onnx"', f'"{folder / "model.onnx"}"'), names)
+    return folder / "model.onnx"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_guide_shows_the_messages_that_it_speaks_of(guide, tmp_path):
+    text = (ROOT / "docs/guide.md").read_text()
+    described, _ = tools.tool("compile", guide, "--describe")
+    proposed = re.search(r"^```text\n(compile it with.*?)^```", text, re.M | re.S)[1]
+    assert " ".join(proposed.split()).replace("\\ ", "") == " ".join(
+        described[described.index("compile it with"):].replace(str(guide), "model.onnx").split()).replace("\\ ", "")
+    rows = re.findall(r"^\| `(--.*?)`.* \| `(.*)` \|$", text, re.M)
+    assert len(rows) == 5
+    for given, message in rows:
+        options = ["--loss", "cross_entropy(logits,labels)", "--input", "input_ids=int64[16,32]"]
+        if "shard" in given:
+            options += ["--mesh", "data=2,tensor=2"]
+        if "loss" in given:
+            options = options[2:]
+        _, error = tools.tool("compile", guide, "-o", tmp_path / "plan", *options, *shlex.split(given), code=1)
+        assert message in error, error

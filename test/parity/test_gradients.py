@@ -15,6 +15,8 @@ from tools import tool
 class Op:
     """`operands`: shapes of fp64 parameters, or (shape, limit) of integer inputs."""
 
+    isRounded = False  # to integers, so that some are equal
+
     def __init__(self, body, result, reference, **operands):
         self.body, self.result, self.reference, self.operands = body, result, reference, operands
 
@@ -59,6 +61,25 @@ def crossEntropy(ignored):
     return Op(f"%r, %l = graph.cross_entropy %x, %i {{axis = 1 : i64, ignore_index = {ignored} : i64}} : "
               f"({x}, {labels}) -> ({rows}, {rows})", (3, 4),
               lambda x, i: F.cross_entropy(x, i, reduction="none", ignore_index=ignored), x=(3, 5, 4), i=((3, 4), 5))
+
+
+def maxPool(height, width, size, stride, dilation, padding):
+    """Of integers, most of which are equal to another one in their window."""
+    shapes = [(2, height, width)]
+    for dim in (1, 2):
+        windows = list(shapes[-1])
+        windows[dim] = (windows[dim] + 2 * padding - (size - 1) * dilation - 1) // stride + 1
+        shapes.append((*windows, size))
+    x, rows, both = map(text, shapes)
+    result = shapes[-1][:3]
+    attributes = (f"size = {size} : i64, stride = {stride} : i64, dilation = {dilation} : i64, "
+                  f"low = {padding} : i64, high = {padding} : i64, value = -1.0e+30 : f64")
+    op = Op(f"%w = graph.unfold %x {{dim = 1 : i64, {attributes}}} : ({x}) -> {rows}\n"
+            f"%v = graph.unfold %w {{dim = 2 : i64, {attributes}}} : ({rows}) -> {both}\n"
+            f"%r = graph.reduce max %v over [3, 4] {{first}} : ({both}) -> {text(result)}", result,
+            lambda x: F.max_pool2d(x, size, stride, padding, dilation), x=shapes[0])
+    op.isRounded = True
+    return op
 
 
 T = text
@@ -114,10 +135,20 @@ OPS = {
     "reduce sum": Op(f"%r = graph.reduce sum %x over [0, 2] : ({T((2, 3, 4))}) -> {T((3,))}", (3,), lambda x: x.sum((0, 2)), x=(2, 3, 4)),
     "reduce max": Op(f"%r = graph.reduce max %x over [1] : ({T((3, 4))}) -> {T((3,))}", (3,), lambda x: x.amax(1), x=(3, 4)),
     "reduce min": Op(f"%r = graph.reduce min %x over [0] : ({T((3, 4))}) -> {T((4,))}", (4,), lambda x: x.amin(0), x=(3, 4)),
+    "reduce max, first of equals": Op(f"%r = graph.reduce max %x over [1] {{first}} : ({T((3, 40))}) -> {T((3,))}", (3,),
+                                      lambda x: F.max_pool1d(x[None], 40)[0, :, 0], x=(3, 40)),
+    "fold": Op(f"%r = graph.fold %x {{dim = 1 : i64, stride = 2 : i64, dilation = 1 : i64, low = 1 : i64}} : ({T((2, 5, 3))}) -> {T((2, 9))}",
+               (2, 9), lambda x: F.fold(x.permute(0, 2, 1), (9, 1), (3, 1), padding=(1, 0), stride=(2, 1))[:, 0, :, 0], x=(2, 5, 3)),
+    "max pooling": maxPool(9, 7, 3, 2, 1, 1),
+    "max pooling, dilated": maxPool(12, 11, 3, 1, 2, 1),
+    "max pooling of blocks": maxPool(8, 6, 2, 2, 1, 0),
     "softmax": Op(f"%r = graph.softmax %x {{dim = 1 : i64}} : ({T((2, 5, 3))}) -> {T((2, 5, 3))}", (2, 5, 3), lambda x: x.softmax(1), x=(2, 5, 3)),
     "layer_norm": Op(f"%r, %m, %d = graph.layer_norm %x, %y, %z {{epsilon = 1.0e-5 : f64}} : ({T((3, 2, 4))}, {T((2, 4))}, {T((2, 4))}) -> "
                      f"({T((3, 2, 4))}, {T((3,))}, {T((3,))})", (3, 2, 4), lambda x, y, z: F.layer_norm(x, (2, 4), y, z, 1e-5),
                      x=(3, 2, 4), y=(2, 4), z=(2, 4)),
+    "rms_norm": Op(f"%r, %d = graph.rms_norm %x, %y {{epsilon = 1.0e-5 : f64}} : ({T((3, 2, 4))}, {T((2, 4))}) -> "
+                   f"({T((3, 2, 4))}, {T((3,))})", (3, 2, 4), lambda x, y: F.rms_norm(x, (2, 4), y, 1e-5), x=(3, 2, 4), y=(2, 4)),
+    "silu": unary("silu", lambda x: F.silu(x)),
     "gelu": unary("gelu", F.gelu),
     "gelu by tanh": unary("gelu", lambda x: F.gelu(x, approximate="tanh")),
     "attention": attention(False, False),
@@ -127,6 +158,7 @@ OPS = {
     "cross_entropy": crossEntropy(-100),
     "cross_entropy, ignored labels": crossEntropy(2),
 }
+OPS["reduce max, first of equals"].isRounded = True
 for name, form in (("gelu", 0), ("gelu by tanh", 1)):
     OPS[name].body = OPS[name].body.replace("gelu %x", f"gelu %x {{form = {form} : i32}}")
 
@@ -142,7 +174,8 @@ def test_the_gradient_is_pytorchs(tmp_path, name):
             given[operand] = inputs[operand][None].numpy()  # one microbatch
             arguments.append(f'%{operand}: {text(shape[0], "i64")} {{graph.input = "{operand}"}}')
             continue
-        value = torch.randn(shape, generator=random, dtype=torch.float64).requires_grad_()
+        value = torch.randn(shape, generator=random, dtype=torch.float64)
+        value = (value.round() if op.isRounded else value).requires_grad_()
         parameters.append((operand, value))
         given[operand] = value.detach().numpy()
         declared.append(f'graph.parameter @{operand} : {text(shape)} at "m" offset 0 length {8 * value.numel()} {{trainable}}')

@@ -21,7 +21,9 @@ def test_ten_adamw_steps_have_pytorchs_losses_and_repeat_bit_for_bit(case, expor
     data = dataset(case.model, case.microbatches)
     first, second = (tools.train(plan, data, 10, tmp_path / run) for run in ("first", "second"))
     theirs, _ = reference.train(case.model, case.microbatches, "adamw", 10, torch.float32)
-    assert first.losses == pytest.approx(theirs, rel=1e-4)
+    difference = max(abs(a - b) / abs(b) for a, b in zip(first.losses, theirs))
+    assert difference <= 1e-4 or difference <= 3 * reference.spread(
+        case.model, case.microbatches, "adamw", 10)[0]
     assert first.losses[0] == pytest.approx(theirs[0], rel=1e-5)
     assert first.losses == second.losses
     assert first.weights.read_bytes() == second.weights.read_bytes()
@@ -50,9 +52,13 @@ def test_five_sgd_steps_make_pytorchs_updates(case, exported, dataset, tmp_path)
     # The test would see little if a tensor hardly moved.
     assert all((theirs[n] - before[n]).norm() >= 0.01 * before[n].norm() for n in before
                if not reference.isNoise(n))
+    # Where PyTorch is further from itself than this, three times that.
+    def withinSpread(difference, number):
+        return difference <= 3 * reference.spread(case.model, case.microbatches, "sgd", 5)[number]
+
     name, difference = worst(reference.differences(
         {n: ours[n] - before[n] for n in before}, {n: theirs[n] - before[n] for n in before}))
-    assert difference <= 1e-3, f"update of {name}"
+    assert difference <= 1e-3 or withinSpread(difference, 1), f"update of {name}"
     name, difference = worst({n: ((ours[n] - theirs[n]).norm() / theirs[n].norm()).item()
                               for n in before})
-    assert difference <= 1e-5, f"value of {name}"
+    assert difference <= 1e-5 or withinSpread(difference, 2), f"value of {name}"

@@ -4,6 +4,13 @@
 
 #include "tools/Help.h"
 
+/// A headline of --help over these options.
+static void group(CLI::App &app, const std::string &title,
+                  std::initializer_list<const char *> names) {
+  for (const char *name : names)
+    app.get_option(name)->group(title);
+}
+
 std::variant<polyrank::driver::Options, int>
 polyrank::driver::parseOptions(int argc, char **argv) {
   Options options;
@@ -13,9 +20,16 @@ polyrank::driver::parseOptions(int argc, char **argv) {
       "Exit status: 0 done, 1 the input is wrong (nothing is written).",
       "polyrank-compile"};
   useHelpFormatter(app);
-  app.add_option("MODEL", options.model, "The exported model (.onnx)")
+  app.add_option("MODEL", options.model,
+                 "The exported model (.onnx). Floats of any width are computed "
+                 "and saved in float32, integers narrower than 32 bits in "
+                 "int32")
       ->required()
       ->type_name("FILE");
+  app.add_flag("--describe", options.describe,
+               "Say what the model holds (inputs, parameters, ops, FLOPs, what "
+               "is not supported) and print the command that compiles it; "
+               "write nothing");
   app.add_option("-o,--output", options.output, "Where to write the plan")
       ->type_name("PLAN");
   app.add_option("--mesh", options.mesh,
@@ -26,6 +40,12 @@ polyrank::driver::parseOptions(int argc, char **argv) {
                  "Type and shape of an input, where the export leaves dims "
                  "open: ids=int64[8,128]. The batch is one microbatch over all "
                  "data ranks")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("SPEC");
+  app.add_option("--dim", options.dims,
+                 "NAME=SIZE: the size of a dim that the export left open under "
+                 "this name, in all inputs: batch=8")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("SPEC");
@@ -41,7 +61,7 @@ polyrank::driver::parseOptions(int argc, char **argv) {
                  "A file with one PATTERN=DIMS a line (# comments)")
       ->type_name("FILE");
   app.add_option("--mode", mode, "train (default) or forward")
-      ->check(CLI::IsMember({"train", "forward"}))
+      ->check(oneOf({"train", "forward"}))
       ->type_name("MODE");
   app.add_option("--loss", options.loss,
                  "cross_entropy(OUTPUT,LABELS[,axis=K][,ignore_index=N]), "
@@ -66,7 +86,10 @@ polyrank::driver::parseOptions(int argc, char **argv) {
   app.add_option("--dropout", options.dropout,
                  "The rate of every dropout, or off; otherwise as the model "
                  "says (--mode forward drops nothing)")
-      ->type_name("RATE");
+      ->type_name("P|off");
+  app.add_flag("--no-tie", options.noTie,
+               "Keep copies that the exporter made of a tied matrix apart: "
+               "without this they are one parameter again");
   app.add_option("--bucket-mb", options.bucketMegabytes,
                  "Gradient reductions are merged into buckets of up to this "
                  "many MiB, fractions allowed; 0 keeps each apart")
@@ -91,8 +114,7 @@ polyrank::driver::parseOptions(int argc, char **argv) {
   app.add_option("--stop-after", options.stopAfter,
                  "Print the MLIR after import, training, propagate, partition "
                  "or rank, and stop")
-      ->check(CLI::IsMember(
-          {"import", "training", "propagate", "partition", "rank"}))
+      ->check(oneOf({"import", "training", "propagate", "partition", "rank"}))
       ->type_name("STAGE");
   app.add_option("--dump-passes", options.dumpDirectory,
                  "Write the MLIR after each pass into this folder")
@@ -100,8 +122,33 @@ polyrank::driver::parseOptions(int argc, char **argv) {
   app.add_flag("--why", options.why,
                "Print each collective: what moves, from which layout to which, "
                "and which op and constraint forced it");
-  app.add_flag("--timing", options.timing, "Print the time of each pass");
+  app.add_flag("--timing", options.timing,
+               "Print the time of each pass at the end");
+  auto *json = app.add_flag(
+      "--json", options.json,
+      "Print one JSON object on standard output: messages, the time of each "
+      "pass, checks, objective and bound, and what polyrank-inspect says of "
+      "the plan. docs/reports.md has the fields");
+  json->excludes(app.get_option("--stop-after"));
   app.add_flag("-q,--quiet", options.quiet, "Print warnings and errors only");
+  group(app, "What is compiled",
+        {"--output", "--describe", "--mode", "--input", "--dim"});
+  group(app, "Training",
+        {"--loss", "--optimizer", "--microbatches", "--batch-norm", "--dropout",
+         "--no-tie"});
+  group(app, "Ranks",
+        {"--mesh", "--shard", "--shard-file", "--bucket-mb", "--link",
+         "--threads", "--cpu"});
+  group(app, "What is said",
+        {"--why", "--timing", "--json", "--quiet", "--stop-after",
+         "--dump-passes"});
+  app.footer(
+      "Example:\n"
+      "  polyrank-compile model.onnx -o model.plan --mesh data=2 \\\n"
+      "      --loss 'cross_entropy(logits,labels)' \\\n"
+      "      --optimizer 'adamw(lr=1e-3)'\n"
+      "polyrank-compile model.onnx --describe prints the command for your "
+      "model.");
   try {
     app.parse(argc, argv);
     if (mode == "forward" && app.count("--optimizer"))

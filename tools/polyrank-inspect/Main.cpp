@@ -1,15 +1,14 @@
 // polyrank-inspect: what a plan holds, moves and runs, without running it.
 
+#include "runtime/Names.h"
+#include "runtime/report/Json.h"
 #include "runtime/report/PlanReport.h"
 #include "tools/Help.h"
 
 #include <algorithm>
-#include <cctype>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <fnmatch.h>
 #include <map>
-#include <nlohmann/json.hpp>
 
 namespace polyrank::runtime {
 namespace {
@@ -20,7 +19,7 @@ struct InspectOptions {
        kernels = false, json = false;
 };
 
-void printOverview(const PlanReport &report, const PlanHash &hash) {
+void printOverview(const PlanReport &report) {
   fmt::print("model         {}\n", report.model);
   fmt::print("mode          {}, compiled by {}\n", report.mode,
              report.compiler);
@@ -40,28 +39,79 @@ void printOverview(const PlanReport &report, const PlanHash &hash) {
       report.launches, report.gemms, report.copies);
   fmt::print("products      {:.3f} GFLOP a step on each rank\n",
              1e-9 * static_cast<double>(report.gemmFlops));
-  fmt::print("hash          {}\n", toHex(hash));
+  fmt::print("hash          {}\n", report.hash);
+}
+
+/// Those that differ in the numbers of layers only make one line.
+void printAlike(const std::vector<const HeldArgument *> &all,
+                const char *ending) {
+  std::vector<std::string> keys;
+  std::map<std::string, std::pair<const HeldArgument *, LayerNames>> alike;
+  for (const HeldArgument *held : all) {
+    std::string key = fmt::format("{}|{}|{}|{}", LayerNames::getKey(held->name),
+                                  held->dtype, held->layout, held->trainable);
+    auto &[first, names] = alike[key];
+    if (!first)
+      keys.push_back(key), first = held;
+    names.add(held->name);
+  }
+  for (const std::string &key : keys) {
+    const auto &[held, names] = alike.at(key);
+    std::string count =
+        names.size() > 1 ? fmt::format("{} x ", names.size()) : "";
+    std::string line =
+        fmt::format("  {:>9} {:<4} {:<23}", bytesText(held->bytes), held->dtype,
+                    count + held->layout);
+    std::string name =
+        names.toString() +
+        (held->isParameter && !held->trainable ? " (frozen)" : ending);
+    constexpr size_t columns = 80;
+    if (line.size() + 1 + name.size() > columns) {
+      line.erase(line.find_last_not_of(' ') + 1);
+      line += "\n       ";
+    }
+    fmt::print("{} {}\n", line, name);
+  }
 }
 
 void printParameters(const PlanReport &report) {
   fmt::print("\nparameters: {} elements; each rank holds {} and {} of state\n",
              report.parameterElements, bytesText(report.parameterBytes),
              bytesText(report.stateBytes));
-  size_t width = 9;
+  fmt::print("  {:>9} {:<4} {:<23} {}\n", "each rank", "type", "layout",
+             "name");
+  std::map<std::string, const HeldArgument *> parameters;
+  std::vector<const HeldArgument *> listed, others;
   for (const HeldArgument &held : report.held)
-    width = std::max(width, held.name.size());
-  fmt::print("  {:<{}}  {:<6}{:>12}  {}\n", "name", width, "dtype", "each rank",
-             "layout");
-  for (bool parameters : {true, false})
-    for (const HeldArgument &held : report.held) {
-      if (held.isParameter != parameters)
-        continue;
-      const char *note = !parameters      ? "  (state)"
-                         : held.trainable ? ""
-                                          : "  (frozen)";
-      fmt::print("  {:<{}}  {:<6}{:>12}  {}{}\n", held.name, width, held.dtype,
-                 bytesText(held.bytes), held.layout, note);
+    if (held.isParameter) {
+      parameters[held.name] = &held;
+      listed.push_back(&held);
     }
+  printAlike(listed, "");
+
+  // States that lie as their parameters do, by their own name.
+  std::vector<std::string> names;
+  std::map<std::string, std::pair<uint64_t, uint64_t>> sums;
+  for (const HeldArgument &held : report.held) {
+    if (held.isParameter)
+      continue;
+    auto parameter = parameters.find(held.stateOf);
+    if (parameter == parameters.end() ||
+        parameter->second->layout != held.layout ||
+        !held.name.starts_with(held.stateOf + ".")) {
+      others.push_back(&held);
+      continue;
+    }
+    std::string name = held.name.substr(held.stateOf.size() + 1);
+    auto &[count, bytes] = sums[name];
+    if (!count++)
+      names.push_back(name);
+    bytes += held.bytes;
+  }
+  for (const std::string &name : names)
+    fmt::print("  {:>9} of state {} of {} parameters, laid out as they are\n",
+               bytesText(sums[name].second), name, sums[name].first);
+  printAlike(others, " (state)");
 }
 
 void printMemory(const PlanReport &report) {
@@ -79,12 +129,11 @@ void printMemory(const PlanReport &report) {
     fmt::print("by kind:\n");
   for (auto &[kind, bytes] : report.memory)
     fmt::print("  {:<28}{:>16}\n", kind, bytes);
-  fmt::print("not in the arena: {} at most for code and data of the program",
-             bytesText(programBytes));
+  fmt::print("not in the arena, at most:\n  {:<28}{:>16}\n",
+             "code and data of the program", programBytes);
   if (report.sgemms)
-    fmt::print(", and {} that oneDNN's sgemm packs into",
-               bytesText(report.libraryBytes()));
-  fmt::print("\n");
+    fmt::print("  {:<28}{:>16}\n", "what oneDNN's sgemm packs",
+               report.libraryBytes());
 }
 
 void printCommunication(const PlanReport &report) {
@@ -93,16 +142,16 @@ void printCommunication(const PlanReport &report) {
     fmt::print("  none\n");
     return;
   }
-  fmt::print("  {:<14}{:<20}{:<14}{:>6}{:>8}{:>16}{:>16}\n", "kind", "axes",
+  fmt::print("  {:<14}{:<14}{:<10}{:>6}{:>7}{:>13}{:>14}\n", "kind", "axes",
              "segment", "ranks", "count", "bytes", "sent bytes");
   uint64_t count = 0, payload = 0, sent = 0;
   for (const CommunicationLine &line : report.communication) {
-    fmt::print("  {:<14}{:<20}{:<14}{:>6}{:>8}{:>16}{:>16}\n", line.kind,
+    fmt::print("  {:<14}{:<14}{:<10}{:>6}{:>7}{:>13}{:>14}\n", line.kind,
                line.axes, line.segment, line.groupSize, line.count,
                line.payload, line.sent);
     count += line.count, payload += line.payload, sent += line.sent;
   }
-  fmt::print("  {:<54}{:>8}{:>16}{:>16}\n", "in all", count, payload, sent);
+  fmt::print("  {:<44}{:>7}{:>13}{:>14}\n", "in all", count, payload, sent);
 }
 
 void printKernels(const PlanReport &report) {
@@ -130,32 +179,34 @@ bool mentions(const CollectiveReason &reason, const std::string &name) {
       [&](const std::string &member) { return mentions(member, name); });
 }
 
-/// Without the layers' numbers: h.0.attn and h.1.attn are alike; and without
-/// the exporter's name of the node, which follows a slash.
-std::string withoutLayers(std::string name) {
-  if (size_t slash = name.find('/'); slash != std::string::npos)
-    name = name.substr(0, slash) + (name.back() == '\'' ? "'" : "");
-  std::string result;
-  for (size_t i = 0; i < name.size(); ++i) {
-    bool starts = i == 0 || name[i - 1] == '.' || name[i - 1] == '\'';
-    size_t end = i;
-    while (end < name.size() &&
-           std::isdigit(static_cast<unsigned char>(name[end])))
-      ++end;
-    bool isNumber =
-        starts && end > i && (end == name.size() || name[end] == '.');
-    result += isNumber ? '*' : name[i];
-    if (isNumber)
-      i = end - 1;
+/// The user's name in what a reason says: of mul 'fc1.weight' what is in
+/// quotes.
+std::string nameIn(const std::string &text) {
+  size_t first = text.find('\''), last = text.rfind('\'');
+  return first < last ? text.substr(first + 1, last - first - 1) : text;
+}
+
+Error matchesNothing(const PlanReport &report, const std::string &name) {
+  if (report.reasons.empty())
+    return Error{"the plan has no communication"};
+  std::vector<std::string> names;
+  for (const CollectiveReason &reason : report.reasons) {
+    for (const std::string *text : {&reason.value, &reason.op})
+      if (!text->empty() && reason.members.empty())
+        names.push_back(nameIn(*text));
+    for (const std::string &member : reason.members)
+      names.push_back(nameIn(member));
   }
-  return result;
+  return Error{fmt::format("no collective has to do with '{}'{}; --why alone "
+                           "gives all reasons",
+                           name, nearestNames(name, names))};
 }
 
 /// Collectives that are alike but for their layer and segment are one entry.
 Result<void> printReasons(const PlanReport &report, const std::string &name) {
   struct Entry {
-    const CollectiveReason *reason;
-    std::vector<std::string> values;
+    const CollectiveReason *reason = nullptr;
+    LayerNames values, ops;
     uint64_t executions = 0;
   };
   std::vector<std::string> keys;
@@ -163,42 +214,37 @@ Result<void> printReasons(const PlanReport &report, const std::string &name) {
   for (const CollectiveReason &reason : report.reasons) {
     if (!mentions(reason, name))
       continue;
-    std::string value = reason.value.empty() ? reason.origin : reason.value;
+    // In quotes, as ops are: then the exporter's name of the node is left out.
+    std::string value = fmt::format(
+        "'{}'", reason.value.empty() ? reason.origin : reason.value);
     std::string key =
         fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", reason.kind, reason.axes,
                     reason.bytes, reason.from, reason.to, reason.constraint,
-                    withoutLayers(value), withoutLayers(reason.op));
-    auto [entry, isNew] = entries.try_emplace(key, Entry{&reason, {}, 0});
-    if (isNew)
-      keys.push_back(key);
-    std::vector<std::string> &values = entry->second.values;
-    if (std::find(values.begin(), values.end(), value) == values.end())
-      values.push_back(value);
-    entry->second.executions += reason.executions;
+                    LayerNames::getKey(value), LayerNames::getKey(reason.op));
+    Entry &entry = entries[key];
+    if (!entry.reason)
+      keys.push_back(key), entry.reason = &reason;
+    entry.values.add(value);
+    entry.ops.add(reason.op);
+    entry.executions += reason.executions;
   }
   for (const std::string &key : keys) {
-    const auto &[reason, values, executions] = entries.at(key);
-    fmt::print("{} over {}, {} bytes, {} times a step\n", reason->kind,
-               reason->axes, reason->bytes, executions);
-    fmt::print("  moves       {}\n", fmt::join(values, "\n              "));
-    fmt::print("  from        {}\n  to          {}\n", reason->from,
-               reason->to);
-    if (!reason->op.empty())
-      fmt::print("  needed by   {}\n",
-                 values.size() > 1 ? withoutLayers(reason->op) : reason->op);
-    for (const std::string &member : reason->members)
+    const Entry &entry = entries.at(key);
+    const CollectiveReason &reason = *entry.reason;
+    fmt::print("{} over {}, {} bytes, {} times a step\n", reason.kind,
+               reason.axes, reason.bytes, entry.executions);
+    fmt::print("  moves       {}\n  from        {}\n  to          {}\n",
+               entry.values.toString(), reason.from, reason.to);
+    if (!reason.op.empty())
+      fmt::print("  needed by   {}\n", entry.ops.toString());
+    for (const std::string &member : reason.members)
       if (!name.empty() && mentions(member, name))
         fmt::print("  among them  {}\n", member);
-    if (!reason->constraint.empty())
-      fmt::print("  because of  {}\n", reason->constraint);
+    if (!reason.constraint.empty())
+      fmt::print("  because of  {}\n", reason.constraint);
   }
-  if (!keys.empty())
-    return {};
-  return Error{report.reasons.empty()
-                   ? "the plan has no communication"
-                   : fmt::format("no collective has to do with '{}'; --why "
-                                 "alone gives all reasons",
-                                 name)};
+  return keys.empty() ? Result<void>(matchesNothing(report, name))
+                      : Result<void>();
 }
 
 Result<void> inspect(const InspectOptions &options) {
@@ -206,11 +252,15 @@ Result<void> inspect(const InspectOptions &options) {
   if (!plan)
     return plan.error();
   PlanReport report = reportOf(*plan);
+  if (!options.why.empty() && options.json) {
+    std::erase_if(report.reasons, [&](const CollectiveReason &reason) {
+      return !mentions(reason, options.why);
+    });
+    if (report.reasons.empty())
+      return matchesNothing(reportOf(*plan), options.why);
+  }
   if (options.json) {
-    nlohmann::json json = toJson(report);
-    json["hash"] = toHex(plan->bytes.hash);
-    fmt::print("{}\n", json.dump(2, ' ', false,
-                                 nlohmann::json::error_handler_t::replace));
+    fmt::print("{}", toText(toJson(report)));
     return {};
   }
   if (!options.why.empty())
@@ -218,7 +268,7 @@ Result<void> inspect(const InspectOptions &options) {
   bool all = !options.memory && !options.communication && !options.parameters &&
              !options.kernels;
   if (all)
-    printOverview(report, plan->bytes.hash);
+    printOverview(report);
   if (all || options.parameters)
     printParameters(report);
   if (all || options.memory)
@@ -245,7 +295,8 @@ int main(int argc, char **argv) {
       ->required()
       ->type_name("FILE");
   app.add_flag("--parameters", options.parameters,
-               "Parameters and state: layout and bytes on each rank");
+               "Parameters and state: layout and bytes on each rank; alike "
+               "layers in one line");
   app.add_flag("--memory", options.memory,
                "The arena of each rank by kind, and its lower bound");
   app.add_flag("--comm", options.communication,
@@ -259,7 +310,11 @@ int main(int argc, char **argv) {
       ->type_name("[NAME]")
       ->expected(0, 1)
       ->default_str("*");
-  app.add_flag("--json", options.json, "Everything, as one JSON object");
+  app.add_flag("--json", options.json,
+               "Everything as one JSON object; with --why NAME the "
+               "collectives that have to do with it. docs/reports.md has the "
+               "fields");
+  app.footer("Example:\n  polyrank-inspect model.plan --memory --comm");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

@@ -2,24 +2,25 @@
 
 #include "compiler/evaluate/Passes.h"
 #include "dialects/Register.h"
-#include "llvm/Support/CommandLine.h"
-#include "llvm/Support/Debug.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/ToolOutputFile.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
 #include "tools/polyrank-opt/RegisterPasses.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/Debug.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/ToolOutputFile.h"
 
 namespace cl = llvm::cl;
 
 // LLVM is built without -debug-only; LLVM_DEBUG of our own files works with it.
-static cl::opt<std::string> debugOnly(
-    "debug-only", cl::desc("Print the debug output of one component"),
-    cl::callback([](const std::string &component) {
-      llvm::DebugFlag = true;
-      (llvm::setCurrentDebugType)(component.c_str());
-    }));
+static cl::opt<std::string>
+    debugOnly("debug-only", cl::desc("Print the debug output of one component"),
+              cl::callback([](const std::string &component) {
+                llvm::DebugFlag = true;
+                (llvm::setCurrentDebugType)(component.c_str());
+              }));
 
 static polyrank::evaluate::EvaluateOptions evaluation;
 static cl::opt<std::string, true>
@@ -46,7 +47,18 @@ static cl::opt<uint64_t, true>
     seed("seed", cl::location(evaluation.seed),
          cl::desc("Arguments that --inputs does not give are drawn from this"));
 
+/// Leaves in --help what is ours and what MLIR is about to register: LLVM's
+/// back ends have some hundred options of their own (--help-hidden shows them).
+static void hideOtherOptions() {
+  const llvm::StringSet<> ours{"debug-only", "evaluate",  "inputs", "outputs",
+                               "expect",     "tolerance", "seed"};
+  for (auto &[name, option] : cl::getRegisteredOptions())
+    if (!ours.contains(name) && name != "help" && name != "version")
+      option->setHiddenFlag(cl::Hidden);
+}
+
 int main(int argc, char **argv) {
+  hideOtherOptions();
   mlir::registerTransformsPasses();
   polyrank::registerPasses();
   mlir::DialectRegistry registry;
@@ -54,7 +66,8 @@ int main(int argc, char **argv) {
 
   auto [input, output] = mlir::registerAndParseCLIOptions(
       argc, argv, "Polyrank's passes, one by one", registry);
-  mlir::MlirOptMainConfig parsed = mlir::MlirOptMainConfig::createFromCLOptions();
+  mlir::MlirOptMainConfig parsed =
+      mlir::MlirOptMainConfig::createFromCLOptions();
   mlir::MlirOptMainConfig config = parsed;
   if (!evaluation.mode.empty()) {
     config.setPassPipelineSetupFn([&](mlir::PassManager &manager) {

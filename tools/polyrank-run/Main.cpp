@@ -3,10 +3,12 @@
 
 #include "runtime/data/Npz.h"
 #include "runtime/exec/Weights.h"
-#include "runtime/report/Progress.h"
+#include "runtime/report/Json.h"
+#include "runtime/report/RunReport.h"
 #include "tools/polyrank-run/Rank.h"
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -107,7 +109,16 @@ public:
       return written;
     if (!options.quiet)
       summarise();
+    if (options.json && logged)
+      fmt::print("{}",
+                 toText(reportOf(report, *mesh, *progress, uses, files())));
     return logged;
+  }
+
+  uint64_t stepsDone() const { return progress ? progress->stepsDone() : 0; }
+  RunFiles files() const {
+    return {options.plan,    options.samples(), options.init,   options.save,
+            options.outputs, options.log,       options.profile};
   }
 
 private:
@@ -184,7 +195,7 @@ private:
 
   void summarise() const {
     fmt::print(stderr, "{}", describeEnd(report, *mesh, uses));
-    if (plan->plan->mode() == plan::Mode::Forward)
+    if (plan->plan->mode() == plan::Mode::Forward && !options.json)
       for (auto &[name, value] : progress->means())
         fmt::print("{} {:.6g} (mean of {} steps)\n", name, value,
                    progress->stepsDone());
@@ -192,6 +203,8 @@ private:
       fmt::print(stderr, "saved {}\n", options.save);
     if (!options.outputs.empty())
       fmt::print(stderr, "wrote {}\n", options.outputs);
+    if (!options.profile.empty())
+      fmt::print(stderr, "wrote {}\n", options.profile);
   }
 
   RunOptions options;
@@ -209,10 +222,14 @@ private:
 
 int launcherMain(const RunOptions &options, int argc, char **argv) {
   try {
-    Result<void> result = Run(options, argc, argv).run();
+    Run run(options, argc, argv);
+    Result<void> result = run.run();
     if (result)
       return 0;
     fmt::print(stderr, "polyrank-run: {}\n", result.error().message);
+    if (options.json)
+      fmt::print("{}", toText(reportOfFailure(result.error().message,
+                                              run.stepsDone(), run.files())));
     return result.error().fault == Error::Fault::Input ? 1 : 2;
   } catch (const std::exception &exception) {
     fmt::print(stderr, "polyrank-run: {}\n", exception.what());
@@ -225,6 +242,8 @@ int launcherMain(const RunOptions &options, int argc, char **argv) {
 
 int main(int argc, char **argv) {
   using namespace polyrank::runtime;
+  // A file that reaches the limit of `ulimit -f` is a write error, no signal.
+  std::signal(SIGXFSZ, SIG_IGN);
   std::variant<RunOptions, int> options = parseOptions(argc, argv);
   if (const int *status = std::get_if<int>(&options))
     return *status;

@@ -29,17 +29,17 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   app.add_option("--token-type", options.tokenType,
                  "Type of the tokens in --data, where its name does not say: "
                  "uint8, uint16, uint32")
-      ->check(CLI::IsMember({"uint8", "uint16", "uint32"}))
+      ->check(oneOf({"uint8", "uint16", "uint32"}))
       ->type_name("TYPE");
   app.add_option("--steps", options.steps,
                  "Steps to run (forward plans: default all samples once)")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 40))
       ->type_name("N");
   app.add_option("--order", order,
                  "Order of the samples: random (a permutation of each epoch, "
                  "keyed by the seed, the same on any number of ranks; default "
                  "for training) or sequential (begins again at the end)")
-      ->check(CLI::IsMember({"random", "sequential"}))
+      ->check(oneOf({"random", "sequential"}))
       ->type_name("ORDER");
   app.add_option("--holdout", options.holdout,
                  "Keep this fraction of the samples, the last ones, from "
@@ -48,6 +48,7 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
       ->type_name("FRACTION");
   app.add_option("--seed", options.seed,
                  "Seed of sampling and of the model's randomness (default 0)")
+      ->check(CLI::Range(-(int64_t(1) << 62), int64_t(1) << 62))
       ->type_name("N");
   app.add_option("--init", options.init,
                  "Start from the weights in this safetensors file instead of "
@@ -78,18 +79,26 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   app.add_option("--threads", options.threads,
                  "Threads per rank; a plan is compiled for a number of "
                  "threads, and another is an error")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 4096))
       ->type_name("N");
   app.add_option("--transport", transport,
                  "How ranks communicate: shm (shared memory, one machine)")
-      ->check(CLI::IsMember({"shm"}))
+      ->check(oneOf({"shm"}))
       ->type_name("NAME");
   app.add_option("--denormals", denormals,
                  "flush denormal numbers to zero (default) or keep them, "
                  "which can be many times slower")
-      ->check(CLI::IsMember({"flush", "keep"}))
+      ->check(oneOf({"flush", "keep"}))
       ->type_name("MODE");
+  app.add_flag("--json", options.json,
+               "Print what the run did as one JSON object on standard output, "
+               "and write --profile as JSON. docs/reports.md has the fields");
+  app.add_flag("--allow-nan", options.allowNan,
+               "Start although weights are NaN, which is otherwise an error");
   app.add_flag("-q,--quiet", options.quiet, "No progress and no summary");
+  app.footer("Example:\n"
+             "  polyrank-run model.plan --data text.txt --steps 100 \\\n"
+             "      --save trained.safetensors --log log.jsonl");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

@@ -17,7 +17,7 @@ struct RunOptions {
   SampleOrder order = SampleOrder::Random;
   double holdout = 0;
   int threads = 0; // 0: the plan's
-  bool flushDenormals = true, quiet = false;
+  bool flushDenormals = true, allowNan = false, quiet = false, json = false;
 
   const std::string &samples() const { return data.empty() ? inputs : data; }
 };

@@ -70,7 +70,9 @@ private:
     program = std::move(created);
     POLYRANK_ASSIGN(opened, Weights::open(*plan, options.init));
     weights.emplace(std::move(opened));
-    if (Result<void> filled = program->loadParameters(weights->sources());
+    if (Result<void> filled = program->loadParameters(
+            options.allowNan ? weights->sources()
+                             : weights->sourcesWithoutNan());
         !filled)
       return filled;
     steps = options.steps;
@@ -135,7 +137,9 @@ private:
     if (options.profile.empty() || connection.rank() != 0)
       return {};
     std::ofstream file(options.profile);
-    file << program->profile();
+    const Profile &profile = *program->profile();
+    file << (options.json ? profile.json(*plan->plan)
+                          : profile.table(*plan->plan));
     if (!file.flush())
       return Error{fmt::format("cannot write '{}'", options.profile)};
     return {};

@@ -39,7 +39,7 @@ OperationRecord recordOf(const Collective &collective, int members) {
   for (const Transfer &t : collective.transfers) {
     record.elements += extentOf(collective.kind, t, members).input;
     int64_t values[] = {int64_t(digest), t.outer,     t.x, t.middle, t.y,
-                        t.inner,         t.splitFirst};
+                        t.inner,         t.splitFirst, t.low, t.high};
     digest = hashOf(values);
   }
   for (int32_t source : collective.permutation) {
@@ -273,6 +273,8 @@ Result<void> ShmTransport::run(const Collective &collective) {
     if (collective.kind == CollectiveKind::AllReduce ||
         collective.kind == CollectiveKind::ReduceScatter)
       reduceRound(collective, group, round);
+    else if (collective.kind == CollectiveKind::HaloAdd)
+      addBordersRound(collective, group, round);
     else
       copyRound(collective, group, round);
     if (auto done = arrive(group); !done)
@@ -374,6 +376,47 @@ void ShmTransport::reduceRound(const Collective &collective,
   inParallel(
       end - begin, grain, (end - begin) * element * members,
       [&](int64_t from, int64_t to) { reducePiece(begin + from, begin + to); });
+}
+
+/// Each element of this rank's outputs is the sum, in group order, of what the
+/// members' widened blocks hold for it.
+void ShmTransport::addBordersRound(const Collective &collective,
+                                   const LocalGroup &group,
+                                   std::span<const Transfer> round) {
+  constexpr int64_t grain = 1024;
+  int members = static_cast<int>(group.ranks.size());
+  int64_t element = bytesOf(collective.dtype);
+  for (size_t t = 0; t < round.size(); ++t) {
+    int64_t inner = round[t].inner, low = round[t].low;
+    int64_t wide = low + inner + round[t].high;
+    int64_t total = round[t].outer * inner;
+    std::byte *output = outputOf(group, group.me, t);
+    auto addPiece = [&](int64_t from, int64_t to) {
+      std::vector<const std::byte *> sources;
+      while (from < to) {
+        int64_t row = from / inner, within = from % inner;
+        int64_t count =
+            std::min({reduceBlockElements, inner - within, to - from});
+        sources.clear();
+        for (int m = 0; m < members; ++m) {
+          int64_t at = (group.me - m) * inner + within + low;
+          if (at >= wide)
+            continue;
+          // As far as the same members take part.
+          if (at < 0) {
+            count = std::min(count, -at);
+            continue;
+          }
+          count = std::min(count, wide - at);
+          sources.push_back(inputOf(group, m, t) + (row * wide + at) * element);
+        }
+        reduceBlock(collective.dtype, collective.reduction, sources, count,
+                    output + from * element);
+        from += count;
+      }
+    };
+    inParallel(total, grain, total * element * 2, addPiece);
+  }
 }
 
 /// All bytes that this rank copies into its outputs, in one row.

@@ -60,6 +60,8 @@ private:
   Result<void> agree(LocalGroup &group, const OperationRecord &record);
   void reduceRound(const Collective &collective, const LocalGroup &group,
                    std::span<const Transfer> round);
+  void addBordersRound(const Collective &collective, const LocalGroup &group,
+                       std::span<const Transfer> round);
   void copyRound(const Collective &collective, const LocalGroup &group,
                  std::span<const Transfer> round);
   void inParallel(int64_t range, int64_t grain, int64_t bytes,

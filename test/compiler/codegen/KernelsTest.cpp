@@ -183,6 +183,31 @@ func.func @main(%x: tensor<2x5x$Nxf32>, %g: tensor<$Nxf32>, %b: tensor<$Nxf32>, 
           1e-5);
 }
 
+TEST(Kernels, RmsNormAndItsGradientOfEverySize) {
+  for (int64_t n : {3, 33, 768})
+    check(withSizes(R"mlir(
+func.func @main(%x: tensor<2x5x$Nxf32>, %g: tensor<$Nxf32>, %dy: tensor<2x5x$Nxf32>)
+    -> (tensor<2x5x$Nxf32>, tensor<2x5xf32>, tensor<2x5x$Nxf32>, tensor<$Nxf32>) {
+  %y, %rstd = graph.rms_norm %x, %g {epsilon = 1.0e-5 : f64} : (tensor<2x5x$Nxf32>, tensor<$Nxf32>) -> (tensor<2x5x$Nxf32>, tensor<2x5xf32>)
+  %dx, %dg = graph.rms_norm_grad %dy, %x, %g, %rstd
+    : (tensor<2x5x$Nxf32>, tensor<2x5x$Nxf32>, tensor<$Nxf32>, tensor<2x5xf32>) -> (tensor<2x5x$Nxf32>, tensor<$Nxf32>)
+  return %y, %rstd, %dx, %dg : tensor<2x5x$Nxf32>, tensor<2x5xf32>, tensor<2x5x$Nxf32>, tensor<$Nxf32>
+}
+)mlir",
+                    {{'N', n}}),
+          1e-5);
+}
+
+TEST(Kernels, SiluAndItsGradient) {
+  check(R"mlir(
+func.func @main(%x: tensor<1000xf32>, %dy: tensor<1000xf32>) -> (tensor<1000xf32>, tensor<1000xf32>) {
+  %y = graph.silu %x : (tensor<1000xf32>) -> tensor<1000xf32>
+  %dx = graph.silu_grad %dy, %x : (tensor<1000xf32>, tensor<1000xf32>) -> tensor<1000xf32>
+  return %y, %dx : tensor<1000xf32>, tensor<1000xf32>
+}
+)mlir");
+}
+
 TEST(Kernels, CrossEntropyAndItsGradientIgnoreLabels) {
   for (int64_t n : {3, 1031})
     check(withSizes(R"mlir(
@@ -238,6 +263,20 @@ func.func @main(%i: tensor<4x9xi64>, %u: tensor<4x9x$Nxf32>, %j: tensor<6x5xi32>
           1e-5, -3, 75);
 }
 
+// The rows are summed before any is added: a kernel of its own.
+TEST(Kernels, ScatterOfWhatIsSummed) {
+  check(R"mlir(
+func.func @main(%i: tensor<12xi64>, %x: tensor<12x33xf32>) -> tensor<7x33xf32> {
+  %s = graph.reduce sum %x over [1] : (tensor<12x33xf32>) -> tensor<12xf32>
+  %b = graph.broadcast %s {dims = array<i64: 0>} : (tensor<12xf32>) -> tensor<12x33xf32>
+  %u = graph.mul %x, %b : (tensor<12x33xf32>, tensor<12x33xf32>) -> tensor<12x33xf32>
+  %0 = graph.scatter_add %i, %u {axis = 0 : i64, batch_dims = 0 : i64} : (tensor<12xi64>, tensor<12x33xf32>) -> tensor<7x33xf32>
+  return %0 : tensor<7x33xf32>
+}
+)mlir",
+        1e-5, -1, 8);
+}
+
 TEST(Kernels, TransposesOfEveryOrder) {
   for (const char *permutation :
        {"0, 2, 1", "1, 0, 2", "1, 2, 0", "2, 0, 1", "2, 1, 0"}) {
@@ -281,6 +320,24 @@ func.func @main(%x: tensor<3x9x33xf32>) -> (tensor<3x4x17x3x3xf32>, tensor<3x4x1
   %2 = graph.unfold %1 {dim = 2 : i64, size = 3 : i64, stride = 2 : i64, dilation = 1 : i64} : (tensor<3x4x35x3xf32>) -> tensor<3x4x17x3x3xf32>
   %3 = graph.reduce max %2 over [3, 4] : (tensor<3x4x17x3x3xf32>) -> tensor<3x4x17xf32>
   return %2, %3 : tensor<3x4x17x3x3xf32>, tensor<3x4x17xf32>
+}
+)mlir");
+}
+
+TEST(Kernels, PaddedWindowsAndTheirSumsAreIndexArithmetic) {
+  check(R"mlir(
+func.func @main(%x: tensor<3x9x33xf32>) -> (tensor<3x5x33x3xf32>, tensor<3x9x33xf32>) {
+  %0 = graph.unfold %x {dim = 1 : i64, size = 3 : i64, stride = 2 : i64, dilation = 1 : i64, low = 1 : i64, high = 1 : i64, value = -1.0e+30 : f64} : (tensor<3x9x33xf32>) -> tensor<3x5x33x3xf32>
+  %1 = graph.unfold %x {dim = 2 : i64, size = 5 : i64, stride = 1 : i64, dilation = 2 : i64, low = 4 : i64, high = 4 : i64} : (tensor<3x9x33xf32>) -> tensor<3x9x33x5xf32>
+  %2 = graph.fold %1 {dim = 2 : i64, stride = 1 : i64, dilation = 2 : i64, low = 4 : i64} : (tensor<3x9x33x5xf32>) -> tensor<3x9x33xf32>
+  return %0, %2 : tensor<3x5x33x3xf32>, tensor<3x9x33xf32>
+}
+)mlir");
+  check(R"mlir(
+func.func @main(%x: tensor<2x5x7x3x4xf32>) -> tensor<2x9x20xf32> {
+  %0 = graph.fold %x {dim = 2 : i64, stride = 3 : i64, dilation = 1 : i64, low = 2 : i64} : (tensor<2x5x7x3x4xf32>) -> tensor<2x5x20x3xf32>
+  %1 = graph.fold %0 {dim = 1 : i64, stride = 2 : i64, dilation = 1 : i64, low = 1 : i64} : (tensor<2x5x20x3xf32>) -> tensor<2x9x20xf32>
+  return %1 : tensor<2x9x20xf32>
 }
 )mlir");
 }

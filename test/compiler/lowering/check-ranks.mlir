@@ -26,3 +26,11 @@ func.func @two_meshes(%x: tensor<4xf32>) {
   %1 = rank.all_reduce sum %0 over <#other, {"data"}> id 1 : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
+
+// -----
+#mesh = #shard.mesh<["space"=2]>
+func.func @borders(%x: tensor<3x4xf32>) {
+  %0 = rank.halo %x dims [1] low [1] high [2] over <#mesh, {"space"}> id 0 : (tensor<3x4xf32>) -> tensor<3x7xf32>
+  %1 = rank.halo_add %0 dims [1] low [1] high [2] over <#mesh, {"space"}> id 1 : (tensor<3x7xf32>) -> tensor<3x4xf32>
+  return
+}

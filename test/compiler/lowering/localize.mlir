@@ -83,3 +83,27 @@ func.func @one_device(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = graph.relu %x : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// -----
+#mesh = #shard.mesh<["space"=2]>
+#split = #shard.layout<#mesh, [{"space"} pad 8]>
+#halo = #shard.layout<#mesh, [{"space"} pad 8 halo 1:1]>
+#spill = #shard.layout<#mesh, [{"space"} pad 8 spill 1:1]>
+#windows = #shard.layout<#mesh, [{"space"} pad 8, {}]>
+
+// A block with its borders: what is not of the tensor is the windows' padding.
+// CHECK-LABEL: func.func @windows
+// CHECK: %[[WIDE:.*]] = rank.halo %{{.*}} dims [0] low [1] high [1] over <#mesh, {"space"}> id 0 {{.*}} : (tensor<4xf32>) -> tensor<6xf32>
+// CHECK: graph.compare lt
+// CHECK: graph.compare ge
+// CHECK: %[[INSIDE:.*]] = graph.select %{{.*}}, %[[WIDE]]
+// CHECK: graph.unfold %[[INSIDE]] {{.*}} : (tensor<6xf32>) -> tensor<4x3xf32>
+// CHECK: %[[SUMS:.*]] = graph.fold %{{.*}} : (tensor<4x3xf32>) -> tensor<6xf32>
+// CHECK: rank.halo_add %[[SUMS]] dims [0] low [1] high [1] over <#mesh, {"space"}> id 1 {{.*}} : (tensor<6xf32>) -> tensor<4xf32>
+func.func @windows(%x: tensor<7xf32, #split>) -> tensor<7xf32, #split> {
+  %0 = shard.halo %x : (tensor<7xf32, #split>) -> tensor<7xf32, #halo>
+  %1 = graph.unfold %0 {dim = 0 : i64, size = 3 : i64, stride = 1 : i64, dilation = 1 : i64, low = 1 : i64, high = 1 : i64} : (tensor<7xf32, #halo>) -> tensor<7x3xf32, #windows>
+  %2 = graph.fold %1 {dim = 0 : i64, stride = 1 : i64, dilation = 1 : i64, low = 1 : i64} : (tensor<7x3xf32, #windows>) -> tensor<7xf32, #spill>
+  %3 = shard.halo_add %2 : (tensor<7xf32, #spill>) -> tensor<7xf32, #split>
+  return %3 : tensor<7xf32, #split>
+}

@@ -54,3 +54,28 @@ func.func @gather_and_trim(%x: !padded) -> !seven {
   %y = shard.reshard %x : (!padded) -> !seven
   return %y : !seven
 }
+
+// Borders come last, sums for the neighbours first.
+!bordered = tensor<7xf32, #shard.layout<#mesh, [{"x"} pad 8 halo 1:2]>>
+!spilled = tensor<7xf32, #shard.layout<#mesh, [{"x"} pad 8 spill 1:2], partial = sum {"y"}>>
+
+// CHECK-LABEL: @split_and_widen
+// CHECK-NEXT: shard.repad
+// CHECK-NEXT: shard.slice
+// CHECK-NEXT: shard.halo
+// CHECK-NEXT: return
+func.func @split_and_widen(%x: !seven) -> !bordered {
+  %y = shard.reshard %x : (!seven) -> !bordered
+  return %y : !bordered
+}
+
+// CHECK-LABEL: @add_and_gather
+// CHECK-NEXT: shard.halo_add
+// CHECK-NEXT: shard.reduce_scatter
+// CHECK-NEXT: shard.all_gather
+// CHECK-NEXT: shard.repad
+// CHECK-NEXT: return
+func.func @add_and_gather(%x: !spilled) -> !seven {
+  %y = shard.reshard %x : (!spilled) -> !seven
+  return %y : !seven
+}

@@ -90,6 +90,16 @@ const Case cases[] = {
     {"unfold", "%x: tensor<2x9xf64>", "tensor<2x3x3xf64>",
      "%r = graph.unfold %x {dim = 1 : i64, size = 3 : i64, stride = 2 : i64, "
      "dilation = 2 : i64} : (tensor<2x9xf64>) -> tensor<2x3x3xf64>"},
+    {"unfold_padded", "%x: tensor<2x9xf64>", "tensor<2x5x3xf64>",
+     "%r = graph.unfold %x {dim = 1 : i64, size = 3 : i64, stride = 2 : i64, "
+     "dilation = 1 : i64, low = 1 : i64, high = 1 : i64, value = 1.0 : f64} : "
+     "(tensor<2x9xf64>) -> tensor<2x5x3xf64>"},
+    {"fold", "%x: tensor<2x4x3xf64>", "tensor<2x9xf64>",
+     "%r = graph.fold %x {dim = 1 : i64, stride = 2 : i64, dilation = 2 : i64, "
+     "low = 1 : i64} : (tensor<2x4x3xf64>) -> tensor<2x9xf64>"},
+    {"reduce_first", "%x: tensor<2x4x3xf64>", "tensor<2x3xf64>",
+     "%r = graph.reduce max %x over [1] {first} : (tensor<2x4x3xf64>) -> "
+     "tensor<2x3xf64>"},
     {"concat", "%x: tensor<2x2xf64>, %y: tensor<2x3xf64>", "tensor<2x5xf64>",
      "%r = graph.concat %x, %y {dim = 1 : i64} : (tensor<2x2xf64>, "
      "tensor<2x3xf64>) -> tensor<2x5xf64>"},
@@ -135,6 +145,18 @@ const Case cases[] = {
      "%r, %m, %d = graph.layer_norm %x, %s, %b {epsilon = 0.1 : f64} : "
      "(tensor<3x2x4xf64>, tensor<2x4xf64>, tensor<2x4xf64>) -> "
      "(tensor<3x2x4xf64>, tensor<3xf64>, tensor<3xf64>)"},
+    {"rms_norm", "%x: tensor<2x3x4xf64>, %s: tensor<4xf64>",
+     "tensor<2x3x4xf64>",
+     "%r, %d = graph.rms_norm %x, %s {epsilon = 1.0e-5 : f64} : "
+     "(tensor<2x3x4xf64>, tensor<4xf64>) -> (tensor<2x3x4xf64>, "
+     "tensor<2x3xf64>)"},
+    {"rms_norm_two_dims", "%x: tensor<3x2x4xf64>, %s: tensor<2x4xf64>",
+     "tensor<3x2x4xf64>",
+     "%r, %d = graph.rms_norm %x, %s {epsilon = 0.1 : f64} : "
+     "(tensor<3x2x4xf64>, tensor<2x4xf64>) -> (tensor<3x2x4xf64>, "
+     "tensor<3xf64>)"},
+    {"silu", "%x: tensor<6xf64>", "tensor<6xf64>",
+     "%r = graph.silu %x : (tensor<6xf64>) -> tensor<6xf64>"},
     {"gelu_erf", "%x: tensor<6xf64>", "tensor<6xf64>",
      "%r = graph.gelu %x {form = 0 : i32} : (tensor<6xf64>) -> tensor<6xf64>"},
     {"gelu_tanh", "%x: tensor<6xf64>", "tensor<6xf64>",

@@ -154,6 +154,71 @@ TEST_F(ValueTest, OfLayerNormInParts) {
   EXPECT_EQ(count<graph::ReduceOp>(*module), 0);
 }
 
+// As Llama writes it, and as x / sqrt(..) without a scale.
+TEST_F(ValueTest, OfRmsNormInParts) {
+  std::string mean = R"(
+      %s = graph.reduce sum %q over [2] : (tensor<2x3x4xf32>) -> tensor<2x3xf32>
+      %four = graph.constant dense<4.0> : tensor<2x3xf32> : tensor<2x3xf32>
+      %m = graph.div %s, %four : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+      %e = graph.constant dense<1.0e-5> : tensor<2x3xf32> : tensor<2x3xf32>
+      %v = graph.add %e, %m : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  )";
+  auto module = checkPasses(R"(
+    func.func @forward(%x: tensor<2x3x4xf32> {graph.input = "x"}, %g: tensor<4xf32> {graph.input = "g"}) -> tensor<2x3x4xf32> {
+      %q = graph.mul %x, %x : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+)" + mean + R"(
+      %r = graph.rsqrt %v : (tensor<2x3xf32>) -> tensor<2x3xf32>
+      %rr = graph.broadcast %r {dims = array<i64: 0, 1>} : (tensor<2x3xf32>) -> tensor<2x3x4xf32>
+      %n = graph.mul %rr, %x : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+      %gg = graph.broadcast %g {dims = array<i64: 2>} : (tensor<4xf32>) -> tensor<2x3x4xf32>
+      %y = graph.mul %gg, %n : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+      return %y : tensor<2x3x4xf32>
+    })");
+  EXPECT_EQ(count<graph::RmsNormOp>(*module), 1);
+  EXPECT_EQ(count<graph::MulOp>(*module), 0);
+  module = checkPasses(R"(
+    func.func @forward(%x: tensor<2x3x4xf32> {graph.input = "x"}) -> tensor<2x3x4xf32> {
+      %two = graph.constant dense<2.0> : tensor<2x3x4xf32> : tensor<2x3x4xf32>
+      %q = graph.pow %x, %two : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+)" + mean + R"(
+      %r = graph.sqrt %v : (tensor<2x3xf32>) -> tensor<2x3xf32>
+      %rr = graph.broadcast %r {dims = array<i64: 0, 1>} : (tensor<2x3xf32>) -> tensor<2x3x4xf32>
+      %n = graph.div %x, %rr : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+      return %n : tensor<2x3x4xf32>
+    })");
+  EXPECT_EQ(count<graph::RmsNormOp>(*module), 1);
+  EXPECT_EQ(count<graph::DivOp>(*module), 0);
+}
+
+// The square is of another value, so it is no norm.
+TEST_F(ValueTest, OfWhatOnlyLooksLikeRmsNorm) {
+  auto module = checkPasses(R"(
+    func.func @forward(%x: tensor<2x4xf32> {graph.input = "x"}, %z: tensor<2x4xf32> {graph.input = "z"}) -> tensor<2x4xf32> {
+      %q = graph.mul %z, %z : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+      %s = graph.reduce sum %q over [1] : (tensor<2x4xf32>) -> tensor<2xf32>
+      %four = graph.constant dense<4.0> : tensor<2xf32> : tensor<2xf32>
+      %m = graph.div %s, %four : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+      %e = graph.constant dense<1.0e-5> : tensor<2xf32> : tensor<2xf32>
+      %v = graph.add %m, %e : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+      %r = graph.rsqrt %v : (tensor<2xf32>) -> tensor<2xf32>
+      %rr = graph.broadcast %r {dims = array<i64: 0>} : (tensor<2xf32>) -> tensor<2x4xf32>
+      %n = graph.mul %x, %rr : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+      return %n : tensor<2x4xf32>
+    })");
+  EXPECT_EQ(count<graph::RmsNormOp>(*module), 0);
+}
+
+TEST_F(ValueTest, OfSiluWhoseSigmoidHasAnotherUse) {
+  auto module = checkPasses(R"(
+    func.func @forward(%x: tensor<5xf32> {graph.input = "x"}) -> (tensor<5xf32>, tensor<5xf32>) {
+      %s = graph.sigmoid %x : (tensor<5xf32>) -> tensor<5xf32>
+      %y = graph.mul %x, %s : (tensor<5xf32>, tensor<5xf32>) -> tensor<5xf32>
+      return %y, %s : tensor<5xf32>, tensor<5xf32>
+    })");
+  EXPECT_EQ(count<graph::SiluOp>(*module), 1);
+  EXPECT_EQ(count<graph::SigmoidOp>(*module), 1);
+}
+
 // Phi-3's fused projection: parts of different sizes become parameters.
 TEST_F(ValueTest, OfAFusedProjectionWithUnequalParts) {
   auto module = checkPasses(R"(

@@ -35,7 +35,7 @@ struct Case {
   /// The function's signature and one op; see `program`.
   const char *text;
   /// The kinds of the rule's factors in its order, written by hand: p parallel,
-  /// r reduction, i indexed, c composite, x replicated.
+  /// r reduction, i indexed, h halo, c composite, x replicated.
   const char *kinds;
 
   friend void PrintTo(const Case &test, std::ostream *out) {
@@ -116,7 +116,7 @@ public:
       for (Tensor &argument : arguments) {
         for (double &value : argument.floats)
           value *= 8;
-        if (isa<graph::GatherOp, graph::ScatterAddOp>(op))
+        if (isa<graph::GatherOp, graph::ScatterAddOp, graph::AddOp>(op))
           for (int64_t &value : argument.integers)
             value = static_cast<int64_t>(random() % 8) - 1;
       }
@@ -124,9 +124,11 @@ public:
           outputs.emplace_back(*evaluate::evaluateGlobal(function, arguments));
       (void)expected;
     }
-    for (Value value : values)
+    for (auto [i, value] : llvm::enumerate(values)) {
       candidates.push_back(enumerate(cast<RankedTensorType>(value.getType()),
                                      value.getDefiningOp() == op));
+      addBordered(i, candidates.back());
+    }
   }
 
   /// Every combination, or where these are too many: all that the rule
@@ -254,6 +256,12 @@ public:
           llvm::any_of(layout.getDims(),
                        [](DimAttr dim) { return dim.getFill() == Fill::Zero; }))
         return "zero updates at undefined indices";
+      // The identity of an extremum, plus something, may wrap.
+      if (isa<graph::AddOp>(op) && layout.isPartial() &&
+          layout.getPartialKind() != ReductionKind::Sum &&
+          isa<IntegerType>(
+              cast<RankedTensorType>(operand.getType()).getElementType()))
+        return "sum of integers with a partial extremum";
       // Monotone in one operand and antitone in the other, by its direction.
       if (isa<graph::CompareOp>(op) && layout.isPartial())
         return "compare of a partial extremum";
@@ -414,6 +422,51 @@ private:
     return layouts;
   }
 
+  /// The same with the borders and extents of halo factors, and with others.
+  void addBordered(unsigned i, SmallVector<LayoutAttr> &layouts) {
+    graph::ShardingRule rule = op.getShardingRule();
+    unsigned numOperands = op->getNumOperands();
+    bool isResult = i >= numOperands;
+    unsigned number = isResult ? i - numOperands : i;
+    ArrayRef<int64_t> shape =
+        cast<RankedTensorType>(values[i].getType()).getShape();
+    const auto &tensor =
+        isResult ? rule.results[number] : rule.operands[number];
+    SmallVector<LayoutAttr> plain = layouts;
+    for (auto [d, factors] : llvm::enumerate(tensor)) {
+      if (factors.size() != 1 || rule.factors[factors[0]].kind !=
+                                     graph::FactorKind::Halo)
+        continue;
+      graph::Border border = rule.getBorder(isResult, number, d);
+      for (LayoutAttr layout : plain) {
+        DimAttr dim = layout.getDim(d);
+        int64_t blocks = dim.getNumBlocks();
+        if (blocks == 1)
+          continue;
+        auto add = [&](DimAttr other) {
+          layouts.push_back(layout.withDim(d, other));
+        };
+        for (int64_t more : {0, 1})
+          add(rule.layDim(isResult, number, d, shape[d], mesh, dim.getAxes(),
+                          (llvm::divideCeil(rule.factors[factors[0]].size,
+                                            blocks) +
+                           more) *
+                              blocks,
+                          dim.getFill()));
+        // Borders that are as wide, of the other kind or the other way round.
+        for (bool spills : {false, true})
+          for (auto [low, high] : {std::pair(border.low, border.high),
+                                   std::pair(border.high, border.low + 1)})
+            add(DimAttr::get(mesh, dim.getAxes(), dim.getPadded(),
+                             dim.getFill(), low, high, spills));
+      }
+    }
+    llvm::sort(layouts, [](LayoutAttr a, LayoutAttr b) {
+      return a.toString() < b.toString();
+    });
+    layouts.erase(llvm::unique(layouts), layouts.end());
+  }
+
   void addPadded(RankedTensorType type, ArrayRef<SmallVector<AxisRef>> dims,
                  ArrayRef<AxisRef> partial, ReductionKind kind, bool isResult,
                  SmallVector<LayoutAttr> &layouts) {
@@ -480,18 +533,29 @@ private:
               partial[i].push_back(atom);
       }
       Combination combination;
-      auto lay = [&](const graph::TensorFactors &tensor, RankedTensorType type,
+      auto lay = [&](bool isResult, unsigned number, RankedTensorType type,
                      ArrayRef<AxisRef> partialAxes) {
         SmallVector<DimAttr> dims;
-        for (auto [d, dim] : llvm::enumerate(tensor)) {
+        for (auto [d, dim] :
+             llvm::enumerate(isResult ? rule.results[number]
+                                      : rule.operands[number])) {
           SmallVector<AxisRef> axes;
           for (int factor : dim)
             llvm::append_range(axes, factors[factor]);
           int64_t size = type.getDimSize(d), blocks = shard::product(axes);
-          bool isPadded = size % blocks != 0 || (padsAll && blocks > 1);
+          bool isHalo = dim.size() == 1 && rule.factors[dim[0]].kind ==
+                                               graph::FactorKind::Halo;
+          int64_t extent = isHalo ? rule.factors[dim[0]].size : size;
+          bool isPadded = extent % blocks != 0 || (padsAll && blocks > 1);
           Fill fill = isa<FloatType>(type.getElementType())
                           ? shard::identityFill(kind)
                           : Fill::Zero;
+          if (isHalo) {
+            dims.push_back(rule.layDim(
+                isResult, number, d, size, mesh, axes,
+                extent / blocks * blocks + (isPadded ? blocks : 0), fill));
+            continue;
+          }
           dims.push_back(DimAttr::get(
               mesh, axes, isPadded ? size / blocks * blocks + blocks : 0,
               isPadded ? fill : Fill::Undefined));
@@ -500,7 +564,7 @@ private:
       };
       for (unsigned i = 0; i < numOperands; ++i)
         combination.push_back(lay(
-            rule.operands[i],
+            /*isResult=*/false, i,
             cast<RankedTensorType>(op->getOperand(i).getType()), partial[i]));
       auto results = graph::inferResultLayouts(op, combination);
       if (!llvm::all_of(results, [](LayoutAttr layout) { return !!layout; }))
@@ -509,7 +573,7 @@ private:
       for (auto [i, layout] : llvm::enumerate(results)) {
         SmallVector<DimAttr> dims(layout.getDims());
         auto type = cast<RankedTensorType>(op->getResult(i).getType());
-        LayoutAttr own = lay(rule.results[i], type, {});
+        LayoutAttr own = lay(/*isResult=*/true, i, type, {});
         for (auto [d, dim] : llvm::enumerate(rule.results[i]))
           if (dim.size() == 1 && rule.isResultOnly(dim[0]))
             dims[d] = DimAttr::get(mesh, own.getDim(d).getAxes(),
@@ -564,7 +628,6 @@ protected:
 
 bool isClosed(graph::FactorKind kind) {
   return kind == graph::FactorKind::Composite ||
-         kind == graph::FactorKind::Halo ||
          kind == graph::FactorKind::Replicated;
 }
 
@@ -707,7 +770,13 @@ TEST_P(EquivalenceTest, TheVerifierAcceptsExactlyWhatDevicesComputeRightly) {
         for (graph::FactorKind kind :
              {graph::FactorKind::Parallel, graph::FactorKind::Reduction,
               graph::FactorKind::Replicated}) {
-          if (isClosed(kind) == isClosed(rule.factors[f].kind))
+          // Without borders a halo factor differs in its blocks' ratio alone.
+          bool hasBorders =
+              rule.factors[f].kind == graph::FactorKind::Halo &&
+              llvm::any_of(rule.borders, [](const auto &entry) {
+                return entry.second.low || entry.second.high;
+              });
+          if (isClosed(kind) == isClosed(rule.factors[f].kind) && !hasBorders)
             continue;
           if (!computed && !isClosed(rule.factors[f].kind))
             continue;

@@ -215,6 +215,49 @@ func.func @result_elsewhere(%x: tensor<4xf32, #shard.layout<#mesh, [{}], at {"pi
 
 // -----
 
+// L6: a halo factor that is not split has no padding.
+#mesh = #shard.mesh<["a"=2]>
+func.func @padded_halo(%x: tensor<8xf32, #shard.layout<#mesh, [{} pad 10]>>) {
+  // expected-error @+1 {{operand 0 dim 0 is laid out as {} with padding, but this dim is halo; remove the padding (shard.repad), or split it}}
+  %y = graph.unfold %x {dim = 0 : i64, size = 3 : i64, stride = 1 : i64, dilation = 1 : i64, low = 1 : i64, high = 1 : i64} : (tensor<8xf32, #shard.layout<#mesh, [{} pad 10]>>) -> tensor<8x3xf32, #shard.layout<#mesh, [{}, {}]>>
+  return
+}
+
+// -----
+// L9: blocks of windows and of what they slide over have the stride's ratio.
+#mesh = #shard.mesh<["a"=2]>
+func.func @halo_extents(%x: tensor<9xf32, #shard.layout<#mesh, [{"a"} pad 10 halo 1:0]>>) {
+  // expected-error @+1 {{result 0 dim 0 has extent 6 where operand 0 dim 0 has extent 10; their blocks must be in the ratio 1:2 (shard.repad)}}
+  %y = graph.unfold %x {dim = 0 : i64, size = 3 : i64, stride = 2 : i64, dilation = 1 : i64, low = 1 : i64, high = 1 : i64} : (tensor<9xf32, #shard.layout<#mesh, [{"a"} pad 10 halo 1:0]>>) -> tensor<5x3xf32, #shard.layout<#mesh, [{"a"} pad 6, {}]>>
+  return
+}
+
+// -----
+// L12: borders where they are needed.
+#mesh = #shard.mesh<["a"=2]>
+func.func @no_borders(%x: tensor<8xf32, #shard.layout<#mesh, [{"a"}]>>) {
+  // expected-error @+1 {{operand 0 dim 0 has no borders where the op reads 'halo 1:1' (shard.halo)}}
+  %y = graph.unfold %x {dim = 0 : i64, size = 3 : i64, stride = 1 : i64, dilation = 1 : i64, low = 1 : i64, high = 1 : i64} : (tensor<8xf32, #shard.layout<#mesh, [{"a"}]>>) -> tensor<8x3xf32, #shard.layout<#mesh, [{"a"}, {}]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["a"=2]>
+func.func @sums_lost(%x: tensor<8x3xf32, #shard.layout<#mesh, [{"a"}, {}]>>) {
+  // expected-error @+1 {{result 0 dim 0 has no borders where the op gives 'spill 1:1'}}
+  %y = graph.fold %x {dim = 0 : i64, stride = 1 : i64, dilation = 1 : i64, low = 1 : i64} : (tensor<8x3xf32, #shard.layout<#mesh, [{"a"}, {}]>>) -> tensor<8xf32, #shard.layout<#mesh, [{"a"}]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["a"=2]>
+func.func @sums_read(%x: tensor<4xf32, #shard.layout<#mesh, [{"a"} spill 1:1]>>) {
+  // expected-error @+1 {{operand 0 holds sums for its neighbours on dim 0, which this op does not read (shard.halo_add)}}
+  %y = graph.neg %x : (tensor<4xf32, #shard.layout<#mesh, [{"a"} spill 1:1]>>) -> tensor<4xf32, #shard.layout<#mesh, [{"a"} spill 1:1]>>
+  return
+}
+
+// -----
 // L12: halos only where they are read.
 #mesh = #shard.mesh<["a"=2]>
 func.func @halo(%x: tensor<4xf32, #shard.layout<#mesh, [{"a"} halo 1:1]>>) {

@@ -78,6 +78,14 @@ func.func @rules(%x: tensor<4x3xf32>, %y: tensor<4x3xf32>, %w: tensor<3x6xf32>, 
   %29:3 = graph.layer_norm %x, %g, %g {epsilon = 1.0e-5 : f64} : (tensor<4x3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<4x3xf32>, tensor<4xf32>, tensor<4xf32>)
   // CHECK: graph.layer_norm_grad {{.*}} "([i, j], [i, j], [j], [i], [i])->([i, j], [j], [j]) {i=4, j=3} reduction={i} composite={j} sum=(alone, none, none, none, none)"
   %30:3 = graph.layer_norm_grad %x, %y, %g, %r, %r : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<3xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4x3xf32>, tensor<3xf32>, tensor<3xf32>)
+  // CHECK: graph.rms_norm {{.*}} "([i, j], [j])->([i, j], [i]) {i=4, j=3} composite={j}"
+  %rms:2 = graph.rms_norm %x, %g {epsilon = 1.0e-5 : f64} : (tensor<4x3xf32>, tensor<3xf32>) -> (tensor<4x3xf32>, tensor<4xf32>)
+  // CHECK: graph.rms_norm_grad {{.*}} "([i, j], [i, j], [j], [i])->([i, j], [j]) {i=4, j=3} reduction={i} composite={j} sum=(alone, none, none, none)"
+  %drms:2 = graph.rms_norm_grad %x, %y, %g, %r : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<3xf32>, tensor<4xf32>) -> (tensor<4x3xf32>, tensor<3xf32>)
+  // CHECK: graph.silu {{.*}} "([i, j])->([i, j]) {i=4, j=3}"
+  %silu = graph.silu %x : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  // CHECK: graph.silu_grad {{.*}} "([i, j], [i, j])->([i, j]) {i=4, j=3} sum=(alone, none)"
+  %dsilu = graph.silu_grad %x, %y : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
   // CHECK: graph.gelu {{.*}} "([i, j])->([i, j]) {i=4, j=3}"
   %31 = graph.gelu %x {form = 0 : i32} : (tensor<4x3xf32>) -> tensor<4x3xf32>
   // CHECK: graph.gelu_grad {{.*}} "([i, j], [i, j])->([i, j]) {i=4, j=3} sum=(alone, none)"
@@ -94,6 +102,17 @@ func.func @rules(%x: tensor<4x3xf32>, %y: tensor<4x3xf32>, %w: tensor<3x6xf32>, 
   %37:2 = graph.cross_entropy %x, %label {axis = 1 : i64, ignore_index = -100 : i64} : (tensor<4x3xf32>, tensor<4xi64>) -> (tensor<4xf32>, tensor<4xf32>)
   // CHECK: graph.cross_entropy_grad {{.*}} "([i], [i, j], [i], [i])->([i, j]) {i=4, j=3} composite={j} sum=(alone, none, none, none)"
   %38 = graph.cross_entropy_grad %r, %x, %label, %r {axis = 1 : i64, ignore_index = -100 : i64} : (tensor<4xf32>, tensor<4x3xf32>, tensor<4xi64>, tensor<4xf32>) -> tensor<4x3xf32>
+
+  // Windows: the dim that they slide over has blocks as wide as the stride says,
+  // and borders; their sums have the same, for the neighbours.
+  // CHECK: graph.unfold {{.*}} "([i, 2j+1:0, k])->([i, j, k, l]) {i=2, j=6, k=5, l=3} halo={j} replicated={l} sum=(any) max=(any) min=(any)"
+  %41 = graph.unfold %h {dim = 1 : i64, size = 3 : i64, stride = 2 : i64, dilation = 1 : i64, low = 1 : i64, high = 1 : i64} : (tensor<2x12x5xf32>) -> tensor<2x6x5x3xf32>
+  // CHECK: graph.fold {{.*}} "([i, j, k, l])->([i, 2j+1:0, k]) {i=2, j=6, k=5, l=3} halo={j} replicated={l} sum=(any)"
+  %42 = graph.fold %41 {dim = 1 : i64, stride = 2 : i64, dilation = 1 : i64, low = 1 : i64} : (tensor<2x6x5x3xf32>) -> tensor<2x12x5xf32>
+  // CHECK: graph.slice {{.*}} "([i, j+0:1, k])->([i, j, k]) {i=2, j=12, k=5} halo={j} sum=(any) max=(any) min=(any)"
+  %43 = graph.slice %h {starts = array<i64: 0, 1, 0>, limits = array<i64: 2, 12, 5>, strides = array<i64: 1, 1, 1>} : (tensor<2x12x5xf32>) -> tensor<2x11x5xf32>
+  // CHECK: graph.pad {{.*}} "([i, j, k])->([i, 2j, k]) {i=2, j=12, k=5} halo={j} sum=(any) max=(any) min=(any)"
+  %44 = graph.pad %h {low = array<i64: 0, 1, 0>, high = array<i64: 0, 0, 0>, interior = array<i64: 0, 1, 0>, value = 0.0 : f64} : (tensor<2x12x5xf32>) -> tensor<2x24x5xf32>
 
   // The step: what a device drops does not depend on the layout.
   // CHECK: graph.dropout {{.*}} "([i, j], [], [], [])->([i, j]) {i=4, j=3} sum=(alone, none, none, none) max=(alone, none, none, none) min=(alone, none, none, none)"

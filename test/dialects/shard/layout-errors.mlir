@@ -106,3 +106,8 @@ func.func private @f(tensor<?xf32, #shard.layout<#mesh, [{"a"}]>>)
 #mesh = #shard.mesh<["a"=4]>
 // expected-error @+1 {{dim 0 of size 10 cannot be split over {"a"} into 4 equal blocks; pad it to 12}}
 func.func private @f(tensor<9xf32, #shard.layout<#mesh, [{"a"} pad 10]>>)
+
+// -----
+#mesh = #shard.mesh<["x"=2]>
+// expected-error @+1 {{'spill' needs a split dim}}
+func.func private @f(tensor<8xf32, #shard.layout<#mesh, [{} spill 1:1]>>)

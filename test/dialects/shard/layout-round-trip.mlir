@@ -23,3 +23,7 @@ func.func private @partial_axes_are_in_mesh_order(tensor<8xf32, #shard.layout<#m
 // CHECK-LABEL: @padded_filled_halo_placed
 // CHECK-SAME: #shard.layout<#mesh, [{"tensor"} pad 12 fill neg_inf halo 1:2], at {"data" = 1}>
 func.func private @padded_filled_halo_placed(tensor<10xf32, #shard.layout<#mesh, [{"tensor"} pad 12 fill neg_inf halo 1:2], at {"data" = 1}>>)
+
+// CHECK-LABEL: @sums_for_the_neighbours
+// CHECK-SAME: #shard.layout<#mesh, [{"tensor"} pad 12 spill 1:2]>
+func.func private @sums_for_the_neighbours(tensor<10xf32, #shard.layout<#mesh, [{"tensor"} pad 12 spill 1:2]>>)

@@ -181,7 +181,31 @@ func.func @scatter_over_another_axis(%x: tensor<8xf32, #shard.layout<#mesh, [{}]
 
 #mesh = #shard.mesh<["x"=2]>
 func.func @halo_that_splits(%x: tensor<8xf32, #shard.layout<#mesh, [{}]>>) {
-  // expected-error @+1 {{dim 0 goes from {} to {"x"}, but halo adds borders to split dims that have none; shard.reshard does this, and plan-reshards lowers it}}
+  // expected-error @+1 {{dim 0 goes from {} to {"x"}, but halo adds borders to a split dim that has none; shard.reshard does this, and plan-reshards lowers it}}
   %y = shard.halo %x : (tensor<8xf32, #shard.layout<#mesh, [{}]>>) -> tensor<8xf32, #shard.layout<#mesh, [{"x"} halo 1:1]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @halo_of_two_dims(%x: tensor<8x8xf32, #shard.layout<#mesh, [{"x"}, {"y"}]>>) {
+  // expected-error @+1 {{dim 0 changes its borders, but halo adds borders to a split dim that has none; shard.reshard does this}}
+  %y = shard.halo %x : (tensor<8x8xf32, #shard.layout<#mesh, [{"x"}, {"y"}]>>) -> tensor<8x8xf32, #shard.layout<#mesh, [{"x"} halo 1:1, {"y"} halo 1:1]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2]>
+func.func @copies_are_not_added(%x: tensor<8xf32, #shard.layout<#mesh, [{"x"} halo 1:1]>>) {
+  // expected-error @+1 {{dim 0 changes its borders, but halo_add adds the sums that a split dim holds for its neighbours to their blocks}}
+  %y = shard.halo_add %x : (tensor<8xf32, #shard.layout<#mesh, [{"x"} halo 1:1]>>) -> tensor<8xf32, #shard.layout<#mesh, [{"x"}]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @maxima_are_not_added(%x: tensor<8xf32, #shard.layout<#mesh, [{"x"} spill 1:1], partial = max {"y"}>>) {
+  // expected-error @+1 {{dim 0 changes its borders}}
+  %y = shard.halo_add %x : (tensor<8xf32, #shard.layout<#mesh, [{"x"} spill 1:1], partial = max {"y"}>>) -> tensor<8xf32, #shard.layout<#mesh, [{"x"}], partial = max {"y"}>>
   return
 }

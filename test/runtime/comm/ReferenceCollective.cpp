@@ -120,12 +120,16 @@ Bytes makeInput(DType dtype, int64_t elements, int rank, uint64_t salt) {
 int64_t inputElements(const Collective &collective, const Transfer &t,
                       int members) {
   int64_t all = t.outer * t.x * t.middle * t.y * t.inner;
+  if (collective.kind == CollectiveKind::HaloAdd)
+    return t.outer * (t.low + t.inner + t.high);
   return collective.kind == CollectiveKind::ReduceScatter ? all * members : all;
 }
 
 int64_t outputElements(const Collective &collective, const Transfer &t,
                        int members) {
   int64_t all = t.outer * t.x * t.middle * t.y * t.inner;
+  if (collective.kind == CollectiveKind::Halo)
+    return t.outer * (t.low + t.inner + t.high);
   return collective.kind == CollectiveKind::AllGather ? all * members : all;
 }
 
@@ -162,6 +166,29 @@ Bytes referenceOutput(const Collective &c, const Transfer &t,
   case CollectiveKind::Broadcast:
     for (int64_t i = 0; i < t.inner; ++i)
       copy(i, 0, i);
+    break;
+  case CollectiveKind::Halo:
+    // What is left alone holds what was there.
+    std::fill(out.begin(), out.end(), std::byte(0xcd));
+    for (int64_t o = 0; o < t.outer; ++o)
+      for (int64_t i = 0; i < t.low + t.inner + t.high; ++i) {
+        int64_t at = me * t.inner + i - t.low;
+        if (at >= 0 && at < g * t.inner)
+          copy(o * (t.low + t.inner + t.high) + i, at / t.inner,
+               o * t.inner + at % t.inner);
+      }
+    break;
+  case CollectiveKind::HaloAdd:
+    for (int64_t o = 0; o < t.outer; ++o)
+      for (int64_t i = 0; i < t.inner; ++i) {
+        std::vector<Bytes> terms;
+        int64_t wide = t.low + t.inner + t.high;
+        for (int64_t p = 0; p < g; ++p)
+          if (int64_t at = (me - p) * t.inner + i + t.low; at >= 0 && at < wide)
+            terms.emplace_back(in[p].begin() + (o * wide + at) * element,
+                               in[p].begin() + (o * wide + at + 1) * element);
+        reduceElement(c.dtype, c.reduction, terms, 0, out, o * t.inner + i);
+      }
     break;
   case CollectiveKind::AllToAll: {
     // out[o, a, m, b, i], of outX x outY

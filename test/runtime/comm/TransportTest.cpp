@@ -137,7 +137,8 @@ const CollectiveKind rowKinds[] = {CollectiveKind::AllGather,
 
 Reduction sumIfReducing(CollectiveKind kind) {
   return kind == CollectiveKind::AllReduce ||
-                 kind == CollectiveKind::ReduceScatter
+                 kind == CollectiveKind::ReduceScatter ||
+                 kind == CollectiveKind::HaloAdd
              ? Reduction::Sum
              : Reduction::None;
 }
@@ -164,6 +165,18 @@ std::string runAllKinds(Transport &transport, const Ranks &ranks) {
                    1))
           return text;
   }
+  for (CollectiveKind kind : {CollectiveKind::Halo, CollectiveKind::HaloAdd})
+    for (int64_t outer : {1, 5})
+      for (int64_t inner : {1, 3, 3000})
+        for (auto [low, high] : {std::pair(0, 1), {2, 0}, {2, 3}, {0, 0}}) {
+          Transfer transfer = rows(outer, inner);
+          transfer.low = low;
+          transfer.high = high;
+          if (!check(makeCase(kind, sumIfReducing(kind), DType::F32,
+                              {transfer}, members),
+                     2))
+            return text;
+        }
   for (bool splitFirst : {false, true})
     for (int64_t outer : {1, 3})
       for (int64_t middle : {1, 2})
@@ -228,6 +241,20 @@ TEST_P(TransportTest, EveryTypeIsReducedAndMoved) {
                     ++salt);
                 !text.empty())
               return text;
+        }
+        for (CollectiveKind kind :
+             {CollectiveKind::Halo, CollectiveKind::HaloAdd}) {
+          Transfer transfer = rows(2, inner);
+          transfer.low = 2;
+          transfer.high = 1;
+          if (kind == CollectiveKind::HaloAdd && dtype == DType::BOOL)
+            continue;
+          if (auto text = runCase(
+                  transport, ranks,
+                  makeCase(kind, sumIfReducing(kind), dtype, {transfer}, 3),
+                  ++salt);
+              !text.empty())
+            return text;
         }
         Transfer transfer = rows(2, inner);
         transfer.x = 3;
@@ -365,6 +392,18 @@ TEST_P(TransportTest, StatisticsCountBytesByTheUsualFormula) {
           transport, allRanks(transport),
           makeCase(kind, sumIfReducing(kind), DType::F32, {rows(1, 100)}, 4),
           1);
+    // The borders that lie in other ranks: the first has none before it.
+    Transfer bordered = rows(2, 100);
+    bordered.low = 10;
+    bordered.high = 20;
+    for (CollectiveKind kind :
+         {CollectiveKind::Halo, CollectiveKind::HaloAdd}) {
+      int rank = transport.rank();
+      expected[int(kind)] = 2 * 4 * ((rank > 0 ? 10 : 0) + (rank < 3 ? 20 : 0));
+      runCase(transport, allRanks(transport),
+              makeCase(kind, sumIfReducing(kind), DType::F32, {bordered}, 4),
+              1);
+    }
     auto statistics = transport.statistics();
     for (int k = 0; k < numCollectiveKinds; ++k)
       if (statistics[k].bytes != expected[k])

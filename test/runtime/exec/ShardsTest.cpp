@@ -118,6 +118,33 @@ TEST(Shards, OfLargeTensorsAreReadInWindows) {
   checkRoundTrip({{3000, 2000}, {{}, {0}}, {2000, 1}, 0, 6000000});
 }
 
+TEST(Shards, OfTransposedMatricesAreTheSame) {
+  // 6 x 4 as the model knows it: element i of the file's 4 x 6 is (i % 6, i /
+  // 6).
+  std::vector<float> file(24);
+  for (int i = 0; i < 24; ++i)
+    file[i] = static_cast<float>(i % 6 * 4 + i / 6);
+  StoredSource source{DType::F32, readerOf(file), 6, 4};
+  auto check = [&](Placement placement, size_t parts) {
+    EXPECT_EQ(transposed(placement, 6, 4).size(), parts);
+    std::vector<float> shard(24, -1), expected(24, -1), tensor(24);
+    std::iota(tensor.begin(), tensor.end(), 0.0f);
+    auto loaded = loadShard(placement, source, DType::F32,
+                            reinterpret_cast<std::byte *>(shard.data()));
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    fetchShard(placement, 4, reinterpret_cast<const std::byte *>(tensor.data()),
+               reinterpret_cast<std::byte *>(expected.data()));
+    EXPECT_EQ(shard, expected);
+  };
+  using Extents = std::vector<Placement::Extent>;
+  check({0, 0, Extents{{24, 1, 1}}}, 1);                      // all of it
+  check({8, 0, Extents{{12, 1, 1}}}, 1);                      // rows 2 to 4
+  check({2, 0, Extents{{6, 4, 2}, {2, 1, 1}}}, 1);            // columns 2, 3
+  check({0, 3, Extents{{3, 8, 4}, {2, 4, 2}, {2, 2, 1}}}, 1); // every other
+  check({1, 0, Extents{{11, 2, 1}}}, 11);                     // across rows
+  check({3, 0, Extents{{10, 1, 1}}}, 10);
+}
+
 TEST(Shards, ConvertStoredTypes) {
   Placement placement;
   placement.extents = {{3, 1, 1}};

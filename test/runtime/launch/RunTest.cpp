@@ -352,6 +352,21 @@ TEST_F(RunTest, ReportsALossThatIsNotFinite) {
   EXPECT_EQ(lines[1]["not_finite"][0], "loss");
 }
 
+TEST_F(RunTest, RefusesAPlanForAnotherInstructionSet) {
+  LinearModel model;
+  model.data = 2, model.batch = 8, model.weights = weights;
+  plan::PlanT foreign = linearPlan(model);
+  foreign.kernels->cpu = "x86-64-v9";
+  foreign.kernels->features = {"sse2", "avx9000"};
+  ASSERT_TRUE(writePlan(plan, serialise(foreign)));
+  EXPECT_EQ(runTraining(), 1);
+  EXPECT_NE(readFile(errors).find("compiled for CPU 'x86-64-v9' and need "
+                                  "avx9000, which this CPU lacks: compile "
+                                  "again here, or with --cpu x86-64-v3"),
+            std::string::npos)
+      << readFile(errors);
+}
+
 TEST_F(RunTest, AnswersWrongInputWithStatusOneAndAMessage) {
   makePlan(1, 1, 1);
   struct Wrong {

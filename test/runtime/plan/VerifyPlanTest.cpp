@@ -248,6 +248,34 @@ const Lie lies[] = {
        collectiveOf(p).permutation = {0, 2};
      },
      "rank 2 of 2"},
+    {"haloSize",
+     [](PlanT &p) {
+       collectiveOf(p).kind = CollectiveKind::Halo;
+       collectiveOf(p).reduction = Reduction::None;
+       collectiveOf(p).transfers[0]->low = 1;
+     },
+     ", output"},
+    {"haloNegative",
+     [](PlanT &p) {
+       collectiveOf(p).kind = CollectiveKind::HaloAdd;
+       collectiveOf(p).transfers[0]->high = -1;
+     },
+     "borders of 0 and -1"},
+    {"haloOverflow",
+     [](PlanT &p) {
+       collectiveOf(p).kind = CollectiveKind::HaloAdd;
+       collectiveOf(p).transfers[0]->high = INT64_MAX;
+     },
+     ", input"},
+    {"haloOfMaxima",
+     [](PlanT &p) {
+       collectiveOf(p).kind = CollectiveKind::HaloAdd;
+       collectiveOf(p).reduction = Reduction::Max;
+     },
+     "borders are summed"},
+    {"bordersOfAnAllReduce",
+     [](PlanT &p) { collectiveOf(p).transfers[0]->low = 1; },
+     "borders of 1 and 0"},
     {"reason", [](PlanT &p) { collectiveOf(p).why = 8; }, "reason 8 of 2"},
     {"copySize",
      [](PlanT &p) {

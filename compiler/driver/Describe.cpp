@@ -1,0 +1,334 @@
+// polyrank-compile MODEL --describe: what a model holds and needs, before it is
+// compiled.
+
+#include "compiler/driver/Describe.h"
+
+#include <set>
+
+#include "compiler/cost/CostModel.h"
+#include "compiler/driver/Description.h"
+#include "compiler/driver/Mesh.h"
+#include "compiler/driver/Stages.h"
+#include "frontends/onnx/Describe.h"
+#include "runtime/Names.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::driver;
+using frontends::DescribedParameter;
+using frontends::DescribedValue;
+
+namespace {
+
+/// Finds out what can be said, by importing the model and building its step.
+class Describer {
+public:
+  Describer(const Options &given, frontends::ModelDescription file)
+      : given(given), context(getRegistry()) {
+    result.model = given.model;
+    result.file = std::move(file);
+    context.loadAllAvailableDialects();
+    context.printOpOnDiagnostic(false);
+    context.printStackTraceOnDiagnostic(false);
+    context.disableMultithreading();
+  }
+
+  LogicalResult run(std::string &error);
+  Description take() { return std::move(result); }
+
+private:
+  using Sizes = std::map<std::string, int64_t>;
+
+  LogicalResult findOpenDims(std::string &error);
+  void groupParameters();
+  /// The inputs with all sizes, as `--input` takes them.
+  std::vector<std::string> inputsWith(const Sizes &sizes) const;
+  /// Null where the model cannot be imported so; `said` is why.
+  OwningOpRef<ModuleOp> import(const Options &options, std::string &said);
+  OwningOpRef<ModuleOp> importWithSizes(Options &options);
+  bool chooseLoss(Options &options, ModuleOp module);
+  void noteDropout(ModuleOp module);
+  std::string dimName(size_t input, size_t dim) const;
+
+  const Options &given;
+  MLIRContext context;
+  Description result;
+};
+
+} // namespace
+
+/// The name of a dim in the file, or one that says where it is.
+std::string Describer::dimName(size_t input, size_t dim) const {
+  const DescribedValue &value = result.file.inputs[input];
+  const std::string &name = (*value.dims)[dim].name;
+  return name.empty() ? value.name + "." + std::to_string(dim) : name;
+}
+
+LogicalResult Describer::findOpenDims(std::string &error) {
+  Sizes bound;
+  for (const std::string &text : given.inputs) {
+    auto spec = frontends::parseInputSpec(text, error);
+    if (!spec)
+      return failure();
+    for (auto [i, input] : llvm::enumerate(result.file.inputs))
+      if (input.name == spec->first && input.dims &&
+          input.dims->size() == spec->second.shape.size())
+        for (auto [d, dim] : llvm::enumerate(*input.dims))
+          if (!dim.size)
+            bound[dimName(i, d)] = spec->second.shape[d];
+  }
+  std::set<std::string> seen;
+  for (auto [i, input] : llvm::enumerate(result.file.inputs))
+    for (size_t d = 0; input.dims && d < input.dims->size(); ++d) {
+      if ((*input.dims)[d].size)
+        continue;
+      std::string name = dimName(i, d);
+      auto size = bound.find(name);
+      if (seen.insert(name).second)
+        result.dims.push_back({name, size == bound.end() ? 0 : size->second,
+                               /*isGiven=*/size != bound.end(),
+                               /*isBatch=*/d == 0});
+    }
+  return success();
+}
+
+void Describer::groupParameters() {
+  std::map<std::string, size_t> groups;
+  for (const DescribedParameter &parameter : result.file.parameters) {
+    std::string shape;
+    for (int64_t size : parameter.shape)
+      shape += std::to_string(size) + "x";
+    std::string key = runtime::LayerNames::getKey(parameter.name) + "|" +
+                      parameter.dtype + "|" + shape +
+                      (parameter.trainable ? "" : "|fixed");
+    auto [found, isNew] = groups.try_emplace(key, result.groups.size());
+    if (isNew)
+      result.groups.push_back({parameter, {}, 0});
+    ParameterGroup &group = result.groups[found->second];
+    group.names.add(parameter.name);
+    ++group.count;
+  }
+}
+
+std::vector<std::string> Describer::inputsWith(const Sizes &sizes) const {
+  std::vector<std::string> specs;
+  for (auto [i, input] : llvm::enumerate(result.file.inputs)) {
+    if (!input.dims ||
+        llvm::all_of(*input.dims, [](auto &dim) { return !!dim.size; }))
+      continue;
+    SmallVector<std::string> dims;
+    for (auto [d, dim] : llvm::enumerate(*input.dims))
+      dims.push_back(
+          std::to_string(dim.size ? *dim.size : sizes.at(dimName(i, d))));
+    specs.push_back(input.name + "=" + input.dtype + "[" +
+                    llvm::join(dims, ",") + "]");
+  }
+  return specs;
+}
+
+OwningOpRef<ModuleOp> Describer::import(const Options &options,
+                                        std::string &said) {
+  frontends::ImportOptions importOptions;
+  if (failed(readImportOptions(options, importOptions, said)))
+    return {};
+  result.unsupported.clear();
+  importOptions.unsupported = &result.unsupported;
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
+      said = diagnostic.str();
+    return success();
+  });
+  return frontends::importOnnx(context, options.model, importOptions);
+}
+
+/// With the sizes that the user gave, or else some that the model takes: a
+/// batch of 8, and the first size of a few for all other open dims.
+OwningOpRef<ModuleOp> Describer::importWithSizes(Options &options) {
+  std::string said;
+  std::vector<frontends::UnsupportedNodes> fewest;
+  bool isOpen =
+      llvm::any_of(result.dims, [](auto &dim) { return !dim.isGiven; });
+  for (int64_t size : {64, 32, 16, 128, 224, 8, 1}) {
+    Sizes sizes;
+    for (OpenDim &dim : result.dims) {
+      constexpr int64_t batch = 8;
+      if (!dim.isGiven)
+        dim.size = dim.isBatch ? batch : size;
+      sizes[dim.name] = dim.size;
+    }
+    if (isOpen)
+      options.inputs = inputsWith(sizes);
+    if (auto module = import(options, said))
+      return module;
+    // A size that does not fit makes nodes fail that otherwise would not.
+    auto count = [](ArrayRef<frontends::UnsupportedNodes> all) {
+      size_t nodes = 0;
+      for (const frontends::UnsupportedNodes &each : all)
+        nodes += each.nodes.size();
+      return nodes;
+    };
+    if (fewest.empty() || count(result.unsupported) < count(fewest))
+      fewest = result.unsupported;
+    if (!isOpen)
+      break;
+  }
+  result.unsupported = std::move(fewest);
+  if (result.unsupported.empty())
+    result.problem = said;
+  return {};
+}
+
+/// The first loss of a few that the model's outputs admit; the step is then
+/// built, in `module`.
+bool Describer::chooseLoss(Options &options, ModuleOp module) {
+  std::vector<std::string> losses;
+  if (!options.loss.empty()) {
+    losses.push_back(options.loss);
+  } else {
+    // One number is a loss; what is called logits is meant for cross entropy.
+    auto outputs = llvm::make_filter_range(
+        result.file.outputs, [](const DescribedValue &output) {
+          return output.isFloat && output.dims;
+        });
+    for (const DescribedValue &output : outputs)
+      if (output.dims->empty())
+        losses.push_back("output(" + output.name + ")");
+    for (bool isNamed : {true, false})
+      for (const DescribedValue &output : outputs)
+        // One class is none.
+        if (output.dims->size() >= 2 && output.dims->back().size != 1 &&
+            isNamed == StringRef(output.name).contains_insensitive("logit"))
+          for (const char *labels : {"labels", "targets"})
+            losses.push_back("cross_entropy(" + output.name + "," + labels +
+                             ")");
+    for (const DescribedValue &output : outputs)
+      losses.push_back("mse(" + output.name + ",target)");
+  }
+  std::string said;
+  for (const std::string &loss : losses) {
+    options.loss = loss;
+    OwningOpRef<ModuleOp> step = module.clone();
+    ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+      if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
+        said = diagnostic.str();
+      return success();
+    });
+    PassManager manager(&context);
+    buildTrainingPipeline(manager, options);
+    if (failed(manager.run(*step)))
+      continue;
+    auto function = step->lookupSymbol<func::FuncOp>("step");
+    result.stepFlops = cost::getFlops(function);
+    return true;
+  }
+  result.problem = losses.empty()
+                       ? "no output is a float tensor of known rank that a "
+                         "loss could be made of; give one with --loss"
+                       : said;
+  return false;
+}
+
+void Describer::noteDropout(ModuleOp module) {
+  int64_t active = 0;
+  std::set<double> rates;
+  module.walk([&](graph::DropoutOp op) {
+    ++active;
+    rates.insert(op.getRate().convertToDouble());
+  });
+  int64_t dropouts = result.file.numDropouts;
+  auto text = [](double rate) {
+    std::string result;
+    llvm::raw_string_ostream(result) << llvm::format("%g", rate);
+    return result;
+  };
+  auto count = [](int64_t number) {
+    return std::to_string(number) +
+           (number == 1 ? " dropout is" : " dropouts are");
+  };
+  if (active > 0) {
+    SmallVector<std::string> texts;
+    for (double rate : rates)
+      texts.push_back(text(rate));
+    result.notes.push_back(count(active) + " on in training, at a rate of " +
+                           llvm::join(texts, ", ") +
+                           "; --dropout P sets another, --dropout off none");
+  } else if (dropouts > 0) {
+    result.notes.push_back(count(dropouts) +
+                           " off: the model was exported in evaluation mode; "
+                           "--dropout P turns them on");
+  }
+}
+
+LogicalResult Describer::run(std::string &error) {
+  groupParameters();
+  if (failed(findOpenDims(error)))
+    return failure();
+  std::string meshError;
+  if (failed(parseMesh(context, given.mesh, meshError))) {
+    error = meshError;
+    return failure();
+  }
+  Options options = given;
+  if (result.file.numBatchNorms > 0) {
+    if (!options.forward && options.batchNorm.empty())
+      options.batchNorm = "batch";
+    if (!options.forward)
+      result.notes.push_back(
+          std::to_string(result.file.numBatchNorms) +
+          (result.file.numBatchNorms == 1 ? " batch normalization"
+                                          : " batch normalizations") +
+          ": the exporter writes them in inference form, so training needs "
+          "--batch-norm batch (statistics of the batch, as PyTorch), local=G "
+          "or frozen");
+  }
+  for (const std::string &warning : result.file.warnings)
+    result.notes.push_back(warning);
+
+  auto module = importWithSizes(options);
+  if (!module)
+    return success();
+  auto forward = module->lookupSymbol<func::FuncOp>("forward");
+  result.forwardFlops = cost::getFlops(forward);
+  if (!options.forward)
+    noteDropout(*module);
+  if (options.forward || chooseLoss(options, *module)) {
+    if (options.forward)
+      options.loss = given.loss;
+    if (options.mesh.empty()) {
+      // The axis data splits dim 0 of all inputs.
+      bool isEven = llvm::all_of(forward.getArguments(), [&](Value argument) {
+        unsigned number = cast<BlockArgument>(argument).getArgNumber();
+        if (!forward.getArgAttr(number, "graph.input"))
+          return true;
+        auto shape = cast<RankedTensorType>(argument.getType()).getShape();
+        return shape.empty() || shape[0] % 2 == 0;
+      });
+      if (isEven && !result.file.inputs.empty())
+        options.mesh = "data=2";
+    }
+    result.command = commandFor(options);
+  }
+  return success();
+}
+
+int polyrank::driver::describe(const Options &options) {
+  std::string error;
+  frontends::ImportOptions unused;
+  auto fail = [&] {
+    llvm::errs() << "error: " << error << "\n";
+    return 1;
+  };
+  if (failed(readImportOptions(options, unused, error)))
+    return fail();
+  auto file = frontends::describeOnnx(options.model, error);
+  if (!file)
+    return fail();
+  Describer describer(options, std::move(*file));
+  if (failed(describer.run(error)))
+    return fail();
+  Description description = describer.take();
+  llvm::outs() << (options.json ? toJson(description) : toText(description));
+  return 0;
+}

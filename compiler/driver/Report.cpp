@@ -1,0 +1,157 @@
+// What a compilation has to say, as text while it runs and as one JSON object
+// at its end.
+
+#include "compiler/driver/Report.h"
+
+#include <chrono>
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/Pass/Pass.h"
+#include "runtime/report/Json.h"
+#include "runtime/report/PlanReport.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::driver;
+using nlohmann::ordered_json;
+
+/// Where in the user's model a location is: its innermost name.
+static std::string describe(Location location) {
+  std::string name;
+  location->walk([&](Location inner) {
+    if (auto named = dyn_cast<NameLoc>(inner); named && name.empty())
+      name = named.getName().str();
+    if (auto file = dyn_cast<FileLineColLoc>(inner); file && name.empty())
+      name = file.getFilename().str() +
+             (file.getLine() ? ":" + std::to_string(file.getLine()) : "");
+    return WalkResult::advance();
+  });
+  return name;
+}
+
+Message::Message(Diagnostic &diagnostic)
+    : severity(diagnostic.getSeverity() == DiagnosticSeverity::Error ? "error"
+               : diagnostic.getSeverity() == DiagnosticSeverity::Warning
+                   ? "warning"
+                   : "note"),
+      where(describe(diagnostic.getLocation())), text(diagnostic.str()) {
+  for (Diagnostic &note : diagnostic.getNotes())
+    notes.push_back(note.str());
+}
+
+double polyrank::driver::now() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void PassTimer::runBeforePass(Pass *, Operation *) { starts.push_back(now()); }
+
+void PassTimer::runAfterPass(Pass *pass, Operation *) { finish(pass, false); }
+
+void PassTimer::runAfterPassFailed(Pass *pass, Operation *) {
+  finish(pass, true);
+}
+
+void PassTimer::finish(Pass *pass, bool failed) {
+  double seconds = now() - starts.back();
+  starts.pop_back();
+  // What only runs the passes of a function has no name of its own.
+  if (!pass->getArgument().empty())
+    passes.push_back({stage, pass->getArgument().str(), seconds, failed});
+}
+
+std::string polyrank::driver::describeTimes(ArrayRef<TimedPass> passes) {
+  std::string text = "   seconds  stage      pass\n";
+  double total = 0;
+  for (const TimedPass &each : passes) {
+    text += llvm::formatv("{0,10:F3}  {1,-10} {2}\n", each.seconds, each.stage,
+                          each.pass)
+                .str();
+    total += each.seconds;
+  }
+  return text + llvm::formatv("{0,10:F3}  in all\n", total).str();
+}
+
+static runtime::Result<runtime::PlanReport> readPlan(StringRef path) {
+  runtime::Result<runtime::LoadedPlan> plan = runtime::loadPlan(path.str());
+  if (!plan)
+    return plan.error();
+  return runtime::reportOf(*plan);
+}
+
+static ordered_json toJson(DictionaryAttr objective) {
+  auto violations =
+      objective.getAs<DenseI64ArrayAttr>("violations").asArrayRef();
+  while (!violations.empty() && violations.back() == 0)
+    violations = violations.drop_back();
+  return {{"violations", std::vector<int64_t>(violations)},
+          {"bytes", objective.getAs<IntegerAttr>("bytes").getInt()},
+          {"flops", objective.getAs<IntegerAttr>("flops").getInt()}};
+}
+
+std::string polyrank::driver::toJson(const CompileReport &report,
+                                     StringRef model, StringRef plan) {
+  ordered_json json = runtime::newReport("compile");
+  json["status"] = plan.empty() ? "error" : "ok";
+  json["model"] = model.str();
+  json["messages"] = ordered_json::array();
+  for (const Message &message : report.messages)
+    json["messages"].push_back({{"severity", message.severity},
+                                {"where", message.where},
+                                {"text", message.text},
+                                {"notes", message.notes}});
+  json["objective"] = nullptr;
+  if (report.objective) {
+    auto get = [&](StringRef name) {
+      return ::toJson(report.objective.getAs<DictionaryAttr>(name));
+    };
+    json["objective"] = {{"value", get("value")}, {"bound", get("bound")}};
+  }
+  json["replicated"] = ordered_json::array();
+  for (const sharding::Replicated &each : report.replicated)
+    json["replicated"].push_back({{"ops", each.ops},
+                                  {"axis", each.axis},
+                                  {"parameters", each.parameters},
+                                  {"flops_share", each.share}});
+  json["passes"] = ordered_json::array();
+  json["checks"] = ordered_json::array();
+  double total = 0;
+  for (const TimedPass &each : report.passes) {
+    json["passes"].push_back({{"stage", each.stage},
+                              {"pass", each.pass},
+                              {"seconds", each.seconds}});
+    if (StringRef(each.pass).starts_with("check-"))
+      json["checks"].push_back({{"check", each.pass}, {"holds", !each.failed}});
+    total += each.seconds;
+  }
+  json["seconds"] = total;
+  json["file"] = plan.empty() ? ordered_json() : ordered_json(plan.str());
+  json["plan"] = nullptr;
+  if (!plan.empty())
+    if (auto read = readPlan(plan))
+      json["plan"] = runtime::toJson(*read);
+  return runtime::toText(json);
+}
+
+std::string polyrank::driver::describePlan(StringRef plan) {
+  auto read = readPlan(plan);
+  if (!read)
+    return read.error().message + "\n";
+  uint64_t count = 0, sent = 0;
+  for (const runtime::CommunicationLine &line : read->communication)
+    count += line.count, sent += line.sent;
+  std::string text =
+      llvm::formatv("wrote {0}: {1} rank{2}{3}\n  each holds {4}", plan,
+                    read->ranks, read->ranks == 1 ? "" : "s",
+                    read->mesh.empty() ? "" : " (" + read->mesh + ")",
+                    runtime::bytesText(read->sharedBytes + read->privateBytes))
+          .str();
+  if (count)
+    text +=
+        llvm::formatv(" and sends {0} in {1} collective{2} a step",
+                      runtime::bytesText(sent), count, count == 1 ? "" : "s")
+            .str();
+  return text + " (polyrank-inspect shows more)\n";
+}

@@ -1,0 +1,73 @@
+// What a compilation has to say, as text while it runs and as one JSON object
+// at its end.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/sharding/Why.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Pass/PassInstrumentation.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace polyrank::driver {
+
+struct Message {
+  std::string severity; // error, warning or note
+  std::string where;    // in the user's model
+  std::string text;
+  std::vector<std::string> notes;
+
+  explicit Message(mlir::Diagnostic &diagnostic);
+};
+
+/// One run of a pass, or a stage that is not made of passes.
+struct TimedPass {
+  std::string stage, pass;
+  double seconds = 0;
+  bool failed = false;
+};
+
+/// Notes the time of each pass of a stage, and whether it failed.
+class PassTimer : public mlir::PassInstrumentation {
+public:
+  PassTimer(std::string stage, std::vector<TimedPass> &passes)
+      : stage(std::move(stage)), passes(passes) {}
+
+  void runBeforePass(mlir::Pass *pass, mlir::Operation *op) override;
+  void runAfterPass(mlir::Pass *pass, mlir::Operation *op) override;
+  void runAfterPassFailed(mlir::Pass *pass, mlir::Operation *op) override;
+
+private:
+  void finish(mlir::Pass *pass, bool failed);
+
+  std::string stage;
+  std::vector<TimedPass> &passes;
+  std::vector<double> starts;
+};
+
+/// Seconds of a clock that does not jump.
+double now();
+
+struct CompileReport {
+  std::vector<Message> messages;
+  std::vector<TimedPass> passes;
+  /// `shard.objective` of the step; null before the layouts are chosen.
+  mlir::DictionaryAttr objective;
+  std::vector<sharding::Replicated> replicated;
+};
+
+/// The time of each pass and of all, for `--timing`.
+std::string describeTimes(llvm::ArrayRef<TimedPass> passes);
+
+/// The report "compile" of docs/reports.md. `plan` is the file that was
+/// written; empty where the compilation failed.
+std::string toJson(const CompileReport &report, llvm::StringRef model,
+                   llvm::StringRef plan);
+
+/// One line on the plan that was written: what a rank of it holds and moves.
+std::string describePlan(llvm::StringRef plan);
+
+} // namespace polyrank::driver

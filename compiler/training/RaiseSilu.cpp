@@ -1,0 +1,26 @@
+// Finds silu in parts.
+
+#include "compiler/training/RaiseComposites.h"
+
+#include "compiler/training/Forward.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::training;
+
+bool training::raiseSilu(graph::SigmoidOp op) {
+  Value x = op.getInput();
+  bool isRaised = false;
+  for (Operation *user : llvm::make_early_inc_range(op->getUsers())) {
+    auto product = dyn_cast<graph::MulOp>(user);
+    if (!product || (product.getLhs() != x && product.getRhs() != x))
+      continue;
+    OpBuilder builder(product);
+    auto silu = graph::SiluOp::create(builder, op.getLoc(), x);
+    if (Attribute scope = op->getAttr("graph.scope"))
+      silu->setAttr("graph.scope", scope);
+    product.getResult().replaceAllUsesWith(silu.getResult());
+    isRaised = true;
+  }
+  return isRaised;
+}

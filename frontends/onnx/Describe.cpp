@@ -1,0 +1,141 @@
+// What an ONNX file holds, as far as that can be said without sizes for its
+// open dims.
+
+#include "frontends/onnx/Describe.h"
+
+#include "frontends/onnx/NodeImporter.h"
+#include "frontends/onnx/Origin.h"
+#include "frontends/onnx/Parameters.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace llvm;
+
+namespace polyrank::frontends {
+namespace onnx {
+namespace {
+
+DescribedValue describe(const ValueInfo &value) {
+  DescribedValue result;
+  result.name = value.name;
+  if (value.isTensor)
+    result.dtype = nameOf(value.type);
+  result.isFloat = is_contained({DataType::Float, DataType::Double,
+                                 DataType::Float16, DataType::BFloat16},
+                                value.type);
+  if (value.shape) {
+    result.dims.emplace();
+    for (const Dim &dim : *value.shape)
+      result.dims->push_back({dim.value, std::string(dim.parameter)});
+  }
+  return result;
+}
+
+class OpCounter {
+public:
+  explicit OpCounter(const Model &model) : model(model) {}
+
+  void count(const std::vector<Node> &nodes,
+             const std::vector<OpsetImport> &imports, int depth = 0) {
+    for (const Node &node : nodes) {
+      const Function *function = findFunction(node);
+      constexpr int maxDepth = 16; // deeper calls are refused at import
+      if (function && depth < maxDepth) {
+        count(function->nodes, function->opsets, depth + 1);
+        continue;
+      }
+      int64_t opset = opsetOf(node.domain, imports);
+      std::string name = node.domain.empty() ? std::string(node.type)
+                                             : std::string(node.domain) + "." +
+                                                   std::string(node.type);
+      DescribedOp &op = ops[name];
+      op.name = name;
+      op.opset = opset;
+      ++op.count;
+      if (findRow(node.domain, node.type, opset))
+        continue;
+      op.isSupported = false;
+      std::string scope = originOf(node).scope;
+      op.nodes.push_back("`" + std::string(node.name) + "`" +
+                         (scope.empty() ? "" : " in " + scope));
+    }
+  }
+
+  std::vector<DescribedOp> take() {
+    std::vector<DescribedOp> result;
+    for (auto &[name, op] : ops)
+      result.push_back(std::move(op));
+    llvm::sort(result, [](const DescribedOp &a, const DescribedOp &b) {
+      return std::tie(b.count, a.name) < std::tie(a.count, b.name);
+    });
+    return result;
+  }
+
+private:
+  const Function *findFunction(const Node &node) const {
+    for (const Function &function : model.functions)
+      if (function.name == node.type && function.domain == node.domain &&
+          function.overload == node.overload)
+        return &function;
+    return nullptr;
+  }
+
+  static int64_t opsetOf(std::string_view domain,
+                         const std::vector<OpsetImport> &imports) {
+    for (const OpsetImport &each : imports)
+      if ((each.domain == "ai.onnx" ? "" : each.domain) == domain)
+        return each.version;
+    return 0;
+  }
+
+  const Model &model;
+  std::map<std::string, DescribedOp> ops;
+};
+
+} // namespace
+} // namespace onnx
+
+std::optional<ModelDescription> describeOnnx(StringRef path,
+                                             std::string &error) {
+  auto model = onnx::readModel(path.str(), error);
+  if (!model)
+    return std::nullopt;
+  ModelDescription result;
+  result.producer = model->producer;
+  for (const onnx::OpsetImport &each : model->opsets)
+    if (each.domain.empty() || each.domain == "ai.onnx")
+      result.opset = each.version;
+
+  StringSet<> stored;
+  for (const onnx::Tensor &tensor : model->graph.initializers)
+    stored.insert(tensor.name);
+  for (const onnx::ValueInfo &value : model->graph.inputs)
+    if (!stored.contains(value.name)) // as in files before IR version 4
+      result.inputs.push_back(onnx::describe(value));
+  for (const onnx::ValueInfo &value : model->graph.outputs)
+    result.outputs.push_back(onnx::describe(value));
+
+  onnx::ModelState state = onnx::findState(*model);
+  for (const onnx::Parameter &parameter : state.parameters) {
+    const onnx::Tensor &tensor = *parameter.tensor;
+    int64_t elements = tensor.numElements();
+    result.parameters.push_back({parameter.name, onnx::nameOf(tensor.type),
+                                 parameter.getDims(), elements,
+                                 elements * onnx::byteSize(tensor.type),
+                                 parameter.trainable, parameter.aliases});
+  }
+  result.warnings = state.warnings;
+
+  onnx::OpCounter counter(*model);
+  counter.count(model->graph.nodes, model->opsets);
+  result.ops = counter.take();
+  for (const DescribedOp &op : result.ops) {
+    if (op.name == "Dropout")
+      result.numDropouts = op.count;
+    if (op.name == "BatchNormalization")
+      result.numBatchNorms = op.count;
+  }
+  return result;
+}
+
+} // namespace polyrank::frontends

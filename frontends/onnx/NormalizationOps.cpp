@@ -1,0 +1,139 @@
+// Import of norms over dims of one sample. Batch normalization, which has
+// statistics of its own, is in TrainingOps.cpp.
+
+#include "frontends/onnx/NodeImporter.h"
+
+using namespace mlir;
+
+namespace polyrank::frontends::onnx {
+namespace {
+
+LogicalResult layerNormalization(NodeImporter &n) {
+  if (failed(n.need(2)))
+    return failure();
+  const Imported &x = n.operand(0);
+  Shape shape = x.getShape();
+  auto axis = n.axis(n.getInt("axis", -1), x.getRank());
+  if (failed(axis))
+    return failure();
+  ArrayRef<int64_t> normalized = ArrayRef<int64_t>(shape).drop_front(*axis);
+  auto fits = [&](const Imported &y) {
+    auto common = broadcastShapes(normalized, y.getShape());
+    return succeeded(common) && ArrayRef<int64_t>(*common) == normalized;
+  };
+  if (!fits(n.operand(1)) || (n.has(2) && !fits(n.operand(2))))
+    return n.fail("its scale or bias does not fit " + toString(normalized));
+  bool known = x.isConstant();
+  Imported scale = n.emit.broadcast(n.operand(1), normalized, !known);
+  Imported bias = n.emit.broadcast(
+      n.has(2) ? n.operand(2) : n.emit.scalar(x.getElementType(), 0),
+      normalized, !known);
+  double epsilon = n.getFloat("epsilon", 1e-5);
+  SmallVector<Imported> results = n.emit.emit(
+      {x, scale, bias}, [&](OpBuilder &b, ValueRange v) -> Operation * {
+        return graph::LayerNormOp::create(b, n.emit.getLocation(), v[0], v[1],
+                                          v[2], epsilon);
+      });
+  n.result(0, results[0]);
+  Shape kept(shape);
+  std::fill(kept.begin() + *axis, kept.end(), 1);
+  for (size_t i : {1, 2})
+    if (n.wants(i))
+      n.result(i, n.emit.reshape(results[i], kept));
+  return success();
+}
+
+/// x / sqrt(mean(x^2) + epsilon) * scale over the dims from `axis` on.
+LogicalResult rmsNormalization(NodeImporter &n) {
+  if (failed(n.need(2)))
+    return failure();
+  const Imported &x = n.operand(0);
+  Shape shape = x.getShape();
+  auto axis = n.axis(n.getInt("axis", -1), x.getRank());
+  if (failed(axis))
+    return failure();
+  SmallVector<int64_t> dims(
+      llvm::to_vector(llvm::seq<int64_t>(*axis, x.getRank())));
+  Imported square = n.emit.mean(n.emit.binary<graph::MulOp>(x, x), dims);
+  Imported scale = n.emit.unary<graph::RsqrtOp>(n.emit.binaryOver<graph::AddOp>(
+      square, n.emit.scalar(x.getElementType(), n.getFloat("epsilon", 1e-5))));
+  Imported result =
+      n.emit.binaryOver<graph::MulOp>(x, n.emit.keepDims(scale, shape, dims));
+  n.result(0, n.emit.binaryOver<graph::MulOp>(result, n.operand(1)));
+  return success();
+}
+
+/// x without its mean over `dims`, divided by its deviation. The variance is
+/// that of centred values, so it does not cancel.
+Imported standardize(NodeImporter &n, const Imported &x,
+                     ArrayRef<int64_t> dims) {
+  Shape shape = x.getShape();
+  auto mean = [&](const Imported &y) {
+    return n.emit.keepDims(n.emit.mean(y, dims), shape, dims);
+  };
+  Imported centred = n.emit.binaryOver<graph::SubOp>(x, mean(x));
+  Imported variance = mean(n.emit.binary<graph::MulOp>(centred, centred));
+  Imported rstd = n.emit.unary<graph::RsqrtOp>(n.emit.binaryOver<graph::AddOp>(
+      variance,
+      n.emit.scalar(x.getElementType(), n.getFloat("epsilon", 1e-5))));
+  return n.emit.binaryOver<graph::MulOp>(centred, rstd);
+}
+
+/// Over the channels (dim 1) of each of `groups` and all dims behind them, with
+/// scale and bias (operands 1 and 2) per channel, or per group.
+LogicalResult normalizeGroups(NodeImporter &n, int64_t groups, bool perGroup) {
+  if (failed(n.need(3)))
+    return failure();
+  const Imported &x = n.operand(0);
+  Shape shape = x.getShape();
+  if (shape.size() < 2 || groups < 1 || shape[1] % groups != 0)
+    return n.fail("normalization of " + toString(shape) + " in " +
+                  Twine(groups) + " groups of channels");
+  int64_t width = shape[1] / groups;
+  Shape grouped = shape, affine(shape.size() + 1, 1);
+  grouped[1] = groups;
+  grouped.insert(grouped.begin() + 2, width);
+  affine[1] = groups;
+  affine[2] = perGroup ? 1 : width;
+  Imported result =
+      standardize(n, n.emit.reshape(x, grouped),
+                  llvm::to_vector(llvm::seq<int64_t>(2, grouped.size())));
+  for (size_t i : {1, 2}) {
+    const Imported &y = n.operand(i);
+    int64_t wanted = perGroup ? groups : shape[1];
+    if (y.getShape() != Shape{wanted})
+      return n.fail("its scale or bias " + toString(y.getShape()) +
+                    " does not fit " + Twine(wanted));
+    Imported fitted = n.emit.reshape(y, affine);
+    result = i == 1 ? n.emit.binaryOver<graph::MulOp>(result, fitted)
+                    : n.emit.binaryOver<graph::AddOp>(result, fitted);
+  }
+  n.result(0, n.emit.reshape(result, shape));
+  return success();
+}
+
+LogicalResult instanceNormalization(NodeImporter &n) {
+  return normalizeGroups(
+      n,
+      n.has(0) && n.operand(0).getRank() > 1 ? n.operand(0).getShape()[1] : 0,
+      false);
+}
+
+/// Before version 21 scale and bias are per group.
+LogicalResult groupNormalization(NodeImporter &n) {
+  return normalizeGroups(n, n.getInt("num_groups", 0), n.since < 21);
+}
+
+const OpRow rows[] = {
+    {"", "LayerNormalization", 17, layerNormalization},
+    {"", "RMSNormalization", 23, rmsNormalization},
+    {"", "InstanceNormalization", 6, instanceNormalization},
+    {"", "GroupNormalization", 18, groupNormalization},
+    {"", "GroupNormalization", 21, groupNormalization},
+};
+
+} // namespace
+
+ArrayRef<OpRow> getNormalizationRows() { return rows; }
+
+} // namespace polyrank::frontends::onnx

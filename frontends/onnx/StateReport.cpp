@@ -1,0 +1,132 @@
+// Says what became of the model's parameters on their way into the file.
+
+#include "frontends/onnx/StateReport.h"
+
+#include "runtime/Names.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace llvm;
+
+namespace polyrank::frontends::onnx {
+
+std::string groupNames(ArrayRef<std::string> names) {
+  // In the order in which they come.
+  std::vector<std::pair<std::string, runtime::LayerNames>> groups;
+  for (const std::string &name : names) {
+    std::string key = runtime::LayerNames::getKey(name);
+    auto group =
+        find_if(groups, [&](const auto &each) { return each.first == key; });
+    if (group == groups.end())
+      group = groups.insert(groups.end(), {key, {}});
+    group->second.add(name);
+  }
+  constexpr size_t most = 8;
+  std::string text;
+  for (const auto &[key, members] : ArrayRef(groups).take_front(most))
+    text += (text.empty() ? "" : ", ") + members.toString();
+  if (groups.size() > most)
+    text += " and " + std::to_string(groups.size() - most) + " more such names";
+  return text;
+}
+
+namespace {
+
+constexpr const char keepAll[] =
+    "torch.onnx.export(model, args, \"model.onnx\", dynamo=True, "
+    "optimize=False)";
+
+struct Fate {
+  std::vector<std::string> computed, convolved, absent, fused;
+};
+
+/// What happened to the parameters that the record lists and the file lacks.
+Fate findFate(const Model &model, const ExportRecord &record,
+              const ModelState &state) {
+  StringSet<> present, computed, normalized, used;
+  for (const Parameter &parameter : state.parameters) {
+    present.insert(parameter.name);
+    for (const std::string &alias : parameter.aliases)
+      present.insert(alias);
+  }
+  Fate fate;
+  for (const Node &node : model.graph.nodes) {
+    for (std::string_view input : node.inputs)
+      used.insert(input);
+    bool isOldFusion = node.type == "Conv" && node.inputs.size() > 2 &&
+                       StringRef(node.inputs[1]).starts_with("onnx::");
+    FxCall call = record.callOf(node);
+    if (node.type != "Conv" || (!call.isBatchNorm() && !isOldFusion))
+      continue;
+    for (const StateEntry *entry : call.arguments)
+      if (entry)
+        normalized.insert(entry->name);
+    if (auto weight = state.values.find(StringRef(node.inputs[1]));
+        weight != state.values.end())
+      fate.fused.push_back(state.parameters[weight->second.index].name);
+  }
+  for (const Tensor &tensor : model.graph.initializers)
+    if (used.contains(tensor.name) && !state.values.contains(tensor.name))
+      for (StringRef source : record.getSources(tensor.name))
+        computed.insert(source);
+  for (const StateEntry &entry : record.getState()) {
+    if (entry.kind != StateEntry::Kind::Parameter ||
+        present.contains(entry.name))
+      continue;
+    (computed.contains(entry.name)     ? fate.computed
+     : normalized.contains(entry.name) ? fate.convolved
+                                       : fate.absent)
+        .push_back(entry.name);
+  }
+  return fate;
+}
+
+} // namespace
+
+void reportState(const Model &model, const ExportRecord &record,
+                 ModelState &state) {
+  size_t recovered = 0;
+  for (const Parameter &parameter : state.parameters)
+    recovered += parameter.transposed;
+  if (recovered)
+    state.notes.push_back(
+        std::to_string(recovered) +
+        (recovered == 1 ? " weight is" : " weights are") +
+        " transposed and nameless in the file; its metadata gives the names "
+        "back, and what is saved has the model's orientation");
+
+  Fate fate = findFate(model, record, state);
+  size_t lost = fate.computed.size() + fate.convolved.size();
+  if (record.isOptimized())
+    lost += fate.absent.size();
+  if (lost == 0 && fate.fused.empty()) {
+    if (!fate.absent.empty())
+      state.notes.push_back(
+          "the file lacks " + groupNames(fate.absent) +
+          ": nothing uses them, or they are further names of tied parameters");
+    return;
+  }
+  size_t all = 0;
+  for (const StateEntry &entry : record.getState())
+    all += entry.kind == StateEntry::Kind::Parameter;
+  std::string text = "the exporter has optimized this model";
+  if (lost)
+    text += ": of its " + std::to_string(all) + " parameters it lacks " +
+            std::to_string(lost) + ", which are neither trained nor saved";
+  auto list = [&](StringRef what, ArrayRef<std::string> names) {
+    if (!names.empty())
+      text += "\n  " + what.str() + ": " + groupNames(names);
+  };
+  list("computed into constants", fate.computed);
+  list("merged into convolutions", fate.convolved);
+  if (record.isOptimized())
+    list("left out (zero biases, unused ones, a tied parameter's other name)",
+         fate.absent);
+  list("hold convolution and batch norm in one, under the name of the "
+       "convolution; what is saved does not fit a model with batch norms",
+       fate.fused);
+  text += "\n  Export it with " + std::string(keepAll) + " to keep all";
+  state.warnings.push_back(text);
+}
+
+} // namespace polyrank::frontends::onnx

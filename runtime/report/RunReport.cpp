@@ -1,0 +1,79 @@
+// What a run did, as the report "run" of docs/reports.md.
+
+#include "runtime/report/RunReport.h"
+
+#include "runtime/report/Json.h"
+
+#include <cmath>
+
+namespace polyrank::runtime {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// JSON has no NaN and no infinity: null.
+ordered_json
+toJson(const std::vector<std::pair<std::string, double>> &metrics) {
+  ordered_json object = ordered_json::object();
+  for (auto &[name, value] : metrics)
+    object[name] = std::isfinite(value) ? ordered_json(value) : ordered_json();
+  return object;
+}
+
+ordered_json start(const char *status, const RunFiles &files) {
+  ordered_json report = newReport("run");
+  report["status"] = status;
+  ordered_json named = ordered_json::object();
+  for (auto [name, path] : {std::pair("plan", &files.plan),
+                            {"data", &files.data},
+                            {"init", &files.init},
+                            {"save", &files.save},
+                            {"outputs", &files.outputs},
+                            {"log", &files.log},
+                            {"profile", &files.profile}})
+    named[name] = path->empty() ? ordered_json() : ordered_json(*path);
+  report["files"] = std::move(named);
+  return report;
+}
+
+} // namespace
+
+ordered_json reportOf(const PlanReport &plan, const Mesh &mesh,
+                      const Progress &progress,
+                      const std::vector<RankUse> &uses, const RunFiles &files) {
+  ordered_json report = start("ok", files);
+  report["model"] = plan.model;
+  report["mode"] = plan.mode;
+  report["mesh"] = plan.mesh;
+  report["threads"] = plan.threads;
+  report["parameters"] = plan.parameterElements;
+  report["samples_per_step"] = plan.samplesPerStep;
+  report["tokens_per_sample"] = plan.tokensPerSample;
+  report["steps"] = progress.stepsDone();
+  report["seconds"] = progress.seconds();
+  report["seconds_per_step"] = progress.secondsPerStep();
+  report["last"] = toJson(progress.last());
+  report["mean"] = toJson(progress.means());
+  report["ranks"] = ordered_json::array();
+  for (size_t rank = 0; rank < uses.size(); ++rank)
+    report["ranks"].push_back(
+        {{"rank", rank},
+         {"name", mesh.describeRank(static_cast<int64_t>(rank))},
+         {"planned_bytes", plan.sharedBytes + plan.privateBytes},
+         {"peak_resident_bytes", uses[rank].peakResident},
+         {"sent_bytes", uses[rank].sentBytes},
+         {"compute_seconds", uses[rank].computeSeconds},
+         {"communication_seconds", uses[rank].communicationSeconds},
+         {"waiting_seconds", uses[rank].waitingSeconds}});
+  return report;
+}
+
+ordered_json reportOfFailure(const std::string &message, uint64_t steps,
+                             const RunFiles &files) {
+  ordered_json report = start("error", files);
+  report["error"] = message;
+  report["steps"] = steps;
+  return report;
+}
+
+} // namespace polyrank::runtime

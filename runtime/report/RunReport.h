@@ -1,0 +1,23 @@
+// What a run did, as the report "run" of docs/reports.md.
+
+#pragma once
+
+#include "runtime/report/Progress.h"
+
+namespace polyrank::runtime {
+
+/// What polyrank-run was asked to read and write; empty: not asked for.
+struct RunFiles {
+  std::string plan, data, init, save, outputs, log, profile;
+};
+
+nlohmann::ordered_json reportOf(const PlanReport &plan, const Mesh &mesh,
+                                const Progress &progress,
+                                const std::vector<RankUse> &uses,
+                                const RunFiles &files);
+
+/// Of a run that failed after `steps` steps.
+nlohmann::ordered_json reportOfFailure(const std::string &message,
+                                       uint64_t steps, const RunFiles &files);
+
+} // namespace polyrank::runtime

@@ -1,0 +1,81 @@
+"""Exports with the exporter's default, optimize=True: what is left trains as in PyTorch, under its own names."""
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import reference
+import tools
+from cases import BERT_TENSOR, GPT2_TENSOR, LLAMA_TENSOR
+from models import BATCH, MODELS
+from test_import import check
+from tools import tool
+
+SGD = 0.5
+
+
+def inputs(spec):
+    batch = reference.globalBatch(spec.data(1), 0, 1)
+    return {name: t for name, t in batch.items() if name != "labels"}
+
+
+@pytest.fixture(scope="module")
+def optimized(tmp_path_factory):
+    folder, made = tmp_path_factory.mktemp("optimized"), {}
+
+    def get(name):
+        if name not in made:
+            made[name] = folder / f"{name}.onnx"
+            spec = MODELS[name]
+            torch.onnx.export(spec.fresh().eval(), (), made[name], kwargs=inputs(spec), input_names=list(inputs(spec)),
+                              output_names=["logits"], dynamo=True, optimize=True, verbose=False)
+        return made[name]
+
+    return get
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama-tied", "bert", "vit", "resnet"])
+def test_optimized_exports_mean_what_onnxruntime_computes(name, optimized, tmp_path):
+    check(tmp_path, optimized(name), {n: t.numpy() for n, t in inputs(MODELS[name]).items()})
+
+
+# What each export loses: (parameters that are gone, what the warning says of them).
+@pytest.mark.parametrize("name, mesh, shard, lost, says", [
+    ("gpt2", "data=2,tensor=2", GPT2_TENSOR, {"transformer.wpe.weight"}, "constants: transformer.wpe.weight"),
+    # One head of keys and values: q, k and v stay whole.
+    ("llama-tied", "tensor=2", LLAMA_TENSOR[3:6], set(), "transposed copy of `lm_head.weight`"),
+    ("bert", "data=2", BERT_TENSOR[:0], {"bert.embeddings.position_embeddings.weight"}, "constants: bert.embeddings.posi"),
+])
+def test_what_is_left_trains_and_is_saved_in_the_models_orientation(name, mesh, shard, lost, says, optimized, dataset, tmp_path):
+    spec = MODELS[name]
+    _, said = tool("compile", optimized(name), "-o", tmp_path / "plan", "--mesh", mesh,
+                   *[arg for s in shard for arg in ("--shard", s)], "--loss", spec.lossOption,
+                   "--optimizer", f"sgd(lr={SGD})")
+    assert says in said and said.count("warning:") == bool(lost)
+    assert ("dynamo=True, optimize=False" in said) == bool(lost)
+    run = tools.train(tmp_path / "plan", dataset(name, 1), 1, tmp_path / "run")
+    model = spec.fresh().eval()
+    before = reference.snapshot(model)
+    for parameter, tensor in model.named_parameters():
+        tensor.requires_grad_(parameter not in lost)
+    assert set(run.tensors) == set(model.state_dict()) - lost
+    loss = spec.lossOf(model, reference.globalBatch(spec.data(1), 0, 1))
+    loss.backward()
+    torch.optim.SGD(model.parameters(), lr=SGD).step()
+    assert run.losses == pytest.approx([loss.item()], rel=1e-5)
+    trained = reference.snapshot(model)
+    model.load_state_dict(run.tensors, strict=False)
+    ours = reference.snapshot(model)
+    moved = reference.differences({n: ours[n] - b for n, b in before.items() if n not in lost},
+                                  {n: trained[n] - b for n, b in before.items() if n not in lost})
+    assert {n: d for n, d in moved.items() if d > 1e-3 and not reference.isNoise(n.split("[")[0])} == {}
+
+
+def test_copies_of_a_tied_matrix_stay_apart_on_request(optimized, exported, dataset, tmp_path):
+    compile = ("--loss", "cross_entropy(logits,labels)", "--optimizer", f"sgd(lr={SGD})", "--no-tie")
+    tool("compile", optimized("gpt2"), "-o", tmp_path / "plan", *compile)
+    tensors = tools.train(tmp_path / "plan", dataset("gpt2", 1), 1, tmp_path / "run").tensors
+    embedding, head = tensors["transformer.wte.weight"], tensors["lm_head.weight"]
+    assert embedding.shape == head.shape and not torch.allclose(embedding, head, atol=1e-3)
+    _, error = tool("compile", exported("gpt2"), "-o", tmp_path / "plan", *compile, code=1)
+    assert "holds no copy of a tied matrix" in error

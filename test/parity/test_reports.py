@@ -1,0 +1,270 @@
+"""Every report in JSON has exactly the fields that docs/reports.md lists."""
+
+import json
+import os
+import pty
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+import tools
+
+LOSS = ("--loss", "cross_entropy(logits,labels)")
+PAGE = Path(__file__).resolve().parents[2] / "docs/reports.md"
+TYPES = {"string": str, "integer": int, "number": (int, float), "boolean": bool,
+         "list": list, "object": dict, "null": type(None)}
+
+
+def documented(report):
+    """Field -> (its types, whether it may be missing), of one section of the page."""
+    section = PAGE.read_text().split(f"\n## {report}\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `([^`]+)` \| ([a-z ]+) \| (.*)\|$", section, re.M)
+    return {field: (types.strip().split(" or "), "*optional*" in note) for field, types, note in rows}
+
+
+def fields(value, fits, prefix=""):
+    """Each field below `value` with each of its values, named as the page names it."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            field = f"{prefix}.{name}" if prefix else name
+            if field not in fits:
+                generic = f"{prefix}.*" if prefix else "*"
+                field = generic if generic in fits else field
+            yield from fields(inner, fits, field)
+        if prefix in fits:
+            yield prefix, value
+    elif isinstance(value, list) and prefix not in fits:
+        for inner in value:
+            yield from fields(inner, fits, prefix + "[]")
+    else:
+        yield prefix, value
+
+
+def check(kind, report, empty=()):
+    """`empty` are the lists and objects that have nothing in this report."""
+    known = documented(kind)
+    if kind == "compile":  # it contains a whole report of another kind
+        if report["plan"]:
+            check("plan", report["plan"])
+        report = dict(report, plan=report["plan"] and {})
+    seen = list(fields(report, known))
+    for field, value in seen:
+        assert field in known, f"{kind}: '{field}' is not documented"
+        types = tuple(t for name in known[field][0] for t in [TYPES[name]])
+        flat = tuple(t for group in types for t in (group if isinstance(group, tuple) else (group,)))
+        isBoolean = isinstance(value, bool)
+        assert (bool in flat) if isBoolean else isinstance(value, flat), f"{kind}.{field} is {value!r}"
+    names = {field for field, _ in seen}
+    for field, (_, optional) in known.items():
+        inside = any(field.startswith((f"{part}[]", f"{part}.")) for part in empty)
+        assert field in names or optional or inside, f"{kind}: '{field}' is missing"
+    if kind != "log":
+        assert report["report"] == kind and report["version"] == 1
+
+
+def report(name, *args, code=0):
+    """Standard output is one JSON value and nothing else."""
+    return json.loads(tools.tool(name, *args, code=code)[0])
+
+
+@pytest.fixture(scope="module")
+def compiled(exported, tmp_path_factory):
+    plan = tmp_path_factory.mktemp("reports") / "plan"
+    return plan, report("compile", exported("mlp"), "-o", plan, "--mesh", "data=2", *LOSS, "--json", "--why")
+
+
+def test_compile(compiled):
+    plan, made = compiled
+    check("compile", made, empty=["replicated"])
+    assert made["status"] == "ok" and made["file"] == str(plan)
+    assert made["plan"] == report("inspect", plan, "--json")
+    assert {"check": "check-ranks", "holds": True} in made["checks"]
+    assert made["objective"]["value"] == made["objective"]["bound"]
+    assert made["seconds"] == pytest.approx(sum(entry["seconds"] for entry in made["passes"]))
+
+
+def test_compile_that_fails(exported, tmp_path):
+    made = report("compile", exported("mlp"), "-o", tmp_path / "plan", "--loss", "none(x)", "--json", code=1)
+    check("compile", made, empty=["replicated", "objective", "checks"])
+    assert made["status"] == "error" and made["plan"] is None
+    assert "unknown loss 'none'" in made["messages"][-1]["text"]
+
+
+def test_what_a_constraint_would_split_is_listed(exported, tmp_path):
+    made = report("compile", exported("mlp"), "-o", tmp_path / "plan", "--mesh", "data=2,tensor=2",
+                  "--shard", "fc1.weight=[tensor,-]", *LOSS, "--json")
+    check("compile", made)
+    assert any("fc3.weight" in entry["parameters"] for entry in made["replicated"])
+
+
+def test_inspect(compiled):
+    plan, _ = compiled
+    whole = report("inspect", plan, "--json")
+    check("plan", whole)
+    some = report("inspect", plan, "--json", "--why", "fc1.weight")
+    assert 0 < len(some["collectives"]) < len(whole["collectives"])
+    assert sum(kind["bytes"] for kind in whole["memory_per_rank"]["by_kind"]) == whole["memory_per_rank"]["total"]
+
+
+def test_run_log_and_profile(compiled, dataset, tmp_path):
+    plan, made = compiled
+    log, profile = tmp_path / "log", tmp_path / "profile"
+    run = ("run", plan, "--data", dataset("mlp", 1), "--steps", 4)
+    done = report(*run, "--log", log, "--profile", profile, "--json")
+    check("run", done)
+    assert done["steps"] == 4 and len(done["ranks"]) == 2
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    for line in lines:
+        check("log", line)
+    assert done["last"] == {"loss": lines[-1]["loss"], "count": lines[-1]["count"]}
+    assert done["mean"]["loss"] == pytest.approx(sum(line["loss"] for line in lines) / 4)
+
+    # What the profile counts is what the plan says a step runs.
+    profiled = json.loads(profile.read_text())
+    check("profile", profiled)
+    assert profiled["steps"] == 4
+    counts = {"launch": 0, "gemm": 0, "copy": 0, "collective": 0}
+    for entry in profiled["commands"]:
+        counts[entry["kind"]] += entry["count"]
+        assert entry["seconds"] > 0
+    planned = made["plan"]["commands_per_step"]
+    assert counts == {"collective": sum(c["count"] for c in made["plan"]["communication"]),
+                      **{kind: planned[kind] for kind in ("launch", "gemm", "copy")}}
+    assert sum(e["flops"] for e in profiled["commands"] if e["kind"] == "gemm") == planned["gemm_flops"]
+    seconds = [entry["seconds"] for entry in profiled["commands"]]
+    assert seconds == sorted(seconds, reverse=True)
+    assert profiled["seconds_per_step"] == pytest.approx(sum(seconds))
+    # Steps take at least the time of their commands.
+    assert profiled["seconds_per_step"] <= min(line["seconds"] for line in lines[1:])
+
+    # The same as a table: one line for each entry, between a head and a sum.
+    tools.tool(*run, "--profile", profile)
+    table = profile.read_text().splitlines()
+    assert len(table) == len(profiled["commands"]) + 2
+    assert table[0].split()[:3] == ["ms", "share", "count"] and "over 4 steps" in table[-1]
+    assert sum(float(line.split()[1].rstrip("%")) for line in table[1:-1]) == pytest.approx(100, abs=1)
+
+
+def test_run_that_fails(compiled, tmp_path):
+    done = report("run", compiled[0], "--data", tmp_path / "none.npz", "--steps", 1, "--json", code=1)
+    check("run", done, empty=["ranks", "last", "mean"])
+    assert done["status"] == "error" and "none.npz" in done["error"]
+
+
+def test_forward_run_prints_nothing_but_the_report(exported, dataset, tmp_path):
+    tools.tool("compile", exported("mlp"), "-o", tmp_path / "plan", "--mode", "forward", *LOSS)
+    done = report("run", tmp_path / "plan", "--data", dataset("mlp", 1), "--json")
+    check("run", done)
+    assert done["mode"] == "forward" and done["mean"]["loss"] > 0
+
+
+@pytest.mark.parametrize("model", ["mlp", "gpt2", "bert", "resnet"])
+def test_describe_proposes_a_command_that_works(model, exported, tmp_path):
+    """The command runs as it is printed; the sizes that it proposes are the model's."""
+    onnx = exported(model)
+    found = report("compile", onnx, "--describe", "--json")
+    check("describe", found, empty=["unsupported", "open_dims", "parameters.tied"])
+    assert found["flops"]["step"] > 2 * found["flops"]["forward"] > 0
+    state = tools.Case(model, "data=1").spec.fresh().state_dict()
+    stored = {t.data_ptr(): t for t in state.values() if t.is_floating_point()}
+    assert found["parameters"]["elements"] == sum(t.numel() for t in stored.values())
+
+    text, _ = tools.tool("compile", onnx, "--describe")
+    assert max(map(len, text.replace(str(onnx), "MODEL").splitlines())) <= 90
+    command = text.split("compile it with")[1].split("\n", 1)[1]
+    assert shlex.split(command.replace("\\\n", " ")) == found["command"]
+    environment = dict(os.environ, PATH=f"{tools.bin().resolve()}:{os.environ['PATH']}")
+    subprocess.run(["bash", "-euc", command], cwd=tmp_path, env=environment, check=True, capture_output=True)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".plan"]
+
+
+MODELS = Path(__file__).resolve().parents[1] / "models"
+
+
+def test_describe_says_what_to_bind(tmp_path):
+    found = report("compile", MODELS / "gpt2-bytes.onnx", "--describe", "--json")
+    check("describe", found, empty=["unsupported"])
+    assert found["open_dims"] == [{"name": "batch", "size": 8, "given": False}]
+    assert found["parameters"]["tied"] == [{"name": "lm_head.weight", "aliases": ["transformer.wte.weight"]}]
+    text, _ = tools.tool("compile", MODELS / "gpt2-bytes.onnx", "--describe")
+    assert "they depend on batch, which --input binds; for batch = 8:" in text
+    bound = report("compile", MODELS / "gpt2-bytes.onnx", "--describe", "--json", "--mesh", "tensor=2",
+                   "--input", "input_ids=int64[16,128]", "--shard", "*.c_fc.weight=[-,tensor]")
+    assert bound["open_dims"] == [{"name": "batch", "size": 16, "given": True}]
+    assert bound["flops"]["forward"] == pytest.approx(2 * found["flops"]["forward"], rel=0.01)
+    assert bound["command"][4:10] == ["--mesh", "tensor=2", "--input", "input_ids=int64[16,128]",
+                                      "--shard", "*.c_fc.weight=[-,tensor]"]
+
+
+def test_describe_collects_all_that_is_not_supported():
+    model = MODELS / "unsupported.onnx"
+    found = report("compile", model, "--describe", "--json")
+    check("describe", found, empty=["open_dims", "parameters.tied"])
+    assert [len(entry["nodes"]) for entry in found["unsupported"]] == [1, 2]
+    assert [op["op"] for op in found["ops"] if not op["supported"]] == ["TopK", "ConvTranspose"]
+    assert found["command"] == [] and found["flops"]["forward"] is None
+    text, _ = tools.tool("compile", model, "--describe")
+    assert "`node_topk_1__1` in second" in text and "It cannot be compiled as it is." in text
+    # The path is as long as it is.
+    assert all(len(line) <= 80 for line in text.splitlines() if str(model) not in line)
+
+
+def test_describe_names_the_choices_of_training(exported):
+    def notes(*more):
+        found = report("compile", exported("resnet"), "--describe", "--json", *more)
+        return "\n".join(found["notes"]), found
+
+    text, found = notes()
+    assert "training needs --batch-norm batch" in text
+    assert found["command"][-2:] == ["--batch-norm", "batch"]
+    text, found = notes("--mode", "forward")
+    assert "--batch-norm" not in text and found["flops"]["step"] is None
+    assert "--mode" in found["command"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_describe_counts_dropouts_and_knows_a_regression(tmp_path):
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.25), torch.nn.Linear(4, 1)).train()
+    torch.onnx.export(model, (torch.zeros(2, 4),), tmp_path / "model.onnx", input_names=["x"], output_names=["y"],
+                      dynamo=True, optimize=False, verbose=False)
+    found = report("compile", tmp_path / "model.onnx", "--describe", "--json")
+    assert "mse(y,target)" in found["command"]  # one class would be none
+    assert found["notes"] == ["1 dropout is on in training, at a rate of 0.25; --dropout P sets another, --dropout off none"]
+
+
+def progress(arguments, terminal):
+    """What polyrank-run writes to standard error, a pipe or a terminal."""
+    command = [str(tools.bin() / "polyrank-run"), *map(str, arguments)]
+    if not terminal:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(command, stderr=follower, stdout=subprocess.DEVNULL)
+    os.close(follower)
+    text = b""
+    while True:
+        try:
+            part = os.read(leader, 4096)
+        except OSError:  # the last writer has gone
+            break
+        if not part:
+            break
+        text += part
+    os.close(leader)
+    assert process.wait() == 0
+    return text.decode()
+
+
+def test_progress_says_how_long_it_takes(compiled, dataset):
+    run = (compiled[0], "--data", dataset("mlp", 1), "--steps", 300)
+    piped = [line for line in progress(run, terminal=False).splitlines() if line.startswith("step ")]
+    assert re.fullmatch(r"step 1/300  loss \S+  \S+ samples/s  communication \d+ %  left \d+:\d\d", piped[0])
+    assert piped[-1].startswith("step 300/300") and "left" not in piped[-1]
+    assert "\r" not in "".join(piped) and "\033" not in "".join(piped)
+    shown = progress(run, terminal=True)
+    assert "left" in shown and "\r\033[Kstep 300/300" in shown
+    # One line that is written again, and ended once.
+    assert len(re.findall(r"step \d+/300[^\r\n]*\r?\n", shown)) == 1
