@@ -1,0 +1,301 @@
+// What holds of every program, from the model to the programs of its ranks.
+
+#include "test/random/Check.h"
+
+#include "compiler/codegen/Passes.h"
+#include "compiler/evaluate/Evaluator.h"
+#include "compiler/evaluate/Passes.h"
+#include "compiler/lowering/Passes.h"
+#include "compiler/sharding/Passes.h"
+#include "compiler/training/Passes.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::test;
+using graph::Tensor;
+
+std::string polyrank::test::atWork;
+
+// The distributed evaluation computes the global one beside it, compares after
+// each op, and returns it: no other is needed where it runs.
+
+/// Where a composite is taken apart, constants of its parts are in f32.
+constexpr double partsTolerance = 1e-5;
+
+static func::FuncOp functionOf(ModuleOp module) {
+  auto step = module.lookupSymbol<func::FuncOp>("step");
+  return step ? step : module.lookupSymbol<func::FuncOp>("forward");
+}
+
+bool Checker::fail(const Twine &message) {
+  if (!failure) {
+    failure.emplace();
+    failure->stage = stage;
+    failure->message = message.str();
+    if (!diagnostics.empty())
+      failure->message += (failure->message.empty() ? "" : ": ") + diagnostics;
+  }
+  return false;
+}
+
+bool Checker::runPass(ModuleOp module, StringRef name,
+                      std::unique_ptr<Pass> pass, bool onFunctions) {
+  stage = name.str();
+  atWork = "seed " + std::to_string(seed) + ", " + stage;
+  PassManager manager(module.getContext());
+  if (onFunctions)
+    manager.addNestedPass<func::FuncOp>(std::move(pass));
+  else
+    manager.addPass(std::move(pass));
+  return succeeded(manager.run(module)) || fail("the pass failed");
+}
+
+bool Checker::compare(ModuleOp module, Mode mode) {
+  const char *const names[] = {"global", "distributed", "ranks"};
+  std::string pass = stage;
+  stage += std::string(" ") + names[mode];
+  atWork = "seed " + std::to_string(seed) + ", " + stage;
+  func::FuncOp function = functionOf(module);
+  SmallVector<Tensor> arguments = drawArguments(function, seed);
+  FailureOr<SmallVector<Tensor>> results =
+      mode == Global        ? evaluate::evaluateGlobal(function, arguments)
+      : mode == Distributed ? evaluate::evaluateDistributed(function, arguments,
+                                                            seed)
+                            : evaluate::evaluateRanks(function, arguments, seed);
+  if (failed(results))
+    return fail("the evaluation failed");
+  if (reference.empty())
+    reference = *results;
+  if (reference.size() != results->size())
+    return fail("there are " + Twine(results->size()) + " results, not " +
+                Twine(reference.size()));
+  for (auto [i, result] : llvm::enumerate(*results)) {
+    std::string reason;
+    if (!evaluate::agree(result, reference[i], reason, tolerance))
+      return fail("result " + Twine(i) + ": " + reason);
+  }
+  stage = pass;
+  return true;
+}
+
+bool Checker::runModel(ModuleOp module) {
+  reference.clear();
+  tolerance = evaluate::roundingTolerance;
+  stage = "model";
+  if (!compare(module, Global))
+    return false;
+  return runPass(module, "raise-composites",
+                 training::createRaiseCompositesPass()) &&
+         compare(module, Global) &&
+         runPass(module, "unflatten", training::createUnflattenPass()) &&
+         compare(module, Global) &&
+         runPass(module, "find-logical-parameters",
+                 training::createFindLogicalParametersPass()) &&
+         compare(module, Global) &&
+         runPass(module, "cse", createCSEPass()) && compare(module, Global);
+}
+
+/// The layouts of each op's results, by its location, in any order.
+static std::multimap<std::string, std::string> layoutsOf(ModuleOp module) {
+  std::multimap<std::string, std::string> layouts;
+  module.walk([&](graph::GraphOp op) {
+    std::string where, what;
+    llvm::raw_string_ostream(where) << op->getLoc();
+    for (Value result : op->getResults())
+      what += shard::getLayout(result).toString() + " ";
+    layouts.emplace(where, what);
+  });
+  return layouts;
+}
+
+bool Checker::checkShuffled(ModuleOp constrained, ModuleOp propagated) {
+  OwningOpRef<ModuleOp> shuffled(constrained.clone());
+  evaluate::ShuffleOpsPassOptions options;
+  options.seed = seed;
+  if (!runPass(*shuffled, "shuffle-ops",
+               evaluate::createShuffleOpsPass(options)) ||
+      !runPass(*shuffled, "shuffled propagate-layouts",
+               sharding::createPropagateLayouts(), true))
+    return false;
+  auto expected = layoutsOf(propagated), found = layoutsOf(*shuffled);
+  auto sorted = [](std::multimap<std::string, std::string> &map) {
+    std::vector<std::pair<std::string, std::string>> list(map.begin(),
+                                                          map.end());
+    llvm::sort(list);
+    return list;
+  };
+  auto left = sorted(expected), right = sorted(found);
+  for (size_t i = 0; i < std::min(left.size(), right.size()); ++i)
+    if (left[i] != right[i])
+      return fail(left[i].first + " has " + left[i].second +
+                  ", and with its ops in another order " + right[i].first +
+                  " has " + right[i].second);
+  return left.size() == right.size() || fail("there are other ops");
+}
+
+bool Checker::runConstraints(ModuleOp module) {
+  reference.clear();
+  tolerance = evaluate::roundingTolerance;
+  stage = "constraints";
+  if (!compare(module, Global))
+    return false;
+  OwningOpRef<ModuleOp> before(module.clone());
+  if (!runPass(module, "propagate-layouts", sharding::createPropagateLayouts(),
+               true) ||
+      !compare(module, Distributed) ||
+      !checkShuffled(*before, module))
+    return false;
+  bool hasComposite = module
+                          .walk([](Operation *op) {
+                            return op->hasAttr("shard.composite")
+                                       ? WalkResult::interrupt()
+                                       : WalkResult::advance();
+                          })
+                          .wasInterrupted();
+  if (!runPass(module, "decompose-composites",
+               sharding::createDecomposeComposites(), true))
+    return false;
+  if (hasComposite)
+    tolerance = partsTolerance;
+  return compare(module, Distributed);
+}
+
+bool Checker::runLayouts(ModuleOp module) {
+  reference.clear();
+  tolerance = evaluate::roundingTolerance;
+  stage = "layouts";
+  if (!compare(module, Distributed))
+    return false;
+  if (!runPass(module, "plan-reshards",
+               sharding::createPlanReshards(sharding::PlanReshardsOptions()),
+               true) ||
+      !compare(module, Distributed))
+    return false;
+  if (!runPass(
+          module, "bucket-collectives",
+          sharding::createBucketCollectives(sharding::BucketCollectivesOptions()),
+          true) ||
+      !compare(module, Distributed) ||
+      !runPass(module, "check-partition", sharding::createCheckPartition(),
+               true))
+    return false;
+  if (coverage)
+    coverage->record(module);
+  OwningOpRef<ModuleOp> partitioned(module.clone());
+  if (!runPass(module, "localize", lowering::createLocalize()) ||
+      !compare(module, Ranks) ||
+      !runPass(module, "form-segments", lowering::createFormSegments()) ||
+      !compare(module, Ranks))
+    return false;
+  tolerance = partsTolerance;
+  lowering::ChooseGemmsOptions gemms;
+  gemms.measure = false;
+  if (!runPass(module, "form-gemms", lowering::createFormGemms()) ||
+      !compare(module, Ranks) ||
+      !runPass(module, "form-kernels", codegen::createFormKernels()) ||
+      !compare(module, Ranks) ||
+      !runPass(module, "choose-gemms", lowering::createChooseGemms(gemms)) ||
+      !runPass(module, "assign-buffers", lowering::createAssignBuffers()) ||
+      !compare(module, Ranks) ||
+      !runPass(module, "check-buffers", lowering::createCheckBuffers()) ||
+      !runPass(module, "check-ranks", lowering::createCheckRanks()))
+    return false;
+  if (!onLowered)
+    return true;
+  stage = "lowered program";
+  std::string error = onLowered(module, *partitioned, current);
+  return error.empty() || fail(error);
+}
+
+/// Collects errors while it lives.
+static std::unique_ptr<ScopedDiagnosticHandler>
+collect(MLIRContext *context, std::string &text) {
+  return std::make_unique<ScopedDiagnosticHandler>(
+      context, [&text](Diagnostic &diagnostic) {
+        if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
+          text += (text.empty() ? "" : "; ") + diagnostic.str();
+        return success();
+      });
+}
+
+std::optional<Failure> Checker::run(ModuleOp module, Start start) {
+  diagnostics.clear();
+  failure.reset();
+  auto handler = collect(module.getContext(), diagnostics);
+  if (onPart && !onPart(module, start))
+    return Failure{"stopped", "", start, nullptr};
+  OwningOpRef<ModuleOp> before(module.clone());
+  bool passes = start == Model         ? runModel(module)
+                : start == Constraints ? runConstraints(module)
+                                       : runLayouts(module);
+  if (passes)
+    return std::nullopt;
+  failure->start = start;
+  failure->module = std::move(before);
+  return std::move(failure);
+}
+
+/// Each op a location of its own, by which it is found after passes.
+static void nameOps(ModuleOp module) {
+  int64_t next = 0;
+  module.walk([&](graph::GraphOp op) {
+    auto name = StringAttr::get(op->getContext(),
+                                op->getName().stripDialect() + "." +
+                                    std::to_string(next++));
+    op->setLoc(NameLoc::get(name));
+  });
+}
+
+std::optional<Failure> Checker::runProgram(MLIRContext &context) {
+  atWork = "seed " + std::to_string(seed) + ", generation";
+  Program program = drawProgram(context, seed);
+  current = &program;
+  ModuleOp module = *program.module;
+  if (!onlyDraws)
+    if (auto found = run(module, Model))
+      return found;
+
+  diagnostics.clear();
+  failure.reset();
+  OwningOpRef<ModuleOp> before(module.clone());
+  auto handler = collect(&context, diagnostics);
+  training::BuildStepPassOptions step;
+  step.mode = program.mode;
+  step.optimizer = program.optimizer;
+  step.microbatches = program.microbatches;
+  reference.clear();
+  if (!runPass(module, "build-step", training::createBuildStepPass(step)) ||
+      !(onlyDraws || compare(module, Global)) ||
+      !runPass(module, "canonicalize", createCanonicalizerPass()) ||
+      !(onlyDraws || compare(module, Global)) ||
+      !runPass(module, "cse", createCSEPass()) ||
+      !(onlyDraws || compare(module, Global))) {
+    failure->start = Model;
+    failure->module = std::move(before);
+    return std::move(failure);
+  }
+  handler.reset();
+
+  nameOps(module);
+  Random random(seed ^ 0x5eed);
+  RandomMesh mesh(context, random);
+  func::FuncOp function = functionOf(module);
+  if (onlyDraws) {
+    // As two of three programs are laid out.
+    if (!random.chance(35)) {
+      drawLayouts(function, mesh, random);
+      coverage->record(module);
+    }
+    return std::nullopt;
+  }
+  if (random.chance(35)) {
+    drawConstraints(function, mesh, random);
+    if (auto found = run(module, Constraints))
+      return found;
+  } else {
+    drawLayouts(function, mesh, random);
+  }
+  return run(module, Layouts);
+}

@@ -1,0 +1,192 @@
+// The compiled program on real processes.
+
+#include "test/random/Processes.h"
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+#include "compiler/evaluate/Evaluator.h"
+#include "compiler/evaluate/NpzTensors.h"
+#include "compiler/plan/WritePlan.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Program.h"
+#include "runtime/checkpoint/Safetensors.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::test;
+using graph::Tensor;
+
+/// Of one step in f32. The kernels' functions are within some ulps, and sums of
+/// what they give cancel.
+constexpr double tolerance = 2e-4;
+
+namespace {
+class ProcessCheck {
+public:
+  ProcessCheck(ModuleOp module, const Program &program, uint64_t seed,
+               std::string folder)
+      : module(module), program(program), seed(seed), folder(folder) {}
+
+  std::string run();
+
+private:
+  std::string path(StringRef name) const { return folder + "/" + name.str(); }
+  std::string writeFiles();
+  std::string runPlan();
+  std::string compareWeights(ArrayRef<Tensor> results);
+  std::string compareOutputs(ArrayRef<Tensor> results);
+
+  ModuleOp module;
+  const Program &program;
+  uint64_t seed;
+  std::string folder;
+  func::FuncOp step;
+};
+} // namespace
+
+/// The weights, and every input with its samples in one dim.
+std::string ProcessCheck::writeFiles() {
+  std::ofstream weights(path("weights.bin"), std::ios::binary);
+  int64_t offset = 0;
+  OpBuilder builder(module.getContext());
+  for (auto parameter : module.getOps<graph::ParameterOp>()) {
+    parameter.setPath(path("weights.bin"));
+    parameter.setOffset(offset);
+    Tensor stored = drawStored(parameter, seed);
+    std::vector<float> values(stored.floats.begin(), stored.floats.end());
+    weights.write(reinterpret_cast<const char *>(values.data()),
+                  4 * values.size());
+    offset += 4 * values.size();
+  }
+  std::vector<std::pair<std::string, Tensor>> inputs;
+  SmallVector<Tensor> arguments = drawArguments(step, seed);
+  for (unsigned i = 0; i < step.getNumArguments(); ++i)
+    if (auto name = step.getArgAttrOfType<StringAttr>(i, "graph.input")) {
+      ArrayRef<int64_t> shape = arguments[i].shape;
+      SmallVector<int64_t> samples{shape[0] * shape[1]};
+      llvm::append_range(samples, shape.drop_front(2));
+      inputs.push_back({name.str(), arguments[i].reshaped(samples)});
+    }
+  std::string error;
+  evaluate::writeNpz(path("data.npz"), inputs, error);
+  return error;
+}
+
+std::string ProcessCheck::runPlan() {
+  std::vector<std::string> words{POLYRANK_RUN, path("plan"), "--quiet"};
+  if (program.mode == "train")
+    for (const char *word : {"--data", "data.npz", "--save", "out"})
+      words.push_back(word[0] == '-' ? word : path(word));
+  else
+    for (const char *word : {"--inputs", "data.npz", "--outputs", "out.npz"})
+      words.push_back(word[0] == '-' ? word : path(word));
+  for (const char *word : {"--steps", "1", "--order", "sequential"})
+    if (program.mode == "train" || std::strncmp(word, "--order", 7) != 0)
+      words.push_back(word);
+  if (program.mode != "train")
+    words.resize(words.size() - 1); // the order's value
+  SmallVector<StringRef> arguments(words.begin(), words.end());
+  std::string log = path("log");
+  std::optional<StringRef> redirects[] = {std::nullopt, StringRef(log),
+                                          StringRef(log)};
+  std::string error;
+  int status = llvm::sys::ExecuteAndWait(words[0], arguments, std::nullopt,
+                                         redirects, 60, 0, &error);
+  if (status == 0)
+    return "";
+  std::ifstream file(log);
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  return "polyrank-run ends with status " + std::to_string(status) + ": " +
+         error + text.substr(0, 2000);
+}
+
+/// The saved tensors hold the step's results, through their views.
+std::string ProcessCheck::compareWeights(ArrayRef<Tensor> results) {
+  auto saved = runtime::SafetensorsFile::open(path("out"));
+  if (!saved)
+    return saved.error().message;
+  unsigned next = 0;
+  for (unsigned i = 0; i < step.getNumArguments(); ++i) {
+    auto symbol = step.getArgAttrOfType<FlatSymbolRefAttr>(i, "graph.symbol");
+    if (!symbol)
+      continue;
+    const Tensor &expected = results[next++];
+    const auto *span = saved->find(symbol.getValue().str());
+    if (!module.lookupSymbol<graph::ParameterOp>(symbol.getValue()))
+      continue; // optimizer state is not saved
+    if (!span)
+      return symbol.getValue().str() + " is not saved";
+    std::vector<float> values(span->length / 4);
+    if (auto read = saved->read(*span, 0, values.data(), span->length); !read)
+      return read.error().message;
+    Tensor found = expected;
+    auto view = step.getArgAttrOfType<DenseI64ArrayAttr>(i, "graph.view");
+    int64_t element = 0;
+    graph::forEachIndex(expected.shape, [&](ArrayRef<int64_t> index) {
+      int64_t from = view ? view[0] : element;
+      for (auto [d, position] : llvm::enumerate(index))
+        from += view ? position * view[d + 1] : 0;
+      found.floats[element++] = values[from];
+    });
+    std::string reason;
+    if (!evaluate::agree(found, expected, reason, tolerance))
+      return symbol.getValue().str() + ": " + reason;
+  }
+  return "";
+}
+
+std::string ProcessCheck::compareOutputs(ArrayRef<Tensor> results) {
+  evaluate::NpzTensors outputs;
+  std::string error;
+  if (!outputs.open(path("out.npz"), error))
+    return error;
+  for (auto [i, expected] : llvm::enumerate(results)) {
+    auto name = step.getResultAttrOfType<StringAttr>(i, "graph.output");
+    if (!name || expected.shape.empty())
+      continue;
+    SmallVector<int64_t> shape(ArrayRef(expected.shape).drop_front());
+    Tensor found(expected.elementType, shape);
+    if (!outputs.read(name.str(), found, error))
+      return error;
+    if (!evaluate::agree(found.reshaped(expected.shape), expected, error,
+                         tolerance))
+      return name.str() + ": " + error;
+  }
+  return "";
+}
+
+std::string ProcessCheck::run() {
+  step = module.lookupSymbol<func::FuncOp>("step");
+  auto results =
+      evaluate::evaluateGlobal(step, drawArguments(step, seed));
+  if (failed(results))
+    return "the evaluation failed";
+  SmallVector<Tensor> expected(*results);
+  if (std::string error = writeFiles(); !error.empty())
+    return error;
+  OwningOpRef<ModuleOp> lowered(module.clone());
+  plan::PlanOptions options;
+  options.forward = program.mode != "train";
+  if (failed(plan::lowerToPlan(*lowered, options, path("plan"))))
+    return "no plan";
+  if (std::string error = runPlan(); !error.empty())
+    return error;
+  return program.mode == "train" ? compareWeights(expected)
+                                 : compareOutputs(expected);
+}
+
+std::string polyrank::test::checkOnProcesses(ModuleOp partitioned,
+                                             const Program &program,
+                                             uint64_t seed) {
+  SmallString<128> folder;
+  if (llvm::sys::fs::createUniqueDirectory("random-program", folder))
+    return "cannot make a folder";
+  OwningOpRef<ModuleOp> module(partitioned.clone());
+  std::string error =
+      ProcessCheck(*module, program, seed, folder.str().str()).run();
+  llvm::sys::fs::remove_directories(folder);
+  return error;
+}

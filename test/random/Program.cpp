@@ -1,0 +1,443 @@
+// Random programs: values, arguments, losses. The ops are in Ops.cpp.
+
+#include "test/random/Program.h"
+
+#include <cmath>
+
+#include "compiler/evaluate/Evaluator.h"
+#include "llvm/Support/xxhash.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::test;
+using graph::Tensor;
+
+/// Exact values have no more bits, so that kernels in f32 compute them exactly.
+constexpr int exactBits = 22;
+constexpr double largest = 4096;
+/// Elements of the largest tensor.
+constexpr int64_t limit = 120;
+/// Arguments are multiples of 1/2 up to this.
+constexpr double argumentBound = 2;
+
+ProgramBuilder::ProgramBuilder(MLIRContext &context, Random &random,
+                               bool isTraining)
+    : random(random), builder(&context),
+      parts(builder, builder.getUnknownLoc()), batch(random.pick({2, 3, 4})),
+      training(isTraining) {
+  module = ModuleOp::create(parts.location);
+  builder.setInsertionPointToEnd(module->getBody());
+  function = func::FuncOp::create(builder, parts.location, "forward",
+                                  builder.getFunctionType({}, {}));
+  function.addEntryBlock();
+  builder.setInsertionPointToEnd(&function.getBody().front());
+  for (int64_t i = random.between(1, 2); i > 0; --i) {
+    SmallVector<int64_t> shape{batch};
+    llvm::append_range(shape, drawShape(random.between(0, 2)));
+    addInput(shape, builder.getF32Type());
+  }
+}
+
+bool ProgramBuilder::put(Value value, double bound, int bits) {
+  if (!(bound <= largest))
+    return false;
+  if (bits >= 0 && bits + std::log2(bound + 1) > exactBits)
+    bits = -1;
+  pool.push_back(value);
+  facts[value] = {bound, bits};
+  return true;
+}
+
+bool ProgramBuilder::fits(ArrayRef<int64_t> shape) {
+  return shape.size() <= 5 && graph::numElements(shape) <= limit;
+}
+
+SmallVector<int64_t> ProgramBuilder::drawShape(int64_t rank) {
+  while (true) {
+    SmallVector<int64_t> shape;
+    for (int64_t d = 0; d < rank; ++d)
+      shape.push_back(random.pick({1, 2, 2, 3, 4, 4, 5, 6, 8}));
+    if (graph::numElements(shape) * batch <= limit)
+      return shape;
+  }
+}
+
+Value ProgramBuilder::addArgument(Type type, StringRef name,
+                                  ArrayRef<NamedAttribute> attributes) {
+  unsigned number = function.getNumArguments();
+  [[maybe_unused]] auto inserted = function.insertArgument(
+      number, type, builder.getDictionaryAttr(attributes),
+      NameLoc::get(builder.getStringAttr(name)));
+  assert(succeeded(inserted));
+  return function.getArgument(number);
+}
+
+Value ProgramBuilder::addParameter(ArrayRef<int64_t> shape, bool trainable) {
+  std::string name = (trainable ? "w" : "s") + std::to_string(numParameters++);
+  auto type = RankedTensorType::get(shape, builder.getF32Type());
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(function);
+  auto parameter = graph::ParameterOp::create(
+      builder, parts.location, name, type, "weights.bin", 0,
+      4 * type.getNumElements(), trainable, ArrayAttr(),
+      /*transposed=*/false, ElementsAttr());
+  parameter->setLoc(NameLoc::get(builder.getStringAttr(name)));
+  Value value = addArgument(
+      type, name,
+      builder.getNamedAttr("graph.symbol", FlatSymbolRefAttr::get(
+                                               builder.getContext(), name)));
+  put(value, argumentBound, 1);
+  return value;
+}
+
+Value ProgramBuilder::addInput(ArrayRef<int64_t> shape, Type element) {
+  std::string name = "x" + std::to_string(numInputs++);
+  Value value = addArgument(
+      RankedTensorType::get(shape, element), name,
+      builder.getNamedAttr("graph.input", builder.getStringAttr(name)));
+  put(value, isa<FloatType>(element) ? argumentBound : 5,
+      isa<FloatType>(element) ? 1 : 0);
+  return value;
+}
+
+Value ProgramBuilder::addLabels(ArrayRef<int64_t> shape, int64_t classes,
+                                int64_t ignored) {
+  Value labels = addInput(shape, builder.getI64Type());
+  unsigned number = cast<BlockArgument>(labels).getArgNumber();
+  function.setArgAttr(number, "graph.index_limit",
+                      builder.getI64IntegerAttr(classes));
+  function.setArgAttr(number, "graph.index_ignore",
+                      builder.getI64IntegerAttr(ignored));
+  return labels;
+}
+
+Value ProgramBuilder::getRole(StringRef role) {
+  for (BlockArgument argument : function.getArguments())
+    if (function.getArgAttr(argument.getArgNumber(), role))
+      return argument;
+  return addArgument(RankedTensorType::get({}, builder.getI64Type()), role,
+                     builder.getNamedAttr(role, builder.getUnitAttr()));
+}
+
+Value ProgramBuilder::addConstant(ArrayRef<int64_t> shape, Type element) {
+  Tensor tensor(element, shape);
+  bool isSplat = random.chance(40);
+  double value = 0;
+  for (int64_t i = 0, n = tensor.size(); i < n; ++i) {
+    if (i == 0 || !isSplat)
+      value = element.isInteger(1)     ? random.below(2)
+              : isa<IntegerType>(element) ? random.between(-1, 4)
+                                          : 0.5 * random.between(-4, 4);
+    tensor.set(i, value);
+  }
+  Value constant = graph::ConstantOp::create(builder, parts.location,
+                                             tensor.toAttribute());
+  put(constant, 4, 1);
+  return constant;
+}
+
+void ProgramBuilder::addState(Value value) {
+  Value old = addParameter(shapeOf(value), false);
+  std::string name = "s" + std::to_string(numParameters - 1);
+  updates.push_back(
+      {name, parts.add(parts.mul(old, 0.5), parts.mul(value, 0.5))});
+}
+
+Value ProgramBuilder::pickFloat(int64_t minRank, int64_t maxRank) {
+  SmallVector<Value> found;
+  for (Value value : pool) {
+    int64_t rank = shapeOf(value).size();
+    if (graph::getGlobalType(value).getElementType().isF32() &&
+        rank >= minRank && rank <= maxRank)
+      found.push_back(value);
+  }
+  if (!found.empty() && random.chance(85)) {
+    // The newest as often as all others: programs are deep, not only wide.
+    return random.chance(40) ? found.back() : random.pick(found);
+  }
+  SmallVector<int64_t> shape{batch};
+  int64_t rank = random.between(std::max<int64_t>(minRank, 1), maxRank);
+  llvm::append_range(shape, drawShape(rank - 1));
+  return random.chance(50) ? addInput(shape, builder.getF32Type())
+                           : addParameter(shape, random.chance(75));
+}
+
+Value ProgramBuilder::pickExact(int64_t minRank, int64_t maxRank) {
+  for (int i = 0; i < 4; ++i)
+    if (Value value = pickFloat(minRank, maxRank); isExact(value))
+      return value;
+  SmallVector<int64_t> shape{batch};
+  llvm::append_range(
+      shape, drawShape(random.between(std::max<int64_t>(minRank, 1), maxRank) -
+                       1));
+  return addParameter(shape, random.chance(75));
+}
+
+Value ProgramBuilder::pickInteger(int64_t minRank, int64_t maxRank) {
+  SmallVector<Value> found;
+  for (Value value : pool) {
+    int64_t rank = shapeOf(value).size();
+    if (graph::getGlobalType(value).getElementType().isInteger(64) &&
+        rank >= minRank && rank <= maxRank)
+      found.push_back(value);
+  }
+  if (!found.empty() && random.chance(70))
+    return random.pick(found);
+  SmallVector<int64_t> shape{batch};
+  llvm::append_range(
+      shape,
+      drawShape(random.between(std::max<int64_t>(minRank, 1), maxRank) - 1));
+  return addInput(shape, builder.getI64Type());
+}
+
+Value ProgramBuilder::integersOf(ArrayRef<int64_t> shape) {
+  for (Value value : pool)
+    if (graph::getGlobalType(value).getElementType().isInteger(64) &&
+        shapeOf(value) == shape && random.chance(50))
+      return value;
+  if (!shape.empty() && shape[0] == batch && random.chance(60))
+    return addInput(shape, builder.getI64Type());
+  return addConstant(shape, builder.getI64Type());
+}
+
+Value ProgramBuilder::pickBool(ArrayRef<int64_t> shape) {
+  for (Value value : pool)
+    if (graph::getGlobalType(value).getElementType().isInteger(1) &&
+        shapeOf(value) == shape && random.chance(60))
+      return value;
+  if (random.chance(30))
+    return addConstant(shape, builder.getI1Type());
+  Value left = floatOf(shape, true), right = floatOf(shape, true);
+  Value result = parts.compare(
+      left, static_cast<graph::Comparison>(random.below(6)), right);
+  put(result, 1, 0);
+  return result;
+}
+
+Value ProgramBuilder::floatOf(ArrayRef<int64_t> shape, bool exact) {
+  SmallVector<Value> found;
+  for (Value value : pool)
+    if (graph::getGlobalType(value).getElementType().isF32() &&
+        shapeOf(value) == shape && (!exact || isExact(value)))
+      found.push_back(value);
+  if (!found.empty() && random.chance(60))
+    return random.pick(found);
+  if (random.chance(15))
+    return addConstant(shape, builder.getF32Type());
+  if (!shape.empty() && random.chance(20)) {
+    // A smaller one, repeated.
+    SmallVector<int64_t> dims, small;
+    for (auto [d, size] : llvm::enumerate(shape))
+      if (random.chance(50))
+        dims.push_back(d);
+      else
+        small.push_back(size);
+    Value source = addParameter(small, random.chance(75));
+    Value result = parts.broadcast(source, shape, dims);
+    put(result, bound(source), known(source).bits);
+    return result;
+  }
+  if (!shape.empty() && shape[0] == batch && random.chance(30))
+    return addInput(shape, builder.getF32Type());
+  return addParameter(shape, random.chance(75));
+}
+
+Value ProgramBuilder::bounded(Value value, double limit) {
+  if (bound(value) <= limit)
+    return value;
+  Value result = parts.apply<graph::TanhOp>(value);
+  put(result, 1);
+  return result;
+}
+
+Value ProgramBuilder::positive(Value value) {
+  if (bound(value) <= 32) {
+    Known from = known(value);
+    Value result = parts.add(parts.mul(value, value), 1);
+    put(result, from.bound * from.bound + 1,
+        from.bits < 0 ? -1 : 2 * from.bits);
+    return result;
+  }
+  Value result = parts.add(parts.apply<graph::SigmoidOp>(value), 0.5);
+  put(result, 1.5);
+  return result;
+}
+
+SmallVector<Value> ProgramBuilder::leaves() {
+  SmallVector<Value> found;
+  for (Value value : SmallVector<Value>(pool))
+    if (value.use_empty() && !isa<BlockArgument>(value))
+      found.push_back(
+          graph::getGlobalType(value).getElementType().isF32()
+              ? value
+              : parts.convert(value, builder.getF32Type()));
+  return found;
+}
+
+Program ProgramBuilder::finish() {
+  SmallVector<Value> results;
+  SmallVector<NamedAttrList> attributes;
+  auto text = [&](const Twine &value) { return builder.getStringAttr(value); };
+  auto addResult = [&](Value value, StringRef key, Attribute attribute) {
+    results.push_back(value);
+    attributes.emplace_back();
+    attributes.back().set(key, attribute);
+  };
+  SmallVector<Value> ends = leaves();
+  if (ends.empty())
+    ends.push_back(pickFloat());
+  if (training) {
+    // Something depends on a trainable parameter.
+    Value first = ends.front();
+    ends.front() = parts.mul(bounded(first, 64), addParameter(shapeOf(first), true));
+    Value loss;
+    for (Value end : ends) {
+      if (random.chance(30) && bound(end) <= 64)
+        end = parts.mul(end, floatOf(shapeOf(end)));
+      Value sum = parts.sum(
+          end, llvm::to_vector(llvm::seq<int64_t>(0, shapeOf(end).size())));
+      loss = loss ? parts.add(loss, sum) : sum;
+    }
+    Value count = parts.splat(loss, static_cast<double>(batch));
+    if (random.chance(40)) {
+      // Counted: labels that are not negative.
+      Value labels = addInput({batch}, builder.getI64Type());
+      Value counted = parts.convert(
+          parts.compare(labels, graph::Comparison::GE, parts.splat(labels, 0)),
+          builder.getF32Type());
+      count = parts.add(parts.sum(counted, {0}), 1);
+    }
+    addResult(loss, "graph.loss", builder.getUnitAttr());
+    addResult(count, "graph.count", builder.getUnitAttr());
+    function->setAttr("graph.targets", builder.getI64IntegerAttr(batch));
+  } else {
+    for (auto [i, leaf] : llvm::enumerate(ArrayRef(ends).take_front(4))) {
+      Value end = leaf;
+      // The runtime writes outputs by sample: what has no batch is a number, and
+      // the first output is added to something that has one.
+      ArrayRef<int64_t> shape = shapeOf(end);
+      if (shape.empty() || shape[0] != batch) {
+        end = parts.sum(
+            end, llvm::to_vector(llvm::seq<int64_t>(0, shape.size())));
+        if (i == 0)
+          end = parts.add(floatOf({batch}), parts.broadcast(end, {batch}, {0}));
+      }
+      addResult(end, "graph.output", text("y" + Twine(i)));
+    }
+  }
+  for (auto &[name, value] : updates)
+    addResult(value, "graph.symbol",
+              FlatSymbolRefAttr::get(builder.getContext(), name));
+  func::ReturnOp::create(builder, parts.location, results);
+  function.setType(builder.getFunctionType(function.getArgumentTypes(),
+                                           ValueRange(results).getTypes()));
+  for (auto [i, list] : llvm::enumerate(attributes))
+    function.setResultAttrs(i, list.getDictionary(builder.getContext()));
+
+  Program program;
+  program.module = std::move(module);
+  program.mode = training ? "train" : "forward";
+  program.microbatches = training ? random.pick({1, 1, 2, 3}) : 1;
+  // Adam divides by the root of what may be zero: with a small epsilon it
+  // makes a gradient of rounding errors as large as any.
+  program.optimizer =
+      random.pick({"sgd(lr=0.5)", "sgd(lr=0.5,momentum=0.5)",
+                   "sgd(lr=0.25,momentum=0.5,nesterov=true,weight_decay=0.125)",
+                   "adam(lr=0.125,eps=0.0625)", "adamw(lr=0.125,eps=0.0625)"});
+  return program;
+}
+
+Program polyrank::test::drawProgram(MLIRContext &context, uint64_t seed) {
+  Random random(seed);
+  bool isTraining = random.chance(75);
+  ProgramBuilder program(context, random, isTraining);
+  SmallVector<OpEntry> entries;
+  for (const OpEntry &entry : opTable())
+    if (entry.build)
+      entries.push_back(entry);
+  // Each op in turn, so that none depends on luck.
+  const OpEntry &focus = entries[seed % entries.size()];
+  int64_t numOps = random.between(1, 7), position = random.below(numOps);
+  for (int64_t i = 0; i < numOps; ++i) {
+    const OpEntry &entry = i == position ? focus : random.pick(entries);
+    for (int attempt = 0; attempt < 8; ++attempt)
+      if (entry.build(program))
+        break;
+  }
+  if (random.chance(30))
+    if (Value value = program.pickFloat(1, 2); program.bound(value) <= 64)
+      program.addState(value);
+  return program.finish();
+}
+
+static uint64_t keyOf(StringRef name, uint64_t seed) {
+  return llvm::xxh3_64bits(name) ^ seed;
+}
+
+Tensor polyrank::test::drawStored(graph::ParameterOp parameter, uint64_t seed) {
+  Random random(keyOf(parameter.getSymName(), seed));
+  Tensor tensor(cast<RankedTensorType>(parameter.getType()));
+  for (int64_t i = 0, n = tensor.size(); i < n; ++i)
+    tensor.set(i, 0.5 * random.between(-4, 4));
+  return tensor;
+}
+
+static std::string nameOf(func::FuncOp function, unsigned number) {
+  for (StringRef key : {"graph.symbol", "graph.input"}) {
+    Attribute name = function.getArgAttr(number, key);
+    if (auto symbol = dyn_cast_if_present<FlatSymbolRefAttr>(name))
+      return symbol.getValue().str();
+    if (auto text = dyn_cast_if_present<StringAttr>(name))
+      return text.str();
+  }
+  return "";
+}
+
+SmallVector<Tensor> polyrank::test::drawArguments(func::FuncOp function,
+                                                  uint64_t seed) {
+  auto module = function->getParentOfType<ModuleOp>();
+  SmallVector<Tensor> arguments;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    std::string name = nameOf(function, i);
+    RankedTensorType type = evaluate::getGlobalType(function, i, false);
+    Tensor &tensor = arguments.emplace_back(type);
+    if (auto parameter = module.lookupSymbol<graph::ParameterOp>(name)) {
+      Tensor stored = drawStored(parameter, seed);
+      auto view = function.getArgAttrOfType<DenseI64ArrayAttr>(i, "graph.view");
+      if (!view) {
+        tensor = stored.reshaped(type.getShape());
+        continue;
+      }
+      int64_t next = 0;
+      graph::forEachIndex(type.getShape(), [&](ArrayRef<int64_t> index) {
+        int64_t from = view[0];
+        for (auto [d, position] : llvm::enumerate(index))
+          from += position * view[d + 1];
+        tensor.copy(next++, stored, from);
+      });
+      continue;
+    }
+    Random random(keyOf(name, seed));
+    auto init = function.getArgAttrOfType<FloatAttr>(i, "graph.init");
+    auto limit =
+        function.getArgAttrOfType<IntegerAttr>(i, "graph.index_limit");
+    auto ignored =
+        function.getArgAttrOfType<IntegerAttr>(i, "graph.index_ignore");
+    for (int64_t e = 0, n = tensor.size(); e < n; ++e) {
+      if (init)
+        tensor.set(e, init.getValueAsDouble());
+      else if (tensor.isFloat())
+        tensor.set(e, 0.5 * random.between(-4, 4));
+      else if (name.empty())
+        tensor.set(e, 0); // the seed and its like
+      else if (ignored && random.chance(20))
+        tensor.set(e, ignored.getInt());
+      else if (limit)
+        tensor.set(e, random.below(limit.getInt()));
+      else
+        // Indices are below 8 where they are valid at all.
+        tensor.set(e, random.between(-1, 5));
+    }
+  }
+  return arguments;
+}

@@ -1,0 +1,160 @@
+// Random programs: a step means the same whole, on devices and as ranks.
+//
+//   random-programs-test --seed 1 --programs 1000   programs 1 .. 1000
+//   random-programs-test --seed 17 --programs 1 --shrink
+//                        one that failed, as a lit test of its smallest form
+//   random-programs-test --seconds 3600             as many as time allows
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <unistd.h>
+
+#include "compiler/codegen/CompileKernels.h"
+#include "dialects/Register.h"
+#include "test/random/Mutations.h"
+#include "test/random/Processes.h"
+#include "test/random/Shrink.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::test;
+
+namespace {
+
+struct Options {
+  uint64_t seed = 1;
+  int64_t programs = 200;
+  int64_t seconds = 0;
+  int64_t failures = 5;
+  /// Every so many programs one runs on real processes.
+  int64_t processes = 100;
+  bool shrink = false, print = false, coverage = false, onlyDraws = false;
+};
+
+Options parse(int argc, char **argv) {
+  Options options;
+  auto number = [&](int &i) { return i + 1 < argc ? atoll(argv[++i]) : 0; };
+  for (int i = 1; i < argc; ++i) {
+    std::string flag = argv[i];
+    if (flag == "--seed")
+      options.seed = number(i);
+    else if (flag == "--programs")
+      options.programs = number(i);
+    else if (flag == "--seconds")
+      options.seconds = number(i);
+    else if (flag == "--failures")
+      options.failures = number(i);
+    else if (flag == "--processes")
+      options.processes = number(i);
+    else if (flag == "--shrink")
+      options.shrink = true;
+    else if (flag == "--print")
+      options.print = true;
+    else if (flag == "--only-draw") // what programs cover, in seconds
+      options.onlyDraws = true;
+    else if (flag == "--full-coverage")
+      options.coverage = true;
+    else {
+      std::fprintf(stderr, "unknown option %s\n", flag.c_str());
+      std::exit(1);
+    }
+  }
+  return options;
+}
+
+void onCrash(int signal) {
+  std::fprintf(stderr, "\ncrashed (signal %d) at %s\n", signal, atWork.c_str());
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  Options options = parse(argc, argv);
+  for (int signal : {SIGABRT, SIGSEGV, SIGFPE, SIGILL})
+    std::signal(signal, onCrash);
+  DialectRegistry registry;
+  registerDialects(registry);
+  codegen::registerCodegenDialects(registry);
+  if (options.shrink) {
+    MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+    context.loadAllAvailableDialects();
+    context.printOpOnDiagnostic(false);
+    std::string test = shrinkToTest(context, options.seed);
+    std::printf("%s\n", test.empty() ? "passes" : test.c_str());
+    return !test.empty();
+  }
+  {
+    MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+    context.loadAllAvailableDialects();
+    auto unknown = Coverage::findUnknownOps(context);
+    for (const std::string &op : unknown)
+      std::fprintf(stderr,
+                   "%s has no entry in test/random/Ops.cpp: say how a random "
+                   "program comes to it, or which pass makes it\n",
+                   op.c_str());
+    if (!unknown.empty())
+      return 1;
+  }
+  Coverage coverage;
+  auto start = std::chrono::steady_clock::now();
+  auto elapsed = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() -
+                                         start)
+        .count();
+  };
+  int64_t done = 0, failed = 0, onProcesses = 0;
+  MutationCounts mutations;
+  std::printf("random programs from --seed %lu\n", options.seed);
+  std::unique_ptr<MLIRContext> context;
+  for (uint64_t seed = options.seed;
+       options.seconds ? elapsed() < double(options.seconds)
+                       : done < options.programs;
+       ++seed, ++done) {
+    // Attributes live as long as their context.
+    if (done % 100 == 0) {
+      context = std::make_unique<MLIRContext>(registry,
+                                              MLIRContext::Threading::DISABLED);
+      context->loadAllAvailableDialects();
+      context->printOpOnDiagnostic(false);
+    }
+    Checker checker(seed);
+    checker.coverage = &coverage;
+    checker.onlyDraws = options.onlyDraws;
+    checker.onLowered = [&](ModuleOp lowered, ModuleOp partitioned,
+                            const Program *program) -> std::string {
+      atWork = "seed " + std::to_string(seed) + ", mutations";
+      Random random(seed);
+      std::string error = checkMutations(lowered, 3, random, mutations);
+      if (!error.empty() || (seed - options.seed) % options.processes != 0)
+        return error;
+      atWork = "seed " + std::to_string(seed) + ", processes";
+      ++onProcesses;
+      return checkOnProcesses(partitioned, *program, seed);
+    };
+    auto failure = checker.runProgram(*context);
+    if (!failure)
+      continue;
+    ++failed;
+    std::printf("\n--seed %lu fails at %s: %s\n", seed, failure->stage.c_str(),
+                failure->message.substr(0, 2000).c_str());
+    if (options.print)
+      failure->module->print(llvm::outs());
+    std::fflush(stdout);
+    if (failed >= options.failures)
+      break;
+  }
+  auto missing = coverage.print();
+  std::printf("%ld programs on real processes; %ld mutations of ranks rejected, "
+              "%ld shown to be equivalent\n",
+              onProcesses, mutations.rejected, mutations.equivalent);
+  std::printf("%ld programs in %.1f s, %ld failed\n", done, elapsed(), failed);
+  if (options.programs >= 1000 && !options.onlyDraws && mutations.rejected < 1000) {
+    std::printf("fewer than 1000 mutations were rejected\n");
+    ++failed;
+  }
+  return failed != 0 || (options.coverage && !missing.empty());
+}

@@ -1,0 +1,368 @@
+// A failing program in its smallest form, as a lit test.
+
+#include "test/random/Shrink.h"
+
+#include <csignal>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::test;
+
+namespace {
+
+/// One clone of a module, with one thing left out.
+class Edit {
+public:
+  explicit Edit(ModuleOp original) : module(original.clone()) {
+    for (auto each : module->getOps<func::FuncOp>())
+      function = each;
+  }
+
+  /// Makes edit number `index`, counted over all kinds. False where it cannot
+  /// be made; `isLast` where there are no more.
+  bool apply(int64_t index, bool &isLast);
+
+  OwningOpRef<ModuleOp> module;
+
+private:
+  bool dropResult(unsigned number);
+  bool dropConstraint(unsigned argument);
+  bool inlineMicrobatches(graph::MicrobatchesOp op);
+  bool dropYielded(graph::MicrobatchesOp op, unsigned number);
+  bool becomeInput(Operation *op);
+  bool becomeOperand(Operation *op);
+  Value addInput(Type type, StringRef name);
+  void clean();
+
+  func::FuncOp function;
+};
+
+} // namespace
+
+Value Edit::addInput(Type type, StringRef name) {
+  unsigned number = function.getNumArguments();
+  Builder builder(function.getContext());
+  auto attributes = builder.getDictionaryAttr(
+      builder.getNamedAttr("graph.input", builder.getStringAttr(name)));
+  [[maybe_unused]] auto inserted = function.insertArgument(
+      number, type, attributes, NameLoc::get(builder.getStringAttr(name)));
+  assert(succeeded(inserted));
+  return function.getArgument(number);
+}
+
+/// An output goes; what takes an argument's buffer makes that argument an input.
+bool Edit::dropResult(unsigned number) {
+  if (!function.getResultAttr(number, "graph.output") &&
+      !function.getResultAttr(number, "graph.symbol") &&
+      function.getName() == "step") {
+    unsigned next = 0;
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      auto symbol =
+          function.getArgAttrOfType<FlatSymbolRefAttr>(i, "graph.symbol");
+      if (!symbol || next++ != number)
+        continue;
+      auto name = StringAttr::get(function.getContext(), symbol.getValue());
+      for (StringRef key : {"graph.symbol", "graph.state_of", "graph.view"})
+        function.removeArgAttr(i, key);
+      function.setArgAttr(i, "graph.input", name);
+    }
+  }
+  function.getBody().front().getTerminator()->eraseOperand(number);
+  return succeeded(function.eraseResult(number));
+}
+
+bool Edit::dropConstraint(unsigned argument) {
+  if (!function.getArgAttr(argument, "shard.layout"))
+    return false;
+  for (StringRef key :
+       {"shard.layout", "shard.open", "shard.priority", "shard.from"})
+    function.removeArgAttr(argument, key);
+  return true;
+}
+
+/// Its body once, on inputs of their own.
+bool Edit::inlineMicrobatches(graph::MicrobatchesOp op) {
+  Block &body = op.getBody().front();
+  IRMapping mapping;
+  mapping.map(op.getIndex(), addInput(op.getIndex().getType(), "index"));
+  for (auto [i, slice] : llvm::enumerate(op.getSlices()))
+    mapping.map(slice, addInput(slice.getType(), "slice" + std::to_string(i)));
+  for (auto [argument, value] : llvm::zip_equal(op.getCarried(), op.getCarry()))
+    mapping.map(argument, value);
+  OpBuilder builder(op);
+  for (Operation &each : body.without_terminator())
+    builder.clone(each, mapping);
+  for (auto [result, value] :
+       llvm::zip_equal(op.getResults(), body.getTerminator()->getOperands()))
+    result.replaceAllUsesWith(mapping.lookupOrDefault(value));
+  op.erase();
+  return true;
+}
+
+bool Edit::dropYielded(graph::MicrobatchesOp op, unsigned number) {
+  if (number >= op.getNumSums() || !op->getResult(number).use_empty())
+    return false;
+  SmallVector<Type> types(op->getResultTypes());
+  types.erase(types.begin() + number);
+  OpBuilder builder(op);
+  auto smaller = graph::MicrobatchesOp::create(
+      builder, op.getLoc(), types, op.getCount(), op.getOf(), op.getCarry());
+  smaller.getBody().takeBody(op.getBody());
+  auto yield = cast<graph::YieldOp>(smaller.getBody().front().getTerminator());
+  SmallVector<Value> sums(yield.getSum());
+  sums.erase(sums.begin() + number);
+  builder.setInsertionPoint(yield);
+  graph::YieldOp::create(builder, yield.getLoc(), sums,
+                         SmallVector<Value>(yield.getCarry()));
+  yield.erase();
+  unsigned next = 0;
+  for (auto [i, result] : llvm::enumerate(op->getResults()))
+    if (i != number)
+      result.replaceAllUsesWith(smaller->getResult(next++));
+  op.erase();
+  return true;
+}
+
+bool Edit::becomeInput(Operation *op) {
+  if (op->use_empty() || isa<graph::MicrobatchesOp>(op))
+    return false;
+  for (OpResult result : op->getResults()) {
+    shard::LayoutAttr layout = shard::getLayout(result);
+    if (layout && layout.isPartial())
+      return false; // arguments are whole
+    if (!result.use_empty())
+      result.replaceAllUsesWith(
+          addInput(result.getType(),
+                   "in" + std::to_string(function.getNumArguments())));
+  }
+  return true;
+}
+
+bool Edit::becomeOperand(Operation *op) {
+  if (op->getNumResults() != 1 || op->use_empty())
+    return false;
+  for (Value operand : op->getOperands())
+    if (operand.getType() == op->getResult(0).getType()) {
+      op->getResult(0).replaceAllUsesWith(operand);
+      return true;
+    }
+  return false;
+}
+
+/// Without ops that nobody uses, inputs that nobody reads, unnamed parameters.
+void Edit::clean() {
+  for (bool changed = true; changed;) {
+    changed = false;
+    SmallVector<Operation *> dead;
+    function.walk([&](Operation *op) {
+      if (op != function && op->use_empty() && op->getNumResults() > 0)
+        dead.push_back(op);
+    });
+    for (Operation *op : dead)
+      op->erase();
+    changed = !dead.empty();
+  }
+  for (unsigned i = function.getNumArguments(); i-- > 0;)
+    if (function.getArgument(i).use_empty() &&
+        !function.getArgAttr(i, "graph.symbol"))
+      (void)function.eraseArgument(i);
+  for (auto parameter :
+       llvm::make_early_inc_range(module->getOps<graph::ParameterOp>()))
+    if (SymbolTable::symbolKnownUseEmpty(parameter, *module))
+      parameter.erase();
+}
+
+bool Edit::apply(int64_t index, bool &isLast) {
+  auto take = [&](int64_t count) {
+    if (index < count)
+      return true;
+    index -= count;
+    return false;
+  };
+  SmallVector<Operation *> ops;
+  SmallVector<graph::MicrobatchesOp> regions;
+  function.walk([&](Operation *op) {
+    if (auto region = dyn_cast<graph::MicrobatchesOp>(op))
+      regions.push_back(region);
+    if (isa<graph::GraphOp>(op) || isa<shard::ReshardOp>(op))
+      ops.push_back(op);
+  });
+  std::reverse(ops.begin(), ops.end());
+  bool made = false;
+  isLast = false;
+  if (take(function.getNumResults())) {
+    made = function.getNumResults() > 1 && dropResult(index);
+  } else if (take(regions.size())) {
+    made = inlineMicrobatches(regions[index]);
+  } else if (take(ops.size())) {
+    made = becomeInput(ops[index]);
+  } else if (take(ops.size())) {
+    made = becomeOperand(ops[index]);
+  } else if (take(function.getNumArguments())) {
+    made = dropConstraint(index);
+  } else if (take(ops.size())) {
+    made = !!ops[index]->removeAttr("shard.constraint");
+  } else {
+    for (graph::MicrobatchesOp region : regions)
+      if (take(region->getNumResults())) {
+        made = dropYielded(region, index);
+        index = 0;
+        clean();
+        return made;
+      }
+    isLast = true;
+    return false;
+  }
+  if (made)
+    clean();
+  return made;
+}
+
+void polyrank::test::shrink(OwningOpRef<ModuleOp> &module,
+                            function_ref<bool(ModuleOp)> fails) {
+  ScopedDiagnosticHandler quiet(module->getContext(),
+                                [](Diagnostic &) { return success(); });
+  for (bool changed = true; changed;) {
+    changed = false;
+    bool isLast = false;
+    for (int64_t i = 0; !isLast;) {
+      Edit edit(*module);
+      if (edit.apply(i, isLast) && succeeded(verify(*edit.module)) &&
+          fails(*edit.module)) {
+        module = std::move(edit.module);
+        changed = true; // what is now edit number i is another one
+      } else {
+        ++i;
+      }
+    }
+  }
+}
+
+static int childPipe = -1;
+
+static void reportCrash(int) {
+  std::string text = atWork.substr(atWork.find(", ") + 2) + "\ncrashed";
+  if (write(childPipe, text.data(), text.size()) < 0)
+    _exit(3);
+  _exit(2);
+}
+
+std::optional<std::pair<std::string, std::string>>
+polyrank::test::runInChild(function_ref<std::optional<Failure>()> run) {
+  int ends[2];
+  if (pipe(ends) != 0)
+    return std::nullopt;
+  std::fflush(stdout);
+  pid_t pid = fork();
+  if (pid == 0) {
+    close(ends[0]);
+    childPipe = ends[1];
+    for (int signal : {SIGABRT, SIGSEGV, SIGFPE, SIGILL})
+      std::signal(signal, reportCrash);
+    // An assertion says where it is, once per edit.
+    if (!std::freopen("/dev/null", "w", stderr))
+      _exit(3);
+    if (auto failure = run()) {
+      std::string text = failure->stage + "\n" + failure->message;
+      if (write(childPipe, text.data(), text.size()) < 0)
+        _exit(3);
+    }
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string text;
+  char buffer[4096];
+  for (ssize_t size; (size = read(ends[0], buffer, sizeof buffer)) > 0;)
+    text.append(buffer, size);
+  close(ends[0]);
+  waitpid(pid, nullptr, 0);
+  if (text.empty())
+    return std::nullopt;
+  auto [stage, message] = StringRef(text).split('\n');
+  return std::pair(stage.str(), message.str());
+}
+
+/// What two messages have in common if they say the same of other programs.
+static std::string kindOf(StringRef message) {
+  std::string kind;
+  for (char c : message)
+    if (!isdigit(c))
+      kind += c;
+  return kind.substr(0, 24);
+}
+
+/// The passes that the tool runs to come to a stage, by the part of the way.
+static std::string passesTo(StringRef stage, int start) {
+  static const std::vector<const char *> passes[] = {
+      {"raise-composites", "unflatten", "find-logical-parameters", "cse",
+       "build-step", "canonicalize"},
+      {"propagate-layouts", "decompose-composites"},
+      {"plan-reshards", "bucket-collectives", "check-partition", "localize",
+       "form-segments", "form-gemms", "form-kernels", "choose-gemms",
+       "assign-buffers", "check-buffers", "check-ranks"}};
+  std::string flags;
+  for (const char *pass : passes[start]) {
+    if (!stage.contains(pass) && llvm::none_of(passes[start], [&](auto *other) {
+          return stage.contains(other);
+        }))
+      break;
+    flags += std::string(" --") + pass;
+    if (stage.contains(pass))
+      break;
+  }
+  return flags;
+}
+
+std::string polyrank::test::shrinkToTest(MLIRContext &context, uint64_t seed) {
+  auto first = runInChild([&] { return Checker(seed).runProgram(context); });
+  if (!first)
+    return "";
+  // Once more here, to have the module: up to the part that crashes.
+  OwningOpRef<ModuleOp> module;
+  int start = 0;
+  Checker checker(seed);
+  checker.onPart = [&](ModuleOp part, int number) {
+    module = part.clone();
+    start = number;
+    return !runInChild([&] {
+      OwningOpRef<ModuleOp> copy(part.clone());
+      return Checker(seed).run(*copy, static_cast<Checker::Start>(number));
+    });
+  };
+  (void)checker.runProgram(context);
+  std::string stage = first->first, kind = kindOf(first->second);
+  auto fails = [&](ModuleOp candidate) {
+    auto failure = runInChild([&] {
+      OwningOpRef<ModuleOp> copy(candidate.clone());
+      return Checker(seed).run(*copy, static_cast<Checker::Start>(start));
+    });
+    return failure && failure->first == stage &&
+           kindOf(failure->second) == kind;
+  };
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  if (module && fails(*module))
+    shrink(module, fails);
+  else
+    out << "// Not reproduced from the part that fails: the whole program.\n";
+  std::string flags = passesTo(stage, start);
+  StringRef mode = StringRef(stage).contains("ranks") && flags.find("localize") !=
+                                                             std::string::npos
+                       ? "ranks --tolerance=1e-5"
+                   : start == 0 ? "global"
+                                : "distributed";
+  out << "// RUN: polyrank-opt %s --evaluate=global --outputs=%t.npz\n"
+      << "// RUN: polyrank-opt %s" << flags << " --evaluate=" << mode
+      << " --expect=%t.npz\n// Found by random-programs-test --seed " << seed
+      << ", at " << stage << ":\n// "
+      << StringRef(first->second).split('\n').first << "\n\n";
+  if (module)
+    module->print(out);
+  return text;
+}
