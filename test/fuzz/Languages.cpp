@@ -1,0 +1,99 @@
+// Any text as one of the command line's little languages; its first character
+// chooses which.
+
+#include "compiler/cost/CostModel.h"
+#include "compiler/driver/Mesh.h"
+#include "compiler/sharding/ShardPattern.h"
+#include "compiler/training/Optimizer.h"
+#include "frontends/onnx/Import.h"
+#include "mlir/AsmParser/AsmParser.h"
+#include "runtime/Names.h"
+#include "test/fuzz/Input.h"
+#include "test/fuzz/Mlir.h"
+
+using namespace mlir;
+using namespace polyrank;
+
+namespace {
+
+/// A failure has a message that quotes something, and only a failure has one.
+void check(bool succeeded, const std::string &error) {
+  if (succeeded != error.empty())
+    std::abort();
+}
+
+void parse(MLIRContext &context, char language, const std::string &text) {
+  std::string error;
+  auto mesh = shard::MeshAttr::get(
+      &context,
+      {StringAttr::get(&context, "data"), StringAttr::get(&context, "tensor")},
+      {2, 4});
+  fuzz::Diagnostics diagnostics(context);
+  auto emitError = [&] { return mlir::emitError(UnknownLoc::get(&context)); };
+  switch (language) {
+  case 'm': {
+    bool parsed = succeeded(driver::parseMesh(context, text, error));
+    return check(parsed, error);
+  }
+  case 'l': {
+    bool parsed = succeeded(cost::CostModel::parse(mesh, {text}, error));
+    return check(parsed, error);
+  }
+  case 's': {
+    auto pattern = sharding::ShardPattern::parse(text, error);
+    check(succeeded(pattern), error);
+    if (failed(pattern))
+      return;
+    pattern->matches("transformer.h.3.attn.c_attn.weight");
+    for (size_t dim = 0; dim < pattern->dims.size() && error.empty(); ++dim) {
+      bool found = succeeded(pattern->getAxes(dim, mesh, error));
+      check(found, error);
+    }
+    std::vector<std::string> names = {"fc1.weight", "h.0.attn.bias"};
+    runtime::nearestNames(pattern->pattern, names);
+    return;
+  }
+  case 'i': {
+    bool parsed = bool(frontends::parseInputSpec(text, error));
+    return check(parsed, error);
+  }
+  case 'c':
+    return diagnostics.checkOutcome(
+        succeeded(training::parseCall(text, emitError)));
+  case 'o': {
+    auto optimizer = training::Optimizer::parse(text, emitError);
+    diagnostics.checkOutcome(succeeded(optimizer));
+    if (succeeded(optimizer))
+      diagnostics.checkOutcome(
+          succeeded(optimizer->checkPatterns({"fc1.weight"}, emitError)));
+    return;
+  }
+  case 'a': {
+    // Layouts and meshes as they are printed in MLIR.
+    Attribute attribute = parseAttribute(text, &context);
+    diagnostics.checkOutcome(bool(attribute));
+    if (!attribute)
+      return;
+    std::string printed;
+    llvm::raw_string_ostream(printed) << attribute;
+    if (parseAttribute(printed, &context) != attribute)
+      std::abort();
+    return;
+  }
+  default:
+    return;
+  }
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  if (size == 0)
+    return 0;
+  static fuzz::Context context;
+  MLIRContext &mlir = context.next();
+  mlir.loadDialect<shard::ShardDialect>();
+  parse(mlir, static_cast<char>(data[0]),
+        std::string(fuzz::text(data + 1, size - 1)));
+  return 0;
+}

@@ -1,0 +1,52 @@
+// Any bytes as an ONNX file, beside a file of external data that it may name.
+
+#include "frontends/onnx/Model.h"
+#include "test/fuzz/Input.h"
+
+using namespace polyrank;
+using namespace polyrank::frontends;
+
+namespace {
+
+void load(const onnx::Model &model, const onnx::Tensor &tensor) {
+  std::vector<char> bytes;
+  std::string error;
+  if (model.load(tensor, bytes, error))
+    fuzz::touch(bytes);
+}
+
+void visit(const onnx::Model &model, const onnx::Graph &graph);
+
+void visit(const onnx::Model &model, const std::vector<onnx::Node> &nodes) {
+  for (const onnx::Node &node : nodes)
+    for (const onnx::Attribute &attribute : node.attributes) {
+      if (attribute.t)
+        load(model, *attribute.t);
+      if (attribute.g)
+        visit(model, *attribute.g);
+    }
+}
+
+void visit(const onnx::Model &model, const onnx::Graph &graph) {
+  for (const onnx::Tensor &tensor : graph.initializers)
+    load(model, tensor);
+  visit(model, graph.nodes);
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  [[maybe_unused]] static const std::string external =
+      fuzz::writeFile("data", std::string(4096, '\x3f'));
+  std::string path = fuzz::writeFile("model.onnx", fuzz::text(data, size));
+  std::string error;
+  if (auto model = onnx::readModel(path, error)) {
+    visit(*model, model->graph);
+    for (const onnx::Function &function : model->functions)
+      visit(*model, function.nodes);
+  } else if (error.find("model.onnx") == std::string::npos) {
+    std::abort(); // a message names the file
+  }
+  onnx::readTensor(fuzz::text(data, size), error);
+  return 0;
+}

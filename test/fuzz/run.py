@@ -1,0 +1,128 @@
+"""Runs the fuzzers: run.py BUILD [TARGET...] [--seconds N] [--filter TEXT] [--junit FILE].
+
+Each target first replays the inputs that once made it fail (test/fuzz/regressions/TARGET), then mutates its
+seeds for N seconds, as many targets at once as there are cores. To look longer, give an hour:
+
+    test/fuzz/run.py build/dev --seconds 3600
+
+What a run learns stays in BUILD/fuzz/corpus and is where the next one begins; what fails is left in
+BUILD/fuzz/failures, and belongs into test/fuzz/regressions once it is mended.
+"""
+
+import argparse
+import concurrent.futures
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as xml
+from dataclasses import dataclass
+from pathlib import Path
+
+import seeds
+
+HERE = Path(__file__).resolve().parent
+TARGETS = ["onnx-reader", "onnx-import", "plan", "safetensors", "npz", "samples", "languages"]
+# An input may take no longer and no more: what a file claims must not be believed before it is there.
+LIMITS = ["-timeout=10", "-rss_limit_mb=1024", "-malloc_limit_mb=256"]
+MAX_LENGTH = {"plan": 1 << 17, "languages": 256, "onnx-reader": 1 << 15, "onnx-import": 1 << 15}
+
+
+@dataclass
+class Case:
+    """A test case of the report."""
+
+    name: str
+    seconds: float = 0
+    problem: str = ""
+    skipped: str = ""
+
+    def toXml(self, suite):
+        case = xml.SubElement(suite, "testcase", classname="fuzz", name=self.name, time=f"{self.seconds:.1f}")
+        if self.problem:
+            xml.SubElement(case, "failure", message="see BUILD/fuzz/failures").text = printable(self.problem)
+        if self.skipped:
+            xml.SubElement(case, "skipped", message=self.skipped)
+
+
+def printable(text):
+    """Without the characters that XML forbids."""
+    return re.sub(r"[^\t\n\x20-\ud7ff]", "?", text)
+
+
+def corpus(build, target):
+    folder = build / "fuzz/corpus" / target
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        for seed in seeds.seeds(target, build / "bin", Path(temporary)):
+            (folder / hashlib.sha1(seed).hexdigest()).write_bytes(seed)
+    return folder
+
+
+def run(build, target, seconds):
+    """One target; returns its test cases."""
+    failures = build / "fuzz/failures"
+    failures.mkdir(parents=True, exist_ok=True)
+    program = build / f"fuzz/fuzz-{target}"
+    if not program.exists():
+        return [Case(f"{target} fuzzing", skipped="not built: needs clang and libclang-rt-22-dev")]
+    call = [program, *LIMITS, f"-artifact_prefix={failures}/{target}-"]
+    cases = []
+
+    def execute(name, *arguments):
+        start = time.monotonic()
+        # Each input is a file for a moment: in memory, where there is a place, and removed after a crash too.
+        with tempfile.TemporaryDirectory(prefix="fuzz-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as folder:
+            done = subprocess.run([*call, *arguments], capture_output=True, text=True, errors="replace",
+                                  env=os.environ | {"TMPDIR": folder})
+        log = done.stdout + done.stderr
+        runs = re.search(r"Done (\d+) runs", log)
+        print(f"fuzz {target} {name}: {'ok' if done.returncode == 0 else 'FAILED'}"
+              f"{', ' + runs[1] + ' inputs' if runs else ''}", flush=True)
+        cases.append(Case(f"{target} {name}", time.monotonic() - start,
+                          log[-8000:] if done.returncode else ""))
+
+    known = sorted((HERE / "regressions" / target).glob("*"))
+    if known:
+        execute("regressions", *known)
+    if seconds > 0:
+        execute("fuzzing", f"-max_total_time={seconds}", f"-max_len={MAX_LENGTH.get(target, 4096)}",
+                "-use_value_profile=1",
+                *[f"-dict={d}" for d in [HERE / f"{target}.dict"] if d.exists()], corpus(build, target))
+    return cases
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=Path)
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--junit", type=Path)
+    parser.add_argument("--filter", default="", help="only targets whose name contains this")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    options = parser.parse_args()
+    if unknown := set(options.targets) - set(TARGETS):
+        parser.error(f"unknown targets {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
+    build = options.build.resolve()
+    chosen = [target for target in options.targets or TARGETS if options.filter in f"fuzz {target}"]
+    suite = xml.Element("testsuite", name="fuzz")
+    failed = False
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        runs = [pool.submit(run, build, target, options.seconds) for target in chosen]
+        for cases in runs:
+            for case in cases.result():
+                case.toXml(suite)
+                if case.problem:
+                    failed = True
+                    print(f"--- {case.name}\n{case.problem}", file=sys.stderr)
+    if options.junit:
+        options.junit.parent.mkdir(parents=True, exist_ok=True)
+        xml.ElementTree(suite).write(options.junit)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""The fuzzers' first inputs: small whole files of every kind, made by the libraries that users have.
+
+What an example of each feature looks like is what a fuzzer finds slowest by itself.
+"""
+
+import io
+import subprocess
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+from safetensors.numpy import save
+
+ROOT = Path(__file__).resolve().parents[2]
+NODE_TESTS = Path("/usr/share/libonnx-testdata/data/node")
+
+# Language (the target's first character) -> texts in it.
+LANGUAGES = {
+    "m": ["data=2", "data=2,tensor=4", " a_1=1 , b=1048576", "data=0", "data", "data=2,data=2"],
+    "l": ["data=10:12.5", "tensor=0.5:300", "data=1e3:1e-3", "data=1", "data=x:y"],
+    "s": ["*.c_fc.weight=[-,tensor]", "out(transformer.h.*.ln_*)=[data,tensor,-]@3",
+          "fc1.weight=[data+tensor,?]", "{a,b}[0-9].w=[-]", "x=[]", "[!a]*.b=[tensor]"],
+    "i": ["ids=int64[8,128]", "x=float32[]", " a.b = bfloat16[ 1 , 2 ]", "x=float32[-1]"],
+    "c": ["cross_entropy(logits,labels)", "cross_entropy(logits,labels,axis=1,ignore_index=-100)",
+          "mse(y,target)", "output(loss)", "adamw"],
+    "o": ["sgd(lr=1e-3,momentum=0.9,nesterov=true)", "adamw(lr=1e-3,betas=0.9:0.999,eps=1e-8)",
+          "adam(weight_decay=0.01,decay=*.weight:*_norm*)", "adamw"],
+    "a": ['#shard.mesh<["data" = 2, "tensor" = 4]>',
+          '#shard.layout<mesh<["data" = 2, "tensor" = 4]>, [{"data"}, {"tensor"}]>',
+          '#shard.layout<mesh<["data" = 4]>, [{"data":(1)2} pad 8 fill zero halo 1:1], '
+          'partial = sum {"data":(2)2}>',
+          '#shard.layout<mesh<["data" = 2, "tensor" = 2]>, [{"data"}], at {"tensor" = 1}>'],
+}
+
+
+def languages():
+    for language, texts in LANGUAGES.items():
+        for text in texts:
+            yield (language + text).encode()
+
+
+def models():
+    yield from (model.read_bytes() for model in sorted(NODE_TESTS.glob("*/model.onnx"))
+                if model.stat().st_size < 4096)
+    for name in ("mlp", "unsupported"):
+        yield (ROOT / f"test/models/{name}.onnx").read_bytes()
+    yield withExternalData().SerializeToString()
+    yield withFunction().SerializeToString()
+
+
+def value(name, shape):
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+
+def withExternalData():
+    weight = TensorProto(name="fc.weight", data_type=TensorProto.FLOAT, dims=[4, 4])
+    weight.data_location = TensorProto.EXTERNAL
+    for key, entry in dict(location="data", offset="64", length="64").items():
+        weight.external_data.add(key=key, value=entry)
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "fc.weight"], ["y"])], "external",
+                              [value("x", ["batch", 4])], [value("y", ["batch", 4])], [weight])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+
+
+def withFunction():
+    """Calls a local function, whose attribute is the call's, and branches."""
+    constant = helper.make_node("Constant", [], ["k"])
+    constant.attribute.add(name="value_float", ref_attr_name="k", type=onnx.AttributeProto.FLOAT)
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("local", 1)]
+    scale = helper.make_function("local", "Scale", ["a"], ["b"],
+                                 [constant, helper.make_node("Mul", ["a", "k"], ["b"])], opsets, ["k"])
+    branch = helper.make_graph([helper.make_node("Identity", ["s"], ["t"])], "branch", [], [value("t", [2, 3])])
+    nodes = [helper.make_node("Scale", ["x"], ["s"], domain="local", k=2.0),
+             helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)]
+    condition = helper.make_tensor("c", TensorProto.BOOL, [], [True])
+    graph = helper.make_graph(nodes, "function", [value("x", [2, 3])], [value("y", [2, 3])], [condition])
+    return helper.make_model(graph, opset_imports=opsets, functions=[scale])
+
+
+def plans(bin, folder):
+    yield from kernels(bin, folder)
+    compiled = folder / "mlp.plan"
+    for options in (["--mesh", "data=2", "--loss", "cross_entropy(logits,labels)"], ["--mode", "forward"]):
+        subprocess.run([bin / "polyrank-compile", ROOT / "test/models/mlp.onnx", "-o", compiled, "--quiet",
+                        "--cpu", "x86-64-v3", *options], check=True)
+        yield compiled.read_bytes()
+
+
+def kernels(bin, folder):
+    """Hand-built plans, and the image of kernels inside of one."""
+    plan = folder / "linear.plan"
+    for arguments in ("1 1 1", "2 2 2", "4 1 1 forward"):
+        subprocess.run([bin / "runtime-test-plan", plan, "weights.bin", *arguments.split()], check=True)
+        yield plan.read_bytes()
+    whole = plan.read_bytes()
+    yield whole[whole.index(b"\x7fELF"):]
+
+
+def safetensors():
+    yield save({})
+    yield save({"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.zeros((0, 4), np.int64)})
+    yield save({"h.0.weight": np.ones(3, np.float16), "flag": np.array(True)}, metadata={"format": "pt"})
+
+
+def npy(array):
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def arrays():
+    x, y = np.arange(48, dtype=np.float32).reshape(8, 2, 3), np.arange(8) % 10
+    for array in (x, y.astype(np.int32), np.float64(3), np.zeros((0, 2), np.uint16), np.asfortranarray(x[0])):
+        yield npy(array)
+    for write in (np.savez, np.savez_compressed):
+        file = io.BytesIO()
+        write(file, x=x, y=y)
+        yield file.getvalue()
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:  # 64-bit sizes
+        with archive.open("x.npy", "w", force_zip64=True) as member:
+            member.write(npy(x))
+        archive.writestr("y.npy", npy(y))
+    yield file.getvalue()
+
+
+def samples():
+    """A first byte as Samples.cpp reads it, then a file."""
+    text = bytes(range(48, 112))
+    tokens = (np.arange(40) % 256).astype(np.uint16)
+    for first, data in [(0, text), (1, tokens.tobytes()), (2, tokens.astype(np.uint32).tobytes()),
+                        (3, npy(tokens.astype(np.int64))), (7 + 16 + 32, text), (5 + 64, tokens.tobytes()),
+                        (1 + 8 + 16 + 32, tokens.tobytes())]:
+        yield bytes([first]) + data
+    for array in list(arrays())[-3:]:
+        for first in (4 + 128, 4 + 128 + 8 + 16 + 32):
+            yield bytes([first]) + array
+
+
+def seeds(target, bin, folder):
+    """The seeds of a target; tools of ours that are needed lie in `bin`, `folder` is for their files."""
+    makers = {"onnx-reader": models, "onnx-import": models, "npz": arrays, "samples": samples,
+              "safetensors": safetensors, "languages": languages}
+    return list(plans(bin, folder) if target == "plan" else makers[target]())
