@@ -2,8 +2,6 @@
 
 #include "compiler/driver/Mesh.h"
 
-#include "llvm/ADT/StringExtras.h"
-
 using namespace mlir;
 using namespace polyrank;
 
@@ -12,8 +10,7 @@ FailureOr<shard::MeshAttr> polyrank::driver::parseMesh(MLIRContext &context,
                                                        std::string &error) {
   SmallVector<StringAttr> names;
   SmallVector<int64_t> sizes;
-  // More devices than anybody has would overflow ranks.
-  constexpr int64_t limit = 1 << 20;
+  constexpr int64_t limit = shard::MeshAttr::maxDevices;
   int64_t devices = 1;
   SmallVector<StringRef> parts;
   if (!text.trim().empty())
@@ -26,7 +23,7 @@ FailureOr<shard::MeshAttr> polyrank::driver::parseMesh(MLIRContext &context,
               "' is not AXIS=SIZE; write for instance data=2,tensor=4";
       return failure();
     }
-    if (!llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_'; })) {
+    if (!shard::MeshAttr::isAxisName(name)) {
       error = "--mesh: axis '" + name.str() +
               "' has other characters than letters, digits and _";
       return failure();

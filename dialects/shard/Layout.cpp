@@ -31,15 +31,28 @@ void ShardDialect::registerAttributes() {
 LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                ArrayRef<StringAttr> names,
                                ArrayRef<int64_t> sizes) {
+  int64_t devices = 1;
   for (auto [i, name] : llvm::enumerate(names)) {
-    if (name.empty() || llvm::is_contained(names.take_front(i), name))
+    if (!isAxisName(name.getValue()))
+      return emitError() << "mesh axis \"" << name.getValue()
+                         << "\" has other characters than letters, digits and _";
+    if (llvm::is_contained(names.take_front(i), name))
       return emitError() << "mesh axis \"" << name.getValue()
                          << "\" must have a name of its own";
     if (sizes[i] < 1)
       return emitError() << "mesh axis \"" << name.getValue() << "\" has size "
                          << sizes[i] << "; sizes are positive";
+    if (sizes[i] > maxDevices / devices)
+      return emitError() << "a mesh has at most " << maxDevices << " devices";
+    devices *= sizes[i];
   }
   return success();
+}
+
+bool MeshAttr::isAxisName(StringRef name) {
+  return !name.empty() && llvm::all_of(name, [](char c) {
+    return llvm::isAlnum(c) || c == '_';
+  });
 }
 
 int64_t MeshAttr::getNumDevices() const {

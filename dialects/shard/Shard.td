@@ -56,13 +56,17 @@ def Shard_MeshAttr : Shard_Attr<"Mesh", "mesh"> {
     The mesh is an attribute, not a symbol: a tensor type is verified where it
     is built, without a symbol table, and equal layouts are pointer-equal.
 
-    1. Names are distinct and not empty.
-    2. Sizes are positive.
+    1. Names are distinct and of letters, digits and `_`.
+    2. Sizes are positive, and their product is at most 2^20.
   }];
   let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$axisNames,
                         ArrayRefParameter<"int64_t">:$axisSizes);
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
+    /// More devices than anybody has; their products fit everywhere.
+    static constexpr int64_t maxDevices = 1 << 20;
+    /// Whether `name` can name an axis.
+    static bool isAxisName(::llvm::StringRef name);
     /// Number of devices: the product of the axis sizes.
     int64_t getNumDevices() const;
     /// Position of the axis called `name`, or -1.

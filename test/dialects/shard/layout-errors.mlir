@@ -7,6 +7,18 @@
 
 // -----
 
+// Mesh 1: names are of letters, digits and _.
+// expected-error @+1 {{mesh axis "a-b" has other characters than letters, digits and _}}
+#mesh = #shard.mesh<["a-b"=2]>
+
+// -----
+
+// Mesh 2: a mesh has at most 2^20 devices.
+// expected-error @+1 {{a mesh has at most 1048576 devices}}
+#mesh = #shard.mesh<["a"=65536, "b"=32]>
+
+// -----
+
 // Mesh 2: sizes are positive.
 // expected-error @+1 {{mesh axis "a" has size 0; sizes are positive}}
 #mesh = #shard.mesh<["a"=0]>
