@@ -1,4 +1,4 @@
-"""Runs the fuzzers: run.py BUILD [TARGET...] [--seconds N] [--filter TEXT] [--junit FILE].
+"""Runs the fuzzers: run.py BUILD [TARGET...] [--seconds N] [--seed N] [--filter TEXT] [--junit FILE].
 
 Each target first replays the inputs that once made it fail (test/fuzz/regressions/TARGET), then mutates its
 seeds for N seconds, as many targets at once as there are cores. To look longer, give an hour:
@@ -7,6 +7,9 @@ seeds for N seconds, as many targets at once as there are cores. To look longer,
 
 What a run learns stays in BUILD/fuzz/corpus and is where the next one begins; what fails is left in
 BUILD/fuzz/failures, and belongs into test/fuzz/regressions once it is mended.
+
+With --seed a run repeats: it begins from the seeds alone and tries the same inputs in the same order, however
+far its time goes. CI does that, so that a change is judged by what it changed; what is new is looked for without.
 """
 
 import argparse
@@ -14,6 +17,7 @@ import concurrent.futures
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -53,23 +57,32 @@ def printable(text):
     return re.sub(r"[^\t\n\x20-\ud7ff]", "?", text)
 
 
-def corpus(build, target):
-    folder = build / "fuzz/corpus" / target
+def writeSeeds(build, target, folder):
+    """One file each in `folder`; their paths, in the same order every time."""
     folder.mkdir(parents=True, exist_ok=True)
+    paths = []
     with tempfile.TemporaryDirectory() as temporary:
         for seed in seeds.seeds(target, build / "bin", Path(temporary)):
-            (folder / hashlib.sha1(seed).hexdigest()).write_bytes(seed)
-    return folder
+            paths.append(folder / hashlib.sha1(seed).hexdigest())
+            paths[-1].write_bytes(seed)
+    return paths
 
 
-def run(build, target, seconds):
+def withFixedAddresses():
+    """Compared pointers become part of inputs, so where they lie must not change from run to run."""
+    call = ["setarch", "-R"]
+    works = shutil.which(call[0]) and subprocess.run([*call, "true"], capture_output=True).returncode == 0
+    return call if works else []
+
+
+def run(build, target, seconds, seed):
     """One target; returns its test cases."""
     failures = build / "fuzz/failures"
     failures.mkdir(parents=True, exist_ok=True)
     program = build / f"fuzz/fuzz-{target}"
     if not program.exists():
         return [Case(f"{target} fuzzing", skipped="not built: needs clang and libclang-rt-22-dev")]
-    call = [program, *LIMITS, f"-artifact_prefix={failures}/{target}-"]
+    call = [*([] if seed is None else withFixedAddresses()), program, *LIMITS, f"-artifact_prefix={failures}/{target}-"]
     cases = []
 
     def execute(name, *arguments):
@@ -89,9 +102,17 @@ def run(build, target, seconds):
     if known:
         execute("regressions", *known)
     if seconds > 0:
-        execute("fuzzing", f"-max_total_time={seconds}", f"-max_len={MAX_LENGTH.get(target, 4096)}",
-                "-use_value_profile=1",
-                *[f"-dict={d}" for d in [HERE / f"{target}.dict"] if d.exists()], corpus(build, target))
+        arguments = [f"-max_total_time={seconds}", f"-max_len={MAX_LENGTH.get(target, 4096)}", "-use_value_profile=1",
+                     *[f"-dict={d}" for d in [HERE / f"{target}.dict"] if d.exists()]]
+        if seed is None:
+            folder = build / "fuzz/corpus" / target
+            writeSeeds(build, target, folder)
+            execute("fuzzing", *arguments, folder)
+        else:
+            with tempfile.TemporaryDirectory() as folder:
+                paths = writeSeeds(build, target, Path(folder) / "seeds")
+                (names := Path(folder) / "names").write_text(",".join(map(str, paths)))
+                execute("fuzzing", *arguments, f"-seed={seed}", f"-seed_inputs=@{names}", "-reload=0")
     return cases
 
 
@@ -100,6 +121,7 @@ def main():
     parser.add_argument("build", type=Path)
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
     parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--seed", type=int, help="repeat: the same inputs in the same order")
     parser.add_argument("--junit", type=Path)
     parser.add_argument("--filter", default="", help="only targets whose name contains this")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
@@ -111,7 +133,7 @@ def main():
     suite = xml.Element("testsuite", name="fuzz")
     failed = False
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        runs = [pool.submit(run, build, target, options.seconds) for target in chosen]
+        runs = [pool.submit(run, build, target, options.seconds, options.seed) for target in chosen]
         for cases in runs:
             for case in cases.result():
                 case.toXml(suite)
