@@ -25,8 +25,10 @@ namespace {
 /// Finds out what can be said, by importing the model and building its step.
 class Describer {
 public:
-  Describer(const Options &given, frontends::ModelDescription file)
-      : given(given), context(getRegistry()) {
+  /// `bindings`: what `given` says of the inputs and their dims.
+  Describer(const Options &given, const frontends::ImportOptions &bindings,
+            frontends::ModelDescription file)
+      : given(given), bindings(bindings), context(getRegistry()) {
     result.model = given.model;
     result.file = std::move(file);
     context.loadAllAvailableDialects();
@@ -41,7 +43,7 @@ public:
 private:
   using Sizes = std::map<std::string, int64_t>;
 
-  LogicalResult findOpenDims(std::string &error);
+  void findOpenDims();
   void groupParameters();
   /// The inputs with all sizes, as `--input` takes them.
   std::vector<std::string> inputsWith(const Sizes &sizes) const;
@@ -53,6 +55,7 @@ private:
   std::string dimName(size_t input, size_t dim) const;
 
   const Options &given;
+  const frontends::ImportOptions &bindings;
   MLIRContext context;
   Description result;
 };
@@ -66,18 +69,18 @@ std::string Describer::dimName(size_t input, size_t dim) const {
   return name.empty() ? value.name + "." + std::to_string(dim) : name;
 }
 
-LogicalResult Describer::findOpenDims(std::string &error) {
+void Describer::findOpenDims() {
   Sizes bound;
-  for (const std::string &text : given.inputs) {
-    auto spec = frontends::parseInputSpec(text, error);
-    if (!spec)
-      return failure();
-    for (auto [i, input] : llvm::enumerate(result.file.inputs))
-      if (input.name == spec->first && input.dims &&
-          input.dims->size() == spec->second.shape.size())
-        for (auto [d, dim] : llvm::enumerate(*input.dims))
-          if (!dim.size)
-            bound[dimName(i, d)] = spec->second.shape[d];
+  for (const auto &dim : bindings.dims)
+    bound[dim.first().str()] = dim.second;
+  for (auto [i, input] : llvm::enumerate(result.file.inputs)) {
+    auto spec = bindings.inputs.find(input.name);
+    if (spec == bindings.inputs.end() || !input.dims ||
+        input.dims->size() != spec->second.shape.size())
+      continue;
+    for (auto [d, dim] : llvm::enumerate(*input.dims))
+      if (!dim.size)
+        bound[dimName(i, d)] = spec->second.shape[d];
   }
   std::set<std::string> seen;
   for (auto [i, input] : llvm::enumerate(result.file.inputs))
@@ -91,7 +94,6 @@ LogicalResult Describer::findOpenDims(std::string &error) {
                                /*isGiven=*/size != bound.end(),
                                /*isBatch=*/d == 0});
     }
-  return success();
 }
 
 void Describer::groupParameters() {
@@ -263,8 +265,7 @@ void Describer::noteDropout(ModuleOp module) {
 
 LogicalResult Describer::run(std::string &error) {
   groupParameters();
-  if (failed(findOpenDims(error)))
-    return failure();
+  findOpenDims();
   std::string meshError;
   if (failed(parseMesh(context, given.mesh, meshError))) {
     error = meshError;
@@ -315,17 +316,17 @@ LogicalResult Describer::run(std::string &error) {
 
 int polyrank::driver::describe(const Options &options) {
   std::string error;
-  frontends::ImportOptions unused;
+  frontends::ImportOptions importOptions;
   auto fail = [&] {
     llvm::errs() << "error: " << error << "\n";
     return 1;
   };
-  if (failed(readImportOptions(options, unused, error)))
+  if (failed(readImportOptions(options, importOptions, error)))
     return fail();
   auto file = frontends::describeOnnx(options.model, error);
   if (!file)
     return fail();
-  Describer describer(options, std::move(*file));
+  Describer describer(options, importOptions, std::move(*file));
   if (failed(describer.run(error)))
     return fail();
   Description description = describer.take();

@@ -56,6 +56,7 @@ std::vector<std::string> polyrank::driver::commandFor(const Options &options) {
       "");
   add("--mesh", options.mesh, "");
   addAll("--input", options.inputs);
+  addAll("--dim", options.dims);
   addAll("--shard", options.shards);
   add("--shard-file", options.shardFile, "");
   if (options.forward)
@@ -69,6 +70,8 @@ std::vector<std::string> polyrank::driver::commandFor(const Options &options) {
   add("--microbatches", options.microbatches, standard.microbatches);
   add("--batch-norm", options.batchNorm, "");
   add("--dropout", options.dropout, "");
+  if (options.noTie)
+    command.push_back("--no-tie");
   add("--bucket-mb", options.bucketMegabytes, standard.bucketMegabytes);
   add("--threads", options.threads, standard.threads);
   add("--cpu", options.cpu, standard.cpu);
@@ -81,7 +84,8 @@ static std::string shellText(ArrayRef<std::string> command) {
   std::string text, line = "  ";
   for (size_t i = 0; i < command.size();) {
     std::string word = quote(command[i++]);
-    if (StringRef(word).starts_with("-") && i < command.size())
+    if (StringRef(word).starts_with("-") && i < command.size() &&
+        !StringRef(command[i]).starts_with("-"))
       word += " " + quote(command[i++]);
     if (i > 1 && line.size() + 1 + word.size() + 2 > columns) {
       text += line + " \\\n";
@@ -236,7 +240,7 @@ static std::string flopsText(const Description &description) {
   std::string text = "FLOPs of all ranks together\n";
   if (!open.empty())
     text +=
-        wrap("they depend on " + join(open, ", ") + ", which --input binds" +
+        wrap("they depend on " + join(open, ", ") + ", which --input and --dim bind" +
                  (description.forwardFlops
                       ? "; for " + sizesText(description, false) + ":"
                       : ""),

@@ -191,13 +191,17 @@ def test_describe_says_what_to_bind(tmp_path):
     assert found["open_dims"] == [{"name": "batch", "size": 8, "given": False}]
     assert found["parameters"]["tied"] == [{"name": "lm_head.weight", "aliases": ["transformer.wte.weight"]}]
     text, _ = tools.tool("compile", MODELS / "gpt2-bytes.onnx", "--describe")
-    assert "they depend on batch, which --input binds; for batch = 8:" in text
+    assert "they depend on batch, which --input and --dim bind; for batch = 8:" in text
     bound = report("compile", MODELS / "gpt2-bytes.onnx", "--describe", "--json", "--mesh", "tensor=2",
                    "--input", "input_ids=int64[16,128]", "--shard", "*.c_fc.weight=[-,tensor]")
     assert bound["open_dims"] == [{"name": "batch", "size": 16, "given": True}]
     assert bound["flops"]["forward"] == pytest.approx(2 * found["flops"]["forward"], rel=0.01)
     assert bound["command"][4:10] == ["--mesh", "tensor=2", "--input", "input_ids=int64[16,128]",
                                       "--shard", "*.c_fc.weight=[-,tensor]"]
+    bound = report("compile", MODELS / "gpt2-bytes.onnx", "--describe", "--json", "--dim", "batch=4", "--no-tie")
+    assert bound["open_dims"] == [{"name": "batch", "size": 4, "given": True}]
+    assert bound["problem"] is None
+    assert bound["command"][4:8] == ["--mesh", "data=2", "--dim", "batch=4"] and "--no-tie" in bound["command"]
 
 
 def test_describe_collects_all_that_is_not_supported():
