@@ -260,9 +260,6 @@ AttentionOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients,
       operands, (*this)->getAttrs());
   SmallVector<Value> gradients(gradient.getResults());
   gradients.resize(getNumOperands());
-  for (auto [value, isNeeded] : llvm::zip_equal(gradients, needed))
-    if (!isNeeded)
-      value = Value();
   return gradients;
 }
 

@@ -68,7 +68,12 @@ public:
 
 // The scalar functions of elementwise ops that C++ has no operator for.
 inline double divide(double x, double y) { return x / y; }
-inline int64_t divide(int64_t x, int64_t y) { return y == 0 ? 0 : x / y; }
+/// 0 where y is 0. x / -1 is 0 - x, which wraps around and does not trap.
+inline int64_t divide(int64_t x, int64_t y) {
+  if (y == 0 || y == -1)
+    return y == 0 ? 0 : static_cast<int64_t>(0 - static_cast<uint64_t>(x));
+  return x / y;
+}
 inline double maximum(double x, double y) {
   return x != x || y != y ? std::nan("") : std::max(x, y);
 }

@@ -124,11 +124,7 @@ LayerNormOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients,
                 getBias().getType()},
       ValueRange{resultGradients[0], getInput(), getScale(), getMean(),
                  getRstd()});
-  SmallVector<Value> gradients(gradient.getResults());
-  for (auto [value, isNeeded] : llvm::zip_equal(gradients, needed))
-    if (!isNeeded)
-      value = Value();
-  return gradients;
+  return SmallVector<Value>(gradient.getResults());
 }
 
 SmallVector<Value> LayerNormOp::decompose(OpBuilder &builder) {
@@ -273,11 +269,7 @@ RmsNormOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients,
   auto gradient = RmsNormGradOp::create(
       builder, getLoc(), TypeRange{getInput().getType(), getScale().getType()},
       ValueRange{resultGradients[0], getInput(), getScale(), getRstd()});
-  SmallVector<Value> gradients(gradient.getResults());
-  for (auto [value, isNeeded] : llvm::zip_equal(gradients, needed))
-    if (!isNeeded)
-      value = Value();
-  return gradients;
+  return SmallVector<Value>(gradient.getResults());
 }
 
 SmallVector<Value> RmsNormOp::decompose(OpBuilder &builder) {
