@@ -38,7 +38,7 @@ public:
   void count(const std::vector<Node> &nodes,
              const std::vector<OpsetImport> &imports, int depth = 0) {
     for (const Node &node : nodes) {
-      const Function *function = findFunction(node);
+      const Function *function = model.findFunction(node);
       constexpr int maxDepth = 16; // deeper calls are refused at import
       if (function && depth < maxDepth) {
         count(function->nodes, function->opsets, depth + 1);
@@ -72,14 +72,6 @@ public:
   }
 
 private:
-  const Function *findFunction(const Node &node) const {
-    for (const Function &function : model.functions)
-      if (function.name == node.type && function.domain == node.domain &&
-          function.overload == node.overload)
-        return &function;
-    return nullptr;
-  }
-
   static int64_t opsetOf(std::string_view domain,
                          const std::vector<OpsetImport> &imports) {
     for (const OpsetImport &each : imports)

@@ -151,6 +151,14 @@ std::optional<ExternalFile> openBelow(const std::string &folder,
                       static_cast<uint64_t>(status.st_size));
 }
 
+const Function *Model::findFunction(const Node &node) const {
+  for (const Function &function : functions)
+    if (function.name == node.type && function.domain == node.domain &&
+        function.overload == node.overload)
+      return &function;
+  return nullptr;
+}
+
 bool Model::load(const Tensor &tensor, std::vector<char> &into,
                  std::string &error) const {
   if (!tensor.external) {

@@ -506,7 +506,7 @@ private:
         }
         scope[name] = Imported();
       }
-      const Function *function = findFunction(node);
+      const Function *function = model.findFunction(node);
       if (function) {
         if (complete)
           importCall(node, *function, operands, scope, depth);
@@ -584,14 +584,6 @@ private:
   }
 
   //===-- functions ------------------------------------------------------===//
-
-  const Function *findFunction(const Node &node) const {
-    for (const Function &function : model.functions)
-      if (function.name == node.type && function.domain == node.domain &&
-          function.overload == node.overload)
-        return &function;
-    return nullptr;
-  }
 
   void importCall(const Node &call, const Function &function,
                   ArrayRef<Imported> operands, Scope &scope, int depth) {

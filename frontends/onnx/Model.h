@@ -214,6 +214,8 @@ struct Model {
   /// The bytes of `tensor`, wherever they lie.
   bool load(const Tensor &tensor, std::vector<char> &into,
             std::string &error) const;
+  /// The function of the file that `node` calls, or null.
+  const Function *findFunction(const Node &node) const;
 };
 
 /// Reads the model at `path`. Any file gives a model or an `error`: lengths,

@@ -8,7 +8,14 @@ using namespace mlir;
 namespace polyrank::frontends::onnx {
 namespace {
 
-LogicalResult layerNormalization(NodeImporter &n) {
+/// The operands of a norm over the dims of x from `axis` on: x, and scale and
+/// bias over these dims.
+struct Normalized {
+  int64_t axis;
+  Imported scale, bias; // bias: of zeros where there is none
+};
+
+FailureOr<Normalized> getNormalized(NodeImporter &n) {
   if (failed(n.need(2)))
     return failure();
   const Imported &x = n.operand(0);
@@ -16,27 +23,38 @@ LogicalResult layerNormalization(NodeImporter &n) {
   auto axis = n.axis(n.getInt("axis", -1), x.getRank());
   if (failed(axis))
     return failure();
-  ArrayRef<int64_t> normalized = ArrayRef<int64_t>(shape).drop_front(*axis);
+  ArrayRef<int64_t> dims = ArrayRef<int64_t>(shape).drop_front(*axis);
   auto fits = [&](const Imported &y) {
-    auto common = broadcastShapes(normalized, y.getShape());
-    return succeeded(common) && ArrayRef<int64_t>(*common) == normalized;
+    auto common = broadcastShapes(dims, y.getShape());
+    return succeeded(common) && ArrayRef<int64_t>(*common) == dims;
   };
-  if (!fits(n.operand(1)) || (n.has(2) && !fits(n.operand(2))))
-    return n.fail("its scale or bias does not fit " + toString(normalized));
-  bool known = x.isConstant();
-  Imported scale = n.emit.broadcast(n.operand(1), normalized, !known);
-  Imported bias = n.emit.broadcast(
-      n.has(2) ? n.operand(2) : n.emit.scalar(x.getElementType(), 0),
-      normalized, !known);
+  if (!fits(n.operand(1)) || (n.has(2) && !fits(n.operand(2)))) {
+    (void)n.fail("its scale or bias does not fit " + toString(dims));
+    return failure();
+  }
+  auto spread = [&](const Imported &y) {
+    return n.emit.broadcast(y, dims, !x.isConstant());
+  };
+  return Normalized{
+      *axis, spread(n.operand(1)),
+      spread(n.has(2) ? n.operand(2) : n.emit.scalar(x.getElementType(), 0))};
+}
+
+LogicalResult layerNormalization(NodeImporter &n) {
+  auto operands = getNormalized(n);
+  if (failed(operands))
+    return failure();
+  const Imported &x = n.operand(0);
   double epsilon = n.getFloat("epsilon", 1e-5);
   SmallVector<Imported> results = n.emit.emit(
-      {x, scale, bias}, [&](OpBuilder &b, ValueRange v) -> Operation * {
+      {x, operands->scale, operands->bias},
+      [&](OpBuilder &b, ValueRange v) -> Operation * {
         return graph::LayerNormOp::create(b, n.emit.getLocation(), v[0], v[1],
                                           v[2], epsilon);
       });
   n.result(0, results[0]);
-  Shape kept(shape);
-  std::fill(kept.begin() + *axis, kept.end(), 1);
+  Shape kept = x.getShape();
+  std::fill(kept.begin() + operands->axis, kept.end(), 1);
   for (size_t i : {1, 2})
     if (n.wants(i))
       n.result(i, n.emit.reshape(results[i], kept));
@@ -45,21 +63,17 @@ LogicalResult layerNormalization(NodeImporter &n) {
 
 /// x / sqrt(mean(x^2) + epsilon) * scale over the dims from `axis` on.
 LogicalResult rmsNormalization(NodeImporter &n) {
-  if (failed(n.need(2)))
+  auto operands = getNormalized(n);
+  if (failed(operands))
     return failure();
-  const Imported &x = n.operand(0);
-  Shape shape = x.getShape();
-  auto axis = n.axis(n.getInt("axis", -1), x.getRank());
-  if (failed(axis))
-    return failure();
-  SmallVector<int64_t> dims(
-      llvm::to_vector(llvm::seq<int64_t>(*axis, x.getRank())));
-  Imported square = n.emit.mean(n.emit.binary<graph::MulOp>(x, x), dims);
-  Imported scale = n.emit.unary<graph::RsqrtOp>(n.emit.binaryOver<graph::AddOp>(
-      square, n.emit.scalar(x.getElementType(), n.getFloat("epsilon", 1e-5))));
-  Imported result =
-      n.emit.binaryOver<graph::MulOp>(x, n.emit.keepDims(scale, shape, dims));
-  n.result(0, n.emit.binaryOver<graph::MulOp>(result, n.operand(1)));
+  double epsilon = n.getFloat("epsilon", 1e-5);
+  SmallVector<Imported> results = n.emit.emit(
+      {n.operand(0), operands->scale},
+      [&](OpBuilder &b, ValueRange v) -> Operation * {
+        return graph::RmsNormOp::create(b, n.emit.getLocation(), v[0], v[1],
+                                        epsilon);
+      });
+  n.result(0, results[0]);
   return success();
 }
 
