@@ -1,6 +1,7 @@
 // Minimises a sum of tables over discrete variables, exactly where it can.
 //
-// Variable elimination (Bertele, Brioschi 1972; bucket elimination, Dechter
+// First dead-end elimination (Goldstein 1994): a value goes for which another
+// is as good whatever the other variables are. Then variable elimination (Bertele, Brioschi 1972; bucket elimination, Dechter
 // 1999): the tables that mention a variable are added up and the variable is
 // minimised out, the one with the smallest resulting table first. Time and
 // memory are exponential only in the width of the graph. Where a table would
@@ -39,9 +40,6 @@ private:
     llvm::SmallVector<int, 4> scope; // ascending
     std::vector<Objective> entries;  // row-major
   };
-  size_t index(const Table &table, llvm::ArrayRef<int> values) const;
-  Table minimize(llvm::ArrayRef<const Table *> tables, int variable) const;
-
   std::vector<int> sizes;
   std::vector<Table> tables;
 };
