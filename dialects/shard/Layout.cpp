@@ -33,12 +33,12 @@ LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                ArrayRef<int64_t> sizes) {
   int64_t devices = 1;
   for (auto [i, name] : llvm::enumerate(names)) {
+    if (name.empty() || llvm::is_contained(names.take_front(i), name))
+      return emitError() << "mesh axis \"" << name.getValue()
+                         << "\" must have a name of its own";
     if (!isAxisName(name.getValue()))
       return emitError() << "mesh axis \"" << name.getValue()
                          << "\" has other characters than letters, digits and _";
-    if (llvm::is_contained(names.take_front(i), name))
-      return emitError() << "mesh axis \"" << name.getValue()
-                         << "\" must have a name of its own";
     if (sizes[i] < 1)
       return emitError() << "mesh axis \"" << name.getValue() << "\" has size "
                          << sizes[i] << "; sizes are positive";

@@ -8,8 +8,9 @@ seeds for N seconds, as many targets at once as there are cores. To look longer,
 What a run learns stays in BUILD/fuzz/corpus and is where the next one begins; what fails is left in
 BUILD/fuzz/failures, and belongs into test/fuzz/regressions once it is mended.
 
-With --seed a run repeats: it begins from the seeds alone and tries the same inputs in the same order, however
-far its time goes. CI does that, so that a change is judged by what it changed; what is new is looked for without.
+With --seed a run repeats: it begins from the seeds alone and tries the same inputs in the same order (nearly so
+where the program itself depends on addresses). CI does that, so that a change is judged by what it changed; what is
+new is looked for without.
 """
 
 import argparse

@@ -1,7 +1,5 @@
 """The table: which models train on which meshes."""
 
-import os
-
 from tools import Case
 
 GPT2_TENSOR = ("*.c_attn.weight=[-,tensor]", "*.c_fc.weight=[-,tensor]", "*wte.weight=[tensor,-]")
@@ -74,15 +72,11 @@ CASES = [
     Case("resnet", "space=2", HEIGHT_ALONE),
     Case("resnet", "data=2,space=2", HEIGHT),
     Case("resnet", "space=4", HEIGHT_ALONE),
+    Case("resnet50", "data=1"),
+    Case("resnet50", "data=2"),
+    Case("resnet50", "data=4"),
+    Case("resnet50", "tensor=2", RESNET50_TENSOR),
+    Case("resnet50", "space=2", HEIGHT_ALONE),
+    Case("resnet50", "data=2,space=2", HEIGHT),
+    Case("resnet50", "space=4", HEIGHT_ALONE),
 ]
-
-# Rows that say what others say of a smaller model: minutes, on demand.
-if os.environ.get("POLYRANK_LONG"):
-    CASES += [
-        Case("resnet50", "data=1"),
-        Case("resnet50", "data=2"),
-        Case("resnet50", "data=4"),
-        Case("resnet50", "tensor=2", RESNET50_TENSOR),
-        Case("resnet50", "space=2", HEIGHT_ALONE),
-        Case("resnet50", "space=4", HEIGHT_ALONE),
-    ]

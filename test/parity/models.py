@@ -26,6 +26,7 @@ class Model:
     dynamic: bool = False
     external: bool = False
     options: tuple = ()  # further options of polyrank-compile
+    seed: int = 2  # of the data
     training: bool = False  # whether PyTorch trains it in its training mode
 
     def fresh(self):
@@ -69,7 +70,7 @@ class Model:
 
     def data(self, microbatches):
         """DATA_STEPS global batches, by input name."""
-        random = torch.Generator().manual_seed(2)
+        random = torch.Generator().manual_seed(self.seed)
         drawn = self.family.draw(self.build, DATA_STEPS * BATCH * microbatches, random)
         unused = "labels" if self.loss == "mse" else "target"
         return {name: tensor for name, tensor in drawn.items() if name != unused}
@@ -100,7 +101,10 @@ MODELS = {
     # or in PyTorch: a jump of 1e-3.
     "resnet": Model(families.ResNet, dict(width=8, image=(33, 29), classes=5), sgd=0.8,
                     options=("--batch-norm", "batch"), training=True),
-    # ResNet-50's depths, narrow and small, of odd sizes.
+    # ResNet-50's depths, narrow and small, of odd sizes. With this seed no input
+    # of a ReLU in the first batch is nearer to 0, and no two candidates for a
+    # maximum nearer to each other, than PyTorch's fp32 errs in their channel;
+    # with others one changes sides by rounding, and gradients jump by 1e-2.
     "resnet50": Model(families.ResNet, dict(width=8, image=(57, 43), classes=5, depths=(3, 4, 6, 3)),
-                      sgd=0.1, options=("--batch-norm", "batch"), training=True),
+                      sgd=0.3, options=("--batch-norm", "batch"), seed=7807, training=True),
 }

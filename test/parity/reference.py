@@ -71,6 +71,20 @@ def gradients(modelName, microbatches):
     return {name: p.grad.clone() for name, p in model.named_parameters()}
 
 
+@lru_cache(maxsize=None)
+def gradientSpread(modelName, microbatches):
+    """How far PyTorch's first gradients in fp32, on 1 and 2 threads, are from fp64's: the largest difference."""
+    worst = 0
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        spec = MODELS[modelName]
+        model = spec.fresh()
+        spec.lossOf(model, globalBatch(spec.data(microbatches), 0, microbatches)).backward()
+        found = {name: p.grad.double() for name, p in model.named_parameters()}
+        worst = max(worst, *differences(found, gradients(modelName, microbatches)).values())
+    return worst
+
+
 def snapshot(model):
     return {name: p.detach().double().clone() for name, p in model.named_parameters()}
 
