@@ -64,17 +64,10 @@ SmallVector<Value> polyrank::codegen::collectInputs(ArrayRef<Operation *> ops,
 
 Grouping::Grouping(Block &block, bool fuse) : block(block) {
   number();
-  for (Operation &op : block) {
-    if (!isKernelOp(&op) || isFree(&op))
-      continue;
-    owner[&op] = candidates.size();
-    holders[&op] = {static_cast<int>(candidates.size())};
-    candidates.push_back({{&op}});
-    if (fuse)
-      assign(owner[&op]);
-  }
   if (fuse) {
     int count = candidates.size();
+    for (int i = 0; i < count; ++i)
+      assign(i);
     for (int i = 0; i < count; ++i)
       if (candidates[i].isAlive)
         recomputeCheapInputs(i);
@@ -91,8 +84,19 @@ void Grouping::number() {
   for (Operation &op : block) {
     position[&op] = opAt.size();
     opAt.push_back(&op);
-    if (isKernelOp(&op))
+    if (isKernelOp(&op)) {
+      if (isFree(&op))
+        continue;
+      int candidate = candidates.size();
+      owner[&op] = candidate;
+      holders[&op] = {candidate};
+      candidates.push_back({{&op}});
+      rank[candidate] = order.size();
+      order.push_back(candidate);
       continue;
+    }
+    rank[outsideNode(&op)] = order.size();
+    order.push_back(outsideNode(&op));
     if (previous)
       nextOutside[previous] = &op;
     previous = &op;
@@ -159,46 +163,72 @@ void Grouping::forEachUser(ArrayRef<Operation *> ops,
     }
 }
 
-/// No op outside of both uses one and is used by the other. Ops outside keep
-/// their order among themselves, so that collectives do.
-bool Grouping::isConvex(int a, int b) {
-  // Nodes are groups (>= 0) or ops outside (-1 - position).
-  DenseSet<int> visited;
-  SmallVector<int> stack;
-  bool reached = false;
-  auto visit = [&](int node, bool isFirst) {
-    if (node == a || node == b) {
-      reached |= !isFirst;
-      return;
-    }
-    if (visited.insert(node).second)
-      stack.push_back(node);
+SmallVector<int> Grouping::usersOf(int node) {
+  SmallVector<int> users;
+  auto add = [&](Operation *user) {
+    auto found = holders.find(user);
+    if (found == holders.end())
+      users.push_back(outsideNode(user));
+    else
+      llvm::append_range(users, found->second);
   };
-  auto follow = [&](ArrayRef<Operation *> ops, bool isFirst) {
-    forEachUser(ops, [&](Operation *user) {
-      auto found = holders.find(user);
-      if (found == holders.end())
-        visit(-1 - position[user], isFirst);
-      else
-        for (int group : found->second)
-          visit(group, isFirst);
-    });
-  };
-  follow(candidates[a].ops, /*isFirst=*/true);
-  follow(candidates[b].ops, /*isFirst=*/true);
-  while (!stack.empty() && !reached) {
-    int node = stack.pop_back_val();
-    if (node >= 0) {
-      follow(candidates[node].ops, false);
-      continue;
-    }
-    Operation *op = opAt[-1 - node];
-    follow(op, false);
-    // The next op outside comes after this one.
-    if (Operation *next = nextOutside.lookup(op))
-      visit(-1 - position[next], false);
+  if (node >= 0) {
+    forEachUser(candidates[node].ops, add);
+    return users;
   }
-  return !reached;
+  Operation *op = opAt[-1 - node];
+  forEachUser(op, add);
+  // The next op outside comes after this one, so that collectives keep their
+  // order.
+  if (Operation *next = nextOutside.lookup(op))
+    users.push_back(outsideNode(next));
+  return users;
+}
+
+/// Nodes other than `first` and `last` that use `first`, directly or not, and
+/// stand before `last`. None where `last` uses one of them.
+std::optional<DenseSet<int>> Grouping::nodesBetween(int first, int last) {
+  DenseSet<int> visited;
+  SmallVector<int> stack = {first};
+  while (!stack.empty()) {
+    int node = stack.pop_back_val();
+    for (int user : usersOf(node)) {
+      if (user == last && node != first)
+        return std::nullopt;
+      // No later node leads back.
+      if (user != first && rank[user] < rank[last] &&
+          visited.insert(user).second)
+        stack.push_back(user);
+    }
+  }
+  return visited;
+}
+
+bool Grouping::isConvex(int a, int b) {
+  auto [first, last] = rank[a] < rank[b] ? std::pair(a, b) : std::pair(b, a);
+  return nodesBetween(first, last).has_value();
+}
+
+/// `b` becomes `a` in the order: what uses the first of them goes behind the
+/// place of the last (Pearce and Kelly 2006).
+void Grouping::joinInOrder(int a, int b) {
+  auto [first, last] = rank[a] < rank[b] ? std::pair(a, b) : std::pair(b, a);
+  DenseSet<int> behind = *nodesBetween(first, last);
+  int start = rank[first], end = rank[last];
+  SmallVector<int> before, after;
+  for (int i = start + 1; i < end; ++i)
+    if (order[i] != noNode)
+      (behind.contains(order[i]) ? after : before).push_back(order[i]);
+  SmallVector<int> nodes = std::move(before);
+  nodes.push_back(a);
+  nodes.append(after);
+  nodes.resize(end - start + 1, noNode);
+  for (auto [i, node] : llvm::enumerate(nodes)) {
+    order[start + i] = node;
+    if (node != noNode)
+      rank[node] = start + i;
+  }
+  rank.erase(b);
 }
 
 /// Whether the loops of `ops` exist; what they cost.
@@ -238,7 +268,6 @@ bool Grouping::canMerge(int a, int b) {
   auto merged = measure(both, {a, b});
   if (!merged || merged->first.nodes.size() > maxNodes)
     return false;
-  // It walks all that comes after: only where there are loops to win.
   if (!isConvex(a, b))
     return false;
   auto before = measure(first, {a}), after = measure(second, {b});
@@ -266,6 +295,7 @@ bool Grouping::tryMerge(int a, int b) {
     return false;
   if (a > b)
     std::swap(a, b);
+  joinInOrder(a, b);
   for (Operation *op : candidates[b].ops) {
     if (owner[op] == b)
       owner[op] = a;

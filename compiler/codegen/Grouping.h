@@ -2,6 +2,9 @@
 
 #pragma once
 
+#include <limits>
+#include <optional>
+
 #include "compiler/codegen/Loops.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -50,7 +53,9 @@ private:
   void assign(int group);
   bool tryMerge(int a, int b);
   bool canMerge(int a, int b);
+  /// No op outside of both uses one and is used by the other.
   bool isConvex(int a, int b);
+  void joinInOrder(int a, int b);
   llvm::SmallVector<int> relatedGroups(int group);
   llvm::SmallVector<mlir::Operation *>
   unite(llvm::ArrayRef<mlir::Operation *> x,
@@ -72,7 +77,11 @@ private:
   bool uses(int group, mlir::Operation *producer);
   bool tryExtend(int group, llvm::ArrayRef<mlir::Operation *> extended);
   bool hasLoops(int group);
-  /// Nodes (groups, ops outside) that use results of the ops.
+  /// A node is a group (its number) or an op outside of groups.
+  int outsideNode(mlir::Operation *op) { return -1 - position[op]; }
+  llvm::SmallVector<int> usersOf(int node);
+  std::optional<llvm::DenseSet<int>> nodesBetween(int first, int last);
+  /// Ops, of groups or outside, that use results of the ops.
   void forEachUser(llvm::ArrayRef<mlir::Operation *> ops,
                    llvm::function_ref<void(mlir::Operation *)> visit);
 
@@ -85,6 +94,11 @@ private:
   llvm::DenseMap<mlir::Operation *, int> owner;
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<int, 1>> holders;
   std::vector<Candidate> candidates;
+  /// All nodes in an order in which each comes after what it uses; where two
+  /// have become one, `noNode` is left.
+  static constexpr int noNode = std::numeric_limits<int>::min();
+  std::vector<int> order;
+  llvm::DenseMap<int, int> rank; // place in `order`
 };
 
 /// Inputs of a kernel of `ops`: operands that are neither computed by them nor
