@@ -392,6 +392,19 @@ FailureOr<Tensor> polyrank::evaluate::assemble(const Devices &devices,
   return result;
 }
 
+double polyrank::evaluate::getRoundingTolerance(Operation *program) {
+  bool isNarrowed =
+      program
+          ->walk([](graph::ConvertOp op) {
+            return getElementTypeOrSelf(op.getInput()).isF64() &&
+                           getElementTypeOrSelf(op.getResult()).isF32()
+                       ? WalkResult::interrupt()
+                       : WalkResult::advance();
+          })
+          .wasInterrupted();
+  return isNarrowed ? 1e-6 : roundingTolerance;
+}
+
 bool polyrank::evaluate::agree(const Tensor &left, const Tensor &right,
                                std::string &reason, double tolerance) {
   if (left.shape != right.shape) {

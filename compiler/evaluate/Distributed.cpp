@@ -87,6 +87,8 @@ namespace {
 struct Scope {
   llvm::DenseMap<Value, Devices> devices;
   llvm::DenseMap<Value, Tensor> whole;
+  /// Of the whole program.
+  double tolerance = 0;
 };
 } // namespace
 
@@ -100,7 +102,7 @@ static LogicalResult settle(Operation *op, ArrayRef<Devices> devices,
     std::string reason;
     FailureOr<Tensor> value = assemble(
         devices[i], cast<RankedTensorType>(result.getType()), reason);
-    if (failed(value) || !agree(*value, whole[i], reason))
+    if (failed(value) || !agree(*value, whole[i], reason, scope.tolerance))
       return op->emitOpError("distributed result ") << i << ": " << reason;
     scope.devices[result] = devices[i];
     scope.whole[result] = whole[i];
@@ -210,6 +212,7 @@ polyrank::evaluate::evaluateDistributed(func::FuncOp function,
                                         ArrayRef<Tensor> arguments,
                                         uint64_t seed) {
   Scope scope;
+  scope.tolerance = getRoundingTolerance(function);
   shard::MeshAttr mesh;
   for (auto [argument, tensor] :
        llvm::zip_equal(function.getArguments(), arguments)) {

@@ -55,6 +55,9 @@ shard::LayoutAttr withoutBorders(shard::LayoutAttr layout, int64_t dim);
 
 /// What two orders of the same fp64 sums may differ by.
 constexpr double roundingTolerance = 1e-9;
+/// The same for a whole program. Where it converts fp64 to fp32, another order
+/// of sums can give the next number of fp32, and what follows make more of it.
+double getRoundingTolerance(mlir::Operation *program);
 /// Whether two values agree: |a - b| <= tolerance (1 + |b|), NaN equal to NaN,
 /// integers equal. Else `reason` names the first difference. Programs whose
 /// constants differ need a larger tolerance than layouts of one program.

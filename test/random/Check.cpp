@@ -82,7 +82,7 @@ bool Checker::compare(ModuleOp module, Mode mode) {
 
 bool Checker::runModel(ModuleOp module) {
   reference.clear();
-  tolerance = evaluate::roundingTolerance;
+  tolerance = evaluate::getRoundingTolerance(module);
   stage = "model";
   if (!compare(module, Global))
     return false;
@@ -137,7 +137,7 @@ bool Checker::checkShuffled(ModuleOp constrained, ModuleOp propagated) {
 
 bool Checker::runConstraints(ModuleOp module) {
   reference.clear();
-  tolerance = evaluate::roundingTolerance;
+  tolerance = evaluate::getRoundingTolerance(module);
   stage = "constraints";
   if (!compare(module, Global))
     return false;
@@ -164,7 +164,7 @@ bool Checker::runConstraints(ModuleOp module) {
 
 bool Checker::runLayouts(ModuleOp module) {
   reference.clear();
-  tolerance = evaluate::roundingTolerance;
+  tolerance = evaluate::getRoundingTolerance(module);
   stage = "layouts";
   if (!compare(module, Distributed))
     return false;
