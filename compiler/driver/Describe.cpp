@@ -323,7 +323,7 @@ int polyrank::driver::describe(const Options &options) {
   };
   if (failed(readImportOptions(options, importOptions, error)))
     return fail();
-  auto file = frontends::describeOnnx(options.model, error);
+  auto file = frontends::describeOnnx(options.model, error, options.abstractWeights);
   if (!file)
     return fail();
   Describer describer(options, importOptions, std::move(*file));

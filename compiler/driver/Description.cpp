@@ -72,6 +72,8 @@ std::vector<std::string> polyrank::driver::commandFor(const Options &options) {
   add("--dropout", options.dropout, "");
   if (options.noTie)
     command.push_back("--no-tie");
+  if (options.abstractWeights)
+    command.push_back("--abstract-weights");
   add("--bucket-mb", options.bucketMegabytes, standard.bucketMegabytes);
   add("--threads", options.threads, standard.threads);
   add("--cpu", options.cpu, standard.cpu);

@@ -31,6 +31,8 @@ struct Options {
   std::string dropout;
   /// Copies of a tied matrix stay parameters of their own.
   bool noTie = false;
+  /// The file may lack its weights.
+  bool abstractWeights = false;
   double bucketMegabytes = 25;
   int64_t threads = 1;
   std::string cpu = "native";

@@ -84,6 +84,7 @@ polyrank::driver::readImportOptions(const Options &options,
     }
   }
   result.tie = !options.noTie;
+  result.abstractWeights = options.abstractWeights;
   if (failed(readLayerOptions(options, result, error)))
     return failure();
   if (!StringRef(options.model).ends_with(".onnx")) {

@@ -88,8 +88,11 @@ private:
 } // namespace onnx
 
 std::optional<ModelDescription> describeOnnx(StringRef path,
-                                             std::string &error) {
-  auto model = onnx::readModel(path.str(), error);
+                                             std::string &error,
+                                             bool abstractWeights) {
+  auto model = onnx::readModel(path.str(), error,
+                               abstractWeights ? onnx::Weights::MayBeAbsent
+                                               : onnx::Weights::Required);
   if (!model)
     return std::nullopt;
   ModelDescription result;

@@ -53,8 +53,10 @@ struct ModelDescription {
   std::vector<std::string> warnings; // of parameters that the export lost
 };
 
-/// On failure `error` says what is wrong with the file.
+/// `abstractWeights`: whether weights may be absent from the file. On failure
+/// `error` says what is wrong with it.
 std::optional<ModelDescription> describeOnnx(llvm::StringRef path,
-                                             std::string &error);
+                                             std::string &error,
+                                             bool abstractWeights = false);
 
 } // namespace polyrank::frontends

@@ -29,6 +29,8 @@ bool readBytes(const Model &model, const Tensor &tensor, uint64_t offset,
 } // namespace
 
 bool isConstant(const Model &model, const Tensor &tensor) {
+  if (tensor.isAbsent)
+    return false;
   uint64_t width = byteSize(tensor.type);
   uint64_t total = static_cast<uint64_t>(tensor.numElements()) * width;
   std::vector<char> first(width);
@@ -50,6 +52,8 @@ bool isConstant(const Model &model, const Tensor &tensor) {
 
 bool areEqual(const Model &model, const Tensor &a, const Tensor &b,
               bool transposed) {
+  if (a.isAbsent || b.isAbsent)
+    return false;
   if (a.type != b.type || a.dims.size() != 2 || b.dims.size() != 2 ||
       a.dims[0] != b.dims[transposed ? 1 : 0] ||
       a.dims[1] != b.dims[transposed ? 0 : 1])

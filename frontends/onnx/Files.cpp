@@ -124,7 +124,8 @@ std::optional<ExternalFile> openBelow(const std::string &folder,
                                     "` is a symbolic link or no folder; put "
                                     "the data itself beside the model"
                               : systemError() +
-                                    "; it belongs into the model's folder");
+                                    "; it belongs into the model's folder (without "
+                                      "weights: --abstract-weights)");
         return std::nullopt;
       }
       here.reset(next);
@@ -161,6 +162,11 @@ const Function *Model::findFunction(const Node &node) const {
 
 bool Model::load(const Tensor &tensor, std::vector<char> &into,
                  std::string &error) const {
+  if (tensor.isAbsent) {
+    error = "the file has no elements for `" + std::string(tensor.name) +
+            "`, and shapes or constants are computed from them";
+    return false;
+  }
   if (!tensor.external) {
     into.assign(tensor.bytes.begin(), tensor.bytes.end());
     return true;

@@ -157,6 +157,13 @@ private:
         values[value.name] = Imported(known->second);
         continue;
       }
+      if (find(value.metadata,
+               "pkg.torch.export.graph_signature.InputSpec.kind") ==
+          "PARAMETER")
+        return error() << "input `" << std::string(value.name)
+                       << "` is a parameter, for which the file has no values; "
+                          "export with include_initializers=True to train, or "
+                          "compile with --abstract-weights to see the plan";
       names.push_back("`" + std::string(value.name) + "`");
       if (failed(specialise(value, sizes)))
         return failure();
@@ -383,7 +390,7 @@ private:
     auto type = RankedTensorType::get(parameter.getDims(), elementType);
     // Elements that are encoded one by one have no span in the file.
     ElementsAttr value;
-    if (!tensor.span && type.getNumElements() > 0) {
+    if (!tensor.span && !tensor.isAbsent && type.getNumElements() > 0) {
       std::string reason;
       auto known = toTensor(&context, model, tensor, reason);
       if (!known)
@@ -401,7 +408,8 @@ private:
     }
     SmallVector<StringRef> aliases(parameter.aliases.begin(),
                                    parameter.aliases.end());
-    FileSpan span = tensor.span.value_or(FileSpan());
+    FileSpan span =
+        tensor.isAbsent ? FileSpan() : tensor.span.value_or(FileSpan());
     graph::ParameterOp::create(
         builder, NameLoc::get(builder.getStringAttr(parameter.name)),
         parameter.name, type, span.path, static_cast<int64_t>(span.offset),
@@ -734,7 +742,10 @@ OwningOpRef<ModuleOp> importOnnx(MLIRContext &context, StringRef path,
                                  const ImportOptions &options) {
   context.loadDialect<func::FuncDialect, graph::GraphDialect>();
   std::string error;
-  auto model = onnx::readModel(path.str(), error);
+  auto model = onnx::readModel(path.str(), error,
+                               options.abstractWeights
+                                   ? onnx::Weights::MayBeAbsent
+                                   : onnx::Weights::Required);
   if (!model) {
     emitError(UnknownLoc::get(&context)) << error;
     return {};

@@ -54,6 +54,8 @@ struct ImportOptions {
   std::optional<double> dropout;
   /// Whether copies of a matrix that the exporter made are one parameter again.
   bool tie = true;
+  /// Whether weights may be absent from the file (onnx::Weights).
+  bool abstractWeights = false;
   /// How many elements may be computed at import, of what depends on no input
   /// or parameter; what comes after is left to run time.
   int64_t foldingBudget = int64_t(1) << 28;

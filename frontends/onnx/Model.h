@@ -17,6 +17,8 @@ namespace polyrank::frontends::onnx {
 
 /// In a file, and once calls of its functions are replaced by their bodies.
 constexpr int64_t maxNodes = 1 << 19;
+/// Of one tensor.
+constexpr int64_t maxStoredElements = int64_t(1) << 48;
 
 /// TensorProto.DataType, by the numbers of onnx.proto.
 enum class DataType : int32_t {
@@ -64,6 +66,9 @@ struct Tensor {
   std::string_view bytes;
   std::optional<size_t> external;
   std::optional<FileSpan> span; // absent where the elements were decoded
+  /// The file has no elements for it; `span` is where they were. See
+  /// Weights::MayBeAbsent.
+  bool isAbsent = false;
   std::vector<char> decoded;
 
   int64_t numElements() const {
@@ -218,9 +223,19 @@ struct Model {
   const Function *findFunction(const Node &node) const;
 };
 
+/// Whether a model whose weights are not there is read.
+enum class Weights {
+  /// Files of external data exist; what is no initializer is an input.
+  Required,
+  /// Tensors in files that do not exist have no elements, nor have those that
+  /// are left as inputs (AbsentWeights.h).
+  MayBeAbsent,
+};
+
 /// Reads the model at `path`. Any file gives a model or an `error`: lengths,
 /// counts, sizes and depth are checked before they are believed.
-std::unique_ptr<Model> readModel(const std::string &path, std::string &error);
+std::unique_ptr<Model> readModel(const std::string &path, std::string &error,
+                                 Weights weights = Weights::Required);
 
 /// Reads one serialised TensorProto (the form of ONNX's test data) from
 /// `bytes`, which must outlive it.

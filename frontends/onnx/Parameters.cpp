@@ -81,6 +81,14 @@ public:
 
 private:
   Role roleOf(const Tensor &tensor) {
+    Role role = roleByRecord(tensor);
+    // A float without elements is no constant, whatever it was.
+    return tensor.isAbsent && role == Role::Constant && isFloat(tensor.type)
+               ? Role::Buffer
+               : role;
+  }
+
+  Role roleByRecord(const Tensor &tensor) {
     if (const StateEntry *entry = record.findRole(tensor.name))
       return toRole(*entry);
     if (!record.hasRoles())

@@ -1,11 +1,14 @@
 // Reads ONNX's protobuf messages from the mapped file, with every length,
 // count and depth checked. The only file that sees protozero's exceptions.
 
+#include "frontends/onnx/AbsentWeights.h"
 #include "frontends/onnx/Model.h"
 
 #include <protozero/pbf_reader.hpp>
+#include <unistd.h>
 
 #include <bit>
+#include <cerrno>
 #include <cstring>
 #include <map>
 
@@ -22,7 +25,6 @@ using protozero::pbf_wire_type;
 constexpr int maxDepth = 32;             // graphs inside attributes
 constexpr int64_t maxEntities = 1 << 23; // nodes, attributes, tensors, names
 constexpr size_t maxRank = 64;
-constexpr int64_t maxElements = int64_t(1) << 48;
 
 struct Malformed {
   std::string message;
@@ -52,7 +54,9 @@ constexpr auto Fixed64 = pbf_wire_type::fixed64;
 
 class Reader {
 public:
-  Reader(Model *model, std::string_view file) : model(model), file(file) {}
+  Reader(Model *model, std::string_view file,
+         Weights weights = Weights::Required)
+      : model(model), file(file), weights(weights) {}
 
   void readModel(pbf_reader in) {
     bool hasGraph = false;
@@ -197,7 +201,7 @@ private:
       empty |= dim == 0;
     }
     for (int64_t dim : tensor.dims) {
-      if (!empty && dim > maxElements / count)
+      if (!empty && dim > maxStoredElements / count)
         throw Malformed{name + "its shape " + toString(tensor.dims) +
                         " has more than 2^48 elements"};
       count *= empty ? 0 : dim;
@@ -257,9 +261,15 @@ private:
       }
       return value;
     };
-    size_t index = openExternal(name, find(data, "location"));
-    const ExternalFile &external = model->externals[index];
+    std::string_view location = find(data, "location");
     uint64_t offset = number("offset").value_or(0);
+    if (weights == Weights::MayBeAbsent && !isThere(location)) {
+      tensor.isAbsent = true;
+      tensor.span = FileSpan{std::string(location), offset, length};
+      return;
+    }
+    size_t index = openExternal(name, location);
+    const ExternalFile &external = model->externals[index];
     uint64_t rest = offset < external.size ? external.size - offset : 0;
     uint64_t stored = number("length").value_or(rest);
     if (stored != length)
@@ -276,18 +286,27 @@ private:
     tensor.span = FileSpan{external.path, offset, length};
   }
 
+  /// The folder that external data lies in.
+  std::string folder() const {
+    size_t slash = model->path.rfind('/');
+    return slash == std::string::npos ? "."
+           : slash == 0               ? "/"
+                                      : model->path.substr(0, slash);
+  }
+
+  bool isThere(std::string_view location) const {
+    std::string path = folder() + "/" + std::string(location);
+    return access(path.c_str(), F_OK) == 0 || errno != ENOENT;
+  }
+
   size_t openExternal(const std::string &name, std::string_view location) {
     auto [entry, isNew] =
         externalIndex.try_emplace(location, model->externals.size());
     if (isNew) {
       if (model->externals.size() == 1024)
         throw Malformed{"names more than 1024 files of external data"};
-      size_t slash = model->path.rfind('/');
-      std::string folder = slash == std::string::npos ? "."
-                           : slash == 0 ? "/"
-                                        : model->path.substr(0, slash);
       std::string error;
-      auto external = openBelow(folder, location, error);
+      auto external = openBelow(folder(), location, error);
       if (!external)
         throw Malformed{name + error};
       model->externals.push_back(std::move(*external));
@@ -603,6 +622,7 @@ private:
 
   Model *model;          // null while a lone tensor is read
   std::string_view file; // what offsets of spans count from
+  Weights weights;
   int64_t entities = 0, nodes = 0;
   std::map<std::string_view, size_t> externalIndex;
 };
@@ -686,14 +706,15 @@ std::string_view find(const Metadata &metadata, std::string_view key) {
   return {};
 }
 
-std::unique_ptr<Model> readModel(const std::string &path, std::string &error) {
+std::unique_ptr<Model> readModel(const std::string &path, std::string &error,
+                                 Weights weights) {
   auto model = std::make_unique<Model>();
   model->path = path;
   if (!model->file.map(path, error))
     return nullptr;
   std::string_view bytes = model->file.bytes();
   try {
-    Reader(model.get(), bytes)
+    Reader(model.get(), bytes, weights)
         .readModel(pbf_reader(bytes.data(), bytes.size()));
   } catch (const Malformed &malformed) {
     error = path + ": " + malformed.message;
@@ -702,6 +723,8 @@ std::unique_ptr<Model> readModel(const std::string &path, std::string &error) {
     error = path + ": not an ONNX model, or cut short";
     return nullptr;
   }
+  if (weights == Weights::MayBeAbsent)
+    addAbsentWeights(*model);
   return model;
 }
 

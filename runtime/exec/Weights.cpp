@@ -201,6 +201,11 @@ Result<Weights> Weights::open(const LoadedPlan &plan, const std::string &init) {
         std::memcpy(into, data->data() + offset, length);
         return {};
       };
+    if (!span && !stored->data())
+      return Error{fmt::format(
+          "'{}' was compiled without weights (--abstract-weights), such as "
+          "'{}': compile the model with its weights, or give them with --init",
+          plan.path, stored->name()->str())};
     if (!span)
       continue;
     if (stored->transposed()) {

@@ -49,6 +49,10 @@ polyrank::driver::parseOptions(int argc, char **argv) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("SPEC");
+  app.add_flag("--abstract-weights", options.abstractWeights,
+               "Compile a file without its weights (no external data, or "
+               "weights left as inputs), to see layouts, memory and "
+               "communication. Running it needs --init");
   app.add_option("--shard", options.shards,
                  "PATTERN=DIMS: how parameters, inputs or a module's output "
                  "(out(SCOPE)) are laid out. DIMS has one entry per dim: - not "
@@ -132,7 +136,8 @@ polyrank::driver::parseOptions(int argc, char **argv) {
   json->excludes(app.get_option("--stop-after"));
   app.add_flag("-q,--quiet", options.quiet, "Print warnings and errors only");
   group(app, "What is compiled",
-        {"--output", "--describe", "--mode", "--input", "--dim"});
+        {"--output", "--describe", "--mode", "--input", "--dim",
+         "--abstract-weights"});
   group(app, "Training",
         {"--loss", "--optimizer", "--microbatches", "--batch-norm", "--dropout",
          "--no-tie"});
