@@ -24,6 +24,9 @@ static constexpr double clearlyFaster = 0.95;
 static constexpr int mostRuns = 7, fewestRuns = 3;
 static constexpr double enoughSeconds = 0.05;
 
+/// Of a larger product a part is measured: it consists of tiles that are alike.
+static constexpr double enoughWork = 4e9;
+
 static double flopsOf(const runtime::GemmShape &shape) {
   double flops = 2.0 * shape.m * shape.n * shape.k;
   for (const runtime::GemmBatchDim &dim : shape.batch)
@@ -39,6 +42,23 @@ static int64_t extentOf(const runtime::GemmShape &shape, int64_t rows,
   for (const runtime::GemmBatchDim &dim : shape.batch)
     extent += (dim.count - 1) * dim.*stride;
   return extent;
+}
+
+/// `shape` with fewer batches, rows and columns, where it is large; as far apart
+/// in memory as before.
+static runtime::GemmShape partOf(runtime::GemmShape shape) {
+  auto cut = [&](int64_t size, int64_t least, int64_t unit) {
+    double share = enoughWork / flopsOf(shape);
+    if (share >= 1 || size <= least)
+      return size;
+    auto kept = static_cast<uint64_t>(static_cast<double>(size) * share);
+    return std::min(size, std::max<int64_t>(least, llvm::alignTo(kept, unit)));
+  };
+  for (runtime::GemmBatchDim &dim : shape.batch)
+    dim.count = cut(dim.count, 1, 1);
+  shape.m = cut(shape.m, 512, 64);
+  shape.n = cut(shape.n, 1024, 64);
+  return shape;
 }
 
 namespace {
@@ -81,7 +101,7 @@ public:
   }
 
 private:
-  runtime::GemmLibrary measure(const runtime::GemmShape &shape);
+  runtime::GemmLibrary measure(const runtime::GemmShape &whole);
 
   int64_t threads;
   Workspace a, b, c, scratch;
@@ -90,11 +110,12 @@ private:
 
 } // namespace
 
-runtime::GemmLibrary GemmChooser::measure(const runtime::GemmShape &shape) {
+runtime::GemmLibrary GemmChooser::measure(const runtime::GemmShape &whole) {
   using runtime::GemmLibrary;
-  auto prefer = shape.library;
-  if (flopsOf(shape) < worthMeasuring)
+  auto prefer = whole.library;
+  if (flopsOf(whole) < worthMeasuring)
     return prefer;
+  runtime::GemmShape shape = partOf(whole);
   auto other = prefer == GemmLibrary::Sgemm ? GemmLibrary::Matmul
                                             : GemmLibrary::Sgemm;
   using Batch = runtime::GemmBatchDim;

@@ -79,8 +79,36 @@ Tensor Tensor::splat(RankedTensorType type, double value) {
   return tensor;
 }
 
+/// Calls `function` with a value of the C++ type whose bits the elements have;
+/// false where there is none.
+template <typename Function>
+static bool withCppType(Type type, const Function &function) {
+  if (type.isF32())
+    function(float());
+  else if (type.isF64())
+    function(double());
+  else if (type.isInteger(1))
+    function(bool());
+  else if (type.isInteger(32))
+    function(int32_t());
+  else if (type.isInteger(64))
+    function(int64_t());
+  else
+    return false;
+  return true;
+}
+
 Tensor Tensor::fromAttribute(DenseElementsAttr attribute) {
   Tensor tensor(attribute.getElementType(), attribute.getType().getShape());
+  auto read = [&](auto zero) {
+    auto values = attribute.getValues<decltype(zero)>();
+    if (tensor.isFloat())
+      llvm::copy(values, tensor.floats.begin());
+    else
+      llvm::copy(values, tensor.integers.begin());
+  };
+  if (withCppType(tensor.elementType, read))
+    return tensor;
   if (tensor.isFloat()) {
     for (auto [i, value] : llvm::enumerate(attribute.getValues<APFloat>())) {
       APFloat wide = value;
@@ -89,14 +117,25 @@ Tensor Tensor::fromAttribute(DenseElementsAttr attribute) {
       tensor.floats[i] = wide.convertToDouble();
     }
   } else {
-    bool isBool = attribute.getElementType().isInteger(1);
     for (auto [i, value] : llvm::enumerate(attribute.getValues<APInt>()))
-      tensor.integers[i] = isBool ? value.getZExtValue() : value.getSExtValue();
+      tensor.integers[i] = value.getSExtValue();
   }
   return tensor;
 }
 
 DenseElementsAttr Tensor::toAttribute() const {
+  DenseElementsAttr attribute;
+  auto write = [&](auto zero) {
+    using Element = decltype(zero);
+    auto values = std::make_unique<Element[]>(size());
+    for (int64_t i = 0, n = size(); i < n; ++i)
+      values[i] = isFloat() ? static_cast<Element>(floats[i])
+                            : static_cast<Element>(integers[i]);
+    attribute = DenseElementsAttr::get(
+        getType(), ArrayRef<Element>(values.get(), size()));
+  };
+  if (withCppType(elementType, write))
+    return attribute;
   if (isFloat()) {
     const auto &semantics = cast<FloatType>(elementType).getFloatSemantics();
     SmallVector<APFloat> values;
@@ -130,20 +169,36 @@ static int64_t offset(ArrayRef<int64_t> index, ArrayRef<int64_t> strides) {
   return result;
 }
 
+/// Calls `copy` with the offset in a box of `shape` at `start`, row by row.
+static void forEachRow(ArrayRef<int64_t> shape, ArrayRef<int64_t> start,
+                       ArrayRef<int64_t> whole,
+                       function_ref<void(int64_t, int64_t)> copy) {
+  SmallVector<int64_t> strides = getStrides(whole), rows(shape);
+  int64_t base = offset(start, strides), width = 1;
+  // The last dim's elements lie side by side.
+  if (!rows.empty()) {
+    width = rows.back();
+    rows.back() = std::min<int64_t>(width, 1);
+  }
+  forEachIndex(rows, [&](ArrayRef<int64_t> index) {
+    copy(base + offset(index, strides), width);
+  });
+}
+
 Tensor Tensor::slice(ArrayRef<int64_t> start, ArrayRef<int64_t> size) const {
   Tensor result(elementType, size);
-  SmallVector<int64_t> strides = getStrides(shape);
-  int64_t base = offset(start, strides), to = 0;
-  forEachIndex(size, [&](ArrayRef<int64_t> index) {
-    result.copy(to++, *this, base + offset(index, strides));
+  int64_t to = 0;
+  forEachRow(size, start, shape, [&](int64_t from, int64_t width) {
+    result.copy(to, *this, from, width);
+    to += width;
   });
   return result;
 }
 
 void Tensor::insert(const Tensor &part, ArrayRef<int64_t> start) {
-  SmallVector<int64_t> strides = getStrides(shape);
-  int64_t base = offset(start, strides), from = 0;
-  forEachIndex(part.shape, [&](ArrayRef<int64_t> index) {
-    copy(base + offset(index, strides), part, from++);
+  int64_t from = 0;
+  forEachRow(part.shape, start, shape, [&](int64_t to, int64_t width) {
+    copy(to, part, from, width);
+    from += width;
   });
 }

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "mlir/IR/BuiltinAttributes.h"
@@ -29,12 +30,19 @@ struct Tensor {
   Tensor(mlir::Type elementType, llvm::ArrayRef<int64_t> shape);
   explicit Tensor(mlir::RankedTensorType type)
       : Tensor(type.getElementType(), type.getShape()) {}
+  Tensor(const Tensor &) = default;
+  Tensor &operator=(const Tensor &) = default;
+  /// Without `noexcept` a growing vector of tensors would copy them.
+  Tensor(Tensor &&) noexcept = default;
+  Tensor &operator=(Tensor &&) noexcept = default;
 
   static Tensor splat(mlir::RankedTensorType type, double value);
   static Tensor fromAttribute(mlir::DenseElementsAttr attribute);
   mlir::DenseElementsAttr toAttribute() const;
 
-  bool isFloat() const { return llvm::isa<mlir::FloatType>(elementType); }
+  /// Asked for every element: whether a type is an integer is quickly told,
+  /// whether it is a float is not.
+  bool isFloat() const { return !llvm::isa<mlir::IntegerType>(elementType); }
   int64_t getRank() const { return shape.size(); }
   int64_t size() const { return isFloat() ? floats.size() : integers.size(); }
   double at(int64_t i) const { return isFloat() ? floats[i] : integers[i]; }
@@ -44,12 +52,12 @@ struct Tensor {
     else
       integers[i] = toInteger(elementType, value);
   }
-  /// Element `from` of another tensor of the same kind.
-  void copy(int64_t to, const Tensor &source, int64_t from) {
+  /// `count` elements from `from` on of another tensor of the same kind.
+  void copy(int64_t to, const Tensor &source, int64_t from, int64_t count = 1) {
     if (isFloat())
-      floats[to] = source.floats[from];
+      std::copy_n(source.floats.begin() + from, count, floats.begin() + to);
     else
-      integers[to] = source.integers[from];
+      std::copy_n(source.integers.begin() + from, count, integers.begin() + to);
   }
   mlir::RankedTensorType getType() const {
     return mlir::RankedTensorType::get(shape, elementType);

@@ -161,6 +161,7 @@ Emitter::evaluate(ArrayRef<Known> operands, BuildFn build) {
   bool folds = verify(op) && mayFold(op);
   std::vector<graph::Tensor> inputs, outputs;
   if (folds) {
+    inputs.reserve(operands.size());
     for (const Known &operand : operands)
       inputs.push_back(*operand);
     for (Value result : op->getResults())

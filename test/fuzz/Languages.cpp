@@ -69,10 +69,12 @@ void parse(MLIRContext &context, char language, const std::string &text) {
     return;
   }
   case 'a': {
-    // Layouts and meshes as they are printed in MLIR.
+    // Layouts and meshes as they are printed in MLIR, whose parser complains of
+    // an open string behind an attribute and returns the attribute.
     Attribute attribute = parseAttribute(text, &context);
-    diagnostics.checkOutcome(bool(attribute));
     if (!attribute)
+      return diagnostics.checkOutcome(false);
+    if (diagnostics.hasErrors())
       return;
     std::string printed;
     llvm::raw_string_ostream(printed) << attribute;

@@ -35,6 +35,8 @@ public:
           empty |= text.empty();
         }) {}
 
+  bool hasErrors() const { return errors > 0; }
+
   void checkOutcome(bool succeeded) {
     if (empty || succeeded == (errors > 0))
       std::abort();
