@@ -78,7 +78,9 @@ bool Domain::chooseAnchor(Body body, std::string &reason) {
         reason = "a scatter_add has a kernel of its own";
         return false;
       }
+      // Whatever reduction was considered before.
       anchor = scatter.getUpdates();
+      reducedDims.clear();
       int64_t numIndexDims =
           shapeOf(scatter.getIndices()).size() - scatter.getBatchDims();
       for (int64_t d = 0; d < numIndexDims; ++d)
