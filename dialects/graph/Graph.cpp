@@ -93,6 +93,23 @@ Cost polyrank::graph::elementwiseCost(Operation *op) {
   return cost;
 }
 
+/// All but a conversion compute in one type; conditions and what a comparison
+/// gives are booleans by their own types.
+static LogicalResult verifyElementTypes(Operation *op) {
+  if (isa<ConvertOp>(op))
+    return success();
+  SmallVector<Value> computed(op->getOperands().drop_front(isa<SelectOp>(op)));
+  if (!isa<CompareOp>(op))
+    llvm::append_range(computed, op->getResults());
+  for (Value value : computed)
+    if (getElementTypeOrSelf(value) != getElementTypeOrSelf(computed.front()))
+      return op->emitOpError("computes with ")
+             << getElementTypeOrSelf(computed.front()) << " and "
+             << getElementTypeOrSelf(value)
+             << "; element types are equal (graph.convert)";
+  return success();
+}
+
 LogicalResult polyrank::graph::verifySameShapes(Operation *op) {
   auto shape = cast<RankedTensorType>(op->getResult(0).getType()).getShape();
   for (auto [i, operand] : llvm::enumerate(op->getOperands()))
@@ -101,7 +118,7 @@ LogicalResult polyrank::graph::verifySameShapes(Operation *op) {
              << i << " has type " << operand.getType() << ", the result "
              << op->getResult(0).getType()
              << "; shapes are equal (graph.broadcast)";
-  return success();
+  return verifyElementTypes(op);
 }
 
 Value polyrank::graph::splat(OpBuilder &builder, Location location, Type type,

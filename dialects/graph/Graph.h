@@ -52,7 +52,7 @@ Cost elementwiseCost(mlir::Operation *op);
 /// See Elementwise.td for the letters.
 ShardingRule elementwiseRule(mlir::Operation *op, llvm::StringRef sum,
                              llvm::StringRef max, llvm::StringRef min);
-/// Operands and results have one shape.
+/// Operands and results have one shape, and what is computed one element type.
 mlir::LogicalResult verifySameShapes(mlir::Operation *op);
 /// The layouts of `op` can be computed locally: see LayoutVerifier.h.
 mlir::LogicalResult verifyLayouts(mlir::Operation *op);

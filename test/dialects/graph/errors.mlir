@@ -14,6 +14,14 @@ func.func @missing_encoding(%x: tensor<4xf32, #shard.layout<#mesh, [{"a"}]>>) ->
 
 // -----
 
+func.func @mixed_element_types(%x: tensor<4xf32>, %y: tensor<4xi1>) -> tensor<4xf32> {
+  // expected-error @+1 {{'graph.sub' op computes with 'f32' and 'i1'; element types are equal (graph.convert)}}
+  %0 = graph.sub %x, %y : (tensor<4xf32>, tensor<4xi1>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
 // L1: one mesh.
 #one = #shard.mesh<["a"=2]>
 #other = #shard.mesh<["a"=2, "b"=2]>
