@@ -1,0 +1,158 @@
+// polyrank-bench-allreduce: how long the shared-memory transport takes to sum
+// float32 values over ranks, each a process with one thread.
+//
+//   polyrank-bench-allreduce --mib 64 --ranks 2 --repeats 20
+//
+// prints {"ranks": 2, "mib": 64, "repeats": 20, "least_ms": .., "median_ms": ..}.
+// A repetition's time is that of its slowest rank, from a barrier on. Every sum
+// is checked.
+
+#include "runtime/comm/shm/ShmJob.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+using namespace polyrank::runtime;
+
+struct Options {
+  int mib = 64, ranks = 2, repeats = 20;
+};
+
+bool parse(int argc, char **argv, Options &options) {
+  if (argc % 2 == 0)
+    return false;
+  for (int i = 1; i < argc; i += 2) {
+    int value = std::atoi(argv[i + 1]);
+    if (!std::strcmp(argv[i], "--mib") && value >= 1 && value <= 4096)
+      options.mib = value;
+    else if (!std::strcmp(argv[i], "--ranks") && value >= 2 && value <= 64)
+      options.ranks = value;
+    else if (!std::strcmp(argv[i], "--repeats") && value >= 1 &&
+             value <= 100000)
+      options.repeats = value;
+    else
+      return false;
+  }
+  return true;
+}
+
+/// What a rank holds before the sum: exact in float32, and different in each.
+float valueOf(int rank, size_t element) {
+  return float((rank + 1) * int(1 + element % 7));
+}
+
+/// Sums in place, as a plan sums gradients; times[n] are the seconds of
+/// repetition n.
+Result<void> runRank(Transport &transport, const Options &options,
+                     double *times) {
+  std::vector<int32_t> everyone(options.ranks);
+  std::iota(everyone.begin(), everyone.end(), 0);
+  POLYRANK_ASSIGN(group, transport.createGroup(everyone));
+  size_t elements = (size_t(options.mib) << 20) / sizeof(float);
+  auto *values = reinterpret_cast<float *>(transport.sharedMemory().data());
+  Transfer transfer;
+  transfer.inner = int64_t(elements);
+  Collective collective{.reduction = Reduction::Sum, .group = group};
+  collective.transfers = {&transfer, 1};
+  float share = float(options.ranks * (options.ranks + 1) / 2);
+
+  for (int n = -1; n < options.repeats; ++n) { // the first is not counted
+    for (size_t e = 0; e < elements; ++e)
+      values[e] = valueOf(transport.rank(), e);
+    if (Result<void> ready = transport.barrier(group); !ready)
+      return ready;
+    auto start = std::chrono::steady_clock::now();
+    if (Result<void> done = transport.run(collective); !done)
+      return done;
+    std::chrono::duration<double> taken =
+        std::chrono::steady_clock::now() - start;
+    if (n >= 0)
+      times[n] = taken.count();
+    for (size_t e = 0; e < elements; ++e)
+      if (float expected = share * float(1 + e % 7); values[e] != expected)
+        return Error{"element " + std::to_string(e) + " of repetition " +
+                         std::to_string(n) + " is " +
+                         std::to_string(values[e]) + ", not " +
+                         std::to_string(expected),
+                     Error::Fault::Rank};
+  }
+  return transport.barrier(group); // no rank leaves before all are through
+}
+
+int rankMain(const shm::Job &job, int rank, const Options &options,
+             double *times) {
+  auto transport = shm::attach(job.descriptors(), rank);
+  Result<void> done = transport ? runRank(**transport, options, times)
+                                : Result<void>(transport.error());
+  if (!done)
+    std::fprintf(stderr, "rank %d: %s\n", rank, done.error().message.c_str());
+  return done ? 0 : 2;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  Options options;
+  if (!parse(argc, argv, options)) {
+    std::fprintf(stderr,
+                 "usage: %s [--mib 1..4096] [--ranks 2..64] [--repeats N]\n",
+                 argv[0]);
+    return 1;
+  }
+  size_t count = size_t(options.ranks) * options.repeats;
+  void *shared = mmap(nullptr, count * sizeof(double), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) {
+    std::perror("mmap");
+    return 2;
+  }
+  auto *times = static_cast<double *>(shared); // [rank][repetition]
+  shm::JobOptions jobOptions;
+  jobOptions.sharedSizes.assign(options.ranks, uint64_t(options.mib) << 20);
+  auto job = shm::Job::create(jobOptions);
+  if (!job) {
+    std::fprintf(stderr, "%s\n", job.error().message.c_str());
+    return 2;
+  }
+  std::vector<pid_t> processes(options.ranks);
+  for (int r = 0; r < options.ranks; ++r) {
+    processes[r] = fork();
+    if (processes[r] == 0)
+      _exit(rankMain(*job, r, options, times + r * options.repeats));
+    if (processes[r] < 0) {
+      std::perror("fork");
+      job->abort("not all ranks could be started");
+      return 2;
+    }
+  }
+  bool failed = false;
+  for (pid_t process : processes) {
+    int status = 0;
+    waitpid(process, &status, 0);
+    failed |= status != 0;
+  }
+  if (failed)
+    return 2;
+
+  std::vector<double> slowest(options.repeats);
+  for (int n = 0; n < options.repeats; ++n)
+    for (int r = 0; r < options.ranks; ++r)
+      slowest[n] = std::max(slowest[n], times[r * options.repeats + n]);
+  std::sort(slowest.begin(), slowest.end());
+  std::printf("{\"ranks\": %d, \"mib\": %d, \"repeats\": %d, "
+              "\"least_ms\": %.6g, \"median_ms\": %.6g}\n",
+              options.ranks, options.mib, options.repeats, 1e3 * slowest[0],
+              1e3 * slowest[options.repeats / 2]);
+  return 0;
+}
