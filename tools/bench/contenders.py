@@ -1,0 +1,133 @@
+"""Who takes turns in a row: our tools, one process a turn, and the workers of peers/.
+
+A contender is a function `turn(steps)` that returns `seconds` and `losses` of all steps.
+"""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import workload
+
+PEERS = Path(__file__).resolve().parent / "peers"
+
+# Name in the table: worker, package that it needs, and what its workload has besides.
+KNOWN = {
+    "PyTorch eager": ("pytorch", "torch", {}),
+    "torch.compile": ("pytorch", "torch", {"compiled": True}),
+    "torch.compile, channels last": ("pytorch", "torch", {"compiled": True, "channelsLast": True}),
+    "DDP over gloo": ("pytorch", "torch", {}),
+    "JAX": ("jax_gpt2", "jax", {}),
+    "onnxruntime": ("onnx_runtime", "onnxruntime", {}),
+    "torch.distributed gloo": ("gloo", "torch", {}),
+}
+
+
+class Failed(Exception):
+    """A contender that did not do its turn; the text says which and why."""
+
+
+def isInstalled(name):
+    return importlib.util.find_spec(KNOWN[name][1]) is not None
+
+
+def lastLine(text):
+    return (text.strip().splitlines() or ["it said nothing"])[-1].strip()
+
+
+class Worker:
+    """The processes of one peer; the first one's answers count."""
+
+    def __init__(self, name, script, work, processes=1):
+        self.name, self.processes, self.logs = name, [], []
+        environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "PYTHONWARNINGS": "ignore",
+                       "OMP_NUM_THREADS": str(work.threads), "MKL_NUM_THREADS": str(work.threads)}
+        for rank in range(processes):
+            self.logs.append(Path(work.folder) / f"{script}-{rank}.log")
+            spec = json.dumps({"compiled": False, "channelsLast": False, **vars(work), "rank": rank})
+            self.processes.append(subprocess.Popen(
+                [sys.executable, PEERS / f"{script}.py", spec], env=environment, text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.logs[-1].open("w")))
+
+    def answers(self):
+        answers = [process.stdout.readline() for process in self.processes]
+        for answer, log in zip(answers, self.logs):
+            if not answer:
+                raise Failed(f"{self.name} ended: {lastLine(log.read_text())}")
+        return [json.loads(answer) for answer in answers]
+
+    def awaitReady(self):
+        self.answers()
+
+    def turn(self, steps):
+        for process in self.processes:
+            process.stdin.write(f"run {steps} steps\n")
+            process.stdin.flush()
+        return self.answers()[0]
+
+    def close(self):
+        for process in self.processes:
+            process.kill()
+        for process in self.processes:
+            process.communicate()
+
+
+def peer(name, work):
+    """A worker of KNOWN, which may still be starting."""
+    script, _, more = KNOWN[name]
+    one = script in ("jax_gpt2", "onnx_runtime")  # all ranks in one process
+    return Worker(name, script, type(work)(**{**vars(work), **more}), 1 if one else work.ranks)
+
+
+def run(command):
+    tool = Path(command[0])
+    if not tool.exists():
+        raise Failed(f"{tool.name} is not in {tool.parent}")
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    if done.returncode:
+        raise Failed(f"{tool.name} ended with {done.returncode}: {lastLine(done.stderr)}")
+    return done.stdout
+
+
+def polyrank(work, bin):
+    """Compiles the exported model; a turn is one run of it."""
+    folder = Path(work.folder)
+    plan, log, data = folder / "plan", folder / "log.jsonl", folder / "data.npz"
+    options = ["--mode", "forward"] if work.mode == "forward" else [
+        "--loss", "cross_entropy(logits,labels)",
+        "--optimizer", f"adamw(lr={workload.GPT2_RATE})" if work.model == "gpt2" else f"sgd(lr={workload.RESNET_RATE})"]
+    if work.model == "resnet":
+        options += ["--batch-norm", "batch"]
+    run([bin / "polyrank-compile", work.onnx, "-o", plan, "--mesh", f"data={work.ranks}", "--threads", work.threads,
+         *options])
+
+    def turn(steps):
+        log.unlink(missing_ok=True)
+        run([bin / "polyrank-run", plan, "--data", data, "--steps", steps, "--order", "sequential", "--log", log])
+        entries = [entry for entry in map(json.loads, log.read_text().splitlines()) if "step" in entry]
+        return {"seconds": [e["seconds"] for e in entries], "losses": [e["loss"] for e in entries if "loss" in e]}
+
+    return turn
+
+
+def polyrankLogits(work, bin):
+    """What a forward plan computes from the first batch."""
+    folder = Path(work.folder)
+    inputs, outputs = folder / "inputs.npz", folder / "outputs.npz"
+    np.savez(inputs, **{workload.INPUT[work.model]: workload.batches(work)[0][0]})
+    run([bin / "polyrank-run", folder / "plan", "--inputs", inputs, "--outputs", outputs])
+    return np.load(outputs)["logits"]
+
+
+def transport(mib, ranks, bin):
+    """Our all-reduce; a turn is one run of so many repetitions, of which it returns the least time."""
+    def turn(repeats):
+        answer = json.loads(run([bin / "polyrank-bench-allreduce", "--mib", mib, "--ranks", ranks,
+                                 "--repeats", repeats]))
+        return {"seconds": [answer["least_ms"] / 1e3], "median": answer["median_ms"] / 1e3, "losses": []}
+
+    return turn

@@ -1,0 +1,215 @@
+"""The rows of the benchmark, and how one is measured.
+
+All contenders of a row are ready before the first turn. Then each takes one turn in every round, so that
+whatever else the machine does meets them all; what counts is the least time of a step over all rounds.
+"""
+
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+import contenders
+import numpy as np
+import workload
+from contenders import Failed
+
+LOSSES = 1e-4  # relative
+LOGITS = dict(rtol=1e-3, atol=1e-4)
+
+
+@dataclass(frozen=True)
+class Row:
+    title: str
+    peers: tuple
+    ranks: int = 1
+    threads: int = 1
+    model: str = "gpt2"
+    mode: str = "train"
+    perRank: bool = False  # whether --batch is the batch of each rank
+    mib: int = 0  # of an all-reduce
+
+
+ROWS = {
+    "one-thread": Row("1 rank, 1 thread", ("PyTorch eager",)),
+    "two-threads": Row("1 rank, 2 threads", ("torch.compile", "PyTorch eager"), threads=2),
+    "two-ranks": Row("2 ranks x 1 thread", ("DDP over gloo",), ranks=2),
+    "two-ranks-wide": Row("2 ranks x 1 thread", ("DDP over gloo",), ranks=2, perRank=True),
+    "jax": Row("2 ranks", ("JAX",), ranks=2),
+    "forward": Row("forward, 2 threads", ("onnxruntime",), threads=2, mode="forward"),
+    "resnet": Row("ResNet, 2 threads", ("torch.compile", "torch.compile, channels last"), threads=2, model="resnet"),
+    "all-reduce-4": Row("all-reduce", ("torch.distributed gloo",), ranks=2, mib=4),
+    "all-reduce-64": Row("all-reduce", ("torch.distributed gloo",), ranks=2, mib=64),
+}
+
+
+def workOf(row, args, folder):
+    """The row's workload (workload.py)."""
+    batch = args.resnet_batch if row.model == "resnet" else args.batch * (row.ranks if row.perRank else 1)
+    sizes = ("layers", "heads", "width", "vocab", "context", "length", "depths", "image", "classes")
+    work = SimpleNamespace(
+        model=row.model, mode=row.mode, ranks=row.ranks, threads=row.threads, batch=batch, steps=args.steps,
+        mib=row.mib, folder=str(folder), **{name: getattr(args, name) for name in sizes})
+    if row.model == "resnet":
+        work.width = args.resnet_width
+    return work
+
+
+def writeFiles(work):
+    """What all contenders of a row read: the model, its weights and the batches. Returns its parameters."""
+    folder = Path(work.folder)
+    model = workload.build(work)
+    work.onnx = str(folder / f"{work.model}.onnx")
+    workload.export(work, model, work.onnx)
+    np.savez(folder / "data.npz", **workload.draw(work))
+    # Of tied weights one name, for who does not build the model with PyTorch.
+    weights = {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
+    np.savez(folder / "weights.npz", **weights)
+    return sum(weight.size for weight in weights.values())
+
+
+def disagreement(name, ours, theirs):
+    """What differs between two runs' losses, in words, or nothing."""
+    for step, (a, b) in enumerate(zip(ours, theirs, strict=True), 1):
+        if not abs(a - b) <= LOSSES * abs(b):
+            return f"the losses of step {step} differ: ours {a:.9g}, {name} {b:.9g}"
+    return None
+
+
+def logitsDisagreement(ours, theirs):
+    if ours.shape != theirs.shape:
+        return f"the logits' shapes differ: ours {ours.shape}, onnxruntime {theirs.shape}"
+    if np.allclose(ours, theirs, **LOGITS):
+        return None
+    at = np.unravel_index(np.abs(ours - theirs).argmax(), ours.shape)
+    return f"the logits differ, most at {list(map(int, at))}: ours {ours[at]:.7g}, onnxruntime {theirs[at]:.7g}"
+
+
+def floorOf(work, parameters, turns, rate):
+    """The parts of the floor in seconds, from all turns of the floor's worker and our all-reduce's rate."""
+    least = np.min([turn["products"] for turn in turns], axis=0)
+    bandwidth = max(turn["bytes_per_second"] for turn in turns)
+    flops = seconds = position = 0
+    for m, k, n, times, passes in workload.products(work):
+        flops += 2 * m * k * n * times * passes
+        seconds += times * float(sum(least[position:position + passes]))
+        position += passes
+    parts = {"flops": flops, "flops_per_second": flops / seconds, "bytes_per_second": bandwidth, "products": seconds}
+    if work.mode == "train":
+        # AdamW reads the weight, its gradient and two moments and writes three of them; SGD reads two, writes one.
+        parts["optimizer"] = (28 if work.model == "gpt2" else 12) * parameters / bandwidth
+        if work.ranks > 1:
+            parts["all_reduce_bytes_per_second"] = rate
+            parts["collectives"] = 4 * parameters / rate
+    parts["seconds"] = sum(parts.get(part, 0) for part in ("products", "optimizer", "collectives"))
+    return parts
+
+
+def start(stack, worker):
+    """Waits until the worker is ready; it ends with the row."""
+    stack.callback(worker.close)
+    worker.awaitReady()
+    return worker.turn
+
+
+def contendersOf(row, work, args, stack, errors):
+    """name -> turn, ours first; and what went wrong with the others."""
+    turns = {}
+    if row.mib:
+        turns["ours"] = contenders.transport(row.mib, row.ranks, args.bin)
+    else:
+        turns["ours"] = contenders.polyrank(work, args.bin)
+    for name in row.peers:
+        try:
+            if not contenders.isInstalled(name):
+                raise Failed("not installed")
+            turns[name] = start(stack, contenders.peer(name, work))
+        except Failed as error:
+            errors[name] = str(error)
+    if not row.mib:
+        try:
+            if row.ranks > 1:
+                turns["all-reduce"] = contenders.transport(64, row.ranks, args.bin)
+            turns["floor"] = start(stack, contenders.Worker("the floor", "floor", work, row.ranks))
+        except Failed as error:
+            errors["floor"] = str(error)
+    return turns
+
+
+def takeTurns(row, turns, args, errors, say):
+    """name -> the answers of all rounds. Who fails is out, and so is the row if it is us."""
+    answers = {name: [] for name in turns}
+    for number in range(1, args.rounds + 1):
+        said = []
+        for name in [name for name in turns if name not in errors]:
+            repeats = row.mib or name == "all-reduce"
+            try:
+                answer = turns[name](10 * args.steps if repeats else args.steps)
+            except Failed as error:
+                if name == "ours":
+                    raise
+                errors["floor" if name == "all-reduce" else name] = str(error)
+                continue
+            # The first step of a turn does not count (page faults, caches).
+            answer["least"] = min(answer["seconds"][0 if repeats else 1:], default=None)
+            answers[name].append(answer)
+            if name in row.peers:
+                if difference := disagreement(name, answers["ours"][-1]["losses"], answer["losses"]):
+                    errors[name] = difference
+            if answer["least"]:
+                said.append(f"{name} {1e3 * answer['least']:.4g} ms")
+        say(f"round {number}: {', '.join(said)}")
+    return answers
+
+
+def leastOf(answers):
+    return min(answer["least"] for answer in answers)
+
+
+def measure(row, args, folder, say):
+    """One entry of the result per peer of the row."""
+    for stale in folder.iterdir():
+        stale.unlink()
+    work, errors, floor = workOf(row, args, folder), {}, None
+    with contextlib.ExitStack() as stack:
+        try:
+            parameters = 0 if row.mib else writeFiles(work)
+            turns = contendersOf(row, work, args, stack, errors)
+            if row.mode == "forward":
+                ours = contenders.polyrankLogits(work, args.bin)
+                for name in row.peers:
+                    if name not in errors and (difference := logitsDisagreement(ours, np.load(folder / "theirs.npy"))):
+                        errors[name] = difference
+            answers = takeTurns(row, turns, args, errors, say)
+        except Failed as error:
+            return [{**entryOf(row, work, name), "error": str(error)} for name in row.peers]
+    if not row.mib and "floor" not in errors:
+        rate = 2**26 / leastOf(answers["all-reduce"]) if row.ranks > 1 else None
+        floor = floorOf(work, parameters, answers["floor"], rate)
+    return [resultOf(row, work, name, answers, errors, floor) for name in row.peers]
+
+
+def entryOf(row, work, name):
+    """What is measured: the same whether it works or not."""
+    size = f"{row.mib} MiB" if row.mib else f"batch {work.batch} x {work.length}" if row.model == "gpt2" else \
+        f"batch {work.batch} x 3 x {work.image} x {work.image}"
+    return {"row": f"{row.title}, {size}", "peer": name}
+
+
+def resultOf(row, work, name, answers, errors, floor):
+    ours = leastOf(answers["ours"])
+    amount, unit = (row.mib * 2**20 / 1e9, "GB/s") if row.mib else (
+        (work.batch * work.length, "tokens/s") if row.model == "gpt2" else (work.batch, "samples/s"))
+    entry = {**entryOf(row, work, name), "ours_seconds": ours, "rate": amount / ours, "unit": unit}
+    if floor:
+        entry.update(floor_seconds=floor["seconds"], floor=floor)
+    elif "floor" in errors:
+        entry["floor_error"] = errors["floor"]
+    if name in errors:
+        entry["error"] = errors[name]
+    else:
+        theirs = leastOf(answers[name])
+        entry.update(peer_seconds=theirs, ratio=theirs / ours)
+    entry["turns"] = {who: [{key: answer[key] for key in ("seconds", "losses")} for answer in answers[who]]
+                      for who in ("ours", name) if who in answers}
+    return entry

@@ -1,0 +1,105 @@
+"""What is trained: models, batches, losses and the products of their layers.
+
+A workload is a namespace that goes to each contender as JSON: `model` (gpt2 or
+resnet) with its sizes, `batch` (samples of a step, over all ranks), `ranks`,
+`threads` of each, `steps` of a turn and `folder`, where the files lie that all
+of them read. Weights follow from the seed, batches from `data.npz`.
+"""
+
+import logging
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+GPT2_RATE, RESNET_RATE = 1e-4, 1e-3  # learning rates
+INPUT = {"gpt2": "input_ids", "resnet": "x"}
+
+
+def families():
+    sys.path.insert(0, str(ROOT / "test/parity"))
+    import families
+    return families
+
+
+def build(work):
+    """The model with its first weights, in training mode."""
+    if work.model == "gpt2":
+        model = families().Gpt2.build(work.layers, work.heads, work.width, work.vocab, work.context)
+    else:
+        import torch
+        model = families().ResNet.build(work.width, (work.image, work.image), work.classes, tuple(work.depths))
+        # Branches that begin small, as is usual: with weights of 1 a fresh ResNet-50 is so steep that PyTorch's
+        # own losses in fp32 and fp64 differ by 3e-3 after one step, and 5e-8 with these.
+        for name, parameter in model.named_parameters():
+            if name.endswith("bn3.weight"):
+                torch.nn.init.constant_(parameter, 0.2)
+    return model.train()
+
+
+def export(work, model, path):
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if work.model == "gpt2":
+            families().export_gpt2.export(model, str(path), work.batch, external=True, length=work.length)
+        else:
+            families().ResNet.export(model, str(path), work.batch, external=True)
+
+
+def draw(work):
+    """The samples of all steps, by input name."""
+    random, samples = np.random.default_rng(1), work.steps * work.batch
+    if work.model == "gpt2":
+        tokens = random.integers(work.vocab, size=(samples, work.length + 1))
+        return {"input_ids": tokens[:, :-1].copy(), "labels": tokens[:, 1:].copy()}
+    images = random.standard_normal((samples, 3, work.image, work.image), dtype=np.float32)
+    return {"x": images, "labels": random.integers(work.classes, size=samples)}
+
+
+def batches(work, rank=0):
+    """The (input, labels) of each step that this rank takes."""
+    data = np.load(Path(work.folder) / "data.npz")
+    own = work.batch // work.ranks
+    starts = range(rank * own, work.steps * work.batch, work.batch)
+    return [tuple(data[name][start:start + own] for name in (INPUT[work.model], "labels")) for start in starts]
+
+
+def call(work, model, inputs):
+    return model(inputs).logits if work.model == "gpt2" else model(inputs)
+
+
+def loss(work, model, inputs, labels):
+    from torch.nn.functional import cross_entropy
+    return cross_entropy(call(work, model, inputs).flatten(0, -2), labels.flatten())
+
+
+def products(work):
+    """(m, k, n, times, passes) of each product [m,k] x [k,n] that a rank's layers make. Passes are forward
+    and, in training, the two gradients; a convolution is the product of its patches and its weights."""
+    passes = 1 if work.mode == "forward" else 3
+    if work.model == "gpt2":
+        rows, width = work.batch // work.ranks * work.length, work.width
+        layers = [(width, 3 * width), (width, width), (width, 4 * width), (4 * width, width)]
+        return [(rows, k, n, work.layers, passes) for k, n in layers] + [(rows, width, work.vocab, 1, passes)]
+
+    import torch
+    found = []
+
+    def note(module, inputs, output):
+        if isinstance(module, torch.nn.Linear):
+            found.append((inputs[0].shape[0], module.in_features, module.out_features, passes))
+        elif isinstance(module, torch.nn.Conv2d):
+            patch = module.weight[0].numel()
+            pixels = output.shape[0] * output.shape[2] * output.shape[3]
+            # Nothing needs the gradient of the images.
+            found.append((pixels, patch, module.out_channels, min(passes, 2) if len(found) == 0 else passes))
+
+    model = build(work)
+    for module in model.modules():
+        module.register_forward_hook(note)
+    with torch.no_grad():
+        model(torch.zeros(work.batch // work.ranks, 3, work.image, work.image))
+    return [(m, k, n, found.count((m, k, n, p)), p) for m, k, n, p in sorted(set(found))]
