@@ -1,0 +1,32 @@
+"""The benchmark measures rows whose losses agree, and says what is missing."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import tools
+
+TRAIN = Path(__file__).parents[2] / "tools/bench/train.py"
+
+
+def benchmark(tmp_path, *options, code=0):
+    result = tmp_path / "result.json"
+    done = subprocess.run([sys.executable, TRAIN, "--bin", tools.bin(), "--work", tmp_path, "--json", result,
+                           "--small", "--steps", "3", *options], capture_output=True, text=True, timeout=600)
+    assert done.returncode == code, done.stdout[-4000:] + done.stderr[-4000:]
+    return done.stdout.splitlines(), json.loads(result.read_text())["rows"]
+
+
+def test_the_benchmark_measures_training_inference_and_the_transport(tmp_path):
+    lines, rows = benchmark(tmp_path, "--rows", "two-ranks,forward,all-reduce-4")
+    assert [row["peer"] for row in rows] == ["DDP over gloo", "onnxruntime", "torch.distributed gloo"]
+    for row in rows:
+        assert row["peer_seconds"] > 0 and row["ours_seconds"] > 0
+        assert any(line.startswith(f"| {row['row']} | {row['peer']} | ") for line in lines)
+    assert all(row["floor"]["seconds"] > 0 for row in rows[:2])
+
+
+def test_the_benchmark_says_which_tool_is_missing(tmp_path):
+    _, rows = benchmark(tmp_path, "--rows", "all-reduce-4", "--bin", tmp_path, code=1)
+    assert "polyrank-bench-allreduce is not in" in rows[0]["error"]
