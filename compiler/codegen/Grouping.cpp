@@ -63,6 +63,7 @@ SmallVector<Value> polyrank::codegen::collectInputs(ArrayRef<Operation *> ops,
 }
 
 Grouping::Grouping(Block &block, bool fuse) : block(block) {
+  findDead();
   number();
   if (fuse) {
     int count = candidates.size();
@@ -79,13 +80,26 @@ Grouping::Grouping(Block &block, bool fuse) : block(block) {
   finish();
 }
 
+/// What nobody needs must not count as a user: its results would be measured as
+/// outputs that the kernel then does not have.
+void Grouping::findDead() {
+  for (Operation &op : llvm::reverse(block)) {
+    bool isNeeded = llvm::any_of(op.getUsers(), [&](Operation *user) {
+      Operation *ancestor = block.findAncestorOpInBlock(*user);
+      return ancestor && !dead.contains(ancestor);
+    });
+    if (isKernelOp(&op) && !isNeeded)
+      dead.insert(&op);
+  }
+}
+
 void Grouping::number() {
   Operation *previous = nullptr;
   for (Operation &op : block) {
     position[&op] = opAt.size();
     opAt.push_back(&op);
     if (isKernelOp(&op)) {
-      if (isFree(&op))
+      if (isFree(&op) || dead.contains(&op))
         continue;
       int candidate = candidates.size();
       owner[&op] = candidate;
@@ -154,7 +168,7 @@ void Grouping::forEachUser(ArrayRef<Operation *> ops,
   for (Operation *op : ops)
     for (Operation *user : op->getUsers()) {
       Operation *ancestor = block.findAncestorOpInBlock(*user);
-      if (!ancestor)
+      if (!ancestor || dead.contains(ancestor))
         continue;
       if (isKernelOp(ancestor) && isFree(ancestor))
         forEachUser(ancestor, visit);

@@ -49,6 +49,7 @@ private:
     bool isAlive = true;
   };
 
+  void findDead();
   void number();
   void assign(int group);
   bool tryMerge(int a, int b);
@@ -86,6 +87,8 @@ private:
                    llvm::function_ref<void(mlir::Operation *)> visit);
 
   mlir::Block &block;
+  /// Kernel ops that no op outside needs.
+  llvm::DenseSet<mlir::Operation *> dead;
   llvm::DenseMap<mlir::Operation *, int> position;
   std::vector<mlir::Operation *> opAt;
   /// Ops outside of kernels keep their order.
