@@ -90,13 +90,16 @@ void reduceWith(DType dtype, std::span<const std::byte *const> sources,
 } // namespace
 
 bool canReduce(DType dtype, Reduction reduction) {
-  return reduction != Reduction::None &&
-         !(dtype == DType::BOOL && reduction == Reduction::Sum);
+  return reduction != Reduction::None;
 }
 
 void reduceBlock(DType dtype, Reduction reduction,
                  std::span<const std::byte *const> sources, int64_t elements,
                  std::byte *result) {
+  // Parts of booleans of which at most one is true: a gather's, say, of a table
+  // that is split.
+  if (dtype == DType::BOOL && reduction == Reduction::Sum)
+    reduction = Reduction::Max;
   switch (reduction) {
   case Reduction::Sum:
     return reduceWith<SumOf>(dtype, sources, elements, result);

@@ -54,8 +54,11 @@ void reduceElement(DType dtype, Reduction reduction,
   case DType::I8:
     return reduceElement<int8_t>(reduction, inputs, from, output, to);
   case DType::U8:
-  case DType::BOOL:
     return reduceElement<uint8_t>(reduction, inputs, from, output, to);
+  case DType::BOOL: // a sum of booleans is their disjunction
+    return reduceElement<uint8_t>(
+        reduction == Reduction::Sum ? Reduction::Max : reduction, inputs, from,
+        output, to);
   case DType::I32:
     return reduceElement<int32_t>(reduction, inputs, from, output, to);
   case DType::I64:

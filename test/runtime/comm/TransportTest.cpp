@@ -231,8 +231,6 @@ TEST_P(TransportTest, EveryTypeIsReducedAndMoved) {
         DType dtype = static_cast<DType>(d);
         for (Reduction reduction :
              {Reduction::Sum, Reduction::Max, Reduction::Min}) {
-          if (dtype == DType::BOOL && reduction == Reduction::Sum)
-            continue;
           for (CollectiveKind kind :
                {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter})
             if (auto text = runCase(
@@ -247,8 +245,6 @@ TEST_P(TransportTest, EveryTypeIsReducedAndMoved) {
           Transfer transfer = rows(2, inner);
           transfer.low = 2;
           transfer.high = 1;
-          if (kind == CollectiveKind::HaloAdd && dtype == DType::BOOL)
-            continue;
           if (auto text = runCase(
                   transport, ranks,
                   makeCase(kind, sumIfReducing(kind), dtype, {transfer}, 3),
