@@ -275,6 +275,38 @@ void Propagation::findPartials() {
   }
 }
 
+/// Dims of a value as its def and as a user have them. Equal extents come
+/// first, which never disagree; the rest in an order that does not depend on
+/// that of the ops.
+std::vector<Propagation::Link> Propagation::findLinks() {
+  std::vector<Link> links;
+  for (const TensorValue &value : values) {
+    const graph::ShardingRule &giver = nodes[value.def].rule;
+    for (const Use &use : value.uses) {
+      const graph::ShardingRule &taker = nodes[use.node].rule;
+      for (auto [d, from, to] : llvm::enumerate(giver.results[value.result],
+                                                taker.operands[use.operand])) {
+        if (from.size() != 1 || to.size() != 1)
+          continue;
+        // given * scale of the giver = taken * scale of the taker.
+        Ratio step(giver.getBorder(true, value.result, d).scale,
+                   taker.getBorder(false, use.operand, d).scale);
+        bool isOne = step.numerator == step.denominator;
+        links.push_back(
+            {{!isOne, step.numerator, step.denominator, nodes[value.def].hash,
+              nodes[use.node].hash, value.result, use.operand, d},
+             firstFactor[value.def] + from.front(),
+             firstFactor[use.node] + to.front(),
+             step});
+      }
+    }
+  }
+  llvm::stable_sort(links, [](const Link &a, const Link &b) {
+    return a.place < b.place;
+  });
+  return links;
+}
+
 /// Dims that are connected have padded extents in fixed ratios (one, but for
 /// the windows of a halo factor), divisible by all that may split any of them.
 void Propagation::findExtents() {
@@ -293,26 +325,14 @@ void Propagation::findExtents() {
       ratio = ratio * over[item];
     return std::pair(item, ratio);
   };
-  for (const TensorValue &value : values) {
-    const graph::ShardingRule &giver = nodes[value.def].rule;
-    for (const Use &use : value.uses) {
-      const graph::ShardingRule &taker = nodes[use.node].rule;
-      for (auto [d, from, to] : llvm::enumerate(giver.results[value.result],
-                                                taker.operands[use.operand])) {
-        if (from.size() != 1 || to.size() != 1)
-          continue;
-        // given * scale of the giver = taken * scale of the taker.
-        Ratio step(giver.getBorder(true, value.result, d).scale,
-                   taker.getBorder(false, use.operand, d).scale);
-        auto [given, fromRoot] = find(firstFactor[value.def] + from.front());
-        auto [taken, toRoot] = find(firstFactor[use.node] + to.front());
-        // Where two ways round disagree the value is resharded.
-        if (given == taken)
-          continue;
-        classOf[taken] = given;
-        over[taken] = fromRoot * step * toRoot.inverse();
-      }
-    }
+  for (const Link &link : findLinks()) {
+    auto [given, fromRoot] = find(link.given);
+    auto [taken, toRoot] = find(link.taken);
+    // Where two ways round disagree, the value of the later is resharded.
+    if (given == taken)
+      continue;
+    classOf[taken] = given;
+    over[taken] = fromRoot * link.step * toRoot.inverse();
   }
   SmallVector<int, 0> roots;
   ratios.clear();

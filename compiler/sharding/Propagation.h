@@ -26,6 +26,7 @@
 
 #include <map>
 #include <numeric>
+#include <tuple>
 
 #include "compiler/cost/ReshardPlanner.h"
 #include "compiler/sharding/Elimination.h"
@@ -237,6 +238,16 @@ private:
              int distance);
   void findFreeFactors();
   void findPartials();
+  /// The same dim of a value at its def and at a user.
+  struct Link {
+    /// By which links are ordered: not 1, the ratio, and the value's place.
+    std::tuple<bool, int64_t, int64_t, uint64_t, uint64_t, unsigned, unsigned,
+               size_t>
+        place;
+    int given, taken; // items
+    Ratio step;       // extent taken = step * extent given
+  };
+  std::vector<Link> findLinks();
   void findExtents();
   bool setUnits(const llvm::DenseMap<int, int64_t> &blocks,
                 llvm::ArrayRef<char> split);
