@@ -77,5 +77,7 @@ def test_copies_of_a_tied_matrix_stay_apart_on_request(optimized, exported, data
     tensors = tools.train(tmp_path / "plan", dataset("gpt2", 1), 1, tmp_path / "run").tensors
     embedding, head = tensors["transformer.wte.weight"], tensors["lm_head.weight"]
     assert embedding.shape == head.shape and not torch.allclose(embedding, head, atol=1e-3)
+    described, _ = tool("compile", optimized("gpt2"), "--describe", "--no-tie")
+    assert "--no-tie" in described
     _, error = tool("compile", exported("gpt2"), "-o", tmp_path / "plan", *compile, code=1)
     assert "holds no copy of a tied matrix" in error

@@ -198,10 +198,10 @@ def test_describe_says_what_to_bind(tmp_path):
     assert bound["flops"]["forward"] == pytest.approx(2 * found["flops"]["forward"], rel=0.01)
     assert bound["command"][4:10] == ["--mesh", "tensor=2", "--input", "input_ids=int64[16,128]",
                                       "--shard", "*.c_fc.weight=[-,tensor]"]
-    bound = report("compile", MODELS / "gpt2-bytes.onnx", "--describe", "--json", "--dim", "batch=4", "--no-tie")
+    bound = report("compile", MODELS / "gpt2-bytes.onnx", "--describe", "--json", "--dim", "batch=4")
     assert bound["open_dims"] == [{"name": "batch", "size": 4, "given": True}]
     assert bound["problem"] is None
-    assert bound["command"][4:8] == ["--mesh", "data=2", "--dim", "batch=4"] and "--no-tie" in bound["command"]
+    assert bound["command"][4:8] == ["--mesh", "data=2", "--dim", "batch=4"]
 
 
 def test_describe_collects_all_that_is_not_supported():
