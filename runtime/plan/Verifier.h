@@ -30,6 +30,17 @@ private:
     return false;
   }
 
+  /// Whether elements lie where their type wants them: FlatBuffers' verifier
+  /// looks at the length in front of them alone.
+  template <typename Elements>
+  bool verifyAligned(const std::string &what, const Elements *elements) {
+    if (!elements ||
+        reinterpret_cast<uintptr_t>(elements->Data()) % sizeof(int64_t) == 0)
+      return true;
+    return fail("{}: its elements are not aligned to {} bytes", what,
+                sizeof(int64_t));
+  }
+
   bool verifyHeader();
   bool verifyStored();
   bool verifyData();

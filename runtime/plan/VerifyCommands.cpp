@@ -54,6 +54,8 @@ bool PlanVerifier::verifyLaunch(const std::string &what, const Launch &launch) {
   for (const auto *buffers : {launch.inputs(), launch.outputs()}) {
     if (!buffers)
       continue;
+    if (!verifyAligned(what, buffers))
+      return false;
     if (buffers->size() > maxOperands)
       return fail("{}: {} operands", what, buffers->size());
     for (const BufferRef *buffer : *buffers)
@@ -101,6 +103,8 @@ bool PlanVerifier::verifyGemm(const std::string &what, const Gemm &gemm) {
   if (m < 1 || n < 1 || k < 1)
     return fail("{}: m={} n={} k={}", what, m, n, k);
   Checked products = 1;
+  if (!verifyAligned(what, gemm.batch()))
+    return false;
   if (gemm.batch()) {
     if (gemm.batch()->size() > maxRank)
       return fail("{}: {} batch dims, at most {} are possible", what,

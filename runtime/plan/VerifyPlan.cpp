@@ -16,6 +16,8 @@ bool PlanVerifier::verifyAxes(const std::string &what, const AxisRefs *refs,
                               std::vector<AxisRef> &used) {
   if (!refs)
     return true;
+  if (!verifyAligned(what, refs))
+    return false;
   for (const AxisRef *ref : *refs) {
     if (ref->axis() < 0 || uint64_t(ref->axis()) >= plan.mesh()->size())
       return fail("{}: axis number {} of a mesh of {} axes", what, ref->axis(),
@@ -144,6 +146,8 @@ bool PlanVerifier::verifyStored() {
     if (!verifyType(what, stored->dtype()))
       return false;
     Checked elements = 1;
+    if (!verifyAligned(what, stored->shape()))
+      return false;
     if (stored->shape()) {
       if (stored->shape()->size() > maxRank)
         return fail("{}: has {} dims, at most {} are possible", what,
@@ -192,6 +196,8 @@ bool PlanVerifier::verifyView(const std::string &what,
   uint64_t strides = view->strides() ? view->strides()->size() : 0;
   if (strides != rank)
     return fail("{}: has {} dims and its view {} strides", what, rank, strides);
+  if (!verifyAligned(what, view->strides()))
+    return false;
   __int128 lowest = view->base(), highest = view->base();
   for (uint64_t d = 0; d < rank; ++d) {
     __int128 reach =
