@@ -288,7 +288,7 @@ LogicalResult FormKernels::formInBlock(Block &block) {
     } else if (isa<graph::ConstantOp>(op)) {
       placed = builder.clone(*op);
     } else {
-      Group group{{op}, collectInputs(op, &block), {op->getResult(0)}};
+      Group group{{op}, grouping.inputsOf(op), {op->getResult(0)}};
       FailureOr<rank::LaunchOp> alone = launch(group, builder);
       if (failed(alone))
         return failure();

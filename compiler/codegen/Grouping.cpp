@@ -29,21 +29,18 @@ bool polyrank::codegen::isFree(Operation *op) {
          (isa<graph::ConstantOp>(op) && isKernelOp(op));
 }
 
-/// Whether a value comes out of the kernel of `members`.
-static bool isInside(Value value, const DenseSet<Operation *> &members,
-                     Block *block) {
+bool Grouping::isInside(Value value, const DenseSet<Operation *> &members) {
   Operation *op = value.getDefiningOp();
-  if (!op || op->getBlock() != block)
+  if (!op || op->getBlock() != &block || stored.contains(op))
     return false;
   if (members.contains(op))
     return true;
   if (auto reshape = dyn_cast<graph::ReshapeOp>(op))
-    return isInside(reshape.getInput(), members, block);
+    return isInside(reshape.getInput(), members);
   return isFree(op);
 }
 
-SmallVector<Value> polyrank::codegen::collectInputs(ArrayRef<Operation *> ops,
-                                                    Block *block) {
+SmallVector<Value> Grouping::inputsOf(ArrayRef<Operation *> ops) {
   DenseSet<Operation *> members(ops.begin(), ops.end());
   llvm::SetVector<Value> inputs;
   DenseSet<Operation *> visited;
@@ -51,7 +48,7 @@ SmallVector<Value> polyrank::codegen::collectInputs(ArrayRef<Operation *> ops,
     if (!visited.insert(op).second)
       return;
     for (Value operand : op->getOperands()) {
-      if (isInside(operand, members, block))
+      if (isInside(operand, members))
         self(self, operand.getDefiningOp());
       else
         inputs.insert(operand);
@@ -64,6 +61,7 @@ SmallVector<Value> polyrank::codegen::collectInputs(ArrayRef<Operation *> ops,
 
 Grouping::Grouping(Block &block, bool fuse) : block(block) {
   findDead();
+  findStored();
   number();
   if (fuse) {
     int count = candidates.size();
@@ -93,6 +91,31 @@ void Grouping::findDead() {
   }
 }
 
+/// A reshape of 6x4 to 8x3, say: no set of loops walks through both shapes.
+void Grouping::findStored() {
+  for (Operation &op : block) {
+    if (!isKernelOp(&op) || isa<graph::ReshapeOp>(op) || dead.contains(&op))
+      continue;
+    SmallVector<Operation *> reshapes;
+    DenseSet<Operation *> visited;
+    auto visit = [&](auto &self, Operation *user) -> void {
+      for (Value operand : user->getOperands()) {
+        Operation *producer = operand.getDefiningOp();
+        if (!isInside(operand, {}) || !visited.insert(producer).second)
+          continue;
+        if (isa<graph::ReshapeOp>(producer))
+          reshapes.push_back(producer);
+        self(self, producer);
+      }
+    };
+    visit(visit, &op);
+    SmallVector<Value> inputs = inputsOf(&op), outputs(op.getResults());
+    std::string reason;
+    if (!reshapes.empty() && failed(buildLoops({inputs, outputs}, reason)))
+      stored.insert(reshapes.begin(), reshapes.end());
+  }
+}
+
 void Grouping::number() {
   Operation *previous = nullptr;
   for (Operation &op : block) {
@@ -115,10 +138,6 @@ void Grouping::number() {
       nextOutside[previous] = &op;
     previous = &op;
   }
-}
-
-SmallVector<Value> Grouping::inputsOf(ArrayRef<Operation *> ops) {
-  return collectInputs(ops, &block);
 }
 
 bool Grouping::isNeededOutside(Value value, Operation *producer,
@@ -513,7 +532,7 @@ void Grouping::finish() {
     if (!computed.empty()) {
       auto [group, op] = computed.pop_back_val();
       for (Value operand : op->getOperands()) {
-        if (isInside(operand, members[group], &block))
+        if (isInside(operand, members[group]))
           compute(group, operand.getDefiningOp());
         else
           need(operand);
@@ -525,10 +544,10 @@ void Grouping::finish() {
     if (isFree(op)) {
       placed.insert(op);
       for (Value input : op->getOperands())
-        if (isa<graph::ReshapeOp>(op) || !isInside(input, {}, &block))
+        if (isa<graph::ReshapeOp>(op) || !isInside(input, {}))
           need(input);
         else
-          for (Value outer : collectInputs(input.getDefiningOp(), &block))
+          for (Value outer : inputsOf(input.getDefiningOp()))
             need(outer);
       continue;
     }

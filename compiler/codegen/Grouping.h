@@ -43,6 +43,12 @@ public:
   /// Free ops whose values ops outside of kernels need.
   llvm::SetVector<mlir::Operation *> placed;
 
+  /// Inputs of a kernel of `ops`: operands that are neither computed by them
+  /// nor by free ops. A reshape of a value from outside is an input itself,
+  /// since outside it is only a view; so is a stored one.
+  llvm::SmallVector<mlir::Value>
+  inputsOf(llvm::ArrayRef<mlir::Operation *> ops);
+
 private:
   struct Candidate {
     llvm::SmallVector<mlir::Operation *> ops; // by position
@@ -50,6 +56,10 @@ private:
   };
 
   void findDead();
+  void findStored();
+  /// Whether a value comes out of the kernel of `members`.
+  bool isInside(mlir::Value value,
+                const llvm::DenseSet<mlir::Operation *> &members);
   void number();
   void assign(int group);
   bool tryMerge(int a, int b);
@@ -64,8 +74,6 @@ private:
   void recomputeCheapInputs(int group);
   void finish();
 
-  llvm::SmallVector<mlir::Value>
-  inputsOf(llvm::ArrayRef<mlir::Operation *> ops);
   /// Results that others than `groups`, whose ops these are, read.
   llvm::SmallVector<mlir::Value>
   outputsOf(llvm::ArrayRef<mlir::Operation *> ops,
@@ -89,6 +97,9 @@ private:
   mlir::Block &block;
   /// Kernel ops that no op outside needs.
   llvm::DenseSet<mlir::Operation *> dead;
+  /// Reshapes of free ops that lie in memory, because an op that uses them
+  /// cannot compute them within its loops.
+  llvm::DenseSet<mlir::Operation *> stored;
   llvm::DenseMap<mlir::Operation *, int> position;
   std::vector<mlir::Operation *> opAt;
   /// Ops outside of kernels keep their order.
@@ -103,11 +114,5 @@ private:
   std::vector<int> order;
   llvm::DenseMap<int, int> rank; // place in `order`
 };
-
-/// Inputs of a kernel of `ops`: operands that are neither computed by them nor
-/// by free ops. A reshape of a value from outside is an input itself, since
-/// outside it is only a view.
-llvm::SmallVector<mlir::Value>
-collectInputs(llvm::ArrayRef<mlir::Operation *> ops, mlir::Block *block);
 
 } // namespace polyrank::codegen
