@@ -146,8 +146,13 @@ static SmallVector<Tensor> splitParts(const Tensor &value, LayoutAttr layout,
     for (int64_t p = 0; p < numParts; ++p) {
       if (p == owner)
         continue;
-      // Sixteenths: a value with few bits is the exact sum of its parts.
-      double part = value.isFloat() ? std::round(16 * normal(random)) / 16
+      // Sixteenths: a value with few bits is the exact sum of its parts. Of a
+      // small value the parts are small too, so that a root of the sum exists.
+      double small = std::fabs(value.at(i));
+      double unit = small > 0 && small < 0x1p-20
+                        ? std::ldexp(1, std::ilogb(small) - 4)
+                        : 0x1p-4;
+      double part = value.isFloat() ? std::round(16 * normal(random)) * unit
                                     : static_cast<double>(random() % 16);
       bool isBool = value.elementType.isInteger(1);
       if (isBool && layout.getPartialKind() != ReductionKind::Sum) {
