@@ -17,15 +17,20 @@ namespace polyrank::lowering {
 
 /// Work from which a product is worth a measurement: half a millisecond.
 static constexpr double worthMeasuring = 1e8;
-/// The choice without a measurement wins unless the other is faster by this
-/// much, so that noise does not decide.
+/// The choice without a measurement wins unless another is faster by this much,
+/// so that noise does not decide.
 static constexpr double clearlyFaster = 0.95;
 /// Runs of each candidate, interleaved; fewer where they take long.
 static constexpr int mostRuns = 7, fewestRuns = 3;
 static constexpr double enoughSeconds = 0.05;
+/// A candidate that is slower than the best by this much is given up, at first
+/// and later.
+static constexpr double hopelessAtFirst = 1.3, hopeless = 1.1;
+/// No piece is narrower.
+static constexpr int64_t leastWidth = 64;
 
 /// Of a larger product a part is measured: it consists of tiles that are alike.
-static constexpr double enoughWork = 4e9;
+static constexpr double enoughWork = 2e9;
 
 static double flopsOf(const runtime::GemmShape &shape) {
   double flops = 2.0 * shape.m * shape.n * shape.k;
@@ -44,8 +49,8 @@ static int64_t extentOf(const runtime::GemmShape &shape, int64_t rows,
   return extent;
 }
 
-/// `shape` with fewer batches, rows and columns, where it is large; as far apart
-/// in memory as before.
+/// `shape` with fewer batches, rows and columns and shorter sums, where it is
+/// large; as far apart in memory as before.
 static runtime::GemmShape partOf(runtime::GemmShape shape) {
   auto cut = [&](int64_t size, int64_t least, int64_t unit) {
     double share = enoughWork / flopsOf(shape);
@@ -58,6 +63,7 @@ static runtime::GemmShape partOf(runtime::GemmShape shape) {
     dim.count = cut(dim.count, 1, 1);
   shape.m = cut(shape.m, 512, 64);
   shape.n = cut(shape.n, 1024, 64);
+  shape.k = cut(shape.k, 4096, 64);
   return shape;
 }
 
@@ -90,79 +96,122 @@ class GemmChooser {
 public:
   explicit GemmChooser(int64_t threads) : threads(threads) {}
 
-  /// The library for `shape`, whose own is the choice without measurement.
-  runtime::GemmLibrary choose(runtime::GemmShape shape) {
-    for (auto &[known, library] : choices)
+  /// The call for `shape`, which names the choice without measurement.
+  GemmCall choose(const runtime::GemmShape &shape) {
+    for (auto &[known, call] : choices)
       if (known == shape)
-        return library;
-    runtime::GemmLibrary library = measure(shape);
-    choices.push_back({shape, library});
-    return library;
+        return call;
+    GemmCall call = measure(shape);
+    choices.push_back({shape, call});
+    return call;
   }
 
 private:
-  runtime::GemmLibrary measure(const runtime::GemmShape &whole);
+  struct Candidate {
+    GemmCall call;
+    std::unique_ptr<runtime::PreparedGemm> product;
+    double best = std::numeric_limits<double>::infinity();
+  };
+  GemmCall measure(const runtime::GemmShape &whole);
+  std::vector<Candidate> candidatesFor(const runtime::GemmShape &whole,
+                                       const runtime::GemmShape &part);
+  bool run(std::vector<Candidate> &candidates,
+           const runtime::GemmShape &shape);
 
   int64_t threads;
   Workspace a, b, c, scratch;
-  std::vector<std::pair<runtime::GemmShape, runtime::GemmLibrary>> choices;
+  std::vector<std::pair<runtime::GemmShape, GemmCall>> choices;
 };
 
 } // namespace
 
-runtime::GemmLibrary GemmChooser::measure(const runtime::GemmShape &whole) {
+/// Both libraries, with the usual pieces and with one, two or four for each
+/// thread: fewer pieces copy less into the library's own layout, more of them
+/// keep the threads busy to the end. The first is the choice without
+/// measurement.
+std::vector<GemmChooser::Candidate>
+GemmChooser::candidatesFor(const runtime::GemmShape &whole,
+                           const runtime::GemmShape &part) {
   using runtime::GemmLibrary;
-  auto prefer = whole.library;
-  if (flopsOf(whole) < worthMeasuring)
-    return prefer;
-  runtime::GemmShape shape = partOf(whole);
-  auto other = prefer == GemmLibrary::Sgemm ? GemmLibrary::Matmul
-                                            : GemmLibrary::Sgemm;
+  SmallVector<int64_t> cuts = {0};
+  if (whole.batch.empty())
+    for (int64_t pieces : {threads, 2 * threads, 4 * threads})
+      if (pieces != runtime::defaultPieces(whole) &&
+          std::max(part.m, part.n) >= pieces * leastWidth)
+        cuts.push_back(pieces);
+  auto other = whole.library == GemmLibrary::Sgemm ? GemmLibrary::Matmul
+                                                   : GemmLibrary::Sgemm;
+  std::vector<Candidate> candidates;
+  for (int64_t pieces : cuts)
+    for (GemmLibrary library : {whole.library, other}) {
+      runtime::GemmShape called = part;
+      called.library = library;
+      called.pieces = pieces ? pieces : runtime::defaultPieces(whole);
+      if (auto product =
+              runtime::prepareGemm(called, static_cast<int>(threads)))
+        candidates.push_back({{library, pieces}, *std::move(product)});
+    }
+  return candidates;
+}
+
+/// Runs the candidates in turn, as long as they are in question. Returns whether
+/// all worked.
+bool GemmChooser::run(std::vector<Candidate> &candidates,
+                      const runtime::GemmShape &shape) {
   using Batch = runtime::GemmBatchDim;
-  float *inputs[2] = {
-      shape.transposeA
-          ? a.get(extentOf(shape, shape.k, shape.m, shape.lda, &Batch::aStride))
-          : a.get(extentOf(shape, shape.m, shape.k, shape.lda, &Batch::aStride)),
-      shape.transposeB
-          ? b.get(extentOf(shape, shape.n, shape.k, shape.ldb, &Batch::bStride))
-          : b.get(
-                extentOf(shape, shape.k, shape.n, shape.ldb, &Batch::bStride))};
+  auto size = [&](bool transpose, int64_t rows, int64_t columns,
+                  int64_t leading, int64_t Batch::*stride) {
+    return transpose ? extentOf(shape, columns, rows, leading, stride)
+                     : extentOf(shape, rows, columns, leading, stride);
+  };
+  const float *left = a.get(size(shape.transposeA, shape.m, shape.k, shape.lda,
+                                 &Batch::aStride)),
+              *right = b.get(size(shape.transposeB, shape.k, shape.n, shape.ldb,
+                                  &Batch::bStride));
   float *result =
       c.get(extentOf(shape, shape.m, shape.n, shape.ldc, &Batch::cStride));
-  struct Candidate {
-    GemmLibrary library;
-    std::unique_ptr<runtime::PreparedGemm> product;
-    double best = std::numeric_limits<double>::infinity();
-  };
-  Candidate candidates[2] = {{prefer, nullptr}, {other, nullptr}};
-  for (Candidate &candidate : candidates) {
-    runtime::GemmShape called = shape;
-    called.library = candidate.library;
-    auto product = runtime::prepareGemm(called, static_cast<int>(threads));
-    if (!product || !inputs[0] || !inputs[1] || !result)
-      return prefer;
-    candidate.product = *std::move(product);
-  }
-  double spent = 0;
+  if (!left || !right || !result)
+    return false;
+  double spent = 0, best = std::numeric_limits<double>::infinity();
   for (int run = 0; run < mostRuns; ++run) {
     if (run >= fewestRuns && spent > enoughSeconds)
       break;
+    double limit = (run <= 1 ? hopelessAtFirst : hopeless) * best;
     for (Candidate &candidate : candidates) {
-      void *memory = scratch.get(
-          candidate.product->scratchBytes() / sizeof(float) + 1);
+      if (candidate.best > limit && &candidate != &candidates.front() &&
+          run > 0)
+        continue;
+      void *memory =
+          scratch.get(candidate.product->scratchBytes() / sizeof(float) + 1);
       auto start = std::chrono::steady_clock::now();
-      if (!memory ||
-          !candidate.product->run(inputs[0], inputs[1], result, memory))
-        return prefer;
+      if (!memory || !candidate.product->run(left, right, result, memory))
+        return false;
       double seconds = std::chrono::duration<double>(
                            std::chrono::steady_clock::now() - start)
                            .count();
       spent += seconds;
       candidate.best = std::min(candidate.best, seconds);
+      best = std::min(best, seconds);
     }
   }
-  return candidates[1].best < clearlyFaster * candidates[0].best ? other
-                                                                 : prefer;
+  return true;
+}
+
+GemmCall GemmChooser::measure(const runtime::GemmShape &whole) {
+  GemmCall usual{whole.library};
+  if (flopsOf(whole) < worthMeasuring)
+    return usual;
+  runtime::GemmShape part = partOf(whole);
+  std::vector<Candidate> candidates = candidatesFor(whole, part);
+  if (candidates.empty() || candidates.front().call.library != usual.library ||
+      !run(candidates, part))
+    return usual;
+  auto fastest = llvm::min_element(
+      candidates, [](const Candidate &x, const Candidate &y) {
+        return x.best < y.best;
+      });
+  return fastest->best < clearlyFaster * candidates.front().best ? fastest->call
+                                                                 : usual;
 }
 
 namespace {
@@ -173,9 +222,8 @@ struct ChooseGemmsPass : lowering::impl::ChooseGemmsBase<ChooseGemmsPass> {
     GemmChooser chooser(threads);
     getOperation().walk([&](rank::GemmOp gemm) {
       runtime::GemmShape shape = getGemmShape(gemm);
-      if (measure)
-        shape.library = chooser.choose(shape);
-      setGemmLibrary(gemm, shape.library);
+      setGemmCall(gemm, measure ? chooser.choose(shape)
+                                : GemmCall{shape.library});
     });
   }
 };

@@ -6,7 +6,8 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::lowering;
 
-static constexpr StringRef libraryAttribute = "rank.library";
+static constexpr StringRef libraryAttribute = "rank.library",
+                           piecesAttribute = "rank.pieces";
 
 /// Transposed or not, and the leading dim, of a rows x columns operand.
 static std::pair<bool, int64_t> getLeading(ArrayRef<int64_t> access,
@@ -39,14 +40,20 @@ runtime::GemmShape polyrank::lowering::getGemmShape(rank::GemmOp gemm) {
     shape.library = chosen.getValue() == "matmul"
                         ? runtime::GemmLibrary::Matmul
                         : runtime::GemmLibrary::Sgemm;
+  if (auto chosen = gemm->getAttrOfType<IntegerAttr>(piecesAttribute))
+    shape.pieces = chosen.getInt();
   return shape;
 }
 
-void polyrank::lowering::setGemmLibrary(rank::GemmOp gemm,
-                                        runtime::GemmLibrary library) {
+void polyrank::lowering::setGemmCall(rank::GemmOp gemm,
+                                     const GemmCall &call) {
+  if (call.pieces)
+    gemm->setAttr(piecesAttribute,
+                  IntegerAttr::get(IntegerType::get(gemm.getContext(), 64),
+                                   call.pieces));
   gemm->setAttr(libraryAttribute,
                 StringAttr::get(gemm.getContext(),
-                                library == runtime::GemmLibrary::Matmul
+                                call.library == runtime::GemmLibrary::Matmul
                                     ? "matmul"
                                     : "sgemm"));
 }

@@ -7,10 +7,16 @@
 
 namespace polyrank::lowering {
 
+/// What can be chosen of a call: see runtime::GemmShape.
+struct GemmCall {
+  runtime::GemmLibrary library;
+  int64_t pieces = 0;
+};
+
 /// The call that a gemm command is; its implementation is what `rank.library`
-/// says, or else the usual winner.
+/// says, or else the usual winner, and `rank.pieces` says how it is cut.
 runtime::GemmShape getGemmShape(rank::GemmOp gemm);
-void setGemmLibrary(rank::GemmOp gemm, runtime::GemmLibrary library);
+void setGemmCall(rank::GemmOp gemm, const GemmCall &call);
 
 /// Bytes of scratch that the library asks for, for a team of `threads`. Emits
 /// an error where the library cannot compute the product.

@@ -50,9 +50,11 @@ def ChooseGemms : Pass<"choose-gemms", "::mlir::ModuleOp"> {
     Every `rank.gemm` gets `rank.library`: `sgemm` (oneDNN's BLAS call) or
     `matmul` (its matmul primitive). Products of 100 MFLOP and more are run with
     both, on `threads` threads of this machine, once per structure (sizes,
-    transposes, leading dims, batch); the other call is taken where it is faster
-    by more than 5 %. Smaller ones, and all with `measure=false`, get the usual
-    winner: `matmul` for products of a batch, else `sgemm`.
+    transposes, leading dims, batch), cut into the usual pieces and into one, two
+    or four for each thread; another call is taken where it is faster by more than
+    5 %, and `rank.pieces` says how it is cut. Smaller ones, and all with
+    `measure=false`, get the usual winner: `matmul` for products of a batch, else
+    `sgemm`.
   }];
   let options = [
     Option<"threads", "threads", "int64_t", "1", "Threads of a rank">,

@@ -87,6 +87,7 @@ void CommandWriter::writeGemm(rank::GemmOp op, fb::CommandT &command) {
   if (auto scratch = op->getAttrOfType<rank::BufferAttr>("rank.scratch"))
     gemm.scratch = getReference(scratch);
   gemm.flops = op.getFlops();
+  gemm.pieces = shape.pieces;
   command.body.Set(std::move(gemm));
 }
 

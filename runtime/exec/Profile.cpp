@@ -21,6 +21,8 @@ std::string nameOf(const plan::Gemm &gemm) {
       name += fmt::format(" *{}", dim->count());
   if (gemm.beta() != 0)
     name += " +=";
+  if (gemm.pieces() != 0)
+    name += fmt::format(" in {}", gemm.pieces());
   return name + " " + plan::EnumNameGemmImplementation(gemm.implementation());
 }
 

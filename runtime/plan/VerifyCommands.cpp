@@ -102,6 +102,9 @@ bool PlanVerifier::verifyGemm(const std::string &what, const Gemm &gemm) {
   int64_t m = gemm.m(), n = gemm.n(), k = gemm.k();
   if (m < 1 || n < 1 || k < 1)
     return fail("{}: m={} n={} k={}", what, m, n, k);
+  if (gemm.pieces() > std::max(m, n))
+    return fail("{}: cut into {} pieces, but its sides are {} and {}", what,
+                gemm.pieces(), m, n);
   Checked products = 1;
   if (!verifyAligned(what, gemm.batch()))
     return false;

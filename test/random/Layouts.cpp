@@ -176,6 +176,17 @@ static bool accepts(graph::GraphOp op, const graph::ShardingRule &rule,
   return accepted;
 }
 
+/// Whether a square root is taken of what the op computes, a few ops later. An
+/// optimizer's second moment is never negative, but parts of it are, and rounded
+/// they may add up to less than zero.
+static bool feedsRoot(Operation *op, int distance = 4) {
+  return llvm::any_of(op->getUsers(), [&](Operation *user) {
+    return isa<graph::SqrtOp>(user) ||
+           (distance > 0 && isa<graph::GraphOp>(user) &&
+            feedsRoot(user, distance - 1));
+  });
+}
+
 static std::optional<Labelling> tryLabelling(graph::GraphOp op,
                                              const graph::ShardingRule &rule,
                                              const RandomMesh &mesh,
@@ -214,6 +225,10 @@ static std::optional<Labelling> tryLabelling(graph::GraphOp op,
     if (!llvm::all_of(*layouts, [](LayoutAttr layout) { return !!layout; }))
       return std::nullopt;
   if (!accepts(op, rule, labelling))
+    return std::nullopt;
+  bool isPartial = llvm::any_of(
+      labelling.results, [](LayoutAttr layout) { return layout.isPartial(); });
+  if (isPartial && feedsRoot(op))
     return std::nullopt;
   return labelling;
 }

@@ -138,7 +138,8 @@ GemmShape shapeOf(const Gemm &gemm) {
                   gemm.ldc(),
                   {},
                   gemm.alpha(),
-                  gemm.beta()};
+                  gemm.beta(),
+                  gemm.pieces()};
   if (gemm.batch())
     for (const GemmBatch *dim : *gemm.batch())
       shape.batch.push_back(

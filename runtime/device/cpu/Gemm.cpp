@@ -74,25 +74,48 @@ struct OneThread {
   }
 };
 
+/// Tiles begin at multiples of this.
+constexpr int64_t tileAlign = 16;
+
+/// The same product without needless batch dims.
+GemmShape simplified(GemmShape shape) {
+  shape.batch = merged(shape.batch);
+  foldBatchIntoRows(shape);
+  return shape;
+}
+
+int64_t productsOf(const GemmShape &shape) {
+  int64_t products = 1;
+  for (const GemmBatchDim &dim : shape.batch)
+    products *= dim.count;
+  return products;
+}
+
+/// As many as keep a team busy, none narrower than 192 where there are more
+/// than two.
+int64_t piecesOf(const GemmShape &shape) {
+  constexpr int64_t worthCutting = 1 << 20, maxPieces = 16, minWidth = 192;
+  int64_t products = productsOf(shape), side = std::max(shape.m, shape.n);
+  if (shape.m * shape.n * shape.k < worthCutting || products >= maxPieces ||
+      side < 2 * tileAlign)
+    return 1;
+  int64_t pieces = 2;
+  while (pieces * products < maxPieces && side >= 2 * pieces * minWidth)
+    pieces *= 2;
+  return pieces;
+}
+
 /// How the products of a batch are cut into tasks: each task is one tile of one
-/// product, computed by one thread. The cut depends on the shape alone, never
-/// on the number of threads, because oneDNN's own partition changes the order
-/// of sums (matrix times vector, transposed A with a long k), and cutting the
-/// longer side into pieces of at least 192 costs nothing that can be measured.
+/// product, computed by one thread. The cut never depends on the number of
+/// threads, because oneDNN's own partition changes the order of sums (matrix
+/// times vector, transposed A with a long k).
 struct Tiling {
-  explicit Tiling(const GemmShape &shape) : tileM(shape.m), tileN(shape.n) {
-    for (const GemmBatchDim &dim : shape.batch)
-      products *= dim.count;
-    constexpr int64_t worthCutting = 1 << 20, maxPieces = 16, minWidth = 192,
-                      align = 16;
-    int64_t work = shape.m * shape.n * shape.k;
+  explicit Tiling(const GemmShape &shape)
+      : products(productsOf(shape)), tileM(shape.m), tileN(shape.n) {
+    int64_t pieces = shape.pieces ? shape.pieces : piecesOf(shape);
     int64_t &side = shape.n >= shape.m ? tileN : tileM;
-    if (work >= worthCutting && products < maxPieces) {
-      int64_t pieces = side >= 2 * align ? 2 : 1;
-      while (pieces * products < maxPieces && side >= 2 * pieces * minWidth)
-        pieces *= 2;
-      side = ((side + pieces - 1) / pieces + align - 1) / align * align;
-    }
+    side = ((side + pieces - 1) / pieces + tileAlign - 1) / tileAlign *
+           tileAlign;
     tileM = std::min(tileM, shape.m), tileN = std::min(tileN, shape.n);
     countM = (shape.m + tileM - 1) / tileM,
     countN = (shape.n + tileN - 1) / tileN;
@@ -100,7 +123,7 @@ struct Tiling {
 
   int64_t tasks() const { return products * countM * countN; }
 
-  int64_t products = 1;
+  int64_t products;
   int64_t tileM, tileN;   // the last tile of a side may be smaller
   int64_t countM, countN; // one of them is 1
 };
@@ -113,7 +136,7 @@ public:
 
   Result<void> run(const float *a, const float *b, float *c,
                    void *scratch) override {
-    Call call{this, a, b, c, static_cast<std::byte *>(scratch), {false}};
+    Call call{this, a, b, c, static_cast<std::byte *>(scratch)};
     int64_t tasks = tiling.tasks();
     if (threads > 1 && tasks > 1 &&
         tasks * tiling.tileM * tiling.tileN * shape.k >= worthATeam)
@@ -121,16 +144,12 @@ public:
       GOMP_parallel(
           [](void *data) {
             Call &call = *static_cast<Call *>(data);
-            int64_t tasks = call.self->tiling.tasks();
-            int64_t thread = omp_get_thread_num(),
-                    threads = omp_get_num_threads();
-            call.self->runTasks(call, tasks * thread / threads,
-                                tasks * (thread + 1) / threads, thread);
+            call.self->runTasks(call, omp_get_thread_num());
           },
           &call, threads, 0);
     else {
       OneThread scope;
-      runTasks(call, 0, tasks, 0);
+      runTasks(call, 0);
     }
     if (call.failed)
       return libraryError(shape, "the product failed");
@@ -160,11 +179,14 @@ private:
     const float *a, *b;
     float *c;
     std::byte *scratch;
-    std::atomic<bool> failed;
+    std::atomic<int64_t> next = 0;
+    std::atomic<bool> failed = false;
   };
 
-  void runTasks(Call &call, int64_t begin, int64_t end, int64_t thread) {
-    for (int64_t task = begin; task < end; ++task) {
+  /// A thread that is slowed down by others takes fewer tasks.
+  void runTasks(Call &call, int64_t thread) {
+    for (int64_t task; (task = call.next.fetch_add(
+                            1, std::memory_order_relaxed)) < tiling.tasks();) {
       int64_t m0 = task % tiling.countM * tiling.tileM;
       int64_t n0 = task / tiling.countM % tiling.countN * tiling.tileN;
       int64_t product = task / (tiling.countM * tiling.countN);
@@ -309,9 +331,7 @@ private:
 
 Result<std::unique_ptr<PreparedGemm>> prepareGemm(const GemmShape &shape,
                                                   int threads) {
-  GemmShape simple = shape;
-  simple.batch = merged(shape.batch);
-  foldBatchIntoRows(simple);
+  GemmShape simple = simplified(shape);
   if (shape.library == GemmLibrary::Sgemm)
     return std::unique_ptr<PreparedGemm>(new SgemmProducts(simple, threads));
   return MatmulProducts::create(simple, threads);
@@ -326,6 +346,10 @@ Result<uint64_t> gemmScratchBytes(const GemmShape &shape, int threads) {
   return (*prepared)->scratchBytes();
 }
 
+int64_t defaultPieces(const GemmShape &shape) {
+  return piecesOf(simplified(shape));
+}
+
 std::string describe(const GemmShape &shape) {
   std::string text = std::to_string(shape.m) + "x" + std::to_string(shape.n) +
                      "x" + std::to_string(shape.k) +
@@ -333,6 +357,8 @@ std::string describe(const GemmShape &shape) {
                      (shape.transposeB ? " B^T" : "");
   for (const GemmBatchDim &dim : shape.batch)
     text += " *" + std::to_string(dim.count);
+  if (shape.pieces)
+    text += " in " + std::to_string(shape.pieces);
   return text +
          (shape.library == GemmLibrary::Sgemm ? " (sgemm)" : " (matmul)");
 }

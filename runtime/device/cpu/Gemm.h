@@ -32,6 +32,10 @@ struct GemmShape {
   int64_t lda = 1, ldb = 1, ldc = 1;
   std::vector<GemmBatchDim> batch; // outermost first
   float alpha = 1, beta = 0;
+  /// Into how many pieces the longer side of each product is cut, each computed
+  /// by one thread; 0: as follows from the sizes. Other pieces may give other
+  /// bits.
+  int64_t pieces = 0;
   bool operator==(const GemmShape &) const = default;
 };
 
@@ -47,13 +51,17 @@ public:
                            void *scratch) = 0;
 };
 
-/// Prepares `shape` for a team of `threads`. The bits of the result do not
-/// depend on the number of threads. Fails where the library cannot do it.
+/// Prepares `shape` for a team of `threads`, whose members take one piece after
+/// another. The bits of the result do not depend on the number of threads.
+/// Fails where the library cannot do it.
 Result<std::unique_ptr<PreparedGemm>> prepareGemm(const GemmShape &shape,
                                                   int threads);
 
 /// The scratch that a plan must give to `shape`, in bytes.
 Result<uint64_t> gemmScratchBytes(const GemmShape &shape, int threads);
+
+/// The number of pieces that follows from the sizes: `shape.pieces` is ignored.
+int64_t defaultPieces(const GemmShape &shape);
 
 std::string describe(const GemmShape &shape);
 

@@ -4,6 +4,7 @@
 #include "runtime/device/cpu/ThreadTeam.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <string_view>
 #include <xmmintrin.h>
@@ -27,23 +28,25 @@ void setFlush(void *enable) {
   _mm_setcsr(enable ? control | flushToZero | denormalsAreZero : control);
 }
 
+/// A range in pieces of `piece`, a multiple of the grain.
 struct Work {
-  int64_t range, grain, grains;
+  int64_t range, piece;
   void (*body)(void *, int64_t, int64_t);
   void *context;
+  std::atomic<int64_t> next = 0;
 };
 
-void runPiece(void *data) {
-  const Work &work = *static_cast<Work *>(data);
-  int64_t thread = omp_get_thread_num(), threads = omp_get_num_threads();
-  // grains * thread / threads without overflow of the product.
-  auto bound = [&](int64_t t) {
-    return work.grains / threads * t + work.grains % threads * t / threads;
-  };
-  int64_t begin = std::min(bound(thread) * work.grain, work.range);
-  int64_t end = std::min(bound(thread + 1) * work.grain, work.range);
-  if (begin < end)
-    work.body(work.context, begin, end);
+/// A thread that is slowed down by others takes fewer pieces.
+void runPieces(void *data) {
+  Work &work = *static_cast<Work *>(data);
+  while (true) {
+    int64_t begin =
+        work.next.fetch_add(work.piece, std::memory_order_relaxed);
+    if (begin >= work.range)
+      return;
+    work.body(work.context, begin,
+              begin + std::min(work.piece, work.range - begin));
+  }
 }
 
 } // namespace
@@ -66,8 +69,12 @@ void ThreadTeam::parallelFor(int64_t range, int64_t grain,
     return;
   if (threads == 1 || range <= grain)
     return body(context, 0, range);
-  Work work{range, grain, (range - 1) / grain + 1, body, context};
-  GOMP_parallel(runPiece, &work, threads, 0);
+  // A few for each thread: the last ones end at about the same time.
+  constexpr int64_t piecesPerThread = 4;
+  int64_t grains = (range - 1) / grain + 1;
+  int64_t piece = (grains - 1) / (piecesPerThread * threads) + 1;
+  Work work{range, piece * grain, body, context};
+  GOMP_parallel(runPieces, &work, threads, 0);
 }
 
 void ThreadTeam::parallelFor(
