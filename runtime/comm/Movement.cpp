@@ -138,7 +138,7 @@ Result<void> checkCollective(const Collective &collective, int members, int me,
   if (kind < 0 || kind >= numCollectiveKinds || dtype < 0 || dtype >= numDTypes)
     return malformed(collective, "unknown kind or element type");
   if (reduces(collective.kind) &&
-      !canReduce(collective.dtype, collective.reduction))
+      !canReduce(collective.reduction))
     return malformed(collective, std::string("no reduction ") +
                                      nameOf(collective.reduction) + " over " +
                                      nameOf(collective.dtype));

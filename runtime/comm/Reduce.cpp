@@ -1,4 +1,6 @@
-// Elementwise reductions: plain loops that the compiler vectorises.
+// Elementwise reductions: plain loops that the compiler vectorises. Bound by
+// memory, so each element is read once from each source and written once to
+// each result.
 
 #include "runtime/comm/Reduce.h"
 
@@ -34,79 +36,101 @@ struct MinOf {
   }
 };
 
-template <typename T, typename Op>
-void reduceExact(std::span<const std::byte *const> sources, int64_t elements,
-                 std::byte *result) {
-  T *__restrict accumulator = reinterpret_cast<T *>(result);
-  std::memcpy(accumulator, sources[0], elements * sizeof(T));
-  for (size_t s = 1; s < sources.size(); ++s) {
-    const T *__restrict source = reinterpret_cast<const T *>(sources[s]);
-    for (int64_t e = 0; e < elements; ++e)
-      accumulator[e] = Op::apply(accumulator[e], source[e]);
+/// Bytes that are reduced at once, in registers, and how far ahead memory is
+/// asked for: the sources are in other cores' caches or in none.
+constexpr int64_t pieceBytes = 64, prefetchBytes = 2048;
+
+/// Elements [first, first + count) of all sources to all results; Acc is what
+/// sums are kept in.
+template <typename Op, typename T, typename Acc, Acc (*load)(T),
+          T (*store)(Acc)>
+void reducePiece(std::span<const std::byte *const> sources,
+                 std::span<std::byte *const> results, int64_t first,
+                 int64_t count) {
+  constexpr int64_t most = pieceBytes / sizeof(T);
+  Acc sums[most];
+  T values[most];
+  for (size_t s = 0; s < sources.size(); ++s) {
+    std::memcpy(values, sources[s] + first * sizeof(T), count * sizeof(T));
+    for (int64_t e = 0; e < count; ++e)
+      sums[e] = s == 0 ? load(values[e]) : Op::apply(sums[e], load(values[e]));
   }
+  for (int64_t e = 0; e < count; ++e)
+    values[e] = store(sums[e]);
+  for (std::byte *result : results)
+    std::memcpy(result + first * sizeof(T), values, count * sizeof(T));
 }
 
-template <float (*toFloat)(uint16_t), uint16_t (*fromFloat)(float), typename Op>
-void reduceHalf(std::span<const std::byte *const> sources, int64_t elements,
-                std::byte *result) {
-  float accumulator[reduceBlockElements];
-  for (size_t s = 0; s < sources.size(); ++s) {
-    const uint16_t *source = reinterpret_cast<const uint16_t *>(sources[s]);
-    for (int64_t e = 0; e < elements; ++e) {
-      float value = toFloat(source[e]);
-      accumulator[e] = s == 0 ? value : Op::apply(accumulator[e], value);
-    }
+template <typename Op, typename T, typename Acc, Acc (*load)(T),
+          T (*store)(Acc)>
+void reduceAs(std::span<const std::byte *const> sources, int64_t elements,
+              std::span<std::byte *const> results) {
+  constexpr int64_t most = pieceBytes / sizeof(T);
+  int64_t first = 0;
+  for (; first + most <= elements; first += most) {
+    for (const std::byte *source : sources)
+      __builtin_prefetch(source + first * sizeof(T) + prefetchBytes);
+    reducePiece<Op, T, Acc, load, store>(sources, results, first, most);
   }
-  for (int64_t e = 0; e < elements; ++e)
-    reinterpret_cast<uint16_t *>(result)[e] = fromFloat(accumulator[e]);
+  if (first < elements)
+    reducePiece<Op, T, Acc, load, store>(sources, results, first,
+                                         elements - first);
+}
+
+template <typename T> T same(T value) { return value; }
+
+template <typename T, typename Op>
+void reduceExact(std::span<const std::byte *const> sources, int64_t elements,
+                 std::span<std::byte *const> results) {
+  reduceAs<Op, T, T, same<T>, same<T>>(sources, elements, results);
 }
 
 template <typename Op>
 void reduceWith(DType dtype, std::span<const std::byte *const> sources,
-                int64_t elements, std::byte *result) {
+                int64_t elements, std::span<std::byte *const> results) {
   switch (dtype) {
   case DType::F32:
-    return reduceExact<float, Op>(sources, elements, result);
+    return reduceExact<float, Op>(sources, elements, results);
   case DType::F64:
-    return reduceExact<double, Op>(sources, elements, result);
+    return reduceExact<double, Op>(sources, elements, results);
   case DType::BF16:
-    return reduceHalf<floatFromBFloat16, bfloat16FromFloat, Op>(
-        sources, elements, result);
+    return reduceAs<Op, uint16_t, float, floatFromBFloat16, bfloat16FromFloat>(
+        sources, elements, results);
   case DType::F16:
-    return reduceHalf<floatFromFloat16, float16FromFloat, Op>(sources, elements,
-                                                              result);
+    return reduceAs<Op, uint16_t, float, floatFromFloat16, float16FromFloat>(
+        sources, elements, results);
   case DType::I8:
-    return reduceExact<int8_t, Op>(sources, elements, result);
+    return reduceExact<int8_t, Op>(sources, elements, results);
   case DType::U8:
   case DType::BOOL:
-    return reduceExact<uint8_t, Op>(sources, elements, result);
+    return reduceExact<uint8_t, Op>(sources, elements, results);
   case DType::I32:
-    return reduceExact<int32_t, Op>(sources, elements, result);
+    return reduceExact<int32_t, Op>(sources, elements, results);
   case DType::I64:
-    return reduceExact<int64_t, Op>(sources, elements, result);
+    return reduceExact<int64_t, Op>(sources, elements, results);
   }
 }
 
 } // namespace
 
-bool canReduce(DType dtype, Reduction reduction) {
+bool canReduce(Reduction reduction) {
   return reduction != Reduction::None;
 }
 
-void reduceBlock(DType dtype, Reduction reduction,
-                 std::span<const std::byte *const> sources, int64_t elements,
-                 std::byte *result) {
+void reduceElements(DType dtype, Reduction reduction,
+                    std::span<const std::byte *const> sources,
+                    int64_t elements, std::span<std::byte *const> results) {
   // Parts of booleans of which at most one is true: a gather's, say, of a table
   // that is split.
   if (dtype == DType::BOOL && reduction == Reduction::Sum)
     reduction = Reduction::Max;
   switch (reduction) {
   case Reduction::Sum:
-    return reduceWith<SumOf>(dtype, sources, elements, result);
+    return reduceWith<SumOf>(dtype, sources, elements, results);
   case Reduction::Max:
-    return reduceWith<MaxOf>(dtype, sources, elements, result);
+    return reduceWith<MaxOf>(dtype, sources, elements, results);
   case Reduction::Min:
-    return reduceWith<MinOf>(dtype, sources, elements, result);
+    return reduceWith<MinOf>(dtype, sources, elements, results);
   case Reduction::None:
     return;
   }

@@ -6,16 +6,13 @@
 
 namespace polyrank::runtime {
 
-bool canReduce(DType dtype, Reduction reduction);
+bool canReduce(Reduction reduction);
 
-/// How many elements one call of reduceBlock takes at most: few enough that
-/// the accumulator stays in the first-level cache.
-inline constexpr int64_t reduceBlockElements = 2048;
-
-/// result[e] = (..(sources[0][e] op sources[1][e]) op ..), for e < elements <=
-/// reduceBlockElements. The result overlaps no source. Needs canReduce.
-void reduceBlock(DType dtype, Reduction reduction,
-                 std::span<const std::byte *const> sources, int64_t elements,
-                 std::byte *result);
+/// results[r][e] = (..(sources[0][e] op sources[1][e]) op ..) for all r and
+/// e < elements. A result may be a source, but overlaps none otherwise. Needs
+/// canReduce.
+void reduceElements(DType dtype, Reduction reduction,
+                    std::span<const std::byte *const> sources,
+                    int64_t elements, std::span<std::byte *const> results);
 
 } // namespace polyrank::runtime

@@ -348,26 +348,24 @@ void ShmTransport::reduceRound(const Collective &collective,
   int64_t end = toAll ? bound(group.me + 1) : total;
 
   auto reducePiece = [&](int64_t from, int64_t to) {
-    alignas(64) std::byte block[reduceBlockElements * 8];
     std::vector<const std::byte *> sources(members);
+    std::vector<std::byte *> results(toAll ? members : 1);
     size_t t = std::upper_bound(starts.begin(), starts.end(), from) -
                starts.begin() - 1;
     while (from < to) {
       const Transfer &transfer = round[t];
       int64_t within = from - starts[t];
       int64_t row = within / transfer.inner, column = within % transfer.inner;
-      int64_t count =
-          std::min({reduceBlockElements, transfer.inner - column, to - from});
+      int64_t count = std::min(transfer.inner - column, to - from);
       int64_t source =
           toAll ? within : (row * members + group.me) * transfer.inner + column;
       for (int m = 0; m < members; ++m)
         sources[m] = inputOf(group, m, t) + source * element;
-      reduceBlock(collective.dtype, collective.reduction, sources, count,
-                  block);
-      for (int m = 0; m < members; ++m)
-        if (toAll || m == group.me)
-          std::memcpy(outputOf(group, m, t) + within * element, block,
-                      count * element);
+      for (size_t r = 0; r < results.size(); ++r)
+        results[r] = outputOf(group, toAll ? static_cast<int>(r) : group.me, t) +
+                     within * element;
+      reduceElements(collective.dtype, collective.reduction, sources, count,
+                     results);
       from += count;
       if (from == starts[t + 1])
         ++t;
@@ -395,8 +393,7 @@ void ShmTransport::addBordersRound(const Collective &collective,
       std::vector<const std::byte *> sources;
       while (from < to) {
         int64_t row = from / inner, within = from % inner;
-        int64_t count =
-            std::min({reduceBlockElements, inner - within, to - from});
+        int64_t count = std::min(inner - within, to - from);
         sources.clear();
         for (int m = 0; m < members; ++m) {
           int64_t at = (group.me - m) * inner + within + low;
@@ -410,8 +407,9 @@ void ShmTransport::addBordersRound(const Collective &collective,
           count = std::min(count, wide - at);
           sources.push_back(inputOf(group, m, t) + (row * wide + at) * element);
         }
-        reduceBlock(collective.dtype, collective.reduction, sources, count,
-                    output + from * element);
+        std::byte *result = output + from * element;
+        reduceElements(collective.dtype, collective.reduction, sources, count,
+                       {&result, 1});
         from += count;
       }
     };
