@@ -44,9 +44,9 @@ static LogicalResult buildStores(Body body, const Domain &domain, Loops &loops,
   return success();
 }
 
-static LogicalResult buildScatter(graph::ScatterAddOp op, const Domain &domain,
-                                  Loops &loops, NodeBuilder &builder,
-                                  std::string &reason) {
+static LogicalResult buildScatter(graph::ScatterAddOp op, Body body,
+                                  const Domain &domain, Loops &loops,
+                                  NodeBuilder &builder, std::string &reason) {
   int64_t axis = op.getAxis(), batch = op.getBatchDims();
   int64_t numIndexDims = shapeOf(op.getIndices()).size() - batch;
   const IndexMap &map = *domain.getMap(op.getUpdates());
@@ -54,6 +54,14 @@ static LogicalResult buildScatter(graph::ScatterAddOp op, const Domain &domain,
   Indices indexAt(at.begin(), at.begin() + batch);
   indexAt.append(at.begin() + axis, at.begin() + axis + numIndexDims);
   Scatter scatter;
+  if (op.getInit()) {
+    auto argument = llvm::find(body.arguments, op.getInit());
+    if (argument == body.arguments.end()) {
+      reason = "a scatter_add starts from what is in memory";
+      return failure();
+    }
+    scatter.init = argument - body.arguments.begin();
+  }
   scatter.indices = builder.build(op.getIndices(), indexAt, -1);
   scatter.updates = builder.build(op.getUpdates(), at, -1);
   if (scatter.indices < 0 || scatter.updates < 0)
@@ -95,7 +103,7 @@ FailureOr<Loops> polyrank::codegen::buildLoops(Body body, std::string &reason) {
                        : graph::ScatterAddOp();
     bool isScatter = scatter && llvm::is_contained(domain->ops, scatter);
     if (succeeded(isScatter
-                      ? buildScatter(scatter, *domain, loops, builder, reason)
+                      ? buildScatter(scatter, body, *domain, loops, builder, reason)
                       : buildStores(body, *domain, loops, builder, reason)))
       return loops;
     if (!builder.split)

@@ -335,13 +335,14 @@ void Emitter::emitScatter(Value row) {
       b, arith::AddIOp::create(b, row, constant(schedule.scatterRows)),
       constant(scatter.limit));
 
-  // The address of element `offset` in destination row `at`.
-  auto address = [&](Value at) {
+  // The address of element `offset` in row `at` of a buffer.
+  auto addressIn = [&](unsigned buffer, Value at) {
     Value offset = arith::AddIOp::create(
         b, emitAffine(scatter.offset, /*asVector=*/false),
         arith::MulIOp::create(b, at, constant(scatter.stride)));
-    return emitAddress(buffers[result], memoryType(element), offset);
+    return emitAddress(buffers[buffer], memoryType(element), offset);
   };
+  auto address = [&](Value at) { return addressIn(result, at); };
   auto write = [&](Value value, Value to) {
     if (tailMask)
       LLVM::MaskedStoreOp::create(b, value, to, tailMask, alignmentOf(element));
@@ -354,14 +355,41 @@ void Emitter::emitScatter(Value row) {
     emitVectorLoop(constant(0), constant(size), hasRest, body);
   };
   Type type = vector >= 0 ? Type(vectorOf(element)) : element;
-  emitLoop(row, end, 1, -1, {}, [&](ValueRange) {
-    Value at = cast<scf::ForOp>(open.back()).getInductionVar();
-    // The loops here are fewer than the levels of nodes suppose; none is used.
-    overVectors([&] {
-      write(emitIdentity(b, shard::ReductionKind::Sum, type), address(at));
+  auto read = [&](Value from) -> Value {
+    if (tailMask)
+      return LLVM::MaskedLoadOp::create(
+          b, type, from, tailMask,
+          emitIdentity(b, shard::ReductionKind::Sum, type),
+          alignmentOf(element));
+    return LLVM::LoadOp::create(b, type, from, alignmentOf(element));
+  };
+  auto begin = [&] {
+    emitLoop(row, end, 1, -1, {}, [&](ValueRange) {
+      Value at = cast<scf::ForOp>(open.back()).getInductionVar();
+      // The loops here are fewer than the levels of nodes suppose; none is
+      // used.
+      overVectors([&] {
+        write(scatter.init < 0
+                  ? emitIdentity(b, shard::ReductionKind::Sum, type)
+                  : read(addressIn(scatter.init, at)),
+              address(at));
+      });
+      return SmallVector<Value>();
     });
-    return SmallVector<Value>();
-  });
+  };
+  if (scatter.init < 0) {
+    begin();
+  } else {
+    // In place there is nothing to copy.
+    Value isElsewhere = LLVM::ICmpOp::create(
+        b, LLVM::ICmpPredicate::ne, buffers[scatter.init], buffers[result]);
+    auto condition =
+        scf::IfOp::create(b, isElsewhere, /*withElseRegion=*/false);
+    enterLevel(condition);
+    b.setInsertionPointToStart(condition.thenBlock());
+    begin();
+    leaveLevel();
+  }
   emitReducedLoops(0, {}, [&](ValueRange) {
     Value at = get(scatter.indices);
     if (at.getType() != i64)
@@ -376,15 +404,7 @@ void Emitter::emitScatter(Value row) {
       Value update =
           vector >= 0 ? getVector(scatter.updates) : get(scatter.updates);
       Value to = address(at);
-      Value old;
-      if (tailMask)
-        old = LLVM::MaskedLoadOp::create(
-            b, type, to, tailMask,
-            emitIdentity(b, shard::ReductionKind::Sum, type),
-            alignmentOf(element));
-      else
-        old = LLVM::LoadOp::create(b, type, to, alignmentOf(element));
-      write(emitCombine(b, shard::ReductionKind::Sum, old, update), to);
+      write(emitCombine(b, shard::ReductionKind::Sum, read(to), update), to);
     });
     leaveLevel();
     return SmallVector<Value>();

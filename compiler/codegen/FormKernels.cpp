@@ -27,6 +27,7 @@ public:
 private:
   void decomposeComposites(func::FuncOp function);
   void splitLongSums(func::FuncOp function);
+  void accumulateScatters(func::FuncOp function);
   LogicalResult formInBlock(Block &block);
   /// Replaces a group by a launch.
   FailureOr<rank::LaunchOp> launch(const Group &group, OpBuilder &builder);
@@ -89,6 +90,32 @@ void FormKernels::splitLongSums(func::FuncOp function) {
                                 op.getKind(), partial, ArrayRef<int64_t>{1});
     op.getResult().replaceAllUsesWith(graph::ReshapeOp::create(
         builder, op.getLoc(), resultType, total));
+    op->erase();
+  }
+}
+
+/// What a scatter_add is added to is where it begins: a large table, often the
+/// gradient of a tied embedding, is neither filled with zeros nor read again.
+void FormKernels::accumulateScatters(func::FuncOp function) {
+  SmallVector<graph::ScatterAddOp> scatters;
+  function.walk([&](graph::ScatterAddOp op) { scatters.push_back(op); });
+  for (graph::ScatterAddOp op : scatters) {
+    auto sum = op->hasOneUse() ? dyn_cast<graph::AddOp>(*op->user_begin())
+                               : graph::AddOp();
+    if (!sum || op.getInit() || sum->getBlock() != op->getBlock())
+      continue;
+    Value other =
+        sum.getLhs() == op.getResult() ? sum.getRhs() : sum.getLhs();
+    if (Operation *producer = other.getDefiningOp();
+        producer && isFree(producer))
+      continue;
+    OpBuilder builder(sum);
+    auto into = graph::ScatterAddOp::create(
+        builder, op.getLoc(), op.getResult().getType(), op.getIndices(),
+        op.getUpdates(), other, op.getAxis(), op.getBatchDims());
+    into->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+    sum.getResult().replaceAllUsesWith(into.getResult());
+    sum->erase();
     op->erase();
   }
 }
@@ -314,6 +341,7 @@ void FormKernels::runOnOperation() {
   for (auto function : llvm::to_vector(getOperation().getOps<func::FuncOp>())) {
     decomposeComposites(function);
     splitLongSums(function);
+    accumulateScatters(function);
     for (Block &block : function.getBody())
       if (failed(formInBlock(block)))
         return signalPassFailure();

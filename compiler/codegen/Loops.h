@@ -102,10 +102,11 @@ struct Store {
   Affine offset;
 };
 
-/// A kernel that is one scatter_add: for every point of the reduced variables
-/// in ascending order, element offset + index * stride gets `updates` added.
+/// A kernel that is one scatter_add: the result is argument `init` (-1: zeros),
+/// then for every point of the reduced variables in ascending order element
+/// offset + index * stride gets `updates` added.
 struct Scatter {
-  int indices, updates;
+  int indices, updates, init = -1;
   Affine offset;
   int64_t stride, limit;
 };

@@ -295,7 +295,9 @@ Schedule polyrank::codegen::scheduleLoops(Loops &loops) {
 
 bool polyrank::codegen::mayAlias(const Loops &loops, unsigned result,
                                  unsigned argument) {
-  if (loops.scatter ||
+  bool isInit =
+      loops.scatter && loops.scatter->init == static_cast<int>(argument);
+  if ((loops.scatter && !isInit) ||
       loops.resultTypes[result].getElementType() !=
           loops.argumentTypes[argument].getElementType() ||
       loops.resultTypes[result].getNumElements() !=
@@ -308,10 +310,9 @@ bool polyrank::codegen::mayAlias(const Loops &loops, unsigned result,
   for (const Node &node : loops.nodes)
     if (node.kind == Node::Load &&
         node.parameter == static_cast<int64_t>(argument) &&
-        (!node.operands.empty() || node.predicate >= 0 ||
+        (isInit || !node.operands.empty() || node.predicate >= 0 ||
          node.expression != store->offset))
       return false;
-
   return true;
 }
 
@@ -368,7 +369,15 @@ graph::Cost polyrank::codegen::getCost(const Loops &loops) {
     cost.bytesRead += std::min<int64_t>(amount, bytes(type));
   for (RankedTensorType type : loops.resultTypes)
     cost.bytesWritten += bytes(type);
-  if (loops.scatter)
-    cost.flops += points(dependences[loops.scatter->updates]);
+  if (loops.scatter) {
+    int64_t updates = points(dependences[loops.scatter->updates]);
+    cost.flops += updates;
+    // In place, at most each update's element.
+    if (loops.scatter->init >= 0)
+      cost.bytesWritten = std::min(
+          cost.bytesWritten,
+          updates * static_cast<int64_t>(llvm::divideCeil(
+                        loops.resultTypes[0].getElementTypeBitWidth(), 8)));
+  }
   return cost;
 }

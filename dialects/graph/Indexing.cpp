@@ -196,7 +196,7 @@ Gradients GatherOp::buildGradient(OpBuilder &builder, ArrayRef<Value> gradients,
       RankedTensorType::get(
           getShape(getOperand()),
           cast<RankedTensorType>(getOperand().getType()).getElementType()),
-      indices, gradients[0], getAxis(), getBatchDims());
+      indices, gradients[0], /*init=*/Value(), getAxis(), getBatchDims());
   return SmallVector<Value>{gradient, Value()};
 }
 
@@ -210,6 +210,11 @@ static Indexing indexing(ScatterAddOp op) {
 }
 
 LogicalResult ScatterAddOp::verify() {
+  if (getInit() && getInit().getType() != getResult().getType())
+    return emitOpError("adds to ")
+           << getInit().getType() << ", but gives " << getResult().getType();
+  if (getInit() && shard::getLayout(getResult()))
+    return emitOpError("begins with zeros where it has a layout; use graph.add");
   return indexing(*this).verify(*this, getShape(getResult()),
                                 getShape(getIndices()), getShape(getUpdates()));
 }
@@ -221,6 +226,8 @@ ShardingRule ScatterAddOp::getShardingRule() {
                              rule.results[0], rule.operands[0],
                              rule.operands[1]);
   rule.setPass(ReductionKind::Sum, 1, PartialPass::Any);
+  if (getInit())
+    rule.operands[2] = rule.results[0];
   return rule;
 }
 
@@ -232,7 +239,8 @@ LogicalResult ScatterAddOp::localize(LocalContext &context, ValueRange operands,
                                shard::getLayout(getResult()), getAxis(),
                                local.getDimSize(getAxis()));
   results.push_back(ScatterAddOp::create(context.builder, getLoc(), local,
-                                         indices, operands[1], getAxis(),
+                                         indices, operands[1],
+                                         /*init=*/Value(), getAxis(),
                                          getBatchDims()));
   return success();
 }
@@ -240,6 +248,8 @@ LogicalResult ScatterAddOp::localize(LocalContext &context, ValueRange operands,
 LogicalResult ScatterAddOp::evaluate(ArrayRef<Tensor> operands,
                                      MutableArrayRef<Tensor> results) {
   Tensor &result = results[0];
+  if (getInit())
+    result = operands[2];
   indexing(*this).forEach(operands[0], result.shape, operands[1].shape,
                           [&](int64_t table, int64_t slice) {
                             if (result.isFloat())
@@ -254,7 +264,10 @@ LogicalResult ScatterAddOp::evaluate(ArrayRef<Tensor> operands,
 Gradients ScatterAddOp::buildGradient(OpBuilder &builder,
                                       ArrayRef<Value> gradients,
                                       ArrayRef<bool>) {
-  return SmallVector<Value>{
+  SmallVector<Value> result = {
       Value(), GatherOp::create(builder, getLoc(), gradients[0], getIndices(),
                                 getAxis(), getBatchDims())};
+  if (getInit())
+    result.push_back(gradients[0]);
+  return result;
 }

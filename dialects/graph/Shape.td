@@ -160,12 +160,14 @@ def Graph_GatherOp : Graph_Op<"gather", ["localize", "buildGradient"]> {
 }
 
 def Graph_ScatterAddOp : Graph_Op<"scatter_add", ["localize", "buildGradient"]> {
-  let summary = "Adds slices into zeros by index: the transpose of `gather`";
+  let summary = "Adds slices by index, into zeros: the transpose of `gather`";
   let description = [{
     result[b, p, indices[b, i], a] += updates[b, p, i, a] in ascending order of
-    i, from zeros; updates whose index is outside [0, n) are dropped.
+    i, from zeros or, in a program of one device, from `init`; updates whose
+    index is outside [0, n) are dropped.
   }];
   let arguments = (ins Graph_IntegerTensor:$indices, Graph_Tensor:$updates,
+                       Optional<Graph_Tensor>:$init,
                        I64Attr:$axis, I64Attr:$batch_dims);
   let results = (outs Graph_Tensor:$result);
   let hasVerifier = 1;

@@ -394,8 +394,8 @@ static bool scatterAdd(ProgramBuilder &b) {
     return false;
   auto type = RankedTensorType::get(result, elementOf(updates));
   return b.put(graph::ScatterAddOp::create(b.builder, b.parts.location, type,
-                                           b.integersOf(indices), updates, axis,
-                                           batchDims),
+                                           b.integersOf(indices), updates,
+                                           /*init=*/Value(), axis, batchDims),
                b.bound(updates) * terms, b.known(updates).bits);
 }
 
