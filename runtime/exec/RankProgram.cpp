@@ -174,9 +174,10 @@ Result<void> RankProgram::fillInput(const DataSource &data, Split split,
     localRow *= blocks[d].block;
     globalRow *= blocks[d].size;
   }
-  bool wholeRows = true;
+  bool wholeRows = true; // a block of padding may be as large, and is not
   for (size_t d = 2; d < blocks.size(); ++d)
-    wholeRows &= blocks[d].block == blocks[d].size;
+    wholeRows &= blocks[d].block == blocks[d].size &&
+                 blocks[d].valid == blocks[d].size;
   Placement placement = placementIn(blocks, 2);
   const BlockDim &batch = blocks[1];
   for (int64_t microbatch = 0; microbatch < blocks[0].size; ++microbatch) {
