@@ -2,6 +2,8 @@
 
 #include "test/random/Shrink.h"
 
+#include "test/random/Processes.h"
+
 #include <csignal>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -320,19 +322,38 @@ static std::string passesTo(StringRef stage, int start) {
 }
 
 std::string polyrank::test::shrinkToTest(MLIRContext &context, uint64_t seed) {
-  auto first = runInChild([&] { return Checker(seed).runProgram(context); });
+  // With real processes where it takes them to fail.
+  std::string mode = drawProgram(context, seed).mode;
+  bool onProcesses = false;
+  auto makeChecker = [&] {
+    Checker checker(seed);
+    if (onProcesses)
+      checker.onLowered = [&](ModuleOp, ModuleOp partitioned,
+                              const Program *) -> std::string {
+        Program program;
+        program.mode = mode;
+        return checkOnProcesses(partitioned, program, seed);
+      };
+    return checker;
+  };
+  auto runAll = [&] { return makeChecker().runProgram(context); };
+  auto first = runInChild(runAll);
+  if (!first) {
+    onProcesses = true;
+    first = runInChild(runAll);
+  }
   if (!first)
     return "";
   // Once more here, to have the module: up to the part that crashes.
   OwningOpRef<ModuleOp> module;
   int start = 0;
-  Checker checker(seed);
+  Checker checker = makeChecker();
   checker.onPart = [&](ModuleOp part, int number) {
     module = part.clone();
     start = number;
     return !runInChild([&] {
       OwningOpRef<ModuleOp> copy(part.clone());
-      return Checker(seed).run(*copy, static_cast<Checker::Start>(number));
+      return makeChecker().run(*copy, static_cast<Checker::Start>(number));
     });
   };
   (void)checker.runProgram(context);
@@ -340,25 +361,27 @@ std::string polyrank::test::shrinkToTest(MLIRContext &context, uint64_t seed) {
   auto fails = [&](ModuleOp candidate) {
     auto failure = runInChild([&] {
       OwningOpRef<ModuleOp> copy(candidate.clone());
-      return Checker(seed).run(*copy, static_cast<Checker::Start>(start));
+      return makeChecker().run(*copy, static_cast<Checker::Start>(start));
     });
     return failure && failure->first == stage &&
            kindOf(failure->second) == kind;
   };
   std::string text;
   llvm::raw_string_ostream out(text);
+  if (onProcesses)
+    out << "// By polyrank-run only: no RUN line shows it.\n";
   if (module && fails(*module))
     shrink(module, fails);
   else
     out << "// Not reproduced from the part that fails: the whole program.\n";
   std::string flags = passesTo(stage, start);
-  StringRef mode = StringRef(stage).contains("ranks") && flags.find("localize") !=
+  StringRef evaluation = StringRef(stage).contains("ranks") && flags.find("localize") !=
                                                              std::string::npos
                        ? "ranks --tolerance=1e-5"
                    : start == 0 ? "global"
                                 : "distributed";
   out << "// RUN: polyrank-opt %s --evaluate=global --outputs=%t.npz\n"
-      << "// RUN: polyrank-opt %s" << flags << " --evaluate=" << mode
+      << "// RUN: polyrank-opt %s" << flags << " --evaluate=" << evaluation
       << " --expect=%t.npz\n// Found by random-programs-test --seed " << seed
       << ", at " << stage << ":\n// "
       << StringRef(first->second).split('\n').first << "\n\n";
