@@ -27,7 +27,7 @@ static constexpr double enoughSeconds = 0.05;
 /// and later.
 static constexpr double hopelessAtFirst = 1.3, hopeless = 1.1;
 /// No piece is narrower.
-static constexpr int64_t leastWidth = 64;
+static constexpr int64_t leastWidth = 192;
 
 /// Of a larger product a part is measured: it consists of tiles that are alike.
 static constexpr double enoughWork = 2e9;
