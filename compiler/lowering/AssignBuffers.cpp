@@ -43,7 +43,10 @@ private:
   void mergeInPlace();
   void collectUnits();
   LogicalResult addScratch();
+  bool isPersistent(const Unit &unit) const;
+  Packing packRegion(rank::Region region);
   void pack();
+  void fillSharedGaps(int64_t target);
   void writeAttributes();
   rank::BufferAttr getBuffer(Value value);
 
@@ -230,37 +233,115 @@ LogicalResult BufferAssigner::addScratch() {
   return result;
 }
 
+bool BufferAssigner::isPersistent(const Unit &unit) const {
+  return !unit.members.empty() &&
+         classes.isPersistent(unit.members.front().first);
+}
+
 /// Persistent buffers first, one after another; the others behind them.
+Packing BufferAssigner::packRegion(rank::Region region) {
+  int64_t base = 0;
+  std::vector<PackedBuffer> packed;
+  SmallVector<int> indices;
+  for (auto [i, unit] : llvm::enumerate(units)) {
+    if (unit.region != region)
+      continue;
+    if (isPersistent(unit)) {
+      unit.packed.offset = base;
+      base += llvm::alignTo(unit.packed.size, alignment);
+    } else {
+      packed.push_back(unit.packed);
+      indices.push_back(i);
+    }
+  }
+  Packing packing = packBuffers(packed, alignment);
+  for (auto [buffer, index] : llvm::zip_equal(packed, indices)) {
+    units[index].packed = buffer;
+    units[index].packed.offset += base;
+  }
+  packing.size += base;
+  return packing;
+}
+
+/// Each region alone is as large as its own worst moment, and these need not be
+/// the same: then private buffers lie in gaps of the shared region. As few as
+/// possible, since its pages are small.
 void BufferAssigner::pack() {
+  shared = packRegion(rank::Region::Shared);
+  privately = packRegion(rank::Region::Private);
   std::vector<PackedBuffer> all;
-  for (rank::Region region : {rank::Region::Shared, rank::Region::Private}) {
-    int64_t base = 0;
-    std::vector<PackedBuffer> packed;
-    SmallVector<int> indices;
-    for (auto [i, unit] : llvm::enumerate(units)) {
-      if (unit.region != region)
-        continue;
-      bool persistent = !unit.members.empty() &&
-                        classes.isPersistent(unit.members.front().first);
-      if (persistent) {
-        unit.packed.offset = base;
-        base += llvm::alignTo(unit.packed.size, alignment);
-      } else {
-        packed.push_back(unit.packed);
-        indices.push_back(i);
-      }
+  int64_t persistentPrivate = 0;
+  for (const Unit &unit : units) {
+    if (!isPersistent(unit)) {
+      all.push_back(unit.packed);
+      continue;
     }
-    Packing &packing = region == rank::Region::Shared ? shared : privately;
-    packing = packBuffers(packed, alignment);
-    for (auto [buffer, index] : llvm::zip_equal(packed, indices)) {
-      units[index].packed = buffer;
-      units[index].packed.offset += base;
-    }
-    llvm::append_range(all, packed);
-    packing.size += base;
-    persistentSize += base;
+    int64_t size = llvm::alignTo(unit.packed.size, alignment);
+    persistentSize += size;
+    persistentPrivate += unit.region == rank::Region::Private ? size : 0;
   }
   lowerBound = persistentSize + largestLiveSum(all);
+  constexpr double nearEnough = 1.005;
+  auto target =
+      static_cast<int64_t>(nearEnough * static_cast<double>(lowerBound)) -
+      shared.size;
+  if (privately.size <= target)
+    return;
+  fillSharedGaps(target - persistentPrivate);
+  privately = packRegion(rank::Region::Private);
+}
+
+/// Moves private buffers into the shared region, which does not grow, until no
+/// more than `target` bytes of the others are live at once or none fits.
+void BufferAssigner::fillSharedGaps(int64_t target) {
+  int64_t begin = 0;
+  for (const Unit &unit : units)
+    if (unit.region == rank::Region::Shared && isPersistent(unit))
+      begin += llvm::alignTo(unit.packed.size, alignment);
+  auto offsetFor = [&](const Unit &unit) -> std::optional<int64_t> {
+    SmallVector<const PackedBuffer *> others;
+    for (const Unit &other : units)
+      if (other.region == rank::Region::Shared && !isPersistent(other) &&
+          other.packed.overlaps(unit.packed))
+        others.push_back(&other.packed);
+    llvm::sort(others, [](auto *x, auto *y) { return x->offset < y->offset; });
+    int64_t at = begin;
+    for (const PackedBuffer *other : others) {
+      if (other->offset - at >= unit.packed.size)
+        break;
+      at = std::max(at, other->offset + other->size);
+    }
+    if (at + unit.packed.size > shared.size)
+      return std::nullopt;
+    return at;
+  };
+  while (true) {
+    std::vector<PackedBuffer> left;
+    for (const Unit &unit : units)
+      if (unit.region == rank::Region::Private && !isPersistent(unit))
+        left.push_back(unit.packed);
+    auto [position, live] = worstMoment(left);
+    if (live <= target)
+      return;
+    Unit *largest = nullptr;
+    int64_t place = 0;
+    for (Unit &unit : units) {
+      PackedBuffer moment;
+      moment.lifetimes = {{position, position}};
+      if (unit.region != rank::Region::Private || isPersistent(unit) ||
+          !unit.packed.overlaps(moment) ||
+          (largest && unit.packed.size <= largest->packed.size))
+        continue;
+      if (auto offset = offsetFor(unit)) {
+        largest = &unit;
+        place = *offset;
+      }
+    }
+    if (!largest)
+      return;
+    largest->region = rank::Region::Shared;
+    largest->packed.offset = place;
+  }
 }
 
 rank::BufferAttr BufferAssigner::getBuffer(Value value) {
@@ -295,7 +376,7 @@ void BufferAssigner::writeAttributes() {
     if (scratch != scratchUnit.end())
       op->setAttr("rank.scratch",
                   rank::BufferAttr::get(function.getContext(),
-                                        rank::Region::Private,
+                                        units[scratch->second].region,
                                         units[scratch->second].packed.offset,
                                         units[scratch->second].packed.size, 0));
   });

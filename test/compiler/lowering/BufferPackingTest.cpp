@@ -50,6 +50,18 @@ TEST(BufferPacking, NestedLifetimesReachTheLowerBound) {
   EXPECT_EQ(packing.size, packing.lowerBound);
 }
 
+TEST(BufferPacking, LiesNearTheLowerBoundOnRandomLifetimes) {
+  std::mt19937 random(2);
+  double sum = 0;
+  constexpr int rounds = 100;
+  for (int round = 0; round < rounds; ++round) {
+    auto buffers = randomBuffers(random, 40);
+    Packing packing = packBuffers(buffers, 64);
+    sum += static_cast<double>(packing.size) / packing.lowerBound;
+  }
+  EXPECT_LT(sum / rounds, 1.065);
+}
+
 TEST(BufferPacking, BytesServeOthersBetweenTwoLifetimes) {
   std::vector<PackedBuffer> buffers = {{64, {{0, 1}, {5, 6}}}, {64, {{2, 4}}}};
   EXPECT_EQ(packBuffers(buffers, 64).size, 64);
