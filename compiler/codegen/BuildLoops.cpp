@@ -103,7 +103,8 @@ FailureOr<Loops> polyrank::codegen::buildLoops(Body body, std::string &reason) {
                        : graph::ScatterAddOp();
     bool isScatter = scatter && llvm::is_contained(domain->ops, scatter);
     if (succeeded(isScatter
-                      ? buildScatter(scatter, body, *domain, loops, builder, reason)
+                      ? buildScatter(scatter, body, *domain, loops, builder,
+                                     reason)
                       : buildStores(body, *domain, loops, builder, reason)))
       return loops;
     if (!builder.split)

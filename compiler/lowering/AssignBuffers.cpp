@@ -1,5 +1,6 @@
 // AssignBuffers: gives every value its place in the arena.
 
+#include "compiler/lowering/ArenaPacking.h"
 #include "compiler/lowering/BufferClasses.h"
 #include "compiler/lowering/GemmLibrary.h"
 #include "compiler/lowering/Passes.h"
@@ -18,13 +19,6 @@ static constexpr int64_t alignment = 64;
 
 namespace {
 
-/// Classes that lie at fixed distances: alone, or as the members of a bucket.
-struct Unit {
-  SmallVector<std::pair<int, int64_t>> members; // class, offset inside
-  PackedBuffer packed;
-  rank::Region region = rank::Region::Private;
-};
-
 class BufferAssigner {
 public:
   BufferAssigner(func::FuncOp function, BufferClasses &classes, int64_t threads)
@@ -32,8 +26,7 @@ public:
 
   LogicalResult run();
 
-  Packing shared, privately;
-  int64_t lowerBound = 0, persistentSize = 0;
+  ArenaPacking arena;
 
 private:
   void tieBlock(Operation *terminator, ArrayRef<int> targets);
@@ -43,17 +36,15 @@ private:
   void mergeInPlace();
   void collectUnits();
   LogicalResult addScratch();
-  bool isPersistent(const Unit &unit) const;
-  Packing packRegion(rank::Region region);
-  void pack();
-  void fillSharedGaps(int64_t target);
   void writeAttributes();
   rank::BufferAttr getBuffer(Value value);
 
   func::FuncOp function;
   BufferClasses &classes;
   int64_t threads;
-  std::vector<Unit> units;
+  /// Classes that lie at fixed distances, alone or as the members of a bucket;
+  /// and scratch.
+  std::vector<ArenaUnit> units;
   /// Unit and offset of a class.
   DenseMap<int, std::pair<int, int64_t>> unitOf;
   DenseMap<Operation *, int> scratchUnit;
@@ -172,11 +163,11 @@ void BufferAssigner::mergeInPlace() {
 
 void BufferAssigner::collectUnits() {
   auto add = [&](ArrayRef<int> members) {
-    Unit unit;
+    ArenaUnit unit;
+    unit.isPersistent = classes.isPersistent(members.front());
     int64_t end = 0;
     for (int member : members) {
       unitOf[member] = {static_cast<int>(units.size()), end};
-      unit.members.push_back({member, end});
       end += llvm::alignTo(classes.getSize(member), alignment);
       llvm::append_range(unit.packed.lifetimes, classes.getLifetimes(member));
     }
@@ -224,124 +215,13 @@ LogicalResult BufferAssigner::addScratch() {
     if (failed(bytes) || *bytes == 0)
       return;
     int64_t position = classes.getPosition(gemm);
-    Unit unit;
+    ArenaUnit unit;
     unit.packed.size = *bytes;
     unit.packed.lifetimes = {{position, position}};
     scratchUnit[gemm] = units.size();
     units.push_back(unit);
   });
   return result;
-}
-
-bool BufferAssigner::isPersistent(const Unit &unit) const {
-  return !unit.members.empty() &&
-         classes.isPersistent(unit.members.front().first);
-}
-
-/// Persistent buffers first, one after another; the others behind them.
-Packing BufferAssigner::packRegion(rank::Region region) {
-  int64_t base = 0;
-  std::vector<PackedBuffer> packed;
-  SmallVector<int> indices;
-  for (auto [i, unit] : llvm::enumerate(units)) {
-    if (unit.region != region)
-      continue;
-    if (isPersistent(unit)) {
-      unit.packed.offset = base;
-      base += llvm::alignTo(unit.packed.size, alignment);
-    } else {
-      packed.push_back(unit.packed);
-      indices.push_back(i);
-    }
-  }
-  Packing packing = packBuffers(packed, alignment);
-  for (auto [buffer, index] : llvm::zip_equal(packed, indices)) {
-    units[index].packed = buffer;
-    units[index].packed.offset += base;
-  }
-  packing.size += base;
-  return packing;
-}
-
-/// Each region alone is as large as its own worst moment, and these need not be
-/// the same: then private buffers lie in gaps of the shared region. As few as
-/// possible, since its pages are small.
-void BufferAssigner::pack() {
-  shared = packRegion(rank::Region::Shared);
-  privately = packRegion(rank::Region::Private);
-  std::vector<PackedBuffer> all;
-  int64_t persistentPrivate = 0;
-  for (const Unit &unit : units) {
-    if (!isPersistent(unit)) {
-      all.push_back(unit.packed);
-      continue;
-    }
-    int64_t size = llvm::alignTo(unit.packed.size, alignment);
-    persistentSize += size;
-    persistentPrivate += unit.region == rank::Region::Private ? size : 0;
-  }
-  lowerBound = persistentSize + largestLiveSum(all);
-  constexpr double nearEnough = 1.005;
-  auto target =
-      static_cast<int64_t>(nearEnough * static_cast<double>(lowerBound)) -
-      shared.size;
-  if (privately.size <= target)
-    return;
-  fillSharedGaps(target - persistentPrivate);
-  privately = packRegion(rank::Region::Private);
-}
-
-/// Moves private buffers into the shared region, which does not grow, until no
-/// more than `target` bytes of the others are live at once or none fits.
-void BufferAssigner::fillSharedGaps(int64_t target) {
-  int64_t begin = 0;
-  for (const Unit &unit : units)
-    if (unit.region == rank::Region::Shared && isPersistent(unit))
-      begin += llvm::alignTo(unit.packed.size, alignment);
-  auto offsetFor = [&](const Unit &unit) -> std::optional<int64_t> {
-    SmallVector<const PackedBuffer *> others;
-    for (const Unit &other : units)
-      if (other.region == rank::Region::Shared && !isPersistent(other) &&
-          other.packed.overlaps(unit.packed))
-        others.push_back(&other.packed);
-    llvm::sort(others, [](auto *x, auto *y) { return x->offset < y->offset; });
-    int64_t at = begin;
-    for (const PackedBuffer *other : others) {
-      if (other->offset - at >= unit.packed.size)
-        break;
-      at = std::max(at, other->offset + other->size);
-    }
-    if (at + unit.packed.size > shared.size)
-      return std::nullopt;
-    return at;
-  };
-  while (true) {
-    std::vector<PackedBuffer> left;
-    for (const Unit &unit : units)
-      if (unit.region == rank::Region::Private && !isPersistent(unit))
-        left.push_back(unit.packed);
-    auto [position, live] = worstMoment(left);
-    if (live <= target)
-      return;
-    Unit *largest = nullptr;
-    int64_t place = 0;
-    for (Unit &unit : units) {
-      PackedBuffer moment;
-      moment.lifetimes = {{position, position}};
-      if (unit.region != rank::Region::Private || isPersistent(unit) ||
-          !unit.packed.overlaps(moment) ||
-          (largest && unit.packed.size <= largest->packed.size))
-        continue;
-      if (auto offset = offsetFor(unit)) {
-        largest = &unit;
-        place = *offset;
-      }
-    }
-    if (!largest)
-      return;
-    largest->region = rank::Region::Shared;
-    largest->packed.offset = place;
-  }
 }
 
 rank::BufferAttr BufferAssigner::getBuffer(Value value) {
@@ -384,10 +264,10 @@ void BufferAssigner::writeAttributes() {
   function->setAttr(
       rank::arenaAttrName,
       builder.getDictionaryAttr(
-          {builder.getNamedAttr("shared", number(shared.size)),
-           builder.getNamedAttr("private", number(privately.size)),
-           builder.getNamedAttr("persistent", number(persistentSize)),
-           builder.getNamedAttr("lower_bound", number(lowerBound))}));
+          {builder.getNamedAttr("shared", number(arena.shared.size)),
+           builder.getNamedAttr("private", number(arena.privately.size)),
+           builder.getNamedAttr("persistent", number(arena.persistentSize)),
+           builder.getNamedAttr("lower_bound", number(arena.lowerBound))}));
 }
 
 LogicalResult BufferAssigner::run() {
@@ -398,7 +278,7 @@ LogicalResult BufferAssigner::run() {
   collectUnits();
   if (failed(addScratch()))
     return failure();
-  pack();
+  arena = packArena(units, alignment);
   writeAttributes();
   return success();
 }
@@ -420,12 +300,12 @@ struct AssignBuffersPass
         return signalPassFailure();
       if (!report)
         continue;
-      int64_t size = assigner.shared.size + assigner.privately.size;
+      int64_t size = assigner.arena.shared.size + assigner.arena.privately.size;
       function.emitRemark()
-          << "arena of " << size << " bytes (" << assigner.shared.size
-          << " shared, " << assigner.privately.size << " private); at least "
-          << assigner.lowerBound << " are live at once, gap "
-          << size - assigner.lowerBound;
+          << "arena of " << size << " bytes (" << assigner.arena.shared.size
+          << " shared, " << assigner.arena.privately.size << " private); at least "
+          << assigner.arena.lowerBound << " are live at once, gap "
+          << size - assigner.arena.lowerBound;
     }
   }
 };

@@ -55,11 +55,11 @@ struct Packing {
 
 /// Gives each buffer an offset, a multiple of `alignment`, so that buffers that
 /// are live at one position do not overlap. Minimises the size: dynamic storage
-/// allocation is NP-hard (Garey, Johnson 1979), so buffers are placed best-fit in
-/// several greedy orders (by size, by lifetime, by their product, by start). From
-/// the best of them on, those that lie above the lower bound come earlier in the
-/// next round (squeaky wheel optimization: Joslin, Clements 1999), for as long as
-/// a number of rounds that depends on the number of buffers alone.
+/// allocation is NP-hard (Garey, Johnson 1979), so buffers are placed best-fit
+/// in several greedy orders (by size, by lifetime, by their product, by start).
+/// From the best of them on, those that lie above the lower bound come earlier
+/// in the next round (squeaky wheel optimization: Joslin, Clements 1999), for a
+/// number of rounds that depends on the number of buffers alone.
 Packing packBuffers(llvm::MutableArrayRef<PackedBuffer> buffers,
                     int64_t alignment = 64);
 

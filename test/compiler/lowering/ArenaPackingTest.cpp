@@ -1,0 +1,56 @@
+// The regions of an arena.
+
+#include "compiler/lowering/ArenaPacking.h"
+
+#include <gtest/gtest.h>
+
+using namespace polyrank;
+using namespace polyrank::lowering;
+
+namespace {
+
+ArenaUnit unit(int64_t size, Lifetime lifetime, rank::Region region,
+               bool isPersistent = false) {
+  return {{size, {lifetime}}, region, isPersistent};
+}
+
+TEST(ArenaPacking, PrivateUnitsLieInGapsOfTheSharedRegion) {
+  // At 0 collectives need memory, at 2 kernels.
+  std::vector<ArenaUnit> units = {
+      unit(640, {0, 9}, rank::Region::Shared, /*isPersistent=*/true),
+      unit(6400, {0, 0}, rank::Region::Shared),
+      unit(3200, {2, 2}, rank::Region::Private),
+      unit(3200, {2, 3}, rank::Region::Private)};
+  ArenaPacking arena = packArena(units, 64);
+  EXPECT_EQ(arena.lowerBound, 640 + 6400);
+  EXPECT_EQ(arena.shared.size + arena.privately.size, arena.lowerBound);
+  EXPECT_EQ(units[2].region, rank::Region::Shared);
+  EXPECT_NE(units[2].packed.offset, units[3].packed.offset);
+  for (int i : {2, 3}) {
+    EXPECT_GE(units[i].packed.offset, 640);
+    EXPECT_LE(units[i].packed.offset + units[i].packed.size, 640 + 6400);
+  }
+}
+
+TEST(ArenaPacking, RegionsStayApartWhereTheirWorstMomentsAreOne) {
+  std::vector<ArenaUnit> units = {unit(6400, {1, 1}, rank::Region::Shared),
+                                  unit(3200, {1, 2}, rank::Region::Private)};
+  ArenaPacking arena = packArena(units, 64);
+  EXPECT_EQ(arena.shared.size, 6400);
+  EXPECT_EQ(arena.privately.size, 3200);
+  EXPECT_EQ(units[1].region, rank::Region::Private);
+}
+
+TEST(ArenaPacking, WhatIsLiveWithTheSharedRegionIsNotMoved) {
+  std::vector<ArenaUnit> units = {unit(6400, {0, 1}, rank::Region::Shared),
+                                  unit(3200, {1, 1}, rank::Region::Private),
+                                  unit(9600, {2, 2}, rank::Region::Private)};
+  ArenaPacking arena = packArena(units, 64);
+  EXPECT_EQ(units[1].region, rank::Region::Private);
+  // Too large for any gap.
+  EXPECT_EQ(units[2].region, rank::Region::Private);
+  EXPECT_EQ(arena.lowerBound, 9600);
+  EXPECT_EQ(arena.privately.size, 9600);
+}
+
+} // namespace
