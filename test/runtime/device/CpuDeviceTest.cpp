@@ -120,11 +120,22 @@ std::vector<GemmShape> shapes() {
   return result;
 }
 
+/// Shapes, cut into so many pieces.
+std::vector<GemmShape> cutShapes(GemmLibrary library) {
+  std::vector<GemmShape> result;
+  for (GemmShape shape : shapes())
+    for (int64_t pieces : {0, 1, 3, 8}) {
+      shape.library = library;
+      shape.pieces = pieces;
+      result.push_back(shape);
+    }
+  return result;
+}
+
 class Products : public testing::TestWithParam<GemmLibrary> {};
 
 TEST_P(Products, EqualAPlainLoop) {
-  for (GemmShape shape : shapes()) {
-    shape.library = GetParam();
+  for (const GemmShape &shape : cutShapes(GetParam())) {
     Operands expected = operandsFor(shape);
     naive(shape, expected.a.data(), expected.b.data(), expected.c.data());
     std::vector<float> got = run(shape, 2);
@@ -136,8 +147,7 @@ TEST_P(Products, EqualAPlainLoop) {
 }
 
 TEST_P(Products, HaveTheSameBitsOnAnyNumberOfThreads) {
-  for (GemmShape shape : shapes()) {
-    shape.library = GetParam();
+  for (const GemmShape &shape : cutShapes(GetParam())) {
     std::vector<float> one = run(shape, 1);
     EXPECT_EQ(one, run(shape, 2)) << describe(shape);
     EXPECT_EQ(one, run(shape, 3)) << describe(shape);

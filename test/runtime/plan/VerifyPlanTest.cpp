@@ -180,6 +180,8 @@ const Lie lies[] = {
     {"gemmSize", [](PlanT &p) { gemmOf(p).k = 4, gemmOf(p).lda = 4; },
      "command 1 (Gemm, linear), a"},
     {"gemmNegative", [](PlanT &p) { gemmOf(p).m = -1; }, "m=-1"},
+    {"gemmPieces", [](PlanT &p) { gemmOf(p).pieces = 1000; },
+     "cut into 1000 pieces"},
     {"gemmOverflow", [](PlanT &p) { gemmOf(p).m = INT64_MAX; }, "Gemm"},
     {"gemmLeading", [](PlanT &p) { gemmOf(p).ldb = 1; }, "leading dim 1"},
     {"gemmLeadingHuge", [](PlanT &p) { gemmOf(p).ldc = INT64_MAX / 2; }, ", c"},
