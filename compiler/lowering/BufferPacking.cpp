@@ -82,7 +82,7 @@ static int64_t place(llvm::MutableArrayRef<PackedBuffer> buffers,
 /// How long to look for a better order, in rounds and in pairs of buffers, and
 /// how near to the lower bound is near enough.
 static constexpr double maxRounds = 300, maxComparisons = 1e8,
-                        nearEnough = 1.001;
+                        nearEnough = 1.005;
 
 Packing polyrank::lowering::packBuffers(
     llvm::MutableArrayRef<PackedBuffer> buffers, int64_t alignment) {
