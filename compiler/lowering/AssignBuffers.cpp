@@ -303,8 +303,8 @@ struct AssignBuffersPass
       int64_t size = assigner.arena.shared.size + assigner.arena.privately.size;
       function.emitRemark()
           << "arena of " << size << " bytes (" << assigner.arena.shared.size
-          << " shared, " << assigner.arena.privately.size << " private); at least "
-          << assigner.arena.lowerBound << " are live at once, gap "
+          << " shared, " << assigner.arena.privately.size
+          << " private); at least " << assigner.arena.lowerBound << " are live at once, gap "
           << size - assigner.arena.lowerBound;
     }
   }

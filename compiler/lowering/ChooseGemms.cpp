@@ -178,8 +178,7 @@ bool GemmChooser::run(std::vector<Candidate> &candidates,
       break;
     double limit = (run <= 1 ? hopelessAtFirst : hopeless) * best;
     for (Candidate &candidate : candidates) {
-      if (candidate.best > limit && &candidate != &candidates.front() &&
-          run > 0)
+      if (candidate.best > limit && &candidate != &candidates.front())
         continue;
       void *memory =
           scratch.get(candidate.product->scratchBytes() / sizeof(float) + 1);

@@ -267,14 +267,13 @@ func.func @main(%i: tensor<4x9xi64>, %u: tensor<4x9x$Nxf32>, %j: tensor<6x5xi32>
 TEST(Kernels, ScatterAddBeginsWithWhatItIsAddedTo) {
   for (int64_t n : sizes)
     check(withSizes(R"mlir(
-func.func @main(%i: tensor<4x9xi64>, %u: tensor<4x9x$Nxf32>, %x: tensor<70x$Nxf32>, %y: tensor<4x9x$Nxf32>) -> (tensor<70x$Nxf32>, tensor<4x9x$Nxf32>) {
+func.func @main(%i: tensor<4x9xi64>, %u: tensor<4x9x$Nxf32>, %x: tensor<70x$Nxf32>, %j: tensor<12xi64>, %y: tensor<12x$Nxf32>) -> (tensor<70x$Nxf32>, tensor<12x$Nxf32>) {
   %0 = graph.scatter_add %i, %u {axis = 0 : i64, batch_dims = 0 : i64} : (tensor<4x9xi64>, tensor<4x9x$Nxf32>) -> tensor<70x$Nxf32>
   %1 = graph.add %x, %0 : (tensor<70x$Nxf32>, tensor<70x$Nxf32>) -> tensor<70x$Nxf32>
-  // Updates that are the destination itself.
-  %2 = graph.scatter_add %i, %y {axis = 0 : i64, batch_dims = 0 : i64} : (tensor<4x9xi64>, tensor<4x9x$Nxf32>) -> tensor<4x$Nxf32>
-  %3 = graph.broadcast %2 {dims = array<i64: 0, 2>} : (tensor<4x$Nxf32>) -> tensor<4x9x$Nxf32>
-  %4 = graph.add %3, %y : (tensor<4x9x$Nxf32>, tensor<4x9x$Nxf32>) -> tensor<4x9x$Nxf32>
-  return %1, %4 : tensor<70x$Nxf32>, tensor<4x9x$Nxf32>
+  // Updates that are what it begins with: not in place.
+  %2 = graph.scatter_add %j, %y {axis = 0 : i64, batch_dims = 0 : i64} : (tensor<12xi64>, tensor<12x$Nxf32>) -> tensor<12x$Nxf32>
+  %3 = graph.add %2, %y : (tensor<12x$Nxf32>, tensor<12x$Nxf32>) -> tensor<12x$Nxf32>
+  return %1, %3 : tensor<70x$Nxf32>, tensor<12x$Nxf32>
 }
 )mlir",
                     {{'N', n}}),

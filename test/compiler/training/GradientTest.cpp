@@ -110,6 +110,11 @@ const Case cases[] = {
      "tensor<2x5x3xf64>",
      "%r = graph.gather %x, %i {axis = 1 : i64, batch_dims = 1 : i64} : "
      "(tensor<2x4x3xf64>, tensor<2x5xi64>) -> tensor<2x5x3xf64>"},
+    {"scatter_add_into",
+     "%i: tensor<5xi64>, %x: tensor<5x3xf64>, %t: tensor<3x3xf64>",
+     "tensor<3x3xf64>",
+     "%r = graph.scatter_add %i, %x, %t {axis = 0 : i64, batch_dims = 0 : i64} "
+     ": (tensor<5xi64>, tensor<5x3xf64>, tensor<3x3xf64>) -> tensor<3x3xf64>"},
     {"scatter_add", "%i: tensor<5xi64>, %x: tensor<5x3xf64>", "tensor<3x3xf64>",
      "%r = graph.scatter_add %i, %x {axis = 0 : i64, batch_dims = 0 : i64} : "
      "(tensor<5xi64>, tensor<5x3xf64>) -> tensor<3x3xf64>"},

@@ -328,3 +328,23 @@ func.func @summed_padding(%x: tensor<6xf32, #shard.layout<#mesh, [{"a"} pad 8]>>
   %y = graph.reduce sum %x over [0] : (tensor<6xf32, #shard.layout<#mesh, [{"a"} pad 8]>>) -> tensor<f32, #shard.layout<#mesh, [], partial = sum {"a"}>>
   return
 }
+
+// -----
+
+func.func @scatter_into_another_type(%i: tensor<3xi64>, %x: tensor<3x2xf32>, %t: tensor<5x3xf32>) {
+  // expected-error @+1 {{'graph.scatter_add' op adds to 'tensor<5x3xf32>', but gives 'tensor<5x2xf32>'}}
+  %y = graph.scatter_add %i, %x, %t {axis = 0 : i64, batch_dims = 0 : i64} : (tensor<3xi64>, tensor<3x2xf32>, tensor<5x3xf32>) -> tensor<5x2xf32>
+  return
+}
+
+// -----
+
+// Its index dims may be split, and then the result is partial: what it begins with would be added once for each part.
+#mesh = #shard.mesh<["a"=2]>
+!row = tensor<4xi64, #shard.layout<#mesh, [{}]>>
+!table = tensor<4x2xf32, #shard.layout<#mesh, [{}, {}]>>
+func.func @scatter_into_with_layouts(%i: !row, %x: !table, %t: !table) {
+  // expected-error @+1 {{'graph.scatter_add' op begins with zeros where it has a layout; use graph.add}}
+  %y = graph.scatter_add %i, %x, %t {axis = 0 : i64, batch_dims = 0 : i64} : (!row, !table, !table) -> !table
+  return
+}

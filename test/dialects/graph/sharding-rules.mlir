@@ -69,6 +69,9 @@ func.func @rules(%x: tensor<4x3xf32>, %y: tensor<4x3xf32>, %w: tensor<3x6xf32>, 
   // CHECK: graph.scatter_add {{.*}} "([k, l], [k, l, j])->([i, j]) {i=8, j=4, k=2, l=3} reduction={k, l} indexed={i} sum=(none, any)"
   %26 = graph.scatter_add %i, %t2 {axis = 0 : i64, batch_dims = 0 : i64} : (tensor<2x3xi64>, tensor<2x3x4xf32>) -> tensor<8x4xf32>
 
+  // CHECK: graph.scatter_add {{.*}} "([k, l], [k, l, j], [i, j])->([i, j]) {i=8, j=4, k=2, l=3} reduction={k, l} indexed={i} sum=(none, any, none)"
+  %into = graph.scatter_add %i, %t2, %t {axis = 0 : i64, batch_dims = 0 : i64} : (tensor<2x3xi64>, tensor<2x3x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+
   // Composites: the dims over which they reduce are split at a price.
   // CHECK: graph.softmax {{.*}} "([i, j])->([i, j]) {i=4, j=3} composite={j}"
   %27 = graph.softmax %x {dim = 1 : i64} : (tensor<4x3xf32>) -> tensor<4x3xf32>
