@@ -1,6 +1,7 @@
 // Builds graph ops, or computes them at once where all operands are known.
 
 #include "frontends/onnx/Emitter.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 
@@ -77,6 +78,14 @@ bool Imported::isConstant() const {
 int64_t Imported::getRank() const {
   return constant ? constant.getShape().size()
                   : cast<RankedTensorType>(value.getType()).getRank();
+}
+
+std::string toString(ArrayRef<int64_t> shape) {
+  return "[" +
+         llvm::join(llvm::map_range(
+                        shape, [](int64_t dim) { return std::to_string(dim); }),
+                    ", ") +
+         "]";
 }
 
 FailureOr<Shape> broadcastShapes(ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
@@ -304,6 +313,12 @@ Imported Emitter::broadcast(const Imported &x, ArrayRef<int64_t> shape,
   Shape from = x.getShape();
   if (ArrayRef<int64_t>(from) == shape)
     return x;
+  auto common = broadcastShapes(from, shape);
+  if (failed(common) || ArrayRef<int64_t>(*common) != shape) {
+    if (error.empty())
+      error = toString(from) + " does not go into the shape " + toString(shape);
+    return broadcast(scalar(x.getElementType(), 0), shape, asValue);
+  }
   if (x.constant && asValue)
     return materialize(x, shape);
   if (x.constant) {

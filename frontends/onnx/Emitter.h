@@ -74,6 +74,9 @@ bool isParameter(const Imported &x);
 
 using Shape = llvm::SmallVector<int64_t>;
 
+/// "[8, 128]".
+std::string toString(llvm::ArrayRef<int64_t> shape);
+
 /// NumPy's broadcast of two shapes; failure where they do not go together.
 mlir::FailureOr<Shape> broadcastShapes(llvm::ArrayRef<int64_t> a,
                                        llvm::ArrayRef<int64_t> b);
@@ -157,7 +160,8 @@ public:
   Imported scalar(mlir::Type elementType, double value);
   Imported integers(llvm::ArrayRef<int64_t> values);
   /// `x` under NumPy's rules in `shape`. With `asValue` a constant becomes an
-  /// op on its own small shape, for use with an operand that is a value.
+  /// op on its own small shape, for use with an operand that is a value. A shape
+  /// that does not go there is an error of the node, see `takeError`.
   Imported broadcast(const Imported &x, llvm::ArrayRef<int64_t> shape,
                      bool asValue);
   Imported reshape(const Imported &x, llvm::ArrayRef<int64_t> shape);

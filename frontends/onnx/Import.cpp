@@ -645,6 +645,8 @@ private:
   std::string describe(const Node &node) {
     std::string scope = originOf(node).scope;
     std::string text = "`" + std::string(node.name) + "`";
+    if (node.name.empty() && !node.outputs.empty())
+      text = "the one of `" + std::string(node.outputs[0]) + "`";
     return scope.empty() ? text : text + " in " + scope;
   }
 

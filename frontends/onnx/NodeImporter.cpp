@@ -5,19 +5,10 @@
 #include <cfloat>
 #include <cmath>
 
-#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 
 namespace polyrank::frontends::onnx {
-
-std::string toString(ArrayRef<int64_t> shape) {
-  return "[" +
-         llvm::join(llvm::map_range(
-                        shape, [](int64_t dim) { return std::to_string(dim); }),
-                    ", ") +
-         "]";
-}
 
 Type toElementType(MLIRContext *context, DataType type) {
   switch (type) {

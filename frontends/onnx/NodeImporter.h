@@ -99,9 +99,6 @@ private:
   std::string reason;
 };
 
-/// "[8, 128]".
-std::string toString(llvm::ArrayRef<int64_t> shape);
-
 /// One row of the op table: how (domain, op) is imported from opset version
 /// `since` on, until a row with a later version takes over.
 struct OpRow {

@@ -21,8 +21,8 @@ LogicalResult concat(NodeImporter &n) {
   SmallVector<Imported> parts;
   for (size_t i = 0; i < n.getNumOperands(); ++i) {
     Shape shape = n.operand(i).getShape();
-    Shape expected = shape.size() == first.size() ? first : Shape();
-    if (!expected.empty())
+    Shape expected = first;
+    if (shape.size() == first.size())
       expected[*axis] = shape[*axis];
     if (shape != expected)
       return n.fail("concat of " + toString(first) + " and " + toString(shape) +
