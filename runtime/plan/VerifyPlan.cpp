@@ -330,8 +330,6 @@ bool PlanVerifier::verify() {
   for (const Segment *segment : *program->segments())
     if (!verifySegment(*segment))
       return false;
-  if (program->schedule()->size() == 0)
-    return fail("the schedule is empty");
   for (const Action *action : *program->schedule())
     if (action->segment() >= program->segments()->size() ||
         action->microbatch() >= plan.microbatches())

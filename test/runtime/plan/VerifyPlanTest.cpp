@@ -306,8 +306,6 @@ const Lie lies[] = {
     {"scheduleMicrobatch",
      [](PlanT &p) { programOf(p).schedule[0] = Action(0, 2); },
      "microbatch 2 of 2"},
-    {"emptySchedule", [](PlanT &p) { programOf(p).schedule.clear(); },
-     "schedule is empty"},
     {"metricSize",
      [](PlanT &p) { programOf(p).outputs[0]->dtype = DType::F64; },
      "output 'loss'"},
