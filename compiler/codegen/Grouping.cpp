@@ -2,7 +2,6 @@
 
 #include "compiler/codegen/Grouping.h"
 
-#include "compiler/codegen/Schedule.h"
 #include "dialects/rank/Rank.h"
 
 using namespace mlir;
@@ -110,8 +109,7 @@ void Grouping::findStored() {
     };
     visit(visit, &op);
     SmallVector<Value> inputs = inputsOf(&op), outputs(op.getResults());
-    std::string reason;
-    if (!reshapes.empty() && failed(buildLoops({inputs, outputs}, reason)))
+    if (!reshapes.empty() && !measures.get({inputs, outputs}))
       stored.insert(reshapes.begin(), reshapes.end());
   }
 }
@@ -264,17 +262,6 @@ void Grouping::joinInOrder(int a, int b) {
   rank.erase(b);
 }
 
-/// Whether the loops of `ops` exist; what they cost.
-static std::optional<std::pair<Loops, Schedule>>
-loopsOf(ArrayRef<Value> inputs, ArrayRef<Value> outputs) {
-  std::string reason;
-  FailureOr<Loops> loops = buildLoops({inputs, outputs}, reason);
-  if (failed(loops))
-    return std::nullopt;
-  Schedule schedule = scheduleLoops(*loops);
-  return std::make_pair(std::move(*loops), schedule);
-}
-
 /// Both lists as one, by position.
 SmallVector<Operation *> Grouping::unite(ArrayRef<Operation *> x,
                                          ArrayRef<Operation *> y) {
@@ -295,32 +282,20 @@ bool Grouping::canMerge(int a, int b) {
     SmallVector<Value> inputs = inputsOf(ops), outputs = outputsOf(ops, groups);
     if (outputs.empty()) // dead code computes its last op
       outputs.push_back(ops.back()->getResult(0));
-    return loopsOf(inputs, outputs);
+    return measures.get({inputs, outputs});
   };
-  SmallVector<Operation *> both = unite(first, second);
-  auto merged = measure(both, {a, b});
-  if (!merged || merged->first.nodes.size() > maxNodes)
+  auto merged = measure(unite(first, second), {a, b});
+  if (!merged || merged->nodes > maxNodes)
     return false;
   if (!isConvex(a, b))
     return false;
   auto before = measure(first, {a}), after = measure(second, {b});
-  if (!before || !after)
-    return false;
-  const Loops &loops = merged->first;
-  const Schedule &schedule = merged->second;
-  if (stridedAccesses(loops, schedule) >
-      stridedAccesses(before->first, before->second) +
-          stridedAccesses(after->first, after->second))
+  if (!before || !after || merged->strided > before->strided + after->strided)
     return false;
   // Columns are read in narrow strips: right for sums over rows, wrong for
   // whatever else could run along the rows.
-  if (schedule.kind == Schedule::Column &&
-      (before->second.kind != Schedule::Column ||
-       after->second.kind != Schedule::Column))
-    return llvm::none_of(loops.stores, [&loops](const Store &store) {
-      return loops.isFull(store);
-    });
-  return true;
+  return merged->kind != Schedule::Column || !merged->storesFull ||
+         (before->kind == Schedule::Column && after->kind == Schedule::Column);
 }
 
 bool Grouping::tryMerge(int a, int b) {
@@ -393,8 +368,8 @@ static int64_t bytesOf(Value value) {
 
 bool Grouping::hasLoops(int group) {
   ArrayRef<Operation *> ops = candidates[group].ops;
-  SmallVector<Value> outputs = outputsOf(ops, group);
-  return outputs.empty() || loopsOf(inputsOf(ops), outputs);
+  SmallVector<Value> inputs = inputsOf(ops), outputs = outputsOf(ops, group);
+  return outputs.empty() || measures.get({inputs, outputs});
 }
 
 /// Lets the group compute `extended`, its ops and copies of others'; what is

@@ -5,7 +5,7 @@
 #include <limits>
 #include <optional>
 
-#include "compiler/codegen/Loops.h"
+#include "compiler/codegen/Measure.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace polyrank::codegen {
@@ -95,6 +95,7 @@ private:
                    llvm::function_ref<void(mlir::Operation *)> visit);
 
   mlir::Block &block;
+  Measures measures;
   /// Kernel ops that no op outside needs.
   llvm::DenseSet<mlir::Operation *> dead;
   /// Reshapes of free ops that lie in memory, because an op that uses them

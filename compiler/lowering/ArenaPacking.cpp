@@ -34,22 +34,18 @@ static Packing packRegion(MutableArrayRef<ArenaUnit> units, Region region,
   return packing;
 }
 
-/// Where `unit` fits between those of the shared region from `begin` to `end`,
-/// or nothing.
-static std::optional<int64_t> findGap(llvm::ArrayRef<ArenaUnit> units,
+/// Where `unit` fits between `placed`, which are sorted by offset, from `begin`
+/// to `end`, or nothing.
+static std::optional<int64_t> findGap(llvm::ArrayRef<const ArenaUnit *> placed,
                                       const ArenaUnit &unit, int64_t begin,
                                       int64_t end) {
-  SmallVector<const PackedBuffer *> others;
-  for (const ArenaUnit &other : units)
-    if (other.region == Region::Shared && !other.isPersistent &&
-        other.packed.overlaps(unit.packed))
-      others.push_back(&other.packed);
-  llvm::sort(others, [](auto *x, auto *y) { return x->offset < y->offset; });
   int64_t at = begin;
-  for (const PackedBuffer *other : others) {
-    if (other->offset - at >= unit.packed.size)
+  for (const ArenaUnit *other : placed) {
+    if (!other->packed.overlaps(unit.packed))
+      continue;
+    if (other->packed.offset - at >= unit.packed.size)
       break;
-    at = std::max(at, other->offset + other->size);
+    at = std::max(at, other->packed.offset + other->packed.size);
   }
   if (at + unit.packed.size > end)
     return std::nullopt;
@@ -57,35 +53,48 @@ static std::optional<int64_t> findGap(llvm::ArrayRef<ArenaUnit> units,
 }
 
 /// Moves private units into the shared region, which does not grow, until no
-/// more than `target` bytes of the others are live at once or none fits.
+/// more than `target` bytes of the others are live at once or none fits: at the
+/// worst moment the largest that fits.
 static void fillSharedGaps(MutableArrayRef<ArenaUnit> units, int64_t begin,
                            int64_t end, int64_t target) {
+  auto isLower = [](const ArenaUnit *x, const ArenaUnit *y) {
+    return x->packed.offset < y->packed.offset;
+  };
+  SmallVector<const ArenaUnit *> placed; // by offset
+  SmallVector<ArenaUnit *> left;         // by size, the largest first
+  for (ArenaUnit &unit : units) {
+    if (unit.isPersistent)
+      continue;
+    if (unit.region == Region::Shared)
+      placed.push_back(&unit);
+    else
+      left.push_back(&unit);
+  }
+  llvm::sort(placed, isLower);
+  llvm::stable_sort(left, [](const ArenaUnit *x, const ArenaUnit *y) {
+    return x->packed.size > y->packed.size;
+  });
   while (true) {
-    std::vector<PackedBuffer> left;
-    for (const ArenaUnit &unit : units)
-      if (unit.region == Region::Private && !unit.isPersistent)
-        left.push_back(unit.packed);
-    auto [position, live] = worstMoment(left);
+    std::vector<PackedBuffer> buffers;
+    for (const ArenaUnit *unit : left)
+      buffers.push_back(unit->packed);
+    auto [position, live] = worstMoment(buffers);
     if (live <= target)
       return;
     PackedBuffer moment;
     moment.lifetimes = {{position, position}};
-    ArenaUnit *largest = nullptr;
-    int64_t place = 0;
-    for (ArenaUnit &unit : units) {
-      if (unit.region != Region::Private || unit.isPersistent ||
-          !unit.packed.overlaps(moment) ||
-          (largest && unit.packed.size <= largest->packed.size))
-        continue;
-      if (auto offset = findGap(units, unit, begin, end)) {
-        largest = &unit;
-        place = *offset;
-      }
-    }
-    if (!largest)
+    std::optional<int64_t> place;
+    auto *chosen = llvm::find_if(left, [&](const ArenaUnit *unit) {
+      return unit->packed.overlaps(moment) &&
+             (place = findGap(placed, *unit, begin, end));
+    });
+    if (chosen == left.end())
       return;
-    largest->region = Region::Shared;
-    largest->packed.offset = place;
+    ArenaUnit *unit = *chosen;
+    left.erase(chosen);
+    unit->region = Region::Shared;
+    unit->packed.offset = *place;
+    placed.insert(llvm::upper_bound(placed, unit, isLower), unit);
   }
 }
 

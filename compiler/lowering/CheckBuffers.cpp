@@ -74,6 +74,7 @@ public:
 
 private:
   rank::BufferAttr getBuffer(Value value);
+  rank::BufferAttr findBuffer(Value value);
   int64_t start(Value value) {
     rank::BufferAttr buffer = getBuffer(value);
     return buffer.getOffset() + microbatch * buffer.getStride();
@@ -89,6 +90,7 @@ private:
   LogicalResult runLoop(rank::MicrobatchesOp loop);
 
   func::FuncOp function;
+  DenseMap<Value, rank::BufferAttr> buffers;
   DenseMap<Value, Content> contents;
   Memory memory[2];
   int64_t microbatch = 0, writes = 0, count = 1;
@@ -97,6 +99,13 @@ private:
 } // namespace
 
 rank::BufferAttr BufferChecker::getBuffer(Value value) {
+  auto [entry, isNew] = buffers.try_emplace(value);
+  if (isNew)
+    entry->second = findBuffer(value);
+  return entry->second;
+}
+
+rank::BufferAttr BufferChecker::findBuffer(Value value) {
   auto result = dyn_cast<OpResult>(value);
   if (result) {
     auto buffers =

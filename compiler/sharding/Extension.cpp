@@ -317,8 +317,10 @@ void Propagation::findExtents() {
     for (size_t f = 0; f < node.rule.factors.size(); ++f)
       classOf.push_back(classOf.size());
   }
-  // Of each item: its extent over that of its parent.
+  // Of each item: its extent over that of its parent. The smaller class goes
+  // below the larger, so that ways to the root stay short.
   SmallVector<Ratio, 0> over(classOf.size());
+  SmallVector<int, 0> sizes(classOf.size(), 1);
   auto find = [&](int item) {
     Ratio ratio;
     for (; classOf[item] != item; item = classOf[item])
@@ -331,8 +333,14 @@ void Propagation::findExtents() {
     // Where two ways round disagree, the value of the later is resharded.
     if (given == taken)
       continue;
+    Ratio ratio = fromRoot * link.step * toRoot.inverse(); // taken over given
+    if (sizes[taken] > sizes[given]) {
+      std::swap(taken, given);
+      ratio = ratio.inverse();
+    }
     classOf[taken] = given;
-    over[taken] = fromRoot * link.step * toRoot.inverse();
+    over[taken] = ratio;
+    sizes[given] += sizes[taken];
   }
   SmallVector<int, 0> roots;
   ratios.clear();

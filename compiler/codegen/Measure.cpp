@@ -1,0 +1,59 @@
+// What it costs to compute a group of ops by one set of loops.
+
+#include "compiler/codegen/Measure.h"
+
+using namespace mlir;
+using namespace polyrank::codegen;
+
+Measures::Key Measures::keyOf(Body body) {
+  Key key;
+  DenseMap<Value, uintptr_t> numbers;
+  auto number = [&](Value value) {
+    key.push_back(
+        reinterpret_cast<uintptr_t>(value.getType().getAsOpaquePointer()));
+    numbers.try_emplace(value, numbers.size());
+  };
+  for (Value argument : body.arguments)
+    number(argument);
+  auto visit = [&](auto &self, Value value) -> void {
+    if (numbers.contains(value))
+      return;
+    Operation *op = value.getDefiningOp();
+    if (!op) { // not of this body
+      key.push_back(reinterpret_cast<uintptr_t>(value.getAsOpaquePointer()));
+      return number(value);
+    }
+    for (Value operand : op->getOperands())
+      self(self, operand);
+    key.push_back(
+        reinterpret_cast<uintptr_t>(op->getName().getAsOpaquePointer()));
+    key.push_back(reinterpret_cast<uintptr_t>(
+        op->getPropertiesAsAttribute().getAsOpaquePointer()));
+    for (Value operand : op->getOperands())
+      key.push_back(numbers.lookup(operand));
+    for (Value result : op->getResults())
+      number(result);
+  };
+  for (Value result : body.results)
+    visit(visit, result);
+  for (Value result : body.results)
+    key.push_back(numbers.lookup(result));
+  return key;
+}
+
+std::optional<Measure> Measures::get(Body body) {
+  auto [entry, isNew] = known.try_emplace(keyOf(body));
+  if (!isNew)
+    return entry->second;
+  std::string reason;
+  FailureOr<Loops> loops = buildLoops(body, reason);
+  if (failed(loops))
+    return std::nullopt;
+  Schedule schedule = scheduleLoops(*loops);
+  entry->second = {loops->nodes.size(), stridedAccesses(*loops, schedule),
+                   schedule.kind,
+                   llvm::any_of(loops->stores, [&](const Store &store) {
+                     return loops->isFull(store);
+                   })};
+  return entry->second;
+}
