@@ -13,6 +13,7 @@
 #include <numbers>
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -505,8 +506,10 @@ static Value emitConvert(ImplicitLocOpBuilder &b, Type to, Value x) {
       return arith::ExtFOp::create(b, type, x);
     return arith::TruncFOp::create(b, type, x);
   }
-  if (isa<FloatType>(from))
-    return arith::FPToSIOp::create(b, type, x);
+  if (isa<FloatType>(from)) // saturates, and NaN becomes 0
+    return LLVM::CallIntrinsicOp::create(
+               b, type, b.getStringAttr("llvm.fptosi.sat"), x)
+        .getResult(0);
   if (isa<FloatType>(to)) {
     if (from.isInteger(1))
       return arith::UIToFPOp::create(b, type, x);

@@ -119,7 +119,8 @@ def Graph_SelectOp : Graph_Elementwise<"select", "ntt", "nyy", "nyy"> {
 def Graph_ConvertOp : Graph_Elementwise<"convert", "n", "y", "y"> {
   let summary = "Another element type; floats to integers truncate towards zero";
   let description = [{
-    To booleans: x != 0. A partial sum does not pass, since each part would
+    Floats that an integer cannot hold become the nearest that it holds, NaN
+    becomes 0; integers keep their lower bits. To booleans: x != 0. A partial sum does not pass, since each part would
     be rounded; a pass that wants it reduces first.
   }];
   let arguments = (ins Graph_Tensor:$input);

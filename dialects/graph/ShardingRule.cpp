@@ -232,6 +232,12 @@ ShardingRule polyrank::graph::elementwiseRule(Operation *op, StringRef sum,
   if (element.isInteger(1) && isa<ConvertOp>(op) &&
       !typeOf(op->getOperand(0)).isInteger(1))
     sum = max = min = "n";
+  // To fewer bits integers wrap: an extremum's identity becomes any number.
+  if (isa<ConvertOp>(op) && isa<IntegerType>(element) &&
+      isa<IntegerType>(typeOf(op->getOperand(0))) &&
+      element.getIntOrFloatBitWidth() <
+          typeOf(op->getOperand(0)).getIntOrFloatBitWidth())
+    max = min = "n";
   const StringRef kinds[] = {sum, max, min};
   for (auto [kind, letters] : llvm::enumerate(kinds))
     for (auto [i, letter] : llvm::enumerate(letters))

@@ -267,13 +267,16 @@ func.func @main(%i: tensor<4x9xi64>, %u: tensor<4x9x$Nxf32>, %j: tensor<6x5xi32>
 TEST(Kernels, ScatterAddBeginsWithWhatItIsAddedTo) {
   for (int64_t n : sizes)
     check(withSizes(R"mlir(
-func.func @main(%i: tensor<4x9xi64>, %u: tensor<4x9x$Nxf32>, %x: tensor<70x$Nxf32>, %j: tensor<12xi64>, %y: tensor<12x$Nxf32>) -> (tensor<70x$Nxf32>, tensor<12x$Nxf32>) {
+func.func @main(%i: tensor<4x9xi64>, %u: tensor<4x9x$Nxf32>, %x: tensor<70x$Nxf32>, %j: tensor<12xi64>, %y: tensor<12x$Nxf32>, %k: tensor<1xi64>, %v: tensor<1x$Nxf32>, %z: tensor<5x$Nxf32>) -> (tensor<70x$Nxf32>, tensor<12x$Nxf32>, tensor<5x$Nxf32>) {
   %0 = graph.scatter_add %i, %u {axis = 0 : i64, batch_dims = 0 : i64} : (tensor<4x9xi64>, tensor<4x9x$Nxf32>) -> tensor<70x$Nxf32>
   %1 = graph.add %x, %0 : (tensor<70x$Nxf32>, tensor<70x$Nxf32>) -> tensor<70x$Nxf32>
   // Updates that are what it begins with: not in place.
   %2 = graph.scatter_add %j, %y {axis = 0 : i64, batch_dims = 0 : i64} : (tensor<12xi64>, tensor<12x$Nxf32>) -> tensor<12x$Nxf32>
   %3 = graph.add %2, %y : (tensor<12x$Nxf32>, tensor<12x$Nxf32>) -> tensor<12x$Nxf32>
-  return %1, %3 : tensor<70x$Nxf32>, tensor<12x$Nxf32>
+  // One update: no loop over them.
+  %4 = graph.scatter_add %k, %v {axis = 0 : i64, batch_dims = 0 : i64} : (tensor<1xi64>, tensor<1x$Nxf32>) -> tensor<5x$Nxf32>
+  %5 = graph.add %4, %z : (tensor<5x$Nxf32>, tensor<5x$Nxf32>) -> tensor<5x$Nxf32>
+  return %1, %3, %5 : tensor<70x$Nxf32>, tensor<12x$Nxf32>, tensor<5x$Nxf32>
 }
 )mlir",
                     {{'N', n}}),
@@ -385,6 +388,23 @@ func.func @main(%x: tensor<3x33xf32>, %i: tensor<3x33xi32>, %b: tensor<3x33xi1>)
   %6 = graph.convert %i : (tensor<3x33xi32>) -> tensor<3x33xi1>
   %7 = graph.convert %5 : (tensor<3x33xf32>) -> tensor<3x33xf64>
   return %2, %5, %6, %7 : tensor<3x33xi64>, tensor<3x33xf32>, tensor<3x33xi1>, tensor<3x33xf64>
+}
+)mlir");
+}
+
+TEST(Kernels, FloatsThatNoIntegerHoldsSaturate) {
+  check(R"mlir(
+func.func @main(%x: tensor<3x33xf32>) -> (tensor<3x33xi64>, tensor<3x33xi32>, tensor<3x33xi64>, tensor<3x33xi64>) {
+  %zero = graph.constant dense<0.0> : tensor<3x33xf32> : tensor<3x33xf32>
+  %large = graph.constant dense<1.0e+30> : tensor<3x33xf32> : tensor<3x33xf32>
+  %0 = graph.mul %x, %large : (tensor<3x33xf32>, tensor<3x33xf32>) -> tensor<3x33xf32>
+  %1 = graph.convert %0 : (tensor<3x33xf32>) -> tensor<3x33xi64>
+  %2 = graph.convert %0 : (tensor<3x33xf32>) -> tensor<3x33xi32>
+  %3 = graph.div %x, %zero : (tensor<3x33xf32>, tensor<3x33xf32>) -> tensor<3x33xf32>
+  %4 = graph.convert %3 : (tensor<3x33xf32>) -> tensor<3x33xi64>
+  %5 = graph.sub %3, %3 : (tensor<3x33xf32>, tensor<3x33xf32>) -> tensor<3x33xf32>
+  %6 = graph.convert %5 : (tensor<3x33xf32>) -> tensor<3x33xi64>
+  return %1, %2, %4, %6 : tensor<3x33xi64>, tensor<3x33xi32>, tensor<3x33xi64>, tensor<3x33xi64>
 }
 )mlir");
 }

@@ -30,6 +30,10 @@ func.func @rules(%x: tensor<4x3xf32>, %y: tensor<4x3xf32>, %w: tensor<3x6xf32>, 
   %9 = graph.select %c, %x, %y : (tensor<4x3xi1>, tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
   // CHECK: graph.convert {{.*}} "([i, j])->([i, j]) {i=4, j=3} max=(any) min=(any)"
   %10 = graph.convert %x : (tensor<4x3xf32>) -> tensor<4x3xf64>
+  // CHECK: graph.convert {{.*}} "([i, j])->([i, j]) {i=4, j=3} max=(any) min=(any)"
+  %saturates = graph.convert %x : (tensor<4x3xf32>) -> tensor<4x3xi64>
+  // CHECK: graph.convert {{.*}} "([i, j])->([i, j]) {i=4, j=3}"
+  %wraps = graph.convert %saturates : (tensor<4x3xi64>) -> tensor<4x3xi32>
 
   // Contractions: what is summed over makes the result partial.
   // CHECK: graph.matmul {{.*}} "([i, k], [k, j])->([i, j]) {i=4, j=6, k=3} reduction={k} sum=(alone, alone)"
