@@ -363,33 +363,24 @@ void Emitter::emitScatter(Value row) {
           alignmentOf(element));
     return LLVM::LoadOp::create(b, type, from, alignmentOf(element));
   };
-  auto begin = [&] {
-    emitLoop(row, end, 1, -1, {}, [&](ValueRange) {
-      Value at = cast<scf::ForOp>(open.back()).getInductionVar();
-      // The loops here are fewer than the levels of nodes suppose; none is
-      // used.
-      overVectors([&] {
-        write(scatter.init < 0
-                  ? emitIdentity(b, shard::ReductionKind::Sum, type)
-                  : read(addressIn(scatter.init, at)),
-              address(at));
-      });
-      return SmallVector<Value>();
-    });
-  };
-  if (scatter.init < 0) {
-    begin();
-  } else {
-    // In place there is nothing to copy.
+  // In place there is nothing to copy. The loops here are fewer than the levels
+  // of nodes suppose; none is used.
+  Value beginEnd = end;
+  if (scatter.init >= 0) {
     Value isElsewhere = LLVM::ICmpOp::create(
         b, LLVM::ICmpPredicate::ne, buffers[scatter.init], buffers[result]);
-    auto condition =
-        scf::IfOp::create(b, isElsewhere, /*withElseRegion=*/false);
-    enterLevel(condition);
-    b.setInsertionPointToStart(condition.thenBlock());
-    begin();
-    leaveLevel();
+    beginEnd = arith::SelectOp::create(b, isElsewhere, end, row);
   }
+  emitLoop(row, beginEnd, 1, -1, {}, [&](ValueRange) {
+    Value at = cast<scf::ForOp>(open.back()).getInductionVar();
+    overVectors([&] {
+      write(scatter.init < 0
+                ? emitIdentity(b, shard::ReductionKind::Sum, type)
+                : read(addressIn(scatter.init, at)),
+            address(at));
+    });
+    return SmallVector<Value>();
+  });
   emitReducedLoops(0, {}, [&](ValueRange) {
     Value at = get(scatter.indices);
     if (at.getType() != i64)
