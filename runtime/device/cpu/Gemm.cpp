@@ -263,11 +263,19 @@ private:
   }
 
   void add(const dnnl::engine &cpu, int64_t rows, int64_t columns) {
+    // oneDNN keeps primitives and finds them again by dims and strides, but not
+    // by the stride of a dim of one: those that differ only there must not
+    // differ, or the scratch would depend on which came first.
     auto description = [](int64_t rows, int64_t columns, bool transpose,
                           int64_t leading) {
+      dnnl::memory::dims strides = transpose ? dnnl::memory::dims{1, leading}
+                                             : dnnl::memory::dims{leading, 1};
+      if (columns == 1 && strides[0] == 1)
+        strides[1] = rows;
+      else if (rows == 1 && strides[1] == 1)
+        strides[0] = columns;
       return dnnl::memory::desc({rows, columns}, dnnl::memory::data_type::f32,
-                                transpose ? dnnl::memory::dims{1, leading}
-                                          : dnnl::memory::dims{leading, 1});
+                                strides);
     };
     auto a = description(rows, shape.k, shape.transposeA, shape.lda);
     auto b = description(shape.k, columns, shape.transposeB, shape.ldb);

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <elf.h>
 #include <gtest/gtest.h>
+#include <oneapi/dnnl/dnnl.hpp>
 #include <random>
 
 extern "C" void omp_set_num_threads(int threads);
@@ -157,6 +158,27 @@ TEST_P(Products, HaveTheSameBitsOnAnyNumberOfThreads) {
 INSTANTIATE_TEST_SUITE_P(Libraries, Products,
                          testing::Values(GemmLibrary::Sgemm,
                                          GemmLibrary::Matmul));
+
+TEST(Products, NeedScratchThatDoesNotDependOnWhatWasPreparedBefore) {
+  std::vector<GemmShape> shapes;
+  for (int64_t m : {1, 3, 17})
+    for (int64_t n : {1, 3, 17})
+      for (int64_t k : {1, 3, 17})
+        for (int flags = 0; flags < 4; ++flags)
+          for (int64_t more : {0, 1, 12}) {
+            bool ta = flags & 1, tb = flags & 2;
+            shapes.push_back({GemmLibrary::Matmul, m, n, k, ta, tb,
+                              (ta ? m : k) + more, (tb ? k : n) + more,
+                              n + more, {}});
+          }
+  std::vector<uint64_t> alone;
+  dnnl::set_primitive_cache_capacity(0);
+  for (const GemmShape &shape : shapes)
+    alone.push_back(*gemmScratchBytes(shape, 1));
+  dnnl::set_primitive_cache_capacity(1024);
+  for (size_t i = 0; i < shapes.size(); ++i)
+    EXPECT_EQ(*gemmScratchBytes(shapes[i], 1), alone[i]) << describe(shapes[i]);
+}
 
 TEST(ThreadTeam, CoversARangeOnceInPiecesOfTheGrain) {
   ThreadTeam team(2, true);
