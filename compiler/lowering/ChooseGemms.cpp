@@ -25,12 +25,13 @@ static constexpr int mostRuns = 7, fewestRuns = 3;
 static constexpr double enoughSeconds = 0.05;
 /// A candidate that is slower than the best by this much is given up, at first
 /// and later.
-static constexpr double hopelessAtFirst = 1.3, hopeless = 1.1;
+static constexpr double hopelessAtFirst = 1.2, hopeless = 1.1;
 /// No piece is narrower.
 static constexpr int64_t leastWidth = 192;
 
-/// Of a larger product a part is measured: it consists of tiles that are alike.
-static constexpr double enoughWork = 2e9;
+/// Work for each thread; of a larger product a part is measured: it consists of
+/// tiles that are alike.
+static constexpr double enoughWork = 5e8;
 
 static double flopsOf(const runtime::GemmShape &shape) {
   double flops = 2.0 * shape.m * shape.n * shape.k;
@@ -51,9 +52,9 @@ static int64_t extentOf(const runtime::GemmShape &shape, int64_t rows,
 
 /// `shape` with fewer batches, rows and columns and shorter sums, where it is
 /// large; as far apart in memory as before.
-static runtime::GemmShape partOf(runtime::GemmShape shape) {
+static runtime::GemmShape partOf(runtime::GemmShape shape, int64_t threads) {
   auto cut = [&](int64_t size, int64_t least, int64_t unit) {
-    double share = enoughWork / flopsOf(shape);
+    double share = enoughWork * threads / flopsOf(shape);
     if (share >= 1 || size <= least)
       return size;
     auto kept = static_cast<uint64_t>(static_cast<double>(size) * share);
@@ -61,9 +62,9 @@ static runtime::GemmShape partOf(runtime::GemmShape shape) {
   };
   for (runtime::GemmBatchDim &dim : shape.batch)
     dim.count = cut(dim.count, 1, 1);
-  shape.m = cut(shape.m, 512, 64);
-  shape.n = cut(shape.n, 1024, 64);
-  shape.k = cut(shape.k, 4096, 64);
+  shape.m = cut(shape.m, 256, 64);
+  shape.n = cut(shape.n, 768, 64);
+  shape.k = cut(shape.k, 2048, 64);
   return shape;
 }
 
@@ -200,7 +201,7 @@ GemmCall GemmChooser::measure(const runtime::GemmShape &whole) {
   GemmCall usual{whole.library};
   if (flopsOf(whole) < worthMeasuring)
     return usual;
-  runtime::GemmShape part = partOf(whole);
+  runtime::GemmShape part = partOf(whole, threads);
   std::vector<Candidate> candidates = candidatesFor(whole, part);
   if (candidates.empty() || candidates.front().call.library != usual.library ||
       !run(candidates, part))
