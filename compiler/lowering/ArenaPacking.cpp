@@ -34,94 +34,57 @@ static Packing packRegion(MutableArrayRef<ArenaUnit> units, Region region,
   return packing;
 }
 
-/// Where `unit` fits between `placed`, which are sorted by offset, from `begin`
-/// to `end`, or nothing.
-static std::optional<int64_t> findGap(llvm::ArrayRef<const ArenaUnit *> placed,
-                                      const ArenaUnit &unit, int64_t begin,
-                                      int64_t end) {
-  int64_t at = begin;
-  for (const ArenaUnit *other : placed) {
-    if (!other->packed.overlaps(unit.packed))
-      continue;
-    if (other->packed.offset - at >= unit.packed.size)
-      break;
-    at = std::max(at, other->packed.offset + other->packed.size);
-  }
-  if (at + unit.packed.size > end)
-    return std::nullopt;
-  return at;
-}
-
-/// Moves private units into the shared region, which does not grow, until no
-/// more than `target` bytes of the others are live at once or none fits: at the
-/// worst moment the largest that fits.
-static void fillSharedGaps(MutableArrayRef<ArenaUnit> units, int64_t begin,
-                           int64_t end, int64_t target) {
-  auto isLower = [](const ArenaUnit *x, const ArenaUnit *y) {
-    return x->packed.offset < y->packed.offset;
-  };
-  SmallVector<const ArenaUnit *> placed; // by offset
-  SmallVector<ArenaUnit *> left;         // by size, the largest first
-  for (ArenaUnit &unit : units) {
-    if (unit.isPersistent)
-      continue;
-    if (unit.region == Region::Shared)
-      placed.push_back(&unit);
-    else
-      left.push_back(&unit);
-  }
-  llvm::sort(placed, isLower);
-  llvm::stable_sort(left, [](const ArenaUnit *x, const ArenaUnit *y) {
-    return x->packed.size > y->packed.size;
-  });
-  while (true) {
-    std::vector<PackedBuffer> buffers;
-    for (const ArenaUnit *unit : left)
-      buffers.push_back(unit->packed);
-    auto [position, live] = worstMoment(buffers);
-    if (live <= target)
-      return;
-    PackedBuffer moment;
-    moment.lifetimes = {{position, position}};
-    std::optional<int64_t> place;
-    auto *chosen = llvm::find_if(left, [&](const ArenaUnit *unit) {
-      return unit->packed.overlaps(moment) &&
-             (place = findGap(placed, *unit, begin, end));
-    });
-    if (chosen == left.end())
-      return;
-    ArenaUnit *unit = *chosen;
-    left.erase(chosen);
-    unit->region = Region::Shared;
-    unit->packed.offset = *place;
-    placed.insert(llvm::upper_bound(placed, unit, isLower), unit);
-  }
-}
-
 ArenaPacking polyrank::lowering::packArena(MutableArrayRef<ArenaUnit> units,
                                            int64_t alignment) {
-  constexpr double nearEnough = 1.005;
+  // A larger shared region costs more than a gap.
+  constexpr double nearEnough = 1.005, nearEnoughToStay = 1.009;
   ArenaPacking arena;
-  std::vector<PackedBuffer> all;
+  std::vector<PackedBuffer> buffers; // the transient ones
+  SmallVector<ArenaUnit *> transient;
   int64_t persistent[2] = {0, 0}; // shared, private
   for (ArenaUnit &unit : units) {
     unit.packed.size = llvm::alignTo(unit.packed.size, alignment);
-    if (unit.isPersistent)
+    if (unit.isPersistent) {
       persistent[unit.region == Region::Private] += unit.packed.size;
-    else
-      all.push_back(unit.packed);
+      continue;
+    }
+    transient.push_back(&unit);
+    buffers.push_back(unit.packed);
+    buffers.back().isLow = unit.region == Region::Shared;
   }
+  const int64_t bound = largestLiveSum(buffers);
   arena.persistentSize = persistent[0] + persistent[1];
-  arena.lowerBound = arena.persistentSize + largestLiveSum(all);
+  arena.lowerBound = arena.persistentSize + bound;
   arena.shared = packRegion(units, Region::Shared, alignment);
   arena.privately = packRegion(units, Region::Private, alignment);
-  auto target =
-      static_cast<int64_t>(nearEnough * static_cast<double>(arena.lowerBound)) -
-      arena.shared.size;
-  if (arena.privately.size > target) {
-    fillSharedGaps(units, persistent[0], arena.shared.size,
-                   target - persistent[1]);
-    arena.privately = packRegion(units, Region::Private, alignment);
+  const int64_t shared = arena.shared.size - persistent[0];
+  if (shared == 0)
+    return arena;
+
+  // Both together: the shared ones below a barrier, and what comes to lie among
+  // them becomes shared. The barrier goes up in steps, to the end at last.
+  int64_t size = shared + arena.privately.size - persistent[1];
+  const int64_t farthest = size;
+  constexpr int steps = 4;
+  for (int step = 0; step <= steps; ++step) {
+    if (static_cast<double>(arena.persistentSize + size) <=
+        (step == 0 ? nearEnough : nearEnoughToStay) *
+            static_cast<double>(arena.lowerBound))
+      break;
+    const int64_t barrier = llvm::alignTo(
+        shared + (farthest - shared) * step / steps, alignment);
+    Packing packing = packBuffers(buffers, alignment, barrier);
+    if (packing.size >= size)
+      continue;
+    size = packing.size;
+    arena.shared.size = std::min(size, barrier) + persistent[0];
+    arena.privately.size = std::max<int64_t>(size - barrier, 0) + persistent[1];
+    for (auto [unit, buffer] : llvm::zip_equal(transient, buffers)) {
+      bool isBelow = buffer.offset < barrier;
+      unit->region = isBelow ? Region::Shared : Region::Private;
+      unit->packed.offset =
+          buffer.offset + (isBelow ? persistent[0] : persistent[1] - barrier);
+    }
   }
   return arena;
 }

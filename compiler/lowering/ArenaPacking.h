@@ -26,8 +26,8 @@ struct ArenaPacking {
 /// persistent ones first, the others behind them. Each region alone is as large
 /// as its own worst moment, and these need not be the same: where the arena
 /// would be more than 0.5 % above the lower bound, private units are moved into
-/// gaps of the shared region (their `region` changes), as few as possible, since
-/// its pages are small.
+/// gaps of the shared region (their `region` changes), which grows where that
+/// is not enough, but no further than it must, since its pages are small.
 ArenaPacking packArena(llvm::MutableArrayRef<ArenaUnit> units,
                        int64_t alignment);
 

@@ -3,9 +3,11 @@
 #include "compiler/lowering/BufferPacking.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <numeric>
+#include <random>
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
@@ -52,24 +54,35 @@ polyrank::lowering::largestLiveSum(llvm::ArrayRef<PackedBuffer> buffers) {
 /// Places buffers one after another, each into the smallest gap between those
 /// that it overlaps with in time, or behind them. Returns the end.
 static int64_t place(llvm::MutableArrayRef<PackedBuffer> buffers,
-                     llvm::ArrayRef<int> order) {
+                     llvm::ArrayRef<int> order, int64_t barrier) {
   std::vector<const PackedBuffer *> placed; // by offset
   int64_t end = 0;
   for (int index : order) {
     PackedBuffer &buffer = buffers[index];
     int64_t gapStart = 0, best = -1, bestSize = INT64_MAX;
+    auto fit = [&](int64_t start, int64_t limit) {
+      int64_t gap = limit - start;
+      if (gap >= buffer.size && gap < bestSize) {
+        best = start;
+        bestSize = gap;
+      }
+    };
+    auto fitBelow = [&](int64_t limit) {
+      fit(gapStart, std::min(limit, barrier));
+      if (!buffer.isLow)
+        fit(std::max(gapStart, barrier), limit);
+    };
     for (const PackedBuffer *other : placed) {
       if (!other->overlaps(buffer))
         continue;
-      int64_t gap = other->offset - gapStart;
-      if (gap >= buffer.size && gap < bestSize) {
-        best = gapStart;
-        bestSize = gap;
-      }
+      fitBelow(other->offset);
       gapStart = std::max(gapStart, other->offset + other->size);
     }
-    buffer.offset = best >= 0 ? best : gapStart;
-    end = std::max(end, buffer.offset + buffer.size);
+    fitBelow(barrier);
+    buffer.offset = best >= 0 ? best : std::max(gapStart, barrier);
+    end = buffer.isLow && best < 0
+              ? INT64_MAX
+              : std::max(end, buffer.offset + buffer.size);
     placed.insert(llvm::upper_bound(placed, &buffer,
                                     [](auto *x, auto *y) {
                                       return x->offset < y->offset;
@@ -81,11 +94,14 @@ static int64_t place(llvm::MutableArrayRef<PackedBuffer> buffers,
 
 /// How long to look for a better order, in rounds and in pairs of buffers, and
 /// how near to the lower bound is near enough.
-static constexpr double maxRounds = 300, maxComparisons = 1e8,
+static constexpr double maxRounds = 600, maxComparisons = 1e8,
                         nearEnough = 1.005;
+/// Rounds without a better packing before the search returns to the best.
+static constexpr int patience = 40;
 
 Packing polyrank::lowering::packBuffers(
-    llvm::MutableArrayRef<PackedBuffer> buffers, int64_t alignment) {
+    llvm::MutableArrayRef<PackedBuffer> buffers, int64_t alignment,
+    int64_t barrier) {
   for (PackedBuffer &buffer : buffers)
     buffer.size = llvm::alignTo(buffer.size, alignment);
   Packing packing;
@@ -109,16 +125,18 @@ Packing polyrank::lowering::packBuffers(
        [&](auto &b) { return std::pair(-double(b.size) * length(b), double(start(b))); }},
       {"start", [&](auto &b) { return std::pair(double(start(b)), -double(b.size)); }},
   };
-  std::vector<PackedBuffer> best;
-  std::vector<int> bestOrder;
+  std::vector<PackedBuffer> best(buffers.begin(), buffers.end());
+  std::vector<int> bestOrder(buffers.size());
+  std::iota(bestOrder.begin(), bestOrder.end(), 0);
   auto attempt = [&](const std::vector<int> &order, const char *name) {
-    int64_t size = place(buffers, order);
+    int64_t size = place(buffers, order, barrier);
     if (size >= packing.size)
-      return;
+      return false;
     packing.size = size;
     packing.order = name;
     best.assign(buffers.begin(), buffers.end());
     bestOrder = order;
+    return true;
   };
   for (auto &[name, key] : orders) {
     std::vector<int> order(buffers.size());
@@ -127,32 +145,44 @@ Packing polyrank::lowering::packBuffers(
       keys.push_back(key(buffer));
     std::iota(order.begin(), order.end(), 0);
     llvm::sort(order, [&](int x, int y) {
-      return std::pair(keys[x], x) < std::pair(keys[y], y);
+      return std::tuple(!buffers[x].isLow, keys[x], x) <
+             std::tuple(!buffers[y].isLow, keys[y], y);
     });
     attempt(order, name);
     if (packing.size == packing.lowerBound)
       break;
   }
 
-  // From the best of them on: whoever lies too high comes earlier next time.
+  // From the best of them on: whoever lies too high comes earlier next time. By
+  // how much is drawn, so that rounds do not repeat: often far, often a little.
   const double count = buffers.size();
   const int rounds = static_cast<int>(
       std::min(maxRounds, maxComparisons / (count * count + 1)));
   std::vector<double> due(buffers.size());
-  for (auto [position, index] : llvm::enumerate(bestOrder))
-    due[index] = position;
   std::vector<int> order = bestOrder;
-  std::copy(best.begin(), best.end(), buffers.begin());
+  std::minstd_rand random; // the same numbers every time
+  auto draw = [&] {
+    return static_cast<double>(random()) / std::minstd_rand::max();
+  };
+  int sinceBest = patience;
   for (int round = 0;
        round < rounds && packing.size > nearEnough * packing.lowerBound;
        ++round) {
+    if (sinceBest++ == patience) {
+      sinceBest = 0;
+      std::copy(best.begin(), best.end(), buffers.begin());
+      for (auto [position, index] : llvm::enumerate(bestOrder))
+        due[index] = position;
+    }
     for (auto [index, buffer] : llvm::enumerate(buffers))
-      if (buffer.offset + buffer.size > packing.lowerBound)
-        due[index] -= count / 8;
+      if (buffer.offset + buffer.size >
+          (buffer.isLow ? barrier : packing.lowerBound))
+        due[index] -= std::pow(draw(), 1 + round % 4) * count / 2;
     llvm::sort(order, [&](int x, int y) {
       return std::pair(due[x], x) < std::pair(due[y], y);
     });
-    attempt(order, "squeaky wheel");
+    if (attempt(order, "squeaky wheel"))
+      sinceBest = 0;
   }
   std::copy(best.begin(), best.end(), buffers.begin());
   return packing;

@@ -28,6 +28,7 @@ struct PackedBuffer {
   int64_t size = 0; // bytes, rounded up to the alignment by packBuffers
   llvm::SmallVector<Lifetime> lifetimes; // disjoint
   int64_t offset = -1;
+  bool isLow = false; // see packBuffers
 
   bool overlaps(const PackedBuffer &other) const {
     for (const Lifetime &mine : lifetimes)
@@ -58,9 +59,13 @@ struct Packing {
 /// allocation is NP-hard (Garey, Johnson 1979), so buffers are placed best-fit
 /// in several greedy orders (by size, by lifetime, by their product, by start).
 /// From the best of them on, those that lie above the lower bound come earlier
-/// in the next round (squeaky wheel optimization: Joslin, Clements 1999), for a
-/// number of rounds that depends on the number of buffers alone.
+/// in the next round, by a random distance (squeaky wheel optimization: Joslin,
+/// Clements 1999), for a number of rounds that depends on the number of buffers
+/// alone. The same buffers are always packed in the same way.
+///
+/// No buffer crosses `barrier`, and those that `isLow` lie below it; where it is
+/// too low for them the size is INT64_MAX.
 Packing packBuffers(llvm::MutableArrayRef<PackedBuffer> buffers,
-                    int64_t alignment = 64);
+                    int64_t alignment = 64, int64_t barrier = 0);
 
 } // namespace polyrank::lowering

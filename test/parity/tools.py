@@ -51,10 +51,13 @@ class Case:
                     (entry.split("=") for entry in self.mesh.split(","))).get(axis, 1)
 
     def compile(self, onnx, plan, optimizer, *more):
+        """The plan, whose arena is within 1 % of its lower bound on every row."""
         shard = [arg for s in self.shard for arg in ("--shard", s)]
         tool("compile", onnx, "-o", plan, "--mesh", self.mesh, *self.spec.inputOptions, *shard,
              "--loss", self.spec.lossOption, "--optimizer", optimizer,
              "--microbatches", self.microbatches, "--threads", 1, *self.spec.options, *more)
+        memory = inspect(plan)["memory_per_rank"]
+        assert memory["total"] <= 1.01 * memory["lower_bound"]
         return plan
 
 

@@ -41,16 +41,22 @@ TEST(ArenaPacking, RegionsStayApartWhereTheirWorstMomentsAreOne) {
   EXPECT_EQ(units[1].region, rank::Region::Private);
 }
 
-TEST(ArenaPacking, WhatIsLiveWithTheSharedRegionIsNotMoved) {
-  std::vector<ArenaUnit> units = {unit(6400, {0, 1}, rank::Region::Shared),
-                                  unit(3200, {1, 1}, rank::Region::Private),
-                                  unit(9600, {2, 2}, rank::Region::Private)};
+TEST(ArenaPacking, TheSharedRegionGrowsWhereNothingFitsIntoItsGaps) {
+  std::vector<ArenaUnit> units = {
+      unit(64, {0, 9}, rank::Region::Shared, /*isPersistent=*/true),
+      unit(64, {0, 9}, rank::Region::Private, /*isPersistent=*/true),
+      unit(6400, {0, 1}, rank::Region::Shared),
+      unit(3200, {1, 1}, rank::Region::Private),
+      // Larger than the gap that the first leaves.
+      unit(9600, {2, 2}, rank::Region::Private)};
   ArenaPacking arena = packArena(units, 64);
+  EXPECT_EQ(arena.lowerBound, 128 + 9600);
+  EXPECT_EQ(arena.shared.size + arena.privately.size, arena.lowerBound);
+  EXPECT_EQ(units[2].region, rank::Region::Shared);
+  EXPECT_EQ(units[4].region, rank::Region::Shared);
+  EXPECT_EQ(units[4].packed.offset, 64);
   EXPECT_EQ(units[1].region, rank::Region::Private);
-  // Too large for any gap.
-  EXPECT_EQ(units[2].region, rank::Region::Private);
-  EXPECT_EQ(arena.lowerBound, 9600);
-  EXPECT_EQ(arena.privately.size, 9600);
+  EXPECT_EQ(units[1].packed.offset, 0);
 }
 
 } // namespace

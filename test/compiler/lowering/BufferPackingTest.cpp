@@ -73,4 +73,19 @@ TEST(BufferPacking, TheLowerBoundIsTheLargestLiveSum) {
   EXPECT_EQ(largestLiveSum(buffers), 320);
 }
 
+TEST(BufferPacking, NothingCrossesTheBarrierAndLowBuffersLieBelowIt) {
+  std::vector<PackedBuffer> buffers = {{640, {{0, 0}}},
+                                       {640, {{0, 1}}},
+                                       {1280, {{1, 1}}},
+                                       {320, {{0, 0}}, -1, /*isLow=*/true}};
+  Packing packing = packBuffers(buffers, 64, 960);
+  EXPECT_EQ(buffers[3].offset % 64, 0);
+  EXPECT_LE(buffers[3].offset + buffers[3].size, 960);
+  for (const PackedBuffer &buffer : buffers)
+    EXPECT_TRUE(buffer.offset >= 960 || buffer.offset + buffer.size <= 960);
+  EXPECT_EQ(packing.size, 960 + 1280); // the third is larger than the barrier
+  // The barrier is too low for what must lie below it.
+  EXPECT_EQ(packBuffers(buffers, 64, 256).size, INT64_MAX);
+}
+
 } // namespace
