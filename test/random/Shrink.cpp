@@ -34,6 +34,7 @@ public:
 
 private:
   bool dropResult(unsigned number);
+  bool returnOperand(unsigned number, unsigned operand);
   bool dropConstraint(unsigned argument);
   bool inlineMicrobatches(graph::MicrobatchesOp op);
   bool dropYielded(graph::MicrobatchesOp op, unsigned number);
@@ -77,6 +78,25 @@ bool Edit::dropResult(unsigned number) {
   }
   function.getBody().front().getTerminator()->eraseOperand(number);
   return succeeded(function.eraseResult(number));
+}
+
+/// An output becomes what it was computed from.
+bool Edit::returnOperand(unsigned number, unsigned operand) {
+  Operation *terminator = function.getBody().front().getTerminator();
+  Operation *op = terminator->getOperand(number).getDefiningOp();
+  if (!function.getResultAttr(number, "graph.output") || !op ||
+      operand >= op->getNumOperands())
+    return false;
+  Value value = op->getOperand(operand);
+  shard::LayoutAttr layout = shard::getLayout(value);
+  if (layout && layout.isPartial())
+    return false; // outputs are whole
+  terminator->setOperand(number, value);
+  SmallVector<Type> results(function.getResultTypes());
+  results[number] = value.getType();
+  function.setFunctionType(
+      function.getFunctionType().clone(function.getArgumentTypes(), results));
+  return true;
 }
 
 bool Edit::dropConstraint(unsigned argument) {
@@ -157,7 +177,7 @@ bool Edit::becomeOperand(Operation *op) {
   return false;
 }
 
-/// Without ops that nobody uses, inputs that nobody reads, unnamed parameters.
+/// Without ops that nobody uses, arguments that nobody reads, unnamed parameters.
 void Edit::clean() {
   for (bool changed = true; changed;) {
     changed = false;
@@ -170,9 +190,18 @@ void Edit::clean() {
       op->erase();
     changed = !dead.empty();
   }
+  // A step returns what takes a parameter's place; @forward what is given one.
+  auto isReplaced = [&](unsigned i) {
+    Attribute symbol = function.getArgAttr(i, "graph.symbol");
+    if (!symbol || function.getName() != "forward")
+      return !!symbol;
+    for (unsigned j = 0; j < function.getNumResults(); ++j)
+      if (function.getResultAttr(j, "graph.symbol") == symbol)
+        return true;
+    return false;
+  };
   for (unsigned i = function.getNumArguments(); i-- > 0;)
-    if (function.getArgument(i).use_empty() &&
-        !function.getArgAttr(i, "graph.symbol"))
+    if (function.getArgument(i).use_empty() && !isReplaced(i))
       (void)function.eraseArgument(i);
   for (auto parameter :
        llvm::make_early_inc_range(module->getOps<graph::ParameterOp>()))
@@ -196,6 +225,7 @@ bool Edit::apply(int64_t index, bool &isLast) {
       ops.push_back(op);
   });
   std::reverse(ops.begin(), ops.end());
+  constexpr unsigned operands = 3;
   bool made = false;
   isLast = false;
   if (take(function.getNumResults())) {
@@ -206,6 +236,8 @@ bool Edit::apply(int64_t index, bool &isLast) {
     made = becomeInput(ops[index]);
   } else if (take(ops.size())) {
     made = becomeOperand(ops[index]);
+  } else if (take(function.getNumResults() * operands)) {
+    made = returnOperand(index / operands, index % operands);
   } else if (take(function.getNumArguments())) {
     made = dropConstraint(index);
   } else if (take(ops.size())) {

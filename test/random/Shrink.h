@@ -7,8 +7,8 @@
 namespace polyrank::test {
 
 /// Makes `module` smaller for as long as `fails` holds of it: ops become inputs
-/// or their operands, regions are inlined, results, arguments and constraints
-/// go.
+/// or their operands, outputs what they are computed from, regions are inlined,
+/// results, arguments and constraints go.
 void shrink(mlir::OwningOpRef<mlir::ModuleOp> &module,
             llvm::function_ref<bool(mlir::ModuleOp)> fails);
 
