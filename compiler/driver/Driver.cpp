@@ -13,6 +13,7 @@
 #include "compiler/sharding/ShardPattern.h"
 #include "compiler/sharding/Strategy.h"
 #include "compiler/sharding/Why.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -142,7 +143,11 @@ Compilation::runPasses(StringRef stage,
   manager.addInstrumentation(
       std::make_unique<PassTimer>(stage.str(), report.passes));
   build(manager);
-  return manager.run(*module);
+  // Once per stage, and after each pass for those who look at them.
+  manager.enableVerifier(!options.dumpDirectory.empty());
+  if (failed(manager.run(*module)))
+    return failure();
+  return timed(stage, "verify", [&] { return verify(*module); });
 }
 
 bool Compilation::stopsAfter(StringRef stage) {
