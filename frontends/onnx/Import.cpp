@@ -572,6 +572,8 @@ private:
     }
     if (!complete)
       return;
+    if (node.outputs.empty())
+      return fail(node, "it has no output");
     Origin origin = originOf(node);
     emit.setOrigin(locationOf(&context, node, origin), origin.scope);
     NodeImporter importer(emit, options, model, node, row->since, operands);
