@@ -5,7 +5,9 @@
 #include "runtime/comm/Reduce.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <iterator>
 
 namespace polyrank::runtime {
 namespace {
@@ -238,8 +240,29 @@ void copyElements(const std::byte *from, int64_t fromStride, std::byte *to,
     std::memcpy(to + row * toStride, from + row * fromStride, sizeof(T));
 }
 
+/// A row; with `past`, its whole cache lines past the caches.
+void copyRow(const std::byte *from, std::byte *to, int64_t bytes, bool past) {
+  using Vector = int64_t __attribute__((vector_size(16)));
+  constexpr int64_t line = 64, shortest = 4096;
+  if (past && bytes >= shortest) {
+    int64_t head = -reinterpret_cast<uintptr_t>(to) % line;
+    std::memcpy(to, from, head);
+    from += head, to += head, bytes -= head;
+    for (; bytes >= line; from += line, to += line, bytes -= line) {
+      Vector values[line / sizeof(Vector)];
+      std::memcpy(values, from, line);
+      for (size_t v = 0; v < std::size(values); ++v)
+        __builtin_nontemporal_store(values[v],
+                                    reinterpret_cast<Vector *>(to) + v);
+    }
+    // Such stores are ordered by a fence alone.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+  std::memcpy(to, from, bytes);
+}
+
 void copyWholeRows(const std::byte *from, int64_t fromStride, std::byte *to,
-                   int64_t toStride, int64_t run, int64_t rows) {
+                   int64_t toStride, int64_t run, int64_t rows, bool past) {
   if (run == fromStride && run == toStride) {
     run *= rows;
     rows = 1;
@@ -253,17 +276,15 @@ void copyWholeRows(const std::byte *from, int64_t fromStride, std::byte *to,
     return copyElements<uint64_t>(from, fromStride, to, toStride, rows);
   }
   for (int64_t row = 0; row < rows; ++row)
-    std::memcpy(to + row * toStride, from + row * fromStride, run);
+    copyRow(from + row * fromStride, to + row * toStride, run, past);
 }
 
 } // namespace
 
 void copyRows(const RowCopy &copy, const std::byte *input, std::byte *output,
-              int64_t begin, int64_t end) {
+              int64_t begin, int64_t end, bool past) {
   const std::byte *inputBase = input + copy.from;
   std::byte *outputBase = output + copy.to;
-  if (inputBase == outputBase) // this rank's own part of an in-place collective
-    return;
   int64_t perOuter = copy.rows * copy.run;
   while (begin < end) {
     int64_t outer = begin / perOuter, within = begin % perOuter;
@@ -273,12 +294,13 @@ void copyRows(const RowCopy &copy, const std::byte *input, std::byte *output,
     std::byte *to = outputBase + outer * copy.outerTo + row * copy.rowTo;
     if (skipped != 0 || end - begin < copy.run) {
       int64_t bytes = std::min(copy.run - skipped, end - begin);
-      std::memcpy(to + skipped, from + skipped, bytes);
+      copyRow(from + skipped, to + skipped, bytes, past);
       begin += bytes;
       continue;
     }
     int64_t rows = std::min(copy.rows - row, (end - begin) / copy.run);
-    copyWholeRows(from, copy.rowFrom, to, copy.rowTo, copy.run, rows);
+    copyWholeRows(from, copy.rowFrom, to, copy.rowTo, copy.run, rows,
+                  past);
     begin += rows * copy.run;
   }
 }

@@ -1,11 +1,12 @@
 // polyrank-bench-allreduce: how long the shared-memory transport takes to sum
-// float32 values over ranks, each a process with one thread.
+// float32 values over ranks, each a process with one thread; or for one half of
+// that, reduce_scatter or all_gather.
 //
-//   polyrank-bench-allreduce --mib 64 --ranks 2 --repeats 20
+//   polyrank-bench-allreduce --mib 64 --ranks 2 --repeats 20 --kind all_reduce
 //
-// prints {"ranks": 2, "mib": 64, "repeats": 20, "least_ms": .., "median_ms": ..}.
-// A repetition's time is that of its slowest rank, from a barrier on. Every sum
-// is checked.
+// prints {"kind": "all_reduce", "ranks": 2, "mib": 64, "repeats": 20,
+// "least_ms": .., "median_ms": ..}. A repetition's time is that of its slowest
+// rank, from a barrier on. Every value is checked.
 
 #include "runtime/comm/shm/ShmJob.h"
 
@@ -27,14 +28,29 @@ using namespace polyrank::runtime;
 
 struct Options {
   int mib = 64, ranks = 2, repeats = 20;
+  CollectiveKind kind = CollectiveKind::AllReduce;
 };
+
+bool parseKind(const char *name, CollectiveKind &kind) {
+  for (CollectiveKind known :
+       {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter,
+        CollectiveKind::AllGather})
+    if (!std::strcmp(name, nameOf(known))) {
+      kind = known;
+      return true;
+    }
+  return false;
+}
 
 bool parse(int argc, char **argv, Options &options) {
   if (argc % 2 == 0)
     return false;
   for (int i = 1; i < argc; i += 2) {
     int value = std::atoi(argv[i + 1]);
-    if (!std::strcmp(argv[i], "--mib") && value >= 1 && value <= 4096)
+    if (!std::strcmp(argv[i], "--kind")) {
+      if (!parseKind(argv[i + 1], options.kind))
+        return false;
+    } else if (!std::strcmp(argv[i], "--mib") && value >= 1 && value <= 4096)
       options.mib = value;
     else if (!std::strcmp(argv[i], "--ranks") && value >= 2 && value <= 64)
       options.ranks = value;
@@ -47,25 +63,45 @@ bool parse(int argc, char **argv, Options &options) {
   return true;
 }
 
-/// What a rank holds before the sum: exact in float32, and different in each.
+/// What a rank holds at first: exact in float32, and different in each.
 float valueOf(int rank, size_t element) {
   return float((rank + 1) * int(1 + element % 7));
 }
 
-/// Sums in place, as a plan sums gradients; times[n] are the seconds of
-/// repetition n.
+/// What `rank` holds in the end; `block` is the number of the element's block,
+/// of one for each rank.
+float expectedOf(const Options &options, int rank, int block, size_t element) {
+  float sum = float(options.ranks * (options.ranks + 1) / 2) *
+              float(1 + element % 7);
+  switch (options.kind) {
+  case CollectiveKind::AllReduce:
+    return sum;
+  case CollectiveKind::ReduceScatter:
+    return block == rank ? sum : valueOf(rank, element);
+  default:
+    return valueOf(block, element);
+  }
+}
+
+/// In place, as in a plan; times[n] are the seconds of repetition n.
 Result<void> runRank(Transport &transport, const Options &options,
                      double *times) {
   std::vector<int32_t> everyone(options.ranks);
   std::iota(everyone.begin(), everyone.end(), 0);
   POLYRANK_ASSIGN(group, transport.createGroup(everyone));
-  size_t elements = (size_t(options.mib) << 20) / sizeof(float);
+  size_t block = (size_t(options.mib) << 20) / sizeof(float) / options.ranks;
+  size_t elements = block * options.ranks;
+  uint64_t own = transport.rank() * block * sizeof(float);
   auto *values = reinterpret_cast<float *>(transport.sharedMemory().data());
   Transfer transfer;
-  transfer.inner = int64_t(elements);
-  Collective collective{.reduction = Reduction::Sum, .group = group};
+  bool isWhole = options.kind == CollectiveKind::AllReduce;
+  bool isGather = options.kind == CollectiveKind::AllGather;
+  transfer.inner = int64_t(isWhole ? elements : block);
+  (isGather ? transfer.input : transfer.output) = isWhole ? 0 : own;
+  Collective collective{.kind = options.kind,
+                        .reduction = isGather ? Reduction::None : Reduction::Sum,
+                        .group = group};
   collective.transfers = {&transfer, 1};
-  float share = float(options.ranks * (options.ranks + 1) / 2);
 
   for (int n = -1; n < options.repeats; ++n) { // the first is not counted
     for (size_t e = 0; e < elements; ++e)
@@ -80,7 +116,9 @@ Result<void> runRank(Transport &transport, const Options &options,
     if (n >= 0)
       times[n] = taken.count();
     for (size_t e = 0; e < elements; ++e)
-      if (float expected = share * float(1 + e % 7); values[e] != expected)
+      if (float expected = expectedOf(options, transport.rank(),
+                                      int(e / block), e);
+          values[e] != expected)
         return Error{"element " + std::to_string(e) + " of repetition " +
                          std::to_string(n) + " is " +
                          std::to_string(values[e]) + ", not " +
@@ -106,7 +144,8 @@ int main(int argc, char **argv) {
   Options options;
   if (!parse(argc, argv, options)) {
     std::fprintf(stderr,
-                 "usage: %s [--mib 1..4096] [--ranks 2..64] [--repeats N]\n",
+                 "usage: %s [--mib 1..4096] [--ranks 2..64] [--repeats N] "
+                 "[--kind all_reduce|reduce_scatter|all_gather]\n",
                  argv[0]);
     return 1;
   }
@@ -150,9 +189,9 @@ int main(int argc, char **argv) {
     for (int r = 0; r < options.ranks; ++r)
       slowest[n] = std::max(slowest[n], times[r * options.repeats + n]);
   std::sort(slowest.begin(), slowest.end());
-  std::printf("{\"ranks\": %d, \"mib\": %d, \"repeats\": %d, "
-              "\"least_ms\": %.6g, \"median_ms\": %.6g}\n",
-              options.ranks, options.mib, options.repeats, 1e3 * slowest[0],
+  std::printf("{\"kind\": \"%s\", \"ranks\": %d, \"mib\": %d, "
+              "\"repeats\": %d, \"least_ms\": %.6g, \"median_ms\": %.6g}\n",
+              nameOf(options.kind), options.ranks, options.mib, options.repeats, 1e3 * slowest[0],
               1e3 * slowest[options.repeats / 2]);
   return 0;
 }

@@ -20,6 +20,8 @@ namespace {
 constexpr int32_t barrierKind = -1;
 /// Below this, waking the team costs more than it saves.
 constexpr int64_t bytesWorthThreads = 1 << 17;
+/// What is copied at once and does not stay in a core's caches.
+constexpr int64_t bytesPastCaches = 8 << 20;
 
 uint64_t hashOf(std::span<const int64_t> values) {
   uint64_t hash = 0xcbf29ce484222325; // FNV-1a, by 64-bit words
@@ -424,27 +426,32 @@ void ShmTransport::copyRound(const Collective &collective,
   constexpr int64_t grain = 4096;
   struct Piece {
     RowCopy copy;
-    const std::byte *input;
-    std::byte *output;
+    const std::byte *input = nullptr;
+    std::byte *output = nullptr;
   };
   int members = static_cast<int>(group.ranks.size());
   std::vector<Piece> pieces;
   std::vector<int64_t> starts{0};
   for (size_t t = 0; t < round.size(); ++t)
     for (int n = 0; n < sourcesOf(collective.kind, members); ++n) {
-      RowCopy copy = copyOf(collective, round[t], members, group.me, n);
-      pieces.push_back(
-          {copy, inputOf(group, copy.source, t), outputOf(group, group.me, t)});
-      starts.push_back(starts.back() + copy.bytes());
+      Piece piece{copyOf(collective, round[t], members, group.me, n)};
+      piece.input = inputOf(group, piece.copy.source, t);
+      piece.output = outputOf(group, group.me, t);
+      // This rank's own part of an in-place collective.
+      if (piece.input + piece.copy.from == piece.output + piece.copy.to)
+        continue;
+      pieces.push_back(piece);
+      starts.push_back(starts.back() + piece.copy.bytes());
     }
   int64_t total = starts.back();
+  bool past = total >= bytesPastCaches;
   inParallel(total, grain, total, [&](int64_t from, int64_t to) {
     size_t p = std::upper_bound(starts.begin(), starts.end(), from) -
                starts.begin() - 1;
     for (; from < to; ++p) {
       int64_t end = std::min(to, starts[p + 1]);
       copyRows(pieces[p].copy, pieces[p].input, pieces[p].output,
-               from - starts[p], end - starts[p]);
+               from - starts[p], end - starts[p], past);
       from = end;
     }
   });
