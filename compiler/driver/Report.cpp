@@ -142,16 +142,12 @@ std::string polyrank::driver::describePlan(StringRef plan) {
   uint64_t count = 0, sent = 0;
   for (const runtime::CommunicationLine &line : read->communication)
     count += line.count, sent += line.sent;
-  const uint64_t bytes = read->sharedBytes + read->privateBytes,
-                 gap = bytes - read->lowerBound;
   std::string text =
       llvm::formatv(
           "wrote {0}: {1} rank{2}{3}\n  each holds {4} (lower bound + {5:f2} %)",
           plan, read->ranks, read->ranks == 1 ? "" : "s",
           read->mesh.empty() ? "" : " (" + read->mesh + ")",
-          runtime::bytesText(bytes),
-          bytes ? 100 * static_cast<double>(gap) / static_cast<double>(bytes)
-                : 0)
+          runtime::bytesText(read->arenaBytes()), read->arenaGap())
           .str();
   if (count)
     text +=

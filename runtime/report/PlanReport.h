@@ -58,6 +58,14 @@ struct PlanReport {
   }
   uint64_t samplesPerStep = 0, tokensPerSample = 0;
   uint64_t sharedBytes = 0, privateBytes = 0, lowerBound = 0;
+  uint64_t arenaBytes() const { return sharedBytes + privateBytes; }
+  /// How far the arena is above its lower bound, in percent of that.
+  double arenaGap() const {
+    return lowerBound ? 100 * (static_cast<double>(arenaBytes()) /
+                                   static_cast<double>(lowerBound) -
+                               1)
+                      : 0;
+  }
   uint64_t parameterBytes = 0, stateBytes = 0; // of the arguments, on each rank
   int64_t parameterElements = 0;               // of the whole model
   std::vector<HeldArgument> held;

@@ -115,16 +115,13 @@ void printParameters(const PlanReport &report) {
 }
 
 void printMemory(const PlanReport &report) {
-  uint64_t total = report.sharedBytes + report.privateBytes;
+  uint64_t total = report.arenaBytes();
   fmt::print("\nmemory of each rank: {} ({} bytes)\n", bytesText(total), total);
   fmt::print("  {:<28}{:>16}\n", "shared with peers", report.sharedBytes);
   fmt::print("  {:<28}{:>16}\n", "private", report.privateBytes);
   if (report.lowerBound)
     fmt::print("  {:<28}{:>16}  (gap {:.2f} %)\n", "lower bound",
-               report.lowerBound,
-               100.0 * (static_cast<double>(total) /
-                            static_cast<double>(report.lowerBound) -
-                        1));
+               report.lowerBound, report.arenaGap());
   if (!report.memory.empty())
     fmt::print("by kind:\n");
   for (auto &[kind, bytes] : report.memory)
