@@ -41,6 +41,7 @@ ArenaPacking polyrank::lowering::packArena(MutableArrayRef<ArenaUnit> units,
   ArenaPacking arena;
   std::vector<PackedBuffer> buffers; // the transient ones
   SmallVector<ArenaUnit *> transient;
+  LiveBytes live;
   int64_t persistent[2] = {0, 0}; // shared, private
   for (ArenaUnit &unit : units) {
     unit.packed.size = llvm::alignTo(unit.packed.size, alignment);
@@ -48,13 +49,13 @@ ArenaPacking polyrank::lowering::packArena(MutableArrayRef<ArenaUnit> units,
       persistent[unit.region == Region::Private] += unit.packed.size;
       continue;
     }
+    live.add(unit.packed.lifetimes, unit.packed.size);
     transient.push_back(&unit);
     buffers.push_back(unit.packed);
     buffers.back().isLow = unit.region == Region::Shared;
   }
-  const int64_t bound = largestLiveSum(buffers);
   arena.persistentSize = persistent[0] + persistent[1];
-  arena.lowerBound = arena.persistentSize + bound;
+  arena.lowerBound = arena.persistentSize + live.getLargest();
   arena.shared = packRegion(units, Region::Shared, alignment);
   arena.privately = packRegion(units, Region::Private, alignment);
   const int64_t shared = arena.shared.size - persistent[0];

@@ -33,6 +33,7 @@ private:
   void tieLoop();
   void tieResults();
   void tieAddends();
+  void placeBlocks();
   void mergeInPlace();
   void collectUnits();
   LogicalResult addScratch();
@@ -68,9 +69,9 @@ void BufferAssigner::tieBlock(Operation *terminator, ArrayRef<int> targets) {
     if (wanted[i] < 0)
       continue;
     Place place = classes.getPlace(operand.get());
-    if (place.buffer == wanted[i] && place.offset == 0 && place.stride == 0)
+    if (place.buffer == wanted[i] && place.isFirst())
       continue;
-    bool whole = place.offset == 0 && place.stride == 0 &&
+    bool whole = place.isFirst() &&
                  classes.getSize(place.buffer) == classes.getSize(wanted[i]);
     if (!whole || classes.isPersistent(place.buffer) ||
         !classes.canMerge(wanted[i], place.buffer)) {
@@ -122,7 +123,7 @@ void BufferAssigner::tieAddends() {
       return;
     Place place = classes.getPlace(gemm.getAddend());
     int result = classes.find(gemm.getResult());
-    bool whole = place.offset == 0 && place.stride == 0 &&
+    bool whole = place.isFirst() &&
                  classes.getSize(place.buffer) == classes.getSize(result);
     if (place.buffer == result && whole)
       return;
@@ -133,6 +134,55 @@ void BufferAssigner::tieAddends() {
       place = classes.getPlace(copy);
     }
     classes.merge(result, place.buffer);
+  });
+}
+
+/// The results of reduce_scatter and the operands of all_gather are blocks of
+/// what these take and give, so that nothing of a device's own is copied. What
+/// contains a block lives as long as it: that must not make the step need more
+/// memory than it needs anyway.
+void BufferAssigner::placeBlocks() {
+  LiveBytes live;
+  auto add = [&](LiveBytes &sum, ArrayRef<Lifetime> lifetimes, int buffer,
+                 int64_t sign) {
+    if (!classes.isPersistent(buffer))
+      sum.add(lifetimes, sign * classes.getSize(buffer));
+  };
+  for (int buffer : classes.getClasses())
+    add(live, classes.getLifetimes(buffer), buffer, 1);
+  auto placeBlock = [&](Value part, Value whole, rank::AxesAttr axes) {
+    int64_t bytes = rank::getByteSize(part.getType());
+    Place own = classes.getPlace(part), around = classes.getPlace(whole);
+    Place at = around.getBlock(axes, bytes);
+    if (own.buffer == around.buffer || !own.isFirst() || around.axes ||
+        classes.getSize(own.buffer) != bytes ||
+        classes.isPersistent(own.buffer) || !classes.canPlace(own.buffer, at))
+      return;
+    SmallVector<Lifetime> lifetimes = classes.getLifetimes(own.buffer);
+    SmallVector<Lifetime> before = classes.getLifetimes(around.buffer);
+    LiveBytes then(live);
+    add(then, lifetimes, own.buffer, -1);
+    add(then, before, around.buffer, -1);
+    llvm::append_range(lifetimes, before);
+    add(then, joinLifetimes(lifetimes), around.buffer, 1);
+    if (then.getLargest() > live.getLargest())
+      return;
+    live = std::move(then);
+    classes.place(own.buffer, at);
+  };
+  function.walk([&](Operation *op) {
+    if (!rank::isCollective(op))
+      return;
+    for (auto [i, operand, result] :
+         llvm::enumerate(op->getOperands(), op->getResults())) {
+      InPlace way = getInPlace(op, i, i);
+      // An argument keeps its value until the step's end.
+      if (way == InPlace::Block &&
+          !classes.isPersistent(classes.find(operand)))
+        placeBlock(result, operand, rank::getGroup(op));
+      if (way == InPlace::Whole)
+        placeBlock(operand, result, rank::getGroup(op));
+    }
   });
 }
 
@@ -147,12 +197,11 @@ void BufferAssigner::mergeInPlace() {
         int target = classes.find(result);
         if (place.buffer == target)
           break;
-        if (place.offset == 0 && place.stride == 0 &&
-            !classes.isPersistent(place.buffer) &&
+        if (place.isFirst() && !classes.isPersistent(place.buffer) &&
             llvm::alignTo(classes.getSize(place.buffer), alignment) ==
                 llvm::alignTo(classes.getSize(target), alignment) &&
-            allowsInPlace(op, operand.getOperandNumber(),
-                          result.getResultNumber()) &&
+            getInPlace(op, operand.getOperandNumber(),
+                       result.getResultNumber()) == InPlace::Same &&
             classes.canMerge(place.buffer, target)) {
           classes.merge(target, place.buffer);
           break;
@@ -230,7 +279,7 @@ rank::BufferAttr BufferAssigner::getBuffer(Value value) {
   return rank::BufferAttr::get(
       function.getContext(), units[unit].region,
       units[unit].packed.offset + offset + place.offset, place.size,
-      place.stride);
+      place.stride, place.step, place.axes);
 }
 
 void BufferAssigner::writeAttributes() {
@@ -258,7 +307,7 @@ void BufferAssigner::writeAttributes() {
                   rank::BufferAttr::get(function.getContext(),
                                         units[scratch->second].region,
                                         units[scratch->second].packed.offset,
-                                        units[scratch->second].packed.size, 0));
+                                        units[scratch->second].packed.size));
   });
   auto number = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
   function->setAttr(
@@ -274,6 +323,7 @@ LogicalResult BufferAssigner::run() {
   tieLoop();
   tieResults();
   tieAddends();
+  placeBlocks();
   mergeInPlace();
   collectUnits();
   if (failed(addScratch()))
@@ -304,8 +354,8 @@ struct AssignBuffersPass
       function.emitRemark()
           << "arena of " << size << " bytes (" << assigner.arena.shared.size
           << " shared, " << assigner.arena.privately.size
-          << " private); at least " << assigner.arena.lowerBound << " are live at once, gap "
-          << size - assigner.arena.lowerBound;
+          << " private); at least " << assigner.arena.lowerBound
+          << " are live at once, gap " << size - assigner.arena.lowerBound;
     }
   }
 };

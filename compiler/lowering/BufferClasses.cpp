@@ -13,20 +13,47 @@ using namespace polyrank::lowering;
 // later happen at p - 2 and p - 1.
 static constexpr int64_t spacing = 4;
 
-bool polyrank::lowering::allowsInPlace(Operation *op, unsigned operand,
+/// Whether the blocks along `dim` lie one behind the other.
+static bool isMajor(Type type, int64_t dim) {
+  return llvm::all_of(cast<RankedTensorType>(type).getShape().take_front(dim),
+                      [](int64_t size) { return size == 1; });
+}
+
+InPlace polyrank::lowering::getInPlace(Operation *op, unsigned operand,
                                        unsigned result) {
-  return llvm::TypeSwitch<Operation *, bool>(op)
+  auto where = [](bool allowed, InPlace way) {
+    return allowed ? way : InPlace::Never;
+  };
+  return llvm::TypeSwitch<Operation *, InPlace>(op)
       .Case([&](rank::LaunchOp launch) {
         auto kernel = SymbolTable::lookupNearestSymbolFrom<rank::KernelOp>(
             op, launch.getKernelAttr());
-        return llvm::is_contained(kernel.getInPlace(result), operand);
+        return where(llvm::is_contained(kernel.getInPlace(result), operand),
+                     InPlace::Same);
       })
       .Case([&](rank::GemmOp gemm) {
-        return gemm.getAddend() && operand == 2;
+        return where(gemm.getAddend() && operand == 2, InPlace::Same);
       })
       .Case<rank::AllReduceOp, rank::BroadcastOp>(
-          [&](Operation *) { return operand == result; })
-      .Default(false);
+          [&](Operation *) { return where(operand == result, InPlace::Same); })
+      .Case([&](rank::ReduceScatterOp scatter) {
+        return where(operand == result &&
+                         isMajor(scatter->getOperand(operand).getType(),
+                                 scatter.getDims()[operand]),
+                     InPlace::Block);
+      })
+      .Case([&](rank::AllGatherOp gather) {
+        return where(operand == result &&
+                         isMajor(gather->getOperand(operand).getType(),
+                                 gather.getDims()[operand]),
+                     InPlace::Whole);
+      })
+      .Default(InPlace::Never);
+}
+
+int64_t polyrank::lowering::getBlockBytes(Operation *op, unsigned operand) {
+  return std::min(rank::getByteSize(op->getOperand(operand).getType()),
+                  rank::getByteSize(op->getResult(operand).getType()));
 }
 
 FailureOr<BufferClasses> BufferClasses::build(func::FuncOp function) {
@@ -45,14 +72,15 @@ void BufferClasses::define(Value value) {
       (isa<BlockArgument>(value) &&
        isa<func::FuncOp>(value.getParentBlock()->getParentOp()));
   buffers.push_back({buffer, size, persistent, {value}});
-  places[value] = {buffer, 0, size, 0};
+  places[value] = {buffer, 0, size};
 }
 
 void BufferClasses::alias(Value value, Value of, int64_t offset,
                           int64_t stride) {
   Place place = places.at(of);
   places[value] = {place.buffer, place.offset + offset,
-                   rank::getByteSize(value.getType()), stride};
+                   rank::getByteSize(value.getType()), stride, place.step,
+                   place.axes};
   buffers[root(place.buffer)].values.push_back(value);
 }
 
@@ -118,6 +146,16 @@ LogicalResult BufferClasses::number(Block &block) {
             places.at(view.getInput()).stride);
       continue;
     }
+    // What is always there need not be copied.
+    if (auto slice = dyn_cast<rank::SliceOp>(op);
+        slice && isMajor(slice.getInput().getType(), slice.getDim()))
+      if (Place whole = getPlace(slice.getInput());
+          whole.isFirst() && buffers[whole.buffer].persistent) {
+        alias(slice.getResult(), slice.getInput(), 0);
+        Place &place = places[slice.getResult()];
+        place = whole.getBlock(slice.getAxes(), place.size);
+        continue;
+      }
     for (Value result : op.getResults())
       define(result);
   }
@@ -180,56 +218,91 @@ SmallVector<Lifetime> BufferClasses::getLifetimes(int buffer) const {
   return joinLifetimes(lifetimes);
 }
 
+/// Where a value lies, or would lie, were its class placed at `at`.
+Place BufferClasses::getPlaceIn(Value value, const Place &at) const {
+  Place place = getPlace(value);
+  place.buffer = at.buffer;
+  place.offset += at.offset;
+  if (at.axes) {
+    place.step = at.step;
+    place.axes = at.axes;
+  }
+  return place;
+}
+
 /// Whether the op at `position` reads class `read` only where it may write its
-/// results in class `written`.
-bool BufferClasses::meetInPlace(int read, int written, int64_t position) const {
+/// results in class `written`, when class `inner`, one of the two, is at `at`.
+bool BufferClasses::meetInPlace(int read, int written, int inner,
+                                const Place &at, int64_t position) const {
   Operation *op = opsByPosition[position];
   if (!op)
     return false;
+  auto placeOf = [&](Value value) {
+    int buffer = find(value);
+    return getPlaceIn(value, buffer == inner ? at : Place{at.buffer});
+  };
   bool writes = false;
   for (OpResult result : op->getResults()) {
     if (find(result) != written)
       continue;
     writes = true;
     for (OpOperand &operand : op->getOpOperands()) {
-      Place place = getPlace(operand.get());
-      if (place.buffer == read &&
-          (place.offset != 0 ||
-           !allowsInPlace(op, operand.getOperandNumber(),
-                          result.getResultNumber())))
+      if (find(operand.get()) != read)
+        continue;
+      Place from = placeOf(operand.get()), to = placeOf(result);
+      unsigned number = operand.getOperandNumber();
+      InPlace way = getInPlace(op, number, result.getResultNumber());
+      auto blockOf = [&](const Place &whole) {
+        return whole.getBlock(rank::getGroup(op), getBlockBytes(op, number));
+      };
+      // Results may be smaller than what they replace.
+      to.size = way == InPlace::Same ? from.size : to.size;
+      if (!(way == InPlace::Same    ? from == to
+            : way == InPlace::Block ? !from.axes && to == blockOf(from)
+            : way == InPlace::Whole ? !to.axes && from == blockOf(to)
+                                    : false))
         return false;
     }
   }
   return writes;
 }
 
-bool BufferClasses::canMerge(int left, int right) const {
-  if (left == right)
+bool BufferClasses::canPlace(int inner, const Place &at) const {
+  if (inner == at.buffer)
     return true;
-  for (Value l : buffers[left].values)
-    for (Value r : buffers[right].values) {
+  for (Value l : buffers[inner].values) {
+    if (at.axes && (places.at(l).axes || places.at(l).stride))
+      return false;
+    for (Value r : buffers[at.buffer].values) {
       Lifetime x = getLifetime(l), y = getLifetime(r);
       if (!x.overlaps(y))
         continue;
-      bool leftFirst = x.last == y.first && x.first < x.last &&
-                       meetInPlace(left, right, y.first);
-      bool rightFirst = y.last == x.first && y.first < y.last &&
-                        meetInPlace(right, left, x.first);
-      if (!leftFirst && !rightFirst)
+      bool innerFirst = x.last == y.first && x.first < x.last &&
+                        meetInPlace(inner, at.buffer, inner, at, y.first);
+      bool outerFirst = y.last == x.first && y.first < y.last &&
+                        meetInPlace(at.buffer, inner, inner, at, x.first);
+      if (!innerFirst && !outerFirst)
         return false;
     }
+  }
   return true;
 }
 
-int BufferClasses::merge(int left, int right) {
-  if (left == right)
-    return left;
-  Buffer &into = buffers[left], &from = buffers[right];
-  from.parent = left;
-  into.size = std::max(into.size, from.size);
+void BufferClasses::place(int inner, const Place &at) {
+  if (inner == at.buffer)
+    return;
+  Buffer &into = buffers[at.buffer], &from = buffers[inner];
+  for (Value value : from.values)
+    places[value] = getPlaceIn(value, at);
+  from.parent = at.buffer;
+  into.size = std::max(into.size, at.axes ? into.size : at.offset + from.size);
   into.persistent |= from.persistent;
   llvm::append_range(into.values, from.values);
   from.values.clear();
+}
+
+int BufferClasses::merge(int left, int right) {
+  place(right, Place{left});
   return left;
 }
 

@@ -9,10 +9,20 @@
 namespace polyrank::lowering {
 
 /// Where a value lies inside its class's buffer; with `stride`, one microbatch
-/// further for each microbatch.
+/// further for each microbatch; with `axes`, `step` further for each index of
+/// the device over them.
 struct Place {
   int buffer = -1;
-  int64_t offset = 0, size = 0, stride = 0;
+  int64_t offset = 0, size = 0, stride = 0, step = 0;
+  rank::AxesAttr axes;
+
+  /// Whether it begins where its buffer does, everywhere and always.
+  bool isFirst() const { return offset == 0 && stride == 0 && !axes; }
+  /// The device's block, over `axes`, of what lies here in blocks of `bytes`.
+  Place getBlock(rank::AxesAttr over, int64_t bytes) const {
+    return {buffer, offset, bytes, stride, bytes, over};
+  }
+  friend bool operator==(const Place &, const Place &) = default;
 };
 
 /// Values in classes: the values of a class share one buffer and are never live
@@ -23,8 +33,8 @@ struct Place {
 class BufferClasses {
 public:
   /// One class per value, but views and microbatch slices are in the class of
-  /// what they view, and a microbatch sum or carried value is in the class of
-  /// the result.
+  /// what they view, as is a device's block of an argument, and a microbatch sum
+  /// or carried value is in the class of the result.
   static mlir::FailureOr<BufferClasses> build(mlir::func::FuncOp function);
 
   Place getPlace(mlir::Value value) const;
@@ -44,10 +54,16 @@ public:
   int64_t getPosition(mlir::Operation *op) const { return positions.at(op); }
   rank::MicrobatchesOp getMicrobatches() const { return microbatches; }
 
-  /// Whether two classes can become one: they are live apart, or meet only
-  /// where an op reads the one and may write the other in its place.
-  bool canMerge(int left, int right) const;
-  /// `left` and `right` become one; returns it.
+  /// Whether class `inner` can lie at `at` in another one: they are live apart,
+  /// or meet only where an op reads the one and may write the other in its
+  /// place.
+  bool canPlace(int inner, const Place &at) const;
+  /// `inner` becomes a part of the class where it is placed.
+  void place(int inner, const Place &at);
+  /// The same for two classes that begin at one place; merge returns it.
+  bool canMerge(int left, int right) const {
+    return canPlace(right, Place{left});
+  }
   int merge(int left, int right);
 
   /// A copy of `value` before `op`, in a class of its own. `phase` orders
@@ -67,8 +83,10 @@ private:
   void alias(mlir::Value value, mlir::Value of, int64_t offset,
              int64_t stride = 0);
   int root(int buffer) const;
+  Place getPlaceIn(mlir::Value value, const Place &at) const;
   Lifetime getLifetime(mlir::Value value) const;
-  bool meetInPlace(int read, int written, int64_t position) const;
+  bool meetInPlace(int read, int written, int inner, const Place &at,
+                   int64_t position) const;
 
   rank::MicrobatchesOp microbatches;
   std::vector<Buffer> buffers;
@@ -79,8 +97,13 @@ private:
   int64_t next = 0;
 };
 
-/// Whether result `result` of `op` may be written where operand `operand` is
-/// read.
-bool allowsInPlace(mlir::Operation *op, unsigned operand, unsigned result);
+/// How a result may be written where an operand is read: there, as the device's
+/// block of the operand, or as the whole of which the operand is that block.
+enum class InPlace { Never, Same, Block, Whole };
+InPlace getInPlace(mlir::Operation *op, unsigned operand, unsigned result);
+
+/// The device's block of an operand (Block) or result (Whole) of a collective:
+/// g of these lie one behind the other.
+int64_t getBlockBytes(mlir::Operation *op, unsigned operand);
 
 } // namespace polyrank::lowering

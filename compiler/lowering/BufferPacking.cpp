@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <map>
 #include <numeric>
 #include <random>
 
@@ -28,27 +27,18 @@ polyrank::lowering::joinLifetimes(llvm::ArrayRef<Lifetime> lifetimes) {
   return joined;
 }
 
-std::pair<int64_t, int64_t>
-polyrank::lowering::worstMoment(llvm::ArrayRef<PackedBuffer> buffers) {
-  // A sweep over starts and ends.
-  std::map<int64_t, int64_t> change;
-  for (const PackedBuffer &buffer : buffers)
-    for (const Lifetime &lifetime : buffer.lifetimes) {
-      change[lifetime.first] += buffer.size;
-      change[lifetime.last + 1] -= buffer.size;
-    }
-  int64_t live = 0, largest = 0, worst = 0;
-  for (auto [position, difference] : change)
-    if ((live += difference) > largest) {
-      largest = live;
-      worst = position;
-    }
-  return {worst, largest};
+void LiveBytes::add(llvm::ArrayRef<Lifetime> lifetimes, int64_t bytes) {
+  for (const Lifetime &lifetime : lifetimes) {
+    changes[lifetime.first] += bytes;
+    changes[lifetime.last + 1] -= bytes;
+  }
 }
 
-int64_t
-polyrank::lowering::largestLiveSum(llvm::ArrayRef<PackedBuffer> buffers) {
-  return worstMoment(buffers).second;
+int64_t LiveBytes::getLargest() const {
+  int64_t live = 0, largest = 0;
+  for (auto [position, change] : changes)
+    largest = std::max(largest, live += change);
+  return largest;
 }
 
 /// Places buffers one after another, each into the smallest gap between those
@@ -105,7 +95,10 @@ Packing polyrank::lowering::packBuffers(
   for (PackedBuffer &buffer : buffers)
     buffer.size = llvm::alignTo(buffer.size, alignment);
   Packing packing;
-  packing.lowerBound = largestLiveSum(buffers);
+  LiveBytes live;
+  for (const PackedBuffer &buffer : buffers)
+    live.add(buffer.lifetimes, buffer.size);
+  packing.lowerBound = live.getLargest();
   packing.size = INT64_MAX;
 
   auto length = [](const PackedBuffer &buffer) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -39,11 +40,15 @@ struct PackedBuffer {
   }
 };
 
-/// The first position at which the sum of live sizes is largest, and that sum.
-std::pair<int64_t, int64_t>
-worstMoment(llvm::ArrayRef<PackedBuffer> buffers);
-/// The largest sum of live sizes over all positions.
-int64_t largestLiveSum(llvm::ArrayRef<PackedBuffer> buffers);
+/// The sum of live sizes at each position.
+class LiveBytes {
+public:
+  void add(llvm::ArrayRef<Lifetime> lifetimes, int64_t bytes);
+  int64_t getLargest() const;
+
+private:
+  std::map<int64_t, int64_t> changes; // at a position, from there on
+};
 
 struct Packing {
   /// Bytes from the first offset to the end of the last buffer.

@@ -67,9 +67,12 @@ private:
   std::map<int64_t, Range> written;
 };
 
+/// Runs as the device that stands first, in the middle or last (`position` of 0,
+/// 1 or 2) along all axes.
 class BufferChecker {
 public:
-  explicit BufferChecker(func::FuncOp function) : function(function) {}
+  BufferChecker(func::FuncOp function, int position)
+      : function(function), position(position) {}
   LogicalResult run();
 
 private:
@@ -77,8 +80,14 @@ private:
   rank::BufferAttr findBuffer(Value value);
   int64_t start(Value value) {
     rank::BufferAttr buffer = getBuffer(value);
-    return buffer.getOffset() + microbatch * buffer.getStride();
+    return buffer.getOffset() + microbatch * buffer.getStride() +
+           getIndex(buffer.getNumBlocks()) * buffer.getStep();
   }
+  /// This device's index among `blocks`.
+  int64_t getIndex(int64_t blocks) const {
+    return position == 0 ? 0 : position == 1 ? blocks / 2 : blocks - 1;
+  }
+  bool mayOverlap(OpOperand &operand, OpResult result);
   bool overlap(Value left, Value right);
   void write(Value value);
   LogicalResult read(OpOperand &operand);
@@ -90,6 +99,7 @@ private:
   LogicalResult runLoop(rank::MicrobatchesOp loop);
 
   func::FuncOp function;
+  int position;
   DenseMap<Value, rank::BufferAttr> buffers;
   DenseMap<Value, Content> contents;
   Memory memory[2];
@@ -149,8 +159,7 @@ LogicalResult BufferChecker::checkBounds(Operation *op,
   int64_t size = cast<IntegerAttr>(
                      arena.get(rank::stringifyRegion(buffer.getRegion())))
                      .getInt();
-  int64_t end = buffer.getOffset() + buffer.getStride() * (count - 1) +
-                buffer.getSize();
+  int64_t end = buffer.getEnd(count);
   if (buffer.getOffset() < 0 || end > size)
     return op->emitOpError("buffer ")
            << buffer << " ends at " << end << ", behind the region's " << size;
@@ -167,6 +176,20 @@ LogicalResult BufferChecker::read(OpOperand &operand) {
            << operand.getOperandNumber() << " was overwritten: " << buffer
            << " does not hold it in microbatch " << microbatch;
   return success();
+}
+
+bool BufferChecker::mayOverlap(OpOperand &operand, OpResult result) {
+  Operation *op = result.getOwner();
+  unsigned number = operand.getOperandNumber();
+  InPlace way = getInPlace(op, number, result.getResultNumber());
+  if (way == InPlace::Never)
+    return false;
+  int64_t distance = start(result) - start(operand.get());
+  if (way == InPlace::Same)
+    return distance == 0;
+  int64_t block = getBlockBytes(op, number) *
+                  getIndex(rank::getGroup(op).getGroupSize());
+  return distance == (way == InPlace::Block ? block : -block);
 }
 
 /// Results are disjoint, and overlap operands only where that is allowed and
@@ -186,10 +209,7 @@ LogicalResult BufferChecker::checkResults(Operation *op) {
                << other.getResultNumber() << " and " << result.getResultNumber()
                << " overlap";
     for (OpOperand &operand : op->getOpOperands()) {
-      bool allowed =
-          start(operand.get()) == start(result) &&
-          allowsInPlace(op, operand.getOperandNumber(), result.getResultNumber());
-      if (overlap(operand.get(), result) && !allowed)
+      if (overlap(operand.get(), result) && !mayOverlap(operand, result))
         return op->emitOpError("result ")
                << result.getResultNumber() << " at " << getBuffer(result)
                << " overwrites operand " << operand.getOperandNumber() << " at "
@@ -223,6 +243,15 @@ LogicalResult BufferChecker::runOp(Operation &op) {
   for (OpOperand &operand : op.getOpOperands())
     if (failed(read(operand)))
       return failure();
+  if (auto slice = dyn_cast<rank::SliceOp>(op);
+      slice && rank::isInPlace(slice, getBuffer(slice.getInput()),
+                               getBuffer(slice.getResult()))) {
+    Content content = contents.lookup(slice.getInput());
+    content.offset += getIndex(slice.getAxes().getGroupSize()) *
+                      rank::getByteSize(slice.getType());
+    contents[slice.getResult()] = content;
+    return checkBounds(slice, getBuffer(slice.getResult()));
+  }
   if (auto view = dyn_cast<rank::ViewOp>(op)) {
     Content content = contents.lookup(view.getInput());
     content.offset += view.getOffset() * rank::getElementByteSize(
@@ -351,8 +380,10 @@ namespace {
 struct CheckBuffersPass : lowering::impl::CheckBuffersBase<CheckBuffersPass> {
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (!function.isExternal() && failed(BufferChecker(function).run()))
-        return signalPassFailure();
+      for (int position : {0, 1, 2})
+        if (!function.isExternal() &&
+            failed(BufferChecker(function, position).run()))
+          return signalPassFailure();
   }
 };
 } // namespace

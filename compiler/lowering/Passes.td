@@ -73,12 +73,13 @@ def AssignBuffers : Pass<"assign-buffers", "::mlir::ModuleOp"> {
 
     What collectives touch lies in the shared region, all else in the private
     one. Views share the buffer of what they view; microbatches, slices of their
-    operand's. Result i of the step takes the buffer of the argument that it
+    operand's; a device's block of an argument, the argument's. Result i of the step takes the buffer of the argument that it
     replaces, a microbatch sum one buffer throughout, a gemm's result that of
     its addend; where a value is still needed, or comes from elsewhere, a
     `rank.copy` is inserted. A kernel's result takes the buffer of an operand
     that ends there and that its `in_place` allows; all_reduce and broadcast
-    work in place likewise. The operands of one collective (a bucket) lie one
+    work in place likewise, and reduce_scatter and all_gather on the device's own
+    block of the whole. The operands of one collective (a bucket) lie one
     behind the other where nothing else determines their places.
 
     Objective: the size of the arena. With `report`, a remark says it, the lower
@@ -96,8 +97,9 @@ def CheckBuffers : Pass<"check-buffers", "::mlir::ModuleOp"> {
   let description = [{
     Runs the commands of a step symbolically over the arena: each write puts a
     value's name into its bytes, each read must find it in all of them, in the
-    first microbatch, in the second and in the third, and in a second step. It
-    trusts neither lifetimes nor the packing. Also: bytes outside the arena,
+    first microbatch, in the second and in the third, and in a second step; as
+    the device that is first, in the middle and last along all axes. It trusts
+    neither lifetimes nor the packing. Also: bytes outside the arena,
     collectives on private bytes, gemm operands that overlap the result.
   }];
 }

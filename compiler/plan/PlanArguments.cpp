@@ -70,9 +70,10 @@ rank::BufferAttr polyrank::plan::getBuffer(Value value) {
 }
 
 std::unique_ptr<fb::BufferRef>
-polyrank::plan::getReference(rank::BufferAttr buffer) {
+polyrank::plan::getReference(rank::BufferAttr buffer, uint32_t axes) {
   return std::make_unique<fb::BufferRef>(
       buffer.getOffset(), buffer.getSize(), buffer.getStride(),
+      buffer.getStep(), axes,
       buffer.getRegion() == rank::Region::Shared ? fb::Region::Shared
                                                  : fb::Region::Private);
 }

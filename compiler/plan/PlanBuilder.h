@@ -20,7 +20,10 @@ std::vector<fb::AxisRef> getAxes(llvm::ArrayRef<shard::AxisRef> axes);
 std::vector<std::unique_ptr<fb::DimT>> getDims(mlir::RankedTensorType type);
 /// The buffer that assign-buffers gave to a value.
 rank::BufferAttr getBuffer(mlir::Value value);
-std::unique_ptr<fb::BufferRef> getReference(rank::BufferAttr buffer);
+/// The same in the plan, where `axes` is the number of its axes there.
+std::unique_ptr<fb::BufferRef> getReference(rank::BufferAttr buffer,
+                                            uint32_t axes = 0);
+/// Of an argument or a constant, which are nobody's block.
 inline std::unique_ptr<fb::BufferRef> getReference(mlir::Value value) {
   return getReference(getBuffer(value));
 }
@@ -37,6 +40,11 @@ public:
   /// Appends the commands of a block, regions not included.
   mlir::LogicalResult write(mlir::Operation &op, fb::SegmentT &segment);
   uint32_t getGroup(rank::AxesAttr axes);
+  /// A buffer that may be a block.
+  std::unique_ptr<fb::BufferRef> refer(rank::BufferAttr buffer);
+  std::unique_ptr<fb::BufferRef> refer(mlir::Value value) {
+    return refer(getBuffer(value));
+  }
 
 private:
   mlir::LogicalResult writeLaunch(rank::LaunchOp op, fb::CommandT &command);

@@ -36,6 +36,11 @@ uint32_t CommandWriter::getGroup(rank::AxesAttr axes) {
   return it->second;
 }
 
+std::unique_ptr<fb::BufferRef> CommandWriter::refer(rank::BufferAttr buffer) {
+  return getReference(buffer,
+                      buffer.getAxes() ? 1 + getGroup(buffer.getAxes()) : 0);
+}
+
 LogicalResult CommandWriter::writeLaunch(rank::LaunchOp op,
                                          fb::CommandT &command) {
   auto kernel = kernelNumbers.find(op.getKernel().str());
@@ -47,9 +52,9 @@ LogicalResult CommandWriter::writeLaunch(rank::LaunchOp op,
   launch.range = compiled.range;
   launch.grain = compiled.grain;
   for (Value input : op.getInputs())
-    launch.inputs.push_back(*getReference(input));
+    launch.inputs.push_back(*refer(input));
   for (Value output : op.getOutputs())
-    launch.outputs.push_back(*getReference(output));
+    launch.outputs.push_back(*refer(output));
   launch.flops = compiled.flops;
   launch.bytes = compiled.bytesRead + compiled.bytesWritten;
   command.body.Set(std::move(launch));
@@ -74,18 +79,16 @@ void CommandWriter::writeGemm(rank::GemmOp op, fb::CommandT &command) {
     gemm.batch.push_back({dim.count, dim.aStride, dim.bStride, dim.cStride});
   gemm.alpha = shape.alpha;
   gemm.beta = shape.beta;
-  auto shifted = [](Value value, int64_t elements) {
+  auto shifted = [&](Value value, int64_t elements) {
     rank::BufferAttr buffer = getBuffer(value);
     int64_t bytes = elements * int64_t(sizeof(float));
-    return getReference(rank::BufferAttr::get(
-        value.getContext(), buffer.getRegion(), buffer.getOffset() + bytes,
-        buffer.getSize() - bytes, buffer.getStride()));
+    return refer(buffer.getPart(bytes, buffer.getSize() - bytes));
   };
   gemm.a = shifted(op.getA(), op.getAAccess()[0]);
   gemm.b = shifted(op.getB(), op.getBAccess()[0]);
-  gemm.c = getReference(op.getResult());
+  gemm.c = refer(op.getResult());
   if (auto scratch = op->getAttrOfType<rank::BufferAttr>("rank.scratch"))
-    gemm.scratch = getReference(scratch);
+    gemm.scratch = refer(scratch);
   gemm.flops = op.getFlops();
   gemm.pieces = shape.pieces;
   command.body.Set(std::move(gemm));
@@ -94,8 +97,8 @@ void CommandWriter::writeGemm(rank::GemmOp op, fb::CommandT &command) {
 void CommandWriter::writeCopy(Operation *op, fb::CommandT &command) {
   RankedTensorType type = typeOf(op->getOperand(0));
   fb::CopyT copy;
-  copy.input = getReference(op->getOperand(0));
-  copy.output = getReference(op->getResult(0));
+  copy.input = refer(op->getOperand(0));
+  copy.output = refer(op->getResult(0));
   copy.element = rank::getElementByteSize(type.getElementType());
   copy.inner = type.getNumElements();
   if (auto slice = dyn_cast<rank::SliceOp>(op)) {
@@ -200,8 +203,8 @@ LogicalResult CommandWriter::writeCollective(Operation *op,
              << typeOf(op->getOperand(0)).getElementType() << " and "
              << type.getElementType() << " together; a bucket has one type";
     auto transfer = std::make_unique<fb::TransferT>();
-    transfer->input = getReference(op->getOperand(i));
-    transfer->output = getReference(op->getResult(i));
+    transfer->input = refer(op->getOperand(i));
+    transfer->output = refer(op->getResult(i));
     transfer->inner = type.getNumElements();
     auto from = [&](int64_t dim) {
       transfer->outer = extent(type, 0, dim);
@@ -243,6 +246,10 @@ LogicalResult CommandWriter::writeCollective(Operation *op,
 LogicalResult CommandWriter::write(Operation &op, fb::SegmentT &segment) {
   if (isa<graph::ConstantOp, rank::AxisIndexOp, rank::ViewOp, rank::YieldOp,
           rank::MicrobatchesOp, func::ReturnOp>(op))
+    return success();
+  if (auto slice = dyn_cast<rank::SliceOp>(op);
+      slice && rank::isInPlace(slice, getBuffer(slice.getInput()),
+                               getBuffer(slice.getResult())))
     return success();
   auto command = std::make_unique<fb::CommandT>();
   command->origin = getOrigin(&op);

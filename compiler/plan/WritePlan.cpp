@@ -27,9 +27,9 @@ public:
 private:
   void writeHeader();
   void writeKernels();
-  LogicalResult writeOutputs();
+  LogicalResult writeOutputs(CommandWriter &writer);
   LogicalResult writeConstants();
-  LogicalResult writeSegments();
+  LogicalResult writeSegments(CommandWriter &writer);
   void writeMemory();
   void addConstant(rank::BufferAttr buffer, std::vector<uint8_t> data);
 
@@ -84,7 +84,7 @@ void PlanWriter::writeKernels() {
   plan.kernels->features = kernels.features;
 }
 
-LogicalResult PlanWriter::writeOutputs() {
+LogicalResult PlanWriter::writeOutputs(CommandWriter &writer) {
   Operation *terminator = function.getBody().front().getTerminator();
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
     auto name = function.getResultAttrOfType<StringAttr>(i, "graph.output");
@@ -110,7 +110,7 @@ LogicalResult PlanWriter::writeOutputs() {
              << ", but the inputs have a batch of " << batch
              << ": the batch is the first dim of each output; leave this one "
                 "out of the export, or move its batch to the front";
-    output->buffer = getReference(terminator->getOperand(i));
+    output->buffer = writer.refer(terminator->getOperand(i));
     program->outputs.push_back(std::move(output));
   }
   return success();
@@ -119,9 +119,8 @@ LogicalResult PlanWriter::writeOutputs() {
 void PlanWriter::addConstant(rank::BufferAttr buffer,
                              std::vector<uint8_t> data) {
   auto constant = std::make_unique<fb::ConstantT>();
-  constant->buffer = getReference(
-      rank::BufferAttr::get(buffer.getContext(), buffer.getRegion(),
-                            buffer.getOffset(), data.size(), 0));
+  constant->buffer = getReference(rank::BufferAttr::get(
+      buffer.getContext(), buffer.getRegion(), buffer.getOffset(), data.size()));
   constant->data = std::move(data);
   program->constants.push_back(std::move(constant));
 }
@@ -175,8 +174,7 @@ LogicalResult PlanWriter::writeConstants() {
 }
 
 /// Prologue, first, rest and update, or a single segment without microbatches.
-LogicalResult PlanWriter::writeSegments() {
-  CommandWriter writer(*program, kernels);
+LogicalResult PlanWriter::writeSegments(CommandWriter &writer) {
   rank::MicrobatchesOp loop = getLoop(function);
   auto add = [&](const char *name, Block::OpListType::iterator begin,
                  Block::OpListType::iterator end,
@@ -246,9 +244,10 @@ LogicalResult PlanWriter::run(StringRef path) {
   program = plan.programs.front().get();
   writeHeader();
   writeKernels();
+  CommandWriter writer(*program, kernels);
   if (failed(writeArguments(function, isStep, plan, *program)) ||
-      failed(writeConstants()) || failed(writeSegments()) ||
-      failed(writeOutputs()))
+      failed(writeConstants()) || failed(writeSegments(writer)) ||
+      failed(writeOutputs(writer)))
     return failure();
   writeMemory();
 

@@ -63,7 +63,8 @@ void AxesAttr::print(AsmPrinter &printer) const {
 Attribute BufferAttr::parse(AsmParser &parser, Type) {
   StringRef name;
   SMLoc location = parser.getCurrentLocation();
-  int64_t offset, size, stride = 0;
+  int64_t offset, size, stride = 0, step = 0;
+  AxesAttr axes;
   if (parser.parseLess() || parser.parseKeyword(&name) || parser.parseComma() ||
       parser.parseInteger(offset) || parser.parseComma() ||
       parser.parseInteger(size))
@@ -71,6 +72,13 @@ Attribute BufferAttr::parse(AsmParser &parser, Type) {
   if (succeeded(parser.parseOptionalKeyword("stride")) &&
       parser.parseInteger(stride))
     return {};
+  if (succeeded(parser.parseOptionalKeyword("step"))) {
+    if (parser.parseInteger(step) || parser.parseKeyword("over"))
+      return {};
+    axes = dyn_cast_or_null<AxesAttr>(AxesAttr::parse(parser, {}));
+    if (!axes)
+      return {};
+  }
   if (parser.parseGreater())
     return {};
   std::optional<Region> region = symbolizeRegion(name);
@@ -78,7 +86,8 @@ Attribute BufferAttr::parse(AsmParser &parser, Type) {
     parser.emitError(location) << "a buffer is shared or private";
     return {};
   }
-  return BufferAttr::get(parser.getContext(), *region, offset, size, stride);
+  return BufferAttr::get(parser.getContext(), *region, offset, size, stride, step,
+                         axes);
 }
 
 void BufferAttr::print(AsmPrinter &printer) const {
@@ -86,6 +95,10 @@ void BufferAttr::print(AsmPrinter &printer) const {
           << getSize();
   if (getStride())
     printer << " stride " << getStride();
+  if (getAxes()) {
+    printer << " step " << getStep() << " over ";
+    getAxes().print(printer);
+  }
   printer << ">";
 }
 

@@ -42,6 +42,9 @@ bool isCollective(mlir::Operation *op);
 /// The group of a collective; null for other ops.
 AxesAttr getGroup(mlir::Operation *op);
 
+/// Whether a slice's result lies where it is in the operand: no command.
+bool isInPlace(SliceOp op, BufferAttr operand, BufferAttr result);
+
 /// Size in bytes of a dense row-major tensor of this type; booleans take a byte.
 int64_t getByteSize(mlir::Type type);
 int64_t getElementByteSize(mlir::Type elementType);

@@ -69,16 +69,49 @@ def Rank_AxesAttr : Rank_Attr<"Axes", "axes"> {
 def Rank_BufferAttr : Rank_Attr<"Buffer", "buffer"> {
   let summary = "A range of the arena, in bytes";
   let description = [{
-    In microbatch i the range starts at offset + i * stride.
+    In microbatch i, on the device with index p over the axes, the range starts
+    at offset + i * stride + p * step. With axes it is a block of a larger
+    buffer: each device has another one.
 
     ```mlir
     #rank.buffer<private, 128, 64>
     #rank.buffer<shared, 4096, 1024 stride 1024>
+    #rank.buffer<shared, 4096, 512 step 512 over <#mesh, {"data"}>>
     ```
   }];
   let parameters = (ins "::polyrank::rank::Region":$region, "int64_t":$offset,
-                        "int64_t":$size, "int64_t":$stride);
+                        "int64_t":$size, "int64_t":$stride, "int64_t":$step,
+                        OptionalParameter<"::polyrank::rank::AxesAttr">:$axes);
   let hasCustomAssemblyFormat = 1;
+  let skipDefaultBuilders = 1;
+  let builders = [
+    AttrBuilder<(ins "::polyrank::rank::Region":$region, "int64_t":$offset,
+                     "int64_t":$size, CArg<"int64_t", "0">:$stride,
+                     CArg<"int64_t", "0">:$step,
+                     CArg<"::polyrank::rank::AxesAttr", "{}">:$axes), [{
+      return $_get($_ctxt, region, offset, size, stride, step, axes);
+    }]>
+  ];
+  let extraClassDeclaration = [{
+    /// How many blocks there are, one for each index over the axes.
+    int64_t getNumBlocks() const {
+      return getAxes() ? getAxes().getGroupSize() : 1;
+    }
+    /// Behind the last byte in any of `count` microbatches, on any device.
+    int64_t getEnd(int64_t count) const {
+      return getOffset() + getStride() * (count - 1) +
+             getStep() * (getNumBlocks() - 1) + getSize();
+    }
+    /// The device's block, over `axes`, of what lies here in blocks of `bytes`.
+    BufferAttr getBlock(AxesAttr axes, int64_t bytes) const {
+      return get(getContext(), getRegion(), getOffset(), bytes, getStride(), bytes, axes);
+    }
+    /// `size` bytes of it, from byte `begin` on.
+    BufferAttr getPart(int64_t begin, int64_t size) const {
+      return get(getContext(), getRegion(), getOffset() + begin, size,
+                 getStride(), getStep(), getAxes());
+    }
+  }];
 }
 
 #endif

@@ -27,6 +27,12 @@ AxesAttr polyrank::rank::getGroup(Operation *op) {
   return isCollective(op) ? op->getAttrOfType<AxesAttr>("axes") : AxesAttr();
 }
 
+bool polyrank::rank::isInPlace(SliceOp op, BufferAttr operand,
+                               BufferAttr result) {
+  return !operand.getAxes() &&
+         result == operand.getBlock(op.getAxes(), getByteSize(op.getType()));
+}
+
 // Collectives
 
 /// Checks that result i has the shape that `expected` makes of operand i's.

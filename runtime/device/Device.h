@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace polyrank::runtime {
 
@@ -27,11 +28,18 @@ struct Address {
 /// that it names lies inside.
 struct ArenaView {
   std::span<std::byte> sharedRegion, privateRegion;
+  /// This rank's linear index over each of the program's groups.
+  std::vector<uint64_t> indices;
 
+  /// Where the buffer starts in its region in the first microbatch.
+  uint64_t offsetOf(const plan::BufferRef &buffer) const {
+    return buffer.offset() +
+           (buffer.axes() ? indices[buffer.axes() - 1] * buffer.step() : 0);
+  }
   Address resolve(const plan::BufferRef &buffer) const {
     std::span<std::byte> region =
         buffer.region() == plan::Region::Shared ? sharedRegion : privateRegion;
-    return {region.data() + buffer.offset(), buffer.stride()};
+    return {region.data() + offsetOf(buffer), buffer.stride()};
   }
 };
 

@@ -11,7 +11,7 @@ namespace {
 class CollectiveOperation : public Operation {
 public:
   CollectiveOperation(const plan::Collective &source, Group group,
-                      Transport &transport)
+                      const ArenaView &arena, Transport &transport)
       : source(source), transport(transport) {
     collective.kind = CollectiveKind(source.kind());
     collective.reduction = Reduction(source.reduction());
@@ -23,20 +23,22 @@ public:
                          source.permutation()->end());
     collective.permutation = permutation;
     for (const plan::Transfer *transfer : *source.transfers())
-      transfers.push_back({transfer->input()->offset(),
-                           transfer->output()->offset(), transfer->outer(),
-                           transfer->x(), transfer->middle(), transfer->y(),
-                           transfer->inner(), transfer->split_first(),
-                           transfer->low(), transfer->high()});
+      first.push_back({arena.offsetOf(*transfer->input()),
+                       arena.offsetOf(*transfer->output()), transfer->outer(),
+                       transfer->x(), transfer->middle(), transfer->y(),
+                       transfer->inner(), transfer->split_first(),
+                       transfer->low(), transfer->high()});
+    transfers = first;
     collective.transfers = transfers;
   }
 
   Result<void> run(uint32_t microbatch) override {
     for (size_t i = 0; i < transfers.size(); ++i) {
       const plan::Transfer &transfer = *source.transfers()->Get(i);
-      const plan::BufferRef &in = *transfer.input(), &out = *transfer.output();
-      transfers[i].input = in.offset() + microbatch * in.stride();
-      transfers[i].output = out.offset() + microbatch * out.stride();
+      transfers[i].input =
+          first[i].input + microbatch * transfer.input()->stride();
+      transfers[i].output =
+          first[i].output + microbatch * transfer.output()->stride();
     }
     return transport.run(collective);
   }
@@ -45,7 +47,7 @@ private:
   const plan::Collective &source;
   Transport &transport;
   Collective collective;
-  std::vector<Transfer> transfers;
+  std::vector<Transfer> first, transfers; // in the first microbatch; in one
   std::vector<int32_t> permutation;
 };
 
@@ -101,7 +103,7 @@ Result<Interpreter> Interpreter::prepare(const plan::Program &program,
         default: {
           const plan::Collective &collective = *command->body_as_Collective();
           return std::unique_ptr<Operation>(new CollectiveOperation(
-              collective, groups[collective.group()], transport));
+              collective, groups[collective.group()], arena, transport));
         }
         }
       };

@@ -70,7 +70,10 @@ private:
               PrivateRegion privateRegion)
       : plan(plan), program(*plan.programs()->Get(0)), mesh(plan),
         rank(transport.rank()), privateRegion(std::move(privateRegion)),
-        arena{transport.sharedMemory(), this->privateRegion.memory()} {}
+        arena{transport.sharedMemory(), this->privateRegion.memory(), {}} {
+    for (const plan::AxisList *group : *program.groups())
+      arena.indices.push_back(mesh.linearIndex(rank, group->axes()));
+  }
 
   std::byte *at(const plan::BufferRef &buffer) const {
     return arena.resolve(buffer).base;

@@ -52,6 +52,8 @@ private:
                   std::vector<plan::AxisRef> &used);
   bool verifyBuffer(const std::string &what, const plan::BufferRef &buffer,
                     uint64_t alignment);
+  /// How many blocks a buffer is one of.
+  int64_t blocksOf(const plan::BufferRef &buffer) const;
   bool verifyShard(const std::string &what, plan::DType type, const Dims *dims,
                    const plan::BufferRef &buffer);
   bool verifyMicrobatched(const std::string &what, const Dims *dims);
@@ -70,6 +72,7 @@ private:
                       const plan::Collective &collective,
                       const plan::Transfer &transfer, int64_t groupSize);
   bool verifyCopy(const std::string &what, const plan::Copy &copy);
+  bool overlap(const plan::BufferRef &a, const plan::BufferRef &b) const;
   bool verifyApart(const std::string &what, const plan::BufferRef &a,
                    const plan::BufferRef &b);
   bool verifySize(const std::string &what, const plan::BufferRef &buffer,

@@ -15,15 +15,18 @@ bool PlanVerifier::verifySize(const std::string &what, const BufferRef &buffer,
   return true;
 }
 
-// Whether two buffers share a byte in some microbatch: a's start minus b's is
-// distance + m * drift, and they do where that lies in (-a.size, b.size).
-static bool overlap(const BufferRef &a, const BufferRef &b,
-                    int64_t microbatches) {
+// Whether two buffers share a byte in some microbatch on some rank: in one
+// microbatch, a's start minus b's is distance + m * drift, and they do where that
+// lies in (-a.size, b.size). What is a block is taken as all of its blocks.
+bool PlanVerifier::overlap(const BufferRef &a, const BufferRef &b) const {
   if (a.region() != b.region() || a.size() == 0 || b.size() == 0)
     return false;
+  auto reach = [&](const BufferRef &buffer) {
+    return __int128(buffer.step()) * (blocksOf(buffer) - 1) + buffer.size();
+  };
   __int128 distance = __int128(a.offset()) - b.offset();
   __int128 drift = __int128(a.stride()) - b.stride();
-  __int128 low = -__int128(a.size()), high = b.size();
+  __int128 low = -reach(a), high = reach(b);
   if (drift < 0) {
     std::swap(low, high);
     distance = -distance, drift = -drift, low = -low, high = -high;
@@ -31,12 +34,12 @@ static bool overlap(const BufferRef &a, const BufferRef &b,
   if (drift == 0)
     return low < distance && distance < high;
   __int128 first = distance > low ? 0 : (low - distance) / drift + 1;
-  return first < microbatches && distance + first * drift < high;
+  return first < plan.microbatches() && distance + first * drift < high;
 }
 
 bool PlanVerifier::verifyApart(const std::string &what, const BufferRef &a,
                                const BufferRef &b) {
-  if (overlap(a, b, plan.microbatches()))
+  if (overlap(a, b))
     return fail("{}: {} bytes at offset {} and {} bytes at offset {} overlap",
                 what, a.size(), a.offset(), b.size(), b.offset());
   return true;
@@ -141,18 +144,31 @@ bool PlanVerifier::verifyGemm(const std::string &what, const Gemm &gemm) {
 }
 
 // The transport's contract (runtime/comm/Transport.h): all-reduce and broadcast
-// may work in place. Where a rank's block lies inside its gathered tensor the
-// offset depends on the rank, which no plan can say, except in a group of one.
+// may work in place; what a rank gives to an all-gather, or gets from a
+// reduce-scatter, may be its block of the whole.
 static bool mayAlias(const Collective &collective, const Transfer &transfer,
                      int64_t groupSize) {
   const BufferRef &in = *transfer.input(), &out = *transfer.output();
-  return in.region() == out.region() && in.offset() == out.offset() &&
-         in.stride() == out.stride() &&
-         (collective.kind() == CollectiveKind::AllReduce ||
-          collective.kind() == CollectiveKind::Broadcast ||
-          (groupSize == 1 &&
-           (collective.kind() == CollectiveKind::AllGather ||
-            collective.kind() == CollectiveKind::ReduceScatter)));
+  if (in.region() != out.region() || in.offset() != out.offset() ||
+      in.stride() != out.stride())
+    return false;
+  auto isBlock = [&](const BufferRef &block, const BufferRef &whole) {
+    bool isRanks =
+        block.axes() == collective.group() + 1 && block.step() == block.size();
+    return transfer.outer() == 1 && whole.axes() == 0 &&
+           (isRanks || (groupSize == 1 && block.axes() == 0));
+  };
+  switch (collective.kind()) {
+  case CollectiveKind::AllReduce:
+  case CollectiveKind::Broadcast:
+    return in.axes() == out.axes() && in.step() == out.step();
+  case CollectiveKind::AllGather:
+    return isBlock(in, out);
+  case CollectiveKind::ReduceScatter:
+    return isBlock(out, in);
+  default:
+    return false;
+  }
 }
 
 bool PlanVerifier::verifyTransfer(const std::string &what,

@@ -54,26 +54,41 @@ bool PlanVerifier::verifyAxes(const std::string &what, const AxisRefs *refs) {
   return verifyAxes(what, refs, used);
 }
 
+int64_t PlanVerifier::blocksOf(const BufferRef &buffer) const {
+  return buffer.axes() == 0 ? 1
+                            : Mesh::groupSize(program->groups()
+                                                  ->Get(buffer.axes() - 1)
+                                                  ->axes());
+}
+
 bool PlanVerifier::verifyBuffer(const std::string &what,
                                 const BufferRef &buffer, uint64_t alignment) {
   if (buffer.region() != Region::Shared && buffer.region() != Region::Private)
     return fail("{}: region {} does not exist", what, int(buffer.region()));
   bool shared = buffer.region() == Region::Shared;
   uint64_t limit = shared ? program->shared_size() : program->private_size();
+  if (buffer.axes() > program->groups()->size())
+    return fail("{}: a block over group {} of {}", what, buffer.axes() - 1,
+                program->groups()->size());
+  if (buffer.axes() == 0 && buffer.step() != 0)
+    return fail("{}: a step of {} over no axes", what, buffer.step());
   Checked end = Checked(buffer.offset()) +
                 Checked(buffer.stride()) * Checked(plan.microbatches() - 1) +
+                Checked(buffer.step()) * Checked::of(blocksOf(buffer) - 1) +
                 Checked(buffer.size());
   if (!end.fits(limit))
     return fail("{}: {} bytes at offset {} with stride {} over {} microbatches "
-                "end at {}, behind "
-                "the {} region's {} bytes",
+                "and step {} over {} blocks end at {}, behind the {} region's "
+                "{} bytes",
                 what, buffer.size(), buffer.offset(), buffer.stride(),
-                plan.microbatches(), end.value(), shared ? "shared" : "private",
-                limit);
-  if (buffer.offset() % alignment != 0 || buffer.stride() % alignment != 0)
-    return fail(
-        "{}: offset {} and stride {} are not multiples of its alignment {}",
-        what, buffer.offset(), buffer.stride(), alignment);
+                plan.microbatches(), buffer.step(), blocksOf(buffer),
+                end.value(), shared ? "shared" : "private", limit);
+  if (buffer.offset() % alignment != 0 || buffer.stride() % alignment != 0 ||
+      buffer.step() % alignment != 0)
+    return fail("{}: offset {}, stride {} and step {} are not multiples of its "
+                "alignment {}",
+                what, buffer.offset(), buffer.stride(), buffer.step(),
+                alignment);
   return true;
 }
 
@@ -243,6 +258,10 @@ bool PlanVerifier::verifyArgument(const Argument &argument) {
 }
 
 bool PlanVerifier::verifyData() {
+  // First: buffers name them.
+  for (const AxisList *group : *program->groups())
+    if (!verifyAxes("group", group->axes()))
+      return false;
   std::set<std::string> names;
   for (const Argument *argument : *program->arguments()) {
     if (!verifyArgument(*argument))
@@ -284,9 +303,6 @@ bool PlanVerifier::verifyData() {
                     "with stride {}",
                     index->buffer()->size(), index->buffer()->stride());
     }
-  for (const AxisList *group : *program->groups())
-    if (!verifyAxes("group", group->axes()))
-      return false;
   return true;
 }
 

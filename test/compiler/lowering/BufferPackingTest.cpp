@@ -70,7 +70,17 @@ TEST(BufferPacking, BytesServeOthersBetweenTwoLifetimes) {
 TEST(BufferPacking, TheLowerBoundIsTheLargestLiveSum) {
   std::vector<PackedBuffer> buffers = {
       {128, {{0, 2}}}, {64, {{2, 3}}}, {256, {{3, 3}}}};
-  EXPECT_EQ(largestLiveSum(buffers), 320);
+  EXPECT_EQ(packBuffers(buffers, 64).lowerBound, 320);
+}
+
+TEST(LiveBytes, AreSummedAtEachPosition) {
+  LiveBytes live;
+  EXPECT_EQ(live.getLargest(), 0);
+  live.add({{0, 2}, {4, 5}}, 128);
+  live.add({{2, 3}}, 64);
+  EXPECT_EQ(live.getLargest(), 192);
+  live.add({{2, 2}}, -128);
+  EXPECT_EQ(live.getLargest(), 128);
 }
 
 TEST(BufferPacking, NothingCrossesTheBarrierAndLowBuffersLieBelowIt) {

@@ -142,3 +142,69 @@ func.func @bucket(%x: tensor<16xf32> {graph.input = "x"}) -> (tensor<16xf32> {gr
   %v = rank.view %r#1 offset 8 : (tensor<16xf32>) -> tensor<2x4xf32>
   return %r#0, %v : tensor<16xf32>, tensor<2x4xf32>
 }
+
+// A device's block of an argument lies in the argument.
+// CHECK-LABEL: func.func @block
+// CHECK-SAME: graph.symbol = @w, rank.buffer = #rank.buffer<private, [[W:[0-9]+]], 128>
+// CHECK: rank.slice {{.*}}rank.buffers = [#rank.buffer<private, [[W]], 64 step 64 over <#mesh, {"data"}>>]
+func.func @block(%w: tensor<2x16xf32> {graph.symbol = @w}) -> (tensor<2x16xf32>, tensor<16xf32> {graph.output = "y"}) {
+  %b = rank.slice %w dim 0 over <#mesh, {"data"}> : (tensor<2x16xf32>) -> tensor<1x16xf32>
+  %v = rank.view %b offset 0 : (tensor<1x16xf32>) -> tensor<16xf32>
+  %y = rank.launch @move(%v) : (tensor<16xf32>) -> tensor<16xf32>
+  return %w, %y : tensor<2x16xf32>, tensor<16xf32>
+}
+
+// Its columns do not.
+// CHECK-LABEL: func.func @columns
+// CHECK: rank.slice {{.*}}rank.buffers = [#rank.buffer<private, {{[0-9]+}}, 64>]
+func.func @columns(%w: tensor<16x2xf32> {graph.symbol = @w}) -> (tensor<16x2xf32>, tensor<16x1xf32> {graph.output = "y"}) {
+  %b = rank.slice %w dim 1 over <#mesh, {"data"}> : (tensor<16x2xf32>) -> tensor<16x1xf32>
+  return %w, %b : tensor<16x2xf32>, tensor<16x1xf32>
+}
+
+// An update that is split: the gradient's block is reduced where it is, the
+// parameter's is updated where it is, and the gather finds it there.
+// CHECK-LABEL: func.func @update
+// CHECK-SAME: graph.symbol = @w, rank.buffer = #rank.buffer<shared, [[W:[0-9]+]], 128>
+// CHECK: rank.launch @gradient({{.*}}) {rank.buffers = [#rank.buffer<shared, [[G:[0-9]+]], 128>]}
+// CHECK: rank.reduce_scatter {{.*}}rank.buffers = [#rank.buffer<shared, [[G]], 64 step 64 over <#mesh, {"data"}>>]
+// CHECK: rank.launch @add({{.*}}) {rank.buffers = [#rank.buffer<shared, [[W]], 64 step 64 over <#mesh, {"data"}>>]}
+// CHECK: rank.all_gather {{.*}}rank.buffers = [#rank.buffer<shared, [[W]], 128>]
+// CHECK-NOT: rank.copy
+rank.kernel @gradient(%x: tensor<32xf32>) -> tensor<32xf32> attributes {in_place = [array<i64>], range = 32 : i64, grain = 32 : i64} {
+  rank.return %x : tensor<32xf32>
+}
+func.func @update(%w: tensor<32xf32> {graph.symbol = @w}, %x: tensor<32xf32> {graph.input = "x"}) -> tensor<32xf32> {
+  %g = rank.launch @gradient(%x) : (tensor<32xf32>) -> tensor<32xf32>
+  %r = rank.reduce_scatter sum %g dims [0] over <#mesh, {"data"}> id 0 : (tensor<32xf32>) -> tensor<16xf32>
+  %b = rank.slice %w dim 0 over <#mesh, {"data"}> : (tensor<32xf32>) -> tensor<16xf32>
+  %n = rank.launch @add(%b, %r) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  %a = rank.all_gather %n dims [0] over <#mesh, {"data"}> id 1 : (tensor<16xf32>) -> tensor<32xf32>
+  return %a : tensor<32xf32>
+}
+
+// The old parameter is read after the update: the new block has a place of its
+// own, and the parameter is gathered elsewhere.
+// CHECK-LABEL: func.func @late_block
+// CHECK: rank.launch @add({{.*}}) {rank.buffers = [#rank.buffer<shared, [[N:[0-9]+]], 64{{.*}}>]}
+// CHECK: rank.copy
+func.func @late_block(%w: tensor<32xf32> {graph.symbol = @w}, %x: tensor<16xf32> {graph.input = "x"}) -> (tensor<32xf32>, tensor<32xf32> {graph.output = "old"}) {
+  %b = rank.slice %w dim 0 over <#mesh, {"data"}> : (tensor<32xf32>) -> tensor<16xf32>
+  %n = rank.launch @add(%b, %x) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  %a = rank.all_gather %n dims [0] over <#mesh, {"data"}> id 1 : (tensor<16xf32>) -> tensor<32xf32>
+  %y = rank.launch @gradient(%w) : (tensor<32xf32>) -> tensor<32xf32>
+  return %a, %y : tensor<32xf32>, tensor<32xf32>
+}
+
+// A scattered sum that is kept while the most memory is in use does not keep
+// the whole alive.
+// CHECK-LABEL: func.func @kept
+// CHECK: rank.reduce_scatter {{.*}}rank.buffers = [#rank.buffer<shared, {{[0-9]+}}, 64>]
+func.func @kept(%x: tensor<32xf32> {graph.input = "x"}) -> (tensor<16xf32> {graph.output = "y"}, tensor<32xf32> {graph.output = "z"}) {
+  %g = rank.launch @gradient(%x) : (tensor<32xf32>) -> tensor<32xf32>
+  %r = rank.reduce_scatter sum %g dims [0] over <#mesh, {"data"}> id 0 : (tensor<32xf32>) -> tensor<16xf32>
+  %p = rank.launch @gradient(%x) : (tensor<32xf32>) -> tensor<32xf32>
+  %q = rank.launch @gradient(%p) : (tensor<32xf32>) -> tensor<32xf32>
+  %y = rank.launch @move(%r) : (tensor<16xf32>) -> tensor<16xf32>
+  return %y, %q : tensor<16xf32>, tensor<32xf32>
+}

@@ -72,3 +72,36 @@ func.func @lost_sum(%x: tensor<4x16xf32> {graph.input = "x", rank.buffer = #rank
     : (tensor<4x16xf32>) -> tensor<16xf32>
   return %s : tensor<16xf32>
 }
+
+// -----
+// The first device's block is there, the second one's is not.
+#mesh = #shard.mesh<["data"=2]>
+func.func @another_block(%x: tensor<32xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 128>}) -> (tensor<16xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
+  // expected-error @+1 {{result 0 at #rank.buffer<shared, 0, 64> overwrites operand 0 at #rank.buffer<shared, 0, 128>, which it still reads}}
+  %a = rank.reduce_scatter sum %x dims [0] over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<shared, 0, 64>]} : (tensor<32xf32>) -> tensor<16xf32>
+  return %a : tensor<16xf32>
+}
+
+// -----
+#mesh = #shard.mesh<["data"=4]>
+func.func @block_outside(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<4xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
+  // expected-error @+1 {{buffer #rank.buffer<shared, 64, 16 step 32 over <#shard.mesh<["data"=4]>, {"data"}>> ends at 176, behind the region's 128}}
+  %a = rank.reduce_scatter sum %x dims [0] over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<shared, 64, 16 step 32 over <#mesh, {"data"}>>]} : (tensor<16xf32>) -> tensor<4xf32>
+  return %a : tensor<4xf32>
+}
+
+// -----
+// What was scattered in place is no longer there as a whole.
+#mesh = #shard.mesh<["data"=2]>
+rank.kernel @copy(%x: tensor<32xf32>) -> tensor<32xf32> {
+  rank.return %x : tensor<32xf32>
+}
+func.func @whole_after_block(%x: tensor<32xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 128>}) -> (tensor<32xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 128 : i64, private = 128 : i64}} {
+  %a = rank.reduce_scatter sum %x dims [0] over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<shared, 0, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<32xf32>) -> tensor<16xf32>
+  // expected-error @+1 {{operand 0 was overwritten}}
+  %b = rank.launch @copy(%x) {rank.buffers = [#rank.buffer<private, 0, 128>]} : (tensor<32xf32>) -> tensor<32xf32>
+  return %b : tensor<32xf32>
+}

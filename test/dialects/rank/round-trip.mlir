@@ -72,3 +72,11 @@ func.func @launch(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = rank.launch @copy(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// A buffer that is the device's block of a larger one.
+// CHECK-LABEL: func @block
+func.func @block(%x: tensor<8x4xf32>) -> tensor<4x4xf32> {
+  // CHECK: rank.slice {{.*}} {rank.buffers = [#rank.buffer<shared, 64, 64 step 64 over <#mesh, {"data"}>>]}
+  %0 = rank.slice %x dim 0 over <#mesh, {"data"}> {rank.buffers = [#rank.buffer<shared, 64, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<8x4xf32>) -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}

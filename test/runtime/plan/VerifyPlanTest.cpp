@@ -39,15 +39,36 @@ void PrintTo(const Lie &lie, std::ostream *out) { *out << lie.name; }
 
 void move(std::unique_ptr<BufferRef> &buffer, uint64_t offset) {
   *buffer =
-      BufferRef(offset, buffer->size(), buffer->stride(), buffer->region());
+      BufferRef(offset, buffer->size(), buffer->stride(), buffer->step(),
+                buffer->axes(), buffer->region());
 }
 
 BufferRef inRegion(const BufferRef &buffer, Region region) {
-  return BufferRef(buffer.offset(), buffer.size(), buffer.stride(), region);
+  return BufferRef(buffer.offset(), buffer.size(), buffer.stride(), buffer.step(),
+                   buffer.axes(), region);
+}
+
+BufferRef asBlock(const BufferRef &buffer, uint32_t axes, uint64_t step) {
+  return BufferRef(buffer.offset(), buffer.size(), buffer.stride(), step, axes,
+                   buffer.region());
+}
+
+/// The plan's reduction becomes an all-gather of blocks of its buffer.
+void gatherBlock(PlanT &plan, uint32_t axes, uint64_t step) {
+  CollectiveT &collective = collectiveOf(plan);
+  collective.kind = CollectiveKind::AllGather;
+  collective.reduction = Reduction::None;
+  TransferT &transfer = *collective.transfers[0];
+  transfer.inner /= 2;
+  const BufferRef whole = *transfer.output;
+  *transfer.input = asBlock(BufferRef(whole.offset(), whole.size() / 2, 0, 0, 0,
+                                      whole.region()),
+                            axes, step);
 }
 
 BufferRef withStride(const BufferRef &buffer, uint64_t stride) {
-  return BufferRef(buffer.offset(), buffer.size(), stride, buffer.region());
+  return BufferRef(buffer.offset(), buffer.size(), stride, buffer.step(),
+                   buffer.axes(), buffer.region());
 }
 
 CopyT copyOf(const BufferRef &buffer, int64_t outer, int64_t count,
@@ -162,7 +183,7 @@ const Lie lies[] = {
     {"noGrain", [](PlanT &p) { launchOf(p).grain = 0; }, "grains of 0"},
     {"launchBuffer",
      [](PlanT &p) {
-       launchOf(p).inputs[1] = BufferRef(0, 1 << 20, 0, Region::Private);
+       launchOf(p).inputs[1] = BufferRef(0, 1 << 20, 0, 0, 0, Region::Private);
      },
      "command 2 (Launch, loss), input 1"},
     {"launchStride",
@@ -201,7 +222,7 @@ const Lie lies[] = {
     {"gemmScratch",
      [](PlanT &p) {
        gemmOf(p).scratch =
-           std::make_unique<BufferRef>(0, 1 << 20, 0, Region::Private);
+           std::make_unique<BufferRef>(0, 1 << 20, 0, 0, 0, Region::Private);
      },
      "scratch"},
     {"collectiveKind",
@@ -224,6 +245,40 @@ const Lie lies[] = {
      "alignment 4"},
     {"collectiveOverlap",
      [](PlanT &p) { move(collectiveOf(p).transfers[0]->input, 4); }, "overlap"},
+    {"blockOfNoGroup",
+     [](PlanT &p) {
+       auto &buffer = *launchOf(p).inputs.data();
+       buffer = asBlock(buffer, 3, 4);
+     },
+     "a block over group 2 of 2"},
+    {"stepOverNoAxes",
+     [](PlanT &p) {
+       auto &buffer = *launchOf(p).inputs.data();
+       buffer = asBlock(buffer, 0, 4);
+     },
+     "a step of 4 over no axes"},
+    {"blockOutside",
+     [](PlanT &p) {
+       auto &buffer = *launchOf(p).inputs.data();
+       buffer = asBlock(buffer, 1, 1 << 20);
+     },
+     "and step 1048576 over 2 blocks end at"},
+    {"blockOverflow",
+     [](PlanT &p) {
+       auto &buffer = *launchOf(p).inputs.data();
+       buffer = asBlock(buffer, 1, huge);
+     },
+     "behind"},
+    {"blockMisaligned",
+     [](PlanT &p) {
+       auto &buffer = *collectiveOf(p).transfers[0]->input;
+       buffer = asBlock(buffer, 1, 2);
+     },
+     "and step 2 are not multiples of its alignment 4"},
+    {"gatherOfAnotherGroupsBlock", [](PlanT &p) { gatherBlock(p, 2, 12); },
+     "overlap"},
+    {"gatherOfAnotherBlock", [](PlanT &p) { gatherBlock(p, 1, 8); },
+     "overlap"},
     {"gatherSize",
      [](PlanT &p) {
        collectiveOf(p).kind = CollectiveKind::AllGather;
@@ -281,24 +336,25 @@ const Lie lies[] = {
     {"reason", [](PlanT &p) { collectiveOf(p).why = 8; }, "reason 8 of 2"},
     {"copySize",
      [](PlanT &p) {
-       append(p, copyOf(BufferRef(0, 8, 0, Region::Private), 3, 1, 1));
+       append(p, copyOf(BufferRef(0, 8, 0, 0, 0, Region::Private), 3, 1, 1));
      },
      "moves 12 bytes"},
     {"copyElement",
      [](PlanT &p) {
-       CopyT copy = copyOf(BufferRef(0, 8, 0, Region::Private), 1, 1, 2);
+       CopyT copy = copyOf(BufferRef(0, 8, 0, 0, 0, Region::Private), 1, 1, 2);
        copy.element = 3;
        append(p, std::move(copy));
      },
      "elements of 3 bytes"},
     {"copyCount",
      [](PlanT &p) {
-       append(p, copyOf(BufferRef(0, 8, 0, Region::Private), 1, 2, 1));
+       append(p, copyOf(BufferRef(0, 8, 0, 0, 0, Region::Private), 1, 2, 1));
      },
      "one of 2 parts by axes with 1"},
     {"copyOverflow",
      [](PlanT &p) {
-       append(p, copyOf(BufferRef(0, 0, 0, Region::Private), INT64_MAX, 1, 4));
+       append(p, copyOf(BufferRef(0, 0, 0, 0, 0, Region::Private), INT64_MAX, 1,
+                        4));
      },
      "moves"},
     {"schedule", [](PlanT &p) { programOf(p).schedule[0] = Action(3, 0); },
@@ -346,6 +402,19 @@ TEST(VerifyPlan, AcceptsWhatTheBuilderMakes) {
         EXPECT_TRUE(verified) << verified.error().message;
       }
     }
+}
+
+TEST(VerifyPlan, AcceptsBlocksOfWhatIsGatheredOrScattered) {
+  PlanT plan = goodPlan();
+  gatherBlock(plan, 1, 12);
+  auto gathers = verifyPlan(serialise(plan));
+  EXPECT_TRUE(gathers) << gathers.error().message;
+  CollectiveT &collective = collectiveOf(plan);
+  collective.kind = CollectiveKind::ReduceScatter;
+  collective.reduction = Reduction::Sum;
+  std::swap(collective.transfers[0]->input, collective.transfers[0]->output);
+  auto scatters = verifyPlan(serialise(plan));
+  EXPECT_TRUE(scatters) << scatters.error().message;
 }
 
 TEST(VerifyPlan, SurvivesEveryDamagedByte) {
