@@ -252,6 +252,12 @@ LogicalResult Compilation::partition() {
   if (stopsAfter("propagate"))
     return success();
   if (failed(runPasses("partition", [&](OpPassManager &manager) {
+        if (options.zero > 0) {
+          sharding::ShardUpdatesOptions updates;
+          updates.threshold = options.zeroThreshold;
+          manager.addNestedPass<func::FuncOp>(
+              sharding::createShardUpdates(updates));
+        }
         manager.addNestedPass<func::FuncOp>(
             sharding::createDecomposeComposites());
         sharding::PlanReshardsOptions reshards;

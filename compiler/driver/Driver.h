@@ -34,6 +34,10 @@ struct Options {
   /// The file may lack its weights.
   bool abstractWeights = false;
   double bucketMegabytes = 25;
+  /// ZeRO stage: 1 splits updates and optimizer state over the devices that
+  /// would all do the same, for parameters of at least `zeroThreshold` elements.
+  int64_t zero = 1;
+  int64_t zeroThreshold = 65536;
   int64_t threads = 1;
   std::string cpu = "native";
   /// AXIS=MICROSECONDS:GB_PER_S.

@@ -1,10 +1,10 @@
-// Merges reductions of gradients into buckets.
+// Merges reductions of gradients into buckets, and gathers of new parameters.
 //
 // A gradient is ready when the backward has reached the op that uses its
 // parameter, so in reverse order of use; buckets are filled in that order.
 // Only reductions whose results the backward does not read are merged: nothing
 // waits for a bucket but the update. Li et al., PyTorch Distributed
-// (2020), 3.2.
+// (2020), 3.2. For gathers nothing waits but the step's end.
 
 #include "compiler/cost/CostModel.h"
 #include "compiler/sharding/Passes.h"
@@ -21,13 +21,13 @@ namespace polyrank::sharding {
 } // namespace polyrank::sharding
 
 namespace {
-/// What the reductions of one bucket have in common.
+/// What the collectives of one bucket have in common.
 struct Key {
   StringRef mnemonic;
   SmallVector<shard::AxisRef> axes;
   shard::ReductionKind kind;
   Type element;
-  /// Reductions on the longest way to it: a bucket holds none that waits for
+  /// Candidates on the longest way to it: a bucket holds none that waits for
   /// another of it.
   int depth;
 
@@ -37,7 +37,7 @@ struct Key {
 struct Candidate {
   Operation *op;
   Key key;
-  /// Position of what computes the gradient; in the region, if it is a sum.
+  /// Position of what computes it; in the region, if it is a sum.
   int64_t ready;
   int64_t bytes;
 };
@@ -52,6 +52,7 @@ public:
 private:
   void findBackward();
   void findReadByBackward();
+  bool isReduction(Operation &op) const;
   int64_t getReady(Value gradient) const;
   void merge(ArrayRef<Candidate> members);
 
@@ -112,6 +113,28 @@ int64_t Bucketing::getReady(Value gradient) const {
   return op ? position.lookup(op) : -1;
 }
 
+bool Bucketing::isReduction(Operation &op) const {
+  return isa<shard::AllReduceOp, shard::ReduceScatterOp>(op) &&
+         llvm::all_of(
+             op.getOperands(),
+             [&](Value operand) { return gradients.contains(operand); }) &&
+         llvm::none_of(op.getResults(), [&](Value result) {
+           return readByBackward.contains(result);
+         });
+}
+
+/// Whether the op gathers what the next step begins with, and nobody else reads.
+static bool gathersNewParameter(Operation &op) {
+  return isa<shard::AllGatherOp>(op) &&
+         llvm::all_of(op.getUsers(), [](Operation *user) {
+           return user->hasTrait<OpTrait::IsTerminator>() ||
+                  (isa<graph::ReshapeOp>(user) &&
+                   llvm::all_of(user->getUsers(), [](Operation *next) {
+                     return next->hasTrait<OpTrait::IsTerminator>();
+                   }));
+         });
+}
+
 void Bucketing::run() {
   findBackward();
   findReadByBackward();
@@ -123,17 +146,10 @@ void Bucketing::run() {
       for (Value operand : inner->getOperands())
         above = std::max(above, depth.lookup(operand));
     });
-    bool isReduction = isa<shard::AllReduceOp, shard::ReduceScatterOp>(op) &&
-                       llvm::all_of(op.getOperands(),
-                                    [&](Value operand) {
-                                      return gradients.contains(operand);
-                                    }) &&
-                       llvm::none_of(op.getResults(), [&](Value result) {
-                         return readByBackward.contains(result);
-                       });
+    bool isCandidate = isReduction(op) || gathersNewParameter(op);
     for (Value result : op.getResults())
-      depth[result] = above + isReduction;
-    if (!isReduction)
+      depth[result] = above + isCandidate;
+    if (!isCandidate)
       continue;
     shard::LayoutAttr from = shard::getLayout(op.getOperand(0));
     auto movement = shard::getMovement(op.getName().stripDialect(), from,
@@ -145,10 +161,13 @@ void Bucketing::run() {
          above},
         0,
         0};
-    for (Value operand : op.getOperands()) {
+    auto bytesOf = [](Value value) {
+      return cost::getLocalBytes(cast<RankedTensorType>(value.getType()));
+    };
+    for (auto [operand, result] :
+         llvm::zip_equal(op.getOperands(), op.getResults())) {
       candidate.ready = std::max(candidate.ready, getReady(operand));
-      candidate.bytes +=
-          cost::getLocalBytes(cast<RankedTensorType>(operand.getType()));
+      candidate.bytes += std::max(bytesOf(operand), bytesOf(result));
     }
     candidates.push_back(candidate);
   }
@@ -184,13 +203,12 @@ void Bucketing::run() {
 }
 
 /// The reasons of all members, and what a reader of the whole wants first.
-static DictionaryAttr joinReasons(Builder &builder,
+static DictionaryAttr joinReasons(Builder &builder, StringRef what,
                                   ArrayRef<Attribute> reasons) {
   NamedAttrList why;
   why.set("members", builder.getArrayAttr(reasons));
-  why.set("value", builder.getStringAttr(
-                       "gradients of " + std::to_string(reasons.size()) +
-                       " tensors"));
+  why.set("value", builder.getStringAttr(what + " of " + Twine(reasons.size()) +
+                                         " tensors"));
   for (StringRef key : {"from", "to", "user", "constraint"}) {
     llvm::SetVector<StringRef> texts;
     for (auto reason : builder.getArrayAttr(reasons).getAsRange<DictionaryAttr>())
@@ -226,7 +244,10 @@ void Bucketing::merge(ArrayRef<Candidate> members) {
       reasons.push_back(why ? why : builder.getDictionaryAttr({}));
   }
   state.location = builder.getFusedLoc(locations);
-  state.addAttribute("why", joinReasons(builder, reasons));
+  state.addAttribute("why", joinReasons(builder,
+                                 isa<shard::AllGatherOp>(last) ? "new values"
+                                                               : "gradients",
+                                 reasons));
   Operation *bucket = builder.create(state);
   unsigned next = 0;
   for (const Candidate &member : members) {

@@ -29,6 +29,22 @@ def PropagateLayouts : Pass<"propagate-layouts", "::mlir::func::FuncOp"> {
   ];
 }
 
+def ShardUpdates : Pass<"shard-updates", "::mlir::func::FuncOp"> {
+  let summary = "Each device updates its part of a parameter (ZeRO stage 1)";
+  let description = [{
+    Where the gradient of a parameter is reduced to the parameter's own layout,
+    and all that follows is elementwise, the update is split over the axes of
+    that reduction: they become the most minor ones of a dim of the gradient, of
+    the state and of all between, and the new parameter is gathered. That moves
+    as much as reducing the gradient whole. A tensor whose first dim does not
+    divide is updated as a row. State keeps the split layout.
+  }];
+  let options = [
+    Option<"threshold", "threshold", "int64_t", "65536",
+      "A parameter of which a device has fewer elements is updated whole">
+  ];
+}
+
 def DecomposeComposites : Pass<"decompose-composites", "::mlir::func::FuncOp"> {
   let summary = "Replace composites that are split on a composite factor by their parts";
   let description = [{
@@ -51,7 +67,7 @@ def PlanReshards : Pass<"plan-reshards", "::mlir::func::FuncOp"> {
 }
 
 def BucketCollectives : Pass<"bucket-collectives", "::mlir::func::FuncOp"> {
-  let summary = "Merge reductions of gradients over the same axes into buckets";
+  let summary = "Merge reductions of gradients, and gathers of new parameters, over the same axes into buckets";
   let options = [
     Option<"megabytes", "mb", "double", "25", "The most that one bucket holds, in MiB">
   ];

@@ -24,6 +24,7 @@ CASES = [
     Case("gpt2", "data=1"),
     Case("gpt2", "data=1", microbatches=4),
     Case("gpt2", "data=2"),
+    Case("gpt2", "data=2", zero=0),
     Case("gpt2", "data=2", microbatches=4),
     Case("gpt2", "tensor=2", GPT2_TENSOR),
     Case("gpt2", "data=2,tensor=2", GPT2_TENSOR),
@@ -50,6 +51,7 @@ CASES = [
     Case("llama", "data=2,tensor=2", LLAMA_TENSOR, microbatches=4),
     Case("llama", "tensor=4", LLAMA_TENSOR),  # two heads of keys and values, each on two ranks
     Case("llama", "data=2,tensor=2", LLAMA_SEQUENCE),
+    Case("llama", "data=2,tensor=2", LLAMA_SEQUENCE, microbatches=4, zero=0),
     Case("llama-tied", "data=2", microbatches=4),
     Case("llama-tied", "tensor=2", LLAMA_TENSOR[:-1]),
     Case("bert", "data=1"),

@@ -3,7 +3,9 @@
 Megatron's counts for a decoder of L blocks over `tensor`: in each microbatch two
 reductions per block forward and two backward, one for the embedding, one for
 the gradient of the head's input (all of one activation), and at most three
-small ones for the loss. Over `data`: the gradients once a step.
+small ones for the loss. Over `data`: the gradients once a step. Where updates
+are split (ZeRO stage 1), the gradients are scattered and the new parameters
+gathered, which is as much.
 """
 
 from collections import defaultdict
@@ -93,6 +95,18 @@ def moved(report):
     return lines
 
 
+def total(lines, kind):
+    return sum(n * size for each, n, size in lines if each == kind)
+
+
+def gathered(lines):
+    return total(lines, "AllGather")
+
+
+def scattered(lines):
+    return total(lines, "ReduceScatter")
+
+
 @pytest.fixture(scope="session")
 def report(exported, tmp_path_factory):
     made = {}
@@ -127,7 +141,8 @@ def test_tensor_axis_moves_what_megatron_moves(case, report):
     # the gradients of heads of keys and values that several ranks hold.
     rest = [line for axes in sets if any(axis.startswith("tensor") for axis in axes)
             for line in sets[axes] if line not in large and line not in loss]
-    assert sum(n for _, n, _ in rest) == sequenceParallel(case) + sharesHeads(case)
+    assert sum(n for kind, n, _ in rest if kind != "AllGather") == sequenceParallel(case) + sharesHeads(case)
+    assert gathered(rest) == scattered(rest)
 
 
 def scramble(path, out):
@@ -196,17 +211,24 @@ def test_data_axis_reduces_the_gradients_once_a_step(case, report):
     for kind, executions, size in lines[frozenset({"data"})]:
         (scalars if size <= 16 else gradients).append((kind, executions, size))
     assert len(scalars) <= 2  # loss and count
-    assert sum(n for kind, n, _ in gradients if kind in ("AllReduce", "ReduceScatter")) == 1
+    # One bucket each of those whose updates are split and of the others.
+    for kind in ("AllReduce", "ReduceScatter", "AllGather"):
+        assert sum(n for each, n, _ in gradients if each == kind) <= (kind == "AllReduce" or case.zero)
     # Those of the norms are sums over `tensor` too with sequence parallelism.
-    reduced = sum(n * size for _, n, size in gradients + lines[frozenset({"data", "tensor"})])
-    assert reduced == parameterBytes(case)
+    both = gradients + lines[frozenset({"data", "tensor"})]
+    assert total(both, "AllReduce") + scattered(both) == parameterBytes(case)
+    assert gathered(both) == scattered(both)
+    if case.zero and case.size("tensor") == 1:  # each tensor divides, as a row at least
+        assert total(both, "AllReduce") == 0
 
 
 def test_gradients_are_reduced_in_buckets_in_reverse_order_of_use(exported, tmp_path):
     case, most = Case("gpt2", "data=4"), 0.02 * 2**20
     report = tools.inspect(case.compile(exported("gpt2"), tmp_path / "plan", ADAMW,
                                         "--bucket-mb", "0.02"))
-    buckets = [entry for entry in report["collectives"] if entry["bytes"] > 16]
+    moved = [entry for entry in report["collectives"] if entry["bytes"] > 16]
+    buckets = [entry for entry in moved if entry["kind"] != "AllGather"]
+    assert sum(entry["bytes"] for entry in moved if entry["kind"] == "AllGather") == parameterBytes(case)
     assert len(buckets) >= 3
     assert all(entry["bytes"] <= most for entry in buckets)
     assert sum(entry["bytes"] for entry in buckets) == parameterBytes(case)
@@ -229,8 +251,13 @@ def test_no_other_axes_communicate(case, report):
 def test_each_rank_holds_its_part_and_no_more(case, report):
     memory = report(case)["memory_per_rank"]
     assert memory["parameters"] == parameterBytes(case)
+    # AdamW: two moments of each parameter, of which a rank keeps what it updates; and a counter.
+    kept = parameterBytes(case)
+    for axes, lines in moved(report(case)).items():
+        if "data" in axes:
+            kept -= scattered(lines) * (1 - 1 / np.prod([case.size(axis) for axis in axes]))
     scalars = 64
-    assert 0 <= memory["state"] - 2 * parameterBytes(case) <= scalars  # AdamW: two moments, a counter
+    assert 0 <= memory["state"] - 2 * kept <= scalars
     assert memory["lower_bound"] <= memory["total"]
 
 

@@ -336,7 +336,7 @@ static std::string passesTo(StringRef stage, int start) {
   static const std::vector<const char *> passes[] = {
       {"raise-composites", "unflatten", "find-logical-parameters", "cse",
        "build-step", "canonicalize"},
-      {"propagate-layouts", "decompose-composites"},
+      {"propagate-layouts", "shard-updates", "decompose-composites"},
       {"plan-reshards", "bucket-collectives", "check-partition", "localize",
        "form-segments", "form-gemms", "form-kernels", "choose-gemms",
        "assign-buffers", "check-buffers", "check-ranks"}};
@@ -347,6 +347,8 @@ static std::string passesTo(StringRef stage, int start) {
         }))
       break;
     flags += std::string(" --") + pass;
+    if (StringRef(pass) == "shard-updates")
+      flags += "=threshold=1";
     if (stage.contains(pass))
       break;
   }

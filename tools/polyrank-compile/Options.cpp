@@ -95,11 +95,25 @@ polyrank::driver::parseOptions(int argc, char **argv) {
                "Keep copies that the exporter made of a tied matrix apart: "
                "without this they are one parameter again");
   app.add_option("--bucket-mb", options.bucketMegabytes,
-                 "Gradient reductions are merged into buckets of up to this "
-                 "many MiB, fractions allowed; 0 keeps each apart")
+                 "Reductions of gradients and gathers of new parameters are "
+                 "merged into buckets of up to this many MiB, fractions "
+                 "allowed; 0 keeps each apart")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1e6))
       ->type_name("MB");
+  app.add_option("--zero", options.zero,
+                 "ZeRO stage: 1 splits each parameter's update and optimizer "
+                 "state over the ranks that have the same parameter, 0 keeps "
+                 "them whole on each")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1))
+      ->type_name("STAGE");
+  app.add_option("--zero-threshold", options.zeroThreshold,
+                 "A parameter of which a rank has fewer elements is updated "
+                 "whole: another collective would take longer")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t(1), INT64_MAX))
+      ->type_name("N");
   app.add_option("--threads", options.threads, "Threads of each rank")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024))
@@ -142,8 +156,8 @@ polyrank::driver::parseOptions(int argc, char **argv) {
         {"--loss", "--optimizer", "--microbatches", "--batch-norm", "--dropout",
          "--no-tie"});
   group(app, "Ranks",
-        {"--mesh", "--shard", "--shard-file", "--bucket-mb", "--link",
-         "--threads", "--cpu"});
+        {"--mesh", "--shard", "--shard-file", "--zero", "--zero-threshold",
+         "--bucket-mb", "--link", "--threads", "--cpu"});
   group(app, "What is said",
         {"--why", "--timing", "--json", "--quiet", "--stop-after",
          "--dump-passes"});

@@ -55,3 +55,25 @@ func.func @chain(%x: !x) -> (!x, !x) {
   %s = shard.all_reduce %q : (!part) -> !x
   return %r, %s : !x, !x
 }
+
+// Gathers of new parameters are buckets too; one that the backward reads is not.
+!half = tensor<8x8xf32, #shard.layout<#mesh, [{"data"}, {}]>>
+!row = tensor<64xf32, #shard.layout<#mesh, [{}]>>
+!halfRow = tensor<64xf32, #shard.layout<#mesh, [{"data"}]>>
+// ONE-LABEL: func.func @gathers
+// ONE: shard.all_gather %{{.*}} : (tensor<8x8
+// ONE: %{{.*}}:2 = shard.all_gather %{{.*}}, %{{.*}} {why = {members = [{user = "w1"}, {user = "w2"}], user = "w1; w2", value = "new values of 2 tensors"}}
+// ONE-NOT: = shard.
+// ONE: return
+func.func @gathers(%w1: !w {graph.symbol = @w1}, %w2: !row {graph.symbol = @w2}, %w3: !half {graph.symbol = @w3}) -> (!w, !row, !half) {
+  %g3 = shard.all_gather %w3 : (!half) -> !w
+  %h1 = shard.slice %w1 : (!w) -> !half
+  %n1 = graph.add %h1, %w3 : (!half, !half) -> !half
+  %m1 = graph.mul %g3, %w1 : (!w, !w) -> !w
+  %s1 = shard.slice %m1 : (!w) -> !half
+  %o1 = graph.add %n1, %s1 : (!half, !half) -> !half
+  %r1 = shard.all_gather %o1 {why = {user = "w1"}} : (!half) -> !w
+  %h2 = shard.slice %w2 : (!row) -> !halfRow
+  %r2 = shard.all_gather %h2 {why = {user = "w2"}} : (!halfRow) -> !row
+  return %r1, %r2, %w3 : !w, !row, !half
+}

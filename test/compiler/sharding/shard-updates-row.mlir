@@ -1,0 +1,31 @@
+// RUN: polyrank-opt %s --shard-updates=threshold=1 | FileCheck %s
+// RUN: polyrank-opt %s --shard-updates=threshold=1 --plan-reshards --evaluate=distributed
+// State that is kept as a row says where its elements would be stored; where
+// these are not one behind the other, there is no such row.
+
+#mesh = #shard.mesh<["data"=2]>
+!w = tensor<3x4xf32, #shard.layout<#mesh, [{}, {}]>>
+!dw = tensor<3x4xf32, #shard.layout<#mesh, [{}, {}], partial = sum {"data"}>>
+
+// CHECK-LABEL: func.func @consecutive
+// CHECK-SAME: tensor<12xf32, #shard.layout<#mesh, [{"data"}]>> {graph.state_of = @w, graph.symbol = @w.m, graph.view = array<i64: 24, 1>}
+// CHECK-SAME: -> (tensor<3x4xf32, #shard.layout<#mesh, [{}, {}]>>, tensor<12xf32, #shard.layout<#mesh, [{"data"}]>>)
+func.func @consecutive(%w: !w {graph.symbol = @w, graph.view = array<i64: 24, 4, 1>}, %m: !w {graph.symbol = @w.m, graph.state_of = @w, graph.view = array<i64: 24, 4, 1>}, %dw: !w {graph.input = "dw"}) -> (!w, !w) {
+  %p = shard.to_partial %dw : (!w) -> !dw
+  %g = shard.reshard %p : (!dw) -> !w
+  %next = graph.add %m, %g : (!w, !w) -> !w
+  %new = graph.sub %w, %next : (!w, !w) -> !w
+  return %new, %next : !w, !w
+}
+
+// CHECK-LABEL: func.func @transposed
+// CHECK-SAME: {graph.state_of = @w, graph.symbol = @w.m, graph.view = array<i64: 0, 1, 3>}
+// CHECK-NOT: [{"data"}]
+// CHECK: return
+func.func @transposed(%w: !w {graph.symbol = @w, graph.view = array<i64: 0, 1, 3>}, %m: !w {graph.symbol = @w.m, graph.state_of = @w, graph.view = array<i64: 0, 1, 3>}, %dw: !w {graph.input = "dw"}) -> (!w, !w) {
+  %p = shard.to_partial %dw : (!w) -> !dw
+  %g = shard.reshard %p : (!dw) -> !w
+  %next = graph.add %m, %g : (!w, !w) -> !w
+  %new = graph.sub %w, %next : (!w, !w) -> !w
+  return %new, %next : !w, !w
+}
