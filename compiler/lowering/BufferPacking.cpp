@@ -169,7 +169,8 @@ Packing polyrank::lowering::packBuffers(
     }
     for (auto [index, buffer] : llvm::enumerate(buffers))
       if (buffer.offset + buffer.size >
-          (buffer.isLow ? barrier : packing.lowerBound))
+          (buffer.isLow ? std::min(barrier, packing.lowerBound)
+                        : packing.lowerBound))
         due[index] -= std::pow(draw(), 1 + round % 4) * count / 2;
     llvm::sort(order, [&](int x, int y) {
       return std::pair(due[x], x) < std::pair(due[y], y);

@@ -50,6 +50,12 @@ public:
   virtual Result<void> run(uint32_t microbatch) = 0;
 };
 
+/// What a device reaches with all its threads.
+struct DeviceRates {
+  double flopsPerSecond = 0; // in a large product of f32
+  double bytesPerSecond = 0; // adding one large array to another
+};
+
 /// Prepares commands once, at load. Devices outlive their operations.
 class Device {
 public:
@@ -69,6 +75,9 @@ public:
   virtual void
   parallelFor(int64_t range, int64_t grain,
               const std::function<void(int64_t, int64_t)> &body) = 0;
+
+  /// Measures for some tenths of a second.
+  virtual Result<DeviceRates> measureRates() = 0;
 };
 
 } // namespace polyrank::runtime

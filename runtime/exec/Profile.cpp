@@ -2,9 +2,11 @@
 
 #include "runtime/exec/Profile.h"
 
+#include "runtime/plan/Layout.h"
 #include "runtime/report/Json.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <map>
 #include <tuple>
@@ -36,9 +38,28 @@ uint64_t bytesOf(const plan::Launch &launch) {
   return bytes;
 }
 
+/// Bytes that a rank sends, by the usual count (Transport.h), of a transfer in
+/// a group of `members`.
+double sentBytes(const plan::Collective &collective,
+                 const plan::Transfer &transfer, double members) {
+  double larger = std::max(transfer.input()->size(), transfer.output()->size());
+  switch (collective.kind()) {
+  case plan::CollectiveKind::AllReduce:
+    return 2 * larger * (members - 1) / members;
+  case plan::CollectiveKind::Permute:
+    return larger;
+  case plan::CollectiveKind::Halo:
+  case plan::CollectiveKind::HaloAdd:
+    return std::abs(double(transfer.output()->size()) -
+                    double(transfer.input()->size()));
+  default:
+    return larger * (members - 1) / members;
+  }
+}
+
 /// What the command runs: all of the line but its time and count.
 ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
-                     double executions) {
+                     double executions, const DeviceRates &rates) {
   ProfileLine line;
   if (command.origin())
     line.origin = command.origin()->str();
@@ -48,6 +69,7 @@ ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
     line.kind = "launch";
     line.flops = executions * launch.flops();
     line.bytes = executions * bytesOf(launch);
+    line.floor = line.bytes / rates.bytesPerSecond;
     line.command = plan.kernels()->symbols()->Get(launch.kernel())->str();
     return line;
   }
@@ -59,6 +81,7 @@ ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
         work *= dim->count();
     line.kind = "gemm";
     line.flops = executions * work;
+    line.floor = line.flops / rates.flopsPerSecond;
     line.command = nameOf(gemm);
     return line;
   }
@@ -66,14 +89,24 @@ ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
     const plan::Copy &copy = *command.body_as_Copy();
     line.kind = "copy";
     line.bytes = 2.0 * executions * copy.output()->size();
+    line.floor = line.bytes / rates.bytesPerSecond;
     line.command = fmt::format("copy {} x {} bytes", copy.outer(),
                                copy.inner() * copy.element());
     return line;
   }
   default: {
     const plan::Collective &collective = *command.body_as_Collective();
-    for (const plan::Transfer *transfer : *collective.transfers())
+    auto members = static_cast<double>(
+        Mesh::groupSize(plan.programs()
+                            ->Get(0)
+                            ->groups()
+                            ->Get(collective.group())
+                            ->axes()));
+    for (const plan::Transfer *transfer : *collective.transfers()) {
       line.bytes += executions * transfer->input()->size();
+      line.floor += executions * 2 * sentBytes(collective, *transfer, members) /
+                    rates.bytesPerSecond;
+    }
     line.kind = "collective";
     line.command = plan::EnumNameCollectiveKind(collective.kind());
     return line;
@@ -83,7 +116,8 @@ ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
 
 } // namespace
 
-Profile::Profile(const plan::Program &program) : program(program) {
+Profile::Profile(const plan::Program &program, const DeviceRates &rates)
+    : program(program), rates(rates) {
   for (const plan::Segment *segment : *program.segments())
     segments.emplace_back(segment->commands() ? segment->commands()->size()
                                               : 0);
@@ -109,7 +143,7 @@ std::vector<ProfileLine> Profile::lines(const plan::Plan &plan) const {
         uint64_t count = entry.count / steps;
         ProfileLine work =
             describe(*program.segments()->Get(s)->commands()->Get(c), plan,
-                     static_cast<double>(count));
+                     static_cast<double>(count), rates);
         ProfileLine &line = lines[work.command];
         line.command = work.command, line.kind = work.kind;
         if (line.origin.empty())
@@ -118,6 +152,7 @@ std::vector<ProfileLine> Profile::lines(const plan::Plan &plan) const {
         line.count += count;
         line.flops += work.flops;
         line.bytes += work.bytes;
+        line.floor += work.floor;
       }
   std::vector<ProfileLine> sorted;
   for (auto &[name, line] : lines)
@@ -130,29 +165,36 @@ std::vector<ProfileLine> Profile::lines(const plan::Plan &plan) const {
   return sorted;
 }
 
-static double sumOf(const std::vector<ProfileLine> &lines) {
+static double sumOf(const std::vector<ProfileLine> &lines,
+                    double ProfileLine::*what) {
   double total = 0;
   for (const ProfileLine &line : lines)
-    total += line.seconds;
+    total += line.*what;
   return total;
 }
 
 std::string Profile::table(const plan::Plan &plan) const {
   std::vector<ProfileLine> all = lines(plan);
-  double total = sumOf(all);
+  double total = sumOf(all, &ProfileLine::seconds);
   std::string text =
-      fmt::format("{:>9} {:>6} {:>6} {:>8} {:>7}  {}\n", "ms", "share", "count",
-                  "GFLOP/s", "GB/s", "command (first origin)");
+      fmt::format("{:>9} {:>9} {:>6} {:>6} {:>8} {:>7}  {}\n", "ms", "floor",
+                  "share", "count", "GFLOP/s", "GB/s",
+                  "command (first origin)");
   for (const ProfileLine &line : all)
-    text += fmt::format("{:>9.3f} {:>5.1f}% {:>6} {:>8.1f} {:>7.1f}  {} ({})\n",
-                        1e3 * line.seconds,
-                        100 * line.seconds / std::max(total, 1e-12), line.count,
-                        1e-9 * line.flops / std::max(line.seconds, 1e-12),
-                        1e-9 * line.bytes / std::max(line.seconds, 1e-12),
-                        line.command, line.origin);
-  return text + fmt::format("{:>9.3f} 100.0%  least time of each command over "
-                            "{} steps, summed\n",
-                            1e3 * total, steps);
+    text += fmt::format(
+        "{:>9.3f} {:>9.3f} {:>5.1f}% {:>6} {:>8.1f} {:>7.1f}  {} ({})\n",
+        1e3 * line.seconds, 1e3 * line.floor,
+        100 * line.seconds / std::max(total, 1e-12), line.count,
+        1e-9 * line.flops / std::max(line.seconds, 1e-12),
+        1e-9 * line.bytes / std::max(line.seconds, 1e-12), line.command,
+        line.origin);
+  return text +
+         fmt::format("{:>9.3f} {:>9.3f} 100.0%  least time of each command "
+                     "over {} steps, summed\n"
+                     "floor: {:.1f} GFLOP/s in products, {:.1f} GB/s from and "
+                     "to memory, measured on all ranks at once\n",
+                     1e3 * total, 1e3 * sumOf(all, &ProfileLine::floor), steps,
+                     1e-9 * rates.flopsPerSecond, 1e-9 * rates.bytesPerSecond);
 }
 
 std::string Profile::json(const plan::Plan &plan) const {
@@ -160,13 +202,17 @@ std::string Profile::json(const plan::Plan &plan) const {
   nlohmann::ordered_json report = newReport("profile");
   report["rank"] = 0;
   report["steps"] = steps;
-  report["seconds_per_step"] = sumOf(all);
+  report["seconds_per_step"] = sumOf(all, &ProfileLine::seconds);
+  report["floor_seconds_per_step"] = sumOf(all, &ProfileLine::floor);
+  report["floor"] = {{"flops_per_second", rates.flopsPerSecond},
+                     {"bytes_per_second", rates.bytesPerSecond}};
   report["commands"] = nlohmann::ordered_json::array();
   for (const ProfileLine &line : all)
     report["commands"].push_back({{"command", line.command},
                                   {"kind", line.kind},
                                   {"origin", line.origin},
                                   {"seconds", line.seconds},
+                                  {"floor_seconds", line.floor},
                                   {"count", line.count},
                                   {"flops", line.flops},
                                   {"bytes", line.bytes}});

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/plan/plan_generated.h"
+#include "runtime/device/Device.h"
 
 #include <string>
 #include <vector>
@@ -17,13 +17,17 @@ struct ProfileLine {
   double seconds = 0;        // the least over the steps
   uint64_t count = 0;
   double flops = 0, bytes = 0;
+  /// At the device's rates: a product's FLOPs, a kernel's bytes from and to
+  /// memory, of a collective what is sent, read and written once. What stays in
+  /// the caches may take less.
+  double floor = 0;
 };
 
 /// The time of each command of a program. A command of a microbatched segment
 /// counts all its microbatches of a step together.
 class Profile {
 public:
-  explicit Profile(const plan::Program &program);
+  Profile(const plan::Program &program, const DeviceRates &rates);
 
   void add(uint32_t segment, size_t command, uint64_t nanoseconds) {
     Entry &entry = segments[segment][command];
@@ -35,7 +39,8 @@ public:
   /// The longest first. Of several steps the first, which touches memory for
   /// the first time, is left out.
   std::vector<ProfileLine> lines(const plan::Plan &plan) const;
-  /// A table of the lines: time, share of the step, how often, rate, origin.
+  /// A table of the lines: time, floor, share of the step, how often, rate,
+  /// origin.
   std::string table(const plan::Plan &plan) const;
   /// The same as a report in JSON.
   std::string json(const plan::Plan &plan) const;
@@ -46,6 +51,7 @@ private:
   };
 
   const plan::Program &program;
+  DeviceRates rates;
   uint64_t steps = 0;
   std::vector<std::vector<Entry>> segments;
 };

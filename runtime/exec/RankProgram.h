@@ -59,7 +59,10 @@ public:
 
   const CommandTimes &times() const { return interpreter->times(); }
 
-  void startProfile() { interpreter->startProfile(program); }
+  /// `rates`: what the device reaches, for the floors of the profile.
+  void startProfile(const DeviceRates &rates) {
+    interpreter->startProfile(program, rates);
+  }
   /// Of the steps since then; null without.
   const Profile *profile() const {
     return interpreter->profile() ? &*interpreter->profile() : nullptr;

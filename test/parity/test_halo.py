@@ -41,6 +41,10 @@ def test_windows_exchange_their_borders_once_forward_and_once_backward(case, exp
     forward = sorted(rows * row for _, rows, row in borders if rows)
     backward = sorted(rows * row for name, rows, row in borders if rows and name != "conv1")  # of no image
     assert moved == {"Halo": forward, "HaloAdd": backward}
-    # No activation is gathered: what is left are gradients, statistics and the loss.
+    # No activation is gathered: what is left are statistics, the loss, gradients, and the new parameters, of which
+    # as much is gathered as was scattered of the gradients.
     rest = {e["kind"] for e in entries} - {"Halo", "HaloAdd"}
-    assert rest <= {"AllReduce"}
+    assert rest <= {"AllReduce", "ReduceScatter", "AllGather"}
+    scattered, gathered = (sum(e["bytes"] * e["executions"] for e in entries if e["kind"] == kind)
+                           for kind in ("ReduceScatter", "AllGather"))
+    assert scattered == gathered

@@ -135,18 +135,30 @@ def test_run_log_and_profile(compiled, dataset, tmp_path):
     assert counts == {"collective": sum(c["count"] for c in made["plan"]["communication"]),
                       **{kind: planned[kind] for kind in ("launch", "gemm", "copy")}}
     assert sum(e["flops"] for e in profiled["commands"] if e["kind"] == "gemm") == planned["gemm_flops"]
+    # A floor is work over a rate of this machine.
+    rates = profiled["floor"]
+    for entry in profiled["commands"]:
+        work = {"gemm": entry["flops"] / rates["flops_per_second"],
+                "launch": entry["bytes"] / rates["bytes_per_second"],
+                "copy": entry["bytes"] / rates["bytes_per_second"]}
+        if entry["kind"] in work:
+            assert entry["floor_seconds"] == pytest.approx(work[entry["kind"]])
+        assert entry["floor_seconds"] > 0
+    assert profiled["floor_seconds_per_step"] == pytest.approx(
+        sum(entry["floor_seconds"] for entry in profiled["commands"]))
     seconds = [entry["seconds"] for entry in profiled["commands"]]
     assert seconds == sorted(seconds, reverse=True)
     assert profiled["seconds_per_step"] == pytest.approx(sum(seconds))
     # Steps take at least the time of their commands.
     assert profiled["seconds_per_step"] <= min(line["seconds"] for line in lines[1:])
 
-    # The same as a table: one line for each entry, between a head and a sum.
+    # The same as a table: one line for each entry, between a head, a sum and the rates.
     tools.tool(*run, "--profile", profile)
     table = profile.read_text().splitlines()
-    assert len(table) == len(profiled["commands"]) + 2
-    assert table[0].split()[:3] == ["ms", "share", "count"] and "over 4 steps" in table[-1]
-    assert sum(float(line.split()[1].rstrip("%")) for line in table[1:-1]) == pytest.approx(100, abs=1)
+    assert len(table) == len(profiled["commands"]) + 3
+    assert table[0].split()[:4] == ["ms", "floor", "share", "count"] and "over 4 steps" in table[-2]
+    assert sum(float(line.split()[2].rstrip("%")) for line in table[1:-2]) == pytest.approx(100, abs=1)
+    assert table[-1].startswith("floor: ") and "GFLOP/s" in table[-1] and "GB/s" in table[-1]
 
 
 def test_run_that_fails(compiled, tmp_path):

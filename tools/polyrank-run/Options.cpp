@@ -65,7 +65,8 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
       ->type_name("FILE");
   app.add_option("--profile", options.profile,
                  "Write where the time of a step goes on rank 0, by kernel, "
-                 "product and collective, to this file")
+                 "product and collective, each with its floor on this machine, "
+                 "to this file")
       ->type_name("FILE");
   auto *inputs = app.add_option("--inputs", options.inputs,
                                 "Forward plans: a .npz set of inputs")

@@ -29,8 +29,8 @@ public:
   Result<void> run() {
     if (Result<void> done = load(); !done)
       return done;
-    if (!options.profile.empty() && connection.rank() == 0)
-      program->startProfile();
+    if (Result<void> started = startProfile(); !started)
+      return started;
     for (uint64_t step = 0; step < steps; ++step)
       if (Result<void> done = runStep(step); !done)
         return done;
@@ -130,6 +130,18 @@ private:
     for (const Metric &metric : program->metrics())
       report.metrics.emplace_back(metric.name, metric.value);
     connection.report({{"step", toJson(report)}});
+    return {};
+  }
+
+  /// All ranks measure what they reach at the same time, as they run.
+  Result<void> startProfile() {
+    if (options.profile.empty())
+      return {};
+    if (Result<void> all = transport->barrier(everyone); !all)
+      return all;
+    POLYRANK_ASSIGN(rates, device->measureRates());
+    if (connection.rank() == 0)
+      program->startProfile(rates);
     return {};
   }
 

@@ -31,6 +31,7 @@ public:
                    const std::function<void(int64_t, int64_t)> &body) override {
     team.parallelFor(range, grain, body);
   }
+  Result<DeviceRates> measureRates() override;
 
 private:
   CpuDevice(KernelModule module, const CpuOptions &options)

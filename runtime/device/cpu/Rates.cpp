@@ -1,0 +1,93 @@
+// What this CPU reaches: the floor under the times of commands.
+
+#include "runtime/device/cpu/CpuDevice.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <limits>
+#include <sys/mman.h>
+
+namespace polyrank::runtime {
+namespace {
+
+constexpr int repetitions = 4;
+
+/// Zeros on huge pages, as a plan's memory is.
+struct FloatArray {
+  explicit FloatArray(int64_t size) : size(size) {
+    constexpr uint64_t hugePage = 2 << 20;
+    uint64_t bytes = (size * sizeof(float) + hugePage - 1) / hugePage * hugePage;
+    data = static_cast<float *>(std::aligned_alloc(hugePage, bytes));
+    if (!data)
+      return;
+    madvise(data, bytes, MADV_HUGEPAGE);
+    std::fill_n(data, size, 0.0f);
+  }
+  FloatArray(const FloatArray &) = delete;
+  FloatArray &operator=(const FloatArray &) = delete;
+  ~FloatArray() { std::free(data); }
+
+  int64_t size;
+  float *data = nullptr;
+};
+
+template <typename Work>
+Result<double> leastSeconds(const Work &work) {
+  double least = std::numeric_limits<double>::infinity();
+  for (int n = -1; n < repetitions; ++n) { // the first is not counted
+    auto start = std::chrono::steady_clock::now();
+    if (Result<void> done = work(); !done)
+      return done.error();
+    std::chrono::duration<double> taken =
+        std::chrono::steady_clock::now() - start;
+    if (n >= 0)
+      least = std::min(least, taken.count());
+  }
+  return least;
+}
+
+Error noMemory() {
+  return {"no memory to measure what this machine reaches",
+          Error::Fault::Rank};
+}
+
+} // namespace
+
+Result<DeviceRates> CpuDevice::measureRates() {
+  DeviceRates rates;
+  constexpr int64_t side = 1536, elements = 16 << 20;
+  {
+    FloatArray a(side * side), b(side * side), c(side * side);
+    if (!a.data || !b.data || !c.data)
+      return noMemory();
+    for (GemmLibrary library : {GemmLibrary::Sgemm, GemmLibrary::Matmul}) {
+      GemmShape shape{library, side, side, side};
+      shape.lda = shape.ldb = shape.ldc = side;
+      POLYRANK_ASSIGN(product, preparedGemm(shape));
+      FloatArray scratch(product->scratchBytes() / sizeof(float) + 1);
+      if (!scratch.data)
+        return noMemory();
+      POLYRANK_ASSIGN(seconds, leastSeconds([&] {
+                        return product->run(a.data, b.data, c.data,
+                                            scratch.data);
+                      }));
+      rates.flopsPerSecond =
+          std::max(rates.flopsPerSecond, 2.0 * side * side * side / seconds);
+    }
+  }
+  FloatArray x(elements), y(elements);
+  if (!x.data || !y.data)
+    return noMemory();
+  POLYRANK_ASSIGN(seconds, leastSeconds([&]() -> Result<void> {
+                    parallelFor(elements, 4096, [&](int64_t begin, int64_t end) {
+                      for (int64_t i = begin; i < end; ++i)
+                        x.data[i] += y.data[i];
+                    });
+                    return {};
+                  }));
+  rates.bytesPerSecond = 3.0 * sizeof(float) * elements / seconds;
+  return rates;
+}
+
+} // namespace polyrank::runtime
