@@ -40,9 +40,7 @@ public:
   const CommandTimes &times() const { return measured; }
 
   /// Measures each command from now on.
-  void startProfile(const plan::Program &program, const DeviceRates &rates) {
-    profiled.emplace(program, rates);
-  }
+  void startProfile(const plan::Program &program) { profiled.emplace(program); }
   const std::optional<Profile> &profile() const { return profiled; }
 
 private:

@@ -116,8 +116,7 @@ ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
 
 } // namespace
 
-Profile::Profile(const plan::Program &program, const DeviceRates &rates)
-    : program(program), rates(rates) {
+Profile::Profile(const plan::Program &program) : program(program) {
   for (const plan::Segment *segment : *program.segments())
     segments.emplace_back(segment->commands() ? segment->commands()->size()
                                               : 0);
@@ -134,7 +133,8 @@ void Profile::endStep() {
   ++steps;
 }
 
-std::vector<ProfileLine> Profile::lines(const plan::Plan &plan) const {
+std::vector<ProfileLine> Profile::lines(const plan::Plan &plan,
+                                        const DeviceRates &rates) const {
   std::map<std::string, ProfileLine> lines;
   if (steps != 0)
     for (size_t s = 0; s < segments.size(); ++s)
@@ -173,8 +173,9 @@ static double sumOf(const std::vector<ProfileLine> &lines,
   return total;
 }
 
-std::string Profile::table(const plan::Plan &plan) const {
-  std::vector<ProfileLine> all = lines(plan);
+std::string Profile::table(const plan::Plan &plan,
+                           const DeviceRates &rates) const {
+  std::vector<ProfileLine> all = lines(plan, rates);
   double total = sumOf(all, &ProfileLine::seconds);
   std::string text =
       fmt::format("{:>9} {:>9} {:>6} {:>6} {:>8} {:>7}  {}\n", "ms", "floor",
@@ -197,8 +198,9 @@ std::string Profile::table(const plan::Plan &plan) const {
                      1e-9 * rates.flopsPerSecond, 1e-9 * rates.bytesPerSecond);
 }
 
-std::string Profile::json(const plan::Plan &plan) const {
-  std::vector<ProfileLine> all = lines(plan);
+std::string Profile::json(const plan::Plan &plan,
+                          const DeviceRates &rates) const {
+  std::vector<ProfileLine> all = lines(plan, rates);
   nlohmann::ordered_json report = newReport("profile");
   report["rank"] = 0;
   report["steps"] = steps;

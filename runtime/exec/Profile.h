@@ -27,7 +27,7 @@ struct ProfileLine {
 /// counts all its microbatches of a step together.
 class Profile {
 public:
-  Profile(const plan::Program &program, const DeviceRates &rates);
+  explicit Profile(const plan::Program &program);
 
   void add(uint32_t segment, size_t command, uint64_t nanoseconds) {
     Entry &entry = segments[segment][command];
@@ -38,12 +38,13 @@ public:
 
   /// The longest first. Of several steps the first, which touches memory for
   /// the first time, is left out.
-  std::vector<ProfileLine> lines(const plan::Plan &plan) const;
+  std::vector<ProfileLine> lines(const plan::Plan &plan,
+                                 const DeviceRates &rates) const;
   /// A table of the lines: time, floor, share of the step, how often, rate,
   /// origin.
-  std::string table(const plan::Plan &plan) const;
+  std::string table(const plan::Plan &plan, const DeviceRates &rates) const;
   /// The same as a report in JSON.
-  std::string json(const plan::Plan &plan) const;
+  std::string json(const plan::Plan &plan, const DeviceRates &rates) const;
 
 private:
   struct Entry {
@@ -51,7 +52,6 @@ private:
   };
 
   const plan::Program &program;
-  DeviceRates rates;
   uint64_t steps = 0;
   std::vector<std::vector<Entry>> segments;
 };

@@ -59,10 +59,7 @@ public:
 
   const CommandTimes &times() const { return interpreter->times(); }
 
-  /// `rates`: what the device reaches, for the floors of the profile.
-  void startProfile(const DeviceRates &rates) {
-    interpreter->startProfile(program, rates);
-  }
+  void startProfile() { interpreter->startProfile(program); }
   /// Of the steps since then; null without.
   const Profile *profile() const {
     return interpreter->profile() ? &*interpreter->profile() : nullptr;
