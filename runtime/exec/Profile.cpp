@@ -2,11 +2,9 @@
 
 #include "runtime/exec/Profile.h"
 
-#include "runtime/plan/Layout.h"
 #include "runtime/report/Json.h"
 
 #include <algorithm>
-#include <cmath>
 #include <fmt/format.h>
 #include <map>
 #include <tuple>
@@ -36,25 +34,6 @@ uint64_t bytesOf(const plan::Launch &launch) {
         for (const plan::BufferRef *buffer : *buffers)
           bytes += buffer->size();
   return bytes;
-}
-
-/// Bytes that a rank sends, by the usual count (Transport.h), of a transfer in
-/// a group of `members`.
-double sentBytes(const plan::Collective &collective,
-                 const plan::Transfer &transfer, double members) {
-  double larger = std::max(transfer.input()->size(), transfer.output()->size());
-  switch (collective.kind()) {
-  case plan::CollectiveKind::AllReduce:
-    return 2 * larger * (members - 1) / members;
-  case plan::CollectiveKind::Permute:
-    return larger;
-  case plan::CollectiveKind::Halo:
-  case plan::CollectiveKind::HaloAdd:
-    return std::abs(double(transfer.output()->size()) -
-                    double(transfer.input()->size()));
-  default:
-    return larger * (members - 1) / members;
-  }
 }
 
 /// What the command runs: all of the line but its time and count.
@@ -96,17 +75,13 @@ ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
   }
   default: {
     const plan::Collective &collective = *command.body_as_Collective();
-    auto members = static_cast<double>(
-        Mesh::groupSize(plan.programs()
-                            ->Get(0)
-                            ->groups()
-                            ->Get(collective.group())
-                            ->axes()));
-    for (const plan::Transfer *transfer : *collective.transfers()) {
+    for (const plan::Transfer *transfer : *collective.transfers())
       line.bytes += executions * transfer->input()->size();
-      line.floor += executions * 2 * sentBytes(collective, *transfer, members) /
-                    rates.bytesPerSecond;
-    }
+    // What is sent is read and written.
+    const auto *reasons = plan.programs()->Get(0)->reasons();
+    if (reasons && collective.why() < reasons->size())
+      line.floor = 2 * executions * reasons->Get(collective.why())->bytes() /
+                   rates.bytesPerSecond;
     line.kind = "collective";
     line.command = plan::EnumNameCollectiveKind(collective.kind());
     return line;

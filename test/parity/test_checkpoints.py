@@ -1,5 +1,7 @@
 """Weights go in and out under the model's own names, whatever the layout."""
 
+import dataclasses
+
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -72,3 +74,18 @@ def test_a_file_without_one_of_the_weights_is_refused_by_name(exported, dataset,
     _, error = tools.tool("run", plan, "--data", dataset("mlp", 1), "--steps", 1,
                           "--init", tmp_path / "short.safetensors", code=1)
     assert "has no tensors for fc2.bias; nearest: 'fc1.bias', 'fc2.bais'" in error
+
+
+@pytest.mark.parametrize("case", [Case("gpt2", "data=2,tensor=2", GPT2_TENSOR, microbatches=4), Case("llama", "data=4"),
+                                  Case("mlp", "data=4")], ids=str)
+def test_split_updates_make_the_same_bits(case, exported, dataset, tmp_path):
+    """ZeRO stage 1 adds in the same order, and updates each element by the same ops."""
+    optimizer = "adamw(lr=1e-2,weight_decay=0.1)"
+    data, weights = dataset(case.model, case.microbatches), []
+    for each in (case, dataclasses.replace(case, zero=0)):
+        plan = each.compile(exported(case.model), tmp_path / f"plan{each.zero}", optimizer)
+        kinds = {entry["kind"] for entry in tools.inspect(plan)["collectives"] if "data" in entry["axes"]}
+        assert ("ReduceScatter" in kinds) == bool(each.zero)
+        weights.append(tools.train(plan, data, 4, tmp_path / f"run{each.zero}").tensors)
+    for name, tensor in weights[0].items():
+        assert torch.equal(tensor, weights[1][name]), name
