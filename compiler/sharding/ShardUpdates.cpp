@@ -125,8 +125,11 @@ void UpdateSharder::findBoundary() {
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     if (!function.getArgAttr(i, "graph.symbol"))
       continue;
-    while (function.getResultAttr(next, "graph.output"))
+    while (next < function.getNumResults() &&
+           function.getResultAttr(next, "graph.output"))
       ++next;
+    if (next == function.getNumResults())
+      return; // check-partition says so
     resultOf[i] = next++;
     if (Attribute owner = function.getArgAttr(i, "graph.state_of"))
       statesOf[owner].push_back(i);
@@ -185,6 +188,7 @@ std::optional<Update> UpdateSharder::find(BlockArgument parameter) {
   Attribute symbol = function.getArgAttr(number, "graph.symbol");
   LayoutAttr layout = shard::getLayout(parameter);
   if (!symbol || function.getArgAttr(number, "graph.state_of") || !layout ||
+      !resultOf.contains(number) ||
       graph::numElements(layout.getLocalShape(graph::getShape(parameter))) <
           threshold)
     return std::nullopt;

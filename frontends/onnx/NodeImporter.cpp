@@ -5,7 +5,6 @@
 #include <cfloat>
 #include <cmath>
 
-
 using namespace mlir;
 
 namespace polyrank::frontends::onnx {
