@@ -73,9 +73,9 @@ def AssignBuffers : Pass<"assign-buffers", "::mlir::ModuleOp"> {
 
     What collectives touch lies in the shared region, all else in the private
     one. Views share the buffer of what they view; microbatches, slices of their
-    operand's; a device's block of an argument, the argument's. Result i of the step takes the buffer of the argument that it
-    replaces, a microbatch sum one buffer throughout, a gemm's result that of
-    its addend; where a value is still needed, or comes from elsewhere, a
+    operand's; a device's block of an argument, the argument's. Result i of the
+    step takes the buffer of the argument that it replaces, a microbatch sum one
+    buffer throughout, a gemm's result that of its addend; where a value is still needed, or comes from elsewhere, a
     `rank.copy` is inserted. A kernel's result takes the buffer of an operand
     that ends there and that its `in_place` allows; all_reduce and broadcast
     work in place likewise, and reduce_scatter and all_gather on the device's own

@@ -52,7 +52,7 @@ struct Update {
 
 /// The blocks of a split update: of one dim, or of the tensor as a row.
 struct Blocks {
-  bool isFlat = false;
+  bool isRow = false;
   int64_t dim = 0;
   /// The layout of the row before it is split further.
   DimAttr row;
@@ -166,8 +166,8 @@ bool UpdateSharder::collect(Value value, Update &update) {
          });
 }
 
-/// Whether what is computed on the way is for the new values alone: else the
-/// reduced gradient would be needed whole as well.
+/// Whether the state, and what is computed on the way, is for the new values
+/// alone: else it would be needed whole as well.
 bool UpdateSharder::isAlone(Update &update) {
   auto isInside = [&](OpOperand &use) {
     if (use.getOwner() == terminator)
@@ -176,7 +176,14 @@ bool UpdateSharder::isAlone(Update &update) {
       });
     return update.ops.contains(use.getOwner());
   };
+  auto states = ArrayRef(update.boundary).drop_front();
   return llvm::all_of(update.reduction->getUses(), isInside) &&
+         llvm::all_of(states,
+                      [&](auto entry) {
+                        return llvm::all_of(
+                            function.getArgument(entry.first).getUses(),
+                            isInside);
+                      }) &&
          llvm::all_of(update.ops, [&](Operation *op) {
            return isa<graph::ConstantOp, graph::BroadcastOp>(op) ||
                   llvm::all_of(op->getUses(), isInside);
@@ -250,7 +257,7 @@ std::optional<Blocks> UpdateSharder::chooseBlocks(Update &update) {
       return std::nullopt;
   if (!mayBeRow(update))
     return std::nullopt;
-  blocks.isFlat = true;
+  blocks.isRow = true;
   blocks.row = layout.getDim(first);
   return blocks;
 }
@@ -260,11 +267,11 @@ RankedTensorType UpdateSharder::split(RankedTensorType type,
                                       const Blocks &blocks,
                                       ArrayRef<AxisRef> axes) {
   LayoutAttr layout = shard::getLayout(type);
-  DimAttr dim = blocks.isFlat ? blocks.row : layout.getDim(blocks.dim);
+  DimAttr dim = blocks.isRow ? blocks.row : layout.getDim(blocks.dim);
   SmallVector<AxisRef> all(dim.getAxes());
   llvm::append_range(all, axes);
   dim = DimAttr::get(layout.getMesh(), all, dim.getPadded(), dim.getFill());
-  if (!blocks.isFlat)
+  if (!blocks.isRow)
     return shard::withLayout(type, layout.withDim(blocks.dim, dim));
   return shard::withLayout(
       RankedTensorType::get({type.getNumElements()}, type.getElementType()),
@@ -288,7 +295,7 @@ void UpdateSharder::rewrite(Update &update, const Blocks &blocks) {
                          .getValue()
                          .str();
   auto reshaped = [&](Value value, RankedTensorType type) -> Value {
-    if (!blocks.isFlat)
+    if (!blocks.isRow)
       return value;
     return graph::ReshapeOp::create(builder, value.getLoc(), type, value);
   };
@@ -332,7 +339,7 @@ void UpdateSharder::rewrite(Update &update, const Blocks &blocks) {
   for (auto [argument, number] : ArrayRef(update.boundary).drop_front()) {
     BlockArgument state = function.getArgument(argument);
     state.setType(split(typeOf(state), blocks, axes));
-    if (blocks.isFlat)
+    if (blocks.isRow)
       function.setArgAttr(argument, "graph.view",
                           builder.getDenseI64ArrayAttr({base, 1}));
   }

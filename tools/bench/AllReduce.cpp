@@ -191,7 +191,7 @@ int main(int argc, char **argv) {
   std::sort(slowest.begin(), slowest.end());
   std::printf("{\"kind\": \"%s\", \"ranks\": %d, \"mib\": %d, "
               "\"repeats\": %d, \"least_ms\": %.6g, \"median_ms\": %.6g}\n",
-              nameOf(options.kind), options.ranks, options.mib, options.repeats, 1e3 * slowest[0],
-              1e3 * slowest[options.repeats / 2]);
+              nameOf(options.kind), options.ranks, options.mib, options.repeats,
+              1e3 * slowest[0], 1e3 * slowest[options.repeats / 2]);
   return 0;
 }

@@ -18,6 +18,18 @@ func.func @consecutive(%w: !w {graph.symbol = @w, graph.view = array<i64: 24, 4,
   return %new, %next : !w, !w
 }
 
+// State that somebody else reads stays whole, and so does the update.
+// CHECK-LABEL: func.func @read_state
+// CHECK-NOT: [{"data"}]
+// CHECK: return
+func.func @read_state(%w: !w {graph.symbol = @w}, %m: !w {graph.symbol = @w.m, graph.state_of = @w}, %dw: !w {graph.input = "dw"}) -> (!w, !w, !w {graph.output = "m"}) {
+  %p = shard.to_partial %dw : (!w) -> !dw
+  %g = shard.reshard %p : (!dw) -> !w
+  %next = graph.add %m, %g : (!w, !w) -> !w
+  %new = graph.sub %w, %next : (!w, !w) -> !w
+  return %new, %next, %m : !w, !w, !w
+}
+
 // CHECK-LABEL: func.func @transposed
 // CHECK-SAME: {graph.state_of = @w, graph.symbol = @w.m, graph.view = array<i64: 0, 1, 3>}
 // CHECK-NOT: [{"data"}]
