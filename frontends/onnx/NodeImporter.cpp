@@ -270,7 +270,7 @@ const OpRow *findRow(StringRef domain, StringRef type, int64_t version) {
   for (ArrayRef<OpRow> rows :
        {getElementwiseRows(), getShapeRows(), getSliceRows(), getIndexRows(),
         getContractionRows(), getNormalizationRows(), getAttentionRows(),
-        getWindowRows(), getTrainingRows()})
+        getConvolutionRows(), getPoolingRows(), getTrainingRows()})
     for (const OpRow &row : rows)
       if (row.type == type && row.domain == domain && row.since <= version &&
           (!best || row.since > best->since))

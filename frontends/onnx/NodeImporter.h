@@ -114,7 +114,8 @@ llvm::ArrayRef<OpRow> getIndexRows();
 llvm::ArrayRef<OpRow> getContractionRows();
 llvm::ArrayRef<OpRow> getNormalizationRows();
 llvm::ArrayRef<OpRow> getAttentionRows();
-llvm::ArrayRef<OpRow> getWindowRows();
+llvm::ArrayRef<OpRow> getConvolutionRows();
+llvm::ArrayRef<OpRow> getPoolingRows();
 llvm::ArrayRef<OpRow> getTrainingRows();
 
 /// What PyTorch 2.13 writes at most.

@@ -1,0 +1,112 @@
+// Import of pooling: one unfold per spatial dim, and a reduction of each
+// window.
+
+#include "frontends/onnx/Windows.h"
+
+using namespace mlir;
+
+namespace polyrank::frontends::onnx {
+namespace {
+
+using shard::ReductionKind;
+
+/// Dims of the window elements in what `unfold` returns.
+SmallVector<int64_t> elementDims(const Imported &unfolded, size_t spatial) {
+  return llvm::to_vector(llvm::seq<int64_t>(static_cast<int64_t>(2 + spatial),
+                                            unfolded.getRank()));
+}
+
+/// What pooling has in common: a float operand with spatial dims, and windows.
+FailureOr<SmallVector<Window>> poolingWindows(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  const Imported &x = n.operand(0);
+  if (x.getRank() < 3 || !isa<FloatType>(x.getElementType()))
+    return n.fail("pooling of " + toString(x.getShape()) +
+                  (isa<FloatType>(x.getElementType()) ? "" : " integers"));
+  if (!n.attribute("kernel_shape"))
+    return n.fail("pooling without a kernel_shape");
+  auto sizes = perDim(n, "kernel_shape", x.getRank() - 2, 1);
+  if (failed(sizes))
+    return failure();
+  return findWindows(n, x.getShape(), *sizes);
+}
+
+LogicalResult maxPool(NodeImporter &n) {
+  if (n.wants(1))
+    return n.fail("MaxPool that also returns indices");
+  auto windows = poolingWindows(n);
+  if (failed(windows))
+    return failure();
+  Imported unfolded = unfold(n, n.operand(0), *windows,
+                             -std::numeric_limits<double>::infinity());
+  n.result(0, n.emit.reduce(ReductionKind::Max, unfolded,
+                            elementDims(unfolded, windows->size()),
+                            /*first=*/true));
+  return success();
+}
+
+LogicalResult averagePool(NodeImporter &n) {
+  auto windows = poolingWindows(n);
+  if (failed(windows))
+    return failure();
+  const Imported &x = n.operand(0);
+  auto sumOf = [&](const Imported &y, ArrayRef<Window> over) {
+    Imported unfolded = unfold(n, y, over, 0);
+    return n.emit.reduce(ReductionKind::Sum, unfolded,
+                         elementDims(unfolded, over.size()));
+  };
+  // The number of elements that each window averages: those of the operand,
+  // and of the padding that the model asks for where it counts.
+  SmallVector<int64_t> shape(x.getShape());
+  shape[0] = shape[1] = 1;
+  Imported ones =
+      graph::Tensor::splat(RankedTensorType::get(shape, x.getElementType()), 1);
+  SmallVector<Window> rest(*windows);
+  if (n.getInt("count_include_pad", 0)) {
+    SmallVector<int64_t> low, high;
+    for (Window &window : rest) {
+      low.push_back(std::exchange(window.low, 0));
+      high.push_back(std::exchange(window.high, 0));
+    }
+    ones = padSpatial(n, ones, low, high, 1);
+  }
+  Imported counts = sumOf(ones, rest);
+  n.result(0, n.emit.binaryOver<graph::DivOp>(sumOf(x, *windows), counts));
+  return success();
+}
+
+/// Pooling over all of the spatial dims, which stay with size 1.
+template <ReductionKind kind>
+LogicalResult globalPool(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  const Imported &x = n.operand(0);
+  if (x.getRank() < 3 || !isa<FloatType>(x.getElementType()))
+    return n.fail("global pooling of " + toString(x.getShape()));
+  Shape shape = x.getShape(), kept = {shape[0], shape[1]};
+  int64_t count = 1;
+  for (int64_t size : ArrayRef<int64_t>(shape).drop_front(2))
+    count *= size;
+  kept.append(x.getRank() - 2, 1);
+  Imported pooled = n.emit.reduce(
+      kind, x, llvm::to_vector(llvm::seq<int64_t>(2, x.getRank())));
+  if (kind == ReductionKind::Sum)
+    pooled = n.emit.binaryOver<graph::DivOp>(
+        pooled, n.emit.scalar(x.getElementType(), count));
+  n.result(0, n.emit.reshape(pooled, kept));
+  return success();
+}
+
+const OpRow rows[] = {
+    {"", "MaxPool", 8, maxPool},
+    {"", "AveragePool", 7, averagePool},
+    {"", "GlobalAveragePool", 1, globalPool<ReductionKind::Sum>},
+    {"", "GlobalMaxPool", 1, globalPool<ReductionKind::Max>},
+};
+
+} // namespace
+
+ArrayRef<OpRow> getPoolingRows() { return rows; }
+
+} // namespace polyrank::frontends::onnx
