@@ -1,36 +1,13 @@
-// Import of ops that address elements by index.
+// Import of ops that address elements by index, or give indices.
 
-#include "frontends/onnx/NodeImporter.h"
+#include "frontends/onnx/Indices.h"
 
 using namespace mlir;
 
 namespace polyrank::frontends::onnx {
 namespace {
 
-/// Negative indices count from the end of a dim of `size`; `graph.gather` has
-/// no such rule. The table of an embedding is a parameter, and what looks it
-/// up (PyTorch's embedding) has no negative indices either, so there the
-/// indices stay as they are and nothing stands between them and the table.
-///
-/// Known indices are wrapped in place: masks of long sequences have millions.
-Imported wrapIndices(NodeImporter &n, const Imported &indices, int64_t size) {
-  if (indices.isConstant()) {
-    ArrayRef<int64_t> given(indices.constant->integers);
-    if (llvm::none_of(given, [](int64_t index) { return index < 0; }))
-      return indices;
-    graph::Tensor wrapped = *indices.constant;
-    for (int64_t &index : wrapped.integers)
-      index += index < 0 ? size : 0;
-    return wrapped;
-  }
-  Imported zero = n.emit.scalar(indices.getElementType(), 0);
-  Imported negative =
-      n.emit.binaryOver<graph::CompareOp>(indices, zero, graph::Comparison::LT);
-  Imported wrapped = n.emit.binaryOver<graph::AddOp>(
-      indices,
-      n.emit.scalar(indices.getElementType(), static_cast<double>(size)));
-  return n.emit.select(negative, wrapped, indices);
-}
+using graph::Comparison;
 
 /// Known indices `start, start + 1, ..` are a slice, whose gradient is a pad.
 std::optional<int64_t> startOfRun(const Imported &indices) {
@@ -95,31 +72,6 @@ LogicalResult gather(NodeImporter &n) {
   return success();
 }
 
-/// sum of indices[i] * strides[i] over a list of index tensors of one shape.
-Imported linearIndex(NodeImporter &n, ArrayRef<Imported> indices,
-                     ArrayRef<int64_t> strides) {
-  if (llvm::all_of(indices, [](const Imported &x) { return x.isConstant(); })) {
-    graph::Tensor sum(indices[0].getElementType(), indices[0].getShape());
-    for (auto [index, stride] : llvm::zip(indices, strides))
-      for (auto [total, at] : llvm::zip(sum.integers, index.constant->integers))
-        total += at * stride;
-    return sum;
-  }
-  Imported sum;
-  for (auto [index, stride] : llvm::zip(indices, strides)) {
-    Imported term = n.emit.binaryOver<graph::MulOp>(
-        index,
-        n.emit.scalar(index.getElementType(), static_cast<double>(stride)));
-    if (!sum)
-      sum = term;
-    else if (sum.isConstant() && !term.isConstant())
-      sum = n.emit.binaryOver<graph::AddOp>(term, sum);
-    else
-      sum = n.emit.binaryOver<graph::AddOp>(sum, term);
-  }
-  return sum;
-}
-
 /// result[i, j, ..] = x[.., indices[i, j, ..], ..] with the index at `axis`.
 LogicalResult gatherElements(NodeImporter &n) {
   if (failed(n.need(2)))
@@ -132,15 +84,9 @@ LogicalResult gatherElements(NodeImporter &n) {
   if (shape.size() != result.size())
     return n.fail("indices of " + toString(result) + " into " +
                   toString(shape));
-  SmallVector<Imported> indices;
-  for (int64_t dim = 0; dim < x.getRank(); ++dim)
-    indices.push_back(dim == *axis
-                          ? wrapIndices(n, given, shape[dim])
-                          : n.emit.iota(result, dim, given.getElementType()));
   Imported flat = n.emit.reshape(x, graph::numElements(shape));
   n.result(0, n.emit.binary<graph::GatherOp>(
-                  flat, linearIndex(n, indices, graph::getStrides(shape)),
-                  int64_t(0)));
+                  flat, placesAlong(n, given, *axis, shape), int64_t(0)));
   return success();
 }
 
@@ -156,22 +102,15 @@ LogicalResult gatherND(NodeImporter &n) {
       batch + indexShape.back() > x.getRank() || indexShape.back() < 1)
     return n.fail("indices of " + toString(indexShape) + " into " +
                   toString(shape));
-  int64_t depth = indexShape.back(), last = given.getRank() - 1;
-  ArrayRef<int64_t> indexed = ArrayRef<int64_t>(shape).slice(batch, depth);
-  SmallVector<Imported> indices;
-  Shape picked(indexShape);
-  picked.pop_back();
-  for (int64_t i = 0; i < depth; ++i)
-    indices.push_back(wrapIndices(
-        n, n.emit.reshape(n.emit.slice(given, last, i, i + 1), picked),
-        indexed[i]));
+  ArrayRef<int64_t> indexed =
+      ArrayRef<int64_t>(shape).slice(batch, indexShape.back());
   Shape merged(shape);
-  merged.erase(merged.begin() + batch, merged.begin() + batch + depth);
+  merged.erase(merged.begin() + batch,
+               merged.begin() + batch + indexShape.back());
   merged.insert(merged.begin() + batch, graph::numElements(indexed));
-  n.result(0, n.emit.binary<graph::GatherOp>(
-                  n.emit.reshape(x, merged),
-                  linearIndex(n, indices, graph::getStrides(indexed)), batch,
-                  batch));
+  n.result(0, n.emit.binary<graph::GatherOp>(n.emit.reshape(x, merged),
+                                             placesOf(n, given, indexed), batch,
+                                             batch));
   return success();
 }
 
@@ -198,7 +137,7 @@ LogicalResult oneHot(NodeImporter &n) {
   indices = n.emit.broadcast(indices, shape, !known);
   Imported hot = n.emit.binary<graph::CompareOp>(
       indices, n.emit.iota(shape, *axis, indices.getElementType()),
-      graph::Comparison::EQ);
+      Comparison::EQ);
   auto value = [&](int64_t i) {
     return n.emit.broadcast(
         n.emit.reshape(n.emit.slice(n.operand(2), 0, i, i + 1), {}), shape,
@@ -229,7 +168,7 @@ LogicalResult trilu(NodeImporter &n) {
       n.emit.iota(matrix, 1, index), n.emit.iota(matrix, 0, index));
   Imported kept = n.emit.binaryOver<graph::CompareOp>(
       distance, n.emit.scalar(index, static_cast<double>(k)),
-      n.getInt("upper", 1) ? graph::Comparison::GE : graph::Comparison::LE);
+      n.getInt("upper", 1) ? Comparison::GE : Comparison::LE);
   bool known = x.isConstant();
   n.result(0,
            n.emit.select(n.emit.broadcast(kept, shape, !known), x,
@@ -238,21 +177,10 @@ LogicalResult trilu(NodeImporter &n) {
   return success();
 }
 
-/// Only of what is known: exports use it to build masks.
-LogicalResult cumSum(NodeImporter &n) {
-  if (failed(n.need(2)))
-    return failure();
-  auto given = n.integer(1, "axis");
-  if (failed(given))
-    return failure();
-  auto axis = n.axis(*given, n.operand(0).getRank());
-  if (failed(axis))
-    return failure();
-  if (failed(n.needKnown(0, "operand")))
-    return failure();
-  const graph::Tensor &x = *n.operand(0).constant;
-  bool exclusive = n.getInt("exclusive", 0), reverse = n.getInt("reverse", 0);
-  int64_t size = x.shape[*axis], stride = graph::getStrides(x.shape)[*axis];
+/// Known sums, of which exports build masks, one after another.
+graph::Tensor sumKnown(const graph::Tensor &x, int64_t axis, bool exclusive,
+                       bool reverse) {
+  int64_t size = x.shape[axis], stride = graph::getStrides(x.shape)[axis];
   graph::Tensor sums(x.elementType, x.shape);
   for (int64_t i = 0; i < x.size(); ++i) {
     int64_t row = i / stride % size, first = i - row * stride;
@@ -268,7 +196,82 @@ LogicalResult cumSum(NodeImporter &n) {
         sums.set(at, sum);
     }
   }
-  n.result(0, std::move(sums));
+  return sums;
+}
+
+/// result[j] = sum of x[i] over i <= j (`reverse`: i >= j; `exclusive`: without
+/// i = j): a reduction of x repeated along j, where the others are zero. Each
+/// element sums over the whole dim, so positions of tokens cost little, and
+/// long rows are not what it is for.
+LogicalResult cumSum(NodeImporter &n) {
+  if (failed(n.need(2)))
+    return failure();
+  auto given = n.integer(1, "axis");
+  if (failed(given))
+    return failure();
+  auto axis = n.axis(*given, n.operand(0).getRank());
+  if (failed(axis))
+    return failure();
+  const Imported &x = n.operand(0);
+  bool exclusive = n.getInt("exclusive", 0), reverse = n.getInt("reverse", 0);
+  if (x.isConstant()) {
+    n.result(0, sumKnown(*x.constant, *axis, exclusive, reverse));
+    return success();
+  }
+  // [.., i, j, ..]
+  Shape pairs = x.getShape(), apart = pairs;
+  pairs.insert(pairs.begin() + *axis, pairs[*axis]);
+  apart.insert(apart.begin() + *axis + 1, 1);
+  if (failed(n.fits(pairs)))
+    return failure();
+  int64_t size = pairs[*axis];
+  Shape square = {size, size};
+  Type index = n.emit.getBuilder().getI64Type();
+  auto comparison = reverse     ? exclusive ? Comparison::GT : Comparison::GE
+                    : exclusive ? Comparison::LT
+                                : Comparison::LE;
+  Imported counts = n.emit.binary<graph::CompareOp>(
+      n.emit.iota(square, 0, index), n.emit.iota(square, 1, index), comparison);
+  square.append(pairs.size() - *axis - 2, 1);
+  Imported repeated = n.emit.broadcast(n.emit.reshape(x, apart), pairs, false);
+  Imported counted = n.emit.select(
+      n.emit.broadcast(n.emit.reshape(counts, square), pairs, true), repeated,
+      n.emit.broadcast(n.emit.scalar(x.getElementType(), 0), pairs, true));
+  n.result(0, n.emit.reduce(shard::ReductionKind::Sum, counted, *axis));
+  return success();
+}
+
+/// The index of the largest (smallest) element along a dim: of the first one,
+/// or the last with select_last_index.
+template <bool largest>
+LogicalResult argExtremum(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  const Imported &x = n.operand(0);
+  auto axis = n.axis(n.getInt("axis", 0), x.getRank());
+  if (failed(axis))
+    return failure();
+  using shard::ReductionKind;
+  Shape shape = x.getShape();
+  bool last = n.getInt("select_last_index", 0);
+  auto kind = largest ? ReductionKind::Max : ReductionKind::Min;
+  Imported extremum =
+      n.emit.keepDims(n.emit.reduce(kind, x, *axis), shape, *axis);
+  // "Not beyond it" also where the extremum is NaN: the index is one of the
+  // dim.
+  Imported isOther = n.emit.binaryOver<graph::CompareOp>(
+      x, extremum, largest ? Comparison::LT : Comparison::GT);
+  Type index = n.emit.getBuilder().getI64Type();
+  Imported none =
+      n.emit.scalar(index, last ? -1 : static_cast<double>(shape[*axis]));
+  bool known = isOther.isConstant();
+  Imported candidates =
+      n.emit.select(isOther, n.emit.broadcast(none, shape, !known),
+                    n.emit.iota(shape, *axis, index));
+  Imported result = n.emit.reduce(
+      last ? ReductionKind::Max : ReductionKind::Min, candidates, *axis);
+  n.result(0, n.getInt("keepdims", 1) ? n.emit.keepDims(result, shape, *axis)
+                                      : result);
   return success();
 }
 
@@ -293,10 +296,15 @@ LogicalResult nonZero(NodeImporter &n) {
 }
 
 const OpRow rows[] = {
-    {"", "Gather", 1, gather},      {"", "GatherElements", 11, gatherElements},
-    {"", "GatherND", 11, gatherND}, {"", "OneHot", 9, oneHot},
-    {"", "Trilu", 14, trilu},       {"", "CumSum", 11, cumSum},
+    {"", "Gather", 1, gather},
+    {"", "GatherElements", 11, gatherElements},
+    {"", "GatherND", 11, gatherND},
+    {"", "OneHot", 9, oneHot},
+    {"", "Trilu", 14, trilu},
+    {"", "CumSum", 11, cumSum},
     {"", "NonZero", 9, nonZero},
+    {"", "ArgMax", 1, argExtremum<true>},
+    {"", "ArgMin", 1, argExtremum<false>},
 };
 
 } // namespace

@@ -269,8 +269,10 @@ const OpRow *findRow(StringRef domain, StringRef type, int64_t version) {
   const OpRow *best = nullptr;
   for (ArrayRef<OpRow> rows :
        {getElementwiseRows(), getShapeRows(), getSliceRows(), getIndexRows(),
-        getContractionRows(), getNormalizationRows(), getAttentionRows(),
-        getConvolutionRows(), getPoolingRows(), getTrainingRows()})
+        getScatterRows(), getResizeRows(), getContractionRows(),
+        getEinsumRows(), getNormalizationRows(), getAttentionRows(),
+        getConvolutionRows(), getPoolingRows(), getTrainingRows(),
+        getLossRows()})
     for (const OpRow &row : rows)
       if (row.type == type && row.domain == domain && row.since <= version &&
           (!best || row.since > best->since))

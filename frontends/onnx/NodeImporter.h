@@ -111,12 +111,16 @@ llvm::ArrayRef<OpRow> getElementwiseRows();
 llvm::ArrayRef<OpRow> getShapeRows();
 llvm::ArrayRef<OpRow> getSliceRows();
 llvm::ArrayRef<OpRow> getIndexRows();
+llvm::ArrayRef<OpRow> getScatterRows();
+llvm::ArrayRef<OpRow> getResizeRows();
 llvm::ArrayRef<OpRow> getContractionRows();
+llvm::ArrayRef<OpRow> getEinsumRows();
 llvm::ArrayRef<OpRow> getNormalizationRows();
 llvm::ArrayRef<OpRow> getAttentionRows();
 llvm::ArrayRef<OpRow> getConvolutionRows();
 llvm::ArrayRef<OpRow> getPoolingRows();
 llvm::ArrayRef<OpRow> getTrainingRows();
+llvm::ArrayRef<OpRow> getLossRows();
 
 /// What PyTorch 2.13 writes at most.
 constexpr int64_t newestOpset = 23;

@@ -271,6 +271,45 @@ LogicalResult tile(NodeImporter &n) {
   return success();
 }
 
+/// Blocks of `blocksize` x `blocksize` pixels and groups of channels, [N, C, H,
+/// W], become each other. A group's dims are rows, columns, channels (DCR) or
+/// channels, rows, columns (CRD, PyTorch's pixel_shuffle).
+template <bool toDepth>
+LogicalResult shufflePixels(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  Shape s = n.operand(0).getShape();
+  int64_t block = n.getInt("blocksize", 0);
+  StringRef mode = n.getString("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD")
+    return n.fail("mode `" + mode + "`");
+  bool rowsFirst = mode == "DCR";
+  constexpr int64_t large = 1 << 16;
+  bool fits = s.size() == 4 && block >= 1 && block <= large &&
+              (toDepth ? s[2] % block == 0 && s[3] % block == 0
+                       : s[1] % (block * block) == 0);
+  if (!fits)
+    return n.fail("blocks of " + Twine(block) + " pixels in " + toString(s));
+  Shape apart, result;
+  SmallVector<int64_t> order;
+  if (toDepth) {
+    apart = {s[0], s[1], s[2] / block, block, s[3] / block, block};
+    order = {0, 3, 5, 1, 2, 4};
+    result = {s[0], s[1] * block * block, apart[2], apart[4]};
+  } else {
+    int64_t channels = s[1] / (block * block);
+    apart = rowsFirst ? Shape{s[0], block, block, channels, s[2], s[3]}
+                      : Shape{s[0], channels, block, block, s[2], s[3]};
+    order = rowsFirst ? SmallVector<int64_t>{0, 3, 4, 1, 5, 2}
+                      : SmallVector<int64_t>{0, 1, 4, 2, 5, 3};
+    result = {s[0], channels, s[2] * block, s[3] * block};
+  }
+  n.result(0, n.emit.reshape(
+                  n.emit.transpose(n.emit.reshape(n.operand(0), apart), order),
+                  result));
+  return success();
+}
+
 const OpRow rows[] = {
     {"", "Constant", 1, constant},
     {"", "Shape", 1, shapeOf},
@@ -285,6 +324,8 @@ const OpRow rows[] = {
     {"", "Transpose", 1, transpose},
     {"", "Expand", 8, expand},
     {"", "Tile", 6, tile},
+    {"", "DepthToSpace", 1, shufflePixels<false>},
+    {"", "SpaceToDepth", 1, shufflePixels<true>},
 };
 
 } // namespace

@@ -34,6 +34,8 @@ LogicalResult concat(NodeImporter &n) {
 }
 
 constexpr int64_t maxPieces = 1 << 16;
+/// Elements of a dim that padding may repeat itself to.
+constexpr int64_t maxCopied = 1 << 24;
 
 /// `sizes` pieces of operand 0 along `axis`.
 FailureOr<std::vector<Imported>> splitInto(NodeImporter &n, int64_t axis,
@@ -143,11 +145,30 @@ LogicalResult slice(NodeImporter &n) {
   return success();
 }
 
+/// The element of a dim of `size` that stands at position `at`, which may be
+/// outside; nullopt where `mode` is no such padding.
+std::optional<int64_t> sourceOf(int64_t at, int64_t size, StringRef mode) {
+  auto modulo = [&](int64_t period) {
+    return ((at % period) + period) % period;
+  };
+  if (mode == "edge")
+    return std::clamp<int64_t>(at, 0, size - 1);
+  if (mode == "wrap")
+    return modulo(size);
+  if (mode != "reflect")
+    return std::nullopt;
+  if (size == 1)
+    return 0;
+  int64_t period = 2 * (size - 1), phase = modulo(period);
+  return std::min(phase, period - phase);
+}
+
 LogicalResult pad(NodeImporter &n) {
   if (failed(n.need(1)))
     return failure();
   StringRef mode = n.getString("mode", "constant");
-  if (mode != "constant")
+  bool copies = mode != "constant";
+  if (copies && !sourceOf(0, 1, mode))
     return n.fail("Pad with mode `" + mode + "`");
   auto pads = n.integersFrom("pads", 1);
   if (failed(pads))
@@ -164,7 +185,7 @@ LogicalResult pad(NodeImporter &n) {
   if (!*pads || (*pads)->size() != 2 * axes.size())
     return n.fail("its pads do not fit its axes");
   double value = n.getFloat("value", 0);
-  if (n.has(2)) {
+  if (n.has(2) && !copies) {
     auto given = n.number(2, "value");
     if (failed(given))
       return failure();
@@ -182,8 +203,21 @@ LogicalResult pad(NodeImporter &n) {
     if (start > end || before > maxElements || after > maxElements)
       return n.fail("pads " + toString(**pads) + " of a dim of " + Twine(dim));
     x = n.emit.slice(x, *axis, start, end);
-    low[*axis] = std::max<int64_t>(0, before);
-    high[*axis] = std::max<int64_t>(0, after);
+    before = std::max<int64_t>(0, before);
+    after = std::max<int64_t>(0, after);
+    if (copies && (before || after)) {
+      int64_t size = end - start;
+      if (size == 0 || before + after + size > maxCopied)
+        return n.fail("pads " + toString(**pads) + " of " + Twine(size) +
+                      " elements with mode `" + mode + "`");
+      SmallVector<int64_t> sources;
+      for (int64_t at = -before; at < size + after; ++at)
+        sources.push_back(*sourceOf(at, size, mode));
+      x = n.emit.binary<graph::GatherOp>(x, n.emit.integers(sources), *axis);
+      continue;
+    }
+    low[*axis] = before;
+    high[*axis] = after;
   }
   if (llvm::any_of(low, [](int64_t p) { return p != 0; }) ||
       llvm::any_of(high, [](int64_t p) { return p != 0; }))

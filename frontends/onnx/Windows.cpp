@@ -62,6 +62,13 @@ FailureOr<SmallVector<Window>> findWindows(NodeImporter &n, const Shape &x,
         window.high > maxElements)
       return n.fail("its pads " + toString(*pads) + " are out of range");
     int64_t room = window.low + dim + window.high - reach;
+    if (room < 0 && ceil && -room < window.stride) {
+      // One window, which reaches behind everything; what is there counts for
+      // nothing, so it ends with the padded dim.
+      window.size = (room + reach - 1) / window.dilation + 1;
+      window.count = 1;
+      continue;
+    }
     if (room < 0)
       return n.fail("windows that reach over " + Twine(reach) +
                     " elements do not fit dim " + Twine(2 + i) + " of " +

@@ -233,8 +233,8 @@ static const std::pair<std::string, std::string> skipped[] = {
     {"training_dropout_mask", "other random numbers"},
     {"training_dropout_default", "other random numbers"},
     {"maxpool_with_argmax", "no indices of maxima"},
-    {"reflect_pad", "Pad only with constants"},
-    {"edge_pad", "Pad only with constants"},
+    {"tf_crop_and_resize", "no Resize of a part of the operand"},
+    {"scatternd_multiply", "no products by index"},
 };
 
 std::string whyLeftOut(const onnx::Model &model, const std::string &name) {
