@@ -47,6 +47,8 @@ private:
                                 0, graph::getShape(value).size())));
   }
 
+  /// The values that argument `number` may have: classes, or ignored.
+  void limitLabels(unsigned number, int64_t classes, int64_t ignoreIndex);
   FailureOr<Loss> buildCrossEntropy(const Call &call);
   FailureOr<Loss> buildMeanSquare(const Call &call);
   FailureOr<Loss> buildOutput(const Call &call);
@@ -117,6 +119,19 @@ LogicalResult LossBuilder::expectPositional(const Call &call,
                      << llvm::join(expected, ",") << ")";
 }
 
+void LossBuilder::limitLabels(unsigned number, int64_t classes,
+                              int64_t ignoreIndex) {
+  // An input of the model that is looked up in a table has a range already.
+  auto known =
+      forward.getArgAttrOfType<IntegerAttr>(number, "graph.index_limit");
+  forward.setArgAttr(number, "graph.index_limit",
+                     builder.getI64IntegerAttr(
+                         known ? std::min(classes, known.getInt()) : classes));
+  if (!known)
+    forward.setArgAttr(number, "graph.index_ignore",
+                       builder.getI64IntegerAttr(ignoreIndex));
+}
+
 FailureOr<Loss> LossBuilder::buildCrossEntropy(const Call &call) {
   if (failed(expectPositional(call, {"OUTPUT", "LABELS"})))
     return failure();
@@ -144,11 +159,8 @@ FailureOr<Loss> LossBuilder::buildCrossEntropy(const Call &call) {
   FailureOr<Value> labels = getLabels(call.positional[1], labelType);
   if (failed(labels))
     return failure();
-  unsigned number = cast<BlockArgument>(*labels).getArgNumber();
-  forward.setArgAttr(number, "graph.index_limit",
-                     builder.getI64IntegerAttr(type.getDimSize(axis)));
-  forward.setArgAttr(number, "graph.index_ignore",
-                     builder.getI64IntegerAttr(ignoreIndex));
+  limitLabels(cast<BlockArgument>(*labels).getArgNumber(),
+              type.getDimSize(axis), ignoreIndex);
 
   auto loss = graph::CrossEntropyOp::create(builder, parts.location, *logits,
                                             *labels, axis, ignoreIndex);

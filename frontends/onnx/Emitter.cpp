@@ -139,8 +139,8 @@ bool Emitter::verify(Operation *op) {
 
 bool Emitter::mayFold(Operation *op) {
   int64_t work = 0;
-  for (const auto &types : {TypeRange(op->getOperandTypes()),
-                            TypeRange(op->getResultTypes())})
+  for (const auto &types :
+       {TypeRange(op->getOperandTypes()), TypeRange(op->getResultTypes())})
     for (Type type : types) {
       int64_t count = countElements(cast<RankedTensorType>(type).getShape());
       if (count > maxFolded)
@@ -454,6 +454,31 @@ Imported Emitter::select(const Imported &condition, const Imported &onTrue,
         return graph::SelectOp::create(b, location, v[0], v[1], v[2]);
       },
       /*isElementwise=*/true)[0];
+}
+
+void Emitter::limitIndices(const Imported &indices, int64_t limit,
+                           std::optional<int64_t> ignored) {
+  // What is cut off here (the first label of a shifted text) is held to the
+  // range too.
+  Value value = indices.value;
+  while (value &&
+         isa_and_present<graph::ReshapeOp, graph::ConvertOp, graph::SliceOp,
+                         graph::PadOp, graph::TransposeOp>(
+             value.getDefiningOp()) &&
+         isa<IntegerType>(cast<RankedTensorType>(
+                              value.getDefiningOp()->getOperand(0).getType())
+                              .getElementType()))
+    value = value.getDefiningOp()->getOperand(0);
+  if (!value || !isa<BlockArgument>(value))
+    return;
+  auto [entry, isNew] =
+      indexRanges.try_emplace(value, IndexRange{limit, ignored});
+  if (isNew)
+    return;
+  IndexRange &range = entry->second;
+  range.limit = std::min(range.limit, limit);
+  if (range.ignored != ignored)
+    range.ignored.reset();
 }
 
 Imported Emitter::dropout(const Imported &x, double rate) {

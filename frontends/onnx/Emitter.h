@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "dialects/graph/Graph.h"
 #include "llvm/ADT/MapVector.h"
@@ -195,6 +196,19 @@ public:
     return updates;
   }
 
+  /// `indices` must be in [0, limit), or be `ignored` where that is given: of
+  /// what an input gives, so that other values are an error of the data.
+  void limitIndices(const Imported &indices, int64_t limit,
+                    std::optional<int64_t> ignored = std::nullopt);
+  struct IndexRange {
+    int64_t limit;
+    std::optional<int64_t> ignored;
+  };
+  /// By argument; where several uses limit one, what all of them allow.
+  const llvm::MapVector<mlir::Value, IndexRange> &getIndexRanges() const {
+    return indexRanges;
+  }
+
 private:
   bool verify(mlir::Operation *op);
   /// Whether `op` may be evaluated now: its tensors are small enough, and the
@@ -211,6 +225,7 @@ private:
   std::string error;
   int64_t numDropouts = 0;
   llvm::MapVector<mlir::Value, mlir::Value> updates;
+  llvm::MapVector<mlir::Value, IndexRange> indexRanges;
   mlir::Block scratch; // holds an op while it is evaluated
   /// A constant without the dims along which it repeats, and the others.
   struct Compressed {

@@ -447,6 +447,16 @@ private:
       attributes.push_back(builder.getDictionaryAttr(builder.getNamedAttr(
           "graph.symbol", function.getArgAttr(number, "graph.symbol"))));
     }
+    for (const auto &[argument, range] : emit.getIndexRanges()) {
+      unsigned number = cast<BlockArgument>(argument).getArgNumber();
+      if (!function.getArgAttr(number, "graph.input"))
+        continue;
+      function.setArgAttr(number, "graph.index_limit",
+                          builder.getI64IntegerAttr(range.limit));
+      if (range.ignored)
+        function.setArgAttr(number, "graph.index_ignore",
+                            builder.getI64IntegerAttr(*range.ignored));
+    }
     func::ReturnOp::create(builder, fileLocation, results);
     function.setType(
         builder.getFunctionType(function.getArgumentTypes(), types));

@@ -50,6 +50,8 @@ LogicalResult gather(NodeImporter &n) {
     return n.fail("its indices are not integers");
   if (indices.isConstant() || !isParameter(x))
     indices = wrapIndices(n, indices, size);
+  else
+    n.emit.limitIndices(indices, size);
   if (indices.isConstant())
     for (int64_t index : indices.constant->integers)
       if (index < 0 || index >= size)

@@ -39,9 +39,13 @@ FailureOr<Labels> getLabels(NodeImporter &n) {
   if (n.has(2) && n.operand(2).getShape() != Shape{scores[1]})
     return fail("its weights " + toString(n.operand(2).getShape()) +
                 " do not fit " + Twine(scores[1]) + " classes");
+  bool mayIgnore = n.attribute("ignore_index") != nullptr;
+  int64_t ignored =
+      n.getInt("ignore_index", std::numeric_limits<int64_t>::min());
+  n.emit.limitIndices(given, scores[1],
+                      mayIgnore ? std::optional(ignored) : std::nullopt);
   return Labels{n.emit.convert(given, n.emit.getBuilder().getI64Type()),
-                n.getInt("ignore_index", std::numeric_limits<int64_t>::min()),
-                n.attribute("ignore_index") != nullptr};
+                ignored, mayIgnore};
 }
 
 /// `y`, or zero where the label does not count.

@@ -148,6 +148,18 @@ LogicalResult normalizeByBatch(NodeImporter &n) {
   return success();
 }
 
+/// Whether the model computes `statistic` itself, as PyTorch's exporter writes
+/// a normalization that keeps none (track_running_stats=False, standardized
+/// weights): nothing is left to say then.
+bool isComputed(const Imported &statistic) {
+  Value value = statistic.value;
+  while (value && isa_and_present<graph::ReshapeOp, graph::ConvertOp>(
+                      value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value && value.getDefiningOp() &&
+         !isa<graph::ConstantOp>(value.getDefiningOp());
+}
+
 LogicalResult batchNormalization(NodeImporter &n) {
   if (failed(n.need(5)))
     return failure();
@@ -155,10 +167,14 @@ LogicalResult batchNormalization(NodeImporter &n) {
   if (x.getRank() < 2)
     return n.fail("BatchNormalization of " + toString(x.getShape()));
   bool saysTraining = n.getInt("training_mode", 0) || n.wants(1);
-  if (n.options.batchNorm == BatchNorm::Batch ||
-      (saysTraining && n.options.batchNorm == BatchNorm::Unset))
+  bool hasStatistics =
+      !saysTraining && isComputed(n.operand(3)) && isComputed(n.operand(4));
+  if (!hasStatistics &&
+      (n.options.batchNorm == BatchNorm::Batch ||
+       (saysTraining && n.options.batchNorm == BatchNorm::Unset)))
     return normalizeByBatch(n);
-  if (n.options.training && n.options.batchNorm == BatchNorm::Unset)
+  if (!hasStatistics && n.options.training &&
+      n.options.batchNorm == BatchNorm::Unset)
     return n.fail(
         "batch normalization is in its inference form, which PyTorch's "
         "exporter writes in any mode; say what training does: --batch-norm "

@@ -16,7 +16,9 @@ import tools
 ROOT = Path("/usr/share/libonnx-testdata/data/node")
 GROUPS = 4
 # Operands whose values must be known when the model is compiled.
-KNOWN = {"OneHot": {2}, "CumSum": {0}, "ConstantOfShape": {0}, "Range": {0}, "NonZero": {0}}
+KNOWN = {"OneHot": {2}, "ConstantOfShape": {0}, "Range": {0}, "NonZero": {0}, "Resize": {1, 2, 3}, "Upsample": {1}}
+# Indices and labels that need not be known.
+DATA = {"ScatterND": {1}, "ScatterElements": {1}, "SoftmaxCrossEntropyLoss": {1}, "NegativeLogLikelihoodLoss": {1}}
 
 
 def readTensor(path):
@@ -70,7 +72,8 @@ class Merged:
         node = model.graph.node[0]
         name = model.graph.input[index].name
         place = list(node.input).index(name) if name in node.input else index
-        isData = place == 0 or not np.issubdtype(value.dtype, np.integer)
+        isData = (place == 0 or place in DATA.get(node.op_type, ())
+                  or not np.issubdtype(value.dtype, np.integer))
         return isData and value.ndim > 0 and place not in KNOWN.get(node.op_type, ())
 
     def reshape(self, source, target, shape):
