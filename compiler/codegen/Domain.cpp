@@ -219,6 +219,8 @@ bool Domain::spread() {
               });
           if (isa<graph::DropoutOp>(op))
             assign(op->getOperand(0), map, worklist);
+          else if (isa<graph::UniformOp>(op))
+            return;
           else if (sameShapes && !isa<graph::SliceOp, graph::PadOp,
                                       graph::ConcatOp, graph::GatherOp>(op))
             for (Value operand : op->getOperands())

@@ -185,6 +185,8 @@ int NodeBuilder::buildOp(Operation *op, const Indices &indices, int predicate) {
       .Case([&](graph::ReduceOp op) { return reduce(op, indices); })
       .Case(
           [&](graph::DropoutOp op) { return dropout(op, indices, predicate); })
+      .Case(
+          [&](graph::UniformOp op) { return uniform(op, indices, predicate); })
       .Default(
           [&](Operation *op) { return elementwise(op, indices, predicate); });
 }
@@ -232,13 +234,13 @@ int NodeBuilder::reduce(graph::ReduceOp op, const Indices &indices) {
   return add(node);
 }
 
-int NodeBuilder::dropout(graph::DropoutOp op, const Indices &indices,
-                         int predicate) {
-  int input = build(op.getInput(), indices, predicate);
+template <typename Op>
+int NodeBuilder::randomWord(Op op, ArrayRef<int64_t> shape,
+                            const Indices &indices, int predicate) {
   int seed = build(op.getSeed(), {}, predicate);
   int step = build(op.getStep(), {}, predicate);
   int microbatch = build(op.getMicrobatch(), {}, predicate);
-  if (input < 0 || seed < 0 || step < 0 || microbatch < 0)
+  if (seed < 0 || step < 0 || microbatch < 0)
     return -1;
   Type i32 = IntegerType::get(op.getContext(), 32);
   auto widen = [&](int node) {
@@ -246,7 +248,7 @@ int NodeBuilder::dropout(graph::DropoutOp op, const Indices &indices,
                                          : apply(Function::Convert, i64, node);
   };
   ArrayRef<int64_t> globalShape =
-      op.getGlobalShape() ? *op.getGlobalShape() : shapeOf(op.getInput());
+      op.getGlobalShape() ? *op.getGlobalShape() : shape;
   SmallVector<int64_t> strides = getStrides(globalShape);
   Affine linear = constantIndex(0);
   int position = -1;
@@ -275,19 +277,39 @@ int NodeBuilder::dropout(graph::DropoutOp op, const Indices &indices,
   int word = apply(Function::Philox, i32,
                    {element, widen(seed), widen(step), widen(microbatch)},
                    op.getRngId());
+  return apply(Function::And, i64,
+               {apply(Function::Convert, i64, word), integer(0xFFFFFFFF)});
+}
+
+int NodeBuilder::dropout(graph::DropoutOp op, const Indices &indices,
+                         int predicate) {
+  int input = build(op.getInput(), indices, predicate);
+  int word = randomWord(op, shapeOf(op.getInput()), indices, predicate);
+  if (input < 0 || word < 0)
+    return -1;
   double rate = op.getRate().convertToDouble();
-  // word >= rate * 2^32 as unsigned numbers.
+  // word >= rate * 2^32.
   int keep =
       apply(Function::Compare, i1,
-            {apply(Function::And, i64,
-                   {apply(Function::Convert, i64, word), integer(0xFFFFFFFF)}),
-             integer(static_cast<int64_t>(std::ceil(rate * 0x1p32)))},
+            {word, integer(static_cast<int64_t>(std::ceil(rate * 0x1p32)))},
             static_cast<int64_t>(graph::Comparison::GE));
   Node scale(Node::Constant, loops.nodes[input].type);
   scale.value = 1 - rate;
   Node zero(Node::Constant, loops.nodes[input].type);
   int scaled = apply(Function::Div, zero.type, {input, add(scale)});
   return apply(Function::Select, zero.type, {keep, scaled, add(zero)});
+}
+
+int NodeBuilder::uniform(graph::UniformOp op, const Indices &indices,
+                         int predicate) {
+  int word = randomWord(op, shapeOf(op.getResult()), indices, predicate);
+  if (word < 0)
+    return -1;
+  Node scale(Node::Constant, elementTypeOf(op.getResult()));
+  scale.value = 0x1p-32;
+  int upper = apply(Function::And, i64, {word, integer(0xFFFFFF00)});
+  return apply(Function::Mul, scale.type,
+               {apply(Function::Convert, scale.type, upper), add(scale)});
 }
 
 static std::optional<Function> functionOf(Operation *op) {

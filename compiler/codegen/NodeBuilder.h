@@ -67,7 +67,12 @@ private:
   int concat(graph::ConcatOp op, const Indices &indices, int predicate);
   int gather(graph::GatherOp op, const Indices &indices, int predicate);
   int reduce(graph::ReduceOp op, const Indices &indices);
+  /// The random word, as an unsigned number, of an element of `shape`.
+  template <typename Op>
+  int randomWord(Op op, llvm::ArrayRef<int64_t> shape, const Indices &indices,
+                 int predicate);
   int dropout(graph::DropoutOp op, const Indices &indices, int predicate);
+  int uniform(graph::UniformOp op, const Indices &indices, int predicate);
   int elementwise(mlir::Operation *op, const Indices &indices, int predicate);
 
   Affine constantIndex(int64_t value) {

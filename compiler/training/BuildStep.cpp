@@ -422,6 +422,9 @@ LogicalResult StepBuilder::buildForward() {
   if (microbatches != 1)
     return forward.emitError("mode=forward has one microbatch, not ")
            << microbatches;
+  for (auto uniform : forward.getOps<graph::UniformOp>())
+    return uniform.emitError("random numbers in mode=forward; export the model "
+                             "after model.eval()");
   createFunction({}, false);
   SmallVector<Value> slices;
   for (BlockArgument input : inputs)

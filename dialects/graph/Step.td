@@ -42,6 +42,21 @@ def Graph_DropoutOp : Graph_Op<"dropout", ["localize", "buildGradient"]> {
   let hasVerifier = 1;
 }
 
+def Graph_UniformOp : Graph_Op<"uniform", ["localize"]> {
+  let summary = "Random numbers, equally likely in [0, 1)";
+  let description = [{
+    Of each element's word (see `dropout`, with which `rng_id` is shared) the
+    upper 24 bits, as a fraction: exact in f32.
+  }];
+  let arguments = (ins Graph_IntegerTensor:$seed, Graph_IntegerTensor:$step,
+                       Graph_IntegerTensor:$microbatch, Variadic<Graph_IntegerTensor>:$offsets,
+                       I64Attr:$rng_id, OptionalAttr<DenseI64ArrayAttr>:$global_shape);
+  let results = (outs Graph_FloatTensor:$result);
+  let builders = [OpBuilder<(ins "::mlir::RankedTensorType":$type, "::mlir::Value":$seed, "::mlir::Value":$step,
+      "::mlir::Value":$microbatch, "int64_t":$rngId)>];
+  let hasVerifier = 1;
+}
+
 def Graph_MicrobatchesOp : Op<Graph_Dialect, "microbatches",
     [AttrSizedOperandSegments, SingleBlock, RecursiveMemoryEffects]> {
   let summary = "Runs its region once per microbatch";

@@ -486,7 +486,17 @@ Imported Emitter::dropout(const Imported &x, double rate) {
   return emit({x, seed, step, microbatch},
               [&](OpBuilder &b, ValueRange v) -> Operation * {
                 return graph::DropoutOp::create(b, location, v[0], v[1], v[2],
-                                                v[3], rate, numDropouts++);
+                                                v[3], rate, numRandom++);
+              })[0];
+}
+
+Imported Emitter::uniform(ArrayRef<int64_t> shape) {
+  auto [seed, step, microbatch] = getRandomness();
+  return emit({seed, step, microbatch},
+              [&](OpBuilder &b, ValueRange v) -> Operation * {
+                return graph::UniformOp::create(
+                    b, location, RankedTensorType::get(shape, b.getF32Type()),
+                    v[0], v[1], v[2], numRandom++);
               })[0];
 }
 

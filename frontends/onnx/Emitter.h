@@ -146,6 +146,8 @@ public:
   /// Zero with probability `rate`, else x / (1 - rate). Each call has random
   /// numbers of its own.
   Imported dropout(const Imported &x, double rate);
+  /// Random numbers in [0, 1).
+  Imported uniform(llvm::ArrayRef<int64_t> shape);
   /// Gives the scalars seed, step and microbatch, from which a model draws its
   /// random numbers: arguments of the function, made when first asked for.
   std::function<std::array<mlir::Value, 3>()> getRandomness;
@@ -223,7 +225,7 @@ private:
   int64_t foldingBudget;
   mlir::StringAttr scope;
   std::string error;
-  int64_t numDropouts = 0;
+  int64_t numRandom = 0; // ops that draw random numbers
   llvm::MapVector<mlir::Value, mlir::Value> updates;
   llvm::MapVector<mlir::Value, IndexRange> indexRanges;
   mlir::Block scratch; // holds an op while it is evaluated

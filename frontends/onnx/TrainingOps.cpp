@@ -1,5 +1,5 @@
-// Import of the ops that act otherwise in training: dropout and batch
-// normalization.
+// Import of the ops that act otherwise in training: dropout, random numbers
+// and batch normalization.
 
 #include "frontends/onnx/NodeImporter.h"
 
@@ -48,6 +48,71 @@ LogicalResult dropout(NodeImporter &n) {
                  n.emit.scalar(
                      IntegerType::get(n.emit.getBuilder().getContext(), 1), 1),
                  x.getShape(), false));
+  return success();
+}
+
+//===-- random numbers ---------------------------------------------------===//
+
+/// Stochastic depth, and PyTorch's dropout in place, draw numbers and compare
+/// them. They come from the plan's seed; a seed in the file is its exporter's.
+FailureOr<Imported> drawUniform(NodeImporter &n, const Shape &shape) {
+  if (failed(n.fits(shape)))
+    return failure();
+  if (n.options.dropout)
+    return n.fail("--dropout does not reach random numbers that the model "
+                  "draws itself; export it after model.eval(), or with "
+                  "Dropout(inplace=False)");
+  return n.emit.uniform(shape);
+}
+
+/// `like`: the shape is that of operand 0, else an attribute.
+template <bool like>
+LogicalResult randomUniform(NodeImporter &n) {
+  Shape shape;
+  if (like) {
+    if (failed(n.need(1)))
+      return failure();
+    shape = n.operand(0).getShape();
+  } else {
+    auto given = n.integersFrom("shape", SIZE_MAX);
+    if (failed(given))
+      return failure();
+    shape = given->value_or(Shape());
+  }
+  auto drawn = drawUniform(n, shape);
+  if (failed(drawn))
+    return failure();
+  double low = n.getFloat("low", 0), high = n.getFloat("high", 1);
+  auto scalar = [&](double value) {
+    return n.emit.scalar(drawn->getElementType(), value);
+  };
+  Imported result = *drawn;
+  if (high - low != 1)
+    result = n.emit.binaryOver<graph::MulOp>(result, scalar(high - low));
+  if (low != 0)
+    result = n.emit.binaryOver<graph::AddOp>(result, scalar(low));
+  n.result(0, result);
+  return success();
+}
+
+/// 1 with the probability that operand 0 gives, else 0.
+LogicalResult bernoulli(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  const Imported &x = n.operand(0);
+  auto drawn = drawUniform(n, x.getShape());
+  if (failed(drawn))
+    return failure();
+  Type type = x.getElementType();
+  if (n.attribute("dtype")) {
+    type = toElementType(n.emit.getBuilder().getContext(),
+                         static_cast<DataType>(n.getInt("dtype", 0)));
+    if (!type)
+      return n.fail("its dtype " + Twine(n.getInt("dtype", 0)));
+  }
+  n.result(0, n.emit.convert(n.emit.binary<graph::CompareOp>(
+                                 *drawn, x, graph::Comparison::LT),
+                             type));
   return success();
 }
 
@@ -195,6 +260,9 @@ const OpRow rows[] = {
     {"", "BatchNormalization", 9, batchNormalization},
     {"", "Dropout", 7, dropout},
     {"", "Dropout", 12, dropout},
+    {"", "RandomUniform", 1, randomUniform<false>},
+    {"", "RandomUniformLike", 1, randomUniform<true>},
+    {"", "Bernoulli", 15, bernoulli},
 };
 
 } // namespace

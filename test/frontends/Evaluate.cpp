@@ -229,6 +229,7 @@ static const std::pair<std::string, std::string> skipped[] = {
     {"mod_mixed_sign_float", "no Mod of floats"},
     {"batchnorm_epsilon_training", "statistics that are no state of the model"},
     {"batchnorm_example_training", "statistics that are no state of the model"},
+    {"bernoulli", "other random numbers"},
     {"training_dropout/", "other random numbers"},
     {"training_dropout_mask", "other random numbers"},
     {"training_dropout_default", "other random numbers"},

@@ -10,19 +10,47 @@ from families import export_gpt2
 from tools import saveData, tool, train
 
 
+class DropPath(nn.Module):
+    """Stochastic depth (Huang et al. 2016) as vision models write it, here of every element."""
+
+    def forward(self, x):
+        return x.div(0.7) * (torch.rand(x.shape) + 0.7).floor()
+
+
+# PyTorch's exporter has a node for the first; the others draw numbers and compare them.
+FORMS = {"dropout": lambda: nn.Dropout(0.3), "in-place": lambda: nn.Dropout(0.3, inplace=True), "drop-path": DropPath}
+
+
 @pytest.fixture(scope="module")
-def wide(tmp_path_factory):
+def exportWide(tmp_path_factory):
     """A layer that passes ones on, a dropout, and a mean: the loss says how much is kept."""
-    folder = tmp_path_factory.mktemp("dropout")
-    model = nn.Sequential(nn.Linear(8, 512), nn.Dropout(0.3), nn.Linear(512, 1, bias=False)).train()
-    with torch.no_grad():
-        model[0].weight.zero_()
-        model[0].bias.fill_(1)
-        model[2].weight.fill_(1 / 512)
-    torch.onnx.export(model, (torch.zeros(16, 8),), folder / "model.onnx", input_names=["x"], output_names=["y"],
-                      dynamo=True, optimize=False, verbose=False)
-    saveData(folder / "data.npz", {"x": torch.zeros(64, 8), "target": torch.zeros(64, 1)})
-    return folder
+    folders = {}
+
+    def export(form):
+        if form in folders:
+            return folders[form]
+        folder = folders[form] = tmp_path_factory.mktemp(form)
+        model = nn.Sequential(nn.Linear(8, 512), FORMS[form](), nn.Linear(512, 1, bias=False)).train()
+        with torch.no_grad():
+            model[0].weight.zero_()
+            model[0].bias.fill_(1)
+            model[2].weight.fill_(1 / 512)
+        torch.onnx.export(model, (torch.zeros(16, 8),), folder / "model.onnx", input_names=["x"], output_names=["y"],
+                          dynamo=True, optimize=False, verbose=False)
+        saveData(folder / "data.npz", {"x": torch.zeros(64, 8), "target": torch.zeros(64, 1)})
+        return folder
+
+    return export
+
+
+@pytest.fixture(params=FORMS)
+def anyForm(request, exportWide):
+    return exportWide(request.param)
+
+
+@pytest.fixture
+def wide(exportWide):
+    return exportWide("dropout")
 
 
 def losses(folder, out, mesh, *more, seed=0, loss="mse(y,target)", shard=()):
@@ -32,24 +60,24 @@ def losses(folder, out, mesh, *more, seed=0, loss="mse(y,target)", shard=()):
     return train(plan, folder / "data.npz", 4, folder / out, "--seed", seed).losses
 
 
-def test_kept_elements_are_scaled_so_that_the_mean_stays(wide):
+def test_kept_elements_are_scaled_so_that_the_mean_stays(anyForm):
     # The square of a mean of 512 draws, 16 rows a step, 4 steps: 1 + 0.43 / 512, and noise of 0.007.
-    assert np.mean(losses(wide, "one", "data=1")) == pytest.approx(1, abs=0.03)
+    assert np.mean(losses(anyForm, "one", "data=1")) == pytest.approx(1, abs=0.03)
 
 
-def test_what_is_dropped_changes_with_step_and_seed(wide):
-    first, other = losses(wide, "a", "data=1"), losses(wide, "b", "data=1", seed=1)
+def test_what_is_dropped_changes_with_step_and_seed(anyForm):
+    first, other = losses(anyForm, "a", "data=1"), losses(anyForm, "b", "data=1", seed=1)
     assert len(set(first)) == 4
     assert not set(first) & set(other)
-    assert first == losses(wide, "c", "data=1")
+    assert first == losses(anyForm, "c", "data=1")
 
 
 @pytest.mark.parametrize("mesh, shard", [("data=2", ()), ("data=2,tensor=2", ("0.weight=[tensor,-]",)),
                                          ("tensor=4", ("0.weight=[tensor,-]",))])
 @pytest.mark.parametrize("microbatches", [1, 2])
-def test_what_is_dropped_does_not_depend_on_the_mesh(wide, mesh, shard, microbatches):
-    one = losses(wide, f"one{microbatches}", "data=1", "--microbatches", microbatches)
-    many = losses(wide, f"many{mesh}{microbatches}", mesh, "--microbatches", microbatches, shard=shard)
+def test_what_is_dropped_does_not_depend_on_the_mesh(anyForm, mesh, shard, microbatches):
+    one = losses(anyForm, f"one{microbatches}", "data=1", "--microbatches", microbatches)
+    many = losses(anyForm, f"many{mesh}{microbatches}", mesh, "--microbatches", microbatches, shard=shard)
     assert many == pytest.approx(one, rel=1e-5)  # sums of 512 terms in another order
 
 
@@ -91,3 +119,11 @@ def test_the_user_has_the_last_word_on_rates(wide):
     assert np.std(much) > 3 * np.std(losses(wide, "file", "data=1"))
     _, message = tool("compile", wide / "model.onnx", "-o", wide / "no.plan", "--loss", "mse(y,target)", "--dropout", "1.5", code=1)
     assert "neither 'off' nor a rate in [0, 1)" in message
+
+
+def test_numbers_that_a_model_draws_itself_are_not_dropout(exportWide):
+    model = exportWide("in-place") / "model.onnx"
+    _, message = tool("compile", model, "-o", model.parent / "no.plan", "--loss", "mse(y,target)", "--dropout", "off", code=1)
+    assert "--dropout does not reach random numbers that the model draws itself" in message
+    _, message = tool("compile", model, "-o", model.parent / "no.plan", "--mode", "forward", code=1)
+    assert "random numbers in mode=forward; export the model after model.eval()" in message

@@ -255,9 +255,8 @@ static bool slice(ProgramBuilder &b) {
     // Whole, thinned out (a halo factor), or taken apart.
     bool whole = b.random.chance(50), thinned = b.random.chance(40);
     starts.push_back(whole || thinned ? 0 : b.random.below(size));
-    limits.push_back(whole || thinned
-                         ? size
-                         : b.random.between(starts.back() + 1, size));
+    limits.push_back(
+        whole || thinned ? size : b.random.between(starts.back() + 1, size));
     strides.push_back(whole     ? 1
                       : thinned ? b.random.pick({2, 3})
                                 : b.random.pick({1, 1, 2, 3}));
@@ -276,8 +275,8 @@ static bool unfold(ProgramBuilder &b) {
   int64_t size = b.random.between(1, 3), stride = b.random.between(1, 3),
           dilation = b.random.between(1, 2);
   int64_t low = b.random.below(3), high = b.random.below(3);
-  int64_t windows = graph::UnfoldOp::getNumWindows(
-      low + shape[dim] + high, size, stride, dilation);
+  int64_t windows = graph::UnfoldOp::getNumWindows(low + shape[dim] + high,
+                                                   size, stride, dilation);
   if (windows < 1)
     return false;
   shape[dim] = windows;
@@ -564,6 +563,16 @@ static bool dropout(ProgramBuilder &b) {
                2 * b.bound(x), b.known(x).bits);
 }
 
+static bool uniform(ProgramBuilder &b) {
+  auto type = RankedTensorType::get(b.drawShape(b.random.between(1, 3)),
+                                    b.builder.getF32Type());
+  return b.put(graph::UniformOp::create(
+                   b.builder, b.parts.location, type, b.getRole("graph.seed"),
+                   b.getRole("graph.step"), b.getRole("graph.microbatch"),
+                   b.random.below(100)),
+               1, 24);
+}
+
 /// By autodiff or by the step, of what is in the table beside it.
 constexpr bool (*byPasses)(ProgramBuilder &) = nullptr;
 
@@ -636,6 +645,7 @@ ArrayRef<OpEntry> polyrank::test::opTable() {
       {"cross_entropy", crossEntropy},
       {"cross_entropy_grad", byPasses},
       {"dropout", dropout},
+      {"uniform", uniform},
       {"seed", byPasses},
   };
   return table;

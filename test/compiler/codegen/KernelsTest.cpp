@@ -420,6 +420,17 @@ func.func @main(%x: tensor<7x100xf32>, %seed: tensor<i64>, %step: tensor<i64>, %
         1e-6, 0, 50);
 }
 
+TEST(Kernels, UniformNumbersAreThoseOfTheReferenceToTheBit) {
+  check(R"mlir(
+func.func @main(%seed: tensor<i64>, %step: tensor<i64>, %mb: tensor<i64>, %o0: tensor<i64>, %o1: tensor<i64>) -> tensor<7x100xf32> {
+  %0 = graph.uniform %seed, %step, %mb, %o0, %o1 {rng_id = 5 : i64, global_shape = array<i64: 100, 300>}
+    : (tensor<i64>, tensor<i64>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<7x100xf32>
+  return %0 : tensor<7x100xf32>
+}
+)mlir",
+        0, 0, 50);
+}
+
 TEST(Kernels, TheAdamUpdateIsOneKernelThatMayRunInPlace) {
   std::string text = R"mlir(
 func.func @main(%p: tensor<50x33xf32>, %m: tensor<50x33xf32>, %v: tensor<50x33xf32>, %g: tensor<50x33xf32>, %lr: tensor<f32>)

@@ -124,6 +124,8 @@ func.func @rules(%x: tensor<4x3xf32>, %y: tensor<4x3xf32>, %w: tensor<3x6xf32>, 
   // The step: what a device drops does not depend on the layout.
   // CHECK: graph.dropout {{.*}} "([i, j], [], [], [])->([i, j]) {i=4, j=3} sum=(alone, none, none, none) max=(alone, none, none, none) min=(alone, none, none, none)"
   %39 = graph.dropout %x, %n, %n, %n {rate = 0.5 : f64, rng_id = 1 : i64} : (tensor<4x3xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<4x3xf32>
+  // CHECK: graph.uniform {{.*}} "([], [], [])->([i, j]) {i=4, j=3}"
+  %uniform = graph.uniform %n, %n, %n {rng_id = 1 : i64} : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<4x3xf32>
   // CHECK: graph.seed {{.*}} "()->([]) {}"
   %40 = graph.seed 1.0 : tensor<f32>
   return
