@@ -14,7 +14,7 @@ namespace polyrank::lowering {
 struct Place {
   int buffer = -1;
   int64_t offset = 0, size = 0, stride = 0, step = 0;
-  rank::AxesAttr axes;
+  rank::AxesAttr axes = {};
 
   /// Whether it begins where its buffer does, everywhere and always.
   bool isFirst() const { return offset == 0 && stride == 0 && !axes; }

@@ -103,7 +103,13 @@ static SmallVector<std::string> getNames(graph::ParameterOp parameter) {
 
 LogicalResult StepBuilder::classify() {
   for (BlockArgument argument : forward.getArguments()) {
-    if (getArgString(argument, "graph.input")) {
+    if (auto input = getArgString(argument, "graph.input")) {
+      if (graph::getGlobalType(argument).getRank() == 0)
+        return forward.emitError("input '")
+               << input.getValue()
+               << "' is one number; an input has a batch dim in front, which "
+                  "the ranks split: export the model with the number as a "
+                  "constant";
       forwardInputs.push_back(argument);
       continue;
     }

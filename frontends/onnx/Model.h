@@ -39,6 +39,12 @@ enum class DataType : int32_t {
   BFloat16 = 16,
 };
 
+/// Whether it is a float that can be computed with.
+constexpr bool isFloat(DataType type) {
+  return type == DataType::Float || type == DataType::Double ||
+         type == DataType::Float16 || type == DataType::BFloat16;
+}
+
 /// "float32", "int64", ... and "type 99" for one that ONNX does not have.
 std::string nameOf(DataType type);
 

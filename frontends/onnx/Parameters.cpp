@@ -24,11 +24,6 @@ bool isMadeUp(StringRef name) {
   return all_of(digits, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-bool isFloat(DataType type) {
-  return type == DataType::Float || type == DataType::Double ||
-         type == DataType::Float16 || type == DataType::BFloat16;
-}
-
 /// A layer that has the parameter as its own: Embedding, Linear, Conv1D, and
 /// what derives from them under such a name.
 bool isLayer(StringRef moduleClass) {

@@ -86,6 +86,29 @@ LogicalResult constantOfShape(NodeImporter &n) {
   return success();
 }
 
+/// Ones on diagonal `k` of a matrix like operand 0, zeros elsewhere.
+LogicalResult eyeLike(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  Shape shape = n.operand(0).getShape();
+  MLIRContext *context = n.emit.getBuilder().getContext();
+  Type type = n.operand(0).getElementType(),
+       index = IntegerType::get(context, 64);
+  if (n.attribute("dtype"))
+    type = toElementType(context, static_cast<DataType>(n.getInt("dtype", 0)));
+  if (!type || shape.size() != 2)
+    return n.fail("EyeLike of " + toString(shape));
+  Imported distance = n.emit.binary<graph::SubOp>(n.emit.iota(shape, 1, index),
+                                                  n.emit.iota(shape, 0, index));
+  graph::Tensor k(index, {});
+  k.integers[0] = n.getInt("k", 0);
+  n.result(0, n.emit.convert(
+                  n.emit.binaryOver<graph::CompareOp>(
+                      distance, Imported(std::move(k)), graph::Comparison::EQ),
+                  type));
+  return success();
+}
+
 LogicalResult range(NodeImporter &n) {
   if (failed(n.need(3)))
     return failure();
@@ -315,6 +338,7 @@ const OpRow rows[] = {
     {"", "Shape", 1, shapeOf},
     {"", "Size", 1, sizeOf},
     {"", "ConstantOfShape", 9, constantOfShape},
+    {"", "EyeLike", 9, eyeLike},
     {"", "Range", 11, range},
     {"", "Identity", 1, identity},
     {"", "Reshape", 5, reshape},

@@ -2,6 +2,7 @@
 
 #include "frontends/onnx/StateReport.h"
 
+#include "frontends/onnx/Emitter.h"
 #include "runtime/Names.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -38,6 +39,10 @@ constexpr const char keepAll[] =
 
 struct Fate {
   std::vector<std::string> computed, convolved, absent, fused;
+  /// Tensors of files that do not tell what is a parameter, whose names say
+  /// that the exporter computed them.
+  std::vector<std::string> nameless;
+  int64_t namelessElements = 0;
 };
 
 /// What happened to the parameters that the record lists and the file lacks.
@@ -65,10 +70,17 @@ Fate findFate(const Model &model, const ExportRecord &record,
         weight != state.values.end())
       fate.fused.push_back(state.parameters[weight->second.index].name);
   }
-  for (const Tensor &tensor : model.graph.initializers)
-    if (used.contains(tensor.name) && !state.values.contains(tensor.name))
-      for (StringRef source : record.getSources(tensor.name))
-        computed.insert(source);
+  for (const Tensor &tensor : model.graph.initializers) {
+    if (!used.contains(tensor.name) || state.values.contains(tensor.name))
+      continue;
+    for (StringRef source : record.getSources(tensor.name))
+      computed.insert(source);
+    int64_t elements = countElements(tensor.dims);
+    if (record.hasRoles() || !isFloat(tensor.type) || elements <= 1)
+      continue;
+    fate.nameless.push_back(std::string(tensor.name));
+    fate.namelessElements += elements;
+  }
   for (const StateEntry &entry : record.getState()) {
     if (entry.kind != StateEntry::Kind::Parameter ||
         present.contains(entry.name))
@@ -96,6 +108,15 @@ void reportState(const Model &model, const ExportRecord &record,
         "back, and what is saved has the model's orientation");
 
   Fate fate = findFate(model, record, state);
+  if (!fate.nameless.empty())
+    state.warnings.push_back(
+        std::to_string(fate.nameless.size()) +
+        (fate.nameless.size() == 1 ? " tensor of " : " tensors of ") +
+        std::to_string(fate.namelessElements) +
+        " elements in all, which the exporter computed, are constants; "
+        "parameters in them are neither trained nor saved: " +
+        groupNames(fate.nameless) + "\n  Export it with " +
+        std::string(keepAll) + " to keep all");
   size_t lost = fate.computed.size() + fate.convolved.size();
   if (record.isOptimized())
     lost += fate.absent.size();

@@ -146,10 +146,24 @@ Imported scaleAndShift(NodeImporter &n, const Imported &normalized,
       perChannel(n, n.operand(2), shape));
 }
 
+/// Whether the model computes `statistic` itself, as PyTorch's exporter writes
+/// a normalization that keeps none (track_running_stats=False, standardized
+/// weights): nothing is left to say then.
+bool isComputed(const Imported &statistic) {
+  Value value = statistic.value;
+  while (value && isa_and_present<graph::ReshapeOp, graph::ConvertOp>(
+                      value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value && value.getDefiningOp() &&
+         !isa<graph::ConstantOp>(value.getDefiningOp());
+}
+
 /// The stored statistic, operand `i` and result `i - 2`, moves towards that of
 /// the batch, from where an earlier use of the same layer has left it.
 LogicalResult follow(NodeImporter &n, size_t i, const Imported &batch) {
   const Imported &stored = n.operand(i);
+  if (isComputed(stored) || n.operand(0).isConstant())
+    return success(); // no state of the model
   if (!isParameter(stored))
     return n.fail("its running statistics are not stored in the file as a "
                   "buffer of the model, so they cannot follow the batch");
@@ -211,18 +225,6 @@ LogicalResult normalizeByBatch(NodeImporter &n) {
       failed(follow(n, 4, average(variance, {0}, groups / unbiased))))
     return failure();
   return success();
-}
-
-/// Whether the model computes `statistic` itself, as PyTorch's exporter writes
-/// a normalization that keeps none (track_running_stats=False, standardized
-/// weights): nothing is left to say then.
-bool isComputed(const Imported &statistic) {
-  Value value = statistic.value;
-  while (value && isa_and_present<graph::ReshapeOp, graph::ConvertOp>(
-                      value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  return value && value.getDefiningOp() &&
-         !isa<graph::ConstantOp>(value.getDefiningOp());
 }
 
 LogicalResult batchNormalization(NodeImporter &n) {

@@ -129,6 +129,48 @@ def test_old_exports_in_training_mode_train(name, options, tmp_path):
             assert torch.allclose(run.tensors[parameter].double(), tensor, atol=1e-5), parameter
 
 
+class FoldedTable(nn.Module):
+    """Of a table only what is looked up is left by an exporter that folds (Swin's relative positions)."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.head = nn.Parameter(torch.randn(7, 3)), nn.Linear(3, 5)
+        self.register_buffer("places", torch.tensor([6, 0, 3, 3]))
+
+    def forward(self, x):
+        return self.head(x + self.table[self.places]).mean(1)
+
+
+@pytest.mark.parametrize("fold", [False, True])
+def test_parameters_that_an_old_exporter_folded_are_warned_of(fold, tmp_path):
+    path = export(FoldedTable(), {"x": torch.zeros(BATCH, 4, 3)}, tmp_path / "model.onnx", dynamo=False,
+                  do_constant_folding=fold)
+    _, said = tool("compile", path, "-o", tmp_path / "plan", "--loss", "cross_entropy(logits,labels)",
+                   "--optimizer", "sgd(lr=0.1)")
+    warned = ("1 tensor of 12 elements in all, which the exporter computed, are constants; parameters in them are "
+              "neither trained nor saved: onnx::Add_")
+    assert (warned in said) == fold
+    assert ("optimize=False) to keep all" in said) == fold
+
+
+def test_an_input_of_one_number_is_refused(tmp_path):
+    """As the old exporter writes an `int` that a model takes."""
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Linear(3, 5)
+
+        def forward(self, x, factor):
+            return self.head(x) * factor
+
+    path = export(Scaled(), {"x": torch.zeros(BATCH, 3), "factor": torch.tensor(2)}, tmp_path / "model.onnx",
+                  dynamo=True, optimize=False)
+    _, said = tool("compile", path, "-o", tmp_path / "plan", "--mode", "forward", code=1)
+    assert "input 'factor' is one number; an input has a batch dim in front" in said
+    described, _ = tool("compile", path, "--describe")
+    assert "input 'factor' is one number" in described and "It cannot be compiled as it is." in described
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_other_floats_are_computed_and_saved_in_float32(dtype, tmp_path):
     torch.manual_seed(0)

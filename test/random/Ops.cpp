@@ -564,6 +564,8 @@ static bool dropout(ProgramBuilder &b) {
 }
 
 static bool uniform(ProgramBuilder &b) {
+  if (!b.isTraining())
+    return false;
   auto type = RankedTensorType::get(b.drawShape(b.random.between(1, 3)),
                                     b.builder.getF32Type());
   return b.put(graph::UniformOp::create(
