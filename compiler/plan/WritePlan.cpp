@@ -103,11 +103,16 @@ LogicalResult PlanWriter::writeOutputs(CommandWriter &writer) {
       output->dims.insert(output->dims.begin(), std::make_unique<fb::DimT>());
       output->dims.front()->size = output->dims.front()->padded = 1;
     }
-    if (int64_t batch = plan.samples_per_step;
-        type.getRank() > 0 && !isStep && type.getDimSize(0) != batch)
+    // Dim 0 of a step counts its microbatches.
+    ArrayRef<int64_t> dims = type.getShape();
+    if (isStep && !dims.empty())
+      dims = dims.drop_front();
+    int64_t batch = plan.samples_per_step;
+    if (!dims.empty() && batch && type.getNumElements() &&
+        dims[0] * (isStep ? type.getDimSize(0) : 1) != batch)
       return function.emitError("output '")
-             << name.getValue() << "' has type " << type
-             << ", but the inputs have a batch of " << batch
+             << name.getValue() << "' has dims [" << dims
+             << "], but the inputs have a batch of " << batch
              << ": the batch is the first dim of each output; leave this one "
                 "out of the export, or move its batch to the front";
     output->buffer = writer.refer(terminator->getOperand(i));

@@ -110,11 +110,12 @@ void reportState(const Model &model, const ExportRecord &record,
   Fate fate = findFate(model, record, state);
   if (!fate.nameless.empty())
     state.warnings.push_back(
+        "of what the exporter computed, " +
+        std::to_string(fate.namelessElements) + " elements in " +
         std::to_string(fate.nameless.size()) +
-        (fate.nameless.size() == 1 ? " tensor of " : " tensors of ") +
-        std::to_string(fate.namelessElements) +
-        " elements in all, which the exporter computed, are constants; "
-        "parameters in them are neither trained nor saved: " +
+        (fate.nameless.size() == 1 ? " tensor" : " tensors") +
+        " are constants; parameters among them are neither trained nor "
+        "saved: " +
         groupNames(fate.nameless) + "\n  Export it with " +
         std::string(keepAll) + " to keep all");
   size_t lost = fate.computed.size() + fate.convolved.size();

@@ -147,7 +147,7 @@ def test_parameters_that_an_old_exporter_folded_are_warned_of(fold, tmp_path):
                   do_constant_folding=fold)
     _, said = tool("compile", path, "-o", tmp_path / "plan", "--loss", "cross_entropy(logits,labels)",
                    "--optimizer", "sgd(lr=0.1)")
-    warned = ("1 tensor of 12 elements in all, which the exporter computed, are constants; parameters in them are "
+    warned = ("of what the exporter computed, 12 elements in 1 tensor are constants; parameters among them are "
               "neither trained nor saved: onnx::Add_")
     assert (warned in said) == fold
     assert ("optimize=False) to keep all" in said) == fold
