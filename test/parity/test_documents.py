@@ -11,6 +11,7 @@ import shlex
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tools
 
@@ -83,3 +84,10 @@ def test_the_guide_shows_the_messages_that_it_speaks_of(guide, tmp_path):
             options = options[2:]
         _, error = tools.tool("compile", guide, "-o", tmp_path / "plan", *options, *shlex.split(given), code=1)
         assert message in error, error
+    tools.tool("compile", guide, "-o", tmp_path / "plan", "--loss", "cross_entropy(logits,labels)", "--input",
+               "input_ids=int64[2,32]")
+    ids = np.zeros((2, 32), np.int64)
+    ids[0, 7] = 300
+    np.savez(tmp_path / "ids.npz", input_ids=ids, labels=np.zeros((2, 32), np.int64))
+    _, error = tools.tool("run", tmp_path / "plan", "--data", tmp_path / "ids.npz", "--steps", 1, code=1)
+    assert re.search(r"^\| `polyrank-run --data ids.npz` .* \| `(.*)` \|$", text, re.M)[1] in error, error
