@@ -290,14 +290,8 @@ LogicalResult ReduceOp::evaluate(ArrayRef<Tensor> operands,
   SmallVector<int64_t> kept = others(input.getRank(), getDims());
   SmallVector<int64_t> strides = getStrides(result.shape);
   double identity = shard::fillValue(shard::identityFill(getKind()));
-  for (int64_t i = 0, n = result.size(); i < n; ++i) {
-    if (result.isFloat())
-      result.floats[i] = identity;
-    else
-      result.integers[i] = getKind() == ReductionKind::Sum   ? 0
-                           : getKind() == ReductionKind::Max ? INT64_MIN
-                                                             : INT64_MAX;
-  }
+  for (int64_t i = 0, n = result.size(); i < n; ++i)
+    result.set(i, identity);
   int64_t from = 0;
   forEachIndex(input.shape, [&](ArrayRef<int64_t> index) {
     int64_t to = 0;

@@ -215,6 +215,8 @@ LogicalResult cumSum(NodeImporter &n) {
   if (failed(axis))
     return failure();
   const Imported &x = n.operand(0);
+  if (x.getElementType().isInteger(1))
+    return n.fail("CumSum of booleans");
   bool exclusive = n.getInt("exclusive", 0), reverse = n.getInt("reverse", 0);
   if (x.isConstant()) {
     n.result(0, sumKnown(*x.constant, *axis, exclusive, reverse));

@@ -69,11 +69,11 @@ FailureOr<Imported> scatter(NodeImporter &n, const Imported &x,
         })[0];
   };
   Shape shape = x.getShape();
-  if (reduction == "add")
+  if (reduction == "add" && !x.getElementType().isInteger(1))
     return n.emit.binary<graph::AddOp>(x, sumOf(updates, shape));
   if (x.getElementType().isInteger(1))
-    return n.fail("booleans put in by indices that are not known when the "
-                  "model is compiled");
+    return n.fail("booleans that are added, or put in by indices that are not "
+                  "known when the model is compiled");
   Type index = n.emit.getBuilder().getI64Type();
   Imported ones = n.emit.broadcast(n.emit.scalar(index, 1), places.getShape(),
                                    !places.isConstant());
