@@ -130,12 +130,13 @@ FailureOr<SmallVector<Window>> findTransposedWindows(NodeImporter &n,
     window.count = in[2 + i];
     int64_t more = (*further)[i];
     constexpr int64_t large = int64_t(1) << 20;
-    for (int64_t each : {window.size, window.stride, window.dilation, more + 1})
-      if (each < 1 || each > large)
-        return n.fail("its windows have size " + Twine(window.size) +
-                      ", stride " + Twine(window.stride) + ", dilation " +
-                      Twine(window.dilation) + " and output_padding " +
-                      Twine(more));
+    auto isSize = [&](int64_t each) { return each >= 1 && each <= large; };
+    if (!isSize(window.size) || !isSize(window.stride) ||
+        !isSize(window.dilation) || more < 0 || more > large)
+      return n.fail("its windows have size " + Twine(window.size) +
+                    ", stride " + Twine(window.stride) + ", dilation " +
+                    Twine(window.dilation) + " and output_padding " +
+                    Twine(more));
     if (window.count < 1 || window.count > maxElements >> 20)
       return n.fail("ConvTranspose of " + toString(in));
     int64_t reach = (window.size - 1) * window.dilation + 1;
