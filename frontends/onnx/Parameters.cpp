@@ -88,13 +88,24 @@ private:
       return toRole(*entry);
     if (!record.hasRoles())
       return isFloat(tensor.type) && !tensor.dims.empty() &&
-                     !isMadeUp(tensor.name)
+                     !isMadeUp(tensor.name) && !isSetting(tensor)
                  ? Role::Parameter
                  : Role::Constant;
     // Its description is lost, since an optimizer replaced it under its name.
     const StateEntry *entry = record.findState(tensor.name);
     return entry && record.getSources(tensor.name).empty() ? toRole(*entry)
                                                            : Role::Constant;
+  }
+
+  /// Whether it only says what nodes do: the scales of a Resize.
+  bool isSetting(const Tensor &tensor) {
+    auto isScale = [](std::pair<const Node *, size_t> consumer) {
+      auto [node, operand] = consumer;
+      return operand > 0 &&
+             (node->type == "Resize" || node->type == "Upsample");
+    };
+    auto uses = consumers.find(tensor.name);
+    return uses != consumers.end() && all_of(uses->second, isScale);
   }
 
   static Role toRole(const StateEntry &entry) {
