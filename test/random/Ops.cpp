@@ -627,6 +627,7 @@ ArrayRef<OpEntry> polyrank::test::opTable() {
       {"fold", fold},
       {"unfold", unfold},
       {"pad", pad},
+      {"pad", pad},
       {"concat", concat},
       {"gather", gather},
       {"scatter_add", scatterAdd},
