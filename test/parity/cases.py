@@ -82,3 +82,12 @@ CASES = [
     Case("resnet50", "data=2,space=2", HEIGHT),
     Case("resnet50", "space=4", HEIGHT_ALONE),
 ]
+
+# Trained twice, for equal bits: each model, with and without microbatches, on the meshes that differ most.
+REPEATED = [case for case in CASES if str(case) in {
+    "gpt2-data1-m1", "gpt2-data2-m4", "gpt2-data2-m1-whole", "gpt2-data2-tensor2-m4", "gpt2-data2-tensor2-sequence-m1",
+    "gpt2-data8-m1", "gpt2-six-heads-tensor4-m4", "mlp-data2-m4", "mlp-mse-data2-tensor2-m4", "llama-tensor4-m1",
+    "llama-data2-tensor2-sequence-m4-whole", "llama-tied-data2-m4", "bert-data4-m1", "bert-data2-tensor2-sequence-m1",
+    "vit-data2-tensor2-sequence-m1", "resnet-data2-tensor2-m1", "resnet-data2-space2-m1", "resnet50-data4-m1",
+    "resnet50-tensor2-m1", "resnet50-space4-m1"}]
+assert len(REPEATED) == 20, "a name in REPEATED is no case's"
