@@ -125,38 +125,15 @@ int64_t CostModel::getPicoseconds(StringRef mnemonic, ArrayRef<AxisRef> axes,
              link.picosecondsPerByte;
 }
 
-/// Calls `body` with what each operand of a shard op moves.
-static void forEachMovement(
-    Operation *op,
-    function_ref<void(const shard::Movement &, int64_t before, int64_t after)>
-        body) {
+int64_t CostModel::getBytes(Operation *op) {
+  StringRef mnemonic = op->getName().stripDialect();
+  int64_t bytes = 0;
   for (auto [operand, result] :
        llvm::zip_equal(op->getOperandTypes(), op->getResultTypes()))
-    if (auto movement = shard::getMovement(op->getName().stripDialect(),
-                                           shard::getLayout(operand),
+    if (auto movement = shard::getMovement(mnemonic, shard::getLayout(operand),
                                            shard::getLayout(result)))
-      body(*movement, getLocalBytes(cast<RankedTensorType>(operand)),
-           getLocalBytes(cast<RankedTensorType>(result)));
-}
-
-int64_t CostModel::getBytes(Operation *op) {
-  int64_t bytes = 0;
-  forEachMovement(
-      op, [&](const shard::Movement &movement, int64_t before, int64_t after) {
-        bytes += getBytes(op->getName().stripDialect(),
-                          shard::product(movement.axes), before, after);
-      });
+      bytes += getBytes(mnemonic, shard::product(movement->axes),
+                        getLocalBytes(cast<RankedTensorType>(operand)),
+                        getLocalBytes(cast<RankedTensorType>(result)));
   return bytes;
-}
-
-int64_t CostModel::getPicoseconds(Operation *op) const {
-  int64_t before = 0, after = 0;
-  SmallVector<AxisRef> axes;
-  forEachMovement(op, [&](const shard::Movement &movement, int64_t operand,
-                          int64_t result) {
-    axes = movement.axes;
-    before += operand;
-    after += result;
-  });
-  return getPicoseconds(op->getName().stripDialect(), axes, before, after);
 }

@@ -71,9 +71,8 @@ public:
                          llvm::ArrayRef<shard::AxisRef> axes, int64_t before,
                          int64_t after) const;
 
-  /// The same of a shard op: the sum over its operands, in one round.
+  /// The same of a shard op: the sum over its operands.
   static int64_t getBytes(mlir::Operation *op);
-  int64_t getPicoseconds(mlir::Operation *op) const;
 
 private:
   shard::MeshAttr mesh;

@@ -4,6 +4,7 @@
 #include "compiler/cost/ReshardPlanner.h"
 
 #include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
 #include "gtest/gtest.h"
 
 using namespace mlir;
@@ -20,6 +21,11 @@ namespace {
 constexpr StringLiteral mnemonics[] = {
     "slice",      "to_partial", "all_gather", "all_reduce", "reduce_scatter",
     "all_to_all", "permute",    "repad",      "fill"};
+
+bool isCollective(const ReshardPlanner::Step &step) {
+  return !llvm::is_contained({"slice", "to_partial", "repad", "fill"},
+                             step.mnemonic);
+}
 
 class ReshardPlannerTest : public testing::Test {
 protected:
@@ -92,7 +98,8 @@ protected:
     return mask;
   }
 
-  /// Checks every pair of layouts; paths of at most `length` ops.
+  /// Checks every pair of layouts; paths of at most `length` ops. A plan is
+  /// the cheapest, and of the cheapest one with the fewest collectives.
   void check(MeshAttr mesh, ArrayRef<int64_t> shape, Type element,
              ArrayRef<AxisRef> atoms, ArrayRef<SmallVector<int64_t>> extents,
              ArrayRef<ReductionKind> kinds, const CostModel &model,
@@ -121,8 +128,8 @@ protected:
     int64_t pairs = 0;
     for (size_t from = 0; from < count; ++from) {
       // One search per set of axes and extents that the two layouts use.
-      std::map<std::pair<uint32_t, SmallVector<int64_t>>, std::vector<int64_t>>
-          best;
+      using Way = std::pair<int64_t, int64_t>; // cost, collectives
+      std::map<std::pair<uint32_t, SmallVector<int64_t>>, std::vector<Way>> best;
       for (size_t to = 0; to < count; ++to) {
         uint32_t used =
             usedAtoms(layouts[from], atoms) | usedAtoms(layouts[to], atoms);
@@ -136,28 +143,31 @@ protected:
               return false;
           return (usedAtoms(layout, atoms) & ~used) == 0;
         };
-        auto [it, isNew] = best.try_emplace({used, padded}, count, none);
-        std::vector<int64_t> &cost = it->second;
+        auto [it, isNew] =
+            best.try_emplace({used, padded}, count, Way{INT64_MAX, 0});
+        std::vector<Way> &ways = it->second;
         if (isNew) {
-          cost[from] = 0;
+          ways[from] = {0, 0};
           for (int step = 0; step < length; ++step) {
-            std::vector<int64_t> next = cost;
+            std::vector<Way> next = ways;
             for (size_t i = 0; i < count; ++i) {
-              if (cost[i] == none || !allowed(layouts[i]))
+              if (ways[i].first == INT64_MAX || !allowed(layouts[i]))
                 continue;
               for (size_t j = 0; j < count; ++j)
                 if (int64_t edge = edges[i * count + j]; edge != none)
-                  if (next[j] == none || cost[i] + edge < next[j])
-                    next[j] = cost[i] + edge;
+                  next[j] = std::min(next[j], {ways[i].first + edge,
+                                               ways[i].second + (edge > 0)});
             }
-            cost = std::move(next);
+            ways = std::move(next);
           }
         }
         const ReshardPlanner::Plan *plan =
             planner.plan(type(from), layouts[to]);
         ASSERT_TRUE(plan) << layouts[from].toString() << " to "
                           << layouts[to].toString();
-        ASSERT_EQ(plan->picoseconds, cost[to])
+        ASSERT_EQ(plan->picoseconds, ways[to].first)
+            << layouts[from].toString() << " to " << layouts[to].toString();
+        ASSERT_EQ(llvm::count_if(plan->steps, isCollective), ways[to].second)
             << layouts[from].toString() << " to " << layouts[to].toString();
         LayoutAttr end =
             plan->steps.empty() ? layouts[from] : plan->steps.back().layout;
@@ -177,6 +187,12 @@ TEST_F(ReshardPlannerTest, PathsOverTwoAxesAreOptimal) {
   for (int64_t scale : {1, 1 << 20})
     check(m, {8, 8 * scale}, f32, {m.getAxis(0), m.getAxis(1)}, {{0}, {0}},
           {ReductionKind::Sum}, CostModel(m), 5);
+}
+
+TEST_F(ReshardPlannerTest, PathsOfTheFewestBytesHaveTheFewestCollectives) {
+  MeshAttr m = mesh({{"x", 2}, {"y", 2}, {"z", 2}});
+  check(m, {8, 8}, f32, {m.getAxis(0), m.getAxis(1), m.getAxis(2)}, {{0}, {0}},
+        {ReductionKind::Sum}, CostModel::countingBytes(m), 5);
 }
 
 TEST_F(ReshardPlannerTest, PathsOverThreeAxesWithUnequalLinksAreOptimal) {
@@ -259,6 +275,47 @@ TEST_F(ReshardPlannerTest, FillComesLastAndStaysThroughCollectives) {
             "fill [{\"x\"} pad 8 fill neg_inf]; ");
 }
 
+TEST_F(ReshardPlannerTest, ARepadGivesBackTheFillThatASumLost) {
+  MeshAttr m = mesh({{"x", 2}});
+  ReshardPlanner planner{CostModel(m)};
+  LayoutAttr from =
+      LayoutAttr::get(m, {DimAttr::get(m, {}, 8, shard::Fill::Zero)});
+  LayoutAttr to =
+      LayoutAttr::get(m, {DimAttr::get(m, {}, 12, shard::Fill::NegInf)},
+                      ReductionKind::Max, m.getAxis(0));
+  const auto *plan = planner.plan(RankedTensorType::get({6}, f32, from), to);
+  ASSERT_TRUE(plan);
+  ASSERT_EQ(plan->steps.size(), 2u);
+  EXPECT_EQ(plan->steps[0].mnemonic, "to_partial");
+  EXPECT_EQ(plan->steps[1].mnemonic, "repad");
+  EXPECT_EQ(plan->steps[1].layout, to);
+}
+
+TEST_F(ReshardPlannerTest, WhatNoCollectiveDoesIsRefusedWithTheReason) {
+  MeshAttr m = mesh({{"x", 2}, {"pipe", 2}});
+  ReshardPlanner planner{CostModel(m)};
+  AxisRef x = m.getAxis(0);
+  LayoutAttr whole = LayoutAttr::get(m, {DimAttr::get(m, {})});
+  auto refused = [&](LayoutAttr from, LayoutAttr to) {
+    std::string reason;
+    EXPECT_FALSE(
+        planner.plan(RankedTensorType::get({8}, f32, from), to, &reason));
+    return reason;
+  };
+  auto bordered = [&](bool spills) {
+    return LayoutAttr::get(
+        m, {DimAttr::get(m, x, 0, shard::Fill::Undefined, 1, 1, spills)});
+  };
+  EXPECT_EQ(refused(bordered(false), whole),
+            "a value with borders is not moved; take the one without");
+  EXPECT_EQ(refused(whole, bordered(true)),
+            "only the op that makes sums for the neighbours gives them");
+  LayoutAttr placed = LayoutAttr::get(m, {DimAttr::get(m, {})},
+                                      ReductionKind::Sum, {}, {{1, 0}});
+  EXPECT_EQ(refused(placed, whole),
+            "only pipeline.transfer moves a value to another place");
+}
+
 TEST_F(ReshardPlannerTest, WhatHasNoWayIsRefusedWithTheReason) {
   MeshAttr m = mesh({{"x", 6}});
   ReshardPlanner planner{CostModel(m)};
@@ -270,6 +327,41 @@ TEST_F(ReshardPlannerTest, WhatHasNoWayIsRefusedWithTheReason) {
                             layout({0, 1, 3}), &reason));
   EXPECT_EQ(reason, "the layouts cut one mesh axis at sizes that do not divide "
                     "each other");
+}
+
+TEST_F(ReshardPlannerTest, ALinkIsALatencyAndASpeedThatAreNotZero) {
+  MeshAttr m = mesh({{"x", 2}});
+  auto refuses = [&](const char *text) {
+    std::string error;
+    return failed(CostModel::parse(m, {text}, error)) ? error : "accepted";
+  };
+  EXPECT_EQ(refuses("x=0:1e-6"), "accepted");
+  for (const char *text : {"x=1:0", "x=1:-1", "x=-1:1", "x=1e7:1", "x=1:1e7"})
+    EXPECT_EQ(refuses(text), std::string("link '") + text +
+                                 "': from 0 to 1e6 microseconds and from 1e-6 "
+                                 "to 1e6 GB/s are possible");
+}
+
+TEST_F(ReshardPlannerTest, AnOpOfTheRegionRunsOncePerMicrobatch) {
+  context.loadDialect<func::FuncDialect, graph::GraphDialect>();
+  auto module = parseSourceString<ModuleOp>(
+      R"(func.func @step(%x: tensor<3x4x2xf32>) -> tensor<2xf32> {
+    %sum = graph.microbatches count = 3 of(%x) carry() {
+    ^bb0(%index: tensor<i64>, %part: tensor<4x2xf32>):
+      %0 = graph.reduce sum %part over [0] : (tensor<4x2xf32>) -> tensor<2xf32>
+      graph.yield sum(%0) carry() : tensor<2xf32>
+    } : (tensor<3x4x2xf32>) -> tensor<2xf32>
+    %1 = graph.neg %sum : (tensor<2xf32>) -> tensor<2xf32>
+    return %1 : tensor<2xf32>
+  })",
+      &context);
+  ASSERT_TRUE(module);
+  module->walk([](Operation *op) {
+    if (isa<graph::ReduceOp>(op))
+      EXPECT_EQ(getExecutions(op), 3);
+    if (isa<graph::NegOp>(op))
+      EXPECT_EQ(getExecutions(op), 1);
+  });
 }
 
 TEST(CostModelTest, BytesAreThoseThatOneDeviceSends) {
