@@ -1,0 +1,50 @@
+// Which planted bug a run executes. run.py includes this into the files of its
+// copy of the sources that it plants bugs in; no other build sees it.
+
+#pragma once
+
+#include <cstdlib>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace polyrank::mutations {
+
+inline constexpr int numbers = 1 << 20;
+
+/// The number in POLYRANK_MUTATION, 0 for none.
+inline int chosen() {
+  static const int number = [] {
+    const char *text = std::getenv("POLYRANK_MUTATION");
+    return text ? std::atoi(text) : 0;
+  }();
+  return number;
+}
+
+/// One byte per mutation in the file POLYRANK_MUTATIONS_REACHED, shared by all
+/// processes of a run and whole however they end; null where none is asked for.
+inline unsigned char *reached() {
+  static unsigned char *const bytes = []() -> unsigned char * {
+    const char *path = std::getenv("POLYRANK_MUTATIONS_REACHED");
+    if (!path)
+      return nullptr;
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    void *mapped = file < 0 ? MAP_FAILED
+                            : mmap(nullptr, numbers, PROT_READ | PROT_WRITE,
+                                   MAP_SHARED, file, 0);
+    if (mapped == MAP_FAILED)
+      std::abort(); // a run that cannot say what it reached says nothing
+    close(file);
+    return static_cast<unsigned char *>(mapped);
+  }();
+  return bytes;
+}
+
+/// Whether bug `number` is planted in this run.
+inline bool active(int number) {
+  if (unsigned char *bytes = reached())
+    bytes[number] = 1;
+  return chosen() == number;
+}
+
+} // namespace polyrank::mutations

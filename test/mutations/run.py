@@ -1,0 +1,211 @@
+"""Puts each bug of the lists into the code and demands that a test fails: run.py [FILTER...] [options].
+
+All bugs are built at once into a copy of the sources (build/mutations), each behind a switch that the environment
+turns on, so that trying one more costs a run of tests and no build. The tests run once without a bug, which says how
+long they take and which bugs they execute; then each bug runs against its area's tests (suites.toml), those that
+execute it, the quickest first, until one fails. A test that does not end, or crashes, has failed.
+
+    test/mutations/run.py                          every bug: some hours on two cores
+    test/mutations/run.py 'plan:'                  those whose "area: name" contains this
+    test/mutations/run.py --check                  only whether the lists fit the sources
+    test/mutations/run.py --everywhere             a survivor goes on to all other areas' tests
+
+Ends with "N caught, N survived, N equivalent", and 0 only where nothing survived and nothing that is called equivalent
+was caught. What came out stays in build/mutations/report.json.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from planting import HERE, NUMBERS, PlantingError, readLists, writeCopy
+
+ROOT = HERE.parents[1]
+LIT = "/usr/lib/llvm-22/bin/lit"
+GIB = 1 << 30
+
+
+@dataclass
+class Suite:
+    """Some tests that run as one command."""
+
+    name: str
+    seconds: float = 0
+    reached: bytes = b""
+
+    def command(self, build, source, temporary):
+        kind, *words = self.name.split()
+        if kind == "lit":
+            return [LIT, "-j1", "-s", "--max-failures=1", build / "test" / words[0]]
+        if kind == "gtest":
+            return [build / "bin" / words[0], "--gtest_brief=1", "--gtest_fail_fast"]
+        if kind == "random":
+            return [build / "bin/random-programs-test", "--seed", words[0], "--programs", words[1],
+                    "--failures", "1", "--processes", "50"]
+        if kind == "parity":
+            return [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"--basetemp={temporary}/pytest",
+                    source / "test/parity" / words[0], *(["-k", " ".join(words[1:])] if words[1:] else [])]
+        raise PlantingError(f"suites.toml: unknown kind of suite {self.name!r}")
+
+    def run(self, build, source, environment, limit):
+        """What went wrong, or "" where all tests pass."""
+        with tempfile.TemporaryDirectory(prefix="mutation-") as temporary:
+            process = subprocess.Popen(
+                [str(word) for word in self.command(build, source, temporary)], cwd=source,
+                env=os.environ | {"POLYRANK_BIN": str(build / "bin"), "LLVM_DISABLE_SYMBOLIZATION": "1",
+                                  "TMPDIR": temporary} | environment,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                start_new_session=True, preexec_fn=setLimits)
+            try:
+                output, _ = process.communicate(timeout=limit)
+            except subprocess.TimeoutExpired:
+                return f"no end after {limit:.0f} s"
+            finally:
+                try:  # its children too, which a killed test leaves behind
+                    os.killpg(process.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+                process.wait()
+        if process.returncode == 0:
+            return ""
+        return f"exit code {process.returncode}\n{output.decode(errors='replace')[-3000:]}"
+
+
+def setLimits():
+    """A bug may not take the machine with it."""
+    for what, most in ((resource.RLIMIT_DATA, 6 * GIB), (resource.RLIMIT_FSIZE, 4 * GIB), (resource.RLIMIT_CORE, 0)):
+        resource.setrlimit(what, (most, most))
+
+
+@dataclass
+class Outcome:
+    mutation: object
+    caughtBy: str = ""
+    how: str = ""
+    seconds: float = 0
+    tried: list = field(default_factory=list)
+
+    @property
+    def word(self):
+        return "caught" if self.caughtBy else "equivalent" if self.mutation.equivalent else \
+            "survived" if self.tried else "not reached"
+
+    @property
+    def isExpected(self):
+        return bool(self.caughtBy) != bool(self.mutation.equivalent)
+
+
+def build(mutations, jobs):
+    """The copy and its build; returns both folders."""
+    folder = ROOT / "build/mutations"
+    source, target = folder / "source", folder / "build"
+    files = set(subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True,
+                               capture_output=True, text=True).stdout.split("\n")) - {""}
+    writeCopy(ROOT, {f for f in files if (ROOT / f).is_file()}, mutations, source)
+    # Files without a bug come from the cache of other builds, where there is one (.ci/run says what these are for).
+    environment = os.environ | {
+        "CCACHE_BASEDIR": str(source), "CCACHE_NOHASHDIR": "1",
+        "CCACHE_SLOPPINESS": "pch_defines,time_macros,include_file_mtime,include_file_ctime"}
+    launchers = [f"-DCMAKE_{language}_COMPILER_LAUNCHER=ccache" for language in ("C", "CXX") if shutil.which("ccache")]
+    if not (target / "build.ninja").exists():
+        # The fuzzers are not run here.
+        subprocess.run(["cmake", "--preset", "dev", "-B", target, "-DPOLYRANK_HAS_LIBFUZZER=OFF", *launchers], cwd=source,
+                       env=environment, stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(["ninja", "-j", str(jobs), "-C", target, "--quiet"], env=environment, check=True)
+    return source, target
+
+
+def measure(suites, source, target):
+    """Runs each suite without a bug: it must pass, and says what it reaches and how long it takes."""
+    for suite in suites:
+        with tempfile.NamedTemporaryFile(prefix="reached-") as file:
+            os.truncate(file.name, NUMBERS)
+            start = time.monotonic()
+            problem = suite.run(target, source, {"POLYRANK_MUTATIONS_REACHED": file.name}, 3600)
+            suite.seconds = time.monotonic() - start
+            if problem:
+                raise PlantingError(f"{suite.name} fails without a bug: {problem}")
+            suite.reached = Path(file.name).read_bytes()
+        print(f"{suite.seconds:7.1f} s  {suite.name}", flush=True)
+
+
+def tryOut(mutation, suites, source, target):
+    """Runs `mutation` against `suites`, until one of them fails."""
+    outcome = Outcome(mutation)
+    start = time.monotonic()
+    for suite in suites:
+        if not suite.reached[mutation.number]:
+            continue
+        outcome.tried.append(suite.name)
+        problem = suite.run(target, source, {"POLYRANK_MUTATION": str(mutation.number)}, 30 + 5 * suite.seconds)
+        if problem:
+            outcome.caughtBy, outcome.how = suite.name, problem
+            break
+    outcome.seconds = time.monotonic() - start
+    return outcome
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("filters", nargs="*", metavar="FILTER", help="part of 'area: name'")
+    parser.add_argument("--check", action="store_true", help="only look whether the lists fit the sources")
+    parser.add_argument("--everywhere", action="store_true", help="survivors go on to all other areas' tests")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    options = parser.parse_args()
+    areas = tomllib.loads((HERE / "suites.toml").read_text())["areas"]
+    try:
+        mutations = readLists()
+        if unknown := {m.area for m in mutations} - set(areas):
+            raise PlantingError(f"suites.toml has no area {', '.join(sorted(unknown))}")
+        if options.check:
+            with tempfile.TemporaryDirectory() as folder:
+                writeCopy(ROOT, {m.file for m in mutations if (ROOT / m.file).is_file()}, mutations, Path(folder))
+            print(f"{len(mutations)} mutations fit the sources")
+            return 0
+        chosen = [m for m in mutations if not options.filters or any(f in str(m) for f in options.filters)]
+        source, target = build(mutations, options.jobs)
+        needed = areas if options.everywhere else {m.area for m in chosen}
+        suites = {name: Suite(name) for area in sorted(needed) for name in areas[area]}
+        measure(suites.values(), source, target)
+    except (PlantingError, subprocess.CalledProcessError) as error:
+        print(error, file=sys.stderr)
+        return 2
+
+    def suitesFor(mutation):
+        def quickestFirst(names):
+            return sorted((suites[name] for name in names), key=lambda suite: suite.seconds)
+        own = areas[mutation.area]
+        return quickestFirst(own) + quickestFirst(set(suites) - set(own) if options.everywhere else ())
+
+    outcomes = []
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        runs = [pool.submit(tryOut, mutation, suitesFor(mutation), source, target) for mutation in chosen]
+        for run in concurrent.futures.as_completed(runs):
+            outcomes.append(outcome := run.result())
+            by = f"  ({outcome.caughtBy})" if outcome.caughtBy else ""
+            print(f"{outcome.word:11} {outcome.seconds:7.1f} s  {outcome.mutation}{by}", flush=True)
+    report = [dict(area=o.mutation.area, name=o.mutation.name, file=o.mutation.file, outcome=o.word,
+                   seconds=round(o.seconds, 1), suite=o.caughtBy, how=o.how, tried=o.tried) for o in outcomes]
+    (target.parent / "report.json").write_text(json.dumps(report, indent=1))
+    caught = sum(bool(o.caughtBy) for o in outcomes)
+    equivalent = sum(o.word == "equivalent" for o in outcomes)
+    for outcome in outcomes:
+        if not outcome.isExpected:
+            print(f"{'called equivalent, but caught' if outcome.caughtBy else outcome.word}: {outcome.mutation}")
+    print(f"{caught} caught, {len(outcomes) - caught - equivalent} survived, {equivalent} equivalent")
+    return 0 if all(o.isExpected for o in outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
