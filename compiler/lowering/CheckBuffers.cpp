@@ -67,31 +67,34 @@ private:
   std::map<int64_t, Range> written;
 };
 
-/// Runs as the device that stands first, in the middle or last (`position` of 0,
-/// 1 or 2) along all axes.
+/// Runs as device number `device` of the mesh.
 class BufferChecker {
 public:
-  BufferChecker(func::FuncOp function, int position)
-      : function(function), position(position) {}
+  BufferChecker(func::FuncOp function, int64_t device)
+      : function(function), device(device) {}
   LogicalResult run();
 
 private:
   rank::BufferAttr getBuffer(Value value);
   rank::BufferAttr findBuffer(Value value);
-  int64_t start(Value value) {
-    rank::BufferAttr buffer = getBuffer(value);
+  int64_t start(rank::BufferAttr buffer) const {
     return buffer.getOffset() + microbatch * buffer.getStride() +
-           getIndex(buffer.getNumBlocks()) * buffer.getStep();
+           getIndex(buffer.getAxes()) * buffer.getStep();
   }
-  /// This device's index among `blocks`.
-  int64_t getIndex(int64_t blocks) const {
-    return position == 0 ? 0 : position == 1 ? blocks / 2 : blocks - 1;
+  int64_t start(Value value) { return start(getBuffer(value)); }
+  /// This device's index over `axes`; 0 where there are none.
+  int64_t getIndex(rank::AxesAttr axes) const {
+    return axes ? axes.getMesh().getLinearIndex(device, axes.getAxes()) : 0;
   }
   bool mayOverlap(OpOperand &operand, OpResult result);
-  bool overlap(Value left, Value right);
+  bool overlap(rank::BufferAttr left, rank::BufferAttr right) const;
+  bool overlap(Value left, Value right) {
+    return overlap(getBuffer(left), getBuffer(right));
+  }
   void write(Value value);
   LogicalResult read(OpOperand &operand);
   LogicalResult checkBounds(Operation *op, rank::BufferAttr buffer);
+  LogicalResult checkBuffer(Operation *op, Value value);
   LogicalResult checkResults(Operation *op);
   LogicalResult checkScratch(Operation *op);
   LogicalResult runBlock(Block &block);
@@ -99,7 +102,7 @@ private:
   LogicalResult runLoop(rank::MicrobatchesOp loop);
 
   func::FuncOp function;
-  int position;
+  int64_t device;
   DenseMap<Value, rank::BufferAttr> buffers;
   DenseMap<Value, Content> contents;
   Memory memory[2];
@@ -137,11 +140,11 @@ rank::BufferAttr BufferChecker::findBuffer(Value value) {
                  : rank::BufferAttr();
 }
 
-bool BufferChecker::overlap(Value left, Value right) {
-  rank::BufferAttr l = getBuffer(left), r = getBuffer(right);
-  return l.getRegion() == r.getRegion() &&
-         start(left) < start(right) + r.getSize() &&
-         start(right) < start(left) + l.getSize();
+bool BufferChecker::overlap(rank::BufferAttr left,
+                            rank::BufferAttr right) const {
+  return left.getRegion() == right.getRegion() &&
+         start(left) < start(right) + right.getSize() &&
+         start(right) < start(left) + left.getSize();
 }
 
 void BufferChecker::write(Value value) {
@@ -153,8 +156,6 @@ void BufferChecker::write(Value value) {
 
 LogicalResult BufferChecker::checkBounds(Operation *op,
                                          rank::BufferAttr buffer) {
-  if (!buffer)
-    return op->emitOpError("has a value without a buffer");
   auto arena = function->getAttrOfType<DictionaryAttr>(rank::arenaAttrName);
   int64_t size = cast<IntegerAttr>(
                      arena.get(rank::stringifyRegion(buffer.getRegion())))
@@ -164,6 +165,16 @@ LogicalResult BufferChecker::checkBounds(Operation *op,
     return op->emitOpError("buffer ")
            << buffer << " ends at " << end << ", behind the region's " << size;
   return success();
+}
+
+LogicalResult BufferChecker::checkBuffer(Operation *op, Value value) {
+  rank::BufferAttr buffer = getBuffer(value);
+  if (!buffer)
+    return op->emitOpError("has a value without a buffer");
+  if (buffer.getSize() != rank::getByteSize(value.getType()))
+    return op->emitOpError("buffer ")
+           << buffer << " is not of the size of " << value.getType();
+  return checkBounds(op, buffer);
 }
 
 LogicalResult BufferChecker::read(OpOperand &operand) {
@@ -187,8 +198,7 @@ bool BufferChecker::mayOverlap(OpOperand &operand, OpResult result) {
   int64_t distance = start(result) - start(operand.get());
   if (way == InPlace::Same)
     return distance == 0;
-  int64_t block = getBlockBytes(op, number) *
-                  getIndex(rank::getGroup(op).getGroupSize());
+  int64_t block = getBlockBytes(op, number) * getIndex(rank::getGroup(op));
   return distance == (way == InPlace::Block ? block : -block);
 }
 
@@ -196,7 +206,7 @@ bool BufferChecker::mayOverlap(OpOperand &operand, OpResult result) {
 /// exactly.
 LogicalResult BufferChecker::checkResults(Operation *op) {
   for (OpResult result : op->getResults()) {
-    if (failed(checkBounds(op, getBuffer(result))))
+    if (failed(checkBuffer(op, result)))
       return failure();
     if (rank::isCollective(op) &&
         (getBuffer(result).getRegion() != rank::Region::Shared ||
@@ -226,11 +236,16 @@ LogicalResult BufferChecker::checkScratch(Operation *op) {
   if (failed(checkBounds(op, scratch)))
     return failure();
   memory[static_cast<int>(scratch.getRegion())].write(
-      scratch.getOffset(), scratch.getOffset() + scratch.getSize(), ++writes);
-  // What the product reads must still be there.
+      start(scratch), start(scratch) + scratch.getSize(), ++writes);
+  // What the product reads must still be there, and what it writes stays.
   for (OpOperand &operand : op->getOpOperands())
     if (failed(read(operand)))
       return failure();
+  for (OpResult result : op->getResults())
+    if (overlap(scratch, getBuffer(result)))
+      return op->emitOpError("result ")
+             << result.getResultNumber() << " at " << getBuffer(result)
+             << " overlaps the scratch at " << scratch;
   return success();
 }
 
@@ -247,19 +262,19 @@ LogicalResult BufferChecker::runOp(Operation &op) {
       slice && rank::isInPlace(slice, getBuffer(slice.getInput()),
                                getBuffer(slice.getResult()))) {
     Content content = contents.lookup(slice.getInput());
-    content.offset += getIndex(slice.getAxes().getGroupSize()) *
-                      rank::getByteSize(slice.getType());
+    content.offset +=
+        getIndex(slice.getAxes()) * rank::getByteSize(slice.getType());
     contents[slice.getResult()] = content;
-    return checkBounds(slice, getBuffer(slice.getResult()));
+    return checkBuffer(slice, slice.getResult());
   }
   if (auto view = dyn_cast<rank::ViewOp>(op)) {
     Content content = contents.lookup(view.getInput());
     content.offset += view.getOffset() * rank::getElementByteSize(
                                              view.getType().getElementType());
     contents[view.getResult()] = content;
-    return checkBounds(view, getBuffer(view.getResult()));
+    return checkBuffer(view, view.getResult());
   }
-  if (failed(checkScratch(&op)) || failed(checkResults(&op)))
+  if (failed(checkResults(&op)) || failed(checkScratch(&op)))
     return failure();
   if (auto gemm = dyn_cast<rank::GemmOp>(op);
       gemm && gemm.getAddend() &&
@@ -294,7 +309,7 @@ LogicalResult BufferChecker::runLoop(rank::MicrobatchesOp loop) {
     if (microbatch > 0)
       contents[arguments.front()].offset = 8 * microbatch;
     for (Value argument : arguments)
-      if (failed(checkBounds(loop, getBuffer(argument))))
+      if (failed(checkBuffer(loop, argument)))
         return failure();
     for (auto [argument, of] :
          llvm::zip(arguments.drop_front(), loop.getOf())) {
@@ -314,7 +329,7 @@ LogicalResult BufferChecker::runLoop(rank::MicrobatchesOp loop) {
   }
   microbatch = 0;
   for (auto [result, content] : llvm::zip_equal(loop.getResults(), carried)) {
-    if (failed(checkBounds(loop, getBuffer(result))))
+    if (failed(checkBuffer(loop, result)))
       return failure();
     contents[result] = content;
   }
@@ -336,7 +351,7 @@ LogicalResult BufferChecker::run() {
     contents[index] = {writes, 0};
   }
   auto writeChecked = [&](Operation *op, Value value) {
-    if (failed(checkBounds(op, getBuffer(value))))
+    if (failed(checkBuffer(op, value)))
       return failure();
     write(value);
     return success();
@@ -376,14 +391,38 @@ LogicalResult BufferChecker::run() {
   return runBlock(block);
 }
 
+/// The devices that stand first, in the middle or last along each axis of the
+/// function's mesh.
+static SmallVector<int64_t> getDevices(func::FuncOp function) {
+  shard::MeshAttr mesh;
+  function.walk([&](Operation *op) {
+    op->getAttrDictionary().walk(
+        [&](rank::AxesAttr axes) { mesh = axes.getMesh(); });
+  });
+  SmallVector<int64_t> devices = {0};
+  if (!mesh)
+    return devices;
+  for (int64_t size : mesh.getAxisSizes()) {
+    SmallVector<int64_t> positions = {0, size / 2, size - 1}, next;
+    positions.erase(llvm::unique(positions), positions.end());
+    for (int64_t device : devices)
+      for (int64_t position : positions)
+        next.push_back(device * size + position);
+    devices = next;
+  }
+  return devices;
+}
+
 namespace {
 struct CheckBuffersPass : lowering::impl::CheckBuffersBase<CheckBuffersPass> {
   void runOnOperation() override {
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      for (int position : {0, 1, 2})
-        if (!function.isExternal() &&
-            failed(BufferChecker(function, position).run()))
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      if (function.isExternal())
+        continue;
+      for (int64_t device : getDevices(function))
+        if (failed(BufferChecker(function, device).run()))
           return signalPassFailure();
+    }
   }
 };
 } // namespace

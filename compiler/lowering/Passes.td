@@ -98,9 +98,10 @@ def CheckBuffers : Pass<"check-buffers", "::mlir::ModuleOp"> {
     Runs the commands of a step symbolically over the arena: each write puts a
     value's name into its bytes, each read must find it in all of them, in the
     first microbatch, in the second and in the third, and in a second step; as
-    the device that is first, in the middle and last along all axes. It trusts
-    neither lifetimes nor the packing. Also: bytes outside the arena,
-    collectives on private bytes, gemm operands that overlap the result.
+    the devices that are first, in the middle or last along each axis. It trusts
+    neither lifetimes nor the packing. Also: bytes outside the arena, buffers of
+    another size than their value, collectives on private bytes, results and
+    scratch of a command that overlap, or overlap what it reads where it must not.
   }];
 }
 

@@ -208,3 +208,35 @@ func.func @kept(%x: tensor<32xf32> {graph.input = "x"}) -> (tensor<16xf32> {grap
   %y = rank.launch @move(%r) : (tensor<16xf32>) -> tensor<16xf32>
   return %y, %q : tensor<16xf32>, tensor<32xf32>
 }
+
+// -----
+
+// What comes from outside of the loop is needed in each microbatch, though it is
+// read before another value needs its place.
+rank.kernel @copy(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64>], range = 16 : i64, grain = 16 : i64} {
+  rank.return %x : tensor<16xf32>
+}
+rank.kernel @add(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64>], range = 16 : i64, grain = 16 : i64} {
+  %0 = graph.add %x, %y : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  rank.return %0 : tensor<16xf32>
+}
+// CHECK-LABEL: func.func @from_outside
+// CHECK: rank.launch @copy({{.*}}) {rank.buffers = [#rank.buffer<private, [[OUTSIDE:[0-9]+]], 64>]}
+// CHECK: rest {
+// CHECK-NOT: rank.buffers = [#rank.buffer<private, [[OUTSIDE]], 64>]
+// CHECK: rank.yield
+func.func @from_outside(%x: tensor<4x16xf32> {graph.input = "x"}, %z: tensor<16xf32> {graph.input = "z"}) -> (tensor<16xf32> {graph.output = "y"}) {
+  %p = rank.launch @copy(%z) : (tensor<16xf32>) -> tensor<16xf32>
+  %s = rank.microbatches count = 4 of(%x) carry() first {
+  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
+    %a = rank.launch @add(%xi, %p) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+    rank.yield %a : tensor<16xf32>
+  } rest {
+  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>, %sum: tensor<16xf32>):
+    %a = rank.launch @add(%xi, %p) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+    %b = rank.launch @copy(%a) : (tensor<16xf32>) -> tensor<16xf32>
+    %c = rank.launch @add(%b, %sum) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+    rank.yield %c : tensor<16xf32>
+  } : (tensor<4x16xf32>) -> tensor<16xf32>
+  return %s : tensor<16xf32>
+}

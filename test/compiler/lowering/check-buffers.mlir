@@ -105,3 +105,414 @@ func.func @whole_after_block(%x: tensor<32xf32> {graph.input = "x", rank.buffer 
   %b = rank.launch @copy(%x) {rank.buffers = [#rank.buffer<private, 0, 128>]} : (tensor<32xf32>) -> tensor<32xf32>
   return %b : tensor<32xf32>
 }
+
+// -----
+// A write that begins before a value and ends in it.
+func.func @first_bytes(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 0 : i64, private = 320 : i64}} {
+  %a = rank.copy %x {rank.buffers = [#rank.buffer<private, 128, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %b = rank.copy %x {rank.buffers = [#rank.buffer<private, 68, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 128, 64> does not hold it in microbatch 0}}
+  %c = rank.copy %a {rank.buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  return %c : tensor<16xf32>
+}
+
+// -----
+// A write that begins at the last element of a value.
+func.func @last_bytes(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 0 : i64, private = 320 : i64}} {
+  %a = rank.copy %x {rank.buffers = [#rank.buffer<private, 128, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %b = rank.copy %x {rank.buffers = [#rank.buffer<private, 188, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 128, 64> does not hold it in microbatch 0}}
+  %c = rank.copy %a {rank.buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  return %c : tensor<16xf32>
+}
+
+// -----
+// A write in the middle of a value.
+func.func @middle(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}, %s: tensor<f32> {graph.input = "s", rank.buffer = #rank.buffer<private, 64, 4>}) -> (tensor<16xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 0 : i64, private = 256 : i64}} {
+  %a = rank.copy %x {rank.buffers = [#rank.buffer<private, 128, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %b = rank.copy %s {rank.buffers = [#rank.buffer<private, 160, 4>]} : (tensor<f32>) -> tensor<f32>
+  // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 128, 64> does not hold it in microbatch 0}}
+  %c = rank.copy %a {rank.buffers = [#rank.buffer<private, 192, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  return %c : tensor<16xf32>
+}
+
+// -----
+// A buffer that is smaller than what is written to it.
+func.func @short(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
+  // expected-error @+1 {{buffer #rank.buffer<private, 64, 32> is not of the size of 'tensor<16xf32>'}}
+  %a = rank.copy %x {rank.buffers = [#rank.buffer<private, 64, 32>]} : (tensor<16xf32>) -> tensor<16xf32>
+  return %a : tensor<16xf32>
+}
+
+// -----
+// A view that does not lie where its elements are.
+func.func @view(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<8xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
+  %v = rank.view %x offset 8 {rank.buffers = [#rank.buffer<private, 0, 32>]} : (tensor<16xf32>) -> tensor<8xf32>
+  // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 0, 32> does not hold it in microbatch 0}}
+  %a = rank.copy %v {rank.buffers = [#rank.buffer<private, 64, 32>]} : (tensor<8xf32>) -> tensor<8xf32>
+  return %a : tensor<8xf32>
+}
+
+// -----
+// Two results in the same bytes.
+rank.kernel @both(%x: tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>) {
+  rank.return %x, %x : tensor<16xf32>, tensor<16xf32>
+}
+func.func @results(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"}, tensor<16xf32> {graph.output = "z"})
+    attributes {rank.arena = {shared = 0 : i64, private = 256 : i64}} {
+  // expected-error @+1 {{results 0 and 1 overlap}}
+  %a:2 = rank.launch @both(%x) {rank.buffers = [#rank.buffer<private, 64, 64>, #rank.buffer<private, 124, 64>]} : (tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>)
+  return %a#0, %a#1 : tensor<16xf32>, tensor<16xf32>
+}
+
+// -----
+// A kernel may write where it reads, but not one element further.
+rank.kernel @neg(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0>]} {
+  %0 = graph.neg %x : (tensor<16xf32>) -> tensor<16xf32>
+  rank.return %0 : tensor<16xf32>
+}
+func.func @shifted(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
+  %a = rank.launch @neg(%x) {rank.buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  // expected-error @+1 {{result 0 at #rank.buffer<private, 4, 64> overwrites operand 0 at #rank.buffer<private, 0, 64>, which it still reads}}
+  %b = rank.launch @neg(%a) {rank.buffers = [#rank.buffer<private, 4, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  return %b : tensor<16xf32>
+}
+
+// -----
+// A kernel that may write where it reads one operand, in the place of the other.
+rank.kernel @sub(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 1>]} {
+  %0 = graph.sub %x, %y : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  rank.return %0 : tensor<16xf32>
+}
+func.func @other_operand(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}, %y: tensor<16xf32> {graph.input = "y", rank.buffer = #rank.buffer<private, 64, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
+  // expected-error @+1 {{result 0 at #rank.buffer<private, 0, 64> overwrites operand 0 at #rank.buffer<private, 0, 64>, which it still reads}}
+  %a = rank.launch @sub(%x, %y) {rank.buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  return %a : tensor<16xf32>
+}
+
+// -----
+// all_gather finds its operand in its result: in this device's own block.
+#mesh = #shard.mesh<["data"=2]>
+func.func @gathered(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 64, 64>}) -> (tensor<32xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
+  // expected-error @+1 {{result 0 at #rank.buffer<shared, 0, 128> overwrites operand 0 at #rank.buffer<shared, 64, 64>, which it still reads}}
+  %a = rank.all_gather %x dims [0] over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<shared, 0, 128>]} : (tensor<16xf32>) -> tensor<32xf32>
+  return %a : tensor<32xf32>
+}
+
+// -----
+// Rows of the result lie between the rows of an operand: its columns are no block of it, though the numbers fit.
+#mesh = #shard.mesh<["data"=2]>
+func.func @columns(%x: tensor<1x4x4xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 64 step 64 over <#mesh, {"data"}>>}) -> (tensor<1x4x8xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
+  // expected-error @+1 {{result 0 at #rank.buffer<shared, 0, 128> overwrites operand 0 at}}
+  %a = rank.all_gather %x dims [2] over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<shared, 0, 128>]} : (tensor<1x4x4xf32>) -> tensor<1x4x8xf32>
+  return %a : tensor<1x4x8xf32>
+}
+
+// -----
+#mesh = #shard.mesh<["data"=2]>
+func.func @scattered_columns(%x: tensor<1x4x8xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 128>}) -> (tensor<1x4x4xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
+  // expected-error @+1 {{result 0 at #rank.buffer<shared, 0, 64 step 64}}
+  %a = rank.reduce_scatter sum %x dims [2] over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<shared, 0, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<1x4x8xf32>) -> tensor<1x4x4xf32>
+  return %a : tensor<1x4x4xf32>
+}
+
+// -----
+// A dim of size 1 in front is none.
+#mesh = #shard.mesh<["data"=2]>
+func.func @rows(%x: tensor<1x4x8xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 128>}) -> (tensor<1x2x8xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
+  %a = rank.reduce_scatter sum %x dims [1] over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<shared, 0, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<1x4x8xf32>) -> tensor<1x2x8xf32>
+  return %a : tensor<1x2x8xf32>
+}
+
+// -----
+// The first device and the last one write to their own blocks, the two others to each other's.
+#mesh = #shard.mesh<["a"=2, "b"=2]>
+func.func @transposed(%x: tensor<64xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 256>}) -> (tensor<16xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 256 : i64, private = 0 : i64}} {
+  // expected-error @+1 {{result 0 at #rank.buffer<shared, 0, 64 step 64 over <#shard.mesh<["a"=2, "b"=2]>, {"b", "a"}>> overwrites operand 0}}
+  %a = rank.reduce_scatter sum %x dims [0] over <#mesh, {"a", "b"}> id 0 {rank.buffers = [#rank.buffer<shared, 0, 64 step 64 over <#mesh, {"b", "a"}>>]} : (tensor<64xf32>) -> tensor<16xf32>
+  return %a : tensor<16xf32>
+}
+
+// -----
+// Only on the first device the value's block is overwritten.
+#mesh = #shard.mesh<["data"=3]>
+func.func @first_device(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 320 : i64, private = 0 : i64}} {
+  %a = rank.copy %x {rank.buffers = [#rank.buffer<shared, 64, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %b = rank.copy %x {rank.buffers = [#rank.buffer<shared, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<shared, 64, 64 step 64 over <#shard.mesh<["data"=3]>}}
+  %c = rank.copy %a {rank.buffers = [#rank.buffer<shared, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  return %c : tensor<16xf32>
+}
+
+// -----
+// Only on the one in the middle.
+#mesh = #shard.mesh<["data"=3]>
+func.func @middle_device(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 320 : i64, private = 0 : i64}} {
+  %a = rank.copy %x {rank.buffers = [#rank.buffer<shared, 64, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %b = rank.copy %x {rank.buffers = [#rank.buffer<shared, 128, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<shared, 64, 64 step 64 over <#shard.mesh<["data"=3]>}}
+  %c = rank.copy %a {rank.buffers = [#rank.buffer<shared, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  return %c : tensor<16xf32>
+}
+
+// -----
+// Only on the last one.
+#mesh = #shard.mesh<["data"=3]>
+func.func @last_device(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 320 : i64, private = 0 : i64}} {
+  %a = rank.copy %x {rank.buffers = [#rank.buffer<shared, 64, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %b = rank.copy %x {rank.buffers = [#rank.buffer<shared, 192, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<shared, 64, 64 step 64 over <#shard.mesh<["data"=3]>}}
+  %c = rank.copy %a {rank.buffers = [#rank.buffer<shared, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  return %c : tensor<16xf32>
+}
+
+// -----
+// Behind the end of the shared region, though the private one is longer.
+func.func @shared_outside(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 64 : i64, private = 128 : i64}} {
+  // expected-error @+1 {{buffer #rank.buffer<shared, 64, 64> ends at 128, behind the region's 64}}
+  %a = rank.copy %x {rank.buffers = [#rank.buffer<shared, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  return %a : tensor<16xf32>
+}
+
+// -----
+// Before the region's beginning.
+func.func @before(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
+  // expected-error @+1 {{buffer #rank.buffer<private, -64, 64> ends at 0, behind the region's 128}}
+  %a = rank.copy %x {rank.buffers = [#rank.buffer<private, -64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  return %a : tensor<16xf32>
+}
+
+// -----
+// expected-error @+1 {{buffer #rank.buffer<private, 64, 64> ends at 128, behind the region's 64}}
+func.func @argument_outside(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 64, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 0 : i64, private = 64 : i64}} {
+  return %x : tensor<16xf32>
+}
+
+// -----
+func.func @constant_outside() -> (tensor<16xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 0 : i64, private = 64 : i64}} {
+  // expected-error @+1 {{buffer #rank.buffer<private, 64, 64> ends at 128, behind the region's 64}}
+  %x = graph.constant dense<1.0> : tensor<16xf32> {rank.buffers = [#rank.buffer<private, 64, 64>]} : tensor<16xf32>
+  return %x : tensor<16xf32>
+}
+
+// -----
+func.func @no_buffer(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 0 : i64, private = 64 : i64}} {
+  // expected-error @+1 {{has a value without a buffer}}
+  %a = rank.copy %x : (tensor<16xf32>) -> tensor<16xf32>
+  return %a : tensor<16xf32>
+}
+
+// -----
+// expected-error @+1 {{has no buffers: assign-buffers comes first}}
+func.func @unassigned(%x: tensor<16xf32>) -> tensor<16xf32> {
+  return %x : tensor<16xf32>
+}
+
+// -----
+// The list of all microbatches' indices ends behind the region.
+func.func @indices_outside(%x: tensor<4x16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<16xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 0 : i64, private = 344 : i64}} {
+  // expected-error @+1 {{buffer #rank.buffer<private, 320, 8 stride 8> ends at 352, behind the region's 344}}
+  %s = rank.microbatches count = 4 of(%x) carry() first {
+  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
+    %a = rank.copy %xi {rank.buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+    rank.yield %a : tensor<16xf32>
+  } rest {
+  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>, %sum: tensor<16xf32>):
+    rank.yield %sum : tensor<16xf32>
+  } {rank.buffers = [#rank.buffer<private, 256, 64>],
+     rank.first_buffers = [#rank.buffer<private, 320, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>],
+     rank.rest_buffers = [#rank.buffer<private, 320, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>, #rank.buffer<private, 256, 64>]}
+    : (tensor<4x16xf32>) -> tensor<16xf32>
+  return %s : tensor<16xf32>
+}
+
+// -----
+// Each microbatch reads the first one's slice.
+func.func @same_slice(%x: tensor<4x16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<16xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 0 : i64, private = 352 : i64}} {
+  %s = rank.microbatches count = 4 of(%x) carry() first {
+  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
+    %a = rank.copy %xi {rank.buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+    rank.yield %a : tensor<16xf32>
+  } rest {
+  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>, %sum: tensor<16xf32>):
+    // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 0, 64> does not hold it in microbatch 1}}
+    %b = rank.copy %xi {rank.buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+    rank.yield %b : tensor<16xf32>
+  } {rank.buffers = [#rank.buffer<private, 256, 64>],
+     rank.first_buffers = [#rank.buffer<private, 320, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>],
+     rank.rest_buffers = [#rank.buffer<private, 320, 8 stride 8>, #rank.buffer<private, 0, 64>, #rank.buffer<private, 256, 64>]}
+    : (tensor<4x16xf32>) -> tensor<16xf32>
+  return %s : tensor<16xf32>
+}
+
+// -----
+// The sum is not where the loop's result is looked for.
+func.func @lost_result(%x: tensor<4x16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<16xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 0 : i64, private = 448 : i64}} {
+  %s = rank.microbatches count = 4 of(%x) carry() first {
+  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
+    %a = rank.copy %xi {rank.buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+    rank.yield %a : tensor<16xf32>
+  } rest {
+  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>, %sum: tensor<16xf32>):
+    rank.yield %sum : tensor<16xf32>
+  } {rank.buffers = [#rank.buffer<private, 384, 64>],
+     rank.first_buffers = [#rank.buffer<private, 320, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>],
+     rank.rest_buffers = [#rank.buffer<private, 320, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>, #rank.buffer<private, 256, 64>]}
+    : (tensor<4x16xf32>) -> tensor<16xf32>
+  // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 384, 64> does not hold it in microbatch 0}}
+  return %s : tensor<16xf32>
+}
+
+// -----
+#mesh = #shard.mesh<["data"=2]>
+func.func @unreachable_result(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 64 : i64, private = 64 : i64}} {
+  // expected-error @+1 {{moves bytes that peers cannot reach}}
+  %a = rank.all_reduce sum %x over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  return %a : tensor<16xf32>
+}
+
+// -----
+// A product reads its operands until it ends.
+func.func @gemm_in_place(%x: tensor<4x4xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<4x4xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 0 : i64, private = 64 : i64}} {
+  // expected-error @+1 {{result 0 at #rank.buffer<private, 0, 64> overwrites operand 0 at #rank.buffer<private, 0, 64>, which it still reads}}
+  %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {rank.buffers = [#rank.buffer<private, 0, 64>]} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %a : tensor<4x4xf32>
+}
+
+// -----
+// What the library needs during a product overwrites an operand, the result, or another value.
+func.func @scratch_over_operand(%x: tensor<4x4xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<4x4xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
+  // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 0, 64> does not hold it in microbatch 0}}
+  %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {rank.buffers = [#rank.buffer<private, 64, 64>], rank.scratch = #rank.buffer<private, 60, 4>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %a : tensor<4x4xf32>
+}
+
+// -----
+func.func @scratch_over_result(%x: tensor<4x4xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<4x4xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 0 : i64, private = 192 : i64}} {
+  // expected-error @+1 {{result 0 at #rank.buffer<private, 64, 64> overlaps the scratch at #rank.buffer<private, 124, 8>}}
+  %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {rank.buffers = [#rank.buffer<private, 64, 64>], rank.scratch = #rank.buffer<private, 124, 8>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %a : tensor<4x4xf32>
+}
+
+// -----
+func.func @scratch_over_value(%x: tensor<4x4xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<4x4xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 0 : i64, private = 192 : i64}} {
+  %b = rank.copy %x {rank.buffers = [#rank.buffer<private, 64, 64>]} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {rank.buffers = [#rank.buffer<private, 128, 64>], rank.scratch = #rank.buffer<private, 64, 8>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 64, 64> does not hold it in microbatch 0}}
+  return %b : tensor<4x4xf32>
+}
+
+// -----
+func.func @scratch_outside(%x: tensor<4x4xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<4x4xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 0 : i64, private = 132 : i64}} {
+  // expected-error @+1 {{buffer #rank.buffer<private, 128, 8> ends at 136, behind the region's 132}}
+  %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {rank.buffers = [#rank.buffer<private, 64, 64>], rank.scratch = #rank.buffer<private, 128, 8>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %a : tensor<4x4xf32>
+}
+
+// -----
+// A product is added to what its buffer holds.
+func.func @addend_elsewhere(%x: tensor<4x4xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}, %c: tensor<4x4xf32> {graph.input = "c", rank.buffer = #rank.buffer<private, 64, 64>}) -> (tensor<4x4xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 0 : i64, private = 192 : i64}} {
+  // expected-error @+1 {{result does not lie in the addend's buffer}}
+  %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] add %c sizes [4, 4, 4] row 4 batch [] {rank.buffers = [#rank.buffer<private, 128, 64>]} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %a : tensor<4x4xf32>
+}
+
+// -----
+// The constant is written once, at load: the second step does not find it.
+func.func @constant(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 0 : i64, private = 192 : i64}} {
+  %c = graph.constant dense<1.0> : tensor<16xf32> {rank.buffers = [#rank.buffer<private, 64, 64>]} : tensor<16xf32>
+  // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 64, 64> does not hold it in microbatch 0}}
+  %a = rank.copy %c {rank.buffers = [#rank.buffer<private, 128, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %b = rank.copy %x {rank.buffers = [#rank.buffer<private, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  return %a : tensor<16xf32>
+}
+
+// -----
+// The next step needs a parameter that does not change, too.
+func.func @parameter(%w: tensor<16xf32> {graph.symbol = @w, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32>, tensor<16xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
+  %a = rank.copy %w {rank.buffers = [#rank.buffer<private, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %b = rank.copy %a {rank.buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 0, 64> does not hold it in microbatch 0}}
+  return %w, %a : tensor<16xf32>, tensor<16xf32>
+}
+
+// -----
+// Of the microbatches' indices the second step needs all.
+func.func @indices(%x: tensor<4x16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<i64> {graph.output = "y"})
+    attributes {rank.arena = {shared = 0 : i64, private = 296 : i64}} {
+  %s = rank.microbatches count = 4 of(%x) carry() first {
+  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
+    %a = rank.copy %i {rank.buffers = [#rank.buffer<private, 288, 8>]} : (tensor<i64>) -> tensor<i64>
+    rank.yield %a : tensor<i64>
+  } rest {
+  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>, %sum: tensor<i64>):
+    // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 256, 8 stride 8> does not hold it in microbatch 1}}
+    %b = rank.copy %i {rank.buffers = [#rank.buffer<private, 288, 8>]} : (tensor<i64>) -> tensor<i64>
+    rank.yield %b : tensor<i64>
+  } {rank.buffers = [#rank.buffer<private, 288, 8>],
+     rank.first_buffers = [#rank.buffer<private, 256, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>],
+     rank.rest_buffers = [#rank.buffer<private, 256, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>, #rank.buffer<private, 288, 8>]}
+    : (tensor<4x16xf32>) -> tensor<i64>
+  %t = rank.copy %s {rank.buffers = [#rank.buffer<private, 264, 8>]} : (tensor<i64>) -> tensor<i64>
+  return %s : tensor<i64>
+}
+
+// -----
+// Nobody overwrites them.
+func.func @indices_kept(%x: tensor<4x16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<i64> {graph.output = "y"})
+    attributes {rank.arena = {shared = 0 : i64, private = 296 : i64}} {
+  %s = rank.microbatches count = 4 of(%x) carry() first {
+  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
+    %a = rank.copy %i {rank.buffers = [#rank.buffer<private, 288, 8>]} : (tensor<i64>) -> tensor<i64>
+    rank.yield %a : tensor<i64>
+  } rest {
+  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>, %sum: tensor<i64>):
+    %b = rank.copy %i {rank.buffers = [#rank.buffer<private, 288, 8>]} : (tensor<i64>) -> tensor<i64>
+    rank.yield %b : tensor<i64>
+  } {rank.buffers = [#rank.buffer<private, 288, 8>],
+     rank.first_buffers = [#rank.buffer<private, 256, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>],
+     rank.rest_buffers = [#rank.buffer<private, 256, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>, #rank.buffer<private, 288, 8>]}
+    : (tensor<4x16xf32>) -> tensor<i64>
+  return %s : tensor<i64>
+}
+
+// -----
+// An input is new in each step: when it has been read its bytes are free.
+func.func @input(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+    attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
+  %a = rank.copy %x {rank.buffers = [#rank.buffer<private, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %b = rank.copy %a {rank.buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  return %b : tensor<16xf32>
+}
