@@ -33,7 +33,7 @@ LogicalResult AxesAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                ArrayRef<shard::AxisRef> axes) {
   for (auto [i, ref] : llvm::enumerate(axes)) {
     int64_t size = mesh.getAxisSizes()[ref.axis];
-    if (ref.pre < 1 || ref.size < 1 || size % (ref.pre * ref.size) != 0)
+    if (!ref.liesIn(size))
       return emitError() << "sub-axis " << mesh.toString(ref)
                          << " does not divide the mesh axis of size " << size;
     for (shard::AxisRef other : axes.take_front(i))

@@ -28,6 +28,11 @@ struct AxisRef {
   friend llvm::hash_code hash_value(const AxisRef &ref) {
     return llvm::hash_combine(ref.axis, ref.pre, ref.size);
   }
+  /// Whether it is a part of an axis of `axisSize`; sizes may be any numbers.
+  bool liesIn(int64_t axisSize) const {
+    return pre >= 1 && size >= 1 && axisSize % pre == 0 &&
+           axisSize / pre % size == 0;
+  }
   /// Whether the two share a coordinate digit.
   bool overlaps(const AxisRef &other) const {
     return axis == other.axis && pre < other.pre * other.size &&

@@ -250,7 +250,7 @@ LogicalResult LayoutAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   SmallVector<AxisRef> used;
   auto use = [&](AxisRef ref) -> LogicalResult {
     int64_t size = mesh.getAxisSizes()[ref.axis];
-    if (ref.pre < 1 || ref.size < 1 || size % (ref.pre * ref.size) != 0)
+    if (!ref.liesIn(size))
       return emitError() << "sub-axis " << mesh.toString(ref)
                          << " does not divide the mesh axis of size " << size;
     for (AxisRef other : used)

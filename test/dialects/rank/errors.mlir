@@ -99,8 +99,8 @@ func.func @gemm_strides(%x: tensor<4x4xf32>) {
 
 // -----
 func.func @gemm_range(%x: tensor<4x4xf32>) {
-  // expected-error @+1 {{[3] reads element 17 of b, which has 16}}
-  %0 = rank.gemm %x at [0, 4, 1], %x at [2, 4, 1] sizes [4, 4, 4] row 4 batch [] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  // expected-error @+1 {{[3] reads element 16 of b, which has 16}}
+  %0 = rank.gemm %x at [0, 4, 1], %x at [1, 4, 1] sizes [4, 4, 4] row 4 batch [] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return
 }
 
@@ -186,6 +186,375 @@ func.func @microbatches_yield(%x: tensor<2x8xf32>) {
   } rest {
   ^bb0(%i: tensor<i64>, %y: tensor<8xf32>, %sum: tensor<8xf32>):
     rank.yield %sum : tensor<8xf32>
+  } : (tensor<2x8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["data"=4]>
+// expected-error @+1 {{sub-axis "data":(1)3 does not divide the mesh axis of size 4}}
+func.func private @sub_axis() attributes {axes = #rank.axes<#mesh, {"data":(1)3}>}
+
+// -----
+#mesh = #shard.mesh<["data"=4]>
+// The product of the two is 2^64.
+// expected-error @+1 {{does not divide the mesh axis of size 4}}
+func.func private @large_sub_axis() attributes {axes = #rank.axes<#mesh, {"data":(4294967296)4294967296}>}
+
+// -----
+// expected-error @+1 {{a buffer is shared or private}}
+func.func private @region() attributes {buffer = #rank.buffer<public, 0, 4>}
+
+// -----
+#mesh = #shard.mesh<["data"=2]>
+func.func @collective_of_nothing() {
+  // expected-error @+1 {{[1] has 0 operands and 0 results}}
+  "rank.broadcast"() {axes = #rank.axes<#mesh, {"data"}>, id = 1 : i64} : () -> ()
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["data"=2]>
+func.func @dims(%x: tensor<4xf32>) {
+  // expected-error @+1 {{[1] has 2 dims for 1 operands}}
+  %0 = rank.all_gather %x dims [0, 0] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["data"=2]>
+func.func @negative_dim(%x: tensor<4xf32>) {
+  // expected-error @+1 {{[1] dim -1 is not a dim of 'tensor<4xf32>'}}
+  %0 = rank.all_gather %x dims [-1] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["data"=2]>
+func.func @element_type(%x: tensor<4xf32>) {
+  // expected-error @+1 {{[1] result 0 is 'tensor<4xi32>'; it must be 'tensor<4xf32>'}}
+  %0 = rank.broadcast %x over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<4xi32>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["data"=2]>
+func.func @reduce_scatter_result(%x: tensor<4x4xf32>) {
+  // expected-error @+1 {{[1] result 0 is 'tensor<4x2xf32>'; it must be 'tensor<2x4xf32>'}}
+  %0 = rank.reduce_scatter sum %x dims [0] over <#mesh, {"data"}> id 1 : (tensor<4x4xf32>) -> tensor<4x2xf32>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["data"=2]>
+func.func @all_gather_result(%x: tensor<4x4xf32>) {
+  // expected-error @+1 {{[1] result 0 is 'tensor<4x4xf32>'; it must be 'tensor<4x8xf32>'}}
+  %0 = rank.all_gather %x dims [1] over <#mesh, {"data"}> id 1 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["data"=2]>
+func.func @all_to_all_result(%x: tensor<4x4xf32>) {
+  // expected-error @+1 {{[1] result 0 is 'tensor<8x2xf32>'; it must be 'tensor<2x8xf32>'}}
+  %0 = rank.all_to_all %x split [0] concat [1] over <#mesh, {"data"}> id 1 : (tensor<4x4xf32>) -> tensor<8x2xf32>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["data"=2]>
+func.func @all_to_all_dims(%x: tensor<4x4xf32>) {
+  // expected-error @+1 {{[1] dim 2 is not a dim of 'tensor<4x4xf32>'}}
+  %0 = rank.all_to_all %x split [0] concat [2] over <#mesh, {"data"}> id 1 : (tensor<4x4xf32>) -> tensor<2x8xf32>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["data"=2]>
+func.func @all_to_all_blocks(%x: tensor<3x4xf32>) {
+  // expected-error @+1 {{[1] dim 0 of size 3 has no equal blocks for a group of 2}}
+  %0 = rank.all_to_all %x split [0] concat [1] over <#mesh, {"data"}> id 1 : (tensor<3x4xf32>) -> tensor<1x8xf32>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["data"=2]>
+func.func @halo_borders(%x: tensor<4xf32>) {
+  // expected-error @+1 {{[1] has 2 and 1 borders for 1 operands}}
+  %0 = rank.halo %x dims [0] low [1, 1] high [1] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<6xf32>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["data"=2]>
+func.func @halo_high_borders(%x: tensor<4xf32>) {
+  // expected-error @+1 {{[1] has 1 and 0 borders for 1 operands}}
+  %0 = rank.halo %x dims [0] low [1] high [] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<6xf32>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["data"=2]>
+func.func @halo_low(%x: tensor<4xf32>) {
+  // expected-error @+1 {{[2] has borders of -1 and 1 elements}}
+  %0 = rank.halo %x dims [0] low [-1] high [1] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["data"=2]>
+func.func @halo_high(%x: tensor<4xf32>) {
+  // expected-error @+1 {{[2] has borders of 1 and -1 elements}}
+  %0 = rank.halo %x dims [0] low [1] high [-1] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["data"=2]>
+func.func @halo_add(%x: tensor<4xf32>) {
+  // expected-error @+1 {{[1] result 0 is 'tensor<6xf32>'; it must be 'tensor<2xf32>'}}
+  %0 = rank.halo_add %x dims [0] low [1] high [1] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<6xf32>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["data"=2]>
+func.func @permute_sources(%x: tensor<4xf32>) {
+  // expected-error @+1 {{[2] has 1 sources for a group of 2}}
+  %0 = rank.permute %x from [0] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["data"=2]>
+func.func @permute_negative(%x: tensor<4xf32>) {
+  // expected-error @+1 {{[2] source -1 is not in a group of 2}}
+  %0 = rank.permute %x from [0, -1] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["data"=2]>
+func.func @permute_type(%x: tensor<4xf32>) {
+  // expected-error @+1 {{[1] result 0 is 'tensor<2xf32>'; it must be 'tensor<4xf32>'}}
+  %0 = rank.permute %x from [1, 0] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<2xf32>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["data"=2]>
+func.func @slice_dim(%x: tensor<4xf32>) {
+  // expected-error @+1 {{[1] dim 1 is not a dim of 'tensor<4xf32>'}}
+  %0 = rank.slice %x dim 1 over <#mesh, {"data"}> : (tensor<4xf32>) -> tensor<2xf32>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["data"=2]>
+func.func @slice_blocks(%x: tensor<5xf32>) {
+  // expected-error @+1 {{[1] dim 0 of size 5 has no equal blocks for a group of 2}}
+  %0 = rank.slice %x dim 0 over <#mesh, {"data"}> : (tensor<5xf32>) -> tensor<2xf32>
+  return
+}
+
+// -----
+func.func @view_before(%x: tensor<4xf32>) {
+  // expected-error @+1 {{[2] elements [-1, 1) lie outside the operand's 4}}
+  %0 = rank.view %x offset -1 : (tensor<4xf32>) -> tensor<2xf32>
+  return
+}
+
+// -----
+func.func @copy(%x: tensor<4xf32>) {
+  // expected-error @+1 {{changes the type from 'tensor<4xf32>' to 'tensor<2x2xf32>'}}
+  %0 = rank.copy %x : (tensor<4xf32>) -> tensor<2x2xf32>
+  return
+}
+
+// -----
+func.func @gemm_addend_type(%x: tensor<4x4xf32>, %c: tensor<4x4xf64>) {
+  // expected-error @+1 {{[1] operand of type 'tensor<4x4xf64>'}}
+  %0 = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] add %c sizes [4, 4, 4] row 4 batch [] : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf64>) -> tensor<4x4xf64>
+  return
+}
+
+// -----
+func.func @gemm_access(%x: tensor<4x4xf32>) {
+  // expected-error @+1 {{accesses are [offset, row, column], sizes [m, n, k]}}
+  %0 = rank.gemm %x at [0, 4], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+func.func @gemm_b_access(%x: tensor<4x4xf32>) {
+  // expected-error @+1 {{accesses are [offset, row, column], sizes [m, n, k]}}
+  %0 = rank.gemm %x at [0, 4, 1], %x at [0, 4] sizes [4, 4, 4] row 4 batch [] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+func.func @gemm_sizes(%x: tensor<4x4xf32>) {
+  // expected-error @+1 {{accesses are [offset, row, column], sizes [m, n, k]}}
+  %0 = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4] row 4 batch [] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+func.func @gemm_empty(%x: tensor<4x4xf32>) {
+  // expected-error @+1 {{sizes are positive}}
+  %0 = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 0] row 4 batch [] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+// Rows that overlap.
+func.func @gemm_rows(%x: tensor<4x4xf32>) {
+  // expected-error @+1 {{[2] strides 3 and 1 of a are those of no matrix of 4x4}}
+  %0 = rank.gemm %x at [0, 3, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+// Columns that overlap.
+func.func @gemm_columns(%x: tensor<4x4xf32>) {
+  // expected-error @+1 {{[2] strides 1 and 3 of b are those of no matrix of 4x4}}
+  %0 = rank.gemm %x at [0, 4, 1], %x at [0, 1, 3] sizes [4, 4, 4] row 4 batch [] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+func.func @gemm_before(%x: tensor<4x4xf32>) {
+  // expected-error @+1 {{[3] reads element 14 of a, which has 16}}
+  %0 = rank.gemm %x at [-1, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+// The second product of the batch.
+func.func @gemm_batch_range(%x: tensor<4x4xf32>) {
+  // expected-error @+1 {{[3] reads element 23 of a, which has 16}}
+  %0 = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [2, 8, 0, 16] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<2x4x4xf32>
+  return
+}
+
+// -----
+func.func @gemm_batch_backwards(%x: tensor<4x4xf32>) {
+  // expected-error @+1 {{[3] reads element 11 of b, which has 16}}
+  %0 = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [2, 0, -4, 16] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<2x4x4xf32>
+  return
+}
+
+// -----
+// Two products in one place.
+func.func @gemm_batch_result(%x: tensor<4x4xf32>) {
+  // expected-error @+1 {{[4] a loop of 4 writes the result with stride 4 where 8 elements are covered}}
+  %0 = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [2, 0, 0, 4] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<2x4x4xf32>
+  return
+}
+
+// -----
+// expected-error @+1 {{[3] has 'tensor<4xf32, #shard.layout<#shard.mesh<["data"=2]>, [{"data"}]>>'; it takes local tensors}}
+rank.kernel @kernel_layout(%x: tensor<4xf32, #shard.layout<#shard.mesh<["data"=2]>, [{"data"}]>>) {
+  rank.return
+}
+
+// -----
+// expected-error @+1 {{[2] in_place has 2 lists for 1 results}}
+rank.kernel @kernel_lists(%x: tensor<4xf32>) -> tensor<4xf32> attributes {in_place = [array<i64>, array<i64>]} {
+  rank.return %x : tensor<4xf32>
+}
+
+// -----
+// expected-error @+1 {{[2] in_place is a list of array<i64: ..>}}
+rank.kernel @kernel_list(%x: tensor<4xf32>) -> tensor<4xf32> attributes {in_place = [array<i32: 0>]} {
+  rank.return %x : tensor<4xf32>
+}
+
+// -----
+// expected-error @+1 {{[2] argument 1 has no room for a result of type 'tensor<4xf32>'}}
+rank.kernel @kernel_no_argument(%x: tensor<4xf32>) -> tensor<4xf32> attributes {in_place = [array<i64: 1>]} {
+  rank.return %x : tensor<4xf32>
+}
+
+// -----
+// expected-error @+1 {{[2] argument -1 has no room for a result of type 'tensor<4xf32>'}}
+rank.kernel @kernel_negative(%x: tensor<4xf32>) -> tensor<4xf32> attributes {in_place = [array<i64: -1>]} {
+  rank.return %x : tensor<4xf32>
+}
+
+// -----
+rank.kernel @half(%x: tensor<4xf32>) -> tensor<2xf32> {
+  %0 = rank.view %x offset 0 : (tensor<4xf32>) -> tensor<2xf32>
+  rank.return %0 : tensor<2xf32>
+}
+func.func @launch_type(%x: tensor<4xf32>) {
+  // expected-error @+1 {{[1] @half has type '(tensor<4xf32>) -> tensor<2xf32>'}}
+  %0 = rank.launch @half(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+func.func @one_microbatch(%x: tensor<1x8xf32>) {
+  // expected-error @+1 {{[1] one microbatch needs no region}}
+  %0 = rank.microbatches count = 1 of(%x) carry() first {
+  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>):
+    rank.yield %y : tensor<8xf32>
+  } rest {
+  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>, %sum: tensor<8xf32>):
+    rank.yield %sum : tensor<8xf32>
+  } : (tensor<1x8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+func.func @microbatches_of_a_scalar(%x: tensor<f32>) {
+  // expected-error @+1 {{[1] dim 0 of 'tensor<f32>' is not the count of 2}}
+  rank.microbatches count = 2 of(%x) carry() first {
+  ^bb0(%i: tensor<i64>, %y: tensor<f32>):
+    rank.yield
+  } rest {
+  ^bb0(%i: tensor<i64>, %y: tensor<f32>):
+    rank.yield
+  } : (tensor<f32>) -> ()
+  return
+}
+
+// -----
+func.func @microbatches_carry(%x: tensor<8xf32>) {
+  // expected-error @+1 {{[3] carries more values than it has results}}
+  rank.microbatches count = 2 of() carry(%x) first {
+  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>):
+    rank.yield
+  } rest {
+  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>):
+    rank.yield
+  } : (tensor<8xf32>) -> ()
+  return
+}
+
+// -----
+func.func @microbatches_first_arguments(%x: tensor<2x8xf32>) {
+  // expected-error @+1 {{[2] block arguments of 'first'}}
+  %0 = rank.microbatches count = 2 of(%x) carry() first {
+  ^bb0(%i: tensor<i64>, %y: tensor<2x8xf32>):
+    %z = rank.view %y offset 0 : (tensor<2x8xf32>) -> tensor<8xf32>
+    rank.yield %z : tensor<8xf32>
+  } rest {
+  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>, %sum: tensor<8xf32>):
+    rank.yield %sum : tensor<8xf32>
+  } : (tensor<2x8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+func.func @microbatches_rest_yield(%x: tensor<2x8xf32>) {
+  // expected-error @+1 {{[3] 'rest' must yield}}
+  %0 = rank.microbatches count = 2 of(%x) carry() first {
+  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>):
+    rank.yield %y : tensor<8xf32>
+  } rest {
+  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>, %sum: tensor<8xf32>):
+    rank.yield %i : tensor<i64>
   } : (tensor<2x8xf32>) -> tensor<8xf32>
   return
 }

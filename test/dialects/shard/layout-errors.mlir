@@ -123,3 +123,54 @@ func.func private @f(tensor<9xf32, #shard.layout<#mesh, [{"a"} pad 10]>>)
 #mesh = #shard.mesh<["x"=2]>
 // expected-error @+1 {{'spill' needs a split dim}}
 func.func private @f(tensor<8xf32, #shard.layout<#mesh, [{} spill 1:1]>>)
+
+// -----
+#mesh = #shard.mesh<["a"=4, "b"=2]>
+// expected-error @+1 {{sub-axis "a":(0)2 does not divide the mesh axis of size 4}}
+func.func private @f(tensor<8xf32, #shard.layout<#mesh, [{"a":(0)2}]>>)
+
+// -----
+#mesh = #shard.mesh<["a"=4, "b"=2]>
+// expected-error @+1 {{sub-axis "a":(2)4 does not divide the mesh axis of size 4}}
+func.func private @f(tensor<8xf32, #shard.layout<#mesh, [{"a":(2)4}]>>)
+
+// -----
+// The product of the two is 2^64.
+#mesh = #shard.mesh<["a"=4, "b"=2]>
+// expected-error @+1 {{does not divide the mesh axis of size 4}}
+func.func private @f(tensor<8xf32, #shard.layout<#mesh, [{"a":(4294967296)4294967296}]>>)
+
+// -----
+#mesh = #shard.mesh<["a"=4, "b"=2]>
+// expected-error @+1 {{mesh axis "a":(2)2 is used twice}}
+func.func private @f(tensor<8x8xf32, #shard.layout<#mesh, [{"a"}, {"a":(2)2}]>>)
+
+// -----
+#mesh = #shard.mesh<["a"=4, "b"=2]>
+// expected-error @+1 {{mesh axis "a" is used twice}}
+func.func private @f(tensor<8xf32, #shard.layout<#mesh, [{}], partial = sum {"a"}, at {"a" = 0}>>)
+
+// -----
+#mesh = #shard.mesh<["a"=4, "b"=2]>
+// expected-error @+1 {{the widths of borders are not negative}}
+func.func private @f(tensor<8xf32, #shard.layout<#mesh, [{"a"} halo -1:2]>>)
+
+// -----
+#mesh = #shard.mesh<["a"=4, "b"=2]>
+// expected-error @+1 {{the widths of borders are not negative}}
+func.func private @f(tensor<8xf32, #shard.layout<#mesh, [{"a"} halo 2:-1]>>)
+
+// -----
+#mesh = #shard.mesh<["a"=4, "b"=2]>
+// expected-error @+1 {{place -1 lies outside mesh axis "a" of size 4}}
+func.func private @f(tensor<8xf32, #shard.layout<#mesh, [{}], at {"a" = -1}>>)
+
+// -----
+#mesh = #shard.mesh<["a"=4, "b"=2]>
+// expected-error @+1 {{'fill' is zero, neg_inf or pos_inf}}
+func.func private @f(tensor<9xf32, #shard.layout<#mesh, [{"a"} pad 12 fill one]>>)
+
+// -----
+#mesh = #shard.mesh<["a"=4, "b"=2]>
+// expected-error @+1 {{'partial' is sum, max or min}}
+func.func private @f(tensor<8xf32, #shard.layout<#mesh, [{}], partial = mean {"a"}>>)

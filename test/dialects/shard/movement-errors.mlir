@@ -209,3 +209,300 @@ func.func @maxima_are_not_added(%x: tensor<8xf32, #shard.layout<#mesh, [{"x"} sp
   %y = shard.halo_add %x : (tensor<8xf32, #shard.layout<#mesh, [{"x"} spill 1:1], partial = max {"y"}>>) -> tensor<8xf32, #shard.layout<#mesh, [{"x"}], partial = max {"y"}>>
   return
 }
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @gather_that_reduces(%x: tensor<8xf32, #shard.layout<#mesh, [{"x"}], partial = sum {"y"}>>) {
+  // expected-error @+1 {{but all_gather removes the most minor axes of one dim; shard.reshard does this}}
+  %y = shard.all_gather %x : (tensor<8xf32, #shard.layout<#mesh, [{"x"}], partial = sum {"y"}>>) -> tensor<8xf32, #shard.layout<#mesh, [{}]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @gather_of_borders(%x: tensor<8xf32, #shard.layout<#mesh, [{"x"} halo 1:1]>>) {
+  // expected-error @+1 {{but all_gather removes the most minor axes of one dim}}
+  %y = shard.all_gather %x : (tensor<8xf32, #shard.layout<#mesh, [{"x"} halo 1:1]>>) -> tensor<8xf32, #shard.layout<#mesh, [{}]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @gather_that_repads(%x: tensor<7xf32, #shard.layout<#mesh, [{"x"} pad 8]>>) {
+  // expected-error @+1 {{but all_gather removes the most minor axes of one dim}}
+  %y = shard.all_gather %x : (tensor<7xf32, #shard.layout<#mesh, [{"x"} pad 8]>>) -> tensor<7xf32, #shard.layout<#mesh, [{} pad 10]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @gather_of_two_dims(%x: tensor<8x8xf32, #shard.layout<#mesh, [{"x"}, {"y"}]>>) {
+  // expected-error @+1 {{but all_gather removes the most minor axes of one dim}}
+  %y = shard.all_gather %x : (tensor<8x8xf32, #shard.layout<#mesh, [{"x"}, {"y"}]>>) -> tensor<8x8xf32, #shard.layout<#mesh, [{}, {}]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @slice_of_two_dims(%x: tensor<8x8xf32, #shard.layout<#mesh, [{}, {}]>>) {
+  // expected-error @+1 {{but slice adds most minor axes}}
+  %y = shard.slice %x : (tensor<8x8xf32, #shard.layout<#mesh, [{}, {}]>>) -> tensor<8x8xf32, #shard.layout<#mesh, [{"x"}, {"y"}]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @slice_by_a_major_axis(%x: tensor<8xf32, #shard.layout<#mesh, [{"y"}]>>) {
+  // expected-error @+1 {{but slice adds most minor axes}}
+  %y = shard.slice %x : (tensor<8xf32, #shard.layout<#mesh, [{"y"}]>>) -> tensor<8xf32, #shard.layout<#mesh, [{"x", "y"}]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @slice_that_fills(%x: tensor<7xf32, #shard.layout<#mesh, [{} pad 8]>>) {
+  // expected-error @+1 {{but slice adds most minor axes}}
+  %y = shard.slice %x : (tensor<7xf32, #shard.layout<#mesh, [{} pad 8]>>) -> tensor<7xf32, #shard.layout<#mesh, [{"x"} pad 8 fill zero]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @reduction_to_another_kind(%x: tensor<8xf32, #shard.layout<#mesh, [{}], partial = max {"x", "y"}>>) {
+  // expected-error @+1 {{but all_reduce removes axes from 'partial'}}
+  %y = shard.all_reduce %x : (tensor<8xf32, #shard.layout<#mesh, [{}], partial = max {"x", "y"}>>) -> tensor<8xf32, #shard.layout<#mesh, [{}], partial = sum {"y"}>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @reduction_of_a_whole(%x: tensor<8xf32, #shard.layout<#mesh, [{}]>>) {
+  // expected-error @+1 {{but all_reduce removes axes from 'partial'; shard.to_partial does this}}
+  %y = shard.all_reduce %x : (tensor<8xf32, #shard.layout<#mesh, [{}]>>) -> tensor<8xf32, #shard.layout<#mesh, [{}], partial = sum {"x"}>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @reduction_to_other_axes(%x: tensor<8xf32, #shard.layout<#mesh, [{}], partial = sum {"x"}>>) {
+  // expected-error @+1 {{but all_reduce removes axes from 'partial'}}
+  %y = shard.all_reduce %x : (tensor<8xf32, #shard.layout<#mesh, [{}], partial = sum {"x"}>>) -> tensor<8xf32, #shard.layout<#mesh, [{}], partial = sum {"y"}>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @partial_of_a_partial(%x: tensor<8xf32, #shard.layout<#mesh, [{}], partial = max {"x"}>>) {
+  // expected-error @+1 {{but to_partial makes a replicated value partial}}
+  %y = shard.to_partial %x : (tensor<8xf32, #shard.layout<#mesh, [{}], partial = max {"x"}>>) -> tensor<8xf32, #shard.layout<#mesh, [{}], partial = sum {"x", "y"}>>
+  return
+}
+
+// -----
+// The identity of a maximum, which the other devices hold, is no zero.
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @partial_maximum_of_zeros(%x: tensor<7xf32, #shard.layout<#mesh, [{} pad 8 fill zero]>>) {
+  // expected-error @+1 {{but to_partial makes a replicated value partial}}
+  %y = shard.to_partial %x : (tensor<7xf32, #shard.layout<#mesh, [{} pad 8 fill zero]>>) -> tensor<7xf32, #shard.layout<#mesh, [{} pad 8 fill zero], partial = max {"x"}>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @partial_sum_that_forgets_zeros(%x: tensor<7xf32, #shard.layout<#mesh, [{} pad 8 fill zero]>>) {
+  // expected-error @+1 {{but to_partial makes a replicated value partial}}
+  %y = shard.to_partial %x : (tensor<7xf32, #shard.layout<#mesh, [{} pad 8 fill zero]>>) -> tensor<7xf32, #shard.layout<#mesh, [{} pad 8], partial = sum {"x"}>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @scatter_of_a_whole(%x: tensor<8xf32, #shard.layout<#mesh, [{}]>>) {
+  // expected-error @+1 {{but reduce_scatter removes axes from 'partial' and adds them as the most minor ones of one dim; shard.slice does this}}
+  %y = shard.reduce_scatter %x : (tensor<8xf32, #shard.layout<#mesh, [{}]>>) -> tensor<8xf32, #shard.layout<#mesh, [{"x"}]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @scatter_of_less(%x: tensor<8xf32, #shard.layout<#mesh, [{}], partial = sum {"x", "y"}>>) {
+  // expected-error @+1 {{but reduce_scatter removes axes from 'partial'}}
+  %y = shard.reduce_scatter %x : (tensor<8xf32, #shard.layout<#mesh, [{}], partial = sum {"x", "y"}>>) -> tensor<8xf32, #shard.layout<#mesh, [{"x"}]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @scatter_as_the_major_axis(%x: tensor<8xf32, #shard.layout<#mesh, [{"y"}], partial = sum {"x"}>>) {
+  // expected-error @+1 {{but reduce_scatter removes axes from 'partial'}}
+  %y = shard.reduce_scatter %x : (tensor<8xf32, #shard.layout<#mesh, [{"y"}], partial = sum {"x"}>>) -> tensor<8xf32, #shard.layout<#mesh, [{"x", "y"}]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @scatter_to_two_dims(%x: tensor<8x8xf32, #shard.layout<#mesh, [{}, {}], partial = sum {"x", "y"}>>) {
+  // expected-error @+1 {{but reduce_scatter removes axes from 'partial'}}
+  %y = shard.reduce_scatter %x : (tensor<8x8xf32, #shard.layout<#mesh, [{}, {}], partial = sum {"x", "y"}>>) -> tensor<8x8xf32, #shard.layout<#mesh, [{"x"}, {"y"}]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @exchange_of_two_axes(%x: tensor<8x8xf32, #shard.layout<#mesh, [{"x"}, {}]>>) {
+  // expected-error @+1 {{but all_to_all takes the most minor axes}}
+  %y = shard.all_to_all %x : (tensor<8x8xf32, #shard.layout<#mesh, [{"x"}, {}]>>) -> tensor<8x8xf32, #shard.layout<#mesh, [{}, {"y"}]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @exchange_that_reduces(%x: tensor<8x8xf32, #shard.layout<#mesh, [{"x"}, {}], partial = sum {"y"}>>) {
+  // expected-error @+1 {{but all_to_all takes the most minor axes}}
+  %y = shard.all_to_all %x : (tensor<8x8xf32, #shard.layout<#mesh, [{"x"}, {}], partial = sum {"y"}>>) -> tensor<8x8xf32, #shard.layout<#mesh, [{}, {"x"}]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @exchange_of_the_major_axis(%x: tensor<8x8xf32, #shard.layout<#mesh, [{"x", "y"}, {}]>>) {
+  // expected-error @+1 {{but all_to_all takes the most minor axes}}
+  %y = shard.all_to_all %x : (tensor<8x8xf32, #shard.layout<#mesh, [{"x", "y"}, {}]>>) -> tensor<8x8xf32, #shard.layout<#mesh, [{"y"}, {"x"}]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @exchange_that_fills(%x: tensor<8x7xf32, #shard.layout<#mesh, [{"x"}, {} pad 8]>>) {
+  // expected-error @+1 {{but all_to_all takes the most minor axes}}
+  %y = shard.all_to_all %x : (tensor<8x7xf32, #shard.layout<#mesh, [{"x"}, {} pad 8]>>) -> tensor<8x7xf32, #shard.layout<#mesh, [{}, {"x"} pad 8 fill zero]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @exchange_that_repads(%x: tensor<7x8xf32, #shard.layout<#mesh, [{"x"} pad 8, {}]>>) {
+  // expected-error @+1 {{but all_to_all takes the most minor axes}}
+  %y = shard.all_to_all %x : (tensor<7x8xf32, #shard.layout<#mesh, [{"x"} pad 8, {}]>>) -> tensor<7x8xf32, #shard.layout<#mesh, [{} pad 10, {"x"}]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @permute_that_repads(%x: tensor<7xf32, #shard.layout<#mesh, [{"x"} pad 8]>>) {
+  // expected-error @+1 {{but permute changes the axes of dims}}
+  %y = shard.permute %x : (tensor<7xf32, #shard.layout<#mesh, [{"x"} pad 8]>>) -> tensor<7xf32, #shard.layout<#mesh, [{"y"} pad 10]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @permute_of_borders(%x: tensor<8xf32, #shard.layout<#mesh, [{"x"} halo 1:1]>>) {
+  // expected-error @+1 {{but permute changes the axes of dims}}
+  %y = shard.permute %x : (tensor<8xf32, #shard.layout<#mesh, [{"x"} halo 1:1]>>) -> tensor<8xf32, #shard.layout<#mesh, [{"y"} halo 1:1]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @permute_that_reduces(%x: tensor<8xf32, #shard.layout<#mesh, [{"x"}], partial = sum {"y"}>>) {
+  // expected-error @+1 {{but permute changes the axes of dims}}
+  %y = shard.permute %x : (tensor<8xf32, #shard.layout<#mesh, [{"x"}], partial = sum {"y"}>>) -> tensor<8xf32, #shard.layout<#mesh, [{"y"}]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @wider_borders(%x: tensor<8xf32, #shard.layout<#mesh, [{"x"} halo 1:1]>>) {
+  // expected-error @+1 {{but halo adds borders to a split dim that has none}}
+  %y = shard.halo %x : (tensor<8xf32, #shard.layout<#mesh, [{"x"} halo 1:1]>>) -> tensor<8xf32, #shard.layout<#mesh, [{"x"} halo 2:2]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @borders_of_sums(%x: tensor<8xf32, #shard.layout<#mesh, [{"x"}]>>) {
+  // expected-error @+1 {{but halo adds borders to a split dim that has none}}
+  %y = shard.halo %x : (tensor<8xf32, #shard.layout<#mesh, [{"x"}]>>) -> tensor<8xf32, #shard.layout<#mesh, [{"x"} spill 1:1]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @halo_that_repads(%x: tensor<7xf32, #shard.layout<#mesh, [{"x"} pad 8]>>) {
+  // expected-error @+1 {{but halo adds borders to a split dim that has none}}
+  %y = shard.halo %x : (tensor<7xf32, #shard.layout<#mesh, [{"x"} pad 8]>>) -> tensor<7xf32, #shard.layout<#mesh, [{"x"} pad 10 halo 1:1]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @halo_that_fills(%x: tensor<7xf32, #shard.layout<#mesh, [{"x"} pad 8]>>) {
+  // expected-error @+1 {{but halo adds borders to a split dim that has none}}
+  %y = shard.halo %x : (tensor<7xf32, #shard.layout<#mesh, [{"x"} pad 8]>>) -> tensor<7xf32, #shard.layout<#mesh, [{"x"} pad 8 fill zero halo 1:1]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @halo_over_another_axis(%x: tensor<8xf32, #shard.layout<#mesh, [{"x"}]>>) {
+  // expected-error @+1 {{but halo adds borders to a split dim that has none}}
+  %y = shard.halo %x : (tensor<8xf32, #shard.layout<#mesh, [{"x"}]>>) -> tensor<8xf32, #shard.layout<#mesh, [{"y"} halo 1:1]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @sums_added_in_part(%x: tensor<8xf32, #shard.layout<#mesh, [{"x"} spill 2:2]>>) {
+  // expected-error @+1 {{but halo_add adds the sums}}
+  %y = shard.halo_add %x : (tensor<8xf32, #shard.layout<#mesh, [{"x"} spill 2:2]>>) -> tensor<8xf32, #shard.layout<#mesh, [{"x"} spill 1:1]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @repad_that_fills_only(%x: tensor<7xf32, #shard.layout<#mesh, [{} pad 8]>>) {
+  // expected-error @+1 {{but repad changes the padded extent of dims that are not split; shard.fill does this}}
+  %y = shard.repad %x : (tensor<7xf32, #shard.layout<#mesh, [{} pad 8]>>) -> tensor<7xf32, #shard.layout<#mesh, [{} pad 8 fill zero]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @repad_that_splits(%x: tensor<7xf32, #shard.layout<#mesh, [{}]>>) {
+  // expected-error @+1 {{but repad changes the padded extent}}
+  %y = shard.repad %x : (tensor<7xf32, #shard.layout<#mesh, [{}]>>) -> tensor<7xf32, #shard.layout<#mesh, [{"x"} pad 8]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @fill_that_repads(%x: tensor<7xf32, #shard.layout<#mesh, [{} pad 8]>>) {
+  // expected-error @+1 {{but fill changes what the padding of dims holds; shard.repad does this}}
+  %y = shard.fill %x : (tensor<7xf32, #shard.layout<#mesh, [{} pad 8]>>) -> tensor<7xf32, #shard.layout<#mesh, [{} pad 10 fill zero]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @fill_of_borders(%x: tensor<7xf32, #shard.layout<#mesh, [{"x"} pad 8 halo 1:1]>>) {
+  // expected-error @+1 {{but fill changes what the padding of dims holds}}
+  %y = shard.fill %x : (tensor<7xf32, #shard.layout<#mesh, [{"x"} pad 8 halo 1:1]>>) -> tensor<7xf32, #shard.layout<#mesh, [{"x"} pad 8 fill zero halo 1:1]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @fill_that_splits(%x: tensor<7xf32, #shard.layout<#mesh, [{} pad 8]>>) {
+  // expected-error @+1 {{but fill changes what the padding of dims holds}}
+  %y = shard.fill %x : (tensor<7xf32, #shard.layout<#mesh, [{} pad 8]>>) -> tensor<7xf32, #shard.layout<#mesh, [{"x"} pad 8 fill zero]>>
+  return
+}
+
+// -----
+#mesh = #shard.mesh<["x"=2, "y"=2]>
+func.func @gather_at_another_place(%x: tensor<8xf32, #shard.layout<#mesh, [{"x"}], at {"y" = 0}>>) {
+  // expected-error @+1 {{the place differs, which only pipeline.transfer changes}}
+  %y = shard.all_gather %x : (tensor<8xf32, #shard.layout<#mesh, [{"x"}], at {"y" = 0}>>) -> tensor<8xf32, #shard.layout<#mesh, [{}], at {"y" = 1}>>
+  return
+}
