@@ -263,6 +263,19 @@ func.func @main(%i: tensor<4x9xi64>, %u: tensor<4x9x$Nxf32>, %j: tensor<6x5xi32>
           1e-5, -3, 75);
 }
 
+TEST(Kernels, ScatterAddOfAsManyRowsAsItGivesNeedsThemUntilItsEnd) {
+  std::string text = R"mlir(
+func.func @main(%i: tensor<5xi64>, %u: tensor<5x33xf32>) -> tensor<5x33xf32> {
+  %0 = graph.scatter_add %i, %u {axis = 0 : i64, batch_dims = 0 : i64} : (tensor<5xi64>, tensor<5x33xf32>) -> tensor<5x33xf32>
+  return %0 : tensor<5x33xf32>
+}
+)mlir";
+  check(text, 1e-5, 0, 5);
+  KernelRunner runner(text);
+  ASSERT_EQ(runner.getNumKernels(), 1);
+  EXPECT_TRUE(runner.getKernel(0).getInPlace(0).empty());
+}
+
 // The rows are summed before any is added: a kernel of its own.
 TEST(Kernels, ScatterAddBeginsWithWhatItIsAddedTo) {
   for (int64_t n : sizes)
@@ -459,6 +472,38 @@ func.func @main(%p: tensor<50x33xf32>, %m: tensor<50x33xf32>, %v: tensor<50x33xf
   ASSERT_EQ(runner.getNumKernels(), 1);
   for (unsigned result = 0; result < 3; ++result)
     EXPECT_GE(runner.getKernel(0).getInPlace(result).size(), 4u);
+}
+
+TEST(Kernels, AllReadsComeBeforeTheFirstResultIsWritten) {
+  // Result 0 can only take the place of %x, which only result 1 reads: element by
+  // element, and in the last pass over a row.
+  for (const char *body : {R"mlir(
+func.func @main(%x: tensor<50x$Nxf32>, %y: tensor<50x$Nxi32>) -> (tensor<50x$Nxf32>, tensor<50x$Nxf32>) {
+  %0 = graph.convert %y : (tensor<50x$Nxi32>) -> tensor<50x$Nxf32>
+  %1 = graph.mul %x, %0 : (tensor<50x$Nxf32>, tensor<50x$Nxf32>) -> tensor<50x$Nxf32>
+  return %0, %1 : tensor<50x$Nxf32>, tensor<50x$Nxf32>
+}
+)mlir",
+                           R"mlir(
+func.func @main(%x: tensor<50x$Nxf32>, %y: tensor<50x$Nxi32>) -> (tensor<50x$Nxf32>, tensor<50x$Nxf32>) {
+  %c = graph.convert %y : (tensor<50x$Nxi32>) -> tensor<50x$Nxf32>
+  %max = graph.reduce max %c over [1] : (tensor<50x$Nxf32>) -> tensor<50xf32>
+  %all = graph.broadcast %max {dims = array<i64: 0>} : (tensor<50xf32>) -> tensor<50x$Nxf32>
+  %0 = graph.sub %c, %all : (tensor<50x$Nxf32>, tensor<50x$Nxf32>) -> tensor<50x$Nxf32>
+  %1 = graph.mul %x, %0 : (tensor<50x$Nxf32>, tensor<50x$Nxf32>) -> tensor<50x$Nxf32>
+  return %0, %1 : tensor<50x$Nxf32>, tensor<50x$Nxf32>
+}
+)mlir"})
+    for (int64_t n : {3, 33}) {
+      std::string text = withSizes(body, {{'N', n}});
+      check(text);
+      KernelRunner runner(text);
+      ASSERT_EQ(runner.getNumKernels(), 1);
+      rank::KernelOp kernel = runner.getKernel(0);
+      ASSERT_EQ(kernel.getInPlace(0).size(), 1u);
+      EXPECT_TRUE(kernel.getArgumentTypes()[kernel.getInPlace(0).front()] ==
+                  kernel.getResultTypes()[0]);
+    }
 }
 
 TEST(Kernels, EqualStructureIsCompiledOnce) {

@@ -209,6 +209,20 @@ TEST(GemmForm, ContractionsOfTransformersAreComputedInPlace) {
                  StridedView::whole({6, 5}), turned);
 }
 
+TEST(GemmForm, OperandsThatChangePlacesKeepTheirOffsets) {
+  StridedView lhs = StridedView::whole({5, 6}), rhs = StridedView::whole({6, 9});
+  ASSERT_TRUE(lhs.slice({1, 0}, {5, 6}, {1, 1}));
+  ASSERT_TRUE(rhs.slice({0, 4}, {6, 9}, {1, 1}));
+  ASSERT_NE(lhs.offset, rhs.offset);
+  ContractionDims dims = {{}, {}, {1}, {0}, {0}, {1}};
+  StridedView result = StridedView::whole({4, 5}), turned = StridedView::whole({5, 4});
+  turned.transpose({1, 0});
+  EXPECT_FALSE(findGemmForm(dims, lhs, rhs, result)->swapped);
+  EXPECT_TRUE(findGemmForm(dims, lhs, rhs, turned)->swapped);
+  expectComputes(dims, lhs, rhs, result);
+  expectComputes(dims, lhs, rhs, turned);
+}
+
 TEST(GemmForm, AContractionThatNoCallComputesHasNone) {
   // Contracted over two dims that lie in another order in the right operand.
   StridedView lhs = StridedView::whole({4, 3, 5}), rhs = StridedView::whole({5, 3, 4});

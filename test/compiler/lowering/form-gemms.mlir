@@ -80,3 +80,92 @@ func.func @accumulate(%x: tensor<2x4x8xf32>) -> tensor<8x8xf32> {
   } : (tensor<2x4x8xf32>) -> tensor<8x8xf32>
   return %0 : tensor<8x8xf32>
 }
+
+// The result is transposed, so the operands change places: each keeps its own
+// offset and strides.
+// CHECK-LABEL: func.func @swapped
+// CHECK-SAME: %[[X:.*]]: tensor<34x16xf32>, %[[W:.*]]: tensor<16x40xf32>
+func.func @swapped(%x: tensor<34x16xf32>, %w: tensor<16x40xf32>) -> tensor<32x32xf32> {
+  // CHECK-NEXT: rank.gemm %[[W]] at [1, 1, 40], %[[X]] at [32, 1, 16] sizes [32, 32, 16] row 32 batch [] :
+  // CHECK-NEXT: return
+  %x2 = graph.slice %x {starts = array<i64: 2, 0>, limits = array<i64: 34, 16>, strides = array<i64: 1, 1>} : (tensor<34x16xf32>) -> tensor<32x16xf32>
+  %w1 = graph.slice %w {starts = array<i64: 0, 1>, limits = array<i64: 16, 33>, strides = array<i64: 1, 1>} : (tensor<16x40xf32>) -> tensor<16x32xf32>
+  %y = graph.matmul %x2, %w1 batch [] x [] contract [1] x [0] : (tensor<32x16xf32>, tensor<16x32xf32>) -> tensor<32x32xf32>
+  %t = graph.transpose %y {permutation = array<i64: 1, 0>} : (tensor<32x32xf32>) -> tensor<32x32xf32>
+  return %t : tensor<32x32xf32>
+}
+
+// Several scales are one, whichever operand they are; then the sum.
+// CHECK-LABEL: func.func @scales
+func.func @scales(%a: tensor<4x8xf32>, %b: tensor<8x6xf32>) -> tensor<4x6xf32> {
+  // CHECK-NEXT: %[[FIRST:.*]] = rank.gemm {{.*}} batch [] : (tensor<4x8xf32>, tensor<8x6xf32>)
+  // CHECK-NEXT: rank.gemm %{{.*}}, %{{.*}} add %[[FIRST]] {{.*}} {alpha = 1.250000e-01 : f32}
+  // CHECK-NEXT: return
+  %half = graph.constant dense<5.000000e-01> : tensor<4x6xf32> : tensor<4x6xf32>
+  %one = graph.constant dense<2.500000e-01> : tensor<f32> : tensor<f32>
+  %quarter = graph.broadcast %one {dims = array<i64>} : (tensor<f32>) -> tensor<4x6xf32>
+  %x = graph.matmul %a, %b batch [] x [] contract [1] x [0] : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+  %y = graph.matmul %a, %b batch [] x [] contract [1] x [0] : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+  %0 = graph.mul %y, %half : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
+  %1 = graph.mul %quarter, %0 : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
+  %s = graph.add %1, %x : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
+  return %s : tensor<4x6xf32>
+}
+
+// A constant with different elements is no scale.
+// CHECK-LABEL: func.func @no_scale
+// CHECK: rank.gemm {{.*}} batch [] :
+// CHECK: graph.mul
+func.func @no_scale(%a: tensor<2x8xf32>, %b: tensor<8x2xf32>) -> tensor<2x2xf32> {
+  %c = graph.constant dense<[[0.5, 0.5], [0.5, 2.0]]> : tensor<2x2xf32> : tensor<2x2xf32>
+  %x = graph.matmul %a, %b batch [] x [] contract [1] x [0] : (tensor<2x8xf32>, tensor<8x2xf32>) -> tensor<2x2xf32>
+  %y = graph.mul %x, %c : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  return %y : tensor<2x2xf32>
+}
+
+// What is read again stays as it is: no scale, transpose or sum becomes part of
+// the product.
+// CHECK-LABEL: func.func @scaled_twice
+// CHECK: %[[X:.*]] = rank.gemm {{.*}} batch [] :
+// CHECK: graph.mul %[[X]]
+// CHECK: graph.mul %[[X]]
+func.func @scaled_twice(%a: tensor<4x8xf32>, %b: tensor<8x6xf32>) -> (tensor<4x6xf32>, tensor<4x6xf32>) {
+  %half = graph.constant dense<5.000000e-01> : tensor<4x6xf32> : tensor<4x6xf32>
+  %third = graph.constant dense<3.000000e-01> : tensor<4x6xf32> : tensor<4x6xf32>
+  %x = graph.matmul %a, %b batch [] x [] contract [1] x [0] : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+  %y = graph.mul %x, %half : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
+  %z = graph.mul %x, %third : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
+  return %y, %z : tensor<4x6xf32>, tensor<4x6xf32>
+}
+
+// CHECK-LABEL: func.func @transposed_twice
+// CHECK: %[[X:.*]] = rank.gemm {{.*}} sizes [32, 32, 16] row 32 batch [] :
+// CHECK: graph.transpose %[[X]]
+// CHECK: graph.transpose %[[X]]
+func.func @transposed_twice(%a: tensor<32x16xf32>, %b: tensor<16x32xf32>) -> (tensor<32x32xf32>, tensor<32x32xf32>) {
+  %x = graph.matmul %a, %b batch [] x [] contract [1] x [0] : (tensor<32x16xf32>, tensor<16x32xf32>) -> tensor<32x32xf32>
+  %y = graph.transpose %x {permutation = array<i64: 1, 0>} : (tensor<32x32xf32>) -> tensor<32x32xf32>
+  %z = graph.transpose %x {permutation = array<i64: 1, 0>} : (tensor<32x32xf32>) -> tensor<32x32xf32>
+  return %y, %z : tensor<32x32xf32>, tensor<32x32xf32>
+}
+
+// The first product is a result itself, so that the sum needs a buffer of its own.
+// CHECK-LABEL: func.func @summed_and_read
+// CHECK: %[[X:.*]] = rank.gemm {{.*}} batch [] :
+// CHECK: %[[Y:.*]] = rank.gemm {{.*}} batch [] :
+// CHECK: %[[S:.*]] = graph.add %[[X]], %[[Y]]
+// CHECK: return %[[X]], %[[S]]
+func.func @summed_and_read(%a: tensor<4x8xf32>, %b: tensor<8x6xf32>) -> (tensor<4x6xf32>, tensor<4x6xf32>) {
+  %x = graph.matmul %a, %b batch [] x [] contract [1] x [0] : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+  %y = graph.matmul %a, %b batch [] x [] contract [1] x [0] : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+  %sum = graph.add %x, %y : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
+  return %x, %sum : tensor<4x6xf32>, tensor<4x6xf32>
+}
+
+// A report names the product by where it comes from.
+// CHECK-LABEL: func.func @named
+// CHECK: rank.gemm {{.*}}graph.origin = "head", graph.scope = "block"
+func.func @named(%a: tensor<4x8xf32>, %b: tensor<8x6xf32>) -> tensor<4x6xf32> {
+  %x = graph.matmul %a, %b batch [] x [] contract [1] x [0] {graph.scope = "block", graph.origin = "head"} : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+  return %x : tensor<4x6xf32>
+}
