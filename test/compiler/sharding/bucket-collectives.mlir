@@ -40,20 +40,76 @@ func.func @step(%w1: !w {graph.symbol = @w1}, %w2: !w {graph.symbol = @w2}, %w3:
   return %n1, %n2, %n3 : !w, !w, !w
 }
 
-// A reduction that the backward reads is not delayed, and one that another
-// waits for is not in its bucket.
+// A reduction that the backward reads, here through what is no part of it, is
+// not delayed by waiting for another.
 !part = tensor<4x8xf32, #shard.layout<#mesh, [{"data"}, {}], partial = sum {"tensor"}>>
-// ONE-LABEL: func.func @chain
+// ONE-LABEL: func.func @read_by_backward
 // ONE-COUNT-2: = shard.all_reduce %{{[a-z0-9_]*}} :
-func.func @chain(%x: !x) -> (!x, !x) {
+// ONE: return
+func.func @read_by_backward(%x: !x) -> (!x, !x) {
   %seed = graph.seed 1.0 : !scalar
   %d = graph.broadcast %seed {dims = array<i64>, graph.origin = "loss"} : (!scalar) -> !x
   %p = shard.to_partial %d : (!x) -> !part
   %r = shard.all_reduce %p : (!part) -> !x
-  %e = graph.add %r, %x {graph.origin = "next"} : (!x, !x) -> !x
+  %s = shard.all_reduce %p : (!part) -> !x
+  %n = graph.neg %r : (!x) -> !x
+  %e = graph.add %n, %x {graph.origin = "next"} : (!x, !x) -> !x
+  return %e, %s : !x, !x
+}
+
+// One that another waits for is not in its bucket.
+// ONE-LABEL: func.func @waits
+// ONE: %[[FIRST:.*]] = shard.all_reduce %{{[a-z0-9_]*}} :
+// ONE: graph.add %[[FIRST]]
+// ONE: shard.all_reduce %{{[a-z0-9_]*}} :
+// ONE: return
+func.func @waits(%x: !x) -> (!x, !x) {
+  %seed = graph.seed 1.0 : !scalar
+  %d = graph.broadcast %seed {dims = array<i64>, graph.origin = "loss"} : (!scalar) -> !x
+  %p = shard.to_partial %d : (!x) -> !part
+  %r = shard.all_reduce %p : (!part) -> !x
+  %e = graph.add %r, %x : (!x, !x) -> !x
   %q = shard.to_partial %e : (!x) -> !part
   %s = shard.all_reduce %q : (!part) -> !x
   return %r, %s : !x, !x
+}
+
+// Two of the forward are no gradients.
+// ONE-LABEL: func.func @forward
+// ONE-COUNT-2: = shard.all_reduce %{{[a-z0-9_]*}} :
+// ONE: return
+func.func @forward(%x: !part, %y: !part) -> (!x, !x) {
+  %r = shard.all_reduce %x : (!part) -> !x
+  %s = shard.all_reduce %y : (!part) -> !x
+  return %r, %s : !x, !x
+}
+
+// Two that differ in their axes, their kind, their elements, or in what each
+// device gets.
+!whole = tensor<4x8xf32, #shard.layout<#mesh, [{}, {}]>>
+!data = tensor<4x8xf32, #shard.layout<#mesh, [{}, {}], partial = sum {"data"}>>
+!tensor = tensor<4x8xf32, #shard.layout<#mesh, [{}, {}], partial = sum {"tensor"}>>
+!max = tensor<4x8xf32, #shard.layout<#mesh, [{}, {}], partial = max {"data"}>>
+!double = tensor<4x8xf64, #shard.layout<#mesh, [{}, {}]>>
+!doubleData = tensor<4x8xf64, #shard.layout<#mesh, [{}, {}], partial = sum {"data"}>>
+// ONE-LABEL: func.func @unlike
+// ONE-COUNT-4: = shard.all_reduce %{{[a-z0-9_]*}} :
+// ONE: = shard.reduce_scatter %{{[a-z0-9_]*}} :
+// ONE: return
+func.func @unlike() -> (!whole, !whole, !whole, !double, !x) {
+  %seed = graph.seed 1.0 : !scalar
+  %d = graph.broadcast %seed {dims = array<i64>, graph.origin = "loss"} : (!scalar) -> !whole
+  %c = graph.convert %d {graph.origin = "loss"} : (!whole) -> !double
+  %p0 = shard.to_partial %d : (!whole) -> !data
+  %p1 = shard.to_partial %d : (!whole) -> !tensor
+  %p2 = shard.to_partial %d : (!whole) -> !max
+  %p3 = shard.to_partial %c : (!double) -> !doubleData
+  %r0 = shard.all_reduce %p0 : (!data) -> !whole
+  %r1 = shard.all_reduce %p1 : (!tensor) -> !whole
+  %r2 = shard.all_reduce %p2 : (!max) -> !whole
+  %r3 = shard.all_reduce %p3 : (!doubleData) -> !double
+  %r4 = shard.reduce_scatter %p0 : (!data) -> !x
+  return %r0, %r1, %r2, %r3, %r4 : !whole, !whole, !whole, !double, !x
 }
 
 // Gathers of new parameters are buckets too; one that the backward reads is not.
@@ -76,4 +132,29 @@ func.func @gathers(%w1: !w {graph.symbol = @w1}, %w2: !row {graph.symbol = @w2},
   %h2 = shard.slice %w2 : (!row) -> !halfRow
   %r2 = shard.all_gather %h2 {why = {user = "w2"}} : (!halfRow) -> !row
   return %r1, %r2, %w3 : !w, !row, !half
+}
+
+// What a device holds before a scatter and after a gather counts: two of 256
+// bytes each.
+// ONE-LABEL: func.func @limit
+// MORE-LABEL: func.func @limit
+// MORE: %{{.*}}:2 = shard.reduce_scatter
+// MORE: = shard.reduce_scatter %{{[a-z0-9_]*}} :
+// MORE: %{{.*}}:2 = shard.all_gather
+// MORE: = shard.all_gather %{{[a-z0-9_]*}} :
+// MORE: return
+func.func @limit(%w1: !w {graph.symbol = @w1}, %w2: !w {graph.symbol = @w2}, %w3: !w {graph.symbol = @w3}, %x: !half) -> (!w, !w, !w) {
+  %seed = graph.seed 1.0 : !scalar
+  %d = graph.broadcast %seed {dims = array<i64>, graph.origin = "loss"} : (!scalar) -> !w
+  %p = shard.to_partial %d : (!w) -> !dw
+  %r1 = shard.reduce_scatter %p : (!dw) -> !half
+  %r2 = shard.reduce_scatter %p : (!dw) -> !half
+  %r3 = shard.reduce_scatter %p : (!dw) -> !half
+  %h1 = graph.add %x, %r1 : (!half, !half) -> !half
+  %h2 = graph.add %x, %r2 : (!half, !half) -> !half
+  %h3 = graph.add %x, %r3 : (!half, !half) -> !half
+  %n1 = shard.all_gather %h1 : (!half) -> !w
+  %n2 = shard.all_gather %h2 : (!half) -> !w
+  %n3 = shard.all_gather %h3 : (!half) -> !w
+  return %n1, %n2, %n3 : !w, !w, !w
 }

@@ -99,3 +99,27 @@ func.func @step(%w: !split {graph.symbol = @w}) -> !whole {
   %n = shard.all_gather %w : (!split) -> !whole
   return %n : !whole
 }
+
+// -----
+
+// The padding of an input may hold anything.
+#mesh = #shard.mesh<["data"=2]>
+!x = tensor<7xf32, #shard.layout<#mesh, [{"data"} pad 8]>>
+func.func @padded_input(%x: !x {graph.input = "x"}) -> (!x {graph.output = "y"}) {
+  return %x : !x
+}
+
+// -----
+
+// Values of one microbatch need a layout, too: the index.
+#mesh = #shard.mesh<["data"=2]>
+!x = tensor<2x8xf32, #shard.layout<#mesh, [{}, {"data"}]>>
+!xi = tensor<8xf32, #shard.layout<#mesh, [{"data"}]>>
+func.func @index(%x: !x {graph.input = "x"}) -> (!xi {graph.output = "y"}) {
+  %0 = graph.microbatches count = 2 of(%x) carry() {
+  // expected-error @+1 {{block argument 0 of graph.microbatches of type 'tensor<i64>' has no layout}}
+  ^bb0(%i: tensor<i64>, %xi: !xi):
+    graph.yield sum(%xi) carry() : !xi
+  } : (!x) -> !xi
+  return %0 : !xi
+}

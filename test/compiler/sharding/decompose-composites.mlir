@@ -1,5 +1,6 @@
 // RUN: polyrank-opt %s --propagate-layouts --decompose-composites --plan-reshards | FileCheck %s
 // RUN: polyrank-opt %s --propagate-layouts | FileCheck %s --check-prefix=WHOLE
+// RUN: polyrank-opt %s --propagate-layouts --decompose-composites | FileCheck %s --check-prefix=NAMED
 // RUN: polyrank-opt %s --evaluate=global | sed s/global// > %t.global
 // RUN: polyrank-opt %s --propagate-layouts --decompose-composites --plan-reshards --evaluate=distributed | sed s/distributed// > %t.distributed
 // RUN: diff %t.global %t.distributed
@@ -12,6 +13,14 @@ module attributes {shard.mesh = #mesh} {
 // Until it is decomposed the op is whole, between reshards that are marked.
 // WHOLE: shard.reshard {{.*}}shard.composite
 // WHOLE: graph.cross_entropy {{.*}}shard.composite
+
+// Each part knows where its composite comes from, and which is the backward's.
+// NAMED: = graph.reduce max {{.*}} {graph.scope = "head"}
+// NAMED: = graph.exp {{.*}} {graph.scope = "head"}
+// NAMED: = graph.gather {{.*}}, graph.scope = "head"}
+// NAMED: = graph.exp {{.*}} {graph.origin = "loss", graph.scope = "head"}
+// NAMED: = graph.iota {{.*}} {graph.origin = "loss", graph.scope = "head"}
+// NAMED: return
 
 // Ten classes over four devices are padded to twelve.
 // CHECK-LABEL: func.func @step
@@ -34,11 +43,11 @@ func.func @step(%w: tensor<6x10xf32> {graph.symbol = @w, shard.layout = #shard.l
     %x: tensor<4x6xf32> {graph.input = "x"}, %labels: tensor<4xi64> {graph.input = "labels", graph.index_limit = 10 : i64})
     -> (tensor<6x10xf32>, tensor<f32> {graph.output = "loss"}, tensor<4x6xf32> {graph.output = "dx"}) {
   %logits = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<4x6xf32>, tensor<6x10xf32>) -> tensor<4x10xf32>
-  %rows, %lse = graph.cross_entropy %logits, %labels {axis = 1 : i64, ignore_index = -100 : i64} : (tensor<4x10xf32>, tensor<4xi64>) -> (tensor<4xf32>, tensor<4xf32>)
+  %rows, %lse = graph.cross_entropy %logits, %labels {axis = 1 : i64, ignore_index = -100 : i64, graph.scope = "head"} : (tensor<4x10xf32>, tensor<4xi64>) -> (tensor<4xf32>, tensor<4xf32>)
   %loss = graph.reduce sum %rows over [0] : (tensor<4xf32>) -> tensor<f32>
   %seed = graph.seed 0.25 : tensor<f32>
   %drows = graph.broadcast %seed {dims = array<i64>} : (tensor<f32>) -> tensor<4xf32>
-  %dlogits = graph.cross_entropy_grad %drows, %logits, %labels, %lse {axis = 1 : i64, ignore_index = -100 : i64} : (tensor<4xf32>, tensor<4x10xf32>, tensor<4xi64>, tensor<4xf32>) -> tensor<4x10xf32>
+  %dlogits = graph.cross_entropy_grad %drows, %logits, %labels, %lse {axis = 1 : i64, ignore_index = -100 : i64, graph.scope = "head", graph.origin = "loss"} : (tensor<4xf32>, tensor<4x10xf32>, tensor<4xi64>, tensor<4xf32>) -> tensor<4x10xf32>
   %dx = graph.matmul %dlogits, %w batch [] x [] contract [1] x [1] : (tensor<4x10xf32>, tensor<6x10xf32>) -> tensor<4x6xf32>
   %dw = graph.matmul %x, %dlogits batch [] x [] contract [0] x [0] : (tensor<4x6xf32>, tensor<4x10xf32>) -> tensor<6x10xf32>
   %new = graph.sub %w, %dw : (tensor<6x10xf32>, tensor<6x10xf32>) -> tensor<6x10xf32>
