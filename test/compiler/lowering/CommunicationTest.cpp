@@ -131,6 +131,18 @@ TEST(Communication, AnotherOrderOnOneRankIsRejectedUnlessItEnds) {
   EXPECT_GT(equivalent, 0);
 }
 
+TEST(Communication, AGroupHasDifferentRanksAndTheOneThatNamesIt) {
+  for (std::vector<int64_t> group : std::vector<std::vector<int64_t>>{
+           {1}, {0, 0}, {0, 0, 1}, {0, 2}, {-1, 0}, {}}) {
+    Communication mine{1, "k", {4}, group, "command"};
+    auto error = findCommunicationError({{mine}, {mine}});
+    ASSERT_TRUE(error);
+    EXPECT_NE(error->find("which is no group of different ranks with itself"),
+              std::string::npos)
+        << *error;
+  }
+}
+
 TEST(Communication, ACycleOfWaitsIsRejectedAndNamed) {
   // Rank 0 is at the row first, rank 3 too; 1 and 2 at the column first.
   RankSequences ranks = {
