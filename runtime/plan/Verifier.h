@@ -31,10 +31,11 @@ private:
   }
 
   /// Whether elements lie where their type wants them: FlatBuffers' verifier
-  /// looks at the length in front of them alone.
+  /// looks at the length in front of them alone, and its builder aligns no list
+  /// without elements.
   template <typename Elements>
   bool verifyAligned(const std::string &what, const Elements *elements) {
-    if (!elements ||
+    if (!elements || elements->size() == 0 ||
         reinterpret_cast<uintptr_t>(elements->Data()) % sizeof(int64_t) == 0)
       return true;
     return fail("{}: its elements are not aligned to {} bytes", what,

@@ -133,14 +133,16 @@ bool PlanVerifier::verifyGemm(const std::string &what, const Gemm &gemm) {
       !verifyMatrix(what + ", c", *gemm.c(), m, n, gemm.ldc(), gemm,
                     &GemmBatch::c_stride))
     return false;
+  // First: what overlaps is only known of buffers that are one.
+  if (gemm.scratch() && !verifyBuffer(what + ", scratch", *gemm.scratch(), 64))
+    return false;
   for (const BufferRef *operand : {gemm.a(), gemm.b()})
     if (!verifyApart(what, *operand, *gemm.c()) ||
         (gemm.scratch() &&
          !verifyApart(what + ", scratch", *operand, *gemm.scratch())))
       return false;
   return !gemm.scratch() ||
-         (verifyBuffer(what + ", scratch", *gemm.scratch(), 64) &&
-          verifyApart(what + ", scratch", *gemm.c(), *gemm.scratch()));
+         verifyApart(what + ", scratch", *gemm.c(), *gemm.scratch());
 }
 
 // The transport's contract (runtime/comm/Transport.h): all-reduce and broadcast

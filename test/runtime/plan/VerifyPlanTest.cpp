@@ -225,6 +225,12 @@ const Lie lies[] = {
            std::make_unique<BufferRef>(0, 1 << 20, 0, 0, 0, Region::Private);
      },
      "scratch"},
+    {"gemmScratchOfNoGroup",
+     [](PlanT &p) {
+       gemmOf(p).scratch =
+           std::make_unique<BufferRef>(448, 64, 0, 64, 3, Region::Private);
+     },
+     ", scratch: a block over group 2 of 2"},
     {"collectiveKind",
      [](PlanT &p) { collectiveOf(p).kind = CollectiveKind(9); }, "kind 9"},
     {"collectiveGroup", [](PlanT &p) { collectiveOf(p).group = 4; },
@@ -402,6 +408,16 @@ TEST(VerifyPlan, AcceptsWhatTheBuilderMakes) {
         EXPECT_TRUE(verified) << verified.error().message;
       }
     }
+}
+
+// Wherever its length comes to lie.
+TEST(VerifyPlan, AcceptsAGroupWithoutAxes) {
+  PlanT plan = goodPlan();
+  for (int more = 0; more < 3; ++more) {
+    programOf(plan).groups.push_back(std::make_unique<AxisListT>());
+    auto verified = verifyPlan(serialise(plan));
+    EXPECT_TRUE(verified) << verified.error().message;
+  }
 }
 
 TEST(VerifyPlan, AcceptsBlocksOfWhatIsGatheredOrScattered) {
