@@ -3,14 +3,13 @@
 
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/device/cpu/CpuFeatures.h"
-#include "runtime/device/cpu/ElfCheck.h"
 #include "test/runtime/PlanBuilder.h"
 
 #include <atomic>
 #include <cmath>
 #include <cstring>
-#include <elf.h>
 #include <gtest/gtest.h>
+#include <numeric>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <random>
 
@@ -105,6 +104,17 @@ std::vector<GemmShape> shapes() {
       result.push_back(shapeFrom(8, 4, 40000, ta, tb, 0));
       // A batch that shares b, and is folded into rows.
       result.push_back(shapeFrom(20, 30, 40, ta, tb, 0, {{5, 800, 0, 600}}));
+      // Batches that are not: other operands, or gaps.
+      for (GemmBatchDim batch : {GemmBatchDim{5, 800, 1200, 600},
+                                 {5, 840, 0, 600}, {5, 800, 0, 640}})
+        result.push_back(shapeFrom(20, 30, 40, ta, tb, 0, {batch}));
+      result.push_back(shapeFrom(20, 30, 20, ta, tb, 0, {{5, 400, 0, 600}}));
+      // Two dims that are one, and that are not by one operand alone.
+      for (GemmBatchDim outer : {GemmBatchDim{2, 126, 189, 96},
+                                 {2, 127, 189, 96}, {2, 126, 190, 96},
+                                 {2, 126, 189, 97}})
+        result.push_back(
+            shapeFrom(4, 8, 7, ta, tb, 0, {outer, {3, 42, 63, 32}}));
     }
   // Attention: products of batch x heads, the heads interleaved in the rows.
   constexpr int64_t length = 16, heads = 3, width = 8;
@@ -242,61 +252,136 @@ TEST(Kernels, AreRefusedWhereASymbolIsMissing) {
   EXPECT_NE(refusalOf(plan).find("missing_kernel"), std::string::npos);
 }
 
-std::string refusalOfImage(const std::string &path) {
-  std::string image = readFile(path);
-  auto checked = checkKernelImage(
-      {reinterpret_cast<const uint8_t *>(image.data()), image.size()});
-  return checked ? "" : checked.error().message;
+/// A command, prepared on a device of two threads over an arena of its own.
+class Prepared {
+public:
+  template <typename Body>
+  explicit Prepared(Body body, int64_t index = 0,
+                    std::vector<uint64_t> indices = {}) {
+    plan::PlanT plan = linearPlan({});
+    auto command = std::make_unique<plan::CommandT>();
+    command->body.Set(std::move(body));
+    plan.programs[0]->segments[0]->commands.clear();
+    plan.programs[0]->segments[0]->commands.push_back(std::move(command));
+    bytes = serialise(plan);
+    const plan::Plan &packed = *plan::GetPlan(bytes.data());
+    const plan::Command &source = *packed.programs()
+                                       ->Get(0)
+                                       ->segments()
+                                       ->Get(0)
+                                       ->commands()
+                                       ->Get(0);
+    device = *CpuDevice::create(*packed.kernels(), {.threads = 2});
+    memory.resize(1 << 18);
+    std::iota(memory.begin(), memory.end(), 0.0f);
+    ArenaView arena{{}, std::as_writable_bytes(std::span(memory)), indices};
+    auto prepared =
+        source.body_as_Copy() ? device->prepare(*source.body_as_Copy(), index, arena)
+        : source.body_as_Gemm() ? device->prepare(*source.body_as_Gemm(), arena)
+                                : device->prepare(*source.body_as_Launch(), arena);
+    if (prepared)
+      operation = *std::move(prepared);
+    else
+      refusal = prepared.error().message;
+  }
+
+  std::vector<float> memory; // the private region: 0, 1, 2 ...
+  std::unique_ptr<Operation> operation;
+  std::string refusal;
+
+private:
+  std::vector<uint8_t> bytes;
+  std::unique_ptr<CpuDevice> device;
+};
+
+std::unique_ptr<plan::BufferRef> floatsAt(uint64_t first, uint64_t count,
+                                          uint64_t stride = 0) {
+  return std::make_unique<plan::BufferRef>(4 * first, 4 * count, 4 * stride, 0,
+                                           0, plan::Region::Private);
 }
 
-TEST(KernelImage, IsRefusedForEachThingThatItMayNotHave) {
-  for (auto [image, reason] : {std::pair("needed", "DT_NEEDED"),
-                               {"constructor", "constructor"},
-                               {"destructor", "destructor"},
-                               {"resolver", "resolver"},
-                               {"symbol", "'system'"},
-                               {"tls", "thread-local"}}) {
-    std::string message = refusalOfImage(std::string(POLYRANK_REFUSED_IMAGES) +
-                                         "/refused-" + image + ".so");
-    EXPECT_NE(message.find(reason), std::string::npos) << image << ": "
-                                                       << message;
+TEST(Commands, ACopyTakesThisRanksPartOfItsMicrobatch) {
+  constexpr int64_t to = 1 << 17, next = 1 << 15;
+  for (auto [outer, count, inner] :
+       {std::tuple<int64_t, int64_t, int64_t>(3, 4, 5), {1, 2, 7}, {1, 1, 1},
+        {1, 1, 15}, {2, 1, 8}, {3, 1, 37}, {1, 1, 20003}, {101, 3, 99}})
+    for (int64_t index = 0; index < count; ++index)
+      for (uint32_t microbatch : {0, 1}) {
+        plan::CopyT copy;
+        copy.element = 4;
+        copy.outer = outer, copy.count = count, copy.inner = inner;
+        copy.input = floatsAt(0, outer * count * inner, next);
+        copy.output = floatsAt(to, outer * inner, next);
+        Prepared prepared(std::move(copy), index);
+        ASSERT_TRUE(prepared.operation) << prepared.refusal;
+        ASSERT_TRUE(prepared.operation->run(microbatch));
+        std::vector<float> expected(prepared.memory.size());
+        std::iota(expected.begin(), expected.end(), 0.0f);
+        for (int64_t o = 0; o < outer; ++o)
+          for (int64_t i = 0; i < inner; ++i)
+            expected[to + next * microbatch + o * inner + i] =
+                static_cast<float>(next * microbatch +
+                                   (o * count + index) * inner + i);
+        EXPECT_EQ(prepared.memory, expected)
+            << outer << " x " << count << " x " << inner << ", part " << index
+            << ", microbatch " << microbatch;
+      }
+}
+
+TEST(Commands, ALaunchWorksOnItsMicrobatchAndOnThisRanksBlock) {
+  constexpr int64_t a = 0, b = 1 << 16, out = 1 << 17, next = 25000;
+  for (int64_t range : {5, 20003}) {
+    plan::LaunchT launch;
+    launch.kernel = 0; // difference
+    launch.range = range, launch.grain = 16;
+    launch.inputs = {*floatsAt(a, range, next), *floatsAt(b, range)};
+    launch.outputs = {plan::BufferRef(4 * out, 4 * range, 0, 4 * next, 2,
+                                      plan::Region::Private)};
+    Prepared prepared(std::move(launch), 0, {0, 2}); // third block of group 1
+    ASSERT_TRUE(prepared.operation) << prepared.refusal;
+    ASSERT_TRUE(prepared.operation->run(1));
+    std::vector<float> expected(prepared.memory.size());
+    std::iota(expected.begin(), expected.end(), 0.0f);
+    for (int64_t i = 0; i < range; ++i)
+      expected[out + 2 * next + i] = static_cast<float>(a + next - b);
+    EXPECT_EQ(prepared.memory, expected) << range;
   }
 }
 
-// The loader maps the later of two segments over the earlier one: what was
-// checked would not be what runs.
-TEST(KernelImage, IsRefusedWhereSegmentsOverlap) {
-  std::vector<uint8_t> image = testKernels();
-  Elf64_Ehdr header;
-  std::memcpy(&header, image.data(), sizeof(header));
-  std::vector<size_t> loads;
-  for (int number = 0; number < header.e_phnum; ++number) {
-    Elf64_Phdr segment;
-    size_t at = header.e_phoff + number * sizeof(segment);
-    std::memcpy(&segment, image.data() + at, sizeof(segment));
-    if (segment.p_type == PT_LOAD)
-      loads.push_back(at);
-  }
-  ASSERT_GE(loads.size(), 2u);
-  std::memcpy(image.data() + loads[1], image.data() + loads[0],
-              sizeof(Elf64_Phdr));
-  auto checked = checkKernelImage(image);
-  ASSERT_FALSE(checked);
-  EXPECT_NE(checked.error().message.find("overlap"), std::string::npos)
-      << checked.error().message;
+TEST(Commands, AGemmWorksOnItsMicrobatch) {
+  plan::GemmT gemm;
+  gemm.m = gemm.n = gemm.k = 1;
+  gemm.lda = gemm.ldb = gemm.ldc = 1;
+  gemm.alpha = 2, gemm.beta = 3;
+  gemm.a = floatsAt(10, 1, 5), gemm.b = floatsAt(100, 1, 7);
+  gemm.c = floatsAt(1000, 1, 9);
+  Prepared prepared(std::move(gemm));
+  ASSERT_TRUE(prepared.operation) << prepared.refusal;
+  ASSERT_TRUE(prepared.operation->run(2));
+  EXPECT_EQ(prepared.memory[1018], 2 * 20 * 114 + 3 * 1018);
 }
 
-TEST(KernelImage, SurvivesEveryDamagedByte) {
-  std::vector<uint8_t> good = testKernels();
-  EXPECT_TRUE(checkKernelImage(good));
-  for (size_t i = 0; i < good.size(); ++i)
-    for (uint8_t flip : {0x01, 0x80, 0xff}) {
-      std::vector<uint8_t> image = good;
-      image[i] ^= flip;
-      (void)checkKernelImage(image);
-    }
-  for (size_t size = 0; size < good.size(); size += 5)
-    (void)checkKernelImage({good.data(), size});
+TEST(Commands, AGemmIsRefusedWhereItsScratchIsTooSmall) {
+  // One whose library asks for scratch.
+  GemmShape shape = shapeFrom(64, 48, 64, true, true, 0);
+  shape.library = GemmLibrary::Matmul;
+  uint64_t needed = *gemmScratchBytes(shape, 2);
+  for (uint64_t given : {needed, needed - 64}) {
+    if (needed == 0)
+      GTEST_SKIP() << "oneDNN needs no scratch on this machine";
+    plan::GemmT gemm;
+    gemm.implementation = plan::GemmImplementation::Matmul;
+    gemm.m = 64, gemm.n = 48, gemm.k = 64;
+    gemm.transpose_a = gemm.transpose_b = true;
+    gemm.lda = 64, gemm.ldb = 64, gemm.ldc = 48;
+    gemm.a = floatsAt(0, 4096), gemm.b = floatsAt(4096, 4096);
+    gemm.c = floatsAt(8192, 4096), gemm.scratch = floatsAt(16384, given / 4);
+    Prepared prepared(std::move(gemm));
+    EXPECT_EQ(prepared.refusal.empty(), given == needed) << prepared.refusal;
+    if (given != needed)
+      EXPECT_NE(prepared.refusal.find("compile again on this machine"),
+                std::string::npos);
+  }
 }
 
 TEST(CpuFeatures, AreKnownByTheNamesOfLlvm) {
