@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace polyrank::runtime {
 namespace {
@@ -200,8 +201,12 @@ Result<void> DataSource::reserveHoldout() {
   if (!(options.holdout >= 0 && options.holdout < 1))
     return Error{"a held-out fraction of " + std::to_string(options.holdout) +
                  " is not in [0, 1)"};
-  holdoutSamples = static_cast<uint64_t>(
-      std::ceil(static_cast<double>(totalSamples) * options.holdout));
+  // Rounded up, but 0.07 of 100 is 7, though the double is a little more.
+  double exact = static_cast<double>(totalSamples) * options.holdout;
+  double whole = std::round(exact);
+  bool isWhole = std::abs(exact - whole) <=
+                 exact * 2 * std::numeric_limits<double>::epsilon();
+  holdoutSamples = static_cast<uint64_t>(isWhole ? whole : std::ceil(exact));
   trainSamples = totalSamples - holdoutSamples;
   for (Split split : {Split::Train, Split::Holdout}) {
     bool train = split == Split::Train;

@@ -39,6 +39,36 @@ TEST(KeyedPermutation, SeedAndEpochChangeItAndNothingElse) {
   EXPECT_NE(first(1, 1), first(2, 0));
 }
 
+// A seed's order is the same on every machine and in every version. These are
+// the values of another program for the same network.
+TEST(KeyedPermutation, HasTheValuesOfItsDefinition) {
+  auto first = [](uint64_t size, uint64_t seed, uint64_t epoch) {
+    std::vector<uint64_t> values;
+    for (uint64_t n = 0; n < 10; ++n)
+      values.push_back(KeyedPermutation(size, seed, epoch)(n));
+    return values;
+  };
+  using Values = std::vector<uint64_t>;
+  EXPECT_EQ(first(10, 0, 0), (Values{7, 6, 0, 3, 5, 8, 4, 9, 1, 2}));
+  EXPECT_EQ(first(10, 0, 1), (Values{5, 0, 8, 7, 6, 9, 3, 4, 1, 2}));
+  EXPECT_EQ(first(10, 1, 0), (Values{2, 6, 8, 9, 1, 0, 3, 4, 5, 7}));
+  EXPECT_EQ(first(1000003, 42, 7),
+            (Values{224735, 305014, 146263, 120694, 388254, 258920, 121586,
+                    265624, 624328, 448519}));
+}
+
+TEST(SampleOrder, APositionIsAnEpochAndAPlaceInIt) {
+  std::vector<uint64_t> random, sequential;
+  for (uint64_t position = 0; position < 20; ++position) {
+    random.push_back(sampleAt(SampleOrder::Random, 10, 0, position));
+    sequential.push_back(sampleAt(SampleOrder::Sequential, 10, 0, position));
+  }
+  EXPECT_EQ(random, (std::vector<uint64_t>{7, 6, 0, 3, 5, 8, 4, 9, 1, 2,
+                                           5, 0, 8, 7, 6, 9, 3, 4, 1, 2}));
+  EXPECT_EQ(sequential, (std::vector<uint64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9,
+                                               0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+}
+
 TEST(KeyedPermutation, ItShuffles) {
   // Over many keys, each index goes to each place about equally often: 10
   // places, 10000 keys; a standard deviation is 30.
@@ -169,6 +199,46 @@ TEST(TokenFile, HeldOutSamplesAreTheLastOnesAndNeverTrainedOn) {
                                     "which 5 are held out"),
             std::string::npos)
       << source->describe();
+}
+
+TEST(TokenFile, HeldOutSamplesAreRoundedUpToWholeOnes) {
+  TemporaryFolder folder;
+  std::string path = folder.write("a.u8", bytesUpTo(101)); // 100 samples of 1
+  InputSpec inputs[] = {tokens(1)};
+  for (auto [holdout, expected] : {std::pair(0.0, 0u), {0.25, 25u}, {0.251, 26u},
+                                   {0.101, 11u}, {1e-9, 1u}, {0.999, 100u},
+                                   // Products that are not whole as doubles.
+                                   {0.07, 7u}, {0.14, 14u}, {0.29, 29u},
+                                   {0.57, 57u}}) {
+    auto source = DataSource::open({.path = path, .batch = 0, .holdout = holdout},
+                                   inputs);
+    ASSERT_TRUE(source) << source.error().message;
+    EXPECT_EQ(source->samples(Split::Holdout), expected) << holdout;
+    EXPECT_EQ(source->samples(Split::Train), 100 - expected) << holdout;
+  }
+}
+
+// Labels are one token on: n tokens have (n - 1) / T samples.
+TEST(TokenFile, TheLastTokenIsALabelOnly) {
+  TemporaryFolder folder;
+  InputSpec inputs[] = {tokens(4), labels(4)};
+  for (auto [count, samples] :
+       {std::pair(5, 1u), {8, 1u}, {9, 2u}, {12, 2u}, {13, 3u}}) {
+    auto source = DataSource::open(
+        {.path = folder.write("a.u8", bytesUpTo(count))}, inputs);
+    ASSERT_TRUE(source) << source.error().message;
+    EXPECT_EQ(source->samples(Split::Train), samples) << count;
+    int32_t last = static_cast<int32_t>(4 * samples);
+    DataOptions options{.path = folder.path("a.u8"),
+                        .order = SampleOrder::Sequential};
+    source = DataSource::open(options, inputs);
+    EXPECT_EQ(rows<int64_t>(*source, Split::Train, samples - 1, 1, 0, 1, 4),
+              (std::vector<int64_t>{last - 3, last - 2, last - 1, last}));
+  }
+  for (int count : {0, 1, 4})
+    EXPECT_FALSE(DataSource::open(
+        {.path = folder.write("a.u8", bytesUpTo(count))}, inputs))
+        << count;
 }
 
 TEST(TokenFile, ATokenThatTheInputCannotTakeIsAnErrorThatSaysWhere) {
