@@ -205,6 +205,65 @@ TEST(SafetensorsWriter, WhatSeveralRanksWriteIsOneFileThatIsReadBack) {
   }
 }
 
+// Readers map the file and take the elements where they are.
+TEST(SafetensorsWriter, EveryTensorIsAlignedWhateverTheNamesAndTheHeader) {
+  TemporaryFolder folder;
+  std::string path = folder.path("w.safetensors");
+  for (int length = 1; length <= 8; ++length) {
+    std::vector<TensorSpec> tensors{
+        {std::string(length, 'a'), DType::U8, {3}}, {"b", DType::BF16, {1}},
+        {"c", DType::F64, {1}},                     {"d", DType::I8, {}},
+        {"e", DType::F32, {3}},                     {"f", DType::I64, {0}},
+        {"g", DType::F16, {5}},                     {"h", DType::I32, {1}}};
+    auto writer = SafetensorsWriter::create(path, "job", tensors);
+    ASSERT_TRUE(writer && writer->commit());
+    auto file = SafetensorsFile::open(path);
+    ASSERT_TRUE(file) << file.error().message;
+    EXPECT_EQ(file->tensors()[0].offset % 64, 0u) << length;
+    for (const StoredTensorSpan &span : file->tensors())
+      EXPECT_EQ(span.offset % bytesOf(*span.dtype), 0u)
+          << span.name << " beside a name of " << length;
+  }
+}
+
+TEST(SafetensorsWriter, NamesAndMetadataAreUtf8) {
+  TemporaryFolder folder;
+  std::string path = folder.path("w.safetensors");
+  auto creates = [&](const std::string &name, const std::string &key,
+                     const std::string &value) {
+    const TensorSpec tensor{name, DType::F32, {}};
+    return bool(SafetensorsWriter::create(path, "job", {&tensor, 1},
+                                          {{key, value}}));
+  };
+  for (const char *good : {"a", "\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80",
+                           "\xed\x9f\xbf", "\xee\x80\x80", "\xef\xbf\xbf",
+                           "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"})
+    EXPECT_TRUE(creates(good, good, good)) << testing::PrintToString(good);
+  for (const char *bad :
+       {"\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xc2", "\xc2x", "\xe0\x9f\xbf",
+        "\xed\xa0\x80", "\xef\xbf", "\xef\xbfx", "\xf0\x8f\xbf\xbf",
+        "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff"}) {
+    SCOPED_TRACE(testing::PrintToString(bad));
+    EXPECT_FALSE(creates(bad, "k", "v"));
+    EXPECT_FALSE(creates("a", bad, "v"));
+    EXPECT_FALSE(creates("a", "k", bad));
+  }
+}
+
+TEST(SafetensorsWriter, ARankThatWritesOtherTensorsCannotJoin) {
+  TemporaryFolder folder;
+  std::string path = folder.path("w.safetensors");
+  auto creator = SafetensorsWriter::create(path, "job", threeTensors);
+  ASSERT_TRUE(creator);
+  std::vector<TensorSpec> others = threeTensors;
+  others[1].shape = {2, 4};
+  auto joined = SafetensorsWriter::join(path, "job", others);
+  ASSERT_FALSE(joined);
+  EXPECT_NE(joined.error().message.find("the ranks write different tensors"),
+            std::string::npos)
+      << joined.error().message;
+}
+
 TEST(SafetensorsWriter, AFileUnderTheNameIsReplacedOnlyByCommit) {
   TemporaryFolder folder;
   std::string path = folder.write("w.safetensors", "old");

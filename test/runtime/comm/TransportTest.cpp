@@ -409,6 +409,20 @@ TEST_P(TransportTest, StatisticsCountBytesByTheUsualFormula) {
   });
 }
 
+TEST_P(TransportTest, ABlockThatARankSendsToItselfIsNotCounted) {
+  expectAllWell({.ranks = 3}, [](Transport &transport) {
+    Case test = makeCase(CollectiveKind::Permute, Reduction::None, DType::F32,
+                         {rows(1, 100)}, 3);
+    test.permutation = {0, 2, 1};
+    auto text = runCase(transport, allRanks(transport), test, 1);
+    uint64_t bytes =
+        transport.statistics()[int(CollectiveKind::Permute)].bytes;
+    return bytes == (transport.rank() == 0 ? 0 : 400)
+               ? text
+               : text + std::to_string(bytes) + " bytes";
+  });
+}
+
 TEST_P(TransportTest, BarriersHoldEveryMemberBack) {
   expectAllWell({.ranks = 8}, [](Transport &transport) {
     auto group = transport.createGroup(allRanks(transport));
@@ -428,6 +442,20 @@ TEST_P(TransportTest, BarriersHoldEveryMemberBack) {
     }
     return std::string();
   });
+}
+
+// A rank may be at the next barrier before the last one to come has left this
+// one: its arrival there must not be lost. Several jobs, so that none takes long
+// where the ranks have to share a core.
+TEST_P(TransportTest, ManyBarriersInARowLoseNoArrival) {
+  for (int job = 0; job < 5 && !HasFailure(); ++job)
+    expectAllWell({.ranks = 2}, [](Transport &transport) {
+      auto group = transport.createGroup(allRanks(transport));
+      for (int n = 0; n < 30'000; ++n)
+        if (!transport.barrier(*group))
+          return "barrier " + std::to_string(n) + " failed";
+      return std::string();
+    });
 }
 
 // What goes wrong is an error on all ranks, soon, and never a hang.
@@ -480,6 +508,47 @@ TEST_P(TransportTest, DifferentTypesAreAnErrorThatNamesBoth) {
                    transport.rank() ? DType::I32 : DType::F32);
   });
   expectErrorEverywhere(outcomes, {"f32", "i32"});
+}
+
+// Whatever it is in which one collective differs from the other ranks'.
+TEST_P(TransportTest, CollectivesThatDifferInAnythingAreAnError) {
+  Transfer plain = rows(1, 6), bordered = plain, wider = plain, sixths = plain;
+  bordered.low = 1, bordered.high = 2, wider.low = 2, wider.high = 1;
+  for (Transfer *transfer : {&plain, &bordered, &wider, &sixths})
+    transfer->output = 4096;
+  sixths.inner = 1, sixths.x = 2, sixths.y = 3, sixths.splitFirst = true;
+  Transfer split = sixths;
+  split.splitFirst = false, split.x = 3, split.y = 2;
+  struct Pair {
+    CollectiveKind kind;
+    Reduction first, second;
+    Transfer one, other;
+    Ranks sources, otherSources;
+  };
+  const Reduction none = Reduction::None, sum = Reduction::Sum;
+  const Pair pairs[] = {
+      {CollectiveKind::AllReduce, sum, Reduction::Max, plain, plain, {}, {}},
+      {CollectiveKind::Halo, none, none, bordered, wider, {}, {}},
+      {CollectiveKind::HaloAdd, sum, sum, bordered, wider, {}, {}},
+      {CollectiveKind::AllGather, none, none, plain, rows(2, 3), {}, {}},
+      {CollectiveKind::AllToAll, none, none, sixths, split, {}, {}},
+      {CollectiveKind::Permute, none, none, plain, plain, {1, 0}, {0, 1}}};
+  for (const Pair &pair : pairs) {
+    auto outcomes = run({.ranks = 2}, [&](Transport &transport) {
+      bool first = transport.rank() == 0;
+      Case test = makeCase(pair.kind, first ? pair.first : pair.second,
+                           DType::F32, {first ? pair.one : pair.other}, 2);
+      test.transfers[0].output = 4096;
+      test.permutation = first ? pair.sources : pair.otherSources;
+      Collective collective = test.collective;
+      collective.group = *transport.createGroup(Ranks{0, 1});
+      collective.permutation = test.permutation;
+      collective.transfers = test.transfers;
+      auto done = transport.run(collective);
+      return done ? "" : done.error().message;
+    });
+    expectErrorEverywhere(outcomes, {"ranks disagree", nameOf(pair.kind)});
+  }
 }
 
 TEST_P(TransportTest, ACollectiveAgainstABarrierIsAnError) {
@@ -575,6 +644,19 @@ TEST_P(TransportTest,
   odd.x = 3;
   odd.splitFirst = true;
   odd.output = 4096;
+  Transfer square = rows(1, 4), bordered = rows(1, 4), inside = rows(1, 4);
+  square.middle = 2, bordered.high = 1, inside.low = -1;
+  square.output = bordered.output = inside.output = 4096;
+  Transfer still = rows(1, 4), wrongBlock = rows(1, 4);
+  wrongBlock.input = 16; // of rank 1
+  Transfer apart = rows(1, 4);
+  apart.output = 4096;
+  Case maxima = shaped(CollectiveKind::HaloAdd, apart);
+  maxima.collective.reduction = Reduction::Max;
+  Case shortPermutation = shaped(CollectiveKind::Permute, apart);
+  shortPermutation.permutation = {0};
+  Case longPermutation = shaped(CollectiveKind::Permute, apart);
+  longPermutation.permutation = {0, 1, 1};
   Case noReduction = shaped(CollectiveKind::AllReduce, rows(1, 4));
   noReduction.collective.reduction = Reduction::None;
   Case badSource = shaped(CollectiveKind::Permute, rows(1, 4));
@@ -588,6 +670,14 @@ TEST_P(TransportTest,
       {shaped(CollectiveKind::AllReduce, shifted), "overlaps"},
       {shaped(CollectiveKind::AllReduce, rows(2, 4)), "outer must be 1"},
       {shaped(CollectiveKind::AllToAll, odd), "not divisible"},
+      {shaped(CollectiveKind::AllReduce, square), "are for all_to_all"},
+      {shaped(CollectiveKind::AllGather, bordered), "borders of 0 and 1"},
+      {shaped(CollectiveKind::Halo, inside), "borders of -1 and 0"},
+      {shaped(CollectiveKind::Permute, still), "overlaps"},
+      {shaped(CollectiveKind::AllGather, wrongBlock), "overlaps"},
+      {maxima, "borders are summed"},
+      {shortPermutation, "a permutation of 1 for a group of 2"},
+      {longPermutation, "a permutation of 3 for a group of 2"},
       {noReduction, "no reduction"},
       {badSource, "permutation source 2"}};
   for (const Malformed &malformed : all) {
