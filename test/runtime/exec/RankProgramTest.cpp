@@ -1,0 +1,266 @@
+// What a rank's program holds before its first step, and what it says of its
+// stored tensors.
+
+#include "runtime/exec/RankProgram.h"
+#include "runtime/data/Npz.h"
+#include "runtime/device/cpu/CpuDevice.h"
+#include "test/runtime/PlanBuilder.h"
+
+#include <cstring>
+#include <gtest/gtest.h>
+#include <numeric>
+
+namespace polyrank::runtime::test {
+namespace {
+
+/// A rank that never meets the others.
+class AloneTransport : public Transport {
+public:
+  AloneTransport(int rank, int ranks, size_t bytes)
+      : number(rank), ranks(ranks), memory(bytes) {}
+
+  int rank() const override { return number; }
+  int worldSize() const override { return ranks; }
+  std::span<std::byte> sharedMemory() override { return memory; }
+  Result<Group> createGroup(std::span<const int32_t>) override {
+    return Group{0};
+  }
+  Result<void> run(const Collective &) override { return {}; }
+  Result<void> barrier(Group) override { return {}; }
+  void abort(std::string_view) override {}
+  Result<void> health() override { return {}; }
+  void setProgress(uint64_t, uint32_t) override {}
+  void setParallelFor(ParallelFor) override {}
+  TransportStatistics statistics() const override { return {}; }
+
+private:
+  int number, ranks;
+  std::vector<std::byte> memory;
+};
+
+/// One rank's program of a plan; its metrics are looked at.
+struct Rank {
+  Rank(const plan::PlanT &plan, int rank, int64_t seed = 0)
+      : bytes(serialise(plan)) {
+    auto verified = verifyPlan(bytes);
+    EXPECT_TRUE(verified) << verified.error().message;
+    const plan::Plan &packed = **verified;
+    device = *CpuDevice::create(*packed.kernels(), {});
+    transport = std::make_unique<AloneTransport>(
+        rank, int(Mesh(packed).ranks()),
+        packed.programs()->Get(0)->shared_size());
+    program = *RankProgram::create(packed, *device, *transport, seed);
+  }
+
+  double metric(const std::string &name) const {
+    for (const Metric &metric : program->metrics())
+      if (metric.name == name)
+        return metric.value;
+    ADD_FAILURE() << "no metric " << name;
+    return 0;
+  }
+
+  std::vector<uint8_t> bytes;
+  std::unique_ptr<CpuDevice> device;
+  std::unique_ptr<Transport> transport;
+  std::unique_ptr<RankProgram> program;
+};
+
+plan::BufferRef bufferAt(uint64_t offset, uint64_t size) {
+  return plan::BufferRef(offset, size, 0, 0, 0, plan::Region::Private);
+}
+
+/// Lets a metric tell what is at some place of the private region.
+void lookAt(plan::PlanT &plan, const std::string &name, plan::DType type,
+            uint64_t offset) {
+  auto output = std::make_unique<plan::OutputT>();
+  output->name = name;
+  output->dtype = type;
+  output->buffer = std::make_unique<plan::BufferRef>(
+      bufferAt(offset, elementSize(type)));
+  plan.programs[0]->outputs.push_back(std::move(output));
+}
+
+std::unique_ptr<plan::ArgumentT> argument(const std::string &name,
+                                          plan::Role role, plan::DType type,
+                                          uint64_t offset, uint64_t size) {
+  auto result = std::make_unique<plan::ArgumentT>();
+  result->name = name;
+  result->role = role;
+  result->dtype = type;
+  result->buffer = std::make_unique<plan::BufferRef>(bufferAt(offset, size));
+  return result;
+}
+
+TEST(RankProgram, HoldsConstantsSeedStateAndItsIndicesBeforeTheFirstStep) {
+  LinearModel model;
+  model.data = 2, model.tensor = 4;
+  plan::PlanT plan = linearPlan(model);
+  plan::ProgramT &program = *plan.programs[0];
+  uint64_t end = program.private_size;
+  program.private_size += 256;
+  program.arguments.push_back(
+      argument("seed", plan::Role::Seed, plan::DType::I64, end, 8));
+  program.arguments.push_back(
+      argument("scale", plan::Role::State, plan::DType::F32, end + 64, 4));
+  program.arguments.back()->init = 2.5;
+  program.arguments.push_back(
+      argument("steps", plan::Role::State, plan::DType::I64, end + 72, 8));
+  auto index = std::make_unique<plan::AxisIndexT>();
+  index->buffer = std::make_unique<plan::BufferRef>(bufferAt(end + 128, 8));
+  index->axes = std::make_unique<plan::AxisListT>();
+  index->axes->axes = {plan::AxisRef(1, 2, 2), plan::AxisRef(0, 1, 2)};
+  program.axis_indices.push_back(std::move(index));
+  uint64_t constant = program.constants[0]->buffer->offset();
+  lookAt(plan, "seed", plan::DType::I64, end);
+  lookAt(plan, "scale", plan::DType::F32, end + 64);
+  lookAt(plan, "steps", plan::DType::I64, end + 72);
+  lookAt(plan, "index", plan::DType::I64, end + 128);
+  lookAt(plan, "constant", plan::DType::I64, constant);
+  for (int number = 0; number < 8; ++number) {
+    Rank rank(plan, number, 1234);
+    EXPECT_EQ(rank.metric("seed"), 1234);
+    EXPECT_EQ(rank.metric("scale"), 2.5);
+    EXPECT_EQ(rank.metric("steps"), 0);
+    // The last bit of tensor=0..3, then data.
+    EXPECT_EQ(rank.metric("index"), number % 2 * 2 + number / 4);
+    EXPECT_EQ(rank.metric("constant"), program.constants[0]->data[0]);
+  }
+}
+
+TEST(RankProgram, WhatIsPaddingOfAnInputIsZeroWhateverWasThere) {
+  TemporaryDirectory directory;
+  std::string data = directory / "data.npz";
+  auto writer = NpzWriter::create(data);
+  ASSERT_TRUE(writer);
+  constexpr int64_t samples = 5;
+  std::vector<float> x(samples * features), t(samples * targets, 1);
+  std::iota(x.begin(), x.end(), 1.0f);
+  for (auto [name, values, width] :
+       {std::tuple("x", &x, features), {"labels", &t, targets}}) {
+    std::vector<int64_t> shape{samples, width};
+    ASSERT_TRUE(writer->add(name, DType::F32, shape,
+                            std::as_bytes(std::span(*values))));
+  }
+  ASSERT_TRUE(writer->commit());
+
+  LinearModel model;
+  model.data = 2, model.batch = 5; // blocks of 3, the last with one of padding
+  plan::PlanT plan = linearPlan(model);
+  plan::ProgramT &program = *plan.programs[0];
+  uint64_t inputs = program.arguments[inputArgument]->buffer->offset();
+  // What lived there before.
+  program.arguments.push_back(argument("before", plan::Role::State,
+                                       plan::DType::F32, inputs, 4 * 9));
+  program.arguments.back()->dims.push_back(std::make_unique<plan::DimT>());
+  program.arguments.back()->dims[0]->size = 9;
+  program.arguments.back()->dims[0]->padded = 9;
+  program.arguments.back()->init = 7;
+  for (int i = 0; i < 9; ++i)
+    lookAt(plan, std::to_string(i), plan::DType::F32, inputs + 4 * i);
+  for (int number = 0; number < 2; ++number) {
+    Rank rank(plan, number);
+    EXPECT_EQ(rank.metric("8"), 7);
+    const plan::Plan &packed = *plan::GetPlan(rank.bytes.data());
+    auto source = DataSource::open(
+        {.path = data, .batch = 5, .order = SampleOrder::Sequential},
+        inputSpecsOf(packed));
+    ASSERT_TRUE(source) << source.error().message;
+    ASSERT_TRUE(rank.program->fillInputs(*source, Split::Train, 0));
+    for (int i = 0; i < 9; ++i)
+      EXPECT_EQ(rank.metric(std::to_string(i)),
+                9 * number + i < 15 ? 9 * number + i + 1 : 0)
+          << "rank " << number << " element " << i;
+  }
+}
+
+TEST(RankProgram, AParameterIsLoadedFromNumbersOfItsKindOrNotAtAll) {
+  std::vector<float> stored(targets * features, 1.5f);
+  StoredSource good{DType::F32,
+                    [&](uint64_t offset, void *into,
+                        uint64_t length) -> Result<void> {
+                      std::memcpy(into,
+                                  reinterpret_cast<std::byte *>(stored.data()) +
+                                      offset,
+                                  length);
+                      return {};
+                    }};
+  StoredSource integers = good;
+  integers.dtype = DType::I32;
+  plan::PlanT plan = linearPlan({});
+  lookAt(plan, "weight", plan::DType::F32, 0);
+  Rank rank(plan, 0);
+  auto refusal = [&](const StoredSource &source) {
+    auto loaded = rank.program->loadParameters({source});
+    return loaded ? "" : loaded.error().message;
+  };
+  EXPECT_NE(refusal(integers).find("is stored as i32 and used as f32"),
+            std::string::npos)
+      << refusal(integers);
+  EXPECT_NE(refusal({}).find("has no values in the model's file"),
+            std::string::npos)
+      << refusal({});
+  EXPECT_EQ(rank.metric("weight"), 0);
+  EXPECT_EQ(refusal(good), "");
+  EXPECT_EQ(rank.metric("weight"), 1.5);
+}
+
+std::vector<SavedTensor> savedOf(const plan::PlanT &plan) {
+  std::vector<uint8_t> bytes = serialise(plan);
+  return savedTensorsOf(*plan::GetPlan(bytes.data()));
+}
+
+TEST(SavedTensors, AreCompleteWhereArgumentsCoverThem) {
+  LinearModel model;
+  model.tensor = 2;
+  plan::PlanT plan = linearPlan(model);
+  auto &arguments = plan.programs[0]->arguments;
+  ASSERT_EQ(savedOf(plan).size(), 1u);
+  EXPECT_TRUE(savedOf(plan)[0].complete);
+  EXPECT_EQ(savedOf(plan)[0].dtype, DType::F32);
+
+  // In part: two of the three columns.
+  arguments[weightArgument]->dims[0]->size = 2;
+  EXPECT_FALSE(savedOf(plan)[0].complete);
+
+  // Optimizer state of the parameter is stored like it, and is not it.
+  auto state = argument("moment", plan::Role::State, plan::DType::F64, 0, 0);
+  state->view = std::make_unique<plan::ViewT>();
+  state->state_of = "linear.weight";
+  for (int64_t size : {features, targets}) {
+    state->dims.push_back(std::make_unique<plan::DimT>());
+    state->dims.back()->size = size;
+  }
+  arguments.push_back(std::move(state));
+  EXPECT_FALSE(savedOf(plan)[0].complete);
+  EXPECT_EQ(savedOf(plan)[0].dtype, DType::F32);
+
+  // The third column, as another argument.
+  auto rest = argument("rest", plan::Role::Parameter, plan::DType::F32, 0, 0);
+  rest->view = std::make_unique<plan::ViewT>();
+  rest->dims.push_back(std::make_unique<plan::DimT>());
+  rest->dims[0]->size = targets - 1;
+  arguments.push_back(std::move(rest));
+  EXPECT_FALSE(savedOf(plan)[0].complete);
+  arguments.back()->dims[0]->size = targets;
+  EXPECT_TRUE(savedOf(plan)[0].complete);
+}
+
+TEST(SavedTensors, ThatNoArgumentHoldsAreCompleteOnlyWithoutElements) {
+  plan::PlanT plan = linearPlan({});
+  for (int64_t size : {5, 0}) {
+    plan.stored.push_back(std::make_unique<plan::StoredTensorT>());
+    plan.stored.back()->name = std::to_string(size);
+    plan.stored.back()->shape = {3, size};
+    plan.stored.back()->dtype = plan::DType::F16;
+  }
+  std::vector<SavedTensor> saved = savedOf(plan);
+  ASSERT_EQ(saved.size(), 3u);
+  EXPECT_TRUE(saved[0].complete);
+  EXPECT_FALSE(saved[1].complete);
+  EXPECT_TRUE(saved[2].complete);
+  EXPECT_EQ(saved[1].dtype, DType::F16);
+}
+
+} // namespace
+} // namespace polyrank::runtime::test

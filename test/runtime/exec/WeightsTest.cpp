@@ -1,0 +1,138 @@
+// Where weights are found, and which are refused.
+
+#include "runtime/exec/Weights.h"
+#include "runtime/Fingerprint.h"
+#include "test/runtime/PlanBuilder.h"
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <limits>
+#include <numeric>
+
+namespace polyrank::runtime::test {
+namespace {
+
+class WeightsTest : public testing::Test {
+protected:
+  TemporaryDirectory directory;
+  std::string weights = directory / "weights.bin",
+              init = directory / "init.safetensors";
+  std::vector<float> values = std::vector<float>(targets * features);
+  plan::PlanT plan;
+
+  void SetUp() override {
+    std::iota(values.begin(), values.end(), 1.0f);
+    writeValues();
+    LinearModel model;
+    model.weights = weights;
+    plan = linearPlan(model);
+  }
+  /// Where the plan looks for them, behind 16 bytes of something else.
+  void writeValues() {
+    std::vector<float> file(4, 0);
+    file.insert(file.end(), values.begin(), values.end());
+    writeFile(weights, file.data(), 4 * file.size());
+  }
+  LoadedPlan load() {
+    std::string path = directory / "linear.plan";
+    EXPECT_TRUE(writePlan(path, serialise(plan)));
+    auto loaded = loadPlan(path);
+    EXPECT_TRUE(loaded) << loaded.error().message;
+    return *std::move(loaded);
+  }
+  void writeInit(const std::vector<TensorSpec> &tensors) {
+    auto writer = SafetensorsWriter::create(init, "job", tensors);
+    ASSERT_TRUE(writer) << writer.error().message;
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      std::vector<float> shifted = values;
+      for (float &value : shifted)
+        value += 100 * static_cast<float>(t);
+      ASSERT_TRUE(writer->write(t, 0, std::as_bytes(std::span(shifted))));
+    }
+    ASSERT_TRUE(writer->commit());
+  }
+  /// The first value, or why there is none.
+  std::string first(const std::string &init, bool withoutNan = false) {
+    LoadedPlan loaded = load();
+    auto opened = Weights::open(loaded, init);
+    if (!opened)
+      return opened.error().message;
+    auto sources = withoutNan ? opened->sourcesWithoutNan() : opened->sources();
+    std::vector<float> read(values.size());
+    auto done = sources[0].read(0, read.data(), 4 * read.size());
+    return done ? std::to_string(int(read[0])) : done.error().message;
+  }
+};
+
+#define EXPECT_SAYS(text, part)                                                \
+  EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+TEST_F(WeightsTest, AreReadWhereThePlanSaysOrBesideIt) {
+  EXPECT_EQ(first(""), "1");
+  plan.stored[0]->source->path = "/nowhere/weights.bin";
+  EXPECT_EQ(first(""), "1");
+  plan.stored[0]->source->path = "/nowhere/others.bin";
+  EXPECT_SAYS(first(""), "/nowhere/others.bin");
+}
+
+TEST_F(WeightsTest, OfAnotherFileAreRefused) {
+  auto file = InputFile::open(weights);
+  ASSERT_TRUE(file);
+  plan.stored[0]->source->fingerprint = *fingerprintOf(*file, 16, 48);
+  EXPECT_EQ(first(""), "1");
+  values.back() += 1;
+  writeValues();
+  EXPECT_SAYS(first(""), "bytes 16 to 64 of '" + weights +
+                             "' are not those that the plan was compiled with");
+  std::filesystem::resize_file(weights, 63);
+  EXPECT_SAYS(first(""), "which has 63: it is not the file that was compiled");
+  plan.stored[0]->source.reset();
+  EXPECT_SAYS(first(""), "was compiled without weights");
+}
+
+TEST_F(WeightsTest, OfAFileAreFoundByNameAliasOrTheOnlyNameThatEndsAlike) {
+  std::vector<int64_t> shape{targets, features};
+  auto specs = [&](std::vector<std::string> names) {
+    std::vector<TensorSpec> tensors;
+    for (const std::string &name : names)
+      tensors.push_back({name, DType::F32, shape});
+    return tensors;
+  };
+  writeInit(specs({"model.linear.weight", "linear.weight", "tied.weight"}));
+  EXPECT_EQ(first(init), "101");
+  writeInit(specs({"model.linear.weight", "tied.weight"}));
+  EXPECT_EQ(first(init), "101");
+  writeInit(specs({"other", "model.linear.weight"}));
+  EXPECT_EQ(first(init), "101");
+  writeInit(specs({"other", "weight"})); // of the model's wrapper
+  EXPECT_EQ(first(init), "101");
+  writeInit(specs({"a.linear.weight", "b.linear.weight"}));
+  EXPECT_SAYS(first(init), "has no tensors for linear.weight");
+  writeInit(specs({"nonlinear.weight"}));
+  EXPECT_SAYS(first(init), "has no tensors for linear.weight");
+  shape = {features, targets};
+  writeInit(specs({"linear.weight"}));
+  EXPECT_SAYS(first(init), "'linear.weight' has shape [3,4], the plan has [4,3]");
+}
+
+TEST_F(WeightsTest, ThatAreNanAreRefusedWithTheirElement) {
+  values[0] = std::numeric_limits<float>::infinity();
+  values[1] = -values[0];
+  writeValues();
+  EXPECT_EQ(first("", true).find("NaN"), std::string::npos);
+  for (float nan : {std::nanf(""), -std::nanf(""), std::nanf("1")}) {
+    std::fill(values.begin(), values.end(), 1.0f);
+    values[7] = nan;
+    writeValues();
+    EXPECT_EQ(first(""), "1");
+    EXPECT_SAYS(first("", true), weights + ": element [2,1] is NaN");
+  }
+  // The 8th of a 3 x 4 file is row 1, column 3 there.
+  plan.stored[0]->transposed = true;
+  EXPECT_SAYS(first("", true), "element [3,1] is NaN");
+}
+
+} // namespace
+} // namespace polyrank::runtime::test
