@@ -13,7 +13,8 @@
 namespace polyrank::runtime::test {
 namespace {
 
-/// A rank that never meets the others.
+/// A rank that never meets the others, and keeps what it should have done with
+/// them.
 class AloneTransport : public Transport {
 public:
   AloneTransport(int rank, int ranks, size_t bytes)
@@ -22,16 +23,29 @@ public:
   int rank() const override { return number; }
   int worldSize() const override { return ranks; }
   std::span<std::byte> sharedMemory() override { return memory; }
-  Result<Group> createGroup(std::span<const int32_t>) override {
-    return Group{0};
+  Result<Group> createGroup(std::span<const int32_t> members) override {
+    groups.emplace_back(members.begin(), members.end());
+    return Group{static_cast<uint32_t>(groups.size() - 1)};
   }
-  Result<void> run(const Collective &) override { return {}; }
+  Result<void> run(const Collective &collective) override {
+    collectives.push_back({collective.group.index, collective.id,
+                           collective.transfers[0]});
+    return {};
+  }
   Result<void> barrier(Group) override { return {}; }
   void abort(std::string_view) override {}
   Result<void> health() override { return {}; }
   void setProgress(uint64_t, uint32_t) override {}
   void setParallelFor(ParallelFor) override {}
   TransportStatistics statistics() const override { return {}; }
+
+  struct Done {
+    uint32_t group;
+    uint64_t id;
+    Transfer transfer;
+  };
+  std::vector<std::vector<int32_t>> groups;
+  std::vector<Done> collectives;
 
 private:
   int number, ranks;
@@ -62,7 +76,7 @@ struct Rank {
 
   std::vector<uint8_t> bytes;
   std::unique_ptr<CpuDevice> device;
-  std::unique_ptr<Transport> transport;
+  std::unique_ptr<AloneTransport> transport;
   std::unique_ptr<RankProgram> program;
 };
 
@@ -125,6 +139,48 @@ TEST(RankProgram, HoldsConstantsSeedStateAndItsIndicesBeforeTheFirstStep) {
     // The last bit of tensor=0..3, then data.
     EXPECT_EQ(rank.metric("index"), number % 2 * 2 + number / 4);
     EXPECT_EQ(rank.metric("constant"), program.constants[0]->data[0]);
+  }
+}
+
+TEST(RankProgram, ACollectiveIsOfItsGroupItsMicrobatchAndTheRanksBlock) {
+  LinearModel model;
+  model.data = 2, model.tensor = 2, model.microbatches = 3, model.batch = 12;
+  plan::PlanT plan = linearPlan(model);
+  plan::ProgramT &program = *plan.programs[0];
+  program.shared_size = 4096;
+  program.groups.push_back(std::make_unique<plan::AxisListT>());
+  program.groups.back()->axes = {plan::AxisRef(1, 1, 2)}; // group 2
+  for (int segment : {firstSegment, nextSegment}) {
+    plan::CollectiveT gather;
+    gather.kind = plan::CollectiveKind::AllGather;
+    gather.group = 2;
+    gather.id = 50 + segment;
+    gather.transfers.push_back(std::make_unique<plan::TransferT>());
+    plan::TransferT &transfer = *gather.transfers[0];
+    transfer.inner = 4;
+    transfer.input = std::make_unique<plan::BufferRef>(1024, 16, 128, 16, 3,
+                                                       plan::Region::Shared);
+    transfer.output = std::make_unique<plan::BufferRef>(2048, 32, 256, 0, 0,
+                                                        plan::Region::Shared);
+    auto command = std::make_unique<plan::CommandT>();
+    command->body.Set(std::move(gather));
+    program.segments[segment]->commands.push_back(std::move(command));
+  }
+  for (int number = 0; number < 4; ++number) {
+    Rank rank(plan, number);
+    ASSERT_TRUE(rank.program->runStep(0));
+    int first = number / 2 * 2;
+    EXPECT_EQ(rank.transport->groups[2],
+              (std::vector<int32_t>{first, first + 1}));
+    const auto &done = rank.transport->collectives;
+    ASSERT_EQ(done.size(), 3u + 2); // and two of the update
+    for (size_t microbatch = 0; microbatch < 3; ++microbatch) {
+      EXPECT_EQ(done[microbatch].group, 2u);
+      EXPECT_EQ(done[microbatch].id, microbatch == 0 ? 50u : 51u);
+      EXPECT_EQ(done[microbatch].transfer.input,
+                1024 + 128 * microbatch + number % 2 * 16);
+      EXPECT_EQ(done[microbatch].transfer.output, 2048 + 256 * microbatch);
+    }
   }
 }
 

@@ -1,0 +1,156 @@
+// What is counted in a plan, and what a run's steps add up to.
+
+#include "runtime/report/PlanReport.h"
+#include "runtime/report/Progress.h"
+#include "test/runtime/PlanBuilder.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+#include <limits>
+
+namespace polyrank::runtime::test {
+namespace {
+
+PlanReport report(const plan::PlanT &plan) {
+  TemporaryDirectory directory;
+  EXPECT_TRUE(writePlan(directory / "a.plan", serialise(plan)));
+  auto loaded = loadPlan(directory / "a.plan");
+  EXPECT_TRUE(loaded) << loaded.error().message;
+  return reportOf(*loaded);
+}
+
+plan::PlanT planOf4Ranks() {
+  LinearModel model;
+  model.data = 2, model.tensor = 2, model.microbatches = 3, model.batch = 8;
+  return linearPlan(model);
+}
+
+TEST(PlanReport, CountsCommandsOncePerMicrobatchThatRunsThem) {
+  PlanReport counted = report(planOf4Ranks());
+  // The first microbatch has one launch more; the update has two.
+  EXPECT_EQ(counted.launches, 3u + 2 * 2 + 2);
+  EXPECT_EQ(counted.gemms, 2u * 3);
+  EXPECT_EQ(counted.gemmFlops, 3u * 2 * (2 * 4 * 2 * 3));
+  EXPECT_EQ(counted.copies, 0u);
+  EXPECT_EQ(counted.kernels[0].symbol, "difference");
+  EXPECT_EQ(counted.kernels[0].launches, 3u);
+  EXPECT_EQ(counted.kernels[2].launches, 1u); // zero
+  EXPECT_EQ(counted.ranks, 4);
+  EXPECT_EQ(counted.parameterElements, 12);
+  EXPECT_EQ(counted.parameterBytes, 24u); // of a half
+  EXPECT_EQ(counted.held.size(), 1u);
+}
+
+TEST(PlanReport, CountsWhatEachRankSendsLargestFirst) {
+  plan::PlanT plan = planOf4Ranks();
+  PlanReport counted = report(plan);
+  ASSERT_EQ(counted.communication.size(), 2u);
+  const CommunicationLine &gradient = counted.communication[0],
+                          &loss = counted.communication[1];
+  EXPECT_EQ(gradient.axes, "data");
+  EXPECT_EQ(gradient.groupSize, 2);
+  EXPECT_EQ(gradient.count, 1u);
+  EXPECT_EQ(gradient.payload, 24u);
+  EXPECT_EQ(gradient.sent, 2u * 24 / 2);
+  EXPECT_EQ(loss.axes, "data,tensor");
+  EXPECT_EQ(loss.sent, 2u * 4 * 3 / 4);
+  ASSERT_EQ(counted.reasons.size(), 2u);
+  EXPECT_EQ(counted.reasons[1].value, "loss");
+
+  // The larger of input and output; of borders, the borders alone.
+  using plan::CollectiveKind;
+  struct Row {
+    CollectiveKind kind;
+    uint64_t input, output, sent;
+  };
+  for (auto [kind, input, output, sent] :
+       {Row{CollectiveKind::AllGather, 24, 48, 24},
+        {CollectiveKind::ReduceScatter, 48, 24, 24},
+        {CollectiveKind::Permute, 24, 24, 24},
+        {CollectiveKind::Broadcast, 24, 24, 12},
+        {CollectiveKind::Halo, 24, 36, 12},
+        {CollectiveKind::HaloAdd, 36, 24, 12}}) {
+    plan::PlanT changed = planOf4Ranks();
+    changed.programs[0]->shared_size = 256;
+    plan::CollectiveT &collective = *changed.programs[0]
+                                         ->segments[updateSegment]
+                                         ->commands[0]
+                                         ->body.AsCollective();
+    collective.kind = kind;
+    if (kind != CollectiveKind::ReduceScatter && kind != CollectiveKind::HaloAdd)
+      collective.reduction = plan::Reduction::None;
+    if (kind == CollectiveKind::Permute)
+      collective.permutation = {1, 0};
+    plan::TransferT &transfer = *collective.transfers[0];
+    transfer.inner = 6;
+    if (kind == CollectiveKind::Halo || kind == CollectiveKind::HaloAdd)
+      transfer.low = 1, transfer.high = 2;
+    *transfer.input =
+        plan::BufferRef(128, input, 0, 0, 0, plan::Region::Shared);
+    *transfer.output =
+        plan::BufferRef(192, output, 0, 0, 0, plan::Region::Shared);
+    EXPECT_EQ(report(changed).communication[0].sent, sent)
+        << plan::EnumNameCollectiveKind(kind);
+  }
+}
+
+TEST(BytesText, HasThreeDigitsOrSo) {
+  EXPECT_EQ(bytesText(1023), "1023 B");
+  EXPECT_EQ(bytesText(1024), "1.0 KiB");
+  EXPECT_EQ(bytesText(150 << 10), "150 KiB");
+  EXPECT_EQ(bytesText(uint64_t(3) << 39), "1.5 TiB");
+}
+
+TEST(StepReport, ComesThroughTheRanksPipeWithWhatIsNotFinite) {
+  StepReport step;
+  step.step = 7, step.seconds = 0.5, step.communicationShare = 0.25;
+  double infinity = std::numeric_limits<double>::infinity();
+  step.metrics = {{"loss", 0.1}, {"norm", -infinity}, {"nan", NAN}};
+  StepReport back = stepFromJson(nlohmann::json::parse(toJson(step).dump()));
+  EXPECT_EQ(back.step, 7u);
+  EXPECT_EQ(back.seconds, 0.5);
+  EXPECT_EQ(back.communicationShare, 0.25);
+  ASSERT_EQ(back.metrics.size(), 3u);
+  EXPECT_EQ(back.metrics[0], step.metrics[0]);
+  EXPECT_EQ(back.metrics[1], step.metrics[1]);
+  EXPECT_TRUE(std::isnan(back.metrics[2].second));
+}
+
+TEST(Progress, MeansOfLossesAreOverTargetsAndOfOthersOverSteps) {
+  PlanReport plan;
+  ProgressOptions quiet;
+  quiet.quiet = true;
+  auto progress = Progress::open(plan, quiet);
+  ASSERT_TRUE(progress);
+  auto step = [&](double loss, double count, double norm, double seconds) {
+    StepReport report;
+    report.step = (*progress)->stepsDone() + 1;
+    report.seconds = seconds;
+    report.metrics = {{"loss", loss}, {"count", count}, {"grad_norm", norm}};
+    (*progress)->step(report);
+  };
+  step(2, 10, 1, 9);
+  EXPECT_EQ((*progress)->secondsPerStep(), 9);
+  step(4, 30, 3, 1);
+  step(4, 60, 5, 3);
+  auto means = (*progress)->means();
+  EXPECT_EQ(means[0].second, (2 * 10 + 4 * 30 + 4 * 60) / 100.0);
+  EXPECT_EQ(means[1].second, 100 / 3.0);
+  EXPECT_EQ(means[2].second, 3);
+  EXPECT_EQ((*progress)->seconds(), 13);
+  EXPECT_EQ((*progress)->secondsPerStep(), 2); // the first touches the memory
+  EXPECT_EQ((*progress)->last()[0].second, 4);
+}
+
+TEST(RunReport, ARanksUseComesThroughItsPipe) {
+  RankUse use{1, 2, 3, 4, 5};
+  RankUse back = useFromJson(nlohmann::json::parse(toJson(use).dump()));
+  EXPECT_EQ(back.peakResident, 1u);
+  EXPECT_EQ(back.computeSeconds, 2);
+  EXPECT_EQ(back.communicationSeconds, 3);
+  EXPECT_EQ(back.waitingSeconds, 4);
+  EXPECT_EQ(back.sentBytes, 5u);
+}
+
+} // namespace
+} // namespace polyrank::runtime::test
