@@ -20,20 +20,28 @@ std::optional<int64_t> startOfRun(const Imported &indices) {
   return values.front();
 }
 
-/// The padding_idx of PyTorch's embedding, which ONNX has no place for: the
+/// What ONNX has no place for in the gradient of PyTorch's embedding. The
 /// exporter's record of the call, `..aten.embedding.default](args = (%weight,
-/// %ids, 0), ..`, keeps it.
-std::optional<int64_t> findPaddingIndex(const Node &node) {
-  StringRef call = find(node.metadata, "pkg.torch.onnx.fx_node");
-  if (!call.contains("[target=torch.ops.aten.embedding.default]"))
-    return std::nullopt;
+/// %ids, 0, False), ..`, keeps it.
+struct Embedding {
+  std::optional<int64_t> paddingIndex;
+  bool scalesByFrequency = false;
+};
+
+Embedding findEmbedding(const NodeImporter &n) {
+  Embedding result;
+  if (!n.isOf("aten.embedding.default"))
+    return result;
+  StringRef call = find(n.node.metadata, "pkg.torch.onnx.fx_node");
   SmallVector<StringRef> arguments;
   call.split("(args = (").second.split(')').first.split(arguments, ',');
   int64_t index;
-  if (arguments.size() < 3 || arguments[2].trim().getAsInteger(10, index) ||
-      index < 0)
-    return std::nullopt;
-  return index;
+  if (arguments.size() > 2 && !arguments[2].trim().getAsInteger(10, index) &&
+      index >= 0)
+    result.paddingIndex = index;
+  result.scalesByFrequency =
+      arguments.size() > 3 && arguments[3].trim() == "True";
+  return result;
 }
 
 LogicalResult gather(NodeImporter &n) {
@@ -57,7 +65,16 @@ LogicalResult gather(NodeImporter &n) {
       if (index < 0 || index >= size)
         return n.fail("index " + Twine(index) + " into a dim of " +
                       Twine(size));
-  if (std::optional<int64_t> start = startOfRun(indices)) {
+  Embedding embedding = findEmbedding(n);
+  if (embedding.scalesByFrequency && n.options.training)
+    return n.fail("an embedding with scale_grad_by_freq=True");
+  // A slice has no padding index.
+  std::optional<int64_t> padding = embedding.paddingIndex;
+  bool mayPad = padding && (!indices.isConstant() ||
+                            llvm::is_contained(indices.constant->integers,
+                                               *padding));
+  std::optional<int64_t> start = startOfRun(indices);
+  if (start && !mayPad) {
     Imported part =
         n.emit.slice(x, *axis, *start, *start + indices.constant->size());
     Shape result = shape, inner = indices.getShape();
@@ -67,7 +84,7 @@ LogicalResult gather(NodeImporter &n) {
     return success();
   }
   Imported gathered = n.emit.binary<graph::GatherOp>(x, indices, *axis);
-  if (auto padding = findPaddingIndex(n.node); padding && gathered.value)
+  if (padding && gathered.value)
     if (auto op = gathered.value.getDefiningOp<graph::GatherOp>())
       op.setPaddingIndex(*padding);
   n.result(0, gathered);

@@ -205,6 +205,11 @@ NodeImporter::integersFrom(StringRef name, size_t i) {
   return std::optional(*values);
 }
 
+bool NodeImporter::isOf(StringRef name) const {
+  StringRef call = find(node.metadata, "pkg.torch.onnx.fx_node");
+  return call.split("[target=torch.ops.").second.starts_with(name);
+}
+
 const Attribute *NodeImporter::attribute(StringRef name) const {
   for (const Attribute &attribute : node.attributes)
     if (StringRef(attribute.name) == name)

@@ -80,6 +80,10 @@ public:
   integersFrom(llvm::StringRef name, size_t i);
 
   const Attribute *attribute(llvm::StringRef name) const;
+  /// Whether PyTorch's exporter wrote the node for an operator whose name begins
+  /// with `name`, as in "aten.max.dim": ONNX has one op for several operators
+  /// that differ in their gradients.
+  bool isOf(llvm::StringRef name) const;
   int64_t getInt(llvm::StringRef name, int64_t otherwise) const;
   double getFloat(llvm::StringRef name, double otherwise) const;
   llvm::StringRef getString(llvm::StringRef name,

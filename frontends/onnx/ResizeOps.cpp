@@ -51,12 +51,13 @@ double positionOf(int64_t i, const Resized &r, StringRef mode) {
   // Products before quotients: where a position is whole it stays so.
   if (mode == "asymmetric")
     return at * from / to;
+  // Between the elements that there are, as PyTorch and onnxruntime have it.
   if (mode == "align_corners")
-    return to <= 1 ? 0 : at * (from - 1) / (to - 1);
-  if (mode == "half_pixel" || (mode == "pytorch_half_pixel" && to > 1))
+    return r.to <= 1 ? 0 : at * (from - 1) / static_cast<double>(r.to - 1);
+  if (mode == "half_pixel" || (mode == "pytorch_half_pixel" && r.to > 1))
     return (at + 0.5) * from / to - 0.5;
   if (mode == "pytorch_half_pixel")
-    return -0.5;
+    return 0;
   if (mode == "tf_half_pixel_for_nn")
     return (at + 0.5) * from / to;
   if (mode == "half_pixel_symmetric")
@@ -65,9 +66,11 @@ double positionOf(int64_t i, const Resized &r, StringRef mode) {
   return NAN;
 }
 
-/// The element nearest to position `x`; -1 where the mode is not known.
-int64_t nearestTo(double x, int64_t size, StringRef mode) {
-  double rounded;
+/// The element nearest to position `exact`; -1 where the mode is not known. A
+/// scale in the file is a float32, so the quotient behind a position is known no
+/// better: 3 / 0.6 is 5.
+int64_t nearestTo(double exact, int64_t size, StringRef mode) {
+  double rounded, x = static_cast<float>(exact + 0.5) - 0.5;
   if (mode == "round_prefer_floor")
     rounded = std::ceil(x - 0.5);
   else if (mode == "round_prefer_ceil")
@@ -159,6 +162,13 @@ LogicalResult resizeDim(NodeImporter &n, Imported &x, const Resized &r,
                                   r.from, sampling.nearest));
     if (sources[0] < 0)
       return n.fail("nearest_mode `" + sampling.nearest + "`");
+    // PyTorch rounds down, onnxruntime up.
+    for (int64_t i = 0; n.since < 11 && i < r.to; ++i)
+      if (r.to < r.from &&
+          sources[i] != nearestTo(positionOf(i, r, sampling.coordinates),
+                                  r.from, "ceil"))
+        return n.fail("before opset 11 it is not said which elements stay of " +
+                      Twine(r.from) + " that become " + Twine(r.to));
     x = copyElements(n, x, r.dim, sources);
     return success();
   }

@@ -134,8 +134,10 @@ LogicalResult slice(NodeImporter &n) {
       x = n.emit.slice(x, *axis, start, end, std::min(step, dim + 1));
       continue;
     }
-    int64_t start = clamp(starts[i], -1, dim - 1);
-    int64_t end = std::min(start, clamp(ends[i], -1, dim - 1));
+    // Unlike Python's: a start before the first element is that element.
+    int64_t last = dim - 1, first = std::min<int64_t>(0, last);
+    int64_t start = clamp(starts[i], first, last);
+    int64_t end = std::min(start, clamp(ends[i], -1, last));
     SmallVector<int64_t> indices;
     for (int64_t at = start; at > end; at += std::max(step, -dim - 1))
       indices.push_back(at);

@@ -234,6 +234,10 @@ static const std::pair<std::string, std::string> skipped[] = {
     {"training_dropout_mask", "other random numbers"},
     {"training_dropout_default", "other random numbers"},
     {"maxpool_with_argmax", "no indices of maxima"},
+    {"resize_downsample_scales_cubic_align_corners",
+     "PyTorch and onnxruntime count the elements that there are"},
+    {"resize_downsample_scales_linear_align_corners",
+     "PyTorch and onnxruntime count the elements that there are"},
     {"tf_crop_and_resize", "no Resize of a part of the operand"},
     {"scatternd_multiply", "no products by index"},
 };
