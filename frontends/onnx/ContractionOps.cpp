@@ -1,5 +1,7 @@
 // Import of products, reductions and softmax.
 
+#include <limits>
+
 #include "frontends/onnx/NodeImporter.h"
 
 using namespace mlir;
@@ -165,6 +167,20 @@ LogicalResult gemm(NodeImporter &n) {
 
 //===-- reductions -------------------------------------------------------===//
 
+/// The square root of a sum of squares. At 0 its gradient is 0, as PyTorch's
+/// norms have it, where that of a root would make NaN of what is left out.
+Imported rootOf(NodeImporter &n, const Imported &x) {
+  auto constant = [&](double value) {
+    return n.emit.broadcast(n.emit.scalar(x.getElementType(), value),
+                            x.getShape(), !x.isConstant());
+  };
+  Imported isZero = n.emit.binary<graph::CompareOp>(x, constant(0),
+                                                    graph::Comparison::EQ);
+  Imported root = n.emit.unary<graph::SqrtOp>(
+      n.emit.select(isZero, constant(1), x));
+  return n.emit.select(isZero, constant(0), root);
+}
+
 enum class Reduction { Sum, Mean, Max, Min, L1, L2, SumSquare, LogSumExp };
 
 template <Reduction kind>
@@ -185,6 +201,9 @@ LogicalResult reduce(NodeImporter &n) {
   } else if (n.getInt("noop_with_empty_axes", 0) == 0) {
     llvm::append_range(dims, llvm::seq<int64_t>(shape.size()));
   }
+  // Of equal elements these two give the gradient to the first, others (amax) to
+  // all.
+  bool first = n.isOf("aten.max.dim") || n.isOf("aten.min.dim");
   Imported result;
   switch (kind) {
   case Reduction::Sum:
@@ -194,10 +213,10 @@ LogicalResult reduce(NodeImporter &n) {
     result = n.emit.mean(x, dims);
     break;
   case Reduction::Max:
-    result = n.emit.reduce(ReductionKind::Max, x, dims);
+    result = n.emit.reduce(ReductionKind::Max, x, dims, first);
     break;
   case Reduction::Min:
-    result = n.emit.reduce(ReductionKind::Min, x, dims);
+    result = n.emit.reduce(ReductionKind::Min, x, dims, first);
     break;
   case Reduction::L1:
     result =
@@ -208,10 +227,21 @@ LogicalResult reduce(NodeImporter &n) {
     result = n.emit.reduce(ReductionKind::Sum,
                            n.emit.binary<graph::MulOp>(x, x), dims);
     if (kind == Reduction::L2)
-      result = n.emit.unary<graph::SqrtOp>(result);
+      result = rootOf(n, result);
     break;
   case Reduction::LogSumExp: {
+    // An infinite maximum is not taken off: infinity less itself is NaN.
     Imported max = n.emit.reduce(ReductionKind::Max, x, dims);
+    Type type = x.getElementType();
+    if (isa<FloatType>(type))
+      max = n.emit.select(
+          n.emit.binaryOver<graph::CompareOp>(
+              n.emit.unary<graph::AbsOp>(max),
+              n.emit.scalar(type, std::numeric_limits<double>::infinity()),
+              graph::Comparison::LT),
+          max,
+          n.emit.broadcast(n.emit.scalar(type, 0), max.getShape(),
+                           !max.isConstant()));
     Imported shifted =
         n.emit.binaryOver<graph::SubOp>(x, n.emit.keepDims(max, shape, dims));
     Imported sum = n.emit.reduce(ReductionKind::Sum,

@@ -32,6 +32,36 @@ LogicalResult variadic(NodeImporter &n) {
   return success();
 }
 
+/// `bound` where x lies beyond it (`beyond`: less or greater), else x. The two
+/// are equal where x is the bound, and the operators differ in the gradient that
+/// x gets there: clamp passes it on, hardtanh and relu6 do not.
+Imported clipped(NodeImporter &n, const Imported &x, const Imported &bound,
+                 bool isLower) {
+  using graph::Comparison;
+  bool passes = !n.isOf("aten.hardtanh") && !n.isOf("aten.relu6");
+  auto beyond = isLower ? passes ? Comparison::LT : Comparison::LE
+                : passes ? Comparison::GT
+                         : Comparison::GE;
+  Imported spread = n.emit.broadcast(bound, x.getShape(), !x.isConstant());
+  return n.emit.select(n.emit.binary<graph::CompareOp>(x, spread, beyond),
+                       spread, x);
+}
+
+/// Of two, where x is clamped to a tensor; else of any number, whose gradient
+/// those that are equal share.
+template <typename Op, bool isMax>
+LogicalResult extremum(NodeImporter &n) {
+  if (!n.isOf("aten.clamp") || n.getNumOperands() != 2)
+    return variadic<Op>(n);
+  if (failed(n.need(2)))
+    return failure();
+  auto operands = n.broadcastOperands();
+  if (failed(operands))
+    return failure();
+  n.result(0, clipped(n, (*operands)[0], (*operands)[1], isMax));
+  return success();
+}
+
 LogicalResult mean(NodeImporter &n) {
   if (failed(variadic<graph::AddOp>(n)))
     return failure();
@@ -118,9 +148,16 @@ LogicalResult mod(NodeImporter &n) {
   Imported rest = n.emit.binary<graph::SubOp>(
       x, n.emit.binary<graph::MulOp>(n.emit.binary<graph::DivOp>(x, y), y));
   if (n.getInt("fmod", 0) == 0) {
+    // Signs are compared: the product of two large numbers would wrap around.
     Imported zero = n.emit.scalar(x.getElementType(), 0);
-    Imported differs = n.emit.binaryOver<graph::CompareOp>(
-        n.emit.binary<graph::MulOp>(rest, y), zero, graph::Comparison::LT);
+    auto is = [&](const Imported &z, graph::Comparison comparison) {
+      return n.emit.binaryOver<graph::CompareOp>(z, zero, comparison);
+    };
+    Imported differs = n.emit.binary<graph::OrOp>(
+        n.emit.binary<graph::AndOp>(is(rest, graph::Comparison::LT),
+                                    is(y, graph::Comparison::GT)),
+        n.emit.binary<graph::AndOp>(is(rest, graph::Comparison::GT),
+                                    is(y, graph::Comparison::LT)));
     rest = n.emit.select(differs, n.emit.binary<graph::AddOp>(rest, y), rest);
   }
   n.result(0, rest);
@@ -183,9 +220,9 @@ LogicalResult clip(NodeImporter &n) {
     return n.has(i) ? std::optional(n.operand(i)) : std::nullopt;
   };
   if (auto min = bound("min", 1))
-    x = n.emit.binaryOver<graph::MaxOp>(x, *min);
+    x = clipped(n, x, *min, /*isLower=*/true);
   if (auto max = bound("max", 2))
-    x = n.emit.binaryOver<graph::MinOp>(x, *max);
+    x = clipped(n, x, *max, /*isLower=*/false);
   n.result(0, x);
   return success();
 }
@@ -202,13 +239,16 @@ LogicalResult gelu(NodeImporter &n) {
   return success();
 }
 
-/// max(x, 0) + log(1 + exp(-|x|)), which does not overflow.
+/// max(x, 0) + log(1 + exp(-|x|)), which does not overflow. The gradient at 0 is
+/// the maximum's, a half (that of |x| is 0, and relu's would be too).
 Imported softplusOf(NodeImporter &n, const Imported &x) {
   Imported decay = n.emit.unary<graph::ExpOp>(
       n.emit.unary<graph::NegOp>(n.emit.unary<graph::AbsOp>(x)));
   Imported log = n.emit.unary<graph::LogOp>(n.emit.binaryOver<graph::AddOp>(
       decay, n.emit.scalar(x.getElementType(), 1)));
-  return n.emit.binary<graph::AddOp>(n.emit.unary<graph::ReluOp>(x), log);
+  Imported positive = n.emit.binaryOver<graph::MaxOp>(
+      x, n.emit.scalar(x.getElementType(), 0));
+  return n.emit.binary<graph::AddOp>(positive, log);
 }
 
 LogicalResult softplus(NodeImporter &n) {
@@ -272,12 +312,11 @@ LogicalResult pRelu(NodeImporter &n) {
 }
 
 /// scale * (exp(x / divisor) - 1), of the negative part only, so that no
-/// infinity enters the select.
+/// infinity enters the select. At 0 all of the gradient is x's.
 Imported exponential(NodeImporter &n, const Imported &x, double scale,
                      double divisor = 1) {
   Type type = x.getElementType();
-  Imported negative =
-      n.emit.binaryOver<graph::MinOp>(x, n.emit.scalar(type, 0));
+  Imported negative = clipped(n, x, n.emit.scalar(type, 0), /*isLower=*/false);
   if (divisor != 1)
     negative =
         n.emit.binaryOver<graph::DivOp>(negative, n.emit.scalar(type, divisor));
@@ -390,8 +429,8 @@ const OpRow rows[] = {
     {"", "Mod", 10, mod},
     {"", "Sum", 8, variadic<graph::AddOp>},
     {"", "Mean", 8, mean},
-    {"", "Max", 8, variadic<graph::MaxOp>},
-    {"", "Min", 8, variadic<graph::MinOp>},
+    {"", "Max", 8, extremum<graph::MaxOp, true>},
+    {"", "Min", 8, extremum<graph::MinOp, false>},
     {"", "Neg", 6, unary<graph::NegOp>},
     {"", "Abs", 6, unary<graph::AbsOp>},
     {"", "Exp", 6, unary<graph::ExpOp>},

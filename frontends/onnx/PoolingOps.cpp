@@ -90,7 +90,8 @@ LogicalResult globalPool(NodeImporter &n) {
     count *= size;
   kept.append(x.getRank() - 2, 1);
   Imported pooled = n.emit.reduce(
-      kind, x, llvm::to_vector(llvm::seq<int64_t>(2, x.getRank())));
+      kind, x, llvm::to_vector(llvm::seq<int64_t>(2, x.getRank())),
+      /*first=*/kind == ReductionKind::Max);
   if (kind == ReductionKind::Sum)
     pooled = n.emit.binaryOver<graph::DivOp>(
         pooled, n.emit.scalar(x.getElementType(), count));

@@ -1,0 +1,244 @@
+"""Hand-made nodes against onnxruntime: what ONNX's own node tests leave out, above all in older opsets."""
+
+import subprocess
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import tools
+from test_import import check
+
+LEAST, MOST = -2**63, 2**63 - 1
+PYTORCH = "pkg.torch.onnx.fx_node"
+
+
+def floats(*shape):
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
+
+
+def f32(values):
+    return np.array(values, np.float32)
+
+
+def i32(*values):
+    return np.array(values, np.int32)
+
+
+def i64(*values):
+    return np.array(values, np.int64)
+
+
+class Node:
+    """`operands` are inputs of the model; those whose number is in `known` are constants."""
+
+    def __init__(self, op, opset, *operands, known=(), outputs=1, **attributes):
+        self.op, self.opset, self.operands, self.known = op, opset, operands, known
+        self.outputs, self.attributes = outputs, attributes
+
+    def save(self, path, record=None):
+        """Returns the values of the inputs."""
+        names, inputs, constants, values = [], [], [], {}
+        for i, operand in enumerate(self.operands):
+            name = f"i{i}" if operand is not None else ""
+            names.append(name)
+            if operand is None:
+                continue
+            operand = np.asarray(operand)
+            if i in self.known:
+                constants.append(numpy_helper.from_array(operand, name))
+            else:
+                values[name] = operand
+                inputs.append(helper.make_tensor_value_info(
+                    name, helper.np_dtype_to_tensor_dtype(operand.dtype), operand.shape))
+        outputs = [f"o{i}" for i in range(self.outputs)]
+        node = helper.make_node(self.op, names, outputs, name="node", **self.attributes)
+        if record:
+            node.metadata_props.add(key=PYTORCH, value=record)
+        graph = helper.make_graph([node], "graph", inputs, [helper.make_empty_tensor_value_info(o) for o in outputs],
+                                  constants)
+        model = onnx.shape_inference.infer_shapes(
+            helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", self.opset)]))
+        for output in model.graph.output:
+            if not output.type.WhichOneof("value"):  # GroupNormalization is a function, which has no inference
+                output.CopyFrom(helper.make_tensor_value_info(output.name, onnx.TensorProto.FLOAT, None))
+        onnx.save(model, path)
+        return values
+
+
+def sliced(start, end, step, size=5):
+    return Node("Slice", 13, floats(size, 2), i64(start), i64(end), i64(0), i64(step), known=(1, 2, 3, 4))
+
+
+def resized(mode, scale, opset=19, **attributes):
+    return Node("Resize", opset, floats(1, 1, 7, 9), f32([]), f32([1, 1, scale, scale]), known=(1, 2), mode=mode,
+                **attributes)
+
+
+def padded(mode, *pads):
+    return Node("Pad", 19, floats(3, 4), i64(*pads), known=(1,), mode=mode)
+
+
+def pooled(opset=11, **attributes):
+    return Node("AveragePool", opset, floats(1, 2, 7), **attributes)
+
+
+A, B = floats(3, 4), floats(4, 5)
+SCORES = floats(3, 5)
+NODES = {
+    "slice backwards to the front": sliced(MOST, LEAST, -1),
+    "slice backwards to int32's least": sliced(-1, -2**31, -1),
+    "slice backwards to one before the front": sliced(4, -6, -1),
+    "slice backwards that stops before the front": sliced(4, 0, -1),
+    "slice backwards that skips the front": sliced(4, LEAST, -3),
+    "slice backwards with the least step": sliced(3, LEAST, LEAST),
+    "slice backwards of nothing": sliced(1, 3, -1),
+    "slice backwards from before the front": sliced(-9, LEAST, -1),
+    "slice from before the front": sliced(-9, 2, 1),
+    "slice with the greatest step": sliced(1, MOST, MOST),
+    "slice in its first version": Node("Slice", 1, floats(4, 3), starts=[1, -2], ends=[1000, -1]),
+    "softmax before 13, axis left out": Node("Softmax", 11, floats(2, 3, 4)),
+    "softmax before 13, axis 1": Node("Softmax", 1, floats(2, 3, 4), axis=1),
+    "softmax before 13, axis 0": Node("Softmax", 11, floats(2, 3), axis=0),
+    "softmax before 13, axis -1": Node("Softmax", 11, floats(2, 3, 4), axis=-1),
+    "softmax, axis left out": Node("Softmax", 13, floats(2, 3, 4)),
+    "log softmax before 13, axis left out": Node("LogSoftmax", 11, floats(2, 3, 4)),
+    "log softmax, axis left out": Node("LogSoftmax", 13, floats(2, 3, 4)),
+    "group norm with a scale per group": Node("GroupNormalization", 18, floats(2, 6, 3), floats(2), floats(2) + 1,
+                                              num_groups=2, epsilon=0.1),
+    "group norm with a scale per channel": Node("GroupNormalization", 21, floats(2, 6, 3), floats(6), floats(6) + 1,
+                                                num_groups=2, epsilon=0.1),
+    "layer norm of two dims": Node("LayerNormalization", 17, floats(2, 3, 4), floats(3, 4), floats(3, 4) + 1, outputs=3,
+                                   axis=-2, epsilon=0.1),
+    "layer norm with a scale that repeats": Node("LayerNormalization", 17, floats(2, 3, 4), floats(1), floats(4)),
+    "gemm without a bias": Node("Gemm", 11, A, B, alpha=0.5),
+    "gemm with a bias per row": Node("Gemm", 13, A, B, floats(3, 1), alpha=0.5, beta=0.25),
+    "gemm with a scalar bias": Node("Gemm", 7, A, B, f32(2), alpha=0.5, beta=0.25),
+    "gemm of transposed matrices": Node("Gemm", 13, A.T.copy(), B.T.copy(), floats(5), transA=1, transB=1),
+    "gemm with a bias that does not count": Node("Gemm", 13, A, B, floats(5), beta=0.0),
+    "clip before 11": Node("Clip", 6, floats(9), min=-0.3, max=0.2),
+    "clip before 11, from below": Node("Clip", 6, floats(9), min=-0.3),
+    "clip from above": Node("Clip", 11, floats(9), None, f32(0.1)),
+    "clip between crossed bounds": Node("Clip", 13, floats(9), f32(0.5), f32(-0.5)),
+    "clip of NaN and infinity": Node("Clip", 13, f32([np.nan, np.inf, -np.inf]), f32(-0.5), f32(0.5)),
+    "sum without axes": Node("ReduceSum", 13, floats(2, 3)),
+    "sum over no axes": Node("ReduceSum", 13, floats(2, 3), i64(), known=(1,)),
+    "sum over no axes, which is the operand": Node("ReduceSum", 13, floats(2, 3), i64(), known=(1,), noop_with_empty_axes=1),
+    "sum over axes, noop_with_empty_axes": Node("ReduceSum", 13, floats(2, 3), i64(-1), known=(1,), noop_with_empty_axes=1),
+    "mean over an axis from behind": Node("ReduceMean", 11, floats(2, 3, 4), axes=[-1, 0], keepdims=0),
+    "mean over an operand's axes": Node("ReduceMean", 18, floats(2, 3, 4), i64(2, 0), known=(1,), keepdims=0),
+    "square sum over no axes": Node("ReduceSumSquare", 18, floats(2, 3), i64(), known=(1,), noop_with_empty_axes=1),
+    "norm of zeros": Node("ReduceL2", 18, f32([[0, 0], [3, 4]]), i64(1), known=(1,)),
+    "logsumexp of infinities": Node("ReduceLogSumExp", 18, f32([[-np.inf, -np.inf], [1, -np.inf], [np.inf, 1], [100, 100]]),
+                                    i64(1), known=(1,)),
+    "shape between negative ends": Node("Shape", 15, floats(2, 3, 4), start=-2, end=-1),
+    "shape beyond both ends": Node("Shape", 15, floats(2, 3, 4), start=-9, end=9),
+    "shape from behind its end": Node("Shape", 15, floats(2, 3, 4), start=1, end=-2),
+    "flatten at 0": Node("Flatten", 13, floats(2, 3, 4), axis=0),
+    "flatten at the rank": Node("Flatten", 13, floats(2, 3, 4), axis=3),
+    "flatten from behind": Node("Flatten", 11, floats(2, 3, 4), axis=-1),
+    "squeeze without axes": Node("Squeeze", 13, floats(1, 3, 1)),
+    "unsqueeze at unsorted axes": Node("Unsqueeze", 13, floats(3, 4), i64(3, -4), known=(1,)),
+    "expand by ones": Node("Expand", 8, floats(3, 1), i64(2, 1, 4), known=(1,)),
+    "expand to a smaller rank": Node("Expand", 8, floats(3, 1, 4), i64(2, 1), known=(1,)),
+    "split into pieces and a rest": Node("Split", 18, floats(7, 2), outputs=3, num_outputs=3),
+    "split by an attribute from behind": Node("Split", 11, floats(2, 6), outputs=2, axis=-1, split=[4, 2]),
+    "pad with a negative begin": padded("constant", -1, 0, 1, 2),
+    "reflect with a negative end": padded("reflect", 0, -2, 1, 1),
+    "reflect twice": padded("reflect", 2, 0, 2, 0),
+    "edge with negative pads": padded("edge", -1, 2, 2, -1),
+    "wrap with negative pads": padded("wrap", 0, -1, 2, 2),
+    "pad some axes": Node("Pad", 18, floats(2, 3, 4), i64(1, 2, 0, 1), f32(7), i64(-1, 0), known=(1, 2, 3)),
+    "gather from behind": Node("Gather", 13, floats(4, 3), i64(-1, 0, -4)),
+    "gather a known run from behind": Node("Gather", 13, floats(4, 3), i64(-3, -2), known=(1,)),
+    "gather elements from behind": Node("GatherElements", 13, floats(4, 3), np.array([[-1, 0, 1], [2, -4, 3]])),
+    "one hot outside of the depth": Node("OneHot", 11, i64(0, -1, 5, -7, 2), i64(3), f32([-1, 2]), known=(1,)),
+    "one hot in front": Node("OneHot", 11, np.array([[0, 1], [2, -1]]), i64(3), f32([0, 1]), known=(1,), axis=0),
+    "running sum, exclusive and reversed": Node("CumSum", 14, floats(2, 4), np.int64(-1), known=(1,), exclusive=1, reverse=1),
+    "last of equal maxima": Node("ArgMax", 13, f32([[1, 3, 3], [2, 2, 0]]), axis=-1, select_last_index=1),
+    "first of equal maxima": Node("ArgMax", 12, f32([[1, 3, 3], [2, 2, 0]]), axis=-1),
+    "remainders of both signs": Node("Mod", 13, i32(-7, -6, 5, 7, 0), i32(3, -4, -3, 7, -2)),
+    "remainders as C has them": Node("Mod", 13, i32(-7, -6, 5, 7), i32(3, -4, -3, 7), fmod=1),
+    "remainders of large numbers": Node("Mod", 13, i64(-3_000_000_000), i64(4_000_000_001)),
+    "quotients of integers": Node("Div", 14, i32(-7, 7, -6), i32(2, -2, 4)),
+    "cast of negative fractions": Node("Cast", 13, f32([-1.7, 1.7, -0.3]), to=onnx.TensorProto.INT64),
+    "cast of NaN to a boolean": Node("Cast", 13, f32([np.nan, -0.0, 0.3]), to=onnx.TensorProto.BOOL),
+    "cast of large integers": Node("Cast", 13, i64(2**33 + 5, -1), to=onnx.TensorProto.INT32),
+    "positive infinity alone": Node("IsInf", 10, f32([np.inf, -np.inf, 1]), detect_negative=0),
+    "dropout without training_mode": Node("Dropout", 12, floats(3), f32(0.9), known=(1,)),
+    "dropout, training_mode off": Node("Dropout", 13, floats(3), f32(0.9), np.bool_(False), known=(1, 2)),
+    "batch norm": Node("BatchNormalization", 9, floats(2, 3, 4), floats(3), floats(3), floats(3), f32([1, 2, 3]),
+                       known=(1, 2, 3, 4), epsilon=0.1),
+    "average with its padding": pooled(kernel_shape=[3], strides=[2], pads=[1, 1], count_include_pad=1),
+    "average without its padding": pooled(kernel_shape=[3], strides=[2], pads=[1, 1]),
+    "average with padding, last window cut": pooled(19, kernel_shape=[3], strides=[3], pads=[1, 0], count_include_pad=1, ceil_mode=1),
+    "average of windows before 10": pooled(7, kernel_shape=[2], auto_pad="SAME_LOWER"),
+    "average of dilated windows": pooled(19, kernel_shape=[3], strides=[2], pads=[1, 1], dilations=[2], ceil_mode=1),
+    "no window begins in the padding": Node("MaxPool", 12, floats(1, 1, 4), kernel_shape=[2], strides=[3], pads=[1, 1], ceil_mode=1),
+    "transposed convolution to a shape": Node("ConvTranspose", 11, floats(1, 2, 7), floats(2, 3, 3), strides=[2], output_shape=[14]),
+    "transposed convolution, same upper": Node("ConvTranspose", 11, floats(1, 2, 7), floats(2, 3, 3), strides=[2],
+                                               auto_pad="SAME_UPPER"),
+    "resize, corners kept": resized("linear", 1.7, coordinate_transformation_mode="align_corners"),
+    "resize to fewer, corners kept": resized("nearest", 0.3, coordinate_transformation_mode="align_corners"),
+    "resize where a quotient is whole": resized("nearest", 0.6, coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
+    "resize where a position is whole": resized("nearest", 0.6, nearest_mode="floor"),
+    "resize to one element": resized("cubic", 0.25, coordinate_transformation_mode="pytorch_half_pixel"),
+    "resize symmetrically": resized("linear", 1.7, coordinate_transformation_mode="half_pixel_symmetric"),
+    "resize before 11": Node("Resize", 10, floats(1, 1, 3, 4), f32([1, 1, 1.5, 2]), known=(1,), mode="nearest"),
+    "einsum of a repeated index": Node("Einsum", 12, floats(3, 3), equation="ii->i"),
+    "einsum whose result is not named": Node("Einsum", 12, floats(2, 3), floats(4, 3), equation="ba,ca"),
+    "causal attention of fewer queries": Node("Attention", 23, floats(1, 2, 3, 4), floats(1, 2, 5, 4), floats(1, 2, 5, 6), is_causal=1),
+    "attention with shared heads": Node("Attention", 23, floats(1, 4, 3, 4), floats(1, 2, 5, 4), floats(1, 2, 5, 6)),
+    "loss of weighted classes, some ignored": Node("SoftmaxCrossEntropyLoss", 13, SCORES, i64(1, -1, 4), f32([1, 2, 3, 4, 5]),
+                                                   ignore_index=-1),
+}
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_a_node_means_what_onnxruntime_computes(tmp_path, name):
+    values = NODES[name].save(tmp_path / "model.onnx")
+    check(tmp_path, tmp_path / "model.onnx", values)
+
+
+REFUSED = {
+    "Resize": (Node("Resize", 10, floats(1, 1, 7, 9), f32([1, 1, 0.6, 0.6]), known=(1,), mode="nearest"),
+               "before opset 11 it is not said which elements stay of 7 that become 4"),
+    "TopK": (Node("TopK", 11, floats(5), i64(2), known=(1,), outputs=2), "TopK"),
+    "Cast": (Node("Cast", 13, i64(300), to=onnx.TensorProto.UINT8), "Cast to uint8 of an integer, which may not fit"),
+    "Slice": (sliced(0, 5, 0), "its step is 0"),
+}
+
+
+def imported(path, code=0):
+    done = subprocess.run([tools.bin() / "import-onnx", path], capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("op", REFUSED)
+def test_what_cannot_be_told_is_refused(tmp_path, op):
+    node, message = REFUSED[op]
+    node.save(tmp_path / "model.onnx")
+    assert message in imported(tmp_path / "model.onnx", code=1)
+
+
+def embedded(tmp_path, arguments, ids=i64(1, 1, 2), known=()):
+    """An embedding as PyTorch's exporter writes it."""
+    path = tmp_path / "model.onnx"
+    Node("Gather", 18, floats(6, 3), ids, known=known).save(
+        path, f"%embedding : [num_users=1] = call_function[target=torch.ops.aten.embedding.default](args = ({arguments}), kwargs = {{}})")
+    return imported(path)
+
+
+@pytest.mark.parametrize("arguments, padding", [
+    ("%w, %ids", None), ("%w, %ids, -1, False, True", None), ("%w, %ids, 0", 0), ("%w, %ids, 2, False", 2)])
+def test_the_padding_index_of_an_embedding_is_in_the_exporters_record(tmp_path, arguments, padding):
+    text = embedded(tmp_path, arguments)
+    assert "graph.gather" in text and ("padding_index" in text) == (padding is not None)
+    assert padding is None or f"padding_index = {padding} " in text
+
+
+def test_positions_that_hold_the_padding_index_are_no_slice(tmp_path):
+    assert "padding_index = 2 " in embedded(tmp_path, "%w, %ids, 2", i64(1, 2, 3), known=(1,))
+    assert "graph.slice" in embedded(tmp_path, "%w, %ids, 4", i64(1, 2, 3), known=(1,))

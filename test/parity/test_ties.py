@@ -1,0 +1,84 @@
+"""Where a function has a kink, or elements are equal, PyTorch's operators choose a gradient. ONNX has one op for several
+of them, or none of its own for their gradients: what a model was exported from decides."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import tools
+from tools import tool
+
+# Every row has a tie of its largest and of its least elements; -1, 0, 1 and 6 are where functions have kinks.
+POINTS = torch.tensor([[0.0, 0, -1, 1, 1, -1], [6, 2, 6, 0, 0, 3], [0, 0, 0, 0, 0, 0]])
+
+FUNCTIONS = {
+    "relu": F.relu,
+    "abs": torch.abs,
+    "clamp below": lambda x: x.clamp(min=0.0),
+    "clamp": lambda x: x.clamp(-1.0, 1.0),
+    "clamp to tensors": lambda x: torch.clamp(x, torch.tensor(-1.0), torch.tensor(1.0)),
+    "relu6": F.relu6,
+    "hardtanh": F.hardtanh,
+    "elu": lambda x: F.elu(x, 0.7),
+    "selu": F.selu,
+    "celu": lambda x: F.celu(x, 0.5),
+    "softplus": F.softplus,
+    "leaky relu": lambda x: F.leaky_relu(x, 0.2),
+    "maximum": lambda x: torch.maximum(x, torch.ones(())),
+    "minimum": lambda x: torch.minimum(x, torch.ones(())),
+    "amax": lambda x: x.amax(1),
+    "amin": lambda x: x.amin(1),
+    "max of all": lambda x: x.max(),
+    "max along a dim": lambda x: x.max(1).values,
+    "min along a dim": lambda x: x.min(1).values,
+    "norm": lambda x: x.norm(dim=1),
+    "normalize": lambda x: F.normalize(x, dim=1),
+    "logsumexp": lambda x: x.logsumexp(1),
+}
+
+
+class Kinks(nn.Module):
+    """A parameter for each function, and the weighted sum of what they give."""
+
+    def __init__(self):
+        super().__init__()
+        self.points = nn.ParameterList([POINTS.clone() for _ in FUNCTIONS])
+
+    def forward(self, x):
+        total = (0 * x).mean()
+        for function, points in zip(FUNCTIONS.values(), self.points):
+            y = function(points)
+            total = total + (y * torch.arange(1.0, y.numel() + 1).reshape(y.shape)).sum()
+        return total
+
+
+@pytest.fixture(scope="module")
+def gradients(tmp_path_factory):
+    """By function: ours, and PyTorch's."""
+    folder, model = tmp_path_factory.mktemp("ties"), Kinks()
+    x = torch.zeros(2, 1)
+    torch.onnx.export(model, (x,), folder / "model.onnx", input_names=["x"], output_names=["loss"],
+                      dynamo=True, optimize=False, verbose=False)
+    tools.saveData(folder / "data.npz", {"x": x})
+    tool("compile", folder / "model.onnx", "-o", folder / "plan", "--loss", "output(loss)", "--optimizer", "sgd(lr=1)")
+    run = tools.train(folder / "plan", folder / "data.npz", 1, folder / "run")
+    model(x).backward()
+    return {name: (POINTS - run.tensors[f"points.{i}"], points.grad)
+            for i, (name, points) in enumerate(zip(FUNCTIONS, model.points))}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_gradient_at_ties_and_kinks_is_pytorchs(gradients, name):
+    ours, expected = gradients[name]
+    np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_an_embedding_whose_gradient_is_scaled_by_frequency_is_refused(tmp_path):
+    model = nn.Sequential(nn.Embedding(6, 3, scale_grad_by_freq=True), nn.Linear(3, 6))
+    torch.onnx.export(model, (torch.zeros(2, 4, dtype=torch.int64),), tmp_path / "model.onnx", input_names=["x"],
+                      output_names=["y"], dynamo=True, optimize=False, verbose=False)
+    _, message = tool("compile", tmp_path / "model.onnx", "-o", tmp_path / "plan", "--loss", "cross_entropy(y,labels)", code=1)
+    assert "an embedding with scale_grad_by_freq=True" in message
+    tool("compile", tmp_path / "model.onnx", "-o", tmp_path / "plan", "--mode", "forward")
