@@ -208,38 +208,8 @@ const Case cases[] = {
      "tensor<4x8xf64>"},
 };
 
-class Gradient : public TrainingTest,
-                 public ::testing::WithParamInterface<Case> {
+class GradientTest : public TrainingTest {
 protected:
-  /// The case as a function whose one result is a weighted sum of %r's
-  /// elements.
-  OwningOpRef<ModuleOp> build() {
-    const Case &each = GetParam();
-    auto module = parse("func.func @forward(" + std::string(each.arguments) +
-                        ") -> " + each.result + " {\n" + each.body +
-                        "\nreturn %r : " + each.result + "\n}");
-    if (!module)
-      return module;
-    func::FuncOp forward = function(*module);
-    Operation *terminator = forward.getBody().front().getTerminator();
-    OpBuilder builder(terminator);
-    Value result = terminator->getOperand(0);
-    auto type = cast<RankedTensorType>(result.getType());
-    Tensor weights(type);
-    std::mt19937 random(17);
-    for (double &weight : weights.floats)
-      weight = std::normal_distribution<>()(random);
-    Location location = builder.getUnknownLoc();
-    Value constant =
-        graph::ConstantOp::create(builder, location, weights.toAttribute());
-    Value product = graph::MulOp::create(builder, location, result, constant);
-    Value sum = graph::ReduceOp::create(
-        builder, location, shard::ReductionKind::Sum, product,
-        llvm::to_vector(llvm::seq<int64_t>(0, type.getRank())));
-    returnValues(forward, sum);
-    return module;
-  }
-
   static void returnValues(func::FuncOp function, ValueRange values) {
     function.getBody().front().getTerminator()->setOperands(values);
     function.setType(FunctionType::get(
@@ -269,6 +239,59 @@ protected:
       ASSERT_TRUE(gradient);
     returnValues(function, *gradients);
     ASSERT_TRUE(succeeded(verify(function)));
+  }
+
+  /// The gradients of the float arguments of @forward, whose one result is a
+  /// scalar.
+  SmallVector<Tensor> gradientsOf(StringRef arguments, StringRef body,
+                                  ArrayRef<std::vector<double>> values) {
+    auto module = parse(("func.func @forward(" + arguments + ") -> tensor<f64> {\n" +
+                         body + "\nreturn %r : tensor<f64>\n}")
+                            .str());
+    SmallVector<Tensor> given =
+        evaluate::randomArguments(function(*module), 1);
+    for (auto [tensor, numbers] : llvm::zip_equal(given, values))
+      for (auto [i, number] : llvm::enumerate(numbers))
+        tensor.set(static_cast<int64_t>(i), number);
+    differentiate(function(*module));
+    return evaluate(function(*module), given);
+  }
+
+  static std::vector<double> floatsOf(const Tensor &tensor) {
+    return {tensor.floats.begin(), tensor.floats.end()};
+  }
+};
+
+class Gradient : public GradientTest,
+                 public ::testing::WithParamInterface<Case> {
+protected:
+  /// The case as a function whose one result is a weighted sum of %r's
+  /// elements.
+  OwningOpRef<ModuleOp> build() {
+    const Case &each = GetParam();
+    auto module = parse("func.func @forward(" + std::string(each.arguments) +
+                        ") -> " + each.result + " {\n" + each.body +
+                        "\nreturn %r : " + each.result + "\n}");
+    if (!module)
+      return module;
+    func::FuncOp forward = function(*module);
+    Operation *terminator = forward.getBody().front().getTerminator();
+    OpBuilder builder(terminator);
+    Value result = terminator->getOperand(0);
+    auto type = cast<RankedTensorType>(result.getType());
+    Tensor weights(type);
+    std::mt19937 random(17);
+    for (double &weight : weights.floats)
+      weight = std::normal_distribution<>()(random);
+    Location location = builder.getUnknownLoc();
+    Value constant =
+        graph::ConstantOp::create(builder, location, weights.toAttribute());
+    Value product = graph::MulOp::create(builder, location, result, constant);
+    Value sum = graph::ReduceOp::create(
+        builder, location, shard::ReductionKind::Sum, product,
+        llvm::to_vector(llvm::seq<int64_t>(0, type.getRank())));
+    returnValues(forward, sum);
+    return module;
   }
 };
 
@@ -336,6 +359,100 @@ INSTANTIATE_TEST_SUITE_P(Ops, Gradient, ::testing::ValuesIn(cases),
                          [](const auto &info) {
                            return std::string(info.param.name);
                          });
+
+TEST_F(GradientTest, EqualExtremaShareTheGradient) {
+  for (const char *kind : {"max", "min"}) {
+    std::string body = std::string("%m = graph.reduce ") + kind + R"( %x over [1] : (tensor<2x3xf64>) -> tensor<2xf64>
+      %w = graph.constant dense<[6.0, 9.0]> : tensor<2xf64> : tensor<2xf64>
+      %p = graph.mul %m, %w : (tensor<2xf64>, tensor<2xf64>) -> tensor<2xf64>
+      %r = graph.reduce sum %p over [0] : (tensor<2xf64>) -> tensor<f64>)";
+    double sign = kind == std::string("max") ? 1 : -1;
+    auto gradients = gradientsOf(
+        "%x: tensor<2x3xf64>", body,
+        {{sign * 1, sign * 3, sign * 3, sign * 2, sign * 2, sign * 2}});
+    EXPECT_EQ(floatsOf(gradients[0]), (std::vector<double>{0, 3, 3, 3, 3, 3}))
+        << kind;
+  }
+}
+
+// In row-major order of the reduced dims. In the first block two equal elements
+// have the same sum of positions, in the second the first one is in the last
+// column, and in the third there is none before the last.
+TEST_F(GradientTest, TheFirstOfEqualExtremaOverTwoDimsTakesTheGradient) {
+  auto gradients = gradientsOf("%x: tensor<3x2x3xf64>", R"(
+      %m = graph.reduce max %x over [1, 2] {first} : (tensor<3x2x3xf64>) -> tensor<3xf64>
+      %w = graph.constant dense<[6.0, 9.0, 4.0]> : tensor<3xf64> : tensor<3xf64>
+      %p = graph.mul %m, %w : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>
+      %r = graph.reduce sum %p over [0] : (tensor<3xf64>) -> tensor<f64>)",
+                               {{0, 5, 1, 5, 5, 0, //
+                                 0, 1, 5, 5, 0, 0, //
+                                 0, 0, 0, 0, 0, 1}});
+  EXPECT_EQ(floatsOf(gradients[0]),
+            (std::vector<double>{0, 6, 0, 0, 0, 0, //
+                                 0, 0, 9, 0, 0, 0, //
+                                 0, 0, 0, 0, 0, 4}));
+}
+
+TEST_F(GradientTest, TwoOperandsThatAreEqualTakeHalfEach) {
+  for (const char *op : {"max", "min"}) {
+    std::string body = std::string("%m = graph.") + op + R"( %x, %y : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>
+      %r = graph.reduce sum %m over [0] : (tensor<3xf64>) -> tensor<f64>)";
+    auto gradients = gradientsOf("%x: tensor<3xf64>, %y: tensor<3xf64>", body,
+                                 {{1, 2, 3}, {1, 3, 2}});
+    bool isMax = op == std::string("max");
+    EXPECT_EQ(floatsOf(gradients[0]),
+              (std::vector<double>{0.5, isMax ? 0. : 1., isMax ? 1. : 0.}));
+    EXPECT_EQ(floatsOf(gradients[1]),
+              (std::vector<double>{0.5, isMax ? 1. : 0., isMax ? 0. : 1.}));
+  }
+}
+
+TEST_F(GradientTest, TheRowOfThePaddingIndexGetsNone) {
+  auto gradients = gradientsOf("%x: tensor<3x2xf64>, %i: tensor<4xi64>", R"(
+      %g = graph.gather %x, %i {axis = 0 : i64, batch_dims = 0 : i64, padding_index = 1 : i64} : (tensor<3x2xf64>, tensor<4xi64>) -> tensor<4x2xf64>
+      %r = graph.reduce sum %g over [0, 1] : (tensor<4x2xf64>) -> tensor<f64>)",
+                               {{}, {2, 1, 0, 2}});
+  EXPECT_EQ(floatsOf(gradients[0]), (std::vector<double>{1, 1, 0, 0, 2, 2}));
+}
+
+// d x^y / dx is 0 where y is 0, and d x^y / dy is 0 where x^y is: neither is NaN.
+TEST_F(GradientTest, PowersOfZeroHaveFiniteGradients) {
+  auto gradients = gradientsOf("%x: tensor<3xf64>, %y: tensor<3xf64>", R"(
+      %p = graph.pow %x, %y : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>
+      %r = graph.reduce sum %p over [0] : (tensor<3xf64>) -> tensor<f64>)",
+                               {{0, 0, 2}, {0, 2, 2}});
+  EXPECT_EQ(gradients[0].floats[0], 0);
+  EXPECT_EQ(gradients[0].floats[1], 0);
+  EXPECT_EQ(gradients[0].floats[2], 4);
+  EXPECT_EQ(gradients[1].floats[1], 0);
+}
+
+// The same numbers for the same four, others where one of them is another.
+TEST_F(TrainingTest, DropoutDependsOnSeedStepMicrobatchAndOp) {
+  auto drawn = [&](const char *id, int64_t seed, int64_t step,
+                   int64_t microbatch) {
+    auto module = parse(std::string(R"(
+      func.func @forward(%x: tensor<64xf32>, %a: tensor<i64>, %b: tensor<i64>, %c: tensor<i64>) -> tensor<64xf32> {
+        %r = graph.dropout %x, %a, %b, %c {rate = 0.5 : f64, rng_id = )") +
+                        id + R"( : i64} : (tensor<64xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<64xf32>
+        return %r : tensor<64xf32>
+      })");
+    SmallVector<Tensor> arguments =
+        evaluate::randomArguments(function(*module), 1);
+    llvm::fill(arguments[0].floats, 1);
+    arguments[1].integers[0] = seed;
+    arguments[2].integers[0] = step;
+    arguments[3].integers[0] = microbatch;
+    return evaluate(function(*module), arguments)[0].floats;
+  };
+  auto same = drawn("0", 5, 6, 7);
+  EXPECT_EQ(drawn("0", 5, 6, 7), same);
+  EXPECT_NE(drawn("1", 5, 6, 7), same);
+  EXPECT_NE(drawn("0", 4, 6, 7), same);
+  EXPECT_NE(drawn("0", 5, 7, 7), same);
+  EXPECT_NE(drawn("0", 5, 6, 8), same);
+  EXPECT_NE(drawn("0", 5, 7, 6), same);
+}
 
 TEST_F(TrainingTest, DropoutDrawsPhilox) {
   // Salmon et al. 2011, known answer: key 0, counter 0 gives 6627e8d5 first.

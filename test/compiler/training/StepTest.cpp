@@ -211,6 +211,112 @@ TEST_F(StepTest, LossIsTheMeanOverTargetsThatCount) {
   EXPECT_EQ(results.back().floats[0], 1);
 }
 
+/// @step of two microbatches of two samples with loss = sum(w x) / DIVISOR.
+constexpr const char *quotient = R"(
+  graph.parameter @w : tensor<2xf64> at "m.onnx" offset 0 length 16 {trainable}
+  func.func @forward(%x: tensor<2xf64> {graph.input = "x"}, %n: tensor<2xi64> {graph.input = "n"},
+                     %w: tensor<2xf64> {graph.symbol = @w}) -> (tensor<f64> {graph.output = "loss"}) {
+    %p = graph.mul %x, %w : (tensor<2xf64>, tensor<2xf64>) -> tensor<2xf64>
+    %s = graph.reduce sum %p over [0] : (tensor<2xf64>) -> tensor<f64>
+    %f = graph.convert %n : (tensor<2xi64>) -> tensor<2xf64>
+    %d = graph.reduce sum DIVISOR over [0] : (tensor<2xf64>) -> tensor<f64>
+    %l = graph.div %s, %d : (tensor<f64>, tensor<f64>) -> tensor<f64>
+    return %l : tensor<f64>
+  }
+)";
+
+/// Losses 1 + 2 by 1 and 4 + 5 by 3.
+TEST_F(StepTest, AModelsOwnLossIsASumOverACountWhereIntegersAloneCount) {
+  for (auto [divisor, loss, gradient] :
+       {std::tuple("%f", (3. + 9.) / 4, std::vector<double>{5. / 4, 7. / 4}),
+        // One that floats decide is no count: the mean of both quotients.
+        {"%x", 1., {(1. / 3 + 4. / 9) / 2, (2. / 3 + 5. / 9) / 2}}}) {
+    std::string text = quotient;
+    text.replace(text.find("DIVISOR"), 7, divisor);
+    auto module = parse(text);
+    ASSERT_EQ(run(*module, createAttachLossPass({"output(loss)"})), "");
+    ASSERT_EQ(run(*module, createBuildStepPass({"train", "sgd(lr=1)", 2})), "");
+    func::FuncOp step = function(*module, "step");
+    SmallVector<Tensor> arguments = evaluate::randomArguments(step, 4);
+    arguments[0].floats = {1, 1};
+    arguments[3].floats = {1, 2, 4, 5};
+    arguments[4].integers = {1, 0, 1, 2};
+    SmallVector<Tensor> results = evaluate(step, arguments);
+    EXPECT_NEAR(results[results.size() - 2].floats[0], loss, 1e-12);
+    for (int i : {0, 1})
+      EXPECT_NEAR(1 - results[0].floats[i], gradient[i], 1e-12) << divisor;
+  }
+}
+
+TEST_F(StepTest, LabelsMayHaveWhatAllOfTheirUsesAllow) {
+  auto rangeOf = [&](const std::string &known) {
+    auto module = parse(R"(
+      func.func @forward(%x: tensor<2x3xf64> {graph.input = "x"}, %y: tensor<2xi64> {graph.input = "y")" +
+                        known + R"(}) -> (tensor<2x3xf64> {graph.output = "logits"}) {
+        return %x : tensor<2x3xf64>
+      })");
+    EXPECT_EQ(run(*module, createAttachLossPass({"cross_entropy(logits,y)"})),
+              "");
+    func::FuncOp forward = function(*module);
+    auto get = [&](StringRef name) -> std::optional<int64_t> {
+      if (auto number = forward.getArgAttrOfType<IntegerAttr>(1, name))
+        return number.getInt();
+      return std::nullopt;
+    };
+    return std::pair(get("graph.index_limit"), get("graph.index_ignore"));
+  };
+  using Range = std::pair<std::optional<int64_t>, std::optional<int64_t>>;
+  EXPECT_EQ(rangeOf(""), Range(3, -100));
+  // Also looked up in a table, which has no row for the ignored.
+  EXPECT_EQ(rangeOf(", graph.index_limit = 5 : i64"), Range(3, std::nullopt));
+  EXPECT_EQ(rangeOf(", graph.index_limit = 2 : i64"), Range(2, std::nullopt));
+}
+
+/// The same inputs in both microbatches, and a gradient that says how often
+/// each element is kept.
+TEST_F(StepTest, WhatIsDroppedDiffersBetweenMicrobatchesAndSteps) {
+  auto kept = [&](int64_t microbatches, int64_t number) {
+    auto module = parse(R"(
+      graph.parameter @w : tensor<64xf64> at "m.onnx" offset 0 length 512 {trainable}
+      func.func @forward(%x: tensor<1x64xf64> {graph.input = "x"}, %w: tensor<64xf64> {graph.symbol = @w},
+                         %a: tensor<i64> {graph.seed}, %b: tensor<i64> {graph.step}, %c: tensor<i64> {graph.microbatch})
+          -> (tensor<1x64xf64> {graph.output = "y"}) {
+        %r = graph.reshape %w : (tensor<64xf64>) -> tensor<1x64xf64>
+        %p = graph.mul %x, %r : (tensor<1x64xf64>, tensor<1x64xf64>) -> tensor<1x64xf64>
+        %y = graph.dropout %p, %a, %b, %c {rate = 0.5 : f64, rng_id = 3 : i64} : (tensor<1x64xf64>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<1x64xf64>
+        return %y : tensor<1x64xf64>
+      })");
+    EXPECT_EQ(run(*module, createAttachLossPass({"mse(y,target)"})), "");
+    EXPECT_EQ(
+        run(*module, createBuildStepPass({"train", "sgd(lr=1)", microbatches})),
+        "");
+    func::FuncOp step = function(*module, "step");
+    SmallVector<Tensor> arguments = evaluate::randomArguments(step, 4);
+    for (Tensor &tensor : arguments) {
+      llvm::fill(tensor.floats, 1);
+      llvm::fill(tensor.integers, 9);
+    }
+    llvm::fill(arguments.back().floats, 0); // targets
+    arguments[1].integers[0] = number;
+    std::vector<double> counts;
+    SmallVector<Tensor> results = evaluate(step, arguments);
+    for (double weight : results[0].floats)
+      counts.push_back((1 - weight) * 64 / 8 * microbatches);
+    return counts;
+  };
+  // Kept elements are doubled, so each adds 2 * 2 * 2 / 64 of the mean.
+  std::vector<double> one = kept(1, 0), two = kept(2, 0);
+  bool someOnce = false;
+  for (auto [a, b] : llvm::zip_equal(one, two)) {
+    EXPECT_TRUE(a == 0 || a == 1) << a;
+    // The first of two microbatches drops what the only one does.
+    EXPECT_TRUE(b == a || b == a + 1) << a << " and " << b;
+    someOnce |= b == 1;
+  }
+  EXPECT_TRUE(someOnce);
+  EXPECT_NE(one, kept(1, 1));
+}
+
 TEST_F(StepTest, ForwardModeComputesTheOutputs) {
   auto module = parse(linearOf(2));
   SmallVector<Tensor> arguments =
