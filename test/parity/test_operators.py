@@ -116,6 +116,7 @@ NODES = {
     "gemm with a bias per row": Node("Gemm", 13, A, B, floats(3, 1), alpha=0.5, beta=0.25),
     "gemm with a scalar bias": Node("Gemm", 7, A, B, f32(2), alpha=0.5, beta=0.25),
     "gemm of transposed matrices": Node("Gemm", 13, A.T.copy(), B.T.copy(), floats(5), transA=1, transB=1),
+    "gemm of one transposed matrix": Node("Gemm", 13, A, B.T.copy(), transB=1),
     "gemm with a bias that does not count": Node("Gemm", 13, A, B, floats(5), beta=0.0),
     "clip before 11": Node("Clip", 6, floats(9), min=-0.3, max=0.2),
     "clip before 11, from below": Node("Clip", 6, floats(9), min=-0.3),
@@ -192,6 +193,7 @@ NODES = {
     "attention with shared heads": Node("Attention", 23, floats(1, 4, 3, 4), floats(1, 2, 5, 4), floats(1, 2, 5, 6)),
     "loss of weighted classes, some ignored": Node("SoftmaxCrossEntropyLoss", 13, SCORES, i64(1, -1, 4), f32([1, 2, 3, 4, 5]),
                                                    ignore_index=-1),
+    "loss of which some labels are ignored": Node("NegativeLogLikelihoodLoss", 13, SCORES, i64(1, -1, 4), ignore_index=-1),
 }
 
 
@@ -242,3 +244,21 @@ def test_the_padding_index_of_an_embedding_is_in_the_exporters_record(tmp_path, 
 def test_positions_that_hold_the_padding_index_are_no_slice(tmp_path):
     assert "padding_index = 2 " in embedded(tmp_path, "%w, %ids, 2", i64(1, 2, 3), known=(1,))
     assert "graph.slice" in embedded(tmp_path, "%w, %ids, 4", i64(1, 2, 3), known=(1,))
+
+
+def test_indices_may_be_what_all_of_their_tables_hold(tmp_path):
+    tables = [numpy_helper.from_array(floats(rows, 3), f"{name}.weight") for name, rows in (("a", 6), ("b", 4), ("c", 5))]
+    nodes = [helper.make_node("Gather", [f"{name}.weight", "ids"], [f"y{name}"]) for name in "abc"]
+    ids = helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, [2, 3])
+    outputs = [helper.make_tensor_value_info(f"y{name}", onnx.TensorProto.FLOAT, [2, 3, 3]) for name in "abc"]
+    model = helper.make_model(helper.make_graph(nodes, "graph", [ids], outputs, tables), ir_version=8,
+                              opset_imports=[helper.make_opsetid("", 18)])
+    onnx.save(model, tmp_path / "model.onnx")
+    assert "graph.index_limit = 4 " in imported(tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_dropout_is_that_of_the_file_where_it_says_training_mode(tmp_path, training):
+    Node("Dropout", 13, floats(3), f32(0.25), np.bool_(training), known=(1, 2)).save(tmp_path / "model.onnx")
+    text = imported(tmp_path / "model.onnx")
+    assert ("graph.dropout" in text) == training and ("rate = 2.5" in text) == training
