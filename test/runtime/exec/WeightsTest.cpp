@@ -118,10 +118,10 @@ TEST_F(WeightsTest, OfAFileAreFoundByNameAliasOrTheOnlyNameThatEndsAlike) {
 }
 
 TEST_F(WeightsTest, ThatAreNanAreRefusedWithTheirElement) {
-  values[0] = std::numeric_limits<float>::infinity();
-  values[1] = -values[0];
+  values[1] = std::numeric_limits<float>::infinity();
+  values[2] = -values[1];
   writeValues();
-  EXPECT_EQ(first("", true).find("NaN"), std::string::npos);
+  EXPECT_EQ(first("", true), "1");
   for (float nan : {std::nanf(""), -std::nanf(""), std::nanf("1")}) {
     std::fill(values.begin(), values.end(), 1.0f);
     values[7] = nan;
