@@ -392,7 +392,8 @@ LogicalResult BufferChecker::run() {
 }
 
 /// The devices that stand first, in the middle or last along each axis of the
-/// function's mesh.
+/// function's mesh: all combinations along the first axes, and no more of them
+/// than these along further ones.
 static SmallVector<int64_t> getDevices(func::FuncOp function) {
   shard::MeshAttr mesh;
   function.walk([&](Operation *op) {
@@ -405,9 +406,14 @@ static SmallVector<int64_t> getDevices(func::FuncOp function) {
   for (int64_t size : mesh.getAxisSizes()) {
     SmallVector<int64_t> positions = {0, size / 2, size - 1}, next;
     positions.erase(llvm::unique(positions), positions.end());
-    for (int64_t device : devices)
-      for (int64_t position : positions)
+    constexpr size_t most = 243; // five axes
+    bool isCombined = devices.size() * positions.size() <= most;
+    for (auto [i, device] : llvm::enumerate(devices)) {
+      ArrayRef<int64_t> chosen = positions;
+      for (int64_t position :
+           isCombined ? chosen : chosen.slice(i % positions.size(), 1))
         next.push_back(device * size + position);
+    }
     devices = next;
   }
   return devices;
