@@ -64,19 +64,33 @@ int64_t polyrank::graph::toInteger(Type type, double value) {
   return static_cast<int64_t>(value);
 }
 
+static double roundTo(FloatType type, double value) {
+  if (type.isF32())
+    return static_cast<float>(value);
+  APFloat rounded(value);
+  bool loses = false;
+  rounded.convert(type.getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                  &loses);
+  // Back to fp64: APFloat widens no other type by itself.
+  rounded.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &loses);
+  return rounded.convertToDouble();
+}
+
 Tensor Tensor::splat(RankedTensorType type, double value) {
   Tensor tensor(type);
-  if (auto element = dyn_cast<FloatType>(type.getElementType())) {
-    // As a constant of this type has it.
-    APFloat rounded(value);
-    bool loses = false;
-    rounded.convert(element.getFloatSemantics(), APFloat::rmNearestTiesToEven,
-                    &loses);
-    value = rounded.convertToDouble();
-  }
+  if (auto element = dyn_cast<FloatType>(type.getElementType()))
+    value = roundTo(element, value); // as a constant of this type has it
   for (int64_t i = 0, n = tensor.size(); i < n; ++i)
     tensor.set(i, value);
   return tensor;
+}
+
+void Tensor::round() {
+  if (!isFloat() || elementType.isF64())
+    return;
+  auto type = cast<FloatType>(elementType);
+  for (double &value : floats)
+    value = roundTo(type, value);
 }
 
 /// Calls `function` with a value of the C++ type whose bits the elements have;

@@ -63,6 +63,10 @@ struct Tensor {
     return mlir::RankedTensorType::get(shape, elementType);
   }
 
+  /// Rounds floats to the nearest that the element type has, so that what was
+  /// computed here is what one op of that type gives.
+  void round();
+
   /// The same elements under another shape of the same size.
   Tensor reshaped(llvm::ArrayRef<int64_t> newShape) const;
   /// The box [start, start + size) per dim.

@@ -397,7 +397,7 @@ LogicalResult cast(NodeImporter &n) {
   if (failed(n.need(1)))
     return failure();
   auto to = static_cast<DataType>(n.getInt("to", 0));
-  Type type = toElementType(n.emit.getBuilder().getContext(), to);
+  Type type = n.toResultType(to);
   if (!type)
     return n.fail("Cast to " + nameOf(to));
   // A narrower integer is held in a wider one, so nothing would wrap around.

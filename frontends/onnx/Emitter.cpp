@@ -1,6 +1,10 @@
 // Builds graph ops, or computes them at once where all operands are known.
 
 #include "frontends/onnx/Emitter.h"
+
+#include <cfloat>
+#include <cmath>
+
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -176,6 +180,8 @@ Emitter::evaluate(ArrayRef<Known> operands, BuildFn build) {
     for (Value result : op->getResults())
       outputs.emplace_back(cast<RankedTensorType>(result.getType()));
     folds = succeeded(cast<graph::GraphOp>(op).evaluate(inputs, outputs));
+    for (graph::Tensor &output : outputs)
+      output.round();
   }
   op->erase();
   scratch.eraseArguments(0, scratch.getNumArguments());
@@ -223,9 +229,20 @@ SmallVector<Imported> Emitter::emit(ArrayRef<Imported> operands, BuildFn build,
   verify(op);
   if (scope)
     op->setAttr("graph.scope", scope);
-  for (Value result : op->getResults())
-    results.push_back(result);
+  for (Value result : op->getResults()) {
+    // Of known tensors that are too large to be computed now.
+    Type type = cast<RankedTensorType>(result.getType()).getElementType();
+    results.push_back(type == toComputedType(type)
+                          ? result
+                          : graph::ConvertOp::create(builder, location, result,
+                                                     toComputedType(type)));
+  }
   return results;
+}
+
+Type toComputedType(Type elementType) {
+  return isa<FloatType>(elementType) ? Float32Type::get(elementType.getContext())
+                                     : elementType;
 }
 
 SmallVector<int64_t> varyingDims(const graph::Tensor &tensor) {
@@ -247,6 +264,18 @@ SmallVector<int64_t> varyingDims(const graph::Tensor &tensor) {
   return dims;
 }
 
+graph::Tensor toComputed(graph::Tensor tensor) {
+  Type type = toComputedType(tensor.elementType);
+  if (type == tensor.elementType)
+    return tensor;
+  tensor.elementType = type;
+  for (double &value : tensor.floats)
+    if (std::isfinite(value))
+      value = std::clamp<double>(value, -FLT_MAX, FLT_MAX);
+  tensor.round();
+  return tensor;
+}
+
 const Emitter::Compressed &Emitter::compress(const Imported &x) {
   auto [entry, isNew] = compressed.try_emplace(x.constant.getKey());
   Compressed &result = entry->second;
@@ -256,7 +285,7 @@ const Emitter::Compressed &Emitter::compress(const Imported &x) {
   const graph::Tensor &tensor = x.constant.getSlices();
   if (countElements(x.getShape()) == 0) {
     llvm::append_range(result.dims, llvm::seq(tensor.getRank()));
-    result.elements = x.constant->toAttribute();
+    result.elements = toComputed(*x.constant).toAttribute();
     return result;
   }
   result.dims = varyingDims(tensor);
@@ -265,9 +294,9 @@ const Emitter::Compressed &Emitter::compress(const Imported &x) {
     size[dim] = tensor.shape[dim];
     shape.push_back(tensor.shape[dim]);
   }
-  result.elements = tensor.slice(Shape(tensor.getRank(), 0), size)
-                        .reshaped(shape)
-                        .toAttribute();
+  result.elements =
+      toComputed(tensor.slice(Shape(tensor.getRank(), 0), size).reshaped(shape))
+          .toAttribute();
   return result;
 }
 
@@ -277,7 +306,7 @@ Value Emitter::materialize(const Imported &x) {
 
 Value Emitter::materialize(const Imported &x, ArrayRef<int64_t> shape) {
   const Compressed &constant = compress(x);
-  auto type = RankedTensorType::get(shape, x.getElementType());
+  auto type = RankedTensorType::get(shape, toComputedType(x.getElementType()));
   if (constant.dims.empty())
     return graph::ConstantOp::create(
         builder, location,
@@ -386,6 +415,8 @@ Imported Emitter::transpose(const Imported &x, ArrayRef<int64_t> permutation) {
 }
 
 Imported Emitter::convert(const Imported &x, Type elementType) {
+  if (!x.constant)
+    elementType = toComputedType(elementType);
   if (x.getElementType() == elementType)
     return x;
   return unary<graph::ConvertOp>(x, elementType);

@@ -90,6 +90,13 @@ constexpr int64_t maxElements = int64_t(1) << 42;
 /// time.
 constexpr int64_t maxFolded = int64_t(1) << 26;
 
+/// The element type in which values are computed: float32 for every float.
+mlir::Type toComputedType(mlir::Type elementType);
+
+/// `tensor` in the element type in which values are computed. What is finite
+/// stays so: a mask's lowest fp64 above all.
+graph::Tensor toComputed(graph::Tensor tensor);
+
 /// The dims of `tensor` along which not all slices are equal.
 llvm::SmallVector<int64_t> varyingDims(const graph::Tensor &tensor);
 
@@ -111,8 +118,9 @@ public:
   /// The results of the op that `build` makes from `operands`: evaluated at
   /// once where all of them are constants, by the op's own `evaluate`, unless
   /// a result is too large to hold; of elementwise ops, where operands repeat,
-  /// only the slices. An op that its verifier rejects is an error of the node,
-  /// see `takeError`.
+  /// only the slices. What is evaluated is rounded to the results' element
+  /// types. An op that its verifier rejects is an error of the node, see
+  /// `takeError`.
   llvm::SmallVector<Imported> emit(llvm::ArrayRef<Imported> operands,
                                    BuildFn build, bool isElementwise = false);
   template <typename Op>
@@ -155,8 +163,8 @@ public:
   /// What verifiers said since the last call.
   std::string takeError() { return std::exchange(error, {}); }
 
-  /// A constant becomes an op; where slices along a dim repeat, a smaller
-  /// constant and a broadcast.
+  /// A constant becomes an op, its floats float32; where slices along a dim
+  /// repeat, a smaller constant and a broadcast.
   mlir::Value materialize(const Imported &x);
 
   /// The scalar `value`.

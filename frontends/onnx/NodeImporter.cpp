@@ -2,9 +2,6 @@
 
 #include "frontends/onnx/NodeImporter.h"
 
-#include <cfloat>
-#include <cmath>
-
 using namespace mlir;
 
 namespace polyrank::frontends::onnx {
@@ -32,6 +29,19 @@ Type toElementType(MLIRContext *context, DataType type) {
   }
 }
 
+Type toKnownType(MLIRContext *context, DataType type) {
+  switch (type) {
+  case DataType::Double:
+    return Float64Type::get(context);
+  case DataType::Float16:
+    return Float16Type::get(context);
+  case DataType::BFloat16:
+    return BFloat16Type::get(context);
+  default:
+    return toElementType(context, type);
+  }
+}
+
 Type toStoredType(MLIRContext *context, DataType type) {
   switch (type) {
   case DataType::Double:
@@ -55,7 +65,7 @@ Type toStoredType(MLIRContext *context, DataType type) {
 std::optional<graph::Tensor> toTensor(MLIRContext *context, const Model &model,
                                       const Tensor &tensor,
                                       std::string &error) {
-  Type elementType = toElementType(context, tensor.type);
+  Type elementType = toKnownType(context, tensor.type);
   if (!elementType) {
     error = "tensor `" + std::string(tensor.name) + "` has elements of " +
             nameOf(tensor.type) +
@@ -91,10 +101,6 @@ std::optional<graph::Tensor> toTensor(MLIRContext *context, const Model &model,
     break;
   case DataType::Double:
     read(double(), result.floats);
-    // What is finite stays so in float32: a mask's lowest number above all.
-    for (double &value : result.floats)
-      if (std::isfinite(value))
-        value = std::clamp<double>(value, -FLT_MAX, FLT_MAX);
     break;
   case DataType::Float16:
     readHalf(llvm::APFloat::IEEEhalf());
@@ -170,6 +176,14 @@ FailureOr<double> NodeImporter::number(size_t i, StringRef what) {
     return fail("its " + what + " of shape " + toString(tensor.shape) +
                 " is not one element");
   return tensor.at(0);
+}
+
+Type NodeImporter::toResultType(DataType type) const {
+  bool allKnown = llvm::all_of(operands, [](const Imported &operand) {
+    return !operand || operand.constant;
+  });
+  MLIRContext *context = emit.getBuilder().getContext();
+  return allKnown ? toKnownType(context, type) : toElementType(context, type);
 }
 
 FailureOr<int64_t> NodeImporter::integer(size_t i, StringRef what) {

@@ -16,6 +16,12 @@ namespace polyrank::frontends::onnx {
 /// none.
 mlir::Type toElementType(mlir::MLIRContext *context, DataType type);
 
+/// The element type of a tensor whose elements are known now: floats as the
+/// file has them, so that what is computed from them is rounded as the model's
+/// own arithmetic rounds. The emitter turns them into `toElementType` where
+/// they meet a value. Null where there is none.
+mlir::Type toKnownType(mlir::MLIRContext *context, DataType type);
+
 /// The element type as the file stores it; null where a parameter cannot have
 /// it.
 mlir::Type toStoredType(mlir::MLIRContext *context, DataType type);
@@ -71,6 +77,9 @@ public:
   /// The integers of a constant operand; fails where it is not known.
   llvm::FailureOr<llvm::SmallVector<int64_t>> integers(size_t i,
                                                        llvm::StringRef what);
+  /// The element type that a result of type `type` gets: that of known tensors
+  /// where all operands are known, else that of values.
+  mlir::Type toResultType(DataType type) const;
   /// The one integer or number of a constant operand.
   llvm::FailureOr<int64_t> integer(size_t i, llvm::StringRef what);
   llvm::FailureOr<double> number(size_t i, llvm::StringRef what);

@@ -94,7 +94,8 @@ LogicalResult needIndices(NodeImporter &n) {
                  &updates = n.operand(2);
   if (!isa<IntegerType>(indices.getElementType()))
     return n.fail("its indices are not integers");
-  if (x.getElementType() != updates.getElementType())
+  if (toComputedType(x.getElementType()) !=
+      toComputedType(updates.getElementType()))
     return n.fail("its updates have another type than what they go into");
   if (x.getRank() < 1 || indices.getRank() < 1)
     return n.fail("indices of " + toString(indices.getShape()) + " into " +

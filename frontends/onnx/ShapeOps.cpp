@@ -95,7 +95,7 @@ LogicalResult eyeLike(NodeImporter &n) {
   Type type = n.operand(0).getElementType(),
        index = IntegerType::get(context, 64);
   if (n.attribute("dtype"))
-    type = toElementType(context, static_cast<DataType>(n.getInt("dtype", 0)));
+    type = n.toResultType(static_cast<DataType>(n.getInt("dtype", 0)));
   if (!type || shape.size() != 2)
     return n.fail("EyeLike of " + toString(shape));
   Imported distance = n.emit.binary<graph::SubOp>(n.emit.iota(shape, 1, index),
@@ -125,6 +125,7 @@ LogicalResult range(NodeImporter &n) {
                        {static_cast<int64_t>(std::max(0.0, count))});
   for (int64_t i = 0; i < tensor.size(); ++i)
     tensor.set(i, *start + static_cast<double>(i) * *delta);
+  tensor.round();
   n.result(0, std::move(tensor));
   return success();
 }

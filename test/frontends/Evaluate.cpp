@@ -122,7 +122,8 @@ readTensorFile(MLIRContext &context, const std::string &path,
     error = path + ": " + error;
     return std::nullopt;
   }
-  return std::pair(std::string(tensor->name), std::move(*known));
+  return std::pair(std::string(tensor->name),
+                   onnx::toComputed(std::move(*known)));
 }
 
 std::string compare(const graph::Tensor &actual, const graph::Tensor &expected,
