@@ -196,6 +196,11 @@ public:
   Solution solve();
   /// The objective of one label per node.
   Objective evaluate(llvm::ArrayRef<int> labels);
+  /// What moving `value` adds to it.
+  Objective evaluateValue(const TensorValue &value, llvm::ArrayRef<int> labels);
+  /// Gives one node at a time the label that costs least beside the others',
+  /// until that improves nothing.
+  void improve(std::vector<int> &labels);
   /// Sets the types of all values and inserts reshards.
   mlir::LogicalResult write(const Solution &solution);
 

@@ -99,20 +99,67 @@ static Objective objectiveOfBytes(int64_t bytes) {
   return objective;
 }
 
+Objective Propagation::evaluateValue(const TensorValue &value,
+                                     ArrayRef<int> labels) {
+  SmallVector<LayoutAttr> wanted;
+  for (const Use &use : value.uses)
+    wanted.push_back(
+        nodes[use.node].labels[labels[use.node]].operands[use.operand]);
+  LayoutAttr from =
+      nodes[value.def].labels[labels[value.def]].results[value.result];
+  return objectiveOfBytes(getValueBytes(value, from, wanted));
+}
+
 Objective Propagation::evaluate(ArrayRef<int> labels) {
   Objective sum;
   for (auto [node, label] : llvm::zip_equal(nodes, labels))
     sum += node.labels[label].cost;
-  for (const TensorValue &value : values) {
-    SmallVector<LayoutAttr> wanted;
-    for (const Use &use : value.uses)
-      wanted.push_back(
-          nodes[use.node].labels[labels[use.node]].operands[use.operand]);
-    LayoutAttr from =
-        nodes[value.def].labels[labels[value.def]].results[value.result];
-    sum += objectiveOfBytes(getValueBytes(value, from, wanted));
-  }
+  for (const TensorValue &value : values)
+    sum += evaluateValue(value, labels);
   return sum;
+}
+
+void Propagation::improve(std::vector<int> &labels) {
+  // What a node's label is a part of: the values that it defines or uses.
+  std::vector<SmallVector<int>> touched(nodes.size());
+  for (auto [id, value] : llvm::enumerate(values)) {
+    touched[value.def].push_back(id);
+    for (const Use &use : value.uses)
+      if (!llvm::is_contained(touched[use.node], static_cast<int>(id)))
+        touched[use.node].push_back(id);
+  }
+  auto part = [&](size_t node) {
+    Objective sum = nodes[node].labels[labels[node]].cost;
+    for (int id : touched[node])
+      sum += evaluateValue(values[id], labels);
+    return sum;
+  };
+  std::vector<bool> isStale(nodes.size(), true);
+  for (bool improved = true; improved;) {
+    improved = false;
+    for (size_t node = 0; node < nodes.size(); ++node) {
+      int numLabels = nodes[node].labels.size();
+      if (!isStale[node] || numLabels == 1)
+        continue;
+      isStale[node] = false;
+      int best = labels[node];
+      Objective least = part(node);
+      for (int label = 0; label < numLabels; ++label) {
+        labels[node] = label;
+        if (Objective sum = part(node); sum < least) {
+          least = sum;
+          best = label;
+          improved = true;
+          for (int id : touched[node]) {
+            isStale[values[id].def] = true;
+            for (const Use &use : values[id].uses)
+              isStale[use.node] = true;
+          }
+        }
+      }
+      labels[node] = best;
+    }
+  }
 }
 
 Solution Propagation::solve() {
@@ -244,20 +291,9 @@ Solution Propagation::solve() {
   solution.objective = evaluate(solution.labels);
   solution.bound = fixed + found.bound;
   if (solution.objective != solution.bound) {
-    // Cut buckets: improve one node at a time until none can be.
-    for (bool improved = true; improved;) {
-      improved = false;
-      for (size_t id = 0; id < nodes.size(); ++id)
-        for (size_t label = 0; label < nodes[id].labels.size(); ++label) {
-          std::vector<int> other = solution.labels;
-          other[id] = label;
-          Objective objective = evaluate(other);
-          if (objective < solution.objective) {
-            solution = {other, objective, solution.bound};
-            improved = true;
-          }
-        }
-    }
+    // Buckets were cut.
+    improve(solution.labels);
+    solution.objective = evaluate(solution.labels);
     if (!exact) {
       // What is shared may cost less than the bound: only nothing is certain.
       solution.bound.bytes = 0;
