@@ -84,7 +84,7 @@ class Suite:
 
 def setLimits():
     """A bug may not take the machine with it."""
-    for what, most in ((resource.RLIMIT_DATA, 6 * GIB), (resource.RLIMIT_FSIZE, 4 * GIB), (resource.RLIMIT_CORE, 0)):
+    for what, most in ((resource.RLIMIT_DATA, 6 * GIB), (resource.RLIMIT_FSIZE, 16 * GIB), (resource.RLIMIT_CORE, 0)):
         resource.setrlimit(what, (most, most))
 
 
@@ -126,18 +126,17 @@ def build(mutations, jobs):
     return source, target
 
 
-def measure(suites, source, target):
-    """Runs each suite without a bug: it must pass, and says what it reaches and how long it takes."""
-    for suite in suites:
-        with tempfile.NamedTemporaryFile(prefix="reached-") as file:
-            os.truncate(file.name, NUMBERS)
-            start = time.monotonic()
-            problem = suite.run(target, source, {"POLYRANK_MUTATIONS_REACHED": file.name}, 3600)
-            suite.seconds = time.monotonic() - start
-            if problem:
-                raise PlantingError(f"{suite.name} fails without a bug: {problem}")
-            suite.reached = Path(file.name).read_bytes()
-        print(f"{suite.seconds:7.1f} s  {suite.name}", flush=True)
+def measure(suite, source, target):
+    """Runs the suite without a bug: it must pass, and says what it reaches and how long it takes."""
+    with tempfile.NamedTemporaryFile(prefix="reached-") as file:
+        os.truncate(file.name, NUMBERS)
+        start = time.monotonic()
+        problem = suite.run(target, source, {"POLYRANK_MUTATIONS_REACHED": file.name}, 3600)
+        suite.seconds = time.monotonic() - start
+        if problem:
+            raise PlantingError(f"{suite.name} fails without a bug: {problem}")
+        suite.reached = Path(file.name).read_bytes()
+    print(f"{suite.seconds:7.1f} s  {suite.name}", flush=True)
 
 
 def tryOut(mutation, suites, source, target):
@@ -177,7 +176,8 @@ def main():
         source, target = build(mutations, options.jobs)
         needed = areas if options.everywhere else {m.area for m in chosen}
         suites = {name: Suite(name) for area in sorted(needed) for name in areas[area]}
-        measure(suites.values(), source, target)
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            list(pool.map(lambda suite: measure(suite, source, target), suites.values()))
     except (PlantingError, subprocess.CalledProcessError) as error:
         print(error, file=sys.stderr)
         return 2
