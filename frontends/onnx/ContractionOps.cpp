@@ -181,7 +181,39 @@ Imported rootOf(NodeImporter &n, const Imported &x) {
   return n.emit.select(isZero, constant(0), root);
 }
 
-enum class Reduction { Sum, Mean, Max, Min, L1, L2, SumSquare, LogSumExp };
+/// The product over `dims`, halves times halves: its gradient is right where
+/// elements are 0, which that of a quotient would not be.
+Imported productOver(NodeImporter &n, Imported x, ArrayRef<int64_t> dims) {
+  for (int64_t dim : dims) {
+    while (true) {
+      int64_t size = x.getShape()[dim];
+      if (size <= 1)
+        break;
+      int64_t half = size / 2;
+      Imported product = n.emit.binary<graph::MulOp>(
+          n.emit.slice(x, dim, 0, half), n.emit.slice(x, dim, half, 2 * half));
+      x = size % 2 ? n.emit.concat({product, n.emit.slice(x, dim, 2 * half, size)},
+                                   dim)
+                   : product;
+    }
+  }
+  Shape shape = x.getShape();
+  if (llvm::any_of(dims, [&](int64_t dim) { return shape[dim] == 0; })) {
+    // Of no elements: one.
+    for (int64_t dim : dims)
+      shape[dim] = 1;
+    x = n.emit.broadcast(n.emit.scalar(x.getElementType(), 1), shape, false);
+  }
+  Shape left;
+  for (auto [d, size] : llvm::enumerate(shape))
+    if (!llvm::is_contained(dims, static_cast<int64_t>(d)))
+      left.push_back(size);
+  return n.emit.reshape(x, left);
+}
+
+enum class Reduction {
+  Sum, Mean, Max, Min, Product, L1, L2, SumSquare, LogSumExp
+};
 
 template <Reduction kind>
 LogicalResult reduce(NodeImporter &n) {
@@ -217,6 +249,9 @@ LogicalResult reduce(NodeImporter &n) {
     break;
   case Reduction::Min:
     result = n.emit.reduce(ReductionKind::Min, x, dims, first);
+    break;
+  case Reduction::Product:
+    result = productOver(n, x, dims);
     break;
   case Reduction::L1:
     result =
@@ -298,6 +333,7 @@ const OpRow rows[] = {
     {"", "ReduceMean", 1, reduce<Reduction::Mean>},
     {"", "ReduceMax", 1, reduce<Reduction::Max>},
     {"", "ReduceMin", 1, reduce<Reduction::Min>},
+    {"", "ReduceProd", 1, reduce<Reduction::Product>},
     {"", "ReduceL1", 1, reduce<Reduction::L1>},
     {"", "ReduceL2", 1, reduce<Reduction::L2>},
     {"", "ReduceSumSquare", 1, reduce<Reduction::SumSquare>},

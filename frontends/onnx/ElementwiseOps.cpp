@@ -1,5 +1,6 @@
 // Import of elementwise ops: arithmetic, activations, comparison, logic.
 
+#include <cmath>
 #include <limits>
 
 #include "frontends/onnx/NodeImporter.h"
@@ -99,6 +100,73 @@ LogicalResult ceil(NodeImporter &n) {
     return failure();
   n.result(0, n.emit.unary<graph::NegOp>(n.emit.unary<graph::FloorOp>(
                   n.emit.unary<graph::NegOp>(n.operand(0)))));
+  return success();
+}
+
+/// The nearest integer; of two the even one. Like floor it has no gradient.
+LogicalResult round(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  const Imported &x = n.operand(0);
+  if (!isa<FloatType>(x.getElementType()))
+    return n.fail("Round of integers");
+  auto scalar = [&](double value) {
+    return n.emit.scalar(x.getElementType(), value);
+  };
+  auto is = [&](const Imported &y, graph::Comparison comparison, double value) {
+    return n.emit.binaryOver<graph::CompareOp>(y, scalar(value), comparison);
+  };
+  Imported below = n.emit.unary<graph::FloorOp>(x);
+  Imported rest = n.emit.binary<graph::SubOp>(x, below);
+  Imported half = n.emit.binaryOver<graph::MulOp>(below, scalar(0.5));
+  // Odd where its half is no integer.
+  Imported isOdd = n.emit.binary<graph::CompareOp>(
+      half, n.emit.unary<graph::FloorOp>(half), graph::Comparison::NE);
+  Imported goesUp = n.emit.binary<graph::OrOp>(
+      is(rest, graph::Comparison::GT, 0.5),
+      n.emit.binary<graph::AndOp>(is(rest, graph::Comparison::EQ, 0.5), isOdd));
+  n.result(0, n.emit.select(
+                  goesUp, n.emit.binaryOver<graph::AddOp>(below, scalar(1)),
+                  below));
+  return success();
+}
+
+LogicalResult tan(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  const Imported &x = n.operand(0);
+  n.result(0, n.emit.binary<graph::DivOp>(n.emit.unary<graph::SinOp>(x),
+                                          n.emit.unary<graph::CosOp>(x)));
+  return success();
+}
+
+/// (e^x + e^-x) / 2, in factors that overflow only where the result does.
+Imported coshOf(NodeImporter &n, const Imported &x) {
+  auto times = [&](const Imported &y, double factor) {
+    return n.emit.binaryOver<graph::MulOp>(
+        y, n.emit.scalar(x.getElementType(), factor));
+  };
+  auto half = [&](double sign) {
+    Imported root = n.emit.unary<graph::ExpOp>(times(x, sign * 0.5));
+    return n.emit.binary<graph::MulOp>(times(root, 0.5), root);
+  };
+  return n.emit.binary<graph::AddOp>(half(1), half(-1));
+}
+
+LogicalResult cosh(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  n.result(0, coshOf(n, n.operand(0)));
+  return success();
+}
+
+/// tanh(x) cosh(x): near 0 a difference of exponentials would have no digits.
+LogicalResult sinh(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  const Imported &x = n.operand(0);
+  n.result(0, n.emit.binary<graph::MulOp>(n.emit.unary<graph::TanhOp>(x),
+                                          coshOf(n, x)));
   return success();
 }
 
@@ -393,6 +461,21 @@ LogicalResult hardSwish(NodeImporter &n) {
   return success();
 }
 
+/// Whether all elements are known and lie in the range of integer type `to`.
+bool fits(const Imported &x, DataType to) {
+  if (!x.isConstant())
+    return false;
+  bool isSigned = to == DataType::Int8 || to == DataType::Int16;
+  int bits = static_cast<int>(byteSize(to)) * 8;
+  double least = isSigned ? -std::ldexp(1.0, bits - 1) : 0,
+         most = std::ldexp(1.0, isSigned ? bits - 1 : bits) - 1;
+  const graph::Tensor &slices = x.constant.getSlices();
+  for (int64_t i = 0, count = slices.size(); i < count; ++i)
+    if (double value = std::trunc(slices.at(i)); !(value >= least && value <= most))
+      return false;
+  return true;
+}
+
 LogicalResult cast(NodeImporter &n) {
   if (failed(n.need(1)))
     return failure();
@@ -403,7 +486,7 @@ LogicalResult cast(NodeImporter &n) {
   // A narrower integer is held in a wider one, so nothing would wrap around.
   if (isa<IntegerType>(type) &&
       byteSize(to) * 8 < type.getIntOrFloatBitWidth() &&
-      !n.operand(0).getElementType().isInteger(1))
+      !n.operand(0).getElementType().isInteger(1) && !fits(n.operand(0), to))
     return n.fail("Cast to " + nameOf(to) + " of " +
                   llvm::Twine(n.operand(0).getElementType().isInteger()
                                   ? "an integer"
@@ -442,6 +525,10 @@ const OpRow rows[] = {
     {"", "Cos", 7, unary<graph::CosOp>},
     {"", "Floor", 6, unary<graph::FloorOp>},
     {"", "Ceil", 6, ceil},
+    {"", "Round", 11, round},
+    {"", "Tan", 7, tan},
+    {"", "Sinh", 9, sinh},
+    {"", "Cosh", 9, cosh},
     {"", "Sign", 9, sign},
     {"", "Tanh", 6, unary<graph::TanhOp>},
     {"", "Sigmoid", 6, unary<graph::SigmoidOp>},

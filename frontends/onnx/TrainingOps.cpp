@@ -1,6 +1,8 @@
 // Import of the ops that act otherwise in training: dropout, random numbers
 // and batch normalization.
 
+#include <cmath>
+
 #include "frontends/onnx/NodeImporter.h"
 
 using namespace mlir;
@@ -66,20 +68,53 @@ FailureOr<Imported> drawUniform(NodeImporter &n, const Shape &shape) {
 }
 
 /// `like`: the shape is that of operand 0, else an attribute.
-template <bool like>
-LogicalResult randomUniform(NodeImporter &n) {
-  Shape shape;
+FailureOr<Shape> shapeOfDraw(NodeImporter &n, bool like) {
   if (like) {
     if (failed(n.need(1)))
       return failure();
-    shape = n.operand(0).getShape();
-  } else {
-    auto given = n.integersFrom("shape", SIZE_MAX);
-    if (failed(given))
-      return failure();
-    shape = given->value_or(Shape());
+    return n.operand(0).getShape();
   }
-  auto drawn = drawUniform(n, shape);
+  auto given = n.integersFrom("shape", SIZE_MAX);
+  if (failed(given))
+    return failure();
+  return given->value_or(Shape());
+}
+
+template <bool like>
+LogicalResult randomNormal(NodeImporter &n) {
+  auto shape = shapeOfDraw(n, like);
+  if (failed(shape))
+    return failure();
+  auto radius = drawUniform(n, *shape), angle = drawUniform(n, *shape);
+  if (failed(radius) || failed(angle))
+    return failure();
+  auto scalar = [&](double value) {
+    return n.emit.scalar(radius->getElementType(), value);
+  };
+  auto times = [&](const Imported &x, double factor) {
+    return n.emit.binaryOver<graph::MulOp>(x, scalar(factor));
+  };
+  // Box and Muller 1958; 1 - u is in (0, 1], whose logarithm is finite.
+  Imported rest = n.emit.binaryOver<graph::AddOp>(times(*radius, -1), scalar(1));
+  Imported length = n.emit.unary<graph::SqrtOp>(
+      times(n.emit.unary<graph::LogOp>(rest), -2));
+  Imported result = n.emit.binary<graph::MulOp>(
+      length, n.emit.unary<graph::CosOp>(times(*angle, 2 * M_PI)));
+  double mean = n.getFloat("mean", 0), scale = n.getFloat("scale", 1);
+  if (scale != 1)
+    result = times(result, scale);
+  if (mean != 0)
+    result = n.emit.binaryOver<graph::AddOp>(result, scalar(mean));
+  n.result(0, result);
+  return success();
+}
+
+template <bool like>
+LogicalResult randomUniform(NodeImporter &n) {
+  auto shape = shapeOfDraw(n, like);
+  if (failed(shape))
+    return failure();
+  auto drawn = drawUniform(n, *shape);
   if (failed(drawn))
     return failure();
   double low = n.getFloat("low", 0), high = n.getFloat("high", 1);
@@ -262,6 +297,8 @@ const OpRow rows[] = {
     {"", "BatchNormalization", 9, batchNormalization},
     {"", "Dropout", 7, dropout},
     {"", "Dropout", 12, dropout},
+    {"", "RandomNormal", 1, randomNormal<false>},
+    {"", "RandomNormalLike", 1, randomNormal<true>},
     {"", "RandomUniform", 1, randomUniform<false>},
     {"", "RandomUniformLike", 1, randomUniform<true>},
     {"", "Bernoulli", 15, bernoulli},

@@ -17,8 +17,23 @@ class DropPath(nn.Module):
         return x.div(0.7) * (torch.rand(x.shape) + 0.7).floor()
 
 
-# PyTorch's exporter has a node for the first; the others draw numbers and compare them.
-FORMS = {"dropout": lambda: nn.Dropout(0.3), "in-place": lambda: nn.Dropout(0.3, inplace=True), "drop-path": DropPath}
+class GaussianDropout(nn.Module):
+    """Srivastava et al. 2014, section 10: with the variance that dropout of 0.3 has."""
+
+    def forward(self, x):
+        return x * (1 + (0.3 / 0.7) ** 0.5 * torch.randn_like(x))
+
+
+class FourthMoment(nn.Module):
+    """A third of the fourth power of normal numbers, which is 1 on average and of no other usual distribution."""
+
+    def forward(self, x):
+        return x * torch.randn_like(x) ** 4 / 3
+
+
+# PyTorch's exporter has a node for the first; the others draw numbers and compare or scale them.
+FORMS = {"dropout": lambda: nn.Dropout(0.3), "in-place": lambda: nn.Dropout(0.3, inplace=True), "drop-path": DropPath,
+         "gaussian": GaussianDropout}
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +45,7 @@ def exportWide(tmp_path_factory):
         if form in folders:
             return folders[form]
         folder = folders[form] = tmp_path_factory.mktemp(form)
-        model = nn.Sequential(nn.Linear(8, 512), FORMS[form](), nn.Linear(512, 1, bias=False)).train()
+        model = nn.Sequential(nn.Linear(8, 512), (FORMS | {"moment": FourthMoment})[form](), nn.Linear(512, 1, bias=False)).train()
         with torch.no_grad():
             model[0].weight.zero_()
             model[0].bias.fill_(1)
@@ -63,6 +78,11 @@ def losses(folder, out, mesh, *more, seed=0, loss="mse(y,target)", shard=()):
 def test_kept_elements_are_scaled_so_that_the_mean_stays(anyForm):
     # The square of a mean of 512 draws, 16 rows a step, 4 steps: 1 + 0.43 / 512, and noise of 0.007.
     assert np.mean(losses(anyForm, "one", "data=1")) == pytest.approx(1, abs=0.03)
+
+
+def test_normal_numbers_are_normal(exportWide):
+    # The square of a mean of 512 of variance 96 / 9, over 64 rows: 1.02, and noise of 0.04.
+    assert np.mean(losses(exportWide("moment"), "one", "data=1")) == pytest.approx(1.02, abs=0.12)
 
 
 def test_what_is_dropped_changes_with_step_and_seed(anyForm):

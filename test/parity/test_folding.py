@@ -37,6 +37,8 @@ CONSTANTS = {
     "double sums": lambda: ((torch.full((4,), 16777216.0, dtype=torch.float64) + torch.arange(4)) - 16777216.0).float(),
     "halves": lambda: ((torch.full((4,), 2048.0, dtype=torch.float16) + torch.arange(4).half()) - 2048.0).float(),
     "a double's lowest": lambda: torch.full((4,), torch.finfo(torch.float64).min, dtype=torch.float64).clamp(min=-1e30).float(),
+    "eye": lambda: torch.eye(4),
+    "narrow integers": lambda: torch.tensor([1.5, 255.9, 0.0]).to(torch.uint8).float(),
     "a range of floats": lambda: torch.arange(0.0, 2.0, 0.1) * 10,
 }
 
@@ -50,3 +52,18 @@ def test_constants_are_folded_in_the_elements_type(tmp_path, name, optimize):
     torch.onnx.export(model, (x,), path, input_names=["x"], output_names=["y"], dynamo=True, optimize=optimize,
                       verbose=False)
     check(tmp_path, path, {"x": x.numpy()}, expected=model(x).numpy())
+
+
+class Deviation(nn.Module):
+    """The number of elements is a product of the shape, known at import."""
+
+    def forward(self, x):
+        return x / x.std()
+
+
+def test_a_standard_deviation_over_all_dims_counts_the_elements(tmp_path):
+    x = torch.randn(4, 6, generator=torch.Generator().manual_seed(1))
+    path = tmp_path / "model.onnx"
+    torch.onnx.export(Deviation(), (x,), path, input_names=["x"], output_names=["y"], dynamo=True, optimize=False,
+                      verbose=False)
+    check(tmp_path, path, {"x": x.numpy()}, expected=(x / x.std()).numpy())

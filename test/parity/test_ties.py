@@ -36,6 +36,11 @@ FUNCTIONS = {
     "norm": lambda x: x.norm(dim=1),
     "normalize": lambda x: F.normalize(x, dim=1),
     "logsumexp": lambda x: x.logsumexp(1),
+    "product": lambda x: x.prod(1),
+    "round": lambda x: torch.round(0.5 * x) + x,
+    "tan": torch.tan,
+    "sinh": torch.sinh,
+    "cosh": torch.cosh,
 }
 
 
