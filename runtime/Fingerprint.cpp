@@ -1,35 +1,45 @@
-// Sampled XXH3.
+// XXH3 block by block.
 
 #include "runtime/Fingerprint.h"
 
-#include <vector>
+#include <algorithm>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 namespace polyrank::runtime {
+namespace {
 
-Result<uint64_t> fingerprintOf(const InputFile &file, uint64_t offset,
-                               uint64_t length) {
-  constexpr uint64_t pieces = 16, pieceSize = 4096;
-  bool whole = length <= pieces * pieceSize;
-  std::vector<std::byte> bytes(whole ? length : pieces * pieceSize);
-  if (whole) {
-    if (Result<void> done = file.readAt(offset, bytes.data(), length); !done)
-      return done.error();
-  } else {
-    // A remainder of the division only moves pieces by a byte.
-    uint64_t last = length - pieceSize, step = last / (pieces - 1);
-    for (uint64_t piece = 0; piece < pieces; ++piece) {
-      uint64_t at = piece + 1 == pieces ? last : piece * step;
-      if (Result<void> done = file.readAt(
-              offset + at, bytes.data() + piece * pieceSize, pieceSize);
-          !done)
-        return done.error();
-    }
+Result<uint64_t> digestOf(const InputFile &file, uint64_t offset,
+                          uint64_t length, uint64_t block,
+                          std::vector<std::byte> &bytes) {
+  uint64_t begin = block * digestBlock;
+  bytes.resize(std::min(digestBlock, length - begin));
+  if (Result<void> done =
+          file.readAt(offset + begin, bytes.data(), bytes.size());
+      !done)
+    return done.error();
+  return uint64_t(XXH3_64bits_withSeed(bytes.data(), bytes.size(), length));
+}
+
+} // namespace
+
+Result<std::vector<uint64_t>> digestsOf(const InputFile &file, uint64_t offset,
+                                        uint64_t length) {
+  std::vector<uint64_t> digests;
+  std::vector<std::byte> bytes;
+  for (uint64_t block = 0; block < digestBlocksOf(length); ++block) {
+    POLYRANK_ASSIGN(digest, digestOf(file, offset, length, block, bytes));
+    digests.push_back(digest);
   }
-  uint64_t digest = XXH3_64bits_withSeed(bytes.data(), bytes.size(), length);
-  return digest ? digest : 1;
+  return std::move(digests);
+}
+
+Result<bool> hasDigest(const InputFile &file, uint64_t offset, uint64_t length,
+                       uint64_t block, uint64_t digest) {
+  std::vector<std::byte> bytes;
+  POLYRANK_ASSIGN(found, digestOf(file, offset, length, block, bytes));
+  return found == digest;
 }
 
 } // namespace polyrank::runtime

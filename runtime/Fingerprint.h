@@ -4,13 +4,24 @@
 
 #include "runtime/File.h"
 
+#include <vector>
+
 namespace polyrank::runtime {
 
-/// A digest of [offset, offset + length), never 0. Up to 64 KiB all bytes count;
-/// of more, 16 pieces of 4 KiB, evenly spread, the first and the last bytes
-/// among them: a model is trained or exported anew as a whole, and a file of
-/// any size is looked at in no time. It is no defence against a forger.
-Result<uint64_t> fingerprintOf(const InputFile &file, uint64_t offset,
-                               uint64_t length);
+/// A digest is of this many bytes; the last one of a span may be of fewer.
+inline constexpr uint64_t digestBlock = 1 << 20;
+
+constexpr uint64_t digestBlocksOf(uint64_t length) {
+  return length / digestBlock + (length % digestBlock != 0);
+}
+
+/// XXH3 of each block of [offset, offset + length): every byte counts. It is no
+/// defence against a forger.
+Result<std::vector<uint64_t>> digestsOf(const InputFile &file, uint64_t offset,
+                                        uint64_t length);
+
+/// Has block number `block` of the span this digest?
+Result<bool> hasDigest(const InputFile &file, uint64_t offset, uint64_t length,
+                       uint64_t block, uint64_t digest);
 
 } // namespace polyrank::runtime

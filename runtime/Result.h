@@ -9,9 +9,10 @@
 namespace polyrank::runtime {
 
 /// What went wrong. `fault` decides the exit code: 1 where the user's input is
-/// wrong, 2 where a rank failed.
+/// wrong, 2 where a rank failed, 3 where the training did: its loss or its
+/// weights became NaN or infinite.
 struct Error {
-  enum class Fault { Input, Rank };
+  enum class Fault { Input = 1, Rank = 2, NotFinite = 3 };
   std::string message;
   Fault fault = Fault::Input;
 };

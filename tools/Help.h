@@ -3,6 +3,8 @@
 #pragma once
 
 #include "runtime/Names.h"
+#include "runtime/Version.h"
+#include "runtime/plan/PlanFile.h"
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -91,6 +93,11 @@ inline std::string explain(const CLI::App &app, const CLI::Error &error) {
 
 /// A command line whose errors and help look alike in every tool.
 inline void useHelpFormatter(CLI::App &app) {
+  app.set_version_flag(
+      "--version",
+      app.get_name() + " " + versionText + " (plans of version " +
+          std::to_string(runtime::planSchemaVersion) + ")",
+      "Print the version of this program and of its plans");
   app.formatter(std::make_shared<HelpFormatter>());
   app.failure_message([](const CLI::App *self, const CLI::Error &error) {
     return self->get_name() + ": " + explain(*self, error) + " (see --help)\n";

@@ -18,6 +18,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
+#include "runtime/Outputs.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -189,6 +190,12 @@ LogicalResult Compilation::checkOptions() {
                   options.dumpDirectory + "': " + code.message());
   if (!options.stopAfter.empty())
     return success();
+  // The files of external data stand in the model; they are no plans.
+  std::vector<runtime::InputUse> inputs{{"the model", options.model},
+                                        {"--shard-file", options.shardFile}};
+  runtime::OutputUse plan{"-o", options.output, runtime::FileKind::Plan};
+  if (auto safe = runtime::checkOutputs(inputs, {&plan, 1}); !safe)
+    return fail(safe.error().message);
   if (llvm::sys::fs::is_directory(options.output))
     return fail("cannot write '" + options.output + "': it is a directory");
   if (llvm::sys::fs::exists(options.output) &&

@@ -151,11 +151,11 @@ LogicalResult ArgumentWriter::writeStored(graph::ParameterOp parameter) {
         return parameter.emitError(opened.error().message);
       file.emplace(*std::move(opened));
     }
-    auto fingerprint = runtime::fingerprintOf(*file, parameter.getOffset(),
-                                              parameter.getLength());
-    if (!fingerprint)
-      return parameter.emitError(fingerprint.error().message);
-    stored->source->fingerprint = *fingerprint;
+    auto digests = runtime::digestsOf(*file, parameter.getOffset(),
+                                      parameter.getLength());
+    if (!digests)
+      return parameter.emitError(digests.error().message);
+    stored->source->digests = *std::move(digests);
   }
   if (parameter.getAliases())
     for (auto alias : parameter.getAliases()->getAsRange<StringAttr>())

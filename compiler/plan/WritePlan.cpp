@@ -7,6 +7,7 @@
 #include "compiler/plan/PlanBuilder.h"
 #include "llvm/Support/FileSystem.h"
 #include "mlir/Pass/PassManager.h"
+#include "runtime/Version.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/VerifyPlan.h"
 
@@ -50,7 +51,7 @@ static rank::MicrobatchesOp getLoop(func::FuncOp function) {
 void PlanWriter::writeHeader() {
   auto module = function->getParentOfType<ModuleOp>();
   plan.version = runtime::planSchemaVersion;
-  plan.compiler = "polyrank 0.1.0";
+  plan.compiler = std::string("polyrank ") + versionText;
   if (auto model = module->getAttrOfType<StringAttr>("graph.model"))
     plan.model = model.str();
   plan.mode =

@@ -377,12 +377,18 @@ LogicalResult StepBuilder::buildTraining(Optimizer &optimizer) {
     return step.emitError("the loss depends on no trainable parameter");
 
   // Each microbatch was scaled by the static number of targets; the number
-  // that counted is known now.
+  // that counted is known now. Where none did, each gradient is a sum of
+  // nothing: zero, as PyTorch's, though the loss is a mean of nothing.
   Value factor;
   if (!sums->count.getDefiningOp<graph::ConstantOp>()) {
     double targets = static_cast<double>(getTargets().getInt()) *
                      static_cast<double>(microbatches);
-    factor = parts.div(parts.splat(sums->count, targets), sums->count);
+    Value none =
+        parts.convert(parts.compare(sums->count, graph::Comparison::EQ,
+                                    parts.splat(sums->count, 0)),
+                      graph::getGlobalType(sums->count).getElementType());
+    factor = parts.div(parts.splat(sums->count, targets),
+                       parts.add(sums->count, none));
   }
   optimizer.buildScalars(parts, stepNumber);
   SmallVector<Value> updated, updatedStates;

@@ -220,6 +220,46 @@ Result<void> DataSource::reserveHoldout() {
   return {};
 }
 
+uint64_t DataSource::sampleOf(Split split, uint64_t step, int64_t row) const {
+  uint64_t position = step * options.batch + row;
+  return split == Split::Train
+             ? sampleAt(options.order, trainSamples, options.seed, position)
+             : trainSamples + position % holdoutSamples;
+}
+
+std::string DataSource::describeValue(const StoredArray &array,
+                                      const std::string &value,
+                                      int64_t element, uint64_t sample) {
+  return array.path() +
+         (array.name() == array.path() ? ""
+                                       : ", array '" + array.name() + "'") +
+         ": value " + value + " at element " + std::to_string(element) +
+         " (sample " + std::to_string(sample) + ")";
+}
+
+std::string DataSource::findNan(Split split, uint64_t step) const {
+  for (size_t input = 0; input < columns.size(); ++input) {
+    const Column &column = columns[input];
+    int64_t elements = column.spec.rowElements();
+    std::vector<std::byte> row(column.spec.rowBytes());
+    for (uint64_t b = 0; b < options.batch && !isInteger(column.spec.dtype);
+         ++b) {
+      // The step has read it: what cannot be read has been said.
+      if (!read(split, step, input, b, b + 1, row.data()))
+        break;
+      int64_t found =
+          runtime::findNan(column.spec.dtype, row.data(), elements);
+      uint64_t sample = sampleOf(split, step, b);
+      if (found < elements)
+        return describeValue(
+            arrays[column.array], "nan",
+            static_cast<int64_t>(sample) * column.stride + column.shift + found,
+            sample);
+    }
+  }
+  return "";
+}
+
 Result<void> DataSource::read(Split split, uint64_t step, size_t input,
                               int64_t begin, int64_t end,
                               std::byte *into) const {
@@ -228,11 +268,7 @@ Result<void> DataSource::read(Split split, uint64_t step, size_t input,
   int64_t elements = column.spec.rowElements();
   std::vector<std::byte> row(elements * bytesOf(array.type()));
   for (int64_t b = begin; b < end; ++b) {
-    uint64_t position = step * options.batch + b;
-    uint64_t sample =
-        split == Split::Train
-            ? sampleAt(options.order, trainSamples, options.seed, position)
-            : trainSamples + position % holdoutSamples;
+    uint64_t sample = sampleOf(split, step, b);
     int64_t first = static_cast<int64_t>(sample) * column.stride + column.shift;
     if (auto done = array.read(first, elements, row.data()); !done)
       return done;
@@ -241,14 +277,9 @@ Result<void> DataSource::read(Split split, uint64_t step, size_t input,
       std::string takes = nameOf(column.spec.dtype);
       if (int64_t limit = column.spec.range.limit)
         takes += " in [0, " + std::to_string(limit) + ")";
-      return Error{array.path() +
-                   (array.name() == array.path()
-                        ? ""
-                        : ", array '" + array.name() + "'") +
-                   ": value " + bad->value + " at element " +
-                   std::to_string(first + bad->index) + " (sample " +
-                   std::to_string(sample) + "), but input '" +
-                   column.spec.name + "' takes " + takes};
+      return Error{
+          describeValue(array, bad->value, first + bad->index, sample) +
+          ", but input '" + column.spec.name + "' takes " + takes};
     }
     into += column.spec.rowBytes();
   }

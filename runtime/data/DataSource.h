@@ -66,6 +66,10 @@ public:
   /// held out"
   std::string describe() const;
 
+  /// Where a NaN is in the global batch of a step, as array, element and
+  /// sample; empty where there is none. For a loss that became NaN.
+  std::string findNan(Split split, uint64_t step) const;
+
 private:
   struct Column {
     InputSpec spec;
@@ -80,6 +84,11 @@ private:
   static Result<DataSource> openSet(const std::string &path,
                                     std::span<const InputSpec> inputs);
   Result<void> reserveHoldout();
+  uint64_t sampleOf(Split split, uint64_t step, int64_t row) const;
+  /// "x.npz, array 'x': value nan at element 7 (sample 0)".
+  static std::string describeValue(const StoredArray &array,
+                                   const std::string &value, int64_t element,
+                                   uint64_t sample);
 
   DataOptions options;
   std::vector<StoredArray> arrays;

@@ -4,8 +4,10 @@
 
 #include "runtime/Float16.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <fmt/format.h>
 #include <type_traits>
 #include <utility>
 
@@ -163,7 +165,54 @@ int64_t convertAll(const std::byte *source, int64_t count,
   return count;
 }
 
+/// The first of `count` floats whose bits, without the sign, are at least
+/// `least`; or `count`.
+template <typename Bits>
+int64_t findAtLeast(const std::byte *data, int64_t count, Bits least) {
+  constexpr int64_t block = 4096; // one test per block keeps the loop vectors
+  auto isFound = [&](int64_t i) {
+    Bits bits;
+    std::memcpy(&bits, data + i * sizeof(Bits), sizeof(Bits));
+    return Bits(bits << 1) >= Bits(least << 1);
+  };
+  for (int64_t begin = 0; begin < count; begin += block) {
+    int64_t end = std::min(begin + block, count);
+    bool any = false;
+    for (int64_t i = begin; i < end; ++i)
+      any |= isFound(i);
+    for (int64_t i = begin; any && i < end; ++i)
+      if (isFound(i))
+        return i;
+  }
+  return count;
+}
+
+/// The first value beyond infinity (a NaN), or from there on.
+int64_t findInfinity(DType dtype, const std::byte *data, int64_t count,
+                     bool beyond) {
+  switch (dtype) {
+  case DType::F64:
+    return findAtLeast<uint64_t>(data, count, 0x7ff0000000000000 + beyond);
+  case DType::F32:
+    return findAtLeast<uint32_t>(data, count, 0x7f800000 + beyond);
+  case DType::F16:
+    return findAtLeast<uint16_t>(data, count, 0x7c00 + beyond);
+  case DType::BF16:
+    return findAtLeast<uint16_t>(data, count, 0x7f80 + beyond);
+  default:
+    return count;
+  }
+}
+
 } // namespace
+
+int64_t findNan(DType dtype, const std::byte *data, int64_t count) {
+  return findInfinity(dtype, data, count, true);
+}
+
+bool areFinite(DType dtype, const std::byte *data, int64_t count) {
+  return findInfinity(dtype, data, count, false) == count;
+}
 
 int64_t bytesOf(ValueType type) { return typeRows[int(type)].bytes; }
 const char *nameOf(ValueType type) { return typeRows[int(type)].name; }
@@ -203,7 +252,7 @@ std::optional<BadValue> convertValues(ValueType from, const std::byte *source,
       return std::nullopt;
     S raw;
     std::memcpy(&raw, source + bad * sizeof(S), sizeof(S));
-    return BadValue{bad, std::to_string(arithmetic(raw))};
+    return BadValue{bad, fmt::format("{}", arithmetic(raw))};
   });
 }
 

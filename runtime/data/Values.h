@@ -59,4 +59,10 @@ std::optional<BadValue> convertValues(ValueType from, const std::byte *source,
                                       const IndexRange &range,
                                       std::byte *result);
 
+/// The first NaN among `count` values, or `count`. Integers have none.
+int64_t findNan(DType dtype, const std::byte *data, int64_t count);
+
+/// Is none of them NaN or infinite?
+bool areFinite(DType dtype, const std::byte *data, int64_t count);
+
 } // namespace polyrank::runtime

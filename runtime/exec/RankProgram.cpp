@@ -145,6 +145,25 @@ RankProgram::loadParameters(const std::vector<StoredSource> &sources) {
       return Error{
           fmt::format("parameter '{}': {}", name, loaded.error().message)};
   }
+  for (const plan::Argument *argument : *program.arguments())
+    finite.push_back(isStored(*argument) && isFinite(*argument));
+  return {};
+}
+
+bool RankProgram::isFinite(const plan::Argument &argument) const {
+  return isFiniteShard(blockOf(mesh, rank, argument.dims()),
+                       DType(argument.dtype()), at(*argument.buffer()));
+}
+
+Result<void> RankProgram::checkFinite() const {
+  for (uint32_t a = 0; a < finite.size(); ++a) {
+    const plan::Argument &argument = *program.arguments()->Get(a);
+    if (finite[a] && !isFinite(argument))
+      return Error{
+          fmt::format("'{}' holds NaN or infinite values after the last step",
+                      argument.name()->str()),
+          Error::Fault::NotFinite};
+  }
   return {};
 }
 

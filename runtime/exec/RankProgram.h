@@ -42,6 +42,10 @@ public:
   /// of the plan's stored tensors.
   Result<void> loadParameters(const std::vector<StoredSource> &sources);
 
+  /// Fails where this rank's part of a stored argument, finite when it was
+  /// loaded, is so no more. Padding may hold anything.
+  Result<void> checkFinite() const;
+
   Result<void> fillInputs(const DataSource &data, Split split, uint64_t step);
   Result<void> runStep(uint64_t step) { return interpreter->runStep(step); }
 
@@ -79,6 +83,7 @@ private:
     return arena.resolve(buffer).base;
   }
   void fillConstants(int64_t seed);
+  bool isFinite(const plan::Argument &argument) const;
   Result<void> fillInput(const DataSource &data, Split split, uint64_t step,
                          size_t number, const plan::Argument &argument);
 
@@ -89,6 +94,7 @@ private:
   PrivateRegion privateRegion;
   ArenaView arena;
   std::unique_ptr<Interpreter> interpreter;
+  std::vector<bool> finite;   // by argument: what was loaded
   std::vector<std::byte> row; // of an input whose inner dims are split
 };
 

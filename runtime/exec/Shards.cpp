@@ -3,6 +3,7 @@
 #include "runtime/exec/Shards.h"
 
 #include "runtime/Float16.h"
+#include "runtime/data/Values.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -412,6 +413,23 @@ void fillShard(const std::vector<BlockDim> &blocks, DType type, double value,
                  putNumber(type, shard + (local + i * run.local) * bytes,
                            value);
              });
+}
+
+bool isFiniteShard(const std::vector<BlockDim> &blocks, DType type,
+                   const std::byte *shard) {
+  Placement placement = placementIn(blocks, 0);
+  if (placement.empty)
+    return true;
+  bool finite = true;
+  forEachRun(placement.extents, 0, 0, placement.localBase,
+             [&](int64_t, int64_t local, Placement::Extent run) {
+               int64_t dense = run.local == 1 ? run.count : 1;
+               for (int64_t i = 0; finite && i < run.count; i += dense)
+                 finite = areFinite(
+                     type, shard + (local + i * run.local) * bytesOf(type),
+                     dense);
+             });
+  return finite;
 }
 
 bool canLoad(DType stored, DType argument) {

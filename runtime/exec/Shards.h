@@ -82,6 +82,10 @@ void fetchShard(const Placement &placement, int64_t elementBytes,
 void fillShard(const std::vector<BlockDim> &blocks, DType type, double value,
                std::byte *shard);
 
+/// Is none of the elements that exist NaN or infinite?
+bool isFiniteShard(const std::vector<BlockDim> &blocks, DType type,
+                   const std::byte *shard);
+
 /// May a stored tensor of one type fill an argument of the other? Floats
 /// become floats and integers integers; anything else must be the same.
 bool canLoad(DType stored, DType argument);

@@ -70,43 +70,6 @@ Result<InputFile> openWeights(const std::string &plan,
   return beside ? std::move(beside) : std::move(opened);
 }
 
-/// The first NaN among floats whose infinity has the bits `infinity`, or
-/// `count`.
-template <typename Bits>
-int64_t findNan(const std::byte *data, int64_t count, Bits infinity) {
-  constexpr int64_t block = 4096; // one test per block keeps the loop vectors
-  auto isNan = [&](int64_t i) {
-    Bits bits;
-    std::memcpy(&bits, data + i * sizeof(Bits), sizeof(Bits));
-    return Bits(bits << 1) > Bits(infinity << 1); // without the sign
-  };
-  for (int64_t begin = 0; begin < count; begin += block) {
-    int64_t end = std::min(begin + block, count);
-    bool any = false;
-    for (int64_t i = begin; i < end; ++i)
-      any |= isNan(i);
-    for (int64_t i = begin; any && i < end; ++i)
-      if (isNan(i))
-        return i;
-  }
-  return count;
-}
-
-int64_t findNan(DType dtype, const std::byte *data, int64_t count) {
-  switch (dtype) {
-  case DType::F64:
-    return findNan<uint64_t>(data, count, 0x7ff0000000000000);
-  case DType::F32:
-    return findNan<uint32_t>(data, count, 0x7f800000);
-  case DType::F16:
-    return findNan<uint16_t>(data, count, 0x7c00);
-  case DType::BF16:
-    return findNan<uint16_t>(data, count, 0x7f80);
-  default:
-    return count;
-  }
-}
-
 /// `[3,7]`, from a row-major position.
 std::string indexText(int64_t position, const std::vector<int64_t> &shape) {
   std::vector<int64_t> index(shape.size());
@@ -143,6 +106,38 @@ std::vector<StoredSource> Weights::sourcesWithoutNan() const {
     };
   }
   return checked;
+}
+
+Result<void> Weights::checkDigests(uint64_t first, uint64_t step) const {
+  uint64_t number = 0; // of the span's first block
+  for (const Span &span : spans) {
+    const plan::FileSpan &source = *span.stored->source();
+    uint64_t blocks = source.digests()->size();
+    uint64_t block = number <= first ? first - number
+                                     : (step - (number - first) % step) % step;
+    number += blocks;
+    for (; block < blocks; block += step) {
+      POLYRANK_ASSIGN(same, hasDigest(*span.file, source.offset(),
+                                      source.length(), block,
+                                      source.digests()->Get(block)));
+      if (same)
+        continue;
+      uint64_t begin = source.offset() + block * digestBlock;
+      return Error{fmt::format(
+          "weights of '{}': bytes {} to {} of '{}' are not those that the "
+          "plan was compiled with: compile again, or give weights with --init",
+          span.stored->name()->str(), begin,
+          std::min(begin + digestBlock, source.offset() + source.length()),
+          span.file->path())};
+    }
+  }
+  return {};
+}
+
+std::set<std::string> Weights::files() const {
+  std::set<std::string> files(paths.begin(), paths.end());
+  files.erase("");
+  return files;
 }
 
 Result<Weights> Weights::open(const LoadedPlan &plan, const std::string &init) {
@@ -230,17 +225,8 @@ Result<Weights> Weights::open(const LoadedPlan &plan, const std::string &init) {
                                stored->name()->str(), span->offset(),
                                span->offset() + span->length(), file->path(),
                                file->size())};
-    if (span->fingerprint()) {
-      POLYRANK_ASSIGN(found,
-                      fingerprintOf(*file, span->offset(), span->length()));
-      if (found != span->fingerprint())
-        return Error{fmt::format(
-            "weights of '{}': bytes {} to {} of '{}' are not those that the "
-            "plan was compiled with: compile again, or give weights with "
-            "--init",
-            stored->name()->str(), span->offset(),
-            span->offset() + span->length(), file->path())};
-    }
+    if (span->digests())
+      weights.spans.push_back({stored, file});
     weights.paths[weights.stored.size() - 1] = file->path();
     source.read = [file, base = span->offset()](uint64_t offset, void *into,
                                                 uint64_t length) {

@@ -5,6 +5,9 @@
 #include "runtime/checkpoint/Safetensors.h"
 #include "runtime/exec/RankProgram.h"
 
+#include <memory>
+#include <set>
+
 namespace polyrank::runtime {
 
 /// The sources of all stored tensors of a plan: the spans of the user's model
@@ -21,10 +24,23 @@ public:
   /// The same, but reading a NaN is an error that names file and element. It
   /// costs a look at what is read anyway.
   std::vector<StoredSource> sourcesWithoutNan() const;
+  /// Are the bytes of the plan's spans those that it was compiled with? Looks at
+  /// the blocks of digests whose number, over all spans, is `first` and each
+  /// `step`-th from there: ranks share the work.
+  Result<void> checkDigests(uint64_t first, uint64_t step) const;
+  /// The files that they are read from.
+  std::set<std::string> files() const;
 
 private:
+  /// What the plan says of a stored tensor's bytes, and the file that has them.
+  struct Span {
+    const plan::StoredTensor *stored;
+    std::shared_ptr<InputFile> file;
+  };
+
   std::vector<StoredSource> stored;
-  /// Of each, for messages.
+  std::vector<Span> spans; // none with `init`
+  /// Of each, for messages; empty where the plan itself holds it.
   std::vector<std::string> paths;
   std::vector<std::vector<int64_t>> shapes;
 };

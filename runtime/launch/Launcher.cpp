@@ -270,9 +270,9 @@ private:
       return;
     RankProcess &process = ranks[rank];
     if (report.contains("error")) {
-      process.error = Error{report.value("error", std::string()),
-                            report.value("input", false) ? Error::Fault::Input
-                                                         : Error::Fault::Rank};
+      process.error =
+          Error{report.value("error", std::string()),
+                Error::Fault(report.value("fault", int(Error::Fault::Rank)))};
       if (first < 0 && !interrupted) {
         first = rank;
         end(process.error->message);
@@ -366,9 +366,8 @@ void RankConnection::report(const nlohmann::json &report) const {
 }
 
 int RankConnection::fail(const Error &error) const {
-  report({{"error", error.message},
-          {"input", error.fault == Error::Fault::Input}});
-  return error.fault == Error::Fault::Input ? 1 : 2;
+  report({{"error", error.message}, {"fault", int(error.fault)}});
+  return int(error.fault);
 }
 
 int RankConnection::finish() const {

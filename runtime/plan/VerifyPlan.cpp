@@ -3,6 +3,7 @@
 
 #include "runtime/plan/VerifyPlan.h"
 
+#include "runtime/Fingerprint.h"
 #include "runtime/plan/Verifier.h"
 
 #include <algorithm>
@@ -190,6 +191,12 @@ bool PlanVerifier::verifyStored() {
                .fits(INT64_MAX))
         return fail("{}: its span starts at {}", what,
                     stored->source()->offset());
+      if (!verifyAligned(what, stored->source()->digests()))
+        return false;
+      if (const auto *digests = stored->source()->digests();
+          digests && digests->size() != digestBlocksOf(bytes))
+        return fail("{}: its {} bytes have {} digests instead of {}", what,
+                    bytes, digests->size(), digestBlocksOf(bytes));
     }
   }
   return true;

@@ -38,6 +38,23 @@ std::string countText(double count) {
 
 } // namespace
 
+const double *StepReport::metric(std::string_view name) const {
+  for (auto &[known, value] : metrics)
+    if (known == name)
+      return &value;
+  return nullptr;
+}
+
+bool StepReport::hasTargets() const {
+  const double *count = metric("count");
+  return !count || *count != 0;
+}
+
+bool StepReport::lossIsNan() const {
+  const double *loss = metric("loss");
+  return loss && std::isnan(*loss) && hasTargets();
+}
+
 nlohmann::json toJson(const StepReport &step) {
   // As text: JSON has no NaN.
   nlohmann::json metrics = nlohmann::json::array();
@@ -87,10 +104,8 @@ void Progress::step(const StepReport &step) {
   lastMetrics = step.metrics;
   nlohmann::ordered_json line{{"step", step.step}};
   std::vector<std::string> notFinite;
-  double targets = 1;
-  for (auto &[name, value] : step.metrics)
-    if (name == "count")
-      targets = value;
+  const double *count = step.metric("count");
+  double targets = count ? *count : 1;
   for (size_t i = 0; i < step.metrics.size(); ++i) {
     auto &[name, value] = step.metrics[i];
     if (std::isfinite(value))
@@ -99,7 +114,10 @@ void Progress::step(const StepReport &step) {
       line[name] = nullptr, notFinite.push_back(name);
     if (sums.size() <= i)
       sums.emplace_back(name, 0);
-    sums[i].second += name == "loss" ? value * targets : value;
+    if (name != "loss")
+      sums[i].second += value;
+    else if (step.hasTargets())
+      sums[i].second += value * targets;
   }
   targetsInAll += targets;
   if (!notFinite.empty())
@@ -121,14 +139,8 @@ void Progress::step(const StepReport &step) {
       lineOpen = false;
     }
   }
-  if (!notFinite.empty() && !reportedNotFinite) {
-    reportedNotFinite = true;
-    fmt::print(stderr,
-               "{}polyrank-run: step {}: {} is not finite; lower the learning "
-               "rate, or look at the data of this step\n",
-               lineOpen ? "\n" : "", step.step, fmt::join(notFinite, ", "));
-    lineOpen = false;
-  }
+  if (!notFinite.empty() && !(options.endsAtNan && step.lossIsNan()))
+    warn(step, notFinite);
   auto now = std::chrono::steady_clock::now();
   bool due =
       now - lastShown >= std::chrono::milliseconds(terminal ? 100 : 1000);
@@ -136,6 +148,25 @@ void Progress::step(const StepReport &step) {
     lastShown = now;
     show(step);
   }
+}
+
+void Progress::warn(const StepReport &step,
+                    const std::vector<std::string> &notFinite) {
+  bool &reported = step.hasTargets() ? reportedNotFinite : reportedNoTargets;
+  if (reported)
+    return;
+  reported = true;
+  fmt::print(stderr, "{}polyrank-run: step {}: ", lineOpen ? "\n" : "",
+             step.step);
+  if (step.hasTargets())
+    fmt::print(stderr,
+               "{} is not finite; lower the learning rate, or look at the data "
+               "of this step\n",
+               fmt::join(notFinite, ", "));
+  else
+    fmt::print(stderr, "no label of this step counts, all are to be ignored: "
+                       "the loss is NaN and the gradients are zero\n");
+  lineOpen = false;
 }
 
 void Progress::show(const StepReport &step) {
@@ -189,6 +220,13 @@ std::vector<std::pair<std::string, double>> Progress::means() const {
   for (auto &[name, value] : result)
     value /= name == "loss" ? targetsInAll : static_cast<double>(done);
   return result;
+}
+
+bool Progress::meanLossIsNan() const {
+  for (auto &[name, mean] : means())
+    if (name == "loss" && options.endsAtNan && done > 0)
+      return std::isnan(mean);
+  return false;
 }
 
 nlohmann::json toJson(const RankUse &use) {

@@ -18,6 +18,14 @@ struct StepReport {
   double seconds = 0;
   double communicationShare = 0;
   std::vector<std::pair<std::string, double>> metrics;
+
+  /// Of a metric that there is.
+  const double *metric(std::string_view name) const;
+  /// Without a target that counts, the loss is a mean of nothing: NaN, and no
+  /// gradient comes from it.
+  bool hasTargets() const;
+  /// Where there are targets.
+  bool lossIsNan() const;
 };
 
 nlohmann::json toJson(const StepReport &step);
@@ -27,6 +35,8 @@ struct ProgressOptions {
   bool quiet = false;
   std::string log; // path of the JSON lines; empty: none
   uint64_t steps = 0;
+  /// A NaN loss ends the run (of training) or is its result (forward).
+  bool endsAtNan = false;
 };
 
 /// The line goes to standard error: rewritten in place on a terminal, else one
@@ -52,19 +62,25 @@ public:
   const std::vector<std::pair<std::string, double>> &last() const {
     return lastMetrics;
   }
-  /// The mean of each metric over all steps; the loss's is over all targets.
+  /// The mean of each metric over all steps; the loss's is over all targets,
+  /// and NaN without any.
   std::vector<std::pair<std::string, double>> means() const;
+  /// Not where --allow-nan takes it as it is.
+  bool meanLossIsNan() const;
 
 private:
   Progress(const PlanReport &plan, const ProgressOptions &options)
       : plan(plan), options(options) {}
   void show(const StepReport &step);
+  /// Once for each reason.
+  void warn(const StepReport &step, const std::vector<std::string> &notFinite);
 
   const PlanReport &plan;
   ProgressOptions options;
   FILE *log = nullptr;
   int logFailure = 0; // errno of the first
-  bool terminal = false, lineOpen = false, reportedNotFinite = false;
+  bool terminal = false, lineOpen = false;
+  bool reportedNotFinite = false, reportedNoTargets = false;
   uint64_t done = 0;
   double timeInSteps = 0, firstSeconds = 0;
   std::vector<std::pair<std::string, double>> sums; // losses times targets

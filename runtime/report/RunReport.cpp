@@ -41,7 +41,8 @@ ordered_json start(const char *status, const RunFiles &files) {
 ordered_json reportOf(const PlanReport &plan, const Mesh &mesh,
                       const Progress &progress,
                       const std::vector<RankUse> &uses, const RunFiles &files) {
-  ordered_json report = start("ok", files);
+  ordered_json report =
+      start(progress.meanLossIsNan() ? "not_finite" : "ok", files);
   report["model"] = plan.model;
   report["mode"] = plan.mode;
   report["mesh"] = plan.mesh;
@@ -68,10 +69,11 @@ ordered_json reportOf(const PlanReport &plan, const Mesh &mesh,
   return report;
 }
 
-ordered_json reportOfFailure(const std::string &message, uint64_t steps,
+ordered_json reportOfFailure(const Error &error, uint64_t steps,
                              const RunFiles &files) {
-  ordered_json report = start("error", files);
-  report["error"] = message;
+  ordered_json report = start(
+      error.fault == Error::Fault::NotFinite ? "not_finite" : "error", files);
+  report["error"] = error.message;
   report["steps"] = steps;
   return report;
 }

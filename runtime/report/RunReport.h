@@ -11,13 +11,14 @@ struct RunFiles {
   std::string plan, data, init, save, outputs, log, profile;
 };
 
+/// Of a run that came to its end. A forward run may find a mean loss of NaN.
 nlohmann::ordered_json reportOf(const PlanReport &plan, const Mesh &mesh,
                                 const Progress &progress,
                                 const std::vector<RankUse> &uses,
                                 const RunFiles &files);
 
 /// Of a run that failed after `steps` steps.
-nlohmann::ordered_json reportOfFailure(const std::string &message,
-                                       uint64_t steps, const RunFiles &files);
+nlohmann::ordered_json reportOfFailure(const Error &error, uint64_t steps,
+                                       const RunFiles &files);
 
 } // namespace polyrank::runtime

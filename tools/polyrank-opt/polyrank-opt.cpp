@@ -5,6 +5,7 @@
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
+#include "runtime/Version.h"
 #include "tools/polyrank-opt/RegisterPasses.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/CommandLine.h"
@@ -58,6 +59,9 @@ static void hideOtherOptions() {
 }
 
 int main(int argc, char **argv) {
+  cl::AddExtraVersionPrinter([](llvm::raw_ostream &out) {
+    out << "polyrank-opt " << polyrank::versionText << "\n";
+  });
   hideOtherOptions();
   mlir::registerTransformsPasses();
   polyrank::registerPasses();

@@ -1,6 +1,7 @@
 // polyrank-run: checks what the user gave, starts the ranks and shows how they
 // get on. The same program is the ranks' (Rank.cpp).
 
+#include "runtime/Outputs.h"
 #include "runtime/data/Npz.h"
 #include "runtime/exec/Weights.h"
 #include "runtime/report/Json.h"
@@ -68,8 +69,9 @@ public:
   Result<void> run() {
     if (Result<void> done = prepare(); !done)
       return done;
-    POLYRANK_ASSIGN(
-        opened, Progress::open(report, {options.quiet, options.log, steps}));
+    POLYRANK_ASSIGN(opened,
+                    Progress::open(report, {options.quiet, options.log, steps,
+                                            !options.allowNan}));
     progress = std::move(opened);
     if (!options.quiet) {
       fmt::print(stderr, "{}", describeStart(report));
@@ -101,8 +103,9 @@ public:
     Result<void> logged = progress->close();
     if (!ran)
       return Error{progress->stepsDone()
-                       ? fmt::format("{} (after {} steps)", ran.error().message,
-                                     progress->stepsDone())
+                       ? fmt::format("{} (after {} steps{})",
+                                     ran.error().message,
+                                     progress->stepsDone(), keptFiles())
                        : ran.error().message,
                    ran.error().fault};
     if (Result<void> written = writeOutputs(); !written)
@@ -115,6 +118,11 @@ public:
     return logged;
   }
 
+  /// Of a run without an error.
+  int status() const {
+    return progress->meanLossIsNan() ? int(Error::Fault::NotFinite) : 0;
+  }
+
   uint64_t stepsDone() const { return progress ? progress->stepsDone() : 0; }
   RunFiles files() const {
     return {options.plan,    options.samples(), options.init,   options.save,
@@ -122,6 +130,15 @@ public:
   }
 
 private:
+  /// What a run that ended early has not written.
+  std::string keptFiles() const {
+    if (options.save.empty())
+      return "";
+    return access(options.save.c_str(), F_OK) == 0
+               ? fmt::format("; '{}' is as it was", options.save)
+               : "; nothing is saved";
+  }
+
   /// Finds what is wrong with the input before any rank is started.
   Result<void> prepare() {
     planDescriptor =
@@ -135,8 +152,13 @@ private:
     POLYRANK_ASSIGN(completed, completeOptions(options, *plan->plan));
     options = completed;
     report = reportOf(*plan);
-    if (Result<Weights> weights = Weights::open(*plan, options.init); !weights)
-      return weights.error();
+    POLYRANK_ASSIGN(weights, Weights::open(*plan, options.init));
+    // The ranks look at all; a model that was exported anew is refused here,
+    // before an older log makes room for this run's.
+    if (Result<void> same = weights.checkDigests(0, 64); !same)
+      return same;
+    if (Result<void> safe = checkFiles(weights); !safe)
+      return safe;
     steps = options.steps;
     if (!options.samples().empty()) {
       POLYRANK_ASSIGN(source, openData(options, *plan->plan));
@@ -157,6 +179,25 @@ private:
       return made;
     return checkWritable(options.outputs,
                          outputs.back().offset + outputs.back().bytes);
+  }
+
+  /// No output may be what this run reads, nor what another output goes to.
+  Result<void> checkFiles(const Weights &weights) const {
+    std::vector<InputUse> inputs{{"the plan", options.plan},
+                                 {"the data (--data)", options.data},
+                                 {"the inputs (--inputs)", options.inputs},
+                                 {"the weights (--init)", options.init}};
+    for (const std::string &path : weights.files())
+      inputs.push_back({"the weights", path});
+    std::vector<OutputUse> outputs;
+    for (auto &[option, path, kind] :
+         {std::tuple("--save", &options.save, FileKind::Safetensors),
+          {"--outputs", &options.outputs, FileKind::Npz},
+          {"--profile", &options.profile, FileKind::Profile},
+          {"--log", &options.log, FileKind::Log}})
+      if (!path->empty())
+        outputs.push_back({option, *path, kind});
+    return checkOutputs(inputs, outputs);
   }
 
   Result<void> makeOutputMemory() {
@@ -225,12 +266,12 @@ int launcherMain(const RunOptions &options, int argc, char **argv) {
     Run run(options, argc, argv);
     Result<void> result = run.run();
     if (result)
-      return 0;
+      return run.status();
     fmt::print(stderr, "polyrank-run: {}\n", result.error().message);
     if (options.json)
-      fmt::print("{}", toText(reportOfFailure(result.error().message,
-                                              run.stepsDone(), run.files())));
-    return result.error().fault == Error::Fault::Input ? 1 : 2;
+      fmt::print("{}", toText(reportOfFailure(result.error(), run.stepsDone(),
+                                              run.files())));
+    return int(result.error().fault);
   } catch (const std::exception &exception) {
     fmt::print(stderr, "polyrank-run: {}\n", exception.what());
     return 2;

@@ -16,7 +16,7 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
       "Runs a plan that polyrank-compile wrote: starts its ranks on this "
       "machine, trains (or runs forward), logs and saves.\n"
       "Exit status: 0 done, 1 the input is wrong, 2 a rank failed or the run "
-      "was interrupted.",
+      "was interrupted, 3 the loss or weights became NaN (nothing is saved).",
       "polyrank-run"};
   useHelpFormatter(app);
   app.add_option("PLAN", options.plan, "The plan file")->required()
@@ -48,7 +48,7 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
       ->type_name("FRACTION");
   app.add_option("--seed", options.seed,
                  "Seed of sampling and of the model's randomness (default 0)")
-      ->check(CLI::Range(-(int64_t(1) << 62), int64_t(1) << 62))
+      ->check(CLI::Range(int64_t(0), int64_t(1) << 62))
       ->type_name("N");
   app.add_option("--init", options.init,
                  "Start from the weights in this safetensors file instead of "
@@ -95,7 +95,8 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
                "Print what the run did as one JSON object on standard output, "
                "and write --profile as JSON. docs/reports.md has the fields");
   app.add_flag("--allow-nan", options.allowNan,
-               "Start although weights are NaN, which is otherwise an error");
+               "Start although weights are NaN, and go on and save where the "
+               "loss or weights become NaN");
   app.add_flag("-q,--quiet", options.quiet, "No progress and no summary");
   app.footer("Example:\n"
              "  polyrank-run model.plan --data text.txt --steps 100 \\\n"

@@ -37,6 +37,8 @@ public:
     for (uint64_t step = 0; step < steps; ++step)
       if (Result<void> done = runStep(step); !done)
         return done;
+    if (Result<void> finite = checkWeights(); !finite)
+      return finite;
     if (!options.save.empty())
       if (Result<void> saved =
               saveWeights(*plan, *program, *weights, *transport, everyone,
@@ -75,6 +77,10 @@ private:
     program = std::move(created);
     POLYRANK_ASSIGN(opened, Weights::open(*plan, options.init));
     weights.emplace(std::move(opened));
+    if (Result<void> same = weights->checkDigests(transport->rank(),
+                                                  transport->worldSize());
+        !same)
+      return same;
     if (Result<void> filled = program->loadParameters(
             options.allowNan ? weights->sources()
                              : weights->sourcesWithoutNan());
@@ -135,7 +141,39 @@ private:
     for (const Metric &metric : program->metrics())
       report.metrics.emplace_back(metric.name, metric.value);
     connection.report({{"step", toJson(report)}});
-    return {};
+    return checkLoss(report);
+  }
+
+  bool stopsAtNan() const {
+    return plan->plan->mode() == plan::Mode::Train && !options.allowNan;
+  }
+
+  /// A NaN goes from the loss to all weights, and stays. Where no target
+  /// counted, the loss is a mean of nothing, and the gradients are zero.
+  Result<void> checkLoss(const StepReport &report) const {
+    if (!stopsAtNan() || !report.lossIsNan())
+      return {};
+    std::string place =
+        data ? data->findNan(splitOf(options, *plan->plan), report.step - 1)
+             : "";
+    return Error{
+        fmt::format("step {}: the loss is NaN{}; {}, or go on with --allow-nan",
+                    report.step,
+                    place.empty() ? "" : ", and so is what it reads: " + place,
+                    place.empty() ? "lower the learning rate"
+                                  : "mend the data"),
+        Error::Fault::NotFinite};
+  }
+
+  /// No rank goes on to save before all have looked.
+  Result<void> checkWeights() {
+    if (!stopsAtNan())
+      return {};
+    if (Result<void> finite = program->checkFinite(); !finite)
+      return Error{finite.error().message +
+                       "; lower the learning rate, or go on with --allow-nan",
+                   finite.error().fault};
+    return transport->barrier(everyone);
   }
 
   /// For the profile's floors. All ranks measure at the same time, as they run;

@@ -215,6 +215,8 @@ const Lie lies[] = {
      "stored tensor 'linear.weight': dtype 40"},
     {"storedRank",
      [](PlanT &p) { p.stored[0]->shape.resize(33, 1); }, "has 33 dims"},
+    {"storedDigests", [](PlanT &p) { p.stored[0]->source->digests = {1, 2}; },
+     "its 48 bytes have 2 digests instead of 1"},
     {"storedShape", [](PlanT &p) { p.stored[0]->shape[0] = INT64_MAX; },
      "its shape has more than 281474976710656 elements"},
     {"storedElements",
