@@ -12,8 +12,9 @@
 
 namespace polyrank::runtime {
 
-Error fileError(const std::string &path, const std::string &what) {
-  return {path + ": " + what + ": " + std::strerror(errno)};
+Error fileError(const std::string &path, const std::string &what,
+                Error::Fault fault) {
+  return {path + ": " + what + ": " + std::strerror(errno), fault};
 }
 
 Descriptor &Descriptor::operator=(Descriptor &&other) noexcept {
@@ -77,7 +78,7 @@ Result<void> writeAt(const Descriptor &descriptor, const std::string &path,
     if (n < 0 && errno == EINTR)
       continue;
     if (n <= 0)
-      return fileError(path, "cannot be written");
+      return fileError(path, "cannot be written", Error::Fault::Rank);
     cursor += n;
     offset += n;
     length -= n;
@@ -92,8 +93,9 @@ Result<void> syncDirectoryOf(const std::string &path) {
                                                      : path.substr(0, slash);
   Descriptor descriptor(
       open(directory.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY));
-  if (descriptor.get() < 0 || fsync(descriptor.get()) != 0)
-    return fileError(directory, "cannot be synced");
+  if (descriptor.get() < 0 ||
+      (fsync(descriptor.get()) != 0 && errno != EINVAL && errno != EOPNOTSUPP))
+    return fileError(directory, "cannot be synced", Error::Fault::Rank);
   return {};
 }
 

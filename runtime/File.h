@@ -11,8 +11,10 @@
 
 namespace polyrank::runtime {
 
-/// "PATH: WHAT: the system's reason", from errno.
-Error fileError(const std::string &path, const std::string &what);
+/// "PATH: WHAT: the system's reason", from errno. A file that cannot be read is
+/// wrong input; a disk that is full or fails while it is written is not.
+Error fileError(const std::string &path, const std::string &what,
+                Error::Fault fault = Error::Fault::Input);
 
 /// A file descriptor that is closed with it.
 class Descriptor {
@@ -52,7 +54,8 @@ private:
 Result<void> writeAt(const Descriptor &descriptor, const std::string &path,
                      uint64_t offset, const void *from, uint64_t length);
 
-/// Makes a rename in the directory of `path` survive a power failure.
+/// Makes a rename in the directory of `path` survive a power failure, where its
+/// file system knows how to.
 Result<void> syncDirectoryOf(const std::string &path);
 
 } // namespace polyrank::runtime

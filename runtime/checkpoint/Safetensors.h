@@ -55,30 +55,24 @@ struct TensorSpec {
   std::vector<int64_t> shape;
 };
 
-/// Writes one safetensors file, as one or several processes:
+/// Writes one safetensors file, as one or several processes that have the same
+/// OutputFile open:
 ///
-///   one rank    create(path, job, tensors, metadata)  ... barrier ...
-///   the others  join(path, job, tensors, metadata)
-///   each        write(t, offset, data)..., finish()   ... barrier ...
-///   the first   commit()
+///   one of them  create(path, file, tensors, metadata)  ... barrier ...
+///   the others   join(path, file, tensors, metadata)
+///   each         write(t, offset, data)..., finish()    ... barrier ...
+///   its maker    OutputFile::commit()
 ///
 /// The layout is a function of the tensors and the metadata alone, so all ranks
-/// agree on it. Until commit() the file is called PATH.partial-JOB; what was
-/// created and not committed is removed with its writer. `job` tells concurrent
-/// jobs apart.
+/// agree on it. `path` is for messages, `file` the number of a descriptor.
 class SafetensorsWriter {
 public:
   static Result<SafetensorsWriter>
-  create(const std::string &path, const std::string &job,
-         std::span<const TensorSpec> tensors,
+  create(const std::string &path, int file, std::span<const TensorSpec> tensors,
          const std::map<std::string, std::string> &metadata = {});
   static Result<SafetensorsWriter>
-  join(const std::string &path, const std::string &job,
-       std::span<const TensorSpec> tensors,
+  join(const std::string &path, int file, std::span<const TensorSpec> tensors,
        const std::map<std::string, std::string> &metadata = {});
-
-  SafetensorsWriter(SafetensorsWriter &&) noexcept = default;
-  ~SafetensorsWriter();
 
   /// Writes bytes [begin, begin + data.size()) of tensor number `tensor` of the
   /// list. Who writes what is up to the callers; may run on several threads.
@@ -89,20 +83,20 @@ public:
   /// forgets what it could not write, so a second attempt would lie.
   Result<void> finish();
 
-  /// Gives the file its name. After all ranks have finished; creator only.
-  Result<void> commit();
-
 private:
   SafetensorsWriter() = default;
+  static Result<SafetensorsWriter>
+  open(const std::string &path, int file, std::span<const TensorSpec> tensors,
+       const std::map<std::string, std::string> &metadata);
   Result<void> layOut(std::span<const TensorSpec> tensors,
                       const std::map<std::string, std::string> &metadata);
 
   struct Extent {
     uint64_t offset = 0, length = 0;
   };
-  std::string path, temporary, header;
+  std::string path, header;
   Descriptor descriptor;
-  bool creator = false, failed = false;
+  bool failed = false;
   std::vector<Extent> extents; // by number in the list
   uint64_t fileSize = 0;
 };

@@ -153,30 +153,32 @@ SafetensorsWriter::layOut(std::span<const TensorSpec> tensors,
 }
 
 Result<SafetensorsWriter>
-SafetensorsWriter::create(const std::string &path, const std::string &job,
-                          std::span<const TensorSpec> tensors,
-                          const std::map<std::string, std::string> &metadata) {
+SafetensorsWriter::open(const std::string &path, int file,
+                        std::span<const TensorSpec> tensors,
+                        const std::map<std::string, std::string> &metadata) {
   SafetensorsWriter writer;
   writer.path = path;
-  writer.temporary = path + ".partial-" + job;
   if (auto done = writer.layOut(tensors, metadata); !done)
     return done.error();
-  struct stat status;
-  if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
-    return Error{path + ": exists and is not a regular file"};
-  unlink(writer.temporary.c_str()); // of a job of this name that was killed
-  writer.descriptor = Descriptor(open(
-      writer.temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  writer.descriptor = Descriptor(fcntl(file, F_DUPFD_CLOEXEC, 0));
   if (writer.descriptor.get() < 0)
-    return fileError(path, "cannot be created");
-  writer.creator = true;
+    return fileError(path, "cannot be opened", Error::Fault::Rank);
+  return std::move(writer);
+}
+
+Result<SafetensorsWriter>
+SafetensorsWriter::create(const std::string &path, int file,
+                          std::span<const TensorSpec> tensors,
+                          const std::map<std::string, std::string> &metadata) {
+  POLYRANK_ASSIGN(writer, open(path, file, tensors, metadata));
   // Have the disk say now that it is too small, where it can.
-  int file = writer.descriptor.get();
   if (fallocate(file, 0, 0, writer.fileSize) != 0 &&
       ((errno != EOPNOTSUPP && errno != ENOSYS) ||
        ftruncate(file, writer.fileSize) != 0))
-    return fileError(path, "has no room for " +
-                               std::to_string(writer.fileSize) + " bytes");
+    return fileError(path,
+                     "has no room for " + std::to_string(writer.fileSize) +
+                         " bytes",
+                     Error::Fault::Rank);
   uint64_t headerSize = writer.header.size();
   if (auto done = writeAt(writer.descriptor, path, 0, &headerSize, 8); !done)
     return done.error();
@@ -188,30 +190,19 @@ SafetensorsWriter::create(const std::string &path, const std::string &job,
 }
 
 Result<SafetensorsWriter>
-SafetensorsWriter::join(const std::string &path, const std::string &job,
+SafetensorsWriter::join(const std::string &path, int file,
                         std::span<const TensorSpec> tensors,
                         const std::map<std::string, std::string> &metadata) {
-  SafetensorsWriter writer;
-  writer.path = path;
-  writer.temporary = path + ".partial-" + job;
-  if (auto done = writer.layOut(tensors, metadata); !done)
-    return done.error();
-  writer.descriptor =
-      Descriptor(open(writer.temporary.c_str(), O_WRONLY | O_CLOEXEC));
+  POLYRANK_ASSIGN(writer, open(path, file, tensors, metadata));
   struct stat status;
-  if (writer.descriptor.get() < 0 ||
-      fstat(writer.descriptor.get(), &status) != 0)
-    return fileError(writer.temporary, "cannot be opened");
+  if (fstat(file, &status) != 0)
+    return fileError(path, "cannot be opened", Error::Fault::Rank);
   if (static_cast<uint64_t>(status.st_size) != writer.fileSize)
-    return Error{writer.temporary + ": has " + std::to_string(status.st_size) +
-                 " bytes instead of " + std::to_string(writer.fileSize) +
-                 ": the ranks write different tensors"};
+    return Error{path + ": has " + std::to_string(status.st_size) +
+                     " bytes instead of " + std::to_string(writer.fileSize) +
+                     ": the ranks write different tensors",
+                 Error::Fault::Rank};
   return std::move(writer);
-}
-
-SafetensorsWriter::~SafetensorsWriter() {
-  if (creator && descriptor.get() >= 0)
-    unlink(temporary.c_str());
 }
 
 Result<void> SafetensorsWriter::write(size_t tensor, uint64_t begin,
@@ -230,24 +221,13 @@ Result<void> SafetensorsWriter::write(size_t tensor, uint64_t begin,
 
 Result<void> SafetensorsWriter::finish() {
   if (failed)
-    return Error{path + ": a write has failed; the file cannot be finished"};
+    return Error{path + ": a write has failed; the file cannot be finished",
+                 Error::Fault::Rank};
   if (fsync(descriptor.get()) != 0) {
     failed = true;
-    return fileError(path, "cannot be synced");
+    return fileError(path, "cannot be synced", Error::Fault::Rank);
   }
   return {};
-}
-
-Result<void> SafetensorsWriter::commit() {
-  if (auto done = finish(); !done)
-    return done;
-  if (!creator)
-    return Error{path + ": only the rank that created the file commits it"};
-  if (rename(temporary.c_str(), path.c_str()) != 0)
-    return fileError(path, "cannot be renamed into place");
-  if (!descriptor.close())
-    return fileError(path, "cannot be closed");
-  return syncDirectoryOf(path);
 }
 
 } // namespace polyrank::runtime

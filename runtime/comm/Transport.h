@@ -130,8 +130,12 @@ public:
   /// Fails if the job was aborted. Does not wait.
   virtual Result<void> health() = 0;
 
-  /// Publishes where this rank is, for the launcher's reports.
+  /// Publishes where this rank is, before each command: for messages, and for
+  /// the launcher, which ends a job that does not get on.
   virtual void setProgress(uint64_t step, uint32_t command) = 0;
+  /// Says that this rank gets on with what is no command, such as a part of a
+  /// file. From any thread.
+  virtual void beat() = 0;
 
   /// Threads for copies and sums; without it the calling thread does them.
   virtual void setParallelFor(ParallelFor parallelFor) = 0;

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "runtime/OutputFile.h"
 #include "runtime/data/StoredArray.h"
 
 namespace polyrank::runtime {
@@ -12,13 +13,12 @@ namespace polyrank::runtime {
 /// names, overlaps, headers that disagree) is an error.
 Result<std::vector<StoredArray>> openNpz(const std::string &path);
 
-/// Writes a set: beside the path, synced, then renamed. bf16, which numpy does
-/// not have, is written as float32, which holds it exactly.
+/// Writes a set, which has its name once it is whole. bf16, which numpy does not
+/// have, is written as float32, which holds it exactly.
 class NpzWriter {
 public:
   static Result<NpzWriter> create(const std::string &path);
-  NpzWriter(NpzWriter &&) noexcept = default;
-  ~NpzWriter(); // removes what was not committed
+  explicit NpzWriter(OutputFile file) : file(std::move(file)) {}
 
   /// `data`: the whole array, row-major.
   Result<void> add(const std::string &name, DType dtype,
@@ -27,7 +27,6 @@ public:
   Result<void> commit();
 
 private:
-  NpzWriter() = default;
   Result<void> append(const void *data, uint64_t size);
 
   struct Member {
@@ -35,8 +34,7 @@ private:
     uint32_t checksum = 0;
     uint64_t size = 0, offset = 0;
   };
-  std::string path, temporary;
-  Descriptor descriptor;
+  OutputFile file;
   uint64_t position = 0;
   std::vector<Member> members;
 };

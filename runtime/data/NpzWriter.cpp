@@ -7,8 +7,6 @@
 
 #include <cstdio>
 #include <cstring>
-#include <fcntl.h>
-#include <unistd.h>
 #include <zlib.h>
 
 namespace polyrank::runtime {
@@ -65,24 +63,13 @@ void putCommon(std::string &text, uint32_t checksum, size_t nameSize,
 } // namespace
 
 Result<NpzWriter> NpzWriter::create(const std::string &path) {
-  NpzWriter writer;
-  writer.path = path;
-  writer.temporary = path + ".partial-" + std::to_string(getpid());
-  writer.descriptor =
-      Descriptor(open(writer.temporary.c_str(),
-                      O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (writer.descriptor.get() < 0)
-    return fileError(path, "cannot be created");
-  return std::move(writer);
-}
-
-NpzWriter::~NpzWriter() {
-  if (descriptor.get() >= 0)
-    unlink(temporary.c_str());
+  POLYRANK_ASSIGN(file, OutputFile::create(path));
+  return NpzWriter(std::move(file));
 }
 
 Result<void> NpzWriter::append(const void *data, uint64_t size) {
-  if (auto done = writeAt(descriptor, path, position, data, size); !done)
+  if (auto done = writeAt(file.descriptor(), file.path(), position,
+                          data, size); !done)
     return done;
   position += size;
   return {};
@@ -104,7 +91,7 @@ Result<void> NpzWriter::add(const std::string &name, DType dtype,
   for (int64_t extent : shape)
     expected *= extent;
   if (expected != data.size() || name.size() > 1000)
-    return Error{path + ": array '" + name + "' has " +
+    return Error{file.path() + ": array '" + name + "' has " +
                  std::to_string(data.size()) + " bytes instead of " +
                  std::to_string(expected)};
   std::string header = makeNpyHeader(numpyType(dtype), shape);
@@ -174,13 +161,7 @@ Result<void> NpzWriter::commit() {
   put<uint16_t>(directory, 0);
   if (auto done = append(directory.data(), directory.size()); !done)
     return done;
-  if (fsync(descriptor.get()) != 0)
-    return fileError(path, "cannot be synced");
-  if (rename(temporary.c_str(), path.c_str()) != 0)
-    return fileError(path, "cannot be renamed into place");
-  if (!descriptor.close())
-    return fileError(path, "cannot be closed");
-  return syncDirectoryOf(path);
+  return file.commit();
 }
 
 } // namespace polyrank::runtime

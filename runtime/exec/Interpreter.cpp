@@ -128,10 +128,10 @@ Result<void> Interpreter::runStep(uint64_t step) {
   uint32_t number = 0;
   uint64_t start = now();
   for (const plan::Action &action : schedule) {
-    transport->setProgress(step, number);
     std::vector<Command> &commands = segments[action.segment()];
     for (size_t c = 0; c < commands.size(); ++c) {
       Command &command = commands[c];
+      transport->setProgress(step, number);
       Result<void> result = command.operation->run(action.microbatch());
       if (!result)
         return Error{fmt::format("step {}, segment '{}', microbatch {}, {}: {}",

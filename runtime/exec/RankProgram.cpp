@@ -2,6 +2,8 @@
 
 #include "runtime/exec/RankProgram.h"
 
+#include "runtime/Float16.h"
+
 #include <cstring>
 #include <fmt/format.h>
 
@@ -47,9 +49,20 @@ double scalarAt(plan::DType type, const std::byte *at) {
     std::memcpy(&value, at, sizeof(value));
     return value;
   }
-  default:
-    return static_cast<double>(std::to_integer<uint8_t>(*at));
+  case plan::DType::F16:
+  case plan::DType::BF16: {
+    uint16_t bits;
+    std::memcpy(&bits, at, sizeof(bits));
+    return type == plan::DType::F16 ? floatFromFloat16(bits)
+                                    : floatFromBFloat16(bits);
   }
+  case plan::DType::I8:
+    return std::to_integer<int8_t>(*at);
+  case plan::DType::U8:
+  case plan::DType::BOOL:
+    break;
+  }
+  return std::to_integer<uint8_t>(*at);
 }
 
 } // namespace

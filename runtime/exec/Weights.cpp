@@ -57,15 +57,17 @@ const StoredTensorSpan *findTensor(const SafetensorsFile &file,
   return found;
 }
 
-/// The file of weights that a plan names; where that is gone, the file of its
-/// name beside the plan: both may have been moved, or copied to this machine.
+/// The file of weights that a plan names, from the plan's own folder; where that
+/// is gone, the file of its name beside the plan: both may have been moved, or
+/// copied to this machine.
 Result<InputFile> openWeights(const std::string &plan,
-                              const std::string &path) {
+                              const std::string &named) {
+  std::string folder = plan.substr(0, plan.rfind('/') + 1),
+              name = named.substr(named.rfind('/') + 1),
+              path = named.starts_with('/') ? named : folder + named;
   Result<InputFile> opened = InputFile::open(path);
   if (opened || access(path.c_str(), F_OK) == 0)
     return opened;
-  std::string folder = plan.substr(0, plan.rfind('/') + 1),
-              name = path.substr(path.rfind('/') + 1);
   Result<InputFile> beside = InputFile::open(folder + name);
   return beside ? std::move(beside) : std::move(opened);
 }
@@ -238,8 +240,7 @@ Result<Weights> Weights::open(const LoadedPlan &plan, const std::string &init) {
 
 Result<void> saveWeights(const LoadedPlan &plan, const RankProgram &program,
                          const Weights &initial, Transport &transport,
-                         Group everyone, const std::string &path,
-                         const std::string &job) {
+                         Group everyone, const std::string &path, int file) {
   std::vector<SavedTensor> saved = savedTensorsOf(*plan.plan);
   std::vector<TensorSpec> tensors;
   std::vector<std::vector<size_t>> places(saved.size()); // in `tensors`
@@ -257,10 +258,10 @@ Result<void> saveWeights(const LoadedPlan &plan, const RankProgram &program,
       Result<void> created = transport.barrier(everyone);
       if (!created)
         return created.error();
-      return SafetensorsWriter::join(path, job, tensors, metadata);
+      return SafetensorsWriter::join(path, file, tensors, metadata);
     }
     Result<SafetensorsWriter> writer =
-        SafetensorsWriter::create(path, job, tensors, metadata);
+        SafetensorsWriter::create(path, file, tensors, metadata);
     if (!writer)
       return writer;
     // What no rank has, or not wholly, first: the ranks write over it.
@@ -293,6 +294,7 @@ Result<void> saveWeights(const LoadedPlan &plan, const RankProgram &program,
   Result<void> written = program.saveParameters(
       [&](uint32_t stored, uint64_t offset, std::span<const std::byte> data) {
         Result<void> result;
+        transport.beat();
         for (size_t place : places[stored])
           if (result)
             result = writer->write(place, offset, data);
@@ -302,9 +304,7 @@ Result<void> saveWeights(const LoadedPlan &plan, const RankProgram &program,
     return written;
   if (Result<void> finished = writer->finish(); !finished)
     return finished;
-  if (Result<void> all = transport.barrier(everyone); !all)
-    return all;
-  return transport.rank() == 0 ? writer->commit() : Result<void>();
+  return transport.barrier(everyone);
 }
 
 } // namespace polyrank::runtime

@@ -47,11 +47,11 @@ private:
 
 /// Writes the weights as safetensors under the names of the user's model, the
 /// aliases of tied tensors too, as load_state_dict(strict=True) expects. Called
-/// by all ranks. Tensors that the program does not hold are copied from their
-/// source.
+/// by all ranks, with the number of the descriptor of one OutputFile, which is
+/// whole when it returns on all of them. Tensors that the program does not hold
+/// are copied from their source.
 Result<void> saveWeights(const LoadedPlan &plan, const RankProgram &program,
                          const Weights &initial, Transport &transport,
-                         Group everyone, const std::string &path,
-                         const std::string &job);
+                         Group everyone, const std::string &path, int file);
 
 } // namespace polyrank::runtime

@@ -2,7 +2,7 @@
 
 #include "runtime/launch/Launcher.h"
 
-#include "runtime/File.h"
+#include "runtime/launch/Watch.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -25,6 +25,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto grace = std::chrono::milliseconds(400);
+// Without a step forward for so long, the user is told who holds the job up.
+constexpr auto patience = std::chrono::seconds(10);
 
 struct RankProcess {
   pid_t pid = -1;
@@ -54,7 +56,6 @@ std::vector<std::string> environmentOf(const LaunchOptions &options, int rank,
   }
   result.push_back(fmt::format("POLYRANK_RANK={}", rank));
   result.push_back(fmt::format("POLYRANK_JOB={}", job));
-  result.push_back(fmt::format("POLYRANK_JOB_NAME={}", getpid()));
   for (int descriptor : options.descriptors)
     files += (files.empty() ? "" : ",") + std::to_string(descriptor);
   result.push_back("POLYRANK_FILES=" + files);
@@ -85,26 +86,19 @@ std::string describeEnd(int status) {
 
 class Launcher {
 public:
-  Launcher(const LaunchOptions &options, const shm::Job &job)
-      : options(options), job(job), ranks(options.ranks) {}
+  Launcher(const LaunchOptions &options, const shm::Job &job,
+           const EndSignals &signals)
+      : options(options), job(job), signals(signals), ranks(options.ranks),
+        watch(job, options.ranks, {options.nameOf, options.placeOf}) {}
 
   ~Launcher() {
     killAll();
     for (RankProcess &rank : ranks)
       if (rank.running)
         waitpid(rank.pid, nullptr, 0);
-    sigprocmask(SIG_SETMASK, &userMask, nullptr);
   }
 
   Result<void> run() {
-    sigset_t handled;
-    sigemptyset(&handled);
-    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD})
-      sigaddset(&handled, signal);
-    sigprocmask(SIG_BLOCK, &handled, &userMask);
-    signals = Descriptor(signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
-    if (signals.get() < 0)
-      return systemError("signalfd");
     chooseCores();
     for (int rank = 0; rank < options.ranks; ++rank)
       if (Result<void> started = start(rank); !started)
@@ -113,6 +107,8 @@ public:
       wait();
       if (options.onTick)
         options.onTick();
+      if (!ending)
+        look();
       if (ending && Clock::now() > *ending + grace)
         killAll();
     }
@@ -168,7 +164,7 @@ private:
       // A Ctrl-C at the terminal is for the launcher, which ends the ranks.
       signal(SIGINT, SIG_IGN);
       signal(SIGHUP, SIG_IGN);
-      sigprocmask(SIG_SETMASK, &userMask, nullptr);
+      sigprocmask(SIG_SETMASK, &signals.before(), nullptr);
       if (fits)
         sched_setaffinity(0, sizeof(mine), &mine);
       fcntl(reports.get(), F_SETFD, 0);
@@ -188,21 +184,50 @@ private:
   }
 
   void wait() {
-    std::vector<pollfd> files{{signals.get(), POLLIN, 0}};
+    std::vector<pollfd> files{{signals.descriptor(), POLLIN, 0}};
     for (RankProcess &rank : ranks)
       if (rank.pipe.get() >= 0)
         files.push_back({rank.pipe.get(), POLLIN, 0});
     poll(files.data(), files.size(), ending ? 20 : 100);
     for (int rank = 0; rank < options.ranks; ++rank)
       drain(rank);
-    signalfd_siginfo info;
-    while (read(signals.get(), &info, sizeof(info)) == sizeof(info))
-      if (info.ssi_signo != SIGCHLD && !interrupted) {
-        interrupted = info.ssi_signo;
-        end(fmt::format("interrupted by {}", strsignal(info.ssi_signo)));
+    while (int signal = signals.take())
+      if (!interrupted) {
+        interrupted = signal;
+        end(fmt::format("interrupted by {}", strsignal(signal)));
       }
     for (int rank = 0; rank < options.ranks; ++rank)
       reap(rank);
+  }
+
+  /// Ends a job that does not get on, after the user has been told why.
+  void look() {
+    std::vector<WatchedRank> watched;
+    for (const RankProcess &rank : ranks)
+      watched.push_back({rank.pid, rank.running});
+    auto still = watch.look(watched);
+    if (still < patience)
+      warned = false;
+    bool over = options.timeout.count() > 0 && still >= options.timeout;
+    if (!over && (warned || still < patience))
+      return;
+    auto [rank, text] = watch.blame(watched);
+    auto seconds = std::chrono::duration_cast<std::chrono::seconds>(still);
+    std::string message =
+        fmt::format("no rank got on for {} s: {}", seconds.count(), text);
+    if (!over) {
+      warned = true;
+      if (options.onWarning)
+        options.onWarning(
+            options.timeout.count() > 0
+                ? fmt::format("{}; the run ends when that lasts {} s", message,
+                              options.timeout.count() / 1000)
+                : message);
+      return;
+    }
+    message += "; --timeout gives it more time";
+    stalled = Error{message, Error::Fault::Rank};
+    end(message);
   }
 
   void reap(int rank) {
@@ -214,7 +239,7 @@ private:
     drain(rank);
     bool good = WIFEXITED(process.status) && WEXITSTATUS(process.status) == 0 &&
                 process.finished;
-    if (good || first >= 0 || interrupted)
+    if (good || first >= 0 || interrupted || stalled)
       return;
     first = rank;
     end(fmt::format("{} {}", options.nameOf(rank),
@@ -273,7 +298,7 @@ private:
       process.error =
           Error{report.value("error", std::string()),
                 Error::Fault(report.value("fault", int(Error::Fault::Rank)))};
-      if (first < 0 && !interrupted) {
+      if (first < 0 && !interrupted && !stalled) {
         first = rank;
         end(process.error->message);
       }
@@ -285,11 +310,21 @@ private:
   }
 
   Result<void> verdict() const {
+    // Nothing is lost of a job that was done when the signal came.
+    bool done = std::all_of(
+        ranks.begin(), ranks.end(), [](const RankProcess &rank) {
+          return rank.finished && !rank.error && WIFEXITED(rank.status) &&
+                 WEXITSTATUS(rank.status) == 0;
+        });
+    if (done)
+      return {};
     if (interrupted)
       return Error{fmt::format("interrupted by signal {} ({}); all ranks "
                                "have ended",
                                interrupted, strsignal(interrupted)),
                    Error::Fault::Rank};
+    if (stalled)
+      return *stalled;
     // A death explains more than what others say about it.
     for (int rank = 0; rank < options.ranks; ++rank)
       if (WIFSIGNALED(ranks[rank].status) && !ranks[rank].killed)
@@ -310,13 +345,15 @@ private:
 
   const LaunchOptions &options;
   const shm::Job &job;
+  const EndSignals &signals;
   std::vector<RankProcess> ranks;
-  Descriptor signals;
-  sigset_t userMask{};
+  Watch watch;
+  bool warned = false; // of what lasts
   std::vector<int> cores;
   bool fits = false;
   int first = -1;      // the rank that failed before all others
   int interrupted = 0; // the signal
+  std::optional<Error> stalled;
   std::optional<Clock::time_point> ending;
 };
 
@@ -327,8 +364,63 @@ int numberFrom(const char *variable) {
 
 } // namespace
 
-Result<void> launchRanks(const LaunchOptions &options, const shm::Job &job) {
-  return Launcher(options, job).run();
+Result<EndSignals> EndSignals::block() {
+  EndSignals result;
+  // A parent that ignores its children's ends hands that on to us, and ours
+  // would vanish without a word.
+  signal(SIGCHLD, SIG_DFL);
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGCHLD);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    // A blocked signal comes to the descriptor even where it is ignored.
+    struct sigaction action;
+    if (sigaction(signal, nullptr, &action) == 0 &&
+        action.sa_handler == SIG_IGN)
+      continue;
+    sigaddset(&blocked, signal);
+    result.handled.push_back(signal);
+  }
+  result.file = Descriptor(signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (result.file.get() < 0)
+    return Error{fmt::format("cannot watch for signals: {}",
+                             std::strerror(errno)),
+                 Error::Fault::Rank};
+  sigprocmask(SIG_BLOCK, &blocked, &result.mask);
+  return std::move(result);
+}
+
+EndSignals::~EndSignals() {
+  if (file.get() >= 0)
+    sigprocmask(SIG_SETMASK, &mask, nullptr);
+}
+
+int EndSignals::take() const {
+  signalfd_siginfo info;
+  while (read(file.get(), &info, sizeof(info)) == sizeof(info))
+    if (info.ssi_signo != SIGCHLD)
+      return static_cast<int>(info.ssi_signo);
+  return 0;
+}
+
+namespace {
+volatile sig_atomic_t lateSignal = 0;
+} // namespace
+
+void EndSignals::letOne() {
+  struct sigaction action{};
+  action.sa_handler = [](int signal) { lateSignal = signal; };
+  action.sa_flags = SA_RESETHAND | SA_RESTART;
+  for (int signal : handled)
+    sigaction(signal, &action, nullptr);
+  sigprocmask(SIG_SETMASK, &mask, nullptr);
+}
+
+int EndSignals::late() { return lateSignal; }
+
+Result<void> launchRanks(const LaunchOptions &options, const shm::Job &job,
+                         const EndSignals &signals) {
+  return Launcher(options, job, signals).run();
 }
 
 std::optional<RankConnection> RankConnection::fromEnvironment() {
@@ -336,9 +428,8 @@ std::optional<RankConnection> RankConnection::fromEnvironment() {
   connection.number = numberFrom("POLYRANK_RANK");
   connection.pipe = numberFrom("POLYRANK_REPORTS");
   const char *job = std::getenv("POLYRANK_JOB");
-  const char *name = std::getenv("POLYRANK_JOB_NAME");
   const char *files = std::getenv("POLYRANK_FILES");
-  if (connection.number < 0 || connection.pipe < 0 || !job || !name || !files)
+  if (connection.number < 0 || connection.pipe < 0 || !job || !files)
     return std::nullopt;
   for (char *next; *files; files = *next == ',' ? next + 1 : next) {
     connection.files.push_back(std::strtol(files, &next, 10));
@@ -346,7 +437,6 @@ std::optional<RankConnection> RankConnection::fromEnvironment() {
       return std::nullopt;
   }
   connection.shared = job;
-  connection.name = name;
   fcntl(connection.pipe, F_SETFD, FD_CLOEXEC);
   for (int descriptor : connection.files)
     fcntl(descriptor, F_SETFD, FD_CLOEXEC);

@@ -2,9 +2,11 @@
 
 #pragma once
 
-#include "runtime/Result.h"
+#include "runtime/File.h"
 #include "runtime/comm/shm/ShmJob.h"
 
+#include <chrono>
+#include <csignal>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -18,21 +20,56 @@ struct LaunchOptions {
   /// The command line of the launcher, which the ranks get too.
   std::vector<std::string> arguments;
   /// Open files that the ranks get, the plan among them, so that all read the
-  /// same one.
+  /// same one; -1 where there is none.
   std::vector<int> descriptors;
   /// "rank 3 (data=1,tensor=1)".
   std::function<std::string(int rank)> nameOf;
+  /// Of a rank's command by its number in a step: "in segment 'update', loss".
+  std::function<std::string(uint32_t command)> placeOf;
+  /// After no rank has got on for this long, the job is ended; 0: never.
+  std::chrono::milliseconds timeout{0};
+  /// Something that the user should know while the job goes on.
+  std::function<void(const std::string &message)> onWarning;
   /// What a rank reports besides errors and its end.
   std::function<void(int rank, const nlohmann::json &report)> onReport;
   /// Called at least every 100 ms.
   std::function<void()> onTick;
 };
 
+/// SIGINT, SIGTERM and SIGHUP, but for those that were ignored when this process
+/// began (nohup), as long as this lives: they wait for `take`.
+class EndSignals {
+public:
+  static Result<EndSignals> block();
+  EndSignals(EndSignals &&) noexcept = default;
+  ~EndSignals();
+
+  /// The number of one that has come, or 0; `descriptor` is readable then, and
+  /// when a child has ended.
+  int take() const;
+  /// For the end of the work, which is not to be lost: a first signal is noted
+  /// from now on, and returned by `late`; another ends the process as usual.
+  void letOne();
+  static int late();
+  int descriptor() const { return file.get(); }
+  /// The signals that the process had blocked before.
+  const sigset_t &before() const { return mask; }
+
+private:
+  EndSignals() = default;
+
+  Descriptor file;
+  std::vector<int> handled;
+  sigset_t mask{};
+};
+
 /// Runs this program again, once per rank, and returns when all have ended.
-/// The ranks die with the launcher. When one fails, or the launcher gets
-/// SIGINT, SIGTERM or SIGHUP, all are ended within a second; the error names
-/// the rank that was first. Call it from a process with one thread.
-Result<void> launchRanks(const LaunchOptions &options, const shm::Job &job);
+/// The ranks die with the launcher. When one fails, none gets on for the
+/// timeout, or a signal to end comes, all are ended within a second; the error
+/// names the rank that was first. A signal that comes when all ranks are done
+/// ends nothing. Other threads of this process must hold no signals.
+Result<void> launchRanks(const LaunchOptions &options, const shm::Job &job,
+                         const EndSignals &signals);
 
 /// A rank's end of the connection to its launcher.
 class RankConnection {
@@ -44,8 +81,6 @@ public:
   /// The launcher's LaunchOptions::descriptors.
   const std::vector<int> &descriptors() const { return files; }
   const std::string &job() const { return shared; }
-  /// Different for each job of this machine.
-  const std::string &jobName() const { return name; }
 
   void report(const nlohmann::json &report) const;
   /// Says why the rank ends, and returns its exit status.
@@ -55,7 +90,7 @@ public:
 private:
   int number = -1, pipe = -1;
   std::vector<int> files;
-  std::string shared, name;
+  std::string shared;
 };
 
 } // namespace polyrank::runtime

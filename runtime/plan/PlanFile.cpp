@@ -2,6 +2,9 @@
 
 #include "runtime/plan/PlanFile.h"
 
+#include "runtime/OutputFile.h"
+#include "runtime/Sha256.h"
+
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -43,39 +46,22 @@ PlanHash hashOf(Header header, std::span<const uint8_t> payload) {
   return hash;
 }
 
-Error fileError(const std::string &path, const std::string &what) {
+Error planError(const std::string &path, const std::string &what) {
   return Error{"plan '" + path + "': " + what};
 }
 
 Error systemError(const std::string &path, const std::string &what) {
-  return fileError(path, what + ": " + std::strerror(errno));
-}
-
-struct Descriptor {
-  int number;
-  explicit Descriptor(int number) : number(number) {}
-  Descriptor(const Descriptor &) = delete;
-  ~Descriptor() {
-    if (number >= 0)
-      close(number);
-  }
-};
-
-bool writeAll(int descriptor, const void *data, size_t size) {
-  auto *at = static_cast<const char *>(data);
-  while (size > 0) {
-    ssize_t written = write(descriptor, at, size);
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written < 0)
-      return false;
-    at += written;
-    size -= written;
-  }
-  return true;
+  return planError(path, what + ": " + std::strerror(errno));
 }
 
 } // namespace
+
+std::string PlanBytes::sha256() const {
+  Sha256 digest;
+  digest.add(header);
+  digest.add(payload());
+  return digest.hex();
+}
 
 void PlanBytes::Free::operator()(std::byte *memory) const { std::free(memory); }
 
@@ -98,28 +84,24 @@ Result<PlanHash> writePlan(const std::string &path,
   PlanHash hash = hashOf(header, flatbuffer);
   std::memcpy(header.hash, hash.data(), hash.size());
 
-  std::string temporary = path + ".writing." + std::to_string(getpid());
-  Descriptor file(
-      open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (file.number < 0)
-    return systemError(path, "cannot create '" + temporary + "'");
-  bool written = writeAll(file.number, &header, sizeof(header)) &&
-                 writeAll(file.number, flatbuffer.data(), flatbuffer.size()) &&
-                 fsync(file.number) == 0 &&
-                 rename(temporary.c_str(), path.c_str()) == 0;
-  if (!written) {
-    Error error = systemError(path, "cannot write");
-    unlink(temporary.c_str());
-    return error;
-  }
+  POLYRANK_ASSIGN(file, OutputFile::create(path));
+  Result<void> written =
+      writeAt(file.descriptor(), path, 0, &header, sizeof(header));
+  if (written)
+    written = writeAt(file.descriptor(), path, sizeof(header),
+                      flatbuffer.data(), flatbuffer.size());
+  if (written)
+    written = file.commit();
+  if (!written)
+    return written.error();
   return hash;
 }
 
 Result<PlanBytes> readPlan(const std::string &path) {
   Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.number < 0)
+  if (file.get() < 0)
     return systemError(path, "cannot open");
-  return readPlan(file.number, path);
+  return readPlan(file.get(), path);
 }
 
 Result<PlanBytes> readPlan(int descriptor, const std::string &path) {
@@ -127,10 +109,10 @@ Result<PlanBytes> readPlan(int descriptor, const std::string &path) {
   if (fstat(descriptor, &status) != 0)
     return systemError(path, "cannot read");
   if (!S_ISREG(status.st_mode))
-    return fileError(path, "is not a regular file");
+    return planError(path, "is not a regular file");
   uint64_t fileSize = status.st_size;
   if (fileSize < sizeof(Header))
-    return fileError(path, "is not a plan: " + std::to_string(fileSize) +
+    return planError(path, "is not a plan: " + std::to_string(fileSize) +
                                " bytes are less than a header");
 
   auto readAt = [&](void *data, uint64_t size, uint64_t offset) {
@@ -150,9 +132,9 @@ Result<PlanBytes> readPlan(int descriptor, const std::string &path) {
   if (!readAt(&header, sizeof(header), 0))
     return systemError(path, "cannot read");
   if (std::memcmp(header.magic, magic, sizeof(magic)) != 0)
-    return fileError(path, "is not a plan (polyrank-compile writes plans)");
+    return planError(path, "is not a plan (polyrank-compile writes plans)");
   if (header.schemaVersion != planSchemaVersion)
-    return fileError(path, "has version " +
+    return planError(path, "has version " +
                                std::to_string(header.schemaVersion) +
                                ", this polyrank-run reads version " +
                                std::to_string(planSchemaVersion) +
@@ -162,7 +144,7 @@ Result<PlanBytes> readPlan(int descriptor, const std::string &path) {
                      "has a header of " + std::to_string(header.headerSize) +
                          " bytes instead of " + std::to_string(sizeof(Header)));
   if (header.payloadSize != fileSize - sizeof(Header))
-    return fileError(path, "is damaged: it should hold " +
+    return planError(path, "is damaged: it should hold " +
                                std::to_string(header.payloadSize) +
                                " bytes after its header, it holds " +
                                std::to_string(fileSize - sizeof(Header)));
@@ -173,14 +155,16 @@ Result<PlanBytes> readPlan(int descriptor, const std::string &path) {
   bytes.memory.reset(
       static_cast<std::byte *>(std::aligned_alloc(64, allocated)));
   if (!bytes.memory)
-    return fileError(path, "no memory for its " + std::to_string(bytes.size) +
+    return planError(path, "no memory for its " + std::to_string(bytes.size) +
                                " bytes");
   if (!readAt(bytes.memory.get(), bytes.size, sizeof(Header)))
-    return fileError(path, "cannot read: it became shorter or the disk failed");
+    return planError(path, "cannot read: it became shorter or the disk failed");
   std::memcpy(bytes.hash.data(), header.hash, bytes.hash.size());
+  bytes.header.resize(sizeof(header));
+  std::memcpy(bytes.header.data(), &header, sizeof(header));
   PlanHash found = hashOf(header, bytes.payload());
   if (found != bytes.hash)
-    return fileError(path, "is damaged: its hash should be " +
+    return planError(path, "is damaged: its hash should be " +
                                toHex(bytes.hash) + ", it is " + toHex(found));
   return bytes;
 }

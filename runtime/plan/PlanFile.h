@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace polyrank::runtime {
 
@@ -30,15 +31,17 @@ struct PlanBytes {
   std::unique_ptr<std::byte[], Free> memory;
   size_t size = 0;
   PlanHash hash{};
+  std::vector<uint8_t> header; // what stands before the payload in the file
 
   std::span<const uint8_t> payload() const {
     return {reinterpret_cast<const uint8_t *>(memory.get()), size};
   }
+  /// Of the whole file that was read, as `sha256sum` prints it.
+  std::string sha256() const;
 };
 
-/// Writes `flatbuffer` (a finished `plan::Plan`) as a plan file: beside `path`,
-/// synced, then renamed, so that `path` is always a whole plan. Returns its
-/// hash.
+/// Writes `flatbuffer` (a finished `plan::Plan`) as a plan file; `path` is always
+/// a whole plan. Returns its hash.
 Result<PlanHash> writePlan(const std::string &path,
                            std::span<const uint8_t> flatbuffer);
 

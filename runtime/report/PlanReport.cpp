@@ -292,4 +292,25 @@ std::string bytesText(uint64_t bytes) {
   return fmt::format("{:.{}f} {}", value, value < 100 ? 1 : 0, unit);
 }
 
+std::string describeCommand(const plan::Plan &plan, uint32_t number) {
+  const plan::Program &program = *plan.programs()->Get(0);
+  uint32_t before = 0;
+  for (const plan::Action *action : *program.schedule()) {
+    const plan::Segment &segment =
+        *program.segments()->Get(action->segment());
+    uint32_t count = segment.commands() ? segment.commands()->size() : 0;
+    if (number - before >= count) {
+      before += count;
+      continue;
+    }
+    const plan::Command &command = *segment.commands()->Get(number - before);
+    return fmt::format("segment '{}', {} (command {})", segment.name()->str(),
+                       command.origin()
+                           ? command.origin()->str()
+                           : plan::EnumNameCommandBody(command.body_type()),
+                       number);
+  }
+  return fmt::format("command {}", number);
+}
+
 } // namespace polyrank::runtime

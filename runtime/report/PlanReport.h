@@ -85,4 +85,7 @@ nlohmann::ordered_json toJson(const PlanReport &report);
 /// 12.3 MiB.
 std::string bytesText(uint64_t bytes);
 
+/// "segment 'update', optimizer (command 17)", for command `number` of a step.
+std::string describeCommand(const plan::Plan &plan, uint32_t number);
+
 } // namespace polyrank::runtime

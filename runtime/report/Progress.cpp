@@ -2,6 +2,8 @@
 
 #include "runtime/report/Progress.h"
 
+#include "runtime/report/Messages.h"
+
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -132,10 +134,10 @@ void Progress::step(const StepReport &step) {
     if (std::fwrite(text.data(), 1, text.size(), log) != text.size() ||
         std::fflush(log) != 0) {
       logFailure = errno;
-      fmt::print(stderr,
-                 "{}polyrank-run: cannot write the log '{}': {}; the run goes "
-                 "on without it\n",
-                 lineOpen ? "\n" : "", options.log, std::strerror(logFailure));
+      tell(fmt::format(
+          "{}polyrank-run: cannot write the log '{}': {}; the run goes "
+          "on without it\n",
+          lineOpen ? "\n" : "", options.log, std::strerror(logFailure)));
       lineOpen = false;
     }
   }
@@ -156,16 +158,14 @@ void Progress::warn(const StepReport &step,
   if (reported)
     return;
   reported = true;
-  fmt::print(stderr, "{}polyrank-run: step {}: ", lineOpen ? "\n" : "",
-             step.step);
-  if (step.hasTargets())
-    fmt::print(stderr,
-               "{} is not finite; lower the learning rate, or look at the data "
-               "of this step\n",
-               fmt::join(notFinite, ", "));
-  else
-    fmt::print(stderr, "no label of this step counts, all are to be ignored: "
-                       "the loss is NaN and the gradients are zero\n");
+  tell(fmt::format(
+      "{}polyrank-run: step {}: {}\n", lineOpen ? "\n" : "", step.step,
+      step.hasTargets()
+          ? fmt::format("{} is not finite; lower the learning rate, or look at "
+                        "the data of this step",
+                        fmt::join(notFinite, ", "))
+          : "no label of this step counts, all are to be ignored: the loss is "
+            "NaN and the gradients are zero"));
   lineOpen = false;
 }
 
@@ -188,10 +188,9 @@ void Progress::show(const StepReport &step) {
     line +=
         fmt::format("  left {}", durationText(mean * (options.steps - done)));
   if (terminal)
-    fmt::print(stderr, "\r\033[K{}", line);
+    tellProgress("\r\033[K" + line);
   else
-    fmt::print(stderr, "{}\n", line);
-  std::fflush(stderr);
+    tellProgress(line + "\n");
   lineOpen = terminal;
 }
 
@@ -200,9 +199,14 @@ double Progress::secondsPerStep() const {
                   : timeInSteps;
 }
 
+void Progress::warn(const std::string &message) {
+  tell(fmt::format("{}polyrank-run: {}\n", lineOpen ? "\n" : "", message));
+  lineOpen = false;
+}
+
 Result<void> Progress::close() {
   if (lineOpen)
-    fmt::print(stderr, "\n");
+    tell("\n");
   lineOpen = false;
   if (log) {
     if (std::fclose(log) != 0 && logFailure == 0)

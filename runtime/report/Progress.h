@@ -49,6 +49,8 @@ public:
 
   /// Logs the step and shows it.
   void step(const StepReport &step);
+  /// Tells the user something besides.
+  void warn(const std::string &message);
   /// Writes out what is pending; an error of the log is the first that
   /// happened.
   Result<void> close();

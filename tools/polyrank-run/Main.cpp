@@ -5,6 +5,7 @@
 #include "runtime/data/Npz.h"
 #include "runtime/exec/Weights.h"
 #include "runtime/report/Json.h"
+#include "runtime/report/Messages.h"
 #include "runtime/report/RunReport.h"
 #include "tools/polyrank-run/Rank.h"
 
@@ -14,37 +15,10 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 namespace polyrank::runtime {
 namespace {
-
-/// Whether a file of `bytes` bytes can be made at `path`, beside what is there
-/// now: asked before the work and not after.
-Result<void> checkWritable(const std::string &path, uint64_t bytes) {
-  auto fail = [&](const std::string &why) {
-    return Error{fmt::format("cannot write '{}': {}", path, why)};
-  };
-  struct stat status;
-  if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
-    return fail(S_ISDIR(status.st_mode) ? "it is a directory"
-                                        : "it is not a regular file");
-  // Only making a file there shows that one can be made.
-  std::string probe = fmt::format("{}.partial-{}", path, getpid());
-  Descriptor file(
-      open(probe.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (file.get() < 0)
-    return fail(std::strerror(errno));
-  unlink(probe.c_str());
-  struct statvfs disk;
-  if (fstatvfs(file.get(), &disk) == 0 &&
-      bytes > uint64_t(disk.f_bavail) * disk.f_frsize)
-    return fail(fmt::format("it needs {} bytes, its file system has {} left",
-                            bytes, uint64_t(disk.f_bavail) * disk.f_frsize));
-  return {};
-}
 
 /// The bytes of a file of all weights, without its header.
 uint64_t savedBytesOf(const plan::Plan &plan) {
@@ -74,14 +48,16 @@ public:
                                             !options.allowNan}));
     progress = std::move(opened);
     if (!options.quiet) {
-      fmt::print(stderr, "{}", describeStart(report));
+      tell(describeStart(report));
       if (data)
-        fmt::print(stderr, "{}\n", data->describe());
+        tell(data->describe() + "\n");
     }
 
     shm::JobOptions jobOptions;
     jobOptions.sharedSizes.assign(report.ranks, report.sharedBytes);
     jobOptions.threadsPerRank = int(report.threads);
+    jobOptions.program = plan->bytes.hash;
+    POLYRANK_ASSIGN(signals, EndSignals::block());
     POLYRANK_ASSIGN(job, shm::Job::create(jobOptions));
 
     uses.resize(report.ranks);
@@ -89,17 +65,24 @@ public:
     launch.ranks = int(report.ranks);
     launch.threads = int(report.threads);
     launch.arguments = arguments;
-    launch.descriptors.push_back(planDescriptor.get());
-    if (outputMemory.get() >= 0)
-      launch.descriptors.push_back(outputMemory.get());
+    auto numberOf = [](const std::optional<OutputFile> &file) {
+      return file ? file->descriptor().get() : -1;
+    };
+    launch.descriptors = {planDescriptor.get(), outputMemory.get(),
+                          numberOf(saveOutput), numberOf(profileOutput)};
+    launch.timeout = std::chrono::milliseconds(int64_t(1e3 * options.timeout));
     launch.nameOf = [&](int rank) { return mesh->describeRank(rank); };
+    launch.placeOf = [&](uint32_t number) {
+      return describeCommand(*plan->plan, number);
+    };
+    launch.onWarning = [&](const std::string &text) { progress->warn(text); };
     launch.onReport = [&](int rank, const nlohmann::json &message) {
       if (message.contains("step"))
         progress->step(stepFromJson(message["step"]));
       else if (message.contains("use"))
         uses[rank] = useFromJson(message["use"]);
     };
-    Result<void> ran = launchRanks(launch, job);
+    Result<void> ran = launchRanks(launch, job, signals);
     Result<void> logged = progress->close();
     if (!ran)
       return Error{progress->stepsDone()
@@ -108,14 +91,29 @@ public:
                                      progress->stepsDone(), keptFiles())
                        : ran.error().message,
                    ran.error().fault};
+    signals.letOne();
     if (Result<void> written = writeOutputs(); !written)
       return written;
     if (!options.quiet)
       summarise();
-    if (options.json && logged)
-      fmt::print("{}",
-                 toText(reportOf(report, *mesh, *progress, uses, files())));
-    return logged;
+    if (int signal = EndSignals::late())
+      tell(fmt::format("polyrank-run: {} came when all steps were done; the run "
+                       "is complete\n",
+                       strsignal(signal)));
+    if (!logged)
+      return logged;
+    std::string text;
+    if (options.json)
+      text = toText(reportOf(report, *mesh, *progress, uses, files()));
+    else if (plan->plan->mode() == plan::Mode::Forward && !options.quiet)
+      for (auto &[name, value] : progress->means())
+        text += fmt::format("{} {:.6g} (mean of {} steps)\n", name, value,
+                            progress->stepsDone());
+    if (!print(text))
+      return Error{fmt::format("cannot write to standard output: {}",
+                               std::strerror(errno)),
+                   Error::Fault::Rank};
+    return {};
   }
 
   /// Of a run without an error.
@@ -146,7 +144,7 @@ private:
     if (planDescriptor.get() < 0)
       return Error{fmt::format("cannot open plan '{}': {}", options.plan,
                                std::strerror(errno))};
-    POLYRANK_ASSIGN(loaded, loadPlan(planDescriptor.get(), options.plan));
+    POLYRANK_ASSIGN(loaded, loadPlan(options, planDescriptor.get()));
     plan.emplace(std::move(loaded));
     mesh.emplace(*plan->plan);
     POLYRANK_ASSIGN(completed, completeOptions(options, *plan->plan));
@@ -165,20 +163,24 @@ private:
       data.emplace(std::move(source));
       steps = stepsOf(options, *plan->plan, *data);
     }
-    if (!options.save.empty())
-      if (Result<void> writable =
-              checkWritable(options.save, savedBytesOf(*plan->plan));
-          !writable)
-        return writable;
-    if (!options.profile.empty())
-      if (Result<void> writable = checkWritable(options.profile, 0); !writable)
-        return writable;
+    if (!options.save.empty()) {
+      POLYRANK_ASSIGN(
+          file, OutputFile::create(options.save, savedBytesOf(*plan->plan)));
+      saveOutput.emplace(std::move(file));
+    }
+    if (!options.profile.empty()) {
+      POLYRANK_ASSIGN(file, OutputFile::create(options.profile));
+      profileOutput.emplace(std::move(file));
+    }
     if (options.outputs.empty())
       return {};
     if (Result<void> made = makeOutputMemory(); !made)
       return made;
-    return checkWritable(options.outputs,
-                         outputs.back().offset + outputs.back().bytes);
+    POLYRANK_ASSIGN(
+        file, OutputFile::create(options.outputs, outputs.back().offset +
+                                                      outputs.back().bytes));
+    npzOutput.emplace(std::move(file));
+    return {};
   }
 
   /// No output may be what this run reads, nor what another output goes to.
@@ -202,7 +204,7 @@ private:
 
   Result<void> makeOutputMemory() {
     outputs = outputArraysOf(*plan->plan,
-                             data->samples(splitOf(options, *plan->plan)));
+                             outputSamplesOf(options, *plan->plan, *data));
     if (outputs.empty())
       return Error{"--outputs: the plan has no output tensors"};
     outputMemory = Descriptor(memfd_create("polyrank-outputs", MFD_CLOEXEC));
@@ -214,15 +216,20 @@ private:
     return {};
   }
 
+  /// Gives what the ranks have written its name, and writes the rest.
   Result<void> writeOutputs() {
-    if (options.outputs.empty())
+    for (std::optional<OutputFile> *file : {&saveOutput, &profileOutput})
+      if (*file)
+        if (Result<void> committed = (*file)->commit(); !committed)
+          return committed;
+    if (!npzOutput)
       return {};
     uint64_t size = outputs.back().offset + outputs.back().bytes;
     void *memory =
         mmap(nullptr, size, PROT_READ, MAP_SHARED, outputMemory.get(), 0);
     if (memory == MAP_FAILED)
       return Error{"cannot map the outputs", Error::Fault::Rank};
-    POLYRANK_ASSIGN(writer, NpzWriter::create(options.outputs));
+    NpzWriter writer(*std::move(npzOutput));
     for (const OutputArray &output : outputs) {
       auto *data = static_cast<const std::byte *>(memory) + output.offset;
       if (Result<void> added = writer.add(output.name, output.dtype,
@@ -235,22 +242,24 @@ private:
   }
 
   void summarise() const {
-    fmt::print(stderr, "{}", describeEnd(report, *mesh, uses));
-    if (plan->plan->mode() == plan::Mode::Forward && !options.json)
-      for (auto &[name, value] : progress->means())
-        fmt::print("{} {:.6g} (mean of {} steps)\n", name, value,
-                   progress->stepsDone());
+    tell(describeEnd(report, *mesh, uses));
     if (!options.save.empty())
-      fmt::print(stderr, "saved {}\n", options.save);
-    if (!options.outputs.empty())
-      fmt::print(stderr, "wrote {}\n", options.outputs);
+      tell(fmt::format("saved {}\n", options.save));
+    if (!options.outputs.empty()) {
+      uint64_t all = data->samples(splitOf(options, *plan->plan)),
+               some = outputSamplesOf(options, *plan->plan, *data);
+      tell(some < all ? fmt::format("wrote {}: {} of {} samples (--steps {})\n",
+                                    options.outputs, some, all, options.steps)
+                      : fmt::format("wrote {}\n", options.outputs));
+    }
     if (!options.profile.empty())
-      fmt::print(stderr, "wrote {}\n", options.profile);
+      tell(fmt::format("wrote {}\n", options.profile));
   }
 
   RunOptions options;
   std::vector<std::string> arguments;
   Descriptor planDescriptor, outputMemory;
+  std::optional<OutputFile> saveOutput, profileOutput, npzOutput;
   std::optional<LoadedPlan> plan;
   std::optional<Mesh> mesh;
   std::optional<DataSource> data;
@@ -267,13 +276,13 @@ int launcherMain(const RunOptions &options, int argc, char **argv) {
     Result<void> result = run.run();
     if (result)
       return run.status();
-    fmt::print(stderr, "polyrank-run: {}\n", result.error().message);
+    tell(fmt::format("polyrank-run: {}\n", result.error().message));
     if (options.json)
-      fmt::print("{}", toText(reportOfFailure(result.error(), run.stepsDone(),
-                                              run.files())));
+      print(toText(
+          reportOfFailure(result.error(), run.stepsDone(), run.files())));
     return int(result.error().fault);
   } catch (const std::exception &exception) {
-    fmt::print(stderr, "polyrank-run: {}\n", exception.what());
+    tell(fmt::format("polyrank-run: {}\n", exception.what()));
     return 2;
   }
 }
@@ -283,12 +292,17 @@ int launcherMain(const RunOptions &options, int argc, char **argv) {
 
 int main(int argc, char **argv) {
   using namespace polyrank::runtime;
-  // A file that reaches the limit of `ulimit -f` is a write error, no signal.
+  takeStandardDescriptors();
+  // A file that reaches the limit of `ulimit -f`, and a reader that is gone, are
+  // write errors and no signals.
   std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
   std::variant<RunOptions, int> options = parseOptions(argc, argv);
   if (const int *status = std::get_if<int>(&options))
     return *status;
   if (auto connection = RankConnection::fromEnvironment())
     return rankMain(std::get<RunOptions>(options), *connection);
-  return launcherMain(std::get<RunOptions>(options), argc, argv);
+  int status = launcherMain(std::get<RunOptions>(options), argc, argv);
+  finishTelling();
+  return status;
 }

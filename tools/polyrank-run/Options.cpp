@@ -91,6 +91,27 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
                  "which can be many times slower")
       ->check(oneOf({"flush", "keep"}))
       ->type_name("MODE");
+  app.add_option("--sha256", options.sha256,
+                 "Run the plan only if its file has this SHA-256, as sha256sum "
+                 "prints it")
+      ->check(CLI::Validator(
+          [](std::string &given) -> std::string {
+            for (char &c : given)
+              c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+            if (given.size() == 64 &&
+                given.find_first_not_of("0123456789abcdef") ==
+                    std::string::npos)
+              return "";
+            return "'" + given + "' is not 64 hex digits";
+          },
+          ""))
+      ->type_name("HASH");
+  app.add_option("--timeout", options.timeout,
+                 "End the run when no rank has got on for this many seconds: "
+                 "one is stopped, or goes round in circles (default 300; 0: "
+                 "never)")
+      ->check(CLI::Range(0.0, 1e9))
+      ->type_name("SECONDS");
   app.add_flag("--json", options.json,
                "Print what the run did as one JSON object on standard output, "
                "and write --profile as JSON. docs/reports.md has the fields");
@@ -110,6 +131,16 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
     options.order = SampleOrder::Sequential;
   options.flushDenormals = denormals == "flush";
   return options;
+}
+
+Result<LoadedPlan> loadPlan(const RunOptions &options, int descriptor) {
+  POLYRANK_ASSIGN(plan, loadPlan(descriptor, options.plan));
+  if (!options.sha256.empty())
+    if (std::string found = plan.bytes.sha256(); found != options.sha256)
+      return Error{fmt::format("plan '{}' has SHA-256 {}, not {} (--sha256): it "
+                               "is another plan, or was changed on its way",
+                               options.plan, found, options.sha256)};
+  return std::move(plan);
 }
 
 Result<RunOptions> completeOptions(RunOptions options, const plan::Plan &plan) {
@@ -163,6 +194,14 @@ uint64_t stepsOf(const RunOptions &options, const plan::Plan &plan,
   // Metrics are over whole batches; outputs are wanted for every sample.
   return options.outputs.empty() ? samples / batch
                                  : (samples + batch - 1) / batch;
+}
+
+uint64_t outputSamplesOf(const RunOptions &options, const plan::Plan &plan,
+                         const DataSource &data) {
+  uint64_t samples = data.samples(splitOf(options, plan)), upTo = 0;
+  bool all = __builtin_mul_overflow(stepsOf(options, plan, data),
+                                    plan.samples_per_step(), &upTo);
+  return all ? samples : std::min(samples, upTo);
 }
 
 } // namespace polyrank::runtime

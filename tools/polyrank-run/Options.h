@@ -11,12 +11,14 @@
 namespace polyrank::runtime {
 
 struct RunOptions {
-  std::string plan, data, init, save, log, profile, inputs, outputs, tokenType;
+  std::string plan, data, init, save, log, profile, inputs, outputs, tokenType,
+      sha256;
   uint64_t steps = 0; // 0: forward plans take all samples once
   int64_t seed = 0;
   SampleOrder order = SampleOrder::Random;
   double holdout = 0;
   int threads = 0; // 0: the plan's
+  double timeout = 300; // seconds; 0: never
   bool flushDenormals = true, allowNan = false, quiet = false, json = false;
 
   const std::string &samples() const { return data.empty() ? inputs : data; }
@@ -25,6 +27,9 @@ struct RunOptions {
 /// Parses the command line. An integer is the exit status of a call that asked
 /// for help or was wrong, and has been told so.
 std::variant<RunOptions, int> parseOptions(int argc, char **argv);
+
+/// The plan, if it is the one that was asked for, from an open file.
+Result<LoadedPlan> loadPlan(const RunOptions &options, int descriptor);
 
 /// What can be said of options and plan together, and the options that follow
 /// from the plan (a forward plan takes samples in order).
@@ -37,5 +42,8 @@ Result<DataSource> openData(const RunOptions &options, const plan::Plan &plan);
 Split splitOf(const RunOptions &options, const plan::Plan &plan);
 uint64_t stepsOf(const RunOptions &options, const plan::Plan &plan,
                  const DataSource &data);
+/// Of how many samples those steps give outputs: each once.
+uint64_t outputSamplesOf(const RunOptions &options, const plan::Plan &plan,
+                         const DataSource &data);
 
 } // namespace polyrank::runtime

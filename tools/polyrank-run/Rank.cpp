@@ -8,8 +8,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <fstream>
 #include <numeric>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -42,7 +42,7 @@ public:
     if (!options.save.empty())
       if (Result<void> saved =
               saveWeights(*plan, *program, *weights, *transport, everyone,
-                          options.save, connection.jobName());
+                          options.save, connection.descriptors()[saveFile]);
           !saved)
         return saved;
     if (Result<void> measured = measureRates(); !measured)
@@ -57,12 +57,13 @@ public:
 private:
   Result<void> load() {
     POLYRANK_ASSIGN(loaded,
-                    loadPlan(connection.descriptors()[planFile], options.plan));
+                    loadPlan(options, connection.descriptors()[planFile]));
     plan.emplace(std::move(loaded));
     POLYRANK_ASSIGN(completed, completeOptions(options, *plan->plan));
     options = completed;
     POLYRANK_ASSIGN(job, shm::JobDescriptors::parse(connection.job()));
-    POLYRANK_ASSIGN(attached, shm::attach(job, connection.rank()));
+    POLYRANK_ASSIGN(attached, shm::attach(job, connection.rank(),
+                                          plan->bytes.hash));
     transport = std::move(attached);
     std::vector<int32_t> all(transport->worldSize());
     std::iota(all.begin(), all.end(), 0);
@@ -81,10 +82,17 @@ private:
                                                   transport->worldSize());
         !same)
       return same;
-    if (Result<void> filled = program->loadParameters(
-            options.allowNan ? weights->sources()
-                             : weights->sourcesWithoutNan());
-        !filled)
+    std::vector<StoredSource> sources = options.allowNan
+                                            ? weights->sources()
+                                            : weights->sourcesWithoutNan();
+    for (StoredSource &source : sources)
+      if (source.read)
+        source.read = [this, read = source.read](uint64_t offset, void *into,
+                                                 uint64_t length) {
+          transport->beat();
+          return read(offset, into, length);
+        };
+    if (Result<void> filled = program->loadParameters(sources); !filled)
       return filled;
     steps = options.steps;
     if (!options.samples().empty()) {
@@ -100,9 +108,9 @@ private:
   Result<void> mapOutputs() {
     if (options.outputs.empty())
       return {};
-    samples = data->samples(splitOf(options, *plan->plan));
+    samples = outputSamplesOf(options, *plan->plan, *data);
     outputs = outputArraysOf(*plan->plan, samples);
-    if (connection.descriptors().size() <= outputFile || outputs.empty())
+    if (connection.descriptors()[outputFile] < 0 || outputs.empty())
       return Error{"the plan has no outputs to write", Error::Fault::Input};
     uint64_t size = outputs.back().offset + outputs.back().bytes;
     void *memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED,
@@ -195,13 +203,12 @@ private:
   Result<void> writeProfile() const {
     if (options.profile.empty() || connection.rank() != 0)
       return {};
-    std::ofstream file(options.profile);
     const Profile &profile = *program->profile();
-    file << (options.json ? profile.json(*plan->plan, rates)
-                          : profile.table(*plan->plan, rates));
-    if (!file.flush())
-      return Error{fmt::format("cannot write '{}'", options.profile)};
-    return {};
+    std::string text = options.json ? profile.json(*plan->plan, rates)
+                                    : profile.table(*plan->plan, rates);
+    Descriptor file(
+        fcntl(connection.descriptors()[profileFile], F_DUPFD_CLOEXEC, 0));
+    return writeAt(file, options.profile, 0, text.data(), text.size());
   }
 
   void reportUse() const {

@@ -8,7 +8,7 @@
 namespace polyrank::runtime {
 
 /// The order of LaunchOptions::descriptors.
-enum JobFile { planFile, outputFile };
+enum JobFile { planFile, outputFile, saveFile, profileFile };
 
 /// The outputs of a forward plan for `samples` samples, one after the other in
 /// one memory, each aligned to 64 bytes.

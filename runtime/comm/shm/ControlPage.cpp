@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -77,7 +78,8 @@ Result<ControlPage> ControlPage::map(int descriptor) {
 
 Result<ControlPage> ControlPage::initialize(int descriptor, int worldSize,
                                             int groupCapacity,
-                                            uint64_t spinNanoseconds) {
+                                            uint64_t spinNanoseconds,
+                                            const ProgramDigest &program) {
   POLYRANK_ASSIGN(page, map(descriptor));
   ControlHeader &header = page.header();
   header.version = controlVersion;
@@ -85,6 +87,7 @@ Result<ControlPage> ControlPage::initialize(int descriptor, int worldSize,
   header.groupCapacity = groupCapacity;
   header.spinNanoseconds = spinNanoseconds;
   header.launcher = thisProcess();
+  header.program = program;
   return std::move(page);
 }
 
@@ -174,15 +177,26 @@ ProcessName thisProcess() {
   ProcessName name;
   name.pid = getpid();
   char state;
-  readProcess(name.pid, state, name.startTime);
+  if (!readProcess(name.pid, state, name.startTime))
+    name.startTime = 0;
   return name;
 }
 
 bool isAlive(const ProcessName &process) {
   char state;
   uint64_t startTime;
-  return readProcess(process.pid, state, startTime) && state != 'Z' &&
-         state != 'X' && startTime == process.startTime;
+  // That nothing can be read there says little: no descriptor may be left, or no
+  // /proc be mounted. Only the kernel's word that there is no such process counts.
+  if (!readProcess(process.pid, state, startTime))
+    return kill(process.pid, 0) == 0 || errno != ESRCH;
+  return state != 'Z' && state != 'X' &&
+         (process.startTime == 0 || startTime == process.startTime);
+}
+
+char processState(int32_t pid) {
+  char state;
+  uint64_t startTime;
+  return readProcess(pid, state, startTime) ? state : '?';
 }
 
 int64_t monotonicNanoseconds() {

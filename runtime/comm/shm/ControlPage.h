@@ -5,6 +5,7 @@
 
 #include "runtime/Result.h"
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -19,16 +20,20 @@ namespace polyrank::runtime::shm {
 static_assert(std::atomic<uint64_t>::is_always_lock_free &&
               std::atomic<uint32_t>::is_always_lock_free);
 
-inline constexpr uint32_t controlVersion = 1;
+inline constexpr uint32_t controlVersion = 2;
 inline constexpr size_t messageCapacity = 2048;
 /// Transfers of one round; a larger bucket takes several rounds.
 inline constexpr int64_t roundTransfers = 1024;
+
+/// Tells one plan from another.
+using ProgramDigest = std::array<uint8_t, 16>;
 
 /// Names a process for as long as anyone may ask: the start time tells it from
 /// a later process with the same id.
 struct ProcessName {
   int32_t pid = 0;
-  uint64_t startTime = 0; // clock ticks since boot, as in /proc/PID/stat
+  // Clock ticks since boot, as in /proc/PID/stat; 0: it was not to be had.
+  uint64_t startTime = 0;
 };
 
 enum class AbortState : uint32_t { Running, Writing, Aborted };
@@ -39,6 +44,7 @@ struct ControlHeader {
   uint32_t groupCapacity;
   uint64_t spinNanoseconds;
   ProcessName launcher;
+  ProgramDigest program; // what the launcher read, and each rank must have read
   std::atomic<AbortState> aborted;
   char message[messageCapacity]; // NUL-terminated, once Aborted
 };
@@ -50,9 +56,22 @@ struct alignas(128) RankState {
   ProcessName process; // once Running
   std::atomic<uint64_t> step;
   std::atomic<uint32_t> command;
-  std::atomic<uint64_t> operation;    // id of the latest collective
-  std::atomic<uint32_t> waitingGroup; // index + 1 while it sleeps in a wait
-  std::atomic<uint32_t> waits;        // changes whenever waitingGroup does
+  std::atomic<uint64_t> operation; // id of the latest collective
+  std::atomic<uint64_t> waiting;   // a Wait while it sleeps in one, else 0
+  std::atomic<uint64_t> beats;     // counts what it does besides commands
+};
+
+/// What a rank sleeps for, in one word, so that nobody sees the group of one
+/// wait with the generation of another. A rank that has no processor to wake up
+/// on still shows a wait that is long over (ControlPage::isOver).
+struct Wait {
+  uint32_t group, generation;
+
+  uint64_t word() const { return uint64_t(group + 1) << 32 | generation; }
+  /// Of a word that is not 0.
+  static Wait of(uint64_t word) {
+    return {uint32_t(word >> 32) - 1, uint32_t(word)};
+  }
 };
 
 /// What a member is about to do in a group. All members' must be equal.
@@ -102,7 +121,8 @@ public:
   /// Maps a page of this size that is all zeros, and fills the header.
   static Result<ControlPage> initialize(int descriptor, int worldSize,
                                         int groupCapacity,
-                                        uint64_t spinNanoseconds);
+                                        uint64_t spinNanoseconds,
+                                        const ProgramDigest &program);
   static Result<ControlPage> map(int descriptor);
 
   ControlHeader &header() const;
@@ -110,6 +130,10 @@ public:
   GroupHeader &group(uint32_t index) const;
   GroupMember &member(uint32_t group, int member) const;
   std::span<BufferOffsets> offsets(int rank) const;
+  /// Whether all have arrived for whom a rank slept.
+  bool isOver(const Wait &wait) const {
+    return group(wait.group).generation.load() != wait.generation;
+  }
 
   /// Ends the job, if it has not ended, and wakes all that sleep.
   void abort(const std::string &message) const;
@@ -122,8 +146,13 @@ private:
 };
 
 ProcessName thisProcess();
-/// False once the process has ended, whether or not its parent knows.
+/// False once the process has ended, whether or not its parent knows. Where the
+/// system does not say (no /proc, no descriptor left), it counts as alive.
 bool isAlive(const ProcessName &process);
+
+/// As /proc/PID/stat has it: R runs, S sleeps, D waits for a disk, T is stopped,
+/// t by a debugger, Z has ended; '?' where the system does not say.
+char processState(int32_t pid);
 
 int64_t monotonicNanoseconds();
 /// Sleeps while the word has this value, until a wake or 100 ms have passed.

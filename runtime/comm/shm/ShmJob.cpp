@@ -89,7 +89,8 @@ Result<Job> Job::create(const JobOptions &options) {
   bool fits = int64_t(ranks) * options.threadsPerRank <= usableCores();
   POLYRANK_ASSIGN(page,
                   ControlPage::initialize(control, ranks, options.groupCapacity,
-                                          fits ? spinNanosecondsWhenAlone : 0));
+                                          fits ? spinNanosecondsWhenAlone : 0,
+                                          options.program));
   job.control = std::move(page);
   return std::move(job);
 }
@@ -120,7 +121,9 @@ RankReport Job::report(int rank) const {
   report.step = state.step.load();
   report.command = state.command.load();
   report.operation = state.operation.load();
-  report.waiting = state.waitingGroup.load() != 0;
+  uint64_t waiting = state.waiting.load();
+  report.waiting = waiting != 0 && !control.isOver(Wait::of(waiting));
+  report.beats = state.beats.load();
   return report;
 }
 

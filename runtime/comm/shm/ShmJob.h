@@ -25,6 +25,7 @@ struct JobOptions {
   std::vector<uint64_t> sharedSizes; // of each rank's region, in bytes
   int threadsPerRank = 1;
   int groupCapacity = 1024; // distinct groups, over all ranks
+  ProgramDigest program{};  // of what all ranks run
 };
 
 /// Where a rank is, for reports.
@@ -34,7 +35,10 @@ struct RankReport {
   uint64_t step = 0;
   uint32_t command = 0;
   uint64_t operation = 0;
-  bool waiting = false;
+  bool waiting = false; // for other ranks, of which one has not arrived
+  uint64_t beats = 0;
+
+  bool operator==(const RankReport &) const = default;
 };
 
 /// Made by the launcher before it starts the ranks, and kept until they have
@@ -63,8 +67,10 @@ private:
   ControlPage control;
 };
 
-/// The rank's end, in the rank's process, once. Takes over the descriptors.
+/// The rank's end, in the rank's process, once. Takes over the descriptors. A
+/// rank that runs another program than the job's is refused.
 Result<std::unique_ptr<Transport>> attach(const JobDescriptors &descriptors,
-                                          int rank);
+                                          int rank,
+                                          const ProgramDigest &program = {});
 
 } // namespace polyrank::runtime::shm

@@ -52,6 +52,14 @@ OperationRecord recordOf(const Collective &collective, int members) {
   return record;
 }
 
+std::string hexOf(const ProgramDigest &digest) {
+  std::string text;
+  for (uint8_t byte : digest)
+    for (int shift : {4, 0})
+      text += "0123456789abcdef"[byte >> shift & 15];
+  return text;
+}
+
 std::string describeRecord(const OperationRecord &record) {
   if (record.kind == barrierKind)
     return "a barrier";
@@ -67,12 +75,14 @@ std::string describeRecord(const OperationRecord &record) {
 } // namespace
 
 Result<std::unique_ptr<Transport>> attach(const JobDescriptors &descriptors,
-                                          int rank) {
-  return ShmTransport::attach(descriptors, rank);
+                                          int rank,
+                                          const ProgramDigest &program) {
+  return ShmTransport::attach(descriptors, rank, program);
 }
 
 Result<std::unique_ptr<Transport>>
-ShmTransport::attach(const JobDescriptors &descriptors, int rank) {
+ShmTransport::attach(const JobDescriptors &descriptors, int rank,
+                     const ProgramDigest &program) {
   POLYRANK_ASSIGN(page, ControlPage::map(descriptors.control));
   const ControlHeader &header = page.header();
   int worldSize = static_cast<int>(descriptors.arenas.size());
@@ -81,6 +91,13 @@ ShmTransport::attach(const JobDescriptors &descriptors, int rank) {
       rank >= worldSize)
     return Error{"rank " + std::to_string(rank) +
                      ": the control page is not of this job",
+                 Error::Fault::Rank};
+  if (header.program != program)
+    return Error{"rank " + std::to_string(rank) + " read another plan (hash " +
+                     hexOf(program) + ") than its launcher (" +
+                     hexOf(header.program) +
+                     "): the file was written over while the run started; "
+                     "start it again",
                  Error::Fault::Rank};
   RankPhase starting = RankPhase::Starting;
   if (!page.rank(rank).phase.compare_exchange_strong(starting,
@@ -465,6 +482,10 @@ void ShmTransport::setProgress(uint64_t step, uint32_t command) {
   RankState &state = control.rank(self);
   state.step.store(step, std::memory_order_relaxed);
   state.command.store(command, std::memory_order_relaxed);
+}
+
+void ShmTransport::beat() {
+  control.rank(self).beats.fetch_add(1, std::memory_order_relaxed);
 }
 
 void ShmTransport::setParallelFor(ParallelFor parallelFor) {

@@ -12,7 +12,8 @@ namespace polyrank::runtime::shm {
 class ShmTransport : public Transport {
 public:
   static Result<std::unique_ptr<Transport>>
-  attach(const JobDescriptors &descriptors, int rank);
+  attach(const JobDescriptors &descriptors, int rank,
+         const ProgramDigest &program);
   ~ShmTransport() override;
 
   int rank() const override { return self; }
@@ -24,6 +25,7 @@ public:
   void abort(std::string_view message) override;
   Result<void> health() override { return control.health(); }
   void setProgress(uint64_t step, uint32_t command) override;
+  void beat() override;
   void setParallelFor(ParallelFor parallelFor) override;
   TransportStatistics statistics() const override { return counters; }
 
@@ -50,11 +52,11 @@ private:
   Result<void> arrive(LocalGroup &group);
   Result<void> awaitGeneration(LocalGroup &group, uint32_t generation);
   Result<void> checkPeers(LocalGroup &group, uint32_t generation);
-  /// Ranks that wait for each other in a circle, with their counts of waits;
-  /// empty where there is none through this rank.
-  std::vector<std::pair<int, uint32_t>> findCircle() const;
-  bool extendCircle(std::vector<std::pair<int, uint32_t>> &path,
-                    std::vector<bool> &visited) const;
+  /// Ranks that wait for each other in a circle, with what they wait for; empty
+  /// where there is none through this rank.
+  using WaitPath = std::vector<std::pair<int, uint64_t>>;
+  WaitPath findCircle() const;
+  bool extendCircle(WaitPath &path, std::vector<bool> &visited) const;
   std::string describeWait(int rank) const;
 
   Result<void> agree(LocalGroup &group, const OperationRecord &record);

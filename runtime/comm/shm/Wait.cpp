@@ -52,11 +52,10 @@ Result<void> ShmTransport::awaitGeneration(LocalGroup &group,
   }
 
   RankState &state = control.rank(self);
-  state.waits.fetch_add(1);
-  state.waitingGroup.store(group.entry + 1);
+  state.waiting.store(Wait{group.entry, generation}.word());
   entry.sleepers.fetch_add(1);
   Result<void> result;
-  std::vector<std::pair<int, uint32_t>> circle;
+  WaitPath circle;
   while (!isOver()) {
     if (result = control.health(); !result)
       break;
@@ -67,12 +66,12 @@ Result<void> ShmTransport::awaitGeneration(LocalGroup &group,
       continue;
     if (result = checkPeers(group, generation); !result)
       break;
-    // Nobody in the circle moved for 100 ms, so each was waiting for the next
-    // at one and the same time: none of them will ever arrive.
+    // All of these waits lasted from the first look to the second, so each was
+    // waiting for the next at one and the same time: none will ever arrive.
     auto found = findCircle();
     if (!found.empty() && found == circle) {
       std::string message = "ranks wait for each other:";
-      for (auto &[rank, waits] : found)
+      for (auto &[rank, wait] : found)
         message += "\n  " + describeWait(rank);
       result = failed(message);
       break;
@@ -80,8 +79,7 @@ Result<void> ShmTransport::awaitGeneration(LocalGroup &group,
     circle = std::move(found);
   }
   entry.sleepers.fetch_sub(1);
-  state.waitingGroup.store(0);
-  state.waits.fetch_add(1);
+  state.waiting.store(0);
   return result;
 }
 
@@ -114,51 +112,53 @@ Result<void> ShmTransport::checkPeers(LocalGroup &group, uint32_t generation) {
 
 std::string ShmTransport::describeWait(int rank) const {
   const RankState &state = control.rank(rank);
-  uint32_t waiting = state.waitingGroup.load();
+  uint64_t waiting = state.waiting.load();
   if (waiting == 0)
     return "rank " + std::to_string(rank) + " does not wait";
+  uint32_t group = Wait::of(waiting).group;
   std::string text = "rank " + std::to_string(rank) + " waits at value " +
                      std::to_string(state.operation.load()) + " (step " +
                      std::to_string(state.step.load()) + ", command " +
                      std::to_string(state.command.load()) +
                      ") in the group of ranks ";
-  for (uint32_t m = 0; m < control.group(waiting - 1).size; ++m)
+  for (uint32_t m = 0; m < control.group(group).size; ++m)
     text += (m == 0 ? "" : ", ") +
-            std::to_string(control.member(waiting - 1, m).rank);
+            std::to_string(control.member(group, m).rank);
   return text;
 }
 
-std::vector<std::pair<int, uint32_t>> ShmTransport::findCircle() const {
-  std::vector<std::pair<int, uint32_t>> path{
-      {self, control.rank(self).waits.load()}};
+ShmTransport::WaitPath ShmTransport::findCircle() const {
+  WaitPath path{{self, control.rank(self).waiting.load()}};
   std::vector<bool> visited(worldSize());
   if (!extendCircle(path, visited))
     return {};
-  for (auto &[rank, waits] : path) // did all of it belong to the same waits?
-    if (control.rank(rank).waits.load() != waits)
-      return {};
   return path;
 }
 
 /// Extends a path of ranks, each of which waits for the next, until one waits
 /// for the first.
-bool ShmTransport::extendCircle(std::vector<std::pair<int, uint32_t>> &path,
+bool ShmTransport::extendCircle(WaitPath &path,
                                 std::vector<bool> &visited) const {
-  visited[path.back().first] = true;
-  uint32_t waiting = control.rank(path.back().first).waitingGroup.load();
-  if (waiting == 0)
+  auto [rank, word] = path.back();
+  visited[rank] = true;
+  if (word == 0)
     return false;
-  const GroupHeader &entry = control.group(waiting - 1);
-  uint32_t generation = entry.generation.load();
+  Wait wait = Wait::of(word);
+  const GroupHeader &entry = control.group(wait.group);
   for (uint32_t m = 0; m < entry.size; ++m) {
-    const GroupMember &member = control.member(waiting - 1, m);
-    if (member.arrival.load() == generation + 1)
+    const GroupMember &member = control.member(wait.group, m);
+    bool arrived = member.arrival.load() == wait.generation + 1;
+    // The rank may not have woken up yet: then its wait leads nowhere, and what
+    // its members have arrived for is something else.
+    if (control.isOver(wait))
+      return false;
+    if (arrived)
       continue;
     if (member.rank == path.front().first)
       return true;
     if (visited[member.rank])
       continue;
-    path.push_back({member.rank, control.rank(member.rank).waits.load()});
+    path.push_back({member.rank, control.rank(member.rank).waiting.load()});
     if (extendCircle(path, visited))
       return true;
     path.pop_back();

@@ -2,6 +2,7 @@
 
 #include "test/runtime/TemporaryFolder.h"
 
+#include "runtime/OutputFile.h"
 #include "runtime/checkpoint/Safetensors.h"
 
 #include <gtest/gtest.h>
@@ -167,26 +168,33 @@ std::span<const std::byte> bytes(const std::string &text) {
   return std::as_bytes(std::span(text));
 }
 
+OutputFile outputFile(const std::string &path) {
+  auto file = OutputFile::create(path);
+  EXPECT_TRUE(file) << file.error().message;
+  return *std::move(file);
+}
+
 TEST(SafetensorsWriter, WhatSeveralRanksWriteIsOneFileThatIsReadBack) {
   TemporaryFolder folder;
   std::string path = folder.path("w.safetensors");
   std::string weight = bytesOfIota(24), step(8, '\5');
-  auto creator =
-      SafetensorsWriter::create(path, "job1", threeTensors, {{"format", "pt"}});
+  OutputFile output = outputFile(path);
+  int number = output.descriptor().get();
+  EXPECT_FALSE(SafetensorsWriter::join(path, number, threeTensors));
+  auto creator = SafetensorsWriter::create(path, number, threeTensors,
+                                           {{"format", "pt"}});
   ASSERT_TRUE(creator) << creator.error().message;
   auto joined =
-      SafetensorsWriter::join(path, "job1", threeTensors, {{"format", "pt"}});
+      SafetensorsWriter::join(path, number, threeTensors, {{"format", "pt"}});
   ASSERT_TRUE(joined) << joined.error().message;
-  EXPECT_FALSE(SafetensorsWriter::join(path, "job2", threeTensors));
   ASSERT_TRUE(creator->write(1, 0, bytes(weight.substr(0, 8))));
   ASSERT_TRUE(joined->write(1, 8, bytes(weight.substr(8))));
   ASSERT_TRUE(joined->write(2, 0, bytes(step)));
   ASSERT_TRUE(creator->write(0, 0, bytes("abc")));
   EXPECT_FALSE(creator->write(0, 1, bytes("abc")));
   ASSERT_TRUE(joined->finish());
-  EXPECT_FALSE(joined->commit());
   EXPECT_FALSE(std::filesystem::exists(path));
-  ASSERT_TRUE(creator->commit());
+  ASSERT_TRUE(creator->finish() && output.commit());
   EXPECT_EQ(folder.count(), 1u);
 
   auto file = SafetensorsFile::open(path);
@@ -215,8 +223,10 @@ TEST(SafetensorsWriter, EveryTensorIsAlignedWhateverTheNamesAndTheHeader) {
         {"c", DType::F64, {1}},                     {"d", DType::I8, {}},
         {"e", DType::F32, {3}},                     {"f", DType::I64, {0}},
         {"g", DType::F16, {5}},                     {"h", DType::I32, {1}}};
-    auto writer = SafetensorsWriter::create(path, "job", tensors);
-    ASSERT_TRUE(writer && writer->commit());
+    OutputFile output = outputFile(path);
+    auto writer =
+        SafetensorsWriter::create(path, output.descriptor().get(), tensors);
+    ASSERT_TRUE(writer && writer->finish() && output.commit());
     auto file = SafetensorsFile::open(path);
     ASSERT_TRUE(file) << file.error().message;
     EXPECT_EQ(file->tensors()[0].offset % 64, 0u) << length;
@@ -229,11 +239,12 @@ TEST(SafetensorsWriter, EveryTensorIsAlignedWhateverTheNamesAndTheHeader) {
 TEST(SafetensorsWriter, NamesAndMetadataAreUtf8) {
   TemporaryFolder folder;
   std::string path = folder.path("w.safetensors");
+  OutputFile output = outputFile(path);
   auto creates = [&](const std::string &name, const std::string &key,
                      const std::string &value) {
     const TensorSpec tensor{name, DType::F32, {}};
-    return bool(SafetensorsWriter::create(path, "job", {&tensor, 1},
-                                          {{key, value}}));
+    return bool(SafetensorsWriter::create(path, output.descriptor().get(),
+                                          {&tensor, 1}, {{key, value}}));
   };
   for (const char *good : {"a", "\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80",
                            "\xed\x9f\xbf", "\xee\x80\x80", "\xef\xbf\xbf",
@@ -253,11 +264,13 @@ TEST(SafetensorsWriter, NamesAndMetadataAreUtf8) {
 TEST(SafetensorsWriter, ARankThatWritesOtherTensorsCannotJoin) {
   TemporaryFolder folder;
   std::string path = folder.path("w.safetensors");
-  auto creator = SafetensorsWriter::create(path, "job", threeTensors);
+  OutputFile output = outputFile(path);
+  int number = output.descriptor().get();
+  auto creator = SafetensorsWriter::create(path, number, threeTensors);
   ASSERT_TRUE(creator);
   std::vector<TensorSpec> others = threeTensors;
   others[1].shape = {2, 4};
-  auto joined = SafetensorsWriter::join(path, "job", others);
+  auto joined = SafetensorsWriter::join(path, number, others);
   ASSERT_FALSE(joined);
   EXPECT_NE(joined.error().message.find("the ranks write different tensors"),
             std::string::npos)
@@ -268,10 +281,11 @@ TEST(SafetensorsWriter, AFileUnderTheNameIsReplacedOnlyByCommit) {
   TemporaryFolder folder;
   std::string path = folder.write("w.safetensors", "old");
   {
-    auto writer = SafetensorsWriter::create(path, "job", threeTensors);
+    OutputFile output = outputFile(path);
+    auto writer = SafetensorsWriter::create(path, output.descriptor().get(),
+                                            threeTensors);
     ASSERT_TRUE(writer);
     ASSERT_TRUE(writer->write(0, 0, bytes("abc")));
-    EXPECT_EQ(folder.count(), 2u);
   }
   EXPECT_EQ(folder.read("w.safetensors"), "old");
   EXPECT_EQ(folder.count(), 1u);
@@ -281,20 +295,17 @@ TEST(SafetensorsWriter, WhatCannotBeAFileIsRefused) {
   TemporaryFolder folder;
   std::string path = folder.path("w.safetensors");
   using Specs = std::vector<TensorSpec>;
+  OutputFile output = outputFile(path);
+  int number = output.descriptor().get();
   for (const Specs &specs :
        {Specs{{"a", DType::F32, {1}}, {"a", DType::F32, {1}}},
         Specs{{"__metadata__", DType::F32, {1}}},
         Specs{{"\xff", DType::F32, {1}}}, Specs{{"a", DType::F32, {-1}}},
         Specs{{"a", DType::F32, {int64_t(1) << 40, int64_t(1) << 40}}}})
-    EXPECT_FALSE(SafetensorsWriter::create(path, "job", specs));
-  EXPECT_FALSE(
-      SafetensorsWriter::create(folder.path("no/w"), "job", threeTensors));
-  std::filesystem::create_directory(folder.path("d"));
-  EXPECT_FALSE(
-      SafetensorsWriter::create(folder.path("d"), "job", threeTensors));
-  EXPECT_EQ(folder.count(), 1u);
-  auto empty = SafetensorsWriter::create(path, "job", {});
-  ASSERT_TRUE(empty && empty->commit());
+    EXPECT_FALSE(SafetensorsWriter::create(path, number, specs));
+  EXPECT_EQ(folder.count(), 0u);
+  auto empty = SafetensorsWriter::create(path, number, {});
+  ASSERT_TRUE(empty && empty->finish() && output.commit());
   EXPECT_TRUE(SafetensorsFile::open(path));
 }
 
@@ -307,9 +318,12 @@ TEST(SafetensorsWriter, ADiskThatIsFullIsReportedAndLeavesNothing) {
     signal(SIGXFSZ, SIG_IGN);
     rlimit limit{1 << 20, 1 << 20};
     setrlimit(RLIMIT_FSIZE, &limit);
-    auto writer = SafetensorsWriter::create(path, "job", {&large, 1});
+    OutputFile output = outputFile(path);
+    auto writer = SafetensorsWriter::create(path, output.descriptor().get(),
+                                            {&large, 1});
     bool told =
-        !writer && writer.error().message.find("room") != std::string::npos;
+        !writer && writer.error().fault == Error::Fault::Rank &&
+        writer.error().message.find("room") != std::string::npos;
     _exit(told ? 0 : 1);
   }
   int status = 0;
@@ -318,18 +332,20 @@ TEST(SafetensorsWriter, ADiskThatIsFullIsReportedAndLeavesNothing) {
   EXPECT_EQ(folder.count(), 0u);
 }
 
-TEST(SafetensorsWriter, AfterAFailedWriteTheFileCannotBeCommitted) {
+TEST(SafetensorsWriter, AfterAFailedWriteTheFileCannotBeFinished) {
   TemporaryFolder folder;
   std::string path = folder.path("w.safetensors");
   const TensorSpec large{"large", DType::U8, {1 << 20}};
   pid_t child = fork();
   if (child == 0) {
-    auto writer = SafetensorsWriter::create(path, "job", {&large, 1});
+    OutputFile output = outputFile(path);
+    auto writer = SafetensorsWriter::create(path, output.descriptor().get(),
+                                            {&large, 1});
     signal(SIGXFSZ, SIG_IGN);
     rlimit limit{1000, 1000};
     setrlimit(RLIMIT_FSIZE, &limit);
     bool failed = writer && !writer->write(0, 0, bytes(std::string(2000, 'x')));
-    _exit(failed && !writer->finish() && !writer->commit() ? 0 : 1);
+    _exit(failed && !writer->finish() ? 0 : 1);
   }
   int status = 0;
   waitpid(child, &status, 0);

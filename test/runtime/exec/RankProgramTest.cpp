@@ -36,6 +36,7 @@ public:
   void abort(std::string_view) override {}
   Result<void> health() override { return {}; }
   void setProgress(uint64_t, uint32_t) override {}
+  void beat() override {}
   void setParallelFor(ParallelFor) override {}
   TransportStatistics statistics() const override { return {}; }
 

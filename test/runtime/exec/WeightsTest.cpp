@@ -1,5 +1,6 @@
 // Where weights are found, and which are refused.
 
+#include "runtime/OutputFile.h"
 #include "runtime/exec/Weights.h"
 #include "runtime/Fingerprint.h"
 #include "test/runtime/PlanBuilder.h"
@@ -43,7 +44,10 @@ protected:
     return *std::move(loaded);
   }
   void writeInit(const std::vector<TensorSpec> &tensors) {
-    auto writer = SafetensorsWriter::create(init, "job", tensors);
+    auto output = OutputFile::create(init);
+    ASSERT_TRUE(output) << output.error().message;
+    auto writer = SafetensorsWriter::create(
+        init, output->descriptor().get(), tensors);
     ASSERT_TRUE(writer) << writer.error().message;
     for (size_t t = 0; t < tensors.size(); ++t) {
       std::vector<float> shifted = values;
@@ -51,7 +55,7 @@ protected:
         value += 100 * static_cast<float>(t);
       ASSERT_TRUE(writer->write(t, 0, std::as_bytes(std::span(shifted))));
     }
-    ASSERT_TRUE(writer->commit());
+    ASSERT_TRUE(writer->finish() && output->commit());
   }
   /// The first value, or why there is none.
   std::string first(const std::string &init, bool withoutNan = false) {
