@@ -103,7 +103,7 @@ CollectiveT allReduce(uint32_t group, uint64_t id, const BufferRef &buffer) {
 }
 
 const std::vector<std::string> kernelNames = {
-    "difference", "squares4", "zero", "total", "descend", "crash"};
+    "difference", "squares4", "zero", "total", "descend", "crash", "spin"};
 enum Kernel { difference, squares4, zero, total, descend };
 
 struct Parts {

@@ -50,3 +50,10 @@ void descend(void *const *buffers, int64_t begin, int64_t end) {
 void crash(void *const *buffers, int64_t begin, int64_t end) {
   *(volatile int *)(uintptr_t)8 = 1;
 }
+
+// buffers: slot; goes round in circles
+void spin(void *const *buffers, int64_t begin, int64_t end) {
+  volatile int turns = 0;
+  for (;;)
+    ++turns;
+}

@@ -5,6 +5,7 @@
 #include "runtime/exec/RankProgram.h"
 #include "tools/Help.h"
 
+#include <cctype>
 #include <fmt/format.h>
 
 namespace polyrank::runtime {
@@ -95,11 +96,9 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
                  "Run the plan only if its file has this SHA-256, as sha256sum "
                  "prints it")
       ->check(CLI::Validator(
-          [](std::string &given) -> std::string {
-            for (char &c : given)
-              c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+          [](const std::string &given) -> std::string {
             if (given.size() == 64 &&
-                given.find_first_not_of("0123456789abcdef") ==
+                given.find_first_not_of("0123456789abcdefABCDEF") ==
                     std::string::npos)
               return "";
             return "'" + given + "' is not 64 hex digits";
@@ -130,6 +129,8 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   if (order == "sequential")
     options.order = SampleOrder::Sequential;
   options.flushDenormals = denormals == "flush";
+  for (char &digit : options.sha256)
+    digit = static_cast<char>(std::tolower(static_cast<unsigned char>(digit)));
   return options;
 }
 

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <utility>
 
@@ -15,6 +16,9 @@ namespace polyrank::runtime::shm {
 namespace {
 
 constexpr uint64_t spinNanosecondsWhenAlone = 50'000;
+/// More processes than any machine has cores for, and few enough for what grows
+/// with their square.
+constexpr int maxRanksOfOneMachine = 4096;
 
 /// An anonymous file of fixed size: nobody can shrink it under a mapping.
 Result<int> createMemory(const char *name, uint64_t size) {
@@ -30,6 +34,26 @@ Result<int> createMemory(const char *name, uint64_t size) {
                  Error::Fault::Rank};
   }
   return descriptor;
+}
+
+/// Each rank needs a descriptor of its arena and one of its reports, besides
+/// what libraries open.
+Result<void> allowDescriptors(int ranks) {
+  constexpr rlim_t others = 64;
+  rlim_t needed = 2 * rlim_t(ranks) + others;
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed)
+    return {};
+  rlim_t given = limit.rlim_cur;
+  if (limit.rlim_max >= needed) {
+    limit.rlim_cur = needed;
+    if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
+      return {};
+  }
+  return Error{std::to_string(ranks) + " ranks need " + std::to_string(needed) +
+               " open files, and this process may have " +
+               std::to_string(given) + " (ulimit -n; at most " +
+               std::to_string(limit.rlim_max) + " without more rights)"};
 }
 
 int usableCores() {
@@ -76,6 +100,14 @@ Result<Job> Job::create(const JobOptions &options) {
   int ranks = static_cast<int>(options.sharedSizes.size());
   if (ranks < 1 || options.groupCapacity < 1)
     return Error{"a job needs at least one rank", Error::Fault::Rank};
+  if (ranks > maxRanksOfOneMachine)
+    return Error{"the plan has " + std::to_string(ranks) +
+                 " ranks, and all of them run on this machine, which takes at "
+                 "most " +
+                 std::to_string(maxRanksOfOneMachine) +
+                 ": compile it for a smaller mesh"};
+  if (Result<void> allowed = allowDescriptors(ranks); !allowed)
+    return allowed.error();
   Job job;
   POLYRANK_ASSIGN(control, createMemory("polyrank-control",
                                         ControlPage::sizeFor(

@@ -1,0 +1,203 @@
+// Who is alive, who waits for whom, and who belongs to a job.
+
+#include "runtime/comm/shm/ShmJob.h"
+
+#include <csignal>
+#include <fcntl.h>
+#include <fstream>
+#include <functional>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace polyrank::runtime::shm {
+namespace {
+
+/// Runs `body` in a process of its own; the exit status.
+int inChild(const std::function<int()> &body) {
+  pid_t child = fork();
+  if (child == 0)
+    _exit(body());
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+ProcessName endedProcess() {
+  int ends[2];
+  EXPECT_EQ(pipe(ends), 0);
+  pid_t child = fork();
+  if (child == 0) {
+    ProcessName name = thisProcess();
+    _exit(write(ends[1], &name, sizeof(name)) == sizeof(name) ? 0 : 1);
+  }
+  ProcessName name;
+  EXPECT_EQ(read(ends[0], &name, sizeof(name)), ssize_t(sizeof(name)));
+  waitpid(child, nullptr, 0);
+  close(ends[0]);
+  close(ends[1]);
+  return name;
+}
+
+TEST(Liveness, AProcessThatHasEndedIsDeadAndThisOneIsNot) {
+  EXPECT_TRUE(isAlive(thisProcess()));
+  EXPECT_FALSE(isAlive(endedProcess()));
+  ProcessName later = thisProcess();
+  later.startTime += 1; // one with this number, but not this one
+  EXPECT_FALSE(isAlive(later));
+}
+
+TEST(Liveness, WithoutADescriptorToLookWithNobodyIsDead) {
+  ProcessName dead = endedProcess(), alive = thisProcess();
+  EXPECT_EQ(inChild([&] {
+              rlimit none{0, 0};
+              setrlimit(RLIMIT_NOFILE, &none);
+              return isAlive(alive) && isAlive(thisProcess()) && !isAlive(dead)
+                         ? 0
+                         : 1;
+            }),
+            0);
+}
+
+TEST(Liveness, WithoutProcNobodyIsDead) {
+  ProcessName dead = endedProcess(), alive = thisProcess();
+  int status = inChild([&] {
+    if (unshare(CLONE_NEWNS) != 0 ||
+        mount("", "/", "", MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        mount("none", "/proc", "tmpfs", 0, nullptr) != 0)
+      return 77;
+    return isAlive(alive) && isAlive(thisProcess()) && !isAlive(dead) ? 0 : 1;
+  });
+  if (status == 77)
+    GTEST_SKIP() << "may not hide /proc";
+  EXPECT_EQ(status, 0);
+}
+
+TEST(Liveness, ARankThatRunsAnotherProgramIsRefused) {
+  ProgramDigest mine{1, 2, 0xab}, other{1, 2, 0xac};
+  auto job = Job::create({.sharedSizes = {0}, .program = mine});
+  ASSERT_TRUE(job);
+  auto refused = attach(job->descriptors(), 0, other);
+  ASSERT_FALSE(refused);
+  for (const char *part : {"rank 0 read another plan (hash 0102ac00",
+                           "than its launcher (0102ab00", "start it again"})
+    EXPECT_NE(refused.error().message.find(part), std::string::npos)
+        << refused.error().message;
+  EXPECT_TRUE(attach(job->descriptors(), 0, mine));
+}
+
+TEST(Liveness, MoreRanksThanAMachineStartsAreRefusedAtOnce) {
+  JobOptions options;
+  options.sharedSizes.assign(65536, 0);
+  auto job = Job::create(options);
+  ASSERT_FALSE(job);
+  EXPECT_NE(job.error().message.find("65536 ranks"), std::string::npos)
+      << job.error().message;
+  EXPECT_EQ(job.error().fault, Error::Fault::Input);
+}
+
+TEST(Liveness, ALimitOfOpenFilesIsRaisedAsFarAsTheSystemLets) {
+  auto create = [](rlim_t soft, rlim_t hard) {
+    return inChild([&] {
+      rlimit limit{soft, hard};
+      if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 77;
+      JobOptions options;
+      options.sharedSizes.assign(60, 0);
+      auto job = Job::create(options);
+      if (job)
+        return 0;
+      return job.error().message.find("ulimit -n") != std::string::npos ? 1 : 2;
+    });
+  };
+  EXPECT_EQ(create(64, 512), 0);
+  EXPECT_EQ(create(64, 100), 1);
+}
+
+/// A rank in a process of its own, which sums up what it did in one line.
+struct RankProcess {
+  RankProcess(const Job &job, int rank,
+              const std::function<std::string(Transport &)> &body) {
+    int ends[2];
+    EXPECT_EQ(pipe(ends), 0);
+    result = ends[0];
+    pid = fork();
+    if (pid == 0) {
+      auto transport = attach(job.descriptors(), rank);
+      std::string text =
+          transport ? body(**transport) : transport.error().message;
+      _exit(write(ends[1], text.data(), text.size()) >= 0 ? 0 : 1);
+    }
+    close(ends[1]);
+  }
+  std::string wait() {
+    char text[4096];
+    ssize_t length = read(result, text, sizeof(text));
+    close(result);
+    waitpid(pid, nullptr, 0);
+    return std::string(text, length > 0 ? length : 0);
+  }
+
+  pid_t pid = -1;
+  int result = -1;
+};
+
+std::string meet(Transport &transport, std::vector<int32_t> ranks) {
+  auto group = transport.createGroup(ranks);
+  if (!group)
+    return group.error().message;
+  auto done = transport.barrier(*group);
+  return done ? "" : done.error().message;
+}
+
+/// How often a process went to sleep.
+int64_t sleepsOf(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("voluntary_ctxt_switches:"))
+      return std::stoll(line.substr(line.find(':') + 1));
+  return 0;
+}
+
+// Rank 1 sleeps in {0, 1, 2} and is stopped; the wait ends, and rank 0 goes on
+// to wait for it in {0, 1}.
+TEST(Liveness, ARankThatHasNotWokenUpYetIsNotADeadlock) {
+  auto job = Job::create({.sharedSizes = {0, 0, 0}, .threadsPerRank = 1000});
+  ASSERT_TRUE(job);
+  int go[2];
+  ASSERT_EQ(pipe(go), 0);
+  auto both = [](Transport &transport) {
+    std::string first = meet(transport, {0, 1, 2});
+    return first.empty() ? meet(transport, {0, 1}) : first;
+  };
+  RankProcess zero(*job, 0, both), one(*job, 1, both);
+  RankProcess two(*job, 2, [&](Transport &transport) -> std::string {
+    char byte;
+    return read(go[0], &byte, 1) == 1 ? meet(transport, {0, 1, 2}) : "pipe";
+  });
+  alarm(60);
+  while (!job->report(0).waiting || !job->report(1).waiting)
+    usleep(1000);
+  kill(one.pid, SIGSTOP);
+  waitpid(one.pid, nullptr, WUNTRACED);
+  ASSERT_EQ(write(go[1], "x", 1), 1);
+  EXPECT_EQ(two.wait(), "");
+  // Rank 0 looks at the others each time that it wakes up.
+  int64_t before = sleepsOf(zero.pid);
+  while (sleepsOf(zero.pid) < before + 6 && job->health())
+    usleep(1000);
+  EXPECT_TRUE(job->report(0).waiting);
+  EXPECT_FALSE(job->report(1).waiting); // what it slept for is over
+  kill(one.pid, SIGCONT);
+  EXPECT_EQ(zero.wait(), "");
+  EXPECT_EQ(one.wait(), "");
+  alarm(0);
+  close(go[0]);
+  close(go[1]);
+}
+
+} // namespace
+} // namespace polyrank::runtime::shm
