@@ -300,8 +300,13 @@ Result<void> loadShard(const Placement &placement, DType storedType,
       .load(0, placement.storedBase, placement.localBase);
 }
 
-std::vector<Placement> transposed(const Placement &placement, int64_t rows,
-                                  int64_t columns) {
+namespace {
+
+constexpr size_t maxTransposedParts = 1 << 20;
+
+/// Appends to `parts`; false where they become too many.
+bool transpose(const Placement &placement, int64_t rows, int64_t columns,
+               std::vector<Placement> &parts) {
   // Each extent is a step over rows or over columns; together the latter stay
   // within the row in which they begin.
   Placement result;
@@ -316,6 +321,7 @@ std::vector<Placement> transposed(const Placement &placement, int64_t rows,
           {extent.count, extent.stored / columns, extent.local});
       continue;
     }
+    int64_t reach = column - placement.storedBase % columns;
     column += (extent.count - 1) * extent.stored;
     if (column < columns) {
       result.extents.push_back(
@@ -323,7 +329,7 @@ std::vector<Placement> transposed(const Placement &placement, int64_t rows,
       continue;
     }
     // It leaves the row: whole rows are an extent of their own, anything else
-    // is taken apart.
+    // is taken apart by the rows.
     Placement part = placement;
     int64_t perRow = columns / extent.stored;
     if (placement.storedBase % columns == 0 && columns % extent.stored == 0 &&
@@ -332,28 +338,43 @@ std::vector<Placement> transposed(const Placement &placement, int64_t rows,
       part.extents.insert(
           part.extents.begin() + static_cast<ptrdiff_t>(e),
           {extent.count / perRow, columns, perRow * extent.local});
-      return transposed(part, rows, columns);
+      return transpose(part, rows, columns, parts);
     }
-    std::vector<Placement> parts;
-    part.extents.erase(part.extents.begin() + static_cast<ptrdiff_t>(e));
-    for (int64_t i = 0; i < extent.count; ++i) {
-      std::vector<Placement> more = transposed(part, rows, columns);
-      parts.insert(parts.end(), more.begin(), more.end());
-      part.storedBase += extent.stored;
-      part.localBase += extent.local;
+    for (int64_t i = 0; i < extent.count; i += part.extents[e].count) {
+      part.storedBase = placement.storedBase + i * extent.stored;
+      part.localBase = placement.localBase + i * extent.local;
+      int64_t left = columns - 1 - part.storedBase % columns - reach;
+      part.extents[e].count = std::min(
+          extent.count - i, left < 0 ? 1 : left / extent.stored + 1);
+      if (!transpose(part, rows, columns, parts))
+        return false;
     }
-    return parts;
+    return true;
   }
   simplify(result);
-  return {result};
+  parts.push_back(std::move(result));
+  return parts.size() < maxTransposedParts;
+}
+
+} // namespace
+
+Result<std::vector<Placement>> transposed(const Placement &placement,
+                                          int64_t rows, int64_t columns) {
+  std::vector<Placement> parts;
+  if (!transpose(placement, rows, columns, parts))
+    return Error{"a shard of a matrix of " + std::to_string(rows) + " x " +
+                 std::to_string(columns) +
+                 " elements, which its file holds the other way round, lies "
+                 "there in a million pieces or more"};
+  return parts;
 }
 
 Result<void> loadShard(const Placement &placement, const StoredSource &source,
                        DType type, std::byte *shard) {
   if (source.columns == 0)
     return loadShard(placement, source.dtype, source.read, type, shard);
-  for (const Placement &part :
-       transposed(placement, source.rows, source.columns))
+  POLYRANK_ASSIGN(parts, transposed(placement, source.rows, source.columns));
+  for (const Placement &part : parts)
     if (Result<void> done =
             loadShard(part, source.dtype, source.read, type, shard);
         !done)

@@ -55,9 +55,10 @@ struct StoredSource {
 };
 
 /// The same elements in the transpose of a `rows` x `columns` tensor. One
-/// placement, unless a dim of the shard runs on from one row into the next.
-std::vector<Placement> transposed(const Placement &placement, int64_t rows,
-                                  int64_t columns);
+/// placement, unless a dim of the shard runs on from one row into the next:
+/// then one for each row, and an error where they would be a million or more.
+Result<std::vector<Placement>> transposed(const Placement &placement,
+                                          int64_t rows, int64_t columns);
 
 /// `loadShard` from a source that may be transposed.
 Result<void> loadShard(const Placement &placement, const StoredSource &source,

@@ -227,6 +227,14 @@ Result<Weights> Weights::open(const LoadedPlan &plan, const std::string &init) {
                                stored->name()->str(), span->offset(),
                                span->offset() + span->length(), file->path(),
                                file->size())};
+    // Who made the plan must have known the bytes: else a plan could name any
+    // file that its user can read, for the run to copy.
+    if (!span->digests() && span->length() > 0)
+      return Error{fmt::format(
+          "weights of '{}': the plan does not say what bytes {} to {} of '{}' "
+          "should be (it has no digests of them): compile the model again",
+          stored->name()->str(), span->offset(),
+          span->offset() + span->length(), file->path())};
     if (span->digests())
       weights.spans.push_back({stored, file});
     weights.paths[weights.stored.size() - 1] = file->path();

@@ -22,7 +22,8 @@ private:
   static constexpr uint64_t maxRank = 32, maxElements = uint64_t(1) << 48,
                             maxArena = maxElements, maxMicrobatches = 1u << 20,
                             maxThreads = 4096, maxRanks = 1u << 16,
-                            maxOperands = 1u << 16;
+                            maxOperands = 1u << 16,
+                            maxAxes = 64, maxGroups = 1024;
 
   template <typename... Arguments>
   bool fail(fmt::format_string<Arguments...> text, Arguments &&...arguments) {

@@ -20,6 +20,9 @@ bool PlanVerifier::verifyAxes(const std::string &what, const AxisRefs *refs,
   if (!verifyAligned(what, refs))
     return false;
   for (const AxisRef *ref : *refs) {
+    // Of size 1 there could be any number.
+    if (used.size() >= maxAxes)
+      return fail("{}: names more than {} sub-axes", what, maxAxes);
     if (ref->axis() < 0 || uint64_t(ref->axis()) >= plan.mesh()->size())
       return fail("{}: axis number {} of a mesh of {} axes", what, ref->axis(),
                   plan.mesh()->size());
@@ -266,6 +269,9 @@ bool PlanVerifier::verifyArgument(const Argument &argument) {
 
 bool PlanVerifier::verifyData() {
   // First: buffers name them.
+  if (program->groups()->size() > maxGroups)
+    return fail("has {} groups of ranks; at most {} are possible",
+                program->groups()->size(), maxGroups);
   for (const AxisList *group : *program->groups())
     if (!verifyAxes("group", group->axes()))
       return false;
@@ -324,6 +330,9 @@ bool PlanVerifier::verifyHeader() {
                 maxMicrobatches);
   if (plan.threads() < 1 || plan.threads() > maxThreads)
     return fail("{} threads; 1 to {} are possible", plan.threads(), maxThreads);
+  if (plan.mesh()->size() > maxAxes)
+    return fail("the mesh has {} axes; at most {} are possible",
+                plan.mesh()->size(), maxAxes);
   std::set<std::string> names;
   Checked ranks = 1;
   for (const Axis *axis : *plan.mesh()) {

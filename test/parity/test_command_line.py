@@ -94,6 +94,25 @@ def test_compile_asks_first_whether_the_plan_can_be_written(exported, tmp_path):
     assert "directory" in refuse("compile", exported("mlp"), "-o", tmp_path, *LOSS)
 
 
+@pytest.mark.parametrize("output", ["full", "closed"])
+def test_a_report_that_cannot_be_written_is_a_failure(output, exported, tmp_path):
+    plan = Case("mlp", "data=2").compile(exported("mlp"), tmp_path / "plan", "sgd(lr=1)")
+    where = ">/dev/full" if output == "full" else ">&-"
+    for name, *args in [("compile", exported("mlp"), "--describe"), ("inspect", plan), ("inspect", plan, "--json"),
+                        ("compile", exported("mlp"), *LOSS, "-o", plan, "--json")]:
+        command = " ".join(["exec", f"'{tools.bin()}/polyrank-{name}'", *(f"'{arg}'" for arg in args), where])
+        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=tools.SECONDS)
+        assert done.returncode == 2 and "cannot write" in done.stderr, (command, done)
+
+
+@pytest.mark.parametrize("errors", ["2>/dev/full", "2>&-"])
+def test_a_plan_is_written_though_nobody_can_read_the_notes(errors, exported, tmp_path):
+    plan = tmp_path / "plan"
+    command = f"exec '{tools.bin()}/polyrank-compile' '{exported('mlp')}' --mesh data=2 --loss '{LOSS[1]}' -o '{plan}' {errors}"
+    assert subprocess.run(["sh", "-c", command], timeout=tools.SECONDS).returncode == 0
+    assert tools.inspect(plan)["ranks"] == 2  # no note has got into it
+
+
 @pytest.mark.parametrize("stage, has", [
     ("import", "graph.parameter"), ("training", "func.func @step"), ("propagate", "#shard.layout"),
     ("partition", "shard.all_reduce"), ("rank", "rank.")])

@@ -2,6 +2,8 @@
 
 #include "test/runtime/PlanBuilder.h"
 
+#include "runtime/Fingerprint.h"
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +13,14 @@
 namespace polyrank::runtime::test {
 
 using namespace plan;
+
+void sign(FileSpanT &span) {
+  auto file = InputFile::open(span.path);
+  if (!file)
+    return;
+  auto digests = digestsOf(*file, span.offset, span.length);
+  span.digests = digests ? *digests : std::vector<uint64_t>();
+}
 
 namespace {
 
@@ -148,6 +158,7 @@ Parts linearParts(const LinearModel &model, Mode mode) {
     stored->source->path = model.weights;
     stored->source->offset = 16;
     stored->source->length = 4 * targets * features;
+    sign(*stored->source);
   }
   plan.stored.push_back(std::move(stored));
 

@@ -30,6 +30,9 @@ plan::PlanT linearPlan(const LinearModel &model);
 /// A forward plan of the same model: output "y".
 plan::PlanT linearForwardPlan(const LinearModel &model);
 
+/// Gives the span the digests of what is there, if anything is.
+void sign(plan::FileSpanT &span);
+
 std::vector<uint8_t> serialise(const plan::PlanT &plan);
 
 /// The kernels of test/runtime/kernels.c, as an ELF image.

@@ -1,13 +1,32 @@
 // polyrank-compile: an exported model to a plan.
 
+#include "runtime/report/Messages.h"
 #include "tools/polyrank-compile/Options.h"
 
+#include "llvm/Support/raw_ostream.h"
 #include <csignal>
 #include <malloc.h>
 
+/// The status of a call whose output may have been lost. LLVM would end it
+/// with a signal; what standard error has lost is no reason to.
+static int checkStandardOutput(int status) {
+  llvm::outs().flush();
+  if (llvm::outs().has_error()) {
+    llvm::errs() << "error: cannot write to standard output: "
+                 << llvm::outs().error().message() << "\n";
+    llvm::outs().clear_error();
+    status = status ? status : 2;
+  }
+  llvm::errs().clear_error();
+  return status;
+}
+
 int main(int argc, char **argv) {
-  // A file that reaches the limit of `ulimit -f` is a write error, no signal.
+  polyrank::runtime::takeStandardDescriptors();
+  // A file that reaches the limit of `ulimit -f`, and a reader that is gone, are
+  // write errors and no signals.
   std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
   // Tensors of masks and tables come and go; given back to the system, each of
   // them would be made of new, zeroed pages.
   constexpr int keptBytes = 1 << 30;
@@ -16,5 +35,6 @@ int main(int argc, char **argv) {
   auto parsed = polyrank::driver::parseOptions(argc, argv);
   if (int *status = std::get_if<int>(&parsed))
     return *status;
-  return polyrank::driver::compile(std::get<polyrank::driver::Options>(parsed));
+  return checkStandardOutput(
+      polyrank::driver::compile(std::get<polyrank::driver::Options>(parsed)));
 }

@@ -2,10 +2,13 @@
 
 #include "runtime/Names.h"
 #include "runtime/report/Json.h"
+#include "runtime/report/Messages.h"
 #include "runtime/report/PlanReport.h"
 #include "tools/Help.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fmt/format.h>
 #include <fnmatch.h>
 #include <map>
@@ -282,6 +285,7 @@ Result<void> inspect(const InspectOptions &options) {
 
 int main(int argc, char **argv) {
   using namespace polyrank::runtime;
+  takeStandardDescriptors();
   InspectOptions options;
   CLI::App app{"Shows what a plan holds, moves and runs. Without an option: "
                "everything but the reasons.\n"
@@ -321,6 +325,12 @@ int main(int argc, char **argv) {
     if (Result<void> result = inspect(options); !result) {
       fmt::print(stderr, "polyrank-inspect: {}\n", result.error().message);
       return 1;
+    }
+    if (!print("")) {
+      fmt::print(stderr,
+                 "polyrank-inspect: cannot write to standard output: {}\n",
+                 std::strerror(errno));
+      return 2;
     }
     return 0;
   } catch (const std::exception &exception) {

@@ -107,6 +107,36 @@ std::unique_ptr<plan::ArgumentT> argument(const std::string &name,
   return result;
 }
 
+TEST(RankProgram, MetricsOfEveryTypeHaveTheirValue) {
+  plan::PlanT plan = linearPlan({});
+  plan::ProgramT &program = *plan.programs[0];
+  auto add = [&](const char *name, plan::DType type, auto value) {
+    auto constant = std::make_unique<plan::ConstantT>();
+    constant->buffer = std::make_unique<plan::BufferRef>(
+        bufferAt(program.private_size, sizeof(value)));
+    constant->data.resize(sizeof(value));
+    std::memcpy(constant->data.data(), &value, sizeof(value));
+    program.constants.push_back(std::move(constant));
+    lookAt(plan, name, type, program.private_size);
+    program.private_size += 64;
+  };
+  add("f16", plan::DType::F16, uint16_t(0xc100));
+  add("bf16", plan::DType::BF16, uint16_t(0x4049));
+  add("f64", plan::DType::F64, 0.1);
+  add("i8", plan::DType::I8, int8_t(-3));
+  add("u8", plan::DType::U8, uint8_t(253));
+  add("bool", plan::DType::BOOL, uint8_t(1));
+  add("i32", plan::DType::I32, int32_t(-70000));
+  Rank rank(plan, 0);
+  EXPECT_EQ(rank.metric("f16"), -2.5);
+  EXPECT_EQ(rank.metric("bf16"), 3.140625);
+  EXPECT_EQ(rank.metric("f64"), 0.1);
+  EXPECT_EQ(rank.metric("i8"), -3);
+  EXPECT_EQ(rank.metric("u8"), 253);
+  EXPECT_EQ(rank.metric("bool"), 1);
+  EXPECT_EQ(rank.metric("i32"), -70000);
+}
+
 TEST(RankProgram, HoldsConstantsSeedStateAndItsIndicesBeforeTheFirstStep) {
   LinearModel model;
   model.data = 2, model.tensor = 4;

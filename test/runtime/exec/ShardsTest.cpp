@@ -126,7 +126,7 @@ TEST(Shards, OfTransposedMatricesAreTheSame) {
     file[i] = static_cast<float>(i % 6 * 4 + i / 6);
   StoredSource source{DType::F32, readerOf(file), 6, 4};
   auto check = [&](Placement placement, size_t parts) {
-    EXPECT_EQ(transposed(placement, 6, 4).size(), parts);
+    EXPECT_EQ(transposed(placement, 6, 4)->size(), parts);
     std::vector<float> shard(24, -1), expected(24, -1), tensor(24);
     std::iota(tensor.begin(), tensor.end(), 0.0f);
     auto loaded = loadShard(placement, source, DType::F32,
@@ -141,8 +141,18 @@ TEST(Shards, OfTransposedMatricesAreTheSame) {
   check({8, 0, Extents{{12, 1, 1}}}, 1);                      // rows 2 to 4
   check({2, 0, Extents{{6, 4, 2}, {2, 1, 1}}}, 1);            // columns 2, 3
   check({0, 3, Extents{{3, 8, 4}, {2, 4, 2}, {2, 2, 1}}}, 1); // every other
-  check({1, 0, Extents{{11, 2, 1}}}, 11);                     // across rows
-  check({3, 0, Extents{{10, 1, 1}}}, 10);
+  check({1, 0, Extents{{11, 2, 1}}}, 6);                      // across rows
+  check({3, 0, Extents{{10, 1, 1}}}, 4);
+  check({2, 0, Extents{{2, 12, 6}, {3, 3, 2}, {2, 1, 1}}}, 3); // two dims
+}
+
+// A plan of a few bytes must not make a list of a billion entries.
+TEST(Shards, OfTransposedMatricesInTooManyPiecesAreRefused) {
+  Placement placement;
+  placement.extents = {{int64_t(1) << 40, 3, 1}};
+  auto parts = transposed(placement, int64_t(1) << 42, 2);
+  ASSERT_FALSE(parts);
+  EXPECT_NE(parts.error().message.find("a million pieces"), std::string::npos);
 }
 
 TEST(Shards, ConvertStoredTypes) {

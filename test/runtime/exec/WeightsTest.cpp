@@ -35,6 +35,8 @@ protected:
     std::vector<float> file(4, 0);
     file.insert(file.end(), values.begin(), values.end());
     writeFile(weights, file.data(), 4 * file.size());
+    if (!plan.stored.empty())
+      sign(*plan.stored[0]->source);
   }
   LoadedPlan load() {
     std::string path = directory / "linear.plan";
@@ -63,6 +65,8 @@ protected:
     auto opened = Weights::open(loaded, init);
     if (!opened)
       return opened.error().message;
+    if (auto same = opened->checkDigests(0, 1); !same)
+      return same.error().message;
     auto sources = withoutNan ? opened->sourcesWithoutNan() : opened->sources();
     std::vector<float> read(values.size());
     auto done = sources[0].read(0, read.data(), 4 * read.size());
@@ -81,13 +85,34 @@ TEST_F(WeightsTest, AreReadWhereThePlanSaysOrBesideIt) {
   EXPECT_SAYS(first(""), "/nowhere/others.bin");
 }
 
+TEST_F(WeightsTest, OfARelativePathAreThoseBesideThePlanWhereverItRuns) {
+  std::string elsewhere = directory / "elsewhere";
+  std::filesystem::create_directories(elsewhere + "/data");
+  std::filesystem::create_directory(directory / "data");
+  std::filesystem::rename(weights, directory / "data/w.bin");
+  // One of that name is in the working directory too, cut short.
+  writeFile(elsewhere + "/data/w.bin", "none", 4);
+  auto before = std::filesystem::current_path();
+  std::filesystem::current_path(elsewhere);
+  plan.stored[0]->source->path = "data/w.bin";
+  EXPECT_EQ(first(""), "1");
+  std::filesystem::current_path(before);
+}
+
+// A plan is data: it must not make the run of another user copy what its author
+// has never seen.
+TEST_F(WeightsTest, ThatThePlanDoesNotKnowAreNotRead) {
+  plan.stored[0]->source->digests.clear();
+  EXPECT_SAYS(first(""), "the plan does not say what bytes 16 to 64 of '" +
+                             weights + "' should be");
+}
+
 TEST_F(WeightsTest, OfAnotherFileAreRefused) {
-  auto file = InputFile::open(weights);
-  ASSERT_TRUE(file);
-  plan.stored[0]->source->fingerprint = *fingerprintOf(*file, 16, 48);
+  auto compiled = plan.stored[0]->source->digests;
   EXPECT_EQ(first(""), "1");
   values.back() += 1;
   writeValues();
+  plan.stored[0]->source->digests = compiled;
   EXPECT_SAYS(first(""), "bytes 16 to 64 of '" + weights +
                              "' are not those that the plan was compiled with");
   std::filesystem::resize_file(weights, 63);

@@ -71,7 +71,7 @@ void append(PlanT &plan, Body body) {
 const uint64_t huge = UINT64_MAX - 63;
 
 const Lie lies[] = {
-    {"kernelNumber", [](PlanT &p) { launchOf(p).kernel = 6; }, "kernel 6 of 6"},
+    {"kernelNumber", [](PlanT &p) { launchOf(p).kernel = 7; }, "kernel 7 of 7"},
     {"negativeRange", [](PlanT &p) { launchOf(p).range = -1; }, "range -1"},
     {"hugeRange",
      [](PlanT &p) { launchOf(p).range = (int64_t(1) << 48) + 1; },

@@ -44,6 +44,28 @@ const Lie lies[] = {
     {"hugeMesh", [](PlanT &p) { p.mesh[0]->size = INT64_MAX; }, "more than"},
     {"manyRanks", [](PlanT &p) { p.mesh[0]->size = 1 << 16; },
      "more than 65536 ranks"},
+    {"manyAxes",
+     [](PlanT &p) {
+       while (p.mesh.size() <= 64) {
+         p.mesh.push_back(std::make_unique<AxisT>());
+         p.mesh.back()->name = std::to_string(p.mesh.size());
+         p.mesh.back()->size = 1;
+       }
+     },
+     "the mesh has 65 axes"},
+    {"manySubAxes",
+     [](PlanT &p) {
+       programOf(p).groups[0]->axes.resize(65, AxisRef(0, 2, 1));
+     },
+     "group: names more than 64 sub-axes"},
+    {"manyGroups",
+     [](PlanT &p) {
+       while (programOf(p).groups.size() <= 1024) {
+         programOf(p).groups.push_back(std::make_unique<AxisListT>());
+         programOf(p).groups.back()->axes = {AxisRef(0, 1, 2)};
+       }
+     },
+     "has 1025 groups of ranks"},
     {"axisTwice", [](PlanT &p) { p.mesh[1]->name = "data"; },
      "mesh axis 'data' occurs twice"},
     {"noStage", [](PlanT &p) { p.programs.clear(); }, "0 stages"},
