@@ -157,4 +157,24 @@ std::string LayerNames::toString() const {
                         [&] { return toRange(numbers[position++]); });
 }
 
+std::string groupNames(std::span<const std::string> names) {
+  // In the order in which they come.
+  std::vector<std::pair<std::string, LayerNames>> groups;
+  for (const std::string &name : names) {
+    std::string key = LayerNames::getKey(name);
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const auto &each) { return each.first == key; });
+    if (group == groups.end())
+      group = groups.insert(groups.end(), {key, {}});
+    group->second.add(name);
+  }
+  constexpr size_t most = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(groups.size(), most); ++i)
+    text += (text.empty() ? "" : ", ") + groups[i].second.toString();
+  if (groups.size() > most)
+    text += " and " + std::to_string(groups.size() - most) + " more such names";
+  return text;
+}
+
 } // namespace polyrank::runtime

@@ -56,4 +56,8 @@ private:
   std::vector<std::set<int>> numbers;
 };
 
+/// "h.[0-11].ln_1.weight, wpe.weight": names that differ in their layers only
+/// are one, and those beyond some are counted.
+std::string groupNames(std::span<const std::string> names);
+
 } // namespace polyrank::runtime

@@ -286,6 +286,8 @@ LogicalResult Describer::run(std::string &error) {
   }
   for (const std::string &warning : result.file.warnings)
     result.notes.push_back(warning);
+  for (const std::string &suggestion : result.file.suggestions)
+    result.notes.push_back(suggestion);
 
   auto module = importWithSizes(options);
   if (!module)
@@ -323,7 +325,7 @@ int polyrank::driver::describe(const Options &options) {
   };
   if (failed(readImportOptions(options, importOptions, error)))
     return fail();
-  auto file = frontends::describeOnnx(options.model, error, options.abstractWeights);
+  auto file = frontends::describeOnnx(options.model, error, importOptions);
   if (!file)
     return fail();
   Describer describer(options, importOptions, std::move(*file));

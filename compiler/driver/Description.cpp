@@ -70,10 +70,15 @@ std::vector<std::string> polyrank::driver::commandFor(const Options &options) {
   add("--microbatches", options.microbatches, standard.microbatches);
   add("--batch-norm", options.batchNorm, "");
   add("--dropout", options.dropout, "");
+  addAll("--freeze", options.freeze);
+  addAll("--train-only", options.trainOnly);
+  addAll("--detach", options.detach);
   if (options.noTie)
     command.push_back("--no-tie");
   if (options.abstractWeights)
     command.push_back("--abstract-weights");
+  add("--zero", options.zero, standard.zero);
+  add("--zero-threshold", options.zeroThreshold, standard.zeroThreshold);
   add("--bucket-mb", options.bucketMegabytes, standard.bucketMegabytes);
   add("--threads", options.threads, standard.threads);
   add("--cpu", options.cpu, standard.cpu);

@@ -29,6 +29,10 @@ struct Options {
   std::string batchNorm;
   /// A rate or `off`; empty: as the model says.
   std::string dropout;
+  /// Patterns over modules and values through which no gradient passes.
+  std::vector<std::string> detach;
+  /// Patterns over parameters that are not trained, or that alone are.
+  std::vector<std::string> freeze, trainOnly;
   /// Copies of a tied matrix stay parameters of their own.
   bool noTie = false;
   /// The file may lack its weights.

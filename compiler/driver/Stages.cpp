@@ -84,6 +84,9 @@ polyrank::driver::readImportOptions(const Options &options,
     }
   }
   result.tie = !options.noTie;
+  result.detach = options.detach;
+  result.freeze = options.freeze;
+  result.trainOnly = options.trainOnly;
   result.abstractWeights = options.abstractWeights;
   if (failed(readLayerOptions(options, result, error)))
     return failure();

@@ -3,6 +3,7 @@
 #include "compiler/sharding/ShardPattern.h"
 
 #include "compiler/cost/CostModel.h"
+#include "dialects/graph/NamePattern.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -41,9 +42,9 @@ FailureOr<ShardPattern> ShardPattern::parse(StringRef text,
     result.isOutput = true;
   }
   result.pattern = pattern.str();
-  auto glob = llvm::GlobPattern::create(result.pattern);
-  if (!glob)
-    return fail("not a glob: " + llvm::toString(glob.takeError()));
+  if (std::string reason = graph::explainPattern(result.pattern);
+      !reason.empty())
+    return fail("not a glob: " + reason);
 
   SmallVector<StringRef> dims;
   if (!rest.take_front(close).trim().empty())
@@ -70,19 +71,7 @@ FailureOr<ShardPattern> ShardPattern::parse(StringRef text,
 }
 
 bool ShardPattern::matches(StringRef name) const {
-  auto glob = llvm::GlobPattern::create(pattern);
-  if (!glob) {
-    llvm::consumeError(glob.takeError());
-    return false;
-  }
-  while (true) {
-    if (glob->match(name))
-      return true;
-    size_t dot = name.find('.');
-    if (dot == StringRef::npos)
-      return false;
-    name = name.drop_front(dot + 1);
-  }
+  return graph::matchesName(pattern, name);
 }
 
 FailureOr<SmallVector<shard::AxisRef>>

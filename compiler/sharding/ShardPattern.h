@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "dialects/shard/Layout.h"
-#include "llvm/Support/GlobPattern.h"
 
 namespace polyrank::sharding {
 

@@ -52,7 +52,7 @@ polyrank::training::buildGradients(OpBuilder &outer, Value root, Value seed,
   SmallVector<Operation *> ops;
   for (Operation &op : *outer.getBlock()) {
     auto isActive = [&](Value value) { return active.contains(value); };
-    if (llvm::none_of(op.getOperands(), isActive))
+    if (isa<graph::DetachOp>(op) || llvm::none_of(op.getOperands(), isActive))
       continue;
     ops.push_back(&op);
     for (Value result : op.getResults())

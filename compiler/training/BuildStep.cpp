@@ -5,6 +5,7 @@
 #include "compiler/training/Optimizer.h"
 #include "compiler/training/Passes.h"
 #include "mlir/IR/IRMapping.h"
+#include "runtime/Names.h"
 
 namespace polyrank::training {
 #define GEN_PASS_DEF_BUILDSTEPPASS
@@ -238,10 +239,9 @@ SmallVector<Value> StepBuilder::cloneForward(ValueRange slices,
   mapRole("graph.microbatch", index);
   Block &body = forward.getBody().front();
   for (Operation &op : body.without_terminator()) {
-    auto dropout = dyn_cast<graph::DropoutOp>(op);
-    if (dropout && !seed) // inference
-      mapping.map(dropout.getResult(),
-                  mapping.lookupOrDefault(dropout.getInput()));
+    // Inference drops nothing, and has no gradients.
+    if (!seed && isa<graph::DropoutOp, graph::DetachOp>(op))
+      mapping.map(op.getResult(0), mapping.lookupOrDefault(op.getOperand(0)));
     else
       builder.clone(op, mapping);
   }
@@ -350,6 +350,10 @@ void StepBuilder::finish(ValueRange updated,
                                        ValueRange(results).getTypes()));
   step.setAllResultAttrs(attributes);
   forward.erase();
+  // The gradients are there.
+  step.walk([](graph::DetachOp detach) {
+    detach.getResult().replaceAllUsesWith(detach.getInput());
+  });
   eraseDeadOps(step.getBody().front());
 }
 
@@ -392,13 +396,13 @@ LogicalResult StepBuilder::buildTraining(Optimizer &optimizer) {
   }
   optimizer.buildScalars(parts, stepNumber);
   SmallVector<Value> updated, updatedStates;
+  SmallVector<std::string> unused;
   auto carried = sums->carried.begin();
   for (Parameter &parameter : parameters) {
     Value value = parameter.update < 0 ? Value(parameter.step) : *carried++;
     if (!parameter.gradient) {
       if (parameter.trainable)
-        step.emitWarning() << "the loss does not depend on parameter "
-                           << parameter.name << "; it is left as it is";
+        unused.push_back(parameter.name);
       updated.push_back(value);
       llvm::append_range(updatedStates, parameter.states);
       continue;
@@ -421,6 +425,12 @@ LogicalResult StepBuilder::buildTraining(Optimizer &optimizer) {
                                             gradient, parameter.states));
     llvm::append_range(updatedStates, parameter.states);
   }
+  if (!unused.empty())
+    step.emitWarning() << "the loss does not depend on "
+                       << (unused.size() == 1 ? "parameter " : "parameters ")
+                       << runtime::groupNames(unused)
+                       << (unused.size() == 1 ? "; it is left as it is"
+                                              : "; they are left as they are");
   llvm::append_range(updated, updatedStates);
   updated.push_back(parts.add(stepNumber, 1));
   finish(updated, {{"loss", buildMean(sums->loss, sums->count)},

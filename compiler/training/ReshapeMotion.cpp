@@ -52,9 +52,9 @@ polyrank::training::getGroups(ArrayRef<int64_t> source,
 bool polyrank::training::isElementwise(Operation *op) {
   using namespace graph;
   return isa<NegOp, ExpOp, LogOp, SqrtOp, RsqrtOp, TanhOp, ErfOp, SigmoidOp,
-             ReluOp, AbsOp, SinOp, CosOp, FloorOp, NotOp, AddOp, SubOp, MulOp,
-             DivOp, MaxOp, MinOp, PowOp, AndOp, OrOp, CompareOp, SelectOp,
-             ConvertOp, GeluOp, SiluOp, DropoutOp>(op);
+             ReluOp, AbsOp, SinOp, CosOp, FloorOp, DetachOp, NotOp, AddOp, SubOp,
+             MulOp, DivOp, MaxOp, MinOp, PowOp, AndOp, OrOp, CompareOp,
+             SelectOp, ConvertOp, GeluOp, SiluOp, DropoutOp>(op);
 }
 
 /// Whether the slice takes whole blocks of a dim that is taken apart into

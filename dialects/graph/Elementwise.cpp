@@ -147,6 +147,7 @@ UNARY_GRADIENT(AbsOp,
 UNARY_GRADIENT(SinOp, e.mul(dy, e.unary<CosOp>(x)))
 UNARY_GRADIENT(CosOp, e.neg(e.mul(dy, e.unary<SinOp>(x))))
 UNARY_GRADIENT(FloorOp, e.constant(dy, 0))
+UNARY_GRADIENT(DetachOp, Value())
 #undef UNARY_GRADIENT
 
 #define BINARY_GRADIENT(Op, left, right)                                       \

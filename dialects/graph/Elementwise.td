@@ -83,6 +83,13 @@ def Graph_AbsOp : Graph_Unary<"abs", "std::fabs(x)"> { let summary = "|x|"; }
 def Graph_SinOp : Graph_Unary<"sin", "std::sin(x)"> { let summary = "Sine"; }
 def Graph_CosOp : Graph_Unary<"cos", "std::cos(x)"> { let summary = "Cosine"; }
 def Graph_FloorOp : Graph_Unary<"floor", "std::floor(x)", "n", "y"> { let summary = "Largest integer not above x; gradient zero"; }
+def Graph_DetachOp : Graph_Unary<"detach", "x", "t", "y"> {
+  let summary = "x, through which no gradient passes";
+  let description = [{
+    PyTorch's `Tensor.detach()`. Once a step has its gradients, or where there
+    are none, it has served: `build-step` erases it.
+  }];
+}
 def Graph_NotOp : Graph_Unary<"not", "x == 0", "n", "n", "n", []> { let summary = "Logical negation of booleans"; }
 
 def Graph_AddOp : Graph_Binary<"add", "x + y", "tt", "aa"> { let summary = "x + y"; }

@@ -3,6 +3,7 @@
 
 #include "frontends/onnx/Describe.h"
 
+#include "frontends/onnx/Freeze.h"
 #include "frontends/onnx/NodeImporter.h"
 #include "frontends/onnx/Origin.h"
 #include "frontends/onnx/Parameters.h"
@@ -89,9 +90,9 @@ private:
 
 std::optional<ModelDescription> describeOnnx(StringRef path,
                                              std::string &error,
-                                             bool abstractWeights) {
+                                             const ImportOptions &options) {
   auto model = onnx::readModel(path.str(), error,
-                               abstractWeights ? onnx::Weights::MayBeAbsent
+                               options.abstractWeights ? onnx::Weights::MayBeAbsent
                                                : onnx::Weights::Required);
   if (!model)
     return std::nullopt;
@@ -110,7 +111,10 @@ std::optional<ModelDescription> describeOnnx(StringRef path,
   for (const onnx::ValueInfo &value : model->graph.outputs)
     result.outputs.push_back(onnx::describe(value));
 
-  onnx::ModelState state = onnx::findState(*model);
+  onnx::ModelState state = onnx::findState(*model, options.tie);
+  if (error = onnx::freeze(state, options.freeze, options.trainOnly);
+      !error.empty())
+    return std::nullopt;
   for (const onnx::Parameter &parameter : state.parameters) {
     const onnx::Tensor &tensor = *parameter.tensor;
     int64_t elements = tensor.numElements();
@@ -120,6 +124,8 @@ std::optional<ModelDescription> describeOnnx(StringRef path,
                                  parameter.trainable, parameter.aliases});
   }
   result.warnings = state.warnings;
+  if (options.training)
+    result.suggestions = onnx::suggestFreezing(*model, state);
 
   onnx::OpCounter counter(*model);
   counter.count(model->graph.nodes, model->opsets);

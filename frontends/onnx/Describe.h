@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "frontends/onnx/Import.h"
 #include "llvm/ADT/StringRef.h"
 
 namespace polyrank::frontends {
@@ -51,12 +52,13 @@ struct ModelDescription {
   int64_t numDropouts = 0;      // those that are off too
   int64_t numBatchNorms = 0;
   std::vector<std::string> warnings; // of parameters that the export lost
+  std::vector<std::string> suggestions; // of parameters to freeze
 };
 
-/// `abstractWeights`: whether weights may be absent from the file. On failure
-/// `error` says what is wrong with it.
+/// On failure `error` says what is wrong with the file, or with what `options`
+/// freeze.
 std::optional<ModelDescription> describeOnnx(llvm::StringRef path,
                                              std::string &error,
-                                             bool abstractWeights = false);
+                                             const ImportOptions &options);
 
 } // namespace polyrank::frontends

@@ -4,6 +4,8 @@
 
 #include <list>
 
+#include "frontends/onnx/Detach.h"
+#include "frontends/onnx/Freeze.h"
 #include "frontends/onnx/NodeImporter.h"
 #include "frontends/onnx/Origin.h"
 #include "frontends/onnx/Parameters.h"
@@ -68,7 +70,7 @@ public:
     for (const ValueInfo &output : model.graph.outputs)
       ++uses[output.name];
     importNodes(model.graph.nodes, values, opsets, 0, &uses);
-    if (failed(report()) || failed(createReturn()))
+    if (failed(report()) || failed(checkDetached()) || failed(createReturn()))
       return {};
     eraseUnused();
     if (failed(verify(*module)))
@@ -280,6 +282,11 @@ private:
     if (!options.tie && state.copies == 0)
       return error() << "--no-tie: the file holds no copy of a tied matrix; "
                         "leave the option out";
+    if (std::string reason = freeze(state, options.freeze, options.trainOnly);
+        !reason.empty())
+      return error() << reason;
+    if (failed(findGradients(state)))
+      return failure();
     for (const std::string &warning : state.warnings)
       emitWarning(fileLocation) << warning;
     for (const std::string &note : state.notes)
@@ -342,6 +349,40 @@ private:
         return error() << reason;
     }
     return success();
+  }
+
+  /// Where no gradient passes: of use in training alone.
+  LogicalResult findGradients(const ModelState &state) {
+    if (!options.training)
+      return success();
+    detached = findDetached(model, state, options.detach);
+    if (!detached.error.empty())
+      return error() << detached.error;
+    for (const std::string &warning : detached.warnings)
+      emitWarning(fileLocation) << warning;
+    isDetached.assign(options.detach.size(), false);
+    return success();
+  }
+
+  /// `x` without its gradient, if it could have one.
+  Imported detach(const Imported &x) {
+    return x.value && isa<FloatType>(x.getElementType())
+               ? emit.unary<graph::DetachOp>(x)
+               : x;
+  }
+
+  /// The results of a node that patterns name.
+  void detachResults(const Node &node, Scope &scope) {
+    for (std::string_view name : node.outputs) {
+      auto found = detached.values.find(StringRef(name));
+      if (found == detached.values.end())
+        continue;
+      Imported &value = scope[name];
+      if (!value.value || !isa<FloatType>(value.getElementType()))
+        continue;
+      value = detach(value);
+      isDetached[found->second] = true;
+    }
   }
 
   /// Arguments behind all others, by their roles.
@@ -513,6 +554,11 @@ private:
         auto other = replaced.find({&node, operands.size()});
         operands.push_back(other == replaced.end() ? found->second
                                                    : other->second);
+        if (detached.operands.count({&node, operands.size() - 1})) {
+          emit.setOrigin(locationOf(&context, node, originOf(node)),
+                         originOf(node).scope);
+          operands.back() = detach(operands.back());
+        }
       }
       for (std::string_view name : node.outputs) {
         if (!name.empty() &&
@@ -531,6 +577,8 @@ private:
       } else {
         importNode(node, operands, complete, scope, opsets);
       }
+      if (depth == 0)
+        detachResults(node, scope);
       if (remaining)
         for (std::string_view name : node.inputs)
           if (--(*remaining)[name] == 0)
@@ -648,6 +696,16 @@ private:
 
   //===-- what went wrong ------------------------------------------------===//
 
+  LogicalResult checkDetached() {
+    for (auto [pattern, is] : llvm::zip(options.detach, isDetached))
+      if (!is)
+        return error() << "--detach '" << pattern
+                       << "' names values that have no gradient (constants, "
+                          "integers) or that another pattern names; leave it "
+                          "out";
+    return success();
+  }
+
   static std::string opName(const Node &node) {
     return node.domain.empty()
                ? std::string(node.type)
@@ -740,6 +798,8 @@ private:
   Opsets opsets;
   std::vector<Input> inputs;
   Scope values;
+  Detached detached;
+  std::vector<bool> isDetached; // by pattern: whether it has named any float
   StringSet<> held; // names of values that are parameters
   /// Operands that are another parameter than their name says.
   std::map<std::pair<const Node *, size_t>, Imported> replaced;

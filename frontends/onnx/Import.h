@@ -54,6 +54,10 @@ struct ImportOptions {
   std::optional<double> dropout;
   /// Whether copies of a matrix that the exporter made are one parameter again.
   bool tie = true;
+  /// Patterns over modules and values through which no gradient passes.
+  std::vector<std::string> detach;
+  /// Patterns over parameters that are not trained, or that alone are.
+  std::vector<std::string> freeze, trainOnly;
   /// Whether weights may be absent from the file (onnx::Weights).
   bool abstractWeights = false;
   /// How many elements may be computed at import, of what depends on no input

@@ -135,7 +135,10 @@ LogicalResult range(NodeImporter &n) {
 LogicalResult identity(NodeImporter &n) {
   if (!n.has(0))
     return n.fail("operand 0 is missing");
-  n.result(0, n.operand(0));
+  const Imported &x = n.operand(0);
+  bool isDetach = n.isOf("aten.detach") && x.value && n.options.training &&
+                  isa<FloatType>(x.getElementType());
+  n.result(0, isDetach ? n.emit.unary<graph::DetachOp>(x) : x);
   return success();
 }
 

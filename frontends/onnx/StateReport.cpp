@@ -8,28 +8,9 @@
 #include "llvm/ADT/StringSet.h"
 
 using namespace llvm;
+using polyrank::runtime::groupNames;
 
 namespace polyrank::frontends::onnx {
-
-std::string groupNames(ArrayRef<std::string> names) {
-  // In the order in which they come.
-  std::vector<std::pair<std::string, runtime::LayerNames>> groups;
-  for (const std::string &name : names) {
-    std::string key = runtime::LayerNames::getKey(name);
-    auto group =
-        find_if(groups, [&](const auto &each) { return each.first == key; });
-    if (group == groups.end())
-      group = groups.insert(groups.end(), {key, {}});
-    group->second.add(name);
-  }
-  constexpr size_t most = 8;
-  std::string text;
-  for (const auto &[key, members] : ArrayRef(groups).take_front(most))
-    text += (text.empty() ? "" : ", ") + members.toString();
-  if (groups.size() > most)
-    text += " and " + std::to_string(groups.size() - most) + " more such names";
-  return text;
-}
 
 namespace {
 

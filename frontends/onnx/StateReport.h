@@ -14,8 +14,4 @@ namespace polyrank::frontends::onnx {
 void reportState(const Model &model, const ExportRecord &record,
                  ModelState &state);
 
-/// "h.[0-11].ln_1.weight, wpe.weight": names that differ in their layers only
-/// are one.
-std::string groupNames(llvm::ArrayRef<std::string> names);
-
 } // namespace polyrank::frontends::onnx

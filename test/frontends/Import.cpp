@@ -13,6 +13,7 @@
 #include "frontends/onnx/Origin.h"
 #include "frontends/onnx/Parameters.h"
 #include "frontends/onnx/StateReport.h"
+#include "runtime/Names.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 
@@ -240,7 +241,8 @@ TEST(State, WhatAnOptimizerComputedIsNamedInOneWarning) {
 }
 
 TEST(State, NamesThatDifferInNumbersAreOnePattern) {
-  EXPECT_EQ(groupNames({"h.0.ln.weight", "h.1.ln.weight", "wpe.weight"}),
+  const std::string names[] = {"h.0.ln.weight", "h.1.ln.weight", "wpe.weight"};
+  EXPECT_EQ(runtime::groupNames(names),
             "h.[0-1].ln.weight, wpe.weight");
 }
 

@@ -262,6 +262,8 @@ std::optional<Failure> Checker::runProgram(MLIRContext &context) {
   Program program = drawProgram(context, seed);
   current = &program;
   ModuleOp module = *program.module;
+  if (coverage)
+    coverage->recordModel(module);
   if (!onlyDraws)
     if (auto found = run(module, Model))
       return found;

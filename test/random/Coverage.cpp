@@ -123,6 +123,12 @@ void Coverage::recordOp(graph::GraphOp op) {
   }
 }
 
+void Coverage::recordModel(ModuleOp module) {
+  module.walk([&](graph::DetachOp op) {
+    ++ops[op->getName().stripDialect().str()];
+  });
+}
+
 void Coverage::record(ModuleOp module) {
   module.walk([&](graph::GraphOp op) {
     if (llvm::all_of(op->getResults(),

@@ -20,6 +20,8 @@ public:
   enum Aspect { Split, SubAxis, Padded, PartialSum, PartialMax, PartialMin };
   static constexpr int numAspects = 6;
 
+  /// Counts the ops of a model that no step has any more.
+  void recordModel(mlir::ModuleOp module);
   /// Counts the ops of a partitioned module.
   void record(mlir::ModuleOp module);
   /// Prints the table. Returns the cells that nothing filled and that have no

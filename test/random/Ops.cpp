@@ -605,6 +605,7 @@ ArrayRef<OpEntry> polyrank::test::opTable() {
       {"relu", exactUnary<graph::ReluOp>},
       {"abs", exactUnary<graph::AbsOp>},
       {"floor", exactUnary<graph::FloorOp>},
+      {"detach", exactUnary<graph::DetachOp>},
       {"not", notOp},
       {"add", sumLike<graph::AddOp>},
       {"sub", sumLike<graph::SubOp>},

@@ -91,6 +91,26 @@ polyrank::driver::parseOptions(int argc, char **argv) {
                  "The rate of every dropout, or off; otherwise as the model "
                  "says (--mode forward drops nothing)")
       ->type_name("P|off");
+  app.add_option("--freeze", options.freeze,
+                 "A pattern over parameters that are not trained: no gradient, "
+                 "no state, saved as stored. Repeatable")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("PATTERN");
+  app.add_option("--train-only", options.trainOnly,
+                 "A pattern over the parameters that are trained; all others "
+                 "are frozen. Repeatable")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("PATTERN");
+  app.add_option("--detach", options.detach,
+                 "A pattern over modules or values of the file, through which "
+                 "no gradient passes: of a module, what leaves it. For "
+                 "no_grad() and detach() that an export does not show. "
+                 "Repeatable")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("PATTERN");
   app.add_flag("--no-tie", options.noTie,
                "Keep copies that the exporter made of a tied matrix apart: "
                "without this they are one parameter again");
@@ -154,7 +174,7 @@ polyrank::driver::parseOptions(int argc, char **argv) {
          "--abstract-weights"});
   group(app, "Training",
         {"--loss", "--optimizer", "--microbatches", "--batch-norm", "--dropout",
-         "--no-tie"});
+         "--freeze", "--train-only", "--detach", "--no-tie"});
   group(app, "Ranks",
         {"--mesh", "--shard", "--shard-file", "--zero", "--zero-threshold",
          "--bucket-mb", "--link", "--threads", "--cpu"});
@@ -173,6 +193,9 @@ polyrank::driver::parseOptions(int argc, char **argv) {
     if (mode == "forward" && app.count("--optimizer"))
       throw CLI::ValidationError("--optimizer",
                                  "a forward plan changes no weights");
+    for (const char *option : {"--freeze", "--train-only", "--detach"})
+      if (mode == "forward" && app.count(option))
+        throw CLI::ValidationError(option, "a forward plan has no gradients");
     if (mode == "forward" && app.count("--dropout"))
       throw CLI::ValidationError("--dropout", "a forward plan drops nothing");
   } catch (const CLI::ParseError &error) {

@@ -1,0 +1,34 @@
+// Globs over the names of the user's model: parameters, modules, values.
+
+#include "dialects/graph/NamePattern.h"
+
+#include "llvm/Support/GlobPattern.h"
+
+using namespace llvm;
+
+namespace polyrank {
+
+bool graph::matchesName(StringRef text, StringRef name) {
+  auto glob = GlobPattern::create(text);
+  if (!glob) {
+    consumeError(glob.takeError());
+    return false;
+  }
+  while (true) {
+    if (glob->match(name))
+      return true;
+    size_t dot = name.find('.');
+    if (dot == StringRef::npos)
+      return false;
+    name = name.drop_front(dot + 1);
+  }
+}
+
+std::string graph::explainPattern(StringRef text) {
+  if (text.trim().empty())
+    return "it is empty";
+  auto glob = GlobPattern::create(text);
+  return glob ? "" : toString(glob.takeError());
+}
+
+} // namespace polyrank

@@ -1,0 +1,346 @@
+// Where no gradient passes: what the exporter's metadata says of it, and what
+// `--detach` adds.
+
+#include "frontends/onnx/Detach.h"
+
+#include "dialects/graph/NamePattern.h"
+#include "frontends/onnx/Origin.h"
+#include "runtime/Names.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace llvm;
+using polyrank::runtime::groupNames;
+
+namespace polyrank::frontends::onnx {
+
+namespace {
+
+/// `  File "model.py", line 12, in forward`, and the source on the next line.
+struct Frame {
+  StringRef file, function, source;
+};
+
+SmallVector<Frame> framesOf(const Node &node) {
+  SmallVector<Frame> frames;
+  StringRef line, rest(find(node.metadata, "pkg.torch.onnx.stack_trace"));
+  while (!rest.empty()) {
+    std::tie(line, rest) = rest.split('\n');
+    line = line.trim();
+    if (line.consume_front("File \"")) {
+      auto [file, where] = line.split('"');
+      frames.push_back({file, where.split(", in ").second, ""});
+    } else if (!frames.empty() && frames.back().source.empty()) {
+      frames.back().source = line;
+    }
+  }
+  return frames;
+}
+
+/// Whether the node comes from a graph of operators that `torch.export` made of
+/// a part of the model.
+bool isOfRegion(ArrayRef<Frame> frames) {
+  return !frames.empty() && frames.back().file.starts_with("<eval_with_key>") &&
+         frames.back().source.contains("torch.ops.");
+}
+
+/// The name of the custom autograd.Function whose forward made the node, as the
+/// source calls it; empty where none did.
+StringRef functionOf(ArrayRef<Frame> frames) {
+  for (size_t i = 0; i + 1 < frames.size(); ++i) {
+    size_t call = frames[i].source.find(".apply(");
+    if (call == StringRef::npos || frames[i + 1].function != "forward")
+      continue;
+    StringRef before = frames[i].source.take_front(call);
+    size_t start = before.find_last_not_of(
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.");
+    return start == StringRef::npos ? before : before.drop_front(start + 1);
+  }
+  return "";
+}
+
+/// The arguments of the operator that are tensors, in order; an empty name
+/// stands for any other argument. Lists of tensors are taken apart.
+SmallVector<StringRef> argumentsOf(const Node &node) {
+  StringRef text(find(node.metadata, "pkg.torch.onnx.fx_node"));
+  text = text.split("(args = (").second.split("), kwargs = {").first;
+  SmallVector<StringRef> parts, names;
+  text.split(parts, ',', -1, /*KeepEmpty=*/false);
+  for (StringRef part : parts) {
+    part = part.trim(" []()");
+    names.push_back(part.consume_front("%") ? part : "");
+  }
+  return names;
+}
+
+/// `detach`, `detach_3`.
+bool isDetach(StringRef name) {
+  if (!name.consume_front("detach"))
+    return false;
+  return name.empty() ||
+         (name.consume_front("_") && !name.empty() && all_of(name, isDigit));
+}
+
+class Finder {
+public:
+  Finder(const Model &model, const ModelState &state) : model(model) {
+    for (const Node &node : model.graph.nodes) {
+      ++calls[find(node.metadata, "pkg.torch.onnx.fx_node")];
+      for (std::string_view output : node.outputs)
+        if (!output.empty())
+          producers[output] = &node;
+      for (std::string_view input : node.inputs)
+        users[input].push_back(&node);
+    }
+    for (const ValueInfo &value : model.graph.inputs)
+      inputs.insert(value.name);
+    for (const Tensor &tensor : model.graph.initializers)
+      stored.insert(tensor.name);
+    for (const auto &value : state.values)
+      parameters[value.first()] = state.parameters[value.second.index].name;
+    for (const Parameter &parameter : state.parameters)
+      parameters[parameter.name] = parameter.name;
+    for (const ValueInfo &value : model.graph.outputs)
+      outputs.insert(value.name);
+  }
+
+  Detached run(ArrayRef<std::string> patterns) {
+    for (const Node &node : model.graph.nodes)
+      findLost(node);
+    for (auto [i, pattern] : enumerate(patterns))
+      if (result.error.empty())
+        match(pattern, i);
+    warn();
+    return std::move(result);
+  }
+
+private:
+  /// Whether the graph has a value that the record of a node calls `name`.
+  bool exists(StringRef name) const {
+    return producers.contains(name) || inputs.contains(name) ||
+           stored.contains(name);
+  }
+
+  void findLost(const Node &node) {
+    SmallVector<StringRef> arguments = argumentsOf(node);
+    for (auto [i, name] : enumerate(arguments)) {
+      if (!isDetach(name) || exists(name))
+        continue;
+      // One of the nodes that stand for the operator has it as an operand.
+      std::string_view call = find(node.metadata, "pkg.torch.onnx.fx_node");
+      if (auto operand = findOperand(node, arguments, i)) {
+        result.operands.insert({&node, *operand});
+        placed.insert(call);
+      } else {
+        unplaced.try_emplace(call, nameOf(node));
+      }
+      if (isMerged(node))
+        merged.insert(nameOf(node));
+    }
+  }
+
+  /// Whether the optimizer has put the node in the place of an equal one, whose
+  /// operands may not have been detached: what uses it is known to have used
+  /// `mse_loss_2` where it is `mse_loss_1`.
+  bool isMerged(const Node &node) {
+    auto baseOf = [](StringRef name) {
+      auto [base, number] = name.rsplit('_');
+      return !number.empty() && all_of(number, isDigit) ? base : name;
+    };
+    for (std::string_view output : node.outputs)
+      for (const Node *user : users[output])
+        for (StringRef name : argumentsOf(*user))
+          if (!exists(name) && name != StringRef(output) &&
+              baseOf(name) == baseOf(StringRef(output)))
+            return true;
+    return false;
+  }
+
+  /// The operand of `node` that argument `index` of its operator has become.
+  std::optional<size_t> findOperand(const Node &node,
+                                    ArrayRef<StringRef> arguments,
+                                    size_t index) {
+    // One node may stand for the operator, with its operands in their places.
+    bool inPlace = calls[find(node.metadata, "pkg.torch.onnx.fx_node")] == 1 &&
+                   index < node.inputs.size();
+    for (size_t i = 0; inPlace && i < arguments.size(); ++i) {
+      StringRef name = arguments[i];
+      if (name.empty()) {
+        inPlace = i > index;
+        break;
+      }
+      if (i >= node.inputs.size())
+        break;
+      StringRef input(node.inputs[i]);
+      bool isState = name.starts_with("p_") || name.starts_with("b_");
+      inPlace = producers.contains(name) || inputs.contains(name)
+                    ? input == name
+                    : stored.contains(input) == isState;
+    }
+    if (inPlace)
+      return index;
+    // Else the only one that the record does not name, beside those it does.
+    for (StringRef name : arguments)
+      if ((producers.contains(name) || inputs.contains(name)) &&
+          !is_contained(node.inputs, std::string_view(name)))
+        return std::nullopt;
+    std::optional<size_t> found;
+    for (auto [i, input] : enumerate(node.inputs)) {
+      auto producer = producers.find(StringRef(input));
+      bool isOwn = producer != producers.end() &&
+                   find(producer->second->metadata,
+                        "pkg.torch.onnx.fx_node") ==
+                       find(node.metadata, "pkg.torch.onnx.fx_node");
+      if (input.empty() || stored.contains(input) || isOwn ||
+          is_contained(arguments, StringRef(input)))
+        continue;
+      if (found)
+        return std::nullopt;
+      found = i;
+    }
+    return found;
+  }
+
+  //===-- patterns ---------------------------------------------------------===//
+
+  void match(const std::string &pattern, size_t number) {
+    auto fail = [&](const std::string &reason) {
+      result.error = "--detach '" + pattern + "' " + reason;
+    };
+    if (std::string reason = graph::explainPattern(pattern); !reason.empty())
+      return fail("is no pattern: " + reason);
+    bool any = false;
+    std::vector<std::string> names;
+    StringSet<> modules;
+    for (const Node &node : model.graph.nodes) {
+      std::string scope = originOf(node).scope, matched;
+      for (StringRef prefix = scope; !prefix.empty();
+           prefix = prefix.contains('.') ? prefix.rsplit('.').first : "") {
+        if (modules.insert(prefix).second)
+          names.push_back(prefix.str());
+        if (graph::matchesName(pattern, prefix))
+          matched = prefix.str();
+      }
+      for (std::string_view output : node.outputs) {
+        if (output.empty())
+          continue;
+        names.push_back(std::string(output));
+        bool isMeant = graph::matchesName(pattern, output);
+        any |= isMeant || !matched.empty();
+        if (isMeant || (!matched.empty() && leaves(output, matched)))
+          result.values.try_emplace(output, number);
+      }
+    }
+    if (any)
+      return;
+    for (const auto &each : parameters)
+      if (graph::matchesName(pattern, each.first()))
+        return fail("names the parameter '" + each.second +
+                    "'; --freeze keeps it as it is");
+    for (const auto &input : inputs)
+      if (graph::matchesName(pattern, input.first()))
+        return fail("names the input '" + input.first().str() +
+                    "', which has no gradient");
+    fail("matches no module and no value" +
+         runtime::nearestNames(pattern, names));
+  }
+
+  bool leaves(StringRef value, StringRef scope) {
+    auto isOutside = [&](const Node *user) {
+      std::string other = originOf(*user).scope;
+      return other != scope && !StringRef(other).starts_with(scope.str() + ".");
+    };
+    return outputs.contains(value) || any_of(users[value], isOutside);
+  }
+
+  //===-- what cannot be known ---------------------------------------------===//
+
+  static std::string nameOf(const Node &node) {
+    return std::string(node.outputs.empty() ? node.name : node.outputs[0]);
+  }
+
+  void warn() {
+    // By what made them; regions have no name.
+    std::map<std::string, std::set<const Node *>> made;
+    size_t others = 0;
+    for (const Node &node : model.graph.nodes) {
+      SmallVector<Frame> frames = framesOf(node);
+      if (isOfRegion(frames))
+        made[""].insert(&node);
+      else if (!frames.empty())
+        ++others;
+      if (StringRef name = functionOf(frames); !name.empty())
+        made[name.str()].insert(&node);
+    }
+    // A model that was a graph of operators before shows nothing by it.
+    if (others == 0)
+      made.erase("");
+    for (const auto &[name, nodes] : made) {
+      std::vector<std::string> leaving;
+      for (const Node &node : model.graph.nodes)
+        for (std::string_view output : node.outputs) {
+          bool isLast =
+              outputs.contains(output) ||
+              any_of(users[output],
+                     [&](const Node *user) { return !nodes.count(user); });
+          if (nodes.count(&node) && isLast && node.type != "Constant" &&
+              !result.values.contains(output))
+            leaving.push_back(std::string(output));
+        }
+      if (leaving.empty())
+        continue;
+      std::string list = groupNames(leaving);
+      if (name.empty())
+        result.warnings.push_back(
+            "a part of the model was exported as a graph of its own, as "
+            "torch.no_grad(), torch.autocast() and checkpointing make one; the "
+            "file does not say which, and its gradient is computed. What leaves "
+            "it: " +
+            list + ". Where it is no_grad(), add --detach '" + leaving[0] +
+            "'" + (leaving.size() > 1 ? " and so on" : "") +
+            ", or write .detach() in the model");
+      else
+        result.warnings.push_back(
+            "the backward of the autograd.Function `" + name +
+            "` is not in the file: the gradient is that of the ops of its "
+            "forward. What it gives: " +
+            list + ". Where its backward passes nothing on, add --detach '" +
+            leaving[0] +
+            "'; a straight-through estimator is written x + (f(x) - "
+            "x).detach()");
+    }
+    std::vector<std::string> lost(merged.begin(), merged.end());
+    for (const auto &[call, name] : unplaced)
+      if (!placed.count(call) && !merged.count(name))
+        lost.push_back(name);
+    if (!lost.empty())
+      result.warnings.push_back(
+          "the exporter's optimizer has taken a detach() out of the model, or "
+          "merged what has one with what has none, and the file does not say "
+          "where, in front of " +
+          groupNames(lost) +
+          ": gradients are not those of the model; export it with "
+          "optimize=False");
+  }
+
+  const Model &model;
+  StringMap<const Node *> producers;
+  StringMap<SmallVector<const Node *>> users;
+  StringSet<> inputs, stored, outputs;
+  StringMap<std::string> parameters;
+  std::map<std::string_view, size_t> calls; // nodes by the call they are of
+  // Calls with an operand that was detached, by whether it was found.
+  std::set<std::string_view> placed;
+  std::map<std::string_view, std::string> unplaced;
+  std::set<std::string> merged;
+  Detached result;
+};
+
+} // namespace
+
+Detached findDetached(const Model &model, const ModelState &state,
+                      ArrayRef<std::string> patterns) {
+  return Finder(model, state).run(patterns);
+}
+
+} // namespace polyrank::frontends::onnx

@@ -1,0 +1,297 @@
+// Which parameters are not trained: `--freeze`, `--train-only`, and what the
+// file suggests.
+
+#include "frontends/onnx/Freeze.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "dialects/graph/NamePattern.h"
+#include "frontends/onnx/Emitter.h"
+#include "runtime/Names.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace llvm;
+using polyrank::runtime::groupNames;
+
+namespace polyrank::frontends::onnx {
+
+namespace {
+
+bool matches(const std::string &pattern, const Parameter &parameter) {
+  auto isMeant = [&](const std::string &name) {
+    return graph::matchesName(pattern, name);
+  };
+  return isMeant(parameter.name) || any_of(parameter.aliases, isMeant);
+}
+
+bool isTrained(const Parameter &parameter) {
+  return parameter.trainable && isFloat(parameter.tensor->type);
+}
+
+/// The first of `patterns` that names the parameter, or null.
+const std::string *findMatch(ArrayRef<std::string> patterns,
+                             const Parameter &parameter) {
+  const auto *found = find_if(patterns, [&](const std::string &pattern) {
+    return matches(pattern, parameter);
+  });
+  return found == patterns.end() ? nullptr : found;
+}
+
+/// Why `pattern` of `option` names nothing that is trained; else empty.
+std::string check(const char *option, const std::string &pattern,
+                  const ModelState &state) {
+  std::string error = std::string(option) + " '" + pattern + "' ";
+  if (std::string reason = graph::explainPattern(pattern); !reason.empty())
+    return error + "is no pattern: " + reason;
+  std::vector<std::string> names;
+  const Parameter *fixed = nullptr;
+  for (const Parameter &parameter : state.parameters) {
+    bool isMeant = matches(pattern, parameter);
+    if (isTrained(parameter)) {
+      if (isMeant)
+        return "";
+      names.push_back(parameter.name);
+      llvm::append_range(names, parameter.aliases);
+    } else if (isMeant) {
+      fixed = &parameter;
+    }
+  }
+  if (fixed)
+    return error + "matches only buffers, such as '" + fixed->name +
+           "', which are not trained; leave it out";
+  return error + "matches no parameter" + runtime::nearestNames(pattern, names);
+}
+
+std::string countOf(size_t count) {
+  return std::to_string(count) + (count == 1 ? " parameter" : " parameters");
+}
+
+} // namespace
+
+std::string freeze(ModelState &state, ArrayRef<std::string> patterns,
+                   ArrayRef<std::string> only) {
+  if (patterns.empty() && only.empty())
+    return "";
+  for (const std::string &pattern : patterns)
+    if (std::string error = check("--freeze", pattern, state); !error.empty())
+      return error;
+  for (const std::string &pattern : only)
+    if (std::string error = check("--train-only", pattern, state);
+        !error.empty())
+      return error;
+  size_t frozen = 0, all = 0;
+  int64_t frozenElements = 0, allElements = 0;
+  for (Parameter &parameter : state.parameters) {
+    if (!isTrained(parameter))
+      continue;
+    const std::string *out = findMatch(patterns, parameter);
+    const std::string *in = findMatch(only, parameter);
+    if (out && in)
+      return "--freeze '" + *out + "' and --train-only '" + *in +
+             "' both name '" + parameter.name +
+             "'; give patterns that have no parameter in common";
+    int64_t elements = parameter.tensor->numElements();
+    ++all;
+    allElements += elements;
+    if (!out && (only.empty() || in))
+      continue;
+    parameter.trainable = false;
+    ++frozen;
+    frozenElements += elements;
+    if (!parameter.aliases.empty() && out &&
+        !graph::matchesName(*out, parameter.name))
+      state.notes.push_back("`" + parameter.name + "` is frozen: it is tied to "
+                            "what --freeze '" + *out + "' names");
+  }
+  if (frozen == all)
+    return "--freeze and --train-only leave no parameter to train";
+  state.notes.push_back(countOf(frozen) + " of " + std::to_string(all) + " (" +
+                        std::to_string(frozenElements) + " of " +
+                        std::to_string(allElements) +
+                        " elements) frozen: no gradient, no state of the "
+                        "optimizer, saved as stored");
+  return "";
+}
+
+//===-- candidates -------------------------------------------------------===//
+
+namespace {
+
+/// Row `row` of a matrix of float32.
+bool readRow(const Model &model, const Tensor &tensor, int64_t row,
+             std::vector<float> &into) {
+  std::vector<char> bytes;
+  size_t width = static_cast<size_t>(tensor.dims[1]) * sizeof(float);
+  uint64_t offset = static_cast<uint64_t>(row) * width;
+  std::string error;
+  bytes.resize(width);
+  if (tensor.external) {
+    if (!model.externals[*tensor.external].read(tensor.span->offset + offset,
+                                                bytes, error))
+      return false;
+  } else {
+    if (offset + width > tensor.bytes.size())
+      return false;
+    std::memcpy(bytes.data(), tensor.bytes.data() + offset, width);
+  }
+  into.resize(static_cast<size_t>(tensor.dims[1]));
+  std::memcpy(into.data(), bytes.data(), width);
+  return true;
+}
+
+bool isMatrix(const Tensor &tensor) {
+  return tensor.type == DataType::Float && !tensor.isAbsent &&
+         tensor.dims.size() == 2 && tensor.dims[0] > 0 && tensor.dims[1] > 0;
+}
+
+/// Whether the rows are sines and cosines of growing angles: the squares of each
+/// pair sum to 1, the first row is sin(0) and cos(0), and the second has the
+/// sine of 1 first, halves behind each other or interleaved.
+bool isSinusoidal(const Model &model, const Tensor &tensor) {
+  if (!isMatrix(tensor) || tensor.dims[0] < 3 || tensor.dims[1] < 4 ||
+      tensor.dims[1] % 2 != 0)
+    return false;
+  size_t half = static_cast<size_t>(tensor.dims[1]) / 2;
+  auto holds = [&](int64_t row, bool interleaved) {
+    std::vector<float> x;
+    if (!readRow(model, tensor, row, x))
+      return false;
+    for (size_t i = 0; i < half; ++i) {
+      float sine = interleaved ? x[2 * i] : x[i];
+      float cosine = interleaved ? x[2 * i + 1] : x[half + i];
+      if (std::fabs(sine * sine + cosine * cosine - 1) > 1e-3F ||
+          (row == 0 && std::fabs(cosine - 1) > 1e-3F))
+        return false;
+    }
+    return true;
+  };
+  for (bool interleaved : {false, true}) {
+    int64_t middle = tensor.dims[0] / 2, last = tensor.dims[0] - 1;
+    std::vector<float> second;
+    if (holds(0, interleaved) && holds(1, interleaved) &&
+        holds(middle, interleaved) && holds(last, interleaved) &&
+        readRow(model, tensor, 1, second) &&
+        std::fabs(second[0] - std::sin(1.0F)) < 1e-3F)
+      return true;
+  }
+  return false;
+}
+
+/// A row of zeros among others that are not, as nn.Embedding(padding_idx)
+/// makes it: the first, the last or one of the few behind the first.
+std::optional<int64_t> findZeroRow(const Model &model, const Tensor &tensor) {
+  if (!isMatrix(tensor) || tensor.dims[0] < 3)
+    return std::nullopt;
+  std::optional<int64_t> found;
+  std::vector<float> x;
+  auto isZero = [](float value) { return value == 0; };
+  auto look = [&](int64_t row) {
+    if (!readRow(model, tensor, row, x) || !all_of(x, isZero))
+      return true;
+    if (found)
+      return false;
+    found = row;
+    return true;
+  };
+  for (int64_t row = 0; row < std::min<int64_t>(tensor.dims[0] - 1, 8); ++row)
+    if (!look(row))
+      return std::nullopt;
+  return look(tensor.dims[0] - 1) ? found : std::nullopt;
+}
+
+/// Names that modules give to buffers of floats.
+bool isBufferName(StringRef name) {
+  StringRef leaf = name.contains('.') ? name.rsplit('.').second : name;
+  return leaf.starts_with("running_") || leaf.ends_with("inv_freq") ||
+         leaf == "pe" || leaf.contains("sin_cached") ||
+         leaf.contains("cos_cached") || leaf.contains("freqs_c") ||
+         leaf.contains("anchor") || leaf == "mask" || leaf.ends_with("_mask") ||
+         leaf == "pixel_mean" || leaf == "pixel_std" ||
+         leaf.contains("sinusoid") || leaf.contains("buffer");
+}
+
+} // namespace
+
+std::vector<std::string> suggestFreezing(const Model &model,
+                                         const ModelState &state) {
+  std::vector<std::string> sinusoids, bases, buffers, padded;
+  StringSet<> embeddings; // tables of lookups
+  for (const Node &node : model.graph.nodes)
+    if (node.type == "Gather" && !node.inputs.empty())
+      if (auto use = state.values.find(StringRef(node.inputs[0]));
+          use != state.values.end())
+        embeddings.insert(state.parameters[use->second.index].name);
+  std::set<std::string> adapted;
+  for (const Parameter &parameter : state.parameters)
+    if (size_t at = parameter.name.find(".lora_A"); at != std::string::npos)
+      adapted.insert(parameter.name.substr(0, at));
+  bool hasRoles = ExportRecord(model).hasRoles();
+  bool othersAdapted = false;
+  for (const Parameter &parameter : state.parameters) {
+    if (!isTrained(parameter))
+      continue;
+    StringRef name(parameter.name);
+    if (!hasRoles && isBufferName(name))
+      buffers.push_back(parameter.name);
+    else if (isSinusoidal(model, *parameter.tensor))
+      sinusoids.push_back(parameter.name);
+    if (!adapted.empty() && !name.contains("lora_")) {
+      bases.push_back(parameter.name);
+      othersAdapted = true;
+    }
+    if (!hasRoles && embeddings.contains(name))
+      if (auto row = findZeroRow(model, *parameter.tensor))
+        padded.push_back("row " + std::to_string(*row) + " of `" +
+                         parameter.name + "`");
+  }
+  std::vector<std::string> notes;
+  auto options = [](ArrayRef<std::string> names) {
+    // One pattern per name, or per group of layers.
+    std::vector<std::string> patterns;
+    for (const std::string &name : names) {
+      std::string pattern;
+      SmallVector<StringRef> parts;
+      StringRef(name).split(parts, '.');
+      for (StringRef part : parts)
+        pattern += (pattern.empty() ? "" : ".") +
+                   (all_of(part, isDigit) ? std::string("*") : part.str());
+      if (!is_contained(patterns, pattern))
+        patterns.push_back(pattern);
+    }
+    std::string text;
+    for (const std::string &pattern : patterns)
+      text += (text.empty() ? "--freeze '" : " --freeze '") + pattern + "'";
+    return text;
+  };
+  if (!sinusoids.empty())
+    notes.push_back(groupNames(sinusoids) +
+                    (sinusoids.size() == 1 ? " is a table" : " are tables") +
+                    " of sinusoids, and trained as the file says no more of "
+                    "it; if the model keeps it fixed: " +
+                    options(sinusoids));
+  if (othersAdapted)
+    notes.push_back("low-rank matrices (lora_A, lora_B) stand beside " +
+                    countOf(bases.size()) +
+                    " that are trained as well, since the file does not say "
+                    "what the model keeps fixed: --train-only '*lora_*'");
+  if (!buffers.empty())
+    notes.push_back(
+        groupNames(buffers) +
+        (buffers.size() == 1 ? " has the name of a buffer"
+                             : " have the names of buffers") +
+        ", which the file does not tell from parameters, and would be trained: " +
+        options(buffers) +
+        ", or export with dynamo=True, optimize=False, which tells them apart");
+  if (!padded.empty())
+    notes.push_back(
+        join(padded, ", ") +
+        (padded.size() == 1 ? " is zero: if it is" : " are zero: if they are") +
+        " padding, it has no gradient in PyTorch, but is trained here, since "
+        "the file does not say so; export with dynamo=True, optimize=False, "
+        "which does");
+  return notes;
+}
+
+} // namespace polyrank::frontends::onnx
