@@ -24,6 +24,9 @@ def RaiseCompositesPass : Pass<"raise-composites", "::mlir::ModuleOp"> {
   let description = [{
     A pattern is raised only where the composite computes the same value. What is
     not found stays in parts, which are legal: right, only slower.
+
+    Logarithms of sigmoid(x), 1 - sigmoid(x), softmax(x), 1 + e^x and e^x + e^y
+    get a form that neither overflows nor vanishes.
   }];
   let dependentDialects = ["::polyrank::graph::GraphDialect"];
 }

@@ -27,6 +27,8 @@ class RaiseComposites
         raiseGelu(&op);
       else if (auto sigmoid = dyn_cast<graph::SigmoidOp>(op))
         raiseSilu(sigmoid);
+      else if (auto log = dyn_cast<graph::LogOp>(op))
+        raiseLogarithm(log);
       else if (auto matmul = dyn_cast<graph::MatmulOp>(op))
         raiseAttention(matmul);
       else

@@ -19,6 +19,9 @@ bool raiseGelu(mlir::Operation *op);
 bool raiseNormalization(mlir::Operation *op);
 /// x sigmoid(x) (Elfwing et al. 2017); `op` is the sigmoid.
 bool raiseSilu(graph::SigmoidOp op);
+/// A logarithm of what overflows or vanishes, in a form that does not: of
+/// sigmoids, softmaxes and sums of exponentials.
+bool raiseLogarithm(graph::LogOp op);
 /// Scaled dot-product attention (Vaswani et al. 2017); `matmul` is the product
 /// of the probabilities and the values.
 bool raiseAttention(graph::MatmulOp matmul);

@@ -1,0 +1,101 @@
+// Finds logarithms whose argument overflows or vanishes before they bring it
+// back: log(sigmoid(x)), log(1 - sigmoid(x)), log(1 + e^x), log(e^x + e^y) and
+// log(softmax(x)).
+
+#include "compiler/training/RaiseComposites.h"
+
+#include "compiler/training/Forward.h"
+#include "dialects/graph/Parts.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::training;
+using graph::Parts;
+using shard::ReductionKind;
+
+namespace {
+
+bool isOne(Value value) { return getSplat(value) == 1.0; }
+
+/// log(e^x + e^y) = max(x, y) + log(1 + e^-|x - y|). The gradient of the maximum
+/// where both are equal is a half of each, as it should be.
+Value logOfSum(Parts &parts, Value x, Value y) {
+  Value distance = parts.apply<graph::AbsOp>(parts.sub(x, y));
+  Value rest = parts.exp(parts.apply<graph::NegOp>(distance));
+  return parts.add(parts.apply<graph::MaxOp>(x, y),
+                   parts.apply<graph::LogOp>(parts.add(rest, 1)));
+}
+
+/// log(1 + e^x).
+Value softplus(Parts &parts, Value x) {
+  return logOfSum(parts, x, parts.splat(x, 0));
+}
+
+Value logSoftmax(Parts &parts, Value x, int64_t dim) {
+  ArrayRef<int64_t> shape = graph::getShape(x);
+  auto spread = [&](Value reduced) {
+    SmallVector<int64_t> dims{dim};
+    return parts.broadcast(reduced, shape, dims);
+  };
+  Value shifted =
+      parts.sub(x, spread(parts.reduce(ReductionKind::Max, x, {dim})));
+  Value sum = parts.sum(parts.exp(shifted), {dim});
+  return parts.sub(shifted, spread(parts.apply<graph::LogOp>(sum)));
+}
+
+/// 1 - x, or 1 + -x: then x, else null.
+Value findComplement(Value value) {
+  if (auto difference = value.getDefiningOp<graph::SubOp>())
+    return isOne(difference.getLhs()) ? difference.getRhs() : Value();
+  auto sum = value.getDefiningOp<graph::AddOp>();
+  if (!sum)
+    return {};
+  for (auto [one, other] : {std::pair(sum.getLhs(), sum.getRhs()),
+                            std::pair(sum.getRhs(), sum.getLhs())})
+    if (auto negated = other.getDefiningOp<graph::NegOp>();
+        negated && isOne(one))
+      return negated.getInput();
+  return {};
+}
+
+/// The stable form of log(argument), or null.
+Value buildLogarithm(Parts &parts, Value argument) {
+  auto negate = [&](Value x) { return parts.apply<graph::NegOp>(x); };
+  if (auto sigmoid = argument.getDefiningOp<graph::SigmoidOp>())
+    return negate(softplus(parts, negate(sigmoid.getInput())));
+  if (Value rest = findComplement(argument)) {
+    auto sigmoid = rest.getDefiningOp<graph::SigmoidOp>();
+    return sigmoid ? negate(softplus(parts, sigmoid.getInput())) : Value();
+  }
+  if (auto softmax = argument.getDefiningOp<graph::SoftmaxOp>())
+    return logSoftmax(parts, softmax.getInput(), softmax.getDim());
+  auto sum = argument.getDefiningOp<graph::AddOp>();
+  if (!sum)
+    return {};
+  auto left = sum.getLhs().getDefiningOp<graph::ExpOp>();
+  auto right = sum.getRhs().getDefiningOp<graph::ExpOp>();
+  if (left && right)
+    return logOfSum(parts, left.getInput(), right.getInput());
+  if (left && isOne(sum.getRhs()))
+    return softplus(parts, left.getInput());
+  if (right && isOne(sum.getLhs()))
+    return softplus(parts, right.getInput());
+  return {};
+}
+
+} // namespace
+
+bool training::raiseLogarithm(graph::LogOp op) {
+  OpBuilder builder(op);
+  Parts parts(builder, op.getLoc());
+  Operation *before = op->getPrevNode();
+  Value stable = buildLogarithm(parts, op.getInput());
+  if (!stable)
+    return false;
+  if (Attribute scope = op->getAttr("graph.scope"))
+    for (Operation *each = before ? before->getNextNode() : nullptr;
+         each && each != op; each = each->getNextNode())
+      each->setAttr("graph.scope", scope);
+  op.getResult().replaceAllUsesWith(stable);
+  return true;
+}
