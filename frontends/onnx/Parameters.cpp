@@ -6,6 +6,8 @@
 #include "frontends/onnx/ExportRecord.h"
 #include "frontends/onnx/Origin.h"
 #include "frontends/onnx/StateReport.h"
+#include "runtime/Names.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace llvm;
 
@@ -70,6 +72,7 @@ public:
       recover(*tensor);
     for (const Node &node : model.graph.nodes)
       takeApart(node);
+    adoptUnused();
     reportState(model, record, state);
     return std::move(state);
   }
@@ -377,6 +380,98 @@ private:
       }
       state.operands[{&node, i}] = {*index, use.transposed};
     }
+  }
+
+  //===-- names that nothing uses ------------------------------------------===//
+
+  /// PyTorch's exporter calls a tied parameter by one of its names, and no node
+  /// tells the others where their modules compute nothing. Two kinds are known
+  /// by where they stand:
+  ///
+  /// - the bias that a head shares with its last layer, whose weight is tied to
+  ///   the embedding (`lm_head.bias` and `lm_head.decoder.bias`);
+  /// - the embedding that only others take (`model.shared.weight`).
+  void adoptUnused() {
+    StringSet<> computed, called;
+    for (const Tensor &tensor : model.graph.initializers)
+      for (StringRef source : record.getSources(tensor.name))
+        computed.insert(source);
+    for (const Node &node : model.graph.nodes)
+      called.insert(originOf(node).scope);
+    std::map<size_t, std::vector<std::string>> adopted;
+    for (const StateEntry &entry : record.getState()) {
+      if (entry.kind != StateEntry::Kind::Parameter ||
+          computed.contains(entry.name) || findParameter(entry.name))
+        continue;
+      std::optional<size_t> index = findTiedBias(entry.name);
+      if (!index && !called.contains(moduleOf(entry.name)))
+        index = findTiedEmbedding(entry.name);
+      if (!index)
+        continue;
+      adopted[*index].push_back(entry.name);
+    }
+    for (auto &[index, names] : adopted) {
+      Parameter &parameter = state.parameters[index];
+      state.notes.push_back(
+          runtime::groupNames(names) + ", which nothing uses, " +
+          (names.size() == 1 ? "is taken as a further name of `"
+                             : "are taken as further names of `") +
+          parameter.name + "`, and saved with it");
+      llvm::append_range(parameter.aliases, names);
+    }
+  }
+
+  static bool isTied(const Parameter &parameter) {
+    return !parameter.aliases.empty();
+  }
+
+  /// The one parameter of the same kind in a layer below, if that layer's weight
+  /// is tied.
+  std::optional<size_t> findTiedBias(StringRef name) {
+    std::optional<size_t> found;
+    if (moduleOf(name).empty() || leafOf(name) != "bias")
+      return found;
+    for (auto [index, parameter] : enumerate(state.parameters)) {
+      StringRef module = moduleOf(parameter.name);
+      if (leafOf(parameter.name) != "bias" || moduleOf(module) != moduleOf(name))
+        continue;
+      auto weight = findParameter(join(module, "weight"));
+      if (!weight || !isTied(state.parameters[*weight]))
+        continue;
+      if (found)
+        return std::nullopt;
+      found = index;
+    }
+    return found;
+  }
+
+  /// The only matrix that is tied, for the weight of a module that has no other
+  /// state. An optimizer leaves out weights of modules that were called: then it
+  /// must have the name of such a module.
+  std::optional<size_t> findTiedEmbedding(StringRef name) {
+    if (leafOf(name) != "weight")
+      return std::nullopt;
+    StringRef module = moduleOf(name);
+    for (const StateEntry &entry : record.getState())
+      if (entry.name != name && moduleOf(entry.name) == module)
+        return std::nullopt;
+    std::optional<size_t> found;
+    for (auto [index, parameter] : enumerate(state.parameters)) {
+      if (!isTied(parameter) || parameter.tensor->dims.size() != 2)
+        continue;
+      if (found)
+        return std::nullopt;
+      found = index;
+    }
+    if (!found || !record.isOptimized() || leafOf(module) == "shared")
+      return found;
+    const Parameter &parameter = state.parameters[*found];
+    auto isAlike = [&](StringRef other) {
+      return leafOf(moduleOf(other)) == leafOf(module);
+    };
+    return isAlike(parameter.name) || any_of(parameter.aliases, isAlike)
+               ? found
+               : std::nullopt;
   }
 
   const Model &model;

@@ -52,6 +52,8 @@ struct ModelState {
 ///   reaches another name through `Identity`; but a vector, or a matrix of
 ///   equal elements, does so only because the exporter merged equal values (two
 ///   norms that are both initialised to ones), and is taken apart again.
+/// - A name that nothing uses, and that can only be a further one of a tied
+///   parameter, is its alias, with a note.
 /// - A parameter that a layer of PyTorch (an Embedding, a Linear) uses under
 ///   another module's name is tied: it gets that layer's name as an alias.
 ///
