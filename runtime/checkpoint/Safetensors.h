@@ -74,6 +74,19 @@ public:
   join(const std::string &path, int file, std::span<const TensorSpec> tensors,
        const std::map<std::string, std::string> &metadata = {});
 
+  /// Where the bytes of tensor number `tensor` of the list are in the file.
+  /// All tensors together lie without holes from `dataBegin` to `size`, each
+  /// aligned to its elements.
+  uint64_t offsetOf(size_t tensor) const { return extents[tensor].offset; }
+  uint64_t dataBegin() const { return fileSize - dataSize; }
+  uint64_t size() const { return fileSize; }
+
+  /// Writes a part of the data, of whichever tensors. May run on several
+  /// threads. Where the file system can, whole pages of memory that is aligned
+  /// as they are in the file go to the disk from where they are: no copy is
+  /// made that pushes out what other programs read.
+  Result<void> writeData(uint64_t offset, std::span<const std::byte> data);
+
   /// Writes bytes [begin, begin + data.size()) of tensor number `tensor` of the
   /// list. Who writes what is up to the callers; may run on several threads.
   Result<void> write(size_t tensor, uint64_t begin,
@@ -95,10 +108,10 @@ private:
     uint64_t offset = 0, length = 0;
   };
   std::string path, header;
-  Descriptor descriptor;
+  Descriptor descriptor, direct; // the latter where there is such a way
   bool failed = false;
   std::vector<Extent> extents; // by number in the list
-  uint64_t fileSize = 0;
+  uint64_t fileSize = 0, dataSize = 0;
 };
 
 } // namespace polyrank::runtime

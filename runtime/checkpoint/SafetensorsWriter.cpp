@@ -16,6 +16,7 @@ namespace polyrank::runtime {
 namespace {
 
 constexpr uint64_t headerLimit = 100'000'000, dataAlignment = 64;
+constexpr uint64_t page = 4096;
 
 const char *safetensorsName(DType dtype) {
   switch (dtype) {
@@ -149,6 +150,7 @@ SafetensorsWriter::layOut(std::span<const TensorSpec> tensors,
   for (Extent &extent : extents)
     extent.offset += dataStart;
   fileSize = dataStart + position;
+  dataSize = position;
   return {};
 }
 
@@ -163,6 +165,10 @@ SafetensorsWriter::open(const std::string &path, int file,
   writer.descriptor = Descriptor(fcntl(file, F_DUPFD_CLOEXEC, 0));
   if (writer.descriptor.get() < 0)
     return fileError(path, "cannot be opened", Error::Fault::Rank);
+  // Another way to the same file, which has no name.
+  writer.direct =
+      Descriptor(::open(("/proc/self/fd/" + std::to_string(file)).c_str(),
+                        O_WRONLY | O_CLOEXEC | O_DIRECT));
   return std::move(writer);
 }
 
@@ -212,10 +218,39 @@ Result<void> SafetensorsWriter::write(size_t tensor, uint64_t begin,
     return Error{path + ": bytes [" + std::to_string(begin) + ", " +
                  std::to_string(begin) + " + " + std::to_string(data.size()) +
                  ") of a tensor of " + std::to_string(extent.length)};
-  auto done = writeAt(descriptor, path, extent.offset + begin, data.data(),
-                      data.size());
+  return writeData(extent.offset + begin, data);
+}
+
+Result<void> SafetensorsWriter::writeData(uint64_t offset,
+                                          std::span<const std::byte> data) {
+  if (offset < dataBegin() || offset > fileSize ||
+      data.size() > fileSize - offset)
+    return Error{path + ": bytes [" + std::to_string(offset) + ", " +
+                 std::to_string(offset) + " + " + std::to_string(data.size()) +
+                 ") of data from " + std::to_string(dataBegin()) + " to " +
+                 std::to_string(fileSize)};
+  // Pages of the file that the data covers wholly.
+  uint64_t end = offset + data.size(),
+           pages = std::min((offset + page - 1) / page * page, end),
+           pagesEnd = std::max(end / page * page, pages);
+  const std::byte *from = data.data() + (pages - offset);
+  if (direct.get() < 0 || reinterpret_cast<uintptr_t>(from) % page != 0)
+    pagesEnd = pages;
+  Result<void> done =
+      writeAt(descriptor, path, offset, data.data(), pages - offset);
+  // What the file system refuses, though it opened the file so, goes the other
+  // way; an error of the disk will be met there again.
+  if (done && pagesEnd > pages &&
+      !writeAt(direct, path, pages, from, pagesEnd - pages))
+    pagesEnd = pages;
+  if (done)
+    done = writeAt(descriptor, path, pagesEnd, from + (pagesEnd - pages),
+                   end - pagesEnd);
   if (!done)
     std::atomic_ref(failed).store(true);
+  // Advice: finish() waits for the disk, which should not begin only then.
+  sync_file_range(descriptor.get(), static_cast<off64_t>(offset),
+                  static_cast<off64_t>(data.size()), SYNC_FILE_RANGE_WRITE);
   return done;
 }
 

@@ -269,21 +269,15 @@ std::vector<SavedTensor> savedTensorsOf(const plan::Plan &plan) {
   return saved;
 }
 
-Result<void> RankProgram::saveParameters(const WriteStored &write) const {
-  for (const plan::Argument *argument : *program.arguments()) {
-    if (!isStored(*argument) || !ownsBlock(mesh, rank, argument->dims()))
-      continue;
-    uint32_t stored = argument->view()->stored();
-    Result<void> saved =
-        saveShard(placementOf(mesh, rank, *argument),
-                  elementSize(argument->dtype()), at(*argument->buffer()),
-                  [&](uint64_t offset, std::span<const std::byte> data) {
-                    return write(stored, offset, data);
-                  });
-    if (!saved)
-      return saved;
-  }
-  return {};
+std::vector<StoredShard> RankProgram::storedShards() const {
+  std::vector<StoredShard> shards;
+  for (const plan::Argument *argument : *program.arguments())
+    if (isStored(*argument))
+      shards.push_back({argument->view()->stored(),
+                        replicaOf(mesh, rank, argument->dims()),
+                        placementOf(mesh, rank, *argument),
+                        at(*argument->buffer())});
+  return shards;
 }
 
 void RankProgram::storeOutput(size_t number, uint64_t first, uint64_t samples,

@@ -28,6 +28,15 @@ struct SavedTensor {
 };
 std::vector<SavedTensor> savedTensorsOf(const plan::Plan &plan);
 
+/// A part of a stored tensor, in the dtype of its argument. Its replicas, on other
+/// ranks, have the same bits.
+struct StoredShard {
+  uint32_t stored = 0;
+  Replica replica;
+  Placement placement;
+  const std::byte *data = nullptr;
+};
+
 /// Order of calls: create, loadParameters, then fillInputs and runStep for each
 /// step; metrics and outputs are those of the last step. Plan, device and
 /// transport outlive it.
@@ -51,10 +60,8 @@ public:
 
   std::vector<Metric> metrics() const;
 
-  /// Writes what this rank owns of each stored tensor, in the arguments' dtype.
-  using WriteStored = std::function<Result<void>(
-      uint32_t stored, uint64_t offset, std::span<const std::byte> data)>;
-  Result<void> saveParameters(const WriteStored &write) const;
+  /// What this rank holds of the stored tensors.
+  std::vector<StoredShard> storedShards() const;
 
   /// Writes what this rank owns of output `number` (a tensor) into the array of
   /// `samples` samples, as those that start at position `first`.

@@ -250,6 +250,95 @@ void copyShard(const Placement &placement, int64_t elementBytes, Shard *shard,
              });
 }
 
+/// Copies the elements of a shard that are in a window of the stored tensor.
+template <typename Element> class WindowStorer {
+public:
+  WindowStorer(const std::vector<Placement::Extent> &extents,
+               const Element *shard, int64_t begin, int64_t end,
+               Element *window)
+      : extents(extents), spans(extents.size() + 1), shard(shard), begin(begin),
+        end(end), window(window) {
+    for (size_t d = extents.size(); d-- > 0;)
+      spans[d] = spans[d + 1] + (extents[d].count - 1) * extents[d].stored;
+  }
+
+  void store(size_t dim, int64_t stored, int64_t local) const {
+    if (dim == extents.size()) {
+      if (begin <= stored && stored < end)
+        window[stored - begin] = shard[local];
+      return;
+    }
+    const Placement::Extent &extent = extents[dim];
+    auto [first, last] = indicesFrom(dim, begin - spans[dim + 1] - stored, stored);
+    bool inner = dim + 1 == extents.size();
+    if (inner && extent.stored == 1 && extent.local == 1) {
+      if (first < last)
+        std::memcpy(window + stored + first - begin, shard + local + first,
+                    (last - first) * sizeof(Element));
+      return;
+    }
+    if (inner) {
+      for (int64_t i = first; i < last; ++i)
+        window[stored + i * extent.stored - begin] =
+            shard[local + i * extent.local];
+      return;
+    }
+    auto storeEach = [&](int64_t from, int64_t to) {
+      for (int64_t i = from; i < to; ++i)
+        store(dim + 1, stored + i * extent.stored, local + i * extent.local);
+    };
+    if (dim + 2 != extents.size() || extent.local != 1)
+      return storeEach(first, last);
+    // A transpose: in tiles, but for rows that the window cuts.
+    int64_t wholeFirst = std::min(indicesFrom(dim, begin - stored, stored).first, last);
+    int64_t wholeLast = std::clamp(
+        floorOf(end - 1 - spans[dim + 1] - stored, extent.stored) + 1,
+        wholeFirst, last);
+    storeEach(first, wholeFirst);
+    storeTiles(wholeFirst, wholeLast, extent.stored, extents[dim + 1], stored,
+               local);
+    storeEach(wholeLast, last);
+  }
+
+private:
+  static int64_t floorOf(int64_t a, int64_t b) {
+    return a >= 0 ? a / b : -((-a + b - 1) / b);
+  }
+
+  /// The indices of a dim from the one at offset `least` on that begin before
+  /// the window's end.
+  std::pair<int64_t, int64_t> indicesFrom(size_t dim, int64_t least,
+                                          int64_t stored) const {
+    const Placement::Extent &extent = extents[dim];
+    if (extent.stored == 0)
+      return {0, extent.count};
+    int64_t first = std::max<int64_t>(0, floorOf(least - 1, extent.stored) + 1);
+    int64_t last = floorOf(end - 1 - stored, extent.stored) + 1;
+    return {first, std::min(last, extent.count)};
+  }
+
+  void storeTiles(int64_t first, int64_t last, int64_t rowStride,
+                  Placement::Extent column, int64_t stored,
+                  int64_t local) const {
+    constexpr int64_t tile = 64 / sizeof(Element); // a cache line each way
+    for (int64_t i = first; i < last; i += tile)
+      for (int64_t j = 0; j < column.count; j += tile) {
+        int64_t rows = std::min(i + tile, last),
+                columns = std::min(j + tile, column.count);
+        for (int64_t r = i; r < rows; ++r)
+          for (int64_t c = j; c < columns; ++c)
+            window[stored + r * rowStride + c * column.stored - begin] =
+                shard[local + r + c * column.local];
+      }
+  }
+
+  const std::vector<Placement::Extent> &extents;
+  std::vector<int64_t> spans; // of the dims from each one on
+  const Element *shard;
+  int64_t begin, end;
+  Element *window;
+};
+
 } // namespace
 
 int64_t Placement::elements() const {
@@ -382,34 +471,27 @@ Result<void> loadShard(const Placement &placement, const StoredSource &source,
   return {};
 }
 
-Result<void> saveShard(const Placement &placement, int64_t elementBytes,
-                       const std::byte *shard, const WriteBytes &write) {
+void storeShardWithin(const Placement &placement, int64_t elementBytes,
+                      const std::byte *shard, int64_t begin, int64_t end,
+                      std::byte *window) {
   if (placement.empty)
-    return {};
-  // The innermost dims that are dense in the tensor are gathered and written
-  // together, as long as they fit the window.
-  const std::vector<Placement::Extent> &extents = placement.extents;
-  size_t dense = extents.size();
-  int64_t run = 1;
-  while (dense > 0 && extents[dense - 1].stored == run &&
-         run * extents[dense - 1].count * elementBytes <= window)
-    run *= extents[--dense].count;
-  Placement inner;
-  inner.extents.assign(extents.begin() + dense, extents.end());
-  std::vector<Placement::Extent> outer(extents.begin(),
-                                       extents.begin() + dense);
-  outer.push_back({1, 1, 1}); // so that each run is one inner block
-  std::vector<std::byte> gathered(run * elementBytes);
-  Result<void> result;
-  forEachRun(outer, 0, placement.storedBase, placement.localBase,
-             [&](int64_t stored, int64_t local, Placement::Extent) {
-               if (!result)
-                 return;
-               inner.localBase = local;
-               storeShard(inner, elementBytes, shard, gathered.data());
-               result = write(stored * elementBytes, gathered);
-             });
-  return result;
+    return;
+  auto store = [&]<typename Element>(Element) {
+    WindowStorer<Element>(placement.extents,
+                          reinterpret_cast<const Element *>(shard), begin, end,
+                          reinterpret_cast<Element *>(window))
+        .store(0, placement.storedBase, placement.localBase);
+  };
+  switch (elementBytes) {
+  case 1:
+    return store(uint8_t());
+  case 2:
+    return store(uint16_t());
+  case 4:
+    return store(uint32_t());
+  default:
+    return store(uint64_t());
+  }
 }
 
 void storeShard(const Placement &placement, int64_t elementBytes,

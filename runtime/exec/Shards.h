@@ -64,14 +64,12 @@ Result<std::vector<Placement>> transposed(const Placement &placement,
 Result<void> loadShard(const Placement &placement, const StoredSource &source,
                        DType type, std::byte *shard);
 
-/// Writes bytes of a stored tensor, counted from its first.
-using WriteBytes = std::function<Result<void>(uint64_t offset,
-                                              std::span<const std::byte> data)>;
-
-/// Writes the shard's elements, of `elementBytes` each, to where they are in
-/// the stored tensor, and nothing between them.
-Result<void> saveShard(const Placement &placement, int64_t elementBytes,
-                       const std::byte *shard, const WriteBytes &write);
+/// Copies those of the shard's elements, of `elementBytes` each, that are
+/// elements [begin, end) of the stored tensor to their places in `window`, which
+/// begins with the first of these. The time is that of what is copied.
+void storeShardWithin(const Placement &placement, int64_t elementBytes,
+                      const std::byte *shard, int64_t begin, int64_t end,
+                      std::byte *window);
 
 /// Copies elements of `elementBytes` from the shard into the tensor, or back.
 void storeShard(const Placement &placement, int64_t elementBytes,

@@ -1,4 +1,4 @@
-// Opens files of weights, and writes one together with the other ranks.
+// Opens files of weights.
 
 #include "runtime/exec/Weights.h"
 
@@ -14,23 +14,8 @@
 namespace polyrank::runtime {
 namespace {
 
-std::vector<int64_t> shapeOf(const plan::StoredTensor &stored) {
-  if (!stored.shape())
-    return {};
-  return {stored.shape()->begin(), stored.shape()->end()};
-}
-
 std::string shapeText(const std::vector<int64_t> &shape) {
   return fmt::format("[{}]", fmt::join(shape, ","));
-}
-
-std::vector<std::string> namesOf(const plan::StoredTensor &stored) {
-  std::vector<std::string> names{stored.name()->str()};
-  if (stored.aliases())
-    for (const auto *alias : *stored.aliases())
-      if (alias->str() != names[0])
-        names.push_back(alias->str());
-  return names;
 }
 
 bool endsAlike(std::string_view a, std::string_view b) {
@@ -81,6 +66,21 @@ std::string indexText(int64_t position, const std::vector<int64_t> &shape) {
 }
 
 } // namespace
+
+std::vector<int64_t> shapeOf(const plan::StoredTensor &stored) {
+  if (!stored.shape())
+    return {};
+  return {stored.shape()->begin(), stored.shape()->end()};
+}
+
+std::vector<std::string> namesOf(const plan::StoredTensor &stored) {
+  std::vector<std::string> names{stored.name()->str()};
+  if (stored.aliases())
+    for (const auto *alias : *stored.aliases())
+      if (alias->str() != names[0])
+        names.push_back(alias->str());
+  return names;
+}
 
 std::vector<StoredSource> Weights::sourcesWithoutNan() const {
   std::vector<StoredSource> checked = stored;
@@ -244,75 +244,6 @@ Result<Weights> Weights::open(const LoadedPlan &plan, const std::string &init) {
     };
   }
   return weights;
-}
-
-Result<void> saveWeights(const LoadedPlan &plan, const RankProgram &program,
-                         const Weights &initial, Transport &transport,
-                         Group everyone, const std::string &path, int file) {
-  std::vector<SavedTensor> saved = savedTensorsOf(*plan.plan);
-  std::vector<TensorSpec> tensors;
-  std::vector<std::vector<size_t>> places(saved.size()); // in `tensors`
-  for (size_t s = 0; s < saved.size(); ++s) {
-    const plan::StoredTensor &stored = *plan.plan->stored()->Get(s);
-    for (const std::string &name : namesOf(stored)) {
-      places[s].push_back(tensors.size());
-      tensors.push_back({name, saved[s].dtype, shapeOf(stored)});
-    }
-  }
-  std::map<std::string, std::string> metadata{{"format", "pt"}};
-
-  auto open = [&]() -> Result<SafetensorsWriter> {
-    if (transport.rank() != 0) {
-      Result<void> created = transport.barrier(everyone);
-      if (!created)
-        return created.error();
-      return SafetensorsWriter::join(path, file, tensors, metadata);
-    }
-    Result<SafetensorsWriter> writer =
-        SafetensorsWriter::create(path, file, tensors, metadata);
-    if (!writer)
-      return writer;
-    // What no rank has, or not wholly, first: the ranks write over it.
-    for (size_t s = 0; s < saved.size(); ++s) {
-      const StoredSource &source = initial.sources()[s];
-      if (saved[s].complete || !source.read)
-        continue;
-      Placement whole;
-      int64_t elements = 1;
-      for (int64_t size : tensors[places[s][0]].shape)
-        elements *= size;
-      whole.extents.push_back({elements, 1, 1});
-      std::vector<std::byte> values(elements * bytesOf(saved[s].dtype));
-      Result<void> done =
-          loadShard(whole, source, saved[s].dtype, values.data());
-      for (size_t place : places[s])
-        if (done)
-          done = writer->write(place, 0, values);
-      if (!done)
-        return done.error();
-    }
-    if (Result<void> created = transport.barrier(everyone); !created)
-      return created.error();
-    return writer;
-  };
-
-  Result<SafetensorsWriter> writer = open();
-  if (!writer)
-    return writer.error();
-  Result<void> written = program.saveParameters(
-      [&](uint32_t stored, uint64_t offset, std::span<const std::byte> data) {
-        Result<void> result;
-        transport.beat();
-        for (size_t place : places[stored])
-          if (result)
-            result = writer->write(place, offset, data);
-        return result;
-      });
-  if (!written)
-    return written;
-  if (Result<void> finished = writer->finish(); !finished)
-    return finished;
-  return transport.barrier(everyone);
 }
 
 } // namespace polyrank::runtime

@@ -1,4 +1,4 @@
-// Where the values of a plan's stored tensors come from, and where they go.
+// Where the values of a plan's stored tensors come from.
 
 #pragma once
 
@@ -45,13 +45,10 @@ private:
   std::vector<std::vector<int64_t>> shapes;
 };
 
-/// Writes the weights as safetensors under the names of the user's model, the
-/// aliases of tied tensors too, as load_state_dict(strict=True) expects. Called
-/// by all ranks, with the number of the descriptor of one OutputFile, which is
-/// whole when it returns on all of them. Tensors that the program does not hold
-/// are copied from their source.
-Result<void> saveWeights(const LoadedPlan &plan, const RankProgram &program,
-                         const Weights &initial, Transport &transport,
-                         Group everyone, const std::string &path, int file);
+/// The stored tensor's shape as the model knows it.
+std::vector<int64_t> shapeOf(const plan::StoredTensor &stored);
+
+/// Its name and aliases, each once.
+std::vector<std::string> namesOf(const plan::StoredTensor &stored);
 
 } // namespace polyrank::runtime

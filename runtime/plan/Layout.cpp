@@ -126,6 +126,20 @@ bool ownsBlock(const Mesh &mesh, int64_t rank, const Dims *dims) {
                      [](int64_t rest) { return rest == 0; });
 }
 
+Replica replicaOf(const Mesh &mesh, int64_t rank, const Dims *dims) {
+  Replica replica{0, 0};
+  for (int64_t other = 0; other < mesh.ranks(); ++other) {
+    bool same = true;
+    if (dims)
+      for (const plan::Dim *dim : *dims)
+        same &= mesh.linearIndex(rank, dim->axes()) ==
+                mesh.linearIndex(other, dim->axes());
+    replica.index += same && other < rank;
+    replica.count += same;
+  }
+  return replica;
+}
+
 std::string describeLayout(const Mesh &mesh, const Dims *dims) {
   std::string text = "[";
   if (dims)

@@ -62,6 +62,13 @@ std::vector<BlockDim> blockOf(const Mesh &mesh, int64_t rank, const Dims *dims);
 /// coordinates are zero wherever the layout does not use them.
 bool ownsBlock(const Mesh &mesh, int64_t rank, const Dims *dims);
 
+/// The number of this rank among those that hold the same block, the owner being
+/// the first, and how many they are.
+struct Replica {
+  int64_t index, count;
+};
+Replica replicaOf(const Mesh &mesh, int64_t rank, const Dims *dims);
+
 /// `[50257 pad 50260 {tensor}, 768]`.
 std::string describeLayout(const Mesh &mesh, const Dims *dims);
 

@@ -40,6 +40,17 @@ std::string countText(double count) {
 
 } // namespace
 
+nlohmann::json toJson(const SaveReport &saving) {
+  return {{"done", saving.done},
+          {"bytes", saving.bytes},
+          {"seconds", saving.seconds}};
+}
+
+SaveReport saveFromJson(const nlohmann::json &json) {
+  return {json.value("done", uint64_t(0)), json.value("bytes", uint64_t(0)),
+          json.value("seconds", 0.0)};
+}
+
 const double *StepReport::metric(std::string_view name) const {
   for (auto &[known, value] : metrics)
     if (known == name)
@@ -143,13 +154,25 @@ void Progress::step(const StepReport &step) {
   }
   if (!notFinite.empty() && !(options.endsAtNan && step.lossIsNan()))
     warn(step, notFinite);
-  auto now = std::chrono::steady_clock::now();
-  bool due =
-      now - lastShown >= std::chrono::milliseconds(terminal ? 100 : 1000);
-  if (!options.quiet && (due || done == 1 || done == options.steps)) {
-    lastShown = now;
+  if (isDue() || (!options.quiet && (done == 1 || done == options.steps)))
     show(step);
-  }
+}
+
+bool Progress::isDue() {
+  return !options.quiet &&
+         std::chrono::steady_clock::now() - lastShown >=
+             std::chrono::milliseconds(terminal ? 100 : 1000);
+}
+
+void Progress::saving(const SaveReport &report, const std::string &path) {
+  lastSave = report;
+  if (report.seconds == 0 && isDue())
+    print(report.done < report.bytes
+              ? fmt::format("saving {}  {:.0f} % of {}", path,
+                            100.0 * static_cast<double>(report.done) /
+                                static_cast<double>(report.bytes),
+                            bytesText(report.bytes))
+              : fmt::format("saving {}  waiting for the disk", path));
 }
 
 void Progress::warn(const StepReport &step,
@@ -187,6 +210,11 @@ void Progress::show(const StepReport &step) {
   if (options.steps > done)
     line +=
         fmt::format("  left {}", durationText(mean * (options.steps - done)));
+  print(line);
+}
+
+void Progress::print(const std::string &line) {
+  lastShown = std::chrono::steady_clock::now();
   if (terminal)
     tellProgress("\r\033[K" + line);
   else

@@ -31,6 +31,15 @@ struct StepReport {
 nlohmann::json toJson(const StepReport &step);
 StepReport stepFromJson(const nlohmann::json &json);
 
+/// How far the weights are saved, as a rank reports it.
+struct SaveReport {
+  uint64_t done = 0, bytes = 0;
+  double seconds = 0; // when the file is complete
+};
+
+nlohmann::json toJson(const SaveReport &saving);
+SaveReport saveFromJson(const nlohmann::json &json);
+
 struct ProgressOptions {
   bool quiet = false;
   std::string log; // path of the JSON lines; empty: none
@@ -51,11 +60,15 @@ public:
   void step(const StepReport &step);
   /// Tells the user something besides.
   void warn(const std::string &message);
+  /// Shows how far the weights are saved to `path`.
+  void saving(const SaveReport &report, const std::string &path);
   /// Writes out what is pending; an error of the log is the first that
   /// happened.
   Result<void> close();
 
   uint64_t stepsDone() const { return done; }
+  /// Of the weights that were saved; without any, nothing is complete.
+  const SaveReport &saved() const { return lastSave; }
   double seconds() const { return timeInSteps; }
   /// The mean without the first step, which touches the memory for the first
   /// time.
@@ -74,6 +87,8 @@ private:
   Progress(const PlanReport &plan, const ProgressOptions &options)
       : plan(plan), options(options) {}
   void show(const StepReport &step);
+  void print(const std::string &line);
+  bool isDue();
   /// Once for each reason.
   void warn(const StepReport &step, const std::vector<std::string> &notFinite);
 
@@ -88,6 +103,7 @@ private:
   std::vector<std::pair<std::string, double>> sums; // losses times targets
   std::vector<std::pair<std::string, double>> lastMetrics;
   double targetsInAll = 0;
+  SaveReport lastSave;
   std::chrono::steady_clock::time_point lastShown;
 };
 

@@ -55,6 +55,10 @@ ordered_json reportOf(const PlanReport &plan, const Mesh &mesh,
   report["seconds_per_step"] = progress.secondsPerStep();
   report["last"] = toJson(progress.last());
   report["mean"] = toJson(progress.means());
+  if (const SaveReport &saved = progress.saved(); saved.seconds > 0) {
+    report["saved_bytes"] = saved.bytes;
+    report["save_seconds"] = saved.seconds;
+  }
   report["ranks"] = ordered_json::array();
   for (size_t rank = 0; rank < uses.size(); ++rank)
     report["ranks"].push_back(

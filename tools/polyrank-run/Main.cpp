@@ -3,7 +3,7 @@
 
 #include "runtime/Outputs.h"
 #include "runtime/data/Npz.h"
-#include "runtime/exec/Weights.h"
+#include "runtime/exec/SaveWeights.h"
 #include "runtime/report/Json.h"
 #include "runtime/report/Messages.h"
 #include "runtime/report/RunReport.h"
@@ -68,7 +68,7 @@ public:
     auto numberOf = [](const std::optional<OutputFile> &file) {
       return file ? file->descriptor().get() : -1;
     };
-    launch.descriptors = {planDescriptor.get(), outputMemory.get(),
+    launch.descriptors = {planDescriptor.get(), sharedMemory.get(),
                           numberOf(saveOutput), numberOf(profileOutput)};
     launch.timeout = std::chrono::milliseconds(int64_t(1e3 * options.timeout));
     launch.nameOf = [&](int rank) { return mesh->describeRank(rank); };
@@ -79,6 +79,8 @@ public:
     launch.onReport = [&](int rank, const nlohmann::json &message) {
       if (message.contains("step"))
         progress->step(stepFromJson(message["step"]));
+      else if (message.contains("saving"))
+        progress->saving(saveFromJson(message["saving"]), options.save);
       else if (message.contains("use"))
         uses[rank] = useFromJson(message["use"]);
     };
@@ -167,6 +169,10 @@ private:
       POLYRANK_ASSIGN(
           file, OutputFile::create(options.save, savedBytesOf(*plan->plan)));
       saveOutput.emplace(std::move(file));
+      if (Result<void> made = makeSharedMemory(saveMemoryBytes,
+                                               "memory to save with");
+          !made)
+        return made;
     }
     if (!options.profile.empty()) {
       POLYRANK_ASSIGN(file, OutputFile::create(options.profile));
@@ -207,11 +213,16 @@ private:
                              outputSamplesOf(options, *plan->plan, *data));
     if (outputs.empty())
       return Error{"--outputs: the plan has no output tensors"};
-    outputMemory = Descriptor(memfd_create("polyrank-outputs", MFD_CLOEXEC));
-    uint64_t size = outputs.back().offset + outputs.back().bytes;
-    if (outputMemory.get() < 0 || ftruncate(outputMemory.get(), size) != 0)
-      return Error{fmt::format("no memory for {} bytes of outputs: {}", size,
-                               std::strerror(errno)),
+    return makeSharedMemory(outputs.back().offset + outputs.back().bytes,
+                            "outputs");
+  }
+
+  /// What the ranks find as Rank.h's memoryFile.
+  Result<void> makeSharedMemory(uint64_t size, const char *purpose) {
+    sharedMemory = Descriptor(memfd_create("polyrank", MFD_CLOEXEC));
+    if (sharedMemory.get() < 0 || ftruncate(sharedMemory.get(), size) != 0)
+      return Error{fmt::format("no memory for {} bytes of {}: {}", size,
+                               purpose, std::strerror(errno)),
                    Error::Fault::Rank};
     return {};
   }
@@ -226,7 +237,7 @@ private:
       return {};
     uint64_t size = outputs.back().offset + outputs.back().bytes;
     void *memory =
-        mmap(nullptr, size, PROT_READ, MAP_SHARED, outputMemory.get(), 0);
+        mmap(nullptr, size, PROT_READ, MAP_SHARED, sharedMemory.get(), 0);
     if (memory == MAP_FAILED)
       return Error{"cannot map the outputs", Error::Fault::Rank};
     NpzWriter writer(*std::move(npzOutput));
@@ -243,8 +254,14 @@ private:
 
   void summarise() const {
     tell(describeEnd(report, *mesh, uses));
-    if (!options.save.empty())
-      tell(fmt::format("saved {}\n", options.save));
+    if (!options.save.empty()) {
+      const SaveReport &saved = progress->saved();
+      tell(fmt::format("saved {} ({} in {:.2f} s, {}/s)\n", options.save,
+                       bytesText(saved.bytes), saved.seconds,
+                       bytesText(static_cast<uint64_t>(
+                           static_cast<double>(saved.bytes) /
+                           std::max(saved.seconds, 1e-9)))));
+    }
     if (!options.outputs.empty()) {
       uint64_t all = data->samples(splitOf(options, *plan->plan)),
                some = outputSamplesOf(options, *plan->plan, *data);
@@ -258,7 +275,7 @@ private:
 
   RunOptions options;
   std::vector<std::string> arguments;
-  Descriptor planDescriptor, outputMemory;
+  Descriptor planDescriptor, sharedMemory;
   std::optional<OutputFile> saveOutput, profileOutput, npzOutput;
   std::optional<LoadedPlan> plan;
   std::optional<Mesh> mesh;

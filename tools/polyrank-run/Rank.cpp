@@ -3,7 +3,7 @@
 #include "tools/polyrank-run/Rank.h"
 
 #include "runtime/device/cpu/CpuDevice.h"
-#include "runtime/exec/Weights.h"
+#include "runtime/exec/SaveWeights.h"
 #include "runtime/report/Progress.h"
 
 #include <algorithm>
@@ -40,10 +40,7 @@ public:
     if (Result<void> finite = checkWeights(); !finite)
       return finite;
     if (!options.save.empty())
-      if (Result<void> saved =
-              saveWeights(*plan, *program, *weights, *transport, everyone,
-                          options.save, connection.descriptors()[saveFile]);
-          !saved)
+      if (Result<void> saved = save(); !saved)
         return saved;
     if (Result<void> measured = measureRates(); !measured)
       return measured;
@@ -102,6 +99,10 @@ private:
     }
     if (Result<void> mapped = mapOutputs(); !mapped)
       return mapped;
+    if (!options.save.empty())
+      if (Result<void> mapped = mapMemory(saveMemoryBytes);
+          !mapped)
+        return mapped;
     return transport->barrier(everyone);
   }
 
@@ -110,15 +111,45 @@ private:
       return {};
     samples = outputSamplesOf(options, *plan->plan, *data);
     outputs = outputArraysOf(*plan->plan, samples);
-    if (connection.descriptors()[outputFile] < 0 || outputs.empty())
+    if (outputs.empty())
       return Error{"the plan has no outputs to write", Error::Fault::Input};
-    uint64_t size = outputs.back().offset + outputs.back().bytes;
-    void *memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED,
-                        connection.descriptors()[outputFile], 0);
+    return mapMemory(outputs.back().offset + outputs.back().bytes);
+  }
+
+  Result<void> mapMemory(uint64_t size) {
+    void *memory = MAP_FAILED;
+    if (connection.descriptors()[memoryFile] >= 0)
+      memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED,
+                    connection.descriptors()[memoryFile], 0);
     if (memory == MAP_FAILED)
-      return Error{fmt::format("cannot map {} bytes of outputs", size),
+      return Error{fmt::format("cannot map {} bytes of {}", size,
+                               outputs.empty() ? "memory to save with"
+                                               : "outputs"),
                    Error::Fault::Rank};
-    outputMemory = static_cast<std::byte *>(memory);
+    sharedMemory = {static_cast<std::byte *>(memory), size};
+    return {};
+  }
+
+  Result<void> save() {
+    auto start = std::chrono::steady_clock::now();
+    SaveOptions save{options.save, connection.descriptors()[saveFile],
+                     sharedMemory,
+                     [&](int64_t range, int64_t grain, const RangeBody &body) {
+                       device->parallelFor(range, grain, body);
+                     },
+                     [&](uint64_t done, uint64_t bytes) {
+                       if (connection.rank() == 0)
+                         connection.report(
+                             {{"saving", toJson(SaveReport{done, bytes, 0})}});
+                       savedBytes = bytes;
+                     }};
+    if (Result<void> saved = saveWeights(*plan, *program, *weights, *transport,
+                                         everyone, save);
+        !saved)
+      return saved;
+    if (connection.rank() == 0)
+      connection.report({{"saving", toJson(SaveReport{savedBytes, savedBytes,
+                                                      secondsSince(start)})}});
     return {};
   }
 
@@ -136,7 +167,7 @@ private:
       return ran;
     for (const OutputArray &output : outputs)
       program->storeOutput(output.number, step * plan->plan->samples_per_step(),
-                           samples, outputMemory + output.offset);
+                           samples, sharedMemory.data() + output.offset);
     if (connection.rank() != 0)
       return {};
     StepReport report;
@@ -237,7 +268,8 @@ private:
   DeviceRates rates;
   uint64_t steps = 0, samples = 0;
   std::vector<OutputArray> outputs;
-  std::byte *outputMemory = nullptr;
+  std::span<std::byte> sharedMemory;
+  uint64_t savedBytes = 0;
 };
 
 } // namespace

@@ -7,8 +7,9 @@
 
 namespace polyrank::runtime {
 
-/// The order of LaunchOptions::descriptors.
-enum JobFile { planFile, outputFile, saveFile, profileFile };
+/// The order of LaunchOptions::descriptors. The second is memory: the outputs of
+/// a forward run, or what a training run saves with.
+enum JobFile { planFile, memoryFile, saveFile, profileFile };
 
 /// The outputs of a forward plan for `samples` samples, one after the other in
 /// one memory, each aligned to 64 bytes.
