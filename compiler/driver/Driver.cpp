@@ -18,6 +18,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
+#include "runtime/Cores.h"
 #include "runtime/Outputs.h"
 
 using namespace mlir;
@@ -98,6 +99,8 @@ private:
 
   /// What can be said of the options without the model.
   LogicalResult checkOptions();
+  /// Whether this machine can be meant, where nothing says that others are.
+  LogicalResult checkCrowd();
   /// Runs what is no pass, and notes its time.
   LogicalResult timed(StringRef stage, StringRef name,
                       function_ref<LogicalResult()> work);
@@ -168,6 +171,30 @@ LogicalResult Compilation::timed(StringRef stage, StringRef name,
   return result;
 }
 
+LogicalResult Compilation::checkCrowd() {
+  if (options.cpu != "native" || !options.links.empty() ||
+      options.abstractWeights)
+    return success(); // it is for other machines
+  int64_t ranks = mesh.getNumDevices();
+  runtime::Crowd crowd = runtime::crowdOf(ranks, options.threads);
+  if (crowd == runtime::Crowd::Usual)
+    return success();
+  std::string text = std::to_string(ranks) +
+                     (ranks == 1 ? " rank x " : " ranks x ") +
+                     std::to_string(options.threads) +
+                     (options.threads == 1 ? " thread" : " threads"),
+              cores = std::to_string(runtime::usableCores()) +
+                      " cores of this machine";
+  if (crowd == runtime::Crowd::Senseless)
+    return fail("--mesh, --threads: " + text + " cannot be meant for the " +
+                cores +
+                "; if the plan is for others, say what CPU they have (--cpu "
+                "x86-64-v3) or how they are linked (--link)");
+  emitWarning(UnknownLoc::get(&context))
+      << "--mesh, --threads: " << text << " will take turns on the " << cores;
+  return success();
+}
+
 LogicalResult Compilation::checkOptions() {
   if (options.output.empty() && options.stopAfter.empty())
     return fail("say where to write the plan: -o PLAN");
@@ -190,6 +217,8 @@ LogicalResult Compilation::checkOptions() {
                   options.dumpDirectory + "': " + code.message());
   if (!options.stopAfter.empty())
     return success();
+  if (failed(checkCrowd()))
+    return failure();
   // The files of external data stand in the model; they are no plans.
   std::vector<runtime::InputUse> inputs{{"the model", options.model},
                                         {"--shard-file", options.shardFile}};

@@ -51,9 +51,16 @@ polyrank::lowering::getRankSequences(ArrayRef<Operation *> commands) {
     if (axes.getMesh() != mesh)
       return op->emitOpError("communicates over ")
              << axes.getMesh() << ", other commands over " << mesh;
+    std::vector<std::optional<CommunicationGroup>> groups(ranks.size());
     for (int64_t rank = 0; rank < mesh.getNumDevices(); ++rank) {
-      SmallVector<int64_t> group = mesh.getGroup(rank, axes.getAxes());
-      communication.group.assign(group.begin(), group.end());
+      if (!groups[rank]) {
+        SmallVector<int64_t> group = mesh.getGroup(rank, axes.getAxes());
+        CommunicationGroup shared(
+            std::vector<int64_t>(group.begin(), group.end()));
+        for (int64_t member : shared)
+          groups[member] = shared;
+      }
+      communication.group = *groups[rank];
       ranks[rank].push_back(communication);
     }
   }

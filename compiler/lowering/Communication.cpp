@@ -3,6 +3,7 @@
 #include "compiler/lowering/Communication.h"
 
 #include <algorithm>
+#include <map>
 
 using namespace polyrank::lowering;
 
@@ -25,14 +26,18 @@ polyrank::lowering::findCommunicationError(const RankSequences &ranks) {
   auto current = [&](int64_t rank) -> const Communication * {
     return next[rank] < ranks[rank].size() ? &ranks[rank][next[rank]] : nullptr;
   };
+  std::map<const std::vector<int64_t> *, std::vector<int64_t>> sorted;
   for (int64_t rank = 0; rank < numRanks; ++rank)
     for (const Communication &communication : ranks[rank]) {
-      std::vector<int64_t> members(communication.group);
-      std::sort(members.begin(), members.end());
+      std::vector<int64_t> &members = sorted[&communication.group.list()];
+      if (members.empty()) {
+        members = communication.group.list();
+        std::sort(members.begin(), members.end());
+        if (std::adjacent_find(members.begin(), members.end()) != members.end())
+          members = {-1}; // no group
+      }
       bool valid = std::binary_search(members.begin(), members.end(), rank) &&
-                   members.front() >= 0 && members.back() < numRanks &&
-                   std::adjacent_find(members.begin(), members.end()) ==
-                       members.end();
+                   members.front() >= 0 && members.back() < numRanks;
       if (!valid)
         return describe(rank, communication) +
                ", which is no group of different ranks with itself in it";

@@ -3,11 +3,36 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace polyrank::lowering {
+
+/// Ranks in an order that counts. Members of a group share one list, so that a
+/// mesh of many ranks needs no list for each, and one look tells equal groups.
+class CommunicationGroup {
+public:
+  CommunicationGroup(std::vector<int64_t> ranks = {})
+      : ranks(std::make_shared<const std::vector<int64_t>>(std::move(ranks))) {}
+
+  CommunicationGroup(std::initializer_list<int64_t> ranks)
+      : CommunicationGroup(std::vector<int64_t>(ranks)) {}
+
+  auto begin() const { return ranks->begin(); }
+  auto end() const { return ranks->end(); }
+  size_t size() const { return ranks->size(); }
+  const std::vector<int64_t> &list() const { return *ranks; }
+  operator const std::vector<int64_t> &() const { return *ranks; }
+  bool operator==(const CommunicationGroup &other) const {
+    return ranks == other.ranks || *ranks == *other.ranks;
+  }
+
+private:
+  std::shared_ptr<const std::vector<int64_t>> ranks;
+};
 
 /// One collective as one rank runs it.
 struct Communication {
@@ -17,7 +42,7 @@ struct Communication {
   std::string kind;
   std::vector<int64_t> bytes;
   /// All members, in the group's order.
-  std::vector<int64_t> group;
+  CommunicationGroup group;
   /// The command, for messages.
   std::string command;
 };

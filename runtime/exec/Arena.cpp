@@ -2,6 +2,8 @@
 
 #include "runtime/exec/Arena.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -45,6 +47,25 @@ PrivateRegion::~PrivateRegion() {
     munmap(bytes.data(), bytes.size());
 }
 
+Result<void> touchMemory(std::span<std::byte> memory, Device &device) {
+  constexpr int64_t piece = 32 << 20; // whole huge pages
+  std::atomic<int> failure = 0;
+  auto pieces = static_cast<int64_t>((memory.size() + piece - 1) / piece);
+  device.parallelFor(pieces, 1, [&](int64_t begin, int64_t end) {
+    auto part = memory.subspan(
+        begin * piece,
+        std::min<uint64_t>(end * piece, memory.size()) - begin * piece);
+    if (madvise(part.data(), part.size(), MADV_POPULATE_WRITE) != 0 &&
+        errno != EINVAL) // before Linux 5.14: pages come as they are used
+      failure = errno;
+  });
+  if (failure)
+    return Error{"no memory for " + std::to_string(memory.size()) +
+                     " bytes of the arena: " + std::strerror(failure),
+                 Error::Fault::Rank};
+  return {};
+}
+
 ResidentMemory residentMemory() {
   ResidentMemory result;
   FILE *file = std::fopen("/proc/self/status", "re");
@@ -57,6 +78,8 @@ ResidentMemory residentMemory() {
       result.peak = kilobytes << 10;
     if (std::sscanf(line, "RssAnon: %llu kB", &kilobytes) == 1)
       result.anonymous = kilobytes << 10;
+    if (std::sscanf(line, "RssShmem: %llu kB", &kilobytes) == 1)
+      result.shared = kilobytes << 10;
   }
   std::fclose(file);
   return result;

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/Result.h"
+#include "runtime/device/Device.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -26,10 +26,14 @@ private:
   std::span<std::byte> bytes;
 };
 
-/// The most memory that this process ever had resident, and what it has in
-/// pages that it shares with no file or memfd, in bytes.
+/// Has the system find the memory's pages now, on all threads of the device: the
+/// first touch is slow, and there may be too little. What it holds stays.
+Result<void> touchMemory(std::span<std::byte> memory, Device &device);
+
+/// The most memory that this process ever had resident; what it has in pages
+/// that it shares with no file or memfd, and in memfds; in bytes.
 struct ResidentMemory {
-  uint64_t peak = 0, anonymous = 0;
+  uint64_t peak = 0, anonymous = 0, shared = 0;
 };
 ResidentMemory residentMemory();
 

@@ -99,6 +99,10 @@ Result<std::unique_ptr<RankProgram>> RankProgram::create(const plan::Plan &plan,
       PrivateRegion::allocate(program.private_size());
   if (!region)
     return region.error();
+  for (std::span<std::byte> memory :
+       {transport.sharedMemory(), (*region).memory()})
+    if (Result<void> touched = touchMemory(memory, device); !touched)
+      return touched.error();
   std::unique_ptr<RankProgram> rank(
       new RankProgram(plan, transport, *std::move(region)));
   transport.setParallelFor(

@@ -40,6 +40,14 @@ std::string countText(double count) {
 
 } // namespace
 
+nlohmann::json toJson(const ReadyReport &ready) {
+  return {{"memory", ready.memorySeconds}, {"weights", ready.weightsSeconds}};
+}
+
+ReadyReport readyFromJson(const nlohmann::json &json) {
+  return {json.value("memory", 0.0), json.value("weights", 0.0)};
+}
+
 nlohmann::json toJson(const SaveReport &saving) {
   return {{"done", saving.done},
           {"bytes", saving.bytes},
@@ -138,7 +146,8 @@ void Progress::step(const StepReport &step) {
   line["seconds"] = step.seconds;
   double samples = step.seconds > 0 ? plan.samplesPerStep / step.seconds : 0;
   line["samples_per_second"] = samples;
-  line["tokens_per_second"] = samples * plan.tokensPerSample;
+  if (plan.tokensPerSample)
+    line["tokens_per_second"] = samples * plan.tokensPerSample;
   line["communication_share"] = step.communicationShare;
   if (log && logFailure == 0) {
     std::string text = line.dump() + "\n";
@@ -162,6 +171,15 @@ bool Progress::isDue() {
   return !options.quiet &&
          std::chrono::steady_clock::now() - lastShown >=
              std::chrono::milliseconds(terminal ? 100 : 1000);
+}
+
+void Progress::ready(const ReadyReport &report) {
+  if (!options.quiet)
+    fmt::print(stderr,
+               "ready: {} of memory on each rank in {:.1f} s, weights read and "
+               "compared in {:.1f} s\n",
+               bytesText(plan.arenaBytes()), report.memorySeconds,
+               report.weightsSeconds);
 }
 
 void Progress::saving(const SaveReport &report, const std::string &path) {
@@ -201,7 +219,7 @@ void Progress::show(const StepReport &step) {
       line += fmt::format("  loss {:.4f}", value);
   double mean = secondsPerStep();
   double samples = mean > 0 ? plan.samplesPerStep / mean : 0;
-  line += plan.tokensPerSample > 1
+  line += plan.tokensPerSample
               ? fmt::format("  {} tokens/s",
                             rateText(samples * plan.tokensPerSample))
               : fmt::format("  {} samples/s", rateText(samples));
@@ -263,6 +281,7 @@ bool Progress::meanLossIsNan() const {
 
 nlohmann::json toJson(const RankUse &use) {
   return {{"peak_resident", use.peakResident},
+          {"peak_own", use.peakOwn},
           {"compute_seconds", use.computeSeconds},
           {"communication_seconds", use.communicationSeconds},
           {"waiting_seconds", use.waitingSeconds},
@@ -272,6 +291,7 @@ nlohmann::json toJson(const RankUse &use) {
 RankUse useFromJson(const nlohmann::json &json) {
   RankUse use;
   use.peakResident = json.value("peak_resident", uint64_t(0));
+  use.peakOwn = json.value("peak_own", uint64_t(0));
   use.computeSeconds = json.value("compute_seconds", 0.0);
   use.communicationSeconds = json.value("communication_seconds", 0.0);
   use.waitingSeconds = json.value("waiting_seconds", 0.0);
@@ -300,7 +320,7 @@ std::string describeStart(const PlanReport &plan) {
 std::string describeEnd(const PlanReport &plan, const Mesh &mesh,
                         const std::vector<RankUse> &ranks) {
   std::string text =
-      fmt::format("{:<30}{:>12}{:>12}{:>12}{:>14}\n", "", "planned", "peak RSS",
+      fmt::format("{:<30}{:>12}{:>12}{:>12}{:>14}\n", "", "planned", "memory",
                   "sent", "communication");
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     const RankUse &use = ranks[rank];
@@ -308,7 +328,7 @@ std::string describeEnd(const PlanReport &plan, const Mesh &mesh,
     text += fmt::format("{:<30}{:>12}{:>12}{:>12}{:>12.1f} %\n",
                         mesh.describeRank(static_cast<int64_t>(rank)),
                         bytesText(plan.sharedBytes + plan.privateBytes),
-                        bytesText(use.peakResident), bytesText(use.sentBytes),
+                        bytesText(use.peakOwn), bytesText(use.sentBytes),
                         busy > 0 ? 100 * use.communicationSeconds / busy : 0);
   }
   return text;

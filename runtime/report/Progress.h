@@ -31,6 +31,15 @@ struct StepReport {
 nlohmann::json toJson(const StepReport &step);
 StepReport stepFromJson(const nlohmann::json &json);
 
+/// What came before the first step, as a rank reports it: the arena's pages
+/// were touched, the weights were read.
+struct ReadyReport {
+  double memorySeconds = 0, weightsSeconds = 0;
+};
+
+nlohmann::json toJson(const ReadyReport &ready);
+ReadyReport readyFromJson(const nlohmann::json &json);
+
 /// How far the weights are saved, as a rank reports it.
 struct SaveReport {
   uint64_t done = 0, bytes = 0;
@@ -56,6 +65,8 @@ public:
                                                 const ProgressOptions &options);
   ~Progress();
 
+  /// Says that the steps begin.
+  void ready(const ReadyReport &report);
   /// Logs the step and shows it.
   void step(const StepReport &step);
   /// Tells the user something besides.
@@ -110,6 +121,7 @@ private:
 /// What one rank used, as it reports it at its end.
 struct RankUse {
   uint64_t peakResident = 0;
+  uint64_t peakOwn = 0; // of it, without what it maps of its peers' memory
   double computeSeconds = 0, communicationSeconds = 0, waitingSeconds = 0;
   uint64_t sentBytes = 0;
 };

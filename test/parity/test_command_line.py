@@ -225,8 +225,9 @@ def test_log_and_report_have_what_scripts_rely_on(mlp, dataset, tmp_path):
     run = tools.train(mlp, dataset("mlp", 1), 3, tmp_path / "run")
     for number, line in enumerate(run.log, 1):
         assert line["step"] == number
-        for field in ("loss", "seconds", "samples_per_second", "tokens_per_second"):
+        for field in ("loss", "seconds", "samples_per_second"):
             assert line[field] >= 0
+        assert "tokens_per_second" not in line  # of what is no sequence
     report = json.loads(tools.tool("inspect", mlp, "--json")[0])
     memory, _ = tools.tool("inspect", mlp, "--memory")
     total = report["memory_per_rank"]["total"]
@@ -251,3 +252,20 @@ def test_what_a_plan_holds_fits_a_terminal(exported, tmp_path):
 def test_help_fits_a_terminal(name):
     output, _ = tools.tool(name, "--help")
     assert name == "opt" or max(map(len, output.splitlines())) <= 80
+
+
+def test_a_mesh_that_this_machine_cannot_be_meant_for_needs_a_word(exported, tmp_path):
+    cores = len(os.sched_getaffinity(0))
+    wide = ("--mesh", f"data={16 * cores}", "--input", f"x=float32[{16 * cores},16]", *LOSS)
+    far = ("--mesh", f"data={1000 * cores}", "--input", f"x=float32[{1000 * cores},16]", *LOSS)
+    model, plan = exported("mlp-mse"), tmp_path / "plan"
+    loss = ("--loss", "mse(logits,target)")
+    wide, far = (*wide[:-2], *loss), (*far[:-2], *loss)
+    _, error = tools.tool("compile", model, "-o", plan, *wide, "-q")
+    assert f"{16 * cores} ranks x 1 thread will take turns on the {cores} cores of this machine" in error
+    assert "warning" not in tools.tool("compile", model, "-o", plan, *wide, "-q", "--cpu", "x86-64-v3")[1]
+    error = refuse("compile", model, "-o", plan, *far)
+    assert f"{1000 * cores} ranks x 1 thread cannot be meant for the {cores} cores of this machine" in error
+    assert "--cpu x86-64-v3" in error
+    tools.tool("compile", model, "-o", plan, *far, "-q", "--link", "data=10:10")
+    assert f"cannot run on the {cores} cores" in refuse("run", plan, "--data", tmp_path / "none.npz", "--steps", 1)

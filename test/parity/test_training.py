@@ -64,3 +64,35 @@ def test_five_sgd_steps_make_pytorchs_updates(case, exported, dataset, tmp_path)
     name, difference = worst({n: ((ours[n] - theirs[n]).norm() / theirs[n].norm()).item()
                               for n in before})
     assert difference <= 1e-5 or withinSpread(difference, 2), f"value of {name}"
+
+
+@pytest.mark.parametrize("microbatches", [1, 2])
+@pytest.mark.parametrize("optimizer, option", [
+    (lambda p: torch.optim.SGD(p, lr=0.5, momentum=0.9), "sgd(lr=0.5,momentum=0.9)"),
+    (lambda p: torch.optim.AdamW(p, lr=1e-2, weight_decay=0.1), "adamw(lr=1e-2,weight_decay=0.1)")],
+    ids=["momentum", "adamw"])
+def test_a_batch_whose_labels_are_all_ignored_has_a_nan_loss_and_zero_gradients(
+        optimizer, option, microbatches, exported, tmp_path):
+    """Momentum and decay go on; the run does, and ends well."""
+    case = tools.Case("mlp", "data=2", microbatches=microbatches)
+    plan = case.compile(exported("mlp"), tmp_path / "plan", option)
+    data = {name: tensor.clone() for name, tensor in case.spec.data(microbatches).items()}
+    size = len(reference.globalBatch(data, 0, microbatches)["labels"])
+    data["labels"][size:2 * size] = -100
+    data["labels"][:size // 2] = -100
+    tools.saveData(tmp_path / "data.npz", data)
+    run = tools.train(plan, tmp_path / "data.npz", 4, tmp_path / "run")
+    model = case.spec.fresh()
+    update = optimizer(model.parameters())
+    for step in range(4):
+        batch = reference.globalBatch(data, step, microbatches)
+        update.zero_grad()
+        loss = case.spec.lossOf(model, batch)
+        loss.backward()
+        update.step()
+        assert run.log[step]["count"] == (batch["labels"] != -100).sum()
+        assert (run.losses[step] is None) == loss.isnan().item()
+        if step != 1:
+            assert run.losses[step] == pytest.approx(loss.item(), rel=1e-5)
+    for name, tensor in model.state_dict().items():
+        assert torch.allclose(run.tensors[name], tensor, atol=1e-5), name

@@ -1,6 +1,7 @@
 // polyrank-run: checks what the user gave, starts the ranks and shows how they
 // get on. The same program is the ranks' (Rank.cpp).
 
+#include "runtime/Cores.h"
 #include "runtime/Outputs.h"
 #include "runtime/data/Npz.h"
 #include "runtime/exec/SaveWeights.h"
@@ -79,6 +80,8 @@ public:
     launch.onReport = [&](int rank, const nlohmann::json &message) {
       if (message.contains("step"))
         progress->step(stepFromJson(message["step"]));
+      else if (message.contains("ready"))
+        progress->ready(readyFromJson(message["ready"]));
       else if (message.contains("saving"))
         progress->saving(saveFromJson(message["saving"]), options.save);
       else if (message.contains("use"))
@@ -152,6 +155,8 @@ private:
     POLYRANK_ASSIGN(completed, completeOptions(options, *plan->plan));
     options = completed;
     report = reportOf(*plan);
+    if (Result<void> fits = checkCrowd(); !fits)
+      return fits;
     POLYRANK_ASSIGN(weights, Weights::open(*plan, options.init));
     // The ranks look at all; a model that was exported anew is refused here,
     // before an older log makes room for this run's.
@@ -186,6 +191,21 @@ private:
         file, OutputFile::create(options.outputs, outputs.back().offset +
                                                       outputs.back().bytes));
     npzOutput.emplace(std::move(file));
+    return {};
+  }
+
+  Result<void> checkCrowd() const {
+    Crowd crowd = crowdOf(report.ranks, report.threads);
+    std::string text = fmt::format("the plan's {} ranks x {} thread{}",
+                                   report.ranks, report.threads,
+                                   report.threads == 1 ? "" : "s");
+    if (crowd == Crowd::Senseless)
+      return Error{fmt::format("{} cannot run on the {} cores of this machine: "
+                               "compile it for fewer",
+                               text, usableCores())};
+    if (crowd == Crowd::Slow && !options.quiet)
+      fmt::print(stderr, "polyrank-run: {} take turns on {} cores\n", text,
+                 usableCores());
     return {};
   }
 

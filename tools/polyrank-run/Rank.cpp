@@ -70,10 +70,13 @@ private:
                                            {int(plan->plan->threads()),
                                             options.flushDenormals}));
     device = std::move(cpu);
+    auto start = std::chrono::steady_clock::now();
     POLYRANK_ASSIGN(created, RankProgram::create(*plan->plan, *device,
                                                  *transport, options.seed));
     program = std::move(created);
     POLYRANK_ASSIGN(opened, Weights::open(*plan, options.init));
+    double memorySeconds = secondsSince(start);
+    start = std::chrono::steady_clock::now();
     weights.emplace(std::move(opened));
     if (Result<void> same = weights->checkDigests(transport->rank(),
                                                   transport->worldSize());
@@ -91,6 +94,7 @@ private:
         };
     if (Result<void> filled = program->loadParameters(sources); !filled)
       return filled;
+    double weightsSeconds = secondsSince(start);
     steps = options.steps;
     if (!options.samples().empty()) {
       POLYRANK_ASSIGN(source, openData(options, *plan->plan));
@@ -103,7 +107,12 @@ private:
       if (Result<void> mapped = mapMemory(saveMemoryBytes);
           !mapped)
         return mapped;
-    return transport->barrier(everyone);
+    if (Result<void> all = transport->barrier(everyone); !all)
+      return all;
+    if (connection.rank() == 0)
+      connection.report(
+          {{"ready", toJson(ReadyReport{memorySeconds, weightsSeconds})}});
+    return {};
   }
 
   Result<void> mapOutputs() {
@@ -244,7 +253,12 @@ private:
 
   void reportUse() const {
     RankUse use;
-    use.peakResident = residentMemory().peak;
+    ResidentMemory memory = residentMemory();
+    use.peakResident = memory.peak;
+    // What others share is theirs: of the memfds, this rank's own counts.
+    uint64_t own = transport->sharedMemory().size();
+    use.peakOwn = memory.peak - std::min(memory.peak,
+                                         std::max(memory.shared, own) - own);
     const CommandTimes &times = program->times();
     use.communicationSeconds =
         1e-9 * times.nanoseconds[int(CommandKind::Collective)];

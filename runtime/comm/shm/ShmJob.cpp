@@ -2,6 +2,8 @@
 
 #include "runtime/comm/shm/ShmJob.h"
 
+#include "runtime/Cores.h"
+
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -54,14 +56,6 @@ Result<void> allowDescriptors(int ranks) {
                " open files, and this process may have " +
                std::to_string(given) + " (ulimit -n; at most " +
                std::to_string(limit.rlim_max) + " without more rights)"};
-}
-
-int usableCores() {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  if (sched_getaffinity(0, sizeof(cores), &cores) != 0)
-    return 1;
-  return CPU_COUNT(&cores);
 }
 
 } // namespace

@@ -115,15 +115,6 @@ ShmTransport::attach(const JobDescriptors &descriptors, int rank,
     fcntl(arena, F_SETFD, FD_CLOEXEC);
   if (auto mapped = transport->mapArena(rank); !mapped)
     return transport->failed(mapped.error().message);
-  Arena &own = transport->arenas[rank];
-  // The first touch of shared memory is slow: have it behind us, and learn here
-  // that there is not enough.
-  if (own.base && madvise(own.base, own.size, MADV_POPULATE_WRITE) != 0 &&
-      errno != EINVAL) // before Linux 5.14
-    return transport->failed(
-        "rank " + std::to_string(rank) + ": no memory for " +
-        std::to_string(own.size) +
-        " bytes of shared region: " + std::strerror(errno));
   RankState &state = transport->control.rank(rank);
   state.process = thisProcess();
   state.phase.store(RankPhase::Running, std::memory_order_release);
