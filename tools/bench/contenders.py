@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -121,6 +122,41 @@ def polyrankLogits(work, bin):
     np.savez(inputs, **{workload.INPUT[work.model]: workload.batches(work)[0][0]})
     run([bin / "polyrank-run", folder / "plan", "--inputs", inputs, "--outputs", outputs])
     return np.load(outputs)["logits"]
+
+
+def polyrankSave(work, bin):
+    """Trains one step on matrices that are split by columns; a turn takes the time of saving them."""
+    folder = Path(work.folder)
+    plan, saved = folder / "plan", folder / "ours.safetensors"
+    shards = [word for name in ("c_attn", "c_fc") for word in ("--shard", f"*.{name}.weight=[-,tensor]")]
+    run([bin / "polyrank-compile", work.onnx, "-o", plan, "--mesh", f"tensor={work.ranks}", *shards, "--shard",
+         "*wte.weight=[-,tensor]", "--loss", "cross_entropy(logits,labels)", "--optimizer", "sgd(lr=1e-3)"])
+
+    def turn(_):
+        report = json.loads(run([bin / "polyrank-run", plan, "--data", folder / "data.npz", "--steps", 1, "--save", saved,
+                                 "--json"]))
+        work.savedBytes = report["saved_bytes"]
+        return {"seconds": [report["save_seconds"]], "losses": []}
+
+    return turn
+
+
+def disk(work):
+    """What the file system takes for as many bytes in large pieces, made durable and put in place of the last ones."""
+    folder = Path(work.folder)
+    piece = memoryview(np.random.default_rng(0).bytes(32 << 20))
+
+    def turn(_):
+        start = time.perf_counter()
+        with open(folder / "theirs.partial", "wb", buffering=0) as file:
+            os.posix_fallocate(file.fileno(), 0, work.savedBytes)
+            for begin in range(0, work.savedBytes, len(piece)):
+                file.write(piece[:work.savedBytes - begin])
+            os.fsync(file.fileno())
+        os.replace(folder / "theirs.partial", folder / "theirs")
+        return {"seconds": [time.perf_counter() - start], "losses": []}
+
+    return turn
 
 
 def transport(mib, ranks, bin):

@@ -38,6 +38,8 @@ ROWS = {
     "jax": Row("2 ranks", ("JAX",), ranks=2),
     "forward": Row("forward, 2 threads", ("onnxruntime",), threads=2, mode="forward"),
     "resnet": Row("ResNet, 2 threads", ("torch.compile", "torch.compile, channels last"), threads=2, model="resnet"),
+    # Half of each matrix's columns on each rank: short runs that interleave in the file.
+    "save": Row("saving, 2 ranks by columns", ("the disk alone",), ranks=2, mode="save"),
     "all-reduce-4": Row("all-reduce", ("torch.distributed gloo",), ranks=2, mib=4),
     "all-reduce-64": Row("all-reduce", ("torch.distributed gloo",), ranks=2, mib=64),
 }
@@ -117,6 +119,8 @@ def contendersOf(row, work, args, stack, errors):
     turns = {}
     if row.mib:
         turns["ours"] = contenders.transport(row.mib, row.ranks, args.bin)
+    elif row.mode == "save":
+        return {"ours": contenders.polyrankSave(work, args.bin), "the disk alone": contenders.disk(work)}
     else:
         turns["ours"] = contenders.polyrank(work, args.bin)
     for name in row.peers:
@@ -142,7 +146,7 @@ def takeTurns(row, turns, args, errors, say):
     for number in range(1, args.rounds + 1):
         said = []
         for name in [name for name in turns if name not in errors]:
-            repeats = row.mib or name == "all-reduce"
+            repeats = row.mib or row.mode == "save" or name == "all-reduce"
             try:
                 answer = turns[name](10 * args.steps if repeats else args.steps)
             except Failed as error:
@@ -183,7 +187,7 @@ def measure(row, args, folder, say):
             answers = takeTurns(row, turns, args, errors, say)
         except Failed as error:
             return [{**entryOf(row, work, name), "error": str(error)} for name in row.peers]
-    if not row.mib and "floor" not in errors:
+    if "floor" in turns and "floor" not in errors:
         rate = 2**26 / leastOf(answers["all-reduce"]) if row.ranks > 1 else None
         floor = floorOf(work, parameters, answers["floor"], rate)
     return [resultOf(row, work, name, answers, errors, floor) for name in row.peers]
@@ -191,7 +195,7 @@ def measure(row, args, folder, say):
 
 def entryOf(row, work, name):
     """What is measured: the same whether it works or not."""
-    size = f"{row.mib} MiB" if row.mib else f"batch {work.batch} x {work.length}" if row.model == "gpt2" else \
+    size = f"{row.mib} MiB" if row.mib else "GPT-2's weights" if row.mode == "save" else f"batch {work.batch} x {work.length}" if row.model == "gpt2" else \
         f"batch {work.batch} x 3 x {work.image} x {work.image}"
     return {"row": f"{row.title}, {size}", "peer": name}
 
@@ -199,6 +203,7 @@ def entryOf(row, work, name):
 def resultOf(row, work, name, answers, errors, floor):
     ours = leastOf(answers["ours"])
     amount, unit = (row.mib * 2**20 / 1e9, "GB/s") if row.mib else (
+        work.savedBytes / 1e9, "GB/s") if row.mode == "save" else (
         (work.batch * work.length, "tokens/s") if row.model == "gpt2" else (work.batch, "samples/s"))
     entry = {**entryOf(row, work, name), "ours_seconds": ours, "rate": amount / ours, "unit": unit}
     if floor:
