@@ -235,8 +235,8 @@ def test_a_full_disk_leaves_what_was_there(exported, trained, tmp_path):
     plan, data, weights = trained
     full, before = tmp_path / "full", tmp_path / "full.before"
     full.mkdir(), before.mkdir()
-    (before / "plan").write_bytes(b"the plan of before")
-    (before / "w.safetensors").write_bytes(b"the weights of before")
+    (before / "plan").write_bytes(b"POLYRANK, the plan of before")
+    (before / "w.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
     kept = subprocess.run(f"sha256sum {before}/*", shell=True, capture_output=True, text=True).stdout
     kept = kept.replace(".before/", "/")
     for call, message in [
@@ -378,5 +378,5 @@ def test_run_names_the_sample_whose_label_is_out_of_range(trained, tmp_path):
     error = refuse("run", trained[0], "--data", tmp_path / "data.npz", "--steps", 7, "--quiet", "--order", "sequential",
                    "--save", tmp_path / "w")
     assert "step 3: " in error and "data.npz, array 'labels': value 12 at element 17 (sample 17)" in error
-    assert "input 'labels' takes i64 in [0, 10)" in error and "(after 2 steps)" in error
+    assert "input 'labels' takes i64 in [0, 10)" in error and "(after 2 steps; nothing is saved)" in error
     assert os.listdir(tmp_path) == ["data.npz"]
