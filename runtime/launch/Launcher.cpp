@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -40,12 +39,12 @@ struct RankProcess {
 };
 
 /// The variables that a rank is started with: ours, OpenMP's, and the user's.
-/// libgomp reads its policy when it is loaded, hence before main: where the
-/// threads of all ranks fit the cores they spin a while (0.1 to 0.3 ms) before
+/// libgomp reads its policy when it is loaded, hence before main: where each
+/// thread has a core of its own they spin a while (0.1 to 0.3 ms) before
 /// they sleep, else they sleep at once.
 std::vector<std::string> environmentOf(const LaunchOptions &options, int rank,
                                        int pipe, const std::string &job,
-                                       bool fits) {
+                                       bool alone) {
   std::vector<std::string> result;
   std::string files;
   for (char **variable = environ; *variable; ++variable) {
@@ -62,8 +61,8 @@ std::vector<std::string> environmentOf(const LaunchOptions &options, int rank,
   result.push_back(fmt::format("POLYRANK_REPORTS={}", pipe));
   result.push_back(fmt::format("OMP_NUM_THREADS={}", options.threads));
   result.push_back("OMP_DYNAMIC=false");
-  result.push_back(fits ? "GOMP_SPINCOUNT=5000" : "GOMP_SPINCOUNT=0");
-  if (!fits)
+  result.push_back(alone ? "GOMP_SPINCOUNT=5000" : "GOMP_SPINCOUNT=0");
+  if (!alone)
     result.push_back("OMP_WAIT_POLICY=passive");
   return result;
 }
@@ -99,7 +98,6 @@ public:
   }
 
   Result<void> run() {
-    chooseCores();
     for (int rank = 0; rank < options.ranks; ++rank)
       if (Result<void> started = start(rank); !started)
         return started;
@@ -123,16 +121,6 @@ private:
                  Error::Fault::Rank};
   }
 
-  void chooseCores() {
-    cpu_set_t allowed;
-    CPU_ZERO(&allowed);
-    sched_getaffinity(0, sizeof(allowed), &allowed);
-    for (int core = 0; core < CPU_SETSIZE; ++core)
-      if (CPU_ISSET(core, &allowed))
-        cores.push_back(core);
-    fits = int64_t(options.ranks) * options.threads <= int64_t(cores.size());
-  }
-
   Result<void> start(int rank) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
@@ -144,14 +132,12 @@ private:
     // Everything that allocates comes before the fork.
     std::vector<std::string> arguments = options.arguments;
     std::vector<std::string> environment = environmentOf(
-        options, rank, reports.get(), job.descriptors().text(), fits);
+        options, rank, reports.get(), job.descriptors().text(),
+        options.cores.alone);
     std::vector<char *> argv = pointersTo(arguments),
                         envp = pointersTo(environment);
-    cpu_set_t mine;
-    CPU_ZERO(&mine);
-    if (fits)
-      for (int thread = 0; thread < options.threads; ++thread)
-        CPU_SET(cores[rank * options.threads + thread], &mine);
+    const cpu_set_t *mine =
+        options.cores.ranks.empty() ? nullptr : &options.cores.ranks[rank];
 
     pid_t launcher = getpid();
     process.pid = fork();
@@ -165,8 +151,8 @@ private:
       signal(SIGINT, SIG_IGN);
       signal(SIGHUP, SIG_IGN);
       sigprocmask(SIG_SETMASK, &signals.before(), nullptr);
-      if (fits)
-        sched_setaffinity(0, sizeof(mine), &mine);
+      if (mine)
+        sched_setaffinity(0, sizeof(*mine), mine);
       fcntl(reports.get(), F_SETFD, 0);
       for (int descriptor : options.descriptors)
         fcntl(descriptor, F_SETFD, 0);
@@ -349,8 +335,6 @@ private:
   std::vector<RankProcess> ranks;
   Watch watch;
   bool warned = false; // of what lasts
-  std::vector<int> cores;
-  bool fits = false;
   int first = -1;      // the rank that failed before all others
   int interrupted = 0; // the signal
   std::optional<Error> stalled;

@@ -4,6 +4,7 @@
 
 #include "runtime/File.h"
 #include "runtime/comm/shm/ShmJob.h"
+#include "runtime/launch/Cores.h"
 
 #include <chrono>
 #include <csignal>
@@ -17,6 +18,7 @@ namespace polyrank::runtime {
 
 struct LaunchOptions {
   int ranks = 1, threads = 1;
+  CoreChoice cores;
   /// The command line of the launcher, which the ranks get too.
   std::vector<std::string> arguments;
   /// Open files that the ranks get, the plan among them, so that all read the

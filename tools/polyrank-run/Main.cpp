@@ -58,6 +58,13 @@ public:
     jobOptions.sharedSizes.assign(report.ranks, report.sharedBytes);
     jobOptions.threadsPerRank = int(report.threads);
     jobOptions.program = plan->bytes.hash;
+    POLYRANK_ASSIGN(cores,
+                    chooseCores(int(report.ranks), int(report.threads),
+                                options.binding.value_or(Binding::Core),
+                                options.binding.has_value()));
+    jobOptions.alone = cores.alone;
+    if (!cores.note.empty() && !options.quiet)
+      tell(cores.note + "\n");
     POLYRANK_ASSIGN(signals, EndSignals::block());
     POLYRANK_ASSIGN(job, shm::Job::create(jobOptions));
 
@@ -65,6 +72,7 @@ public:
     LaunchOptions launch;
     launch.ranks = int(report.ranks);
     launch.threads = int(report.threads);
+    launch.cores = std::move(cores);
     launch.arguments = arguments;
     auto numberOf = [](const std::optional<OutputFile> &file) {
       return file ? file->descriptor().get() : -1;

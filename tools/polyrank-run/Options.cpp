@@ -12,7 +12,7 @@ namespace polyrank::runtime {
 
 std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   RunOptions options;
-  std::string order, transport = "shm", denormals = "flush";
+  std::string order, transport = "shm", denormals = "flush", binding;
   CLI::App app{
       "Runs a plan that polyrank-compile wrote: starts its ranks on this "
       "machine, trains (or runs forward), logs and saves.\n"
@@ -83,6 +83,12 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
                  "threads, and another is an error")
       ->check(CLI::Range(1, 4096))
       ->type_name("N");
+  app.add_option("--bind", binding,
+                 "Bind threads to cores that no other run has taken: core (one "
+                 "to a thread; the default, where there are enough), numa "
+                 "(ranks to memory nodes) or none")
+      ->check(oneOf({"core", "numa", "none"}))
+      ->type_name("WHAT");
   app.add_option("--transport", transport,
                  "How ranks communicate: shm (shared memory, one machine)")
       ->check(oneOf({"shm"}))
@@ -128,6 +134,10 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   }
   if (order == "sequential")
     options.order = SampleOrder::Sequential;
+  if (!binding.empty())
+    options.binding = binding == "core"   ? Binding::Core
+                      : binding == "numa" ? Binding::Numa
+                                          : Binding::None;
   options.flushDenormals = denormals == "flush";
   for (char &digit : options.sha256)
     digit = static_cast<char>(std::tolower(static_cast<unsigned char>(digit)));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/data/DataSource.h"
+#include "runtime/launch/Cores.h"
 #include "runtime/plan/VerifyPlan.h"
 
 #include <optional>
@@ -18,6 +19,7 @@ struct RunOptions {
   SampleOrder order = SampleOrder::Random;
   double holdout = 0;
   int threads = 0; // 0: the plan's
+  std::optional<Binding> binding; // else as well as it goes
   double timeout = 300; // seconds; 0: never
   bool flushDenormals = true, allowNan = false, quiet = false, json = false;
 

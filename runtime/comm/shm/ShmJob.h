@@ -7,6 +7,7 @@
 #include "runtime/comm/shm/ControlPage.h"
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace polyrank::runtime::shm {
@@ -24,6 +25,9 @@ struct JobDescriptors {
 struct JobOptions {
   std::vector<uint64_t> sharedSizes; // of each rank's region, in bytes
   int threadsPerRank = 1;
+  /// Whether each thread has a core that nobody else needs; where it is not
+  /// said, whether there are as many.
+  std::optional<bool> alone;
   int groupCapacity = 1024; // distinct groups, over all ranks
   ProgramDigest program{};  // of what all ranks run
 };

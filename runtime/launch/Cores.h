@@ -1,0 +1,46 @@
+// Which cores the ranks of a job run on.
+
+#pragma once
+
+#include "runtime/File.h"
+
+#include <limits>
+#include <sched.h>
+#include <vector>
+
+namespace polyrank::runtime {
+
+enum class Binding {
+  Core, // each thread has a core of its own
+  Numa, // each rank stays on the cores of one memory node
+  None  // wherever the system puts them
+};
+
+struct CoreChoice {
+  /// Of each rank; empty where none is bound.
+  std::vector<cpu_set_t> ranks;
+  /// Nobody else needs the cores meanwhile, so that waiting ranks may spin.
+  bool alone = false;
+  /// Why it is not as was wished for; empty where it is.
+  std::string note;
+  /// What tells other jobs of this machine which cores are taken, as long as
+  /// it is open.
+  std::vector<Descriptor> claims;
+};
+
+/// Chooses cores that no other job has taken, those first on which nothing
+/// runs. Where the ranks need more than this process may use (its affinity, the
+/// quota of its control group) or than others have left, nothing is bound and
+/// nobody spins; that is an error where `binding` was asked for.
+Result<CoreChoice> chooseCores(int ranks, int threads, Binding binding,
+                               bool askedFor);
+
+/// How many cores' time this process may use, by the quotas of its control group
+/// and those above it (cgroup v1 and v2). `root` stands before /proc and /sys.
+inline constexpr double unlimited = std::numeric_limits<double>::infinity();
+double cpuQuota(const std::string &root = "");
+
+/// "0-3,8": the numbers in it.
+std::vector<int> parseCoreList(const std::string &text);
+
+} // namespace polyrank::runtime

@@ -1,0 +1,106 @@
+// Which cores a job takes, and what it may use.
+
+#include "runtime/launch/Cores.h"
+#include "test/runtime/TemporaryFolder.h"
+
+#include <functional>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace polyrank::runtime::test {
+namespace {
+
+/// A /proc and a /sys for one test.
+struct Groups {
+  TemporaryFolder folder;
+  double quota(const std::string &own,
+               std::vector<std::pair<std::string, std::string>> files) {
+    files.emplace_back("/proc/self/cgroup", own);
+    std::filesystem::remove_all(folder.path("root"));
+    for (auto &[path, text] : files) {
+      std::filesystem::path whole = folder.path("root") + path;
+      std::filesystem::create_directories(whole.parent_path());
+      std::ofstream(whole) << text << "\n";
+    }
+    return cpuQuota(folder.path("root"));
+  }
+};
+
+TEST(Cores, AListOfThemIsRead) {
+  EXPECT_EQ(parseCoreList("0-2,5,8-8"), (std::vector<int>{0, 1, 2, 5, 8}));
+  EXPECT_EQ(parseCoreList(""), std::vector<int>{});
+}
+
+TEST(Cores, TheQuotaIsTheLeastOfAllGroupsAbove) {
+  Groups groups;
+  EXPECT_EQ(groups.quota("0::/", {}), unlimited);
+  EXPECT_EQ(groups.quota("0::/", {{"/sys/fs/cgroup/cpu.max", "max 100000"}}),
+            unlimited);
+  EXPECT_EQ(groups.quota("0::/", {{"/sys/fs/cgroup/cpu.max", "150000 100000"}}),
+            1.5);
+  EXPECT_EQ(groups.quota("0::/a/b", {{"/sys/fs/cgroup/a/b/cpu.max", "max 1000"},
+                                     {"/sys/fs/cgroup/a/cpu.max", "3000 1000"}}),
+            3);
+  EXPECT_EQ(groups.quota("5:memory:/m\n4:cpu,cpuacct:/c",
+                         {{"/sys/fs/cgroup/cpu/c/cpu.cfs_quota_us", "50000"},
+                          {"/sys/fs/cgroup/cpu/c/cpu.cfs_period_us", "100000"}}),
+            0.5);
+  EXPECT_EQ(groups.quota("4:cpu:/not/in/this/container",
+                         {{"/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1"},
+                          {"/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000"}}),
+            unlimited);
+}
+
+int firstOf(const cpu_set_t &set) {
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &set))
+      return core;
+  return -1;
+}
+
+// In a network namespace of its own, where no other run has taken anything.
+TEST(Cores, TwoJobsTakeDifferentOnesAndAThirdNone) {
+  pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWNET) != 0)
+      _exit(77);
+    cpu_set_t allowed;
+    sched_getaffinity(0, sizeof(allowed), &allowed);
+    int count = CPU_COUNT(&allowed);
+    if (count < 2 || cpuQuota() < count)
+      _exit(77);
+    {
+      auto one = chooseCores(1, 1, Binding::Core, true);
+      auto other = chooseCores(count - 1, 1, Binding::Core, false);
+      if (!one || !other || !one->alone || !other->alone)
+        _exit(1);
+      for (const cpu_set_t &set : other->ranks)
+        if (CPU_COUNT(&set) != 1 || firstOf(set) == firstOf(one->ranks[0]))
+          _exit(2);
+      auto third = chooseCores(1, 1, Binding::Core, false);
+      if (!third || third->alone || !third->ranks.empty() ||
+          third->note.find("other runs have taken") == std::string::npos)
+        _exit(3);
+      auto asked = chooseCores(1, 1, Binding::Core, true);
+      if (asked || !asked.error().message.starts_with("--bind core: 1 rank x"))
+        _exit(4);
+      auto numa = chooseCores(1, 1, Binding::Numa, true);
+      if (!numa || numa->alone || CPU_COUNT(&numa->ranks[0]) < 1)
+        _exit(5);
+    }
+    auto more = chooseCores(count, 2, Binding::Core, false);
+    if (!more || more->alone || more->note.find("may use") == std::string::npos)
+      _exit(6);
+    auto again = chooseCores(count, 1, Binding::None, true);
+    _exit(again && again->alone && again->ranks.empty() ? 0 : 7);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+    GTEST_SKIP() << "no network namespace, or one core";
+  EXPECT_EQ(status, 0) << WEXITSTATUS(status);
+}
+
+} // namespace
+} // namespace polyrank::runtime::test
