@@ -27,7 +27,7 @@ struct JobOptions {
   int threadsPerRank = 1;
   /// Whether each thread has a core that nobody else needs; where it is not
   /// said, whether there are as many.
-  std::optional<bool> alone;
+  std::optional<bool> alone{};
   int groupCapacity = 1024; // distinct groups, over all ranks
   ProgramDigest program{};  // of what all ranks run
 };

@@ -154,6 +154,9 @@ Result<void> ShmTransport::mapArena(int rank) {
                      std::to_string(status.st_size) +
                      " bytes: " + std::strerror(errno),
                  Error::Fault::Rank};
+  // A rank that crashes would dump the memory of all others, again and again.
+  if (rank != self)
+    madvise(memory, status.st_size, MADV_DONTDUMP);
   arena.base = static_cast<std::byte *>(memory);
   arena.size = status.st_size;
   return {};

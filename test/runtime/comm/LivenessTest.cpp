@@ -2,6 +2,7 @@
 
 #include "runtime/comm/shm/ShmJob.h"
 
+#include <algorithm>
 #include <csignal>
 #include <fcntl.h>
 #include <fstream>
@@ -151,6 +152,27 @@ std::string meet(Transport &transport, std::vector<int32_t> ranks) {
     return group.error().message;
   auto done = transport.barrier(*group);
   return done ? "" : done.error().message;
+}
+
+TEST(Liveness, ARankThatCrashesDumpsItsOwnArenaAlone) {
+  auto job = Job::create({.sharedSizes = {4096, 4096, 4096}});
+  ASSERT_TRUE(job);
+  RankProcess rank(*job, 0, [](Transport &transport) -> std::string {
+    if (!transport.createGroup(std::vector<int32_t>{0, 1, 2}))
+      return "no group";
+    std::ifstream file("/proc/self/smaps");
+    std::string dumped;
+    bool arena = false;
+    for (std::string line; std::getline(file, line);) {
+      if (line.find('-') < line.find(' ') && line.find(':') > line.find(' '))
+        arena = line.find("memfd:polyrank-arena") < line.size();
+      if (arena && line.starts_with("VmFlags:"))
+        dumped += line.find(" dd") < line.size() ? "-" : "+";
+    }
+    std::sort(dumped.begin(), dumped.end());
+    return dumped;
+  });
+  EXPECT_EQ(rank.wait(), "+--");
 }
 
 /// How often a process went to sleep.
