@@ -160,7 +160,8 @@ double cpuQuota(const std::string &root) {
     size_t first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string::npos)
       continue;
-    std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",",
+    std::string controllers =
+                    "," + line.substr(first + 1, second - first - 1) + ",",
                 group = line.substr(second + 1);
     if (controllers == ",,") {
       for (const char *mount : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"})
@@ -169,7 +170,8 @@ double cpuQuota(const std::string &root) {
                                firstLine(root + mount + at + "/cpu.max"));
                          }));
     } else if (controllers.find(",cpu,") != std::string::npos) {
-      for (const char *mount : {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"})
+      for (const char *mount :
+           {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"})
         least = std::min(least, leastAbove(group, [&](const std::string &at) {
                            std::string folder = root + mount + at;
                            return quotaOf(
@@ -201,7 +203,8 @@ Result<CoreChoice> chooseCores(int ranks, int threads, Binding binding,
   if (needed > int64_t(cores.size()))
     return tooFew(fmt::format("this process may use {}", cores.size()));
   if (static_cast<double>(needed) > quota)
-    return tooFew(fmt::format("its control group has the time of {:.4g}", quota));
+    return tooFew(
+        fmt::format("its control group has the time of {:.4g}", quota));
 
   putFreeFirst(cores);
   auto nodes = nodesOf(cores);
