@@ -51,6 +51,7 @@ private:
   OwningOpRef<ModuleOp> import(const Options &options, std::string &said);
   OwningOpRef<ModuleOp> importWithSizes(Options &options);
   bool chooseLoss(Options &options, ModuleOp module);
+  std::vector<std::string> axesFor(const DescribedValue &output) const;
   void noteDropout(ModuleOp module);
   std::string dimName(size_t input, size_t dim) const;
 
@@ -182,6 +183,24 @@ OwningOpRef<ModuleOp> Describer::importWithSizes(Options &options) {
   return {};
 }
 
+/// What cross entropy may need to be told of the classes, the likeliest first:
+/// nothing where the inputs show it, dim 1 beside what an input has in its last
+/// dims too (pixels, samples of a signal), else the last.
+std::vector<std::string> Describer::axesFor(const DescribedValue &output) const {
+  size_t rank = output.dims->size();
+  if (rank < 3)
+    return {""};
+  std::string first = ",axis=1", last = ",axis=" + std::to_string(rank - 1);
+  bool isFirst = rank > 3;
+  for (const DescribedValue &input : result.file.inputs)
+    isFirst |= input.isFloat && input.dims && !input.dims->empty() &&
+               input.dims->back().size == output.dims->back().size &&
+               input.dims->back().name == output.dims->back().name;
+  if (isFirst)
+    return {"", first, last};
+  return {"", last, first};
+}
+
 /// The first loss of a few that the model's outputs admit; the step is then
 /// built, in `module`.
 bool Describer::chooseLoss(Options &options, ModuleOp module) {
@@ -202,9 +221,10 @@ bool Describer::chooseLoss(Options &options, ModuleOp module) {
         // One class is none.
         if (output.dims->size() >= 2 && output.dims->back().size != 1 &&
             isNamed == StringRef(output.name).contains_insensitive("logit"))
-          for (const char *labels : {"labels", "targets"})
-            losses.push_back("cross_entropy(" + output.name + "," + labels +
-                             ")");
+          for (const std::string &axis : axesFor(output))
+            for (const char *labels : {"labels", "targets"})
+              losses.push_back("cross_entropy(" + output.name + "," + labels +
+                               axis + ")");
     for (const DescribedValue &output : outputs)
       losses.push_back("mse(" + output.name + ",target)");
   }

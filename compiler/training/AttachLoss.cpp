@@ -1,10 +1,13 @@
 // Replaces the model's outputs by its loss.
 
+#include <limits>
+
 #include "compiler/training/Call.h"
 #include "compiler/training/Forward.h"
 #include "compiler/training/Passes.h"
 #include "dialects/graph/Parts.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/InterleavedRange.h"
 #include "runtime/Names.h"
 
 namespace polyrank::training {
@@ -49,6 +52,8 @@ private:
 
   /// The values that argument `number` may have: classes, or ignored.
   void limitLabels(unsigned number, int64_t classes, int64_t ignoreIndex);
+  /// The dim of the classes where `axis` does not say it.
+  FailureOr<int64_t> findClasses(const Call &call, RankedTensorType type);
   FailureOr<Loss> buildCrossEntropy(const Call &call);
   FailureOr<Loss> buildMeanSquare(const Call &call);
   FailureOr<Loss> buildOutput(const Call &call);
@@ -132,6 +137,54 @@ void LossBuilder::limitLabels(unsigned number, int64_t classes,
                        builder.getI64IntegerAttr(ignoreIndex));
 }
 
+/// `type` without dim `axis`.
+static SmallVector<int64_t> rowsOf(RankedTensorType type, int64_t axis) {
+  SmallVector<int64_t> rows(type.getShape());
+  rows.erase(rows.begin() + axis);
+  return rows;
+}
+
+FailureOr<int64_t> LossBuilder::findClasses(const Call &call,
+                                            RankedTensorType type) {
+  // Of [samples, classes] there is no choice; of none the caller complains.
+  if (type.getRank() < 3)
+    return type.getRank() - 1;
+  const std::string &output = call.positional[0], &labels = call.positional[1];
+  // The dims that are left are those of the labels, where the model takes them,
+  // or else of what it takes one label for each: tokens.
+  SmallVector<int64_t> axes;
+  std::string other;
+  for (bool isLabels : {true, false})
+    for (BlockArgument argument : forward.getArguments()) {
+      auto input = forward.getArgAttrOfType<StringAttr>(
+          argument.getArgNumber(), "graph.input");
+      RankedTensorType given = graph::getGlobalType(argument);
+      if (!input || !isa<IntegerType>(given.getElementType()) ||
+          isLabels != (input == labels) || !axes.empty())
+        continue;
+      for (int64_t axis = 1; axis < type.getRank(); ++axis)
+        if (given.getShape() == ArrayRef<int64_t>(rowsOf(type, axis)))
+          axes.push_back(axis);
+      other = input.str();
+    }
+  if (axes.size() == 1) {
+    forward.emitRemark() << "--loss: the classes are dim " << axes[0] << " of '"
+                         << output << "', " << type.getDimSize(axes[0])
+                         << " of them: its other dims are those of '" << other
+                         << "'";
+    return axes[0];
+  }
+  InFlightDiagnostic diagnostic = emitError();
+  diagnostic << "output '" << output << "' of type " << type
+             << " may have its classes in any dim";
+  if (!axes.empty())
+    diagnostic << ", and dims " << llvm::interleaved(axes)
+               << " both leave the dims of '" << other << "'";
+  return diagnostic << "; say which: cross_entropy(" << output << "," << labels
+                    << ",axis=1) as PyTorch's cross_entropy has it, axis="
+                    << type.getRank() - 1 << " where the classes are last";
+}
+
 FailureOr<Loss> LossBuilder::buildCrossEntropy(const Call &call) {
   if (failed(expectPositional(call, {"OUTPUT", "LABELS"})))
     return failure();
@@ -139,23 +192,28 @@ FailureOr<Loss> LossBuilder::buildCrossEntropy(const Call &call) {
   if (failed(logits))
     return failure();
   RankedTensorType type = graph::getGlobalType(*logits);
-  int64_t axis = type.getRank() - 1, ignoreIndex = -100;
+  int64_t axis = std::numeric_limits<int64_t>::min(), ignoreIndex = -100;
   auto emit = [&] { return emitError(); };
   NamedArguments named(call, emit);
   named.take("axis", axis);
   named.take("ignore_index", ignoreIndex);
   if (failed(named.finish()))
     return failure();
-  if (axis < 0)
+  if (axis == std::numeric_limits<int64_t>::min()) {
+    FailureOr<int64_t> found = findClasses(call, type);
+    if (failed(found))
+      return failure();
+    axis = *found;
+  } else if (axis < 0) {
     axis += type.getRank();
+  }
   if (!isa<FloatType>(type.getElementType()) || axis < 0 ||
       axis >= type.getRank())
     return emitError() << "output '" << call.positional[0] << "' of type "
                        << type << " cannot be logits with the classes in dim "
                        << axis;
-  SmallVector<int64_t> rows(type.getShape());
-  rows.erase(rows.begin() + axis);
-  auto labelType = RankedTensorType::get(rows, builder.getI64Type());
+  auto labelType =
+      RankedTensorType::get(rowsOf(type, axis), builder.getI64Type());
   FailureOr<Value> labels = getLabels(call.positional[1], labelType);
   if (failed(labels))
     return failure();

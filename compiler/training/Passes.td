@@ -54,7 +54,8 @@ def AttachLossPass : Pass<"attach-loss", "::mlir::ModuleOp"> {
 
       cross_entropy(OUTPUT,LABELS[,axis=K][,ignore_index=N])
         LABELS becomes an input of 64-bit integers with the dims of OUTPUT
-        without the classes: dim K, by default the last. Labels equal to N (-100)
+        without the classes: dim K. Without axis=K it is dim 1 of two, and of
+        more the one that leaves the dims of an input of integers. Labels equal to N (-100)
         do not count.
       mse(OUTPUT,TARGET)
         TARGET becomes an input like OUTPUT; the mean is over all elements.

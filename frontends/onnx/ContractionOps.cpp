@@ -293,15 +293,13 @@ LogicalResult reduce(NodeImporter &n) {
 
 //===-- softmax ----------------------------------------------------------===//
 
-Imported logSoftmaxOf(NodeImporter &n, const Imported &x, int64_t dim) {
-  Shape shape = x.getShape();
-  Imported max =
-      n.emit.keepDims(n.emit.reduce(ReductionKind::Max, x, dim), shape, dim);
-  Imported shifted = n.emit.binaryOver<graph::SubOp>(x, max);
-  Imported sum = n.emit.reduce(ReductionKind::Sum,
-                               n.emit.unary<graph::ExpOp>(shifted), dim);
-  return n.emit.binaryOver<graph::SubOp>(
-      shifted, n.emit.keepDims(n.emit.unary<graph::LogOp>(sum), shape, dim));
+/// Whether the operator that the node was made for still has its Dropout.
+bool hasDropout(const NodeImporter &n) {
+  std::string_view call = find(n.node.metadata, "pkg.torch.onnx.fx_node");
+  return llvm::any_of(n.model.graph.nodes, [&](const Node &other) {
+    return other.type == "Dropout" &&
+           find(other.metadata, "pkg.torch.onnx.fx_node") == call;
+  });
 }
 
 /// Before version 13 over all dims from `axis` on.
@@ -322,6 +320,12 @@ LogicalResult softmax(NodeImporter &n) {
   }
   Imported result = log ? logSoftmaxOf(n, x, *axis)
                         : n.emit.unary<graph::SoftmaxOp>(x, *axis);
+  double rate = attentionDropout(n.node);
+  if (!log && rate > 0 && !hasDropout(n) && result.value) {
+    rate = n.options.dropout.value_or(rate);
+    if (n.options.training && rate > 0)
+      result = n.emit.dropout(result, rate);
+  }
   n.result(0, n.emit.reshape(result, shape));
   return success();
 }
@@ -345,6 +349,17 @@ const OpRow rows[] = {
 };
 
 } // namespace
+
+Imported logSoftmaxOf(NodeImporter &n, const Imported &x, int64_t dim) {
+  Shape shape = x.getShape();
+  Imported max =
+      n.emit.keepDims(n.emit.reduce(ReductionKind::Max, x, dim), shape, dim);
+  Imported shifted = n.emit.binaryOver<graph::SubOp>(x, max);
+  Imported sum = n.emit.reduce(ReductionKind::Sum,
+                               n.emit.unary<graph::ExpOp>(shifted), dim);
+  return n.emit.binaryOver<graph::SubOp>(
+      shifted, n.emit.keepDims(n.emit.unary<graph::LogOp>(sum), shape, dim));
+}
 
 ArrayRef<OpRow> getContractionRows() { return rows; }
 

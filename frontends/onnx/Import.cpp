@@ -118,7 +118,10 @@ private:
                         "Exporters merge it into the convolutions: export "
                         "with dynamo=True, optimize=False to keep it, or leave "
                         "the option out";
-    if (options.dropout.value_or(0) > 0 && !hasNode("Dropout"))
+    if (options.dropout.value_or(0) > 0 && !hasNode("Dropout") &&
+        llvm::none_of(model.graph.nodes, [](const Node &node) {
+          return attentionDropout(node) > 0;
+        }))
       return error() << "--dropout: the model has no dropout, which a model in "
                         "evaluation mode is exported without; export it after "
                         "model.train(), or leave the option out";

@@ -66,8 +66,10 @@ Imported whereCounted(NodeImporter &n, const Labels &labels,
 /// Result 0: `losses`, one per label and zero where it does not count, weighted
 /// by class and reduced. A mean is over the labels that count, by their
 /// weights.
+/// With `smoothing` that share of the loss is `smooth`.
 LogicalResult reduceLosses(NodeImporter &n, const Labels &labels,
-                           Imported losses) {
+                           Imported losses, const Imported &smooth = {},
+                           double smoothing = 0) {
   StringRef reduction = n.getString("reduction", "mean");
   if (reduction != "mean" && reduction != "sum" && reduction != "none")
     return n.fail("reduction `" + reduction + "`");
@@ -82,6 +84,14 @@ LogicalResult reduceLosses(NodeImporter &n, const Labels &labels,
         n, labels,
         n.emit.broadcast(one, losses.getShape(), !losses.isConstant()));
   }
+  if (smoothing > 0) {
+    auto scaled = [&](const Imported &x, double factor) {
+      return n.emit.binaryOver<graph::MulOp>(
+          x, n.emit.scalar(x.getElementType(), factor));
+    };
+    losses = n.emit.binary<graph::AddOp>(scaled(losses, 1 - smoothing),
+                                         scaled(smooth, smoothing));
+  }
   auto sum = [&](const Imported &x) {
     return n.emit.reduce(ReductionKind::Sum, x,
                          llvm::to_vector(llvm::seq<int64_t>(x.getRank())));
@@ -93,6 +103,21 @@ LogicalResult reduceLosses(NodeImporter &n, const Labels &labels,
   else
     n.result(0, n.emit.binary<graph::DivOp>(sum(losses), sum(weights)));
   return success();
+}
+
+/// Of each label the mean over all classes of what they would cost, by their
+/// weights: what `label_smoothing` takes part of.
+Imported smoothLosses(NodeImporter &n, const Labels &labels,
+                      const Imported &logProbabilities, int64_t classes) {
+  Shape shape = logProbabilities.getShape();
+  Imported costs = n.emit.unary<graph::NegOp>(logProbabilities);
+  if (n.has(2)) {
+    Shape spread(shape.size(), 1);
+    spread[classes] = shape[classes];
+    costs = n.emit.binaryOver<graph::MulOp>(
+        costs, n.emit.reshape(n.operand(2), spread));
+  }
+  return whereCounted(n, labels, n.emit.mean(costs, classes));
 }
 
 /// Operand 0 are logits. Result 1 is their logarithmic softmax.
@@ -107,11 +132,20 @@ LogicalResult softmaxCrossEntropy(NodeImporter &n) {
         return graph::CrossEntropyOp::create(b, n.emit.getLocation(), v[0],
                                              v[1], classes, labels->ignored);
       });
+  // PyTorch's exporter drops it.
+  double smoothing = n.isOf("aten.cross_entropy_loss")
+                         ? n.argument(5, "label_smoothing", 0)
+                         : 0;
+  Imported logProbabilities;
+  if (n.wants(1) || smoothing > 0)
+    logProbabilities = logSoftmaxOf(n, scores, classes);
   if (n.wants(1))
-    n.result(1, n.emit.binaryOver<graph::SubOp>(
-                    scores,
-                    n.emit.keepDims(results[1], scores.getShape(), classes)));
-  return reduceLosses(n, *labels, results[0]);
+    n.result(1, logProbabilities);
+  if (smoothing == 0)
+    return reduceLosses(n, *labels, results[0]);
+  return reduceLosses(
+      n, *labels, results[0],
+      smoothLosses(n, *labels, logProbabilities, classes), smoothing);
 }
 
 /// Operand 0 are logarithms of probabilities: of each row the label's, negated.

@@ -219,9 +219,50 @@ NodeImporter::integersFrom(StringRef name, size_t i) {
   return std::optional(*values);
 }
 
-bool NodeImporter::isOf(StringRef name) const {
+static bool isOf(const Node &node, StringRef name) {
   StringRef call = find(node.metadata, "pkg.torch.onnx.fx_node");
   return call.split("[target=torch.ops.").second.starts_with(name);
+}
+
+bool NodeImporter::isOf(StringRef name) const {
+  return onnx::isOf(node, name);
+}
+
+static double argumentOf(const Node &node, size_t position, StringRef name,
+                         double otherwise) {
+  // "..](args = (%x, [1, 2], None), kwargs = {p: 0.5})"
+  StringRef call = find(node.metadata, "pkg.torch.onnx.fx_node");
+  auto [positional, named] =
+      call.split("(args = (").second.split("), kwargs = {");
+  StringRef text;
+  int depth = 0;
+  for (size_t i = 0, index = 0, start = 0; i <= positional.size(); ++i) {
+    char c = i < positional.size() ? positional[i] : ',';
+    depth += (c == '(' || c == '[') - (c == ')' || c == ']');
+    if (c != ',' || (depth != 0 && i < positional.size()))
+      continue;
+    if (index++ == position)
+      text = positional.slice(start, i);
+    start = i + 1;
+  }
+  std::string key = (name + ": ").str();
+  size_t at = named.starts_with(key) ? 0 : named.find(", " + key);
+  if (at != StringRef::npos)
+    text = named.drop_front(at).split(": ").second.take_until(
+        [](char c) { return c == ',' || c == '}'; });
+  double value = otherwise;
+  return text.trim().getAsDouble(value) ? otherwise : value;
+}
+
+double NodeImporter::argument(size_t position, StringRef name,
+                              double otherwise) const {
+  return argumentOf(node, position, name, otherwise);
+}
+
+double attentionDropout(const Node &node) {
+  return isOf(node, "aten.scaled_dot_product_attention.")
+             ? argumentOf(node, 4, "dropout_p", 0)
+             : 0;
 }
 
 const Attribute *NodeImporter::attribute(StringRef name) const {

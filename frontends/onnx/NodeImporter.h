@@ -93,6 +93,10 @@ public:
   /// with `name`, as in "aten.max.dim": ONNX has one op for several operators
   /// that differ in their gradients.
   bool isOf(llvm::StringRef name) const;
+  /// A number among the arguments of that operator, by its position or name:
+  /// exporters drop some. `otherwise` where the record has none.
+  double argument(size_t position, llvm::StringRef name,
+                  double otherwise) const;
   int64_t getInt(llvm::StringRef name, int64_t otherwise) const;
   double getFloat(llvm::StringRef name, double otherwise) const;
   llvm::StringRef getString(llvm::StringRef name,
@@ -111,6 +115,14 @@ private:
   llvm::SmallVector<Imported> results;
   std::string reason;
 };
+
+/// The rate of the dropout in PyTorch's scaled_dot_product_attention, one of
+/// whose nodes this is; 0 for other nodes. The exporter's optimizer takes its
+/// Dropout away.
+double attentionDropout(const Node &node);
+
+/// The logarithm of the softmax of `x` along `dim`.
+Imported logSoftmaxOf(NodeImporter &n, const Imported &x, int64_t dim);
 
 /// One row of the op table: how (domain, op) is imported from opset version
 /// `since` on, until a row with a later version takes over.

@@ -34,6 +34,11 @@ LogicalResult dropout(NodeImporter &n) {
       rate = *ratio;
     }
   }
+  // That of attention comes in inference form, whatever the model's mode.
+  if (double given = attentionDropout(n.node); given > 0) {
+    rate = given;
+    training = true;
+  }
   if (n.options.dropout) {
     rate = *n.options.dropout;
     training = true;
