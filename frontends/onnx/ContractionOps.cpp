@@ -167,20 +167,6 @@ LogicalResult gemm(NodeImporter &n) {
 
 //===-- reductions -------------------------------------------------------===//
 
-/// The square root of a sum of squares. At 0 its gradient is 0, as PyTorch's
-/// norms have it, where that of a root would make NaN of what is left out.
-Imported rootOf(NodeImporter &n, const Imported &x) {
-  auto constant = [&](double value) {
-    return n.emit.broadcast(n.emit.scalar(x.getElementType(), value),
-                            x.getShape(), !x.isConstant());
-  };
-  Imported isZero = n.emit.binary<graph::CompareOp>(x, constant(0),
-                                                    graph::Comparison::EQ);
-  Imported root = n.emit.unary<graph::SqrtOp>(
-      n.emit.select(isZero, constant(1), x));
-  return n.emit.select(isZero, constant(0), root);
-}
-
 /// The product over `dims`, halves times halves: its gradient is right where
 /// elements are 0, which that of a quotient would not be.
 Imported productOver(NodeImporter &n, Imported x, ArrayRef<int64_t> dims) {
@@ -359,6 +345,50 @@ Imported logSoftmaxOf(NodeImporter &n, const Imported &x, int64_t dim) {
                                n.emit.unary<graph::ExpOp>(shifted), dim);
   return n.emit.binaryOver<graph::SubOp>(
       shifted, n.emit.keepDims(n.emit.unary<graph::LogOp>(sum), shape, dim));
+}
+
+/// Whether `value` is computed from constants alone.
+static bool isKnown(Value value) {
+  Operation *op = value.getDefiningOp();
+  return op && (isa<graph::ConstantOp>(op) ||
+                (isa<graph::BroadcastOp, graph::ReshapeOp, graph::ConvertOp>(op) &&
+                 isKnown(op->getOperand(0))));
+}
+
+static bool isSquare(Value value) {
+  if (auto product = value.getDefiningOp<graph::MulOp>())
+    return product.getLhs() == product.getRhs();
+  auto power = value.getDefiningOp<graph::PowOp>();
+  return power && isKnown(power.getRhs());
+}
+
+bool isSumOfSquares(Value value) {
+  if (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
+    return isSumOfSquares(reshape.getInput());
+  if (auto sum = value.getDefiningOp<graph::ReduceOp>())
+    return sum.getKind() == ReductionKind::Sum && isSquare(sum.getInput());
+  if (auto quotient = value.getDefiningOp<graph::DivOp>())
+    return isKnown(quotient.getRhs()) && isSumOfSquares(quotient.getLhs());
+  // Of a mean, and of two norms at once.
+  auto product = value.getDefiningOp<graph::MulOp>();
+  if (!product)
+    return false;
+  auto isFactor = [](Value factor) {
+    return isKnown(factor) || isSumOfSquares(factor);
+  };
+  return isFactor(product.getLhs()) && isFactor(product.getRhs());
+}
+
+Imported rootOf(NodeImporter &n, const Imported &x) {
+  auto constant = [&](double value) {
+    return n.emit.broadcast(n.emit.scalar(x.getElementType(), value),
+                            x.getShape(), !x.isConstant());
+  };
+  Imported isZero = n.emit.binary<graph::CompareOp>(x, constant(0),
+                                                    graph::Comparison::EQ);
+  Imported root = n.emit.unary<graph::SqrtOp>(
+      n.emit.select(isZero, constant(1), x));
+  return n.emit.select(isZero, constant(0), root);
 }
 
 ArrayRef<OpRow> getContractionRows() { return rows; }

@@ -185,10 +185,46 @@ LogicalResult sign(NodeImporter &n) {
   return success();
 }
 
+/// Whether the root of `x` is a deviation or a norm. A model's own root of a sum
+/// of squares has no gradient at 0 in PyTorch either; files that do not name
+/// operators do not tell it from a norm.
+bool isNorm(NodeImporter &n, const Imported &x) {
+  if (!x.value || !isSumOfSquares(x.value))
+    return false;
+  auto callOf = [](const Node &node) {
+    return StringRef(find(node.metadata, "pkg.torch.onnx.fx_node"));
+  };
+  if (callOf(n.node).empty() || n.isOf("aten.std"))
+    return true;
+  // The exporter takes std apart into a variance and its root.
+  for (const Node &node : n.model.graph.nodes)
+    if (llvm::is_contained(node.outputs, n.node.inputs[0]))
+      return callOf(node).contains("=torch.ops.prims.var.");
+  return false;
+}
+
+LogicalResult squareRoot(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  const Imported &x = n.operand(0);
+  n.result(0, isNorm(n, x) ? rootOf(n, x) : n.emit.unary<graph::SqrtOp>(x));
+  return success();
+}
+
 /// The result has the base's type.
 LogicalResult power(NodeImporter &n) {
   if (failed(n.need(2)))
     return failure();
+  if (const Imported &y = n.operand(1);
+      y.isConstant() && y.constant->size() == 1 &&
+      std::fabs(y.constant->at(0) - 0.5) < 1e-6 && // cdist adds that to 2
+      isNorm(n, n.operand(0)) && isa<FloatType>(n.operand(0).getElementType())) {
+    Shape shape = n.operand(0).getShape();
+    auto result = broadcastShapes(shape, y.getShape());
+    assert(succeeded(result) && "one element goes with any shape");
+    n.result(0, n.emit.reshape(rootOf(n, n.operand(0)), *result));
+    return success();
+  }
   auto operands = n.broadcastOperands();
   if (failed(operands))
     return failure();
@@ -518,7 +554,7 @@ const OpRow rows[] = {
     {"", "Abs", 6, unary<graph::AbsOp>},
     {"", "Exp", 6, unary<graph::ExpOp>},
     {"", "Log", 6, unary<graph::LogOp>},
-    {"", "Sqrt", 6, unary<graph::SqrtOp>},
+    {"", "Sqrt", 6, squareRoot},
     {"", "Reciprocal", 6, reciprocal},
     {"", "Erf", 9, unary<graph::ErfOp>},
     {"", "Sin", 7, unary<graph::SinOp>},

@@ -121,6 +121,12 @@ private:
 /// Dropout away.
 double attentionDropout(const Node &node);
 
+/// The square root of a sum of squares. At 0 its gradient is 0, as PyTorch's
+/// norms have it, where that of a root would make NaN of what is left out.
+Imported rootOf(NodeImporter &n, const Imported &x);
+/// Whether `value` is a sum of squares, or a product of such and constants.
+bool isSumOfSquares(mlir::Value value);
+
 /// The logarithm of the softmax of `x` along `dim`.
 Imported logSoftmaxOf(NodeImporter &n, const Imported &x, int64_t dim);
 

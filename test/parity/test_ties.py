@@ -35,6 +35,9 @@ FUNCTIONS = {
     "min along a dim": lambda x: x.min(1).values,
     "norm": lambda x: x.norm(dim=1),
     "normalize": lambda x: F.normalize(x, dim=1),
+    "cosine similarity": lambda x: F.cosine_similarity(x, torch.ones(3, 6) / 1e6),
+    "deviation": lambda x: x.std(1, correction=0),
+    "deviation of all": lambda x: x.std(correction=0),
     "logsumexp": lambda x: x.logsumexp(1),
     "product": lambda x: x.prod(1),
     "round": lambda x: torch.round(0.5 * x) + x,
@@ -72,6 +75,40 @@ def gradients(tmp_path_factory):
     model(x).backward()
     return {name: (POINTS - run.tensors[f"points.{i}"], points.grad)
             for i, (name, points) in enumerate(zip(FUNCTIONS, model.points))}
+
+
+IDENTITY = torch.eye(3)
+ROOTS = {
+    "deviation": lambda x: x.std(1, correction=0),
+    "norm": lambda x: x.norm(dim=1),
+    "pairwise distance": lambda x: F.pairwise_distance(x, POINTS, eps=0.0),
+    "cdist": lambda x: torch.cdist(x, POINTS) * IDENTITY,
+}
+EXPORTS = {
+    "optimized": dict(dynamo=True, optimize=True),
+    "torchscript": dict(dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False),
+}
+
+
+@pytest.mark.parametrize("name, how", [(name, how) for name in ROOTS for how in EXPORTS
+                                       if (name, how) != ("cdist", "optimized")])  # PyTorch fails to export it
+def test_the_gradient_of_a_norm_at_zero_is_zero_in_every_export(tmp_path, name, how):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.points = nn.Parameter(POINTS.clone())
+
+        def forward(self, x):
+            return ROOTS[name](self.points + (0 * x).mean()).sum()
+
+    model, x = Model(), torch.zeros(2, 1)
+    torch.onnx.export(model, (x,), tmp_path / "model.onnx", input_names=["x"], output_names=["loss"], verbose=False,
+                      **EXPORTS[how])
+    tools.saveData(tmp_path / "data.npz", {"x": x})
+    tool("compile", tmp_path / "model.onnx", "-o", tmp_path / "plan", "--loss", "output(loss)", "--optimizer", "sgd(lr=1)")
+    run = tools.train(tmp_path / "plan", tmp_path / "data.npz", 1, tmp_path / "run")
+    model(x).backward()
+    np.testing.assert_allclose(POINTS - run.tensors["points"], model.points.grad, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
