@@ -175,11 +175,11 @@ bool Progress::isDue() {
 
 void Progress::ready(const ReadyReport &report) {
   if (!options.quiet)
-    fmt::print(stderr,
-               "ready: {} of memory on each rank in {:.1f} s, weights read and "
-               "compared in {:.1f} s\n",
-               bytesText(plan.arenaBytes()), report.memorySeconds,
-               report.weightsSeconds);
+    tell(fmt::format(
+        "ready: {} of memory on each rank in {:.1f} s, weights read and "
+        "compared in {:.1f} s\n",
+        bytesText(plan.arenaBytes()), report.memorySeconds,
+        report.weightsSeconds));
 }
 
 void Progress::saving(const SaveReport &report, const std::string &path) {

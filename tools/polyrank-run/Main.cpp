@@ -212,8 +212,8 @@ private:
                                "compile it for fewer",
                                text, usableCores())};
     if (crowd == Crowd::Slow && !options.quiet)
-      fmt::print(stderr, "polyrank-run: {} take turns on {} cores\n", text,
-                 usableCores());
+      tell(fmt::format("polyrank-run: {} take turns on {} cores\n", text,
+                       usableCores()));
     return {};
   }
 
