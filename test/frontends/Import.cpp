@@ -242,7 +242,7 @@ TEST(State, WhatAnOptimizerComputedIsNamedInOneWarning) {
 
 TEST(State, NamesThatDifferInNumbersAreOnePattern) {
   const std::string names[] = {"h.0.ln.weight", "h.1.ln.weight", "wpe.weight"};
-  EXPECT_EQ(runtime::groupNames(names),
+  EXPECT_EQ(polyrank::runtime::groupNames(names),
             "h.[0-1].ln.weight, wpe.weight");
 }
 
