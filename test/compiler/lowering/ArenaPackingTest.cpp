@@ -59,4 +59,16 @@ TEST(ArenaPacking, TheSharedRegionGrowsWhereNothingFitsIntoItsGaps) {
   EXPECT_EQ(units[1].packed.offset, 0);
 }
 
+TEST(ArenaPacking, EveryUnitBeginsAtAMultipleOfTheAlignment) {
+  std::vector<ArenaUnit> units;
+  for (bool isPersistent : {true, false})
+    for (auto region : {rank::Region::Shared, rank::Region::Private})
+      for (int i = 0; i < 2; ++i)
+        units.push_back(unit(100, {0, 1}, region, isPersistent));
+  ArenaPacking arena = packArena(units, 64);
+  EXPECT_EQ(arena.lowerBound, 8 * 128);
+  for (const ArenaUnit &each : units)
+    EXPECT_EQ(each.packed.offset % 64, 0);
+}
+
 } // namespace

@@ -143,13 +143,14 @@ TEST(Progress, MeansOfLossesAreOverTargetsAndOfOthersOverSteps) {
 }
 
 TEST(RunReport, ARanksUseComesThroughItsPipe) {
-  RankUse use{1, 2, 3, 4, 5};
+  RankUse use{1, 2, 3, 4, 5, 6};
   RankUse back = useFromJson(nlohmann::json::parse(toJson(use).dump()));
   EXPECT_EQ(back.peakResident, 1u);
-  EXPECT_EQ(back.computeSeconds, 2);
-  EXPECT_EQ(back.communicationSeconds, 3);
-  EXPECT_EQ(back.waitingSeconds, 4);
-  EXPECT_EQ(back.sentBytes, 5u);
+  EXPECT_EQ(back.peakOwn, 2u);
+  EXPECT_EQ(back.computeSeconds, 3);
+  EXPECT_EQ(back.communicationSeconds, 4);
+  EXPECT_EQ(back.waitingSeconds, 5);
+  EXPECT_EQ(back.sentBytes, 6u);
 }
 
 } // namespace
