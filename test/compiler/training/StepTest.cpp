@@ -169,6 +169,15 @@ INSTANTIATE_TEST_SUITE_P(
                       [](Reference &each, double gradient, bool) {
                         sgd(each, gradient, 0.1, 0.5, 0, 0, true);
                       }},
+        // PyTorch's defaults: the first decays nothing, the second a hundredth.
+        OptimizerCase{"adam(lr=0.05)", 2,
+                      [](Reference &each, double gradient, bool) {
+                        adam(each, gradient, 0.05, 0.9, 0.999, 1e-8, 0, false);
+                      }},
+        OptimizerCase{"adamw(lr=0.05)", 2,
+                      [](Reference &each, double gradient, bool) {
+                        adam(each, gradient, 0.05, 0.9, 0.999, 1e-8, 0.01, true);
+                      }},
         OptimizerCase{"adam(lr=0.05,betas=0.8:0.9,weight_decay=0.25)", 2,
                       [](Reference &each, double gradient, bool) {
                         adam(each, gradient, 0.05, 0.8, 0.9, 1e-8, 0.25, false);
@@ -352,6 +361,11 @@ TEST_F(StepTest, ErrorsSayWhatIsExpected) {
       "'lr=fast': expected a number");
   has(errorOf("mse(logits,t)", "sgd(nesterov=true)"),
       "nesterov needs a momentum");
+  has(errorOf("mse(logits,t)", "sgd(momentum=0.9,dampening=0.1,nesterov=true)"),
+      "nesterov needs a momentum and no dampening");
+  for (const char *betas : {"1:0.9", "0.9:1", "-0.1:0.9", "0.9:1.5"})
+    has(errorOf("mse(logits,t)", std::string("adam(betas=") + betas + ")"),
+        "betas must be in [0, 1)");
   has(errorOf("mse(logits,t)", "adamw(decay=*.gamma)"),
       "decay=*.gamma matches no trainable parameter");
 }
