@@ -71,8 +71,6 @@ static double roundTo(FloatType type, double value) {
   bool loses = false;
   rounded.convert(type.getFloatSemantics(), APFloat::rmNearestTiesToEven,
                   &loses);
-  // Back to fp64: APFloat widens no other type by itself.
-  rounded.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &loses);
   return rounded.convertToDouble();
 }
 

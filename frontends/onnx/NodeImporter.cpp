@@ -44,19 +44,16 @@ Type toKnownType(MLIRContext *context, DataType type) {
 
 Type toStoredType(MLIRContext *context, DataType type) {
   switch (type) {
-  case DataType::Double:
-    return Float64Type::get(context);
-  case DataType::Float16:
-    return Float16Type::get(context);
-  case DataType::BFloat16:
-    return BFloat16Type::get(context);
   case DataType::Int8:
     return IntegerType::get(context, 8);
   case DataType::Float:
+  case DataType::Double:
+  case DataType::Float16:
+  case DataType::BFloat16:
   case DataType::Bool:
   case DataType::Int32:
   case DataType::Int64:
-    return toElementType(context, type);
+    return toKnownType(context, type);
   default:
     return {};
   }
