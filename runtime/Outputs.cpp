@@ -78,6 +78,8 @@ KindRow rowOf(FileKind kind) {
     return {"a npz set", ".npz"};
   case FileKind::Log:
     return {"a log of polyrank-run", ".jsonl"};
+  case FileKind::Svg:
+    return {"an SVG picture", ".svg"};
   case FileKind::Profile:
     break;
   }
@@ -104,6 +106,9 @@ constexpr SuffixRow suffixes[] = {
     {".safetensors", "safetensors", FileKind::Safetensors},
     {".npz", "a NumPy set", FileKind::Npz},
     {".plan", "a plan", FileKind::Plan},
+    {".svg", "an SVG picture", FileKind::Svg},
+    {".png", "a PNG picture"},
+    {".html", "a page"},
 };
 
 std::string lowerSuffixOf(const std::string &path) {
@@ -153,6 +158,8 @@ bool isOfKind(FileKind kind, std::string_view start, uint64_t size) {
     return start.starts_with("PK");
   case FileKind::Log:
     return start.starts_with("{\"step\":");
+  case FileKind::Svg:
+    return start.starts_with("<svg ");
   case FileKind::Profile:
     break;
   }

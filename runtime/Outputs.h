@@ -11,7 +11,7 @@
 namespace polyrank::runtime {
 
 /// What a file holds, as far as its first bytes say.
-enum class FileKind { Plan, Safetensors, Npz, Log, Profile };
+enum class FileKind { Plan, Safetensors, Npz, Log, Profile, Svg };
 
 /// A file that a command reads.
 struct InputUse {

@@ -31,8 +31,10 @@ inline std::unique_ptr<fb::BufferRef> getReference(mlir::Value value) {
 /// Commands, groups and reasons of one program.
 class CommandWriter {
 public:
-  CommandWriter(fb::ProgramT &program, const codegen::CompiledKernels &kernels)
-      : program(program), kernels(kernels) {
+  /// `updates` are the names of the update's places, see getPhase.
+  CommandWriter(fb::ProgramT &program, const codegen::CompiledKernels &kernels,
+                const llvm::DenseSet<mlir::StringAttr> &updates)
+      : program(program), kernels(kernels), updates(updates) {
     for (auto [i, kernel] : llvm::enumerate(kernels.kernels))
       kernelNumbers[kernel.symbol] = i;
   }
@@ -47,6 +49,7 @@ public:
   }
 
 private:
+  fb::Phase getPhase(mlir::Operation *op);
   mlir::LogicalResult writeLaunch(rank::LaunchOp op, fb::CommandT &command);
   void writeGemm(rank::GemmOp op, fb::CommandT &command);
   void writeCopy(mlir::Operation *op, fb::CommandT &command);
@@ -56,8 +59,10 @@ private:
 
   fb::ProgramT &program;
   const codegen::CompiledKernels &kernels;
+  const llvm::DenseSet<mlir::StringAttr> &updates;
   std::map<std::string, uint32_t> kernelNumbers;
   llvm::DenseMap<mlir::Attribute, uint32_t> groups;
+  llvm::DenseMap<mlir::Value, fb::Phase> phases;
 };
 
 /// Fills the program's arguments and the plan's stored tensors. `isStep`: inputs

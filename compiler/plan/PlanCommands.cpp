@@ -27,6 +27,22 @@ static std::string getOrigin(Operation *op) {
   return op->getName().getStringRef().str();
 }
 
+/// The part of a training step that an op belongs to. Derivatives carry the
+/// name of what they differentiate, and the update is where build-step says, by
+/// the parameters' names and its own. What later passes insert carries neither:
+/// it comes after what it reads, as no part reads what a later one computes.
+fb::Phase CommandWriter::getPhase(Operation *op) {
+  auto name = op->getLoc()->findInstanceOf<NameLoc>();
+  fb::Phase phase = name && updates.contains(name.getName()) ? fb::Phase::Update
+                    : op->hasAttr("graph.origin") ? fb::Phase::Backward
+                                                  : fb::Phase::Forward;
+  for (Value operand : op->getOperands())
+    phase = std::max(phase, phases.lookup(operand));
+  for (Value result : op->getResults())
+    phases[result] = phase;
+  return phase;
+}
+
 uint32_t CommandWriter::getGroup(rank::AxesAttr axes) {
   auto [it, isNew] = groups.try_emplace(axes, program.groups.size());
   if (isNew) {
@@ -244,6 +260,7 @@ LogicalResult CommandWriter::writeCollective(Operation *op,
 }
 
 LogicalResult CommandWriter::write(Operation &op, fb::SegmentT &segment) {
+  fb::Phase phase = getPhase(&op);
   if (isa<graph::ConstantOp, rank::AxisIndexOp, rank::ViewOp, rank::YieldOp,
           rank::MicrobatchesOp, func::ReturnOp>(op))
     return success();
@@ -253,6 +270,7 @@ LogicalResult CommandWriter::write(Operation &op, fb::SegmentT &segment) {
     return success();
   auto command = std::make_unique<fb::CommandT>();
   command->origin = getOrigin(&op);
+  command->phase = phase;
   LogicalResult result =
       llvm::TypeSwitch<Operation *, LogicalResult>(&op)
           .Case([&](rank::LaunchOp launch) {

@@ -334,6 +334,8 @@ bool PlanVerifier::verifySegment(const Segment &segment) {
                     number++, EnumNameCommandBody(command->body_type()),
                     command->origin() ? ", " : "",
                     command->origin() ? command->origin()->str() : "");
+    if (command->phase() < Phase::MIN || command->phase() > Phase::MAX)
+      return fail("{}: phase {} does not exist", what, int(command->phase()));
     if (!verifyCommand(what, *command))
       return false;
   }

@@ -193,6 +193,7 @@ PlanReport reportOf(const LoadedPlan &loaded) {
   if (program.memory())
     for (const plan::MemoryLine *line : *program.memory())
       report.memory.emplace_back(line->kind()->str(), line->bytes());
+  report.peak = peakOf(timelineOf(loaded));
   addArguments(loaded, mesh, report);
   CommandCounter(loaded, mesh, report).count();
   return report;
@@ -243,6 +244,11 @@ nlohmann::ordered_json toJson(const PlanReport &report) {
   for (const KernelLine &kernel : report.kernels)
     kernels.push_back(
         {{"symbol", kernel.symbol}, {"launches", kernel.launches}});
+  json peak = json::array();
+  for (const PeakReport::Line &line : report.peak.lines)
+    peak.push_back({{"written_by", line.kind},
+                    {"module", line.module},
+                    {"bytes", line.bytes}});
   json result = newReport("plan");
   result.update(json{{"model", report.model},
                      {"hash", report.hash},
@@ -265,7 +271,13 @@ nlohmann::ordered_json toJson(const PlanReport &report) {
                        {"program", programBytes},
                        {"parameters", report.parameterBytes},
                        {"state", report.stateBytes},
-                       {"by_kind", memory}}},
+                       {"by_kind", memory},
+                       {"peak",
+                        {{"bytes", report.peak.bytes},
+                         {"segment", report.peak.segment},
+                         {"origin", report.peak.origin},
+                         {"phase", report.peak.phase},
+                         {"held", peak}}}}},
                      {"held", held},
                      {"communication", communication},
                      {"collectives", reasons},

@@ -5,6 +5,7 @@
 
 #include "runtime/plan/Layout.h"
 #include "runtime/plan/VerifyPlan.h"
+#include "runtime/report/MemoryTimeline.h"
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -70,6 +71,7 @@ struct PlanReport {
   int64_t parameterElements = 0;               // of the whole model
   std::vector<HeldArgument> held;
   std::vector<std::pair<std::string, uint64_t>> memory;
+  PeakReport peak;
   std::vector<CommunicationLine> communication; // largest first
   std::vector<CollectiveReason> reasons;
   std::vector<KernelLine> kernels;

@@ -1,7 +1,11 @@
 // polyrank-inspect: what a plan holds, moves and runs, without running it.
 
 #include "runtime/Names.h"
+#include "runtime/OutputFile.h"
+#include "runtime/Outputs.h"
 #include "runtime/report/Json.h"
+#include "runtime/report/LayoutsSvg.h"
+#include "runtime/report/MemoryTimeline.h"
 #include "runtime/report/Messages.h"
 #include "runtime/report/PlanReport.h"
 #include "tools/Help.h"
@@ -17,7 +21,7 @@ namespace polyrank::runtime {
 namespace {
 
 struct InspectOptions {
-  std::string plan, why;
+  std::string plan, why, memorySvg, layoutsSvg;
   bool memory = false, communication = false, parameters = false,
        kernels = false, json = false;
 };
@@ -117,6 +121,30 @@ void printParameters(const PlanReport &report) {
   printAlike(others, " (state)");
 }
 
+/// What is in the arena when most is, by module and phase.
+void printPeak(const PeakReport &peak) {
+  if (peak.lines.empty())
+    return;
+  fmt::print("most is held in segment '{}' at {}, {}: {} ({} bytes)\n",
+             peak.segment, peak.origin, peak.phase, bytesText(peak.bytes),
+             peak.bytes);
+  fmt::print("  {:<28}{:>16}  {}\n", "written by", "bytes", "module");
+  constexpr size_t shown = 20;
+  uint64_t rest = 0;
+  for (size_t i = 0; i < peak.lines.size(); ++i) {
+    const PeakReport::Line &line = peak.lines[i];
+    if (i >= shown) {
+      rest += line.bytes;
+      continue;
+    }
+    fmt::print("  {:<28}{:>16}{}{}\n", line.kind, line.bytes,
+               line.module.empty() ? "" : "  ", line.module);
+  }
+  if (rest)
+    fmt::print("  {:<28}{:>16}  (--json has each)\n",
+               fmt::format("{} smaller ones", peak.lines.size() - shown), rest);
+}
+
 void printMemory(const PlanReport &report) {
   uint64_t total = report.arenaBytes();
   fmt::print("\nmemory of each rank: {} ({} bytes)\n", bytesText(total), total);
@@ -129,6 +157,7 @@ void printMemory(const PlanReport &report) {
     fmt::print("by kind:\n");
   for (auto &[kind, bytes] : report.memory)
     fmt::print("  {:<28}{:>16}\n", kind, bytes);
+  printPeak(report.peak);
   fmt::print("not in the arena, at most:\n  {:<28}{:>16}\n",
              "code and data of the program", programBytes);
   if (report.sgemms)
@@ -247,11 +276,43 @@ Result<void> printReasons(const PlanReport &report, const std::string &name) {
                       : Result<void>();
 }
 
+Result<void> writePicture(const std::string &path, const std::string &text) {
+  POLYRANK_ASSIGN(file, OutputFile::create(path, text.size()));
+  if (Result<void> written =
+          writeAt(file.descriptor(), path, 0, text.data(), text.size());
+      !written)
+    return written;
+  return file.commit();
+}
+
+Result<void> writePictures(const InspectOptions &options,
+                           const LoadedPlan &plan) {
+  std::vector<OutputUse> outputs;
+  for (auto &[option, path] :
+       {std::pair("--memory-svg", &options.memorySvg),
+        {"--layouts-svg", &options.layoutsSvg}})
+    if (!path->empty())
+      outputs.push_back({option, *path, FileKind::Svg});
+  const InputUse input{"the plan", options.plan};
+  if (Result<void> safe = checkOutputs({&input, 1}, outputs); !safe)
+    return safe;
+  if (!options.memorySvg.empty())
+    if (Result<void> written =
+            writePicture(options.memorySvg, memorySvg(timelineOf(plan), plan));
+        !written)
+      return written;
+  if (options.layoutsSvg.empty())
+    return {};
+  return writePicture(options.layoutsSvg, layoutsSvg(plan));
+}
+
 Result<void> inspect(const InspectOptions &options) {
   Result<LoadedPlan> plan = loadPlan(options.plan);
   if (!plan)
     return plan.error();
   PlanReport report = reportOf(*plan);
+  if (Result<void> written = writePictures(options, *plan); !written)
+    return written;
   if (!options.why.empty() && options.json) {
     std::erase_if(report.reasons, [&](const CollectiveReason &reason) {
       return !mentions(reason, options.why);
@@ -265,8 +326,9 @@ Result<void> inspect(const InspectOptions &options) {
   }
   if (!options.why.empty())
     return printReasons(report, options.why);
-  bool all = !options.memory && !options.communication && !options.parameters &&
-             !options.kernels;
+  bool some = options.memory || options.communication || options.parameters ||
+              options.kernels;
+  bool all = !some && options.memorySvg.empty() && options.layoutsSvg.empty();
   if (all)
     printOverview(report);
   if (all || options.parameters)
@@ -299,7 +361,15 @@ int main(int argc, char **argv) {
                "Parameters and state: layout and bytes on each rank; alike "
                "layers in one line");
   app.add_flag("--memory", options.memory,
-               "The arena of each rank by kind, and its lower bound");
+               "The arena of each rank by kind, its lower bound, and what is "
+               "held when most is, by module and phase");
+  app.add_option("--memory-svg", options.memorySvg,
+                 "Write a picture of the arena over a step: every value, when "
+                 "and where")
+      ->type_name("FILE");
+  app.add_option("--layouts-svg", options.layoutsSvg,
+                 "Write a picture of which rank holds what of each layer")
+      ->type_name("FILE");
   app.add_flag("--comm", options.communication,
                "Collectives by kind and set of axes: count and bytes per step");
   app.add_flag("--kernels", options.kernels,

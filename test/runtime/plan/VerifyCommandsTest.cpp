@@ -152,6 +152,9 @@ const Lie lies[] = {
        gemmOf(p).batch.emplace_back(1 << 15, 0, 0, 1);
      },
      "a batch of 2147483648 products"},
+    {"phase",
+     [](PlanT &p) { commandOf(p, firstSegment, 1).phase = Phase(3); },
+     "segment 'first', command 1 (Gemm, linear): phase 3 does not exist"},
     {"gemmImplementation",
      [](PlanT &p) { gemmOf(p).implementation = GemmImplementation(9); },
      "implementation 9"},

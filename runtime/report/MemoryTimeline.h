@@ -1,0 +1,76 @@
+// What lies in the arena when: derived from the commands of a plan.
+
+#pragma once
+
+#include "runtime/plan/VerifyPlan.h"
+
+#include <string>
+#include <vector>
+
+namespace polyrank::runtime {
+
+/// Bytes of the arena that hold one value, of rank 0, from the command that
+/// writes them to the last one that reads them, both included. A value that is
+/// overwritten in pieces is several of these.
+struct HeldBytes {
+  plan::Region region = plan::Region::Private;
+  uint64_t offset = 0, size = 0;
+  uint32_t first = 0, last = 0; // commands of the timeline
+  /// "parameters", "optimizer state", "inputs", "constants": there all the
+  /// time. Else "forward", "backward" or "update", the phase that writes the
+  /// value, or "scratch" of a product.
+  std::string kind;
+  /// The argument, or the command's origin in the user's model.
+  std::string name;
+  bool isFixed = false; // there all the time
+};
+
+/// One execution of a segment.
+struct TimelineSegment {
+  std::string name;
+  uint32_t microbatch = 0;
+  uint32_t repeats =
+      1; // how often a step runs it, of which this shows the first
+  uint32_t first = 0, commands = 0;
+};
+
+/// The commands of a step, one after another, numbered from 0. Of a segment
+/// that runs for several microbatches only the first execution is among them:
+/// the others hold the same.
+struct MemoryTimeline {
+  std::vector<HeldBytes> held;
+  std::vector<TimelineSegment> segments;
+  uint32_t commands = 0;
+  /// The first command during which most is held, its op and its phase.
+  uint32_t peak = 0;
+  uint64_t peakBytes = 0;
+  std::string peakOrigin, peakPhase;
+
+  /// The segment of a command.
+  const TimelineSegment &segmentOf(uint32_t command) const;
+  /// How much is held during each command.
+  std::vector<uint64_t> heldBytes() const;
+};
+
+MemoryTimeline timelineOf(const LoadedPlan &plan);
+
+/// When most is held, and what. Values of modules that differ in the numbers of
+/// layers only are one line.
+struct PeakReport {
+  uint64_t bytes = 0;
+  std::string segment, origin, phase; // of the command
+  struct Line {
+    std::string kind;   // as HeldBytes has it
+    std::string module; // "transformer.h.[0-11].mlp"; empty for what is fixed
+    uint64_t bytes = 0;
+  };
+  std::vector<Line> lines; // the largest first
+};
+PeakReport peakOf(const MemoryTimeline &timeline);
+
+/// The timeline as a picture: the arena's addresses over the commands of a
+/// step, each value a rectangle, and how much is held in all. The text of an
+/// SVG file.
+std::string memorySvg(const MemoryTimeline &timeline, const LoadedPlan &plan);
+
+} // namespace polyrank::runtime

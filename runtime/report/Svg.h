@@ -1,0 +1,40 @@
+// Pictures as SVG text.
+
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace polyrank::runtime {
+
+/// A picture that is drawn from left to right and top to bottom, in pixels.
+/// Text may be any UTF-8; what XML reserves is escaped.
+class Svg {
+public:
+  Svg(double width, double height, const std::string &title);
+
+  struct Style {
+    std::string fill = "none", stroke = "none";
+    double opacity = 1;
+  };
+  /// `tip` is what a browser shows under the pointer; may be empty.
+  void rectangle(double x, double y, double width, double height,
+                 const Style &style, const std::string &tip = "");
+  void line(double x1, double y1, double x2, double y2,
+            const std::string &stroke, bool dashed = false);
+  /// A closed shape.
+  void polygon(const std::vector<std::pair<double, double>> &points,
+               const Style &style);
+  enum class Anchor { Start, Middle, End };
+  void text(double x, double y, const std::string &text, double size = 12,
+            Anchor anchor = Anchor::Start, bool bold = false);
+
+  /// The whole file.
+  std::string finish() const { return body + "</svg>\n"; }
+
+private:
+  std::string body;
+};
+
+} // namespace polyrank::runtime
