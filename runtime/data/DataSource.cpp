@@ -264,26 +264,52 @@ Result<void> DataSource::read(Split split, uint64_t step, size_t input,
                               int64_t begin, int64_t end,
                               std::byte *into) const {
   const Column &column = columns[input];
-  const StoredArray &array = arrays[column.array];
-  int64_t elements = column.spec.rowElements();
-  std::vector<std::byte> row(elements * bytesOf(array.type()));
+  std::vector<std::byte> stored;
   for (int64_t b = begin; b < end; ++b) {
-    uint64_t sample = sampleOf(split, step, b);
-    int64_t first = static_cast<int64_t>(sample) * column.stride + column.shift;
-    if (auto done = array.read(first, elements, row.data()); !done)
+    if (auto done = readSample(column, sampleOf(split, step, b), stored, into);
+        !done)
       return done;
-    if (auto bad = convertValues(array.type(), row.data(), elements,
-                                 column.spec.dtype, column.spec.range, into)) {
-      std::string takes = nameOf(column.spec.dtype);
-      if (int64_t limit = column.spec.range.limit)
-        takes += " in [0, " + std::to_string(limit) + ")";
-      return Error{
-          describeValue(array, bad->value, first + bad->index, sample) +
-          ", but input '" + column.spec.name + "' takes " + takes};
-    }
     into += column.spec.rowBytes();
   }
   return {};
+}
+
+Result<void> DataSource::readSample(const Column &column, uint64_t sample,
+                                    std::vector<std::byte> &stored,
+                                    std::byte *into) const {
+  const StoredArray &array = arrays[column.array];
+  int64_t elements = column.spec.rowElements();
+  stored.resize(elements * bytesOf(array.type()));
+  int64_t first = static_cast<int64_t>(sample) * column.stride + column.shift;
+  if (auto done = array.read(first, elements, stored.data()); !done)
+    return done;
+  auto bad = convertValues(array.type(), stored.data(), elements,
+                           column.spec.dtype, column.spec.range, into);
+  if (!bad)
+    return {};
+  std::string takes = nameOf(column.spec.dtype);
+  if (int64_t limit = column.spec.range.limit)
+    takes += " in [0, " + std::to_string(limit) + ")";
+  return Error{describeValue(array, bad->value, first + bad->index, sample) +
+               ", but input '" + column.spec.name + "' takes " + takes};
+}
+
+Result<void> DataSource::checkAll() const {
+  std::vector<std::byte> stored, row;
+  for (const Column &column : columns) {
+    row.resize(column.spec.rowBytes());
+    for (uint64_t sample = 0; sample < totalSamples; ++sample)
+      if (auto done = readSample(column, sample, stored, row.data()); !done)
+        return done;
+  }
+  return {};
+}
+
+uint64_t DataSource::memoryBytes() const {
+  uint64_t sum = 0;
+  for (const StoredArray &array : arrays)
+    sum += array.memoryBytes();
+  return sum;
 }
 
 std::string DataSource::describe() const {

@@ -57,6 +57,11 @@ public:
   Result<void> read(Split split, uint64_t step, size_t input, int64_t begin,
                     int64_t end, std::byte *into) const;
 
+  /// Reads all samples, held-out ones too: may every value go to its input?
+  Result<void> checkAll() const;
+  /// Bytes of memory in which compressed arrays are inflated, in each process.
+  uint64_t memoryBytes() const;
+
   uint64_t samples(Split split) const {
     return split == Split::Train ? trainSamples : holdoutSamples;
   }
@@ -84,6 +89,9 @@ private:
   static Result<DataSource> openSet(const std::string &path,
                                     std::span<const InputSpec> inputs);
   Result<void> reserveHoldout();
+  Result<void> readSample(const Column &column, uint64_t sample,
+                          std::vector<std::byte> &stored,
+                          std::byte *into) const;
   uint64_t sampleOf(Split split, uint64_t step, int64_t row) const;
   /// "x.npz, array 'x': value nan at element 7 (sample 0)".
   static std::string describeValue(const StoredArray &array,

@@ -27,6 +27,9 @@ public:
   int64_t elements() const;
   const std::string &path() const { return file->path(); }
 
+  /// Of the inflated contents.
+  uint64_t memoryBytes() const { return contents.size(); }
+
   /// Reads elements [first, first + count), which must exist.
   Result<void> read(int64_t first, int64_t count, std::byte *into) const;
 

@@ -18,6 +18,13 @@ std::string shapeText(const std::vector<int64_t> &shape) {
   return fmt::format("[{}]", fmt::join(shape, ","));
 }
 
+uint64_t bytesAs(DType type, const std::vector<int64_t> &shape) {
+  uint64_t bytes = bytesOf(type);
+  for (int64_t extent : shape)
+    bytes *= extent;
+  return bytes;
+}
+
 bool endsAlike(std::string_view a, std::string_view b) {
   auto isTail = [](std::string_view whole, std::string_view tail) {
     return whole.size() > tail.size() && whole.ends_with(tail) &&
@@ -132,6 +139,31 @@ Result<void> Weights::checkDigests(uint64_t first, uint64_t step) const {
           std::min(begin + digestBlock, source.offset() + source.length()),
           span.file->path())};
     }
+  }
+  return {};
+}
+
+uint64_t Weights::bytes() const {
+  uint64_t sum = 0;
+  for (size_t s = 0; s < stored.size(); ++s)
+    if (stored[s].read)
+      sum += bytesAs(stored[s].dtype, shapes[s]);
+  return sum;
+}
+
+Result<void> Weights::checkAll(bool allowNan) const {
+  if (Result<void> same = checkDigests(0, 1); !same)
+    return same;
+  constexpr uint64_t pieceBytes = 4 << 20;
+  std::vector<std::byte> piece(pieceBytes);
+  std::vector<StoredSource> sources = allowNan ? stored : sourcesWithoutNan();
+  for (size_t s = 0; s < sources.size(); ++s) {
+    uint64_t length = bytesAs(stored[s].dtype, shapes[s]);
+    for (uint64_t at = 0; sources[s].read && at < length; at += pieceBytes)
+      if (Result<void> got = sources[s].read(
+              at, piece.data(), std::min(pieceBytes, length - at));
+          !got)
+        return got;
   }
   return {};
 }

@@ -28,6 +28,11 @@ public:
   /// the blocks of digests whose number, over all spans, is `first` and each
   /// `step`-th from there: ranks share the work.
   Result<void> checkDigests(uint64_t first, uint64_t step) const;
+  /// Reads everything, as ranks do it between them: does all of it match its
+  /// digests, and is nothing NaN (with `allowNan` not asked)?
+  Result<void> checkAll(bool allowNan) const;
+  /// Bytes of all stored tensors, as they are stored.
+  uint64_t bytes() const;
   /// The files that they are read from.
   std::set<std::string> files() const;
 

@@ -1,6 +1,8 @@
-// Affinity, quotas, memory nodes, and claims of cores between jobs.
+// Affinity, memory nodes, and claims of cores between jobs.
 
 #include "runtime/launch/Cores.h"
+
+#include "runtime/launch/ControlGroups.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -29,33 +31,6 @@ std::vector<int> allowedCores() {
       if (CPU_ISSET(core, &allowed))
         cores.push_back(core);
   return cores;
-}
-
-std::string firstLine(const std::string &path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
-/// "max 100000" or "150000 100000", in microseconds.
-double quotaOf(const std::string &text) {
-  std::istringstream words(text);
-  double quota = 0, period = 0;
-  return words >> quota >> period && quota > 0 && period > 0 ? quota / period
-                                                             : unlimited;
-}
-
-/// The least of what `quotaAt` says for a group and all above it. A container
-/// may see a path that is not below its own mount: then only the mount counts.
-template <typename QuotaAt>
-double leastAbove(std::string group, const QuotaAt &quotaAt) {
-  double least = quotaAt("");
-  while (group.size() > 1) {
-    least = std::min(least, quotaAt(group));
-    group.resize(group.rfind('/'));
-  }
-  return least;
 }
 
 /// Busy ticks of each core.
@@ -151,36 +126,6 @@ std::vector<int> parseCoreList(const std::string &text) {
         cores.push_back(core);
   }
   return cores;
-}
-
-double cpuQuota(const std::string &root) {
-  double least = unlimited;
-  std::ifstream groups(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos)
-      continue;
-    std::string controllers =
-                    "," + line.substr(first + 1, second - first - 1) + ",",
-                group = line.substr(second + 1);
-    if (controllers == ",,") {
-      for (const char *mount : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"})
-        least = std::min(least, leastAbove(group, [&](const std::string &at) {
-                           return quotaOf(
-                               firstLine(root + mount + at + "/cpu.max"));
-                         }));
-    } else if (controllers.find(",cpu,") != std::string::npos) {
-      for (const char *mount :
-           {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"})
-        least = std::min(least, leastAbove(group, [&](const std::string &at) {
-                           std::string folder = root + mount + at;
-                           return quotaOf(
-                               firstLine(folder + "/cpu.cfs_quota_us") + " " +
-                               firstLine(folder + "/cpu.cfs_period_us"));
-                         }));
-    }
-  }
-  return least;
 }
 
 Result<CoreChoice> chooseCores(int ranks, int threads, Binding binding,

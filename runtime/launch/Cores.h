@@ -4,7 +4,6 @@
 
 #include "runtime/File.h"
 
-#include <limits>
 #include <sched.h>
 #include <vector>
 
@@ -34,11 +33,6 @@ struct CoreChoice {
 /// nobody spins; that is an error where `binding` was asked for.
 Result<CoreChoice> chooseCores(int ranks, int threads, Binding binding,
                                bool askedFor);
-
-/// How many cores' time this process may use, by the quotas of its control group
-/// and those above it (cgroup v1 and v2). `root` stands before /proc and /sys.
-inline constexpr double unlimited = std::numeric_limits<double>::infinity();
-double cpuQuota(const std::string &root = "");
 
 /// "0-3,8": the numbers in it.
 std::vector<int> parseCoreList(const std::string &text);

@@ -1,19 +1,17 @@
 // polyrank-run: checks what the user gave, starts the ranks and shows how they
 // get on. The same program is the ranks' (Rank.cpp).
 
-#include "runtime/Cores.h"
-#include "runtime/Outputs.h"
 #include "runtime/data/Npz.h"
-#include "runtime/exec/SaveWeights.h"
 #include "runtime/report/Json.h"
 #include "runtime/report/Messages.h"
 #include "runtime/report/RunReport.h"
+#include "tools/polyrank-run/Prepare.h"
 #include "tools/polyrank-run/Rank.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -21,28 +19,13 @@
 namespace polyrank::runtime {
 namespace {
 
-/// The bytes of a file of all weights, without its header.
-uint64_t savedBytesOf(const plan::Plan &plan) {
-  uint64_t sum = 0;
-  if (!plan.stored())
-    return sum;
-  for (const plan::StoredTensor *stored : *plan.stored()) {
-    uint64_t bytes = elementSize(stored->dtype());
-    if (stored->shape())
-      for (int64_t size : *stored->shape())
-        bytes *= size;
-    sum += bytes * (1 + (stored->aliases() ? stored->aliases()->size() : 0));
-  }
-  return sum;
-}
-
-class Run {
+class Run : Preparation {
 public:
   Run(const RunOptions &given, int argc, char **argv)
-      : options(given), arguments(argv, argv + argc) {}
+      : Preparation(given), arguments(argv, argv + argc) {}
 
   Result<void> run() {
-    if (Result<void> done = prepare(); !done)
+    if (Result<void> done = Preparation::run(); !done)
       return done;
     POLYRANK_ASSIGN(opened,
                     Progress::open(report, {options.quiet, options.log, steps,
@@ -150,111 +133,6 @@ private:
                : "; nothing is saved";
   }
 
-  /// Finds what is wrong with the input before any rank is started.
-  Result<void> prepare() {
-    planDescriptor =
-        Descriptor(open(options.plan.c_str(), O_RDONLY | O_CLOEXEC));
-    if (planDescriptor.get() < 0)
-      return Error{fmt::format("cannot open plan '{}': {}", options.plan,
-                               std::strerror(errno))};
-    POLYRANK_ASSIGN(loaded, loadPlan(options, planDescriptor.get()));
-    plan.emplace(std::move(loaded));
-    mesh.emplace(*plan->plan);
-    POLYRANK_ASSIGN(completed, completeOptions(options, *plan->plan));
-    options = completed;
-    report = reportOf(*plan);
-    if (Result<void> fits = checkCrowd(); !fits)
-      return fits;
-    POLYRANK_ASSIGN(weights, Weights::open(*plan, options.init));
-    // The ranks look at all; a model that was exported anew is refused here,
-    // before an older log makes room for this run's.
-    if (Result<void> same = weights.checkDigests(0, 64); !same)
-      return same;
-    if (Result<void> safe = checkFiles(weights); !safe)
-      return safe;
-    steps = options.steps;
-    if (!options.samples().empty()) {
-      POLYRANK_ASSIGN(source, openData(options, *plan->plan));
-      data.emplace(std::move(source));
-      steps = stepsOf(options, *plan->plan, *data);
-    }
-    if (!options.save.empty()) {
-      POLYRANK_ASSIGN(
-          file, OutputFile::create(options.save, savedBytesOf(*plan->plan)));
-      saveOutput.emplace(std::move(file));
-      if (Result<void> made = makeSharedMemory(saveMemoryBytes,
-                                               "memory to save with");
-          !made)
-        return made;
-    }
-    if (!options.profile.empty()) {
-      POLYRANK_ASSIGN(file, OutputFile::create(options.profile));
-      profileOutput.emplace(std::move(file));
-    }
-    if (options.outputs.empty())
-      return {};
-    if (Result<void> made = makeOutputMemory(); !made)
-      return made;
-    POLYRANK_ASSIGN(
-        file, OutputFile::create(options.outputs, outputs.back().offset +
-                                                      outputs.back().bytes));
-    npzOutput.emplace(std::move(file));
-    return {};
-  }
-
-  Result<void> checkCrowd() const {
-    Crowd crowd = crowdOf(report.ranks, report.threads);
-    std::string text = fmt::format("the plan's {} ranks x {} thread{}",
-                                   report.ranks, report.threads,
-                                   report.threads == 1 ? "" : "s");
-    if (crowd == Crowd::Senseless)
-      return Error{fmt::format("{} cannot run on the {} cores of this machine: "
-                               "compile it for fewer",
-                               text, usableCores())};
-    if (crowd == Crowd::Slow && !options.quiet)
-      tell(fmt::format("polyrank-run: {} take turns on {} cores\n", text,
-                       usableCores()));
-    return {};
-  }
-
-  /// No output may be what this run reads, nor what another output goes to.
-  Result<void> checkFiles(const Weights &weights) const {
-    std::vector<InputUse> inputs{{"the plan", options.plan},
-                                 {"the data (--data)", options.data},
-                                 {"the inputs (--inputs)", options.inputs},
-                                 {"the weights (--init)", options.init}};
-    for (const std::string &path : weights.files())
-      inputs.push_back({"the weights", path});
-    std::vector<OutputUse> outputs;
-    for (auto &[option, path, kind] :
-         {std::tuple("--save", &options.save, FileKind::Safetensors),
-          {"--outputs", &options.outputs, FileKind::Npz},
-          {"--profile", &options.profile, FileKind::Profile},
-          {"--log", &options.log, FileKind::Log}})
-      if (!path->empty())
-        outputs.push_back({option, *path, kind});
-    return checkOutputs(inputs, outputs);
-  }
-
-  Result<void> makeOutputMemory() {
-    outputs = outputArraysOf(*plan->plan,
-                             outputSamplesOf(options, *plan->plan, *data));
-    if (outputs.empty())
-      return Error{"--outputs: the plan has no output tensors"};
-    return makeSharedMemory(outputs.back().offset + outputs.back().bytes,
-                            "outputs");
-  }
-
-  /// What the ranks find as Rank.h's memoryFile.
-  Result<void> makeSharedMemory(uint64_t size, const char *purpose) {
-    sharedMemory = Descriptor(memfd_create("polyrank", MFD_CLOEXEC));
-    if (sharedMemory.get() < 0 || ftruncate(sharedMemory.get(), size) != 0)
-      return Error{fmt::format("no memory for {} bytes of {}: {}", size,
-                               purpose, std::strerror(errno)),
-                   Error::Fault::Rank};
-    return {};
-  }
-
   /// Gives what the ranks have written its name, and writes the rest.
   Result<void> writeOutputs() {
     for (std::optional<OutputFile> *file : {&saveOutput, &profileOutput})
@@ -301,22 +179,43 @@ private:
       tell(fmt::format("wrote {}\n", options.profile));
   }
 
-  RunOptions options;
   std::vector<std::string> arguments;
-  Descriptor planDescriptor, sharedMemory;
-  std::optional<OutputFile> saveOutput, profileOutput, npzOutput;
-  std::optional<LoadedPlan> plan;
-  std::optional<Mesh> mesh;
-  std::optional<DataSource> data;
-  PlanReport report;
-  uint64_t steps = 0;
-  std::vector<OutputArray> outputs;
   std::unique_ptr<Progress> progress;
   std::vector<RankUse> uses;
 };
 
+/// What --check says, and the exit status.
+int checkMain(const RunOptions &options) {
+  std::vector<CheckLine> lines = Preparation(options).checkAll();
+  bool ok = std::all_of(lines.begin(), lines.end(),
+                        [](const CheckLine &line) { return line.holds; });
+  std::string text;
+  if (options.json) {
+    nlohmann::ordered_json report = newReport("check");
+    report["status"] = ok ? "ok" : "error";
+    report["checks"] = nlohmann::ordered_json::array();
+    for (const CheckLine &line : lines)
+      report["checks"].push_back({{"check", line.name},
+                                  {"holds", line.holds},
+                                  {"text", line.text}});
+    text = toText(report);
+  } else {
+    for (const CheckLine &line : lines)
+      text += fmt::format("{:<7} {:<5} {}\n", line.name,
+                          line.holds ? "ok" : "WRONG", line.text);
+  }
+  if (!print(text)) {
+    tell(fmt::format("polyrank-run: cannot write to standard output: {}\n",
+                     std::strerror(errno)));
+    return 2;
+  }
+  return ok ? 0 : 1;
+}
+
 int launcherMain(const RunOptions &options, int argc, char **argv) {
   try {
+    if (options.check)
+      return checkMain(options);
     Run run(options, argc, argv);
     Result<void> result = run.run();
     if (result)

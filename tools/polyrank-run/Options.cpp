@@ -117,6 +117,14 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
                  "never)")
       ->check(CLI::Range(0.0, 1e9))
       ->type_name("SECONDS");
+  auto *check = app.add_flag(
+      "--check", options.check,
+      "Run nothing: say whether plan, CPU, cores, memory, weights, data and the "
+      "files to write are all right, every byte and value read; exit status 1 "
+      "where one is not");
+  app.add_flag("--no-check", options.noCheck,
+               "Start although the machine has less memory than the ranks need")
+      ->excludes(check);
   app.add_flag("--json", options.json,
                "Print what the run did as one JSON object on standard output, "
                "and write --profile as JSON. docs/reports.md has the fields");

@@ -21,7 +21,9 @@ struct RunOptions {
   int threads = 0; // 0: the plan's
   std::optional<Binding> binding; // else as well as it goes
   double timeout = 300; // seconds; 0: never
-  bool flushDenormals = true, allowNan = false, quiet = false, json = false;
+  bool flushDenormals = true, allowNan = false, quiet = false, json = false,
+       check = false, // and run nothing
+       noCheck = false; // of the machine, at the start
 
   const std::string &samples() const { return data.empty() ? inputs : data; }
 };

@@ -5,6 +5,7 @@
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/exec/SaveWeights.h"
 #include "runtime/report/Progress.h"
+#include "tools/polyrank-run/Prepare.h"
 
 #include <algorithm>
 #include <chrono>
@@ -287,31 +288,6 @@ private:
 };
 
 } // namespace
-
-std::vector<OutputArray> outputArraysOf(const plan::Plan &plan,
-                                        uint64_t samples) {
-  std::vector<OutputArray> arrays;
-  uint64_t end = 0;
-  const auto &outputs = *plan.programs()->Get(0)->outputs();
-  for (uint32_t number = 0; number < outputs.size(); ++number) {
-    const plan::Output &output = *outputs.Get(number);
-    if (output.kind() != plan::OutputKind::Tensor)
-      continue;
-    OutputArray array{number,
-                      output.name()->str(),
-                      DType(output.dtype()),
-                      {int64_t(samples)},
-                      (end + 63) / 64 * 64,
-                      samples * elementSize(output.dtype())};
-    for (uint32_t d = 2; d < output.dims()->size(); ++d) {
-      array.shape.push_back(output.dims()->Get(d)->size());
-      array.bytes *= array.shape.back();
-    }
-    end = array.offset + array.bytes;
-    arrays.push_back(std::move(array));
-  }
-  return arrays;
-}
 
 int rankMain(const RunOptions &options, const RankConnection &connection) {
   try {

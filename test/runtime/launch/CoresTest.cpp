@@ -1,9 +1,9 @@
-// Which cores a job takes, and what it may use.
+// Which cores a job takes.
 
 #include "runtime/launch/Cores.h"
-#include "test/runtime/TemporaryFolder.h"
 
-#include <functional>
+#include "runtime/launch/ControlGroups.h"
+
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,45 +11,9 @@
 namespace polyrank::runtime::test {
 namespace {
 
-/// A /proc and a /sys for one test.
-struct Groups {
-  TemporaryFolder folder;
-  double quota(const std::string &own,
-               std::vector<std::pair<std::string, std::string>> files) {
-    files.emplace_back("/proc/self/cgroup", own);
-    std::filesystem::remove_all(folder.path("root"));
-    for (auto &[path, text] : files) {
-      std::filesystem::path whole = folder.path("root") + path;
-      std::filesystem::create_directories(whole.parent_path());
-      std::ofstream(whole) << text << "\n";
-    }
-    return cpuQuota(folder.path("root"));
-  }
-};
-
 TEST(Cores, AListOfThemIsRead) {
   EXPECT_EQ(parseCoreList("0-2,5,8-8"), (std::vector<int>{0, 1, 2, 5, 8}));
   EXPECT_EQ(parseCoreList(""), std::vector<int>{});
-}
-
-TEST(Cores, TheQuotaIsTheLeastOfAllGroupsAbove) {
-  Groups groups;
-  EXPECT_EQ(groups.quota("0::/", {}), unlimited);
-  EXPECT_EQ(groups.quota("0::/", {{"/sys/fs/cgroup/cpu.max", "max 100000"}}),
-            unlimited);
-  EXPECT_EQ(groups.quota("0::/", {{"/sys/fs/cgroup/cpu.max", "150000 100000"}}),
-            1.5);
-  EXPECT_EQ(groups.quota("0::/a/b", {{"/sys/fs/cgroup/a/b/cpu.max", "max 1000"},
-                                     {"/sys/fs/cgroup/a/cpu.max", "3000 1000"}}),
-            3);
-  EXPECT_EQ(groups.quota("5:memory:/m\n4:cpu,cpuacct:/c",
-                         {{"/sys/fs/cgroup/cpu/c/cpu.cfs_quota_us", "50000"},
-                          {"/sys/fs/cgroup/cpu/c/cpu.cfs_period_us", "100000"}}),
-            0.5);
-  EXPECT_EQ(groups.quota("4:cpu:/not/in/this/container",
-                         {{"/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1"},
-                          {"/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000"}}),
-            unlimited);
 }
 
 int firstOf(const cpu_set_t &set) {

@@ -1,0 +1,319 @@
+// The checks before a run, in their order.
+
+#include "tools/polyrank-run/Prepare.h"
+
+#include "runtime/Cores.h"
+#include "runtime/Outputs.h"
+#include "runtime/device/cpu/KernelModule.h"
+#include "runtime/exec/SaveWeights.h"
+#include "runtime/launch/ControlGroups.h"
+#include "runtime/report/Messages.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+namespace polyrank::runtime {
+namespace {
+
+/// The bytes of a file of all weights, without its header.
+uint64_t savedBytesOf(const plan::Plan &plan) {
+  uint64_t sum = 0;
+  if (!plan.stored())
+    return sum;
+  for (const plan::StoredTensor *stored : *plan.stored()) {
+    uint64_t bytes = elementSize(stored->dtype());
+    if (stored->shape())
+      for (int64_t size : *stored->shape())
+        bytes *= size;
+    sum += bytes * (1 + (stored->aliases() ? stored->aliases()->size() : 0));
+  }
+  return sum;
+}
+
+std::string folderOf(const std::string &path) {
+  size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+}
+
+std::string plural(uint64_t count, const char *thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+}
+
+/// "4 ranks x 1 thread"
+std::string crewOf(const PlanReport &report) {
+  return plural(report.ranks, "rank") + " x " +
+         plural(report.threads, "thread");
+}
+
+} // namespace
+
+std::vector<OutputArray> outputArraysOf(const plan::Plan &plan,
+                                        uint64_t samples) {
+  std::vector<OutputArray> arrays;
+  uint64_t end = 0;
+  const auto &outputs = *plan.programs()->Get(0)->outputs();
+  for (uint32_t number = 0; number < outputs.size(); ++number) {
+    const plan::Output &output = *outputs.Get(number);
+    if (output.kind() != plan::OutputKind::Tensor)
+      continue;
+    OutputArray array{number,
+                      output.name()->str(),
+                      DType(output.dtype()),
+                      {int64_t(samples)},
+                      (end + 63) / 64 * 64,
+                      samples * elementSize(output.dtype())};
+    for (uint32_t d = 2; d < output.dims()->size(); ++d) {
+      array.shape.push_back(output.dims()->Get(d)->size());
+      array.bytes *= array.shape.back();
+    }
+    end = array.offset + array.bytes;
+    arrays.push_back(std::move(array));
+  }
+  return arrays;
+}
+
+/// A check, and those that must hold before it can be made.
+struct Preparation::Check {
+  const char *name;
+  Result<std::string> (Preparation::*make)(bool whole);
+  std::vector<std::string_view> needs;
+};
+
+const std::vector<Preparation::Check> Preparation::checks{
+    {"plan", &Preparation::checkPlan, {}},
+    {"cpu", &Preparation::checkCpu, {"plan"}},
+    {"cores", &Preparation::checkCores, {"plan"}},
+    {"weights", &Preparation::checkWeights, {"plan"}},
+    {"files", &Preparation::checkFiles, {"plan", "weights"}},
+    {"data", &Preparation::checkData, {"plan"}},
+    {"memory", &Preparation::checkMemory, {"plan"}},
+    {"disk", &Preparation::checkDisk, {"plan", "files"}}};
+
+Result<void> Preparation::run() {
+  for (const Check &check : checks)
+    if (Result<std::string> found = (this->*check.make)(false); !found)
+      return found.error();
+  return {};
+}
+
+std::vector<CheckLine> Preparation::checkAll() {
+  std::vector<CheckLine> lines;
+  auto held = [&](std::string_view name) {
+    return std::any_of(lines.begin(), lines.end(), [&](const CheckLine &line) {
+      return line.name == name && line.holds;
+    });
+  };
+  for (const Check &check : checks) {
+    if (!std::all_of(check.needs.begin(), check.needs.end(), held))
+      continue;
+    Result<std::string> found = (this->*check.make)(true);
+    lines.push_back(
+        {check.name, bool(found), found ? *found : found.error().message});
+  }
+  return lines;
+}
+
+Result<std::string> Preparation::checkPlan(bool) {
+  planDescriptor = Descriptor(open(options.plan.c_str(), O_RDONLY | O_CLOEXEC));
+  if (planDescriptor.get() < 0)
+    return Error{fmt::format("cannot open plan '{}': {}", options.plan,
+                             std::strerror(errno))};
+  POLYRANK_ASSIGN(loaded, loadPlan(options, planDescriptor.get()));
+  plan.emplace(std::move(loaded));
+  mesh.emplace(*plan->plan);
+  POLYRANK_ASSIGN(completed, completeOptions(options, *plan->plan));
+  options = completed;
+  report = reportOf(*plan);
+  return fmt::format("{} for {}{}, verified; SHA-256 {}",
+                     report.mode == "train" ? "training" : "forward",
+                     plural(report.ranks, "rank"),
+                     report.mesh.empty() ? "" : " (" + report.mesh + ")",
+                     plan->bytes.sha256());
+}
+
+Result<std::string> Preparation::checkCpu(bool whole) {
+  const plan::Kernels &kernels = *plan->plan->kernels();
+  if (whole) { // else the ranks do
+    Result<KernelModule> loaded = KernelModule::load(kernels);
+    if (!loaded)
+      return loaded.error();
+  }
+  return fmt::format("{} for {}, which this CPU runs",
+                     plural(report.kernels.size(), "kernel"),
+                     report.cpu.empty() ? "any CPU" : report.cpu);
+}
+
+Result<std::string> Preparation::checkCores(bool whole) {
+  Crowd crowd = crowdOf(report.ranks, report.threads);
+  std::string text = "the plan's " + crewOf(report);
+  if (crowd == Crowd::Senseless)
+    return Error{fmt::format("{} cannot run on the {} cores of this machine: "
+                             "compile it for fewer",
+                             text, usableCores())};
+  if (crowd == Crowd::Slow && !options.quiet && !whole)
+    tell(fmt::format("polyrank-run: {} take turns on {} cores\n", text,
+                     usableCores()));
+  if (!whole)
+    return std::string();
+  // Taken again when a run starts; until then they are everybody's.
+  POLYRANK_ASSIGN(choice, chooseCores(int(report.ranks), int(report.threads),
+                                      options.binding.value_or(Binding::Core),
+                                      options.binding.has_value()));
+  return choice.note.empty()
+             ? fmt::format("{} have a core to each thread", crewOf(report))
+             : choice.note;
+}
+
+Result<std::string> Preparation::checkWeights(bool whole) {
+  POLYRANK_ASSIGN(opened, Weights::open(*plan, options.init));
+  weights.emplace(std::move(opened));
+  // The ranks look at all; a model that was exported anew is refused here,
+  // before an older log makes room for this run's.
+  if (Result<void> same = whole ? weights->checkAll(options.allowNan)
+                                : weights->checkDigests(0, 64);
+      !same)
+    return same.error();
+  std::set<std::string> files = weights->files();
+  if (weights->sources().empty())
+    return std::string("none");
+  return fmt::format(
+      "{} in {}{}, all read", bytesText(weights->bytes()),
+      files.empty() ? "the plan" : fmt::format("{}", fmt::join(files, ", ")),
+      options.init.empty() ? ", as when the plan was compiled" : "");
+}
+
+/// No output may be what this run reads, nor what another output goes to.
+Result<std::string> Preparation::checkFiles(bool) {
+  std::vector<InputUse> inputs{{"the plan", options.plan},
+                               {"the data (--data)", options.data},
+                               {"the inputs (--inputs)", options.inputs},
+                               {"the weights (--init)", options.init}};
+  for (const std::string &path : weights->files())
+    inputs.push_back({"the weights", path});
+  std::vector<OutputUse> written;
+  for (auto &[option, path, kind] :
+       {std::tuple("--save", &options.save, FileKind::Safetensors),
+        {"--outputs", &options.outputs, FileKind::Npz},
+        {"--profile", &options.profile, FileKind::Profile},
+        {"--log", &options.log, FileKind::Log}})
+    if (!path->empty())
+      written.push_back({option, *path, kind});
+  if (Result<void> safe = checkOutputs(inputs, written); !safe)
+    return safe.error();
+  return written.empty() ? std::string("nothing is written")
+                         : plural(written.size(), "file") +
+                               " to write, none of them in use";
+}
+
+Result<std::string> Preparation::checkData(bool whole) {
+  steps = options.steps;
+  if (options.samples().empty())
+    return std::string("the plan needs none");
+  POLYRANK_ASSIGN(source, openData(options, *plan->plan));
+  data.emplace(std::move(source));
+  steps = stepsOf(options, *plan->plan, *data);
+  if (!options.outputs.empty()) {
+    outputs = outputArraysOf(*plan->plan,
+                             outputSamplesOf(options, *plan->plan, *data));
+    if (outputs.empty())
+      return Error{"--outputs: the plan has no output tensors"};
+  }
+  if (!whole)
+    return std::string();
+  if (Result<void> values = data->checkAll(); !values)
+    return values.error();
+  uint64_t batch = report.samplesPerStep,
+           samples = data->samples(splitOf(options, *plan->plan));
+  return fmt::format("{}; every value read; {} of {} are {:.2f} epochs",
+                     data->describe(), plural(steps, "step"),
+                     plural(batch, "sample"),
+                     static_cast<double>(steps) * static_cast<double>(batch) /
+                         static_cast<double>(samples));
+}
+
+uint64_t Preparation::sharedMemoryBytes() const {
+  if (!outputs.empty())
+    return outputs.back().offset + outputs.back().bytes;
+  return options.save.empty() ? 0 : saveMemoryBytes;
+}
+
+Result<std::string> Preparation::checkMemory(bool whole) {
+  if (options.noCheck)
+    return std::string();
+  // Arenas are touched before the first step: a run that starts has them.
+  uint64_t held = data ? data->memoryBytes() : 0;
+  uint64_t each =
+      report.arenaBytes() + report.libraryBytes() + programBytes + held;
+  uint64_t needed = each * report.ranks + held + sharedMemoryBytes();
+  std::string text = fmt::format(
+      "{} need up to {} ({} each, the arena {})", plural(report.ranks, "rank"),
+      bytesText(needed), bytesText(each), bytesText(report.arenaBytes()));
+  MemoryRoom room = memoryRoom();
+  std::string source =
+      room.limit ? fmt::format("its control group, limited to {}, has",
+                               bytesText(room.limit))
+                 : "this machine has";
+  text += fmt::format(", and {} {} available", source, bytesText(room.bytes));
+  if (needed <= room.bytes)
+    return whole ? text : std::string();
+  return Error{fmt::format(
+      "{}: compile for smaller shards (a larger mesh on more machines, --zero "
+      "1, more --microbatches of fewer samples){}",
+      text, whole ? "" : ", or start it all the same with --no-check")};
+}
+
+Result<std::string> Preparation::checkDisk(bool whole) {
+  std::string text;
+  auto add = [&](const char *option, const std::string &path, uint64_t bytes) {
+    struct statvfs system;
+    text += fmt::format("{}{} {}", text.empty() ? "" : "; ", option, path);
+    if (bytes && statvfs(folderOf(path).c_str(), &system) == 0)
+      text +=
+          fmt::format(": {}, and {} are free", bytesText(bytes),
+                      bytesText(uint64_t(system.f_bavail) * system.f_frsize));
+  };
+  if (!options.save.empty()) {
+    uint64_t bytes = savedBytesOf(*plan->plan);
+    POLYRANK_ASSIGN(file, OutputFile::create(options.save, bytes));
+    saveOutput.emplace(std::move(file));
+    add("--save", options.save, bytes);
+  }
+  if (!options.profile.empty()) {
+    POLYRANK_ASSIGN(file, OutputFile::create(options.profile));
+    profileOutput.emplace(std::move(file));
+    add("--profile", options.profile, 0);
+  }
+  if (!outputs.empty()) {
+    POLYRANK_ASSIGN(file,
+                    OutputFile::create(options.outputs, sharedMemoryBytes()));
+    npzOutput.emplace(std::move(file));
+    add("--outputs", options.outputs, sharedMemoryBytes());
+  }
+  if (whole && !options.log.empty()) { // which a run writes in its place
+    bool exists = access(options.log.c_str(), F_OK) == 0;
+    std::string place = exists ? options.log : folderOf(options.log);
+    if (access(place.c_str(), W_OK) != 0)
+      return Error{fmt::format("--log: cannot write '{}': {}", options.log,
+                               std::strerror(errno))};
+    add("--log", options.log, 0);
+  }
+  if (whole)
+    return text.empty() ? "nothing is written" : text;
+  if (uint64_t bytes = sharedMemoryBytes()) {
+    sharedMemory = Descriptor(memfd_create("polyrank", MFD_CLOEXEC));
+    if (sharedMemory.get() < 0 || ftruncate(sharedMemory.get(), bytes) != 0)
+      return Error{fmt::format("no memory for {} bytes of {}: {}", bytes,
+                               outputs.empty() ? "what is saved" : "outputs",
+                               std::strerror(errno)),
+                   Error::Fault::Rank};
+  }
+  return text;
+}
+
+} // namespace polyrank::runtime

@@ -1,0 +1,73 @@
+// What a run needs before a rank is started: found, opened and checked.
+
+#pragma once
+
+#include "runtime/OutputFile.h"
+#include "runtime/exec/Weights.h"
+#include "runtime/report/PlanReport.h"
+#include "tools/polyrank-run/Options.h"
+
+namespace polyrank::runtime {
+
+/// One of the outputs of a forward plan for all samples that a run writes: they
+/// lie one after the other in one memory, each aligned to 64 bytes.
+struct OutputArray {
+  size_t number; // in the program
+  std::string name;
+  DType dtype;
+  std::vector<int64_t> shape; // [samples, ...]
+  uint64_t offset, bytes;
+};
+std::vector<OutputArray> outputArraysOf(const plan::Plan &plan,
+                                        uint64_t samples);
+
+/// What one check found, or why it fails.
+struct CheckLine {
+  const char *name; // "memory"
+  bool holds;
+  std::string text;
+};
+
+/// The inputs and outputs of a run, from its options.
+class Preparation {
+public:
+  explicit Preparation(const RunOptions &given) : options(given) {}
+
+  /// Opens everything, and stops at the first thing that is wrong.
+  Result<void> run();
+
+  /// Goes through everything, also what `run` leaves to the ranks (each byte of
+  /// the weights, each value of the data, the kernels' code), and says what it
+  /// found. Only what depends on something that fails is left out. No rank is
+  /// started, and nothing is left of the outputs.
+  std::vector<CheckLine> checkAll();
+
+  RunOptions options; // completed by what the plan says
+  Descriptor planDescriptor, sharedMemory;
+  std::optional<LoadedPlan> plan;
+  std::optional<Mesh> mesh;
+  PlanReport report;
+  std::optional<DataSource> data;
+  uint64_t steps = 0;
+  std::optional<OutputFile> saveOutput, profileOutput, npzOutput;
+  std::vector<OutputArray> outputs;
+
+private:
+  /// Each says what it found. With `whole` it leaves nothing out.
+  Result<std::string> checkPlan(bool whole);
+  Result<std::string> checkCpu(bool whole);
+  Result<std::string> checkCores(bool whole);
+  Result<std::string> checkWeights(bool whole);
+  Result<std::string> checkFiles(bool whole);
+  Result<std::string> checkData(bool whole);
+  Result<std::string> checkMemory(bool whole);
+  Result<std::string> checkDisk(bool whole);
+  struct Check;
+  static const std::vector<Check> checks;
+
+  uint64_t sharedMemoryBytes() const;
+
+  std::optional<Weights> weights;
+};
+
+} // namespace polyrank::runtime
