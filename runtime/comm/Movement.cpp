@@ -2,8 +2,6 @@
 
 #include "runtime/comm/Movement.h"
 
-#include "runtime/comm/Reduce.h"
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -11,16 +9,6 @@
 
 namespace polyrank::runtime {
 namespace {
-
-bool reduces(CollectiveKind kind) {
-  return kind == CollectiveKind::AllReduce ||
-         kind == CollectiveKind::ReduceScatter ||
-         kind == CollectiveKind::HaloAdd;
-}
-
-bool hasBorders(CollectiveKind kind) {
-  return kind == CollectiveKind::Halo || kind == CollectiveKind::HaloAdd;
-}
 
 /// What the widened row of member `me` has in common with the row of another:
 /// elements [begin, end), counted from the first member's.
@@ -38,10 +26,6 @@ Error malformed(const Collective &collective, const std::string &what) {
           Error::Fault::Rank};
 }
 
-bool multiply(int64_t &product, int64_t factor) {
-  return factor > 0 && !__builtin_mul_overflow(product, factor, &product);
-}
-
 /// Does [a, a + sizeA) meet [b, b + sizeB)? Neither range wraps.
 bool overlap(uint64_t a, uint64_t sizeA, uint64_t b, uint64_t sizeB) {
   return a < b + sizeB && b < a + sizeA;
@@ -50,43 +34,14 @@ bool overlap(uint64_t a, uint64_t sizeA, uint64_t b, uint64_t sizeB) {
 Result<void> checkTransfer(const Collective &collective,
                            const Transfer &transfer, int members, int me,
                            uint64_t sharedSize) {
-  CollectiveKind kind = collective.kind;
   int64_t element = bytesOf(collective.dtype);
-  // The largest buffer of any kind has members * (all extents) elements; with
-  // borders, that and outer * (low + high).
-  int64_t bound = element, borders = 0, withBorders;
-  if (transfer.low < 0 || transfer.high < 0 ||
-      (!hasBorders(kind) && (transfer.low || transfer.high)) ||
-      __builtin_add_overflow(transfer.low, transfer.high, &borders))
-    return malformed(collective, "borders of " + std::to_string(transfer.low) +
-                                     " and " + std::to_string(transfer.high) +
-                                     " elements");
-  if (!multiply(bound, transfer.outer) || !multiply(bound, transfer.x) ||
-      !multiply(bound, transfer.middle) || !multiply(bound, transfer.y) ||
-      !multiply(bound, transfer.inner) || !multiply(bound, members) ||
-      __builtin_mul_overflow(borders, transfer.outer, &borders) ||
-      __builtin_mul_overflow(borders, element, &borders) ||
-      __builtin_add_overflow(borders, bound, &withBorders))
-    return malformed(collective, "an extent is not positive, or too large");
-  bool plainRows = transfer.x == 1 && transfer.middle == 1 && transfer.y == 1;
-  if (kind != CollectiveKind::AllToAll && !plainRows)
-    return malformed(collective, "x, middle and y are for all_to_all");
-  bool hasRows = kind == CollectiveKind::AllToAll ||
-                 kind == CollectiveKind::AllGather ||
-                 kind == CollectiveKind::ReduceScatter || hasBorders(kind);
-  if (!hasRows && transfer.outer != 1)
-    return malformed(collective, "outer must be 1");
-  if (kind == CollectiveKind::AllToAll) {
-    int64_t split = transfer.splitFirst ? transfer.x : transfer.y;
-    if (split % members != 0)
-      return malformed(collective, "a dim of " + std::to_string(split) +
-                                       " is not divisible by the group's " +
-                                       std::to_string(members) + " ranks");
-  }
-
-  TransferExtent extent = extentOf(kind, transfer, members);
-  uint64_t inputBytes = extent.input * element;
-  uint64_t outputBytes = extent.output * element;
+  if (std::string fault =
+          findFault(collective.kind, transfer, members, element);
+      !fault.empty())
+    return malformed(collective, fault);
+  TransferElements elements = elementsOf(collective.kind, transfer, members);
+  uint64_t inputBytes = elements.input * element;
+  uint64_t outputBytes = elements.output * element;
   auto outside = [&](uint64_t offset, uint64_t bytes) {
     return offset > sharedSize || bytes > sharedSize - offset ||
            offset % element != 0;
@@ -103,12 +58,19 @@ Result<void> checkTransfer(const Collective &collective,
 
   uint64_t block = me * transfer.inner * element;
   bool inPlace = false;
-  if (kind == CollectiveKind::AllReduce || kind == CollectiveKind::Broadcast)
+  switch (ruleOf(collective.kind).inPlace) {
+  case InPlace::Never:
+    break;
+  case InPlace::Same:
     inPlace = transfer.input == transfer.output;
-  else if (kind == CollectiveKind::AllGather)
-    inPlace = transfer.outer == 1 && transfer.input == transfer.output + block;
-  else if (kind == CollectiveKind::ReduceScatter)
+    break;
+  case InPlace::Block:
     inPlace = transfer.outer == 1 && transfer.output == transfer.input + block;
+    break;
+  case InPlace::Whole:
+    inPlace = transfer.outer == 1 && transfer.input == transfer.output + block;
+    break;
+  }
   if (!inPlace &&
       overlap(transfer.input, inputBytes, transfer.output, outputBytes))
     return malformed(collective, "the output overlaps the input");
@@ -117,48 +79,17 @@ Result<void> checkTransfer(const Collective &collective,
 
 } // namespace
 
-TransferExtent extentOf(CollectiveKind kind, const Transfer &transfer,
-                        int members) {
-  int64_t all = transfer.outer * transfer.x * transfer.middle * transfer.y *
-                transfer.inner;
-  if (kind == CollectiveKind::ReduceScatter)
-    return {all * members, all};
-  if (kind == CollectiveKind::AllGather)
-    return {all, all * members};
-  int64_t borders = transfer.outer * (transfer.low + transfer.high);
-  if (kind == CollectiveKind::Halo)
-    return {all, all + borders};
-  if (kind == CollectiveKind::HaloAdd)
-    return {all + borders, all};
-  return {all, all};
-}
-
 Result<void> checkCollective(const Collective &collective, int members, int me,
                              uint64_t sharedSize) {
   int kind = static_cast<int>(collective.kind);
   int dtype = static_cast<int>(collective.dtype);
   if (kind < 0 || kind >= numCollectiveKinds || dtype < 0 || dtype >= numDTypes)
     return malformed(collective, "unknown kind or element type");
-  if (reduces(collective.kind) &&
-      !canReduce(collective.reduction))
-    return malformed(collective, std::string("no reduction ") +
-                                     nameOf(collective.reduction) + " over " +
-                                     nameOf(collective.dtype));
-  if (collective.kind == CollectiveKind::HaloAdd &&
-      collective.reduction != Reduction::Sum)
-    return malformed(collective, "borders are summed");
-  if (collective.kind == CollectiveKind::Permute) {
-    if (collective.permutation.size() != static_cast<size_t>(members))
-      return malformed(collective,
-                       "a permutation of " +
-                           std::to_string(collective.permutation.size()) +
-                           " for a group of " + std::to_string(members));
-    for (int32_t source : collective.permutation)
-      if (source < 0 || source >= members)
-        return malformed(collective,
-                         "permutation source " + std::to_string(source) +
-                             " in a group of " + std::to_string(members));
-  }
+  for (const std::string &fault :
+       {findFault(collective.kind, collective.reduction),
+        findFault(collective.kind, collective.permutation, members)})
+    if (!fault.empty())
+      return malformed(collective, fault);
   for (const Transfer &transfer : collective.transfers)
     if (auto ok = checkTransfer(collective, transfer, members, me, sharedSize);
         !ok)
@@ -167,10 +98,7 @@ Result<void> checkCollective(const Collective &collective, int members, int me,
 }
 
 int sourcesOf(CollectiveKind kind, int members) {
-  return kind == CollectiveKind::AllGather ||
-                 kind == CollectiveKind::AllToAll || kind == CollectiveKind::Halo
-             ? members
-             : 1;
+  return ruleOf(kind).resizing == Resizing::None ? 1 : members;
 }
 
 RowCopy copyOf(const Collective &collective, const Transfer &transfer,
@@ -306,29 +234,27 @@ void copyRows(const RowCopy &copy, const std::byte *input, std::byte *output,
 }
 
 uint64_t bytesMoved(const Collective &collective, int members, int me) {
+  CollectiveKind kind = collective.kind;
   uint64_t bytes = 0;
-  if (hasBorders(collective.kind)) {
-    for (const Transfer &transfer : collective.transfers)
+  for (const Transfer &transfer : collective.transfers)
+    if (ruleOf(kind).hasBorders()) {
       for (int other = 0; other < members; ++other)
         if (auto [begin, end] = overlapOf(transfer, me, other); other != me)
           bytes += transfer.outer * (end - begin) * bytesOf(collective.dtype);
-    return bytes;
-  }
-  for (const Transfer &transfer : collective.transfers) {
-    TransferExtent extent = extentOf(collective.kind, transfer, members);
-    bytes += std::max(extent.input, extent.output) * bytesOf(collective.dtype);
-  }
-  if (collective.kind == CollectiveKind::AllReduce)
-    return 2 * bytes * (members - 1) / members;
-  if (collective.kind == CollectiveKind::Permute)
-    return collective.permutation[me] == me ? 0 : bytes;
-  return bytes * (members - 1) / members;
+    } else if (kind != CollectiveKind::Permute ||
+               collective.permutation[me] != me) {
+      TransferElements elements = elementsOf(kind, transfer, members);
+      bytes += sentBytes(kind, members,
+                         elements.input * bytesOf(collective.dtype),
+                         elements.output * bytesOf(collective.dtype));
+    }
+  return bytes;
 }
 
 std::string describe(CollectiveKind kind, Reduction reduction, DType dtype,
                      int64_t elements) {
   std::string text = nameOf(kind);
-  if (reduces(kind))
+  if (ruleOf(kind).reduces)
     text += std::string(" ") + nameOf(reduction);
   return text + " " + nameOf(dtype) + " of " + std::to_string(elements) +
          " elements";

@@ -7,21 +7,12 @@
 
 namespace polyrank::runtime {
 
-/// Elements of a transfer's buffers in a group of `members`.
-struct TransferExtent {
-  int64_t input = 0, output = 0;
-};
-
-/// Checks one collective by itself: kind, type and reduction fit; extents are
-/// positive, divisible where the kind splits a dim, and without overflow; the
-/// buffers lie within `sharedSize` bytes, aligned, and alias only as
-/// Transport.h allows. `me` is this rank's position among the `members`.
+/// Checks one collective by itself: kind, type, reduction, sources and shapes are
+/// without fault (runtime/Collectives.h); the buffers lie within `sharedSize`
+/// bytes, aligned, and alias only as Transport.h allows. `me` is this rank's
+/// position among the `members`.
 Result<void> checkCollective(const Collective &collective, int members, int me,
                              uint64_t sharedSize);
-
-/// Needs a transfer that checkCollective accepts.
-TransferExtent extentOf(CollectiveKind kind, const Transfer &transfer,
-                        int members);
 
 /// `rows` equal runs of bytes, from one member's input to this rank's output;
 /// all offsets and strides in bytes, relative to the two buffers.

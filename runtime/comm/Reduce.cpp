@@ -113,10 +113,6 @@ void reduceWith(DType dtype, std::span<const std::byte *const> sources,
 
 } // namespace
 
-bool canReduce(Reduction reduction) {
-  return reduction != Reduction::None;
-}
-
 void reduceElements(DType dtype, Reduction reduction,
                     std::span<const std::byte *const> sources,
                     int64_t elements, std::span<std::byte *const> results) {

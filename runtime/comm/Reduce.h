@@ -6,11 +6,9 @@
 
 namespace polyrank::runtime {
 
-bool canReduce(Reduction reduction);
-
 /// results[r][e] = (..(sources[0][e] op sources[1][e]) op ..) for all r and
-/// e < elements. A result may be a source, but overlaps none otherwise. Needs
-/// canReduce.
+/// e < elements. A result may be a source, but overlaps none otherwise. There
+/// is a reduction.
 void reduceElements(DType dtype, Reduction reduction,
                     std::span<const std::byte *const> sources,
                     int64_t elements, std::span<std::byte *const> results);

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "runtime/Collectives.h"
 #include "runtime/DType.h"
 #include "runtime/Result.h"
 
@@ -16,39 +17,16 @@
 
 namespace polyrank::runtime {
 
-/// The values are those of plan::CollectiveKind and plan::Reduction.
-enum class CollectiveKind : int8_t {
-  AllReduce,
-  ReduceScatter,
-  AllGather,
-  AllToAll,
-  Permute,
-  Broadcast,
-  Halo,
-  HaloAdd
-};
-inline constexpr int numCollectiveKinds = 8;
-enum class Reduction : int8_t { None, Sum, Max, Min };
-
-const char *nameOf(CollectiveKind kind);
-const char *nameOf(Reduction reduction);
-
 /// One member of a collective: plan::Transfer with its buffers resolved to byte
-/// offsets into this rank's shared region. Extents are in elements; their
-/// meaning per kind is written at plan::Transfer. Offsets may differ between
-/// the ranks of a group, extents may not.
+/// offsets into this rank's shared region. Offsets may differ between the ranks
+/// of a group, the shape may not.
 ///
-/// A transfer's output is disjoint from its input, except that
-///   AllReduce      may have output == input;
-///   AllGather      may have input == output + me * inner, where outer is 1;
-///   ReduceScatter  may have output == input + me * inner, where outer is 1;
-///   Broadcast      may have output == input.
-/// Apart from that, no transfer's output touches another transfer's buffers.
-struct Transfer {
+/// A transfer's output is disjoint from its input, except as the kind's rule says
+/// (runtime/Collectives.h): Same has output == input, Block output == input + me *
+/// inner and Whole input == output + me * inner, where outer is 1. Apart from
+/// that, no transfer's output touches another transfer's buffers.
+struct Transfer : TransferShape {
   uint64_t input = 0, output = 0;
-  int64_t outer = 1, x = 1, middle = 1, y = 1, inner = 1;
-  bool splitFirst = false;
-  int64_t low = 0, high = 0; // Halo, HaloAdd
 };
 
 /// What a transport keeps for one list of ranks.
@@ -76,11 +54,9 @@ using RangeBody = std::function<void(int64_t begin, int64_t end)>;
 using ParallelFor =
     std::function<void(int64_t range, int64_t grain, const RangeBody &body)>;
 
-/// What one rank's collectives did so far. `bytes` is what a rank sends by the
-/// usual count, with g ranks in the group and n bytes in the larger of input
-/// and output: AllReduce 2n(g-1)/g; ReduceScatter, AllGather, AllToAll
-/// n(g-1)/g; Permute n unless from itself; Broadcast n(g-1)/g; Halo and HaloAdd
-/// what lies in other ranks' blocks of its borders.
+/// What one rank's collectives did so far. `bytes` is what the rank sent: sentBytes
+/// of each transfer, but nothing in a permute that takes from itself, and only
+/// the borders that lie in other ranks' blocks.
 struct CollectiveStatistics {
   uint64_t calls = 0, bytes = 0;
   uint64_t nanoseconds = 0;        // in the call
@@ -112,6 +88,11 @@ public:
   /// the same list gives the same group.
   virtual Result<Group> createGroup(std::span<const int32_t> ranks) = 0;
 
+  /// Whether `run` can do this: what it moves is well formed and lies in this
+  /// rank's shared region. For a program once, before it runs.
+  virtual Result<void> check(const Collective &collective) const = 0;
+
+  /// Needs a collective that `check` accepts.
   /// Returns when this rank's outputs are complete and its inputs may be
   /// overwritten. Sums are taken in group order, so all ranks get equal bits,
   /// independent of timing and of the number of threads; f16 and bf16 are

@@ -2,6 +2,8 @@
 
 #include "runtime/exec/Interpreter.h"
 
+#include "runtime/plan/Enums.h"
+
 #include <chrono>
 #include <fmt/format.h>
 
@@ -13,8 +15,8 @@ public:
   CollectiveOperation(const plan::Collective &source, Group group,
                       const ArenaView &arena, Transport &transport)
       : source(source), transport(transport) {
-    collective.kind = CollectiveKind(source.kind());
-    collective.reduction = Reduction(source.reduction());
+    collective.kind = kindOf(source.kind());
+    collective.reduction = reductionOf(source.reduction());
     collective.dtype = DType(source.dtype());
     collective.group = group;
     collective.id = source.id();
@@ -23,16 +25,30 @@ public:
                          source.permutation()->end());
     collective.permutation = permutation;
     for (const plan::Transfer *transfer : *source.transfers())
-      first.push_back({arena.offsetOf(*transfer->input()),
-                       arena.offsetOf(*transfer->output()), transfer->outer(),
-                       transfer->x(), transfer->middle(), transfer->y(),
-                       transfer->inner(), transfer->split_first(),
-                       transfer->low(), transfer->high()});
+      first.push_back({shapeOf(*transfer), arena.offsetOf(*transfer->input()),
+                       arena.offsetOf(*transfer->output())});
     transfers = first;
     collective.transfers = transfers;
   }
 
+  /// Whether the transport can do this in all microbatches: offsets grow from
+  /// the first to the last.
+  Result<void> check(uint32_t microbatches) {
+    for (uint32_t microbatch : {0u, microbatches - 1}) {
+      enter(microbatch);
+      if (Result<void> fits = transport.check(collective); !fits)
+        return fits;
+    }
+    return {};
+  }
+
   Result<void> run(uint32_t microbatch) override {
+    enter(microbatch);
+    return transport.run(collective);
+  }
+
+private:
+  void enter(uint32_t microbatch) {
     for (size_t i = 0; i < transfers.size(); ++i) {
       const plan::Transfer &transfer = *source.transfers()->Get(i);
       transfers[i].input =
@@ -40,10 +56,8 @@ public:
       transfers[i].output =
           first[i].output + microbatch * transfer.output()->stride();
     }
-    return transport.run(collective);
   }
 
-private:
   const plan::Collective &source;
   Transport &transport;
   Collective collective;
@@ -72,6 +86,7 @@ double CommandTimes::communicationShare() const {
 }
 
 Result<Interpreter> Interpreter::prepare(const plan::Program &program,
+                                         uint32_t microbatches,
                                          const Mesh &mesh, int64_t rank,
                                          const ArenaView &arena, Device &device,
                                          Transport &transport) {
@@ -102,8 +117,11 @@ Result<Interpreter> Interpreter::prepare(const plan::Program &program,
         }
         default: {
           const plan::Collective &collective = *command->body_as_Collective();
-          return std::unique_ptr<Operation>(new CollectiveOperation(
-              collective, groups[collective.group()], arena, transport));
+          auto operation = std::make_unique<CollectiveOperation>(
+              collective, groups[collective.group()], arena, transport);
+          if (Result<void> fits = operation->check(microbatches); !fits)
+            return fits.error();
+          return std::unique_ptr<Operation>(std::move(operation));
         }
         }
       };

@@ -30,6 +30,7 @@ class Interpreter {
 public:
   /// Prepares all commands of the verified `program` for `rank`.
   static Result<Interpreter> prepare(const plan::Program &program,
+                                     uint32_t microbatches,
                                      const Mesh &mesh, int64_t rank,
                                      const ArenaView &arena, Device &device,
                                      Transport &transport);

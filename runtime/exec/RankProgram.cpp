@@ -110,7 +110,8 @@ Result<std::unique_ptr<RankProgram>> RankProgram::create(const plan::Plan &plan,
         device.parallelFor(range, grain, body);
       });
   Result<Interpreter> interpreter = Interpreter::prepare(
-      program, rank->mesh, rank->rank, rank->arena, device, transport);
+      program, plan.microbatches(), rank->mesh, rank->rank, rank->arena, device,
+      transport);
   if (!interpreter)
     return interpreter.error();
   rank->interpreter = std::make_unique<Interpreter>(*std::move(interpreter));

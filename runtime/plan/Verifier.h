@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/plan/Checked.h"
+#include "runtime/Checked.h"
 #include "runtime/plan/Layout.h"
 
 #include <fmt/format.h>

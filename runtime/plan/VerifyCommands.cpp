@@ -2,6 +2,10 @@
 
 #include "runtime/plan/Verifier.h"
 
+#include "runtime/plan/Enums.h"
+
+#include <algorithm>
+
 namespace polyrank::runtime {
 
 using namespace plan;
@@ -145,9 +149,7 @@ bool PlanVerifier::verifyGemm(const std::string &what, const Gemm &gemm) {
          verifyApart(what + ", scratch", *gemm.c(), *gemm.scratch());
 }
 
-// The transport's contract (runtime/comm/Transport.h): all-reduce and broadcast
-// may work in place; what a rank gives to an all-gather, or gets from a
-// reduce-scatter, may be its block of the whole.
+// Whether input and output may share bytes as they do, by the rule of the kind.
 static bool mayAlias(const Collective &collective, const Transfer &transfer,
                      int64_t groupSize) {
   const BufferRef &in = *transfer.input(), &out = *transfer.output();
@@ -160,17 +162,17 @@ static bool mayAlias(const Collective &collective, const Transfer &transfer,
     return transfer.outer() == 1 && whole.axes() == 0 &&
            (isRanks || (groupSize == 1 && block.axes() == 0));
   };
-  switch (collective.kind()) {
-  case CollectiveKind::AllReduce:
-  case CollectiveKind::Broadcast:
+  switch (ruleOf(kindOf(collective.kind())).inPlace) {
+  case InPlace::Never:
+    break;
+  case InPlace::Same:
     return in.axes() == out.axes() && in.step() == out.step();
-  case CollectiveKind::AllGather:
+  case InPlace::Whole:
     return isBlock(in, out);
-  case CollectiveKind::ReduceScatter:
+  case InPlace::Block:
     return isBlock(out, in);
-  default:
-    return false;
   }
+  return false;
 }
 
 bool PlanVerifier::verifyTransfer(const std::string &what,
@@ -185,50 +187,16 @@ bool PlanVerifier::verifyTransfer(const std::string &what,
           "{}: its buffer at offset {} is private, peers cannot reach it", what,
           buffer->offset());
   }
-  int64_t extents[] = {transfer.outer(), transfer.x(), transfer.middle(),
-                       transfer.y(), transfer.inner()};
-  for (int64_t extent : extents)
-    if (extent < 1)
-      return fail("{}: an extent of {}", what, extent);
-  bool allToAll = collective.kind() == CollectiveKind::AllToAll;
-  bool blocked = collective.kind() == CollectiveKind::ReduceScatter ||
-                 collective.kind() == CollectiveKind::AllGather;
-  bool isHalo = collective.kind() == CollectiveKind::Halo;
-  bool isHaloAdd = collective.kind() == CollectiveKind::HaloAdd;
-  bool hasBorders = isHalo || isHaloAdd;
-  if (transfer.low() < 0 || transfer.high() < 0 ||
-      (!hasBorders && (transfer.low() || transfer.high())))
-    return fail("{}: borders of {} and {} elements", what, transfer.low(),
-                transfer.high());
-  if (!allToAll &&
-      (transfer.x() != 1 || transfer.middle() != 1 || transfer.y() != 1))
-    return fail("{}: x={} middle={} y={} belong to an AllToAll", what,
-                transfer.x(), transfer.middle(), transfer.y());
-  if (!allToAll && !blocked && !hasBorders && transfer.outer() != 1)
-    return fail("{}: outer={} instead of 1", what, transfer.outer());
-  if (allToAll) {
-    int64_t split = transfer.split_first() ? transfer.x() : transfer.y();
-    if (split % groupSize != 0)
-      return fail("{}: splits an extent of {} over {} ranks", what, split,
-                  groupSize);
-  }
-  Checked small = element;
-  for (int64_t extent : extents)
-    small = small * Checked::of(extent);
-  Checked large = small * Checked::of(groupSize);
-  bool scatter = collective.kind() == CollectiveKind::ReduceScatter;
-  bool gather = collective.kind() == CollectiveKind::AllGather;
-  Checked wide = Checked(element) * Checked::of(transfer.outer()) *
-                 (Checked::of(transfer.inner()) + Checked::of(transfer.low()) +
-                  Checked::of(transfer.high()));
+  auto kind = kindOf(collective.kind());
+  TransferShape shape = shapeOf(transfer);
+  if (std::string fault = findFault(kind, shape, groupSize, int64_t(element));
+      !fault.empty())
+    return fail("{}: {}", what, fault);
+  TransferElements elements = elementsOf(kind, shape, groupSize);
   if (!verifySize(what + ", input", *transfer.input(),
-                  scatter     ? large
-                  : isHaloAdd ? wide
-                              : small) ||
+                  Checked(element * elements.input)) ||
       !verifySize(what + ", output", *transfer.output(),
-                  gather   ? large
-                  : isHalo ? wide
-                           : small))
+                  Checked(element * elements.output)))
     return false;
   return mayAlias(collective, transfer, groupSize) ||
          verifyApart(what, *transfer.input(), *transfer.output());
@@ -236,24 +204,16 @@ bool PlanVerifier::verifyTransfer(const std::string &what,
 
 bool PlanVerifier::verifyCollective(const std::string &what,
                                     const Collective &collective) {
-  if (collective.kind() < CollectiveKind::MIN ||
-      collective.kind() > CollectiveKind::MAX)
+  if (collective.kind() < plan::CollectiveKind::MIN ||
+      collective.kind() > plan::CollectiveKind::MAX)
     return fail("{}: kind {} does not exist", what, int(collective.kind()));
   if (!verifyType(what, collective.dtype()))
     return false;
-  bool reduces = collective.kind() == CollectiveKind::AllReduce ||
-                 collective.kind() == CollectiveKind::ReduceScatter ||
-                 collective.kind() == CollectiveKind::HaloAdd;
-  if (collective.reduction() < Reduction::MIN ||
-      collective.reduction() > Reduction::MAX ||
-      reduces != (collective.reduction() != Reduction::None))
-    return fail("{}: {} with reduction {}", what,
-                EnumNameCollectiveKind(collective.kind()),
-                int(collective.reduction()));
-  if (collective.kind() == CollectiveKind::HaloAdd &&
-      collective.reduction() != Reduction::Sum)
-    return fail("{}: borders are summed, not reduced by {}", what,
-                EnumNameReduction(collective.reduction()));
+  auto kind = kindOf(collective.kind());
+  if (std::string fault =
+          findFault(kind, reductionOf(collective.reduction()));
+      !fault.empty())
+    return fail("{}: {}", what, fault);
   if (collective.group() >= program->groups()->size())
     return fail("{}: group {} of {}", what, collective.group(),
                 program->groups()->size());
@@ -262,20 +222,16 @@ bool PlanVerifier::verifyCollective(const std::string &what,
   uint64_t reasons = program->reasons() ? program->reasons()->size() : 0;
   if (collective.why() >= reasons && collective.why() != 0)
     return fail("{}: reason {} of {}", what, collective.why(), reasons);
-  if (collective.kind() == CollectiveKind::Permute) {
-    const auto *sources = collective.permutation();
-    if (!sources || int64_t(sources->size()) != size)
-      return fail("{}: a permutation of {} ranks in a group of {}", what,
-                  sources ? sources->size() : 0, size);
-    std::vector<bool> taken(size);
-    for (int32_t source : *sources) {
-      if (source < 0 || source >= size || taken[source])
-        return fail(
-            "{}: the permutation takes from rank {} of {} twice or beyond",
-            what, source, size);
-      taken[source] = true;
-    }
-  }
+  std::vector<int32_t> sources;
+  if (collective.permutation())
+    sources.assign(collective.permutation()->begin(),
+                   collective.permutation()->end());
+  if (std::string fault = findFault(kind, sources, size); !fault.empty())
+    return fail("{}: {}", what, fault);
+  std::sort(sources.begin(), sources.end());
+  if (auto twice = std::adjacent_find(sources.begin(), sources.end());
+      twice != sources.end())
+    return fail("{}: the permutation takes from rank {} twice", what, *twice);
   for (const Transfer *transfer : *collective.transfers())
     if (!verifyTransfer(what, collective, *transfer, size))
       return false;

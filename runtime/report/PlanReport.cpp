@@ -3,6 +3,7 @@
 #include "runtime/report/PlanReport.h"
 
 #include "runtime/DType.h"
+#include "runtime/plan/Enums.h"
 #include "runtime/report/Json.h"
 
 #include <algorithm>
@@ -17,33 +18,25 @@ std::string textOf(const flatbuffers::String *text) {
   return text ? text->str() : "";
 }
 
-bool hasBorders(const plan::Collective &collective) {
-  return collective.kind() == plan::CollectiveKind::Halo ||
-         collective.kind() == plan::CollectiveKind::HaloAdd;
-}
-
 /// The larger of input and output; of an exchange of borders, the borders.
 uint64_t payloadOf(const plan::Collective &collective) {
+  bool hasBorders = ruleOf(kindOf(collective.kind())).hasBorders();
   uint64_t bytes = 0;
   for (const plan::Transfer *transfer : *collective.transfers()) {
     uint64_t input = transfer->input()->size();
     uint64_t output = transfer->output()->size();
     auto [small, large] = std::minmax(input, output);
-    bytes += hasBorders(collective) ? large - small : large;
+    bytes += hasBorders ? large - small : large;
   }
   return bytes;
 }
 
-uint64_t sentOf(const plan::Collective &collective, uint64_t payload,
-                int64_t group) {
-  if (group <= 1)
-    return 0;
-  if (collective.kind() == plan::CollectiveKind::Permute ||
-      hasBorders(collective))
-    return payload;
-  uint64_t part =
-      payload / group * (group - 1) + payload % group * (group - 1) / group;
-  return collective.kind() == plan::CollectiveKind::AllReduce ? 2 * part : part;
+uint64_t sentOf(const plan::Collective &collective, int64_t group) {
+  uint64_t bytes = 0;
+  for (const plan::Transfer *transfer : *collective.transfers())
+    bytes += sentBytes(kindOf(collective.kind()), group,
+                       transfer->input()->size(), transfer->output()->size());
+  return bytes;
 }
 
 void addArguments(const LoadedPlan &plan, const Mesh &mesh,
@@ -139,7 +132,7 @@ private:
     line.groupSize = group;
     line.count += executions;
     line.payload += payload * executions;
-    line.sent += sentOf(collective, payload, group) * executions;
+    line.sent += sentOf(collective, group) * executions;
 
     CollectiveReason reason;
     reason.kind = kind, reason.axes = axes;

@@ -39,7 +39,7 @@ OperationRecord recordOf(const Collective &collective, int members) {
   record.transfers = collective.transfers.size();
   uint64_t digest = 0;
   for (const Transfer &t : collective.transfers) {
-    record.elements += extentOf(collective.kind, t, members).input;
+    record.elements += elementsOf(collective.kind, t, members).input;
     int64_t values[] = {int64_t(digest), t.outer,     t.x, t.middle, t.y,
                         t.inner,         t.splitFirst, t.low, t.high};
     digest = hashOf(values);
@@ -256,20 +256,20 @@ Result<void> ShmTransport::agree(LocalGroup &group,
   return {};
 }
 
+Result<void> ShmTransport::check(const Collective &collective) const {
+  if (collective.group.index >= groups.size())
+    return Error{"no such group", Error::Fault::Rank};
+  const LocalGroup &group = groups[collective.group.index];
+  return checkCollective(collective, static_cast<int>(group.ranks.size()),
+                         group.me, arenas[self].size);
+}
+
 Result<void> ShmTransport::run(const Collective &collective) {
   int64_t start = monotonicNanoseconds();
   if (auto alive = control.health(); !alive)
     return alive;
-  if (collective.group.index >= groups.size())
-    return failed("rank " + std::to_string(self) + ": no such group");
   LocalGroup &group = groups[collective.group.index];
   int members = static_cast<int>(group.ranks.size());
-  if (auto valid =
-          checkCollective(collective, members, group.me, arenas[self].size);
-      !valid)
-    return failed("rank " + std::to_string(self) + ": " +
-                  valid.error().message);
-
   waited = 0;
   auto offsets = control.offsets(self);
   OperationRecord record = recordOf(collective, members);
@@ -283,13 +283,13 @@ Result<void> ShmTransport::run(const Collective &collective) {
     // outputs, and no peer reads this rank's input any more.
     if (auto agreed = agree(group, record); !agreed)
       return agreed;
-    if (collective.kind == CollectiveKind::AllReduce ||
-        collective.kind == CollectiveKind::ReduceScatter)
-      reduceRound(collective, group, round);
-    else if (collective.kind == CollectiveKind::HaloAdd)
+    const CollectiveRule &rule = ruleOf(collective.kind);
+    if (!rule.reduces)
+      copyRound(collective, group, round);
+    else if (rule.hasBorders())
       addBordersRound(collective, group, round);
     else
-      copyRound(collective, group, round);
+      reduceRound(collective, group, round);
     if (auto done = arrive(group); !done)
       return done;
     begin += round.size();
@@ -350,7 +350,7 @@ void ShmTransport::reduceRound(const Collective &collective,
   std::vector<int64_t> starts{0};
   for (const Transfer &transfer : round)
     starts.push_back(starts.back() +
-                     extentOf(collective.kind, transfer, members).output);
+                     elementsOf(collective.kind, transfer, members).output);
   int64_t total = starts.back();
   // Owners' bounds are multiples of 16 elements: whole cache lines of f32.
   auto bound = [&](int64_t part) {

@@ -20,6 +20,7 @@ public:
   int worldSize() const override { return files.arenas.size(); }
   std::span<std::byte> sharedMemory() override;
   Result<Group> createGroup(std::span<const int32_t> ranks) override;
+  Result<void> check(const Collective &collective) const override;
   Result<void> run(const Collective &collective) override;
   Result<void> barrier(Group group) override;
   void abort(std::string_view message) override;

@@ -17,7 +17,7 @@ struct Proposal {
   CollectiveKind kind = CollectiveKind::AllReduce;
   Reduction reduction = Reduction::None;
   std::vector<Transfer> transfers = {
-      {.input = 0, .output = 512, .inner = 4}};
+      {{.inner = 4}, 0, 512}};
   std::vector<int32_t> permutation;
 
   /// What is wrong with it for member `me`, or "".
@@ -81,7 +81,7 @@ TEST(CheckCollectiveTest, ExtentsThatOnlyTheNumberOfMembersMakesTooLargeAre) {
 
 TEST(CheckCollectiveTest, EachTransferOfABucketIsChecked) {
   Proposal result = proposal(CollectiveKind::AllReduce);
-  result.transfers.push_back({.input = 16, .output = sharedSize, .inner = 4});
+  result.transfers.push_back({{.inner = 4}, 16, sharedSize});
   EXPECT_NE(result.check().find("outside the shared region"), std::string::npos);
 }
 

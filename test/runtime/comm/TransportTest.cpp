@@ -629,7 +629,7 @@ TEST_P(TransportTest, AnAbortByTheLauncherWakesEveryWaiter) {
 }
 
 TEST_P(TransportTest,
-       AMalformedCollectiveIsAnErrorEverywhereAndTouchesNothing) {
+       AMalformedCollectiveIsAnErrorBeforeItRuns) {
   struct Malformed {
     Case test;
     const char *message;
@@ -664,22 +664,22 @@ TEST_P(TransportTest,
   Malformed all[] = {
       {shaped(CollectiveKind::AllReduce, beyond), "outside the shared region"},
       {shaped(CollectiveKind::AllGather, huge), "too large"},
-      {shaped(CollectiveKind::AllReduce, rows(1, 0)), "not positive"},
-      {shaped(CollectiveKind::AllReduce, rows(1, -4)), "not positive"},
+      {shaped(CollectiveKind::AllReduce, rows(1, 0)), "an extent of 0"},
+      {shaped(CollectiveKind::AllReduce, rows(1, -4)), "an extent of -4"},
       {shaped(CollectiveKind::AllReduce, crooked), "misaligned"},
       {shaped(CollectiveKind::AllReduce, shifted), "overlaps"},
-      {shaped(CollectiveKind::AllReduce, rows(2, 4)), "outer must be 1"},
-      {shaped(CollectiveKind::AllToAll, odd), "not divisible"},
-      {shaped(CollectiveKind::AllReduce, square), "are for all_to_all"},
+      {shaped(CollectiveKind::AllReduce, rows(2, 4)), "outer=2 instead of 1"},
+      {shaped(CollectiveKind::AllToAll, odd), "splits an extent of 3 over 2 ranks"},
+      {shaped(CollectiveKind::AllReduce, square), "are for an all_to_all"},
       {shaped(CollectiveKind::AllGather, bordered), "borders of 0 and 1"},
       {shaped(CollectiveKind::Halo, inside), "borders of -1 and 0"},
       {shaped(CollectiveKind::Permute, still), "overlaps"},
       {shaped(CollectiveKind::AllGather, wrongBlock), "overlaps"},
       {maxima, "borders are summed"},
-      {shortPermutation, "a permutation of 1 for a group of 2"},
-      {longPermutation, "a permutation of 3 for a group of 2"},
-      {noReduction, "no reduction"},
-      {badSource, "permutation source 2"}};
+      {shortPermutation, "has sources for 1 ranks in a group of 2"},
+      {longPermutation, "has sources for 3 ranks in a group of 2"},
+      {noReduction, "all_reduce with reduction 0"},
+      {badSource, "takes from rank 2 of a group of 2"}};
   for (const Malformed &malformed : all) {
     auto outcomes = run({.ranks = 2}, [&](Transport &transport) {
       if (transport.rank() == 1)
@@ -689,8 +689,11 @@ TEST_P(TransportTest,
       collective.group = *group;
       collective.permutation = malformed.test.permutation;
       collective.transfers = malformed.test.transfers;
-      auto done = transport.run(collective);
-      return done ? "" : done.error().message;
+      auto fits = transport.check(collective);
+      if (fits)
+        return std::string();
+      transport.abort(fits.error().message);
+      return transport.health().error().message;
     });
     expectErrorEverywhere(outcomes, {malformed.message, "rank 0"});
   }

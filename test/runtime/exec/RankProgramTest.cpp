@@ -27,6 +27,7 @@ public:
     groups.emplace_back(members.begin(), members.end());
     return Group{static_cast<uint32_t>(groups.size() - 1)};
   }
+  Result<void> check(const Collective &) const override { return {}; }
   Result<void> run(const Collective &collective) override {
     collectives.push_back({collective.group.index, collective.id,
                            collective.transfers[0]});

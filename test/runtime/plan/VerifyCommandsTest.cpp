@@ -213,16 +213,16 @@ const Lie lies[] = {
      "group 2 of 2"},
     {"collectiveNegativeReduction",
      [](PlanT &p) { collectiveOf(p).reduction = Reduction(-1); },
-     "AllReduce with reduction -1"},
+     "all_reduce with reduction -1"},
     {"collectiveUnknownReduction",
      [](PlanT &p) { collectiveOf(p).reduction = Reduction(4); },
-     "AllReduce with reduction 4"},
+     "all_reduce with reduction 4"},
     {"broadcastOfASum",
      [](PlanT &p) { collectiveOf(p).kind = CollectiveKind::Broadcast; },
-     "Broadcast with reduction 1"},
+     "broadcast with reduction 1"},
     {"collectiveReduction",
      [](PlanT &p) { collectiveOf(p).reduction = Reduction::None; },
-     "AllReduce with reduction"},
+     "all_reduce with reduction"},
     {"collectiveSize",
      [](PlanT &p) { collectiveOf(p).transfers[0]->inner += 1; }, "moves"},
     {"collectiveOutputSize",
@@ -257,15 +257,15 @@ const Lie lies[] = {
      "an extent of 0"},
     {"reduceWithX",
      [](PlanT &p) { become(p, CollectiveKind::AllReduce, 1, 3, 24, 24).x = 2; },
-     "x=2 middle=1 y=1 belong to an AllToAll"},
+     "x=2 middle=1 y=1 are for an all_to_all"},
     {"reduceWithMiddle",
      [](PlanT &p) {
        become(p, CollectiveKind::AllReduce, 1, 3, 24, 24).middle = 2;
      },
-     "x=1 middle=2 y=1 belong to an AllToAll"},
+     "x=1 middle=2 y=1 are for an all_to_all"},
     {"gatherWithY",
      [](PlanT &p) { become(p, CollectiveKind::AllGather, 1, 3, 24, 48).y = 2; },
-     "x=1 middle=1 y=2 belong to an AllToAll"},
+     "x=1 middle=1 y=2 are for an all_to_all"},
     {"reduceOfRows",
      [](PlanT &p) { become(p, CollectiveKind::AllReduce, 2, 3, 24, 24); },
      "outer=2 instead of 1"},
@@ -407,36 +407,36 @@ const Lie lies[] = {
        become(p, CollectiveKind::Permute, 1, 6, 24, 24);
        collectiveOf(p).permutation = {0};
      },
-     "a permutation of 1 ranks in a group of 2"},
+     "has sources for 1 ranks in a group of 2"},
     {"permutationTooLong",
      [](PlanT &p) {
        become(p, CollectiveKind::Permute, 1, 6, 24, 24);
        collectiveOf(p).permutation = {0, 1, 1};
      },
-     "a permutation of 3 ranks in a group of 2"},
+     "has sources for 3 ranks in a group of 2"},
     {"permutationMissing",
      [](PlanT &p) { become(p, CollectiveKind::Permute, 1, 6, 24, 24); },
-     "a permutation of 0 ranks in a group of 2"},
+     "has sources for 0 ranks in a group of 2"},
     {"permutationNegative",
      [](PlanT &p) {
        become(p, CollectiveKind::Permute, 1, 6, 24, 24);
        collectiveOf(p).permutation = {0, -1};
      },
-     "rank -1 of 2"},
+     "takes from rank -1 of a group of 2"},
     {"permutation",
      [](PlanT &p) {
        collectiveOf(p).kind = CollectiveKind::Permute;
        collectiveOf(p).reduction = Reduction::None;
        collectiveOf(p).permutation = {0, 0};
      },
-     "takes from rank 0 of 2 twice"},
+     "the permutation takes from rank 0 twice"},
     {"permutationBeyond",
      [](PlanT &p) {
        collectiveOf(p).kind = CollectiveKind::Permute;
        collectiveOf(p).reduction = Reduction::None;
        collectiveOf(p).permutation = {0, 2};
      },
-     "rank 2 of 2"},
+     "takes from rank 2 of a group of 2"},
     {"haloSize",
      [](PlanT &p) {
        collectiveOf(p).kind = CollectiveKind::Halo;
@@ -466,7 +466,7 @@ const Lie lies[] = {
        collectiveOf(p).kind = CollectiveKind::HaloAdd;
        collectiveOf(p).transfers[0]->high = INT64_MAX;
      },
-     ", input"},
+     "extents whose product is too large"},
     {"haloOfMaxima",
      [](PlanT &p) {
        collectiveOf(p).kind = CollectiveKind::HaloAdd;
