@@ -10,6 +10,7 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::cost;
 using shard::AxisRef;
+using shard::MovementKind;
 
 int64_t polyrank::cost::getLocalBytes(RankedTensorType type) {
   RankedTensorType local = shard::getLocalType(type);
@@ -95,44 +96,31 @@ Link CostModel::getLink(ArrayRef<AxisRef> axes) const {
   return slowest;
 }
 
-int64_t CostModel::getBytes(StringRef mnemonic, int64_t devices, int64_t before,
+int64_t CostModel::getBytes(MovementKind kind, int64_t devices, int64_t before,
                             int64_t after) {
-  if (mnemonic == "all_gather" || mnemonic == "halo")
-    return after - before;
-  if (mnemonic == "reduce_scatter" || mnemonic == "halo_add")
-    return before - after;
-  if (mnemonic == "all_reduce")
-    return llvm::divideCeil(2 * before * (devices - 1), devices);
-  if (mnemonic == "all_to_all")
-    return llvm::divideCeil(before * (devices - 1), devices);
-  return mnemonic == "permute" ? before : 0;
+  auto collective = shard::getCollectiveKind(kind);
+  return collective ? runtime::sentBytes(*collective, devices, before, after)
+                    : 0;
 }
 
-static int64_t getRounds(StringRef mnemonic) {
-  if (mnemonic == "all_reduce")
-    return 2;
-  return llvm::is_contained(
-      {"all_gather", "reduce_scatter", "all_to_all", "permute", "halo",
-       "halo_add"},
-      mnemonic);
-}
-
-int64_t CostModel::getPicoseconds(StringRef mnemonic, ArrayRef<AxisRef> axes,
+int64_t CostModel::getPicoseconds(MovementKind kind, ArrayRef<AxisRef> axes,
                                   int64_t before, int64_t after) const {
+  auto collective = shard::getCollectiveKind(kind);
+  if (!collective)
+    return 0;
   Link link = getLink(axes);
-  return getRounds(mnemonic) * link.picoseconds +
-         getBytes(mnemonic, shard::product(axes), before, after) *
+  return runtime::ruleOf(*collective).rounds * link.picoseconds +
+         getBytes(kind, shard::product(axes), before, after) *
              link.picosecondsPerByte;
 }
 
-int64_t CostModel::getBytes(Operation *op) {
-  StringRef mnemonic = op->getName().stripDialect();
+int64_t CostModel::getBytes(shard::MovementOp op) {
   int64_t bytes = 0;
-  for (auto [operand, result] :
-       llvm::zip_equal(op->getOperandTypes(), op->getResultTypes()))
-    if (auto movement = shard::getMovement(mnemonic, shard::getLayout(operand),
-                                           shard::getLayout(result)))
-      bytes += getBytes(mnemonic, shard::product(movement->axes),
+  if (op.getCollectiveKind())
+    for (auto [i, operand, result] :
+         llvm::enumerate(op->getOperandTypes(), op->getResultTypes()))
+      bytes += getBytes(op.getMovementKind(),
+                        shard::product(op.getMovement(i).axes),
                         getLocalBytes(cast<RankedTensorType>(operand)),
                         getLocalBytes(cast<RankedTensorType>(result)));
   return bytes;

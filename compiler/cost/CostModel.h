@@ -1,21 +1,8 @@
 // What communication costs: the alpha-beta model, and exact bytes.
 //
-// A collective over n devices takes rounds * alpha + bytes / beta, where alpha
-// and beta are those of the slowest mesh axis that takes part, and `bytes` is
-// what one device sends (and receives), with I and R the bytes of its block
-// before and after:
-//
-//   all_gather      R - I           rounds 1      slice, to_partial,
-//   reduce_scatter  I - R           rounds 1      fill, repad        nothing
-//   all_reduce      2 I (n - 1) / n rounds 2
-//   all_to_all      I (n - 1) / n   rounds 1
-//   permute         I               rounds 1
-//   halo            R - I           rounds 1      halo_add           I - R
-//
-// Thakur, Rabenseifner, Gropp, Optimization of Collective Communication
-// Operations in MPICH (2005). An all_reduce is a reduce_scatter and an
-// all_gather. Where I is not a multiple of n the bytes are rounded up: the
-// devices differ by an element.
+// A collective takes rounds * alpha + bytes / beta, where alpha and beta are those
+// of the slowest mesh axis that takes part, and rounds and bytes are those of its
+// kind (runtime/Collectives.h). Ops that each device does alone cost nothing.
 
 #pragma once
 
@@ -63,16 +50,16 @@ public:
   shard::MeshAttr getMesh() const { return mesh; }
   Link getLink(llvm::ArrayRef<shard::AxisRef> axes) const;
 
-  /// Bytes that a device sends in the op named `mnemonic` over `devices`
-  /// devices, with blocks of `before` and `after` bytes.
-  static int64_t getBytes(llvm::StringRef mnemonic, int64_t devices,
+  /// Bytes that a device sends in an op over `devices` devices, with blocks of
+  /// `before` and `after` bytes.
+  static int64_t getBytes(shard::MovementKind kind, int64_t devices,
                           int64_t before, int64_t after);
-  int64_t getPicoseconds(llvm::StringRef mnemonic,
+  int64_t getPicoseconds(shard::MovementKind kind,
                          llvm::ArrayRef<shard::AxisRef> axes, int64_t before,
                          int64_t after) const;
 
-  /// The same of a shard op: the sum over its operands.
-  static int64_t getBytes(mlir::Operation *op);
+  /// The same of a whole op: the sum over its operands.
+  static int64_t getBytes(shard::MovementOp op);
 
 private:
   shard::MeshAttr mesh;

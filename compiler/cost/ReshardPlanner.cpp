@@ -10,6 +10,7 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::cost;
 using shard::AxisRef;
+using shard::MovementKind;
 using shard::DimAttr;
 using shard::LayoutAttr;
 
@@ -54,7 +55,7 @@ private:
   struct Reached {
     int64_t picoseconds = 0, ops = 0;
     const State *previous = nullptr;
-    StringLiteral mnemonic = "";
+    MovementKind kind = MovementKind::Reshard;
     bool done = false;
   };
   using Entry = std::tuple<int64_t, int64_t, const State *>;
@@ -111,7 +112,7 @@ private:
   void expandPermutes(const State &state, State &next, size_t dim,
                       uint32_t free);
   /// Records that `next` is reached from `state` by an op over `axes`.
-  void reach(const State &state, const State &next, StringLiteral mnemonic,
+  void reach(const State &state, const State &next, MovementKind kind,
              ArrayRef<AxisRef> axes = {});
   ReshardPlanner::Plan extract(const State &goal) const;
 
@@ -191,20 +192,20 @@ LayoutAttr Search::toLayout(const State &state) const {
 }
 
 void Search::reach(const State &state, const State &next,
-                   StringLiteral mnemonic, ArrayRef<AxisRef> axes) {
+                   MovementKind kind, ArrayRef<AxisRef> axes) {
   const Reached &from = states.at(state);
   int64_t picoseconds =
       from.picoseconds +
       (axes.empty()
            ? 0
-           : model.getPicoseconds(mnemonic, axes, bytes(state), bytes(next)));
+           : model.getPicoseconds(kind, axes, bytes(state), bytes(next)));
   int64_t ops = from.ops + 1;
   auto [it, isNew] = states.try_emplace(next);
   Reached &to = it->second;
   if (!isNew && (to.done || std::pair(to.picoseconds, to.ops) <=
                                 std::pair(picoseconds, ops)))
     return;
-  to = {picoseconds, ops, &states.find(state)->first, mnemonic, false};
+  to = {picoseconds, ops, &states.find(state)->first, kind, false};
   queue.push({picoseconds, ops, &it->first});
 }
 
@@ -219,13 +220,13 @@ void Search::expandReductions(const State &state) {
         order.push_back(atom);
         axes.push_back(atoms[atom]);
       }
-    reach(state, next, "all_reduce", axes);
+    reach(state, next, MovementKind::AllReduce, axes);
     do {
       for (size_t d = 0; d < state.dims.size(); ++d) {
         State scattered = next;
         scattered.dims[d].append(order.begin(), order.end());
         if (divides(scattered, d))
-          reach(state, scattered, "reduce_scatter", axes);
+          reach(state, scattered, MovementKind::ReduceScatter, axes);
       }
     } while (std::next_permutation(order.begin(), order.end()));
   }
@@ -244,7 +245,7 @@ void Search::expandPermutes(const State &state, State &next, size_t dim,
           if (!llvm::is_contained(axes, atoms[atom]))
             axes.push_back(atoms[atom]);
     if (!axes.empty())
-      reach(state, next, "permute", axes);
+      reach(state, next, MovementKind::Permute, axes);
     return;
   }
   int64_t wanted = blocks(state.dims[dim]), have = blocks(next.dims[dim]);
@@ -268,26 +269,26 @@ void Search::expand(const State &state) {
       State next = state;
       next.dims[d].push_back(atom);
       if (!(inUse >> atom & 1) && divides(next, d))
-        reach(state, next, "slice");
+        reach(state, next, MovementKind::Slice);
     }
     SmallVector<AxisRef> axes;
     Stack moved;
     for (State next = state; !next.dims[d].empty();) {
       moved.insert(moved.begin(), next.dims[d].pop_back_val());
       axes.insert(axes.begin(), atoms[moved.front()]);
-      reach(state, next, "all_gather", axes);
+      reach(state, next, MovementKind::AllGather, axes);
       for (size_t t = 0; t < rank; ++t) {
         State exchanged = next;
         llvm::append_range(exchanged.dims[t], moved);
         if (t != d && divides(exchanged, t))
-          reach(state, exchanged, "all_to_all", axes);
+          reach(state, exchanged, MovementKind::AllToAll, axes);
       }
     }
     if (state.dims[d].empty() && !(state.repadded >> d & 1) && !sameExtent(d)) {
       State next = state;
       next.repadded |= 1u << d;
       next.unfilled &= ~(1u << d);
-      reach(state, next, "repad");
+      reach(state, next, MovementKind::Repad);
     }
   }
   expandReductions(state);
@@ -309,28 +310,28 @@ void Search::expand(const State &state) {
       for (auto [d, dim] : llvm::enumerate(layout.getDims()))
         if (shard::getPartialDim(dim, mesh, layout.getPartialKind()) != dim)
           next.unfilled |= 1u << d;
-      reach(state, next, "to_partial");
+      reach(state, next, MovementKind::ToPartial);
     }
 }
 
 /// Steps that change nothing but add to the one before are merged with it.
 ReshardPlanner::Plan Search::extract(const State &goal) const {
   ReshardPlanner::Plan plan;
-  SmallVector<std::pair<StringLiteral, const State *>> path;
+  SmallVector<std::pair<MovementKind, const State *>> path;
   for (const State *at = &goal; states.at(*at).previous;
        at = states.at(*at).previous)
-    path.push_back({states.at(*at).mnemonic, at});
-  for (auto [mnemonic, state] : llvm::reverse(path)) {
+    path.push_back({states.at(*at).kind, at});
+  for (auto [kind, state] : llvm::reverse(path)) {
     LayoutAttr after = toLayout(*state);
     LayoutAttr start = plan.steps.size() > 1
                            ? plan.steps[plan.steps.size() - 2].layout
                            : source;
-    if (!plan.steps.empty() && plan.steps.back().mnemonic == mnemonic &&
-        llvm::is_contained({"slice", "to_partial", "repad"}, mnemonic) &&
-        shard::getMovement(mnemonic, start, after))
+    if (!plan.steps.empty() && plan.steps.back().kind == kind &&
+        llvm::is_contained({MovementKind::Slice, MovementKind::ToPartial, MovementKind::Repad}, kind) &&
+        shard::getMovement(kind, start, after))
       plan.steps.back().layout = after;
     else
-      plan.steps.push_back({mnemonic, after});
+      plan.steps.push_back({kind, after});
   }
   return plan;
 }
@@ -358,7 +359,7 @@ FailureOr<ReshardPlanner::Plan> Search::run(std::string &reason) {
   for (auto [d, dim] : llvm::enumerate(source.getDims()))
     if (dim.getSpills()) {
       source = source.withDim(d, bare(dim));
-      plan.steps.push_back({"halo_add", source});
+      plan.steps.push_back({MovementKind::HaloAdd, source});
     }
   LayoutAttr bordered = target;
   for (auto [d, dim] : llvm::enumerate(bordered.getDims()))
@@ -395,23 +396,23 @@ FailureOr<ReshardPlanner::Plan> Search::run(std::string &reason) {
   llvm::append_range(plan.steps, extract(goal).steps);
   LayoutAttr last = plan.steps.empty() ? source : plan.steps.back().layout;
   if (last != target)
-    plan.steps.push_back({"fill", target});
+    plan.steps.push_back({MovementKind::Fill, target});
   for (auto [d, dim] : llvm::enumerate(bordered.getDims()))
     if (dim.hasHalo()) {
       target = target.withDim(d, dim);
-      plan.steps.push_back({"halo", target});
+      plan.steps.push_back({MovementKind::Halo, target});
     }
   RankedTensorType before = type;
   for (const ReshardPlanner::Step &step : plan.steps) {
     RankedTensorType after = shard::withLayout(type, step.layout);
-    auto movement = shard::getMovement(step.mnemonic, shard::getLayout(before),
+    auto movement = shard::getMovement(step.kind, shard::getLayout(before),
                                        step.layout);
     assert(movement && "a planned step is one that its op can do");
     plan.bytes +=
-        CostModel::getBytes(step.mnemonic, shard::product(movement->axes),
+        CostModel::getBytes(step.kind, shard::product(movement->axes),
                             getLocalBytes(before), getLocalBytes(after));
     plan.picoseconds +=
-        model.getPicoseconds(step.mnemonic, movement->axes,
+        model.getPicoseconds(step.kind, movement->axes,
                              getLocalBytes(before), getLocalBytes(after));
     before = after;
   }

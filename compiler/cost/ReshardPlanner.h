@@ -20,7 +20,7 @@ namespace polyrank::cost {
 class ReshardPlanner {
 public:
   struct Step {
-    llvm::StringLiteral mnemonic;
+    shard::MovementKind kind;
     /// What the step's result has.
     shard::LayoutAttr layout;
   };

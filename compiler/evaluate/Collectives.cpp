@@ -9,6 +9,7 @@ using namespace polyrank::evaluate;
 using shard::AxisRef;
 using shard::LayoutAttr;
 using shard::Movement;
+using shard::MovementKind;
 using shard::ReductionKind;
 
 static Tensor concat(ArrayRef<Tensor> parts, int64_t dim) {
@@ -42,13 +43,13 @@ static void reduceInto(Tensor &sum, const Tensor &value, ReductionKind kind) {
 
 /// all_gather, all_reduce, reduce_scatter, all_to_all, slice, to_partial on one
 /// device: reduce or join what the group has, then keep this device's block.
-static Tensor move(StringRef name, const Movement &movement, LayoutAttr from,
+static Tensor move(MovementKind kind, const Movement &movement, LayoutAttr from,
                    LayoutAttr to, const Devices &devices, int64_t device) {
   shard::MeshAttr mesh = from.getMesh();
   SmallVector<int64_t> group = mesh.getGroup(device, movement.axes);
   int64_t index = mesh.getLinearIndex(device, movement.axes);
   Tensor result = devices[device];
-  if (name == "all_reduce" || name == "reduce_scatter") {
+  if (kind == MovementKind::AllReduce || kind == MovementKind::ReduceScatter) {
     result = devices[group[0]];
     for (int64_t peer : llvm::drop_begin(group))
       reduceInto(result, devices[peer], from.getPartialKind());
@@ -61,7 +62,7 @@ static Tensor move(StringRef name, const Movement &movement, LayoutAttr from,
   }
   if (movement.to >= 0)
     result = block(result, movement.to, group.size(), index);
-  if (name == "to_partial" && index != 0)
+  if (kind == MovementKind::ToPartial && index != 0)
     result = Tensor::splat(
         result.getType(),
         shard::fillValue(shard::identityFill(to.getPartialKind())));
@@ -85,7 +86,7 @@ static int64_t findSource(LayoutAttr from, LayoutAttr to, int64_t device) {
 
 FailureOr<SmallVector<Devices>>
 polyrank::evaluate::moveOnDevices(Operation *op, ArrayRef<Devices> operands) {
-  StringRef name = op->getName().stripDialect();
+  MovementKind kind = cast<shard::MovementOp>(op).getMovementKind();
   SmallVector<Devices> results;
   for (auto [i, input] : llvm::enumerate(operands)) {
     auto inType = cast<RankedTensorType>(op->getOperand(i).getType());
@@ -95,7 +96,7 @@ polyrank::evaluate::moveOnDevices(Operation *op, ArrayRef<Devices> operands) {
     Devices &output = results.emplace_back(numDevices);
 
     if (isa<shard::HaloOp, shard::HaloAddOp>(op)) {
-      auto movement = shard::getMovement(name, from, to);
+      auto movement = shard::getMovement(kind, from, to);
       if (!movement)
         return op->emitOpError("cannot take operand ")
                << i << " from " << from.toString() << " to " << to.toString();
@@ -130,13 +131,13 @@ polyrank::evaluate::moveOnDevices(Operation *op, ArrayRef<Devices> operands) {
       }
       continue;
     }
-    std::optional<Movement> movement = shard::getMovement(name, from, to);
+    std::optional<Movement> movement = shard::getMovement(kind, from, to);
     if (!movement)
       return op->emitOpError("cannot take operand ")
              << i << " from " << from.toString() << " to " << to.toString();
     for (int64_t device = 0; device < numDevices; ++device)
       if (!input[device].shape.empty() || from.getRank() == 0)
-        output[device] = move(name, *movement, from, to, input, device);
+        output[device] = move(kind, *movement, from, to, input, device);
   }
   return results;
 }

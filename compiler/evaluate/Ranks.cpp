@@ -84,7 +84,7 @@ static Tensor elements(const Tensor &value, int64_t offset,
 }
 
 void RankEvaluator::runCollective(Operation *op) {
-  ArrayRef<shard::AxisRef> axes = rank::getGroup(op).getAxes();
+  ArrayRef<shard::AxisRef> axes = cast<rank::CollectiveOp>(op).getAxes().getAxes();
   for (unsigned i = 0; i < op->getNumOperands(); ++i)
     values[op->getResult(i)] = each([&](int64_t device) {
       SmallVector<Tensor> parts;
@@ -250,7 +250,7 @@ LogicalResult RankEvaluator::runMicrobatches(graph::MicrobatchesOp op) {
 }
 
 LogicalResult RankEvaluator::runOp(Operation &op) {
-  if (rank::isCollective(&op)) {
+  if (isa<rank::CollectiveOp>(op)) {
     runCollective(&op);
     return success();
   }

@@ -171,7 +171,7 @@ void BufferAssigner::placeBlocks() {
     classes.place(own.buffer, at);
   };
   function.walk([&](Operation *op) {
-    if (!rank::isCollective(op))
+    if (!isa<rank::CollectiveOp>(op))
       return;
     for (auto [i, operand, result] :
          llvm::enumerate(op->getOperands(), op->getResults())) {
@@ -179,9 +179,9 @@ void BufferAssigner::placeBlocks() {
       // An argument keeps its value until the step's end.
       if (way == InPlace::Block &&
           !classes.isPersistent(classes.find(operand)))
-        placeBlock(result, operand, rank::getGroup(op));
+        placeBlock(result, operand, cast<rank::CollectiveOp>(op).getAxes());
       if (way == InPlace::Whole)
-        placeBlock(operand, result, rank::getGroup(op));
+        placeBlock(operand, result, cast<rank::CollectiveOp>(op).getAxes());
     }
   });
 }
@@ -189,7 +189,8 @@ void BufferAssigner::placeBlocks() {
 /// Other results take the place of operands that end where they begin.
 void BufferAssigner::mergeInPlace() {
   function.walk([&](Operation *op) {
-    if (!isa<rank::LaunchOp, rank::AllReduceOp, rank::BroadcastOp>(op))
+    // Products take the place of what they are added to, and nothing else.
+    if (!isa<rank::LaunchOp, rank::CollectiveOp>(op))
       return;
     for (OpResult result : op->getResults())
       for (OpOperand &operand : op->getOpOperands()) {
@@ -226,7 +227,7 @@ void BufferAssigner::collectUnits() {
   };
   // Buckets.
   function.walk([&](Operation *op) {
-    if (!rank::isCollective(op) || op->getNumOperands() == 1)
+    if (!isa<rank::CollectiveOp>(op) || op->getNumOperands() == 1)
       return;
     for (auto values : {ValueRange(op->getOperands()),
                         ValueRange(op->getResults())}) {
@@ -245,7 +246,7 @@ void BufferAssigner::collectUnits() {
     if (!unitOf.contains(buffer))
       add(buffer);
   function.walk([&](Operation *op) {
-    if (rank::isCollective(op))
+    if (isa<rank::CollectiveOp>(op))
       for (auto values : {ValueRange(op->getOperands()),
                           ValueRange(op->getResults())})
         for (Value value : values)

@@ -34,19 +34,9 @@ InPlace polyrank::lowering::getInPlace(Operation *op, unsigned operand,
       .Case([&](rank::GemmOp gemm) {
         return where(gemm.getAddend() && operand == 2, InPlace::Same);
       })
-      .Case<rank::AllReduceOp, rank::BroadcastOp>(
-          [&](Operation *) { return where(operand == result, InPlace::Same); })
-      .Case([&](rank::ReduceScatterOp scatter) {
-        return where(operand == result &&
-                         isMajor(scatter->getOperand(operand).getType(),
-                                 scatter.getDims()[operand]),
-                     InPlace::Block);
-      })
-      .Case([&](rank::AllGatherOp gather) {
-        return where(operand == result &&
-                         isMajor(gather->getOperand(operand).getType(),
-                                 gather.getDims()[operand]),
-                     InPlace::Whole);
+      .Case([&](rank::CollectiveOp collective) {
+        return operand == result ? collective.getInPlace(operand)
+                                 : InPlace::Never;
       })
       .Default(InPlace::Never);
 }
@@ -253,7 +243,7 @@ bool BufferClasses::meetInPlace(int read, int written, int inner,
       unsigned number = operand.getOperandNumber();
       InPlace way = getInPlace(op, number, result.getResultNumber());
       auto blockOf = [&](const Place &whole) {
-        return whole.getBlock(rank::getGroup(op), getBlockBytes(op, number));
+        return whole.getBlock(cast<rank::CollectiveOp>(op).getAxes(), getBlockBytes(op, number));
       };
       // Results may be smaller than what they replace.
       to.size = way == InPlace::Same ? from.size : to.size;

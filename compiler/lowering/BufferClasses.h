@@ -97,9 +97,8 @@ private:
   int64_t next = 0;
 };
 
-/// How a result may be written where an operand is read: there, as the device's
-/// block of the operand, or as the whole of which the operand is that block.
-enum class InPlace { Never, Same, Block, Whole };
+/// Whether a result may be written where an operand is read.
+using runtime::InPlace;
 InPlace getInPlace(mlir::Operation *op, unsigned operand, unsigned result);
 
 /// The device's block of an operand (Block) or result (Whole) of a collective:

@@ -198,7 +198,7 @@ bool BufferChecker::mayOverlap(OpOperand &operand, OpResult result) {
   int64_t distance = start(result) - start(operand.get());
   if (way == InPlace::Same)
     return distance == 0;
-  int64_t block = getBlockBytes(op, number) * getIndex(rank::getGroup(op));
+  int64_t block = getBlockBytes(op, number) * getIndex(cast<rank::CollectiveOp>(op).getAxes());
   return distance == (way == InPlace::Block ? block : -block);
 }
 
@@ -208,7 +208,7 @@ LogicalResult BufferChecker::checkResults(Operation *op) {
   for (OpResult result : op->getResults()) {
     if (failed(checkBuffer(op, result)))
       return failure();
-    if (rank::isCollective(op) &&
+    if (isa<rank::CollectiveOp>(op) &&
         (getBuffer(result).getRegion() != rank::Region::Shared ||
          getBuffer(op->getOperand(result.getResultNumber())).getRegion() !=
              rank::Region::Shared))

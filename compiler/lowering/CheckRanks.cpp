@@ -14,15 +14,16 @@ namespace polyrank::lowering {
 #include "compiler/lowering/Passes.h.inc"
 } // namespace polyrank::lowering
 
-/// What all members must agree on, but sizes, id and group: the op with its
-/// other attributes.
-static std::string getKind(Operation *op) {
+/// What all members must agree on, but sizes, id and group: the op with all its
+/// other attributes that mean something.
+static std::string getKind(rank::CollectiveOp op) {
   std::string kind = op->getName().stripDialect().str();
   llvm::raw_string_ostream out(kind);
-  for (StringRef name : {"kind", "dims", "split", "concat", "sources", "low",
-                         "high"})
-    if (Attribute attribute = op->getAttr(name))
-      out << " " << name << " " << attribute;
+  for (NamedAttribute attribute : op->getAttrs())
+    if (!op->getDiscardableAttr(attribute.getName()) &&
+        !llvm::is_contained({"id", "why", "axes"}, attribute.getName()))
+      out << " " << attribute.getName().getValue() << " "
+          << attribute.getValue();
   return kind;
 }
 
@@ -35,19 +36,20 @@ static std::string getCommand(Operation *op) {
 }
 
 FailureOr<RankSequences>
-polyrank::lowering::getRankSequences(ArrayRef<Operation *> commands) {
-  shard::MeshAttr mesh = rank::getGroup(commands.front()).getMesh();
+polyrank::lowering::getRankSequences(ArrayRef<rank::CollectiveOp> commands) {
+  rank::CollectiveOp first = commands.front();
+  shard::MeshAttr mesh = first.getAxes().getMesh();
   RankSequences ranks(mesh.getNumDevices());
-  for (Operation *op : commands) {
+  for (rank::CollectiveOp op : commands) {
     Communication communication;
-    communication.id = op->getAttrOfType<IntegerAttr>("id").getInt();
+    communication.id = op.getId();
     communication.kind = getKind(op);
     communication.command = getCommand(op);
     for (Type type : llvm::concat<const Type>(
              SmallVector<Type>(op->getOperandTypes()),
              SmallVector<Type>(op->getResultTypes())))
       communication.bytes.push_back(rank::getByteSize(type));
-    rank::AxesAttr axes = rank::getGroup(op);
+    rank::AxesAttr axes = op.getAxes();
     if (axes.getMesh() != mesh)
       return op->emitOpError("communicates over ")
              << axes.getMesh() << ", other commands over " << mesh;
@@ -79,8 +81,8 @@ polyrank::lowering::getSegments(func::FuncOp function) {
         }
       if (isa<rank::MicrobatchesOp>(op))
         segments.emplace_back();
-      else if (rank::isCollective(&op))
-        segments.back().push_back(&op);
+      else if (auto collective = dyn_cast<rank::CollectiveOp>(op))
+        segments.back().push_back(collective);
     }
   };
   collect(function.getBody().front(), collect);
@@ -99,16 +101,15 @@ static LogicalResult checkFunction(func::FuncOp function) {
       ids.clear();
     if (commands.empty())
       continue;
-    for (Operation *op : commands)
-      if (!ids.insert(op->getAttrOfType<IntegerAttr>("id").getInt()).second)
+    for (rank::CollectiveOp op : commands)
+      if (!ids.insert(op.getId()).second)
         return op->emitOpError("moves the value with id ")
-               << op->getAttrOfType<IntegerAttr>("id").getInt()
-               << " a second time in one segment";
+               << op.getId() << " a second time in one segment";
     FailureOr<RankSequences> ranks = getRankSequences(commands);
     if (failed(ranks))
       return failure();
     if (std::optional<std::string> error = findCommunicationError(*ranks))
-      return commands.front()->emitOpError(
+      return rank::CollectiveOp(commands.front())->emitOpError(
                  "and what follows it do not agree on all ranks: ")
              << *error;
   }

@@ -40,7 +40,7 @@ struct MovementBuilder {
   }
   /// The verifier has seen to it that the op can do this, over one list of axes.
   shard::Movement movement(unsigned i = 0) {
-    return *shard::getMovement(op->getName().stripDialect(), from(i), to(i));
+    return cast<shard::MovementOp>(op).getMovement(i);
   }
   rank::AxesAttr axes() {
     return rank::AxesAttr::get(to().getMesh(), movement().axes);
@@ -76,7 +76,8 @@ struct MovementBuilder {
 
 /// What the op says, completed by the value's name and the two layouts.
 DictionaryAttr MovementBuilder::why() {
-  NamedAttrList why(op->getAttrOfType<DictionaryAttr>("why"));
+  NamedAttrList why(
+      cast<shard::MovementOp>(op).getWhy().value_or(DictionaryAttr()));
   auto complete = [&](StringRef key, const std::string &text) {
     if (!why.get(key))
       why.set(key, builder.getStringAttr(text));

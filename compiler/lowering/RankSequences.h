@@ -3,18 +3,19 @@
 #pragma once
 
 #include "compiler/lowering/Communication.h"
+#include "dialects/rank/Rank.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace polyrank::lowering {
 
 /// The collectives of one segment (before the microbatches, the first, the rest,
 /// after them) as commands, in order.
-using SegmentCommands = llvm::SmallVector<mlir::Operation *>;
+using SegmentCommands = llvm::SmallVector<rank::CollectiveOp>;
 llvm::SmallVector<SegmentCommands> getSegments(mlir::func::FuncOp function);
 
 /// What each rank runs of a segment. Fails, with an error at the command, where
 /// commands communicate over different meshes.
 mlir::FailureOr<RankSequences>
-getRankSequences(llvm::ArrayRef<mlir::Operation *> commands);
+getRankSequences(llvm::ArrayRef<rank::CollectiveOp> commands);
 
 } // namespace polyrank::lowering

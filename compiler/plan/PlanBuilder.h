@@ -53,9 +53,9 @@ private:
   mlir::LogicalResult writeLaunch(rank::LaunchOp op, fb::CommandT &command);
   void writeGemm(rank::GemmOp op, fb::CommandT &command);
   void writeCopy(mlir::Operation *op, fb::CommandT &command);
-  mlir::LogicalResult writeCollective(mlir::Operation *op,
+  mlir::LogicalResult writeCollective(rank::CollectiveOp op,
                                       fb::CommandT &command);
-  uint32_t writeReason(mlir::Operation *op);
+  uint32_t writeReason(rank::CollectiveOp op);
 
   fb::ProgramT &program;
   const codegen::CompiledKernels &kernels;

@@ -128,11 +128,11 @@ void CommandWriter::writeCopy(Operation *op, fb::CommandT &command) {
   command.body.Set(std::move(copy));
 }
 
-uint32_t CommandWriter::writeReason(Operation *op) {
+uint32_t CommandWriter::writeReason(rank::CollectiveOp op) {
   auto reason = std::make_unique<fb::ReasonT>();
-  if (auto why = op->getAttrOfType<DictionaryAttr>("why")) {
+  if (auto why = op.getWhy()) {
     auto text = [&](StringRef key) {
-      auto value = why.getAs<StringAttr>(key);
+      auto value = why->getAs<StringAttr>(key);
       return value ? value.str() : std::string();
     };
     reason->value = text("value");
@@ -140,119 +140,41 @@ uint32_t CommandWriter::writeReason(Operation *op) {
     reason->from_layout = text("from");
     reason->to_layout = text("to");
     reason->constraint = text("constraint");
-    if (auto members = why.getAs<ArrayAttr>("members"))
+    if (auto members = why->getAs<ArrayAttr>("members"))
       for (auto member : members.getAsRange<DictionaryAttr>())
         if (auto user = member.getAs<StringAttr>("user"))
           reason->members.push_back(user.str());
   }
-  // Sent by one rank, by the usual count (runtime/comm/Transport.h).
-  int64_t group = rank::getGroup(op).getGroupSize(), larger = 0;
-  for (auto [input, output] :
-       llvm::zip_equal(op->getOperandTypes(), op->getResultTypes()))
-    larger += std::max(rank::getByteSize(input), rank::getByteSize(output));
-  if (isa<rank::HaloOp, rank::HaloAddOp>(op)) {
-    // The borders of a rank with neighbours on both sides.
-    for (auto [input, output] :
-         llvm::zip_equal(op->getOperandTypes(), op->getResultTypes()))
-      reason->bytes +=
-          std::abs(rank::getByteSize(output) - rank::getByteSize(input));
-  } else if (auto permute = dyn_cast<rank::PermuteOp>(op)) {
-    bool moves =
-        llvm::any_of(llvm::enumerate(permute.getSources()), [](auto s) {
-          return static_cast<int64_t>(s.index()) != s.value();
-        });
-    reason->bytes = moves ? larger : 0;
-  } else {
-    reason->bytes =
-        (isa<rank::AllReduceOp>(op) ? 2 : 1) * larger * (group - 1) / group;
-  }
+  reason->bytes = op.getSentBytes();
   program.reasons.push_back(std::move(reason));
   return program.reasons.size() - 1;
 }
 
-LogicalResult CommandWriter::writeCollective(Operation *op,
+LogicalResult CommandWriter::writeCollective(rank::CollectiveOp op,
                                              fb::CommandT &command) {
   fb::CollectiveT collective;
-  rank::AxesAttr axes = rank::getGroup(op);
-  collective.group = getGroup(axes);
-  collective.id = op->getAttrOfType<IntegerAttr>("id").getInt();
+  collective.kind = fb::CollectiveKind(op.getCollectiveKind());
+  collective.reduction = fb::Reduction(op.getReduction());
+  collective.permutation.assign(op.getSourceMembers().begin(),
+                                op.getSourceMembers().end());
+  collective.group = getGroup(op.getAxes());
+  collective.id = op.getId();
   collective.why = writeReason(op);
   collective.dtype = getDType(typeOf(op->getOperand(0)).getElementType());
-  auto setReduction = [&](shard::ReductionKind kind) {
-    collective.reduction =
-        kind == shard::ReductionKind::Sum   ? fb::Reduction::Sum
-        : kind == shard::ReductionKind::Max ? fb::Reduction::Max
-                                            : fb::Reduction::Min;
-  };
-  llvm::TypeSwitch<Operation *>(op)
-      .Case([&](rank::AllReduceOp reduce) {
-        collective.kind = fb::CollectiveKind::AllReduce;
-        setReduction(reduce.getKind());
-      })
-      .Case([&](rank::ReduceScatterOp reduce) {
-        collective.kind = fb::CollectiveKind::ReduceScatter;
-        setReduction(reduce.getKind());
-      })
-      .Case([&](rank::AllGatherOp) {
-        collective.kind = fb::CollectiveKind::AllGather;
-      })
-      .Case([&](rank::AllToAllOp) {
-        collective.kind = fb::CollectiveKind::AllToAll;
-      })
-      .Case([&](rank::PermuteOp permute) {
-        collective.kind = fb::CollectiveKind::Permute;
-        collective.permutation.assign(permute.getSources().begin(),
-                                      permute.getSources().end());
-      })
-      .Case([&](rank::HaloOp) { collective.kind = fb::CollectiveKind::Halo; })
-      .Case([&](rank::HaloAddOp) {
-        collective.kind = fb::CollectiveKind::HaloAdd;
-        collective.reduction = fb::Reduction::Sum;
-      })
-      .Case([&](rank::BroadcastOp) {
-        collective.kind = fb::CollectiveKind::Broadcast;
-      });
   for (unsigned i = 0; i < op->getNumOperands(); ++i) {
     RankedTensorType type = typeOf(op->getOperand(i));
     if (getDType(type.getElementType()) != collective.dtype)
       return op->emitOpError("moves ")
              << typeOf(op->getOperand(0)).getElementType() << " and "
              << type.getElementType() << " together; a bucket has one type";
+    runtime::TransferShape shape = op.getTransferShape(i);
     auto transfer = std::make_unique<fb::TransferT>();
     transfer->input = refer(op->getOperand(i));
     transfer->output = refer(op->getResult(i));
-    transfer->inner = type.getNumElements();
-    auto from = [&](int64_t dim) {
-      transfer->outer = extent(type, 0, dim);
-      transfer->inner = extent(type, dim, type.getRank());
-    };
-    if (auto scatter = dyn_cast<rank::ReduceScatterOp>(op)) {
-      from(scatter.getDims()[i]);
-      transfer->inner /= axes.getGroupSize();
-    } else if (auto gather = dyn_cast<rank::AllGatherOp>(op)) {
-      from(gather.getDims()[i]);
-    } else if (auto exchange = dyn_cast<rank::AllToAllOp>(op)) {
-      int64_t split = exchange.getSplit()[i], concat = exchange.getConcat()[i];
-      int64_t first = std::min(split, concat), second = std::max(split, concat);
-      transfer->outer = extent(type, 0, first);
-      transfer->x = type.getDimSize(first);
-      transfer->middle = extent(type, first + 1, second);
-      transfer->y = type.getDimSize(second);
-      transfer->inner = extent(type, second + 1, type.getRank());
-      transfer->split_first = split < concat;
-    }
-    auto setBorders = [&](auto halo, RankedTensorType block) {
-      int64_t dim = halo.getDims()[i];
-      int64_t row = extent(block, dim + 1, block.getRank());
-      transfer->outer = extent(block, 0, dim);
-      transfer->inner = extent(block, dim, block.getRank());
-      transfer->low = halo.getLow()[i] * row;
-      transfer->high = halo.getHigh()[i] * row;
-    };
-    if (auto halo = dyn_cast<rank::HaloOp>(op))
-      setBorders(halo, type);
-    else if (auto halo = dyn_cast<rank::HaloAddOp>(op))
-      setBorders(halo, typeOf(op->getResult(i)));
+    transfer->outer = shape.outer, transfer->inner = shape.inner;
+    transfer->x = shape.x, transfer->middle = shape.middle;
+    transfer->y = shape.y, transfer->split_first = shape.splitFirst;
+    transfer->low = shape.low, transfer->high = shape.high;
     collective.transfers.push_back(std::move(transfer));
   }
   command.body.Set(std::move(collective));
@@ -285,8 +207,8 @@ LogicalResult CommandWriter::write(Operation &op, fb::SegmentT &segment) {
             return success();
           })
           .Default([&](Operation *other) -> LogicalResult {
-            if (rank::isCollective(other))
-              return writeCollective(other, *command);
+            if (auto collective = dyn_cast<rank::CollectiveOp>(other))
+              return writeCollective(collective, *command);
             return other->emitOpError("is not a command of a plan");
           });
   segment.commands.push_back(std::move(command));

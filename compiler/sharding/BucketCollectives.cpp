@@ -23,7 +23,7 @@ namespace polyrank::sharding {
 namespace {
 /// What the collectives of one bucket have in common.
 struct Key {
-  StringRef mnemonic;
+  shard::MovementKind movement;
   SmallVector<shard::AxisRef> axes;
   shard::ReductionKind kind;
   Type element;
@@ -152,11 +152,11 @@ void Bucketing::run() {
     if (!isCandidate)
       continue;
     shard::LayoutAttr from = shard::getLayout(op.getOperand(0));
-    auto movement = shard::getMovement(op.getName().stripDialect(), from,
-                                       shard::getLayout(op.getResult(0)));
+    auto collective = cast<shard::MovementOp>(op);
     Candidate candidate{
         &op,
-        {op.getName().stripDialect(), movement->axes, from.getPartialKind(),
+        {collective.getMovementKind(), collective.getMovement().axes,
+         from.getPartialKind(),
          cast<RankedTensorType>(op.getOperand(0).getType()).getElementType(),
          above},
         0,
@@ -239,9 +239,9 @@ void Bucketing::merge(ArrayRef<Candidate> members) {
     locations.push_back(member.op->getLoc());
     state.addOperands(member.op->getOperands());
     state.addTypes(member.op->getResultTypes());
-    auto why = member.op->getAttrOfType<DictionaryAttr>("why");
+    auto why = cast<shard::MovementOp>(member.op).getWhy();
     for (size_t i = 0; i < member.op->getNumOperands(); ++i)
-      reasons.push_back(why ? why : builder.getDictionaryAttr({}));
+      reasons.push_back(why ? *why : builder.getDictionaryAttr({}));
   }
   state.location = builder.getFusedLoc(locations);
   state.addAttribute("why", joinReasons(builder,

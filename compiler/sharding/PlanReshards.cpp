@@ -26,7 +26,7 @@ static LogicalResult lower(shard::ReshardOp op, ReshardPlanner &planner) {
              << ": " << reason;
     Value value = input;
     for (const ReshardPlanner::Step &step : plan->steps) {
-      OperationState state(op.getLoc(), "shard." + step.mnemonic.str());
+      OperationState state(op.getLoc(), "shard." + shard::getName(step.kind).str());
       state.addOperands(value);
       state.addTypes(shard::withLayout(type, step.layout));
       // Why: every part of the reshard has the reshard's reason.

@@ -236,17 +236,14 @@ polyrank::sharding::findReplicated(func::FuncOp function) {
 
 void Printer::print(func::FuncOp function) {
   Groups groups;
-  function.walk([&](Operation *op) {
-    if (!isa<shard::AllGatherOp, shard::AllReduceOp, shard::ReduceScatterOp,
-             shard::AllToAllOp, shard::PermuteOp, shard::HaloOp,
-             shard::HaloAddOp>(op))
+  function.walk([&](shard::MovementOp op) {
+    if (!op.getCollectiveKind())
       return;
-    shard::LayoutAttr from = shard::getLayout(op->getOperand(0));
-    auto movement = shard::getMovement(op->getName().stripDialect(), from,
-                                       shard::getLayout(op->getResult(0)));
-    std::string head = op->getName().stripDialect().str() + " over " +
-                       describe(from.getMesh(), movement->axes);
-    auto why = op->getAttrOfType<DictionaryAttr>("why");
+    std::string head =
+        getName(op.getMovementKind()).str() + " over " +
+        describe(shard::getLayout(op->getOperand(0)).getMesh(),
+                 op.getMovement().axes);
+    DictionaryAttr why = op.getWhy().value_or(DictionaryAttr());
     auto members = why ? why.getAs<ArrayAttr>("members") : ArrayAttr();
     if (members)
       head += llvm::formatv(" of {0} tensors", members.size()).str();

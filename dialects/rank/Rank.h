@@ -14,12 +14,16 @@
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include "runtime/Collectives.h"
+
 #include "dialects/rank/RankEnums.h.inc"
 
 #include "dialects/rank/RankDialect.h.inc"
 
 #define GET_ATTRDEF_CLASSES
 #include "dialects/rank/RankAttrs.h.inc"
+
+#include "dialects/rank/CollectiveInterface.h.inc"
 
 #define GET_OP_CLASSES
 #include "dialects/rank/RankOps.h.inc"
@@ -37,13 +41,14 @@ inline constexpr llvm::StringLiteral buffersAttrName = "rank.buffers";
 /// what is `persistent` in them, and the `lower_bound` of their sum.
 inline constexpr llvm::StringLiteral arenaAttrName = "rank.arena";
 
-/// Whether `op` is a collective: communicates over the group of its axes.
-bool isCollective(mlir::Operation *op);
-/// The group of a collective; null for other ops.
-AxesAttr getGroup(mlir::Operation *op);
-
 /// Whether a slice's result lies where it is in the operand: no command.
 bool isInPlace(SliceOp op, BufferAttr operand, BufferAttr result);
+
+/// Makes `shape` one of `groupSize` blocks of its dim `dim`, or emits an error
+/// where they are not equal.
+mlir::LogicalResult takeBlock(mlir::Operation *op,
+                              llvm::SmallVectorImpl<int64_t> &shape,
+                              int64_t dim, int64_t groupSize);
 
 /// Size in bytes of a dense row-major tensor of this type; booleans take a byte.
 int64_t getByteSize(mlir::Type type);

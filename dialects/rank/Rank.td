@@ -5,6 +5,7 @@
 
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
+include "mlir/IR/CommonTypeConstraints.td"
 include "mlir/IR/OpBase.td"
 
 def Rank_Dialect : Dialect {
@@ -113,5 +114,11 @@ def Rank_BufferAttr : Rank_Attr<"Buffer", "buffer"> {
     }
   }];
 }
+
+// A block of one device: static shape, no layout.
+def Rank_Tensor : RankedTensorOf<[AnyFloat, AnySignlessInteger]>;
+def Rank_Index : 0DTensorOf<[I64]>;
+
+class Rank_Op<string mnemonic, list<Trait> traits = []> : Op<Rank_Dialect, mnemonic, traits>;
 
 #endif

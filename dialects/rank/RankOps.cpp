@@ -18,55 +18,16 @@ void RankDialect::registerOps() {
       >();
 }
 
-bool polyrank::rank::isCollective(Operation *op) {
-  return isa<AllReduceOp, ReduceScatterOp, AllGatherOp, AllToAllOp, PermuteOp,
-             BroadcastOp, HaloOp, HaloAddOp>(op);
-}
-
-AxesAttr polyrank::rank::getGroup(Operation *op) {
-  return isCollective(op) ? op->getAttrOfType<AxesAttr>("axes") : AxesAttr();
-}
-
 bool polyrank::rank::isInPlace(SliceOp op, BufferAttr operand,
                                BufferAttr result) {
   return !operand.getAxes() &&
          result == operand.getBlock(op.getAxes(), getByteSize(op.getType()));
 }
 
-// Collectives
+// Local data movement
 
-/// Checks that result i has the shape that `expected` makes of operand i's.
-static LogicalResult verifyShapes(
-    Operation *op, ArrayRef<ArrayRef<int64_t>> dimLists,
-    function_ref<LogicalResult(unsigned, SmallVectorImpl<int64_t> &)> expected) {
-  if (op->getNumOperands() == 0 || op->getNumOperands() != op->getNumResults())
-    return op->emitOpError("[1] has ")
-           << op->getNumOperands() << " operands and " << op->getNumResults()
-           << " results; each operand becomes one result";
-  for (ArrayRef<int64_t> dims : dimLists) {
-    if (dims.size() != op->getNumOperands())
-      return op->emitOpError("[1] has ") << dims.size() << " dims for "
-                                         << op->getNumOperands() << " operands";
-    for (auto [dim, type] : llvm::zip_equal(dims, op->getOperandTypes()))
-      if (dim < 0 || dim >= cast<RankedTensorType>(type).getRank())
-        return op->emitOpError("[1] dim ") << dim << " is not a dim of " << type;
-  }
-  for (unsigned i = 0; i < op->getNumOperands(); ++i) {
-    auto input = cast<RankedTensorType>(op->getOperand(i).getType());
-    auto output = cast<RankedTensorType>(op->getResult(i).getType());
-    SmallVector<int64_t> shape(input.getShape());
-    if (failed(expected(i, shape)))
-      return failure();
-    auto type = RankedTensorType::get(shape, input.getElementType());
-    if (output != type)
-      return op->emitOpError("[1] result ") << i << " is " << output
-                                            << "; it must be " << type;
-  }
-  return success();
-}
-
-static LogicalResult shrink(Operation *op, SmallVectorImpl<int64_t> &shape,
-                            int64_t dim, int64_t groupSize) {
+LogicalResult rank::takeBlock(Operation *op, SmallVectorImpl<int64_t> &shape,
+                              int64_t dim, int64_t groupSize) {
   if (shape[dim] % groupSize != 0)
     return op->emitOpError("[1] dim ")
            << dim << " of size " << shape[dim]
@@ -75,84 +36,12 @@ static LogicalResult shrink(Operation *op, SmallVectorImpl<int64_t> &shape,
   return success();
 }
 
-static LogicalResult verifySameTypes(Operation *op) {
-  return verifyShapes(op, {}, [](unsigned, auto &) { return success(); });
-}
-
-LogicalResult AllReduceOp::verify() { return verifySameTypes(*this); }
-LogicalResult BroadcastOp::verify() { return verifySameTypes(*this); }
-
-LogicalResult ReduceScatterOp::verify() {
-  return verifyShapes(*this, {getDims()}, [&](unsigned i, auto &shape) {
-    return shrink(*this, shape, getDims()[i], getAxes().getGroupSize());
-  });
-}
-
-LogicalResult AllGatherOp::verify() {
-  return verifyShapes(*this, {getDims()}, [&](unsigned i, auto &shape) {
-    shape[getDims()[i]] *= getAxes().getGroupSize();
-    return success();
-  });
-}
-
-LogicalResult AllToAllOp::verify() {
-  return verifyShapes(
-      *this, {getSplit(), getConcat()},
-      [&](unsigned i, auto &shape) -> LogicalResult {
-        if (getSplit()[i] == getConcat()[i])
-          return emitOpError("[1] splits and concatenates the same dim ")
-                 << getSplit()[i];
-        shape[getConcat()[i]] *= getAxes().getGroupSize();
-        return shrink(*this, shape, getSplit()[i], getAxes().getGroupSize());
-      });
-}
-
-/// Results are wider by the borders, or with `sign` -1 narrower.
-template <typename OpType>
-static LogicalResult verifyBorders(OpType op, int64_t sign) {
-  return verifyShapes(
-      op, {op.getDims()}, [&](unsigned i, auto &shape) -> LogicalResult {
-        ArrayRef<int64_t> low = op.getLow(), high = op.getHigh();
-        if (low.size() != op->getNumOperands() ||
-            high.size() != op->getNumOperands())
-          return op.emitOpError("[1] has ")
-                 << low.size() << " and " << high.size() << " borders for "
-                 << op->getNumOperands() << " operands";
-        if (low[i] < 0 || high[i] < 0)
-          return op.emitOpError("[2] has borders of ")
-                 << low[i] << " and " << high[i] << " elements";
-        shape[op.getDims()[i]] += sign * (low[i] + high[i]);
-        return success();
-      });
-}
-LogicalResult HaloOp::verify() { return verifyBorders(*this, 1); }
-LogicalResult HaloAddOp::verify() { return verifyBorders(*this, -1); }
-
-LogicalResult PermuteOp::verify() {
-  int64_t size = getAxes().getGroupSize();
-  if (static_cast<int64_t>(getSources().size()) != size)
-    return emitOpError("[2] has ") << getSources().size()
-                                   << " sources for a group of " << size;
-  SmallVector<bool> taken(size, false);
-  for (int64_t source : getSources()) {
-    if (source < 0 || source >= size)
-      return emitOpError("[2] source ") << source
-                                        << " is not in a group of " << size;
-    if (taken[source])
-      return emitOpError("[2] takes from member ") << source << " twice";
-    taken[source] = true;
-  }
-  return verifySameTypes(*this);
-}
-
-// Local data movement
-
 LogicalResult rank::SliceOp::verify() {
   RankedTensorType input = getInput().getType();
   if (static_cast<int64_t>(getDim()) >= input.getRank())
     return emitOpError("[1] dim ") << getDim() << " is not a dim of " << input;
   SmallVector<int64_t> shape(input.getShape());
-  if (failed(shrink(*this, shape, getDim(), getAxes().getGroupSize())))
+  if (failed(takeBlock(*this, shape, getDim(), getAxes().getGroupSize())))
     return failure();
   auto type = RankedTensorType::get(shape, input.getElementType());
   if (getResult().getType() != type)

@@ -1,21 +1,16 @@
-// Ops of one device: its coordinates, collectives, library calls, kernels.
+// Ops of one device: its coordinates, library calls, kernels. Collectives have a
+// file of their own.
 
 #ifndef POLYRANK_RANK_OPS_TD
 #define POLYRANK_RANK_OPS_TD
 
-include "dialects/rank/Rank.td"
+include "dialects/rank/CollectiveOps.td"
 include "dialects/shard/Shard.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
 include "mlir/Interfaces/FunctionInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
-
-// A block of one device: static shape, no layout.
-def Rank_Tensor : RankedTensorOf<[AnyFloat, AnySignlessInteger]>;
-def Rank_Index : 0DTensorOf<[I64]>;
-
-class Rank_Op<string mnemonic, list<Trait> traits = []> : Op<Rank_Dialect, mnemonic, traits>;
 
 def Rank_AxisIndexOp : Rank_Op<"axis_index", [Pure]> {
   let summary = "This device's linear index over axes";
@@ -27,85 +22,6 @@ def Rank_AxisIndexOp : Rank_Op<"axis_index", [Pure]> {
   let arguments = (ins Rank_AxesAttr:$axes);
   let results = (outs Rank_Index:$result);
   let assemblyFormat = "$axes attr-dict `:` type($result)";
-}
-
-// Collectives run over the group of `axes`, with g devices in group order. They
-// are variadic (a bucket): operand i becomes result i. `id` names the global
-// value that moves and is equal on all devices; `why` is for people, and holds
-// strings: value, op, from, to, constraint. They have no effects trait, so that
-// nothing reorders or removes them.
-class Rank_Collective<string mnemonic, dag options, string format> : Rank_Op<mnemonic> {
-  let arguments = !con((ins Variadic<Rank_Tensor>:$inputs, Rank_AxesAttr:$axes), options,
-                       (ins I64Attr:$id, OptionalAttr<DictionaryAttr>:$why));
-  let results = (outs Variadic<Rank_Tensor>:$outputs);
-  let assemblyFormat = format # " `over` $axes `id` $id attr-dict `:` functional-type($inputs, $outputs)";
-  let hasVerifier = 1;
-}
-
-def Rank_AllReduceOp : Rank_Collective<"all_reduce", (ins Shard_ReductionKind:$kind), "$kind $inputs"> {
-  let summary = "Reduces elementwise over the group; every device gets the result";
-  let description = [{
-    1. Results have the types of the operands.
-  }];
-}
-def Rank_ReduceScatterOp : Rank_Collective<"reduce_scatter",
-    (ins Shard_ReductionKind:$kind, DenseI64ArrayAttr:$dims), "$kind $inputs `dims` $dims"> {
-  let summary = "Reduces over the group; member p gets block p of dim dims[i]";
-  let description = [{
-    1. Results have the types of the operands, but dim dims[i] is g times smaller.
-  }];
-}
-def Rank_AllGatherOp : Rank_Collective<"all_gather",
-    (ins DenseI64ArrayAttr:$dims), "$inputs `dims` $dims"> {
-  let summary = "Concatenates the members' operands along dim dims[i]";
-  let description = [{
-    1. Results have the types of the operands, but dim dims[i] is g times larger.
-  }];
-}
-def Rank_AllToAllOp : Rank_Collective<"all_to_all",
-    (ins DenseI64ArrayAttr:$split, DenseI64ArrayAttr:$concat), "$inputs `split` $split `concat` $concat"> {
-  let summary = "Block p of dim split[i] goes to member p, which concatenates along dim concat[i]";
-  let description = [{
-    1. Results have the types of the operands, but dim split[i] is g times
-       smaller and dim concat[i] g times larger; the two are different.
-  }];
-}
-def Rank_PermuteOp : Rank_Collective<"permute",
-    (ins DenseI64ArrayAttr:$sources), "$inputs `from` $sources"> {
-  let summary = "Member p gets the operands of member sources[p]";
-  let description = [{
-    1. Results have the types of the operands.
-    2. `sources` is a permutation of [0, g).
-  }];
-}
-def Rank_HaloOp : Rank_Collective<"halo",
-    (ins DenseI64ArrayAttr:$dims, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high),
-    "$inputs `dims` $dims `low` $low `high` $high"> {
-  let summary = "Each member's block with the low[i] elements before it and the high[i] behind it in dim dims[i]";
-  let description = [{
-    The members' operands lie one after another along dim dims[i]; what lies
-    outside of them is left alone.
-
-    1. Results have the types of the operands, but dim dims[i] is low[i] +
-       high[i] larger.
-    2. Borders are not negative.
-  }];
-}
-def Rank_HaloAddOp : Rank_Collective<"halo_add",
-    (ins DenseI64ArrayAttr:$dims, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high),
-    "$inputs `dims` $dims `low` $low `high` $high"> {
-  let summary = "The transpose of halo: the members' widened blocks are added where they overlap, in group order";
-  let description = [{
-    1. Results have the types of the operands, but dim dims[i] is low[i] +
-       high[i] smaller.
-    2. Borders are not negative.
-  }];
-}
-def Rank_BroadcastOp : Rank_Collective<"broadcast", (ins), "$inputs"> {
-  let summary = "Every member gets the operands of member 0";
-  let description = [{
-    1. Results have the types of the operands.
-  }];
 }
 
 def Rank_SliceOp : Rank_Op<"slice", [Pure]> {

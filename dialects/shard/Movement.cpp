@@ -2,10 +2,11 @@
 
 #include "dialects/shard/Shard.h"
 
-#include "llvm/ADT/StringSwitch.h"
-
 using namespace mlir;
+using namespace polyrank;
 using namespace polyrank::shard;
+
+#include "dialects/shard/MovementInterface.cpp.inc"
 
 /// The axes of `axes` after `prefix`, or nothing where it is no prefix.
 static std::optional<SmallVector<AxisRef>>
@@ -87,8 +88,8 @@ DimAttr polyrank::shard::getPartialDim(DimAttr dim, MeshAttr mesh,
                                        ReductionKind kind) {
   bool keeps = dim.getFill() == identityFill(kind);
   return DimAttr::get(mesh, dim.getAxes(), dim.getPadded(),
-                      keeps ? dim.getFill() : Fill::Undefined,
-                      dim.getHaloLow(), dim.getHaloHigh(), dim.getSpills());
+                      keeps ? dim.getFill() : Fill::Undefined, dim.getHaloLow(),
+                      dim.getHaloHigh(), dim.getSpills());
 }
 
 /// Whether to_partial leaves the dims so.
@@ -117,7 +118,7 @@ static std::optional<Movement> getBorderChange(bool isAdd, LayoutAttr from,
 }
 
 /// repad and fill change one property of dims and nothing else.
-static std::optional<Movement> getLocalChange(StringRef mnemonic,
+static std::optional<Movement> getLocalChange(MovementKind kind,
                                               LayoutAttr from, LayoutAttr to,
                                               ArrayRef<int64_t> dims) {
   Movement movement;
@@ -129,7 +130,7 @@ static std::optional<Movement> getLocalChange(StringRef mnemonic,
     bool sameFill = source.getFill() == target.getFill();
     if (source.hasHalo() || target.hasHalo())
       return std::nullopt;
-    if (mnemonic == "repad") {
+    if (kind == MovementKind::Repad) {
       if (samePad || !source.getAxes().empty())
         return std::nullopt;
     } else if (!samePad || sameFill) {
@@ -139,7 +140,7 @@ static std::optional<Movement> getLocalChange(StringRef mnemonic,
   return movement;
 }
 
-std::optional<Movement> polyrank::shard::getMovement(StringRef mnemonic,
+std::optional<Movement> polyrank::shard::getMovement(MovementKind kind,
                                                      LayoutAttr from,
                                                      LayoutAttr to) {
   MeshAttr mesh = from.getMesh();
@@ -154,35 +155,39 @@ std::optional<Movement> polyrank::shard::getMovement(StringRef mnemonic,
   auto axesOf = [](LayoutAttr layout, int64_t d) {
     return layout.getDim(d).getAxes();
   };
-
-  if (mnemonic == "slice" || mnemonic == "all_gather") {
-    if (!samePartial(from, to) || !oneDim())
+  using Result = std::optional<Movement>;
+  bool keepsPartial = samePartial(from, to);
+  switch (kind) {
+  case MovementKind::Slice:
+  case MovementKind::AllGather: {
+    if (!keepsPartial || !oneDim())
       return std::nullopt;
-    bool slice = mnemonic == "slice";
+    bool slice = kind == MovementKind::Slice;
     auto axes = slice ? dropPrefix(mesh, axesOf(to, dim), axesOf(from, dim))
                       : dropPrefix(mesh, axesOf(from, dim), axesOf(to, dim));
-    if (!axes)
-      return std::nullopt;
-    return Movement{*axes, slice ? -1 : dim, slice ? dim : -1};
+    return axes ? Result(Movement{*axes, slice ? -1 : dim, slice ? dim : -1})
+                : std::nullopt;
   }
-  if (mnemonic == "to_partial" || mnemonic == "all_reduce") {
-    if (mnemonic == "all_reduce" ? !dims.empty() : !keepsFills(from, to))
-      return std::nullopt;
-    auto axes = mnemonic == "all_reduce" ? removedPartial(from, to)
-                                         : removedPartial(to, from);
-    return axes ? std::optional(Movement{*axes}) : std::nullopt;
+  case MovementKind::ToPartial: {
+    auto axes = removedPartial(to, from);
+    return axes && keepsFills(from, to) ? Result(Movement{*axes})
+                                        : std::nullopt;
   }
-  if (mnemonic == "reduce_scatter") {
+  case MovementKind::AllReduce: {
+    auto axes = removedPartial(from, to);
+    return axes && dims.empty() ? Result(Movement{*axes}) : std::nullopt;
+  }
+  case MovementKind::ReduceScatter: {
     auto reduced = removedPartial(from, to);
     if (!reduced || !oneDim())
       return std::nullopt;
     auto axes = dropPrefix(mesh, axesOf(to, dim), axesOf(from, dim));
-    if (!axes || normalized(mesh, *axes) != *reduced)
-      return std::nullopt;
-    return Movement{*axes, -1, dim};
+    return axes && normalized(mesh, *axes) == *reduced
+               ? Result(Movement{*axes, -1, dim})
+               : std::nullopt;
   }
-  if (mnemonic == "all_to_all") {
-    if (!samePartial(from, to) || dims.size() != 2)
+  case MovementKind::AllToAll:
+    if (!keepsPartial || dims.size() != 2)
       return std::nullopt;
     for (auto [source, target] :
          {std::pair(dims[0], dims[1]), std::pair(dims[1], dims[0])}) {
@@ -194,40 +199,81 @@ std::optional<Movement> polyrank::shard::getMovement(StringRef mnemonic,
         return Movement{*left, source, target};
     }
     return std::nullopt;
+  case MovementKind::Permute:
+    return keepsPartial ? getPermute(from, to, dims) : std::nullopt;
+  case MovementKind::Halo:
+  case MovementKind::HaloAdd:
+    return keepsPartial
+               ? getBorderChange(kind == MovementKind::HaloAdd, from, to, dim)
+               : std::nullopt;
+  case MovementKind::Repad:
+  case MovementKind::Fill:
+    return keepsPartial ? getLocalChange(kind, from, to, dims) : std::nullopt;
+  case MovementKind::Reshard:
+    return Movement();
   }
-  if (!samePartial(from, to) && mnemonic != "reshard")
-    return std::nullopt;
-  if (mnemonic == "permute")
-    return getPermute(from, to, dims);
-  if (mnemonic == "halo" || mnemonic == "halo_add")
-    return getBorderChange(mnemonic == "halo_add", from, to, dim);
-  if (mnemonic == "repad" || mnemonic == "fill")
-    return getLocalChange(mnemonic, from, to, dims);
-  return mnemonic == "reshard" ? std::optional(Movement()) : std::nullopt;
+  return std::nullopt;
+}
+
+Movement MovementOp::getMovement(unsigned number) {
+  return *shard::getMovement(getMovementKind(),
+                             getLayout((*this)->getOperand(number)),
+                             getLayout((*this)->getResult(number)));
+}
+
+std::optional<runtime::CollectiveKind> MovementOp::getCollectiveKind() {
+  return shard::getCollectiveKind(getMovementKind());
+}
+
+namespace {
+/// What is said of a kind; in the order of the kinds.
+struct MovementRow {
+  StringLiteral name;
+  StringLiteral duty; // "all_gather ..."
+  std::optional<runtime::CollectiveKind> collective = std::nullopt;
+};
+using Collective = runtime::CollectiveKind;
+constexpr MovementRow rows[numMovementKinds] = {
+    {"slice", "adds most minor axes, over which the operand is replicated, to "
+              "one dim"},
+    {"to_partial", "makes a replicated value partial"},
+    {"all_gather", "removes the most minor axes of one dim",
+     Collective::AllGather},
+    {"all_reduce", "removes axes from 'partial'", Collective::AllReduce},
+    {"reduce_scatter",
+     "removes axes from 'partial' and adds them as the most minor ones of one "
+     "dim",
+     Collective::ReduceScatter},
+    {"all_to_all",
+     "takes the most minor axes of one dim and adds them as the most minor "
+     "ones "
+     "of another",
+     Collective::AllToAll},
+    {"permute",
+     "changes the axes of dims and keeps the number of blocks of each",
+     Collective::Permute},
+    {"halo", "adds borders to a split dim that has none", Collective::Halo},
+    {"halo_add",
+     "adds the sums that a split dim holds for its neighbours to their blocks",
+     Collective::HaloAdd},
+    {"repad", "changes the padded extent of dims that are not split"},
+    {"fill", "changes what the padding of dims holds"},
+    {"reshard", "keeps the tensor, its mesh and its place"},
+};
+const MovementRow &rowOf(MovementKind kind) {
+  return rows[static_cast<int>(kind)];
+}
+} // namespace
+
+StringLiteral polyrank::shard::getName(MovementKind kind) {
+  return rowOf(kind).name;
+}
+std::optional<runtime::CollectiveKind>
+polyrank::shard::getCollectiveKind(MovementKind kind) {
+  return rowOf(kind).collective;
 }
 
 // Verification
-
-static StringRef getDuty(StringRef mnemonic) {
-  return llvm::StringSwitch<StringRef>(mnemonic)
-      .Case("slice", "adds most minor axes, over which the operand is "
-                     "replicated, to one dim")
-      .Case("to_partial", "makes a replicated value partial")
-      .Case("all_gather", "removes the most minor axes of one dim")
-      .Case("all_reduce", "removes axes from 'partial'")
-      .Case("reduce_scatter", "removes axes from 'partial' and adds them as "
-                              "the most minor ones of one dim")
-      .Case("all_to_all", "takes the most minor axes of one dim and adds them "
-                          "as the most minor ones of another")
-      .Case("permute", "changes the axes of dims and keeps the number of "
-                       "blocks of each")
-      .Case("halo", "adds borders to a split dim that has none")
-      .Case("halo_add", "adds the sums that a split dim holds for its "
-                        "neighbours to their blocks")
-      .Case("repad", "changes the padded extent of dims that are not split")
-      .Case("fill", "changes what the padding of dims holds")
-      .Default("keeps the tensor, its mesh and its place");
-}
 
 /// The first respect in which two layouts differ.
 static std::string describeChange(LayoutAttr from, LayoutAttr to) {
@@ -264,11 +310,11 @@ static std::string describeChange(LayoutAttr from, LayoutAttr to) {
 static std::string getRemedy(LayoutAttr from, LayoutAttr to) {
   if (from == to)
     return "remove the op";
-  for (StringRef other :
-       {"slice", "to_partial", "all_gather", "all_reduce", "reduce_scatter",
-        "all_to_all", "permute", "halo", "halo_add", "repad", "fill"})
-    if (getMovement(other, from, to))
-      return "shard." + other.str() + " does this";
+  for (int number = 0; number < numMovementKinds; ++number) {
+    auto kind = static_cast<MovementKind>(number);
+    if (kind != MovementKind::Reshard && getMovement(kind, from, to))
+      return "shard." + getName(kind).str() + " does this";
+  }
   return "shard.reshard does this, and plan-reshards lowers it";
 }
 
@@ -279,8 +325,9 @@ static ReductionKind getReduced(Operation *op, unsigned i) {
       .getPartialKind();
 }
 
-static LogicalResult verifyMovement(Operation *op) {
-  StringRef mnemonic = op->getName().stripDialect();
+LogicalResult polyrank::shard::verifyMovement(Operation *operation) {
+  auto op = cast<MovementOp>(operation);
+  MovementKind kind = op.getMovementKind();
   if (op->getNumOperands() == 0 || op->getNumOperands() != op->getNumResults())
     return op->emitOpError("has ")
            << op->getNumOperands() << " operands and " << op->getNumResults()
@@ -303,15 +350,15 @@ static LogicalResult verifyMovement(Operation *op) {
              << i << " and result " << i << " are laid out over two meshes, "
              << from.getMesh() << " and " << to.getMesh();
     std::optional<Movement> movement;
-    if (mnemonic == "reshard" && from.getPlaces() == to.getPlaces())
+    if (kind == MovementKind::Reshard && from.getPlaces() == to.getPlaces())
       movement = Movement();
     else
-      movement = getMovement(mnemonic, from, to);
+      movement = getMovement(kind, from, to);
     if (!movement)
       return op->emitOpError("operand ")
              << i << " of layout " << from.toString() << " cannot become "
              << to.toString() << ": " << describeChange(from, to) << ", but "
-             << mnemonic << " " << getDuty(mnemonic) << "; "
+             << getName(kind) << " " << rowOf(kind).duty << "; "
              << getRemedy(from, to);
     if (!first)
       first = movement;
@@ -330,16 +377,3 @@ static LogicalResult verifyMovement(Operation *op) {
   }
   return success();
 }
-
-LogicalResult SliceOp::verify() { return verifyMovement(*this); }
-LogicalResult ToPartialOp::verify() { return verifyMovement(*this); }
-LogicalResult AllGatherOp::verify() { return verifyMovement(*this); }
-LogicalResult AllReduceOp::verify() { return verifyMovement(*this); }
-LogicalResult ReduceScatterOp::verify() { return verifyMovement(*this); }
-LogicalResult AllToAllOp::verify() { return verifyMovement(*this); }
-LogicalResult PermuteOp::verify() { return verifyMovement(*this); }
-LogicalResult HaloOp::verify() { return verifyMovement(*this); }
-LogicalResult HaloAddOp::verify() { return verifyMovement(*this); }
-LogicalResult RepadOp::verify() { return verifyMovement(*this); }
-LogicalResult FillOp::verify() { return verifyMovement(*this); }
-LogicalResult ReshardOp::verify() { return verifyMovement(*this); }

@@ -14,17 +14,20 @@ using shard::AxisRef;
 using shard::DimAttr;
 using shard::LayoutAttr;
 using shard::MeshAttr;
+using shard::MovementKind;
 using shard::ReductionKind;
 
 namespace {
 
-constexpr StringLiteral mnemonics[] = {
-    "slice",      "to_partial", "all_gather", "all_reduce", "reduce_scatter",
-    "all_to_all", "permute",    "repad",      "fill"};
+constexpr MovementKind movements[] = {
+    MovementKind::Slice,         MovementKind::ToPartial,
+    MovementKind::AllGather,     MovementKind::AllReduce,
+    MovementKind::ReduceScatter, MovementKind::AllToAll,
+    MovementKind::Permute,       MovementKind::Repad,
+    MovementKind::Fill};
 
 bool isCollective(const ReshardPlanner::Step &step) {
-  return !llvm::is_contained({"slice", "to_partial", "repad", "fill"},
-                             step.mnemonic);
+  return shard::getCollectiveKind(step.kind).has_value();
 }
 
 class ReshardPlannerTest : public testing::Test {
@@ -114,10 +117,10 @@ protected:
     };
     for (size_t i = 0; i < count; ++i)
       for (size_t j = 0; j < count; ++j)
-        for (StringRef mnemonic : mnemonics)
+        for (MovementKind kind : movements)
           if (auto movement =
-                  shard::getMovement(mnemonic, layouts[i], layouts[j])) {
-            int64_t cost = model.getPicoseconds(mnemonic, movement->axes,
+                  shard::getMovement(kind, layouts[i], layouts[j])) {
+            int64_t cost = model.getPicoseconds(kind, movement->axes,
                                                 getLocalBytes(type(i)),
                                                 getLocalBytes(type(j)));
             int64_t &edge = edges[i * count + j];
@@ -237,7 +240,7 @@ TEST_F(ReshardPlannerTest, HalvesOfAnAxisMoveApart) {
         planner.plan(RankedTensorType::get({8, 8}, f32, from), to);
     if (plan)
       for (const auto &step : plan->steps)
-        text += step.mnemonic.str() + " " + step.layout.toString() + "; ";
+        text += getName(step.kind).str() + " " + step.layout.toString() + "; ";
     return text;
   };
   EXPECT_EQ(steps(layout({m.getAxis(0)}, {}), layout({major}, {})),
@@ -264,7 +267,7 @@ TEST_F(ReshardPlannerTest, FillComesLastAndStaysThroughCollectives) {
     std::string text;
     for (const auto &step :
          planner.plan(RankedTensorType::get({6}, f32, from), to)->steps)
-      text += step.mnemonic.str() + " " + step.layout.toString() + "; ";
+      text += getName(step.kind).str() + " " + step.layout.toString() + "; ";
     return text;
   };
   EXPECT_EQ(steps(layout({}, 0, shard::Fill::Undefined),
@@ -286,8 +289,8 @@ TEST_F(ReshardPlannerTest, ARepadGivesBackTheFillThatASumLost) {
   const auto *plan = planner.plan(RankedTensorType::get({6}, f32, from), to);
   ASSERT_TRUE(plan);
   ASSERT_EQ(plan->steps.size(), 2u);
-  EXPECT_EQ(plan->steps[0].mnemonic, "to_partial");
-  EXPECT_EQ(plan->steps[1].mnemonic, "repad");
+  EXPECT_EQ(plan->steps[0].kind, MovementKind::ToPartial);
+  EXPECT_EQ(plan->steps[1].kind, MovementKind::Repad);
   EXPECT_EQ(plan->steps[1].layout, to);
 }
 
@@ -365,13 +368,13 @@ TEST_F(ReshardPlannerTest, AnOpOfTheRegionRunsOncePerMicrobatch) {
 }
 
 TEST(CostModelTest, BytesAreThoseThatOneDeviceSends) {
-  EXPECT_EQ(CostModel::getBytes("all_gather", 4, 100, 400), 300);
-  EXPECT_EQ(CostModel::getBytes("reduce_scatter", 4, 400, 100), 300);
-  EXPECT_EQ(CostModel::getBytes("all_reduce", 4, 400, 400), 600);
-  EXPECT_EQ(CostModel::getBytes("all_reduce", 4, 4, 4), 6);
-  EXPECT_EQ(CostModel::getBytes("all_to_all", 4, 400, 400), 300);
-  EXPECT_EQ(CostModel::getBytes("permute", 4, 400, 400), 400);
-  EXPECT_EQ(CostModel::getBytes("slice", 4, 400, 100), 0);
+  EXPECT_EQ(CostModel::getBytes(MovementKind::AllGather, 4, 100, 400), 300);
+  EXPECT_EQ(CostModel::getBytes(MovementKind::ReduceScatter, 4, 400, 100), 300);
+  EXPECT_EQ(CostModel::getBytes(MovementKind::AllReduce, 4, 400, 400), 600);
+  EXPECT_EQ(CostModel::getBytes(MovementKind::AllReduce, 4, 4, 4), 6);
+  EXPECT_EQ(CostModel::getBytes(MovementKind::AllToAll, 4, 400, 400), 300);
+  EXPECT_EQ(CostModel::getBytes(MovementKind::Permute, 4, 400, 400), 400);
+  EXPECT_EQ(CostModel::getBytes(MovementKind::Slice, 4, 400, 100), 0);
 }
 
 } // namespace
