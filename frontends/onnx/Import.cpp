@@ -345,6 +345,11 @@ private:
     for (const Tensor &tensor : model.graph.initializers) {
       if (values.contains(tensor.name))
         continue;
+      if (auto folded = state.folded.find(StringRef(tensor.name));
+          folded != state.folded.end()) {
+        values[tensor.name] = compute(folded->second, body, tensor.dims);
+        continue;
+      }
       std::string reason;
       if (auto known = toTensor(&context, model, tensor, reason))
         values[tensor.name] = Imported(std::move(*known));
@@ -352,6 +357,50 @@ private:
         return error() << reason;
     }
     return success();
+  }
+
+  /// The value of `e`, which has `dims`, over the arguments of `body`.
+  Imported compute(const Expression &e, Block *body, ArrayRef<int64_t> dims) {
+    using Kind = Expression::Kind;
+    auto operand = [&](size_t i) { return compute(e.operands[i], body, dims); };
+    switch (e.kind) {
+    case Kind::View: {
+      Imported x{Value(body->getArgument(e.parameter))};
+      for (size_t dim = 0; dim < e.starts.size(); ++dim)
+        x = emit.slice(x, dim, e.starts[dim], e.limits[dim]);
+      x = emit.reshape(emit.transpose(x, e.permutation), e.shape);
+      return emit.broadcast(x, dims, /*asValue=*/true);
+    }
+    case Kind::Number:
+      return emit.broadcast(emit.scalar(Float32Type::get(&context), e.number),
+                            dims,
+                            /*asValue=*/true);
+    case Kind::Neg:
+      return emit.unary<graph::NegOp>(operand(0));
+    case Kind::Exp:
+      return emit.unary<graph::ExpOp>(operand(0));
+    case Kind::Log:
+      return emit.unary<graph::LogOp>(operand(0));
+    case Kind::Sqrt:
+      return emit.unary<graph::SqrtOp>(operand(0));
+    case Kind::Sigmoid:
+      return emit.unary<graph::SigmoidOp>(operand(0));
+    case Kind::Tanh:
+      return emit.unary<graph::TanhOp>(operand(0));
+    case Kind::Abs:
+      return emit.unary<graph::AbsOp>(operand(0));
+    case Kind::Relu:
+      return emit.unary<graph::ReluOp>(operand(0));
+    case Kind::Add:
+      return emit.binary<graph::AddOp>(operand(0), operand(1));
+    case Kind::Sub:
+      return emit.binary<graph::SubOp>(operand(0), operand(1));
+    case Kind::Mul:
+      return emit.binary<graph::MulOp>(operand(0), operand(1));
+    case Kind::Div:
+      return emit.binary<graph::DivOp>(operand(0), operand(1));
+    }
+    llvm_unreachable("covered switch");
   }
 
   /// Where no gradient passes: of use in training alone.

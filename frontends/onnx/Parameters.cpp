@@ -4,6 +4,7 @@
 
 #include "frontends/onnx/EqualMatrices.h"
 #include "frontends/onnx/ExportRecord.h"
+#include "frontends/onnx/FoldedConstants.h"
 #include "frontends/onnx/Origin.h"
 #include "frontends/onnx/StateReport.h"
 #include "runtime/Names.h"
@@ -73,6 +74,7 @@ public:
     for (const Node &node : model.graph.nodes)
       takeApart(node);
     adoptUnused();
+    recoverFolded(model, record, state);
     reportState(model, record, state);
     return std::move(state);
   }

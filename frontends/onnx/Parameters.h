@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "frontends/onnx/Expression.h"
 #include "frontends/onnx/Model.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -37,6 +38,8 @@ struct ModelState {
   llvm::StringMap<ParameterUse> values;
   /// Operands that are another parameter than their value's name says.
   std::map<std::pair<const Node *, size_t>, ParameterUse> operands;
+  /// Constants that are computed from parameters again, by initializers' names.
+  llvm::StringMap<Expression> folded;
   std::vector<std::string> warnings, notes;
   /// Copies of a matrix that are, or with `tie` would be, one parameter.
   size_t copies = 0;
@@ -66,6 +69,8 @@ struct ModelState {
 ///   by its elements, is the same parameter (with `tie`), with a note.
 /// - Small parameters that happened to be equal have been merged into one; the
 ///   records of the nodes tell which of them each node means.
+/// - Constants that were computed from parameters become expressions of them
+///   again (FoldedConstants.h).
 /// - The parameters that are gone are named in one warning.
 ModelState findState(const Model &model, bool tie = true);
 

@@ -52,7 +52,8 @@ Fate findFate(const Model &model, const ExportRecord &record,
       fate.fused.push_back(state.parameters[weight->second.index].name);
   }
   for (const Tensor &tensor : model.graph.initializers) {
-    if (!used.contains(tensor.name) || state.values.contains(tensor.name))
+    if (!used.contains(tensor.name) || state.values.contains(tensor.name) ||
+        state.folded.contains(tensor.name))
       continue;
     for (StringRef source : record.getSources(tensor.name))
       computed.insert(source);

@@ -1,0 +1,228 @@
+// Views of a parameter: blocks of it, permuted, reshaped and repeated.
+
+#include "frontends/onnx/ParameterViews.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <set>
+
+#include "llvm/ADT/APFloat.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace polyrank::frontends::onnx {
+
+using Dims = std::vector<int64_t>;
+
+static int64_t product(ArrayRef<int64_t> dims) {
+  int64_t count = 1;
+  for (int64_t dim : dims)
+    count *= dim;
+  return count;
+}
+
+static float fromHalf(const char *bytes, const fltSemantics &semantics) {
+  uint16_t bits;
+  std::memcpy(&bits, bytes, 2);
+  return APFloat(semantics, APInt(16, bits)).convertToFloat();
+}
+
+bool loadFloats(const Model &model, const Tensor &tensor, bool transposed,
+                StoredFloats &into) {
+  std::vector<char> bytes;
+  std::string error;
+  if (!isFloat(tensor.type) || !model.load(tensor, bytes, error))
+    return false;
+  into.dims = tensor.dims;
+  into.values.resize(product(tensor.dims));
+  unsigned width = byteSize(tensor.type);
+  auto read = [&](size_t i) -> float {
+    const char *at = bytes.data() + i * width;
+    switch (tensor.type) {
+    case DataType::Float16:
+      return fromHalf(at, APFloat::IEEEhalf());
+    case DataType::BFloat16:
+      return fromHalf(at, APFloat::BFloat());
+    case DataType::Double: {
+      double value;
+      std::memcpy(&value, at, 8);
+      return static_cast<float>(value);
+    }
+    default: {
+      float value;
+      std::memcpy(&value, at, 4);
+      return value;
+    }
+    }
+  };
+  if (!transposed) {
+    for (size_t i = 0; i < into.values.size(); ++i)
+      into.values[i] = read(i);
+    return true;
+  }
+  size_t rows = tensor.dims[0], columns = tensor.dims[1];
+  for (size_t row = 0; row < rows; ++row)
+    for (size_t column = 0; column < columns; ++column)
+      into.values[column * rows + row] = read(row * columns + column);
+  std::swap(into.dims[0], into.dims[1]);
+  return true;
+}
+
+ViewMap::ViewMap(const Expression &view, ArrayRef<int64_t> from,
+                 ArrayRef<int64_t> to) {
+  int64_t stride = 1;
+  for (size_t i = to.size(); i-- > 0;) {
+    outer.push_back({to[i], view.shape[i] == 1 ? 0 : stride});
+    stride *= view.shape[i];
+  }
+  Dims strides(from.size(), 1);
+  for (size_t i = from.size(); i-- > 1;)
+    strides[i - 1] = strides[i] * from[i];
+  for (size_t i = from.size(); i-- > 0;) {
+    int64_t dim = view.permutation[i];
+    inner.push_back({view.limits[dim] - view.starts[dim], strides[dim]});
+    start += view.starts[i] * strides[i];
+  }
+}
+
+int64_t ViewMap::operator()(int64_t element) const {
+  int64_t inBlock = 0, result = start;
+  for (Dim dim : outer) {
+    inBlock += element % dim.size * dim.stride;
+    element /= dim.size;
+  }
+  for (Dim dim : inner) {
+    result += inBlock % dim.size * dim.stride;
+    inBlock /= dim.size;
+  }
+  return result;
+}
+
+std::vector<int64_t> unravel(int64_t element, ArrayRef<int64_t> dims) {
+  Dims index(dims.size());
+  for (size_t i = dims.size(); i-- > 0;) {
+    index[i] = element % dims[i];
+    element /= dims[i];
+  }
+  return index;
+}
+
+bool moveTo(Expression &view, ArrayRef<int64_t> starts,
+            ArrayRef<int64_t> from) {
+  for (size_t i = 0; i < from.size(); ++i) {
+    int64_t size = view.limits[i] - view.starts[i];
+    view.starts[i] = starts[i];
+    view.limits[i] = starts[i] + size;
+    if (view.limits[i] > from[i])
+      return false;
+  }
+  return true;
+}
+
+/// Orders of the dims, the given one first; of many dims no other.
+static std::vector<Dims> permutationsOf(ArrayRef<int64_t> dims) {
+  constexpr size_t mostDims = 4;
+  Dims order(dims.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::vector<Dims> all;
+  std::set<Dims> seen; // dims of one may stand anywhere
+  do {
+    Dims large;
+    for (int64_t dim : order)
+      if (dims[dim] != 1)
+        large.push_back(dim);
+    if (seen.insert(large).second)
+      all.push_back(order);
+  } while (dims.size() <= mostDims &&
+           std::next_permutation(order.begin(), order.end()));
+  return all;
+}
+
+/// Calls `found` with the sizes per permuted dim where the dims of `shape` that
+/// are larger than one are such dims in their order, and all others are one.
+static void matchDims(ArrayRef<int64_t> permuted, ArrayRef<int64_t> shape,
+                      Dims &sizes, function_ref<void(ArrayRef<int64_t>)> found) {
+  while (!shape.empty() && shape.front() == 1)
+    shape = shape.drop_front();
+  if (permuted.empty()) {
+    if (shape.empty())
+      found(sizes);
+    return;
+  }
+  sizes.push_back(1);
+  matchDims(permuted.drop_front(), shape, sizes, found);
+  sizes.pop_back();
+  if (shape.empty() || shape.front() > permuted.front())
+    return;
+  sizes.push_back(shape.front());
+  matchDims(permuted.drop_front(), shape.drop_front(), sizes, found);
+  sizes.pop_back();
+}
+
+std::vector<Expression> enumerateViews(size_t parameter, ArrayRef<int64_t> from,
+                                       ArrayRef<int64_t> to,
+                                       ArrayRef<int64_t> repeated) {
+  std::set<Dims> shapes = {Dims(to.begin(), to.end())};
+  Dims shape(to.begin(), to.end());
+  for (int64_t dim : repeated)
+    shape[dim] = 1;
+  shapes.insert(shape);
+  // As NumPy broadcasts the whole tensor.
+  if (from.size() <= to.size()) {
+    Dims padded(to.size() - from.size(), 1);
+    padded.insert(padded.end(), from.begin(), from.end());
+    bool fits = true;
+    for (size_t i = 0; i < to.size(); ++i)
+      fits &= padded[i] == 1 || padded[i] == to[i];
+    if (fits)
+      shapes.insert(padded);
+  }
+  std::vector<Expression> views;
+  std::set<std::vector<Dims>> seen;
+  for (const Dims &shape : shapes) {
+    int64_t count = product(shape), all = product(from);
+    if (count > all)
+      continue;
+    for (const Dims &permutation : permutationsOf(from)) {
+      auto add = [&](ArrayRef<int64_t> block) {
+        Expression view;
+        view.parameter = parameter;
+        view.starts.assign(from.size(), 0);
+        view.limits.assign(block.begin(), block.end());
+        view.permutation = permutation;
+        view.shape = shape;
+        Dims order; // of the dims that are left
+        for (int64_t dim : permutation)
+          if (block[dim] != 1)
+            order.push_back(dim);
+        if (seen.insert({view.limits, order, shape}).second)
+          views.push_back(std::move(view));
+      };
+      if (count == all) {
+        add(from);
+        continue;
+      }
+      for (size_t dim = 0; dim < from.size(); ++dim)
+        if (int64_t rest = all / from[dim];
+            count % rest == 0 && count / rest < from[dim]) {
+          Dims block(from.begin(), from.end());
+          block[dim] = count / rest;
+          add(block);
+        }
+      Dims permuted, sizes;
+      for (int64_t dim : permutation)
+        permuted.push_back(from[dim]);
+      matchDims(permuted, shape, sizes, [&](ArrayRef<int64_t> found) {
+        Dims block(from.size());
+        for (size_t i = 0; i < found.size(); ++i)
+          block[permutation[i]] = found[i];
+        add(block);
+      });
+    }
+  }
+  return views;
+}
+
+} // namespace polyrank::frontends::onnx
