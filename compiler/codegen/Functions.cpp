@@ -285,6 +285,80 @@ static Value emitSine(Formula &f, Value x, int64_t quarter) {
   return f.select(isNegative, f.neg(result), result);
 }
 
+/// Cephes atan in double precision.
+static Value emitArcTangent(Formula &f, Value x) {
+  Value t = f.abs(x);
+  Value isLarge = f.less(f.c(2.41421356237309504880), t),
+        isMiddle = f.less(f.c(0.66), t);
+  // atan(t) = pi/2 - atan(1/t) = pi/4 + atan((t - 1) / (t + 1)). Infinity is
+  // among the large.
+  Value r = f.select(
+      isLarge, f.div(f.c(-1), t),
+      f.select(isMiddle, f.div(f.sub(t, f.c(1)), f.add(t, f.c(1))), t));
+  Value start = f.select(isLarge, f.c(std::numbers::pi / 2),
+                         f.select(isMiddle, f.c(std::numbers::pi / 4), f.c(0)));
+  Value z = f.mul(r, r);
+  Value p =
+      f.polynomial(z, {-8.750608600031904122785e-1, -1.615753718733365076637e1,
+                       -7.500855792314704667340e1, -1.228866684490136173410e2,
+                       -6.485021904942025371773e1});
+  Value q =
+      f.polynomial(z, {1, 2.485846490142306297962e1, 1.650270098316988542046e2,
+                       4.328810604912902668951e2, 4.853903996359136964868e2,
+                       1.945506571482613964425e2});
+  Value small = f.fma(f.mul(r, z), f.div(p, q), r);
+  return f.copySign(f.add(start, small), x);
+}
+
+/// (1 - x)(1 + x), which keeps its digits near 1, and its root: NaN outside of
+/// [-1, 1].
+static Value emitRootBelowOne(Formula &f, Value x) {
+  return math::SqrtOp::create(f.b, f.mul(f.sub(f.c(1), x), f.add(f.c(1), x)));
+}
+
+static Value emitArcSine(Formula &f, Value x) {
+  return emitArcTangent(f, f.div(x, emitRootBelowOne(f, x)));
+}
+
+/// 2 atan(sqrt((1 - x) / (1 + x))), which is exact near 1.
+static Value emitArcCosine(Formula &f, Value x) {
+  Value root =
+      math::SqrtOp::create(f.b, f.div(f.sub(f.c(1), x), f.add(f.c(1), x)));
+  return f.mul(f.c(2), emitArcTangent(f, root));
+}
+
+/// The series of asinh or atanh near 0, where a logarithm has no digits left:
+/// x + x^3 p(x^2).
+static Value emitNearZero(Formula &f, Value x, Value elsewhere,
+                          std::initializer_list<double> coefficients) {
+  Value z = f.mul(x, x);
+  Value near = f.fma(f.mul(x, z), f.polynomial(z, coefficients), x);
+  return f.select(f.less(f.abs(x), f.c(0.02)), near, elsewhere);
+}
+
+/// log(|x| + sqrt(x^2 + 1)) with x's sign.
+static Value emitAreaSine(Formula &f, Value x) {
+  Value t = f.abs(x);
+  Value root = math::SqrtOp::create(f.b, f.fma(t, t, f.c(1)));
+  return emitNearZero(f, x, f.copySign(emitLog(f, f.add(t, root)), x),
+                      {35.0 / 1152, -5.0 / 112, 3.0 / 40, -1.0 / 6});
+}
+
+/// log(x + sqrt((x - 1)(x + 1))); NaN below 1.
+static Value emitAreaCosine(Formula &f, Value x) {
+  Value below = f.sub(x, f.c(1));
+  Value root = math::SqrtOp::create(f.b, f.mul(below, f.add(x, f.c(1))));
+  Value result = emitLog(f, f.add(x, root));
+  return f.select(f.less(below, f.c(0)), f.c(std::nan("")), result);
+}
+
+/// log((1 + x) / (1 - x)) / 2.
+static Value emitAreaTangent(Formula &f, Value x) {
+  Value quotient = f.div(f.add(f.c(1), x), f.sub(f.c(1), x));
+  return emitNearZero(f, x, f.mul(f.c(0.5), emitLog(f, quotient)),
+                      {1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3});
+}
+
 /// x^y = exp(y log |x|) in double precision, C's pow for signs and zeros.
 static Value emitPower(Formula &f, Value x, Value y) {
   Value magnitude = emitExp(f, f.mul(y, emitLog(f, f.abs(x))));
@@ -301,9 +375,9 @@ static Value emitPower(Formula &f, Value x, Value y) {
   };
   Value isEndless =
       f.equal(f.abs(y), f.c(std::numeric_limits<double>::infinity()));
-  Value isOne = either(
-      either(f.equal(y, f.c(0)), f.equal(x, f.c(1))),
-      arith::AndIOp::create(f.b, f.equal(x, f.c(-1)), isEndless));
+  Value isOne =
+      either(either(f.equal(y, f.c(0)), f.equal(x, f.c(1))),
+             arith::AndIOp::create(f.b, f.equal(x, f.c(-1)), isEndless));
   return f.select(isOne, f.c(1), result);
 }
 
@@ -352,6 +426,30 @@ static Value emitFloatFunction(Formula &f, Function function,
     return inDouble(f, operands, [](Formula &f, ValueRange operands) {
       return emitSine(f, operands[0], 1);
     });
+  case Function::Atan:
+    return inDouble(f, operands, [](Formula &f, ValueRange operands) {
+      return emitArcTangent(f, operands[0]);
+    });
+  case Function::Asin:
+    return inDouble(f, operands, [](Formula &f, ValueRange operands) {
+      return emitArcSine(f, operands[0]);
+    });
+  case Function::Acos:
+    return inDouble(f, operands, [](Formula &f, ValueRange operands) {
+      return emitArcCosine(f, operands[0]);
+    });
+  case Function::Asinh:
+    return inDouble(f, operands, [](Formula &f, ValueRange operands) {
+      return emitAreaSine(f, operands[0]);
+    });
+  case Function::Acosh:
+    return inDouble(f, operands, [](Formula &f, ValueRange operands) {
+      return emitAreaCosine(f, operands[0]);
+    });
+  case Function::Atanh:
+    return inDouble(f, operands, [](Formula &f, ValueRange operands) {
+      return emitAreaTangent(f, operands[0]);
+    });
   case Function::Floor:
     return math::FloorOp::create(b, x);
   case Function::Add:
@@ -375,10 +473,19 @@ static Value emitFloatFunction(Formula &f, Function function,
   }
 }
 
-/// x^y by squaring; 1 where y <= 0, as the reference.
+/// x^y by squaring, as the reference: of 1 and -1 alone something is left where
+/// y is negative.
 static Value emitIntegerPower(Integers &i, Value x, Value y) {
   Value result = i.c(1), zero = i.c(0);
-  y = arith::MaxSIOp::create(i.b, y, zero);
+  auto equals = [&](Value a, int64_t b) -> Value {
+    return i.compare(arith::CmpIPredicate::eq, a, i.c(b));
+  };
+  Value isUnit = arith::OrIOp::create(i.b, equals(x, 1), equals(x, -1));
+  Value isInverse = i.compare(arith::CmpIPredicate::slt, y, zero);
+  Value vanishes = arith::AndIOp::create(
+      i.b, isInverse,
+      arith::SelectOp::create(i.b, isUnit, equals(zero, 1), equals(zero, 0)));
+  y = arith::MaxSIOp::create(i.b, y, i.sub(zero, y));
   unsigned width = getElementTypeOrSelf(i.type).getIntOrFloatBitWidth();
   for (unsigned bit = 0; bit + 1 < width; ++bit) {
     Value isSet = i.compare(arith::CmpIPredicate::ne, i.land(y, i.c(1)), zero);
@@ -386,7 +493,7 @@ static Value emitIntegerPower(Integers &i, Value x, Value y) {
     x = i.mul(x, x);
     y = i.shr(y, 1);
   }
-  return result;
+  return arith::SelectOp::create(i.b, vanishes, zero, result);
 }
 
 static Value emitIntegerFunction(Integers &i, Function function,
@@ -507,8 +614,8 @@ static Value emitConvert(ImplicitLocOpBuilder &b, Type to, Value x) {
     return arith::TruncFOp::create(b, type, x);
   }
   if (isa<FloatType>(from)) // saturates, and NaN becomes 0
-    return LLVM::CallIntrinsicOp::create(
-               b, type, b.getStringAttr("llvm.fptosi.sat"), x)
+    return LLVM::CallIntrinsicOp::create(b, type,
+                                         b.getStringAttr("llvm.fptosi.sat"), x)
         .getResult(0);
   if (isa<FloatType>(to)) {
     if (from.isInteger(1))
@@ -563,6 +670,12 @@ bool polyrank::codegen::hasFunction(Function function, Type operandType) {
   case Function::Sigmoid:
   case Function::Sin:
   case Function::Cos:
+  case Function::Atan:
+  case Function::Asin:
+  case Function::Acos:
+  case Function::Asinh:
+  case Function::Acosh:
+  case Function::Atanh:
     return isa<FloatType>(operandType);
   case Function::Not:
   case Function::And:

@@ -179,6 +179,12 @@ static bool isExpensive(const Node &node) {
   case Function::Sigmoid:
   case Function::Sin:
   case Function::Cos:
+  case Function::Atan:
+  case Function::Asin:
+  case Function::Acos:
+  case Function::Asinh:
+  case Function::Acosh:
+  case Function::Atanh:
   case Function::Pow:
   case Function::Philox:
     return true;

@@ -52,8 +52,9 @@ polyrank::training::getGroups(ArrayRef<int64_t> source,
 bool polyrank::training::isElementwise(Operation *op) {
   using namespace graph;
   return isa<NegOp, ExpOp, LogOp, SqrtOp, RsqrtOp, TanhOp, ErfOp, SigmoidOp,
-             ReluOp, AbsOp, SinOp, CosOp, FloorOp, DetachOp, NotOp, AddOp, SubOp,
-             MulOp, DivOp, MaxOp, MinOp, PowOp, AndOp, OrOp, CompareOp,
+             ReluOp, AbsOp, SinOp, CosOp, AtanOp, AsinOp, AcosOp, AsinhOp,
+             AcoshOp, AtanhOp, FloorOp, DetachOp, NotOp, AddOp, SubOp, MulOp,
+             DivOp, MaxOp, MinOp, PowOp, AndOp, OrOp, BitAndOp, CompareOp,
              SelectOp, ConvertOp, GeluOp, SiluOp, DropoutOp>(op);
 }
 

@@ -7,10 +7,13 @@ using namespace polyrank;
 using namespace polyrank::graph;
 
 int64_t polyrank::graph::power(int64_t x, int64_t y) {
-  int64_t result = 1;
-  for (; y > 0; --y)
-    result *= x;
-  return result;
+  if (y < 0) // 1 / x^-y
+    return x == 1 ? 1 : x == -1 ? (y % 2 == 0 ? 1 : -1) : 0;
+  uint64_t result = 1, square = static_cast<uint64_t>(x); // wraps around
+  for (; y > 0; y >>= 1, square *= square)
+    if (y & 1)
+      result *= square;
+  return static_cast<int64_t>(result);
 }
 
 // Compare
@@ -99,10 +102,12 @@ struct Expression {
   OpBuilder &builder;
   Location location;
 
-  template <typename Op> Value unary(Value x) {
+  template <typename Op>
+  Value unary(Value x) {
     return Op::create(builder, location, x);
   }
-  template <typename Op> Value binary(Value x, Value y) {
+  template <typename Op>
+  Value binary(Value x, Value y) {
     return Op::create(builder, location, x, y);
   }
   Value mul(Value x, Value y) { return binary<MulOp>(x, y); }
@@ -111,10 +116,16 @@ struct Expression {
     return splat(builder, location, like.getType(), value);
   }
   Value scale(Value x, double factor) { return mul(x, constant(x, factor)); }
+  Value shifted(Value x, double by) {
+    return binary<AddOp>(x, constant(x, by));
+  }
+  /// 1 - x^2, in factors that keep their digits near 1.
+  Value belowOne(Value x) {
+    return mul(binary<SubOp>(constant(x, 1), x), shifted(x, 1));
+  }
   /// `x` where `a` compares with `b`, else 0.
   Value where(Value a, Comparison comparison, Value b, Value x) {
-    Value condition =
-        CompareOp::create(builder, location, a, b, comparison);
+    Value condition = CompareOp::create(builder, location, a, b, comparison);
     return SelectOp::create(builder, location, condition, x, constant(x, 0));
   }
 };
@@ -141,13 +152,19 @@ UNARY_GRADIENT(SigmoidOp,
                e.mul(dy, e.mul(y, e.binary<SubOp>(e.constant(y, 1), y))))
 UNARY_GRADIENT(ReluOp, e.where(x, Comparison::GT, e.constant(x, 0), dy))
 UNARY_GRADIENT(AbsOp,
-               e.binary<SubOp>(
-                   e.where(x, Comparison::GT, e.constant(x, 0), dy),
-                   e.where(x, Comparison::LT, e.constant(x, 0), dy)))
+               e.binary<SubOp>(e.where(x, Comparison::GT, e.constant(x, 0), dy),
+                               e.where(x, Comparison::LT, e.constant(x, 0),
+                                       dy)))
 UNARY_GRADIENT(SinOp, e.mul(dy, e.unary<CosOp>(x)))
 UNARY_GRADIENT(CosOp, e.neg(e.mul(dy, e.unary<SinOp>(x))))
+UNARY_GRADIENT(AtanOp, e.binary<DivOp>(dy, e.shifted(e.mul(x, x), 1)))
+UNARY_GRADIENT(AsinOp, e.mul(dy, e.unary<RsqrtOp>(e.belowOne(x))))
+UNARY_GRADIENT(AcosOp, e.neg(e.mul(dy, e.unary<RsqrtOp>(e.belowOne(x)))))
+UNARY_GRADIENT(AsinhOp, e.mul(dy, e.unary<RsqrtOp>(e.shifted(e.mul(x, x), 1))))
+UNARY_GRADIENT(AcoshOp, e.mul(dy, e.unary<RsqrtOp>(e.mul(e.shifted(x, -1),
+                                                         e.shifted(x, 1)))))
+UNARY_GRADIENT(AtanhOp, e.binary<DivOp>(dy, e.belowOne(x)))
 UNARY_GRADIENT(FloorOp, e.constant(dy, 0))
-UNARY_GRADIENT(DetachOp, Value())
 #undef UNARY_GRADIENT
 
 #define BINARY_GRADIENT(Op, left, right)                                       \
@@ -178,7 +195,8 @@ BINARY_GRADIENT(
                     e.where(x, Comparison::EQ, y, e.scale(dz, 0.5))),
     e.binary<AddOp>(e.where(x, Comparison::GT, y, dz),
                     e.where(x, Comparison::EQ, y, e.scale(dz, 0.5))))
-// d x^y / dx = y x^(y-1), 0 where y is 0; d x^y / dy = x^y log x, 0 where x^y is.
+// d x^y / dx = y x^(y-1), 0 where y is 0; d x^y / dy = x^y log x, 0 where x^y
+// is.
 BINARY_GRADIENT(
     PowOp,
     e.where(y, Comparison::NE, e.constant(y, 0),
@@ -188,8 +206,7 @@ BINARY_GRADIENT(
             e.mul(dz, e.mul(z, e.unary<LogOp>(x)))))
 #undef BINARY_GRADIENT
 
-Gradients SelectOp::buildGradient(OpBuilder &builder,
-                                  ArrayRef<Value> gradients,
+Gradients SelectOp::buildGradient(OpBuilder &builder, ArrayRef<Value> gradients,
                                   ArrayRef<bool> needed) {
   Value dz = gradients[0], zero = splat(builder, getLoc(), dz.getType(), 0);
   SmallVector<Value> result(3);
@@ -201,8 +218,7 @@ Gradients SelectOp::buildGradient(OpBuilder &builder,
 }
 
 Gradients ConvertOp::buildGradient(OpBuilder &builder,
-                                   ArrayRef<Value> gradients,
-                                   ArrayRef<bool>) {
+                                   ArrayRef<Value> gradients, ArrayRef<bool>) {
   Type from = cast<RankedTensorType>(getInput().getType()).getElementType();
   if (!isa<FloatType>(from))
     return SmallVector<Value>{Value()};

@@ -71,7 +71,7 @@ class Graph_Binary<string mnemonic, string scalar, string sum = "nn", string max
 
 def Graph_NegOp : Graph_Unary<"neg", "-x", "t"> { let summary = "-x"; }
 def Graph_ExpOp : Graph_Unary<"exp", "std::exp(x)", "n", "y"> { let summary = "e^x"; }
-// The parts of a partial maximum may lie outside the domain of log and sqrt.
+// The parts of a partial maximum may lie outside the domain of log, sqrt and acosh.
 def Graph_LogOp : Graph_Unary<"log", "std::log(x)", "n", "n", "y"> { let summary = "Natural logarithm"; }
 def Graph_SqrtOp : Graph_Unary<"sqrt", "std::sqrt(x)", "n", "n", "y"> { let summary = "Square root"; }
 def Graph_RsqrtOp : Graph_Unary<"rsqrt", "1 / std::sqrt(x)"> { let summary = "1 / sqrt(x)"; }
@@ -82,8 +82,14 @@ def Graph_ReluOp : Graph_Unary<"relu", "x > 0 ? x : x != x ? x : 0", "n", "y"> {
 def Graph_AbsOp : Graph_Unary<"abs", "std::fabs(x)"> { let summary = "|x|"; }
 def Graph_SinOp : Graph_Unary<"sin", "std::sin(x)"> { let summary = "Sine"; }
 def Graph_CosOp : Graph_Unary<"cos", "std::cos(x)"> { let summary = "Cosine"; }
+def Graph_AtanOp : Graph_Unary<"atan", "std::atan(x)", "n", "y"> { let summary = "Arc tangent"; }
+def Graph_AsinOp : Graph_Unary<"asin", "std::asin(x)"> { let summary = "Arc sine; NaN outside of [-1, 1]"; }
+def Graph_AcosOp : Graph_Unary<"acos", "std::acos(x)"> { let summary = "Arc cosine; NaN outside of [-1, 1]"; }
+def Graph_AsinhOp : Graph_Unary<"asinh", "std::asinh(x)", "n", "y"> { let summary = "Inverse hyperbolic sine"; }
+def Graph_AcoshOp : Graph_Unary<"acosh", "std::acosh(x)", "n", "n", "y"> { let summary = "Inverse hyperbolic cosine; NaN below 1"; }
+def Graph_AtanhOp : Graph_Unary<"atanh", "std::atanh(x)"> { let summary = "Inverse hyperbolic tangent; NaN outside of [-1, 1]"; }
 def Graph_FloorOp : Graph_Unary<"floor", "std::floor(x)", "n", "y"> { let summary = "Largest integer not above x; gradient zero"; }
-def Graph_DetachOp : Graph_Unary<"detach", "x", "t", "y"> {
+def Graph_DetachOp : Graph_Unary<"detach", "x", "t", "y", "y", []> {
   let summary = "x, through which no gradient passes";
   let description = [{
     PyTorch's `Tensor.detach()`. Once a step has its gradients, or where there
@@ -100,9 +106,16 @@ def Graph_DivOp : Graph_Binary<"div", "divide(x, y)", "an"> {
 }
 def Graph_MaxOp : Graph_Binary<"max", "maximum(x, y)", "nn", "yy", "aa"> { let summary = "Larger of x and y; NaN if either is"; }
 def Graph_MinOp : Graph_Binary<"min", "minimum(x, y)", "nn", "aa", "yy"> { let summary = "Smaller of x and y; NaN if either is"; }
-def Graph_PowOp : Graph_Binary<"pow", "power(x, y)"> { let summary = "x to the power of y"; }
+def Graph_PowOp : Graph_Binary<"pow", "power(x, y)"> {
+  let summary = "x to the power of y; of integers truncating, and 0 where x is 0 and y is negative";
+}
 def Graph_AndOp : Graph_Binary<"and", "x != 0 && y != 0", "nn", "aa", "yy", []> { let summary = "Logical conjunction of booleans"; }
 def Graph_OrOp : Graph_Binary<"or", "x != 0 || y != 0", "nn", "yy", "aa", []> { let summary = "Logical disjunction of booleans"; }
+
+def Graph_BitAndOp : Graph_Binary<"bit_and", "conjunction(x, y)", "nn", "nn", "nn", []> {
+  let summary = "The bits that are set in both of two integers";
+  let arguments = (ins Graph_IntegerTensor:$lhs, Graph_IntegerTensor:$rhs);
+}
 
 def Graph_CompareOp : Graph_Elementwise<"compare", "nn", "nn", "nn", []> {
   let summary = "Booleans: how x compares with y; NaN is unequal to everything";

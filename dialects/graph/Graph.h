@@ -43,10 +43,10 @@ struct LocalContext {
 };
 
 /// `op` on local operands and local result types.
-mlir::LogicalResult localizeByCloning(mlir::Operation *op,
-                                      LocalContext &context,
-                                      mlir::ValueRange operands,
-                                      llvm::SmallVectorImpl<mlir::Value> &results);
+mlir::LogicalResult
+localizeByCloning(mlir::Operation *op, LocalContext &context,
+                  mlir::ValueRange operands,
+                  llvm::SmallVectorImpl<mlir::Value> &results);
 /// One FLOP per element of the results, every tensor read or written once.
 Cost elementwiseCost(mlir::Operation *op);
 /// See Elementwise.td for the letters.
@@ -84,6 +84,9 @@ inline double minimum(double x, double y) {
 inline int64_t minimum(int64_t x, int64_t y) { return std::min(x, y); }
 inline double power(double x, double y) { return std::pow(x, y); }
 int64_t power(int64_t x, int64_t y);
+inline int64_t conjunction(int64_t x, int64_t y) { return x & y; }
+/// Floats have no bits to compute with; the verifier refuses them.
+inline double conjunction(double, double) { return std::nan(""); }
 
 } // namespace polyrank::graph
 

@@ -28,7 +28,9 @@ def text(shape, element="f64"):
 def unary(name, reference, before="%x"):
     """An op on [4, 5]; `before` keeps its operand in its domain."""
     t = text((4, 5))
-    start = "" if before == "%x" else f"%p = graph.exp %x : ({t}) -> {t}\n"
+    start = {"%x": "", "%p": f"%p = graph.exp %x : ({t}) -> {t}\n", "%t": f"%t = graph.tanh %x : ({t}) -> {t}\n",
+             "%q": f"%p = graph.exp %x : ({t}) -> {t}\n%o = graph.constant dense<1.0> : {t} : {t}\n"
+                   f"%q = graph.add %p, %o : ({t}, {t}) -> {t}\n"}[before]
     return Op(f"{start}%r = graph.{name} {before} : ({t}) -> {t}", (4, 5), reference, x=(4, 5))
 
 
@@ -96,6 +98,12 @@ OPS = {
     "abs": unary("abs", torch.abs),
     "sin": unary("sin", torch.sin),
     "cos": unary("cos", torch.cos),
+    "atan": unary("atan", torch.atan),
+    "asin": unary("asin", lambda x: x.tanh().asin(), "%t"),
+    "acos": unary("acos", lambda x: x.tanh().acos(), "%t"),
+    "asinh": unary("asinh", torch.asinh),
+    "acosh": unary("acosh", lambda x: (x.exp() + 1).acosh(), "%q"),
+    "atanh": unary("atanh", lambda x: x.tanh().atanh(), "%t"),
     "floor": Op(f"%f = graph.floor %x : ({T((4,))}) -> {T((4,))}\n%r = graph.sub %x, %f : ({T((4,))}, {T((4,))}) -> {T((4,))}",
                 (4,), lambda x: x - x.floor(), x=(4,)),
     "convert": Op(f"%h = graph.convert %x : ({T((4,))}) -> {T((4,), 'f32')}\n%r = graph.convert %h : ({T((4,), 'f32')}) -> {T((4,))}",

@@ -38,6 +38,18 @@ static bool ofPositive(ProgramBuilder &b) {
   return b.put(b.parts.apply<OpType>(b.positive(b.pickFloat())), bound);
 }
 
+/// A function of (-1, 1), away from its ends.
+template <typename OpType, int bound>
+static bool ofPart(ProgramBuilder &b) {
+  Value x = b.parts.apply<graph::SigmoidOp>(b.pickFloat());
+  return b.put(b.parts.apply<OpType>(b.parts.add(x, -0.5)), bound);
+}
+
+static bool acosh(ProgramBuilder &b) {
+  Value x = b.parts.apply<graph::SigmoidOp>(b.pickFloat());
+  return b.put(b.parts.apply<graph::AcoshOp>(b.parts.add(x, 1.5)), 2);
+}
+
 /// Neg, abs, relu, floor: exact, and of integers too.
 template <typename OpType>
 static bool exactUnary(ProgramBuilder &b) {
@@ -109,6 +121,13 @@ static bool logical(ProgramBuilder &b) {
   Shape shape = b.drawShape(b.random.between(1, 3));
   Value x = b.pickBool(shape);
   return b.put(b.parts.apply<OpType>(x, b.pickBool(shape)), 1, 0);
+}
+
+/// Of negative numbers it is at most twice as far from zero.
+static bool bitAnd(ProgramBuilder &b) {
+  Value x = b.pickInteger(), y = b.integersOf(shapeOf(x));
+  return b.put(b.parts.apply<graph::BitAndOp>(x, y),
+               2 * std::max(b.bound(x), b.bound(y)), 0);
 }
 
 static bool compare(ProgramBuilder &b) {
@@ -602,6 +621,12 @@ ArrayRef<OpEntry> polyrank::test::opTable() {
       {"sigmoid", smooth<graph::SigmoidOp, 64, 1>},
       {"sin", smooth<graph::SinOp, 64, 1>},
       {"cos", smooth<graph::CosOp, 64, 1>},
+      {"atan", smooth<graph::AtanOp, 64, 2>},
+      {"asin", ofPart<graph::AsinOp, 2>},
+      {"acos", ofPart<graph::AcosOp, 4>},
+      {"asinh", smooth<graph::AsinhOp, 64, 5>},
+      {"acosh", acosh},
+      {"atanh", ofPart<graph::AtanhOp, 1>},
       {"detach", exactUnary<graph::DetachOp>},
       {"abs", exactUnary<graph::AbsOp>},
       {"floor", exactUnary<graph::FloorOp>},
@@ -615,6 +640,7 @@ ArrayRef<OpEntry> polyrank::test::opTable() {
       {"pow", pow},
       {"and", logical<graph::AndOp>},
       {"or", logical<graph::OrOp>},
+      {"bit_and", bitAnd},
       {"compare", compare},
       {"select", select},
       {"convert", convert},

@@ -101,6 +101,20 @@ TEST(Functions, SineAndCosineAreWithinOneUnitForLargeArguments) {
   expectWithin("cos", std::cos, 0, 1e6, 1);
 }
 
+TEST(Functions, InverseFunctionsAreWithinOneUnit) {
+  expectWithin("atan", std::atan, -5, 5, 1);
+  expectWithin("atan", std::atan, 0, 1e30, 1);
+  expectWithin("asin", std::asin, -1, 1, 1);
+  expectWithin("acos", std::acos, -1, 1, 1);
+  expectWithin("asinh", std::asinh, -10, 10, 1);
+  expectWithin("asinh", std::asinh, -0.05, 0.05, 1);
+  expectWithin("asinh", std::asinh, 0, 1e30, 1);
+  expectWithin("acosh", std::acosh, 1, 1.01, 1);
+  expectWithin("acosh", std::acosh, 1, 1e30, 1);
+  expectWithin("atanh", std::atanh, -1, 1, 1);
+  expectWithin("atanh", std::atanh, -0.05, 0.05, 1);
+}
+
 TEST(Functions, RootsRoundAsIeeeDoes) {
   expectWithin("sqrt", std::sqrt, 0, 1e10, 0.5);
   expectWithin(
