@@ -178,8 +178,8 @@ Imported productOver(NodeImporter &n, Imported x, ArrayRef<int64_t> dims) {
       int64_t half = size / 2;
       Imported product = n.emit.binary<graph::MulOp>(
           n.emit.slice(x, dim, 0, half), n.emit.slice(x, dim, half, 2 * half));
-      x = size % 2 ? n.emit.concat({product, n.emit.slice(x, dim, 2 * half, size)},
-                                   dim)
+      x = size % 2 ? n.emit.concat(
+                         {product, n.emit.slice(x, dim, 2 * half, size)}, dim)
                    : product;
     }
   }
@@ -198,7 +198,15 @@ Imported productOver(NodeImporter &n, Imported x, ArrayRef<int64_t> dims) {
 }
 
 enum class Reduction {
-  Sum, Mean, Max, Min, Product, L1, L2, SumSquare, LogSumExp
+  Sum,
+  Mean,
+  Max,
+  Min,
+  Product,
+  L1,
+  L2,
+  SumSquare,
+  LogSumExp
 };
 
 template <Reduction kind>
@@ -219,8 +227,8 @@ LogicalResult reduce(NodeImporter &n) {
   } else if (n.getInt("noop_with_empty_axes", 0) == 0) {
     llvm::append_range(dims, llvm::seq<int64_t>(shape.size()));
   }
-  // Of equal elements these two give the gradient to the first, others (amax) to
-  // all.
+  // Of equal elements these two give the gradient to the first, others (amax)
+  // to all.
   bool first = n.isOf("aten.max.dim") || n.isOf("aten.min.dim");
   Imported result;
   switch (kind) {
@@ -350,9 +358,10 @@ Imported logSoftmaxOf(NodeImporter &n, const Imported &x, int64_t dim) {
 /// Whether `value` is computed from constants alone.
 static bool isKnown(Value value) {
   Operation *op = value.getDefiningOp();
-  return op && (isa<graph::ConstantOp>(op) ||
-                (isa<graph::BroadcastOp, graph::ReshapeOp, graph::ConvertOp>(op) &&
-                 isKnown(op->getOperand(0))));
+  return op &&
+         (isa<graph::ConstantOp>(op) ||
+          (isa<graph::BroadcastOp, graph::ReshapeOp, graph::ConvertOp>(op) &&
+           isKnown(op->getOperand(0))));
 }
 
 static bool isSquare(Value value) {
@@ -363,8 +372,10 @@ static bool isSquare(Value value) {
 }
 
 bool isSumOfSquares(Value value) {
-  if (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
-    return isSumOfSquares(reshape.getInput());
+  if (Operation *op = value.getDefiningOp();
+      isa_and_present<graph::ReshapeOp, graph::BroadcastOp, graph::TransposeOp>(
+          op))
+    return isSumOfSquares(op->getOperand(0));
   if (auto sum = value.getDefiningOp<graph::ReduceOp>())
     return sum.getKind() == ReductionKind::Sum && isSquare(sum.getInput());
   if (auto quotient = value.getDefiningOp<graph::DivOp>())
@@ -384,10 +395,10 @@ Imported rootOf(NodeImporter &n, const Imported &x) {
     return n.emit.broadcast(n.emit.scalar(x.getElementType(), value),
                             x.getShape(), !x.isConstant());
   };
-  Imported isZero = n.emit.binary<graph::CompareOp>(x, constant(0),
-                                                    graph::Comparison::EQ);
-  Imported root = n.emit.unary<graph::SqrtOp>(
-      n.emit.select(isZero, constant(1), x));
+  Imported isZero =
+      n.emit.binary<graph::CompareOp>(x, constant(0), graph::Comparison::EQ);
+  Imported root =
+      n.emit.unary<graph::SqrtOp>(n.emit.select(isZero, constant(1), x));
   return n.emit.select(isZero, constant(0), root);
 }
 

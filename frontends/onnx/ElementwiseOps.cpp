@@ -230,6 +230,11 @@ LogicalResult power(NodeImporter &n) {
     return failure();
   Imported x = (*operands)[0], y = (*operands)[1];
   Type type = x.getElementType();
+  if (!isa<FloatType>(type) && isa<IntegerType>(y.getElementType()) &&
+      y.isConstant() && llvm::any_of(y.constant.getSlices().integers,
+                                     [](int64_t each) { return each < 0; }))
+    return n.fail("integers to a negative power are not integers; compute them "
+                  "of floats (x.float() ** -1)");
   Type computed = isa<FloatType>(type) ? type : y.getElementType();
   n.result(0, n.emit.convert(
                   n.emit.binary<graph::PowOp>(n.emit.convert(x, computed),
@@ -497,21 +502,6 @@ LogicalResult hardSwish(NodeImporter &n) {
   return success();
 }
 
-/// Whether all elements are known and lie in the range of integer type `to`.
-bool fits(const Imported &x, DataType to) {
-  if (!x.isConstant())
-    return false;
-  bool isSigned = to == DataType::Int8 || to == DataType::Int16;
-  int bits = static_cast<int>(byteSize(to)) * 8;
-  double least = isSigned ? -std::ldexp(1.0, bits - 1) : 0,
-         most = std::ldexp(1.0, isSigned ? bits - 1 : bits) - 1;
-  const graph::Tensor &slices = x.constant.getSlices();
-  for (int64_t i = 0, count = slices.size(); i < count; ++i)
-    if (double value = std::trunc(slices.at(i)); !(value >= least && value <= most))
-      return false;
-  return true;
-}
-
 LogicalResult cast(NodeImporter &n) {
   if (failed(n.need(1)))
     return failure();
@@ -519,15 +509,6 @@ LogicalResult cast(NodeImporter &n) {
   Type type = n.toResultType(to);
   if (!type)
     return n.fail("Cast to " + nameOf(to));
-  // A narrower integer is held in a wider one, so nothing would wrap around.
-  if (isa<IntegerType>(type) &&
-      byteSize(to) * 8 < type.getIntOrFloatBitWidth() &&
-      !n.operand(0).getElementType().isInteger(1) && !fits(n.operand(0), to))
-    return n.fail("Cast to " + nameOf(to) + " of " +
-                  llvm::Twine(n.operand(0).getElementType().isInteger()
-                                  ? "an integer"
-                                  : "a float") +
-                  ", which may not fit");
   n.result(0, n.emit.convert(n.operand(0), type));
   return success();
 }
@@ -559,6 +540,12 @@ const OpRow rows[] = {
     {"", "Erf", 9, unary<graph::ErfOp>},
     {"", "Sin", 7, unary<graph::SinOp>},
     {"", "Cos", 7, unary<graph::CosOp>},
+    {"", "Atan", 7, unary<graph::AtanOp>},
+    {"", "Asin", 7, unary<graph::AsinOp>},
+    {"", "Acos", 7, unary<graph::AcosOp>},
+    {"", "Asinh", 9, unary<graph::AsinhOp>},
+    {"", "Acosh", 9, unary<graph::AcoshOp>},
+    {"", "Atanh", 9, unary<graph::AtanhOp>},
     {"", "Floor", 6, unary<graph::FloorOp>},
     {"", "Ceil", 6, ceil},
     {"", "Round", 11, round},

@@ -311,7 +311,7 @@ Value Emitter::materialize(const Imported &x, ArrayRef<int64_t> shape) {
     return graph::ConstantOp::create(
         builder, location,
         DenseElementsAttr::get(type,
-                               constant.elements.getValues<Attribute>()[0]));
+                               constant.elements.getValues<mlir::Attribute>()[0]));
   Value value = graph::ConstantOp::create(builder, location, constant.elements);
   // The dims that vary are the same in `shape`, which may have more in front.
   int64_t lead = type.getRank() - x.getRank();

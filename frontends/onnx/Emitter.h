@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "dialects/graph/Graph.h"
+#include "frontends/onnx/Model.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace polyrank::frontends::onnx {
@@ -50,6 +51,9 @@ struct Imported {
   mlir::Value value;
   Known constant;
   std::shared_ptr<const std::vector<Imported>> sequence;
+  /// The type in the file where that is an integer which is computed in a wider
+  /// or a signed one (`isHeldWider`), else Undefined.
+  DataType held = DataType::Undefined;
 
   Imported() = default;
   Imported(mlir::Value value) : value(value) {}

@@ -14,6 +14,7 @@
 #include "runtime/Names.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 
@@ -133,6 +134,7 @@ private:
   struct Input {
     std::string name;
     RankedTensorType type;
+    DataType held; // see Imported
   };
 
   LogicalResult specialiseInputs() {
@@ -252,7 +254,9 @@ private:
     }
     if (countElements(shape) > maxElements)
       return inputError() << "of shape " << toString(shape) << " is too large";
-    inputs.push_back({name, RankedTensorType::get(shape, elementType)});
+    inputs.push_back(
+        {name, RankedTensorType::get(shape, elementType),
+         isHeldWider(value.type) ? value.type : DataType::Undefined});
     return success();
   }
 
@@ -339,9 +343,11 @@ private:
       held.insert(each.getKey());
     for (const auto &[operand, use] : state.operands)
       replaced[operand] = valueOf(use);
-    for (auto [i, input] : llvm::enumerate(inputs))
-      values[input.name] =
-          Imported(Value(body->getArgument(state.parameters.size() + i)));
+    for (auto [i, input] : llvm::enumerate(inputs)) {
+      Imported &value = values[input.name];
+      value = Value(body->getArgument(state.parameters.size() + i));
+      value.held = input.held;
+    }
     for (const Tensor &tensor : model.graph.initializers) {
       if (values.contains(tensor.name))
         continue;
@@ -355,6 +361,8 @@ private:
         values[tensor.name] = Imported(std::move(*known));
       else
         return error() << reason;
+      if (isHeldWider(tensor.type))
+        values[tensor.name].held = tensor.type;
     }
     return success();
   }
@@ -686,6 +694,8 @@ private:
       return fail(node, "it has no output");
     Origin origin = originOf(node);
     emit.setOrigin(locationOf(&context, node, origin), origin.scope);
+    if (std::string reason = whyNotOfUint64(node, operands); !reason.empty())
+      return fail(node, reason);
     NodeImporter importer(emit, options, model, node, row->since, operands);
     LogicalResult imported = row->import(importer);
     std::string rejected = emit.takeError();
@@ -699,8 +709,49 @@ private:
       if (!result && uses[name] > 0)
         return fail(node,
                     "its result `" + std::string(name) + "` is not supported");
-      scope[name] = result;
+      scope[name] = hold(result, node, heldTypeOf(node, operands));
     }
+  }
+
+  /// `result` of a node whose elements are of `type`, which it is then held to.
+  Imported hold(Imported result, const Node &node, DataType type) {
+    if (type == DataType::Undefined || (!result.value && !result.constant) ||
+        result.getElementType() != toElementType(&context, type))
+      return result;
+    if (mayOverflow(node.type))
+      result = wrapAround(emit, result, type);
+    result.held = type;
+    return result;
+  }
+
+  /// Other ops give what one of their operands holds.
+  static bool mayOverflow(StringRef type) {
+    return llvm::is_contained({"Add", "Sub", "Mul", "Div", "Neg", "Abs", "Pow",
+                               "Mod", "Sum", "ReduceSum", "ReduceProd",
+                               "CumSum", "BitShift", "BitwiseNot", "Cast",
+                               "CastLike"},
+                              type);
+  }
+
+  /// Why an op cannot be computed on the bits of uint64 as on those of int64.
+  static std::string whyNotOfUint64(const Node &node,
+                                    ArrayRef<Imported> operands) {
+    if (llvm::none_of(operands, [](const Imported &operand) {
+          return operand.held == DataType::Uint64;
+        }))
+      return "";
+    bool isOrdered = llvm::is_contained(
+        {"Div", "Mod", "Max", "Min", "Less", "LessOrEqual", "Greater",
+         "GreaterOrEqual", "Pow", "Clip", "ArgMax", "ArgMin", "ReduceMax",
+         "ReduceMin", "Abs", "Sign", "Relu"},
+        StringRef(node.type));
+    if (node.type == "Cast")
+      for (const Attribute &attribute : node.attributes)
+        isOrdered |= attribute.name == "to" &&
+                     isFloat(static_cast<DataType>(attribute.i));
+    return isOrdered ? "of uint64, whose values above 2^63 have no int64; "
+                       "convert it to int64"
+                     : "";
   }
 
   //===-- functions ------------------------------------------------------===//
@@ -776,13 +827,41 @@ private:
     failures[opName(node) + ": " + reason].push_back(&node);
   }
 
+  /// What to write in the model instead of an op, after "is not supported".
+  static StringRef wayOut(StringRef type) {
+    constexpr StringRef rank =
+        "; order and ranks are not computed: where one is "
+        "wanted use max and argmax";
+    constexpr StringRef dynamic =
+        ": the shape of its result depends on values, and all shapes are known "
+        "when a model is compiled; keep all elements and weigh those that do "
+        "not count by 0 (torch.where), or do it before the data is given";
+    constexpr StringRef cell =
+        "; call a cell (torch.nn.LSTMCell, GRUCell, RNNCell) in a loop over "
+        "the "
+        "sequence instead, which is exported step by step";
+    constexpr StringRef loop =
+        "; write it without control flow. An embedding_bag of [batch, n] "
+        "indices "
+        "is embedding(indices).sum(1), .mean(1) or .amax(1)";
+    return llvm::StringSwitch<StringRef>(type)
+        .Cases({"Unique", "Compress"}, dynamic)
+        .Cases({"LSTM", "GRU", "RNN"}, cell)
+        .Cases({"Loop", "If", "Scan", "SequenceEmpty", "SequenceInsert"}, loop)
+        .Case("TopK", rank)
+        .Case("Det", "; compute it before the data is given")
+        .Cases({"DFT", "STFT"}, "; compute it before the data is given, or "
+                                "multiply with the matrix of the transform")
+        .Default("");
+  }
+
   std::string explainUnsupported(const Node &node) {
     auto opset = opsets.find(node.domain);
     if (opset == opsets.end())
       return ": the model names no opset of its domain, `" +
              std::string(node.domain) + "`";
-    std::string text =
-        " (opset " + std::to_string(opset->second) + ") is not supported";
+    std::string text = " (opset " + std::to_string(opset->second) +
+                       ") is not supported" + wayOut(node.type).str();
     if (int64_t oldest = oldestVersion(node.domain, node.type);
         oldest > opset->second)
       text += ", only from opset " + std::to_string(oldest) +
@@ -852,7 +931,7 @@ private:
   Scope values;
   Detached detached;
   std::vector<bool> isDetached; // by pattern: whether it has named any float
-  StringSet<> held; // names of values that are parameters
+  StringSet<> held;             // names of values that are parameters
   /// Operands that are another parameter than their name says.
   std::map<std::pair<const Node *, size_t>, Imported> replaced;
   std::map<std::string_view, int64_t> uses;
@@ -868,10 +947,10 @@ OwningOpRef<ModuleOp> importOnnx(MLIRContext &context, StringRef path,
                                  const ImportOptions &options) {
   context.loadDialect<func::FuncDialect, graph::GraphDialect>();
   std::string error;
-  auto model = onnx::readModel(path.str(), error,
-                               options.abstractWeights
-                                   ? onnx::Weights::MayBeAbsent
-                                   : onnx::Weights::Required);
+  auto model =
+      onnx::readModel(path.str(), error,
+                      options.abstractWeights ? onnx::Weights::MayBeAbsent
+                                              : onnx::Weights::Required);
   if (!model) {
     emitError(UnknownLoc::get(&context)) << error;
     return {};

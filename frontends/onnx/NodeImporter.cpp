@@ -22,6 +22,7 @@ Type toElementType(MLIRContext *context, DataType type) {
   case DataType::Int32:
     return IntegerType::get(context, 32);
   case DataType::Uint32:
+  case DataType::Uint64:
   case DataType::Int64:
     return IntegerType::get(context, 64);
   default:
@@ -325,7 +326,7 @@ FailureOr<SmallVector<Imported>> NodeImporter::broadcastOperands() {
 const OpRow *findRow(StringRef domain, StringRef type, int64_t version) {
   const OpRow *best = nullptr;
   for (ArrayRef<OpRow> rows :
-       {getElementwiseRows(), getShapeRows(), getSliceRows(), getIndexRows(),
+       {getElementwiseRows(), getIntegerRows(), getGridRows(), getShapeRows(), getSliceRows(), getIndexRows(),
         getScatterRows(), getResizeRows(), getContractionRows(),
         getEinsumRows(), getNormalizationRows(), getAttentionRows(),
         getConvolutionRows(), getPoolingRows(), getTrainingRows(),

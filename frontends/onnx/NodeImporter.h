@@ -12,9 +12,24 @@
 namespace polyrank::frontends::onnx {
 
 /// The element type in which a tensor is computed: float32 for every float, and
-/// int32 for narrower integers, which it holds exactly. Null where there is
-/// none.
+/// int32 or int64 for integers that it holds exactly; uint64 is held as the bits
+/// of an int64. Null where there is none.
 mlir::Type toElementType(mlir::MLIRContext *context, DataType type);
+
+/// Whether it is an integer type that is computed in a wider one, or uint64,
+/// whose bits an int64 holds.
+constexpr bool isHeldWider(DataType type) {
+  return type == DataType::Int8 || type == DataType::Uint8 ||
+         type == DataType::Int16 || type == DataType::Uint16 ||
+         type == DataType::Uint32 || type == DataType::Uint64;
+}
+
+/// `x` of integers as integer type `type` holds it: its lower bits.
+Imported wrapAround(Emitter &emit, const Imported &x, DataType type);
+
+/// The type in the file of what a node computes, where that is held in a wider
+/// one (`isHeldWider`), else Undefined.
+DataType heldTypeOf(const Node &node, llvm::ArrayRef<Imported> operands);
 
 /// The element type of a tensor whose elements are known now: floats as the
 /// file has them, so that what is computed from them is rounded as the model's
@@ -139,6 +154,8 @@ struct OpRow {
 };
 
 llvm::ArrayRef<OpRow> getElementwiseRows();
+llvm::ArrayRef<OpRow> getIntegerRows();
+llvm::ArrayRef<OpRow> getGridRows();
 llvm::ArrayRef<OpRow> getShapeRows();
 llvm::ArrayRef<OpRow> getSliceRows();
 llvm::ArrayRef<OpRow> getIndexRows();

@@ -169,8 +169,26 @@ private:
             state.parameters[value->second.index].trainable = false;
   }
 
+  /// Whether a file that does not name classes shows a layer in `node` which
+  /// has that operand as its weight: an Embedding, a Linear or a convolution.
+  bool isLayersWeight(const Node &node, size_t operand, StringRef scope) {
+    if (node.type == "Gather")
+      return operand == 0;
+    if (node.type == "Gemm" || node.type == "Conv" ||
+        node.type == "ConvTranspose")
+      return operand == 1;
+    if (node.type != "Transpose")
+      return false;
+    auto uses = consumers.find(node.outputs[0]);
+    return uses != consumers.end() &&
+           all_of(uses->second, [&](std::pair<const Node *, size_t> use) {
+             return use.first->type == "MatMul" && use.second == 1 &&
+                    originOf(*use.first).scope == scope;
+           });
+  }
+
   void addAliases(const Node &node) {
-    for (std::string_view input : node.inputs) {
+    for (auto [operand, input] : enumerate(node.inputs)) {
       auto found = state.values.find(StringRef(input));
       if (found == state.values.end())
         continue;
@@ -183,9 +201,11 @@ private:
         continue;
       std::string alias = origin.scope + "." + leaf.str();
       // The model's own list of its state knows, else the kind of module.
-      bool exists = record.getState().empty()
-                        ? isLayer(origin.moduleClass)
-                        : record.findState(alias) != nullptr;
+      bool exists =
+          !record.getState().empty() ? record.findState(alias) != nullptr
+          : origin.moduleClass.empty()
+              ? leaf == "weight" && isLayersWeight(node, operand, origin.scope)
+              : isLayer(origin.moduleClass);
       // The record calls a tied parameter by one name everywhere; one that was
       // merged with an equal one it calls by its own.
       FxCall call = record.callOf(node);
@@ -384,7 +404,8 @@ private:
     }
   }
 
-  //===-- names that nothing uses ------------------------------------------===//
+  //===-- names that nothing uses
+  //------------------------------------------===//
 
   /// PyTorch's exporter calls a tied parameter by one of its names, and no node
   /// tells the others where their modules compute nothing. Two kinds are known
@@ -427,15 +448,16 @@ private:
     return !parameter.aliases.empty();
   }
 
-  /// The one parameter of the same kind in a layer below, if that layer's weight
-  /// is tied.
+  /// The one parameter of the same kind in a layer below, if that layer's
+  /// weight is tied.
   std::optional<size_t> findTiedBias(StringRef name) {
     std::optional<size_t> found;
     if (moduleOf(name).empty() || leafOf(name) != "bias")
       return found;
     for (auto [index, parameter] : enumerate(state.parameters)) {
       StringRef module = moduleOf(parameter.name);
-      if (leafOf(parameter.name) != "bias" || moduleOf(module) != moduleOf(name))
+      if (leafOf(parameter.name) != "bias" ||
+          moduleOf(module) != moduleOf(name))
         continue;
       auto weight = findParameter(join(module, "weight"));
       if (!weight || !isTied(state.parameters[*weight]))
@@ -448,8 +470,8 @@ private:
   }
 
   /// The only matrix that is tied, for the weight of a module that has no other
-  /// state. An optimizer leaves out weights of modules that were called: then it
-  /// must have the name of such a module.
+  /// state. An optimizer leaves out weights of modules that were called: then
+  /// it must have the name of such a module.
   std::optional<size_t> findTiedEmbedding(StringRef name) {
     if (leafOf(name) != "weight")
       return std::nullopt;

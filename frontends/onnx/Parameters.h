@@ -58,7 +58,9 @@ struct ModelState {
 /// - A name that nothing uses, and that can only be a further one of a tied
 ///   parameter, is its alias, with a note.
 /// - A parameter that a layer of PyTorch (an Embedding, a Linear) uses under
-///   another module's name is tied: it gets that layer's name as an alias.
+///   another module's name is tied: it gets that layer's name as an alias. In
+///   files that do not name classes such a layer is what looks up a weight, or
+///   multiplies with its transpose, under a module's path.
 ///
 /// And of what the exporter's optimizer does to them:
 ///

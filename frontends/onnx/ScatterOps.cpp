@@ -44,14 +44,93 @@ Imported replace(NodeImporter &n, const Imported &x, graph::Tensor sources,
       gathered, x);
 }
 
+/// For each slice of a dim of `size` the numbers of the slices that belong to
+/// it: itself, `count` + its own number, then the updates that known `places`
+/// name for it, and `count` + `size` in their stead where others have more.
+FailureOr<graph::Tensor> groupByPlace(NodeImporter &n,
+                                      const graph::Tensor &places,
+                                      int64_t size) {
+  int64_t count = places.size(), most = 0;
+  std::vector<std::vector<int64_t>> groups(size);
+  for (auto [i, place] : llvm::enumerate(places.integers)) {
+    if (place < 0 || place >= size)
+      return n.fail("its indices lead to element " + Twine(place) +
+                    " of a dim of " + Twine(size));
+    groups[place].push_back(static_cast<int64_t>(i));
+    most = std::max<int64_t>(most, groups[place].size());
+  }
+  graph::Tensor members(n.emit.getBuilder().getI64Type(), {size, 1 + most});
+  llvm::fill(members.integers, count + size);
+  for (int64_t i = 0; i < size; ++i) {
+    auto row = members.integers.begin() + i * (1 + most);
+    *row = count + i;
+    llvm::copy(groups[i], row + 1);
+  }
+  return members;
+}
+
+/// The largest or smallest of each slice of `x` and of the updates for it.
+/// Those that are equal share the gradient, as in PyTorch.
+FailureOr<Imported> scatterExtremum(NodeImporter &n, const Imported &x,
+                                    const Imported &places,
+                                    const Imported &updates, bool isMax) {
+  Shape shape = x.getShape();
+  int64_t size = shape[0], count = places.getShape()[0];
+  double infinity = std::numeric_limits<double>::infinity();
+  Imported nothing = n.emit.scalar(x.getElementType(),
+                                   isMax ? -infinity : infinity);
+  auto kind = isMax ? shard::ReductionKind::Max : shard::ReductionKind::Min;
+  if (places.isConstant() && size <= maxFolded) {
+    auto members = groupByPlace(n, *places.constant, size);
+    if (failed(members))
+      return failure();
+    Shape one(shape);
+    one[0] = 1;
+    Imported all = n.emit.concat(
+        {updates, x,
+         n.emit.broadcast(nothing, one, !x.isConstant())}, 0);
+    return n.emit.reduce(
+        kind, n.emit.binary<graph::GatherOp>(all, std::move(*members), 0), {1});
+  }
+  // Each slice looks at all updates.
+  constexpr int64_t mostCompared = int64_t(1) << 28;
+  Shape compared = {size, count};
+  compared.append(shape.begin() + 1, shape.end());
+  if (countElements(compared) > mostCompared)
+    return n.fail("the " + Twine(isMax ? "largest" : "smallest") + " of " +
+                  Twine(count) + " updates for each of " + Twine(size) +
+                  " slices by indices that are not known when the model is "
+                  "compiled, which compares each with each; make the indices "
+                  "constants of the model, or scatter fewer at once");
+  Imported isMember = n.emit.binary<graph::CompareOp>(
+      n.emit.broadcast(n.emit.reshape(places, {1, count}), {size, count}, true),
+      n.emit.materialize(
+          n.emit.iota({size, count}, 0, places.getElementType())),
+      graph::Comparison::EQ);
+  Shape over = {size, count}, row = {1};
+  over.append(shape.size() - 1, 1);
+  row.append(updates.getShape());
+  Imported candidates = n.emit.select(
+      n.emit.broadcast(n.emit.reshape(isMember, over), compared, true),
+      n.emit.broadcast(n.emit.reshape(updates, row), compared, true),
+      n.emit.broadcast(nothing, compared, true));
+  Shape self(shape);
+  self.insert(self.begin() + 1, 1);
+  return n.emit.reduce(
+      kind, n.emit.concat({n.emit.reshape(x, self), candidates}, 1), {1});
+}
+
 /// The slices of `x` along its first dim that `places` name become those of
 /// `updates`, or get them added. An index named twice and not added has no
 /// meaning in ONNX; known ones take the last.
 FailureOr<Imported> scatter(NodeImporter &n, const Imported &x,
                             const Imported &places, const Imported &updates) {
   StringRef reduction = n.getString("reduction", "none");
+  if (reduction == "max" || reduction == "min")
+    return scatterExtremum(n, x, places, updates, reduction == "max");
   if (reduction != "none" && reduction != "add")
-    return n.fail("the reduction `" + reduction + "`");
+    return n.fail("the reduction `" + reduction +
+                  "`; for a product of positive numbers add their logarithms");
   int64_t size = x.getShape()[0];
   if (reduction == "none" && places.isConstant()) {
     auto sources = findSources(n, *places.constant, size);

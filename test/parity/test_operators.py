@@ -30,6 +30,10 @@ def i64(*values):
     return np.array(values, np.int64)
 
 
+def u8(*values):
+    return np.array(values, np.uint8)
+
+
 class Node:
     """`operands` are inputs of the model; those whose number is in `known` are constants."""
 
@@ -174,6 +178,39 @@ NODES = {
     "cast of negative fractions": Node("Cast", 13, f32([-1.7, 1.7, -0.3]), to=onnx.TensorProto.INT64),
     "cast of NaN to a boolean": Node("Cast", 13, f32([np.nan, -0.0, 0.3]), to=onnx.TensorProto.BOOL),
     "cast of large integers": Node("Cast", 13, i64(2**33 + 5, -1), to=onnx.TensorProto.INT32),
+    "cast of integers to fewer bits": Node("Cast", 13, i64(300, -1, 127, 128), to=onnx.TensorProto.UINT8),
+    "cast of integers to fewer bits with a sign": Node("Cast", 13, i64(300, -1, 127, 128, -129), to=onnx.TensorProto.INT8),
+    "sum of bytes": Node("Add", 14, u8(200, 3, 255), u8(100, 4, 1)),
+    "sum of bytes, known": Node("Add", 14, u8(200, 3, 255), u8(100, 4, 1), known=(0, 1)),
+    "difference of bytes": Node("Sub", 14, u8(1, 3), u8(2, 1)),
+    "product of signed bytes": Node("Mul", 14, np.array([100, -100, -1], np.int8), np.array([2, 3, -128], np.int8)),
+    "sum of short integers": Node("Add", 14, np.array([32767, -32768], np.int16), np.array([1, -1], np.int16)),
+    "sum of uint32": Node("Add", 14, np.array([2**32 - 1, 5], np.uint32), np.array([2, 3], np.uint32)),
+    "bits of both": Node("BitwiseAnd", 18, i64(-6, 7, LEAST), i64(3, -2, -1)),
+    "bits of either": Node("BitwiseOr", 18, i64(-6, 7, LEAST), i64(3, -2, 5)),
+    "bits of one": Node("BitwiseXor", 18, i64(-6, 7, LEAST, MOST), i64(3, -2, -1, MOST)),
+    "bits of either of bytes": Node("BitwiseOr", 18, u8(200, 3), u8(55, 4)),
+    "bits of bytes turned": Node("BitwiseNot", 18, u8(0, 200, 255)),
+    "bits turned": Node("BitwiseNot", 18, i64(0, -1, LEAST, MOST)),
+    "bytes shifted left": Node("BitShift", 11, u8(200, 1, 3, 255), u8(1, 7, 0, 2), direction="LEFT"),
+    "bytes shifted right": Node("BitShift", 11, u8(200, 1, 3, 255), u8(1, 7, 0, 2), direction="RIGHT"),
+    "inverse functions": Node("Atan", 7, f32([-3, 0, 0.5, 1e30, -np.inf, np.nan])),
+    "inverse functions at their ends": Node("Asin", 7, f32([-1, 1, 0, 1.5, np.nan])),
+    "inverse cosine at its ends": Node("Acos", 7, f32([-1, 1, 0, -1.5, np.nan])),
+    "inverse hyperbolic tangent at its ends": Node("Atanh", 9, f32([-1, 1, 0, 1.5, 1e-6])),
+    "inverse hyperbolic cosine at its end": Node("Acosh", 9, f32([1, 0.5, 2, 1e30])),
+    "inverse hyperbolic sine of small and large": Node("Asinh", 9, f32([1e-6, -1e-6, 1e30, -1e30, 0])),
+    **{f"grid of {mode}, {padding}{', corners' if corners else ''}": Node(
+        "GridSample", 16, floats(2, 3, 4, 5), 1.5 * floats(2, 3, 2, 2), mode=mode, padding_mode=padding, align_corners=corners)
+       for mode in ("bilinear", "nearest", "bicubic") for padding in ("zeros", "border", "reflection") for corners in (0, 1)},
+    "grid of a volume": Node("GridSample", 20, floats(1, 2, 3, 4, 5), floats(1, 2, 3, 2, 3), mode="linear"),
+    **{f"{kind} by {'known ' if known else ''}index": Node(
+        "ScatterElements", 18, floats(3, 4), np.array([[0, 1, 1], [2, 2, -1]]), floats(2, 3), reduction=kind, axis=1,
+        known=(1,) if known else ()) for kind in ("max", "min") for known in (0, 1)},
+    **{f"{kind} of slices by {'known ' if known else ''}index": Node(
+        "ScatterND", 18, floats(4, 3), i64(1, 1, 3)[:, None], floats(3, 3), reduction=kind, known=(1,) if known else ())
+       for kind in ("max", "min") for known in (0, 1)},
+    "largest integers by index": Node("ScatterElements", 18, i64(1, -5, 9), i64(0, 0, 1), i64(-7, 3, -9), reduction="max"),
     "positive infinity alone": Node("IsInf", 10, f32([np.inf, -np.inf, 1]), detect_negative=0),
     "dropout without training_mode": Node("Dropout", 12, floats(3), f32(0.9), known=(1,)),
     "dropout, training_mode off": Node("Dropout", 13, floats(3), f32(0.9), np.bool_(False), known=(1, 2)),
@@ -215,7 +252,11 @@ REFUSED = {
     "Resize": (Node("Resize", 10, floats(1, 1, 7, 9), f32([1, 1, 0.6, 0.6]), known=(1,), mode="nearest"),
                "before opset 11 it is not said which elements stay of 7 that become 4"),
     "TopK": (Node("TopK", 11, floats(5), i64(2), known=(1,), outputs=2), "TopK"),
-    "Cast": (Node("Cast", 13, i64(300), to=onnx.TensorProto.UINT8), "Cast to uint8 of an integer, which may not fit"),
+    "Pow": (Node("Pow", 15, i64(2, 3), i64(-1, 2), known=(1,)), "integers to a negative power are not integers"),
+    "Unique": (Node("Unique", 11, i64(3, 1, 3)), "the shape of its result depends on values"),
+    "LSTM": (Node("LSTM", 14, floats(2, 3, 4), floats(1, 20, 4), floats(1, 20, 5), hidden_size=5), "call a cell (torch.nn.LSTMCell"),
+    "ScatterElements": (Node("ScatterElements", 18, floats(4), i64(0, 2), floats(2), reduction="mul"),
+                        "add their logarithms"),
     "Slice": (sliced(0, 5, 0), "its step is 0"),
 }
 
