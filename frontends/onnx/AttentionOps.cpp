@@ -115,7 +115,9 @@ LogicalResult attention(NodeImporter &n) {
     return n.fail("Attention of operands that have neither 4 nor 3 dims");
   if (n.has(4) || n.has(5) || n.has(6) || n.wants(1) || n.wants(2) ||
       n.wants(3) || n.getFloat("softcap", 0) != 0)
-    return n.fail("Attention with a cache, a soft cap or the scores as result");
+    return n.fail("Attention with a cache, a soft cap or the scores as result; "
+                  "export with use_cache=False, or in the model write the "
+                  "attention with matmul and softmax");
   Shape q = query.getShape(), k = key.getShape(), v = value.getShape();
   if (k[1] == 0 || q[1] % k[1] != 0 || v[1] != k[1] || q[0] != k[0] ||
       v[0] != k[0] || q[3] != k[3] || v[2] != k[2])

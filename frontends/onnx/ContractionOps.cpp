@@ -39,7 +39,7 @@ LogicalResult matMul(NodeImporter &n) {
     return failure();
   Imported lhs = n.operand(0), rhs = n.operand(1);
   if (!isa<FloatType>(lhs.getElementType()))
-    return n.fail("MatMul of integers");
+    return n.fail("MatMul of integers; multiply floats (x.float())");
   Shape a = lhs.getShape(), b = rhs.getShape();
   if (a.empty() || b.empty())
     return n.fail("MatMul of a scalar");
@@ -132,7 +132,7 @@ LogicalResult gemm(NodeImporter &n) {
     return failure();
   Imported a = n.operand(0), b = n.operand(1);
   if (!isa<FloatType>(a.getElementType()))
-    return n.fail("Gemm of integers");
+    return n.fail("Gemm of integers; multiply floats (x.float())");
   if (a.getRank() != 2 || b.getRank() != 2)
     return n.fail("its operands " + toString(a.getShape()) + " and " +
                   toString(b.getShape()) + " are no matrices");
@@ -178,8 +178,8 @@ Imported productOver(NodeImporter &n, Imported x, ArrayRef<int64_t> dims) {
       int64_t half = size / 2;
       Imported product = n.emit.binary<graph::MulOp>(
           n.emit.slice(x, dim, 0, half), n.emit.slice(x, dim, half, 2 * half));
-      x = size % 2 ? n.emit.concat(
-                         {product, n.emit.slice(x, dim, 2 * half, size)}, dim)
+      x = size % 2 ? n.emit.concat({product, n.emit.slice(x, dim, 2 * half, size)},
+                                   dim)
                    : product;
     }
   }
@@ -198,15 +198,7 @@ Imported productOver(NodeImporter &n, Imported x, ArrayRef<int64_t> dims) {
 }
 
 enum class Reduction {
-  Sum,
-  Mean,
-  Max,
-  Min,
-  Product,
-  L1,
-  L2,
-  SumSquare,
-  LogSumExp
+  Sum, Mean, Max, Min, Product, L1, L2, SumSquare, LogSumExp
 };
 
 template <Reduction kind>
@@ -227,8 +219,8 @@ LogicalResult reduce(NodeImporter &n) {
   } else if (n.getInt("noop_with_empty_axes", 0) == 0) {
     llvm::append_range(dims, llvm::seq<int64_t>(shape.size()));
   }
-  // Of equal elements these two give the gradient to the first, others (amax)
-  // to all.
+  // Of equal elements these two give the gradient to the first, others (amax) to
+  // all.
   bool first = n.isOf("aten.max.dim") || n.isOf("aten.min.dim");
   Imported result;
   switch (kind) {
@@ -358,10 +350,9 @@ Imported logSoftmaxOf(NodeImporter &n, const Imported &x, int64_t dim) {
 /// Whether `value` is computed from constants alone.
 static bool isKnown(Value value) {
   Operation *op = value.getDefiningOp();
-  return op &&
-         (isa<graph::ConstantOp>(op) ||
-          (isa<graph::BroadcastOp, graph::ReshapeOp, graph::ConvertOp>(op) &&
-           isKnown(op->getOperand(0))));
+  return op && (isa<graph::ConstantOp>(op) ||
+                (isa<graph::BroadcastOp, graph::ReshapeOp, graph::ConvertOp>(op) &&
+                 isKnown(op->getOperand(0))));
 }
 
 static bool isSquare(Value value) {
@@ -395,10 +386,10 @@ Imported rootOf(NodeImporter &n, const Imported &x) {
     return n.emit.broadcast(n.emit.scalar(x.getElementType(), value),
                             x.getShape(), !x.isConstant());
   };
-  Imported isZero =
-      n.emit.binary<graph::CompareOp>(x, constant(0), graph::Comparison::EQ);
-  Imported root =
-      n.emit.unary<graph::SqrtOp>(n.emit.select(isZero, constant(1), x));
+  Imported isZero = n.emit.binary<graph::CompareOp>(x, constant(0),
+                                                    graph::Comparison::EQ);
+  Imported root = n.emit.unary<graph::SqrtOp>(
+      n.emit.select(isZero, constant(1), x));
   return n.emit.select(isZero, constant(0), root);
 }
 

@@ -138,7 +138,7 @@ FailureOr<std::vector<Term>> readTerms(NodeImporter &n,
       return n.fail("`" + text + "` does not fit operand " + Twine(i) + " of " +
                     toString(term.value.getShape()));
     if (!isa<FloatType>(term.value.getElementType()))
-      return n.fail("Einsum of integers");
+      return n.fail("Einsum of integers; multiply floats (x.float())");
     term.labels = *labels;
     if (failed(takeDiagonals(n, term)))
       return failure();

@@ -109,7 +109,7 @@ LogicalResult round(NodeImporter &n) {
     return failure();
   const Imported &x = n.operand(0);
   if (!isa<FloatType>(x.getElementType()))
-    return n.fail("Round of integers");
+    return n.fail("Round of integers, which are round; leave it out");
   auto scalar = [&](double value) {
     return n.emit.scalar(x.getElementType(), value);
   };
@@ -253,7 +253,8 @@ LogicalResult mod(NodeImporter &n) {
     return failure();
   Imported x = (*operands)[0], y = (*operands)[1];
   if (isa<FloatType>(x.getElementType()))
-    return n.fail("Mod of floats");
+    return n.fail("Mod of floats; write x - torch.floor(x / y) * y (or with "
+                  "torch.trunc, as fmod has it)");
   Imported rest = n.emit.binary<graph::SubOp>(
       x, n.emit.binary<graph::MulOp>(n.emit.binary<graph::DivOp>(x, y), y));
   if (n.getInt("fmod", 0) == 0) {

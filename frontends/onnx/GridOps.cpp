@@ -31,11 +31,11 @@ struct Positions {
   Imported is(const Imported &x, graph::Comparison comparison, double y) {
     return n.emit.binary<graph::CompareOp>(x, number(y, x), comparison);
   }
-  /// Where x is beyond a bound it is that bound, and has no gradient; nor has it
-  /// at the bound, as in PyTorch.
+  /// Where x is beyond a bound it is that bound, and has no gradient; nor has
+  /// it at the bound, as in PyTorch.
   Imported clamp(const Imported &x, double low, double high) {
-    Imported above = n.emit.select(is(x, graph::Comparison::GT, low), x,
-                                   number(low, x));
+    Imported above =
+        n.emit.select(is(x, graph::Comparison::GT, low), x, number(low, x));
     return n.emit.select(is(above, graph::Comparison::LT, high), above,
                          number(high, above));
   }
@@ -91,8 +91,8 @@ Imported cubicWeight(Positions &p, const Imported &t, bool isOuter) {
   if (!isOuter) // ((a + 2) t - (a + 3)) t t + 1
     return p.add(p.mul(p.mul(p.add(p.mul(t, a + 2), -(a + 3)), t), t), 1);
   // ((a t - 5 a) t + 8 a) t - 4 a
-  return p.add(
-      p.mul(p.add(p.mul(p.add(p.mul(t, a), -5 * a), t), 8 * a), t), -4 * a);
+  return p.add(p.mul(p.add(p.mul(p.add(p.mul(t, a), -5 * a), t), 8 * a), t),
+               -4 * a);
 }
 
 /// The elements along one dim of which an element at position `x` consists.
@@ -104,8 +104,8 @@ SmallVector<Tap> findTaps(Positions &p, Imported x, const Dim &dim,
     Imported first = p.floor(x), t = p.sub(x, first);
     SmallVector<Tap> taps;
     for (int offset : {-1, 0, 1, 2}) {
-      Imported distance = offset <= 0 ? p.add(t, -offset)
-                                      : p.sub(p.number(offset, t), t);
+      Imported distance =
+          offset <= 0 ? p.add(t, -offset) : p.sub(p.number(offset, t), t);
       taps.push_back({place(p, p.add(first, offset), dim, padding),
                       cubicWeight(p, distance, offset == -1 || offset == 2)});
     }
@@ -127,8 +127,9 @@ SmallVector<Tap> findTaps(Positions &p, Imported x, const Dim &dim,
   return {{first, p.sub(one, t)}, {p.add(first, 1), t}};
 }
 
-/// x [N, C, D..] at the points of grid [N, P.., r]: [N, C, P..]. The last dim of
-/// the grid has the coordinates of a point, the last dim's first, from -1 to 1.
+/// x [N, C, D..] at the points of grid [N, P.., r]: [N, C, P..]. The last dim
+/// of the grid has the coordinates of a point, the last dim's first, from -1
+/// to 1.
 LogicalResult gridSample(NodeImporter &n) {
   if (failed(n.need(2)))
     return failure();
@@ -171,17 +172,15 @@ LogicalResult gridSample(NodeImporter &n) {
     auto size = static_cast<double>(dim.size);
     // [-1, 1] are the centres of the outermost elements, or their edges.
     Imported position =
-        alignCorners
-            ? p.mul(p.add(coordinate, 1), (size - 1) / 2)
-            : p.add(p.mul(p.add(coordinate, 1), size / 2), -0.5);
+        alignCorners ? p.mul(p.add(coordinate, 1), (size - 1) / 2)
+                     : p.add(p.mul(p.add(coordinate, 1), size / 2), -0.5);
     SmallVector<Place> next;
     for (const Tap &tap : findTaps(p, position, dim, mode, *padding)) {
       // What is not a number is somewhere outside.
       Imported inside = n.emit.binary<graph::AndOp>(
           p.is(tap.index, graph::Comparison::GE, 0),
           p.is(tap.index, graph::Comparison::LE, size - 1));
-      Imported index =
-          n.emit.convert(p.clamp(tap.index, 0, size - 1), integer);
+      Imported index = n.emit.convert(p.clamp(tap.index, 0, size - 1), integer);
       for (const Place &place : places) {
         if (!place.index) {
           next.push_back({index, tap.weight, inside});
@@ -189,10 +188,9 @@ LogicalResult gridSample(NodeImporter &n) {
         }
         Imported start = n.emit.binaryOver<graph::MulOp>(
             place.index, n.emit.scalar(integer, size));
-        next.push_back(
-            {n.emit.binary<graph::AddOp>(start, index),
-             p.mul(place.weight, tap.weight),
-             n.emit.binary<graph::AndOp>(place.inside, inside)});
+        next.push_back({n.emit.binary<graph::AddOp>(start, index),
+                        p.mul(place.weight, tap.weight),
+                        n.emit.binary<graph::AndOp>(place.inside, inside)});
       }
     }
     places = std::move(next);
@@ -204,16 +202,15 @@ LogicalResult gridSample(NodeImporter &n) {
   Imported sum;
   for (const Place &place : places) {
     Imported gathered = n.emit.emit(
-        {source, place.index},
-        [&](OpBuilder &b, ValueRange v) -> Operation * {
+        {source, place.index}, [&](OpBuilder &b, ValueRange v) -> Operation * {
           return graph::GatherOp::create(b, n.emit.getLocation(), v[0], v[1],
                                          /*axis=*/2, /*batchDims=*/1);
         })[0];
-    Imported weight = n.emit.select(place.inside, place.weight,
-                                    p.number(0, place.weight));
-    weight = n.emit.broadcast(
-        n.emit.reshape(weight, {shape[0], 1, count}), spread,
-        !weight.isConstant() || !gathered.isConstant());
+    Imported weight =
+        n.emit.select(place.inside, place.weight, p.number(0, place.weight));
+    weight =
+        n.emit.broadcast(n.emit.reshape(weight, {shape[0], 1, count}), spread,
+                         !weight.isConstant() || !gathered.isConstant());
     Imported term = p.mul(gathered, weight);
     sum = sum ? p.add(sum, term) : term;
   }

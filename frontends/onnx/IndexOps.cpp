@@ -67,7 +67,8 @@ LogicalResult gather(NodeImporter &n) {
                       Twine(size));
   Embedding embedding = findEmbedding(n);
   if (embedding.scalesByFrequency && n.options.training)
-    return n.fail("an embedding with scale_grad_by_freq=True");
+    return n.fail("an embedding with scale_grad_by_freq=True, whose gradient is "
+                  "not computed; leave the option out, or --freeze the table");
   // A slice has no padding index.
   std::optional<int64_t> padding = embedding.paddingIndex;
   bool mayPad = padding && (!indices.isConstant() ||
@@ -233,7 +234,7 @@ LogicalResult cumSum(NodeImporter &n) {
     return failure();
   const Imported &x = n.operand(0);
   if (x.getElementType().isInteger(1))
-    return n.fail("CumSum of booleans");
+    return n.fail("CumSum of booleans; convert them to integers (x.long())");
   bool exclusive = n.getInt("exclusive", 0), reverse = n.getInt("reverse", 0);
   if (x.isConstant()) {
     n.result(0, sumKnown(*x.constant, *axis, exclusive, reverse));

@@ -143,7 +143,8 @@ static std::vector<Dims> permutationsOf(ArrayRef<int64_t> dims) {
 /// Calls `found` with the sizes per permuted dim where the dims of `shape` that
 /// are larger than one are such dims in their order, and all others are one.
 static void matchDims(ArrayRef<int64_t> permuted, ArrayRef<int64_t> shape,
-                      Dims &sizes, function_ref<void(ArrayRef<int64_t>)> found) {
+                      Dims &sizes,
+                      function_ref<void(ArrayRef<int64_t>)> found) {
   while (!shape.empty() && shape.front() == 1)
     shape = shape.drop_front();
   if (permuted.empty()) {

@@ -34,7 +34,7 @@ FailureOr<SmallVector<Window>> poolingWindows(NodeImporter &n) {
 
 LogicalResult maxPool(NodeImporter &n) {
   if (n.wants(1))
-    return n.fail("MaxPool that also returns indices");
+    return n.fail("MaxPool that also returns indices; leave return_indices out");
   auto windows = poolingWindows(n);
   if (failed(windows))
     return failure();

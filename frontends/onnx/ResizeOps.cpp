@@ -175,7 +175,8 @@ LogicalResult resizeDim(NodeImporter &n, Imported &x, const Resized &r,
   if (sampling.mode != "linear" && sampling.mode != "cubic")
     return n.fail("Resize with mode `" + sampling.mode + "`");
   if (!isa<FloatType>(x.getElementType()))
-    return n.fail("Resize of integers with mode `" + sampling.mode + "`");
+    return n.fail("Resize of integers with mode `" + sampling.mode +
+                  "`; convert them to floats (x.float())");
   Imported product = n.emit.binary<graph::MatmulOp>(
       x, Imported(findWeights(n, r, sampling)), ArrayRef<int64_t>(),
       ArrayRef<int64_t>(), ArrayRef<int64_t>(r.dim),

@@ -152,7 +152,8 @@ FailureOr<Imported> scatter(NodeImporter &n, const Imported &x,
     return n.emit.binary<graph::AddOp>(x, sumOf(updates, shape));
   if (x.getElementType().isInteger(1))
     return n.fail("booleans that are added, or put in by indices that are not "
-                  "known when the model is compiled");
+                  "known when the model is compiled; convert them to integers "
+                  "(x.long())");
   Type index = n.emit.getBuilder().getI64Type();
   Imported ones = n.emit.broadcast(n.emit.scalar(index, 1), places.getShape(),
                                    !places.isConstant());

@@ -12,6 +12,9 @@ from tools import tool
 
 # Every row has a tie of its largest and of its least elements; -1, 0, 1 and 6 are where functions have kinks.
 POINTS = torch.tensor([[0.0, 0, -1, 1, 1, -1], [6, 2, 6, 0, 0, 3], [0, 0, 0, 0, 0, 0]])
+PLACES = torch.tensor([[0, 1, 1, 5], [2, 2, 2, 2], [3, 0, 4, 1]])
+IMAGE = torch.randn(1, 2, 4, 5, generator=torch.Generator().manual_seed(0))
+GRID = 1.3 * torch.randn(1, 3, 3, 2, generator=torch.Generator().manual_seed(1))
 
 FUNCTIONS = {
     "relu": F.relu,
@@ -44,6 +47,25 @@ FUNCTIONS = {
     "tan": torch.tan,
     "sinh": torch.sinh,
     "cosh": torch.cosh,
+    "atan": torch.atan,
+    "asin": lambda x: torch.asin(x / 7),
+    "acos": lambda x: torch.acos(x / 7),
+    "asinh": torch.asinh,
+    "acosh": lambda x: torch.acosh(x + 2.5),
+    "atanh": lambda x: torch.atanh(x / 7),
+    "straight-through rounding": lambda x: 0.7 * x + ((0.7 * x).round() - 0.7 * x).detach(),
+    "largest by known index": lambda x: x.scatter_reduce(1, PLACES, x[:, :4] * 1.0, "amax"),
+    "smallest by known index": lambda x: x.scatter_reduce(1, PLACES, x[:, 2:] * 1.0, "amin"),
+    "largest by index": lambda x: x.scatter_reduce(1, (0 * x[:, :4]).long() + PLACES, x[:, :4] * 1.0, "amax"),
+    "smallest by index, without itself": lambda x: x.scatter_reduce(1, (0 * x[:, :4]).long() + PLACES, 2 * x[:, :4] - 0.3, "amin",
+                                                                    include_self=False),
+    **{f"grid of {mode}, {padding}, of the {of}": (lambda x, mode=mode, padding=padding, of=of: F.grid_sample(
+        x.reshape(1, 2, 3, 3) if of == "image" else IMAGE, GRID if of == "image" else 0.31 * x.reshape(1, 3, 3, 2),
+        mode=mode, padding_mode=padding, align_corners=False).flatten())
+       for mode in ("bilinear", "nearest", "bicubic") for padding in ("zeros", "border", "reflection")
+       for of in ("image", "grid")},
+    "grid with corners": lambda x: F.grid_sample(IMAGE, 0.31 * x.reshape(1, 3, 3, 2), padding_mode="reflection",
+                                                 align_corners=True).flatten(),
 }
 
 
@@ -109,6 +131,27 @@ def test_the_gradient_of_a_norm_at_zero_is_zero_in_every_export(tmp_path, name, 
     run = tools.train(tmp_path / "plan", tmp_path / "data.npz", 1, tmp_path / "run")
     model(x).backward()
     np.testing.assert_allclose(POINTS - run.tensors["points"], model.points.grad, rtol=1e-5, atol=1e-5)
+
+
+class Angles(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Parameter(POINTS.clone()), nn.Parameter(POINTS.flip(0) + 0.5)
+
+    def forward(self, x):
+        return F.cosine_similarity((self.a + (0 * x).mean())[None], self.b[:, None], dim=-1).square().sum()
+
+
+def test_angles_with_zero_rows_have_gradients_in_old_exports(tmp_path):
+    model, x = Angles(), torch.zeros(2, 1)
+    torch.onnx.export(model, (x,), tmp_path / "model.onnx", input_names=["x"], output_names=["loss"], verbose=False,
+                      **EXPORTS["torchscript"])
+    tools.saveData(tmp_path / "data.npz", {"x": x})
+    tool("compile", tmp_path / "model.onnx", "-o", tmp_path / "plan", "--loss", "output(loss)", "--optimizer", "sgd(lr=1)")
+    run = tools.train(tmp_path / "plan", tmp_path / "data.npz", 1, tmp_path / "run")
+    model(x).backward()
+    for name, parameter in model.named_parameters():
+        np.testing.assert_allclose(parameter.detach() - run.tensors[name], parameter.grad, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
