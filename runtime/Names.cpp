@@ -177,4 +177,17 @@ std::string groupNames(std::span<const std::string> names) {
   return text;
 }
 
+std::string metricName(std::string_view output) {
+  for (std::string_view field :
+       {"step", "loss", "count", "not_finite", "seconds", "samples_per_second",
+        "tokens_per_second", "communication_share"})
+    if (output == field)
+      return "output(" + std::string(output) + ")";
+  return std::string(output);
+}
+
+std::string countName(std::string_view metric) {
+  return metric == "loss" ? "count" : std::string(metric) + ".count";
+}
+
 } // namespace polyrank::runtime

@@ -1,5 +1,5 @@
 // Names in the user's model: which are near to a mistaken one, and which differ
-// in the numbers of layers only.
+// in the numbers of layers only; names in the log.
 
 #pragma once
 
@@ -55,6 +55,12 @@ private:
   /// Per part of the path that is a number.
   std::vector<std::set<int>> numbers;
 };
+
+/// What a scalar output of the model is called in logs and reports: its name,
+/// or output(NAME) where a line of the log has a field of that name.
+std::string metricName(std::string_view output);
+/// The metric that says over how many targets this one is a mean.
+std::string countName(std::string_view metric);
 
 /// "h.[0-11].ln_1.weight, wpe.weight": names that differ in their layers only
 /// are one, and those beyond some are counted.

@@ -23,7 +23,7 @@ struct Options {
   bool forward = false;
   std::string loss;
   std::string optimizer =
-      "adamw(lr=1e-3,betas=0.9:0.999,eps=1e-8,weight_decay=0.01)";
+      "adamw(lr=1e-3,betas=(0.9,0.999),eps=1e-8,weight_decay=0.01)";
   int64_t microbatches = 1;
   /// `batch`, `local=G` or `frozen`; empty: as the model says.
   std::string batchNorm;

@@ -1,4 +1,4 @@
-// Replaces the model's outputs by its loss.
+// Replaces the model's outputs by its loss and what is logged beside it.
 
 #include <limits>
 
@@ -6,9 +6,10 @@
 #include "compiler/training/Forward.h"
 #include "compiler/training/Passes.h"
 #include "dialects/graph/Parts.h"
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/InterleavedRange.h"
 #include "runtime/Names.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/InterleavedRange.h"
 
 namespace polyrank::training {
 #define GEN_PASS_DEF_ATTACHLOSSPASS
@@ -23,10 +24,17 @@ using graph::Parts;
 
 namespace {
 
-/// Two scalars and how large the second can be.
+/// A mean: two scalars and how large the second can be.
 struct Loss {
   Value sum, count;
   int64_t targets;
+};
+
+/// A mean under a name, and its weight in the loss where it is part of it.
+struct NamedMean {
+  Loss mean;
+  std::string name;
+  std::optional<double> weight;
 };
 
 class LossBuilder {
@@ -36,7 +44,8 @@ public:
         builder(OpBuilder(forward.getBody().front().getTerminator())),
         parts(builder, NameLoc::get(builder.getStringAttr("loss"))) {}
 
-  FailureOr<Loss> build();
+  /// The terms of the loss, then the model's other outputs that are one float.
+  FailureOr<SmallVector<NamedMean>> build();
 
 private:
   InFlightDiagnostic emitError() { return forward.emitError() << "--loss: "; }
@@ -51,15 +60,21 @@ private:
   }
 
   /// The values that argument `number` may have: classes, or ignored.
-  void limitLabels(unsigned number, int64_t classes, int64_t ignoreIndex);
+  LogicalResult limitLabels(unsigned number, int64_t classes,
+                            int64_t ignoreIndex);
   /// The dim of the classes where `axis` does not say it.
   FailureOr<int64_t> findClasses(const Call &call, RankedTensorType type);
+  FailureOr<Loss> buildTerm(const WeightedCall &term);
   FailureOr<Loss> buildCrossEntropy(const Call &call);
   FailureOr<Loss> buildMeanSquare(const Call &call);
   FailureOr<Loss> buildOutput(const Call &call);
+  /// Of a float scalar: what it is a sum of and over where that can be seen,
+  /// else itself over 1.
+  Loss splitMean(Value value);
 
   func::FuncOp forward;
   std::string text;
+  llvm::SmallDenseMap<unsigned, int64_t> ignored; // of each of the labels
   OpBuilder builder;
   Parts parts;
 };
@@ -117,15 +132,28 @@ FailureOr<Value> LossBuilder::getLabels(StringRef name, RankedTensorType type) {
 
 LogicalResult LossBuilder::expectPositional(const Call &call,
                                             ArrayRef<StringRef> expected) {
-  if (call.positional.size() == expected.size())
+  size_t given = call.positional.size();
+  if (given == expected.size())
     return success();
-  return emitError() << "'" << text << "' has " << call.positional.size()
-                     << " names; expected " << call.name << "("
-                     << llvm::join(expected, ",") << ")";
+  return emitError() << "'" << call.name << "' has " << given
+                     << (given == 1 ? " name" : " names") << "; expected "
+                     << call.name << "(" << llvm::join(expected, ",") << ")"
+                     << (given > expected.size()
+                             ? "; a loss of several terms is their sum, such "
+                               "as cross_entropy(A,LABELS)+0.5*mse(B,TARGET)"
+                             : "");
 }
 
-void LossBuilder::limitLabels(unsigned number, int64_t classes,
-                              int64_t ignoreIndex) {
+LogicalResult LossBuilder::limitLabels(unsigned number, int64_t classes,
+                                       int64_t ignoreIndex) {
+  if (auto [other, isNew] = ignored.try_emplace(number, ignoreIndex);
+      !isNew && other->second != ignoreIndex) {
+    auto name = forward.getArgAttrOfType<StringAttr>(number, "graph.input");
+    return emitError() << "two terms have the labels '" << name.getValue()
+                       << "', one with ignore_index=" << other->second
+                       << " and one with ignore_index=" << ignoreIndex
+                       << "; give one of them another name";
+  }
   // An input of the model that is looked up in a table has a range already.
   auto known =
       forward.getArgAttrOfType<IntegerAttr>(number, "graph.index_limit");
@@ -135,6 +163,7 @@ void LossBuilder::limitLabels(unsigned number, int64_t classes,
   if (!known)
     forward.setArgAttr(number, "graph.index_ignore",
                        builder.getI64IntegerAttr(ignoreIndex));
+  return success();
 }
 
 /// `type` without dim `axis`.
@@ -217,8 +246,9 @@ FailureOr<Loss> LossBuilder::buildCrossEntropy(const Call &call) {
   FailureOr<Value> labels = getLabels(call.positional[1], labelType);
   if (failed(labels))
     return failure();
-  limitLabels(cast<BlockArgument>(*labels).getArgNumber(),
-              type.getDimSize(axis), ignoreIndex);
+  if (failed(limitLabels(cast<BlockArgument>(*labels).getArgNumber(),
+                         type.getDimSize(axis), ignoreIndex)))
+    return failure();
 
   auto loss = graph::CrossEntropyOp::create(builder, parts.location, *logits,
                                             *labels, axis, ignoreIndex);
@@ -291,63 +321,109 @@ FailureOr<Loss> LossBuilder::buildOutput(const Call &call) {
     return emitError() << "output '" << call.positional[0] << "' of type "
                        << type << " is not one number; name a loss as in "
                        << "cross_entropy(" << call.positional[0] << ",labels)";
+  Loss mean = splitMean(*output);
+  if (mean.count.getDefiningOp<graph::ConstantOp>())
+    forward.emitRemark() << "--loss: '" << call.positional[0]
+                         << "' is taken as a mean: the loss is its mean over "
+                            "the microbatches, each with the same weight";
+  else
+    forward.emitRemark() << "--loss: '" << call.positional[0]
+                         << "' is a sum over a number of targets: the loss is "
+                            "their mean over the global batch";
+  return mean;
+}
+
+Loss LossBuilder::splitMean(Value value) {
   auto scalar = [&](Value value) -> Value {
     if (graph::getShape(value).empty())
       return value;
     return graph::ReshapeOp::create(builder, parts.location, value,
                                     ArrayRef<int64_t>());
   };
-  auto quotient = skipReshapes(*output).getDefiningOp<graph::DivOp>();
+  auto quotient = skipReshapes(value).getDefiningOp<graph::DivOp>();
+  // How large the number can be is not known; 1 leaves the seed unscaled.
   if (quotient && dependsOnIntegersAlone(quotient.getRhs()) &&
-      !skipReshapes(quotient.getRhs()).getDefiningOp<graph::ConstantOp>()) {
-    // How large the number can be is not known; 1 leaves the seed unscaled.
-    forward.emitRemark() << "--loss: '" << call.positional[0]
-                         << "' is a sum over a number of targets: the loss is "
-                            "their mean over the global batch";
-    return Loss{scalar(quotient.getLhs()), scalar(quotient.getRhs()), 1};
-  }
-  forward.emitRemark() << "--loss: '" << call.positional[0]
-                       << "' is taken as a mean: the loss is its mean over the "
-                          "microbatches, each with the same weight";
+      !skipReshapes(quotient.getRhs()).getDefiningOp<graph::ConstantOp>())
+    return {scalar(quotient.getLhs()), scalar(quotient.getRhs()), 1};
   Value one = graph::splat(builder, parts.location,
                            RankedTensorType::get({}, builder.getF32Type()), 1);
-  return Loss{scalar(*output), one, 1};
+  return {scalar(value), one, 1};
 }
 
-FailureOr<Loss> LossBuilder::build() {
-  auto emit = [&] { return emitError(); };
-  FailureOr<Call> call = parseCall(text, emit);
-  if (failed(call))
-    return failure();
-  if (call->name == "cross_entropy")
-    return buildCrossEntropy(*call);
-  if (call->name == "mse")
-    return buildMeanSquare(*call);
-  if (call->name == "output")
-    return buildOutput(*call);
-  return emitError() << "unknown loss '" << call->name
+FailureOr<Loss> LossBuilder::buildTerm(const WeightedCall &term) {
+  Call call = term.call;
+  StringRef name = call.name;
+  // As PyTorch calls them.
+  for (StringRef module : {"torch.nn.functional.", "nn.functional.", "F."})
+    if (name.consume_front(module))
+      break;
+  call.name = name == "mse_loss" ? "mse" : name.str();
+  if (call.name == "cross_entropy")
+    return buildCrossEntropy(call);
+  if (call.name == "mse")
+    return buildMeanSquare(call);
+  if (call.name == "output")
+    return buildOutput(call);
+  return emitError() << "unknown loss '" << term.call.name
                      << "'; there are: cross_entropy(OUTPUT,LABELS), "
-                        "mse(OUTPUT,TARGET), output(OUTPUT)"
+                        "mse(OUTPUT,TARGET), output(OUTPUT), which takes a "
+                        "loss that the model computes"
                      << runtime::nearestWords(
-                            call->name, {"cross_entropy", "mse", "output"});
+                            call.name, {"cross_entropy", "mse", "output"});
+}
+
+FailureOr<SmallVector<NamedMean>> LossBuilder::build() {
+  auto emit = [&] { return emitError(); };
+  FailureOr<SmallVector<WeightedCall>> terms = parseSum(text, emit);
+  if (failed(terms))
+    return failure();
+  SmallVector<NamedMean> means;
+  llvm::StringSet<> used; // outputs that are terms
+  for (const WeightedCall &term : *terms) {
+    FailureOr<Loss> loss = buildTerm(term);
+    if (failed(loss))
+      return failure();
+    if (term.call.name == "output")
+      used.insert(term.call.positional[0]);
+    means.push_back({*loss, term.text, term.weight});
+  }
+  auto yields = forward.getBody().front().getTerminator()->getOperands();
+  for (auto [i, value] : llvm::enumerate(yields)) {
+    auto name = forward.getResultAttrOfType<StringAttr>(i, "graph.output");
+    RankedTensorType type = graph::getGlobalType(value);
+    if (name && type.getRank() == 0 && isa<FloatType>(type.getElementType()) &&
+        used.insert(name).second)
+      means.push_back({splitMean(value), name.str(), std::nullopt});
+  }
+  return means;
 }
 
 void AttachLoss::runOnOperation() {
   FailureOr<func::FuncOp> forward = getForward(getOperation());
   if (failed(forward))
     return signalPassFailure();
-  FailureOr<Loss> attached = LossBuilder(*forward, loss).build();
-  if (failed(attached))
+  FailureOr<SmallVector<NamedMean>> means = LossBuilder(*forward, loss).build();
+  if (failed(means))
     return signalPassFailure();
   OpBuilder builder(&getContext());
   Operation *terminator = forward->getBody().front().getTerminator();
-  auto mark = [&](StringRef name) {
-    return builder.getDictionaryAttr(
-        builder.getNamedAttr(name, builder.getUnitAttr()));
+  SmallVector<Value> results;
+  SmallVector<DictionaryAttr> attributes;
+  auto add = [&](Value value, ArrayRef<NamedAttribute> marks) {
+    results.push_back(value);
+    attributes.push_back(builder.getDictionaryAttr(marks));
   };
-  SmallVector<Value> results{attached->sum, attached->count};
-  SmallVector<DictionaryAttr> attributes{mark("graph.loss"),
-                                         mark("graph.count")};
+  for (const NamedMean &each : *means) {
+    SmallVector<NamedAttribute> marks{
+        builder.getNamedAttr("graph.metric", builder.getStringAttr(each.name))};
+    if (each.weight)
+      marks.push_back(builder.getNamedAttr(
+          "graph.loss", builder.getF64FloatAttr(*each.weight)));
+    add(each.mean.sum, marks);
+    add(each.mean.count,
+        builder.getNamedAttr("graph.count",
+                             builder.getI64IntegerAttr(each.mean.targets)));
+  }
   for (auto [i, value] : llvm::enumerate(terminator->getOperands()))
     if (forward->getResultAttr(i, "graph.symbol")) {
       results.push_back(value);
@@ -357,7 +433,5 @@ void AttachLoss::runOnOperation() {
   forward->setType(builder.getFunctionType(forward->getArgumentTypes(),
                                            terminator->getOperandTypes()));
   forward->setAllResultAttrs(attributes);
-  (*forward)->setAttr("graph.targets",
-                      builder.getI64IntegerAttr(attached->targets));
   eraseDeadOps(forward->getBody().front());
 }

@@ -6,6 +6,7 @@
 #include "compiler/training/Passes.h"
 #include "mlir/IR/IRMapping.h"
 #include "runtime/Names.h"
+#include "llvm/Support/InterleavedRange.h"
 
 namespace polyrank::training {
 #define GEN_PASS_DEF_BUILDSTEPPASS
@@ -31,10 +32,19 @@ struct Parameter {
   int64_t update = -1;
 };
 
+/// What @forward returns as a sum and, in the result behind it, what it is
+/// over. Terms of the loss come first.
+struct Mean {
+  unsigned result;
+  std::string name;
+  std::optional<double> weight; // in the loss, of which it is a term
+  int64_t targets;              // that there can be, of a microbatch
+};
+
 /// The sums of one microbatch, or of all.
 struct Sums {
   SmallVector<Value> gradients; // of the differentiated parameters
-  Value loss, count;
+  SmallVector<Value> sums, counts; // of each mean
   SmallVector<Value> carried; // next values of the parameters that have any
 };
 
@@ -56,31 +66,49 @@ private:
                             DictionaryAttr attributes);
   /// Clones the ops of @forward and returns what it returns. `carried` are the
   /// values of the parameters that it updates, `slices` its inputs.
+  /// Given `only`, clones and returns what these results need.
   SmallVector<Value> cloneForward(ValueRange slices, ValueRange carried,
-                                  Value index);
+                                  Value index, ArrayRef<unsigned> only = {});
+  /// `counts`: of the terms of the loss, over all microbatches; empty: those of
+  /// this one, which is the only one.
   FailureOr<Sums> buildMicrobatch(ValueRange slices, ValueRange carried,
-                                  Value index);
+                                  Value index, ArrayRef<Value> counts);
+  LogicalResult findMeans();
+  /// The means among what @forward returned.
+  Sums takeMeans(ArrayRef<Value> results);
+  unsigned getNumTerms() {
+    return llvm::count_if(means, [](auto &mean) { return !!mean.weight; });
+  }
+  /// The sum of weight times value over the terms of the loss.
+  Value addTerms(ArrayRef<Value> values);
+  /// What the gradients are of where the loss has several terms: the sum of
+  /// weight / count times the term's sum.
+  Value buildWeightedSum(ArrayRef<Value> sums, ArrayRef<Value> counts);
+  /// What each term of the loss is over in all microbatches, before they run.
+  SmallVector<Value> countAhead();
   /// The values before the step of the parameters that @forward updates.
   SmallVector<Value> getCarried();
   FailureOr<Sums> buildMicrobatches();
   /// Microbatch 0 of an input that has no other.
   Value takeOnly(Value input);
   Value buildMean(Value sum, Value count);
+  /// 1 where `count` is 0, else 0.
+  Value buildIsNone(Value count);
+  /// The loss, its terms where it has several, and other means, as outputs.
+  SmallVector<std::pair<std::string, Value>>
+  buildMetrics(ArrayRef<Value> sums, ArrayRef<Value> counts);
   void finish(ValueRange updated,
-              ArrayRef<std::pair<StringRef, Value>> outputs);
+              ArrayRef<std::pair<std::string, Value>> outputs);
   StringAttr getArgString(BlockArgument argument, StringRef name) {
     return forward.getArgAttrOfType<StringAttr>(argument.getArgNumber(), name);
   }
-  IntegerAttr getTargets() {
-    return forward->getAttrOfType<IntegerAttr>("graph.targets");
-  }
-
   ModuleOp module;
   func::FuncOp forward, step;
   int64_t microbatches;
   OpBuilder builder;
   Parts parts;
   SmallVector<Parameter> parameters;
+  SmallVector<Mean> means;
   SmallVector<BlockArgument> forwardInputs, inputs;
   Value stepNumber, seed;
 };
@@ -111,6 +139,15 @@ LogicalResult StepBuilder::classify() {
                << "' is one number; an input has a batch dim in front, which "
                   "the ranks split: export the model with the number as a "
                   "constant";
+      if (BlockArgument first =
+              forwardInputs.empty() ? argument : forwardInputs.front();
+          graph::getShape(first)[0] != graph::getShape(argument)[0])
+        return forward.emitError("input '")
+               << input.getValue() << "' has a batch (dim 0) of "
+               << graph::getShape(argument)[0] << ", but input '"
+               << getArgString(first, "graph.input").getValue()
+               << "' has one of " << graph::getShape(first)[0]
+               << "; the batch is the first dim of each input";
       forwardInputs.push_back(argument);
       continue;
     }
@@ -144,6 +181,28 @@ LogicalResult StepBuilder::classify() {
     if (parameter.update >= 0 && parameter.trainable)
       return forward.emitError("both the model and the optimizer update ")
              << parameter.name;
+  }
+  return findMeans();
+}
+
+LogicalResult StepBuilder::findMeans() {
+  for (unsigned i = 0, count = forward.getNumResults(); i < count; ++i) {
+    auto name = forward.getResultAttrOfType<StringAttr>(i, "graph.metric");
+    if (!name)
+      continue;
+    auto targets =
+        i + 1 < count
+            ? forward.getResultAttrOfType<IntegerAttr>(i + 1, "graph.count")
+            : IntegerAttr();
+    auto weight = forward.getResultAttrOfType<FloatAttr>(i, "graph.loss");
+    if (!targets || (weight && !means.empty() && !means.back().weight))
+      return forward.emitError("result ")
+             << i << " is a mean without a count behind it, or a term of the "
+             << "loss behind other means";
+    Mean &mean = means.emplace_back();
+    mean = {i, name.str(), std::nullopt, targets.getInt()};
+    if (weight)
+      mean.weight = weight.getValueAsDouble();
   }
   return success();
 }
@@ -220,7 +279,8 @@ void StepBuilder::createFunction(ArrayRef<StringRef> stateNames,
 }
 
 SmallVector<Value> StepBuilder::cloneForward(ValueRange slices,
-                                             ValueRange carried, Value index) {
+                                             ValueRange carried, Value index,
+                                             ArrayRef<unsigned> only) {
   IRMapping mapping;
   auto next = carried.begin();
   for (Parameter &parameter : parameters)
@@ -238,7 +298,20 @@ SmallVector<Value> StepBuilder::cloneForward(ValueRange slices,
   mapRole("graph.step", stepNumber);
   mapRole("graph.microbatch", index);
   Block &body = forward.getBody().front();
+  SmallVector<Value> returned(body.getTerminator()->getOperands());
+  llvm::SmallPtrSet<Operation *, 16> needed;
+  if (!only.empty()) {
+    returned = llvm::map_to_vector(
+        only, [&](unsigned i) { return Value(returned[i]); });
+    SmallVector<Value> work(returned);
+    while (!work.empty())
+      if (Operation *op = work.pop_back_val().getDefiningOp();
+          op && needed.insert(op).second)
+        llvm::append_range(work, op->getOperands());
+  }
   for (Operation &op : body.without_terminator()) {
+    if (!only.empty() && !needed.contains(&op))
+      continue;
     // Inference drops nothing, and has no gradients.
     if (!seed && isa<graph::DropoutOp, graph::DetachOp>(op))
       mapping.map(op.getResult(0), mapping.lookupOrDefault(op.getOperand(0)));
@@ -246,26 +319,105 @@ SmallVector<Value> StepBuilder::cloneForward(ValueRange slices,
       builder.clone(op, mapping);
   }
   return llvm::map_to_vector(
-      body.getTerminator()->getOperands(),
-      [&](Value value) { return mapping.lookupOrDefault(value); });
+      returned, [&](Value value) { return mapping.lookupOrDefault(value); });
+}
+
+static bool isStatic(Value count) {
+  return !!count.getDefiningOp<graph::ConstantOp>();
+}
+
+Value StepBuilder::buildIsNone(Value count) {
+  return parts.convert(
+      parts.compare(count, graph::Comparison::EQ, parts.splat(count, 0)),
+      graph::getGlobalType(count).getElementType());
+}
+
+Value StepBuilder::addTerms(ArrayRef<Value> values) {
+  Value total;
+  for (auto [mean, value] :
+       llvm::zip(ArrayRef(means).take_front(getNumTerms()), values)) {
+    Value term = parts.mul(value, *mean.weight);
+    total = total ? parts.add(total, term) : term;
+  }
+  return total;
+}
+
+Value StepBuilder::buildWeightedSum(ArrayRef<Value> sums,
+                                    ArrayRef<Value> counts) {
+  SmallVector<Value> values;
+  for (auto [sum, count] : llvm::zip(sums.take_front(getNumTerms()), counts)) {
+    // A sum of nothing has no gradient, though its mean is NaN.
+    Value over = isStatic(count) ? count : parts.add(count, buildIsNone(count));
+    values.push_back(buildMean(sum, over));
+  }
+  return addTerms(values);
+}
+
+/// Terms count integers alone, so this needs little of @forward.
+SmallVector<Value> StepBuilder::countAhead() {
+  auto integer = RankedTensorType::get({}, builder.getI64Type());
+  Operation *terminator = forward.getBody().front().getTerminator();
+  SmallVector<Value> counts;
+  for (const Mean &mean : ArrayRef(means).take_front(getNumTerms())) {
+    Value all;
+    if (Value count = terminator->getOperand(mean.result + 1);
+        isStatic(count)) {
+      all = parts.splat(count,
+                        *getSplat(count) * static_cast<double>(microbatches));
+    } else {
+      for (int64_t i = 0; i < microbatches; ++i) {
+        SmallVector<Value> slices;
+        for (BlockArgument input : inputs)
+          slices.push_back(takeOnly(graph::SliceOp::create(
+              builder, input.getLoc(), input, /*dim=*/0, i, i + 1)));
+        Value one = cloneForward(slices, getCarried(),
+                                 graph::splat(builder, parts.location, integer,
+                                              static_cast<double>(i)),
+                                 mean.result + 1)[0];
+        all = all ? parts.add(all, one) : one;
+      }
+    }
+    counts.push_back(all);
+  }
+  return counts;
+}
+
+Sums StepBuilder::takeMeans(ArrayRef<Value> results) {
+  Sums sums;
+  for (const Mean &mean : means) {
+    sums.sums.push_back(results[mean.result]);
+    sums.counts.push_back(results[mean.result + 1]);
+  }
+  // The weight of a single term is in its sum.
+  if (getNumTerms() == 1 && *means[0].weight != 1)
+    sums.sums[0] = parts.mul(sums.sums[0], *means[0].weight);
+  return sums;
 }
 
 FailureOr<Sums> StepBuilder::buildMicrobatch(ValueRange slices,
-                                             ValueRange carried, Value index) {
+                                             ValueRange carried, Value index,
+                                             ArrayRef<Value> counts) {
   SmallVector<Value> results = cloneForward(slices, carried, index);
-  RankedTensorType type = graph::getGlobalType(results[0]);
-  int64_t targets = getTargets().getInt() * microbatches;
-  Value start = graph::SeedOp::create(
-      builder, results[0].getLoc(), type,
-      builder.getF64FloatAttr(1.0 / static_cast<double>(targets)));
+  Sums sums = takeMeans(results);
+  Value total;
+  double scale = 1;
+  if (getNumTerms() == 1) {
+    total = sums.sums[0];
+    scale = 1.0 / static_cast<double>(means[0].targets * microbatches);
+  } else {
+    total = buildWeightedSum(sums.sums, counts.empty() ? sums.counts : counts);
+  }
+  Value start = graph::SeedOp::create(builder, total.getLoc(),
+                                      graph::getGlobalType(total),
+                                      builder.getF64FloatAttr(scale));
   SmallVector<Value> differentiated;
   for (Parameter &parameter : parameters)
     if (parameter.trainable)
       differentiated.push_back(parameter.step);
-  auto gradients = buildGradients(builder, results[0], start, differentiated);
+  auto gradients = buildGradients(builder, total, start, differentiated);
   if (failed(gradients))
     return failure();
-  Sums sums{*gradients, results[0], results[1], {}};
+  sums.gradients = *gradients;
   for (Parameter &parameter : parameters)
     if (parameter.update >= 0)
       sums.carried.push_back(results[parameter.update]);
@@ -284,8 +436,12 @@ FailureOr<Sums> StepBuilder::buildMicrobatches() {
     for (BlockArgument input : inputs)
       slices.push_back(takeOnly(input));
     return buildMicrobatch(slices, getCarried(),
-                           graph::splat(builder, parts.location, integer, 0));
+                           graph::splat(builder, parts.location, integer, 0),
+                           {});
   }
+  SmallVector<Value> ahead;
+  if (getNumTerms() > 1)
+    ahead = countAhead();
   // Which sums there are is known once the region is built: it is built in a
   // block of its own, which then moves into the op.
   auto body = std::make_unique<Block>();
@@ -302,17 +458,21 @@ FailureOr<Sums> StepBuilder::buildMicrobatches() {
   ValueRange arguments = ValueRange(body->getArguments()).drop_front();
   auto sums = buildMicrobatch(arguments.take_front(inputs.size()),
                               arguments.drop_front(inputs.size()),
-                              body->getArgument(0));
+                              body->getArgument(0), ahead);
   if (failed(sums))
     return failure();
   SmallVector<Value> yielded;
   for (Value gradient : sums->gradients)
     if (gradient)
       yielded.push_back(gradient);
-  yielded.push_back(sums->loss);
-  bool isStatic = !!sums->count.getDefiningOp<graph::ConstantOp>();
-  if (!isStatic)
-    yielded.push_back(sums->count);
+  llvm::append_range(yielded, sums->sums);
+  // Those that are known before are not counted again.
+  auto isYielded = [&](size_t mean) {
+    return mean >= ahead.size() && !isStatic(sums->counts[mean]);
+  };
+  for (auto [i, count] : llvm::enumerate(sums->counts))
+    if (isYielded(i))
+      yielded.push_back(count);
   graph::YieldOp::create(builder, parts.location, yielded, sums->carried);
   llvm::append_range(yielded, sums->carried);
 
@@ -325,18 +485,24 @@ FailureOr<Sums> StepBuilder::buildMicrobatches() {
   for (Value &gradient : sums->gradients)
     if (gradient)
       gradient = *result++;
-  sums->loss = *result++;
-  sums->count =
-      isStatic ? parts.splat(sums->count, *getSplat(sums->count) *
-                                              static_cast<double>(microbatches))
-               : *result++;
+  for (Value &sum : sums->sums)
+    sum = *result++;
+  for (auto [i, count] : llvm::enumerate(sums->counts)) {
+    if (isYielded(i))
+      count = *result++;
+    else
+      count = i < ahead.size()
+                  ? ahead[i]
+                  : parts.splat(count, *getSplat(count) *
+                                           static_cast<double>(microbatches));
+  }
   for (Value &value : sums->carried)
     value = *result++;
   return sums;
 }
 
 void StepBuilder::finish(ValueRange updated,
-                         ArrayRef<std::pair<StringRef, Value>> outputs) {
+                         ArrayRef<std::pair<std::string, Value>> outputs) {
   SmallVector<Value> results(updated);
   SmallVector<DictionaryAttr> attributes(updated.size(),
                                          builder.getDictionaryAttr({}));
@@ -364,10 +530,33 @@ Value StepBuilder::buildMean(Value sum, Value count) {
   return parts.div(sum, count);
 }
 
+SmallVector<std::pair<std::string, Value>>
+StepBuilder::buildMetrics(ArrayRef<Value> sums, ArrayRef<Value> counts) {
+  SmallVector<std::pair<std::string, Value>> metrics;
+  SmallVector<Value> values;
+  for (auto [sum, count] : llvm::zip_equal(sums, counts))
+    values.push_back(buildMean(sum, count));
+  unsigned numTerms = getNumTerms();
+  if (numTerms == 1) {
+    metrics = {{"loss", values[0]}, {"count", counts[0]}};
+  } else {
+    metrics.push_back({"loss", addTerms(values)});
+  }
+  for (auto [i, mean] : llvm::enumerate(means)) {
+    if (numTerms == 1 && i == 0)
+      continue;
+    std::string name = runtime::metricName(mean.name);
+    metrics.push_back({name, values[i]});
+    if (!isStatic(counts[i]) || mean.weight)
+      metrics.push_back({runtime::countName(name), counts[i]});
+  }
+  return metrics;
+}
+
 LogicalResult StepBuilder::buildTraining(Optimizer &optimizer) {
   if (failed(classify()))
     return failure();
-  if (forward.getNumResults() < 2 || !getTargets())
+  if (getNumTerms() == 0)
     return forward.emitError("has no loss yet (attach-loss)");
   createFunction(optimizer.getStateNames(), true);
   auto sums = buildMicrobatches();
@@ -382,18 +571,13 @@ LogicalResult StepBuilder::buildTraining(Optimizer &optimizer) {
 
   // Each microbatch was scaled by the static number of targets; the number
   // that counted is known now. Where none did, each gradient is a sum of
-  // nothing: zero, as PyTorch's, though the loss is a mean of nothing.
+  // nothing: zero, as PyTorch's, though the loss is a mean of nothing. Of
+  // several terms the numbers were known before.
   Value factor;
-  if (!sums->count.getDefiningOp<graph::ConstantOp>()) {
-    double targets = static_cast<double>(getTargets().getInt()) *
-                     static_cast<double>(microbatches);
-    Value none =
-        parts.convert(parts.compare(sums->count, graph::Comparison::EQ,
-                                    parts.splat(sums->count, 0)),
-                      graph::getGlobalType(sums->count).getElementType());
-    factor = parts.div(parts.splat(sums->count, targets),
-                       parts.add(sums->count, none));
-  }
+  if (Value count = sums->counts[0]; getNumTerms() == 1 && !isStatic(count))
+    factor = parts.div(parts.splat(count, static_cast<double>(means[0].targets *
+                                                              microbatches)),
+                       parts.add(count, buildIsNone(count)));
   optimizer.buildScalars(parts, stepNumber);
   SmallVector<Value> updated, updatedStates;
   SmallVector<std::string> unused;
@@ -433,8 +617,7 @@ LogicalResult StepBuilder::buildTraining(Optimizer &optimizer) {
                                               : "; they are left as they are");
   llvm::append_range(updated, updatedStates);
   updated.push_back(parts.add(stepNumber, 1));
-  finish(updated, {{"loss", buildMean(sums->loss, sums->count)},
-                   {"count", sums->count}});
+  finish(updated, buildMetrics(sums->sums, sums->counts));
   return success();
 }
 
@@ -456,10 +639,10 @@ LogicalResult StepBuilder::buildForward() {
   for (Parameter &parameter : parameters)
     updated.push_back(parameter.update < 0 ? Value(parameter.step)
                                            : results[parameter.update]);
-  SmallVector<std::pair<StringRef, Value>> outputs;
-  if (getTargets()) { // a loss is attached, and takes the outputs' place
-    outputs = {{"loss", buildMean(results[0], results[1])},
-               {"count", results[1]}};
+  SmallVector<std::pair<std::string, Value>> outputs;
+  if (!means.empty()) { // a loss is attached, and takes the outputs' place
+    Sums sums = takeMeans(results);
+    outputs = buildMetrics(sums.sums, sums.counts);
     results.clear();
   }
   for (auto [i, value] : llvm::enumerate(results)) {
@@ -469,14 +652,27 @@ LogicalResult StepBuilder::buildForward() {
     if (!name)
       return forward.emitError("result ") << i << " has no graph.output";
     if (graph::getShape(value).empty()) { // a number of the batch: a metric
-      outputs.push_back({name.getValue(), value});
+      // Without a loss these are the model's own.
+      bool isOwn = name == "loss" || name == "count";
+      outputs.push_back(
+          {isOwn ? name.str() : runtime::metricName(name.str()), value});
       continue;
     }
     SmallVector<int64_t> shape{1};
     llvm::append_range(shape, graph::getShape(value));
-    outputs.push_back({name.getValue(),
-                       graph::ReshapeOp::create(builder, value.getLoc(), value,
-                                                ArrayRef<int64_t>(shape))});
+    if (int64_t batch = forwardInputs.empty()
+                            ? shape[1]
+                            : graph::getShape(forwardInputs.front())[0];
+        shape[1] != batch)
+      return forward.emitError("output '")
+             << name.getValue() << "' has dims ["
+             << llvm::interleaved(graph::getShape(value))
+             << "], but the inputs have a batch of " << batch
+             << ": the batch is the first dim of each output; leave this one "
+                "out of the export, or move its batch to the front";
+    outputs.push_back(
+        {name.str(), graph::ReshapeOp::create(builder, value.getLoc(), value,
+                                              ArrayRef<int64_t>(shape))});
   }
   finish(updated, outputs);
   return success();

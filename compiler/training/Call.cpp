@@ -1,6 +1,8 @@
-// Parsing of name(value, .., key=value, ..).
+// Parsing of name(value, .., key=value, ..) and of sums of such calls.
 
 #include "compiler/training/Call.h"
+
+#include <cmath>
 
 #include "llvm/ADT/StringExtras.h"
 #include "runtime/Names.h"
@@ -8,14 +10,42 @@
 using namespace mlir;
 using namespace polyrank::training;
 
+/// How many brackets a character opens, or closes (-1).
+static int nesting(char c) {
+  return StringRef("([{").contains(c)   ? 1
+         : StringRef(")]}").contains(c) ? -1
+                                        : 0;
+}
+
+/// At the commas outside of brackets.
+static SmallVector<StringRef> splitAtCommas(StringRef text) {
+  SmallVector<StringRef> parts;
+  size_t start = 0;
+  int depth = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    depth += nesting(text[i]);
+    if (text[i] != ',' || depth > 0)
+      continue;
+    parts.push_back(text.slice(start, i));
+    start = i + 1;
+  }
+  parts.push_back(text.substr(start));
+  return parts;
+}
+
 FailureOr<Call> polyrank::training::parseCall(StringRef text,
-                                              EmitError emitError) {
+                                              EmitError emitError,
+                                              ArrayRef<StringRef> flags) {
   Call call;
   text = text.trim();
   size_t open = text.find('(');
   call.name = text.take_front(open).trim().str();
   if (call.name.empty())
     return emitError() << "'" << text << "' has no name; expected NAME(..)";
+  if (size_t space = StringRef(call.name).find_first_of(" ,:=");
+      space != StringRef::npos)
+    return emitError() << "'" << text << "' is not NAME(..); write "
+                       << call.name.substr(0, space) << "(..)";
   if (open == StringRef::npos)
     return call;
   if (text.back() != ')')
@@ -23,13 +53,16 @@ FailureOr<Call> polyrank::training::parseCall(StringRef text,
   StringRef body = text.drop_front(open + 1).drop_back().trim();
   if (body.empty())
     return call;
-  SmallVector<StringRef> arguments;
-  body.split(arguments, ',');
-  for (StringRef argument : arguments) {
+  int depth = 0;
+  for (char c : body)
+    depth += nesting(c);
+  if (depth != 0)
+    return emitError() << "'" << text << "' has brackets that do not match";
+  for (StringRef argument : splitAtCommas(body)) {
     argument = argument.trim();
     if (argument.empty())
       return emitError() << "'" << text << "' has an empty argument";
-    if (!argument.contains('=')) {
+    if (!argument.contains('=') && !llvm::is_contained(flags, argument)) {
       if (!call.named.empty())
         return emitError() << "'" << text << "': '" << argument
                            << "' must come before the named arguments";
@@ -38,7 +71,7 @@ FailureOr<Call> polyrank::training::parseCall(StringRef text,
     }
     auto [key, value] = argument.split('=');
     key = key.trim();
-    value = value.trim();
+    value = argument.contains('=') ? value.trim() : StringRef("true");
     if (key.empty() || value.empty())
       return emitError() << "'" << text << "': '" << argument
                          << "' is not KEY=VALUE";
@@ -48,6 +81,96 @@ FailureOr<Call> polyrank::training::parseCall(StringRef text,
     call.named.push_back({key.str(), value.str()});
   }
   return call;
+}
+
+/// At every + and - outside of brackets that does not belong to a number; each
+/// part begins with its sign, but for the first, which need not.
+static SmallVector<StringRef> splitAtSigns(StringRef text) {
+  SmallVector<StringRef> parts;
+  size_t start = 0;
+  int depth = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    depth += nesting(text[i]);
+    if (depth > 0 || (text[i] != '+' && text[i] != '-'))
+      continue;
+    StringRef before = text.slice(start, i);
+    // The sign of an exponent (1e-3), or of the part itself.
+    StringRef number = before.substr(before.find_last_of("+-*/ ") + 1);
+    bool isExponent = number.size() > 1 && llvm::isDigit(number.front()) &&
+                      (number.back() == 'e' || number.back() == 'E');
+    if (isExponent || before.trim().empty() ||
+        StringRef("*/").contains(before.rtrim().back()))
+      continue;
+    parts.push_back(before);
+    start = i;
+  }
+  parts.push_back(text.substr(start));
+  return parts;
+}
+
+/// One term of a sum, without its sign.
+static FailureOr<WeightedCall> parseTerm(StringRef text, EmitError emitError) {
+  WeightedCall term;
+  char operation = '*';
+  while (true) {
+    size_t end = 0;
+    for (int depth = 0; end < text.size(); ++end) {
+      depth += nesting(text[end]);
+      if (depth <= 0 && (text[end] == '*' || text[end] == '/'))
+        break;
+    }
+    StringRef factor = text.take_front(end).trim();
+    double number = 0;
+    if (!factor.getAsDouble(number)) {
+      term.weight =
+          operation == '*' ? term.weight * number : term.weight / number;
+    } else if (factor.empty() || operation == '/' || !term.text.empty() ||
+               factor.front() == '(') {
+      return emitError() << "'" << text.trim() << "' is not a loss with its "
+                         << "weight; write each as in 0.5*mse(OUTPUT,TARGET), "
+                            "with a + between two";
+    } else {
+      FailureOr<Call> call = parseCall(factor, emitError);
+      if (failed(call))
+        return failure();
+      term.call = *call;
+      term.text = factor.str();
+    }
+    if (end == text.size())
+      break;
+    operation = text[end];
+    text = text.drop_front(end + 1);
+  }
+  if (term.text.empty())
+    return emitError() << "the weight " << term.weight
+                       << " has no loss; write for instance 0.5*mse(OUTPUT,"
+                          "TARGET)";
+  if (!std::isfinite(term.weight))
+    return emitError() << "the weight of '" << term.text
+                       << "' is not a finite number";
+  return term;
+}
+
+FailureOr<SmallVector<WeightedCall>>
+polyrank::training::parseSum(StringRef text, EmitError emitError) {
+  SmallVector<WeightedCall> terms;
+  for (StringRef part : splitAtSigns(text.trim())) {
+    part = part.trim();
+    bool isNegative = part.starts_with("-");
+    if (isNegative || part.starts_with("+"))
+      part = part.drop_front();
+    FailureOr<WeightedCall> term = parseTerm(part, emitError);
+    if (failed(term))
+      return failure();
+    if (isNegative)
+      term->weight = -term->weight;
+    for (const WeightedCall &other : terms)
+      if (other.text == term->text)
+        return emitError() << "'" << text << "' has '" << term->text
+                           << "' twice; give it the sum of both weights";
+    terms.push_back(std::move(*term));
+  }
+  return terms;
 }
 
 const std::string *NamedArguments::find(StringRef name) {
@@ -105,9 +228,21 @@ void NamedArguments::takePair(StringRef name, double &first, double &second) {
   const std::string *text = find(name);
   if (!text)
     return;
-  auto [left, right] = StringRef(*text).split(':');
-  if (left.getAsDouble(first) || right.getAsDouble(second))
-    reject(name, *text, "two numbers, as in 0.9:0.999");
+  StringRef pair = *text;
+  bool isTuple = (pair.starts_with("(") && pair.ends_with(")")) ||
+                 (pair.starts_with("[") && pair.ends_with("]"));
+  if (isTuple)
+    pair = pair.drop_front().drop_back();
+  auto [left, right] = pair.split(isTuple ? ',' : ':');
+  if (left.trim().getAsDouble(first) || right.trim().getAsDouble(second))
+    reject(name, *text, "two numbers, as in (0.9,0.999)");
+}
+
+bool NamedArguments::drop(StringRef name) {
+  const std::string *text = find(name);
+  known.pop_back();
+  return text && !StringRef(*text).equals_insensitive("false") &&
+         *text != "None" && *text != "0";
 }
 
 LogicalResult NamedArguments::finish() {

@@ -1,5 +1,5 @@
 // The little language of --loss and --optimizer: name(value, .., key=value,
-// ..).
+// ..), and sums of such calls.
 
 #pragma once
 
@@ -23,8 +23,23 @@ struct Call {
 };
 
 /// Fails with what is wrong and what is expected. Positional arguments come
-/// before named ones; no name is given twice.
-mlir::FailureOr<Call> parseCall(llvm::StringRef text, EmitError emitError);
+/// before named ones; no name is given twice. Commas within brackets separate
+/// nothing: `betas=(0.9,0.95)`. A bare word that is one of `flags` is that name
+/// with the value `true`.
+mlir::FailureOr<Call> parseCall(llvm::StringRef text, EmitError emitError,
+                                llvm::ArrayRef<llvm::StringRef> flags = {});
+
+/// A call with its weight in a sum.
+struct WeightedCall {
+  double weight = 1;
+  Call call;
+  std::string text; // of the call alone
+};
+
+/// `cross_entropy(a,ya)+0.5*mse(b,yb)`: at least one term. Weights are finite
+/// numbers in front of their call or behind it (`mse(b,yb)/2`).
+mlir::FailureOr<llvm::SmallVector<WeightedCall>> parseSum(llvm::StringRef text,
+                                                          EmitError emitError);
 
 /// Named arguments, each taken by its one reader.
 class NamedArguments {
@@ -38,7 +53,11 @@ public:
   void take(llvm::StringRef name, bool &value);
   /// Separated by ':'.
   void take(llvm::StringRef name, llvm::SmallVectorImpl<std::string> &value);
+  /// 0.9:0.999, or as Python writes it: (0.9,0.999).
   void takePair(llvm::StringRef name, double &first, double &second);
+  /// Whether the argument is given, as something else than False or None. It is
+  /// no option that messages list.
+  bool drop(llvm::StringRef name);
 
   /// Fails where a value was malformed or an argument was not taken.
   mlir::LogicalResult finish();

@@ -11,14 +11,52 @@ using namespace polyrank::training;
 using graph::Comparison;
 using graph::Parts;
 
+/// What PyTorch calls how an update is computed, and not what it is.
+constexpr StringRef implementations[] = {"foreach", "fused", "capturable",
+                                         "differentiable"};
+
+/// `torch.optim.AdamW(model.parameters(), 1e-3)` as `adamw(lr=1e-3)`: without
+/// the module and the parameters, which are all that train, and with a name for
+/// each positional argument. `order` is theirs in PyTorch.
+static LogicalResult nameArguments(Call &call, ArrayRef<StringRef> order,
+                                   EmitError emitError) {
+  ArrayRef<std::string> given = call.positional;
+  if (!given.empty() && (given.front() == "params" ||
+                         StringRef(given.front()).ends_with("parameters()")))
+    given = given.drop_front();
+  for (auto [i, value] : llvm::enumerate(given)) {
+    if (i == order.size())
+      return emitError() << call.name << ": '" << value
+                         << "' is one value too many; write KEY=VALUE";
+    for (auto &[key, other] : call.named)
+      if (key == order[i])
+        return emitError() << call.name << ": '" << value << "' is " << key
+                           << ", which is given as '" << key << "=" << other
+                           << "' too";
+    call.named.push_back({order[i].str(), value});
+  }
+  call.positional.clear();
+  return success();
+}
+
 FailureOr<Optimizer> Optimizer::parse(StringRef text, EmitError emitError) {
-  FailureOr<Call> call = parseCall(text, emitError);
+  SmallVector<StringRef> flags{"nesterov", "amsgrad", "maximize"};
+  llvm::append_range(flags, implementations);
+  FailureOr<Call> call = parseCall(text, emitError, flags);
   if (failed(call))
     return failure();
-  if (!call->positional.empty())
-    return emitError() << "'" << text << "': '" << call->positional[0]
-                       << "' is not KEY=VALUE";
+  StringRef name = call->name;
+  if (!name.consume_front("torch.optim."))
+    name.consume_front("optim.");
+  call->name = name.lower();
   Optimizer result;
+  SmallVector<StringRef> order{"lr"};
+  if (call->name == "sgd")
+    order.append({"momentum", "dampening", "weight_decay", "nesterov"});
+  else
+    order.append({"betas", "eps", "weight_decay", "amsgrad"});
+  if (failed(nameArguments(*call, order, emitError)))
+    return failure();
   NamedArguments named(*call, emitError);
   named.take("lr", result.learningRate);
   if (call->name == "sgd") {
@@ -33,7 +71,10 @@ FailureOr<Optimizer> Optimizer::parse(StringRef text, EmitError emitError) {
     result.weightDecay = call->name == "adam" ? 0 : 1e-2;
     named.takePair("betas", result.beta1, result.beta2);
     named.take("eps", result.epsilon);
+    named.take("amsgrad", result.amsgrad);
     result.stateNames = {"exp_avg", "exp_avg_sq"};
+    if (result.amsgrad)
+      result.stateNames.push_back("max_exp_avg_sq");
   } else {
     return emitError() << "unknown optimizer '" << call->name
                        << "'; there are: sgd, adam, adamw"
@@ -41,7 +82,14 @@ FailureOr<Optimizer> Optimizer::parse(StringRef text, EmitError emitError) {
                                                 {"sgd", "adam", "adamw"});
   }
   named.take("weight_decay", result.weightDecay);
+  named.take("maximize", result.maximize);
   named.take("decay", result.patterns);
+  named.drop("params");
+  for (StringRef word : implementations)
+    if (named.drop(word))
+      return emitError() << call->name << ": '" << word
+                         << "' is how PyTorch computes the update, not what "
+                            "it is; leave it out";
   if (failed(named.finish()))
     return failure();
 
@@ -165,8 +213,11 @@ Value Optimizer::buildAdam(Parts &parts, double decay, Value parameter,
                         parts.mul(parts.sub(gradient, states[0]), 1 - beta1));
   states[1] = parts.add(parts.mul(states[1], beta2),
                         parts.mul(parts.mul(gradient, gradient), 1 - beta2));
-  Value root = parts.div(parts.apply<graph::SqrtOp>(states[1]),
-                         spread(parts, correction, states[1]));
+  Value second = states[1];
+  if (amsgrad)
+    second = states[2] = parts.apply<graph::MaxOp>(states[2], states[1]);
+  Value root = parts.div(parts.apply<graph::SqrtOp>(second),
+                         spread(parts, correction, second));
   Value step = parts.mul(parts.div(states[0], parts.add(root, epsilon)),
                          spread(parts, stepSize, states[0]));
   return parts.sub(parameter, step);
@@ -176,6 +227,8 @@ Value Optimizer::buildUpdate(Parts &parts, ArrayRef<std::string> names,
                              Value parameter, Value gradient,
                              MutableArrayRef<Value> states) const {
   double decay = decays(names) ? weightDecay : 0;
+  if (maximize)
+    gradient = parts.apply<graph::NegOp>(gradient);
   return kind == Kind::Sgd
              ? buildSgd(parts, decay, parameter, gradient, states)
              : buildAdam(parts, decay, parameter, gradient, states);

@@ -7,10 +7,11 @@
 
 namespace polyrank::training {
 
-/// What torch.optim's SGD, Adam and AdamW (2.x, without amsgrad and maximize)
-/// compute. Passes.td lists the options.
+/// What torch.optim's SGD, Adam and AdamW (2.x) compute. Passes.td lists the
+/// options.
 class Optimizer {
 public:
+  /// Positional arguments are PyTorch's; case and `torch.optim.` do not matter.
   static mlir::FailureOr<Optimizer> parse(llvm::StringRef text,
                                           EmitError emitError);
 
@@ -47,7 +48,7 @@ private:
   Kind kind = Kind::AdamW;
   double learningRate = 1e-3, weightDecay = 0;
   double momentum = 0, dampening = 0;
-  bool nesterov = false;
+  bool nesterov = false, amsgrad = false, maximize = false;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   /// Globs over the names that decay; none: all do.
   llvm::SmallVector<std::string> patterns;

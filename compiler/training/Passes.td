@@ -46,11 +46,16 @@ def FindLogicalParametersPass : Pass<"find-logical-parameters", "::mlir::ModuleO
 }
 
 def AttachLossPass : Pass<"attach-loss", "::mlir::ModuleOp"> {
-  let summary = "Replaces the model's outputs by its loss";
+  let summary = "Replaces the model's outputs by its loss and what is logged";
   let description = [{
-    @forward then has two results: the sum of the losses of all targets
-    (`graph.loss`) and their number (`graph.count`), both scalars; the function
-    attribute `graph.targets` is the largest number there can be.
+    @forward then returns means, each as two scalars: a sum (`graph.metric`, its
+    name) and the number of targets that it is over (`graph.count`, the largest
+    number there can be). First come the terms of the loss, with their weights
+    (`graph.loss`), then the model's other outputs that are one float.
+
+    The loss is a term, or a sum of terms with weights, such as
+    cross_entropy(a,ya)+0.5*mse(b,yb). The mean of each is over its own targets
+    of the global batch.
 
       cross_entropy(OUTPUT,LABELS[,axis=K][,ignore_index=N])
         LABELS becomes an input of 64-bit integers with the dims of OUTPUT
@@ -63,7 +68,8 @@ def AttachLossPass : Pass<"attach-loss", "::mlir::ModuleOp"> {
         OUTPUT is the loss. Where it is a sum over a number that depends on the
         inputs' integers alone, the mean over all microbatches is the sum of
         the sums over the sum of the numbers; else it is the mean of the
-        microbatches' losses. A remark says which.
+        microbatches' losses. A remark says which. What is logged beside the
+        loss is taken in the same way.
   }];
   let dependentDialects = ["::polyrank::graph::GraphDialect"];
   let options = [
@@ -76,14 +82,21 @@ def BuildStepPass : Pass<"build-step", "::mlir::ModuleOp"> {
   let description = [{
     @step takes parameters, optimizer state, the scalar state `step`, the seed
     and the inputs, whose dim 0 is the microbatch, and returns the parameters and
-    states, in the order of the arguments, then the metrics `loss` (the mean over
-    all targets of all microbatches) and `count`. @forward is erased.
+    states, in the order of the arguments, then the metrics: `loss` and `count`,
+    the number of targets in all microbatches; of a loss of several terms, `loss`
+    and then each term with its count (`NAME.count`); then the other means of
+    @forward. @forward is erased.
+
+    Of several terms, how many targets count is computed before the microbatches,
+    from the inputs alone: each gradient is then right where it arises.
 
     Optimizers compute what PyTorch 2 does, from options of the same names:
 
-      sgd(lr=1e-3,momentum=0,dampening=0,nesterov=false,weight_decay=0)
-      adam(lr=1e-3,betas=0.9:0.999,eps=1e-8,weight_decay=0)
-      adamw(lr=1e-3,betas=0.9:0.999,eps=1e-8,weight_decay=0.01)
+      sgd(lr=1e-3,momentum=0,dampening=0,weight_decay=0,nesterov=false)
+      adam(lr=1e-3,betas=(0.9,0.999),eps=1e-8,weight_decay=0,amsgrad=false)
+      adamw(lr=1e-3,betas=(0.9,0.999),eps=1e-8,weight_decay=0.01,amsgrad=false)
+
+    and maximize=false. Without names they are in this order.
 
     `decay=GLOB[:GLOB..]` lets weight decay act only on parameters with matching
     names. A parameter that the loss does not depend on is left as it is.

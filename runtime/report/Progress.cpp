@@ -2,6 +2,7 @@
 
 #include "runtime/report/Progress.h"
 
+#include "runtime/Names.h"
 #include "runtime/report/Messages.h"
 
 #include <cerrno>
@@ -66,9 +67,15 @@ const double *StepReport::metric(std::string_view name) const {
   return nullptr;
 }
 
-bool StepReport::hasTargets() const {
-  const double *count = metric("count");
-  return !count || *count != 0;
+const double *StepReport::targetsOf(std::string_view name) const {
+  return metric(countName(name));
+}
+
+std::string_view StepReport::withoutTargets() const {
+  for (auto &[name, value] : metrics)
+    if (const double *targets = targetsOf(name); targets && *targets == 0)
+      return name;
+  return {};
 }
 
 bool StepReport::lossIsNan() const {
@@ -125,8 +132,6 @@ void Progress::step(const StepReport &step) {
   lastMetrics = step.metrics;
   nlohmann::ordered_json line{{"step", step.step}};
   std::vector<std::string> notFinite;
-  const double *count = step.metric("count");
-  double targets = count ? *count : 1;
   for (size_t i = 0; i < step.metrics.size(); ++i) {
     auto &[name, value] = step.metrics[i];
     if (std::isfinite(value))
@@ -134,13 +139,16 @@ void Progress::step(const StepReport &step) {
     else
       line[name] = nullptr, notFinite.push_back(name);
     if (sums.size() <= i)
-      sums.emplace_back(name, 0);
-    if (name != "loss")
-      sums[i].second += value;
-    else if (step.hasTargets())
-      sums[i].second += value * targets;
+      sums.push_back({name, 0, 0});
+    const double *targets = step.targetsOf(name);
+    // A loss of several terms has no count; without one of them it is NaN.
+    double weight = targets                                ? *targets
+                    : name == "loss" && !step.hasTargets() ? 0
+                                                           : 1;
+    if (weight != 0) // else it is a mean of nothing
+      sums[i].sum += value * weight;
+    sums[i].weight += weight;
   }
-  targetsInAll += targets;
   if (!notFinite.empty())
     line["not_finite"] = notFinite;
   line["seconds"] = step.seconds;
@@ -199,14 +207,19 @@ void Progress::warn(const StepReport &step,
   if (reported)
     return;
   reported = true;
+  std::string_view without = step.withoutTargets();
   tell(fmt::format(
       "{}polyrank-run: step {}: {}\n", lineOpen ? "\n" : "", step.step,
-      step.hasTargets()
+      without.empty()
           ? fmt::format("{} is not finite; lower the learning rate, or look at "
                         "the data of this step",
                         fmt::join(notFinite, ", "))
-          : "no label of this step counts, all are to be ignored: the loss is "
-            "NaN and the gradients are zero"));
+      : without == "loss"
+          ? "no label of this step counts, all are to be ignored: the loss is "
+            "NaN and the gradients are zero"
+          : fmt::format("no label of {} counts in this step, all are to be "
+                        "ignored: it is NaN and gives no gradient",
+                        without)));
   lineOpen = false;
 }
 
@@ -216,7 +229,8 @@ void Progress::show(const StepReport &step) {
                          : fmt::format("step {}", step.step);
   for (auto &[name, value] : step.metrics)
     if (name == "loss")
-      line += fmt::format("  loss {:.4f}", value);
+      line += fmt::format("  loss {:.4f}",
+                          std::isnan(value) ? std::fabs(value) : value);
   double mean = secondsPerStep();
   double samples = mean > 0 ? plan.samplesPerStep / mean : 0;
   line += plan.tokensPerSample
@@ -266,9 +280,9 @@ Result<void> Progress::close() {
 }
 
 std::vector<std::pair<std::string, double>> Progress::means() const {
-  auto result = sums;
-  for (auto &[name, value] : result)
-    value /= name == "loss" ? targetsInAll : static_cast<double>(done);
+  std::vector<std::pair<std::string, double>> result;
+  for (const WeightedMean &mean : sums)
+    result.emplace_back(mean.name, mean.sum / mean.weight);
   return result;
 }
 

@@ -21,9 +21,13 @@ struct StepReport {
 
   /// Of a metric that there is.
   const double *metric(std::string_view name) const;
-  /// Without a target that counts, the loss is a mean of nothing: NaN, and no
-  /// gradient comes from it.
-  bool hasTargets() const;
+  /// Over how many targets that metric is a mean; null where it does not say.
+  const double *targetsOf(std::string_view name) const;
+  /// Without a target that counts, the loss or a term of it is a mean of
+  /// nothing: NaN, and no gradient comes from it.
+  bool hasTargets() const { return withoutTargets().empty(); }
+  /// The first metric that is such a mean of nothing.
+  std::string_view withoutTargets() const;
   /// Where there are targets.
   bool lossIsNan() const;
 };
@@ -88,8 +92,8 @@ public:
   const std::vector<std::pair<std::string, double>> &last() const {
     return lastMetrics;
   }
-  /// The mean of each metric over all steps; the loss's is over all targets,
-  /// and NaN without any.
+  /// The mean of each metric over all steps: over all targets where it has any,
+  /// and NaN where none counted.
   std::vector<std::pair<std::string, double>> means() const;
   /// Not where --allow-nan takes it as it is.
   bool meanLossIsNan() const;
@@ -111,9 +115,12 @@ private:
   bool reportedNotFinite = false, reportedNoTargets = false;
   uint64_t done = 0;
   double timeInSteps = 0, firstSeconds = 0;
-  std::vector<std::pair<std::string, double>> sums; // losses times targets
+  struct WeightedMean {
+    std::string name;
+    double sum, weight; // weights are targets, where the metric has any
+  };
+  std::vector<WeightedMean> sums;
   std::vector<std::pair<std::string, double>> lastMetrics;
-  double targetsInAll = 0;
   SaveReport lastSave;
   std::chrono::steady_clock::time_point lastShown;
 };

@@ -60,6 +60,9 @@ void parse(MLIRContext &context, char language, const std::string &text) {
   case 'c':
     return diagnostics.checkOutcome(
         succeeded(training::parseCall(text, emitError)));
+  case 't':
+    return diagnostics.checkOutcome(
+        succeeded(training::parseSum(text, emitError)));
   case 'o': {
     auto optimizer = training::Optimizer::parse(text, emitError);
     diagnostics.checkOutcome(succeeded(optimizer));

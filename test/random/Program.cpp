@@ -290,15 +290,14 @@ Program ProgramBuilder::finish() {
     // Something depends on a trainable parameter.
     Value first = ends.front();
     ends.front() = parts.mul(bounded(first, 64), addParameter(shapeOf(first), true));
-    Value loss;
+    SmallVector<Value> sums;
     for (Value end : ends) {
       if (random.chance(30) && bound(end) <= 64)
         end = parts.mul(end, floatOf(shapeOf(end)));
-      Value sum = parts.sum(
-          end, llvm::to_vector(llvm::seq<int64_t>(0, shapeOf(end).size())));
-      loss = loss ? parts.add(loss, sum) : sum;
+      sums.push_back(parts.sum(
+          end, llvm::to_vector(llvm::seq<int64_t>(0, shapeOf(end).size()))));
     }
-    Value count = parts.splat(loss, static_cast<double>(batch));
+    Value most = parts.splat(sums[0], static_cast<double>(batch)), count = most;
     if (random.chance(40)) {
       // Counted: labels that are not negative.
       Value labels = addInput({batch}, builder.getI64Type());
@@ -307,9 +306,25 @@ Program ProgramBuilder::finish() {
           builder.getF32Type());
       count = parts.add(parts.sum(counted, {0}), 1);
     }
-    addResult(loss, "graph.loss", builder.getUnitAttr());
-    addResult(count, "graph.count", builder.getUnitAttr());
-    function->setAttr("graph.targets", builder.getI64IntegerAttr(batch));
+    auto addMean = [&](Value sum, Value over, StringRef name, double weight) {
+      addResult(sum, "graph.metric", text(name));
+      if (weight != 0)
+        attributes.back().set("graph.loss", builder.getF64FloatAttr(weight));
+      addResult(over, "graph.count", builder.getI64IntegerAttr(batch));
+    };
+    // Of several sums the last is a term of its own where targets are counted,
+    // and logged.
+    Value last = sums.back();
+    bool isTerm = sums.size() > 1 && count != most;
+    if (isTerm)
+      sums.pop_back();
+    Value loss = sums[0];
+    for (Value sum : ArrayRef(sums).drop_front())
+      loss = parts.add(loss, sum);
+    addMean(loss, count, "first", 1);
+    if (isTerm)
+      addMean(last, most, "second", 0.5);
+    addMean(last, count, "last", 0);
   } else {
     for (auto [i, leaf] : llvm::enumerate(ArrayRef(ends).take_front(4))) {
       Value end = leaf;

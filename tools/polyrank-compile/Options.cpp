@@ -69,11 +69,13 @@ polyrank::driver::parseOptions(int argc, char **argv) {
       ->type_name("MODE");
   app.add_option("--loss", options.loss,
                  "cross_entropy(OUTPUT,LABELS[,axis=K][,ignore_index=N]), "
-                 "mse(OUTPUT,TARGET) or output(OUTPUT)")
+                 "mse(OUTPUT,TARGET), output(OUTPUT), or a sum of such terms "
+                 "with weights: cross_entropy(a,ya)+0.5*mse(b,yb)")
       ->type_name("LOSS");
   app.add_option("--optimizer", options.optimizer,
-                 "sgd(lr,momentum,dampening,nesterov,weight_decay), adam(lr,"
-                 "betas,eps,weight_decay) or adamw(..), as PyTorch; "
+                 "sgd(lr,momentum,dampening,weight_decay,nesterov), adam(lr,"
+                 "betas,eps,weight_decay,amsgrad) or adamw(..), and maximize, "
+                 "as PyTorch writes them: adamw(lr=1e-3,betas=(0.9,0.95)); "
                  "decay=GLOB[:GLOB] selects the parameters that decay")
       ->capture_default_str()
       ->type_name("OPT");

@@ -1,5 +1,6 @@
 // @step: optimizers against PyTorch's formulas, microbatches, losses, errors.
 
+#include "compiler/training/Call.h"
 #include "compiler/training/Passes.h"
 #include "test/compiler/training/TestModule.h"
 
@@ -58,7 +59,7 @@ protected:
 /// One element's history under PyTorch's SGD, Adam and AdamW.
 struct Reference {
   double parameter;
-  double first = 0, second = 0;
+  double first = 0, second = 0, largest = 0;
   int64_t step = 0;
 };
 
@@ -80,7 +81,8 @@ void sgd(Reference &each, double gradient, double lr, double momentum,
 }
 
 void adam(Reference &each, double gradient, double lr, double beta1,
-          double beta2, double epsilon, double decay, bool decoupled) {
+          double beta2, double epsilon, double decay, bool decoupled,
+          bool amsgrad = false) {
   ++each.step;
   if (decoupled)
     each.parameter *= 1 - lr * decay;
@@ -88,8 +90,9 @@ void adam(Reference &each, double gradient, double lr, double beta1,
     gradient = decayed(gradient, each, decay);
   each.first = beta1 * each.first + (1 - beta1) * gradient;
   each.second = beta2 * each.second + (1 - beta2) * gradient * gradient;
-  double root =
-      std::sqrt(each.second) / std::sqrt(1 - std::pow(beta2, each.step));
+  each.largest = std::max(each.largest, each.second);
+  double root = std::sqrt(amsgrad ? each.largest : each.second) /
+                std::sqrt(1 - std::pow(beta2, each.step));
   each.parameter -=
       lr / (1 - std::pow(beta1, each.step)) * each.first / (root + epsilon);
 }
@@ -178,6 +181,26 @@ INSTANTIATE_TEST_SUITE_P(
                       [](Reference &each, double gradient, bool) {
                         adam(each, gradient, 0.05, 0.9, 0.999, 1e-8, 0.01, true);
                       }},
+        // As PyTorch writes it.
+        OptimizerCase{"torch.optim.SGD(model.parameters(), 0.1, 0.5, nesterov, "
+                      "foreach=None)",
+                      1,
+                      [](Reference &each, double gradient, bool) {
+                        sgd(each, gradient, 0.1, 0.5, 0, 0, true);
+                      }},
+        OptimizerCase{"SGD(lr=0.1, weight_decay=0.5, maximize=True)", 0,
+                      [](Reference &each, double gradient, bool) {
+                        sgd(each, -gradient, 0.1, 0, 0, 0.5, false);
+                      }},
+        OptimizerCase{"optim.AdamW(0.05, [0.8, 0.9], 1e-4, 0.25)", 2,
+                      [](Reference &each, double gradient, bool) {
+                        adam(each, gradient, 0.05, 0.8, 0.9, 1e-4, 0.25, true);
+                      }},
+        OptimizerCase{"adam(lr=0.05,betas=(0.8,0.5),amsgrad)", 3,
+                      [](Reference &each, double gradient, bool) {
+                        adam(each, gradient, 0.05, 0.8, 0.5, 1e-8, 0, false,
+                             true);
+                      }},
         OptimizerCase{"adam(lr=0.05,betas=0.8:0.9,weight_decay=0.25)", 2,
                       [](Reference &each, double gradient, bool) {
                         adam(each, gradient, 0.05, 0.8, 0.9, 1e-8, 0.25, false);
@@ -204,6 +227,24 @@ TEST_F(StepTest, FourMicrobatchesAreOneLargeBatch) {
           value.reshaped(cast<RankedTensorType>(argument.getType()).getShape());
     }
     expectEqual(evaluate(function(*one, "step"), arguments), expected);
+  }
+}
+
+/// Numbers and signs that do not separate terms.
+TEST_F(StepTest, TermsOfALossHaveTheirWeights) {
+  for (auto [text, weights] :
+       {std::pair<StringRef, std::vector<double>>("mse(a-b,t)", {1}),
+        {"2*mse(a,t)/4", {0.5}},
+        {" - 1e-3 * mse(a,t) + mse(b,t)*-1E+2", {-1e-3, -100}},
+        {"mse(a,t)-2*cross_entropy(b,y,ignore_index=-1)+.5*output(c)",
+         {1, -2, 0.5}}}) {
+    auto terms = parseSum(
+        text, [&] { return mlir::emitError(UnknownLoc::get(&context)); });
+    ASSERT_TRUE(succeeded(terms)) << text.str();
+    std::vector<double> found;
+    for (const WeightedCall &term : *terms)
+      found.push_back(term.weight);
+    EXPECT_EQ(found, weights) << text.str();
   }
 }
 
@@ -341,6 +382,27 @@ TEST_F(StepTest, ForwardModeComputesTheOutputs) {
   expectEqual({results[3].reshaped({2, 3})}, expected);
 }
 
+TEST_F(StepTest, TheBatchIsTheFirstDimOfInputsAndOutputs) {
+  auto errorOf = [&](const std::string &y, const std::string &out) {
+    auto module =
+        parse("func.func @forward(%x: tensor<2x3xf64> {graph.input = "
+              "\"x\"}, %y: tensor<" +
+              y + "xf64> {graph.input = \"y\"}) -> (tensor<" + out +
+              R"(xf64> {graph.output = "out"}) {
+      %r = graph.reduce sum %x over [0, 1] : (tensor<2x3xf64>) -> tensor<f64>
+      %o = graph.broadcast %r {dims = array<i64>} : (tensor<f64>) -> tensor<)" +
+              out + "xf64>\n return %o : tensor<" + out + "xf64>\n }");
+    return run(*module, createBuildStepPass({"forward", "sgd", 1}));
+  };
+  EXPECT_EQ(errorOf("2x7", "2"), "");
+  StringRef input = "input 'y' has a batch (dim 0) of 3, but input 'x' has one "
+                    "of 2",
+            output = "output 'out' has dims [4], but the inputs have a batch "
+                     "of 2";
+  EXPECT_TRUE(StringRef(errorOf("3", "2")).contains(input));
+  EXPECT_TRUE(StringRef(errorOf("2", "4")).contains(output));
+}
+
 TEST_F(StepTest, ErrorsSayWhatIsExpected) {
   auto has = [](const std::string &text, StringRef part) {
     EXPECT_TRUE(StringRef(text).contains(part)) << text;
@@ -351,7 +413,20 @@ TEST_F(StepTest, ErrorsSayWhatIsExpected) {
       "expected cross_entropy(OUTPUT,LABELS)");
   has(errorOf("cross_entropy(logits,labels,axes=1)"),
       "has no option 'axes'; its options are: axis, ignore_index");
+  has(errorOf("cross_entropy(logits,labels,target)"),
+      "a loss of several terms is their sum");
   has(errorOf("hinge(logits)"), "unknown loss 'hinge'");
+  has(errorOf("mse(logits,t)+(mse(logits,u))/2"),
+      "'(mse(logits,u))/2' is not a loss with its weight");
+  has(errorOf("mse(logits,t)*mse(logits,u)"), "is not a loss with its weight");
+  has(errorOf("2/mse(logits,t)"), "is not a loss with its weight");
+  has(errorOf("mse(logits,t)+"), "is not a loss with its weight");
+  has(errorOf("mse(logits,t)-2"), "the weight 2.000000e+00 has no loss");
+  has(errorOf("mse(logits,t)/0"),
+      "the weight of 'mse(logits,t)' is not a finite number");
+  has(errorOf("mse(logits,t)+2*mse(logits,t)"), "'mse(logits,t)' twice");
+  has(errorOf("cross_entropy(logits,y)+cross_entropy(logits,y,ignore_index=1)"),
+      "one with ignore_index=-100 and one with ignore_index=1");
   has(errorOf("cross_entropy(logits,x)"), "the model's input 'x' has type");
   has(errorOf("output(logits)"), "is not one number");
   has(errorOf("mse(logits,t", "sgd"), "lacks the closing parenthesis");
@@ -359,6 +434,20 @@ TEST_F(StepTest, ErrorsSayWhatIsExpected) {
       "unknown optimizer 'adagrad'; there are: sgd, adam, adamw");
   has(errorOf("mse(logits,t)", "adam(lr=fast)"),
       "'lr=fast': expected a number");
+  has(errorOf("mse(logits,t)", "adamw lr=1e-3"),
+      "'adamw lr=1e-3' is not NAME(..); write adamw(..)");
+  has(errorOf("mse(logits,t)", "sgd(0.1,lr=0.2)"),
+      "'0.1' is lr, which is given as 'lr=0.2' too");
+  has(errorOf("mse(logits,t)", "sgd(1,0,0,0,false,2)"),
+      "'2' is one value too many");
+  has(errorOf("mse(logits,t)", "sgd(0.1,fused=True)"),
+      "'fused' is how PyTorch computes the update");
+  has(errorOf("mse(logits,t)", "sgd(0.1,amsgrad=True)"),
+      "sgd has no option 'amsgrad'");
+  has(errorOf("mse(logits,t)", "adam(betas=(0.9,0.95)"),
+      "'adam(betas=(0.9,0.95)' has brackets that do not match");
+  has(errorOf("mse(logits,t)", "adam(betas=(0.9;0.95))"),
+      "'betas=(0.9;0.95)': expected two numbers, as in (0.9,0.999)");
   has(errorOf("mse(logits,t)", "sgd(nesterov=true)"),
       "nesterov needs a momentum");
   has(errorOf("mse(logits,t)", "sgd(momentum=0.9,dampening=0.1,nesterov=true)"),

@@ -142,6 +142,28 @@ TEST(Progress, MeansOfLossesAreOverTargetsAndOfOthersOverSteps) {
   EXPECT_EQ((*progress)->last()[0].second, 4);
 }
 
+TEST(Progress, EachTermOfALossIsOverItsOwnTargets) {
+  PlanReport plan;
+  ProgressOptions quiet;
+  quiet.quiet = true;
+  auto progress = Progress::open(plan, quiet);
+  ASSERT_TRUE(progress);
+  auto step = [&](double loss, double a, double count) {
+    StepReport report;
+    report.step = (*progress)->stepsDone() + 1;
+    report.metrics = {{"loss", loss}, {"a", a}, {"a.count", count}};
+    EXPECT_EQ(report.hasTargets(), count != 0);
+    (*progress)->step(report);
+  };
+  step(2, 1, 10);
+  step(NAN, NAN, 0);
+  step(4, 5, 30);
+  auto means = (*progress)->means();
+  EXPECT_EQ(means[0].second, 3);
+  EXPECT_EQ(means[1].second, (1 * 10 + 5 * 30) / 40.0);
+  EXPECT_FALSE((*progress)->meanLossIsNan());
+}
+
 TEST(RunReport, ARanksUseComesThroughItsPipe) {
   RankUse use{1, 2, 3, 4, 5, 6};
   RankUse back = useFromJson(nlohmann::json::parse(toJson(use).dump()));

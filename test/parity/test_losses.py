@@ -1,0 +1,190 @@
+"""Losses of several terms, and the numbers that a model gives beside its loss, are PyTorch's."""
+
+import json
+
+import pytest
+import torch
+from torch.nn import functional
+
+import tools
+
+BATCH, MICROBATCHES, STEPS = 8, 2, 4
+SAMPLES = BATCH * MICROBATCHES * STEPS
+TERMS = ("cross_entropy(a,ya)", "mse(b,yb)", "cross_entropy(c,yc,ignore_index=-1)")
+LOSS = f"{TERMS[0]}+0.5*{TERMS[1]}-{TERMS[2]}/8"
+
+
+class Heads(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.body = torch.nn.Linear(6, 8)
+        self.a, self.b, self.c = (torch.nn.Linear(8, size) for size in (5, 3, 4))
+
+    def forward(self, x):
+        h = self.body(x).relu()
+        return self.a(h), self.b(h), self.c(h)
+
+
+def termsOf(model, batch):
+    a, b, c = model(batch["x"])
+    return (functional.cross_entropy(a, batch["ya"]), functional.mse_loss(b, batch["yb"]),
+            functional.cross_entropy(c, batch["yc"], ignore_index=-1))
+
+
+def draw():
+    """Labels that do not count, another number of them in each microbatch and on each rank."""
+    random = torch.Generator().manual_seed(1)
+    ya = torch.randint(5, (SAMPLES,), generator=random)
+    ya[torch.rand(SAMPLES, generator=random) < 0.4] = -100
+    yc = torch.randint(-1, 4, (SAMPLES,), generator=random)
+    yc[BATCH:BATCH + 6] = -1
+    return {"x": torch.randn(SAMPLES, 6, generator=random), "ya": ya,
+            "yb": torch.randn(SAMPLES, 3, generator=random), "yc": yc}
+
+
+def batchOf(data, step, size=BATCH * MICROBATCHES):
+    return {name: tensor[step * size:(step + 1) * size] for name, tensor in data.items()}
+
+
+@pytest.fixture(scope="module")
+def heads(tmp_path_factory):
+    path = tmp_path_factory.mktemp("heads") / "heads.onnx"
+    torch.onnx.export(Heads(), (torch.zeros(BATCH, 6),), str(path), input_names=["x"],
+                      output_names=["a", "b", "c"], dynamo=True, optimize=False, verbose=False)
+    return path
+
+
+@pytest.mark.parametrize("mesh, microbatches, more", [
+    ("data=1", 1, ()), ("data=2", MICROBATCHES, ()), ("data=2,tensor=2", MICROBATCHES, ("--shard", "body.weight=[tensor,-]"))])
+def test_a_sum_of_weighted_terms_is_pytorchs(mesh, microbatches, more, heads, tmp_path):
+    tools.tool("compile", heads, "-o", tmp_path / "plan", "--mesh", mesh, "--loss", LOSS, "--microbatches",
+               microbatches, "--optimizer", "sgd(0.5)", *more)
+    data, steps = draw(), STEPS * MICROBATCHES // microbatches
+    data["ya"][:BATCH * microbatches] = -100  # a mean of nothing, beside terms that go on
+    tools.saveData(tmp_path / "data.npz", data)
+    run = tools.train(tmp_path / "plan", tmp_path / "data.npz", steps, tmp_path / "run")
+    model = Heads()
+    update = torch.optim.SGD(model.parameters(), lr=0.5)
+    for step, logged in enumerate(run.log):
+        batch = batchOf(data, step, BATCH * microbatches)
+        update.zero_grad()
+        a, b, c = termsOf(model, batch)
+        loss = a + 0.5 * b - c / 8
+        loss.backward()
+        update.step()
+        assert (logged["loss"] is None) == (step == 0)
+        for name, value in zip(("loss", *TERMS), (loss, a, b, c)):
+            assert logged[name] is None if value.isnan() else logged[name] == pytest.approx(value.item(), rel=2e-5)
+        assert logged[TERMS[0] + ".count"] == (batch["ya"] != -100).sum()
+        assert logged[TERMS[1] + ".count"] == batch["yb"].numel()
+        assert logged[TERMS[2] + ".count"] == (batch["yc"] != -1).sum()
+    for name, tensor in model.state_dict().items():
+        assert torch.allclose(run.tensors[name], tensor, atol=1e-6), name
+
+
+def test_one_term_may_have_a_weight(heads, tmp_path):
+    losses = []
+    for i, loss in enumerate(("mse(b,yb)", "mse(b,yb)*0.25")):
+        tools.tool("compile", heads, "-o", tmp_path / f"{i}.plan", "--loss", loss, "--optimizer", f"sgd(lr={4 ** i})")
+        tools.saveData(tmp_path / "data.npz", {name: t for name, t in draw().items() if name in ("x", "yb")})
+        losses.append(tools.train(tmp_path / f"{i}.plan", tmp_path / "data.npz", 3, tmp_path / str(i)).losses)
+    assert [value * 0.25 for value in losses[0]] == pytest.approx(losses[1], rel=1e-6)
+
+
+class MultiTask(Heads):
+    """Its losses are its outputs, with numbers that are no part of the loss."""
+
+    def forward(self, x, ya, yb):
+        a, b, _ = super().forward(x)
+        lossA, lossB = functional.cross_entropy(a, ya), functional.mse_loss(b, yb)
+        accuracy = (a.argmax(-1) == ya).float().mean()
+        # `seconds` is a field of the log.
+        return lossA + 0.5 * lossB, lossA, lossB, accuracy, b, b.abs().mean()
+
+
+OUTPUTS = ["loss", "loss_a", "loss_b", "accuracy", "b", "seconds"]
+
+
+@pytest.fixture(scope="module")
+def multitask(tmp_path_factory):
+    path = tmp_path_factory.mktemp("multitask") / "multitask.onnx"
+    torch.onnx.export(MultiTask(), tuple(tensor[:BATCH] for name, tensor in draw().items() if name != "yc"),
+                      str(path), input_names=["x", "ya", "yb"], output_names=OUTPUTS,
+                      dynamo=True, optimize=False, verbose=False)
+    return path
+
+
+@pytest.mark.parametrize("loss", ["output(loss)", "output(loss_a)+0.5*output(loss_b)"])
+def test_other_scalar_outputs_are_logged(loss, multitask, tmp_path):
+    """A mean over the labels that count is one over those of all ranks and microbatches; other numbers are
+    the mean of the microbatches' own."""
+    tools.tool("compile", multitask, "-o", tmp_path / "plan", "--mesh", "data=2", "--microbatches", MICROBATCHES,
+               "--loss", loss, "--optimizer", "sgd(lr=0.1)")
+    data = draw()
+    del data["yc"]
+    tools.saveData(tmp_path / "data.npz", data)
+    run = tools.train(tmp_path / "plan", tmp_path / "data.npz", STEPS, tmp_path / "run")
+    model = MultiTask()
+    update = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step, logged in enumerate(run.log):
+        halves = [model(*batchOf(data, step * MICROBATCHES + i, BATCH).values()) for i in range(MICROBATCHES)]
+        means = dict(zip(OUTPUTS, (torch.stack(values).mean(0) for values in zip(*halves))))
+        batch = batchOf(data, step)
+        overTargets = functional.cross_entropy(Heads.forward(model, batch["x"])[0], batch["ya"])
+        if loss == "output(loss)":  # which is no mean over labels
+            total = means["loss"]
+            assert logged["loss_a"] == pytest.approx(overTargets.item(), rel=1e-5)
+            assert logged["loss_a.count"] == (batch["ya"] != -100).sum()
+            assert logged["loss_b"] == pytest.approx(means["loss_b"].item(), rel=1e-5)
+        else:
+            total = overTargets + 0.5 * means["loss_b"]
+            assert logged["output(loss_a)"] == pytest.approx(overTargets.item(), rel=1e-5)
+            assert logged["output(loss)"] == pytest.approx(means["loss"].item(), rel=1e-5)
+            assert "loss_a" not in logged
+        assert logged["loss"] == pytest.approx(total.item(), rel=1e-5)
+        assert logged["accuracy"] == pytest.approx(means["accuracy"].item())
+        assert logged["output(seconds)"] == pytest.approx(means["seconds"].item(), rel=1e-5)
+        assert "b" not in logged
+        update.zero_grad()
+        total.backward()
+        update.step()
+    assert run.tensors.keys() == model.state_dict().keys() - {"c.weight", "c.bias"}
+    for name, tensor in run.tensors.items():
+        assert torch.allclose(tensor, model.state_dict()[name], atol=1e-6), name
+
+
+def test_an_evaluation_is_the_mean_over_the_targets_of_each_term(heads, tmp_path):
+    tools.tool("compile", heads, "-o", tmp_path / "plan", "--mode", "forward", "--mesh", "data=2", "--loss", LOSS)
+    data = draw()
+    tools.saveData(tmp_path / "data.npz", data)
+    report = json.loads(tools.tool("run", tmp_path / "plan", "--data", tmp_path / "data.npz", "--json")[0])
+    with torch.no_grad():
+        whole = termsOf(Heads(), data)
+    for name, value in zip(TERMS, whole):
+        assert report["mean"][name] == pytest.approx(value.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("make, option", [
+    (lambda p: torch.optim.Adam(p, 0.05, betas=(0.8, 0.9), amsgrad=True),
+     "torch.optim.Adam(model.parameters(), 0.05, betas=(0.8, 0.9), amsgrad=True)"),
+    (lambda p: torch.optim.AdamW(p, lr=1e-2, maximize=True), "AdamW(lr=1e-2, maximize=True)"),
+    (lambda p: torch.optim.SGD(p, 0.1, 0.9, nesterov=True), "SGD(0.1, 0.9, nesterov)"),
+    (lambda p: torch.optim.SGD(p, lr=0.1, weight_decay=0.1, maximize=True),
+     "sgd(lr=0.1,weight_decay=0.1,maximize,foreach=False)")], ids=["amsgrad", "adamw", "nesterov", "maximize"])
+def test_optimizers_as_pytorch_writes_them(make, option, heads, tmp_path):
+    tools.tool("compile", heads, "-o", tmp_path / "plan", "--mesh", "data=2", "--zero-threshold", 1,
+               "--loss", "mse(b,yb)", "--optimizer", option)
+    data = {name: tensor for name, tensor in draw().items() if name in ("x", "yb")}
+    data["x"][BATCH:] *= 0.1  # smaller gradients: a second moment that falls
+    tools.saveData(tmp_path / "data.npz", data)
+    run = tools.train(tmp_path / "plan", tmp_path / "data.npz", 8, tmp_path / "run")
+    model = Heads()
+    update = make([p for name, p in model.named_parameters() if name.split(".")[0] in ("body", "b")])
+    for step in range(8):
+        batch = batchOf(data, step, BATCH)
+        update.zero_grad()
+        functional.mse_loss(model(batch["x"])[1], batch["yb"]).backward()
+        update.step()
+    for name, tensor in model.state_dict().items():
+        assert torch.allclose(run.tensors[name], tensor, atol=2e-5), name
