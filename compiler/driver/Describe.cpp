@@ -3,10 +3,13 @@
 
 #include "compiler/driver/Describe.h"
 
+#include <numeric>
 #include <set>
 
+#include "compiler/codegen/Machine.h"
 #include "compiler/cost/CostModel.h"
 #include "compiler/driver/Description.h"
+#include "compiler/driver/FindCommand.h"
 #include "compiler/driver/Mesh.h"
 #include "compiler/driver/Stages.h"
 #include "frontends/onnx/Describe.h"
@@ -50,7 +53,13 @@ private:
   /// Null where the model cannot be imported so; `said` is why.
   OwningOpRef<ModuleOp> import(const Options &options, std::string &said);
   OwningOpRef<ModuleOp> importWithSizes(Options &options);
+  /// Makes `step`; false where `options` do not allow it, and `said` is why.
+  bool buildStep(const Options &options, ModuleOp module, std::string &said);
   bool chooseLoss(Options &options, ModuleOp module);
+  /// For outputs that no loss fits.
+  bool goForward(Options &options);
+  /// Of the batch that stands in for an open one.
+  int64_t chooseBatch();
   std::vector<std::string> axesFor(const DescribedValue &output) const;
   void noteDropout(ModuleOp module);
   std::string dimName(size_t input, size_t dim) const;
@@ -58,6 +67,7 @@ private:
   const Options &given;
   const frontends::ImportOptions &bindings;
   MLIRContext context;
+  OwningOpRef<ModuleOp> step;
   Description result;
 };
 
@@ -146,17 +156,29 @@ OwningOpRef<ModuleOp> Describer::import(const Options &options,
   return frontends::importOnnx(context, options.model, importOptions);
 }
 
+int64_t Describer::chooseBatch() {
+  // What the axis data and the groups of --batch-norm local=G divide.
+  std::string error;
+  auto mesh = parseMesh(context, given.mesh, error);
+  int32_t data = mesh->lookup("data");
+  int64_t unit = std::lcm(data < 0 ? 1 : mesh->getAxisSizes()[data],
+                          std::max<int64_t>(1, bindings.batchNormGroup));
+  constexpr int64_t usual = 8;
+  return llvm::alignTo(usual, unit);
+}
+
 /// With the sizes that the user gave, or else some that the model takes: a
-/// batch of 8, and the first size of a few for all other open dims.
+/// batch of 8 or a little more, and the first size of a few for all other open
+/// dims.
 OwningOpRef<ModuleOp> Describer::importWithSizes(Options &options) {
   std::string said;
   std::vector<frontends::UnsupportedNodes> fewest;
   bool isOpen =
       llvm::any_of(result.dims, [](auto &dim) { return !dim.isGiven; });
+  int64_t batch = chooseBatch();
   for (int64_t size : {64, 32, 16, 128, 224, 8, 1}) {
     Sizes sizes;
     for (OpenDim &dim : result.dims) {
-      constexpr int64_t batch = 8;
       if (!dim.isGiven)
         dim.size = dim.isBatch ? batch : size;
       sizes[dim.name] = dim.size;
@@ -201,8 +223,23 @@ std::vector<std::string> Describer::axesFor(const DescribedValue &output) const 
   return {"", last, first};
 }
 
-/// The first loss of a few that the model's outputs admit; the step is then
-/// built, in `module`.
+bool Describer::buildStep(const Options &options, ModuleOp module,
+                          std::string &said) {
+  OwningOpRef<ModuleOp> made = module.clone();
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
+      said = diagnostic.str();
+    return success();
+  });
+  PassManager manager(&context);
+  buildTrainingPipeline(manager, options);
+  if (failed(manager.run(*made)))
+    return false;
+  step = std::move(made);
+  return true;
+}
+
+/// The first loss of a few that the model's outputs admit.
 bool Describer::chooseLoss(Options &options, ModuleOp module) {
   std::vector<std::string> losses;
   if (!options.loss.empty()) {
@@ -231,18 +268,9 @@ bool Describer::chooseLoss(Options &options, ModuleOp module) {
   std::string said;
   for (const std::string &loss : losses) {
     options.loss = loss;
-    OwningOpRef<ModuleOp> step = module.clone();
-    ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
-      if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
-        said = diagnostic.str();
-      return success();
-    });
-    PassManager manager(&context);
-    buildTrainingPipeline(manager, options);
-    if (failed(manager.run(*step)))
+    if (!buildStep(options, module, said))
       continue;
-    auto function = step->lookupSymbol<func::FuncOp>("step");
-    result.stepFlops = cost::getFlops(function);
+    result.stepFlops = cost::getFlops(step->lookupSymbol<func::FuncOp>("step"));
     return true;
   }
   result.problem = losses.empty()
@@ -250,6 +278,26 @@ bool Describer::chooseLoss(Options &options, ModuleOp module) {
                          "loss could be made of; give one with --loss"
                        : said;
   return false;
+}
+
+bool Describer::goForward(Options &options) {
+  const Options standard;
+  options.forward = true;
+  options.loss = standard.loss;
+  options.optimizer = standard.optimizer;
+  options.batchNorm = given.batchNorm;
+  options.dropout = standard.dropout;
+  options.microbatches = standard.microbatches;
+  options.freeze = options.trainOnly = options.detach = {};
+  std::string said;
+  OwningOpRef<ModuleOp> module = import(options, said);
+  if (!module || !buildStep(options, *module, said))
+    return false;
+  result.notes.push_back("there is no loss to train it with (" +
+                         result.problem +
+                         "); the command computes its outputs");
+  result.problem.clear();
+  return true;
 }
 
 void Describer::noteDropout(ModuleOp module) {
@@ -287,8 +335,17 @@ LogicalResult Describer::run(std::string &error) {
   groupParameters();
   findOpenDims();
   std::string meshError;
-  if (failed(parseMesh(context, given.mesh, meshError))) {
+  auto mesh = parseMesh(context, given.mesh, meshError);
+  if (failed(mesh)) {
     error = meshError;
+    return failure();
+  }
+  if (failed(cost::CostModel::parse(*mesh, given.links, error))) {
+    error = "--link: " + error;
+    return failure();
+  }
+  if (failed(codegen::Machine::find(given.cpu, error))) {
+    error = "--cpu: " + error;
     return failure();
   }
   Options options = given;
@@ -312,27 +369,29 @@ LogicalResult Describer::run(std::string &error) {
   auto module = importWithSizes(options);
   if (!module)
     return success();
+  {
+    ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+      result.problem = diagnostic.str();
+      return success();
+    });
+    if (failed(checkElements(*module)))
+      return success();
+  }
   auto forward = module->lookupSymbol<func::FuncOp>("forward");
   result.forwardFlops = cost::getFlops(forward);
   if (!options.forward)
     noteDropout(*module);
-  if (options.forward || chooseLoss(options, *module)) {
-    if (options.forward)
-      options.loss = given.loss;
-    if (options.mesh.empty()) {
-      // The axis data splits dim 0 of all inputs.
-      bool isEven = llvm::all_of(forward.getArguments(), [&](Value argument) {
-        unsigned number = cast<BlockArgument>(argument).getArgNumber();
-        if (!forward.getArgAttr(number, "graph.input"))
-          return true;
-        auto shape = cast<RankedTensorType>(argument.getType()).getShape();
-        return shape.empty() || shape[0] % 2 == 0;
-      });
-      if (isEven && !result.file.inputs.empty())
-        options.mesh = "data=2";
-    }
-    result.command = commandFor(options);
-  }
+  bool isBuilt = options.forward
+                     ? buildStep(options, *module, result.problem)
+                     : chooseLoss(options, *module) ||
+                           (given.loss.empty() && goForward(options));
+  if (!isBuilt)
+    return success();
+  FoundCommand found = findCommand(*step, options, result.file);
+  llvm::append_range(result.notes, found.notes);
+  result.problem = found.problem;
+  if (found.options)
+    result.command = commandFor(*found.options);
   return success();
 }
 

@@ -27,45 +27,6 @@ using namespace polyrank::driver;
 
 namespace {
 
-/// Every tensor of the model must have elements: there is no block of nothing.
-LogicalResult checkElements(ModuleOp module) {
-  auto isEmpty = [](Type type) {
-    auto tensor = dyn_cast<RankedTensorType>(type);
-    return tensor && llvm::is_contained(tensor.getShape(), 0);
-  };
-  auto reject = [](Location location, const Twine &what, Type type) {
-    emitError(location) << what << " is a tensor without elements, " << type
-                        << ", which cannot be compiled; export the model with "
-                           "dims that are not 0";
-    return failure();
-  };
-  auto forward = module.lookupSymbol<func::FuncOp>("forward");
-  auto check = [&](TypeRange types, StringRef what,
-                   function_ref<Attribute(unsigned, StringRef)> get) {
-    for (auto [i, type] : llvm::enumerate(types))
-      if (auto name =
-              dyn_cast_if_present<StringAttr>(get(i, ("graph." + what).str()));
-          name && isEmpty(type))
-        return LogicalResult(reject(forward.getLoc(),
-                                    what + " '" + name.getValue() + "'", type));
-    return LogicalResult(success());
-  };
-  if (failed(check(forward.getArgumentTypes(), "input",
-                   [&](unsigned i, StringRef name) {
-                     return forward.getArgAttr(i, name);
-                   })) ||
-      failed(check(forward.getResultTypes(), "output",
-                   [&](unsigned i, StringRef name) {
-                     return forward.getResultAttr(i, name);
-                   })))
-    return failure();
-  for (Operation &op : forward.getBody().front())
-    for (Type type : op.getResultTypes())
-      if (isEmpty(type))
-        return reject(op.getLoc(), "its result", type);
-  return success();
-}
-
 /// One compilation: the stages in their order.
 class Compilation {
 public:
@@ -99,8 +60,6 @@ private:
 
   /// What can be said of the options without the model.
   LogicalResult checkOptions();
-  /// Whether this machine can be meant, where nothing says that others are.
-  LogicalResult checkCrowd();
   /// Runs what is no pass, and notes its time.
   LogicalResult timed(StringRef stage, StringRef name,
                       function_ref<LogicalResult()> work);
@@ -171,30 +130,6 @@ LogicalResult Compilation::timed(StringRef stage, StringRef name,
   return result;
 }
 
-LogicalResult Compilation::checkCrowd() {
-  if (options.cpu != "native" || !options.links.empty() ||
-      options.abstractWeights)
-    return success(); // it is for other machines
-  int64_t ranks = mesh.getNumDevices();
-  runtime::Crowd crowd = runtime::crowdOf(ranks, options.threads);
-  if (crowd == runtime::Crowd::Usual)
-    return success();
-  std::string text = std::to_string(ranks) +
-                     (ranks == 1 ? " rank x " : " ranks x ") +
-                     std::to_string(options.threads) +
-                     (options.threads == 1 ? " thread" : " threads"),
-              cores = std::to_string(runtime::usableCores()) +
-                      " cores of this machine";
-  if (crowd == runtime::Crowd::Senseless)
-    return fail("--mesh, --threads: " + text + " cannot be meant for the " +
-                cores +
-                "; if the plan is for others, say what CPU they have (--cpu "
-                "x86-64-v3) or how they are linked (--link)");
-  emitWarning(UnknownLoc::get(&context))
-      << "--mesh, --threads: " << text << " will take turns on the " << cores;
-  return success();
-}
-
 LogicalResult Compilation::checkOptions() {
   if (options.output.empty() && options.stopAfter.empty())
     return fail("say where to write the plan: -o PLAN");
@@ -217,8 +152,11 @@ LogicalResult Compilation::checkOptions() {
                   options.dumpDirectory + "': " + code.message());
   if (!options.stopAfter.empty())
     return success();
-  if (failed(checkCrowd()))
-    return failure();
+  CrowdCheck crowd = checkCrowd(options, mesh.getNumDevices());
+  if (!crowd.error.empty())
+    return fail(crowd.error);
+  if (!crowd.warning.empty())
+    emitWarning(UnknownLoc::get(&context)) << crowd.warning;
   // The files of external data stand in the model; they are no plans.
   std::vector<runtime::InputUse> inputs{{"the model", options.model},
                                         {"--shard-file", options.shardFile}};
@@ -264,47 +202,15 @@ LogicalResult Compilation::buildStep() {
 }
 
 LogicalResult Compilation::partition() {
-  std::string error;
-  sharding::StrategyOptions strategy;
-  strategy.mesh = mesh;
-  if (!options.shardFile.empty()) {
-    auto lines = sharding::readShardFile(options.shardFile, error);
-    if (failed(lines))
-      return fail(error);
-    strategy.shards = *lines;
-  }
-  llvm::append_range(strategy.shards, options.shards);
-  if (failed(sharding::applyStrategy(*module, strategy)))
-    return failure();
-  if (failed(runPasses("propagate", [&](OpPassManager &manager) {
-        sharding::PropagateLayoutsOptions propagate;
-        propagate.report = true;
-        manager.addNestedPass<func::FuncOp>(
-            sharding::createPropagateLayouts(propagate));
-      })))
+  if (failed(applyShards(*module, mesh, options)) ||
+      failed(runPasses("propagate", buildPropagationPipeline)))
     return failure();
   auto step = module->lookupSymbol<func::FuncOp>("step");
   report.objective = step->getAttrOfType<DictionaryAttr>("shard.objective");
   if (stopsAfter("propagate"))
     return success();
   if (failed(runPasses("partition", [&](OpPassManager &manager) {
-        if (options.zero > 0) {
-          sharding::ShardUpdatesOptions updates;
-          updates.threshold = options.zeroThreshold;
-          manager.addNestedPass<func::FuncOp>(
-              sharding::createShardUpdates(updates));
-        }
-        manager.addNestedPass<func::FuncOp>(
-            sharding::createDecomposeComposites());
-        sharding::PlanReshardsOptions reshards;
-        llvm::append_range(reshards.links, options.links);
-        manager.addNestedPass<func::FuncOp>(
-            sharding::createPlanReshards(reshards));
-        sharding::BucketCollectivesOptions buckets;
-        buckets.megabytes = options.bucketMegabytes;
-        manager.addNestedPass<func::FuncOp>(
-            sharding::createBucketCollectives(buckets));
-        manager.addNestedPass<func::FuncOp>(sharding::createCheckPartition());
+        buildPartitionPipeline(manager, options);
       })))
     return failure();
   report.replicated = sharding::findReplicated(step);

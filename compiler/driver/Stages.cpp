@@ -3,9 +3,13 @@
 #include "compiler/driver/Stages.h"
 
 #include "compiler/codegen/CompileKernels.h"
+#include "compiler/sharding/Passes.h"
+#include "compiler/sharding/ShardPattern.h"
+#include "compiler/sharding/Strategy.h"
 #include "compiler/training/Passes.h"
 #include "dialects/Register.h"
 #include "mlir/Transforms/Passes.h"
+#include "runtime/Cores.h"
 #include "runtime/Names.h"
 
 using namespace mlir;
@@ -97,6 +101,107 @@ polyrank::driver::readImportOptions(const Options &options,
     return failure();
   }
   return success();
+}
+
+LogicalResult polyrank::driver::checkElements(ModuleOp module) {
+  auto isEmpty = [](Type type) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    return tensor && llvm::is_contained(tensor.getShape(), 0);
+  };
+  auto reject = [](Location location, const Twine &what, Type type) {
+    emitError(location) << what << " is a tensor without elements, " << type
+                        << ", which cannot be compiled; export the model with "
+                           "dims that are not 0";
+    return failure();
+  };
+  auto forward = module.lookupSymbol<func::FuncOp>("forward");
+  auto check = [&](TypeRange types, StringRef what,
+                   function_ref<Attribute(unsigned, StringRef)> get) {
+    for (auto [i, type] : llvm::enumerate(types))
+      if (auto name =
+              dyn_cast_if_present<StringAttr>(get(i, ("graph." + what).str()));
+          name && isEmpty(type))
+        return LogicalResult(reject(forward.getLoc(),
+                                    what + " '" + name.getValue() + "'", type));
+    return LogicalResult(success());
+  };
+  if (failed(check(forward.getArgumentTypes(), "input",
+                   [&](unsigned i, StringRef name) {
+                     return forward.getArgAttr(i, name);
+                   })) ||
+      failed(check(forward.getResultTypes(), "output",
+                   [&](unsigned i, StringRef name) {
+                     return forward.getResultAttr(i, name);
+                   })))
+    return failure();
+  for (Operation &op : forward.getBody().front())
+    for (Type type : op.getResultTypes())
+      if (isEmpty(type))
+        return reject(op.getLoc(), "its result", type);
+  return success();
+}
+
+LogicalResult polyrank::driver::applyShards(ModuleOp module,
+                                            shard::MeshAttr mesh,
+                                            const Options &options) {
+  sharding::StrategyOptions strategy;
+  strategy.mesh = mesh;
+  if (!options.shardFile.empty()) {
+    std::string error;
+    auto lines = sharding::readShardFile(options.shardFile, error);
+    if (failed(lines))
+      return emitError(UnknownLoc::get(module.getContext())) << error;
+    strategy.shards = *lines;
+  }
+  llvm::append_range(strategy.shards, options.shards);
+  return sharding::applyStrategy(module, strategy);
+}
+
+CrowdCheck polyrank::driver::checkCrowd(const Options &options, int64_t ranks) {
+  if (options.cpu != "native" || !options.links.empty() ||
+      options.abstractWeights)
+    return {}; // it is for other machines
+  runtime::Crowd crowd = runtime::crowdOf(ranks, options.threads);
+  if (crowd == runtime::Crowd::Usual)
+    return {};
+  auto count = [](int64_t number, const char *thing) {
+    return std::to_string(number) + " " + thing + (number == 1 ? "" : "s");
+  };
+  std::string text = "--mesh, --threads: " + count(ranks, "rank") + " x " +
+                     count(options.threads, "thread"),
+              cores = std::to_string(runtime::usableCores()) +
+                      " cores of this machine";
+  if (crowd == runtime::Crowd::Senseless)
+    return {{},
+            text + " cannot be meant for the " + cores +
+                "; if the plan is for others, say what CPU they have (--cpu "
+                "x86-64-v3) or how they are linked (--link)"};
+  return {text + " will take turns on the " + cores, {}};
+}
+
+void polyrank::driver::buildPropagationPipeline(OpPassManager &manager) {
+  sharding::PropagateLayoutsOptions options;
+  options.report = true;
+  manager.addNestedPass<func::FuncOp>(
+      sharding::createPropagateLayouts(options));
+}
+
+void polyrank::driver::buildPartitionPipeline(OpPassManager &manager,
+                                              const Options &options) {
+  if (options.zero > 0) {
+    sharding::ShardUpdatesOptions updates;
+    updates.threshold = options.zeroThreshold;
+    manager.addNestedPass<func::FuncOp>(sharding::createShardUpdates(updates));
+  }
+  manager.addNestedPass<func::FuncOp>(sharding::createDecomposeComposites());
+  sharding::PlanReshardsOptions reshards;
+  llvm::append_range(reshards.links, options.links);
+  manager.addNestedPass<func::FuncOp>(sharding::createPlanReshards(reshards));
+  sharding::BucketCollectivesOptions buckets;
+  buckets.megabytes = options.bucketMegabytes;
+  manager.addNestedPass<func::FuncOp>(
+      sharding::createBucketCollectives(buckets));
+  manager.addNestedPass<func::FuncOp>(sharding::createCheckPartition());
 }
 
 void polyrank::driver::buildTrainingPipeline(OpPassManager &manager,

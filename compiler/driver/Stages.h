@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compiler/driver/Driver.h"
+#include "dialects/shard/Layout.h"
 #include "frontends/onnx/Import.h"
 #include "mlir/Pass/PassManager.h"
 
@@ -16,8 +17,28 @@ mlir::LogicalResult readImportOptions(const Options &options,
                                       frontends::ImportOptions &result,
                                       std::string &error);
 
+/// Every tensor of the model must have elements: there is no block of nothing.
+mlir::LogicalResult checkElements(mlir::ModuleOp module);
+
+/// Writes the constraints of `--shard` and `--shard-file` and the default of
+/// the axis data on @step.
+mlir::LogicalResult applyShards(mlir::ModuleOp module, shard::MeshAttr mesh,
+                                const Options &options);
+
+/// What this machine has to say to so many ranks, unless `options` say that
+/// others are meant: nothing, a warning, or why nobody can mean it.
+struct CrowdCheck {
+  std::string warning, error;
+};
+CrowdCheck checkCrowd(const Options &options, int64_t ranks);
+
 /// From @forward to @step; without a loss (and then without training) too.
 void buildTrainingPipeline(mlir::OpPassManager &manager,
                            const Options &options);
+/// From constraints to layouts.
+void buildPropagationPipeline(mlir::OpPassManager &manager);
+/// From layouts to collectives.
+void buildPartitionPipeline(mlir::OpPassManager &manager,
+                            const Options &options);
 
 } // namespace polyrank::driver

@@ -34,6 +34,8 @@ public:
 
   LogicalResult add(ShardPattern pattern);
   LogicalResult addDataDefault();
+  /// The error that the batch of this input is no multiple of the axis data.
+  LogicalResult refuseBatch(unsigned argument, int64_t batch, int64_t size);
   LogicalResult checkAxesAreUsed();
   void emitRemarks();
 
@@ -386,6 +388,46 @@ LogicalResult Strategy::add(ShardPattern pattern) {
   return success();
 }
 
+/// The largest size that is not larger and divides `batch`, or else the
+/// smallest that is larger.
+static int64_t nearestDivisor(int64_t batch, int64_t size) {
+  for (int64_t divisor = std::min(size, batch); divisor > 1; --divisor)
+    if (batch % divisor == 0)
+      return divisor;
+  int64_t divisor = size;
+  while (divisor < batch && batch % divisor != 0)
+    ++divisor;
+  return std::min(divisor, batch);
+}
+
+LogicalResult Strategy::refuseBatch(unsigned argument, int64_t batch,
+                                    int64_t size) {
+  auto nameOf = [&](unsigned i) {
+    return function.getArgAttrOfType<StringAttr>(i, "graph.input");
+  };
+  StringRef input = nameOf(argument).getValue();
+  InFlightDiagnostic diagnostic = error();
+  diagnostic << "input '" << input << "' has a batch of " << batch
+             << ", which the mesh axis data=" << size
+             << (batch < size ? " is larger than" : " does not divide");
+  if (function.getArgAttr(argument, "graph.open_batch"))
+    return diagnostic << "; use a batch that is a multiple of " << size
+                      << " (--input '" << input << "=..["
+                      << (batch + size - 1) / size * size << ",..]')";
+  diagnostic << "; the model was exported with this batch: ";
+  if (batch > 1)
+    diagnostic << "use an axis that divides it, such as data="
+               << nearestDivisor(batch, size) << ", or ";
+  std::string open;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (auto name = nameOf(i); name && !function.getArgAttr(i, "graph.labels"))
+      open += (open.empty() ? "\"" : ", \"") + name.str() +
+              "\": {0: torch.export.Dim(\"batch\")}";
+  return diagnostic << "leave the batch open in torch.onnx.export, "
+                       "dynamic_shapes={"
+                    << open << "}, and choose it with --dim batch=SIZE";
+}
+
 LogicalResult Strategy::addDataDefault() {
   int32_t axis = mesh.lookup("data");
   if (axis < 0 || mesh.getAxisSizes()[axis] == 1)
@@ -400,14 +442,7 @@ LogicalResult Strategy::addDataDefault() {
       continue;
     int64_t batch = type.getDimSize(1);
     if (batch % ref.size != 0)
-      return error() << "input '" << input.getValue() << "' has a batch of "
-                     << batch << ", which the mesh axis data=" << ref.size
-                     << (batch < ref.size ? " is larger than"
-                                          : " does not divide")
-                     << "; use a batch that is a multiple of " << ref.size
-                     << " (--input '" << input.getValue() << "=..["
-                     << (batch + ref.size - 1) / ref.size * ref.size
-                     << ",..]')";
+      return refuseBatch(i, batch, ref.size);
     SmallVector<DimAttr> dims(type.getRank(), DimAttr::get(mesh, {}));
     dims[1] = DimAttr::get(mesh, ref);
     SmallVector<bool> open(type.getRank(), true);

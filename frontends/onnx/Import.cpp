@@ -134,7 +134,8 @@ private:
   struct Input {
     std::string name;
     RankedTensorType type;
-    DataType held; // see Imported
+    DataType held;     // see Imported
+    bool hasOpenBatch; // the file leaves dim 0 open
   };
 
   LogicalResult specialiseInputs() {
@@ -254,9 +255,11 @@ private:
     }
     if (countElements(shape) > maxElements)
       return inputError() << "of shape " << toString(shape) << " is too large";
+    bool hasOpenBatch = !dims.empty() && !dims.front().value;
     inputs.push_back(
         {name, RankedTensorType::get(shape, elementType),
-         isHeldWider(value.type) ? value.type : DataType::Undefined});
+         isHeldWider(value.type) ? value.type : DataType::Undefined,
+         hasOpenBatch});
     return success();
   }
 
@@ -344,9 +347,12 @@ private:
     for (const auto &[operand, use] : state.operands)
       replaced[operand] = valueOf(use);
     for (auto [i, input] : llvm::enumerate(inputs)) {
+      unsigned number = state.parameters.size() + i;
       Imported &value = values[input.name];
-      value = Value(body->getArgument(state.parameters.size() + i));
+      value = Value(body->getArgument(number));
       value.held = input.held;
+      if (input.hasOpenBatch)
+        function.setArgAttr(number, "graph.open_batch", builder.getUnitAttr());
     }
     for (const Tensor &tensor : model.graph.initializers) {
       if (values.contains(tensor.name))
