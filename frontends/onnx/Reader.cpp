@@ -3,6 +3,7 @@
 
 #include "frontends/onnx/AbsentWeights.h"
 #include "frontends/onnx/Model.h"
+#include "runtime/FileFormat.h"
 
 #include <protozero/pbf_reader.hpp>
 #include <unistd.h>
@@ -276,14 +277,28 @@ private:
       throw Malformed{name + "its shape needs " + std::to_string(length) +
                       " bytes, but its external data has " +
                       std::to_string(stored)};
-    if (length > rest || offset > external.size)
+    if (length > rest || offset > external.size) {
+      if (std::string format = foreignFormat(external); !format.empty())
+        throw Malformed{name + "lies in " + external.path + ", which " +
+                        format};
       throw Malformed{name + "lies at bytes " + std::to_string(offset) +
                       " to " + std::to_string(offset + length) + " of " +
                       external.path + ", which has " +
                       std::to_string(external.size) +
                       ": the file is cut short, or belongs to another export"};
+    }
     tensor.external = index;
     tensor.span = FileSpan{external.path, offset, length};
+  }
+
+  /// What a file of external data is instead; empty where nothing is known.
+  static std::string foreignFormat(const ExternalFile &external) {
+    std::string start(std::min<uint64_t>(external.size, runtime::formatBytes),
+                      '\0'),
+        error;
+    if (!external.read(0, start, error))
+      return "";
+    return runtime::foreignFormat(start, runtime::WantedFile::Weights);
   }
 
   /// The folder that external data lies in.
@@ -713,6 +728,12 @@ std::unique_ptr<Model> readModel(const std::string &path, std::string &error,
   if (!model->file.map(path, error))
     return nullptr;
   std::string_view bytes = model->file.bytes();
+  if (std::string format = runtime::foreignFormat(
+          bytes.substr(0, runtime::formatBytes), runtime::WantedFile::Model);
+      !format.empty()) {
+    error = path + ": " + format;
+    return nullptr;
+  }
   try {
     Reader(model.get(), bytes, weights)
         .readModel(pbf_reader(bytes.data(), bytes.size()));

@@ -2,6 +2,8 @@
 
 #include "runtime/checkpoint/Safetensors.h"
 
+#include "runtime/FileFormat.h"
+
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -203,6 +205,12 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::string &path) {
   POLYRANK_ASSIGN(opened, InputFile::open(path));
   result.file = std::move(opened);
   uint64_t size = result.file.size(), headerSize = 0;
+  std::string start(std::min<uint64_t>(size, formatBytes), '\0');
+  if (auto done = result.file.readAt(0, start.data(), start.size()); !done)
+    return done.error();
+  if (std::string format = foreignFormat(start, WantedFile::Weights);
+      !format.empty())
+    return Error{path + ": " + format};
   if (size < 8)
     return Error{path + ": not a safetensors file: it has " +
                  std::to_string(size) + " bytes"};

@@ -2,12 +2,14 @@
 
 #include "runtime/data/DataSource.h"
 
+#include "runtime/FileFormat.h"
 #include "runtime/Names.h"
 #include "runtime/data/Npy.h"
 #include "runtime/data/Npz.h"
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 namespace polyrank::runtime {
@@ -80,6 +82,52 @@ Result<StoredArray> openTokenFile(const DataOptions &options) {
   return std::move(array);
 }
 
+/// What does not count beside the classes, and how another value would not.
+std::string describeIgnored(const InputSpec &spec, const std::string &value) {
+  int64_t ignore = spec.range.ignore;
+  if (ignore >= 0 || ignore == std::numeric_limits<int64_t>::min())
+    return "";
+  std::string text =
+      ", or " + std::to_string(ignore) + " for what does not count";
+  if (spec.labels && value.starts_with("-"))
+    text += "; where that is " + value +
+            ", compile with --loss 'cross_entropy(OUTPUT," + spec.name +
+            ",ignore_index=" + value + ")'";
+  return text;
+}
+
+/// A file that is neither tokens nor arrays.
+Result<void> refuseForeign(const std::string &path) {
+  POLYRANK_ASSIGN(file, InputFile::open(path));
+  std::string start(std::min<uint64_t>(file.size(), formatBytes), '\0');
+  if (auto done = file.readAt(0, start.data(), start.size()); !done)
+    return done;
+  std::string format = foreignFormat(start, WantedFile::Data);
+  if (format.empty())
+    return {};
+  std::string suffix = suffixOf(path);
+  bool isSet = suffix == ".npz" || suffix == ".npy";
+  return Error{path + ": " + format +
+               (isSet ? ""
+                      : "; if these are tokens all the same, give their "
+                        "--token-type")};
+}
+
+/// Whether labels that count, of which there are any, are the inputs.
+bool isEqualWhereCounted(const InputSpec &spec,
+                         const std::vector<int64_t> &labels,
+                         const std::vector<int64_t> &inputs) {
+  bool counts = false;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] == spec.range.ignore)
+      continue;
+    if (labels[i] != inputs[i])
+      return false;
+    counts = true;
+  }
+  return counts;
+}
+
 Error cannotConvert(const std::string &where, ValueType from,
                     const InputSpec &spec) {
   return {where + ": holds " + nameOf(from) + ", but input '" + spec.name +
@@ -97,6 +145,10 @@ int64_t InputSpec::rowElements() const {
 
 Result<DataSource> DataSource::open(const DataOptions &options,
                                     std::span<const InputSpec> inputs) {
+  // Any bytes may be tokens of a type that the user names.
+  if (options.tokenType.empty())
+    if (Result<void> known = refuseForeign(options.path); !known)
+      return known.error();
   auto opened = [&]() -> Result<DataSource> {
     if (suffixOf(options.path) == ".npz" && options.tokenType.empty())
       return openSet(options.path, inputs);
@@ -154,9 +206,12 @@ Result<DataSource> DataSource::openSet(const std::string &path,
     return std::find_if(arrays.begin(), arrays.end(),
                         [&](auto &array) { return array.name() == name; });
   };
+  auto numLabels =
+      std::count_if(inputs.begin(), inputs.end(),
+                    [](const InputSpec &spec) { return spec.labels; });
   for (const InputSpec &spec : inputs) {
     auto found = find(spec.name);
-    if (found == arrays.end() && spec.labels)
+    if (found == arrays.end() && spec.labels && numLabels == 1)
       found = find("labels");
     if (found == arrays.end()) {
       std::string text;
@@ -260,6 +315,40 @@ std::string DataSource::findNan(Split split, uint64_t step) const {
   return "";
 }
 
+std::string DataSource::findUnshifted() const {
+  constexpr uint64_t rows = 16; // equal by chance is another 16
+  for (size_t labels = 0; labels < columns.size(); ++labels) {
+    const InputSpec &spec = columns[labels].spec;
+    // Of a token file they are shifted, and one number is no row of tokens.
+    if (!spec.labels || spec.dtype != DType::I64 || spec.rowElements() < 2 ||
+        columns[labels].shift != 0)
+      continue;
+    for (size_t input = 0; input < columns.size(); ++input) {
+      const InputSpec &other = columns[input].spec;
+      if (other.labels || other.rowShape != spec.rowShape ||
+          other.dtype != spec.dtype)
+        continue;
+      uint64_t count = std::min({rows, trainSamples, options.batch});
+      std::vector<int64_t> a(count * spec.rowElements()), b = a;
+      // What cannot be read is said when a step reads it.
+      if (!read(Split::Train, 0, labels, 0, count,
+                std::as_writable_bytes(std::span(a)).data()) ||
+          !read(Split::Train, 0, input, 0, count,
+                std::as_writable_bytes(std::span(b)).data()))
+        continue;
+      if (isEqualWhereCounted(spec, a, b))
+        return arrays[columns[labels].array].path() + ": the labels '" +
+               spec.name + "' are '" + other.name +
+               "' itself, so the model learns to repeat its input; for the "
+               "next token, save labels that are shifted by one: labels[:, "
+               ":-1] = " +
+               other.name +
+               "[:, 1:], labels[:, -1] = " + std::to_string(spec.range.ignore);
+    }
+  }
+  return "";
+}
+
 Result<void> DataSource::read(Split split, uint64_t step, size_t input,
                               int64_t begin, int64_t end,
                               std::byte *into) const {
@@ -289,7 +378,8 @@ Result<void> DataSource::readSample(const Column &column, uint64_t sample,
     return {};
   std::string takes = nameOf(column.spec.dtype);
   if (int64_t limit = column.spec.range.limit)
-    takes += " in [0, " + std::to_string(limit) + ")";
+    takes += " in [0, " + std::to_string(limit) + ")" +
+             describeIgnored(column.spec, bad->value);
   return Error{describeValue(array, bad->value, first + bad->index, sample) +
                ", but input '" + column.spec.name + "' takes " + takes};
 }

@@ -75,6 +75,10 @@ public:
   /// sample; empty where there is none. For a loss that became NaN.
   std::string findNan(Split split, uint64_t step) const;
 
+  /// A warning where labels for each token are the tokens themselves, in all of
+  /// the first samples; empty where they are not.
+  std::string findUnshifted() const;
+
 private:
   struct Column {
     InputSpec spec;

@@ -36,6 +36,9 @@ public:
       if (data)
         tell(data->describe() + "\n");
     }
+    if (std::string warning = data ? data->findUnshifted() : "";
+        !warning.empty())
+      tell("polyrank-run: " + warning + "\n");
 
     shm::JobOptions jobOptions;
     jobOptions.sharedSizes.assign(report.ranks, report.sharedBytes);

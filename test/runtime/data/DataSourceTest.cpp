@@ -260,6 +260,87 @@ TEST(TokenFile, ATokenThatTheInputCannotTakeIsAnErrorThatSaysWhere) {
       << bad.error().message;
 }
 
+TEST(TokenFile, WhatIsNoTokensIsNamedUnlessTheirTypeIsGiven) {
+  TemporaryFolder folder;
+  DataOptions options{
+      .path = folder.write("a.bin", std::string("\x1f\x8b\x08\0abcdefgh", 12))};
+  InputSpec inputs[] = {tokens(4)};
+  auto source = DataSource::open(options, inputs);
+  ASSERT_FALSE(source);
+  EXPECT_EQ(source.error().message,
+            options.path +
+                ": is compressed with gzip; unpack it first: gzip -dk FILE; if "
+                "these are tokens all the same, give their --token-type");
+  options.tokenType = "uint16";
+  EXPECT_TRUE(DataSource::open(options, inputs));
+}
+
+/// An npz set of two samples of three tokens.
+std::string messageOfLabels(std::vector<int64_t> values, IndexRange range,
+                            bool isLabels, std::string *warning = nullptr) {
+  TemporaryFolder folder;
+  std::string path = folder.path("set.npz");
+  auto writer = NpzWriter::create(path);
+  std::vector<int64_t> ids{1, 2, 3, 4, 5, 6};
+  const int64_t shape[] = {2, 3};
+  auto bytes = [](auto &values) { return std::as_bytes(std::span(values)); };
+  (void)writer->add("ids", DType::I64, shape, bytes(ids));
+  (void)writer->add("y", DType::I64, shape, bytes(values));
+  (void)writer->commit();
+  InputSpec ids64{.name = "ids", .dtype = DType::I64, .rowShape = {3}};
+  InputSpec inputs[] = {ids64, ids64};
+  inputs[1].name = "y";
+  inputs[1].labels = isLabels;
+  inputs[1].range = range;
+  auto source = DataSource::open(
+      {.path = path, .batch = 2, .order = SampleOrder::Sequential}, inputs);
+  if (!source)
+    return source.error().message;
+  if (warning)
+    *warning = source->findUnshifted();
+  int64_t read[6];
+  auto done = source->read(Split::Train, 0, 1, 0, 2,
+                           reinterpret_cast<std::byte *>(read));
+  return done ? "" : done.error().message;
+}
+
+TEST(Labels, WhatDoesNotCountIsSaidWithTheWayToChooseIt) {
+  auto contains = [](const std::string &text, const char *part) {
+    EXPECT_NE(text.find(part), text.npos) << text;
+  };
+  std::vector<int64_t> values{0, 1, -1, 2, 3, -100};
+  contains(messageOfLabels(values, {.limit = 7, .ignore = -100}, true),
+           "value -1 at element 2 (sample 0), but input 'y' takes i64 in [0, "
+           "7), or -100 for what does not count; where that is -1, compile "
+           "with --loss 'cross_entropy(OUTPUT,y,ignore_index=-1)'");
+  std::string own =
+      messageOfLabels(values, {.limit = 7, .ignore = -100}, false);
+  EXPECT_TRUE(own.ends_with("[0, 7), or -100 for what does not count")) << own;
+  std::string index = messageOfLabels(values, {.limit = 7}, false);
+  EXPECT_TRUE(index.ends_with("[0, 7)")) << index;
+  std::string large =
+      messageOfLabels({9, 0, 0, 0, 0, 0}, {.limit = 7, .ignore = -1}, true);
+  EXPECT_TRUE(large.ends_with("or -1 for what does not count")) << large;
+}
+
+TEST(Labels, ThatAreTheInputsAreWarnedOf) {
+  auto warningOf = [](std::vector<int64_t> values, bool isLabels = true) {
+    std::string warning;
+    EXPECT_EQ(messageOfLabels(values, {.limit = 7, .ignore = -100}, isLabels,
+                              &warning),
+              "");
+    return warning;
+  };
+  std::string same = warningOf({1, 2, 3, 4, -100, 6});
+  EXPECT_NE(same.find("the labels 'y' are 'ids' itself"), same.npos) << same;
+  EXPECT_NE(same.find("labels[:, :-1] = ids[:, 1:], labels[:, -1] = -100"),
+            same.npos);
+  EXPECT_EQ(warningOf({2, 3, -100, 5, 6, -100}), "");
+  EXPECT_EQ(warningOf({1, 2, 3, 4, 5, 0}), "");
+  EXPECT_EQ(warningOf({-100, -100, -100, -100, -100, -100}), "");
+  EXPECT_EQ(warningOf({1, 2, 3, 4, 5, 6}, /*isLabels=*/false), "");
+}
+
 TEST(TokenFile, WhatCannotFeedTheInputsIsAClearError) {
   TemporaryFolder folder;
   std::string text = folder.write("a.txt", bytesUpTo(100));
@@ -366,6 +447,8 @@ TEST(NpzSetTest, WhatCannotFeedTheInputsIsAClearError) {
   NpzSet set;
   InputSpec other = imageInput, shaped = imageInput, typed = imageInput,
             uneven{.name = "short", .dtype = DType::I64, .rowShape = {}};
+  InputSpec second = targetInput;
+  second.name = "second";
   other.name = "picture";
   shaped.rowShape = {4};
   typed.dtype = DType::I32;
@@ -381,6 +464,8 @@ TEST(NpzSetTest, WhatCannotFeedTheInputsIsAClearError) {
             "array 'image' has shape [6,2,2], but input 'image' "
             "takes samples of [4]"},
         Row{{typed}, "holds float64, but input 'image' takes i32"},
+        // Which of the two would `labels` be?
+        Row{{targetInput, second}, "no array 'target'"},
         Row{{imageInput, uneven}, "'short' has 5 samples, but 'image' has 6"},
         Row{{}, "no inputs"}}) {
     auto source = DataSource::open({.path = set.path}, row.inputs);
