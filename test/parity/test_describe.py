@@ -16,27 +16,17 @@ MESHES = ("data=3", "data=2,tensor=2", "tensor=2", "data=5,tensor=3")
 
 
 def commandOf(model, *options):
-    """What --describe finds out, and its command, as the shell gets it, with another plan."""
-    text, _ = tools.tool("compile", model, "--describe", *options)
+    """What --describe finds out, and the arguments of its command."""
     report = json.loads(tools.tool("compile", model, "--describe", *options, "--json")[0])
-    if not report["command"]:
-        assert text.endswith("It cannot be compiled as it is.\n")
-        return report, None
-    printed = shlex.split(text[text.index("\n  polyrank-compile"):].replace("\\\n", " "))
-    assert printed == report["command"]
-    return report, printed[1:]
-
-
-def compiles(command, tmp_path):
-    command[command.index("-o") + 1] = tmp_path / "a.plan"
-    tools.tool("compile", *command)
-    assert (tmp_path / "a.plan").exists()
+    return report, report["command"][1:]
 
 
 def check(model, tmp_path, *options):
     report, command = commandOf(model, *options)
     assert command, report["problem"]
-    compiles(command, tmp_path)
+    command[command.index("-o") + 1] = tmp_path / "a.plan"
+    tools.tool("compile", *command)
+    assert (tmp_path / "a.plan").exists()
     return report, command
 
 
@@ -68,7 +58,11 @@ def export(path, kind, batch=6, isOpen=False):
 def test_commands_for_the_models_that_ship(model, mesh, tmp_path):
     if model.stem == "gpt2-bytes" and mesh not in (None, "data=3"):
         return  # gpt2-tiny's, larger
-    check(model, tmp_path, *(("--mesh", mesh) if mesh else ()))
+    given = ("--mesh", mesh) if mesh else ()
+    report, _ = check(model, tmp_path, *given)
+    text, _ = tools.tool("compile", model, "--describe", *given)
+    printed = text[text.index("\n  polyrank-compile"):].replace("\\\n", " ")
+    assert shlex.split(printed) == report["command"]  # as a shell takes it
 
 
 @pytest.mark.parametrize("name, mesh", [(name, mesh) for i, name in enumerate(sorted(MODELS))
@@ -125,10 +119,18 @@ def test_a_batch_of_groups_is_whole_groups_on_each_rank(exported, tmp_path):
 def test_an_output_without_the_batch_in_front_has_no_forward_plan(tmp_path):
     path = export(tmp_path / "small.onnx", "turned")
     report, command = commandOf(path, "--mode", "forward")
-    assert command is None
+    assert not command
     assert "output 'y' has dims [4, 6], but the inputs have a batch of 6" in report["problem"]
     _, error = tools.tool("compile", path, "-o", tmp_path / "plan", "--mode", "forward", code=1)
     assert report["problem"] in error
+
+
+def test_constraints_go_with_their_axis(exported, tmp_path):
+    """Four heads are no eight blocks."""
+    report, command = check(exported("gpt2"), tmp_path, "--mesh", "data=2,tensor=8", "--shard", "*.c_attn.weight=[-,tensor]",
+                            "--shard", "*wte.weight=[data,-]")
+    assert "data=2" in command and command.count("--shard") == 1
+    assert any("has 4 heads, fewer than the 8 blocks of tensor" in note for note in report["notes"])
 
 
 def test_a_mesh_for_another_machine_says_so(exported, tmp_path):
