@@ -24,6 +24,9 @@ using graph::Parts;
 
 namespace {
 
+constexpr const char *otherLosses =
+    "; output(OUTPUT) takes any loss that the exported model computes";
+
 /// A mean: two scalars and how large the second can be.
 struct Loss {
   Value sum, count;
@@ -226,7 +229,7 @@ FailureOr<Loss> LossBuilder::buildCrossEntropy(const Call &call) {
   NamedArguments named(call, emit);
   named.take("axis", axis);
   named.take("ignore_index", ignoreIndex);
-  if (failed(named.finish()))
+  if (failed(named.finish(otherLosses)))
     return failure();
   if (axis == std::numeric_limits<int64_t>::min()) {
     FailureOr<int64_t> found = findClasses(call, type);
@@ -265,7 +268,7 @@ FailureOr<Loss> LossBuilder::buildMeanSquare(const Call &call) {
     return failure();
   FailureOr<Value> output = getOutput(call.positional[0]);
   auto emit = [&] { return emitError(); };
-  if (failed(output) || failed(NamedArguments(call, emit).finish()))
+  if (failed(output) || failed(NamedArguments(call, emit).finish(otherLosses)))
     return failure();
   RankedTensorType type = graph::getGlobalType(*output);
   if (!isa<FloatType>(type.getElementType()))
@@ -314,7 +317,7 @@ FailureOr<Loss> LossBuilder::buildOutput(const Call &call) {
     return failure();
   FailureOr<Value> output = getOutput(call.positional[0]);
   auto emit = [&] { return emitError(); };
-  if (failed(output) || failed(NamedArguments(call, emit).finish()))
+  if (failed(output) || failed(NamedArguments(call, emit).finish(otherLosses)))
     return failure();
   RankedTensorType type = graph::getGlobalType(*output);
   if (!isa<FloatType>(type.getElementType()) || type.getNumElements() != 1)
@@ -364,12 +367,19 @@ FailureOr<Loss> LossBuilder::buildTerm(const WeightedCall &term) {
     return buildMeanSquare(call);
   if (call.name == "output")
     return buildOutput(call);
+  for (unsigned i = 0; i < forward.getNumResults(); ++i)
+    if (auto output =
+            forward.getResultAttrOfType<StringAttr>(i, "graph.output");
+        output && output == name)
+      return emitError() << "'" << name << "' is an output of the model and no "
+                         << "loss; write output(" << name
+                         << ") where it is the loss itself";
   return emitError() << "unknown loss '" << term.call.name
                      << "'; there are: cross_entropy(OUTPUT,LABELS), "
-                        "mse(OUTPUT,TARGET), output(OUTPUT), which takes a "
-                        "loss that the model computes"
+                        "mse(OUTPUT,TARGET), output(OUTPUT)"
                      << runtime::nearestWords(
-                            call.name, {"cross_entropy", "mse", "output"});
+                            call.name, {"cross_entropy", "mse", "output"})
+                     << otherLosses;
 }
 
 FailureOr<SmallVector<NamedMean>> LossBuilder::build() {

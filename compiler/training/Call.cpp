@@ -159,6 +159,10 @@ polyrank::training::parseSum(StringRef text, EmitError emitError) {
     bool isNegative = part.starts_with("-");
     if (isNegative || part.starts_with("+"))
       part = part.drop_front();
+    if (part.trim().empty())
+      return emitError() << "'" << text
+                         << "' lacks a loss; expected for instance "
+                            "cross_entropy(A,LABELS)+0.5*mse(B,TARGET)";
     FailureOr<WeightedCall> term = parseTerm(part, emitError);
     if (failed(term))
       return failure();
@@ -245,7 +249,7 @@ bool NamedArguments::drop(StringRef name) {
          *text != "None" && *text != "0";
 }
 
-LogicalResult NamedArguments::finish() {
+LogicalResult NamedArguments::finish(StringRef hint) {
   for (auto &[key, value] : rest) {
     InFlightDiagnostic diagnostic = emitError();
     diagnostic << call.name << " has no option '" << key << "'; ";
@@ -254,6 +258,7 @@ LogicalResult NamedArguments::finish() {
     else
       diagnostic << "its options are: " << llvm::join(known, ", ")
                  << runtime::nearestWords(key, known);
+    diagnostic << hint;
     failed = true;
   }
   return failure(failed);

@@ -59,8 +59,9 @@ public:
   /// no option that messages list.
   bool drop(llvm::StringRef name);
 
-  /// Fails where a value was malformed or an argument was not taken.
-  mlir::LogicalResult finish();
+  /// Fails where a value was malformed or an argument was not taken; `hint`
+  /// ends the message on the latter.
+  mlir::LogicalResult finish(llvm::StringRef hint = "");
 
 private:
   const std::string *find(llvm::StringRef name);

@@ -412,7 +412,8 @@ TEST_F(StepTest, ErrorsSayWhatIsExpected) {
   has(errorOf("cross_entropy(logits)"),
       "expected cross_entropy(OUTPUT,LABELS)");
   has(errorOf("cross_entropy(logits,labels,axes=1)"),
-      "has no option 'axes'; its options are: axis, ignore_index");
+      "has no option 'axes'; its options are: axis, ignore_index; nearest: "
+      "'axis'; output(OUTPUT) takes any loss that the exported model computes");
   has(errorOf("cross_entropy(logits,labels,target)"),
       "a loss of several terms is their sum");
   has(errorOf("hinge(logits)"), "unknown loss 'hinge'");
@@ -420,7 +421,8 @@ TEST_F(StepTest, ErrorsSayWhatIsExpected) {
       "'(mse(logits,u))/2' is not a loss with its weight");
   has(errorOf("mse(logits,t)*mse(logits,u)"), "is not a loss with its weight");
   has(errorOf("2/mse(logits,t)"), "is not a loss with its weight");
-  has(errorOf("mse(logits,t)+"), "is not a loss with its weight");
+  has(errorOf("mse(logits,t)+"), "'mse(logits,t)+' lacks a loss");
+  has(errorOf("logits"), "write output(logits) where it is the loss itself");
   has(errorOf("mse(logits,t)-2"), "the weight 2.000000e+00 has no loss");
   has(errorOf("mse(logits,t)/0"),
       "the weight of 'mse(logits,t)' is not a finite number");
