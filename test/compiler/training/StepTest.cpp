@@ -298,6 +298,39 @@ TEST_F(StepTest, AModelsOwnLossIsASumOverACountWhereIntegersAloneCount) {
   }
 }
 
+/// What does not count is multiplied by 0, and infinity times 0 would be NaN.
+TEST_F(StepTest, ATermWithoutTargetsGivesNoGradient) {
+  for (int64_t microbatches : {1, 2}) {
+    auto module = parse(R"(
+      graph.parameter @w : tensor<2xf64> at "m.onnx" offset 0 length 16 {trainable}
+      func.func @forward(%x: tensor<2xf64> {graph.input = "x"}, %n: tensor<2xi64> {graph.input = "n"},
+                         %w: tensor<2xf64> {graph.symbol = @w})
+          -> (tensor<f64> {graph.output = "a"}, tensor<f64> {graph.output = "b"}) {
+        %p = graph.mul %x, %w : (tensor<2xf64>, tensor<2xf64>) -> tensor<2xf64>
+        %f = graph.convert %n : (tensor<2xi64>) -> tensor<2xf64>
+        %q = graph.mul %p, %f : (tensor<2xf64>, tensor<2xf64>) -> tensor<2xf64>
+        %s = graph.reduce sum %q over [0] : (tensor<2xf64>) -> tensor<f64>
+        %d = graph.reduce sum %f over [0] : (tensor<2xf64>) -> tensor<f64>
+        %a = graph.div %s, %d : (tensor<f64>, tensor<f64>) -> tensor<f64>
+        %b = graph.reduce sum %p over [0] : (tensor<2xf64>) -> tensor<f64>
+        return %a, %b : tensor<f64>, tensor<f64>
+      })");
+    ASSERT_EQ(run(*module, createAttachLossPass({"output(a)+3*output(b)"})),
+              "");
+    ASSERT_EQ(
+        run(*module, createBuildStepPass({"train", "sgd(lr=1)", microbatches})),
+        "");
+    func::FuncOp step = function(*module, "step");
+    SmallVector<Tensor> arguments = evaluate::randomArguments(step, 4);
+    arguments[0].floats = {0, 0};
+    llvm::fill(arguments[3].floats, 5);
+    llvm::fill(arguments[4].integers, 0);
+    SmallVector<Tensor> results = evaluate(step, arguments);
+    EXPECT_EQ(results[0].floats[0], -15);
+    EXPECT_EQ(results[0].floats[1], -15);
+  }
+}
+
 TEST_F(StepTest, LabelsMayHaveWhatAllOfTheirUsesAllow) {
   auto rangeOf = [&](const std::string &known) {
     auto module = parse(R"(
