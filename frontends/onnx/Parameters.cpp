@@ -187,6 +187,18 @@ private:
            });
   }
 
+  /// Whether leaving out parts of `scope` that the next part repeats, as "layers"
+  /// in "layers.layers.0", gives `module`.
+  static bool repeats(StringRef scope, StringRef module) {
+    SmallVector<StringRef> parts;
+    scope.split(parts, '.');
+    std::string kept;
+    for (auto [i, part] : enumerate(parts))
+      if (i + 1 == parts.size() || parts[i + 1] != part)
+        kept += (kept.empty() ? "" : ".") + part.str();
+    return kept == module;
+  }
+
   void addAliases(const Node &node) {
     for (auto [operand, input] : enumerate(node.inputs)) {
       auto found = state.values.find(StringRef(input));
@@ -198,6 +210,10 @@ private:
       if (leaf.empty() || origin.scope.empty() || origin.scope == module ||
           module.starts_with(origin.scope + ".") ||
           state.values.contains(origin.scope + "." + leaf.str()))
+        continue;
+      // A file that does not name classes calls the parts of a Sequential by its
+      // name once more, "layers.layers.0": then the path without it is the module's.
+      if (origin.moduleClass.empty() && repeats(origin.scope, module))
         continue;
       std::string alias = origin.scope + "." + leaf.str();
       // The model's own list of its state knows, else the kind of module.

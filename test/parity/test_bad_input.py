@@ -114,7 +114,7 @@ MODELS = {
                         "ScatterND: its indices lead to element 4 of a dim of 4: 1 node, `node_scatter`"),
     "scatter-product": (model(node("ScatterND", "x at fc.weight", "y", "node_scatter", reduction="mul"),
                               weights=[WEIGHT, helper.make_tensor("at", INT64, [4, 1], [0, 1, 2, 3])]),
-                        "ScatterND: the reduction `mul`: 1 node, `node_scatter`"),
+                        "ScatterND: the reduction `mul`; for a product of positive numbers add their logarithms: 1 node, `node_scatter`"),
     "einsum": (model(node("Einsum", "x fc.weight", "y", "node_einsum", equation="ij,jkl->ik")),
                "Einsum: `jkl` does not fit operand 1 of [4, 4]: 1 node, `node_einsum`"),
     "labels": (model(node("SoftmaxCrossEntropyLoss", "x places", "y", "node_loss"),

@@ -136,8 +136,8 @@ OPS = {
                  (2, 4, 3), lambda x, i: F.embedding(i, x), x=(5, 3), i=((2, 4), 5)),
     "gather in a batch": Op(f"%r = graph.gather %x, %i {{axis = 1 : i64, batch_dims = 1 : i64}} : ({T((2, 5, 3))}, {T((2, 4), 'i64')}) -> "
                             f"{T((2, 4, 3))}", (2, 4, 3), lambda x, i: x.gather(1, i[..., None].expand(2, 4, 3)), x=(2, 5, 3), i=((2, 4), 5)),
-    "scatter_add": Op(f"%r = graph.scatter_add %i, %x {{axis = 0 : i64, batch_dims = 0 : i64}} : ({T((6,), 'i64')}, {T((6, 3))}) -> {T((4, 3))}",
-                      (4, 3), lambda x, i: torch.zeros(4, 3, dtype=x.dtype).index_add(0, i, x), x=(6, 3), i=((6,), 4)),
+    "scatter_add": Op(f"%r = graph.scatter_add %i, %x {{axis = 0 : i64, batch_dims = 0 : i64}} : ({T((6,), 'i64')}, {T((6, 3))}) -> {T((6, 3))}",
+                      (6, 3), lambda x, i: torch.zeros(6, 3, dtype=x.dtype).index_add(0, i, x), x=(6, 3), i=((6,), 4)),
     "matmul": Op(f"%r = graph.matmul %x, %y batch [1] x [0] contract [2] x [2] : ({T((4, 2, 3))}, {T((2, 5, 3))}) -> {T((2, 4, 5))}",
                  (2, 4, 5), lambda x, y: torch.einsum("ibk,bjk->bij", x, y), x=(4, 2, 3), y=(2, 5, 3)),
     "reduce sum": Op(f"%r = graph.reduce sum %x over [0, 2] : ({T((2, 3, 4))}) -> {T((3,))}", (3,), lambda x: x.sum((0, 2)), x=(2, 3, 4)),

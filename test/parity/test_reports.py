@@ -128,7 +128,8 @@ def test_memory_is_told_by_module_and_phase(exported, tmp_path):
     assert sum(b for (phase, _), b in held.items() if phase == "forward") > peak["bytes"] / 2
     assert held["parameters", ""] == memory["parameters"] and held["optimizer state", ""] == memory["state"]
     text, _ = tools.tool("inspect", plan, "--memory")
-    assert f"most is held in segment '{peak['segment']}' at {peak['origin']}, {peak['phase']}: " in text
+    assert f"most is held in segment '{peak['segment']}', {peak['phase']}: " in text
+    assert f"\n  at {peak['origin']}\n" in text
 
 
 def test_pictures(exported, tmp_path):

@@ -45,18 +45,19 @@ def test_first_gradients_are_pytorchs_in_fp64(case, exported, dataset, tmp_path)
 
 
 @each_case
-def test_five_sgd_steps_make_pytorchs_updates(case, exported, dataset, tmp_path):
+def test_sgd_steps_make_pytorchs_updates(case, exported, dataset, tmp_path):
     plan = case.compile(exported(case.model), tmp_path / "plan", f"sgd(lr={case.spec.sgd})")
-    run = tools.train(plan, dataset(case.model, case.microbatches), 5, tmp_path / "run")
+    steps = case.spec.steps
+    run = tools.train(plan, dataset(case.model, case.microbatches), steps, tmp_path / "run")
     before = reference.snapshot(case.spec.fresh())
     ours = reference.loaded(case.model, run.tensors)
-    _, theirs = reference.train(case.model, case.microbatches, "sgd", 5, torch.float64)
+    _, theirs = reference.train(case.model, case.microbatches, "sgd", steps, torch.float64)
     # The test would see little if a tensor hardly moved.
     assert all((theirs[n] - before[n]).norm() >= 0.01 * before[n].norm() for n in before
                if not reference.isNoise(n))
     # Where PyTorch is further from itself than this, three times that.
     def withinSpread(difference, number):
-        return difference <= 3 * reference.spread(case.model, case.microbatches, "sgd", 5)[number]
+        return difference <= 3 * reference.spread(case.model, case.microbatches, "sgd", steps)[number]
 
     name, difference = worst(reference.differences(
         {n: ours[n] - before[n] for n in before}, {n: theirs[n] - before[n] for n in before}))

@@ -125,9 +125,9 @@ void printParameters(const PlanReport &report) {
 void printPeak(const PeakReport &peak) {
   if (peak.lines.empty())
     return;
-  fmt::print("most is held in segment '{}' at {}, {}: {} ({} bytes)\n",
-             peak.segment, peak.origin, peak.phase, bytesText(peak.bytes),
-             peak.bytes);
+  fmt::print("most is held in segment '{}', {}: {} ({} bytes)\n", peak.segment,
+             peak.phase, bytesText(peak.bytes), peak.bytes);
+  fmt::print("  at {}\n", peak.origin);
   fmt::print("  {:<28}{:>16}  {}\n", "written by", "bytes", "module");
   constexpr size_t shown = 20;
   uint64_t rest = 0;
@@ -137,8 +137,13 @@ void printPeak(const PeakReport &peak) {
       rest += line.bytes;
       continue;
     }
+    constexpr size_t columns = 80, before = 2 + 28 + 16;
+    bool fits = before + 2 + line.module.size() <= columns;
     fmt::print("  {:<28}{:>16}{}{}\n", line.kind, line.bytes,
-               line.module.empty() ? "" : "  ", line.module);
+               line.module.empty() ? ""
+               : fits              ? "  "
+                                   : "\n       ",
+               line.module);
   }
   if (rest)
     fmt::print("  {:<28}{:>16}  (--json has each)\n",
