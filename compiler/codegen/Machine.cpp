@@ -6,6 +6,10 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Analysis/VectorUtils.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/MCSubtargetInfo.h"
@@ -117,6 +121,46 @@ std::unique_ptr<TargetMachine> Machine::createTargetMachine() const {
       CodeGenOptLevel::Aggressive));
 }
 
+/// Cuts masked loads into loads of one register each. LLVM 22.1.8 does so by
+/// itself when it selects instructions; where it then finds out that no lane of a
+/// part is selected, it reads the part without a mask, and gives what it has read
+/// instead of what the mask leaves.
+static void splitMaskedLoads(Module &module, unsigned registerBits) {
+  SmallVector<IntrinsicInst *> loads;
+  for (Function &function : module)
+    for (Instruction &instruction : instructions(function))
+      if (auto *call = dyn_cast<IntrinsicInst>(&instruction);
+          call && call->getIntrinsicID() == Intrinsic::masked_load &&
+          call->getType()->getPrimitiveSizeInBits() > registerBits)
+        loads.push_back(call);
+  for (IntrinsicInst *load : loads) {
+    IRBuilder<> builder(load);
+    auto *type = cast<FixedVectorType>(load->getType());
+    Type *element = type->getElementType();
+    unsigned lanes = registerBits / element->getPrimitiveSizeInBits();
+    Value *address = load->getArgOperand(0), *mask = load->getArgOperand(1),
+          *otherwise = load->getArgOperand(2);
+    Align alignment = load->getParamAlign(0).valueOrOne();
+    SmallVector<Value *> parts;
+    for (unsigned first = 0; first < type->getNumElements(); first += lanes) {
+      auto partOf = [&](Value *whole) {
+        return builder.CreateShuffleVector(
+            whole, to_vector(map_range(seq(first, first + lanes), [](unsigned i) {
+              return static_cast<int>(i);
+            })));
+      };
+      parts.push_back(builder.CreateMaskedLoad(
+          FixedVectorType::get(element, lanes),
+          builder.CreateConstGEP1_64(element, address, first),
+          commonAlignment(alignment,
+                          first * element->getPrimitiveSizeInBits() / 8),
+          partOf(mask), partOf(otherwise)));
+    }
+    load->replaceAllUsesWith(concatenateVectors(builder, parts));
+    load->eraseFromParent();
+  }
+}
+
 mlir::FailureOr<std::string> Machine::compile(Module &module,
                                               std::string *assembly) const {
   std::unique_ptr<TargetMachine> target = createTargetMachine();
@@ -131,6 +175,8 @@ mlir::FailureOr<std::string> Machine::compile(Module &module,
     function.addFnAttr("target-cpu", getLevel());
     function.addFnAttr("tune-cpu", cpu);
   }
+
+  splitMaskedLoads(module, isWide ? 512 : 256);
 
   // Loops are vectors already; vectorisers would only take time, and unrolled
   // bodies of many vectors spill registers.

@@ -118,6 +118,18 @@ def test_every_node_test_of_an_op_in_the_table_on_the_cpu(group, names, tmp_path
     assert wrong == []
 
 
+def test_padding_is_right_on_a_cpu_of_short_vectors(names, tmp_path):
+    """Rows that end in a vector of nothing but padding: LLVM 22.1.8 read these for AVX2 as if they were data."""
+    merged = Merged()
+    merged.add("test_constant_pad")
+    merged.save(tmp_path / "tests.onnx")
+    np.savez(tmp_path / "in.npz", **merged.arrays)
+    tools.tool("compile", tmp_path / "tests.onnx", "-o", tmp_path / "plan", "--mode", "forward", "--cpu", "x86-64-v3")
+    tools.tool("run", tmp_path / "plan", "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
+    (name, expected), = merged.expected.items()
+    assert np.array_equal(np.load(tmp_path / "out.npz")[name], expected)
+
+
 def test_tensors_without_elements_are_refused_by_name(names, tmp_path):
     empty = [name for name in names if isEmpty(name)]
     assert len(empty) >= 5
