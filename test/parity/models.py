@@ -109,5 +109,5 @@ MODELS = {
     # steps say nothing of it: the losses of PyTorch's own are further from each
     # other, on one thread and two, than they are large.
     "resnet50": Model(families.ResNet, dict(width=8, image=(57, 43), classes=5, depths=(3, 4, 6, 3)),
-                      sgd=0.3, options=("--batch-norm", "batch"), seed=7807, training=True, steps=1),
+                      sgd=3.0, options=("--batch-norm", "batch"), seed=7807, training=True, steps=1),
 }
