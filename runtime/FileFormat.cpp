@@ -107,7 +107,8 @@ bool isPickle(std::string_view start) {
 
 /// Formats whose first word is also one of texts, with what follows it.
 Format formatOfWord(std::string_view start) {
-  if (start.starts_with("BZh") && start.substr(4).starts_with("1AY&SY"))
+  if (start.size() > 4 && start.starts_with("BZh") &&
+      start.substr(4).starts_with("1AY&SY"))
     return Format::Bzip2;
   auto isBinary = [](std::string_view rest) {
     return !rest.empty() && static_cast<unsigned char>(rest[0]) < ' ';

@@ -262,6 +262,8 @@ const TimelineSegment &MemoryTimeline::segmentOf(uint32_t command) const {
 }
 
 std::vector<uint64_t> MemoryTimeline::heldBytes() const {
+  if (commands == 0)
+    return {};
   std::vector<uint64_t> changes(commands + 1);
   for (const HeldBytes &value : held) {
     changes[value.first] += value.size;

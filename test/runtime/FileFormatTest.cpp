@@ -83,6 +83,8 @@ TEST(FileFormat, WhatOnePartReadsIsForeignToTheOthers) {
 TEST(FileFormat, WhatOnlyLooksLikeAnotherIsTakenAsItIs) {
   expectForAll("", "");
   expectForAll("BZhang wrote", "");
+  for (const char *cut : {"B", "BZh", "BZh9", "BZh91AY&S", "GGUF", "POLYRANK"})
+    expectForAll(cut, "");
   expectForAll("GGUF is a format", "");
   expectForAll("POLYRANK compiles", "");
   expectForAll("\x80\x04\x95\x10\0\0\0\0\0\0\1}"sv, "");

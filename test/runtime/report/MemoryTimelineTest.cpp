@@ -40,6 +40,19 @@ std::vector<std::string> describe(const MemoryTimeline &timeline) {
   return lines;
 }
 
+// As of a model whose output is its input.
+TEST(MemoryTimeline, AStepWithoutCommandsHoldsWhatIsFixed) {
+  plan::PlanT plan = training(1);
+  for (auto &segment : plan.programs[0]->segments)
+    segment->commands.clear();
+  MemoryTimeline timeline = timelineOf(load(plan));
+  EXPECT_EQ(timeline.commands, 0u);
+  EXPECT_FALSE(timeline.held.empty());
+  EXPECT_TRUE(describe(timeline).empty());
+  EXPECT_TRUE(timeline.heldBytes().empty());
+  EXPECT_TRUE(peakOf(timeline).lines.empty());
+}
+
 // Commands 0 to 4: zero squares, y = x W, d = y - t, squares += d^2, gradient =
 // x^T d. Then 5 to 8 are the same without the first, for all further microbatches, and the
 // update: reduce the gradient, total the loss, reduce it, descend.
