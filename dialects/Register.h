@@ -4,14 +4,14 @@
 
 #include "dialects/graph/Graph.h"
 #include "dialects/rank/Rank.h"
-#include "dialects/shard/Shard.h"
+#include "dialects/sharding/Sharding.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace polyrank {
 
 inline void registerDialects(mlir::DialectRegistry &registry) {
-  registry.insert<graph::GraphDialect, shard::ShardDialect, rank::RankDialect,
-                  mlir::func::FuncDialect>();
+  registry.insert<graph::GraphDialect, sharding::ShardingDialect,
+                  rank::RankDialect, mlir::func::FuncDialect>();
 }
 
 } // namespace polyrank

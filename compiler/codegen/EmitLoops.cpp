@@ -312,7 +312,7 @@ SmallVector<Value> Emitter::emitVectorReduction(ValueRange initial,
 }
 
 /// Lane i with lane i + half, until one is left.
-Value Emitter::foldLanes(shard::ReductionKind kind, Value vector) {
+Value Emitter::foldLanes(sharding::ReductionKind kind, Value vector) {
   for (int64_t half = schedule.lanes / 2; half >= 1; half /= 2) {
     auto part = [&](int64_t offset) {
       return vector::ExtractStridedSliceOp::create(
@@ -359,7 +359,7 @@ void Emitter::emitScatter(Value row) {
     if (tailMask)
       return LLVM::MaskedLoadOp::create(
           b, type, from, tailMask,
-          emitIdentity(b, shard::ReductionKind::Sum, type),
+          emitIdentity(b, sharding::ReductionKind::Sum, type),
           alignmentOf(element));
     return LLVM::LoadOp::create(b, type, from, alignmentOf(element));
   };
@@ -375,7 +375,7 @@ void Emitter::emitScatter(Value row) {
     Value at = cast<scf::ForOp>(open.back()).getInductionVar();
     overVectors([&] {
       write(scatter.init < 0
-                ? emitIdentity(b, shard::ReductionKind::Sum, type)
+                ? emitIdentity(b, sharding::ReductionKind::Sum, type)
                 : read(addressIn(scatter.init, at)),
             address(at));
     });
@@ -395,7 +395,7 @@ void Emitter::emitScatter(Value row) {
       Value update =
           vector >= 0 ? getVector(scatter.updates) : get(scatter.updates);
       Value to = address(at);
-      write(emitCombine(b, shard::ReductionKind::Sum, read(to), update), to);
+      write(emitCombine(b, sharding::ReductionKind::Sum, read(to), update), to);
     });
     leaveLevel();
     return SmallVector<Value>();

@@ -92,7 +92,7 @@ Value Emitter::compute(int id) {
       if (tailMask)
         loaded = LLVM::MaskedLoadOp::create(
             b, type, address, tailMask,
-            emitIdentity(b, shard::ReductionKind::Sum, type), alignment);
+            emitIdentity(b, sharding::ReductionKind::Sum, type), alignment);
       else
         loaded = LLVM::LoadOp::create(b, type, address, alignment);
       return fromMemory(loaded, node.type);
@@ -210,7 +210,7 @@ Value Emitter::computeLoad(const Node &node, bool asVector) {
     if (node.predicate >= 0)
       loaded = arith::SelectOp::create(
           b, get(node.predicate), loaded,
-          emitIdentity(b, shard::ReductionKind::Sum, element));
+          emitIdentity(b, sharding::ReductionKind::Sum, element));
   } else {
     VectorType type = vectorOf(element);
     bool isIndexed = llvm::any_of(
@@ -219,7 +219,7 @@ Value Emitter::computeLoad(const Node &node, bool asVector) {
         !isIndexed &&
         node.expression.coefficients[schedule.vectorVariable] == 1;
     Value lanes = lanesOf(node.predicate);
-    Value zero = emitIdentity(b, shard::ReductionKind::Sum, type);
+    Value zero = emitIdentity(b, sharding::ReductionKind::Sum, type);
     if (isContiguous) {
       Value address = emitAddress(
           base, element, addIndices(emitAffine(node.expression, false)));
@@ -245,7 +245,7 @@ Value Emitter::fromMemory(Value loaded, Type type) {
     return loaded;
   return arith::CmpIOp::create(
       b, arith::CmpIPredicate::ne, loaded,
-      emitIdentity(b, shard::ReductionKind::Sum, loaded.getType()));
+      emitIdentity(b, sharding::ReductionKind::Sum, loaded.getType()));
 }
 
 void Emitter::store(Value value, unsigned buffer, const Affine &offset) {

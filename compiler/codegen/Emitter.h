@@ -63,7 +63,7 @@ private:
                                           mlir::ValueRange initial,
                                           Accumulate body);
   void emitStores(llvm::ArrayRef<const Store *> stores);
-  mlir::Value foldLanes(shard::ReductionKind kind, mlir::Value vector);
+  mlir::Value foldLanes(sharding::ReductionKind kind, mlir::Value vector);
 
   // Levels.
   int depth() const { return static_cast<int>(open.size()); }

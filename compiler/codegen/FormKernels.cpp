@@ -58,7 +58,7 @@ void FormKernels::splitLongSums(func::FuncOp function) {
                     largestBlock = 1 << 13, mostResults = 16;
   SmallVector<graph::ReduceOp> sums;
   function.walk([&](graph::ReduceOp op) {
-    if (op.getKind() == shard::ReductionKind::Sum)
+    if (op.getKind() == sharding::ReductionKind::Sum)
       sums.push_back(op);
   });
   for (graph::ReduceOp op : sums) {

@@ -722,25 +722,25 @@ Value polyrank::codegen::emitFunction(ImplicitLocOpBuilder &builder,
 }
 
 Value polyrank::codegen::emitCombine(ImplicitLocOpBuilder &builder,
-                                     shard::ReductionKind kind, Value x,
+                                     sharding::ReductionKind kind, Value x,
                                      Value y) {
   Node node(Node::Apply, getElementTypeOrSelf(x.getType()));
-  node.function = kind == shard::ReductionKind::Sum   ? Function::Add
-                  : kind == shard::ReductionKind::Max ? Function::Max
-                                                      : Function::Min;
+  node.function = kind == sharding::ReductionKind::Sum   ? Function::Add
+                  : kind == sharding::ReductionKind::Max ? Function::Max
+                                                         : Function::Min;
   return emitFunction(builder, node, {x, y});
 }
 
 Value polyrank::codegen::emitIdentity(ImplicitLocOpBuilder &builder,
-                                      shard::ReductionKind kind, Type type) {
+                                      sharding::ReductionKind kind, Type type) {
   Type element = getElementTypeOrSelf(type);
   if (isa<FloatType>(element))
     return makeConstant(builder, type,
-                        shard::fillValue(shard::identityFill(kind)));
+                        sharding::fillValue(sharding::identityFill(kind)));
   unsigned width = element.getIntOrFloatBitWidth();
-  if (kind == shard::ReductionKind::Sum)
+  if (kind == sharding::ReductionKind::Sum)
     return makeInteger(builder, type, 0);
-  bool isMax = kind == shard::ReductionKind::Max;
+  bool isMax = kind == sharding::ReductionKind::Max;
   if (width == 1)
     return makeInteger(builder, type, isMax ? 0 : 1);
   return makeInteger(builder, type,

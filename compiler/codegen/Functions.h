@@ -28,10 +28,10 @@ bool hasFunction(Function function, mlir::Type operandType);
 
 /// How two partial results of a reduction combine.
 mlir::Value emitCombine(mlir::ImplicitLocOpBuilder &builder,
-                        shard::ReductionKind kind, mlir::Value x,
+                        sharding::ReductionKind kind, mlir::Value x,
                         mlir::Value y);
 /// What a reduction of this kind starts with.
 mlir::Value emitIdentity(mlir::ImplicitLocOpBuilder &builder,
-                         shard::ReductionKind kind, mlir::Type type);
+                         sharding::ReductionKind kind, mlir::Type type);
 
 } // namespace polyrank::codegen

@@ -86,7 +86,7 @@ struct Node {
   mlir::Type type;
   llvm::SmallVector<int, 3> operands;
   Function function = Function::Neg;
-  shard::ReductionKind reduction = shard::ReductionKind::Sum;
+  sharding::ReductionKind reduction = sharding::ReductionKind::Sum;
   Affine expression;
   llvm::SmallVector<int64_t, 1> strides;
   int64_t parameter = 0;

@@ -9,16 +9,16 @@
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::cost;
-using shard::AxisRef;
-using shard::MovementKind;
+using sharding::AxisRef;
+using sharding::MovementKind;
 
 int64_t polyrank::cost::getLocalBytes(RankedTensorType type) {
-  RankedTensorType local = shard::getLocalType(type);
+  RankedTensorType local = sharding::getLocalType(type);
   return local.getNumElements() *
          llvm::divideCeil(local.getElementTypeBitWidth(), 8);
 }
 
-CostModel::CostModel(shard::MeshAttr mesh)
+CostModel::CostModel(sharding::MeshAttr mesh)
     : mesh(mesh), links(mesh.getAxisNames().size()) {}
 
 int64_t polyrank::cost::getExecutions(Operation *op) {
@@ -37,7 +37,7 @@ int64_t polyrank::cost::getFlops(func::FuncOp function) {
   return total;
 }
 
-std::string polyrank::cost::explainMissingAxis(shard::MeshAttr mesh,
+std::string polyrank::cost::explainMissingAxis(sharding::MeshAttr mesh,
                                                StringRef name) {
   std::vector<std::string> names;
   for (StringAttr other : mesh.getAxisNames())
@@ -47,13 +47,13 @@ std::string polyrank::cost::explainMissingAxis(shard::MeshAttr mesh,
          runtime::nearestWords(name, names);
 }
 
-CostModel CostModel::countingBytes(shard::MeshAttr mesh) {
+CostModel CostModel::countingBytes(sharding::MeshAttr mesh) {
   CostModel model(mesh);
   llvm::fill(model.links, Link{0, 1});
   return model;
 }
 
-FailureOr<CostModel> CostModel::parse(shard::MeshAttr mesh,
+FailureOr<CostModel> CostModel::parse(sharding::MeshAttr mesh,
                                       ArrayRef<std::string> specifications,
                                       std::string &error) {
   CostModel model(mesh);
@@ -98,29 +98,29 @@ Link CostModel::getLink(ArrayRef<AxisRef> axes) const {
 
 int64_t CostModel::getBytes(MovementKind kind, int64_t devices, int64_t before,
                             int64_t after) {
-  auto collective = shard::getCollectiveKind(kind);
+  auto collective = sharding::getCollectiveKind(kind);
   return collective ? runtime::sentBytes(*collective, devices, before, after)
                     : 0;
 }
 
 int64_t CostModel::getPicoseconds(MovementKind kind, ArrayRef<AxisRef> axes,
                                   int64_t before, int64_t after) const {
-  auto collective = shard::getCollectiveKind(kind);
+  auto collective = sharding::getCollectiveKind(kind);
   if (!collective)
     return 0;
   Link link = getLink(axes);
   return runtime::ruleOf(*collective).rounds * link.picoseconds +
-         getBytes(kind, shard::product(axes), before, after) *
+         getBytes(kind, sharding::product(axes), before, after) *
              link.picosecondsPerByte;
 }
 
-int64_t CostModel::getBytes(shard::MovementOp op) {
+int64_t CostModel::getBytes(sharding::MovementOp op) {
   int64_t bytes = 0;
   if (op.getCollectiveKind())
     for (auto [i, operand, result] :
          llvm::enumerate(op->getOperandTypes(), op->getResultTypes()))
       bytes += getBytes(op.getMovementKind(),
-                        shard::product(op.getMovement(i).axes),
+                        sharding::product(op.getMovement(i).axes),
                         getLocalBytes(cast<RankedTensorType>(operand)),
                         getLocalBytes(cast<RankedTensorType>(result)));
   return bytes;

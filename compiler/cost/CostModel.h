@@ -7,7 +7,7 @@
 #pragma once
 
 #include "dialects/graph/Graph.h"
-#include "dialects/shard/Shard.h"
+#include "dialects/sharding/Sharding.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace polyrank::cost {
@@ -25,7 +25,7 @@ struct Link {
 int64_t getLocalBytes(mlir::RankedTensorType type);
 
 /// "the mesh has no axis 'tensr'; it has data, tensor; nearest: 'tensor'".
-std::string explainMissingAxis(shard::MeshAttr mesh, llvm::StringRef name);
+std::string explainMissingAxis(sharding::MeshAttr mesh, llvm::StringRef name);
 
 /// How often a step executes `op`: the product of the counts of the microbatch
 /// regions around it.
@@ -38,31 +38,31 @@ int64_t getFlops(mlir::func::FuncOp function);
 class CostModel {
 public:
   /// Default links along each axis.
-  explicit CostModel(shard::MeshAttr mesh);
+  explicit CostModel(sharding::MeshAttr mesh);
   /// With the links of `specifications`, each `AXIS=MICROSECONDS:GB_PER_S`.
   /// `error` says what is wrong with one.
   static mlir::FailureOr<CostModel>
-  parse(shard::MeshAttr mesh, llvm::ArrayRef<std::string> specifications,
+  parse(sharding::MeshAttr mesh, llvm::ArrayRef<std::string> specifications,
         std::string &error);
   /// Time is the number of bytes: latency zero, one picosecond per byte.
-  static CostModel countingBytes(shard::MeshAttr mesh);
+  static CostModel countingBytes(sharding::MeshAttr mesh);
 
-  shard::MeshAttr getMesh() const { return mesh; }
-  Link getLink(llvm::ArrayRef<shard::AxisRef> axes) const;
+  sharding::MeshAttr getMesh() const { return mesh; }
+  Link getLink(llvm::ArrayRef<sharding::AxisRef> axes) const;
 
   /// Bytes that a device sends in an op over `devices` devices, with blocks of
   /// `before` and `after` bytes.
-  static int64_t getBytes(shard::MovementKind kind, int64_t devices,
+  static int64_t getBytes(sharding::MovementKind kind, int64_t devices,
                           int64_t before, int64_t after);
-  int64_t getPicoseconds(shard::MovementKind kind,
-                         llvm::ArrayRef<shard::AxisRef> axes, int64_t before,
+  int64_t getPicoseconds(sharding::MovementKind kind,
+                         llvm::ArrayRef<sharding::AxisRef> axes, int64_t before,
                          int64_t after) const;
 
   /// The same of a whole op: the sum over its operands.
-  static int64_t getBytes(shard::MovementOp op);
+  static int64_t getBytes(sharding::MovementOp op);
 
 private:
-  shard::MeshAttr mesh;
+  sharding::MeshAttr mesh;
   llvm::SmallVector<Link> links;
 };
 

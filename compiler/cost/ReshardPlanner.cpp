@@ -9,10 +9,10 @@
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::cost;
-using shard::AxisRef;
-using shard::MovementKind;
-using shard::DimAttr;
-using shard::LayoutAttr;
+using sharding::AxisRef;
+using sharding::DimAttr;
+using sharding::LayoutAttr;
+using sharding::MovementKind;
 
 namespace {
 /// More atoms, or more states than this, are refused.
@@ -46,7 +46,7 @@ struct State {
 struct Search {
   Search(const CostModel &model, RankedTensorType type, LayoutAttr target)
       : model(model), type(type), mesh(target.getMesh()),
-        source(shard::getLayout(type)), target(target) {}
+        source(sharding::getLayout(type)), target(target) {}
 
   /// Fails with a reason.
   FailureOr<ReshardPlanner::Plan> run(std::string &reason);
@@ -118,7 +118,7 @@ private:
 
   const CostModel &model;
   RankedTensorType type;
-  shard::MeshAttr mesh;
+  sharding::MeshAttr mesh;
   LayoutAttr source, target;
   SmallVector<AxisRef> atoms;
   std::map<State, Reached> states;
@@ -133,7 +133,7 @@ bool Search::makeAtoms(std::string &reason) {
     for (DimAttr dim : layout.getDims())
       llvm::append_range(cuts, dim.getAxes());
   }
-  auto pieces = shard::atoms(cuts, cuts);
+  auto pieces = sharding::atoms(cuts, cuts);
   if (!pieces) {
     reason = "the layouts cut one mesh axis at sizes that do not divide each "
              "other";
@@ -153,7 +153,7 @@ bool Search::makeAtoms(std::string &reason) {
 State Search::toState(LayoutAttr layout, bool isTarget) const {
   auto indices = [&](ArrayRef<AxisRef> axes) {
     Stack stack;
-    std::optional<SmallVector<AxisRef>> pieces = shard::atoms(axes, atoms);
+    std::optional<SmallVector<AxisRef>> pieces = sharding::atoms(axes, atoms);
     for (AxisRef piece : *pieces)
       stack.push_back(llvm::find(atoms, piece) - atoms.begin());
     return stack;
@@ -178,8 +178,8 @@ LayoutAttr Search::toLayout(const State &state) const {
       axes.push_back(atoms[atom]);
     DimAttr like =
         state.repadded >> d & 1 ? target.getDim(d) : source.getDim(d);
-    shard::Fill fill = state.unfilled >> d & 1 ? shard::Fill::Undefined
-                                               : like.getFill();
+    sharding::Fill fill =
+        state.unfilled >> d & 1 ? sharding::Fill::Undefined : like.getFill();
     dims.push_back(DimAttr::get(mesh, axes, like.getPadded(), fill));
   }
   SmallVector<AxisRef> partial;
@@ -308,7 +308,7 @@ void Search::expand(const State &state) {
       next.targetKind = intoTarget;
       LayoutAttr layout = toLayout(next);
       for (auto [d, dim] : llvm::enumerate(layout.getDims()))
-        if (shard::getPartialDim(dim, mesh, layout.getPartialKind()) != dim)
+        if (sharding::getPartialDim(dim, mesh, layout.getPartialKind()) != dim)
           next.unfilled |= 1u << d;
       reach(state, next, MovementKind::ToPartial);
     }
@@ -327,8 +327,10 @@ ReshardPlanner::Plan Search::extract(const State &goal) const {
                            ? plan.steps[plan.steps.size() - 2].layout
                            : source;
     if (!plan.steps.empty() && plan.steps.back().kind == kind &&
-        llvm::is_contained({MovementKind::Slice, MovementKind::ToPartial, MovementKind::Repad}, kind) &&
-        shard::getMovement(kind, start, after))
+        llvm::is_contained(
+            {MovementKind::Slice, MovementKind::ToPartial, MovementKind::Repad},
+            kind) &&
+        sharding::getMovement(kind, start, after))
       plan.steps.back().layout = after;
     else
       plan.steps.push_back({kind, after});
@@ -404,12 +406,12 @@ FailureOr<ReshardPlanner::Plan> Search::run(std::string &reason) {
     }
   RankedTensorType before = type;
   for (const ReshardPlanner::Step &step : plan.steps) {
-    RankedTensorType after = shard::withLayout(type, step.layout);
-    auto movement = shard::getMovement(step.kind, shard::getLayout(before),
-                                       step.layout);
+    RankedTensorType after = sharding::withLayout(type, step.layout);
+    auto movement = sharding::getMovement(
+        step.kind, sharding::getLayout(before), step.layout);
     assert(movement && "a planned step is one that its op can do");
     plan.bytes +=
-        CostModel::getBytes(step.kind, shard::product(movement->axes),
+        CostModel::getBytes(step.kind, sharding::product(movement->axes),
                             getLocalBytes(before), getLocalBytes(after));
     plan.picoseconds +=
         model.getPicoseconds(step.kind, movement->axes,

@@ -2,7 +2,7 @@
 //
 // A state is, per dim, the stack of axes that split it and the extent that it
 // is padded to, and the set of axes over which the value is partial. The moves
-// are the ops of the shard dialect. Axes are cut at the boundaries of the
+// are the ops of the sharding dialect. Axes are cut at the boundaries of the
 // sub-axes that the two layouts use, and only axes that they use take part: a
 // replicated axis could share the work of a reduction over another one, but
 // then what happens over one axis would no longer follow from the program over
@@ -20,9 +20,9 @@ namespace polyrank::cost {
 class ReshardPlanner {
 public:
   struct Step {
-    shard::MovementKind kind;
+    sharding::MovementKind kind;
     /// What the step's result has.
-    shard::LayoutAttr layout;
+    sharding::LayoutAttr layout;
   };
   struct Plan {
     llvm::SmallVector<Step> steps;
@@ -36,7 +36,7 @@ public:
 
   /// The plan from `type`'s layout to `target`; remembered. Null where there is
   /// none within the limits: `reason` then says why.
-  const Plan *plan(mlir::RankedTensorType type, shard::LayoutAttr target,
+  const Plan *plan(mlir::RankedTensorType type, sharding::LayoutAttr target,
                    std::string *reason = nullptr);
 
 private:
@@ -45,7 +45,7 @@ private:
     std::optional<Plan> plan;
     std::string reason;
   };
-  llvm::DenseMap<std::pair<mlir::Type, shard::LayoutAttr>,
+  llvm::DenseMap<std::pair<mlir::Type, sharding::LayoutAttr>,
                  std::unique_ptr<Entry>>
       plans;
 };

@@ -70,7 +70,7 @@ private:
   const Options &options;
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
-  shard::MeshAttr mesh;
+  sharding::MeshAttr mesh;
   CompileReport report;
   bool stopped = false;
   int stageNumber = 0;
@@ -206,7 +206,7 @@ LogicalResult Compilation::partition() {
       failed(runPasses("propagate", buildPropagationPipeline)))
     return failure();
   auto step = module->lookupSymbol<func::FuncOp>("step");
-  report.objective = step->getAttrOfType<DictionaryAttr>("shard.objective");
+  report.objective = step->getAttrOfType<DictionaryAttr>("sharding.objective");
   if (stopsAfter("propagate"))
     return success();
   if (failed(runPasses("partition", [&](OpPassManager &manager) {

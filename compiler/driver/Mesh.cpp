@@ -5,12 +5,12 @@
 using namespace mlir;
 using namespace polyrank;
 
-FailureOr<shard::MeshAttr> polyrank::driver::parseMesh(MLIRContext &context,
-                                                       StringRef text,
-                                                       std::string &error) {
+FailureOr<sharding::MeshAttr> polyrank::driver::parseMesh(MLIRContext &context,
+                                                          StringRef text,
+                                                          std::string &error) {
   SmallVector<StringAttr> names;
   SmallVector<int64_t> sizes;
-  constexpr int64_t limit = shard::MeshAttr::maxDevices;
+  constexpr int64_t limit = sharding::MeshAttr::maxDevices;
   int64_t devices = 1;
   SmallVector<StringRef> parts;
   if (!text.trim().empty())
@@ -23,7 +23,7 @@ FailureOr<shard::MeshAttr> polyrank::driver::parseMesh(MLIRContext &context,
               "' is not AXIS=SIZE; write for instance data=2,tensor=4";
       return failure();
     }
-    if (!shard::MeshAttr::isAxisName(name)) {
+    if (!sharding::MeshAttr::isAxisName(name)) {
       error = "--mesh: axis '" + name.str() +
               "' has other characters than letters, digits and _";
       return failure();
@@ -46,5 +46,5 @@ FailureOr<shard::MeshAttr> polyrank::driver::parseMesh(MLIRContext &context,
     names.push_back(attribute);
     sizes.push_back(size);
   }
-  return shard::MeshAttr::get(&context, names, sizes);
+  return sharding::MeshAttr::get(&context, names, sizes);
 }

@@ -2,14 +2,13 @@
 
 #pragma once
 
-#include "dialects/shard/Layout.h"
+#include "dialects/sharding/Layout.h"
 
 namespace polyrank::driver {
 
 /// An empty text is the mesh of one device without axes. Errors name the axis,
 /// what it says and what is expected.
-mlir::FailureOr<shard::MeshAttr> parseMesh(mlir::MLIRContext &context,
-                                           llvm::StringRef text,
-                                           std::string &error);
+mlir::FailureOr<sharding::MeshAttr>
+parseMesh(mlir::MLIRContext &context, llvm::StringRef text, std::string &error);
 
 } // namespace polyrank::driver

@@ -54,7 +54,7 @@ double now();
 struct CompileReport {
   std::vector<Message> messages;
   std::vector<TimedPass> passes;
-  /// `shard.objective` of the step; null before the layouts are chosen.
+  /// `sharding.objective` of the step; null before the layouts are chosen.
   mlir::DictionaryAttr objective;
   std::vector<sharding::Replicated> replicated;
 };

@@ -142,7 +142,7 @@ LogicalResult polyrank::driver::checkElements(ModuleOp module) {
 }
 
 LogicalResult polyrank::driver::applyShards(ModuleOp module,
-                                            shard::MeshAttr mesh,
+                                            sharding::MeshAttr mesh,
                                             const Options &options) {
   sharding::StrategyOptions strategy;
   strategy.mesh = mesh;

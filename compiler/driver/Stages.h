@@ -3,7 +3,7 @@
 #pragma once
 
 #include "compiler/driver/Driver.h"
-#include "dialects/shard/Layout.h"
+#include "dialects/sharding/Layout.h"
 #include "frontends/onnx/Import.h"
 #include "mlir/Pass/PassManager.h"
 
@@ -22,7 +22,7 @@ mlir::LogicalResult checkElements(mlir::ModuleOp module);
 
 /// Writes the constraints of `--shard` and `--shard-file` and the default of
 /// the axis data on @step.
-mlir::LogicalResult applyShards(mlir::ModuleOp module, shard::MeshAttr mesh,
+mlir::LogicalResult applyShards(mlir::ModuleOp module, sharding::MeshAttr mesh,
                                 const Options &options);
 
 /// What this machine has to say to so many ranks, unless `options` say that

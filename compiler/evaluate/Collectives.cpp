@@ -1,16 +1,16 @@
-// The shard ops on one tensor per device: real data movement.
+// The sharding ops on one tensor per device: real data movement.
 
 #include "compiler/evaluate/Evaluator.h"
-#include "dialects/shard/Shard.h"
+#include "dialects/sharding/Sharding.h"
 
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::evaluate;
-using shard::AxisRef;
-using shard::LayoutAttr;
-using shard::Movement;
-using shard::MovementKind;
-using shard::ReductionKind;
+using sharding::AxisRef;
+using sharding::LayoutAttr;
+using sharding::Movement;
+using sharding::MovementKind;
+using sharding::ReductionKind;
 
 static Tensor concat(ArrayRef<Tensor> parts, int64_t dim) {
   SmallVector<int64_t> shape = parts[0].shape;
@@ -45,7 +45,7 @@ static void reduceInto(Tensor &sum, const Tensor &value, ReductionKind kind) {
 /// device: reduce or join what the group has, then keep this device's block.
 static Tensor move(MovementKind kind, const Movement &movement, LayoutAttr from,
                    LayoutAttr to, const Devices &devices, int64_t device) {
-  shard::MeshAttr mesh = from.getMesh();
+  sharding::MeshAttr mesh = from.getMesh();
   SmallVector<int64_t> group = mesh.getGroup(device, movement.axes);
   int64_t index = mesh.getLinearIndex(device, movement.axes);
   Tensor result = devices[device];
@@ -65,13 +65,13 @@ static Tensor move(MovementKind kind, const Movement &movement, LayoutAttr from,
   if (kind == MovementKind::ToPartial && index != 0)
     result = Tensor::splat(
         result.getType(),
-        shard::fillValue(shard::identityFill(to.getPartialKind())));
+        sharding::fillValue(sharding::identityFill(to.getPartialKind())));
   return result;
 }
 
 /// A device whose block under `from` is what `device` holds under `to`.
 static int64_t findSource(LayoutAttr from, LayoutAttr to, int64_t device) {
-  shard::MeshAttr mesh = from.getMesh();
+  sharding::MeshAttr mesh = from.getMesh();
   for (int64_t source = 0; source < mesh.getNumDevices(); ++source) {
     bool same = mesh.getLinearIndex(source, from.getPartialAxes()) ==
                 mesh.getLinearIndex(device, to.getPartialAxes());
@@ -86,17 +86,18 @@ static int64_t findSource(LayoutAttr from, LayoutAttr to, int64_t device) {
 
 FailureOr<SmallVector<Devices>>
 polyrank::evaluate::moveOnDevices(Operation *op, ArrayRef<Devices> operands) {
-  MovementKind kind = cast<shard::MovementOp>(op).getMovementKind();
+  MovementKind kind = cast<sharding::MovementOp>(op).getMovementKind();
   SmallVector<Devices> results;
   for (auto [i, input] : llvm::enumerate(operands)) {
     auto inType = cast<RankedTensorType>(op->getOperand(i).getType());
     auto outType = cast<RankedTensorType>(op->getResult(i).getType());
-    LayoutAttr from = shard::getLayout(inType), to = shard::getLayout(outType);
+    LayoutAttr from = sharding::getLayout(inType),
+               to = sharding::getLayout(outType);
     int64_t numDevices = from.getMesh().getNumDevices();
     Devices &output = results.emplace_back(numDevices);
 
-    if (isa<shard::HaloOp, shard::HaloAddOp>(op)) {
-      auto movement = shard::getMovement(kind, from, to);
+    if (isa<sharding::HaloOp, sharding::HaloAddOp>(op)) {
+      auto movement = sharding::getMovement(kind, from, to);
       if (!movement)
         return op->emitOpError("cannot take operand ")
                << i << " from " << from.toString() << " to " << to.toString();
@@ -105,14 +106,14 @@ polyrank::evaluate::moveOnDevices(Operation *op, ArrayRef<Devices> operands) {
       continue;
     }
     std::string reason;
-    if (isa<shard::ReshardOp>(op)) {
+    if (isa<sharding::ReshardOp>(op)) {
       FailureOr<Tensor> value = assemble(input, inType, reason);
       if (failed(value))
         return op->emitOpError() << "operand " << i << ": " << reason;
       output = scatter(*value, to, /*seed=*/i);
       continue;
     }
-    if (isa<shard::RepadOp, shard::FillOp>(op)) {
+    if (isa<sharding::RepadOp, sharding::FillOp>(op)) {
       // Blocks change shape or content, not owner.
       FailureOr<Devices> changed = changeBlocks(input, inType, to, reason);
       if (failed(changed))
@@ -120,7 +121,7 @@ polyrank::evaluate::moveOnDevices(Operation *op, ArrayRef<Devices> operands) {
       output = *changed;
       continue;
     }
-    if (isa<shard::PermuteOp>(op)) {
+    if (isa<sharding::PermuteOp>(op)) {
       for (int64_t device = 0; device < numDevices; ++device) {
         int64_t source = findSource(from, to, device);
         if (source < 0)
@@ -131,7 +132,7 @@ polyrank::evaluate::moveOnDevices(Operation *op, ArrayRef<Devices> operands) {
       }
       continue;
     }
-    std::optional<Movement> movement = shard::getMovement(kind, from, to);
+    std::optional<Movement> movement = sharding::getMovement(kind, from, to);
     if (!movement)
       return op->emitOpError("cannot take operand ")
              << i << " from " << from.toString() << " to " << to.toString();

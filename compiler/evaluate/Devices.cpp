@@ -12,16 +12,16 @@ using namespace polyrank;
 using namespace polyrank::evaluate;
 using graph::forEachIndex;
 using graph::getStrides;
-using shard::AxisRef;
-using shard::LayoutAttr;
-using shard::ReductionKind;
+using sharding::AxisRef;
+using sharding::LayoutAttr;
+using sharding::ReductionKind;
 
 /// What undefined integers hold: as an index, one that does harm.
 constexpr int64_t poison = 1;
 
 static bool livesOn(LayoutAttr layout, int64_t device) {
-  return llvm::all_of(layout.getPlaces(), [&](shard::Place place) {
-    shard::MeshAttr mesh = layout.getMesh();
+  return llvm::all_of(layout.getPlaces(), [&](sharding::Place place) {
+    sharding::MeshAttr mesh = layout.getMesh();
     return mesh.getCoordinate(device, mesh.getAxis(place.axis)) ==
            place.coordinate;
   });
@@ -69,9 +69,9 @@ static void forEachElement(LayoutAttr layout, ArrayRef<int64_t> shape,
   });
 }
 
-static void setPadding(Tensor &tensor, int64_t i, shard::Fill fill) {
-  if (fill != shard::Fill::Undefined)
-    tensor.set(i, shard::fillValue(fill));
+static void setPadding(Tensor &tensor, int64_t i, sharding::Fill fill) {
+  if (fill != sharding::Fill::Undefined)
+    tensor.set(i, sharding::fillValue(fill));
   else if (tensor.isFloat())
     tensor.floats[i] = std::nan("");
   else
@@ -81,14 +81,15 @@ static void setPadding(Tensor &tensor, int64_t i, shard::Fill fill) {
 /// The block of a device, as a number: its index over the axes of all dims.
 static int64_t blockOf(LayoutAttr layout, int64_t device) {
   SmallVector<AxisRef> axes;
-  for (shard::DimAttr dim : layout.getDims())
+  for (sharding::DimAttr dim : layout.getDims())
     llvm::append_range(axes, dim.getAxes());
   return layout.getMesh().getLinearIndex(device, axes);
 }
 
 LayoutAttr polyrank::evaluate::withoutBorders(LayoutAttr layout, int64_t d) {
-  shard::DimAttr dim = layout.getDim(d);
-  return layout.withDim(d, shard::DimAttr::get(layout.getMesh(), dim.getAxes(),
+  sharding::DimAttr dim = layout.getDim(d);
+  return layout.withDim(d,
+                        sharding::DimAttr::get(layout.getMesh(), dim.getAxes(),
                                                dim.getPadded(), dim.getFill()));
 }
 
@@ -136,7 +137,7 @@ static void spill(Devices &devices, LayoutAttr layout, ArrayRef<int64_t> shape,
 /// The parts of a partial value: one global tensor per index over the axes.
 static SmallVector<Tensor> splitParts(const Tensor &value, LayoutAttr layout,
                                       uint64_t seed) {
-  int64_t numParts = shard::product(layout.getPartialAxes());
+  int64_t numParts = sharding::product(layout.getPartialAxes());
   SmallVector<Tensor> parts(numParts, value);
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal;
@@ -164,8 +165,8 @@ static SmallVector<Tensor> splitParts(const Tensor &value, LayoutAttr layout,
       }
       // What to_partial leaves on the devices that do not keep the value.
       if (layout.getPartialKind() != ReductionKind::Sum && random() % 4 == 0) {
-        parts[p].set(i, shard::fillValue(
-                            shard::identityFill(layout.getPartialKind())));
+        parts[p].set(i, sharding::fillValue(
+                            sharding::identityFill(layout.getPartialKind())));
         continue;
       }
       switch (layout.getPartialKind()) {
@@ -188,7 +189,7 @@ static SmallVector<Tensor> splitParts(const Tensor &value, LayoutAttr layout,
 
 /// Each device's block of its part.
 static Devices spread(ArrayRef<Tensor> parts, LayoutAttr layout) {
-  shard::MeshAttr mesh = layout.getMesh();
+  sharding::MeshAttr mesh = layout.getMesh();
   const Tensor &value = parts.front();
   int64_t numDevices = mesh.getNumDevices();
   Devices devices(numDevices);
@@ -206,7 +207,7 @@ static Devices spread(ArrayRef<Tensor> parts, LayoutAttr layout) {
         return;
       }
       setPadding(local, to,
-                 from == nowhere ? shard::Fill::Undefined
+                 from == nowhere ? sharding::Fill::Undefined
                                  : layout.getDim(-1 - from).getFill());
     });
   }
@@ -241,7 +242,7 @@ Tensor polyrank::evaluate::widened(ArrayRef<Tensor> blocks, int64_t me,
   wide[dim] += low + high;
   Tensor result(blocks[me].elementType, wide);
   for (int64_t i = 0, n = result.size(); i < n; ++i)
-    setPadding(result, i, shard::Fill::Undefined);
+    setPadding(result, i, sharding::Fill::Undefined);
   forEachOverlap(shape, blocks.size(), me, dim, low, high,
                  [&](int64_t block, int64_t from, int64_t to) {
                    result.copy(to, blocks[block], from);
@@ -266,8 +267,8 @@ Tensor polyrank::evaluate::overlapAdded(ArrayRef<Tensor> blocks, int64_t me,
 
 Devices polyrank::evaluate::moveBorders(const Devices &devices,
                                         LayoutAttr layout, int64_t d) {
-  shard::DimAttr dim = layout.getDim(d);
-  shard::MeshAttr mesh = layout.getMesh();
+  sharding::DimAttr dim = layout.getDim(d);
+  sharding::MeshAttr mesh = layout.getMesh();
   Devices result(devices.size());
   for (int64_t device = 0, n = devices.size(); device < n; ++device) {
     SmallVector<Tensor> blocks;
@@ -293,7 +294,7 @@ Devices polyrank::evaluate::scatter(const Tensor &value, LayoutAttr layout,
                                     uint64_t seed) {
   Devices devices = spread(splitParts(value, layout, seed), layout);
   if (llvm::any_of(layout.getDims(),
-                   [](shard::DimAttr dim) { return dim.getSpills(); }))
+                   [](sharding::DimAttr dim) { return dim.getSpills(); }))
     spill(devices, layout, value.shape, seed);
   return devices;
 }
@@ -302,8 +303,8 @@ Devices polyrank::evaluate::scatter(const Tensor &value, LayoutAttr layout,
 static FailureOr<SmallVector<Tensor>> collect(const Devices &devices,
                                               RankedTensorType type,
                                               std::string &reason) {
-  LayoutAttr layout = shard::getLayout(type);
-  shard::MeshAttr mesh = layout.getMesh();
+  LayoutAttr layout = sharding::getLayout(type);
+  sharding::MeshAttr mesh = layout.getMesh();
   SmallVector<int64_t> localShape = layout.getLocalShape(type.getShape());
   for (auto [d, dim] : llvm::enumerate(layout.getDims()))
     if (dim.getSpills()) {
@@ -314,10 +315,10 @@ static FailureOr<SmallVector<Tensor>> collect(const Devices &devices,
           return failure();
         }
       return collect(moveBorders(devices, layout, d),
-                     shard::withLayout(type, withoutBorders(layout, d)),
+                     sharding::withLayout(type, withoutBorders(layout, d)),
                      reason);
     }
-  int64_t numParts = shard::product(layout.getPartialAxes());
+  int64_t numParts = sharding::product(layout.getPartialAxes());
   SmallVector<Tensor> parts(numParts,
                             Tensor(type.getElementType(), type.getShape()));
   SmallVector<std::vector<char>> seen(
@@ -339,10 +340,10 @@ static FailureOr<SmallVector<Tensor>> collect(const Devices &devices,
                      if (to == nowhere)
                        return;
                      if (to < 0) {
-                       shard::Fill fill = layout.getDim(-1 - to).getFill();
+                       sharding::Fill fill = layout.getDim(-1 - to).getFill();
                        Tensor filled(type.getElementType(), {});
-                       filled.set(0, shard::fillValue(fill));
-                       fillsHold &= fill == shard::Fill::Undefined ||
+                       filled.set(0, sharding::fillValue(fill));
+                       fillsHold &= fill == sharding::Fill::Undefined ||
                                     block.at(from) == filled.at(0);
                        return;
                      }
@@ -374,7 +375,7 @@ FailureOr<Devices> polyrank::evaluate::changeBlocks(const Devices &devices,
 FailureOr<Tensor> polyrank::evaluate::assemble(const Devices &devices,
                                                RankedTensorType type,
                                                std::string &reason) {
-  LayoutAttr layout = shard::getLayout(type);
+  LayoutAttr layout = sharding::getLayout(type);
   FailureOr<SmallVector<Tensor>> parts = collect(devices, type, reason);
   if (failed(parts))
     return failure();

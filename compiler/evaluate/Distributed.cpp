@@ -2,17 +2,17 @@
 // each op.
 
 #include "compiler/evaluate/Evaluator.h"
-#include "dialects/shard/Shard.h"
+#include "dialects/sharding/Sharding.h"
 #include "mlir/IR/Verifier.h"
 
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::evaluate;
-using shard::AxisRef;
+using sharding::AxisRef;
 
 FailureOr<SmallVector<Devices>>
 polyrank::evaluate::runOnDevices(graph::GraphOp op, ArrayRef<Devices> operands,
-                                 shard::MeshAttr mesh) {
+                                 sharding::MeshAttr mesh) {
   // The local ops, over block arguments: the operands, then one scalar per
   // list of axes that `localize` asks an index for.
   Block block;
@@ -21,7 +21,7 @@ polyrank::evaluate::runOnDevices(graph::GraphOp op, ArrayRef<Devices> operands,
   SmallVector<Value> locals;
   for (Value operand : op->getOperands())
     locals.push_back(block.addArgument(
-        shard::getLocalType(cast<RankedTensorType>(operand.getType())),
+        sharding::getLocalType(cast<RankedTensorType>(operand.getType())),
         op.getLoc()));
   SmallVector<SmallVector<AxisRef>> indices;
   // The context refers to this function: it has a name, so that it lives on.
@@ -39,7 +39,7 @@ polyrank::evaluate::runOnDevices(graph::GraphOp op, ArrayRef<Devices> operands,
       return failure();
   for (auto [result, local] : llvm::zip_equal(op->getResults(), results)) {
     auto expected =
-        shard::getLocalType(cast<RankedTensorType>(result.getType()));
+        sharding::getLocalType(cast<RankedTensorType>(result.getType()));
     if (local.getType() != expected)
       return op.emitOpError("gives each device ")
              << local.getType() << " where the layout says " << expected;
@@ -55,7 +55,7 @@ polyrank::evaluate::runOnDevices(graph::GraphOp op, ArrayRef<Devices> operands,
       lives &= static_cast<bool>(operand[device].elementType);
     }
     for (Value result : op->getResults())
-      for (shard::Place place : shard::getLayout(result).getPlaces())
+      for (sharding::Place place : sharding::getLayout(result).getPlaces())
         lives &= mesh.getCoordinate(device, mesh.getAxis(place.axis)) ==
                  place.coordinate;
     if (!lives)
@@ -93,7 +93,7 @@ struct Scope {
 } // namespace
 
 static LogicalResult runBlock(Block &block, Scope &scope,
-                              shard::MeshAttr mesh, uint64_t seed);
+                              sharding::MeshAttr mesh, uint64_t seed);
 
 /// Reassembles and compares; an op that passes leaves its values in `scope`.
 static LogicalResult settle(Operation *op, ArrayRef<Devices> devices,
@@ -133,7 +133,7 @@ static void addInto(Devices &sum, const Devices &part) {
 }
 
 static LogicalResult runMicrobatches(graph::MicrobatchesOp op, Scope &outer,
-                                     shard::MeshAttr mesh, uint64_t seed) {
+                                     sharding::MeshAttr mesh, uint64_t seed) {
   SmallVector<Devices> carried, sums;
   SmallVector<Tensor> carriedWhole, sumsWhole;
   for (Value value : op.getCarry()) {
@@ -181,7 +181,7 @@ static LogicalResult runMicrobatches(graph::MicrobatchesOp op, Scope &outer,
 }
 
 static LogicalResult runBlock(Block &block, Scope &scope,
-                              shard::MeshAttr mesh, uint64_t seed) {
+                              sharding::MeshAttr mesh, uint64_t seed) {
   for (Operation &op : block.without_terminator()) {
     if (auto microbatches = dyn_cast<graph::MicrobatchesOp>(op)) {
       if (failed(runMicrobatches(microbatches, scope, mesh, seed)))
@@ -213,10 +213,10 @@ polyrank::evaluate::evaluateDistributed(func::FuncOp function,
                                         uint64_t seed) {
   Scope scope;
   scope.tolerance = getRoundingTolerance(function);
-  shard::MeshAttr mesh;
+  sharding::MeshAttr mesh;
   for (auto [argument, tensor] :
        llvm::zip_equal(function.getArguments(), arguments)) {
-    shard::LayoutAttr layout = shard::getLayout(argument);
+    sharding::LayoutAttr layout = sharding::getLayout(argument);
     if (!layout)
       return function.emitError()
              << "argument " << argument.getArgNumber()
@@ -228,7 +228,7 @@ polyrank::evaluate::evaluateDistributed(func::FuncOp function,
   }
   function.walk([&](Operation *op) {
     for (Value result : op->getResults())
-      if (shard::LayoutAttr layout = shard::getLayout(result))
+      if (sharding::LayoutAttr layout = sharding::getLayout(result))
         mesh = layout.getMesh();
   });
   if (!mesh)

@@ -1,7 +1,8 @@
 // Evaluation of programs on host tensors: the oracle of every pass.
 //
 // One program, three evaluations:
-//  - *global* takes every tensor whole and every `shard` op as the identity. It
+//  - *global* takes every tensor whole and every `sharding` op as the identity.
+//  It
 //    cannot see a wrong layout.
 //  - *distributed* runs the same program, before it is localized, with one
 //    local tensor per device and real collectives. After each op it reassembles
@@ -27,7 +28,8 @@ using Devices = llvm::SmallVector<Tensor>;
 /// Splits a global value as its layout says. Padding holds the layout's fill or
 /// NaN (integers: 1, a valid index); a partial sum is random summands, a
 /// partial extremum is the value on a random device and worse values elsewhere.
-Devices scatter(const Tensor &value, shard::LayoutAttr layout, uint64_t seed);
+Devices scatter(const Tensor &value, sharding::LayoutAttr layout,
+                uint64_t seed);
 /// Reassembles the global value. Fails, with `reason`, where replicas differ
 /// in a bit, a local shape is wrong, or declared padding does not hold its fill.
 mlir::FailureOr<Tensor> assemble(const Devices &devices,
@@ -37,7 +39,7 @@ mlir::FailureOr<Tensor> assemble(const Devices &devices,
 /// The same value under a layout with other blocks, of the same partial.
 mlir::FailureOr<Devices> changeBlocks(const Devices &devices,
                                       mlir::RankedTensorType type,
-                                      shard::LayoutAttr to,
+                                      sharding::LayoutAttr to,
                                       std::string &reason);
 /// Member `me` of a group whose blocks of dim `dim` lie one after another: its
 /// block with the borders around it, undefined beyond the first and last.
@@ -48,10 +50,10 @@ Tensor overlapAdded(llvm::ArrayRef<Tensor> blocks, int64_t me, int64_t dim,
                     int64_t low, int64_t high);
 /// All devices' blocks under `layout`, dim `d` of which has borders: with these
 /// where they are copies (`halo`), without them where they are sums (`spill`).
-Devices moveBorders(const Devices &devices, shard::LayoutAttr layout,
+Devices moveBorders(const Devices &devices, sharding::LayoutAttr layout,
                     int64_t d);
 /// The layout with a dim as it is without borders.
-shard::LayoutAttr withoutBorders(shard::LayoutAttr layout, int64_t dim);
+sharding::LayoutAttr withoutBorders(sharding::LayoutAttr layout, int64_t dim);
 
 /// What two orders of the same fp64 sums may differ by.
 constexpr double roundingTolerance = 1e-9;
@@ -69,8 +71,8 @@ bool agree(const Tensor &left, const Tensor &right, std::string &reason,
 /// local result has another type than the layout says; diagnostics tell.
 mlir::FailureOr<llvm::SmallVector<Devices>>
 runOnDevices(graph::GraphOp op, llvm::ArrayRef<Devices> operands,
-             shard::MeshAttr mesh);
-/// Runs one shard op on every device: real data movement.
+             sharding::MeshAttr mesh);
+/// Runs one sharding op on every device: real data movement.
 mlir::FailureOr<llvm::SmallVector<Devices>>
 moveOnDevices(mlir::Operation *op, llvm::ArrayRef<Devices> operands);
 
@@ -93,7 +95,7 @@ evaluateRanks(mlir::func::FuncOp function, llvm::ArrayRef<Tensor> arguments,
 mlir::RankedTensorType getGlobalType(mlir::func::FuncOp function,
                                      unsigned number, bool isResult);
 
-/// Evaluates one op (global): graph ops, `shard` ops, regions.
+/// Evaluates one op (global): graph ops, `sharding` ops, regions.
 mlir::FailureOr<llvm::SmallVector<Tensor>>
 evaluateOp(mlir::Operation *op, llvm::ArrayRef<Tensor> operands);
 

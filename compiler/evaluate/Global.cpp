@@ -3,7 +3,7 @@
 #include <random>
 
 #include "compiler/evaluate/Evaluator.h"
-#include "dialects/shard/Shard.h"
+#include "dialects/sharding/Sharding.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -53,8 +53,8 @@ static FailureOr<SmallVector<Tensor>> evaluateMicrobatches(
 
 FailureOr<SmallVector<Tensor>>
 polyrank::evaluate::evaluateOp(Operation *op, ArrayRef<Tensor> operands) {
-  if (op->getDialect() &&
-      op->getDialect()->getNamespace() == shard::ShardDialect::getDialectNamespace())
+  if (op->getDialect() && op->getDialect()->getNamespace() ==
+                              sharding::ShardingDialect::getDialectNamespace())
     return SmallVector<Tensor>(operands);
   auto graphOp = dyn_cast<graph::GraphOp>(op);
   if (!graphOp)

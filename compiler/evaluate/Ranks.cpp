@@ -12,7 +12,7 @@ namespace {
 /// Runs ops on all devices in step: collectives see everybody's operands.
 class RankEvaluator {
 public:
-  explicit RankEvaluator(shard::MeshAttr mesh)
+  explicit RankEvaluator(sharding::MeshAttr mesh)
       : mesh(mesh), numDevices(mesh ? mesh.getNumDevices() : 1) {}
 
   LogicalResult runBlock(Block &block);
@@ -36,7 +36,7 @@ private:
   }
   const Tensor &at(Value value, int64_t device) { return values[value][device]; }
 
-  shard::MeshAttr mesh;
+  sharding::MeshAttr mesh;
   int64_t numDevices;
 };
 } // namespace
@@ -62,14 +62,15 @@ static Tensor joined(ArrayRef<Tensor> parts, int64_t dim) {
 }
 
 /// In group order, as transports do.
-static Tensor reduced(ArrayRef<Tensor> parts, shard::ReductionKind kind) {
+static Tensor reduced(ArrayRef<Tensor> parts, sharding::ReductionKind kind) {
   Tensor result = parts.front();
   for (const Tensor &part : parts.drop_front())
     for (int64_t i = 0, n = result.size(); i < n; ++i) {
       double a = result.at(i), b = part.at(i);
-      result.set(i, kind == shard::ReductionKind::Sum   ? a + b
-                    : kind == shard::ReductionKind::Max ? graph::maximum(a, b)
-                                                        : graph::minimum(a, b));
+      result.set(i, kind == sharding::ReductionKind::Sum ? a + b
+                    : kind == sharding::ReductionKind::Max
+                        ? graph::maximum(a, b)
+                        : graph::minimum(a, b));
     }
   return result;
 }
@@ -84,7 +85,8 @@ static Tensor elements(const Tensor &value, int64_t offset,
 }
 
 void RankEvaluator::runCollective(Operation *op) {
-  ArrayRef<shard::AxisRef> axes = cast<rank::CollectiveOp>(op).getAxes().getAxes();
+  ArrayRef<sharding::AxisRef> axes =
+      cast<rank::CollectiveOp>(op).getAxes().getAxes();
   for (unsigned i = 0; i < op->getNumOperands(); ++i)
     values[op->getResult(i)] = each([&](int64_t device) {
       SmallVector<Tensor> parts;
@@ -237,7 +239,7 @@ LogicalResult RankEvaluator::runMicrobatches(graph::MicrobatchesOp op) {
       else
         sums[k] = each([&, k = k, value = value](int64_t device) {
           return reduced({sums[k][device], at(value, device)},
-                         shard::ReductionKind::Sum);
+                         sharding::ReductionKind::Sum);
         });
     }
     for (auto [devices, value] : llvm::zip_equal(carried, yield.getCarry()))
@@ -323,17 +325,18 @@ RankedTensorType polyrank::evaluate::getGlobalType(func::FuncOp function,
 FailureOr<SmallVector<Tensor>>
 polyrank::evaluate::evaluateRanks(func::FuncOp function,
                                   ArrayRef<Tensor> arguments, uint64_t seed) {
-  shard::MeshAttr mesh;
+  sharding::MeshAttr mesh;
   for (bool isResult : {false, true})
     for (unsigned i = 0, count = isResult ? function.getNumResults()
                                           : function.getNumArguments();
          i < count && !mesh; ++i)
-      if (auto layout = shard::getLayout(getGlobalType(function, i, isResult)))
+      if (auto layout =
+              sharding::getLayout(getGlobalType(function, i, isResult)))
         mesh = layout.getMesh();
   RankEvaluator evaluator(mesh);
   for (auto [i, argument] : llvm::enumerate(function.getArguments())) {
-    shard::LayoutAttr layout =
-        shard::getLayout(getGlobalType(function, i, false));
+    sharding::LayoutAttr layout =
+        sharding::getLayout(getGlobalType(function, i, false));
     evaluator.values[argument] =
         layout ? scatter(arguments[i], layout, seed + i)
                : Devices{arguments[i]};
@@ -346,7 +349,7 @@ polyrank::evaluate::evaluateRanks(func::FuncOp function,
        llvm::enumerate(body.getTerminator()->getOperands())) {
     const Devices &devices = evaluator.values[value];
     RankedTensorType type = getGlobalType(function, i, true);
-    if (!shard::getLayout(type)) {
+    if (!sharding::getLayout(type)) {
       results.push_back(devices.front());
       continue;
     }

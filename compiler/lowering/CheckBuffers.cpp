@@ -395,7 +395,7 @@ LogicalResult BufferChecker::run() {
 /// function's mesh: all combinations along the first axes, and no more of them
 /// than these along further ones.
 static SmallVector<int64_t> getDevices(func::FuncOp function) {
-  shard::MeshAttr mesh;
+  sharding::MeshAttr mesh;
   function.walk([&](Operation *op) {
     op->getAttrDictionary().walk(
         [&](rank::AxesAttr axes) { mesh = axes.getMesh(); });

@@ -38,7 +38,7 @@ static std::string getCommand(Operation *op) {
 FailureOr<RankSequences>
 polyrank::lowering::getRankSequences(ArrayRef<rank::CollectiveOp> commands) {
   rank::CollectiveOp first = commands.front();
-  shard::MeshAttr mesh = first.getAxes().getMesh();
+  sharding::MeshAttr mesh = first.getAxes().getMesh();
   RankSequences ranks(mesh.getNumDevices());
   for (rank::CollectiveOp op : commands) {
     Communication communication;

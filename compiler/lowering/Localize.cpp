@@ -4,7 +4,7 @@
 #include "compiler/lowering/Passes.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/rank/Rank.h"
-#include "dialects/shard/Shard.h"
+#include "dialects/sharding/Sharding.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -28,9 +28,9 @@ public:
 
 private:
   LogicalResult checkPartitioned();
-  Value axisIndex(ArrayRef<shard::AxisRef> axes);
+  Value axisIndex(ArrayRef<sharding::AxisRef> axes);
   Type localType(Type type) {
-    return shard::getLocalType(cast<RankedTensorType>(type));
+    return sharding::getLocalType(cast<RankedTensorType>(type));
   }
   SmallVector<Type> localTypes(TypeRange types) {
     return llvm::map_to_vector(types,
@@ -48,11 +48,11 @@ private:
 
   func::FuncOp global, local;
   OpBuilder builder;
-  std::function<Value(ArrayRef<shard::AxisRef>)> makeIndex =
-      [this](ArrayRef<shard::AxisRef> axes) { return axisIndex(axes); };
+  std::function<Value(ArrayRef<sharding::AxisRef>)> makeIndex =
+      [this](ArrayRef<sharding::AxisRef> axes) { return axisIndex(axes); };
   graph::LocalContext context;
   IRMapping mapping;
-  shard::MeshAttr mesh;
+  sharding::MeshAttr mesh;
   /// The coordinates in use, made once at the function's start.
   SmallVector<std::pair<rank::AxesAttr, Value>> indices;
   int64_t nextId = 0;
@@ -64,7 +64,7 @@ private:
 LogicalResult Localizer::checkPartitioned() {
   bool whole = false;
   auto check = [&](Location location, Type type) -> LogicalResult {
-    shard::LayoutAttr layout = shard::getLayout(type);
+    sharding::LayoutAttr layout = sharding::getLayout(type);
     if (!layout)
       whole = true;
     else if (!mesh)
@@ -90,7 +90,7 @@ LogicalResult Localizer::checkPartitioned() {
   return failure(result.wasInterrupted());
 }
 
-Value Localizer::axisIndex(ArrayRef<shard::AxisRef> axes) {
+Value Localizer::axisIndex(ArrayRef<sharding::AxisRef> axes) {
   auto attribute = rank::AxesAttr::get(mesh, axes);
   for (auto &[known, value] : indices)
     if (known == attribute)
@@ -113,7 +113,7 @@ SmallVector<Attribute> Localizer::boundaryAttributes(ArrayAttr attributes,
     NamedAttrList kept;
     if (attributes)
       for (NamedAttribute attribute : cast<DictionaryAttr>(attributes[i]))
-        if (!attribute.getName().getValue().starts_with("shard."))
+        if (!attribute.getName().getValue().starts_with("sharding."))
           kept.append(attribute);
     kept.set(rank::globalAttrName, TypeAttr::get(type));
     result.push_back(kept.getDictionary(builder.getContext()));
@@ -167,7 +167,7 @@ LogicalResult Localizer::localizeOp(Operation &op) {
   if (auto graphOp = dyn_cast<graph::GraphOp>(op)) {
     if (failed(graphOp.localize(context, operands, results)))
       return failure();
-  } else if (isa<shard::ShardDialect>(op.getDialect())) {
+  } else if (isa<sharding::ShardingDialect>(op.getDialect())) {
     if (failed(lowering::localizeMovement(&op, context, operands, results, nextId)))
       return failure();
   } else {

@@ -3,7 +3,7 @@
 #include "compiler/lowering/Movement.h"
 
 #include "dialects/rank/Rank.h"
-#include "dialects/shard/Shard.h"
+#include "dialects/sharding/Sharding.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -11,7 +11,7 @@ using namespace polyrank;
 using namespace polyrank::lowering;
 
 namespace {
-/// One shard op on its way.
+/// One sharding op on its way.
 struct MovementBuilder {
   Operation *op;
   graph::LocalContext &context;
@@ -19,17 +19,17 @@ struct MovementBuilder {
   OpBuilder &builder = context.builder;
   Location location = op->getLoc();
 
-  shard::LayoutAttr from(unsigned i = 0) {
-    return shard::getLayout(op->getOperand(i));
+  sharding::LayoutAttr from(unsigned i = 0) {
+    return sharding::getLayout(op->getOperand(i));
   }
-  shard::LayoutAttr to(unsigned i = 0) {
-    return shard::getLayout(op->getResult(i));
+  sharding::LayoutAttr to(unsigned i = 0) {
+    return sharding::getLayout(op->getResult(i));
   }
   ArrayRef<int64_t> globalShape(unsigned i) {
     return cast<RankedTensorType>(op->getResult(i).getType()).getShape();
   }
   RankedTensorType localType(unsigned i) {
-    return shard::getLocalType(
+    return sharding::getLocalType(
         cast<RankedTensorType>(op->getResult(i).getType()));
   }
   SmallVector<Type> localTypes() {
@@ -39,13 +39,13 @@ struct MovementBuilder {
     return types;
   }
   /// The verifier has seen to it that the op can do this, over one list of axes.
-  shard::Movement movement(unsigned i = 0) {
-    return cast<shard::MovementOp>(op).getMovement(i);
+  sharding::Movement movement(unsigned i = 0) {
+    return cast<sharding::MovementOp>(op).getMovement(i);
   }
   rank::AxesAttr axes() {
     return rank::AxesAttr::get(to().getMesh(), movement().axes);
   }
-  SmallVector<int64_t> dims(int64_t shard::Movement::*dim) {
+  SmallVector<int64_t> dims(int64_t sharding::Movement::*dim) {
     SmallVector<int64_t> result;
     for (unsigned i = 0; i < op->getNumOperands(); ++i)
       result.push_back(movement(i).*dim);
@@ -56,9 +56,9 @@ struct MovementBuilder {
   std::pair<SmallVector<int64_t>, SmallVector<int64_t>> borders() {
     SmallVector<int64_t> low, high;
     for (unsigned i = 0; i < op->getNumOperands(); ++i) {
-      shard::Movement moved = movement(i);
-      shard::DimAttr dim = moved.to >= 0 ? to(i).getDim(moved.to)
-                                         : from(i).getDim(moved.from);
+      sharding::Movement moved = movement(i);
+      sharding::DimAttr dim =
+          moved.to >= 0 ? to(i).getDim(moved.to) : from(i).getDim(moved.from);
       low.push_back(dim.getHaloLow());
       high.push_back(dim.getHaloHigh());
     }
@@ -77,7 +77,7 @@ struct MovementBuilder {
 /// What the op says, completed by the value's name and the two layouts.
 DictionaryAttr MovementBuilder::why() {
   NamedAttrList why(
-      cast<shard::MovementOp>(op).getWhy().value_or(DictionaryAttr()));
+      cast<sharding::MovementOp>(op).getWhy().value_or(DictionaryAttr()));
   auto complete = [&](StringRef key, const std::string &text) {
     if (!why.get(key))
       why.set(key, builder.getStringAttr(text));
@@ -93,10 +93,10 @@ DictionaryAttr MovementBuilder::why() {
 /// permutation. Where several members hold the same blocks each serves one of
 /// those that need it, itself first.
 SmallVector<int64_t> MovementBuilder::sourcesOfPermute(rank::AxesAttr axes) {
-  shard::MeshAttr mesh = axes.getMesh();
+  sharding::MeshAttr mesh = axes.getMesh();
   SmallVector<int64_t> group = mesh.getGroup(0, axes.getAxes());
   int64_t size = group.size();
-  auto blocksOf = [&](shard::LayoutAttr layout, int64_t member) {
+  auto blocksOf = [&](sharding::LayoutAttr layout, int64_t member) {
     SmallVector<int64_t> blocks;
     for (int64_t d = 0; d < layout.getRank(); ++d)
       if (from().getDim(d) != to().getDim(d))
@@ -133,8 +133,9 @@ Value MovementBuilder::toPartial(unsigned i) {
       graph::Comparison::EQ);
   Value condition = graph::BroadcastOp::create(
       builder, location, first, localType(i).getShape(), ArrayRef<int64_t>());
-  return mask(operands[i], condition,
-              shard::fillValue(shard::identityFill(to(i).getPartialKind())));
+  return mask(
+      operands[i], condition,
+      sharding::fillValue(sharding::identityFill(to(i).getPartialKind())));
 }
 
 /// Elements of the dims whose fill changes and that lie behind the tensor's end
@@ -146,7 +147,7 @@ Value MovementBuilder::fill(unsigned i) {
     if (from(i).getDim(d) == to(i).getDim(d))
       continue;
     value = context.keepInside(location, value, to(i), d, globalShape(i)[d],
-                               shard::fillValue(to(i).getDim(d).getFill()));
+                               sharding::fillValue(to(i).getDim(d).getFill()));
   }
   return value;
 }
@@ -155,7 +156,7 @@ Value MovementBuilder::fill(unsigned i) {
 Value MovementBuilder::repad(unsigned i) {
   Value value = operands[i];
   for (int64_t d = 0; d < to(i).getRank(); ++d) {
-    shard::DimAttr source = from(i).getDim(d), target = to(i).getDim(d);
+    sharding::DimAttr source = from(i).getDim(d), target = to(i).getDim(d);
     int64_t size = globalShape(i)[d];
     if (source == target)
       continue;
@@ -166,9 +167,9 @@ Value MovementBuilder::repad(unsigned i) {
       continue;
     SmallVector<int64_t> none(to(i).getRank(), 0), high(none);
     high[d] = target.getPadded() - size;
-    double content = target.getFill() == shard::Fill::Undefined
+    double content = target.getFill() == sharding::Fill::Undefined
                          ? 0
-                         : shard::fillValue(target.getFill());
+                         : sharding::fillValue(target.getFill());
     value = graph::PadOp::create(builder, location, value, none, high, none,
                                  content);
   }
@@ -195,61 +196,63 @@ LogicalResult polyrank::lowering::localizeMovement(
     return success();
   };
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-      .Case([&](shard::AllReduceOp) {
+      .Case([&](sharding::AllReduceOp) {
         return collective(rank::AllReduceOp::create(
             builder, location, movement.localTypes(), operands, movement.axes(),
             movement.from().getPartialKind(), nextId++, movement.why()));
       })
-      .Case([&](shard::ReduceScatterOp) {
+      .Case([&](sharding::ReduceScatterOp) {
         return collective(rank::ReduceScatterOp::create(
             builder, location, movement.localTypes(), operands, movement.axes(),
             movement.from().getPartialKind(),
-            movement.dims(&shard::Movement::to), nextId++, movement.why()));
+            movement.dims(&sharding::Movement::to), nextId++, movement.why()));
       })
-      .Case([&](shard::AllGatherOp) {
+      .Case([&](sharding::AllGatherOp) {
         return collective(rank::AllGatherOp::create(
             builder, location, movement.localTypes(), operands, movement.axes(),
-            movement.dims(&shard::Movement::from), nextId++, movement.why()));
+            movement.dims(&sharding::Movement::from), nextId++,
+            movement.why()));
       })
-      .Case([&](shard::AllToAllOp) {
+      .Case([&](sharding::AllToAllOp) {
         return collective(rank::AllToAllOp::create(
             builder, location, movement.localTypes(), operands, movement.axes(),
-            movement.dims(&shard::Movement::to),
-            movement.dims(&shard::Movement::from), nextId++, movement.why()));
+            movement.dims(&sharding::Movement::to),
+            movement.dims(&sharding::Movement::from), nextId++,
+            movement.why()));
       })
-      .Case([&](shard::PermuteOp) {
+      .Case([&](sharding::PermuteOp) {
         rank::AxesAttr axes = movement.axes();
         return collective(rank::PermuteOp::create(
             builder, location, movement.localTypes(), operands, axes,
             movement.sourcesOfPermute(axes), nextId++, movement.why()));
       })
-      .Case([&](shard::HaloOp) {
+      .Case([&](sharding::HaloOp) {
         auto [low, high] = movement.borders();
         return collective(rank::HaloOp::create(
             builder, location, movement.localTypes(), operands, movement.axes(),
-            movement.dims(&shard::Movement::to), low, high, nextId++,
+            movement.dims(&sharding::Movement::to), low, high, nextId++,
             movement.why()));
       })
-      .Case([&](shard::HaloAddOp) {
+      .Case([&](sharding::HaloAddOp) {
         auto [low, high] = movement.borders();
         return collective(rank::HaloAddOp::create(
             builder, location, movement.localTypes(), operands, movement.axes(),
-            movement.dims(&shard::Movement::from), low, high, nextId++,
+            movement.dims(&sharding::Movement::from), low, high, nextId++,
             movement.why()));
       })
-      .Case([&](shard::SliceOp) {
+      .Case([&](sharding::SliceOp) {
         for (auto [i, operand] : llvm::enumerate(operands))
           results.push_back(rank::SliceOp::create(
               builder, location, movement.localType(i), operand,
               movement.movement(i).to, movement.axes()));
         return success();
       })
-      .Case([&](shard::ToPartialOp) {
+      .Case([&](sharding::ToPartialOp) {
         return each(&MovementBuilder::toPartial);
       })
-      .Case([&](shard::FillOp) { return each(&MovementBuilder::fill); })
-      .Case([&](shard::RepadOp) { return each(&MovementBuilder::repad); })
-      .Case([&](shard::ReshardOp) {
+      .Case([&](sharding::FillOp) { return each(&MovementBuilder::fill); })
+      .Case([&](sharding::RepadOp) { return each(&MovementBuilder::repad); })
+      .Case([&](sharding::ReshardOp) {
         return op->emitOpError("is still to be planned: plan-reshards lowers "
                                "it to collectives");
       })

@@ -6,10 +6,10 @@
 
 namespace polyrank::lowering {
 
-/// Builds at the context's builder what one device runs for the shard op `op`,
-/// whose local operands are `operands`. A collective is given the id `*nextId`,
-/// which is then incremented. Fails, with an error, for ops that do not move
-/// data between two layouts in one step (`shard.reshard`).
+/// Builds at the context's builder what one device runs for the sharding op
+/// `op`, whose local operands are `operands`. A collective is given the id
+/// `*nextId`, which is then incremented. Fails, with an error, for ops that do
+/// not move data between two layouts in one step (`sharding.reshard`).
 mlir::LogicalResult localizeMovement(mlir::Operation *op,
                                      graph::LocalContext &context,
                                      mlir::ValueRange operands,

@@ -9,12 +9,12 @@ def Localize : Pass<"localize", "::mlir::ModuleOp"> {
   let summary = "From global tensors with layouts to the tensors of one device";
   let description = [{
     Builds each function anew in local shapes: graph ops by their `localize`,
-    `shard` ops as collectives or local ops of the rank dialect, coordinates as
+    `sharding` ops as collectives or local ops of the rank dialect, coordinates as
     `rank.axis_index`. Arguments and results keep their attributes and record
     their global types as `rank.global`. Collectives are numbered in program
     order: an id is equal on all devices.
 
-    Needs a partitioned program: no `shard.reshard`, every tensor with a layout,
+    Needs a partitioned program: no `sharding.reshard`, every tensor with a layout,
     or none at all (one device).
   }];
   let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect"];

@@ -27,9 +27,9 @@ fb::DType polyrank::plan::getDType(Type type) {
 }
 
 std::vector<fb::AxisRef>
-polyrank::plan::getAxes(ArrayRef<shard::AxisRef> axes) {
+polyrank::plan::getAxes(ArrayRef<sharding::AxisRef> axes) {
   std::vector<fb::AxisRef> result;
-  for (shard::AxisRef ref : axes)
+  for (sharding::AxisRef ref : axes)
     result.emplace_back(ref.axis, ref.pre, ref.size);
   return result;
 }
@@ -43,7 +43,7 @@ static std::unique_ptr<fb::DimT> wholeDim(int64_t size) {
 std::vector<std::unique_ptr<fb::DimT>>
 polyrank::plan::getDims(RankedTensorType type) {
   std::vector<std::unique_ptr<fb::DimT>> dims;
-  shard::LayoutAttr layout = shard::getLayout(type);
+  sharding::LayoutAttr layout = sharding::getLayout(type);
   for (int64_t d = 0; d < type.getRank(); ++d) {
     dims.push_back(wholeDim(type.getDimSize(d)));
     if (!layout)

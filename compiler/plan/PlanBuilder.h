@@ -15,7 +15,7 @@ namespace polyrank::plan {
 namespace fb = polyrank::runtime::plan;
 
 fb::DType getDType(mlir::Type elementType);
-std::vector<fb::AxisRef> getAxes(llvm::ArrayRef<shard::AxisRef> axes);
+std::vector<fb::AxisRef> getAxes(llvm::ArrayRef<sharding::AxisRef> axes);
 /// A dim for each of the global tensor `type`.
 std::vector<std::unique_ptr<fb::DimT>> getDims(mlir::RankedTensorType type);
 /// The buffer that assign-buffers gave to a value.

@@ -57,11 +57,11 @@ void PlanWriter::writeHeader() {
   plan.mode =
       isStep && !options.forward ? fb::Mode::Train : fb::Mode::Forward;
   plan.threads = options.threads;
-  shard::MeshAttr mesh;
+  sharding::MeshAttr mesh;
   for (unsigned i = 0; i < function.getNumArguments() && !mesh; ++i)
     if (auto type =
             function.getArgAttrOfType<TypeAttr>(i, rank::globalAttrName))
-      if (shard::LayoutAttr layout = shard::getLayout(type.getValue()))
+      if (sharding::LayoutAttr layout = sharding::getLayout(type.getValue()))
         mesh = layout.getMesh();
   if (mesh)
     for (auto [name, size] :

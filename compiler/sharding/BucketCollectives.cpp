@@ -23,9 +23,9 @@ namespace polyrank::sharding {
 namespace {
 /// What the collectives of one bucket have in common.
 struct Key {
-  shard::MovementKind movement;
-  SmallVector<shard::AxisRef> axes;
-  shard::ReductionKind kind;
+  sharding::MovementKind movement;
+  SmallVector<sharding::AxisRef> axes;
+  sharding::ReductionKind kind;
   Type element;
   /// Candidates on the longest way to it: a bucket holds none that waits for
   /// another of it.
@@ -114,7 +114,7 @@ int64_t Bucketing::getReady(Value gradient) const {
 }
 
 bool Bucketing::isReduction(Operation &op) const {
-  return isa<shard::AllReduceOp, shard::ReduceScatterOp>(op) &&
+  return isa<sharding::AllReduceOp, sharding::ReduceScatterOp>(op) &&
          llvm::all_of(
              op.getOperands(),
              [&](Value operand) { return gradients.contains(operand); }) &&
@@ -125,7 +125,7 @@ bool Bucketing::isReduction(Operation &op) const {
 
 /// Whether the op gathers what the next step begins with, and nobody else reads.
 static bool gathersNewParameter(Operation &op) {
-  return isa<shard::AllGatherOp>(op) &&
+  return isa<sharding::AllGatherOp>(op) &&
          llvm::all_of(op.getUsers(), [](Operation *user) {
            return user->hasTrait<OpTrait::IsTerminator>() ||
                   (isa<graph::ReshapeOp>(user) &&
@@ -151,8 +151,8 @@ void Bucketing::run() {
       depth[result] = above + isCandidate;
     if (!isCandidate)
       continue;
-    shard::LayoutAttr from = shard::getLayout(op.getOperand(0));
-    auto collective = cast<shard::MovementOp>(op);
+    sharding::LayoutAttr from = sharding::getLayout(op.getOperand(0));
+    auto collective = cast<sharding::MovementOp>(op);
     Candidate candidate{
         &op,
         {collective.getMovementKind(), collective.getMovement().axes,
@@ -239,15 +239,16 @@ void Bucketing::merge(ArrayRef<Candidate> members) {
     locations.push_back(member.op->getLoc());
     state.addOperands(member.op->getOperands());
     state.addTypes(member.op->getResultTypes());
-    auto why = cast<shard::MovementOp>(member.op).getWhy();
+    auto why = cast<sharding::MovementOp>(member.op).getWhy();
     for (size_t i = 0; i < member.op->getNumOperands(); ++i)
       reasons.push_back(why ? *why : builder.getDictionaryAttr({}));
   }
   state.location = builder.getFusedLoc(locations);
-  state.addAttribute("why", joinReasons(builder,
-                                 isa<shard::AllGatherOp>(last) ? "new values"
-                                                               : "gradients",
-                                 reasons));
+  state.addAttribute(
+      "why",
+      joinReasons(builder,
+                  isa<sharding::AllGatherOp>(last) ? "new values" : "gradients",
+                  reasons));
   Operation *bucket = builder.create(state);
   unsigned next = 0;
   for (const Candidate &member : members) {

@@ -3,12 +3,12 @@
 
 #include "compiler/sharding/Passes.h"
 #include "dialects/graph/Graph.h"
-#include "dialects/shard/Shard.h"
+#include "dialects/sharding/Sharding.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
 using namespace polyrank;
-using shard::LayoutAttr;
+using sharding::LayoutAttr;
 
 namespace polyrank::sharding {
 #define GEN_PASS_DEF_CHECKPARTITION
@@ -33,7 +33,7 @@ class CheckPartition
     return !!getOperation().getArgAttr(number, "graph.symbol");
   }
 
-  shard::MeshAttr mesh;
+  sharding::MeshAttr mesh;
 };
 } // namespace
 
@@ -55,7 +55,7 @@ LogicalResult CheckPartition::checkLayout(Value value, const Twine &name) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   if (!type)
     return success();
-  LayoutAttr layout = shard::getLayout(type);
+  LayoutAttr layout = sharding::getLayout(type);
   if (!layout)
     return emitError(value.getLoc())
            << name << " of type " << type
@@ -72,12 +72,12 @@ LogicalResult CheckPartition::checkLayout(Value value, const Twine &name) {
 // P1 and P2 inside of the function.
 LogicalResult CheckPartition::checkOps() {
   WalkResult walked = getOperation().getBody().walk([&](Operation *op) {
-    if (isa<shard::ReshardOp>(op)) {
+    if (isa<sharding::ReshardOp>(op)) {
       op->emitOpError("is left, but the program is partitioned; plan-reshards "
                       "lowers it to collectives");
       return WalkResult::interrupt();
     }
-    if (op->hasAttr("shard.composite")) {
+    if (op->hasAttr("sharding.composite")) {
       op->emitOpError("is a composite that is still split; "
                       "decompose-composites takes it apart");
       return WalkResult::interrupt();
@@ -101,7 +101,7 @@ LogicalResult CheckPartition::checkOps() {
 // P3 and P4.
 LogicalResult CheckPartition::checkBoundary(Location location, StringRef name,
                                             Type type, bool isState) {
-  LayoutAttr layout = shard::getLayout(type);
+  LayoutAttr layout = sharding::getLayout(type);
   if (!layout)
     return success();
   std::string step = ("at the boundary of @" + getOperation().getName()).str();
@@ -111,14 +111,14 @@ LogicalResult CheckPartition::checkBoundary(Location location, StringRef name,
            << stringifyReductionKind(layout.getPartialKind()) << " over "
            << mesh.toString(layout.getPartialAxes()) << " " << step
            << ", where values are whole or split; reduce it "
-              "(shard.all_reduce or shard.reduce_scatter)";
+              "(sharding.all_reduce or sharding.reduce_scatter)";
   for (auto [d, dim] : llvm::enumerate(layout.getDims()))
-    if (isState && dim.getPadded() && dim.getFill() != shard::Fill::Zero)
+    if (isState && dim.getPadded() && dim.getFill() != sharding::Fill::Zero)
       return emitError(location)
              << name << " dim " << d << " is padded to " << dim.getPadded()
              << " without 'fill zero' " << step
              << ", where the padding of parameters and state holds zeros "
-                "(shard.fill)";
+                "(sharding.fill)";
   return success();
 }
 

@@ -16,9 +16,9 @@ int64_t Propagation::getCompositeBytes(const Node &node, const Label &label) {
   out << op->getName() << op->getPropertiesAsAttribute();
   for (Value value : op->getOperands())
     out << value.getType();
-  for (shard::LayoutAttr layout : label.operands)
+  for (sharding::LayoutAttr layout : label.operands)
     out << layout.toString();
-  for (shard::LayoutAttr layout : label.results)
+  for (sharding::LayoutAttr layout : label.results)
     out << layout.toString();
   auto [it, isNew] = compositeBytes.try_emplace(out.str(), 0);
   if (!isNew)
@@ -30,8 +30,8 @@ int64_t Propagation::getCompositeBytes(const Node &node, const Label &label) {
   SmallVector<Type> types;
   for (auto [value, layout] :
        llvm::zip_equal(op->getOperands(), label.operands))
-    types.push_back(shard::withLayout(
-        cast<RankedTensorType>(value.getType()), layout));
+    types.push_back(
+        sharding::withLayout(cast<RankedTensorType>(value.getType()), layout));
   auto function = func::FuncOp::create(
       builder, op->getLoc(), "parts", builder.getFunctionType(types, {}));
   Block *block = function.addEntryBlock();
@@ -48,7 +48,7 @@ int64_t Propagation::getCompositeBytes(const Node &node, const Label &label) {
   for (Operation &part : *block)
     if (&part != clone)
       parts.push_back(&part);
-  llvm::MapVector<Value, shard::LayoutAttr> wanted;
+  llvm::MapVector<Value, sharding::LayoutAttr> wanted;
   for (auto [value, result, layout] : llvm::zip_equal(
            values, op->getResults(), label.results))
     if (!result.use_empty())

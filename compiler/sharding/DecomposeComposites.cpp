@@ -7,8 +7,8 @@
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::sharding;
-using shard::LayoutAttr;
-using shard::ReshardOp;
+using sharding::LayoutAttr;
+using sharding::ReshardOp;
 
 namespace polyrank::sharding {
 #define GEN_PASS_DEF_DECOMPOSECOMPOSITES
@@ -18,12 +18,12 @@ namespace polyrank::sharding {
 /// The reshard that propagation put there because the op was still whole.
 static ReshardOp getWrapper(Operation *op) {
   auto reshard = dyn_cast_if_present<ReshardOp>(op);
-  return reshard && reshard->hasAttr("shard.composite") ? reshard : nullptr;
+  return reshard && reshard->hasAttr("sharding.composite") ? reshard : nullptr;
 }
 
 static LogicalResult decompose(graph::CompositeOp composite) {
   Operation *op = composite;
-  shard::MeshAttr mesh = shard::getLayout(op->getResult(0)).getMesh();
+  sharding::MeshAttr mesh = sharding::getLayout(op->getResult(0)).getMesh();
   // Without the reshards around it.
   for (OpOperand &slot : op->getOpOperands())
     if (ReshardOp wrapper = getWrapper(slot.get().getDefiningOp())) {
@@ -77,12 +77,12 @@ static LogicalResult decompose(graph::CompositeOp composite) {
       output.wrapper = getWrapper(*result.user_begin());
     if (output.wrapper)
       output.replaced = output.wrapper->getResult(0);
-    wanted[value] = shard::getLayout(output.replaced);
+    wanted[value] = sharding::getLayout(output.replaced);
     outputs.push_back(output);
   }
 
   Propagation propagation(mesh);
-  StringRef reason = op->getAttrOfType<StringAttr>("shard.composite");
+  StringRef reason = op->getAttrOfType<StringAttr>("sharding.composite");
   if (failed(propagation.readParts(parts, wanted, reason)))
     return failure();
   propagation.extend();
@@ -115,7 +115,7 @@ struct DecomposeComposites
     while (true) {
       SmallVector<graph::CompositeOp> composites;
       getOperation().walk([&](graph::CompositeOp op) {
-        if (op->hasAttr("shard.composite"))
+        if (op->hasAttr("sharding.composite"))
           composites.push_back(op);
       });
       if (composites.empty())

@@ -12,10 +12,10 @@ using namespace polyrank::sharding;
 using graph::FactorKind;
 using graph::PartialPass;
 using graph::TensorFactors;
-using shard::AxisRef;
-using shard::DimAttr;
-using shard::LayoutAttr;
-using shard::ReductionKind;
+using sharding::AxisRef;
+using sharding::DimAttr;
+using sharding::LayoutAttr;
+using sharding::ReductionKind;
 
 /// The dim that `factor` is a part of, or -1.
 static int64_t dimOf(const TensorFactors &tensor, int factor) {
@@ -110,7 +110,7 @@ void Propagation::reach(int id, int factor, int atom, int level, int constraint,
     const TensorFactors &tensor = node.rule.results.front();
     for (auto [d, dim] : llvm::enumerate(fixed.layout.getDims())) {
       bool isHere = llvm::is_contained(tensor[d], factor);
-      bool named = shard::overlap(dim.getAxes(), atoms[atom]);
+      bool named = sharding::overlap(dim.getAxes(), atoms[atom]);
       if (named != isHere && (named || !fixed.open[d]))
         return;
     }

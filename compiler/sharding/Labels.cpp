@@ -11,11 +11,11 @@ using namespace polyrank::sharding;
 using graph::FactorKind;
 using graph::PartialPass;
 using graph::TensorFactors;
-using shard::AxisRef;
-using shard::DimAttr;
-using shard::Fill;
-using shard::LayoutAttr;
-using shard::ReductionKind;
+using sharding::AxisRef;
+using sharding::DimAttr;
+using sharding::Fill;
+using sharding::LayoutAttr;
+using sharding::ReductionKind;
 
 std::optional<Label> Propagation::makeLabel(const Node &node,
                                             ArrayRef<Choice> choices) const {
@@ -42,7 +42,7 @@ std::optional<Label> Propagation::makeLabel(const Node &node,
     llvm::sort(splitting[f], [&](int a, int b) { return order[a] < order[b]; });
     for (int atom : splitting[f])
       axes[f].push_back(atoms[atom]);
-    int64_t blocks = shard::product(axes[f]);
+    int64_t blocks = sharding::product(axes[f]);
     int64_t extent = getExtent(id, f);
     if (!extent)
       extent = llvm::alignTo(factor.size, blocks);
@@ -86,7 +86,7 @@ std::optional<Label> Propagation::makeLabel(const Node &node,
         if (padded[f] && holdsZeros)
           fill = Fill::Zero;
         else if (padded[f] && isOperand && isReduced(f))
-          fill = shard::identityFill(rule.factors[f].reduction);
+          fill = sharding::identityFill(rule.factors[f].reduction);
         dims.push_back(DimAttr::get(mesh, axes[f], padded[f], fill));
         continue;
       }
@@ -104,7 +104,7 @@ std::optional<Label> Propagation::makeLabel(const Node &node,
         if (!projected)
           return std::nullopt;
         for (auto [f, list] : llvm::zip_equal(factors, *projected))
-          if (shard::merged(mesh, list) != shard::merged(mesh, axes[f]))
+          if (sharding::merged(mesh, list) != sharding::merged(mesh, axes[f]))
             return std::nullopt;
       }
       dims.push_back(dim);

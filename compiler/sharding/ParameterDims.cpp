@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::sharding;
-using shard::AxisRef;
+using sharding::AxisRef;
 
 DimUse sharding::followDim(Value start, int64_t startDim) {
   DimUse use;

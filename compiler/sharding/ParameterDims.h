@@ -23,8 +23,8 @@ DimUse followDim(mlir::Value value, int64_t dim);
 
 /// The most major part of `axes` that cuts a dim into `count` blocks; nullopt
 /// where none does.
-std::optional<llvm::SmallVector<shard::AxisRef>>
-majorPart(llvm::ArrayRef<shard::AxisRef> axes, int64_t count);
+std::optional<llvm::SmallVector<sharding::AxisRef>>
+majorPart(llvm::ArrayRef<sharding::AxisRef> axes, int64_t count);
 
 /// Per stored dim, the dims of the view that lie in it, major to minor.
 llvm::SmallVector<llvm::SmallVector<int64_t>>

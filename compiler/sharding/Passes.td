@@ -9,7 +9,7 @@ def ApplyStrategy : Pass<"apply-strategy", "::mlir::ModuleOp"> {
   let summary = "Write the user's constraints into the program";
   let description = [{
     See Strategy.h for what it writes and ShardPattern.h for the grammar. The
-    mesh is the module's attribute `shard.mesh`.
+    mesh is the module's attribute `sharding.mesh`.
   }];
   let options = [
     ListOption<"shards", "shard", "std::string", "PATTERN=DIMS">,
@@ -21,7 +21,7 @@ def PropagateLayouts : Pass<"propagate-layouts", "::mlir::func::FuncOp"> {
   let summary = "Extend the constraints to a layout of every tensor";
   let description = [{
     See Propagation.h. Where producer and user of a value disagree a
-    `shard.reshard` says `why`. The function's attribute `shard.objective` keeps
+    `sharding.reshard` says `why`. The function's attribute `sharding.objective` keeps
     what was minimised, with a lower bound.
   }];
   let options = [
@@ -49,13 +49,13 @@ def DecomposeComposites : Pass<"decompose-composites", "::mlir::func::FuncOp"> {
   let summary = "Replace composites that are split on a composite factor by their parts";
   let description = [{
     Propagation leaves such an op whole, between reshards that gather what it
-    takes and split what it gives, and marks the three `shard.composite`. Its
+    takes and split what it gives, and marks the three `sharding.composite`. Its
     parts are laid out as their neighbours want; the reshards around go.
   }];
 }
 
 def PlanReshards : Pass<"plan-reshards", "::mlir::func::FuncOp"> {
-  let summary = "Lower each shard.reshard to the cheapest sequence of collectives";
+  let summary = "Lower each sharding.reshard to the cheapest sequence of collectives";
   let description = [{
     The sequence is an exact shortest path over layouts under the alpha-beta
     model (compiler/cost). Each op of it keeps the reshard's `why`.
@@ -81,7 +81,7 @@ def CheckPartition : Pass<"check-partition", "::mlir::func::FuncOp"> {
 
     P1. Every tensor has a layout, on one mesh.
     P2. Nothing is left to decompose or to plan: no composite that is marked
-        `shard.composite`, no `shard.reshard`.
+        `sharding.composite`, no `sharding.reshard`.
     P3. Arguments and results of the function are not partial: a device that
         holds a part of a sum would update its part.
     P4. The padding of parameters and state holds zeros.

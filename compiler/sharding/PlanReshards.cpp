@@ -1,4 +1,4 @@
-// Lowers each shard.reshard to collectives.
+// Lowers each sharding.reshard to collectives.
 
 #include "compiler/cost/ReshardPlanner.h"
 #include "compiler/sharding/Passes.h"
@@ -12,23 +12,24 @@ namespace polyrank::sharding {
 #include "compiler/sharding/Passes.h.inc"
 } // namespace polyrank::sharding
 
-static LogicalResult lower(shard::ReshardOp op, ReshardPlanner &planner) {
+static LogicalResult lower(sharding::ReshardOp op, ReshardPlanner &planner) {
   OpBuilder builder(op);
   for (auto [input, output] :
        llvm::zip_equal(op.getInputs(), op.getOutputs())) {
     auto type = cast<RankedTensorType>(input.getType());
-    shard::LayoutAttr target = shard::getLayout(output);
+    sharding::LayoutAttr target = sharding::getLayout(output);
     std::string reason;
     const ReshardPlanner::Plan *plan = planner.plan(type, target, &reason);
     if (!plan)
       return op.emitOpError("cannot go from layout ")
-             << shard::getLayout(type).toString() << " to " << target.toString()
-             << ": " << reason;
+             << sharding::getLayout(type).toString() << " to "
+             << target.toString() << ": " << reason;
     Value value = input;
     for (const ReshardPlanner::Step &step : plan->steps) {
-      OperationState state(op.getLoc(), "shard." + shard::getName(step.kind).str());
+      OperationState state(op.getLoc(),
+                           "sharding." + sharding::getName(step.kind).str());
       state.addOperands(value);
-      state.addTypes(shard::withLayout(type, step.layout));
+      state.addTypes(sharding::withLayout(type, step.layout));
       // Why: every part of the reshard has the reshard's reason.
       state.addAttributes(op->getAttrs());
       value = builder.create(state)->getResult(0);
@@ -44,12 +45,14 @@ struct PlanReshards : sharding::impl::PlanReshardsBase<PlanReshards> {
   using PlanReshardsBase::PlanReshardsBase;
 
   void runOnOperation() override {
-    SmallVector<shard::ReshardOp> reshards;
-    getOperation().walk([&](shard::ReshardOp op) { reshards.push_back(op); });
-    llvm::MapVector<shard::MeshAttr, std::unique_ptr<ReshardPlanner>> planners;
+    SmallVector<sharding::ReshardOp> reshards;
+    getOperation().walk(
+        [&](sharding::ReshardOp op) { reshards.push_back(op); });
+    llvm::MapVector<sharding::MeshAttr, std::unique_ptr<ReshardPlanner>>
+        planners;
     SmallVector<std::string> specifications(links.begin(), links.end());
-    for (shard::ReshardOp op : reshards) {
-      shard::MeshAttr mesh = shard::getLayout(op->getResult(0)).getMesh();
+    for (sharding::ReshardOp op : reshards) {
+      sharding::MeshAttr mesh = sharding::getLayout(op->getResult(0)).getMesh();
       std::unique_ptr<ReshardPlanner> &planner = planners[mesh];
       if (!planner) {
         std::string error;

@@ -14,18 +14,18 @@ namespace polyrank::sharding {
 } // namespace polyrank::sharding
 
 /// The mesh that strategy chose for the module, else that of some constraint.
-static shard::MeshAttr findMesh(func::FuncOp function) {
+static sharding::MeshAttr findMesh(func::FuncOp function) {
   if (auto module = function->getParentOfType<ModuleOp>())
-    if (auto mesh = module->getAttrOfType<shard::MeshAttr>("shard.mesh"))
+    if (auto mesh = module->getAttrOfType<sharding::MeshAttr>("sharding.mesh"))
       return mesh;
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    if (auto layout =
-            function.getArgAttrOfType<shard::LayoutAttr>(i, "shard.layout"))
+    if (auto layout = function.getArgAttrOfType<sharding::LayoutAttr>(
+            i, "sharding.layout"))
       return layout.getMesh();
-  shard::MeshAttr mesh;
+  sharding::MeshAttr mesh;
   function.walk([&](Operation *op) {
-    if (auto fixed = op->getAttrOfType<DictionaryAttr>("shard.constraint"))
-      mesh = fixed.getAs<shard::LayoutAttr>("layout").getMesh();
+    if (auto fixed = op->getAttrOfType<DictionaryAttr>("sharding.constraint"))
+      mesh = fixed.getAs<sharding::LayoutAttr>("layout").getMesh();
   });
   return mesh;
 }
@@ -62,16 +62,16 @@ struct PropagateLayouts
   using PropagateLayoutsBase::PropagateLayoutsBase;
 
   void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<shard::ShardDialect>();
+    registry.insert<sharding::ShardingDialect>();
   }
 
   void runOnOperation() override {
     func::FuncOp function = getOperation();
     if (function.isDeclaration())
       return;
-    shard::MeshAttr mesh = findMesh(function);
+    sharding::MeshAttr mesh = findMesh(function);
     if (!mesh) {
-      function.emitError("has neither constraints nor a mesh (shard.mesh of "
+      function.emitError("has neither constraints nor a mesh (sharding.mesh of "
                          "the module)");
       return signalPassFailure();
     }
@@ -95,10 +95,10 @@ struct PropagateLayouts
                                        function.getBody().getArgumentTypes(),
                                        terminator->getOperandTypes()));
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      for (StringRef name :
-           {"shard.layout", "shard.open", "shard.priority", "shard.from"})
+      for (StringRef name : {"sharding.layout", "sharding.open",
+                             "sharding.priority", "sharding.from"})
         function.removeArgAttr(i, StringAttr::get(&getContext(), name));
-    function.walk([](Operation *op) { op->removeAttr("shard.constraint"); });
+    function.walk([](Operation *op) { op->removeAttr("sharding.constraint"); });
 
     Builder builder(&getContext());
     auto entry = [&](StringRef name, const Objective &objective) {
@@ -113,7 +113,7 @@ struct PropagateLayouts
                    "flops", builder.getI64IntegerAttr(objective.flops))}));
     };
     function->setAttr(
-        "shard.objective",
+        "sharding.objective",
         builder.getDictionaryAttr({entry("value", solution.objective),
                                    entry("bound", solution.bound)}));
     if (report)

@@ -20,7 +20,7 @@
 //     Where the producer of a value and its users disagree the value is
 //     resharded, at the bytes that the reshard planner finds; layouts that
 //     several users want are made once.
-//  4. write (WriteLayouts.cpp): types and shard.reshard ops.
+//  4. write (WriteLayouts.cpp): types and sharding.reshard ops.
 
 #pragma once
 
@@ -43,7 +43,7 @@ struct Constraint {
   /// each priority the parameters come before inputs and outputs; 0 is the most
   /// important.
   int level = 0;
-  shard::LayoutAttr layout;
+  sharding::LayoutAttr layout;
   /// Per dim: whether it may be split further.
   llvm::SmallVector<bool> open;
   /// Whether it is a parameter's, so that every use computes in it.
@@ -68,7 +68,7 @@ struct TensorValue {
   int64_t executions = 1;
 
   mlir::RankedTensorType getType() const {
-    return shard::withLayout(
+    return sharding::withLayout(
         llvm::cast<mlir::RankedTensorType>(value.getType()), nullptr);
   }
 };
@@ -97,14 +97,14 @@ struct Choice {
   /// Split: the factor.
   int factor = -1;
   /// Pass: the kind of partial, and the operands that are partial.
-  shard::ReductionKind reduction = shard::ReductionKind::Sum;
+  sharding::ReductionKind reduction = sharding::ReductionKind::Sum;
   uint32_t operands = 0;
 };
 
 struct Label {
   llvm::SmallVector<Choice, 2> choices; // per atom
   /// What the node takes and gives. An operand's undefined fill is no demand.
-  llvm::SmallVector<shard::LayoutAttr, 3> operands, results;
+  llvm::SmallVector<sharding::LayoutAttr, 3> operands, results;
   /// Splits a composite factor: the op is to be decomposed.
   bool composite = false;
   /// All but bytes.
@@ -124,7 +124,7 @@ struct Node {
   uint64_t hash = 0;
   int constraint = -1;
   /// Fixed: as given.
-  llvm::SmallVector<shard::LayoutAttr> fixedOperands, fixedResults;
+  llvm::SmallVector<sharding::LayoutAttr> fixedOperands, fixedResults;
   /// Per factor: depends on nothing that is split, so it follows its users.
   llvm::SmallVector<bool> isFree;
 
@@ -174,21 +174,21 @@ struct Solution {
 };
 
 class Propagation {
-  using AxisRef = shard::AxisRef;
-  using LayoutAttr = shard::LayoutAttr;
+  using AxisRef = sharding::AxisRef;
+  using LayoutAttr = sharding::LayoutAttr;
 
 public:
-  explicit Propagation(shard::MeshAttr mesh);
+  explicit Propagation(sharding::MeshAttr mesh);
 
-  /// Reads a function with its constraints (`shard.layout` of arguments,
-  /// `shard.constraint` of ops).
+  /// Reads a function with its constraints (`sharding.layout` of arguments,
+  /// `sharding.constraint` of ops).
   mlir::LogicalResult readFunction(mlir::func::FuncOp function);
   /// Reads ops without layouts, whose operands are each other's results or have
   /// layouts. `wanted`: the layouts in which others use results of them;
   /// `reason`: the constraint that these come from, in the user's words.
   mlir::LogicalResult
   readParts(llvm::ArrayRef<mlir::Operation *> ops,
-            const llvm::MapVector<mlir::Value, shard::LayoutAttr> &wanted,
+            const llvm::MapVector<mlir::Value, sharding::LayoutAttr> &wanted,
             llvm::StringRef reason = "");
 
   void extend();
@@ -211,7 +211,7 @@ public:
   llvm::ArrayRef<Node> getNodes() const { return nodes; }
   llvm::ArrayRef<AxisRef> getAtoms() const { return atoms; }
   llvm::ArrayRef<Constraint> getConstraints() const { return constraints; }
-  shard::MeshAttr getMesh() const { return mesh; }
+  sharding::MeshAttr getMesh() const { return mesh; }
   /// Smaller extents where the solution needs less padding than all that could
   /// be split does; labels have to be enumerated again then.
   bool tightenExtents(const Solution &solution);
@@ -281,7 +281,7 @@ private:
 
   friend class Writer;
 
-  shard::MeshAttr mesh;
+  sharding::MeshAttr mesh;
   llvm::SmallVector<Node, 0> nodes;
   llvm::SmallVector<TensorValue, 0> values;
   llvm::SmallVector<Constraint> constraints;
@@ -310,6 +310,6 @@ private:
 };
 
 /// The layout without what its padding holds.
-shard::LayoutAttr withoutFill(shard::LayoutAttr layout);
+sharding::LayoutAttr withoutFill(sharding::LayoutAttr layout);
 
 } // namespace polyrank::sharding

@@ -74,10 +74,10 @@ bool ShardPattern::matches(StringRef name) const {
   return graph::matchesName(pattern, name);
 }
 
-FailureOr<SmallVector<shard::AxisRef>>
-ShardPattern::getAxes(size_t dim, shard::MeshAttr mesh,
+FailureOr<SmallVector<sharding::AxisRef>>
+ShardPattern::getAxes(size_t dim, sharding::MeshAttr mesh,
                       std::string &error) const {
-  SmallVector<shard::AxisRef> axes;
+  SmallVector<sharding::AxisRef> axes;
   for (const std::string &name : dims[dim].axes) {
     int32_t axis = mesh.lookup(name);
     if (axis < 0) {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "dialects/shard/Layout.h"
+#include "dialects/sharding/Layout.h"
 
 namespace polyrank::sharding {
 
@@ -38,8 +38,8 @@ struct ShardPattern {
   bool matches(llvm::StringRef name) const;
   /// The axes of dim `dim` on this mesh; fails where the mesh lacks one or one
   /// is used twice.
-  mlir::FailureOr<llvm::SmallVector<shard::AxisRef>>
-  getAxes(size_t dim, shard::MeshAttr mesh, std::string &error) const;
+  mlir::FailureOr<llvm::SmallVector<sharding::AxisRef>>
+  getAxes(size_t dim, sharding::MeshAttr mesh, std::string &error) const;
 };
 
 /// The patterns of a file: one a line, `#` comments, blank lines.

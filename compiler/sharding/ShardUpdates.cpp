@@ -12,17 +12,17 @@
 #include "compiler/sharding/Passes.h"
 #include "compiler/sharding/Why.h"
 #include "dialects/graph/Parts.h"
-#include "dialects/shard/Shard.h"
-#include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/SetVector.h"
+#include "dialects/sharding/Sharding.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace polyrank;
-using shard::AxisRef;
-using shard::DimAttr;
-using shard::LayoutAttr;
+using sharding::AxisRef;
+using sharding::DimAttr;
+using sharding::LayoutAttr;
 
 namespace polyrank::sharding {
 #define GEN_PASS_DEF_SHARDUPDATES
@@ -38,15 +38,15 @@ struct Update {
   /// results that take their places.
   SmallVector<std::pair<unsigned, unsigned>> boundary;
   /// The reduction of the gradient.
-  shard::ReshardOp reduction;
+  sharding::ReshardOp reduction;
   /// From there on: elementwise, on the parameter's shape.
   llvm::SetVector<Operation *> ops;
 
   ArrayRef<int64_t> getShape() const { return graph::getShape(parameter); }
-  LayoutAttr getLayout() const { return shard::getLayout(parameter); }
+  LayoutAttr getLayout() const { return sharding::getLayout(parameter); }
   /// Over what the gradient is a partial sum.
   ArrayRef<AxisRef> getAxes() {
-    return shard::getLayout(reduction->getOperand(0)).getPartialAxes();
+    return sharding::getLayout(reduction->getOperand(0)).getPartialAxes();
   }
 };
 
@@ -115,9 +115,9 @@ static bool isElementwise(graph::GraphOp op) {
 }
 
 /// "data: each device keeps one of 2 parts".
-static std::string nameParts(shard::MeshAttr mesh, ArrayRef<AxisRef> axes) {
+static std::string nameParts(sharding::MeshAttr mesh, ArrayRef<AxisRef> axes) {
   return sharding::describe(mesh, axes) + ": each device keeps one of " +
-         std::to_string(shard::product(axes)) + " parts";
+         std::to_string(sharding::product(axes)) + " parts";
 }
 
 void UpdateSharder::findBoundary() {
@@ -140,7 +140,7 @@ void UpdateSharder::findBoundary() {
 /// parameter, its state and scalars; false where something else comes in.
 bool UpdateSharder::collect(Value value, Update &update) {
   if (typeOf(value).getShape() != update.getShape() ||
-      !haveSameBlocks(shard::getLayout(value), update.getLayout()))
+      !haveSameBlocks(sharding::getLayout(value), update.getLayout()))
     return false;
   if (auto argument = dyn_cast<BlockArgument>(value))
     return argument.getOwner() == update.parameter.getOwner() &&
@@ -148,7 +148,7 @@ bool UpdateSharder::collect(Value value, Update &update) {
              return entry.first == argument.getArgNumber();
            });
   Operation *op = value.getDefiningOp();
-  if (auto reshard = dyn_cast<shard::ReshardOp>(op)) {
+  if (auto reshard = dyn_cast<sharding::ReshardOp>(op)) {
     bool isFirst = !update.reduction || update.reduction == reshard;
     update.reduction = reshard;
     return isFirst && reshard->getNumResults() == 1;
@@ -193,7 +193,7 @@ bool UpdateSharder::isAlone(Update &update) {
 std::optional<Update> UpdateSharder::find(BlockArgument parameter) {
   unsigned number = parameter.getArgNumber();
   Attribute symbol = function.getArgAttr(number, "graph.symbol");
-  LayoutAttr layout = shard::getLayout(parameter);
+  LayoutAttr layout = sharding::getLayout(parameter);
   if (!symbol || function.getArgAttr(number, "graph.state_of") || !layout ||
       !resultOf.contains(number) ||
       graph::numElements(layout.getLocalShape(graph::getShape(parameter))) <
@@ -209,7 +209,7 @@ std::optional<Update> UpdateSharder::find(BlockArgument parameter) {
       return std::nullopt;
   if (!update.reduction || update.ops.empty() || !isAlone(update))
     return std::nullopt;
-  LayoutAttr from = shard::getLayout(update.reduction->getOperand(0));
+  LayoutAttr from = sharding::getLayout(update.reduction->getOperand(0));
   if (!from.isPartial() || !haveSameBlocks(from, layout))
     return std::nullopt;
   return update;
@@ -240,7 +240,7 @@ std::optional<Blocks> UpdateSharder::chooseBlocks(Update &update) {
   LayoutAttr layout = update.getLayout();
   ArrayRef<int64_t> shape = update.getShape();
   SmallVector<int64_t> local = layout.getLocalShape(shape);
-  int64_t parts = shard::product(update.getAxes());
+  int64_t parts = sharding::product(update.getAxes());
   Blocks blocks;
   blocks.dim = llvm::find_if(local, [](int64_t n) { return n != 1; }) -
                local.begin();
@@ -266,14 +266,14 @@ std::optional<Blocks> UpdateSharder::chooseBlocks(Update &update) {
 RankedTensorType UpdateSharder::split(RankedTensorType type,
                                       const Blocks &blocks,
                                       ArrayRef<AxisRef> axes) {
-  LayoutAttr layout = shard::getLayout(type);
+  LayoutAttr layout = sharding::getLayout(type);
   DimAttr dim = blocks.isRow ? blocks.row : layout.getDim(blocks.dim);
   SmallVector<AxisRef> all(dim.getAxes());
   llvm::append_range(all, axes);
   dim = DimAttr::get(layout.getMesh(), all, dim.getPadded(), dim.getFill());
   if (!blocks.isRow)
-    return shard::withLayout(type, layout.withDim(blocks.dim, dim));
-  return shard::withLayout(
+    return sharding::withLayout(type, layout.withDim(blocks.dim, dim));
+  return sharding::withLayout(
       RankedTensorType::get({type.getNumElements()}, type.getElementType()),
       LayoutAttr::get(layout.getMesh(), dim, layout.getPartialKind(),
                       layout.getPartialAxes(), layout.getPlaces()));
@@ -286,7 +286,7 @@ void UpdateSharder::rewrite(Update &update, const Blocks &blocks) {
     return a->isBeforeInBlock(b);
   });
   OpBuilder builder(terminator);
-  shard::MeshAttr mesh = update.getLayout().getMesh();
+  sharding::MeshAttr mesh = update.getLayout().getMesh();
   std::string reason = "each device over " + sharding::describe(mesh, axes) +
                        " updates its part (--zero 1)";
   std::string name = function
@@ -304,7 +304,7 @@ void UpdateSharder::rewrite(Update &update, const Blocks &blocks) {
     auto say = [&](StringRef key, const std::string &text) {
       reasons.set(key, builder.getStringAttr(text));
     };
-    say("from", sharding::describe(shard::getLayout(value)));
+    say("from", sharding::describe(sharding::getLayout(value)));
     say("to", sharding::describe(to));
     if (!why) {
       say("constraint", reason);
@@ -312,7 +312,7 @@ void UpdateSharder::rewrite(Update &update, const Blocks &blocks) {
       if (Operation *producer = value.getDefiningOp())
         say("producer", sharding::describe(producer));
     }
-    auto op = shard::ReshardOp::create(builder, value.getLoc(), value, to);
+    auto op = sharding::ReshardOp::create(builder, value.getLoc(), value, to);
     op.setWhyAttr(reasons.getDictionary(builder.getContext()));
     return op->getResult(0);
   };
@@ -321,17 +321,16 @@ void UpdateSharder::rewrite(Update &update, const Blocks &blocks) {
   builder.setInsertionPoint(update.reduction);
   Value gradient = update.reduction->getOperand(0);
   Value result = update.reduction->getResult(0);
-  mapping.map(result, reshard(reshaped(gradient,
-                                       split(typeOf(gradient), blocks, {})),
-                              shard::getLayout(split(typeOf(result), blocks,
-                                                     axes)),
-                              update.reduction.getWhyAttr()));
+  mapping.map(result,
+              reshard(reshaped(gradient, split(typeOf(gradient), blocks, {})),
+                      sharding::getLayout(split(typeOf(result), blocks, axes)),
+                      update.reduction.getWhyAttr()));
   builder.setInsertionPoint(ops.front());
   RankedTensorType type = typeOf(update.parameter);
   RankedTensorType row = split(type, blocks, {});
   mapping.map(update.parameter,
               reshard(reshaped(update.parameter, row),
-                      shard::getLayout(split(type, blocks, axes)), {}));
+                      sharding::getLayout(split(type, blocks, axes)), {}));
   int64_t base = 0;
   if (auto view = function.getArgAttrOfType<DenseI64ArrayAttr>(
           update.parameter.getArgNumber(), "graph.view"))
@@ -351,7 +350,7 @@ void UpdateSharder::rewrite(Update &update, const Blocks &blocks) {
       mapping.map(op->getResult(0),
                   graph::ConstantOp::create(
                       builder, op->getLoc(), part,
-                      value.resizeSplat(shard::withLayout(part, nullptr))));
+                      value.resizeSplat(sharding::withLayout(part, nullptr))));
       continue;
     }
     builder.clone(*op, mapping)->getResult(0).setType(part);
@@ -362,7 +361,7 @@ void UpdateSharder::rewrite(Update &update, const Blocks &blocks) {
     Value value =
         mapping.lookupOrDefault(terminator->getOperand(entry.second));
     if (i == 0) {
-      value = reshard(value, shard::getLayout(row), {});
+      value = reshard(value, sharding::getLayout(row), {});
       value = reshaped(value, type);
     }
     terminator->setOperand(entry.second, value);

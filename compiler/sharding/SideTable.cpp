@@ -9,21 +9,21 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::sharding;
 using graph::TensorFactors;
-using shard::AxisRef;
-using shard::DimAttr;
-using shard::LayoutAttr;
+using sharding::AxisRef;
+using sharding::DimAttr;
+using sharding::LayoutAttr;
 
 LayoutAttr polyrank::sharding::withoutFill(LayoutAttr layout) {
   SmallVector<DimAttr> dims;
   for (DimAttr dim : layout.getDims())
     dims.push_back(DimAttr::get(layout.getMesh(), dim.getAxes(),
-                                dim.getPadded(), shard::Fill::Undefined,
+                                dim.getPadded(), sharding::Fill::Undefined,
                                 dim.getHaloLow(), dim.getHaloHigh(),
                                 dim.getSpills()));
   return layout.withDims(dims);
 }
 
-Propagation::Propagation(shard::MeshAttr mesh)
+Propagation::Propagation(sharding::MeshAttr mesh)
     : mesh(mesh), planner(cost::CostModel::countingBytes(mesh)) {}
 
 static std::string nameOf(func::FuncOp function, unsigned argument) {
@@ -139,11 +139,11 @@ LogicalResult Propagation::readArguments(func::FuncOp function) {
     entry.rule.results.push_back(factors);
     addValue(argument, node, entry.results.size(), 1);
     if (auto layout =
-            function.getArgAttrOfType<LayoutAttr>(i, "shard.layout")) {
+            function.getArgAttrOfType<LayoutAttr>(i, "sharding.layout")) {
       Constraint constraint =
-          readConstraint(layout, function.getArgAttr(i, "shard.open"),
-                         function.getArgAttr(i, "shard.priority"),
-                         function.getArgAttr(i, "shard.from"));
+          readConstraint(layout, function.getArgAttr(i, "sharding.open"),
+                         function.getArgAttr(i, "sharding.priority"),
+                         function.getArgAttr(i, "sharding.from"));
       constraint.isParameter = !!symbol;
       if (constraint.text.empty())
         constraint.text = nodes[node].name + "=" + layout.toString();
@@ -196,7 +196,7 @@ LogicalResult Propagation::readReturn(func::FuncOp function,
 }
 
 void Propagation::pin(Operation *op, int64_t executions) {
-  auto fixed = op->getAttrOfType<DictionaryAttr>("shard.constraint");
+  auto fixed = op->getAttrOfType<DictionaryAttr>("sharding.constraint");
   if (!fixed)
     return;
   auto number = fixed.getAs<IntegerAttr>("result");
@@ -271,7 +271,7 @@ LogicalResult Propagation::readMicrobatches(graph::MicrobatchesOp op,
     addOperand(nodes[node].rule, factors);
     nodes[node].rule.results = {factors};
     // Sums stay partial until the end of the step.
-    nodes[node].rule.setPass(shard::ReductionKind::Sum, 0,
+    nodes[node].rule.setPass(sharding::ReductionKind::Sum, 0,
                              graph::PartialPass::Alone);
     addUse(node, slot);
     addValue(result, node, 0, executions);
@@ -282,10 +282,10 @@ LogicalResult Propagation::readMicrobatches(graph::MicrobatchesOp op,
 LogicalResult Propagation::readOp(Operation *op, int64_t executions) {
   if (auto microbatches = dyn_cast<graph::MicrobatchesOp>(op))
     return readMicrobatches(microbatches, executions);
-  if (isa<shard::ReshardOp>(op)) {
+  if (isa<sharding::ReshardOp>(op)) {
     // A barrier: its operand is as it comes, its result as it says.
     for (Value result : op->getResults()) {
-      LayoutAttr layout = shard::getLayout(result);
+      LayoutAttr layout = sharding::getLayout(result);
       if (!layout)
         return op->emitOpError("needs the layout that it leads to");
       int node = addNode(NodeKind::Fixed, op, describe(op), executions);
@@ -349,7 +349,7 @@ Propagation::readParts(ArrayRef<Operation *> ops,
     for (Value operand : op->getOperands()) {
       if (inside.contains(operand.getDefiningOp()) || current.count(operand))
         continue;
-      LayoutAttr layout = shard::getLayout(operand);
+      LayoutAttr layout = sharding::getLayout(operand);
       if (!layout)
         return op->emitOpError("uses a value that has no layout");
       int node = addFixed(op);
@@ -430,7 +430,7 @@ LogicalResult Propagation::finishTable(Operation *where) {
     llvm::for_each(node.fixedOperands, addCuts);
     llvm::for_each(node.fixedResults, addCuts);
   }
-  auto pieces = shard::atoms(cuts, cuts);
+  auto pieces = sharding::atoms(cuts, cuts);
   if (!pieces)
     return where->emitError("constraints cut one mesh axis at sizes that do "
                             "not divide each other");

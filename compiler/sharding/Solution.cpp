@@ -5,7 +5,7 @@
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::sharding;
-using shard::LayoutAttr;
+using sharding::LayoutAttr;
 
 int64_t Propagation::getBytes(RankedTensorType type, LayoutAttr from,
                               LayoutAttr to) {
@@ -14,7 +14,7 @@ int64_t Propagation::getBytes(RankedTensorType type, LayoutAttr from,
   auto [it, isNew] = bytes.try_emplace({type, from, to}, -1);
   if (isNew) {
     const cost::ReshardPlanner::Plan *plan =
-        planner.plan(shard::withLayout(type, from), to);
+        planner.plan(sharding::withLayout(type, from), to);
     int64_t found = plan ? plan->bytes : -1;
     it = bytes.find({type, from, to});
     it->second = found;

@@ -14,9 +14,9 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::sharding;
 using runtime::LayerNames;
-using shard::AxisRef;
-using shard::DimAttr;
-using shard::LayoutAttr;
+using sharding::AxisRef;
+using sharding::DimAttr;
+using sharding::LayoutAttr;
 
 namespace polyrank::sharding {
 #define GEN_PASS_DEF_APPLYSTRATEGY
@@ -69,7 +69,7 @@ private:
 
   ModuleOp module;
   func::FuncOp function;
-  shard::MeshAttr mesh;
+  sharding::MeshAttr mesh;
   Builder builder;
   int64_t lowest = 0;
   llvm::MapVector<std::string, std::pair<LayerNames, std::string>,
@@ -134,7 +134,7 @@ Strategy::layOut(const ShardPattern &pattern, RankedTensorType type,
       for (int64_t dim : list)
         found.open[dim] = true;
     std::string axesText = describe(mesh, *axes);
-    int64_t blocks = shard::product(*axes);
+    int64_t blocks = sharding::product(*axes);
     if (blocks == 1)
       continue;
     auto has = [&](bool DimUse::*is) {
@@ -210,8 +210,8 @@ Strategy::layOut(const ShardPattern &pattern, RankedTensorType type,
     }
     dims[chosen] = DimAttr::get(mesh, *axes, padded,
                                 padded && kind == Kind::Parameter
-                                    ? shard::Fill::Zero
-                                    : shard::Fill::Undefined);
+                                    ? sharding::Fill::Zero
+                                    : sharding::Fill::Undefined);
   }
   found.layout = LayoutAttr::get(mesh, dims);
   return found;
@@ -252,15 +252,16 @@ LogicalResult Strategy::constrainArgument(unsigned argument,
     return failure();
   if (!replaces(
           pattern, name,
-          function.getArgAttrOfType<StringAttr>(argument, "shard.from"),
-          function.getArgAttrOfType<IntegerAttr>(argument, "shard.priority")))
+          function.getArgAttrOfType<StringAttr>(argument, "sharding.from"),
+          function.getArgAttrOfType<IntegerAttr>(argument,
+                                                 "sharding.priority")))
     return success();
-  function.setArgAttr(argument, "shard.layout", found->layout);
-  function.setArgAttr(argument, "shard.open",
+  function.setArgAttr(argument, "sharding.layout", found->layout);
+  function.setArgAttr(argument, "sharding.open",
                       builder.getDenseBoolArrayAttr(found->open));
-  function.setArgAttr(argument, "shard.priority",
+  function.setArgAttr(argument, "sharding.priority",
                       builder.getI64IntegerAttr(pattern.priority));
-  function.setArgAttr(argument, "shard.from",
+  function.setArgAttr(argument, "sharding.from",
                       builder.getStringAttr(pattern.text));
   return success();
 }
@@ -319,12 +320,12 @@ FailureOr<bool> Strategy::constrainOutputs(const ShardPattern &pattern,
       return WalkResult::interrupt();
     }
     any = true;
-    if (auto other = op->getAttrOfType<DictionaryAttr>("shard.constraint");
+    if (auto other = op->getAttrOfType<DictionaryAttr>("sharding.constraint");
         other && !replaces(pattern, matched, other.getAs<StringAttr>("from"),
                            other.getAs<IntegerAttr>("priority")))
       return WalkResult::advance();
     op->setAttr(
-        "shard.constraint",
+        "sharding.constraint",
         builder.getDictionaryAttr(
             {builder.getNamedAttr("layout", found->layout),
              builder.getNamedAttr("open",
@@ -438,7 +439,8 @@ LogicalResult Strategy::addDataDefault() {
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     auto input = function.getArgAttrOfType<StringAttr>(i, "graph.input");
     RankedTensorType type = typeOf(i);
-    if (!input || type.getRank() < 2 || function.getArgAttr(i, "shard.layout"))
+    if (!input || type.getRank() < 2 ||
+        function.getArgAttr(i, "sharding.layout"))
       continue;
     int64_t batch = type.getDimSize(1);
     if (batch % ref.size != 0)
@@ -448,15 +450,16 @@ LogicalResult Strategy::addDataDefault() {
     SmallVector<bool> open(type.getRank(), true);
     open[0] = open[1] = false;
     inputs.push_back(i);
-    function.setArgAttr(i, "shard.layout", LayoutAttr::get(mesh, dims));
-    function.setArgAttr(i, "shard.open", builder.getDenseBoolArrayAttr(open));
-    function.setArgAttr(i, "shard.priority",
+    function.setArgAttr(i, "sharding.layout", LayoutAttr::get(mesh, dims));
+    function.setArgAttr(i, "sharding.open",
+                        builder.getDenseBoolArrayAttr(open));
+    function.setArgAttr(i, "sharding.priority",
                         builder.getI64IntegerAttr(lowest + 1));
     names += (names.empty() ? "" : ", ") + input.str();
   }
   for (unsigned i : inputs)
     function.setArgAttr(
-        i, "shard.from",
+        i, "sharding.from",
         builder.getStringAttr("data splits the batch of " + names));
   if (!names.empty())
     emitRemark(module.getLoc())
@@ -472,9 +475,9 @@ LogicalResult Strategy::checkAxesAreUsed() {
         used.insert(ref.axis);
   };
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    add(function.getArgAttr(i, "shard.layout"));
+    add(function.getArgAttr(i, "sharding.layout"));
   function.walk([&](Operation *op) {
-    if (auto entry = op->getAttrOfType<DictionaryAttr>("shard.constraint"))
+    if (auto entry = op->getAttrOfType<DictionaryAttr>("sharding.constraint"))
       add(entry.get("layout"));
   });
   for (auto [i, size] : llvm::enumerate(mesh.getAxisSizes())) {
@@ -500,7 +503,7 @@ polyrank::sharding::applyStrategy(ModuleOp module,
   auto function = module.lookupSymbol<func::FuncOp>("step");
   if (!function)
     return emitError(module.getLoc()) << "there is no function @step";
-  module->setAttr("shard.mesh", options.mesh);
+  module->setAttr("sharding.mesh", options.mesh);
   Strategy strategy(module, function, options);
   for (const std::string &text : options.shards) {
     std::string error;
@@ -522,9 +525,9 @@ struct ApplyStrategy : sharding::impl::ApplyStrategyBase<ApplyStrategy> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto mesh = module->getAttrOfType<shard::MeshAttr>("shard.mesh");
+    auto mesh = module->getAttrOfType<sharding::MeshAttr>("sharding.mesh");
     if (!mesh) {
-      module.emitError("has no mesh (shard.mesh)");
+      module.emitError("has no mesh (sharding.mesh)");
       return signalPassFailure();
     }
     StrategyOptions options{mesh, {shards.begin(), shards.end()}};

@@ -5,22 +5,23 @@
 #include <string>
 #include <vector>
 
-#include "dialects/shard/Layout.h"
+#include "dialects/sharding/Layout.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace polyrank::sharding {
 
 struct StrategyOptions {
-  shard::MeshAttr mesh;
+  sharding::MeshAttr mesh;
   /// PATTERN=DIMS, see ShardPattern.h. Where several name the same thing
   /// the one of the more important priority holds, else the last; a remark says
   /// so.
   std::vector<std::string> shards;
 };
 
-/// Writes constraints on @step for propagate-layouts: `shard.mesh` on the
-/// module, `shard.layout`, `shard.open`, `shard.priority` and `shard.from` on
-/// arguments, `shard.constraint` on the ops that compute a module's output.
+/// Writes constraints on @step for propagate-layouts: `sharding.mesh` on the
+/// module, `sharding.layout`, `sharding.open`, `sharding.priority` and
+/// `sharding.from` on arguments, `sharding.constraint` on the ops that compute
+/// a module's output.
 ///
 /// A pattern on a parameter speaks of its stored dims. Where the program uses a
 /// view of it (`graph.view`), an axis goes to the stored dim's most major

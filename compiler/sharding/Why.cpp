@@ -20,10 +20,10 @@ namespace polyrank::sharding {
 #include "compiler/sharding/Passes.h.inc"
 } // namespace polyrank::sharding
 
-std::string polyrank::sharding::describe(shard::MeshAttr mesh,
-                                         ArrayRef<shard::AxisRef> axes) {
+std::string polyrank::sharding::describe(sharding::MeshAttr mesh,
+                                         ArrayRef<sharding::AxisRef> axes) {
   std::string text;
-  for (shard::AxisRef ref : axes) {
+  for (sharding::AxisRef ref : axes) {
     text += (text.empty() ? "" : "+") + mesh.getAxisNames()[ref.axis].str();
     if (ref != mesh.getAxis(ref.axis))
       text += llvm::formatv(":({0}){1}", ref.pre, ref.size).str();
@@ -31,10 +31,10 @@ std::string polyrank::sharding::describe(shard::MeshAttr mesh,
   return text;
 }
 
-std::string polyrank::sharding::describe(shard::LayoutAttr layout) {
-  shard::MeshAttr mesh = layout.getMesh();
+std::string polyrank::sharding::describe(sharding::LayoutAttr layout) {
+  sharding::MeshAttr mesh = layout.getMesh();
   std::string text;
-  for (shard::DimAttr dim : layout.getDims()) {
+  for (sharding::DimAttr dim : layout.getDims()) {
     text += text.empty() ? "[" : ",";
     text += dim.getAxes().empty() ? "-" : describe(mesh, dim.getAxes());
     if (dim.getPadded())
@@ -47,9 +47,9 @@ std::string polyrank::sharding::describe(shard::LayoutAttr layout) {
   text += text.empty() ? "[]" : "]";
   if (layout.isPartial())
     text += " partial " +
-            shard::stringifyReductionKind(layout.getPartialKind()).str() +
+            sharding::stringifyReductionKind(layout.getPartialKind()).str() +
             " over " + describe(mesh, layout.getPartialAxes());
-  for (shard::Place place : layout.getPlaces())
+  for (sharding::Place place : layout.getPlaces())
     text += llvm::formatv(" at {0}={1}", mesh.getAxisNames()[place.axis].str(),
                           place.coordinate)
                 .str();
@@ -201,19 +201,19 @@ polyrank::sharding::findReplicated(func::FuncOp function) {
   };
   llvm::MapVector<std::string, Repeated, std::map<std::string, unsigned>> all;
   function.walk([&](graph::MatmulOp op) {
-    shard::LayoutAttr layout = shard::getLayout(op.getResult());
+    sharding::LayoutAttr layout = sharding::getLayout(op.getResult());
     if (!layout)
       return;
-    shard::MeshAttr mesh = layout.getMesh();
-    SmallVector<shard::AxisRef> used;
+    sharding::MeshAttr mesh = layout.getMesh();
+    SmallVector<sharding::AxisRef> used;
     for (Value value : {op.getLhs(), op.getRhs(), op.getResult()})
-      llvm::append_range(used, shard::getLayout(value).getUsedAxes());
+      llvm::append_range(used, sharding::getLayout(value).getUsedAxes());
     std::string parameter = getParameter(op.getRhs());
     if (parameter.empty())
       parameter = getParameter(op.getLhs());
     for (size_t i = 0; i < mesh.getAxisNames().size(); ++i) {
-      shard::AxisRef axis = mesh.getAxis(i);
-      if (axis.size == 1 || shard::overlap(used, axis))
+      sharding::AxisRef axis = mesh.getAxis(i);
+      if (axis.size == 1 || sharding::overlap(used, axis))
         continue;
       std::string name = describe(op), text = describe(mesh, axis);
       Repeated &entry = all[text + "|" + LayerNames::getKey(name)];
@@ -236,12 +236,12 @@ polyrank::sharding::findReplicated(func::FuncOp function) {
 
 void Printer::print(func::FuncOp function) {
   Groups groups;
-  function.walk([&](shard::MovementOp op) {
+  function.walk([&](sharding::MovementOp op) {
     if (!op.getCollectiveKind())
       return;
     std::string head =
         getName(op.getMovementKind()).str() + " over " +
-        describe(shard::getLayout(op->getOperand(0)).getMesh(),
+        describe(sharding::getLayout(op->getOperand(0)).getMesh(),
                  op.getMovement().axes);
     DictionaryAttr why = op.getWhy().value_or(DictionaryAttr());
     auto members = why ? why.getAs<ArrayAttr>("members") : ArrayAttr();

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "dialects/shard/Layout.h"
+#include "dialects/sharding/Layout.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/raw_ostream.h"
@@ -14,9 +14,10 @@ namespace polyrank::sharding {
 
 /// A layout as the user writes dims: `[data+tensor,-]`, `[-,tensor pad 68]`,
 /// `[-,-] partial sum over tensor`.
-std::string describe(shard::LayoutAttr layout);
+std::string describe(sharding::LayoutAttr layout);
 /// `data+tensor`.
-std::string describe(shard::MeshAttr mesh, llvm::ArrayRef<shard::AxisRef> axes);
+std::string describe(sharding::MeshAttr mesh,
+                     llvm::ArrayRef<sharding::AxisRef> axes);
 
 /// `matmul 'transformer.h.0.mlp.c_fc/node_addmm_2'`: the op's kind and the
 /// user's node.

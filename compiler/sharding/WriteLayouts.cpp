@@ -10,9 +10,9 @@
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::sharding;
-using shard::AxisRef;
-using shard::DimAttr;
-using shard::LayoutAttr;
+using sharding::AxisRef;
+using sharding::DimAttr;
+using sharding::LayoutAttr;
 
 namespace polyrank::sharding {
 
@@ -44,7 +44,7 @@ private:
   }
   void setType(Value value, LayoutAttr layout) {
     value.setType(
-        shard::withLayout(cast<RankedTensorType>(value.getType()), layout));
+        sharding::withLayout(cast<RankedTensorType>(value.getType()), layout));
   }
   void writeSource(TensorValue &value);
   LogicalResult writeValue(TensorValue &value);
@@ -74,7 +74,7 @@ LayoutAttr Writer::settle(LayoutAttr demand, LayoutAttr have,
   SmallVector<DimAttr> dims;
   for (auto [wanted, given] :
        llvm::zip_equal(demand.getDims(), have.getDims())) {
-    bool keeps = wanted.getFill() == shard::Fill::Undefined &&
+    bool keeps = wanted.getFill() == sharding::Fill::Undefined &&
                  wanted.getPadded() && wanted.getPadded() == given.getPadded();
     dims.push_back(DimAttr::get(
         table.mesh, wanted.getAxes(), wanted.getPadded(),
@@ -90,9 +90,9 @@ std::string Writer::blame(const TensorValue &value, LayoutAttr from,
   // the user splits, else the one that split or left partial the producer.
   SmallVector<std::string> texts;
   auto usedBy = [&](LayoutAttr layout, AxisRef atom, bool partial) {
-    return partial ? shard::overlap(layout.getPartialAxes(), atom)
+    return partial ? sharding::overlap(layout.getPartialAxes(), atom)
                    : llvm::any_of(layout.getDims(), [&](DimAttr dim) {
-                       return shard::overlap(dim.getAxes(), atom);
+                       return sharding::overlap(dim.getAxes(), atom);
                      });
   };
   auto add = [&](int node, size_t atom) {
@@ -112,10 +112,10 @@ std::string Writer::blame(const TensorValue &value, LayoutAttr from,
     bool changes = false;
     bool bordersChange = false;
     for (auto [a, b] : llvm::zip_equal(from.getDims(), to.getDims())) {
-      changes |=
-          shard::overlap(a.getAxes(), ref) != shard::overlap(b.getAxes(), ref);
+      changes |= sharding::overlap(a.getAxes(), ref) !=
+                 sharding::overlap(b.getAxes(), ref);
       bordersChange |=
-          a.hasHalo() != b.hasHalo() && shard::overlap(a.getAxes(), ref);
+          a.hasHalo() != b.hasHalo() && sharding::overlap(a.getAxes(), ref);
     }
     changes |= bordersChange;
     changes |= usedBy(from, ref, true) != usedBy(to, ref, true);
@@ -182,15 +182,15 @@ Value Writer::reshard(const TensorValue &value, Value from, LayoutAttr to,
                       const Use &use, Operation *first) {
   OpBuilder builder(table.mesh.getContext());
   auto type = cast<RankedTensorType>(from.getType());
-  bool grows = cost::getLocalBytes(shard::withLayout(type, to)) >
+  bool grows = cost::getLocalBytes(sharding::withLayout(type, to)) >
                cost::getLocalBytes(type);
   if (grows && first)
     builder.setInsertionPoint(first);
   else
     builder.setInsertionPointAfterValue(from);
-  auto op = shard::ReshardOp::create(
-      builder, value.value.getLoc(), TypeRange(shard::withLayout(type, to)),
-      ValueRange(from), why(value, shard::getLayout(from), to, use));
+  auto op = sharding::ReshardOp::create(
+      builder, value.value.getLoc(), TypeRange(sharding::withLayout(type, to)),
+      ValueRange(from), why(value, sharding::getLayout(from), to, use));
   return op->getResult(0);
 }
 
@@ -237,7 +237,7 @@ void Writer::writeSource(TensorValue &value) {
       dims.push_back(DimAttr::get(table.mesh, dim.getAxes(), dim.getPadded(),
                                   dim.getFill()));
     LayoutAttr plain = withoutFill(
-        demand.withDims(dims).withPartial(shard::ReductionKind::Sum, {}));
+        demand.withDims(dims).withPartial(sharding::ReductionKind::Sum, {}));
     Value copy = split(plain);
     if (plain != demand) {
       Value &result = converted[{plain, demand}];
@@ -260,9 +260,9 @@ LogicalResult Writer::writeValue(TensorValue &value) {
   LayoutAttr have;
   if (def.kind == NodeKind::Pin) {
     source = pinned.lookup(id);
-    have = shard::getLayout(source);
+    have = sharding::getLayout(source);
   } else if (def.kind == NodeKind::Fixed) {
-    have = shard::getLayout(source);
+    have = sharding::getLayout(source);
   } else {
     have = defined(value);
     // These keep what the padding of their operand holds.
@@ -271,7 +271,7 @@ LogicalResult Writer::writeValue(TensorValue &value) {
       for (const Use &use : table.values[def.operands.front()].uses)
         if (use.node == value.def)
           operand = use.slot->get();
-      LayoutAttr given = shard::getLayout(operand);
+      LayoutAttr given = sharding::getLayout(operand);
       ArrayRef<DimAttr> dims = given.getDims();
       have =
           have.withDims(def.kind == NodeKind::Slice ? dims.drop_front() : dims);
@@ -327,7 +327,7 @@ LogicalResult Writer::writeValue(TensorValue &value) {
 }
 
 /// An op that is split on a composite factor stays legal until it is
-/// decomposed: it computes on gathered operands, and `shard.composite` says
+/// decomposed: it computes on gathered operands, and `sharding.composite` says
 /// that what is around it is to go.
 void Writer::wrapComposite(const Node &node, const Label &label) {
   Operation *op = node.op;
@@ -343,31 +343,31 @@ void Writer::wrapComposite(const Node &node, const Label &label) {
       {builder.getNamedAttr("user", builder.getStringAttr(node.name))});
   OpBuilder before(op);
   for (OpOperand &slot : op->getOpOperands()) {
-    LayoutAttr have = shard::getLayout(slot.get());
+    LayoutAttr have = sharding::getLayout(slot.get());
     LayoutAttr want =
         settle(whole->operands[slot.getOperandNumber()], have, false);
     if (have == want)
       continue;
     auto type = cast<RankedTensorType>(slot.get().getType());
-    auto gathered = shard::ReshardOp::create(
-        before, op->getLoc(), TypeRange(shard::withLayout(type, want)),
+    auto gathered = sharding::ReshardOp::create(
+        before, op->getLoc(), TypeRange(sharding::withLayout(type, want)),
         ValueRange(slot.get()), reason);
-    gathered->setAttr("shard.composite", builder.getUnitAttr());
+    gathered->setAttr("sharding.composite", builder.getUnitAttr());
     slot.set(gathered->getResult(0));
   }
   OpBuilder after(op->getContext());
   after.setInsertionPointAfter(op);
   for (auto [i, result] : llvm::enumerate(op->getResults())) {
-    LayoutAttr want = shard::getLayout(result);
+    LayoutAttr want = sharding::getLayout(result);
     LayoutAttr have = whole->results[i];
     if (have == want)
       continue;
     setType(result, have);
     auto type = cast<RankedTensorType>(result.getType());
-    auto split = shard::ReshardOp::create(
-        after, op->getLoc(), TypeRange(shard::withLayout(type, want)),
+    auto split = sharding::ReshardOp::create(
+        after, op->getLoc(), TypeRange(sharding::withLayout(type, want)),
         ValueRange(result), reason);
-    split->setAttr("shard.composite", builder.getUnitAttr());
+    split->setAttr("sharding.composite", builder.getUnitAttr());
     result.replaceAllUsesExcept(split->getResult(0), split);
   }
   // Of the constraints that split it, for the reasons of the parts.
@@ -377,7 +377,7 @@ void Writer::wrapComposite(const Node &node, const Label &label) {
       for (const Node::Reach &reach : node.reached[atom])
         if (reach.factor == choice.factor && reach.constraint >= 0)
           texts.push_back(table.constraints[reach.constraint].text);
-  op->setAttr("shard.composite",
+  op->setAttr("sharding.composite",
               builder.getStringAttr(llvm::join(texts, "; ")));
 }
 

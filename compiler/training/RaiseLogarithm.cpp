@@ -11,7 +11,7 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::training;
 using graph::Parts;
-using shard::ReductionKind;
+using sharding::ReductionKind;
 
 namespace {
 

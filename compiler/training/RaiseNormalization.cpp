@@ -10,7 +10,7 @@ using namespace polyrank;
 using namespace polyrank::training;
 using graph::getGlobalType;
 using graph::getShape;
-using shard::ReductionKind;
+using sharding::ReductionKind;
 
 /// `value` before it was repeated along the last `count` dims of a tensor of
 /// rank `rank`, through dims of size 1; null where it was not.

@@ -22,8 +22,8 @@ void ConstantOp::build(OpBuilder &builder, OperationState &state,
 
 OpFoldResult ConstantOp::fold(FoldAdaptor) {
   // The attribute has no layout: folding a laid-out constant would lose it.
-  return shard::getLayout(getResult()) ? OpFoldResult()
-                                       : OpFoldResult(getValue());
+  return sharding::getLayout(getResult()) ? OpFoldResult()
+                                          : OpFoldResult(getValue());
 }
 
 LogicalResult ConstantOp::verify() {
@@ -42,8 +42,8 @@ LogicalResult ConstantOp::localize(LocalContext &context, ValueRange,
                                    SmallVectorImpl<Value> &results) {
   auto value = cast<DenseElementsAttr>(getValue());
   RankedTensorType local =
-      shard::getLocalType(cast<RankedTensorType>(getResult().getType()));
-  shard::LayoutAttr layout = shard::getLayout(getResult());
+      sharding::getLocalType(cast<RankedTensorType>(getResult().getType()));
+  sharding::LayoutAttr layout = sharding::getLayout(getResult());
   if (value.isSplat()) {
     results.push_back(ConstantOp::create(context.builder, getLoc(), local,
                                          value.resizeSplat(local)));
@@ -53,7 +53,7 @@ LogicalResult ConstantOp::localize(LocalContext &context, ValueRange,
   // its indices.
   Value block = ConstantOp::create(context.builder, getLoc(), value);
   for (int64_t d = 0, rank = local.getRank(); d < rank; ++d) {
-    shard::DimAttr dim = layout.getDim(d);
+    sharding::DimAttr dim = layout.getDim(d);
     int64_t size = local.getDimSize(d);
     if (dim.isWhole())
       continue;
@@ -95,9 +95,9 @@ LogicalResult IotaOp::localize(LocalContext &context, ValueRange,
                                SmallVectorImpl<Value> &results) {
   OpBuilder &builder = context.builder;
   RankedTensorType local =
-      shard::getLocalType(cast<RankedTensorType>(getResult().getType()));
+      sharding::getLocalType(cast<RankedTensorType>(getResult().getType()));
   Value result = IotaOp::create(builder, getLoc(), local, getDim());
-  Value offset = context.blockOffset(getLoc(), shard::getLayout(getResult()),
+  Value offset = context.blockOffset(getLoc(), sharding::getLayout(getResult()),
                                      getDim(), local.getDimSize(getDim()));
   if (offset) {
     if (offset.getType() != local.getElementType())

@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::graph;
-using shard::ReductionKind;
+using sharding::ReductionKind;
 
 using Gradients = FailureOr<SmallVector<Value>>;
 
@@ -289,7 +289,7 @@ LogicalResult ReduceOp::evaluate(ArrayRef<Tensor> operands,
   Tensor &result = results[0];
   SmallVector<int64_t> kept = others(input.getRank(), getDims());
   SmallVector<int64_t> strides = getStrides(result.shape);
-  double identity = shard::fillValue(shard::identityFill(getKind()));
+  double identity = sharding::fillValue(sharding::identityFill(getKind()));
   for (int64_t i = 0, n = result.size(); i < n; ++i)
     result.set(i, identity);
   int64_t from = 0;

@@ -4,7 +4,7 @@
 #define POLYRANK_GRAPH_CONTRACTION_TD
 
 include "dialects/graph/Graph.td"
-include "dialects/shard/Shard.td"
+include "dialects/sharding/Sharding.td"
 
 def Graph_MatmulOp : Graph_Op<"matmul", ["buildGradient", "getCost"]> {
   let summary = "General dot product";
@@ -44,10 +44,10 @@ def Graph_ReduceOp : Graph_Op<"reduce", ["buildGradient"]> {
     equal to it, as that of PyTorch's amax is; with `first` all of it goes to the
     first of them in row-major order, as that of PyTorch's max_pool2d does.
   }];
-  let arguments = (ins Shard_ReductionKind:$kind, Graph_Tensor:$input, DenseI64ArrayAttr:$dims,
+  let arguments = (ins Sharding_ReductionKind:$kind, Graph_Tensor:$input, DenseI64ArrayAttr:$dims,
                        UnitAttr:$first);
   let results = (outs Graph_Tensor:$result);
-  let builders = [OpBuilder<(ins "::polyrank::shard::ReductionKind":$kind, "::mlir::Value":$input,
+  let builders = [OpBuilder<(ins "::polyrank::sharding::ReductionKind":$kind, "::mlir::Value":$input,
       "::llvm::ArrayRef<int64_t>":$dims, CArg<"bool", "false">:$first)>];
   let hasVerifier = 1;
   let assemblyFormat = "$kind $input `over` $dims attr-dict `:` functional-type(operands, results)";

@@ -5,7 +5,7 @@
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::graph;
-using shard::ReductionKind;
+using sharding::ReductionKind;
 
 static SmallVector<int64_t> withoutDim(ArrayRef<int64_t> shape, int64_t dim) {
   SmallVector<int64_t> rest(shape);

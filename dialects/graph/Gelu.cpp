@@ -65,7 +65,7 @@ SmallVector<Value> GeluOp::decompose(OpBuilder &builder) {
 
 ShardingRule GeluGradOp::getShardingRule() {
   ShardingRule rule = elementwiseRule(*this);
-  rule.setPass(shard::ReductionKind::Sum, 0, PartialPass::Alone);
+  rule.setPass(sharding::ReductionKind::Sum, 0, PartialPass::Alone);
   return rule;
 }
 

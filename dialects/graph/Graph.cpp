@@ -2,7 +2,7 @@
 
 #include "dialects/graph/Graph.h"
 
-#include "dialects/shard/Shard.h"
+#include "dialects/sharding/Sharding.h"
 #include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
@@ -23,9 +23,9 @@ Operation *GraphDialect::materializeConstant(OpBuilder &builder,
   return ConstantOp::create(builder, location, type, elements);
 }
 
-Value LocalContext::blockOffset(Location location, shard::LayoutAttr layout,
+Value LocalContext::blockOffset(Location location, sharding::LayoutAttr layout,
                                 int64_t dim, int64_t localSize) {
-  ArrayRef<shard::AxisRef> axes = layout.getDim(dim).getAxes();
+  ArrayRef<sharding::AxisRef> axes = layout.getDim(dim).getAxes();
   if (axes.empty())
     return {};
   Value index = axisIndex(axes);
@@ -35,10 +35,10 @@ Value LocalContext::blockOffset(Location location, shard::LayoutAttr layout,
 
 /// global index = local index + start of this device's block - border.
 Value LocalContext::keepInside(Location location, Value block,
-                               shard::LayoutAttr layout, int64_t dim,
+                               sharding::LayoutAttr layout, int64_t dim,
                                int64_t size, double elsewhere) {
   auto type = cast<RankedTensorType>(block.getType());
-  shard::DimAttr split = layout.getDim(dim);
+  sharding::DimAttr split = layout.getDim(dim);
   int64_t low = split.getHaloLow(), extent = type.getDimSize(dim);
   auto line = RankedTensorType::get({extent}, builder.getI64Type());
   Value index = IotaOp::create(builder, location, line, 0);
@@ -71,7 +71,7 @@ polyrank::graph::localizeByCloning(Operation *op, LocalContext &context,
   Operation *local = context.builder.clone(*op, mapping);
   for (Value result : local->getResults())
     result.setType(
-        shard::getLocalType(cast<RankedTensorType>(result.getType())));
+        sharding::getLocalType(cast<RankedTensorType>(result.getType())));
   llvm::append_range(results, local->getResults());
   return success();
 }

@@ -6,7 +6,7 @@
 
 #include "dialects/graph/ShardingRule.h"
 #include "dialects/graph/Tensor.h"
-#include "dialects/shard/Layout.h"
+#include "dialects/sharding/Layout.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Dialect.h"
@@ -29,16 +29,16 @@ struct Cost {
 struct LocalContext {
   mlir::OpBuilder &builder;
   /// An i64 scalar: this device's mixed-radix index over the axes.
-  llvm::function_ref<mlir::Value(llvm::ArrayRef<shard::AxisRef>)> axisIndex;
+  llvm::function_ref<mlir::Value(llvm::ArrayRef<sharding::AxisRef>)> axisIndex;
 
   /// The global index at which this device's block of dim `dim` starts: an i64
   /// scalar. Null where the dim is not split.
-  mlir::Value blockOffset(mlir::Location location, shard::LayoutAttr layout,
+  mlir::Value blockOffset(mlir::Location location, sharding::LayoutAttr layout,
                           int64_t dim, int64_t localSize);
   /// `block` of a tensor of this layout with `elsewhere` wherever dim `dim`, of
   /// global size `size`, ends: in padding, and in borders beyond the tensor.
   mlir::Value keepInside(mlir::Location location, mlir::Value block,
-                         shard::LayoutAttr layout, int64_t dim, int64_t size,
+                         sharding::LayoutAttr layout, int64_t dim, int64_t size,
                          double elsewhere);
 };
 

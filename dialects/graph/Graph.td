@@ -15,7 +15,7 @@ def Graph_Dialect : Dialect {
   let description = [{
     Functional tensor ops on static ranked tensors, at the level at which people
     think. Shapes in types are global; the encoding of a type says where the
-    tensor lives (`shard`). Broadcasting and type conversion are explicit ops.
+    tensor lives (`sharding`). Broadcasting and type conversion are explicit ops.
     Ops on index values that are out of range give zero (`gather`) or drop the
     update (`scatter_add`), so that the op of one device is the same op.
   }];

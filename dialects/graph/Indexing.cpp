@@ -6,7 +6,7 @@
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::graph;
-using shard::ReductionKind;
+using sharding::ReductionKind;
 
 using Gradients = FailureOr<SmallVector<Value>>;
 
@@ -110,8 +110,8 @@ struct Indexing {
 /// Indices relative to the block that starts where this device's does: those
 /// of other blocks fall out of range.
 static Value shiftIndices(LocalContext &context, Location location,
-                          Value indices, shard::LayoutAttr table, int64_t axis,
-                          int64_t localSize) {
+                          Value indices, sharding::LayoutAttr table,
+                          int64_t axis, int64_t localSize) {
   OpBuilder &builder = context.builder;
   Value offset = context.blockOffset(location, table, axis, localSize);
   if (!offset)
@@ -164,7 +164,7 @@ ShardingRule GatherOp::getShardingRule() {
 LogicalResult GatherOp::localize(LocalContext &context, ValueRange operands,
                                  SmallVectorImpl<Value> &results) {
   Value indices = shiftIndices(context, getLoc(), operands[1],
-                               shard::getLayout(getOperand()), getAxis(),
+                               sharding::getLayout(getOperand()), getAxis(),
                                getShape(operands[0])[getAxis()]);
   results.push_back(GatherOp::create(context.builder, getLoc(), operands[0],
                                      indices, getAxis(), getBatchDims()));
@@ -213,7 +213,7 @@ LogicalResult ScatterAddOp::verify() {
   if (getInit() && getInit().getType() != getResult().getType())
     return emitOpError("adds to ")
            << getInit().getType() << ", but gives " << getResult().getType();
-  if (getInit() && shard::getLayout(getResult()))
+  if (getInit() && sharding::getLayout(getResult()))
     return emitOpError("begins with zeros where it has a layout; use graph.add");
   return indexing(*this).verify(*this, getShape(getResult()),
                                 getShape(getIndices()), getShape(getUpdates()));
@@ -234,9 +234,9 @@ ShardingRule ScatterAddOp::getShardingRule() {
 LogicalResult ScatterAddOp::localize(LocalContext &context, ValueRange operands,
                                      SmallVectorImpl<Value> &results) {
   RankedTensorType local =
-      shard::getLocalType(cast<RankedTensorType>(getResult().getType()));
+      sharding::getLocalType(cast<RankedTensorType>(getResult().getType()));
   Value indices = shiftIndices(context, getLoc(), operands[0],
-                               shard::getLayout(getResult()), getAxis(),
+                               sharding::getLayout(getResult()), getAxis(),
                                local.getDimSize(getAxis()));
   results.push_back(ScatterAddOp::create(context.builder, getLoc(), local,
                                          indices, operands[1],

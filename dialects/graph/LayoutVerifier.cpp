@@ -10,10 +10,10 @@
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::graph;
-using shard::AxisRef;
-using shard::DimAttr;
-using shard::LayoutAttr;
-using shard::ReductionKind;
+using sharding::AxisRef;
+using sharding::DimAttr;
+using sharding::LayoutAttr;
+using sharding::ReductionKind;
 
 namespace {
 
@@ -86,7 +86,7 @@ private:
 
   Operation *op;
   const ShardingRule &rule;
-  shard::MeshAttr mesh;
+  sharding::MeshAttr mesh;
   SmallVector<Tensor> tensors;
   /// Per atom: the factors that it splits somewhere.
   llvm::MapVector<std::tuple<int32_t, int64_t, int64_t>, int> owner;
@@ -101,10 +101,15 @@ static std::tuple<int32_t, int64_t, int64_t> key(AxisRef ref) {
 LogicalResult Verifier::collect() {
   auto add = [&](StringRef kind, bool isResult, unsigned i, Value value,
                  const TensorFactors &factors) {
-    tensors.push_back({(kind + " " + Twine(i)).str(), isResult, i,
-                       shard::getLayout(value), &factors,
-                       cast<RankedTensorType>(value.getType()).getShape(), {},
-                       {}, {}});
+    tensors.push_back({(kind + " " + Twine(i)).str(),
+                       isResult,
+                       i,
+                       sharding::getLayout(value),
+                       &factors,
+                       cast<RankedTensorType>(value.getType()).getShape(),
+                       {},
+                       {},
+                       {}});
   };
   for (auto [i, value] : llvm::enumerate(op->getOperands()))
     add("operand", false, i, value, rule.operands[i]);
@@ -127,12 +132,12 @@ LogicalResult Verifier::collect() {
                      rule.factors[factors[0]].kind == FactorKind::Halo;
       if (dim.hasHalo() && !mayHave)
         return op->emitOpError(tensor.name)
-               << (dim.getSpills()
-                       ? " holds sums for its neighbours on dim "
-                       : " has a halo on dim ")
+               << (dim.getSpills() ? " holds sums for its neighbours on dim "
+                                   : " has a halo on dim ")
                << d << ", which this op does not "
-               << (tensor.isResult ? "give"
-                   : dim.getSpills() ? "read (shard.halo_add)" : "read");
+               << (tensor.isResult   ? "give"
+                   : dim.getSpills() ? "read (sharding.halo_add)"
+                                     : "read");
     }
   }
   return success();
@@ -162,7 +167,7 @@ LogicalResult Verifier::project() {
   }
   for (Tensor &tensor : tensors) {
     auto cut = [&](SmallVector<AxisRef> &axes) -> LogicalResult {
-      auto pieces = shard::atoms(axes, used);
+      auto pieces = sharding::atoms(axes, used);
       if (!pieces)
         return op->emitOpError(tensor.name)
                << " uses " << names(axes)
@@ -194,16 +199,14 @@ LogicalResult Verifier::checkFactors() {
                     (factor.kind == FactorKind::Halo && it->second.empty());
       if (closed && (!it->second.empty() || tensor.dims.lookup(index).getPadded()))
         return op->emitOpError(tensor.name)
-               << " dim " << dim << " is laid out as "
-               << names(it->second) << (tensor.dims.lookup(index).getPadded()
-                                            ? " with padding"
-                                            : "")
+               << " dim " << dim << " is laid out as " << names(it->second)
+               << (tensor.dims.lookup(index).getPadded() ? " with padding" : "")
                << ", but this dim is " << stringify(factor.kind)
                << (factor.kind == FactorKind::Composite
                        ? "; decompose the op (decompose-composites) or gather "
                          "the dim"
                    : factor.kind == FactorKind::Halo
-                       ? "; remove the padding (shard.repad), or split it"
+                       ? "; remove the padding (sharding.repad), or split it"
                        : "; gather it first");
       if (factor.kind == FactorKind::Halo &&
           failed(checkBorders(tensor, dim, !it->second.empty())))
@@ -245,7 +248,7 @@ LogicalResult Verifier::checkBorders(const Tensor &tensor, int64_t d,
   return error << " where the op "
                << (tensor.isResult ? "gives 'spill " : "reads 'halo ")
                << border.low << ":" << border.high
-               << (tensor.isResult ? "'" : "' (shard.halo)");
+               << (tensor.isResult ? "'" : "' (sharding.halo)");
 }
 
 LogicalResult Verifier::checkAxes() {
@@ -303,7 +306,7 @@ LogicalResult Verifier::checkPartial() {
                << " over " << name(axis) << ", and this op of a partial "
                << stringifyReductionKind(kind)
                << " is not the partial of the op; reduce it first "
-                  "(shard.all_reduce or shard.reduce_scatter)";
+                  "(sharding.all_reduce or sharding.reduce_scatter)";
       if (pass == PartialPass::Alone && operands.size() > 1)
         return op->emitOpError("operands ")
                << operands[0] << " and " << operands[1]
@@ -315,7 +318,7 @@ LogicalResult Verifier::checkPartial() {
                << operand << " is a partial " << stringifyReductionKind(kind)
                << " over " << name(axis)
                << " but another operand is not; make both partial "
-                  "(shard.to_partial) or reduce this one first";
+                  "(sharding.to_partial) or reduce this one first";
     }
   }
   for (const Tensor &tensor : tensors) {
@@ -378,27 +381,28 @@ LogicalResult Verifier::checkPadding() {
         if (factor.kind == FactorKind::Halo)
           return error << "; their blocks must be in the ratio "
                        << borderOf(tensor, index).scale << ":"
-                       << borderOf(*first, index).scale << " (shard.repad)";
-        return error << "; a factor has one padded extent (shard.repad)";
+                       << borderOf(*first, index).scale << " (sharding.repad)";
+        return error << "; a factor has one padded extent (sharding.repad)";
       }
       if (!first)
         first = &tensor;
-      if (tensor.isResult && it->second.getFill() != shard::Fill::Undefined)
+      if (tensor.isResult && it->second.getFill() != sharding::Fill::Undefined)
         return op->emitOpError(tensor.name)
                << " dim " << dimOf(tensor, index) << " claims 'fill "
                << stringifyFill(it->second.getFill())
-               << "'; what an op leaves in padding is undefined (shard.fill)";
+               << "'; what an op leaves in padding is undefined "
+                  "(sharding.fill)";
     }
     if (!reduced || !first || !first->dims.lookup(index).getPadded())
       continue;
-    shard::Fill needed = shard::identityFill(factor.reduction);
+    sharding::Fill needed = sharding::identityFill(factor.reduction);
     for (const Tensor &tensor : tensors)
       if (!tensor.isResult && tensor.dims.count(index) &&
           tensor.dims.lookup(index).getFill() != needed)
         return op->emitOpError(tensor.name)
                << " dim " << dimOf(tensor, index)
                << " is reduced over its padding, which must hold 'fill "
-               << stringifyFill(needed) << "' (shard.fill)";
+               << stringifyFill(needed) << "' (sharding.fill)";
   }
   return success();
 }
@@ -417,15 +421,15 @@ LogicalResult Verifier::checkPlaces() {
   if (op->getNumOperands() == 0)
     return success();
   for (const Tensor &tensor : tensors) {
-    ArrayRef<shard::Place> places =
-        placed ? placed->layout.getPlaces() : ArrayRef<shard::Place>();
+    ArrayRef<sharding::Place> places =
+        placed ? placed->layout.getPlaces() : ArrayRef<sharding::Place>();
     if (tensor.isResult && tensor.layout.getPlaces() != places)
       return op->emitOpError(tensor.name)
              << " must live where the operands do"
              << (placed ? " (" + placed->name + ")" : std::string());
-    for (shard::Place place : places)
-      if (shard::overlap(tensor.layout.getUsedAxes(),
-                         mesh.getAxis(place.axis)) &&
+    for (sharding::Place place : places)
+      if (sharding::overlap(tensor.layout.getUsedAxes(),
+                            mesh.getAxis(place.axis)) &&
           !llvm::is_contained(tensor.layout.getPlaces(), place))
         return op->emitOpError(tensor.name)
                << " uses mesh axis " << name(mesh.getAxis(place.axis))
@@ -435,7 +439,7 @@ LogicalResult Verifier::checkPlaces() {
 }
 
 LogicalResult polyrank::graph::verifyLayouts(Operation *op) {
-  auto hasLayout = [](Value value) { return !!shard::getLayout(value); };
+  auto hasLayout = [](Value value) { return !!sharding::getLayout(value); };
   if (llvm::none_of(op->getOperands(), hasLayout) &&
       llvm::none_of(op->getResults(), hasLayout))
     return success();

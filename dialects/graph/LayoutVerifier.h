@@ -1,7 +1,7 @@
 // The verifier of laid-out ops: can each device compute its part of the result
 // from its parts of the operands, without its neighbours?
 //
-// If every op passes, the program is right, because nothing but `shard` and
+// If every op passes, the program is right, because nothing but `sharding` and
 // `pipeline` ops changes a layout. The constraints, by the numbers that
 // test/dialects/graph/errors.mlir repeats:
 //
@@ -22,11 +22,13 @@
 //      halo factor: with blocks in the ratio of its dims), and
 //      where the factor is reduced every operand that has it holds the
 //      reduction's identity there (`fill`).
-//  L10 A result's padding is undefined: only `shard.fill`, collectives and
+//  L10 A result's padding is undefined: only `sharding.fill`, collectives and
 //      arguments say what it holds.
-//  L11 Operands are at one place or replicated over its axis, and results are at
+//  L11 Operands are at one place or replicated over its axis, and results are
+//  at
 //      that place.
-//  L12 Where a halo factor is split, operands have the borders that the op reads
+//  L12 Where a halo factor is split, operands have the borders that the op
+//  reads
 //      (`halo`) and results those that it gives (`spill`); no others have any.
 
 #pragma once

@@ -156,7 +156,7 @@ ShardingRule LayerNormGradOp::getShardingRule() {
       addRowsAndColumns(rule, *this, FactorKind::Reduction);
   rule.operands = {all, all, columns, rows, rows};
   rule.results = {all, columns, columns};
-  rule.setPass(shard::ReductionKind::Sum, 0, PartialPass::Alone);
+  rule.setPass(sharding::ReductionKind::Sum, 0, PartialPass::Alone);
   return rule;
 }
 
@@ -294,7 +294,7 @@ ShardingRule RmsNormGradOp::getShardingRule() {
       addRowsAndColumns(rule, *this, FactorKind::Reduction);
   rule.operands = {all, all, columns, rows};
   rule.results = {all, columns};
-  rule.setPass(shard::ReductionKind::Sum, 0, PartialPass::Alone);
+  rule.setPass(sharding::ReductionKind::Sum, 0, PartialPass::Alone);
   return rule;
 }
 

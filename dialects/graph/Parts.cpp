@@ -16,7 +16,8 @@ TensorFactors polyrank::graph::addFactors(ShardingRule &rule,
   return dims;
 }
 
-LogicalResult polyrank::graph::verifyBorders(Operation *op, shard::DimAttr dim,
+LogicalResult polyrank::graph::verifyBorders(Operation *op,
+                                             sharding::DimAttr dim,
                                              Border border) {
   if (dim.getHaloLow() == border.low && dim.getHaloHigh() == border.high &&
       !dim.getSpills())
@@ -29,16 +30,17 @@ LogicalResult polyrank::graph::verifyBorders(Operation *op, shard::DimAttr dim,
 void polyrank::graph::addResultTypes(OpBuilder &builder, OperationState &state,
                                      ArrayRef<RankedTensorType> types) {
   state.types.assign(types.begin(), types.end());
-  SmallVector<shard::LayoutAttr> layouts;
+  SmallVector<sharding::LayoutAttr> layouts;
   for (Value operand : state.operands)
-    layouts.push_back(shard::getLayout(operand));
-  if (llvm::none_of(layouts, [](shard::LayoutAttr layout) { return !!layout; }))
+    layouts.push_back(sharding::getLayout(operand));
+  if (llvm::none_of(layouts,
+                    [](sharding::LayoutAttr layout) { return !!layout; }))
     return;
   // The rule is a method of an op, which must exist to be asked.
   Operation *op = Operation::create(state);
   for (auto [type, layout] :
        llvm::zip_equal(state.types, inferResultLayouts(op, layouts)))
-    type = shard::withLayout(cast<RankedTensorType>(type), layout);
+    type = sharding::withLayout(cast<RankedTensorType>(type), layout);
   op->destroy();
 }
 
@@ -62,7 +64,7 @@ Value Parts::iota(ArrayRef<int64_t> shape, Type elementType, int64_t dim) {
   return IotaOp::create(builder, location, type, dim);
 }
 
-Value Parts::reduce(shard::ReductionKind kind, Value x,
+Value Parts::reduce(sharding::ReductionKind kind, Value x,
                     ArrayRef<int64_t> dims) {
   SmallVector<int64_t> shape;
   for (auto [dim, size] : llvm::enumerate(getShape(x)))

@@ -8,8 +8,8 @@ namespace polyrank::graph {
 
 /// The type of `value` without its layout.
 inline mlir::RankedTensorType getGlobalType(mlir::Value value) {
-  return shard::withLayout(mlir::cast<mlir::RankedTensorType>(value.getType()),
-                           nullptr);
+  return sharding::withLayout(
+      mlir::cast<mlir::RankedTensorType>(value.getType()), nullptr);
 }
 inline llvm::ArrayRef<int64_t> getShape(mlir::Value value) {
   return mlir::cast<mlir::RankedTensorType>(value.getType()).getShape();
@@ -27,7 +27,7 @@ inline bool isItsOwnSum(const llvm::APFloat &value) {
 
 /// Fails, with an error, where a split dim does not have exactly the borders
 /// that the op reads.
-mlir::LogicalResult verifyBorders(mlir::Operation *op, shard::DimAttr dim,
+mlir::LogicalResult verifyBorders(mlir::Operation *op, sharding::DimAttr dim,
                                   Border border);
 
 /// Adds the result types of an op under construction: `types`, with the layouts
@@ -67,10 +67,10 @@ public:
   mlir::Value convert(mlir::Value x, mlir::Type elementType);
   mlir::Value iota(llvm::ArrayRef<int64_t> shape, mlir::Type elementType,
                    int64_t dim);
-  mlir::Value reduce(shard::ReductionKind kind, mlir::Value x,
+  mlir::Value reduce(sharding::ReductionKind kind, mlir::Value x,
                      llvm::ArrayRef<int64_t> dims);
   mlir::Value sum(mlir::Value x, llvm::ArrayRef<int64_t> dims) {
-    return reduce(shard::ReductionKind::Sum, x, dims);
+    return reduce(sharding::ReductionKind::Sum, x, dims);
   }
   /// `x` repeated along `dims` of `shape`, which it lacks.
   mlir::Value broadcast(mlir::Value x, llvm::ArrayRef<int64_t> shape,

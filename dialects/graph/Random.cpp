@@ -68,7 +68,7 @@ static void forEachWord(Op op, ArrayRef<int64_t> shape,
 
 /// Where a device's block of `shape` lies: one scalar per dim.
 static void appendOffsets(LocalContext &context, Location location,
-                          shard::LayoutAttr layout, ArrayRef<int64_t> shape,
+                          sharding::LayoutAttr layout, ArrayRef<int64_t> shape,
                           SmallVectorImpl<Value> &operands) {
   for (auto [dim, size] : llvm::enumerate(shape)) {
     Value offset =
@@ -99,9 +99,9 @@ ShardingRule DropoutOp::getShardingRule() {
   rule.operands[0] = all;
   rule.results = {all};
   // Every device drops the same elements and scales the others up.
-  for (shard::ReductionKind kind :
-       {shard::ReductionKind::Sum, shard::ReductionKind::Max,
-        shard::ReductionKind::Min})
+  for (sharding::ReductionKind kind :
+       {sharding::ReductionKind::Sum, sharding::ReductionKind::Max,
+        sharding::ReductionKind::Min})
     rule.setPass(kind, 0, PartialPass::Alone);
   return rule;
 }
@@ -132,7 +132,7 @@ LogicalResult DropoutOp::localize(LocalContext &context, ValueRange operands,
   if (getGlobalShape())
     return emitOpError("is a block of one device already");
   SmallVector<Value> all(operands);
-  appendOffsets(context, getLoc(), shard::getLayout(getInput()),
+  appendOffsets(context, getLoc(), sharding::getLayout(getInput()),
                 getShape(operands[0]), all);
   auto local = DropoutOp::create(context.builder, getLoc(),
                                  TypeRange{operands[0].getType()}, all,
@@ -190,9 +190,9 @@ LogicalResult UniformOp::localize(LocalContext &context, ValueRange operands,
   if (getGlobalShape())
     return emitOpError("is a block of one device already");
   auto type = cast<RankedTensorType>(getResult().getType());
-  RankedTensorType block = shard::getLocalType(type);
+  RankedTensorType block = sharding::getLocalType(type);
   SmallVector<Value> all(operands);
-  appendOffsets(context, getLoc(), shard::getLayout(getResult()),
+  appendOffsets(context, getLoc(), sharding::getLayout(getResult()),
                 block.getShape(), all);
   auto local = UniformOp::create(context.builder, getLoc(), TypeRange{block},
                                  all, (*this)->getAttrs());

@@ -6,7 +6,7 @@
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::graph;
-using shard::ReductionKind;
+using sharding::ReductionKind;
 
 using Gradients = FailureOr<SmallVector<Value>>;
 

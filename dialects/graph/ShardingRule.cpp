@@ -10,10 +10,10 @@
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::graph;
-using shard::AxisRef;
-using shard::DimAttr;
-using shard::LayoutAttr;
-using shard::ReductionKind;
+using sharding::AxisRef;
+using sharding::DimAttr;
+using sharding::LayoutAttr;
+using sharding::ReductionKind;
 
 StringRef polyrank::graph::stringify(FactorKind kind) {
   switch (kind) {
@@ -68,16 +68,16 @@ Border ShardingRule::getBorder(bool isResult, unsigned tensor,
 }
 
 DimAttr ShardingRule::layDim(bool isResult, unsigned tensor, int64_t dim,
-                             int64_t size, shard::MeshAttr mesh,
+                             int64_t size, sharding::MeshAttr mesh,
                              ArrayRef<AxisRef> axes, int64_t extent,
-                             shard::Fill fill) const {
+                             sharding::Fill fill) const {
   if (axes.empty())
     return DimAttr::get(mesh, {});
   Border border = getBorder(isResult, tensor, dim);
   extent *= border.scale;
   bool isPadded = extent != size;
   return DimAttr::get(mesh, axes, isPadded ? extent : 0,
-                      isPadded ? fill : shard::Fill::Undefined, border.low,
+                      isPadded ? fill : sharding::Fill::Undefined, border.low,
                       border.high, /*spills=*/isResult);
 }
 
@@ -298,7 +298,7 @@ polyrank::graph::inferResultLayouts(Operation *op,
       llvm::find_if(operands, [](LayoutAttr layout) { return !!layout; });
   if (!graphOp || some == operands.end())
     return SmallVector<LayoutAttr>(numResults);
-  shard::MeshAttr mesh = some->getMesh();
+  sharding::MeshAttr mesh = some->getMesh();
   ShardingRule rule = graphOp.getShardingRule();
 
   size_t numFactors = rule.factors.size();
@@ -313,7 +313,7 @@ polyrank::graph::inferResultLayouts(Operation *op,
            !axes[dim[0]].empty();
   };
   ReductionKind kind = ReductionKind::Sum;
-  SmallVector<shard::Place> places;
+  SmallVector<sharding::Place> places;
   for (auto [i, layout] : llvm::enumerate(operands)) {
     if (!layout)
       continue;
@@ -337,10 +337,10 @@ polyrank::graph::inferResultLayouts(Operation *op,
     }
     for (AxisRef ref : layout.getPartialAxes()) {
       kind = layout.getPartialKind();
-      if (!shard::overlap(partial, ref))
+      if (!sharding::overlap(partial, ref))
         partial.push_back(ref);
     }
-    for (shard::Place place : layout.getPlaces())
+    for (sharding::Place place : layout.getPlaces())
       if (!llvm::is_contained(places, place))
         places.push_back(place);
   }
@@ -362,7 +362,8 @@ polyrank::graph::inferResultLayouts(Operation *op,
         if (!open && !axes[factor].empty())
           return SmallVector<LayoutAttr>(numResults);
         llvm::append_range(dimAxes, axes[factor]);
-        open = open && shard::product(axes[factor]) == rule.factors[factor].size;
+        open = open &&
+               sharding::product(axes[factor]) == rule.factors[factor].size;
       }
       dims.push_back(DimAttr::get(
           mesh, dimAxes, dimFactors.size() == 1 ? padded[dimFactors[0]] : 0));

@@ -9,7 +9,7 @@
 
 #include <string>
 
-#include "dialects/shard/Layout.h"
+#include "dialects/sharding/Layout.h"
 #include "mlir/IR/Operation.h"
 
 namespace polyrank::graph {
@@ -38,7 +38,7 @@ struct Factor {
   int64_t size = 1;
   FactorKind kind = FactorKind::Parallel;
   /// How the partial results of a Reduction factor combine.
-  shard::ReductionKind reduction = shard::ReductionKind::Sum;
+  sharding::ReductionKind reduction = sharding::ReductionKind::Sum;
 };
 
 /// How the dim of a tensor follows a halo factor: the device that has block
@@ -77,8 +77,9 @@ struct ShardingRule {
   /// How each operand passes partials, by kind: passes[kind][operand].
   llvm::SmallVector<PartialPass> passes[3];
 
-  int addFactor(int64_t size, FactorKind kind = FactorKind::Parallel,
-                shard::ReductionKind reduction = shard::ReductionKind::Sum);
+  int addFactor(
+      int64_t size, FactorKind kind = FactorKind::Parallel,
+      sharding::ReductionKind reduction = sharding::ReductionKind::Sum);
   /// Adds the factor of one operand dim and one result dim of these sizes.
   void addHalo(int64_t operandDim, int64_t operandSize, Border operand,
                int64_t resultDim, int64_t resultSize, Border result);
@@ -86,14 +87,15 @@ struct ShardingRule {
   Border getBorder(bool isResult, unsigned tensor, int64_t dim) const;
   /// The layout of a dim of size `size` that has one factor, which is split over
   /// `axes` and has this extent: with borders, padded where need be.
-  shard::DimAttr layDim(bool isResult, unsigned tensor, int64_t dim,
-                        int64_t size, shard::MeshAttr mesh,
-                        llvm::ArrayRef<shard::AxisRef> axes, int64_t extent,
-                        shard::Fill fill = shard::Fill::Undefined) const;
-  PartialPass getPass(shard::ReductionKind kind, unsigned operand) const {
+  sharding::DimAttr
+  layDim(bool isResult, unsigned tensor, int64_t dim, int64_t size,
+         sharding::MeshAttr mesh, llvm::ArrayRef<sharding::AxisRef> axes,
+         int64_t extent, sharding::Fill fill = sharding::Fill::Undefined) const;
+  PartialPass getPass(sharding::ReductionKind kind, unsigned operand) const {
     return passes[static_cast<int>(kind)][operand];
   }
-  void setPass(shard::ReductionKind kind, unsigned operand, PartialPass pass) {
+  void setPass(sharding::ReductionKind kind, unsigned operand,
+               PartialPass pass) {
     passes[static_cast<int>(kind)][operand] = pass;
   }
   /// Sums, maxima and minima pass in `operand`: the op only moves elements.
@@ -121,15 +123,15 @@ ShardingRule elementwiseRule(mlir::Operation *op);
 /// factor may have axes only where all more major ones are split to the end.
 /// Fails where an axis would straddle factors in unequal parts or padding
 /// would be taken apart; `reason` then says why.
-std::optional<llvm::SmallVector<llvm::SmallVector<shard::AxisRef>>>
-projectAxes(shard::DimAttr dim, llvm::ArrayRef<int64_t> factorSizes,
+std::optional<llvm::SmallVector<llvm::SmallVector<sharding::AxisRef>>>
+projectAxes(sharding::DimAttr dim, llvm::ArrayRef<int64_t> factorSizes,
             std::string *reason = nullptr);
 
 /// The layouts of `op`'s results that the layouts of its operands determine;
 /// factors that only results have are whole. Null layouts where the operands
 /// have none. The operands are assumed to agree (LayoutVerifier.h).
-llvm::SmallVector<shard::LayoutAttr>
+llvm::SmallVector<sharding::LayoutAttr>
 inferResultLayouts(mlir::Operation *op,
-                   llvm::ArrayRef<shard::LayoutAttr> operands);
+                   llvm::ArrayRef<sharding::LayoutAttr> operands);
 
 } // namespace polyrank::graph

@@ -35,7 +35,7 @@ SmallVector<Value> SiluOp::decompose(OpBuilder &builder) {
 
 ShardingRule SiluGradOp::getShardingRule() {
   ShardingRule rule = elementwiseRule(*this);
-  rule.setPass(shard::ReductionKind::Sum, 0, PartialPass::Alone);
+  rule.setPass(sharding::ReductionKind::Sum, 0, PartialPass::Alone);
   return rule;
 }
 

@@ -5,7 +5,7 @@
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::graph;
-using shard::ReductionKind;
+using sharding::ReductionKind;
 
 using Gradients = FailureOr<SmallVector<Value>>;
 
@@ -104,7 +104,7 @@ ShardingRule SliceOp::getShardingRule() {
 LogicalResult SliceOp::localize(LocalContext &context, ValueRange operands,
                                 SmallVectorImpl<Value> &results) {
   SmallVector<int64_t> limits(getLimits());
-  shard::LayoutAttr layout = shard::getLayout(getInput());
+  sharding::LayoutAttr layout = sharding::getLayout(getInput());
   for (int64_t d = 0, rank = limits.size(); d < rank; ++d) {
     if (isWhole(d))
       limits[d] = getShape(operands[0])[d];
@@ -222,7 +222,7 @@ ShardingRule PadOp::getShardingRule() {
 /// out at the end belongs to the next device.
 LogicalResult PadOp::localize(LocalContext &context, ValueRange operands,
                               SmallVectorImpl<Value> &results) {
-  shard::LayoutAttr layout = shard::getLayout(getInput());
+  sharding::LayoutAttr layout = sharding::getLayout(getInput());
   ArrayRef<int64_t> global = getShape(getInput());
   Value block = operands[0];
   SmallVector<int64_t> low(getLow()), high(getHigh()), limits;

@@ -5,7 +5,7 @@
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::graph;
-using shard::ReductionKind;
+using sharding::ReductionKind;
 
 /// Rows are parallel; `dim` needs its other blocks.
 static ShardingRule rowRule(Operation *op, int64_t dim) {

@@ -22,14 +22,14 @@ LogicalResult SeedOp::evaluate(ArrayRef<Tensor> operands,
 RankedTensorType MicrobatchesOp::getSliceType(RankedTensorType type) {
   auto slice = RankedTensorType::get(type.getShape().drop_front(),
                                      type.getElementType());
-  shard::LayoutAttr layout = shard::getLayout(type);
+  sharding::LayoutAttr layout = sharding::getLayout(type);
   if (!layout)
     return slice;
-  return shard::withLayout(
+  return sharding::withLayout(
       slice,
-      shard::LayoutAttr::get(layout.getMesh(), layout.getDims().drop_front(),
-                             layout.getPartialKind(), layout.getPartialAxes(),
-                             layout.getPlaces()));
+      sharding::LayoutAttr::get(layout.getMesh(), layout.getDims().drop_front(),
+                                layout.getPartialKind(),
+                                layout.getPartialAxes(), layout.getPlaces()));
 }
 
 LogicalResult MicrobatchesOp::verify() {
@@ -43,7 +43,7 @@ LogicalResult MicrobatchesOp::verify() {
       return emitOpError("'of' operand ")
              << i << " has dims [" << shape << "]; dim 0 must be the count, "
              << count;
-    shard::LayoutAttr layout = shard::getLayout(value);
+    sharding::LayoutAttr layout = sharding::getLayout(value);
     if (layout && !layout.getDim(0).isWhole())
       return emitOpError("'of' operand ")
              << i << " is split on dim 0, which is the microbatch; split the "
@@ -55,9 +55,9 @@ LogicalResult MicrobatchesOp::verify() {
   Block &body = getBody().front();
   auto index = RankedTensorType::get({}, IntegerType::get(getContext(), 64));
   if (body.getNumArguments() > 0)
-    if (auto layout = shard::getLayout(body.getArgument(0)))
-      index = shard::withLayout(
-          index, shard::LayoutAttr::getReplicated(layout.getMesh(), 0));
+    if (auto layout = sharding::getLayout(body.getArgument(0)))
+      index = sharding::withLayout(
+          index, sharding::LayoutAttr::getReplicated(layout.getMesh(), 0));
   expected.push_back(index);
   for (Value value : getOf())
     expected.push_back(getSliceType(cast<RankedTensorType>(value.getType())));

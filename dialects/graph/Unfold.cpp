@@ -106,7 +106,7 @@ ShardingRule UnfoldOp::getShardingRule() {
   ShardingRule rule = emptyRule(*this);
   rule.passAll(0);
   if ((getLow() || getHigh()) && !isItsOwnSum(getValue()))
-    rule.setPass(shard::ReductionKind::Sum, 0, PartialPass::None);
+    rule.setPass(sharding::ReductionKind::Sum, 0, PartialPass::None);
   ArrayRef<int64_t> in = getShape(getInput()), out = getShape(getResult());
   for (int64_t d = 0, rank = in.size(); d < rank; ++d) {
     if (d == static_cast<int64_t>(getDim()))
@@ -124,7 +124,7 @@ ShardingRule UnfoldOp::getShardingRule() {
 LogicalResult UnfoldOp::localize(LocalContext &context, ValueRange operands,
                                  SmallVectorImpl<Value> &results) {
   int64_t dim = getDim();
-  shard::LayoutAttr layout = shard::getLayout(getInput());
+  sharding::LayoutAttr layout = sharding::getLayout(getInput());
   if (layout.getDim(dim).getAxes().empty())
     return localizeByCloning(*this, context, operands, results);
   if (failed(verifyBorders(*this, layout.getDim(dim),
@@ -137,7 +137,7 @@ LogicalResult UnfoldOp::localize(LocalContext &context, ValueRange operands,
   Value windows = UnfoldOp::create(context.builder, getLoc(), block, dim,
                                    getSize(), getStride(), getDilation());
   int64_t wanted =
-      shard::getLocalType(cast<RankedTensorType>(getResult().getType()))
+      sharding::getLocalType(cast<RankedTensorType>(getResult().getType()))
           .getDimSize(dim);
   if (getShape(windows)[dim] > wanted)
     windows = SliceOp::create(context.builder, getLoc(), windows, dim,
@@ -197,7 +197,7 @@ LogicalResult FoldOp::verify() {
 
 ShardingRule FoldOp::getShardingRule() {
   ShardingRule rule = emptyRule(*this);
-  rule.setPass(shard::ReductionKind::Sum, 0, PartialPass::Any);
+  rule.setPass(sharding::ReductionKind::Sum, 0, PartialPass::Any);
   ArrayRef<int64_t> in = getShape(getInput()), out = getShape(getResult());
   for (int64_t d = 0, rank = out.size(); d < rank; ++d) {
     if (d == static_cast<int64_t>(getDim()))
@@ -216,7 +216,7 @@ ShardingRule FoldOp::getShardingRule() {
 LogicalResult FoldOp::localize(LocalContext &context, ValueRange operands,
                                SmallVectorImpl<Value> &results) {
   int64_t dim = getDim();
-  shard::LayoutAttr layout = shard::getLayout(getInput());
+  sharding::LayoutAttr layout = sharding::getLayout(getInput());
   if (layout.getDim(dim).getAxes().empty())
     return localizeByCloning(*this, context, operands, results);
   if (failed(verifyBorders(*this, layout.getDim(dim), {})))

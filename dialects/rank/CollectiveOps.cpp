@@ -34,13 +34,13 @@ uint64_t CollectiveOp::getSentBytes() {
   return bytes;
 }
 
-static runtime::Reduction getReductionOf(shard::ReductionKind kind) {
+static runtime::Reduction getReductionOf(sharding::ReductionKind kind) {
   switch (kind) {
-  case shard::ReductionKind::Sum:
+  case sharding::ReductionKind::Sum:
     return runtime::Reduction::Sum;
-  case shard::ReductionKind::Max:
+  case sharding::ReductionKind::Max:
     return runtime::Reduction::Max;
-  case shard::ReductionKind::Min:
+  case sharding::ReductionKind::Min:
     return runtime::Reduction::Min;
   }
   llvm_unreachable("a kind of reduction");

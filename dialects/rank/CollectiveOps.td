@@ -5,7 +5,7 @@
 
 include "dialects/rank/CollectiveInterface.td"
 include "dialects/rank/Rank.td"
-include "dialects/shard/Shard.td"
+include "dialects/sharding/Sharding.td"
 include "mlir/IR/BuiltinAttributes.td"
 
 // Collectives run over the group of `axes`, with g devices in group order. They
@@ -33,14 +33,14 @@ defvar Rank_reduces = "::polyrank::runtime::Reduction getReduction();";
 defvar Rank_hasRows = "::polyrank::runtime::TransferShape getTransferShape(unsigned number);";
 
 def Rank_AllReduceOp : Rank_Collective<"all_reduce", "AllReduce",
-    (ins Shard_ReductionKind:$kind), "$kind $inputs", Rank_reduces> {
+    (ins Sharding_ReductionKind:$kind), "$kind $inputs", Rank_reduces> {
   let summary = "Reduces elementwise over the group; every device gets the result";
   let description = [{
     1. Results have the types of the operands.
   }];
 }
 def Rank_ReduceScatterOp : Rank_Collective<"reduce_scatter", "ReduceScatter",
-    (ins Shard_ReductionKind:$kind, DenseI64ArrayAttr:$dims), "$kind $inputs `dims` $dims",
+    (ins Sharding_ReductionKind:$kind, DenseI64ArrayAttr:$dims), "$kind $inputs `dims` $dims",
     !strconcat(Rank_reduces, Rank_hasRows)> {
   let summary = "Reduces over the group; member p gets block p of dim dims[i]";
   let description = [{

@@ -2,9 +2,9 @@
 
 #include "dialects/rank/Rank.h"
 
-#include "dialects/shard/Shard.h"
-#include "llvm/ADT/TypeSwitch.h"
+#include "dialects/sharding/Sharding.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -29,14 +29,14 @@ void RankDialect::registerAttributes() {
 }
 
 LogicalResult AxesAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                               shard::MeshAttr mesh,
-                               ArrayRef<shard::AxisRef> axes) {
+                               sharding::MeshAttr mesh,
+                               ArrayRef<sharding::AxisRef> axes) {
   for (auto [i, ref] : llvm::enumerate(axes)) {
     int64_t size = mesh.getAxisSizes()[ref.axis];
     if (!ref.liesIn(size))
       return emitError() << "sub-axis " << mesh.toString(ref)
                          << " does not divide the mesh axis of size " << size;
-    for (shard::AxisRef other : axes.take_front(i))
+    for (sharding::AxisRef other : axes.take_front(i))
       if (ref.overlaps(other))
         return emitError() << "[1] axes " << mesh.toString(other) << " and "
                            << mesh.toString(ref) << " overlap";
@@ -46,14 +46,14 @@ LogicalResult AxesAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 
 Attribute AxesAttr::parse(AsmParser &parser, Type) {
   SMLoc start = parser.getCurrentLocation();
-  shard::MeshAttr mesh;
-  SmallVector<shard::AxisRef> axes;
+  sharding::MeshAttr mesh;
+  SmallVector<sharding::AxisRef> axes;
   if (parser.parseLess() || parser.parseAttribute(mesh) ||
-      parser.parseComma() || shard::parseAxes(parser, mesh, axes) ||
+      parser.parseComma() || sharding::parseAxes(parser, mesh, axes) ||
       parser.parseGreater())
     return {};
   return parser.getChecked<AxesAttr>(start, parser.getContext(), mesh,
-                                     ArrayRef(shard::merged(mesh, axes)));
+                                     ArrayRef(sharding::merged(mesh, axes)));
 }
 
 void AxesAttr::print(AsmPrinter &printer) const {

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "dialects/shard/Layout.h"
+#include "dialects/sharding/Layout.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"

@@ -19,11 +19,11 @@ def Rank_Dialect : Dialect {
     assigned; then `#rank.buffer` attributes say where each one lies.
 
     A function of this level records the global type of what crosses its
-    boundary: `rank.global = tensor<8x16xf32, #shard.layout<..>>` on each
+    boundary: `rank.global = tensor<8x16xf32, #sharding.layout<..>>` on each
     argument and result.
   }];
   let cppNamespace = "::polyrank::rank";
-  let dependentDialects = ["::polyrank::shard::ShardDialect"];
+  let dependentDialects = ["::polyrank::sharding::ShardingDialect"];
   let useDefaultAttributePrinterParser = 1;
   let extraClassDeclaration = "void registerAttributes(); void registerOps();";
 }
@@ -50,20 +50,20 @@ def Rank_AxesAttr : Rank_Attr<"Axes", "axes"> {
 
     1. The sub-axes do not overlap.
   }];
-  let parameters = (ins "::polyrank::shard::MeshAttr":$mesh,
-                        ArrayRefParameter<"::polyrank::shard::AxisRef">:$axes);
+  let parameters = (ins "::polyrank::sharding::MeshAttr":$mesh,
+                        ArrayRefParameter<"::polyrank::sharding::AxisRef">:$axes);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let skipDefaultBuilders = 1;
   let builders = [
-    AttrBuilderWithInferredContext<(ins "::polyrank::shard::MeshAttr":$mesh,
-        "::llvm::ArrayRef<::polyrank::shard::AxisRef>":$axes), [{
-      return $_get(mesh.getContext(), mesh, ::polyrank::shard::merged(mesh, axes));
+    AttrBuilderWithInferredContext<(ins "::polyrank::sharding::MeshAttr":$mesh,
+        "::llvm::ArrayRef<::polyrank::sharding::AxisRef>":$axes), [{
+      return $_get(mesh.getContext(), mesh, ::polyrank::sharding::merged(mesh, axes));
     }]>
   ];
   let extraClassDeclaration = [{
     /// Number of devices of a group.
-    int64_t getGroupSize() const { return ::polyrank::shard::product(getAxes()); }
+    int64_t getGroupSize() const { return ::polyrank::sharding::product(getAxes()); }
   }];
 }
 

@@ -203,7 +203,7 @@ LogicalResult KernelOp::verify() {
                          TypeRange(getResultTypes()))
     return emitOpError("[1] must end in a return of its result types");
   for (Type type : llvm::concat<const Type>(getArgumentTypes(), getResultTypes()))
-    if (!isa<RankedTensorType>(type) || shard::getLayout(type))
+    if (!isa<RankedTensorType>(type) || sharding::getLayout(type))
       return emitOpError("[3] has ") << type << "; it takes local tensors";
   if (std::optional<ArrayAttr> inPlace = getInPlace()) {
     if (inPlace->size() != getResultTypes().size())

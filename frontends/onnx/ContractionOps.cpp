@@ -9,7 +9,7 @@ using namespace mlir;
 namespace polyrank::frontends::onnx {
 namespace {
 
-using shard::ReductionKind;
+using sharding::ReductionKind;
 
 //===-- products ---------------------------------------------------------===//
 

@@ -67,7 +67,7 @@ LogicalResult takeDiagonals(NodeImporter &n, Term &term) {
     Imported zero = n.emit.broadcast(n.emit.scalar(x.getElementType(), 0),
                                      shape, !x.isConstant());
     term.value =
-        n.emit.reduce(shard::ReductionKind::Sum,
+        n.emit.reduce(sharding::ReductionKind::Sum,
                       n.emit.select(isEqual, x, zero), static_cast<int64_t>(j));
     term.labels.erase(term.labels.begin() + j);
   }
@@ -84,7 +84,7 @@ Term sumOver(NodeImporter &n, const Term &term, Fn drop) {
       dims.push_back(static_cast<int64_t>(i));
     else
       result.labels.push_back(label);
-  result.value = n.emit.reduce(shard::ReductionKind::Sum, term.value, dims);
+  result.value = n.emit.reduce(sharding::ReductionKind::Sum, term.value, dims);
   return result;
 }
 

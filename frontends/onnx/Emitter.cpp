@@ -451,7 +451,7 @@ Imported Emitter::concat(ArrayRef<Imported> given, int64_t dim) {
   })[0];
 }
 
-Imported Emitter::reduce(shard::ReductionKind kind, const Imported &x,
+Imported Emitter::reduce(sharding::ReductionKind kind, const Imported &x,
                          ArrayRef<int64_t> dims, bool first) {
   if (dims.empty())
     return x;
@@ -464,7 +464,7 @@ Imported Emitter::mean(const Imported &x, ArrayRef<int64_t> dims) {
   int64_t count = 1;
   for (int64_t dim : dims)
     count *= x.getShape()[dim];
-  Imported sum = reduce(shard::ReductionKind::Sum, x, dims);
+  Imported sum = reduce(sharding::ReductionKind::Sum, x, dims);
   return binaryOver<graph::DivOp>(
       sum, scalar(x.getElementType(), static_cast<double>(count)));
 }

@@ -186,7 +186,7 @@ public:
   Imported slice(const Imported &x, int64_t dim, int64_t start, int64_t limit,
                  int64_t stride = 1);
   Imported concat(llvm::ArrayRef<Imported> parts, int64_t dim);
-  Imported reduce(shard::ReductionKind kind, const Imported &x,
+  Imported reduce(sharding::ReductionKind kind, const Imported &x,
                   llvm::ArrayRef<int64_t> dims, bool first = false);
   Imported mean(const Imported &x, llvm::ArrayRef<int64_t> dims);
   /// What was reduced over `dims` of `shape`, with these dims as 1.

@@ -259,7 +259,7 @@ LogicalResult cumSum(NodeImporter &n) {
   Imported counted = n.emit.select(
       n.emit.broadcast(n.emit.reshape(counts, square), pairs, true), repeated,
       n.emit.broadcast(n.emit.scalar(x.getElementType(), 0), pairs, true));
-  n.result(0, n.emit.reduce(shard::ReductionKind::Sum, counted, *axis));
+  n.result(0, n.emit.reduce(sharding::ReductionKind::Sum, counted, *axis));
   return success();
 }
 
@@ -273,7 +273,7 @@ LogicalResult argExtremum(NodeImporter &n) {
   auto axis = n.axis(n.getInt("axis", 0), x.getRank());
   if (failed(axis))
     return failure();
-  using shard::ReductionKind;
+  using sharding::ReductionKind;
   Shape shape = x.getShape();
   bool last = n.getInt("select_last_index", 0);
   auto kind = largest ? ReductionKind::Max : ReductionKind::Min;

@@ -12,7 +12,7 @@ namespace polyrank::frontends::onnx {
 namespace {
 
 using graph::Comparison;
-using shard::ReductionKind;
+using sharding::ReductionKind;
 
 /// Labels [N, D..] of scores [N, C, D..].
 struct Labels {

@@ -8,7 +8,7 @@ using namespace mlir;
 namespace polyrank::frontends::onnx {
 namespace {
 
-using shard::ReductionKind;
+using sharding::ReductionKind;
 
 /// Dims of the window elements in what `unfold` returns.
 SmallVector<int64_t> elementDims(const Imported &unfolded, size_t spatial) {

@@ -79,7 +79,8 @@ FailureOr<Imported> scatterExtremum(NodeImporter &n, const Imported &x,
   double infinity = std::numeric_limits<double>::infinity();
   Imported nothing = n.emit.scalar(x.getElementType(),
                                    isMax ? -infinity : infinity);
-  auto kind = isMax ? shard::ReductionKind::Max : shard::ReductionKind::Min;
+  auto kind =
+      isMax ? sharding::ReductionKind::Max : sharding::ReductionKind::Min;
   if (places.isConstant() && size <= maxFolded) {
     auto members = groupByPlace(n, *places.constant, size);
     if (failed(members))

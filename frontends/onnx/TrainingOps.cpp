@@ -10,7 +10,7 @@ using namespace mlir;
 namespace polyrank::frontends::onnx {
 namespace {
 
-using shard::ReductionKind;
+using sharding::ReductionKind;
 
 //===-- dropout ----------------------------------------------------------===//
 

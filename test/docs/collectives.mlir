@@ -2,19 +2,19 @@
 // RUN: polyrank-opt %s --localize --evaluate=ranks | FileCheck %s
 // Each op of the table in docs/layouts.md keeps the value.
 
-#mesh = #shard.mesh<["a"=2]>
-!split = tensor<2xf32, #shard.layout<#mesh, [{"a"}]>>
-!whole = tensor<2xf32, #shard.layout<#mesh, [{}]>>
-!part = tensor<2xf32, #shard.layout<#mesh, [{}], partial = sum {"a"}>>
+#mesh = #sharding.mesh<["a"=2]>
+!split = tensor<2xf32, #sharding.layout<#mesh, [{"a"}]>>
+!whole = tensor<2xf32, #sharding.layout<#mesh, [{}]>>
+!part = tensor<2xf32, #sharding.layout<#mesh, [{}], partial = sum {"a"}>>
 
 func.func @all() -> (!whole {graph.output = "all_gather"}, !split {graph.output = "slice"},
     !part {graph.output = "to_partial"}, !whole {graph.output = "all_reduce"}, !split {graph.output = "reduce_scatter"}) {
   %split = graph.constant dense<[1.0, 2.0]> : tensor<2xf32> : !split
-  %0 = shard.all_gather %split : (!split) -> !whole
-  %1 = shard.slice %0 : (!whole) -> !split
-  %2 = shard.to_partial %0 : (!whole) -> !part
-  %3 = shard.all_reduce %2 : (!part) -> !whole
-  %4 = shard.reduce_scatter %2 : (!part) -> !split
+  %0 = sharding.all_gather %split : (!split) -> !whole
+  %1 = sharding.slice %0 : (!whole) -> !split
+  %2 = sharding.to_partial %0 : (!whole) -> !part
+  %3 = sharding.all_reduce %2 : (!part) -> !whole
+  %4 = sharding.reduce_scatter %2 : (!part) -> !split
   return %0, %1, %2, %3, %4 : !whole, !split, !part, !whole, !split
 }
 

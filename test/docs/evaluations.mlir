@@ -4,12 +4,12 @@
 // RUN: polyrank-opt %s --localize | FileCheck %s --check-prefix=LOCAL
 // The example of docs/three-evaluations.md: Megatron's two products.
 
-#mesh = #shard.mesh<["tensor"=2]>
-!x = tensor<1x2xf32, #shard.layout<#mesh, [{}, {}]>>
-!up = tensor<2x4xf32, #shard.layout<#mesh, [{}, {"tensor"}]>>
-!h = tensor<1x4xf32, #shard.layout<#mesh, [{}, {"tensor"}]>>
-!down = tensor<4x2xf32, #shard.layout<#mesh, [{"tensor"}, {}]>>
-!part = tensor<1x2xf32, #shard.layout<#mesh, [{}, {}], partial = sum {"tensor"}>>
+#mesh = #sharding.mesh<["tensor"=2]>
+!x = tensor<1x2xf32, #sharding.layout<#mesh, [{}, {}]>>
+!up = tensor<2x4xf32, #sharding.layout<#mesh, [{}, {"tensor"}]>>
+!h = tensor<1x4xf32, #sharding.layout<#mesh, [{}, {"tensor"}]>>
+!down = tensor<4x2xf32, #sharding.layout<#mesh, [{"tensor"}, {}]>>
+!part = tensor<1x2xf32, #sharding.layout<#mesh, [{}, {}], partial = sum {"tensor"}>>
 
 func.func @mlp() -> (!x {graph.output = "y"}) {
   %x = graph.constant dense<[[1.0, 2.0]]> : tensor<1x2xf32> : !x
@@ -18,7 +18,7 @@ func.func @mlp() -> (!x {graph.output = "y"}) {
   %0 = graph.matmul %x, %up batch [] x [] contract [1] x [0] : (!x, !up) -> !h
   %1 = graph.relu %0 : (!h) -> !h
   %2 = graph.matmul %1, %down batch [] x [] contract [1] x [0] : (!h, !down) -> !part
-  %3 = shard.all_reduce %2 : (!part) -> !x
+  %3 = sharding.all_reduce %2 : (!part) -> !x
   return %3 : !x
 }
 

@@ -3,19 +3,19 @@
 // RUN: polyrank-opt %s --localize | FileCheck %s --check-prefix=LOCAL
 // The example of docs/padding.md.
 
-#mesh = #shard.mesh<["tensor"=4]>
-!x = tensor<6xf32, #shard.layout<#mesh, [{"tensor"} pad 8]>>
-!filled = tensor<6xf32, #shard.layout<#mesh, [{"tensor"} pad 8 fill zero]>>
-!part = tensor<f32, #shard.layout<#mesh, [], partial = sum {"tensor"}>>
-!whole = tensor<f32, #shard.layout<#mesh, []>>
+#mesh = #sharding.mesh<["tensor"=4]>
+!x = tensor<6xf32, #sharding.layout<#mesh, [{"tensor"} pad 8]>>
+!filled = tensor<6xf32, #sharding.layout<#mesh, [{"tensor"} pad 8 fill zero]>>
+!part = tensor<f32, #sharding.layout<#mesh, [], partial = sum {"tensor"}>>
+!whole = tensor<f32, #sharding.layout<#mesh, []>>
 
 func.func @sum(%x: !x {graph.input = "x"}) -> (!whole {graph.output = "sum"}) {
   %zero = graph.constant dense<0.0> : tensor<6xf32> : !x
   %same = graph.mul %x, %zero : (!x, !x) -> !x
   %ones = graph.exp %same : (!x) -> !x
-  %filled = shard.fill %ones : (!x) -> !filled
+  %filled = sharding.fill %ones : (!x) -> !filled
   %part = graph.reduce sum %filled over [0] : (!filled) -> !part
-  %sum = shard.all_reduce %part : (!part) -> !whole
+  %sum = sharding.all_reduce %part : (!part) -> !whole
   return %sum : !whole
 }
 

@@ -2,17 +2,17 @@
 // RUN: polyrank-opt %s --localize | FileCheck %s --check-prefix=LOCAL
 // The first example of docs/partial-values.md.
 
-#mesh = #shard.mesh<["tensor"=2]>
-!x = tensor<2x4xf32, #shard.layout<#mesh, [{}, {"tensor"}]>>
-!w = tensor<4x1xf32, #shard.layout<#mesh, [{"tensor"}, {}]>>
-!part = tensor<2x1xf32, #shard.layout<#mesh, [{}, {}], partial = sum {"tensor"}>>
-!whole = tensor<2x1xf32, #shard.layout<#mesh, [{}, {}]>>
+#mesh = #sharding.mesh<["tensor"=2]>
+!x = tensor<2x4xf32, #sharding.layout<#mesh, [{}, {"tensor"}]>>
+!w = tensor<4x1xf32, #sharding.layout<#mesh, [{"tensor"}, {}]>>
+!part = tensor<2x1xf32, #sharding.layout<#mesh, [{}, {}], partial = sum {"tensor"}>>
+!whole = tensor<2x1xf32, #sharding.layout<#mesh, [{}, {}]>>
 
 func.func @row_parallel() -> (!whole {graph.output = "y"}) {
   %x = graph.constant dense<[[1.0, 2.0, 3.0, 4.0], [10.0, 20.0, 30.0, 40.0]]> : tensor<2x4xf32> : !x
   %w = graph.constant dense<1.0> : tensor<4x1xf32> : !w
   %0 = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (!x, !w) -> !part
-  %1 = shard.all_reduce %0 : (!part) -> !whole
+  %1 = sharding.all_reduce %0 : (!part) -> !whole
   return %1 : !whole
 }
 

@@ -24,7 +24,7 @@ void check(bool succeeded, const std::string &error) {
 
 void parse(MLIRContext &context, char language, const std::string &text) {
   std::string error;
-  auto mesh = shard::MeshAttr::get(
+  auto mesh = sharding::MeshAttr::get(
       &context,
       {StringAttr::get(&context, "data"), StringAttr::get(&context, "tensor")},
       {2, 4});
@@ -97,7 +97,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
   static fuzz::Context context;
   MLIRContext &mlir = context.next();
-  mlir.loadDialect<shard::ShardDialect>();
+  mlir.loadDialect<sharding::ShardingDialect>();
   parse(mlir, static_cast<char>(data[0]),
         std::string(fuzz::text(data + 1, size - 1)));
   return 0;

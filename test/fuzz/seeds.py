@@ -29,11 +29,11 @@ LANGUAGES = {
     "o": ["torch.optim.AdamW(model.parameters(), 1e-3, betas=(0.9, 0.95), amsgrad)",
           "sgd(lr=1e-3,momentum=0.9,nesterov=true)", "adamw(lr=1e-3,betas=0.9:0.999,eps=1e-8)",
           "adam(weight_decay=0.01,decay=*.weight:*_norm*)", "adamw"],
-    "a": ['#shard.mesh<["data" = 2, "tensor" = 4]>',
-          '#shard.layout<mesh<["data" = 2, "tensor" = 4]>, [{"data"}, {"tensor"}]>',
-          '#shard.layout<mesh<["data" = 4]>, [{"data":(1)2} pad 8 fill zero halo 1:1], '
+    "a": ['#sharding.mesh<["data" = 2, "tensor" = 4]>',
+          '#sharding.layout<mesh<["data" = 2, "tensor" = 4]>, [{"data"}, {"tensor"}]>',
+          '#sharding.layout<mesh<["data" = 4]>, [{"data":(1)2} pad 8 fill zero halo 1:1], '
           'partial = sum {"data":(2)2}>',
-          '#shard.layout<mesh<["data" = 2, "tensor" = 2]>, [{"data"}], at {"tensor" = 1}>'],
+          '#sharding.layout<mesh<["data" = 2, "tensor" = 2]>, [{"data"}], at {"tensor" = 1}>'],
 }
 
 

@@ -114,8 +114,8 @@ def test_a_plan_is_written_though_nobody_can_read_the_notes(errors, exported, tm
 
 
 @pytest.mark.parametrize("stage, has", [
-    ("import", "graph.parameter"), ("training", "func.func @step"), ("propagate", "#shard.layout"),
-    ("partition", "shard.all_reduce"), ("rank", "rank.")])
+    ("import", "graph.parameter"), ("training", "func.func @step"), ("propagate", "#sharding.layout"),
+    ("partition", "sharding.all_reduce"), ("rank", "rank.")])
 def test_stop_after_prints_mlir_on_standard_output(stage, has, exported):
     output, _ = tools.tool("compile", exported("mlp"), *DATA, *LOSS, "--stop-after", stage)
     assert output.startswith(("module", "#")) and has in output

@@ -107,7 +107,7 @@ static std::multimap<std::string, std::string> layoutsOf(ModuleOp module) {
     std::string where, what;
     llvm::raw_string_ostream(where) << op->getLoc();
     for (Value result : op->getResults())
-      what += shard::getLayout(result).toString() + " ";
+      what += sharding::getLayout(result).toString() + " ";
     layouts.emplace(where, what);
   });
   return layouts;
@@ -158,7 +158,7 @@ bool Checker::runConstraints(ModuleOp module) {
     return false;
   bool hasComposite = module
                           .walk([](Operation *op) {
-                            return op->hasAttr("shard.composite")
+                            return op->hasAttr("sharding.composite")
                                        ? WalkResult::interrupt()
                                        : WalkResult::advance();
                           })

@@ -12,7 +12,7 @@ using namespace polyrank;
 using namespace polyrank::test;
 using graph::FactorKind;
 using graph::ShardingRule;
-using shard::ReductionKind;
+using sharding::ReductionKind;
 
 static const char *const aspectNames[Coverage::numAspects] = {
     "split", "sub-axis", "padded", "sum", "max", "min"};
@@ -84,7 +84,7 @@ void Coverage::recordOp(graph::GraphOp op) {
   std::vector<std::array<bool, numAspects>> seen(rule.factors.size());
   std::array<bool, 3> partial{};
   auto look = [&](Value value, const graph::TensorFactors &tensor) {
-    shard::LayoutAttr layout = shard::getLayout(value);
+    sharding::LayoutAttr layout = sharding::getLayout(value);
     if (layout.isPartial())
       partial[static_cast<int>(layout.getPartialKind())] = true;
     for (auto [d, dim] : llvm::enumerate(tensor)) {
@@ -95,7 +95,7 @@ void Coverage::recordOp(graph::GraphOp op) {
       }
       auto axes = graph::projectAxes(layout.getDim(d), sizes);
       for (auto [factor, list] : llvm::zip_equal(dim, *axes))
-        for (shard::AxisRef ref : list) {
+        for (sharding::AxisRef ref : list) {
           int64_t whole = layout.getMesh().getAxisSizes()[ref.axis];
           seen[factor][ref.size == whole ? Split : SubAxis] = true;
         }
@@ -132,7 +132,7 @@ void Coverage::recordModel(ModuleOp module) {
 void Coverage::record(ModuleOp module) {
   module.walk([&](graph::GraphOp op) {
     if (llvm::all_of(op->getResults(),
-                     [](Value value) { return !!shard::getLayout(value); }))
+                     [](Value value) { return !!sharding::getLayout(value); }))
       recordOp(op);
   });
 }

@@ -8,11 +8,11 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::test;
 using graph::FactorKind;
-using shard::AxisRef;
-using shard::DimAttr;
-using shard::Fill;
-using shard::LayoutAttr;
-using shard::ReductionKind;
+using sharding::AxisRef;
+using sharding::DimAttr;
+using sharding::Fill;
+using sharding::LayoutAttr;
+using sharding::ReductionKind;
 
 /// Devices of the largest mesh.
 constexpr int64_t maxDevices = 12;
@@ -29,7 +29,7 @@ RandomMesh::RandomMesh(MLIRContext &context, Random &random) {
     names.push_back(StringAttr::get(&context, std::string(1, char('a' + i))));
     sizes.push_back(size);
   }
-  mesh = shard::MeshAttr::get(&context, names, sizes);
+  mesh = sharding::MeshAttr::get(&context, names, sizes);
   for (auto [axis, size] : llvm::enumerate(sizes)) {
     auto number = static_cast<int32_t>(axis);
     if (size < 4 || random.chance(40)) {
@@ -98,7 +98,7 @@ static Assignment drawAssignment(const graph::ShardingRule &rule,
   }
   for (int factor : open) {
     int64_t size = rule.factors[factor].size,
-            blocks = shard::product(drawn.factors[factor]);
+            blocks = sharding::product(drawn.factors[factor]);
     if (size % blocks != 0)
       drawn.padded[factor] = size / blocks * blocks + blocks;
     else if (blocks > 1 && random.chance(20))
@@ -120,7 +120,7 @@ static std::optional<ReductionKind> getReduced(const graph::ShardingRule &rule,
 static LayoutAttr layOut(const graph::ShardingRule &rule, unsigned number,
                          RankedTensorType type, const Assignment &drawn,
                          ArrayRef<AxisRef> partial, bool isResult,
-                         shard::MeshAttr mesh, Random &random) {
+                         sharding::MeshAttr mesh, Random &random) {
   SmallVector<DimAttr> dims;
   for (auto [d, factors] : llvm::enumerate(isResult ? rule.results[number]
                                                     : rule.operands[number])) {
@@ -140,12 +140,12 @@ static LayoutAttr layOut(const graph::ShardingRule &rule, unsigned number,
     for (int factor : factors)
       llvm::append_range(axes, drawn.factors[factor]);
     int64_t padded = factors.size() == 1 ? drawn.padded[factors[0]] : 0;
-    if (type.getDimSize(d) % shard::product(axes) != 0 && !padded)
+    if (type.getDimSize(d) % sharding::product(axes) != 0 && !padded)
       return {}; // padding that a dim of several factors cannot have
     Fill fill = Fill::Undefined;
     if (padded && !isResult) {
       if (auto kind = getReduced(rule, factors[0]))
-        fill = shard::identityFill(*kind);
+        fill = sharding::identityFill(*kind);
       else
         fill = random.pick({Fill::Undefined, Fill::Zero, Fill::NegInf});
     }
@@ -162,13 +162,13 @@ static bool accepts(graph::GraphOp op, const graph::ShardingRule &rule,
   for (auto [i, layout] : llvm::enumerate(labelling.operands))
     copy->setOperand(
         i, block.addArgument(
-               shard::withLayout(
+               sharding::withLayout(
                    cast<RankedTensorType>(op->getOperand(i).getType()), layout),
                op->getLoc()));
   for (auto [result, layout] :
        llvm::zip_equal(copy->getResults(), labelling.results))
     result.setType(
-        shard::withLayout(cast<RankedTensorType>(result.getType()), layout));
+        sharding::withLayout(cast<RankedTensorType>(result.getType()), layout));
   ScopedDiagnosticHandler quiet(op->getContext(),
                                 [](Diagnostic &) { return success(); });
   bool accepted = succeeded(graph::verifyLayouts(copy, rule));
@@ -268,7 +268,7 @@ static LayoutAttr drawLayout(RankedTensorType type, const RandomMesh &mesh,
     if (choice < 5 && !dims.empty()) {
       int64_t dim = random.pick(dims);
       if (hasEmptyBlocks ||
-          shard::product(axes[dim]) * atom.size <= type.getDimSize(dim))
+          sharding::product(axes[dim]) * atom.size <= type.getDimSize(dim))
         axes[dim].push_back(atom);
     } else if (choice < 7 && mayBePartial) {
       partial.push_back(atom);
@@ -276,7 +276,7 @@ static LayoutAttr drawLayout(RankedTensorType type, const RandomMesh &mesh,
   }
   SmallVector<DimAttr> layout;
   for (auto [list, size] : llvm::zip_equal(axes, type.getShape())) {
-    int64_t blocks = shard::product(list);
+    int64_t blocks = sharding::product(list);
     if (size % blocks == 0)
       layout.push_back(DimAttr::get(mesh.mesh, list));
     else if (fill)
@@ -291,7 +291,7 @@ static LayoutAttr drawLayout(RankedTensorType type, const RandomMesh &mesh,
 void polyrank::test::drawConstraints(func::FuncOp function,
                                      const RandomMesh &mesh, Random &random) {
   Builder builder(function.getContext());
-  function->getParentOfType<ModuleOp>()->setAttr("shard.mesh", mesh.mesh);
+  function->getParentOfType<ModuleOp>()->setAttr("sharding.mesh", mesh.mesh);
   auto draw = [&](RankedTensorType type, std::optional<Fill> fill,
                   int64_t numFixed, auto set) {
     set("layout", drawLayout(type, mesh, random, false, fill, numFixed,
@@ -312,7 +312,7 @@ void polyrank::test::drawConstraints(func::FuncOp function,
     draw(cast<RankedTensorType>(argument.getType()),
          isInput ? std::optional<Fill>() : Fill::Zero, isInput,
          [&](StringRef name, Attribute value) {
-           function.setArgAttr(i, ("shard." + name).str(), value);
+           function.setArgAttr(i, ("sharding." + name).str(), value);
          });
   }
   function.walk([&](graph::GraphOp op) {
@@ -323,7 +323,8 @@ void polyrank::test::drawConstraints(func::FuncOp function,
     draw(cast<RankedTensorType>(op->getResult(result).getType()), std::nullopt,
          0, [&](StringRef name, Attribute value) { list.set(name, value); });
     list.set("result", builder.getI64IntegerAttr(result));
-    op->setAttr("shard.constraint", list.getDictionary(builder.getContext()));
+    op->setAttr("sharding.constraint",
+                list.getDictionary(builder.getContext()));
   });
 }
 
@@ -338,13 +339,13 @@ public:
 private:
   void setType(Value value, LayoutAttr layout) {
     value.setType(
-        shard::withLayout(cast<RankedTensorType>(value.getType()), layout));
+        sharding::withLayout(cast<RankedTensorType>(value.getType()), layout));
   }
   LayoutAttr draw(Value value, bool mayBePartial, std::optional<Fill> fill,
                   int64_t numFixed = 0) {
-    return drawLayout(shard::withLayout(cast<RankedTensorType>(value.getType()),
-                                        nullptr),
-                      mesh, random, mayBePartial, fill, numFixed);
+    return drawLayout(
+        sharding::withLayout(cast<RankedTensorType>(value.getType()), nullptr),
+        mesh, random, mayBePartial, fill, numFixed);
   }
   /// Gives a use the layout that it wants.
   void demand(OpOperand &use, LayoutAttr layout);
@@ -358,14 +359,15 @@ private:
 
 void LayoutWriter::demand(OpOperand &use, LayoutAttr layout) {
   Value value = use.get();
-  if (shard::getLayout(value) == layout)
+  if (sharding::getLayout(value) == layout)
     return;
   OpBuilder builder(use.getOwner());
-  auto type = shard::withLayout(cast<RankedTensorType>(value.getType()), layout);
+  auto type =
+      sharding::withLayout(cast<RankedTensorType>(value.getType()), layout);
   NamedAttrList why;
   for (StringRef name : {"producer", "user", "from", "to", "constraint"})
     why.set(name, builder.getStringAttr("drawn"));
-  auto reshard = shard::ReshardOp::create(
+  auto reshard = sharding::ReshardOp::create(
       builder, use.getOwner()->getLoc(), TypeRange(type), ValueRange(value),
       why.getDictionary(builder.getContext()));
   use.set(reshard->getResult(0));
@@ -392,8 +394,8 @@ void LayoutWriter::writeMicrobatches(graph::MicrobatchesOp op) {
   for (OpOperand &use : yield->getOpOperands()) {
     unsigned i = use.getOperandNumber(), numSums = op.getNumSums();
     if (i >= numSums)
-      demand(use, shard::getLayout(op.getCarried()[i - numSums]));
-    else if (LayoutAttr layout = shard::getLayout(use.get());
+      demand(use, sharding::getLayout(op.getCarried()[i - numSums]));
+    else if (LayoutAttr layout = sharding::getLayout(use.get());
              random.chance(30) ||
              (layout.isPartial() &&
               layout.getPartialKind() != ReductionKind::Sum))
@@ -419,7 +421,7 @@ void LayoutWriter::writeBlock(Block &block) {
 }
 
 void LayoutWriter::write(func::FuncOp function) {
-  function->getParentOfType<ModuleOp>()->setAttr("shard.mesh", mesh.mesh);
+  function->getParentOfType<ModuleOp>()->setAttr("sharding.mesh", mesh.mesh);
   SmallVector<LayoutAttr> buffers;
   // Parameters and their states, which the results follow in this order.
   for (BlockArgument argument : function.getArguments()) {
@@ -431,7 +433,7 @@ void LayoutWriter::write(func::FuncOp function) {
                  isState ? std::optional<Fill>(Fill::Zero) : std::nullopt,
                  isInput));
     if (isState)
-      buffers.push_back(shard::getLayout(argument));
+      buffers.push_back(sharding::getLayout(argument));
   }
   Block &body = function.getBody().front();
   writeBlock(body);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "dialects/graph/Graph.h"
-#include "dialects/shard/Shard.h"
+#include "dialects/sharding/Sharding.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "test/random/Random.h"
 
@@ -14,15 +14,15 @@ namespace polyrank::test {
 struct RandomMesh {
   RandomMesh(mlir::MLIRContext &context, Random &random);
 
-  shard::MeshAttr mesh;
-  llvm::SmallVector<shard::AxisRef> atoms;
+  sharding::MeshAttr mesh;
+  llvm::SmallVector<sharding::AxisRef> atoms;
 };
 
 /// Layouts of an op's operands and results that its verifier accepts: each atom
 /// splits a factor, passes as a partial in some operands, or is not used; some
 /// factors are padded, with the fill that the op needs.
 struct Labelling {
-  llvm::SmallVector<shard::LayoutAttr> operands, results;
+  llvm::SmallVector<sharding::LayoutAttr> operands, results;
 };
 Labelling drawLabelling(graph::GraphOp op, const RandomMesh &mesh,
                         Random &random);
@@ -30,8 +30,8 @@ Labelling drawLabelling(graph::GraphOp op, const RandomMesh &mesh,
 /// Constraints on arguments and ops of @step, for propagate-layouts.
 void drawConstraints(mlir::func::FuncOp function, const RandomMesh &mesh,
                      Random &random);
-/// A layout of every value of @step, with shard.reshard between producers and
-/// users: a labelling for each op on its own, so that every op meets every
+/// A layout of every value of @step, with sharding.reshard between producers
+/// and users: a labelling for each op on its own, so that every op meets every
 /// layout.
 void drawLayouts(mlir::func::FuncOp function, const RandomMesh &mesh,
                  Random &random);

@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::test;
 using graph::Comparison;
-using shard::ReductionKind;
+using sharding::ReductionKind;
 
 using Shape = SmallVector<int64_t>;
 

@@ -88,7 +88,7 @@ bool Edit::returnOperand(unsigned number, unsigned operand) {
       operand >= op->getNumOperands())
     return false;
   Value value = op->getOperand(operand);
-  shard::LayoutAttr layout = shard::getLayout(value);
+  sharding::LayoutAttr layout = sharding::getLayout(value);
   if (layout && layout.isPartial())
     return false; // outputs are whole
   terminator->setOperand(number, value);
@@ -100,10 +100,10 @@ bool Edit::returnOperand(unsigned number, unsigned operand) {
 }
 
 bool Edit::dropConstraint(unsigned argument) {
-  if (!function.getArgAttr(argument, "shard.layout"))
+  if (!function.getArgAttr(argument, "sharding.layout"))
     return false;
-  for (StringRef key :
-       {"shard.layout", "shard.open", "shard.priority", "shard.from"})
+  for (StringRef key : {"sharding.layout", "sharding.open", "sharding.priority",
+                        "sharding.from"})
     function.removeArgAttr(argument, key);
   return true;
 }
@@ -155,7 +155,7 @@ bool Edit::becomeInput(Operation *op) {
   if (op->use_empty() || isa<graph::MicrobatchesOp>(op))
     return false;
   for (OpResult result : op->getResults()) {
-    shard::LayoutAttr layout = shard::getLayout(result);
+    sharding::LayoutAttr layout = sharding::getLayout(result);
     if (layout && layout.isPartial())
       return false; // arguments are whole
     if (!result.use_empty())
@@ -221,7 +221,7 @@ bool Edit::apply(int64_t index, bool &isLast) {
   function.walk([&](Operation *op) {
     if (auto region = dyn_cast<graph::MicrobatchesOp>(op))
       regions.push_back(region);
-    if (isa<graph::GraphOp>(op) || isa<shard::ReshardOp>(op))
+    if (isa<graph::GraphOp>(op) || isa<sharding::ReshardOp>(op))
       ops.push_back(op);
   });
   std::reverse(ops.begin(), ops.end());
@@ -241,7 +241,7 @@ bool Edit::apply(int64_t index, bool &isLast) {
   } else if (take(function.getNumArguments())) {
     made = dropConstraint(index);
   } else if (take(ops.size())) {
-    made = !!ops[index]->removeAttr("shard.constraint");
+    made = !!ops[index]->removeAttr("sharding.constraint");
   } else {
     for (graph::MicrobatchesOp region : regions)
       if (take(region->getNumResults())) {

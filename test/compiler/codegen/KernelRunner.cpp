@@ -88,8 +88,8 @@ Tensor polyrank::codegen::randomTensor(RankedTensorType type, double low,
 KernelRunner::KernelRunner(const std::string &text, bool fuse,
                            const std::string &cpu) {
   DialectRegistry registry;
-  registry.insert<graph::GraphDialect, shard::ShardDialect, rank::RankDialect,
-                  func::FuncDialect>();
+  registry.insert<graph::GraphDialect, sharding::ShardingDialect,
+                  rank::RankDialect, func::FuncDialect>();
   registerCodegenDialects(registry);
   context = std::make_unique<MLIRContext>(registry);
   context->loadAllAvailableDialects();

@@ -61,7 +61,7 @@ func.func @views(%x: tensor<4x16xf32>) -> tensor<64xf32> {
 // CHECK: rank.all_reduce sum {{.*}} id 1
 // CHECK: rank.all_reduce sum {{.*}} id 2
 // CHECK: rank.launch
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @around(%x: tensor<64xf32>, %y: tensor<64xf32>) -> tensor<64xf32> {
   %0 = graph.exp %x : (tensor<64xf32>) -> tensor<64xf32>
   %1 = rank.all_reduce sum %y over <#mesh, {"data"}> id 1 : (tensor<64xf32>) -> tensor<64xf32>

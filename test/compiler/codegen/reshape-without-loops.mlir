@@ -5,10 +5,10 @@
 // No loops walk through 6x4 and through 8x3, so what is computed in the one shape and read in the other lies in
 // memory.
 
-#mesh = #shard.mesh<["a"=2]>
-#one = #shard.layout<#mesh, [{}]>
-#two = #shard.layout<#mesh, [{}, {}]>
-module attributes {shard.mesh = #mesh} {
+#mesh = #sharding.mesh<["a"=2]>
+#one = #sharding.layout<#mesh, [{}]>
+#two = #sharding.layout<#mesh, [{}, {}]>
+module attributes {sharding.mesh = #mesh} {
 // CHECK-LABEL: func.func @step
 // CHECK: %[[SPREAD:.*]] = rank.launch @{{.*}}broadcast{{.*}}(%arg0)
 // CHECK: rank.view %[[SPREAD]] offset 0 : (tensor<6x4xf32>) -> tensor<8x3xf32>

@@ -10,12 +10,12 @@
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::cost;
-using shard::AxisRef;
-using shard::DimAttr;
-using shard::LayoutAttr;
-using shard::MeshAttr;
-using shard::MovementKind;
-using shard::ReductionKind;
+using sharding::AxisRef;
+using sharding::DimAttr;
+using sharding::LayoutAttr;
+using sharding::MeshAttr;
+using sharding::MovementKind;
+using sharding::ReductionKind;
 
 namespace {
 
@@ -27,12 +27,12 @@ constexpr MovementKind movements[] = {
     MovementKind::Fill};
 
 bool isCollective(const ReshardPlanner::Step &step) {
-  return shard::getCollectiveKind(step.kind).has_value();
+  return sharding::getCollectiveKind(step.kind).has_value();
 }
 
 class ReshardPlannerTest : public testing::Test {
 protected:
-  ReshardPlannerTest() { context.loadDialect<shard::ShardDialect>(); }
+  ReshardPlannerTest() { context.loadDialect<sharding::ShardingDialect>(); }
 
   MeshAttr mesh(ArrayRef<std::pair<StringRef, int64_t>> axes) {
     SmallVector<StringAttr> names;
@@ -119,7 +119,7 @@ protected:
       for (size_t j = 0; j < count; ++j)
         for (MovementKind kind : movements)
           if (auto movement =
-                  shard::getMovement(kind, layouts[i], layouts[j])) {
+                  sharding::getMovement(kind, layouts[i], layouts[j])) {
             int64_t cost = model.getPicoseconds(kind, movement->axes,
                                                 getLocalBytes(type(i)),
                                                 getLocalBytes(type(j)));
@@ -259,7 +259,8 @@ TEST_F(ReshardPlannerTest, HalvesOfAnAxisMoveApart) {
 TEST_F(ReshardPlannerTest, FillComesLastAndStaysThroughCollectives) {
   MeshAttr m = mesh({{"x", 4}});
   AxisRef x = m.getAxis(0);
-  auto layout = [&](ArrayRef<AxisRef> axes, int64_t padded, shard::Fill fill) {
+  auto layout = [&](ArrayRef<AxisRef> axes, int64_t padded,
+                    sharding::Fill fill) {
     return LayoutAttr::get(m, {DimAttr::get(m, axes, padded, fill)});
   };
   ReshardPlanner planner{CostModel(m)};
@@ -270,11 +271,11 @@ TEST_F(ReshardPlannerTest, FillComesLastAndStaysThroughCollectives) {
       text += getName(step.kind).str() + " " + step.layout.toString() + "; ";
     return text;
   };
-  EXPECT_EQ(steps(layout({}, 0, shard::Fill::Undefined),
-                  layout({x}, 8, shard::Fill::Zero)),
+  EXPECT_EQ(steps(layout({}, 0, sharding::Fill::Undefined),
+                  layout({x}, 8, sharding::Fill::Zero)),
             "repad [{} pad 8 fill zero]; slice [{\"x\"} pad 8 fill zero]; ");
-  EXPECT_EQ(steps(layout({x}, 8, shard::Fill::Undefined),
-                  layout({x}, 8, shard::Fill::NegInf)),
+  EXPECT_EQ(steps(layout({x}, 8, sharding::Fill::Undefined),
+                  layout({x}, 8, sharding::Fill::NegInf)),
             "fill [{\"x\"} pad 8 fill neg_inf]; ");
 }
 
@@ -282,9 +283,9 @@ TEST_F(ReshardPlannerTest, ARepadGivesBackTheFillThatASumLost) {
   MeshAttr m = mesh({{"x", 2}});
   ReshardPlanner planner{CostModel(m)};
   LayoutAttr from =
-      LayoutAttr::get(m, {DimAttr::get(m, {}, 8, shard::Fill::Zero)});
+      LayoutAttr::get(m, {DimAttr::get(m, {}, 8, sharding::Fill::Zero)});
   LayoutAttr to =
-      LayoutAttr::get(m, {DimAttr::get(m, {}, 12, shard::Fill::NegInf)},
+      LayoutAttr::get(m, {DimAttr::get(m, {}, 12, sharding::Fill::NegInf)},
                       ReductionKind::Max, m.getAxis(0));
   const auto *plan = planner.plan(RankedTensorType::get({6}, f32, from), to);
   ASSERT_TRUE(plan);
@@ -307,7 +308,7 @@ TEST_F(ReshardPlannerTest, WhatNoCollectiveDoesIsRefusedWithTheReason) {
   };
   auto bordered = [&](bool spills) {
     return LayoutAttr::get(
-        m, {DimAttr::get(m, x, 0, shard::Fill::Undefined, 1, 1, spills)});
+        m, {DimAttr::get(m, x, 0, sharding::Fill::Undefined, 1, 1, spills)});
   };
   EXPECT_EQ(refused(bordered(false), whole),
             "a value with borders is not moved; take the one without");

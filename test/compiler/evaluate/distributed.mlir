@@ -3,12 +3,12 @@
 // RUN: polyrank-opt %s --shuffle-ops=seed=3 --evaluate=distributed | FileCheck %s
 // Megatron's two matmuls: one reduction, and the hidden dim is never whole.
 
-#mesh = #shard.mesh<["data"=2, "tensor"=2]>
-!x = tensor<4x6xf32, #shard.layout<#mesh, [{"data"}, {}]>>
-!h = tensor<4x8xf32, #shard.layout<#mesh, [{"data"}, {"tensor"}]>>
-!part = tensor<4x6xf32, #shard.layout<#mesh, [{"data"}, {}], partial = sum {"tensor"}>>
-!up = tensor<6x8xf32, #shard.layout<#mesh, [{}, {"tensor"}]>>
-!down = tensor<8x6xf32, #shard.layout<#mesh, [{"tensor"}, {}]>>
+#mesh = #sharding.mesh<["data"=2, "tensor"=2]>
+!x = tensor<4x6xf32, #sharding.layout<#mesh, [{"data"}, {}]>>
+!h = tensor<4x8xf32, #sharding.layout<#mesh, [{"data"}, {"tensor"}]>>
+!part = tensor<4x6xf32, #sharding.layout<#mesh, [{"data"}, {}], partial = sum {"tensor"}>>
+!up = tensor<6x8xf32, #sharding.layout<#mesh, [{}, {"tensor"}]>>
+!down = tensor<8x6xf32, #sharding.layout<#mesh, [{"tensor"}, {}]>>
 
 // CHECK: @block distributed
 // GLOBAL: @block global
@@ -17,7 +17,7 @@ func.func @block(%x: !x, %up: !up, %down: !down) -> !x {
   %0 = graph.matmul %x, %up batch [] x [] contract [1] x [0] : (!x, !up) -> !h
   %1 = graph.gelu %0 {form = 1 : i32} : (!h) -> !h
   %2 = graph.matmul %1, %down batch [] x [] contract [1] x [0] : (!h, !down) -> !part
-  %3 = shard.all_reduce %2 : (!part) -> !x
+  %3 = sharding.all_reduce %2 : (!part) -> !x
   %4 = graph.add %x, %3 : (!x, !x) -> !x
   return %4 : !x
 }

@@ -68,7 +68,7 @@ func.func @twice(%a: tensor<16xf32> {graph.symbol = @a}, %b: tensor<16xf32> {gra
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 rank.kernel @add(%w: tensor<16xf32>, %g: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0>], range = 16 : i64, grain = 16 : i64} {
   %0 = graph.add %w, %g : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
   rank.return %0 : tensor<16xf32>

@@ -33,7 +33,7 @@ func.func @outside(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.bu
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @unreachable(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
     attributes {rank.arena = {shared = 64 : i64, private = 64 : i64}} {
   // expected-error @+1 {{moves bytes that peers cannot reach}}
@@ -75,7 +75,7 @@ func.func @lost_sum(%x: tensor<4x16xf32> {graph.input = "x", rank.buffer = #rank
 
 // -----
 // The first device's block is there, the second one's is not.
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @another_block(%x: tensor<32xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 128>}) -> (tensor<16xf32> {graph.output = "y"})
     attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
   // expected-error @+1 {{result 0 at #rank.buffer<shared, 0, 64> overwrites operand 0 at #rank.buffer<shared, 0, 128>, which it still reads}}
@@ -84,17 +84,17 @@ func.func @another_block(%x: tensor<32xf32> {graph.input = "x", rank.buffer = #r
 }
 
 // -----
-#mesh = #shard.mesh<["data"=4]>
+#mesh = #sharding.mesh<["data"=4]>
 func.func @block_outside(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<4xf32> {graph.output = "y"})
     attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
-  // expected-error @+1 {{buffer #rank.buffer<shared, 64, 16 step 32 over <#shard.mesh<["data"=4]>, {"data"}>> ends at 176, behind the region's 128}}
+  // expected-error @+1 {{buffer #rank.buffer<shared, 64, 16 step 32 over <#sharding.mesh<["data"=4]>, {"data"}>> ends at 176, behind the region's 128}}
   %a = rank.reduce_scatter sum %x dims [0] over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<shared, 64, 16 step 32 over <#mesh, {"data"}>>]} : (tensor<16xf32>) -> tensor<4xf32>
   return %a : tensor<4xf32>
 }
 
 // -----
 // What was scattered in place is no longer there as a whole.
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 rank.kernel @copy(%x: tensor<32xf32>) -> tensor<32xf32> {
   rank.return %x : tensor<32xf32>
 }
@@ -199,7 +199,7 @@ func.func @other_operand(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #r
 
 // -----
 // all_gather finds its operand in its result: in this device's own block.
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @gathered(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 64, 64>}) -> (tensor<32xf32> {graph.output = "y"})
     attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
   // expected-error @+1 {{result 0 at #rank.buffer<shared, 0, 128> overwrites operand 0 at #rank.buffer<shared, 64, 64>, which it still reads}}
@@ -209,7 +209,7 @@ func.func @gathered(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.b
 
 // -----
 // Rows of the result lie between the rows of an operand: its columns are no block of it, though the numbers fit.
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @columns(%x: tensor<1x4x4xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 64 step 64 over <#mesh, {"data"}>>}) -> (tensor<1x4x8xf32> {graph.output = "y"})
     attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
   // expected-error @+1 {{result 0 at #rank.buffer<shared, 0, 128> overwrites operand 0 at}}
@@ -218,7 +218,7 @@ func.func @columns(%x: tensor<1x4x4xf32> {graph.input = "x", rank.buffer = #rank
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @scattered_columns(%x: tensor<1x4x8xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 128>}) -> (tensor<1x4x4xf32> {graph.output = "y"})
     attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
   // expected-error @+1 {{result 0 at #rank.buffer<shared, 0, 64 step 64}}
@@ -228,7 +228,7 @@ func.func @scattered_columns(%x: tensor<1x4x8xf32> {graph.input = "x", rank.buff
 
 // -----
 // A dim of size 1 in front is none.
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @rows(%x: tensor<1x4x8xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 128>}) -> (tensor<1x2x8xf32> {graph.output = "y"})
     attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
   %a = rank.reduce_scatter sum %x dims [1] over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<shared, 0, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<1x4x8xf32>) -> tensor<1x2x8xf32>
@@ -237,46 +237,46 @@ func.func @rows(%x: tensor<1x4x8xf32> {graph.input = "x", rank.buffer = #rank.bu
 
 // -----
 // The first device and the last one write to their own blocks, the two others to each other's.
-#mesh = #shard.mesh<["a"=2, "b"=2]>
+#mesh = #sharding.mesh<["a"=2, "b"=2]>
 func.func @transposed(%x: tensor<64xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 256>}) -> (tensor<16xf32> {graph.output = "y"})
     attributes {rank.arena = {shared = 256 : i64, private = 0 : i64}} {
-  // expected-error @+1 {{result 0 at #rank.buffer<shared, 0, 64 step 64 over <#shard.mesh<["a"=2, "b"=2]>, {"b", "a"}>> overwrites operand 0}}
+  // expected-error @+1 {{result 0 at #rank.buffer<shared, 0, 64 step 64 over <#sharding.mesh<["a"=2, "b"=2]>, {"b", "a"}>> overwrites operand 0}}
   %a = rank.reduce_scatter sum %x dims [0] over <#mesh, {"a", "b"}> id 0 {rank.buffers = [#rank.buffer<shared, 0, 64 step 64 over <#mesh, {"b", "a"}>>]} : (tensor<64xf32>) -> tensor<16xf32>
   return %a : tensor<16xf32>
 }
 
 // -----
 // Only on the first device the value's block is overwritten.
-#mesh = #shard.mesh<["data"=3]>
+#mesh = #sharding.mesh<["data"=3]>
 func.func @first_device(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
     attributes {rank.arena = {shared = 320 : i64, private = 0 : i64}} {
   %a = rank.copy %x {rank.buffers = [#rank.buffer<shared, 64, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<16xf32>) -> tensor<16xf32>
   %b = rank.copy %x {rank.buffers = [#rank.buffer<shared, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
-  // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<shared, 64, 64 step 64 over <#shard.mesh<["data"=3]>}}
+  // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<shared, 64, 64 step 64 over <#sharding.mesh<["data"=3]>}}
   %c = rank.copy %a {rank.buffers = [#rank.buffer<shared, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %c : tensor<16xf32>
 }
 
 // -----
 // Only on the one in the middle.
-#mesh = #shard.mesh<["data"=3]>
+#mesh = #sharding.mesh<["data"=3]>
 func.func @middle_device(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
     attributes {rank.arena = {shared = 320 : i64, private = 0 : i64}} {
   %a = rank.copy %x {rank.buffers = [#rank.buffer<shared, 64, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<16xf32>) -> tensor<16xf32>
   %b = rank.copy %x {rank.buffers = [#rank.buffer<shared, 128, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
-  // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<shared, 64, 64 step 64 over <#shard.mesh<["data"=3]>}}
+  // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<shared, 64, 64 step 64 over <#sharding.mesh<["data"=3]>}}
   %c = rank.copy %a {rank.buffers = [#rank.buffer<shared, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %c : tensor<16xf32>
 }
 
 // -----
 // Only on the last one.
-#mesh = #shard.mesh<["data"=3]>
+#mesh = #sharding.mesh<["data"=3]>
 func.func @last_device(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
     attributes {rank.arena = {shared = 320 : i64, private = 0 : i64}} {
   %a = rank.copy %x {rank.buffers = [#rank.buffer<shared, 64, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<16xf32>) -> tensor<16xf32>
   %b = rank.copy %x {rank.buffers = [#rank.buffer<shared, 192, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
-  // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<shared, 64, 64 step 64 over <#shard.mesh<["data"=3]>}}
+  // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<shared, 64, 64 step 64 over <#sharding.mesh<["data"=3]>}}
   %c = rank.copy %a {rank.buffers = [#rank.buffer<shared, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %c : tensor<16xf32>
 }
@@ -387,7 +387,7 @@ func.func @lost_result(%x: tensor<4x16xf32> {graph.input = "x", rank.buffer = #r
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @unreachable_result(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
     attributes {rank.arena = {shared = 64 : i64, private = 64 : i64}} {
   // expected-error @+1 {{moves bytes that peers cannot reach}}

@@ -1,6 +1,6 @@
 // RUN: polyrank-opt %s --check-ranks -split-input-file -verify-diagnostics
 
-#mesh = #shard.mesh<["data"=2, "tensor"=2]>
+#mesh = #sharding.mesh<["data"=2, "tensor"=2]>
 func.func @agrees(%x: tensor<4xf32>) {
   %0 = rank.all_reduce sum %x over <#mesh, {"data"}> id 0 : (tensor<4xf32>) -> tensor<4xf32>
   %1 = rank.all_gather %0 dims [0] over <#mesh, {"tensor"}> id 1 : (tensor<4xf32>) -> tensor<8xf32>
@@ -9,7 +9,7 @@ func.func @agrees(%x: tensor<4xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @same_id(%x: tensor<4xf32>) {
   %0 = rank.all_reduce sum %x over <#mesh, {"data"}> id 0 : (tensor<4xf32>) -> tensor<4xf32>
   // expected-error @+1 {{moves the value with id 0 a second time in one segment}}
@@ -18,17 +18,17 @@ func.func @same_id(%x: tensor<4xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
-#other = #shard.mesh<["data"=4]>
+#mesh = #sharding.mesh<["data"=2]>
+#other = #sharding.mesh<["data"=4]>
 func.func @two_meshes(%x: tensor<4xf32>) {
   %0 = rank.all_reduce sum %x over <#mesh, {"data"}> id 0 : (tensor<4xf32>) -> tensor<4xf32>
-  // expected-error @+1 {{communicates over #shard.mesh<["data"=4]>, other commands over #shard.mesh<["data"=2]>}}
+  // expected-error @+1 {{communicates over #sharding.mesh<["data"=4]>, other commands over #sharding.mesh<["data"=2]>}}
   %1 = rank.all_reduce sum %0 over <#other, {"data"}> id 1 : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
 
 // -----
-#mesh = #shard.mesh<["space"=2]>
+#mesh = #sharding.mesh<["space"=2]>
 func.func @borders(%x: tensor<3x4xf32>) {
   %0 = rank.halo %x dims [1] low [1] high [2] over <#mesh, {"space"}> id 0 : (tensor<3x4xf32>) -> tensor<3x7xf32>
   %1 = rank.halo_add %0 dims [1] low [1] high [2] over <#mesh, {"space"}> id 1 : (tensor<3x7xf32>) -> tensor<3x4xf32>
@@ -37,7 +37,7 @@ func.func @borders(%x: tensor<3x4xf32>) {
 
 // -----
 // All microbatches but the first move the values of the first, once more.
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @microbatches(%x: tensor<2x4xf32>) {
   %0 = rank.microbatches count = 2 of(%x) carry() first {
   ^bb0(%i: tensor<i64>, %xi: tensor<4xf32>):
@@ -53,7 +53,7 @@ func.func @microbatches(%x: tensor<2x4xf32>) {
 
 // -----
 // What moves before them is another value, and so is what moves behind.
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @before_microbatches(%x: tensor<2x4xf32>) {
   %p = rank.all_reduce sum %x over <#mesh, {"data"}> id 0 : (tensor<2x4xf32>) -> tensor<2x4xf32>
   %0 = rank.microbatches count = 2 of(%p) carry() first {
@@ -69,7 +69,7 @@ func.func @before_microbatches(%x: tensor<2x4xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @behind_microbatches(%x: tensor<2x4xf32>) {
   %0 = rank.microbatches count = 2 of(%x) carry() first {
   ^bb0(%i: tensor<i64>, %xi: tensor<4xf32>):

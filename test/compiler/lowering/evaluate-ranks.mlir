@@ -12,15 +12,15 @@
 // CHECK: result1: tensor<32x4xf32> sum 7.30868, norm 5.24697
 // CHECK: loss: tensor<f32> [854.333]
 
-#mesh = #shard.mesh<["data"=2]>
-#rep0 = #shard.layout<#mesh, []>
-#rep1 = #shard.layout<#mesh, [{}]>
-#rep = #shard.layout<#mesh, [{}, {}]>
-#b2 = #shard.layout<#mesh, [{"data"}, {}]>
-#b3 = #shard.layout<#mesh, [{}, {"data"}, {}]>
-#p = #shard.layout<#mesh, [{}, {}], partial = sum {"data"}>
-#p1 = #shard.layout<#mesh, [{}], partial = sum {"data"}>
-#p0 = #shard.layout<#mesh, [], partial = sum {"data"}>
+#mesh = #sharding.mesh<["data"=2]>
+#rep0 = #sharding.layout<#mesh, []>
+#rep1 = #sharding.layout<#mesh, [{}]>
+#rep = #sharding.layout<#mesh, [{}, {}]>
+#b2 = #sharding.layout<#mesh, [{"data"}, {}]>
+#b3 = #sharding.layout<#mesh, [{}, {"data"}, {}]>
+#p = #sharding.layout<#mesh, [{}, {}], partial = sum {"data"}>
+#p1 = #sharding.layout<#mesh, [{}], partial = sum {"data"}>
+#p0 = #sharding.layout<#mesh, [], partial = sum {"data"}>
 module attributes {graph.model = "mlp.onnx"} {
   graph.parameter @w1 : tensor<16x32xf32> at "mlp.onnx" offset 0 length 2048 {trainable}
   graph.parameter @w2 : tensor<32x4xf32> at "mlp.onnx" offset 2048 length 512 {trainable}
@@ -45,8 +45,8 @@ module attributes {graph.model = "mlp.onnx"} {
       %dw1 = graph.matmul %xi, %dh batch [] x [] contract [0] x [0] : (tensor<8x16xf32, #b2>, tensor<8x32xf32, #b2>) -> tensor<16x32xf32, #p>
       graph.yield sum(%dw1, %dw2, %loss) carry() : tensor<16x32xf32, #p>, tensor<32x4xf32, #p>, tensor<f32, #p0>
     } : (tensor<4x8x16xf32, #b3>, tensor<4x8x4xf32, #b3>) -> (tensor<16x32xf32, #p>, tensor<32x4xf32, #p>, tensor<f32, #p0>)
-    %r1, %r2 = shard.all_reduce %g1, %g2 {why = {op = "sgd", constraint = "replicated parameters"}} : (tensor<16x32xf32, #p>, tensor<32x4xf32, #p>) -> (tensor<16x32xf32, #rep>, tensor<32x4xf32, #rep>)
-    %lr = shard.all_reduce %l : (tensor<f32, #p0>) -> tensor<f32, #rep0>
+    %r1, %r2 = sharding.all_reduce %g1, %g2 {why = {op = "sgd", constraint = "replicated parameters"}} : (tensor<16x32xf32, #p>, tensor<32x4xf32, #p>) -> (tensor<16x32xf32, #rep>, tensor<32x4xf32, #rep>)
+    %lr = sharding.all_reduce %l : (tensor<f32, #p0>) -> tensor<f32, #rep0>
     %s1 = graph.constant dense<0.001> : tensor<16x32xf32> : tensor<16x32xf32, #rep>
     %s2 = graph.constant dense<0.001> : tensor<32x4xf32> : tensor<32x4xf32, #rep>
     %u1 = graph.mul %r1, %s1 : (tensor<16x32xf32, #rep>, tensor<16x32xf32, #rep>) -> tensor<16x32xf32, #rep>

@@ -11,17 +11,17 @@
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::sharding;
-using shard::AxisRef;
-using shard::DimAttr;
-using shard::LayoutAttr;
-using shard::MeshAttr;
+using sharding::AxisRef;
+using sharding::DimAttr;
+using sharding::LayoutAttr;
+using sharding::MeshAttr;
 
 namespace {
 
 class PropagationTest : public testing::Test {
 protected:
   PropagationTest() {
-    context.loadDialect<shard::ShardDialect, graph::GraphDialect,
+    context.loadDialect<sharding::ShardingDialect, graph::GraphDialect,
                         func::FuncDialect>();
   }
 
@@ -75,15 +75,14 @@ OwningOpRef<ModuleOp> PropagationTest::random(unsigned seed, int numOps,
         axes[dim].push_back(mesh.getAxis(axis));
     if (axes[0].empty() && axes[1].empty())
       continue;
-    function.setArgAttr(
-        i, "shard.layout",
-        LayoutAttr::get(mesh, {DimAttr::get(mesh, axes[0]),
-                               DimAttr::get(mesh, axes[1])}));
-    function.setArgAttr(i, "shard.priority",
+    function.setArgAttr(i, "sharding.layout",
+                        LayoutAttr::get(mesh, {DimAttr::get(mesh, axes[0]),
+                                               DimAttr::get(mesh, axes[1])}));
+    function.setArgAttr(i, "sharding.priority",
                         builder.getI64IntegerAttr(pick(2)));
-    function.setArgAttr(i, "shard.open",
-                        builder.getDenseBoolArrayAttr(
-                            {pick(2) == 0, pick(2) == 0}));
+    function.setArgAttr(
+        i, "sharding.open",
+        builder.getDenseBoolArrayAttr({pick(2) == 0, pick(2) == 0}));
   }
   builder.setInsertionPointToEnd(block);
   SmallVector<Operation *> ops;

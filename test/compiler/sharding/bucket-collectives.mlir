@@ -5,53 +5,53 @@
 // them: the last layer's first. What the backward reads itself, other axes and
 // other kinds stay apart.
 
-#mesh = #shard.mesh<["data"=2, "tensor"=2]>
-!x = tensor<4x8xf32, #shard.layout<#mesh, [{"data"}, {}]>>
-!w = tensor<8x8xf32, #shard.layout<#mesh, [{}, {}]>>
-!dw = tensor<8x8xf32, #shard.layout<#mesh, [{}, {}], partial = sum {"data"}>>
-!scalar = tensor<f32, #shard.layout<#mesh, []>>
+#mesh = #sharding.mesh<["data"=2, "tensor"=2]>
+!x = tensor<4x8xf32, #sharding.layout<#mesh, [{"data"}, {}]>>
+!w = tensor<8x8xf32, #sharding.layout<#mesh, [{}, {}]>>
+!dw = tensor<8x8xf32, #sharding.layout<#mesh, [{}, {}], partial = sum {"data"}>>
+!scalar = tensor<f32, #sharding.layout<#mesh, []>>
 
 // VALUE: @step distributed
 // ONE-LABEL: func.func @step
 // ONE-COUNT-3: graph.matmul
-// ONE: %{{.*}}:3 = shard.all_reduce %[[D3:.*]], %[[D2:.*]], %[[D1:.*]] {why = {members = [{user = "update 3"}, {user = "update 2"}, {user = "update 1"}]
-// ONE-NOT: = shard.
+// ONE: %{{.*}}:3 = sharding.all_reduce %[[D3:.*]], %[[D2:.*]], %[[D1:.*]] {why = {members = [{user = "update 3"}, {user = "update 2"}, {user = "update 1"}]
+// ONE-NOT: = sharding.
 // ONE: return
 
 // Two of 256 bytes fit into 524.
 // MORE-LABEL: func.func @step
-// MORE: %{{.*}}:2 = shard.all_reduce {{.*}} {why = {members = [{user = "update 3"}, {user = "update 2"}]
-// MORE: shard.all_reduce {{.*}} {why = {user = "update 1"}}
+// MORE: %{{.*}}:2 = sharding.all_reduce {{.*}} {why = {members = [{user = "update 3"}, {user = "update 2"}]
+// MORE: sharding.all_reduce {{.*}} {why = {user = "update 1"}}
 // MORE: return
 func.func @step(%w1: !w {graph.symbol = @w1}, %w2: !w {graph.symbol = @w2}, %w3: !w {graph.symbol = @w3}, %x: !x {graph.input = "x"}) -> (!w, !w, !w) {
   %seed = graph.seed 1.0 : !scalar
   %d3 = graph.broadcast %seed {dims = array<i64>, graph.origin = "loss"} : (!scalar) -> !x
   %g3 = graph.matmul %x, %d3 batch [] x [] contract [0] x [0] {graph.origin = "layer 3"} : (!x, !x) -> !dw
-  %r3 = shard.all_reduce %g3 {why = {user = "update 3"}} : (!dw) -> !w
+  %r3 = sharding.all_reduce %g3 {why = {user = "update 3"}} : (!dw) -> !w
   %n3 = graph.sub %w3, %r3 : (!w, !w) -> !w
   %d2 = graph.add %d3, %x {graph.origin = "layer 3"} : (!x, !x) -> !x
   %g2 = graph.matmul %x, %d2 batch [] x [] contract [0] x [0] {graph.origin = "layer 2"} : (!x, !x) -> !dw
-  %r2 = shard.all_reduce %g2 {why = {user = "update 2"}} : (!dw) -> !w
+  %r2 = sharding.all_reduce %g2 {why = {user = "update 2"}} : (!dw) -> !w
   %n2 = graph.sub %w2, %r2 : (!w, !w) -> !w
   %d1 = graph.add %d2, %x {graph.origin = "layer 2"} : (!x, !x) -> !x
   %g1 = graph.matmul %x, %d1 batch [] x [] contract [0] x [0] {graph.origin = "layer 1"} : (!x, !x) -> !dw
-  %r1 = shard.all_reduce %g1 {why = {user = "update 1"}} : (!dw) -> !w
+  %r1 = sharding.all_reduce %g1 {why = {user = "update 1"}} : (!dw) -> !w
   %n1 = graph.sub %w1, %r1 : (!w, !w) -> !w
   return %n1, %n2, %n3 : !w, !w, !w
 }
 
 // A reduction that the backward reads, here through what is no part of it, is
 // not delayed by waiting for another.
-!part = tensor<4x8xf32, #shard.layout<#mesh, [{"data"}, {}], partial = sum {"tensor"}>>
+!part = tensor<4x8xf32, #sharding.layout<#mesh, [{"data"}, {}], partial = sum {"tensor"}>>
 // ONE-LABEL: func.func @read_by_backward
-// ONE-COUNT-2: = shard.all_reduce %{{[a-z0-9_]*}} :
+// ONE-COUNT-2: = sharding.all_reduce %{{[a-z0-9_]*}} :
 // ONE: return
 func.func @read_by_backward(%x: !x) -> (!x, !x) {
   %seed = graph.seed 1.0 : !scalar
   %d = graph.broadcast %seed {dims = array<i64>, graph.origin = "loss"} : (!scalar) -> !x
-  %p = shard.to_partial %d : (!x) -> !part
-  %r = shard.all_reduce %p : (!part) -> !x
-  %s = shard.all_reduce %p : (!part) -> !x
+  %p = sharding.to_partial %d : (!x) -> !part
+  %r = sharding.all_reduce %p : (!part) -> !x
+  %s = sharding.all_reduce %p : (!part) -> !x
   %n = graph.neg %r : (!x) -> !x
   %e = graph.add %n, %x {graph.origin = "next"} : (!x, !x) -> !x
   return %e, %s : !x, !x
@@ -59,78 +59,78 @@ func.func @read_by_backward(%x: !x) -> (!x, !x) {
 
 // One that another waits for is not in its bucket.
 // ONE-LABEL: func.func @waits
-// ONE: %[[FIRST:.*]] = shard.all_reduce %{{[a-z0-9_]*}} :
+// ONE: %[[FIRST:.*]] = sharding.all_reduce %{{[a-z0-9_]*}} :
 // ONE: graph.add %[[FIRST]]
-// ONE: shard.all_reduce %{{[a-z0-9_]*}} :
+// ONE: sharding.all_reduce %{{[a-z0-9_]*}} :
 // ONE: return
 func.func @waits(%x: !x) -> (!x, !x) {
   %seed = graph.seed 1.0 : !scalar
   %d = graph.broadcast %seed {dims = array<i64>, graph.origin = "loss"} : (!scalar) -> !x
-  %p = shard.to_partial %d : (!x) -> !part
-  %r = shard.all_reduce %p : (!part) -> !x
+  %p = sharding.to_partial %d : (!x) -> !part
+  %r = sharding.all_reduce %p : (!part) -> !x
   %e = graph.add %r, %x : (!x, !x) -> !x
-  %q = shard.to_partial %e : (!x) -> !part
-  %s = shard.all_reduce %q : (!part) -> !x
+  %q = sharding.to_partial %e : (!x) -> !part
+  %s = sharding.all_reduce %q : (!part) -> !x
   return %r, %s : !x, !x
 }
 
 // Two of the forward are no gradients.
 // ONE-LABEL: func.func @forward
-// ONE-COUNT-2: = shard.all_reduce %{{[a-z0-9_]*}} :
+// ONE-COUNT-2: = sharding.all_reduce %{{[a-z0-9_]*}} :
 // ONE: return
 func.func @forward(%x: !part, %y: !part) -> (!x, !x) {
-  %r = shard.all_reduce %x : (!part) -> !x
-  %s = shard.all_reduce %y : (!part) -> !x
+  %r = sharding.all_reduce %x : (!part) -> !x
+  %s = sharding.all_reduce %y : (!part) -> !x
   return %r, %s : !x, !x
 }
 
 // Two that differ in their axes, their kind, their elements, or in what each
 // device gets.
-!whole = tensor<4x8xf32, #shard.layout<#mesh, [{}, {}]>>
-!data = tensor<4x8xf32, #shard.layout<#mesh, [{}, {}], partial = sum {"data"}>>
-!tensor = tensor<4x8xf32, #shard.layout<#mesh, [{}, {}], partial = sum {"tensor"}>>
-!max = tensor<4x8xf32, #shard.layout<#mesh, [{}, {}], partial = max {"data"}>>
-!double = tensor<4x8xf64, #shard.layout<#mesh, [{}, {}]>>
-!doubleData = tensor<4x8xf64, #shard.layout<#mesh, [{}, {}], partial = sum {"data"}>>
+!whole = tensor<4x8xf32, #sharding.layout<#mesh, [{}, {}]>>
+!data = tensor<4x8xf32, #sharding.layout<#mesh, [{}, {}], partial = sum {"data"}>>
+!tensor = tensor<4x8xf32, #sharding.layout<#mesh, [{}, {}], partial = sum {"tensor"}>>
+!max = tensor<4x8xf32, #sharding.layout<#mesh, [{}, {}], partial = max {"data"}>>
+!double = tensor<4x8xf64, #sharding.layout<#mesh, [{}, {}]>>
+!doubleData = tensor<4x8xf64, #sharding.layout<#mesh, [{}, {}], partial = sum {"data"}>>
 // ONE-LABEL: func.func @unlike
-// ONE-COUNT-4: = shard.all_reduce %{{[a-z0-9_]*}} :
-// ONE: = shard.reduce_scatter %{{[a-z0-9_]*}} :
+// ONE-COUNT-4: = sharding.all_reduce %{{[a-z0-9_]*}} :
+// ONE: = sharding.reduce_scatter %{{[a-z0-9_]*}} :
 // ONE: return
 func.func @unlike() -> (!whole, !whole, !whole, !double, !x) {
   %seed = graph.seed 1.0 : !scalar
   %d = graph.broadcast %seed {dims = array<i64>, graph.origin = "loss"} : (!scalar) -> !whole
   %c = graph.convert %d {graph.origin = "loss"} : (!whole) -> !double
-  %p0 = shard.to_partial %d : (!whole) -> !data
-  %p1 = shard.to_partial %d : (!whole) -> !tensor
-  %p2 = shard.to_partial %d : (!whole) -> !max
-  %p3 = shard.to_partial %c : (!double) -> !doubleData
-  %r0 = shard.all_reduce %p0 : (!data) -> !whole
-  %r1 = shard.all_reduce %p1 : (!tensor) -> !whole
-  %r2 = shard.all_reduce %p2 : (!max) -> !whole
-  %r3 = shard.all_reduce %p3 : (!doubleData) -> !double
-  %r4 = shard.reduce_scatter %p0 : (!data) -> !x
+  %p0 = sharding.to_partial %d : (!whole) -> !data
+  %p1 = sharding.to_partial %d : (!whole) -> !tensor
+  %p2 = sharding.to_partial %d : (!whole) -> !max
+  %p3 = sharding.to_partial %c : (!double) -> !doubleData
+  %r0 = sharding.all_reduce %p0 : (!data) -> !whole
+  %r1 = sharding.all_reduce %p1 : (!tensor) -> !whole
+  %r2 = sharding.all_reduce %p2 : (!max) -> !whole
+  %r3 = sharding.all_reduce %p3 : (!doubleData) -> !double
+  %r4 = sharding.reduce_scatter %p0 : (!data) -> !x
   return %r0, %r1, %r2, %r3, %r4 : !whole, !whole, !whole, !double, !x
 }
 
 // Gathers of new parameters are buckets too; one that the backward reads is not.
-!half = tensor<8x8xf32, #shard.layout<#mesh, [{"data"}, {}]>>
-!row = tensor<64xf32, #shard.layout<#mesh, [{}]>>
-!halfRow = tensor<64xf32, #shard.layout<#mesh, [{"data"}]>>
+!half = tensor<8x8xf32, #sharding.layout<#mesh, [{"data"}, {}]>>
+!row = tensor<64xf32, #sharding.layout<#mesh, [{}]>>
+!halfRow = tensor<64xf32, #sharding.layout<#mesh, [{"data"}]>>
 // ONE-LABEL: func.func @gathers
-// ONE: shard.all_gather %{{.*}} : (tensor<8x8
-// ONE: %{{.*}}:2 = shard.all_gather %{{.*}}, %{{.*}} {why = {members = [{user = "w1"}, {user = "w2"}], user = "w1; w2", value = "new values of 2 tensors"}}
-// ONE-NOT: = shard.
+// ONE: sharding.all_gather %{{.*}} : (tensor<8x8
+// ONE: %{{.*}}:2 = sharding.all_gather %{{.*}}, %{{.*}} {why = {members = [{user = "w1"}, {user = "w2"}], user = "w1; w2", value = "new values of 2 tensors"}}
+// ONE-NOT: = sharding.
 // ONE: return
 func.func @gathers(%w1: !w {graph.symbol = @w1}, %w2: !row {graph.symbol = @w2}, %w3: !half {graph.symbol = @w3}) -> (!w, !row, !half) {
-  %g3 = shard.all_gather %w3 : (!half) -> !w
-  %h1 = shard.slice %w1 : (!w) -> !half
+  %g3 = sharding.all_gather %w3 : (!half) -> !w
+  %h1 = sharding.slice %w1 : (!w) -> !half
   %n1 = graph.add %h1, %w3 : (!half, !half) -> !half
   %m1 = graph.mul %g3, %w1 : (!w, !w) -> !w
-  %s1 = shard.slice %m1 : (!w) -> !half
+  %s1 = sharding.slice %m1 : (!w) -> !half
   %o1 = graph.add %n1, %s1 : (!half, !half) -> !half
-  %r1 = shard.all_gather %o1 {why = {user = "w1"}} : (!half) -> !w
-  %h2 = shard.slice %w2 : (!row) -> !halfRow
-  %r2 = shard.all_gather %h2 {why = {user = "w2"}} : (!halfRow) -> !row
+  %r1 = sharding.all_gather %o1 {why = {user = "w1"}} : (!half) -> !w
+  %h2 = sharding.slice %w2 : (!row) -> !halfRow
+  %r2 = sharding.all_gather %h2 {why = {user = "w2"}} : (!halfRow) -> !row
   return %r1, %r2, %w3 : !w, !row, !half
 }
 
@@ -138,23 +138,23 @@ func.func @gathers(%w1: !w {graph.symbol = @w1}, %w2: !row {graph.symbol = @w2},
 // bytes each.
 // ONE-LABEL: func.func @limit
 // MORE-LABEL: func.func @limit
-// MORE: %{{.*}}:2 = shard.reduce_scatter
-// MORE: = shard.reduce_scatter %{{[a-z0-9_]*}} :
-// MORE: %{{.*}}:2 = shard.all_gather
-// MORE: = shard.all_gather %{{[a-z0-9_]*}} :
+// MORE: %{{.*}}:2 = sharding.reduce_scatter
+// MORE: = sharding.reduce_scatter %{{[a-z0-9_]*}} :
+// MORE: %{{.*}}:2 = sharding.all_gather
+// MORE: = sharding.all_gather %{{[a-z0-9_]*}} :
 // MORE: return
 func.func @limit(%w1: !w {graph.symbol = @w1}, %w2: !w {graph.symbol = @w2}, %w3: !w {graph.symbol = @w3}, %x: !half) -> (!w, !w, !w) {
   %seed = graph.seed 1.0 : !scalar
   %d = graph.broadcast %seed {dims = array<i64>, graph.origin = "loss"} : (!scalar) -> !w
-  %p = shard.to_partial %d : (!w) -> !dw
-  %r1 = shard.reduce_scatter %p : (!dw) -> !half
-  %r2 = shard.reduce_scatter %p : (!dw) -> !half
-  %r3 = shard.reduce_scatter %p : (!dw) -> !half
+  %p = sharding.to_partial %d : (!w) -> !dw
+  %r1 = sharding.reduce_scatter %p : (!dw) -> !half
+  %r2 = sharding.reduce_scatter %p : (!dw) -> !half
+  %r3 = sharding.reduce_scatter %p : (!dw) -> !half
   %h1 = graph.add %x, %r1 : (!half, !half) -> !half
   %h2 = graph.add %x, %r2 : (!half, !half) -> !half
   %h3 = graph.add %x, %r3 : (!half, !half) -> !half
-  %n1 = shard.all_gather %h1 : (!half) -> !w
-  %n2 = shard.all_gather %h2 : (!half) -> !w
-  %n3 = shard.all_gather %h3 : (!half) -> !w
+  %n1 = sharding.all_gather %h1 : (!half) -> !w
+  %n2 = sharding.all_gather %h2 : (!half) -> !w
+  %n3 = sharding.all_gather %h3 : (!half) -> !w
   return %n1, %n2, %n3 : !w, !w, !w
 }

@@ -7,12 +7,12 @@
 // The head is split over its classes: the loss takes three reductions of one
 // number per token, and the logits are never gathered.
 
-#mesh = #shard.mesh<["tensor"=4]>
-module attributes {shard.mesh = #mesh} {
+#mesh = #sharding.mesh<["tensor"=4]>
+module attributes {sharding.mesh = #mesh} {
 
 // Until it is decomposed the op is whole, between reshards that are marked.
-// WHOLE: shard.reshard {{.*}}shard.composite
-// WHOLE: graph.cross_entropy {{.*}}shard.composite
+// WHOLE: sharding.reshard {{.*}}sharding.composite
+// WHOLE: graph.cross_entropy {{.*}}sharding.composite
 
 // Each part knows where its composite comes from, and which is the backward's.
 // NAMED: = graph.reduce max {{.*}} {graph.scope = "head"}
@@ -24,22 +24,22 @@ module attributes {shard.mesh = #mesh} {
 
 // Ten classes over four devices are padded to twelve.
 // CHECK-LABEL: func.func @step
-// CHECK-SAME: tensor<6x10xf32, #shard.layout<#mesh, [{}, {"tensor"} pad 12 fill zero]>>
-// CHECK-NOT: = shard.all_gather
+// CHECK-SAME: tensor<6x10xf32, #sharding.layout<#mesh, [{}, {"tensor"} pad 12 fill zero]>>
+// CHECK-NOT: = sharding.all_gather
 // CHECK: = graph.reduce max
-// CHECK: = shard.all_reduce
+// CHECK: = sharding.all_reduce
 // CHECK-SAME: partial = max {"tensor"}
-// CHECK: = shard.all_reduce
-// CHECK: = shard.all_reduce
-// CHECK-NOT: = shard.all_gather
+// CHECK: = sharding.all_reduce
+// CHECK: = sharding.all_reduce
+// CHECK-NOT: = sharding.all_gather
 // CHECK-NOT: = graph.cross_entropy
 // The gradient of the head's input.
 // CHECK: = graph.matmul
 // CHECK-SAME: partial = sum {"tensor"}
-// CHECK: = shard.all_reduce
-// CHECK-NOT: = shard.all
+// CHECK: = sharding.all_reduce
+// CHECK-NOT: = sharding.all
 // CHECK: return
-func.func @step(%w: tensor<6x10xf32> {graph.symbol = @w, shard.layout = #shard.layout<#mesh, [{}, {"tensor"} pad 12]>, shard.from = "w=[-,tensor]"},
+func.func @step(%w: tensor<6x10xf32> {graph.symbol = @w, sharding.layout = #sharding.layout<#mesh, [{}, {"tensor"} pad 12]>, sharding.from = "w=[-,tensor]"},
     %x: tensor<4x6xf32> {graph.input = "x"}, %labels: tensor<4xi64> {graph.input = "labels", graph.index_limit = 10 : i64})
     -> (tensor<6x10xf32>, tensor<f32> {graph.output = "loss"}, tensor<4x6xf32> {graph.output = "dx"}) {
   %logits = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<4x6xf32>, tensor<6x10xf32>) -> tensor<4x10xf32>

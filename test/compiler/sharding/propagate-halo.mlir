@@ -7,38 +7,38 @@
 // split over `space`: extents that are 4, 2 and 1 times as many blocks of rows,
 // and one exchange of borders for each, forward and backward.
 
-#mesh = #shard.mesh<["space"=2]>
-module attributes {shard.mesh = #mesh} {
+#mesh = #sharding.mesh<["space"=2]>
+module attributes {sharding.mesh = #mesh} {
 
 // VALUE: @step
 // CHECK-LABEL: func.func @step
-// CHECK-SAME: %[[X:[^:]*]]: tensor<2x33xf32, #shard.layout<#mesh, [{}, {"space"} pad 40 fill zero]>>
+// CHECK-SAME: %[[X:[^:]*]]: tensor<2x33xf32, #sharding.layout<#mesh, [{}, {"space"} pad 40 fill zero]>>
 // WHY: 1 x halo over space, 40 bytes
 // WHY-NEXT: x gives [-,space pad 40]
 // WHY-NEXT: unfold takes [-,space pad 40 halo 3:2]
 // WHY-NEXT: because of x=[-,space]
-func.func @step(%x: tensor<2x33xf32> {graph.input = "x", shard.layout = #shard.layout<#mesh, [{}, {"space"}]>, shard.from = "x=[-,space]"},
+func.func @step(%x: tensor<2x33xf32> {graph.input = "x", sharding.layout = #sharding.layout<#mesh, [{}, {"space"}]>, sharding.from = "x=[-,space]"},
                 %w: tensor<7xf32> {graph.symbol = @w})
     -> (tensor<7xf32>, tensor<2x33xf32> {graph.output = "dx"}, tensor<2x9xf32> {graph.output = "y"}) {
-  // CHECK: %[[WIDE:.*]] = shard.halo %[[X]] {{.*}} -> tensor<2x33xf32, #shard.layout<#mesh, [{}, {"space"} pad 40 fill zero halo 3:2]>>
-  // CHECK: graph.unfold %[[WIDE]] {{.*}} -> tensor<2x17x7xf32, #shard.layout<#mesh, [{}, {"space"} pad 20, {}]>>
+  // CHECK: %[[WIDE:.*]] = sharding.halo %[[X]] {{.*}} -> tensor<2x33xf32, #sharding.layout<#mesh, [{}, {"space"} pad 40 fill zero halo 3:2]>>
+  // CHECK: graph.unfold %[[WIDE]] {{.*}} -> tensor<2x17x7xf32, #sharding.layout<#mesh, [{}, {"space"} pad 20, {}]>>
   %0 = graph.unfold %x {dim = 1 : i64, size = 7 : i64, stride = 2 : i64, dilation = 1 : i64, low = 3 : i64, high = 3 : i64} : (tensor<2x33xf32>) -> tensor<2x17x7xf32>
   %1 = graph.matmul %0, %w batch [] x [] contract [2] x [0] : (tensor<2x17x7xf32>, tensor<7xf32>) -> tensor<2x17xf32>
-  // CHECK: shard.halo {{.*}} [{}, {"space"} pad 20 halo 1:0]>>
+  // CHECK: sharding.halo {{.*}} [{}, {"space"} pad 20 halo 1:0]>>
   %2 = graph.unfold %1 {dim = 1 : i64, size = 3 : i64, stride = 2 : i64, dilation = 1 : i64, low = 1 : i64, high = 1 : i64, value = -1.0e+30 : f64} : (tensor<2x17xf32>) -> tensor<2x9x3xf32>
   %3 = graph.reduce max %2 over [2] : (tensor<2x9x3xf32>) -> tensor<2x9xf32>
   // A shortcut that takes every second row needs no borders.
-  // CHECK: graph.slice {{.*}} -> tensor<2x9xf32, #shard.layout<#mesh, [{}, {"space"} pad 10]>>
+  // CHECK: graph.slice {{.*}} -> tensor<2x9xf32, #sharding.layout<#mesh, [{}, {"space"} pad 10]>>
   %s = graph.slice %1 {starts = array<i64: 0, 0>, limits = array<i64: 2, 17>, strides = array<i64: 1, 2>} : (tensor<2x17xf32>) -> tensor<2x9xf32>
   %y = graph.add %3, %s : (tensor<2x9xf32>, tensor<2x9xf32>) -> tensor<2x9xf32>
   // Backward: sums for the neighbours.
   %4 = graph.broadcast %y {dims = array<i64: 0, 1>} : (tensor<2x9xf32>) -> tensor<2x9x3xf32>
-  // CHECK: %[[SUMS:.*]] = graph.fold {{.*}} -> tensor<2x17xf32, #shard.layout<#mesh, [{}, {"space"} pad 20 spill 1:0]>>
-  // CHECK: shard.halo_add %[[SUMS]]
+  // CHECK: %[[SUMS:.*]] = graph.fold {{.*}} -> tensor<2x17xf32, #sharding.layout<#mesh, [{}, {"space"} pad 20 spill 1:0]>>
+  // CHECK: sharding.halo_add %[[SUMS]]
   %5 = graph.fold %4 {dim = 1 : i64, stride = 2 : i64, dilation = 1 : i64, low = 1 : i64} : (tensor<2x9x3xf32>) -> tensor<2x17xf32>
   %dw = graph.matmul %0, %5 batch [] x [] contract [0, 1] x [0, 1] : (tensor<2x17x7xf32>, tensor<2x17xf32>) -> tensor<7xf32>
   %6 = graph.matmul %5, %w batch [] x [] contract [] x [] : (tensor<2x17xf32>, tensor<7xf32>) -> tensor<2x17x7xf32>
-  // CHECK: shard.halo_add {{.*}} -> tensor<2x33xf32, #shard.layout<#mesh, [{}, {"space"} pad 40]>>
+  // CHECK: sharding.halo_add {{.*}} -> tensor<2x33xf32, #sharding.layout<#mesh, [{}, {"space"} pad 40]>>
   %dx = graph.fold %6 {dim = 1 : i64, stride = 2 : i64, dilation = 1 : i64, low = 3 : i64} : (tensor<2x17x7xf32>) -> tensor<2x33xf32>
   return %dw, %dx, %y : tensor<7xf32>, tensor<2x33xf32>, tensor<2x9xf32>
 }

@@ -3,8 +3,8 @@
 // Data parallelism of an MLP over four microbatches with momentum: the sums of
 // gradients stay partial inside the region, and each is reduced once a step.
 
-#mesh = #shard.mesh<["data"=2]>
-module attributes {shard.mesh = #mesh} {
+#mesh = #sharding.mesh<["data"=2]>
+module attributes {sharding.mesh = #mesh} {
 
 // VALUE: @step distributed
 
@@ -13,13 +13,13 @@ func.func @step(
     %w: tensor<6x3xf32> {graph.symbol = @w},
     %b: tensor<3xf32> {graph.symbol = @b},
     %m: tensor<6x3xf32> {graph.symbol = @w.momentum, graph.state_of = @w},
-    %x: tensor<4x8x6xf32> {graph.input = "x", shard.layout = #shard.layout<#mesh, [{}, {"data"}, {}]>, shard.open = array<i1: false, false, true>, shard.priority = 1 : i64, shard.from = "data splits the batch by default"})
+    %x: tensor<4x8x6xf32> {graph.input = "x", sharding.layout = #sharding.layout<#mesh, [{}, {"data"}, {}]>, sharding.open = array<i1: false, false, true>, sharding.priority = 1 : i64, sharding.from = "data splits the batch by default"})
     -> (tensor<6x3xf32>, tensor<3xf32>, tensor<6x3xf32>, tensor<f32> {graph.output = "loss"}) {
   // CHECK: graph.microbatches
-  // CHECK: ^bb0(%{{.*}}: tensor<i64, #shard.layout<#mesh, []>>, %{{.*}}: tensor<8x6xf32, #shard.layout<#mesh, [{"data"}, {}]>>)
-  // CHECK-NOT: = shard.{{all|reduce|slice}}
+  // CHECK: ^bb0(%{{.*}}: tensor<i64, #sharding.layout<#mesh, []>>, %{{.*}}: tensor<8x6xf32, #sharding.layout<#mesh, [{"data"}, {}]>>)
+  // CHECK-NOT: = sharding.{{all|reduce|slice}}
   // CHECK: graph.yield
-  // CHECK-SAME: tensor<6x3xf32, #shard.layout<#mesh, [{}, {}], partial = sum {"data"}>>, tensor<3xf32, #shard.layout<#mesh, [{}], partial = sum {"data"}>>, tensor<f32, #shard.layout<#mesh, [], partial = sum {"data"}>>
+  // CHECK-SAME: tensor<6x3xf32, #sharding.layout<#mesh, [{}, {}], partial = sum {"data"}>>, tensor<3xf32, #sharding.layout<#mesh, [{}], partial = sum {"data"}>>, tensor<f32, #sharding.layout<#mesh, [], partial = sum {"data"}>>
   %dw, %db, %loss = graph.microbatches count = 4 of(%x) carry() {
   ^bb0(%index: tensor<i64>, %xi: tensor<8x6xf32>):
     %h = graph.matmul %xi, %w batch [] x [] contract [1] x [0] : (tensor<8x6xf32>, tensor<6x3xf32>) -> tensor<8x3xf32>
@@ -34,8 +34,8 @@ func.func @step(
     %dwi = graph.matmul %xi, %dy batch [] x [] contract [0] x [0] : (tensor<8x6xf32>, tensor<8x3xf32>) -> tensor<6x3xf32>
     graph.yield sum(%dwi, %dbi, %li) carry() : tensor<6x3xf32>, tensor<3xf32>, tensor<f32>
   } : (tensor<4x8x6xf32>) -> (tensor<6x3xf32>, tensor<3xf32>, tensor<f32>)
-  // CHECK-COUNT-3: shard.all_reduce
-  // CHECK-NOT: = shard.
+  // CHECK-COUNT-3: sharding.all_reduce
+  // CHECK-NOT: = sharding.
   %scale = graph.constant dense<0.125> : tensor<6x3xf32> : tensor<6x3xf32>
   %g = graph.mul %dw, %scale : (tensor<6x3xf32>, tensor<6x3xf32>) -> tensor<6x3xf32>
   %m1 = graph.add %m, %g : (tensor<6x3xf32>, tensor<6x3xf32>) -> tensor<6x3xf32>

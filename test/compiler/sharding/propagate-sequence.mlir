@@ -6,31 +6,31 @@
 // around the block of two matmuls into a reduce-scatter and an all-gather, and
 // the norm's weights get their gradients as sums over both axes.
 
-#mesh = #shard.mesh<["data"=2, "tensor"=2]>
-module attributes {shard.mesh = #mesh} {
+#mesh = #sharding.mesh<["data"=2, "tensor"=2]>
+module attributes {sharding.mesh = #mesh} {
 // CHECK-LABEL: func.func @step
 // CHECK: = graph.layer_norm
-// CHECK-SAME: tensor<4x4x6xf32, #shard.layout<#mesh, [{"data"}, {"tensor"}, {}]>>
-// CHECK: = shard.all_gather
+// CHECK-SAME: tensor<4x4x6xf32, #sharding.layout<#mesh, [{"data"}, {"tensor"}, {}]>>
+// CHECK: = sharding.all_gather
 // CHECK: = graph.matmul
 // CHECK: = graph.matmul
-// CHECK-NEXT: = shard.reduce_scatter
+// CHECK-NEXT: = sharding.reduce_scatter
 // The gradient of the output is gathered for the second matmul's gradients.
-// CHECK: = shard.all_gather
+// CHECK: = sharding.all_gather
 // CHECK: = graph.gelu_grad
 // CHECK: = graph.matmul
-// CHECK: = shard.reduce_scatter
+// CHECK: = sharding.reduce_scatter
 // CHECK: = graph.layer_norm_grad
-// CHECK-SAME: tensor<6xf32, #shard.layout<#mesh, [{}], partial = sum {"data", "tensor"}>>
-// CHECK-NOT: shard.all_gather
+// CHECK-SAME: tensor<6xf32, #sharding.layout<#mesh, [{}], partial = sum {"data", "tensor"}>>
+// CHECK-NOT: sharding.all_gather
 func.func @step(
-    %w1: tensor<6x8xf32> {graph.symbol = @w1, shard.layout = #shard.layout<#mesh, [{}, {"tensor"}]>, shard.from = "w1=[-,tensor]"},
+    %w1: tensor<6x8xf32> {graph.symbol = @w1, sharding.layout = #sharding.layout<#mesh, [{}, {"tensor"}]>, sharding.from = "w1=[-,tensor]"},
     %w2: tensor<8x6xf32> {graph.symbol = @w2},
     %scale: tensor<6xf32> {graph.symbol = @scale},
     %bias: tensor<6xf32> {graph.symbol = @bias},
-    %x: tensor<4x4x6xf32> {graph.input = "x", shard.layout = #shard.layout<#mesh, [{"data"}, {}, {}]>, shard.open = array<i1: false, true, true>, shard.priority = 1 : i64, shard.from = "data splits the batch by default"})
+    %x: tensor<4x4x6xf32> {graph.input = "x", sharding.layout = #sharding.layout<#mesh, [{"data"}, {}, {}]>, sharding.open = array<i1: false, true, true>, sharding.priority = 1 : i64, sharding.from = "data splits the batch by default"})
     -> (tensor<6x8xf32>, tensor<8x6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<f32> {graph.output = "loss"}) {
-  %n, %mean, %rstd = graph.layer_norm %x, %scale, %bias {epsilon = 1.0e-05 : f64, shard.constraint = {layout = #shard.layout<#mesh, [{"data"}, {"tensor"}, {}]>, open = array<i1: false, false, false>, priority = 0 : i64, from = "out(ln)=[data,tensor,-]"}} : (tensor<4x4x6xf32>, tensor<6xf32>, tensor<6xf32>) -> (tensor<4x4x6xf32>, tensor<4x4xf32>, tensor<4x4xf32>)
+  %n, %mean, %rstd = graph.layer_norm %x, %scale, %bias {epsilon = 1.0e-05 : f64, sharding.constraint = {layout = #sharding.layout<#mesh, [{"data"}, {"tensor"}, {}]>, open = array<i1: false, false, false>, priority = 0 : i64, from = "out(ln)=[data,tensor,-]"}} : (tensor<4x4x6xf32>, tensor<6xf32>, tensor<6xf32>) -> (tensor<4x4x6xf32>, tensor<4x4xf32>, tensor<4x4xf32>)
   %h = graph.matmul %n, %w1 batch [] x [] contract [2] x [0] : (tensor<4x4x6xf32>, tensor<6x8xf32>) -> tensor<4x4x8xf32>
   %a = graph.gelu %h {form = 1 : i32} : (tensor<4x4x8xf32>) -> tensor<4x4x8xf32>
   %m = graph.matmul %a, %w2 batch [] x [] contract [2] x [0] : (tensor<4x4x8xf32>, tensor<8x6xf32>) -> tensor<4x4x6xf32>

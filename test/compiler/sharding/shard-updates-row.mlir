@@ -3,16 +3,16 @@
 // State that is kept as a row says where its elements would be stored; where
 // these are not one behind the other, there is no such row.
 
-#mesh = #shard.mesh<["data"=2]>
-!w = tensor<3x4xf32, #shard.layout<#mesh, [{}, {}]>>
-!dw = tensor<3x4xf32, #shard.layout<#mesh, [{}, {}], partial = sum {"data"}>>
+#mesh = #sharding.mesh<["data"=2]>
+!w = tensor<3x4xf32, #sharding.layout<#mesh, [{}, {}]>>
+!dw = tensor<3x4xf32, #sharding.layout<#mesh, [{}, {}], partial = sum {"data"}>>
 
 // CHECK-LABEL: func.func @consecutive
-// CHECK-SAME: tensor<12xf32, #shard.layout<#mesh, [{"data"}]>> {graph.state_of = @w, graph.symbol = @w.m, graph.view = array<i64: 24, 1>}
-// CHECK-SAME: -> (tensor<3x4xf32, #shard.layout<#mesh, [{}, {}]>>, tensor<12xf32, #shard.layout<#mesh, [{"data"}]>>)
+// CHECK-SAME: tensor<12xf32, #sharding.layout<#mesh, [{"data"}]>> {graph.state_of = @w, graph.symbol = @w.m, graph.view = array<i64: 24, 1>}
+// CHECK-SAME: -> (tensor<3x4xf32, #sharding.layout<#mesh, [{}, {}]>>, tensor<12xf32, #sharding.layout<#mesh, [{"data"}]>>)
 func.func @consecutive(%w: !w {graph.symbol = @w, graph.view = array<i64: 24, 4, 1>}, %m: !w {graph.symbol = @w.m, graph.state_of = @w, graph.view = array<i64: 24, 4, 1>}, %dw: !w {graph.input = "dw"}) -> (!w, !w) {
-  %p = shard.to_partial %dw : (!w) -> !dw
-  %g = shard.reshard %p : (!dw) -> !w
+  %p = sharding.to_partial %dw : (!w) -> !dw
+  %g = sharding.reshard %p : (!dw) -> !w
   %next = graph.add %m, %g : (!w, !w) -> !w
   %new = graph.sub %w, %next : (!w, !w) -> !w
   return %new, %next : !w, !w
@@ -23,8 +23,8 @@ func.func @consecutive(%w: !w {graph.symbol = @w, graph.view = array<i64: 24, 4,
 // CHECK-NOT: [{"data"}]
 // CHECK: return
 func.func @read_state(%w: !w {graph.symbol = @w}, %m: !w {graph.symbol = @w.m, graph.state_of = @w}, %dw: !w {graph.input = "dw"}) -> (!w, !w, !w {graph.output = "m"}) {
-  %p = shard.to_partial %dw : (!w) -> !dw
-  %g = shard.reshard %p : (!dw) -> !w
+  %p = sharding.to_partial %dw : (!w) -> !dw
+  %g = sharding.reshard %p : (!dw) -> !w
   %next = graph.add %m, %g : (!w, !w) -> !w
   %new = graph.sub %w, %next : (!w, !w) -> !w
   return %new, %next, %m : !w, !w, !w
@@ -35,8 +35,8 @@ func.func @read_state(%w: !w {graph.symbol = @w}, %m: !w {graph.symbol = @w.m, g
 // CHECK-NOT: [{"data"}]
 // CHECK: return
 func.func @transposed(%w: !w {graph.symbol = @w, graph.view = array<i64: 0, 1, 3>}, %m: !w {graph.symbol = @w.m, graph.state_of = @w, graph.view = array<i64: 0, 1, 3>}, %dw: !w {graph.input = "dw"}) -> (!w, !w) {
-  %p = shard.to_partial %dw : (!w) -> !dw
-  %g = shard.reshard %p : (!dw) -> !w
+  %p = sharding.to_partial %dw : (!w) -> !dw
+  %g = sharding.reshard %p : (!dw) -> !w
   %next = graph.add %m, %g : (!w, !w) -> !w
   %new = graph.sub %w, %next : (!w, !w) -> !w
   return %new, %next : !w, !w

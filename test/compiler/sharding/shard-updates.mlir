@@ -5,29 +5,29 @@
 // ZeRO stage 1: a device reduces, updates and keeps one part of what all would
 // update alike, and the new parameter is gathered.
 
-#mesh = #shard.mesh<["data"=2, "tensor"=2]>
-!w = tensor<8x4xf32, #shard.layout<#mesh, [{}, {}]>>
-!dw = tensor<8x4xf32, #shard.layout<#mesh, [{}, {}], partial = sum {"data"}>>
-!scalar = tensor<f32, #shard.layout<#mesh, []>>
+#mesh = #sharding.mesh<["data"=2, "tensor"=2]>
+!w = tensor<8x4xf32, #sharding.layout<#mesh, [{}, {}]>>
+!dw = tensor<8x4xf32, #sharding.layout<#mesh, [{}, {}], partial = sum {"data"}>>
+!scalar = tensor<f32, #sharding.layout<#mesh, []>>
 
 // State is split for good. What several updates share is made for each.
 // VALUE: @momentum
 // CHECK-LABEL: func.func @momentum
-// CHECK-SAME: %[[W:[a-z0-9]*]]: tensor<8x4xf32, #shard.layout<#mesh, [{}, {}]>> {graph.symbol = @w}
-// CHECK-SAME: %[[M:[a-z0-9]*]]: tensor<8x4xf32, #shard.layout<#mesh, [{"data"}, {}]>> {graph.state_of = @w
-// CHECK-DAG: %[[G:.*]] = shard.reshard %{{.*}} {why = {constraint = "batch", from = "[-,-] partial sum over data", to = "[data,-]"}}
-// CHECK-DAG: %[[OLD:.*]] = shard.reshard %[[W]] {why = {constraint = "each device over data updates its part (--zero 1)"
-// CHECK-DAG: %[[RATE:.*]] = graph.broadcast %{{.*}} -> tensor<8x4xf32, #shard.layout<#mesh, [{"data"}, {}]>>
-// CHECK: %[[MUL:.*]] = graph.mul %[[M]], %{{.*}} : {{.*}} -> tensor<8x4xf32, #shard.layout<#mesh, [{"data"}, {}]>>
+// CHECK-SAME: %[[W:[a-z0-9]*]]: tensor<8x4xf32, #sharding.layout<#mesh, [{}, {}]>> {graph.symbol = @w}
+// CHECK-SAME: %[[M:[a-z0-9]*]]: tensor<8x4xf32, #sharding.layout<#mesh, [{"data"}, {}]>> {graph.state_of = @w
+// CHECK-DAG: %[[G:.*]] = sharding.reshard %{{.*}} {why = {constraint = "batch", from = "[-,-] partial sum over data", to = "[data,-]"}}
+// CHECK-DAG: %[[OLD:.*]] = sharding.reshard %[[W]] {why = {constraint = "each device over data updates its part (--zero 1)"
+// CHECK-DAG: %[[RATE:.*]] = graph.broadcast %{{.*}} -> tensor<8x4xf32, #sharding.layout<#mesh, [{"data"}, {}]>>
+// CHECK: %[[MUL:.*]] = graph.mul %[[M]], %{{.*}} : {{.*}} -> tensor<8x4xf32, #sharding.layout<#mesh, [{"data"}, {}]>>
 // CHECK: %[[NEXT:.*]] = graph.add %[[MUL]], %[[G]]
 // CHECK: %[[STEP:.*]] = graph.mul %[[NEXT]], %[[RATE]]
 // CHECK: %[[PART:.*]] = graph.sub %[[OLD]], %[[STEP]]
-// CHECK: %[[NEW:.*]] = shard.reshard %[[PART]] {{.*}}from = "[data,-]", {{.*}}to = "[-,-]"
+// CHECK: %[[NEW:.*]] = sharding.reshard %[[PART]] {{.*}}from = "[data,-]", {{.*}}to = "[-,-]"
 // CHECK: return %[[NEW]], %[[NEXT]],
 // REMARK: remark: the updates of 1 parameter are split over data: each device keeps one of 2 parts of their optimizer state (--zero 0 keeps all)
 func.func @momentum(%w: !w {graph.symbol = @w}, %m: !w {graph.symbol = @w.momentum, graph.state_of = @w}, %dw: !w {graph.input = "dw"}, %rate: !scalar {graph.input = "rate"}) -> (!w, !w, !w {graph.output = "rate"}) {
-  %p = shard.to_partial %dw : (!w) -> !dw
-  %g = shard.reshard %p {why = {constraint = "batch"}} : (!dw) -> !w
+  %p = sharding.to_partial %dw : (!w) -> !dw
+  %g = sharding.reshard %p {why = {constraint = "batch"}} : (!dw) -> !w
   %decay = graph.constant dense<5.0e-01> : tensor<8x4xf32> : !w
   %spread = graph.broadcast %rate {dims = array<i64>} : (!scalar) -> !w
   %old = graph.mul %m, %decay : (!w, !w) -> !w
@@ -38,58 +38,58 @@ func.func @momentum(%w: !w {graph.symbol = @w}, %m: !w {graph.symbol = @w.moment
 }
 
 // 7 rows do not divide by 2, 28 elements do.
-!odd = tensor<7x4xf32, #shard.layout<#mesh, [{}, {}]>>
-!dodd = tensor<7x4xf32, #shard.layout<#mesh, [{}, {}], partial = sum {"data"}>>
+!odd = tensor<7x4xf32, #sharding.layout<#mesh, [{}, {}]>>
+!dodd = tensor<7x4xf32, #sharding.layout<#mesh, [{}, {}], partial = sum {"data"}>>
 // CHECK-LABEL: func.func @row
-// CHECK-SAME: %[[W:[a-z0-9]*]]: tensor<7x4xf32, #shard.layout<#mesh, [{}, {}]>> {graph.symbol = @w}
-// CHECK-DAG: %[[P:.*]] = graph.reshape %{{.*}} -> tensor<28xf32, #shard.layout<#mesh, [{}], partial = sum {"data"}>>
-// CHECK-DAG: %[[G:.*]] = shard.reshard %[[P]] {{.*}} -> tensor<28xf32, #shard.layout<#mesh, [{"data"}]>>
-// CHECK-DAG: %[[R:.*]] = graph.reshape %[[W]] {{.*}} -> tensor<28xf32, #shard.layout<#mesh, [{}]>>
-// CHECK-DAG: %[[OLD:.*]] = shard.reshard %[[R]] {{.*}} -> tensor<28xf32, #shard.layout<#mesh, [{"data"}]>>
+// CHECK-SAME: %[[W:[a-z0-9]*]]: tensor<7x4xf32, #sharding.layout<#mesh, [{}, {}]>> {graph.symbol = @w}
+// CHECK-DAG: %[[P:.*]] = graph.reshape %{{.*}} -> tensor<28xf32, #sharding.layout<#mesh, [{}], partial = sum {"data"}>>
+// CHECK-DAG: %[[G:.*]] = sharding.reshard %[[P]] {{.*}} -> tensor<28xf32, #sharding.layout<#mesh, [{"data"}]>>
+// CHECK-DAG: %[[R:.*]] = graph.reshape %[[W]] {{.*}} -> tensor<28xf32, #sharding.layout<#mesh, [{}]>>
+// CHECK-DAG: %[[OLD:.*]] = sharding.reshard %[[R]] {{.*}} -> tensor<28xf32, #sharding.layout<#mesh, [{"data"}]>>
 // CHECK: %[[PART:.*]] = graph.sub %[[OLD]], %[[G]]
-// CHECK: %[[ALL:.*]] = shard.reshard %[[PART]] {{.*}} -> tensor<28xf32, #shard.layout<#mesh, [{}]>>
-// CHECK: %[[NEW:.*]] = graph.reshape %[[ALL]] {{.*}} -> tensor<7x4xf32, #shard.layout<#mesh, [{}, {}]>>
+// CHECK: %[[ALL:.*]] = sharding.reshard %[[PART]] {{.*}} -> tensor<28xf32, #sharding.layout<#mesh, [{}]>>
+// CHECK: %[[NEW:.*]] = graph.reshape %[[ALL]] {{.*}} -> tensor<7x4xf32, #sharding.layout<#mesh, [{}, {}]>>
 // CHECK: return %[[NEW]]
 // REMARK: remark: the updates of 1 parameter are split over data
 func.func @row(%w: !odd {graph.symbol = @w}, %dw: !odd {graph.input = "dw"}) -> !odd {
-  %p = shard.to_partial %dw : (!odd) -> !dodd
-  %g = shard.reshard %p : (!dodd) -> !odd
+  %p = sharding.to_partial %dw : (!odd) -> !dodd
+  %g = sharding.reshard %p : (!dodd) -> !odd
   %new = graph.sub %w, %g : (!odd, !odd) -> !odd
   return %new : !odd
 }
 
 // Blocks of blocks: the axis becomes the most minor one.
-!split = tensor<8x4xf32, #shard.layout<#mesh, [{"tensor"}, {}]>>
-!dsplit = tensor<8x4xf32, #shard.layout<#mesh, [{"tensor"}, {}], partial = sum {"data"}>>
+!split = tensor<8x4xf32, #sharding.layout<#mesh, [{"tensor"}, {}]>>
+!dsplit = tensor<8x4xf32, #sharding.layout<#mesh, [{"tensor"}, {}], partial = sum {"data"}>>
 // CHECK-LABEL: func.func @both
-// CHECK: graph.sub {{.*}} -> tensor<8x4xf32, #shard.layout<#mesh, [{"tensor", "data"}, {}]>>
+// CHECK: graph.sub {{.*}} -> tensor<8x4xf32, #sharding.layout<#mesh, [{"tensor", "data"}, {}]>>
 // REMARK: remark: the updates of 1 parameter are split over data
 func.func @both(%w: !split {graph.symbol = @w}, %dw: !split {graph.input = "dw"}) -> !split {
-  %p = shard.to_partial %dw : (!split) -> !dsplit
-  %g = shard.reshard %p : (!dsplit) -> !split
+  %p = sharding.to_partial %dw : (!split) -> !dsplit
+  %g = sharding.reshard %p : (!dsplit) -> !split
   %new = graph.sub %w, %g : (!split, !split) -> !split
   return %new : !split
 }
 
 // The gradient is wanted whole; another is small; a third does not divide.
-!small = tensor<2x4xf32, #shard.layout<#mesh, [{}, {}]>>
-!dsmall = tensor<2x4xf32, #shard.layout<#mesh, [{}, {}], partial = sum {"data"}>>
-!three = tensor<3x5xf32, #shard.layout<#mesh, [{}, {}]>>
-!dthree = tensor<3x5xf32, #shard.layout<#mesh, [{}, {}], partial = sum {"data"}>>
+!small = tensor<2x4xf32, #sharding.layout<#mesh, [{}, {}]>>
+!dsmall = tensor<2x4xf32, #sharding.layout<#mesh, [{}, {}], partial = sum {"data"}>>
+!three = tensor<3x5xf32, #sharding.layout<#mesh, [{}, {}]>>
+!dthree = tensor<3x5xf32, #sharding.layout<#mesh, [{}, {}], partial = sum {"data"}>>
 // CHECK-LABEL: func.func @whole
 // CHECK-NOT: graph.reshape
 // CHECK-NOT: {"data"}, {}
 // CHECK: return
 // REMARK: remark: 1 large parameter does not divide and is updated whole by each device
 func.func @whole(%w: !w {graph.symbol = @w}, %s: !small {graph.symbol = @s}, %t: !three {graph.symbol = @t}, %dw: !w {graph.input = "dw"}, %ds: !small {graph.input = "ds"}, %dt: !three {graph.input = "dt"}) -> (!w, !small, !three, !w {graph.output = "gradient"}) {
-  %p = shard.to_partial %dw : (!w) -> !dw
-  %g = shard.reshard %p : (!dw) -> !w
+  %p = sharding.to_partial %dw : (!w) -> !dw
+  %g = sharding.reshard %p : (!dw) -> !w
   %new = graph.sub %w, %g : (!w, !w) -> !w
-  %ps = shard.to_partial %ds : (!small) -> !dsmall
-  %gs = shard.reshard %ps : (!dsmall) -> !small
+  %ps = sharding.to_partial %ds : (!small) -> !dsmall
+  %gs = sharding.reshard %ps : (!dsmall) -> !small
   %news = graph.sub %s, %gs : (!small, !small) -> !small
-  %pt = shard.to_partial %dt : (!three) -> !dthree
-  %gt = shard.reshard %pt : (!dthree) -> !three
+  %pt = sharding.to_partial %dt : (!three) -> !dthree
+  %gt = sharding.reshard %pt : (!dthree) -> !three
   %newt = graph.sub %t, %gt : (!three, !three) -> !three
   return %new, %news, %newt, %g : !w, !small, !three, !w
 }

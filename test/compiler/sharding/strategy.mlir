@@ -7,8 +7,8 @@
 // A pattern names parameters by their stored dims, leading modules may be left
 // out, out() names a module's result; data splits the batch by default.
 
-#mesh = #shard.mesh<["data"=2, "tensor"=2]>
-module attributes {shard.mesh = #mesh} {
+#mesh = #sharding.mesh<["data"=2, "tensor"=2]>
+module attributes {sharding.mesh = #mesh} {
 graph.parameter @"model.up" : tensor<8x8xf32> at "m.onnx" offset 0 length 256 {trainable}
 graph.parameter @"model.qkv" : tensor<8x24xf32> at "m.onnx" offset 256 length 768 {trainable}
 graph.parameter @"model.norm" : tensor<8xf32> at "m.onnx" offset 1024 length 32 {trainable}
@@ -16,20 +16,20 @@ graph.parameter @"model.norm" : tensor<8xf32> at "m.onnx" offset 1024 length 32 
 // Of two patterns for one parameter the last holds, unless the other's priority
 // is more important.
 // LAST: 'model.up': 'model.up=[tensor,-]' replaces 'up=[-,tensor]'
-// LAST: shard.layout = #shard.layout<#mesh, [{"tensor"}, {}]>
+// LAST: sharding.layout = #sharding.layout<#mesh, [{"tensor"}, {}]>
 // PRIORITY: 'model.up': 'up=[tensor,-]' is kept, not 'model.up=[-,tensor]@1'
-// PRIORITY: shard.layout = #shard.layout<#mesh, [{"tensor"}, {}]>
-// OPEN: shard.layout = #shard.layout<#mesh, [{}, {"data", "tensor"}]>, shard.open = array<i1: true, false>
-// FILE: shard.layout = #shard.layout<#mesh, [{}, {"tensor"}]>{{.*}}shard.priority = 1
+// PRIORITY: sharding.layout = #sharding.layout<#mesh, [{"tensor"}, {}]>
+// OPEN: sharding.layout = #sharding.layout<#mesh, [{}, {"data", "tensor"}]>, sharding.open = array<i1: true, false>
+// FILE: sharding.layout = #sharding.layout<#mesh, [{}, {"tensor"}]>{{.*}}sharding.priority = 1
 
 // The fused projection is 3 x 2 heads x 4: the axis splits the heads.
 // CHECK: the axis data=2 splits the batch of x
 // CHECK: 'model.qkv': tensor splits the 2 heads of dim 1
 // CHECK: func.func @step
-// CHECK-SAME: shard.from = "*.up=[-,tensor]", shard.layout = #shard.layout<#mesh, [{}, {"tensor"}]>
-// CHECK-SAME: shard.from = "qkv=[-,tensor]", shard.layout = #shard.layout<#mesh, [{}, {}, {"tensor"}, {}]>
-// CHECK-SAME: shard.from = "data splits the batch of x", shard.layout = #shard.layout<#mesh, [{}, {"data"}, {}, {}]>, shard.open = array<i1: false, false, true, true>, shard.priority = 3 : i64
-// CHECK: graph.layer_norm {{.*}}shard.constraint = {from = "out(ln)=[data,tensor,-]@2", layout = #shard.layout<#mesh, [{"data"}, {"tensor"}, {}]>
+// CHECK-SAME: sharding.from = "*.up=[-,tensor]", sharding.layout = #sharding.layout<#mesh, [{}, {"tensor"}]>
+// CHECK-SAME: sharding.from = "qkv=[-,tensor]", sharding.layout = #sharding.layout<#mesh, [{}, {}, {"tensor"}, {}]>
+// CHECK-SAME: sharding.from = "data splits the batch of x", sharding.layout = #sharding.layout<#mesh, [{}, {"data"}, {}, {}]>, sharding.open = array<i1: false, false, true, true>, sharding.priority = 3 : i64
+// CHECK: graph.layer_norm {{.*}}sharding.constraint = {from = "out(ln)=[data,tensor,-]@2", layout = #sharding.layout<#mesh, [{"data"}, {"tensor"}, {}]>
 func.func @step(%up: tensor<8x8xf32> {graph.symbol = @"model.up"},
     %qkv: tensor<8x3x2x4xf32> {graph.symbol = @"model.qkv", graph.view = array<i64: 0, 24, 8, 4, 1>},
     %norm: tensor<8xf32> {graph.symbol = @"model.norm"},

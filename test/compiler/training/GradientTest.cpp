@@ -288,7 +288,7 @@ protected:
         graph::ConstantOp::create(builder, location, weights.toAttribute());
     Value product = graph::MulOp::create(builder, location, result, constant);
     Value sum = graph::ReduceOp::create(
-        builder, location, shard::ReductionKind::Sum, product,
+        builder, location, sharding::ReductionKind::Sum, product,
         llvm::to_vector(llvm::seq<int64_t>(0, type.getRank())));
     returnValues(forward, sum);
     return module;

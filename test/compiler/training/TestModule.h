@@ -6,7 +6,7 @@
 
 #include "compiler/evaluate/Evaluator.h"
 #include "dialects/graph/Graph.h"
-#include "dialects/shard/Shard.h"
+#include "dialects/sharding/Sharding.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -16,7 +16,7 @@ namespace polyrank::training {
 class TrainingTest : public ::testing::Test {
 protected:
   TrainingTest() {
-    context.loadDialect<graph::GraphDialect, shard::ShardDialect,
+    context.loadDialect<graph::GraphDialect, sharding::ShardingDialect,
                         mlir::func::FuncDialect>();
   }
 

@@ -9,7 +9,7 @@
 
 using namespace polyrank;
 using namespace polyrank::test;
-using shard::ReductionKind;
+using sharding::ReductionKind;
 
 bool test::isClosed(graph::FactorKind kind) {
   return kind == graph::FactorKind::Composite ||

@@ -37,7 +37,7 @@ public:
     int64_t size = 1;
     int64_t majorSize = 1; // of the factors before it in a dim
     /// What results that lack it are partial in where it is split.
-    std::optional<shard::ReductionKind> makesPartial;
+    std::optional<sharding::ReductionKind> makesPartial;
     std::array<size_t, numAspects> accepted{}, rejected{};
   };
 

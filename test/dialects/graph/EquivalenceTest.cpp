@@ -22,12 +22,12 @@ using namespace polyrank;
 using namespace polyrank::test;
 using evaluate::Devices;
 using evaluate::Tensor;
-using shard::AxisRef;
-using shard::DimAttr;
-using shard::Fill;
-using shard::LayoutAttr;
-using shard::MeshAttr;
-using shard::ReductionKind;
+using sharding::AxisRef;
+using sharding::DimAttr;
+using sharding::Fill;
+using sharding::LayoutAttr;
+using sharding::MeshAttr;
+using sharding::ReductionKind;
 
 namespace {
 
@@ -164,7 +164,7 @@ public:
       for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
         auto argument = cast<BlockArgument>(operand);
         operands.push_back(evaluate::scatter(arguments[argument.getArgNumber()],
-                                             shard::getLayout(operand),
+                                             sharding::getLayout(operand),
                                              11 + i));
       }
       auto results = evaluate::runOnDevices(op, operands, mesh);
@@ -183,7 +183,7 @@ public:
   std::string describe() {
     std::string text = op->getName().getStringRef().str();
     for (Value value : values)
-      text += "\n  " + shard::getLayout(value).toString();
+      text += "\n  " + sharding::getLayout(value).toString();
     return text + "\n  (" + message + ")";
   }
 
@@ -192,7 +192,7 @@ public:
     // A device whose block is all padding holds anything: other axes than the
     // rule's can be right there.
     for (Value value : values) {
-      LayoutAttr layout = shard::getLayout(value);
+      LayoutAttr layout = sharding::getLayout(value);
       auto shape = cast<RankedTensorType>(value.getType()).getShape();
       for (auto [dim, size] : llvm::zip_equal(layout.getDims(), shape)) {
         int64_t extent = dim.getExtent(size);
@@ -205,7 +205,7 @@ public:
       }
     }
     for (Value operand : op->getOperands()) {
-      LayoutAttr layout = shard::getLayout(operand);
+      LayoutAttr layout = sharding::getLayout(operand);
       // Each part would be rounded on its own: a pass that wants this reduces
       // first, or converts later.
       if (isa<graph::ConvertOp>(op) && layout.isPartial())
@@ -235,9 +235,9 @@ public:
       // Max of -x is -(min of x): a layout that changes its kind is never
       // worth a rule.
       for (Value result : op->getResults())
-        if (layout.isPartial() && shard::getLayout(result).isPartial() &&
+        if (layout.isPartial() && sharding::getLayout(result).isPartial() &&
             layout.getPartialKind() !=
-                shard::getLayout(result).getPartialKind())
+                sharding::getLayout(result).getPartialKind())
           return "antitone op of a partial extremum";
     }
     // What every device has is also the maximum of what they have. A layout
@@ -246,7 +246,7 @@ public:
       return "replicated value taken as a partial extremum";
     // An all-zero constant is a partial sum of zeros.
     if (op->getNumOperands() == 0 &&
-        shard::getLayout(op->getResult(0)).isPartial())
+        sharding::getLayout(op->getResult(0)).isPartial())
       return "partial constant";
     return "";
   }
@@ -263,7 +263,7 @@ public:
         for (int factor : dim)
           sizes.push_back(rule.factors[factor].size);
         if (auto axes =
-                graph::projectAxes(shard::getLayout(value).getDim(d), sizes))
+                graph::projectAxes(sharding::getLayout(value).getDim(d), sizes))
           for (auto [factor, list] : llvm::zip_equal(dim, *axes))
             if (!list.empty())
               split.push_back(factor);
@@ -278,15 +278,17 @@ public:
     graph::ShardingRule rule = op.getShardingRule();
     for (Value result : op->getResults()) {
       auto type = cast<RankedTensorType>(result.getType());
-      LayoutAttr layout = shard::getLayout(type);
+      LayoutAttr layout = sharding::getLayout(type);
       if (!layout.isPartial() || layout.getPartialKind() == ReductionKind::Sum)
         continue;
       for (size_t kept = 0; kept < (size_t(1) << atoms.size()) - 1; ++kept) {
         SmallVector<AxisRef> axes;
         for (auto [i, atom] : llvm::enumerate(atoms))
-          if ((kept >> i & 1) && shard::overlap(layout.getPartialAxes(), atom))
+          if ((kept >> i & 1) &&
+              sharding::overlap(layout.getPartialAxes(), atom))
             axes.push_back(atom);
-        if (shard::product(axes) >= shard::product(layout.getPartialAxes()))
+        if (sharding::product(axes) >=
+            sharding::product(layout.getPartialAxes()))
           continue;
         result.setType(withLayout(
             type, layout.withPartial(layout.getPartialKind(), axes)));
@@ -305,7 +307,7 @@ public:
     std::vector<std::array<bool, numAspects>> seen(rows.size());
     std::array<bool, 3> partial{};
     for (auto [i, value] : llvm::enumerate(values)) {
-      LayoutAttr layout = shard::getLayout(value);
+      LayoutAttr layout = sharding::getLayout(value);
       if (layout.isPartial())
         partial[static_cast<int>(layout.getPartialKind())] = true;
       unsigned numOperands = op->getNumOperands();
@@ -440,7 +442,7 @@ private:
     SmallVector<Fill> fills = {Fill::Undefined};
     bool padded = false;
     for (auto [axes, size] : llvm::zip_equal(dims, type.getShape()))
-      padded |= size % shard::product(axes) != 0;
+      padded |= size % sharding::product(axes) != 0;
     if (padded && !isResult) {
       fills.push_back(Fill::Zero);
       if (isa<FloatType>(type.getElementType()))
@@ -449,7 +451,7 @@ private:
     for (Fill fill : fills) {
       SmallVector<DimAttr> attributes;
       for (auto [axes, size] : llvm::zip_equal(dims, type.getShape())) {
-        int64_t blocks = shard::product(axes);
+        int64_t blocks = sharding::product(axes);
         bool divides = size % blocks == 0;
         attributes.push_back(DimAttr::get(
             mesh, axes, divides ? 0 : (size + blocks - 1) / blocks * blocks,
@@ -509,13 +511,13 @@ private:
           SmallVector<AxisRef> axes;
           for (int factor : dim)
             llvm::append_range(axes, factors[factor]);
-          int64_t size = type.getDimSize(d), blocks = shard::product(axes);
+          int64_t size = type.getDimSize(d), blocks = sharding::product(axes);
           bool isHalo = dim.size() == 1 && rule.factors[dim[0]].kind ==
                                                graph::FactorKind::Halo;
           int64_t extent = isHalo ? rule.factors[dim[0]].size : size;
           bool isPadded = extent % blocks != 0 || (padsAll && blocks > 1);
           Fill fill = isa<FloatType>(type.getElementType())
-                          ? shard::identityFill(kind)
+                          ? sharding::identityFill(kind)
                           : Fill::Zero;
           if (isHalo) {
             dims.push_back(rule.layDim(

@@ -579,12 +579,12 @@ func.func @microbatches_results(%x: tensor<2x3xf32>, %c: tensor<3xf32>) {
 }
 
 // -----
-func.func @microbatches_split(%x: tensor<2x3xf32, #shard.layout<#shard.mesh<["a"=2]>, [{"a"}, {}]>>) {
+func.func @microbatches_split(%x: tensor<2x3xf32, #sharding.layout<#sharding.mesh<["a"=2]>, [{"a"}, {}]>>) {
   // expected-error @+1 {{'of' operand 0 is split on dim 0, which is the microbatch; split the batch, dim 1}}
   graph.microbatches count = 2 of(%x) carry() {
   ^bb0(%i: tensor<i64>, %xi: tensor<3xf32>):
     graph.yield sum(%xi) carry() : tensor<3xf32>
-  } : (tensor<2x3xf32, #shard.layout<#shard.mesh<["a"=2]>, [{"a"}, {}]>>) -> tensor<3xf32>
+  } : (tensor<2x3xf32, #sharding.layout<#sharding.mesh<["a"=2]>, [{"a"}, {}]>>) -> tensor<3xf32>
   return
 }
 

@@ -1,12 +1,12 @@
 // RUN: polyrank-opt %s -split-input-file -verify-diagnostics
 // Every numbered constraint of the rank ops.
 
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 // expected-error @+1 {{[1] axes "data" and "data" overlap}}
 func.func private @axes() attributes {axes = #rank.axes<#mesh, {"data", "data"}>}
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @all_reduce(%x: tensor<4xf32>) {
   // expected-error @+1 {{[1] result 0 is 'tensor<2xf32>'; it must be 'tensor<4xf32>'}}
   %0 = rank.all_reduce sum %x over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<2xf32>
@@ -14,7 +14,7 @@ func.func @all_reduce(%x: tensor<4xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @collective_arity(%x: tensor<4xf32>) {
   // expected-error @+1 {{[1] has 2 operands and 1 results}}
   %0 = rank.broadcast %x, %x over <#mesh, {"data"}> id 1 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -22,7 +22,7 @@ func.func @collective_arity(%x: tensor<4xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @reduce_scatter(%x: tensor<3xf32>) {
   // expected-error @+1 {{[1] dim 0 of size 3 has no equal blocks for a group of 2}}
   %0 = rank.reduce_scatter sum %x dims [0] over <#mesh, {"data"}> id 1 : (tensor<3xf32>) -> tensor<1xf32>
@@ -30,7 +30,7 @@ func.func @reduce_scatter(%x: tensor<3xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @all_gather(%x: tensor<3xf32>) {
   // expected-error @+1 {{[1] dim 1 is not a dim of 'tensor<3xf32>'}}
   %0 = rank.all_gather %x dims [1] over <#mesh, {"data"}> id 1 : (tensor<3xf32>) -> tensor<6xf32>
@@ -38,7 +38,7 @@ func.func @all_gather(%x: tensor<3xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @all_to_all(%x: tensor<4x4xf32>) {
   // expected-error @+1 {{[1] splits and concatenates the same dim 1}}
   %0 = rank.all_to_all %x split [1] concat [1] over <#mesh, {"data"}> id 1 : (tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -46,7 +46,7 @@ func.func @all_to_all(%x: tensor<4x4xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @permute(%x: tensor<4xf32>) {
   // expected-error @+1 {{[2] source 2 is not in a group of 2}}
   %0 = rank.permute %x from [0, 2] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<4xf32>
@@ -54,7 +54,7 @@ func.func @permute(%x: tensor<4xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @permute_twice(%x: tensor<4xf32>) {
   // expected-error @+1 {{[2] takes from member 1 twice}}
   %0 = rank.permute %x from [1, 1] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<4xf32>
@@ -62,7 +62,7 @@ func.func @permute_twice(%x: tensor<4xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @slice(%x: tensor<4xf32>) {
   // expected-error @+1 {{[1] result is 'tensor<4xf32>'; it must be 'tensor<2xf32>'}}
   %0 = rank.slice %x dim 0 over <#mesh, {"data"}> : (tensor<4xf32>) -> tensor<4xf32>
@@ -191,12 +191,12 @@ func.func @microbatches_yield(%x: tensor<2x8xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=4]>
+#mesh = #sharding.mesh<["data"=4]>
 // expected-error @+1 {{sub-axis "data":(1)3 does not divide the mesh axis of size 4}}
 func.func private @sub_axis() attributes {axes = #rank.axes<#mesh, {"data":(1)3}>}
 
 // -----
-#mesh = #shard.mesh<["data"=4]>
+#mesh = #sharding.mesh<["data"=4]>
 // The product of the two is 2^64.
 // expected-error @+1 {{does not divide the mesh axis of size 4}}
 func.func private @large_sub_axis() attributes {axes = #rank.axes<#mesh, {"data":(4294967296)4294967296}>}
@@ -206,7 +206,7 @@ func.func private @large_sub_axis() attributes {axes = #rank.axes<#mesh, {"data"
 func.func private @region() attributes {buffer = #rank.buffer<public, 0, 4>}
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @collective_of_nothing() {
   // expected-error @+1 {{[1] has 0 operands and 0 results}}
   "rank.broadcast"() {axes = #rank.axes<#mesh, {"data"}>, id = 1 : i64} : () -> ()
@@ -214,7 +214,7 @@ func.func @collective_of_nothing() {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @dims(%x: tensor<4xf32>) {
   // expected-error @+1 {{[1] has 2 dims for 1 operands}}
   %0 = rank.all_gather %x dims [0, 0] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<8xf32>
@@ -222,7 +222,7 @@ func.func @dims(%x: tensor<4xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @negative_dim(%x: tensor<4xf32>) {
   // expected-error @+1 {{[1] dim -1 is not a dim of 'tensor<4xf32>'}}
   %0 = rank.all_gather %x dims [-1] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<8xf32>
@@ -230,7 +230,7 @@ func.func @negative_dim(%x: tensor<4xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @element_type(%x: tensor<4xf32>) {
   // expected-error @+1 {{[1] result 0 is 'tensor<4xi32>'; it must be 'tensor<4xf32>'}}
   %0 = rank.broadcast %x over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<4xi32>
@@ -238,7 +238,7 @@ func.func @element_type(%x: tensor<4xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @reduce_scatter_result(%x: tensor<4x4xf32>) {
   // expected-error @+1 {{[1] result 0 is 'tensor<4x2xf32>'; it must be 'tensor<2x4xf32>'}}
   %0 = rank.reduce_scatter sum %x dims [0] over <#mesh, {"data"}> id 1 : (tensor<4x4xf32>) -> tensor<4x2xf32>
@@ -246,7 +246,7 @@ func.func @reduce_scatter_result(%x: tensor<4x4xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @all_gather_result(%x: tensor<4x4xf32>) {
   // expected-error @+1 {{[1] result 0 is 'tensor<4x4xf32>'; it must be 'tensor<4x8xf32>'}}
   %0 = rank.all_gather %x dims [1] over <#mesh, {"data"}> id 1 : (tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -254,7 +254,7 @@ func.func @all_gather_result(%x: tensor<4x4xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @all_to_all_result(%x: tensor<4x4xf32>) {
   // expected-error @+1 {{[1] result 0 is 'tensor<8x2xf32>'; it must be 'tensor<2x8xf32>'}}
   %0 = rank.all_to_all %x split [0] concat [1] over <#mesh, {"data"}> id 1 : (tensor<4x4xf32>) -> tensor<8x2xf32>
@@ -262,7 +262,7 @@ func.func @all_to_all_result(%x: tensor<4x4xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @all_to_all_dims(%x: tensor<4x4xf32>) {
   // expected-error @+1 {{[1] dim 2 is not a dim of 'tensor<4x4xf32>'}}
   %0 = rank.all_to_all %x split [0] concat [2] over <#mesh, {"data"}> id 1 : (tensor<4x4xf32>) -> tensor<2x8xf32>
@@ -270,7 +270,7 @@ func.func @all_to_all_dims(%x: tensor<4x4xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @all_to_all_blocks(%x: tensor<3x4xf32>) {
   // expected-error @+1 {{[1] dim 0 of size 3 has no equal blocks for a group of 2}}
   %0 = rank.all_to_all %x split [0] concat [1] over <#mesh, {"data"}> id 1 : (tensor<3x4xf32>) -> tensor<1x8xf32>
@@ -278,7 +278,7 @@ func.func @all_to_all_blocks(%x: tensor<3x4xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @halo_borders(%x: tensor<4xf32>) {
   // expected-error @+1 {{[1] has 2 and 1 borders for 1 operands}}
   %0 = rank.halo %x dims [0] low [1, 1] high [1] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<6xf32>
@@ -286,7 +286,7 @@ func.func @halo_borders(%x: tensor<4xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @halo_high_borders(%x: tensor<4xf32>) {
   // expected-error @+1 {{[1] has 1 and 0 borders for 1 operands}}
   %0 = rank.halo %x dims [0] low [1] high [] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<6xf32>
@@ -294,7 +294,7 @@ func.func @halo_high_borders(%x: tensor<4xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @halo_low(%x: tensor<4xf32>) {
   // expected-error @+1 {{[2] has borders of -1 and 1 elements}}
   %0 = rank.halo %x dims [0] low [-1] high [1] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<4xf32>
@@ -302,7 +302,7 @@ func.func @halo_low(%x: tensor<4xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @halo_high(%x: tensor<4xf32>) {
   // expected-error @+1 {{[2] has borders of 1 and -1 elements}}
   %0 = rank.halo %x dims [0] low [1] high [-1] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<4xf32>
@@ -310,7 +310,7 @@ func.func @halo_high(%x: tensor<4xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @halo_add(%x: tensor<4xf32>) {
   // expected-error @+1 {{[1] result 0 is 'tensor<6xf32>'; it must be 'tensor<2xf32>'}}
   %0 = rank.halo_add %x dims [0] low [1] high [1] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<6xf32>
@@ -318,7 +318,7 @@ func.func @halo_add(%x: tensor<4xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @permute_sources(%x: tensor<4xf32>) {
   // expected-error @+1 {{[2] has 1 sources for a group of 2}}
   %0 = rank.permute %x from [0] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<4xf32>
@@ -326,7 +326,7 @@ func.func @permute_sources(%x: tensor<4xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @permute_negative(%x: tensor<4xf32>) {
   // expected-error @+1 {{[2] source -1 is not in a group of 2}}
   %0 = rank.permute %x from [0, -1] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<4xf32>
@@ -334,7 +334,7 @@ func.func @permute_negative(%x: tensor<4xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @permute_type(%x: tensor<4xf32>) {
   // expected-error @+1 {{[1] result 0 is 'tensor<2xf32>'; it must be 'tensor<4xf32>'}}
   %0 = rank.permute %x from [1, 0] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<2xf32>
@@ -342,7 +342,7 @@ func.func @permute_type(%x: tensor<4xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @slice_dim(%x: tensor<4xf32>) {
   // expected-error @+1 {{[1] dim 1 is not a dim of 'tensor<4xf32>'}}
   %0 = rank.slice %x dim 1 over <#mesh, {"data"}> : (tensor<4xf32>) -> tensor<2xf32>
@@ -350,7 +350,7 @@ func.func @slice_dim(%x: tensor<4xf32>) {
 }
 
 // -----
-#mesh = #shard.mesh<["data"=2]>
+#mesh = #sharding.mesh<["data"=2]>
 func.func @slice_blocks(%x: tensor<5xf32>) {
   // expected-error @+1 {{[1] dim 0 of size 5 has no equal blocks for a group of 2}}
   %0 = rank.slice %x dim 0 over <#mesh, {"data"}> : (tensor<5xf32>) -> tensor<2xf32>
@@ -453,8 +453,8 @@ func.func @gemm_batch_result(%x: tensor<4x4xf32>) {
 }
 
 // -----
-// expected-error @+1 {{[3] has 'tensor<4xf32, #shard.layout<#shard.mesh<["data"=2]>, [{"data"}]>>'; it takes local tensors}}
-rank.kernel @kernel_layout(%x: tensor<4xf32, #shard.layout<#shard.mesh<["data"=2]>, [{"data"}]>>) {
+// expected-error @+1 {{[3] has 'tensor<4xf32, #sharding.layout<#sharding.mesh<["data"=2]>, [{"data"}]>>'; it takes local tensors}}
+rank.kernel @kernel_layout(%x: tensor<4xf32, #sharding.layout<#sharding.mesh<["data"=2]>, [{"data"}]>>) {
   rank.return
 }
 

@@ -1,7 +1,7 @@
 // RUN: polyrank-opt %s | polyrank-opt | FileCheck %s
 // Every rank op survives printing and parsing.
 
-#mesh = #shard.mesh<["data"=2, "tensor"=4]>
+#mesh = #sharding.mesh<["data"=2, "tensor"=4]>
 
 // CHECK-LABEL: func @coordinates
 func.func @coordinates(%x: tensor<8x4xf32>) -> (tensor<i64>, tensor<2x4xf32>, tensor<2x2xf32>) {

@@ -1,4 +1,4 @@
-// Meshes and layouts: the attributes of the shard dialect.
+// Meshes and layouts: the attributes of the sharding dialect.
 //
 // A layout answers one question for every device: which part of a global
 // tensor do you hold? Dim d of extent N, split over axes a1 .. ak (major to
@@ -15,28 +15,29 @@
 //
 // Layouts are part of the type, so a verifier can decide for each op alone
 // whether every device can compute its part of the result (LayoutVerifier.h in
-// the graph dialect). Nothing but `shard` and `pipeline` ops changes a layout.
+// the graph dialect). Nothing but `sharding` and `pipeline` ops changes a
+// layout.
 
 #pragma once
 
-#include "dialects/shard/Axis.h"
+#include "dialects/sharding/Axis.h"
 #include "mlir/IR/Attributes.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/TensorEncoding.h"
 
-#include "dialects/shard/ShardEnums.h.inc"
+#include "dialects/sharding/ShardingEnums.h.inc"
 
-#include "dialects/shard/ShardDialect.h.inc"
+#include "dialects/sharding/ShardingDialect.h.inc"
 
 #define GET_ATTRDEF_CLASSES
-#include "dialects/shard/ShardAttrs.h.inc"
+#include "dialects/sharding/ShardingAttrs.h.inc"
 
 namespace mlir {
 class AsmParser;
 } // namespace mlir
 
-namespace polyrank::shard {
+namespace polyrank::sharding {
 
 /// `{"data", "tensor":(1)2}`.
 mlir::ParseResult parseAxes(mlir::AsmParser &parser, MeshAttr mesh,
@@ -55,4 +56,4 @@ Fill identityFill(ReductionKind kind);
 /// The value of a fill; undefined is NaN.
 double fillValue(Fill fill);
 
-} // namespace polyrank::shard
+} // namespace polyrank::sharding

@@ -1,28 +1,28 @@
 // Meshes and layouts: verification, local shapes, text.
 
-#include "dialects/shard/Layout.h"
+#include "dialects/sharding/Layout.h"
 
 #include <limits>
 
-#include "dialects/shard/Shard.h"
+#include "dialects/sharding/Sharding.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/raw_ostream.h"
-#include "mlir/IR/Builders.h"
-#include "mlir/IR/DialectImplementation.h"
 
 using namespace mlir;
-using namespace polyrank::shard;
+using namespace polyrank::sharding;
 
-#include "dialects/shard/ShardEnums.cpp.inc"
+#include "dialects/sharding/ShardingEnums.cpp.inc"
 
 #define GET_ATTRDEF_CLASSES
-#include "dialects/shard/ShardAttrs.cpp.inc"
+#include "dialects/sharding/ShardingAttrs.cpp.inc"
 
-void ShardDialect::registerAttributes() {
+void ShardingDialect::registerAttributes() {
   addAttributes<
 #define GET_ATTRDEF_LIST
-#include "dialects/shard/ShardAttrs.cpp.inc"
+#include "dialects/sharding/ShardingAttrs.cpp.inc"
       >();
 }
 
@@ -160,7 +160,7 @@ int64_t DimAttr::getNumBlocks() const { return product(getAxes()); }
 
 Attribute DimAttr::parse(AsmParser &parser, Type) {
   parser.emitError(parser.getCurrentLocation(),
-                   "a dim's layout is written inside #shard.layout");
+                   "a dim's layout is written inside #sharding.layout");
   return {};
 }
 
@@ -331,8 +331,8 @@ static ParseResult parseAxis(AsmParser &parser, MeshAttr mesh, AxisRef &ref) {
                  parser.parseRParen() || parser.parseInteger(ref.size));
 }
 
-ParseResult polyrank::shard::parseAxes(AsmParser &parser, MeshAttr mesh,
-                                       SmallVectorImpl<AxisRef> &axes) {
+ParseResult polyrank::sharding::parseAxes(AsmParser &parser, MeshAttr mesh,
+                                          SmallVectorImpl<AxisRef> &axes) {
   return parser.parseCommaSeparatedList(AsmParser::Delimiter::Braces, [&] {
     return parseAxis(parser, mesh, axes.emplace_back());
   });
@@ -422,29 +422,29 @@ void LayoutAttr::print(AsmPrinter &printer) const {
 
 // Types
 
-LayoutAttr polyrank::shard::getLayout(Type type) {
+LayoutAttr polyrank::sharding::getLayout(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   return tensor ? dyn_cast_if_present<LayoutAttr>(tensor.getEncoding())
                 : LayoutAttr();
 }
 
-LayoutAttr polyrank::shard::getLayout(Value value) {
+LayoutAttr polyrank::sharding::getLayout(Value value) {
   return getLayout(value.getType());
 }
 
-RankedTensorType polyrank::shard::withLayout(RankedTensorType type,
-                                             LayoutAttr layout) {
+RankedTensorType polyrank::sharding::withLayout(RankedTensorType type,
+                                                LayoutAttr layout) {
   return RankedTensorType::get(type.getShape(), type.getElementType(), layout);
 }
 
-RankedTensorType polyrank::shard::getLocalType(RankedTensorType type) {
+RankedTensorType polyrank::sharding::getLocalType(RankedTensorType type) {
   LayoutAttr layout = getLayout(type);
   return RankedTensorType::get(layout ? layout.getLocalShape(type.getShape())
                                       : SmallVector<int64_t>(type.getShape()),
                                type.getElementType());
 }
 
-Fill polyrank::shard::identityFill(ReductionKind kind) {
+Fill polyrank::sharding::identityFill(ReductionKind kind) {
   switch (kind) {
   case ReductionKind::Sum:
     return Fill::Zero;
@@ -456,7 +456,7 @@ Fill polyrank::shard::identityFill(ReductionKind kind) {
   llvm_unreachable("covered switch");
 }
 
-double polyrank::shard::fillValue(Fill fill) {
+double polyrank::sharding::fillValue(Fill fill) {
   switch (fill) {
   case Fill::Undefined:
     return std::numeric_limits<double>::quiet_NaN();

@@ -1,8 +1,8 @@
-// The shard dialect: layouts and the ops that change them.
+// The sharding dialect: layouts and the ops that change them.
 
 #pragma once
 
-#include "dialects/shard/Layout.h"
+#include "dialects/sharding/Layout.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -11,18 +11,18 @@
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
-#include "dialects/shard/Movement.h"
+#include "dialects/sharding/Movement.h"
 
-#include "dialects/shard/MovementInterface.h.inc"
+#include "dialects/sharding/MovementInterface.h.inc"
 
 #define GET_OP_CLASSES
-#include "dialects/shard/ShardOps.h.inc"
+#include "dialects/sharding/ShardingOps.h.inc"
 
-namespace polyrank::shard {
+namespace polyrank::sharding {
 
 /// What to_partial leaves of a dim: the devices that do not keep the value hold
 /// the identity everywhere, so padding holds what it held only where that is
 /// the identity.
 DimAttr getPartialDim(DimAttr dim, MeshAttr mesh, ReductionKind kind);
 
-} // namespace polyrank::shard
+} // namespace polyrank::sharding

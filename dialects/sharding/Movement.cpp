@@ -1,12 +1,12 @@
-// What each op of the shard dialect may do to a layout, and its verifier.
+// What each op of the sharding dialect may do to a layout, and its verifier.
 
-#include "dialects/shard/Shard.h"
+#include "dialects/sharding/Sharding.h"
 
 using namespace mlir;
 using namespace polyrank;
-using namespace polyrank::shard;
+using namespace polyrank::sharding;
 
-#include "dialects/shard/MovementInterface.cpp.inc"
+#include "dialects/sharding/MovementInterface.cpp.inc"
 
 /// The axes of `axes` after `prefix`, or nothing where it is no prefix.
 static std::optional<SmallVector<AxisRef>>
@@ -84,8 +84,8 @@ static std::optional<Movement> getPermute(LayoutAttr from, LayoutAttr to,
   return movement;
 }
 
-DimAttr polyrank::shard::getPartialDim(DimAttr dim, MeshAttr mesh,
-                                       ReductionKind kind) {
+DimAttr polyrank::sharding::getPartialDim(DimAttr dim, MeshAttr mesh,
+                                          ReductionKind kind) {
   bool keeps = dim.getFill() == identityFill(kind);
   return DimAttr::get(mesh, dim.getAxes(), dim.getPadded(),
                       keeps ? dim.getFill() : Fill::Undefined, dim.getHaloLow(),
@@ -140,9 +140,9 @@ static std::optional<Movement> getLocalChange(MovementKind kind,
   return movement;
 }
 
-std::optional<Movement> polyrank::shard::getMovement(MovementKind kind,
-                                                     LayoutAttr from,
-                                                     LayoutAttr to) {
+std::optional<Movement> polyrank::sharding::getMovement(MovementKind kind,
+                                                        LayoutAttr from,
+                                                        LayoutAttr to) {
   MeshAttr mesh = from.getMesh();
   if (mesh != to.getMesh() || from.getRank() != to.getRank() ||
       from.getPlaces() != to.getPlaces() || from == to)
@@ -216,13 +216,13 @@ std::optional<Movement> polyrank::shard::getMovement(MovementKind kind,
 }
 
 Movement MovementOp::getMovement(unsigned number) {
-  return *shard::getMovement(getMovementKind(),
-                             getLayout((*this)->getOperand(number)),
-                             getLayout((*this)->getResult(number)));
+  return *sharding::getMovement(getMovementKind(),
+                                getLayout((*this)->getOperand(number)),
+                                getLayout((*this)->getResult(number)));
 }
 
 std::optional<runtime::CollectiveKind> MovementOp::getCollectiveKind() {
-  return shard::getCollectiveKind(getMovementKind());
+  return sharding::getCollectiveKind(getMovementKind());
 }
 
 namespace {
@@ -265,11 +265,11 @@ const MovementRow &rowOf(MovementKind kind) {
 }
 } // namespace
 
-StringLiteral polyrank::shard::getName(MovementKind kind) {
+StringLiteral polyrank::sharding::getName(MovementKind kind) {
   return rowOf(kind).name;
 }
 std::optional<runtime::CollectiveKind>
-polyrank::shard::getCollectiveKind(MovementKind kind) {
+polyrank::sharding::getCollectiveKind(MovementKind kind) {
   return rowOf(kind).collective;
 }
 
@@ -313,9 +313,9 @@ static std::string getRemedy(LayoutAttr from, LayoutAttr to) {
   for (int number = 0; number < numMovementKinds; ++number) {
     auto kind = static_cast<MovementKind>(number);
     if (kind != MovementKind::Reshard && getMovement(kind, from, to))
-      return "shard." + getName(kind).str() + " does this";
+      return "sharding." + getName(kind).str() + " does this";
   }
-  return "shard.reshard does this, and plan-reshards lowers it";
+  return "sharding.reshard does this, and plan-reshards lowers it";
 }
 
 /// The kind of the partial that operand `i` is or becomes.
@@ -325,7 +325,7 @@ static ReductionKind getReduced(Operation *op, unsigned i) {
       .getPartialKind();
 }
 
-LogicalResult polyrank::shard::verifyMovement(Operation *operation) {
+LogicalResult polyrank::sharding::verifyMovement(Operation *operation) {
   auto op = cast<MovementOp>(operation);
   MovementKind kind = op.getMovementKind();
   if (op->getNumOperands() == 0 || op->getNumOperands() != op->getNumResults())

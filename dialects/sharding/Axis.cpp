@@ -1,12 +1,12 @@
 // The algebra of sub-axes.
 
-#include "dialects/shard/Layout.h"
+#include "dialects/sharding/Layout.h"
 
 using namespace llvm;
-using namespace polyrank::shard;
+using namespace polyrank::sharding;
 
-SmallVector<AxisRef> polyrank::shard::merged(MeshAttr mesh,
-                                             ArrayRef<AxisRef> axes) {
+SmallVector<AxisRef> polyrank::sharding::merged(MeshAttr mesh,
+                                                ArrayRef<AxisRef> axes) {
   SmallVector<AxisRef> result;
   for (AxisRef ref : axes) {
     if (ref.size == 1)
@@ -20,28 +20,29 @@ SmallVector<AxisRef> polyrank::shard::merged(MeshAttr mesh,
   return result;
 }
 
-SmallVector<AxisRef> polyrank::shard::normalized(MeshAttr mesh,
-                                                 ArrayRef<AxisRef> axes) {
+SmallVector<AxisRef> polyrank::sharding::normalized(MeshAttr mesh,
+                                                    ArrayRef<AxisRef> axes) {
   SmallVector<AxisRef> sorted(axes);
   llvm::sort(sorted);
   return merged(mesh, sorted);
 }
 
-int64_t polyrank::shard::product(ArrayRef<AxisRef> axes) {
+int64_t polyrank::sharding::product(ArrayRef<AxisRef> axes) {
   int64_t result = 1;
   for (AxisRef ref : axes)
     result *= ref.size;
   return result;
 }
 
-bool polyrank::shard::overlap(ArrayRef<AxisRef> left, ArrayRef<AxisRef> right) {
+bool polyrank::sharding::overlap(ArrayRef<AxisRef> left,
+                                 ArrayRef<AxisRef> right) {
   return any_of(left, [&](AxisRef a) {
     return any_of(right, [&](AxisRef b) { return a.overlaps(b); });
   });
 }
 
 std::optional<SmallVector<AxisRef>>
-polyrank::shard::atoms(ArrayRef<AxisRef> axes, ArrayRef<AxisRef> others) {
+polyrank::sharding::atoms(ArrayRef<AxisRef> axes, ArrayRef<AxisRef> others) {
   SmallVector<AxisRef> result;
   for (AxisRef ref : axes) {
     SmallVector<int64_t> cuts = {ref.pre, ref.pre * ref.size};

@@ -1,13 +1,13 @@
-// What the ops of the shard dialect do to a layout.
+// What the ops of the sharding dialect do to a layout.
 
 #pragma once
 
-#include "dialects/shard/Layout.h"
+#include "dialects/sharding/Layout.h"
 #include "runtime/Collectives.h"
 
 #include <optional>
 
-namespace polyrank::shard {
+namespace polyrank::sharding {
 
 /// One for each op.
 enum class MovementKind : uint8_t {
@@ -51,4 +51,4 @@ std::optional<Movement> getMovement(MovementKind kind, LayoutAttr from,
 /// axes and with the same reduction.
 mlir::LogicalResult verifyMovement(mlir::Operation *op);
 
-} // namespace polyrank::shard
+} // namespace polyrank::sharding

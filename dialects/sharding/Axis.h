@@ -10,7 +10,7 @@
 #include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/SmallVector.h"
 
-namespace polyrank::shard {
+namespace polyrank::sharding {
 
 class MeshAttr;
 
@@ -70,4 +70,4 @@ bool overlap(llvm::ArrayRef<AxisRef> left, llvm::ArrayRef<AxisRef> right);
 std::optional<llvm::SmallVector<AxisRef>>
 atoms(llvm::ArrayRef<AxisRef> axes, llvm::ArrayRef<AxisRef> others);
 
-} // namespace polyrank::shard
+} // namespace polyrank::sharding

@@ -1,62 +1,62 @@
 // The ops that change a layout. Each is the identity on the logical value.
 
-#ifndef POLYRANK_SHARD_OPS_TD
-#define POLYRANK_SHARD_OPS_TD
+#ifndef POLYRANK_SHARDING_OPS_TD
+#define POLYRANK_SHARDING_OPS_TD
 
-include "dialects/shard/MovementInterface.td"
-include "dialects/shard/Shard.td"
+include "dialects/sharding/MovementInterface.td"
+include "dialects/sharding/Sharding.td"
 
-def Shard_Tensor : RankedTensorOf<[AnyFloat, AnySignlessInteger]>;
+def Sharding_Tensor : RankedTensorOf<[AnyFloat, AnySignlessInteger]>;
 
 // Variadic, so that a bucket is one op: operand i becomes result i. Each op
 // reads what it does from the layouts of its operands and results; `why` holds
 // an op, two layouts and a constraint for people (docs/why).
-class Shard_Op<string mnemonic, string kind> : Op<Shard_Dialect, mnemonic, [Pure, Shard_MovementOpInterface]> {
-  let arguments = (ins Variadic<Shard_Tensor>:$inputs, OptionalAttr<DictionaryAttr>:$why);
-  let results = (outs Variadic<Shard_Tensor>:$outputs);
+class Sharding_Op<string mnemonic, string kind> : Op<Sharding_Dialect, mnemonic, [Pure, Sharding_MovementOpInterface]> {
+  let arguments = (ins Variadic<Sharding_Tensor>:$inputs, OptionalAttr<DictionaryAttr>:$why);
+  let results = (outs Variadic<Sharding_Tensor>:$outputs);
   let assemblyFormat = "$inputs attr-dict `:` functional-type($inputs, $outputs)";
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "LayoutAttr":$layout), [{
     build($_builder, $_state, withLayout(::llvm::cast<::mlir::RankedTensorType>(input.getType()), layout),
           input, nullptr);
   }]>];
   let extraClassDeclaration =
-      "::polyrank::shard::MovementKind getMovementKind() { return ::polyrank::shard::MovementKind::" # kind # "; }";
+      "::polyrank::sharding::MovementKind getMovementKind() { return ::polyrank::sharding::MovementKind::" # kind # "; }";
 }
 
-def Shard_SliceOp : Shard_Op<"slice", "Slice"> {
+def Sharding_SliceOp : Sharding_Op<"slice", "Slice"> {
   let summary = "Replicated to split: each device keeps its block; no communication";
 }
-def Shard_ToPartialOp : Shard_Op<"to_partial", "ToPartial"> {
+def Sharding_ToPartialOp : Sharding_Op<"to_partial", "ToPartial"> {
   let summary = "Replicated to partial: one device keeps the value, the others the identity; no communication";
 }
-def Shard_AllGatherOp : Shard_Op<"all_gather", "AllGather"> {
+def Sharding_AllGatherOp : Sharding_Op<"all_gather", "AllGather"> {
   let summary = "Split to replicated: the most minor axes of dims are removed";
 }
-def Shard_AllReduceOp : Shard_Op<"all_reduce", "AllReduce"> {
+def Sharding_AllReduceOp : Sharding_Op<"all_reduce", "AllReduce"> {
   let summary = "Partial to replicated";
 }
-def Shard_ReduceScatterOp : Shard_Op<"reduce_scatter", "ReduceScatter"> {
+def Sharding_ReduceScatterOp : Sharding_Op<"reduce_scatter", "ReduceScatter"> {
   let summary = "Partial to split: the axes become the most minor ones of a dim";
 }
-def Shard_AllToAllOp : Shard_Op<"all_to_all", "AllToAll"> {
+def Sharding_AllToAllOp : Sharding_Op<"all_to_all", "AllToAll"> {
   let summary = "The most minor axes of one dim become the most minor axes of another";
 }
-def Shard_PermuteOp : Shard_Op<"permute", "Permute"> {
+def Sharding_PermuteOp : Sharding_Op<"permute", "Permute"> {
   let summary = "The same block shapes under other axes: every device gets its block from one other";
 }
-def Shard_HaloOp : Shard_Op<"halo", "Halo"> {
+def Sharding_HaloOp : Sharding_Op<"halo", "Halo"> {
   let summary = "Split to split with copies of the neighbours' borders, in one dim";
 }
-def Shard_HaloAddOp : Shard_Op<"halo_add", "HaloAdd"> {
+def Sharding_HaloAddOp : Sharding_Op<"halo_add", "HaloAdd"> {
   let summary = "Split with sums for the neighbours to split: the transpose of halo";
 }
-def Shard_RepadOp : Shard_Op<"repad", "Repad"> {
+def Sharding_RepadOp : Sharding_Op<"repad", "Repad"> {
   let summary = "Another padded extent of a dim that is not split; new padding is undefined, or what the result's fill says";
 }
-def Shard_FillOp : Shard_Op<"fill", "Fill"> {
+def Sharding_FillOp : Sharding_Op<"fill", "Fill"> {
   let summary = "Padding of undefined content to padding that holds the fill of the result's type; never folded away";
 }
-def Shard_ReshardOp : Shard_Op<"reshard", "Reshard"> {
+def Sharding_ReshardOp : Sharding_Op<"reshard", "Reshard"> {
   let summary = "Any layout to any other of the same tensor; lowered to the others";
 }
 

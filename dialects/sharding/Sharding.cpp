@@ -1,11 +1,11 @@
-// The shard dialect: registration, names of attributes in text.
+// The sharding dialect: registration, names of attributes in text.
 
-#include "dialects/shard/Shard.h"
+#include "dialects/sharding/Sharding.h"
 
 using namespace mlir;
-using namespace polyrank::shard;
+using namespace polyrank::sharding;
 
-#include "dialects/shard/ShardDialect.cpp.inc"
+#include "dialects/sharding/ShardingDialect.cpp.inc"
 
 namespace {
 /// Prints a mesh once, as `#mesh`, and refers to it by that name.
@@ -20,7 +20,7 @@ struct MeshAlias : OpAsmDialectInterface {
 };
 } // namespace
 
-void ShardDialect::initialize() {
+void ShardingDialect::initialize() {
   registerAttributes();
   registerOps();
   addInterfaces<MeshAlias>();

@@ -1,7 +1,7 @@
-// The shard dialect: meshes, layouts, and the ops that change a layout.
+// The sharding dialect: meshes, layouts, and the ops that change a layout.
 
-#ifndef POLYRANK_SHARD_TD
-#define POLYRANK_SHARD_TD
+#ifndef POLYRANK_SHARDING_TD
+#define POLYRANK_SHARDING_TD
 
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/TensorEncoding.td"
@@ -9,8 +9,8 @@ include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
-def Shard_Dialect : Dialect {
-  let name = "shard";
+def Sharding_Dialect : Dialect {
+  let name = "sharding";
   let summary = "Where a tensor lives";
   let description = [{
     A layout is the encoding of a ranked tensor type; the shape in the type
@@ -21,36 +21,36 @@ def Shard_Dialect : Dialect {
     The ops of this dialect are the only ones, with those of `pipeline`, that
     change a layout. Each of them is the identity on the logical value.
   }];
-  let cppNamespace = "::polyrank::shard";
+  let cppNamespace = "::polyrank::sharding";
   let useDefaultAttributePrinterParser = 1;
   let extraClassDeclaration = "void registerAttributes(); void registerOps();";
 }
 
-def Shard_ReductionKind : I32EnumAttr<"ReductionKind", "how parts combine", [
+def Sharding_ReductionKind : I32EnumAttr<"ReductionKind", "how parts combine", [
   I32EnumAttrCase<"Sum", 0, "sum">, I32EnumAttrCase<"Max", 1, "max">,
   I32EnumAttrCase<"Min", 2, "min">]> {
-  let cppNamespace = "::polyrank::shard";
+  let cppNamespace = "::polyrank::sharding";
 }
 
-def Shard_Fill : I32EnumAttr<"Fill", "what the padding of a dim holds", [
+def Sharding_Fill : I32EnumAttr<"Fill", "what the padding of a dim holds", [
   I32EnumAttrCase<"Undefined", 0, "undefined">, I32EnumAttrCase<"Zero", 1, "zero">,
   I32EnumAttrCase<"NegInf", 2, "neg_inf">, I32EnumAttrCase<"PosInf", 3, "pos_inf">]> {
-  let cppNamespace = "::polyrank::shard";
+  let cppNamespace = "::polyrank::sharding";
 }
 
-class Shard_Attr<string name, string mnemonic_, list<Trait> traits = []>
-    : AttrDef<Shard_Dialect, name, traits> {
+class Sharding_Attr<string name, string mnemonic_, list<Trait> traits = []>
+    : AttrDef<Sharding_Dialect, name, traits> {
   let mnemonic = mnemonic_;
   let hasCustomAssemblyFormat = 1;
 }
 
-def Shard_MeshAttr : Shard_Attr<"Mesh", "mesh"> {
+def Sharding_MeshAttr : Sharding_Attr<"Mesh", "mesh"> {
   let summary = "Named axes of devices";
   let description = [{
     Device `r` has the mixed-radix digits of `r` over the axes, major to minor.
 
     ```mlir
-    #mesh = #shard.mesh<["data"=2, "tensor"=4]>   // device 5 is data=1, tensor=1
+    #mesh = #sharding.mesh<["data"=2, "tensor"=4]>   // device 5 is data=1, tensor=1
     ```
 
     The mesh is an attribute, not a symbol: a tensor type is verified where it
@@ -86,7 +86,7 @@ def Shard_MeshAttr : Shard_Attr<"Mesh", "mesh"> {
   }];
 }
 
-def Shard_DimAttr : Shard_Attr<"Dim", "dim"> {
+def Sharding_DimAttr : Sharding_Attr<"Dim", "dim"> {
   let summary = "How one dim is laid out; printed inside its layout";
   let skipDefaultBuilders = 1;
   let builders = [
@@ -113,18 +113,18 @@ def Shard_DimAttr : Shard_Attr<"Dim", "dim"> {
   }];
 }
 
-def Shard_LayoutAttr : Shard_Attr<"Layout", "layout",
+def Sharding_LayoutAttr : Sharding_Attr<"Layout", "layout",
     [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
   let summary = "How a tensor is laid out over a mesh";
   let description = [{
     ```mlir
-    #shard.layout<#mesh, [{"data"}, {"tensor"} ]>                       // split dims
-    #shard.layout<#mesh, [{"data"}, {} ], partial = sum {"tensor"}>     // unfinished sum
-    #shard.layout<#mesh, [{"tensor"} pad 50260 fill zero, {} ]>         // padded
-    #shard.layout<#mesh, [{"data", "tensor":(1)2}, {} ]>                // half of an axis
-    #shard.layout<#mesh, [{}, {} ], at {"pipe" = 1}>                    // placed
-    #shard.layout<#mesh, [{"data"} halo 1:2, {} ]>                      // with borders
-    #shard.layout<#mesh, [{"data"} spill 1:2, {} ]>                     // the transpose
+    #sharding.layout<#mesh, [{"data"}, {"tensor"} ]>                       // split dims
+    #sharding.layout<#mesh, [{"data"}, {} ], partial = sum {"tensor"}>     // unfinished sum
+    #sharding.layout<#mesh, [{"tensor"} pad 50260 fill zero, {} ]>         // padded
+    #sharding.layout<#mesh, [{"data", "tensor":(1)2}, {} ]>                // half of an axis
+    #sharding.layout<#mesh, [{}, {} ], at {"pipe" = 1}>                    // placed
+    #sharding.layout<#mesh, [{"data"} halo 1:2, {} ]>                      // with borders
+    #sharding.layout<#mesh, [{"data"} spill 1:2, {} ]>                     // the transpose
     ```
 
     A dim `{a1, .., ak} pad N` of size n is divided into s = |a1| .. |ak| blocks
