@@ -4,6 +4,7 @@
 
 #include "compiler/driver/Mesh.h"
 #include "compiler/driver/Stages.h"
+#include "dialects/graph/Boundary.h"
 #include "dialects/graph/Parts.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "runtime/Names.h"
@@ -147,11 +148,12 @@ SmallVector<std::string> Finder::findSplits() {
 Axes Finder::withEvenData(const Axes &axes) {
   Axes even;
   auto function = step.lookupSymbol<func::FuncOp>("step");
+  graph::Boundary boundary(function);
   for (auto [name, size] : axes) {
     auto divides = [&](int64_t size) {
       return llvm::all_of(function.getArguments(), [&](BlockArgument input) {
         ArrayRef<int64_t> shape = graph::getShape(input);
-        return !function.getArgAttr(input.getArgNumber(), "graph.input") ||
+        return !boundary.getArgument<graph::InputAttr>(input.getArgNumber()) ||
                shape.size() < 2 || shape[1] % size == 0;
       });
     };

@@ -5,6 +5,7 @@
 #include "compiler/evaluate/Evaluator.h"
 #include "compiler/evaluate/NpzTensors.h"
 #include "compiler/evaluate/Passes.h"
+#include "dialects/graph/Boundary.h"
 #include "llvm/Support/Format.h"
 #include "runtime/Names.h"
 
@@ -15,14 +16,12 @@ using namespace polyrank::evaluate;
 /// What a file calls argument or result `number`.
 static std::string nameOf(func::FuncOp function, unsigned number,
                           bool isResult) {
-  for (StringRef key : {"graph.symbol", "graph.input", "graph.output"}) {
-    Attribute name = isResult ? function.getResultAttr(number, key)
-                              : function.getArgAttr(number, key);
-    if (auto symbol = dyn_cast_if_present<FlatSymbolRefAttr>(name))
-      return symbol.getValue().str();
-    if (auto text = dyn_cast_if_present<StringAttr>(name))
-      return text.str();
-  }
+  graph::Boundary boundary(function);
+  if (!isResult && boundary.getArgument(number))
+    return boundary.getName(number);
+  if (isResult)
+    if (auto output = boundary.getResult<graph::OutputAttr>(number))
+      return output.getName().str();
   return (isResult ? "result" : "arg") + std::to_string(number);
 }
 

@@ -100,7 +100,7 @@ mlir::FailureOr<llvm::SmallVector<Tensor>>
 evaluateOp(mlir::Operation *op, llvm::ArrayRef<Tensor> operands);
 
 /// Arguments for `function` drawn from `seed`: floats normal with deviation 0.5
-/// (`graph.init` where present), integers below `graph.index_limit` (default 4).
+/// (state its initial value), integers below their range (default 4).
 llvm::SmallVector<Tensor> randomArguments(mlir::func::FuncOp function,
                                           uint64_t seed);
 

@@ -3,6 +3,7 @@
 #include <random>
 
 #include "compiler/evaluate/Evaluator.h"
+#include "dialects/graph/Boundary.h"
 #include "dialects/sharding/Sharding.h"
 
 using namespace mlir;
@@ -115,13 +116,15 @@ polyrank::evaluate::randomArguments(func::FuncOp function, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal(0, 0.5);
   SmallVector<Tensor> arguments;
+  graph::Boundary boundary(function);
   for (BlockArgument argument : function.getArguments()) {
     unsigned number = argument.getArgNumber();
     Tensor &tensor =
         arguments.emplace_back(getGlobalType(function, number, false));
-    auto init = function.getArgAttrOfType<FloatAttr>(number, "graph.init");
-    auto limit =
-        function.getArgAttrOfType<IntegerAttr>(number, "graph.index_limit");
+    auto state = boundary.getArgument<graph::StateAttr>(number);
+    FloatAttr init = state ? state.getInit() : FloatAttr();
+    auto input = boundary.getArgument<graph::InputAttr>(number);
+    std::optional<int64_t> range = input ? input.getRange() : std::nullopt;
     for (int64_t i = 0, n = tensor.size(); i < n; ++i) {
       if (init)
         tensor.set(i, init.getValueAsDouble());
@@ -130,7 +133,7 @@ polyrank::evaluate::randomArguments(func::FuncOp function, uint64_t seed) {
       else
         tensor.integers[i] =
             random() % (tensor.elementType.isInteger(1) ? 2
-                        : limit                         ? limit.getInt()
+                        : range                         ? *range
                                                         : 4);
     }
   }

@@ -14,7 +14,7 @@ struct EvaluateOptions {
   /// global, distributed or ranks.
   std::string mode;
   /// SET.npz files and NAME=FILE.npy, with one array per argument, by
-  /// `graph.symbol`, `graph.input`, or argN; others are drawn from `seed`. A
+  /// its role's name, or argN; others are drawn from `seed`. A
   /// name that no argument has is an error.
   std::vector<std::string> inputs;
   /// Where to write the results (.npz), if anywhere.

@@ -4,6 +4,7 @@
 #include "compiler/lowering/BufferClasses.h"
 #include "compiler/lowering/GemmLibrary.h"
 #include "compiler/lowering/Passes.h"
+#include "dialects/graph/Boundary.h"
 #include "dialects/graph/Graph.h"
 
 using namespace mlir;
@@ -102,17 +103,13 @@ void BufferAssigner::tieLoop() {
 /// The results that replace arguments take their buffers.
 void BufferAssigner::tieResults() {
   Operation *terminator = function.getBody().front().getTerminator();
-  SmallVector<int> targets;
-  for (BlockArgument argument : function.getArguments())
-    if (function.getArgAttr(argument.getArgNumber(), "graph.symbol"))
-      targets.push_back(classes.find(argument));
-  auto replaces = [&](unsigned i) {
-    return !function.getResultAttr(i, "graph.output");
-  };
+  graph::Boundary boundary(function);
   SmallVector<int> wanted;
-  auto next = targets.begin();
-  for (unsigned i = 0; i < function.getNumResults(); ++i)
-    wanted.push_back(replaces(i) && next != targets.end() ? *next++ : -1);
+  for (unsigned i = 0; i < function.getNumResults(); ++i) {
+    std::optional<unsigned> replaced = boundary.getReplaced(i);
+    wanted.push_back(
+        replaced ? classes.find(function.getArgument(*replaced)) : -1);
+  }
   tieBlock(terminator, wanted);
 }
 

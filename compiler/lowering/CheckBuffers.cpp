@@ -4,6 +4,7 @@
 
 #include "compiler/lowering/BufferClasses.h"
 #include "compiler/lowering/Passes.h"
+#include "dialects/graph/Boundary.h"
 #include "dialects/graph/Graph.h"
 
 using namespace mlir;
@@ -371,22 +372,20 @@ LogicalResult BufferChecker::run() {
     return failure();
   // The next step finds the results where it expects its arguments.
   Operation *terminator = block.getTerminator();
-  unsigned next = 0;
-  for (BlockArgument argument : function.getArguments()) {
-    if (!function.getArgAttr(argument.getArgNumber(), "graph.symbol")) {
+  graph::Boundary boundary(function);
+  for (BlockArgument argument : function.getArguments())
+    if (!boundary.isKept(argument.getArgNumber()))
       write(argument);
+  for (auto [i, result] : llvm::enumerate(terminator->getOperands())) {
+    std::optional<unsigned> replaced = boundary.getReplaced(i);
+    if (!replaced)
       continue;
-    }
-    if (next == function.getNumResults() ||
-        function.getResultAttr(next, "graph.output"))
-      continue;
-    Value result = terminator->getOperand(next);
+    BlockArgument argument = function.getArgument(*replaced);
     if (getBuffer(result) != getBuffer(argument))
       return terminator->emitOpError("result ")
-             << next << " lies at " << getBuffer(result)
+             << i << " lies at " << getBuffer(result)
              << ", the argument that it replaces at " << getBuffer(argument);
     contents[argument] = contents.lookup(result);
-    ++next;
   }
   return runBlock(block);
 }

@@ -2,6 +2,7 @@
 // file stores it.
 
 #include "compiler/plan/PlanBuilder.h"
+#include "dialects/graph/Boundary.h"
 #include "runtime/Fingerprint.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -83,7 +84,8 @@ class ArgumentWriter {
 public:
   ArgumentWriter(func::FuncOp function, bool isStep, fb::PlanT &plan,
                  fb::ProgramT &program)
-      : function(function), isStep(isStep), plan(plan), program(program) {}
+      : function(function), boundary(function), isStep(isStep), plan(plan),
+        program(program) {}
 
   LogicalResult run();
 
@@ -98,6 +100,7 @@ private:
   }
 
   func::FuncOp function;
+  graph::Boundary boundary;
   bool isStep;
   fb::PlanT &plan;
   fb::ProgramT &program;
@@ -166,7 +169,7 @@ LogicalResult ArgumentWriter::writeStored(graph::ParameterOp parameter) {
 }
 
 /// Where the elements of an argument are in the stored tensor `parameter`: as
-/// `graph.view` says, or else all of them in order.
+/// its view says, or else all of them in order.
 void ArgumentWriter::writeView(fb::ArgumentT &result, BlockArgument argument,
                                StringRef parameter) {
   auto number = storedNumbers.find(parameter.str());
@@ -174,8 +177,7 @@ void ArgumentWriter::writeView(fb::ArgumentT &result, BlockArgument argument,
     return;
   result.view = std::make_unique<fb::ViewT>();
   result.view->stored = number->second;
-  if (auto view =
-          dyn_cast_if_present<DenseI64ArrayAttr>(get(argument, "graph.view"))) {
+  if (DenseI64ArrayAttr view = boundary.getView(argument.getArgNumber())) {
     result.view->base = view[0];
     result.view->strides.assign(view.asArrayRef().begin() + 1,
                                 view.asArrayRef().end());
@@ -201,56 +203,47 @@ LogicalResult ArgumentWriter::write(BlockArgument argument) {
   result->dims = getDims(type);
   result->buffer = getReference(argument);
 
-  if (auto symbol =
-          dyn_cast_if_present<SymbolRefAttr>(get(argument, "graph.symbol"))) {
-    std::string name = symbol.getLeafReference().str();
-    auto parameter = SymbolTable::lookupNearestSymbolFrom<graph::ParameterOp>(
-        function, symbol);
-    auto owner =
-        dyn_cast_if_present<SymbolRefAttr>(get(argument, "graph.state_of"));
-    result->name = uniqueName(name);
-    if (parameter) {
-      result->role = fb::Role::Parameter;
-      result->trainable = parameter.getTrainable();
-      writeView(*result, argument, name);
-    } else {
-      result->role = fb::Role::State;
-      if (auto init =
-              dyn_cast_if_present<FloatAttr>(get(argument, "graph.init")))
-        result->init = init.getValueAsDouble();
-    }
-    if (owner) {
-      result->state_of = owner.getLeafReference().str();
-      StringRef suffix = name;
-      suffix.consume_front(result->state_of);
-      suffix.consume_front(".");
-      result->state_suffix = suffix.str();
+  unsigned number = argument.getArgNumber();
+  result->name = boundary.getName(number);
+  if (auto parameter = boundary.getArgument<graph::ParameterAttr>(number)) {
+    auto op = SymbolTable::lookupNearestSymbolFrom<graph::ParameterOp>(
+        function, parameter.getSymbol());
+    if (!op)
+      return function.emitOpError(boundary.describe(number))
+             << " is no graph.parameter of the module";
+    writeView(*result, argument, result->name);
+    result->name = uniqueName(result->name);
+    result->role = fb::Role::Parameter;
+    result->trainable = op.getTrainable();
+  } else if (auto state = boundary.getArgument<graph::StateAttr>(number)) {
+    result->name = uniqueName(result->name);
+    result->role = fb::Role::State;
+    if (state.getInit())
+      result->init = state.getInit().getValueAsDouble();
+    if (state.getOf()) {
+      result->state_of = state.getOf().getValue().str();
+      result->state_suffix = state.getSuffix().str();
       writeView(*result, argument, result->state_of);
     }
-  } else if (get(argument, "graph.seed")) {
-    result->name = "seed";
+  } else if (auto counter = boundary.getArgument<graph::CounterAttr>(number);
+             counter && counter.getValue() == graph::RandomCounter::Seed) {
     result->role = fb::Role::Seed;
-  } else if (auto input = dyn_cast_if_present<StringAttr>(
-                 get(argument, "graph.input"))) {
-    result->name = input.str();
-    result->role =
-        get(argument, "graph.labels") ? fb::Role::Labels : fb::Role::Input;
-    if (auto limit = dyn_cast_if_present<IntegerAttr>(
-            get(argument, "graph.index_limit")))
-      result->index_limit = limit.getInt();
-    if (auto ignore = dyn_cast_if_present<IntegerAttr>(
-            get(argument, "graph.index_ignore")))
-      result->index_ignore = ignore.getInt();
+  } else if (auto input = boundary.getArgument<graph::InputAttr>(number)) {
+    result->role = input.getLabels() ? fb::Role::Labels : fb::Role::Input;
+    if (input.getRange())
+      result->index_limit = *input.getRange();
+    if (input.getIgnored())
+      result->index_ignore = *input.getIgnored();
     if (!isStep)
       result->dims.insert(result->dims.begin(), wholeDim(1));
     if (result->dims.size() < 2)
       return function.emitError("input '")
-             << input.getValue() << "' has type " << type
+             << input.getName().getValue() << "' has type " << type
              << "; it needs a batch dim in front";
     uint64_t samples = result->dims[0]->size * result->dims[1]->size;
     if (plan.samples_per_step && plan.samples_per_step != samples)
       return function.emitError("input '")
-             << input.getValue() << "' has a batch (dim 0) of " << samples
+             << input.getName().getValue() << "' has a batch (dim 0) of " << samples
              << ", but the inputs before it have one of "
              << plan.samples_per_step
              << "; the batch is the first dim of each input";
@@ -265,7 +258,7 @@ LogicalResult ArgumentWriter::write(BlockArgument argument) {
   } else {
     return function.emitOpError("argument ")
            << argument.getArgNumber()
-           << " is neither graph.symbol, graph.input nor graph.seed";
+           << " is no parameter, state, input or seed (graph.role)";
   }
   program.arguments.push_back(std::move(result));
   return success();

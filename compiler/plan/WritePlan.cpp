@@ -5,6 +5,7 @@
 #include "compiler/codegen/Passes.h"
 #include "compiler/lowering/Passes.h"
 #include "compiler/plan/PlanBuilder.h"
+#include "dialects/graph/Boundary.h"
 #include "llvm/Support/FileSystem.h"
 #include "mlir/Pass/PassManager.h"
 #include "runtime/Version.h"
@@ -87,10 +88,12 @@ void PlanWriter::writeKernels() {
 
 LogicalResult PlanWriter::writeOutputs(CommandWriter &writer) {
   Operation *terminator = function.getBody().front().getTerminator();
+  graph::Boundary boundary(function);
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
-    auto name = function.getResultAttrOfType<StringAttr>(i, "graph.output");
-    if (!name)
+    auto role = boundary.getResult<graph::OutputAttr>(i);
+    if (!role)
       continue;
+    StringAttr name = role.getName();
     auto type = cast<RankedTensorType>(
         function.getResultAttrOfType<TypeAttr>(i, rank::globalAttrName)
             .getValue());

@@ -2,6 +2,7 @@
 // whole function.
 
 #include "compiler/sharding/Passes.h"
+#include "dialects/graph/Boundary.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/sharding/Sharding.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -27,28 +28,9 @@ class CheckPartition
   LogicalResult checkArguments();
   LogicalResult checkResults();
 
-  /// "parameter `h.0.w`", "input `x`" or "argument 3".
-  std::string describeArgument(unsigned number);
-  bool isState(unsigned number) {
-    return !!getOperation().getArgAttr(number, "graph.symbol");
-  }
-
   sharding::MeshAttr mesh;
 };
 } // namespace
-
-std::string CheckPartition::describeArgument(unsigned number) {
-  func::FuncOp function = getOperation();
-  if (auto symbol =
-          function.getArgAttrOfType<FlatSymbolRefAttr>(number, "graph.symbol"))
-    return ((function.getArgAttr(number, "graph.state_of") ? "state `"
-                                                           : "parameter `") +
-            symbol.getValue() + "`")
-        .str();
-  if (auto input = function.getArgAttrOfType<StringAttr>(number, "graph.input"))
-    return ("input `" + input.getValue() + "`").str();
-  return "argument " + std::to_string(number);
-}
 
 // P1.
 LogicalResult CheckPartition::checkLayout(Value value, const Twine &name) {
@@ -123,12 +105,13 @@ LogicalResult CheckPartition::checkBoundary(Location location, StringRef name,
 }
 
 LogicalResult CheckPartition::checkArguments() {
+  graph::Boundary boundary(getOperation());
   for (BlockArgument argument : getOperation().getArguments()) {
     unsigned number = argument.getArgNumber();
-    std::string name = describeArgument(number);
+    std::string name = boundary.describe(number);
     if (failed(checkLayout(argument, name)) ||
         failed(checkBoundary(argument.getLoc(), name, argument.getType(),
-                             isState(number))))
+                             boundary.isKept(number))))
       return failure();
   }
   return success();
@@ -139,23 +122,20 @@ LogicalResult CheckPartition::checkResults() {
   func::FuncOp function = getOperation();
   auto result =
       cast<func::ReturnOp>(function.getBody().front().getTerminator());
-  // Parameters and state are the first arguments and the first results.
-  unsigned numStates = 0;
-  while (numStates < function.getNumArguments() && isState(numStates))
-    ++numStates;
+  graph::Boundary boundary(function);
   for (auto [i, value] : llvm::enumerate(result.getOperands())) {
     std::string name = "result " + std::to_string(i);
-    if (auto output =
-            function.getResultAttrOfType<StringAttr>(i, "graph.output"))
-      name = ("output `" + output.getValue() + "`").str();
-    else if (i < numStates)
-      name = "the new value of " + describeArgument(i);
+    std::optional<unsigned> replaced = boundary.getReplaced(i);
+    if (auto output = boundary.getResult<graph::OutputAttr>(i))
+      name = ("output `" + output.getName().getValue() + "`").str();
+    else if (replaced)
+      name = "the new value of " + boundary.describe(*replaced);
     if (failed(checkBoundary(value.getLoc(), name, value.getType(), false)))
       return failure();
-    if (i < numStates && value.getType() != function.getArgumentTypes()[i])
+    if (replaced && value.getType() != function.getArgumentTypes()[*replaced])
       return emitError(value.getLoc())
              << name << " is " << value.getType() << ", but takes the place of "
-             << function.getArgumentTypes()[i]
+             << function.getArgumentTypes()[*replaced]
              << ": the layouts at both ends of the step are the same";
   }
   return success();

@@ -11,6 +11,7 @@
 
 #include "compiler/sharding/Passes.h"
 #include "compiler/sharding/Why.h"
+#include "dialects/graph/Boundary.h"
 #include "dialects/graph/Parts.h"
 #include "dialects/sharding/Sharding.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -61,7 +62,7 @@ struct Blocks {
 class UpdateSharder {
 public:
   UpdateSharder(func::FuncOp function, int64_t threshold)
-      : function(function), threshold(threshold),
+      : function(function), boundary(function), threshold(threshold),
         terminator(function.getBody().front().getTerminator()) {}
 
   void run();
@@ -78,6 +79,7 @@ private:
   void rewrite(Update &update, const Blocks &blocks);
 
   func::FuncOp function;
+  graph::Boundary boundary;
   int64_t threshold;
   Operation *terminator;
   /// Per argument with a symbol: the result that takes its place.
@@ -121,19 +123,13 @@ static std::string nameParts(sharding::MeshAttr mesh, ArrayRef<AxisRef> axes) {
 }
 
 void UpdateSharder::findBoundary() {
-  unsigned next = 0;
-  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    if (!function.getArgAttr(i, "graph.symbol"))
-      continue;
-    while (next < function.getNumResults() &&
-           function.getResultAttr(next, "graph.output"))
-      ++next;
-    if (next == function.getNumResults())
-      return; // check-partition says so
-    resultOf[i] = next++;
-    if (Attribute owner = function.getArgAttr(i, "graph.state_of"))
-      statesOf[owner].push_back(i);
-  }
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    if (std::optional<unsigned> replaced = boundary.getReplaced(i))
+      resultOf[*replaced] = i;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (auto state = boundary.getArgument<graph::StateAttr>(i);
+        state && state.getOf() && resultOf.contains(i))
+      statesOf[state.getOf()].push_back(i);
 }
 
 /// Adds what `value` is computed by, back to the gradient's reduction, the
@@ -192,17 +188,16 @@ bool UpdateSharder::isAlone(Update &update) {
 
 std::optional<Update> UpdateSharder::find(BlockArgument parameter) {
   unsigned number = parameter.getArgNumber();
-  Attribute symbol = function.getArgAttr(number, "graph.symbol");
+  auto role = boundary.getArgument<graph::ParameterAttr>(number);
   LayoutAttr layout = sharding::getLayout(parameter);
-  if (!symbol || function.getArgAttr(number, "graph.state_of") || !layout ||
-      !resultOf.contains(number) ||
+  if (!role || !layout || !resultOf.contains(number) ||
       graph::numElements(layout.getLocalShape(graph::getShape(parameter))) <
           threshold)
     return std::nullopt;
   Update update;
   update.parameter = parameter;
   update.boundary.push_back({number, resultOf.at(number)});
-  for (unsigned state : statesOf.lookup(symbol))
+  for (unsigned state : statesOf.lookup(role.getSymbol()))
     update.boundary.push_back({state, resultOf.at(state)});
   for (auto [argument, result] : update.boundary)
     if (!collect(terminator->getOperand(result), update))
@@ -218,8 +213,7 @@ std::optional<Update> UpdateSharder::find(BlockArgument parameter) {
 /// Whether state can be stored as a row: its parameter's elements are stored in
 /// their order, without gaps.
 bool UpdateSharder::mayBeRow(const Update &update) {
-  auto view = function.getArgAttrOfType<DenseI64ArrayAttr>(
-      update.parameter.getArgNumber(), "graph.view");
+  DenseI64ArrayAttr view = boundary.getView(update.parameter.getArgNumber());
   if (!view)
     return true;
   int64_t expected = 1;
@@ -289,11 +283,7 @@ void UpdateSharder::rewrite(Update &update, const Blocks &blocks) {
   sharding::MeshAttr mesh = update.getLayout().getMesh();
   std::string reason = "each device over " + sharding::describe(mesh, axes) +
                        " updates its part (--zero 1)";
-  std::string name = function
-                         .getArgAttrOfType<FlatSymbolRefAttr>(
-                             update.parameter.getArgNumber(), "graph.symbol")
-                         .getValue()
-                         .str();
+  std::string name = boundary.getName(update.parameter.getArgNumber());
   auto reshaped = [&](Value value, RankedTensorType type) -> Value {
     if (!blocks.isRow)
       return value;
@@ -332,15 +322,13 @@ void UpdateSharder::rewrite(Update &update, const Blocks &blocks) {
               reshard(reshaped(update.parameter, row),
                       sharding::getLayout(split(type, blocks, axes)), {}));
   int64_t base = 0;
-  if (auto view = function.getArgAttrOfType<DenseI64ArrayAttr>(
-          update.parameter.getArgNumber(), "graph.view"))
+  if (auto view = boundary.getView(update.parameter.getArgNumber()))
     base = view[0];
   for (auto [argument, number] : ArrayRef(update.boundary).drop_front()) {
     BlockArgument state = function.getArgument(argument);
     state.setType(split(typeOf(state), blocks, axes));
     if (blocks.isRow)
-      function.setArgAttr(argument, "graph.view",
-                          builder.getDenseI64ArrayAttr({base, 1}));
+      boundary.setView(argument, {base, 1});
   }
   for (Operation *op : ops) {
     builder.setInsertionPoint(op);

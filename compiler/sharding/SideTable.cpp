@@ -3,6 +3,7 @@
 #include "compiler/sharding/Propagation.h"
 
 #include "compiler/sharding/Why.h"
+#include "dialects/graph/Boundary.h"
 #include "llvm/Support/xxhash.h"
 
 using namespace mlir;
@@ -25,17 +26,6 @@ LayoutAttr polyrank::sharding::withoutFill(LayoutAttr layout) {
 
 Propagation::Propagation(sharding::MeshAttr mesh)
     : mesh(mesh), planner(cost::CostModel::countingBytes(mesh)) {}
-
-static std::string nameOf(func::FuncOp function, unsigned argument) {
-  for (StringRef key : {"graph.symbol", "graph.input"})
-    if (Attribute name = function.getArgAttr(argument, key)) {
-      if (auto symbol = dyn_cast<FlatSymbolRefAttr>(name))
-        return symbol.getValue().str();
-      if (auto text = dyn_cast<StringAttr>(name))
-        return text.str();
-    }
-  return "argument " + std::to_string(argument);
-}
 
 /// Factors of a tensor of which every dim is one.
 static TensorFactors addFactors(graph::ShardingRule &rule,
@@ -108,6 +98,7 @@ static Constraint readConstraint(LayoutAttr layout, Attribute open,
 LogicalResult Propagation::readArguments(func::FuncOp function) {
   // A parameter and its state of the same shape are one node.
   std::map<std::string, int> groups;
+  graph::Boundary boundary(function);
   for (BlockArgument argument : function.getArguments()) {
     unsigned i = argument.getArgNumber();
     auto type = dyn_cast<RankedTensorType>(argument.getType());
@@ -115,21 +106,19 @@ LogicalResult Propagation::readArguments(func::FuncOp function) {
       return function.emitError("argument ") << i << " is no tensor";
     int node = -1;
     std::string key = "input";
-    auto symbol =
-        function.getArgAttrOfType<FlatSymbolRefAttr>(i, "graph.symbol");
-    if (symbol) {
-      auto owner =
-          function.getArgAttrOfType<FlatSymbolRefAttr>(i, "graph.state_of");
-      key = (owner ? owner : symbol).getValue().str();
+    bool isKept = boundary.isKept(i);
+    if (isKept) {
+      FlatSymbolRefAttr parameter = boundary.getParameter(i);
+      key = parameter ? parameter.getValue().str() : boundary.getName(i);
       llvm::raw_string_ostream out(key);
-      out << function.getArgAttr(i, "graph.view") << type;
+      out << boundary.getView(i) << type;
       auto [it, isNew] = groups.try_emplace(out.str(), -1);
       if (isNew)
         it->second =
-            addNode(NodeKind::Boundary, function, nameOf(function, i), 1);
+            addNode(NodeKind::Boundary, function, boundary.getName(i), 1);
       node = it->second;
     } else {
-      node = addNode(NodeKind::Boundary, function, nameOf(function, i), 1);
+      node = addNode(NodeKind::Boundary, function, boundary.getName(i), 1);
     }
     Node &entry = nodes[node];
     entry.identity = key + entry.name;
@@ -144,7 +133,7 @@ LogicalResult Propagation::readArguments(func::FuncOp function) {
           readConstraint(layout, function.getArgAttr(i, "sharding.open"),
                          function.getArgAttr(i, "sharding.priority"),
                          function.getArgAttr(i, "sharding.from"));
-      constraint.isParameter = !!symbol;
+      constraint.isParameter = isKept;
       if (constraint.text.empty())
         constraint.text = nodes[node].name + "=" + layout.toString();
       nodes[node].constraint = constraints.size();
@@ -156,19 +145,11 @@ LogicalResult Propagation::readArguments(func::FuncOp function) {
 
 LogicalResult Propagation::readReturn(func::FuncOp function,
                                       func::ReturnOp op) {
-  // Results that are not outputs belong to the arguments with a symbol, in
-  // order.
-  SmallVector<unsigned> buffers;
-  for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    if (function.getArgAttr(i, "graph.symbol"))
-      buffers.push_back(i);
-  unsigned next = 0;
+  graph::Boundary boundary(function);
   for (OpOperand &slot : op->getOpOperands()) {
     unsigned i = slot.getOperandNumber();
-    if (Attribute output = function.getResultAttr(i, "graph.output")) {
-      std::string name = "output " + std::to_string(i);
-      if (auto text = dyn_cast<StringAttr>(output))
-        name = "output '" + text.str() + "'";
+    if (auto output = boundary.getResult<graph::OutputAttr>(i)) {
+      std::string name = "output '" + output.getName().str() + "'";
       int node = addNode(NodeKind::Output, op, name, 1);
       auto type = cast<RankedTensorType>(slot.get().getType());
       addOperand(nodes[node].rule,
@@ -176,16 +157,17 @@ LogicalResult Propagation::readReturn(func::FuncOp function,
       addUse(node, slot);
       continue;
     }
-    if (next == buffers.size())
+    std::optional<unsigned> replaced = boundary.getReplaced(i);
+    if (!replaced)
       return function.emitError("result ")
-             << i << " is neither an output (graph.output) nor the new value "
-             << "of an argument with graph.symbol";
-    BlockArgument argument = function.getArgument(buffers[next++]);
+             << i << " is neither an output (#graph.output) nor the new value "
+             << "of a parameter or state (#graph.next)";
+    BlockArgument argument = function.getArgument(*replaced);
     if (argument.getType() != slot.get().getType())
       return function.emitError("result ")
              << i << " of type " << slot.get().getType()
              << " is the new value of "
-             << nameOf(function, argument.getArgNumber()) << ", which has type "
+             << boundary.getName(argument.getArgNumber()) << ", which has type "
              << argument.getType();
     // Arguments are never pinned, so this is their node.
     Node &node = nodes[values[current.at(argument)].def];

@@ -6,6 +6,7 @@
 #include "compiler/sharding/Passes.h"
 #include "compiler/sharding/ShardPattern.h"
 #include "compiler/sharding/Why.h"
+#include "dialects/graph/Boundary.h"
 #include "dialects/graph/Graph.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "runtime/Names.h"
@@ -229,14 +230,13 @@ LogicalResult Strategy::constrainArgument(unsigned argument,
     auto stored = cast<RankedTensorType>(parameter.getType());
     if (failed(checkDims(pattern, name, stored.getShape())))
       return failure();
-    if (auto view = function.getArgAttrOfType<DenseI64ArrayAttr>(argument,
-                                                                 "graph.view"))
+    if (DenseI64ArrayAttr view = graph::Boundary(function).getView(argument))
       dimsOf =
           dimsOfStored(stored.getShape(), type, view.asArrayRef().drop_front());
     for (int64_t d = 0; d < type.getRank(); ++d)
       uses[d] = followDim(function.getArgument(argument), d);
   } else {
-    name = function.getArgAttrOfType<StringAttr>(argument, "graph.input").str();
+    name = graph::Boundary(function).getName(argument);
     // Dim 0 is the microbatch: the user's dims follow.
     if (failed(checkDims(pattern, name, type.getShape().drop_front())))
       return failure();
@@ -351,24 +351,21 @@ LogicalResult Strategy::add(ShardPattern pattern) {
       return failure();
     any = *found;
   } else {
+    graph::Boundary boundary(function);
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-      if (function.getArgAttr(i, "graph.state_of"))
-        continue;
       graph::ParameterOp parameter;
       SmallVector<std::string> known;
-      if (auto symbol =
-              function.getArgAttrOfType<FlatSymbolRefAttr>(i, "graph.symbol")) {
+      if (auto role = boundary.getArgument<graph::ParameterAttr>(i)) {
         parameter = SymbolTable::lookupNearestSymbolFrom<graph::ParameterOp>(
-            module, symbol);
+            module, role.getSymbol());
         if (!parameter)
           continue;
         known.push_back(parameter.getSymName().str());
         if (ArrayAttr aliases = parameter.getAliasesAttr())
           for (auto alias : aliases.getAsRange<StringAttr>())
             known.push_back(alias.str());
-      } else if (auto input =
-                     function.getArgAttrOfType<StringAttr>(i, "graph.input")) {
-        known.push_back(input.str());
+      } else if (auto input = boundary.getArgument<graph::InputAttr>(i)) {
+        known.push_back(input.getName().str());
       } else {
         continue;
       }
@@ -403,15 +400,14 @@ static int64_t nearestDivisor(int64_t batch, int64_t size) {
 
 LogicalResult Strategy::refuseBatch(unsigned argument, int64_t batch,
                                     int64_t size) {
-  auto nameOf = [&](unsigned i) {
-    return function.getArgAttrOfType<StringAttr>(i, "graph.input");
-  };
-  StringRef input = nameOf(argument).getValue();
+  graph::Boundary boundary(function);
+  auto role = boundary.getArgument<graph::InputAttr>(argument);
+  StringRef input = role.getName().getValue();
   InFlightDiagnostic diagnostic = error();
   diagnostic << "input '" << input << "' has a batch of " << batch
              << ", which the mesh axis data=" << size
              << (batch < size ? " is larger than" : " does not divide");
-  if (function.getArgAttr(argument, "graph.open_batch"))
+  if (role.getOpenBatch())
     return diagnostic << "; use a batch that is a multiple of " << size
                       << " (--input '" << input << "=..["
                       << (batch + size - 1) / size * size << ",..]')";
@@ -421,8 +417,9 @@ LogicalResult Strategy::refuseBatch(unsigned argument, int64_t batch,
                << nearestDivisor(batch, size) << ", or ";
   std::string open;
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    if (auto name = nameOf(i); name && !function.getArgAttr(i, "graph.labels"))
-      open += (open.empty() ? "\"" : ", \"") + name.str() +
+    if (auto other = boundary.getArgument<graph::InputAttr>(i);
+        other && !other.getLabels())
+      open += (open.empty() ? "\"" : ", \"") + other.getName().str() +
               "\": {0: torch.export.Dim(\"batch\")}";
   return diagnostic << "leave the batch open in torch.onnx.export, "
                        "dynamic_shapes={"
@@ -437,7 +434,7 @@ LogicalResult Strategy::addDataDefault() {
   SmallVector<unsigned> inputs;
   std::string names;
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    auto input = function.getArgAttrOfType<StringAttr>(i, "graph.input");
+    auto input = graph::Boundary(function).getArgument<graph::InputAttr>(i);
     RankedTensorType type = typeOf(i);
     if (!input || type.getRank() < 2 ||
         function.getArgAttr(i, "sharding.layout"))
@@ -455,7 +452,7 @@ LogicalResult Strategy::addDataDefault() {
                         builder.getDenseBoolArrayAttr(open));
     function.setArgAttr(i, "sharding.priority",
                         builder.getI64IntegerAttr(lowest + 1));
-    names += (names.empty() ? "" : ", ") + input.str();
+    names += (names.empty() ? "" : ", ") + input.getName().str();
   }
   for (unsigned i : inputs)
     function.setArgAttr(

@@ -24,7 +24,7 @@ struct StrategyOptions {
 /// a module's output.
 ///
 /// A pattern on a parameter speaks of its stored dims. Where the program uses a
-/// view of it (`graph.view`), an axis goes to the stored dim's most major
+/// view of it (its role says which), an axis goes to the stored dim's most major
 /// factor that is never sliced and is a batch dim of attention (whole heads),
 /// else to its most major factor that is never sliced; a dim that the axis does
 /// not divide is padded with zeros. Remarks say which.

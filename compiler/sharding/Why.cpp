@@ -4,6 +4,7 @@
 
 #include "compiler/cost/CostModel.h"
 #include "compiler/sharding/Passes.h"
+#include "dialects/graph/Boundary.h"
 #include "runtime/Names.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -184,10 +185,9 @@ static std::string getParameter(Value value) {
   }
   auto argument = cast<BlockArgument>(value);
   auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  auto symbol = function ? function.getArgAttrOfType<FlatSymbolRefAttr>(
-                               argument.getArgNumber(), "graph.symbol")
-                         : FlatSymbolRefAttr();
-  return symbol ? symbol.getValue().str() : "";
+  if (!graph::Boundary::isParameterOrState(argument))
+    return "";
+  return graph::Boundary(function).getName(argument.getArgNumber());
 }
 
 std::vector<Replicated>

@@ -5,6 +5,7 @@
 #include "compiler/training/Call.h"
 #include "compiler/training/Forward.h"
 #include "compiler/training/Passes.h"
+#include "dialects/graph/Boundary.h"
 #include "dialects/graph/Parts.h"
 #include "runtime/Names.h"
 #include "llvm/ADT/StringExtras.h"
@@ -51,6 +52,7 @@ public:
   FailureOr<SmallVector<NamedMean>> build();
 
 private:
+  graph::Boundary boundary() { return graph::Boundary(forward); }
   InFlightDiagnostic emitError() { return forward.emitError() << "--loss: "; }
   FailureOr<Value> getOutput(StringRef name);
   /// The input called `name`: the model's own if it has the type, else new.
@@ -94,12 +96,12 @@ FailureOr<Value> LossBuilder::getOutput(StringRef name) {
   auto yields = forward.getBody().front().getTerminator()->getOperands();
   SmallVector<std::string> names;
   for (auto [i, value] : llvm::enumerate(yields)) {
-    auto output = forward.getResultAttrOfType<StringAttr>(i, "graph.output");
+    auto output = boundary().getResult<graph::OutputAttr>(i);
     if (!output)
       continue;
-    if (output == name)
+    if (output.getName() == name)
       return Value(value);
-    names.push_back(output.str());
+    names.push_back(output.getName().str());
   }
   return emitError() << "the model has no output '" << name
                      << "'; its outputs are: " << llvm::join(names, ", ")
@@ -109,9 +111,9 @@ FailureOr<Value> LossBuilder::getOutput(StringRef name) {
 FailureOr<Value> LossBuilder::getLabels(StringRef name, RankedTensorType type) {
   BlockArgument labels;
   for (BlockArgument argument : forward.getArguments()) {
-    auto input = forward.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
-                                                      "graph.input");
-    if (!input || input != name)
+    auto input =
+        boundary().getArgument<graph::InputAttr>(argument.getArgNumber());
+    if (!input || input.getName() != name)
       continue;
     if (argument.getType() != type)
       return emitError() << "the model's input '" << name << "' has type "
@@ -120,16 +122,15 @@ FailureOr<Value> LossBuilder::getLabels(StringRef name, RankedTensorType type) {
     labels = argument;
   }
   if (!labels) {
-    if (failed(
-            forward.insertArgument(forward.getNumArguments(), type, {},
-                                   NameLoc::get(builder.getStringAttr(name)))))
-      return failure();
-    labels = forward.getArguments().back();
-    forward.setArgAttr(labels.getArgNumber(), "graph.input",
-                       builder.getStringAttr(name));
+    StringAttr text = builder.getStringAttr(name);
+    labels = boundary().insertArgument(forward.getNumArguments(), type,
+                                       graph::InputAttr::get(text),
+                                       NameLoc::get(text));
   }
-  forward.setArgAttr(labels.getArgNumber(), "graph.labels",
-                     builder.getUnitAttr());
+  unsigned number = labels.getArgNumber();
+  boundary().setArgument(
+      number,
+      boundary().getArgument<graph::InputAttr>(number).withLabels());
   return Value(labels);
 }
 
@@ -151,21 +152,19 @@ LogicalResult LossBuilder::limitLabels(unsigned number, int64_t classes,
                                        int64_t ignoreIndex) {
   if (auto [other, isNew] = ignored.try_emplace(number, ignoreIndex);
       !isNew && other->second != ignoreIndex) {
-    auto name = forward.getArgAttrOfType<StringAttr>(number, "graph.input");
-    return emitError() << "two terms have the labels '" << name.getValue()
+    return emitError() << "two terms have the labels '"
+                       << boundary().getName(number)
                        << "', one with ignore_index=" << other->second
                        << " and one with ignore_index=" << ignoreIndex
                        << "; give one of them another name";
   }
   // An input of the model that is looked up in a table has a range already.
-  auto known =
-      forward.getArgAttrOfType<IntegerAttr>(number, "graph.index_limit");
-  forward.setArgAttr(number, "graph.index_limit",
-                     builder.getI64IntegerAttr(
-                         known ? std::min(classes, known.getInt()) : classes));
-  if (!known)
-    forward.setArgAttr(number, "graph.index_ignore",
-                       builder.getI64IntegerAttr(ignoreIndex));
+  auto input = boundary().getArgument<graph::InputAttr>(number);
+  std::optional<int64_t> known = input.getRange();
+  boundary().setArgument(
+      number, known ? input.withRange(std::min(classes, *known),
+                                      input.getIgnored())
+                    : input.withRange(classes, ignoreIndex));
   return success();
 }
 
@@ -188,16 +187,16 @@ FailureOr<int64_t> LossBuilder::findClasses(const Call &call,
   std::string other;
   for (bool isLabels : {true, false})
     for (BlockArgument argument : forward.getArguments()) {
-      auto input = forward.getArgAttrOfType<StringAttr>(
-          argument.getArgNumber(), "graph.input");
+      auto input =
+          boundary().getArgument<graph::InputAttr>(argument.getArgNumber());
       RankedTensorType given = graph::getGlobalType(argument);
       if (!input || !isa<IntegerType>(given.getElementType()) ||
-          isLabels != (input == labels) || !axes.empty())
+          isLabels != (input.getName() == labels) || !axes.empty())
         continue;
       for (int64_t axis = 1; axis < type.getRank(); ++axis)
         if (given.getShape() == ArrayRef<int64_t>(rowsOf(type, axis)))
           axes.push_back(axis);
-      other = input.str();
+      other = input.getName().str();
     }
   if (axes.size() == 1) {
     forward.emitRemark() << "--loss: the classes are dim " << axes[0] << " of '"
@@ -368,9 +367,8 @@ FailureOr<Loss> LossBuilder::buildTerm(const WeightedCall &term) {
   if (call.name == "output")
     return buildOutput(call);
   for (unsigned i = 0; i < forward.getNumResults(); ++i)
-    if (auto output =
-            forward.getResultAttrOfType<StringAttr>(i, "graph.output");
-        output && output == name)
+    if (auto output = boundary().getResult<graph::OutputAttr>(i);
+        output && output.getName() == name)
       return emitError() << "'" << name << "' is an output of the model and no "
                          << "loss; write output(" << name
                          << ") where it is the loss itself";
@@ -399,11 +397,13 @@ FailureOr<SmallVector<NamedMean>> LossBuilder::build() {
   }
   auto yields = forward.getBody().front().getTerminator()->getOperands();
   for (auto [i, value] : llvm::enumerate(yields)) {
-    auto name = forward.getResultAttrOfType<StringAttr>(i, "graph.output");
+    auto output = boundary().getResult<graph::OutputAttr>(i);
     RankedTensorType type = graph::getGlobalType(value);
-    if (name && type.getRank() == 0 && isa<FloatType>(type.getElementType()) &&
-        used.insert(name).second)
-      means.push_back({splitMean(value), name.str(), std::nullopt});
+    if (output && type.getRank() == 0 &&
+        isa<FloatType>(type.getElementType()) &&
+        used.insert(output.getName()).second)
+      means.push_back(
+          {splitMean(value), output.getName().str(), std::nullopt});
   }
   return means;
 }
@@ -419,26 +419,23 @@ void AttachLoss::runOnOperation() {
   Operation *terminator = forward->getBody().front().getTerminator();
   SmallVector<Value> results;
   SmallVector<DictionaryAttr> attributes;
-  auto add = [&](Value value, ArrayRef<NamedAttribute> marks) {
+  graph::Boundary boundary(*forward);
+  auto add = [&](Value value, Attribute role) {
     results.push_back(value);
-    attributes.push_back(builder.getDictionaryAttr(marks));
+    attributes.push_back(graph::Boundary::asDictionary(role));
   };
   for (const NamedMean &each : *means) {
-    SmallVector<NamedAttribute> marks{
-        builder.getNamedAttr("graph.metric", builder.getStringAttr(each.name))};
-    if (each.weight)
-      marks.push_back(builder.getNamedAttr(
-          "graph.loss", builder.getF64FloatAttr(*each.weight)));
-    add(each.mean.sum, marks);
+    auto weight =
+        each.weight ? builder.getF64FloatAttr(*each.weight) : FloatAttr();
+    add(each.mean.sum, graph::MeanAttr::get(
+                           &getContext(), builder.getStringAttr(each.name),
+                           weight));
     add(each.mean.count,
-        builder.getNamedAttr("graph.count",
-                             builder.getI64IntegerAttr(each.mean.targets)));
+        graph::CountAttr::get(&getContext(), each.mean.targets));
   }
   for (auto [i, value] : llvm::enumerate(terminator->getOperands()))
-    if (forward->getResultAttr(i, "graph.symbol")) {
-      results.push_back(value);
-      attributes.push_back(forward->getResultAttrDict(i));
-    }
+    if (auto next = boundary.getResult<graph::NextAttr>(i))
+      add(value, next);
   terminator->setOperands(results);
   forward->setType(builder.getFunctionType(forward->getArgumentTypes(),
                                            terminator->getOperandTypes()));

@@ -4,6 +4,7 @@
 #include "compiler/training/Forward.h"
 #include "compiler/training/Optimizer.h"
 #include "compiler/training/Passes.h"
+#include "dialects/graph/Boundary.h"
 #include "mlir/IR/IRMapping.h"
 #include "runtime/Names.h"
 #include "llvm/Support/InterleavedRange.h"
@@ -62,8 +63,7 @@ private:
   LogicalResult classify();
   /// Makes @step with the arguments so far and an empty body.
   void createFunction(ArrayRef<StringRef> stateNames, bool isTraining);
-  BlockArgument addArgument(Type type, StringRef name,
-                            DictionaryAttr attributes);
+  BlockArgument addArgument(Type type, Attribute role);
   /// Clones the ops of @forward and returns what it returns. `carried` are the
   /// values of the parameters that it updates, `slices` its inputs.
   /// Given `only`, clones and returns what these results need.
@@ -99,9 +99,7 @@ private:
   buildMetrics(ArrayRef<Value> sums, ArrayRef<Value> counts);
   void finish(ValueRange updated,
               ArrayRef<std::pair<std::string, Value>> outputs);
-  StringAttr getArgString(BlockArgument argument, StringRef name) {
-    return forward.getArgAttrOfType<StringAttr>(argument.getArgNumber(), name);
-  }
+  graph::Boundary boundary() { return graph::Boundary(forward); }
   ModuleOp module;
   func::FuncOp forward, step;
   int64_t microbatches;
@@ -132,10 +130,11 @@ static SmallVector<std::string> getNames(graph::ParameterOp parameter) {
 
 LogicalResult StepBuilder::classify() {
   for (BlockArgument argument : forward.getArguments()) {
-    if (auto input = getArgString(argument, "graph.input")) {
+    unsigned number = argument.getArgNumber();
+    if (auto input = boundary().getArgument<graph::InputAttr>(number)) {
       if (graph::getGlobalType(argument).getRank() == 0)
         return forward.emitError("input '")
-               << input.getValue()
+               << input.getName().getValue()
                << "' is one number; an input has a batch dim in front, which "
                   "the ranks split: export the model with the number as a "
                   "constant";
@@ -143,41 +142,35 @@ LogicalResult StepBuilder::classify() {
               forwardInputs.empty() ? argument : forwardInputs.front();
           graph::getShape(first)[0] != graph::getShape(argument)[0])
         return forward.emitError("input '")
-               << input.getValue() << "' has a batch (dim 0) of "
+               << input.getName().getValue() << "' has a batch (dim 0) of "
                << graph::getShape(argument)[0] << ", but input '"
-               << getArgString(first, "graph.input").getValue()
+               << boundary().getName(first.getArgNumber())
                << "' has one of " << graph::getShape(first)[0]
                << "; the batch is the first dim of each input";
       forwardInputs.push_back(argument);
       continue;
     }
-    auto symbol = forward.getArgAttrOfType<FlatSymbolRefAttr>(
-        argument.getArgNumber(), "graph.symbol");
-    if (!symbol) {
-      for (StringRef role : {"graph.seed", "graph.step", "graph.microbatch"})
-        if (forward.getArgAttr(argument.getArgNumber(), role))
-          symbol = FlatSymbolRefAttr::get(module.getContext(), role);
-      if (!symbol)
-        return forward.emitError("argument ")
-               << argument.getArgNumber()
-               << " has neither graph.symbol nor graph.input";
+    if (boundary().getArgument<graph::CounterAttr>(number))
       continue;
-    }
-    auto stored = module.lookupSymbol<graph::ParameterOp>(symbol.getValue());
+    auto role = boundary().getArgument<graph::ParameterAttr>(number);
+    if (!role)
+      return forward.emitError("argument ")
+             << number << " is no parameter, input or counter (graph.role)";
+    StringRef symbol = role.getSymbol().getValue();
+    auto stored = module.lookupSymbol<graph::ParameterOp>(symbol);
     if (!stored)
       return forward.emitError("argument ")
-             << argument.getArgNumber() << " names @" << symbol.getValue()
+             << number << " names @" << symbol
              << ", which is no graph.parameter";
     Parameter &parameter = parameters.emplace_back();
     parameter.forward = argument;
-    parameter.name = symbol.getValue().str();
+    parameter.name = symbol.str();
     parameter.names = getNames(stored);
     parameter.trainable =
         stored.getTrainable() &&
         isa<FloatType>(graph::getGlobalType(argument).getElementType());
-    for (unsigned i = 0, count = forward.getNumResults(); i < count; ++i)
-      if (forward.getResultAttr(i, "graph.symbol") == symbol)
-        parameter.update = i;
+    if (std::optional<unsigned> update = boundary().getNext(number))
+      parameter.update = *update;
     if (parameter.update >= 0 && parameter.trainable)
       return forward.emitError("both the model and the optimizer update ")
              << parameter.name;
@@ -187,20 +180,16 @@ LogicalResult StepBuilder::classify() {
 
 LogicalResult StepBuilder::findMeans() {
   for (unsigned i = 0, count = forward.getNumResults(); i < count; ++i) {
-    auto name = forward.getResultAttrOfType<StringAttr>(i, "graph.metric");
-    if (!name)
+    auto role = boundary().getResult<graph::MeanAttr>(i);
+    if (!role)
       continue;
-    auto targets =
-        i + 1 < count
-            ? forward.getResultAttrOfType<IntegerAttr>(i + 1, "graph.count")
-            : IntegerAttr();
-    auto weight = forward.getResultAttrOfType<FloatAttr>(i, "graph.loss");
-    if (!targets || (weight && !means.empty() && !means.back().weight))
+    FloatAttr weight = role.getWeight();
+    if (weight && !means.empty() && !means.back().weight)
       return forward.emitError("result ")
-             << i << " is a mean without a count behind it, or a term of the "
-             << "loss behind other means";
+             << i << " is a term of the loss behind other means";
     Mean &mean = means.emplace_back();
-    mean = {i, name.str(), std::nullopt, targets.getInt()};
+    mean = {i, role.getName().str(), std::nullopt,
+            boundary().getResult<graph::CountAttr>(i + 1).getTargets()};
     if (weight)
       mean.weight = weight.getValueAsDouble();
   }
@@ -215,13 +204,13 @@ SmallVector<Value> StepBuilder::getCarried() {
   return carried;
 }
 
-BlockArgument StepBuilder::addArgument(Type type, StringRef name,
-                                       DictionaryAttr attributes) {
-  unsigned number = step.getNumArguments();
-  [[maybe_unused]] auto inserted = step.insertArgument(
-      number, type, attributes, NameLoc::get(builder.getStringAttr(name)));
-  assert(succeeded(inserted));
-  return step.getArgument(number);
+BlockArgument StepBuilder::addArgument(Type type, Attribute role) {
+  graph::Boundary boundary(step);
+  BlockArgument argument = boundary.insertArgument(
+      step.getNumArguments(), type, role, builder.getUnknownLoc());
+  argument.setLoc(NameLoc::get(
+      builder.getStringAttr(boundary.getName(argument.getArgNumber()))));
+  return argument;
 }
 
 void StepBuilder::createFunction(ArrayRef<StringRef> stateNames,
@@ -230,41 +219,33 @@ void StepBuilder::createFunction(ArrayRef<StringRef> stateNames,
   step = func::FuncOp::create(builder, forward.getLoc(), "step",
                               builder.getFunctionType({}, {}));
   step.addEntryBlock();
-  auto symbolOf = [&](StringRef name) {
-    return builder.getNamedAttr(
-        "graph.symbol", FlatSymbolRefAttr::get(module.getContext(), name));
+  auto zero = builder.getF64FloatAttr(0);
+  auto addState = [&](Type type, StringRef suffix, FlatSymbolRefAttr of,
+                      DenseI64ArrayAttr view) {
+    return addArgument(type, graph::StateAttr::get(builder.getContext(),
+                                                   builder.getStringAttr(suffix),
+                                                   of, view, zero));
   };
-  auto zero = builder.getNamedAttr("graph.init", builder.getF64FloatAttr(0));
+  auto roleOf = [&](BlockArgument argument) {
+    return boundary().getArgument(argument.getArgNumber());
+  };
   for (Parameter &parameter : parameters)
     parameter.step =
-        addArgument(parameter.forward.getType(), parameter.name,
-                    forward.getArgAttrDict(parameter.forward.getArgNumber()));
+        addArgument(parameter.forward.getType(), roleOf(parameter.forward));
   for (Parameter &parameter : parameters) {
     if (!isTraining || !parameter.trainable)
       continue;
-    for (StringRef state : stateNames) {
-      std::string name = parameter.name + "." + state.str();
-      SmallVector<NamedAttribute> attributes{
-          symbolOf(name),
-          builder.getNamedAttr(
-              "graph.state_of",
-              FlatSymbolRefAttr::get(module.getContext(), parameter.name)),
-          zero};
-      if (Attribute view = forward.getArgAttr(parameter.forward.getArgNumber(),
-                                              "graph.view"))
-        attributes.push_back(builder.getNamedAttr("graph.view", view));
-      parameter.states.push_back(
-          addArgument(parameter.forward.getType(), name,
-                      builder.getDictionaryAttr(attributes)));
-    }
+    auto role = cast<graph::ParameterAttr>(roleOf(parameter.forward));
+    for (StringRef state : stateNames)
+      parameter.states.push_back(addState(parameter.forward.getType(), state,
+                                          role.getSymbol(), role.getView()));
   }
   auto integer = RankedTensorType::get({}, builder.getI64Type());
   if (isTraining) {
-    stepNumber = addArgument(
-        integer, "step", builder.getDictionaryAttr({symbolOf("step"), zero}));
-    seed = addArgument(integer, "seed",
-                       builder.getDictionaryAttr(builder.getNamedAttr(
-                           "graph.seed", builder.getUnitAttr())));
+    stepNumber = addState(integer, "step", {}, {});
+    seed = addArgument(integer,
+                       graph::CounterAttr::get(builder.getContext(),
+                                               graph::RandomCounter::Seed));
   }
   for (BlockArgument input : forwardInputs) {
     RankedTensorType type = graph::getGlobalType(input);
@@ -272,8 +253,7 @@ void StepBuilder::createFunction(ArrayRef<StringRef> stateNames,
     llvm::append_range(shape, type.getShape());
     inputs.push_back(
         addArgument(RankedTensorType::get(shape, type.getElementType()),
-                    getArgString(input, "graph.input"),
-                    forward.getArgAttrDict(input.getArgNumber())));
+                    roleOf(input)));
   }
   builder.setInsertionPointToEnd(&step.getBody().front());
 }
@@ -289,14 +269,20 @@ SmallVector<Value> StepBuilder::cloneForward(ValueRange slices,
   mapping.map(ValueRange(SmallVector<Value>(forwardInputs.begin(),
                                             forwardInputs.end())),
               slices);
-  auto mapRole = [&](StringRef role, Value value) {
-    for (BlockArgument argument : forward.getArguments())
-      if (forward.getArgAttr(argument.getArgNumber(), role))
-        mapping.map(argument, value);
-  };
-  mapRole("graph.seed", seed);
-  mapRole("graph.step", stepNumber);
-  mapRole("graph.microbatch", index);
+  for (BlockArgument argument : forward.getArguments())
+    if (auto counter = boundary().getArgument<graph::CounterAttr>(
+            argument.getArgNumber()))
+      switch (counter.getValue()) {
+      case graph::RandomCounter::Seed:
+        mapping.map(argument, seed);
+        break;
+      case graph::RandomCounter::Step:
+        mapping.map(argument, stepNumber);
+        break;
+      case graph::RandomCounter::Microbatch:
+        mapping.map(argument, index);
+        break;
+      }
   Block &body = forward.getBody().front();
   SmallVector<Value> returned(body.getTerminator()->getOperands());
   llvm::SmallPtrSet<Operation *, 16> needed;
@@ -503,14 +489,19 @@ FailureOr<Sums> StepBuilder::buildMicrobatches() {
 
 void StepBuilder::finish(ValueRange updated,
                          ArrayRef<std::pair<std::string, Value>> outputs) {
-  SmallVector<Value> results(updated);
-  SmallVector<DictionaryAttr> attributes(updated.size(),
-                                         builder.getDictionaryAttr({}));
-  for (auto [name, value] : outputs) {
+  SmallVector<Value> results;
+  SmallVector<DictionaryAttr> attributes;
+  auto add = [&](Value value, Attribute role) {
     results.push_back(value);
-    attributes.push_back(builder.getDictionaryAttr(
-        builder.getNamedAttr("graph.output", builder.getStringAttr(name))));
-  }
+    attributes.push_back(graph::Boundary::asDictionary(role));
+  };
+  graph::Boundary stepBoundary(step);
+  auto next = updated.begin();
+  for (unsigned i = 0; i < step.getNumArguments(); ++i)
+    if (stepBoundary.isKept(i))
+      add(*next++, graph::NextAttr::get(builder.getContext(), i));
+  for (const auto &[name, value] : outputs)
+    add(value, graph::OutputAttr::get(builder.getStringAttr(name)));
   func::ReturnOp::create(builder, parts.location, results);
   step.setType(builder.getFunctionType(step.getArgumentTypes(),
                                        ValueRange(results).getTypes()));
@@ -646,11 +637,13 @@ LogicalResult StepBuilder::buildForward() {
     results.clear();
   }
   for (auto [i, value] : llvm::enumerate(results)) {
-    if (forward.getResultAttr(i, "graph.symbol"))
+    if (boundary().getReplaced(i))
       continue; // an update
-    auto name = forward.getResultAttrOfType<StringAttr>(i, "graph.output");
-    if (!name)
-      return forward.emitError("result ") << i << " has no graph.output";
+    auto output = boundary().getResult<graph::OutputAttr>(i);
+    if (!output)
+      return forward.emitError("result ")
+             << i << " is no output or update (graph.role)";
+    StringAttr name = output.getName();
     if (graph::getShape(value).empty()) { // a number of the batch: a metric
       // Without a loss these are the model's own.
       bool isOwn = name == "loss" || name == "count";

@@ -3,6 +3,7 @@
 #include "compiler/training/Forward.h"
 #include "compiler/training/Passes.h"
 #include "compiler/training/ReshapeMotion.h"
+#include "dialects/graph/Boundary.h"
 #include "dialects/graph/Parts.h"
 
 namespace polyrank::training {
@@ -44,9 +45,7 @@ struct View {
 } // namespace
 
 bool FindLogicalParameters::isParameter(Value value) {
-  auto argument = dyn_cast<BlockArgument>(value);
-  return argument &&
-         forward.getArgAttr(argument.getArgNumber(), "graph.symbol");
+  return graph::Boundary::isParameterOrState(value);
 }
 
 std::optional<unsigned>
@@ -271,8 +270,8 @@ void FindLogicalParameters::cutUnequalParts(graph::MatmulOp matmul) {
 
 static View getView(func::FuncOp function, BlockArgument argument) {
   View view;
-  if (auto array = function.getArgAttrOfType<DenseI64ArrayAttr>(
-          argument.getArgNumber(), "graph.view")) {
+  if (DenseI64ArrayAttr array =
+          graph::Boundary(function).getView(argument.getArgNumber())) {
     view.base = array[0];
     llvm::append_range(view.strides, array.asArrayRef().drop_front());
   } else {
@@ -285,8 +284,7 @@ static void setView(func::FuncOp function, BlockArgument argument,
                     const View &view) {
   SmallVector<int64_t> numbers{view.base};
   llvm::append_range(numbers, view.strides);
-  function.setArgAttr(argument.getArgNumber(), "graph.view",
-                      DenseI64ArrayAttr::get(function.getContext(), numbers));
+  graph::Boundary(function).setView(argument.getArgNumber(), numbers);
 }
 
 /// The strides of a reshaped view; nullopt where its elements have none.
@@ -340,17 +338,16 @@ bool FindLogicalParameters::absorbSlices(BlockArgument argument) {
     if (parts.empty())
       continue;
     View view = getView(forward, argument);
-    DictionaryAttr attributes = forward.getArgAttrDict(argument.getArgNumber());
+    graph::Boundary boundary(forward);
+    Attribute role = boundary.getArgument(argument.getArgNumber());
     for (auto [start, limit] : parts) {
       SmallVector<int64_t> shape(getShape(argument));
       shape[dim] = limit - start;
       unsigned number = forward.getNumArguments();
       auto type = RankedTensorType::get(
           shape, graph::getGlobalType(argument).getElementType());
-      [[maybe_unused]] auto inserted =
-          forward.insertArgument(number, type, attributes, argument.getLoc());
-      assert(succeeded(inserted));
-      BlockArgument part = forward.getArgument(number);
+      BlockArgument part =
+          boundary.insertArgument(number, type, role, argument.getLoc());
       View partView = view;
       partView.base += start * view.strides[dim];
       setView(forward, part, partView);
@@ -362,19 +359,20 @@ bool FindLogicalParameters::absorbSlices(BlockArgument argument) {
         slice.erase();
       }
     }
-    [[maybe_unused]] auto erased =
-        forward.eraseArgument(argument.getArgNumber());
-    assert(succeeded(erased));
+    boundary.eraseArgument(argument.getArgNumber());
     return true;
   }
   return false;
 }
 
 void FindLogicalParameters::absorbViews() {
+  graph::Boundary boundary(forward);
   for (bool changed = true; changed;) {
     changed = false;
     for (BlockArgument argument : forward.getArguments())
+      // What the model updates itself keeps its shape.
       if (isParameter(argument) &&
+          !boundary.getNext(argument.getArgNumber()) &&
           (absorbReshape(argument) || absorbSlices(argument))) {
         changed = true;
         break;

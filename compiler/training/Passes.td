@@ -36,7 +36,7 @@ def FindLogicalParametersPass : Pass<"find-logical-parameters", "::mlir::ModuleO
   let description = [{
     Where the result of a matmul with a parameter is only used split (a fused
     projection cut into q, k and v, then into heads), the parameter itself is
-    viewed so: `graph.view` on the argument says where element i lies in the
+    viewed so: the view in its role says where element i lies in the
     stored tensor. So heads are a dim of the weight, which an axis can split
     without communication. Parts of equal size become one dim of one parameter;
     parts that differ become parameters of their own. The views of a stored
@@ -48,10 +48,10 @@ def FindLogicalParametersPass : Pass<"find-logical-parameters", "::mlir::ModuleO
 def AttachLossPass : Pass<"attach-loss", "::mlir::ModuleOp"> {
   let summary = "Replaces the model's outputs by its loss and what is logged";
   let description = [{
-    @forward then returns means, each as two scalars: a sum (`graph.metric`, its
-    name) and the number of targets that it is over (`graph.count`, the largest
-    number there can be). First come the terms of the loss, with their weights
-    (`graph.loss`), then the model's other outputs that are one float.
+    @forward then returns means, each as two scalars: a sum (`#graph.mean`, with
+    its name) and the number of targets that it is over (`#graph.count`, with the
+    largest number there can be). First come the terms of the loss, with their
+    weights, then the model's other outputs that are one float.
 
     The loss is a term, or a sum of terms with weights, such as
     cross_entropy(a,ya)+0.5*mse(b,yb). The mean of each is over its own targets

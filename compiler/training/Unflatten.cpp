@@ -3,6 +3,7 @@
 #include "compiler/training/Forward.h"
 #include "compiler/training/Passes.h"
 #include "compiler/training/ReshapeMotion.h"
+#include "dialects/graph/Boundary.h"
 
 namespace polyrank::training {
 #define GEN_PASS_DEF_UNFLATTENPASS
@@ -17,12 +18,7 @@ using namespace polyrank::training;
 static bool isParameter(Value value) {
   while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
     value = reshape.getInput();
-  auto argument = dyn_cast<BlockArgument>(value);
-  auto function =
-      argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp())
-               : nullptr;
-  return function &&
-         function.getArgAttr(argument.getArgNumber(), "graph.symbol");
+  return graph::Boundary::isParameterOrState(value);
 }
 
 /// Leading dims everywhere; others where a matmul sums over them and the weight

@@ -2,6 +2,7 @@
 
 #include "dialects/graph/Graph.h"
 
+#include "dialects/graph/Boundary.h"
 #include "dialects/sharding/Sharding.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -12,7 +13,21 @@ using namespace polyrank::graph;
 #include "dialects/graph/GraphDialect.cpp.inc"
 #include "dialects/graph/GraphInterfaces.cpp.inc"
 
-void GraphDialect::initialize() { registerOps(); }
+void GraphDialect::initialize() {
+  registerAttributes();
+  registerOps();
+}
+
+LogicalResult GraphDialect::verifyRegionArgAttribute(Operation *op, unsigned,
+                                                     unsigned number,
+                                                     NamedAttribute attribute) {
+  return Boundary::verifyArgument(op, number, attribute);
+}
+
+LogicalResult GraphDialect::verifyRegionResultAttribute(
+    Operation *op, unsigned, unsigned number, NamedAttribute attribute) {
+  return Boundary::verifyResult(op, number, attribute);
+}
 
 Operation *GraphDialect::materializeConstant(OpBuilder &builder,
                                              Attribute value, Type type,

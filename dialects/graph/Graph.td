@@ -21,7 +21,10 @@ def Graph_Dialect : Dialect {
   }];
   let cppNamespace = "::polyrank::graph";
   let hasConstantMaterializer = 1;
-  let extraClassDeclaration = "void registerOps();";
+  let useDefaultAttributePrinterParser = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
+  let extraClassDeclaration = "void registerAttributes(); void registerOps();";
 }
 
 def Graph_Tensor : RankedTensorOf<[AnyFloat, AnySignlessInteger]>;

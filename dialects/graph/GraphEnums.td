@@ -17,4 +17,10 @@ def Graph_GeluForm : I32EnumAttr<"GeluForm", "how gelu is computed", [
   let cppNamespace = "::polyrank::graph";
 }
 
+def Graph_RandomCounter : I32EnumAttr<"RandomCounter", "what random numbers are counted by", [
+  I32EnumAttrCase<"Seed", 0, "seed">, I32EnumAttrCase<"Step", 1, "step">,
+  I32EnumAttrCase<"Microbatch", 2, "microbatch">]> {
+  let cppNamespace = "::polyrank::graph";
+}
+
 #endif

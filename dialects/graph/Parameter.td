@@ -15,12 +15,8 @@ def Graph_ParameterOp : Op<Graph_Dialect, "parameter", [Symbol]> {
     user's file, row-major of type `type`; of a matrix that the file holds
     `transposed`, its dims are swapped there. Elements that the file encodes one
     by one lie in no span and are the `value`. `aliases` are further names of the
-    same tensor (tied weights). Functions take it as an argument with
-    `graph.symbol = @name`, whose element type may be another float: the elements
-    are converted when they are loaded. An argument that is a *logical parameter* (a slice,
-    reshape or transpose of the stored tensor) also has
-    `graph.view = array<i64: base, stride..>`: its element i is the stored
-    element base + sum(i[d] * stride[d]).
+    same tensor (tied weights). Functions take it, whole or in parts, as
+    arguments with the role `#graph.parameter<@name>`.
 
     ```mlir
     graph.parameter @"h.0.attn.c_attn.weight" : tensor<768x2304xf32>

@@ -7,7 +7,7 @@ include "dialects/graph/Graph.td"
 
 def Graph_ConstantOp : Graph_Op<"constant", ["localize"], [ConstantLike]> {
   let summary = "A constant";
-  let description = "Weights are never constants: they are arguments with `graph.symbol`.";
+  let description = "Weights are never constants: they are arguments with the role `#graph.parameter`.";
   let arguments = (ins ElementsAttr:$value);
   let results = (outs Graph_Tensor:$result);
   let builders = [

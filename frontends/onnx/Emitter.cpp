@@ -5,6 +5,7 @@
 #include <cfloat>
 #include <cmath>
 
+#include "dialects/graph/Boundary.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -108,12 +109,7 @@ FailureOr<Shape> broadcastShapes(ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
 }
 
 bool isParameter(const Imported &x) {
-  auto argument = dyn_cast_if_present<BlockArgument>(x.value);
-  auto function =
-      argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp())
-               : func::FuncOp();
-  return function &&
-         function.getArgAttr(argument.getArgNumber(), "graph.symbol");
+  return graph::Boundary::isParameterOrState(x.value);
 }
 
 void Emitter::setOrigin(Location newLocation, StringRef newScope) {

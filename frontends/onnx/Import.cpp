@@ -4,6 +4,7 @@
 
 #include <list>
 
+#include "dialects/graph/Boundary.h"
 #include "frontends/onnx/Detach.h"
 #include "frontends/onnx/Freeze.h"
 #include "frontends/onnx/NodeImporter.h"
@@ -308,24 +309,24 @@ private:
     SmallVector<Type> types;
     SmallVector<Location> locations;
     SmallVector<DictionaryAttr> attributes;
-    auto addArgument = [&](StringRef key, mlir::Attribute attribute,
-                           StringRef name, Type type) {
+    auto addArgument = [&](mlir::Attribute role, StringRef name, Type type) {
       types.push_back(type);
       locations.push_back(NameLoc::get(builder.getStringAttr(name)));
-      attributes.push_back(
-          builder.getDictionaryAttr(builder.getNamedAttr(key, attribute)));
+      attributes.push_back(graph::Boundary::asDictionary(role));
     };
     for (const Parameter &parameter : state.parameters) {
       auto type = createParameter(builder, parameter);
       if (failed(type))
         return failure();
-      addArgument("graph.symbol",
-                  FlatSymbolRefAttr::get(&context, parameter.name),
+      addArgument(graph::ParameterAttr::get(
+                      FlatSymbolRefAttr::get(&context, parameter.name)),
                   parameter.name, *type);
     }
-    for (const Input &input : inputs)
-      addArgument("graph.input", builder.getStringAttr(input.name), input.name,
+    for (const Input &input : inputs) {
+      auto role = graph::InputAttr::get(builder.getStringAttr(input.name));
+      addArgument(input.hasOpenBatch ? role.withOpenBatch() : role, input.name,
                   input.type);
+    }
 
     function = func::FuncOp::create(builder, fileLocation, "forward",
                                     builder.getFunctionType(types, {}),
@@ -351,8 +352,6 @@ private:
       Imported &value = values[input.name];
       value = Value(body->getArgument(number));
       value.held = input.held;
-      if (input.hasOpenBatch)
-        function.setArgAttr(number, "graph.open_batch", builder.getUnitAttr());
     }
     for (const Tensor &tensor : model.graph.initializers) {
       if (values.contains(tensor.name))
@@ -455,19 +454,17 @@ private:
   std::array<Value, 3> getRandomness() {
     OpBuilder builder(&context);
     auto type = RankedTensorType::get({}, builder.getI64Type());
-    for (auto [value, role] : llvm::zip_equal(
-             randomness, std::array<StringRef, 3>{"graph.seed", "graph.step",
-                                                  "graph.microbatch"})) {
+    using graph::RandomCounter;
+    for (auto [value, counter] : llvm::zip_equal(
+             randomness, std::array{RandomCounter::Seed, RandomCounter::Step,
+                                    RandomCounter::Microbatch})) {
       if (value)
         continue;
-      unsigned number = function.getNumArguments();
-      [[maybe_unused]] auto inserted = function.insertArgument(
-          number, type,
-          builder.getDictionaryAttr(
-              builder.getNamedAttr(role, builder.getUnitAttr())),
-          NameLoc::get(builder.getStringAttr(role)));
-      assert(succeeded(inserted));
-      value = function.getArgument(number);
+      auto name = graph::stringifyRandomCounter(counter);
+      value = graph::Boundary(function).insertArgument(
+          function.getNumArguments(), type,
+          graph::CounterAttr::get(&context, counter),
+          NameLoc::get(builder.getStringAttr(name)));
     }
     return randomness;
   }
@@ -542,8 +539,8 @@ private:
       Value value = emit.materialize(found->second);
       results.push_back(value);
       types.push_back(value.getType());
-      attributes.push_back(builder.getDictionaryAttr(builder.getNamedAttr(
-          "graph.output", builder.getStringAttr(output.name))));
+      attributes.push_back(graph::Boundary::asDictionary(
+          graph::OutputAttr::get(builder.getStringAttr(output.name))));
     }
     // What a step leaves in parameters beside the optimizer: running
     // statistics.
@@ -551,18 +548,15 @@ private:
       unsigned number = cast<BlockArgument>(parameter).getArgNumber();
       results.push_back(value);
       types.push_back(value.getType());
-      attributes.push_back(builder.getDictionaryAttr(builder.getNamedAttr(
-          "graph.symbol", function.getArgAttr(number, "graph.symbol"))));
+      attributes.push_back(graph::Boundary::asDictionary(
+          graph::NextAttr::get(&context, number)));
     }
+    graph::Boundary boundary(function);
     for (const auto &[argument, range] : emit.getIndexRanges()) {
       unsigned number = cast<BlockArgument>(argument).getArgNumber();
-      if (!function.getArgAttr(number, "graph.input"))
-        continue;
-      function.setArgAttr(number, "graph.index_limit",
-                          builder.getI64IntegerAttr(range.limit));
-      if (range.ignored)
-        function.setArgAttr(number, "graph.index_ignore",
-                            builder.getI64IntegerAttr(*range.ignored));
+      if (auto input = boundary.getArgument<graph::InputAttr>(number))
+        boundary.setArgument(number,
+                             input.withRange(range.limit, range.ignored));
     }
     func::ReturnOp::create(builder, fileLocation, results);
     function.setType(

@@ -7,8 +7,8 @@
 !whole = tensor<2xf32, #sharding.layout<#mesh, [{}]>>
 !part = tensor<2xf32, #sharding.layout<#mesh, [{}], partial = sum {"a"}>>
 
-func.func @all() -> (!whole {graph.output = "all_gather"}, !split {graph.output = "slice"},
-    !part {graph.output = "to_partial"}, !whole {graph.output = "all_reduce"}, !split {graph.output = "reduce_scatter"}) {
+func.func @all() -> (!whole {graph.role = #graph.output<"all_gather">}, !split {graph.role = #graph.output<"slice">},
+    !part {graph.role = #graph.output<"to_partial">}, !whole {graph.role = #graph.output<"all_reduce">}, !split {graph.role = #graph.output<"reduce_scatter">}) {
   %split = graph.constant dense<[1.0, 2.0]> : tensor<2xf32> : !split
   %0 = sharding.all_gather %split : (!split) -> !whole
   %1 = sharding.slice %0 : (!whole) -> !split

@@ -11,7 +11,7 @@
 !down = tensor<4x2xf32, #sharding.layout<#mesh, [{"tensor"}, {}]>>
 !part = tensor<1x2xf32, #sharding.layout<#mesh, [{}, {}], partial = sum {"tensor"}>>
 
-func.func @mlp() -> (!x {graph.output = "y"}) {
+func.func @mlp() -> (!x {graph.role = #graph.output<"y">}) {
   %x = graph.constant dense<[[1.0, 2.0]]> : tensor<1x2xf32> : !x
   %up = graph.constant dense<[[1.0, -1.0, 2.0, 0.0], [0.0, 0.0, 1.0, 3.0]]> : tensor<2x4xf32> : !up
   %down = graph.constant dense<[[1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [2.0, 0.0]]> : tensor<4x2xf32> : !down

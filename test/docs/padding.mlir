@@ -9,7 +9,7 @@
 !part = tensor<f32, #sharding.layout<#mesh, [], partial = sum {"tensor"}>>
 !whole = tensor<f32, #sharding.layout<#mesh, []>>
 
-func.func @sum(%x: !x {graph.input = "x"}) -> (!whole {graph.output = "sum"}) {
+func.func @sum(%x: !x {graph.role = #graph.input<"x">}) -> (!whole {graph.role = #graph.output<"sum">}) {
   %zero = graph.constant dense<0.0> : tensor<6xf32> : !x
   %same = graph.mul %x, %zero : (!x, !x) -> !x
   %ones = graph.exp %same : (!x) -> !x

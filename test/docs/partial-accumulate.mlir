@@ -10,7 +10,7 @@
 !part = tensor<f32, #sharding.layout<#mesh, [], partial = sum {"data"}>>
 !whole = tensor<f32, #sharding.layout<#mesh, []>>
 
-func.func @accumulate() -> (!whole {graph.output = "sum"}) {
+func.func @accumulate() -> (!whole {graph.role = #graph.output<"sum">}) {
   %all = graph.constant dense<[[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0], [9.0, 10.0, 11.0, 12.0]]> : tensor<3x4xf32> : !all
   %part = graph.microbatches count = 3 of(%all) carry() {
   ^bb0(%index: !index, %x: !x):

@@ -8,7 +8,7 @@
 !part = tensor<2x1xf32, #sharding.layout<#mesh, [{}, {}], partial = sum {"tensor"}>>
 !whole = tensor<2x1xf32, #sharding.layout<#mesh, [{}, {}]>>
 
-func.func @row_parallel() -> (!whole {graph.output = "y"}) {
+func.func @row_parallel() -> (!whole {graph.role = #graph.output<"y">}) {
   %x = graph.constant dense<[[1.0, 2.0, 3.0, 4.0], [10.0, 20.0, 30.0, 40.0]]> : tensor<2x4xf32> : !x
   %w = graph.constant dense<1.0> : tensor<4x1xf32> : !w
   %0 = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (!x, !w) -> !part

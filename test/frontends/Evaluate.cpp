@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "dialects/graph/Boundary.h"
 #include "frontends/onnx/Import.h"
 #include "frontends/onnx/NodeImporter.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -61,10 +62,10 @@ std::vector<graph::Tensor> evaluateForward(
     std::string &error) {
   auto forward = module.lookupSymbol<func::FuncOp>("forward");
   llvm::DenseMap<Value, graph::Tensor> values;
+  graph::Boundary boundary(forward);
   for (BlockArgument argument : forward.getArguments()) {
     unsigned number = argument.getArgNumber();
-    if (auto symbol = forward.getArgAttrOfType<FlatSymbolRefAttr>(
-            number, "graph.symbol")) {
+    if (FlatSymbolRefAttr symbol = boundary.getParameter(number)) {
       auto parameter =
           module.lookupSymbol<graph::ParameterOp>(symbol.getValue());
       auto tensor = readParameter(
@@ -74,14 +75,13 @@ std::vector<graph::Tensor> evaluateForward(
       values[argument] = std::move(*tensor);
       continue;
     }
-    auto name = forward.getArgAttrOfType<StringAttr>(number, "graph.input");
+    std::string name = boundary.getName(number);
     for (const auto &[given, tensor] : inputs)
-      if (name && name.getValue() == given)
+      if (name == given)
         values[argument] = tensor;
     if (!values.contains(argument) ||
         values[argument].getType() != argument.getType()) {
-      error = "no input of the right type for " +
-              (name ? name.getValue().str() : std::string("an argument"));
+      error = "no input of the right type for " + name;
       return {};
     }
   }

@@ -180,20 +180,20 @@ def test_the_gradient_is_pytorchs(tmp_path, name):
         if isinstance(shape[0], tuple):
             inputs[operand] = torch.randint(shape[1], shape[0], generator=random)
             given[operand] = inputs[operand][None].numpy()  # one microbatch
-            arguments.append(f'%{operand}: {text(shape[0], "i64")} {{graph.input = "{operand}"}}')
+            arguments.append(f'%{operand}: {text(shape[0], "i64")} {{graph.role = #graph.input<"{operand}">}}')
             continue
         value = torch.randn(shape, generator=random, dtype=torch.float64)
         value = (value.round() if op.isRounded else value).requires_grad_()
         parameters.append((operand, value))
         given[operand] = value.detach().numpy()
         declared.append(f'graph.parameter @{operand} : {text(shape)} at "m" offset 0 length {8 * value.numel()} {{trainable}}')
-        arguments.append(f"%{operand}: {text(shape)} {{graph.symbol = @{operand}}}")
+        arguments.append(f"%{operand}: {text(shape)} {{graph.role = #graph.parameter<@{operand}>}}")
     weights = torch.randn(op.result, generator=random, dtype=torch.float64)
     given["weights"] = weights[None].numpy()
     type = text(op.result)
-    arguments.append(f'%weights: {type} {{graph.input = "weights"}}')
+    arguments.append(f'%weights: {type} {{graph.role = #graph.input<"weights">}}')
     program = "\n".join([
-        *declared, f"func.func @forward({', '.join(arguments)}) -> (tensor<f64> {{graph.output = \"loss\"}}) {{", op.body,
+        *declared, f"func.func @forward({', '.join(arguments)}) -> (tensor<f64> {{graph.role = #graph.output<\"loss\">}}) {{", op.body,
         f"%weighted = graph.mul %r, %weights : ({type}, {type}) -> {type}",
         f"%loss = graph.reduce sum %weighted over [{', '.join(map(str, range(len(op.result))))}] : ({type}) -> tensor<f64>",
         "return %loss : tensor<f64>", "}"])

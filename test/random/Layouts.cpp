@@ -2,6 +2,7 @@
 
 #include "test/random/Layouts.h"
 
+#include "dialects/graph/Boundary.h"
 #include "dialects/graph/LayoutVerifier.h"
 
 using namespace mlir;
@@ -304,9 +305,9 @@ void polyrank::test::drawConstraints(func::FuncOp function,
   };
   for (BlockArgument argument : function.getArguments()) {
     unsigned i = argument.getArgNumber();
-    bool isInput = !!function.getArgAttr(i, "graph.input");
-    bool isParameter = !isInput && function.getArgAttr(i, "graph.symbol") &&
-                       !function.getArgAttr(i, "graph.state_of");
+    graph::Boundary boundary(function);
+    bool isInput = !!boundary.getArgument<graph::InputAttr>(i);
+    bool isParameter = !!boundary.getArgument<graph::ParameterAttr>(i);
     if ((!isInput && !isParameter) || random.chance(40))
       continue;
     draw(cast<RankedTensorType>(argument.getType()),
@@ -422,27 +423,26 @@ void LayoutWriter::writeBlock(Block &block) {
 
 void LayoutWriter::write(func::FuncOp function) {
   function->getParentOfType<ModuleOp>()->setAttr("sharding.mesh", mesh.mesh);
-  SmallVector<LayoutAttr> buffers;
-  // Parameters and their states, which the results follow in this order.
+  graph::Boundary boundary(function);
   for (BlockArgument argument : function.getArguments()) {
     unsigned i = argument.getArgNumber();
-    bool isState = !!function.getArgAttr(i, "graph.symbol");
-    bool isInput = !!function.getArgAttr(i, "graph.input");
+    bool isState = boundary.isKept(i);
+    bool isInput = !!boundary.getArgument<graph::InputAttr>(i);
     setType(argument,
             draw(argument, false,
                  isState ? std::optional<Fill>(Fill::Zero) : std::nullopt,
                  isInput));
-    if (isState)
-      buffers.push_back(sharding::getLayout(argument));
   }
   Block &body = function.getBody().front();
   writeBlock(body);
   Operation *terminator = body.getTerminator();
-  auto next = buffers.begin();
-  for (OpOperand &use : terminator->getOpOperands())
-    demand(use, function.getResultAttr(use.getOperandNumber(), "graph.output")
-                    ? draw(use.get(), false, std::nullopt)
-                    : *next++);
+  for (OpOperand &use : terminator->getOpOperands()) {
+    std::optional<unsigned> replaced =
+        boundary.getReplaced(use.getOperandNumber());
+    demand(use, replaced
+                    ? sharding::getLayout(function.getArgument(*replaced))
+                    : draw(use.get(), false, std::nullopt));
+  }
   function.setType(FunctionType::get(function.getContext(),
                                      body.getArgumentTypes(),
                                      terminator->getOperandTypes()));

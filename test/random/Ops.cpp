@@ -576,8 +576,8 @@ static bool crossEntropy(ProgramBuilder &b) {
 static bool dropout(ProgramBuilder &b) {
   Value x = b.pickFloat(1, 4);
   return b.put(graph::DropoutOp::create(
-                   b.builder, b.parts.location, x, b.getRole("graph.seed"),
-                   b.getRole("graph.step"), b.getRole("graph.microbatch"), 0.5,
+                   b.builder, b.parts.location, x, b.getCounter(graph::RandomCounter::Seed),
+                   b.getCounter(graph::RandomCounter::Step), b.getCounter(graph::RandomCounter::Microbatch), 0.5,
                    b.random.below(100)),
                2 * b.bound(x), b.known(x).bits);
 }
@@ -588,8 +588,8 @@ static bool uniform(ProgramBuilder &b) {
   auto type = RankedTensorType::get(b.drawShape(b.random.between(1, 3)),
                                     b.builder.getF32Type());
   return b.put(graph::UniformOp::create(
-                   b.builder, b.parts.location, type, b.getRole("graph.seed"),
-                   b.getRole("graph.step"), b.getRole("graph.microbatch"),
+                   b.builder, b.parts.location, type, b.getCounter(graph::RandomCounter::Seed),
+                   b.getCounter(graph::RandomCounter::Step), b.getCounter(graph::RandomCounter::Microbatch),
                    b.random.below(100)),
                1, 24);
 }

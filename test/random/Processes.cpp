@@ -10,6 +10,7 @@
 #include "compiler/evaluate/Evaluator.h"
 #include "compiler/evaluate/NpzTensors.h"
 #include "compiler/plan/WritePlan.h"
+#include "dialects/graph/Boundary.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Program.h"
 #include "runtime/checkpoint/Safetensors.h"
@@ -63,12 +64,13 @@ std::string ProcessCheck::writeFiles() {
   }
   std::vector<std::pair<std::string, Tensor>> inputs;
   SmallVector<Tensor> arguments = drawArguments(step, seed);
+  graph::Boundary boundary(step);
   for (unsigned i = 0; i < step.getNumArguments(); ++i)
-    if (auto name = step.getArgAttrOfType<StringAttr>(i, "graph.input")) {
+    if (auto input = boundary.getArgument<graph::InputAttr>(i)) {
       ArrayRef<int64_t> shape = arguments[i].shape;
       SmallVector<int64_t> samples{shape[0] * shape[1]};
       llvm::append_range(samples, shape.drop_front(2));
-      inputs.push_back({name.str(), arguments[i].reshaped(samples)});
+      inputs.push_back({input.getName().str(), arguments[i].reshaped(samples)});
     }
   std::string error;
   evaluate::writeNpz(path("data.npz"), inputs, error);
@@ -108,22 +110,23 @@ std::string ProcessCheck::compareWeights(ArrayRef<Tensor> results) {
   auto saved = runtime::SafetensorsFile::open(path("out"));
   if (!saved)
     return saved.error().message;
-  unsigned next = 0;
-  for (unsigned i = 0; i < step.getNumArguments(); ++i) {
-    auto symbol = step.getArgAttrOfType<FlatSymbolRefAttr>(i, "graph.symbol");
-    if (!symbol)
-      continue;
-    const Tensor &expected = results[next++];
-    const auto *span = saved->find(symbol.getValue().str());
-    if (!module.lookupSymbol<graph::ParameterOp>(symbol.getValue()))
+  graph::Boundary boundary(step);
+  for (auto [number, expected] : llvm::enumerate(results)) {
+    std::optional<unsigned> replaced = boundary.getReplaced(number);
+    auto parameter = replaced ? boundary.getArgument<graph::ParameterAttr>(
+                                    *replaced)
+                              : graph::ParameterAttr();
+    if (!parameter)
       continue; // optimizer state is not saved
+    FlatSymbolRefAttr symbol = parameter.getSymbol();
+    const auto *span = saved->find(symbol.getValue().str());
     if (!span)
       return symbol.getValue().str() + " is not saved";
     std::vector<float> values(span->length / 4);
     if (auto read = saved->read(*span, 0, values.data(), span->length); !read)
       return read.error().message;
     Tensor found = expected;
-    auto view = step.getArgAttrOfType<DenseI64ArrayAttr>(i, "graph.view");
+    DenseI64ArrayAttr view = parameter.getView();
     int64_t element = 0;
     graph::forEachIndex(expected.shape, [&](ArrayRef<int64_t> index) {
       int64_t from = view ? view[0] : element;
@@ -144,9 +147,10 @@ std::string ProcessCheck::compareOutputs(ArrayRef<Tensor> results) {
   if (!outputs.open(path("out.npz"), error))
     return error;
   for (auto [i, expected] : llvm::enumerate(results)) {
-    auto name = step.getResultAttrOfType<StringAttr>(i, "graph.output");
-    if (!name || expected.shape.empty())
+    auto output = graph::Boundary(step).getResult<graph::OutputAttr>(i);
+    if (!output || expected.shape.empty())
       continue;
+    StringAttr name = output.getName();
     SmallVector<int64_t> shape(ArrayRef(expected.shape).drop_front());
     Tensor found(expected.elementType, shape);
     if (!outputs.read(name.str(), found, error))

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "compiler/evaluate/Evaluator.h"
+#include "dialects/graph/Boundary.h"
 #include "llvm/Support/xxhash.h"
 
 using namespace mlir;
@@ -62,14 +63,10 @@ SmallVector<int64_t> ProgramBuilder::drawShape(int64_t rank) {
   }
 }
 
-Value ProgramBuilder::addArgument(Type type, StringRef name,
-                                  ArrayRef<NamedAttribute> attributes) {
-  unsigned number = function.getNumArguments();
-  [[maybe_unused]] auto inserted = function.insertArgument(
-      number, type, builder.getDictionaryAttr(attributes),
+Value ProgramBuilder::addArgument(Type type, StringRef name, Attribute role) {
+  return graph::Boundary(function).insertArgument(
+      function.getNumArguments(), type, role,
       NameLoc::get(builder.getStringAttr(name)));
-  assert(succeeded(inserted));
-  return function.getArgument(number);
 }
 
 Value ProgramBuilder::addParameter(ArrayRef<int64_t> shape, bool trainable) {
@@ -84,8 +81,8 @@ Value ProgramBuilder::addParameter(ArrayRef<int64_t> shape, bool trainable) {
   parameter->setLoc(NameLoc::get(builder.getStringAttr(name)));
   Value value = addArgument(
       type, name,
-      builder.getNamedAttr("graph.symbol", FlatSymbolRefAttr::get(
-                                               builder.getContext(), name)));
+      graph::ParameterAttr::get(
+          FlatSymbolRefAttr::get(builder.getContext(), name)));
   put(value, argumentBound, 1);
   return value;
 }
@@ -94,7 +91,7 @@ Value ProgramBuilder::addInput(ArrayRef<int64_t> shape, Type element) {
   std::string name = "x" + std::to_string(numInputs++);
   Value value = addArgument(
       RankedTensorType::get(shape, element), name,
-      builder.getNamedAttr("graph.input", builder.getStringAttr(name)));
+      graph::InputAttr::get(builder.getStringAttr(name)));
   put(value, isa<FloatType>(element) ? argumentBound : 5,
       isa<FloatType>(element) ? 1 : 0);
   return value;
@@ -104,19 +101,20 @@ Value ProgramBuilder::addLabels(ArrayRef<int64_t> shape, int64_t classes,
                                 int64_t ignored) {
   Value labels = addInput(shape, builder.getI64Type());
   unsigned number = cast<BlockArgument>(labels).getArgNumber();
-  function.setArgAttr(number, "graph.index_limit",
-                      builder.getI64IntegerAttr(classes));
-  function.setArgAttr(number, "graph.index_ignore",
-                      builder.getI64IntegerAttr(ignored));
+  graph::Boundary boundary(function);
+  boundary.setArgument(number, boundary.getArgument<graph::InputAttr>(number)
+                                   .withRange(classes, ignored));
   return labels;
 }
 
-Value ProgramBuilder::getRole(StringRef role) {
+Value ProgramBuilder::getCounter(graph::RandomCounter counter) {
+  auto role = graph::CounterAttr::get(builder.getContext(), counter);
+  graph::Boundary boundary(function);
   for (BlockArgument argument : function.getArguments())
-    if (function.getArgAttr(argument.getArgNumber(), role))
+    if (boundary.getArgument(argument.getArgNumber()) == role)
       return argument;
-  return addArgument(RankedTensorType::get({}, builder.getI64Type()), role,
-                     builder.getNamedAttr(role, builder.getUnitAttr()));
+  return addArgument(RankedTensorType::get({}, builder.getI64Type()),
+                     graph::stringifyRandomCounter(counter), role);
 }
 
 Value ProgramBuilder::addConstant(ArrayRef<int64_t> shape, Type element) {
@@ -138,9 +136,8 @@ Value ProgramBuilder::addConstant(ArrayRef<int64_t> shape, Type element) {
 
 void ProgramBuilder::addState(Value value) {
   Value old = addParameter(shapeOf(value), false);
-  std::string name = "s" + std::to_string(numParameters - 1);
   updates.push_back(
-      {name, parts.add(parts.mul(old, 0.5), parts.mul(value, 0.5))});
+      {cast<BlockArgument>(old).getArgNumber(), parts.add(parts.mul(old, 0.5), parts.mul(value, 0.5))});
 }
 
 Value ProgramBuilder::pickFloat(int64_t minRank, int64_t maxRank) {
@@ -276,12 +273,11 @@ SmallVector<Value> ProgramBuilder::leaves() {
 
 Program ProgramBuilder::finish() {
   SmallVector<Value> results;
-  SmallVector<NamedAttrList> attributes;
+  SmallVector<DictionaryAttr> attributes;
   auto text = [&](const Twine &value) { return builder.getStringAttr(value); };
-  auto addResult = [&](Value value, StringRef key, Attribute attribute) {
+  auto addResult = [&](Value value, Attribute role) {
     results.push_back(value);
-    attributes.emplace_back();
-    attributes.back().set(key, attribute);
+    attributes.push_back(graph::Boundary::asDictionary(role));
   };
   SmallVector<Value> ends = leaves();
   if (ends.empty())
@@ -307,10 +303,11 @@ Program ProgramBuilder::finish() {
       count = parts.add(parts.sum(counted, {0}), 1);
     }
     auto addMean = [&](Value sum, Value over, StringRef name, double weight) {
-      addResult(sum, "graph.metric", text(name));
-      if (weight != 0)
-        attributes.back().set("graph.loss", builder.getF64FloatAttr(weight));
-      addResult(over, "graph.count", builder.getI64IntegerAttr(batch));
+      addResult(sum, graph::MeanAttr::get(
+                         builder.getContext(), text(name),
+                         weight != 0 ? builder.getF64FloatAttr(weight)
+                                     : FloatAttr()));
+      addResult(over, graph::CountAttr::get(builder.getContext(), batch));
     };
     // Of several sums the last is a term of its own where targets are counted,
     // and logged.
@@ -337,17 +334,15 @@ Program ProgramBuilder::finish() {
         if (i == 0)
           end = parts.add(floatOf({batch}), parts.broadcast(end, {batch}, {0}));
       }
-      addResult(end, "graph.output", text("y" + Twine(i)));
+      addResult(end, graph::OutputAttr::get(text("y" + Twine(i))));
     }
   }
-  for (auto &[name, value] : updates)
-    addResult(value, "graph.symbol",
-              FlatSymbolRefAttr::get(builder.getContext(), name));
+  for (auto &[argument, value] : updates)
+    addResult(value, graph::NextAttr::get(builder.getContext(), argument));
   func::ReturnOp::create(builder, parts.location, results);
   function.setType(builder.getFunctionType(function.getArgumentTypes(),
                                            ValueRange(results).getTypes()));
-  for (auto [i, list] : llvm::enumerate(attributes))
-    function.setResultAttrs(i, list.getDictionary(builder.getContext()));
+  function.setAllResultAttrs(attributes);
 
   Program program;
   program.module = std::move(module);
@@ -397,28 +392,19 @@ Tensor polyrank::test::drawStored(graph::ParameterOp parameter, uint64_t seed) {
   return tensor;
 }
 
-static std::string nameOf(func::FuncOp function, unsigned number) {
-  for (StringRef key : {"graph.symbol", "graph.input"}) {
-    Attribute name = function.getArgAttr(number, key);
-    if (auto symbol = dyn_cast_if_present<FlatSymbolRefAttr>(name))
-      return symbol.getValue().str();
-    if (auto text = dyn_cast_if_present<StringAttr>(name))
-      return text.str();
-  }
-  return "";
-}
-
 SmallVector<Tensor> polyrank::test::drawArguments(func::FuncOp function,
                                                   uint64_t seed) {
   auto module = function->getParentOfType<ModuleOp>();
   SmallVector<Tensor> arguments;
+  graph::Boundary boundary(function);
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    std::string name = nameOf(function, i);
+    bool isCounter = !!boundary.getArgument<graph::CounterAttr>(i);
+    std::string name = isCounter ? "" : boundary.getName(i);
     RankedTensorType type = evaluate::getGlobalType(function, i, false);
     Tensor &tensor = arguments.emplace_back(type);
     if (auto parameter = module.lookupSymbol<graph::ParameterOp>(name)) {
       Tensor stored = drawStored(parameter, seed);
-      auto view = function.getArgAttrOfType<DenseI64ArrayAttr>(i, "graph.view");
+      DenseI64ArrayAttr view = boundary.getView(i);
       if (!view) {
         tensor = stored.reshaped(type.getShape());
         continue;
@@ -433,11 +419,12 @@ SmallVector<Tensor> polyrank::test::drawArguments(func::FuncOp function,
       continue;
     }
     Random random(keyOf(name, seed));
-    auto init = function.getArgAttrOfType<FloatAttr>(i, "graph.init");
-    auto limit =
-        function.getArgAttrOfType<IntegerAttr>(i, "graph.index_limit");
-    auto ignored =
-        function.getArgAttrOfType<IntegerAttr>(i, "graph.index_ignore");
+    auto state = boundary.getArgument<graph::StateAttr>(i);
+    FloatAttr init = state ? state.getInit() : FloatAttr();
+    auto input = boundary.getArgument<graph::InputAttr>(i);
+    std::optional<int64_t> limit, ignored;
+    if (input)
+      limit = input.getRange(), ignored = input.getIgnored();
     for (int64_t e = 0, n = tensor.size(); e < n; ++e) {
       if (init)
         tensor.set(e, init.getValueAsDouble());
@@ -446,9 +433,9 @@ SmallVector<Tensor> polyrank::test::drawArguments(func::FuncOp function,
       else if (name.empty())
         tensor.set(e, 0); // the seed and its like
       else if (ignored && random.chance(20))
-        tensor.set(e, ignored.getInt());
+        tensor.set(e, *ignored);
       else if (limit)
-        tensor.set(e, random.below(limit.getInt()));
+        tensor.set(e, random.below(*limit));
       else
         // Indices are below 8 where they are valid at all.
         tensor.set(e, random.between(-1, 5));

@@ -77,8 +77,8 @@ public:
   /// Labels below `classes`, or `ignored`.
   mlir::Value addLabels(llvm::ArrayRef<int64_t> shape, int64_t classes,
                         int64_t ignored);
-  /// The scalar of `graph.seed`, `graph.step` or `graph.microbatch`.
-  mlir::Value getRole(llvm::StringRef role);
+  /// The scalar of that role.
+  mlir::Value getCounter(graph::RandomCounter counter);
   mlir::Value addConstant(llvm::ArrayRef<int64_t> shape, mlir::Type element);
   /// A parameter of `value`'s shape that follows it: running statistics.
   void addState(mlir::Value value);
@@ -93,7 +93,7 @@ public:
 
 private:
   mlir::Value addArgument(mlir::Type type, llvm::StringRef name,
-                          llvm::ArrayRef<mlir::NamedAttribute> attributes);
+                          mlir::Attribute role);
   /// What nobody uses yet, as floats.
   llvm::SmallVector<mlir::Value> leaves();
 
@@ -102,8 +102,8 @@ private:
   mlir::func::FuncOp function;
   llvm::SmallVector<mlir::Value> pool;
   llvm::DenseMap<mlir::Value, Known> facts;
-  /// Next values of running statistics, with the parameter's name.
-  llvm::SmallVector<std::pair<std::string, mlir::Value>> updates;
+  /// Next values of running statistics, with the argument's number.
+  llvm::SmallVector<std::pair<unsigned, mlir::Value>> updates;
   int64_t numParameters = 0, numInputs = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include "test/random/Shrink.h"
 
+#include "dialects/graph/Boundary.h"
 #include "test/random/Processes.h"
 
 #include <csignal>
@@ -49,42 +50,37 @@ private:
 } // namespace
 
 Value Edit::addInput(Type type, StringRef name) {
-  unsigned number = function.getNumArguments();
-  Builder builder(function.getContext());
-  auto attributes = builder.getDictionaryAttr(
-      builder.getNamedAttr("graph.input", builder.getStringAttr(name)));
-  [[maybe_unused]] auto inserted = function.insertArgument(
-      number, type, attributes, NameLoc::get(builder.getStringAttr(name)));
-  assert(succeeded(inserted));
-  return function.getArgument(number);
+  auto text = StringAttr::get(function.getContext(), name);
+  return graph::Boundary(function).insertArgument(
+      function.getNumArguments(), type, graph::InputAttr::get(text),
+      NameLoc::get(text));
 }
 
-/// An output goes; what takes an argument's buffer makes that argument an input.
+/// An output goes, or a mean with its count; what takes an argument's place
+/// makes that argument an input of a step.
 bool Edit::dropResult(unsigned number) {
-  if (!function.getResultAttr(number, "graph.output") &&
-      !function.getResultAttr(number, "graph.symbol") &&
-      function.getName() == "step") {
-    unsigned next = 0;
-    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-      auto symbol =
-          function.getArgAttrOfType<FlatSymbolRefAttr>(i, "graph.symbol");
-      if (!symbol || next++ != number)
-        continue;
-      auto name = StringAttr::get(function.getContext(), symbol.getValue());
-      for (StringRef key : {"graph.symbol", "graph.state_of", "graph.view"})
-        function.removeArgAttr(i, key);
-      function.setArgAttr(i, "graph.input", name);
-    }
+  graph::Boundary boundary(function);
+  if (boundary.getResult<graph::CountAttr>(number))
+    return false; // goes with its mean
+  if (std::optional<unsigned> replaced = boundary.getReplaced(number);
+      replaced && function.getName() == "step")
+    boundary.setArgument(
+        *replaced, graph::InputAttr::get(StringAttr::get(
+                       function.getContext(), boundary.getName(*replaced))));
+  for (int left = boundary.getResult<graph::MeanAttr>(number) ? 2 : 1; left > 0;
+       --left) {
+    function.getBody().front().getTerminator()->eraseOperand(number);
+    if (failed(function.eraseResult(number)))
+      return false;
   }
-  function.getBody().front().getTerminator()->eraseOperand(number);
-  return succeeded(function.eraseResult(number));
+  return true;
 }
 
 /// An output becomes what it was computed from.
 bool Edit::returnOperand(unsigned number, unsigned operand) {
   Operation *terminator = function.getBody().front().getTerminator();
   Operation *op = terminator->getOperand(number).getDefiningOp();
-  if (!function.getResultAttr(number, "graph.output") || !op ||
+  if (!graph::Boundary(function).getResult<graph::OutputAttr>(number) || !op ||
       operand >= op->getNumOperands())
     return false;
   Value value = op->getOperand(operand);
@@ -191,18 +187,14 @@ void Edit::clean() {
     changed = !dead.empty();
   }
   // A step returns what takes a parameter's place; @forward what is given one.
+  graph::Boundary boundary(function);
   auto isReplaced = [&](unsigned i) {
-    Attribute symbol = function.getArgAttr(i, "graph.symbol");
-    if (!symbol || function.getName() != "forward")
-      return !!symbol;
-    for (unsigned j = 0; j < function.getNumResults(); ++j)
-      if (function.getResultAttr(j, "graph.symbol") == symbol)
-        return true;
-    return false;
+    return function.getName() == "forward" ? boundary.getNext(i).has_value()
+                                           : boundary.isKept(i);
   };
   for (unsigned i = function.getNumArguments(); i-- > 0;)
     if (function.getArgument(i).use_empty() && !isReplaced(i))
-      (void)function.eraseArgument(i);
+      boundary.eraseArgument(i);
   for (auto parameter :
        llvm::make_early_inc_range(module->getOps<graph::ParameterOp>()))
     if (SymbolTable::symbolKnownUseEmpty(parameter, *module))

@@ -30,7 +30,7 @@ template <typename Op> int64_t count(ModuleOp module) {
 TEST(Shrink, LeavesOneOpOfMany) {
   auto context = makeContext();
   auto module = parseSourceString<ModuleOp>(R"mlir(
-func.func @forward(%x: tensor<4x6xf32> {graph.input = "x"}, %w: tensor<6x3xf32> {graph.symbol = @w}) -> (tensor<4x3xf32> {graph.output = "y"}, tensor<4xf32> {graph.output = "z"}) {
+func.func @forward(%x: tensor<4x6xf32> {graph.role = #graph.input<"x">}, %w: tensor<6x3xf32> {graph.role = #graph.parameter<@w>}) -> (tensor<4x3xf32> {graph.role = #graph.output<"y">}, tensor<4xf32> {graph.role = #graph.output<"z">}) {
   %0 = graph.exp %x : (tensor<4x6xf32>) -> tensor<4x6xf32>
   %1 = graph.softmax %0 {dim = 1 : i64} : (tensor<4x6xf32>) -> tensor<4x6xf32>
   %2 = graph.matmul %1, %w batch [] x [] contract [1] x [0] : (tensor<4x6xf32>, tensor<6x3xf32>) -> tensor<4x3xf32>
@@ -58,7 +58,7 @@ func.func @forward(%x: tensor<4x6xf32> {graph.input = "x"}, %w: tensor<6x3xf32> 
 TEST(Shrink, KeepsWhatOnlyTogetherFails) {
   auto context = makeContext();
   auto module = parseSourceString<ModuleOp>(R"mlir(
-func.func @forward(%x: tensor<4xf32> {graph.input = "x"}) -> (tensor<4xf32> {graph.output = "y"}) {
+func.func @forward(%x: tensor<4xf32> {graph.role = #graph.input<"x">}) -> (tensor<4xf32> {graph.role = #graph.output<"y">}) {
   %0 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
   %1 = graph.neg %0 : (tensor<4xf32>) -> tensor<4xf32>
   %2 = graph.abs %1 : (tensor<4xf32>) -> tensor<4xf32>

@@ -13,10 +13,10 @@ module attributes {sharding.mesh = #mesh} {
 // CHECK: %[[SPREAD:.*]] = rank.launch @{{.*}}broadcast{{.*}}(%arg0)
 // CHECK: rank.view %[[SPREAD]] offset 0 : (tensor<6x4xf32>) -> tensor<8x3xf32>
 func.func @step(
-    %x: tensor<4xf32, #one> {graph.input = "x"}, %y: tensor<8x3xf32, #two> {graph.input = "y"},
-    %ids: tensor<8x3xi64, #two> {graph.input = "ids"})
-    -> (tensor<8x3xf32, #two> {graph.output = "sum"}, tensor<4xf32, #one> {graph.output = "rows"},
-        tensor<6xf32, #one> {graph.output = "middle"}) {
+    %x: tensor<4xf32, #one> {graph.role = #graph.input<"x">}, %y: tensor<8x3xf32, #two> {graph.role = #graph.input<"y">},
+    %ids: tensor<8x3xi64, #two> {graph.role = #graph.input<"ids">})
+    -> (tensor<8x3xf32, #two> {graph.role = #graph.output<"sum">}, tensor<4xf32, #one> {graph.role = #graph.output<"rows">},
+        tensor<6xf32, #one> {graph.role = #graph.output<"middle">}) {
   %spread = graph.broadcast %x {dims = array<i64: 1>} : (tensor<4xf32, #one>) -> tensor<6x4xf32, #two>
   %cut = graph.reshape %spread : (tensor<6x4xf32, #two>) -> tensor<8x3xf32, #two>
   %sum = graph.add %cut, %y : (tensor<8x3xf32, #two>, tensor<8x3xf32, #two>) -> tensor<8x3xf32, #two>

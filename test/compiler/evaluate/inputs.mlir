@@ -5,7 +5,7 @@
 // RUN: not polyrank-opt %s --evaluate=global --inputs=%t.npz --inputs=%t.npz 2>&1 | FileCheck %s --check-prefix=TWICE
 // RUN: not polyrank-opt %s --evaluate=global --inputs=x=absent.npy 2>&1 | FileCheck %s --check-prefix=ABSENT
 // RUN: not polyrank-opt %s --evaluate=global --inputs=x.npy 2>&1 | FileCheck %s --check-prefix=NAME
-// RUN: sed 's/graph.input = "x"/graph.input = "y"/' %s | not polyrank-opt --evaluate=global --inputs=%t.npz 2>&1 | FileCheck %s --check-prefix=UNREAD
+// RUN: sed 's/graph.role = #graph.input<"x">/graph.role = #graph.input<"y">/' %s | not polyrank-opt --evaluate=global --inputs=%t.npz 2>&1 | FileCheck %s --check-prefix=UNREAD
 // RUN: sed 's/tensor<2xf32>/tensor<3xf32>/g' %s | not polyrank-opt --evaluate=global --inputs=%t.npz 2>&1 | FileCheck %s --check-prefix=SHAPE
 // RUN: not polyrank-opt %s --evaluate=local 2>&1 | FileCheck %s --check-prefix=MODE
 // Arguments and results of an evaluation are arrays by name.
@@ -19,7 +19,7 @@
 // UNREAD: error: no argument is called 'x'
 // SHAPE: error: array 'x' of {{.*}}.npz has shape [2] where the program has [3]
 // MODE: error: evaluates globally, distributed or as ranks; not 'local'
-func.func @negate(%x: tensor<2xf32> {graph.input = "x"}) -> (tensor<2xf32> {graph.output = "x"}) {
+func.func @negate(%x: tensor<2xf32> {graph.role = #graph.input<"x">}) -> (tensor<2xf32> {graph.role = #graph.output<"x">}) {
   %y = graph.neg %x : (tensor<2xf32>) -> tensor<2xf32>
   return %y : tensor<2xf32>
 }

@@ -10,13 +10,13 @@ rank.kernel @gradient(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place
 
 // The new parameter is written where the old one was; the input stays.
 // CHECK-LABEL: func.func @step
-// CHECK-SAME: %{{.*}}: tensor<16xf32> {graph.symbol = @w, rank.buffer = #rank.buffer<private, 0, 64>}
-// CHECK-SAME: %{{.*}}: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 64, 64>}
+// CHECK-SAME: %{{.*}}: tensor<16xf32> {graph.role = #graph.parameter<@w>, rank.buffer = #rank.buffer<private, 0, 64>}
+// CHECK-SAME: %{{.*}}: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 64, 64>}
 // CHECK-SAME: rank.arena = {lower_bound = 192 : i64, persistent = 128 : i64, private = 192 : i64, shared = 0 : i64}
 // CHECK: rank.launch @gradient({{.*}}) {rank.buffers = [#rank.buffer<private, 128, 64>]}
 // CHECK-NEXT: rank.launch @update({{.*}}) {rank.buffers = [#rank.buffer<private, 0, 64>]}
 // CHECK-NEXT: return
-func.func @step(%w: tensor<16xf32> {graph.symbol = @w}, %x: tensor<16xf32> {graph.input = "x"}) -> tensor<16xf32> {
+func.func @step(%w: tensor<16xf32> {graph.role = #graph.parameter<@w>}, %x: tensor<16xf32> {graph.role = #graph.input<"x">}) -> (tensor<16xf32> {graph.role = #graph.next<0>}) {
   %g = rank.launch @gradient(%x) : (tensor<16xf32>) -> tensor<16xf32>
   %n = rank.launch @update(%w, %g) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
   return %n : tensor<16xf32>
@@ -28,7 +28,7 @@ func.func @step(%w: tensor<16xf32> {graph.symbol = @w}, %x: tensor<16xf32> {grap
 // CHECK-SAME: #rank.buffer<private, [[ELSEWHERE:[1-9][0-9]*]], 64>
 // CHECK: rank.launch @gradient
 // CHECK: rank.copy %[[N]] {rank.buffers = [#rank.buffer<private, 0, 64>]}
-func.func @late_read(%w: tensor<16xf32> {graph.symbol = @w}, %x: tensor<16xf32> {graph.input = "x"}) -> (tensor<16xf32>, tensor<16xf32> {graph.output = "y"}) {
+func.func @late_read(%w: tensor<16xf32> {graph.role = #graph.parameter<@w>}, %x: tensor<16xf32> {graph.role = #graph.input<"x">}) -> (tensor<16xf32> {graph.role = #graph.next<0>}, tensor<16xf32> {graph.role = #graph.output<"y">}) {
   %n = rank.launch @update(%w, %x) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
   %y = rank.launch @gradient(%w) : (tensor<16xf32>) -> tensor<16xf32>
   return %n, %y : tensor<16xf32>, tensor<16xf32>
@@ -37,7 +37,7 @@ func.func @late_read(%w: tensor<16xf32> {graph.symbol = @w}, %x: tensor<16xf32> 
 // Two parameters change places.
 // CHECK-LABEL: func.func @swap
 // CHECK-COUNT-4: rank.copy
-func.func @swap(%a: tensor<16xf32> {graph.symbol = @a}, %b: tensor<16xf32> {graph.symbol = @b}) -> (tensor<16xf32>, tensor<16xf32>) {
+func.func @swap(%a: tensor<16xf32> {graph.role = #graph.parameter<@a>}, %b: tensor<16xf32> {graph.role = #graph.parameter<@b>}) -> (tensor<16xf32> {graph.role = #graph.next<0>}, tensor<16xf32> {graph.role = #graph.next<1>}) {
   return %b, %a : tensor<16xf32>, tensor<16xf32>
 }
 
@@ -45,7 +45,7 @@ func.func @swap(%a: tensor<16xf32> {graph.symbol = @a}, %b: tensor<16xf32> {grap
 // CHECK-LABEL: func.func @old_and_new
 // CHECK: rank.copy
 // CHECK: return
-func.func @old_and_new(%a: tensor<16xf32> {graph.symbol = @a}, %x: tensor<16xf32> {graph.input = "x"}) -> (tensor<16xf32>, tensor<16xf32> {graph.output = "old"}) {
+func.func @old_and_new(%a: tensor<16xf32> {graph.role = #graph.parameter<@a>}, %x: tensor<16xf32> {graph.role = #graph.input<"x">}) -> (tensor<16xf32> {graph.role = #graph.next<0>}, tensor<16xf32> {graph.role = #graph.output<"old">}) {
   %n = rank.launch @update(%a, %x) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
   return %n, %a : tensor<16xf32>, tensor<16xf32>
 }
@@ -54,7 +54,7 @@ func.func @old_and_new(%a: tensor<16xf32> {graph.symbol = @a}, %x: tensor<16xf32
 // CHECK-LABEL: func.func @frozen
 // CHECK-NOT: rank.copy
 // CHECK: return
-func.func @frozen(%a: tensor<16xf32> {graph.symbol = @a}) -> tensor<16xf32> {
+func.func @frozen(%a: tensor<16xf32> {graph.role = #graph.parameter<@a>}) -> (tensor<16xf32> {graph.role = #graph.next<0>}) {
   return %a : tensor<16xf32>
 }
 
@@ -62,7 +62,7 @@ func.func @frozen(%a: tensor<16xf32> {graph.symbol = @a}) -> tensor<16xf32> {
 // CHECK-LABEL: func.func @twice
 // CHECK: rank.launch @gradient({{.*}}) {rank.buffers = [#rank.buffer<private, 0, 64>]}
 // CHECK-NEXT: rank.copy {{.*}} {rank.buffers = [#rank.buffer<private, 64, 64>]}
-func.func @twice(%a: tensor<16xf32> {graph.symbol = @a}, %b: tensor<16xf32> {graph.symbol = @b}, %x: tensor<16xf32> {graph.input = "x"}) -> (tensor<16xf32>, tensor<16xf32>) {
+func.func @twice(%a: tensor<16xf32> {graph.role = #graph.parameter<@a>}, %b: tensor<16xf32> {graph.role = #graph.parameter<@b>}, %x: tensor<16xf32> {graph.role = #graph.input<"x">}) -> (tensor<16xf32> {graph.role = #graph.next<0>}, tensor<16xf32> {graph.role = #graph.next<1>}) {
   %g = rank.launch @gradient(%x) : (tensor<16xf32>) -> tensor<16xf32>
   return %g, %g : tensor<16xf32>, tensor<16xf32>
 }
@@ -81,7 +81,7 @@ rank.kernel @move(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [
 // the reduction works; it is shared, and all else private. What is computed
 // before the region and needed in each microbatch keeps its place throughout.
 // CHECK-LABEL: func.func @microbatches
-// CHECK-SAME: graph.input = "x", rank.buffer = #rank.buffer<private, [[X:[0-9]+]], 256>
+// CHECK-SAME: graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, [[X:[0-9]+]], 256>
 // CHECK: rank.launch @move({{.*}}) {rank.buffers = [#rank.buffer<private, [[BEFORE:[0-9]+]], 64>]}
 // CHECK: rank.launch @add({{.*}}) {rank.buffers = [#rank.buffer<private, [[TEMPORARY:[0-9]+]], 64>]}
 // CHECK: rank.launch @move({{.*}}) {rank.buffers = [#rank.buffer<shared, [[SUM:[0-9]+]], 64>]}
@@ -92,7 +92,7 @@ rank.kernel @move(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [
 // CHECK-SAME: rank.rest_buffers = [#rank.buffer<private, [[I]], 8 stride 8>, #rank.buffer<private, [[X]], 64 stride 64>, #rank.buffer<shared, [[SUM]], 64>]
 // CHECK: rank.all_reduce {{.*}}rank.buffers = [#rank.buffer<shared, [[SUM]], 64>]
 // CHECK-NOT: rank.copy
-func.func @microbatches(%x: tensor<4x16xf32> {graph.input = "x"}, %w: tensor<16xf32> {graph.input = "w"}) -> (tensor<16xf32> {graph.output = "y"}) {
+func.func @microbatches(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">}, %w: tensor<16xf32> {graph.role = #graph.input<"w">}) -> (tensor<16xf32> {graph.role = #graph.output<"y">}) {
   %before = rank.launch @move(%w) : (tensor<16xf32>) -> tensor<16xf32>
   %s = rank.microbatches count = 4 of(%x) carry() first {
   ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
@@ -111,12 +111,12 @@ func.func @microbatches(%x: tensor<4x16xf32> {graph.input = "x"}, %w: tensor<16x
 
 // Model state is handed on in the parameter's own buffer.
 // CHECK-LABEL: func.func @carried
-// CHECK-SAME: graph.symbol = @s, rank.buffer = #rank.buffer<private, [[S:[0-9]+]], 64>
+// CHECK-SAME: graph.role = #graph.parameter<@s>, rank.buffer = #rank.buffer<private, [[S:[0-9]+]], 64>
 // CHECK: rank.launch @add({{.*}}) {rank.buffers = [#rank.buffer<private, [[S]], 64>]}
 // CHECK: rest
 // CHECK: rank.launch @add({{.*}}) {rank.buffers = [#rank.buffer<private, [[S]], 64>]}
 // CHECK-NOT: rank.copy
-func.func @carried(%x: tensor<4x16xf32> {graph.input = "x"}, %s: tensor<16xf32> {graph.symbol = @s}) -> tensor<16xf32> {
+func.func @carried(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">}, %s: tensor<16xf32> {graph.role = #graph.parameter<@s>}) -> (tensor<16xf32> {graph.role = #graph.next<1>}) {
   %r = rank.microbatches count = 4 of(%x) carry(%s) first {
   ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>, %si: tensor<16xf32>):
     %n = rank.launch @add(%si, %xi) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
@@ -135,7 +135,7 @@ func.func @carried(%x: tensor<4x16xf32> {graph.input = "x"}, %s: tensor<16xf32> 
 // CHECK: rank.launch @move({{.*}}) {rank.buffers = [#rank.buffer<shared, 64, 64>]}
 // CHECK: rank.all_reduce {{.*}}rank.buffers = [#rank.buffer<shared, 0, 64>, #rank.buffer<shared, 64, 64>]
 // CHECK: rank.view {{.*}}rank.buffers = [#rank.buffer<shared, 96, 32>]
-func.func @bucket(%x: tensor<16xf32> {graph.input = "x"}) -> (tensor<16xf32> {graph.output = "y"}, tensor<2x4xf32> {graph.output = "z"}) {
+func.func @bucket(%x: tensor<16xf32> {graph.role = #graph.input<"x">}) -> (tensor<16xf32> {graph.role = #graph.output<"y">}, tensor<2x4xf32> {graph.role = #graph.output<"z">}) {
   %a = rank.launch @move(%x) : (tensor<16xf32>) -> tensor<16xf32>
   %b = rank.launch @move(%x) : (tensor<16xf32>) -> tensor<16xf32>
   %r:2 = rank.all_reduce sum %a, %b over <#mesh, {"data"}> id 0 : (tensor<16xf32>, tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>)
@@ -145,9 +145,9 @@ func.func @bucket(%x: tensor<16xf32> {graph.input = "x"}) -> (tensor<16xf32> {gr
 
 // A device's block of an argument lies in the argument.
 // CHECK-LABEL: func.func @block
-// CHECK-SAME: graph.symbol = @w, rank.buffer = #rank.buffer<private, [[W:[0-9]+]], 128>
+// CHECK-SAME: graph.role = #graph.parameter<@w>, rank.buffer = #rank.buffer<private, [[W:[0-9]+]], 128>
 // CHECK: rank.slice {{.*}}rank.buffers = [#rank.buffer<private, [[W]], 64 step 64 over <#mesh, {"data"}>>]
-func.func @block(%w: tensor<2x16xf32> {graph.symbol = @w}) -> (tensor<2x16xf32>, tensor<16xf32> {graph.output = "y"}) {
+func.func @block(%w: tensor<2x16xf32> {graph.role = #graph.parameter<@w>}) -> (tensor<2x16xf32> {graph.role = #graph.next<0>}, tensor<16xf32> {graph.role = #graph.output<"y">}) {
   %b = rank.slice %w dim 0 over <#mesh, {"data"}> : (tensor<2x16xf32>) -> tensor<1x16xf32>
   %v = rank.view %b offset 0 : (tensor<1x16xf32>) -> tensor<16xf32>
   %y = rank.launch @move(%v) : (tensor<16xf32>) -> tensor<16xf32>
@@ -157,7 +157,7 @@ func.func @block(%w: tensor<2x16xf32> {graph.symbol = @w}) -> (tensor<2x16xf32>,
 // Its columns do not.
 // CHECK-LABEL: func.func @columns
 // CHECK: rank.slice {{.*}}rank.buffers = [#rank.buffer<private, {{[0-9]+}}, 64>]
-func.func @columns(%w: tensor<16x2xf32> {graph.symbol = @w}) -> (tensor<16x2xf32>, tensor<16x1xf32> {graph.output = "y"}) {
+func.func @columns(%w: tensor<16x2xf32> {graph.role = #graph.parameter<@w>}) -> (tensor<16x2xf32> {graph.role = #graph.next<0>}, tensor<16x1xf32> {graph.role = #graph.output<"y">}) {
   %b = rank.slice %w dim 1 over <#mesh, {"data"}> : (tensor<16x2xf32>) -> tensor<16x1xf32>
   return %w, %b : tensor<16x2xf32>, tensor<16x1xf32>
 }
@@ -165,7 +165,7 @@ func.func @columns(%w: tensor<16x2xf32> {graph.symbol = @w}) -> (tensor<16x2xf32
 // An update that is split: the gradient's block is reduced where it is, the
 // parameter's is updated where it is, and the gather finds it there.
 // CHECK-LABEL: func.func @update
-// CHECK-SAME: graph.symbol = @w, rank.buffer = #rank.buffer<shared, [[W:[0-9]+]], 128>
+// CHECK-SAME: graph.role = #graph.parameter<@w>, rank.buffer = #rank.buffer<shared, [[W:[0-9]+]], 128>
 // CHECK: rank.launch @gradient({{.*}}) {rank.buffers = [#rank.buffer<shared, [[G:[0-9]+]], 128>]}
 // CHECK: rank.reduce_scatter {{.*}}rank.buffers = [#rank.buffer<shared, [[G]], 64 step 64 over <#mesh, {"data"}>>]
 // CHECK: rank.launch @add({{.*}}) {rank.buffers = [#rank.buffer<shared, [[W]], 64 step 64 over <#mesh, {"data"}>>]}
@@ -174,7 +174,7 @@ func.func @columns(%w: tensor<16x2xf32> {graph.symbol = @w}) -> (tensor<16x2xf32
 rank.kernel @gradient(%x: tensor<32xf32>) -> tensor<32xf32> attributes {in_place = [array<i64>], range = 32 : i64, grain = 32 : i64} {
   rank.return %x : tensor<32xf32>
 }
-func.func @update(%w: tensor<32xf32> {graph.symbol = @w}, %x: tensor<32xf32> {graph.input = "x"}) -> tensor<32xf32> {
+func.func @update(%w: tensor<32xf32> {graph.role = #graph.parameter<@w>}, %x: tensor<32xf32> {graph.role = #graph.input<"x">}) -> (tensor<32xf32> {graph.role = #graph.next<0>}) {
   %g = rank.launch @gradient(%x) : (tensor<32xf32>) -> tensor<32xf32>
   %r = rank.reduce_scatter sum %g dims [0] over <#mesh, {"data"}> id 0 : (tensor<32xf32>) -> tensor<16xf32>
   %b = rank.slice %w dim 0 over <#mesh, {"data"}> : (tensor<32xf32>) -> tensor<16xf32>
@@ -188,7 +188,7 @@ func.func @update(%w: tensor<32xf32> {graph.symbol = @w}, %x: tensor<32xf32> {gr
 // CHECK-LABEL: func.func @late_block
 // CHECK: rank.launch @add({{.*}}) {rank.buffers = [#rank.buffer<shared, [[N:[0-9]+]], 64{{.*}}>]}
 // CHECK: rank.copy
-func.func @late_block(%w: tensor<32xf32> {graph.symbol = @w}, %x: tensor<16xf32> {graph.input = "x"}) -> (tensor<32xf32>, tensor<32xf32> {graph.output = "old"}) {
+func.func @late_block(%w: tensor<32xf32> {graph.role = #graph.parameter<@w>}, %x: tensor<16xf32> {graph.role = #graph.input<"x">}) -> (tensor<32xf32> {graph.role = #graph.next<0>}, tensor<32xf32> {graph.role = #graph.output<"old">}) {
   %b = rank.slice %w dim 0 over <#mesh, {"data"}> : (tensor<32xf32>) -> tensor<16xf32>
   %n = rank.launch @add(%b, %x) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
   %a = rank.all_gather %n dims [0] over <#mesh, {"data"}> id 1 : (tensor<16xf32>) -> tensor<32xf32>
@@ -200,7 +200,7 @@ func.func @late_block(%w: tensor<32xf32> {graph.symbol = @w}, %x: tensor<16xf32>
 // the whole alive.
 // CHECK-LABEL: func.func @kept
 // CHECK: rank.reduce_scatter {{.*}}rank.buffers = [#rank.buffer<shared, {{[0-9]+}}, 64>]
-func.func @kept(%x: tensor<32xf32> {graph.input = "x"}) -> (tensor<16xf32> {graph.output = "y"}, tensor<32xf32> {graph.output = "z"}) {
+func.func @kept(%x: tensor<32xf32> {graph.role = #graph.input<"x">}) -> (tensor<16xf32> {graph.role = #graph.output<"y">}, tensor<32xf32> {graph.role = #graph.output<"z">}) {
   %g = rank.launch @gradient(%x) : (tensor<32xf32>) -> tensor<32xf32>
   %r = rank.reduce_scatter sum %g dims [0] over <#mesh, {"data"}> id 0 : (tensor<32xf32>) -> tensor<16xf32>
   %p = rank.launch @gradient(%x) : (tensor<32xf32>) -> tensor<32xf32>
@@ -225,7 +225,7 @@ rank.kernel @add(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32> attri
 // CHECK: rest {
 // CHECK-NOT: rank.buffers = [#rank.buffer<private, [[OUTSIDE]], 64>]
 // CHECK: rank.yield
-func.func @from_outside(%x: tensor<4x16xf32> {graph.input = "x"}, %z: tensor<16xf32> {graph.input = "z"}) -> (tensor<16xf32> {graph.output = "y"}) {
+func.func @from_outside(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">}, %z: tensor<16xf32> {graph.role = #graph.input<"z">}) -> (tensor<16xf32> {graph.role = #graph.output<"y">}) {
   %p = rank.launch @copy(%z) : (tensor<16xf32>) -> tensor<16xf32>
   %s = rank.microbatches count = 4 of(%x) carry() first {
   ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):

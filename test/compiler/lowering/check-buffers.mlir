@@ -4,7 +4,7 @@
 rank.kernel @copy(%x: tensor<16xf32>) -> tensor<16xf32> {
   rank.return %x : tensor<16xf32>
 }
-func.func @overwritten(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+func.func @overwritten(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 192 : i64}} {
   %a = rank.launch @copy(%x) {rank.buffers = [#rank.buffer<private, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   %b = rank.launch @copy(%x) {rank.buffers = [#rank.buffer<private, 96, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
@@ -17,7 +17,7 @@ func.func @overwritten(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #ran
 rank.kernel @copy(%x: tensor<16xf32>) -> tensor<16xf32> {
   rank.return %x : tensor<16xf32>
 }
-func.func @in_place(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+func.func @in_place(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 64 : i64}} {
   // expected-error @+1 {{result 0 at #rank.buffer<private, 0, 64> overwrites operand 0 at #rank.buffer<private, 0, 64>, which it still reads}}
   %a = rank.launch @copy(%x) {rank.buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
@@ -25,7 +25,7 @@ func.func @in_place(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.b
 }
 
 // -----
-func.func @outside(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+func.func @outside(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 100 : i64}} {
   // expected-error @+1 {{buffer #rank.buffer<private, 64, 64> ends at 128, behind the region's 100}}
   %a = rank.copy %x {rank.buffers = [#rank.buffer<private, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
@@ -34,7 +34,7 @@ func.func @outside(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.bu
 
 // -----
 #mesh = #sharding.mesh<["data"=2]>
-func.func @unreachable(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+func.func @unreachable(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 64 : i64, private = 64 : i64}} {
   // expected-error @+1 {{moves bytes that peers cannot reach}}
   %a = rank.all_reduce sum %x over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<shared, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
@@ -43,7 +43,7 @@ func.func @unreachable(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #ran
 
 // -----
 // The next step finds its parameter elsewhere.
-func.func @moved(%x: tensor<16xf32> {graph.symbol = @x, rank.buffer = #rank.buffer<private, 0, 64>}) -> tensor<16xf32>
+func.func @moved(%x: tensor<16xf32> {graph.role = #graph.parameter<@x>, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.next<0>})
     attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
   %a = rank.copy %x {rank.buffers = [#rank.buffer<private, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   // expected-error @+1 {{result 0 lies at #rank.buffer<private, 64, 64>, the argument that it replaces at #rank.buffer<private, 0, 64>}}
@@ -55,7 +55,7 @@ func.func @moved(%x: tensor<16xf32> {graph.symbol = @x, rank.buffer = #rank.buff
 rank.kernel @copy(%x: tensor<16xf32>) -> tensor<16xf32> {
   rank.return %x : tensor<16xf32>
 }
-func.func @lost_sum(%x: tensor<4x16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<16xf32> {graph.output = "y"})
+func.func @lost_sum(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 512 : i64}} {
   %s = rank.microbatches count = 4 of(%x) carry() first {
   ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
@@ -76,7 +76,7 @@ func.func @lost_sum(%x: tensor<4x16xf32> {graph.input = "x", rank.buffer = #rank
 // -----
 // The first device's block is there, the second one's is not.
 #mesh = #sharding.mesh<["data"=2]>
-func.func @another_block(%x: tensor<32xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 128>}) -> (tensor<16xf32> {graph.output = "y"})
+func.func @another_block(%x: tensor<32xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 128>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
   // expected-error @+1 {{result 0 at #rank.buffer<shared, 0, 64> overwrites operand 0 at #rank.buffer<shared, 0, 128>, which it still reads}}
   %a = rank.reduce_scatter sum %x dims [0] over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<shared, 0, 64>]} : (tensor<32xf32>) -> tensor<16xf32>
@@ -85,7 +85,7 @@ func.func @another_block(%x: tensor<32xf32> {graph.input = "x", rank.buffer = #r
 
 // -----
 #mesh = #sharding.mesh<["data"=4]>
-func.func @block_outside(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<4xf32> {graph.output = "y"})
+func.func @block_outside(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<4xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
   // expected-error @+1 {{buffer #rank.buffer<shared, 64, 16 step 32 over <#sharding.mesh<["data"=4]>, {"data"}>> ends at 176, behind the region's 128}}
   %a = rank.reduce_scatter sum %x dims [0] over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<shared, 64, 16 step 32 over <#mesh, {"data"}>>]} : (tensor<16xf32>) -> tensor<4xf32>
@@ -98,7 +98,7 @@ func.func @block_outside(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #r
 rank.kernel @copy(%x: tensor<32xf32>) -> tensor<32xf32> {
   rank.return %x : tensor<32xf32>
 }
-func.func @whole_after_block(%x: tensor<32xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 128>}) -> (tensor<32xf32> {graph.output = "y"})
+func.func @whole_after_block(%x: tensor<32xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 128>}) -> (tensor<32xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 128 : i64, private = 128 : i64}} {
   %a = rank.reduce_scatter sum %x dims [0] over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<shared, 0, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<32xf32>) -> tensor<16xf32>
   // expected-error @+1 {{operand 0 was overwritten}}
@@ -108,7 +108,7 @@ func.func @whole_after_block(%x: tensor<32xf32> {graph.input = "x", rank.buffer 
 
 // -----
 // A write that begins before a value and ends in it.
-func.func @first_bytes(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+func.func @first_bytes(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 320 : i64}} {
   %a = rank.copy %x {rank.buffers = [#rank.buffer<private, 128, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   %b = rank.copy %x {rank.buffers = [#rank.buffer<private, 68, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
@@ -119,7 +119,7 @@ func.func @first_bytes(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #ran
 
 // -----
 // A write that begins at the last element of a value.
-func.func @last_bytes(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+func.func @last_bytes(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 320 : i64}} {
   %a = rank.copy %x {rank.buffers = [#rank.buffer<private, 128, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   %b = rank.copy %x {rank.buffers = [#rank.buffer<private, 188, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
@@ -130,7 +130,7 @@ func.func @last_bytes(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank
 
 // -----
 // A write in the middle of a value.
-func.func @middle(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}, %s: tensor<f32> {graph.input = "s", rank.buffer = #rank.buffer<private, 64, 4>}) -> (tensor<16xf32> {graph.output = "y"})
+func.func @middle(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}, %s: tensor<f32> {graph.role = #graph.input<"s">, rank.buffer = #rank.buffer<private, 64, 4>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 256 : i64}} {
   %a = rank.copy %x {rank.buffers = [#rank.buffer<private, 128, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   %b = rank.copy %s {rank.buffers = [#rank.buffer<private, 160, 4>]} : (tensor<f32>) -> tensor<f32>
@@ -141,7 +141,7 @@ func.func @middle(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buf
 
 // -----
 // A buffer that is smaller than what is written to it.
-func.func @short(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+func.func @short(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
   // expected-error @+1 {{buffer #rank.buffer<private, 64, 32> is not of the size of 'tensor<16xf32>'}}
   %a = rank.copy %x {rank.buffers = [#rank.buffer<private, 64, 32>]} : (tensor<16xf32>) -> tensor<16xf32>
@@ -150,7 +150,7 @@ func.func @short(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buff
 
 // -----
 // A view that does not lie where its elements are.
-func.func @view(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<8xf32> {graph.output = "y"})
+func.func @view(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<8xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
   %v = rank.view %x offset 8 {rank.buffers = [#rank.buffer<private, 0, 32>]} : (tensor<16xf32>) -> tensor<8xf32>
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 0, 32> does not hold it in microbatch 0}}
@@ -163,7 +163,7 @@ func.func @view(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffe
 rank.kernel @both(%x: tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>) {
   rank.return %x, %x : tensor<16xf32>, tensor<16xf32>
 }
-func.func @results(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"}, tensor<16xf32> {graph.output = "z"})
+func.func @results(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">}, tensor<16xf32> {graph.role = #graph.output<"z">})
     attributes {rank.arena = {shared = 0 : i64, private = 256 : i64}} {
   // expected-error @+1 {{results 0 and 1 overlap}}
   %a:2 = rank.launch @both(%x) {rank.buffers = [#rank.buffer<private, 64, 64>, #rank.buffer<private, 124, 64>]} : (tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>)
@@ -176,7 +176,7 @@ rank.kernel @neg(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [a
   %0 = graph.neg %x : (tensor<16xf32>) -> tensor<16xf32>
   rank.return %0 : tensor<16xf32>
 }
-func.func @shifted(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+func.func @shifted(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
   %a = rank.launch @neg(%x) {rank.buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   // expected-error @+1 {{result 0 at #rank.buffer<private, 4, 64> overwrites operand 0 at #rank.buffer<private, 0, 64>, which it still reads}}
@@ -190,7 +190,7 @@ rank.kernel @sub(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32> attri
   %0 = graph.sub %x, %y : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
   rank.return %0 : tensor<16xf32>
 }
-func.func @other_operand(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}, %y: tensor<16xf32> {graph.input = "y", rank.buffer = #rank.buffer<private, 64, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+func.func @other_operand(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}, %y: tensor<16xf32> {graph.role = #graph.input<"y">, rank.buffer = #rank.buffer<private, 64, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
   // expected-error @+1 {{result 0 at #rank.buffer<private, 0, 64> overwrites operand 0 at #rank.buffer<private, 0, 64>, which it still reads}}
   %a = rank.launch @sub(%x, %y) {rank.buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
@@ -200,7 +200,7 @@ func.func @other_operand(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #r
 // -----
 // all_gather finds its operand in its result: in this device's own block.
 #mesh = #sharding.mesh<["data"=2]>
-func.func @gathered(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 64, 64>}) -> (tensor<32xf32> {graph.output = "y"})
+func.func @gathered(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 64, 64>}) -> (tensor<32xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
   // expected-error @+1 {{result 0 at #rank.buffer<shared, 0, 128> overwrites operand 0 at #rank.buffer<shared, 64, 64>, which it still reads}}
   %a = rank.all_gather %x dims [0] over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<shared, 0, 128>]} : (tensor<16xf32>) -> tensor<32xf32>
@@ -210,7 +210,7 @@ func.func @gathered(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.b
 // -----
 // Rows of the result lie between the rows of an operand: its columns are no block of it, though the numbers fit.
 #mesh = #sharding.mesh<["data"=2]>
-func.func @columns(%x: tensor<1x4x4xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 64 step 64 over <#mesh, {"data"}>>}) -> (tensor<1x4x8xf32> {graph.output = "y"})
+func.func @columns(%x: tensor<1x4x4xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64 step 64 over <#mesh, {"data"}>>}) -> (tensor<1x4x8xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
   // expected-error @+1 {{result 0 at #rank.buffer<shared, 0, 128> overwrites operand 0 at}}
   %a = rank.all_gather %x dims [2] over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<shared, 0, 128>]} : (tensor<1x4x4xf32>) -> tensor<1x4x8xf32>
@@ -219,7 +219,7 @@ func.func @columns(%x: tensor<1x4x4xf32> {graph.input = "x", rank.buffer = #rank
 
 // -----
 #mesh = #sharding.mesh<["data"=2]>
-func.func @scattered_columns(%x: tensor<1x4x8xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 128>}) -> (tensor<1x4x4xf32> {graph.output = "y"})
+func.func @scattered_columns(%x: tensor<1x4x8xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 128>}) -> (tensor<1x4x4xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
   // expected-error @+1 {{result 0 at #rank.buffer<shared, 0, 64 step 64}}
   %a = rank.reduce_scatter sum %x dims [2] over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<shared, 0, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<1x4x8xf32>) -> tensor<1x4x4xf32>
@@ -229,7 +229,7 @@ func.func @scattered_columns(%x: tensor<1x4x8xf32> {graph.input = "x", rank.buff
 // -----
 // A dim of size 1 in front is none.
 #mesh = #sharding.mesh<["data"=2]>
-func.func @rows(%x: tensor<1x4x8xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 128>}) -> (tensor<1x2x8xf32> {graph.output = "y"})
+func.func @rows(%x: tensor<1x4x8xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 128>}) -> (tensor<1x2x8xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
   %a = rank.reduce_scatter sum %x dims [1] over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<shared, 0, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<1x4x8xf32>) -> tensor<1x2x8xf32>
   return %a : tensor<1x2x8xf32>
@@ -238,7 +238,7 @@ func.func @rows(%x: tensor<1x4x8xf32> {graph.input = "x", rank.buffer = #rank.bu
 // -----
 // The first device and the last one write to their own blocks, the two others to each other's.
 #mesh = #sharding.mesh<["a"=2, "b"=2]>
-func.func @transposed(%x: tensor<64xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 256>}) -> (tensor<16xf32> {graph.output = "y"})
+func.func @transposed(%x: tensor<64xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 256>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 256 : i64, private = 0 : i64}} {
   // expected-error @+1 {{result 0 at #rank.buffer<shared, 0, 64 step 64 over <#sharding.mesh<["a"=2, "b"=2]>, {"b", "a"}>> overwrites operand 0}}
   %a = rank.reduce_scatter sum %x dims [0] over <#mesh, {"a", "b"}> id 0 {rank.buffers = [#rank.buffer<shared, 0, 64 step 64 over <#mesh, {"b", "a"}>>]} : (tensor<64xf32>) -> tensor<16xf32>
@@ -248,7 +248,7 @@ func.func @transposed(%x: tensor<64xf32> {graph.input = "x", rank.buffer = #rank
 // -----
 // Only on the first device the value's block is overwritten.
 #mesh = #sharding.mesh<["data"=3]>
-func.func @first_device(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+func.func @first_device(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 320 : i64, private = 0 : i64}} {
   %a = rank.copy %x {rank.buffers = [#rank.buffer<shared, 64, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<16xf32>) -> tensor<16xf32>
   %b = rank.copy %x {rank.buffers = [#rank.buffer<shared, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
@@ -260,7 +260,7 @@ func.func @first_device(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #ra
 // -----
 // Only on the one in the middle.
 #mesh = #sharding.mesh<["data"=3]>
-func.func @middle_device(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+func.func @middle_device(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 320 : i64, private = 0 : i64}} {
   %a = rank.copy %x {rank.buffers = [#rank.buffer<shared, 64, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<16xf32>) -> tensor<16xf32>
   %b = rank.copy %x {rank.buffers = [#rank.buffer<shared, 128, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
@@ -272,7 +272,7 @@ func.func @middle_device(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #r
 // -----
 // Only on the last one.
 #mesh = #sharding.mesh<["data"=3]>
-func.func @last_device(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+func.func @last_device(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 320 : i64, private = 0 : i64}} {
   %a = rank.copy %x {rank.buffers = [#rank.buffer<shared, 64, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<16xf32>) -> tensor<16xf32>
   %b = rank.copy %x {rank.buffers = [#rank.buffer<shared, 192, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
@@ -283,7 +283,7 @@ func.func @last_device(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #ran
 
 // -----
 // Behind the end of the shared region, though the private one is longer.
-func.func @shared_outside(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+func.func @shared_outside(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 64 : i64, private = 128 : i64}} {
   // expected-error @+1 {{buffer #rank.buffer<shared, 64, 64> ends at 128, behind the region's 64}}
   %a = rank.copy %x {rank.buffers = [#rank.buffer<shared, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
@@ -292,7 +292,7 @@ func.func @shared_outside(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #
 
 // -----
 // Before the region's beginning.
-func.func @before(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+func.func @before(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
   // expected-error @+1 {{buffer #rank.buffer<private, -64, 64> ends at 0, behind the region's 128}}
   %a = rank.copy %x {rank.buffers = [#rank.buffer<private, -64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
@@ -301,13 +301,13 @@ func.func @before(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buf
 
 // -----
 // expected-error @+1 {{buffer #rank.buffer<private, 64, 64> ends at 128, behind the region's 64}}
-func.func @argument_outside(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 64, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+func.func @argument_outside(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 64, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 64 : i64}} {
   return %x : tensor<16xf32>
 }
 
 // -----
-func.func @constant_outside() -> (tensor<16xf32> {graph.output = "y"})
+func.func @constant_outside() -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 64 : i64}} {
   // expected-error @+1 {{buffer #rank.buffer<private, 64, 64> ends at 128, behind the region's 64}}
   %x = graph.constant dense<1.0> : tensor<16xf32> {rank.buffers = [#rank.buffer<private, 64, 64>]} : tensor<16xf32>
@@ -315,7 +315,7 @@ func.func @constant_outside() -> (tensor<16xf32> {graph.output = "y"})
 }
 
 // -----
-func.func @no_buffer(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+func.func @no_buffer(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 64 : i64}} {
   // expected-error @+1 {{has a value without a buffer}}
   %a = rank.copy %x : (tensor<16xf32>) -> tensor<16xf32>
@@ -330,7 +330,7 @@ func.func @unassigned(%x: tensor<16xf32>) -> tensor<16xf32> {
 
 // -----
 // The list of all microbatches' indices ends behind the region.
-func.func @indices_outside(%x: tensor<4x16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<16xf32> {graph.output = "y"})
+func.func @indices_outside(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 344 : i64}} {
   // expected-error @+1 {{buffer #rank.buffer<private, 320, 8 stride 8> ends at 352, behind the region's 344}}
   %s = rank.microbatches count = 4 of(%x) carry() first {
@@ -349,7 +349,7 @@ func.func @indices_outside(%x: tensor<4x16xf32> {graph.input = "x", rank.buffer 
 
 // -----
 // Each microbatch reads the first one's slice.
-func.func @same_slice(%x: tensor<4x16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<16xf32> {graph.output = "y"})
+func.func @same_slice(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 352 : i64}} {
   %s = rank.microbatches count = 4 of(%x) carry() first {
   ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
@@ -369,7 +369,7 @@ func.func @same_slice(%x: tensor<4x16xf32> {graph.input = "x", rank.buffer = #ra
 
 // -----
 // The sum is not where the loop's result is looked for.
-func.func @lost_result(%x: tensor<4x16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<16xf32> {graph.output = "y"})
+func.func @lost_result(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 448 : i64}} {
   %s = rank.microbatches count = 4 of(%x) carry() first {
   ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
@@ -388,7 +388,7 @@ func.func @lost_result(%x: tensor<4x16xf32> {graph.input = "x", rank.buffer = #r
 
 // -----
 #mesh = #sharding.mesh<["data"=2]>
-func.func @unreachable_result(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+func.func @unreachable_result(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 64 : i64, private = 64 : i64}} {
   // expected-error @+1 {{moves bytes that peers cannot reach}}
   %a = rank.all_reduce sum %x over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
@@ -397,7 +397,7 @@ func.func @unreachable_result(%x: tensor<16xf32> {graph.input = "x", rank.buffer
 
 // -----
 // A product reads its operands until it ends.
-func.func @gemm_in_place(%x: tensor<4x4xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<4x4xf32> {graph.output = "y"})
+func.func @gemm_in_place(%x: tensor<4x4xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<4x4xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 64 : i64}} {
   // expected-error @+1 {{result 0 at #rank.buffer<private, 0, 64> overwrites operand 0 at #rank.buffer<private, 0, 64>, which it still reads}}
   %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {rank.buffers = [#rank.buffer<private, 0, 64>]} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -406,7 +406,7 @@ func.func @gemm_in_place(%x: tensor<4x4xf32> {graph.input = "x", rank.buffer = #
 
 // -----
 // What the library needs during a product overwrites an operand, the result, or another value.
-func.func @scratch_over_operand(%x: tensor<4x4xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<4x4xf32> {graph.output = "y"})
+func.func @scratch_over_operand(%x: tensor<4x4xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<4x4xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 0, 64> does not hold it in microbatch 0}}
   %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {rank.buffers = [#rank.buffer<private, 64, 64>], rank.scratch = #rank.buffer<private, 60, 4>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -414,7 +414,7 @@ func.func @scratch_over_operand(%x: tensor<4x4xf32> {graph.input = "x", rank.buf
 }
 
 // -----
-func.func @scratch_over_result(%x: tensor<4x4xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<4x4xf32> {graph.output = "y"})
+func.func @scratch_over_result(%x: tensor<4x4xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<4x4xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 192 : i64}} {
   // expected-error @+1 {{result 0 at #rank.buffer<private, 64, 64> overlaps the scratch at #rank.buffer<private, 124, 8>}}
   %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {rank.buffers = [#rank.buffer<private, 64, 64>], rank.scratch = #rank.buffer<private, 124, 8>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -422,7 +422,7 @@ func.func @scratch_over_result(%x: tensor<4x4xf32> {graph.input = "x", rank.buff
 }
 
 // -----
-func.func @scratch_over_value(%x: tensor<4x4xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<4x4xf32> {graph.output = "y"})
+func.func @scratch_over_value(%x: tensor<4x4xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<4x4xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 192 : i64}} {
   %b = rank.copy %x {rank.buffers = [#rank.buffer<private, 64, 64>]} : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {rank.buffers = [#rank.buffer<private, 128, 64>], rank.scratch = #rank.buffer<private, 64, 8>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -431,7 +431,7 @@ func.func @scratch_over_value(%x: tensor<4x4xf32> {graph.input = "x", rank.buffe
 }
 
 // -----
-func.func @scratch_outside(%x: tensor<4x4xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<4x4xf32> {graph.output = "y"})
+func.func @scratch_outside(%x: tensor<4x4xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<4x4xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 132 : i64}} {
   // expected-error @+1 {{buffer #rank.buffer<private, 128, 8> ends at 136, behind the region's 132}}
   %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {rank.buffers = [#rank.buffer<private, 64, 64>], rank.scratch = #rank.buffer<private, 128, 8>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -440,7 +440,7 @@ func.func @scratch_outside(%x: tensor<4x4xf32> {graph.input = "x", rank.buffer =
 
 // -----
 // A product is added to what its buffer holds.
-func.func @addend_elsewhere(%x: tensor<4x4xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}, %c: tensor<4x4xf32> {graph.input = "c", rank.buffer = #rank.buffer<private, 64, 64>}) -> (tensor<4x4xf32> {graph.output = "y"})
+func.func @addend_elsewhere(%x: tensor<4x4xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}, %c: tensor<4x4xf32> {graph.role = #graph.input<"c">, rank.buffer = #rank.buffer<private, 64, 64>}) -> (tensor<4x4xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 192 : i64}} {
   // expected-error @+1 {{result does not lie in the addend's buffer}}
   %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] add %c sizes [4, 4, 4] row 4 batch [] {rank.buffers = [#rank.buffer<private, 128, 64>]} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -449,7 +449,7 @@ func.func @addend_elsewhere(%x: tensor<4x4xf32> {graph.input = "x", rank.buffer 
 
 // -----
 // The constant is written once, at load: the second step does not find it.
-func.func @constant(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+func.func @constant(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 192 : i64}} {
   %c = graph.constant dense<1.0> : tensor<16xf32> {rank.buffers = [#rank.buffer<private, 64, 64>]} : tensor<16xf32>
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 64, 64> does not hold it in microbatch 0}}
@@ -460,7 +460,7 @@ func.func @constant(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.b
 
 // -----
 // The next step needs a parameter that does not change, too.
-func.func @parameter(%w: tensor<16xf32> {graph.symbol = @w, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32>, tensor<16xf32> {graph.output = "y"})
+func.func @parameter(%w: tensor<16xf32> {graph.role = #graph.parameter<@w>, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.next<0>}, tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
   %a = rank.copy %w {rank.buffers = [#rank.buffer<private, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   %b = rank.copy %a {rank.buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
@@ -470,7 +470,7 @@ func.func @parameter(%w: tensor<16xf32> {graph.symbol = @w, rank.buffer = #rank.
 
 // -----
 // Of the microbatches' indices the second step needs all.
-func.func @indices(%x: tensor<4x16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<i64> {graph.output = "y"})
+func.func @indices(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<i64> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 296 : i64}} {
   %s = rank.microbatches count = 4 of(%x) carry() first {
   ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
@@ -491,7 +491,7 @@ func.func @indices(%x: tensor<4x16xf32> {graph.input = "x", rank.buffer = #rank.
 
 // -----
 // Nobody overwrites them.
-func.func @indices_kept(%x: tensor<4x16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<i64> {graph.output = "y"})
+func.func @indices_kept(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<i64> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 296 : i64}} {
   %s = rank.microbatches count = 4 of(%x) carry() first {
   ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
@@ -510,7 +510,7 @@ func.func @indices_kept(%x: tensor<4x16xf32> {graph.input = "x", rank.buffer = #
 
 // -----
 // An input is new in each step: when it has been read its bytes are free.
-func.func @input(%x: tensor<16xf32> {graph.input = "x", rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.output = "y"})
+func.func @input(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
   %a = rank.copy %x {rank.buffers = [#rank.buffer<private, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   %b = rank.copy %a {rank.buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>

@@ -24,9 +24,9 @@
 module attributes {graph.model = "mlp.onnx"} {
   graph.parameter @w1 : tensor<16x32xf32> at "mlp.onnx" offset 0 length 2048 {trainable}
   graph.parameter @w2 : tensor<32x4xf32> at "mlp.onnx" offset 2048 length 512 {trainable}
-  func.func @step(%w1: tensor<16x32xf32, #rep> {graph.symbol = @w1}, %w2: tensor<32x4xf32, #rep> {graph.symbol = @w2},
-                  %x: tensor<4x8x16xf32, #b3> {graph.input = "x"}, %y: tensor<4x8x4xf32, #b3> {graph.input = "y", graph.labels})
-      -> (tensor<16x32xf32, #rep>, tensor<32x4xf32, #rep>, tensor<f32, #rep0> {graph.output = "loss"}) {
+  func.func @step(%w1: tensor<16x32xf32, #rep> {graph.role = #graph.parameter<@w1>}, %w2: tensor<32x4xf32, #rep> {graph.role = #graph.parameter<@w2>},
+                  %x: tensor<4x8x16xf32, #b3> {graph.role = #graph.input<"x">}, %y: tensor<4x8x4xf32, #b3> {graph.role = #graph.input<"y" labels>})
+      -> (tensor<16x32xf32, #rep> {graph.role = #graph.next<0>}, tensor<32x4xf32, #rep> {graph.role = #graph.next<1>}, tensor<f32, #rep0> {graph.role = #graph.output<"loss">}) {
     %g1, %g2, %l = graph.microbatches count = 4 of(%x, %y) carry() {
     ^bb0(%i: tensor<i64, #rep0>, %xi: tensor<8x16xf32, #b2>, %yi: tensor<8x4xf32, #b2>):
       %h = graph.matmul %xi, %w1 batch [] x [] contract [1] x [0] : (tensor<8x16xf32, #b2>, tensor<16x32xf32, #rep>) -> tensor<8x32xf32, #b2>

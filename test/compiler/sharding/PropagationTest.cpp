@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "dialects/graph/Boundary.h"
 #include "gtest/gtest.h"
 #include "mlir/IR/Verifier.h"
 
@@ -61,14 +62,16 @@ OwningOpRef<ModuleOp> PropagationTest::random(unsigned seed, int numOps,
                                        builder.getFunctionType(arguments, {}));
   Block *block = function.addEntryBlock();
   SmallVector<Value> values(block->getArguments());
+  graph::Boundary boundary(function);
   for (int i = 0; i < numArguments; ++i) {
     // Half of them parameters, most of them constrained.
     std::string name(1, static_cast<char>('a' + i));
     if (pick(2))
-      function.setArgAttr(i, "graph.symbol",
-                          FlatSymbolRefAttr::get(&context, name));
+      boundary.setArgument(i, graph::ParameterAttr::get(
+                                  FlatSymbolRefAttr::get(&context, name)));
     else
-      function.setArgAttr(i, "graph.input", builder.getStringAttr(name));
+      boundary.setArgument(
+          i, graph::InputAttr::get(builder.getStringAttr(name)));
     SmallVector<SmallVector<AxisRef>> axes(2);
     for (size_t axis = 0; axis < mesh.getAxisNames().size(); ++axis)
       if (int dim = pick(3); dim < 2)
@@ -117,15 +120,20 @@ OwningOpRef<ModuleOp> PropagationTest::random(unsigned seed, int numOps,
   }
   // Parameters come back as they are; the last value is the output.
   SmallVector<Value> results;
+  SmallVector<DictionaryAttr> roles;
   for (int i = 0; i < numArguments; ++i)
-    if (function.getArgAttr(i, "graph.symbol"))
+    if (boundary.isKept(i)) {
       results.push_back(values[i]);
+      roles.push_back(
+          graph::Boundary::asDictionary(graph::NextAttr::get(&context, i)));
+    }
   results.push_back(values.back());
+  roles.push_back(graph::Boundary::asDictionary(
+      graph::OutputAttr::get(builder.getStringAttr("out"))));
   func::ReturnOp::create(builder, location, results);
   function.setType(builder.getFunctionType(
       arguments, SmallVector<Type>(results.size(), type)));
-  function.setResultAttr(results.size() - 1, "graph.output",
-                         builder.getStringAttr("out"));
+  function.setAllResultAttrs(roles);
   // Each op as early as it can stand, in a random order.
   std::mt19937 order(shuffle);
   if (shuffle)

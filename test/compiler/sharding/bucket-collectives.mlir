@@ -23,7 +23,7 @@
 // MORE: %{{.*}}:2 = sharding.all_reduce {{.*}} {why = {members = [{user = "update 3"}, {user = "update 2"}]
 // MORE: sharding.all_reduce {{.*}} {why = {user = "update 1"}}
 // MORE: return
-func.func @step(%w1: !w {graph.symbol = @w1}, %w2: !w {graph.symbol = @w2}, %w3: !w {graph.symbol = @w3}, %x: !x {graph.input = "x"}) -> (!w, !w, !w) {
+func.func @step(%w1: !w {graph.role = #graph.parameter<@w1>}, %w2: !w {graph.role = #graph.parameter<@w2>}, %w3: !w {graph.role = #graph.parameter<@w3>}, %x: !x {graph.role = #graph.input<"x">}) -> (!w {graph.role = #graph.next<0>}, !w {graph.role = #graph.next<1>}, !w {graph.role = #graph.next<2>}) {
   %seed = graph.seed 1.0 : !scalar
   %d3 = graph.broadcast %seed {dims = array<i64>, graph.origin = "loss"} : (!scalar) -> !x
   %g3 = graph.matmul %x, %d3 batch [] x [] contract [0] x [0] {graph.origin = "layer 3"} : (!x, !x) -> !dw
@@ -121,7 +121,7 @@ func.func @unlike() -> (!whole, !whole, !whole, !double, !x) {
 // ONE: %{{.*}}:2 = sharding.all_gather %{{.*}}, %{{.*}} {why = {members = [{user = "w1"}, {user = "w2"}], user = "w1; w2", value = "new values of 2 tensors"}}
 // ONE-NOT: = sharding.
 // ONE: return
-func.func @gathers(%w1: !w {graph.symbol = @w1}, %w2: !row {graph.symbol = @w2}, %w3: !half {graph.symbol = @w3}) -> (!w, !row, !half) {
+func.func @gathers(%w1: !w {graph.role = #graph.parameter<@w1>}, %w2: !row {graph.role = #graph.parameter<@w2>}, %w3: !half {graph.role = #graph.parameter<@w3>}) -> (!w {graph.role = #graph.next<0>}, !row {graph.role = #graph.next<1>}, !half {graph.role = #graph.next<2>}) {
   %g3 = sharding.all_gather %w3 : (!half) -> !w
   %h1 = sharding.slice %w1 : (!w) -> !half
   %n1 = graph.add %h1, %w3 : (!half, !half) -> !half
@@ -143,7 +143,7 @@ func.func @gathers(%w1: !w {graph.symbol = @w1}, %w2: !row {graph.symbol = @w2},
 // MORE: %{{.*}}:2 = sharding.all_gather
 // MORE: = sharding.all_gather %{{[a-z0-9_]*}} :
 // MORE: return
-func.func @limit(%w1: !w {graph.symbol = @w1}, %w2: !w {graph.symbol = @w2}, %w3: !w {graph.symbol = @w3}, %x: !half) -> (!w, !w, !w) {
+func.func @limit(%w1: !w {graph.role = #graph.parameter<@w1>}, %w2: !w {graph.role = #graph.parameter<@w2>}, %w3: !w {graph.role = #graph.parameter<@w3>}, %x: !half) -> (!w {graph.role = #graph.next<0>}, !w {graph.role = #graph.next<1>}, !w {graph.role = #graph.next<2>}) {
   %seed = graph.seed 1.0 : !scalar
   %d = graph.broadcast %seed {dims = array<i64>, graph.origin = "loss"} : (!scalar) -> !w
   %p = sharding.to_partial %d : (!w) -> !dw

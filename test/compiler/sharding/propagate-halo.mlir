@@ -17,9 +17,9 @@ module attributes {sharding.mesh = #mesh} {
 // WHY-NEXT: x gives [-,space pad 40]
 // WHY-NEXT: unfold takes [-,space pad 40 halo 3:2]
 // WHY-NEXT: because of x=[-,space]
-func.func @step(%x: tensor<2x33xf32> {graph.input = "x", sharding.layout = #sharding.layout<#mesh, [{}, {"space"}]>, sharding.from = "x=[-,space]"},
-                %w: tensor<7xf32> {graph.symbol = @w})
-    -> (tensor<7xf32>, tensor<2x33xf32> {graph.output = "dx"}, tensor<2x9xf32> {graph.output = "y"}) {
+func.func @step(%x: tensor<2x33xf32> {graph.role = #graph.input<"x">, sharding.layout = #sharding.layout<#mesh, [{}, {"space"}]>, sharding.from = "x=[-,space]"},
+                %w: tensor<7xf32> {graph.role = #graph.parameter<@w>})
+    -> (tensor<7xf32> {graph.role = #graph.next<1>}, tensor<2x33xf32> {graph.role = #graph.output<"dx">}, tensor<2x9xf32> {graph.role = #graph.output<"y">}) {
   // CHECK: %[[WIDE:.*]] = sharding.halo %[[X]] {{.*}} -> tensor<2x33xf32, #sharding.layout<#mesh, [{}, {"space"} pad 40 fill zero halo 3:2]>>
   // CHECK: graph.unfold %[[WIDE]] {{.*}} -> tensor<2x17x7xf32, #sharding.layout<#mesh, [{}, {"space"} pad 20, {}]>>
   %0 = graph.unfold %x {dim = 1 : i64, size = 7 : i64, stride = 2 : i64, dilation = 1 : i64, low = 3 : i64, high = 3 : i64} : (tensor<2x33xf32>) -> tensor<2x17x7xf32>

@@ -10,11 +10,11 @@ module attributes {sharding.mesh = #mesh} {
 
 // CHECK-LABEL: func.func @step
 func.func @step(
-    %w: tensor<6x3xf32> {graph.symbol = @w},
-    %b: tensor<3xf32> {graph.symbol = @b},
-    %m: tensor<6x3xf32> {graph.symbol = @w.momentum, graph.state_of = @w},
-    %x: tensor<4x8x6xf32> {graph.input = "x", sharding.layout = #sharding.layout<#mesh, [{}, {"data"}, {}]>, sharding.open = array<i1: false, false, true>, sharding.priority = 1 : i64, sharding.from = "data splits the batch by default"})
-    -> (tensor<6x3xf32>, tensor<3xf32>, tensor<6x3xf32>, tensor<f32> {graph.output = "loss"}) {
+    %w: tensor<6x3xf32> {graph.role = #graph.parameter<@w>},
+    %b: tensor<3xf32> {graph.role = #graph.parameter<@b>},
+    %m: tensor<6x3xf32> {graph.role = #graph.state<"momentum" of @w>},
+    %x: tensor<4x8x6xf32> {graph.role = #graph.input<"x">, sharding.layout = #sharding.layout<#mesh, [{}, {"data"}, {}]>, sharding.open = array<i1: false, false, true>, sharding.priority = 1 : i64, sharding.from = "data splits the batch by default"})
+    -> (tensor<6x3xf32> {graph.role = #graph.next<0>}, tensor<3xf32> {graph.role = #graph.next<1>}, tensor<6x3xf32> {graph.role = #graph.next<2>}, tensor<f32> {graph.role = #graph.output<"loss">}) {
   // CHECK: graph.microbatches
   // CHECK: ^bb0(%{{.*}}: tensor<i64, #sharding.layout<#mesh, []>>, %{{.*}}: tensor<8x6xf32, #sharding.layout<#mesh, [{"data"}, {}]>>)
   // CHECK-NOT: = sharding.{{all|reduce|slice}}

@@ -8,9 +8,9 @@
 !dw = tensor<3x4xf32, #sharding.layout<#mesh, [{}, {}], partial = sum {"data"}>>
 
 // CHECK-LABEL: func.func @consecutive
-// CHECK-SAME: tensor<12xf32, #sharding.layout<#mesh, [{"data"}]>> {graph.state_of = @w, graph.symbol = @w.m, graph.view = array<i64: 24, 1>}
-// CHECK-SAME: -> (tensor<3x4xf32, #sharding.layout<#mesh, [{}, {}]>>, tensor<12xf32, #sharding.layout<#mesh, [{"data"}]>>)
-func.func @consecutive(%w: !w {graph.symbol = @w, graph.view = array<i64: 24, 4, 1>}, %m: !w {graph.symbol = @w.m, graph.state_of = @w, graph.view = array<i64: 24, 4, 1>}, %dw: !w {graph.input = "dw"}) -> (!w, !w) {
+// CHECK-SAME: tensor<12xf32, #sharding.layout<#mesh, [{"data"}]>> {graph.role = #graph.state<"m" of @w view [24, 1]>}
+// CHECK-SAME: -> (tensor<3x4xf32, #sharding.layout<#mesh, [{}, {}]>> {{{.*}}}, tensor<12xf32, #sharding.layout<#mesh, [{"data"}]>> {{{.*}}})
+func.func @consecutive(%w: !w {graph.role = #graph.parameter<@w view [24, 4, 1]>}, %m: !w {graph.role = #graph.state<"m" of @w view [24, 4, 1]>}, %dw: !w {graph.role = #graph.input<"dw">}) -> (!w {graph.role = #graph.next<0>}, !w {graph.role = #graph.next<1>}) {
   %p = sharding.to_partial %dw : (!w) -> !dw
   %g = sharding.reshard %p : (!dw) -> !w
   %next = graph.add %m, %g : (!w, !w) -> !w
@@ -22,7 +22,7 @@ func.func @consecutive(%w: !w {graph.symbol = @w, graph.view = array<i64: 24, 4,
 // CHECK-LABEL: func.func @read_state
 // CHECK-NOT: [{"data"}]
 // CHECK: return
-func.func @read_state(%w: !w {graph.symbol = @w}, %m: !w {graph.symbol = @w.m, graph.state_of = @w}, %dw: !w {graph.input = "dw"}) -> (!w, !w, !w {graph.output = "m"}) {
+func.func @read_state(%w: !w {graph.role = #graph.parameter<@w>}, %m: !w {graph.role = #graph.state<"m" of @w>}, %dw: !w {graph.role = #graph.input<"dw">}) -> (!w {graph.role = #graph.next<0>}, !w {graph.role = #graph.next<1>}, !w {graph.role = #graph.output<"m">}) {
   %p = sharding.to_partial %dw : (!w) -> !dw
   %g = sharding.reshard %p : (!dw) -> !w
   %next = graph.add %m, %g : (!w, !w) -> !w
@@ -31,10 +31,10 @@ func.func @read_state(%w: !w {graph.symbol = @w}, %m: !w {graph.symbol = @w.m, g
 }
 
 // CHECK-LABEL: func.func @transposed
-// CHECK-SAME: {graph.state_of = @w, graph.symbol = @w.m, graph.view = array<i64: 0, 1, 3>}
+// CHECK-SAME: {graph.role = #graph.state<"m" of @w view [0, 1, 3]>}
 // CHECK-NOT: [{"data"}]
 // CHECK: return
-func.func @transposed(%w: !w {graph.symbol = @w, graph.view = array<i64: 0, 1, 3>}, %m: !w {graph.symbol = @w.m, graph.state_of = @w, graph.view = array<i64: 0, 1, 3>}, %dw: !w {graph.input = "dw"}) -> (!w, !w) {
+func.func @transposed(%w: !w {graph.role = #graph.parameter<@w view [0, 1, 3]>}, %m: !w {graph.role = #graph.state<"m" of @w view [0, 1, 3]>}, %dw: !w {graph.role = #graph.input<"dw">}) -> (!w {graph.role = #graph.next<0>}, !w {graph.role = #graph.next<1>}) {
   %p = sharding.to_partial %dw : (!w) -> !dw
   %g = sharding.reshard %p : (!dw) -> !w
   %next = graph.add %m, %g : (!w, !w) -> !w

@@ -13,8 +13,8 @@
 // State is split for good. What several updates share is made for each.
 // VALUE: @momentum
 // CHECK-LABEL: func.func @momentum
-// CHECK-SAME: %[[W:[a-z0-9]*]]: tensor<8x4xf32, #sharding.layout<#mesh, [{}, {}]>> {graph.symbol = @w}
-// CHECK-SAME: %[[M:[a-z0-9]*]]: tensor<8x4xf32, #sharding.layout<#mesh, [{"data"}, {}]>> {graph.state_of = @w
+// CHECK-SAME: %[[W:[a-z0-9]*]]: tensor<8x4xf32, #sharding.layout<#mesh, [{}, {}]>> {graph.role = #graph.parameter<@w>}
+// CHECK-SAME: %[[M:[a-z0-9]*]]: tensor<8x4xf32, #sharding.layout<#mesh, [{"data"}, {}]>> {graph.role = #graph.state<"momentum" of @w>
 // CHECK-DAG: %[[G:.*]] = sharding.reshard %{{.*}} {why = {constraint = "batch", from = "[-,-] partial sum over data", to = "[data,-]"}}
 // CHECK-DAG: %[[OLD:.*]] = sharding.reshard %[[W]] {why = {constraint = "each device over data updates its part (--zero 1)"
 // CHECK-DAG: %[[RATE:.*]] = graph.broadcast %{{.*}} -> tensor<8x4xf32, #sharding.layout<#mesh, [{"data"}, {}]>>
@@ -25,7 +25,7 @@
 // CHECK: %[[NEW:.*]] = sharding.reshard %[[PART]] {{.*}}from = "[data,-]", {{.*}}to = "[-,-]"
 // CHECK: return %[[NEW]], %[[NEXT]],
 // REMARK: remark: the updates of 1 parameter are split over data: each device keeps one of 2 parts of their optimizer state (--zero 0 keeps all)
-func.func @momentum(%w: !w {graph.symbol = @w}, %m: !w {graph.symbol = @w.momentum, graph.state_of = @w}, %dw: !w {graph.input = "dw"}, %rate: !scalar {graph.input = "rate"}) -> (!w, !w, !w {graph.output = "rate"}) {
+func.func @momentum(%w: !w {graph.role = #graph.parameter<@w>}, %m: !w {graph.role = #graph.state<"momentum" of @w>}, %dw: !w {graph.role = #graph.input<"dw">}, %rate: !scalar {graph.role = #graph.input<"rate">}) -> (!w {graph.role = #graph.next<0>}, !w {graph.role = #graph.next<1>}, !w {graph.role = #graph.output<"rate">}) {
   %p = sharding.to_partial %dw : (!w) -> !dw
   %g = sharding.reshard %p {why = {constraint = "batch"}} : (!dw) -> !w
   %decay = graph.constant dense<5.0e-01> : tensor<8x4xf32> : !w
@@ -41,7 +41,7 @@ func.func @momentum(%w: !w {graph.symbol = @w}, %m: !w {graph.symbol = @w.moment
 !odd = tensor<7x4xf32, #sharding.layout<#mesh, [{}, {}]>>
 !dodd = tensor<7x4xf32, #sharding.layout<#mesh, [{}, {}], partial = sum {"data"}>>
 // CHECK-LABEL: func.func @row
-// CHECK-SAME: %[[W:[a-z0-9]*]]: tensor<7x4xf32, #sharding.layout<#mesh, [{}, {}]>> {graph.symbol = @w}
+// CHECK-SAME: %[[W:[a-z0-9]*]]: tensor<7x4xf32, #sharding.layout<#mesh, [{}, {}]>> {graph.role = #graph.parameter<@w>}
 // CHECK-DAG: %[[P:.*]] = graph.reshape %{{.*}} -> tensor<28xf32, #sharding.layout<#mesh, [{}], partial = sum {"data"}>>
 // CHECK-DAG: %[[G:.*]] = sharding.reshard %[[P]] {{.*}} -> tensor<28xf32, #sharding.layout<#mesh, [{"data"}]>>
 // CHECK-DAG: %[[R:.*]] = graph.reshape %[[W]] {{.*}} -> tensor<28xf32, #sharding.layout<#mesh, [{}]>>
@@ -51,7 +51,7 @@ func.func @momentum(%w: !w {graph.symbol = @w}, %m: !w {graph.symbol = @w.moment
 // CHECK: %[[NEW:.*]] = graph.reshape %[[ALL]] {{.*}} -> tensor<7x4xf32, #sharding.layout<#mesh, [{}, {}]>>
 // CHECK: return %[[NEW]]
 // REMARK: remark: the updates of 1 parameter are split over data
-func.func @row(%w: !odd {graph.symbol = @w}, %dw: !odd {graph.input = "dw"}) -> !odd {
+func.func @row(%w: !odd {graph.role = #graph.parameter<@w>}, %dw: !odd {graph.role = #graph.input<"dw">}) -> (!odd {graph.role = #graph.next<0>}) {
   %p = sharding.to_partial %dw : (!odd) -> !dodd
   %g = sharding.reshard %p : (!dodd) -> !odd
   %new = graph.sub %w, %g : (!odd, !odd) -> !odd
@@ -64,7 +64,7 @@ func.func @row(%w: !odd {graph.symbol = @w}, %dw: !odd {graph.input = "dw"}) -> 
 // CHECK-LABEL: func.func @both
 // CHECK: graph.sub {{.*}} -> tensor<8x4xf32, #sharding.layout<#mesh, [{"tensor", "data"}, {}]>>
 // REMARK: remark: the updates of 1 parameter are split over data
-func.func @both(%w: !split {graph.symbol = @w}, %dw: !split {graph.input = "dw"}) -> !split {
+func.func @both(%w: !split {graph.role = #graph.parameter<@w>}, %dw: !split {graph.role = #graph.input<"dw">}) -> (!split {graph.role = #graph.next<0>}) {
   %p = sharding.to_partial %dw : (!split) -> !dsplit
   %g = sharding.reshard %p : (!dsplit) -> !split
   %new = graph.sub %w, %g : (!split, !split) -> !split
@@ -81,7 +81,7 @@ func.func @both(%w: !split {graph.symbol = @w}, %dw: !split {graph.input = "dw"}
 // CHECK-NOT: {"data"}, {}
 // CHECK: return
 // REMARK: remark: 1 large parameter does not divide and is updated whole by each device
-func.func @whole(%w: !w {graph.symbol = @w}, %s: !small {graph.symbol = @s}, %t: !three {graph.symbol = @t}, %dw: !w {graph.input = "dw"}, %ds: !small {graph.input = "ds"}, %dt: !three {graph.input = "dt"}) -> (!w, !small, !three, !w {graph.output = "gradient"}) {
+func.func @whole(%w: !w {graph.role = #graph.parameter<@w>}, %s: !small {graph.role = #graph.parameter<@s>}, %t: !three {graph.role = #graph.parameter<@t>}, %dw: !w {graph.role = #graph.input<"dw">}, %ds: !small {graph.role = #graph.input<"ds">}, %dt: !three {graph.role = #graph.input<"dt">}) -> (!w {graph.role = #graph.next<0>}, !small {graph.role = #graph.next<1>}, !three {graph.role = #graph.next<2>}, !w {graph.role = #graph.output<"gradient">}) {
   %p = sharding.to_partial %dw : (!w) -> !dw
   %g = sharding.reshard %p : (!dw) -> !w
   %new = graph.sub %w, %g : (!w, !w) -> !w

@@ -30,11 +30,11 @@ graph.parameter @"model.norm" : tensor<8xf32> at "m.onnx" offset 1024 length 32 
 // CHECK-SAME: sharding.from = "qkv=[-,tensor]", sharding.layout = #sharding.layout<#mesh, [{}, {}, {"tensor"}, {}]>
 // CHECK-SAME: sharding.from = "data splits the batch of x", sharding.layout = #sharding.layout<#mesh, [{}, {"data"}, {}, {}]>, sharding.open = array<i1: false, false, true, true>, sharding.priority = 3 : i64
 // CHECK: graph.layer_norm {{.*}}sharding.constraint = {from = "out(ln)=[data,tensor,-]@2", layout = #sharding.layout<#mesh, [{"data"}, {"tensor"}, {}]>
-func.func @step(%up: tensor<8x8xf32> {graph.symbol = @"model.up"},
-    %qkv: tensor<8x3x2x4xf32> {graph.symbol = @"model.qkv", graph.view = array<i64: 0, 24, 8, 4, 1>},
-    %norm: tensor<8xf32> {graph.symbol = @"model.norm"},
-    %batch: tensor<2x4x6x8xf32> {graph.input = "x"})
-    -> (tensor<8x8xf32>, tensor<8x3x2x4xf32>, tensor<8xf32>, tensor<f32> {graph.output = "loss"}) {
+func.func @step(%up: tensor<8x8xf32> {graph.role = #graph.parameter<@"model.up">},
+    %qkv: tensor<8x3x2x4xf32> {graph.role = #graph.parameter<@"model.qkv" view [0, 24, 8, 4, 1]>},
+    %norm: tensor<8xf32> {graph.role = #graph.parameter<@"model.norm">},
+    %batch: tensor<2x4x6x8xf32> {graph.role = #graph.input<"x">})
+    -> (tensor<8x8xf32> {graph.role = #graph.next<0>}, tensor<8x3x2x4xf32> {graph.role = #graph.next<1>}, tensor<8xf32> {graph.role = #graph.next<2>}, tensor<f32> {graph.role = #graph.output<"loss">}) {
   %loss = graph.microbatches count = 2 of(%batch) carry() {
   ^bb0(%index: tensor<i64>, %x: tensor<4x6x8xf32>):
     %n, %mean, %rstd = graph.layer_norm %x, %norm, %norm {epsilon = 1.0e-05 : f64, graph.scope = "model.ln"} : (tensor<4x6x8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<4x6x8xf32>, tensor<4x6xf32>, tensor<4x6xf32>)

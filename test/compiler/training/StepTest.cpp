@@ -2,6 +2,7 @@
 
 #include "compiler/training/Call.h"
 #include "compiler/training/Passes.h"
+#include "dialects/graph/Boundary.h"
 #include "test/compiler/training/TestModule.h"
 
 using namespace mlir;
@@ -17,9 +18,9 @@ constexpr const char *linear = R"(
   graph.parameter @fc.weight : tensor<3x4xf64> at "m.onnx" offset 0 length 96 {trainable}
   graph.parameter @fc.bias : tensor<3xf64> at "m.onnx" offset 96 length 24 {trainable}
   graph.parameter @frozen : tensor<3xf64> at "m.onnx" offset 120 length 24
-  func.func @forward(%x: tensor<BATCHx4xf64> {graph.input = "x"}, %w: tensor<3x4xf64> {graph.symbol = @fc.weight},
-                     %b: tensor<3xf64> {graph.symbol = @fc.bias}, %f: tensor<3xf64> {graph.symbol = @frozen})
-      -> (tensor<BATCHx3xf64> {graph.output = "logits"}) {
+  func.func @forward(%x: tensor<BATCHx4xf64> {graph.role = #graph.input<"x">}, %w: tensor<3x4xf64> {graph.role = #graph.parameter<@fc.weight>},
+                     %b: tensor<3xf64> {graph.role = #graph.parameter<@fc.bias>}, %f: tensor<3xf64> {graph.role = #graph.parameter<@frozen>})
+      -> (tensor<BATCHx3xf64> {graph.role = #graph.output<"logits">}) {
     %h = graph.matmul %x, %w batch [] x [] contract [1] x [1] : (tensor<BATCHx4xf64>, tensor<3x4xf64>) -> tensor<BATCHx3xf64>
     %s = graph.add %b, %f : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>
     %c = graph.broadcast %s {dims = array<i64: 1>} : (tensor<3xf64>) -> tensor<BATCHx3xf64>
@@ -264,8 +265,8 @@ TEST_F(StepTest, LossIsTheMeanOverTargetsThatCount) {
 /// @step of two microbatches of two samples with loss = sum(w x) / DIVISOR.
 constexpr const char *quotient = R"(
   graph.parameter @w : tensor<2xf64> at "m.onnx" offset 0 length 16 {trainable}
-  func.func @forward(%x: tensor<2xf64> {graph.input = "x"}, %n: tensor<2xi64> {graph.input = "n"},
-                     %w: tensor<2xf64> {graph.symbol = @w}) -> (tensor<f64> {graph.output = "loss"}) {
+  func.func @forward(%x: tensor<2xf64> {graph.role = #graph.input<"x">}, %n: tensor<2xi64> {graph.role = #graph.input<"n">},
+                     %w: tensor<2xf64> {graph.role = #graph.parameter<@w>}) -> (tensor<f64> {graph.role = #graph.output<"loss">}) {
     %p = graph.mul %x, %w : (tensor<2xf64>, tensor<2xf64>) -> tensor<2xf64>
     %s = graph.reduce sum %p over [0] : (tensor<2xf64>) -> tensor<f64>
     %f = graph.convert %n : (tensor<2xi64>) -> tensor<2xf64>
@@ -303,9 +304,9 @@ TEST_F(StepTest, ATermWithoutTargetsGivesNoGradient) {
   for (int64_t microbatches : {1, 2}) {
     auto module = parse(R"(
       graph.parameter @w : tensor<2xf64> at "m.onnx" offset 0 length 16 {trainable}
-      func.func @forward(%x: tensor<2xf64> {graph.input = "x"}, %n: tensor<2xi64> {graph.input = "n"},
-                         %w: tensor<2xf64> {graph.symbol = @w})
-          -> (tensor<f64> {graph.output = "a"}, tensor<f64> {graph.output = "b"}) {
+      func.func @forward(%x: tensor<2xf64> {graph.role = #graph.input<"x">}, %n: tensor<2xi64> {graph.role = #graph.input<"n">},
+                         %w: tensor<2xf64> {graph.role = #graph.parameter<@w>})
+          -> (tensor<f64> {graph.role = #graph.output<"a">}, tensor<f64> {graph.role = #graph.output<"b">}) {
         %p = graph.mul %x, %w : (tensor<2xf64>, tensor<2xf64>) -> tensor<2xf64>
         %f = graph.convert %n : (tensor<2xi64>) -> tensor<2xf64>
         %q = graph.mul %p, %f : (tensor<2xf64>, tensor<2xf64>) -> tensor<2xf64>
@@ -334,25 +335,21 @@ TEST_F(StepTest, ATermWithoutTargetsGivesNoGradient) {
 TEST_F(StepTest, LabelsMayHaveWhatAllOfTheirUsesAllow) {
   auto rangeOf = [&](const std::string &known) {
     auto module = parse(R"(
-      func.func @forward(%x: tensor<2x3xf64> {graph.input = "x"}, %y: tensor<2xi64> {graph.input = "y")" +
-                        known + R"(}) -> (tensor<2x3xf64> {graph.output = "logits"}) {
+      func.func @forward(%x: tensor<2x3xf64> {graph.role = #graph.input<"x">}, %y: tensor<2xi64> {graph.role = #graph.input<"y")" +
+                        known + R"(>}) -> (tensor<2x3xf64> {graph.role = #graph.output<"logits">}) {
         return %x : tensor<2x3xf64>
       })");
     EXPECT_EQ(run(*module, createAttachLossPass({"cross_entropy(logits,y)"})),
               "");
-    func::FuncOp forward = function(*module);
-    auto get = [&](StringRef name) -> std::optional<int64_t> {
-      if (auto number = forward.getArgAttrOfType<IntegerAttr>(1, name))
-        return number.getInt();
-      return std::nullopt;
-    };
-    return std::pair(get("graph.index_limit"), get("graph.index_ignore"));
+    auto labels = graph::Boundary(function(*module))
+                      .getArgument<graph::InputAttr>(1);
+    return std::pair(labels.getRange(), labels.getIgnored());
   };
   using Range = std::pair<std::optional<int64_t>, std::optional<int64_t>>;
   EXPECT_EQ(rangeOf(""), Range(3, -100));
   // Also looked up in a table, which has no row for the ignored.
-  EXPECT_EQ(rangeOf(", graph.index_limit = 5 : i64"), Range(3, std::nullopt));
-  EXPECT_EQ(rangeOf(", graph.index_limit = 2 : i64"), Range(2, std::nullopt));
+  EXPECT_EQ(rangeOf(" range 5"), Range(3, std::nullopt));
+  EXPECT_EQ(rangeOf(" range 2"), Range(2, std::nullopt));
 }
 
 /// The same inputs in both microbatches, and a gradient that says how often
@@ -361,9 +358,9 @@ TEST_F(StepTest, WhatIsDroppedDiffersBetweenMicrobatchesAndSteps) {
   auto kept = [&](int64_t microbatches, int64_t number) {
     auto module = parse(R"(
       graph.parameter @w : tensor<64xf64> at "m.onnx" offset 0 length 512 {trainable}
-      func.func @forward(%x: tensor<1x64xf64> {graph.input = "x"}, %w: tensor<64xf64> {graph.symbol = @w},
-                         %a: tensor<i64> {graph.seed}, %b: tensor<i64> {graph.step}, %c: tensor<i64> {graph.microbatch})
-          -> (tensor<1x64xf64> {graph.output = "y"}) {
+      func.func @forward(%x: tensor<1x64xf64> {graph.role = #graph.input<"x">}, %w: tensor<64xf64> {graph.role = #graph.parameter<@w>},
+                         %a: tensor<i64> {graph.role = #graph.counter<seed>}, %b: tensor<i64> {graph.role = #graph.counter<step>}, %c: tensor<i64> {graph.role = #graph.counter<microbatch>})
+          -> (tensor<1x64xf64> {graph.role = #graph.output<"y">}) {
         %r = graph.reshape %w : (tensor<64xf64>) -> tensor<1x64xf64>
         %p = graph.mul %x, %r : (tensor<1x64xf64>, tensor<1x64xf64>) -> tensor<1x64xf64>
         %y = graph.dropout %p, %a, %b, %c {rate = 0.5 : f64, rng_id = 3 : i64} : (tensor<1x64xf64>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<1x64xf64>
@@ -418,10 +415,11 @@ TEST_F(StepTest, ForwardModeComputesTheOutputs) {
 TEST_F(StepTest, TheBatchIsTheFirstDimOfInputsAndOutputs) {
   auto errorOf = [&](const std::string &y, const std::string &out) {
     auto module =
-        parse("func.func @forward(%x: tensor<2x3xf64> {graph.input = "
-              "\"x\"}, %y: tensor<" +
-              y + "xf64> {graph.input = \"y\"}) -> (tensor<" + out +
-              R"(xf64> {graph.output = "out"}) {
+        parse("func.func @forward(%x: tensor<2x3xf64> {graph.role = "
+              "#graph.input<\"x\">}, %y: tensor<" +
+              y + "xf64> {graph.role = #graph.input<\"y\">}) -> (tensor<" +
+              out +
+              R"(xf64> {graph.role = #graph.output<"out">}) {
       %r = graph.reduce sum %x over [0, 1] : (tensor<2x3xf64>) -> tensor<f64>
       %o = graph.broadcast %r {dims = array<i64>} : (tensor<f64>) -> tensor<)" +
               out + "xf64>\n return %o : tensor<" + out + "xf64>\n }");

@@ -1,6 +1,7 @@
 // The passes keep the value of the exported patterns.
 
 #include "compiler/training/Passes.h"
+#include "dialects/graph/Boundary.h"
 #include "test/compiler/training/TestModule.h"
 
 using namespace mlir;
@@ -51,18 +52,13 @@ protected:
 
 private:
   static std::string nameOf(func::FuncOp function, BlockArgument argument) {
-    if (auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(
-            argument.getArgNumber(), "graph.symbol"))
-      return symbol.getValue().str();
-    return function
-        .getArgAttrOfType<StringAttr>(argument.getArgNumber(), "graph.input")
-        .str();
+    return graph::Boundary(function).getName(argument.getArgNumber());
   }
 
   static Tensor view(func::FuncOp function, BlockArgument argument,
                      const Tensor &stored) {
-    auto numbers = function.getArgAttrOfType<DenseI64ArrayAttr>(
-        argument.getArgNumber(), "graph.view");
+    DenseI64ArrayAttr numbers =
+        graph::Boundary(function).getView(argument.getArgNumber());
     if (!numbers)
       return stored;
     Tensor result(cast<RankedTensorType>(argument.getType()));
@@ -93,7 +89,7 @@ TEST_F(ValueTest, OfATransformerBlock) {
 
 TEST_F(ValueTest, OfGeluInOtherOrders) {
   auto module = checkPasses(R"(
-    func.func @forward(%x: tensor<5xf32> {graph.input = "x"}) -> tensor<5xf32> {
+    func.func @forward(%x: tensor<5xf32> {graph.role = #graph.input<"x">}) -> tensor<5xf32> {
       %root = graph.constant dense<1.41421356> : tensor<5xf32> : tensor<5xf32>
       %one = graph.constant dense<1.0> : tensor<5xf32> : tensor<5xf32>
       %half = graph.constant dense<0.5> : tensor<5xf32> : tensor<5xf32>
@@ -110,7 +106,7 @@ TEST_F(ValueTest, OfGeluInOtherOrders) {
 
 TEST_F(ValueTest, OfWhatOnlyLooksLikeGelu) {
   auto module = checkPasses(R"(
-    func.func @forward(%x: tensor<5xf32> {graph.input = "x"}) -> tensor<5xf32> {
+    func.func @forward(%x: tensor<5xf32> {graph.role = #graph.input<"x">}) -> tensor<5xf32> {
       %root = graph.constant dense<1.5> : tensor<5xf32> : tensor<5xf32>
       %one = graph.constant dense<1.0> : tensor<5xf32> : tensor<5xf32>
       %a = graph.div %x, %root : (tensor<5xf32>, tensor<5xf32>) -> tensor<5xf32>
@@ -124,8 +120,8 @@ TEST_F(ValueTest, OfWhatOnlyLooksLikeGelu) {
 
 TEST_F(ValueTest, OfLayerNormInParts) {
   auto module = checkPasses(R"(
-    func.func @forward(%x: tensor<2x3x4xf32> {graph.input = "x"}, %g: tensor<4xf32> {graph.input = "g"},
-                       %b: tensor<4xf32> {graph.input = "b"}) -> tensor<2x3x4xf32> {
+    func.func @forward(%x: tensor<2x3x4xf32> {graph.role = #graph.input<"x">}, %g: tensor<4xf32> {graph.role = #graph.input<"g">},
+                       %b: tensor<4xf32> {graph.role = #graph.input<"b">}) -> tensor<2x3x4xf32> {
       %four = graph.constant dense<4.0> : tensor<2x3x1xf32> : tensor<2x3x1xf32>
       %s = graph.reduce sum %x over [2] : (tensor<2x3x4xf32>) -> tensor<2x3xf32>
       %s1 = graph.reshape %s : (tensor<2x3xf32>) -> tensor<2x3x1xf32>
@@ -164,7 +160,7 @@ TEST_F(ValueTest, OfRmsNormInParts) {
       %v = graph.add %e, %m : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
   )";
   auto module = checkPasses(R"(
-    func.func @forward(%x: tensor<2x3x4xf32> {graph.input = "x"}, %g: tensor<4xf32> {graph.input = "g"}) -> tensor<2x3x4xf32> {
+    func.func @forward(%x: tensor<2x3x4xf32> {graph.role = #graph.input<"x">}, %g: tensor<4xf32> {graph.role = #graph.input<"g">}) -> tensor<2x3x4xf32> {
       %q = graph.mul %x, %x : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
 )" + mean + R"(
       %r = graph.rsqrt %v : (tensor<2x3xf32>) -> tensor<2x3xf32>
@@ -177,7 +173,7 @@ TEST_F(ValueTest, OfRmsNormInParts) {
   EXPECT_EQ(count<graph::RmsNormOp>(*module), 1);
   EXPECT_EQ(count<graph::MulOp>(*module), 0);
   module = checkPasses(R"(
-    func.func @forward(%x: tensor<2x3x4xf32> {graph.input = "x"}) -> tensor<2x3x4xf32> {
+    func.func @forward(%x: tensor<2x3x4xf32> {graph.role = #graph.input<"x">}) -> tensor<2x3x4xf32> {
       %two = graph.constant dense<2.0> : tensor<2x3x4xf32> : tensor<2x3x4xf32>
       %q = graph.pow %x, %two : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
 )" + mean + R"(
@@ -193,7 +189,7 @@ TEST_F(ValueTest, OfRmsNormInParts) {
 // The square is of another value, so it is no norm.
 TEST_F(ValueTest, OfWhatOnlyLooksLikeRmsNorm) {
   auto module = checkPasses(R"(
-    func.func @forward(%x: tensor<2x4xf32> {graph.input = "x"}, %z: tensor<2x4xf32> {graph.input = "z"}) -> tensor<2x4xf32> {
+    func.func @forward(%x: tensor<2x4xf32> {graph.role = #graph.input<"x">}, %z: tensor<2x4xf32> {graph.role = #graph.input<"z">}) -> tensor<2x4xf32> {
       %q = graph.mul %z, %z : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
       %s = graph.reduce sum %q over [1] : (tensor<2x4xf32>) -> tensor<2xf32>
       %four = graph.constant dense<4.0> : tensor<2xf32> : tensor<2xf32>
@@ -210,7 +206,7 @@ TEST_F(ValueTest, OfWhatOnlyLooksLikeRmsNorm) {
 
 TEST_F(ValueTest, OfSiluWhoseSigmoidHasAnotherUse) {
   auto module = checkPasses(R"(
-    func.func @forward(%x: tensor<5xf32> {graph.input = "x"}) -> (tensor<5xf32>, tensor<5xf32>) {
+    func.func @forward(%x: tensor<5xf32> {graph.role = #graph.input<"x">}) -> (tensor<5xf32>, tensor<5xf32>) {
       %s = graph.sigmoid %x : (tensor<5xf32>) -> tensor<5xf32>
       %y = graph.mul %x, %s : (tensor<5xf32>, tensor<5xf32>) -> tensor<5xf32>
       return %y, %s : tensor<5xf32>, tensor<5xf32>
@@ -223,7 +219,7 @@ TEST_F(ValueTest, OfSiluWhoseSigmoidHasAnotherUse) {
 TEST_F(ValueTest, OfAFusedProjectionWithUnequalParts) {
   auto module = checkPasses(R"(
     graph.parameter @qkv : tensor<4x16xf32> at "m.onnx" offset 0 length 256 {trainable}
-    func.func @forward(%x: tensor<2x3x4xf32> {graph.input = "x"}, %w: tensor<4x16xf32> {graph.symbol = @qkv})
+    func.func @forward(%x: tensor<2x3x4xf32> {graph.role = #graph.input<"x">}, %w: tensor<4x16xf32> {graph.role = #graph.parameter<@qkv>})
         -> (tensor<2x3x4x2xf32>, tensor<2x3x2x2xf32>, tensor<2x3x2x2xf32>) {
       %v = graph.reshape %x : (tensor<2x3x4xf32>) -> tensor<6x4xf32>
       %m = graph.matmul %v, %w batch [] x [] contract [1] x [0] : (tensor<6x4xf32>, tensor<4x16xf32>) -> tensor<6x16xf32>
@@ -245,7 +241,7 @@ TEST_F(ValueTest, OfAFusedProjectionWithUnequalParts) {
 // The loss's view(-1, V): logits and labels flattened.
 TEST_F(ValueTest, OfAFlattenedLoss) {
   auto module = checkPasses(R"(
-    func.func @forward(%x: tensor<2x3x4xf32> {graph.input = "x"}, %l: tensor<2x3xi64> {graph.input = "l"}) -> tensor<f32> {
+    func.func @forward(%x: tensor<2x3x4xf32> {graph.role = #graph.input<"x">}, %l: tensor<2x3xi64> {graph.role = #graph.input<"l">}) -> tensor<f32> {
       %v = graph.reshape %x : (tensor<2x3x4xf32>) -> tensor<6x4xf32>
       %w = graph.reshape %l : (tensor<2x3xi64>) -> tensor<6xi64>
       %c, %lse = graph.cross_entropy %v, %w {axis = 1 : i64, ignore_index = -100 : i64} : (tensor<6x4xf32>, tensor<6xi64>) -> (tensor<6xf32>, tensor<6xf32>)

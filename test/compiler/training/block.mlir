@@ -18,11 +18,11 @@ graph.parameter @ln.bias : tensor<8xf32> at "m.onnx" offset 1184 length 32 {trai
 // UNFLATTEN-NOT: tensor<6x4x4xf32>
 
 // CHECK-LABEL: func.func @forward
-// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<3x4x8xf32> {graph.input = "x"}
-// CHECK-SAME: %[[WA:[a-z0-9]+]]: tensor<8x3x2x4xf32> {graph.symbol = @c_attn.weight, graph.view = array<i64: 0, 24, 8, 4, 1>}
-// CHECK-SAME: %[[BA:[a-z0-9]+]]: tensor<3x2x4xf32> {graph.symbol = @c_attn.bias, graph.view = array<i64: 0, 8, 4, 1>}
-// CHECK-SAME: %[[WP:[a-z0-9]+]]: tensor<2x4x8xf32> {graph.symbol = @c_proj.weight, graph.view = array<i64: 0, 32, 8, 1>}
-// CHECK-SAME: %[[BP:[a-z0-9]+]]: tensor<8xf32> {graph.symbol = @c_proj.bias}
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<3x4x8xf32> {graph.role = #graph.input<"x">}
+// CHECK-SAME: %[[WA:[a-z0-9]+]]: tensor<8x3x2x4xf32> {graph.role = #graph.parameter<@c_attn.weight view [0, 24, 8, 4, 1]>}
+// CHECK-SAME: %[[BA:[a-z0-9]+]]: tensor<3x2x4xf32> {graph.role = #graph.parameter<@c_attn.bias view [0, 8, 4, 1]>}
+// CHECK-SAME: %[[WP:[a-z0-9]+]]: tensor<2x4x8xf32> {graph.role = #graph.parameter<@c_proj.weight view [0, 32, 8, 1]>}
+// CHECK-SAME: %[[BP:[a-z0-9]+]]: tensor<8xf32> {graph.role = #graph.parameter<@c_proj.bias>}
 // CHECK: %[[N:.+]], %{{.+}}, %{{.+}} = graph.layer_norm %[[X]]
 // CHECK: %[[QKV:.+]] = graph.matmul %[[N]], %[[WA]] batch [] x [] contract [2] x [0]
 // CHECK-SAME: -> tensor<3x4x3x2x4xf32>
@@ -35,11 +35,11 @@ graph.parameter @ln.bias : tensor<8xf32> at "m.onnx" offset 1184 length 32 {trai
 // CHECK-NOT: graph.reshape
 // CHECK: graph.gelu {{.*}} {form = 1 : i32}
 // CHECK: return
-func.func @forward(%x: tensor<3x4x8xf32> {graph.input = "x"},
-    %wa: tensor<8x24xf32> {graph.symbol = @c_attn.weight}, %ba: tensor<24xf32> {graph.symbol = @c_attn.bias},
-    %wp: tensor<8x8xf32> {graph.symbol = @c_proj.weight}, %bp: tensor<8xf32> {graph.symbol = @c_proj.bias},
-    %g: tensor<8xf32> {graph.symbol = @ln.weight}, %b: tensor<8xf32> {graph.symbol = @ln.bias})
-    -> (tensor<3x4x8xf32> {graph.output = "y"}) {
+func.func @forward(%x: tensor<3x4x8xf32> {graph.role = #graph.input<"x">},
+    %wa: tensor<8x24xf32> {graph.role = #graph.parameter<@c_attn.weight>}, %ba: tensor<24xf32> {graph.role = #graph.parameter<@c_attn.bias>},
+    %wp: tensor<8x8xf32> {graph.role = #graph.parameter<@c_proj.weight>}, %bp: tensor<8xf32> {graph.role = #graph.parameter<@c_proj.bias>},
+    %g: tensor<8xf32> {graph.role = #graph.parameter<@ln.weight>}, %b: tensor<8xf32> {graph.role = #graph.parameter<@ln.bias>})
+    -> (tensor<3x4x8xf32> {graph.role = #graph.output<"y">}) {
   %n, %mean, %rstd = graph.layer_norm %x, %g, %b {epsilon = 1.0e-5 : f64} : (tensor<3x4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<3x4x8xf32>, tensor<3x4xf32>, tensor<3x4xf32>)
   %v1 = graph.reshape %n : (tensor<3x4x8xf32>) -> tensor<12x8xf32>
   %m1 = graph.matmul %v1, %wa batch [] x [] contract [1] x [0] : (tensor<12x8xf32>, tensor<8x24xf32>) -> tensor<12x24xf32>

@@ -9,8 +9,8 @@
 // CHECK-LABEL: func.func @forward
 // CHECK: %[[MASK:.+]] = graph.constant dense<{{\[\[}}true, false, false], [true, true, false]]>
 // CHECK: graph.attention {{.*}}, %[[MASK]] {causal = false, scale = 1.000000e+00 : f64}
-func.func @forward(%q: tensor<1x1x2x4xf32> {graph.input = "q"}, %k: tensor<1x1x3x4xf32> {graph.input = "k"},
-    %v: tensor<1x1x3x4xf32> {graph.input = "v"}) -> (tensor<1x1x2x4xf32> {graph.output = "y"}) {
+func.func @forward(%q: tensor<1x1x2x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<1x1x3x4xf32> {graph.role = #graph.input<"k">},
+    %v: tensor<1x1x3x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<1x1x2x4xf32> {graph.role = #graph.output<"y">}) {
   %s = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<1x1x2x4xf32>, tensor<1x1x3x4xf32>) -> tensor<1x1x2x3xf32>
   %mask = graph.constant dense<[[[[0.0, -3.4028234663852886e+38, -3.4028234663852886e+38], [0.0, 0.0, -3.4028234663852886e+38]]]]> : tensor<1x1x2x3xf32> : tensor<1x1x2x3xf32>
   %a = graph.add %s, %mask : (tensor<1x1x2x3xf32>, tensor<1x1x2x3xf32>) -> tensor<1x1x2x3xf32>
@@ -25,8 +25,8 @@ func.func @forward(%q: tensor<1x1x2x4xf32> {graph.input = "q"}, %k: tensor<1x1x3
 
 // CHECK-LABEL: func.func @forward
 // CHECK: graph.attention %{{[a-z0-9]+}}, %{{[a-z0-9]+}}, %{{[a-z0-9]+}} {causal = true,
-func.func @forward(%q: tensor<1x1x2x4xf32> {graph.input = "q"}, %k: tensor<1x1x3x4xf32> {graph.input = "k"},
-    %v: tensor<1x1x3x4xf32> {graph.input = "v"}) -> (tensor<1x1x2x4xf32> {graph.output = "y"}) {
+func.func @forward(%q: tensor<1x1x2x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<1x1x3x4xf32> {graph.role = #graph.input<"k">},
+    %v: tensor<1x1x3x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<1x1x2x4xf32> {graph.role = #graph.output<"y">}) {
   %s = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<1x1x2x4xf32>, tensor<1x1x3x4xf32>) -> tensor<1x1x2x3xf32>
   %mask = graph.constant dense<[[[[0.0, 0.0, -3.4028234663852886e+38], [0.0, 0.0, 0.0]]]]> : tensor<1x1x2x3xf32> : tensor<1x1x2x3xf32>
   %a = graph.add %s, %mask : (tensor<1x1x2x3xf32>, tensor<1x1x2x3xf32>) -> tensor<1x1x2x3xf32>
@@ -45,8 +45,8 @@ func.func @forward(%q: tensor<1x1x2x4xf32> {graph.input = "q"}, %k: tensor<1x1x3
 // CHECK: graph.softmax
 // CHECK-NOT: graph.attention
 // CHECK: return
-func.func @forward(%q: tensor<1x1x2x4xf32> {graph.input = "q"}, %k: tensor<1x1x2x4xf32> {graph.input = "k"},
-    %v: tensor<1x1x2x4xf32> {graph.input = "v"}) -> (tensor<1x1x2x4xf32> {graph.output = "y"}) {
+func.func @forward(%q: tensor<1x1x2x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<1x1x2x4xf32> {graph.role = #graph.input<"k">},
+    %v: tensor<1x1x2x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<1x1x2x4xf32> {graph.role = #graph.output<"y">}) {
   %s = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<1x1x2x4xf32>, tensor<1x1x2x4xf32>) -> tensor<1x1x2x2xf32>
   %bias = graph.constant dense<[[[[0.0, 0.0], [-0.5, 0.0]]]]> : tensor<1x1x2x2xf32> : tensor<1x1x2x2xf32>
   %a = graph.add %s, %bias : (tensor<1x1x2x2xf32>, tensor<1x1x2x2xf32>) -> tensor<1x1x2x2xf32>
@@ -64,8 +64,8 @@ func.func @forward(%q: tensor<1x1x2x4xf32> {graph.input = "q"}, %k: tensor<1x1x2
 // CHECK: graph.select
 // CHECK-NOT: graph.attention
 // CHECK: return
-func.func @forward(%q: tensor<1x1x2x4xf32> {graph.input = "q"}, %k: tensor<1x1x2x4xf32> {graph.input = "k"},
-    %v: tensor<1x1x2x4xf32> {graph.input = "v"}) -> (tensor<1x1x2x4xf32> {graph.output = "y"}, tensor<1x1x2x4xf32> {graph.output = "z"}) {
+func.func @forward(%q: tensor<1x1x2x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<1x1x2x4xf32> {graph.role = #graph.input<"k">},
+    %v: tensor<1x1x2x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<1x1x2x4xf32> {graph.role = #graph.output<"y">}, tensor<1x1x2x4xf32> {graph.role = #graph.output<"z">}) {
   %s = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<1x1x2x4xf32>, tensor<1x1x2x4xf32>) -> tensor<1x1x2x2xf32>
   %bias = graph.constant dense<[[[[0.0, -3.4028234663852886e+38], [-0.5, 0.0]]]]> : tensor<1x1x2x2xf32> : tensor<1x1x2x2xf32>
   %a = graph.add %s, %bias : (tensor<1x1x2x2xf32>, tensor<1x1x2x2xf32>) -> tensor<1x1x2x2xf32>
@@ -86,12 +86,12 @@ func.func @forward(%q: tensor<1x1x2x4xf32> {graph.input = "q"}, %k: tensor<1x1x2
 
 graph.parameter @w : tensor<8x12xf32> at "m.onnx" offset 0 length 384 {trainable}
 // CHECK-LABEL: func.func @forward
-// CHECK-SAME: tensor<8x12xf32> {graph.symbol = @w})
+// CHECK-SAME: tensor<8x12xf32> {graph.role = #graph.parameter<@w>})
 // CHECK: graph.matmul
 // CHECK-SAME: -> tensor<3x12xf32>
 // CHECK: graph.slice {{.*}}starts = array<i64: 0, 2>
-func.func @forward(%x: tensor<3x8xf32> {graph.input = "x"}, %w: tensor<8x12xf32> {graph.symbol = @w})
-    -> (tensor<3x4xf32> {graph.output = "a"}, tensor<3x4xf32> {graph.output = "b"}) {
+func.func @forward(%x: tensor<3x8xf32> {graph.role = #graph.input<"x">}, %w: tensor<8x12xf32> {graph.role = #graph.parameter<@w>})
+    -> (tensor<3x4xf32> {graph.role = #graph.output<"a">}, tensor<3x4xf32> {graph.role = #graph.output<"b">}) {
   %m = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<3x8xf32>, tensor<8x12xf32>) -> tensor<3x12xf32>
   %a = graph.slice %m {starts = array<i64: 0, 2>, limits = array<i64: 3, 6>, strides = array<i64: 1, 1>} : (tensor<3x12xf32>) -> tensor<3x4xf32>
   %b = graph.slice %m {starts = array<i64: 0, 6>, limits = array<i64: 3, 10>, strides = array<i64: 1, 1>} : (tensor<3x12xf32>) -> tensor<3x4xf32>
@@ -104,11 +104,11 @@ func.func @forward(%x: tensor<3x8xf32> {graph.input = "x"}, %w: tensor<8x12xf32>
 
 graph.parameter @w : tensor<8x10xf32> at "m.onnx" offset 0 length 320 {trainable}
 // CHECK-LABEL: func.func @forward
-// CHECK-SAME: tensor<8x10xf32> {graph.symbol = @w})
+// CHECK-SAME: tensor<8x10xf32> {graph.role = #graph.parameter<@w>})
 // CHECK: graph.matmul
 // CHECK-SAME: -> tensor<3x10xf32>
-func.func @forward(%x: tensor<3x8xf32> {graph.input = "x"}, %w: tensor<8x10xf32> {graph.symbol = @w})
-    -> (tensor<3x4xf32> {graph.output = "a"}, tensor<3x4xf32> {graph.output = "b"}) {
+func.func @forward(%x: tensor<3x8xf32> {graph.role = #graph.input<"x">}, %w: tensor<8x10xf32> {graph.role = #graph.parameter<@w>})
+    -> (tensor<3x4xf32> {graph.role = #graph.output<"a">}, tensor<3x4xf32> {graph.role = #graph.output<"b">}) {
   %m = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<3x8xf32>, tensor<8x10xf32>) -> tensor<3x10xf32>
   %a = graph.slice %m {starts = array<i64: 0, 0>, limits = array<i64: 3, 4>, strides = array<i64: 1, 1>} : (tensor<3x10xf32>) -> tensor<3x4xf32>
   %b = graph.slice %m {starts = array<i64: 0, 4>, limits = array<i64: 3, 8>, strides = array<i64: 1, 1>} : (tensor<3x10xf32>) -> tensor<3x4xf32>
@@ -124,8 +124,8 @@ func.func @forward(%x: tensor<3x8xf32> {graph.input = "x"}, %w: tensor<8x10xf32>
 // CHECK: graph.softmax
 // CHECK-NOT: graph.attention
 // CHECK: return
-func.func @forward(%q: tensor<1x1x2x4xf32> {graph.input = "q"}, %k: tensor<1x1x2x4xf32> {graph.input = "k"},
-    %v: tensor<1x1x2x4xf32> {graph.input = "v"}) -> (tensor<1x1x2x4xf32> {graph.output = "y"}) {
+func.func @forward(%q: tensor<1x1x2x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<1x1x2x4xf32> {graph.role = #graph.input<"k">},
+    %v: tensor<1x1x2x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<1x1x2x4xf32> {graph.role = #graph.output<"y">}) {
   %s = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<1x1x2x4xf32>, tensor<1x1x2x4xf32>) -> tensor<1x1x2x2xf32>
   %mask = graph.constant dense<[[[[-3.0e+38, -3.0e+38], [0.0, 0.0]]]]> : tensor<1x1x2x2xf32> : tensor<1x1x2x2xf32>
   %a = graph.add %s, %mask : (tensor<1x1x2x2xf32>, tensor<1x1x2x2xf32>) -> tensor<1x1x2x2xf32>
@@ -143,8 +143,8 @@ func.func @forward(%q: tensor<1x1x2x4xf32> {graph.input = "q"}, %k: tensor<1x1x2
 // CHECK: graph.softmax
 // CHECK-NOT: graph.attention
 // CHECK: return
-func.func @forward(%q: tensor<1x1x2x4xf32> {graph.input = "q"}, %k: tensor<1x1x2x4xf32> {graph.input = "k"},
-    %v: tensor<1x1x2x4xf32> {graph.input = "v"}) -> (tensor<1x1x2x4xf32> {graph.output = "y"}) {
+func.func @forward(%q: tensor<1x1x2x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<1x1x2x4xf32> {graph.role = #graph.input<"k">},
+    %v: tensor<1x1x2x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<1x1x2x4xf32> {graph.role = #graph.output<"y">}) {
   %s = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<1x1x2x4xf32>, tensor<1x1x2x4xf32>) -> tensor<1x1x2x2xf32>
   %visible = graph.constant dense<[[[[true, false], [true, true]]]]> : tensor<1x1x2x2xi1> : tensor<1x1x2x2xi1>
   %bias = graph.constant dense<[[[[0.0, 0.0], [-0.5, 0.0]]]]> : tensor<1x1x2x2xf32> : tensor<1x1x2x2xf32>

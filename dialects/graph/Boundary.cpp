@@ -1,0 +1,320 @@
+// What arguments and results are: reads, writes and verifies `graph.role`.
+
+#include "dialects/graph/Boundary.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+#include "mlir/IR/DialectImplementation.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::graph;
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/graph/GraphAttrs.cpp.inc"
+
+void GraphDialect::registerAttributes() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/graph/GraphAttrs.cpp.inc"
+      >();
+}
+
+std::string StateAttr::getName() {
+  return (getOf() ? getOf().getValue() + "." + getSuffix().getValue()
+                  : Twine(getSuffix().getValue()))
+      .str();
+}
+
+// input
+
+InputAttr InputAttr::withOpenBatch() {
+  return get(getContext(), getName(), true, getLabels(), getRange(),
+             getIgnored());
+}
+
+InputAttr InputAttr::withLabels() {
+  return get(getContext(), getName(), getOpenBatch(), true, getRange(),
+             getIgnored());
+}
+
+InputAttr InputAttr::withRange(int64_t range, std::optional<int64_t> ignored) {
+  return get(getContext(), getName(), getOpenBatch(), getLabels(), range,
+             ignored);
+}
+
+// "<" name "open_batch"? "labels"? ("range" N)? ("ignored" N)? ">"
+void InputAttr::print(AsmPrinter &printer) const {
+  printer << "<" << getName();
+  if (getOpenBatch())
+    printer << " open_batch";
+  if (getLabels())
+    printer << " labels";
+  if (getRange())
+    printer << " range " << *getRange();
+  if (getIgnored())
+    printer << " ignored " << *getIgnored();
+  printer << ">";
+}
+
+Attribute InputAttr::parse(AsmParser &parser, Type) {
+  StringAttr name;
+  std::optional<int64_t> range, ignored;
+  auto parseNumber = [&](StringRef keyword, std::optional<int64_t> &number) {
+    return failed(parser.parseOptionalKeyword(keyword)) ||
+           succeeded(parser.parseInteger(number.emplace()));
+  };
+  if (parser.parseLess() || parser.parseAttribute(name))
+    return {};
+  bool isOpen = succeeded(parser.parseOptionalKeyword("open_batch"));
+  bool isLabels = succeeded(parser.parseOptionalKeyword("labels"));
+  if (!parseNumber("range", range) || !parseNumber("ignored", ignored))
+    return {};
+  if (parser.parseGreater())
+    return {};
+  return get(parser.getContext(), name, isOpen, isLabels, range, ignored);
+}
+
+// Boundary
+
+bool Boundary::isParameterOrState(Value value) {
+  auto argument = dyn_cast_if_present<BlockArgument>(value);
+  auto function =
+      argument ? dyn_cast_if_present<FunctionOpInterface>(
+                     argument.getOwner()->getParentOp())
+               : FunctionOpInterface();
+  return function && Boundary(function).isKept(argument.getArgNumber());
+}
+
+void Boundary::setArgument(unsigned number, Attribute role) {
+  function.setArgAttr(number, attrName, role);
+}
+
+void Boundary::setResult(unsigned number, Attribute role) {
+  function.setResultAttr(number, StringAttr::get(role.getContext(), attrName),
+                         role);
+}
+
+DictionaryAttr Boundary::asDictionary(Attribute role) {
+  Builder builder(role.getContext());
+  return builder.getDictionaryAttr(builder.getNamedAttr(attrName, role));
+}
+
+bool Boundary::isKept(unsigned argument) const {
+  return isa_and_present<ParameterAttr, StateAttr>(getArgument(argument));
+}
+
+DenseI64ArrayAttr Boundary::getView(unsigned argument) const {
+  if (auto parameter = getArgument<ParameterAttr>(argument))
+    return parameter.getView();
+  auto state = getArgument<StateAttr>(argument);
+  return state ? state.getView() : DenseI64ArrayAttr();
+}
+
+void Boundary::setView(unsigned argument, ArrayRef<int64_t> numbers) {
+  auto view = DenseI64ArrayAttr::get(function->getContext(), numbers);
+  if (auto parameter = getArgument<ParameterAttr>(argument))
+    return setArgument(argument, ParameterAttr::get(view.getContext(),
+                                                    parameter.getSymbol(),
+                                                    view));
+  auto state = cast<StateAttr>(getArgument(argument));
+  setArgument(argument,
+              StateAttr::get(view.getContext(), state.getSuffix(),
+                             state.getOf(), view, state.getInit()));
+}
+
+FlatSymbolRefAttr Boundary::getParameter(unsigned argument) const {
+  if (auto parameter = getArgument<ParameterAttr>(argument))
+    return parameter.getSymbol();
+  auto state = getArgument<StateAttr>(argument);
+  return state ? state.getOf() : FlatSymbolRefAttr();
+}
+
+/// The kind in words, and the name.
+static std::pair<StringRef, std::string> kindAndName(Attribute role) {
+  using Pair = std::pair<StringRef, std::string>;
+  return TypeSwitch<Attribute, Pair>(role)
+      .Case([](ParameterAttr role) {
+        return Pair("parameter", role.getSymbol().getValue().str());
+      })
+      .Case([](StateAttr role) { return Pair("state", role.getName()); })
+      .Case([](InputAttr role) {
+        return Pair("input", role.getName().str());
+      })
+      .Case([](CounterAttr role) {
+        return Pair("counter", stringifyRandomCounter(role.getValue()).str());
+      })
+      .Default([](Attribute) { return Pair("argument", "without a role"); });
+}
+
+std::string Boundary::getName(unsigned argument) const {
+  if (Attribute role = getArgument(argument))
+    return kindAndName(role).second;
+  return "argument " + std::to_string(argument);
+}
+
+std::string Boundary::describe(unsigned argument) const {
+  Attribute role = getArgument(argument);
+  if (!role)
+    return "argument " + std::to_string(argument);
+  auto [kind, name] = kindAndName(role);
+  return (kind + " `" + name + "`").str();
+}
+
+std::optional<unsigned> Boundary::getNext(unsigned argument) const {
+  for (unsigned i = 0, count = getNumResults(); i < count; ++i)
+    if (getReplaced(i) == argument)
+      return i;
+  return std::nullopt;
+}
+
+std::optional<unsigned> Boundary::getReplaced(unsigned result) const {
+  if (auto next = getResult<NextAttr>(result))
+    return next.getArgument();
+  return std::nullopt;
+}
+
+void Boundary::renumber(unsigned first, int change) {
+  for (unsigned i = 0, count = getNumResults(); i < count; ++i)
+    if (auto next = getReplaced(i); next && *next >= first)
+      setResult(i, NextAttr::get(function->getContext(), *next + change));
+}
+
+BlockArgument Boundary::insertArgument(unsigned number, Type type,
+                                       Attribute role, Location location) {
+  [[maybe_unused]] LogicalResult inserted =
+      function.insertArgument(number, type, asDictionary(role), location);
+  assert(succeeded(inserted));
+  renumber(number, 1);
+  return function.getArgument(number);
+}
+
+void Boundary::eraseArgument(unsigned number) {
+  assert(!getNext(number) && "a result takes its place");
+  [[maybe_unused]] LogicalResult erased = function.eraseArgument(number);
+  assert(succeeded(erased));
+  renumber(number + 1, -1);
+}
+
+LogicalResult Boundary::verifyDistinct() const {
+  llvm::SmallDenseMap<Attribute, unsigned, 32> numbers;
+  for (unsigned i = 0, count = getNumArguments(); i < count; ++i)
+    if (Attribute role = getArgument(i))
+      if (auto [first, isNew] = numbers.try_emplace(role, i); !isNew)
+        return function->emitOpError("argument ")
+               << i << ": has the role of argument " << first->second << ", "
+               << role;
+  return success();
+}
+
+LogicalResult Boundary::verifyTies() const {
+  llvm::SmallDenseMap<unsigned, unsigned, 32> numbers;
+  for (unsigned i = 0, count = getNumResults(); i < count; ++i)
+    if (std::optional<unsigned> argument = getReplaced(i))
+      if (auto [first, isNew] = numbers.try_emplace(*argument, i); !isNew)
+        return function->emitOpError("result ")
+               << i << ": takes the place of argument " << *argument
+               << ", which result " << first->second << " takes";
+  return success();
+}
+
+// 1. `graph.role` is the only attribute of the dialect at an argument, and one
+//    of parameter, state, input and counter.
+// 2. No two arguments have the same role.
+// 3. A parameter's symbol, where the module has it, is a graph.parameter.
+// 4. A view has a base and a stride for each dim, none is negative, and the
+//    stored tensor has the elements.
+LogicalResult Boundary::verifyArgument(Operation *op, unsigned number,
+                                       NamedAttribute attribute) {
+  auto function = cast<FunctionOpInterface>(op);
+  auto error = [&] {
+    return op->emitOpError("argument ") << number << ": ";
+  };
+  Attribute role = attribute.getValue();
+  if (attribute.getName() != attrName)
+    return error() << "the dialect has no argument attribute '"
+                   << attribute.getName().getValue() << "'; what an argument "
+                   << "is, " << attrName << " says";
+  if (!isa<ParameterAttr, StateAttr, InputAttr, CounterAttr>(role))
+    return error() << role << " is no role of an argument";
+  Boundary boundary(function);
+  auto isFirst = [&] {
+    return llvm::none_of(llvm::seq(number),
+                         [&](unsigned i) { return boundary.getArgument(i); });
+  };
+  if (isFirst() && failed(boundary.verifyDistinct()))
+    return failure();
+
+  FlatSymbolRefAttr symbol = boundary.getParameter(number);
+  Operation *symbolOp =
+      symbol ? SymbolTable::lookupNearestSymbolFrom(op, symbol) : nullptr;
+  auto stored = dyn_cast_if_present<ParameterOp>(symbolOp);
+  if (symbolOp && !stored)
+    return error() << symbol << " is no graph.parameter";
+
+  DenseI64ArrayAttr view = boundary.getView(number);
+  auto type = dyn_cast<RankedTensorType>(function.getArgumentTypes()[number]);
+  if (!view || !type)
+    return success();
+  if (view.size() != type.getRank() + 1)
+    return error() << "a view of " << type.getRank() << " dims has a base and "
+                   << type.getRank() << " strides, not " << view.size()
+                   << " numbers";
+  if (llvm::any_of(view.asArrayRef(), [](int64_t n) { return n < 0; }))
+    return error() << "the view " << view << " has a negative number";
+  if (!stored || type.getNumElements() == 0)
+    return success();
+  int64_t last = view[0];
+  for (auto [size, stride] :
+       llvm::zip_equal(type.getShape(), view.asArrayRef().drop_front()))
+    last += (size - 1) * stride;
+  int64_t elements = cast<RankedTensorType>(stored.getType()).getNumElements();
+  if (last >= elements)
+    return error() << "the view ends with element " << last << " of " << symbol
+                   << ", which has " << elements;
+  return success();
+}
+
+// 5. `graph.role` is the only attribute of the dialect at a result, and one of
+//    output, next, mean and count.
+// 6. A result takes the place of a parameter or state, each of which has one
+//    such result at most, of the same shape and element type.
+// 7. A mean is followed by its count.
+LogicalResult Boundary::verifyResult(Operation *op, unsigned number,
+                                     NamedAttribute attribute) {
+  auto function = cast<FunctionOpInterface>(op);
+  auto error = [&] { return op->emitOpError("result ") << number << ": "; };
+  Attribute role = attribute.getValue();
+  if (attribute.getName() != attrName)
+    return error() << "the dialect has no result attribute '"
+                   << attribute.getName().getValue() << "'; what a result is, "
+                   << attrName << " says";
+  if (!isa<OutputAttr, NextAttr, MeanAttr, CountAttr>(role))
+    return error() << role << " is no role of a result";
+  Boundary boundary(function);
+  if (auto next = dyn_cast<NextAttr>(role)) {
+    unsigned argument = next.getArgument();
+    if (argument >= function.getNumArguments() || !boundary.isKept(argument))
+      return error() << "takes the place of argument " << argument
+                     << ", which is no parameter or state";
+    auto type = dyn_cast<RankedTensorType>(function.getResultTypes()[number]);
+    auto kept =
+        dyn_cast<RankedTensorType>(function.getArgumentTypes()[argument]);
+    if (type && kept &&
+        (type.getShape() != kept.getShape() ||
+         type.getElementType() != kept.getElementType()))
+      return error() << "is " << type << ", but takes the place of argument "
+                     << argument << ", " << kept;
+  }
+  bool isFirst = llvm::none_of(llvm::seq(number), [&](unsigned i) {
+    return boundary.getReplaced(i).has_value();
+  });
+  if (isa<NextAttr>(role) && isFirst && failed(boundary.verifyTies()))
+    return failure();
+  if (isa<MeanAttr>(role) && (number + 1 >= function.getNumResults() ||
+                              !boundary.getResult<CountAttr>(number + 1)))
+    return error() << "a mean without a count behind it";
+  if (isa<CountAttr>(role) &&
+      (number == 0 || !boundary.getResult<MeanAttr>(number - 1)))
+    return error() << "a count without its mean before it";
+  return success();
+}

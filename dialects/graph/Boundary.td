@@ -1,0 +1,142 @@
+// The boundary of a model's functions: what each argument and result is.
+
+#ifndef POLYRANK_GRAPH_BOUNDARY_TD
+#define POLYRANK_GRAPH_BOUNDARY_TD
+
+include "dialects/graph/Graph.td"
+include "dialects/graph/GraphEnums.td"
+include "mlir/IR/AttrTypeBase.td"
+
+// An attribute that says what an argument or a result is. A function has it as
+// `graph.role` at each of them.
+class Graph_Role<string name, string mnemonic_> : AttrDef<Graph_Dialect, name> {
+  let mnemonic = mnemonic_;
+}
+
+def Graph_ParameterAttr : Graph_Role<"Parameter", "parameter"> {
+  let summary = "An argument: a tensor of the user's file, or a part of it";
+  let description = [{
+    The argument's element type may be another float than the stored one: the
+    elements are converted when they are loaded. A *logical parameter* (a slice,
+    reshape or transpose of the stored tensor) has a `view`, `base, stride..`:
+    its element `i` is the stored element `base + sum(i[d] * stride[d])`.
+
+    ```mlir
+    %w: tensor<768x3x12x64xf32> {graph.role = #graph.parameter<@c_attn.weight view [0, 2304, 768, 64, 1]>}
+    ```
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$symbol,
+                        OptionalParameter<"::mlir::DenseI64ArrayAttr">:$view);
+  let assemblyFormat = "`<` $symbol (`view` $view^)? `>`";
+  let builders = [AttrBuilderWithInferredContext<(ins "::mlir::FlatSymbolRefAttr":$symbol), [{
+    return $_get(symbol.getContext(), symbol, nullptr);
+  }]>];
+}
+
+def Graph_StateAttr : Graph_Role<"State", "state"> {
+  let summary = "An argument: what the optimizer keeps from step to step";
+  let description = [{
+    Of a parameter (`of`, in the view that its argument has), or of the step as a
+    whole. Each element starts as `init`.
+
+    ```mlir
+    %m: tensor<8xf32> {graph.role = #graph.state<"exp_avg" of @w>}
+    %step: tensor<i64> {graph.role = #graph.state<"step">}
+    ```
+  }];
+  let parameters = (ins "::mlir::StringAttr":$suffix,
+                        OptionalParameter<"::mlir::FlatSymbolRefAttr">:$of,
+                        OptionalParameter<"::mlir::DenseI64ArrayAttr">:$view,
+                        OptionalParameter<"::mlir::FloatAttr">:$init);
+  let assemblyFormat = [{
+    `<` $suffix (`of` $of^)? (`view` $view^)? (`init` $init^)? `>`
+  }];
+  let extraClassDeclaration = [{
+    /// "w.exp_avg", or "step".
+    std::string getName();
+  }];
+}
+
+def Graph_InputAttr : Graph_Role<"Input", "input"> {
+  let summary = "An argument: what the user feeds";
+  let description = [{
+    `open_batch`: the file leaves the batch open. `labels`: the loss compares
+    with it. Its elements are below `range`, where they are looked up in a table
+    or name a class, or they are `ignored`.
+
+    ```mlir
+    %ids: tensor<8x128xi64> {graph.role = #graph.input<"input_ids" open_batch range 256>}
+    ```
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name, "bool":$openBatch, "bool":$labels,
+                        "std::optional<int64_t>":$range, "std::optional<int64_t>":$ignored);
+  let hasCustomAssemblyFormat = 1;
+  let builders = [AttrBuilderWithInferredContext<(ins "::mlir::StringAttr":$name), [{
+    return $_get(name.getContext(), name, false, false, std::nullopt, std::nullopt);
+  }]>];
+  let extraClassDeclaration = [{
+    InputAttr withOpenBatch();
+    InputAttr withLabels();
+    InputAttr withRange(int64_t range, std::optional<int64_t> ignored);
+  }];
+}
+
+def Graph_CounterAttr : Graph_Role<"Counter", "counter"> {
+  let summary = "An argument: a number that random numbers depend on";
+  let description = [{
+    ```mlir
+    %seed: tensor<i64> {graph.role = #graph.counter<seed>}
+    ```
+  }];
+  let parameters = (ins EnumParameter<Graph_RandomCounter>:$value);
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Graph_OutputAttr : Graph_Role<"Output", "output"> {
+  let summary = "A result: what the user gets";
+  let description = [{
+    ```mlir
+    -> (tensor<8x128x256xf32> {graph.role = #graph.output<"logits">})
+    ```
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name);
+  let assemblyFormat = "`<` $name `>`";
+  let builders = [AttrBuilderWithInferredContext<(ins "::mlir::StringAttr":$name), [{
+    return $_get(name.getContext(), name);
+  }]>];
+}
+
+def Graph_NextAttr : Graph_Role<"Next", "next"> {
+  let summary = "A result: what takes an argument's place in the next step";
+  let description = [{
+    The argument is a parameter or state.
+
+    ```mlir
+    func.func @step(%w: tensor<8xf32> {graph.role = #graph.parameter<@w>}) -> (tensor<8xf32> {graph.role = #graph.next<0>})
+    ```
+  }];
+  let parameters = (ins "unsigned":$argument);
+  let assemblyFormat = "`<` $argument `>`";
+}
+
+def Graph_MeanAttr : Graph_Role<"Mean", "mean"> {
+  let summary = "A result: the sum that a mean is made of";
+  let description = [{
+    The count that it is divided by, once microbatches and ranks are added, is
+    the result that says so (`count`). With a `weight` the mean is a term of the
+    loss; else it is in the log alone.
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name, OptionalParameter<"::mlir::FloatAttr">:$weight);
+  let assemblyFormat = "`<` $name (`weight` $weight^)? `>`";
+}
+
+def Graph_CountAttr : Graph_Role<"Count", "count"> {
+  let summary = "A result: what the sum before it is divided by";
+  let description = [{
+    `targets` is the count where none is ignored.
+  }];
+  let parameters = (ins "int64_t":$targets);
+  let assemblyFormat = "`<` $targets `>`";
+}
+
+#endif

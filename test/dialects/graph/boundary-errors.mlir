@@ -1,0 +1,103 @@
+// RUN: polyrank-opt %s --split-input-file --verify-diagnostics
+// Each rule of dialects/graph/Boundary.cpp, by a function that breaks it alone.
+
+// expected-error @+1 {{argument 0: the dialect has no argument attribute 'graph.input'; what an argument is, graph.role says}}
+func.func @other_name(%x: tensor<8xf32> {graph.input = "x"}) { return }
+
+// -----
+
+// expected-error @+1 {{argument 0: #graph.output<"x"> is no role of an argument}}
+func.func @role_of_a_result(%x: tensor<8xf32> {graph.role = #graph.output<"x">}) { return }
+
+// -----
+
+// expected-error @+1 {{argument 0: "x" is no role of an argument}}
+func.func @no_role(%x: tensor<8xf32> {graph.role = "x"}) { return }
+
+// -----
+
+// expected-error @+1 {{argument 2: has the role of argument 0, #graph.input<"x">}}
+func.func @twice(%x: tensor<8xf32> {graph.role = #graph.input<"x">}, %y: tensor<8xf32> {graph.role = #graph.input<"y">},
+                 %z: tensor<8xf32> {graph.role = #graph.input<"x">}) { return }
+
+// -----
+
+func.func private @helper()
+// expected-error @+1 {{argument 0: @helper is no graph.parameter}}
+func.func @no_parameter(%w: tensor<8xf32> {graph.role = #graph.parameter<@helper>}) { return }
+
+// -----
+
+// expected-error @+1 {{argument 0: a view of 2 dims has a base and 2 strides, not 2 numbers}}
+func.func @short_view(%w: tensor<2x3xf32> {graph.role = #graph.parameter<@w view [0, 1]>}) { return }
+
+// -----
+
+// expected-error @+1 {{argument 0: the view array<i64: 5, -1> has a negative number}}
+func.func @backward_view(%w: tensor<3xf32> {graph.role = #graph.parameter<@w view [5, -1]>}) { return }
+
+// -----
+
+graph.parameter @w : tensor<4x6xf32> at "model.onnx" offset 0 length 96
+// expected-error @+1 {{argument 0: the view ends with element 24 of @w, which has 24}}
+func.func @long_view(%w: tensor<3x6xf32> {graph.role = #graph.state<"m" of @w view [7, 6, 1]>}) { return }
+
+// -----
+
+// expected-error @+1 {{result 0: the dialect has no result attribute 'graph.output'; what a result is, graph.role says}}
+func.func @other_result(%x: tensor<8xf32>) -> (tensor<8xf32> {graph.output = "x"}) { return %x : tensor<8xf32> }
+
+// -----
+
+// expected-error @+1 {{result 0: #graph.input<"x"> is no role of a result}}
+func.func @role_of_an_argument(%x: tensor<8xf32>) -> (tensor<8xf32> {graph.role = #graph.input<"x">}) { return %x : tensor<8xf32> }
+
+// -----
+
+// expected-error @+1 {{result 0: takes the place of argument 0, which is no parameter or state}}
+func.func @next_of_an_input(%x: tensor<8xf32> {graph.role = #graph.input<"x">}) -> (tensor<8xf32> {graph.role = #graph.next<0>}) {
+  return %x : tensor<8xf32>
+}
+
+// -----
+
+// expected-error @+1 {{result 0: takes the place of argument 1, which is no parameter or state}}
+func.func @next_of_nothing(%w: tensor<8xf32> {graph.role = #graph.parameter<@w>}) -> (tensor<8xf32> {graph.role = #graph.next<1>}) {
+  return %w : tensor<8xf32>
+}
+
+// -----
+
+// expected-error @+1 {{result 1: takes the place of argument 0, which result 0 takes}}
+func.func @next_twice(%w: tensor<8xf32> {graph.role = #graph.parameter<@w>})
+    -> (tensor<8xf32> {graph.role = #graph.next<0>}, tensor<8xf32> {graph.role = #graph.next<0>}) {
+  return %w, %w : tensor<8xf32>, tensor<8xf32>
+}
+
+// -----
+
+// expected-error @+1 {{result 0: is 'tensor<4xf32>', but takes the place of argument 0, 'tensor<8xf32>'}}
+func.func @next_of_another_shape(%w: tensor<8xf32> {graph.role = #graph.parameter<@w>}, %x: tensor<4xf32>)
+    -> (tensor<4xf32> {graph.role = #graph.next<0>}) {
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+// expected-error @+1 {{result 0: is 'tensor<8xf64>', but takes the place of argument 0, 'tensor<8xf32>'}}
+func.func @next_of_another_type(%w: tensor<8xf32> {graph.role = #graph.parameter<@w>}, %x: tensor<8xf64>)
+    -> (tensor<8xf64> {graph.role = #graph.next<0>}) {
+  return %x : tensor<8xf64>
+}
+
+// -----
+
+// expected-error @+1 {{result 0: a mean without a count behind it}}
+func.func @mean_alone(%x: tensor<f32>) -> (tensor<f32> {graph.role = #graph.mean<"loss">}, tensor<f32> {graph.role = #graph.output<"y">}) {
+  return %x, %x : tensor<f32>, tensor<f32>
+}
+
+// -----
+
+// expected-error @+1 {{result 0: a count without its mean before it}}
+func.func @count_alone(%x: tensor<f32>) -> (tensor<f32> {graph.role = #graph.count<4>}) { return %x : tensor<f32> }
