@@ -5,6 +5,7 @@
 #include "compiler/codegen/CompileKernels.h"
 #include "compiler/codegen/Grouping.h"
 #include "compiler/codegen/Passes.h"
+#include "dialects/graph/Provenance.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -205,10 +206,7 @@ FailureOr<rank::LaunchOp> FormKernels::launch(const Group &group,
       rank::LaunchOp::create(builder, builder.getFusedLoc(locations), outputs,
                              FlatSymbolRefAttr::get(*kernel), group.inputs);
   for (Operation *op : llvm::reverse(group.ops))
-    for (StringRef name : {"graph.scope", "graph.origin"})
-      if (Attribute attribute = op->getDiscardableAttr(name);
-          attribute && !launch->hasAttr(name))
-        launch->setDiscardableAttr(name, attribute);
+    graph::copyProvenance(op, launch);
   return launch;
 }
 

@@ -356,10 +356,7 @@ void Grouping::assign(int group) {
 
 /// Whether computing the op again is cheaper than reading its result.
 static bool isCheap(Operation *op) {
-  return isa<graph::NegOp, graph::AbsOp, graph::ReluOp, graph::NotOp,
-             graph::AddOp, graph::SubOp, graph::MulOp, graph::MaxOp,
-             graph::MinOp, graph::AndOp, graph::OrOp, graph::CompareOp,
-             graph::SelectOp, graph::ConvertOp>(op);
+  return op->hasTrait<graph::Cheap>();
 }
 
 static int64_t bytesOf(Value value) {

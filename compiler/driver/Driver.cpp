@@ -13,6 +13,8 @@
 #include "compiler/sharding/ShardPattern.h"
 #include "compiler/sharding/Strategy.h"
 #include "compiler/sharding/Why.h"
+#include "dialects/graph/Provenance.h"
+#include "dialects/sharding/Constraint.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FileSystem.h"
@@ -189,9 +191,7 @@ LogicalResult Compilation::importModel() {
   if (!module || failed(checkElements(*module)))
     return failure();
   // What the runtime calls the model.
-  (*module)->setAttr(
-      "graph.model",
-      StringAttr::get(&context, llvm::sys::path::filename(options.model)));
+  graph::setModelName(*module, llvm::sys::path::filename(options.model));
   return success();
 }
 
@@ -206,7 +206,7 @@ LogicalResult Compilation::partition() {
       failed(runPasses("propagate", buildPropagationPipeline)))
     return failure();
   auto step = module->lookupSymbol<func::FuncOp>("step");
-  report.objective = step->getAttrOfType<DictionaryAttr>("sharding.objective");
+  report.objective = sharding::getObjective(step);
   if (stopsAfter("propagate"))
     return success();
   if (failed(runPasses("partition", [&](OpPassManager &manager) {

@@ -294,14 +294,14 @@ void BufferAssigner::writeAttributes() {
       op->setAttr(rank::buffersAttrName, list(op->getResults()));
     if (auto loop = dyn_cast<rank::MicrobatchesOp>(op)) {
       // The index: a list of all of them, one per microbatch.
-      loop->setAttr("rank.first_buffers",
+      loop->setAttr(rank::firstBuffersAttrName,
                     list(loop.getFirst().front().getArguments()));
-      loop->setAttr("rank.rest_buffers",
+      loop->setAttr(rank::restBuffersAttrName,
                     list(loop.getRest().front().getArguments()));
     }
     auto scratch = scratchUnit.find(op);
     if (scratch != scratchUnit.end())
-      op->setAttr("rank.scratch",
+      op->setAttr(rank::scratchAttrName,
                   rank::BufferAttr::get(function.getContext(),
                                         units[scratch->second].region,
                                         units[scratch->second].packed.offset,

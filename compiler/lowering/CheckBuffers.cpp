@@ -135,8 +135,8 @@ rank::BufferAttr BufferChecker::findBuffer(Value value) {
     return function.getArgAttrOfType<rank::BufferAttr>(number,
                                                        rank::bufferAttrName);
   auto buffers = region->getParentOp()->getAttrOfType<ArrayAttr>(
-      region->getRegionNumber() == 0 ? "rank.first_buffers"
-                                     : "rank.rest_buffers");
+      region->getRegionNumber() == 0 ? rank::firstBuffersAttrName
+                                     : rank::restBuffersAttrName);
   return buffers ? dyn_cast<rank::BufferAttr>(buffers[number])
                  : rank::BufferAttr();
 }
@@ -231,7 +231,7 @@ LogicalResult BufferChecker::checkResults(Operation *op) {
 }
 
 LogicalResult BufferChecker::checkScratch(Operation *op) {
-  auto scratch = op->getAttrOfType<rank::BufferAttr>("rank.scratch");
+  auto scratch = op->getAttrOfType<rank::BufferAttr>(rank::scratchAttrName);
   if (!scratch)
     return success();
   if (failed(checkBounds(op, scratch)))

@@ -5,6 +5,7 @@
 #include "compiler/lowering/GemmForm.h"
 #include "compiler/lowering/Passes.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/Provenance.h"
 #include "dialects/rank/Rank.h"
 #include "mlir/IR/Matchers.h"
 
@@ -240,9 +241,7 @@ LogicalResult GemmFormer::run() {
       builder, op.getLoc(), result.value.getType(), a.base, b.base, addend,
       form.aAccess, form.bAccess, form.sizes, form.row, form.batch,
       APFloat(static_cast<float>(alpha)));
-  for (StringRef name : {"graph.scope", "graph.origin"})
-    if (Attribute attribute = op->getAttr(name))
-      gemm->setAttr(name, attribute);
+  graph::copyProvenance(op, gemm);
   result.value.replaceAllUsesWith(gemm.getResult());
   return success();
 }

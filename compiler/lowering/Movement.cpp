@@ -2,6 +2,7 @@
 
 #include "compiler/lowering/Movement.h"
 
+#include "dialects/graph/Provenance.h"
 #include "dialects/rank/Rank.h"
 #include "dialects/sharding/Sharding.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -188,10 +189,7 @@ LogicalResult polyrank::lowering::localizeMovement(
     return success();
   };
   auto collective = [&](Operation *created) {
-    if (auto scope = op->getAttr("graph.scope"))
-      created->setAttr("graph.scope", scope);
-    if (auto origin = op->getAttr("graph.origin"))
-      created->setAttr("graph.origin", origin);
+    graph::copyProvenance(op, created);
     llvm::append_range(results, created->getResults());
     return success();
   };

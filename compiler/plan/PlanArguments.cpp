@@ -66,8 +66,8 @@ rank::BufferAttr polyrank::plan::getBuffer(Value value) {
                                                        rank::bufferAttrName);
   bool first = argument.getOwner()->getParent()->getRegionNumber() == 0;
   return cast<rank::BufferAttr>(parent->getAttrOfType<ArrayAttr>(
-      first ? "rank.first_buffers"
-            : "rank.rest_buffers")[argument.getArgNumber()]);
+      first ? rank::firstBuffersAttrName
+            : rank::restBuffersAttrName)[argument.getArgNumber()]);
 }
 
 std::unique_ptr<fb::BufferRef>

@@ -2,6 +2,7 @@
 
 #include "compiler/lowering/GemmLibrary.h"
 #include "compiler/plan/PlanBuilder.h"
+#include "dialects/graph/Provenance.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -21,9 +22,10 @@ static int64_t extent(RankedTensorType type, int64_t begin, int64_t end) {
 static std::string getOrigin(Operation *op) {
   if (auto name = op->getLoc()->findInstanceOf<NameLoc>())
     return name.getName().str();
-  for (StringRef attribute : {"graph.origin", "graph.scope"})
-    if (auto text = op->getAttrOfType<StringAttr>(attribute))
-      return text.str();
+  if (StringAttr origin = graph::getOrigin(op))
+    return origin.str();
+  if (StringRef scope = graph::getScope(op); !scope.empty())
+    return scope.str();
   return op->getName().getStringRef().str();
 }
 
@@ -34,7 +36,7 @@ static std::string getOrigin(Operation *op) {
 fb::Phase CommandWriter::getPhase(Operation *op) {
   auto name = op->getLoc()->findInstanceOf<NameLoc>();
   fb::Phase phase = name && updates.contains(name.getName()) ? fb::Phase::Update
-                    : op->hasAttr("graph.origin") ? fb::Phase::Backward
+                    : graph::isDerivative(op) ? fb::Phase::Backward
                                                   : fb::Phase::Forward;
   for (Value operand : op->getOperands())
     phase = std::max(phase, phases.lookup(operand));
@@ -103,7 +105,7 @@ void CommandWriter::writeGemm(rank::GemmOp op, fb::CommandT &command) {
   gemm.a = shifted(op.getA(), op.getAAccess()[0]);
   gemm.b = shifted(op.getB(), op.getBAccess()[0]);
   gemm.c = refer(op.getResult());
-  if (auto scratch = op->getAttrOfType<rank::BufferAttr>("rank.scratch"))
+  if (auto scratch = op->getAttrOfType<rank::BufferAttr>(rank::scratchAttrName))
     gemm.scratch = refer(scratch);
   gemm.flops = op.getFlops();
   gemm.pieces = shape.pieces;

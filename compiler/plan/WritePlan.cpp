@@ -6,6 +6,7 @@
 #include "compiler/lowering/Passes.h"
 #include "compiler/plan/PlanBuilder.h"
 #include "dialects/graph/Boundary.h"
+#include "dialects/graph/Provenance.h"
 #include "llvm/Support/FileSystem.h"
 #include "mlir/Pass/PassManager.h"
 #include "runtime/Version.h"
@@ -53,7 +54,7 @@ void PlanWriter::writeHeader() {
   auto module = function->getParentOfType<ModuleOp>();
   plan.version = runtime::planSchemaVersion;
   plan.compiler = std::string("polyrank ") + versionText;
-  if (auto model = module->getAttrOfType<StringAttr>("graph.model"))
+  if (StringRef model = graph::getModelName(module); !model.empty())
     plan.model = model.str();
   plan.mode =
       isStep && !options.forward ? fb::Mode::Train : fb::Mode::Forward;

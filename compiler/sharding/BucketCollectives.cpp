@@ -8,6 +8,7 @@
 
 #include "compiler/cost/CostModel.h"
 #include "compiler/sharding/Passes.h"
+#include "dialects/graph/Provenance.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "mlir/Analysis/TopologicalSortUtils.h"
@@ -91,7 +92,7 @@ void Bucketing::findBackward() {
 void Bucketing::findReadByBackward() {
   for (Operation &op : llvm::reverse(block)) {
     bool reads = false;
-    op.walk([&](Operation *inner) { reads |= inner->hasAttr("graph.origin"); });
+    op.walk([&](Operation *inner) { reads |= graph::isDerivative(inner); });
     reads |= llvm::any_of(op.getResults(), [&](Value result) {
       return readByBackward.contains(result);
     });

@@ -4,6 +4,7 @@
 #include "compiler/sharding/Passes.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/sharding/Constraint.h"
 #include "dialects/sharding/Sharding.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -59,7 +60,7 @@ LogicalResult CheckPartition::checkOps() {
                       "lowers it to collectives");
       return WalkResult::interrupt();
     }
-    if (op->hasAttr("sharding.composite")) {
+    if (sharding::isMarkedComposite(op)) {
       op->emitOpError("is a composite that is still split; "
                       "decompose-composites takes it apart");
       return WalkResult::interrupt();

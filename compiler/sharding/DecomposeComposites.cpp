@@ -3,6 +3,8 @@
 
 #include "compiler/sharding/Passes.h"
 #include "compiler/sharding/Propagation.h"
+#include "dialects/graph/Provenance.h"
+#include "dialects/sharding/Constraint.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -18,7 +20,7 @@ namespace polyrank::sharding {
 /// The reshard that propagation put there because the op was still whole.
 static ReshardOp getWrapper(Operation *op) {
   auto reshard = dyn_cast_if_present<ReshardOp>(op);
-  return reshard && reshard->hasAttr("sharding.composite") ? reshard : nullptr;
+  return reshard && sharding::isMarkedComposite(reshard) ? reshard : nullptr;
 }
 
 static LogicalResult decompose(graph::CompositeOp composite) {
@@ -34,16 +36,13 @@ static LogicalResult decompose(graph::CompositeOp composite) {
 
   Block *block = op->getBlock();
   Operation *before = op->getPrevNode();
-  OpBuilder builder(op);
+  graph::ProvenanceCopier copier(op);
+  OpBuilder builder(op, &copier);
   SmallVector<Value> values = composite.decompose(builder);
   SmallVector<Operation *> parts;
   for (auto it = before ? std::next(before->getIterator()) : block->begin();
        &*it != op; ++it)
     parts.push_back(&*it);
-  for (Operation *part : parts)
-    for (StringRef name : {"graph.scope", "graph.origin"})
-      if (Attribute attribute = op->getAttr(name))
-        part->setAttr(name, attribute);
   // Parts of results that nobody uses.
   llvm::SmallDenseSet<Value> used;
   for (auto [value, result] : llvm::zip_equal(values, op->getResults()))
@@ -82,7 +81,7 @@ static LogicalResult decompose(graph::CompositeOp composite) {
   }
 
   Propagation propagation(mesh);
-  StringRef reason = op->getAttrOfType<StringAttr>("sharding.composite");
+  StringRef reason = sharding::getCompositeReason(op);
   if (failed(propagation.readParts(parts, wanted, reason)))
     return failure();
   propagation.extend();
@@ -115,7 +114,7 @@ struct DecomposeComposites
     while (true) {
       SmallVector<graph::CompositeOp> composites;
       getOperation().walk([&](graph::CompositeOp op) {
-        if (op->hasAttr("sharding.composite"))
+        if (sharding::isMarkedComposite(op))
           composites.push_back(op);
       });
       if (composites.empty())

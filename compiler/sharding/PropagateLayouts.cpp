@@ -2,6 +2,7 @@
 
 #include "compiler/sharding/Passes.h"
 #include "compiler/sharding/Propagation.h"
+#include "dialects/sharding/Constraint.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -16,16 +17,15 @@ namespace polyrank::sharding {
 /// The mesh that strategy chose for the module, else that of some constraint.
 static sharding::MeshAttr findMesh(func::FuncOp function) {
   if (auto module = function->getParentOfType<ModuleOp>())
-    if (auto mesh = module->getAttrOfType<sharding::MeshAttr>("sharding.mesh"))
+    if (sharding::MeshAttr mesh = sharding::getMesh(module))
       return mesh;
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    if (auto layout = function.getArgAttrOfType<sharding::LayoutAttr>(
-            i, "sharding.layout"))
-      return layout.getMesh();
+    if (auto constraint = sharding::getConstraint(function, i))
+      return constraint.getLayout().getMesh();
   sharding::MeshAttr mesh;
   function.walk([&](Operation *op) {
-    if (auto fixed = op->getAttrOfType<DictionaryAttr>("sharding.constraint"))
-      mesh = fixed.getAs<sharding::LayoutAttr>("layout").getMesh();
+    if (auto constraint = sharding::getConstraint(op))
+      mesh = constraint.getLayout().getMesh();
   });
   return mesh;
 }
@@ -95,10 +95,8 @@ struct PropagateLayouts
                                        function.getBody().getArgumentTypes(),
                                        terminator->getOperandTypes()));
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      for (StringRef name : {"sharding.layout", "sharding.open",
-                             "sharding.priority", "sharding.from"})
-        function.removeArgAttr(i, StringAttr::get(&getContext(), name));
-    function.walk([](Operation *op) { op->removeAttr("sharding.constraint"); });
+      sharding::setConstraint(function, i, {});
+    function.walk([](Operation *op) { sharding::setConstraint(op, {}); });
 
     Builder builder(&getContext());
     auto entry = [&](StringRef name, const Objective &objective) {
@@ -112,8 +110,8 @@ struct PropagateLayouts
                builder.getNamedAttr(
                    "flops", builder.getI64IntegerAttr(objective.flops))}));
     };
-    function->setAttr(
-        "sharding.objective",
+    sharding::setObjective(
+        function,
         builder.getDictionaryAttr({entry("value", solution.objective),
                                    entry("bound", solution.bound)}));
     if (report)

@@ -4,6 +4,7 @@
 
 #include "compiler/sharding/Why.h"
 #include "dialects/graph/Boundary.h"
+#include "dialects/sharding/Constraint.h"
 #include "llvm/Support/xxhash.h"
 
 using namespace mlir;
@@ -80,18 +81,12 @@ void Propagation::addUse(int node, OpOperand &slot) {
   addUse(node, slot.get(), &slot);
 }
 
-static Constraint readConstraint(LayoutAttr layout, Attribute open,
-                                 Attribute priority, Attribute text) {
+static Constraint readConstraint(sharding::ConstraintAttr given) {
   Constraint constraint;
-  constraint.layout = layout;
-  constraint.open.assign(layout.getRank(), false);
-  if (auto flags = dyn_cast_if_present<DenseBoolArrayAttr>(open))
-    constraint.open.assign(flags.asArrayRef().begin(),
-                           flags.asArrayRef().end());
-  if (auto number = dyn_cast_if_present<IntegerAttr>(priority))
-    constraint.level = number.getInt();
-  if (auto string = dyn_cast_if_present<StringAttr>(text))
-    constraint.text = string.str();
+  constraint.layout = given.getLayout();
+  constraint.open.assign(given.getOpen().begin(), given.getOpen().end());
+  constraint.level = given.getPriority();
+  constraint.text = given.getFrom().str();
   return constraint;
 }
 
@@ -127,15 +122,12 @@ LogicalResult Propagation::readArguments(func::FuncOp function) {
                                 : entry.rule.results.front();
     entry.rule.results.push_back(factors);
     addValue(argument, node, entry.results.size(), 1);
-    if (auto layout =
-            function.getArgAttrOfType<LayoutAttr>(i, "sharding.layout")) {
-      Constraint constraint =
-          readConstraint(layout, function.getArgAttr(i, "sharding.open"),
-                         function.getArgAttr(i, "sharding.priority"),
-                         function.getArgAttr(i, "sharding.from"));
+    if (auto given = sharding::getConstraint(function, i)) {
+      Constraint constraint = readConstraint(given);
       constraint.isParameter = isKept;
       if (constraint.text.empty())
-        constraint.text = nodes[node].name + "=" + layout.toString();
+        constraint.text =
+            nodes[node].name + "=" + constraint.layout.toString();
       nodes[node].constraint = constraints.size();
       constraints.push_back(std::move(constraint));
     }
@@ -178,14 +170,11 @@ LogicalResult Propagation::readReturn(func::FuncOp function,
 }
 
 void Propagation::pin(Operation *op, int64_t executions) {
-  auto fixed = op->getAttrOfType<DictionaryAttr>("sharding.constraint");
-  if (!fixed)
+  auto given = sharding::getConstraint(op);
+  if (!given)
     return;
-  auto number = fixed.getAs<IntegerAttr>("result");
-  Value value = op->getResult(number ? number.getInt() : 0);
-  Constraint constraint =
-      readConstraint(fixed.getAs<LayoutAttr>("layout"), fixed.get("open"),
-                     fixed.get("priority"), fixed.get("from"));
+  Value value = op->getResult(given.getResult());
+  Constraint constraint = readConstraint(given);
   if (constraint.text.empty())
     constraint.text = describe(op) + "=" + constraint.layout.toString();
   int node =

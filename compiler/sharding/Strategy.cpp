@@ -8,6 +8,8 @@
 #include "compiler/sharding/Why.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/Provenance.h"
+#include "dialects/sharding/Constraint.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "runtime/Names.h"
 
@@ -63,8 +65,13 @@ private:
   LogicalResult checkDims(const ShardPattern &pattern, StringRef name,
                           ArrayRef<int64_t> shape);
   /// Whether `pattern` is to replace what another one said of `name`.
-  bool replaces(const ShardPattern &pattern, StringRef name, StringAttr from,
-                IntegerAttr priority);
+  bool replaces(const ShardPattern &pattern, StringRef name,
+                sharding::ConstraintAttr given);
+  sharding::ConstraintAttr toConstraint(LayoutAttr layout, ArrayRef<bool> open,
+                                        int64_t priority, StringRef from) {
+    return sharding::ConstraintAttr::get(module.getContext(), layout, open,
+                                         priority, from, 0);
+  }
   /// A remark on a name; those on layers that are alike become one.
   void remark(StringRef name, const std::string &text);
 
@@ -95,11 +102,11 @@ LogicalResult Strategy::checkDims(const ShardPattern &pattern, StringRef name,
 }
 
 bool Strategy::replaces(const ShardPattern &pattern, StringRef name,
-                        StringAttr from, IntegerAttr priority) {
-  if (!from || from.getValue() == pattern.text)
+                        sharding::ConstraintAttr given) {
+  if (!given || given.getFrom() == pattern.text)
     return true;
-  bool wins = pattern.priority <= priority.getInt();
-  std::string other = from.getValue().str();
+  bool wins = pattern.priority <= given.getPriority();
+  std::string other = given.getFrom().str();
   remark(name, wins ? "'" + pattern.text + "' replaces '" + other + "'"
                     : "'" + other + "' is kept, not '" + pattern.text + "'");
   return wins;
@@ -250,19 +257,10 @@ LogicalResult Strategy::constrainArgument(unsigned argument,
                       parameter ? Kind::Parameter : Kind::Input);
   if (failed(found))
     return failure();
-  if (!replaces(
-          pattern, name,
-          function.getArgAttrOfType<StringAttr>(argument, "sharding.from"),
-          function.getArgAttrOfType<IntegerAttr>(argument,
-                                                 "sharding.priority")))
-    return success();
-  function.setArgAttr(argument, "sharding.layout", found->layout);
-  function.setArgAttr(argument, "sharding.open",
-                      builder.getDenseBoolArrayAttr(found->open));
-  function.setArgAttr(argument, "sharding.priority",
-                      builder.getI64IntegerAttr(pattern.priority));
-  function.setArgAttr(argument, "sharding.from",
-                      builder.getStringAttr(pattern.text));
+  if (replaces(pattern, name, sharding::getConstraint(function, argument)))
+    sharding::setConstraint(function, argument,
+                            toConstraint(found->layout, found->open,
+                                         pattern.priority, pattern.text));
   return success();
 }
 
@@ -273,9 +271,7 @@ FailureOr<bool> Strategy::constrainOutputs(const ShardPattern &pattern,
   bool any = false;
   LogicalResult status = success();
   auto scopeOf = [](Operation *op) {
-    auto scope = op->getAttrOfType<StringAttr>("graph.scope");
-    return op->hasAttr("graph.origin") || !scope ? StringRef()
-                                                 : scope.getValue();
+    return graph::isDerivative(op) ? StringRef() : graph::getScope(op);
   };
   function.walk([&](Operation *op) {
     StringRef scope = scopeOf(op);
@@ -300,7 +296,7 @@ FailureOr<bool> Strategy::constrainOutputs(const ShardPattern &pattern,
     };
     bool leaves =
         llvm::any_of(op->getResult(0).getUsers(), [&](Operation *user) {
-          return !user->hasAttr("graph.origin") && !isInside(user);
+          return !graph::isDerivative(user) && !isInside(user);
         });
     if (!leaves)
       return WalkResult::advance();
@@ -320,20 +316,10 @@ FailureOr<bool> Strategy::constrainOutputs(const ShardPattern &pattern,
       return WalkResult::interrupt();
     }
     any = true;
-    if (auto other = op->getAttrOfType<DictionaryAttr>("sharding.constraint");
-        other && !replaces(pattern, matched, other.getAs<StringAttr>("from"),
-                           other.getAs<IntegerAttr>("priority")))
-      return WalkResult::advance();
-    op->setAttr(
-        "sharding.constraint",
-        builder.getDictionaryAttr(
-            {builder.getNamedAttr("layout", found->layout),
-             builder.getNamedAttr("open",
-                                  builder.getDenseBoolArrayAttr(found->open)),
-             builder.getNamedAttr("priority",
-                                  builder.getI64IntegerAttr(pattern.priority)),
-             builder.getNamedAttr("from",
-                                  builder.getStringAttr(pattern.text))}));
+    if (replaces(pattern, matched, sharding::getConstraint(op)))
+      sharding::setConstraint(op, toConstraint(found->layout, found->open,
+                                               pattern.priority,
+                                               pattern.text));
     return WalkResult::advance();
   });
   if (failed(status))
@@ -431,13 +417,13 @@ LogicalResult Strategy::addDataDefault() {
   if (axis < 0 || mesh.getAxisSizes()[axis] == 1)
     return success();
   AxisRef ref = mesh.getAxis(axis);
-  SmallVector<unsigned> inputs;
+  SmallVector<std::pair<unsigned, sharding::ConstraintAttr>> inputs;
   std::string names;
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     auto input = graph::Boundary(function).getArgument<graph::InputAttr>(i);
     RankedTensorType type = typeOf(i);
     if (!input || type.getRank() < 2 ||
-        function.getArgAttr(i, "sharding.layout"))
+        sharding::getConstraint(function, i))
       continue;
     int64_t batch = type.getDimSize(1);
     if (batch % ref.size != 0)
@@ -446,18 +432,16 @@ LogicalResult Strategy::addDataDefault() {
     dims[1] = DimAttr::get(mesh, ref);
     SmallVector<bool> open(type.getRank(), true);
     open[0] = open[1] = false;
-    inputs.push_back(i);
-    function.setArgAttr(i, "sharding.layout", LayoutAttr::get(mesh, dims));
-    function.setArgAttr(i, "sharding.open",
-                        builder.getDenseBoolArrayAttr(open));
-    function.setArgAttr(i, "sharding.priority",
-                        builder.getI64IntegerAttr(lowest + 1));
+    inputs.push_back({i, toConstraint(LayoutAttr::get(mesh, dims), open,
+                                      lowest + 1, "")});
     names += (names.empty() ? "" : ", ") + input.getName().str();
   }
-  for (unsigned i : inputs)
-    function.setArgAttr(
-        i, "sharding.from",
-        builder.getStringAttr("data splits the batch of " + names));
+  for (auto [i, constraint] : inputs)
+    sharding::setConstraint(
+        function, i,
+        toConstraint(constraint.getLayout(), constraint.getOpen(),
+                     constraint.getPriority(),
+                     "data splits the batch of " + names));
   if (!names.empty())
     emitRemark(module.getLoc())
         << "the axis data=" << ref.size << " splits the batch of " << names;
@@ -466,17 +450,14 @@ LogicalResult Strategy::addDataDefault() {
 
 LogicalResult Strategy::checkAxesAreUsed() {
   llvm::SmallDenseSet<int32_t> used;
-  auto add = [&](Attribute attribute) {
-    if (auto layout = dyn_cast_if_present<LayoutAttr>(attribute))
-      for (AxisRef ref : layout.getUsedAxes())
+  auto add = [&](sharding::ConstraintAttr constraint) {
+    if (constraint)
+      for (AxisRef ref : constraint.getLayout().getUsedAxes())
         used.insert(ref.axis);
   };
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    add(function.getArgAttr(i, "sharding.layout"));
-  function.walk([&](Operation *op) {
-    if (auto entry = op->getAttrOfType<DictionaryAttr>("sharding.constraint"))
-      add(entry.get("layout"));
-  });
+    add(sharding::getConstraint(function, i));
+  function.walk([&](Operation *op) { add(sharding::getConstraint(op)); });
   for (auto [i, size] : llvm::enumerate(mesh.getAxisSizes())) {
     if (size == 1 || used.contains(i))
       continue;
@@ -500,7 +481,7 @@ polyrank::sharding::applyStrategy(ModuleOp module,
   auto function = module.lookupSymbol<func::FuncOp>("step");
   if (!function)
     return emitError(module.getLoc()) << "there is no function @step";
-  module->setAttr("sharding.mesh", options.mesh);
+  sharding::setMesh(module, options.mesh);
   Strategy strategy(module, function, options);
   for (const std::string &text : options.shards) {
     std::string error;
@@ -522,7 +503,7 @@ struct ApplyStrategy : sharding::impl::ApplyStrategyBase<ApplyStrategy> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto mesh = module->getAttrOfType<sharding::MeshAttr>("sharding.mesh");
+    sharding::MeshAttr mesh = sharding::getMesh(module);
     if (!mesh) {
       module.emitError("has no mesh (sharding.mesh)");
       return signalPassFailure();

@@ -4,6 +4,7 @@
 #include "compiler/sharding/Propagation.h"
 
 #include "compiler/sharding/Why.h"
+#include "dialects/sharding/Constraint.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -352,7 +353,7 @@ void Writer::wrapComposite(const Node &node, const Label &label) {
     auto gathered = sharding::ReshardOp::create(
         before, op->getLoc(), TypeRange(sharding::withLayout(type, want)),
         ValueRange(slot.get()), reason);
-    gathered->setAttr("sharding.composite", builder.getUnitAttr());
+    sharding::markComposite(gathered);
     slot.set(gathered->getResult(0));
   }
   OpBuilder after(op->getContext());
@@ -367,7 +368,7 @@ void Writer::wrapComposite(const Node &node, const Label &label) {
     auto split = sharding::ReshardOp::create(
         after, op->getLoc(), TypeRange(sharding::withLayout(type, want)),
         ValueRange(result), reason);
-    split->setAttr("sharding.composite", builder.getUnitAttr());
+    sharding::markComposite(split);
     result.replaceAllUsesExcept(split->getResult(0), split);
   }
   // Of the constraints that split it, for the reasons of the parts.
@@ -377,8 +378,7 @@ void Writer::wrapComposite(const Node &node, const Label &label) {
       for (const Node::Reach &reach : node.reached[atom])
         if (reach.factor == choice.factor && reach.constraint >= 0)
           texts.push_back(table.constraints[reach.constraint].text);
-  op->setAttr("sharding.composite",
-              builder.getStringAttr(llvm::join(texts, "; ")));
+  sharding::markComposite(op, llvm::join(texts, "; "));
 }
 
 LogicalResult Writer::write() {

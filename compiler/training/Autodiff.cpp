@@ -4,6 +4,7 @@
 
 #include "compiler/training/Forward.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/Provenance.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -16,15 +17,15 @@ class OriginMarker : public OpBuilder::Listener {
 public:
   void differentiate(Operation *op) {
     origin = StringAttr::get(op->getContext(), getUserName(op));
-    scope = op->getAttrOfType<StringAttr>("graph.scope");
+    scope = StringAttr::get(op->getContext(), graph::getScope(op));
     location = op->getLoc();
   }
   void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
     if (!origin)
       return;
-    op->setAttr("graph.origin", origin);
-    if (scope)
-      op->setAttr("graph.scope", scope);
+    graph::setOrigin(op, origin);
+    if (!scope.empty())
+      graph::setScope(op, scope);
     op->setLoc(*location);
   }
 

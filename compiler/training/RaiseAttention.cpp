@@ -5,6 +5,7 @@
 #include "compiler/training/Forward.h"
 #include "compiler/training/ReshapeMotion.h"
 #include "dialects/graph/Parts.h"
+#include "dialects/graph/Provenance.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -277,8 +278,7 @@ bool training::raiseAttention(graph::MatmulOp matmul) {
   auto attention = graph::AttentionOp::create(
       builder, matmul.getLoc(), scores->query, scores->key, matmul.getRhs(),
       scores->mask, scores->scale, scores->causal);
-  if (Attribute scope = matmul->getAttr("graph.scope"))
-    attention->setAttr("graph.scope", scope);
+  graph::copyProvenance(matmul, attention);
   matmul.replaceAllUsesWith(attention.getResult());
   return true;
 }

@@ -6,6 +6,7 @@
 
 #include "compiler/training/Forward.h"
 #include "dialects/graph/Parts.h"
+#include "dialects/graph/Provenance.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -154,8 +155,7 @@ bool training::raiseGelu(Operation *op) {
       Value gelu = graph::GeluOp::create(builder, root->getLoc(), x,
                                          isErf ? graph::GeluForm::Erf
                                                : graph::GeluForm::Tanh);
-      if (Attribute scope = root->getAttr("graph.scope"))
-        gelu.getDefiningOp()->setAttr("graph.scope", scope);
+      graph::copyProvenance(root, gelu.getDefiningOp());
       root->getResult(0).replaceAllUsesWith(gelu);
       return true;
     }

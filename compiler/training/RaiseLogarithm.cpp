@@ -6,6 +6,7 @@
 
 #include "compiler/training/Forward.h"
 #include "dialects/graph/Parts.h"
+#include "dialects/graph/Provenance.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -86,16 +87,12 @@ Value buildLogarithm(Parts &parts, Value argument) {
 } // namespace
 
 bool training::raiseLogarithm(graph::LogOp op) {
-  OpBuilder builder(op);
+  graph::ProvenanceCopier copier(op);
+  OpBuilder builder(op, &copier);
   Parts parts(builder, op.getLoc());
-  Operation *before = op->getPrevNode();
   Value stable = buildLogarithm(parts, op.getInput());
   if (!stable)
     return false;
-  if (Attribute scope = op->getAttr("graph.scope"))
-    for (Operation *each = before ? before->getNextNode() : nullptr;
-         each && each != op; each = each->getNextNode())
-      each->setAttr("graph.scope", scope);
   op.getResult().replaceAllUsesWith(stable);
   return true;
 }

@@ -4,6 +4,7 @@
 
 #include "compiler/training/Forward.h"
 #include "dialects/graph/Parts.h"
+#include "dialects/graph/Provenance.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -206,8 +207,7 @@ bool training::raiseNormalization(Operation *op) {
           : graph::RmsNormOp::create(builder, op->getLoc(), x, scaleValue,
                                      normalized->epsilon)
                 .getOperation();
-  if (Attribute scope = op->getAttr("graph.scope"))
-    norm->setAttr("graph.scope", scope);
+  graph::copyProvenance(op, norm);
   last->getResult(0).replaceAllUsesWith(norm->getResult(0));
   return true;
 }

@@ -3,6 +3,7 @@
 #include "compiler/training/RaiseComposites.h"
 
 #include "compiler/training/Forward.h"
+#include "dialects/graph/Provenance.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -17,8 +18,7 @@ bool training::raiseSilu(graph::SigmoidOp op) {
       continue;
     OpBuilder builder(product);
     auto silu = graph::SiluOp::create(builder, op.getLoc(), x);
-    if (Attribute scope = op->getAttr("graph.scope"))
-      silu->setAttr("graph.scope", scope);
+    graph::copyProvenance(op, silu);
     product.getResult().replaceAllUsesWith(silu.getResult());
     isRaised = true;
   }

@@ -50,12 +50,8 @@ polyrank::training::getGroups(ArrayRef<int64_t> source,
 }
 
 bool polyrank::training::isElementwise(Operation *op) {
-  using namespace graph;
-  return isa<NegOp, ExpOp, LogOp, SqrtOp, RsqrtOp, TanhOp, ErfOp, SigmoidOp,
-             ReluOp, AbsOp, SinOp, CosOp, AtanOp, AsinOp, AcosOp, AsinhOp,
-             AcoshOp, AtanhOp, FloorOp, DetachOp, NotOp, AddOp, SubOp, MulOp,
-             DivOp, MaxOp, MinOp, PowOp, AndOp, OrOp, BitAndOp, CompareOp,
-             SelectOp, ConvertOp, GeluOp, SiluOp, DropoutOp>(op);
+  // Dropout's other operands are scalars, and it counts elements in order.
+  return op->hasTrait<graph::Elementwise>() || isa<graph::DropoutOp>(op);
 }
 
 /// Whether the slice takes whole blocks of a dim that is taken apart into

@@ -8,8 +8,8 @@ include "dialects/graph/GraphEnums.td"
 
 // A composite returns the residuals that its backward needs, so that both
 // sides can be decomposed alike when a layout demands it.
-class Graph_Composite<string mnemonic, list<string> methods = []>
-    : Graph_Op<mnemonic, methods, [DeclareOpInterfaceMethods<CompositeOpInterface>]> {
+class Graph_Composite<string mnemonic, list<string> methods = [], list<Trait> traits = []>
+    : Graph_Op<mnemonic, methods, !listconcat([DeclareOpInterfaceMethods<CompositeOpInterface>], traits)> {
   let hasVerifier = 1;
 }
 
@@ -68,7 +68,7 @@ def Graph_RmsNormGradOp : Graph_Composite<"rms_norm_grad"> {
   let results = (outs Graph_FloatTensor:$inputGradient, Graph_FloatTensor:$scaleGradient);
 }
 
-def Graph_GeluOp : Graph_Composite<"gelu", ["buildGradient"]> {
+def Graph_GeluOp : Graph_Composite<"gelu", ["buildGradient"], [Graph_IsElementwise]> {
   let summary = "Hendrycks, Gimpel, Gaussian Error Linear Units (2016)";
   let description = [{
     `erf`: x/2 (1 + erf(x / sqrt 2)). `tanh`: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
@@ -86,7 +86,7 @@ def Graph_GeluGradOp : Graph_Composite<"gelu_grad"> {
   let results = (outs Graph_FloatTensor:$inputGradient);
 }
 
-def Graph_SiluOp : Graph_Composite<"silu", ["buildGradient"]> {
+def Graph_SiluOp : Graph_Composite<"silu", ["buildGradient"], [Graph_IsElementwise]> {
   let summary = "x / (1 + e^-x): Elfwing, Uchibe, Doya, Sigmoid-weighted linear units (2017); swish";
   let arguments = (ins Graph_FloatTensor:$input);
   let results = (outs Graph_FloatTensor:$result);

@@ -10,12 +10,9 @@ include "dialects/graph/GraphEnums.td"
 // `sum`, `max` and `min` say how operands that are partial of that kind pass, one
 // letter per operand: n none, a alone, t together, y any.
 class Graph_Elementwise<string mnemonic, string sum, string max, string min,
-                        list<string> methods = ["buildGradient"]>
-    : Graph_Op<mnemonic, methods> {
+                        list<string> methods = ["buildGradient"], list<Trait> traits = []>
+    : Graph_Op<mnemonic, methods, !listconcat([Graph_IsElementwise], traits)> {
   let hasVerifier = 1;
-  let extraClassDeclaration = [{
-    static constexpr bool isElementwise = true;
-  }];
   code definition = [{
     ::polyrank::graph::ShardingRule $cppClass::getShardingRule() {
       return ::polyrank::graph::elementwiseRule(getOperation(), "}] # sum # [{", "}] # max # [{", "}] # min # [{");
@@ -27,8 +24,8 @@ class Graph_Elementwise<string mnemonic, string sum, string max, string min,
 }
 
 class Graph_Unary<string mnemonic, string scalar, string sum = "n", string max = "n",
-                  string min = max, list<string> methods = ["buildGradient"]>
-    : Graph_Elementwise<mnemonic, sum, max, min, methods> {
+                  string min = max, list<string> methods = ["buildGradient"], list<Trait> traits = []>
+    : Graph_Elementwise<mnemonic, sum, max, min, methods, traits> {
   let arguments = (ins Graph_Tensor:$input);
   let results = (outs Graph_Tensor:$result);
   let builders = [OpBuilder<(ins "::mlir::Value":$input), [{
@@ -47,8 +44,8 @@ class Graph_Unary<string mnemonic, string scalar, string sum = "n", string max =
 }
 
 class Graph_Binary<string mnemonic, string scalar, string sum = "nn", string max = "nn",
-                   string min = max, list<string> methods = ["buildGradient"]>
-    : Graph_Elementwise<mnemonic, sum, max, min, methods> {
+                   string min = max, list<string> methods = ["buildGradient"], list<Trait> traits = []>
+    : Graph_Elementwise<mnemonic, sum, max, min, methods, traits> {
   let arguments = (ins Graph_Tensor:$lhs, Graph_Tensor:$rhs);
   let results = (outs Graph_Tensor:$result);
   let builders = [OpBuilder<(ins "::mlir::Value":$lhs, "::mlir::Value":$rhs), [{
@@ -69,7 +66,7 @@ class Graph_Binary<string mnemonic, string scalar, string sum = "nn", string max
   }];
 }
 
-def Graph_NegOp : Graph_Unary<"neg", "-x", "t"> { let summary = "-x"; }
+def Graph_NegOp : Graph_Unary<"neg", "-x", "t", traits = [Graph_IsCheap]> { let summary = "-x"; }
 def Graph_ExpOp : Graph_Unary<"exp", "std::exp(x)", "n", "y"> { let summary = "e^x"; }
 // The parts of a partial maximum may lie outside the domain of log, sqrt and acosh.
 def Graph_LogOp : Graph_Unary<"log", "std::log(x)", "n", "n", "y"> { let summary = "Natural logarithm"; }
@@ -78,8 +75,8 @@ def Graph_RsqrtOp : Graph_Unary<"rsqrt", "1 / std::sqrt(x)"> { let summary = "1 
 def Graph_TanhOp : Graph_Unary<"tanh", "std::tanh(x)", "n", "y"> { let summary = "Hyperbolic tangent"; }
 def Graph_ErfOp : Graph_Unary<"erf", "std::erf(x)", "n", "y"> { let summary = "Gauss error function"; }
 def Graph_SigmoidOp : Graph_Unary<"sigmoid", "1 / (1 + std::exp(-x))", "n", "y"> { let summary = "1 / (1 + e^-x)"; }
-def Graph_ReluOp : Graph_Unary<"relu", "x > 0 ? x : x != x ? x : 0", "n", "y"> { let summary = "max(x, 0)"; }
-def Graph_AbsOp : Graph_Unary<"abs", "std::fabs(x)"> { let summary = "|x|"; }
+def Graph_ReluOp : Graph_Unary<"relu", "x > 0 ? x : x != x ? x : 0", "n", "y", traits = [Graph_IsCheap]> { let summary = "max(x, 0)"; }
+def Graph_AbsOp : Graph_Unary<"abs", "std::fabs(x)", traits = [Graph_IsCheap]> { let summary = "|x|"; }
 def Graph_SinOp : Graph_Unary<"sin", "std::sin(x)"> { let summary = "Sine"; }
 def Graph_CosOp : Graph_Unary<"cos", "std::cos(x)"> { let summary = "Cosine"; }
 def Graph_AtanOp : Graph_Unary<"atan", "std::atan(x)", "n", "y"> { let summary = "Arc tangent"; }
@@ -96,28 +93,28 @@ def Graph_DetachOp : Graph_Unary<"detach", "x", "t", "y", "y", []> {
     are none, it has served: `build-step` erases it.
   }];
 }
-def Graph_NotOp : Graph_Unary<"not", "x == 0", "n", "n", "n", []> { let summary = "Logical negation of booleans"; }
+def Graph_NotOp : Graph_Unary<"not", "x == 0", "n", "n", "n", [], traits = [Graph_IsCheap]> { let summary = "Logical negation of booleans"; }
 
-def Graph_AddOp : Graph_Binary<"add", "x + y", "tt", "aa"> { let summary = "x + y"; }
-def Graph_SubOp : Graph_Binary<"sub", "x - y", "tt", "an"> { let summary = "x - y"; }
-def Graph_MulOp : Graph_Binary<"mul", "x * y", "aa"> { let summary = "x * y"; }
+def Graph_AddOp : Graph_Binary<"add", "x + y", "tt", "aa", traits = [Graph_IsCheap]> { let summary = "x + y"; }
+def Graph_SubOp : Graph_Binary<"sub", "x - y", "tt", "an", traits = [Graph_IsCheap]> { let summary = "x - y"; }
+def Graph_MulOp : Graph_Binary<"mul", "x * y", "aa", traits = [Graph_IsCheap]> { let summary = "x * y"; }
 def Graph_DivOp : Graph_Binary<"div", "divide(x, y)", "an"> {
   let summary = "x / y; of integers truncating, and 0 where y is 0";
 }
-def Graph_MaxOp : Graph_Binary<"max", "maximum(x, y)", "nn", "yy", "aa"> { let summary = "Larger of x and y; NaN if either is"; }
-def Graph_MinOp : Graph_Binary<"min", "minimum(x, y)", "nn", "aa", "yy"> { let summary = "Smaller of x and y; NaN if either is"; }
+def Graph_MaxOp : Graph_Binary<"max", "maximum(x, y)", "nn", "yy", "aa", traits = [Graph_IsCheap]> { let summary = "Larger of x and y; NaN if either is"; }
+def Graph_MinOp : Graph_Binary<"min", "minimum(x, y)", "nn", "aa", "yy", traits = [Graph_IsCheap]> { let summary = "Smaller of x and y; NaN if either is"; }
 def Graph_PowOp : Graph_Binary<"pow", "power(x, y)"> {
   let summary = "x to the power of y; of integers truncating, and 0 where x is 0 and y is negative";
 }
-def Graph_AndOp : Graph_Binary<"and", "x != 0 && y != 0", "nn", "aa", "yy", []> { let summary = "Logical conjunction of booleans"; }
-def Graph_OrOp : Graph_Binary<"or", "x != 0 || y != 0", "nn", "yy", "aa", []> { let summary = "Logical disjunction of booleans"; }
+def Graph_AndOp : Graph_Binary<"and", "x != 0 && y != 0", "nn", "aa", "yy", [], traits = [Graph_IsCheap]> { let summary = "Logical conjunction of booleans"; }
+def Graph_OrOp : Graph_Binary<"or", "x != 0 || y != 0", "nn", "yy", "aa", [], traits = [Graph_IsCheap]> { let summary = "Logical disjunction of booleans"; }
 
 def Graph_BitAndOp : Graph_Binary<"bit_and", "conjunction(x, y)", "nn", "nn", "nn", []> {
   let summary = "The bits that are set in both of two integers";
   let arguments = (ins Graph_IntegerTensor:$lhs, Graph_IntegerTensor:$rhs);
 }
 
-def Graph_CompareOp : Graph_Elementwise<"compare", "nn", "nn", "nn", []> {
+def Graph_CompareOp : Graph_Elementwise<"compare", "nn", "nn", "nn", [], traits = [Graph_IsCheap]> {
   let summary = "Booleans: how x compares with y; NaN is unequal to everything";
   let arguments = (ins Graph_Tensor:$lhs, Graph_Tensor:$rhs, Graph_Comparison:$comparison);
   let results = (outs Graph_BoolTensor:$result);
@@ -126,7 +123,7 @@ def Graph_CompareOp : Graph_Elementwise<"compare", "nn", "nn", "nn", []> {
   let assemblyFormat = "$comparison $lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
 }
 
-def Graph_SelectOp : Graph_Elementwise<"select", "ntt", "nyy", "nyy"> {
+def Graph_SelectOp : Graph_Elementwise<"select", "ntt", "nyy", "nyy", traits = [Graph_IsCheap]> {
   let summary = "Where the condition holds x, else y";
   let arguments = (ins Graph_BoolTensor:$condition, Graph_Tensor:$onTrue, Graph_Tensor:$onFalse);
   let results = (outs Graph_Tensor:$result);
@@ -136,7 +133,7 @@ def Graph_SelectOp : Graph_Elementwise<"select", "ntt", "nyy", "nyy"> {
   let extraClassDefinition = definition;
 }
 
-def Graph_ConvertOp : Graph_Elementwise<"convert", "n", "y", "y"> {
+def Graph_ConvertOp : Graph_Elementwise<"convert", "n", "y", "y", traits = [Graph_IsCheap]> {
   let summary = "Another element type; floats to integers truncate towards zero";
   let description = [{
     Floats that an integer cannot hold become the nearest that it holds, NaN

@@ -3,6 +3,7 @@
 #include "dialects/graph/Graph.h"
 
 #include "dialects/graph/Boundary.h"
+#include "dialects/graph/Provenance.h"
 #include "dialects/sharding/Sharding.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -16,6 +17,11 @@ using namespace polyrank::graph;
 void GraphDialect::initialize() {
   registerAttributes();
   registerOps();
+}
+
+LogicalResult
+GraphDialect::verifyOperationAttribute(Operation *op, NamedAttribute named) {
+  return verifyProvenance(op, named);
 }
 
 LogicalResult GraphDialect::verifyRegionArgAttribute(Operation *op, unsigned,

@@ -66,6 +66,15 @@ public:
   }
 };
 
+/// See GraphInterfaces.td.
+/// @{
+template <typename ConcreteType>
+class Elementwise
+    : public mlir::OpTrait::TraitBase<ConcreteType, Elementwise> {};
+template <typename ConcreteType>
+class Cheap : public mlir::OpTrait::TraitBase<ConcreteType, Cheap> {};
+/// @}
+
 // The scalar functions of elementwise ops that C++ has no operator for.
 inline double divide(double x, double y) { return x / y; }
 /// 0 where y is 0. x / -1 is 0 - x, which wraps around and does not trap.

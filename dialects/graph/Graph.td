@@ -22,6 +22,7 @@ def Graph_Dialect : Dialect {
   let cppNamespace = "::polyrank::graph";
   let hasConstantMaterializer = 1;
   let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
   let hasRegionArgAttrVerify = 1;
   let hasRegionResultAttrVerify = 1;
   let extraClassDeclaration = "void registerAttributes(); void registerOps();";

@@ -71,4 +71,16 @@ def LayoutChecked : NativeOpTrait<"LayoutChecked"> {
   let cppNamespace = "::polyrank::graph";
 }
 
+// Element i of the result depends on element i of each operand alone: operands
+// and result are one index space, in any shape.
+def Graph_IsElementwise : NativeOpTrait<"Elementwise"> {
+  let cppNamespace = "::polyrank::graph";
+}
+
+// Of elementwise ops: a few instructions, less than it costs to read the result
+// from memory.
+def Graph_IsCheap : NativeOpTrait<"Cheap"> {
+  let cppNamespace = "::polyrank::graph";
+}
+
 #endif

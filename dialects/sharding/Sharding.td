@@ -23,6 +23,8 @@ def Sharding_Dialect : Dialect {
   }];
   let cppNamespace = "::polyrank::sharding";
   let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
   let extraClassDeclaration = "void registerAttributes(); void registerOps();";
 }
 
@@ -187,5 +189,23 @@ def Sharding_LayoutAttr : Sharding_Attr<"Layout", "layout",
   }];
 }
 
+def Sharding_ConstraintAttr : Sharding_Attr<"Constraint", "constraint"> {
+  let summary = "The layout that the user asks for";
+  let description = [{
+    ```mlir
+    %w: tensor<8x6xf32> {sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{}, {"tensor"} ]> from "w=[-,tensor]">}
+    ```
+
+    Of an argument, or of a result of an op. An `open` dim may get further axes.
+    Of two constraints that cannot both be kept the one with the lower `priority`
+    is. `from` is what the user wrote.
+
+    1. There is a flag for each dim.
+    2. It has the rank of what it is on, and its result exists.
+  }];
+  let parameters = (ins "LayoutAttr":$layout, ArrayRefParameter<"bool">:$open,
+                        "int64_t":$priority, StringRefParameter<>:$from, "int64_t":$result);
+  let genVerifyDecl = 1;
+}
 
 #endif

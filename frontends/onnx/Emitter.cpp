@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "dialects/graph/Boundary.h"
+#include "dialects/graph/Provenance.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -223,8 +224,7 @@ SmallVector<Imported> Emitter::emit(ArrayRef<Imported> operands, BuildFn build,
     values.push_back(materialize(operand));
   Operation *op = build(builder, values);
   verify(op);
-  if (scope)
-    op->setAttr("graph.scope", scope);
+  graph::setScope(op, scope);
   for (Value result : op->getResults()) {
     // Of known tensors that are too large to be computed now.
     Type type = cast<RankedTensorType>(result.getType()).getElementType();

@@ -128,7 +128,8 @@ public:
   llvm::SmallVector<Imported> emit(llvm::ArrayRef<Imported> operands,
                                    BuildFn build, bool isElementwise = false);
   template <typename Op>
-  static constexpr bool isElementwise = requires { Op::isElementwise; };
+  static constexpr bool isElementwise =
+      Op::template hasTrait<graph::Elementwise>();
 
   template <typename Op, typename... Args>
   Imported unary(const Imported &x, Args &&...args) {

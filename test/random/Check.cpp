@@ -8,6 +8,7 @@
 #include "compiler/lowering/Passes.h"
 #include "compiler/sharding/Passes.h"
 #include "compiler/training/Passes.h"
+#include "dialects/sharding/Constraint.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -158,7 +159,7 @@ bool Checker::runConstraints(ModuleOp module) {
     return false;
   bool hasComposite = module
                           .walk([](Operation *op) {
-                            return op->hasAttr("sharding.composite")
+                            return sharding::isMarkedComposite(op)
                                        ? WalkResult::interrupt()
                                        : WalkResult::advance();
                           })

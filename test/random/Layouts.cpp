@@ -4,6 +4,7 @@
 
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/LayoutVerifier.h"
+#include "dialects/sharding/Constraint.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -291,17 +292,17 @@ static LayoutAttr drawLayout(RankedTensorType type, const RandomMesh &mesh,
 
 void polyrank::test::drawConstraints(func::FuncOp function,
                                      const RandomMesh &mesh, Random &random) {
-  Builder builder(function.getContext());
-  function->getParentOfType<ModuleOp>()->setAttr("sharding.mesh", mesh.mesh);
+  sharding::setMesh(function->getParentOfType<ModuleOp>(), mesh.mesh);
   auto draw = [&](RankedTensorType type, std::optional<Fill> fill,
-                  int64_t numFixed, auto set) {
-    set("layout", drawLayout(type, mesh, random, false, fill, numFixed,
-                             /*hasEmptyBlocks=*/false));
-    set("priority", builder.getI64IntegerAttr(random.below(3)));
+                  int64_t numFixed, int64_t result) {
+    LayoutAttr layout = drawLayout(type, mesh, random, false, fill, numFixed,
+                                   /*hasEmptyBlocks=*/false);
+    int64_t priority = random.below(3);
     SmallVector<bool> open;
     for (int64_t d = 0; d < type.getRank(); ++d)
       open.push_back(d >= numFixed && random.chance(50));
-    set("open", builder.getDenseBoolArrayAttr(open));
+    return sharding::ConstraintAttr::get(function.getContext(), layout, open,
+                                         priority, "", result);
   };
   for (BlockArgument argument : function.getArguments()) {
     unsigned i = argument.getArgNumber();
@@ -310,22 +311,18 @@ void polyrank::test::drawConstraints(func::FuncOp function,
     bool isParameter = !!boundary.getArgument<graph::ParameterAttr>(i);
     if ((!isInput && !isParameter) || random.chance(40))
       continue;
-    draw(cast<RankedTensorType>(argument.getType()),
-         isInput ? std::optional<Fill>() : Fill::Zero, isInput,
-         [&](StringRef name, Attribute value) {
-           function.setArgAttr(i, ("sharding." + name).str(), value);
-         });
+    sharding::setConstraint(
+        function, i,
+        draw(cast<RankedTensorType>(argument.getType()),
+             isInput ? std::optional<Fill>() : Fill::Zero, isInput, 0));
   }
   function.walk([&](graph::GraphOp op) {
     if (op->getNumOperands() == 0 || !random.chance(6))
       return;
-    NamedAttrList list;
     int64_t result = random.below(op->getNumResults());
-    draw(cast<RankedTensorType>(op->getResult(result).getType()), std::nullopt,
-         0, [&](StringRef name, Attribute value) { list.set(name, value); });
-    list.set("result", builder.getI64IntegerAttr(result));
-    op->setAttr("sharding.constraint",
-                list.getDictionary(builder.getContext()));
+    sharding::setConstraint(
+        op, draw(cast<RankedTensorType>(op->getResult(result).getType()),
+                 std::nullopt, 0, result));
   });
 }
 
@@ -422,7 +419,7 @@ void LayoutWriter::writeBlock(Block &block) {
 }
 
 void LayoutWriter::write(func::FuncOp function) {
-  function->getParentOfType<ModuleOp>()->setAttr("sharding.mesh", mesh.mesh);
+  sharding::setMesh(function->getParentOfType<ModuleOp>(), mesh.mesh);
   graph::Boundary boundary(function);
   for (BlockArgument argument : function.getArguments()) {
     unsigned i = argument.getArgNumber();

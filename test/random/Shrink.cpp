@@ -3,6 +3,7 @@
 #include "test/random/Shrink.h"
 
 #include "dialects/graph/Boundary.h"
+#include "dialects/sharding/Constraint.h"
 #include "test/random/Processes.h"
 
 #include <csignal>
@@ -96,11 +97,9 @@ bool Edit::returnOperand(unsigned number, unsigned operand) {
 }
 
 bool Edit::dropConstraint(unsigned argument) {
-  if (!function.getArgAttr(argument, "sharding.layout"))
+  if (!sharding::getConstraint(function, argument))
     return false;
-  for (StringRef key : {"sharding.layout", "sharding.open", "sharding.priority",
-                        "sharding.from"})
-    function.removeArgAttr(argument, key);
+  sharding::setConstraint(function, argument, {});
   return true;
 }
 
@@ -233,7 +232,8 @@ bool Edit::apply(int64_t index, bool &isLast) {
   } else if (take(function.getNumArguments())) {
     made = dropConstraint(index);
   } else if (take(ops.size())) {
-    made = !!ops[index]->removeAttr("sharding.constraint");
+    made = bool(sharding::getConstraint(ops[index]));
+    sharding::setConstraint(ops[index], {});
   } else {
     for (graph::MicrobatchesOp region : regions)
       if (take(region->getNumResults())) {

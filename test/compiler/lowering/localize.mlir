@@ -12,7 +12,7 @@
 // CHECK-LABEL: func.func @collectives
 // CHECK-SAME: %[[X:.*]]: tensor<4x6xf32> {graph.role = #graph.input<"x">, rank.global = tensor<8x6xf32, #sharding.layout<#mesh, [{"data"}, {}]>>}
 // CHECK-SAME: -> (tensor<8x6xf32> {graph.role = #graph.output<"y">, rank.global = tensor<8x6xf32, #sharding.layout<#mesh, [{}, {}]>>}
-func.func @collectives(%x: tensor<8x6xf32, #split> {graph.role = #graph.input<"x">, sharding.priority = 1 : i64}, %p: tensor<8x6xf32, #partial>)
+func.func @collectives(%x: tensor<8x6xf32, #split> {graph.role = #graph.input<"x">, sharding.constraint = #sharding.constraint<#split priority 1>}, %p: tensor<8x6xf32, #partial>)
     -> (tensor<8x6xf32, #whole> {graph.role = #graph.output<"y">}, tensor<8x6xf32, #columns>, tensor<8x6xf32, #tensor>, tensor<8x6xf32, #whole>, tensor<8x6xf32, #split>) {
   // CHECK: %[[GATHERED:.*]] = rank.all_gather %[[X]] dims [0] over <#mesh, {"data"}> id 0 {why = {from = {{.*}}, to = "[{}, {}]"}} : (tensor<4x6xf32>) -> tensor<8x6xf32>
   %0 = sharding.all_gather %x : (tensor<8x6xf32, #split>) -> tensor<8x6xf32, #whole>

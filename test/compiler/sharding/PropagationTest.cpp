@@ -6,6 +6,7 @@
 #include <random>
 
 #include "dialects/graph/Boundary.h"
+#include "dialects/sharding/Constraint.h"
 #include "gtest/gtest.h"
 #include "mlir/IR/Verifier.h"
 
@@ -78,14 +79,13 @@ OwningOpRef<ModuleOp> PropagationTest::random(unsigned seed, int numOps,
         axes[dim].push_back(mesh.getAxis(axis));
     if (axes[0].empty() && axes[1].empty())
       continue;
-    function.setArgAttr(i, "sharding.layout",
-                        LayoutAttr::get(mesh, {DimAttr::get(mesh, axes[0]),
-                                               DimAttr::get(mesh, axes[1])}));
-    function.setArgAttr(i, "sharding.priority",
-                        builder.getI64IntegerAttr(pick(2)));
-    function.setArgAttr(
-        i, "sharding.open",
-        builder.getDenseBoolArrayAttr({pick(2) == 0, pick(2) == 0}));
+    auto layout = LayoutAttr::get(
+        mesh, {DimAttr::get(mesh, axes[0]), DimAttr::get(mesh, axes[1])});
+    int64_t priority = pick(2);
+    bool open[] = {pick(2) == 0, pick(2) == 0};
+    sharding::setConstraint(function, i,
+                            sharding::ConstraintAttr::get(
+                                &context, layout, open, priority, "", 0));
   }
   builder.setInsertionPointToEnd(block);
   SmallVector<Operation *> ops;

@@ -39,7 +39,7 @@ module attributes {sharding.mesh = #mesh} {
 // CHECK: = sharding.all_reduce
 // CHECK-NOT: = sharding.all
 // CHECK: return
-func.func @step(%w: tensor<6x10xf32> {graph.role = #graph.parameter<@w>, sharding.layout = #sharding.layout<#mesh, [{}, {"tensor"} pad 12]>, sharding.from = "w=[-,tensor]"},
+func.func @step(%w: tensor<6x10xf32> {graph.role = #graph.parameter<@w>, sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{}, {"tensor"} pad 12]> from "w=[-,tensor]">},
     %x: tensor<4x6xf32> {graph.role = #graph.input<"x">}, %labels: tensor<4xi64> {graph.role = #graph.input<"labels" range 10>})
     -> (tensor<6x10xf32> {graph.role = #graph.next<0>}, tensor<f32> {graph.role = #graph.output<"loss">}, tensor<4x6xf32> {graph.role = #graph.output<"dx">}) {
   %logits = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<4x6xf32>, tensor<6x10xf32>) -> tensor<4x10xf32>

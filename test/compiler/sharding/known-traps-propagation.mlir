@@ -12,8 +12,8 @@
 // CHECK: graph.matmul
 module attributes {sharding.mesh = #mesh} {
 func.func @conflicting_constraints(
-    %x: tensor<4x6xf32> {graph.role = #graph.input<"x">, sharding.layout = #sharding.layout<#mesh, [{"a"}, {}]>, sharding.from = "x=[a,-]"},
-    %w: tensor<6x8xf32> {graph.role = #graph.input<"w">, sharding.layout = #sharding.layout<#mesh, [{}, {"a"}]>, sharding.from = "w=[-,a]"})
+    %x: tensor<4x6xf32> {graph.role = #graph.input<"x">, sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{"a"}, {}]> from "x=[a,-]">},
+    %w: tensor<6x8xf32> {graph.role = #graph.input<"w">, sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{}, {"a"}]> from "w=[-,a]">})
     -> (tensor<4x8xf32> {graph.role = #graph.output<"y">}) {
   %y = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<4x6xf32>, tensor<6x8xf32>) -> tensor<4x8xf32>
   return %y : tensor<4x8xf32>
@@ -31,8 +31,8 @@ func.func @conflicting_constraints(
 // CHECK: return
 module attributes {sharding.mesh = #mesh} {
 func.func @the_small_operand_moves(
-    %x: tensor<64x64xf32> {graph.role = #graph.input<"x">, sharding.layout = #sharding.layout<#mesh, [{"a"}, {}]>},
-    %w: tensor<64x4xf32> {graph.role = #graph.input<"w">, sharding.layout = #sharding.layout<#mesh, [{"a"}, {}]>, sharding.priority = 1 : i64})
+    %x: tensor<64x64xf32> {graph.role = #graph.input<"x">, sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{"a"}, {}]>>},
+    %w: tensor<64x4xf32> {graph.role = #graph.input<"w">, sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{"a"}, {}]> priority 1>})
     -> (tensor<64x4xf32> {graph.role = #graph.output<"y">}) {
   %y = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<64x64xf32>, tensor<64x4xf32>) -> tensor<64x4xf32>
   return %y : tensor<64x4xf32>
@@ -53,7 +53,7 @@ func.func @the_small_operand_moves(
 // CHECK: return
 module attributes {sharding.mesh = #mesh} {
 func.func @two_sums_are_reduced_once(
-    %x: tensor<4x6xf32> {graph.role = #graph.input<"x">, sharding.layout = #sharding.layout<#mesh, [{}, {"a"}]>},
+    %x: tensor<4x6xf32> {graph.role = #graph.input<"x">, sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{}, {"a"}]>>},
     %v: tensor<6x8xf32> {graph.role = #graph.parameter<@v>}, %w: tensor<6x8xf32> {graph.role = #graph.parameter<@w>})
     -> (tensor<6x8xf32> {graph.role = #graph.next<1>}, tensor<6x8xf32> {graph.role = #graph.next<2>}, tensor<4x8xf32> {graph.role = #graph.output<"y">}) {
   %p = graph.matmul %x, %v batch [] x [] contract [1] x [0] : (tensor<4x6xf32>, tensor<6x8xf32>) -> tensor<4x8xf32>
@@ -75,7 +75,7 @@ func.func @two_sums_are_reduced_once(
 // CHECK: graph.sub
 module attributes {sharding.mesh = #mesh} {
 func.func @a_gradient_is_split_like_its_parameter(
-    %w: tensor<6x8xf32> {graph.role = #graph.parameter<@w>, sharding.layout = #sharding.layout<#mesh, [{}, {"a"}]>},
+    %w: tensor<6x8xf32> {graph.role = #graph.parameter<@w>, sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{}, {"a"}]>>},
     %x: tensor<4x6xf32> {graph.role = #graph.input<"x">}, %dy: tensor<4x8xf32> {graph.role = #graph.input<"dy">})
     -> (tensor<6x8xf32> {graph.role = #graph.next<0>}) {
   %dw = graph.matmul %x, %dy batch [] x [] contract [0] x [0] : (tensor<4x6xf32>, tensor<4x8xf32>) -> tensor<6x8xf32>
@@ -95,7 +95,7 @@ func.func @a_gradient_is_split_like_its_parameter(
 // CHECK: graph.reduce sum
 module attributes {sharding.mesh = #mesh} {
 func.func @ten_rows_on_four_devices(
-    %w: tensor<10x6xf32> {graph.role = #graph.parameter<@w>, sharding.layout = #sharding.layout<#mesh, [{"a"} pad 12 fill zero, {}]>},
+    %w: tensor<10x6xf32> {graph.role = #graph.parameter<@w>, sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{"a"} pad 12 fill zero, {}]>>},
     %x: tensor<6x3xf32> {graph.role = #graph.input<"x">})
     -> (tensor<10x6xf32> {graph.role = #graph.next<0>}, tensor<3xf32> {graph.role = #graph.output<"s">}) {
   %y = graph.matmul %w, %x batch [] x [] contract [1] x [0] : (tensor<10x6xf32>, tensor<6x3xf32>) -> tensor<10x3xf32>
@@ -114,7 +114,7 @@ func.func @ten_rows_on_four_devices(
 // CHECK: graph.reduce max
 module attributes {sharding.mesh = #mesh} {
 func.func @the_maximum_of_negative_numbers_on_uneven_shards(
-    %w: tensor<6xf32> {graph.role = #graph.parameter<@w>, sharding.layout = #sharding.layout<#mesh, [{"a"} pad 8 fill zero]>})
+    %w: tensor<6xf32> {graph.role = #graph.parameter<@w>, sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{"a"} pad 8 fill zero]>>})
     -> (tensor<6xf32> {graph.role = #graph.next<0>}, tensor<f32> {graph.role = #graph.output<"m">}) {
   %e = graph.exp %w : (tensor<6xf32>) -> tensor<6xf32>
   %n = graph.neg %e : (tensor<6xf32>) -> tensor<6xf32>
@@ -138,7 +138,7 @@ func.func @the_maximum_of_negative_numbers_on_uneven_shards(
 // CHECK: return
 module attributes {sharding.mesh = #mesh} {
 func.func @a_softmax_over_a_split_dim(
-    %x: tensor<4x64xf32> {graph.role = #graph.input<"x">, sharding.layout = #sharding.layout<#mesh, [{}, {"a"}]>})
+    %x: tensor<4x64xf32> {graph.role = #graph.input<"x">, sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{}, {"a"}]>>})
     -> (tensor<4x64xf32> {graph.role = #graph.output<"y">}) {
   %y = graph.softmax %x {dim = 1 : i64} : (tensor<4x64xf32>) -> tensor<4x64xf32>
   return %y : tensor<4x64xf32>
@@ -158,8 +158,8 @@ func.func @a_softmax_over_a_split_dim(
 // CHECK: return
 module attributes {sharding.mesh = #mesh} {
 func.func @a_convolution_over_batch_and_channels(
-    %w: tensor<4x3x3xf32> {graph.role = #graph.parameter<@w>, sharding.layout = #sharding.layout<#mesh, [{"b"}, {}, {}]>},
-    %x: tensor<2x3x9xf32> {graph.role = #graph.input<"x">, sharding.layout = #sharding.layout<#mesh, [{"a"}, {}, {}]>})
+    %w: tensor<4x3x3xf32> {graph.role = #graph.parameter<@w>, sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{"b"}, {}, {}]>>},
+    %x: tensor<2x3x9xf32> {graph.role = #graph.input<"x">, sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{"a"}, {}, {}]>>})
     -> (tensor<4x3x3xf32> {graph.role = #graph.next<0>}, tensor<2x4x4xf32> {graph.role = #graph.output<"y">}) {
   %u = graph.unfold %x {dim = 2 : i64, size = 3 : i64, stride = 2 : i64, dilation = 1 : i64} : (tensor<2x3x9xf32>) -> tensor<2x3x4x3xf32>
   %p = graph.matmul %u, %w batch [] x [] contract [1, 3] x [1, 2] : (tensor<2x3x4x3xf32>, tensor<4x3x3xf32>) -> tensor<2x4x4xf32>
@@ -178,7 +178,7 @@ func.func @a_convolution_over_batch_and_channels(
 // CHECK: graph.reshape
 module attributes {sharding.mesh = #mesh} {
 func.func @a_reshape_whose_factors_do_not_converge(
-    %x: tensor<3x4xf32> {graph.role = #graph.input<"x">, sharding.layout = #sharding.layout<#mesh, [{}, {"a"}]>})
+    %x: tensor<3x4xf32> {graph.role = #graph.input<"x">, sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{}, {"a"}]>>})
     -> (tensor<4x3xf32> {graph.role = #graph.output<"y">}) {
   %y = graph.reshape %x : (tensor<3x4xf32>) -> tensor<4x3xf32>
   return %y : tensor<4x3xf32>
@@ -199,7 +199,7 @@ func.func @a_reshape_whose_factors_do_not_converge(
 // CHECK: return
 module attributes {sharding.mesh = #mesh} {
 func.func @a_lookup_in_a_split_table(
-    %t: tensor<4x64x8xf32> {graph.role = #graph.parameter<@t>, sharding.layout = #sharding.layout<#mesh, [{"a"}, {"b"}, {}]>},
+    %t: tensor<4x64x8xf32> {graph.role = #graph.parameter<@t>, sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{"a"}, {"b"}, {}]>>},
     %i: tensor<4x3xi64> {graph.role = #graph.input<"i">})
     -> (tensor<4x64x8xf32> {graph.role = #graph.next<0>}, tensor<4x3x8xf32> {graph.role = #graph.output<"y">}) {
   %y = graph.gather %t, %i {axis = 1 : i64, batch_dims = 1 : i64} : (tensor<4x64x8xf32>, tensor<4x3xi64>) -> tensor<4x3x8xf32>
@@ -223,7 +223,7 @@ func.func @a_lookup_in_a_split_table(
 module attributes {sharding.mesh = #mesh} {
 func.func @accumulation_reduces_once(
     %w: tensor<3xf32> {graph.role = #graph.parameter<@w>},
-    %x: tensor<4x2x3xf32> {graph.role = #graph.input<"x">, sharding.layout = #sharding.layout<#mesh, [{}, {"data"}, {}]>})
+    %x: tensor<4x2x3xf32> {graph.role = #graph.input<"x">, sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{}, {"data"}, {}]>>})
     -> (tensor<3xf32> {graph.role = #graph.next<0>}) {
   %dw = graph.microbatches count = 4 of(%x) carry() {
   ^bb0(%index: tensor<i64>, %xi: tensor<2x3xf32>):
@@ -247,7 +247,7 @@ func.func @accumulation_reduces_once(
 module attributes {sharding.mesh = #mesh} {
 func.func @the_width_of_values_is_split(
     %q: tensor<2x2x4x3xf32> {graph.role = #graph.input<"q">}, %k: tensor<2x2x4x3xf32> {graph.role = #graph.input<"k">},
-    %v: tensor<2x2x4x2xf32> {graph.role = #graph.input<"v">, sharding.layout = #sharding.layout<#mesh, [{}, {}, {}, {"a"}]>})
+    %v: tensor<2x2x4x2xf32> {graph.role = #graph.input<"v">, sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{}, {}, {}, {"a"}]>>})
     -> (tensor<2x2x4x2xf32> {graph.role = #graph.output<"y">}, tensor<2x2x4xf32> {graph.role = #graph.output<"lse">}) {
   %y, %lse = graph.attention %q, %k, %v {scale = 0.5 : f64, causal = false} : (tensor<2x2x4x3xf32>, tensor<2x2x4x3xf32>, tensor<2x2x4x2xf32>) -> (tensor<2x2x4x2xf32>, tensor<2x2x4xf32>)
   return %y, %lse : tensor<2x2x4x2xf32>, tensor<2x2x4xf32>

@@ -14,8 +14,8 @@ module attributes {sharding.mesh = #mesh} {
 
 // CHECK-LABEL: func.func @step
 func.func @step(
-    %wq: tensor<4x3xf32> {graph.role = #graph.parameter<@q>, sharding.layout = #sharding.layout<#mesh, [{"tensor"}, {}]>, sharding.from = "q=[tensor,-]"},
-    %wk: tensor<2x3xf32> {graph.role = #graph.parameter<@k>, sharding.layout = #sharding.layout<#mesh, [{"tensor":(1)2}, {}]>, sharding.from = "k=[tensor,-]"},
+    %wq: tensor<4x3xf32> {graph.role = #graph.parameter<@q>, sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{"tensor"}, {}]> from "q=[tensor,-]">},
+    %wk: tensor<2x3xf32> {graph.role = #graph.parameter<@k>, sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{"tensor":(1)2}, {}]> from "k=[tensor,-]">},
     %x: tensor<5x3xf32> {graph.role = #graph.input<"x">})
     -> (tensor<4x3xf32> {graph.role = #graph.next<0>}, tensor<2x3xf32> {graph.role = #graph.next<1>}, tensor<5x4xf32> {graph.role = #graph.output<"y">}) {
   %q = graph.matmul %x, %wq batch [] x [] contract [1] x [1] : (tensor<5x3xf32>, tensor<4x3xf32>) -> tensor<5x4xf32>

@@ -17,7 +17,7 @@ module attributes {sharding.mesh = #mesh} {
 // WHY-NEXT: x gives [-,space pad 40]
 // WHY-NEXT: unfold takes [-,space pad 40 halo 3:2]
 // WHY-NEXT: because of x=[-,space]
-func.func @step(%x: tensor<2x33xf32> {graph.role = #graph.input<"x">, sharding.layout = #sharding.layout<#mesh, [{}, {"space"}]>, sharding.from = "x=[-,space]"},
+func.func @step(%x: tensor<2x33xf32> {graph.role = #graph.input<"x">, sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{}, {"space"}]> from "x=[-,space]">},
                 %w: tensor<7xf32> {graph.role = #graph.parameter<@w>})
     -> (tensor<7xf32> {graph.role = #graph.next<1>}, tensor<2x33xf32> {graph.role = #graph.output<"dx">}, tensor<2x9xf32> {graph.role = #graph.output<"y">}) {
   // CHECK: %[[WIDE:.*]] = sharding.halo %[[X]] {{.*}} -> tensor<2x33xf32, #sharding.layout<#mesh, [{}, {"space"} pad 40 fill zero halo 3:2]>>

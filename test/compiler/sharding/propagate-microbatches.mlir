@@ -13,7 +13,7 @@ func.func @step(
     %w: tensor<6x3xf32> {graph.role = #graph.parameter<@w>},
     %b: tensor<3xf32> {graph.role = #graph.parameter<@b>},
     %m: tensor<6x3xf32> {graph.role = #graph.state<"momentum" of @w>},
-    %x: tensor<4x8x6xf32> {graph.role = #graph.input<"x">, sharding.layout = #sharding.layout<#mesh, [{}, {"data"}, {}]>, sharding.open = array<i1: false, false, true>, sharding.priority = 1 : i64, sharding.from = "data splits the batch by default"})
+    %x: tensor<4x8x6xf32> {graph.role = #graph.input<"x">, sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{}, {"data"}, {}]> open [false, false, true] priority 1 from "data splits the batch by default">})
     -> (tensor<6x3xf32> {graph.role = #graph.next<0>}, tensor<3xf32> {graph.role = #graph.next<1>}, tensor<6x3xf32> {graph.role = #graph.next<2>}, tensor<f32> {graph.role = #graph.output<"loss">}) {
   // CHECK: graph.microbatches
   // CHECK: ^bb0(%{{.*}}: tensor<i64, #sharding.layout<#mesh, []>>, %{{.*}}: tensor<8x6xf32, #sharding.layout<#mesh, [{"data"}, {}]>>)

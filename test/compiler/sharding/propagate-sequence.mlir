@@ -24,13 +24,13 @@ module attributes {sharding.mesh = #mesh} {
 // CHECK-SAME: tensor<6xf32, #sharding.layout<#mesh, [{}], partial = sum {"data", "tensor"}>>
 // CHECK-NOT: sharding.all_gather
 func.func @step(
-    %w1: tensor<6x8xf32> {graph.role = #graph.parameter<@w1>, sharding.layout = #sharding.layout<#mesh, [{}, {"tensor"}]>, sharding.from = "w1=[-,tensor]"},
+    %w1: tensor<6x8xf32> {graph.role = #graph.parameter<@w1>, sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{}, {"tensor"}]> from "w1=[-,tensor]">},
     %w2: tensor<8x6xf32> {graph.role = #graph.parameter<@w2>},
     %scale: tensor<6xf32> {graph.role = #graph.parameter<@scale>},
     %bias: tensor<6xf32> {graph.role = #graph.parameter<@bias>},
-    %x: tensor<4x4x6xf32> {graph.role = #graph.input<"x">, sharding.layout = #sharding.layout<#mesh, [{"data"}, {}, {}]>, sharding.open = array<i1: false, true, true>, sharding.priority = 1 : i64, sharding.from = "data splits the batch by default"})
+    %x: tensor<4x4x6xf32> {graph.role = #graph.input<"x">, sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{"data"}, {}, {}]> open [false, true, true] priority 1 from "data splits the batch by default">})
     -> (tensor<6x8xf32> {graph.role = #graph.next<0>}, tensor<8x6xf32> {graph.role = #graph.next<1>}, tensor<6xf32> {graph.role = #graph.next<2>}, tensor<6xf32> {graph.role = #graph.next<3>}, tensor<f32> {graph.role = #graph.output<"loss">}) {
-  %n, %mean, %rstd = graph.layer_norm %x, %scale, %bias {epsilon = 1.0e-05 : f64, sharding.constraint = {layout = #sharding.layout<#mesh, [{"data"}, {"tensor"}, {}]>, open = array<i1: false, false, false>, priority = 0 : i64, from = "out(ln)=[data,tensor,-]"}} : (tensor<4x4x6xf32>, tensor<6xf32>, tensor<6xf32>) -> (tensor<4x4x6xf32>, tensor<4x4xf32>, tensor<4x4xf32>)
+  %n, %mean, %rstd = graph.layer_norm %x, %scale, %bias {epsilon = 1.0e-05 : f64, sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{"data"}, {"tensor"}, {}]> from "out(ln)=[data,tensor,-]">} : (tensor<4x4x6xf32>, tensor<6xf32>, tensor<6xf32>) -> (tensor<4x4x6xf32>, tensor<4x4xf32>, tensor<4x4xf32>)
   %h = graph.matmul %n, %w1 batch [] x [] contract [2] x [0] : (tensor<4x4x6xf32>, tensor<6x8xf32>) -> tensor<4x4x8xf32>
   %a = graph.gelu %h {form = 1 : i32} : (tensor<4x4x8xf32>) -> tensor<4x4x8xf32>
   %m = graph.matmul %a, %w2 batch [] x [] contract [2] x [0] : (tensor<4x4x8xf32>, tensor<8x6xf32>) -> tensor<4x4x6xf32>

@@ -16,9 +16,9 @@ module attributes {sharding.mesh = #mesh} {
 // CHECK-SAME: %[[W2:.*]]: tensor<8x6xf32, #sharding.layout<#mesh, [{"tensor"}, {}]>>
 // CHECK-SAME: %[[X:.*]]: tensor<4x6xf32, #sharding.layout<#mesh, [{"data"}, {}]>>
 func.func @step(
-    %w1: tensor<6x8xf32> {graph.role = #graph.parameter<@w1>, sharding.layout = #sharding.layout<#mesh, [{}, {"tensor"}]>, sharding.from = "w1=[-,tensor]"},
+    %w1: tensor<6x8xf32> {graph.role = #graph.parameter<@w1>, sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{}, {"tensor"}]> from "w1=[-,tensor]">},
     %w2: tensor<8x6xf32> {graph.role = #graph.parameter<@w2>},
-    %x: tensor<4x6xf32> {graph.role = #graph.input<"x">, sharding.layout = #sharding.layout<#mesh, [{"data"}, {}]>, sharding.open = array<i1: false, true>, sharding.priority = 1 : i64, sharding.from = "data splits the batch by default"})
+    %x: tensor<4x6xf32> {graph.role = #graph.input<"x">, sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{"data"}, {}]> open [false, true] priority 1 from "data splits the batch by default">})
     -> (tensor<6x8xf32> {graph.role = #graph.next<0>}, tensor<8x6xf32> {graph.role = #graph.next<1>}, tensor<f32> {graph.role = #graph.output<"loss">}, tensor<4x6xf32> {graph.role = #graph.output<"dx">}) {
   // CHECK: %[[H:.*]] = graph.matmul %[[X]], %[[W1]]
   // CHECK-SAME: -> tensor<4x8xf32, #sharding.layout<#mesh, [{"data"}, {"tensor"}]>>

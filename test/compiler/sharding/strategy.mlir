@@ -16,20 +16,20 @@ graph.parameter @"model.norm" : tensor<8xf32> at "m.onnx" offset 1024 length 32 
 // Of two patterns for one parameter the last holds, unless the other's priority
 // is more important.
 // LAST: 'model.up': 'model.up=[tensor,-]' replaces 'up=[-,tensor]'
-// LAST: sharding.layout = #sharding.layout<#mesh, [{"tensor"}, {}]>
+// LAST: #sharding.constraint<#sharding.layout<#mesh, [{"tensor"}, {}]>
 // PRIORITY: 'model.up': 'up=[tensor,-]' is kept, not 'model.up=[-,tensor]@1'
-// PRIORITY: sharding.layout = #sharding.layout<#mesh, [{"tensor"}, {}]>
-// OPEN: sharding.layout = #sharding.layout<#mesh, [{}, {"data", "tensor"}]>, sharding.open = array<i1: true, false>
-// FILE: sharding.layout = #sharding.layout<#mesh, [{}, {"tensor"}]>{{.*}}sharding.priority = 1
+// PRIORITY: #sharding.constraint<#sharding.layout<#mesh, [{"tensor"}, {}]>
+// OPEN: #sharding.constraint<#sharding.layout<#mesh, [{}, {"data", "tensor"}]> open [true, false]
+// FILE: #sharding.constraint<#sharding.layout<#mesh, [{}, {"tensor"}]> priority 1
 
 // The fused projection is 3 x 2 heads x 4: the axis splits the heads.
 // CHECK: the axis data=2 splits the batch of x
 // CHECK: 'model.qkv': tensor splits the 2 heads of dim 1
 // CHECK: func.func @step
-// CHECK-SAME: sharding.from = "*.up=[-,tensor]", sharding.layout = #sharding.layout<#mesh, [{}, {"tensor"}]>
-// CHECK-SAME: sharding.from = "qkv=[-,tensor]", sharding.layout = #sharding.layout<#mesh, [{}, {}, {"tensor"}, {}]>
-// CHECK-SAME: sharding.from = "data splits the batch of x", sharding.layout = #sharding.layout<#mesh, [{}, {"data"}, {}, {}]>, sharding.open = array<i1: false, false, true, true>, sharding.priority = 3 : i64
-// CHECK: graph.layer_norm {{.*}}sharding.constraint = {from = "out(ln)=[data,tensor,-]@2", layout = #sharding.layout<#mesh, [{"data"}, {"tensor"}, {}]>
+// CHECK-SAME: #sharding.constraint<#sharding.layout<#mesh, [{}, {"tensor"}]> from "*.up=[-,tensor]">
+// CHECK-SAME: #sharding.constraint<#sharding.layout<#mesh, [{}, {}, {"tensor"}, {}]> from "qkv=[-,tensor]">
+// CHECK-SAME: #sharding.constraint<#sharding.layout<#mesh, [{}, {"data"}, {}, {}]> open [false, false, true, true] priority 3 from "data splits the batch of x">
+// CHECK: graph.layer_norm {{.*}}sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{"data"}, {"tensor"}, {}]>{{.*}} from "out(ln)=[data,tensor,-]@2">
 func.func @step(%up: tensor<8x8xf32> {graph.role = #graph.parameter<@"model.up">},
     %qkv: tensor<8x3x2x4xf32> {graph.role = #graph.parameter<@"model.qkv" view [0, 24, 8, 4, 1]>},
     %norm: tensor<8xf32> {graph.role = #graph.parameter<@"model.norm">},

@@ -1,0 +1,61 @@
+// Where an op comes from in the user's model.
+
+#include "dialects/graph/Provenance.h"
+
+using namespace mlir;
+using namespace polyrank;
+
+static constexpr StringLiteral scopeName = "graph.scope",
+                               originName = "graph.origin",
+                               modelName = "graph.model",
+                               ruleName = "graph.sharding_rule";
+
+StringRef graph::getScope(Operation *op) {
+  auto scope = op->getAttrOfType<StringAttr>(scopeName);
+  return scope ? scope.getValue() : StringRef();
+}
+
+void graph::setScope(Operation *op, StringAttr scope) {
+  if (scope)
+    op->setAttr(scopeName, scope);
+}
+
+StringAttr graph::getOrigin(Operation *op) {
+  return op->getAttrOfType<StringAttr>(originName);
+}
+
+void graph::setOrigin(Operation *op, StringAttr origin) {
+  op->setAttr(originName, origin);
+}
+
+void graph::copyProvenance(Operation *from, Operation *to) {
+  for (StringRef name : {scopeName, originName})
+    if (Attribute attribute = from->getAttr(name);
+        attribute && !to->hasAttr(name))
+      to->setAttr(name, attribute);
+}
+
+StringRef graph::getModelName(ModuleOp module) {
+  auto name = module->getAttrOfType<StringAttr>(modelName);
+  return name ? name.getValue() : StringRef();
+}
+
+void graph::setModelName(ModuleOp module, StringRef name) {
+  module->setAttr(modelName, StringAttr::get(module.getContext(), name));
+}
+
+// 1. The attributes are graph.scope, graph.origin, graph.model and, where a test
+//    prints rules, graph.sharding_rule.
+// 2. Each is a string; graph.model is the module's.
+LogicalResult graph::verifyProvenance(Operation *op, NamedAttribute attribute) {
+  StringRef name = attribute.getName();
+  if (!llvm::is_contained({scopeName, originName, modelName, ruleName}, name))
+    return op->emitOpError("the graph dialect has no attribute '")
+           << name << "'";
+  if (!isa<StringAttr>(attribute.getValue()))
+    return op->emitOpError() << name << " is a string, not "
+                             << attribute.getValue();
+  if (name == modelName && !isa<ModuleOp>(op))
+    return op->emitOpError() << name << " belongs to the module";
+  return success();
+}

@@ -1,0 +1,183 @@
+// Constraints: their text, their rules, and the dialect's other attributes of
+// ops.
+
+#include "dialects/sharding/Constraint.h"
+
+#include "mlir/IR/DialectImplementation.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::sharding;
+
+static constexpr StringLiteral meshName = "sharding.mesh",
+                               constraintName = "sharding.constraint",
+                               compositeName = "sharding.composite",
+                               objectiveName = "sharding.objective";
+
+// "<" layout ("open" "[" flags "]")? ("priority" N)? ("from" TEXT)?
+//     ("result" N)? ">"
+void ConstraintAttr::print(AsmPrinter &printer) const {
+  printer << "<" << getLayout();
+  if (llvm::is_contained(getOpen(), true)) {
+    printer << " open [";
+    llvm::interleaveComma(getOpen(), printer, [&](bool open) {
+      printer << (open ? "true" : "false");
+    });
+    printer << "]";
+  }
+  if (getPriority())
+    printer << " priority " << getPriority();
+  if (!getFrom().empty()) {
+    printer << " from ";
+    printer.printString(getFrom());
+  }
+  if (getResult())
+    printer << " result " << getResult();
+  printer << ">";
+}
+
+Attribute ConstraintAttr::parse(AsmParser &parser, Type) {
+  LayoutAttr layout;
+  if (parser.parseLess() || parser.parseAttribute(layout))
+    return {};
+  SmallVector<bool> open(layout.getRank());
+  int64_t priority = 0, result = 0;
+  std::string from;
+  if (succeeded(parser.parseOptionalKeyword("open"))) {
+    open.clear();
+    auto parseFlag = [&]() -> ParseResult {
+      StringRef flag;
+      if (parser.parseKeyword(&flag))
+        return failure();
+      if (flag != "true" && flag != "false")
+        return parser.emitError(parser.getCurrentLocation())
+               << "expected true or false, found " << flag;
+      open.push_back(flag == "true");
+      return success();
+    };
+    if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseFlag))
+      return {};
+  }
+  if (succeeded(parser.parseOptionalKeyword("priority")) &&
+      parser.parseInteger(priority))
+    return {};
+  if (succeeded(parser.parseOptionalKeyword("from")) &&
+      parser.parseString(&from))
+    return {};
+  if (succeeded(parser.parseOptionalKeyword("result")) &&
+      parser.parseInteger(result))
+    return {};
+  if (parser.parseGreater())
+    return {};
+  return ConstraintAttr::getChecked(
+      [&] { return parser.emitError(parser.getCurrentLocation()); },
+      parser.getContext(), layout, ArrayRef<bool>(open), priority,
+      StringRef(from), result);
+}
+
+// 1. There is a flag for each dim.
+LogicalResult
+ConstraintAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                       LayoutAttr layout, ArrayRef<bool> open, int64_t,
+                       StringRef, int64_t) {
+  if (static_cast<int64_t>(open.size()) != layout.getRank())
+    return emitError() << "a constraint on " << layout.getRank()
+                       << " dims says of " << open.size()
+                       << " whether they are open";
+  return success();
+}
+
+MeshAttr sharding::getMesh(ModuleOp module) {
+  return module->getAttrOfType<MeshAttr>(meshName);
+}
+
+void sharding::setMesh(ModuleOp module, MeshAttr mesh) {
+  module->setAttr(meshName, mesh);
+}
+
+ConstraintAttr sharding::getConstraint(FunctionOpInterface function,
+                                       unsigned argument) {
+  return function.getArgAttrOfType<ConstraintAttr>(argument, constraintName);
+}
+
+void sharding::setConstraint(FunctionOpInterface function, unsigned argument,
+                             ConstraintAttr constraint) {
+  if (constraint)
+    function.setArgAttr(argument, constraintName, constraint);
+  else
+    function.removeArgAttr(argument,
+                           StringAttr::get(function->getContext(),
+                                           constraintName));
+}
+
+ConstraintAttr sharding::getConstraint(Operation *op) {
+  return op->getAttrOfType<ConstraintAttr>(constraintName);
+}
+
+void sharding::setConstraint(Operation *op, ConstraintAttr constraint) {
+  if (constraint)
+    op->setAttr(constraintName, constraint);
+  else
+    op->removeAttr(constraintName);
+}
+
+void sharding::markComposite(Operation *op, StringRef reason) {
+  op->setAttr(compositeName, StringAttr::get(op->getContext(), reason));
+}
+
+bool sharding::isMarkedComposite(Operation *op) {
+  return op->hasAttr(compositeName);
+}
+
+StringRef sharding::getCompositeReason(Operation *op) {
+  return op->getAttrOfType<StringAttr>(compositeName).getValue();
+}
+
+DictionaryAttr sharding::getObjective(Operation *function) {
+  return function->getAttrOfType<DictionaryAttr>(objectiveName);
+}
+
+void sharding::setObjective(Operation *function, DictionaryAttr objective) {
+  function->setAttr(objectiveName, objective);
+}
+
+// 2. A constraint has the rank of what it is on, and its result exists.
+static LogicalResult verifyConstraint(Operation *op, Attribute attribute,
+                                      TypeRange types) {
+  auto constraint = dyn_cast<ConstraintAttr>(attribute);
+  if (!constraint)
+    return op->emitOpError()
+           << constraintName << " is a #sharding.constraint, not " << attribute;
+  int64_t count = types.size(), number = constraint.getResult();
+  if (number < 0 || number >= count)
+    return op->emitOpError() << "the constraint is on result " << number
+                             << " of " << count;
+  auto type = dyn_cast<RankedTensorType>(types[number]);
+  if (!type || type.getRank() != constraint.getLayout().getRank())
+    return op->emitOpError() << "the constraint " << constraint.getLayout()
+                             << " is on " << types[number];
+  return success();
+}
+
+// 3. The attributes are those that Constraint.h names.
+LogicalResult ShardingDialect::verifyOperationAttribute(Operation *op,
+                                                        NamedAttribute named) {
+  StringRef name = named.getName();
+  if (name == constraintName)
+    return verifyConstraint(op, named.getValue(), op->getResultTypes());
+  if (!llvm::is_contained({meshName, compositeName, objectiveName}, name))
+    return op->emitOpError("the sharding dialect has no attribute '")
+           << name << "'";
+  return success();
+}
+
+LogicalResult ShardingDialect::verifyRegionArgAttribute(Operation *op, unsigned,
+                                                        unsigned argument,
+                                                        NamedAttribute named) {
+  if (named.getName() != constraintName)
+    return op->emitOpError("the sharding dialect has no argument attribute '")
+           << named.getName().getValue() << "'";
+  return verifyConstraint(
+      op, named.getValue(),
+      cast<FunctionOpInterface>(op).getArgumentTypes()[argument]);
+}
