@@ -143,6 +143,27 @@ static FailureOr<std::string> compileKernel(rank::KernelOp kernel,
   return object;
 }
 
+namespace {
+/// MLIR's threads while kernels are compiled. The passes before run without
+/// them: they are short, and each would take locks for every type it makes. A
+/// kernel is compiled in a module of its own, which changes nothing that others
+/// see; what all share is the context, in which all dialects are loaded, and the
+/// diagnostics, which come in the order of the kernels.
+class Threads {
+public:
+  explicit Threads(MLIRContext *context)
+      : context(context), wasEnabled(context->isMultithreadingEnabled()) {
+    context->enableMultithreading();
+  }
+  ~Threads() { context->enableMultithreading(wasEnabled); }
+  Threads(const Threads &) = delete;
+
+private:
+  MLIRContext *context;
+  bool wasEnabled;
+};
+} // namespace
+
 FailureOr<CompiledKernels>
 polyrank::codegen::compileKernels(ModuleOp module,
                                   const CodegenOptions &options) {
@@ -161,16 +182,22 @@ polyrank::codegen::compileKernels(ModuleOp module,
   MLIRContext *context = module.getContext();
   loadDialects(context);
   std::vector<std::string> objects(kernels.size());
-  if (failed(failableParallelForEachN(
-          context, 0, kernels.size(), [&](size_t i) -> LogicalResult {
-            FailureOr<std::string> object =
-                compileKernel(kernels[i], *machine, options, result.kernels[i]);
-            if (failed(object))
-              return failure();
-            objects[i] = std::move(*object);
-            return success();
-          })))
-    return failure();
+  {
+    Threads threads(context);
+    ParallelDiagnosticHandler diagnostics(context);
+    if (failed(failableParallelForEachN(
+            context, 0, kernels.size(), [&](size_t i) -> LogicalResult {
+              diagnostics.setOrderIDForThread(i);
+              FailureOr<std::string> object = compileKernel(
+                  kernels[i], *machine, options, result.kernels[i]);
+              diagnostics.eraseOrderIDForThread();
+              if (failed(object))
+                return failure();
+              objects[i] = std::move(*object);
+              return success();
+            })))
+      return failure();
+  }
   FailureOr<std::string> image = linkImage(objects, reason);
   if (failed(image))
     return module.emitError("cannot link the kernels: ") << reason;

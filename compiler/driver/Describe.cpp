@@ -232,7 +232,7 @@ bool Describer::buildStep(const Options &options, ModuleOp module,
     return success();
   });
   PassManager manager(&context);
-  buildTrainingPipeline(manager, options);
+  addTraining(manager, options);
   if (failed(manager.run(*made)))
     return false;
   step = std::move(made);

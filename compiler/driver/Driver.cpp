@@ -8,6 +8,7 @@
 #include "compiler/driver/Mesh.h"
 #include "compiler/driver/Report.h"
 #include "compiler/driver/Stages.h"
+#include "compiler/lowering/Pipeline.h"
 #include "compiler/plan/WritePlan.h"
 #include "compiler/sharding/Passes.h"
 #include "compiler/sharding/ShardPattern.h"
@@ -197,20 +198,20 @@ LogicalResult Compilation::importModel() {
 
 LogicalResult Compilation::buildStep() {
   return runPasses("training", [&](OpPassManager &manager) {
-    buildTrainingPipeline(manager, options);
+    addTraining(manager, options);
   });
 }
 
 LogicalResult Compilation::partition() {
   if (failed(applyShards(*module, mesh, options)) ||
-      failed(runPasses("propagate", buildPropagationPipeline)))
+      failed(runPasses("propagate", addPropagation)))
     return failure();
   auto step = module->lookupSymbol<func::FuncOp>("step");
   report.objective = sharding::getObjective(step);
   if (stopsAfter("propagate"))
     return success();
   if (failed(runPasses("partition", [&](OpPassManager &manager) {
-        buildPartitionPipeline(manager, options);
+        addPartition(manager, options);
       })))
     return failure();
   report.replicated = sharding::findReplicated(step);
@@ -237,7 +238,9 @@ LogicalResult Compilation::run() {
   planOptions.forward = options.forward;
   planOptions.codegen.cpu = options.cpu;
   if (failed(runPasses("lowering", [&](OpPassManager &manager) {
-        plan::buildLoweringPipeline(manager, planOptions);
+        lowering::LoweringPipelineOptions lowering;
+        lowering.threads = options.threads;
+        lowering::buildLoweringPipeline(manager, lowering);
       })))
     return failure();
   if (stopsAfter("rank"))

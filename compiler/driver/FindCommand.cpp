@@ -77,8 +77,8 @@ std::string Finder::whyNot(const Options &options) {
     return said;
   OwningOpRef<ModuleOp> module = step.clone();
   PassManager manager(context);
-  buildPropagationPipeline(manager);
-  buildPartitionPipeline(manager, options);
+  addPropagation(manager);
+  addPartition(manager, options);
   if (succeeded(applyShards(*module, *mesh, options)) &&
       succeeded(manager.run(*module)))
     return "";

@@ -3,10 +3,10 @@
 #include "compiler/driver/Stages.h"
 
 #include "compiler/codegen/CompileKernels.h"
-#include "compiler/sharding/Passes.h"
+#include "compiler/sharding/Pipeline.h"
 #include "compiler/sharding/ShardPattern.h"
 #include "compiler/sharding/Strategy.h"
-#include "compiler/training/Passes.h"
+#include "compiler/training/Pipeline.h"
 #include "dialects/Register.h"
 #include "mlir/Transforms/Passes.h"
 #include "runtime/Cores.h"
@@ -179,47 +179,29 @@ CrowdCheck polyrank::driver::checkCrowd(const Options &options, int64_t ranks) {
   return {text + " will take turns on the " + cores, {}};
 }
 
-void polyrank::driver::buildPropagationPipeline(OpPassManager &manager) {
+void polyrank::driver::addPropagation(OpPassManager &manager) {
   sharding::PropagateLayoutsOptions options;
   options.report = true;
   manager.addNestedPass<func::FuncOp>(
       sharding::createPropagateLayouts(options));
 }
 
-void polyrank::driver::buildPartitionPipeline(OpPassManager &manager,
-                                              const Options &options) {
-  if (options.zero > 0) {
-    sharding::ShardUpdatesOptions updates;
-    updates.threshold = options.zeroThreshold;
-    manager.addNestedPass<func::FuncOp>(sharding::createShardUpdates(updates));
-  }
-  manager.addNestedPass<func::FuncOp>(sharding::createDecomposeComposites());
-  sharding::PlanReshardsOptions reshards;
-  llvm::append_range(reshards.links, options.links);
-  manager.addNestedPass<func::FuncOp>(sharding::createPlanReshards(reshards));
-  sharding::BucketCollectivesOptions buckets;
-  buckets.megabytes = options.bucketMegabytes;
-  manager.addNestedPass<func::FuncOp>(
-      sharding::createBucketCollectives(buckets));
-  manager.addNestedPass<func::FuncOp>(sharding::createCheckPartition());
+void polyrank::driver::addPartition(OpPassManager &manager,
+                                    const Options &options) {
+  sharding::PartitionPipelineOptions partition;
+  partition.zero = options.zero;
+  partition.threshold = options.zeroThreshold;
+  partition.megabytes = options.bucketMegabytes;
+  partition.links = ArrayRef(options.links);
+  sharding::buildPartitionPipeline(manager, partition);
 }
 
-void polyrank::driver::buildTrainingPipeline(OpPassManager &manager,
-                                             const Options &options) {
-  manager.addPass(training::createRaiseCompositesPass());
-  manager.addPass(training::createUnflattenPass());
-  manager.addPass(training::createFindLogicalParametersPass());
-  manager.addPass(createCSEPass());
-  if (!options.loss.empty()) {
-    training::AttachLossPassOptions loss;
-    loss.loss = options.loss;
-    manager.addPass(training::createAttachLossPass(loss));
-  }
-  training::BuildStepPassOptions step;
-  step.mode = options.forward ? "forward" : "train";
-  step.optimizer = options.optimizer;
-  step.microbatches = options.microbatches;
-  manager.addPass(training::createBuildStepPass(step));
-  manager.addPass(createCanonicalizerPass());
-  manager.addPass(createCSEPass());
+void polyrank::driver::addTraining(OpPassManager &manager,
+                                   const Options &options) {
+  training::TrainingPipelineOptions training;
+  training.loss = options.loss;
+  training.mode = options.forward ? "forward" : "train";
+  training.optimizer = options.optimizer;
+  training.microbatches = options.microbatches;
+  training::buildTrainingPipeline(manager, training);
 }

@@ -33,12 +33,10 @@ struct CrowdCheck {
 CrowdCheck checkCrowd(const Options &options, int64_t ranks);
 
 /// From @forward to @step; without a loss (and then without training) too.
-void buildTrainingPipeline(mlir::OpPassManager &manager,
-                           const Options &options);
+void addTraining(mlir::OpPassManager &manager, const Options &options);
 /// From constraints to layouts.
-void buildPropagationPipeline(mlir::OpPassManager &manager);
+void addPropagation(mlir::OpPassManager &manager);
 /// From layouts to collectives.
-void buildPartitionPipeline(mlir::OpPassManager &manager,
-                            const Options &options);
+void addPartition(mlir::OpPassManager &manager, const Options &options);
 
 } // namespace polyrank::driver

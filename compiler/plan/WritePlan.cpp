@@ -2,8 +2,7 @@
 
 #include "compiler/plan/WritePlan.h"
 
-#include "compiler/codegen/Passes.h"
-#include "compiler/lowering/Passes.h"
+#include "compiler/lowering/Pipeline.h"
 #include "compiler/plan/PlanBuilder.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Provenance.h"
@@ -295,22 +294,6 @@ LogicalResult polyrank::plan::writePlan(ModuleOp module,
   return PlanWriter(function, options, *kernels).run(path);
 }
 
-void polyrank::plan::buildLoweringPipeline(OpPassManager &manager,
-                                           const PlanOptions &options) {
-  manager.addPass(lowering::createLocalize());
-  manager.addPass(lowering::createFormSegments());
-  manager.addPass(lowering::createFormGemms());
-  manager.addPass(codegen::createFormKernels());
-  lowering::ChooseGemmsOptions gemms;
-  gemms.threads = options.threads;
-  manager.addPass(lowering::createChooseGemms(gemms));
-  lowering::AssignBuffersOptions buffers;
-  buffers.threads = options.threads;
-  manager.addPass(lowering::createAssignBuffers(buffers));
-  manager.addPass(lowering::createCheckBuffers());
-  manager.addPass(lowering::createCheckRanks());
-}
-
 LogicalResult polyrank::plan::lowerToPlan(ModuleOp module,
                                           const PlanOptions &options,
                                           StringRef path) {
@@ -319,7 +302,9 @@ LogicalResult polyrank::plan::lowerToPlan(ModuleOp module,
     if (auto forward = module.lookupSymbol<func::FuncOp>("forward"))
       forward.erase();
   PassManager manager(module.getContext());
-  buildLoweringPipeline(manager, options);
+  lowering::LoweringPipelineOptions lowering;
+  lowering.threads = options.threads;
+  lowering::buildLoweringPipeline(manager, lowering);
   if (failed(manager.run(module)))
     return failure();
   return writePlan(module, options, path);

@@ -21,13 +21,7 @@ struct PlanOptions {
 mlir::LogicalResult writePlan(mlir::ModuleOp module, const PlanOptions &options,
                               llvm::StringRef path);
 
-/// The passes from a partitioned program to one with buffers: localize,
-/// form-segments, form-gemms, form-kernels, choose-gemms, assign-buffers, and the
-/// checks.
-void buildLoweringPipeline(mlir::OpPassManager &manager,
-                           const PlanOptions &options);
-
-/// Both: lowers a partitioned module in place and writes its plan.
+/// Lowers a partitioned module in place and writes its plan.
 mlir::LogicalResult lowerToPlan(mlir::ModuleOp module,
                                 const PlanOptions &options,
                                 llvm::StringRef path);

@@ -1,12 +1,13 @@
-// Every pass of the compiler, registered by its command-line name.
+// Every pass and pipeline of the compiler, registered by its command-line name.
 
 #pragma once
 
 #include "compiler/codegen/Passes.h"
 #include "compiler/evaluate/Passes.h"
-#include "compiler/lowering/Passes.h"
-#include "compiler/sharding/Passes.h"
-#include "compiler/training/Passes.h"
+#include "compiler/lowering/Pipeline.h"
+#include "compiler/sharding/Pipeline.h"
+#include "compiler/training/Pipeline.h"
+#include "mlir/Pass/PassRegistry.h"
 
 namespace polyrank {
 
@@ -16,6 +17,15 @@ inline void registerPasses() {
   lowering::registerLoweringPasses();
   sharding::registerShardingPasses();
   training::registerTrainingPasses();
+  mlir::PassPipelineRegistration<training::TrainingPipelineOptions>(
+      "training-pipeline", "From the model's function to a training step",
+      training::buildTrainingPipeline);
+  mlir::PassPipelineRegistration<sharding::PartitionPipelineOptions>(
+      "partition-pipeline", "From layouts to collectives",
+      sharding::buildPartitionPipeline);
+  mlir::PassPipelineRegistration<lowering::LoweringPipelineOptions>(
+      "lowering-pipeline", "From a partitioned step to one device's commands",
+      lowering::buildLoweringPipeline);
 }
 
 } // namespace polyrank

@@ -1,0 +1,25 @@
+// The order of the lowering passes.
+
+#include "compiler/lowering/Pipeline.h"
+
+#include "compiler/codegen/Passes.h"
+#include "mlir/Pass/PassManager.h"
+
+using namespace mlir;
+using namespace polyrank;
+
+void lowering::buildLoweringPipeline(OpPassManager &manager,
+                                     const LoweringPipelineOptions &options) {
+  manager.addPass(createLocalize());
+  manager.addPass(createFormSegments());
+  manager.addPass(createFormGemms());
+  manager.addPass(codegen::createFormKernels());
+  ChooseGemmsOptions gemms;
+  gemms.threads = options.threads;
+  manager.addPass(createChooseGemms(gemms));
+  AssignBuffersOptions buffers;
+  buffers.threads = options.threads;
+  manager.addPass(createAssignBuffers(buffers));
+  manager.addPass(createCheckBuffers());
+  manager.addPass(createCheckRanks());
+}

@@ -1,0 +1,22 @@
+// The order of the sharding passes.
+
+#include "compiler/sharding/Pipeline.h"
+
+#include "mlir/Pass/PassManager.h"
+
+using namespace mlir;
+using namespace polyrank;
+
+void sharding::buildPartitionPipeline(OpPassManager &manager,
+                                      const PartitionPipelineOptions &options) {
+  if (options.zero > 0)
+    manager.addNestedPass<func::FuncOp>(
+        createShardUpdates({options.threshold}));
+  manager.addNestedPass<func::FuncOp>(createDecomposeComposites());
+  PlanReshardsOptions reshards;
+  llvm::append_range(reshards.links, options.links);
+  manager.addNestedPass<func::FuncOp>(createPlanReshards(reshards));
+  manager.addNestedPass<func::FuncOp>(
+      createBucketCollectives({options.megabytes}));
+  manager.addNestedPass<func::FuncOp>(createCheckPartition());
+}

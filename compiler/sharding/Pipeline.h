@@ -1,0 +1,31 @@
+// From layouts to collectives, as one pipeline.
+
+#pragma once
+
+#include "compiler/sharding/Passes.h"
+#include "mlir/Pass/PassOptions.h"
+
+namespace polyrank::sharding {
+
+/// What the passes take.
+struct PartitionPipelineOptions
+    : mlir::PassPipelineOptions<PartitionPipelineOptions> {
+  Option<int64_t> zero{
+      *this, "zero", llvm::cl::init(1),
+      llvm::cl::desc("1: ranks that would all do the same split the update")};
+  Option<int64_t> threshold{
+      *this, "threshold", llvm::cl::init(65536),
+      llvm::cl::desc("Elements that a parameter must have for that")};
+  Option<double> megabytes{
+      *this, "mb", llvm::cl::init(25),
+      llvm::cl::desc("The most that one bucket holds, in MiB")};
+  ListOption<std::string> links{
+      *this, "link", llvm::cl::desc("AXIS=LATENCY:BANDWIDTH, for the costs")};
+};
+
+/// shard-updates, decompose-composites, plan-reshards, bucket-collectives and
+/// check-partition: after propagate-layouts.
+void buildPartitionPipeline(mlir::OpPassManager &manager,
+                            const PartitionPipelineOptions &options);
+
+} // namespace polyrank::sharding

@@ -1,0 +1,29 @@
+// From the model's function to a training step, as one pipeline.
+
+#pragma once
+
+#include "compiler/training/Passes.h"
+#include "mlir/Pass/PassOptions.h"
+
+namespace polyrank::training {
+
+/// What the passes take of the same names.
+struct TrainingPipelineOptions
+    : mlir::PassPipelineOptions<TrainingPipelineOptions> {
+  Option<std::string> loss{
+      *this, "loss",
+      llvm::cl::desc("Which loss to train; without one the outputs stay")};
+  Option<std::string> mode{*this, "mode", llvm::cl::init("train"),
+                           llvm::cl::desc("train or forward")};
+  Option<std::string> optimizer{*this, "optimizer", llvm::cl::init("adamw"),
+                                llvm::cl::desc("as --build-step takes it")};
+  Option<int64_t> microbatches{*this, "microbatches", llvm::cl::init(1),
+                               llvm::cl::desc("How many one step adds up")};
+};
+
+/// raise-composites, unflatten, find-logical-parameters, attach-loss,
+/// build-step, with cleaning between them: from @forward to @step.
+void buildTrainingPipeline(mlir::OpPassManager &manager,
+                           const TrainingPipelineOptions &options);
+
+} // namespace polyrank::training
