@@ -9,7 +9,8 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::sharding;
 
-int64_t Propagation::getCompositeBytes(const Node &node, const Label &label) {
+std::optional<int64_t> Propagation::getCompositeBytes(const Node &node,
+                                                      const Label &label) {
   Operation *op = node.op;
   std::string key;
   llvm::raw_string_ostream out(key);
@@ -20,7 +21,7 @@ int64_t Propagation::getCompositeBytes(const Node &node, const Label &label) {
     out << layout.toString();
   for (sharding::LayoutAttr layout : label.results)
     out << layout.toString();
-  auto [it, isNew] = compositeBytes.try_emplace(out.str(), 0);
+  auto [it, isNew] = compositeBytes.try_emplace(out.str());
   if (!isNew)
     return it->second;
 
@@ -53,12 +54,13 @@ int64_t Propagation::getCompositeBytes(const Node &node, const Label &label) {
            values, op->getResults(), label.results))
     if (!result.use_empty())
       wanted[value] = layout;
+  // What cannot be laid out is no error of the program: it is no choice.
+  ScopedDiagnosticHandler silent(op->getContext(),
+                                 [](Diagnostic &) { return success(); });
   Propagation parted(mesh);
   if (failed(parted.readParts(parts, wanted)))
-    return it->second;
-  parted.extend();
-  if (failed(parted.enumerate()))
-    return it->second;
-  it->second = parted.solve().objective.bytes;
+    return std::nullopt;
+  if (FailureOr<Solution> solution = parted.solveLayouts(); succeeded(solution))
+    it->second = solution->objective.bytes;
   return it->second;
 }

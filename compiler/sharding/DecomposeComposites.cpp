@@ -84,16 +84,8 @@ static LogicalResult decompose(graph::CompositeOp composite) {
   StringRef reason = sharding::getCompositeReason(op);
   if (failed(propagation.readParts(parts, wanted, reason)))
     return failure();
-  propagation.extend();
-  if (failed(propagation.enumerate()))
-    return failure();
-  Solution solution = propagation.solve();
-  while (propagation.tightenExtents(solution)) {
-    if (failed(propagation.enumerate()))
-      return failure();
-    solution = propagation.solve();
-  }
-  if (failed(propagation.write(solution)))
+  FailureOr<Solution> solution = propagation.solveLayouts();
+  if (failed(solution) || failed(propagation.write(*solution)))
     return failure();
   for (Output &output : outputs) {
     output.replaced.replaceAllUsesWith(propagation.getSupplied(output.value));

@@ -296,8 +296,12 @@ LogicalResult Propagation::enumerate() {
       if (!label)
         return;
       setCost(node, *label);
-      if (label->composite)
-        label->cost.bytes = getCompositeBytes(node, *label) * node.executions;
+      if (label->composite) {
+        std::optional<int64_t> bytes = getCompositeBytes(node, *label);
+        if (!bytes)
+          return;
+        label->cost.bytes = *bytes * node.executions;
+      }
       node.labels.push_back(std::move(*label));
     };
     choose(0);

@@ -78,17 +78,10 @@ struct PropagateLayouts
     Propagation propagation(mesh);
     if (failed(propagation.readFunction(function)))
       return signalPassFailure();
-    propagation.extend();
-    if (failed(propagation.enumerate()))
+    FailureOr<Solution> found = propagation.solveLayouts();
+    if (failed(found) || failed(propagation.write(*found)))
       return signalPassFailure();
-    Solution solution = propagation.solve();
-    while (propagation.tightenExtents(solution)) {
-      if (failed(propagation.enumerate()))
-        return signalPassFailure();
-      solution = propagation.solve();
-    }
-    if (failed(propagation.write(solution)))
-      return signalPassFailure();
+    const Solution &solution = *found;
 
     Operation *terminator = function.getBody().front().getTerminator();
     function.setType(FunctionType::get(&getContext(),

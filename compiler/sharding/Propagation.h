@@ -191,6 +191,12 @@ public:
             const llvm::MapVector<mlir::Value, sharding::LayoutAttr> &wanted,
             llvm::StringRef reason = "");
 
+  /// All of it, once the table is read: extends, enumerates and solves, until
+  /// no extent is larger than the solution needs. An error is emitted where
+  /// something cannot be laid out.
+  mlir::FailureOr<Solution> solveLayouts();
+
+  // Its steps, for tests.
   void extend();
   mlir::LogicalResult enumerate();
   Solution solve();
@@ -262,8 +268,10 @@ private:
   std::optional<Label> makeLabel(const Node &node,
                                  llvm::ArrayRef<Choice> choices) const;
   void setCost(const Node &node, Label &label) const;
-  /// What the parts of a composite move, laid out for this label.
-  int64_t getCompositeBytes(const Node &node, const Label &label);
+  /// What the parts of a composite move, laid out for this label; nullopt where
+  /// they cannot be, so that the label is none.
+  std::optional<int64_t> getCompositeBytes(const Node &node,
+                                           const Label &label);
   llvm::SmallVector<Choice> choicesOf(const Node &node, int atom) const;
 
   // Solution.cpp
@@ -306,7 +314,7 @@ private:
   cost::ReshardPlanner planner;
   llvm::DenseMap<std::tuple<mlir::Type, LayoutAttr, LayoutAttr>, int64_t> bytes;
   /// By the composite and its layouts, as text.
-  std::map<std::string, int64_t> compositeBytes;
+  std::map<std::string, std::optional<int64_t>> compositeBytes;
 };
 
 /// The layout without what its padding holds.

@@ -162,6 +162,17 @@ void Propagation::improve(std::vector<int> &labels) {
   }
 }
 
+FailureOr<Solution> Propagation::solveLayouts() {
+  extend();
+  while (true) {
+    if (failed(enumerate()))
+      return failure();
+    Solution solution = solve();
+    if (!tightenExtents(solution))
+      return solution;
+  }
+}
+
 Solution Propagation::solve() {
   Elimination elimination;
   std::vector<int> variable(nodes.size(), -1);

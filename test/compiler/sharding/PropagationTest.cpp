@@ -207,14 +207,9 @@ TEST_F(PropagationTest, EveryOpAcceptsItsTypes) {
     func::FuncOp function = functionOf(*module);
     Propagation propagation(m);
     ASSERT_TRUE(succeeded(propagation.readFunction(function)));
-    propagation.extend();
-    ASSERT_TRUE(succeeded(propagation.enumerate()));
-    Solution solution = propagation.solve();
-    while (propagation.tightenExtents(solution)) {
-      ASSERT_TRUE(succeeded(propagation.enumerate()));
-      solution = propagation.solve();
-    }
-    ASSERT_TRUE(succeeded(propagation.write(solution)));
+    FailureOr<Solution> solution = propagation.solveLayouts();
+    ASSERT_TRUE(succeeded(solution));
+    ASSERT_TRUE(succeeded(propagation.write(*solution)));
     function.setType(FunctionType::get(
         &context, function.getBody().getArgumentTypes(),
         function.getBody().front().getTerminator()->getOperandTypes()));
