@@ -10,10 +10,11 @@ A bug is one entry of a list in this folder (AREA.toml):
 
 `old` stands exactly once in the file, or is the first after the text in `after`. Where it ends in ";" or "}" it is a
 statement and becomes `if (active(N)) { new } else { old }`; else it is an expression and becomes
-`(active(N) ? (new) : (old))`. `equivalent = "reason"` marks a change that no program can show.
+`(active(N) ? (new) : (old))`; both are whole, with as many brackets opened as closed. `equivalent = "reason"` marks a change that no program can show.
 """
 
 import hashlib
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,25 @@ class Mutation:
     @property
     def isStatement(self):
         return self.old.rstrip().endswith((";", "}"))
+
+    def findFault(self):
+        """Why the texts cannot be a statement or an expression; empty where they may be."""
+        for text in (self.old, self.new):
+            bare = re.sub(r"""'(\\.|[^'\\])'|"(\\.|[^"\\])*\"""", "0", text)
+            depth = 0
+            for character in bare:
+                depth += (character in "([{") - (character in ")]}")
+                if depth < 0:
+                    break
+            if depth:
+                return f"the brackets of {text!r} are not in pairs"
+            bare = bare.strip()
+            if self.isStatement:
+                if bare and not bare.endswith((";", "}")):
+                    return f"{text!r} is no statement, in place of one"
+            elif not bare or re.search(r"^(if|for|while|case|return|else|break|continue)\b|^(&&|\|\||[.,=<>?:%/^|;])|[-&|.,=<>?:%/^+*;]$", bare):
+                return f"{text!r} is no expression"
+        return ""
 
     def find(self, text):
         """Where `old` begins and ends in the file's text."""
@@ -83,6 +103,8 @@ def readLists(folder=HERE):
                 mutation = Mutation(area=path.stem, **entry)
                 if numbers.setdefault(mutation.number, mutation) is not mutation:
                     problems.append(f"{path.name}: {name}: has the number of another one; change its name")
+                if fault := mutation.findFault():
+                    problems.append(f"{path.name}: {name}: {fault}")
                 found.append(mutation)
     if problems:
         raise PlantingError("\n".join(problems))
