@@ -2,9 +2,9 @@
 
 #include "compiler/codegen/CompileKernels.h"
 
-#include "compiler/codegen/EmitLoops.h"
-#include "compiler/codegen/Link.h"
-#include "compiler/codegen/Machine.h"
+#include "compiler/target/cpu/EmitLoops.h"
+#include "compiler/target/cpu/Link.h"
+#include "compiler/target/cpu/Machine.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"

@@ -5,7 +5,7 @@
 #include <limits>
 #include <optional>
 
-#include "compiler/codegen/Measure.h"
+#include "compiler/target/cpu/Measure.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace polyrank::codegen {

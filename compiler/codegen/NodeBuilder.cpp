@@ -2,7 +2,7 @@
 
 #include "compiler/codegen/NodeBuilder.h"
 
-#include "compiler/codegen/Functions.h"
+#include "compiler/target/cpu/Functions.h"
 
 using namespace mlir;
 using namespace polyrank;

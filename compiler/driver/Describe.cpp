@@ -6,7 +6,7 @@
 #include <numeric>
 #include <set>
 
-#include "compiler/codegen/Machine.h"
+#include "compiler/target/cpu/Machine.h"
 #include "compiler/cost/CostModel.h"
 #include "compiler/driver/Description.h"
 #include "compiler/driver/FindCommand.h"

@@ -2,7 +2,7 @@
 
 #include "compiler/driver/Driver.h"
 
-#include "compiler/codegen/Machine.h"
+#include "compiler/target/cpu/Machine.h"
 #include "compiler/cost/CostModel.h"
 #include "compiler/driver/Describe.h"
 #include "compiler/driver/Mesh.h"

@@ -2,7 +2,7 @@
 
 #include "compiler/lowering/ArenaPacking.h"
 #include "compiler/lowering/BufferClasses.h"
-#include "compiler/lowering/GemmLibrary.h"
+#include "compiler/target/cpu/GemmLibrary.h"
 #include "compiler/lowering/Passes.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Graph.h"

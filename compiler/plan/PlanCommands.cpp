@@ -1,6 +1,6 @@
 // The commands of a plan.
 
-#include "compiler/lowering/GemmLibrary.h"
+#include "compiler/target/cpu/GemmLibrary.h"
 #include "compiler/plan/PlanBuilder.h"
 #include "dialects/graph/Provenance.h"
 #include "llvm/ADT/TypeSwitch.h"

@@ -1,6 +1,6 @@
 // What it costs to compute a group of ops by one set of loops.
 
-#include "compiler/codegen/Measure.h"
+#include "compiler/target/cpu/Measure.h"
 
 using namespace mlir;
 using namespace polyrank::codegen;

@@ -1,6 +1,6 @@
 // Objects to one shared object.
 
-#include "compiler/codegen/Link.h"
+#include "compiler/target/cpu/Link.h"
 
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringSwitch.h"

@@ -8,8 +8,8 @@
 
 #pragma once
 
-#include "compiler/codegen/EmitLoops.h"
-#include "compiler/codegen/Functions.h"
+#include "compiler/target/cpu/EmitLoops.h"
+#include "compiler/target/cpu/Functions.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 

@@ -6,7 +6,7 @@
 // undefined for NaN: adding 1.5 * 2^23 leaves the rounded integer in the low
 // bits of a float.
 
-#include "compiler/codegen/Functions.h"
+#include "compiler/target/cpu/Functions.h"
 
 #include <cmath>
 #include <limits>

@@ -1,6 +1,6 @@
 // The loops of a kernel: levels, maps, passes of reductions, scatters.
 
-#include "compiler/codegen/Emitter.h"
+#include "compiler/target/cpu/Emitter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -1,6 +1,6 @@
 // The values of a kernel: nodes, where they are known, and memory.
 
-#include "compiler/codegen/Emitter.h"
+#include "compiler/target/cpu/Emitter.h"
 
 #include <numeric>
 

@@ -1,6 +1,6 @@
 // Which implementation computes a product, and what memory it asks for.
 
-#include "compiler/lowering/GemmLibrary.h"
+#include "compiler/target/cpu/GemmLibrary.h"
 
 using namespace mlir;
 using namespace polyrank;

@@ -1,6 +1,6 @@
 // LLVM IR to an object file for one CPU.
 
-#include "compiler/codegen/Machine.h"
+#include "compiler/target/cpu/Machine.h"
 
 #include <mutex>
 

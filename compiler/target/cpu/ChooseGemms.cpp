@@ -3,7 +3,7 @@
 #include <chrono>
 #include <memory>
 
-#include "compiler/lowering/GemmLibrary.h"
+#include "compiler/target/cpu/GemmLibrary.h"
 #include "compiler/lowering/Passes.h"
 
 using namespace mlir;
