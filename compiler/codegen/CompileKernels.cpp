@@ -147,8 +147,8 @@ namespace {
 /// MLIR's threads while kernels are compiled. The passes before run without
 /// them: they are short, and each would take locks for every type it makes. A
 /// kernel is compiled in a module of its own, which changes nothing that others
-/// see; what all share is the context, in which all dialects are loaded, and the
-/// diagnostics, which come in the order of the kernels.
+/// see; what all share is the context, in which all dialects are loaded, and
+/// the diagnostics, which come in the order of the kernels.
 class Threads {
 public:
   explicit Threads(MLIRContext *context)

@@ -355,9 +355,7 @@ void Grouping::assign(int group) {
 }
 
 /// Whether computing the op again is cheaper than reading its result.
-static bool isCheap(Operation *op) {
-  return op->hasTrait<graph::Cheap>();
-}
+static bool isCheap(Operation *op) { return op->hasTrait<graph::Cheap>(); }
 
 static int64_t bytesOf(Value value) {
   return rank::getByteSize(value.getType());

@@ -6,12 +6,12 @@
 #include <numeric>
 #include <set>
 
-#include "compiler/target/cpu/Machine.h"
 #include "compiler/cost/CostModel.h"
 #include "compiler/driver/Description.h"
 #include "compiler/driver/FindCommand.h"
 #include "compiler/driver/Mesh.h"
 #include "compiler/driver/Stages.h"
+#include "compiler/target/cpu/Machine.h"
 #include "frontends/onnx/Describe.h"
 #include "runtime/Names.h"
 #include "llvm/ADT/StringExtras.h"

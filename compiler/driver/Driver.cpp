@@ -2,7 +2,6 @@
 
 #include "compiler/driver/Driver.h"
 
-#include "compiler/target/cpu/Machine.h"
 #include "compiler/cost/CostModel.h"
 #include "compiler/driver/Describe.h"
 #include "compiler/driver/Mesh.h"
@@ -14,15 +13,16 @@
 #include "compiler/sharding/ShardPattern.h"
 #include "compiler/sharding/Strategy.h"
 #include "compiler/sharding/Why.h"
+#include "compiler/target/cpu/Machine.h"
 #include "dialects/graph/Provenance.h"
 #include "dialects/sharding/Constraint.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
+#include "runtime/Cores.h"
+#include "runtime/Outputs.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
-#include "runtime/Cores.h"
-#include "runtime/Outputs.h"
 
 using namespace mlir;
 using namespace polyrank;

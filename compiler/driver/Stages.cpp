@@ -8,6 +8,7 @@
 #include "compiler/sharding/Strategy.h"
 #include "compiler/training/Pipeline.h"
 #include "dialects/Register.h"
+#include "dialects/graph/Boundary.h"
 #include "mlir/Transforms/Passes.h"
 #include "runtime/Cores.h"
 #include "runtime/Names.h"
@@ -115,25 +116,15 @@ LogicalResult polyrank::driver::checkElements(ModuleOp module) {
     return failure();
   };
   auto forward = module.lookupSymbol<func::FuncOp>("forward");
-  auto check = [&](TypeRange types, StringRef what,
-                   function_ref<Attribute(unsigned, StringRef)> get) {
-    for (auto [i, type] : llvm::enumerate(types))
-      if (auto name =
-              dyn_cast_if_present<StringAttr>(get(i, ("graph." + what).str()));
-          name && isEmpty(type))
-        return LogicalResult(reject(forward.getLoc(),
-                                    what + " '" + name.getValue() + "'", type));
-    return LogicalResult(success());
-  };
-  if (failed(check(forward.getArgumentTypes(), "input",
-                   [&](unsigned i, StringRef name) {
-                     return forward.getArgAttr(i, name);
-                   })) ||
-      failed(check(forward.getResultTypes(), "output",
-                   [&](unsigned i, StringRef name) {
-                     return forward.getResultAttr(i, name);
-                   })))
-    return failure();
+  graph::Boundary boundary(forward);
+  for (auto [i, type] : llvm::enumerate(forward.getArgumentTypes()))
+    if (isEmpty(type))
+      return reject(forward.getLoc(), boundary.describe(i), type);
+  for (auto [i, type] : llvm::enumerate(forward.getResultTypes()))
+    if (auto output = boundary.getResult<graph::OutputAttr>(i);
+        output && isEmpty(type))
+      return reject(forward.getLoc(), "output `" + output.getName().getValue() + "`",
+                    type);
   for (Operation &op : forward.getBody().front())
     for (Type type : op.getResultTypes())
       if (isEmpty(type))

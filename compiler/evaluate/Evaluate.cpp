@@ -6,8 +6,8 @@
 #include "compiler/evaluate/NpzTensors.h"
 #include "compiler/evaluate/Passes.h"
 #include "dialects/graph/Boundary.h"
-#include "llvm/Support/Format.h"
 #include "runtime/Names.h"
+#include "llvm/Support/Format.h"
 
 using namespace mlir;
 using namespace polyrank;

@@ -131,10 +131,9 @@ polyrank::evaluate::randomArguments(func::FuncOp function, uint64_t seed) {
       else if (tensor.isFloat())
         tensor.floats[i] = normal(random);
       else
-        tensor.integers[i] =
-            random() % (tensor.elementType.isInteger(1) ? 2
-                        : range                         ? *range
-                                                        : 4);
+        tensor.integers[i] = random() % (tensor.elementType.isInteger(1) ? 2
+                                         : range ? *range
+                                                 : 4);
     }
   }
   return arguments;

@@ -2,8 +2,8 @@
 
 #include "compiler/lowering/ArenaPacking.h"
 #include "compiler/lowering/BufferClasses.h"
-#include "compiler/target/cpu/GemmLibrary.h"
 #include "compiler/lowering/Passes.h"
+#include "compiler/target/cpu/GemmLibrary.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Graph.h"
 
@@ -107,8 +107,8 @@ void BufferAssigner::tieResults() {
   SmallVector<int> wanted;
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
     std::optional<unsigned> replaced = boundary.getReplaced(i);
-    wanted.push_back(
-        replaced ? classes.find(function.getArgument(*replaced)) : -1);
+    wanted.push_back(replaced ? classes.find(function.getArgument(*replaced))
+                              : -1);
   }
   tieBlock(terminator, wanted);
 }

@@ -243,8 +243,8 @@ LogicalResult ArgumentWriter::write(BlockArgument argument) {
     uint64_t samples = result->dims[0]->size * result->dims[1]->size;
     if (plan.samples_per_step && plan.samples_per_step != samples)
       return function.emitError("input '")
-             << input.getName().getValue() << "' has a batch (dim 0) of " << samples
-             << ", but the inputs before it have one of "
+             << input.getName().getValue() << "' has a batch (dim 0) of "
+             << samples << ", but the inputs before it have one of "
              << plan.samples_per_step
              << "; the batch is the first dim of each input";
     plan.samples_per_step = samples;

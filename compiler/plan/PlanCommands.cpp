@@ -1,7 +1,7 @@
 // The commands of a plan.
 
-#include "compiler/target/cpu/GemmLibrary.h"
 #include "compiler/plan/PlanBuilder.h"
+#include "compiler/target/cpu/GemmLibrary.h"
 #include "dialects/graph/Provenance.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -37,7 +37,7 @@ fb::Phase CommandWriter::getPhase(Operation *op) {
   auto name = op->getLoc()->findInstanceOf<NameLoc>();
   fb::Phase phase = name && updates.contains(name.getName()) ? fb::Phase::Update
                     : graph::isDerivative(op) ? fb::Phase::Backward
-                                                  : fb::Phase::Forward;
+                                              : fb::Phase::Forward;
   for (Value operand : op->getOperands())
     phase = std::max(phase, phases.lookup(operand));
   for (Value result : op->getResults())

@@ -6,11 +6,11 @@
 #include "compiler/plan/PlanBuilder.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Provenance.h"
-#include "llvm/Support/FileSystem.h"
 #include "mlir/Pass/PassManager.h"
 #include "runtime/Version.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/VerifyPlan.h"
+#include "llvm/Support/FileSystem.h"
 
 using namespace mlir;
 using namespace polyrank;

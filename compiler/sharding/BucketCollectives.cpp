@@ -9,9 +9,9 @@
 #include "compiler/cost/CostModel.h"
 #include "compiler/sharding/Passes.h"
 #include "dialects/graph/Provenance.h"
+#include "mlir/Analysis/TopologicalSortUtils.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
-#include "mlir/Analysis/TopologicalSortUtils.h"
 
 using namespace mlir;
 using namespace polyrank;

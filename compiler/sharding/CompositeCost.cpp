@@ -33,8 +33,8 @@ std::optional<int64_t> Propagation::getCompositeBytes(const Node &node,
        llvm::zip_equal(op->getOperands(), label.operands))
     types.push_back(
         sharding::withLayout(cast<RankedTensorType>(value.getType()), layout));
-  auto function = func::FuncOp::create(
-      builder, op->getLoc(), "parts", builder.getFunctionType(types, {}));
+  auto function = func::FuncOp::create(builder, op->getLoc(), "parts",
+                                       builder.getFunctionType(types, {}));
   Block *block = function.addEntryBlock();
   builder.setInsertionPointToEnd(block);
   IRMapping mapping;
@@ -50,8 +50,8 @@ std::optional<int64_t> Propagation::getCompositeBytes(const Node &node,
     if (&part != clone)
       parts.push_back(&part);
   llvm::MapVector<Value, sharding::LayoutAttr> wanted;
-  for (auto [value, result, layout] : llvm::zip_equal(
-           values, op->getResults(), label.results))
+  for (auto [value, result, layout] :
+       llvm::zip_equal(values, op->getResults(), label.results))
     if (!result.use_empty())
       wanted[value] = layout;
   // What cannot be laid out is no error of the program: it is no choice.

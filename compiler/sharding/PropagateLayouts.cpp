@@ -104,9 +104,8 @@ struct PropagateLayouts
                    "flops", builder.getI64IntegerAttr(objective.flops))}));
     };
     sharding::setObjective(
-        function,
-        builder.getDictionaryAttr({entry("value", solution.objective),
-                                   entry("bound", solution.bound)}));
+        function, builder.getDictionaryAttr({entry("value", solution.objective),
+                                             entry("bound", solution.bound)}));
     if (report)
       function.emitRemark("layouts: ")
           << toString(solution.objective) << " by each device a step; "

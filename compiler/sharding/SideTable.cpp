@@ -126,8 +126,7 @@ LogicalResult Propagation::readArguments(func::FuncOp function) {
       Constraint constraint = readConstraint(given);
       constraint.isParameter = isKept;
       if (constraint.text.empty())
-        constraint.text =
-            nodes[node].name + "=" + constraint.layout.toString();
+        constraint.text = nodes[node].name + "=" + constraint.layout.toString();
       nodes[node].constraint = constraints.size();
       constraints.push_back(std::move(constraint));
     }

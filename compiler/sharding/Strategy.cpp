@@ -318,8 +318,7 @@ FailureOr<bool> Strategy::constrainOutputs(const ShardPattern &pattern,
     any = true;
     if (replaces(pattern, matched, sharding::getConstraint(op)))
       sharding::setConstraint(op, toConstraint(found->layout, found->open,
-                                               pattern.priority,
-                                               pattern.text));
+                                               pattern.priority, pattern.text));
     return WalkResult::advance();
   });
   if (failed(status))
@@ -422,8 +421,7 @@ LogicalResult Strategy::addDataDefault() {
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     auto input = graph::Boundary(function).getArgument<graph::InputAttr>(i);
     RankedTensorType type = typeOf(i);
-    if (!input || type.getRank() < 2 ||
-        sharding::getConstraint(function, i))
+    if (!input || type.getRank() < 2 || sharding::getConstraint(function, i))
       continue;
     int64_t batch = type.getDimSize(1);
     if (batch % ref.size != 0)
@@ -432,16 +430,16 @@ LogicalResult Strategy::addDataDefault() {
     dims[1] = DimAttr::get(mesh, ref);
     SmallVector<bool> open(type.getRank(), true);
     open[0] = open[1] = false;
-    inputs.push_back({i, toConstraint(LayoutAttr::get(mesh, dims), open,
-                                      lowest + 1, "")});
+    inputs.push_back(
+        {i, toConstraint(LayoutAttr::get(mesh, dims), open, lowest + 1, "")});
     names += (names.empty() ? "" : ", ") + input.getName().str();
   }
   for (auto [i, constraint] : inputs)
-    sharding::setConstraint(
-        function, i,
-        toConstraint(constraint.getLayout(), constraint.getOpen(),
-                     constraint.getPriority(),
-                     "data splits the batch of " + names));
+    sharding::setConstraint(function, i,
+                            toConstraint(constraint.getLayout(),
+                                         constraint.getOpen(),
+                                         constraint.getPriority(),
+                                         "data splits the batch of " + names));
   if (!names.empty())
     emitRemark(module.getLoc())
         << "the axis data=" << ref.size << " splits the batch of " << names;

@@ -24,10 +24,10 @@ struct StrategyOptions {
 /// a module's output.
 ///
 /// A pattern on a parameter speaks of its stored dims. Where the program uses a
-/// view of it (its role says which), an axis goes to the stored dim's most major
-/// factor that is never sliced and is a batch dim of attention (whole heads),
-/// else to its most major factor that is never sliced; a dim that the axis does
-/// not divide is padded with zeros. Remarks say which.
+/// view of it (its role says which), an axis goes to the stored dim's most
+/// major factor that is never sliced and is a batch dim of attention (whole
+/// heads), else to its most major factor that is never sliced; a dim that the
+/// axis does not divide is padded with zeros. Remarks say which.
 ///
 /// An axis called `data` splits the batch (dim 1) of every input that no
 /// pattern names, at the lowest priority; a remark says so.

@@ -129,8 +129,7 @@ FailureOr<Value> LossBuilder::getLabels(StringRef name, RankedTensorType type) {
   }
   unsigned number = labels.getArgNumber();
   boundary().setArgument(
-      number,
-      boundary().getArgument<graph::InputAttr>(number).withLabels());
+      number, boundary().getArgument<graph::InputAttr>(number).withLabels());
   return Value(labels);
 }
 
@@ -162,9 +161,9 @@ LogicalResult LossBuilder::limitLabels(unsigned number, int64_t classes,
   auto input = boundary().getArgument<graph::InputAttr>(number);
   std::optional<int64_t> known = input.getRange();
   boundary().setArgument(
-      number, known ? input.withRange(std::min(classes, *known),
-                                      input.getIgnored())
-                    : input.withRange(classes, ignoreIndex));
+      number,
+      known ? input.withRange(std::min(classes, *known), input.getIgnored())
+            : input.withRange(classes, ignoreIndex));
   return success();
 }
 
@@ -402,8 +401,7 @@ FailureOr<SmallVector<NamedMean>> LossBuilder::build() {
     if (output && type.getRank() == 0 &&
         isa<FloatType>(type.getElementType()) &&
         used.insert(output.getName()).second)
-      means.push_back(
-          {splitMean(value), output.getName().str(), std::nullopt});
+      means.push_back({splitMean(value), output.getName().str(), std::nullopt});
   }
   return means;
 }
@@ -427,9 +425,9 @@ void AttachLoss::runOnOperation() {
   for (const NamedMean &each : *means) {
     auto weight =
         each.weight ? builder.getF64FloatAttr(*each.weight) : FloatAttr();
-    add(each.mean.sum, graph::MeanAttr::get(
-                           &getContext(), builder.getStringAttr(each.name),
-                           weight));
+    add(each.mean.sum,
+        graph::MeanAttr::get(&getContext(), builder.getStringAttr(each.name),
+                             weight));
     add(each.mean.count,
         graph::CountAttr::get(&getContext(), each.mean.targets));
   }

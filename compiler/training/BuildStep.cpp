@@ -144,8 +144,8 @@ LogicalResult StepBuilder::classify() {
         return forward.emitError("input '")
                << input.getName().getValue() << "' has a batch (dim 0) of "
                << graph::getShape(argument)[0] << ", but input '"
-               << boundary().getName(first.getArgNumber())
-               << "' has one of " << graph::getShape(first)[0]
+               << boundary().getName(first.getArgNumber()) << "' has one of "
+               << graph::getShape(first)[0]
                << "; the batch is the first dim of each input";
       forwardInputs.push_back(argument);
       continue;
@@ -159,9 +159,8 @@ LogicalResult StepBuilder::classify() {
     StringRef symbol = role.getSymbol().getValue();
     auto stored = module.lookupSymbol<graph::ParameterOp>(symbol);
     if (!stored)
-      return forward.emitError("argument ")
-             << number << " names @" << symbol
-             << ", which is no graph.parameter";
+      return forward.emitError("argument ") << number << " names @" << symbol
+                                            << ", which is no graph.parameter";
     Parameter &parameter = parameters.emplace_back();
     parameter.forward = argument;
     parameter.name = symbol.str();
@@ -222,9 +221,10 @@ void StepBuilder::createFunction(ArrayRef<StringRef> stateNames,
   auto zero = builder.getF64FloatAttr(0);
   auto addState = [&](Type type, StringRef suffix, FlatSymbolRefAttr of,
                       DenseI64ArrayAttr view) {
-    return addArgument(type, graph::StateAttr::get(builder.getContext(),
-                                                   builder.getStringAttr(suffix),
-                                                   of, view, zero));
+    return addArgument(type,
+                       graph::StateAttr::get(builder.getContext(),
+                                             builder.getStringAttr(suffix), of,
+                                             view, zero));
   };
   auto roleOf = [&](BlockArgument argument) {
     return boundary().getArgument(argument.getArgNumber());
@@ -251,9 +251,8 @@ void StepBuilder::createFunction(ArrayRef<StringRef> stateNames,
     RankedTensorType type = graph::getGlobalType(input);
     SmallVector<int64_t> shape{microbatches};
     llvm::append_range(shape, type.getShape());
-    inputs.push_back(
-        addArgument(RankedTensorType::get(shape, type.getElementType()),
-                    roleOf(input)));
+    inputs.push_back(addArgument(
+        RankedTensorType::get(shape, type.getElementType()), roleOf(input)));
   }
   builder.setInsertionPointToEnd(&step.getBody().front());
 }
@@ -270,8 +269,8 @@ SmallVector<Value> StepBuilder::cloneForward(ValueRange slices,
                                             forwardInputs.end())),
               slices);
   for (BlockArgument argument : forward.getArguments())
-    if (auto counter = boundary().getArgument<graph::CounterAttr>(
-            argument.getArgNumber()))
+    if (auto counter =
+            boundary().getArgument<graph::CounterAttr>(argument.getArgNumber()))
       switch (counter.getValue()) {
       case graph::RandomCounter::Seed:
         mapping.map(argument, seed);

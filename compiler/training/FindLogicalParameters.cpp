@@ -371,8 +371,7 @@ void FindLogicalParameters::absorbViews() {
     changed = false;
     for (BlockArgument argument : forward.getArguments())
       // What the model updates itself keeps its shape.
-      if (isParameter(argument) &&
-          !boundary.getNext(argument.getArgNumber()) &&
+      if (isParameter(argument) && !boundary.getNext(argument.getArgNumber()) &&
           (absorbReshape(argument) || absorbSlices(argument))) {
         changed = true;
         break;

@@ -2,8 +2,8 @@
 
 #include "dialects/graph/Boundary.h"
 
-#include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -78,10 +78,9 @@ Attribute InputAttr::parse(AsmParser &parser, Type) {
 
 bool Boundary::isParameterOrState(Value value) {
   auto argument = dyn_cast_if_present<BlockArgument>(value);
-  auto function =
-      argument ? dyn_cast_if_present<FunctionOpInterface>(
-                     argument.getOwner()->getParentOp())
-               : FunctionOpInterface();
+  auto function = argument ? dyn_cast_if_present<FunctionOpInterface>(
+                                 argument.getOwner()->getParentOp())
+                           : FunctionOpInterface();
   return function && Boundary(function).isKept(argument.getArgNumber());
 }
 
@@ -113,13 +112,12 @@ DenseI64ArrayAttr Boundary::getView(unsigned argument) const {
 void Boundary::setView(unsigned argument, ArrayRef<int64_t> numbers) {
   auto view = DenseI64ArrayAttr::get(function->getContext(), numbers);
   if (auto parameter = getArgument<ParameterAttr>(argument))
-    return setArgument(argument, ParameterAttr::get(view.getContext(),
-                                                    parameter.getSymbol(),
-                                                    view));
+    return setArgument(
+        argument,
+        ParameterAttr::get(view.getContext(), parameter.getSymbol(), view));
   auto state = cast<StateAttr>(getArgument(argument));
-  setArgument(argument,
-              StateAttr::get(view.getContext(), state.getSuffix(),
-                             state.getOf(), view, state.getInit()));
+  setArgument(argument, StateAttr::get(view.getContext(), state.getSuffix(),
+                                       state.getOf(), view, state.getInit()));
 }
 
 FlatSymbolRefAttr Boundary::getParameter(unsigned argument) const {
@@ -137,9 +135,7 @@ static std::pair<StringRef, std::string> kindAndName(Attribute role) {
         return Pair("parameter", role.getSymbol().getValue().str());
       })
       .Case([](StateAttr role) { return Pair("state", role.getName()); })
-      .Case([](InputAttr role) {
-        return Pair("input", role.getName().str());
-      })
+      .Case([](InputAttr role) { return Pair("input", role.getName().str()); })
       .Case([](CounterAttr role) {
         return Pair("counter", stringifyRandomCounter(role.getValue()).str());
       })
@@ -226,9 +222,7 @@ LogicalResult Boundary::verifyTies() const {
 LogicalResult Boundary::verifyArgument(Operation *op, unsigned number,
                                        NamedAttribute attribute) {
   auto function = cast<FunctionOpInterface>(op);
-  auto error = [&] {
-    return op->emitOpError("argument ") << number << ": ";
-  };
+  auto error = [&] { return op->emitOpError("argument ") << number << ": "; };
   Attribute role = attribute.getValue();
   if (attribute.getName() != attrName)
     return error() << "the dialect has no argument attribute '"

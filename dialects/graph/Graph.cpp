@@ -19,8 +19,8 @@ void GraphDialect::initialize() {
   registerOps();
 }
 
-LogicalResult
-GraphDialect::verifyOperationAttribute(Operation *op, NamedAttribute named) {
+LogicalResult GraphDialect::verifyOperationAttribute(Operation *op,
+                                                     NamedAttribute named) {
   return verifyProvenance(op, named);
 }
 

@@ -69,8 +69,8 @@ public:
 /// See GraphInterfaces.td.
 /// @{
 template <typename ConcreteType>
-class Elementwise
-    : public mlir::OpTrait::TraitBase<ConcreteType, Elementwise> {};
+class Elementwise : public mlir::OpTrait::TraitBase<ConcreteType, Elementwise> {
+};
 template <typename ConcreteType>
 class Cheap : public mlir::OpTrait::TraitBase<ConcreteType, Cheap> {};
 /// @}

@@ -44,7 +44,8 @@ void graph::setModelName(ModuleOp module, StringRef name) {
   module->setAttr(modelName, StringAttr::get(module.getContext(), name));
 }
 
-// 1. The attributes are graph.scope, graph.origin, graph.model and, where a test
+// 1. The attributes are graph.scope, graph.origin, graph.model and, where a
+// test
 //    prints rules, graph.sharding_rule.
 // 2. Each is a string; graph.model is the module's.
 LogicalResult graph::verifyProvenance(Operation *op, NamedAttribute attribute) {
@@ -53,8 +54,8 @@ LogicalResult graph::verifyProvenance(Operation *op, NamedAttribute attribute) {
     return op->emitOpError("the graph dialect has no attribute '")
            << name << "'";
   if (!isa<StringAttr>(attribute.getValue()))
-    return op->emitOpError() << name << " is a string, not "
-                             << attribute.getValue();
+    return op->emitOpError()
+           << name << " is a string, not " << attribute.getValue();
   if (name == modelName && !isa<ModuleOp>(op))
     return op->emitOpError() << name << " belongs to the module";
   return success();

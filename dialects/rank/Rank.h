@@ -40,7 +40,8 @@ inline constexpr llvm::StringLiteral buffersAttrName = "rank.buffers";
 /// Of a product: the buffer that its library call computes in.
 inline constexpr llvm::StringLiteral scratchAttrName = "rank.scratch";
 /// Of a loop over microbatches: the buffers of the arguments of its regions.
-inline constexpr llvm::StringLiteral firstBuffersAttrName = "rank.first_buffers",
+inline constexpr llvm::StringLiteral firstBuffersAttrName =
+                                         "rank.first_buffers",
                                      restBuffersAttrName = "rank.rest_buffers";
 /// Function attribute: sizes in bytes of the `shared` and `private` regions, of
 /// what is `persistent` in them, and the `lower_bound` of their sum.

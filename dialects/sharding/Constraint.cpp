@@ -105,9 +105,8 @@ void sharding::setConstraint(FunctionOpInterface function, unsigned argument,
   if (constraint)
     function.setArgAttr(argument, constraintName, constraint);
   else
-    function.removeArgAttr(argument,
-                           StringAttr::get(function->getContext(),
-                                           constraintName));
+    function.removeArgAttr(
+        argument, StringAttr::get(function->getContext(), constraintName));
 }
 
 ConstraintAttr sharding::getConstraint(Operation *op) {
@@ -150,8 +149,8 @@ static LogicalResult verifyConstraint(Operation *op, Attribute attribute,
            << constraintName << " is a #sharding.constraint, not " << attribute;
   int64_t count = types.size(), number = constraint.getResult();
   if (number < 0 || number >= count)
-    return op->emitOpError() << "the constraint is on result " << number
-                             << " of " << count;
+    return op->emitOpError()
+           << "the constraint is on result " << number << " of " << count;
   auto type = dyn_cast<RankedTensorType>(types[number]);
   if (!type || type.getRank() != constraint.getLayout().getRank())
     return op->emitOpError() << "the constraint " << constraint.getLayout()

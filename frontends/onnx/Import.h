@@ -76,8 +76,10 @@ struct ImportOptions {
 /// graph.parameter @"h.0.mlp.c_fc.weight" : tensor<32x128xf32>
 ///   at "model.onnx.data" offset 4096 length 16384 {trainable}
 /// func.func @forward(%0: tensor<32x128xf32>
-///                        {graph.role = #graph.parameter<@"h.0.mlp.c_fc.weight">},
-///                    %1: tensor<8x16xi64> {graph.role = #graph.input<"input_ids">})
+///                        {graph.role =
+///                        #graph.parameter<@"h.0.mlp.c_fc.weight">},
+///                    %1: tensor<8x16xi64> {graph.role =
+///                    #graph.input<"input_ids">})
 ///     -> (tensor<8x16x96xf32> {graph.role = #graph.output<"logits">})
 /// ```
 ///

@@ -311,10 +311,10 @@ void polyrank::test::drawConstraints(func::FuncOp function,
     bool isParameter = !!boundary.getArgument<graph::ParameterAttr>(i);
     if ((!isInput && !isParameter) || random.chance(40))
       continue;
-    sharding::setConstraint(
-        function, i,
-        draw(cast<RankedTensorType>(argument.getType()),
-             isInput ? std::optional<Fill>() : Fill::Zero, isInput, 0));
+    sharding::setConstraint(function, i,
+                            draw(cast<RankedTensorType>(argument.getType()),
+                                 isInput ? std::optional<Fill>() : Fill::Zero,
+                                 isInput, 0));
   }
   function.walk([&](graph::GraphOp op) {
     if (op->getNumOperands() == 0 || !random.chance(6))
@@ -436,9 +436,8 @@ void LayoutWriter::write(func::FuncOp function) {
   for (OpOperand &use : terminator->getOpOperands()) {
     std::optional<unsigned> replaced =
         boundary.getReplaced(use.getOperandNumber());
-    demand(use, replaced
-                    ? sharding::getLayout(function.getArgument(*replaced))
-                    : draw(use.get(), false, std::nullopt));
+    demand(use, replaced ? sharding::getLayout(function.getArgument(*replaced))
+                         : draw(use.get(), false, std::nullopt));
   }
   function.setType(FunctionType::get(function.getContext(),
                                      body.getArgumentTypes(),

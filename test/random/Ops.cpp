@@ -575,11 +575,13 @@ static bool crossEntropy(ProgramBuilder &b) {
 
 static bool dropout(ProgramBuilder &b) {
   Value x = b.pickFloat(1, 4);
-  return b.put(graph::DropoutOp::create(
-                   b.builder, b.parts.location, x, b.getCounter(graph::RandomCounter::Seed),
-                   b.getCounter(graph::RandomCounter::Step), b.getCounter(graph::RandomCounter::Microbatch), 0.5,
-                   b.random.below(100)),
-               2 * b.bound(x), b.known(x).bits);
+  return b.put(
+      graph::DropoutOp::create(b.builder, b.parts.location, x,
+                               b.getCounter(graph::RandomCounter::Seed),
+                               b.getCounter(graph::RandomCounter::Step),
+                               b.getCounter(graph::RandomCounter::Microbatch),
+                               0.5, b.random.below(100)),
+      2 * b.bound(x), b.known(x).bits);
 }
 
 static bool uniform(ProgramBuilder &b) {
@@ -587,11 +589,13 @@ static bool uniform(ProgramBuilder &b) {
     return false;
   auto type = RankedTensorType::get(b.drawShape(b.random.between(1, 3)),
                                     b.builder.getF32Type());
-  return b.put(graph::UniformOp::create(
-                   b.builder, b.parts.location, type, b.getCounter(graph::RandomCounter::Seed),
-                   b.getCounter(graph::RandomCounter::Step), b.getCounter(graph::RandomCounter::Microbatch),
-                   b.random.below(100)),
-               1, 24);
+  return b.put(
+      graph::UniformOp::create(b.builder, b.parts.location, type,
+                               b.getCounter(graph::RandomCounter::Seed),
+                               b.getCounter(graph::RandomCounter::Step),
+                               b.getCounter(graph::RandomCounter::Microbatch),
+                               b.random.below(100)),
+      1, 24);
 }
 
 /// By autodiff or by the step, of what is in the table beside it.

@@ -11,9 +11,9 @@
 #include "compiler/evaluate/NpzTensors.h"
 #include "compiler/plan/WritePlan.h"
 #include "dialects/graph/Boundary.h"
+#include "runtime/checkpoint/Safetensors.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Program.h"
-#include "runtime/checkpoint/Safetensors.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -113,9 +113,9 @@ std::string ProcessCheck::compareWeights(ArrayRef<Tensor> results) {
   graph::Boundary boundary(step);
   for (auto [number, expected] : llvm::enumerate(results)) {
     std::optional<unsigned> replaced = boundary.getReplaced(number);
-    auto parameter = replaced ? boundary.getArgument<graph::ParameterAttr>(
-                                    *replaced)
-                              : graph::ParameterAttr();
+    auto parameter = replaced
+                         ? boundary.getArgument<graph::ParameterAttr>(*replaced)
+                         : graph::ParameterAttr();
     if (!parameter)
       continue; // optimizer state is not saved
     FlatSymbolRefAttr symbol = parameter.getSymbol();

@@ -79,19 +79,17 @@ Value ProgramBuilder::addParameter(ArrayRef<int64_t> shape, bool trainable) {
       4 * type.getNumElements(), trainable, ArrayAttr(),
       /*transposed=*/false, ElementsAttr());
   parameter->setLoc(NameLoc::get(builder.getStringAttr(name)));
-  Value value = addArgument(
-      type, name,
-      graph::ParameterAttr::get(
-          FlatSymbolRefAttr::get(builder.getContext(), name)));
+  Value value = addArgument(type, name,
+                            graph::ParameterAttr::get(FlatSymbolRefAttr::get(
+                                builder.getContext(), name)));
   put(value, argumentBound, 1);
   return value;
 }
 
 Value ProgramBuilder::addInput(ArrayRef<int64_t> shape, Type element) {
   std::string name = "x" + std::to_string(numInputs++);
-  Value value = addArgument(
-      RankedTensorType::get(shape, element), name,
-      graph::InputAttr::get(builder.getStringAttr(name)));
+  Value value = addArgument(RankedTensorType::get(shape, element), name,
+                            graph::InputAttr::get(builder.getStringAttr(name)));
   put(value, isa<FloatType>(element) ? argumentBound : 5,
       isa<FloatType>(element) ? 1 : 0);
   return value;
@@ -102,8 +100,9 @@ Value ProgramBuilder::addLabels(ArrayRef<int64_t> shape, int64_t classes,
   Value labels = addInput(shape, builder.getI64Type());
   unsigned number = cast<BlockArgument>(labels).getArgNumber();
   graph::Boundary boundary(function);
-  boundary.setArgument(number, boundary.getArgument<graph::InputAttr>(number)
-                                   .withRange(classes, ignored));
+  boundary.setArgument(number,
+                       boundary.getArgument<graph::InputAttr>(number).withRange(
+                           classes, ignored));
   return labels;
 }
 
@@ -136,8 +135,8 @@ Value ProgramBuilder::addConstant(ArrayRef<int64_t> shape, Type element) {
 
 void ProgramBuilder::addState(Value value) {
   Value old = addParameter(shapeOf(value), false);
-  updates.push_back(
-      {cast<BlockArgument>(old).getArgNumber(), parts.add(parts.mul(old, 0.5), parts.mul(value, 0.5))});
+  updates.push_back({cast<BlockArgument>(old).getArgNumber(),
+                     parts.add(parts.mul(old, 0.5), parts.mul(value, 0.5))});
 }
 
 Value ProgramBuilder::pickFloat(int64_t minRank, int64_t maxRank) {
@@ -303,10 +302,10 @@ Program ProgramBuilder::finish() {
       count = parts.add(parts.sum(counted, {0}), 1);
     }
     auto addMean = [&](Value sum, Value over, StringRef name, double weight) {
-      addResult(sum, graph::MeanAttr::get(
-                         builder.getContext(), text(name),
-                         weight != 0 ? builder.getF64FloatAttr(weight)
-                                     : FloatAttr()));
+      addResult(sum, graph::MeanAttr::get(builder.getContext(), text(name),
+                                          weight != 0
+                                              ? builder.getF64FloatAttr(weight)
+                                              : FloatAttr()));
       addResult(over, graph::CountAttr::get(builder.getContext(), batch));
     };
     // Of several sums the last is a term of its own where targets are counted,

@@ -3,8 +3,8 @@
 #include <chrono>
 #include <memory>
 
-#include "compiler/target/cpu/GemmLibrary.h"
 #include "compiler/lowering/Passes.h"
+#include "compiler/target/cpu/GemmLibrary.h"
 
 using namespace mlir;
 using namespace polyrank;

@@ -4,6 +4,7 @@
 
 #include <mutex>
 
+#include "runtime/Names.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Analysis/VectorUtils.h"
@@ -20,7 +21,6 @@
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/TargetParser/Host.h"
 #include "llvm/Transforms/Utils/Cloning.h"
-#include "runtime/Names.h"
 
 using namespace llvm;
 using namespace polyrank::codegen;
@@ -122,9 +122,9 @@ std::unique_ptr<TargetMachine> Machine::createTargetMachine() const {
 }
 
 /// Cuts masked loads into loads of one register each. LLVM 22.1.8 does so by
-/// itself when it selects instructions; where it then finds out that no lane of a
-/// part is selected, it reads the part without a mask, and gives what it has read
-/// instead of what the mask leaves.
+/// itself when it selects instructions; where it then finds out that no lane of
+/// a part is selected, it reads the part without a mask, and gives what it has
+/// read instead of what the mask leaves.
 static void splitMaskedLoads(Module &module, unsigned registerBits) {
   SmallVector<IntrinsicInst *> loads;
   for (Function &function : module)
@@ -145,7 +145,8 @@ static void splitMaskedLoads(Module &module, unsigned registerBits) {
     for (unsigned first = 0; first < type->getNumElements(); first += lanes) {
       auto partOf = [&](Value *whole) {
         return builder.CreateShuffleVector(
-            whole, to_vector(map_range(seq(first, first + lanes), [](unsigned i) {
+            whole,
+            to_vector(map_range(seq(first, first + lanes), [](unsigned i) {
               return static_cast<int>(i);
             })));
       };

@@ -7,8 +7,8 @@
 
 #include "dialects/graph/Boundary.h"
 #include "dialects/sharding/Constraint.h"
-#include "gtest/gtest.h"
 #include "mlir/IR/Verifier.h"
+#include "gtest/gtest.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -68,11 +68,11 @@ OwningOpRef<ModuleOp> PropagationTest::random(unsigned seed, int numOps,
     // Half of them parameters, most of them constrained.
     std::string name(1, static_cast<char>('a' + i));
     if (pick(2))
-      boundary.setArgument(i, graph::ParameterAttr::get(
-                                  FlatSymbolRefAttr::get(&context, name)));
-    else
       boundary.setArgument(
-          i, graph::InputAttr::get(builder.getStringAttr(name)));
+          i, graph::ParameterAttr::get(FlatSymbolRefAttr::get(&context, name)));
+    else
+      boundary.setArgument(i,
+                           graph::InputAttr::get(builder.getStringAttr(name)));
     SmallVector<SmallVector<AxisRef>> axes(2);
     for (size_t axis = 0; axis < mesh.getAxisNames().size(); ++axis)
       if (int dim = pick(3); dim < 2)
@@ -83,9 +83,9 @@ OwningOpRef<ModuleOp> PropagationTest::random(unsigned seed, int numOps,
         mesh, {DimAttr::get(mesh, axes[0]), DimAttr::get(mesh, axes[1])});
     int64_t priority = pick(2);
     bool open[] = {pick(2) == 0, pick(2) == 0};
-    sharding::setConstraint(function, i,
-                            sharding::ConstraintAttr::get(
-                                &context, layout, open, priority, "", 0));
+    sharding::setConstraint(
+        function, i,
+        sharding::ConstraintAttr::get(&context, layout, open, priority, "", 0));
   }
   builder.setInsertionPointToEnd(block);
   SmallVector<Operation *> ops;

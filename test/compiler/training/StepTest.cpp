@@ -334,15 +334,17 @@ TEST_F(StepTest, ATermWithoutTargetsGivesNoGradient) {
 
 TEST_F(StepTest, LabelsMayHaveWhatAllOfTheirUsesAllow) {
   auto rangeOf = [&](const std::string &known) {
-    auto module = parse(R"(
+    auto module = parse(
+        R"(
       func.func @forward(%x: tensor<2x3xf64> {graph.role = #graph.input<"x">}, %y: tensor<2xi64> {graph.role = #graph.input<"y")" +
-                        known + R"(>}) -> (tensor<2x3xf64> {graph.role = #graph.output<"logits">}) {
+        known +
+        R"(>}) -> (tensor<2x3xf64> {graph.role = #graph.output<"logits">}) {
         return %x : tensor<2x3xf64>
       })");
     EXPECT_EQ(run(*module, createAttachLossPass({"cross_entropy(logits,y)"})),
               "");
-    auto labels = graph::Boundary(function(*module))
-                      .getArgument<graph::InputAttr>(1);
+    auto labels =
+        graph::Boundary(function(*module)).getArgument<graph::InputAttr>(1);
     return std::pair(labels.getRange(), labels.getIgnored());
   };
   using Range = std::pair<std::optional<int64_t>, std::optional<int64_t>>;
@@ -414,15 +416,14 @@ TEST_F(StepTest, ForwardModeComputesTheOutputs) {
 
 TEST_F(StepTest, TheBatchIsTheFirstDimOfInputsAndOutputs) {
   auto errorOf = [&](const std::string &y, const std::string &out) {
-    auto module =
-        parse("func.func @forward(%x: tensor<2x3xf64> {graph.role = "
-              "#graph.input<\"x\">}, %y: tensor<" +
-              y + "xf64> {graph.role = #graph.input<\"y\">}) -> (tensor<" +
-              out +
-              R"(xf64> {graph.role = #graph.output<"out">}) {
+    auto module = parse(
+        "func.func @forward(%x: tensor<2x3xf64> {graph.role = "
+        "#graph.input<\"x\">}, %y: tensor<" +
+        y + "xf64> {graph.role = #graph.input<\"y\">}) -> (tensor<" + out +
+        R"(xf64> {graph.role = #graph.output<"out">}) {
       %r = graph.reduce sum %x over [0, 1] : (tensor<2x3xf64>) -> tensor<f64>
       %o = graph.broadcast %r {dims = array<i64>} : (tensor<f64>) -> tensor<)" +
-              out + "xf64>\n return %o : tensor<" + out + "xf64>\n }");
+        out + "xf64>\n return %o : tensor<" + out + "xf64>\n }");
     return run(*module, createBuildStepPass({"forward", "sgd", 1}));
   };
   EXPECT_EQ(errorOf("2x7", "2"), "");
