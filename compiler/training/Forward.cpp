@@ -2,6 +2,8 @@
 
 #include "compiler/training/Forward.h"
 
+#include "dialects/graph/Parts.h"
+
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
@@ -61,4 +63,18 @@ std::optional<double> training::getSplat(Value value) {
   APInt number = elements.getSplatValue<APInt>();
   return static_cast<double>(number.getBitWidth() == 1 ? number.getZExtValue()
                                                        : number.getSExtValue());
+}
+
+Value training::withoutUnitDims(Value value) {
+  auto isUnit = [](int64_t size) { return size == 1; };
+  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>()) {
+    SmallVector<int64_t> from(graph::getShape(reshape.getInput()));
+    SmallVector<int64_t> to(graph::getShape(reshape));
+    llvm::erase_if(from, isUnit);
+    llvm::erase_if(to, isUnit);
+    if (from != to)
+      break;
+    value = reshape.getInput();
+  }
+  return value;
 }

@@ -20,4 +20,7 @@ void eraseDeadOps(mlir::Block &block);
 /// reshapes and conversions between floats; nullopt where it is none.
 std::optional<double> getSplat(mlir::Value value);
 
+/// `value` before the reshapes that only add or take away dims of size 1.
+mlir::Value withoutUnitDims(mlir::Value value);
+
 } // namespace polyrank::training

@@ -27,6 +27,15 @@ def RaiseCompositesPass : Pass<"raise-composites", "::mlir::ModuleOp"> {
 
     Logarithms of sigmoid(x), 1 - sigmoid(x), softmax(x), 1 + e^x and e^x + e^y
     get a form that neither overflows nor vanishes.
+
+    Reductions of consecutive blocks of a dim that are then put together, as a
+    loop over bags of embeddings is unrolled to, become one reduction:
+
+    ```mlir
+    %a = graph.slice %x rows [0, 5); %b = graph.slice %x rows [5, 10)
+    graph.concat(sum %a, sum %b)        // of [10, d]: [2, d]
+    // becomes the sum of a [2, 5, d] over dim 1
+    ```
   }];
   let dependentDialects = ["::polyrank::graph::GraphDialect"];
 }

@@ -31,6 +31,8 @@ class RaiseComposites
         raiseLogarithm(log);
       else if (auto matmul = dyn_cast<graph::MatmulOp>(op))
         raiseAttention(matmul);
+      else if (auto concat = dyn_cast<graph::ConcatOp>(op))
+        raiseBlocks(concat);
       else
         raiseNormalization(&op);
     }

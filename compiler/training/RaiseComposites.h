@@ -25,6 +25,10 @@ bool raiseLogarithm(graph::LogOp op);
 /// Scaled dot-product attention (Vaswani et al. 2017); `matmul` is the product
 /// of the probabilities and the values.
 bool raiseAttention(graph::MatmulOp matmul);
+/// One reduction instead of one for each of the consecutive blocks of a dim,
+/// which `op` puts together: what a loop over bags of embeddings is unrolled
+/// to. The blocks become a dim that can be split over ranks.
+bool raiseBlocks(graph::ConcatOp op);
 
 /// Equal up to the rounding of a constant to fp32.
 inline bool isNear(double left, double right) {

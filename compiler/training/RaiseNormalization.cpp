@@ -24,21 +24,6 @@ static Value beforeBroadcast(Value value, int64_t rank, int64_t count) {
   return broadcast.getInput();
 }
 
-/// The dims that only reshapes with dims of size 1 add are taken away.
-static Value withoutUnitDims(Value value) {
-  auto isUnit = [](int64_t size) { return size == 1; };
-  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>()) {
-    SmallVector<int64_t> from(getShape(reshape.getInput()));
-    SmallVector<int64_t> to(getShape(reshape));
-    llvm::erase_if(from, isUnit);
-    llvm::erase_if(to, isUnit);
-    if (from != to)
-      break;
-    value = reshape.getInput();
-  }
-  return value;
-}
-
 /// `x` where `value` is its mean over the last `count` dims; else null.
 static Value readMean(Value value, int64_t &count) {
   value = withoutUnitDims(value);

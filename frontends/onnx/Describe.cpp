@@ -4,6 +4,7 @@
 #include "frontends/onnx/Describe.h"
 
 #include "frontends/onnx/Freeze.h"
+#include "frontends/onnx/GraphImporter.h"
 #include "frontends/onnx/NodeImporter.h"
 #include "frontends/onnx/Origin.h"
 #include "frontends/onnx/Parameters.h"
@@ -53,7 +54,11 @@ public:
       op.name = name;
       op.opset = opset;
       ++op.count;
-      if (findRow(node.domain, node.type, opset))
+      for (const Attribute &attribute : node.attributes)
+        if (attribute.g)
+          count(attribute.g->nodes, imports, depth);
+      if (findRow(node.domain, node.type, opset) ||
+          isControlFlow(node.domain, node.type))
         continue;
       op.isSupported = false;
       std::string scope = originOf(node).scope;

@@ -149,6 +149,17 @@ struct Graph {
   Metadata metadata;
 };
 
+/// The nodes of `graph` and of the graphs of its branches and loops.
+template <typename Callback>
+void forEachNode(const Graph &graph, const Callback &callback) {
+  for (const Node &node : graph.nodes) {
+    callback(node);
+    for (const Attribute &attribute : node.attributes)
+      if (attribute.g)
+        forEachNode(*attribute.g, callback);
+  }
+}
+
 struct OpsetImport {
   std::string_view domain;
   int64_t version = 0;

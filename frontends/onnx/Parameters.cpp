@@ -52,9 +52,10 @@ public:
       : model(model), tie(tie), record(model) {}
 
   ModelState find() {
-    for (const Node &node : model.graph.nodes)
+    forEachNode(model.graph, [&](const Node &node) {
       for (auto [i, input] : enumerate(node.inputs))
         consumers[input].push_back({&node, i});
+    });
     std::vector<const Tensor *> others;
     for (const Tensor &tensor : model.graph.initializers)
       if (Role role = roleOf(tensor); role != Role::Constant)
@@ -71,8 +72,7 @@ public:
       freezeStatistics();
     for (const Tensor *tensor : others)
       recover(*tensor);
-    for (const Node &node : model.graph.nodes)
-      takeApart(node);
+    forEachNode(model.graph, [&](const Node &node) { takeApart(node); });
     adoptUnused();
     recoverFolded(model, record, state);
     reportState(model, record, state);

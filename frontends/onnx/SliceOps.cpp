@@ -278,19 +278,67 @@ LogicalResult sequenceConstruct(NodeImporter &n) {
   return success();
 }
 
+LogicalResult sequenceEmpty(NodeImporter &n) {
+  n.result(0, std::vector<Imported>());
+  return success();
+}
+
+/// Of `size`, or one more where it is a place to insert at; failure where the
+/// position of operand `i` is outside of it.
+FailureOr<int64_t> positionIn(NodeImporter &n, size_t i, int64_t size,
+                              bool inserts = false) {
+  auto position = n.integer(i, "position");
+  if (failed(position))
+    return failure();
+  int64_t at = *position < 0 ? *position + size : *position;
+  if (at < 0 || at >= size + (inserts ? 1 : 0))
+    return n.fail("element " + Twine(*position) + " of a sequence of " +
+                  Twine(size));
+  return at;
+}
+
+LogicalResult sequenceInsert(NodeImporter &n) {
+  if (!n.has(0) || !n.operand(0).sequence)
+    return n.fail("operand 0 is no sequence");
+  if (!n.has(1) || n.operand(1).sequence)
+    return n.fail("operand 1 is no tensor");
+  std::vector<Imported> elements = *n.operand(0).sequence;
+  auto at = static_cast<int64_t>(elements.size());
+  if (n.has(2)) {
+    auto given = positionIn(n, 2, at, /*inserts=*/true);
+    if (failed(given))
+      return failure();
+    at = *given;
+  }
+  elements.insert(elements.begin() + at, n.operand(1));
+  n.result(0, std::move(elements));
+  return success();
+}
+
+LogicalResult sequenceErase(NodeImporter &n) {
+  if (!n.has(0) || !n.operand(0).sequence || n.operand(0).sequence->empty())
+    return n.fail("operand 0 is no sequence with elements");
+  std::vector<Imported> elements = *n.operand(0).sequence;
+  auto at = static_cast<int64_t>(elements.size()) - 1;
+  if (n.has(1)) {
+    auto given = positionIn(n, 1, elements.size());
+    if (failed(given))
+      return failure();
+    at = *given;
+  }
+  elements.erase(elements.begin() + at);
+  n.result(0, std::move(elements));
+  return success();
+}
+
 LogicalResult sequenceAt(NodeImporter &n) {
   if (!n.has(0) || !n.operand(0).sequence)
     return n.fail("operand 0 is no sequence");
   const std::vector<Imported> &elements = *n.operand(0).sequence;
-  auto position = n.integer(1, "position");
-  if (failed(position))
+  auto at = positionIn(n, 1, elements.size());
+  if (failed(at))
     return failure();
-  auto size = static_cast<int64_t>(elements.size());
-  int64_t at = *position < 0 ? *position + size : *position;
-  if (at < 0 || at >= size)
-    return n.fail("element " + Twine(*position) + " of a sequence of " +
-                  Twine(size));
-  n.result(0, elements[at]);
+  n.result(0, elements[*at]);
   return success();
 }
 
@@ -332,6 +380,9 @@ const OpRow rows[] = {
     {"", "Pad", 2, pad},
     {"", "SplitToSequence", 11, splitToSequence},
     {"", "SequenceConstruct", 11, sequenceConstruct},
+    {"", "SequenceEmpty", 11, sequenceEmpty},
+    {"", "SequenceInsert", 11, sequenceInsert},
+    {"", "SequenceErase", 11, sequenceErase},
     {"", "SequenceAt", 11, sequenceAt},
     {"", "ConcatFromSequence", 11, concatFromSequence},
     {"", "SequenceLength", 11, sequenceLength},

@@ -74,10 +74,20 @@ def withFunction():
     scale = helper.make_function("local", "Scale", ["a"], ["b"],
                                  [constant, helper.make_node("Mul", ["a", "k"], ["b"])], opsets, ["k"])
     branch = helper.make_graph([helper.make_node("Identity", ["s"], ["t"])], "branch", [], [value("t", [2, 3])])
+    turn = helper.make_graph(
+        [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Add", ["a", "s"], ["b"]),
+         helper.make_node("SequenceInsert", ["q", "b"], ["r"])], "turn",
+        [value("i", []), value("go", []), value("a", [2, 3]), value("q", [])],
+        [value("on", []), value("b", [2, 3]), value("r", []), value("b", [2, 3])])
     nodes = [helper.make_node("Scale", ["x"], ["s"], domain="local", k=2.0),
-             helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)]
+             helper.make_node("If", ["c"], ["z"], then_branch=branch, else_branch=branch),
+             helper.make_node("SequenceEmpty", [], ["e"]),
+             helper.make_node("Loop", ["n", "c", "z", "e"], ["y", "l", "all"], body=turn),
+             helper.make_node("ConcatFromSequence", ["l"], ["w"], axis=0)]
     condition = helper.make_tensor("c", TensorProto.BOOL, [], [True])
-    graph = helper.make_graph(nodes, "function", [value("x", [2, 3])], [value("y", [2, 3])], [condition])
+    turns = helper.make_tensor("n", TensorProto.INT64, [], [3])
+    graph = helper.make_graph(nodes, "function", [value("x", [2, 3])],
+                              [value("y", [2, 3]), value("w", [6, 3]), value("all", [3, 2, 3])], [condition, turns])
     return helper.make_model(graph, opset_imports=opsets, functions=[scale])
 
 

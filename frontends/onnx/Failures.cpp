@@ -1,0 +1,132 @@
+// What of a model cannot be imported, all of it in one report.
+
+#include "frontends/onnx/Failures.h"
+
+#include "frontends/onnx/NodeImporter.h"
+#include "frontends/onnx/Origin.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+using namespace polyrank::frontends;
+using namespace polyrank::frontends::onnx;
+
+FailureOr<Opsets> onnx::toOpsets(Location location,
+                                 const std::vector<OpsetImport> &imports) {
+  Opsets result;
+  for (const OpsetImport &each : imports) {
+    std::string_view domain = each.domain == "ai.onnx" ? "" : each.domain;
+    if (domain.empty() && each.version > newestOpset)
+      return emitError(location)
+             << "opset " << each.version << " is not supported, only up to "
+             << newestOpset << "; export with opset_version=20";
+    result[domain] = each.version;
+  }
+  return result;
+}
+
+static std::string opName(const Node &node) {
+  return node.domain.empty()
+             ? std::string(node.type)
+             : std::string(node.domain) + "." + std::string(node.type);
+}
+
+static std::string describe(const Node &node) {
+  std::string scope = originOf(node).scope;
+  std::string text = "`" + std::string(node.name) + "`";
+  if (node.name.empty() && !node.outputs.empty())
+    text = "the one of `" + std::string(node.outputs[0]) + "`";
+  return scope.empty() ? text : text + " in " + scope;
+}
+
+/// What to write in the model instead of an op, after "is not supported".
+static StringRef wayOut(StringRef type) {
+  constexpr StringRef rank = "; order and ranks are not computed: where one is "
+                             "wanted use max and argmax";
+  constexpr StringRef dynamic =
+      ": the shape of its result depends on values, and all shapes are known "
+      "when a model is compiled; keep all elements and weigh those that do "
+      "not count by 0 (torch.where), or do it before the data is given";
+  constexpr StringRef cell =
+      "; call a cell (torch.nn.LSTMCell, GRUCell, RNNCell) in a loop over "
+      "the "
+      "sequence instead, which is exported step by step";
+  constexpr StringRef loop =
+      "; write the steps of the loop in Python, where each is exported";
+  return llvm::StringSwitch<StringRef>(type)
+      .Cases({"Unique", "Compress"}, dynamic)
+      .Cases({"LSTM", "GRU", "RNN"}, cell)
+      .Case("Scan", loop)
+      .Case("TopK", rank)
+      .Case("Det", "; compute it before the data is given")
+      .Cases({"DFT", "STFT"}, "; compute it before the data is given, or "
+                              "multiply with the matrix of the transform")
+      .Default("");
+}
+
+static std::string explainUnsupported(const Node &node, const Opsets &opsets) {
+  auto opset = opsets.find(node.domain);
+  if (opset == opsets.end())
+    return ": the model names no opset of its domain, `" +
+           std::string(node.domain) + "`";
+  std::string text = " (opset " + std::to_string(opset->second) +
+                     ") is not supported" + wayOut(node.type).str();
+  if (int64_t oldest = oldestVersion(node.domain, node.type);
+      oldest > opset->second)
+    text += ", only from opset " + std::to_string(oldest) +
+            " on; export with opset_version=20";
+  return text;
+}
+
+void Failures::add(const Node &node, std::string reason) {
+  ++numNodes;
+  failures[opName(node) + ": " + reason].push_back(&node);
+}
+
+void Failures::addUnsupported(const Node &node, const Opsets &opsets) {
+  ++numNodes;
+  unsupported[opName(node) + explainUnsupported(node, opsets)].push_back(&node);
+}
+
+LogicalResult Failures::report(Location location,
+                               std::vector<UnsupportedNodes> *into) const {
+  if (unsupported.empty() && failures.empty())
+    return success();
+  if (into) {
+    auto add = [&](std::string reason, ArrayRef<const Node *> nodes) {
+      UnsupportedNodes &entry = into->emplace_back();
+      entry.reason = std::move(reason);
+      for (const Node *node : nodes)
+        entry.nodes.push_back(describe(*node));
+    };
+    for (const auto &[name, nodes] : unsupported)
+      add(name, nodes);
+    for (const auto &[reason, nodes] : failures)
+      add(reason, nodes);
+    return failure();
+  }
+  InFlightDiagnostic diagnostic = emitError(location);
+  diagnostic << "the model cannot be imported";
+  auto list = [&](StringRef text, ArrayRef<const Node *> nodes) {
+    constexpr size_t shown = 3;
+    SmallVector<std::string> names;
+    for (const Node *node : nodes.take_front(shown))
+      names.push_back(describe(*node));
+    diagnostic << "\n  " << text << ": " << nodes.size()
+               << (nodes.size() == 1 ? " node, " : " nodes, ")
+               << llvm::join(names, ", ")
+               << (nodes.size() > shown ? ", ..." : "");
+  };
+  for (const auto &[name, nodes] : unsupported)
+    list(name, nodes);
+  size_t lines = 0;
+  for (const auto &[reason, nodes] : failures) {
+    if (++lines > maxReasons) {
+      diagnostic << "\n  and " << failures.size() - maxReasons
+                 << " more reasons";
+      break;
+    }
+    list(reason, nodes);
+  }
+  return diagnostic;
+}
