@@ -101,6 +101,7 @@ FxCall ExportRecord::callOf(const Node &node) const {
       return call;
     StringRef name = arguments.take_while(
         [](char c) { return llvm::isAlnum(c) || c == '_' || c == '.'; });
+    call.names.push_back(name);
     auto found = byPlaceholder.find(name);
     call.arguments.push_back(
         found == byPlaceholder.end() ? nullptr : &state[found->second]);

@@ -28,6 +28,8 @@ struct StateEntry {
 struct FxCall {
   llvm::StringRef target; // "aten.linear.default"
   llvm::SmallVector<const StateEntry *> arguments;
+  /// What the exporter called them, by argument: "p_fc_weight", "add_3".
+  llvm::SmallVector<llvm::StringRef> names;
 
   bool isLinear() const { return target.starts_with("aten.linear."); }
   bool isBatchNorm() const { return target.contains("batch_norm"); }

@@ -118,6 +118,10 @@ GraphImporter::operandsOf(const Node &node, const std::vector<Node> &nodes,
       operands.back() = detach(operands.back());
     }
   }
+  // One that the exporter left out.
+  if (auto other = replaced.find({&node, operands.size()});
+      other != replaced.end())
+    operands.push_back(other->second);
   return complete ? std::optional(std::move(operands)) : std::nullopt;
 }
 

@@ -5,6 +5,7 @@
 #include "frontends/onnx/EqualMatrices.h"
 #include "frontends/onnx/ExportRecord.h"
 #include "frontends/onnx/FoldedConstants.h"
+#include "frontends/onnx/LeftOutBiases.h"
 #include "frontends/onnx/Origin.h"
 #include "frontends/onnx/StateReport.h"
 #include "runtime/Names.h"
@@ -73,6 +74,7 @@ public:
     for (const Tensor *tensor : others)
       recover(*tensor);
     forEachNode(model.graph, [&](const Node &node) { takeApart(node); });
+    recoverBiases(model, record, state);
     adoptUnused();
     recoverFolded(model, record, state);
     reportState(model, record, state);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "frontends/onnx/Expression.h"
@@ -32,6 +33,11 @@ struct ParameterUse {
   bool transposed = false;
 };
 
+/// A tensor of a parameter that the file lacks; it has its name itself.
+struct MadeTensor : Tensor {
+  std::string ownName;
+};
+
 struct ModelState {
   std::vector<Parameter> parameters;
   /// By the names of values in the graph.
@@ -41,6 +47,7 @@ struct ModelState {
   /// Constants that are computed from parameters again, by initializers' names.
   llvm::StringMap<Expression> folded;
   std::vector<std::string> warnings, notes;
+  std::vector<std::unique_ptr<MadeTensor>> made;
   /// Copies of a matrix that are, or with `tie` would be, one parameter.
   size_t copies = 0;
 };
@@ -71,6 +78,8 @@ struct ModelState {
 ///   by its elements, is the same parameter (with `tie`), with a note.
 /// - Small parameters that happened to be equal have been merged into one; the
 ///   records of the nodes tell which of them each node means.
+/// - Biases of zeros that have been left out are parameters again
+///   (LeftOutBiases.h).
 /// - Constants that were computed from parameters become expressions of them
 ///   again (FoldedConstants.h).
 /// - The parameters that are gone are named in one warning.

@@ -75,6 +75,74 @@ Fate findFate(const Model &model, const ExportRecord &record,
   return fate;
 }
 
+/// Whether the exporter named a value after an op that computes new elements,
+/// "tanh_3", and not after a view of others.
+bool isComputed(StringRef name) {
+  return is_contained({"add",        "sub",     "mul",  "div",   "tanh",
+                       "exp",        "sigmoid", "relu", "abs",   "neg",
+                       "pow",        "log",     "sqrt", "rsqrt", "square",
+                       "reciprocal", "sin",     "cos",  "sum",   "mean",
+                       "softplus",   "softmax", "silu", "gelu"},
+                      name.split('_').first);
+}
+
+/// The exporter's optimizer removes `x + c` and `x * c` where it has computed
+/// the scalar `c` to 0 and 1, and takes a parameter in the place of a constant
+/// that has the same elements; both without a word. But the record of the node
+/// that uses the result still names what the file has no more.
+void warnOfRemoved(const Model &model, const ExportRecord &record,
+                   ModelState &state) {
+  StringSet<> defined;
+  for (const Tensor &tensor : model.graph.initializers)
+    defined.insert(tensor.name);
+  forEachNode(model.graph,
+              [&](const Node &node) { defined.insert_range(node.outputs); });
+  std::vector<std::string> scalars, removed, merged;
+  for (const Parameter &parameter : state.parameters)
+    if (parameter.trainable && parameter.tensor->dims.empty())
+      scalars.push_back(parameter.name);
+  forEachNode(model.graph, [&](const Node &node) {
+    FxCall call = record.callOf(node);
+    auto isLost = [&](StringRef name) {
+      return isComputed(name) && !defined.contains(name);
+    };
+    auto lost = find_if(call.names, isLost);
+    if (lost == call.names.end() || ExportRecord::isRewritten(node))
+      return;
+    for (std::string_view input : node.inputs) {
+      auto value = state.values.find(StringRef(input));
+      if (value == state.values.end())
+        continue;
+      const Parameter &parameter = state.parameters[value->second.index];
+      bool isNamed = any_of(call.arguments, [&](const StateEntry *entry) {
+        return entry && (entry->name == parameter.name ||
+                         is_contained(parameter.aliases, entry->name));
+      });
+      if (!isNamed)
+        merged.push_back("`" + lost->str() + "` by `" + parameter.name + "`");
+    }
+    for (StringRef name : call.names)
+      if (isLost(name) &&
+          is_contained({"add", "sub", "mul", "div"}, name.split('_').first) &&
+          !is_contained(removed, name))
+        removed.push_back(name.str());
+  });
+  std::string wayOut =
+      "\n  Export it with " + std::string(keepAll) + " to keep all";
+  if (!merged.empty())
+    state.warnings.push_back(
+        "the exporter replaced " + join(merged, ", ") +
+        ", whose elements were equal when the model was exported, and are not "
+        "when it is trained" +
+        wayOut);
+  else if (!removed.empty() && !scalars.empty())
+    state.warnings.push_back(
+        "the exporter removed " + groupNames(removed) +
+        ", which added 0 or multiplied by 1. If that was computed from a "
+        "parameter, such as " +
+        groupNames(scalars) + ", this use of it has no gradient" + wayOut);
+}
+
 } // namespace
 
 void reportState(const Model &model, const ExportRecord &record,
@@ -89,6 +157,7 @@ void reportState(const Model &model, const ExportRecord &record,
         " transposed and nameless in the file; its metadata gives the names "
         "back, and what is saved has the model's orientation");
 
+  warnOfRemoved(model, record, state);
   Fate fate = findFate(model, record, state);
   if (!fate.nameless.empty())
     state.warnings.push_back(

@@ -3,6 +3,8 @@
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import nn
+from transformers.pytorch_utils import Conv1D
 
 import reference
 import tools
@@ -81,3 +83,62 @@ def test_copies_of_a_tied_matrix_stay_apart_on_request(optimized, exported, data
     assert "--no-tie" in described
     _, error = tool("compile", exported("gpt2"), "-o", tmp_path / "plan", *compile, code=1)
     assert "holds no copy of a tied matrix" in error
+
+
+class Zeros(nn.Module):
+    """Layers as they are often initialised; the last two share a bias."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.up = nn.Conv2d(3, 4, 3, groups=1), nn.ConvTranspose2d(4, 6, 2, groups=2)
+        self.gpt2, self.first, self.second = Conv1D(5, 6), nn.Linear(5, 4), nn.Linear(5, 4)
+        self.second.bias = self.first.bias
+        for layer in (self.conv, self.up, self.gpt2, self.first):
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, x):
+        y = self.gpt2(self.up(self.conv(x)).relu().mean((2, 3))).relu()
+        return self.first(y) + self.second(y) ** 2
+
+
+def test_biases_of_zeros_that_were_left_out_are_trained_again(tmp_path):
+    torch.manual_seed(3)
+    model, x, target = Zeros(), torch.randn(4, 3, 8, 8), torch.randn(4, 4)
+    torch.onnx.export(model, (x,), tmp_path / "model.onnx", input_names=["x"], output_names=["y"], dynamo=True,
+                      optimize=True, verbose=False)
+    _, said = tool("compile", tmp_path / "model.onnx", "-o", tmp_path / "plan", "--mesh", "data=2", "--loss", "mse(y,t)",
+                   "--optimizer", f"sgd(lr={SGD})")
+    assert "4 biases of zeros that the exporter left out are parameters again: " in said and "warning" not in said
+    tools.saveData(tmp_path / "data.npz", {"x": x, "t": target})
+    run = tools.train(tmp_path / "plan", tmp_path / "data.npz", 1, tmp_path / "run")
+    loss = nn.functional.mse_loss(model(x), target)
+    loss.backward()
+    torch.optim.SGD(model.parameters(), lr=SGD).step()
+    assert run.losses == pytest.approx([loss.item()], rel=1e-5)
+    trained = dict(model.state_dict())
+    assert set(run.tensors) >= set(dict(model.named_parameters())) and run.tensors["first.bias"].abs().min() > 0
+    for name, tensor in run.tensors.items():
+        assert torch.allclose(tensor, trained[name], rtol=1e-5, atol=1e-6), name
+
+
+class Gated(nn.Module):
+    """At first the gates add nothing and change nothing (ReZero, Flamingo); the exporter removes both."""
+
+    def __init__(self, scalar):
+        super().__init__()
+        self.linear, self.gate = nn.Linear(4, 4), nn.Parameter(torch.zeros(() if scalar else (4,)))
+
+    def forward(self, x):
+        y = self.linear(x * torch.exp(self.gate)) + torch.tanh(self.gate)
+        return y.relu() * self.gate
+
+
+@pytest.mark.parametrize("scalar", [True, False])
+def test_what_added_nothing_when_it_was_exported_is_warned_of(scalar, tmp_path):
+    torch.onnx.export(Gated(scalar), (torch.randn(2, 4),), tmp_path / "model.onnx", input_names=["x"], output_names=["y"],
+                      dynamo=True, optimize=True, verbose=False)
+    _, said = tool("compile", tmp_path / "model.onnx", "-o", tmp_path / "plan", "--loss", "mse(y,t)")
+    if scalar:
+        assert "removed mul, add, which added 0 or multiplied by 1. If that was computed from a parameter, such as gate" in said
+    else:
+        assert "the exporter replaced `tanh` by `gate`, whose elements were equal when the model was exported" in said
