@@ -40,6 +40,7 @@ ROWS = {
     "resnet": Row("ResNet, 2 threads", ("torch.compile", "torch.compile, channels last"), threads=2, model="resnet"),
     # Half of each matrix's columns on each rank: short runs that interleave in the file.
     "save": Row("saving, 2 ranks by columns", ("the disk alone",), ranks=2, mode="save"),
+    "save-four": Row("saving, 4 ranks by columns", ("the disk alone",), ranks=4, mode="save"),
     "all-reduce-4": Row("all-reduce", ("torch.distributed gloo",), ranks=2, mib=4),
     "all-reduce-64": Row("all-reduce", ("torch.distributed gloo",), ranks=2, mib=64),
 }
