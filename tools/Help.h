@@ -2,9 +2,9 @@
 
 #pragma once
 
-#include "runtime/Names.h"
-#include "runtime/Version.h"
 #include "runtime/plan/PlanFile.h"
+#include "support/Names.h"
+#include "support/Version.h"
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -65,7 +65,7 @@ inline CLI::Validator oneOf(std::vector<std::string> words) {
         if (std::find(words.begin(), words.end(), given) != words.end())
           return "";
         return "'" + given + "' is none of " + CLI::detail::join(words, ", ") +
-               runtime::nearestWords(given, words);
+               nearestWords(given, words);
       },
       "");
 }
@@ -86,7 +86,7 @@ inline std::string explain(const CLI::App &app, const CLI::Error &error) {
             std::string(isOption ? "there is no option '" : "nothing takes '") +
             name + "'";
     if (isOption)
-      text += runtime::nearestWords(name, known);
+      text += nearestWords(name, known);
   }
   return text;
 }

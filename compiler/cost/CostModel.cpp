@@ -2,7 +2,7 @@
 
 #include "compiler/cost/CostModel.h"
 
-#include "runtime/Names.h"
+#include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -44,7 +44,7 @@ std::string polyrank::cost::explainMissingAxis(sharding::MeshAttr mesh,
     names.push_back(other.str());
   return "the mesh has no axis '" + name.str() + "'; it has " +
          (names.empty() ? "none" : llvm::join(names, ", ")) +
-         runtime::nearestWords(name, names);
+         nearestWords(name, names);
 }
 
 CostModel CostModel::countingBytes(sharding::MeshAttr mesh) {

@@ -1,8 +1,9 @@
 // What communication costs: the alpha-beta model, and exact bytes.
 //
-// A collective takes rounds * alpha + bytes / beta, where alpha and beta are those
-// of the slowest mesh axis that takes part, and rounds and bytes are those of its
-// kind (runtime/Collectives.h). Ops that each device does alone cost nothing.
+// A collective takes rounds * alpha + bytes / beta, where alpha and beta are
+// those of the slowest mesh axis that takes part, and rounds and bytes are
+// those of its kind (runtime/plan/Collectives.h). Ops that each device does
+// alone cost nothing.
 
 #pragma once
 

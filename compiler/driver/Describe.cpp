@@ -13,7 +13,7 @@
 #include "compiler/driver/Stages.h"
 #include "compiler/target/cpu/Machine.h"
 #include "frontends/onnx/Describe.h"
-#include "runtime/Names.h"
+#include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 
@@ -113,7 +113,7 @@ void Describer::groupParameters() {
     std::string shape;
     for (int64_t size : parameter.shape)
       shape += std::to_string(size) + "x";
-    std::string key = runtime::LayerNames::getKey(parameter.name) + "|" +
+    std::string key = LayerNames::getKey(parameter.name) + "|" +
                       parameter.dtype + "|" + shape +
                       (parameter.trainable ? "" : "|fixed");
     auto [found, isNew] = groups.try_emplace(key, result.groups.size());

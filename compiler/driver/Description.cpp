@@ -2,8 +2,8 @@
 
 #include "compiler/driver/Description.h"
 
-#include "runtime/report/Json.h"
-#include "runtime/report/PlanReport.h"
+#include "runtime/plan/PlanReport.h"
+#include "support/Json.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -316,7 +316,7 @@ static ordered_json orNull(std::optional<int64_t> value) {
 
 std::string polyrank::driver::toJson(const Description &description) {
   const frontends::ModelDescription &file = description.file;
-  ordered_json json = runtime::newReport("describe");
+  ordered_json json = newReport("describe");
   json["model"] = description.model;
   json["producer"] = file.producer;
   json["opset"] = file.opset;
@@ -368,5 +368,5 @@ std::string polyrank::driver::toJson(const Description &description) {
                         ? ordered_json()
                         : ordered_json(description.problem);
   json["command"] = description.command;
-  return runtime::toText(json);
+  return polyrank::toText(json);
 }

@@ -5,7 +5,7 @@
 #include "compiler/driver/Driver.h"
 #include "frontends/onnx/Describe.h"
 #include "frontends/onnx/Import.h"
-#include "runtime/Names.h"
+#include "support/Names.h"
 
 namespace polyrank::driver {
 
@@ -20,7 +20,7 @@ struct OpenDim {
 /// Parameters that differ in the numbers of layers only.
 struct ParameterGroup {
   frontends::DescribedParameter first;
-  runtime::LayerNames names;
+  LayerNames names;
   int64_t count;
 };
 

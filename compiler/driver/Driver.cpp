@@ -18,8 +18,8 @@
 #include "dialects/sharding/Constraint.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
-#include "runtime/Cores.h"
-#include "runtime/Outputs.h"
+#include "support/Cores.h"
+#include "support/Outputs.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
@@ -161,10 +161,10 @@ LogicalResult Compilation::checkOptions() {
   if (!crowd.warning.empty())
     emitWarning(UnknownLoc::get(&context)) << crowd.warning;
   // The files of external data stand in the model; they are no plans.
-  std::vector<runtime::InputUse> inputs{{"the model", options.model},
-                                        {"--shard-file", options.shardFile}};
-  runtime::OutputUse plan{"-o", options.output, runtime::FileKind::Plan};
-  if (auto safe = runtime::checkOutputs(inputs, {&plan, 1}); !safe)
+  std::vector<InputUse> inputs{{"the model", options.model},
+                               {"--shard-file", options.shardFile}};
+  OutputUse plan{"-o", options.output, FileKind::Plan};
+  if (auto safe = checkOutputs(inputs, {&plan, 1}); !safe)
     return fail(safe.error().message);
   if (llvm::sys::fs::is_directory(options.output))
     return fail("cannot write '" + options.output + "': it is a directory");

@@ -7,7 +7,7 @@
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Parts.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "runtime/Names.h"
+#include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;

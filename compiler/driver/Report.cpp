@@ -7,8 +7,8 @@
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/Pass/Pass.h"
-#include "runtime/report/Json.h"
-#include "runtime/report/PlanReport.h"
+#include "runtime/plan/PlanReport.h"
+#include "support/Json.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -74,8 +74,8 @@ std::string polyrank::driver::describeTimes(ArrayRef<TimedPass> passes) {
   return text + llvm::formatv("{0,10:F3}  in all\n", total).str();
 }
 
-static runtime::Result<runtime::PlanReport> readPlan(StringRef path) {
-  runtime::Result<runtime::LoadedPlan> plan = runtime::loadPlan(path.str());
+static Result<runtime::PlanReport> readPlan(StringRef path) {
+  Result<runtime::LoadedPlan> plan = runtime::loadPlan(path.str());
   if (!plan)
     return plan.error();
   return runtime::reportOf(*plan);
@@ -93,7 +93,7 @@ static ordered_json toJson(DictionaryAttr objective) {
 
 std::string polyrank::driver::toJson(const CompileReport &report,
                                      StringRef model, StringRef plan) {
-  ordered_json json = runtime::newReport("compile");
+  ordered_json json = newReport("compile");
   json["status"] = plan.empty() ? "error" : "ok";
   json["model"] = model.str();
   json["messages"] = ordered_json::array();
@@ -132,7 +132,7 @@ std::string polyrank::driver::toJson(const CompileReport &report,
   if (!plan.empty())
     if (auto read = readPlan(plan))
       json["plan"] = runtime::toJson(*read);
-  return runtime::toText(json);
+  return toText(json);
 }
 
 std::string polyrank::driver::describePlan(StringRef plan) {

@@ -10,8 +10,8 @@
 #include "dialects/Register.h"
 #include "dialects/graph/Boundary.h"
 #include "mlir/Transforms/Passes.h"
-#include "runtime/Cores.h"
-#include "runtime/Names.h"
+#include "support/Cores.h"
+#include "support/Names.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -45,8 +45,7 @@ static LogicalResult readLayerOptions(const Options &options,
   } else if (!norm.empty()) {
     error = "--batch-norm: unknown '" + norm.str() +
             "'; there are: batch, local=G, frozen" +
-            runtime::nearestWords(norm.split('=').first,
-                                  {"batch", "local", "frozen"});
+            nearestWords(norm.split('=').first, {"batch", "local", "frozen"});
     return failure();
   }
   double rate = 0;
@@ -56,7 +55,7 @@ static LogicalResult readLayerOptions(const Options &options,
     if (dropout.getAsDouble(rate) || !(rate >= 0 && rate < 1)) {
       error = "--dropout: '" + dropout.str() +
               "' is neither 'off' nor a rate in [0, 1)" +
-              runtime::nearestWords(dropout, {"off"});
+              nearestWords(dropout, {"off"});
       return failure();
     }
     result.dropout = rate;
@@ -152,17 +151,16 @@ CrowdCheck polyrank::driver::checkCrowd(const Options &options, int64_t ranks) {
   if (options.cpu != "native" || !options.links.empty() ||
       options.abstractWeights)
     return {}; // it is for other machines
-  runtime::Crowd crowd = runtime::crowdOf(ranks, options.threads);
-  if (crowd == runtime::Crowd::Usual)
+  Crowd crowd = crowdOf(ranks, options.threads);
+  if (crowd == Crowd::Usual)
     return {};
   auto count = [](int64_t number, const char *thing) {
     return std::to_string(number) + " " + thing + (number == 1 ? "" : "s");
   };
   std::string text = "--mesh, --threads: " + count(ranks, "rank") + " x " +
                      count(options.threads, "thread"),
-              cores = std::to_string(runtime::usableCores()) +
-                      " cores of this machine";
-  if (crowd == runtime::Crowd::Senseless)
+              cores = std::to_string(usableCores()) + " cores of this machine";
+  if (crowd == Crowd::Senseless)
     return {{},
             text + " cannot be meant for the " + cores +
                 "; if the plan is for others, say what CPU they have (--cpu "

@@ -6,7 +6,7 @@
 #include "compiler/evaluate/NpzTensors.h"
 #include "compiler/evaluate/Passes.h"
 #include "dialects/graph/Boundary.h"
-#include "runtime/Names.h"
+#include "support/Names.h"
 #include "llvm/Support/Format.h"
 
 using namespace mlir;
@@ -103,7 +103,7 @@ struct Evaluate : PassWrapper<Evaluate, OperationPass<ModuleOp>> {
         return getOperation().emitError()
                << "no " << (results ? "result" : "argument") << " is called '"
                << unread.front() << "'"
-               << runtime::nearestNames(unread.front(), getNames(results));
+               << nearestNames(unread.front(), getNames(results));
     return options.outputs.empty()
                ? success()
                : require(writeNpz(options.outputs, outputs, error));
@@ -128,12 +128,11 @@ struct Evaluate : PassWrapper<Evaluate, OperationPass<ModuleOp>> {
       return evaluateDistributed(function, arguments, options.seed);
     if (options.mode == "ranks")
       return evaluateRanks(function, arguments, options.seed);
-    return function.emitError("evaluates globally, distributed or as ranks; "
-                              "not '" +
-                              options.mode + "'" +
-                              runtime::nearestWords(
-                                  options.mode,
-                                  {"global", "distributed", "ranks"}));
+    return function.emitError(
+        "evaluates globally, distributed or as ranks; "
+        "not '" +
+        options.mode + "'" +
+        nearestWords(options.mode, {"global", "distributed", "ranks"}));
   }
 
   EvaluateOptions options;

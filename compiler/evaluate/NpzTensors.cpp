@@ -2,20 +2,19 @@
 
 #include "compiler/evaluate/NpzTensors.h"
 
-#include "runtime/data/Npy.h"
-#include "runtime/data/Npz.h"
+#include "support/arrays/Npy.h"
+#include "support/arrays/Npz.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace polyrank;
 using namespace polyrank::evaluate;
 using graph::Tensor;
-using runtime::DType;
 
 struct NpzTensors::Arrays {
   struct Entry {
     std::string name;
-    runtime::StoredArray array;
+    StoredArray array;
     bool isRead = false;
   };
   std::vector<Entry> list;
@@ -25,7 +24,7 @@ NpzTensors::NpzTensors() : arrays(std::make_unique<Arrays>()) {}
 NpzTensors::~NpzTensors() = default;
 
 bool NpzTensors::open(const std::string &text, std::string &error) {
-  auto add = [&](std::string name, runtime::StoredArray array) {
+  auto add = [&](std::string name, StoredArray array) {
     for (const Arrays::Entry &entry : arrays->list)
       if (entry.name == name) {
         error = "array '" + name + "' is given twice, by " +
@@ -37,7 +36,7 @@ bool NpzTensors::open(const std::string &text, std::string &error) {
   };
   size_t equals = text.find('=');
   if (equals != std::string::npos) {
-    auto array = runtime::openNpy(text.substr(equals + 1));
+    auto array = openNpy(text.substr(equals + 1));
     if (!array) {
       error = array.error().message;
       return false;
@@ -48,12 +47,12 @@ bool NpzTensors::open(const std::string &text, std::string &error) {
     error = text + " holds one array without a name; say NAME=" + text;
     return false;
   }
-  auto opened = runtime::openNpz(text);
+  auto opened = openNpz(text);
   if (!opened) {
     error = opened.error().message;
     return false;
   }
-  return llvm::all_of(*opened, [&](runtime::StoredArray &array) {
+  return llvm::all_of(*opened, [&](StoredArray &array) {
     return add(array.name(), std::move(array));
   });
 }
@@ -81,7 +80,7 @@ bool NpzTensors::read(const std::string &name, Tensor &tensor,
     if (entry.name != name)
       continue;
     entry.isRead = true;
-    const runtime::StoredArray &array = entry.array;
+    const StoredArray &array = entry.array;
     if (llvm::ArrayRef<int64_t>(array.shape()) !=
         llvm::ArrayRef<int64_t>(tensor.shape)) {
       error = "array '" + name + "' of " + array.path() + " has shape " +
@@ -90,20 +89,19 @@ bool NpzTensors::read(const std::string &name, Tensor &tensor,
       return false;
     }
     DType wide = tensor.isFloat() ? DType::F64 : DType::I64;
-    if (array.type() != runtime::ValueType::BOOL &&
-        !runtime::canConvert(array.type(), wide)) {
+    if (array.type() != ValueType::BOOL && !canConvert(array.type(), wide)) {
       error = "array '" + name + "' of " + array.path() + " holds " +
-              runtime::nameOf(array.type()) +
+              nameOf(array.type()) +
               ", which does not convert to the argument's type";
       return false;
     }
     int64_t count = array.elements();
-    std::vector<std::byte> raw(count * runtime::bytesOf(array.type()));
+    std::vector<std::byte> raw(count * bytesOf(array.type()));
     if (auto done = array.read(0, count, raw.data()); !done) {
       error = done.error().message;
       return false;
     }
-    if (array.type() == runtime::ValueType::BOOL) {
+    if (array.type() == ValueType::BOOL) {
       for (int64_t i = 0; i < count; ++i)
         tensor.set(i, static_cast<int>(raw[i]));
       return true;
@@ -111,8 +109,8 @@ bool NpzTensors::read(const std::string &name, Tensor &tensor,
     auto *into = tensor.isFloat()
                      ? reinterpret_cast<std::byte *>(tensor.floats.data())
                      : reinterpret_cast<std::byte *>(tensor.integers.data());
-    if (auto bad = runtime::convertValues(array.type(), raw.data(), count, wide,
-                                          {}, into)) {
+    if (auto bad =
+            convertValues(array.type(), raw.data(), count, wide, {}, into)) {
       error = "array '" + name + "' element " + std::to_string(bad->index) +
               " is " + bad->value + ", which does not convert";
       return false;
@@ -126,11 +124,11 @@ bool polyrank::evaluate::writeNpz(
     const std::string &path,
     const std::vector<std::pair<std::string, Tensor>> &tensors,
     std::string &error) {
-  auto fail = [&](const runtime::Error &reason) {
+  auto fail = [&](const Error &reason) {
     error = reason.message;
     return false;
   };
-  auto writer = runtime::NpzWriter::create(path);
+  auto writer = NpzWriter::create(path);
   if (!writer)
     return fail(writer.error());
   for (const auto &[name, tensor] : tensors) {

@@ -3,7 +3,7 @@
 
 #include "compiler/plan/PlanBuilder.h"
 #include "dialects/graph/Boundary.h"
-#include "runtime/Fingerprint.h"
+#include "support/Fingerprint.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -106,7 +106,7 @@ private:
   fb::ProgramT &program;
   std::map<std::string, uint32_t> storedNumbers;
   /// The files of weights, by absolute path.
-  std::map<std::string, std::optional<runtime::InputFile>> files;
+  std::map<std::string, std::optional<InputFile>> files;
   std::map<std::string, int> uses;
 };
 } // namespace
@@ -149,13 +149,13 @@ LogicalResult ArgumentWriter::writeStored(graph::ParameterOp parameter) {
     stored->source->length = parameter.getLength();
     auto &file = files[stored->source->path];
     if (!file) {
-      auto opened = runtime::InputFile::open(stored->source->path);
+      auto opened = InputFile::open(stored->source->path);
       if (!opened)
         return parameter.emitError(opened.error().message);
       file.emplace(*std::move(opened));
     }
-    auto digests = runtime::digestsOf(*file, parameter.getOffset(),
-                                      parameter.getLength());
+    auto digests =
+        digestsOf(*file, parameter.getOffset(), parameter.getLength());
     if (!digests)
       return parameter.emitError(digests.error().message);
     stored->source->digests = *std::move(digests);

@@ -7,9 +7,9 @@
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Provenance.h"
 #include "mlir/Pass/PassManager.h"
-#include "runtime/Version.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/VerifyPlan.h"
+#include "support/Version.h"
 #include "llvm/Support/FileSystem.h"
 
 using namespace mlir;

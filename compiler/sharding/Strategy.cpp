@@ -11,12 +11,11 @@
 #include "dialects/graph/Provenance.h"
 #include "dialects/sharding/Constraint.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "runtime/Names.h"
+#include "support/Names.h"
 
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::sharding;
-using runtime::LayerNames;
 using sharding::AxisRef;
 using sharding::DimAttr;
 using sharding::LayoutAttr;
@@ -367,7 +366,7 @@ LogicalResult Strategy::add(ShardPattern pattern) {
   if (!any)
     return error() << "--shard '" << pattern.text << "' matches no "
                    << (pattern.isOutput ? "module" : "parameter or input")
-                   << runtime::nearestNames(pattern.pattern, names);
+                   << nearestNames(pattern.pattern, names);
   return success();
 }
 
@@ -466,7 +465,7 @@ LogicalResult Strategy::checkAxesAreUsed() {
                       "'*.weight=[-,"
                    << name << "]', or leave it out of --mesh"
                    << (mesh.lookup("data") < 0 &&
-                               runtime::editDistance(name, "data") <= 2
+                               editDistance(name, "data") <= 2
                            ? "; the axis that splits the batch is called 'data'"
                            : "");
   }

@@ -5,7 +5,7 @@
 #include "compiler/cost/CostModel.h"
 #include "compiler/sharding/Passes.h"
 #include "dialects/graph/Boundary.h"
-#include "runtime/Names.h"
+#include "support/Names.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -14,7 +14,6 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::sharding;
 using cost::getExecutions;
-using runtime::LayerNames;
 
 namespace polyrank::sharding {
 #define GEN_PASS_DEF_PRINTWHY

@@ -7,7 +7,7 @@
 #include "compiler/training/Passes.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Parts.h"
-#include "runtime/Names.h"
+#include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/InterleavedRange.h"
@@ -105,7 +105,7 @@ FailureOr<Value> LossBuilder::getOutput(StringRef name) {
   }
   return emitError() << "the model has no output '" << name
                      << "'; its outputs are: " << llvm::join(names, ", ")
-                     << runtime::nearestWords(name, names);
+                     << nearestWords(name, names);
 }
 
 FailureOr<Value> LossBuilder::getLabels(StringRef name, RankedTensorType type) {
@@ -374,8 +374,8 @@ FailureOr<Loss> LossBuilder::buildTerm(const WeightedCall &term) {
   return emitError() << "unknown loss '" << term.call.name
                      << "'; there are: cross_entropy(OUTPUT,LABELS), "
                         "mse(OUTPUT,TARGET), output(OUTPUT)"
-                     << runtime::nearestWords(
-                            call.name, {"cross_entropy", "mse", "output"})
+                     << nearestWords(call.name,
+                                     {"cross_entropy", "mse", "output"})
                      << otherLosses;
 }
 

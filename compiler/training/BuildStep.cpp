@@ -6,7 +6,7 @@
 #include "compiler/training/Passes.h"
 #include "dialects/graph/Boundary.h"
 #include "mlir/IR/IRMapping.h"
-#include "runtime/Names.h"
+#include "support/Names.h"
 #include "llvm/Support/InterleavedRange.h"
 
 namespace polyrank::training {
@@ -535,10 +535,10 @@ StepBuilder::buildMetrics(ArrayRef<Value> sums, ArrayRef<Value> counts) {
   for (auto [i, mean] : llvm::enumerate(means)) {
     if (numTerms == 1 && i == 0)
       continue;
-    std::string name = runtime::metricName(mean.name);
+    std::string name = metricName(mean.name);
     metrics.push_back({name, values[i]});
     if (!isStatic(counts[i]) || mean.weight)
-      metrics.push_back({runtime::countName(name), counts[i]});
+      metrics.push_back({countName(name), counts[i]});
   }
   return metrics;
 }
@@ -602,7 +602,7 @@ LogicalResult StepBuilder::buildTraining(Optimizer &optimizer) {
   if (!unused.empty())
     step.emitWarning() << "the loss does not depend on "
                        << (unused.size() == 1 ? "parameter " : "parameters ")
-                       << runtime::groupNames(unused)
+                       << groupNames(unused)
                        << (unused.size() == 1 ? "; it is left as it is"
                                               : "; they are left as they are");
   llvm::append_range(updated, updatedStates);
@@ -646,8 +646,7 @@ LogicalResult StepBuilder::buildForward() {
     if (graph::getShape(value).empty()) { // a number of the batch: a metric
       // Without a loss these are the model's own.
       bool isOwn = name == "loss" || name == "count";
-      outputs.push_back(
-          {isOwn ? name.str() : runtime::metricName(name.str()), value});
+      outputs.push_back({isOwn ? name.str() : metricName(name.str()), value});
       continue;
     }
     SmallVector<int64_t> shape{1};

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
+#include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
-#include "runtime/Names.h"
 
 using namespace mlir;
 using namespace polyrank::training;
@@ -257,7 +257,7 @@ LogicalResult NamedArguments::finish(StringRef hint) {
       diagnostic << "it has none";
     else
       diagnostic << "its options are: " << llvm::join(known, ", ")
-                 << runtime::nearestWords(key, known);
+                 << nearestWords(key, known);
     diagnostic << hint;
     failed = true;
   }

@@ -2,7 +2,7 @@
 
 #include "compiler/training/Optimizer.h"
 
-#include "runtime/Names.h"
+#include "support/Names.h"
 #include "llvm/Support/GlobPattern.h"
 
 using namespace mlir;
@@ -78,8 +78,7 @@ FailureOr<Optimizer> Optimizer::parse(StringRef text, EmitError emitError) {
   } else {
     return emitError() << "unknown optimizer '" << call->name
                        << "'; there are: sgd, adam, adamw"
-                       << runtime::nearestWords(call->name,
-                                                {"sgd", "adam", "adamw"});
+                       << nearestWords(call->name, {"sgd", "adam", "adamw"});
   }
   named.take("weight_decay", result.weightDecay);
   named.take("maximize", result.maximize);
@@ -141,7 +140,7 @@ LogicalResult Optimizer::checkPatterns(ArrayRef<std::string> names,
         }))
       return emitError() << "decay=" << pattern
                          << " matches no trainable parameter"
-                         << runtime::nearestNames(pattern, names);
+                         << nearestNames(pattern, names);
   return success();
 }
 

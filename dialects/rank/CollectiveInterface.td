@@ -10,7 +10,7 @@ def Rank_CollectiveOpInterface : OpInterface<"CollectiveOp"> {
   let description = [{
     An op that moves operand i of each member of a group to result i of members.
     Which bytes go where, who may share them and how many are sent follows from
-    its kind and shapes (runtime/Collectives.h).
+    its kind and shapes (runtime/plan/Collectives.h).
   }];
   let methods = [
     InterfaceMethod<"", "::polyrank::runtime::CollectiveKind", "getCollectiveKind">,

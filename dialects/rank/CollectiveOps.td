@@ -15,7 +15,7 @@ include "mlir/IR/BuiltinAttributes.td"
 // nothing reorders or removes them.
 //
 // `kind` is runtime::CollectiveKind, with the rules that all kinds have
-// (runtime/Collectives.h); `methods` are those of the interface in which the op
+// (runtime/plan/Collectives.h); `methods` are those of the interface in which the op
 // is not like most.
 class Rank_Collective<string mnemonic, string kind, dag options, string format, string methods = "">
     : Rank_Op<mnemonic, [Rank_CollectiveOpInterface]> {

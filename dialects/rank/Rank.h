@@ -14,7 +14,7 @@
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
-#include "runtime/Collectives.h"
+#include "runtime/plan/Collectives.h"
 
 #include "dialects/rank/RankEnums.h.inc"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "dialects/sharding/Layout.h"
-#include "runtime/Collectives.h"
+#include "runtime/plan/Collectives.h"
 
 #include <optional>
 

@@ -5,12 +5,12 @@
 
 #include "dialects/graph/NamePattern.h"
 #include "frontends/onnx/Origin.h"
-#include "runtime/Names.h"
+#include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace llvm;
-using polyrank::runtime::groupNames;
+using polyrank::groupNames;
 
 namespace polyrank::frontends::onnx {
 
@@ -241,8 +241,7 @@ private:
       if (graph::matchesName(pattern, input.first()))
         return fail("names the input '" + input.first().str() +
                     "', which has no gradient");
-    fail("matches no module and no value" +
-         runtime::nearestNames(pattern, names));
+    fail("matches no module and no value" + nearestNames(pattern, names));
   }
 
   bool leaves(StringRef value, StringRef scope) {

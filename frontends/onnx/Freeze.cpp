@@ -8,12 +8,12 @@
 
 #include "dialects/graph/NamePattern.h"
 #include "frontends/onnx/Emitter.h"
-#include "runtime/Names.h"
+#include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace llvm;
-using polyrank::runtime::groupNames;
+using polyrank::groupNames;
 
 namespace polyrank::frontends::onnx {
 
@@ -61,7 +61,7 @@ std::string check(const char *option, const std::string &pattern,
   if (fixed)
     return error + "matches only buffers, such as '" + fixed->name +
            "', which are not trained; leave it out";
-  return error + "matches no parameter" + runtime::nearestNames(pattern, names);
+  return error + "matches no parameter" + nearestNames(pattern, names);
 }
 
 std::string countOf(size_t count) {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "frontends/onnx/NodeImporter.h"
-#include "runtime/Names.h"
+#include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -90,7 +90,7 @@ public:
           }))
         return error() << "the model has no input `" << each.getKey()
                        << "`; its inputs are " << llvm::join(names, ", ")
-                       << runtime::nearestWords(each.getKey(), words);
+                       << nearestWords(each.getKey(), words);
     return success();
   }
 

@@ -3,7 +3,7 @@
 #include "frontends/onnx/LeftOutBiases.h"
 
 #include "frontends/onnx/Origin.h"
-#include "runtime/Names.h"
+#include "support/Names.h"
 
 using namespace llvm;
 
@@ -96,7 +96,7 @@ void recoverBiases(const Model &model, const ExportRecord &record,
         (names.size() == 1 ? " bias" : " biases") +
         " of zeros that the exporter left out " +
         (names.size() == 1 ? "is a parameter" : "are parameters") +
-        " again: " + runtime::groupNames(names));
+        " again: " + groupNames(names));
 }
 
 } // namespace polyrank::frontends::onnx

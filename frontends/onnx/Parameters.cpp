@@ -8,7 +8,7 @@
 #include "frontends/onnx/LeftOutBiases.h"
 #include "frontends/onnx/Origin.h"
 #include "frontends/onnx/StateReport.h"
-#include "runtime/Names.h"
+#include "support/Names.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace llvm;
@@ -453,11 +453,11 @@ private:
     }
     for (auto &[index, names] : adopted) {
       Parameter &parameter = state.parameters[index];
-      state.notes.push_back(
-          runtime::groupNames(names) + ", which nothing uses, " +
-          (names.size() == 1 ? "is taken as a further name of `"
-                             : "are taken as further names of `") +
-          parameter.name + "`, and saved with it");
+      state.notes.push_back(groupNames(names) + ", which nothing uses, " +
+                            (names.size() == 1
+                                 ? "is taken as a further name of `"
+                                 : "are taken as further names of `") +
+                            parameter.name + "`, and saved with it");
       llvm::append_range(parameter.aliases, names);
     }
   }

@@ -3,7 +3,7 @@
 
 #include "frontends/onnx/AbsentWeights.h"
 #include "frontends/onnx/Model.h"
-#include "runtime/FileFormat.h"
+#include "support/FileFormat.h"
 
 #include <protozero/pbf_reader.hpp>
 #include <unistd.h>
@@ -293,12 +293,11 @@ private:
 
   /// What a file of external data is instead; empty where nothing is known.
   static std::string foreignFormat(const ExternalFile &external) {
-    std::string start(std::min<uint64_t>(external.size, runtime::formatBytes),
-                      '\0'),
+    std::string start(std::min<uint64_t>(external.size, formatBytes), '\0'),
         error;
     if (!external.read(0, start, error))
       return "";
-    return runtime::foreignFormat(start, runtime::WantedFile::Weights);
+    return polyrank::foreignFormat(start, WantedFile::Weights);
   }
 
   /// The folder that external data lies in.
@@ -728,8 +727,8 @@ std::unique_ptr<Model> readModel(const std::string &path, std::string &error,
   if (!model->file.map(path, error))
     return nullptr;
   std::string_view bytes = model->file.bytes();
-  if (std::string format = runtime::foreignFormat(
-          bytes.substr(0, runtime::formatBytes), runtime::WantedFile::Model);
+  if (std::string format =
+          foreignFormat(bytes.substr(0, formatBytes), WantedFile::Model);
       !format.empty()) {
     error = path + ": " + format;
     return nullptr;

@@ -3,12 +3,12 @@
 #include "frontends/onnx/StateReport.h"
 
 #include "frontends/onnx/Emitter.h"
-#include "runtime/Names.h"
+#include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace llvm;
-using polyrank::runtime::groupNames;
+using polyrank::groupNames;
 
 namespace polyrank::frontends::onnx {
 

@@ -3,8 +3,8 @@
 
 #pragma once
 
-#include "runtime/DType.h"
-#include "runtime/File.h"
+#include "support/DType.h"
+#include "support/File.h"
 
 #include <map>
 #include <optional>

@@ -2,7 +2,7 @@
 
 #include "runtime/checkpoint/Safetensors.h"
 
-#include "runtime/FileFormat.h"
+#include "support/FileFormat.h"
 
 #include <algorithm>
 #include <cstring>

@@ -7,10 +7,10 @@
 
 namespace polyrank::runtime {
 
-/// Checks one collective by itself: kind, type, reduction, sources and shapes are
-/// without fault (runtime/Collectives.h); the buffers lie within `sharedSize`
-/// bytes, aligned, and alias only as Transport.h allows. `me` is this rank's
-/// position among the `members`.
+/// Checks one collective by itself: kind, type, reduction, sources and shapes
+/// are without fault (runtime/plan/Collectives.h); the buffers lie within
+/// `sharedSize` bytes, aligned, and alias only as Transport.h allows. `me` is
+/// this rank's position among the `members`.
 Result<void> checkCollective(const Collective &collective, int members, int me,
                              uint64_t sharedSize);
 

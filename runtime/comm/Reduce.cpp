@@ -4,7 +4,7 @@
 
 #include "runtime/comm/Reduce.h"
 
-#include "runtime/Float16.h"
+#include "support/Float16.h"
 
 #include <cstring>
 #include <type_traits>

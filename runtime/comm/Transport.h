@@ -3,9 +3,9 @@
 
 #pragma once
 
-#include "runtime/Collectives.h"
-#include "runtime/DType.h"
-#include "runtime/Result.h"
+#include "runtime/plan/Collectives.h"
+#include "support/DType.h"
+#include "support/Result.h"
 
 #include <array>
 #include <cstddef>
@@ -21,10 +21,10 @@ namespace polyrank::runtime {
 /// offsets into this rank's shared region. Offsets may differ between the ranks
 /// of a group, the shape may not.
 ///
-/// A transfer's output is disjoint from its input, except as the kind's rule says
-/// (runtime/Collectives.h): Same has output == input, Block output == input + me *
-/// inner and Whole input == output + me * inner, where outer is 1. Apart from
-/// that, no transfer's output touches another transfer's buffers.
+/// A transfer's output is disjoint from its input, except as the kind's rule
+/// says (runtime/plan/Collectives.h): Same has output == input, Block output ==
+/// input + me * inner and Whole input == output + me * inner, where outer is 1.
+/// Apart from that, no transfer's output touches another transfer's buffers.
 struct Transfer : TransferShape {
   uint64_t input = 0, output = 0;
 };

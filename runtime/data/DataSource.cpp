@@ -2,10 +2,10 @@
 
 #include "runtime/data/DataSource.h"
 
-#include "runtime/FileFormat.h"
-#include "runtime/Names.h"
-#include "runtime/data/Npy.h"
-#include "runtime/data/Npz.h"
+#include "support/FileFormat.h"
+#include "support/Names.h"
+#include "support/arrays/Npy.h"
+#include "support/arrays/Npz.h"
 
 #include <algorithm>
 #include <cmath>
@@ -303,7 +303,7 @@ std::string DataSource::findNan(Split split, uint64_t step) const {
       if (!read(split, step, input, b, b + 1, row.data()))
         break;
       int64_t found =
-          runtime::findNan(column.spec.dtype, row.data(), elements);
+          polyrank::findNan(column.spec.dtype, row.data(), elements);
       uint64_t sample = sampleOf(split, step, b);
       if (found < elements)
         return describeValue(

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/data/SampleOrder.h"
-#include "runtime/data/StoredArray.h"
+#include "support/arrays/StoredArray.h"
 
 namespace polyrank::runtime {
 

@@ -2,7 +2,7 @@
 
 #include "runtime/exec/Profile.h"
 
-#include "runtime/report/Json.h"
+#include "support/Json.h"
 
 #include <algorithm>
 #include <fmt/format.h>

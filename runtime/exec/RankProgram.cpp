@@ -2,7 +2,7 @@
 
 #include "runtime/exec/RankProgram.h"
 
-#include "runtime/Float16.h"
+#include "support/Float16.h"
 
 #include <cstring>
 #include <fmt/format.h>

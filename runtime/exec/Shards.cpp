@@ -2,8 +2,8 @@
 
 #include "runtime/exec/Shards.h"
 
-#include "runtime/Float16.h"
-#include "runtime/data/Values.h"
+#include "support/Float16.h"
+#include "support/arrays/Values.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -3,9 +3,9 @@
 
 #pragma once
 
-#include "runtime/DType.h"
-#include "runtime/Result.h"
 #include "runtime/plan/Layout.h"
+#include "support/DType.h"
+#include "support/Result.h"
 
 #include <cstddef>
 #include <functional>

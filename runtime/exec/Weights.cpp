@@ -2,8 +2,8 @@
 
 #include "runtime/exec/Weights.h"
 
-#include "runtime/Fingerprint.h"
-#include "runtime/Names.h"
+#include "support/Fingerprint.h"
+#include "support/Names.h"
 
 #include <algorithm>
 #include <cstring>

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/File.h"
+#include "support/File.h"
 
 #include <sched.h>
 #include <vector>

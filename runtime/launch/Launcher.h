@@ -2,9 +2,9 @@
 
 #pragma once
 
-#include "runtime/File.h"
 #include "runtime/comm/shm/ShmJob.h"
 #include "runtime/launch/Cores.h"
+#include "support/File.h"
 
 #include <chrono>
 #include <csignal>

@@ -3,9 +3,9 @@
 
 #pragma once
 
-#include "runtime/Collectives.h"
-#include "runtime/DType.h"
+#include "runtime/plan/Collectives.h"
 #include "runtime/plan/plan_generated.h"
+#include "support/DType.h"
 
 namespace polyrank::runtime {
 

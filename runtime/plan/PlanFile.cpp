@@ -2,8 +2,8 @@
 
 #include "runtime/plan/PlanFile.h"
 
-#include "runtime/OutputFile.h"
-#include "runtime/Sha256.h"
+#include "support/OutputFile.h"
+#include "support/Sha256.h"
 
 #include <cerrno>
 #include <cstdlib>

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/Result.h"
+#include "support/Result.h"
 
 #include <array>
 #include <cstddef>

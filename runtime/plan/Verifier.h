@@ -2,8 +2,8 @@
 
 #pragma once
 
-#include "runtime/Checked.h"
 #include "runtime/plan/Layout.h"
+#include "support/Checked.h"
 
 #include <fmt/format.h>
 

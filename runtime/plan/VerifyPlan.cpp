@@ -3,8 +3,8 @@
 
 #include "runtime/plan/VerifyPlan.h"
 
-#include "runtime/Fingerprint.h"
 #include "runtime/plan/Verifier.h"
+#include "support/Fingerprint.h"
 
 #include <algorithm>
 #include <set>

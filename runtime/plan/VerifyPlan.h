@@ -3,9 +3,9 @@
 
 #pragma once
 
-#include "runtime/Result.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/plan_generated.h"
+#include "support/Result.h"
 
 namespace polyrank::runtime {
 

@@ -2,10 +2,10 @@
 
 #include "runtime/report/LayoutsSvg.h"
 
-#include "runtime/DType.h"
-#include "runtime/Names.h"
-#include "runtime/report/PlanReport.h"
+#include "runtime/plan/PlanReport.h"
 #include "runtime/report/Svg.h"
+#include "support/DType.h"
+#include "support/Names.h"
 
 #include <algorithm>
 #include <cmath>

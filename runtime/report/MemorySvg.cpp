@@ -1,7 +1,7 @@
 // The arena over a step, as a picture.
 
-#include "runtime/report/MemoryTimeline.h"
-#include "runtime/report/PlanReport.h"
+#include "runtime/plan/MemoryTimeline.h"
+#include "runtime/plan/PlanReport.h"
 #include "runtime/report/Svg.h"
 
 #include <algorithm>

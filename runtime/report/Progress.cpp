@@ -2,8 +2,8 @@
 
 #include "runtime/report/Progress.h"
 
-#include "runtime/Names.h"
 #include "runtime/report/Messages.h"
+#include "support/Names.h"
 
 #include <cerrno>
 #include <cmath>

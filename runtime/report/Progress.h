@@ -2,8 +2,8 @@
 
 #pragma once
 
-#include "runtime/Result.h"
-#include "runtime/report/PlanReport.h"
+#include "runtime/plan/PlanReport.h"
+#include "support/Result.h"
 
 #include <chrono>
 #include <cstdio>

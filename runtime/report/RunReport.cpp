@@ -2,7 +2,7 @@
 
 #include "runtime/report/RunReport.h"
 
-#include "runtime/report/Json.h"
+#include "support/Json.h"
 
 #include <cmath>
 

@@ -13,9 +13,9 @@
 #include "frontends/onnx/Origin.h"
 #include "frontends/onnx/Parameters.h"
 #include "frontends/onnx/StateReport.h"
-#include "runtime/Names.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
+#include "support/Names.h"
 
 using namespace polyrank::frontends;
 using namespace polyrank::frontends::onnx;
@@ -242,8 +242,7 @@ TEST(State, WhatAnOptimizerComputedIsNamedInOneWarning) {
 
 TEST(State, NamesThatDifferInNumbersAreOnePattern) {
   const std::string names[] = {"h.0.ln.weight", "h.1.ln.weight", "wpe.weight"};
-  EXPECT_EQ(polyrank::runtime::groupNames(names),
-            "h.[0-1].ln.weight, wpe.weight");
+  EXPECT_EQ(polyrank::groupNames(names), "h.[0-1].ln.weight, wpe.weight");
 }
 
 TEST(State, OldExportsTellParametersByTheirNames) {

@@ -7,7 +7,7 @@
 #include "compiler/training/Optimizer.h"
 #include "frontends/onnx/Import.h"
 #include "mlir/AsmParser/AsmParser.h"
-#include "runtime/Names.h"
+#include "support/Names.h"
 #include "test/fuzz/Input.h"
 #include "test/fuzz/Mlir.h"
 
@@ -50,7 +50,7 @@ void parse(MLIRContext &context, char language, const std::string &text) {
       check(found, error);
     }
     std::vector<std::string> names = {"fc1.weight", "h.0.attn.bias"};
-    runtime::nearestNames(pattern->pattern, names);
+    nearestNames(pattern->pattern, names);
     return;
   }
   case 'i': {

@@ -1,11 +1,10 @@
 // Any bytes as a set of arrays (.npz), or as one (.npy) where they begin so.
 
-#include "runtime/data/Npy.h"
-#include "runtime/data/Npz.h"
+#include "support/arrays/Npz.h"
+#include "support/arrays/Npy.h"
 #include "test/fuzz/Input.h"
 
 using namespace polyrank;
-using namespace polyrank::runtime;
 
 namespace {
 

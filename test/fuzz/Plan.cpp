@@ -4,7 +4,7 @@
 
 #include "runtime/device/cpu/ElfCheck.h"
 #include "runtime/exec/RankProgram.h"
-#include "runtime/report/PlanReport.h"
+#include "runtime/plan/PlanReport.h"
 #include "test/fuzz/Input.h"
 
 #include <cstring>

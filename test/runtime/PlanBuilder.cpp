@@ -2,7 +2,7 @@
 
 #include "test/runtime/PlanBuilder.h"
 
-#include "runtime/Fingerprint.h"
+#include "support/Fingerprint.h"
 
 #include <cstdlib>
 #include <filesystem>

@@ -24,6 +24,7 @@
 
 namespace {
 
+using namespace polyrank;
 using namespace polyrank::runtime;
 
 struct Options {

@@ -1,13 +1,13 @@
 // polyrank-inspect: what a plan holds, moves and runs, without running it.
 
-#include "runtime/Names.h"
-#include "runtime/OutputFile.h"
-#include "runtime/Outputs.h"
-#include "runtime/report/Json.h"
+#include "runtime/plan/MemoryTimeline.h"
+#include "runtime/plan/PlanReport.h"
 #include "runtime/report/LayoutsSvg.h"
-#include "runtime/report/MemoryTimeline.h"
 #include "runtime/report/Messages.h"
-#include "runtime/report/PlanReport.h"
+#include "support/Json.h"
+#include "support/Names.h"
+#include "support/OutputFile.h"
+#include "support/Outputs.h"
 #include "tools/Help.h"
 
 #include <algorithm>
@@ -351,6 +351,7 @@ Result<void> inspect(const InspectOptions &options) {
 } // namespace polyrank::runtime
 
 int main(int argc, char **argv) {
+  using namespace polyrank;
   using namespace polyrank::runtime;
   takeStandardDescriptors();
   InspectOptions options;

@@ -5,7 +5,7 @@
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
-#include "runtime/Version.h"
+#include "support/Version.h"
 #include "tools/polyrank-opt/RegisterPasses.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/CommandLine.h"

@@ -1,10 +1,10 @@
 // polyrank-run: checks what the user gave, starts the ranks and shows how they
 // get on. The same program is the ranks' (Rank.cpp).
 
-#include "runtime/data/Npz.h"
-#include "runtime/report/Json.h"
 #include "runtime/report/Messages.h"
 #include "runtime/report/RunReport.h"
+#include "support/Json.h"
+#include "support/arrays/Npz.h"
 #include "tools/polyrank-run/Prepare.h"
 #include "tools/polyrank-run/Rank.h"
 

@@ -2,12 +2,12 @@
 
 #include "tools/polyrank-run/Prepare.h"
 
-#include "runtime/Cores.h"
-#include "runtime/Outputs.h"
 #include "runtime/device/cpu/KernelModule.h"
 #include "runtime/exec/SaveWeights.h"
 #include "runtime/launch/ControlGroups.h"
 #include "runtime/report/Messages.h"
+#include "support/Cores.h"
+#include "support/Outputs.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -2,9 +2,9 @@
 
 #pragma once
 
-#include "runtime/OutputFile.h"
 #include "runtime/exec/Weights.h"
-#include "runtime/report/PlanReport.h"
+#include "runtime/plan/PlanReport.h"
+#include "support/OutputFile.h"
 #include "tools/polyrank-run/Options.h"
 
 namespace polyrank::runtime {

@@ -4,7 +4,7 @@
 
 #include <mutex>
 
-#include "runtime/Names.h"
+#include "support/Names.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Analysis/VectorUtils.h"
@@ -84,7 +84,7 @@ mlir::FailureOr<Machine> Machine::find(const std::string &name,
     reason = "LLVM knows no CPU named '" + name +
              "'; use native, x86-64-v3, x86-64-v4 or a name that `clang "
              "-print-supported-cpus` lists" +
-             runtime::nearestWords(name, getNames(target));
+             nearestWords(name, getNames(target));
     return mlir::failure();
   }
   auto needs = [&](ArrayRef<StringLiteral> level) {

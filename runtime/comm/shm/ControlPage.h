@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "runtime/Result.h"
+#include "support/Result.h"
 
 #include <array>
 #include <atomic>

@@ -2,7 +2,7 @@
 
 #include "runtime/comm/shm/ShmJob.h"
 
-#include "runtime/Cores.h"
+#include "support/Cores.h"
 
 #include <cerrno>
 #include <charconv>

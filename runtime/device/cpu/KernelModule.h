@@ -2,8 +2,8 @@
 
 #pragma once
 
-#include "runtime/Result.h"
 #include "runtime/plan/plan_generated.h"
+#include "support/Result.h"
 
 #include <cstdint>
 #include <memory>

@@ -1,9 +1,9 @@
 // safetensors files: good ones survive the round trip, all others are refused.
 
-#include "test/runtime/TemporaryFolder.h"
+#include "test/support/TemporaryFolder.h"
 
-#include "runtime/OutputFile.h"
 #include "runtime/checkpoint/Safetensors.h"
+#include "support/OutputFile.h"
 
 #include <gtest/gtest.h>
 

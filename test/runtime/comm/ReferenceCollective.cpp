@@ -2,7 +2,7 @@
 
 #include "test/runtime/comm/ReferenceCollective.h"
 
-#include "runtime/Float16.h"
+#include "support/Float16.h"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 // What holds for shared memory only: the job's descriptors, its launcher's
 // view, and 16-bit floats.
 
-#include "runtime/Float16.h"
 #include "runtime/comm/shm/ShmJob.h"
+#include "support/Float16.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
 // Which sample stands where in which batch, and which files are refused.
 
-#include "test/runtime/TemporaryFolder.h"
-#include "test/runtime/data/ZipBuilder.h"
+#include "test/support/TemporaryFolder.h"
+#include "test/support/arrays/ZipBuilder.h"
 
 #include "runtime/data/DataSource.h"
-#include "runtime/data/Npz.h"
+#include "support/arrays/Npz.h"
 
 #include <gtest/gtest.h>
 

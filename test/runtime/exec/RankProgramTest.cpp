@@ -2,8 +2,8 @@
 // stored tensors.
 
 #include "runtime/exec/RankProgram.h"
-#include "runtime/data/Npz.h"
 #include "runtime/device/cpu/CpuDevice.h"
+#include "support/arrays/Npz.h"
 #include "test/runtime/PlanBuilder.h"
 
 #include <cstring>

@@ -1,8 +1,8 @@
 // Where weights are found, and which are refused.
 
-#include "runtime/OutputFile.h"
 #include "runtime/exec/Weights.h"
-#include "runtime/Fingerprint.h"
+#include "support/Fingerprint.h"
+#include "support/OutputFile.h"
 #include "test/runtime/PlanBuilder.h"
 
 #include <cmath>

@@ -1,7 +1,7 @@
 // What control groups of both versions allow, from made-up ones.
 
 #include "runtime/launch/ControlGroups.h"
-#include "test/runtime/TemporaryFolder.h"
+#include "test/support/TemporaryFolder.h"
 
 #include <gtest/gtest.h>
 #include <vector>

@@ -1,7 +1,7 @@
 // What a run outlives, what ends it, and what is left then.
 
-#include "runtime/Sha256.h"
 #include "runtime/checkpoint/Safetensors.h"
+#include "support/Sha256.h"
 #include "test/runtime/launch/RunFixture.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/data/Npz.h"
+#include "support/arrays/Npz.h"
 #include "test/runtime/PlanBuilder.h"
 
 #include <chrono>

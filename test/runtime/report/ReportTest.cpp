@@ -1,6 +1,6 @@
 // What is counted in a plan, and what a run's steps add up to.
 
-#include "runtime/report/PlanReport.h"
+#include "runtime/plan/PlanReport.h"
 #include "runtime/report/Progress.h"
 #include "test/runtime/PlanBuilder.h"
 

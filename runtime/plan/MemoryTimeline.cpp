@@ -1,0 +1,315 @@
+// Follows the commands of a step and notes what they write and read.
+
+#include "runtime/plan/MemoryTimeline.h"
+
+#include "support/Names.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace polyrank::runtime {
+namespace {
+
+const char *nameOf(plan::Phase phase) {
+  switch (phase) {
+  case plan::Phase::Forward:
+    return "forward";
+  case plan::Phase::Backward:
+    return "backward";
+  case plan::Phase::Update:
+    break;
+  }
+  return "update";
+}
+
+/// Calls `read` and `write` with each buffer of a command; scratch is written.
+template <typename Read, typename Write>
+void visitBuffers(const plan::Command &command, const Read &read,
+                  const Write &write) {
+  switch (command.body_type()) {
+  case plan::CommandBody::Launch: {
+    const plan::Launch &launch = *command.body_as_Launch();
+    if (launch.inputs())
+      for (const plan::BufferRef *buffer : *launch.inputs())
+        read(*buffer);
+    if (launch.outputs())
+      for (const plan::BufferRef *buffer : *launch.outputs())
+        write(*buffer, false);
+    return;
+  }
+  case plan::CommandBody::Gemm: {
+    const plan::Gemm &gemm = *command.body_as_Gemm();
+    read(*gemm.a());
+    read(*gemm.b());
+    if (gemm.beta() != 0)
+      read(*gemm.c());
+    write(*gemm.c(), false);
+    if (gemm.scratch())
+      write(*gemm.scratch(), true);
+    return;
+  }
+  case plan::CommandBody::Copy:
+    read(*command.body_as_Copy()->input());
+    write(*command.body_as_Copy()->output(), false);
+    return;
+  case plan::CommandBody::Collective:
+    for (const plan::Transfer *transfer :
+         *command.body_as_Collective()->transfers())
+      read(*transfer->input());
+    for (const plan::Transfer *transfer :
+         *command.body_as_Collective()->transfers())
+      write(*transfer->output(), false);
+    return;
+  case plan::CommandBody::NONE:
+    return;
+  }
+}
+
+class Follower {
+public:
+  explicit Follower(const LoadedPlan &plan) : program(plan.program()) {}
+
+  MemoryTimeline follow() {
+    addFixed();
+    std::vector<uint32_t> executions(program.segments()->size());
+    for (const plan::Action *action : *program.schedule())
+      ++executions[action->segment()];
+    std::vector<bool> shown(executions.size());
+    for (const plan::Action *action : *program.schedule()) {
+      if (shown[action->segment()])
+        continue;
+      shown[action->segment()] = true;
+      const plan::Segment &segment =
+          *program.segments()->Get(action->segment());
+      timeline.segments.push_back({segment.name()->str(), action->microbatch(),
+                                   executions[action->segment()], now, 0});
+      microbatch = action->microbatch();
+      if (segment.commands())
+        for (const plan::Command *command : *segment.commands())
+          follow(*command);
+      timeline.segments.back().commands = now - timeline.segments.back().first;
+    }
+    timeline.commands = now;
+    finish();
+    return std::move(timeline);
+  }
+
+private:
+  /// A value that has been written and may be read again.
+  struct Live {
+    uint64_t end;
+    uint32_t first, last;
+    std::string kind, name;
+  };
+  using LiveMap = std::map<uint64_t, Live>; // by where it begins
+
+  struct Range {
+    LiveMap *live;
+    plan::Region region;
+    uint64_t begin, end;
+  };
+  Range rangeOf(const plan::BufferRef &buffer) {
+    uint64_t begin = buffer.offset() + microbatch * buffer.stride();
+    return {&lives[int(buffer.region())], buffer.region(), begin,
+            begin + buffer.size()};
+  }
+
+  void addFixed() {
+    auto add = [&](const plan::BufferRef &buffer, const char *kind,
+                   std::string name) {
+      if (buffer.size() == 0)
+        return;
+      uint64_t &end = fixed[int(buffer.region())][buffer.offset()];
+      end = std::max(end, buffer.offset() + buffer.size());
+      ++numFixed;
+      timeline.held.push_back({buffer.region(), buffer.offset(), buffer.size(),
+                               0, 0, kind, std::move(name), true});
+    };
+    for (const plan::Argument *argument : *program.arguments())
+      add(*argument->buffer(),
+          argument->role() == plan::Role::Parameter ? "parameters"
+          : argument->role() == plan::Role::State   ? "optimizer state"
+                                                    : "inputs",
+          argument->name()->str());
+    if (program.constants())
+      for (const plan::Constant *constant : *program.constants())
+        add(*constant->buffer(), "constants", "constant");
+    if (program.axis_indices())
+      for (const plan::AxisIndex *index : *program.axis_indices())
+        add(*index->buffer(), "constants", "the rank's index");
+  }
+
+  bool isFixed(const Range &range) const {
+    const auto &ranges = fixed[int(range.region)];
+    auto after = ranges.upper_bound(range.begin);
+    return after != ranges.begin() && std::prev(after)->second >= range.end;
+  }
+
+  void read(const Range &range) {
+    LiveMap &live = *range.live;
+    auto at = live.upper_bound(range.begin);
+    if (at != live.begin())
+      --at;
+    for (; at != live.end() && at->first < range.end; ++at)
+      if (at->second.end > range.begin)
+        at->second.last = now;
+  }
+
+  /// Ends what is held there, up to the last command before this one: what this
+  /// one reads and overwrites is the new value's place already.
+  void carve(const Range &range) {
+    LiveMap &live = *range.live;
+    auto at = live.upper_bound(range.begin);
+    if (at != live.begin())
+      --at;
+    while (at != live.end() && at->first < range.end) {
+      auto [begin, value] = *at;
+      if (value.end <= range.begin) {
+        ++at;
+        continue;
+      }
+      at = live.erase(at);
+      uint64_t from = std::max(begin, range.begin),
+               to = std::min(value.end, range.end);
+      if (value.first < now)
+        timeline.held.push_back({range.region, from, to - from, value.first,
+                                 std::min(value.last, now - 1), value.kind,
+                                 value.name});
+      if (begin < from) {
+        Live left = value;
+        left.end = from;
+        live.emplace(begin, left);
+      }
+      if (to < value.end)
+        at = live.emplace(to, value).first;
+    }
+  }
+
+  void follow(const plan::Command &command) {
+    std::string origin = command.origin() ? command.origin()->str() : "";
+    visitBuffers(
+        command, [&](const plan::BufferRef &buffer) { read(rangeOf(buffer)); },
+        [&](const plan::BufferRef &buffer, bool isScratch) {
+          Range range = rangeOf(buffer);
+          if (range.begin == range.end || isFixed(range))
+            return;
+          carve(range);
+          range.live->emplace(
+              range.begin,
+              Live{range.end, now, now,
+                   isScratch ? "scratch" : nameOf(command.phase()), origin});
+        });
+    origins.push_back(std::move(origin));
+    phases.push_back(command.phase());
+    ++now;
+  }
+
+  void finish() {
+    uint32_t end = now ? now - 1 : 0;
+    for (size_t i = 0; i < numFixed; ++i)
+      timeline.held[i].last = end;
+    // The host reads them after the step.
+    microbatch = 0;
+    now = end;
+    for (const plan::Output *output : *program.outputs())
+      read(rangeOf(*output->buffer()));
+    for (plan::Region region : {plan::Region::Shared, plan::Region::Private})
+      for (auto &[begin, value] : lives[int(region)])
+        timeline.held.push_back({region, begin, value.end - begin, value.first,
+                                 value.last, value.kind, value.name});
+    std::vector<uint64_t> held = timeline.heldBytes();
+    auto most = std::max_element(held.begin(), held.end());
+    if (most == held.end())
+      return;
+    timeline.peak = static_cast<uint32_t>(most - held.begin());
+    timeline.peakBytes = *most;
+    timeline.peakOrigin = origins[timeline.peak];
+    timeline.peakPhase = nameOf(phases[timeline.peak]);
+  }
+
+  const plan::Program &program;
+  MemoryTimeline timeline;
+  LiveMap lives[2]; // by region
+  /// Of what is there all the time: begin and end.
+  std::map<uint64_t, uint64_t> fixed[2];
+  size_t numFixed = 0;
+  uint64_t microbatch = 0;
+  uint32_t now = 0;
+  std::vector<std::string> origins;
+  std::vector<plan::Phase> phases;
+};
+
+/// "transformer.h.0.attn/node_matmul" -> "transformer.h.0.attn". A name without
+/// a node is a parameter's, or the step's own.
+std::string moduleOf(const HeldBytes &held) {
+  size_t slash = held.name.rfind('/');
+  if (slash != std::string::npos)
+    return held.name.substr(0, slash);
+  size_t dot = held.kind == "update" ? held.name.rfind('.') : std::string::npos;
+  return dot == std::string::npos ? held.name : held.name.substr(0, dot);
+}
+
+} // namespace
+
+const TimelineSegment &MemoryTimeline::segmentOf(uint32_t command) const {
+  auto after = std::upper_bound(segments.begin(), segments.end(), command,
+                                [](uint32_t number, const auto &segment) {
+                                  return number < segment.first;
+                                });
+  return *std::prev(after);
+}
+
+std::vector<uint64_t> MemoryTimeline::heldBytes() const {
+  if (commands == 0)
+    return {};
+  std::vector<uint64_t> changes(commands + 1);
+  for (const HeldBytes &value : held) {
+    changes[value.first] += value.size;
+    changes[value.last + 1] -= value.size; // modulo 2^64, which comes out right
+  }
+  for (uint32_t i = 1; i <= commands; ++i)
+    changes[i] += changes[i - 1];
+  changes.resize(commands);
+  return changes;
+}
+
+MemoryTimeline timelineOf(const LoadedPlan &plan) {
+  return Follower(plan).follow();
+}
+
+PeakReport peakOf(const MemoryTimeline &timeline) {
+  PeakReport report;
+  if (timeline.commands == 0)
+    return report;
+  report.bytes = timeline.peakBytes;
+  report.segment = timeline.segmentOf(timeline.peak).name;
+  report.origin = timeline.peakOrigin;
+  report.phase = timeline.peakPhase;
+  struct Sum {
+    LayerNames modules;
+    std::set<std::string> seen;
+    uint64_t bytes = 0;
+  };
+  std::map<std::pair<std::string, std::string>, Sum> sums;
+  for (const HeldBytes &held : timeline.held) {
+    if (held.first > timeline.peak || held.last < timeline.peak)
+      continue;
+    std::string module = held.isFixed ? "" : moduleOf(held);
+    Sum &sum = sums[{held.kind, LayerNames::getKey(module)}];
+    if (sum.seen.insert(module).second)
+      sum.modules.add(module);
+    sum.bytes += held.size;
+  }
+  for (auto &[key, sum] : sums)
+    report.lines.push_back({key.first, sum.modules.toString(), sum.bytes});
+  std::sort(report.lines.begin(), report.lines.end(),
+            [](const auto &a, const auto &b) {
+              return std::tie(b.bytes, a.kind, a.module) <
+                     std::tie(a.bytes, b.kind, b.module);
+            });
+  return report;
+}
+
+} // namespace polyrank::runtime

@@ -1,0 +1,93 @@
+// What a plan holds, moves and runs, as data: for summaries and
+// polyrank-inspect.
+
+#pragma once
+
+#include "runtime/plan/Layout.h"
+#include "runtime/plan/MemoryTimeline.h"
+#include "runtime/plan/VerifyPlan.h"
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace polyrank::runtime {
+
+/// An argument that lives from step to step: a parameter or state.
+struct HeldArgument {
+  std::string name, dtype, layout; // [50257 pad 50260 {tensor}, 768]
+  std::string stored, stateOf;     // the user's tensor; the state's parameter
+  bool isParameter = false, trainable = false;
+  uint64_t bytes = 0;   // on each rank
+  int64_t elements = 0; // of the whole
+};
+
+/// All executions in one step of one kind of collective over one set of axes.
+struct CommunicationLine {
+  std::string kind, axes, segment;
+  int64_t groupSize = 1;
+  uint64_t count = 0;
+  uint64_t payload = 0; // the larger of input and output, summed
+  uint64_t sent = 0; // by each rank: payload x (g-1)/g, all-reduce twice that
+};
+
+/// One collective command and why it is there.
+struct CollectiveReason {
+  std::string kind, axes, segment, origin;
+  std::string value, op, from, to, constraint;
+  /// Of a bucket: the op that each tensor is for.
+  std::vector<std::string> members;
+  uint64_t bytes = 0, executions = 0;
+};
+
+struct KernelLine {
+  std::string symbol;
+  uint64_t launches = 0; // per step
+};
+
+/// What a process of the runtime has beside its arena and the library's own
+/// memory: code and data of the program and its libraries, measured.
+constexpr uint64_t programBytes = uint64_t(32) << 20;
+
+struct PlanReport {
+  std::string model, compiler, mode, mesh, hash;
+  int64_t ranks = 1;
+  uint32_t microbatches = 1, threads = 1;
+  /// What oneDNN's sgemm allocates by itself, at most.
+  uint64_t libraryBytes() const {
+    return sgemms ? threads * (uint64_t(15) << 20) : 0;
+  }
+  uint64_t samplesPerStep = 0, tokensPerSample = 0;
+  uint64_t sharedBytes = 0, privateBytes = 0, lowerBound = 0;
+  uint64_t arenaBytes() const { return sharedBytes + privateBytes; }
+  /// How far the arena is above its lower bound, in percent of that.
+  double arenaGap() const {
+    return lowerBound ? 100 * (static_cast<double>(arenaBytes()) /
+                                   static_cast<double>(lowerBound) -
+                               1)
+                      : 0;
+  }
+  uint64_t parameterBytes = 0, stateBytes = 0; // of the arguments, on each rank
+  int64_t parameterElements = 0;               // of the whole model
+  std::vector<HeldArgument> held;
+  std::vector<std::pair<std::string, uint64_t>> memory;
+  PeakReport peak;
+  std::vector<CommunicationLine> communication; // largest first
+  std::vector<CollectiveReason> reasons;
+  std::vector<KernelLine> kernels;
+  uint64_t launches = 0, gemms = 0, sgemms = 0, copies = 0,
+           gemmFlops = 0; // per step
+  std::string cpu;
+};
+
+PlanReport reportOf(const LoadedPlan &plan);
+/// The report "plan" of docs/reports.md.
+nlohmann::ordered_json toJson(const PlanReport &report);
+
+/// 12.3 MiB.
+std::string bytesText(uint64_t bytes);
+
+/// "segment 'update', optimizer (command 17)", for command `number` of a step.
+std::string describeCommand(const plan::Plan &plan, uint32_t number);
+
+} // namespace polyrank::runtime

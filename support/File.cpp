@@ -1,0 +1,102 @@
+// Reading and writing at offsets, with every error reported.
+
+#include "support/File.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace polyrank {
+
+Error fileError(const std::string &path, const std::string &what,
+                Error::Fault fault) {
+  return {path + ": " + what + ": " + std::strerror(errno), fault};
+}
+
+Descriptor &Descriptor::operator=(Descriptor &&other) noexcept {
+  std::swap(number, other.number);
+  return *this;
+}
+
+Descriptor::~Descriptor() {
+  if (number >= 0)
+    ::close(number);
+}
+
+int Descriptor::release() { return std::exchange(number, -1); }
+
+bool Descriptor::close() {
+  int old = release();
+  return old < 0 || ::close(old) == 0;
+}
+
+Result<InputFile> InputFile::open(const std::string &path) {
+  InputFile file;
+  file.name = path;
+  // Non-blocking, so that a pipe is an error and not a wait.
+  file.descriptor =
+      Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status;
+  if (file.descriptor.get() < 0 || fstat(file.descriptor.get(), &status) != 0)
+    return fileError(path, "cannot be opened");
+  if (!S_ISREG(status.st_mode))
+    return Error{path + ": not a regular file"};
+  file.bytes = status.st_size;
+  return std::move(file);
+}
+
+Result<void> InputFile::readAt(uint64_t offset, void *into,
+                               uint64_t length) const {
+  char *cursor = static_cast<char *>(into);
+  while (length > 0) {
+    ssize_t n = pread(descriptor.get(), cursor,
+                      std::min<uint64_t>(length, 1 << 30), offset);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n < 0)
+      return fileError(name, "cannot be read");
+    if (n == 0)
+      return Error{name + ": ends at byte " + std::to_string(offset) +
+                   ", where " + std::to_string(length) + " more were expected"};
+    cursor += n;
+    offset += n;
+    length -= n;
+  }
+  return {};
+}
+
+Result<void> writeAt(const Descriptor &descriptor, const std::string &path,
+                     uint64_t offset, const void *from, uint64_t length) {
+  const char *cursor = static_cast<const char *>(from);
+  while (length > 0) {
+    ssize_t n = pwrite(descriptor.get(), cursor,
+                       std::min<uint64_t>(length, 1 << 30), offset);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0)
+      return fileError(path, "cannot be written", Error::Fault::Rank);
+    cursor += n;
+    offset += n;
+    length -= n;
+  }
+  return {};
+}
+
+Result<void> syncDirectoryOf(const std::string &path) {
+  size_t slash = path.rfind('/');
+  std::string directory = slash == std::string::npos ? "."
+                          : slash == 0               ? "/"
+                                                     : path.substr(0, slash);
+  Descriptor descriptor(
+      open(directory.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY));
+  if (descriptor.get() < 0 ||
+      (fsync(descriptor.get()) != 0 && errno != EINVAL && errno != EOPNOTSUPP))
+    return fileError(directory, "cannot be synced", Error::Fault::Rank);
+  return {};
+}
+
+} // namespace polyrank

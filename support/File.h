@@ -1,0 +1,61 @@
+// Files that are read at offsets: never mapped, so that one that shrinks is an
+// error and not a signal.
+
+#pragma once
+
+#include "support/Result.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace polyrank {
+
+/// "PATH: WHAT: the system's reason", from errno. A file that cannot be read is
+/// wrong input; a disk that is full or fails while it is written is not.
+Error fileError(const std::string &path, const std::string &what,
+                Error::Fault fault = Error::Fault::Input);
+
+/// A file descriptor that is closed with it.
+class Descriptor {
+public:
+  explicit Descriptor(int number = -1) : number(number) {}
+  Descriptor(Descriptor &&other) noexcept : number(other.release()) {}
+  Descriptor &operator=(Descriptor &&other) noexcept;
+  ~Descriptor();
+
+  int get() const { return number; }
+  int release();
+  /// Closes now, and says whether the system reported a late write error.
+  bool close();
+
+private:
+  int number;
+};
+
+/// A regular file open for reading. Reads may run on several threads.
+class InputFile {
+public:
+  static Result<InputFile> open(const std::string &path);
+
+  const std::string &path() const { return name; }
+  uint64_t size() const { return bytes; }
+
+  /// Reads exactly [offset, offset + length).
+  Result<void> readAt(uint64_t offset, void *into, uint64_t length) const;
+
+private:
+  std::string name;
+  Descriptor descriptor;
+  uint64_t bytes = 0;
+};
+
+/// Writes exactly `length` bytes at `offset`.
+Result<void> writeAt(const Descriptor &descriptor, const std::string &path,
+                     uint64_t offset, const void *from, uint64_t length);
+
+/// Makes a rename in the directory of `path` survive a power failure, where its
+/// file system knows how to.
+Result<void> syncDirectoryOf(const std::string &path);
+
+} // namespace polyrank

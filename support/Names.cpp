@@ -1,0 +1,193 @@
+// Names in the user's model: which are near to a mistaken one, and which differ
+// in the numbers of layers only.
+
+#include "support/Names.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace polyrank {
+namespace {
+
+/// What stands between dots and quotes, with the delimiter behind each; a part
+/// of digits is the number of a layer.
+struct Part {
+  std::string_view text;
+  char delimiter = 0; // 0 for the last
+
+  bool isNumber() const {
+    constexpr size_t mostDigits = 8;
+    return !text.empty() && text.size() <= mostDigits &&
+           std::all_of(text.begin(), text.end(),
+                       [](char c) { return c >= '0' && c <= '9'; });
+  }
+};
+
+std::vector<Part> split(std::string_view name) {
+  std::vector<Part> parts;
+  for (size_t end; (end = name.find_first_of(".'")) != name.npos;
+       name.remove_prefix(end + 1))
+    parts.push_back({name.substr(0, end), name[end]});
+  parts.push_back({name});
+  return parts;
+}
+
+/// `toText` says what takes the place of each number.
+template <typename ToText>
+std::string replaceNumbers(std::string_view name, ToText toText) {
+  std::string text;
+  for (const Part &part : split(name)) {
+    text += part.isNumber() ? toText() : std::string(part.text);
+    if (part.delimiter)
+      text += part.delimiter;
+  }
+  return text;
+}
+
+std::string withoutNode(std::string_view name) {
+  size_t slash = name.rfind('/');
+  return slash != name.npos && name.ends_with('\'')
+             ? std::string(name.substr(0, slash)) + "'"
+             : std::string(name);
+}
+
+std::string toRange(const std::set<int> &numbers) {
+  if (numbers.size() == 1)
+    return std::to_string(*numbers.begin());
+  int first = *numbers.begin(), last = *numbers.rbegin();
+  if (last - first + 1 == static_cast<int>(numbers.size()))
+    return "[" + std::to_string(first) + "-" + std::to_string(last) + "]";
+  std::string text;
+  for (int number : numbers)
+    text += (text.empty() ? "{" : ",") + std::to_string(number);
+  return text + "}";
+}
+
+/// Half of the characters may be wrong; an option's dashes do not count.
+bool isNear(size_t distance, std::string_view wanted) {
+  size_t dashes = std::min(wanted.find_first_not_of('-'), wanted.size());
+  return distance <= (wanted.size() - dashes) / 2;
+}
+
+using Ranked = std::set<std::pair<size_t, std::string>>;
+
+std::string listNearest(const Ranked &ranked, std::string_view wanted,
+                        bool always) {
+  constexpr size_t most = 3;
+  std::string result;
+  size_t listed = 0;
+  for (const auto &[distance, name] : ranked) {
+    if (listed == most || ((listed || !always) && !isNear(distance, wanted)))
+      break;
+    result += (listed++ ? ", '" : "; nearest: '") + name + "'";
+  }
+  return result;
+}
+
+} // namespace
+
+size_t editDistance(std::string_view a, std::string_view b) {
+  // Of the first i characters of a and the first j of b: rows i - 2 to i.
+  std::vector<size_t> before(b.size() + 1), last(b.size() + 1),
+      row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    before.swap(last);
+    last.swap(row);
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({last[j - 1] + (a[i - 1] != b[j - 1]), last[j] + 1,
+                         row[j - 1] + 1});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+  }
+  return row.back();
+}
+
+std::string nearestNames(std::string_view pattern,
+                         std::span<const std::string> names) {
+  auto star = [] { return std::string("*"); };
+  std::string wanted = replaceNumbers(pattern, star);
+  // What the user wrote may lack leading modules.
+  wanted.erase(0, std::min(wanted.find_first_not_of("*."), wanted.size()));
+  Ranked ranked;
+  for (const std::string &name : names) {
+    std::string known = replaceNumbers(name, star);
+    size_t distance = editDistance(known, wanted);
+    for (size_t dot = known.find('.'); dot != known.npos;
+         dot = known.find('.', dot + 1))
+      distance = std::min(
+          distance,
+          editDistance(std::string_view(known).substr(dot + 1), wanted));
+    ranked.insert({distance, known});
+  }
+  return listNearest(ranked, wanted, /*always=*/true);
+}
+
+std::string nearestWords(std::string_view word,
+                         std::span<const std::string> words) {
+  Ranked ranked;
+  for (const std::string &known : words)
+    ranked.insert({editDistance(known, word), known});
+  return listNearest(ranked, word, /*always=*/false);
+}
+
+std::string LayerNames::getKey(std::string_view name) {
+  return replaceNumbers(withoutNode(name), [] { return std::string("#"); });
+}
+
+void LayerNames::add(std::string_view name) {
+  if (!count++)
+    first = name;
+  std::string path = withoutNode(name);
+  size_t position = 0;
+  for (const Part &part : split(path))
+    if (part.isNumber()) {
+      numbers.resize(std::max(numbers.size(), position + 1));
+      numbers[position++].insert(std::stoi(std::string(part.text)));
+    }
+}
+
+std::string LayerNames::toString() const {
+  if (count <= 1)
+    return first;
+  size_t position = 0;
+  return replaceNumbers(withoutNode(first),
+                        [&] { return toRange(numbers[position++]); });
+}
+
+std::string groupNames(std::span<const std::string> names) {
+  // In the order in which they come.
+  std::vector<std::pair<std::string, LayerNames>> groups;
+  for (const std::string &name : names) {
+    std::string key = LayerNames::getKey(name);
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const auto &each) { return each.first == key; });
+    if (group == groups.end())
+      group = groups.insert(groups.end(), {key, {}});
+    group->second.add(name);
+  }
+  constexpr size_t most = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(groups.size(), most); ++i)
+    text += (text.empty() ? "" : ", ") + groups[i].second.toString();
+  if (groups.size() > most)
+    text += " and " + std::to_string(groups.size() - most) + " more such names";
+  return text;
+}
+
+std::string metricName(std::string_view output) {
+  for (std::string_view field :
+       {"step", "loss", "count", "not_finite", "seconds", "samples_per_second",
+        "tokens_per_second", "communication_share"})
+    if (output == field)
+      return "output(" + std::string(output) + ")";
+  return std::string(output);
+}
+
+std::string countName(std::string_view metric) {
+  return metric == "loss" ? "count" : std::string(metric) + ".count";
+}
+
+} // namespace polyrank

@@ -1,0 +1,42 @@
+// .npz sets: zip archives of .npy members, read without trust and written
+// stored.
+
+#pragma once
+
+#include "support/OutputFile.h"
+#include "support/arrays/StoredArray.h"
+
+namespace polyrank {
+
+/// The arrays of a set, by name (that of the member, without .npy). Members
+/// are stored or deflated; anything in the archive that is ambiguous (duplicate
+/// names, overlaps, headers that disagree) is an error.
+Result<std::vector<StoredArray>> openNpz(const std::string &path);
+
+/// Writes a set, which has its name once it is whole. bf16, which numpy does not
+/// have, is written as float32, which holds it exactly.
+class NpzWriter {
+public:
+  static Result<NpzWriter> create(const std::string &path);
+  explicit NpzWriter(OutputFile file) : file(std::move(file)) {}
+
+  /// `data`: the whole array, row-major.
+  Result<void> add(const std::string &name, DType dtype,
+                   std::span<const int64_t> shape,
+                   std::span<const std::byte> data);
+  Result<void> commit();
+
+private:
+  Result<void> append(const void *data, uint64_t size);
+
+  struct Member {
+    std::string name;
+    uint32_t checksum = 0;
+    uint64_t size = 0, offset = 0;
+  };
+  OutputFile file;
+  uint64_t position = 0;
+  std::vector<Member> members;
+};
+
+} // namespace polyrank

@@ -1,0 +1,48 @@
+// An array in a data file: raw tokens, a .npy file, or a member of a .npz file.
+
+#pragma once
+
+#include "support/File.h"
+#include "support/arrays/Values.h"
+
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace polyrank {
+
+/// Row-major. Elements are read from the file when asked for, except that a
+/// compressed array is inflated when it is opened.
+class StoredArray {
+public:
+  StoredArray(std::string name, ValueType type, std::vector<int64_t> shape,
+              std::shared_ptr<const InputFile> file, uint64_t offset);
+  StoredArray(std::string name, ValueType type, std::vector<int64_t> shape,
+              std::shared_ptr<const InputFile> file,
+              std::vector<std::byte> contents);
+
+  const std::string &name() const { return title; }
+  ValueType type() const { return elementType; }
+  const std::vector<int64_t> &shape() const { return extents; }
+  int64_t elements() const;
+  const std::string &path() const { return file->path(); }
+
+  /// Of the inflated contents.
+  uint64_t memoryBytes() const { return contents.size(); }
+
+  /// Reads elements [first, first + count), which must exist.
+  Result<void> read(int64_t first, int64_t count, std::byte *into) const;
+
+private:
+  std::string title;
+  ValueType elementType;
+  std::vector<int64_t> extents;
+  std::shared_ptr<const InputFile> file;
+  uint64_t offset = 0;
+  std::vector<std::byte> contents; // of a compressed array
+};
+
+/// The whole file as elements of one type.
+Result<StoredArray> openRawArray(const std::string &path, ValueType type);
+
+} // namespace polyrank
