@@ -1,6 +1,7 @@
 // The sharding ops on one tensor per device: real data movement.
 
 #include "compiler/evaluate/Evaluator.h"
+#include "dialects/graph/Blocks.h"
 #include "dialects/sharding/Sharding.h"
 
 using namespace mlir;
@@ -12,35 +13,6 @@ using sharding::Movement;
 using sharding::MovementKind;
 using sharding::ReductionKind;
 
-static Tensor concat(ArrayRef<Tensor> parts, int64_t dim) {
-  SmallVector<int64_t> shape = parts[0].shape;
-  shape[dim] *= parts.size();
-  Tensor result(parts[0].elementType, shape);
-  SmallVector<int64_t> start(shape.size(), 0);
-  for (const Tensor &part : parts) {
-    result.insert(part, start);
-    start[dim] += part.shape[dim];
-  }
-  return result;
-}
-
-static Tensor block(const Tensor &value, int64_t dim, int64_t count,
-                    int64_t index) {
-  SmallVector<int64_t> start(value.shape.size(), 0), size = value.shape;
-  size[dim] /= count;
-  start[dim] = index * size[dim];
-  return value.slice(start, size);
-}
-
-static void reduceInto(Tensor &sum, const Tensor &value, ReductionKind kind) {
-  for (int64_t i = 0, n = sum.size(); i < n; ++i) {
-    double a = sum.at(i), b = value.at(i);
-    sum.set(i, kind == ReductionKind::Sum   ? a + b
-               : kind == ReductionKind::Max ? graph::maximum(a, b)
-                                            : graph::minimum(a, b));
-  }
-}
-
 /// all_gather, all_reduce, reduce_scatter, all_to_all, slice, to_partial on one
 /// device: reduce or join what the group has, then keep this device's block.
 static Tensor move(MovementKind kind, const Movement &movement, LayoutAttr from,
@@ -49,19 +21,15 @@ static Tensor move(MovementKind kind, const Movement &movement, LayoutAttr from,
   SmallVector<int64_t> group = mesh.getGroup(device, movement.axes);
   int64_t index = mesh.getLinearIndex(device, movement.axes);
   Tensor result = devices[device];
-  if (kind == MovementKind::AllReduce || kind == MovementKind::ReduceScatter) {
-    result = devices[group[0]];
-    for (int64_t peer : llvm::drop_begin(group))
-      reduceInto(result, devices[peer], from.getPartialKind());
-  }
-  if (movement.from >= 0) {
-    SmallVector<Tensor> parts;
-    for (int64_t peer : group)
-      parts.push_back(devices[peer]);
-    result = concat(parts, movement.from);
-  }
+  SmallVector<Tensor> parts;
+  for (int64_t peer : group)
+    parts.push_back(devices[peer]);
+  if (kind == MovementKind::AllReduce || kind == MovementKind::ReduceScatter)
+    result = graph::reduce(parts, from.getPartialKind());
+  if (movement.from >= 0)
+    result = graph::join(parts, movement.from);
   if (movement.to >= 0)
-    result = block(result, movement.to, group.size(), index);
+    result = graph::blockOf(result, movement.to, group.size(), index);
   if (kind == MovementKind::ToPartial && index != 0)
     result = Tensor::splat(
         result.getType(),
@@ -96,7 +64,8 @@ polyrank::evaluate::moveOnDevices(Operation *op, ArrayRef<Devices> operands) {
     int64_t numDevices = from.getMesh().getNumDevices();
     Devices &output = results.emplace_back(numDevices);
 
-    if (isa<sharding::HaloOp, sharding::HaloAddOp>(op)) {
+    if (auto collective = sharding::getCollectiveKind(kind);
+        collective && runtime::ruleOf(*collective).hasBorders()) {
       auto movement = sharding::getMovement(kind, from, to);
       if (!movement)
         return op->emitOpError("cannot take operand ")

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "compiler/evaluate/Evaluator.h"
+#include "dialects/graph/Blocks.h"
 #include "llvm/Support/Format.h"
 
 using namespace mlir;
@@ -16,8 +17,6 @@ using sharding::AxisRef;
 using sharding::LayoutAttr;
 using sharding::ReductionKind;
 
-/// What undefined integers hold: as an index, one that does harm.
-constexpr int64_t poison = 1;
 
 static bool livesOn(LayoutAttr layout, int64_t device) {
   return llvm::all_of(layout.getPlaces(), [&](sharding::Place place) {
@@ -72,10 +71,8 @@ static void forEachElement(LayoutAttr layout, ArrayRef<int64_t> shape,
 static void setPadding(Tensor &tensor, int64_t i, sharding::Fill fill) {
   if (fill != sharding::Fill::Undefined)
     tensor.set(i, sharding::fillValue(fill));
-  else if (tensor.isFloat())
-    tensor.floats[i] = std::nan("");
   else
-    tensor.integers[i] = poison;
+    tensor.setUndefined(i);
 }
 
 /// The block of a device, as a number: its index over the axes of all dims.
@@ -214,57 +211,6 @@ static Devices spread(ArrayRef<Tensor> parts, LayoutAttr layout) {
   return devices;
 }
 
-/// Calls `body(block, offset in it, offset in the widened block of me)` for what
-/// that has in common with each block, in the order of blocks.
-static void forEachOverlap(ArrayRef<int64_t> shape, int64_t numBlocks,
-                           int64_t me, int64_t dim, int64_t low, int64_t high,
-                           function_ref<void(int64_t, int64_t, int64_t)> body) {
-  SmallVector<int64_t> wide(shape);
-  wide[dim] += low + high;
-  SmallVector<int64_t> strides = getStrides(wide);
-  int64_t size = shape[dim];
-  for (int64_t block = 0; block < numBlocks; ++block) {
-    int64_t offset = 0;
-    forEachIndex(shape, [&](ArrayRef<int64_t> index) {
-      int64_t position = (block - me) * size + index[dim] + low, at = 0;
-      for (auto [d, i] : llvm::enumerate(index))
-        at += (static_cast<int64_t>(d) == dim ? position : i) * strides[d];
-      if (position >= 0 && position < wide[dim])
-        body(block, offset, at);
-      ++offset;
-    });
-  }
-}
-
-Tensor polyrank::evaluate::widened(ArrayRef<Tensor> blocks, int64_t me,
-                                   int64_t dim, int64_t low, int64_t high) {
-  SmallVector<int64_t> shape = blocks[me].shape, wide = shape;
-  wide[dim] += low + high;
-  Tensor result(blocks[me].elementType, wide);
-  for (int64_t i = 0, n = result.size(); i < n; ++i)
-    setPadding(result, i, sharding::Fill::Undefined);
-  forEachOverlap(shape, blocks.size(), me, dim, low, high,
-                 [&](int64_t block, int64_t from, int64_t to) {
-                   result.copy(to, blocks[block], from);
-                 });
-  return result;
-}
-
-Tensor polyrank::evaluate::overlapAdded(ArrayRef<Tensor> blocks, int64_t me,
-                                        int64_t dim, int64_t low,
-                                        int64_t high) {
-  SmallVector<int64_t> shape = blocks[me].shape;
-  shape[dim] -= low + high;
-  Tensor result(blocks[me].elementType, shape);
-  for (int64_t block = 0, n = blocks.size(); block < n; ++block)
-    forEachOverlap(shape, n, block, dim, low, high,
-                   [&](int64_t owner, int64_t to, int64_t from) {
-                     if (owner == me)
-                       result.set(to, result.at(to) + blocks[block].at(from));
-                   });
-  return result;
-}
-
 Devices polyrank::evaluate::moveBorders(const Devices &devices,
                                         LayoutAttr layout, int64_t d) {
   sharding::DimAttr dim = layout.getDim(d);
@@ -276,7 +222,7 @@ Devices polyrank::evaluate::moveBorders(const Devices &devices,
       blocks.push_back(devices[peer]);
     int64_t me = mesh.getLinearIndex(device, dim.getAxes());
     if (blocks[me].elementType)
-      result[device] = (dim.getSpills() ? overlapAdded : widened)(
+      result[device] = (dim.getSpills() ? graph::addOverlaps : graph::widen)(
           blocks, me, d, dim.getHaloLow(), dim.getHaloHigh());
   }
   return result;

@@ -41,13 +41,6 @@ mlir::FailureOr<Devices> changeBlocks(const Devices &devices,
                                       mlir::RankedTensorType type,
                                       sharding::LayoutAttr to,
                                       std::string &reason);
-/// Member `me` of a group whose blocks of dim `dim` lie one after another: its
-/// block with the borders around it, undefined beyond the first and last.
-Tensor widened(llvm::ArrayRef<Tensor> blocks, int64_t me, int64_t dim,
-               int64_t low, int64_t high);
-/// The transpose: the sum of the widened blocks where they overlap block `me`.
-Tensor overlapAdded(llvm::ArrayRef<Tensor> blocks, int64_t me, int64_t dim,
-                    int64_t low, int64_t high);
 /// All devices' blocks under `layout`, dim `d` of which has borders: with these
 /// where they are copies (`halo`), without them where they are sums (`spill`).
 Devices moveBorders(const Devices &devices, sharding::LayoutAttr layout,

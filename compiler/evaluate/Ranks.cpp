@@ -1,6 +1,7 @@
 // Evaluation of localized programs: all ranks in one process.
 
 #include "compiler/evaluate/Evaluator.h"
+#include "dialects/graph/Blocks.h"
 #include "dialects/rank/Rank.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -27,7 +28,7 @@ private:
   LogicalResult runGraphOp(graph::GraphOp op);
   LogicalResult runLaunch(rank::LaunchOp op);
   void runGemm(rank::GemmOp op);
-  void runCollective(Operation *op);
+  void runCollective(rank::CollectiveOp op);
   Devices each(llvm::function_ref<Tensor(int64_t device)> compute) {
     Devices devices;
     for (int64_t device = 0; device < numDevices; ++device)
@@ -41,40 +42,6 @@ private:
 };
 } // namespace
 
-static Tensor blockOf(const Tensor &value, int64_t dim, int64_t count,
-                      int64_t index) {
-  SmallVector<int64_t> start(value.shape.size(), 0), size = value.shape;
-  size[dim] /= count;
-  start[dim] = index * size[dim];
-  return value.slice(start, size);
-}
-
-static Tensor joined(ArrayRef<Tensor> parts, int64_t dim) {
-  SmallVector<int64_t> shape = parts.front().shape;
-  shape[dim] *= parts.size();
-  Tensor result(parts.front().elementType, shape);
-  SmallVector<int64_t> start(shape.size(), 0);
-  for (const Tensor &part : parts) {
-    result.insert(part, start);
-    start[dim] += part.shape[dim];
-  }
-  return result;
-}
-
-/// In group order, as transports do.
-static Tensor reduced(ArrayRef<Tensor> parts, sharding::ReductionKind kind) {
-  Tensor result = parts.front();
-  for (const Tensor &part : parts.drop_front())
-    for (int64_t i = 0, n = result.size(); i < n; ++i) {
-      double a = result.at(i), b = part.at(i);
-      result.set(i, kind == sharding::ReductionKind::Sum ? a + b
-                    : kind == sharding::ReductionKind::Max
-                        ? graph::maximum(a, b)
-                        : graph::minimum(a, b));
-    }
-  return result;
-}
-
 /// `count` elements from `offset` on, in row-major order, under `shape`.
 static Tensor elements(const Tensor &value, int64_t offset,
                        ArrayRef<int64_t> shape) {
@@ -84,38 +51,14 @@ static Tensor elements(const Tensor &value, int64_t offset,
   return result;
 }
 
-void RankEvaluator::runCollective(Operation *op) {
-  ArrayRef<sharding::AxisRef> axes =
-      cast<rank::CollectiveOp>(op).getAxes().getAxes();
+void RankEvaluator::runCollective(rank::CollectiveOp op) {
+  ArrayRef<sharding::AxisRef> axes = op.getAxes().getAxes();
   for (unsigned i = 0; i < op->getNumOperands(); ++i)
     values[op->getResult(i)] = each([&](int64_t device) {
       SmallVector<Tensor> parts;
-      SmallVector<int64_t> group = mesh.getGroup(device, axes);
-      int64_t size = group.size(), me = mesh.getLinearIndex(device, axes);
-      for (int64_t peer : group)
+      for (int64_t peer : mesh.getGroup(device, axes))
         parts.push_back(at(op->getOperand(i), peer));
-      if (auto reduce = dyn_cast<rank::AllReduceOp>(op))
-        return reduced(parts, reduce.getKind());
-      if (auto reduce = dyn_cast<rank::ReduceScatterOp>(op))
-        return blockOf(reduced(parts, reduce.getKind()), reduce.getDims()[i],
-                       size, me);
-      if (auto gather = dyn_cast<rank::AllGatherOp>(op))
-        return joined(parts, gather.getDims()[i]);
-      if (auto exchange = dyn_cast<rank::AllToAllOp>(op)) {
-        for (Tensor &part : parts)
-          part = blockOf(part, exchange.getSplit()[i], size, me);
-        return joined(parts, exchange.getConcat()[i]);
-      }
-      if (auto permute = dyn_cast<rank::PermuteOp>(op))
-        return parts[permute.getSources()[me]];
-      if (auto halo = dyn_cast<rank::HaloOp>(op))
-        return widened(parts, me, halo.getDims()[i], halo.getLow()[i],
-                       halo.getHigh()[i]);
-      if (auto halo = dyn_cast<rank::HaloAddOp>(op))
-        return overlapAdded(parts, me, halo.getDims()[i], halo.getLow()[i],
-                            halo.getHigh()[i]);
-      assert(isa<rank::BroadcastOp>(op) && "a collective");
-      return parts[0];
+      return op.evaluate(parts, mesh.getLinearIndex(device, axes), i);
     });
 }
 
@@ -238,8 +181,8 @@ LogicalResult RankEvaluator::runMicrobatches(graph::MicrobatchesOp op) {
         sums.push_back(values[value]);
       else
         sums[k] = each([&, k = k, value = value](int64_t device) {
-          return reduced({sums[k][device], at(value, device)},
-                         sharding::ReductionKind::Sum);
+          return graph::reduce({sums[k][device], at(value, device)},
+                               sharding::ReductionKind::Sum);
         });
     }
     for (auto [devices, value] : llvm::zip_equal(carried, yield.getCarry()))
@@ -252,8 +195,8 @@ LogicalResult RankEvaluator::runMicrobatches(graph::MicrobatchesOp op) {
 }
 
 LogicalResult RankEvaluator::runOp(Operation &op) {
-  if (isa<rank::CollectiveOp>(op)) {
-    runCollective(&op);
+  if (auto collective = dyn_cast<rank::CollectiveOp>(op)) {
+    runCollective(collective);
     return success();
   }
   return llvm::TypeSwitch<Operation *, LogicalResult>(&op)
@@ -277,7 +220,7 @@ LogicalResult RankEvaluator::runOp(Operation &op) {
       })
       .Case([&](rank::SliceOp slice) {
         values[slice.getResult()] = each([&](int64_t device) {
-          return blockOf(
+          return graph::blockOf(
               at(slice.getInput(), device), slice.getDim(),
               slice.getAxes().getGroupSize(),
               mesh.getLinearIndex(device, slice.getAxes().getAxes()));

@@ -178,22 +178,11 @@ static OpTy getOnlyUser(Value value, Operation *op) {
   return user && user->getBlock() == op->getBlock() ? user : OpTy();
 }
 
-/// The number that every element of `value` is, if it is a constant.
-static std::optional<double> getSplat(Value value) {
-  while (auto broadcast = value.getDefiningOp<graph::BroadcastOp>())
-    value = broadcast.getInput();
-  DenseElementsAttr elements;
-  if (!matchPattern(value, m_Constant(&elements)) || !elements.isSplat() ||
-      !isa<FloatType>(elements.getElementType()))
-    return std::nullopt;
-  return elements.getSplatValue<APFloat>().convertToDouble();
-}
-
 void GemmFormer::absorbScale() {
   while (auto scale = getOnlyUser<graph::MulOp>(result.value, op)) {
     Value other =
         scale.getLhs() == result.value ? scale.getRhs() : scale.getLhs();
-    std::optional<double> factor = getSplat(other);
+    std::optional<double> factor = graph::getSplat(other);
     if (!factor)
       return;
     alpha *= *factor;

@@ -347,8 +347,8 @@ SmallVector<Value> StepBuilder::countAhead() {
     Value all;
     if (Value count = terminator->getOperand(mean.result + 1);
         isStatic(count)) {
-      all = parts.splat(count,
-                        *getSplat(count) * static_cast<double>(microbatches));
+      all = parts.splat(count, *graph::getSplat(count) *
+                                   static_cast<double>(microbatches));
     } else {
       for (int64_t i = 0; i < microbatches; ++i) {
         SmallVector<Value> slices;
@@ -478,7 +478,7 @@ FailureOr<Sums> StepBuilder::buildMicrobatches() {
     else
       count = i < ahead.size()
                   ? ahead[i]
-                  : parts.splat(count, *getSplat(count) *
+                  : parts.splat(count, *graph::getSplat(count) *
                                            static_cast<double>(microbatches));
   }
   for (Value &value : sums->carried)

@@ -199,7 +199,7 @@ static Value cut(OpBuilder &builder, Value value, int64_t dim, int64_t start,
   auto type = RankedTensorType::get(
       shape, graph::getGlobalType(value).getElementType());
   if (auto constant = dyn_cast_or_null<graph::ConstantOp>(op))
-    if (std::optional<double> number = getSplat(value))
+    if (std::optional<double> number = graph::getSplat(value))
       return graph::ConstantOp::create(builder, op->getLoc(), type, *number);
   if (auto broadcast = dyn_cast_or_null<graph::BroadcastOp>(op)) {
     Value input = broadcast.getInput();

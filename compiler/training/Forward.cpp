@@ -36,35 +36,6 @@ void training::eraseDeadOps(Block &block) {
       op.erase();
 }
 
-std::optional<double> training::getSplat(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (isa_and_nonnull<graph::BroadcastOp, graph::ReshapeOp>(op))
-    return getSplat(op->getOperand(0));
-  if (auto convert = dyn_cast_or_null<graph::ConvertOp>(op)) {
-    auto isFloat = [](Value each) {
-      return isa<FloatType>(
-          cast<RankedTensorType>(each.getType()).getElementType());
-    };
-    if (isFloat(convert.getInput()) && isFloat(convert.getResult()))
-      return getSplat(convert.getInput());
-  }
-  auto constant = dyn_cast_or_null<graph::ConstantOp>(op);
-  if (!constant)
-    return std::nullopt;
-  auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());
-  if (!elements || !elements.isSplat())
-    return std::nullopt;
-  if (isa<FloatType>(elements.getElementType())) {
-    APFloat number = elements.getSplatValue<APFloat>();
-    bool loses = false;
-    number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &loses);
-    return number.convertToDouble();
-  }
-  APInt number = elements.getSplatValue<APInt>();
-  return static_cast<double>(number.getBitWidth() == 1 ? number.getZExtValue()
-                                                       : number.getSExtValue());
-}
-
 Value training::withoutUnitDims(Value value) {
   auto isUnit = [](int64_t size) { return size == 1; };
   while (auto reshape = value.getDefiningOp<graph::ReshapeOp>()) {

@@ -16,10 +16,6 @@ std::string getUserName(mlir::Operation *op);
 /// Erases the ops whose results nobody uses.
 void eraseDeadOps(mlir::Block &block);
 
-/// The one value of all elements of a constant, seen through broadcasts,
-/// reshapes and conversions between floats; nullopt where it is none.
-std::optional<double> getSplat(mlir::Value value);
-
 /// `value` before the reshapes that only add or take away dims of size 1.
 mlir::Value withoutUnitDims(mlir::Value value);
 

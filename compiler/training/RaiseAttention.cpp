@@ -35,10 +35,10 @@ static Value withoutFactors(Value value, double &scale) {
     if (!isa<graph::MulOp, graph::DivOp>(op))
       break;
     Value rest = op->getOperand(0);
-    std::optional<double> number = getSplat(op->getOperand(1));
+    std::optional<double> number = graph::getSplat(op->getOperand(1));
     if (!number && isa<graph::MulOp>(op)) {
       rest = op->getOperand(1);
-      number = getSplat(op->getOperand(0));
+      number = graph::getSplat(op->getOperand(0));
     }
     if (!number)
       break;
@@ -158,8 +158,8 @@ static Value readAdditiveMask(OpBuilder &builder, Value mask, double &fill) {
   Operation *op = mask.getDefiningOp();
   auto type = RankedTensorType::get(getShape(mask), builder.getI1Type());
   if (auto select = dyn_cast_or_null<graph::SelectOp>(op)) {
-    fill = getSplat(select.getOnFalse()).value_or(0);
-    return getSplat(select.getOnTrue()) == 0.0 && isMasking(fill)
+    fill = graph::getSplat(select.getOnFalse()).value_or(0);
+    return graph::getSplat(select.getOnTrue()) == 0.0 && isMasking(fill)
                ? select.getCondition()
                : Value();
   }
@@ -205,7 +205,7 @@ static std::optional<Scores> readScores(OpBuilder &builder, Value value) {
   Location location = value.getLoc();
   Value inner = value;
   if (auto select = value.getDefiningOp<graph::SelectOp>()) {
-    scores.fill = getSplat(select.getOnFalse()).value_or(0);
+    scores.fill = graph::getSplat(select.getOnFalse()).value_or(0);
     if (!isMasking(scores.fill))
       return std::nullopt;
     setMask(builder, select.getCondition(), scores);
@@ -261,7 +261,7 @@ bool training::raiseAttention(graph::MatmulOp matmul) {
     if (!isNaN || isNaN.getComparison() != Comparison::NE ||
         isNaN.getLhs() != isNaN.getRhs() ||
         isNaN.getLhs() != select.getOnFalse() ||
-        getSplat(select.getOnTrue()) != 0.0)
+        graph::getSplat(select.getOnTrue()) != 0.0)
       return false;
     probabilities = select.getOnFalse();
     zeroes = true;

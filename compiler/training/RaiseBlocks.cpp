@@ -35,7 +35,7 @@ static std::optional<ReducedBlock> readBlock(Value part, int64_t dim) {
   ReducedBlock block{{}, dim, 0, 0, {}, std::nullopt};
   Value value = withoutUnitDims(part);
   if (auto quotient = value.getDefiningOp<graph::DivOp>()) {
-    block.divisor = getSplat(quotient.getRhs());
+    block.divisor = graph::getSplat(quotient.getRhs());
     if (!block.divisor)
       return std::nullopt;
     value = withoutUnitDims(quotient.getLhs());

@@ -27,7 +27,7 @@ public:
       return Polynomial{{{1, 0}, 1.0}};
     if (value == t)
       return Polynomial{{{0, 1}, 1.0}};
-    if (std::optional<double> number = getSplat(value))
+    if (std::optional<double> number = graph::getSplat(value))
       return Polynomial{{{0, 0}, *number}};
     Operation *op = value.getDefiningOp();
     if (!op || depth == 0)
@@ -48,7 +48,7 @@ public:
                      add);
     if (isa<graph::MulOp>(op))
       return combine(left, right, multiply);
-    std::optional<double> number = getSplat(op->getOperand(1));
+    std::optional<double> number = graph::getSplat(op->getOperand(1));
     if (!number || !left)
       return std::nullopt;
     if (isa<graph::DivOp>(op))

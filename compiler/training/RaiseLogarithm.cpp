@@ -16,7 +16,7 @@ using sharding::ReductionKind;
 
 namespace {
 
-bool isOne(Value value) { return getSplat(value) == 1.0; }
+bool isOne(Value value) { return graph::getSplat(value) == 1.0; }
 
 /// log(e^x + e^y) = max(x, y) + log(1 + e^-|x - y|). The gradient of the maximum
 /// where both are equal is a half of each, as it should be.

@@ -30,7 +30,7 @@ static Value readMean(Value value, int64_t &count) {
   Operation *op = value.getDefiningOp();
   double factor = 1;
   if (isa_and_nonnull<graph::MulOp, graph::DivOp>(op)) {
-    std::optional<double> number = getSplat(op->getOperand(1));
+    std::optional<double> number = graph::getSplat(op->getOperand(1));
     if (!number)
       return {};
     factor = isa<graph::MulOp>(op) ? *number : 1 / *number;
@@ -80,7 +80,8 @@ static Value readSquare(Value value) {
   if (auto product = value.getDefiningOp<graph::MulOp>())
     return product.getLhs() == product.getRhs() ? product.getLhs() : Value();
   auto power = value.getDefiningOp<graph::PowOp>();
-  return power && getSplat(power.getRhs()) == 2.0 ? power.getLhs() : Value();
+  return power && graph::getSplat(power.getRhs()) == 2.0 ? power.getLhs()
+                                                         : Value();
 }
 
 namespace {
@@ -102,7 +103,7 @@ static std::optional<Normalized> readNormalized(Value x, Value deviation,
                         : nullptr;
   if (!isDivision) {
     auto reciprocal = dyn_cast_or_null<graph::DivOp>(root);
-    if (reciprocal && getSplat(reciprocal.getLhs()) == 1.0)
+    if (reciprocal && graph::getSplat(reciprocal.getLhs()) == 1.0)
       root = withoutUnitDims(reciprocal.getRhs()).getDefiningOp();
     else if (!isa_and_nonnull<graph::RsqrtOp>(root))
       return {};
@@ -115,10 +116,10 @@ static std::optional<Normalized> readNormalized(Value x, Value deviation,
   if (!shifted)
     return {};
   Value mean = shifted.getLhs();
-  std::optional<double> epsilon = getSplat(shifted.getRhs());
+  std::optional<double> epsilon = graph::getSplat(shifted.getRhs());
   if (!epsilon) {
     mean = shifted.getRhs();
-    epsilon = getSplat(shifted.getLhs());
+    epsilon = graph::getSplat(shifted.getLhs());
   }
   int64_t count = 0;
   Value squares = epsilon ? readMean(mean, count) : Value();

@@ -16,6 +16,24 @@ int64_t polyrank::graph::power(int64_t x, int64_t y) {
   return static_cast<int64_t>(result);
 }
 
+// Products and quotients with one, as exporters write weights of samples that
+// all count alike
+
+/// `x` where it has the type of the result, and the other operand is all ones.
+static OpFoldResult foldOne(Value x, Value other, Type type) {
+  return x.getType() == type && getSplat(other) == 1.0 ? x : Value();
+}
+
+OpFoldResult MulOp::fold(FoldAdaptor) {
+  if (OpFoldResult lhs = foldOne(getLhs(), getRhs(), getType()))
+    return lhs;
+  return foldOne(getRhs(), getLhs(), getType());
+}
+
+OpFoldResult DivOp::fold(FoldAdaptor) {
+  return foldOne(getLhs(), getRhs(), getType());
+}
+
 // Compare
 
 void CompareOp::build(OpBuilder &builder, OperationState &state, Value lhs,

@@ -97,9 +97,13 @@ def Graph_NotOp : Graph_Unary<"not", "x == 0", "n", "n", "n", [], traits = [Grap
 
 def Graph_AddOp : Graph_Binary<"add", "x + y", "tt", "aa", traits = [Graph_IsCheap]> { let summary = "x + y"; }
 def Graph_SubOp : Graph_Binary<"sub", "x - y", "tt", "an", traits = [Graph_IsCheap]> { let summary = "x - y"; }
-def Graph_MulOp : Graph_Binary<"mul", "x * y", "aa", traits = [Graph_IsCheap]> { let summary = "x * y"; }
+def Graph_MulOp : Graph_Binary<"mul", "x * y", "aa", traits = [Graph_IsCheap]> {
+  let summary = "x * y";
+  let hasFolder = 1;
+}
 def Graph_DivOp : Graph_Binary<"div", "divide(x, y)", "an"> {
   let summary = "x / y; of integers truncating, and 0 where y is 0";
+  let hasFolder = 1;
 }
 def Graph_MaxOp : Graph_Binary<"max", "maximum(x, y)", "nn", "yy", "aa", traits = [Graph_IsCheap]> { let summary = "Larger of x and y; NaN if either is"; }
 def Graph_MinOp : Graph_Binary<"min", "minimum(x, y)", "nn", "aa", "yy", traits = [Graph_IsCheap]> { let summary = "Smaller of x and y; NaN if either is"; }

@@ -112,6 +112,9 @@ namespace polyrank::graph {
 /// A scalar or splat constant of `type`.
 mlir::Value splat(mlir::OpBuilder &builder, mlir::Location location,
                   mlir::Type type, double value);
+/// The one value of all elements of a constant, seen through broadcasts,
+/// reshapes and conversions between floats; nullopt where it is none.
+std::optional<double> getSplat(mlir::Value value);
 /// `value` repeated along `dims` of `shape`, which it lacks: the opposite of a
 /// reduce over those dims.
 mlir::Value broadcastOver(mlir::OpBuilder &builder, mlir::Location location,

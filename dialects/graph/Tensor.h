@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "mlir/IR/BuiltinAttributes.h"
@@ -46,6 +47,13 @@ struct Tensor {
   int64_t getRank() const { return shape.size(); }
   int64_t size() const { return isFloat() ? floats.size() : integers.size(); }
   double at(int64_t i) const { return isFloat() ? floats[i] : integers[i]; }
+  /// What nobody may use: NaN, and of integers a number that shows.
+  void setUndefined(int64_t i) {
+    if (isFloat())
+      floats[i] = std::numeric_limits<double>::quiet_NaN();
+    else
+      integers[i] = 1;
+  }
   void set(int64_t i, double value) {
     if (isFloat())
       floats[i] = value;

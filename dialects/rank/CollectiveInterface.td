@@ -28,7 +28,11 @@ def Rank_CollectiveOpInterface : OpInterface<"CollectiveOp"> {
         ::polyrank::runtime::TransferShape shape;
         shape.inner = ::llvm::cast<::mlir::ShapedType>($_op->getOperand(number).getType()).getNumElements();
         return shape;
-      }]>
+      }]>,
+    InterfaceMethod<"Result `number` on member `me` of a group whose members' operands are `parts`, in group order: the reference that "
+                    "transports are compared with.",
+      "::polyrank::graph::Tensor", "evaluate",
+      (ins "::llvm::ArrayRef<::polyrank::graph::Tensor>":$parts, "int64_t":$me, "unsigned":$number)>
   ];
   let extraClassDeclaration = [{
     /// Where result `number` may lie on operand `number`.

@@ -1,5 +1,6 @@
 // Collectives: what each kind makes of shapes, and where the bytes are.
 
+#include "dialects/graph/Blocks.h"
 #include "dialects/rank/Rank.h"
 
 using namespace mlir;
@@ -104,6 +105,48 @@ TransferShape AllToAllOp::getTransferShape(unsigned number) {
   shape.inner = extent(type, second + 1, type.getRank());
   shape.splitFirst = split < concat;
   return shape;
+}
+
+// Values
+
+graph::Tensor AllReduceOp::evaluate(ArrayRef<graph::Tensor> parts, int64_t me,
+                                    unsigned number) {
+  return graph::reduce(parts, getKind());
+}
+graph::Tensor ReduceScatterOp::evaluate(ArrayRef<graph::Tensor> parts,
+                                        int64_t me, unsigned number) {
+  return graph::blockOf(graph::reduce(parts, getKind()), getDims()[number],
+                        parts.size(), me);
+}
+graph::Tensor AllGatherOp::evaluate(ArrayRef<graph::Tensor> parts, int64_t me,
+                                    unsigned number) {
+  return graph::join(parts, getDims()[number]);
+}
+graph::Tensor AllToAllOp::evaluate(ArrayRef<graph::Tensor> parts, int64_t me,
+                                   unsigned number) {
+  SmallVector<graph::Tensor> blocks;
+  for (const graph::Tensor &part : parts)
+    blocks.push_back(
+        graph::blockOf(part, getSplit()[number], parts.size(), me));
+  return graph::join(blocks, getConcat()[number]);
+}
+graph::Tensor PermuteOp::evaluate(ArrayRef<graph::Tensor> parts, int64_t me,
+                                  unsigned number) {
+  return parts[getSources()[me]];
+}
+graph::Tensor HaloOp::evaluate(ArrayRef<graph::Tensor> parts, int64_t me,
+                               unsigned number) {
+  return graph::widen(parts, me, getDims()[number], getLow()[number],
+                      getHigh()[number]);
+}
+graph::Tensor HaloAddOp::evaluate(ArrayRef<graph::Tensor> parts, int64_t me,
+                                  unsigned number) {
+  return graph::addOverlaps(parts, me, getDims()[number], getLow()[number],
+                            getHigh()[number]);
+}
+graph::Tensor BroadcastOp::evaluate(ArrayRef<graph::Tensor> parts, int64_t me,
+                                    unsigned number) {
+  return parts.front();
 }
 
 // Verifiers

@@ -26,7 +26,8 @@ class Rank_Collective<string mnemonic, string kind, dag options, string format, 
   let hasVerifier = 1;
   let extraClassDeclaration =
       "::polyrank::runtime::CollectiveKind getCollectiveKind() { return ::polyrank::runtime::CollectiveKind::"
-      # kind # "; }\n" # methods;
+      # kind # "; }\n" # "::polyrank::graph::Tensor evaluate(::llvm::ArrayRef<::polyrank::graph::Tensor> parts, int64_t me, unsigned number);\n"
+      # methods;
 }
 
 defvar Rank_reduces = "::polyrank::runtime::Reduction getReduction();";

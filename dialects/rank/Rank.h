@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "dialects/graph/Tensor.h"
 #include "dialects/sharding/Layout.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"

@@ -228,46 +228,35 @@ std::optional<runtime::CollectiveKind> MovementOp::getCollectiveKind() {
 namespace {
 /// What is said of a kind; in the order of the kinds.
 struct MovementRow {
-  StringLiteral name;
   StringLiteral duty; // "all_gather ..."
   std::optional<runtime::CollectiveKind> collective = std::nullopt;
 };
 using Collective = runtime::CollectiveKind;
-constexpr MovementRow rows[numMovementKinds] = {
-    {"slice", "adds most minor axes, over which the operand is replicated, to "
-              "one dim"},
-    {"to_partial", "makes a replicated value partial"},
-    {"all_gather", "removes the most minor axes of one dim",
-     Collective::AllGather},
-    {"all_reduce", "removes axes from 'partial'", Collective::AllReduce},
-    {"reduce_scatter",
-     "removes axes from 'partial' and adds them as the most minor ones of one "
+constexpr MovementRow rows[getMaxEnumValForMovementKind() + 1] = {
+    {"adds most minor axes, over which the operand is replicated, to one dim"},
+    {"makes a replicated value partial"},
+    {"removes the most minor axes of one dim", Collective::AllGather},
+    {"removes axes from 'partial'", Collective::AllReduce},
+    {"removes axes from 'partial' and adds them as the most minor ones of one "
      "dim",
      Collective::ReduceScatter},
-    {"all_to_all",
-     "takes the most minor axes of one dim and adds them as the most minor "
-     "ones "
-     "of another",
+    {"takes the most minor axes of one dim and adds them as the most minor "
+     "ones of another",
      Collective::AllToAll},
-    {"permute",
-     "changes the axes of dims and keeps the number of blocks of each",
+    {"changes the axes of dims and keeps the number of blocks of each",
      Collective::Permute},
-    {"halo", "adds borders to a split dim that has none", Collective::Halo},
-    {"halo_add",
-     "adds the sums that a split dim holds for its neighbours to their blocks",
+    {"adds borders to a split dim that has none", Collective::Halo},
+    {"adds the sums that a split dim holds for its neighbours to their blocks",
      Collective::HaloAdd},
-    {"repad", "changes the padded extent of dims that are not split"},
-    {"fill", "changes what the padding of dims holds"},
-    {"reshard", "keeps the tensor, its mesh and its place"},
+    {"changes the padded extent of dims that are not split"},
+    {"changes what the padding of dims holds"},
+    {"keeps the tensor, its mesh and its place"},
 };
 const MovementRow &rowOf(MovementKind kind) {
   return rows[static_cast<int>(kind)];
 }
 } // namespace
 
-StringLiteral polyrank::sharding::getName(MovementKind kind) {
-  return rowOf(kind).name;
-}
 std::optional<runtime::CollectiveKind>
 polyrank::sharding::getCollectiveKind(MovementKind kind) {
   return rowOf(kind).collective;
@@ -310,7 +299,8 @@ static std::string describeChange(LayoutAttr from, LayoutAttr to) {
 static std::string getRemedy(LayoutAttr from, LayoutAttr to) {
   if (from == to)
     return "remove the op";
-  for (int number = 0; number < numMovementKinds; ++number) {
+  for (unsigned number = 0; number <= getMaxEnumValForMovementKind();
+       ++number) {
     auto kind = static_cast<MovementKind>(number);
     if (kind != MovementKind::Reshard && getMovement(kind, from, to))
       return "sharding." + getName(kind).str() + " does this";

@@ -9,25 +9,10 @@
 
 namespace polyrank::sharding {
 
-/// One for each op.
-enum class MovementKind : uint8_t {
-  Slice,
-  ToPartial,
-  AllGather,
-  AllReduce,
-  ReduceScatter,
-  AllToAll,
-  Permute,
-  Halo,
-  HaloAdd,
-  Repad,
-  Fill,
-  Reshard
-};
-inline constexpr int numMovementKinds = 12;
-
 /// The op's mnemonic.
-llvm::StringLiteral getName(MovementKind kind);
+inline llvm::StringRef getName(MovementKind kind) {
+  return stringifyMovementKind(kind);
+}
 /// The collective that devices run; none where each does it alone, and for a
 /// reshard, which is several others.
 std::optional<runtime::CollectiveKind> getCollectiveKind(MovementKind kind);

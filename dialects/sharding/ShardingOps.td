@@ -6,6 +6,17 @@
 include "dialects/sharding/MovementInterface.td"
 include "dialects/sharding/Sharding.td"
 
+// One for each op, under the op's mnemonic.
+def Sharding_MovementKind : I32Enum<"MovementKind", "which op changes a layout", [
+    I32EnumCase<"Slice", 0, "slice">, I32EnumCase<"ToPartial", 1, "to_partial">,
+    I32EnumCase<"AllGather", 2, "all_gather">, I32EnumCase<"AllReduce", 3, "all_reduce">,
+    I32EnumCase<"ReduceScatter", 4, "reduce_scatter">, I32EnumCase<"AllToAll", 5, "all_to_all">,
+    I32EnumCase<"Permute", 6, "permute">, I32EnumCase<"Halo", 7, "halo">,
+    I32EnumCase<"HaloAdd", 8, "halo_add">, I32EnumCase<"Repad", 9, "repad">,
+    I32EnumCase<"Fill", 10, "fill">, I32EnumCase<"Reshard", 11, "reshard">]> {
+  let cppNamespace = "::polyrank::sharding";
+}
+
 def Sharding_Tensor : RankedTensorOf<[AnyFloat, AnySignlessInteger]>;
 
 // Variadic, so that a bucket is one op: operand i becomes result i. Each op

@@ -14,17 +14,8 @@ constexpr bool sameValue(To to, From from) {
   return static_cast<int>(to) == static_cast<int>(from);
 }
 
-static_assert(
-    sameValue(CollectiveKind::AllReduce, plan::CollectiveKind::AllReduce) &&
-    sameValue(CollectiveKind::ReduceScatter,
-              plan::CollectiveKind::ReduceScatter) &&
-    sameValue(CollectiveKind::AllGather, plan::CollectiveKind::AllGather) &&
-    sameValue(CollectiveKind::AllToAll, plan::CollectiveKind::AllToAll) &&
-    sameValue(CollectiveKind::Permute, plan::CollectiveKind::Permute) &&
-    sameValue(CollectiveKind::Broadcast, plan::CollectiveKind::Broadcast) &&
-    sameValue(CollectiveKind::Halo, plan::CollectiveKind::Halo) &&
-    sameValue(CollectiveKind::HaloAdd, plan::CollectiveKind::HaloAdd) &&
-    sameValue(numCollectiveKinds - 1, plan::CollectiveKind::MAX));
+// VerifyPlanTest compares the names of all collectives.
+static_assert(sameValue(numCollectiveKinds - 1, plan::CollectiveKind::MAX));
 static_assert(sameValue(Reduction::None, plan::Reduction::None) &&
               sameValue(Reduction::Sum, plan::Reduction::Sum) &&
               sameValue(Reduction::Max, plan::Reduction::Max) &&

@@ -136,7 +136,13 @@ Result<void> ControlPage::health() const {
   AbortState state = job.aborted.load(std::memory_order_acquire);
   if (state == AbortState::Running)
     return {};
-  if (state == AbortState::Writing) // its author may die in the middle
+  // Its author writes at once, unless the machine gave its core to somebody
+  // else; but it may also die in the middle.
+  for (int wait = 0; state == AbortState::Writing && wait < 100; ++wait) {
+    usleep(1000);
+    state = job.aborted.load(std::memory_order_acquire);
+  }
+  if (state == AbortState::Writing)
     return Error{"the job was aborted", Error::Fault::Rank};
   return Error{job.message, Error::Fault::Rank};
 }
