@@ -1,7 +1,7 @@
 // Import of convolutions: one unfold per spatial dim, and a product of the
 // windows with the filters; transposed ones multiply first and fold.
 
-#include "frontends/onnx/Windows.h"
+#include "frontends/onnx/WindowAttributes.h"
 
 using namespace mlir;
 
@@ -49,7 +49,7 @@ LogicalResult conv(NodeImporter &n) {
   if (failed(windows))
     return failure();
 
-  Imported unfolded = unfold(n, x, *windows, 0);
+  Imported unfolded = unfold(n.emit, x, *windows, 0);
   int64_t spatial = windows->size(), channels = weight[1];
   // [N, groups, C / groups, O.., K..] and [groups, M / groups, C / groups, K..]
   // without groups where there is one.

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "dialects/graph/NamePattern.h"
-#include "frontends/onnx/Emitter.h"
+#include "frontends/emit/Emitter.h"
 #include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"

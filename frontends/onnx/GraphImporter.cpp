@@ -2,6 +2,7 @@
 
 #include "frontends/onnx/GraphImporter.h"
 
+#include "frontends/emit/Integers.h"
 #include "frontends/onnx/Origin.h"
 
 using namespace mlir;
@@ -166,12 +167,13 @@ static bool mayOverflow(StringRef type) {
                             type);
 }
 
-/// `result` of a node whose elements are of `type`, which it is then held to.
+/// `result` of a node whose elements are integers of `type`, if any: it is then
+/// held to it.
 static Imported hold(Emitter &emit, Imported result, const Node &node,
-                     DataType type) {
-  if (type == DataType::Undefined || (!result.value && !result.constant) ||
-      result.getElementType() !=
-          toElementType(emit.getLocation().getContext(), type))
+                     IntegerType type) {
+  if (!type || (!result.value && !result.constant) ||
+      !result.getElementType().isSignlessInteger(type.getWidth() <= 16 ? 32
+                                                                       : 64))
     return result;
   if (mayOverflow(node.type))
     result = wrapAround(emit, result, type);
@@ -183,7 +185,7 @@ static Imported hold(Emitter &emit, Imported result, const Node &node,
 static std::string whyNotOfUint64(const Node &node,
                                   ArrayRef<Imported> operands) {
   if (llvm::none_of(operands, [](const Imported &operand) {
-        return operand.held == DataType::Uint64;
+        return isUint64(operand.held);
       }))
     return "";
   bool isOrdered = llvm::is_contained(
@@ -222,7 +224,9 @@ void GraphImporter::importNode(const Node &node, const OpRow &row,
     if (!result && uses[name] > 0)
       return fail(node,
                   "its result `" + std::string(name) + "` is not supported");
-    scope[name] = hold(emit, result, node, heldTypeOf(node, operands));
+    scope[name] =
+        hold(emit, result, node,
+             heldTypeOf(emit.getLocation().getContext(), node, operands));
   }
 }
 

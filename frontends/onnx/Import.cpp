@@ -157,8 +157,7 @@ private:
         values[tensor.name] = Imported(std::move(*known));
       else
         return error() << reason;
-      if (isHeldWider(tensor.type))
-        values[tensor.name].held = tensor.type;
+      values[tensor.name].held = toHeldType(&context, tensor.type);
     }
     return success();
   }

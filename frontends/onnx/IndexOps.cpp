@@ -1,6 +1,7 @@
 // Import of ops that address elements by index, or give indices.
 
-#include "frontends/onnx/Indices.h"
+#include "frontends/emit/Indices.h"
+#include "frontends/onnx/NodeImporter.h"
 
 using namespace mlir;
 
@@ -57,7 +58,7 @@ LogicalResult gather(NodeImporter &n) {
   if (!isa<IntegerType>(indices.getElementType()))
     return n.fail("its indices are not integers");
   if (indices.isConstant() || !isParameter(x))
-    indices = wrapIndices(n, indices, size);
+    indices = wrapIndices(n.emit, indices, size);
   else
     n.emit.limitIndices(indices, size);
   if (indices.isConstant())
@@ -106,7 +107,7 @@ LogicalResult gatherElements(NodeImporter &n) {
                   toString(shape));
   Imported flat = n.emit.reshape(x, graph::numElements(shape));
   n.result(0, n.emit.binary<graph::GatherOp>(
-                  flat, placesAlong(n, given, *axis, shape), int64_t(0)));
+                  flat, placesAlong(n.emit, given, *axis, shape), int64_t(0)));
   return success();
 }
 
@@ -129,8 +130,8 @@ LogicalResult gatherND(NodeImporter &n) {
                merged.begin() + batch + indexShape.back());
   merged.insert(merged.begin() + batch, graph::numElements(indexed));
   n.result(0, n.emit.binary<graph::GatherOp>(n.emit.reshape(x, merged),
-                                             placesOf(n, given, indexed), batch,
-                                             batch));
+                                             placesOf(n.emit, given, indexed),
+                                             batch, batch));
   return success();
 }
 
@@ -146,7 +147,7 @@ LogicalResult oneHot(NodeImporter &n) {
   auto axis = n.axis(n.getInt("axis", -1), n.operand(0).getRank() + 1);
   if (failed(axis))
     return failure();
-  Imported indices = wrapIndices(n, n.operand(0), depth);
+  Imported indices = wrapIndices(n.emit, n.operand(0), depth);
   Shape shape = indices.getShape();
   shape.insert(shape.begin() + *axis, 1);
   indices = n.emit.reshape(indices, shape);

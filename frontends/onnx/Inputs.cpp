@@ -166,10 +166,9 @@ private:
     if (countElements(shape) > maxElements)
       return inputError() << "of shape " << toString(shape) << " is too large";
     bool hasOpenBatch = !dims.empty() && !dims.front().value;
-    inputs.push_back(
-        {name, RankedTensorType::get(shape, elementType),
-         isHeldWider(value.type) ? value.type : DataType::Undefined,
-         hasOpenBatch});
+    inputs.push_back({name, RankedTensorType::get(shape, elementType),
+                      toHeldType(location.getContext(), value.type),
+                      hasOpenBatch});
     return success();
   }
 

@@ -16,7 +16,7 @@ namespace polyrank::frontends::onnx {
 struct Input {
   std::string name;
   mlir::RankedTensorType type;
-  DataType held;     // see Imported
+  mlir::IntegerType held; // see Imported
   bool hasOpenBatch; // the file leaves dim 0 open
 };
 

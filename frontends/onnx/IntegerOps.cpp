@@ -6,30 +6,19 @@ using namespace mlir;
 
 namespace polyrank::frontends::onnx {
 
-Imported wrapAround(Emitter &emit, const Imported &x, DataType type) {
-  Type elementType = x.getElementType();
-  auto scalar = [&](int64_t value) {
-    graph::Tensor tensor(elementType, {});
-    tensor.integers[0] = value;
-    return Imported(std::move(tensor));
-  };
-  int bits = static_cast<int>(byteSize(type)) * 8;
-  if (bits == 64)
-    return x;
-  auto lower = [&](const Imported &y) {
-    return emit.binaryOver<graph::BitAndOp>(y,
-                                            scalar((int64_t(1) << bits) - 1));
-  };
-  if (type != DataType::Int8 && type != DataType::Int16)
-    return lower(x);
-  Imported half = scalar(int64_t(1) << (bits - 1));
-  return emit.binaryOver<graph::SubOp>(
-      lower(emit.binaryOver<graph::AddOp>(x, half)), half);
+IntegerType toHeldType(MLIRContext *context, DataType type) {
+  if (!isHeldWider(type))
+    return {};
+  bool isSigned = type == DataType::Int8 || type == DataType::Int16;
+  return IntegerType::get(context, byteSize(type) * 8,
+                          isSigned ? IntegerType::Signed
+                                   : IntegerType::Unsigned);
 }
 
-DataType heldTypeOf(const Node &node, ArrayRef<Imported> operands) {
+IntegerType heldTypeOf(MLIRContext *context, const Node &node,
+                       ArrayRef<Imported> operands) {
   auto held = [&](size_t i) {
-    return i < operands.size() ? operands[i].held : DataType::Undefined;
+    return i < operands.size() ? operands[i].held : IntegerType();
   };
   auto attribute = [&](std::string_view name) -> const Attribute * {
     for (const Attribute &each : node.attributes)
@@ -37,15 +26,13 @@ DataType heldTypeOf(const Node &node, ArrayRef<Imported> operands) {
         return &each;
     return nullptr;
   };
-  auto known = [](DataType type) {
-    return isHeldWider(type) ? type : DataType::Undefined;
-  };
+  auto known = [&](DataType type) { return toHeldType(context, type); };
   if (node.type == "Cast")
     if (const Attribute *to = attribute("to"))
       return known(static_cast<DataType>(to->i));
   if (node.type == "Constant" || node.type == "ConstantOfShape") {
     const Attribute *value = attribute("value");
-    return value && value->t ? known(value->t->type) : DataType::Undefined;
+    return value && value->t ? known(value->t->type) : IntegerType();
   }
   if (node.type == "EyeLike")
     if (const Attribute *to = attribute("dtype"))
@@ -53,7 +40,7 @@ DataType heldTypeOf(const Node &node, ArrayRef<Imported> operands) {
   // What counts or finds places has a type of its own.
   for (std::string_view type : {"Shape", "Size", "ArgMax", "ArgMin", "NonZero"})
     if (node.type == type)
-      return DataType::Undefined;
+      return {};
   if (node.type == "CastLike" || node.type == "Where")
     return held(1);
   return held(node.type == "OneHot" ? 2 : 0);
@@ -114,7 +101,7 @@ LogicalResult bitShift(NodeImporter &n) {
   if (failed(operands))
     return failure();
   Imported x = (*operands)[0], y = (*operands)[1];
-  DataType held = n.operand(0).held;
+  IntegerType held = n.operand(0).held;
   bool isLeft = n.getString("direction", "") == "LEFT";
   if (!isLeft && n.getString("direction", "") != "RIGHT")
     return n.fail("its direction is neither LEFT nor RIGHT");
@@ -130,8 +117,7 @@ LogicalResult bitShift(NodeImporter &n) {
   };
   Imported zero =
       n.emit.broadcast(n.emit.scalar(type, 0), x.getShape(), !x.isConstant());
-  double bits =
-      byteSize(held == DataType::Undefined ? DataType::Int64 : held) * 8;
+  double bits = held ? held.getWidth() : 64;
   Imported isOut = is(y, graph::Comparison::GE, bits);
   if (isLeft) {
     n.result(0, n.emit.select(isOut, zero,
@@ -139,7 +125,7 @@ LogicalResult bitShift(NodeImporter &n) {
     return success();
   }
   Imported shifted;
-  if (held == DataType::Uint64) {
+  if (isUint64(held)) {
     // Half of it without its sign bit, which is put back where it belongs, and
     // then the rest of the way.
     Imported isNegative = is(x, graph::Comparison::LT, 0);

@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "frontends/onnx/Emitter.h"
+#include "frontends/emit/Emitter.h"
 #include "frontends/onnx/Import.h"
 #include "frontends/onnx/Model.h"
 
@@ -24,12 +24,16 @@ constexpr bool isHeldWider(DataType type) {
          type == DataType::Uint32 || type == DataType::Uint64;
 }
 
-/// `x` of integers as integer type `type` holds it: its lower bits.
-Imported wrapAround(Emitter &emit, const Imported &x, DataType type);
+/// The type to which integers of the file are held while they are computed in a
+/// wider one; null for those that need not be.
+mlir::IntegerType toHeldType(mlir::MLIRContext *context, DataType type);
+inline bool isUint64(mlir::IntegerType held) {
+  return held && held.getWidth() == 64;
+}
 
-/// The type in the file of what a node computes, where that is held in a wider
-/// one (`isHeldWider`), else Undefined.
-DataType heldTypeOf(const Node &node, llvm::ArrayRef<Imported> operands);
+/// That of what a node computes.
+mlir::IntegerType heldTypeOf(mlir::MLIRContext *context, const Node &node,
+                             llvm::ArrayRef<Imported> operands);
 
 /// The element type of a tensor whose elements are known now: floats as the
 /// file has them, so that what is computed from them is rounded as the model's

@@ -1,7 +1,7 @@
 // Import of pooling: one unfold per spatial dim, and a reduction of each
 // window.
 
-#include "frontends/onnx/Windows.h"
+#include "frontends/onnx/WindowAttributes.h"
 
 using namespace mlir;
 
@@ -38,7 +38,7 @@ LogicalResult maxPool(NodeImporter &n) {
   auto windows = poolingWindows(n);
   if (failed(windows))
     return failure();
-  Imported unfolded = unfold(n, n.operand(0), *windows,
+  Imported unfolded = unfold(n.emit, n.operand(0), *windows,
                              -std::numeric_limits<double>::infinity());
   n.result(0, n.emit.reduce(ReductionKind::Max, unfolded,
                             elementDims(unfolded, windows->size()),
@@ -52,7 +52,7 @@ LogicalResult averagePool(NodeImporter &n) {
     return failure();
   const Imported &x = n.operand(0);
   auto sumOf = [&](const Imported &y, ArrayRef<Window> over) {
-    Imported unfolded = unfold(n, y, over, 0);
+    Imported unfolded = unfold(n.emit, y, over, 0);
     return n.emit.reduce(ReductionKind::Sum, unfolded,
                          elementDims(unfolded, over.size()));
   };
@@ -69,7 +69,7 @@ LogicalResult averagePool(NodeImporter &n) {
       low.push_back(std::exchange(window.low, 0));
       high.push_back(std::exchange(window.high, 0));
     }
-    ones = padSpatial(n, ones, low, high, 1);
+    ones = padSpatial(n.emit, ones, low, high, 1);
   }
   Imported counts = sumOf(ones, rest);
   n.result(0, n.emit.binaryOver<graph::DivOp>(sumOf(x, *windows), counts));

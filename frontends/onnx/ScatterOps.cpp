@@ -1,6 +1,7 @@
 // Import of ops that put slices into a tensor by index.
 
-#include "frontends/onnx/Indices.h"
+#include "frontends/emit/Indices.h"
+#include "frontends/onnx/NodeImporter.h"
 
 using namespace mlir;
 
@@ -211,7 +212,7 @@ LogicalResult scatterND(NodeImporter &n) {
   int64_t count = graph::numElements(picked);
   auto result =
       scatter(n, n.emit.reshape(x, merged(graph::numElements(indexed))),
-              n.emit.reshape(placesOf(n, indices, indexed), count),
+              n.emit.reshape(placesOf(n.emit, indices, indexed), count),
               n.emit.reshape(updates, merged(count)));
   if (failed(result))
     return failure();
@@ -255,7 +256,8 @@ LogicalResult scatterElements(NodeImporter &n) {
     for (int64_t dim = 0; dim < x.getRank(); ++dim)
       if (dim != *axis)
         places = n.emit.slice(places, dim, 0, 1);
-    places = wrapIndices(n, n.emit.reshape(places, given[*axis]), shape[*axis]);
+    places =
+        wrapIndices(n.emit, n.emit.reshape(places, given[*axis]), shape[*axis]);
     auto sources = findSources(n, *places.constant, shape[*axis]);
     if (failed(sources))
       return failure();
@@ -265,7 +267,7 @@ LogicalResult scatterElements(NodeImporter &n) {
   int64_t count = graph::numElements(given);
   auto result =
       scatter(n, n.emit.reshape(x, graph::numElements(shape)),
-              n.emit.reshape(placesAlong(n, indices, *axis, shape), count),
+              n.emit.reshape(placesAlong(n.emit, indices, *axis, shape), count),
               n.emit.reshape(updates, count));
   if (failed(result))
     return failure();

@@ -2,7 +2,7 @@
 
 #include "frontends/onnx/StateReport.h"
 
-#include "frontends/onnx/Emitter.h"
+#include "frontends/emit/Emitter.h"
 #include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"

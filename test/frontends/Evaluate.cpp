@@ -123,7 +123,7 @@ readTensorFile(MLIRContext &context, const std::string &path,
     return std::nullopt;
   }
   return std::pair(std::string(tensor->name),
-                   onnx::toComputed(std::move(*known)));
+                   frontends::toComputed(std::move(*known)));
 }
 
 std::string compare(const graph::Tensor &actual, const graph::Tensor &expected,
