@@ -31,16 +31,19 @@ static std::optional<int64_t> known(const Imported &x) {
   return static_cast<int64_t>(x.constant->at(0));
 }
 
-/// Copies what `graph` uses of `outer` into `inner`.
-static void capture(const Graph &graph, const Scope &outer, Scope &inner) {
-  auto take = [&](std::string_view name) {
-    if (auto found = outer.find(StringRef(name)); found != outer.end())
-      inner[name] = found->second;
-  };
+const std::vector<std::string_view> &
+GraphImporter::usedNames(const Graph &graph) {
+  auto [entry, isNew] = used.try_emplace(&graph);
+  if (!isNew)
+    return entry->second;
+  auto take = [&](std::string_view name) { entry->second.push_back(name); };
   for (const Node &node : graph.nodes)
     forEachUse(node, take);
   for (const ValueInfo &output : graph.outputs)
     take(output.name);
+  llvm::sort(entry->second);
+  entry->second.erase(llvm::unique(entry->second), entry->second.end());
+  return entry->second;
 }
 
 std::optional<SmallVector<Imported>>
@@ -57,8 +60,17 @@ GraphImporter::importGraph(const Node &node, const Graph &graph,
   if (graph.inputs.size() != arguments.size())
     return reject("its graph takes " + std::to_string(graph.inputs.size()) +
                   " values, and gets " + std::to_string(arguments.size()));
+  // What each turn of a loop takes of the names around it counts too: a graph
+  // may hold many that no turn comes to.
+  constexpr size_t namesOfANode = 16;
+  const std::vector<std::string_view> &names = usedNames(graph);
+  importedNodes += static_cast<int64_t>(names.size() / namesOfANode);
+  if (importedNodes > maxNodes)
+    return std::nullopt; // `report` says so
   Scope inner;
-  capture(graph, outer, inner);
+  for (std::string_view name : names)
+    if (auto found = outer.find(StringRef(name)); found != outer.end())
+      inner[name] = found->second;
   for (auto [input, argument] : llvm::zip_equal(graph.inputs, arguments))
     inner[input.name] = argument;
   for (const Tensor &tensor : graph.initializers) {

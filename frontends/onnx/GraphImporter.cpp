@@ -37,8 +37,8 @@ LogicalResult GraphImporter::report(Location location) const {
   if (importedNodes > maxNodes)
     return emitError(location)
            << "the model has more than " << maxNodes
-           << " nodes once calls of its functions and the turns of its loops "
-              "are replaced by their bodies";
+           << " nodes once calls of its functions are replaced by their "
+              "bodies, and loops by their turns";
   return failures.report(location, options.unsupported);
 }
 

@@ -80,6 +80,8 @@ private:
   importGraph(const Node &node, const Graph &graph,
               llvm::ArrayRef<Imported> arguments, const Scope &outer,
               Place place);
+  /// The names that `graph` and the graphs in it use, each once.
+  const std::vector<std::string_view> &usedNames(const Graph &graph);
   /// @}
   Imported detach(const Imported &x);
   void detachResults(const Node &node, Scope &scope);
@@ -92,6 +94,7 @@ private:
   Failures failures;
   /// Of each name: by any node, and by those that are still to come.
   std::map<std::string_view, int64_t> uses, remaining;
+  std::map<const Graph *, std::vector<std::string_view>> used;
   int64_t importedNodes = 0;
   std::list<std::vector<Node>> bodies; // of calls: failures point into them
 };

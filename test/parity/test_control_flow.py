@@ -149,14 +149,25 @@ def deep(levels):
     return inner
 
 
+def test_a_branch_that_no_turn_takes_costs_each_turn(tmp_path):
+    """A million turns past many names that none of them comes to end soon."""
+    many = graph("many", [helper.make_node("Add", ["a", f"n{i}"], [f"n{i + 1}"]) for i in range(20_000)], [], [value("n20000", None)])
+    node = helper.make_node("If", ["no"], ["b"], name="never", then_branch=many, else_branch=graph(
+        "few", [helper.make_node("Relu", ["a"], ["r"])], [], [value("r", None)]))
+    save(tmp_path / "model.onnx", [helper.make_node("Loop", ["many", "", "x"], ["y"], name="loop", body=body([node], [("a", "b")]))],
+         [value("x", [2])], [value("y", [2])], [scalar("many", 100_000), scalar("no", False)])
+    _, error = tool("compile", tmp_path / "model.onnx", "-o", tmp_path / "plan", "--mode", "forward", code=1)
+    assert "and loops by their turns" in error
+
+
 @pytest.mark.parametrize("node, says", [
     (helper.make_node("If", ["positive"], ["y"], then_branch=RELU, else_branch=RELU), "If: its condition depends on inputs or parameters"),
     (helper.make_node("Loop", ["count", "", "x"], ["y"], body=body([ADD], [("a", "b")])), "Loop: its number of turns depends on inputs"),
     (helper.make_node("Loop", ["", "positive", "x"], ["y"], body=body([ADD], [("a", "b")])), "Loop: its condition depends on inputs"),
-    (helper.make_node("Loop", ["", "yes", "x"], ["y"], body=body([ADD], [("a", "b")])), "the turns of its loops"),
+    (helper.make_node("Loop", ["", "yes", "x"], ["y"], body=body([ADD], [("a", "b")])), "and loops by their turns"),
     (helper.make_node("Loop", ["", "yes", "x"], ["y"], body=graph("body", [], [
         value("turn", [], TensorProto.INT64), value("go", [], TensorProto.BOOL), value("a", None)], [
-            value("go", [], TensorProto.BOOL), value("a", None)])), "the turns of its loops"),
+            value("go", [], TensorProto.BOOL), value("a", None)])), "and loops by their turns"),
     (helper.make_node("Loop", ["zero", "", "x"], ["", "y"], body=body([ADD], [("a", "b")], ["b"])), "Loop: it makes no turn, and its result `y` has no"),
     (helper.make_node("Loop", ["one"], ["y"], body=body([])), "Loop: it needs a number of turns, a condition and a body"),
     (helper.make_node("Loop", ["one", "", "x", "x"], ["y"], body=body([ADD], [("a", "b")])), "Loop: it needs a number of turns, a condition and a body"),
