@@ -93,12 +93,23 @@ GraphImporter::importGraph(const Node &node, const Graph &graph,
   SmallVector<Imported> results;
   for (const ValueInfo &output : graph.outputs) {
     auto found = inner.find(StringRef(output.name));
-    if (found == inner.end() || !found->second)
+    if (found == inner.end())
       return reject("its graph does not compute its result `" +
                     std::string(output.name) + "`");
+    if (!found->second)
+      return std::nullopt; // what computes it, outside, has said why not
     results.push_back(found->second);
   }
   return results;
+}
+
+void GraphImporter::importControlFlow(const Node &node,
+                                      ArrayRef<Imported> operands, Scope &scope,
+                                      Place place) {
+  if (node.type == "If")
+    importIf(node, operands, scope, place);
+  else
+    importLoop(node, operands, scope, place);
 }
 
 void GraphImporter::importIf(const Node &node, ArrayRef<Imported> operands,

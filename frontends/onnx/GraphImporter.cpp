@@ -45,7 +45,8 @@ LogicalResult GraphImporter::report(Location location) const {
 void GraphImporter::importNodes(const std::vector<Node> &nodes, Scope &scope,
                                 Place place) {
   StringSet<> computed;
-  for (const Node &node : nodes) {
+  for (const Node &written : nodes) {
+    const Node &node = resolve(written, place);
     if (++importedNodes > maxNodes)
       return; // `report` says so
     // An Identity that makes a parameter of its own of a merged one.
@@ -66,12 +67,9 @@ void GraphImporter::importNodes(const std::vector<Node> &nodes, Scope &scope,
     if (const Function *function = model.findFunction(node)) {
       if (operands)
         importCall(node, *function, *operands, scope, place);
-    } else if (node.domain.empty() && node.type == "If") {
+    } else if (isControlFlow(node.domain, node.type)) {
       if (operands)
-        importIf(node, *operands, scope, place);
-    } else if (node.domain.empty() && node.type == "Loop") {
-      if (operands)
-        importLoop(node, *operands, scope, place);
+        importControlFlow(node, *operands, scope, place);
     } else {
       auto opset = place.opsets.find(node.domain);
       const OpRow *row = opset == place.opsets.end()
@@ -149,7 +147,7 @@ std::string GraphImporter::explainMissing(const std::vector<Node> &nodes,
     auto found = producers.find(next);
     if (found == producers.end() || !seen.insert(next).second)
       continue;
-    if (found->second == &node)
+    if (found->second->outputs == node.outputs)
       return text + "which is computed from its own result `" +
              std::string(next) + "`: the graph has a cycle";
     llvm::append_range(pending, found->second->inputs);
@@ -230,6 +228,37 @@ void GraphImporter::importNode(const Node &node, const OpRow &row,
   }
 }
 
+const Node &GraphImporter::resolve(const Node &written, Place place) {
+  if (!place.call)
+    return written;
+  auto [entry, isNew] = resolved.try_emplace({&written, place.call}, written);
+  Node &node = entry->second;
+  if (!isNew)
+    return node;
+  if (find(node.metadata, "pkg.torch.onnx.name_scopes").empty())
+    node.metadata = place.call->metadata;
+  const std::vector<std::string_view> &given = place.call->inputs;
+  for (std::string_view &input : node.inputs)
+    for (auto [i, name] : llvm::enumerate(place.function->inputs))
+      if (input == name && (i >= given.size() || given[i].empty()))
+        input = "";
+  std::erase_if(node.attributes, [&](onnx::Attribute &attribute) {
+    if (attribute.reference.empty())
+      return false;
+    for (const auto *values :
+         {&place.call->attributes, &place.function->defaults})
+      for (const onnx::Attribute &each : *values)
+        if (each.name == attribute.reference) {
+          std::string_view name = attribute.name;
+          attribute = each;
+          attribute.name = name;
+          return false;
+        }
+    return true; // an attribute that neither has is left out
+  });
+  return node;
+}
+
 void GraphImporter::importCall(const Node &call, const Function &function,
                                ArrayRef<Imported> operands, Scope &scope,
                                Place place) {
@@ -242,31 +271,13 @@ void GraphImporter::importCall(const Node &call, const Function &function,
   Scope inner;
   for (auto [i, name] : llvm::enumerate(function.inputs))
     inner[name] = i < operands.size() ? operands[i] : Imported();
-  // The body with the call's attributes in place.
-  std::vector<Node> body = function.nodes;
-  for (Node &node : body) {
-    if (find(node.metadata, "pkg.torch.onnx.name_scopes").empty())
-      node.metadata = call.metadata;
-    std::erase_if(node.attributes, [&](onnx::Attribute &attribute) {
-      if (attribute.reference.empty())
-        return false;
-      for (const auto *given : {&call.attributes, &function.defaults})
-        for (const onnx::Attribute &each : *given)
-          if (each.name == attribute.reference) {
-            std::string_view name = attribute.name;
-            attribute = each;
-            attribute.name = name;
-            return false;
-          }
-      return true; // an attribute that neither has is left out
-    });
+  for (const Node &node : function.nodes)
     forEachUse(node, [&](std::string_view name) { ++uses[name]; });
-  }
   for (std::string_view output : function.outputs)
     ++uses[output];
-  bodies.push_back(std::move(body));
-  importNodes(bodies.back(), inner,
-              {*functionOpsets, place.calls + 1, place.graphs});
+  importNodes(
+      function.nodes, inner,
+      {*functionOpsets, &call, &function, place.calls + 1, place.graphs});
   for (auto [name, output] : llvm::zip(call.outputs, function.outputs))
     if (auto found = inner.find(StringRef(output)); found != inner.end())
       scope[name] = found->second;

@@ -3,8 +3,6 @@
 
 #pragma once
 
-#include <list>
-
 #include "frontends/onnx/Detach.h"
 #include "frontends/onnx/ExportRecord.h"
 #include "frontends/onnx/Failures.h"
@@ -49,6 +47,9 @@ private:
   /// Where nodes stand.
   struct Place {
     const Opsets &opsets;
+    /// The innermost call that they are inside of, and what it calls.
+    const Node *call = nullptr;
+    const Function *function = nullptr;
     int calls = 0, graphs = 0; // that they are inside of
     bool isModel() const { return calls == 0 && graphs == 0; }
   };
@@ -57,6 +58,9 @@ private:
     failures.add(node, std::move(reason));
   }
   void importNodes(const std::vector<Node> &nodes, Scope &scope, Place place);
+  /// `node` as the call that it is inside of makes it: with its attributes in
+  /// place of references, and without the operands that it does not give.
+  const Node &resolve(const Node &node, Place place);
   /// Operands in `scope`; nullopt where the node, one of `nodes`, cannot be
   /// imported.
   std::optional<llvm::SmallVector<Imported>>
@@ -70,6 +74,8 @@ private:
                   llvm::ArrayRef<Imported> operands, Scope &scope, Place place);
   /// Control flow (ControlFlow.cpp).
   /// @{
+  void importControlFlow(const Node &node, llvm::ArrayRef<Imported> operands,
+                         Scope &scope, Place place);
   void importIf(const Node &node, llvm::ArrayRef<Imported> operands,
                 Scope &scope, Place place);
   void importLoop(const Node &node, llvm::ArrayRef<Imported> operands,
@@ -96,7 +102,8 @@ private:
   std::map<std::string_view, int64_t> uses, remaining;
   std::map<const Graph *, std::vector<std::string_view>> used;
   int64_t importedNodes = 0;
-  std::list<std::vector<Node>> bodies; // of calls: failures point into them
+  /// Nodes of functions by the call: failures point to them.
+  std::map<std::pair<const Node *, const Node *>, Node> resolved;
 };
 
 } // namespace polyrank::frontends::onnx

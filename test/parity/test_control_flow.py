@@ -150,7 +150,7 @@ def deep(levels):
 
 
 def test_a_branch_that_no_turn_takes_costs_each_turn(tmp_path):
-    """A million turns past many names that none of them comes to end soon."""
+    """A hundred thousand turns past many names that none of them comes to end soon."""
     many = graph("many", [helper.make_node("Add", ["a", f"n{i}"], [f"n{i + 1}"]) for i in range(20_000)], [], [value("n20000", None)])
     node = helper.make_node("If", ["no"], ["b"], name="never", then_branch=many, else_branch=graph(
         "few", [helper.make_node("Relu", ["a"], ["r"])], [], [value("r", None)]))
@@ -220,3 +220,50 @@ def test_sequences_are_put_together_at_import(nodes, expected, tmp_path):
         onnx_model.graph.output[0].CopyFrom(value("y", [len(expected)]))
         onnx.save(onnx_model, tmp_path / "model.onnx")
         check(tmp_path, tmp_path / "model.onnx", {"x": np.float32([1, 2])}, np.float32(expected))
+
+
+def called(path, body, inputs=("x",), call_inputs=("x",), **attributes):
+    """A model that calls one function with these attributes, whose own default of `way` is 0 and of `by` 3."""
+    function = helper.make_function(
+        "local", "f", list(inputs), ["y"], body, [helper.make_opsetid("", 20)],
+        attribute_protos=[helper.make_attribute("way", 0), helper.make_attribute("by", [3.0])])
+    model = helper.make_model(
+        graph("g", [helper.make_node("f", list(call_inputs), ["y"], domain="local", name="call", **attributes)],
+              [value("x", [2])], [value("y", [2])]),
+        ir_version=9, opset_imports=[helper.make_opsetid("", 20), helper.make_opsetid("local", 1)], functions=[function])
+    onnx.checker.check_model(model)
+    onnx.save(model, path)
+
+
+def referring(op, output, attribute, name, type):
+    """A node without operands whose attribute is the caller's."""
+    node = helper.make_node(op, [], [output], name=op)
+    node.attribute.append(onnx.AttributeProto(name=attribute, ref_attr_name=name, type=type))
+    return node
+
+
+@pytest.mark.parametrize("attributes, factor", [({}, 3), ({"by": [5.0]}, 5), ({"way": 1}, 1), ({"way": 1, "by": [5.0]}, 1)])
+def test_branches_of_a_function_take_the_attributes_of_its_call(attributes, factor, tmp_path):
+    product = graph("e", [referring("Constant", "c", "value_floats", "by", onnx.AttributeProto.FLOATS),
+                          helper.make_node("Mul", ["x", "c"], ["r"])], [], [value("r", None)])
+    same = graph("t", [helper.make_node("Identity", ["x"], ["r"])], [], [value("r", None)])
+    called(tmp_path / "model.onnx", [
+        referring("Constant", "way_", "value_int", "way", onnx.AttributeProto.INT),
+        helper.make_node("Cast", ["way_"], ["taken"], to=TensorProto.BOOL),
+        helper.make_node("If", ["taken"], ["y"], then_branch=same, else_branch=product)], **attributes)
+    check(tmp_path, tmp_path / "model.onnx", {"x": np.float32([1, 2])}, np.float32([factor, 2 * factor]))
+
+
+@pytest.mark.parametrize("given", [("x",), ("x", "")])
+def test_an_operand_that_a_call_leaves_out_is_left_out_in_the_body(given, tmp_path):
+    called(tmp_path / "model.onnx", [helper.make_node("Clip", ["x", "low"], ["y"])], ("x", "low"), given)
+    check(tmp_path, tmp_path / "model.onnx", {"x": np.float32([1, 2])}, np.float32([1, 2]))
+
+
+def test_a_result_that_failed_outside_of_a_branch_is_said_once(tmp_path):
+    same = graph("t", [helper.make_node("Identity", ["x"], ["r"])], [], [value("r", None)])
+    save(tmp_path / "model.onnx", [helper.make_node("Det", ["x"], ["d"], name="det"), helper.make_node(
+        "If", ["yes"], ["y"], name="choose", then_branch=graph("e", [], [], [value("d", None)]), else_branch=same)],
+         [value("x", [2, 2])], [value("y", [])], [scalar("yes", True)])
+    _, error = tool("compile", tmp_path / "model.onnx", "-o", tmp_path / "plan", "--mode", "forward", code=1)
+    assert "Det (opset 20) is not supported" in error and "choose" not in error
