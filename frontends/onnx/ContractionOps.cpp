@@ -282,10 +282,12 @@ LogicalResult reduce(NodeImporter &n) {
 /// Whether the operator that the node was made for still has its Dropout.
 bool hasDropout(const NodeImporter &n) {
   std::string_view call = find(n.node.metadata, "pkg.torch.onnx.fx_node");
-  return llvm::any_of(n.model.graph.nodes, [&](const Node &other) {
-    return other.type == "Dropout" &&
+  bool has = false;
+  forEachNode(n.model.graph, [&](const Node &other) {
+    has |= other.type == "Dropout" &&
            find(other.metadata, "pkg.torch.onnx.fx_node") == call;
   });
+  return has;
 }
 
 /// Before version 13 over all dims from `axis` on.

@@ -84,14 +84,14 @@ bool isDetach(StringRef name) {
 class Finder {
 public:
   Finder(const Model &model, const ModelState &state) : model(model) {
-    for (const Node &node : model.graph.nodes) {
+    forEachNode(model.graph, [&](const Node &node) {
       ++calls[find(node.metadata, "pkg.torch.onnx.fx_node")];
       for (std::string_view output : node.outputs)
         if (!output.empty())
           producers[output] = &node;
       for (std::string_view input : node.inputs)
         users[input].push_back(&node);
-    }
+    });
     for (const ValueInfo &value : model.graph.inputs)
       inputs.insert(value.name);
     for (const Tensor &tensor : model.graph.initializers)
@@ -105,8 +105,7 @@ public:
   }
 
   Detached run(ArrayRef<std::string> patterns) {
-    for (const Node &node : model.graph.nodes)
-      findLost(node);
+    forEachNode(model.graph, [&](const Node &node) { findLost(node); });
     for (auto [i, pattern] : enumerate(patterns))
       if (result.error.empty())
         match(pattern, i);

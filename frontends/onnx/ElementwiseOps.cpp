@@ -197,10 +197,12 @@ bool isNorm(NodeImporter &n, const Imported &x) {
   if (callOf(n.node).empty() || n.isOf("aten.std"))
     return true;
   // The exporter takes std apart into a variance and its root.
-  for (const Node &node : n.model.graph.nodes)
-    if (llvm::is_contained(node.outputs, n.node.inputs[0]))
-      return callOf(node).contains("=torch.ops.prims.var.");
-  return false;
+  bool isOfVariance = false;
+  forEachNode(n.model.graph, [&](const Node &node) {
+    isOfVariance |= llvm::is_contained(node.outputs, n.node.inputs[0]) &&
+                    callOf(node).contains("=torch.ops.prims.var.");
+  });
+  return isOfVariance;
 }
 
 LogicalResult squareRoot(NodeImporter &n) {

@@ -28,8 +28,8 @@ ExportRecord::ExportRecord(const Model &model) {
     for (const ValueInfo &value : *values)
       if (stored.contains(value.name))
         readValue(value);
-  for (const Node &node : model.graph.nodes)
-    optimized |= isRewritten(node);
+  forEachNode(model.graph,
+              [&](const Node &node) { optimized |= isRewritten(node); });
 }
 
 bool ExportRecord::isRewritten(const Node &node) {

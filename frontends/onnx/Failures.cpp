@@ -48,8 +48,7 @@ static StringRef wayOut(StringRef type) {
       "when a model is compiled; keep all elements and weigh those that do "
       "not count by 0 (torch.where), or do it before the data is given";
   constexpr StringRef cell =
-      "; call a cell (torch.nn.LSTMCell, GRUCell, RNNCell) in a loop over "
-      "the "
+      "; call a cell (torch.nn.LSTMCell, GRUCell, RNNCell) in a loop over the "
       "sequence instead, which is exported step by step";
   constexpr StringRef loop =
       "; write the steps of the loop in Python, where each is exported";

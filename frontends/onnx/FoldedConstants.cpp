@@ -24,9 +24,10 @@ public:
       : model(model), record(record), state(state) {}
 
   void run() {
-    for (const Node &node : model.graph.nodes)
+    forEachNode(model.graph, [&](const Node &node) {
       for (std::string_view input : node.inputs)
         consumers.try_emplace(input, &node);
+    });
     for (const Tensor &tensor : model.graph.initializers)
       if (isFloat(tensor.type) && !tensor.isAbsent &&
           tensor.numElements() > 0 && tensor.numElements() <= mostElements &&

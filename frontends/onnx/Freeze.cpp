@@ -218,11 +218,12 @@ std::vector<std::string> suggestFreezing(const Model &model,
                                          const ModelState &state) {
   std::vector<std::string> sinusoids, bases, buffers, padded;
   StringSet<> embeddings; // tables of lookups
-  for (const Node &node : model.graph.nodes)
+  forEachNode(model.graph, [&](const Node &node) {
     if (node.type == "Gather" && !node.inputs.empty())
       if (auto use = state.values.find(StringRef(node.inputs[0]));
           use != state.values.end())
         embeddings.insert(state.parameters[use->second.index].name);
+  });
   std::set<std::string> adapted;
   for (const Parameter &parameter : state.parameters)
     if (size_t at = parameter.name.find(".lora_A"); at != std::string::npos)

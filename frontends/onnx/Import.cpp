@@ -52,25 +52,24 @@ private:
 
   /// An option for layers that the model does not have would change nothing.
   LogicalResult checkLayerOptions() {
-    auto hasNode = [&](std::string_view type) {
-      bool has = llvm::any_of(model.functions, [&](const Function &function) {
-        return llvm::any_of(function.nodes, [&](const Node &node) {
-          return node.type == type;
-        });
-      });
-      forEachNode(model.graph,
-                  [&](const Node &node) { has |= node.type == type; });
+    auto hasNode = [&](llvm::function_ref<bool(const Node &)> is) {
+      bool has = false;
+      forEachNode(model.graph, [&](const Node &node) { has |= is(node); });
+      for (const Function &function : model.functions)
+        has |= llvm::any_of(function.nodes, is);
       return has;
     };
-    if (options.batchNorm != BatchNorm::Unset && !hasNode("BatchNormalization"))
+    auto isOf = [](std::string_view type) {
+      return [type](const Node &node) { return node.type == type; };
+    };
+    if (options.batchNorm != BatchNorm::Unset &&
+        !hasNode(isOf("BatchNormalization")))
       return error() << "--batch-norm: the model has no batch normalization. "
                         "Exporters merge it into the convolutions: export "
                         "with dynamo=True, optimize=False to keep it, or leave "
                         "the option out";
-    if (options.dropout.value_or(0) > 0 && !hasNode("Dropout") &&
-        llvm::none_of(model.graph.nodes, [](const Node &node) {
-          return attentionDropout(node) > 0;
-        }))
+    if (options.dropout.value_or(0) > 0 && !hasNode(isOf("Dropout")) &&
+        !hasNode([](const Node &node) { return attentionDropout(node) > 0; }))
       return error() << "--dropout: the model has no dropout, which a model in "
                         "evaluation mode is exported without; export it after "
                         "model.train(), or leave the option out";

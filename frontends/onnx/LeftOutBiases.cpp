@@ -61,8 +61,13 @@ void recoverBiases(const Model &model, const ExportRecord &record,
     auto weight = state.values.find(StringRef(node.inputs[1]));
     if (weight == state.values.end())
       return;
-    const Tensor &tensor = *state.parameters[weight->second.index].tensor;
-    int64_t outputs = countOutputs(node, tensor.dims);
+    const ParameterUse &use = weight->second;
+    const Parameter &layer = state.parameters[use.index];
+    // As the node has it, who may multiply with the transpose of what is held.
+    std::vector<int64_t> dims = layer.getDims();
+    if (use.transposed)
+      std::reverse(dims.begin(), dims.end());
+    int64_t outputs = countOutputs(node, dims);
     const StateEntry *bias = findLost(record.callOf(node), state, recovered);
     if (!bias || outputs == 0)
       return;
@@ -71,9 +76,9 @@ void recoverBiases(const Model &model, const ExportRecord &record,
     if (isNew) {
       MadeTensor &made =
           *state.made.emplace_back(std::make_unique<MadeTensor>());
-      made.type = tensor.type;
+      made.type = layer.tensor->type;
       made.dims = {outputs};
-      made.decoded.resize(outputs * byteSize(tensor.type));
+      made.decoded.resize(outputs * byteSize(made.type));
       made.bytes = {made.decoded.data(), made.decoded.size()};
       made.name = made.ownName = bias->name;
       state.parameters.push_back({&made, bias->name, {}, true});

@@ -163,12 +163,13 @@ private:
   /// A file that does not say what is a buffer shows it of batch norm's running
   /// statistics alone.
   void freezeStatistics() {
-    for (const Node &node : model.graph.nodes)
+    forEachNode(model.graph, [&](const Node &node) {
       if (node.type == "BatchNormalization" && node.domain.empty())
         for (size_t i = 3; i < node.inputs.size(); ++i)
           if (auto value = state.values.find(StringRef(node.inputs[i]));
               value != state.values.end())
             state.parameters[value->second.index].trainable = false;
+    });
   }
 
   /// Whether a file that does not name classes shows a layer in `node` which
@@ -437,8 +438,8 @@ private:
     for (const Tensor &tensor : model.graph.initializers)
       for (StringRef source : record.getSources(tensor.name))
         computed.insert(source);
-    for (const Node &node : model.graph.nodes)
-      called.insert(originOf(node).scope);
+    forEachNode(model.graph,
+                [&](const Node &node) { called.insert(originOf(node).scope); });
     std::map<size_t, std::vector<std::string>> adopted;
     for (const StateEntry &entry : record.getState()) {
       if (entry.kind != StateEntry::Kind::Parameter ||

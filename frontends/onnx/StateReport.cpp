@@ -36,21 +36,21 @@ Fate findFate(const Model &model, const ExportRecord &record,
       present.insert(alias);
   }
   Fate fate;
-  for (const Node &node : model.graph.nodes) {
+  forEachNode(model.graph, [&](const Node &node) {
     for (std::string_view input : node.inputs)
       used.insert(input);
     bool isOldFusion = node.type == "Conv" && node.inputs.size() > 2 &&
                        StringRef(node.inputs[1]).starts_with("onnx::");
     FxCall call = record.callOf(node);
     if (node.type != "Conv" || (!call.isBatchNorm() && !isOldFusion))
-      continue;
+      return;
     for (const StateEntry *entry : call.arguments)
       if (entry)
         normalized.insert(entry->name);
     if (auto weight = state.values.find(StringRef(node.inputs[1]));
         weight != state.values.end())
       fate.fused.push_back(state.parameters[weight->second.index].name);
-  }
+  });
   for (const Tensor &tensor : model.graph.initializers) {
     if (!used.contains(tensor.name) || state.values.contains(tensor.name) ||
         state.folded.contains(tensor.name))
@@ -109,6 +109,7 @@ void warnOfRemoved(const Model &model, const ExportRecord &record,
     auto lost = find_if(call.names, isLost);
     if (lost == call.names.end() || ExportRecord::isRewritten(node))
       return;
+    size_t before = merged.size();
     for (std::string_view input : node.inputs) {
       auto value = state.values.find(StringRef(input));
       if (value == state.values.end())
@@ -121,6 +122,8 @@ void warnOfRemoved(const Model &model, const ExportRecord &record,
       if (!isNamed)
         merged.push_back("`" + lost->str() + "` by `" + parameter.name + "`");
     }
+    if (merged.size() > before)
+      return;
     for (StringRef name : call.names)
       if (isLost(name) &&
           is_contained({"add", "sub", "mul", "div"}, name.split('_').first) &&
@@ -135,7 +138,7 @@ void warnOfRemoved(const Model &model, const ExportRecord &record,
         ", whose elements were equal when the model was exported, and are not "
         "when it is trained" +
         wayOut);
-  else if (!removed.empty() && !scalars.empty())
+  if (!removed.empty() && !scalars.empty())
     state.warnings.push_back(
         "the exporter removed " + groupNames(removed) +
         ", which added 0 or multiplied by 1. If that was computed from a "

@@ -1,5 +1,6 @@
 """Exports with optimize=True store what they compute from parameters as constants: the gradient flows into the parameters again."""
 
+import onnx
 import pytest
 import torch
 from torch import nn
@@ -98,11 +99,27 @@ def flat():
     return model, shape
 
 
-def compiled(folder, model, shape):
+def into_branch(path):
+    """Puts all nodes of a model into the branch of an If that is taken."""
+    model, helper = onnx.load(path), onnx.helper
+    inner = helper.make_graph(
+        [*model.graph.node, helper.make_node("Identity", ["loss"], ["inner"])], "taken", [],
+        [helper.make_tensor_value_info("inner", onnx.TensorProto.FLOAT, None)])
+    for node in inner.node:
+        for names in (node.input, node.output):
+            names[:] = ["branch_loss" if name == "loss" else name for name in names]
+    del model.graph.node[:]
+    model.graph.node.append(helper.make_node("If", ["always"], ["loss"], name="choose", then_branch=inner, else_branch=inner))
+    model.graph.initializer.append(helper.make_tensor("always", onnx.TensorProto.BOOL, [], [True]))
+    onnx.save(model, path)
+
+
+def compiled(folder, model, shape, change=lambda path: None):
     torch.manual_seed(1)
     x = torch.randn(shape)
     torch.onnx.export(model, (x,), folder / "model.onnx", input_names=["x"], output_names=["loss"], dynamo=True,
                       verbose=False)
+    change(folder / "model.onnx")
     _, said = tool("compile", folder / "model.onnx", "-o", folder / "plan", "--loss", "output(loss)", "--optimizer", "sgd(lr=1)")
     return x, said
 
@@ -123,6 +140,15 @@ def test_what_was_computed_from_parameters_trains_them(tmp_path, name):
     make, says = MODELS[name]
     model, shape = make()
     x, said = compiled(tmp_path, model, shape)
+    assert FOLDED in said and says in said and LOST not in said
+    compare(tmp_path, model, x)
+
+
+@pytest.mark.parametrize("name", ["transpose", "LSTM cell", "lerp", "ones in another shape"])
+def test_what_was_computed_from_parameters_for_a_branch_trains_them(tmp_path, name):
+    make, says = MODELS[name]
+    model, shape = make()
+    x, said = compiled(tmp_path, model, shape, into_branch)
     assert FOLDED in said and says in said and LOST not in said
     compare(tmp_path, model, x)
 
