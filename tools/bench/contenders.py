@@ -124,13 +124,13 @@ def polyrankLogits(work, bin):
     return np.load(outputs)["logits"]
 
 
-def polyrankSave(work, bin):
-    """Trains one step on matrices that are split by columns; a turn takes the time of saving them."""
+def polyrankSave(work, shards, bin):
+    """Trains one step on matrices that are split as `shards` say; a turn takes the time of saving them."""
     folder = Path(work.folder)
     plan, saved = folder / "plan", folder / "ours.safetensors"
-    shards = [word for name in ("c_attn", "c_fc") for word in ("--shard", f"*.{name}.weight=[-,tensor]")]
-    run([bin / "polyrank-compile", work.onnx, "-o", plan, "--mesh", f"tensor={work.ranks}", *shards, "--shard",
-         "*wte.weight=[-,tensor]", "--loss", "cross_entropy(logits,labels)", "--optimizer", "sgd(lr=1e-3)"])
+    run([bin / "polyrank-compile", work.onnx, "-o", plan, "--mesh", f"tensor={work.ranks}",
+         *(word for shard in shards for word in ("--shard", shard)), "--optimizer", "sgd(lr=1e-3)",
+         "--loss", "mse(y,labels)" if work.model == "matrices" else "cross_entropy(logits,labels)"])
 
     def turn(_):
         report = json.loads(run([bin / "polyrank-run", plan, "--data", folder / "data.npz", "--steps", 1, "--save", saved,

@@ -28,7 +28,12 @@ class Row:
     mode: str = "train"
     perRank: bool = False  # whether --batch is the batch of each rank
     mib: int = 0  # of an all-reduce
+    shards: tuple = ()  # of what is saved
 
+
+# Half of each matrix's columns on each rank: short runs that interleave in the file.
+GPT2_COLUMNS = tuple(f"*.{name}.weight=[-,tensor]" for name in ("c_attn", "c_fc")) + ("*wte.weight=[-,tensor]",)
+COLUMNS = ("*.weight=[-,tensor]",)
 
 ROWS = {
     "one-thread": Row("1 rank, 1 thread", ("PyTorch eager",)),
@@ -38,9 +43,12 @@ ROWS = {
     "jax": Row("2 ranks", ("JAX",), ranks=2),
     "forward": Row("forward, 2 threads", ("onnxruntime",), threads=2, mode="forward"),
     "resnet": Row("ResNet, 2 threads", ("torch.compile", "torch.compile, channels last"), threads=2, model="resnet"),
-    # Half of each matrix's columns on each rank: short runs that interleave in the file.
-    "save": Row("saving, 2 ranks by columns", ("the disk alone",), ranks=2, mode="save"),
-    "save-four": Row("saving, 4 ranks by columns", ("the disk alone",), ranks=4, mode="save"),
+    "save": Row("saving, 2 ranks by columns", ("the disk alone",), ranks=2, mode="save", shards=GPT2_COLUMNS),
+    "save-four": Row("saving, 4 ranks by columns", ("the disk alone",), ranks=4, mode="save", shards=GPT2_COLUMNS),
+    "save-transposed": Row("saving, 2 ranks by columns", ("the disk alone",), ranks=2, mode="save", model="matrices",
+                           shards=COLUMNS),
+    "save-transposed-four": Row("saving, 4 ranks by columns", ("the disk alone",), ranks=4, mode="save",
+                                model="matrices", shards=COLUMNS),
     "all-reduce-4": Row("all-reduce", ("torch.distributed gloo",), ranks=2, mib=4),
     "all-reduce-64": Row("all-reduce", ("torch.distributed gloo",), ranks=2, mib=64),
 }
@@ -55,6 +63,8 @@ def workOf(row, args, folder):
         mib=row.mib, folder=str(folder), **{name: getattr(args, name) for name in sizes})
     if row.model == "resnet":
         work.width = args.resnet_width
+    elif row.model == "matrices":
+        work.width = 4 * args.width
     return work
 
 
@@ -121,7 +131,7 @@ def contendersOf(row, work, args, stack, errors):
     if row.mib:
         turns["ours"] = contenders.transport(row.mib, row.ranks, args.bin)
     elif row.mode == "save":
-        return {"ours": contenders.polyrankSave(work, args.bin), "the disk alone": contenders.disk(work)}
+        return {"ours": contenders.polyrankSave(work, row.shards, args.bin), "the disk alone": contenders.disk(work)}
     else:
         turns["ours"] = contenders.polyrank(work, args.bin)
     for name in row.peers:
@@ -196,16 +206,21 @@ def measure(row, args, folder, say):
 
 def entryOf(row, work, name):
     """What is measured: the same whether it works or not."""
-    size = f"{row.mib} MiB" if row.mib else "GPT-2's weights" if row.mode == "save" else f"batch {work.batch} x {work.length}" if row.model == "gpt2" else \
-        f"batch {work.batch} x 3 x {work.image} x {work.image}"
+    if row.mib:
+        size = f"{row.mib} MiB"
+    elif row.mode == "save":
+        size = f"{workload.MATRICES} matrices stored transposed" if row.model == "matrices" else "GPT-2's weights"
+    else:
+        size = f"batch {work.batch} x " + (f"{work.length}" if row.model == "gpt2" else f"3 x {work.image} x {work.image}")
     return {"row": f"{row.title}, {size}", "peer": name}
 
 
 def resultOf(row, work, name, answers, errors, floor):
     ours = leastOf(answers["ours"])
-    amount, unit = (row.mib * 2**20 / 1e9, "GB/s") if row.mib else (
-        work.savedBytes / 1e9, "GB/s") if row.mode == "save" else (
-        (work.batch * work.length, "tokens/s") if row.model == "gpt2" else (work.batch, "samples/s"))
+    if row.mib or row.mode == "save":
+        amount, unit = (row.mib * 2**20 if row.mib else work.savedBytes) / 1e9, "GB/s"
+    else:
+        amount, unit = (work.batch * work.length, "tokens/s") if row.model == "gpt2" else (work.batch, "samples/s")
     entry = {**entryOf(row, work, name), "ours_seconds": ours, "rate": amount / ours, "unit": unit}
     if floor:
         entry.update(floor_seconds=floor["seconds"], floor=floor)

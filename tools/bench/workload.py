@@ -1,7 +1,7 @@
 """What is trained: models, batches, losses and the products of their layers.
 
-A workload is a namespace that goes to each contender as JSON: `model` (gpt2 or
-resnet) with its sizes, `batch` (samples of a step, over all ranks), `ranks`,
+A workload is a namespace that goes to each contender as JSON: `model` (gpt2,
+resnet or matrices) with its sizes, `batch` (samples of a step, over all ranks), `ranks`,
 `threads` of each, `steps` of a turn and `folder`, where the files lie that all
 of them read. Weights follow from the seed, batches from `data.npz`.
 """
@@ -15,7 +15,8 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
 GPT2_RATE, RESNET_RATE = 1e-4, 1e-3  # learning rates
-INPUT = {"gpt2": "input_ids", "resnet": "x"}
+MATRICES, ROWS = 10, 2  # of the model that is saved only, and of its samples
+INPUT = {"gpt2": "input_ids", "resnet": "x", "matrices": "x"}
 
 
 def families():
@@ -28,6 +29,9 @@ def build(work):
     """The model with its first weights, in training mode."""
     if work.model == "gpt2":
         model = families().Gpt2.build(work.layers, work.heads, work.width, work.vocab, work.context)
+    elif work.model == "matrices":
+        import torch
+        model = torch.nn.Sequential(*(torch.nn.Linear(work.width, work.width, bias=False) for _ in range(MATRICES)))
     else:
         import torch
         model = families().ResNet.build(work.width, (work.image, work.image), work.classes, tuple(work.depths))
@@ -45,6 +49,11 @@ def export(work, model, path):
         warnings.simplefilter("ignore")
         if work.model == "gpt2":
             families().export_gpt2.export(model, str(path), work.batch, external=True, length=work.length)
+        elif work.model == "matrices":
+            # Optimized, so that the file holds each matrix transposed.
+            import torch
+            torch.onnx.export(model, (torch.zeros(work.batch, ROWS, work.width),), path, input_names=["x"],
+                              output_names=["y"], dynamo=True, optimize=True, external_data=True, verbose=False)
         else:
             families().ResNet.export(model, str(path), work.batch, external=True)
 
@@ -55,6 +64,8 @@ def draw(work):
     if work.model == "gpt2":
         tokens = random.integers(work.vocab, size=(samples, work.length + 1))
         return {"input_ids": tokens[:, :-1].copy(), "labels": tokens[:, 1:].copy()}
+    if work.model == "matrices":
+        return {name: random.standard_normal((samples, ROWS, work.width), np.float32) for name in ("x", "labels")}
     images = random.standard_normal((samples, 3, work.image, work.image), dtype=np.float32)
     return {"x": images, "labels": random.integers(work.classes, size=samples)}
 
