@@ -122,8 +122,8 @@ LogicalResult polyrank::driver::checkElements(ModuleOp module) {
   for (auto [i, type] : llvm::enumerate(forward.getResultTypes()))
     if (auto output = boundary.getResult<graph::OutputAttr>(i);
         output && isEmpty(type))
-      return reject(forward.getLoc(), "output `" + output.getName().getValue() + "`",
-                    type);
+      return reject(forward.getLoc(),
+                    "output `" + output.getName().getValue() + "`", type);
   for (Operation &op : forward.getBody().front())
     for (Type type : op.getResultTypes())
       if (isEmpty(type))

@@ -12,16 +12,15 @@ using namespace polyrank::training;
 using graph::getShape;
 
 namespace {
-/// The elements [start, limit) of dim `dim` of `source`, reduced and then
-/// divided.
+/// The elements [start, limit) of a dim of `source`, reduced and then divided.
 struct ReducedBlock {
   Value source;
-  int64_t dim, start, limit;
+  int64_t start, limit;
   graph::ReduceOp reduce;
   std::optional<double> divisor;
 
   bool isLike(ReducedBlock other) {
-    return source == other.source && dim == other.dim &&
+    return source == other.source &&
            limit - start == other.limit - other.start &&
            reduce.getKind() == other.reduce.getKind() &&
            reduce.getFirst() == other.reduce.getFirst() &&
@@ -30,9 +29,9 @@ struct ReducedBlock {
 };
 } // namespace
 
-/// `part` as a block, whose dim stays as one of size 1.
+/// `part` as a block of dim `dim`, which stays as one of size 1.
 static std::optional<ReducedBlock> readBlock(Value part, int64_t dim) {
-  ReducedBlock block{{}, dim, 0, 0, {}, std::nullopt};
+  ReducedBlock block{{}, 0, 0, {}, std::nullopt};
   Value value = withoutUnitDims(part);
   if (auto quotient = value.getDefiningOp<graph::DivOp>()) {
     block.divisor = graph::getSplat(quotient.getRhs());
@@ -48,12 +47,9 @@ static std::optional<ReducedBlock> readBlock(Value part, int64_t dim) {
     return std::nullopt;
   block.source = slice.getInput();
   SmallVector<int64_t> shape(getShape(block.source));
-  for (int64_t d = 0, rank = shape.size(); d < rank; ++d)
-    if (d != dim && !slice.isWhole(d))
-      return std::nullopt;
   block.start = slice.getStarts()[dim];
   block.limit = slice.getLimits()[dim];
-  shape[dim] = 1;
+  shape[dim] = 1; // and the other dims whole
   return getShape(part) == ArrayRef<int64_t>(shape) ? std::optional(block)
                                                     : std::nullopt;
 }

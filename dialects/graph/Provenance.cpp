@@ -44,9 +44,8 @@ void graph::setModelName(ModuleOp module, StringRef name) {
   module->setAttr(modelName, StringAttr::get(module.getContext(), name));
 }
 
-// 1. The attributes are graph.scope, graph.origin, graph.model and, where a
-// test
-//    prints rules, graph.sharding_rule.
+// 1. The attributes are graph.scope, graph.origin, graph.model and
+//    graph.sharding_rule, which a test prints.
 // 2. Each is a string; graph.model is the module's.
 LogicalResult graph::verifyProvenance(Operation *op, NamedAttribute attribute) {
   StringRef name = attribute.getName();

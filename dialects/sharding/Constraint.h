@@ -3,9 +3,8 @@
 //
 //   sharding.mesh        of the module: the mesh that the strategy chose
 //   sharding.constraint  of an argument or op: the layout that it shall have
-//   sharding.composite   of an op that is to be decomposed: the constraints
-//   that
-//                        split it; of the reshards around it: a mark
+//   sharding.composite   of an op that is to be decomposed: what splits it; of
+//                        the reshards around it: a mark
 //   sharding.objective   of a function: what its layouts cost
 
 #pragma once

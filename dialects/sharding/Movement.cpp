@@ -226,36 +226,51 @@ std::optional<runtime::CollectiveKind> MovementOp::getCollectiveKind() {
 }
 
 namespace {
-/// What is said of a kind; in the order of the kinds.
+/// What is said of a kind.
 struct MovementRow {
   StringLiteral duty; // "all_gather ..."
   std::optional<runtime::CollectiveKind> collective = std::nullopt;
 };
-using Collective = runtime::CollectiveKind;
-constexpr MovementRow rows[getMaxEnumValForMovementKind() + 1] = {
-    {"adds most minor axes, over which the operand is replicated, to one dim"},
-    {"makes a replicated value partial"},
-    {"removes the most minor axes of one dim", Collective::AllGather},
-    {"removes axes from 'partial'", Collective::AllReduce},
-    {"removes axes from 'partial' and adds them as the most minor ones of one "
-     "dim",
-     Collective::ReduceScatter},
-    {"takes the most minor axes of one dim and adds them as the most minor "
-     "ones of another",
-     Collective::AllToAll},
-    {"changes the axes of dims and keeps the number of blocks of each",
-     Collective::Permute},
-    {"adds borders to a split dim that has none", Collective::Halo},
-    {"adds the sums that a split dim holds for its neighbours to their blocks",
-     Collective::HaloAdd},
-    {"changes the padded extent of dims that are not split"},
-    {"changes what the padding of dims holds"},
-    {"keeps the tensor, its mesh and its place"},
-};
-const MovementRow &rowOf(MovementKind kind) {
-  return rows[static_cast<int>(kind)];
-}
 } // namespace
+
+static MovementRow rowOf(MovementKind kind) {
+  using Collective = runtime::CollectiveKind;
+  switch (kind) {
+  case MovementKind::Slice:
+    return {"adds most minor axes, over which the operand is replicated, to "
+            "one dim"};
+  case MovementKind::ToPartial:
+    return {"makes a replicated value partial"};
+  case MovementKind::AllGather:
+    return {"removes the most minor axes of one dim", Collective::AllGather};
+  case MovementKind::AllReduce:
+    return {"removes axes from 'partial'", Collective::AllReduce};
+  case MovementKind::ReduceScatter:
+    return {"removes axes from 'partial' and adds them as the most minor ones "
+            "of one dim",
+            Collective::ReduceScatter};
+  case MovementKind::AllToAll:
+    return {"takes the most minor axes of one dim and adds them as the most "
+            "minor ones of another",
+            Collective::AllToAll};
+  case MovementKind::Permute:
+    return {"changes the axes of dims and keeps the number of blocks of each",
+            Collective::Permute};
+  case MovementKind::Halo:
+    return {"adds borders to a split dim that has none", Collective::Halo};
+  case MovementKind::HaloAdd:
+    return {"adds the sums that a split dim holds for its neighbours to their "
+            "blocks",
+            Collective::HaloAdd};
+  case MovementKind::Repad:
+    return {"changes the padded extent of dims that are not split"};
+  case MovementKind::Fill:
+    return {"changes what the padding of dims holds"};
+  case MovementKind::Reshard:
+    return {"keeps the tensor, its mesh and its place"};
+  }
+  llvm_unreachable("a kind of movement");
+}
 
 std::optional<runtime::CollectiveKind>
 polyrank::sharding::getCollectiveKind(MovementKind kind) {

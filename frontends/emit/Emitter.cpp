@@ -2,12 +2,7 @@
 
 #include "frontends/emit/Emitter.h"
 
-#include <cfloat>
-#include <cmath>
-
-#include "dialects/graph/Boundary.h"
 #include "dialects/graph/Provenance.h"
-#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 

@@ -6,20 +6,6 @@
 
 namespace polyrank::runtime {
 
-const char *nameOf(Reduction reduction) {
-  switch (reduction) {
-  case Reduction::None:
-    return "none";
-  case Reduction::Sum:
-    return "sum";
-  case Reduction::Max:
-    return "max";
-  case Reduction::Min:
-    return "min";
-  }
-  return "unknown";
-}
-
 uint64_t sentBytes(CollectiveKind kind, uint64_t members, uint64_t input,
                    uint64_t output) {
   if (members <= 1)

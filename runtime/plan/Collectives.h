@@ -23,6 +23,7 @@ enum class CollectiveKind : int8_t {
 };
 inline constexpr int numCollectiveKinds = 8;
 enum class Reduction : int8_t { None, Sum, Max, Min };
+inline constexpr int numReductions = 4;
 
 /// How a member's output differs from its input, in a group of g members.
 enum class Resizing : int8_t {
@@ -77,7 +78,19 @@ constexpr const char *nameOf(CollectiveKind kind) {
   return number >= 0 && number < numCollectiveKinds ? ruleOf(kind).name
                                                     : "unknown";
 }
-const char *nameOf(Reduction reduction);
+constexpr const char *nameOf(Reduction reduction) {
+  switch (reduction) {
+  case Reduction::None:
+    return "none";
+  case Reduction::Sum:
+    return "sum";
+  case Reduction::Max:
+    return "max";
+  case Reduction::Min:
+    return "min";
+  }
+  return "unknown";
+}
 
 /// What one member sends, in bytes, with an input and an output of so many: of
 /// n bytes in the larger one 2 n (g-1)/g in an all_reduce, n (g-1)/g where

@@ -7,30 +7,47 @@
 #include "runtime/plan/plan_generated.h"
 #include "support/DType.h"
 
+#include <string_view>
+#include <utility>
+
 namespace polyrank::runtime {
 
-template <typename To, typename From>
-constexpr bool sameValue(To to, From from) {
-  return static_cast<int>(to) == static_cast<int>(from);
+/// "AllReduce" of plan::CollectiveKind::AllReduce.
+template <auto enumerator>
+constexpr std::string_view enumeratorName() {
+  std::string_view text = __PRETTY_FUNCTION__; // ends "::AllReduce]"
+  text = text.substr(0, text.rfind(']'));
+  return text.substr(text.rfind(':') + 1);
 }
 
-// VerifyPlanTest compares the names of all collectives.
-static_assert(sameValue(numCollectiveKinds - 1, plan::CollectiveKind::MAX));
-static_assert(sameValue(Reduction::None, plan::Reduction::None) &&
-              sameValue(Reduction::Sum, plan::Reduction::Sum) &&
-              sameValue(Reduction::Max, plan::Reduction::Max) &&
-              sameValue(Reduction::Min, plan::Reduction::Min) &&
-              sameValue(Reduction::Min, plan::Reduction::MAX));
-static_assert(sameValue(DType::F32, plan::DType::F32) &&
-              sameValue(DType::F64, plan::DType::F64) &&
-              sameValue(DType::BF16, plan::DType::BF16) &&
-              sameValue(DType::F16, plan::DType::F16) &&
-              sameValue(DType::I8, plan::DType::I8) &&
-              sameValue(DType::U8, plan::DType::U8) &&
-              sameValue(DType::I32, plan::DType::I32) &&
-              sameValue(DType::I64, plan::DType::I64) &&
-              sameValue(DType::BOOL, plan::DType::BOOL) &&
-              sameValue(numDTypes - 1, plan::DType::MAX));
+/// Whether "all_reduce" is what "AllReduce" is called here.
+constexpr bool isCalled(std::string_view name, std::string_view enumerator) {
+  for (char c : name) {
+    if (c == '_')
+      continue;
+    if (enumerator.empty() || (enumerator.front() | 0x20) != c)
+      return false;
+    enumerator.remove_prefix(1);
+  }
+  return enumerator.empty();
+}
+
+/// Whether the plan's first enumerators have the names of these, in order.
+template <typename Here, typename InPlan, int... number>
+constexpr bool mirrors(std::integer_sequence<int, number...>) {
+  return (isCalled(nameOf(static_cast<Here>(number)),
+                   enumeratorName<static_cast<InPlan>(number)>()) &&
+          ...);
+}
+template <typename Here, typename InPlan, int count>
+constexpr bool mirrorsAll =
+    static_cast<int>(InPlan::MAX) == count - 1 &&
+    mirrors<Here, InPlan>(std::make_integer_sequence<int, count>());
+
+static_assert(
+    mirrorsAll<CollectiveKind, plan::CollectiveKind, numCollectiveKinds>);
+static_assert(mirrorsAll<Reduction, plan::Reduction, numReductions>);
+static_assert(mirrorsAll<DType, plan::DType, numDTypes>);
 
 constexpr CollectiveKind kindOf(plan::CollectiveKind kind) {
   return static_cast<CollectiveKind>(kind);

@@ -326,6 +326,16 @@ std::vector<uint8_t> serialise(const PlanT &plan) {
           builder.GetBufferPointer() + builder.GetSize()};
 }
 
+LoadedPlan load(const PlanT &plan) {
+  TemporaryDirectory directory;
+  if (!writePlan(directory / "a.plan", serialise(plan)))
+    throw std::runtime_error("cannot write the plan");
+  auto loaded = loadPlan(directory / "a.plan");
+  if (!loaded)
+    throw std::runtime_error(loaded.error().message);
+  return *std::move(loaded);
+}
+
 std::vector<uint8_t> testKernels() {
   std::string image = readFile(POLYRANK_TEST_KERNELS);
   return {image.begin(), image.end()};

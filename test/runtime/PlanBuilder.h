@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/plan/PlanFile.h"
+#include "runtime/plan/VerifyPlan.h"
 #include "runtime/plan/plan_generated.h"
 
 #include <string>
@@ -34,6 +35,9 @@ plan::PlanT linearForwardPlan(const LinearModel &model);
 void sign(plan::FileSpanT &span);
 
 std::vector<uint8_t> serialise(const plan::PlanT &plan);
+
+/// `plan` as a file of it is loaded; throws where that is refused.
+LoadedPlan load(const plan::PlanT &plan);
 
 /// The kernels of test/runtime/kernels.c, as an ELF image.
 std::vector<uint8_t> testKernels();

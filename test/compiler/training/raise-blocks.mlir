@@ -88,3 +88,113 @@ func.func @forward(%x: tensor<6x4xf32> {graph.role = #graph.input<"x">}, %z: ten
   %f = graph.concat %r1, %r3 {dim = 0 : i64} : (tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<2x4xf32>
   return %a, %b, %c, %d, %e, %f : tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>
 }
+
+// -----
+
+// Of several that are largest, one takes the first, the other all of them.
+
+// CHECK-LABEL: func.func @forward
+// CHECK: %[[PARTS:.+]] = graph.concat
+// CHECK: return %[[PARTS]]
+func.func @forward(%x: tensor<6x4xf32> {graph.role = #graph.input<"x">}) -> (tensor<2x4xf32> {graph.role = #graph.output<"y">}) {
+  %a = graph.slice %x {starts = array<i64: 0, 0>, limits = array<i64: 2, 4>, strides = array<i64: 1, 1>} : (tensor<6x4xf32>) -> tensor<2x4xf32>
+  %b = graph.slice %x {starts = array<i64: 2, 0>, limits = array<i64: 4, 4>, strides = array<i64: 1, 1>} : (tensor<6x4xf32>) -> tensor<2x4xf32>
+  %sa = graph.reduce max %a over [0] {first} : (tensor<2x4xf32>) -> tensor<4xf32>
+  %sb = graph.reduce max %b over [0] : (tensor<2x4xf32>) -> tensor<4xf32>
+  %ra = graph.reshape %sa : (tensor<4xf32>) -> tensor<1x4xf32>
+  %rb = graph.reshape %sb : (tensor<4xf32>) -> tensor<1x4xf32>
+  %y = graph.concat %ra, %rb {dim = 0 : i64} : (tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<2x4xf32>
+  return %y : tensor<2x4xf32>
+}
+
+// -----
+
+// Every second row.
+
+// CHECK-LABEL: func.func @forward
+// CHECK: %[[PARTS:.+]] = graph.concat
+// CHECK: return %[[PARTS]]
+func.func @forward(%x: tensor<6x4xf32> {graph.role = #graph.input<"x">}) -> (tensor<2x4xf32> {graph.role = #graph.output<"y">}) {
+  %a = graph.slice %x {starts = array<i64: 0, 0>, limits = array<i64: 3, 4>, strides = array<i64: 2, 1>} : (tensor<6x4xf32>) -> tensor<2x4xf32>
+  %b = graph.slice %x {starts = array<i64: 3, 0>, limits = array<i64: 6, 4>, strides = array<i64: 2, 1>} : (tensor<6x4xf32>) -> tensor<2x4xf32>
+  %sa = graph.reduce sum %a over [0] : (tensor<2x4xf32>) -> tensor<4xf32>
+  %sb = graph.reduce sum %b over [0] : (tensor<2x4xf32>) -> tensor<4xf32>
+  %ra = graph.reshape %sa : (tensor<4xf32>) -> tensor<1x4xf32>
+  %rb = graph.reshape %sb : (tensor<4xf32>) -> tensor<1x4xf32>
+  %y = graph.concat %ra, %rb {dim = 0 : i64} : (tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<2x4xf32>
+  return %y : tensor<2x4xf32>
+}
+
+// -----
+
+// One column of them.
+
+// CHECK-LABEL: func.func @forward
+// CHECK: %[[PARTS:.+]] = graph.concat
+// CHECK: return %[[PARTS]]
+func.func @forward(%x: tensor<6x4xf32> {graph.role = #graph.input<"x">}) -> (tensor<2x1xf32> {graph.role = #graph.output<"y">}) {
+  %a = graph.slice %x {starts = array<i64: 0, 1>, limits = array<i64: 2, 2>, strides = array<i64: 1, 1>} : (tensor<6x4xf32>) -> tensor<2x1xf32>
+  %b = graph.slice %x {starts = array<i64: 2, 1>, limits = array<i64: 4, 2>, strides = array<i64: 1, 1>} : (tensor<6x4xf32>) -> tensor<2x1xf32>
+  %sa = graph.reduce sum %a over [0] : (tensor<2x1xf32>) -> tensor<1xf32>
+  %sb = graph.reduce sum %b over [0] : (tensor<2x1xf32>) -> tensor<1xf32>
+  %ra = graph.reshape %sa : (tensor<1xf32>) -> tensor<1x1xf32>
+  %rb = graph.reshape %sb : (tensor<1xf32>) -> tensor<1x1xf32>
+  %y = graph.concat %ra, %rb {dim = 0 : i64} : (tensor<1x1xf32>, tensor<1x1xf32>) -> tensor<2x1xf32>
+  return %y : tensor<2x1xf32>
+}
+
+// -----
+
+// Reduced over the columns.
+
+// CHECK-LABEL: func.func @forward
+// CHECK: %[[PARTS:.+]] = graph.concat
+// CHECK: return %[[PARTS]]
+func.func @forward(%x: tensor<8x4xf32> {graph.role = #graph.input<"x">}) -> (tensor<2x4xf32> {graph.role = #graph.output<"y">}) {
+  %a = graph.slice %x {starts = array<i64: 0, 0>, limits = array<i64: 4, 4>, strides = array<i64: 1, 1>} : (tensor<8x4xf32>) -> tensor<4x4xf32>
+  %b = graph.slice %x {starts = array<i64: 4, 0>, limits = array<i64: 8, 4>, strides = array<i64: 1, 1>} : (tensor<8x4xf32>) -> tensor<4x4xf32>
+  %sa = graph.reduce sum %a over [1] : (tensor<4x4xf32>) -> tensor<4xf32>
+  %sb = graph.reduce sum %b over [1] : (tensor<4x4xf32>) -> tensor<4xf32>
+  %ra = graph.reshape %sa : (tensor<4xf32>) -> tensor<1x4xf32>
+  %rb = graph.reshape %sb : (tensor<4xf32>) -> tensor<1x4xf32>
+  %y = graph.concat %ra, %rb {dim = 0 : i64} : (tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<2x4xf32>
+  return %y : tensor<2x4xf32>
+}
+
+// -----
+
+// Divided by what the model computes.
+
+// CHECK-LABEL: func.func @forward
+// CHECK: %[[PARTS:.+]] = graph.concat
+// CHECK: return %[[PARTS]]
+func.func @forward(%x: tensor<6x4xf32> {graph.role = #graph.input<"x">}, %n: tensor<4xf32> {graph.role = #graph.input<"n">}) -> (tensor<2x4xf32> {graph.role = #graph.output<"y">}) {
+  %a = graph.slice %x {starts = array<i64: 0, 0>, limits = array<i64: 2, 4>, strides = array<i64: 1, 1>} : (tensor<6x4xf32>) -> tensor<2x4xf32>
+  %b = graph.slice %x {starts = array<i64: 2, 0>, limits = array<i64: 4, 4>, strides = array<i64: 1, 1>} : (tensor<6x4xf32>) -> tensor<2x4xf32>
+  %sa = graph.reduce sum %a over [0] : (tensor<2x4xf32>) -> tensor<4xf32>
+  %sb = graph.reduce sum %b over [0] : (tensor<2x4xf32>) -> tensor<4xf32>
+  %da = graph.div %sa, %n : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %db = graph.div %sb, %n : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %ra = graph.reshape %da : (tensor<4xf32>) -> tensor<1x4xf32>
+  %rb = graph.reshape %db : (tensor<4xf32>) -> tensor<1x4xf32>
+  %y = graph.concat %ra, %rb {dim = 0 : i64} : (tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<2x4xf32>
+  return %y : tensor<2x4xf32>
+}
+
+// -----
+
+// Put together as one column.
+
+// CHECK-LABEL: func.func @forward
+// CHECK: %[[PARTS:.+]] = graph.concat
+// CHECK: return %[[PARTS]]
+func.func @forward(%x: tensor<6x4xf32> {graph.role = #graph.input<"x">}) -> (tensor<8x1xf32> {graph.role = #graph.output<"y">}) {
+  %a = graph.slice %x {starts = array<i64: 0, 0>, limits = array<i64: 2, 4>, strides = array<i64: 1, 1>} : (tensor<6x4xf32>) -> tensor<2x4xf32>
+  %b = graph.slice %x {starts = array<i64: 2, 0>, limits = array<i64: 4, 4>, strides = array<i64: 1, 1>} : (tensor<6x4xf32>) -> tensor<2x4xf32>
+  %sa = graph.reduce sum %a over [0] : (tensor<2x4xf32>) -> tensor<4xf32>
+  %sb = graph.reduce sum %b over [0] : (tensor<2x4xf32>) -> tensor<4xf32>
+  %ra = graph.reshape %sa : (tensor<4xf32>) -> tensor<4x1xf32>
+  %rb = graph.reshape %sb : (tensor<4xf32>) -> tensor<4x1xf32>
+  %y = graph.concat %ra, %rb {dim = 0 : i64} : (tensor<4x1xf32>, tensor<4x1xf32>) -> tensor<8x1xf32>
+  return %y : tensor<8x1xf32>
+}

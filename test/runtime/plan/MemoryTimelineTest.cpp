@@ -13,14 +13,6 @@
 namespace polyrank::runtime::test {
 namespace {
 
-LoadedPlan load(const plan::PlanT &plan) {
-  TemporaryDirectory directory;
-  EXPECT_TRUE(writePlan(directory / "a.plan", serialise(plan)));
-  auto loaded = loadPlan(directory / "a.plan");
-  EXPECT_TRUE(loaded) << loaded.error().message;
-  return *std::move(loaded);
-}
-
 plan::PlanT training(int64_t microbatches) {
   LinearModel model;
   model.data = 2, model.tensor = 2, model.microbatches = microbatches;

@@ -1,7 +1,6 @@
 // The plan verifier: each kind of lie that a plan can tell is refused, with the
 // place and both values in the message.
 
-#include "runtime/plan/Enums.h"
 #include "test/runtime/GuardedMemory.h"
 #include "test/runtime/plan/Lies.h"
 
@@ -322,18 +321,6 @@ TEST_P(RefusedPlan, NamesThePlaceAndTheValues) { expectRefused(GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(VerifyPlan, RefusedPlan, testing::ValuesIn(lies),
                          [](const auto &info) { return info.param.name; });
-
-TEST(Enums, CollectivesHaveTheNamesThatTheFileGivesThem) {
-  for (int kind = 0; kind < runtime::numCollectiveKinds; ++kind) {
-    std::string name, inFile = plan::EnumNamesCollectiveKind()[kind];
-    for (char c : std::string(
-             runtime::nameOf(static_cast<runtime::CollectiveKind>(kind))))
-      if (c != '_')
-        name += c;
-    std::transform(inFile.begin(), inFile.end(), inFile.begin(), ::tolower);
-    EXPECT_EQ(name, inFile);
-  }
-}
 
 TEST(VerifyPlan, AcceptsWhatTheBuilderMakes) {
   for (int64_t tensor : {1, 2, 4})

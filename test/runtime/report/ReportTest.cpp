@@ -11,13 +11,7 @@
 namespace polyrank::runtime::test {
 namespace {
 
-PlanReport report(const plan::PlanT &plan) {
-  TemporaryDirectory directory;
-  EXPECT_TRUE(writePlan(directory / "a.plan", serialise(plan)));
-  auto loaded = loadPlan(directory / "a.plan");
-  EXPECT_TRUE(loaded) << loaded.error().message;
-  return reportOf(*loaded);
-}
+PlanReport report(const plan::PlanT &plan) { return reportOf(load(plan)); }
 
 plan::PlanT planOf4Ranks() {
   LinearModel model;
