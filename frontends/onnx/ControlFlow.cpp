@@ -9,9 +9,16 @@ using namespace polyrank::frontends;
 using namespace polyrank::frontends::onnx;
 
 static constexpr int maxGraphDepth = 16;
-static constexpr StringRef depends =
-    "depends on inputs or parameters, and all control flow is resolved when a "
-    "model is compiled; compute both sides and select with torch.where";
+
+static std::string depends(const Node &node) {
+  std::string text = "depends on inputs or parameters, and all control flow is "
+                     "resolved when a model is compiled; ";
+  return text + (isOf(node, "aten.embedding_bag.padding_idx")
+                     ? "EmbeddingBag with a padding_idx is exported so: take "
+                       "torch.nn.Embedding, set what it gives for the index "
+                       "to zero and sum it up"
+                     : "compute both sides and select with torch.where");
+}
 
 bool onnx::isControlFlow(std::string_view domain, std::string_view type) {
   return domain.empty() && (type == "If" || type == "Loop");
@@ -120,7 +127,7 @@ void GraphImporter::importIf(const Node &node, ArrayRef<Imported> operands,
     return fail(node, "it needs a condition and two branches");
   auto condition = known(operands[0]);
   if (!condition)
-    return fail(node, "its condition " + depends.str());
+    return fail(node, "its condition " + depends(node));
   auto results =
       importGraph(node, *condition ? *onTrue : *onFalse, {}, scope, place);
   if (!results)
@@ -143,7 +150,7 @@ void GraphImporter::importLoop(const Node &node, ArrayRef<Imported> operands,
                       "gives them again");
   std::optional<int64_t> turns, condition = 1;
   if (operands[0] && !(turns = known(operands[0])))
-    return fail(node, "its number of turns " + depends.str());
+    return fail(node, "its number of turns " + depends(node));
   if (operands[1])
     condition = known(operands[1]);
   SmallVector<Imported> carried(operands.drop_front(2));
@@ -171,7 +178,7 @@ void GraphImporter::importLoop(const Node &node, ArrayRef<Imported> operands,
       scanned[i].push_back((*results)[1 + carried.size() + i]);
   }
   if (!condition)
-    return fail(node, "its condition " + depends.str());
+    return fail(node, "its condition " + depends(node));
   for (auto [i, name] : llvm::enumerate(node.outputs)) {
     if (name.empty())
       continue;

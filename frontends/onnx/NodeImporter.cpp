@@ -217,7 +217,7 @@ NodeImporter::integersFrom(StringRef name, size_t i) {
   return std::optional(*values);
 }
 
-static bool isOf(const Node &node, StringRef name) {
+bool isOf(const Node &node, StringRef name) {
   StringRef call = find(node.metadata, "pkg.torch.onnx.fx_node");
   return call.split("[target=torch.ops.").second.starts_with(name);
 }

@@ -51,6 +51,11 @@ std::optional<graph::Tensor> toTensor(mlir::MLIRContext *context,
                                       const Model &model, const Tensor &tensor,
                                       std::string &error);
 
+/// Whether PyTorch's exporter wrote `node` for an operator whose name begins
+/// with `name`, as in "aten.max.dim": ONNX has one op for several operators
+/// that differ in their gradients.
+bool isOf(const Node &node, llvm::StringRef name);
+
 class NodeImporter {
 public:
   NodeImporter(Emitter &emit, const ImportOptions &options, const Model &model,
@@ -108,9 +113,6 @@ public:
   integersFrom(llvm::StringRef name, size_t i);
 
   const Attribute *attribute(llvm::StringRef name) const;
-  /// Whether PyTorch's exporter wrote the node for an operator whose name begins
-  /// with `name`, as in "aten.max.dim": ONNX has one op for several operators
-  /// that differ in their gradients.
   bool isOf(llvm::StringRef name) const;
   /// A number among the arguments of that operator, by its position or name:
   /// exporters drop some. `otherwise` where the record has none.

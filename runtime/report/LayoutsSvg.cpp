@@ -25,14 +25,6 @@ struct Row {
   LayerNames names;
 };
 
-std::vector<int64_t> shapeOf(const Dims *dims) {
-  std::vector<int64_t> shape;
-  if (dims)
-    for (const plan::Dim *dim : *dims)
-      shape.push_back(dim->size());
-  return shape;
-}
-
 int64_t blocksOf(const plan::Dim &dim) { return Mesh::groupSize(dim.axes()); }
 
 /// "0-3,8"

@@ -68,6 +68,13 @@ def test_bags_of_embeddings_train_on_two_ranks(mode, optimize, dynamic, tmp_path
         assert torch.allclose(run.tensors[name], tensor, rtol=1e-5, atol=1e-6), name
 
 
+def test_bags_that_leave_out_an_index_are_refused_with_the_way_out(tmp_path):
+    """The exporter goes through each index of a bag and asks whether it counts."""
+    export(nn.Sequential(nn.EmbeddingBag(20, 6, mode="sum", padding_idx=0)), torch.ones(2, 3, dtype=torch.int64), tmp_path / "model.onnx", False)
+    _, error = tool("compile", tmp_path / "model.onnx", "-o", tmp_path / "plan", "--mode", "forward", code=1)
+    assert "EmbeddingBag with a padding_idx is exported so: take torch.nn.Embedding" in error
+
+
 @pytest.mark.parametrize("optimize", [False, True])
 def test_bags_of_unequal_sizes_are_taken_one_by_one(optimize, tmp_path):
     torch.manual_seed(2)

@@ -16,12 +16,15 @@
 namespace cl = llvm::cl;
 
 // LLVM is built without -debug-only; LLVM_DEBUG of our own files works with it.
+// A release build has no debug output.
+#ifndef NDEBUG
 static cl::opt<std::string>
     debugOnly("debug-only", cl::desc("Print the debug output of one component"),
               cl::callback([](const std::string &component) {
                 llvm::DebugFlag = true;
-                (llvm::setCurrentDebugType)(component.c_str());
+                llvm::setCurrentDebugType(component.c_str());
               }));
+#endif
 
 static polyrank::evaluate::EvaluateOptions evaluation;
 static cl::opt<std::string, true>
