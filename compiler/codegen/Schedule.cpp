@@ -74,8 +74,14 @@ static int64_t countPoints(const Loops &loops, const Affine &affine) {
 /// along vectors.
 static double scoreVector(const Loops &loops, size_t v,
                           ArrayRef<uint64_t> dependences) {
-  double score = 0;
   int64_t size = loops.variables[v].size;
+  // Short vectors are many: each computes addresses and conditions.
+  double all = 1;
+  for (const Variable &variable : loops.variables)
+    all *= static_cast<double>(variable.size);
+  constexpr double overhead = 4;
+  double score =
+      -overhead * all / static_cast<double>(std::min<int64_t>(size, 16));
   auto add = [&](const Affine &affine, double weight, bool isIndexed) {
     int64_t c = affine.coefficients[v];
     double points = static_cast<double>(countPoints(loops, affine)) * weight;
