@@ -20,6 +20,24 @@ def Localize : Pass<"localize", "::mlir::ModuleOp"> {
   let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect"];
 }
 
+def ChooseOrders : Pass<"choose-orders", "::mlir::ModuleOp"> {
+  let summary = "Lets tensors lie in memory in the order in which products have them";
+  let description = [{
+    Elementwise ops, reductions, windows, pads, slices and the other ops of
+    shapes work in any order of dims. Where transposes stand between them and
+    ops that do not, as around the product of each convolution, all of them take
+    the order that the largest of these products has, so that the transposes
+    cancel each other: the activations of a convolutional network lie in memory
+    as [N, H, W, C]. A region of ops is changed only where fewer elements are
+    transposed then. Sums over several dims may be added up in another order.
+  }];
+  let options = [
+    Option<"always", "always", "bool", "false",
+           "Change regions that gain nothing too: for tests">
+  ];
+  let dependentDialects = ["::polyrank::graph::GraphDialect"];
+}
+
 def FormSegments : Pass<"form-segments", "::mlir::ModuleOp"> {
   let summary = "Cuts the microbatch region into a first one and the rest";
   let description = [{

@@ -11,6 +11,7 @@ using namespace polyrank;
 void lowering::buildLoweringPipeline(OpPassManager &manager,
                                      const LoweringPipelineOptions &options) {
   manager.addPass(createLocalize());
+  manager.addPass(createChooseOrders());
   manager.addPass(createFormSegments());
   manager.addPass(createFormGemms());
   manager.addPass(codegen::createFormKernels());

@@ -194,7 +194,11 @@ bool Checker::runLayouts(ModuleOp module) {
   if (coverage)
     coverage->record(module);
   OwningOpRef<ModuleOp> partitioned(module.clone());
+  lowering::ChooseOrdersOptions orders;
+  orders.always = true;
   if (!runPass(module, "localize", lowering::createLocalize()) ||
+      !compare(module, Ranks) ||
+      !runPass(module, "choose-orders", lowering::createChooseOrders(orders)) ||
       !compare(module, Ranks) ||
       !runPass(module, "form-segments", lowering::createFormSegments()) ||
       !compare(module, Ranks))

@@ -330,8 +330,8 @@ static std::string passesTo(StringRef stage, int start) {
        "build-step", "canonicalize"},
       {"propagate-layouts", "shard-updates", "decompose-composites"},
       {"plan-reshards", "bucket-collectives", "check-partition", "localize",
-       "form-segments", "form-gemms", "form-kernels", "choose-gemms",
-       "assign-buffers", "check-buffers", "check-ranks"}};
+       "choose-orders", "form-segments", "form-gemms", "form-kernels",
+       "choose-gemms", "assign-buffers", "check-buffers", "check-ranks"}};
   std::string flags;
   for (const char *pass : passes[start]) {
     if (!stage.contains(pass) && llvm::none_of(passes[start], [&](auto *other) {
@@ -341,6 +341,8 @@ static std::string passesTo(StringRef stage, int start) {
     flags += std::string(" --") + pass;
     if (StringRef(pass) == "shard-updates")
       flags += "=threshold=1";
+    if (StringRef(pass) == "choose-orders")
+      flags += "=always";
     if (stage.contains(pass))
       break;
   }
