@@ -81,7 +81,9 @@ static LogicalResult buildScatter(graph::ScatterAddOp op, Body body,
   return success();
 }
 
-FailureOr<Loops> polyrank::codegen::buildLoops(Body body, std::string &reason) {
+FailureOr<Loops> polyrank::codegen::buildLoops(Body body,
+                                               HasFunction hasFunction,
+                                               std::string &reason) {
   FailureOr<Domain> domain = Domain::infer(body, reason);
   if (failed(domain))
     return failure();
@@ -97,7 +99,7 @@ FailureOr<Loops> polyrank::codegen::buildLoops(Body body, std::string &reason) {
       loops.argumentTypes.push_back(cast<RankedTensorType>(argument.getType()));
     for (Value result : body.results)
       loops.resultTypes.push_back(cast<RankedTensorType>(result.getType()));
-    NodeBuilder builder(body, *domain, loops, reason);
+    NodeBuilder builder(body, *domain, hasFunction, loops, reason);
     auto scatter = body.results.size() == 1
                        ? body.results[0].getDefiningOp<graph::ScatterAddOp>()
                        : graph::ScatterAddOp();

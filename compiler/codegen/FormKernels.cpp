@@ -2,9 +2,9 @@
 
 #include <queue>
 
-#include "compiler/codegen/CompileKernels.h"
 #include "compiler/codegen/Grouping.h"
 #include "compiler/codegen/Passes.h"
+#include "compiler/target/Target.h"
 #include "dialects/graph/Provenance.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/StringExtras.h"
@@ -30,11 +30,14 @@ private:
   void splitLongSums(func::FuncOp function);
   void accumulateScatters(func::FuncOp function);
   LogicalResult formInBlock(Block &block);
+  /// Constants that no kernel computes are what the plan holds.
+  void storeConstants(func::FuncOp function);
   /// Replaces a group by a launch.
   FailureOr<rank::LaunchOp> launch(const Group &group, OpBuilder &builder);
   /// The kernel of a group, the same one for equal groups.
   FailureOr<rank::KernelOp> getKernel(const Group &group, Block *block);
 
+  target::TargetInterface target;
   llvm::StringMap<rank::KernelOp> kernels;
   llvm::StringMap<int> names;
 };
@@ -185,7 +188,7 @@ FailureOr<rank::KernelOp> FormKernels::getKernel(const Group &group,
   std::string name = describe(group);
   int number = names[name]++;
   kernel.setSymName(number ? name + "_" + std::to_string(number) : name);
-  if (failed(describeKernel(kernel)))
+  if (failed(target.scheduleKernel(kernel)))
     return failure();
   return kernel;
 }
@@ -204,7 +207,8 @@ FailureOr<rank::LaunchOp> FormKernels::launch(const Group &group,
     locations.push_back(op->getLoc());
   auto launch =
       rank::LaunchOp::create(builder, builder.getFusedLoc(locations), outputs,
-                             FlatSymbolRefAttr::get(*kernel), group.inputs);
+                             FlatSymbolRefAttr::get(*kernel), group.inputs,
+                             /*buffers=*/nullptr);
   for (Operation *op : llvm::reverse(group.ops))
     graph::copyProvenance(op, launch);
   return launch;
@@ -282,7 +286,7 @@ LogicalResult FormKernels::formInBlock(Block &block) {
         if (failed(formInBlock(inner)))
           return failure();
 
-  Grouping grouping(block, fuse);
+  Grouping grouping(block, target, fuse);
   DenseMap<Operation *, int> order;
   int next = 0;
   for (Operation &op : block)
@@ -333,9 +337,24 @@ LogicalResult FormKernels::formInBlock(Block &block) {
   return success();
 }
 
+void FormKernels::storeConstants(func::FuncOp function) {
+  function.walk([&](graph::ConstantOp op) {
+    OpBuilder builder(op);
+    op.replaceAllUsesWith(
+        rank::ConstantOp::create(builder, op.getLoc(), op.getResult().getType(),
+                                 op.getValue(), /*buffers=*/nullptr)
+            .getResult());
+    op.erase();
+  });
+}
+
 void FormKernels::runOnOperation() {
   kernels.clear();
   names.clear();
+  auto found = target::getTarget(getOperation());
+  if (failed(found))
+    return signalPassFailure();
+  target = *found;
   for (auto function : llvm::to_vector(getOperation().getOps<func::FuncOp>())) {
     decomposeComposites(function);
     splitLongSums(function);
@@ -343,5 +362,6 @@ void FormKernels::runOnOperation() {
     for (Block &block : function.getBody())
       if (failed(formInBlock(block)))
         return signalPassFailure();
+    storeConstants(function);
   }
 }

@@ -58,7 +58,8 @@ SmallVector<Value> Grouping::inputsOf(ArrayRef<Operation *> ops) {
   return inputs.takeVector();
 }
 
-Grouping::Grouping(Block &block, bool fuse) : block(block) {
+Grouping::Grouping(Block &block, target::TargetInterface target, bool fuse)
+    : block(block), measures(target) {
   findDead();
   findStored();
   number();
@@ -292,10 +293,10 @@ bool Grouping::canMerge(int a, int b) {
   auto before = measure(first, {a}), after = measure(second, {b});
   if (!before || !after || merged->strided > before->strided + after->strided)
     return false;
-  // Columns are read in narrow strips: right for sums over rows, wrong for
-  // whatever else could run along the rows.
-  return merged->kind != Schedule::Column || !merged->storesFull ||
-         (before->kind == Schedule::Column && after->kind == Schedule::Column);
+  // Narrow strips are right for sums over rows, wrong for whatever else could
+  // run along the rows.
+  return !merged->isInStrips || !merged->storesFull ||
+         (before->isInStrips && after->isInStrips);
 }
 
 bool Grouping::tryMerge(int a, int b) {

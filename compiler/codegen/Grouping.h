@@ -5,7 +5,7 @@
 #include <limits>
 #include <optional>
 
-#include "compiler/target/cpu/Measure.h"
+#include "compiler/codegen/Measures.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace polyrank::codegen {
@@ -31,13 +31,13 @@ struct Group {
 /// theirs.
 ///
 /// Greedy in the order of the block: an op joins a group that computes one of
-/// its operands, or reads the same values, where one set of loops computes both
-/// (`buildLoops`), no more elements are read lane by lane than before, and no
-/// op outside stands between. Where it cannot join, it computes a cheap operand
+/// its operands, or reads the same values, where one kernel of the target
+/// computes both, no more elements are read one by one than before, and no op
+/// outside stands between. Where it cannot join, it computes a cheap operand
 /// again rather than read it from memory.
 class Grouping {
 public:
-  Grouping(mlir::Block &block, bool fuse);
+  Grouping(mlir::Block &block, target::TargetInterface target, bool fuse);
 
   std::vector<Group> groups;
   /// Free ops whose values ops outside of kernels need.

@@ -143,15 +143,26 @@ struct Loops {
   std::string toString() const;
 };
 
+/// Whether each iteration has read all that it reads of `argument`, and no
+/// other iteration reads that, before it writes the same bytes of `result`.
+bool mayAlias(const Loops &loops, unsigned result, unsigned argument);
+
+/// FLOPs and bytes of one launch.
+graph::Cost getCost(const Loops &loops);
+
 /// The body of a kernel or of a group of ops that may become one: `results` as
 /// functions of `arguments`.
 struct Body {
   llvm::ArrayRef<mlir::Value> arguments, results;
 };
 
-/// The loops that compute the body, or why one set of loops cannot: `reason`
-/// then says what stands in the way, for error messages. Composites must have
-/// been decomposed.
-mlir::FailureOr<Loops> buildLoops(Body body, std::string &reason);
+/// Whether a target has code for a function of operands of an element type.
+using HasFunction = llvm::function_ref<bool(Function, mlir::Type)>;
+
+/// The loops that compute the body with the functions that there are, or why
+/// one set of loops cannot: `reason` then says what stands in the way, for
+/// error messages. Composites must have been decomposed.
+mlir::FailureOr<Loops> buildLoops(Body body, HasFunction hasFunction,
+                                  std::string &reason);
 
 } // namespace polyrank::codegen

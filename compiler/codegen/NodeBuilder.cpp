@@ -2,8 +2,6 @@
 
 #include "compiler/codegen/NodeBuilder.h"
 
-#include "compiler/target/cpu/Functions.h"
-
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::codegen;

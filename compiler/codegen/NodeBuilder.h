@@ -25,9 +25,9 @@ using Indices = llvm::SmallVector<Index, 4>;
 /// Turns values at indices into nodes.
 class NodeBuilder {
 public:
-  NodeBuilder(Body body, const Domain &domain, Loops &loops,
-              std::string &reason)
-      : domain(domain), loops(loops), reason(reason),
+  NodeBuilder(Body body, const Domain &domain, HasFunction hasFunction,
+              Loops &loops, std::string &reason)
+      : domain(domain), hasFunction(hasFunction), loops(loops), reason(reason),
         context(body.results[0].getContext()),
         i64(mlir::IntegerType::get(context, 64)),
         i1(mlir::IntegerType::get(context, 1)) {
@@ -93,6 +93,7 @@ private:
   }
 
   const Domain &domain;
+  HasFunction hasFunction;
   Loops &loops;
   std::string &reason;
   mlir::MLIRContext *context;

@@ -11,7 +11,6 @@
 #include "compiler/driver/FindCommand.h"
 #include "compiler/driver/Mesh.h"
 #include "compiler/driver/Stages.h"
-#include "compiler/target/cpu/Machine.h"
 #include "frontends/onnx/Describe.h"
 #include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
@@ -344,7 +343,7 @@ LogicalResult Describer::run(std::string &error) {
     error = "--link: " + error;
     return failure();
   }
-  if (failed(codegen::Machine::find(given.cpu, error))) {
+  if (failed(checkTarget(context, given, error))) {
     error = "--cpu: " + error;
     return failure();
   }

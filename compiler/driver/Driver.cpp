@@ -13,7 +13,6 @@
 #include "compiler/sharding/ShardPattern.h"
 #include "compiler/sharding/Strategy.h"
 #include "compiler/sharding/Why.h"
-#include "compiler/target/cpu/Machine.h"
 #include "dialects/graph/Provenance.h"
 #include "dialects/sharding/Constraint.h"
 #include "mlir/IR/Verifier.h"
@@ -147,7 +146,7 @@ LogicalResult Compilation::checkOptions() {
   mesh = *parsed;
   if (failed(cost::CostModel::parse(mesh, options.links, error)))
     return fail("--link: " + error);
-  if (failed(codegen::Machine::find(options.cpu, error)))
+  if (failed(checkTarget(context, options, error)))
     return fail("--cpu: " + error);
   if (!options.dumpDirectory.empty())
     if (auto code = llvm::sys::fs::create_directories(options.dumpDirectory))
@@ -191,6 +190,7 @@ LogicalResult Compilation::importModel() {
   module = frontends::importOnnx(context, options.model, importOptions);
   if (!module || failed(checkElements(*module)))
     return failure();
+  (*module)->setAttr(target::targetAttrName, getTarget(context, options));
   // What the runtime calls the model.
   graph::setModelName(*module, llvm::sys::path::filename(options.model));
   return success();
@@ -236,7 +236,6 @@ LogicalResult Compilation::run() {
   plan::PlanOptions planOptions;
   planOptions.threads = options.threads;
   planOptions.forward = options.forward;
-  planOptions.codegen.cpu = options.cpu;
   if (failed(runPasses("lowering", [&](OpPassManager &manager) {
         lowering::LoweringPipelineOptions lowering;
         lowering.threads = options.threads;

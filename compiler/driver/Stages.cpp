@@ -2,10 +2,11 @@
 
 #include "compiler/driver/Stages.h"
 
-#include "compiler/codegen/CompileKernels.h"
 #include "compiler/sharding/Pipeline.h"
 #include "compiler/sharding/ShardPattern.h"
 #include "compiler/sharding/Strategy.h"
+#include "compiler/target/Target.h"
+#include "compiler/target/cpu/CpuTarget.h"
 #include "compiler/training/Pipeline.h"
 #include "dialects/Register.h"
 #include "dialects/graph/Boundary.h"
@@ -20,8 +21,20 @@ using namespace polyrank::driver;
 DialectRegistry polyrank::driver::getRegistry() {
   DialectRegistry registry;
   registerDialects(registry);
-  codegen::registerCodegenDialects(registry);
+  cpu::registerTarget(registry);
   return registry;
+}
+
+rank::CpuAttr polyrank::driver::getTarget(MLIRContext &context,
+                                          const Options &options) {
+  return rank::CpuAttr::get(&context, options.cpu);
+}
+
+LogicalResult polyrank::driver::checkTarget(MLIRContext &context,
+                                            const Options &options,
+                                            std::string &error) {
+  Attribute target = getTarget(context, options);
+  return cast<target::TargetInterface>(target).checkMachine(error);
 }
 
 /// `--batch-norm` and `--dropout`. On failure `error` says what is wrong.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compiler/driver/Driver.h"
+#include "dialects/rank/Rank.h"
 #include "dialects/sharding/Layout.h"
 #include "frontends/onnx/Import.h"
 #include "mlir/Pass/PassManager.h"
@@ -11,6 +12,12 @@ namespace polyrank::driver {
 
 /// The dialects of every stage.
 mlir::DialectRegistry getRegistry();
+
+/// What the plan is for: `--cpu`.
+rank::CpuAttr getTarget(mlir::MLIRContext &context, const Options &options);
+/// Whether there can be code for it. On failure `error` says why not.
+mlir::LogicalResult checkTarget(mlir::MLIRContext &context,
+                                const Options &options, std::string &error);
 
 /// What the importer has to know. On failure `error` says what is wrong.
 mlir::LogicalResult readImportOptions(const Options &options,

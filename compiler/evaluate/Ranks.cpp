@@ -208,6 +208,13 @@ LogicalResult RankEvaluator::runOp(Operation &op) {
         runGemm(gemm);
         return success();
       })
+      .Case([&](rank::ConstantOp constant) {
+        values[constant.getResult()] = each([&](int64_t) {
+          return Tensor::fromAttribute(
+              cast<DenseElementsAttr>(constant.getValue()));
+        });
+        return success();
+      })
       .Case([&](rank::AxisIndexOp index) {
         values[index.getResult()] = each([&](int64_t device) {
           Tensor result(

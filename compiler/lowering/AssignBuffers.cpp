@@ -3,7 +3,7 @@
 #include "compiler/lowering/ArenaPacking.h"
 #include "compiler/lowering/BufferClasses.h"
 #include "compiler/lowering/Passes.h"
-#include "compiler/target/cpu/GemmLibrary.h"
+#include "compiler/target/Target.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Graph.h"
 
@@ -254,9 +254,13 @@ void BufferAssigner::collectUnits() {
 
 /// Memory that the library needs during a product.
 LogicalResult BufferAssigner::addScratch() {
+  FailureOr<target::TargetInterface> found = target::getTarget(function);
+  if (failed(found))
+    return failure();
+  target::TargetInterface target = *found;
   LogicalResult result = success();
   function.walk([&](rank::GemmOp gemm) {
-    FailureOr<int64_t> bytes = getGemmScratch(gemm, threads);
+    FailureOr<int64_t> bytes = target.getScratchBytes(gemm, threads);
     if (failed(bytes))
       result = failure();
     if (failed(bytes) || *bytes == 0)
@@ -290,22 +294,20 @@ void BufferAssigner::writeAttributes() {
     function.setArgAttr(argument.getArgNumber(), rank::bufferAttrName,
                         getBuffer(argument));
   function.walk([&](Operation *op) {
-    if (op->getNumResults() > 0)
-      op->setAttr(rank::buffersAttrName, list(op->getResults()));
+    if (auto command = dyn_cast<rank::CommandOp>(op))
+      command.setBuffersAttr(list(op->getResults()));
     if (auto loop = dyn_cast<rank::MicrobatchesOp>(op)) {
+      loop.setBuffersAttr(list(loop.getResults()));
       // The index: a list of all of them, one per microbatch.
-      loop->setAttr(rank::firstBuffersAttrName,
-                    list(loop.getFirst().front().getArguments()));
-      loop->setAttr(rank::restBuffersAttrName,
-                    list(loop.getRest().front().getArguments()));
+      loop.setFirstBuffersAttr(list(loop.getFirst().front().getArguments()));
+      loop.setRestBuffersAttr(list(loop.getRest().front().getArguments()));
     }
-    auto scratch = scratchUnit.find(op);
-    if (scratch != scratchUnit.end())
-      op->setAttr(rank::scratchAttrName,
-                  rank::BufferAttr::get(function.getContext(),
-                                        units[scratch->second].region,
-                                        units[scratch->second].packed.offset,
-                                        units[scratch->second].packed.size));
+    if (auto scratch = scratchUnit.find(op); scratch != scratchUnit.end()) {
+      const ArenaUnit &unit = units[scratch->second];
+      cast<rank::GemmOp>(op).setScratchAttr(
+          rank::BufferAttr::get(function.getContext(), unit.region,
+                                unit.packed.offset, unit.packed.size));
+    }
   });
   auto number = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
   function->setAttr(

@@ -1,17 +1,10 @@
-// Which values of a function share a buffer, and when each buffer is live.
+// Which values of a function share a buffer.
 
 #include "compiler/lowering/BufferClasses.h"
-
-#include "dialects/graph/Graph.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::lowering;
-
-// An op at position p reads and writes at p; copies that are inserted before it
-// later happen at p - 2 and p - 1.
-static constexpr int64_t spacing = 4;
 
 /// Whether the blocks along `dim` lie one behind the other.
 static bool isMajor(Type type, int64_t dim) {
@@ -21,34 +14,13 @@ static bool isMajor(Type type, int64_t dim) {
 
 InPlace polyrank::lowering::getInPlace(Operation *op, unsigned operand,
                                        unsigned result) {
-  auto where = [](bool allowed, InPlace way) {
-    return allowed ? way : InPlace::Never;
-  };
-  return llvm::TypeSwitch<Operation *, InPlace>(op)
-      .Case([&](rank::LaunchOp launch) {
-        auto kernel = SymbolTable::lookupNearestSymbolFrom<rank::KernelOp>(
-            op, launch.getKernelAttr());
-        return where(llvm::is_contained(kernel.getInPlace(result), operand),
-                     InPlace::Same);
-      })
-      .Case([&](rank::GemmOp gemm) {
-        return where(gemm.getAddend() && operand == 2, InPlace::Same);
-      })
-      .Case([&](rank::CollectiveOp collective) {
-        return operand == result ? collective.getInPlace(operand)
-                                 : InPlace::Never;
-      })
-      .Default(InPlace::Never);
-}
-
-int64_t polyrank::lowering::getBlockBytes(Operation *op, unsigned operand) {
-  return std::min(rank::getByteSize(op->getOperand(operand).getType()),
-                  rank::getByteSize(op->getResult(operand).getType()));
+  auto command = dyn_cast<rank::CommandOp>(op);
+  return command ? command.getInPlace(operand, result) : InPlace::Never;
 }
 
 FailureOr<BufferClasses> BufferClasses::build(func::FuncOp function) {
-  BufferClasses classes;
-  if (failed(classes.number(function.getBody().front())))
+  BufferClasses classes(function);
+  if (failed(classes.collect(function.getBody().front())))
     return failure();
   return classes;
 }
@@ -56,11 +28,10 @@ FailureOr<BufferClasses> BufferClasses::build(func::FuncOp function) {
 void BufferClasses::define(Value value) {
   int buffer = buffers.size();
   int64_t size = rank::getByteSize(value.getType());
-  bool persistent =
-      isa_and_nonnull<graph::ConstantOp, rank::AxisIndexOp>(
-          value.getDefiningOp()) ||
-      (isa<BlockArgument>(value) &&
-       isa<func::FuncOp>(value.getParentBlock()->getParentOp()));
+  auto command = value.getDefiningOp<rank::CommandOp>();
+  bool persistent = (command && command.isWrittenAtLoad()) ||
+                    (isa<BlockArgument>(value) &&
+                     isa<func::FuncOp>(value.getParentBlock()->getParentOp()));
   buffers.push_back({buffer, size, persistent, {value}});
   places[value] = {buffer, 0, size};
 }
@@ -74,15 +45,7 @@ void BufferClasses::alias(Value value, Value of, int64_t offset,
   buffers[root(place.buffer)].values.push_back(value);
 }
 
-LogicalResult BufferClasses::number(Block &block) {
-  auto position = [&](Operation *op) {
-    next += spacing;
-    positions[op] = next;
-    opsByPosition.resize(next + 1);
-    opsByPosition[next] = op;
-  };
-  next += spacing;
-  blocks[&block].first = next;
+LogicalResult BufferClasses::collect(Block &block) {
   if (isa<func::FuncOp>(block.getParentOp()))
     llvm::for_each(block.getArguments(), [&](Value v) { define(v); });
   for (Operation &op : block) {
@@ -118,17 +81,14 @@ LogicalResult BufferClasses::number(Block &block) {
                                  : ValueRange(region.getResults());
         for (auto [argument, source] : llvm::zip_equal(arguments, sources))
           alias(argument, source, 0);
-        if (failed(number(body)))
+        if (failed(collect(body)))
           return failure();
       }
-      position(&op);
       continue;
     }
-    if (!isa<rank::RankDialect, func::FuncDialect>(op.getDialect()) &&
-        !isa<graph::ConstantOp>(op))
+    if (!isa<rank::RankDialect, func::FuncDialect>(op.getDialect()))
       return op.emitOpError("is not a command; form-gemms and form-kernels "
                             "come before buffers are assigned");
-    position(&op);
     if (auto view = dyn_cast<rank::ViewOp>(op)) {
       alias(view.getResult(), view.getInput(),
             view.getOffset() *
@@ -149,7 +109,6 @@ LogicalResult BufferClasses::number(Block &block) {
     for (Value result : op.getResults())
       define(result);
   }
-  blocks[&block].last = next;
   return success();
 }
 
@@ -173,38 +132,10 @@ SmallVector<int> BufferClasses::getClasses() const {
   return classes;
 }
 
-/// From where the value appears to its last use. What `rest` uses of outside,
-/// each microbatch needs.
-Lifetime BufferClasses::getLifetime(Value value) const {
-  Block *block = value.getParentBlock();
-  Lifetime lifetime;
-  if (Operation *op = value.getDefiningOp())
-    lifetime.first = positions.at(op);
-  else
-    lifetime.first = blocks.at(block).first;
-  lifetime.last = lifetime.first;
-  for (OpOperand &use : value.getUses()) {
-    Operation *user = use.getOwner();
-    int64_t last = positions.at(user);
-    if (auto region = dyn_cast<rank::MicrobatchesOp>(user)) {
-      unsigned index = use.getOperandNumber();
-      if (index >= region.getOf().size())
-        // Carried: read in the first microbatch, through its block argument.
-        last = getLifetime(region.getFirst().getArgument(1 + index)).last;
-    } else if (user->getBlock() != block &&
-               user->getParentOp() == microbatches &&
-               user->getParentRegion() ->getRegionNumber() == 1) {
-      last = blocks.at(user->getBlock()).last;
-    }
-    lifetime.last = std::max(lifetime.last, last);
-  }
-  return lifetime;
-}
-
 SmallVector<Lifetime> BufferClasses::getLifetimes(int buffer) const {
   SmallVector<Lifetime> lifetimes;
   for (Value value : buffers[buffer].values)
-    lifetimes.push_back(getLifetime(value));
+    lifetimes.push_back(liveness.get(value));
   return joinLifetimes(lifetimes);
 }
 
@@ -224,7 +155,7 @@ Place BufferClasses::getPlaceIn(Value value, const Place &at) const {
 /// results in class `written`, when class `inner`, one of the two, is at `at`.
 bool BufferClasses::meetInPlace(int read, int written, int inner,
                                 const Place &at, int64_t position) const {
-  Operation *op = opsByPosition[position];
+  Operation *op = liveness.getOp(position);
   if (!op)
     return false;
   auto placeOf = [&](Value value) {
@@ -243,7 +174,9 @@ bool BufferClasses::meetInPlace(int read, int written, int inner,
       unsigned number = operand.getOperandNumber();
       InPlace way = getInPlace(op, number, result.getResultNumber());
       auto blockOf = [&](const Place &whole) {
-        return whole.getBlock(cast<rank::CollectiveOp>(op).getAxes(), getBlockBytes(op, number));
+        auto collective = cast<rank::CollectiveOp>(op);
+        return whole.getBlock(collective.getAxes(),
+                              collective.getBlockBytes(number));
       };
       // Results may be smaller than what they replace.
       to.size = way == InPlace::Same ? from.size : to.size;
@@ -264,7 +197,7 @@ bool BufferClasses::canPlace(int inner, const Place &at) const {
     if (at.axes && (places.at(l).axes || places.at(l).stride))
       return false;
     for (Value r : buffers[at.buffer].values) {
-      Lifetime x = getLifetime(l), y = getLifetime(r);
+      Lifetime x = liveness.get(l), y = liveness.get(r);
       if (!x.overlaps(y))
         continue;
       bool innerFirst = x.last == y.first && x.first < x.last &&
@@ -300,7 +233,7 @@ Value BufferClasses::insertCopy(Value value, Operation *op, int phase) {
   OpBuilder builder(op);
   auto copy = rank::CopyOp::create(builder, value.getLoc(), value.getType(),
                                    value);
-  positions[copy] = positions.at(op) - 2 + phase;
+  liveness.insert(copy, op, phase);
   define(copy.getResult());
   return copy.getResult();
 }

@@ -1,10 +1,8 @@
-// Which values of a function share a buffer, and when each buffer is live.
+// Which values of a function share a buffer.
 
 #pragma once
 
-#include "compiler/lowering/BufferPacking.h"
-#include "dialects/rank/Rank.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "compiler/lowering/CommandLiveness.h"
 
 namespace polyrank::lowering {
 
@@ -26,10 +24,7 @@ struct Place {
 };
 
 /// Values in classes: the values of a class share one buffer and are never live
-/// at the same position with different contents. Positions number the commands
-/// of a step with the microbatches' `first` and `rest` blocks between prologue
-/// and update, `rest` once: what it needs from outside is live in all of it, so
-/// unrolled microbatches need no more.
+/// at the same position with different contents.
 class BufferClasses {
 public:
   /// One class per value, but views and microbatch slices are in the class of
@@ -51,7 +46,9 @@ public:
   llvm::SmallVector<int> getClasses() const;
   /// Sorted and disjoint.
   llvm::SmallVector<Lifetime> getLifetimes(int buffer) const;
-  int64_t getPosition(mlir::Operation *op) const { return positions.at(op); }
+  int64_t getPosition(mlir::Operation *op) const {
+    return liveness.getPosition(op);
+  }
   rank::MicrobatchesOp getMicrobatches() const { return microbatches; }
 
   /// Whether class `inner` can lie at `at` in another one: they are live apart,
@@ -78,31 +75,25 @@ private:
     llvm::SmallVector<mlir::Value> values;
   };
 
-  mlir::LogicalResult number(mlir::Block &block);
+  explicit BufferClasses(mlir::func::FuncOp function) : liveness(function) {}
+  mlir::LogicalResult collect(mlir::Block &block);
   void define(mlir::Value value);
   void alias(mlir::Value value, mlir::Value of, int64_t offset,
              int64_t stride = 0);
   int root(int buffer) const;
   Place getPlaceIn(mlir::Value value, const Place &at) const;
-  Lifetime getLifetime(mlir::Value value) const;
   bool meetInPlace(int read, int written, int inner, const Place &at,
                    int64_t position) const;
 
+  CommandLiveness liveness;
   rank::MicrobatchesOp microbatches;
   std::vector<Buffer> buffers;
   llvm::DenseMap<mlir::Value, Place> places;
-  llvm::DenseMap<mlir::Operation *, int64_t> positions;
-  llvm::DenseMap<mlir::Block *, Lifetime> blocks;
-  std::vector<mlir::Operation *> opsByPosition;
-  int64_t next = 0;
 };
 
-/// Whether a result may be written where an operand is read.
+/// Whether a result may be written where an operand is read: of a command, see
+/// rank::CommandOp; never of others.
 using runtime::InPlace;
 InPlace getInPlace(mlir::Operation *op, unsigned operand, unsigned result);
-
-/// The device's block of an operand (Block) or result (Whole) of a collective:
-/// g of these lie one behind the other.
-int64_t getBlockBytes(mlir::Operation *op, unsigned operand);
 
 } // namespace polyrank::lowering

@@ -77,7 +77,6 @@ public:
 
 private:
   rank::BufferAttr getBuffer(Value value);
-  rank::BufferAttr findBuffer(Value value);
   int64_t start(rank::BufferAttr buffer) const {
     return buffer.getOffset() + microbatch * buffer.getStride() +
            getIndex(buffer.getAxes()) * buffer.getStep();
@@ -97,7 +96,7 @@ private:
   LogicalResult checkBounds(Operation *op, rank::BufferAttr buffer);
   LogicalResult checkBuffer(Operation *op, Value value);
   LogicalResult checkResults(Operation *op);
-  LogicalResult checkScratch(Operation *op);
+  LogicalResult checkScratch(rank::CommandOp op);
   LogicalResult runBlock(Block &block);
   LogicalResult runOp(Operation &op);
   LogicalResult runLoop(rank::MicrobatchesOp loop);
@@ -115,30 +114,8 @@ private:
 rank::BufferAttr BufferChecker::getBuffer(Value value) {
   auto [entry, isNew] = buffers.try_emplace(value);
   if (isNew)
-    entry->second = findBuffer(value);
+    entry->second = rank::getBuffer(value);
   return entry->second;
-}
-
-rank::BufferAttr BufferChecker::findBuffer(Value value) {
-  auto result = dyn_cast<OpResult>(value);
-  if (result) {
-    auto buffers =
-        result.getOwner()->getAttrOfType<ArrayAttr>(rank::buffersAttrName);
-    return buffers ? dyn_cast<rank::BufferAttr>(
-                         buffers[result.getResultNumber()])
-                   : rank::BufferAttr();
-  }
-  auto argument = cast<BlockArgument>(value);
-  unsigned number = argument.getArgNumber();
-  Region *region = argument.getOwner()->getParent();
-  if (region->getParentOp() == function)
-    return function.getArgAttrOfType<rank::BufferAttr>(number,
-                                                       rank::bufferAttrName);
-  auto buffers = region->getParentOp()->getAttrOfType<ArrayAttr>(
-      region->getRegionNumber() == 0 ? rank::firstBuffersAttrName
-                                     : rank::restBuffersAttrName);
-  return buffers ? dyn_cast<rank::BufferAttr>(buffers[number])
-                 : rank::BufferAttr();
 }
 
 bool BufferChecker::overlap(rank::BufferAttr left,
@@ -199,7 +176,9 @@ bool BufferChecker::mayOverlap(OpOperand &operand, OpResult result) {
   int64_t distance = start(result) - start(operand.get());
   if (way == InPlace::Same)
     return distance == 0;
-  int64_t block = getBlockBytes(op, number) * getIndex(cast<rank::CollectiveOp>(op).getAxes());
+  auto collective = cast<rank::CollectiveOp>(op);
+  int64_t block =
+      collective.getBlockBytes(number) * getIndex(collective.getAxes());
   return distance == (way == InPlace::Block ? block : -block);
 }
 
@@ -230,8 +209,8 @@ LogicalResult BufferChecker::checkResults(Operation *op) {
   return success();
 }
 
-LogicalResult BufferChecker::checkScratch(Operation *op) {
-  auto scratch = op->getAttrOfType<rank::BufferAttr>(rank::scratchAttrName);
+LogicalResult BufferChecker::checkScratch(rank::CommandOp op) {
+  rank::BufferAttr scratch = op.getScratchAttr();
   if (!scratch)
     return success();
   if (failed(checkBounds(op, scratch)))
@@ -253,29 +232,21 @@ LogicalResult BufferChecker::checkScratch(Operation *op) {
 LogicalResult BufferChecker::runOp(Operation &op) {
   if (auto loop = dyn_cast<rank::MicrobatchesOp>(op))
     return runLoop(loop);
-  // Written once, at load.
-  if (isa<graph::ConstantOp, rank::AxisIndexOp>(op))
+  auto command = dyn_cast<rank::CommandOp>(op);
+  if (command && command.isWrittenAtLoad())
     return success();
   for (OpOperand &operand : op.getOpOperands())
     if (failed(read(operand)))
       return failure();
-  if (auto slice = dyn_cast<rank::SliceOp>(op);
-      slice && rank::isInPlace(slice, getBuffer(slice.getInput()),
-                               getBuffer(slice.getResult()))) {
-    Content content = contents.lookup(slice.getInput());
-    content.offset +=
-        getIndex(slice.getAxes()) * rank::getByteSize(slice.getType());
-    contents[slice.getResult()] = content;
-    return checkBuffer(slice, slice.getResult());
+  if (!command) // a terminator
+    return success();
+  if (std::optional<int64_t> offset = command.getViewOffset(device)) {
+    Content content = contents.lookup(op.getOperand(0));
+    content.offset += *offset;
+    contents[op.getResult(0)] = content;
+    return checkBuffer(&op, op.getResult(0));
   }
-  if (auto view = dyn_cast<rank::ViewOp>(op)) {
-    Content content = contents.lookup(view.getInput());
-    content.offset += view.getOffset() * rank::getElementByteSize(
-                                             view.getType().getElementType());
-    contents[view.getResult()] = content;
-    return checkBuffer(view, view.getResult());
-  }
-  if (failed(checkResults(&op)) || failed(checkScratch(&op)))
+  if (failed(checkResults(&op)) || failed(checkScratch(command)))
     return failure();
   if (auto gemm = dyn_cast<rank::GemmOp>(op);
       gemm && gemm.getAddend() &&
@@ -361,7 +332,8 @@ LogicalResult BufferChecker::run() {
     if (failed(writeChecked(function, argument)))
       return failure();
   WalkResult written = function.walk([&](Operation *op) {
-    if (isa<graph::ConstantOp, rank::AxisIndexOp>(op) &&
+    if (auto command = dyn_cast<rank::CommandOp>(op);
+        command && command.isWrittenAtLoad() &&
         failed(writeChecked(op, op->getResult(0))))
       return WalkResult::interrupt();
     return WalkResult::advance();

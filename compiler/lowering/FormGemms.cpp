@@ -229,7 +229,8 @@ LogicalResult GemmFormer::run() {
   auto gemm = rank::GemmOp::create(
       builder, op.getLoc(), result.value.getType(), a.base, b.base, addend,
       form.aAccess, form.bAccess, form.sizes, form.row, form.batch,
-      APFloat(static_cast<float>(alpha)));
+      APFloat(static_cast<float>(alpha)), /*call=*/nullptr,
+      /*scratch=*/nullptr, /*buffers=*/nullptr);
   graph::copyProvenance(op, gemm);
   result.value.replaceAllUsesWith(gemm.getResult());
   return success();

@@ -66,7 +66,8 @@ struct FormSegmentsPass : lowering::impl::FormSegmentsBase<FormSegmentsPass> {
       OpBuilder builder(op);
       auto segments = rank::MicrobatchesOp::create(
           builder, op.getLoc(), op.getResultTypes(), op.getCount(), op.getOf(),
-          op.getCarry());
+          op.getCarry(), /*buffers=*/nullptr, /*first_buffers=*/nullptr,
+          /*rest_buffers=*/nullptr);
       buildSegment(builder, op, segments.getFirst(), /*withSums=*/false);
       buildSegment(builder, op, segments.getRest(), /*withSums=*/true);
       op.replaceAllUsesWith(segments.getResults());

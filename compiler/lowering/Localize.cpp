@@ -99,7 +99,7 @@ Value Localizer::axisIndex(ArrayRef<sharding::AxisRef> axes) {
   builder.setInsertionPointToStart(&local.getBody().front());
   Value value = rank::AxisIndexOp::create(
       builder, local.getLoc(), RankedTensorType::get({}, builder.getI64Type()),
-      attribute);
+      attribute, /*buffers=*/nullptr);
   indices.push_back({attribute, value});
   return value;
 }

@@ -197,52 +197,55 @@ LogicalResult polyrank::lowering::localizeMovement(
       .Case([&](sharding::AllReduceOp) {
         return collective(rank::AllReduceOp::create(
             builder, location, movement.localTypes(), operands, movement.axes(),
-            movement.from().getPartialKind(), nextId++, movement.why()));
+            movement.from().getPartialKind(), nextId++, movement.why(),
+            /*buffers=*/nullptr));
       })
       .Case([&](sharding::ReduceScatterOp) {
         return collective(rank::ReduceScatterOp::create(
             builder, location, movement.localTypes(), operands, movement.axes(),
             movement.from().getPartialKind(),
-            movement.dims(&sharding::Movement::to), nextId++, movement.why()));
+            movement.dims(&sharding::Movement::to), nextId++, movement.why(),
+            /*buffers=*/nullptr));
       })
       .Case([&](sharding::AllGatherOp) {
         return collective(rank::AllGatherOp::create(
             builder, location, movement.localTypes(), operands, movement.axes(),
-            movement.dims(&sharding::Movement::from), nextId++,
-            movement.why()));
+            movement.dims(&sharding::Movement::from), nextId++, movement.why(),
+            /*buffers=*/nullptr));
       })
       .Case([&](sharding::AllToAllOp) {
         return collective(rank::AllToAllOp::create(
             builder, location, movement.localTypes(), operands, movement.axes(),
             movement.dims(&sharding::Movement::to),
-            movement.dims(&sharding::Movement::from), nextId++,
-            movement.why()));
+            movement.dims(&sharding::Movement::from), nextId++, movement.why(),
+            /*buffers=*/nullptr));
       })
       .Case([&](sharding::PermuteOp) {
         rank::AxesAttr axes = movement.axes();
         return collective(rank::PermuteOp::create(
             builder, location, movement.localTypes(), operands, axes,
-            movement.sourcesOfPermute(axes), nextId++, movement.why()));
+            movement.sourcesOfPermute(axes), nextId++, movement.why(),
+            /*buffers=*/nullptr));
       })
       .Case([&](sharding::HaloOp) {
         auto [low, high] = movement.borders();
         return collective(rank::HaloOp::create(
             builder, location, movement.localTypes(), operands, movement.axes(),
             movement.dims(&sharding::Movement::to), low, high, nextId++,
-            movement.why()));
+            movement.why(), /*buffers=*/nullptr));
       })
       .Case([&](sharding::HaloAddOp) {
         auto [low, high] = movement.borders();
         return collective(rank::HaloAddOp::create(
             builder, location, movement.localTypes(), operands, movement.axes(),
             movement.dims(&sharding::Movement::from), low, high, nextId++,
-            movement.why()));
+            movement.why(), /*buffers=*/nullptr));
       })
       .Case([&](sharding::SliceOp) {
         for (auto [i, operand] : llvm::enumerate(operands))
           results.push_back(rank::SliceOp::create(
               builder, location, movement.localType(i), operand,
-              movement.movement(i).to, movement.axes()));
+              movement.movement(i).to, movement.axes(), /*buffers=*/nullptr));
         return success();
       })
       .Case([&](sharding::ToPartialOp) {

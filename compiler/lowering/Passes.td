@@ -65,12 +65,12 @@ def FormGemms : Pass<"form-gemms", "::mlir::ModuleOp"> {
 def ChooseGemms : Pass<"choose-gemms", "::mlir::ModuleOp"> {
   let summary = "Names the library call that computes each product";
   let description = [{
-    Every `rank.gemm` gets `rank.library`: `sgemm` (oneDNN's BLAS call) or
-    `matmul` (its matmul primitive). Products of 100 MFLOP and more are run with
+    Every `rank.gemm` gets the `call` that the target chooses. On a CPU it is
+    `sgemm` (oneDNN's BLAS call) or `matmul` (its matmul primitive). Products of 100 MFLOP and more are run with
     both, on `threads` threads of this machine, once per structure (sizes,
     transposes, leading dims, batch), cut into the usual pieces and into one, two
     or four for each thread; another call is taken where it is faster by more than
-    5 %, and `rank.pieces` says how it is cut. Smaller ones, and all with
+    5 %, cut as it was. Smaller ones, and all with
     `measure=false`, get the usual winner: `matmul` for products of a batch, else
     `sgemm`.
   }];
@@ -85,9 +85,9 @@ def AssignBuffers : Pass<"assign-buffers", "::mlir::ModuleOp"> {
   let summary = "Gives every value its place in the arena";
   let description = [{
     Runs when kernels are formed. Every argument, result and block argument of
-    a function gets `#rank.buffer`s: `rank.buffer` on arguments, `rank.buffers` on
-    ops, `rank.first_buffers` and `rank.rest_buffers` on `rank.microbatches` for its blocks'
-    arguments, `rank.scratch` on library calls; the function gets `rank.arena`.
+    a function gets `#rank.buffer`s: `rank.buffer` on arguments, `buffers` on
+    commands, `first_buffers` and `rest_buffers` on `rank.microbatches` for the
+    arguments of its blocks, `scratch` on products; the function gets `rank.arena`.
 
     What collectives touch lies in the shared region, all else in the private
     one. Views share the buffer of what they view; microbatches, slices of their

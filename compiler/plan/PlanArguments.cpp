@@ -55,21 +55,6 @@ polyrank::plan::getDims(RankedTensorType type) {
   return dims;
 }
 
-rank::BufferAttr polyrank::plan::getBuffer(Value value) {
-  if (auto result = dyn_cast<OpResult>(value))
-    return cast<rank::BufferAttr>(result.getOwner()->getAttrOfType<ArrayAttr>(
-        rank::buffersAttrName)[result.getResultNumber()]);
-  auto argument = cast<BlockArgument>(value);
-  Operation *parent = argument.getOwner()->getParentOp();
-  if (auto function = dyn_cast<func::FuncOp>(parent))
-    return function.getArgAttrOfType<rank::BufferAttr>(argument.getArgNumber(),
-                                                       rank::bufferAttrName);
-  bool first = argument.getOwner()->getParent()->getRegionNumber() == 0;
-  return cast<rank::BufferAttr>(parent->getAttrOfType<ArrayAttr>(
-      first ? rank::firstBuffersAttrName
-            : rank::restBuffersAttrName)[argument.getArgNumber()]);
-}
-
 std::unique_ptr<fb::BufferRef>
 polyrank::plan::getReference(rank::BufferAttr buffer, uint32_t axes) {
   return std::make_unique<fb::BufferRef>(

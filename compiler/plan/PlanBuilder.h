@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "compiler/codegen/CompileKernels.h"
+#include "compiler/target/Target.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/rank/Rank.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -18,21 +18,19 @@ fb::DType getDType(mlir::Type elementType);
 std::vector<fb::AxisRef> getAxes(llvm::ArrayRef<sharding::AxisRef> axes);
 /// A dim for each of the global tensor `type`.
 std::vector<std::unique_ptr<fb::DimT>> getDims(mlir::RankedTensorType type);
-/// The buffer that assign-buffers gave to a value.
-rank::BufferAttr getBuffer(mlir::Value value);
-/// The same in the plan, where `axes` is the number of its axes there.
+/// A buffer in the plan, where `axes` is the number of its axes there.
 std::unique_ptr<fb::BufferRef> getReference(rank::BufferAttr buffer,
                                             uint32_t axes = 0);
 /// Of an argument or a constant, which are nobody's block.
 inline std::unique_ptr<fb::BufferRef> getReference(mlir::Value value) {
-  return getReference(getBuffer(value));
+  return getReference(rank::getBuffer(value));
 }
 
 /// Commands, groups and reasons of one program.
 class CommandWriter {
 public:
   /// `updates` are the names of the update's places, see getPhase.
-  CommandWriter(fb::ProgramT &program, const codegen::CompiledKernels &kernels,
+  CommandWriter(fb::ProgramT &program, const target::CompiledKernels &kernels,
                 const llvm::DenseSet<mlir::StringAttr> &updates)
       : program(program), kernels(kernels), updates(updates) {
     for (auto [i, kernel] : llvm::enumerate(kernels.kernels))
@@ -45,20 +43,20 @@ public:
   /// A buffer that may be a block.
   std::unique_ptr<fb::BufferRef> refer(rank::BufferAttr buffer);
   std::unique_ptr<fb::BufferRef> refer(mlir::Value value) {
-    return refer(getBuffer(value));
+    return refer(rank::getBuffer(value));
   }
 
 private:
   fb::Phase getPhase(mlir::Operation *op);
   mlir::LogicalResult writeLaunch(rank::LaunchOp op, fb::CommandT &command);
-  void writeGemm(rank::GemmOp op, fb::CommandT &command);
+  mlir::LogicalResult writeGemm(rank::GemmOp op, fb::CommandT &command);
   void writeCopy(mlir::Operation *op, fb::CommandT &command);
   mlir::LogicalResult writeCollective(rank::CollectiveOp op,
                                       fb::CommandT &command);
   uint32_t writeReason(rank::CollectiveOp op);
 
   fb::ProgramT &program;
-  const codegen::CompiledKernels &kernels;
+  const target::CompiledKernels &kernels;
   const llvm::DenseSet<mlir::StringAttr> &updates;
   std::map<std::string, uint32_t> kernelNumbers;
   llvm::DenseMap<mlir::Attribute, uint32_t> groups;

@@ -1,13 +1,17 @@
 // The commands of a plan.
 
 #include "compiler/plan/PlanBuilder.h"
-#include "compiler/target/cpu/GemmLibrary.h"
 #include "dialects/graph/Provenance.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::plan;
+
+static_assert(int(fb::GemmImplementation::Sgemm) ==
+                  int(rank::GemmLibrary::Sgemm) &&
+              int(fb::GemmImplementation::Matmul) ==
+                  int(rank::GemmLibrary::Matmul));
 
 static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
@@ -64,7 +68,7 @@ LogicalResult CommandWriter::writeLaunch(rank::LaunchOp op,
   auto kernel = kernelNumbers.find(op.getKernel().str());
   if (kernel == kernelNumbers.end())
     return op.emitOpError("launches a kernel that was not compiled");
-  const codegen::CompiledKernel &compiled = kernels.kernels[kernel->second];
+  const target::CompiledKernel &compiled = kernels.kernels[kernel->second];
   fb::LaunchT launch;
   launch.kernel = kernel->second;
   launch.range = compiled.range;
@@ -79,37 +83,39 @@ LogicalResult CommandWriter::writeLaunch(rank::LaunchOp op,
   return success();
 }
 
-void CommandWriter::writeGemm(rank::GemmOp op, fb::CommandT &command) {
-  runtime::GemmShape shape = lowering::getGemmShape(op);
+LogicalResult CommandWriter::writeGemm(rank::GemmOp op, fb::CommandT &command) {
+  auto call = dyn_cast_or_null<rank::CpuCallAttr>(op.getCallAttr());
+  if (!call)
+    return op.emitOpError("has no call: choose-gemms comes first");
   fb::GemmT gemm;
-  gemm.implementation = shape.library == runtime::GemmLibrary::Sgemm
-                            ? fb::GemmImplementation::Sgemm
-                            : fb::GemmImplementation::Matmul;
-  gemm.m = shape.m;
-  gemm.n = shape.n;
-  gemm.k = shape.k;
-  gemm.transpose_a = shape.transposeA;
-  gemm.transpose_b = shape.transposeB;
-  gemm.lda = shape.lda;
-  gemm.ldb = shape.ldb;
-  gemm.ldc = shape.ldc;
-  for (const runtime::GemmBatchDim &dim : shape.batch)
-    gemm.batch.push_back({dim.count, dim.aStride, dim.bStride, dim.cStride});
-  gemm.alpha = shape.alpha;
-  gemm.beta = shape.beta;
+  gemm.implementation = fb::GemmImplementation(call.getLibrary());
+  gemm.pieces = call.getPieces();
+  gemm.m = op.getM();
+  gemm.n = op.getN();
+  gemm.k = op.getK();
+  gemm.transpose_a = op.getAForm().isTransposed;
+  gemm.transpose_b = op.getBForm().isTransposed;
+  gemm.lda = op.getAForm().leading;
+  gemm.ldb = op.getBForm().leading;
+  gemm.ldc = op.getRow();
+  for (rank::GemmOp::BatchDim dim : op.getBatchDims())
+    gemm.batch.push_back(
+        {dim.count, dim.aStride, dim.bStride, dim.resultStride});
+  gemm.alpha = op.getAlpha().convertToFloat();
+  gemm.beta = op.getAddend() ? 1 : 0;
   auto shifted = [&](Value value, int64_t elements) {
-    rank::BufferAttr buffer = getBuffer(value);
+    rank::BufferAttr buffer = rank::getBuffer(value);
     int64_t bytes = elements * int64_t(sizeof(float));
     return refer(buffer.getPart(bytes, buffer.getSize() - bytes));
   };
   gemm.a = shifted(op.getA(), op.getAAccess()[0]);
   gemm.b = shifted(op.getB(), op.getBAccess()[0]);
   gemm.c = refer(op.getResult());
-  if (auto scratch = op->getAttrOfType<rank::BufferAttr>(rank::scratchAttrName))
+  if (rank::BufferAttr scratch = op.getScratchAttr())
     gemm.scratch = refer(scratch);
   gemm.flops = op.getFlops();
-  gemm.pieces = shape.pieces;
   command.body.Set(std::move(gemm));
+  return success();
 }
 
 void CommandWriter::writeCopy(Operation *op, fb::CommandT &command) {
@@ -185,12 +191,10 @@ LogicalResult CommandWriter::writeCollective(rank::CollectiveOp op,
 
 LogicalResult CommandWriter::write(Operation &op, fb::SegmentT &segment) {
   fb::Phase phase = getPhase(&op);
-  if (isa<graph::ConstantOp, rank::AxisIndexOp, rank::ViewOp, rank::YieldOp,
-          rank::MicrobatchesOp, func::ReturnOp>(op))
-    return success();
-  if (auto slice = dyn_cast<rank::SliceOp>(op);
-      slice && rank::isInPlace(slice, getBuffer(slice.getInput()),
-                               getBuffer(slice.getResult())))
+  // Loops and terminators are segments; views and what is there do nothing.
+  auto known = dyn_cast<rank::CommandOp>(op);
+  if (isa<rank::YieldOp, rank::MicrobatchesOp, func::ReturnOp>(op) ||
+      (known && (known.isWrittenAtLoad() || known.getViewOffset(0))))
     return success();
   auto command = std::make_unique<fb::CommandT>();
   command->origin = getOrigin(&op);
@@ -200,10 +204,7 @@ LogicalResult CommandWriter::write(Operation &op, fb::SegmentT &segment) {
           .Case([&](rank::LaunchOp launch) {
             return writeLaunch(launch, *command);
           })
-          .Case([&](rank::GemmOp gemm) {
-            writeGemm(gemm, *command);
-            return success();
-          })
+          .Case([&](rank::GemmOp gemm) { return writeGemm(gemm, *command); })
           .Case<rank::CopyOp, rank::SliceOp>([&](Operation *copy) {
             writeCopy(copy, *command);
             return success();

@@ -20,8 +20,9 @@ namespace {
 class PlanWriter {
 public:
   PlanWriter(func::FuncOp function, const PlanOptions &options,
-             const codegen::CompiledKernels &kernels)
-      : function(function), options(options), kernels(kernels),
+             target::TargetInterface target,
+             const target::CompiledKernels &kernels)
+      : function(function), options(options), target(target), kernels(kernels),
         isStep(function.getName() == "step") {}
 
   LogicalResult run(StringRef path);
@@ -37,7 +38,8 @@ private:
 
   func::FuncOp function;
   const PlanOptions &options;
-  const codegen::CompiledKernels &kernels;
+  target::TargetInterface target;
+  const target::CompiledKernels &kernels;
   bool isStep;
   fb::PlanT plan;
   fb::ProgramT *program = nullptr;
@@ -80,9 +82,10 @@ void PlanWriter::writeHeader() {
 void PlanWriter::writeKernels() {
   plan.kernels = std::make_unique<fb::KernelsT>();
   plan.kernels->object.assign(kernels.image.begin(), kernels.image.end());
-  for (const codegen::CompiledKernel &kernel : kernels.kernels)
+  for (const target::CompiledKernel &kernel : kernels.kernels)
     plan.kernels->symbols.push_back(kernel.symbol);
-  plan.kernels->cpu = kernels.cpu;
+  plan.kernels->target = target.getName().str();
+  plan.kernels->cpu = kernels.machine;
   plan.kernels->features = kernels.features;
 }
 
@@ -160,16 +163,17 @@ LogicalResult PlanWriter::writeConstants() {
     for (uint64_t i = 0; i < loop.getCount(); ++i)
       for (int byte = 0; byte < 8; ++byte)
         indices[8 * i + byte] = i >> (8 * byte);
-    addConstant(getBuffer(loop.getFirst().getArgument(0)), std::move(indices));
+    addConstant(rank::getBuffer(loop.getFirst().getArgument(0)),
+                std::move(indices));
   }
   WalkResult result = function.walk([&](Operation *op) {
-    if (auto constant = dyn_cast<graph::ConstantOp>(op)) {
+    if (auto constant = dyn_cast<rank::ConstantOp>(op)) {
       auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());
       if (!elements) {
         op->emitOpError("holds no elements that can be written to a plan");
         return WalkResult::interrupt();
       }
-      addConstant(getBuffer(constant.getResult()), getBytes(elements));
+      addConstant(rank::getBuffer(constant.getResult()), getBytes(elements));
     } else if (auto index = dyn_cast<rank::AxisIndexOp>(op)) {
       auto entry = std::make_unique<fb::AxisIndexT>();
       entry->buffer = getReference(index.getResult());
@@ -288,10 +292,13 @@ LogicalResult polyrank::plan::writePlan(ModuleOp module,
     function = module.lookupSymbol<func::FuncOp>("forward");
   if (!function)
     return module.emitError("has neither @step nor @forward");
-  auto kernels = codegen::compileKernels(module, options.codegen);
+  auto target = target::getTarget(module);
+  if (failed(target))
+    return failure();
+  auto kernels = target->compileKernels(module, /*dumpDirectory=*/"");
   if (failed(kernels))
     return failure();
-  return PlanWriter(function, options, *kernels).run(path);
+  return PlanWriter(function, options, *target, *kernels).run(path);
 }
 
 LogicalResult polyrank::plan::lowerToPlan(ModuleOp module,

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "compiler/codegen/CompileKernels.h"
+#include "compiler/target/Target.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace polyrank::plan {
@@ -12,7 +12,6 @@ struct PlanOptions {
   int64_t threads = 1;
   /// `@step` computes outputs or a loss and changes nothing.
   bool forward = false;
-  codegen::CodegenOptions codegen;
 };
 
 /// Writes the plan of the module's `@step` (or else `@forward`), in local shapes

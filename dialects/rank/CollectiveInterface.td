@@ -37,6 +37,9 @@ def Rank_CollectiveOpInterface : OpInterface<"CollectiveOp"> {
   let extraClassDeclaration = [{
     /// Where result `number` may lie on operand `number`.
     ::polyrank::runtime::InPlace getInPlace(unsigned number);
+    /// The device's block of operand (InPlace::Block) or result (Whole)
+    /// `number`, in bytes: g of these lie one behind the other.
+    int64_t getBlockBytes(unsigned number);
     /// What one device sends.
     uint64_t getSentBytes();
   }];

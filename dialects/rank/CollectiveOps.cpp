@@ -21,6 +21,11 @@ runtime::InPlace CollectiveOp::getInPlace(unsigned number) {
              : way;
 }
 
+int64_t CollectiveOp::getBlockBytes(unsigned number) {
+  return std::min(getByteSize((*this)->getOperand(number).getType()),
+                  getByteSize((*this)->getResult(number).getType()));
+}
+
 uint64_t CollectiveOp::getSentBytes() {
   ArrayRef<int64_t> sources = getSourceMembers();
   bool moves = sources.empty();

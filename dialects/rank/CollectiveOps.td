@@ -18,15 +18,18 @@ include "mlir/IR/BuiltinAttributes.td"
 // (runtime/plan/Collectives.h); `methods` are those of the interface in which the op
 // is not like most.
 class Rank_Collective<string mnemonic, string kind, dag options, string format, string methods = "">
-    : Rank_Op<mnemonic, [Rank_CollectiveOpInterface]> {
+    : Rank_Command<mnemonic, [Rank_CollectiveOpInterface]> {
   let arguments = !con((ins Variadic<Rank_Tensor>:$inputs, Rank_AxesAttr:$axes), options,
-                       (ins I64Attr:$id, OptionalAttr<DictionaryAttr>:$why));
+                       (ins I64Attr:$id, OptionalAttr<DictionaryAttr>:$why,
+                            OptionalAttr<Rank_BufferArray>:$buffers));
   let results = (outs Variadic<Rank_Tensor>:$outputs);
   let assemblyFormat = format # " `over` $axes `id` $id attr-dict `:` functional-type($inputs, $outputs)";
   let hasVerifier = 1;
   let extraClassDeclaration =
       "::polyrank::runtime::CollectiveKind getCollectiveKind() { return ::polyrank::runtime::CollectiveKind::"
       # kind # "; }\n" # "::polyrank::graph::Tensor evaluate(::llvm::ArrayRef<::polyrank::graph::Tensor> parts, int64_t me, unsigned number);\n"
+      # "::polyrank::runtime::InPlace getInPlace(unsigned operand, unsigned result) {\n"
+      # "  return operand == result ? ::llvm::cast<CollectiveOp>(getOperation()).getInPlace(operand) : ::polyrank::runtime::InPlace::Never;\n}\n"
       # methods;
 }
 

@@ -24,6 +24,13 @@
 #define GET_ATTRDEF_CLASSES
 #include "dialects/rank/RankAttrs.h.inc"
 
+namespace polyrank::rank {
+/// What the verifier of all commands asks.
+mlir::LogicalResult verifyBuffers(mlir::Operation *op);
+} // namespace polyrank::rank
+
+#include "dialects/rank/CommandInterface.h.inc"
+
 #include "dialects/rank/CollectiveInterface.h.inc"
 
 #define GET_OP_CLASSES
@@ -34,22 +41,14 @@ namespace polyrank::rank {
 /// Argument and result attribute of a function in local shapes: the global
 /// type, layout included (TypeAttr).
 inline constexpr llvm::StringLiteral globalAttrName = "rank.global";
-/// Argument attribute (BufferAttr) and op attribute (array of BufferAttr, one
-/// per result) where buffers are assigned.
+/// Argument attribute (BufferAttr) where buffers are assigned.
 inline constexpr llvm::StringLiteral bufferAttrName = "rank.buffer";
-inline constexpr llvm::StringLiteral buffersAttrName = "rank.buffers";
-/// Of a product: the buffer that its library call computes in.
-inline constexpr llvm::StringLiteral scratchAttrName = "rank.scratch";
-/// Of a loop over microbatches: the buffers of the arguments of its regions.
-inline constexpr llvm::StringLiteral firstBuffersAttrName =
-                                         "rank.first_buffers",
-                                     restBuffersAttrName = "rank.rest_buffers";
 /// Function attribute: sizes in bytes of the `shared` and `private` regions, of
 /// what is `persistent` in them, and the `lower_bound` of their sum.
 inline constexpr llvm::StringLiteral arenaAttrName = "rank.arena";
 
-/// Whether a slice's result lies where it is in the operand: no command.
-bool isInPlace(SliceOp op, BufferAttr operand, BufferAttr result);
+/// Where a value of a function with buffers lies; null where it has none.
+BufferAttr getBuffer(mlir::Value value);
 
 /// Makes `shape` one of `groupSize` blocks of its dim `dim`, or emits an error
 /// where they are not equal.

@@ -3,6 +3,7 @@
 #ifndef POLYRANK_RANK_TD
 #define POLYRANK_RANK_TD
 
+include "dialects/rank/CommandInterface.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/CommonTypeConstraints.td"
@@ -115,10 +116,52 @@ def Rank_BufferAttr : Rank_Attr<"Buffer", "buffer"> {
   }];
 }
 
+def Rank_BufferArray : TypedArrayAttrBase<Rank_BufferAttr, "buffers">;
+
+def Rank_CpuAttr : Rank_Attr<"Cpu", "cpu"> {
+  let summary = "A target: the cores of a CPU";
+  let description = [{
+    `rank.target` of a module. The machine is a name that LLVM has for a CPU, one
+    of the levels `x86-64-v3` and `x86-64-v4`, or `native`: the highest level
+    that this machine has.
+
+    ```mlir
+    #rank.cpu<"x86-64-v4">
+    ```
+  }];
+  let parameters = (ins StringRefParameter<>:$machine);
+  let assemblyFormat = "`<` $machine `>`";
+}
+
+def Rank_GemmLibrary : I32EnumAttr<"GemmLibrary", "a function of oneDNN", [
+  I32EnumAttrCase<"Sgemm", 0, "sgemm">, I32EnumAttrCase<"Matmul", 1, "matmul">]> {
+  let cppNamespace = "::polyrank::rank";
+  let genSpecializedAttr = 0;
+}
+
+def Rank_CpuCallAttr : Rank_Attr<"CpuCall", "cpu_call"> {
+  let summary = "How a CPU computes a product";
+  let description = [{
+    `call` of a `rank.gemm`: oneDNN's BLAS function or its matmul primitive, and
+    in how many pieces the result is cut, each of which one thread computes; 0
+    pieces are as many as the runtime likes.
+
+    ```mlir
+    #rank.cpu_call<sgemm>
+    #rank.cpu_call<matmul, pieces = 4>
+    ```
+  }];
+  let parameters = (ins EnumParameter<Rank_GemmLibrary>:$library,
+                        DefaultValuedParameter<"int64_t", "0">:$pieces);
+  let assemblyFormat = "`<` $library (`,` `pieces` `=` $pieces^)? `>`";
+}
+
 // A block of one device: static shape, no layout.
 def Rank_Tensor : RankedTensorOf<[AnyFloat, AnySignlessInteger]>;
 def Rank_Index : 0DTensorOf<[I64]>;
 
 class Rank_Op<string mnemonic, list<Trait> traits = []> : Op<Rank_Dialect, mnemonic, traits>;
+class Rank_Command<string mnemonic, list<Trait> traits = []>
+    : Rank_Op<mnemonic, !listconcat([Rank_CommandOpInterface], traits)>;
 
 #endif

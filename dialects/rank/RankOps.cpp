@@ -18,11 +18,79 @@ void RankDialect::registerOps() {
       >();
 }
 
-bool polyrank::rank::isInPlace(SliceOp op, BufferAttr operand,
-                               BufferAttr result) {
-  return !operand.getAxes() &&
-         result == operand.getBlock(op.getAxes(), getByteSize(op.getType()));
+// Commands
+
+#include "dialects/rank/CommandInterface.cpp.inc"
+
+LogicalResult rank::verifyBuffers(Operation *op) {
+  ArrayAttr buffers = cast<CommandOp>(op).getBuffersAttr();
+  if (buffers && buffers.size() != op->getNumResults())
+    return op->emitOpError("[1] has ") << buffers.size() << " buffers for "
+                                       << op->getNumResults() << " results";
+  return success();
 }
+
+static BufferAttr bufferOf(ArrayAttr buffers, unsigned number) {
+  return buffers ? cast<BufferAttr>(buffers[number]) : BufferAttr();
+}
+
+BufferAttr CommandOp::getBuffer(unsigned result) {
+  return bufferOf(getBuffersAttr(), result);
+}
+
+BufferAttr rank::getBuffer(Value value) {
+  if (auto result = dyn_cast<OpResult>(value)) {
+    if (auto loop = dyn_cast<MicrobatchesOp>(result.getOwner()))
+      return bufferOf(loop.getBuffersAttr(), result.getResultNumber());
+    auto command = dyn_cast<CommandOp>(result.getOwner());
+    return command ? command.getBuffer(result.getResultNumber()) : BufferAttr();
+  }
+  auto argument = cast<BlockArgument>(value);
+  unsigned number = argument.getArgNumber();
+  mlir::Region *region = argument.getOwner()->getParent();
+  if (auto loop = dyn_cast<MicrobatchesOp>(region->getParentOp()))
+    return bufferOf(region == &loop.getFirst() ? loop.getFirstBuffersAttr()
+                                               : loop.getRestBuffersAttr(),
+                    number);
+  return cast<FunctionOpInterface>(region->getParentOp())
+      .getArgAttrOfType<BufferAttr>(number, bufferAttrName);
+}
+
+/// A block of what lies in the arena as a whole is where it is.
+std::optional<int64_t> rank::SliceOp::getViewOffset(int64_t device) {
+  BufferAttr operand = rank::getBuffer(getInput()),
+             result = rank::getBuffer(getResult());
+  int64_t bytes = getByteSize(getType());
+  if (!operand || !result || operand.getAxes() ||
+      result != operand.getBlock(getAxes(), bytes))
+    return std::nullopt;
+  return getAxes().getMesh().getLinearIndex(device, getAxes().getAxes()) *
+         bytes;
+}
+
+std::optional<int64_t> ViewOp::getViewOffset(int64_t) {
+  return getOffset() * getElementByteSize(getType().getElementType());
+}
+
+runtime::InPlace LaunchOp::getInPlace(unsigned operand, unsigned result) {
+  auto kernel =
+      SymbolTable::lookupNearestSymbolFrom<KernelOp>(*this, getKernelAttr());
+  return llvm::is_contained(kernel.getInPlace(result), operand)
+             ? runtime::InPlace::Same
+             : runtime::InPlace::Never;
+}
+
+/// The addend is operand 2.
+runtime::InPlace GemmOp::getInPlace(unsigned operand, unsigned) {
+  return operand == 2 ? runtime::InPlace::Same : runtime::InPlace::Never;
+}
+
+static GemmOp::Form getForm(ArrayRef<int64_t> access, int64_t columns) {
+  bool rowMajor = access[2] == 1 && access[1] >= columns;
+  return {!rowMajor, rowMajor ? access[1] : access[2]};
+}
+GemmOp::Form GemmOp::getAForm() { return getForm(getAAccess(), getK()); }
+GemmOp::Form GemmOp::getBForm() { return getForm(getBAccess(), getN()); }
 
 // Local data movement
 
@@ -261,9 +329,18 @@ LogicalResult MicrobatchesOp::verify() {
   SmallVector<Type> first(expected), rest(expected);
   llvm::append_range(first, ArrayRef(results).take_back(getCarry().size()));
   llvm::append_range(rest, results);
-  for (auto [region, types, name] :
-       {std::tuple(&getFirst(), ArrayRef(first), "first"),
-        std::tuple(&getRest(), ArrayRef(rest), "rest")}) {
+  if (auto buffers = getBuffersAttr();
+      buffers && buffers.size() != getNumResults())
+    return emitOpError("[4] has ") << buffers.size() << " buffers for "
+                                   << getNumResults() << " results";
+  for (auto [region, types, name, buffers] :
+       {std::tuple(&getFirst(), ArrayRef(first), "first",
+                   getFirstBuffersAttr()),
+        std::tuple(&getRest(), ArrayRef(rest), "rest", getRestBuffersAttr())}) {
+    if (buffers && buffers.size() != types.size())
+      return emitOpError("[4] has ")
+             << buffers.size() << " buffers for the " << types.size()
+             << " arguments of '" << name << "'";
     if (TypeRange(region->getArgumentTypes()) != TypeRange(types))
       return emitOpError("[2] block arguments of '")
              << name << "' must be " << types;

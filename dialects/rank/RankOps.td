@@ -12,19 +12,35 @@ include "mlir/Interfaces/ControlFlowInterfaces.td"
 include "mlir/Interfaces/FunctionInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
-def Rank_AxisIndexOp : Rank_Op<"axis_index", [Pure]> {
+defvar Rank_mayBeView = "::std::optional<int64_t> getViewOffset(int64_t device);";
+
+def Rank_ConstantOp : Rank_Command<"constant", [Pure, AllTypesMatch<["value", "result"]>]> {
+  let summary = "What the plan holds, as a whole or for this device";
+  let description = [{
+    ```mlir
+    %c = rank.constant dense<[1.0, 2.0]> : tensor<2xf32>
+    ```
+  }];
+  let arguments = (ins ElementsAttr:$value, OptionalAttr<Rank_BufferArray>:$buffers);
+  let results = (outs Rank_Tensor:$result);
+  let assemblyFormat = "attr-dict $value";
+  let extraClassDeclaration = "bool isWrittenAtLoad() { return true; }";
+}
+
+def Rank_AxisIndexOp : Rank_Command<"axis_index", [Pure]> {
   let summary = "This device's linear index over axes";
   let description = [{
     ```mlir
     %i = rank.axis_index <#mesh, {"data"}> : tensor<i64>
     ```
   }];
-  let arguments = (ins Rank_AxesAttr:$axes);
+  let arguments = (ins Rank_AxesAttr:$axes, OptionalAttr<Rank_BufferArray>:$buffers);
   let results = (outs Rank_Index:$result);
   let assemblyFormat = "$axes attr-dict `:` type($result)";
+  let extraClassDeclaration = "bool isWrittenAtLoad() { return true; }";
 }
 
-def Rank_SliceOp : Rank_Op<"slice", [Pure]> {
+def Rank_SliceOp : Rank_Command<"slice", [Pure]> {
   let summary = "This device's block of dim `dim`, by its index over `axes`";
   let description = [{
     ```mlir
@@ -33,13 +49,14 @@ def Rank_SliceOp : Rank_Op<"slice", [Pure]> {
 
     1. The result has the operand's type, but dim `dim` is g times smaller.
   }];
-  let arguments = (ins Rank_Tensor:$input, I64Attr:$dim, Rank_AxesAttr:$axes);
+  let arguments = (ins Rank_Tensor:$input, I64Attr:$dim, Rank_AxesAttr:$axes, OptionalAttr<Rank_BufferArray>:$buffers);
   let results = (outs Rank_Tensor:$result);
   let assemblyFormat = "$input `dim` $dim `over` $axes attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
+  let extraClassDeclaration = Rank_mayBeView;
 }
 
-def Rank_ViewOp : Rank_Op<"view", [Pure]> {
+def Rank_ViewOp : Rank_Command<"view", [Pure]> {
   let summary = "Consecutive elements, in row-major order, under another shape";
   let description = [{
     The result is elements [offset, offset + size) of the operand and shares its
@@ -52,21 +69,23 @@ def Rank_ViewOp : Rank_Op<"view", [Pure]> {
     1. Element types are equal.
     2. The range lies inside the operand.
   }];
-  let arguments = (ins Rank_Tensor:$input, DefaultValuedAttr<I64Attr, "0">:$offset);
+  let arguments = (ins Rank_Tensor:$input, DefaultValuedAttr<I64Attr, "0">:$offset,
+                       OptionalAttr<Rank_BufferArray>:$buffers);
   let results = (outs Rank_Tensor:$result);
   let assemblyFormat = "$input `offset` $offset attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
+  let extraClassDeclaration = Rank_mayBeView;
 }
 
-def Rank_CopyOp : Rank_Op<"copy"> {
+def Rank_CopyOp : Rank_Command<"copy"> {
   let summary = "The operand in another buffer; made where buffers are assigned";
-  let arguments = (ins Rank_Tensor:$input);
+  let arguments = (ins Rank_Tensor:$input, OptionalAttr<Rank_BufferArray>:$buffers);
   let results = (outs Rank_Tensor:$result);
   let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
 
-def Rank_GemmOp : Rank_Op<"gemm", [Pure]> {
+def Rank_GemmOp : Rank_Command<"gemm", [Pure]> {
   let summary = "Matrix product of operands read with strides: one library call";
   let description = [{
     Operands and result are seen as their elements in row-major order; strides
@@ -78,7 +97,8 @@ def Rank_GemmOp : Rank_Op<"gemm", [Pure]> {
 
     for i < m, j < n, l < k, t_d < count_d. Transposes, reshapes and slices of
     operands are strides, so that they cost nothing. Where buffers are assigned,
-    the result takes the addend's buffer.
+    the result takes the addend's buffer. `call` is how the target computes it
+    (`#rank.cpu_call`), and `scratch` the memory in which that works.
 
     ```mlir
     // y[b, s, o] = sum_i x[b, s, i] w[o, i]
@@ -97,7 +117,8 @@ def Rank_GemmOp : Rank_Op<"gemm", [Pure]> {
   let arguments = (ins Rank_Tensor:$a, Rank_Tensor:$b, Optional<Rank_Tensor>:$addend,
                        DenseI64ArrayAttr:$a_access, DenseI64ArrayAttr:$b_access,
                        DenseI64ArrayAttr:$sizes, I64Attr:$row, DenseI64ArrayAttr:$batch,
-                       DefaultValuedAttr<F32Attr, "1.0f">:$alpha);
+                       DefaultValuedAttr<F32Attr, "1.0f">:$alpha, OptionalAttr<AnyAttr>:$call,
+                       OptionalAttr<Rank_BufferAttr>:$scratch, OptionalAttr<Rank_BufferArray>:$buffers);
   let results = (outs Rank_Tensor:$result);
   let assemblyFormat = [{
     $a `at` $a_access `,` $b `at` $b_access (`add` $addend^)?
@@ -110,6 +131,12 @@ def Rank_GemmOp : Rank_Op<"gemm", [Pure]> {
     int64_t getM() { return getSizes()[0]; }
     int64_t getN() { return getSizes()[1]; }
     int64_t getK() { return getSizes()[2]; }
+    /// An operand as BLAS sees it: rows one behind the other at distance
+    /// `leading`, or columns, if it is transposed.
+    struct Form { bool isTransposed; int64_t leading; };
+    Form getAForm();
+    Form getBForm();
+    ::polyrank::runtime::InPlace getInPlace(unsigned operand, unsigned result);
     /// 2 m n k times the batch.
     int64_t getFlops();
   }];
@@ -161,14 +188,16 @@ def Rank_ReturnOp : Rank_Op<"return", [Pure, Terminator, ReturnLike, ParentOneOf
   let assemblyFormat = "($operands^ `:` type($operands))? attr-dict";
 }
 
-def Rank_LaunchOp : Rank_Op<"launch", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+def Rank_LaunchOp : Rank_Command<"launch", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "Runs a kernel";
   let description = [{
     1. The kernel exists and has these operand and result types.
   }];
-  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Rank_Tensor>:$inputs);
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Rank_Tensor>:$inputs,
+                       OptionalAttr<Rank_BufferArray>:$buffers);
   let results = (outs Variadic<Rank_Tensor>:$outputs);
   let assemblyFormat = "$kernel `(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs)";
+  let extraClassDeclaration = "::polyrank::runtime::InPlace getInPlace(unsigned operand, unsigned result);";
 }
 
 def Rank_MicrobatchesOp : Rank_Op<"microbatches",
@@ -191,12 +220,17 @@ def Rank_MicrobatchesOp : Rank_Op<"microbatches",
     } : (tensor<4x8x128xi64>, tensor<16xf32>) -> (tensor<f32>, tensor<16xf32>)
     ```
 
+    `first_buffers` and `rest_buffers` say where the arguments of the blocks lie.
+
     1. `count` is at least 2, and dim 0 of each `of` operand.
     2. Block arguments are the index (i64 scalar), the slices, in `rest` the
        sums, and the carried values.
     3. Both yield the results: sums first, then carried values.
+    4. Buffers are as many as results, and as the arguments of their block.
   }];
-  let arguments = (ins I64Attr:$count, Variadic<Rank_Tensor>:$of, Variadic<Rank_Tensor>:$carry);
+  let arguments = (ins I64Attr:$count, Variadic<Rank_Tensor>:$of, Variadic<Rank_Tensor>:$carry,
+                       OptionalAttr<Rank_BufferArray>:$buffers, OptionalAttr<Rank_BufferArray>:$first_buffers,
+                       OptionalAttr<Rank_BufferArray>:$rest_buffers);
   let results = (outs Variadic<Rank_Tensor>:$results);
   let regions = (region SizedRegion<1>:$first, SizedRegion<1>:$rest);
   let assemblyFormat = [{

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <unistd.h>
 
-#include "compiler/codegen/CompileKernels.h"
+#include "compiler/target/cpu/CpuTarget.h"
 #include "dialects/Register.h"
 #include "test/random/Mutations.h"
 #include "test/random/Processes.h"
@@ -78,7 +78,7 @@ int main(int argc, char **argv) {
     std::signal(signal, onCrash);
   DialectRegistry registry;
   registerDialects(registry);
-  codegen::registerCodegenDialects(registry);
+  cpu::registerTarget(registry);
   if (options.shrink) {
     MLIRContext context(registry, MLIRContext::Threading::DISABLED);
     context.loadAllAvailableDialects();

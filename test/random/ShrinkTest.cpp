@@ -1,6 +1,7 @@
 // The shrinker keeps what fails and leaves out the rest.
 
 #include "test/random/Shrink.h"
+#include "compiler/target/cpu/CpuTarget.h"
 
 #include "dialects/Register.h"
 #include "mlir/Parser/Parser.h"
@@ -17,6 +18,7 @@ namespace {
 std::unique_ptr<MLIRContext> makeContext() {
   DialectRegistry registry;
   registerDialects(registry);
+  cpu::registerTarget(registry);
   return std::make_unique<MLIRContext>(registry,
                                        MLIRContext::Threading::DISABLED);
 }

@@ -146,6 +146,7 @@ Parts linearParts(const LinearModel &model, Mode mode) {
   plan.kernels = std::make_unique<KernelsT>();
   plan.kernels->object = testKernels();
   plan.kernels->symbols = kernelNames;
+  plan.kernels->target = "cpu";
   plan.kernels->cpu = "x86-64";
   plan.kernels->features = {"+sse2"};
 

@@ -1,6 +1,7 @@
 // polyrank-opt: runs passes on MLIR text, and evaluates the result.
 
 #include "compiler/evaluate/Passes.h"
+#include "compiler/target/cpu/CpuTarget.h"
 #include "dialects/Register.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -70,6 +71,7 @@ int main(int argc, char **argv) {
   polyrank::registerPasses();
   mlir::DialectRegistry registry;
   polyrank::registerDialects(registry);
+  polyrank::cpu::registerTarget(registry);
 
   auto [input, output] = mlir::registerAndParseCLIOptions(
       argc, argv, "Polyrank's passes, one by one", registry);

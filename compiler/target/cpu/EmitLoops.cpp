@@ -8,6 +8,7 @@
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::codegen;
+using namespace polyrank::cpu;
 
 void Emitter::assignLevels() {
   levelOfVariable.assign(loops.variables.size(), 1);
@@ -402,9 +403,8 @@ void Emitter::emitScatter(Value row) {
   });
 }
 
-OwningOpRef<ModuleOp> polyrank::codegen::emitLoops(MLIRContext *context,
-                                                   StringRef name,
-                                                   const Loops &loops,
-                                                   const Schedule &schedule) {
+OwningOpRef<ModuleOp> cpu::emitLoops(MLIRContext *context, StringRef name,
+                                     const Loops &loops,
+                                     const Schedule &schedule) {
   return Emitter(context, loops, schedule).emit(name);
 }

@@ -2,10 +2,10 @@
 
 #pragma once
 
-#include "compiler/codegen/Schedule.h"
+#include "compiler/target/cpu/Schedule.h"
 #include "mlir/IR/BuiltinOps.h"
 
-namespace polyrank::codegen {
+namespace polyrank::cpu {
 
 /// A module with the function `name`(buffers: ptr, begin: i64, end: i64), which
 /// runs items [begin, end). Buffers are those of the arguments, then of the
@@ -15,4 +15,4 @@ mlir::OwningOpRef<mlir::ModuleOp> emitLoops(mlir::MLIRContext *context,
                                             const Loops &loops,
                                             const Schedule &schedule);
 
-} // namespace polyrank::codegen
+} // namespace polyrank::cpu

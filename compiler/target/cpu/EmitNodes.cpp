@@ -10,6 +10,7 @@
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::codegen;
+using namespace polyrank::cpu;
 
 Value Emitter::step() {
   SmallVector<int64_t> lanes(schedule.lanes);

@@ -13,7 +13,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
-namespace polyrank::codegen {
+namespace polyrank::cpu {
 
 /// How an element lies in memory: a boolean is a byte.
 inline mlir::Type memoryType(mlir::Type type) {
@@ -125,4 +125,4 @@ private:
   mlir::Value tailMask;
 };
 
-} // namespace polyrank::codegen
+} // namespace polyrank::cpu

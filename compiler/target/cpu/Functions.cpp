@@ -20,8 +20,9 @@
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::codegen;
+using namespace polyrank::cpu;
 
-Type polyrank::codegen::likeType(Type type, Type like) {
+Type cpu::likeType(Type type, Type like) {
   if (auto vector = dyn_cast<VectorType>(like))
     return VectorType::get(vector.getShape(), type);
   return type;
@@ -35,14 +36,14 @@ static Value makeSplat(ImplicitLocOpBuilder &builder, Type type,
   return arith::ConstantOp::create(builder, scalar);
 }
 
-Value polyrank::codegen::makeConstant(ImplicitLocOpBuilder &builder, Type type,
-                                      double value) {
+Value cpu::makeConstant(ImplicitLocOpBuilder &builder, Type type,
+                        double value) {
   return makeSplat(builder, type,
                    builder.getFloatAttr(getElementTypeOrSelf(type), value));
 }
 
-Value polyrank::codegen::makeInteger(ImplicitLocOpBuilder &builder, Type type,
-                                     int64_t value) {
+Value cpu::makeInteger(ImplicitLocOpBuilder &builder, Type type,
+                       int64_t value) {
   return makeSplat(builder, type,
                    builder.getIntegerAttr(getElementTypeOrSelf(type), value));
 }
@@ -658,7 +659,7 @@ static Value emitPhilox(ImplicitLocOpBuilder &b, int64_t id, Value index,
   return c0;
 }
 
-bool polyrank::codegen::hasFunction(Function function, Type operandType) {
+bool cpu::hasFunction(Function function, Type operandType) {
   switch (function) {
   case Function::Tanh:
   case Function::Erf:
@@ -687,8 +688,8 @@ bool polyrank::codegen::hasFunction(Function function, Type operandType) {
   }
 }
 
-Value polyrank::codegen::emitFunction(ImplicitLocOpBuilder &builder,
-                                      const Node &node, ValueRange operands) {
+Value cpu::emitFunction(ImplicitLocOpBuilder &builder, const Node &node,
+                        ValueRange operands) {
   switch (node.function) {
   case Function::Compare:
     return emitCompare(builder, static_cast<graph::Comparison>(node.parameter),
@@ -721,9 +722,8 @@ Value polyrank::codegen::emitFunction(ImplicitLocOpBuilder &builder,
                      emitFloatFunction(formula, node.function, widened));
 }
 
-Value polyrank::codegen::emitCombine(ImplicitLocOpBuilder &builder,
-                                     sharding::ReductionKind kind, Value x,
-                                     Value y) {
+Value cpu::emitCombine(ImplicitLocOpBuilder &builder,
+                       sharding::ReductionKind kind, Value x, Value y) {
   Node node(Node::Apply, getElementTypeOrSelf(x.getType()));
   node.function = kind == sharding::ReductionKind::Sum   ? Function::Add
                   : kind == sharding::ReductionKind::Max ? Function::Max
@@ -731,8 +731,8 @@ Value polyrank::codegen::emitCombine(ImplicitLocOpBuilder &builder,
   return emitFunction(builder, node, {x, y});
 }
 
-Value polyrank::codegen::emitIdentity(ImplicitLocOpBuilder &builder,
-                                      sharding::ReductionKind kind, Type type) {
+Value cpu::emitIdentity(ImplicitLocOpBuilder &builder,
+                        sharding::ReductionKind kind, Type type) {
   Type element = getElementTypeOrSelf(type);
   if (isa<FloatType>(element))
     return makeConstant(builder, type,

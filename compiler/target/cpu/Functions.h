@@ -5,7 +5,7 @@
 #include "compiler/codegen/Loops.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
-namespace polyrank::codegen {
+namespace polyrank::cpu {
 
 /// `type` as the element type of a vector like `like`, or alone.
 mlir::Type likeType(mlir::Type type, mlir::Type like);
@@ -20,11 +20,11 @@ mlir::Value makeInteger(mlir::ImplicitLocOpBuilder &builder, mlir::Type type,
 /// nothing is contracted or reassociated. Transcendental functions of f32 are
 /// within 2 ulp (Functions.cpp names each), those of narrower floats are
 /// computed in f32.
-mlir::Value emitFunction(mlir::ImplicitLocOpBuilder &builder, const Node &node,
-                         mlir::ValueRange operands);
+mlir::Value emitFunction(mlir::ImplicitLocOpBuilder &builder,
+                         const codegen::Node &node, mlir::ValueRange operands);
 
 /// Whether `function` on operands of this element type has code.
-bool hasFunction(Function function, mlir::Type operandType);
+bool hasFunction(codegen::Function function, mlir::Type operandType);
 
 /// How two partial results of a reduction combine.
 mlir::Value emitCombine(mlir::ImplicitLocOpBuilder &builder,
@@ -34,4 +34,4 @@ mlir::Value emitCombine(mlir::ImplicitLocOpBuilder &builder,
 mlir::Value emitIdentity(mlir::ImplicitLocOpBuilder &builder,
                          sharding::ReductionKind kind, mlir::Type type);
 
-} // namespace polyrank::codegen
+} // namespace polyrank::cpu

@@ -4,27 +4,22 @@
 
 using namespace mlir;
 using namespace polyrank;
-using namespace polyrank::lowering;
+using namespace polyrank::cpu;
 
-static constexpr StringRef libraryAttribute = "rank.library",
-                           piecesAttribute = "rank.pieces";
+static_assert(int(rank::GemmLibrary::Sgemm) ==
+                  int(runtime::GemmLibrary::Sgemm) &&
+              int(rank::GemmLibrary::Matmul) ==
+                  int(runtime::GemmLibrary::Matmul));
 
-/// Transposed or not, and the leading dim, of a rows x columns operand.
-static std::pair<bool, int64_t> getLeading(ArrayRef<int64_t> access,
-                                           int64_t columns) {
-  bool rowMajor = access[2] == 1 && access[1] >= columns;
-  return {!rowMajor, rowMajor ? access[1] : access[2]};
-}
-
-runtime::GemmShape polyrank::lowering::getGemmShape(rank::GemmOp gemm) {
+runtime::GemmShape cpu::getGemmShape(rank::GemmOp gemm) {
   runtime::GemmShape shape;
   shape.m = gemm.getM();
   shape.n = gemm.getN();
   shape.k = gemm.getK();
-  std::tie(shape.transposeA, shape.lda) =
-      getLeading(gemm.getAAccess(), gemm.getK());
-  std::tie(shape.transposeB, shape.ldb) =
-      getLeading(gemm.getBAccess(), gemm.getN());
+  shape.transposeA = gemm.getAForm().isTransposed;
+  shape.lda = gemm.getAForm().leading;
+  shape.transposeB = gemm.getBForm().isTransposed;
+  shape.ldb = gemm.getBForm().leading;
   shape.ldc = gemm.getRow();
   for (rank::GemmOp::BatchDim dim : gemm.getBatchDims())
     shape.batch.push_back(
@@ -36,30 +31,19 @@ runtime::GemmShape polyrank::lowering::getGemmShape(rank::GemmOp gemm) {
   // where rows of B are a multiple of 4 KiB apart.
   shape.library = shape.batch.empty() ? runtime::GemmLibrary::Sgemm
                                       : runtime::GemmLibrary::Matmul;
-  if (auto chosen = gemm->getAttrOfType<StringAttr>(libraryAttribute))
-    shape.library = chosen.getValue() == "matmul"
-                        ? runtime::GemmLibrary::Matmul
-                        : runtime::GemmLibrary::Sgemm;
-  if (auto chosen = gemm->getAttrOfType<IntegerAttr>(piecesAttribute))
-    shape.pieces = chosen.getInt();
+  if (auto call = dyn_cast_or_null<rank::CpuCallAttr>(gemm.getCallAttr())) {
+    shape.library = runtime::GemmLibrary(call.getLibrary());
+    shape.pieces = call.getPieces();
+  }
   return shape;
 }
 
-void polyrank::lowering::setGemmCall(rank::GemmOp gemm,
-                                     const GemmCall &call) {
-  if (call.pieces)
-    gemm->setAttr(piecesAttribute,
-                  IntegerAttr::get(IntegerType::get(gemm.getContext(), 64),
-                                   call.pieces));
-  gemm->setAttr(libraryAttribute,
-                StringAttr::get(gemm.getContext(),
-                                call.library == runtime::GemmLibrary::Matmul
-                                    ? "matmul"
-                                    : "sgemm"));
+void cpu::setGemmCall(rank::GemmOp gemm, const GemmCall &call) {
+  gemm.setCallAttr(rank::CpuCallAttr::get(
+      gemm.getContext(), rank::GemmLibrary(call.library), call.pieces));
 }
 
-FailureOr<int64_t> polyrank::lowering::getGemmScratch(rank::GemmOp gemm,
-                                                      int64_t threads) {
+FailureOr<int64_t> cpu::getGemmScratch(rank::GemmOp gemm, int64_t threads) {
   auto bytes = runtime::gemmScratchBytes(getGemmShape(gemm), threads);
   if (!bytes)
     return gemm.emitOpError(bytes.error().message);

@@ -5,7 +5,7 @@
 #include "dialects/rank/Rank.h"
 #include "runtime/device/cpu/Gemm.h"
 
-namespace polyrank::lowering {
+namespace polyrank::cpu {
 
 /// What can be chosen of a call: see runtime::GemmShape.
 struct GemmCall {
@@ -13,8 +13,8 @@ struct GemmCall {
   int64_t pieces = 0;
 };
 
-/// The call that a gemm command is; its implementation is what `rank.library`
-/// says, or else the usual winner, and `rank.pieces` says how it is cut.
+/// The call that a gemm command is: what its `call` says, or else the usual
+/// winner.
 runtime::GemmShape getGemmShape(rank::GemmOp gemm);
 void setGemmCall(rank::GemmOp gemm, const GemmCall &call);
 
@@ -22,4 +22,4 @@ void setGemmCall(rank::GemmOp gemm, const GemmCall &call);
 /// an error where the library cannot compute the product.
 mlir::FailureOr<int64_t> getGemmScratch(rank::GemmOp gemm, int64_t threads);
 
-} // namespace polyrank::lowering
+} // namespace polyrank::cpu

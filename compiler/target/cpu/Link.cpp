@@ -64,8 +64,7 @@ static std::string findFault(StringRef image) {
 }
 
 mlir::FailureOr<std::string>
-codegen::linkImage(const std::vector<std::string> &objects,
-                   std::string &reason) {
+cpu::linkImage(const std::vector<std::string> &objects, std::string &reason) {
   auto fail = [&](const Twine &why) {
     reason = why.str();
     return mlir::failure();

@@ -7,7 +7,7 @@
 
 #include "mlir/Support/LogicalResult.h"
 
-namespace polyrank::codegen {
+namespace polyrank::cpu {
 
 /// Links objects with LLVM's ld.lld into a shared object that depends on
 /// nothing and runs nothing when loaded. Fails with `reason` where the linker
@@ -15,4 +15,4 @@ namespace polyrank::codegen {
 mlir::FailureOr<std::string> linkImage(const std::vector<std::string> &objects,
                                        std::string &reason);
 
-} // namespace polyrank::codegen
+} // namespace polyrank::cpu

@@ -23,7 +23,7 @@
 #include "llvm/Transforms/Utils/Cloning.h"
 
 using namespace llvm;
-using namespace polyrank::codegen;
+using namespace polyrank::cpu;
 
 static constexpr StringLiteral triple = "x86_64-unknown-linux-gnu";
 

@@ -14,7 +14,7 @@ namespace llvm {
 class Module;
 } // namespace llvm
 
-namespace polyrank::codegen {
+namespace polyrank::cpu {
 
 /// A CPU to compile for.
 struct Machine {
@@ -24,7 +24,7 @@ struct Machine {
   /// is left alone, so that these decide where the code runs.
   std::vector<std::string> features;
 
-  /// By CodegenOptions::cpu. Fails with `reason` where LLVM does not know the
+  /// By what `#rank.cpu` says. Fails with `reason` where LLVM does not know the
   /// CPU or it lacks AVX2 and FMA.
   static mlir::FailureOr<Machine> find(const std::string &name,
                                        std::string &reason);
@@ -40,4 +40,4 @@ private:
   std::unique_ptr<llvm::TargetMachine> createTargetMachine() const;
 };
 
-} // namespace polyrank::codegen
+} // namespace polyrank::cpu

@@ -26,6 +26,10 @@ Result<KernelModule> KernelModule::load(const plan::Kernels &kernels) {
   KernelModule module;
   if (!kernels.symbols() || kernels.symbols()->size() == 0)
     return module;
+  if (!kernels.target() || kernels.target()->string_view() != "cpu")
+    return Error{"the plan's kernels are for the target '" +
+                 (kernels.target() ? kernels.target()->str() : "") +
+                 "'; this polyrank-run has the target 'cpu'"};
   std::vector<std::string> features;
   if (kernels.features())
     for (const auto *feature : *kernels.features())

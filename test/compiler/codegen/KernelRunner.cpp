@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/codegen/Passes.h"
+#include "compiler/target/cpu/CpuTarget.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -86,11 +87,11 @@ Tensor polyrank::codegen::randomTensor(RankedTensorType type, double low,
 }
 
 KernelRunner::KernelRunner(const std::string &text, bool fuse,
-                           const std::string &cpu) {
+                           const std::string &machine) {
   DialectRegistry registry;
   registry.insert<graph::GraphDialect, sharding::ShardingDialect,
                   rank::RankDialect, func::FuncDialect>();
-  registerCodegenDialects(registry);
+  cpu::registerTarget(registry);
   context = std::make_unique<MLIRContext>(registry);
   context->loadAllAvailableDialects();
   source = parseSourceString<ModuleOp>(text, context.get());
@@ -99,6 +100,8 @@ KernelRunner::KernelRunner(const std::string &text, bool fuse,
     return;
   }
   type = source->lookupSymbol<func::FuncOp>("main").getFunctionType();
+  (*source)->setAttr(target::targetAttrName,
+                     rank::CpuAttr::get(context.get(), machine));
   module = source->clone();
   PassManager passes(context.get());
   FormKernelsOptions formOptions;
@@ -109,11 +112,10 @@ KernelRunner::KernelRunner(const std::string &text, bool fuse,
     return;
   }
   module->walk([&](rank::LaunchOp) { ++numLaunches; });
-  CodegenOptions options;
-  options.cpu = cpu;
-  if (const char *directory = std::getenv("POLYRANK_DUMP_KERNELS"))
-    options.dumpDirectory = directory;
-  FailureOr<CompiledKernels> compiled = compileKernels(*module, options);
+  const char *directory = std::getenv("POLYRANK_DUMP_KERNELS");
+  FailureOr<target::CompiledKernels> compiled =
+      target::getTarget(*module)->compileKernels(*module,
+                                                 directory ? directory : "");
   if (failed(compiled)) {
     ADD_FAILURE() << "the kernels do not compile";
     return;
@@ -133,7 +135,7 @@ void KernelRunner::load() {
   library = dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(),
                    RTLD_NOW | RTLD_LOCAL);
   ASSERT_TRUE(library) << dlerror();
-  for (const CompiledKernel &kernel : kernels.kernels) {
+  for (const target::CompiledKernel &kernel : kernels.kernels) {
     void *symbol = dlsym(library, kernel.symbol.c_str());
     ASSERT_TRUE(symbol) << kernel.symbol;
     functions[kernel.symbol] = reinterpret_cast<Kernel>(symbol);
@@ -206,7 +208,7 @@ std::vector<Bytes> KernelRunner::run(const std::vector<Bytes> &inputs,
        llvm::zip_equal(function.getArguments(), inputs))
     values[argument] = guarded(input);
   for (Operation &op : function.getBody().front()) {
-    if (auto constant = dyn_cast<graph::ConstantOp>(op)) {
+    if (auto constant = dyn_cast<rank::ConstantOp>(op)) {
       values[constant.getResult()] = guarded(toBytes(
           Tensor::fromAttribute(cast<DenseElementsAttr>(constant.getValue()))));
     } else if (auto view = dyn_cast<rank::ViewOp>(op)) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/codegen/CompileKernels.h"
+#include "compiler/target/Target.h"
 #include "dialects/graph/Graph.h"
 
 namespace polyrank::codegen {
@@ -26,7 +26,7 @@ class KernelRunner {
 public:
   /// `body` is the text of `func.func @main`; test failure where it is wrong.
   explicit KernelRunner(const std::string &text, bool fuse = true,
-                        const std::string &cpu = "native");
+                        const std::string &machine = "native");
   ~KernelRunner();
 
   mlir::FunctionType getType() const { return type; }
@@ -34,7 +34,7 @@ public:
   int64_t getNumKernels() const { return kernels.kernels.size(); }
   int64_t getNumLaunches() const { return numLaunches; }
   rank::KernelOp getKernel(unsigned index);
-  const CompiledKernels &getCompiled() const { return kernels; }
+  const target::CompiledKernels &getCompiled() const { return kernels; }
 
   /// By each op's reference implementation.
   std::vector<graph::Tensor> evaluate(const std::vector<graph::Tensor> &inputs);
@@ -59,7 +59,7 @@ private:
   std::unique_ptr<mlir::MLIRContext> context;
   mlir::OwningOpRef<mlir::ModuleOp> source, module;
   mlir::FunctionType type;
-  CompiledKernels kernels;
+  target::CompiledKernels kernels;
   int64_t numLaunches = 0;
   int file = -1;
   void *library = nullptr;

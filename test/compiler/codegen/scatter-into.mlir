@@ -4,9 +4,9 @@
 // CHECK: rank.kernel @kernel.scatter_add({{.*}}in_place = [array<i64: 2>]
 // CHECK: graph.scatter_add %{{.*}}, %{{.*}}, %{{.*}} {axis = 0
 // CHECK-LABEL: func.func @step
-// CHECK: %[[PRODUCT:.*]] = rank.gemm {{.*}}rank.buffers = {{\[}}[[PLACE:#rank.buffer<.*>]]]} :
+// CHECK: %[[PRODUCT:.*]] = rank.gemm {{.*}}buffers = {{\[}}[[PLACE:#rank.buffer<.*>]]]} :
 // CHECK-NOT: rank.launch
-// CHECK: rank.launch @kernel.scatter_add(%{{.*}}, %{{.*}}, %[[PRODUCT]]) {{.*}}rank.buffers = {{\[}}[[PLACE]]]} :
+// CHECK: rank.launch @kernel.scatter_add(%{{.*}}, %{{.*}}, %[[PRODUCT]]) {{.*}}buffers = {{\[}}[[PLACE]]]} :
 func.func @step(%a: tensor<10x3xf32> {graph.role = #graph.input<"a">}, %b: tensor<3x4xf32> {graph.role = #graph.input<"b">},
                 %ids: tensor<5xi64> {graph.role = #graph.input<"ids">}, %rows: tensor<5x4xf32> {graph.role = #graph.input<"rows">})
     -> (tensor<10x4xf32> {graph.role = #graph.output<"y">}) {

@@ -13,8 +13,8 @@ rank.kernel @gradient(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place
 // CHECK-SAME: %{{.*}}: tensor<16xf32> {graph.role = #graph.parameter<@w>, rank.buffer = #rank.buffer<private, 0, 64>}
 // CHECK-SAME: %{{.*}}: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 64, 64>}
 // CHECK-SAME: rank.arena = {lower_bound = 192 : i64, persistent = 128 : i64, private = 192 : i64, shared = 0 : i64}
-// CHECK: rank.launch @gradient({{.*}}) {rank.buffers = [#rank.buffer<private, 128, 64>]}
-// CHECK-NEXT: rank.launch @update({{.*}}) {rank.buffers = [#rank.buffer<private, 0, 64>]}
+// CHECK: rank.launch @gradient({{.*}}) {buffers = [#rank.buffer<private, 128, 64>]}
+// CHECK-NEXT: rank.launch @update({{.*}}) {buffers = [#rank.buffer<private, 0, 64>]}
 // CHECK-NEXT: return
 func.func @step(%w: tensor<16xf32> {graph.role = #graph.parameter<@w>}, %x: tensor<16xf32> {graph.role = #graph.input<"x">}) -> (tensor<16xf32> {graph.role = #graph.next<0>}) {
   %g = rank.launch @gradient(%x) : (tensor<16xf32>) -> tensor<16xf32>
@@ -27,7 +27,7 @@ func.func @step(%w: tensor<16xf32> {graph.role = #graph.parameter<@w>}, %x: tens
 // CHECK: %[[N:.*]] = rank.launch @update
 // CHECK-SAME: #rank.buffer<private, [[ELSEWHERE:[1-9][0-9]*]], 64>
 // CHECK: rank.launch @gradient
-// CHECK: rank.copy %[[N]] {rank.buffers = [#rank.buffer<private, 0, 64>]}
+// CHECK: rank.copy %[[N]] {buffers = [#rank.buffer<private, 0, 64>]}
 func.func @late_read(%w: tensor<16xf32> {graph.role = #graph.parameter<@w>}, %x: tensor<16xf32> {graph.role = #graph.input<"x">}) -> (tensor<16xf32> {graph.role = #graph.next<0>}, tensor<16xf32> {graph.role = #graph.output<"y">}) {
   %n = rank.launch @update(%w, %x) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
   %y = rank.launch @gradient(%w) : (tensor<16xf32>) -> tensor<16xf32>
@@ -60,8 +60,8 @@ func.func @frozen(%a: tensor<16xf32> {graph.role = #graph.parameter<@a>}) -> (te
 
 // One value for two parameters is written twice.
 // CHECK-LABEL: func.func @twice
-// CHECK: rank.launch @gradient({{.*}}) {rank.buffers = [#rank.buffer<private, 0, 64>]}
-// CHECK-NEXT: rank.copy {{.*}} {rank.buffers = [#rank.buffer<private, 64, 64>]}
+// CHECK: rank.launch @gradient({{.*}}) {buffers = [#rank.buffer<private, 0, 64>]}
+// CHECK-NEXT: rank.copy {{.*}} {buffers = [#rank.buffer<private, 64, 64>]}
 func.func @twice(%a: tensor<16xf32> {graph.role = #graph.parameter<@a>}, %b: tensor<16xf32> {graph.role = #graph.parameter<@b>}, %x: tensor<16xf32> {graph.role = #graph.input<"x">}) -> (tensor<16xf32> {graph.role = #graph.next<0>}, tensor<16xf32> {graph.role = #graph.next<1>}) {
   %g = rank.launch @gradient(%x) : (tensor<16xf32>) -> tensor<16xf32>
   return %g, %g : tensor<16xf32>, tensor<16xf32>
@@ -82,15 +82,15 @@ rank.kernel @move(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [
 // before the region and needed in each microbatch keeps its place throughout.
 // CHECK-LABEL: func.func @microbatches
 // CHECK-SAME: graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, [[X:[0-9]+]], 256>
-// CHECK: rank.launch @move({{.*}}) {rank.buffers = [#rank.buffer<private, [[BEFORE:[0-9]+]], 64>]}
-// CHECK: rank.launch @add({{.*}}) {rank.buffers = [#rank.buffer<private, [[TEMPORARY:[0-9]+]], 64>]}
-// CHECK: rank.launch @move({{.*}}) {rank.buffers = [#rank.buffer<shared, [[SUM:[0-9]+]], 64>]}
+// CHECK: rank.launch @move({{.*}}) {buffers = [#rank.buffer<private, [[BEFORE:[0-9]+]], 64>]}
+// CHECK: rank.launch @add({{.*}}) {buffers = [#rank.buffer<private, [[TEMPORARY:[0-9]+]], 64>]}
+// CHECK: rank.launch @move({{.*}}) {buffers = [#rank.buffer<shared, [[SUM:[0-9]+]], 64>]}
 // CHECK: rest
-// CHECK: rank.launch @add({{.*}}) {rank.buffers = [#rank.buffer<private, [[TEMPORARY]], 64>]}
-// CHECK: rank.launch @add({{.*}}) {rank.buffers = [#rank.buffer<shared, [[SUM]], 64>]}
-// CHECK: rank.first_buffers = [#rank.buffer<private, [[I:[0-9]+]], 8 stride 8>, #rank.buffer<private, [[X]], 64 stride 64>]
-// CHECK-SAME: rank.rest_buffers = [#rank.buffer<private, [[I]], 8 stride 8>, #rank.buffer<private, [[X]], 64 stride 64>, #rank.buffer<shared, [[SUM]], 64>]
-// CHECK: rank.all_reduce {{.*}}rank.buffers = [#rank.buffer<shared, [[SUM]], 64>]
+// CHECK: rank.launch @add({{.*}}) {buffers = [#rank.buffer<private, [[TEMPORARY]], 64>]}
+// CHECK: rank.launch @add({{.*}}) {buffers = [#rank.buffer<shared, [[SUM]], 64>]}
+// CHECK: first_buffers = [#rank.buffer<private, [[I:[0-9]+]], 8 stride 8>, #rank.buffer<private, [[X]], 64 stride 64>]
+// CHECK-SAME: rest_buffers = [#rank.buffer<private, [[I]], 8 stride 8>, #rank.buffer<private, [[X]], 64 stride 64>, #rank.buffer<shared, [[SUM]], 64>]
+// CHECK: rank.all_reduce {{.*}}buffers = [#rank.buffer<shared, [[SUM]], 64>]
 // CHECK-NOT: rank.copy
 func.func @microbatches(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">}, %w: tensor<16xf32> {graph.role = #graph.input<"w">}) -> (tensor<16xf32> {graph.role = #graph.output<"y">}) {
   %before = rank.launch @move(%w) : (tensor<16xf32>) -> tensor<16xf32>
@@ -112,9 +112,9 @@ func.func @microbatches(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">}, %
 // Model state is handed on in the parameter's own buffer.
 // CHECK-LABEL: func.func @carried
 // CHECK-SAME: graph.role = #graph.parameter<@s>, rank.buffer = #rank.buffer<private, [[S:[0-9]+]], 64>
-// CHECK: rank.launch @add({{.*}}) {rank.buffers = [#rank.buffer<private, [[S]], 64>]}
+// CHECK: rank.launch @add({{.*}}) {buffers = [#rank.buffer<private, [[S]], 64>]}
 // CHECK: rest
-// CHECK: rank.launch @add({{.*}}) {rank.buffers = [#rank.buffer<private, [[S]], 64>]}
+// CHECK: rank.launch @add({{.*}}) {buffers = [#rank.buffer<private, [[S]], 64>]}
 // CHECK-NOT: rank.copy
 func.func @carried(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">}, %s: tensor<16xf32> {graph.role = #graph.parameter<@s>}) -> (tensor<16xf32> {graph.role = #graph.next<1>}) {
   %r = rank.microbatches count = 4 of(%x) carry(%s) first {
@@ -131,10 +131,10 @@ func.func @carried(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">}, %s: te
 
 // The operands of a bucket lie one behind the other; views cost nothing.
 // CHECK-LABEL: func.func @bucket
-// CHECK: rank.launch @move({{.*}}) {rank.buffers = [#rank.buffer<shared, 0, 64>]}
-// CHECK: rank.launch @move({{.*}}) {rank.buffers = [#rank.buffer<shared, 64, 64>]}
-// CHECK: rank.all_reduce {{.*}}rank.buffers = [#rank.buffer<shared, 0, 64>, #rank.buffer<shared, 64, 64>]
-// CHECK: rank.view {{.*}}rank.buffers = [#rank.buffer<shared, 96, 32>]
+// CHECK: rank.launch @move({{.*}}) {buffers = [#rank.buffer<shared, 0, 64>]}
+// CHECK: rank.launch @move({{.*}}) {buffers = [#rank.buffer<shared, 64, 64>]}
+// CHECK: rank.all_reduce {{.*}}buffers = [#rank.buffer<shared, 0, 64>, #rank.buffer<shared, 64, 64>]
+// CHECK: rank.view {{.*}}buffers = [#rank.buffer<shared, 96, 32>]
 func.func @bucket(%x: tensor<16xf32> {graph.role = #graph.input<"x">}) -> (tensor<16xf32> {graph.role = #graph.output<"y">}, tensor<2x4xf32> {graph.role = #graph.output<"z">}) {
   %a = rank.launch @move(%x) : (tensor<16xf32>) -> tensor<16xf32>
   %b = rank.launch @move(%x) : (tensor<16xf32>) -> tensor<16xf32>
@@ -146,7 +146,7 @@ func.func @bucket(%x: tensor<16xf32> {graph.role = #graph.input<"x">}) -> (tenso
 // A device's block of an argument lies in the argument.
 // CHECK-LABEL: func.func @block
 // CHECK-SAME: graph.role = #graph.parameter<@w>, rank.buffer = #rank.buffer<private, [[W:[0-9]+]], 128>
-// CHECK: rank.slice {{.*}}rank.buffers = [#rank.buffer<private, [[W]], 64 step 64 over <#mesh, {"data"}>>]
+// CHECK: rank.slice {{.*}}buffers = [#rank.buffer<private, [[W]], 64 step 64 over <#mesh, {"data"}>>]
 func.func @block(%w: tensor<2x16xf32> {graph.role = #graph.parameter<@w>}) -> (tensor<2x16xf32> {graph.role = #graph.next<0>}, tensor<16xf32> {graph.role = #graph.output<"y">}) {
   %b = rank.slice %w dim 0 over <#mesh, {"data"}> : (tensor<2x16xf32>) -> tensor<1x16xf32>
   %v = rank.view %b offset 0 : (tensor<1x16xf32>) -> tensor<16xf32>
@@ -156,7 +156,7 @@ func.func @block(%w: tensor<2x16xf32> {graph.role = #graph.parameter<@w>}) -> (t
 
 // Its columns do not.
 // CHECK-LABEL: func.func @columns
-// CHECK: rank.slice {{.*}}rank.buffers = [#rank.buffer<private, {{[0-9]+}}, 64>]
+// CHECK: rank.slice {{.*}}buffers = [#rank.buffer<private, {{[0-9]+}}, 64>]
 func.func @columns(%w: tensor<16x2xf32> {graph.role = #graph.parameter<@w>}) -> (tensor<16x2xf32> {graph.role = #graph.next<0>}, tensor<16x1xf32> {graph.role = #graph.output<"y">}) {
   %b = rank.slice %w dim 1 over <#mesh, {"data"}> : (tensor<16x2xf32>) -> tensor<16x1xf32>
   return %w, %b : tensor<16x2xf32>, tensor<16x1xf32>
@@ -166,10 +166,10 @@ func.func @columns(%w: tensor<16x2xf32> {graph.role = #graph.parameter<@w>}) -> 
 // parameter's is updated where it is, and the gather finds it there.
 // CHECK-LABEL: func.func @update
 // CHECK-SAME: graph.role = #graph.parameter<@w>, rank.buffer = #rank.buffer<shared, [[W:[0-9]+]], 128>
-// CHECK: rank.launch @gradient({{.*}}) {rank.buffers = [#rank.buffer<shared, [[G:[0-9]+]], 128>]}
-// CHECK: rank.reduce_scatter {{.*}}rank.buffers = [#rank.buffer<shared, [[G]], 64 step 64 over <#mesh, {"data"}>>]
-// CHECK: rank.launch @add({{.*}}) {rank.buffers = [#rank.buffer<shared, [[W]], 64 step 64 over <#mesh, {"data"}>>]}
-// CHECK: rank.all_gather {{.*}}rank.buffers = [#rank.buffer<shared, [[W]], 128>]
+// CHECK: rank.launch @gradient({{.*}}) {buffers = [#rank.buffer<shared, [[G:[0-9]+]], 128>]}
+// CHECK: rank.reduce_scatter {{.*}}buffers = [#rank.buffer<shared, [[G]], 64 step 64 over <#mesh, {"data"}>>]
+// CHECK: rank.launch @add({{.*}}) {buffers = [#rank.buffer<shared, [[W]], 64 step 64 over <#mesh, {"data"}>>]}
+// CHECK: rank.all_gather {{.*}}buffers = [#rank.buffer<shared, [[W]], 128>]
 // CHECK-NOT: rank.copy
 rank.kernel @gradient(%x: tensor<32xf32>) -> tensor<32xf32> attributes {in_place = [array<i64>], range = 32 : i64, grain = 32 : i64} {
   rank.return %x : tensor<32xf32>
@@ -186,7 +186,7 @@ func.func @update(%w: tensor<32xf32> {graph.role = #graph.parameter<@w>}, %x: te
 // The old parameter is read after the update: the new block has a place of its
 // own, and the parameter is gathered elsewhere.
 // CHECK-LABEL: func.func @late_block
-// CHECK: rank.launch @add({{.*}}) {rank.buffers = [#rank.buffer<shared, [[N:[0-9]+]], 64{{.*}}>]}
+// CHECK: rank.launch @add({{.*}}) {buffers = [#rank.buffer<shared, [[N:[0-9]+]], 64{{.*}}>]}
 // CHECK: rank.copy
 func.func @late_block(%w: tensor<32xf32> {graph.role = #graph.parameter<@w>}, %x: tensor<16xf32> {graph.role = #graph.input<"x">}) -> (tensor<32xf32> {graph.role = #graph.next<0>}, tensor<32xf32> {graph.role = #graph.output<"old">}) {
   %b = rank.slice %w dim 0 over <#mesh, {"data"}> : (tensor<32xf32>) -> tensor<16xf32>
@@ -199,7 +199,7 @@ func.func @late_block(%w: tensor<32xf32> {graph.role = #graph.parameter<@w>}, %x
 // A scattered sum that is kept while the most memory is in use does not keep
 // the whole alive.
 // CHECK-LABEL: func.func @kept
-// CHECK: rank.reduce_scatter {{.*}}rank.buffers = [#rank.buffer<shared, {{[0-9]+}}, 64>]
+// CHECK: rank.reduce_scatter {{.*}}buffers = [#rank.buffer<shared, {{[0-9]+}}, 64>]
 func.func @kept(%x: tensor<32xf32> {graph.role = #graph.input<"x">}) -> (tensor<16xf32> {graph.role = #graph.output<"y">}, tensor<32xf32> {graph.role = #graph.output<"z">}) {
   %g = rank.launch @gradient(%x) : (tensor<32xf32>) -> tensor<32xf32>
   %r = rank.reduce_scatter sum %g dims [0] over <#mesh, {"data"}> id 0 : (tensor<32xf32>) -> tensor<16xf32>
@@ -221,9 +221,9 @@ rank.kernel @add(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32> attri
   rank.return %0 : tensor<16xf32>
 }
 // CHECK-LABEL: func.func @from_outside
-// CHECK: rank.launch @copy({{.*}}) {rank.buffers = [#rank.buffer<private, [[OUTSIDE:[0-9]+]], 64>]}
+// CHECK: rank.launch @copy({{.*}}) {buffers = [#rank.buffer<private, [[OUTSIDE:[0-9]+]], 64>]}
 // CHECK: rest {
-// CHECK-NOT: rank.buffers = [#rank.buffer<private, [[OUTSIDE]], 64>]
+// CHECK-NOT: buffers = [#rank.buffer<private, [[OUTSIDE]], 64>]
 // CHECK: rank.yield
 func.func @from_outside(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">}, %z: tensor<16xf32> {graph.role = #graph.input<"z">}) -> (tensor<16xf32> {graph.role = #graph.output<"y">}) {
   %p = rank.launch @copy(%z) : (tensor<16xf32>) -> tensor<16xf32>

@@ -6,10 +6,10 @@ rank.kernel @copy(%x: tensor<16xf32>) -> tensor<16xf32> {
 }
 func.func @overwritten(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 192 : i64}} {
-  %a = rank.launch @copy(%x) {rank.buffers = [#rank.buffer<private, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
-  %b = rank.launch @copy(%x) {rank.buffers = [#rank.buffer<private, 96, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %a = rank.launch @copy(%x) {buffers = [#rank.buffer<private, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %b = rank.launch @copy(%x) {buffers = [#rank.buffer<private, 96, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 64, 64> does not hold it in microbatch 0}}
-  %c = rank.launch @copy(%a) {rank.buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %c = rank.launch @copy(%a) {buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %c : tensor<16xf32>
 }
 
@@ -20,7 +20,7 @@ rank.kernel @copy(%x: tensor<16xf32>) -> tensor<16xf32> {
 func.func @in_place(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 64 : i64}} {
   // expected-error @+1 {{result 0 at #rank.buffer<private, 0, 64> overwrites operand 0 at #rank.buffer<private, 0, 64>, which it still reads}}
-  %a = rank.launch @copy(%x) {rank.buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %a = rank.launch @copy(%x) {buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %a : tensor<16xf32>
 }
 
@@ -28,7 +28,7 @@ func.func @in_place(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buf
 func.func @outside(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 100 : i64}} {
   // expected-error @+1 {{buffer #rank.buffer<private, 64, 64> ends at 128, behind the region's 100}}
-  %a = rank.copy %x {rank.buffers = [#rank.buffer<private, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %a = rank.copy %x {buffers = [#rank.buffer<private, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %a : tensor<16xf32>
 }
 
@@ -37,7 +37,7 @@ func.func @outside(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buff
 func.func @unreachable(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 64 : i64, private = 64 : i64}} {
   // expected-error @+1 {{moves bytes that peers cannot reach}}
-  %a = rank.all_reduce sum %x over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<shared, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %a = rank.all_reduce sum %x over <#mesh, {"data"}> id 0 {buffers = [#rank.buffer<shared, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %a : tensor<16xf32>
 }
 
@@ -45,7 +45,7 @@ func.func @unreachable(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.
 // The next step finds its parameter elsewhere.
 func.func @moved(%x: tensor<16xf32> {graph.role = #graph.parameter<@x>, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.next<0>})
     attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
-  %a = rank.copy %x {rank.buffers = [#rank.buffer<private, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %a = rank.copy %x {buffers = [#rank.buffer<private, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   // expected-error @+1 {{result 0 lies at #rank.buffer<private, 64, 64>, the argument that it replaces at #rank.buffer<private, 0, 64>}}
   return %a : tensor<16xf32>
 }
@@ -59,16 +59,16 @@ func.func @lost_sum(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.b
     attributes {rank.arena = {shared = 0 : i64, private = 512 : i64}} {
   %s = rank.microbatches count = 4 of(%x) carry() first {
   ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
-    %a = rank.launch @copy(%xi) {rank.buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+    %a = rank.launch @copy(%xi) {buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
     rank.yield %a : tensor<16xf32>
   } rest {
   ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>, %sum: tensor<16xf32>):
     // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 256, 64> does not hold it in microbatch 2}}
-    %b = rank.launch @copy(%sum) {rank.buffers = [#rank.buffer<private, 320, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+    %b = rank.launch @copy(%sum) {buffers = [#rank.buffer<private, 320, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
     rank.yield %b : tensor<16xf32>
-  } {rank.buffers = [#rank.buffer<private, 256, 64>],
-     rank.first_buffers = [#rank.buffer<private, 448, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>],
-     rank.rest_buffers = [#rank.buffer<private, 448, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>, #rank.buffer<private, 256, 64>]}
+  } {buffers = [#rank.buffer<private, 256, 64>],
+     first_buffers = [#rank.buffer<private, 448, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>],
+     rest_buffers = [#rank.buffer<private, 448, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>, #rank.buffer<private, 256, 64>]}
     : (tensor<4x16xf32>) -> tensor<16xf32>
   return %s : tensor<16xf32>
 }
@@ -79,7 +79,7 @@ func.func @lost_sum(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.b
 func.func @another_block(%x: tensor<32xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 128>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
   // expected-error @+1 {{result 0 at #rank.buffer<shared, 0, 64> overwrites operand 0 at #rank.buffer<shared, 0, 128>, which it still reads}}
-  %a = rank.reduce_scatter sum %x dims [0] over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<shared, 0, 64>]} : (tensor<32xf32>) -> tensor<16xf32>
+  %a = rank.reduce_scatter sum %x dims [0] over <#mesh, {"data"}> id 0 {buffers = [#rank.buffer<shared, 0, 64>]} : (tensor<32xf32>) -> tensor<16xf32>
   return %a : tensor<16xf32>
 }
 
@@ -88,7 +88,7 @@ func.func @another_block(%x: tensor<32xf32> {graph.role = #graph.input<"x">, ran
 func.func @block_outside(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<4xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
   // expected-error @+1 {{buffer #rank.buffer<shared, 64, 16 step 32 over <#sharding.mesh<["data"=4]>, {"data"}>> ends at 176, behind the region's 128}}
-  %a = rank.reduce_scatter sum %x dims [0] over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<shared, 64, 16 step 32 over <#mesh, {"data"}>>]} : (tensor<16xf32>) -> tensor<4xf32>
+  %a = rank.reduce_scatter sum %x dims [0] over <#mesh, {"data"}> id 0 {buffers = [#rank.buffer<shared, 64, 16 step 32 over <#mesh, {"data"}>>]} : (tensor<16xf32>) -> tensor<4xf32>
   return %a : tensor<4xf32>
 }
 
@@ -100,9 +100,9 @@ rank.kernel @copy(%x: tensor<32xf32>) -> tensor<32xf32> {
 }
 func.func @whole_after_block(%x: tensor<32xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 128>}) -> (tensor<32xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 128 : i64, private = 128 : i64}} {
-  %a = rank.reduce_scatter sum %x dims [0] over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<shared, 0, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<32xf32>) -> tensor<16xf32>
+  %a = rank.reduce_scatter sum %x dims [0] over <#mesh, {"data"}> id 0 {buffers = [#rank.buffer<shared, 0, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<32xf32>) -> tensor<16xf32>
   // expected-error @+1 {{operand 0 was overwritten}}
-  %b = rank.launch @copy(%x) {rank.buffers = [#rank.buffer<private, 0, 128>]} : (tensor<32xf32>) -> tensor<32xf32>
+  %b = rank.launch @copy(%x) {buffers = [#rank.buffer<private, 0, 128>]} : (tensor<32xf32>) -> tensor<32xf32>
   return %b : tensor<32xf32>
 }
 
@@ -110,10 +110,10 @@ func.func @whole_after_block(%x: tensor<32xf32> {graph.role = #graph.input<"x">,
 // A write that begins before a value and ends in it.
 func.func @first_bytes(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 320 : i64}} {
-  %a = rank.copy %x {rank.buffers = [#rank.buffer<private, 128, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
-  %b = rank.copy %x {rank.buffers = [#rank.buffer<private, 68, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %a = rank.copy %x {buffers = [#rank.buffer<private, 128, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %b = rank.copy %x {buffers = [#rank.buffer<private, 68, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 128, 64> does not hold it in microbatch 0}}
-  %c = rank.copy %a {rank.buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %c = rank.copy %a {buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %c : tensor<16xf32>
 }
 
@@ -121,10 +121,10 @@ func.func @first_bytes(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.
 // A write that begins at the last element of a value.
 func.func @last_bytes(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 320 : i64}} {
-  %a = rank.copy %x {rank.buffers = [#rank.buffer<private, 128, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
-  %b = rank.copy %x {rank.buffers = [#rank.buffer<private, 188, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %a = rank.copy %x {buffers = [#rank.buffer<private, 128, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %b = rank.copy %x {buffers = [#rank.buffer<private, 188, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 128, 64> does not hold it in microbatch 0}}
-  %c = rank.copy %a {rank.buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %c = rank.copy %a {buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %c : tensor<16xf32>
 }
 
@@ -132,10 +132,10 @@ func.func @last_bytes(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.b
 // A write in the middle of a value.
 func.func @middle(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}, %s: tensor<f32> {graph.role = #graph.input<"s">, rank.buffer = #rank.buffer<private, 64, 4>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 256 : i64}} {
-  %a = rank.copy %x {rank.buffers = [#rank.buffer<private, 128, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
-  %b = rank.copy %s {rank.buffers = [#rank.buffer<private, 160, 4>]} : (tensor<f32>) -> tensor<f32>
+  %a = rank.copy %x {buffers = [#rank.buffer<private, 128, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %b = rank.copy %s {buffers = [#rank.buffer<private, 160, 4>]} : (tensor<f32>) -> tensor<f32>
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 128, 64> does not hold it in microbatch 0}}
-  %c = rank.copy %a {rank.buffers = [#rank.buffer<private, 192, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %c = rank.copy %a {buffers = [#rank.buffer<private, 192, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %c : tensor<16xf32>
 }
 
@@ -144,7 +144,7 @@ func.func @middle(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffe
 func.func @short(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
   // expected-error @+1 {{buffer #rank.buffer<private, 64, 32> is not of the size of 'tensor<16xf32>'}}
-  %a = rank.copy %x {rank.buffers = [#rank.buffer<private, 64, 32>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %a = rank.copy %x {buffers = [#rank.buffer<private, 64, 32>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %a : tensor<16xf32>
 }
 
@@ -152,9 +152,9 @@ func.func @short(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer
 // A view that does not lie where its elements are.
 func.func @view(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<8xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
-  %v = rank.view %x offset 8 {rank.buffers = [#rank.buffer<private, 0, 32>]} : (tensor<16xf32>) -> tensor<8xf32>
+  %v = rank.view %x offset 8 {buffers = [#rank.buffer<private, 0, 32>]} : (tensor<16xf32>) -> tensor<8xf32>
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 0, 32> does not hold it in microbatch 0}}
-  %a = rank.copy %v {rank.buffers = [#rank.buffer<private, 64, 32>]} : (tensor<8xf32>) -> tensor<8xf32>
+  %a = rank.copy %v {buffers = [#rank.buffer<private, 64, 32>]} : (tensor<8xf32>) -> tensor<8xf32>
   return %a : tensor<8xf32>
 }
 
@@ -166,7 +166,7 @@ rank.kernel @both(%x: tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>) {
 func.func @results(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">}, tensor<16xf32> {graph.role = #graph.output<"z">})
     attributes {rank.arena = {shared = 0 : i64, private = 256 : i64}} {
   // expected-error @+1 {{results 0 and 1 overlap}}
-  %a:2 = rank.launch @both(%x) {rank.buffers = [#rank.buffer<private, 64, 64>, #rank.buffer<private, 124, 64>]} : (tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>)
+  %a:2 = rank.launch @both(%x) {buffers = [#rank.buffer<private, 64, 64>, #rank.buffer<private, 124, 64>]} : (tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>)
   return %a#0, %a#1 : tensor<16xf32>, tensor<16xf32>
 }
 
@@ -178,9 +178,9 @@ rank.kernel @neg(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [a
 }
 func.func @shifted(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
-  %a = rank.launch @neg(%x) {rank.buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %a = rank.launch @neg(%x) {buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   // expected-error @+1 {{result 0 at #rank.buffer<private, 4, 64> overwrites operand 0 at #rank.buffer<private, 0, 64>, which it still reads}}
-  %b = rank.launch @neg(%a) {rank.buffers = [#rank.buffer<private, 4, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %b = rank.launch @neg(%a) {buffers = [#rank.buffer<private, 4, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %b : tensor<16xf32>
 }
 
@@ -193,7 +193,7 @@ rank.kernel @sub(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32> attri
 func.func @other_operand(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}, %y: tensor<16xf32> {graph.role = #graph.input<"y">, rank.buffer = #rank.buffer<private, 64, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
   // expected-error @+1 {{result 0 at #rank.buffer<private, 0, 64> overwrites operand 0 at #rank.buffer<private, 0, 64>, which it still reads}}
-  %a = rank.launch @sub(%x, %y) {rank.buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  %a = rank.launch @sub(%x, %y) {buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
   return %a : tensor<16xf32>
 }
 
@@ -203,7 +203,7 @@ func.func @other_operand(%x: tensor<16xf32> {graph.role = #graph.input<"x">, ran
 func.func @gathered(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 64, 64>}) -> (tensor<32xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
   // expected-error @+1 {{result 0 at #rank.buffer<shared, 0, 128> overwrites operand 0 at #rank.buffer<shared, 64, 64>, which it still reads}}
-  %a = rank.all_gather %x dims [0] over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<shared, 0, 128>]} : (tensor<16xf32>) -> tensor<32xf32>
+  %a = rank.all_gather %x dims [0] over <#mesh, {"data"}> id 0 {buffers = [#rank.buffer<shared, 0, 128>]} : (tensor<16xf32>) -> tensor<32xf32>
   return %a : tensor<32xf32>
 }
 
@@ -213,7 +213,7 @@ func.func @gathered(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buf
 func.func @columns(%x: tensor<1x4x4xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64 step 64 over <#mesh, {"data"}>>}) -> (tensor<1x4x8xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
   // expected-error @+1 {{result 0 at #rank.buffer<shared, 0, 128> overwrites operand 0 at}}
-  %a = rank.all_gather %x dims [2] over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<shared, 0, 128>]} : (tensor<1x4x4xf32>) -> tensor<1x4x8xf32>
+  %a = rank.all_gather %x dims [2] over <#mesh, {"data"}> id 0 {buffers = [#rank.buffer<shared, 0, 128>]} : (tensor<1x4x4xf32>) -> tensor<1x4x8xf32>
   return %a : tensor<1x4x8xf32>
 }
 
@@ -222,7 +222,7 @@ func.func @columns(%x: tensor<1x4x4xf32> {graph.role = #graph.input<"x">, rank.b
 func.func @scattered_columns(%x: tensor<1x4x8xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 128>}) -> (tensor<1x4x4xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
   // expected-error @+1 {{result 0 at #rank.buffer<shared, 0, 64 step 64}}
-  %a = rank.reduce_scatter sum %x dims [2] over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<shared, 0, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<1x4x8xf32>) -> tensor<1x4x4xf32>
+  %a = rank.reduce_scatter sum %x dims [2] over <#mesh, {"data"}> id 0 {buffers = [#rank.buffer<shared, 0, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<1x4x8xf32>) -> tensor<1x4x4xf32>
   return %a : tensor<1x4x4xf32>
 }
 
@@ -231,7 +231,7 @@ func.func @scattered_columns(%x: tensor<1x4x8xf32> {graph.role = #graph.input<"x
 #mesh = #sharding.mesh<["data"=2]>
 func.func @rows(%x: tensor<1x4x8xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 128>}) -> (tensor<1x2x8xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
-  %a = rank.reduce_scatter sum %x dims [1] over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<shared, 0, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<1x4x8xf32>) -> tensor<1x2x8xf32>
+  %a = rank.reduce_scatter sum %x dims [1] over <#mesh, {"data"}> id 0 {buffers = [#rank.buffer<shared, 0, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<1x4x8xf32>) -> tensor<1x2x8xf32>
   return %a : tensor<1x2x8xf32>
 }
 
@@ -241,7 +241,7 @@ func.func @rows(%x: tensor<1x4x8xf32> {graph.role = #graph.input<"x">, rank.buff
 func.func @transposed(%x: tensor<64xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 256>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 256 : i64, private = 0 : i64}} {
   // expected-error @+1 {{result 0 at #rank.buffer<shared, 0, 64 step 64 over <#sharding.mesh<["a"=2, "b"=2]>, {"b", "a"}>> overwrites operand 0}}
-  %a = rank.reduce_scatter sum %x dims [0] over <#mesh, {"a", "b"}> id 0 {rank.buffers = [#rank.buffer<shared, 0, 64 step 64 over <#mesh, {"b", "a"}>>]} : (tensor<64xf32>) -> tensor<16xf32>
+  %a = rank.reduce_scatter sum %x dims [0] over <#mesh, {"a", "b"}> id 0 {buffers = [#rank.buffer<shared, 0, 64 step 64 over <#mesh, {"b", "a"}>>]} : (tensor<64xf32>) -> tensor<16xf32>
   return %a : tensor<16xf32>
 }
 
@@ -250,10 +250,10 @@ func.func @transposed(%x: tensor<64xf32> {graph.role = #graph.input<"x">, rank.b
 #mesh = #sharding.mesh<["data"=3]>
 func.func @first_device(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 320 : i64, private = 0 : i64}} {
-  %a = rank.copy %x {rank.buffers = [#rank.buffer<shared, 64, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<16xf32>) -> tensor<16xf32>
-  %b = rank.copy %x {rank.buffers = [#rank.buffer<shared, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %a = rank.copy %x {buffers = [#rank.buffer<shared, 64, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %b = rank.copy %x {buffers = [#rank.buffer<shared, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<shared, 64, 64 step 64 over <#sharding.mesh<["data"=3]>}}
-  %c = rank.copy %a {rank.buffers = [#rank.buffer<shared, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %c = rank.copy %a {buffers = [#rank.buffer<shared, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %c : tensor<16xf32>
 }
 
@@ -262,10 +262,10 @@ func.func @first_device(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank
 #mesh = #sharding.mesh<["data"=3]>
 func.func @middle_device(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 320 : i64, private = 0 : i64}} {
-  %a = rank.copy %x {rank.buffers = [#rank.buffer<shared, 64, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<16xf32>) -> tensor<16xf32>
-  %b = rank.copy %x {rank.buffers = [#rank.buffer<shared, 128, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %a = rank.copy %x {buffers = [#rank.buffer<shared, 64, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %b = rank.copy %x {buffers = [#rank.buffer<shared, 128, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<shared, 64, 64 step 64 over <#sharding.mesh<["data"=3]>}}
-  %c = rank.copy %a {rank.buffers = [#rank.buffer<shared, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %c = rank.copy %a {buffers = [#rank.buffer<shared, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %c : tensor<16xf32>
 }
 
@@ -274,10 +274,10 @@ func.func @middle_device(%x: tensor<16xf32> {graph.role = #graph.input<"x">, ran
 #mesh = #sharding.mesh<["data"=3]>
 func.func @last_device(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 320 : i64, private = 0 : i64}} {
-  %a = rank.copy %x {rank.buffers = [#rank.buffer<shared, 64, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<16xf32>) -> tensor<16xf32>
-  %b = rank.copy %x {rank.buffers = [#rank.buffer<shared, 192, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %a = rank.copy %x {buffers = [#rank.buffer<shared, 64, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %b = rank.copy %x {buffers = [#rank.buffer<shared, 192, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<shared, 64, 64 step 64 over <#sharding.mesh<["data"=3]>}}
-  %c = rank.copy %a {rank.buffers = [#rank.buffer<shared, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %c = rank.copy %a {buffers = [#rank.buffer<shared, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %c : tensor<16xf32>
 }
 
@@ -286,7 +286,7 @@ func.func @last_device(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.
 func.func @shared_outside(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 64 : i64, private = 128 : i64}} {
   // expected-error @+1 {{buffer #rank.buffer<shared, 64, 64> ends at 128, behind the region's 64}}
-  %a = rank.copy %x {rank.buffers = [#rank.buffer<shared, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %a = rank.copy %x {buffers = [#rank.buffer<shared, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %a : tensor<16xf32>
 }
 
@@ -295,7 +295,7 @@ func.func @shared_outside(%x: tensor<16xf32> {graph.role = #graph.input<"x">, ra
 func.func @before(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
   // expected-error @+1 {{buffer #rank.buffer<private, -64, 64> ends at 0, behind the region's 128}}
-  %a = rank.copy %x {rank.buffers = [#rank.buffer<private, -64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %a = rank.copy %x {buffers = [#rank.buffer<private, -64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %a : tensor<16xf32>
 }
 
@@ -310,7 +310,7 @@ func.func @argument_outside(%x: tensor<16xf32> {graph.role = #graph.input<"x">, 
 func.func @constant_outside() -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 64 : i64}} {
   // expected-error @+1 {{buffer #rank.buffer<private, 64, 64> ends at 128, behind the region's 64}}
-  %x = graph.constant dense<1.0> : tensor<16xf32> {rank.buffers = [#rank.buffer<private, 64, 64>]} : tensor<16xf32>
+  %x = rank.constant {buffers = [#rank.buffer<private, 64, 64>]} dense<1.0> : tensor<16xf32>
   return %x : tensor<16xf32>
 }
 
@@ -335,14 +335,14 @@ func.func @indices_outside(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">,
   // expected-error @+1 {{buffer #rank.buffer<private, 320, 8 stride 8> ends at 352, behind the region's 344}}
   %s = rank.microbatches count = 4 of(%x) carry() first {
   ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
-    %a = rank.copy %xi {rank.buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+    %a = rank.copy %xi {buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
     rank.yield %a : tensor<16xf32>
   } rest {
   ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>, %sum: tensor<16xf32>):
     rank.yield %sum : tensor<16xf32>
-  } {rank.buffers = [#rank.buffer<private, 256, 64>],
-     rank.first_buffers = [#rank.buffer<private, 320, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>],
-     rank.rest_buffers = [#rank.buffer<private, 320, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>, #rank.buffer<private, 256, 64>]}
+  } {buffers = [#rank.buffer<private, 256, 64>],
+     first_buffers = [#rank.buffer<private, 320, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>],
+     rest_buffers = [#rank.buffer<private, 320, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>, #rank.buffer<private, 256, 64>]}
     : (tensor<4x16xf32>) -> tensor<16xf32>
   return %s : tensor<16xf32>
 }
@@ -353,16 +353,16 @@ func.func @same_slice(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank
     attributes {rank.arena = {shared = 0 : i64, private = 352 : i64}} {
   %s = rank.microbatches count = 4 of(%x) carry() first {
   ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
-    %a = rank.copy %xi {rank.buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+    %a = rank.copy %xi {buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
     rank.yield %a : tensor<16xf32>
   } rest {
   ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>, %sum: tensor<16xf32>):
     // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 0, 64> does not hold it in microbatch 1}}
-    %b = rank.copy %xi {rank.buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+    %b = rank.copy %xi {buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
     rank.yield %b : tensor<16xf32>
-  } {rank.buffers = [#rank.buffer<private, 256, 64>],
-     rank.first_buffers = [#rank.buffer<private, 320, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>],
-     rank.rest_buffers = [#rank.buffer<private, 320, 8 stride 8>, #rank.buffer<private, 0, 64>, #rank.buffer<private, 256, 64>]}
+  } {buffers = [#rank.buffer<private, 256, 64>],
+     first_buffers = [#rank.buffer<private, 320, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>],
+     rest_buffers = [#rank.buffer<private, 320, 8 stride 8>, #rank.buffer<private, 0, 64>, #rank.buffer<private, 256, 64>]}
     : (tensor<4x16xf32>) -> tensor<16xf32>
   return %s : tensor<16xf32>
 }
@@ -373,14 +373,14 @@ func.func @lost_result(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, ran
     attributes {rank.arena = {shared = 0 : i64, private = 448 : i64}} {
   %s = rank.microbatches count = 4 of(%x) carry() first {
   ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
-    %a = rank.copy %xi {rank.buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+    %a = rank.copy %xi {buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
     rank.yield %a : tensor<16xf32>
   } rest {
   ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>, %sum: tensor<16xf32>):
     rank.yield %sum : tensor<16xf32>
-  } {rank.buffers = [#rank.buffer<private, 384, 64>],
-     rank.first_buffers = [#rank.buffer<private, 320, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>],
-     rank.rest_buffers = [#rank.buffer<private, 320, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>, #rank.buffer<private, 256, 64>]}
+  } {buffers = [#rank.buffer<private, 384, 64>],
+     first_buffers = [#rank.buffer<private, 320, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>],
+     rest_buffers = [#rank.buffer<private, 320, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>, #rank.buffer<private, 256, 64>]}
     : (tensor<4x16xf32>) -> tensor<16xf32>
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 384, 64> does not hold it in microbatch 0}}
   return %s : tensor<16xf32>
@@ -391,7 +391,7 @@ func.func @lost_result(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, ran
 func.func @unreachable_result(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 64 : i64, private = 64 : i64}} {
   // expected-error @+1 {{moves bytes that peers cannot reach}}
-  %a = rank.all_reduce sum %x over <#mesh, {"data"}> id 0 {rank.buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %a = rank.all_reduce sum %x over <#mesh, {"data"}> id 0 {buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %a : tensor<16xf32>
 }
 
@@ -400,7 +400,7 @@ func.func @unreachable_result(%x: tensor<16xf32> {graph.role = #graph.input<"x">
 func.func @gemm_in_place(%x: tensor<4x4xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<4x4xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 64 : i64}} {
   // expected-error @+1 {{result 0 at #rank.buffer<private, 0, 64> overwrites operand 0 at #rank.buffer<private, 0, 64>, which it still reads}}
-  %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {rank.buffers = [#rank.buffer<private, 0, 64>]} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {buffers = [#rank.buffer<private, 0, 64>]} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return %a : tensor<4x4xf32>
 }
 
@@ -409,7 +409,7 @@ func.func @gemm_in_place(%x: tensor<4x4xf32> {graph.role = #graph.input<"x">, ra
 func.func @scratch_over_operand(%x: tensor<4x4xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<4x4xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 0, 64> does not hold it in microbatch 0}}
-  %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {rank.buffers = [#rank.buffer<private, 64, 64>], rank.scratch = #rank.buffer<private, 60, 4>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {buffers = [#rank.buffer<private, 64, 64>], scratch = #rank.buffer<private, 60, 4>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return %a : tensor<4x4xf32>
 }
 
@@ -417,15 +417,15 @@ func.func @scratch_over_operand(%x: tensor<4x4xf32> {graph.role = #graph.input<"
 func.func @scratch_over_result(%x: tensor<4x4xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<4x4xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 192 : i64}} {
   // expected-error @+1 {{result 0 at #rank.buffer<private, 64, 64> overlaps the scratch at #rank.buffer<private, 124, 8>}}
-  %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {rank.buffers = [#rank.buffer<private, 64, 64>], rank.scratch = #rank.buffer<private, 124, 8>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {buffers = [#rank.buffer<private, 64, 64>], scratch = #rank.buffer<private, 124, 8>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return %a : tensor<4x4xf32>
 }
 
 // -----
 func.func @scratch_over_value(%x: tensor<4x4xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<4x4xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 192 : i64}} {
-  %b = rank.copy %x {rank.buffers = [#rank.buffer<private, 64, 64>]} : (tensor<4x4xf32>) -> tensor<4x4xf32>
-  %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {rank.buffers = [#rank.buffer<private, 128, 64>], rank.scratch = #rank.buffer<private, 64, 8>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %b = rank.copy %x {buffers = [#rank.buffer<private, 64, 64>]} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {buffers = [#rank.buffer<private, 128, 64>], scratch = #rank.buffer<private, 64, 8>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 64, 64> does not hold it in microbatch 0}}
   return %b : tensor<4x4xf32>
 }
@@ -434,7 +434,7 @@ func.func @scratch_over_value(%x: tensor<4x4xf32> {graph.role = #graph.input<"x"
 func.func @scratch_outside(%x: tensor<4x4xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<4x4xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 132 : i64}} {
   // expected-error @+1 {{buffer #rank.buffer<private, 128, 8> ends at 136, behind the region's 132}}
-  %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {rank.buffers = [#rank.buffer<private, 64, 64>], rank.scratch = #rank.buffer<private, 128, 8>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {buffers = [#rank.buffer<private, 64, 64>], scratch = #rank.buffer<private, 128, 8>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return %a : tensor<4x4xf32>
 }
 
@@ -443,7 +443,7 @@ func.func @scratch_outside(%x: tensor<4x4xf32> {graph.role = #graph.input<"x">, 
 func.func @addend_elsewhere(%x: tensor<4x4xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}, %c: tensor<4x4xf32> {graph.role = #graph.input<"c">, rank.buffer = #rank.buffer<private, 64, 64>}) -> (tensor<4x4xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 192 : i64}} {
   // expected-error @+1 {{result does not lie in the addend's buffer}}
-  %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] add %c sizes [4, 4, 4] row 4 batch [] {rank.buffers = [#rank.buffer<private, 128, 64>]} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] add %c sizes [4, 4, 4] row 4 batch [] {buffers = [#rank.buffer<private, 128, 64>]} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return %a : tensor<4x4xf32>
 }
 
@@ -451,10 +451,10 @@ func.func @addend_elsewhere(%x: tensor<4x4xf32> {graph.role = #graph.input<"x">,
 // The constant is written once, at load: the second step does not find it.
 func.func @constant(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 192 : i64}} {
-  %c = graph.constant dense<1.0> : tensor<16xf32> {rank.buffers = [#rank.buffer<private, 64, 64>]} : tensor<16xf32>
+  %c = rank.constant {buffers = [#rank.buffer<private, 64, 64>]} dense<1.0> : tensor<16xf32>
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 64, 64> does not hold it in microbatch 0}}
-  %a = rank.copy %c {rank.buffers = [#rank.buffer<private, 128, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
-  %b = rank.copy %x {rank.buffers = [#rank.buffer<private, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %a = rank.copy %c {buffers = [#rank.buffer<private, 128, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %b = rank.copy %x {buffers = [#rank.buffer<private, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %a : tensor<16xf32>
 }
 
@@ -462,8 +462,8 @@ func.func @constant(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buf
 // The next step needs a parameter that does not change, too.
 func.func @parameter(%w: tensor<16xf32> {graph.role = #graph.parameter<@w>, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.next<0>}, tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
-  %a = rank.copy %w {rank.buffers = [#rank.buffer<private, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
-  %b = rank.copy %a {rank.buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %a = rank.copy %w {buffers = [#rank.buffer<private, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %b = rank.copy %a {buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 0, 64> does not hold it in microbatch 0}}
   return %w, %a : tensor<16xf32>, tensor<16xf32>
 }
@@ -474,18 +474,18 @@ func.func @indices(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.bu
     attributes {rank.arena = {shared = 0 : i64, private = 296 : i64}} {
   %s = rank.microbatches count = 4 of(%x) carry() first {
   ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
-    %a = rank.copy %i {rank.buffers = [#rank.buffer<private, 288, 8>]} : (tensor<i64>) -> tensor<i64>
+    %a = rank.copy %i {buffers = [#rank.buffer<private, 288, 8>]} : (tensor<i64>) -> tensor<i64>
     rank.yield %a : tensor<i64>
   } rest {
   ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>, %sum: tensor<i64>):
     // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 256, 8 stride 8> does not hold it in microbatch 1}}
-    %b = rank.copy %i {rank.buffers = [#rank.buffer<private, 288, 8>]} : (tensor<i64>) -> tensor<i64>
+    %b = rank.copy %i {buffers = [#rank.buffer<private, 288, 8>]} : (tensor<i64>) -> tensor<i64>
     rank.yield %b : tensor<i64>
-  } {rank.buffers = [#rank.buffer<private, 288, 8>],
-     rank.first_buffers = [#rank.buffer<private, 256, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>],
-     rank.rest_buffers = [#rank.buffer<private, 256, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>, #rank.buffer<private, 288, 8>]}
+  } {buffers = [#rank.buffer<private, 288, 8>],
+     first_buffers = [#rank.buffer<private, 256, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>],
+     rest_buffers = [#rank.buffer<private, 256, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>, #rank.buffer<private, 288, 8>]}
     : (tensor<4x16xf32>) -> tensor<i64>
-  %t = rank.copy %s {rank.buffers = [#rank.buffer<private, 264, 8>]} : (tensor<i64>) -> tensor<i64>
+  %t = rank.copy %s {buffers = [#rank.buffer<private, 264, 8>]} : (tensor<i64>) -> tensor<i64>
   return %s : tensor<i64>
 }
 
@@ -495,15 +495,15 @@ func.func @indices_kept(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, ra
     attributes {rank.arena = {shared = 0 : i64, private = 296 : i64}} {
   %s = rank.microbatches count = 4 of(%x) carry() first {
   ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
-    %a = rank.copy %i {rank.buffers = [#rank.buffer<private, 288, 8>]} : (tensor<i64>) -> tensor<i64>
+    %a = rank.copy %i {buffers = [#rank.buffer<private, 288, 8>]} : (tensor<i64>) -> tensor<i64>
     rank.yield %a : tensor<i64>
   } rest {
   ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>, %sum: tensor<i64>):
-    %b = rank.copy %i {rank.buffers = [#rank.buffer<private, 288, 8>]} : (tensor<i64>) -> tensor<i64>
+    %b = rank.copy %i {buffers = [#rank.buffer<private, 288, 8>]} : (tensor<i64>) -> tensor<i64>
     rank.yield %b : tensor<i64>
-  } {rank.buffers = [#rank.buffer<private, 288, 8>],
-     rank.first_buffers = [#rank.buffer<private, 256, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>],
-     rank.rest_buffers = [#rank.buffer<private, 256, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>, #rank.buffer<private, 288, 8>]}
+  } {buffers = [#rank.buffer<private, 288, 8>],
+     first_buffers = [#rank.buffer<private, 256, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>],
+     rest_buffers = [#rank.buffer<private, 256, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>, #rank.buffer<private, 288, 8>]}
     : (tensor<4x16xf32>) -> tensor<i64>
   return %s : tensor<i64>
 }
@@ -512,7 +512,7 @@ func.func @indices_kept(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, ra
 // An input is new in each step: when it has been read its bytes are free.
 func.func @input(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
-  %a = rank.copy %x {rank.buffers = [#rank.buffer<private, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
-  %b = rank.copy %a {rank.buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %a = rank.copy %x {buffers = [#rank.buffer<private, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %b = rank.copy %a {buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %b : tensor<16xf32>
 }

@@ -191,6 +191,39 @@ func.func @microbatches_yield(%x: tensor<2x8xf32>) {
 }
 
 // -----
+func.func @microbatches_buffers(%x: tensor<2x8xf32>) {
+  // expected-error @+1 {{[4] has 2 buffers for 1 results}}
+  %0 = rank.microbatches count = 2 of(%x) carry() first {
+  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>):
+    rank.yield %y : tensor<8xf32>
+  } rest {
+  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>, %sum: tensor<8xf32>):
+    rank.yield %sum : tensor<8xf32>
+  } {buffers = [#rank.buffer<private, 0, 32>, #rank.buffer<private, 64, 32>]} : (tensor<2x8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+func.func @microbatches_argument_buffers(%x: tensor<2x8xf32>) {
+  // expected-error @+1 {{[4] has 2 buffers for the 3 arguments of 'rest'}}
+  %0 = rank.microbatches count = 2 of(%x) carry() first {
+  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>):
+    rank.yield %y : tensor<8xf32>
+  } rest {
+  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>, %sum: tensor<8xf32>):
+    rank.yield %sum : tensor<8xf32>
+  } {rest_buffers = [#rank.buffer<private, 0, 8>, #rank.buffer<private, 64, 32>]} : (tensor<2x8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+func.func @command_buffers(%x: tensor<8xf32>) {
+  // expected-error @+1 {{[1] has 2 buffers for 1 results}}
+  %0 = rank.copy %x {buffers = [#rank.buffer<private, 0, 32>, #rank.buffer<private, 64, 32>]} : (tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
 #mesh = #sharding.mesh<["data"=4]>
 // expected-error @+1 {{sub-axis "data":(1)3 does not divide the mesh axis of size 4}}
 func.func private @sub_axis() attributes {axes = #rank.axes<#mesh, {"data":(1)3}>}

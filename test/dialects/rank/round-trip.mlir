@@ -43,7 +43,7 @@ func.func @gemm(%x: tensor<2x4x16xf32>, %w: tensor<32x16xf32>, %c: tensor<2x4x32
     {alpha = 5.000000e-01 : f32}
     : (tensor<2x4x16xf32>, tensor<32x16xf32>, tensor<2x4x32xf32>) -> tensor<2x4x32xf32>
   // CHECK: rank.copy
-  %2 = rank.copy %1 {rank.buffers = [#rank.buffer<private, 64, 1024>]} : (tensor<2x4x32xf32>) -> tensor<2x4x32xf32>
+  %2 = rank.copy %1 {buffers = [#rank.buffer<private, 64, 1024>]} : (tensor<2x4x32xf32>) -> tensor<2x4x32xf32>
   return %2 : tensor<2x4x32xf32>
 }
 
@@ -76,7 +76,7 @@ func.func @launch(%x: tensor<4xf32>) -> tensor<4xf32> {
 // A buffer that is the device's block of a larger one.
 // CHECK-LABEL: func @block
 func.func @block(%x: tensor<8x4xf32>) -> tensor<4x4xf32> {
-  // CHECK: rank.slice {{.*}} {rank.buffers = [#rank.buffer<shared, 64, 64 step 64 over <#mesh, {"data"}>>]}
-  %0 = rank.slice %x dim 0 over <#mesh, {"data"}> {rank.buffers = [#rank.buffer<shared, 64, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<8x4xf32>) -> tensor<4x4xf32>
+  // CHECK: rank.slice {{.*}} {buffers = [#rank.buffer<shared, 64, 64 step 64 over <#mesh, {"data"}>>]}
+  %0 = rank.slice %x dim 0 over <#mesh, {"data"}> {buffers = [#rank.buffer<shared, 64, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<8x4xf32>) -> tensor<4x4xf32>
   return %0 : tensor<4x4xf32>
 }

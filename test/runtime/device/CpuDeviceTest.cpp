@@ -239,6 +239,14 @@ std::string refusalOf(plan::PlanT &plan) {
   return module ? "" : module.error().message;
 }
 
+TEST(Kernels, AreRefusedWhereTheyAreForAnotherTarget) {
+  plan::PlanT plan = linearPlan({});
+  plan.kernels->target = "abacus";
+  EXPECT_EQ(refusalOf(plan),
+            "the plan's kernels are for the target 'abacus'; this polyrank-run "
+            "has the target 'cpu'");
+}
+
 TEST(Kernels, AreRefusedWhereTheCpuLacksAFeature) {
   plan::PlanT plan = linearPlan({});
   plan.kernels->features = {"+sse2", "+avx9000", "-avx512f"};

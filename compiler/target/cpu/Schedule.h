@@ -4,7 +4,14 @@
 
 #include "compiler/codegen/Loops.h"
 
-namespace polyrank::codegen {
+namespace polyrank::cpu {
+
+using codegen::Affine;
+using codegen::Function;
+using codegen::Loops;
+using codegen::Node;
+using codegen::Store;
+using codegen::Variable;
 
 /// The runtime runs `range` items in any partition; one item is
 ///
@@ -58,15 +65,8 @@ Schedule scheduleLoops(Loops &loops);
 std::vector<uint64_t> getComputingPasses(const Loops &loops,
                                          llvm::ArrayRef<int> kept);
 
-/// Whether each iteration has read all that it reads of `argument`, and no
-/// other iteration reads that, before it writes the same bytes of `result`.
-bool mayAlias(const Loops &loops, unsigned result, unsigned argument);
-
 /// Loads and stores whose lanes are not neighbours in memory, in elements: what
 /// fusion should not add to.
 int64_t stridedAccesses(const Loops &loops, const Schedule &schedule);
 
-/// FLOPs and bytes of one launch.
-graph::Cost getCost(const Loops &loops);
-
-} // namespace polyrank::codegen
+} // namespace polyrank::cpu

@@ -1,8 +1,9 @@
 // Kernels to machine code: loops, MLIR's conversions, LLVM, the linker.
 
-#include "compiler/codegen/CompileKernels.h"
+#include "compiler/target/cpu/CompileKernels.h"
 
 #include "compiler/target/cpu/EmitLoops.h"
+#include "compiler/target/cpu/Functions.h"
 #include "compiler/target/cpu/Link.h"
 #include "compiler/target/cpu/Machine.h"
 #include "mlir/Conversion/Passes.h"
@@ -25,8 +26,9 @@
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::codegen;
+using namespace polyrank::cpu;
 
-void polyrank::codegen::registerCodegenDialects(DialectRegistry &registry) {
+void cpu::registerCodegenDialects(DialectRegistry &registry) {
   registry
       .insert<arith::ArithDialect, cf::ControlFlowDialect, LLVM::LLVMDialect,
               math::MathDialect, scf::SCFDialect, vector::VectorDialect>();
@@ -40,13 +42,14 @@ static FailureOr<Loops> loopsOf(rank::KernelOp kernel) {
   SmallVector<Value> arguments(block.getArguments());
   SmallVector<Value> results(block.getTerminator()->getOperands());
   std::string reason;
-  FailureOr<Loops> loops = buildLoops({arguments, results}, reason);
+  FailureOr<Loops> loops =
+      buildLoops({arguments, results}, hasFunction, reason);
   if (failed(loops))
     return kernel.emitOpError("cannot be one set of loops: ") << reason;
   return loops;
 }
 
-LogicalResult polyrank::codegen::describeKernel(rank::KernelOp kernel) {
+LogicalResult cpu::describeKernel(rank::KernelOp kernel) {
   FailureOr<Loops> loops = loopsOf(kernel);
   if (failed(loops))
     return failure();
@@ -103,8 +106,8 @@ static void dump(StringRef directory, StringRef name, StringRef extension,
 /// Compiles one kernel to an object file.
 static FailureOr<std::string> compileKernel(rank::KernelOp kernel,
                                             const Machine &machine,
-                                            const CodegenOptions &options,
-                                            CompiledKernel &info) {
+                                            StringRef dumpDirectory,
+                                            target::CompiledKernel &info) {
   FailureOr<Loops> loops = loopsOf(kernel);
   if (failed(loops))
     return failure();
@@ -120,10 +123,10 @@ static FailureOr<std::string> compileKernel(rank::KernelOp kernel,
       emitLoops(kernel.getContext(), info.symbol, *loops, schedule);
   std::string text;
   llvm::raw_string_ostream os(text);
-  if (!options.dumpDirectory.empty()) {
+  if (!dumpDirectory.empty()) {
     os << loops->toString();
     module->print(os);
-    dump(options.dumpDirectory, info.symbol, ".mlir", text);
+    dump(dumpDirectory, info.symbol, ".mlir", text);
   }
   PassManager passes(kernel.getContext(), ModuleOp::getOperationName());
   addConversions(passes);
@@ -135,9 +138,9 @@ static FailureOr<std::string> compileKernel(rank::KernelOp kernel,
   if (!llvmModule)
     return kernel.emitOpError("does not translate to LLVM");
   std::string assembly;
-  FailureOr<std::string> object = machine.compile(
-      *llvmModule, options.dumpDirectory.empty() ? nullptr : &assembly);
-  dump(options.dumpDirectory, info.symbol, ".s", assembly);
+  FailureOr<std::string> object =
+      machine.compile(*llvmModule, dumpDirectory.empty() ? nullptr : &assembly);
+  dump(dumpDirectory, info.symbol, ".s", assembly);
   if (failed(object))
     return kernel.emitOpError("has no machine code");
   return object;
@@ -164,16 +167,16 @@ private:
 };
 } // namespace
 
-FailureOr<CompiledKernels>
-polyrank::codegen::compileKernels(ModuleOp module,
-                                  const CodegenOptions &options) {
+FailureOr<target::CompiledKernels>
+cpu::compileKernels(ModuleOp module, const std::string &name,
+                    StringRef dumpDirectory) {
   std::string reason;
-  FailureOr<Machine> machine = Machine::find(options.cpu, reason);
+  FailureOr<Machine> machine = Machine::find(name, reason);
   if (failed(machine))
     return module.emitError() << reason;
   SmallVector<rank::KernelOp> kernels(module.getOps<rank::KernelOp>());
-  CompiledKernels result;
-  result.cpu = machine->cpu;
+  target::CompiledKernels result;
+  result.machine = machine->cpu;
   result.features = machine->features;
   result.kernels.resize(kernels.size());
   if (kernels.empty())
@@ -189,7 +192,7 @@ polyrank::codegen::compileKernels(ModuleOp module,
             context, 0, kernels.size(), [&](size_t i) -> LogicalResult {
               diagnostics.setOrderIDForThread(i);
               FailureOr<std::string> object = compileKernel(
-                  kernels[i], *machine, options, result.kernels[i]);
+                  kernels[i], *machine, dumpDirectory, result.kernels[i]);
               diagnostics.eraseOrderIDForThread();
               if (failed(object))
                 return failure();

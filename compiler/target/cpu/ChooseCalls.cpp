@@ -1,19 +1,15 @@
-// ChooseGemms: each product names the library call that computes it.
+// Which of oneDNN's functions computes each product.
+
+#include "compiler/target/cpu/ChooseCalls.h"
 
 #include <chrono>
 #include <memory>
 
-#include "compiler/lowering/Passes.h"
 #include "compiler/target/cpu/GemmLibrary.h"
 
 using namespace mlir;
 using namespace polyrank;
-using namespace polyrank::lowering;
-
-namespace polyrank::lowering {
-#define GEN_PASS_DEF_CHOOSEGEMMS
-#include "compiler/lowering/Passes.h.inc"
-} // namespace polyrank::lowering
+using namespace polyrank::cpu;
 
 /// Work from which a product is worth a measurement: half a millisecond.
 static constexpr double worthMeasuring = 1e8;
@@ -214,17 +210,12 @@ GemmCall GemmChooser::measure(const runtime::GemmShape &whole) {
                                                                  : usual;
 }
 
-namespace {
-struct ChooseGemmsPass : lowering::impl::ChooseGemmsBase<ChooseGemmsPass> {
-  using ChooseGemmsBase::ChooseGemmsBase;
-
-  void runOnOperation() override {
-    GemmChooser chooser(threads);
-    getOperation().walk([&](rank::GemmOp gemm) {
-      runtime::GemmShape shape = getGemmShape(gemm);
-      setGemmCall(gemm, measure ? chooser.choose(shape)
-                                : GemmCall{shape.library});
-    });
+void cpu::chooseCalls(ArrayRef<rank::GemmOp> gemms, int64_t threads,
+                      bool measure) {
+  GemmChooser chooser(threads);
+  for (rank::GemmOp gemm : gemms) {
+    runtime::GemmShape shape = getGemmShape(gemm);
+    setGemmCall(gemm,
+                measure ? chooser.choose(shape) : GemmCall{shape.library});
   }
-};
-} // namespace
+}

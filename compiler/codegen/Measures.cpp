@@ -1,8 +1,9 @@
-// What it costs to compute a group of ops by one set of loops.
+// What a target says that kernels cost, asked once.
 
-#include "compiler/target/cpu/Measure.h"
+#include "compiler/codegen/Measures.h"
 
 using namespace mlir;
+using namespace polyrank;
 using namespace polyrank::codegen;
 
 Measures::Key Measures::keyOf(Body body) {
@@ -41,19 +42,9 @@ Measures::Key Measures::keyOf(Body body) {
   return key;
 }
 
-std::optional<Measure> Measures::get(Body body) {
+std::optional<target::KernelMeasure> Measures::get(Body body) {
   auto [entry, isNew] = known.try_emplace(keyOf(body));
-  if (!isNew)
-    return entry->second;
-  std::string reason;
-  FailureOr<Loops> loops = buildLoops(body, reason);
-  if (failed(loops))
-    return std::nullopt;
-  Schedule schedule = scheduleLoops(*loops);
-  entry->second = {loops->nodes.size(), stridedAccesses(*loops, schedule),
-                   schedule.kind,
-                   llvm::any_of(loops->stores, [&](const Store &store) {
-                     return loops->isFull(store);
-                   })};
+  if (isNew)
+    entry->second = target.measureKernel(body);
   return entry->second;
 }

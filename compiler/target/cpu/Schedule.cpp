@@ -1,10 +1,11 @@
 // How the loops of a kernel run.
 
-#include "compiler/codegen/Schedule.h"
+#include "compiler/target/cpu/Schedule.h"
 
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::codegen;
+using namespace polyrank::cpu;
 
 /// Work per item and per grain, in elements: some microseconds.
 static constexpr int64_t itemElements = 4096;
@@ -149,8 +150,8 @@ static int64_t chooseLanes(const Loops &loops, int64_t size) {
   return 16;
 }
 
-std::vector<uint64_t>
-polyrank::codegen::getComputingPasses(const Loops &loops, ArrayRef<int> kept) {
+std::vector<uint64_t> cpu::getComputingPasses(const Loops &loops,
+                                              ArrayRef<int> kept) {
   std::vector<int> passes = loops.passes();
   std::vector<uint64_t> computed(loops.nodes.size());
   auto bit = [](int pass) { return uint64_t(1) << pass; };
@@ -230,7 +231,7 @@ static void chooseKept(const Loops &loops, Schedule &schedule) {
   }
 }
 
-Schedule polyrank::codegen::scheduleLoops(Loops &loops) {
+Schedule cpu::scheduleLoops(Loops &loops) {
   mergeVariables(loops);
   Schedule schedule;
   chooseVector(loops, schedule);
@@ -305,31 +306,7 @@ Schedule polyrank::codegen::scheduleLoops(Loops &loops) {
   return schedule;
 }
 
-bool polyrank::codegen::mayAlias(const Loops &loops, unsigned result,
-                                 unsigned argument) {
-  bool isInit =
-      loops.scatter && loops.scatter->init == static_cast<int>(argument);
-  if ((loops.scatter && !isInit) ||
-      loops.resultTypes[result].getElementType() !=
-          loops.argumentTypes[argument].getElementType() ||
-      loops.resultTypes[result].getNumElements() !=
-          loops.argumentTypes[argument].getNumElements())
-    return false;
-  const Store *store = nullptr;
-  for (const Store &candidate : loops.stores)
-    if (candidate.result == result)
-      store = &candidate;
-  for (const Node &node : loops.nodes)
-    if (node.kind == Node::Load &&
-        node.parameter == static_cast<int64_t>(argument) &&
-        (isInit || !node.operands.empty() || node.predicate >= 0 ||
-         node.expression != store->offset))
-      return false;
-  return true;
-}
-
-int64_t polyrank::codegen::stridedAccesses(const Loops &loops,
-                                           const Schedule &schedule) {
+int64_t cpu::stridedAccesses(const Loops &loops, const Schedule &schedule) {
   if (schedule.vectorVariable < 0)
     return 0;
   std::vector<uint64_t> dependences = loops.dependences();
@@ -347,49 +324,4 @@ int64_t polyrank::codegen::stridedAccesses(const Loops &loops,
   for (const Store &store : loops.stores)
     add(store.offset, false);
   return count;
-}
-
-graph::Cost polyrank::codegen::getCost(const Loops &loops) {
-  graph::Cost cost;
-  std::vector<uint64_t> dependences = loops.dependences();
-  auto points = [&](uint64_t set) {
-    int64_t count = 1;
-    for (auto [v, variable] : llvm::enumerate(loops.variables))
-      count *= set >> v & 1 ? variable.size : 1;
-    return count;
-  };
-  for (auto [i, node] : llvm::enumerate(loops.nodes)) {
-    if (!isa<FloatType>(node.type))
-      continue;
-    if (node.kind == Node::Reduce)
-      cost.flops += points(dependences[node.operands[0]]);
-    else if (node.kind == Node::Apply && node.function != Function::Select)
-      cost.flops += points(dependences[i]);
-  }
-  auto bytes = [](RankedTensorType type) {
-    return type.getNumElements() *
-           llvm::divideCeil(type.getElementTypeBitWidth(), 8);
-  };
-  // Of an argument that is read by index, at most what is asked for.
-  std::vector<int64_t> read(loops.numArguments);
-  for (auto [i, node] : llvm::enumerate(loops.nodes))
-    if (node.kind == Node::Load)
-      read[node.parameter] +=
-          points(dependences[i]) *
-          llvm::divideCeil(node.type.getIntOrFloatBitWidth(), 8);
-  for (auto [amount, type] : llvm::zip_equal(read, loops.argumentTypes))
-    cost.bytesRead += std::min<int64_t>(amount, bytes(type));
-  for (RankedTensorType type : loops.resultTypes)
-    cost.bytesWritten += bytes(type);
-  if (loops.scatter) {
-    int64_t updates = points(dependences[loops.scatter->updates]);
-    cost.flops += updates;
-    // In place, at most each update's element.
-    if (loops.scatter->init >= 0)
-      cost.bytesWritten = std::min(
-          cost.bytesWritten,
-          updates * static_cast<int64_t>(llvm::divideCeil(
-                        loops.resultTypes[0].getElementTypeBitWidth(), 8)));
-  }
-  return cost;
 }

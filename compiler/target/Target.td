@@ -1,0 +1,44 @@
+// What the compiler asks of the devices that its programs run on.
+
+#ifndef POLYRANK_TARGET_TD
+#define POLYRANK_TARGET_TD
+
+include "mlir/IR/OpBase.td"
+
+def Target_TargetInterface : AttrInterface<"TargetInterface"> {
+  let cppNamespace = "::polyrank::target";
+  let description = [{
+    An attribute that says what kernels and products run on, such as
+    `#rank.cpu<"native">`: `rank.target` of a module. Passes ask it what one
+    kernel can compute and costs, and let it choose how kernels and products
+    run. Its methods stand with the target (compiler/target/cpu/CpuTarget.cpp)
+    and become known by its own function (`cpu::registerTarget`).
+  }];
+  let methods = [
+    InterfaceMethod<"Its name in the plan, by which the runtime knows whether it has such a device.",
+      "::llvm::StringRef", "getName">,
+    InterfaceMethod<"Whether code can be made for the machine; fails with the reason.",
+      "::llvm::LogicalResult", "checkMachine", (ins "std::string &":$reason)>,
+    InterfaceMethod<"What ops cost that become one kernel; nullopt where no kernel computes all of them. Composites "
+                    "must have been decomposed.",
+      "::std::optional<::polyrank::target::KernelMeasure>", "measureKernel",
+      (ins "::polyrank::codegen::Body":$body)>,
+    InterfaceMethod<"Chooses how a kernel runs and writes down what others need of that: `range`, `grain` and "
+                    "`in_place`. Emits an error where no kernel computes its body.",
+      "::llvm::LogicalResult", "scheduleKernel", (ins "::polyrank::rank::KernelOp":$kernel)>,
+    InterfaceMethod<"Compiles the kernels of the module, in order, for the machine. Where `dumpDirectory` is not empty, "
+                    "what each kernel became on the way is written there, for people. Errors are emitted at the kernel.",
+      "::llvm::FailureOr<::polyrank::target::CompiledKernels>", "compileKernels",
+      (ins "::mlir::ModuleOp":$module, "::llvm::StringRef":$dumpDirectory)>,
+    InterfaceMethod<"Chooses the library call of each product (`call`), for a team of `threads`: with `measure` large "
+                    "ones are run to find the fastest.",
+      "void", "chooseCalls",
+      (ins "::llvm::ArrayRef<::polyrank::rank::GemmOp>":$gemms, "int64_t":$threads, "bool":$measure)>,
+    InterfaceMethod<"Bytes of memory that a product's call asks for beside operands and result. Emits an error where "
+                    "no call computes the product.",
+      "::llvm::FailureOr<int64_t>", "getScratchBytes",
+      (ins "::polyrank::rank::GemmOp":$gemm, "int64_t":$threads)>
+  ];
+}
+
+#endif
