@@ -29,8 +29,11 @@ void Emitter::assignLevels() {
       levelOfVariable[vector] = ++level;
     if (schedule.tileVariable >= 0)
       levelOfVariable[schedule.tileVariable] = ++level;
-    for (int v : schedule.reductionVariables)
-      levelOfVariable[v] = ++level;
+    level += schedule.part != 0;
+    for (auto [i, v] : llvm::enumerate(schedule.reductionVariables)) {
+      level += i == 0 || !schedule.part;
+      levelOfVariable[v] = level;
+    }
   }
   known.resize(level + 1);
   knownVectors.resize(level + 1);
@@ -241,17 +244,10 @@ void Emitter::emitPasses() {
 
   bool isRow = schedule.kind == Schedule::Row;
   for (pass = 0; pass < numPasses; ++pass) {
-    SmallVector<int> reductions;
+    reductions.clear();
     for (auto [i, node] : llvm::enumerate(loops.nodes))
       if (node.kind == Node::Reduce && passes[i] == pass + 1)
         reductions.push_back(i);
-    SmallVector<Value> initial;
-    for (int i : reductions) {
-      const Node &node = loops.nodes[i];
-      bool isWide = isRow || isVector(i);
-      initial.push_back(emitIdentity(
-          b, node.reduction, isWide ? Type(vectorOf(node.type)) : node.type));
-    }
     auto accumulate = [&](ValueRange carried) {
       SmallVector<Value> values, results;
       for (auto [i, accumulator] : llvm::zip_equal(reductions, carried)) {
@@ -269,7 +265,8 @@ void Emitter::emitPasses() {
         emitStores(full);
       return results;
     };
-    SmallVector<Value> totals = emitReducedLoops(0, initial, accumulate);
+    SmallVector<Value> totals =
+        emitReducedLoops(0, emitIdentities(), accumulate);
     for (auto [i, total] : llvm::zip_equal(reductions, totals))
       known[levelOfNode[i]][i] =
           isRow ? foldLanes(loops.nodes[i].reduction, total) : total;
@@ -277,8 +274,51 @@ void Emitter::emitPasses() {
   emitStores(last);
 }
 
+SmallVector<Value> Emitter::emitIdentities() {
+  return llvm::map_to_vector(reductions, [&](int i) {
+    const Node &node = loops.nodes[i];
+    bool isWide = schedule.kind == Schedule::Row || isVector(i);
+    return emitIdentity(b, node.reduction,
+                        isWide ? Type(vectorOf(node.type)) : node.type);
+  });
+}
+
+/// All reduced variables as one loop over parts, and one over what is in a
+/// part.
+SmallVector<Value> Emitter::emitParts(ValueRange initial, Accumulate body) {
+  Value size = constant(loops.product(/*reduced=*/true));
+  auto number = [&] { return cast<scf::ForOp>(open.back()).getInductionVar(); };
+  auto value = [&](ValueRange carried) {
+    Value rest = number();
+    for (int v : llvm::reverse(schedule.reductionVariables)) {
+      Value digit = rest;
+      if (v != schedule.reductionVariables.front()) {
+        Value extent = constant(loops.variables[v].size);
+        digit = arith::RemUIOp::create(b, rest, extent);
+        rest = arith::DivUIOp::create(b, rest, extent);
+      }
+      variables[v] = digit;
+    }
+    return body(carried);
+  };
+  return emitLoop(
+      constant(0), size, schedule.part, -1, initial, [&](ValueRange carried) {
+        Value last = arith::MinSIOp::create(
+            b, arith::AddIOp::create(b, number(), constant(schedule.part)),
+            size);
+        SmallVector<Value> part =
+            emitLoop(number(), last, 1, -1, emitIdentities(), value);
+        SmallVector<Value> results;
+        for (auto [i, x, y] : llvm::zip_equal(reductions, carried, part))
+          results.push_back(emitCombine(b, loops.nodes[i].reduction, x, y));
+        return results;
+      });
+}
+
 SmallVector<Value> Emitter::emitReducedLoops(size_t next, ValueRange initial,
                                              Accumulate body) {
+  if (schedule.part)
+    return emitParts(initial, body);
   if (next < schedule.reductionVariables.size()) {
     int v = schedule.reductionVariables[next];
     return emitLoop(constant(0), constant(loops.variables[v].size), 1, v,

@@ -54,6 +54,9 @@ private:
                       Body body);
   llvm::SmallVector<mlir::Value> emitVectorReduction(mlir::ValueRange initial,
                                                      Accumulate body);
+  llvm::SmallVector<mlir::Value> emitIdentities();
+  llvm::SmallVector<mlir::Value> emitParts(mlir::ValueRange initial,
+                                           Accumulate body);
   llvm::SmallVector<mlir::Value>
   emitReducedLoops(size_t next, mlir::ValueRange initial, Accumulate body);
   /// `for variable = low to high step`, with values carried from one iteration
@@ -122,6 +125,8 @@ private:
   /// Scratch rows of the kept nodes.
   llvm::DenseMap<int, mlir::Value> scratch;
   int pass = 0;
+  /// The reductions of this pass.
+  llvm::SmallVector<int> reductions;
   mlir::Value tailMask;
 };
 

@@ -71,18 +71,28 @@ static int64_t countPoints(const Loops &loops, const Affine &affine) {
   return count;
 }
 
+/// Whether a reduction's result depends on its order.
+static bool roundsSums(const Loops &loops) {
+  return llvm::any_of(loops.nodes, [](const Node &node) {
+    return node.kind == Node::Reduce && isa<FloatType>(node.type) &&
+           node.reduction == sharding::ReductionKind::Sum;
+  });
+}
+
 /// Elements moved in whole vectors less those moved lane by lane, if `v` runs
 /// along vectors.
 static double scoreVector(const Loops &loops, size_t v,
                           ArrayRef<uint64_t> dependences) {
   int64_t size = loops.variables[v].size;
-  // Short vectors are many: each computes addresses and conditions.
-  double all = 1;
-  for (const Variable &variable : loops.variables)
-    all *= static_cast<double>(variable.size);
+  double score = 0;
+  // Short vectors are many: each computes addresses and conditions. Those of
+  // sums are left alone: which variable they run along must not depend on what
+  // is fused with them, or it would change bits.
   constexpr double overhead = 4;
-  double score =
-      -overhead * all / static_cast<double>(std::min<int64_t>(size, 16));
+  if (!roundsSums(loops))
+    score -= overhead * static_cast<double>(loops.product(/*reduced=*/false)) *
+             static_cast<double>(loops.product(/*reduced=*/true)) /
+             static_cast<double>(std::min<int64_t>(size, 16));
   auto add = [&](const Affine &affine, double weight, bool isIndexed) {
     int64_t c = affine.coefficients[v];
     double points = static_cast<double>(countPoints(loops, affine)) * weight;
@@ -231,6 +241,16 @@ static void chooseKept(const Loops &loops, Schedule &schedule) {
   }
 }
 
+/// Parts of a long sum are about as long as there are parts. What counts is how
+/// many values there are and not which loops run over them, so that fusion
+/// changes no bit. Rows need no parts: their lanes are some.
+static void choosePart(const Loops &loops, Schedule &schedule) {
+  constexpr int64_t longest = 512;
+  int64_t count = loops.product(/*reduced=*/true);
+  if (schedule.kind == Schedule::Column && roundsSums(loops) && count > longest)
+    schedule.part = int64_t(1) << (llvm::Log2_64(count) / 2);
+}
+
 Schedule cpu::scheduleLoops(Loops &loops) {
   mergeVariables(loops);
   Schedule schedule;
@@ -276,6 +296,7 @@ Schedule cpu::scheduleLoops(Loops &loops) {
   case Schedule::Column:
     schedule.lanes = vectorSize >= 256 ? chooseLanes(loops, 512)
                                        : chooseLanes(loops, vectorSize / 4);
+    choosePart(loops, schedule);
     perElement = reduced;
     break;
   case Schedule::Scatter:

@@ -44,6 +44,11 @@ struct Schedule {
   int64_t tile = 16;
   /// Run one by one, outermost first.
   llvm::SmallVector<int> reductionVariables;
+  /// Column: how many values are reduced one after another before these parts
+  /// are, so that the rounding error of a sum grows with the roots of both
+  /// numbers and not with that of their product (Higham, "The accuracy of
+  /// floating point summation", 1993). 0: all.
+  int64_t part = 0;
   /// Scatter: rows of the destination per item.
   int64_t scatterRows = 0;
 

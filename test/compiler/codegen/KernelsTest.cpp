@@ -154,6 +154,32 @@ func.func @main(%x: tensor<300x1000xf32>) -> tensor<f32> {
 )mlir");
 }
 
+/// Added one after another, 65,537 times 0.1 errs by 6e-4 of itself.
+TEST(Kernels, SumsOfLongColumnsKeepTheirPrecision) {
+  check(R"mlir(
+func.func @main(%x: tensor<65537x17xf32>) -> (tensor<17xf32>, tensor<17xf32>) {
+  %0 = graph.reduce sum %x over [0] : (tensor<65537x17xf32>) -> tensor<17xf32>
+  %1 = graph.reduce max %x over [0] : (tensor<65537x17xf32>) -> tensor<17xf32>
+  return %0, %1 : tensor<17xf32>, tensor<17xf32>
+}
+)mlir",
+        1e-5, 0.1, 0.1);
+}
+
+/// The dims are one loop in the sum's own kernel, and two next to the slice.
+TEST(Kernels, PartsOfASumDoNotDependOnItsLoops) {
+  check(R"mlir(
+func.func @main(%x: tensor<70x40x17xf32>) -> (tensor<17xf32>, tensor<64x36x17xf32>) {
+  %0 = graph.slice %x {starts = array<i64: 1, 2, 0>, limits = array<i64: 65, 38, 17>, strides = array<i64: 1, 1, 1>} : (tensor<70x40x17xf32>) -> tensor<64x36x17xf32>
+  %1 = graph.reduce sum %0 over [0, 1] : (tensor<64x36x17xf32>) -> tensor<17xf32>
+  %2 = graph.broadcast %1 {dims = array<i64: 2>} : (tensor<17xf32>) -> tensor<64x36x17xf32>
+  %3 = graph.sub %0, %2 : (tensor<64x36x17xf32>, tensor<64x36x17xf32>) -> tensor<64x36x17xf32>
+  return %1, %3 : tensor<17xf32>, tensor<64x36x17xf32>
+}
+)mlir",
+        1e-5);
+}
+
 TEST(Kernels, SoftmaxAndItsGradientOfEverySize) {
   for (auto [n, dim] : {std::pair(1, 1), {5, 0}, {33, 0}, {33, 1}, {600, 1}})
     check(withSizes(R"mlir(
