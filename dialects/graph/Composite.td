@@ -78,12 +78,17 @@ def Graph_GeluOp : Graph_Composite<"gelu", ["buildGradient"], [Graph_IsElementwi
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "GeluForm":$form), [{
     build($_builder, $_state, input.getType(), input, form);
   }]>];
+  let assemblyFormat = "$form $input attr-dict `:` custom<AlikeTypes>(type($input), type($result))";
 }
 
 def Graph_GeluGradOp : Graph_Composite<"gelu_grad"> {
   let summary = "dy * gelu'(x)";
   let arguments = (ins Graph_FloatTensor:$resultGradient, Graph_FloatTensor:$input, Graph_GeluForm:$form);
   let results = (outs Graph_FloatTensor:$inputGradient);
+  let assemblyFormat = [{
+    $form $resultGradient `,` $input attr-dict
+    `:` custom<AlikeTypes>(type($resultGradient), type($input), type($inputGradient))
+  }];
 }
 
 def Graph_SiluOp : Graph_Composite<"silu", ["buildGradient"], [Graph_IsElementwise]> {
@@ -93,12 +98,17 @@ def Graph_SiluOp : Graph_Composite<"silu", ["buildGradient"], [Graph_IsElementwi
   let builders = [OpBuilder<(ins "::mlir::Value":$input), [{
     build($_builder, $_state, input.getType(), input);
   }]>];
+  let assemblyFormat = "$input attr-dict `:` custom<AlikeTypes>(type($input), type($result))";
 }
 
 def Graph_SiluGradOp : Graph_Composite<"silu_grad"> {
   let summary = "dy * s (1 + x (1 - s)) with s = 1 / (1 + e^-x)";
   let arguments = (ins Graph_FloatTensor:$resultGradient, Graph_FloatTensor:$input);
   let results = (outs Graph_FloatTensor:$inputGradient);
+  let assemblyFormat = [{
+    $resultGradient `,` $input attr-dict
+    `:` custom<AlikeTypes>(type($resultGradient), type($input), type($inputGradient))
+  }];
 }
 
 def Graph_AttentionOp : Graph_Composite<"attention", ["buildGradient", "getCost"]> {

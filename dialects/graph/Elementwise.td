@@ -28,6 +28,7 @@ class Graph_Unary<string mnemonic, string scalar, string sum = "n", string max =
     : Graph_Elementwise<mnemonic, sum, max, min, methods, traits> {
   let arguments = (ins Graph_Tensor:$input);
   let results = (outs Graph_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` custom<AlikeTypes>(type($input), type($result))";
   let builders = [OpBuilder<(ins "::mlir::Value":$input), [{
     build($_builder, $_state, input.getType(), input);
   }]>];
@@ -48,6 +49,7 @@ class Graph_Binary<string mnemonic, string scalar, string sum = "nn", string max
     : Graph_Elementwise<mnemonic, sum, max, min, methods, traits> {
   let arguments = (ins Graph_Tensor:$lhs, Graph_Tensor:$rhs);
   let results = (outs Graph_Tensor:$result);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` custom<AlikeTypes>(type($lhs), type($rhs), type($result))";
   let builders = [OpBuilder<(ins "::mlir::Value":$lhs, "::mlir::Value":$rhs), [{
     build($_builder, $_state, lhs.getType(), lhs, rhs);
   }]>];

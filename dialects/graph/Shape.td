@@ -19,7 +19,7 @@ def Graph_ConstantOp : Graph_Op<"constant", ["localize"], [ConstantLike]> {
   ];
   let hasFolder = 1;
   let hasVerifier = 1;
-  let assemblyFormat = "$value attr-dict `:` type($result)";
+  let assemblyFormat = "custom<TypedValue>($value, type($result)) attr-dict";
 }
 
 def Graph_IotaOp : Graph_Op<"iota", ["localize"]> {

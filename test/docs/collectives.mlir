@@ -9,7 +9,7 @@
 
 func.func @all() -> (!whole {graph.role = #graph.output<"all_gather">}, !split {graph.role = #graph.output<"slice">},
     !part {graph.role = #graph.output<"to_partial">}, !whole {graph.role = #graph.output<"all_reduce">}, !split {graph.role = #graph.output<"reduce_scatter">}) {
-  %split = graph.constant dense<[1.0, 2.0]> : tensor<2xf32> : !split
+  %split = graph.constant dense<[1.0, 2.0]> : !split
   %0 = sharding.all_gather %split : (!split) -> !whole
   %1 = sharding.slice %0 : (!whole) -> !split
   %2 = sharding.to_partial %0 : (!whole) -> !part

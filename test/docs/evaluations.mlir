@@ -12,11 +12,11 @@
 !part = tensor<1x2xf32, #sharding.layout<#mesh, [{}, {}], partial = sum {"tensor"}>>
 
 func.func @mlp() -> (!x {graph.role = #graph.output<"y">}) {
-  %x = graph.constant dense<[[1.0, 2.0]]> : tensor<1x2xf32> : !x
-  %up = graph.constant dense<[[1.0, -1.0, 2.0, 0.0], [0.0, 0.0, 1.0, 3.0]]> : tensor<2x4xf32> : !up
-  %down = graph.constant dense<[[1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [2.0, 0.0]]> : tensor<4x2xf32> : !down
+  %x = graph.constant dense<[[1.0, 2.0]]> : !x
+  %up = graph.constant dense<[[1.0, -1.0, 2.0, 0.0], [0.0, 0.0, 1.0, 3.0]]> : !up
+  %down = graph.constant dense<[[1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [2.0, 0.0]]> : !down
   %0 = graph.matmul %x, %up batch [] x [] contract [1] x [0] : (!x, !up) -> !h
-  %1 = graph.relu %0 : (!h) -> !h
+  %1 = graph.relu %0 : !h
   %2 = graph.matmul %1, %down batch [] x [] contract [1] x [0] : (!h, !down) -> !part
   %3 = sharding.all_reduce %2 : (!part) -> !x
   return %3 : !x
@@ -25,6 +25,6 @@ func.func @mlp() -> (!x {graph.role = #graph.output<"y">}) {
 // CHECK: y: tensor<1x2xf32> [13, 4]
 
 // LOCAL: graph.matmul {{.*}} : (tensor<1x2xf32>, tensor<2x2xf32>) -> tensor<1x2xf32>
-// LOCAL: graph.relu {{.*}} : (tensor<1x2xf32>) -> tensor<1x2xf32>
+// LOCAL: graph.relu {{.*}} : tensor<1x2xf32>
 // LOCAL: graph.matmul {{.*}} : (tensor<1x2xf32>, tensor<2x2xf32>) -> tensor<1x2xf32>
 // LOCAL: rank.all_reduce sum {{.*}} over <#mesh, {"tensor"}>

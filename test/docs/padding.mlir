@@ -10,9 +10,9 @@
 !whole = tensor<f32, #sharding.layout<#mesh, []>>
 
 func.func @sum(%x: !x {graph.role = #graph.input<"x">}) -> (!whole {graph.role = #graph.output<"sum">}) {
-  %zero = graph.constant dense<0.0> : tensor<6xf32> : !x
-  %same = graph.mul %x, %zero : (!x, !x) -> !x
-  %ones = graph.exp %same : (!x) -> !x
+  %zero = graph.constant dense<0.0> : !x
+  %same = graph.mul %x, %zero : !x
+  %ones = graph.exp %same : !x
   %filled = sharding.fill %ones : (!x) -> !filled
   %part = graph.reduce sum %filled over [0] : (!filled) -> !part
   %sum = sharding.all_reduce %part : (!part) -> !whole

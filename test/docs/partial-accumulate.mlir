@@ -11,7 +11,7 @@
 !whole = tensor<f32, #sharding.layout<#mesh, []>>
 
 func.func @accumulate() -> (!whole {graph.role = #graph.output<"sum">}) {
-  %all = graph.constant dense<[[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0], [9.0, 10.0, 11.0, 12.0]]> : tensor<3x4xf32> : !all
+  %all = graph.constant dense<[[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0], [9.0, 10.0, 11.0, 12.0]]> : !all
   %part = graph.microbatches count = 3 of(%all) carry() {
   ^bb0(%index: !index, %x: !x):
     %s = graph.reduce sum %x over [0] : (!x) -> !part

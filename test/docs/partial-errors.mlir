@@ -17,7 +17,7 @@ func.func @forgotten(%x: !x, %w: !w) -> !whole {
 !part = tensor<2x1xf32, #sharding.layout<#mesh, [{}, {}], partial = sum {"tensor"}>>
 func.func @not_linear(%p: !part) -> !part {
   // expected-error @+1 {{operand 0 is a partial sum over "tensor", and this op of a partial sum is not the partial of the op; reduce it first (sharding.all_reduce or sharding.reduce_scatter)}}
-  %0 = graph.relu %p : (!part) -> !part
+  %0 = graph.relu %p : !part
   return %0 : !part
 }
 

@@ -9,8 +9,8 @@
 !whole = tensor<2x1xf32, #sharding.layout<#mesh, [{}, {}]>>
 
 func.func @row_parallel() -> (!whole {graph.role = #graph.output<"y">}) {
-  %x = graph.constant dense<[[1.0, 2.0, 3.0, 4.0], [10.0, 20.0, 30.0, 40.0]]> : tensor<2x4xf32> : !x
-  %w = graph.constant dense<1.0> : tensor<4x1xf32> : !w
+  %x = graph.constant dense<[[1.0, 2.0, 3.0, 4.0], [10.0, 20.0, 30.0, 40.0]]> : !x
+  %w = graph.constant dense<1.0> : !w
   %0 = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (!x, !w) -> !part
   %1 = sharding.all_reduce %0 : (!part) -> !whole
   return %1 : !whole

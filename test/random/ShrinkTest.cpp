@@ -33,10 +33,10 @@ TEST(Shrink, LeavesOneOpOfMany) {
   auto context = makeContext();
   auto module = parseSourceString<ModuleOp>(R"mlir(
 func.func @forward(%x: tensor<4x6xf32> {graph.role = #graph.input<"x">}, %w: tensor<6x3xf32> {graph.role = #graph.parameter<@w>}) -> (tensor<4x3xf32> {graph.role = #graph.output<"y">}, tensor<4xf32> {graph.role = #graph.output<"z">}) {
-  %0 = graph.exp %x : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  %0 = graph.exp %x : tensor<4x6xf32>
   %1 = graph.softmax %0 {dim = 1 : i64} : (tensor<4x6xf32>) -> tensor<4x6xf32>
   %2 = graph.matmul %1, %w batch [] x [] contract [1] x [0] : (tensor<4x6xf32>, tensor<6x3xf32>) -> tensor<4x3xf32>
-  %3 = graph.neg %2 : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  %3 = graph.neg %2 : tensor<4x3xf32>
   %4 = graph.reduce sum %0 over [1] : (tensor<4x6xf32>) -> tensor<4xf32>
   return %3, %4 : tensor<4x3xf32>, tensor<4xf32>
 }
@@ -61,9 +61,9 @@ TEST(Shrink, KeepsWhatOnlyTogetherFails) {
   auto context = makeContext();
   auto module = parseSourceString<ModuleOp>(R"mlir(
 func.func @forward(%x: tensor<4xf32> {graph.role = #graph.input<"x">}) -> (tensor<4xf32> {graph.role = #graph.output<"y">}) {
-  %0 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
-  %1 = graph.neg %0 : (tensor<4xf32>) -> tensor<4xf32>
-  %2 = graph.abs %1 : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = graph.exp %x : tensor<4xf32>
+  %1 = graph.neg %0 : tensor<4xf32>
+  %2 = graph.abs %1 : tensor<4xf32>
   return %2 : tensor<4xf32>
 }
 )mlir",

@@ -13,7 +13,7 @@
 func.func @norm(%x: tensor<8x32xf32>, %g: tensor<32xf32>, %b: tensor<32xf32>) -> (tensor<8x32xf32>, tensor<8xf32>, tensor<8xf32>) {
   %y, %mean, %rstd = graph.layer_norm %x, %g, %b {epsilon = 1.0e-5 : f64}
     : (tensor<8x32xf32>, tensor<32xf32>, tensor<32xf32>) -> (tensor<8x32xf32>, tensor<8xf32>, tensor<8xf32>)
-  %z = graph.neg %y : (tensor<8x32xf32>) -> tensor<8x32xf32>
+  %z = graph.neg %y : tensor<8x32xf32>
   return %z, %mean, %rstd : tensor<8x32xf32>, tensor<8xf32>, tensor<8xf32>
 }
 
@@ -29,8 +29,8 @@ func.func @norm(%x: tensor<8x32xf32>, %g: tensor<32xf32>, %b: tensor<32xf32>) ->
 // CHECK: rank.launch @[[ADD]](%{{.*}}) {graph.scope = "a"}
 // CHECK: rank.launch @[[ADD]](%{{.*}}) {graph.scope = "b"}
 func.func @shared(%x: tensor<64xf32>, %y: tensor<64xf32>, %u: tensor<64xf32>, %v: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
-  %0 = graph.add %x, %y {graph.scope = "a"} : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
-  %1 = graph.add %u, %v {graph.scope = "b"} : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  %0 = graph.add %x, %y {graph.scope = "a"} : tensor<64xf32>
+  %1 = graph.add %u, %v {graph.scope = "b"} : tensor<64xf32>
   return %0, %1 : tensor<64xf32>, tensor<64xf32>
 }
 
@@ -45,9 +45,9 @@ func.func @shared(%x: tensor<64xf32>, %y: tensor<64xf32>, %u: tensor<64xf32>, %v
 // CHECK: rank.launch @{{.*}}(%[[V]]) : (tensor<64xf32>) -> tensor<64xf32>
 func.func @views(%x: tensor<4x16xf32>) -> tensor<64xf32> {
   %0 = graph.reshape %x : (tensor<4x16xf32>) -> tensor<64xf32>
-  %1 = graph.constant dense<2.0> : tensor<f32> : tensor<f32>
+  %1 = graph.constant dense<2.0> : tensor<f32>
   %2 = graph.broadcast %1 {dims = array<i64>} : (tensor<f32>) -> tensor<64xf32>
-  %3 = graph.mul %0, %2 : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  %3 = graph.mul %0, %2 : tensor<64xf32>
   return %3 : tensor<64xf32>
 }
 
@@ -63,11 +63,11 @@ func.func @views(%x: tensor<4x16xf32>) -> tensor<64xf32> {
 // CHECK: rank.launch
 #mesh = #sharding.mesh<["data"=2]>
 func.func @around(%x: tensor<64xf32>, %y: tensor<64xf32>) -> tensor<64xf32> {
-  %0 = graph.exp %x : (tensor<64xf32>) -> tensor<64xf32>
+  %0 = graph.exp %x : tensor<64xf32>
   %1 = rank.all_reduce sum %y over <#mesh, {"data"}> id 1 : (tensor<64xf32>) -> tensor<64xf32>
   %2 = rank.all_reduce sum %0 over <#mesh, {"data"}> id 2 : (tensor<64xf32>) -> tensor<64xf32>
-  %3 = graph.add %0, %2 : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
-  %4 = graph.add %3, %1 : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  %3 = graph.add %0, %2 : tensor<64xf32>
+  %4 = graph.add %3, %1 : tensor<64xf32>
   return %4 : tensor<64xf32>
 }
 
@@ -83,7 +83,7 @@ func.func @around(%x: tensor<64xf32>, %y: tensor<64xf32>) -> tensor<64xf32> {
 // CHECK-NOT: rank.launch @{{.*}}%[[LOGITS]]
 // CHECK: return
 func.func @loss(%x: tensor<4x64x50257xf32>, %t: tensor<4x64xi64>) -> (tensor<f32>, tensor<f32>, tensor<4x64x50257xf32>) {
-  %ignored = graph.constant dense<-100> : tensor<4x64xi64> : tensor<4x64xi64>
+  %ignored = graph.constant dense<-100> : tensor<4x64xi64>
   %rows, %lse = graph.cross_entropy %x, %t {axis = 2 : i64, ignore_index = -100 : i64} : (tensor<4x64x50257xf32>, tensor<4x64xi64>) -> (tensor<4x64xf32>, tensor<4x64xf32>)
   %0 = graph.compare ne %t, %ignored : (tensor<4x64xi64>, tensor<4x64xi64>) -> tensor<4x64xi1>
   %1 = graph.convert %0 : (tensor<4x64xi1>) -> tensor<4x64xf32>

@@ -19,7 +19,7 @@ func.func @step(
         tensor<6xf32, #one> {graph.role = #graph.output<"middle">}) {
   %spread = graph.broadcast %x {dims = array<i64: 1>} : (tensor<4xf32, #one>) -> tensor<6x4xf32, #two>
   %cut = graph.reshape %spread : (tensor<6x4xf32, #two>) -> tensor<8x3xf32, #two>
-  %sum = graph.add %cut, %y : (tensor<8x3xf32, #two>, tensor<8x3xf32, #two>) -> tensor<8x3xf32, #two>
+  %sum = graph.add %cut, %y : tensor<8x3xf32, #two>
   %rows = graph.scatter_add %ids, %cut {axis = 0 : i64, batch_dims = 0 : i64}
       : (tensor<8x3xi64, #two>, tensor<8x3xf32, #two>) -> tensor<4xf32, #one>
   // The elements 1 to 6 of 2x4.

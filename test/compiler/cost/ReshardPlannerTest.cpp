@@ -355,7 +355,7 @@ TEST_F(ReshardPlannerTest, AnOpOfTheRegionRunsOncePerMicrobatch) {
       %0 = graph.reduce sum %part over [0] : (tensor<4x2xf32>) -> tensor<2xf32>
       graph.yield sum(%0) carry() : tensor<2xf32>
     } : (tensor<3x4x2xf32>) -> tensor<2xf32>
-    %1 = graph.neg %sum : (tensor<2xf32>) -> tensor<2xf32>
+    %1 = graph.neg %sum : tensor<2xf32>
     return %1 : tensor<2xf32>
   })",
       &context);

@@ -15,9 +15,9 @@
 // GLOBAL-NEXT: result0: tensor<4x6xf32> [
 func.func @block(%x: !x, %up: !up, %down: !down) -> !x {
   %0 = graph.matmul %x, %up batch [] x [] contract [1] x [0] : (!x, !up) -> !h
-  %1 = graph.gelu %0 {form = 1 : i32} : (!h) -> !h
+  %1 = graph.gelu tanh %0 : !h
   %2 = graph.matmul %1, %down batch [] x [] contract [1] x [0] : (!h, !down) -> !part
   %3 = sharding.all_reduce %2 : (!part) -> !x
-  %4 = graph.add %x, %3 : (!x, !x) -> !x
+  %4 = graph.add %x, %3 : !x
   return %4 : !x
 }

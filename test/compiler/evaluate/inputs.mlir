@@ -20,6 +20,6 @@
 // SHAPE: error: array 'x' of {{.*}}.npz has shape [2] where the program has [3]
 // MODE: error: evaluates globally, distributed or as ranks; not 'local'
 func.func @negate(%x: tensor<2xf32> {graph.role = #graph.input<"x">}) -> (tensor<2xf32> {graph.role = #graph.output<"x">}) {
-  %y = graph.neg %x : (tensor<2xf32>) -> tensor<2xf32>
+  %y = graph.neg %x : tensor<2xf32>
   return %y : tensor<2xf32>
 }

@@ -2,7 +2,7 @@
 
 func.func @no_command(%x: tensor<8xf32>) -> tensor<8xf32> {
   // expected-error @+1 {{is not a command; form-gemms and form-kernels come before buffers are assigned}}
-  %0 = graph.neg %x : (tensor<8xf32>) -> tensor<8xf32>
+  %0 = graph.neg %x : tensor<8xf32>
   return %0 : tensor<8xf32>
 }
 

@@ -1,7 +1,7 @@
 // RUN: polyrank-opt %s --assign-buffers --check-buffers -split-input-file | FileCheck %s
 
 rank.kernel @update(%w: tensor<16xf32>, %g: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0, 1>], range = 16 : i64, grain = 16 : i64} {
-  %0 = graph.sub %w, %g : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  %0 = graph.sub %w, %g : tensor<16xf32>
   rank.return %0 : tensor<16xf32>
 }
 rank.kernel @gradient(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64>], range = 16 : i64, grain = 16 : i64} {
@@ -70,7 +70,7 @@ func.func @twice(%a: tensor<16xf32> {graph.role = #graph.parameter<@a>}, %b: ten
 // -----
 #mesh = #sharding.mesh<["data"=2]>
 rank.kernel @add(%w: tensor<16xf32>, %g: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0>], range = 16 : i64, grain = 16 : i64} {
-  %0 = graph.add %w, %g : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  %0 = graph.add %w, %g : tensor<16xf32>
   rank.return %0 : tensor<16xf32>
 }
 rank.kernel @move(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64>], range = 16 : i64, grain = 16 : i64} {
@@ -217,7 +217,7 @@ rank.kernel @copy(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [
   rank.return %x : tensor<16xf32>
 }
 rank.kernel @add(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64>], range = 16 : i64, grain = 16 : i64} {
-  %0 = graph.add %x, %y : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  %0 = graph.add %x, %y : tensor<16xf32>
   rank.return %0 : tensor<16xf32>
 }
 // CHECK-LABEL: func.func @from_outside

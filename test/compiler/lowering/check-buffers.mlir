@@ -173,7 +173,7 @@ func.func @results(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buff
 // -----
 // A kernel may write where it reads, but not one element further.
 rank.kernel @neg(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0>]} {
-  %0 = graph.neg %x : (tensor<16xf32>) -> tensor<16xf32>
+  %0 = graph.neg %x : tensor<16xf32>
   rank.return %0 : tensor<16xf32>
 }
 func.func @shifted(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
@@ -187,7 +187,7 @@ func.func @shifted(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buff
 // -----
 // A kernel that may write where it reads one operand, in the place of the other.
 rank.kernel @sub(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 1>]} {
-  %0 = graph.sub %x, %y : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  %0 = graph.sub %x, %y : tensor<16xf32>
   rank.return %0 : tensor<16xf32>
 }
 func.func @other_operand(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}, %y: tensor<16xf32> {graph.role = #graph.input<"y">, rank.buffer = #rank.buffer<private, 64, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})

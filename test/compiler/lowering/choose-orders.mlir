@@ -24,7 +24,7 @@ func.func @network(%x: tensor<50x4x2xf32>, %w: tensor<3x4x2xf32>, %v: tensor<7x6
   %a = graph.transpose %t {permutation = array<i64: 0, 3, 1, 2>} : (tensor<2x5x5x3xf32>) -> tensor<2x3x5x5xf32>
   %sum = graph.reduce sum %a over [0, 2, 3] : (tensor<2x3x5x5xf32>) -> tensor<3xf32>
   %b = graph.broadcast %sum {dims = array<i64: 1>} : (tensor<3xf32>) -> tensor<2x3x5x5xf32>
-  %n = graph.sub %a, %b : (tensor<2x3x5x5xf32>, tensor<2x3x5x5xf32>) -> tensor<2x3x5x5xf32>
+  %n = graph.sub %a, %b : tensor<2x3x5x5xf32>
   %inner = graph.slice %n {starts = array<i64: 0, 0, 0, 1>, limits = array<i64: 2, 3, 5, 4>, strides = array<i64: 1, 1, 1, 1>} : (tensor<2x3x5x5xf32>) -> tensor<2x3x5x3xf32>
   %p = graph.pad %inner {low = array<i64: 0, 0, 0, 1>, high = array<i64: 0, 0, 0, 1>, interior = array<i64: 0, 0, 0, 0>, value = 0.0 : f64} : (tensor<2x3x5x3xf32>) -> tensor<2x3x5x5xf32>
   %c = graph.concat %p, %a {dim = 1 : i64} : (tensor<2x3x5x5xf32>, tensor<2x3x5x5xf32>) -> tensor<2x6x5x5xf32>
@@ -43,15 +43,15 @@ func.func @network(%x: tensor<50x4x2xf32>, %w: tensor<3x4x2xf32>, %v: tensor<7x6
 // CHECK-LABEL: func.func @nothing_gained
 // CHECK-NEXT: graph.matmul
 // CHECK-NEXT: graph.transpose
-// CHECK-NEXT: graph.relu %{{.+}} : (tensor<3x4xf32>)
+// CHECK-NEXT: graph.relu %{{.+}} : tensor<3x4xf32>
 // ALWAYS-LABEL: func.func @nothing_gained
 // ALWAYS-NEXT: graph.matmul
-// ALWAYS-NEXT: graph.relu %{{.+}} : (tensor<4x3xf32>)
+// ALWAYS-NEXT: graph.relu %{{.+}} : tensor<4x3xf32>
 // ALWAYS-NEXT: graph.transpose
 func.func @nothing_gained(%x: tensor<4x2xf32>, %w: tensor<2x3xf32>) -> tensor<3x4xf32> {
   %y = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<4x2xf32>, tensor<2x3xf32>) -> tensor<4x3xf32>
   %t = graph.transpose %y {permutation = array<i64: 1, 0>} : (tensor<4x3xf32>) -> tensor<3x4xf32>
-  %r = graph.relu %t : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  %r = graph.relu %t : tensor<3x4xf32>
   return %r : tensor<3x4xf32>
 }
 
@@ -68,7 +68,7 @@ func.func @first(%x: tensor<12x2xf32>, %w: tensor<2x5xf32>) -> (tensor<5xf32>, t
   %y = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<12x2xf32>, tensor<2x5xf32>) -> tensor<12x5xf32>
   %s = graph.reshape %y : (tensor<12x5xf32>) -> tensor<4x3x5xf32>
   %t = graph.transpose %s {permutation = array<i64: 2, 1, 0>} : (tensor<4x3x5xf32>) -> tensor<5x3x4xf32>
-  %r = graph.relu %t : (tensor<5x3x4xf32>) -> tensor<5x3x4xf32>
+  %r = graph.relu %t : tensor<5x3x4xf32>
   %m = graph.reduce max %r over [1, 2] {first} : (tensor<5x3x4xf32>) -> tensor<5xf32>
   %n = graph.reduce max %r over [1, 2] : (tensor<5x3x4xf32>) -> tensor<5xf32>
   return %m, %n : tensor<5xf32>, tensor<5xf32>
@@ -90,8 +90,8 @@ func.func @made_anew(%x: tensor<4x2xf32>, %w: tensor<2x3xf32>) -> tensor<3x1x4xf
   %t = graph.transpose %y {permutation = array<i64: 1, 0>} : (tensor<4x3xf32>) -> tensor<3x4xf32>
   %s = graph.reshape %t : (tensor<3x4xf32>) -> tensor<3x1x4xf32>
   %i = graph.iota dim = 2 : tensor<3x1x4xf32>
-  %two = graph.constant dense<2.0> : tensor<3x1x4xf32> : tensor<3x1x4xf32>
-  %a = graph.add %s, %i : (tensor<3x1x4xf32>, tensor<3x1x4xf32>) -> tensor<3x1x4xf32>
-  %m = graph.mul %a, %two : (tensor<3x1x4xf32>, tensor<3x1x4xf32>) -> tensor<3x1x4xf32>
+  %two = graph.constant dense<2.0> : tensor<3x1x4xf32>
+  %a = graph.add %s, %i : tensor<3x1x4xf32>
+  %m = graph.mul %a, %two : tensor<3x1x4xf32>
   return %m : tensor<3x1x4xf32>
 }

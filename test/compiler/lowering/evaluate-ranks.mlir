@@ -30,16 +30,16 @@ module attributes {graph.model = "mlp.onnx"} {
     %g1, %g2, %l = graph.microbatches count = 4 of(%x, %y) carry() {
     ^bb0(%i: tensor<i64, #rep0>, %xi: tensor<8x16xf32, #b2>, %yi: tensor<8x4xf32, #b2>):
       %h = graph.matmul %xi, %w1 batch [] x [] contract [1] x [0] : (tensor<8x16xf32, #b2>, tensor<16x32xf32, #rep>) -> tensor<8x32xf32, #b2>
-      %a = graph.relu %h : (tensor<8x32xf32, #b2>) -> tensor<8x32xf32, #b2>
+      %a = graph.relu %h : tensor<8x32xf32, #b2>
       %o = graph.matmul %a, %w2 batch [] x [] contract [1] x [0] : (tensor<8x32xf32, #b2>, tensor<32x4xf32, #rep>) -> tensor<8x4xf32, #b2>
-      %d = graph.sub %o, %yi : (tensor<8x4xf32, #b2>, tensor<8x4xf32, #b2>) -> tensor<8x4xf32, #b2>
-      %sq = graph.mul %d, %d : (tensor<8x4xf32, #b2>, tensor<8x4xf32, #b2>) -> tensor<8x4xf32, #b2>
+      %d = graph.sub %o, %yi : tensor<8x4xf32, #b2>
+      %sq = graph.mul %d, %d : tensor<8x4xf32, #b2>
       %loss = graph.reduce sum %sq over [0, 1] : (tensor<8x4xf32, #b2>) -> tensor<f32, #p0>
-      %two = graph.constant dense<2.0> : tensor<8x4xf32> : tensor<8x4xf32, #b2>
-      %do = graph.mul %d, %two : (tensor<8x4xf32, #b2>, tensor<8x4xf32, #b2>) -> tensor<8x4xf32, #b2>
+      %two = graph.constant dense<2.0> : tensor<8x4xf32, #b2>
+      %do = graph.mul %d, %two : tensor<8x4xf32, #b2>
       %dw2 = graph.matmul %a, %do batch [] x [] contract [0] x [0] : (tensor<8x32xf32, #b2>, tensor<8x4xf32, #b2>) -> tensor<32x4xf32, #p>
       %da = graph.matmul %do, %w2 batch [] x [] contract [1] x [1] : (tensor<8x4xf32, #b2>, tensor<32x4xf32, #rep>) -> tensor<8x32xf32, #b2>
-      %zero = graph.constant dense<0.0> : tensor<8x32xf32> : tensor<8x32xf32, #b2>
+      %zero = graph.constant dense<0.0> : tensor<8x32xf32, #b2>
       %mask = graph.compare gt %h, %zero : (tensor<8x32xf32, #b2>, tensor<8x32xf32, #b2>) -> tensor<8x32xi1, #b2>
       %dh = graph.select %mask, %da, %zero : (tensor<8x32xi1, #b2>, tensor<8x32xf32, #b2>, tensor<8x32xf32, #b2>) -> tensor<8x32xf32, #b2>
       %dw1 = graph.matmul %xi, %dh batch [] x [] contract [0] x [0] : (tensor<8x16xf32, #b2>, tensor<8x32xf32, #b2>) -> tensor<16x32xf32, #p>
@@ -47,12 +47,12 @@ module attributes {graph.model = "mlp.onnx"} {
     } : (tensor<4x8x16xf32, #b3>, tensor<4x8x4xf32, #b3>) -> (tensor<16x32xf32, #p>, tensor<32x4xf32, #p>, tensor<f32, #p0>)
     %r1, %r2 = sharding.all_reduce %g1, %g2 {why = {op = "sgd", constraint = "replicated parameters"}} : (tensor<16x32xf32, #p>, tensor<32x4xf32, #p>) -> (tensor<16x32xf32, #rep>, tensor<32x4xf32, #rep>)
     %lr = sharding.all_reduce %l : (tensor<f32, #p0>) -> tensor<f32, #rep0>
-    %s1 = graph.constant dense<0.001> : tensor<16x32xf32> : tensor<16x32xf32, #rep>
-    %s2 = graph.constant dense<0.001> : tensor<32x4xf32> : tensor<32x4xf32, #rep>
-    %u1 = graph.mul %r1, %s1 : (tensor<16x32xf32, #rep>, tensor<16x32xf32, #rep>) -> tensor<16x32xf32, #rep>
-    %u2 = graph.mul %r2, %s2 : (tensor<32x4xf32, #rep>, tensor<32x4xf32, #rep>) -> tensor<32x4xf32, #rep>
-    %n1 = graph.sub %w1, %u1 : (tensor<16x32xf32, #rep>, tensor<16x32xf32, #rep>) -> tensor<16x32xf32, #rep>
-    %n2 = graph.sub %w2, %u2 : (tensor<32x4xf32, #rep>, tensor<32x4xf32, #rep>) -> tensor<32x4xf32, #rep>
+    %s1 = graph.constant dense<0.001> : tensor<16x32xf32, #rep>
+    %s2 = graph.constant dense<0.001> : tensor<32x4xf32, #rep>
+    %u1 = graph.mul %r1, %s1 : tensor<16x32xf32, #rep>
+    %u2 = graph.mul %r2, %s2 : tensor<32x4xf32, #rep>
+    %n1 = graph.sub %w1, %u1 : tensor<16x32xf32, #rep>
+    %n2 = graph.sub %w2, %u2 : tensor<32x4xf32, #rep>
     return %n1, %n2, %lr : tensor<16x32xf32, #rep>, tensor<32x4xf32, #rep>, tensor<f32, #rep0>
   }
 }

@@ -23,8 +23,8 @@ func.func @scores(%qkv: tensor<2x4x3x2x8xf32>) -> tensor<2x2x4x4xf32> {
   %q = graph.transpose %q1 {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x4x2x8xf32>) -> tensor<2x2x4x8xf32>
   %k = graph.transpose %k1 {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x4x2x8xf32>) -> tensor<2x2x4x8xf32>
   %s = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>) -> tensor<2x2x4x4xf32>
-  %f = graph.constant dense<2.500000e-01> : tensor<2x2x4x4xf32> : tensor<2x2x4x4xf32>
-  %r = graph.mul %s, %f : (tensor<2x2x4x4xf32>, tensor<2x2x4x4xf32>) -> tensor<2x2x4x4xf32>
+  %f = graph.constant dense<2.500000e-01> : tensor<2x2x4x4xf32>
+  %r = graph.mul %s, %f : tensor<2x2x4x4xf32>
   return %r : tensor<2x2x4x4xf32>
 }
 
@@ -48,7 +48,7 @@ func.func @sum(%a: tensor<4x8xf32>, %b: tensor<8x6xf32>) -> tensor<4x6xf32> {
   // CHECK-NEXT: return
   %x = graph.matmul %a, %b batch [] x [] contract [1] x [0] : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
   %y = graph.matmul %a, %b batch [] x [] contract [1] x [0] : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
-  %s = graph.add %x, %y : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
+  %s = graph.add %x, %y : tensor<4x6xf32>
   return %s : tensor<4x6xf32>
 }
 
@@ -75,7 +75,7 @@ func.func @accumulate(%x: tensor<2x4x8xf32>) -> tensor<8x8xf32> {
   } rest {
   ^bb0(%i: tensor<i64>, %xi: tensor<4x8xf32>, %sum: tensor<8x8xf32>):
     %g = graph.matmul %xi, %xi batch [] x [] contract [0] x [0] : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
-    %n = graph.add %sum, %g : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    %n = graph.add %sum, %g : tensor<8x8xf32>
     rank.yield %n : tensor<8x8xf32>
   } : (tensor<2x4x8xf32>) -> tensor<8x8xf32>
   return %0 : tensor<8x8xf32>
@@ -101,14 +101,14 @@ func.func @scales(%a: tensor<4x8xf32>, %b: tensor<8x6xf32>) -> tensor<4x6xf32> {
   // CHECK-NEXT: %[[FIRST:.*]] = rank.gemm {{.*}} batch [] : (tensor<4x8xf32>, tensor<8x6xf32>)
   // CHECK-NEXT: rank.gemm %{{.*}}, %{{.*}} add %[[FIRST]] {{.*}} {alpha = 1.250000e-01 : f32}
   // CHECK-NEXT: return
-  %half = graph.constant dense<5.000000e-01> : tensor<4x6xf32> : tensor<4x6xf32>
-  %one = graph.constant dense<2.500000e-01> : tensor<f32> : tensor<f32>
+  %half = graph.constant dense<5.000000e-01> : tensor<4x6xf32>
+  %one = graph.constant dense<2.500000e-01> : tensor<f32>
   %quarter = graph.broadcast %one {dims = array<i64>} : (tensor<f32>) -> tensor<4x6xf32>
   %x = graph.matmul %a, %b batch [] x [] contract [1] x [0] : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
   %y = graph.matmul %a, %b batch [] x [] contract [1] x [0] : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
-  %0 = graph.mul %y, %half : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
-  %1 = graph.mul %quarter, %0 : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
-  %s = graph.add %1, %x : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
+  %0 = graph.mul %y, %half : tensor<4x6xf32>
+  %1 = graph.mul %quarter, %0 : tensor<4x6xf32>
+  %s = graph.add %1, %x : tensor<4x6xf32>
   return %s : tensor<4x6xf32>
 }
 
@@ -117,9 +117,9 @@ func.func @scales(%a: tensor<4x8xf32>, %b: tensor<8x6xf32>) -> tensor<4x6xf32> {
 // CHECK: rank.gemm {{.*}} batch [] :
 // CHECK: graph.mul
 func.func @no_scale(%a: tensor<2x8xf32>, %b: tensor<8x2xf32>) -> tensor<2x2xf32> {
-  %c = graph.constant dense<[[0.5, 0.5], [0.5, 2.0]]> : tensor<2x2xf32> : tensor<2x2xf32>
+  %c = graph.constant dense<[[0.5, 0.5], [0.5, 2.0]]> : tensor<2x2xf32>
   %x = graph.matmul %a, %b batch [] x [] contract [1] x [0] : (tensor<2x8xf32>, tensor<8x2xf32>) -> tensor<2x2xf32>
-  %y = graph.mul %x, %c : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  %y = graph.mul %x, %c : tensor<2x2xf32>
   return %y : tensor<2x2xf32>
 }
 
@@ -130,11 +130,11 @@ func.func @no_scale(%a: tensor<2x8xf32>, %b: tensor<8x2xf32>) -> tensor<2x2xf32>
 // CHECK: graph.mul %[[X]]
 // CHECK: graph.mul %[[X]]
 func.func @scaled_twice(%a: tensor<4x8xf32>, %b: tensor<8x6xf32>) -> (tensor<4x6xf32>, tensor<4x6xf32>) {
-  %half = graph.constant dense<5.000000e-01> : tensor<4x6xf32> : tensor<4x6xf32>
-  %third = graph.constant dense<3.000000e-01> : tensor<4x6xf32> : tensor<4x6xf32>
+  %half = graph.constant dense<5.000000e-01> : tensor<4x6xf32>
+  %third = graph.constant dense<3.000000e-01> : tensor<4x6xf32>
   %x = graph.matmul %a, %b batch [] x [] contract [1] x [0] : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
-  %y = graph.mul %x, %half : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
-  %z = graph.mul %x, %third : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
+  %y = graph.mul %x, %half : tensor<4x6xf32>
+  %z = graph.mul %x, %third : tensor<4x6xf32>
   return %y, %z : tensor<4x6xf32>, tensor<4x6xf32>
 }
 
@@ -158,7 +158,7 @@ func.func @transposed_twice(%a: tensor<32x16xf32>, %b: tensor<16x32xf32>) -> (te
 func.func @summed_and_read(%a: tensor<4x8xf32>, %b: tensor<8x6xf32>) -> (tensor<4x6xf32>, tensor<4x6xf32>) {
   %x = graph.matmul %a, %b batch [] x [] contract [1] x [0] : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
   %y = graph.matmul %a, %b batch [] x [] contract [1] x [0] : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
-  %sum = graph.add %x, %y : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
+  %sum = graph.add %x, %y : tensor<4x6xf32>
   return %x, %sum : tensor<4x6xf32>, tensor<4x6xf32>
 }
 

@@ -16,8 +16,8 @@ func.func @step(%x: tensor<4x8xf32>, %s: tensor<8xf32>) -> (tensor<8xf32>, tenso
   // CHECK-NEXT: rank.yield %[[NEXT]], %[[T]]
   %0:2 = graph.microbatches count = 4 of(%x) carry(%s) {
   ^bb0(%i: tensor<i64>, %xi: tensor<8xf32>, %si: tensor<8xf32>):
-    %y = graph.neg %xi : (tensor<8xf32>) -> tensor<8xf32>
-    %t = graph.add %si, %y : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    %y = graph.neg %xi : tensor<8xf32>
+    %t = graph.add %si, %y : tensor<8xf32>
     graph.yield sum(%y) carry(%t) : tensor<8xf32>, tensor<8xf32>
   } : (tensor<4x8xf32>, tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>)
   return %0#0, %0#1 : tensor<8xf32>, tensor<8xf32>
@@ -35,7 +35,7 @@ func.func @handed_on(%x: tensor<4x8xf32>, %y: tensor<8xf32>) -> (tensor<8xf32>, 
   // CHECK-NEXT: %[[NEXT:.*]] = graph.add %[[SUM]], %[[XI]]
   // CHECK-NEXT: %[[NEXT2:.*]] = graph.add %[[SUM2]], %[[OUTER]]
   // CHECK-NEXT: rank.yield %[[NEXT]], %[[NEXT2]]
-  %outer = graph.neg %y : (tensor<8xf32>) -> tensor<8xf32>
+  %outer = graph.neg %y : tensor<8xf32>
   %0:2 = graph.microbatches count = 4 of(%x) carry() {
   ^bb0(%i: tensor<i64>, %xi: tensor<8xf32>):
     graph.yield sum(%xi, %outer) carry() : tensor<8xf32>, tensor<8xf32>

@@ -80,7 +80,7 @@ func.func @padding(%x: tensor<5xf32, #padded>, %y: tensor<5xf32, #six>) -> (tens
 // CHECK-LABEL: func.func @one_device
 // CHECK-SAME: %{{.*}}: tensor<4xf32> {rank.global = tensor<4xf32>}
 func.func @one_device(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = graph.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = graph.relu %x : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 

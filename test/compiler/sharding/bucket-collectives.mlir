@@ -28,15 +28,15 @@ func.func @step(%w1: !w {graph.role = #graph.parameter<@w1>}, %w2: !w {graph.rol
   %d3 = graph.broadcast %seed {dims = array<i64>, graph.origin = "loss"} : (!scalar) -> !x
   %g3 = graph.matmul %x, %d3 batch [] x [] contract [0] x [0] {graph.origin = "layer 3"} : (!x, !x) -> !dw
   %r3 = sharding.all_reduce %g3 {why = {user = "update 3"}} : (!dw) -> !w
-  %n3 = graph.sub %w3, %r3 : (!w, !w) -> !w
-  %d2 = graph.add %d3, %x {graph.origin = "layer 3"} : (!x, !x) -> !x
+  %n3 = graph.sub %w3, %r3 : !w
+  %d2 = graph.add %d3, %x {graph.origin = "layer 3"} : !x
   %g2 = graph.matmul %x, %d2 batch [] x [] contract [0] x [0] {graph.origin = "layer 2"} : (!x, !x) -> !dw
   %r2 = sharding.all_reduce %g2 {why = {user = "update 2"}} : (!dw) -> !w
-  %n2 = graph.sub %w2, %r2 : (!w, !w) -> !w
-  %d1 = graph.add %d2, %x {graph.origin = "layer 2"} : (!x, !x) -> !x
+  %n2 = graph.sub %w2, %r2 : !w
+  %d1 = graph.add %d2, %x {graph.origin = "layer 2"} : !x
   %g1 = graph.matmul %x, %d1 batch [] x [] contract [0] x [0] {graph.origin = "layer 1"} : (!x, !x) -> !dw
   %r1 = sharding.all_reduce %g1 {why = {user = "update 1"}} : (!dw) -> !w
-  %n1 = graph.sub %w1, %r1 : (!w, !w) -> !w
+  %n1 = graph.sub %w1, %r1 : !w
   return %n1, %n2, %n3 : !w, !w, !w
 }
 
@@ -52,8 +52,8 @@ func.func @read_by_backward(%x: !x) -> (!x, !x) {
   %p = sharding.to_partial %d : (!x) -> !part
   %r = sharding.all_reduce %p : (!part) -> !x
   %s = sharding.all_reduce %p : (!part) -> !x
-  %n = graph.neg %r : (!x) -> !x
-  %e = graph.add %n, %x {graph.origin = "next"} : (!x, !x) -> !x
+  %n = graph.neg %r : !x
+  %e = graph.add %n, %x {graph.origin = "next"} : !x
   return %e, %s : !x, !x
 }
 
@@ -68,7 +68,7 @@ func.func @waits(%x: !x) -> (!x, !x) {
   %d = graph.broadcast %seed {dims = array<i64>, graph.origin = "loss"} : (!scalar) -> !x
   %p = sharding.to_partial %d : (!x) -> !part
   %r = sharding.all_reduce %p : (!part) -> !x
-  %e = graph.add %r, %x : (!x, !x) -> !x
+  %e = graph.add %r, %x : !x
   %q = sharding.to_partial %e : (!x) -> !part
   %s = sharding.all_reduce %q : (!part) -> !x
   return %r, %s : !x, !x
@@ -124,10 +124,10 @@ func.func @unlike() -> (!whole, !whole, !whole, !double, !x) {
 func.func @gathers(%w1: !w {graph.role = #graph.parameter<@w1>}, %w2: !row {graph.role = #graph.parameter<@w2>}, %w3: !half {graph.role = #graph.parameter<@w3>}) -> (!w {graph.role = #graph.next<0>}, !row {graph.role = #graph.next<1>}, !half {graph.role = #graph.next<2>}) {
   %g3 = sharding.all_gather %w3 : (!half) -> !w
   %h1 = sharding.slice %w1 : (!w) -> !half
-  %n1 = graph.add %h1, %w3 : (!half, !half) -> !half
-  %m1 = graph.mul %g3, %w1 : (!w, !w) -> !w
+  %n1 = graph.add %h1, %w3 : !half
+  %m1 = graph.mul %g3, %w1 : !w
   %s1 = sharding.slice %m1 : (!w) -> !half
-  %o1 = graph.add %n1, %s1 : (!half, !half) -> !half
+  %o1 = graph.add %n1, %s1 : !half
   %r1 = sharding.all_gather %o1 {why = {user = "w1"}} : (!half) -> !w
   %h2 = sharding.slice %w2 : (!row) -> !halfRow
   %r2 = sharding.all_gather %h2 {why = {user = "w2"}} : (!halfRow) -> !row
@@ -150,9 +150,9 @@ func.func @limit(%w1: !w {graph.role = #graph.parameter<@w1>}, %w2: !w {graph.ro
   %r1 = sharding.reduce_scatter %p : (!dw) -> !half
   %r2 = sharding.reduce_scatter %p : (!dw) -> !half
   %r3 = sharding.reduce_scatter %p : (!dw) -> !half
-  %h1 = graph.add %x, %r1 : (!half, !half) -> !half
-  %h2 = graph.add %x, %r2 : (!half, !half) -> !half
-  %h3 = graph.add %x, %r3 : (!half, !half) -> !half
+  %h1 = graph.add %x, %r1 : !half
+  %h2 = graph.add %x, %r2 : !half
+  %h3 = graph.add %x, %r3 : !half
   %n1 = sharding.all_gather %h1 : (!half) -> !w
   %n2 = sharding.all_gather %h2 : (!half) -> !w
   %n3 = sharding.all_gather %h3 : (!half) -> !w

@@ -13,7 +13,7 @@ func.func @step(%x: tensor<4xf32> {graph.role = #graph.input<"x">}) {
 // P1: none anywhere.
 func.func @step() {
   // expected-error @+1 {{result 0 of graph.constant of type 'tensor<f32>' has no layout}}
-  %x = graph.constant dense<1.0> : tensor<f32> : tensor<f32>
+  %x = graph.constant dense<1.0> : tensor<f32>
   return
 }
 

@@ -50,7 +50,7 @@ func.func @step(%w: tensor<6x10xf32> {graph.role = #graph.parameter<@w>, shardin
   %dlogits = graph.cross_entropy_grad %drows, %logits, %labels, %lse {axis = 1 : i64, ignore_index = -100 : i64, graph.scope = "head", graph.origin = "loss"} : (tensor<4xf32>, tensor<4x10xf32>, tensor<4xi64>, tensor<4xf32>) -> tensor<4x10xf32>
   %dx = graph.matmul %dlogits, %w batch [] x [] contract [1] x [1] : (tensor<4x10xf32>, tensor<6x10xf32>) -> tensor<4x6xf32>
   %dw = graph.matmul %x, %dlogits batch [] x [] contract [0] x [0] : (tensor<4x6xf32>, tensor<4x10xf32>) -> tensor<6x10xf32>
-  %new = graph.sub %w, %dw : (tensor<6x10xf32>, tensor<6x10xf32>) -> tensor<6x10xf32>
+  %new = graph.sub %w, %dw : tensor<6x10xf32>
   return %new, %loss, %dx : tensor<6x10xf32>, tensor<f32>, tensor<4x6xf32>
 }
 }

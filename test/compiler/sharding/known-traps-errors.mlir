@@ -20,7 +20,7 @@ func.func @an_unfinished_sum_is_not_a_sum(%x: !whole) {
 !partial = tensor<4xf32, #sharding.layout<#mesh, [{}], partial = sum {"a"}>>
 func.func @a_norm_of_a_partial(%p: !partial) {
   // expected-error @+1 {{operands 0 and 1 are both partial sums over "a"; only one at a time may be: reduce the other first}}
-  %y = graph.mul %p, %p : (!partial, !partial) -> !partial
+  %y = graph.mul %p, %p : !partial
   return
 }
 

@@ -58,7 +58,7 @@ func.func @two_sums_are_reduced_once(
     -> (tensor<6x8xf32> {graph.role = #graph.next<1>}, tensor<6x8xf32> {graph.role = #graph.next<2>}, tensor<4x8xf32> {graph.role = #graph.output<"y">}) {
   %p = graph.matmul %x, %v batch [] x [] contract [1] x [0] : (tensor<4x6xf32>, tensor<6x8xf32>) -> tensor<4x8xf32>
   %q = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<4x6xf32>, tensor<6x8xf32>) -> tensor<4x8xf32>
-  %y = graph.add %p, %q : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %y = graph.add %p, %q : tensor<4x8xf32>
   return %v, %w, %y : tensor<6x8xf32>, tensor<6x8xf32>, tensor<4x8xf32>
 }
 }
@@ -79,7 +79,7 @@ func.func @a_gradient_is_split_like_its_parameter(
     %x: tensor<4x6xf32> {graph.role = #graph.input<"x">}, %dy: tensor<4x8xf32> {graph.role = #graph.input<"dy">})
     -> (tensor<6x8xf32> {graph.role = #graph.next<0>}) {
   %dw = graph.matmul %x, %dy batch [] x [] contract [0] x [0] : (tensor<4x6xf32>, tensor<4x8xf32>) -> tensor<6x8xf32>
-  %new = graph.sub %w, %dw : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %new = graph.sub %w, %dw : tensor<6x8xf32>
   return %new : tensor<6x8xf32>
 }
 }
@@ -99,7 +99,7 @@ func.func @ten_rows_on_four_devices(
     %x: tensor<6x3xf32> {graph.role = #graph.input<"x">})
     -> (tensor<10x6xf32> {graph.role = #graph.next<0>}, tensor<3xf32> {graph.role = #graph.output<"s">}) {
   %y = graph.matmul %w, %x batch [] x [] contract [1] x [0] : (tensor<10x6xf32>, tensor<6x3xf32>) -> tensor<10x3xf32>
-  %e = graph.exp %y : (tensor<10x3xf32>) -> tensor<10x3xf32>
+  %e = graph.exp %y : tensor<10x3xf32>
   %s = graph.reduce sum %e over [0] : (tensor<10x3xf32>) -> tensor<3xf32>
   return %w, %s : tensor<10x6xf32>, tensor<3xf32>
 }
@@ -116,8 +116,8 @@ module attributes {sharding.mesh = #mesh} {
 func.func @the_maximum_of_negative_numbers_on_uneven_shards(
     %w: tensor<6xf32> {graph.role = #graph.parameter<@w>, sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{"a"} pad 8 fill zero]>>})
     -> (tensor<6xf32> {graph.role = #graph.next<0>}, tensor<f32> {graph.role = #graph.output<"m">}) {
-  %e = graph.exp %w : (tensor<6xf32>) -> tensor<6xf32>
-  %n = graph.neg %e : (tensor<6xf32>) -> tensor<6xf32>
+  %e = graph.exp %w : tensor<6xf32>
+  %n = graph.neg %e : tensor<6xf32>
   %m = graph.reduce max %n over [0] : (tensor<6xf32>) -> tensor<f32>
   return %w, %m : tensor<6xf32>, tensor<f32>
 }
@@ -230,7 +230,7 @@ func.func @accumulation_reduces_once(
     %s = graph.reduce sum %xi over [0] : (tensor<2x3xf32>) -> tensor<3xf32>
     graph.yield sum(%s) carry() : tensor<3xf32>
   } : (tensor<4x2x3xf32>) -> tensor<3xf32>
-  %new = graph.sub %w, %dw : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  %new = graph.sub %w, %dw : tensor<3xf32>
   return %new : tensor<3xf32>
 }
 }

@@ -27,9 +27,9 @@ func.func @step(
   // CHECK-SAME: -> tensor<5x4xf32, #sharding.layout<#mesh, [{}, {"tensor"}]>>
   %keys = graph.reshape %copies : (tensor<5x2x2xf32>) -> tensor<5x4xf32>
   // CHECK-NEXT: graph.mul
-  %y = graph.mul %q, %keys : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
-  %dq = graph.mul %y, %keys : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
-  %dkeys = graph.mul %y, %q : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
+  %y = graph.mul %q, %keys : tensor<5x4xf32>
+  %dq = graph.mul %y, %keys : tensor<5x4xf32>
+  %dkeys = graph.mul %y, %q : tensor<5x4xf32>
   %dcopies = graph.reshape %dkeys : (tensor<5x4xf32>) -> tensor<5x2x2xf32>
   // CHECK: graph.reduce
   // CHECK-SAME: -> tensor<5x2xf32, #sharding.layout<#mesh, [{}, {"tensor":(1)2}], partial = sum {"tensor":(2)2}>>

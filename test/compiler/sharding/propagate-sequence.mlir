@@ -32,22 +32,22 @@ func.func @step(
     -> (tensor<6x8xf32> {graph.role = #graph.next<0>}, tensor<8x6xf32> {graph.role = #graph.next<1>}, tensor<6xf32> {graph.role = #graph.next<2>}, tensor<6xf32> {graph.role = #graph.next<3>}, tensor<f32> {graph.role = #graph.output<"loss">}) {
   %n, %mean, %rstd = graph.layer_norm %x, %scale, %bias {epsilon = 1.0e-05 : f64, sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{"data"}, {"tensor"}, {}]> from "out(ln)=[data,tensor,-]">} : (tensor<4x4x6xf32>, tensor<6xf32>, tensor<6xf32>) -> (tensor<4x4x6xf32>, tensor<4x4xf32>, tensor<4x4xf32>)
   %h = graph.matmul %n, %w1 batch [] x [] contract [2] x [0] : (tensor<4x4x6xf32>, tensor<6x8xf32>) -> tensor<4x4x8xf32>
-  %a = graph.gelu %h {form = 1 : i32} : (tensor<4x4x8xf32>) -> tensor<4x4x8xf32>
+  %a = graph.gelu tanh %h : tensor<4x4x8xf32>
   %m = graph.matmul %a, %w2 batch [] x [] contract [2] x [0] : (tensor<4x4x8xf32>, tensor<8x6xf32>) -> tensor<4x4x6xf32>
-  %y = graph.add %x, %m : (tensor<4x4x6xf32>, tensor<4x4x6xf32>) -> tensor<4x4x6xf32>
-  %yy = graph.mul %y, %y : (tensor<4x4x6xf32>, tensor<4x4x6xf32>) -> tensor<4x4x6xf32>
+  %y = graph.add %x, %m : tensor<4x4x6xf32>
+  %yy = graph.mul %y, %y : tensor<4x4x6xf32>
   %loss = graph.reduce sum %yy over [0, 1, 2] : (tensor<4x4x6xf32>) -> tensor<f32>
-  %dy = graph.add %y, %y : (tensor<4x4x6xf32>, tensor<4x4x6xf32>) -> tensor<4x4x6xf32>
+  %dy = graph.add %y, %y : tensor<4x4x6xf32>
   %da = graph.matmul %dy, %w2 batch [] x [] contract [2] x [1] : (tensor<4x4x6xf32>, tensor<8x6xf32>) -> tensor<4x4x8xf32>
   %dw2 = graph.matmul %a, %dy batch [] x [] contract [0, 1] x [0, 1] : (tensor<4x4x8xf32>, tensor<4x4x6xf32>) -> tensor<8x6xf32>
-  %dh = graph.gelu_grad %da, %h {form = 1 : i32} : (tensor<4x4x8xf32>, tensor<4x4x8xf32>) -> tensor<4x4x8xf32>
+  %dh = graph.gelu_grad tanh %da, %h : tensor<4x4x8xf32>
   %dn = graph.matmul %dh, %w1 batch [] x [] contract [2] x [1] : (tensor<4x4x8xf32>, tensor<6x8xf32>) -> tensor<4x4x6xf32>
   %dw1 = graph.matmul %n, %dh batch [] x [] contract [0, 1] x [0, 1] : (tensor<4x4x6xf32>, tensor<4x4x8xf32>) -> tensor<6x8xf32>
   %dx, %dscale, %dbias = graph.layer_norm_grad %dn, %x, %scale, %mean, %rstd : (tensor<4x4x6xf32>, tensor<4x4x6xf32>, tensor<6xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> (tensor<4x4x6xf32>, tensor<6xf32>, tensor<6xf32>)
-  %new1 = graph.sub %w1, %dw1 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
-  %new2 = graph.sub %w2, %dw2 : (tensor<8x6xf32>, tensor<8x6xf32>) -> tensor<8x6xf32>
-  %new3 = graph.sub %scale, %dscale : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
-  %new4 = graph.sub %bias, %dbias : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
+  %new1 = graph.sub %w1, %dw1 : tensor<6x8xf32>
+  %new2 = graph.sub %w2, %dw2 : tensor<8x6xf32>
+  %new3 = graph.sub %scale, %dscale : tensor<6xf32>
+  %new4 = graph.sub %bias, %dbias : tensor<6xf32>
   return %new1, %new2, %new3, %new4, %loss : tensor<6x8xf32>, tensor<8x6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<f32>
 }
 }

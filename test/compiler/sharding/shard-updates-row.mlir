@@ -13,8 +13,8 @@
 func.func @consecutive(%w: !w {graph.role = #graph.parameter<@w view [24, 4, 1]>}, %m: !w {graph.role = #graph.state<"m" of @w view [24, 4, 1]>}, %dw: !w {graph.role = #graph.input<"dw">}) -> (!w {graph.role = #graph.next<0>}, !w {graph.role = #graph.next<1>}) {
   %p = sharding.to_partial %dw : (!w) -> !dw
   %g = sharding.reshard %p : (!dw) -> !w
-  %next = graph.add %m, %g : (!w, !w) -> !w
-  %new = graph.sub %w, %next : (!w, !w) -> !w
+  %next = graph.add %m, %g : !w
+  %new = graph.sub %w, %next : !w
   return %new, %next : !w, !w
 }
 
@@ -25,8 +25,8 @@ func.func @consecutive(%w: !w {graph.role = #graph.parameter<@w view [24, 4, 1]>
 func.func @read_state(%w: !w {graph.role = #graph.parameter<@w>}, %m: !w {graph.role = #graph.state<"m" of @w>}, %dw: !w {graph.role = #graph.input<"dw">}) -> (!w {graph.role = #graph.next<0>}, !w {graph.role = #graph.next<1>}, !w {graph.role = #graph.output<"m">}) {
   %p = sharding.to_partial %dw : (!w) -> !dw
   %g = sharding.reshard %p : (!dw) -> !w
-  %next = graph.add %m, %g : (!w, !w) -> !w
-  %new = graph.sub %w, %next : (!w, !w) -> !w
+  %next = graph.add %m, %g : !w
+  %new = graph.sub %w, %next : !w
   return %new, %next, %m : !w, !w, !w
 }
 
@@ -37,7 +37,7 @@ func.func @read_state(%w: !w {graph.role = #graph.parameter<@w>}, %m: !w {graph.
 func.func @transposed(%w: !w {graph.role = #graph.parameter<@w view [0, 1, 3]>}, %m: !w {graph.role = #graph.state<"m" of @w view [0, 1, 3]>}, %dw: !w {graph.role = #graph.input<"dw">}) -> (!w {graph.role = #graph.next<0>}, !w {graph.role = #graph.next<1>}) {
   %p = sharding.to_partial %dw : (!w) -> !dw
   %g = sharding.reshard %p : (!dw) -> !w
-  %next = graph.add %m, %g : (!w, !w) -> !w
-  %new = graph.sub %w, %next : (!w, !w) -> !w
+  %next = graph.add %m, %g : !w
+  %new = graph.sub %w, %next : !w
   return %new, %next : !w, !w
 }

@@ -18,7 +18,7 @@
 // CHECK-DAG: %[[G:.*]] = sharding.reshard %{{.*}} {why = {constraint = "batch", from = "[-,-] partial sum over data", to = "[data,-]"}}
 // CHECK-DAG: %[[OLD:.*]] = sharding.reshard %[[W]] {why = {constraint = "each device over data updates its part (--zero 1)"
 // CHECK-DAG: %[[RATE:.*]] = graph.broadcast %{{.*}} -> tensor<8x4xf32, #sharding.layout<#mesh, [{"data"}, {}]>>
-// CHECK: %[[MUL:.*]] = graph.mul %[[M]], %{{.*}} : {{.*}} -> tensor<8x4xf32, #sharding.layout<#mesh, [{"data"}, {}]>>
+// CHECK: %[[MUL:.*]] = graph.mul %[[M]], %{{.*}} : tensor<8x4xf32, #sharding.layout<#mesh, [{"data"}, {}]>>
 // CHECK: %[[NEXT:.*]] = graph.add %[[MUL]], %[[G]]
 // CHECK: %[[STEP:.*]] = graph.mul %[[NEXT]], %[[RATE]]
 // CHECK: %[[PART:.*]] = graph.sub %[[OLD]], %[[STEP]]
@@ -28,12 +28,12 @@
 func.func @momentum(%w: !w {graph.role = #graph.parameter<@w>}, %m: !w {graph.role = #graph.state<"momentum" of @w>}, %dw: !w {graph.role = #graph.input<"dw">}, %rate: !scalar {graph.role = #graph.input<"rate">}) -> (!w {graph.role = #graph.next<0>}, !w {graph.role = #graph.next<1>}, !w {graph.role = #graph.output<"rate">}) {
   %p = sharding.to_partial %dw : (!w) -> !dw
   %g = sharding.reshard %p {why = {constraint = "batch"}} : (!dw) -> !w
-  %decay = graph.constant dense<5.0e-01> : tensor<8x4xf32> : !w
+  %decay = graph.constant dense<5.0e-01> : !w
   %spread = graph.broadcast %rate {dims = array<i64>} : (!scalar) -> !w
-  %old = graph.mul %m, %decay : (!w, !w) -> !w
-  %next = graph.add %old, %g : (!w, !w) -> !w
-  %step = graph.mul %next, %spread : (!w, !w) -> !w
-  %new = graph.sub %w, %step : (!w, !w) -> !w
+  %old = graph.mul %m, %decay : !w
+  %next = graph.add %old, %g : !w
+  %step = graph.mul %next, %spread : !w
+  %new = graph.sub %w, %step : !w
   return %new, %next, %spread : !w, !w, !w
 }
 
@@ -54,7 +54,7 @@ func.func @momentum(%w: !w {graph.role = #graph.parameter<@w>}, %m: !w {graph.ro
 func.func @row(%w: !odd {graph.role = #graph.parameter<@w>}, %dw: !odd {graph.role = #graph.input<"dw">}) -> (!odd {graph.role = #graph.next<0>}) {
   %p = sharding.to_partial %dw : (!odd) -> !dodd
   %g = sharding.reshard %p : (!dodd) -> !odd
-  %new = graph.sub %w, %g : (!odd, !odd) -> !odd
+  %new = graph.sub %w, %g : !odd
   return %new : !odd
 }
 
@@ -62,12 +62,12 @@ func.func @row(%w: !odd {graph.role = #graph.parameter<@w>}, %dw: !odd {graph.ro
 !split = tensor<8x4xf32, #sharding.layout<#mesh, [{"tensor"}, {}]>>
 !dsplit = tensor<8x4xf32, #sharding.layout<#mesh, [{"tensor"}, {}], partial = sum {"data"}>>
 // CHECK-LABEL: func.func @both
-// CHECK: graph.sub {{.*}} -> tensor<8x4xf32, #sharding.layout<#mesh, [{"tensor", "data"}, {}]>>
+// CHECK: graph.sub {{.*}} : tensor<8x4xf32, #sharding.layout<#mesh, [{"tensor", "data"}, {}]>>
 // REMARK: remark: the updates of 1 parameter are split over data
 func.func @both(%w: !split {graph.role = #graph.parameter<@w>}, %dw: !split {graph.role = #graph.input<"dw">}) -> (!split {graph.role = #graph.next<0>}) {
   %p = sharding.to_partial %dw : (!split) -> !dsplit
   %g = sharding.reshard %p : (!dsplit) -> !split
-  %new = graph.sub %w, %g : (!split, !split) -> !split
+  %new = graph.sub %w, %g : !split
   return %new : !split
 }
 
@@ -84,12 +84,12 @@ func.func @both(%w: !split {graph.role = #graph.parameter<@w>}, %dw: !split {gra
 func.func @whole(%w: !w {graph.role = #graph.parameter<@w>}, %s: !small {graph.role = #graph.parameter<@s>}, %t: !three {graph.role = #graph.parameter<@t>}, %dw: !w {graph.role = #graph.input<"dw">}, %ds: !small {graph.role = #graph.input<"ds">}, %dt: !three {graph.role = #graph.input<"dt">}) -> (!w {graph.role = #graph.next<0>}, !small {graph.role = #graph.next<1>}, !three {graph.role = #graph.next<2>}, !w {graph.role = #graph.output<"gradient">}) {
   %p = sharding.to_partial %dw : (!w) -> !dw
   %g = sharding.reshard %p : (!dw) -> !w
-  %new = graph.sub %w, %g : (!w, !w) -> !w
+  %new = graph.sub %w, %g : !w
   %ps = sharding.to_partial %ds : (!small) -> !dsmall
   %gs = sharding.reshard %ps : (!dsmall) -> !small
-  %news = graph.sub %s, %gs : (!small, !small) -> !small
+  %news = graph.sub %s, %gs : !small
   %pt = sharding.to_partial %dt : (!three) -> !dthree
   %gt = sharding.reshard %pt : (!dthree) -> !three
-  %newt = graph.sub %t, %gt : (!three, !three) -> !three
+  %newt = graph.sub %t, %gt : !three
   return %new, %news, %newt, %g : !w, !small, !three, !w
 }

@@ -46,7 +46,7 @@ func.func @step(%up: tensor<8x8xf32> {graph.role = #graph.parameter<@"model.up">
     %u = graph.matmul %n, %up batch [] x [] contract [2] x [0] : (tensor<4x6x8xf32>, tensor<8x8xf32>) -> tensor<4x6x8xf32>
     %l0 = graph.reduce sum %a over [0, 1, 2, 3] : (tensor<4x2x6x4xf32>) -> tensor<f32>
     %l1 = graph.reduce sum %u over [0, 1, 2] : (tensor<4x6x8xf32>) -> tensor<f32>
-    %l = graph.add %l0, %l1 : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %l = graph.add %l0, %l1 : tensor<f32>
     graph.yield sum(%l) carry() : tensor<f32>
   } : (tensor<2x4x6x8xf32>) -> tensor<f32>
   return %up, %qkv, %norm, %loss : tensor<8x8xf32>, tensor<8x3x2x4xf32>, tensor<8xf32>, tensor<f32>

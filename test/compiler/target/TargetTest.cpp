@@ -59,8 +59,8 @@ const char *program = R"mlir(
 module attributes {rank.target = "abacus"} {
   func.func @step(%x: tensor<8x16xf32> {graph.role = #graph.input<"x">}, %w: tensor<16x4xf32> {graph.role = #graph.input<"w">}) -> (tensor<8x4xf32> {graph.role = #graph.output<"y">}) {
     %0 = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
-    %1 = graph.exp %0 : (tensor<8x4xf32>) -> tensor<8x4xf32>
-    %2 = graph.sqrt %1 : (tensor<8x4xf32>) -> tensor<8x4xf32>
+    %1 = graph.exp %0 : tensor<8x4xf32>
+    %2 = graph.sqrt %1 : tensor<8x4xf32>
     return %2 : tensor<8x4xf32>
   }
 }

@@ -27,52 +27,52 @@ void PrintTo(const Case &each, std::ostream *out) { *out << each.name; }
 // decomposition brings is rounded.
 const Case cases[] = {
     {"neg", "%x: tensor<2x3xf64>", "tensor<2x3xf64>",
-     "%r = graph.neg %x : (tensor<2x3xf64>) -> tensor<2x3xf64>"},
+     "%r = graph.neg %x : tensor<2x3xf64>"},
     {"log_of_exp", "%x: tensor<4xf64>", "tensor<4xf64>", R"(
-      %e = graph.exp %x : (tensor<4xf64>) -> tensor<4xf64>
-      %s = graph.add %e, %e : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xf64>
-      %l = graph.log %s : (tensor<4xf64>) -> tensor<4xf64>
-      %r = graph.mul %l, %l : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xf64>)"},
+      %e = graph.exp %x : tensor<4xf64>
+      %s = graph.add %e, %e : tensor<4xf64>
+      %l = graph.log %s : tensor<4xf64>
+      %r = graph.mul %l, %l : tensor<4xf64>)"},
     {"sqrt_rsqrt", "%x: tensor<4xf64>", "tensor<4xf64>", R"(
-      %e = graph.exp %x : (tensor<4xf64>) -> tensor<4xf64>
-      %s = graph.sqrt %e : (tensor<4xf64>) -> tensor<4xf64>
-      %t = graph.rsqrt %s : (tensor<4xf64>) -> tensor<4xf64>
-      %r = graph.sub %s, %t : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xf64>)"},
+      %e = graph.exp %x : tensor<4xf64>
+      %s = graph.sqrt %e : tensor<4xf64>
+      %t = graph.rsqrt %s : tensor<4xf64>
+      %r = graph.sub %s, %t : tensor<4xf64>)"},
     {"tanh", "%x: tensor<5xf64>", "tensor<5xf64>",
-     "%r = graph.tanh %x : (tensor<5xf64>) -> tensor<5xf64>"},
+     "%r = graph.tanh %x : tensor<5xf64>"},
     {"erf", "%x: tensor<5xf64>", "tensor<5xf64>",
-     "%r = graph.erf %x : (tensor<5xf64>) -> tensor<5xf64>"},
+     "%r = graph.erf %x : tensor<5xf64>"},
     {"sigmoid", "%x: tensor<5xf64>", "tensor<5xf64>",
-     "%r = graph.sigmoid %x : (tensor<5xf64>) -> tensor<5xf64>"},
+     "%r = graph.sigmoid %x : tensor<5xf64>"},
     {"relu", "%x: tensor<5xf64>", "tensor<5xf64>",
-     "%r = graph.relu %x : (tensor<5xf64>) -> tensor<5xf64>"},
+     "%r = graph.relu %x : tensor<5xf64>"},
     {"abs", "%x: tensor<5xf64>", "tensor<5xf64>",
-     "%r = graph.abs %x : (tensor<5xf64>) -> tensor<5xf64>"},
+     "%r = graph.abs %x : tensor<5xf64>"},
     {"sin_cos", "%x: tensor<5xf64>", "tensor<5xf64>", R"(
-      %s = graph.sin %x : (tensor<5xf64>) -> tensor<5xf64>
-      %c = graph.cos %x : (tensor<5xf64>) -> tensor<5xf64>
-      %r = graph.mul %s, %c : (tensor<5xf64>, tensor<5xf64>) -> tensor<5xf64>)"},
+      %s = graph.sin %x : tensor<5xf64>
+      %c = graph.cos %x : tensor<5xf64>
+      %r = graph.mul %s, %c : tensor<5xf64>)"},
     {"mul_add_sub", "%x: tensor<2x2xf64>, %y: tensor<2x2xf64>",
      "tensor<2x2xf64>", R"(
-      %a = graph.add %x, %y : (tensor<2x2xf64>, tensor<2x2xf64>) -> tensor<2x2xf64>
-      %b = graph.sub %x, %y : (tensor<2x2xf64>, tensor<2x2xf64>) -> tensor<2x2xf64>
-      %r = graph.mul %a, %b : (tensor<2x2xf64>, tensor<2x2xf64>) -> tensor<2x2xf64>)"},
+      %a = graph.add %x, %y : tensor<2x2xf64>
+      %b = graph.sub %x, %y : tensor<2x2xf64>
+      %r = graph.mul %a, %b : tensor<2x2xf64>)"},
     {"div_pow", "%x: tensor<3xf64>, %y: tensor<3xf64>", "tensor<3xf64>", R"(
-      %e = graph.exp %y : (tensor<3xf64>) -> tensor<3xf64>
-      %d = graph.div %x, %e : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>
-      %p = graph.pow %e, %x : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>
-      %r = graph.add %d, %p : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>)"},
+      %e = graph.exp %y : tensor<3xf64>
+      %d = graph.div %x, %e : tensor<3xf64>
+      %p = graph.pow %e, %x : tensor<3xf64>
+      %r = graph.add %d, %p : tensor<3xf64>)"},
     {"max_min", "%x: tensor<6xf64>, %y: tensor<6xf64>", "tensor<6xf64>", R"(
-      %a = graph.max %x, %y : (tensor<6xf64>, tensor<6xf64>) -> tensor<6xf64>
-      %b = graph.min %x, %y : (tensor<6xf64>, tensor<6xf64>) -> tensor<6xf64>
-      %c = graph.mul %b, %b : (tensor<6xf64>, tensor<6xf64>) -> tensor<6xf64>
-      %r = graph.add %a, %c : (tensor<6xf64>, tensor<6xf64>) -> tensor<6xf64>)"},
+      %a = graph.max %x, %y : tensor<6xf64>
+      %b = graph.min %x, %y : tensor<6xf64>
+      %c = graph.mul %b, %b : tensor<6xf64>
+      %r = graph.add %a, %c : tensor<6xf64>)"},
     {"select", "%x: tensor<6xf64>, %y: tensor<6xf64>", "tensor<6xf64>", R"(
       %c = graph.compare lt %x, %y : (tensor<6xf64>, tensor<6xf64>) -> tensor<6xi1>
       %r = graph.select %c, %x, %y : (tensor<6xi1>, tensor<6xf64>, tensor<6xf64>) -> tensor<6xf64>)"},
     {"convert_floor", "%x: tensor<3xf32>", "tensor<3xf64>", R"(
-      %f = graph.floor %x : (tensor<3xf32>) -> tensor<3xf32>
-      %s = graph.sub %x, %f : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+      %f = graph.floor %x : tensor<3xf32>
+      %s = graph.sub %x, %f : tensor<3xf32>
       %r = graph.convert %s : (tensor<3xf32>) -> tensor<3xf64>)"},
     {"reshape_transpose", "%x: tensor<2x3x4xf64>", "tensor<4x6xf64>", R"(
       %t = graph.transpose %x {permutation = array<i64: 2, 0, 1>} : (tensor<2x3x4xf64>) -> tensor<4x2x3xf64>
@@ -161,11 +161,11 @@ const Case cases[] = {
      "(tensor<3x2x4xf64>, tensor<2x4xf64>) -> (tensor<3x2x4xf64>, "
      "tensor<3xf64>)"},
     {"silu", "%x: tensor<6xf64>", "tensor<6xf64>",
-     "%r = graph.silu %x : (tensor<6xf64>) -> tensor<6xf64>"},
+     "%r = graph.silu %x : tensor<6xf64>"},
     {"gelu_erf", "%x: tensor<6xf64>", "tensor<6xf64>",
-     "%r = graph.gelu %x {form = 0 : i32} : (tensor<6xf64>) -> tensor<6xf64>"},
+     "%r = graph.gelu erf %x : tensor<6xf64>"},
     {"gelu_tanh", "%x: tensor<6xf64>", "tensor<6xf64>",
-     "%r = graph.gelu %x {form = 1 : i32} : (tensor<6xf64>) -> tensor<6xf64>"},
+     "%r = graph.gelu tanh %x : tensor<6xf64>"},
     {"attention",
      "%q: tensor<2x2x3x4xf64>, %k: tensor<2x2x5x4xf64>, %v: "
      "tensor<2x2x5x3xf64>",
@@ -184,13 +184,13 @@ const Case cases[] = {
      "%q: tensor<2x1x2x3xf64>, %k: tensor<2x1x3x3xf64>, %v: "
      "tensor<2x1x3x2xf64>",
      "tensor<2x1x2x2xf64>", R"(
-      %m = graph.constant dense<[[true, false, true], [false, false, false]]> : tensor<2x3xi1> : tensor<2x3xi1>
+      %m = graph.constant dense<[[true, false, true], [false, false, false]]> : tensor<2x3xi1>
       %r, %l = graph.attention %q, %k, %v, %m {scale = 1.0 : f64, causal = false} : (tensor<2x1x2x3xf64>, tensor<2x1x3x3xf64>, tensor<2x1x3x2xf64>, tensor<2x3xi1>) -> (tensor<2x1x2x2xf64>, tensor<2x1x2xf64>))"},
     {"attention_masked_causal",
      "%q: tensor<1x2x2x3xf64>, %k: tensor<1x2x3x3xf64>, %v: "
      "tensor<1x2x3x2xf64>",
      "tensor<1x2x2x2xf64>", R"(
-      %m = graph.constant dense<[[[[true, false, true], [true, true, true]], [[true, true, true], [false, true, true]]]]> : tensor<1x2x2x3xi1> : tensor<1x2x2x3xi1>
+      %m = graph.constant dense<[[[[true, false, true], [true, true, true]], [[true, true, true], [false, true, true]]]]> : tensor<1x2x2x3xi1>
       %r, %l = graph.attention %q, %k, %v, %m {scale = 1.0 : f64, causal = true} : (tensor<1x2x2x3xf64>, tensor<1x2x3x3xf64>, tensor<1x2x3x2xf64>, tensor<1x2x2x3xi1>) -> (tensor<1x2x2x2xf64>, tensor<1x2x2xf64>))"},
     {"cross_entropy", "%x: tensor<2x3x4xf64>, %i: tensor<2x3xi64>",
      "tensor<2x3xf64>",
@@ -362,9 +362,10 @@ INSTANTIATE_TEST_SUITE_P(Ops, Gradient, ::testing::ValuesIn(cases),
 
 TEST_F(GradientTest, EqualExtremaShareTheGradient) {
   for (const char *kind : {"max", "min"}) {
-    std::string body = std::string("%m = graph.reduce ") + kind + R"( %x over [1] : (tensor<2x3xf64>) -> tensor<2xf64>
-      %w = graph.constant dense<[6.0, 9.0]> : tensor<2xf64> : tensor<2xf64>
-      %p = graph.mul %m, %w : (tensor<2xf64>, tensor<2xf64>) -> tensor<2xf64>
+    std::string body = std::string("%m = graph.reduce ") + kind +
+                       R"( %x over [1] : (tensor<2x3xf64>) -> tensor<2xf64>
+      %w = graph.constant dense<[6.0, 9.0]> : tensor<2xf64>
+      %p = graph.mul %m, %w : tensor<2xf64>
       %r = graph.reduce sum %p over [0] : (tensor<2xf64>) -> tensor<f64>)";
     double sign = kind == std::string("max") ? 1 : -1;
     auto gradients = gradientsOf(
@@ -381,8 +382,8 @@ TEST_F(GradientTest, EqualExtremaShareTheGradient) {
 TEST_F(GradientTest, TheFirstOfEqualExtremaOverTwoDimsTakesTheGradient) {
   auto gradients = gradientsOf("%x: tensor<3x2x3xf64>", R"(
       %m = graph.reduce max %x over [1, 2] {first} : (tensor<3x2x3xf64>) -> tensor<3xf64>
-      %w = graph.constant dense<[6.0, 9.0, 4.0]> : tensor<3xf64> : tensor<3xf64>
-      %p = graph.mul %m, %w : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>
+      %w = graph.constant dense<[6.0, 9.0, 4.0]> : tensor<3xf64>
+      %p = graph.mul %m, %w : tensor<3xf64>
       %r = graph.reduce sum %p over [0] : (tensor<3xf64>) -> tensor<f64>)",
                                {{0, 5, 1, 5, 5, 0, //
                                  0, 1, 5, 5, 0, 0, //
@@ -418,7 +419,7 @@ TEST_F(GradientTest, TheRowOfThePaddingIndexGetsNone) {
 // d x^y / dx is 0 where y is 0, and d x^y / dy is 0 where x^y is: neither is NaN.
 TEST_F(GradientTest, PowersOfZeroHaveFiniteGradients) {
   auto gradients = gradientsOf("%x: tensor<3xf64>, %y: tensor<3xf64>", R"(
-      %p = graph.pow %x, %y : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>
+      %p = graph.pow %x, %y : tensor<3xf64>
       %r = graph.reduce sum %p over [0] : (tensor<3xf64>) -> tensor<f64>)",
                                {{0, 0, 2}, {0, 2, 2}});
   EXPECT_EQ(gradients[0].floats[0], 0);

@@ -22,9 +22,9 @@ constexpr const char *linear = R"(
                      %b: tensor<3xf64> {graph.role = #graph.parameter<@fc.bias>}, %f: tensor<3xf64> {graph.role = #graph.parameter<@frozen>})
       -> (tensor<BATCHx3xf64> {graph.role = #graph.output<"logits">}) {
     %h = graph.matmul %x, %w batch [] x [] contract [1] x [1] : (tensor<BATCHx4xf64>, tensor<3x4xf64>) -> tensor<BATCHx3xf64>
-    %s = graph.add %b, %f : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>
+    %s = graph.add %b, %f : tensor<3xf64>
     %c = graph.broadcast %s {dims = array<i64: 1>} : (tensor<3xf64>) -> tensor<BATCHx3xf64>
-    %y = graph.add %h, %c : (tensor<BATCHx3xf64>, tensor<BATCHx3xf64>) -> tensor<BATCHx3xf64>
+    %y = graph.add %h, %c : tensor<BATCHx3xf64>
     return %y : tensor<BATCHx3xf64>
   }
 )";
@@ -267,11 +267,11 @@ constexpr const char *quotient = R"(
   graph.parameter @w : tensor<2xf64> at "m.onnx" offset 0 length 16 {trainable}
   func.func @forward(%x: tensor<2xf64> {graph.role = #graph.input<"x">}, %n: tensor<2xi64> {graph.role = #graph.input<"n">},
                      %w: tensor<2xf64> {graph.role = #graph.parameter<@w>}) -> (tensor<f64> {graph.role = #graph.output<"loss">}) {
-    %p = graph.mul %x, %w : (tensor<2xf64>, tensor<2xf64>) -> tensor<2xf64>
+    %p = graph.mul %x, %w : tensor<2xf64>
     %s = graph.reduce sum %p over [0] : (tensor<2xf64>) -> tensor<f64>
     %f = graph.convert %n : (tensor<2xi64>) -> tensor<2xf64>
     %d = graph.reduce sum DIVISOR over [0] : (tensor<2xf64>) -> tensor<f64>
-    %l = graph.div %s, %d : (tensor<f64>, tensor<f64>) -> tensor<f64>
+    %l = graph.div %s, %d : tensor<f64>
     return %l : tensor<f64>
   }
 )";
@@ -307,12 +307,12 @@ TEST_F(StepTest, ATermWithoutTargetsGivesNoGradient) {
       func.func @forward(%x: tensor<2xf64> {graph.role = #graph.input<"x">}, %n: tensor<2xi64> {graph.role = #graph.input<"n">},
                          %w: tensor<2xf64> {graph.role = #graph.parameter<@w>})
           -> (tensor<f64> {graph.role = #graph.output<"a">}, tensor<f64> {graph.role = #graph.output<"b">}) {
-        %p = graph.mul %x, %w : (tensor<2xf64>, tensor<2xf64>) -> tensor<2xf64>
+        %p = graph.mul %x, %w : tensor<2xf64>
         %f = graph.convert %n : (tensor<2xi64>) -> tensor<2xf64>
-        %q = graph.mul %p, %f : (tensor<2xf64>, tensor<2xf64>) -> tensor<2xf64>
+        %q = graph.mul %p, %f : tensor<2xf64>
         %s = graph.reduce sum %q over [0] : (tensor<2xf64>) -> tensor<f64>
         %d = graph.reduce sum %f over [0] : (tensor<2xf64>) -> tensor<f64>
-        %a = graph.div %s, %d : (tensor<f64>, tensor<f64>) -> tensor<f64>
+        %a = graph.div %s, %d : tensor<f64>
         %b = graph.reduce sum %p over [0] : (tensor<2xf64>) -> tensor<f64>
         return %a, %b : tensor<f64>, tensor<f64>
       })");
@@ -364,7 +364,7 @@ TEST_F(StepTest, WhatIsDroppedDiffersBetweenMicrobatchesAndSteps) {
                          %a: tensor<i64> {graph.role = #graph.counter<seed>}, %b: tensor<i64> {graph.role = #graph.counter<step>}, %c: tensor<i64> {graph.role = #graph.counter<microbatch>})
           -> (tensor<1x64xf64> {graph.role = #graph.output<"y">}) {
         %r = graph.reshape %w : (tensor<64xf64>) -> tensor<1x64xf64>
-        %p = graph.mul %x, %r : (tensor<1x64xf64>, tensor<1x64xf64>) -> tensor<1x64xf64>
+        %p = graph.mul %x, %r : tensor<1x64xf64>
         %y = graph.dropout %p, %a, %b, %c {rate = 0.5 : f64, rng_id = 3 : i64} : (tensor<1x64xf64>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<1x64xf64>
         return %y : tensor<1x64xf64>
       })");

@@ -90,14 +90,14 @@ TEST_F(ValueTest, OfATransformerBlock) {
 TEST_F(ValueTest, OfGeluInOtherOrders) {
   auto module = checkPasses(R"(
     func.func @forward(%x: tensor<5xf32> {graph.role = #graph.input<"x">}) -> tensor<5xf32> {
-      %root = graph.constant dense<1.41421356> : tensor<5xf32> : tensor<5xf32>
-      %one = graph.constant dense<1.0> : tensor<5xf32> : tensor<5xf32>
-      %half = graph.constant dense<0.5> : tensor<5xf32> : tensor<5xf32>
-      %a = graph.div %x, %root : (tensor<5xf32>, tensor<5xf32>) -> tensor<5xf32>
-      %b = graph.erf %a : (tensor<5xf32>) -> tensor<5xf32>
-      %c = graph.add %one, %b : (tensor<5xf32>, tensor<5xf32>) -> tensor<5xf32>
-      %d = graph.mul %half, %c : (tensor<5xf32>, tensor<5xf32>) -> tensor<5xf32>
-      %y = graph.mul %d, %x : (tensor<5xf32>, tensor<5xf32>) -> tensor<5xf32>
+      %root = graph.constant dense<1.41421356> : tensor<5xf32>
+      %one = graph.constant dense<1.0> : tensor<5xf32>
+      %half = graph.constant dense<0.5> : tensor<5xf32>
+      %a = graph.div %x, %root : tensor<5xf32>
+      %b = graph.erf %a : tensor<5xf32>
+      %c = graph.add %one, %b : tensor<5xf32>
+      %d = graph.mul %half, %c : tensor<5xf32>
+      %y = graph.mul %d, %x : tensor<5xf32>
       return %y : tensor<5xf32>
     })");
   EXPECT_EQ(count<graph::GeluOp>(*module), 1);
@@ -107,12 +107,12 @@ TEST_F(ValueTest, OfGeluInOtherOrders) {
 TEST_F(ValueTest, OfWhatOnlyLooksLikeGelu) {
   auto module = checkPasses(R"(
     func.func @forward(%x: tensor<5xf32> {graph.role = #graph.input<"x">}) -> tensor<5xf32> {
-      %root = graph.constant dense<1.5> : tensor<5xf32> : tensor<5xf32>
-      %one = graph.constant dense<1.0> : tensor<5xf32> : tensor<5xf32>
-      %a = graph.div %x, %root : (tensor<5xf32>, tensor<5xf32>) -> tensor<5xf32>
-      %b = graph.erf %a : (tensor<5xf32>) -> tensor<5xf32>
-      %c = graph.add %one, %b : (tensor<5xf32>, tensor<5xf32>) -> tensor<5xf32>
-      %y = graph.mul %c, %x : (tensor<5xf32>, tensor<5xf32>) -> tensor<5xf32>
+      %root = graph.constant dense<1.5> : tensor<5xf32>
+      %one = graph.constant dense<1.0> : tensor<5xf32>
+      %a = graph.div %x, %root : tensor<5xf32>
+      %b = graph.erf %a : tensor<5xf32>
+      %c = graph.add %one, %b : tensor<5xf32>
+      %y = graph.mul %c, %x : tensor<5xf32>
       return %y : tensor<5xf32>
     })");
   EXPECT_EQ(count<graph::GeluOp>(*module), 0);
@@ -122,28 +122,28 @@ TEST_F(ValueTest, OfLayerNormInParts) {
   auto module = checkPasses(R"(
     func.func @forward(%x: tensor<2x3x4xf32> {graph.role = #graph.input<"x">}, %g: tensor<4xf32> {graph.role = #graph.input<"g">},
                        %b: tensor<4xf32> {graph.role = #graph.input<"b">}) -> tensor<2x3x4xf32> {
-      %four = graph.constant dense<4.0> : tensor<2x3x1xf32> : tensor<2x3x1xf32>
+      %four = graph.constant dense<4.0> : tensor<2x3x1xf32>
       %s = graph.reduce sum %x over [2] : (tensor<2x3x4xf32>) -> tensor<2x3xf32>
       %s1 = graph.reshape %s : (tensor<2x3xf32>) -> tensor<2x3x1xf32>
-      %m = graph.div %s1, %four : (tensor<2x3x1xf32>, tensor<2x3x1xf32>) -> tensor<2x3x1xf32>
+      %m = graph.div %s1, %four : tensor<2x3x1xf32>
       %m0 = graph.reshape %m : (tensor<2x3x1xf32>) -> tensor<2x3xf32>
       %mm = graph.broadcast %m0 {dims = array<i64: 0, 1>} : (tensor<2x3xf32>) -> tensor<2x3x4xf32>
-      %c = graph.sub %x, %mm : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
-      %two = graph.constant dense<2.0> : tensor<2x3x4xf32> : tensor<2x3x4xf32>
-      %q = graph.pow %c, %two : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+      %c = graph.sub %x, %mm : tensor<2x3x4xf32>
+      %two = graph.constant dense<2.0> : tensor<2x3x4xf32>
+      %q = graph.pow %c, %two : tensor<2x3x4xf32>
       %t = graph.reduce sum %q over [2] : (tensor<2x3x4xf32>) -> tensor<2x3xf32>
       %t1 = graph.reshape %t : (tensor<2x3xf32>) -> tensor<2x3x1xf32>
-      %v = graph.div %t1, %four : (tensor<2x3x1xf32>, tensor<2x3x1xf32>) -> tensor<2x3x1xf32>
-      %e = graph.constant dense<1.0e-5> : tensor<2x3x1xf32> : tensor<2x3x1xf32>
-      %w = graph.add %v, %e : (tensor<2x3x1xf32>, tensor<2x3x1xf32>) -> tensor<2x3x1xf32>
-      %r = graph.sqrt %w : (tensor<2x3x1xf32>) -> tensor<2x3x1xf32>
+      %v = graph.div %t1, %four : tensor<2x3x1xf32>
+      %e = graph.constant dense<1.0e-5> : tensor<2x3x1xf32>
+      %w = graph.add %v, %e : tensor<2x3x1xf32>
+      %r = graph.sqrt %w : tensor<2x3x1xf32>
       %r0 = graph.reshape %r : (tensor<2x3x1xf32>) -> tensor<2x3xf32>
       %rr = graph.broadcast %r0 {dims = array<i64: 0, 1>} : (tensor<2x3xf32>) -> tensor<2x3x4xf32>
-      %n = graph.div %c, %rr : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+      %n = graph.div %c, %rr : tensor<2x3x4xf32>
       %gg = graph.broadcast %g {dims = array<i64: 2>} : (tensor<4xf32>) -> tensor<2x3x4xf32>
-      %p = graph.mul %n, %gg : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+      %p = graph.mul %n, %gg : tensor<2x3x4xf32>
       %bb = graph.broadcast %b {dims = array<i64: 2>} : (tensor<4xf32>) -> tensor<2x3x4xf32>
-      %y = graph.add %p, %bb : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+      %y = graph.add %p, %bb : tensor<2x3x4xf32>
       return %y : tensor<2x3x4xf32>
     })");
   EXPECT_EQ(count<graph::LayerNormOp>(*module), 1);
@@ -154,32 +154,32 @@ TEST_F(ValueTest, OfLayerNormInParts) {
 TEST_F(ValueTest, OfRmsNormInParts) {
   std::string mean = R"(
       %s = graph.reduce sum %q over [2] : (tensor<2x3x4xf32>) -> tensor<2x3xf32>
-      %four = graph.constant dense<4.0> : tensor<2x3xf32> : tensor<2x3xf32>
-      %m = graph.div %s, %four : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-      %e = graph.constant dense<1.0e-5> : tensor<2x3xf32> : tensor<2x3xf32>
-      %v = graph.add %e, %m : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+      %four = graph.constant dense<4.0> : tensor<2x3xf32>
+      %m = graph.div %s, %four : tensor<2x3xf32>
+      %e = graph.constant dense<1.0e-5> : tensor<2x3xf32>
+      %v = graph.add %e, %m : tensor<2x3xf32>
   )";
   auto module = checkPasses(R"(
     func.func @forward(%x: tensor<2x3x4xf32> {graph.role = #graph.input<"x">}, %g: tensor<4xf32> {graph.role = #graph.input<"g">}) -> tensor<2x3x4xf32> {
-      %q = graph.mul %x, %x : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+      %q = graph.mul %x, %x : tensor<2x3x4xf32>
 )" + mean + R"(
-      %r = graph.rsqrt %v : (tensor<2x3xf32>) -> tensor<2x3xf32>
+      %r = graph.rsqrt %v : tensor<2x3xf32>
       %rr = graph.broadcast %r {dims = array<i64: 0, 1>} : (tensor<2x3xf32>) -> tensor<2x3x4xf32>
-      %n = graph.mul %rr, %x : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+      %n = graph.mul %rr, %x : tensor<2x3x4xf32>
       %gg = graph.broadcast %g {dims = array<i64: 2>} : (tensor<4xf32>) -> tensor<2x3x4xf32>
-      %y = graph.mul %gg, %n : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+      %y = graph.mul %gg, %n : tensor<2x3x4xf32>
       return %y : tensor<2x3x4xf32>
     })");
   EXPECT_EQ(count<graph::RmsNormOp>(*module), 1);
   EXPECT_EQ(count<graph::MulOp>(*module), 0);
   module = checkPasses(R"(
     func.func @forward(%x: tensor<2x3x4xf32> {graph.role = #graph.input<"x">}) -> tensor<2x3x4xf32> {
-      %two = graph.constant dense<2.0> : tensor<2x3x4xf32> : tensor<2x3x4xf32>
-      %q = graph.pow %x, %two : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+      %two = graph.constant dense<2.0> : tensor<2x3x4xf32>
+      %q = graph.pow %x, %two : tensor<2x3x4xf32>
 )" + mean + R"(
-      %r = graph.sqrt %v : (tensor<2x3xf32>) -> tensor<2x3xf32>
+      %r = graph.sqrt %v : tensor<2x3xf32>
       %rr = graph.broadcast %r {dims = array<i64: 0, 1>} : (tensor<2x3xf32>) -> tensor<2x3x4xf32>
-      %n = graph.div %x, %rr : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+      %n = graph.div %x, %rr : tensor<2x3x4xf32>
       return %n : tensor<2x3x4xf32>
     })");
   EXPECT_EQ(count<graph::RmsNormOp>(*module), 1);
@@ -190,15 +190,15 @@ TEST_F(ValueTest, OfRmsNormInParts) {
 TEST_F(ValueTest, OfWhatOnlyLooksLikeRmsNorm) {
   auto module = checkPasses(R"(
     func.func @forward(%x: tensor<2x4xf32> {graph.role = #graph.input<"x">}, %z: tensor<2x4xf32> {graph.role = #graph.input<"z">}) -> tensor<2x4xf32> {
-      %q = graph.mul %z, %z : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+      %q = graph.mul %z, %z : tensor<2x4xf32>
       %s = graph.reduce sum %q over [1] : (tensor<2x4xf32>) -> tensor<2xf32>
-      %four = graph.constant dense<4.0> : tensor<2xf32> : tensor<2xf32>
-      %m = graph.div %s, %four : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
-      %e = graph.constant dense<1.0e-5> : tensor<2xf32> : tensor<2xf32>
-      %v = graph.add %m, %e : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
-      %r = graph.rsqrt %v : (tensor<2xf32>) -> tensor<2xf32>
+      %four = graph.constant dense<4.0> : tensor<2xf32>
+      %m = graph.div %s, %four : tensor<2xf32>
+      %e = graph.constant dense<1.0e-5> : tensor<2xf32>
+      %v = graph.add %m, %e : tensor<2xf32>
+      %r = graph.rsqrt %v : tensor<2xf32>
       %rr = graph.broadcast %r {dims = array<i64: 0>} : (tensor<2xf32>) -> tensor<2x4xf32>
-      %n = graph.mul %x, %rr : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+      %n = graph.mul %x, %rr : tensor<2x4xf32>
       return %n : tensor<2x4xf32>
     })");
   EXPECT_EQ(count<graph::RmsNormOp>(*module), 0);
@@ -207,8 +207,8 @@ TEST_F(ValueTest, OfWhatOnlyLooksLikeRmsNorm) {
 TEST_F(ValueTest, OfSiluWhoseSigmoidHasAnotherUse) {
   auto module = checkPasses(R"(
     func.func @forward(%x: tensor<5xf32> {graph.role = #graph.input<"x">}) -> (tensor<5xf32>, tensor<5xf32>) {
-      %s = graph.sigmoid %x : (tensor<5xf32>) -> tensor<5xf32>
-      %y = graph.mul %x, %s : (tensor<5xf32>, tensor<5xf32>) -> tensor<5xf32>
+      %s = graph.sigmoid %x : tensor<5xf32>
+      %y = graph.mul %x, %s : tensor<5xf32>
       return %y, %s : tensor<5xf32>, tensor<5xf32>
     })");
   EXPECT_EQ(count<graph::SiluOp>(*module), 1);

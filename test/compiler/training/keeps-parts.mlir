@@ -12,8 +12,8 @@
 func.func @forward(%q: tensor<1x1x2x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<1x1x3x4xf32> {graph.role = #graph.input<"k">},
     %v: tensor<1x1x3x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<1x1x2x4xf32> {graph.role = #graph.output<"y">}) {
   %s = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<1x1x2x4xf32>, tensor<1x1x3x4xf32>) -> tensor<1x1x2x3xf32>
-  %mask = graph.constant dense<[[[[0.0, -3.4028234663852886e+38, -3.4028234663852886e+38], [0.0, 0.0, -3.4028234663852886e+38]]]]> : tensor<1x1x2x3xf32> : tensor<1x1x2x3xf32>
-  %a = graph.add %s, %mask : (tensor<1x1x2x3xf32>, tensor<1x1x2x3xf32>) -> tensor<1x1x2x3xf32>
+  %mask = graph.constant dense<[[[[0.0, -3.4028234663852886e+38, -3.4028234663852886e+38], [0.0, 0.0, -3.4028234663852886e+38]]]]> : tensor<1x1x2x3xf32>
+  %a = graph.add %s, %mask : tensor<1x1x2x3xf32>
   %p = graph.softmax %a {dim = 3 : i64} : (tensor<1x1x2x3xf32>) -> tensor<1x1x2x3xf32>
   %y = graph.matmul %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<1x1x2x3xf32>, tensor<1x1x3x4xf32>) -> tensor<1x1x2x4xf32>
   return %y : tensor<1x1x2x4xf32>
@@ -28,8 +28,8 @@ func.func @forward(%q: tensor<1x1x2x4xf32> {graph.role = #graph.input<"q">}, %k:
 func.func @forward(%q: tensor<1x1x2x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<1x1x3x4xf32> {graph.role = #graph.input<"k">},
     %v: tensor<1x1x3x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<1x1x2x4xf32> {graph.role = #graph.output<"y">}) {
   %s = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<1x1x2x4xf32>, tensor<1x1x3x4xf32>) -> tensor<1x1x2x3xf32>
-  %mask = graph.constant dense<[[[[0.0, 0.0, -3.4028234663852886e+38], [0.0, 0.0, 0.0]]]]> : tensor<1x1x2x3xf32> : tensor<1x1x2x3xf32>
-  %a = graph.add %s, %mask : (tensor<1x1x2x3xf32>, tensor<1x1x2x3xf32>) -> tensor<1x1x2x3xf32>
+  %mask = graph.constant dense<[[[[0.0, 0.0, -3.4028234663852886e+38], [0.0, 0.0, 0.0]]]]> : tensor<1x1x2x3xf32>
+  %a = graph.add %s, %mask : tensor<1x1x2x3xf32>
   %p = graph.softmax %a {dim = 3 : i64} : (tensor<1x1x2x3xf32>) -> tensor<1x1x2x3xf32>
   %y = graph.matmul %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<1x1x2x3xf32>, tensor<1x1x3x4xf32>) -> tensor<1x1x2x4xf32>
   return %y : tensor<1x1x2x4xf32>
@@ -48,8 +48,8 @@ func.func @forward(%q: tensor<1x1x2x4xf32> {graph.role = #graph.input<"q">}, %k:
 func.func @forward(%q: tensor<1x1x2x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<1x1x2x4xf32> {graph.role = #graph.input<"k">},
     %v: tensor<1x1x2x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<1x1x2x4xf32> {graph.role = #graph.output<"y">}) {
   %s = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<1x1x2x4xf32>, tensor<1x1x2x4xf32>) -> tensor<1x1x2x2xf32>
-  %bias = graph.constant dense<[[[[0.0, 0.0], [-0.5, 0.0]]]]> : tensor<1x1x2x2xf32> : tensor<1x1x2x2xf32>
-  %a = graph.add %s, %bias : (tensor<1x1x2x2xf32>, tensor<1x1x2x2xf32>) -> tensor<1x1x2x2xf32>
+  %bias = graph.constant dense<[[[[0.0, 0.0], [-0.5, 0.0]]]]> : tensor<1x1x2x2xf32>
+  %a = graph.add %s, %bias : tensor<1x1x2x2xf32>
   %p = graph.softmax %a {dim = 3 : i64} : (tensor<1x1x2x2xf32>) -> tensor<1x1x2x2xf32>
   %y = graph.matmul %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<1x1x2x2xf32>, tensor<1x1x2x4xf32>) -> tensor<1x1x2x4xf32>
   return %y : tensor<1x1x2x4xf32>
@@ -67,12 +67,12 @@ func.func @forward(%q: tensor<1x1x2x4xf32> {graph.role = #graph.input<"q">}, %k:
 func.func @forward(%q: tensor<1x1x2x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<1x1x2x4xf32> {graph.role = #graph.input<"k">},
     %v: tensor<1x1x2x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<1x1x2x4xf32> {graph.role = #graph.output<"y">}, tensor<1x1x2x4xf32> {graph.role = #graph.output<"z">}) {
   %s = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<1x1x2x4xf32>, tensor<1x1x2x4xf32>) -> tensor<1x1x2x2xf32>
-  %bias = graph.constant dense<[[[[0.0, -3.4028234663852886e+38], [-0.5, 0.0]]]]> : tensor<1x1x2x2xf32> : tensor<1x1x2x2xf32>
-  %a = graph.add %s, %bias : (tensor<1x1x2x2xf32>, tensor<1x1x2x2xf32>) -> tensor<1x1x2x2xf32>
+  %bias = graph.constant dense<[[[[0.0, -3.4028234663852886e+38], [-0.5, 0.0]]]]> : tensor<1x1x2x2xf32>
+  %a = graph.add %s, %bias : tensor<1x1x2x2xf32>
   %p = graph.softmax %a {dim = 3 : i64} : (tensor<1x1x2x2xf32>) -> tensor<1x1x2x2xf32>
   %y = graph.matmul %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<1x1x2x2xf32>, tensor<1x1x2x4xf32>) -> tensor<1x1x2x4xf32>
-  %visible = graph.constant dense<[[[[true, false], [true, true]]]]> : tensor<1x1x2x2xi1> : tensor<1x1x2x2xi1>
-  %low = graph.constant dense<-9.0> : tensor<1x1x2x2xf32> : tensor<1x1x2x2xf32>
+  %visible = graph.constant dense<[[[[true, false], [true, true]]]]> : tensor<1x1x2x2xi1>
+  %low = graph.constant dense<-9.0> : tensor<1x1x2x2xf32>
   %b = graph.select %visible, %s, %low : (tensor<1x1x2x2xi1>, tensor<1x1x2x2xf32>, tensor<1x1x2x2xf32>) -> tensor<1x1x2x2xf32>
   %r = graph.softmax %b {dim = 3 : i64} : (tensor<1x1x2x2xf32>) -> tensor<1x1x2x2xf32>
   %z = graph.matmul %r, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<1x1x2x2xf32>, tensor<1x1x2x4xf32>) -> tensor<1x1x2x4xf32>
@@ -127,8 +127,8 @@ func.func @forward(%x: tensor<3x8xf32> {graph.role = #graph.input<"x">}, %w: ten
 func.func @forward(%q: tensor<1x1x2x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<1x1x2x4xf32> {graph.role = #graph.input<"k">},
     %v: tensor<1x1x2x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<1x1x2x4xf32> {graph.role = #graph.output<"y">}) {
   %s = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<1x1x2x4xf32>, tensor<1x1x2x4xf32>) -> tensor<1x1x2x2xf32>
-  %mask = graph.constant dense<[[[[-3.0e+38, -3.0e+38], [0.0, 0.0]]]]> : tensor<1x1x2x2xf32> : tensor<1x1x2x2xf32>
-  %a = graph.add %s, %mask : (tensor<1x1x2x2xf32>, tensor<1x1x2x2xf32>) -> tensor<1x1x2x2xf32>
+  %mask = graph.constant dense<[[[[-3.0e+38, -3.0e+38], [0.0, 0.0]]]]> : tensor<1x1x2x2xf32>
+  %a = graph.add %s, %mask : tensor<1x1x2x2xf32>
   %p = graph.softmax %a {dim = 3 : i64} : (tensor<1x1x2x2xf32>) -> tensor<1x1x2x2xf32>
   %y = graph.matmul %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<1x1x2x2xf32>, tensor<1x1x2x4xf32>) -> tensor<1x1x2x4xf32>
   return %y : tensor<1x1x2x4xf32>
@@ -146,11 +146,11 @@ func.func @forward(%q: tensor<1x1x2x4xf32> {graph.role = #graph.input<"q">}, %k:
 func.func @forward(%q: tensor<1x1x2x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<1x1x2x4xf32> {graph.role = #graph.input<"k">},
     %v: tensor<1x1x2x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<1x1x2x4xf32> {graph.role = #graph.output<"y">}) {
   %s = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<1x1x2x4xf32>, tensor<1x1x2x4xf32>) -> tensor<1x1x2x2xf32>
-  %visible = graph.constant dense<[[[[true, false], [true, true]]]]> : tensor<1x1x2x2xi1> : tensor<1x1x2x2xi1>
-  %bias = graph.constant dense<[[[[0.0, 0.0], [-0.5, 0.0]]]]> : tensor<1x1x2x2xf32> : tensor<1x1x2x2xf32>
-  %low = graph.constant dense<-3.0e+38> : tensor<1x1x2x2xf32> : tensor<1x1x2x2xf32>
+  %visible = graph.constant dense<[[[[true, false], [true, true]]]]> : tensor<1x1x2x2xi1>
+  %bias = graph.constant dense<[[[[0.0, 0.0], [-0.5, 0.0]]]]> : tensor<1x1x2x2xf32>
+  %low = graph.constant dense<-3.0e+38> : tensor<1x1x2x2xf32>
   %mask = graph.select %visible, %bias, %low : (tensor<1x1x2x2xi1>, tensor<1x1x2x2xf32>, tensor<1x1x2x2xf32>) -> tensor<1x1x2x2xf32>
-  %a = graph.add %s, %mask : (tensor<1x1x2x2xf32>, tensor<1x1x2x2xf32>) -> tensor<1x1x2x2xf32>
+  %a = graph.add %s, %mask : tensor<1x1x2x2xf32>
   %p = graph.softmax %a {dim = 3 : i64} : (tensor<1x1x2x2xf32>) -> tensor<1x1x2x2xf32>
   %y = graph.matmul %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<1x1x2x2xf32>, tensor<1x1x2x4xf32>) -> tensor<1x1x2x4xf32>
   return %y : tensor<1x1x2x4xf32>

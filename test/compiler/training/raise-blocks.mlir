@@ -11,7 +11,7 @@
 // CHECK: %[[MEAN:.+]] = graph.div %[[SUM]]
 // CHECK: return %[[MEAN]]
 func.func @forward(%x: tensor<6x4xf32> {graph.role = #graph.input<"x">}) -> (tensor<3x4xf32> {graph.role = #graph.output<"y">}) {
-  %two = graph.constant dense<2.0> : tensor<f32> : tensor<f32>
+  %two = graph.constant dense<2.0> : tensor<f32>
   %n = graph.broadcast %two {dims = array<i64>} : (tensor<f32>) -> tensor<4xf32>
   %m = graph.broadcast %two {dims = array<i64>} : (tensor<f32>) -> tensor<1x4xf32>
   %a = graph.slice %x {starts = array<i64: 0, 0>, limits = array<i64: 2, 4>, strides = array<i64: 1, 1>} : (tensor<6x4xf32>) -> tensor<2x4xf32>
@@ -20,12 +20,12 @@ func.func @forward(%x: tensor<6x4xf32> {graph.role = #graph.input<"x">}) -> (ten
   %sa = graph.reduce sum %a over [0] : (tensor<2x4xf32>) -> tensor<4xf32>
   %sb = graph.reduce sum %b over [0] : (tensor<2x4xf32>) -> tensor<4xf32>
   %sc = graph.reduce sum %c over [0] : (tensor<2x4xf32>) -> tensor<4xf32>
-  %ma = graph.div %sa, %n : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %mb = graph.div %sb, %n : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %ma = graph.div %sa, %n : tensor<4xf32>
+  %mb = graph.div %sb, %n : tensor<4xf32>
   %ra = graph.reshape %ma : (tensor<4xf32>) -> tensor<1x4xf32>
   %rb = graph.reshape %mb : (tensor<4xf32>) -> tensor<1x4xf32>
   %rc = graph.reshape %sc : (tensor<4xf32>) -> tensor<1x4xf32>
-  %mc = graph.div %rc, %m : (tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<1x4xf32>
+  %mc = graph.div %rc, %m : tensor<1x4xf32>
   %y = graph.concat %ra, %rb, %mc {dim = 0 : i64} : (tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<3x4xf32>
   return %y : tensor<3x4xf32>
 }
@@ -60,7 +60,7 @@ func.func @forward(%x: tensor<6x4xf32> {graph.role = #graph.input<"x">}) -> (ten
 func.func @forward(%x: tensor<6x4xf32> {graph.role = #graph.input<"x">}, %z: tensor<6x4xf32> {graph.role = #graph.input<"z">})
     -> (tensor<2x4xf32> {graph.role = #graph.output<"a">}, tensor<2x4xf32> {graph.role = #graph.output<"b">}, tensor<2x4xf32> {graph.role = #graph.output<"c">},
         tensor<2x4xf32> {graph.role = #graph.output<"d">}, tensor<2x4xf32> {graph.role = #graph.output<"e">}, tensor<2x4xf32> {graph.role = #graph.output<"f">}) {
-  %two = graph.constant dense<2.0> : tensor<f32> : tensor<f32>
+  %two = graph.constant dense<2.0> : tensor<f32>
   %n = graph.broadcast %two {dims = array<i64>} : (tensor<f32>) -> tensor<1x4xf32>
   %first = graph.slice %x {starts = array<i64: 0, 0>, limits = array<i64: 2, 4>, strides = array<i64: 1, 1>} : (tensor<6x4xf32>) -> tensor<2x4xf32>
   %second = graph.slice %x {starts = array<i64: 2, 0>, limits = array<i64: 4, 4>, strides = array<i64: 1, 1>} : (tensor<6x4xf32>) -> tensor<2x4xf32>
@@ -79,7 +79,7 @@ func.func @forward(%x: tensor<6x4xf32> {graph.role = #graph.input<"x">}, %z: ten
   %r4 = graph.reshape %s4 : (tensor<4xf32>) -> tensor<1x4xf32>
   %r5 = graph.reshape %s5 : (tensor<4xf32>) -> tensor<1x4xf32>
   %r6 = graph.reshape %m2 : (tensor<4xf32>) -> tensor<1x4xf32>
-  %d2 = graph.div %r2, %n : (tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<1x4xf32>
+  %d2 = graph.div %r2, %n : tensor<1x4xf32>
   %a = graph.concat %r1, %r4 {dim = 0 : i64} : (tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<2x4xf32>
   %b = graph.concat %r2, %r1 {dim = 0 : i64} : (tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<2x4xf32>
   %c = graph.concat %r1, %r6 {dim = 0 : i64} : (tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<2x4xf32>
@@ -173,8 +173,8 @@ func.func @forward(%x: tensor<6x4xf32> {graph.role = #graph.input<"x">}, %n: ten
   %b = graph.slice %x {starts = array<i64: 2, 0>, limits = array<i64: 4, 4>, strides = array<i64: 1, 1>} : (tensor<6x4xf32>) -> tensor<2x4xf32>
   %sa = graph.reduce sum %a over [0] : (tensor<2x4xf32>) -> tensor<4xf32>
   %sb = graph.reduce sum %b over [0] : (tensor<2x4xf32>) -> tensor<4xf32>
-  %da = graph.div %sa, %n : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %db = graph.div %sb, %n : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %da = graph.div %sa, %n : tensor<4xf32>
+  %db = graph.div %sb, %n : tensor<4xf32>
   %ra = graph.reshape %da : (tensor<4xf32>) -> tensor<1x4xf32>
   %rb = graph.reshape %db : (tensor<4xf32>) -> tensor<1x4xf32>
   %y = graph.concat %ra, %rb {dim = 0 : i64} : (tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<2x4xf32>

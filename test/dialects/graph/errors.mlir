@@ -97,7 +97,7 @@ func.func @sliced_dim_split(%x: tensor<6xf32, #sharding.layout<#mesh, [{"a"}]>>)
 #mesh = #sharding.mesh<["a"=2]>
 func.func @product_of_partials(%x: tensor<4xf32, #sharding.layout<#mesh, [{}], partial = sum {"a"}>>, %y: tensor<4xf32, #sharding.layout<#mesh, [{}], partial = sum {"a"}>>) {
   // expected-error @+1 {{operands 0 and 1 are both partial sums over "a"; only one at a time may be: reduce the other first}}
-  %z = graph.mul %x, %y : (tensor<4xf32, #sharding.layout<#mesh, [{}], partial = sum {"a"}>>, tensor<4xf32, #sharding.layout<#mesh, [{}], partial = sum {"a"}>>) -> tensor<4xf32, #sharding.layout<#mesh, [{}], partial = sum {"a"}>>
+  %z = graph.mul %x, %y : tensor<4xf32, #sharding.layout<#mesh, [{}], partial = sum {"a"}>>
   return
 }
 
@@ -107,7 +107,7 @@ func.func @product_of_partials(%x: tensor<4xf32, #sharding.layout<#mesh, [{}], p
 #mesh = #sharding.mesh<["a"=2]>
 func.func @nonlinear(%x: tensor<4xf32, #sharding.layout<#mesh, [{}], partial = sum {"a"}>>) {
   // expected-error @+1 {{operand 0 is a partial sum over "a", and this op of a partial sum is not the partial of the op; reduce it first (sharding.all_reduce or sharding.reduce_scatter)}}
-  %y = graph.exp %x : (tensor<4xf32, #sharding.layout<#mesh, [{}], partial = sum {"a"}>>) -> tensor<4xf32, #sharding.layout<#mesh, [{}], partial = sum {"a"}>>
+  %y = graph.exp %x : tensor<4xf32, #sharding.layout<#mesh, [{}], partial = sum {"a"}>>
   return
 }
 
@@ -197,7 +197,7 @@ func.func @two_extents(%x: tensor<6xf32, #sharding.layout<#mesh, [{"a"} pad 8]>>
 #mesh = #sharding.mesh<["a"=4]>
 func.func @claimed_fill(%x: tensor<6xf32, #sharding.layout<#mesh, [{"a"} pad 8 fill zero]>>) {
   // expected-error @+1 {{result 0 dim 0 claims 'fill zero'; what an op leaves in padding is undefined (sharding.fill)}}
-  %y = graph.neg %x : (tensor<6xf32, #sharding.layout<#mesh, [{"a"} pad 8 fill zero]>>) -> tensor<6xf32, #sharding.layout<#mesh, [{"a"} pad 8 fill zero]>>
+  %y = graph.neg %x : tensor<6xf32, #sharding.layout<#mesh, [{"a"} pad 8 fill zero]>>
   return
 }
 
@@ -261,7 +261,7 @@ func.func @sums_lost(%x: tensor<8x3xf32, #sharding.layout<#mesh, [{"a"}, {}]>>) 
 #mesh = #sharding.mesh<["a"=2]>
 func.func @sums_read(%x: tensor<4xf32, #sharding.layout<#mesh, [{"a"} spill 1:1]>>) {
   // expected-error @+1 {{operand 0 holds sums for its neighbours on dim 0, which this op does not read (sharding.halo_add)}}
-  %y = graph.neg %x : (tensor<4xf32, #sharding.layout<#mesh, [{"a"} spill 1:1]>>) -> tensor<4xf32, #sharding.layout<#mesh, [{"a"} spill 1:1]>>
+  %y = graph.neg %x : tensor<4xf32, #sharding.layout<#mesh, [{"a"} spill 1:1]>>
   return
 }
 
@@ -270,7 +270,7 @@ func.func @sums_read(%x: tensor<4xf32, #sharding.layout<#mesh, [{"a"} spill 1:1]
 #mesh = #sharding.mesh<["a"=2]>
 func.func @halo(%x: tensor<4xf32, #sharding.layout<#mesh, [{"a"} halo 1:1]>>) {
   // expected-error @+1 {{operand 0 has a halo on dim 0, which this op does not read}}
-  %y = graph.neg %x : (tensor<4xf32, #sharding.layout<#mesh, [{"a"} halo 1:1]>>) -> tensor<4xf32, #sharding.layout<#mesh, [{"a"} halo 1:1]>>
+  %y = graph.neg %x : tensor<4xf32, #sharding.layout<#mesh, [{"a"} halo 1:1]>>
   return
 }
 

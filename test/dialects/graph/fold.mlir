@@ -7,13 +7,13 @@
 // CHECK-SAME: (%[[X:[a-z0-9]+]]: tensor<2x3xf32>, %[[I:[a-z0-9]+]]: tensor<2xi64>)
 // CHECK-NEXT: return %[[X]], %[[X]], %[[X]], %[[I]]
 func.func @ones(%x: tensor<2x3xf32>, %i: tensor<2xi64>) -> (tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2xi64>) {
-  %one = graph.constant dense<1.0> : tensor<f32> : tensor<f32>
+  %one = graph.constant dense<1.0> : tensor<f32>
   %ones = graph.broadcast %one {dims = array<i64>} : (tensor<f32>) -> tensor<2x3xf32>
-  %whole = graph.constant dense<1> : tensor<2xi64> : tensor<2xi64>
-  %a = graph.mul %x, %ones : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %b = graph.mul %ones, %x : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %c = graph.div %x, %ones : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %d = graph.mul %i, %whole : (tensor<2xi64>, tensor<2xi64>) -> tensor<2xi64>
+  %whole = graph.constant dense<1> : tensor<2xi64>
+  %a = graph.mul %x, %ones : tensor<2x3xf32>
+  %b = graph.mul %ones, %x : tensor<2x3xf32>
+  %c = graph.div %x, %ones : tensor<2x3xf32>
+  %d = graph.mul %i, %whole : tensor<2xi64>
   return %a, %b, %c, %d : tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2xi64>
 }
 
@@ -24,12 +24,12 @@ func.func @ones(%x: tensor<2x3xf32>, %i: tensor<2xi64>) -> (tensor<2x3xf32>, ten
 // CHECK: graph.mul
 // CHECK: graph.mul
 func.func @others(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) {
-  %ones = graph.constant dense<1.0> : tensor<3xf32> : tensor<3xf32>
-  %near = graph.constant dense<1.00000012> : tensor<3xf32> : tensor<3xf32>
-  %some = graph.constant dense<[1.0, 1.0, 2.0]> : tensor<3xf32> : tensor<3xf32>
-  %a = graph.div %ones, %x : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-  %b = graph.mul %x, %near : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-  %c = graph.mul %x, %some : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  %ones = graph.constant dense<1.0> : tensor<3xf32>
+  %near = graph.constant dense<1.00000012> : tensor<3xf32>
+  %some = graph.constant dense<[1.0, 1.0, 2.0]> : tensor<3xf32>
+  %a = graph.div %ones, %x : tensor<3xf32>
+  %b = graph.mul %x, %near : tensor<3xf32>
+  %c = graph.mul %x, %some : tensor<3xf32>
   return %a, %b, %c : tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
 }
 
@@ -42,7 +42,7 @@ func.func @others(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3x
 // CHECK-SAME: (%[[X:[a-z0-9]+]]:
 // CHECK-NEXT: return %[[X]], %[[X]]
 func.func @layouts(%x: !part) -> (!part, !part) {
-  %ones = graph.constant dense<1.0> : tensor<4xf32> : !whole
+  %ones = graph.constant dense<1.0> : !whole
   %a = graph.mul %x, %ones : (!part, !whole) -> !part
   %b = graph.mul %ones, %x : (!whole, !part) -> !part
   return %a, %b : !part, !part

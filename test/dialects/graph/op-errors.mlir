@@ -17,14 +17,14 @@ func.func @result_element(%x: tensor<4xf32>) {
 // -----
 func.func @constant_shape() {
   // expected-error @+1 {{has a value of type 'tensor<4xf32>' and a result of type 'tensor<5xf32>'}}
-  graph.constant dense<1.0> : tensor<4xf32> : tensor<5xf32>
+  "graph.constant"() {value = dense<1.0> : tensor<4xf32>} : () -> tensor<5xf32>
   return
 }
 
 // -----
 func.func @constant_element() {
   // expected-error @+1 {{has a value of type 'tensor<4xf32>' and a result of type 'tensor<4xf64>'}}
-  graph.constant dense<1.0> : tensor<4xf32> : tensor<4xf64>
+  "graph.constant"() {value = dense<1.0> : tensor<4xf32>} : () -> tensor<4xf64>
   return
 }
 
@@ -613,5 +613,12 @@ func.func @attention_result(%q: tensor<2x2x4x8xf32>, %k: tensor<2x2x4x8xf32>, %v
 func.func @attention_lse(%q: tensor<2x2x4x8xf32>, %k: tensor<2x2x4x8xf32>, %v: tensor<2x2x4x8xf32>) {
   // expected-error @+1 {{has dims [2, 2, 5] where the others make it [2, 2, 4]}}
   %0:2 = graph.attention %q, %k, %v {scale = 1.0 : f64, causal = false} : (tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>) -> (tensor<2x2x4x8xf32>, tensor<2x2x5xf32>)
+  return
+}
+
+// -----
+func.func @a_value_that_is_no_tensor() {
+  // expected-error @+1 {{is no tensor}}
+  graph.constant dense<1.0> : vector<4xf32>
   return
 }

@@ -3,7 +3,7 @@
 
 func.func @other(%x: tensor<4xf32>) {
   // expected-error @+1 {{the graph dialect has no attribute 'graph.scop'}}
-  %y = graph.exp %x {graph.scop = "fc"} : (tensor<4xf32>) -> tensor<4xf32>
+  %y = graph.exp %x {graph.scop = "fc"} : tensor<4xf32>
   return
 }
 
@@ -19,6 +19,6 @@ func.func @kind(%x: tensor<4xf32>) {
 
 func.func @model(%x: tensor<4xf32>) {
   // expected-error @+1 {{graph.model belongs to the module}}
-  %y = graph.exp %x {graph.model = "mlp.onnx"} : (tensor<4xf32>) -> tensor<4xf32>
+  %y = graph.exp %x {graph.model = "mlp.onnx"} : tensor<4xf32>
   return
 }

@@ -9,21 +9,21 @@ func.func @rules(%x: tensor<4x3xf32>, %y: tensor<4x3xf32>, %w: tensor<3x6xf32>, 
                  %lse: tensor<2x4x6xf32>, %mask: tensor<6x7xi1>, %label: tensor<4xi64>, %b: tensor<2x8x4xf32>, %t2: tensor<2x3x4xf32>) {
   // Elementwise: linear ops pass sums, monotone ones extrema.
   // CHECK: graph.neg {{.*}} "([i, j])->([i, j]) {i=4, j=3} sum=(together)"
-  %0 = graph.neg %x : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  %0 = graph.neg %x : tensor<4x3xf32>
   // CHECK: graph.exp {{.*}} "([i, j])->([i, j]) {i=4, j=3} max=(any) min=(any)"
-  %1 = graph.exp %x : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  %1 = graph.exp %x : tensor<4x3xf32>
   // CHECK: graph.relu {{.*}} "([i, j])->([i, j]) {i=4, j=3} max=(any) min=(any)"
-  %2 = graph.relu %x : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  %2 = graph.relu %x : tensor<4x3xf32>
   // CHECK: graph.add {{.*}} "([i, j], [i, j])->([i, j]) {i=4, j=3} sum=(together, together) max=(alone, alone) min=(alone, alone)"
-  %3 = graph.add %x, %y : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  %3 = graph.add %x, %y : tensor<4x3xf32>
   // CHECK: graph.sub {{.*}} "([i, j], [i, j])->([i, j]) {i=4, j=3} sum=(together, together) max=(alone, none) min=(alone, none)"
-  %4 = graph.sub %x, %y : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  %4 = graph.sub %x, %y : tensor<4x3xf32>
   // CHECK: graph.mul {{.*}} "([i, j], [i, j])->([i, j]) {i=4, j=3} sum=(alone, alone)"
-  %5 = graph.mul %x, %y : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  %5 = graph.mul %x, %y : tensor<4x3xf32>
   // CHECK: graph.div {{.*}} "([i, j], [i, j])->([i, j]) {i=4, j=3} sum=(alone, none)"
-  %6 = graph.div %x, %y : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  %6 = graph.div %x, %y : tensor<4x3xf32>
   // CHECK: graph.max {{.*}} "([i, j], [i, j])->([i, j]) {i=4, j=3} max=(any, any) min=(alone, alone)"
-  %7 = graph.max %x, %y : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  %7 = graph.max %x, %y : tensor<4x3xf32>
   // CHECK: graph.compare {{.*}} "([i, j], [i, j])->([i, j]) {i=4, j=3}"
   %8 = graph.compare lt %x, %y : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xi1>
   // CHECK: graph.select {{.*}} "([i, j], [i, j], [i, j])->([i, j]) {i=4, j=3} sum=(none, together, together) max=(none, any, any) min=(none, any, any)"
@@ -63,7 +63,7 @@ func.func @rules(%x: tensor<4x3xf32>, %y: tensor<4x3xf32>, %w: tensor<3x6xf32>, 
   // CHECK: graph.iota {{.*}} "()->([i, j]) {i=4, j=3}"
   %22 = graph.iota dim = 0 : tensor<4x3xi64>
   // CHECK: graph.constant {{.*}} "()->([i, j]) {i=4, j=3}"
-  %23 = graph.constant dense<1.0> : tensor<4x3xf32> : tensor<4x3xf32>
+  %23 = graph.constant dense<1.0> : tensor<4x3xf32>
 
   // Indices: a split table gives a partial row, or keeps what falls inside.
   // CHECK: graph.gather {{.*}} "([i, j], [k, l])->([k, l, j]) {i=8, j=4, k=2, l=3} indexed={i} sum=(any, none) max=(any, none) min=(any, none)"
@@ -90,13 +90,13 @@ func.func @rules(%x: tensor<4x3xf32>, %y: tensor<4x3xf32>, %w: tensor<3x6xf32>, 
   // CHECK: graph.rms_norm_grad {{.*}} "([i, j], [i, j], [j], [i])->([i, j], [j]) {i=4, j=3} reduction={i} composite={j} sum=(alone, none, none, none)"
   %drms:2 = graph.rms_norm_grad %x, %y, %g, %r : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<3xf32>, tensor<4xf32>) -> (tensor<4x3xf32>, tensor<3xf32>)
   // CHECK: graph.silu {{.*}} "([i, j])->([i, j]) {i=4, j=3}"
-  %silu = graph.silu %x : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  %silu = graph.silu %x : tensor<4x3xf32>
   // CHECK: graph.silu_grad {{.*}} "([i, j], [i, j])->([i, j]) {i=4, j=3} sum=(alone, none)"
-  %dsilu = graph.silu_grad %x, %y : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  %dsilu = graph.silu_grad %x, %y : tensor<4x3xf32>
   // CHECK: graph.gelu {{.*}} "([i, j])->([i, j]) {i=4, j=3}"
-  %31 = graph.gelu %x {form = 0 : i32} : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  %31 = graph.gelu erf %x : tensor<4x3xf32>
   // CHECK: graph.gelu_grad {{.*}} "([i, j], [i, j])->([i, j]) {i=4, j=3} sum=(alone, none)"
-  %32 = graph.gelu_grad %x, %y {form = 0 : i32} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  %32 = graph.gelu_grad erf %x, %y : tensor<4x3xf32>
   // CHECK: graph.attention {{.*}} "([i, j, k, m], [i, j, l, m], [i, j, l, n])->([i, j, k, n], [i, j, k]) {i=2, j=4, k=6, l=7, m=8, n=5} composite={l, m}"
   %33:2 = graph.attention %q, %k, %v {scale = 1.0 : f64, causal = false} : (tensor<2x4x6x8xf32>, tensor<2x4x7x8xf32>, tensor<2x4x7x5xf32>) -> (tensor<2x4x6x5xf32>, tensor<2x4x6xf32>)
   // CHECK: graph.attention {{.*}} "([i, j, k, m], [i, j, l, m], [i, j, l, n], [k, l])->([i, j, k, n], [i, j, k]) {i=2, j=4, k=6, l=7, m=8, n=5} composite={k, l, m}"

@@ -22,7 +22,7 @@ func.func @rank(%x: tensor<4x6xf32> {sharding.constraint = #sharding.constraint<
 #mesh = #sharding.mesh<["data"=2]>
 func.func @result(%x: tensor<4xf32>) {
   // expected-error @+1 {{the constraint is on result 1 of 1}}
-  %y = graph.exp %x {sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{"data"}]> result 1>} : (tensor<4xf32>) -> tensor<4xf32>
+  %y = graph.exp %x {sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{"data"}]> result 1>} : tensor<4xf32>
   return
 }
 
@@ -30,7 +30,7 @@ func.func @result(%x: tensor<4xf32>) {
 
 func.func @kind(%x: tensor<4xf32>) {
   // expected-error @+1 {{sharding.constraint is a #sharding.constraint, not "data"}}
-  %y = graph.exp %x {sharding.constraint = "data"} : (tensor<4xf32>) -> tensor<4xf32>
+  %y = graph.exp %x {sharding.constraint = "data"} : tensor<4xf32>
   return
 }
 
