@@ -1,0 +1,52 @@
+// A step is gradients of each microbatch, their sum, and an update.
+
+// RUN: polyrank-opt %s --build-step='optimizer=sgd(lr=0.5) microbatches=2' --canonicalize --cse | FileCheck %s
+// RUN: polyrank-opt %s --build-step='optimizer=adamw' | FileCheck %s --check-prefix=STATE
+// RUN: polyrank-opt %s --build-step='mode=forward' | FileCheck %s --check-prefix=FORWARD
+
+// Inputs have a leading dim of microbatches. The backward starts from the seed
+// with one eighth, as if all eight targets counted; the update multiplies with
+// eight over those that did.
+
+// CHECK-LABEL: func.func @step
+// CHECK-SAME: %[[W:[a-z0-9]+]]: tensor<5x3xf32> {graph.role = #graph.parameter<@w>}, %[[STEP:[a-z0-9]+]]: tensor<i64> {graph.role = #graph.state<"step" init 0.000000e+00 : f64>}
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<2x4x5xf32> {graph.role = #graph.input<"x">}, %[[L:[a-z0-9]+]]: tensor<2x4xi64>
+// CHECK-SAME: -> (tensor<5x3xf32> {graph.role = #graph.next<0>}, tensor<i64> {graph.role = #graph.next<1>}, tensor<f32> {graph.role = #graph.output<"loss">}, tensor<f32> {graph.role = #graph.output<"count">})
+// CHECK: %[[SUMS:.+]]:3 = graph.microbatches count = 2 of(%[[X]], %[[L]]) carry() {
+// CHECK: %[[SEED:.+]] = graph.seed 1.250000e-01 : tensor<f32>
+// CHECK: graph.cross_entropy_grad {{.*}}graph.origin = "graph.cross_entropy"
+// CHECK: %[[DW:.+]] = graph.matmul {{.*}}graph.origin = "graph.matmul"
+// CHECK: graph.yield sum(%[[DW]], %{{.+}}, %{{.+}}) carry()
+// CHECK: %[[SCALE:.+]] = graph.broadcast
+// CHECK: %[[GRADIENT:.+]] = graph.mul %[[SUMS]]#0, %[[SCALE]]
+// CHECK: %[[CHANGE:.+]] = graph.mul %[[GRADIENT]], %{{.+}}
+// CHECK: %[[NEW:.+]] = graph.sub %[[W]], %[[CHANGE]]
+// CHECK: %[[NEXT:.+]] = graph.add %[[STEP]], %{{.+}}
+// CHECK: %[[LOSS:.+]] = graph.div %[[SUMS]]#1, %[[SUMS]]#2
+// CHECK: return %[[NEW]], %[[NEXT]], %[[LOSS]], %[[SUMS]]#2
+// CHECK-NOT: @forward
+
+// STATE-LABEL: func.func @step
+// STATE-SAME: {graph.role = #graph.state<"exp_avg" of @w init 0.000000e+00 : f64>}
+// STATE-SAME: {graph.role = #graph.state<"exp_avg_sq" of @w init 0.000000e+00 : f64>}
+// STATE-SAME: {graph.role = #graph.next<1>}
+// STATE-SAME: {graph.role = #graph.next<2>}
+
+// A forward step returns its parameters as they were.
+
+// FORWARD-LABEL: func.func @step
+// FORWARD-SAME: %[[W:[a-z0-9]+]]: tensor<5x3xf32> {graph.role = #graph.parameter<@w>}, %{{.+}}: tensor<1x4x5xf32> {graph.role = #graph.input<"x">}
+// FORWARD-NOT: graph.seed
+// FORWARD: return %[[W]]
+
+graph.parameter @w : tensor<5x3xf32> at "m.onnx" offset 0 length 60 {trainable}
+func.func @forward(%arg0: tensor<5x3xf32> {graph.role = #graph.parameter<@w>}, %arg1: tensor<4x5xf32> {graph.role = #graph.input<"x">}, %arg2: tensor<4xi64> {graph.role = #graph.input<"labels" labels range 3 ignored -100>}) -> (tensor<f32> {graph.role = #graph.mean<"cross_entropy(logits,labels)" weight 1.000000e+00 : f64>}, tensor<f32> {graph.role = #graph.count<4>}) {
+  %0 = graph.matmul %arg1, %arg0 batch [] x [] contract [1] x [0] : (tensor<4x5xf32>, tensor<5x3xf32>) -> tensor<4x3xf32>
+  %loss, %lse = graph.cross_entropy %0, %arg2 {axis = 1 : i64, ignore_index = -100 : i64} : (tensor<4x3xf32>, tensor<4xi64>) -> (tensor<4xf32>, tensor<4xf32>)
+  %1 = graph.constant dense<-100> : tensor<4xi64>
+  %2 = graph.compare ne %arg2, %1 : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi1>
+  %3 = graph.convert %2 : (tensor<4xi1>) -> tensor<4xf32>
+  %4 = graph.reduce sum %3 over [0] : (tensor<4xf32>) -> tensor<f32>
+  %5 = graph.reduce sum %loss over [0] : (tensor<4xf32>) -> tensor<f32>
+  return %5, %4 : tensor<f32>, tensor<f32>
+}
