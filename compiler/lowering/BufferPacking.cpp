@@ -41,14 +41,38 @@ int64_t LiveBytes::getLargest() const {
   return largest;
 }
 
+namespace {
+/// A buffer that has its place, with what is asked of it most in one line of
+/// cache.
+struct Placed {
+  int64_t offset, end;
+  /// From its first to its last position.
+  Lifetime hull;
+  const PackedBuffer *buffer;
+
+  bool overlaps(const Placed &other) const {
+    return hull.overlaps(other.hull) &&
+           ((buffer->lifetimes.size() == 1 &&
+             other.buffer->lifetimes.size() == 1) ||
+            buffer->overlaps(*other.buffer));
+  }
+};
+} // namespace
+
 /// Places buffers one after another, each into the smallest gap between those
 /// that it overlaps with in time, or behind them. Returns the end.
 static int64_t place(llvm::MutableArrayRef<PackedBuffer> buffers,
                      llvm::ArrayRef<int> order, int64_t barrier) {
-  std::vector<const PackedBuffer *> placed; // by offset
+  std::vector<Placed> placed; // by offset
+  placed.reserve(order.size());
   int64_t end = 0;
   for (int index : order) {
     PackedBuffer &buffer = buffers[index];
+    Lifetime hull = {INT64_MAX, INT64_MIN}; // nowhere
+    for (const Lifetime &lifetime : buffer.lifetimes)
+      hull = {std::min(hull.first, lifetime.first),
+              std::max(hull.last, lifetime.last)};
+    Placed mine{0, 0, hull, &buffer};
     int64_t gapStart = 0, best = -1, bestSize = INT64_MAX;
     auto fit = [&](int64_t start, int64_t limit) {
       int64_t gap = limit - start;
@@ -62,22 +86,24 @@ static int64_t place(llvm::MutableArrayRef<PackedBuffer> buffers,
       if (!buffer.isLow)
         fit(std::max(gapStart, barrier), limit);
     };
-    for (const PackedBuffer *other : placed) {
-      if (!other->overlaps(buffer))
+    for (const Placed &other : placed) {
+      if (!other.overlaps(mine))
         continue;
-      fitBelow(other->offset);
-      gapStart = std::max(gapStart, other->offset + other->size);
+      fitBelow(other.offset);
+      gapStart = std::max(gapStart, other.end);
     }
     fitBelow(barrier);
     buffer.offset = best >= 0 ? best : std::max(gapStart, barrier);
     end = buffer.isLow && best < 0
               ? INT64_MAX
               : std::max(end, buffer.offset + buffer.size);
-    placed.insert(llvm::upper_bound(placed, &buffer,
-                                    [](auto *x, auto *y) {
-                                      return x->offset < y->offset;
+    mine.offset = buffer.offset;
+    mine.end = buffer.offset + buffer.size;
+    placed.insert(llvm::upper_bound(placed, mine,
+                                    [](const Placed &x, const Placed &y) {
+                                      return x.offset < y.offset;
                                     }),
-                  &buffer);
+                  mine);
   }
   return end;
 }

@@ -26,7 +26,7 @@ static constexpr double hopelessAtFirst = 1.2, hopeless = 1.1;
 static constexpr int64_t leastWidth = 192;
 
 /// Work for each thread; of a larger product a part is measured: it consists of
-/// tiles that are alike.
+/// tiles that are alike. With less, steps of GPT-2 124M get 5 to 9 % slower.
 static constexpr double enoughWork = 5e8;
 
 static double flopsOf(const runtime::GemmShape &shape) {
