@@ -2,9 +2,8 @@
 
 #include "compiler/training/Autodiff.h"
 #include "compiler/training/Forward.h"
-#include "compiler/training/Optimizer.h"
 #include "compiler/training/Passes.h"
-#include "dialects/graph/Boundary.h"
+#include "compiler/training/StepBuilder.h"
 #include "mlir/IR/IRMapping.h"
 #include "support/Names.h"
 #include "llvm/Support/InterleavedRange.h"
@@ -20,103 +19,11 @@ using namespace polyrank::training;
 using graph::Parts;
 
 namespace {
-
-/// A parameter argument of @forward and of @step.
-struct Parameter {
-  BlockArgument forward, step;
-  std::string name;               // of the stored tensor
-  SmallVector<std::string> names; // that and its aliases
-  bool trainable = false;
-  SmallVector<Value> states;
-  Value gradient;
-  /// Which result of @forward is its next value (running statistics), or -1.
-  int64_t update = -1;
-};
-
-/// What @forward returns as a sum and, in the result behind it, what it is
-/// over. Terms of the loss come first.
-struct Mean {
-  unsigned result;
-  std::string name;
-  std::optional<double> weight; // in the loss, of which it is a term
-  int64_t targets;              // that there can be, of a microbatch
-};
-
-/// The sums of one microbatch, or of all.
-struct Sums {
-  SmallVector<Value> gradients; // of the differentiated parameters
-  SmallVector<Value> sums, counts; // of each mean
-  SmallVector<Value> carried; // next values of the parameters that have any
-};
-
-class StepBuilder {
-public:
-  StepBuilder(ModuleOp module, func::FuncOp forward, int64_t microbatches)
-      : module(module), forward(forward), microbatches(microbatches),
-        builder(module.getContext()),
-        parts(builder, NameLoc::get(builder.getStringAttr("step"))) {}
-
-  LogicalResult buildTraining(Optimizer &optimizer);
-  LogicalResult buildForward();
-
-private:
-  LogicalResult classify();
-  /// Makes @step with the arguments so far and an empty body.
-  void createFunction(ArrayRef<StringRef> stateNames, bool isTraining);
-  BlockArgument addArgument(Type type, Attribute role);
-  /// Clones the ops of @forward and returns what it returns. `carried` are the
-  /// values of the parameters that it updates, `slices` its inputs.
-  /// Given `only`, clones and returns what these results need.
-  SmallVector<Value> cloneForward(ValueRange slices, ValueRange carried,
-                                  Value index, ArrayRef<unsigned> only = {});
-  /// `counts`: of the terms of the loss, over all microbatches; empty: those of
-  /// this one, which is the only one.
-  FailureOr<Sums> buildMicrobatch(ValueRange slices, ValueRange carried,
-                                  Value index, ArrayRef<Value> counts);
-  LogicalResult findMeans();
-  /// The means among what @forward returned.
-  Sums takeMeans(ArrayRef<Value> results);
-  unsigned getNumTerms() {
-    return llvm::count_if(means, [](auto &mean) { return !!mean.weight; });
-  }
-  /// The sum of weight times value over the terms of the loss.
-  Value addTerms(ArrayRef<Value> values);
-  /// What the gradients are of where the loss has several terms: the sum of
-  /// weight / count times the term's sum.
-  Value buildWeightedSum(ArrayRef<Value> sums, ArrayRef<Value> counts);
-  /// What each term of the loss is over in all microbatches, before they run.
-  SmallVector<Value> countAhead();
-  /// The values before the step of the parameters that @forward updates.
-  SmallVector<Value> getCarried();
-  FailureOr<Sums> buildMicrobatches();
-  /// Microbatch 0 of an input that has no other.
-  Value takeOnly(Value input);
-  Value buildMean(Value sum, Value count);
-  /// 1 where `count` is 0, else 0.
-  Value buildIsNone(Value count);
-  /// The loss, its terms where it has several, and other means, as outputs.
-  SmallVector<std::pair<std::string, Value>>
-  buildMetrics(ArrayRef<Value> sums, ArrayRef<Value> counts);
-  void finish(ValueRange updated,
-              ArrayRef<std::pair<std::string, Value>> outputs);
-  graph::Boundary boundary() { return graph::Boundary(forward); }
-  ModuleOp module;
-  func::FuncOp forward, step;
-  int64_t microbatches;
-  OpBuilder builder;
-  Parts parts;
-  SmallVector<Parameter> parameters;
-  SmallVector<Mean> means;
-  SmallVector<BlockArgument> forwardInputs, inputs;
-  Value stepNumber, seed;
-};
-
 class BuildStep : public training::impl::BuildStepPassBase<BuildStep> {
 public:
   using BuildStepPassBase::BuildStepPassBase;
   void runOnOperation() override;
 };
-
 } // namespace
 
 /// Of a stored tensor: several where it is tied.
@@ -175,24 +82,6 @@ LogicalResult StepBuilder::classify() {
              << parameter.name;
   }
   return findMeans();
-}
-
-LogicalResult StepBuilder::findMeans() {
-  for (unsigned i = 0, count = forward.getNumResults(); i < count; ++i) {
-    auto role = boundary().getResult<graph::MeanAttr>(i);
-    if (!role)
-      continue;
-    FloatAttr weight = role.getWeight();
-    if (weight && !means.empty() && !means.back().weight)
-      return forward.emitError("result ")
-             << i << " is a term of the loss behind other means";
-    Mean &mean = means.emplace_back();
-    mean = {i, role.getName().str(), std::nullopt,
-            boundary().getResult<graph::CountAttr>(i + 1).getTargets()};
-    if (weight)
-      mean.weight = weight.getValueAsDouble();
-  }
-  return success();
 }
 
 SmallVector<Value> StepBuilder::getCarried() {
@@ -305,78 +194,6 @@ SmallVector<Value> StepBuilder::cloneForward(ValueRange slices,
   }
   return llvm::map_to_vector(
       returned, [&](Value value) { return mapping.lookupOrDefault(value); });
-}
-
-static bool isStatic(Value count) {
-  return !!count.getDefiningOp<graph::ConstantOp>();
-}
-
-Value StepBuilder::buildIsNone(Value count) {
-  return parts.convert(
-      parts.compare(count, graph::Comparison::EQ, parts.splat(count, 0)),
-      graph::getGlobalType(count).getElementType());
-}
-
-Value StepBuilder::addTerms(ArrayRef<Value> values) {
-  Value total;
-  for (auto [mean, value] :
-       llvm::zip(ArrayRef(means).take_front(getNumTerms()), values)) {
-    Value term = parts.mul(value, *mean.weight);
-    total = total ? parts.add(total, term) : term;
-  }
-  return total;
-}
-
-Value StepBuilder::buildWeightedSum(ArrayRef<Value> sums,
-                                    ArrayRef<Value> counts) {
-  SmallVector<Value> values;
-  for (auto [sum, count] : llvm::zip(sums.take_front(getNumTerms()), counts)) {
-    // A sum of nothing has no gradient, though its mean is NaN.
-    Value over = isStatic(count) ? count : parts.add(count, buildIsNone(count));
-    values.push_back(buildMean(sum, over));
-  }
-  return addTerms(values);
-}
-
-/// Terms count integers alone, so this needs little of @forward.
-SmallVector<Value> StepBuilder::countAhead() {
-  auto integer = RankedTensorType::get({}, builder.getI64Type());
-  Operation *terminator = forward.getBody().front().getTerminator();
-  SmallVector<Value> counts;
-  for (const Mean &mean : ArrayRef(means).take_front(getNumTerms())) {
-    Value all;
-    if (Value count = terminator->getOperand(mean.result + 1);
-        isStatic(count)) {
-      all = parts.splat(count, *graph::getSplat(count) *
-                                   static_cast<double>(microbatches));
-    } else {
-      for (int64_t i = 0; i < microbatches; ++i) {
-        SmallVector<Value> slices;
-        for (BlockArgument input : inputs)
-          slices.push_back(takeOnly(graph::SliceOp::create(
-              builder, input.getLoc(), input, /*dim=*/0, i, i + 1)));
-        Value one = cloneForward(slices, getCarried(),
-                                 graph::splat(builder, parts.location, integer,
-                                              static_cast<double>(i)),
-                                 mean.result + 1)[0];
-        all = all ? parts.add(all, one) : one;
-      }
-    }
-    counts.push_back(all);
-  }
-  return counts;
-}
-
-Sums StepBuilder::takeMeans(ArrayRef<Value> results) {
-  Sums sums;
-  for (const Mean &mean : means) {
-    sums.sums.push_back(results[mean.result]);
-    sums.counts.push_back(results[mean.result + 1]);
-  }
-  // The weight of a single term is in its sum.
-  if (getNumTerms() == 1 && *means[0].weight != 1)
-    sums.sums[0] = parts.mul(sums.sums[0], *means[0].weight);
-  return sums;
 }
 
 FailureOr<Sums> StepBuilder::buildMicrobatch(ValueRange slices,
@@ -511,36 +328,6 @@ void StepBuilder::finish(ValueRange updated,
     detach.getResult().replaceAllUsesWith(detach.getInput());
   });
   eraseDeadOps(step.getBody().front());
-}
-
-Value StepBuilder::buildMean(Value sum, Value count) {
-  Type element = graph::getGlobalType(sum).getElementType();
-  if (graph::getGlobalType(count).getElementType() != element)
-    count = parts.convert(count, element);
-  return parts.div(sum, count);
-}
-
-SmallVector<std::pair<std::string, Value>>
-StepBuilder::buildMetrics(ArrayRef<Value> sums, ArrayRef<Value> counts) {
-  SmallVector<std::pair<std::string, Value>> metrics;
-  SmallVector<Value> values;
-  for (auto [sum, count] : llvm::zip_equal(sums, counts))
-    values.push_back(buildMean(sum, count));
-  unsigned numTerms = getNumTerms();
-  if (numTerms == 1) {
-    metrics = {{"loss", values[0]}, {"count", counts[0]}};
-  } else {
-    metrics.push_back({"loss", addTerms(values)});
-  }
-  for (auto [i, mean] : llvm::enumerate(means)) {
-    if (numTerms == 1 && i == 0)
-      continue;
-    std::string name = metricName(mean.name);
-    metrics.push_back({name, values[i]});
-    if (!isStatic(counts[i]) || mean.weight)
-      metrics.push_back({countName(name), counts[i]});
-  }
-  return metrics;
 }
 
 LogicalResult StepBuilder::buildTraining(Optimizer &optimizer) {

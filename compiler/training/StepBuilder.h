@@ -1,0 +1,114 @@
+// What a step is built with.
+
+#pragma once
+
+#include "compiler/training/Optimizer.h"
+#include "dialects/graph/Boundary.h"
+#include "dialects/graph/Parts.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace polyrank::training {
+
+/// A parameter argument of @forward and of @step.
+struct Parameter {
+  mlir::BlockArgument forward, step;
+  std::string name;                     // of the stored tensor
+  llvm::SmallVector<std::string> names; // that and its aliases
+  bool trainable = false;
+  llvm::SmallVector<mlir::Value> states;
+  mlir::Value gradient;
+  /// Which result of @forward is its next value (running statistics), or -1.
+  int64_t update = -1;
+};
+
+/// What @forward returns as a sum and, in the result behind it, what it is
+/// over. Terms of the loss come first.
+struct Mean {
+  unsigned result;
+  std::string name;
+  std::optional<double> weight; // in the loss, of which it is a term
+  int64_t targets;              // that there can be, of a microbatch
+};
+
+/// The sums of one microbatch, or of all.
+struct Sums {
+  llvm::SmallVector<mlir::Value> gradients; // of the differentiated parameters
+  llvm::SmallVector<mlir::Value> sums, counts; // of each mean
+  llvm::SmallVector<mlir::Value>
+      carried; // next values of the parameters that have any
+};
+
+/// Whether a count does not depend on the inputs.
+bool isStatic(mlir::Value count);
+
+/// Builds @step. What means are made of stands in StepMeans.cpp.
+class StepBuilder {
+public:
+  StepBuilder(mlir::ModuleOp module, mlir::func::FuncOp forward,
+              int64_t microbatches)
+      : module(module), forward(forward), microbatches(microbatches),
+        builder(module.getContext()),
+        parts(builder, mlir::NameLoc::get(builder.getStringAttr("step"))) {}
+
+  mlir::LogicalResult buildTraining(Optimizer &optimizer);
+  mlir::LogicalResult buildForward();
+
+private:
+  mlir::LogicalResult classify();
+  /// Makes @step with the arguments so far and an empty body.
+  void createFunction(llvm::ArrayRef<llvm::StringRef> stateNames,
+                      bool isTraining);
+  mlir::BlockArgument addArgument(mlir::Type type, mlir::Attribute role);
+  /// Clones the ops of @forward and returns what it returns. `carried` are the
+  /// values of the parameters that it updates, `slices` its inputs.
+  /// Given `only`, clones and returns what these results need.
+  llvm::SmallVector<mlir::Value>
+  cloneForward(mlir::ValueRange slices, mlir::ValueRange carried,
+               mlir::Value index, llvm::ArrayRef<unsigned> only = {});
+  /// `counts`: of the terms of the loss, over all microbatches; empty: those of
+  /// this one, which is the only one.
+  mlir::FailureOr<Sums> buildMicrobatch(mlir::ValueRange slices,
+                                        mlir::ValueRange carried,
+                                        mlir::Value index,
+                                        llvm::ArrayRef<mlir::Value> counts);
+  mlir::LogicalResult findMeans();
+  /// The means among what @forward returned.
+  Sums takeMeans(llvm::ArrayRef<mlir::Value> results);
+  unsigned getNumTerms() {
+    return llvm::count_if(means, [](auto &mean) { return !!mean.weight; });
+  }
+  /// The sum of weight times value over the terms of the loss.
+  mlir::Value addTerms(llvm::ArrayRef<mlir::Value> values);
+  /// What the gradients are of where the loss has several terms: the sum of
+  /// weight / count times the term's sum.
+  mlir::Value buildWeightedSum(llvm::ArrayRef<mlir::Value> sums,
+                               llvm::ArrayRef<mlir::Value> counts);
+  /// What each term of the loss is over in all microbatches, before they run.
+  llvm::SmallVector<mlir::Value> countAhead();
+  /// The values before the step of the parameters that @forward updates.
+  llvm::SmallVector<mlir::Value> getCarried();
+  mlir::FailureOr<Sums> buildMicrobatches();
+  /// Microbatch 0 of an input that has no other.
+  mlir::Value takeOnly(mlir::Value input);
+  mlir::Value buildMean(mlir::Value sum, mlir::Value count);
+  /// 1 where `count` is 0, else 0.
+  mlir::Value buildIsNone(mlir::Value count);
+  /// The loss, its terms where it has several, and other means, as outputs.
+  llvm::SmallVector<std::pair<std::string, mlir::Value>>
+  buildMetrics(llvm::ArrayRef<mlir::Value> sums,
+               llvm::ArrayRef<mlir::Value> counts);
+  void finish(mlir::ValueRange updated,
+              llvm::ArrayRef<std::pair<std::string, mlir::Value>> outputs);
+  graph::Boundary boundary() { return graph::Boundary(forward); }
+  mlir::ModuleOp module;
+  mlir::func::FuncOp forward, step;
+  int64_t microbatches;
+  mlir::OpBuilder builder;
+  graph::Parts parts;
+  llvm::SmallVector<Parameter> parameters;
+  llvm::SmallVector<Mean> means;
+  llvm::SmallVector<mlir::BlockArgument> forwardInputs, inputs;
+  mlir::Value stepNumber, seed;
+};
+
+} // namespace polyrank::training

@@ -1,0 +1,131 @@
+// The sums and counts that a step's losses and metrics are made of.
+
+#include "compiler/training/StepBuilder.h"
+
+#include "compiler/training/Forward.h"
+#include "mlir/IR/IRMapping.h"
+#include "support/Names.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::training;
+
+LogicalResult StepBuilder::findMeans() {
+  for (unsigned i = 0, count = forward.getNumResults(); i < count; ++i) {
+    auto role = boundary().getResult<graph::MeanAttr>(i);
+    if (!role)
+      continue;
+    FloatAttr weight = role.getWeight();
+    if (weight && !means.empty() && !means.back().weight)
+      return forward.emitError("result ")
+             << i << " is a term of the loss behind other means";
+    Mean &mean = means.emplace_back();
+    mean = {i, role.getName().str(), std::nullopt,
+            boundary().getResult<graph::CountAttr>(i + 1).getTargets()};
+    if (weight)
+      mean.weight = weight.getValueAsDouble();
+  }
+  return success();
+}
+
+bool polyrank::training::isStatic(Value count) {
+  return !!count.getDefiningOp<graph::ConstantOp>();
+}
+
+Value StepBuilder::buildIsNone(Value count) {
+  return parts.convert(
+      parts.compare(count, graph::Comparison::EQ, parts.splat(count, 0)),
+      graph::getGlobalType(count).getElementType());
+}
+
+Value StepBuilder::addTerms(ArrayRef<Value> values) {
+  Value total;
+  for (auto [mean, value] :
+       llvm::zip(ArrayRef(means).take_front(getNumTerms()), values)) {
+    Value term = parts.mul(value, *mean.weight);
+    total = total ? parts.add(total, term) : term;
+  }
+  return total;
+}
+
+Value StepBuilder::buildWeightedSum(ArrayRef<Value> sums,
+                                    ArrayRef<Value> counts) {
+  SmallVector<Value> values;
+  for (auto [sum, count] : llvm::zip(sums.take_front(getNumTerms()), counts)) {
+    // A sum of nothing has no gradient, though its mean is NaN.
+    Value over = isStatic(count) ? count : parts.add(count, buildIsNone(count));
+    values.push_back(buildMean(sum, over));
+  }
+  return addTerms(values);
+}
+
+/// Terms count integers alone, so this needs little of @forward.
+SmallVector<Value> StepBuilder::countAhead() {
+  auto integer = RankedTensorType::get({}, builder.getI64Type());
+  Operation *terminator = forward.getBody().front().getTerminator();
+  SmallVector<Value> counts;
+  for (const Mean &mean : ArrayRef(means).take_front(getNumTerms())) {
+    Value all;
+    if (Value count = terminator->getOperand(mean.result + 1);
+        isStatic(count)) {
+      all = parts.splat(count, *graph::getSplat(count) *
+                                   static_cast<double>(microbatches));
+    } else {
+      for (int64_t i = 0; i < microbatches; ++i) {
+        SmallVector<Value> slices;
+        for (BlockArgument input : inputs)
+          slices.push_back(takeOnly(graph::SliceOp::create(
+              builder, input.getLoc(), input, /*dim=*/0, i, i + 1)));
+        Value one = cloneForward(slices, getCarried(),
+                                 graph::splat(builder, parts.location, integer,
+                                              static_cast<double>(i)),
+                                 mean.result + 1)[0];
+        all = all ? parts.add(all, one) : one;
+      }
+    }
+    counts.push_back(all);
+  }
+  return counts;
+}
+
+Sums StepBuilder::takeMeans(ArrayRef<Value> results) {
+  Sums sums;
+  for (const Mean &mean : means) {
+    sums.sums.push_back(results[mean.result]);
+    sums.counts.push_back(results[mean.result + 1]);
+  }
+  // The weight of a single term is in its sum.
+  if (getNumTerms() == 1 && *means[0].weight != 1)
+    sums.sums[0] = parts.mul(sums.sums[0], *means[0].weight);
+  return sums;
+}
+
+Value StepBuilder::buildMean(Value sum, Value count) {
+  Type element = graph::getGlobalType(sum).getElementType();
+  if (graph::getGlobalType(count).getElementType() != element)
+    count = parts.convert(count, element);
+  return parts.div(sum, count);
+}
+
+SmallVector<std::pair<std::string, Value>>
+StepBuilder::buildMetrics(ArrayRef<Value> sums, ArrayRef<Value> counts) {
+  SmallVector<std::pair<std::string, Value>> metrics;
+  SmallVector<Value> values;
+  for (auto [sum, count] : llvm::zip_equal(sums, counts))
+    values.push_back(buildMean(sum, count));
+  unsigned numTerms = getNumTerms();
+  if (numTerms == 1) {
+    metrics = {{"loss", values[0]}, {"count", counts[0]}};
+  } else {
+    metrics.push_back({"loss", addTerms(values)});
+  }
+  for (auto [i, mean] : llvm::enumerate(means)) {
+    if (numTerms == 1 && i == 0)
+      continue;
+    std::string name = metricName(mean.name);
+    metrics.push_back({name, values[i]});
+    if (!isStatic(counts[i]) || mean.weight)
+      metrics.push_back({countName(name), counts[i]});
+  }
+  return metrics;
+}
