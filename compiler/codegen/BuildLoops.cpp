@@ -1,6 +1,10 @@
-// The loops of a kernel's body: its domain, then a node for each result.
+// The loops of a kernel's body: its domain, then the value of each result; what
+// they cost.
 
-#include "compiler/codegen/NodeBuilder.h"
+#include "compiler/codegen/BuildLoops.h"
+
+#include "compiler/codegen/ElementBuilder.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -8,20 +12,27 @@ using namespace polyrank::codegen;
 using graph::getStrides;
 
 /// A result is written at each parallel point once, or at every point once.
-static bool isWrittenOnce(const Loops &loops, const Affine &offset,
+static bool isWrittenOnce(kernel::LoopsOp loops, const Affine &offset,
                           int64_t count) {
   bool mentionsReduced = false;
   for (auto [c, variable] :
-       llvm::zip_equal(offset.coefficients, loops.variables))
+       llvm::zip_equal(offset.coefficients, loops.getVariables()))
     mentionsReduced |= c != 0 && variable.isReduced;
-  int64_t points = loops.product(false);
+  int64_t points = loops.getNumPoints(/*ofReduced=*/false);
   if (mentionsReduced)
-    points *= loops.product(true);
-  return points == count && isDense(offset, loops.sizes(), count);
+    points *= loops.getNumPoints(/*ofReduced=*/true);
+  return points == count && isDense(offset, loops.getSizes(), count);
 }
 
-static LogicalResult buildStores(Body body, const Domain &domain, Loops &loops,
-                                 NodeBuilder &builder, std::string &reason) {
+static LogicalResult buildStores(OpBuilder &builder, Body body,
+                                 const Domain &domain, kernel::LoopsOp loops,
+                                 ElementBuilder &elements,
+                                 std::string &reason) {
+  struct Store {
+    Value value;
+    Affine offset;
+  };
+  SmallVector<Store> stores;
   for (auto [i, result] : llvm::enumerate(body.results)) {
     const IndexMap *map = domain.getMap(result);
     if (!map) {
@@ -36,35 +47,37 @@ static LogicalResult buildStores(Body body, const Domain &domain, Loops &loops,
               .str();
       return failure();
     }
-    int node = builder.build(result, Indices(map->begin(), map->end()), -1);
-    if (node < 0)
+    Value value =
+        elements.build(result, Indices(map->begin(), map->end()), Value());
+    if (!value)
       return failure();
-    loops.stores.push_back({node, static_cast<unsigned>(i), offset});
+    stores.push_back({value, offset});
   }
+  builder.setInsertionPointToEnd(&loops.getBlock());
+  for (auto [i, store] : llvm::enumerate(stores))
+    kernel::StoreOp::create(builder, loops.getLoc(), store.value, i,
+                            store.offset);
   return success();
 }
 
-static LogicalResult buildScatter(graph::ScatterAddOp op, Body body,
-                                  const Domain &domain, Loops &loops,
-                                  NodeBuilder &builder, std::string &reason) {
+static LogicalResult buildScatter(OpBuilder &builder, graph::ScatterAddOp op,
+                                  Body body, const Domain &domain,
+                                  kernel::LoopsOp loops,
+                                  ElementBuilder &elements,
+                                  std::string &reason) {
   int64_t axis = op.getAxis(), batch = op.getBatchDims();
   int64_t numIndexDims = shapeOf(op.getIndices()).size() - batch;
   const IndexMap &map = *domain.getMap(op.getUpdates());
   Indices at(map.begin(), map.end());
   Indices indexAt(at.begin(), at.begin() + batch);
   indexAt.append(at.begin() + axis, at.begin() + axis + numIndexDims);
-  Scatter scatter;
-  if (op.getInit()) {
-    auto argument = llvm::find(body.arguments, op.getInit());
-    if (argument == body.arguments.end()) {
-      reason = "a scatter_add starts from what is in memory";
-      return failure();
-    }
-    scatter.init = argument - body.arguments.begin();
+  if (op.getInit() && !llvm::is_contained(body.arguments, op.getInit())) {
+    reason = "a scatter_add starts from what is in memory";
+    return failure();
   }
-  scatter.indices = builder.build(op.getIndices(), indexAt, -1);
-  scatter.updates = builder.build(op.getUpdates(), at, -1);
-  if (scatter.indices < 0 || scatter.updates < 0)
+  Value index = elements.build(op.getIndices(), indexAt, Value());
+  Value update = index ? elements.build(op.getUpdates(), at, Value()) : Value();
+  if (!update)
     return failure();
   if (loops.hasReductions()) {
     reason = "a scatter adds what is computed in one pass";
@@ -74,43 +87,88 @@ static LogicalResult buildScatter(graph::ScatterAddOp op, Body body,
   destination.push_back(Affine(domain.sizes.size()));
   destination.append(map.begin() + axis + numIndexDims, map.end());
   ArrayRef<int64_t> shape = shapeOf(op.getResult());
-  scatter.offset = linearize(destination, shape, domain.sizes.size());
-  scatter.stride = getStrides(shape)[axis];
-  scatter.limit = shape[axis];
-  loops.scatter = scatter;
+  builder.setInsertionPointToEnd(&loops.getBlock());
+  kernel::ScatterAddOp::create(
+      builder, loops.getLoc(), update, index, op.getInit(),
+      linearize(destination, shape, domain.sizes.size()),
+      getStrides(shape)[axis], shape[axis]);
   return success();
 }
 
-FailureOr<Loops> polyrank::codegen::buildLoops(Body body,
-                                               HasFunction hasFunction,
-                                               std::string &reason) {
+FailureOr<kernel::LoopsOp>
+polyrank::codegen::buildLoops(OpBuilder &builder, Location location, Body body,
+                              HasCode hasCode, std::string &reason) {
   FailureOr<Domain> domain = Domain::infer(body, reason);
   if (failed(domain))
     return failure();
+  SmallVector<Type> resultTypes(ValueRange(body.results).getTypes());
   while (true) {
     if (domain->variables.size() > 60) {
       reason = "more loops than a kernel has";
       return failure();
     }
-    Loops loops;
-    loops.variables = domain->variables;
-    loops.numArguments = body.arguments.size();
-    for (Value argument : body.arguments)
-      loops.argumentTypes.push_back(cast<RankedTensorType>(argument.getType()));
-    for (Value result : body.results)
-      loops.resultTypes.push_back(cast<RankedTensorType>(result.getType()));
-    NodeBuilder builder(body, *domain, hasFunction, loops, reason);
+    auto loops = kernel::LoopsOp::create(builder, location, resultTypes,
+                                         body.arguments, domain->variables);
+    ElementBuilder elements(body, *domain, hasCode, loops, reason);
     auto scatter = body.results.size() == 1
                        ? body.results[0].getDefiningOp<graph::ScatterAddOp>()
                        : graph::ScatterAddOp();
     bool isScatter = scatter && llvm::is_contained(domain->ops, scatter);
-    if (succeeded(isScatter
-                      ? buildScatter(scatter, body, *domain, loops, builder,
-                                     reason)
-                      : buildStores(body, *domain, loops, builder, reason)))
+    OpBuilder::InsertionGuard guard(builder);
+    if (succeeded(isScatter ? buildScatter(builder, scatter, body, *domain,
+                                           loops, elements, reason)
+                            : buildStores(builder, body, *domain, loops,
+                                          elements, reason))) {
+      loops.mergeVariables();
       return loops;
-    if (!builder.split)
+    }
+    loops.erase();
+    if (!elements.split)
       return failure();
-    domain->split(*builder.split);
+    domain->split(*elements.split);
   }
+}
+
+graph::Cost polyrank::codegen::getCost(kernel::LoopsOp loops) {
+  graph::Cost cost;
+  kernel::Dependences dependences(loops);
+  auto points = [&](Value value) {
+    int64_t count = 1;
+    for (auto [v, variable] : llvm::enumerate(loops.getVariables()))
+      count *= dependences.dependsOn(value, v) ? variable.size : 1;
+    return count;
+  };
+  auto bytes = [](RankedTensorType type, int64_t count) {
+    return count * static_cast<int64_t>(
+                       llvm::divideCeil(type.getElementTypeBitWidth(), 8));
+  };
+  // Of an argument that is read by index, at most what is asked for.
+  SmallVector<int64_t> read(loops.getArguments().size());
+  for (Operation &op : loops.getBlock()) {
+    if (auto load = dyn_cast<kernel::LoadOp>(op))
+      read[loops.getArgumentNumber(load.getSource())] += points(load);
+    if (op.getNumResults() == 0 || !isa<FloatType>(op.getResult(0).getType()))
+      continue;
+    if (auto reduce = dyn_cast<kernel::ReduceOp>(op))
+      cost.flops += points(reduce.getInput());
+    else if (!isa<kernel::LoadOp, arith::ConstantOp, arith::SelectOp>(op))
+      cost.flops += points(op.getResult(0));
+  }
+  for (auto [i, count] : llvm::enumerate(read)) {
+    RankedTensorType type = loops.getArgumentType(i);
+    cost.bytesRead += bytes(type, std::min(count, type.getNumElements()));
+  }
+  for (Type type : loops.getResultTypes()) {
+    auto tensor = cast<RankedTensorType>(type);
+    cost.bytesWritten += bytes(tensor, tensor.getNumElements());
+  }
+  if (kernel::ScatterAddOp scatter = loops.getScatter()) {
+    int64_t updates = points(scatter.getUpdate());
+    cost.flops += updates;
+    // In place, at most each update's element.
+    if (scatter.getInit())
+      cost.bytesWritten =
+          std::min(cost.bytesWritten, bytes(loops.getResultType(0), updates));
+  }
+  return cost;
 }

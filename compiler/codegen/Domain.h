@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "compiler/codegen/Loops.h"
+#include "compiler/codegen/BuildLoops.h"
 
 namespace polyrank::codegen {
 

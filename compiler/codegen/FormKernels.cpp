@@ -29,13 +29,13 @@ private:
   void decomposeComposites(func::FuncOp function);
   void splitLongSums(func::FuncOp function);
   void accumulateScatters(func::FuncOp function);
-  LogicalResult formInBlock(Block &block);
+  void formInBlock(Block &block);
   /// Constants that no kernel computes are what the plan holds.
   void storeConstants(func::FuncOp function);
   /// Replaces a group by a launch.
-  FailureOr<rank::LaunchOp> launch(const Group &group, OpBuilder &builder);
+  rank::LaunchOp launch(const Group &group, OpBuilder &builder);
   /// The kernel of a group, the same one for equal groups.
-  FailureOr<rank::KernelOp> getKernel(const Group &group, Block *block);
+  rank::KernelOp getKernel(const Group &group);
 
   target::TargetInterface target;
   llvm::StringMap<rank::KernelOp> kernels;
@@ -153,8 +153,7 @@ static std::string describe(const Group &group) {
   return "kernel." + llvm::join(words.getArrayRef().take_back(4), "_");
 }
 
-FailureOr<rank::KernelOp> FormKernels::getKernel(const Group &group,
-                                                 Block *block) {
+rank::KernelOp FormKernels::getKernel(const Group &group) {
   MLIRContext *context = &getContext();
   SmallVector<Type> inputs, outputs;
   for (Value input : group.inputs)
@@ -188,17 +187,11 @@ FailureOr<rank::KernelOp> FormKernels::getKernel(const Group &group,
   std::string name = describe(group);
   int number = names[name]++;
   kernel.setSymName(number ? name + "_" + std::to_string(number) : name);
-  if (failed(target.scheduleKernel(kernel)))
-    return failure();
   return kernel;
 }
 
-FailureOr<rank::LaunchOp> FormKernels::launch(const Group &group,
-                                              OpBuilder &builder) {
-  FailureOr<rank::KernelOp> kernel =
-      getKernel(group, group.ops.front()->getBlock());
-  if (failed(kernel))
-    return failure();
+rank::LaunchOp FormKernels::launch(const Group &group, OpBuilder &builder) {
+  rank::KernelOp kernel = getKernel(group);
   SmallVector<Type> outputs;
   for (Value output : group.outputs)
     outputs.push_back(output.getType());
@@ -207,7 +200,7 @@ FailureOr<rank::LaunchOp> FormKernels::launch(const Group &group,
     locations.push_back(op->getLoc());
   auto launch =
       rank::LaunchOp::create(builder, builder.getFusedLoc(locations), outputs,
-                             FlatSymbolRefAttr::get(*kernel), group.inputs,
+                             FlatSymbolRefAttr::get(kernel), group.inputs,
                              /*buffers=*/nullptr);
   for (Operation *op : llvm::reverse(group.ops))
     graph::copyProvenance(op, launch);
@@ -279,12 +272,11 @@ static void sortBlock(Block &block, const DenseMap<Operation *, int> &rank,
   }
 }
 
-LogicalResult FormKernels::formInBlock(Block &block) {
+void FormKernels::formInBlock(Block &block) {
   for (Operation &op : block)
     for (Region &region : op.getRegions())
       for (Block &inner : region)
-        if (failed(formInBlock(inner)))
-          return failure();
+        formInBlock(inner);
 
   Grouping grouping(block, target, fuse);
   DenseMap<Operation *, int> order;
@@ -299,12 +291,10 @@ LogicalResult FormKernels::formInBlock(Block &block) {
   DenseSet<Operation *> made;
   SmallVector<std::pair<Value, Value>> replacements;
   for (const Group &group : grouping.groups) {
-    FailureOr<rank::LaunchOp> op = launch(group, builder);
-    if (failed(op))
-      return failure();
-    order[*op] = order[group.ops.back()];
-    made.insert(*op);
-    for (auto [from, to] : llvm::zip_equal(group.outputs, op->getResults()))
+    rank::LaunchOp op = launch(group, builder);
+    order[op] = order[group.ops.back()];
+    made.insert(op);
+    for (auto [from, to] : llvm::zip_equal(group.outputs, op.getResults()))
       replacements.push_back({from, to});
   }
   // Free ops that stand alone: views, constants, and kernels that only fill.
@@ -318,10 +308,7 @@ LogicalResult FormKernels::formInBlock(Block &block) {
       placed = builder.clone(*op);
     } else {
       Group group{{op}, grouping.inputsOf(op), {op->getResult(0)}};
-      FailureOr<rank::LaunchOp> alone = launch(group, builder);
-      if (failed(alone))
-        return failure();
-      placed = *alone;
+      placed = launch(group, builder);
     }
     order[placed] = order[op];
     made.insert(placed);
@@ -334,7 +321,6 @@ LogicalResult FormKernels::formInBlock(Block &block) {
       op.erase();
     }
   sortBlock(block, order, made);
-  return success();
 }
 
 void FormKernels::storeConstants(func::FuncOp function) {
@@ -360,8 +346,7 @@ void FormKernels::runOnOperation() {
     splitLongSums(function);
     accumulateScatters(function);
     for (Block &block : function.getBody())
-      if (failed(formInBlock(block)))
-        return signalPassFailure();
+      formInBlock(block);
     storeConstants(function);
   }
 }

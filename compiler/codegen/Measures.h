@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "compiler/codegen/BuildLoops.h"
 #include "compiler/target/Target.h"
 
 namespace polyrank::codegen {
@@ -22,6 +23,7 @@ private:
   /// arguments; addresses are of what the context holds once.
   using Key = std::vector<uintptr_t>;
   static Key keyOf(Body body);
+  std::optional<target::KernelMeasure> measure(Body body);
 
   target::TargetInterface target;
   std::map<Key, std::optional<target::KernelMeasure>> known;

@@ -3,7 +3,10 @@
 #pragma once
 
 #include "dialects/graph/Graph.h"
+#include "dialects/kernel/Kernel.h"
 #include "dialects/rank/Rank.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Pass/Pass.h"
 
 namespace polyrank::codegen {

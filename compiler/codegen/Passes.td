@@ -20,7 +20,21 @@ def FormKernels : Pass<"form-kernels", "::mlir::ModuleOp"> {
   let options = [
     Option<"fuse", "fuse", "bool", "true", "One kernel for several ops">
   ];
-  let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect"];
+  let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect",
+                           "::polyrank::kernel::KernelDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+}
+
+def LowerKernels : Pass<"lower-kernels", "::mlir::ModuleOp"> {
+  let summary = "Makes loops over elements of the graph ops in kernels";
+  let description = [{
+    Runs after form-kernels. The body of each `rank.kernel` becomes one
+    `kernel.loops` of scalar ops. The module's target then chooses how these run
+    (`schedule`), and writes down what launches need of that: `range`, `grain`
+    and `in_place`.
+  }];
+  let dependentDialects = ["::polyrank::kernel::KernelDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
 }
 
 #endif

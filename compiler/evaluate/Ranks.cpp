@@ -2,6 +2,7 @@
 
 #include "compiler/evaluate/Evaluator.h"
 #include "dialects/graph/Blocks.h"
+#include "dialects/kernel/Kernel.h"
 #include "dialects/rank/Rank.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -25,7 +26,8 @@ private:
   LogicalResult runMicrobatches(graph::MicrobatchesOp op);
   void enterMicrobatch(int64_t number, Block::BlockArgListType arguments,
                        ValueRange of, ArrayRef<Devices> handed);
-  LogicalResult runGraphOp(graph::GraphOp op);
+  template <typename Op>
+  LogicalResult runAlone(Op op);
   LogicalResult runLaunch(rank::LaunchOp op);
   void runGemm(rank::GemmOp op);
   void runCollective(rank::CollectiveOp op);
@@ -93,7 +95,9 @@ void RankEvaluator::runGemm(rank::GemmOp op) {
   });
 }
 
-LogicalResult RankEvaluator::runGraphOp(graph::GraphOp op) {
+/// An op of one device alone, by its `evaluate`.
+template <typename Op>
+LogicalResult RankEvaluator::runAlone(Op op) {
   SmallVector<Devices> results(op->getNumResults());
   for (int64_t device = 0; device < numDevices; ++device) {
     SmallVector<Tensor> operands, outputs;
@@ -200,7 +204,8 @@ LogicalResult RankEvaluator::runOp(Operation &op) {
     return success();
   }
   return llvm::TypeSwitch<Operation *, LogicalResult>(&op)
-      .Case([&](graph::GraphOp graphOp) { return runGraphOp(graphOp); })
+      .Case<graph::GraphOp, kernel::LoopsOp>(
+          [&](auto op) { return runAlone(op); })
       .Case([&](rank::MicrobatchesOp loop) { return runMicrobatches(loop); })
       .Case([&](graph::MicrobatchesOp loop) { return runMicrobatches(loop); })
       .Case([&](rank::LaunchOp launch) { return runLaunch(launch); })

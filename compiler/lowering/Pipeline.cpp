@@ -15,6 +15,7 @@ void lowering::buildLoweringPipeline(OpPassManager &manager,
   manager.addPass(createFormSegments());
   manager.addPass(createFormGemms());
   manager.addPass(codegen::createFormKernels());
+  manager.addPass(codegen::createLowerKernels());
   ChooseGemmsOptions gemms;
   gemms.threads = options.threads;
   manager.addPass(createChooseGemms(gemms));

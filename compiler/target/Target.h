@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/codegen/Loops.h"
+#include "dialects/kernel/Kernel.h"
 #include "dialects/rank/Rank.h"
 #include "mlir/IR/BuiltinOps.h"
 

@@ -19,12 +19,12 @@ def Target_TargetInterface : AttrInterface<"TargetInterface"> {
       "::llvm::StringRef", "getName">,
     InterfaceMethod<"Whether code can be made for the machine; fails with the reason.",
       "::llvm::LogicalResult", "checkMachine", (ins "std::string &":$reason)>,
-    InterfaceMethod<"What ops cost that become one kernel; nullopt where no kernel computes all of them. Composites "
-                    "must have been decomposed.",
-      "::std::optional<::polyrank::target::KernelMeasure>", "measureKernel",
-      (ins "::polyrank::codegen::Body":$body)>,
-    InterfaceMethod<"Chooses how a kernel runs and writes down what others need of that: `range`, `grain` and "
-                    "`in_place`. Emits an error where no kernel computes its body.",
+    InterfaceMethod<"Whether there is code for an op of `arith` or `math` on the types that it has.",
+      "bool", "hasCode", (ins "::mlir::Operation *":$op)>,
+    InterfaceMethod<"What loops cost that may become a kernel; nullopt where they are too much for one.",
+      "::std::optional<::polyrank::target::KernelMeasure>", "measureKernel", (ins "::polyrank::kernel::LoopsOp":$loops)>,
+    InterfaceMethod<"Chooses how the loops of a kernel run, its `schedule`, and writes down what others need of that: "
+                    "`range`, `grain` and `in_place`.",
       "::llvm::LogicalResult", "scheduleKernel", (ins "::polyrank::rank::KernelOp":$kernel)>,
     InterfaceMethod<"Compiles the kernels of the module, in order, for the machine. Where `dumpDirectory` is not empty, "
                     "what each kernel became on the way is written there, for people. Errors are emitted at the kernel.",

@@ -43,7 +43,7 @@ void CompareOp::build(OpBuilder &builder, OperationState &state, Value lhs,
 }
 
 template <typename Number>
-static bool compare(Comparison comparison, Number x, Number y) {
+static bool holds(Comparison comparison, Number x, Number y) {
   switch (comparison) {
   case Comparison::EQ:
     return x == y;
@@ -67,9 +67,15 @@ LogicalResult CompareOp::evaluate(ArrayRef<Tensor> operands,
   for (int64_t i = 0, n = lhs.size(); i < n; ++i)
     results[0].integers[i] =
         lhs.isFloat()
-            ? compare(getComparison(), lhs.floats[i], rhs.floats[i])
-            : compare(getComparison(), lhs.integers[i], rhs.integers[i]);
+            ? holds(getComparison(), lhs.floats[i], rhs.floats[i])
+            : holds(getComparison(), lhs.integers[i], rhs.integers[i]);
   return success();
+}
+
+Value CompareOp::buildScalar(ScalarBuilder &builder, ArrayRef<Value> operands) {
+  return compare(getComparison(), Scalar(builder, operands[0]),
+                 Scalar(builder, operands[1]))
+      .get();
 }
 
 // Select
@@ -79,6 +85,12 @@ LogicalResult SelectOp::evaluate(ArrayRef<Tensor> operands,
   for (int64_t i = 0, n = results[0].size(); i < n; ++i)
     results[0].copy(i, operands[0].integers[i] ? operands[1] : operands[2], i);
   return success();
+}
+
+Value SelectOp::buildScalar(ScalarBuilder &builder, ArrayRef<Value> operands) {
+  return select(Scalar(builder, operands[0]), Scalar(builder, operands[1]),
+                Scalar(builder, operands[2]))
+      .get();
 }
 
 // Convert
@@ -108,6 +120,11 @@ LogicalResult ConvertOp::evaluate(ArrayRef<Tensor> operands,
     }
   }
   return success();
+}
+
+Value ConvertOp::buildScalar(ScalarBuilder &builder, ArrayRef<Value> operands) {
+  return convert(Scalar(builder, operands[0]), getType().getElementType())
+      .get();
 }
 
 // Gradients: d result / d operand times the result's gradient, per operand

@@ -11,7 +11,8 @@ include "dialects/graph/GraphEnums.td"
 // letter per operand: n none, a alone, t together, y any.
 class Graph_Elementwise<string mnemonic, string sum, string max, string min,
                         list<string> methods = ["buildGradient"], list<Trait> traits = []>
-    : Graph_Op<mnemonic, methods, !listconcat([Graph_IsElementwise], traits)> {
+    : Graph_Op<mnemonic, methods,
+               !listconcat([Graph_IsElementwise, DeclareOpInterfaceMethods<ScalarOpInterface>], traits)> {
   let hasVerifier = 1;
   code definition = [{
     ::polyrank::graph::ShardingRule $cppClass::getShardingRule() {
@@ -23,6 +24,8 @@ class Graph_Elementwise<string mnemonic, string sum, string max, string min,
   }];
 }
 
+// `scalar` is the op's function as C++ of a number x, or of numbers x and y: what
+// the reference computes, and what kernels are built from (Scalar.h).
 class Graph_Unary<string mnemonic, string scalar, string sum = "n", string max = "n",
                   string min = max, list<string> methods = ["buildGradient"], list<Trait> traits = []>
     : Graph_Elementwise<mnemonic, sum, max, min, methods, traits> {
@@ -40,6 +43,11 @@ class Graph_Unary<string mnemonic, string scalar, string sum = "n", string max =
         results[0].set(i, }] # scalar # [{);
       }
       return ::mlir::success();
+    }
+    ::mlir::Value $cppClass::buildScalar(::polyrank::graph::ScalarBuilder &builder,
+                                         ::llvm::ArrayRef<::mlir::Value> operands) {
+      ::polyrank::graph::Scalar x(builder, operands[0]);
+      return ::polyrank::graph::asResult(}] # scalar # [{, getType().getElementType());
     }
   }];
 }
@@ -65,29 +73,34 @@ class Graph_Binary<string mnemonic, string scalar, string sum = "nn", string max
       }
       return ::mlir::success();
     }
+    ::mlir::Value $cppClass::buildScalar(::polyrank::graph::ScalarBuilder &builder,
+                                         ::llvm::ArrayRef<::mlir::Value> operands) {
+      ::polyrank::graph::Scalar x(builder, operands[0]), y(builder, operands[1]);
+      return ::polyrank::graph::asResult(}] # scalar # [{, getType().getElementType());
+    }
   }];
 }
 
 def Graph_NegOp : Graph_Unary<"neg", "-x", "t", traits = [Graph_IsCheap]> { let summary = "-x"; }
-def Graph_ExpOp : Graph_Unary<"exp", "std::exp(x)", "n", "y"> { let summary = "e^x"; }
+def Graph_ExpOp : Graph_Unary<"exp", "exp(x)", "n", "y"> { let summary = "e^x"; }
 // The parts of a partial maximum may lie outside the domain of log, sqrt and acosh.
-def Graph_LogOp : Graph_Unary<"log", "std::log(x)", "n", "n", "y"> { let summary = "Natural logarithm"; }
-def Graph_SqrtOp : Graph_Unary<"sqrt", "std::sqrt(x)", "n", "n", "y"> { let summary = "Square root"; }
-def Graph_RsqrtOp : Graph_Unary<"rsqrt", "1 / std::sqrt(x)"> { let summary = "1 / sqrt(x)"; }
-def Graph_TanhOp : Graph_Unary<"tanh", "std::tanh(x)", "n", "y"> { let summary = "Hyperbolic tangent"; }
-def Graph_ErfOp : Graph_Unary<"erf", "std::erf(x)", "n", "y"> { let summary = "Gauss error function"; }
-def Graph_SigmoidOp : Graph_Unary<"sigmoid", "1 / (1 + std::exp(-x))", "n", "y"> { let summary = "1 / (1 + e^-x)"; }
-def Graph_ReluOp : Graph_Unary<"relu", "x > 0 ? x : x != x ? x : 0", "n", "y", traits = [Graph_IsCheap]> { let summary = "max(x, 0)"; }
-def Graph_AbsOp : Graph_Unary<"abs", "std::fabs(x)", traits = [Graph_IsCheap]> { let summary = "|x|"; }
-def Graph_SinOp : Graph_Unary<"sin", "std::sin(x)"> { let summary = "Sine"; }
-def Graph_CosOp : Graph_Unary<"cos", "std::cos(x)"> { let summary = "Cosine"; }
-def Graph_AtanOp : Graph_Unary<"atan", "std::atan(x)", "n", "y"> { let summary = "Arc tangent"; }
-def Graph_AsinOp : Graph_Unary<"asin", "std::asin(x)"> { let summary = "Arc sine; NaN outside of [-1, 1]"; }
-def Graph_AcosOp : Graph_Unary<"acos", "std::acos(x)"> { let summary = "Arc cosine; NaN outside of [-1, 1]"; }
-def Graph_AsinhOp : Graph_Unary<"asinh", "std::asinh(x)", "n", "y"> { let summary = "Inverse hyperbolic sine"; }
-def Graph_AcoshOp : Graph_Unary<"acosh", "std::acosh(x)", "n", "n", "y"> { let summary = "Inverse hyperbolic cosine; NaN below 1"; }
-def Graph_AtanhOp : Graph_Unary<"atanh", "std::atanh(x)"> { let summary = "Inverse hyperbolic tangent; NaN outside of [-1, 1]"; }
-def Graph_FloorOp : Graph_Unary<"floor", "std::floor(x)", "n", "y"> { let summary = "Largest integer not above x; gradient zero"; }
+def Graph_LogOp : Graph_Unary<"log", "log(x)", "n", "n", "y"> { let summary = "Natural logarithm"; }
+def Graph_SqrtOp : Graph_Unary<"sqrt", "sqrt(x)", "n", "n", "y"> { let summary = "Square root"; }
+def Graph_RsqrtOp : Graph_Unary<"rsqrt", "1 / sqrt(x)"> { let summary = "1 / sqrt(x)"; }
+def Graph_TanhOp : Graph_Unary<"tanh", "tanh(x)", "n", "y"> { let summary = "Hyperbolic tangent"; }
+def Graph_ErfOp : Graph_Unary<"erf", "erf(x)", "n", "y"> { let summary = "Gauss error function"; }
+def Graph_SigmoidOp : Graph_Unary<"sigmoid", "1 / (1 + exp(-x))", "n", "y"> { let summary = "1 / (1 + e^-x)"; }
+def Graph_ReluOp : Graph_Unary<"relu", "select(x < 0, 0, x)", "n", "y", traits = [Graph_IsCheap]> { let summary = "max(x, 0)"; }
+def Graph_AbsOp : Graph_Unary<"abs", "abs(x)", traits = [Graph_IsCheap]> { let summary = "|x|"; }
+def Graph_SinOp : Graph_Unary<"sin", "sin(x)"> { let summary = "Sine"; }
+def Graph_CosOp : Graph_Unary<"cos", "cos(x)"> { let summary = "Cosine"; }
+def Graph_AtanOp : Graph_Unary<"atan", "atan(x)", "n", "y"> { let summary = "Arc tangent"; }
+def Graph_AsinOp : Graph_Unary<"asin", "asin(x)"> { let summary = "Arc sine; NaN outside of [-1, 1]"; }
+def Graph_AcosOp : Graph_Unary<"acos", "acos(x)"> { let summary = "Arc cosine; NaN outside of [-1, 1]"; }
+def Graph_AsinhOp : Graph_Unary<"asinh", "asinh(x)", "n", "y"> { let summary = "Inverse hyperbolic sine"; }
+def Graph_AcoshOp : Graph_Unary<"acosh", "acosh(x)", "n", "n", "y"> { let summary = "Inverse hyperbolic cosine; NaN below 1"; }
+def Graph_AtanhOp : Graph_Unary<"atanh", "atanh(x)"> { let summary = "Inverse hyperbolic tangent; NaN outside of [-1, 1]"; }
+def Graph_FloorOp : Graph_Unary<"floor", "floor(x)", "n", "y"> { let summary = "Largest integer not above x; gradient zero"; }
 def Graph_DetachOp : Graph_Unary<"detach", "x", "t", "y", "y", []> {
   let summary = "x, through which no gradient passes";
   let description = [{
@@ -112,8 +125,8 @@ def Graph_MinOp : Graph_Binary<"min", "minimum(x, y)", "nn", "aa", "yy", traits 
 def Graph_PowOp : Graph_Binary<"pow", "power(x, y)"> {
   let summary = "x to the power of y; of integers truncating, and 0 where x is 0 and y is negative";
 }
-def Graph_AndOp : Graph_Binary<"and", "x != 0 && y != 0", "nn", "aa", "yy", [], traits = [Graph_IsCheap]> { let summary = "Logical conjunction of booleans"; }
-def Graph_OrOp : Graph_Binary<"or", "x != 0 || y != 0", "nn", "yy", "aa", [], traits = [Graph_IsCheap]> { let summary = "Logical disjunction of booleans"; }
+def Graph_AndOp : Graph_Binary<"and", "x && y", "nn", "aa", "yy", [], traits = [Graph_IsCheap]> { let summary = "Logical conjunction of booleans"; }
+def Graph_OrOp : Graph_Binary<"or", "x || y", "nn", "yy", "aa", [], traits = [Graph_IsCheap]> { let summary = "Logical disjunction of booleans"; }
 
 def Graph_BitAndOp : Graph_Binary<"bit_and", "conjunction(x, y)", "nn", "nn", "nn", []> {
   let summary = "The bits that are set in both of two integers";

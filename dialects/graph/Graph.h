@@ -2,8 +2,7 @@
 
 #pragma once
 
-#include <cmath>
-
+#include "dialects/graph/Scalar.h"
 #include "dialects/graph/ShardingRule.h"
 #include "dialects/graph/Tensor.h"
 #include "dialects/sharding/Layout.h"
@@ -74,28 +73,6 @@ class Elementwise : public mlir::OpTrait::TraitBase<ConcreteType, Elementwise> {
 template <typename ConcreteType>
 class Cheap : public mlir::OpTrait::TraitBase<ConcreteType, Cheap> {};
 /// @}
-
-// The scalar functions of elementwise ops that C++ has no operator for.
-inline double divide(double x, double y) { return x / y; }
-/// 0 where y is 0. x / -1 is 0 - x, which wraps around and does not trap.
-inline int64_t divide(int64_t x, int64_t y) {
-  if (y == 0 || y == -1)
-    return y == 0 ? 0 : static_cast<int64_t>(0 - static_cast<uint64_t>(x));
-  return x / y;
-}
-inline double maximum(double x, double y) {
-  return x != x || y != y ? std::nan("") : std::max(x, y);
-}
-inline int64_t maximum(int64_t x, int64_t y) { return std::max(x, y); }
-inline double minimum(double x, double y) {
-  return x != x || y != y ? std::nan("") : std::min(x, y);
-}
-inline int64_t minimum(int64_t x, int64_t y) { return std::min(x, y); }
-inline double power(double x, double y) { return std::pow(x, y); }
-int64_t power(int64_t x, int64_t y);
-inline int64_t conjunction(int64_t x, int64_t y) { return x & y; }
-/// Floats have no bits to compute with; the verifier refuses them.
-inline double conjunction(double, double) { return std::nan(""); }
 
 } // namespace polyrank::graph
 

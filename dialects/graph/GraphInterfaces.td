@@ -65,6 +65,22 @@ def CompositeOpInterface : OpInterface<"CompositeOp"> {
   ];
 }
 
+def ScalarOpInterface : OpInterface<"ScalarOp"> {
+  let cppNamespace = "::polyrank::graph";
+  let description = [{
+    An elementwise op: element i of the result is one function of element i of
+    each operand.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        Builds that function as ops of `arith` and `math` (Scalar.h). Null, with
+        the builder's `reason`, where it has no such form on these types.
+      }], "::mlir::Value", "buildScalar",
+      (ins "::polyrank::graph::ScalarBuilder &":$builder,
+           "::llvm::ArrayRef<::mlir::Value>":$operands)>
+  ];
+}
+
 // The verifier of every graph op: its layouts, given its rule, can be computed
 // on each device alone (LayoutVerifier.h).
 def LayoutChecked : NativeOpTrait<"LayoutChecked"> {

@@ -1,5 +1,7 @@
 // dropout, uniform: ops that draw random numbers.
 
+#include "dialects/graph/Random.h"
+
 #include "dialects/graph/Parts.h"
 
 using namespace mlir;
@@ -21,6 +23,14 @@ static uint32_t philox(uint64_t key64, std::array<uint32_t, 4> counter) {
     key[1] += 0xBB67AE85;
   }
   return counter[0];
+}
+
+uint32_t graph::getRandomWord(uint64_t id, uint64_t element, uint64_t seed,
+                              uint64_t step, uint64_t microbatch) {
+  return philox(
+      seed ^ id * 0x9E3779B97F4A7C15u,
+      {static_cast<uint32_t>(element), static_cast<uint32_t>(element >> 32),
+       static_cast<uint32_t>(step), static_cast<uint32_t>(microbatch)});
 }
 
 /// What the numbers of a tensor of `shape` depend on.
@@ -45,10 +55,6 @@ template <typename Op>
 static void forEachWord(Op op, ArrayRef<int64_t> shape,
                         ArrayRef<Tensor> operands,
                         function_ref<void(int64_t, uint32_t)> body) {
-  uint64_t key = static_cast<uint64_t>(operands[0].integers[0]) ^
-                 op.getRngId() * 0x9E3779B97F4A7C15u;
-  auto step = static_cast<uint32_t>(operands[1].integers[0]);
-  auto microbatch = static_cast<uint32_t>(operands[2].integers[0]);
   SmallVector<int64_t> strides =
       getStrides(op.getGlobalShape().value_or(shape));
   int64_t base = 0, i = 0;
@@ -60,9 +66,8 @@ static void forEachWord(Op op, ArrayRef<int64_t> shape,
     uint64_t element = base;
     for (auto [position, stride] : llvm::zip_equal(index, strides))
       element += position * stride;
-    body(i++,
-         philox(key, {static_cast<uint32_t>(element),
-                      static_cast<uint32_t>(element >> 32), step, microbatch}));
+    body(i++, getRandomWord(op.getRngId(), element, operands[0].integers[0],
+                            operands[1].integers[0], operands[2].integers[0]));
   });
 }
 

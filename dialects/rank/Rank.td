@@ -156,6 +156,45 @@ def Rank_CpuCallAttr : Rank_Attr<"CpuCall", "cpu_call"> {
   let assemblyFormat = "`<` $library (`,` `pieces` `=` $pieces^)? `>`";
 }
 
+def Rank_CpuLoops : I32EnumAttr<"CpuLoops", "how the loops of a kernel nest", [
+  I32EnumAttrCase<"Map", 0, "map">, I32EnumAttrCase<"Row", 1, "row">,
+  I32EnumAttrCase<"Column", 2, "column">, I32EnumAttrCase<"Scatter", 3, "scatter">]> {
+  let cppNamespace = "::polyrank::rank";
+  let genSpecializedAttr = 0;
+}
+
+def Rank_CpuScheduleAttr : Rank_Attr<"CpuSchedule", "cpu_schedule"> {
+  let summary = "How a CPU runs the loops of a kernel";
+  let description = [{
+    `schedule` of a `kernel.loops`. Variables are named by their numbers. What is
+    0, or -1 where a variable would stand, is left out of the text.
+
+    ```mlir
+    #rank.cpu_schedule<map, items = [0], vector = 1, lanes = 16, block = 4096>
+    #rank.cpu_schedule<row, items = [0], vector = 1, lanes = 64, kept = [3]>
+    ```
+
+    An item of the kernel's range fixes the parallel variables `items`, one of
+    them by tiles of `tile`, and a block of `vector` if that has blocks. The
+    vector variable runs in vectors of `lanes`. The others, `reductions`, run one
+    by one.
+
+    A sum of a `row` has `lanes` parts, of which part i adds every lanes-th value;
+    then part i and part i + half are added, until one is left. A sum of a
+    `column` is added value by value, in parts of `part` (0: one part), and the
+    parts likewise. Equal schedules give equal bits on any machine.
+
+    `scatter` writes `rows` rows of the destination per item. `kept` are the
+    numbers of ops in the body whose values the first pass that needs them keeps
+    for the others.
+  }];
+  let parameters = (ins EnumParameter<Rank_CpuLoops>:$kind, ArrayRefParameter<"int64_t">:$items,
+                        "int64_t":$vector, "int64_t":$lanes, "int64_t":$block, "int64_t":$tileVariable,
+                        "int64_t":$tile, ArrayRefParameter<"int64_t">:$reductions, "int64_t":$part,
+                        "int64_t":$scatterRows, ArrayRefParameter<"int64_t">:$kept);
+  let hasCustomAssemblyFormat = 1;
+}
+
 // A block of one device: static shape, no layout.
 def Rank_Tensor : RankedTensorOf<[AnyFloat, AnySignlessInteger]>;
 def Rank_Index : 0DTensorOf<[I64]>;

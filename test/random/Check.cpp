@@ -210,6 +210,8 @@ bool Checker::runLayouts(ModuleOp module) {
       !compare(module, Ranks) ||
       !runPass(module, "form-kernels", codegen::createFormKernels()) ||
       !compare(module, Ranks) ||
+      !runPass(module, "lower-kernels", codegen::createLowerKernels()) ||
+      !compare(module, Ranks) ||
       !runPass(module, "choose-gemms", lowering::createChooseGemms(gemms)) ||
       !runPass(module, "assign-buffers", lowering::createAssignBuffers()) ||
       !compare(module, Ranks) ||

@@ -3,7 +3,7 @@
 #include "compiler/target/cpu/CompileKernels.h"
 
 #include "compiler/target/cpu/EmitLoops.h"
-#include "compiler/target/cpu/Functions.h"
+#include "compiler/target/cpu/ExpandMath.h"
 #include "compiler/target/cpu/Link.h"
 #include "compiler/target/cpu/Machine.h"
 #include "mlir/Conversion/Passes.h"
@@ -15,8 +15,10 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Threading.h"
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Rewrite/FrozenRewritePatternSet.h"
 #include "mlir/Target/LLVMIR/Dialect/All.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "mlir/Transforms/WalkPatternRewriteDriver.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/FileSystem.h"
@@ -25,7 +27,6 @@
 
 using namespace mlir;
 using namespace polyrank;
-using namespace polyrank::codegen;
 using namespace polyrank::cpu;
 
 void cpu::registerCodegenDialects(DialectRegistry &registry) {
@@ -37,31 +38,27 @@ void cpu::registerCodegenDialects(DialectRegistry &registry) {
 }
 
 /// The loops of a kernel, or an error at it.
-static FailureOr<Loops> loopsOf(rank::KernelOp kernel) {
-  Block &block = kernel.getBody().front();
-  SmallVector<Value> arguments(block.getArguments());
-  SmallVector<Value> results(block.getTerminator()->getOperands());
-  std::string reason;
-  FailureOr<Loops> loops =
-      buildLoops({arguments, results}, hasFunction, reason);
-  if (failed(loops))
-    return kernel.emitOpError("cannot be one set of loops: ") << reason;
-  return loops;
+static FailureOr<LoopsOp> loopsOf(rank::KernelOp kernel) {
+  auto loops = kernel.getBody().front().getOps<LoopsOp>();
+  if (!llvm::hasSingleElement(loops))
+    return kernel.emitOpError("is not one set of loops: run lower-kernels");
+  return *loops.begin();
 }
 
-LogicalResult cpu::describeKernel(rank::KernelOp kernel) {
-  FailureOr<Loops> loops = loopsOf(kernel);
+LogicalResult cpu::scheduleKernel(rank::KernelOp kernel) {
+  FailureOr<LoopsOp> loops = loopsOf(kernel);
   if (failed(loops))
     return failure();
   Schedule schedule = scheduleLoops(*loops);
+  loops->setScheduleAttr(schedule.write(*loops));
   Builder builder(kernel.getContext());
   kernel.setRange(schedule.range);
   kernel.setGrain(schedule.grain);
   SmallVector<Attribute> inPlace;
-  for (unsigned r = 0; r < loops->resultTypes.size(); ++r) {
+  for (unsigned r = 0, n = (*loops)->getNumResults(); r < n; ++r) {
     SmallVector<int64_t> arguments;
-    for (unsigned a = 0; a < loops->numArguments; ++a)
-      if (mayAlias(*loops, r, a))
+    for (unsigned a = 0, m = (*loops)->getNumOperands(); a < m; ++a)
+      if (kernel::mayAlias(*loops, r, a))
         arguments.push_back(a);
     inPlace.push_back(builder.getDenseI64ArrayAttr(arguments));
   }
@@ -104,30 +101,34 @@ static void dump(StringRef directory, StringRef name, StringRef extension,
 }
 
 /// Compiles one kernel to an object file.
-static FailureOr<std::string> compileKernel(rank::KernelOp kernel,
-                                            const Machine &machine,
-                                            StringRef dumpDirectory,
-                                            target::CompiledKernel &info) {
-  FailureOr<Loops> loops = loopsOf(kernel);
+static FailureOr<std::string>
+compileKernel(rank::KernelOp kernel, const Machine &machine,
+              const FrozenRewritePatternSet &expansions,
+              StringRef dumpDirectory, target::CompiledKernel &info) {
+  FailureOr<LoopsOp> loops = loopsOf(kernel);
   if (failed(loops))
     return failure();
-  Schedule schedule = scheduleLoops(*loops);
-  graph::Cost cost = getCost(*loops);
+  FailureOr<Schedule> schedule = Schedule::read(
+      *loops, kernel.getRange().value_or(1), kernel.getGrain().value_or(1));
+  if (failed(schedule))
+    return failure();
+  graph::Cost cost = codegen::getCost(*loops);
   info = {kernel.getSymName().str(),
-          schedule.range,
-          schedule.grain,
+          schedule->range,
+          schedule->grain,
           cost.flops,
           cost.bytesRead,
           cost.bytesWritten};
-  OwningOpRef<ModuleOp> module =
-      emitLoops(kernel.getContext(), info.symbol, *loops, schedule);
+  OwningOpRef<ModuleOp> module = emitLoops(info.symbol, *loops, *schedule);
   std::string text;
   llvm::raw_string_ostream os(text);
   if (!dumpDirectory.empty()) {
-    os << loops->toString();
+    kernel->print(os, OpPrintingFlags().useLocalScope());
+    os << "\n";
     module->print(os);
     dump(dumpDirectory, info.symbol, ".mlir", text);
   }
+  walkAndApplyPatterns(*module, expansions);
   PassManager passes(kernel.getContext(), ModuleOp::getOperationName());
   addConversions(passes);
   if (failed(passes.run(*module)))
@@ -184,6 +185,9 @@ cpu::compileKernels(ModuleOp module, const std::string &name,
 
   MLIRContext *context = module.getContext();
   loadDialects(context);
+  RewritePatternSet patterns(context);
+  populateMathExpansions(patterns);
+  FrozenRewritePatternSet expansions(std::move(patterns));
   std::vector<std::string> objects(kernels.size());
   {
     Threads threads(context);
@@ -191,8 +195,9 @@ cpu::compileKernels(ModuleOp module, const std::string &name,
     if (failed(failableParallelForEachN(
             context, 0, kernels.size(), [&](size_t i) -> LogicalResult {
               diagnostics.setOrderIDForThread(i);
-              FailureOr<std::string> object = compileKernel(
-                  kernels[i], *machine, dumpDirectory, result.kernels[i]);
+              FailureOr<std::string> object =
+                  compileKernel(kernels[i], *machine, expansions, dumpDirectory,
+                                result.kernels[i]);
               diagnostics.eraseOrderIDForThread();
               if (failed(object))
                 return failure();

@@ -12,7 +12,7 @@ compileKernels(mlir::ModuleOp module, const std::string &machine,
                llvm::StringRef dumpDirectory);
 
 /// `range`, `grain` and `in_place` of a kernel, as attributes of it.
-mlir::LogicalResult describeKernel(rank::KernelOp kernel);
+mlir::LogicalResult scheduleKernel(rank::KernelOp kernel);
 
 /// Makes the dialects and translations that compileKernels needs known.
 void registerCodegenDialects(mlir::DialectRegistry &registry);

@@ -5,7 +5,7 @@
 #include "compiler/target/Target.h"
 #include "compiler/target/cpu/ChooseCalls.h"
 #include "compiler/target/cpu/CompileKernels.h"
-#include "compiler/target/cpu/Functions.h"
+#include "compiler/target/cpu/ExpandMath.h"
 #include "compiler/target/cpu/GemmLibrary.h"
 #include "compiler/target/cpu/Machine.h"
 #include "compiler/target/cpu/Schedule.h"
@@ -23,22 +23,21 @@ struct CpuTarget
     return Machine::find(machineOf(target), reason);
   }
 
+  bool hasCode(Attribute, Operation *op) const { return cpu::hasCode(op); }
+
   std::optional<target::KernelMeasure> measureKernel(Attribute,
-                                                     codegen::Body body) const {
-    std::string reason;
-    FailureOr<Loops> loops = codegen::buildLoops(body, hasFunction, reason);
-    if (failed(loops))
-      return std::nullopt;
-    Schedule schedule = scheduleLoops(*loops);
+                                                     LoopsOp loops) const {
+    Schedule schedule = scheduleLoops(loops);
     return target::KernelMeasure{
-        loops->nodes.size(), stridedAccesses(*loops, schedule),
-        schedule.kind == Schedule::Column,
-        llvm::any_of(loops->stores,
-                     [&](const Store &store) { return loops->isFull(store); })};
+        loops.countValues(), stridedAccesses(loops, schedule),
+        schedule.kind == Schedule::Kind::Column,
+        llvm::any_of(loops.getStores(), [&](kernel::StoreOp store) {
+          return loops.isFull(store);
+        })};
   }
 
   LogicalResult scheduleKernel(Attribute, rank::KernelOp kernel) const {
-    return describeKernel(kernel);
+    return cpu::scheduleKernel(kernel);
   }
 
   FailureOr<target::CompiledKernels>

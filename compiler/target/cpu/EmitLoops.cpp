@@ -7,18 +7,18 @@
 
 using namespace mlir;
 using namespace polyrank;
-using namespace polyrank::codegen;
+using namespace polyrank::kernel;
 using namespace polyrank::cpu;
 
 void Emitter::assignLevels() {
-  levelOfVariable.assign(loops.variables.size(), 1);
+  levelOfVariable.assign(loops.getVariables().size(), 1);
   int level = 1;
   int vector = schedule.vectorVariable;
-  if (schedule.kind == Schedule::Row) {
+  if (schedule.kind == Schedule::Kind::Row) {
     for (int v : schedule.reductionVariables)
       levelOfVariable[v] = ++level;
     levelOfVariable[vector] = ++level;
-  } else if (schedule.kind == Schedule::Scatter) {
+  } else if (schedule.kind == Schedule::Kind::Scatter) {
     for (int v : schedule.reductionVariables)
       levelOfVariable[v] = ++level;
     ++level; // the condition that the update falls into the block
@@ -38,21 +38,21 @@ void Emitter::assignLevels() {
   known.resize(level + 1);
   knownVectors.resize(level + 1);
 
-  levelOfNode.resize(loops.nodes.size());
-  int reduceLevel = schedule.kind == Schedule::Column && vector >= 0 ? 2 : 1;
-  for (auto [i, node] : llvm::enumerate(loops.nodes)) {
-    int &result = levelOfNode[i];
-    for (auto [v, c] : llvm::enumerate(node.expression.coefficients))
-      if (c != 0)
-        result = std::max(result, levelOfVariable[v]);
-    for (int operand : node.operands)
-      result = std::max(result, levelOfNode[operand]);
-    if (node.predicate >= 0)
-      result = std::max(result, levelOfNode[node.predicate]);
-    if (node.kind == Node::Reduce)
-      result = reduceLevel;
+  int reduceLevel =
+      schedule.kind == Schedule::Kind::Column && vector >= 0 ? 2 : 1;
+  for (Operation &op : loops.getBlock()) {
+    if (op.getNumResults() == 0)
+      continue;
+    int result = 0;
+    if (const Affine *expression = getExpression(&op))
+      for (auto [v, c] : llvm::enumerate(expression->coefficients))
+        if (c != 0)
+          result = std::max(result, levelOfVariable[v]);
+    for (Value operand : op.getOperands())
+      result = std::max(result, levels.lookup(operand));
+    levels[op.getResult(0)] = isa<ReduceOp>(op) ? reduceLevel : result;
   }
-  variables.resize(loops.variables.size());
+  variables.resize(loops.getVariables().size());
 }
 
 void Emitter::enterLevel(Operation *loop) {
@@ -87,15 +87,15 @@ OwningOpRef<ModuleOp> Emitter::emit(StringRef name) {
         LLVM::GEPOp::create(b, pointer, pointer, entry->getArgument(0),
                             ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)}));
   };
-  for (unsigned i = 0, n = loops.numArguments + loops.resultTypes.size(); i < n;
-       ++i)
+  for (unsigned i = 0, n = loops->getNumOperands() + loops->getNumResults();
+       i < n; ++i)
     buffers.push_back(element(i));
-  for (int node : schedule.kept) {
-    int64_t size = loops.variables[schedule.vectorVariable].size;
-    scratch[node] = LLVM::AllocaOp::create(
-        b, pointer, loops.nodes[node].type,
-        constant(llvm::alignTo(size, schedule.lanes)), /*alignment=*/64);
-  }
+  for (Value value : schedule.kept)
+    scratch[value] = LLVM::AllocaOp::create(
+        b, pointer, value.getType(),
+        constant(
+            llvm::alignTo(sizeOf(schedule.vectorVariable), schedule.lanes)),
+        /*alignment=*/64);
   emitLoop(entry->getArgument(1), entry->getArgument(2), 1, /*variable=*/-1, {},
            [&](ValueRange) {
              Value item = cast<scf::ForOp>(open.back()).getInductionVar();
@@ -128,10 +128,10 @@ SmallVector<Value> Emitter::emitLoop(Value low, Value high, int64_t step,
 /// The item's number is a mixed radix number over the outer variables, then
 /// tiles and blocks.
 void Emitter::emitItem(Value item) {
-  int64_t blocks =
-      schedule.kind == Schedule::Scatter
-          ? llvm::divideCeil(loops.scatter->limit, schedule.scatterRows)
-          : schedule.numBlocks(loops);
+  int64_t blocks = schedule.kind == Schedule::Kind::Scatter
+                       ? llvm::divideCeil(loops.getScatter().getLimit(),
+                                          schedule.scatterRows)
+                       : schedule.numBlocks(loops);
   Value rest = item;
   auto takeDigit = [&](int64_t size, bool isLast) -> Value {
     if (size == 1)
@@ -155,23 +155,23 @@ void Emitter::emitItem(Value item) {
   for (int v : llvm::reverse(schedule.itemVariables)) {
     if (v == schedule.tileVariable)
       continue;
-    variables[v] = take(loops.variables[v].size);
+    variables[v] = take(sizeOf(v));
   }
   if (schedule.tileVariable >= 0)
     variables[schedule.tileVariable] =
         arith::MulIOp::create(b, tile, constant(schedule.tile));
 
-  if (schedule.kind == Schedule::Scatter)
+  if (schedule.kind == Schedule::Kind::Scatter)
     return emitScatter(
         arith::MulIOp::create(b, block, constant(schedule.scatterRows)));
-  if (schedule.kind == Schedule::Row)
+  if (schedule.kind == Schedule::Kind::Row)
     return emitPasses();
   auto body = [&] {
-    schedule.kind == Schedule::Map ? emitMap() : emitPasses();
+    schedule.kind == Schedule::Kind::Map ? emitMap() : emitPasses();
   };
   if (schedule.vectorVariable < 0)
     return body();
-  int64_t size = loops.variables[schedule.vectorVariable].size;
+  int64_t size = sizeOf(schedule.vectorVariable);
   Value low = constant(0), high = constant(size);
   if (schedule.block) {
     low = arith::MulIOp::create(b, block, constant(schedule.block));
@@ -210,16 +210,14 @@ void Emitter::emitVectorLoop(Value low, Value high, bool hasRest, Body body) {
 }
 
 void Emitter::emitMap() {
-  SmallVector<const Store *> stores;
-  for (const Store &store : loops.stores)
-    stores.push_back(&store);
+  std::vector<StoreOp> stores = loops.getStores();
   int tile = schedule.tileVariable;
   if (tile < 0)
     return emitStores(stores);
   Value first = variables[tile];
   Value last = arith::MinSIOp::create(
       b, arith::AddIOp::create(b, first, constant(schedule.tile)),
-      constant(loops.variables[tile].size));
+      constant(sizeOf(tile)));
   emitLoop(first, last, 1, tile, {}, [&](ValueRange) {
     emitStores(stores);
     return SmallVector<Value>();
@@ -227,39 +225,39 @@ void Emitter::emitMap() {
   variables[tile] = first;
 }
 
-void Emitter::emitStores(ArrayRef<const Store *> stores) {
+void Emitter::emitStores(ArrayRef<StoreOp> stores) {
   // A result may have an argument's buffer: all reads come first.
   SmallVector<Value> values;
-  for (const Store *store : stores)
-    values.push_back(get(store->node));
-  for (auto [item, value] : llvm::zip_equal(stores, values))
-    store(value, loops.numArguments + item->result, item->offset);
+  for (StoreOp op : stores)
+    values.push_back(get(op.getValue()));
+  for (auto [i, value] : llvm::enumerate(values)) {
+    StoreOp op = stores[i];
+    store(value, loops->getNumOperands() + op.getNumber(), op.getOffset());
+  }
 }
 
 void Emitter::emitPasses() {
-  SmallVector<const Store *> full, last;
-  for (const Store &store : loops.stores)
-    (loops.isFull(store) ? full : last).push_back(&store);
-  int numPasses = loops.numPasses();
+  SmallVector<StoreOp> full, last;
+  for (StoreOp op : loops.getStores())
+    (loops.isFull(op) ? full : last).push_back(op);
+  int numPasses = dependences.numPasses();
 
-  bool isRow = schedule.kind == Schedule::Row;
+  bool isRow = schedule.kind == Schedule::Kind::Row;
   for (pass = 0; pass < numPasses; ++pass) {
     reductions.clear();
-    for (auto [i, node] : llvm::enumerate(loops.nodes))
-      if (node.kind == Node::Reduce && passes[i] == pass + 1)
-        reductions.push_back(i);
+    for (ReduceOp op : loops.getBlock().getOps<ReduceOp>())
+      if (dependences.passes(op) == pass + 1)
+        reductions.push_back(op);
     auto accumulate = [&](ValueRange carried) {
       SmallVector<Value> values, results;
-      for (auto [i, accumulator] : llvm::zip_equal(reductions, carried)) {
-        const Node &node = loops.nodes[i];
+      for (auto [op, accumulator] : llvm::zip_equal(reductions, carried)) {
         bool isWide = isa<VectorType>(accumulator.getType());
-        Value value =
-            isWide ? getVector(node.operands[0]) : get(node.operands[0]);
+        Value value = isWide ? getVector(op.getInput()) : get(op.getInput());
         if (isRow && tailMask)
           value = arith::SelectOp::create(
               b, tailMask, value,
-              emitIdentity(b, node.reduction, value.getType()));
-        results.push_back(emitCombine(b, node.reduction, accumulator, value));
+              emitIdentity(b, op.getKind(), value.getType()));
+        results.push_back(emitCombine(b, op.getKind(), accumulator, value));
       }
       if (pass == numPasses - 1)
         emitStores(full);
@@ -267,33 +265,31 @@ void Emitter::emitPasses() {
     };
     SmallVector<Value> totals =
         emitReducedLoops(0, emitIdentities(), accumulate);
-    for (auto [i, total] : llvm::zip_equal(reductions, totals))
-      known[levelOfNode[i]][i] =
-          isRow ? foldLanes(loops.nodes[i].reduction, total) : total;
+    for (auto [op, total] : llvm::zip_equal(reductions, totals))
+      known[levels[op]][op] = isRow ? foldLanes(op.getKind(), total) : total;
   }
   emitStores(last);
 }
 
 SmallVector<Value> Emitter::emitIdentities() {
-  return llvm::map_to_vector(reductions, [&](int i) {
-    const Node &node = loops.nodes[i];
-    bool isWide = schedule.kind == Schedule::Row || isVector(i);
-    return emitIdentity(b, node.reduction,
-                        isWide ? Type(vectorOf(node.type)) : node.type);
+  return llvm::map_to_vector(reductions, [&](ReduceOp op) {
+    bool isWide = schedule.kind == Schedule::Kind::Row || isVector(op);
+    return emitIdentity(b, op.getKind(),
+                        isWide ? Type(vectorOf(op.getType())) : op.getType());
   });
 }
 
 /// All reduced variables as one loop over parts, and one over what is in a
 /// part.
 SmallVector<Value> Emitter::emitParts(ValueRange initial, Accumulate body) {
-  Value size = constant(loops.product(/*reduced=*/true));
+  Value size = constant(loops.getNumPoints(/*ofReduced=*/true));
   auto number = [&] { return cast<scf::ForOp>(open.back()).getInductionVar(); };
   auto value = [&](ValueRange carried) {
     Value rest = number();
     for (int v : llvm::reverse(schedule.reductionVariables)) {
       Value digit = rest;
       if (v != schedule.reductionVariables.front()) {
-        Value extent = constant(loops.variables[v].size);
+        Value extent = constant(sizeOf(v));
         digit = arith::RemUIOp::create(b, rest, extent);
         rest = arith::DivUIOp::create(b, rest, extent);
       }
@@ -309,8 +305,8 @@ SmallVector<Value> Emitter::emitParts(ValueRange initial, Accumulate body) {
         SmallVector<Value> part =
             emitLoop(number(), last, 1, -1, emitIdentities(), value);
         SmallVector<Value> results;
-        for (auto [i, x, y] : llvm::zip_equal(reductions, carried, part))
-          results.push_back(emitCombine(b, loops.nodes[i].reduction, x, y));
+        for (auto [op, x, y] : llvm::zip_equal(reductions, carried, part))
+          results.push_back(emitCombine(b, op.getKind(), x, y));
         return results;
       });
 }
@@ -321,12 +317,12 @@ SmallVector<Value> Emitter::emitReducedLoops(size_t next, ValueRange initial,
     return emitParts(initial, body);
   if (next < schedule.reductionVariables.size()) {
     int v = schedule.reductionVariables[next];
-    return emitLoop(constant(0), constant(loops.variables[v].size), 1, v,
-                    initial, [&](ValueRange carried) {
+    return emitLoop(constant(0), constant(sizeOf(v)), 1, v, initial,
+                    [&](ValueRange carried) {
                       return emitReducedLoops(next + 1, carried, body);
                     });
   }
-  if (schedule.kind == Schedule::Row)
+  if (schedule.kind == Schedule::Kind::Row)
     return emitVectorReduction(initial, body);
   return body(initial);
 }
@@ -334,7 +330,7 @@ SmallVector<Value> Emitter::emitReducedLoops(size_t next, ValueRange initial,
 SmallVector<Value> Emitter::emitVectorReduction(ValueRange initial,
                                                 Accumulate body) {
   int v = schedule.vectorVariable;
-  int64_t lanes = schedule.lanes, size = loops.variables[v].size;
+  int64_t lanes = schedule.lanes, size = sizeOf(v);
   int64_t whole = size / lanes * lanes;
   SmallVector<Value> carried(initial);
   if (whole)
@@ -366,21 +362,24 @@ Value Emitter::foldLanes(sharding::ReductionKind kind, Value vector) {
 }
 
 void Emitter::emitScatter(Value row) {
-  const Scatter &scatter = *loops.scatter;
+  ScatterAddOp scatter = loops.getScatter();
   int vector = schedule.vectorVariable;
-  unsigned result = loops.numArguments;
-  Type element = loops.resultTypes[0].getElementType();
-  int64_t size = vector >= 0 ? loops.variables[vector].size : 1;
+  unsigned result = loops->getNumOperands();
+  std::optional<unsigned> init;
+  if (scatter.getInit())
+    init = loops.getArgumentNumber(scatter.getInit());
+  Type element = loops.getResultType(0).getElementType();
+  int64_t size = vector >= 0 ? sizeOf(vector) : 1;
   bool hasRest = size % schedule.lanes != 0;
   Value end = arith::MinSIOp::create(
       b, arith::AddIOp::create(b, row, constant(schedule.scatterRows)),
-      constant(scatter.limit));
+      constant(scatter.getLimit()));
 
   // The address of element `offset` in row `at` of a buffer.
   auto addressIn = [&](unsigned buffer, Value at) {
     Value offset = arith::AddIOp::create(
-        b, emitAffine(scatter.offset, /*asVector=*/false),
-        arith::MulIOp::create(b, at, constant(scatter.stride)));
+        b, emitAffine(scatter.getOffset(), /*asVector=*/false),
+        arith::MulIOp::create(b, at, constant(scatter.getStride())));
     return emitAddress(buffers[buffer], memoryType(element), offset);
   };
   auto address = [&](Value at) { return addressIn(result, at); };
@@ -405,25 +404,24 @@ void Emitter::emitScatter(Value row) {
     return LLVM::LoadOp::create(b, type, from, alignmentOf(element));
   };
   // In place there is nothing to copy. The loops here are fewer than the levels
-  // of nodes suppose; none is used.
+  // of values suppose; none is used.
   Value beginEnd = end;
-  if (scatter.init >= 0) {
-    Value isElsewhere = LLVM::ICmpOp::create(
-        b, LLVM::ICmpPredicate::ne, buffers[scatter.init], buffers[result]);
+  if (init) {
+    Value isElsewhere = LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::ne,
+                                             buffers[*init], buffers[result]);
     beginEnd = arith::SelectOp::create(b, isElsewhere, end, row);
   }
   emitLoop(row, beginEnd, 1, -1, {}, [&](ValueRange) {
     Value at = cast<scf::ForOp>(open.back()).getInductionVar();
     overVectors([&] {
-      write(scatter.init < 0
-                ? emitIdentity(b, sharding::ReductionKind::Sum, type)
-                : read(addressIn(scatter.init, at)),
+      write(init ? read(addressIn(*init, at))
+                 : emitIdentity(b, sharding::ReductionKind::Sum, type),
             address(at));
     });
     return SmallVector<Value>();
   });
   emitReducedLoops(0, {}, [&](ValueRange) {
-    Value at = get(scatter.indices);
+    Value at = get(scatter.getIndex());
     if (at.getType() != i64)
       at = arith::ExtSIOp::create(b, i64, at);
     Value inside = arith::AndIOp::create(
@@ -433,8 +431,8 @@ void Emitter::emitScatter(Value row) {
     enterLevel(condition);
     b.setInsertionPointToStart(condition.thenBlock());
     overVectors([&] {
-      Value update =
-          vector >= 0 ? getVector(scatter.updates) : get(scatter.updates);
+      Value update = vector >= 0 ? getVector(scatter.getUpdate())
+                                 : get(scatter.getUpdate());
       Value to = address(at);
       write(emitCombine(b, sharding::ReductionKind::Sum, read(to), update), to);
     });
@@ -443,8 +441,7 @@ void Emitter::emitScatter(Value row) {
   });
 }
 
-OwningOpRef<ModuleOp> cpu::emitLoops(MLIRContext *context, StringRef name,
-                                     const Loops &loops,
+OwningOpRef<ModuleOp> cpu::emitLoops(StringRef name, LoopsOp loops,
                                      const Schedule &schedule) {
-  return Emitter(context, loops, schedule).emit(name);
+  return Emitter(loops, schedule).emit(name);
 }

@@ -10,9 +10,7 @@ namespace polyrank::cpu {
 /// A module with the function `name`(buffers: ptr, begin: i64, end: i64), which
 /// runs items [begin, end). Buffers are those of the arguments, then of the
 /// results. Accesses assume no more alignment than an element's.
-mlir::OwningOpRef<mlir::ModuleOp> emitLoops(mlir::MLIRContext *context,
-                                            llvm::StringRef name,
-                                            const Loops &loops,
+mlir::OwningOpRef<mlir::ModuleOp> emitLoops(llvm::StringRef name, LoopsOp loops,
                                             const Schedule &schedule);
 
 } // namespace polyrank::cpu

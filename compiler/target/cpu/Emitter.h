@@ -1,15 +1,15 @@
 // Turns the loops of a kernel into code.
 //
 // Loops are nested by *level*: 0 is the function, 1 the item, then the vector
-// loop, tiles and reduced variables in the order of the schedule's kind. A node
-// is emitted at the level of the deepest variable that it depends on, so that
-// what an inner loop does not change stands outside of it. Nodes that do not
-// depend on the vector variable are scalars.
+// loop, tiles and reduced variables in the order of the schedule's kind. A
+// value is emitted at the level of the deepest variable that it depends on, so
+// that what an inner loop does not change stands outside of it. Values that do
+// not depend on the vector variable are scalars.
 
 #pragma once
 
 #include "compiler/target/cpu/EmitLoops.h"
-#include "compiler/target/cpu/Functions.h"
+#include "compiler/target/cpu/Vectors.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -24,16 +24,14 @@ inline unsigned alignmentOf(mlir::Type type) {
   return llvm::divideCeil(type.getIntOrFloatBitWidth(), 8);
 }
 
-/// One kernel; EmitLoops.cpp has the loops, EmitNodes.cpp the values in them.
+/// One kernel; EmitLoops.cpp has the loops, EmitValues.cpp the values in them.
 class Emitter {
 public:
-  Emitter(mlir::MLIRContext *context, const Loops &loops,
-          const Schedule &schedule)
-      : loops(loops), schedule(schedule),
-        b(mlir::UnknownLoc::get(context), context), context(context),
-        i64(b.getI64Type()), pointer(mlir::LLVM::LLVMPointerType::get(context)),
-        passes(loops.passes()), dependences(loops.dependences()),
-        computingPasses(getComputingPasses(loops, schedule.kept)) {
+  Emitter(LoopsOp loops, const Schedule &schedule)
+      : loops(loops), schedule(schedule), context(loops.getContext()),
+        b(mlir::UnknownLoc::get(context), context), i64(b.getI64Type()),
+        pointer(mlir::LLVM::LLVMPointerType::get(context)), dependences(loops),
+        computingPasses(getComputingPasses(loops, dependences, schedule.kept)) {
     assignLevels();
   }
 
@@ -65,7 +63,7 @@ private:
                                           int64_t step, int variable,
                                           mlir::ValueRange initial,
                                           Accumulate body);
-  void emitStores(llvm::ArrayRef<const Store *> stores);
+  void emitStores(llvm::ArrayRef<kernel::StoreOp> stores);
   mlir::Value foldLanes(sharding::ReductionKind kind, mlir::Value vector);
 
   // Levels.
@@ -76,19 +74,22 @@ private:
   void setInsertionPoint(int level);
 
   // Values.
-  bool isVector(int node) const {
+  bool isVector(mlir::Value value) const {
     return schedule.vectorVariable >= 0 &&
-           dependences[node] >> schedule.vectorVariable & 1;
+           dependences.dependsOn(value, schedule.vectorVariable);
   }
-  mlir::Value get(int node);
-  mlir::Value getVector(int node);
-  mlir::Value compute(int node);
-  mlir::Value computeLoad(const Node &node, bool asVector);
+  mlir::Value get(mlir::Value value);
+  mlir::Value getVector(mlir::Value value);
+  mlir::Value compute(mlir::Operation *op);
+  /// An op of `arith` or `math`, of vectors where `asVector`.
+  mlir::Value computeScalar(mlir::Operation *op, bool asVector);
+  mlir::Value computeLoad(kernel::LoadOp load, bool asVector);
   /// Where a vector of neighbours is read from, if it is read from one place:
   /// a load, or a part of a concatenation that all lanes share.
-  mlir::Value computeAddress(int node);
+  mlir::Value computeAddress(mlir::Operation *op);
   mlir::Value fromMemory(mlir::Value loaded, mlir::Type type);
   mlir::Value emitAffine(const Affine &affine, bool asVector);
+  int64_t sizeOf(int variable) { return loops.getVariables()[variable].size; }
   mlir::Value emitAddress(mlir::Value base, mlir::Type element,
                           mlir::Value offset);
   mlir::Value constant(int64_t value) { return makeInteger(b, i64, value); }
@@ -101,32 +102,32 @@ private:
   }
   mlir::Value step();
   /// The lanes that a load or store may touch; null for all.
-  mlir::Value lanesOf(int predicate);
+  mlir::Value lanesOf(mlir::Value predicate);
   void store(mlir::Value value, unsigned buffer, const Affine &offset);
 
-  const Loops &loops;
+  LoopsOp loops;
   const Schedule &schedule;
-  mlir::ImplicitLocOpBuilder b;
   mlir::MLIRContext *context;
+  mlir::ImplicitLocOpBuilder b;
   mlir::Type i64;
   mlir::Type pointer;
-  std::vector<int> passes;
-  std::vector<uint64_t> dependences;
-  /// Per node, the passes that compute it, as a bit set.
-  std::vector<uint64_t> computingPasses;
-  std::vector<int> levelOfVariable, levelOfNode;
+  Dependences dependences;
+  /// Per value, the passes that compute it, as a bit set.
+  llvm::DenseMap<mlir::Value, uint64_t> computingPasses;
+  std::vector<int> levelOfVariable;
+  llvm::DenseMap<mlir::Value, int> levels;
   /// Values of the loop variables; of the vector variable that of lane 0.
   llvm::SmallVector<mlir::Value> variables;
   /// Per level but the last, the loop that is open in it.
   llvm::SmallVector<mlir::Operation *> open;
   /// Per level, what has been computed.
-  std::vector<llvm::DenseMap<int, mlir::Value>> known, knownVectors;
+  std::vector<llvm::DenseMap<mlir::Value, mlir::Value>> known, knownVectors;
   llvm::SmallVector<mlir::Value> buffers;
-  /// Scratch rows of the kept nodes.
-  llvm::DenseMap<int, mlir::Value> scratch;
+  /// Scratch rows of the kept values.
+  llvm::DenseMap<mlir::Value, mlir::Value> scratch;
   int pass = 0;
   /// The reductions of this pass.
-  llvm::SmallVector<int> reductions;
+  llvm::SmallVector<kernel::ReduceOp> reductions;
   mlir::Value tailMask;
 };
 

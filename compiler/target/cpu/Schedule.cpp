@@ -2,130 +2,109 @@
 
 #include "compiler/target/cpu/Schedule.h"
 
+#include "mlir/Dialect/Math/IR/Math.h"
+
 using namespace mlir;
 using namespace polyrank;
-using namespace polyrank::codegen;
+using namespace polyrank::kernel;
 using namespace polyrank::cpu;
 
 /// Work per item and per grain, in elements: some microseconds.
 static constexpr int64_t itemElements = 4096;
 
-int64_t Schedule::numBlocks(const Loops &loops) const {
+int64_t Schedule::numBlocks(LoopsOp loops) const {
   if (block == 0)
     return 1;
-  return llvm::divideCeil(loops.variables[vectorVariable].size, block);
+  return llvm::divideCeil(loops.getVariables()[vectorVariable].size, block);
 }
 
-int64_t Schedule::numTiles(const Loops &loops) const {
+int64_t Schedule::numTiles(LoopsOp loops) const {
   if (tileVariable < 0)
     return 1;
-  return llvm::divideCeil(loops.variables[tileVariable].size, tile);
-}
-
-/// Every linear expression of the loops.
-static void forEachExpression(Loops &loops,
-                              function_ref<void(Affine &)> visit) {
-  for (Node &node : loops.nodes)
-    if (!node.expression.coefficients.empty())
-      visit(node.expression);
-  for (Store &store : loops.stores)
-    visit(store.offset);
-  if (loops.scatter)
-    visit(loops.scatter->offset);
-}
-
-/// Variables a (outer) and b are one where every expression counts a in steps
-/// of b's size.
-static bool areOne(Loops &loops, size_t a, size_t b) {
-  if (loops.variables[a].isReduced != loops.variables[b].isReduced)
-    return false;
-  bool result = true;
-  forEachExpression(loops, [&](Affine &affine) {
-    result &= affine.coefficients[a] ==
-              affine.coefficients[b] * loops.variables[b].size;
-  });
-  return result;
-}
-
-static void mergeVariables(Loops &loops) {
-  for (size_t a = 0; a < loops.variables.size(); ++a)
-    for (size_t b = 0; b < loops.variables.size(); ++b) {
-      // The order of a scatter's updates is that of its variables.
-      if (a == b || (loops.scatter && a > b) || !areOne(loops, a, b))
-        continue;
-      loops.variables[b].size *= loops.variables[a].size;
-      loops.variables.erase(loops.variables.begin() + a);
-      forEachExpression(loops, [&](Affine &affine) {
-        affine.coefficients.erase(affine.coefficients.begin() + a);
-      });
-      return mergeVariables(loops);
-    }
+  return llvm::divideCeil(loops.getVariables()[tileVariable].size, tile);
 }
 
 /// Elements that an expression touches.
-static int64_t countPoints(const Loops &loops, const Affine &affine) {
+static int64_t countPoints(LoopsOp loops, const Affine &affine) {
   int64_t count = 1;
   for (auto [c, variable] :
-       llvm::zip_equal(affine.coefficients, loops.variables))
+       llvm::zip_equal(affine.coefficients, loops.getVariables()))
     count *= c != 0 ? variable.size : 1;
   return count;
 }
 
 /// Whether a reduction's result depends on its order.
-static bool roundsSums(const Loops &loops) {
-  return llvm::any_of(loops.nodes, [](const Node &node) {
-    return node.kind == Node::Reduce && isa<FloatType>(node.type) &&
-           node.reduction == sharding::ReductionKind::Sum;
+static bool roundsSums(LoopsOp loops) {
+  return llvm::any_of(loops.getBlock().getOps<ReduceOp>(), [](ReduceOp op) {
+    return isa<FloatType>(op.getType()) &&
+           op.getKind() == sharding::ReductionKind::Sum;
   });
+}
+
+/// A load, store or scatter: where, and whether the place along `v` is
+/// computed.
+struct Access {
+  const Affine *offset;
+  bool isIndexed, isWritten;
+};
+
+static SmallVector<Access> accessesAlong(LoopsOp loops, size_t v,
+                                         const Dependences &dependences) {
+  SmallVector<Access> accesses;
+  for (Operation &op : loops.getBlock()) {
+    if (auto load = dyn_cast<LoadOp>(op))
+      accesses.push_back({&load.getOffset(),
+                          llvm::any_of(load.getIndices(),
+                                       [&](Value index) {
+                                         return dependences.dependsOn(index, v);
+                                       }),
+                          /*isWritten=*/false});
+    else if (isa<StoreOp, ScatterAddOp>(op))
+      accesses.push_back(
+          {getExpression(&op), /*isIndexed=*/false, /*isWritten=*/true});
+  }
+  return accesses;
 }
 
 /// Elements moved in whole vectors less those moved lane by lane, if `v` runs
 /// along vectors.
-static double scoreVector(const Loops &loops, size_t v,
-                          ArrayRef<uint64_t> dependences) {
-  int64_t size = loops.variables[v].size;
+static double scoreVector(LoopsOp loops, size_t v,
+                          const Dependences &dependences, bool roundsSums) {
+  int64_t size = loops.getVariables()[v].size;
   double score = 0;
   // Short vectors are many: each computes addresses and conditions. Those of
   // sums are left alone: which variable they run along must not depend on what
   // is fused with them, or it would change bits.
   constexpr double overhead = 4;
-  if (!roundsSums(loops))
-    score -= overhead * static_cast<double>(loops.product(/*reduced=*/false)) *
-             static_cast<double>(loops.product(/*reduced=*/true)) /
+  if (!roundsSums)
+    score -= overhead *
+             static_cast<double>(loops.getNumPoints(/*ofReduced=*/false)) *
+             static_cast<double>(loops.getNumPoints(/*ofReduced=*/true)) /
              static_cast<double>(std::min<int64_t>(size, 16));
-  auto add = [&](const Affine &affine, double weight, bool isIndexed) {
-    int64_t c = affine.coefficients[v];
-    double points = static_cast<double>(countPoints(loops, affine)) * weight;
-    if (isIndexed || (c != 0 && c != 1))
+  for (const Access &access : accessesAlong(loops, v, dependences)) {
+    int64_t c = access.offset->coefficients[v];
+    // A scattered store costs more than a gathered load.
+    double points = static_cast<double>(countPoints(loops, *access.offset)) *
+                    (access.isWritten ? 2 : 1);
+    if (access.isIndexed || (c != 0 && c != 1))
       score -= points;
     else if (c == 1)
       score += points * static_cast<double>(std::min<int64_t>(size, 16)) / 16;
-  };
-  for (const Node &node : loops.nodes) {
-    if (node.kind != Node::Load)
-      continue;
-    bool isIndexed = llvm::any_of(node.operands, [&](int operand) {
-      return dependences[operand] >> v & 1;
-    });
-    add(node.expression, 1, isIndexed);
   }
-  // A scattered store costs more than a gathered load.
-  for (const Store &store : loops.stores)
-    add(store.offset, 2, false);
-  if (loops.scatter)
-    add(loops.scatter->offset, 2, false);
   return score;
 }
 
-static void chooseVector(const Loops &loops, Schedule &schedule) {
-  std::vector<uint64_t> dependences = loops.dependences();
+static void chooseVector(LoopsOp loops, const Dependences &dependences,
+                         Schedule &schedule) {
   double best = -std::numeric_limits<double>::infinity();
-  for (size_t v = 0; v < loops.variables.size(); ++v) {
-    if (loops.scatter && (loops.variables[v].isReduced ||
-                          loops.scatter->offset.coefficients[v] != 1 ||
-                          dependences[loops.scatter->indices] >> v & 1))
+  ScatterAddOp scatter = loops.getScatter();
+  bool rounds = roundsSums(loops);
+  for (auto [v, variable] : llvm::enumerate(loops.getVariables())) {
+    if (scatter &&
+        (variable.isReduced || scatter.getOffset().coefficients[v] != 1 ||
+         dependences.dependsOn(scatter.getIndex(), v)))
       continue;
-    double score = scoreVector(loops, v, dependences);
+    double score = scoreVector(loops, v, dependences, rounds);
     if (score > best) {
       best = score;
       schedule.vectorVariable = v;
@@ -134,175 +113,173 @@ static void chooseVector(const Loops &loops, Schedule &schedule) {
 }
 
 /// A variable along which the largest load that is strided is contiguous.
-static void chooseTile(const Loops &loops, Schedule &schedule) {
+static void chooseTile(LoopsOp loops, Schedule &schedule) {
   int64_t largest = 0;
-  for (const Node &node : loops.nodes) {
-    if (node.kind != Node::Load || !node.operands.empty())
+  for (LoadOp load : loops.getBlock().getOps<LoadOp>()) {
+    if (!load.getIndices().empty())
       continue;
-    ArrayRef<int64_t> c = node.expression.coefficients;
+    ArrayRef<int64_t> c = load.getOffset().coefficients;
     if (c[schedule.vectorVariable] == 0 || c[schedule.vectorVariable] == 1)
       continue;
-    for (auto [v, variable] : llvm::enumerate(loops.variables))
+    for (auto [v, variable] : llvm::enumerate(loops.getVariables()))
       if (c[v] == 1 && variable.size >= 4 &&
-          countPoints(loops, node.expression) > largest) {
-        largest = countPoints(loops, node.expression);
+          countPoints(loops, load.getOffset()) > largest) {
+        largest = countPoints(loops, load.getOffset());
         schedule.tileVariable = v;
       }
   }
 }
 
 /// Wide vectors hide the latency of a reduction's chain of additions.
-static int64_t chooseLanes(const Loops &loops, int64_t size) {
-  if (size >= 512 && loops.nodes.size() <= 48)
+static int64_t chooseLanes(LoopsOp loops, int64_t size) {
+  size_t values = loops.countValues();
+  if (size >= 512 && values <= 48)
     return 64;
-  if (size >= 128 && loops.nodes.size() <= 96)
+  if (size >= 128 && values <= 96)
     return 32;
   return 16;
 }
 
-std::vector<uint64_t> cpu::getComputingPasses(const Loops &loops,
-                                              ArrayRef<int> kept) {
-  std::vector<int> passes = loops.passes();
-  std::vector<uint64_t> computed(loops.nodes.size());
+llvm::DenseMap<Value, uint64_t>
+cpu::getComputingPasses(LoopsOp loops, const Dependences &dependences,
+                        ArrayRef<Value> kept) {
+  llvm::DenseMap<Value, uint64_t> computed;
   auto bit = [](int pass) { return uint64_t(1) << pass; };
-  for (const Store &store : loops.stores)
-    if (loops.isFull(store))
-      computed[store.node] |= bit(loops.numPasses() - 1);
   // Users come after their operands.
-  for (int i = static_cast<int>(loops.nodes.size()) - 1; i >= 0; --i) {
-    const Node &node = loops.nodes[i];
-    uint64_t set = computed[i];
-    if (node.kind == Node::Reduce)
-      set = bit(passes[i] - 1);
-    else if (llvm::is_contained(kept, i))
-      set &= -set;
-    for (int operand : node.operands)
+  for (Operation &op : llvm::reverse(loops.getBlock())) {
+    uint64_t set = 0;
+    if (auto store = dyn_cast<StoreOp>(op)) {
+      if (loops.isFull(store))
+        set = bit(dependences.numPasses() - 1);
+    } else if (isa<ReduceOp>(op)) {
+      set = bit(dependences.passes(op.getResult(0)) - 1);
+    } else if (op.getNumResults()) {
+      Value value = op.getResult(0);
+      set = computed[value];
+      if (llvm::is_contained(kept, value))
+        set &= -set;
+    }
+    for (Value operand : op.getOperands())
       computed[operand] |= set;
-    if (node.predicate >= 0)
-      computed[node.predicate] |= set;
   }
   return computed;
 }
 
 /// Functions that take longer than to write their result and read it again.
-static bool isExpensive(const Node &node) {
-  if (node.kind != Node::Apply)
-    return false;
-  switch (node.function) {
-  case Function::Exp:
-  case Function::Log:
-  case Function::Tanh:
-  case Function::Erf:
-  case Function::Sigmoid:
-  case Function::Sin:
-  case Function::Cos:
-  case Function::Atan:
-  case Function::Asin:
-  case Function::Acos:
-  case Function::Asinh:
-  case Function::Acosh:
-  case Function::Atanh:
-  case Function::Pow:
-  case Function::Philox:
-    return true;
-  default:
-    return false;
-  }
+static bool isExpensive(Operation *op) {
+  return isa<math::ExpOp, math::LogOp, math::TanhOp, math::ErfOp, math::SinOp,
+             math::CosOp, math::AtanOp, math::AsinOp, math::AcosOp,
+             math::AsinhOp, math::AcoshOp, math::AtanhOp, math::PowFOp,
+             math::IPowIOp, PhiloxOp>(op);
 }
 
 /// From results towards operands, so that of a chain only the end is kept.
-static void chooseKept(const Loops &loops, Schedule &schedule) {
+static void chooseKept(LoopsOp loops, const Dependences &dependences,
+                       Schedule &schedule) {
   constexpr int64_t maxBytes = 1 << 16;
-  const int vector = schedule.vectorVariable;
-  if (schedule.kind != Schedule::Row || !schedule.reductionVariables.empty())
+  if (schedule.kind != Schedule::Kind::Row ||
+      !schedule.reductionVariables.empty())
     return;
-  std::vector<uint64_t> dependences = loops.dependences();
-  auto isOfRow = [&](int node) { return dependences[node] >> vector & 1; };
-  std::vector<bool> isCostly(loops.nodes.size());
-  for (auto [i, node] : llvm::enumerate(loops.nodes)) {
-    isCostly[i] = isExpensive(node);
-    if (node.kind != Node::Reduce)
-      for (int operand : node.operands)
-        isCostly[i] = isCostly[i] || (isCostly[operand] && isOfRow(operand));
+  auto isOfRow = [&](Value value) {
+    return dependences.dependsOn(value, schedule.vectorVariable);
+  };
+  llvm::DenseSet<Operation *> costly;
+  for (Operation &op : loops.getBlock()) {
+    bool isCostly = isExpensive(&op);
+    if (!isa<ReduceOp>(op))
+      for (Value operand : op.getOperands())
+        isCostly = isCostly || (costly.contains(operand.getDefiningOp()) &&
+                                isOfRow(operand));
+    if (isCostly)
+      costly.insert(&op);
   }
   int64_t bytes = 0;
-  for (int i = static_cast<int>(loops.nodes.size()) - 1; i >= 0; --i) {
-    const Node &node = loops.nodes[i];
-    if (node.kind != Node::Apply || !isCostly[i] || !isOfRow(i) ||
-        !isa<FloatType>(node.type))
+  int64_t length = llvm::alignTo(
+      loops.getVariables()[schedule.vectorVariable].size, schedule.lanes);
+  for (Operation &op : llvm::reverse(loops.getBlock())) {
+    if (!costly.contains(&op) || op.getNumResults() == 0 ||
+        isa<LoadOp, ReduceOp>(op))
       continue;
-    uint64_t set = getComputingPasses(loops, schedule.kept)[i];
-    int64_t size = llvm::alignTo(loops.variables[vector].size, schedule.lanes) *
-                   llvm::divideCeil(node.type.getIntOrFloatBitWidth(), 8);
+    Value value = op.getResult(0);
+    if (!isOfRow(value) || !isa<FloatType>(value.getType()))
+      continue;
+    uint64_t set = getComputingPasses(loops, dependences, schedule.kept)[value];
+    int64_t size = length * static_cast<int64_t>(llvm::divideCeil(
+                                value.getType().getIntOrFloatBitWidth(), 8));
     if (llvm::popcount(set) < 2 || bytes + size > maxBytes)
       continue;
     bytes += size;
-    schedule.kept.push_back(i);
+    schedule.kept.push_back(value);
   }
 }
 
 /// Parts of a long sum are about as long as there are parts. What counts is how
 /// many values there are and not which loops run over them, so that fusion
 /// changes no bit. Rows need no parts: their lanes are some.
-static void choosePart(const Loops &loops, Schedule &schedule) {
+static void choosePart(LoopsOp loops, Schedule &schedule) {
   constexpr int64_t longest = 512;
-  int64_t count = loops.product(/*reduced=*/true);
-  if (schedule.kind == Schedule::Column && roundsSums(loops) && count > longest)
+  int64_t count = loops.getNumPoints(/*ofReduced=*/true);
+  if (schedule.kind == Schedule::Kind::Column && roundsSums(loops) &&
+      count > longest)
     schedule.part = int64_t(1) << (llvm::Log2_64(count) / 2);
 }
 
-Schedule cpu::scheduleLoops(Loops &loops) {
-  mergeVariables(loops);
+Schedule cpu::scheduleLoops(LoopsOp loops) {
   Schedule schedule;
-  chooseVector(loops, schedule);
+  ArrayRef<Variable> variables = loops.getVariables();
+  Dependences dependences(loops);
+  ScatterAddOp scatter = loops.getScatter();
+  chooseVector(loops, dependences, schedule);
   int vector = schedule.vectorVariable;
-  bool hasReduced = llvm::any_of(loops.variables,
-                                 [](const Variable &v) { return v.isReduced; });
-  schedule.kind = loops.scatter ? Schedule::Scatter
-                  : !hasReduced ? Schedule::Map
-                  : vector >= 0 && loops.variables[vector].isReduced
-                      ? Schedule::Row
-                      : Schedule::Column;
-  if (schedule.kind == Schedule::Map && vector >= 0)
+  bool hasReduced =
+      llvm::any_of(variables, [](const Variable &v) { return v.isReduced; });
+  schedule.kind = scatter       ? Schedule::Kind::Scatter
+                  : !hasReduced ? Schedule::Kind::Map
+                  : vector >= 0 && variables[vector].isReduced
+                      ? Schedule::Kind::Row
+                      : Schedule::Kind::Column;
+  if (schedule.kind == Schedule::Kind::Map && vector >= 0)
     chooseTile(loops, schedule);
 
   // Outer loops in the order of the first result in memory.
-  Affine order = loops.scatter          ? loops.scatter->offset
-                 : loops.stores.empty() ? Affine(loops.variables.size())
-                                        : loops.stores[0].offset;
-  SmallVector<int> outer;
-  for (size_t v = 0; v < loops.variables.size(); ++v)
-    if (static_cast<int>(v) != vector)
-      (loops.variables[v].isReduced ? schedule.reductionVariables : outer)
+  SmallVector<int64_t> order(variables.size());
+  for (Operation &op : loops.getBlock())
+    if (isa<StoreOp, ScatterAddOp>(op)) {
+      order.assign(getExpression(&op)->coefficients);
+      break;
+    }
+  for (int v = 0, n = static_cast<int>(variables.size()); v < n; ++v)
+    if (v != vector)
+      (variables[v].isReduced ? schedule.reductionVariables
+                              : schedule.itemVariables)
           .push_back(v);
-  llvm::sort(outer, [&](int a, int b) {
-    return std::make_tuple(-order.coefficients[a], a) <
-           std::make_tuple(-order.coefficients[b], b);
+  llvm::sort(schedule.itemVariables, [&](int a, int b) {
+    return std::make_tuple(-order[a], a) < std::make_tuple(-order[b], b);
   });
-  schedule.itemVariables = outer;
 
-  int64_t vectorSize = vector >= 0 ? loops.variables[vector].size : 1;
-  int64_t reduced = loops.product(/*reduced=*/true);
+  int64_t vectorSize = vector >= 0 ? variables[vector].size : 1;
+  int64_t reduced = loops.getNumPoints(/*ofReduced=*/true);
   int64_t perElement = 1; // work for one value of the vector variable
   switch (schedule.kind) {
-  case Schedule::Map:
+  case Schedule::Kind::Map:
     perElement = schedule.tileVariable >= 0 ? schedule.tile : 1;
     break;
-  case Schedule::Row:
+  case Schedule::Kind::Row:
     schedule.lanes = chooseLanes(loops, vectorSize);
-    chooseKept(loops, schedule);
+    chooseKept(loops, dependences, schedule);
     perElement = reduced / vectorSize;
     break;
-  case Schedule::Column:
+  case Schedule::Kind::Column:
     schedule.lanes = vectorSize >= 256 ? chooseLanes(loops, 512)
                                        : chooseLanes(loops, vectorSize / 4);
     choosePart(loops, schedule);
     perElement = reduced;
     break;
-  case Schedule::Scatter:
+  case Schedule::Kind::Scatter:
     break;
   }
-  if ((schedule.kind == Schedule::Map || schedule.kind == Schedule::Column) &&
+  if ((schedule.kind == Schedule::Kind::Map ||
+       schedule.kind == Schedule::Kind::Column) &&
       vector >= 0) {
     int64_t block = llvm::alignTo(llvm::divideCeil(itemElements, perElement),
                                   schedule.lanes);
@@ -310,39 +287,122 @@ Schedule cpu::scheduleLoops(Loops &loops) {
       schedule.block = block;
   }
   int64_t perItem = (schedule.block ? schedule.block : vectorSize) * perElement;
-  if (schedule.kind == Schedule::Scatter) {
+  if (schedule.kind == Schedule::Kind::Scatter) {
     // Each item looks at all indices, so there are not many.
-    schedule.scatterRows = llvm::divideCeil(loops.scatter->limit, 32);
-    schedule.range =
-        llvm::divideCeil(loops.scatter->limit, schedule.scatterRows);
+    schedule.scatterRows = llvm::divideCeil(scatter.getLimit(), 32);
+    schedule.range = llvm::divideCeil(scatter.getLimit(), schedule.scatterRows);
     perItem *= schedule.scatterRows + reduced;
   }
   schedule.range *= schedule.numBlocks(loops) * schedule.numTiles(loops);
   for (int v : schedule.itemVariables)
     if (v != schedule.tileVariable)
-      schedule.range *= loops.variables[v].size;
+      schedule.range *= variables[v].size;
   schedule.grain = std::min<int64_t>(
       schedule.range,
       llvm::divideCeil(itemElements, std::max<int64_t>(1, perItem)));
   return schedule;
 }
 
-int64_t cpu::stridedAccesses(const Loops &loops, const Schedule &schedule) {
-  if (schedule.vectorVariable < 0)
+int64_t cpu::stridedAccesses(LoopsOp loops, const Schedule &schedule) {
+  int vector = schedule.vectorVariable;
+  if (vector < 0)
     return 0;
-  std::vector<uint64_t> dependences = loops.dependences();
   int64_t count = 0;
-  auto add = [&](const Affine &affine, bool isIndexed) {
-    int64_t c = affine.coefficients[schedule.vectorVariable];
-    if (isIndexed || (c != 0 && c != 1))
-      count += countPoints(loops, affine);
-  };
-  for (const Node &node : loops.nodes)
-    if (node.kind == Node::Load)
-      add(node.expression, llvm::any_of(node.operands, [&](int operand) {
-            return dependences[operand] >> schedule.vectorVariable & 1;
-          }));
-  for (const Store &store : loops.stores)
-    add(store.offset, false);
+  for (const Access &access :
+       accessesAlong(loops, vector, Dependences(loops))) {
+    int64_t c = access.offset->coefficients[vector];
+    if (access.isIndexed || (c != 0 && c != 1))
+      count += countPoints(loops, *access.offset);
+  }
   return count;
+}
+
+rank::CpuScheduleAttr Schedule::write(LoopsOp loops) const {
+  SmallVector<int64_t> items(itemVariables.begin(), itemVariables.end());
+  SmallVector<int64_t> reductions(reductionVariables.begin(),
+                                  reductionVariables.end());
+  SmallVector<int64_t> keptOps;
+  for (auto [i, op] : llvm::enumerate(loops.getBlock()))
+    if (op.getNumResults() && llvm::is_contained(kept, op.getResult(0)))
+      keptOps.push_back(i);
+  return rank::CpuScheduleAttr::get(loops.getContext(), kind, items,
+                                    vectorVariable, lanes, block, tileVariable,
+                                    tileVariable < 0 ? 0 : tile, reductions,
+                                    part, scatterRows, keptOps);
+}
+
+FailureOr<Schedule> Schedule::read(LoopsOp loops, int64_t range,
+                                   int64_t grain) {
+  auto written =
+      dyn_cast_or_null<rank::CpuScheduleAttr>(loops.getScheduleAttr());
+  if (!written)
+    return loops.emitOpError("has no schedule for a cpu: run lower-kernels");
+  Schedule schedule;
+  schedule.kind = written.getKind();
+  schedule.itemVariables.assign(written.getItems().begin(),
+                                written.getItems().end());
+  schedule.vectorVariable = written.getVector();
+  schedule.lanes = written.getLanes();
+  schedule.block = written.getBlock();
+  schedule.tileVariable = written.getTileVariable();
+  schedule.tile = written.getTile();
+  schedule.reductionVariables.assign(written.getReductions().begin(),
+                                     written.getReductions().end());
+  schedule.part = written.getPart();
+  schedule.scatterRows = written.getScatterRows();
+  schedule.range = range;
+  schedule.grain = grain;
+  for (auto [i, op] : llvm::enumerate(loops.getBlock()))
+    if (llvm::is_contained(written.getKept(), static_cast<int64_t>(i))) {
+      if (op.getNumResults() == 0 || isa<ReduceOp>(op))
+        return loops.emitOpError("[3] keeps op ")
+               << i << ", which is no value of a row";
+      schedule.kept.push_back(op.getResult(0));
+    }
+  if (failed(schedule.verify(loops)))
+    return failure();
+  return schedule;
+}
+
+LogicalResult Schedule::verify(LoopsOp loops) const {
+  ArrayRef<Variable> variables = loops.getVariables();
+  SmallVector<int> uses(variables.size());
+  auto use = [&](int variable) {
+    bool exists = variable >= 0 && variable < static_cast<int>(uses.size());
+    if (exists)
+      ++uses[variable];
+    return exists;
+  };
+  bool isRight = vectorVariable < 0 || use(vectorVariable);
+  for (int v : itemVariables)
+    isRight = isRight && use(v) && !variables[v].isReduced;
+  for (int v : reductionVariables)
+    isRight = isRight && use(v) && variables[v].isReduced;
+  if (!isRight || llvm::any_of(uses, [](int count) { return count != 1; }))
+    return loops.emitOpError("[1] has a schedule that does not run each "
+                             "variable once, in its place");
+  bool isRow = vectorVariable >= 0 && variables[vectorVariable].isReduced;
+  bool hasReduced =
+      llvm::any_of(variables, [](const Variable &v) { return v.isReduced; });
+  Kind expected = loops.getScatter() ? Kind::Scatter
+                  : !hasReduced      ? Kind::Map
+                  : isRow            ? Kind::Row
+                                     : Kind::Column;
+  if (kind != expected)
+    return loops.emitOpError("[2] is scheduled as a ")
+           << rank::stringifyCpuLoops(kind) << "; it is a "
+           << rank::stringifyCpuLoops(expected);
+  if (!kept.empty() && (kind != Kind::Row || !reductionVariables.empty()))
+    return loops.emitOpError("[3] keeps values, but is not one row per item");
+  bool isTiled = tileVariable >= 0;
+  if (lanes < 1 || !llvm::isPowerOf2_64(lanes) || block < 0 ||
+      block % lanes != 0 || part < 0 || (isTiled && tile < 1) ||
+      (kind == Kind::Scatter && scatterRows < 1))
+    return loops.emitOpError("[4] has a schedule of sizes that do not fit: "
+                             "lanes are a power of two that divides a block");
+  if (isTiled && (kind != Kind::Map || vectorVariable < 0 ||
+                  !llvm::is_contained(itemVariables, tileVariable)))
+    return loops.emitOpError("[5] has tiles of variable ")
+           << tileVariable << ", which is none of a map's items";
+  return success();
 }

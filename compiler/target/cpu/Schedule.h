@@ -2,16 +2,15 @@
 
 #pragma once
 
-#include "compiler/codegen/Loops.h"
+#include "compiler/codegen/BuildLoops.h"
+#include "dialects/rank/Rank.h"
 
 namespace polyrank::cpu {
 
-using codegen::Affine;
-using codegen::Function;
-using codegen::Loops;
-using codegen::Node;
-using codegen::Store;
-using codegen::Variable;
+using kernel::Affine;
+using kernel::Dependences;
+using kernel::LoopsOp;
+using kernel::Variable;
 
 /// The runtime runs `range` items in any partition; one item is
 ///
@@ -26,9 +25,13 @@ using codegen::Variable;
 /// where all other parallel variables are fixed by the item. Each result
 /// element is computed by one item in a fixed order, so that a partition
 /// changes no bit.
+/// What a reduction's bits depend on is part of it: in a Row lane i adds every
+/// `lanes`-th value, and then the lanes are folded, i with i + half; in a
+/// Column values are added one by one, in parts of `part`. `#rank.cpu_schedule`
+/// is its written form.
 struct Schedule {
-  enum Kind { Map, Row, Column, Scatter };
-  Kind kind = Map;
+  using Kind = rank::CpuLoops;
+  Kind kind = Kind::Map;
   /// Fixed by the item, outermost first; the tile variable is among them (by
   /// blocks of `tile`).
   llvm::SmallVector<int> itemVariables;
@@ -52,26 +55,41 @@ struct Schedule {
   /// Scatter: rows of the destination per item.
   int64_t scatterRows = 0;
 
-  /// Row: expensive nodes that several passes need, which the first of them
+  /// Row: expensive values that several passes need, which the first of them
   /// leaves in a row of scratch memory (on the stack) for the others.
-  llvm::SmallVector<int> kept;
+  llvm::SmallVector<mlir::Value> kept;
 
   int64_t range = 1, grain = 1;
 
-  int64_t numBlocks(const Loops &loops) const;
-  int64_t numTiles(const Loops &loops) const;
+  int64_t numBlocks(LoopsOp loops) const;
+  int64_t numTiles(LoopsOp loops) const;
+
+  /// What stands on the loops, and at their kernel: `kept` are the numbers of
+  /// ops.
+  rank::CpuScheduleAttr write(LoopsOp loops) const;
+  static mlir::FailureOr<Schedule> read(LoopsOp loops, int64_t range,
+                                        int64_t grain);
+  /// What code can be made of, where another than this program wrote it:
+  /// 1. Every variable runs once: as the vector, among the items if it is
+  ///    parallel, or among the reductions if it is reduced.
+  /// 2. The kind is that of the loops.
+  /// 3. Rows alone keep values, one row per item.
+  /// 4. Lanes are a power of two and divide a block; sizes are not negative.
+  /// 5. A tiled variable is one of a map's items.
+  /// Emits an error with the number.
+  mlir::LogicalResult verify(LoopsOp loops) const;
 };
 
-/// Merges variables that are everywhere one, then decides.
-Schedule scheduleLoops(Loops &loops);
+Schedule scheduleLoops(LoopsOp loops);
 
-/// Per node, the passes in which its value is computed, as a bit set. Nodes in
-/// `kept` are computed in their first pass only.
-std::vector<uint64_t> getComputingPasses(const Loops &loops,
-                                         llvm::ArrayRef<int> kept);
+/// Per value, the passes that compute it, as a bit set. Values in `kept` are
+/// computed in their first pass only.
+llvm::DenseMap<mlir::Value, uint64_t>
+getComputingPasses(LoopsOp loops, const Dependences &dependences,
+                   llvm::ArrayRef<mlir::Value> kept);
 
 /// Loads and stores whose lanes are not neighbours in memory, in elements: what
 /// fusion should not add to.
-int64_t stridedAccesses(const Loops &loops, const Schedule &schedule);
+int64_t stridedAccesses(LoopsOp loops, const Schedule &schedule);
 
 } // namespace polyrank::cpu

@@ -107,6 +107,7 @@ KernelRunner::KernelRunner(const std::string &text, bool fuse,
   FormKernelsOptions formOptions;
   formOptions.fuse = fuse;
   passes.addPass(createFormKernels(formOptions));
+  passes.addPass(createLowerKernels());
   if (failed(passes.run(*module))) {
     ADD_FAILURE() << "form-kernels fails";
     return;

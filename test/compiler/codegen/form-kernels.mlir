@@ -20,10 +20,9 @@ func.func @norm(%x: tensor<8x32xf32>, %g: tensor<32xf32>, %b: tensor<32xf32>) ->
 // -----
 
 // Equal structure is one kernel with two launches; where an op comes from does
-// not matter. `in_place` names the arguments whose buffers a result may take.
+// not matter.
 
 // CHECK: rank.kernel @[[ADD:.*]](%{{.*}}) -> tensor<64xf32>
-// CHECK-SAME: in_place = [array<i64: 0, 1>]
 // CHECK-NOT: rank.kernel
 // CHECK-LABEL: func.func @shared
 // CHECK: rank.launch @[[ADD]](%{{.*}}) {graph.scope = "a"}

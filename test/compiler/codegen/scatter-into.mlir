@@ -1,8 +1,8 @@
-// RUN: polyrank-opt %s --form-kernels --assign-buffers | FileCheck %s
+// RUN: polyrank-opt %s --form-kernels --lower-kernels --assign-buffers | FileCheck %s
 
 // The gradient of a table of which rows are read twice: in the place of what it is added to.
 // CHECK: rank.kernel @kernel.scatter_add({{.*}}in_place = [array<i64: 2>]
-// CHECK: graph.scatter_add %{{.*}}, %{{.*}}, %{{.*}} {axis = 0
+// CHECK: kernel.scatter_add %{{.*}} at %{{.*}} to [d1] stride 4 limit 10 init(
 // CHECK-LABEL: func.func @step
 // CHECK: %[[PRODUCT:.*]] = rank.gemm {{.*}}buffers = {{\[}}[[PLACE:#rank.buffer<.*>]]]} :
 // CHECK-NOT: rank.launch

@@ -24,18 +24,14 @@ struct Abacus : target::TargetInterface::ExternalModel<Abacus, StringAttr> {
   LogicalResult checkMachine(Attribute, std::string &) const {
     return success();
   }
-  std::optional<target::KernelMeasure> measureKernel(Attribute,
-                                                     codegen::Body body) const {
-    Operation *op = body.results[0].getDefiningOp();
-    bool isOne = llvm::all_of(body.results,
-                              [&](Value result) {
-                                return result.getDefiningOp() == op;
-                              }) &&
-                 llvm::all_of(op->getOperands(), [&](Value operand) {
-                   return llvm::is_contained(body.arguments, operand);
-                 });
-    return isOne ? std::optional(target::KernelMeasure{1, 0, false, false})
-                 : std::nullopt;
+  bool hasCode(Attribute, Operation *op) const { return true; }
+  std::optional<target::KernelMeasure>
+  measureKernel(Attribute, kernel::LoopsOp loops) const {
+    if (llvm::range_size(loops.getBlock().getOps<math::ExpOp>()) +
+            llvm::range_size(loops.getBlock().getOps<math::SqrtOp>()) >
+        1)
+      return std::nullopt;
+    return target::KernelMeasure{1, 0, false, false};
   }
   LogicalResult scheduleKernel(Attribute, rank::KernelOp kernel) const {
     kernel.setRange(7);
@@ -83,6 +79,7 @@ protected:
     PassManager manager(&context);
     manager.addPass(lowering::createFormGemms());
     manager.addPass(codegen::createFormKernels());
+    manager.addPass(codegen::createLowerKernels());
     manager.addPass(lowering::createChooseGemms());
     manager.addPass(lowering::createAssignBuffers());
     return succeeded(manager.run(*module));

@@ -8,7 +8,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 
-namespace polyrank::codegen {
+namespace polyrank::kernel {
 
 /// constant + sum_v coefficients[v] * v, over variables v in [0, size of v).
 struct Affine {
@@ -53,4 +53,4 @@ bool divide(const Affine &expression, int64_t divisor,
 bool isDense(const Affine &offset, llvm::ArrayRef<int64_t> sizes,
              int64_t count);
 
-} // namespace polyrank::codegen
+} // namespace polyrank::kernel

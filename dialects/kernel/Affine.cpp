@@ -1,13 +1,13 @@
 // Index arithmetic of kernels.
 
-#include "compiler/codegen/Affine.h"
+#include "dialects/kernel/Affine.h"
 
 #include <algorithm>
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
-using namespace polyrank::codegen;
+using namespace polyrank::kernel;
 
 Affine Affine::variable(size_t numVariables, size_t index) {
   Affine result(numVariables);
@@ -71,10 +71,10 @@ Affine Affine::operator*(int64_t factor) const {
   return result;
 }
 
-bool polyrank::codegen::divide(const Affine &expression, int64_t divisor,
-                               llvm::ArrayRef<int64_t> sizes, Affine &quotient,
-                               Affine &remainder,
-                               std::optional<VariableSplit> &split) {
+bool polyrank::kernel::divide(const Affine &expression, int64_t divisor,
+                              llvm::ArrayRef<int64_t> sizes, Affine &quotient,
+                              Affine &remainder,
+                              std::optional<VariableSplit> &split) {
   quotient = remainder = Affine(sizes.size());
   for (auto [v, c] : llvm::enumerate(expression.coefficients)) {
     if (c == 0)
@@ -96,8 +96,8 @@ bool polyrank::codegen::divide(const Affine &expression, int64_t divisor,
   return remainder.minimum(sizes) >= 0 && remainder.maximum(sizes) < divisor;
 }
 
-bool polyrank::codegen::isDense(const Affine &offset,
-                                llvm::ArrayRef<int64_t> sizes, int64_t count) {
+bool polyrank::kernel::isDense(const Affine &offset,
+                               llvm::ArrayRef<int64_t> sizes, int64_t count) {
   llvm::SmallVector<std::pair<int64_t, int64_t>> terms;
   for (auto [c, size] : llvm::zip_equal(offset.coefficients, sizes))
     if (c != 0)

@@ -1,8 +1,8 @@
-// The scalar functions of kernels as vector code.
+// What kernels are built from: numbers and functions of scalars or vectors.
 
 #pragma once
 
-#include "compiler/codegen/Loops.h"
+#include "dialects/sharding/Sharding.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace polyrank::cpu {
@@ -15,16 +15,10 @@ mlir::Value makeConstant(mlir::ImplicitLocOpBuilder &builder, mlir::Type type,
 mlir::Value makeInteger(mlir::ImplicitLocOpBuilder &builder, mlir::Type type,
                         int64_t value);
 
-/// `function` of scalars, or of vectors lane by lane, with the same bits in
-/// both cases. Every rounding is that of IEEE arithmetic in the order written:
-/// nothing is contracted or reassociated. Transcendental functions of f32 are
-/// within 2 ulp (Functions.cpp names each), those of narrower floats are
-/// computed in f32.
-mlir::Value emitFunction(mlir::ImplicitLocOpBuilder &builder,
-                         const codegen::Node &node, mlir::ValueRange operands);
-
-/// Whether `function` on operands of this element type has code.
-bool hasFunction(codegen::Function function, mlir::Type operandType);
+/// The word that `kernel.philox` is, on scalars or vectors.
+mlir::Value emitPhilox(mlir::ImplicitLocOpBuilder &builder, int64_t id,
+                       mlir::Value index, mlir::Value seed, mlir::Value step,
+                       mlir::Value microbatch);
 
 /// How two partial results of a reduction combine.
 mlir::Value emitCombine(mlir::ImplicitLocOpBuilder &builder,

@@ -1,0 +1,37 @@
+// From graph ops on local tensors to one set of loops over their elements.
+
+#pragma once
+
+#include <string>
+
+#include "dialects/graph/Graph.h"
+#include "dialects/kernel/Kernel.h"
+
+namespace polyrank::codegen {
+
+using kernel::Affine;
+using kernel::Variable;
+using kernel::VariableSplit;
+
+/// The body of a kernel or of a group of ops that may become one: `results` as
+/// functions of `arguments`.
+struct Body {
+  llvm::ArrayRef<mlir::Value> arguments, results;
+};
+
+/// Whether a target has code for an op of `arith` or `math` on its types.
+using HasCode = llvm::function_ref<bool(mlir::Operation *)>;
+
+/// Builds the loops that compute the body, of the scalar ops that there is code
+/// for, where `builder` stands; nowhere, so that they are the caller's, if it
+/// stands nowhere. Fails where one set of loops cannot: `reason` then says what
+/// stands in the way, for error messages. Composites must have been decomposed.
+mlir::FailureOr<kernel::LoopsOp> buildLoops(mlir::OpBuilder &builder,
+                                            mlir::Location location, Body body,
+                                            HasCode hasCode,
+                                            std::string &reason);
+
+/// FLOPs and bytes of one launch.
+graph::Cost getCost(kernel::LoopsOp loops);
+
+} // namespace polyrank::codegen
