@@ -1,17 +1,17 @@
 // What a composite that is split on a composite factor costs: its parts, laid
 // out between the layouts of its operands and results.
 
-#include "compiler/sharding/Propagation.h"
+#include "compiler/sharding/CompositeCost.h"
 
+#include "compiler/sharding/Propagation.h"
 #include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::sharding;
 
-std::optional<int64_t> Propagation::getCompositeBytes(const Node &node,
-                                                      const Label &label) {
-  Operation *op = node.op;
+std::optional<int64_t> CompositeCosts::getBytes(MeshAttr mesh, Operation *op,
+                                                const Label &label) {
   std::string key;
   llvm::raw_string_ostream out(key);
   out << op->getName() << op->getPropertiesAsAttribute();
@@ -21,7 +21,7 @@ std::optional<int64_t> Propagation::getCompositeBytes(const Node &node,
     out << layout.toString();
   for (sharding::LayoutAttr layout : label.results)
     out << layout.toString();
-  auto [it, isNew] = compositeBytes.try_emplace(out.str());
+  auto [it, isNew] = known.try_emplace(out.str());
   if (!isNew)
     return it->second;
 
@@ -57,10 +57,10 @@ std::optional<int64_t> Propagation::getCompositeBytes(const Node &node,
   // What cannot be laid out is no error of the program: it is no choice.
   ScopedDiagnosticHandler silent(op->getContext(),
                                  [](Diagnostic &) { return success(); });
-  Propagation parted(mesh);
-  if (failed(parted.readParts(parts, wanted)))
+  FailureOr<SideTable> table = readParts(mesh, parts, wanted);
+  if (failed(table))
     return std::nullopt;
-  if (FailureOr<Solution> solution = parted.solveLayouts(); succeeded(solution))
-    it->second = solution->objective.bytes;
+  if (auto propagated = solveLayouts(*std::move(table)); succeeded(propagated))
+    it->second = propagated->solution.objective.bytes;
   return it->second;
 }

@@ -2,7 +2,7 @@
 // parts, and lays these out with everything around them as it is.
 
 #include "compiler/sharding/Passes.h"
-#include "compiler/sharding/Propagation.h"
+#include "compiler/sharding/WriteLayouts.h"
 #include "dialects/graph/Provenance.h"
 #include "dialects/sharding/Constraint.h"
 
@@ -80,15 +80,18 @@ static LogicalResult decompose(graph::CompositeOp composite) {
     outputs.push_back(output);
   }
 
-  Propagation propagation(mesh);
   StringRef reason = sharding::getCompositeReason(op);
-  if (failed(propagation.readParts(parts, wanted, reason)))
+  FailureOr<SideTable> table = readParts(mesh, parts, wanted, reason);
+  if (failed(table))
     return failure();
-  FailureOr<Solution> solution = propagation.solveLayouts();
-  if (failed(solution) || failed(propagation.write(*solution)))
+  FailureOr<Propagated> propagated = solveLayouts(*std::move(table));
+  if (failed(propagated))
+    return failure();
+  FailureOr<SuppliedValues> supplied = writeLayouts(*propagated);
+  if (failed(supplied))
     return failure();
   for (Output &output : outputs) {
-    output.replaced.replaceAllUsesWith(propagation.getSupplied(output.value));
+    output.replaced.replaceAllUsesWith(supplied->lookup(output.value));
     if (output.wrapper)
       output.wrapper->erase();
   }

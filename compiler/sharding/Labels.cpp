@@ -1,6 +1,7 @@
 // What a node may do: the layouts of its operands and results.
 
-#include "compiler/sharding/Propagation.h"
+#include "compiler/sharding/Labels.h"
+
 #include "compiler/sharding/Why.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/xxhash.h"
@@ -17,10 +18,13 @@ using sharding::Fill;
 using sharding::LayoutAttr;
 using sharding::ReductionKind;
 
-std::optional<Label> Propagation::makeLabel(const Node &node,
-                                            ArrayRef<Choice> choices) const {
+std::optional<Label> polyrank::sharding::makeLabel(const SideTable &table,
+                                                   const Extents *shared,
+                                                   const Node &node,
+                                                   ArrayRef<Choice> choices) {
   const graph::ShardingRule &rule = node.rule;
-  int id = &node - nodes.begin();
+  MeshAttr mesh = table.mesh;
+  ArrayRef<AxisRef> atoms = table.atoms;
   size_t numFactors = rule.factors.size();
   Label label;
   label.choices.assign(choices.begin(), choices.end());
@@ -39,11 +43,12 @@ std::optional<Label> Propagation::makeLabel(const Node &node,
     if (factor.kind == FactorKind::Replicated)
       return std::nullopt;
     label.composite |= factor.kind == FactorKind::Composite;
-    llvm::sort(splitting[f], [&](int a, int b) { return order[a] < order[b]; });
+    llvm::sort(splitting[f],
+               [&](int a, int b) { return table.order[a] < table.order[b]; });
     for (int atom : splitting[f])
       axes[f].push_back(atoms[atom]);
     int64_t blocks = sharding::product(axes[f]);
-    int64_t extent = getExtent(id, f);
+    int64_t extent = shared ? shared->get(node.number, f) : 0;
     if (!extent)
       extent = llvm::alignTo(factor.size, blocks);
     // A device that holds nothing but padding is no use.
@@ -76,8 +81,8 @@ std::optional<Label> Propagation::makeLabel(const Node &node,
         int f = factors.front();
         int value = isOperand ? node.operands[number] : node.results[number];
         dims.push_back(rule.layDim(!isOperand, number, d,
-                                   values[value].getType().getDimSize(d), mesh,
-                                   axes[f], extents[f]));
+                                   table.values[value].getType().getDimSize(d),
+                                   mesh, axes[f], extents[f]));
         continue;
       }
       if (factors.size() == 1) {
@@ -154,12 +159,14 @@ std::optional<Label> Propagation::makeLabel(const Node &node,
   return label;
 }
 
-SmallVector<Choice> Propagation::choicesOf(const Node &node, int atom) const {
+SmallVector<Choice> polyrank::sharding::choicesOf(const SideTable &table,
+                                                  const Reach &reach,
+                                                  const Node &node, int atom) {
   SmallVector<Choice> choices;
   bool isFixed = false;
-  for (const Node::Reach &reach : node.reached[atom]) {
-    choices.push_back({Choice::Split, reach.factor});
-    isFixed |= node.constraint >= 0 && reach.distance == 0;
+  for (const Arrival &arrival : reach.of(node).arrivals[atom]) {
+    choices.push_back({Choice::Split, arrival.factor});
+    isFixed |= node.constraint >= 0 && arrival.distance == 0;
   }
   if (isFixed)
     return choices;
@@ -175,7 +182,7 @@ SmallVector<Choice> Propagation::choicesOf(const Node &node, int atom) const {
     uint32_t together = 0, any = 0;
     bool someTogether = false;
     for (auto [i, id] : llvm::enumerate(node.operands)) {
-      bool may = partials[id][atom] & bit;
+      bool may = reach.partials[id][atom] & bit;
       switch (node.rule.getPass(kind, i)) {
       case PartialPass::None:
         break;
@@ -200,20 +207,22 @@ SmallVector<Choice> Propagation::choicesOf(const Node &node, int atom) const {
   return choices;
 }
 
-void Propagation::setCost(const Node &node, Label &label) const {
+static void setCost(const SideTable &table, const Reach &reach,
+                    const Node &node, Label &label) {
   Objective &cost = label.cost;
+  const NodeReach &reached = reach.of(node);
   int64_t shares = 1;
   for (auto [atom, choice] : llvm::enumerate(label.choices)) {
     if (choice.kind == Choice::Split)
-      shares *= atoms[atom].size;
+      shares *= table.atoms[atom].size;
     if (choice.kind == Choice::Pass)
       ++cost.passes;
     // As parts of a sum the atom is in use too.
-    if (choice.kind == Choice::None && node.level[atom] >= 0 &&
-        llvm::any_of(node.reached[atom], [&](const Node::Reach &reach) {
-          return !node.isFree[reach.factor];
+    if (choice.kind == Choice::None && reached.level[atom] >= 0 &&
+        llvm::any_of(reached.arrivals[atom], [&](const Arrival &arrival) {
+          return !reached.isFree[arrival.factor];
         }))
-      ++cost.violations[node.level[atom]];
+      ++cost.violations[reached.level[atom]];
   }
   if (node.kind == NodeKind::Op)
     cost.flops = llvm::divideCeil(cast<graph::GraphOp>(node.op).getCost().flops,
@@ -221,15 +230,15 @@ void Propagation::setCost(const Node &node, Label &label) const {
                  node.executions;
   // A parameter's constraint is the layout in which it computes.
   for (auto [i, id] : llvm::enumerate(node.operands)) {
-    const Node &def = nodes[values[id].def];
-    if (def.constraint < 0 || !constraints[def.constraint].isParameter)
+    const Node &def = table.nodes[table.values[id].def];
+    if (def.constraint < 0 || !table.constraints[def.constraint].isParameter)
       continue;
-    const Constraint &constraint = constraints[def.constraint];
+    const Constraint &constraint = table.constraints[def.constraint];
     bool honoured = true;
     for (auto [wanted, taken] : llvm::zip_equal(constraint.layout.getDims(),
                                                 label.operands[i].getDims()))
-      for (int atom : numbers(wanted.getAxes()))
-        honoured &= llvm::is_contained(numbers(taken.getAxes()), atom);
+      for (int atom : table.numbers(wanted.getAxes()))
+        honoured &= llvm::is_contained(table.numbers(taken.getAxes()), atom);
     if (!honoured)
       ++cost.violations[constraint.level];
   }
@@ -243,86 +252,103 @@ void Propagation::setCost(const Node &node, Label &label) const {
   cost.tie = llvm::xxh3_64bits(out.str()) >> 34;
 }
 
-LogicalResult Propagation::enumerate() {
-  for (Node &node : nodes) {
-    node.labels.clear();
-    if (node.kind == NodeKind::Fixed) {
-      Label label;
-      label.choices.resize(atoms.size());
-      label.operands.assign(node.fixedOperands.begin(),
-                            node.fixedOperands.end());
-      label.results.assign(node.fixedResults.begin(), node.fixedResults.end());
-      node.labels.push_back(label);
+/// Of a node that has no choice: as given, or as its users say.
+static Label labelOfFixed(const SideTable &table, const Node &node) {
+  Label label;
+  label.choices.resize(table.atoms.size());
+  label.operands.assign(node.fixedOperands.begin(), node.fixedOperands.end());
+  label.results.assign(node.fixedResults.begin(), node.fixedResults.end());
+  if (node.kind == NodeKind::Source)
+    for (int id : node.results)
+      label.results.push_back(LayoutAttr::getReplicated(
+          table.mesh, table.values[id].getType().getRank()));
+  return label;
+}
+
+/// A constraint that could not even reach its own node.
+static LogicalResult checkConstraint(const SideTable &table, const Reach &reach,
+                                     const Node &node) {
+  if (node.constraint < 0)
+    return success();
+  const Constraint &constraint = table.constraints[node.constraint];
+  for (auto [d, dim] : llvm::enumerate(constraint.layout.getDims()))
+    for (int atom : table.numbers(dim.getAxes()))
+      if (llvm::none_of(
+              reach.of(node).arrivals[atom],
+              [](const Arrival &arrival) { return arrival.distance == 0; }))
+        return node.op->emitError()
+               << "constraint " << constraint.text << ": dim " << d << " of "
+               << node.name << " cannot be split over "
+               << describe(table.mesh, dim.getAxes())
+               << ": it has fewer elements than there are blocks";
+  return success();
+}
+
+/// All combinations of what the node may do with each atom.
+static void enumerateNode(const SideTable &table, const Reach &reach,
+                          const Extents &extents, const Node &node,
+                          CompositeCosts &composites,
+                          SmallVector<Label, 0> &labels) {
+  size_t numAtoms = table.atoms.size();
+  SmallVector<SmallVector<Choice>> options;
+  for (size_t atom = 0; atom < numAtoms; ++atom)
+    options.push_back(choicesOf(table, reach, node, atom));
+  SmallVector<Choice> chosen(numAtoms);
+  std::function<void(size_t)> choose = [&](size_t atom) {
+    if (atom < numAtoms) {
+      for (const Choice &choice : options[atom]) {
+        chosen[atom] = choice;
+        choose(atom + 1);
+      }
+      return;
+    }
+    std::optional<Label> label = makeLabel(table, &extents, node, chosen);
+    if (!label)
+      return;
+    setCost(table, reach, node, *label);
+    if (label->composite) {
+      std::optional<int64_t> bytes =
+          composites.getBytes(table.mesh, node.op, *label);
+      if (!bytes)
+        return;
+      label->cost.bytes = *bytes * node.executions;
+    }
+    labels.push_back(std::move(*label));
+  };
+  choose(0);
+}
+
+FailureOr<Labels>
+polyrank::sharding::enumerateLabels(const SideTable &table, const Reach &reach,
+                                    const Extents &extents,
+                                    CompositeCosts &composites) {
+  Labels result(table.nodes.size());
+  for (const Node &node : table.nodes) {
+    SmallVector<Label, 0> &labels = result[node.number];
+    if (node.kind == NodeKind::Fixed || node.kind == NodeKind::Source) {
+      labels.push_back(labelOfFixed(table, node));
       continue;
     }
-    if (node.kind == NodeKind::Source) {
-      // Its users say.
-      Label label;
-      label.choices.resize(atoms.size());
-      for (int id : node.results)
-        label.results.push_back(
-            LayoutAttr::getReplicated(mesh, values[id].getType().getRank()));
-      node.labels.push_back(label);
-      continue;
-    }
-    if (node.constraint >= 0) {
-      const Constraint &constraint = constraints[node.constraint];
-      for (auto [d, dim] : llvm::enumerate(constraint.layout.getDims()))
-        for (int atom : numbers(dim.getAxes())) {
-          const auto &reached = node.reached[atom];
-          if (llvm::none_of(reached, [](const Node::Reach &reach) {
-                return reach.distance == 0;
-              }))
-            return node.op->emitError()
-                   << "constraint " << constraint.text << ": dim " << d
-                   << " of " << node.name << " cannot be split over "
-                   << describe(mesh, dim.getAxes())
-                   << ": it has fewer elements than there are blocks";
-        }
-    }
-    SmallVector<SmallVector<Choice>> options;
-    for (size_t atom = 0; atom < atoms.size(); ++atom)
-      options.push_back(choicesOf(node, atom));
-    SmallVector<Choice> chosen(atoms.size());
-    std::function<void(size_t)> choose = [&](size_t atom) {
-      if (atom < atoms.size()) {
-        for (const Choice &choice : options[atom]) {
-          chosen[atom] = choice;
-          choose(atom + 1);
-        }
-        return;
-      }
-      std::optional<Label> label = makeLabel(node, chosen);
-      if (!label)
-        return;
-      setCost(node, *label);
-      if (label->composite) {
-        std::optional<int64_t> bytes = getCompositeBytes(node, *label);
-        if (!bytes)
-          return;
-        label->cost.bytes = *bytes * node.executions;
-      }
-      node.labels.push_back(std::move(*label));
-    };
-    choose(0);
-    if (node.labels.empty()) {
+    if (failed(checkConstraint(table, reach, node)))
+      return failure();
+    enumerateNode(table, reach, extents, node, composites, labels);
+    if (labels.empty()) {
       auto error = node.op->emitError() << node.name << " cannot be laid out";
       if (node.constraint >= 0)
-        error << " as the constraint " << constraints[node.constraint].text
-              << " says";
+        error << " as the constraint "
+              << table.constraints[node.constraint].text << " says";
       return failure();
     }
     // Violations belong to one node alone: only the least are of interest.
     auto violations = [](const Label &label) { return label.cost.violations; };
     auto least = violations(
-        *llvm::min_element(node.labels, [&](const Label &a, const Label &b) {
+        *llvm::min_element(labels, [&](const Label &a, const Label &b) {
           return violations(a) < violations(b);
         }));
-    llvm::erase_if(node.labels, [&](const Label &label) {
-      return violations(label) != least;
-    });
-    llvm::sort(node.labels,
+    llvm::erase_if(
+        labels, [&](const Label &label) { return violations(label) != least; });
+    llvm::sort(labels,
                [](const Label &a, const Label &b) { return a.cost < b.cost; });
   }
-  return success();
+  return result;
 }

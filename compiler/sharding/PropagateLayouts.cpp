@@ -1,7 +1,7 @@
 // From constraints to a layout of every tensor of a function.
 
 #include "compiler/sharding/Passes.h"
-#include "compiler/sharding/Propagation.h"
+#include "compiler/sharding/WriteLayouts.h"
 #include "dialects/sharding/Constraint.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -75,13 +75,13 @@ struct PropagateLayouts
                          "the module)");
       return signalPassFailure();
     }
-    Propagation propagation(mesh);
-    if (failed(propagation.readFunction(function)))
+    FailureOr<SideTable> table = readFunction(mesh, function);
+    if (failed(table))
       return signalPassFailure();
-    FailureOr<Solution> found = propagation.solveLayouts();
-    if (failed(found) || failed(propagation.write(*found)))
+    FailureOr<Propagated> propagated = solveLayouts(*std::move(table));
+    if (failed(propagated) || failed(writeLayouts(*propagated)))
       return signalPassFailure();
-    const Solution &solution = *found;
+    const Solution &solution = propagated->solution;
 
     Operation *terminator = function.getBody().front().getTerminator();
     function.setType(FunctionType::get(&getContext(),

@@ -1,9 +1,13 @@
 // Reads a program into propagation's side table.
 
-#include "compiler/sharding/Propagation.h"
+#include "compiler/sharding/SideTable.h"
 
+#include <map>
+
+#include "compiler/sharding/Objective.h"
 #include "compiler/sharding/Why.h"
 #include "dialects/graph/Boundary.h"
+#include "dialects/sharding/Sharding.h"
 #include "dialects/sharding/Constraint.h"
 #include "llvm/Support/xxhash.h"
 
@@ -14,19 +18,6 @@ using graph::TensorFactors;
 using sharding::AxisRef;
 using sharding::DimAttr;
 using sharding::LayoutAttr;
-
-LayoutAttr polyrank::sharding::withoutFill(LayoutAttr layout) {
-  SmallVector<DimAttr> dims;
-  for (DimAttr dim : layout.getDims())
-    dims.push_back(DimAttr::get(layout.getMesh(), dim.getAxes(),
-                                dim.getPadded(), sharding::Fill::Undefined,
-                                dim.getHaloLow(), dim.getHaloHigh(),
-                                dim.getSpills()));
-  return layout.withDims(dims);
-}
-
-Propagation::Propagation(sharding::MeshAttr mesh)
-    : mesh(mesh), planner(cost::CostModel::countingBytes(mesh)) {}
 
 /// Factors of a tensor of which every dim is one.
 static TensorFactors addFactors(graph::ShardingRule &rule,
@@ -45,10 +36,46 @@ static void addOperand(graph::ShardingRule &rule,
     passes.push_back(graph::PartialPass::None);
 }
 
-int Propagation::addNode(NodeKind kind, Operation *op, std::string name,
-                         int64_t executions) {
+namespace {
+class Reader {
+public:
+  explicit Reader(MeshAttr mesh) { table.mesh = mesh; }
+  LogicalResult readFunction(func::FuncOp function);
+  LogicalResult readParts(ArrayRef<Operation *> ops,
+                          const llvm::MapVector<Value, LayoutAttr> &wanted,
+                          StringRef reason);
+  SideTable table;
+
+private:
+  int addValue(Value value, int node, unsigned result, int64_t executions);
+  int addNode(NodeKind kind, Operation *op, std::string name,
+              int64_t executions);
+  void addUse(int node, OpOperand &slot);
+  void addUse(int node, Value value, OpOperand *slot);
+  LogicalResult readBlock(Block &block, int64_t executions);
+  LogicalResult readMicrobatches(graph::MicrobatchesOp op, int64_t executions);
+  LogicalResult readOp(Operation *op, int64_t executions);
+  LogicalResult readArguments(func::FuncOp function);
+  LogicalResult readReturn(func::FuncOp function, func::ReturnOp op);
+  void pin(Operation *op, int64_t executions);
+  LogicalResult finish(Operation *where);
+  LogicalResult levelConstraints(Operation *where);
+  LogicalResult cutAtoms(Operation *where);
+  void orderAtoms();
+  void hashNode(Node &node);
+
+  std::vector<Node> &nodes = table.nodes;
+  std::vector<TensorValue> &values = table.values;
+  std::vector<Constraint> &constraints = table.constraints;
+  llvm::DenseMap<Value, int> &current = table.current;
+};
+} // namespace
+
+int Reader::addNode(NodeKind kind, Operation *op, std::string name,
+                    int64_t executions) {
   nodes.emplace_back();
   Node &node = nodes.back();
+  node.number = static_cast<int>(nodes.size()) - 1;
   node.kind = kind;
   node.op = op;
   node.name = std::move(name);
@@ -56,8 +83,8 @@ int Propagation::addNode(NodeKind kind, Operation *op, std::string name,
   return nodes.size() - 1;
 }
 
-int Propagation::addValue(Value value, int node, unsigned result,
-                          int64_t executions) {
+int Reader::addValue(Value value, int node, unsigned result,
+                     int64_t executions) {
   TensorValue entry;
   entry.value = value;
   entry.def = node;
@@ -70,14 +97,14 @@ int Propagation::addValue(Value value, int node, unsigned result,
   return id;
 }
 
-void Propagation::addUse(int node, Value value, OpOperand *slot) {
+void Reader::addUse(int node, Value value, OpOperand *slot) {
   int id = current.at(value);
   values[id].uses.push_back(
       {node, static_cast<unsigned>(nodes[node].operands.size()), slot});
   nodes[node].operands.push_back(id);
 }
 
-void Propagation::addUse(int node, OpOperand &slot) {
+void Reader::addUse(int node, OpOperand &slot) {
   addUse(node, slot.get(), &slot);
 }
 
@@ -90,7 +117,7 @@ static Constraint readConstraint(sharding::ConstraintAttr given) {
   return constraint;
 }
 
-LogicalResult Propagation::readArguments(func::FuncOp function) {
+LogicalResult Reader::readArguments(func::FuncOp function) {
   // A parameter and its state of the same shape are one node.
   std::map<std::string, int> groups;
   graph::Boundary boundary(function);
@@ -134,8 +161,7 @@ LogicalResult Propagation::readArguments(func::FuncOp function) {
   return success();
 }
 
-LogicalResult Propagation::readReturn(func::FuncOp function,
-                                      func::ReturnOp op) {
+LogicalResult Reader::readReturn(func::FuncOp function, func::ReturnOp op) {
   graph::Boundary boundary(function);
   for (OpOperand &slot : op->getOpOperands()) {
     unsigned i = slot.getOperandNumber();
@@ -163,12 +189,12 @@ LogicalResult Propagation::readReturn(func::FuncOp function,
     // Arguments are never pinned, so this is their node.
     Node &node = nodes[values[current.at(argument)].def];
     addOperand(node.rule, node.rule.results.front());
-    addUse(&node - nodes.begin(), slot);
+    addUse(node.number, slot);
   }
   return success();
 }
 
-void Propagation::pin(Operation *op, int64_t executions) {
+void Reader::pin(Operation *op, int64_t executions) {
   auto given = sharding::getConstraint(op);
   if (!given)
     return;
@@ -188,8 +214,8 @@ void Propagation::pin(Operation *op, int64_t executions) {
   addValue(value, node, 0, executions);
 }
 
-LogicalResult Propagation::readMicrobatches(graph::MicrobatchesOp op,
-                                            int64_t executions) {
+LogicalResult Reader::readMicrobatches(graph::MicrobatchesOp op,
+                                       int64_t executions) {
   int64_t inside = executions * op.getCount();
   auto tie = [&](NodeKind kind, StringRef what, Value like) {
     int node = addNode(kind, op, what.str() + " of microbatches", executions);
@@ -249,7 +275,7 @@ LogicalResult Propagation::readMicrobatches(graph::MicrobatchesOp op,
   return success();
 }
 
-LogicalResult Propagation::readOp(Operation *op, int64_t executions) {
+LogicalResult Reader::readOp(Operation *op, int64_t executions) {
   if (auto microbatches = dyn_cast<graph::MicrobatchesOp>(op))
     return readMicrobatches(microbatches, executions);
   if (isa<sharding::ReshardOp>(op)) {
@@ -283,14 +309,14 @@ LogicalResult Propagation::readOp(Operation *op, int64_t executions) {
   return success();
 }
 
-LogicalResult Propagation::readBlock(Block &block, int64_t executions) {
+LogicalResult Reader::readBlock(Block &block, int64_t executions) {
   for (Operation &op : block.without_terminator())
     if (failed(readOp(&op, executions)))
       return failure();
   return success();
 }
 
-LogicalResult Propagation::readFunction(func::FuncOp function) {
+LogicalResult Reader::readFunction(func::FuncOp function) {
   if (!llvm::hasSingleElement(function.getBody()))
     return function.emitError("must be one block");
   if (failed(readArguments(function)) ||
@@ -299,17 +325,17 @@ LogicalResult Propagation::readFunction(func::FuncOp function) {
           function,
           cast<func::ReturnOp>(function.getBody().front().getTerminator()))))
     return failure();
-  return finishTable(function);
+  return finish(function);
 }
 
 LogicalResult
-Propagation::readParts(ArrayRef<Operation *> ops,
-                       const llvm::MapVector<Value, LayoutAttr> &wanted,
-                       StringRef reason) {
+Reader::readParts(ArrayRef<Operation *> ops,
+                  const llvm::MapVector<Value, LayoutAttr> &wanted,
+                  StringRef reason) {
   if (!reason.empty()) {
-    outside = constraints.size();
+    table.outside = static_cast<int>(constraints.size());
     constraints.emplace_back().text = reason.str();
-    constraints.back().layout = LayoutAttr::getReplicated(mesh, 0);
+    constraints.back().layout = LayoutAttr::getReplicated(table.mesh, 0);
   }
   auto addFixed = [&](Operation *op) {
     return addNode(NodeKind::Fixed, op, describe(op), 1);
@@ -341,10 +367,10 @@ Propagation::readParts(ArrayRef<Operation *> ops,
     entry.fixedOperands = {layout};
     addUse(node, value, nullptr);
   }
-  return finishTable(ops.front());
+  return finish(ops.front());
 }
 
-void Propagation::hashNode(Node &node) {
+void Reader::hashNode(Node &node) {
   std::string text;
   llvm::raw_string_ostream out(text);
   out << static_cast<int>(node.kind) << node.executions;
@@ -356,12 +382,12 @@ void Propagation::hashNode(Node &node) {
     out << node.op->getAttrDictionary();
   out << node.rule.toString();
   for (int operand : node.operands)
-    if (int def = values[operand].def; def < &node - nodes.begin())
+    if (int def = values[operand].def; def < node.number)
       out << nodes[def].hash << "." << values[operand].result << " ";
   node.hash = llvm::xxh3_64bits(out.str());
 }
 
-SmallVector<int> Propagation::numbers(ArrayRef<AxisRef> axes) const {
+SmallVector<int> SideTable::numbers(ArrayRef<AxisRef> axes) const {
   SmallVector<int> list;
   for (AxisRef ref : axes)
     for (auto [number, atom] : llvm::enumerate(atoms))
@@ -370,8 +396,8 @@ SmallVector<int> Propagation::numbers(ArrayRef<AxisRef> axes) const {
   return list;
 }
 
-LogicalResult Propagation::finishTable(Operation *where) {
-  // Priorities become levels.
+/// Priorities become levels.
+LogicalResult Reader::levelConstraints(Operation *where) {
   using Rank = std::pair<int, bool>;
   auto rank = [](const Constraint &constraint) {
     return Rank(constraint.level, !constraint.isParameter);
@@ -387,7 +413,10 @@ LogicalResult Propagation::finishTable(Operation *where) {
            << "others; " << maxLevels << " are possible";
   for (Constraint &constraint : constraints)
     constraint.level = llvm::find(ranks, rank(constraint)) - ranks.begin();
+  return success();
+}
 
+LogicalResult Reader::cutAtoms(Operation *where) {
   SmallVector<AxisRef> cuts;
   auto addCuts = [&](LayoutAttr layout) {
     llvm::append_range(cuts, layout.getPartialAxes());
@@ -406,15 +435,19 @@ LogicalResult Propagation::finishTable(Operation *where) {
                             "not divide each other");
   llvm::sort(*pieces);
   pieces->erase(llvm::unique(*pieces), pieces->end());
-  atoms = *pieces;
+  table.atoms = *pieces;
+  return success();
+}
 
-  // Atoms that meet on one dim: the more important first, then as some
-  // constraint has them, then in mesh order.
+/// Atoms that meet on one dim: the more important first, then as some
+/// constraint has them, then in mesh order.
+void Reader::orderAtoms() {
+  ArrayRef<AxisRef> atoms = table.atoms;
   SmallVector<int> level(atoms.size(), maxLevels);
   SmallVector<int> sorted;
   for (const Constraint &constraint : constraints)
     for (DimAttr dim : constraint.layout.getDims())
-      for (int atom : numbers(dim.getAxes()))
+      for (int atom : table.numbers(dim.getAxes()))
         level[atom] = std::min(level[atom], constraint.level);
   for (size_t atom = 0; atom < atoms.size(); ++atom)
     sorted.push_back(atom);
@@ -423,7 +456,7 @@ LogicalResult Propagation::finishTable(Operation *where) {
   });
   auto arrange = [&](LayoutAttr layout) {
     for (DimAttr dim : layout.getDims()) {
-      SmallVector<int> wanted = numbers(dim.getAxes());
+      SmallVector<int> wanted = table.numbers(dim.getAxes());
       size_t next = 0;
       for (int &atom : sorted)
         if (llvm::is_contained(wanted, atom) && next < wanted.size())
@@ -442,11 +475,34 @@ LogicalResult Propagation::finishTable(Operation *where) {
   });
   for (auto &[level, text, layout] : byLevel)
     arrange(layout);
-  order.assign(atoms.size(), 0);
+  table.order.assign(atoms.size(), 0);
   for (auto [position, atom] : llvm::enumerate(sorted))
-    order[atom] = position;
+    table.order[atom] = position;
+}
 
+LogicalResult Reader::finish(Operation *where) {
+  if (failed(levelConstraints(where)) || failed(cutAtoms(where)))
+    return failure();
+  orderAtoms();
   for (Node &node : nodes)
     hashNode(node);
   return success();
+}
+
+FailureOr<SideTable> polyrank::sharding::readFunction(MeshAttr mesh,
+                                                      func::FuncOp function) {
+  Reader reader(mesh);
+  if (failed(reader.readFunction(function)))
+    return failure();
+  return std::move(reader.table);
+}
+
+FailureOr<SideTable>
+polyrank::sharding::readParts(MeshAttr mesh, ArrayRef<Operation *> ops,
+                              const llvm::MapVector<Value, LayoutAttr> &wanted,
+                              StringRef reason) {
+  Reader reader(mesh);
+  if (failed(reader.readParts(ops, wanted, reason)))
+    return failure();
+  return std::move(reader.table);
 }

@@ -1,95 +1,12 @@
 // One label per node, so that the objective is least.
 
-#include "compiler/sharding/Propagation.h"
+#include "compiler/sharding/Solution.h"
+
+#include "compiler/sharding/Elimination.h"
 
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::sharding;
-using sharding::LayoutAttr;
-
-int64_t Propagation::getBytes(RankedTensorType type, LayoutAttr from,
-                              LayoutAttr to) {
-  if (from == to)
-    return 0;
-  auto [it, isNew] = bytes.try_emplace({type, from, to}, -1);
-  if (isNew) {
-    const cost::ReshardPlanner::Plan *plan =
-        planner.plan(sharding::withLayout(type, from), to);
-    int64_t found = plan ? plan->bytes : -1;
-    it = bytes.find({type, from, to});
-    it->second = found;
-  }
-  return it->second;
-}
-
-Propagation::Making Propagation::make(RankedTensorType type, LayoutAttr from,
-                                      ArrayRef<LayoutAttr> wanted) {
-  // Attached one after another, each to what is cheapest so far. In some order
-  // this gives a cheapest arborescence.
-  auto attach = [&](ArrayRef<int> sequence) {
-    Making making;
-    for (int item : sequence) {
-      int64_t least = getBytes(type, from, wanted[item]);
-      int parent = -1;
-      for (auto [made, unused] : making.steps)
-        if (int64_t cost = getBytes(type, wanted[made], wanted[item]);
-            cost >= 0 && (least < 0 || cost < least)) {
-          least = cost;
-          parent = made;
-        }
-      if (least < 0) {
-        making.bytes = -1;
-        return making;
-      }
-      making.bytes += least;
-      making.steps.push_back({item, parent});
-    }
-    return making;
-  };
-  SmallVector<int> sequence = llvm::to_vector(llvm::seq<int>(0, wanted.size()));
-  constexpr size_t allOrders = 4;
-  if (wanted.size() > allOrders) {
-    // Always the cheapest next.
-    SmallVector<int> greedy;
-    while (!sequence.empty()) {
-      auto addedBy = [&](int item) {
-        SmallVector<int> more(greedy);
-        more.push_back(item);
-        int64_t cost = attach(more).bytes;
-        return cost < 0 ? std::numeric_limits<int64_t>::max() : cost;
-      };
-      int *next = llvm::min_element(
-          sequence, [&](int a, int b) { return addedBy(a) < addedBy(b); });
-      greedy.push_back(*next);
-      sequence.erase(next);
-    }
-    return attach(greedy);
-  }
-  Making best = attach(sequence);
-  while (std::next_permutation(sequence.begin(), sequence.end())) {
-    Making making = attach(sequence);
-    if (making.bytes >= 0 && (best.bytes < 0 || making.bytes < best.bytes))
-      best = making;
-  }
-  return best;
-}
-
-int64_t Propagation::getValueBytes(const TensorValue &value, LayoutAttr from,
-                                   ArrayRef<LayoutAttr> wanted) {
-  if (nodes[value.def].kind == NodeKind::Source)
-    return 0;
-  LayoutAttr source = withoutFill(from);
-  SmallVector<LayoutAttr> distinct;
-  for (LayoutAttr layout : wanted) {
-    LayoutAttr plain = withoutFill(layout);
-    if (plain != source && !llvm::is_contained(distinct, plain))
-      distinct.push_back(plain);
-  }
-  if (distinct.empty())
-    return 0;
-  int64_t cost = make(value.getType(), source, distinct).bytes;
-  return cost < 0 ? cost : cost * value.executions;
-}
 
 static Objective objectiveOfBytes(int64_t bytes) {
   if (bytes < 0)
@@ -99,29 +16,35 @@ static Objective objectiveOfBytes(int64_t bytes) {
   return objective;
 }
 
-Objective Propagation::evaluateValue(const TensorValue &value,
-                                     ArrayRef<int> labels) {
+int64_t Solver::getValueBytes(const TensorValue &value, LayoutAttr from,
+                              ArrayRef<LayoutAttr> wanted) {
+  // Each user of a source gets its own, in the layout that it wants.
+  return table.nodes[value.def].kind == NodeKind::Source
+             ? 0
+             : costs.getValueBytes(value, from, wanted);
+}
+
+Objective Solver::evaluateValue(const TensorValue &value,
+                                ArrayRef<int> chosen) {
   SmallVector<LayoutAttr> wanted;
   for (const Use &use : value.uses)
-    wanted.push_back(
-        nodes[use.node].labels[labels[use.node]].operands[use.operand]);
-  LayoutAttr from =
-      nodes[value.def].labels[labels[value.def]].results[value.result];
+    wanted.push_back(labels[use.node][chosen[use.node]].operands[use.operand]);
+  LayoutAttr from = labels[value.def][chosen[value.def]].results[value.result];
   return objectiveOfBytes(getValueBytes(value, from, wanted));
 }
 
-Objective Propagation::evaluate(ArrayRef<int> labels) {
+Objective Solver::evaluate(ArrayRef<int> chosen) {
   Objective sum;
-  for (auto [node, label] : llvm::zip_equal(nodes, labels))
-    sum += node.labels[label].cost;
+  for (auto [list, label] : llvm::zip_equal(labels, chosen))
+    sum += list[label].cost;
   for (const TensorValue &value : values)
-    sum += evaluateValue(value, labels);
+    sum += evaluateValue(value, chosen);
   return sum;
 }
 
-void Propagation::improve(std::vector<int> &labels) {
+void Solver::improve(std::vector<int> &chosen) {
   // What a node's label is a part of: the values that it defines or uses.
-  std::vector<SmallVector<int>> touched(nodes.size());
+  std::vector<SmallVector<int>> touched(labels.size());
   for (auto [id, value] : llvm::enumerate(values)) {
     touched[value.def].push_back(id);
     for (const Use &use : value.uses)
@@ -129,23 +52,23 @@ void Propagation::improve(std::vector<int> &labels) {
         touched[use.node].push_back(id);
   }
   auto part = [&](size_t node) {
-    Objective sum = nodes[node].labels[labels[node]].cost;
+    Objective sum = labels[node][chosen[node]].cost;
     for (int id : touched[node])
-      sum += evaluateValue(values[id], labels);
+      sum += evaluateValue(values[id], chosen);
     return sum;
   };
-  std::vector<bool> isStale(nodes.size(), true);
+  std::vector<bool> isStale(labels.size(), true);
   for (bool improved = true; improved;) {
     improved = false;
-    for (size_t node = 0; node < nodes.size(); ++node) {
-      int numLabels = nodes[node].labels.size();
+    for (size_t node = 0; node < labels.size(); ++node) {
+      int numLabels = labels[node].size();
       if (!isStale[node] || numLabels == 1)
         continue;
       isStale[node] = false;
-      int best = labels[node];
+      int best = chosen[node];
       Objective least = part(node);
       for (int label = 0; label < numLabels; ++label) {
-        labels[node] = label;
+        chosen[node] = label;
         if (Objective sum = part(node); sum < least) {
           least = sum;
           best = label;
@@ -157,34 +80,24 @@ void Propagation::improve(std::vector<int> &labels) {
           }
         }
       }
-      labels[node] = best;
+      chosen[node] = best;
     }
   }
 }
 
-FailureOr<Solution> Propagation::solveLayouts() {
-  extend();
-  while (true) {
-    if (failed(enumerate()))
-      return failure();
-    Solution solution = solve();
-    if (!tightenExtents(solution))
-      return solution;
-  }
-}
-
-Solution Propagation::solve() {
+Solution Solver::solve() {
   Elimination elimination;
-  std::vector<int> variable(nodes.size(), -1);
+  std::vector<int> variable(labels.size(), -1);
   Objective fixed;
-  for (auto [id, node] : llvm::enumerate(nodes)) {
-    if (node.labels.size() == 1) {
-      fixed += node.labels.front().cost;
+  for (size_t id = 0; id < labels.size(); ++id) {
+    const SmallVector<Label, 0> &list = labels[id];
+    if (list.size() == 1) {
+      fixed += list.front().cost;
       continue;
     }
-    variable[id] = elimination.addVariable(node.labels.size());
+    variable[id] = elimination.addVariable(list.size());
     elimination.addTable({variable[id]}, [&](ArrayRef<int> label) {
-      return node.labels[label[0]].cost;
+      return list[label[0]].cost;
     });
   }
   // Most values have at most a few users that may choose: one table. Where
@@ -194,14 +107,14 @@ Solution Propagation::solve() {
   constexpr size_t mostLayouts = 10;
   bool exact = true;
   for (const TensorValue &value : values) {
-    if (nodes[value.def].kind == NodeKind::Source)
+    if (table.nodes[value.def].kind == NodeKind::Source)
       continue;
     SmallVector<int> scope; // nodes
     double entries = 1;
     auto add = [&](int node) {
       if (variable[node] >= 0 && !llvm::is_contained(scope, node)) {
         scope.push_back(node);
-        entries *= nodes[node].labels.size();
+        entries *= labels[node].size();
       }
     };
     add(value.def);
@@ -214,18 +127,18 @@ Solution Propagation::solve() {
       return list;
     };
     auto labelOf = [&](int node, ArrayRef<int> ids,
-                       ArrayRef<int> labels) -> const Label & {
+                       ArrayRef<int> values) -> const Label & {
       const auto *it = llvm::find(ids, node);
-      return nodes[node].labels[it == ids.end() ? 0 : labels[it - ids.begin()]];
+      return labels[node][it == ids.end() ? 0 : values[it - ids.begin()]];
     };
     if (entries <= largestTable) {
-      auto cost = [&](ArrayRef<int> labels) {
+      auto cost = [&](ArrayRef<int> values) {
         SmallVector<LayoutAttr> wanted;
         for (const Use &use : value.uses)
           wanted.push_back(
-              labelOf(use.node, scope, labels).operands[use.operand]);
+              labelOf(use.node, scope, values).operands[use.operand]);
         return objectiveOfBytes(getValueBytes(
-            value, labelOf(value.def, scope, labels).results[value.result],
+            value, labelOf(value.def, scope, values).results[value.result],
             wanted));
       };
       if (scope.empty())
@@ -236,9 +149,9 @@ Solution Propagation::solve() {
     }
     SmallVector<LayoutAttr> layouts, always;
     for (const Use &use : value.uses)
-      for (const Label &label : nodes[use.node].labels) {
+      for (const Label &label : labels[use.node]) {
         LayoutAttr plain = withoutFill(label.operands[use.operand]);
-        auto &list = nodes[use.node].labels.size() == 1 ? always : layouts;
+        auto &list = labels[use.node].size() == 1 ? always : layouts;
         if (!llvm::is_contained(list, plain))
           list.push_back(plain);
       }
@@ -254,10 +167,10 @@ Solution Propagation::solve() {
           pair.push_back(value.def);
         if (variable[use.node] >= 0 && use.node != value.def)
           pair.push_back(use.node);
-        elimination.addTable(variables(pair), [&](ArrayRef<int> labels) {
+        elimination.addTable(variables(pair), [&](ArrayRef<int> values) {
           return objectiveOfBytes(getValueBytes(
-              value, labelOf(value.def, pair, labels).results[value.result],
-              {labelOf(use.node, pair, labels).operands[use.operand]}));
+              value, labelOf(value.def, pair, values).results[value.result],
+              {labelOf(use.node, pair, values).operands[use.operand]}));
         });
       }
       continue;
@@ -268,14 +181,14 @@ Solution Propagation::solve() {
       defScope.push_back(value.def);
     SmallVector<int> madeScope = variables(defScope);
     madeScope.push_back(made);
-    elimination.addTable(madeScope, [&](ArrayRef<int> labels) {
+    elimination.addTable(madeScope, [&](ArrayRef<int> values) {
       SmallVector<LayoutAttr> wanted(always);
       for (auto [i, layout] : llvm::enumerate(layouts))
-        if (labels.back() >> i & 1)
+        if (values.back() >> i & 1)
           wanted.push_back(layout);
       return objectiveOfBytes(
           getValueBytes(value,
-                        labelOf(value.def, defScope, labels.drop_back())
+                        labelOf(value.def, defScope, values.drop_back())
                             .results[value.result],
                         wanted));
     });
@@ -283,12 +196,12 @@ Solution Propagation::solve() {
       if (variable[use.node] < 0)
         continue;
       elimination.addTable(
-          {variable[use.node], made}, [&](ArrayRef<int> labels) {
-            LayoutAttr plain = withoutFill(
-                nodes[use.node].labels[labels[0]].operands[use.operand]);
+          {variable[use.node], made}, [&](ArrayRef<int> values) {
+            LayoutAttr plain =
+                withoutFill(labels[use.node][values[0]].operands[use.operand]);
             const auto *it = llvm::find(layouts, plain);
             bool isMade =
-                it == layouts.end() || labels[1] >> (it - layouts.begin()) & 1;
+                it == layouts.end() || values[1] >> (it - layouts.begin()) & 1;
             return isMade ? Objective() : Objective::impossible();
           });
     }
@@ -296,7 +209,7 @@ Solution Propagation::solve() {
 
   Elimination::Solution found = elimination.solve();
   Solution solution;
-  for (size_t id = 0; id < nodes.size(); ++id)
+  for (size_t id = 0; id < labels.size(); ++id)
     solution.labels.push_back(variable[id] < 0 ? 0
                                                : found.values[variable[id]]);
   solution.objective = evaluate(solution.labels);

@@ -1,8 +1,9 @@
 // Writes a solution into the program: types, and reshards where producer and
 // user of a value disagree.
 
-#include "compiler/sharding/Propagation.h"
+#include "compiler/sharding/WriteLayouts.h"
 
+#include "compiler/sharding/Labels.h"
 #include "compiler/sharding/Why.h"
 #include "dialects/sharding/Constraint.h"
 #include "llvm/ADT/MapVector.h"
@@ -15,19 +16,22 @@ using sharding::AxisRef;
 using sharding::DimAttr;
 using sharding::LayoutAttr;
 
-namespace polyrank::sharding {
+namespace {
 
 /// One pass over the nodes in program order.
 class Writer {
 public:
-  Writer(Propagation &propagation, const Solution &solution)
-      : table(propagation), solution(solution) {}
+  explicit Writer(const Propagated &propagated)
+      : propagated(propagated), table(propagated.table),
+        costs(propagated.table.mesh) {}
 
   LogicalResult write();
+  /// Per value that readParts was asked for, the value in the layout wanted.
+  SuppliedValues supplied;
 
 private:
   const Label &labelOf(int node) const {
-    return table.nodes[node].labels[solution.labels[node]];
+    return propagated.labels[node][propagated.solution.labels[node]];
   }
   LayoutAttr defined(const TensorValue &value) const {
     return labelOf(value.def).results[value.result];
@@ -47,9 +51,9 @@ private:
     value.setType(
         sharding::withLayout(cast<RankedTensorType>(value.getType()), layout));
   }
-  void writeSource(TensorValue &value);
-  LogicalResult writeValue(TensorValue &value);
-  void supply(const Use &use, Value value);
+  void writeSource(const TensorValue &value);
+  LogicalResult writeValue(const TensorValue &value);
+  void supply(const TensorValue &of, const Use &use, Value value);
   Value reshard(const TensorValue &value, Value from, LayoutAttr to,
                 const Use &use, Operation *first);
   Operation *firstUser(const TensorValue &value, ArrayRef<LayoutAttr> layouts,
@@ -60,13 +64,14 @@ private:
                     const Use &use) const;
   void wrapComposite(const Node &node, const Label &label);
 
-  Propagation &table;
-  const Solution &solution;
+  const Propagated &propagated;
+  const SideTable &table;
+  ReshardCosts costs;
   /// Pinned values: what their users see.
   llvm::DenseMap<int, Value> pinned;
 };
 
-} // namespace polyrank::sharding
+} // namespace
 
 LayoutAttr Writer::settle(LayoutAttr demand, LayoutAttr have,
                           bool exact) const {
@@ -97,12 +102,11 @@ std::string Writer::blame(const TensorValue &value, LayoutAttr from,
                      });
   };
   auto add = [&](int node, size_t atom) {
-    const Node &entry = table.nodes[node];
     const Choice &choice = labelOf(node).choices[atom];
-    for (const Node::Reach &reach : entry.reached[atom])
-      if (reach.constraint >= 0 &&
-          (choice.kind != Choice::Split || reach.factor == choice.factor)) {
-        const std::string &text = table.constraints[reach.constraint].text;
+    for (const Arrival &arrival : propagated.reach.nodes[node].arrivals[atom])
+      if (arrival.constraint >= 0 &&
+          (choice.kind != Choice::Split || arrival.factor == choice.factor)) {
+        const std::string &text = table.constraints[arrival.constraint].text;
         if (!llvm::is_contained(texts, text))
           texts.push_back(text);
         return true;
@@ -195,25 +199,25 @@ Value Writer::reshard(const TensorValue &value, Value from, LayoutAttr to,
   return op->getResult(0);
 }
 
-void Writer::supply(const Use &use, Value value) {
+void Writer::supply(const TensorValue &of, const Use &use, Value value) {
   if (use.slot)
     use.slot->set(value);
   else if (table.nodes[use.node].kind == NodeKind::Pin)
     pinned[table.nodes[use.node].results.front()] = value;
   else
-    table.supplied[use.node] = value;
+    supplied[of.value] = value;
 }
 
 /// Every user gets a source of its own, in the layout that it wants; partial
 /// ones are made from a whole one, borders are fetched.
-void Writer::writeSource(TensorValue &value) {
+void Writer::writeSource(const TensorValue &value) {
   Operation *op = table.nodes[value.def].op;
   LayoutAttr whole =
       LayoutAttr::getReplicated(table.mesh, value.getType().getRank());
   setType(value.value, whole);
   if (isa<BlockArgument>(value.value)) {
     for (const Use &use : value.uses)
-      supply(use, value.value);
+      supply(value, use, value.value);
     return;
   }
   llvm::MapVector<LayoutAttr, Value> made;
@@ -246,17 +250,17 @@ void Writer::writeSource(TensorValue &value) {
         result = reshard(value, copy, demand, use, nullptr);
       copy = result;
     }
-    supply(use, copy);
+    supply(value, use, copy);
   }
 }
 
-LogicalResult Writer::writeValue(TensorValue &value) {
+LogicalResult Writer::writeValue(const TensorValue &value) {
   const Node &def = table.nodes[value.def];
   if (def.kind == NodeKind::Source) {
     writeSource(value);
     return success();
   }
-  int id = &value - table.values.begin();
+  int id = static_cast<int>(&value - table.values.data());
   Value source = value.value;
   LayoutAttr have;
   if (def.kind == NodeKind::Pin) {
@@ -304,7 +308,7 @@ LogicalResult Writer::writeValue(TensorValue &value) {
     layouts.push_back(wanted[i]);
     users.push_back(wantedBy[i]);
   }
-  auto making = table.make(value.getType(), have, layouts);
+  auto making = costs.make(value.getType(), have, layouts);
   if (making.bytes < 0)
     return def.op->emitError() << def.name << ": no way from layout "
                                << have.toString() << " to those of its users";
@@ -322,7 +326,8 @@ LogicalResult Writer::writeValue(TensorValue &value) {
                 *users[item], firstUser(value, below[item], perUse));
   for (auto [use, layout] : llvm::zip_equal(value.uses, perUse)) {
     const auto *it = llvm::find(layouts, layout);
-    supply(use, it == layouts.end() ? source : made[it - layouts.begin()]);
+    supply(value, use,
+           it == layouts.end() ? source : made[it - layouts.begin()]);
   }
   return success();
 }
@@ -337,7 +342,8 @@ void Writer::wrapComposite(const Node &node, const Label &label) {
     if (choice.kind == Choice::Split &&
         node.rule.factors[choice.factor].kind == graph::FactorKind::Composite)
       choice = {};
-  std::optional<Label> whole = table.makeLabel(node, choices);
+  std::optional<Label> whole =
+      makeLabel(table, &propagated.extents, node, choices);
   assert(whole && "a label without some of its splits is a label");
   Builder builder(op->getContext());
   auto reason = builder.getDictionaryAttr(
@@ -375,16 +381,16 @@ void Writer::wrapComposite(const Node &node, const Label &label) {
   SmallVector<std::string> texts;
   for (auto [atom, choice] : llvm::enumerate(label.choices))
     if (choices[atom].kind != choice.kind)
-      for (const Node::Reach &reach : node.reached[atom])
-        if (reach.factor == choice.factor && reach.constraint >= 0)
-          texts.push_back(table.constraints[reach.constraint].text);
+      for (const Arrival &arrival : propagated.reach.of(node).arrivals[atom])
+        if (arrival.factor == choice.factor && arrival.constraint >= 0)
+          texts.push_back(table.constraints[arrival.constraint].text);
   sharding::markComposite(op, llvm::join(texts, "; "));
 }
 
 LogicalResult Writer::write() {
   // A pinned value comes after the value that it pins, a slice or sum after
   // what it is taken from: values are in program order.
-  for (TensorValue &value : table.values)
+  for (const TensorValue &value : table.values)
     if (failed(writeValue(value)))
       return failure();
   for (auto [id, node] : llvm::enumerate(table.nodes))
@@ -393,13 +399,10 @@ LogicalResult Writer::write() {
   return success();
 }
 
-Value Propagation::getSupplied(Value value) const {
-  for (const Use &use : values[current.at(value)].uses)
-    if (nodes[use.node].kind == NodeKind::Fixed)
-      return supplied.lookup(use.node);
-  return {};
-}
-
-LogicalResult Propagation::write(const Solution &solution) {
-  return Writer(*this, solution).write();
+FailureOr<SuppliedValues>
+polyrank::sharding::writeLayouts(const Propagated &propagated) {
+  Writer writer(propagated);
+  if (failed(writer.write()))
+    return failure();
+  return std::move(writer.supplied);
 }

@@ -1,7 +1,8 @@
 // Propagation on random programs: the solution against every labelling, the
 // same solution whatever the order of ops, and types that every op accepts.
 
-#include "compiler/sharding/Propagation.h"
+#include "compiler/sharding/Labels.h"
+#include "compiler/sharding/WriteLayouts.h"
 
 #include <random>
 
@@ -152,31 +153,44 @@ func::FuncOp functionOf(ModuleOp module) {
   return *module.getOps<func::FuncOp>().begin();
 }
 
+/// All that the nodes of a function may do, before anything is chosen.
+struct Choices {
+  Choices(MeshAttr mesh, func::FuncOp function)
+      : table(readFunction(mesh, function)) {
+    if (failed(table))
+      return;
+    Reach reach = findReach(*table);
+    CompositeCosts composites;
+    labels = enumerateLabels(*table, reach, Extents(*table, reach), composites);
+  }
+  FailureOr<SideTable> table;
+  FailureOr<Labels> labels;
+};
+
 void checkAgainstEveryLabelling(ModuleOp module, MeshAttr mesh,
                                 int64_t &compared) {
-  Propagation propagation(mesh);
-  ASSERT_TRUE(succeeded(propagation.readFunction(functionOf(module))));
-  propagation.extend();
-  ASSERT_TRUE(succeeded(propagation.enumerate()));
-  Solution solution = propagation.solve();
+  Choices choices(mesh, functionOf(module));
+  ASSERT_TRUE(succeeded(choices.labels));
+  ReshardCosts costs(mesh);
+  Solver solver(*choices.table, *choices.labels, costs);
+  Solution solution = solver.solve();
   EXPECT_EQ(solution.objective, solution.bound);
   double labellings = 1;
-  for (const Node &node : propagation.getNodes())
-    labellings *= node.labels.size();
+  for (const auto &list : *choices.labels)
+    labellings *= list.size();
   constexpr double most = 20'000;
   if (labellings > most)
     return;
   ++compared;
-  std::vector<int> labels(propagation.getNodes().size(), 0);
+  std::vector<int> labels(choices.labels->size(), 0);
   std::optional<Objective> best;
   while (true) {
-    Objective objective = propagation.evaluate(labels);
+    Objective objective = solver.evaluate(labels);
     if (!best || objective < *best)
       best = objective;
     size_t i = 0;
     for (; i < labels.size(); ++i) {
-      if (++labels[i] <
-          static_cast<int>(propagation.getNodes()[i].labels.size()))
+      if (++labels[i] < static_cast<int>((*choices.labels)[i].size()))
         break;
       labels[i] = 0;
     }
@@ -205,11 +219,11 @@ TEST_F(PropagationTest, EveryOpAcceptsItsTypes) {
                           : mesh({{"x", 3}, {"y", 2}});
     OwningOpRef<ModuleOp> module = random(seed, 6, m);
     func::FuncOp function = functionOf(*module);
-    Propagation propagation(m);
-    ASSERT_TRUE(succeeded(propagation.readFunction(function)));
-    FailureOr<Solution> solution = propagation.solveLayouts();
-    ASSERT_TRUE(succeeded(solution));
-    ASSERT_TRUE(succeeded(propagation.write(*solution)));
+    FailureOr<SideTable> table = readFunction(m, function);
+    ASSERT_TRUE(succeeded(table));
+    FailureOr<Propagated> propagated = solveLayouts(*std::move(table));
+    ASSERT_TRUE(succeeded(propagated));
+    ASSERT_TRUE(succeeded(writeLayouts(*propagated)));
     function.setType(FunctionType::get(
         &context, function.getBody().getArgumentTypes(),
         function.getBody().front().getTerminator()->getOperandTypes()));
@@ -226,11 +240,11 @@ TEST_F(PropagationTest, TheOrderOfOpsDoesNotMatter) {
     std::optional<Objective> first;
     for (unsigned shuffle = 0; shuffle < 4; ++shuffle) {
       OwningOpRef<ModuleOp> module = random(seed, 6, m, shuffle);
-      Propagation propagation(m);
-      ASSERT_TRUE(succeeded(propagation.readFunction(functionOf(*module))));
-      propagation.extend();
-      ASSERT_TRUE(succeeded(propagation.enumerate()));
-      Solution solution = propagation.solve();
+      Choices choices(m, functionOf(*module));
+      ASSERT_TRUE(succeeded(choices.labels));
+      ReshardCosts costs(m);
+      Solution solution =
+          Solver(*choices.table, *choices.labels, costs).solve();
       // The last part of the objective tells labellings apart.
       if (!first)
         first = solution.objective;

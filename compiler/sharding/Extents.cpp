@@ -1,0 +1,234 @@
+// Padded extents of dims that are connected.
+
+#include "compiler/sharding/Extents.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::sharding;
+using graph::TensorFactors;
+
+namespace {
+/// The same dim of a value at its def and at a user.
+struct Link {
+  /// By which links are ordered: not 1, the ratio, and the value's place.
+  std::tuple<bool, int64_t, int64_t, uint64_t, uint64_t, unsigned, unsigned,
+             size_t>
+      place;
+  int given, taken; // items
+  Ratio step;       // extent taken = step * extent given
+};
+} // namespace
+
+/// Dims of a value as its def and as a user have them. Equal extents come
+/// first, which never disagree; the rest in an order that does not depend on
+/// that of the ops.
+static std::vector<Link> findLinks(const SideTable &table,
+                                   ArrayRef<int> firstFactor) {
+  std::vector<Link> links;
+  for (const TensorValue &value : table.values) {
+    const graph::ShardingRule &giver = table.nodes[value.def].rule;
+    for (const Use &use : value.uses) {
+      const graph::ShardingRule &taker = table.nodes[use.node].rule;
+      for (auto [d, from, to] : llvm::enumerate(giver.results[value.result],
+                                                taker.operands[use.operand])) {
+        if (from.size() != 1 || to.size() != 1)
+          continue;
+        // given * scale of the giver = taken * scale of the taker.
+        Ratio step(giver.getBorder(true, value.result, d).scale,
+                   taker.getBorder(false, use.operand, d).scale);
+        bool isOne = step.numerator == step.denominator;
+        links.push_back(
+            {{!isOne, step.numerator, step.denominator,
+              table.nodes[value.def].hash, table.nodes[use.node].hash,
+              value.result, use.operand, d},
+             firstFactor[value.def] + from.front(),
+             firstFactor[use.node] + to.front(),
+             step});
+      }
+    }
+  }
+  llvm::stable_sort(
+      links, [](const Link &a, const Link &b) { return a.place < b.place; });
+  return links;
+}
+
+void Extents::connect(const SideTable &table) {
+  for (const Node &node : table.nodes) {
+    firstFactor.push_back(classOf.size());
+    for (size_t f = 0; f < node.rule.factors.size(); ++f)
+      classOf.push_back(classOf.size());
+  }
+  // Of each item: its extent over that of its parent. The smaller class goes
+  // below the larger, so that ways to the root stay short.
+  SmallVector<Ratio, 0> over(classOf.size());
+  SmallVector<int, 0> sizes(classOf.size(), 1);
+  auto find = [&](int item) {
+    Ratio ratio;
+    for (; classOf[item] != item; item = classOf[item])
+      ratio = ratio * over[item];
+    return std::pair(item, ratio);
+  };
+  for (const Link &link : findLinks(table, firstFactor)) {
+    auto [given, fromRoot] = find(link.given);
+    auto [taken, toRoot] = find(link.taken);
+    // Where two ways round disagree, the value of the later is resharded.
+    if (given == taken)
+      continue;
+    Ratio ratio = fromRoot * link.step * toRoot.inverse(); // taken over given
+    if (sizes[taken] > sizes[given]) {
+      std::swap(taken, given);
+      ratio = ratio.inverse();
+    }
+    classOf[taken] = given;
+    over[taken] = ratio;
+    sizes[given] += sizes[taken];
+  }
+  SmallVector<int, 0> roots;
+  for (size_t item = 0; item < classOf.size(); ++item) {
+    auto [root, ratio] = find(item);
+    roots.push_back(root);
+    ratios.push_back(ratio);
+  }
+  classOf = roots;
+}
+
+/// Fixed neighbours have chosen already.
+void Extents::keepFixed(const SideTable &table) {
+  for (const Node &node : table.nodes) {
+    auto keep = [&](const TensorFactors &tensor, LayoutAttr layout) {
+      for (auto [factors, dim] : llvm::zip_equal(tensor, layout.getDims()))
+        if (factors.size() == 1 && dim.getPadded()) {
+          int item = itemOf(node, factors.front());
+          units[classOf[item]] =
+              Ratio(dim.getPadded(), 1) * ratios[item].inverse();
+          fixed.insert(classOf[item]);
+        }
+    };
+    for (auto [tensor, layout] :
+         llvm::zip(node.rule.results, node.fixedResults))
+      keep(tensor, layout);
+    for (auto [tensor, layout] :
+         llvm::zip(node.rule.operands, node.fixedOperands))
+      keep(tensor, layout);
+  }
+}
+
+Extents::Extents(const SideTable &table, const Reach &reach) {
+  connect(table);
+  keepFixed(table);
+  // All that may split the class, and all that may be split.
+  ArrayRef<AxisRef> atoms = table.atoms;
+  llvm::DenseMap<int, uint32_t> splitting;
+  std::vector<char> maySplit(classOf.size(), false);
+  for (const Node &node : table.nodes)
+    for (size_t atom = 0; atom < atoms.size(); ++atom)
+      for (const Arrival &arrival : reach.of(node).arrivals[atom]) {
+        int item = itemOf(node, arrival.factor);
+        splitting[classOf[item]] |= 1u << atom;
+        maySplit[item] = true;
+      }
+  llvm::DenseMap<int, int64_t> blocks;
+  for (auto [root, mask] : splitting) {
+    int64_t count = 1;
+    for (size_t atom = 0; atom < atoms.size(); ++atom)
+      if (mask >> atom & 1)
+        count *= atoms[atom].size;
+    blocks[root] = count;
+  }
+  setUnits(table, blocks, maySplit);
+}
+
+/// Gives each class the least unit with which every `split` item of it is at
+/// least as large as its dim and has as many equal blocks as `blocks` says of
+/// the class. Returns whether any unit is new or smaller.
+bool Extents::setUnits(const SideTable &table,
+                       const llvm::DenseMap<int, int64_t> &blocks,
+                       ArrayRef<char> split) {
+  // Extents of a class are whole multiples of one number: their ratios over a
+  // common denominator, without a common factor.
+  llvm::DenseMap<int, int64_t> denominators, common, needed;
+  for (size_t item = 0; item < classOf.size(); ++item)
+    if (split[item]) {
+      int64_t &multiple =
+          denominators.try_emplace(classOf[item], 1).first->second;
+      multiple = std::lcm(multiple, ratios[item].denominator);
+    }
+  auto multipleOf = [&](size_t item) {
+    return ratios[item].numerator *
+           (denominators.lookup(classOf[item]) / ratios[item].denominator);
+  };
+  for (size_t item = 0; item < classOf.size(); ++item)
+    if (split[item]) {
+      int64_t &divisor = common[classOf[item]];
+      divisor = std::gcd(divisor, multipleOf(item));
+    }
+  size_t item = 0;
+  for (const Node &node : table.nodes)
+    for (const graph::Factor &factor : node.rule.factors) {
+      if (split[item]) {
+        int root = classOf[item];
+        int64_t multiple = multipleOf(item) / common[root];
+        int64_t &count = needed[root];
+        count = std::max<int64_t>(
+            count,
+            llvm::divideCeil(factor.size, multiple * blocks.lookup(root)));
+      }
+      ++item;
+    }
+  bool changed = false;
+  for (auto [root, count] : needed) {
+    if (fixed.contains(root))
+      continue;
+    // extent = multiple * blocks * count = ratio * unit
+    Ratio unit(denominators[root] * blocks.lookup(root) * count, common[root]);
+    auto [it, isNew] = units.try_emplace(root, unit);
+    changed |= isNew || unit < it->second;
+    if (unit < it->second)
+      it->second = unit;
+  }
+  return changed;
+}
+
+int64_t Extents::get(int node, int factor) const {
+  int item = firstFactor[node] + factor;
+  auto unit = units.find(classOf[item]);
+  if (unit == units.end())
+    return 0;
+  Ratio extent = unit->second * ratios[item];
+  return extent.denominator == 1 ? extent.numerator : 0;
+}
+
+std::optional<Extents> Extents::tightened(const SideTable &table,
+                                          const Labels &labels,
+                                          ArrayRef<int> chosen) const {
+  if (units.empty())
+    return std::nullopt;
+  // What splits each class in the solution, as one common multiple.
+  llvm::DenseMap<int, int64_t> blocks;
+  std::vector<char> split(classOf.size(), false);
+  auto add = [&](const Node &node, const TensorFactors &tensor,
+                 LayoutAttr layout) {
+    for (auto [factors, dim] : llvm::zip_equal(tensor, layout.getDims()))
+      if (factors.size() == 1 && dim.getNumBlocks() != 1) {
+        int item = itemOf(node, factors.front());
+        split[item] = true;
+        int64_t &multiple = blocks.try_emplace(classOf[item], 1).first->second;
+        multiple = std::lcm(multiple, dim.getNumBlocks());
+      }
+  };
+  for (const Node &node : table.nodes) {
+    const Label &label = labels[node.number][chosen[node.number]];
+    if (node.kind == NodeKind::Fixed)
+      continue;
+    for (auto [tensor, layout] : llvm::zip(node.rule.operands, label.operands))
+      add(node, tensor, layout);
+    for (auto [tensor, layout] : llvm::zip(node.rule.results, label.results))
+      add(node, tensor, layout);
+  }
+  Extents result = *this;
+  if (!result.setUnits(table, blocks, split))
+    return std::nullopt;
+  return result;
+}

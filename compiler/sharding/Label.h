@@ -1,0 +1,33 @@
+// One of the things that a node may do.
+
+#pragma once
+
+#include "compiler/sharding/Objective.h"
+#include "dialects/sharding/Layout.h"
+
+namespace polyrank::sharding {
+
+/// What a node does with one atom.
+struct Choice {
+  enum Kind { None, Split, Pass } kind = None;
+  /// Split: the factor.
+  int factor = -1;
+  /// Pass: the kind of partial, and the operands that are partial.
+  sharding::ReductionKind reduction = sharding::ReductionKind::Sum;
+  uint32_t operands = 0;
+};
+
+struct Label {
+  llvm::SmallVector<Choice, 2> choices; // per atom
+  /// What the node takes and gives. An operand's undefined fill is no demand.
+  llvm::SmallVector<sharding::LayoutAttr, 3> operands, results;
+  /// Splits a composite factor: the op is to be decomposed.
+  bool composite = false;
+  /// All but bytes.
+  Objective cost;
+};
+
+/// Per node.
+using Labels = std::vector<llvm::SmallVector<Label, 0>>;
+
+} // namespace polyrank::sharding

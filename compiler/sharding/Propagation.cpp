@@ -1,0 +1,29 @@
+// From a side table to its solution.
+
+#include "compiler/sharding/Propagation.h"
+
+#include "compiler/sharding/Labels.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::sharding;
+
+FailureOr<Propagated> polyrank::sharding::solveLayouts(SideTable table) {
+  CompositeCosts composites;
+  ReshardCosts costs(table.mesh);
+  Reach reach = findReach(table);
+  Extents extents(table, reach);
+  while (true) {
+    FailureOr<Labels> labels =
+        enumerateLabels(table, reach, extents, composites);
+    if (failed(labels))
+      return failure();
+    Solution solution = Solver(table, *labels, costs).solve();
+    std::optional<Extents> smaller =
+        extents.tightened(table, *labels, solution.labels);
+    if (!smaller)
+      return Propagated{std::move(table), std::move(reach), std::move(extents),
+                        *std::move(labels), std::move(solution)};
+    extents = *std::move(smaller);
+  }
+}

@@ -1,0 +1,307 @@
+// What may be split: constraints spread along factors, by priority.
+
+#include "compiler/sharding/Reach.h"
+
+#include <deque>
+
+#include "compiler/sharding/Labels.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::sharding;
+using graph::FactorKind;
+using graph::PartialPass;
+using graph::TensorFactors;
+using sharding::AxisRef;
+using sharding::DimAttr;
+using sharding::LayoutAttr;
+using sharding::ReductionKind;
+
+/// The dim that `factor` is a part of, or -1.
+static int64_t dimOf(const TensorFactors &tensor, int factor) {
+  for (auto [dim, factors] : llvm::enumerate(tensor))
+    if (llvm::is_contained(factors, factor))
+      return dim;
+  return -1;
+}
+
+/// Whether `factor` is a part of some dim that has more major parts.
+static bool isMinor(const graph::ShardingRule &rule, int factor) {
+  auto isMinorOf = [&](const TensorFactors &tensor) {
+    int64_t dim = dimOf(tensor, factor);
+    return dim >= 0 && tensor[dim].front() != factor;
+  };
+  return llvm::any_of(rule.operands, isMinorOf) ||
+         llvm::any_of(rule.results, isMinorOf);
+}
+
+namespace {
+class Extension {
+public:
+  explicit Extension(const SideTable &table)
+      : table(table), nodes(table.nodes), values(table.values),
+        atoms(table.atoms), constraints(table.constraints) {}
+  Reach run();
+
+private:
+  void findFreeFactors();
+  void findPartials();
+  bool canSplit(const Node &node, int factor, int atom) const;
+  void reach(const Node &node, int factor, int atom, int level, int constraint,
+             int distance);
+  NodeReach &of(const Node &node) { return result.nodes[node.number]; }
+  const NodeReach &of(const Node &node) const { return result.of(node); }
+
+  const SideTable &table;
+  ArrayRef<Node> nodes;
+  ArrayRef<TensorValue> values;
+  ArrayRef<AxisRef> atoms;
+  ArrayRef<Constraint> constraints;
+  Reach result;
+};
+} // namespace
+
+/// Finds the factors that are computed from constants alone: a mask, a
+/// broadcast. They follow whoever uses them, and what one user splits says
+/// nothing about the others.
+void Extension::findFreeFactors() {
+  auto isFreeDim = [&](int id, int64_t dim) {
+    const Node &def = nodes[values[id].def];
+    return llvm::all_of(def.rule.results[values[id].result][dim],
+                        [&](int factor) { return of(def).isFree[factor]; });
+  };
+  for (const Node &node : nodes) {
+    SmallVector<bool> &isFree = of(node).isFree;
+    bool mayBe = node.kind == NodeKind::Op || node.kind == NodeKind::Source ||
+                 node.kind == NodeKind::Slice;
+    isFree.assign(node.rule.factors.size(), mayBe);
+    for (auto [operand, tensor] : llvm::enumerate(node.rule.operands))
+      for (auto [dim, factors] : llvm::enumerate(tensor))
+        for (int factor : factors)
+          if (isFree[factor])
+            isFree[factor] = isFreeDim(node.operands[operand], dim);
+  }
+}
+
+/// Whether the node could split the factor: alone, or, where a dim has factors
+/// that are more major, when other atoms that reach those split them up.
+bool Extension::canSplit(const Node &node, int factor, int atom) const {
+  SmallVector<Choice> choices(atoms.size());
+  choices[atom] = {Choice::Split, factor};
+  if (makeLabel(table, nullptr, node, choices))
+    return true;
+  llvm::SmallSetVector<int, 4> majors;
+  for (const auto *tensors : {&node.rule.operands, &node.rule.results})
+    for (const TensorFactors &tensor : *tensors)
+      if (int64_t dim = dimOf(tensor, factor); dim >= 0)
+        for (int major : tensor[dim]) {
+          if (major == factor)
+            break;
+          majors.insert(major);
+        }
+  // Each of the others splits one of these factors, or none.
+  std::function<bool(size_t)> choose = [&](size_t other) {
+    if (other == atoms.size())
+      return makeLabel(table, nullptr, node, choices).has_value();
+    if (choose(other + 1))
+      return true;
+    if (static_cast<int>(other) == atom)
+      return false;
+    for (int major : majors) {
+      if (!of(node).has(other, major))
+        continue;
+      choices[other] = {Choice::Split, major};
+      bool found = choose(other + 1);
+      choices[other] = {};
+      if (found)
+        return true;
+    }
+    return false;
+  };
+  return !majors.empty() && choose(0);
+}
+
+void Extension::reach(const Node &node, int factor, int atom, int level,
+                      int constraint, int distance) {
+  NodeReach &reached = of(node);
+  if (node.kind == NodeKind::Fixed)
+    return;
+  if (reached.level[atom] >= 0 && reached.level[atom] < level)
+    return;
+  if (reached.has(atom, factor))
+    return;
+  if (node.constraint >= 0) {
+    // A constraint's own axes are where it puts them; a closed dim takes no
+    // others.
+    const Constraint &fixed = constraints[node.constraint];
+    const TensorFactors &tensor = node.rule.results.front();
+    for (auto [d, dim] : llvm::enumerate(fixed.layout.getDims())) {
+      bool isHere = llvm::is_contained(tensor[d], factor);
+      bool named = sharding::overlap(dim.getAxes(), atoms[atom]);
+      if (named != isHere && (named || !fixed.open[d]))
+        return;
+    }
+  }
+  if (node.rule.factors[factor].kind == FactorKind::Composite &&
+      !(node.op && isa<graph::CompositeOp>(node.op)))
+    return;
+  // What more major parts of the same axis split up already.
+  int64_t blocks = atoms[atom].size;
+  for (auto [other, ref] : llvm::enumerate(atoms))
+    if (ref.axis == atoms[atom].axis &&
+        table.order[other] < table.order[atom] && reached.has(other, factor))
+      blocks *= ref.size;
+  if (distance > 0 && node.rule.factors[factor].size < blocks)
+    return;
+  if (!canSplit(node, factor, atom))
+    return;
+  reached.level[atom] = level;
+  reached.arrivals[atom].push_back({factor, constraint, distance});
+}
+
+Reach Extension::run() {
+  result.nodes.resize(nodes.size());
+  findFreeFactors();
+  for (NodeReach &reached : result.nodes) {
+    reached.level.assign(atoms.size(), -1);
+    reached.arrivals.assign(atoms.size(), {});
+  }
+  struct Step {
+    int node, factor, atom, level, constraint, distance;
+  };
+  std::deque<Step> queue;
+  // Per node: what could not split a minor factor before other atoms reach it.
+  llvm::DenseMap<int, SmallVector<Step>> waiting;
+  std::function<void(const Step &)> enter = [&](const Step &step) {
+    const Node &node = nodes[step.node];
+    if (of(node).has(step.atom, step.factor))
+      return;
+    reach(node, step.factor, step.atom, step.level, step.constraint,
+          step.distance);
+    if (!of(node).has(step.atom, step.factor)) {
+      if (isMinor(node.rule, step.factor))
+        waiting[step.node].push_back(step);
+      return;
+    }
+    queue.push_back(step);
+    for (const Step &other : std::exchange(waiting[step.node], {}))
+      enter(other);
+  };
+  auto enterDim = [&](int node, const graph::DimFactors &factors,
+                      const Step &from) {
+    for (int factor : factors)
+      enter({node, factor, from.atom, from.level, from.constraint,
+             from.distance + 1});
+  };
+  auto spread = [&] {
+    while (!queue.empty()) {
+      Step step = queue.front();
+      queue.pop_front();
+      const Node &node = nodes[step.node];
+      for (auto [i, id] : llvm::enumerate(node.operands)) {
+        int64_t dim = dimOf(node.rule.operands[i], step.factor);
+        const TensorValue &value = values[id];
+        if (dim >= 0 && nodes[value.def].kind != NodeKind::Source)
+          enterDim(value.def, nodes[value.def].rule.results[value.result][dim],
+                   step);
+      }
+      if (of(node).isFree[step.factor])
+        continue;
+      for (auto [i, id] : llvm::enumerate(node.results)) {
+        int64_t dim = dimOf(node.rule.results[i], step.factor);
+        if (dim < 0)
+          continue;
+        for (const Use &use : values[id].uses)
+          enterDim(use.node, nodes[use.node].rule.operands[use.operand][dim],
+                   step);
+      }
+    }
+  };
+
+  auto majorToMinor = llvm::to_vector(llvm::seq<int>(0, atoms.size()));
+  llvm::stable_sort(majorToMinor, [&](int a, int b) {
+    return table.order[a] < table.order[b];
+  });
+  int levels = 1;
+  for (const Constraint &constraint : constraints)
+    levels = std::max(levels, constraint.level + 1);
+  for (int level = 0; level < levels; ++level) {
+    auto start = [&](int id, const TensorFactors &tensor, LayoutAttr layout,
+                     int constraint, int atom) {
+      for (auto [d, dim] : llvm::enumerate(layout.getDims())) {
+        if (tensor[d].empty() ||
+            !llvm::is_contained(table.numbers(dim.getAxes()), atom))
+          continue;
+        int factor = tensor[d].front();
+        const Node &node = nodes[id];
+        auto &arrivals = of(node).arrivals[atom];
+        auto *known = llvm::find_if(
+            arrivals, [&](auto &other) { return other.factor == factor; });
+        if (known != arrivals.end()) {
+          // A more important constraint came here first.
+          known->constraint = constraint;
+          known->distance = 0;
+        } else if (node.kind == NodeKind::Fixed) {
+          of(node).level[atom] = level;
+          arrivals.push_back({factor, constraint, 0});
+        } else {
+          reach(node, factor, atom, level, constraint, 0);
+        }
+        queue.push_back({id, factor, atom, level, constraint, 0});
+      }
+    };
+    // Major atoms first: they take the major factors of a dim that splits up.
+    for (int atom : majorToMinor) {
+      for (auto [id, node] : llvm::enumerate(nodes)) {
+        if (node.constraint >= 0 && constraints[node.constraint].level == level)
+          start(id, node.rule.results.front(),
+                constraints[node.constraint].layout, node.constraint, atom);
+        if (node.kind == NodeKind::Fixed && level == 0) {
+          for (auto [i, layout] : llvm::enumerate(node.fixedResults))
+            start(id, node.rule.results[i], layout, table.outside, atom);
+          for (auto [i, layout] : llvm::enumerate(node.fixedOperands))
+            start(id, node.rule.operands[i], layout, table.outside, atom);
+        }
+      }
+      spread();
+    }
+  }
+  findPartials();
+  return std::move(result);
+}
+
+/// Forward: over which atoms, and of which kinds, a value may be partial.
+void Extension::findPartials() {
+  auto &partials = result.partials;
+  partials.assign(values.size(), SmallVector<uint8_t>(atoms.size(), 0));
+  bool changed = true;
+  auto add = [&](int value, int atom, ReductionKind kind) {
+    uint8_t bit = 1u << static_cast<int>(kind);
+    changed |= !(partials[value][atom] & bit);
+    partials[value][atom] |= bit;
+  };
+  while (changed) {
+    changed = false;
+    for (const Node &node : nodes) {
+      for (auto [i, layout] : llvm::enumerate(node.fixedResults))
+        for (int atom : table.numbers(layout.getPartialAxes()))
+          add(node.results[i], atom, layout.getPartialKind());
+      for (size_t atom = 0; atom < atoms.size(); ++atom)
+        for (const Choice &choice : choicesOf(table, result, node, atom)) {
+          if (choice.kind == Choice::Pass)
+            for (int id : node.results)
+              add(id, atom, choice.reduction);
+          if (choice.kind == Choice::Split &&
+              node.rule.factors[choice.factor].kind != FactorKind::Composite &&
+              !node.rule.isResultOnly(choice.factor))
+            for (auto [i, id] : llvm::enumerate(node.results))
+              if (!node.rule.resultHas(i, choice.factor))
+                add(id, atom, node.rule.factors[choice.factor].reduction);
+        }
+    }
+  }
+}
+
+Reach polyrank::sharding::findReach(const SideTable &table) {
+  return Extension(table).run();
+}

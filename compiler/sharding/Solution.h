@@ -1,0 +1,45 @@
+// One label per node, so that the objective is least.
+//
+// Where the producer of a value and its users disagree the value is resharded,
+// at the bytes that the reshard planner finds; layouts that several users want
+// are made once.
+
+#pragma once
+
+#include "compiler/sharding/Label.h"
+#include "compiler/sharding/ReshardCosts.h"
+
+namespace polyrank::sharding {
+
+struct Solution {
+  /// Per node.
+  std::vector<int> labels;
+  /// No labelling costs less than the bound.
+  Objective objective, bound;
+};
+
+class Solver {
+public:
+  Solver(const SideTable &table, const Labels &labels, ReshardCosts &costs)
+      : table(table), values(table.values), labels(labels), costs(costs) {}
+
+  Solution solve();
+  /// The objective of one label per node.
+  Objective evaluate(llvm::ArrayRef<int> chosen);
+  /// Gives one node at a time the label that costs least beside the others',
+  /// until that improves nothing.
+  void improve(std::vector<int> &chosen);
+
+private:
+  /// What moving `value` adds to the objective.
+  Objective evaluateValue(const TensorValue &value, llvm::ArrayRef<int> chosen);
+  int64_t getValueBytes(const TensorValue &value, LayoutAttr from,
+                        llvm::ArrayRef<LayoutAttr> wanted);
+
+  const SideTable &table;
+  llvm::ArrayRef<TensorValue> values;
+  const Labels &labels;
+  ReshardCosts &costs;
+};
+
+} // namespace polyrank::sharding
