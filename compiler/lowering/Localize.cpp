@@ -1,6 +1,6 @@
 // Localize: from global tensors with layouts to the tensors of one device.
 
-#include "compiler/lowering/Movement.h"
+#include "compiler/lowering/LowerMovement.h"
 #include "compiler/lowering/Passes.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/rank/Rank.h"

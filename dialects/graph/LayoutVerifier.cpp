@@ -18,7 +18,7 @@ using sharding::ReductionKind;
 namespace {
 
 /// One operand or result of the op, with its layout cut into atoms.
-struct Tensor {
+struct LaidTensor {
   std::string name; // "operand 1" or "result 0"
   bool isResult;
   unsigned number;
@@ -51,17 +51,17 @@ private:
   LogicalResult checkPadding();
   LogicalResult checkPlaces();
 
-  LogicalResult checkBorders(const Tensor &tensor, int64_t d, bool isSplit);
-  Border borderOf(const Tensor &tensor, int factor) {
+  LogicalResult checkBorders(const LaidTensor &tensor, int64_t d, bool isSplit);
+  Border borderOf(const LaidTensor &tensor, int factor) {
     return rule.getBorder(tensor.isResult, tensor.number,
                           dimOf(tensor, factor));
   }
-  static int64_t dimExtent(const Tensor &tensor, int64_t d) {
+  static int64_t dimExtent(const LaidTensor &tensor, int64_t d) {
     return tensor.layout.getDim(d).getExtent(tensor.shape[d]);
   }
   /// The extent of the factor's dim over its scale, as a fraction in lowest
   /// terms; of a compound dim that of the factor, which is not padded.
-  std::pair<int64_t, int64_t> extentOf(const Tensor &tensor, int factor) {
+  std::pair<int64_t, int64_t> extentOf(const LaidTensor &tensor, int factor) {
     int64_t d = dimOf(tensor, factor), scale = borderOf(tensor, factor).scale;
     int64_t extent = (*tensor.factors)[d].size() > 1
                          ? rule.factors[factor].size
@@ -77,7 +77,7 @@ private:
   std::string name(AxisRef ref) { return mesh.toString(ref); }
   std::string names(ArrayRef<AxisRef> refs) { return mesh.toString(refs); }
   /// Position of the dim of `tensor` that has `factor`.
-  int64_t dimOf(const Tensor &tensor, int factor) {
+  int64_t dimOf(const LaidTensor &tensor, int factor) {
     for (auto [i, dim] : llvm::enumerate(*tensor.factors))
       if (llvm::is_contained(dim, factor))
         return i;
@@ -87,7 +87,7 @@ private:
   Operation *op;
   const ShardingRule &rule;
   sharding::MeshAttr mesh;
-  SmallVector<Tensor> tensors;
+  SmallVector<LaidTensor> tensors;
   /// Per atom: the factors that it splits somewhere.
   llvm::MapVector<std::tuple<int32_t, int64_t, int64_t>, int> owner;
 };
@@ -115,10 +115,10 @@ LogicalResult Verifier::collect() {
     add("operand", false, i, value, rule.operands[i]);
   for (auto [i, value] : llvm::enumerate(op->getResults()))
     add("result", true, i, value, rule.results[i]);
-  const Tensor *with = llvm::find_if(
-      tensors, [](const Tensor &tensor) { return !!tensor.layout; });
+  const LaidTensor *with = llvm::find_if(
+      tensors, [](const LaidTensor &tensor) { return !!tensor.layout; });
   mesh = with->layout.getMesh();
-  for (const Tensor &tensor : tensors) {
+  for (const LaidTensor &tensor : tensors) {
     if (!tensor.layout)
       return op->emitOpError(tensor.name)
              << " has no layout but " << with->name
@@ -145,7 +145,7 @@ LogicalResult Verifier::collect() {
 
 LogicalResult Verifier::project() {
   SmallVector<AxisRef> used;
-  for (Tensor &tensor : tensors) {
+  for (LaidTensor &tensor : tensors) {
     for (auto [d, dimFactors] : llvm::enumerate(*tensor.factors)) {
       SmallVector<int64_t> sizes;
       for (int factor : dimFactors)
@@ -165,7 +165,7 @@ LogicalResult Verifier::project() {
     }
     llvm::append_range(used, tensor.layout.getPartialAxes());
   }
-  for (Tensor &tensor : tensors) {
+  for (LaidTensor &tensor : tensors) {
     auto cut = [&](SmallVector<AxisRef> &axes) -> LogicalResult {
       auto pieces = sharding::atoms(axes, used);
       if (!pieces)
@@ -188,8 +188,8 @@ LogicalResult Verifier::project() {
 
 LogicalResult Verifier::checkFactors() {
   for (auto [index, factor] : llvm::enumerate(rule.factors)) {
-    const Tensor *first = nullptr;
-    for (const Tensor &tensor : tensors) {
+    const LaidTensor *first = nullptr;
+    for (const LaidTensor &tensor : tensors) {
       auto it = tensor.split.find(index);
       if (it == tensor.split.end())
         continue;
@@ -227,7 +227,7 @@ LogicalResult Verifier::checkFactors() {
   return success();
 }
 
-LogicalResult Verifier::checkBorders(const Tensor &tensor, int64_t d,
+LogicalResult Verifier::checkBorders(const LaidTensor &tensor, int64_t d,
                                      bool isSplit) {
   DimAttr dim = tensor.layout.getDim(d);
   Border border = rule.getBorder(tensor.isResult, tensor.number, d);
@@ -252,7 +252,7 @@ LogicalResult Verifier::checkBorders(const Tensor &tensor, int64_t d,
 }
 
 LogicalResult Verifier::checkAxes() {
-  for (const Tensor &tensor : tensors)
+  for (const LaidTensor &tensor : tensors)
     for (auto &[factor, axes] : tensor.split)
       for (AxisRef ref : axes) {
         auto [it, isNew] = owner.insert({key(ref), factor});
@@ -271,7 +271,7 @@ LogicalResult Verifier::checkPartial() {
   llvm::MapVector<std::tuple<int32_t, int64_t, int64_t>,
                   std::pair<ReductionKind, SmallVector<unsigned>>>
       partial;
-  for (const Tensor &tensor : tensors) {
+  for (const LaidTensor &tensor : tensors) {
     if (tensor.isResult)
       continue;
     for (AxisRef ref : tensor.partial) {
@@ -321,7 +321,7 @@ LogicalResult Verifier::checkPartial() {
                   "(sharding.to_partial) or reduce this one first";
     }
   }
-  for (const Tensor &tensor : tensors) {
+  for (const LaidTensor &tensor : tensors) {
     if (!tensor.isResult)
       continue;
     // What the result must be partial over, and of which kind.
@@ -362,9 +362,9 @@ LogicalResult Verifier::checkPartial() {
 
 LogicalResult Verifier::checkPadding() {
   for (auto [index, factor] : llvm::enumerate(rule.factors)) {
-    const Tensor *first = nullptr;
+    const LaidTensor *first = nullptr;
     bool reduced = false;
-    for (const Tensor &tensor : tensors) {
+    for (const LaidTensor &tensor : tensors) {
       auto it = tensor.dims.find(index);
       if (tensor.isResult && it == tensor.dims.end() &&
           !rule.isResultOnly(index))
@@ -396,7 +396,7 @@ LogicalResult Verifier::checkPadding() {
     if (!reduced || !first || !first->dims.lookup(index).getPadded())
       continue;
     sharding::Fill needed = sharding::identityFill(factor.reduction);
-    for (const Tensor &tensor : tensors)
+    for (const LaidTensor &tensor : tensors)
       if (!tensor.isResult && tensor.dims.count(index) &&
           tensor.dims.lookup(index).getFill() != needed)
         return op->emitOpError(tensor.name)
@@ -408,8 +408,8 @@ LogicalResult Verifier::checkPadding() {
 }
 
 LogicalResult Verifier::checkPlaces() {
-  const Tensor *placed = nullptr;
-  for (const Tensor &tensor : tensors) {
+  const LaidTensor *placed = nullptr;
+  for (const LaidTensor &tensor : tensors) {
     if (tensor.isResult || tensor.layout.getPlaces().empty())
       continue;
     if (placed && placed->layout.getPlaces() != tensor.layout.getPlaces())
@@ -420,7 +420,7 @@ LogicalResult Verifier::checkPlaces() {
   }
   if (op->getNumOperands() == 0)
     return success();
-  for (const Tensor &tensor : tensors) {
+  for (const LaidTensor &tensor : tensors) {
     ArrayRef<sharding::Place> places =
         placed ? placed->layout.getPlaces() : ArrayRef<sharding::Place>();
     if (tensor.isResult && tensor.layout.getPlaces() != places)

@@ -8,14 +8,14 @@ namespace polyrank::frontends::onnx {
 
 void addAbsentWeights(Model &model) {
   std::set<std::string_view> known;
-  for (const Tensor &tensor : model.graph.initializers)
+  for (const StoredTensor &tensor : model.graph.initializers)
     known.insert(tensor.name);
   std::erase_if(model.graph.inputs, [&](const ValueInfo &input) {
     std::string_view kind = find(
         input.metadata, "pkg.torch.export.graph_signature.InputSpec.kind");
     if ((kind != "PARAMETER" && kind != "BUFFER") || known.contains(input.name))
       return false;
-    Tensor tensor;
+    StoredTensor tensor;
     tensor.name = input.name;
     tensor.type = input.type;
     tensor.isAbsent = true;

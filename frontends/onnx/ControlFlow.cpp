@@ -80,7 +80,7 @@ GraphImporter::importGraph(const Node &node, const Graph &graph,
       inner[name] = found->second;
   for (auto [input, argument] : llvm::zip_equal(graph.inputs, arguments))
     inner[input.name] = argument;
-  for (const Tensor &tensor : graph.initializers) {
+  for (const StoredTensor &tensor : graph.initializers) {
     // PyTorch's exporter leaves all parameters outside.
     if (isFloat(tensor.type) && !tensor.dims.empty() && !record.hasRoles())
       return reject("its graph holds the tensor `" + std::string(tensor.name) +

@@ -108,7 +108,7 @@ std::optional<ModelDescription> describeOnnx(StringRef path,
       result.opset = each.version;
 
   StringSet<> stored;
-  for (const onnx::Tensor &tensor : model->graph.initializers)
+  for (const onnx::StoredTensor &tensor : model->graph.initializers)
     stored.insert(tensor.name);
   for (const onnx::ValueInfo &value : model->graph.inputs)
     if (!stored.contains(value.name)) // as in files before IR version 4
@@ -121,7 +121,7 @@ std::optional<ModelDescription> describeOnnx(StringRef path,
       !error.empty())
     return std::nullopt;
   for (const onnx::Parameter &parameter : state.parameters) {
-    const onnx::Tensor &tensor = *parameter.tensor;
+    const onnx::StoredTensor &tensor = *parameter.tensor;
     int64_t elements = tensor.numElements();
     result.parameters.push_back({parameter.name, onnx::nameOf(tensor.type),
                                  parameter.getDims(), elements,

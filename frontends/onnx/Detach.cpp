@@ -94,7 +94,7 @@ public:
     });
     for (const ValueInfo &value : model.graph.inputs)
       inputs.insert(value.name);
-    for (const Tensor &tensor : model.graph.initializers)
+    for (const StoredTensor &tensor : model.graph.initializers)
       stored.insert(tensor.name);
     for (const auto &value : state.values)
       parameters[value.first()] = state.parameters[value.second.index].name;

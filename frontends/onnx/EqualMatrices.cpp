@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t pieceBytes = 4 << 20;
 
 /// Bytes [offset, offset + into.size()) of a tensor.
-bool readBytes(const Model &model, const Tensor &tensor, uint64_t offset,
+bool readBytes(const Model &model, const StoredTensor &tensor, uint64_t offset,
                std::vector<char> &into) {
   if (!tensor.external) {
     if (offset > tensor.bytes.size() ||
@@ -28,7 +28,7 @@ bool readBytes(const Model &model, const Tensor &tensor, uint64_t offset,
 
 } // namespace
 
-bool isConstant(const Model &model, const Tensor &tensor) {
+bool isConstant(const Model &model, const StoredTensor &tensor) {
   if (tensor.isAbsent)
     return false;
   uint64_t width = byteSize(tensor.type);
@@ -50,7 +50,7 @@ bool isConstant(const Model &model, const Tensor &tensor) {
   return true;
 }
 
-bool areEqual(const Model &model, const Tensor &a, const Tensor &b,
+bool areEqual(const Model &model, const StoredTensor &a, const StoredTensor &b,
               bool transposed) {
   if (a.isAbsent || b.isAbsent)
     return false;

@@ -22,7 +22,7 @@ ExportRecord::ExportRecord(const Model &model) {
   // What is said of the model's own inputs tells nothing about weights whose
   // description is lost.
   StringSet<> stored;
-  for (const Tensor &tensor : model.graph.initializers)
+  for (const StoredTensor &tensor : model.graph.initializers)
     stored.insert(tensor.name);
   for (const auto *values : {&model.graph.values, &model.graph.inputs})
     for (const ValueInfo &value : *values)

@@ -160,7 +160,7 @@ const Function *Model::findFunction(const Node &node) const {
   return nullptr;
 }
 
-bool Model::load(const Tensor &tensor, std::vector<char> &into,
+bool Model::load(const StoredTensor &tensor, std::vector<char> &into,
                  std::string &error) const {
   if (tensor.isAbsent) {
     error = "the file has no elements for `" + std::string(tensor.name) +

@@ -28,7 +28,7 @@ public:
       for (std::string_view input : node.inputs)
         consumers.try_emplace(input, &node);
     });
-    for (const Tensor &tensor : model.graph.initializers)
+    for (const StoredTensor &tensor : model.graph.initializers)
       if (isFloat(tensor.type) && !tensor.isAbsent &&
           tensor.numElements() > 0 && tensor.numElements() <= mostElements &&
           consumers.contains(tensor.name) &&
@@ -60,7 +60,7 @@ private:
             }));
   }
 
-  void recover(const Tensor &tensor) {
+  void recover(const StoredTensor &tensor) {
     ArrayRef<StringRef> sources = record.getSources(tensor.name);
     SearchedConstant constant{{}, tensor.type, {}};
     SmallVector<size_t> parameters;
@@ -130,7 +130,7 @@ private:
   /// Of one parameter; of several that have its values, the one in the module
   /// that uses it.
   std::optional<Expression> findUnrecorded(const SearchedConstant &constant,
-                                           const Tensor &tensor,
+                                           const StoredTensor &tensor,
                                            ArrayRef<size_t> parameters,
                                            bool &several) {
     std::vector<Expression> found = searchViews(

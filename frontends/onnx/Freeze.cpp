@@ -120,7 +120,7 @@ std::string freeze(ModelState &state, ArrayRef<std::string> patterns,
 namespace {
 
 /// Row `row` of a matrix of float32.
-bool readRow(const Model &model, const Tensor &tensor, int64_t row,
+bool readRow(const Model &model, const StoredTensor &tensor, int64_t row,
              std::vector<float> &into) {
   std::vector<char> bytes;
   size_t width = static_cast<size_t>(tensor.dims[1]) * sizeof(float);
@@ -141,7 +141,7 @@ bool readRow(const Model &model, const Tensor &tensor, int64_t row,
   return true;
 }
 
-bool isMatrix(const Tensor &tensor) {
+bool isMatrix(const StoredTensor &tensor) {
   return tensor.type == DataType::Float && !tensor.isAbsent &&
          tensor.dims.size() == 2 && tensor.dims[0] > 0 && tensor.dims[1] > 0;
 }
@@ -149,7 +149,7 @@ bool isMatrix(const Tensor &tensor) {
 /// Whether the rows are sines and cosines of growing angles: the squares of each
 /// pair sum to 1, the first row is sin(0) and cos(0), and the second has the
 /// sine of 1 first, halves behind each other or interleaved.
-bool isSinusoidal(const Model &model, const Tensor &tensor) {
+bool isSinusoidal(const Model &model, const StoredTensor &tensor) {
   if (!isMatrix(tensor) || tensor.dims[0] < 3 || tensor.dims[1] < 4 ||
       tensor.dims[1] % 2 != 0)
     return false;
@@ -181,7 +181,8 @@ bool isSinusoidal(const Model &model, const Tensor &tensor) {
 
 /// A row of zeros among others that are not, as nn.Embedding(padding_idx)
 /// makes it: the first, the last or one of the few behind the first.
-std::optional<int64_t> findZeroRow(const Model &model, const Tensor &tensor) {
+std::optional<int64_t> findZeroRow(const Model &model,
+                                   const StoredTensor &tensor) {
   if (!isMatrix(tensor) || tensor.dims[0] < 3)
     return std::nullopt;
   std::optional<int64_t> found;

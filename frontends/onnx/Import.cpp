@@ -143,7 +143,7 @@ private:
       value = Value(body->getArgument(number));
       value.held = input.held;
     }
-    for (const Tensor &tensor : model.graph.initializers) {
+    for (const StoredTensor &tensor : model.graph.initializers) {
       if (values.contains(tensor.name))
         continue;
       if (auto folded = state.folded.find(StringRef(tensor.name));
@@ -256,7 +256,7 @@ private:
   /// The type of the argument that holds the parameter.
   FailureOr<RankedTensorType> createParameter(OpBuilder &builder,
                                               const Parameter &parameter) {
-    const Tensor &tensor = *parameter.tensor;
+    const StoredTensor &tensor = *parameter.tensor;
     Type elementType = toStoredType(&context, tensor.type);
     if (!elementType)
       return error() << "parameter `" << parameter.name << "` is "

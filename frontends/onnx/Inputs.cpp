@@ -48,7 +48,7 @@ public:
 
   LogicalResult run() {
     std::set<std::string_view> initialised;
-    for (const Tensor &tensor : model.graph.initializers)
+    for (const StoredTensor &tensor : model.graph.initializers)
       initialised.insert(tensor.name);
     SmallVector<std::string> names;
     std::map<std::string_view, std::pair<int64_t, std::string>> sizes;

@@ -61,10 +61,10 @@ struct FileSpan {
 /// A TensorProto. Its elements, row-major and little-endian, are `bytes` (in
 /// the mapped file, or decoded from varints into `decoded`), or else they lie
 /// in external file number `external`.
-struct Tensor {
-  Tensor() = default;
-  Tensor(Tensor &&) = default;
-  Tensor &operator=(Tensor &&) = default;
+struct StoredTensor {
+  StoredTensor() = default;
+  StoredTensor(StoredTensor &&) = default;
+  StoredTensor &operator=(StoredTensor &&) = default;
 
   std::string_view name;
   DataType type = DataType::Undefined;
@@ -108,7 +108,7 @@ struct Attribute {
   float f = 0;
   int64_t i = 0;
   std::string_view s;
-  std::shared_ptr<Tensor> t;
+  std::shared_ptr<StoredTensor> t;
   std::shared_ptr<Graph> g;
   std::vector<float> floats;
   std::vector<int64_t> ints;
@@ -144,7 +144,7 @@ struct ValueInfo {
 struct Graph {
   std::string_view name;
   std::vector<Node> nodes;
-  std::vector<Tensor> initializers;
+  std::vector<StoredTensor> initializers;
   std::vector<ValueInfo> inputs, outputs, values;
   Metadata metadata;
 };
@@ -234,7 +234,7 @@ struct Model {
   MappedFile file;
 
   /// The bytes of `tensor`, wherever they lie.
-  bool load(const Tensor &tensor, std::vector<char> &into,
+  bool load(const StoredTensor &tensor, std::vector<char> &into,
             std::string &error) const;
   /// The function of the file that `node` calls, or null.
   const Function *findFunction(const Node &node) const;
@@ -256,6 +256,7 @@ std::unique_ptr<Model> readModel(const std::string &path, std::string &error,
 
 /// Reads one serialised TensorProto (the form of ONNX's test data) from
 /// `bytes`, which must outlive it.
-std::optional<Tensor> readTensor(std::string_view bytes, std::string &error);
+std::optional<StoredTensor> readTensor(std::string_view bytes,
+                                       std::string &error);
 
 } // namespace polyrank::frontends::onnx

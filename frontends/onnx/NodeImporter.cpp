@@ -61,7 +61,7 @@ Type toStoredType(MLIRContext *context, DataType type) {
 }
 
 std::optional<graph::Tensor> toTensor(MLIRContext *context, const Model &model,
-                                      const Tensor &tensor,
+                                      const StoredTensor &tensor,
                                       std::string &error) {
   Type elementType = toKnownType(context, tensor.type);
   if (!elementType) {

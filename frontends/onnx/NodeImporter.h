@@ -48,7 +48,8 @@ mlir::Type toStoredType(mlir::MLIRContext *context, DataType type);
 /// The elements of an initializer or attribute as a tensor that is known now.
 /// On failure `error` says why.
 std::optional<graph::Tensor> toTensor(mlir::MLIRContext *context,
-                                      const Model &model, const Tensor &tensor,
+                                      const Model &model,
+                                      const StoredTensor &tensor,
                                       std::string &error);
 
 /// Whether PyTorch's exporter wrote `node` for an operator whose name begins

@@ -29,7 +29,7 @@ static float fromHalf(const char *bytes, const fltSemantics &semantics) {
   return APFloat(semantics, APInt(16, bits)).convertToFloat();
 }
 
-bool loadFloats(const Model &model, const Tensor &tensor, bool transposed,
+bool loadFloats(const Model &model, const StoredTensor &tensor, bool transposed,
                 StoredFloats &into) {
   std::vector<char> bytes;
   std::string error;

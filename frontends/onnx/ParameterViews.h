@@ -19,7 +19,7 @@ struct StoredFloats {
 
 /// Reads them; a `transposed` matrix in the other orientation. False where the
 /// file cannot be read.
-bool loadFloats(const Model &model, const Tensor &tensor, bool transposed,
+bool loadFloats(const Model &model, const StoredTensor &tensor, bool transposed,
                 StoredFloats &into);
 
 /// Which element of its parameter each element of a view is.

@@ -57,8 +57,8 @@ public:
       for (auto [i, input] : enumerate(node.inputs))
         consumers[input].push_back({&node, i});
     });
-    std::vector<const Tensor *> others;
-    for (const Tensor &tensor : model.graph.initializers)
+    std::vector<const StoredTensor *> others;
+    for (const StoredTensor &tensor : model.graph.initializers)
       if (Role role = roleOf(tensor); role != Role::Constant)
         add(tensor, role);
       else if (isFloat(tensor.type) && !tensor.dims.empty())
@@ -71,7 +71,7 @@ public:
     }
     if (!record.hasRoles())
       freezeStatistics();
-    for (const Tensor *tensor : others)
+    for (const StoredTensor *tensor : others)
       recover(*tensor);
     forEachNode(model.graph, [&](const Node &node) { takeApart(node); });
     recoverBiases(model, record, state);
@@ -82,7 +82,7 @@ public:
   }
 
 private:
-  Role roleOf(const Tensor &tensor) {
+  Role roleOf(const StoredTensor &tensor) {
     Role role = roleByRecord(tensor);
     // A float without elements is no constant, whatever it was.
     return tensor.isAbsent && role == Role::Constant && isFloat(tensor.type)
@@ -90,7 +90,7 @@ private:
                : role;
   }
 
-  Role roleByRecord(const Tensor &tensor) {
+  Role roleByRecord(const StoredTensor &tensor) {
     if (const StateEntry *entry = record.findRole(tensor.name))
       return toRole(*entry);
     if (!record.hasRoles())
@@ -105,7 +105,7 @@ private:
   }
 
   /// Whether it only says what nodes do: the scales of a Resize.
-  bool isSetting(const Tensor &tensor) {
+  bool isSetting(const StoredTensor &tensor) {
     auto isScale = [](std::pair<const Node *, size_t> consumer) {
       auto [node, operand] = consumer;
       return operand > 0 &&
@@ -123,7 +123,7 @@ private:
                : Role::Constant;
   }
 
-  void add(const Tensor &tensor, Role role) {
+  void add(const StoredTensor &tensor, Role role) {
     std::string name(tensor.name);
     if (tensor.span && tensor.span->length > 0) {
       auto key = std::make_tuple(tensor.span->path, tensor.span->offset,
@@ -150,7 +150,7 @@ private:
       return;
     std::string name(node.outputs[0]);
     size_t index = source->second.index;
-    const Tensor *tensor = state.parameters[index].tensor;
+    const StoredTensor *tensor = state.parameters[index].tensor;
     if (tensor->dims.size() >= 2 && !isConstant(model, *tensor)) {
       state.parameters[index].aliases.push_back(name);
       state.values[name] = {index};
@@ -246,7 +246,7 @@ private:
     bool transposed = false;
   };
 
-  std::optional<Recovered> recognise(const Tensor &tensor) {
+  std::optional<Recovered> recognise(const StoredTensor &tensor) {
     for (auto [node, operand] : consumers[tensor.name]) {
       if (!node->domain.empty())
         continue;
@@ -279,7 +279,7 @@ private:
     return std::nullopt;
   }
 
-  void recover(const Tensor &tensor) {
+  void recover(const StoredTensor &tensor) {
     std::optional<Recovered> found = recognise(tensor);
     if (!found)
       return;
@@ -321,10 +321,10 @@ private:
 
   /// The parameter of which `tensor` is a copy. Where the exporter says which
   /// parameter it is, no other is looked at.
-  std::optional<size_t> findOriginal(const Tensor &tensor,
+  std::optional<size_t> findOriginal(const StoredTensor &tensor,
                                      const Recovered &found) {
     for (auto [index, parameter] : enumerate(state.parameters)) {
-      const Tensor &other = *parameter.tensor;
+      const StoredTensor &other = *parameter.tensor;
       bool isNamed = parameter.name == found.name ||
                      is_contained(parameter.aliases, found.name);
       if (isNamed ? &other == &tensor : found.isNamed)
@@ -435,7 +435,7 @@ private:
   /// - the embedding that only others take (`model.shared.weight`).
   void adoptUnused() {
     StringSet<> computed, called;
-    for (const Tensor &tensor : model.graph.initializers)
+    for (const StoredTensor &tensor : model.graph.initializers)
       for (StringRef source : record.getSources(tensor.name))
         computed.insert(source);
     forEachNode(model.graph,

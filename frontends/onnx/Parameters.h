@@ -14,7 +14,7 @@ namespace polyrank::frontends::onnx {
 
 /// A stored tensor of the model's state.
 struct Parameter {
-  const Tensor *tensor = nullptr;
+  const StoredTensor *tensor = nullptr;
   std::string name;
   std::vector<std::string> aliases; // further names in PyTorch's state_dict
   bool trainable = true;
@@ -34,7 +34,7 @@ struct ParameterUse {
 };
 
 /// A tensor of a parameter that the file lacks; it has its name itself.
-struct MadeTensor : Tensor {
+struct MadeTensor : StoredTensor {
   std::string ownName;
 };
 

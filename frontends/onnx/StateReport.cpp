@@ -51,7 +51,7 @@ Fate findFate(const Model &model, const ExportRecord &record,
         weight != state.values.end())
       fate.fused.push_back(state.parameters[weight->second.index].name);
   });
-  for (const Tensor &tensor : model.graph.initializers) {
+  for (const StoredTensor &tensor : model.graph.initializers) {
     if (!used.contains(tensor.name) || state.values.contains(tensor.name) ||
         state.folded.contains(tensor.name))
       continue;
@@ -93,7 +93,7 @@ bool isComputed(StringRef name) {
 void warnOfRemoved(const Model &model, const ExportRecord &record,
                    ModelState &state) {
   StringSet<> defined;
-  for (const Tensor &tensor : model.graph.initializers)
+  for (const StoredTensor &tensor : model.graph.initializers)
     defined.insert(tensor.name);
   forEachNode(model.graph,
               [&](const Node &node) { defined.insert_range(node.outputs); });

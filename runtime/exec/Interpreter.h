@@ -5,7 +5,7 @@
 #include "runtime/comm/Transport.h"
 #include "runtime/device/Device.h"
 #include "runtime/exec/Profile.h"
-#include "runtime/plan/Layout.h"
+#include "runtime/plan/PlanMesh.h"
 
 #include <array>
 #include <optional>

@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "runtime/plan/Layout.h"
+#include "runtime/plan/PlanMesh.h"
 #include "support/DType.h"
 #include "support/Result.h"
 

@@ -3,8 +3,8 @@
 
 #pragma once
 
-#include "runtime/plan/Layout.h"
 #include "runtime/plan/MemoryTimeline.h"
+#include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/VerifyPlan.h"
 
 #include <nlohmann/json_fwd.hpp>

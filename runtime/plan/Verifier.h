@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/plan/Layout.h"
+#include "runtime/plan/PlanMesh.h"
 #include "support/Checked.h"
 
 #include <fmt/format.h>

@@ -160,7 +160,7 @@ std::string checkOnTestData(MLIRContext &context, const std::string &modelPath,
   if (!model)
     return error;
   std::set<std::string_view> initialised;
-  for (const onnx::Tensor &tensor : model->graph.initializers)
+  for (const onnx::StoredTensor &tensor : model->graph.initializers)
     initialised.insert(tensor.name);
   frontends::ImportOptions options;
   options.dropout = 0; // as every forward evaluation

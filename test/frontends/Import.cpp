@@ -23,10 +23,10 @@ using namespace polyrank::frontends::onnx;
 namespace {
 
 /// A model in memory; `elements` must outlive it.
-Tensor weight(std::string_view name, std::vector<int64_t> dims,
-              const std::vector<float> &elements, uint64_t offset,
-              DataType type = DataType::Float) {
-  Tensor tensor;
+StoredTensor weight(std::string_view name, std::vector<int64_t> dims,
+                    const std::vector<float> &elements, uint64_t offset,
+                    DataType type = DataType::Float) {
+  StoredTensor tensor;
   tensor.name = name;
   tensor.type = type;
   tensor.dims = std::move(dims);

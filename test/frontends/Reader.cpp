@@ -183,11 +183,11 @@ TEST_F(Reader, WeightsStaySpansOfTheFile) {
   std::string bytes = completeModel();
   auto model = read(bytes);
   ASSERT_TRUE(model);
-  const Tensor &weight = model->graph.initializers[0];
+  const StoredTensor &weight = model->graph.initializers[0];
   ASSERT_TRUE(weight.span);
   EXPECT_EQ(bytes.substr(weight.span->offset, weight.span->length),
             std::string(24, '\1'));
-  const Tensor &floats = model->graph.initializers[2];
+  const StoredTensor &floats = model->graph.initializers[2];
   ASSERT_TRUE(floats.span);
   float values[2];
   memcpy(values, bytes.data() + floats.span->offset, sizeof(values));
@@ -197,7 +197,7 @@ TEST_F(Reader, WeightsStaySpansOfTheFile) {
 TEST_F(Reader, VarintElementsAreDecoded) {
   auto model = read(completeModel());
   ASSERT_TRUE(model);
-  const Tensor &indices = model->graph.initializers[1];
+  const StoredTensor &indices = model->graph.initializers[1];
   EXPECT_FALSE(indices.span);
   std::vector<char> bytes;
   ASSERT_TRUE(model->load(indices, bytes, error));
@@ -214,7 +214,7 @@ TEST_F(Reader, ExternalDataIsASpanOfItsFile) {
       externalTensor({4}, {entry("location", "weights.bin"),
                            entry("offset", "32"), entry("length", "16")}))));
   ASSERT_TRUE(model) << error;
-  const Tensor &weight = model->graph.initializers[0];
+  const StoredTensor &weight = model->graph.initializers[0];
   EXPECT_EQ(weight.span->path, (folder / "model" / "weights.bin").string());
   EXPECT_EQ(weight.span->offset, 32u);
   std::vector<char> bytes;

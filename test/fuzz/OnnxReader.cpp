@@ -8,7 +8,7 @@ using namespace polyrank::frontends;
 
 namespace {
 
-void load(const onnx::Model &model, const onnx::Tensor &tensor) {
+void load(const onnx::Model &model, const onnx::StoredTensor &tensor) {
   std::vector<char> bytes;
   std::string error;
   if (model.load(tensor, bytes, error))
@@ -28,7 +28,7 @@ void visit(const onnx::Model &model, const std::vector<onnx::Node> &nodes) {
 }
 
 void visit(const onnx::Model &model, const onnx::Graph &graph) {
-  for (const onnx::Tensor &tensor : graph.initializers)
+  for (const onnx::StoredTensor &tensor : graph.initializers)
     load(model, tensor);
   visit(model, graph.nodes);
 }

@@ -1,6 +1,6 @@
 // The loops of a kernel: levels, maps, passes of reductions, scatters.
 
-#include "compiler/target/cpu/Emitter.h"
+#include "compiler/target/cpu/KernelEmitter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -10,7 +10,7 @@ using namespace polyrank;
 using namespace polyrank::kernel;
 using namespace polyrank::cpu;
 
-void Emitter::assignLevels() {
+void KernelEmitter::assignLevels() {
   levelOfVariable.assign(loops.getVariables().size(), 1);
   int level = 1;
   int vector = schedule.vectorVariable;
@@ -55,24 +55,24 @@ void Emitter::assignLevels() {
   variables.resize(loops.getVariables().size());
 }
 
-void Emitter::enterLevel(Operation *loop) {
+void KernelEmitter::enterLevel(Operation *loop) {
   open.push_back(loop);
   known[depth()].clear();
   knownVectors[depth()].clear();
 }
 
-void Emitter::leaveLevel() {
+void KernelEmitter::leaveLevel() {
   known[depth()].clear();
   knownVectors[depth()].clear();
   b.setInsertionPointAfter(open.pop_back_val());
 }
 
-void Emitter::setInsertionPoint(int level) {
+void KernelEmitter::setInsertionPoint(int level) {
   if (level < depth())
     b.setInsertionPoint(open[level]);
 }
 
-OwningOpRef<ModuleOp> Emitter::emit(StringRef name) {
+OwningOpRef<ModuleOp> KernelEmitter::emit(StringRef name) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(b.getLoc());
   b.setInsertionPointToEnd(module->getBody());
   auto function = LLVM::LLVMFuncOp::create(
@@ -106,9 +106,9 @@ OwningOpRef<ModuleOp> Emitter::emit(StringRef name) {
   return module;
 }
 
-SmallVector<Value> Emitter::emitLoop(Value low, Value high, int64_t step,
-                                     int variable, ValueRange initial,
-                                     Accumulate body) {
+SmallVector<Value> KernelEmitter::emitLoop(Value low, Value high, int64_t step,
+                                           int variable, ValueRange initial,
+                                           Accumulate body) {
   auto loop = scf::ForOp::create(b, low, high, constant(step), initial);
   // Created empty, with a terminator only where nothing is carried.
   Block *block = loop.getBody();
@@ -127,7 +127,7 @@ SmallVector<Value> Emitter::emitLoop(Value low, Value high, int64_t step,
 
 /// The item's number is a mixed radix number over the outer variables, then
 /// tiles and blocks.
-void Emitter::emitItem(Value item) {
+void KernelEmitter::emitItem(Value item) {
   int64_t blocks = schedule.kind == Schedule::Kind::Scatter
                        ? llvm::divideCeil(loops.getScatter().getLimit(),
                                           schedule.scatterRows)
@@ -182,7 +182,8 @@ void Emitter::emitItem(Value item) {
 }
 
 /// Whole vectors, then the rest under a mask.
-void Emitter::emitVectorLoop(Value low, Value high, bool hasRest, Body body) {
+void KernelEmitter::emitVectorLoop(Value low, Value high, bool hasRest,
+                                   Body body) {
   int64_t lanes = schedule.lanes;
   auto run = [&](ValueRange) {
     body();
@@ -209,7 +210,7 @@ void Emitter::emitVectorLoop(Value low, Value high, bool hasRest, Body body) {
   });
 }
 
-void Emitter::emitMap() {
+void KernelEmitter::emitMap() {
   std::vector<StoreOp> stores = loops.getStores();
   int tile = schedule.tileVariable;
   if (tile < 0)
@@ -225,7 +226,7 @@ void Emitter::emitMap() {
   variables[tile] = first;
 }
 
-void Emitter::emitStores(ArrayRef<StoreOp> stores) {
+void KernelEmitter::emitStores(ArrayRef<StoreOp> stores) {
   // A result may have an argument's buffer: all reads come first.
   SmallVector<Value> values;
   for (StoreOp op : stores)
@@ -236,7 +237,7 @@ void Emitter::emitStores(ArrayRef<StoreOp> stores) {
   }
 }
 
-void Emitter::emitPasses() {
+void KernelEmitter::emitPasses() {
   SmallVector<StoreOp> full, last;
   for (StoreOp op : loops.getStores())
     (loops.isFull(op) ? full : last).push_back(op);
@@ -271,7 +272,7 @@ void Emitter::emitPasses() {
   emitStores(last);
 }
 
-SmallVector<Value> Emitter::emitIdentities() {
+SmallVector<Value> KernelEmitter::emitIdentities() {
   return llvm::map_to_vector(reductions, [&](ReduceOp op) {
     bool isWide = schedule.kind == Schedule::Kind::Row || isVector(op);
     return emitIdentity(b, op.getKind(),
@@ -281,7 +282,8 @@ SmallVector<Value> Emitter::emitIdentities() {
 
 /// All reduced variables as one loop over parts, and one over what is in a
 /// part.
-SmallVector<Value> Emitter::emitParts(ValueRange initial, Accumulate body) {
+SmallVector<Value> KernelEmitter::emitParts(ValueRange initial,
+                                            Accumulate body) {
   Value size = constant(loops.getNumPoints(/*ofReduced=*/true));
   auto number = [&] { return cast<scf::ForOp>(open.back()).getInductionVar(); };
   auto value = [&](ValueRange carried) {
@@ -311,8 +313,9 @@ SmallVector<Value> Emitter::emitParts(ValueRange initial, Accumulate body) {
       });
 }
 
-SmallVector<Value> Emitter::emitReducedLoops(size_t next, ValueRange initial,
-                                             Accumulate body) {
+SmallVector<Value> KernelEmitter::emitReducedLoops(size_t next,
+                                                   ValueRange initial,
+                                                   Accumulate body) {
   if (schedule.part)
     return emitParts(initial, body);
   if (next < schedule.reductionVariables.size()) {
@@ -327,8 +330,8 @@ SmallVector<Value> Emitter::emitReducedLoops(size_t next, ValueRange initial,
   return body(initial);
 }
 
-SmallVector<Value> Emitter::emitVectorReduction(ValueRange initial,
-                                                Accumulate body) {
+SmallVector<Value> KernelEmitter::emitVectorReduction(ValueRange initial,
+                                                      Accumulate body) {
   int v = schedule.vectorVariable;
   int64_t lanes = schedule.lanes, size = sizeOf(v);
   int64_t whole = size / lanes * lanes;
@@ -349,7 +352,7 @@ SmallVector<Value> Emitter::emitVectorReduction(ValueRange initial,
 }
 
 /// Lane i with lane i + half, until one is left.
-Value Emitter::foldLanes(sharding::ReductionKind kind, Value vector) {
+Value KernelEmitter::foldLanes(sharding::ReductionKind kind, Value vector) {
   for (int64_t half = schedule.lanes / 2; half >= 1; half /= 2) {
     auto part = [&](int64_t offset) {
       return vector::ExtractStridedSliceOp::create(
@@ -361,7 +364,7 @@ Value Emitter::foldLanes(sharding::ReductionKind kind, Value vector) {
   return vector::ExtractOp::create(b, vector, ArrayRef<int64_t>{0});
 }
 
-void Emitter::emitScatter(Value row) {
+void KernelEmitter::emitScatter(Value row) {
   ScatterAddOp scatter = loops.getScatter();
   int vector = schedule.vectorVariable;
   unsigned result = loops->getNumOperands();
@@ -443,5 +446,5 @@ void Emitter::emitScatter(Value row) {
 
 OwningOpRef<ModuleOp> cpu::emitLoops(StringRef name, LoopsOp loops,
                                      const Schedule &schedule) {
-  return Emitter(loops, schedule).emit(name);
+  return KernelEmitter(loops, schedule).emit(name);
 }

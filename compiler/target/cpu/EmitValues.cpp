@@ -1,6 +1,6 @@
 // The values of a kernel: scalar ops, where they are known, and memory.
 
-#include "compiler/target/cpu/Emitter.h"
+#include "compiler/target/cpu/KernelEmitter.h"
 
 #include <numeric>
 
@@ -12,14 +12,14 @@ using namespace polyrank;
 using namespace polyrank::kernel;
 using namespace polyrank::cpu;
 
-Value Emitter::step() {
+Value KernelEmitter::step() {
   SmallVector<int64_t> lanes(schedule.lanes);
   std::iota(lanes.begin(), lanes.end(), 0);
   return arith::ConstantOp::create(
       b, DenseElementsAttr::get(vectorOf(i64), ArrayRef<int64_t>(lanes)));
 }
 
-Value Emitter::get(Value scalar) {
+Value KernelEmitter::get(Value scalar) {
   int level = levels.lookup(scalar);
   auto found = known[level].find(scalar);
   if (found != known[level].end())
@@ -43,7 +43,7 @@ Value Emitter::get(Value scalar) {
   return value;
 }
 
-Value Emitter::getVector(Value scalar) {
+Value KernelEmitter::getVector(Value scalar) {
   Value value = get(scalar);
   if (isa<VectorType>(value.getType()))
     return value;
@@ -58,7 +58,7 @@ Value Emitter::getVector(Value scalar) {
   return wide;
 }
 
-Value Emitter::computeAddress(Operation *op) {
+Value KernelEmitter::computeAddress(Operation *op) {
   auto isRange = [&](Value value) {
     return value.getDefiningOp<InRangeOp>() && !isVector(value);
   };
@@ -83,7 +83,7 @@ Value Emitter::computeAddress(Operation *op) {
   return arith::SelectOp::create(b, get(select.getCondition()), first, second);
 }
 
-Value Emitter::compute(Operation *op) {
+Value KernelEmitter::compute(Operation *op) {
   Value scalar = op->getResult(0);
   bool asVector = isVector(scalar);
   int level = levels.lookup(scalar);
@@ -141,7 +141,7 @@ static bool isRounded(Operation *op) {
          !isa<arith::ConstantOp, arith::SelectOp, CastOpInterface>(op);
 }
 
-Value Emitter::computeScalar(Operation *op, bool asVector) {
+Value KernelEmitter::computeScalar(Operation *op, bool asVector) {
   SmallVector<Value> operands;
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
     // A scalar condition selects whole vectors.
@@ -172,7 +172,7 @@ Value Emitter::computeScalar(Operation *op, bool asVector) {
       b, likeType(op->getResult(0).getType(), value.getType()), value);
 }
 
-Value Emitter::emitAffine(const Affine &affine, bool asVector) {
+Value KernelEmitter::emitAffine(const Affine &affine, bool asVector) {
   Value sum;
   Value lanes;
   auto add = [&](Value term) {
@@ -203,20 +203,20 @@ Value Emitter::emitAffine(const Affine &affine, bool asVector) {
   return lanes ? Value(arith::AddIOp::create(b, wide, lanes)) : wide;
 }
 
-Value Emitter::emitAddress(Value base, Type element, Value offset) {
+Value KernelEmitter::emitAddress(Value base, Type element, Value offset) {
   Type type = likeType(pointer, offset.getType());
   return LLVM::GEPOp::create(b, type, element, base,
                              ArrayRef<LLVM::GEPArg>{offset});
 }
 
-Value Emitter::lanesOf(Value predicate) {
+Value KernelEmitter::lanesOf(Value predicate) {
   if (!predicate)
     return tailMask;
   Value lanes = getVector(predicate);
   return tailMask ? Value(arith::AndIOp::create(b, lanes, tailMask)) : lanes;
 }
 
-Value Emitter::computeLoad(LoadOp load, bool asVector) {
+Value KernelEmitter::computeLoad(LoadOp load, bool asVector) {
   Type element = memoryType(load.getType());
   unsigned alignment = alignmentOf(load.getType());
   Value base = buffers[loops.getArgumentNumber(load.getSource())];
@@ -274,7 +274,7 @@ Value Emitter::computeLoad(LoadOp load, bool asVector) {
   return fromMemory(loaded, load.getType());
 }
 
-Value Emitter::fromMemory(Value loaded, Type type) {
+Value KernelEmitter::fromMemory(Value loaded, Type type) {
   if (!type.isInteger(1))
     return loaded;
   return arith::CmpIOp::create(
@@ -282,7 +282,7 @@ Value Emitter::fromMemory(Value loaded, Type type) {
       emitIdentity(b, sharding::ReductionKind::Sum, loaded.getType()));
 }
 
-void Emitter::store(Value value, unsigned buffer, const Affine &offset) {
+void KernelEmitter::store(Value value, unsigned buffer, const Affine &offset) {
   Type type = getElementTypeOrSelf(value.getType());
   Type element = memoryType(type);
   int vector = schedule.vectorVariable;

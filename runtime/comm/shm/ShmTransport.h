@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/comm/Movement.h"
+#include "runtime/comm/RowCopies.h"
 #include "runtime/comm/shm/ShmJob.h"
 
 #include <vector>

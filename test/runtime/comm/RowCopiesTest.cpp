@@ -1,6 +1,6 @@
 // What a collective may be, condition by condition, and what it counts.
 
-#include "runtime/comm/Movement.h"
+#include "runtime/comm/RowCopies.h"
 
 #include <functional>
 #include <gtest/gtest.h>

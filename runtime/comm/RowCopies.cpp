@@ -1,6 +1,6 @@
 // The geometry of the collectives, and strided copies.
 
-#include "runtime/comm/Movement.h"
+#include "runtime/comm/RowCopies.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,6 +1,6 @@
 // Mesh coordinates, groups and blocks.
 
-#include "runtime/plan/Layout.h"
+#include "runtime/plan/PlanMesh.h"
 
 #include <algorithm>
 

@@ -25,9 +25,9 @@ inline unsigned alignmentOf(mlir::Type type) {
 }
 
 /// One kernel; EmitLoops.cpp has the loops, EmitValues.cpp the values in them.
-class Emitter {
+class KernelEmitter {
 public:
-  Emitter(LoopsOp loops, const Schedule &schedule)
+  KernelEmitter(LoopsOp loops, const Schedule &schedule)
       : loops(loops), schedule(schedule), context(loops.getContext()),
         b(mlir::UnknownLoc::get(context), context), i64(b.getI64Type()),
         pointer(mlir::LLVM::LLVMPointerType::get(context)), dependences(loops),

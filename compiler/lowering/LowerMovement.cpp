@@ -1,6 +1,6 @@
 // Shard ops as what one device does: collectives, local blocks, masks.
 
-#include "compiler/lowering/Movement.h"
+#include "compiler/lowering/LowerMovement.h"
 
 #include "dialects/graph/Provenance.h"
 #include "dialects/rank/Rank.h"

@@ -1,7 +1,7 @@
 // Where ranks stand in a mesh and what they hold, with axes that are split into
 // sub-axes: against the definitions, rank by rank.
 
-#include "runtime/plan/Layout.h"
+#include "runtime/plan/PlanMesh.h"
 #include "test/runtime/plan/Lies.h"
 
 #include <map>

@@ -1,0 +1,59 @@
+// What the readers of ONNX's messages share: fields of protobuf's wire format,
+// and the limits. Only their own files include this, since protozero throws.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <protozero/pbf_reader.hpp>
+
+namespace polyrank::frontends::onnx {
+
+using protozero::pbf_reader;
+using protozero::pbf_wire_type;
+
+/// Thrown where a file is no model; never leaves the readers.
+struct Malformed {
+  std::string message;
+};
+
+inline std::string_view view(pbf_reader &reader) {
+  auto data = reader.get_view();
+  return {data.data(), data.size()};
+}
+
+/// Switch label for a field number with its wire type: a field that comes
+/// with another wire type than its schema's is skipped, as protobuf does.
+constexpr uint32_t field(uint32_t number, pbf_wire_type type) {
+  return protozero::tag_and_type(number, type);
+}
+constexpr auto Varint = pbf_wire_type::varint;
+constexpr auto Bytes = pbf_wire_type::length_delimited;
+constexpr auto Fixed32 = pbf_wire_type::fixed32;
+constexpr auto Fixed64 = pbf_wire_type::fixed64;
+
+/// Dims of a tensor.
+constexpr size_t maxRank = 64;
+
+/// How much one file may hold.
+class EntityCount {
+public:
+  void add() {
+    constexpr int64_t most = 1 << 23; // nodes, attributes, tensors, names
+    if (++count > most)
+      throw Malformed{"holds more than " + std::to_string(most) +
+                      " nodes, attributes and tensors"};
+  }
+
+private:
+  int64_t count = 0;
+};
+
+/// A StringStringEntryProto.
+std::pair<std::string_view, std::string_view> readEntry(pbf_reader in,
+                                                        EntityCount &entities);
+
+} // namespace polyrank::frontends::onnx
