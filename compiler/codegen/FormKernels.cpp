@@ -26,7 +26,6 @@ public:
   void runOnOperation() override;
 
 private:
-  void decomposeComposites(func::FuncOp function);
   void splitLongSums(func::FuncOp function);
   void accumulateScatters(func::FuncOp function);
   void formInBlock(Block &block);
@@ -43,17 +42,6 @@ private:
 };
 
 } // namespace
-
-void FormKernels::decomposeComposites(func::FuncOp function) {
-  SmallVector<graph::CompositeOp> composites;
-  function.walk([&](graph::CompositeOp op) { composites.push_back(op); });
-  for (graph::CompositeOp op : composites) {
-    OpBuilder builder(op);
-    SmallVector<Value> parts = op.decompose(builder);
-    op->replaceAllUsesWith(parts);
-    op->erase();
-  }
-}
 
 /// Sums of very many elements to few go through sums of blocks: both threads
 /// have work, and the rounding error grows with the block, not with the whole.
@@ -79,7 +67,8 @@ void FormKernels::splitLongSums(func::FuncOp function) {
     if (count < longest || results > mostResults || !areLast ||
         block < smallestBlock)
       continue;
-    OpBuilder builder(op);
+    graph::ProvenanceCopier provenance(op);
+    OpBuilder builder(op, &provenance);
     auto shaped = [&](ArrayRef<int64_t> shape) {
       return RankedTensorType::get(shape, type.getElementType());
     };
@@ -342,7 +331,7 @@ void FormKernels::runOnOperation() {
     return signalPassFailure();
   target = *found;
   for (auto function : llvm::to_vector(getOperation().getOps<func::FuncOp>())) {
-    decomposeComposites(function);
+    graph::decomposeComposites(function, [](Operation *) { return true; });
     splitLongSums(function);
     accumulateScatters(function);
     for (Block &block : function.getBody())

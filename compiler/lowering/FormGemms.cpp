@@ -249,17 +249,9 @@ static void eraseDead(Operation *root) {
 namespace {
 struct FormGemmsPass : lowering::impl::FormGemmsBase<FormGemmsPass> {
   void runOnOperation() override {
-    SmallVector<Operation *> attentions;
-    getOperation().walk([&](Operation *op) {
-      if (isa<graph::AttentionOp, graph::AttentionGradOp>(op))
-        attentions.push_back(op);
+    graph::decomposeComposites(getOperation(), [](Operation *op) {
+      return isa<graph::AttentionOp, graph::AttentionGradOp>(op);
     });
-    for (Operation *op : attentions) {
-      OpBuilder builder(op);
-      op->replaceAllUsesWith(
-          cast<graph::CompositeOp>(op).decompose(builder));
-      op->erase();
-    }
     SmallVector<graph::MatmulOp> matmuls;
     getOperation().walk([&](graph::MatmulOp op) { matmuls.push_back(op); });
     bool failedOne = false;

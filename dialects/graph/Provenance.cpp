@@ -2,8 +2,11 @@
 
 #include "dialects/graph/Provenance.h"
 
+#include "dialects/graph/Graph.h"
+
 using namespace mlir;
 using namespace polyrank;
+using graph::CompositeOp;
 
 static constexpr StringLiteral scopeName = "graph.scope",
                                originName = "graph.origin",
@@ -33,6 +36,21 @@ void graph::copyProvenance(Operation *from, Operation *to) {
     if (Attribute attribute = from->getAttr(name);
         attribute && !to->hasAttr(name))
       to->setAttr(name, attribute);
+}
+
+void graph::decomposeComposites(Operation *root,
+                                function_ref<bool(Operation *)> filter) {
+  SmallVector<CompositeOp> composites;
+  root->walk([&](CompositeOp op) {
+    if (filter(op))
+      composites.push_back(op);
+  });
+  for (CompositeOp op : composites) {
+    ProvenanceCopier copier(op);
+    auto builder = OpBuilder(op, &copier);
+    op->replaceAllUsesWith(op.decompose(builder));
+    op->erase();
+  }
 }
 
 StringRef graph::getModelName(ModuleOp module) {

@@ -39,6 +39,11 @@ private:
   mlir::Operation *from;
 };
 
+/// Replaces the composites below `root` that `filter` chooses by their parts,
+/// which have the scope and the origin of the whole. No part has a layout.
+void decomposeComposites(mlir::Operation *root,
+                         llvm::function_ref<bool(mlir::Operation *)> filter);
+
 /// Empty where the module has none.
 llvm::StringRef getModelName(mlir::ModuleOp module);
 void setModelName(mlir::ModuleOp module, llvm::StringRef name);

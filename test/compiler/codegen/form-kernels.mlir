@@ -1,17 +1,18 @@
 // RUN: polyrank-opt %s --form-kernels --split-input-file | FileCheck %s
 // RUN: polyrank-opt %s --form-kernels=fuse=false --split-input-file | FileCheck %s --check-prefix=ALONE
 
-// A layer_norm, its parts and what follows read the row once: one kernel.
+// A layer_norm, its parts and what follows read the row once: one kernel, which
+// comes from the module that the norm stands in.
 
 // CHECK: rank.kernel @[[NORM:.*]](%{{.*}}: tensor<8x32xf32>, %{{.*}}: tensor<32xf32>, %{{.*}}: tensor<32xf32>)
 // CHECK-NOT: rank.kernel
 // CHECK-LABEL: func.func @norm
-// CHECK: %[[OUT:.*]]:3 = rank.launch @[[NORM]](
+// CHECK: %[[OUT:.*]]:3 = rank.launch @[[NORM]]({{.*}}) {graph.origin = "ln/node", graph.scope = "model.ln"}
 // CHECK-NOT: rank.launch
 // CHECK: return
 // ALONE-COUNT-8: rank.kernel
 func.func @norm(%x: tensor<8x32xf32>, %g: tensor<32xf32>, %b: tensor<32xf32>) -> (tensor<8x32xf32>, tensor<8xf32>, tensor<8xf32>) {
-  %y, %mean, %rstd = graph.layer_norm %x, %g, %b {epsilon = 1.0e-5 : f64}
+  %y, %mean, %rstd = graph.layer_norm %x, %g, %b {epsilon = 1.0e-5 : f64, graph.origin = "ln/node", graph.scope = "model.ln"}
     : (tensor<8x32xf32>, tensor<32xf32>, tensor<32xf32>) -> (tensor<8x32xf32>, tensor<8xf32>, tensor<8xf32>)
   %z = graph.neg %y : tensor<8x32xf32>
   return %z, %mean, %rstd : tensor<8x32xf32>, tensor<8xf32>, tensor<8xf32>

@@ -169,3 +169,14 @@ func.func @named(%a: tensor<4x8xf32>, %b: tensor<8x6xf32>) -> tensor<4x6xf32> {
   %x = graph.matmul %a, %b batch [] x [] contract [1] x [0] {graph.scope = "block", graph.origin = "head"} : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
   return %x : tensor<4x6xf32>
 }
+
+// Attention is its parts, which come from where it does: two products.
+// CHECK-LABEL: func.func @attention
+func.func @attention(%q: tensor<2x2x4x2xf32>, %k: tensor<2x2x4x2xf32>, %v: tensor<2x2x4x2xf32>) -> tensor<2x2x4x2xf32> {
+  // CHECK-NOT: graph.attention
+  // CHECK-COUNT-2: rank.gemm {{.*}}graph.scope = "model.attention"
+  // CHECK: return
+  %r:2 = graph.attention %q, %k, %v {scale = 0.5 : f64, causal = true, graph.scope = "model.attention"}
+      : (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>) -> (tensor<2x2x4x2xf32>, tensor<2x2x4xf32>)
+  return %r#0 : tensor<2x2x4x2xf32>
+}
