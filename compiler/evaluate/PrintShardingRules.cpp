@@ -2,6 +2,7 @@
 
 #include "compiler/evaluate/Passes.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/Provenance.h"
 
 namespace polyrank::evaluate {
 #define GEN_PASS_DEF_PRINTSHARDINGRULESPASS
@@ -16,9 +17,7 @@ struct PrintShardingRules
     : evaluate::impl::PrintShardingRulesPassBase<PrintShardingRules> {
   void runOnOperation() override {
     getOperation()->walk([](graph::GraphOp op) {
-      op->setAttr("graph.sharding_rule",
-                  StringAttr::get(op.getContext(),
-                                  op.getShardingRule().toString()));
+      graph::setPrintedRule(op, op.getShardingRule().toString());
     });
   }
 };

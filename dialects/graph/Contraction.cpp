@@ -31,11 +31,11 @@ SmallVector<int64_t> MatmulOp::getRhsFree() {
   return others(getShape(getRhs()).size(), getRhsBatch(), getRhsContract());
 }
 
-void MatmulOp::build(OpBuilder &builder, OperationState &state, Value lhs,
-                     Value rhs, ArrayRef<int64_t> lhsBatch,
-                     ArrayRef<int64_t> rhsBatch, ArrayRef<int64_t> lhsContract,
-                     ArrayRef<int64_t> rhsContract) {
-  ArrayRef<int64_t> l = getShape(lhs), r = getShape(rhs);
+/// The dims of batches, then what is left of each operand.
+static SmallVector<int64_t>
+productShape(ArrayRef<int64_t> l, ArrayRef<int64_t> r,
+             ArrayRef<int64_t> lhsBatch, ArrayRef<int64_t> rhsBatch,
+             ArrayRef<int64_t> lhsContract, ArrayRef<int64_t> rhsContract) {
   SmallVector<int64_t> shape;
   for (int64_t d : lhsBatch)
     shape.push_back(l[d]);
@@ -43,6 +43,16 @@ void MatmulOp::build(OpBuilder &builder, OperationState &state, Value lhs,
     shape.push_back(l[d]);
   for (int64_t d : others(r.size(), rhsBatch, rhsContract))
     shape.push_back(r[d]);
+  return shape;
+}
+
+void MatmulOp::build(OpBuilder &builder, OperationState &state, Value lhs,
+                     Value rhs, ArrayRef<int64_t> lhsBatch,
+                     ArrayRef<int64_t> rhsBatch, ArrayRef<int64_t> lhsContract,
+                     ArrayRef<int64_t> rhsContract) {
+  SmallVector<int64_t> shape =
+      productShape(getShape(lhs), getShape(rhs), lhsBatch, rhsBatch,
+                   lhsContract, rhsContract);
   auto element = cast<RankedTensorType>(lhs.getType()).getElementType();
   build(builder, state, RankedTensorType::get(shape, element), lhs, rhs,
         lhsBatch, rhsBatch, lhsContract, rhsContract);
@@ -78,13 +88,8 @@ LogicalResult MatmulOp::verify() {
   if (!distinct(getLhsBatch(), getLhsContract()) ||
       !distinct(getRhsBatch(), getRhsContract()))
     return emitOpError("names a dim twice");
-  SmallVector<int64_t> shape;
-  for (int64_t d : getLhsBatch())
-    shape.push_back(l[d]);
-  for (int64_t d : getLhsFree())
-    shape.push_back(l[d]);
-  for (int64_t d : getRhsFree())
-    shape.push_back(r[d]);
+  SmallVector<int64_t> shape = productShape(l, r, getLhsBatch(), getRhsBatch(),
+                                            getLhsContract(), getRhsContract());
   if (getShape(getResult()) != ArrayRef<int64_t>(shape))
     return emitOpError("has result ")
            << getResult().getType() << ", its operands give the shape ["
@@ -236,27 +241,30 @@ Cost MatmulOp::getCost() {
 
 // Reduce
 
+static SmallVector<int64_t> reducedShape(ArrayRef<int64_t> shape,
+                                         ArrayRef<int64_t> dims) {
+  return llvm::map_to_vector(others(shape.size(), dims),
+                             [&](int64_t d) { return shape[d]; });
+}
+
 void ReduceOp::build(OpBuilder &builder, OperationState &state,
                      ReductionKind kind, Value input, ArrayRef<int64_t> dims,
                      bool first) {
   auto type = cast<RankedTensorType>(input.getType());
-  SmallVector<int64_t> shape;
-  for (int64_t d : others(type.getRank(), dims))
-    shape.push_back(type.getDimSize(d));
-  build(builder, state, RankedTensorType::get(shape, type.getElementType()),
+  build(builder, state,
+        RankedTensorType::get(reducedShape(type.getShape(), dims),
+                              type.getElementType()),
         kind, input, dims, first);
 }
 
 LogicalResult ReduceOp::verify() {
   ArrayRef<int64_t> in = getShape(getInput());
-  SmallVector<int64_t> shape;
   for (auto [i, d] : llvm::enumerate(getDims()))
     if (d < 0 || d >= static_cast<int64_t>(in.size()) ||
         (i && getDims()[i - 1] >= d))
       return emitOpError("dims ascend and lie inside the operand's rank of ")
              << in.size();
-  for (int64_t d : others(in.size(), getDims()))
-    shape.push_back(in[d]);
+  SmallVector<int64_t> shape = reducedShape(in, getDims());
   if (getShape(getResult()) != ArrayRef<int64_t>(shape))
     return emitOpError("has result ")
            << getResult().getType() << ", expected the shape ["

@@ -53,6 +53,10 @@ void graph::decomposeComposites(Operation *root,
   }
 }
 
+void graph::setPrintedRule(Operation *op, StringRef rule) {
+  op->setAttr(ruleName, StringAttr::get(op->getContext(), rule));
+}
+
 StringRef graph::getModelName(ModuleOp module) {
   auto name = module->getAttrOfType<StringAttr>(modelName);
   return name ? name.getValue() : StringRef();

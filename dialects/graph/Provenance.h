@@ -44,6 +44,9 @@ private:
 void decomposeComposites(mlir::Operation *root,
                          llvm::function_ref<bool(mlir::Operation *)> filter);
 
+/// For tests: the op's sharding rule as text.
+void setPrintedRule(mlir::Operation *op, llvm::StringRef rule);
+
 /// Empty where the module has none.
 llvm::StringRef getModelName(mlir::ModuleOp module);
 void setModelName(mlir::ModuleOp module, llvm::StringRef name);

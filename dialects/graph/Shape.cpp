@@ -101,13 +101,17 @@ Gradients ReshapeOp::buildGradient(OpBuilder &builder,
 
 // Transpose
 
+static SmallVector<int64_t> permutedShape(ArrayRef<int64_t> shape,
+                                          ArrayRef<int64_t> permutation) {
+  return llvm::map_to_vector(permutation, [&](int64_t d) { return shape[d]; });
+}
+
 void TransposeOp::build(OpBuilder &builder, OperationState &state, Value input,
                         ArrayRef<int64_t> permutation) {
   RankedTensorType type = cast<RankedTensorType>(input.getType());
-  SmallVector<int64_t> shape;
-  for (int64_t d : permutation)
-    shape.push_back(type.getDimSize(d));
-  build(builder, state, RankedTensorType::get(shape, type.getElementType()),
+  build(builder, state,
+        RankedTensorType::get(permutedShape(type.getShape(), permutation),
+                              type.getElementType()),
         input, permutation);
 }
 
@@ -117,10 +121,9 @@ LogicalResult TransposeOp::verify() {
   ArrayRef<int64_t> in = getShape(getInput()), out = getShape(getResult());
   if (sorted != llvm::to_vector(llvm::seq<int64_t>(0, in.size())))
     return emitOpError("needs a permutation of ") << in.size() << " dims";
-  for (auto [i, d] : llvm::enumerate(getPermutation()))
-    if (out.size() != in.size() || out[i] != in[d])
-      return emitOpError("does not take ")
-             << getInput().getType() << " to " << getResult().getType();
+  if (out != ArrayRef<int64_t>(permutedShape(in, getPermutation())))
+    return emitOpError("does not take ")
+           << getInput().getType() << " to " << getResult().getType();
   return success();
 }
 

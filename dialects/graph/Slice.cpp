@@ -11,12 +11,16 @@ using Gradients = FailureOr<SmallVector<Value>>;
 
 // Slice
 
+static int64_t slicedSize(int64_t start, int64_t limit, int64_t stride) {
+  return limit <= start ? 0 : (limit - start + stride - 1) / stride;
+}
+
 void SliceOp::build(OpBuilder &builder, OperationState &state, Value input,
                     ArrayRef<int64_t> starts, ArrayRef<int64_t> limits,
                     ArrayRef<int64_t> strides) {
   SmallVector<int64_t> shape;
   for (auto [start, limit, stride] : llvm::zip_equal(starts, limits, strides))
-    shape.push_back(limit <= start ? 0 : (limit - start + stride - 1) / stride);
+    shape.push_back(slicedSize(start, limit, stride));
   build(builder, state,
         RankedTensorType::get(
             shape, cast<RankedTensorType>(input.getType()).getElementType()),
@@ -49,10 +53,10 @@ LogicalResult SliceOp::verify() {
       return emitOpError("takes [")
              << start << ", " << limit << ") by " << stride << " of dim " << d
              << " of size " << size;
-    if (out[d] != (limit - start + stride - 1) / stride)
+    if (out[d] != slicedSize(start, limit, stride))
       return emitOpError("result dim ")
              << d << " has size " << out[d] << ", the slice "
-             << (limit - start + stride - 1) / stride;
+             << slicedSize(start, limit, stride);
   }
   return success();
 }
@@ -152,13 +156,17 @@ Gradients SliceOp::buildGradient(OpBuilder &builder, ArrayRef<Value> gradients,
 
 // Pad
 
+static int64_t paddedSize(int64_t size, int64_t low, int64_t high,
+                          int64_t interior) {
+  return low + high + (size ? size + (size - 1) * interior : 0);
+}
+
 void PadOp::build(OpBuilder &builder, OperationState &state, Value input,
                   ArrayRef<int64_t> low, ArrayRef<int64_t> high,
                   ArrayRef<int64_t> interior, double value) {
   SmallVector<int64_t> shape;
   for (auto [d, size] : llvm::enumerate(getShape(input)))
-    shape.push_back(low[d] + high[d] +
-                    (size ? size + (size - 1) * interior[d] : 0));
+    shape.push_back(paddedSize(size, low[d], high[d], interior[d]));
   build(builder, state,
         RankedTensorType::get(
             shape, cast<RankedTensorType>(input.getType()).getElementType()),
@@ -175,7 +183,7 @@ LogicalResult PadOp::verify() {
     if (low < 0 || high < 0 || interior < 0)
       return emitOpError("pads dim ")
              << d << " by a negative number; use slice";
-    int64_t padded = low + high + (size ? size + (size - 1) * interior : 0);
+    int64_t padded = paddedSize(size, low, high, interior);
     if (out[d] != padded)
       return emitOpError("result dim ")
              << d << " has size " << out[d] << ", padded it has " << padded;

@@ -70,13 +70,24 @@ static Windows windowsOf(FoldOp op) {
 
 // Unfold
 
+/// Windows take the place of a dim, their elements come last.
+static SmallVector<int64_t> unfoldedShape(ArrayRef<int64_t> input, int64_t dim,
+                                          int64_t size, int64_t stride,
+                                          int64_t dilation, int64_t low,
+                                          int64_t high) {
+  SmallVector<int64_t> shape(input);
+  shape[dim] =
+      UnfoldOp::getNumWindows(low + shape[dim] + high, size, stride, dilation);
+  shape.push_back(size);
+  return shape;
+}
+
 void UnfoldOp::build(OpBuilder &builder, OperationState &state, Value input,
                      int64_t dim, int64_t size, int64_t stride,
                      int64_t dilation, int64_t low, int64_t high,
                      double value) {
-  SmallVector<int64_t> shape(getShape(input));
-  shape[dim] = getNumWindows(low + shape[dim] + high, size, stride, dilation);
-  shape.push_back(size);
+  SmallVector<int64_t> shape =
+      unfoldedShape(getShape(input), dim, size, stride, dilation, low, high);
   build(builder, state,
         RankedTensorType::get(
             shape, cast<RankedTensorType>(input.getType()).getElementType()),
@@ -84,15 +95,14 @@ void UnfoldOp::build(OpBuilder &builder, OperationState &state, Value input,
 }
 
 LogicalResult UnfoldOp::verify() {
-  SmallVector<int64_t> expected(getShape(getInput()));
   int64_t dim = getDim();
-  if (failed(windowsOf(*this).verify(*this, dim, expected.size())))
+  if (failed(windowsOf(*this).verify(*this, dim, getShape(getInput()).size())))
     return failure();
   if (static_cast<int64_t>(getHigh()) < 0)
     return emitOpError("pads dim ") << dim << " by a negative number; use slice";
-  expected[dim] = getNumWindows(getLow() + expected[dim] + getHigh(),
-                                getSize(), getStride(), getDilation());
-  expected.push_back(getSize());
+  SmallVector<int64_t> expected =
+      unfoldedShape(getShape(getInput()), dim, getSize(), getStride(),
+                    getDilation(), getLow(), getHigh());
   if (getShape(getResult()) != ArrayRef<int64_t>(expected))
     return emitOpError("has a result of type ")
            << getResult().getType() << "; dim " << dim << " has "
