@@ -15,6 +15,11 @@ class Graph_Composite<string mnemonic, list<string> methods = [], list<Trait> tr
 
 def Graph_SoftmaxOp : Graph_Composite<"softmax", ["buildGradient"]> {
   let summary = "exp(x - max) / sum(exp(x - max)) along `dim`";
+  let description = [{
+    ```mlir
+    %y = graph.softmax %x {dim = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    ```
+  }];
   let arguments = (ins Graph_FloatTensor:$input, I64Attr:$dim);
   let results = (outs Graph_FloatTensor:$result);
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "int64_t":$dim), [{
@@ -24,6 +29,11 @@ def Graph_SoftmaxOp : Graph_Composite<"softmax", ["buildGradient"]> {
 
 def Graph_SoftmaxGradOp : Graph_Composite<"softmax_grad"> {
   let summary = "y * (dy - sum(y * dy)) along `dim`";
+  let description = [{
+    ```mlir
+    %dx = graph.softmax_grad %dy, %y {dim = 1 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    ```
+  }];
   let arguments = (ins Graph_FloatTensor:$resultGradient, Graph_FloatTensor:$result_value, I64Attr:$dim);
   let results = (outs Graph_FloatTensor:$inputGradient);
 }
@@ -34,6 +44,11 @@ def Graph_LayerNormOp : Graph_Composite<"layer_norm", ["buildGradient"]> {
     y = (x - mean) * rstd * scale + bias, with mean and biased variance over the
     dims that `scale` and `bias` have, the last ones of x, and
     rstd = 1 / sqrt(variance + epsilon). `mean` and `rstd` have the other dims.
+
+    ```mlir
+    %y, %mean, %rstd = graph.layer_norm %x, %scale, %bias {epsilon = 1.0e-5 : f64}
+       : (tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<8x4xf32>, tensor<8xf32>, tensor<8xf32>)
+    ```
   }];
   let arguments = (ins Graph_FloatTensor:$input, Graph_FloatTensor:$scale,
                        Graph_FloatTensor:$bias, F64Attr:$epsilon);
@@ -43,6 +58,13 @@ def Graph_LayerNormOp : Graph_Composite<"layer_norm", ["buildGradient"]> {
 
 def Graph_LayerNormGradOp : Graph_Composite<"layer_norm_grad"> {
   let summary = "Gradients of layer_norm's input, scale and bias";
+  let description = [{
+    ```mlir
+    %dx, %dscale, %dbias = graph.layer_norm_grad %dy, %x, %scale, %mean, %rstd
+       : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<4xf32>, tensor<8xf32>, tensor<8xf32>)
+       -> (tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>)
+    ```
+  }];
   let arguments = (ins Graph_FloatTensor:$resultGradient, Graph_FloatTensor:$input,
                        Graph_FloatTensor:$scale, Graph_FloatTensor:$mean, Graph_FloatTensor:$rstd);
   let results = (outs Graph_FloatTensor:$inputGradient, Graph_FloatTensor:$scaleGradient,
@@ -55,6 +77,11 @@ def Graph_RmsNormOp : Graph_Composite<"rms_norm", ["buildGradient"]> {
     y = x * rstd * scale with rstd = 1 / sqrt(mean(x^2) + epsilon), the mean
     over the dims that `scale` has, the last ones of x. `rstd` has the other
     dims.
+
+    ```mlir
+    %y, %rstd = graph.rms_norm %x, %scale {epsilon = 1.0e-5 : f64}
+       : (tensor<8x4xf32>, tensor<4xf32>) -> (tensor<8x4xf32>, tensor<8xf32>)
+    ```
   }];
   let arguments = (ins Graph_FloatTensor:$input, Graph_FloatTensor:$scale, F64Attr:$epsilon);
   let results = (outs Graph_FloatTensor:$result, Graph_FloatTensor:$rstd);
@@ -63,6 +90,12 @@ def Graph_RmsNormOp : Graph_Composite<"rms_norm", ["buildGradient"]> {
 
 def Graph_RmsNormGradOp : Graph_Composite<"rms_norm_grad"> {
   let summary = "Gradients of rms_norm's input and scale";
+  let description = [{
+    ```mlir
+    %dx, %dscale = graph.rms_norm_grad %dy, %x, %scale, %rstd
+       : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<4xf32>, tensor<8xf32>) -> (tensor<8x4xf32>, tensor<4xf32>)
+    ```
+  }];
   let arguments = (ins Graph_FloatTensor:$resultGradient, Graph_FloatTensor:$input,
                        Graph_FloatTensor:$scale, Graph_FloatTensor:$rstd);
   let results = (outs Graph_FloatTensor:$inputGradient, Graph_FloatTensor:$scaleGradient);
@@ -72,6 +105,10 @@ def Graph_GeluOp : Graph_Composite<"gelu", ["buildGradient"], [Graph_IsElementwi
   let summary = "Hendrycks, Gimpel, Gaussian Error Linear Units (2016)";
   let description = [{
     `erf`: x/2 (1 + erf(x / sqrt 2)). `tanh`: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+
+    ```mlir
+    %y = graph.gelu tanh %x : tensor<4x3xf32>
+    ```
   }];
   let arguments = (ins Graph_FloatTensor:$input, Graph_GeluForm:$form);
   let results = (outs Graph_FloatTensor:$result);
@@ -83,6 +120,11 @@ def Graph_GeluOp : Graph_Composite<"gelu", ["buildGradient"], [Graph_IsElementwi
 
 def Graph_GeluGradOp : Graph_Composite<"gelu_grad"> {
   let summary = "dy * gelu'(x)";
+  let description = [{
+    ```mlir
+    %dx = graph.gelu_grad erf %dy, %x : tensor<4x3xf32>
+    ```
+  }];
   let arguments = (ins Graph_FloatTensor:$resultGradient, Graph_FloatTensor:$input, Graph_GeluForm:$form);
   let results = (outs Graph_FloatTensor:$inputGradient);
   let assemblyFormat = [{
@@ -93,6 +135,11 @@ def Graph_GeluGradOp : Graph_Composite<"gelu_grad"> {
 
 def Graph_SiluOp : Graph_Composite<"silu", ["buildGradient"], [Graph_IsElementwise]> {
   let summary = "x / (1 + e^-x): Elfwing, Uchibe, Doya, Sigmoid-weighted linear units (2017); swish";
+  let description = [{
+    ```mlir
+    %y = graph.silu %x : tensor<4x3xf32>
+    ```
+  }];
   let arguments = (ins Graph_FloatTensor:$input);
   let results = (outs Graph_FloatTensor:$result);
   let builders = [OpBuilder<(ins "::mlir::Value":$input), [{
@@ -103,6 +150,11 @@ def Graph_SiluOp : Graph_Composite<"silu", ["buildGradient"], [Graph_IsElementwi
 
 def Graph_SiluGradOp : Graph_Composite<"silu_grad"> {
   let summary = "dy * s (1 + x (1 - s)) with s = 1 / (1 + e^-x)";
+  let description = [{
+    ```mlir
+    %dx = graph.silu_grad %dy, %x : tensor<4x3xf32>
+    ```
+  }];
   let arguments = (ins Graph_FloatTensor:$resultGradient, Graph_FloatTensor:$input);
   let results = (outs Graph_FloatTensor:$inputGradient);
   let assemblyFormat = [{
@@ -120,6 +172,11 @@ def Graph_AttentionOp : Graph_Composite<"attention", ["buildGradient", "getCost"
     the exponentials. A key is visible where the optional `mask` [queries,
     keys] (or [batch, heads, queries, keys]) is true, and, if `causal`, where
     key <= query + keys - queries. A query that sees no key gives zero.
+
+    ```mlir
+    %y, %lse = graph.attention %q, %k, %v {scale = 0.5 : f64, causal = true}
+       : (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>) -> (tensor<2x2x4x2xf32>, tensor<2x2x4xf32>)
+    ```
   }];
   let arguments = (ins Graph_FloatTensor:$query, Graph_FloatTensor:$key, Graph_FloatTensor:$value,
                        Optional<Graph_BoolTensor>:$mask, F64Attr:$scale, BoolAttr:$causal);
@@ -130,6 +187,13 @@ def Graph_AttentionOp : Graph_Composite<"attention", ["buildGradient", "getCost"
 
 def Graph_AttentionGradOp : Graph_Composite<"attention_grad", ["getCost"]> {
   let summary = "Gradients of attention's query, key and value";
+  let description = [{
+    ```mlir
+    %dq, %dk, %dv = graph.attention_grad %dy, %q, %k, %v, %y, %lse {scale = 0.5 : f64, causal = true}
+       : (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4xf32>)
+       -> (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>)
+    ```
+  }];
   let arguments = (ins Graph_FloatTensor:$resultGradient, Graph_FloatTensor:$query,
                        Graph_FloatTensor:$key, Graph_FloatTensor:$value, Graph_FloatTensor:$result_value,
                        Graph_FloatTensor:$lse, Optional<Graph_BoolTensor>:$mask,
@@ -144,6 +208,11 @@ def Graph_CrossEntropyOp : Graph_Composite<"cross_entropy", ["buildGradient"]> {
     The classes are dim `axis` of the logits; labels, loss and lse (the
     logarithm of the sum of the exponentials) have the other dims. Labels equal
     to `ignore_index` are ignored.
+
+    ```mlir
+    %loss, %lse = graph.cross_entropy %logits, %labels {axis = 1 : i64, ignore_index = -100 : i64}
+       : (tensor<4x6xf32>, tensor<4xi64>) -> (tensor<4xf32>, tensor<4xf32>)
+    ```
   }];
   let arguments = (ins Graph_FloatTensor:$logits, Graph_IntegerTensor:$labels, I64Attr:$axis, I64Attr:$ignore_index);
   let results = (outs Graph_FloatTensor:$loss, Graph_FloatTensor:$lse);
@@ -152,6 +221,12 @@ def Graph_CrossEntropyOp : Graph_Composite<"cross_entropy", ["buildGradient"]> {
 
 def Graph_CrossEntropyGradOp : Graph_Composite<"cross_entropy_grad"> {
   let summary = "dloss * (softmax(logits) - onehot(label)); 0 where the label is ignored";
+  let description = [{
+    ```mlir
+    %dlogits = graph.cross_entropy_grad %dloss, %logits, %labels, %lse {axis = 1 : i64, ignore_index = -100 : i64}
+       : (tensor<4xf32>, tensor<4x6xf32>, tensor<4xi64>, tensor<4xf32>) -> tensor<4x6xf32>
+    ```
+  }];
   let arguments = (ins Graph_FloatTensor:$lossGradient, Graph_FloatTensor:$logits,
                        Graph_IntegerTensor:$labels, Graph_FloatTensor:$lse, I64Attr:$axis, I64Attr:$ignore_index);
   let results = (outs Graph_FloatTensor:$logitsGradient);

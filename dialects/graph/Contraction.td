@@ -43,6 +43,10 @@ def Graph_ReduceOp : Graph_Op<"reduce", ["buildGradient"]> {
     The gradient of a maximum or minimum is shared by the elements that are
     equal to it, as that of PyTorch's amax is; with `first` all of it goes to the
     first of them in row-major order, as that of PyTorch's max_pool2d does.
+
+    ```mlir
+    %y = graph.reduce sum %x over [1] : (tensor<4x3x5xf32>) -> tensor<4x5xf32>
+    ```
   }];
   let arguments = (ins Sharding_ReductionKind:$kind, Graph_Tensor:$input, DenseI64ArrayAttr:$dims,
                        UnitAttr:$first);

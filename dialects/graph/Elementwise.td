@@ -29,6 +29,8 @@ class Graph_Elementwise<string mnemonic, string sum, string max, string min,
 class Graph_Unary<string mnemonic, string scalar, string sum = "n", string max = "n",
                   string min = max, list<string> methods = ["buildGradient"], list<Trait> traits = []>
     : Graph_Elementwise<mnemonic, sum, max, min, methods, traits> {
+  let description = "\n```mlir\n%y = graph." # mnemonic # " %x : tensor<4x3x"
+                    # !if(!eq(mnemonic, "not"), "i1", "f32") # ">\n```\n";
   let arguments = (ins Graph_Tensor:$input);
   let results = (outs Graph_Tensor:$result);
   let assemblyFormat = "$input attr-dict `:` custom<AlikeTypes>(type($input), type($result))";
@@ -55,6 +57,9 @@ class Graph_Unary<string mnemonic, string scalar, string sum = "n", string max =
 class Graph_Binary<string mnemonic, string scalar, string sum = "nn", string max = "nn",
                    string min = max, list<string> methods = ["buildGradient"], list<Trait> traits = []>
     : Graph_Elementwise<mnemonic, sum, max, min, methods, traits> {
+  let description = "\n```mlir\n%z = graph." # mnemonic # " %x, %y : tensor<4x3x"
+                    # !cond(!eq(mnemonic, "and"): "i1", !eq(mnemonic, "or"): "i1", !eq(mnemonic, "bit_and"): "i64",
+                            true: "f32") # ">\n```\n";
   let arguments = (ins Graph_Tensor:$lhs, Graph_Tensor:$rhs);
   let results = (outs Graph_Tensor:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` custom<AlikeTypes>(type($lhs), type($rhs), type($result))";
@@ -106,6 +111,10 @@ def Graph_DetachOp : Graph_Unary<"detach", "x", "t", "y", "y", []> {
   let description = [{
     PyTorch's `Tensor.detach()`. Once a step has its gradients, or where there
     are none, it has served: `build-step` erases it.
+
+    ```mlir
+    %y = graph.detach %x : tensor<4x3xf32>
+    ```
   }];
 }
 def Graph_NotOp : Graph_Unary<"not", "x == 0", "n", "n", "n", [], traits = [Graph_IsCheap]> { let summary = "Logical negation of booleans"; }
@@ -135,6 +144,11 @@ def Graph_BitAndOp : Graph_Binary<"bit_and", "conjunction(x, y)", "nn", "nn", "n
 
 def Graph_CompareOp : Graph_Elementwise<"compare", "nn", "nn", "nn", [], traits = [Graph_IsCheap]> {
   let summary = "Booleans: how x compares with y; NaN is unequal to everything";
+  let description = [{
+    ```mlir
+    %z = graph.compare lt %x, %y : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xi1>
+    ```
+  }];
   let arguments = (ins Graph_Tensor:$lhs, Graph_Tensor:$rhs, Graph_Comparison:$comparison);
   let results = (outs Graph_BoolTensor:$result);
   let builders = [OpBuilder<(ins "::mlir::Value":$lhs, "::mlir::Value":$rhs, "Comparison":$comparison)>];
@@ -144,6 +158,11 @@ def Graph_CompareOp : Graph_Elementwise<"compare", "nn", "nn", "nn", [], traits 
 
 def Graph_SelectOp : Graph_Elementwise<"select", "ntt", "nyy", "nyy", traits = [Graph_IsCheap]> {
   let summary = "Where the condition holds x, else y";
+  let description = [{
+    ```mlir
+    %z = graph.select %condition, %x, %y : (tensor<4x3xi1>, tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+    ```
+  }];
   let arguments = (ins Graph_BoolTensor:$condition, Graph_Tensor:$onTrue, Graph_Tensor:$onFalse);
   let results = (outs Graph_Tensor:$result);
   let builders = [OpBuilder<(ins "::mlir::Value":$condition, "::mlir::Value":$onTrue, "::mlir::Value":$onFalse), [{
@@ -158,6 +177,10 @@ def Graph_ConvertOp : Graph_Elementwise<"convert", "n", "y", "y", traits = [Grap
     Floats that an integer cannot hold become the nearest that it holds, NaN
     becomes 0; integers keep their lower bits. To booleans: x != 0. A partial sum does not pass, since each part would
     be rounded; a pass that wants it reduces first.
+
+    ```mlir
+    %y = graph.convert %x : (tensor<4x3xi64>) -> tensor<4x3xf32>
+    ```
   }];
   let arguments = (ins Graph_Tensor:$input);
   let results = (outs Graph_Tensor:$result);

@@ -7,7 +7,13 @@ include "dialects/graph/Graph.td"
 
 def Graph_ConstantOp : Graph_Op<"constant", ["localize"], [ConstantLike]> {
   let summary = "A constant";
-  let description = "Weights are never constants: they are arguments with the role `#graph.parameter`.";
+  let description = [{
+    Weights are never constants: they are arguments with the role `#graph.parameter`.
+
+    ```mlir
+    %c = graph.constant dense<2.0> : tensor<4x3xf32>
+    ```
+  }];
   let arguments = (ins ElementsAttr:$value);
   let results = (outs Graph_Tensor:$result);
   let builders = [
@@ -24,6 +30,11 @@ def Graph_ConstantOp : Graph_Op<"constant", ["localize"], [ConstantLike]> {
 
 def Graph_IotaOp : Graph_Op<"iota", ["localize"]> {
   let summary = "Element i0, i1, .. is the index along `dim`";
+  let description = [{
+    ```mlir
+    %i = graph.iota dim = 0 : tensor<4x3xi64>
+    ```
+  }];
   let arguments = (ins I64Attr:$dim);
   let results = (outs Graph_Tensor:$result);
   let hasVerifier = 1;
@@ -32,6 +43,11 @@ def Graph_IotaOp : Graph_Op<"iota", ["localize"]> {
 
 def Graph_ReshapeOp : Graph_Op<"reshape", ["buildGradient"]> {
   let summary = "The same elements in row-major order under another shape";
+  let description = [{
+    ```mlir
+    %y = graph.reshape %x : (tensor<4x6xf32>) -> tensor<2x2x6xf32>
+    ```
+  }];
   let arguments = (ins Graph_Tensor:$input);
   let results = (outs Graph_Tensor:$result);
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "::llvm::ArrayRef<int64_t>":$shape)>];
@@ -41,6 +57,11 @@ def Graph_ReshapeOp : Graph_Op<"reshape", ["buildGradient"]> {
 
 def Graph_TransposeOp : Graph_Op<"transpose", ["buildGradient"]> {
   let summary = "Result dim i is operand dim permutation[i]";
+  let description = [{
+    ```mlir
+    %y = graph.transpose %x {permutation = array<i64: 1, 0>} : (tensor<4x6xf32>) -> tensor<6x4xf32>
+    ```
+  }];
   let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$permutation);
   let results = (outs Graph_Tensor:$result);
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "::llvm::ArrayRef<int64_t>":$permutation)>];
@@ -50,7 +71,13 @@ def Graph_TransposeOp : Graph_Op<"transpose", ["buildGradient"]> {
 
 def Graph_BroadcastOp : Graph_Op<"broadcast", ["buildGradient"]> {
   let summary = "Operand dim i is result dim dims[i]; the others repeat the operand";
-  let description = "`dims` ascends, and sizes are equal: a dim of size 1 is reshaped away first.";
+  let description = [{
+    `dims` ascends, and sizes are equal: a dim of size 1 is reshaped away first.
+
+    ```mlir
+    %y = graph.broadcast %x {dims = array<i64: 1>} : (tensor<4xf32>) -> tensor<2x4x3xf32>
+    ```
+  }];
   let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$dims);
   let results = (outs Graph_Tensor:$result);
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "::llvm::ArrayRef<int64_t>":$shape, "::llvm::ArrayRef<int64_t>":$dims)>];
@@ -60,6 +87,12 @@ def Graph_BroadcastOp : Graph_Op<"broadcast", ["buildGradient"]> {
 
 def Graph_SliceOp : Graph_Op<"slice", ["localize", "buildGradient"]> {
   let summary = "Elements start, start + stride, .. below limit of each dim";
+  let description = [{
+    ```mlir
+    %y = graph.slice %x {starts = array<i64: 0, 1>, limits = array<i64: 4, 6>, strides = array<i64: 1, 2>}
+       : (tensor<4x6xf32>) -> tensor<4x3xf32>
+    ```
+  }];
   let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$starts,
                        DenseI64ArrayAttr:$limits, DenseI64ArrayAttr:$strides);
   let results = (outs Graph_Tensor:$result);
@@ -88,6 +121,11 @@ def Graph_UnfoldOp : Graph_Op<"unfold", ["localize", "buildGradient"]> {
     A convolution unfolds each spatial dim and multiplies the windows with the
     filters; pooling reduces them. Padding is part of the op, so that a split dim
     needs one exchange of borders.
+
+    ```mlir
+    %y = graph.unfold %x {dim = 1 : i64, size = 3 : i64, stride = 2 : i64, dilation = 1 : i64}
+       : (tensor<4x9xf32>) -> tensor<4x4x3xf32>
+    ```
   }];
   let arguments = (ins Graph_Tensor:$input, I64Attr:$dim, I64Attr:$size, I64Attr:$stride,
                        I64Attr:$dilation, DefaultValuedAttr<I64Attr, "0">:$low,
@@ -114,6 +152,11 @@ def Graph_FoldOp : Graph_Op<"fold", ["localize", "buildGradient"]> {
     result[.., i, ..] is the sum of input[.., o, .., k] over all o and k with
     i = o * stride + k * dilation - low. What falls outside of the result is
     dropped.
+
+    ```mlir
+    %y = graph.fold %x {dim = 1 : i64, stride = 1 : i64, dilation = 1 : i64, low = 1 : i64}
+       : (tensor<2x8x3xf32>) -> tensor<2x8xf32>
+    ```
   }];
   let arguments = (ins Graph_Tensor:$input, I64Attr:$dim, I64Attr:$stride, I64Attr:$dilation,
                        DefaultValuedAttr<I64Attr, "0">:$low);
@@ -125,6 +168,12 @@ def Graph_FoldOp : Graph_Op<"fold", ["localize", "buildGradient"]> {
 
 def Graph_PadOp : Graph_Op<"pad", ["localize", "buildGradient"]> {
   let summary = "The operand between low and high further elements of `value`, interior ones apart";
+  let description = [{
+    ```mlir
+    %y = graph.pad %x {low = array<i64: 0, 1>, high = array<i64: 0, 1>, interior = array<i64: 0, 0>, value = 0.0 : f64}
+       : (tensor<2x14xf32>) -> tensor<2x16xf32>
+    ```
+  }];
   let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high,
                        DenseI64ArrayAttr:$interior, F64Attr:$value);
   let results = (outs Graph_Tensor:$result);
@@ -135,6 +184,11 @@ def Graph_PadOp : Graph_Op<"pad", ["localize", "buildGradient"]> {
 
 def Graph_ConcatOp : Graph_Op<"concat", ["buildGradient"]> {
   let summary = "The operands one after another along `dim`";
+  let description = [{
+    ```mlir
+    %z = graph.concat %x, %y {dim = 1 : i64} : (tensor<4x2xf32>, tensor<4x4xf32>) -> tensor<4x6xf32>
+    ```
+  }];
   let arguments = (ins Variadic<Graph_Tensor>:$inputs, I64Attr:$dim);
   let results = (outs Graph_Tensor:$result);
   let builders = [OpBuilder<(ins "::mlir::ValueRange":$inputs, "int64_t":$dim)>];
@@ -151,6 +205,11 @@ def Graph_GatherOp : Graph_Op<"gather", ["localize", "buildGradient"]> {
 
     Where the index is `padding_index` (PyTorch's Embedding has a padding_idx)
     the operand gets no gradient.
+
+    ```mlir
+    %y = graph.gather %table, %ids {axis = 0 : i64, batch_dims = 0 : i64}
+       : (tensor<6x4xf32>, tensor<2x3xi64>) -> tensor<2x3x4xf32>
+    ```
   }];
   let arguments = (ins Graph_Tensor:$operand, Graph_IntegerTensor:$indices,
                        I64Attr:$axis, I64Attr:$batch_dims, OptionalAttr<I64Attr>:$padding_index);
@@ -165,6 +224,11 @@ def Graph_ScatterAddOp : Graph_Op<"scatter_add", ["localize", "buildGradient"]> 
     result[b, p, indices[b, i], a] += updates[b, p, i, a] in ascending order of
     i, from zeros or, in a program of one device, from `init`; updates whose
     index is outside [0, n) are dropped.
+
+    ```mlir
+    %y = graph.scatter_add %ids, %rows {axis = 0 : i64, batch_dims = 0 : i64}
+       : (tensor<6xi64>, tensor<6x2xf32>) -> tensor<4x2xf32>
+    ```
   }];
   let arguments = (ins Graph_IntegerTensor:$indices, Graph_Tensor:$updates,
                        Optional<Graph_Tensor>:$init,

@@ -12,6 +12,10 @@ def Graph_SeedOp : Op<Graph_Dialect, "seed",
   let description = [{
     A scalar constant that is never folded: an op is of the backward phase
     exactly if it depends on a seed.
+
+    ```mlir
+    %s = graph.seed 1.0 : tensor<f32>
+    ```
   }];
   let arguments = (ins F64Attr:$value);
   let results = (outs Graph_FloatTensor:$result);
@@ -32,6 +36,11 @@ def Graph_DropoutOp : Graph_Op<"dropout", ["localize", "buildGradient"]> {
 
     On one device `offsets` (one i64 scalar per dim) and `global_shape` say where
     the block lies.
+
+    ```mlir
+    %y = graph.dropout %x, %seed, %step, %microbatch {rate = 0.5 : f64, rng_id = 3 : i64}
+       : (tensor<4x6xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<4x6xf32>
+    ```
   }];
   let arguments = (ins Graph_FloatTensor:$input, Graph_IntegerTensor:$seed, Graph_IntegerTensor:$step,
                        Graph_IntegerTensor:$microbatch, Variadic<Graph_IntegerTensor>:$offsets,
@@ -47,6 +56,11 @@ def Graph_UniformOp : Graph_Op<"uniform", ["localize"]> {
   let description = [{
     Of each element's word (see `dropout`, with which `rng_id` is shared) the
     upper 24 bits, as a fraction: exact in f32.
+
+    ```mlir
+    %u = graph.uniform %seed, %step, %microbatch {rng_id = 3 : i64}
+       : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<4x6xf32>
+    ```
   }];
   let arguments = (ins Graph_IntegerTensor:$seed, Graph_IntegerTensor:$step,
                        Graph_IntegerTensor:$microbatch, Variadic<Graph_IntegerTensor>:$offsets,
@@ -103,6 +117,11 @@ def Graph_MicrobatchesOp : Op<Graph_Dialect, "microbatches",
 def Graph_YieldOp : Op<Graph_Dialect, "yield",
     [AttrSizedOperandSegments, Terminator, Pure, ParentOneOf<["MicrobatchesOp"]>]> {
   let summary = "What one microbatch adds and hands on";
+  let description = [{
+    ```mlir
+    graph.yield sum(%loss) carry(%stats) : tensor<f32>, tensor<16xf32>
+    ```
+  }];
   let arguments = (ins Variadic<Graph_Tensor>:$sum, Variadic<Graph_Tensor>:$carry);
   let assemblyFormat = "`sum` `(` $sum `)` `carry` `(` $carry `)` attr-dict `:` type(operands)";
 }

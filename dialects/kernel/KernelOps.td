@@ -128,6 +128,11 @@ def Kernel_LoadOp : Kernel_Op<"load", [Pure, AttrSizedOperandSegments]> {
 
 def Kernel_IndexOp : Kernel_Op<"index", [Pure]> {
   let summary = "The value of an expression of the loop variables";
+  let description = [{
+    ```mlir
+    %0 = kernel.index [7 + d0 * 2]
+    ```
+  }];
   let arguments = (ins Kernel_AffineProp:$value);
   let results = (outs I64:$result);
   let assemblyFormat = "` ` `[` custom<Affine>($value) `]` attr-dict";
@@ -149,6 +154,10 @@ def Kernel_ReduceOp : Kernel_Op<"reduce", [Pure, SameOperandsAndResultType]> {
   let summary = "Over all points of the reduced variables";
   let description = [{
     In which order is the schedule's matter, and of sums the bits depend on it.
+
+    ```mlir
+    %1 = kernel.reduce sum %0 : f32
+    ```
   }];
   let arguments = (ins Sharding_ReductionKind:$kind, Kernel_Element:$input);
   let results = (outs Kernel_Element:$result);

@@ -40,6 +40,10 @@ def Rank_AllReduceOp : Rank_Collective<"all_reduce", "AllReduce",
     (ins Sharding_ReductionKind:$kind), "$kind $inputs", Rank_reduces> {
   let summary = "Reduces elementwise over the group; every device gets the result";
   let description = [{
+    ```mlir
+    %y = rank.all_reduce sum %x over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
     1. Results have the types of the operands.
   }];
 }
@@ -48,6 +52,10 @@ def Rank_ReduceScatterOp : Rank_Collective<"reduce_scatter", "ReduceScatter",
     !strconcat(Rank_reduces, Rank_hasRows)> {
   let summary = "Reduces over the group; member p gets block p of dim dims[i]";
   let description = [{
+    ```mlir
+    %y = rank.reduce_scatter sum %x dims [0] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<2xf32>
+    ```
+
     1. Results have the types of the operands, but dim dims[i] is g times smaller.
   }];
 }
@@ -55,6 +63,10 @@ def Rank_AllGatherOp : Rank_Collective<"all_gather", "AllGather",
     (ins DenseI64ArrayAttr:$dims), "$inputs `dims` $dims", Rank_hasRows> {
   let summary = "Concatenates the members' operands along dim dims[i]";
   let description = [{
+    ```mlir
+    %y = rank.all_gather %x dims [0] over <#mesh, {"data"}> id 1 : (tensor<2xf32>) -> tensor<4xf32>
+    ```
+
     1. Results have the types of the operands, but dim dims[i] is g times larger.
   }];
 }
@@ -63,6 +75,10 @@ def Rank_AllToAllOp : Rank_Collective<"all_to_all", "AllToAll",
     Rank_hasRows> {
   let summary = "Block p of dim split[i] goes to member p, which concatenates along dim concat[i]";
   let description = [{
+    ```mlir
+    %y = rank.all_to_all %x split [0] concat [1] over <#mesh, {"data"}> id 1 : (tensor<4x2xf32>) -> tensor<2x4xf32>
+    ```
+
     1. Results have the types of the operands, but dim split[i] is g times
        smaller and dim concat[i] g times larger; the two are different.
   }];
@@ -72,6 +88,10 @@ def Rank_PermuteOp : Rank_Collective<"permute", "Permute",
     "::llvm::ArrayRef<int64_t> getSourceMembers() { return getSources(); }"> {
   let summary = "Member p gets the operands of member sources[p]";
   let description = [{
+    ```mlir
+    %y = rank.permute %x from [1, 0] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
     1. Results have the types of the operands.
     2. `sources` is a permutation of [0, g).
   }];
@@ -83,6 +103,10 @@ def Rank_HaloOp : Rank_Collective<"halo", "Halo",
   let description = [{
     The members' operands lie one after another along dim dims[i]; what lies
     outside of them is left alone.
+
+    ```mlir
+    %y = rank.halo %x dims [0] low [1] high [2] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<7xf32>
+    ```
 
     1. Results have the types of the operands, but dim dims[i] is low[i] +
        high[i] larger.
@@ -96,6 +120,10 @@ def Rank_HaloAddOp : Rank_Collective<"halo_add", "HaloAdd",
                "::polyrank::runtime::Reduction getReduction() { return ::polyrank::runtime::Reduction::Sum; }")> {
   let summary = "The transpose of halo: the members' widened blocks are added where they overlap, in group order";
   let description = [{
+    ```mlir
+    %y = rank.halo_add %x dims [0] low [1] high [2] over <#mesh, {"data"}> id 1 : (tensor<7xf32>) -> tensor<4xf32>
+    ```
+
     1. Results have the types of the operands, but dim dims[i] is low[i] +
        high[i] smaller.
     2. Borders are not negative.
@@ -104,6 +132,10 @@ def Rank_HaloAddOp : Rank_Collective<"halo_add", "HaloAdd",
 def Rank_BroadcastOp : Rank_Collective<"broadcast", "Broadcast", (ins), "$inputs"> {
   let summary = "Every member gets the operands of member 0";
   let description = [{
+    ```mlir
+    %y = rank.broadcast %x over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
     1. Results have the types of the operands.
   }];
 }

@@ -79,6 +79,11 @@ def Rank_ViewOp : Rank_Command<"view", [Pure]> {
 
 def Rank_CopyOp : Rank_Command<"copy"> {
   let summary = "The operand in another buffer; made where buffers are assigned";
+  let description = [{
+    ```mlir
+    %y = rank.copy %x {buffers = [#rank.buffer<private, 64, 32>]} : (tensor<8xf32>) -> tensor<8xf32>
+    ```
+  }];
   let arguments = (ins Rank_Tensor:$input, OptionalAttr<Rank_BufferArray>:$buffers);
   let results = (outs Rank_Tensor:$result);
   let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
@@ -184,6 +189,11 @@ def Rank_KernelOp : Rank_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, S
 
 def Rank_ReturnOp : Rank_Op<"return", [Pure, Terminator, ReturnLike, ParentOneOf<["KernelOp"]>]> {
   let summary = "The results of a kernel";
+  let description = [{
+    ```mlir
+    rank.return %y : tensor<8xf32>
+    ```
+  }];
   let arguments = (ins Variadic<Rank_Tensor>:$operands);
   let assemblyFormat = "($operands^ `:` type($operands))? attr-dict";
 }
@@ -191,6 +201,10 @@ def Rank_ReturnOp : Rank_Op<"return", [Pure, Terminator, ReturnLike, ParentOneOf
 def Rank_LaunchOp : Rank_Command<"launch", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "Runs a kernel";
   let description = [{
+    ```mlir
+    %y:2 = rank.launch @kernel(%x) : (tensor<8xf32>) -> (tensor<8xf32>, tensor<f32>)
+    ```
+
     1. The kernel exists and has these operand and result types.
   }];
   let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Rank_Tensor>:$inputs,
@@ -245,6 +259,11 @@ def Rank_MicrobatchesOp : Rank_Op<"microbatches",
 
 def Rank_YieldOp : Rank_Op<"yield", [Pure, Terminator, ParentOneOf<["MicrobatchesOp"]>]> {
   let summary = "What one microbatch hands on";
+  let description = [{
+    ```mlir
+    rank.yield %loss, %stats : tensor<f32>, tensor<16xf32>
+    ```
+  }];
   let arguments = (ins Variadic<Rank_Tensor>:$operands);
   let assemblyFormat = "($operands^ `:` type($operands))? attr-dict";
 }

@@ -36,39 +36,51 @@ class Sharding_Op<string mnemonic, string kind> : Op<Sharding_Dialect, mnemonic,
 
 def Sharding_SliceOp : Sharding_Op<"slice", "Slice"> {
   let summary = "Replicated to split: each device keeps its block; no communication";
+  let description = "\n```mlir\n%y = sharding.slice %x : (tensor<8xf32, #sharding.layout<#mesh, [{}]>>) -> tensor<8xf32, #sharding.layout<#mesh, [{\"x\"}]>>\n```\n";
 }
 def Sharding_ToPartialOp : Sharding_Op<"to_partial", "ToPartial"> {
   let summary = "Replicated to partial: one device keeps the value, the others the identity; no communication";
+  let description = "\n```mlir\n%y = sharding.to_partial %x : (tensor<8xf32, #sharding.layout<#mesh, [{}]>>) -> tensor<8xf32, #sharding.layout<#mesh, [{}], partial = sum {\"x\"}>>\n```\n";
 }
 def Sharding_AllGatherOp : Sharding_Op<"all_gather", "AllGather"> {
   let summary = "Split to replicated: the most minor axes of dims are removed";
+  let description = "\n```mlir\n%y = sharding.all_gather %x : (tensor<8xf32, #sharding.layout<#mesh, [{\"x\"}]>>) -> tensor<8xf32, #sharding.layout<#mesh, [{}]>>\n```\n";
 }
 def Sharding_AllReduceOp : Sharding_Op<"all_reduce", "AllReduce"> {
   let summary = "Partial to replicated";
+  let description = "\n```mlir\n%y = sharding.all_reduce %x : (tensor<8xf32, #sharding.layout<#mesh, [{}], partial = sum {\"x\"}>>) -> tensor<8xf32, #sharding.layout<#mesh, [{}]>>\n```\n";
 }
 def Sharding_ReduceScatterOp : Sharding_Op<"reduce_scatter", "ReduceScatter"> {
   let summary = "Partial to split: the axes become the most minor ones of a dim";
+  let description = "\n```mlir\n%y = sharding.reduce_scatter %x : (tensor<8xf32, #sharding.layout<#mesh, [{}], partial = sum {\"x\"}>>) -> tensor<8xf32, #sharding.layout<#mesh, [{\"x\"}]>>\n```\n";
 }
 def Sharding_AllToAllOp : Sharding_Op<"all_to_all", "AllToAll"> {
   let summary = "The most minor axes of one dim become the most minor axes of another";
+  let description = "\n```mlir\n%y = sharding.all_to_all %x : (tensor<8x8xf32, #sharding.layout<#mesh, [{\"x\"}, {}]>>) -> tensor<8x8xf32, #sharding.layout<#mesh, [{}, {\"x\"}]>>\n```\n";
 }
 def Sharding_PermuteOp : Sharding_Op<"permute", "Permute"> {
   let summary = "The same block shapes under other axes: every device gets its block from one other";
+  let description = "\n```mlir\n%y = sharding.permute %x : (tensor<8xf32, #sharding.layout<#mesh, [{\"x\"}]>>) -> tensor<8xf32, #sharding.layout<#mesh, [{\"y\"}]>>\n```\n";
 }
 def Sharding_HaloOp : Sharding_Op<"halo", "Halo"> {
   let summary = "Split to split with copies of the neighbours' borders, in one dim";
+  let description = "\n```mlir\n%y = sharding.halo %x : (tensor<8xf32, #sharding.layout<#mesh, [{\"x\"}]>>) -> tensor<8xf32, #sharding.layout<#mesh, [{\"x\"} halo 1:1]>>\n```\n";
 }
 def Sharding_HaloAddOp : Sharding_Op<"halo_add", "HaloAdd"> {
   let summary = "Split with sums for the neighbours to split: the transpose of halo";
+  let description = "\n```mlir\n%y = sharding.halo_add %x : (tensor<8xf32, #sharding.layout<#mesh, [{\"x\"} spill 1:1]>>) -> tensor<8xf32, #sharding.layout<#mesh, [{\"x\"}]>>\n```\n";
 }
 def Sharding_RepadOp : Sharding_Op<"repad", "Repad"> {
   let summary = "Another padded extent of a dim that is not split; new padding is undefined, or what the result's fill says";
+  let description = "\n```mlir\n%y = sharding.repad %x : (tensor<7xf32, #sharding.layout<#mesh, [{}]>>) -> tensor<7xf32, #sharding.layout<#mesh, [{} pad 8]>>\n```\n";
 }
 def Sharding_FillOp : Sharding_Op<"fill", "Fill"> {
   let summary = "Padding of undefined content to padding that holds the fill of the result's type; never folded away";
+  let description = "\n```mlir\n%y = sharding.fill %x : (tensor<7xf32, #sharding.layout<#mesh, [{} pad 8]>>) -> tensor<7xf32, #sharding.layout<#mesh, [{} pad 8 fill zero]>>\n```\n";
 }
 def Sharding_ReshardOp : Sharding_Op<"reshard", "Reshard"> {
   let summary = "Any layout to any other of the same tensor; lowered to the others";
+  let description = "\n```mlir\n%y = sharding.reshard %x : (tensor<8x8xf32, #sharding.layout<#mesh, [{\"x\"}, {}]>>) -> tensor<8x8xf32, #sharding.layout<#mesh, [{}, {\"y\"}]>>\n```\n";
 }
 
 #endif
