@@ -191,8 +191,7 @@ rank::LaunchOp FormKernels::launch(const Group &group, OpBuilder &builder) {
       rank::LaunchOp::create(builder, builder.getFusedLoc(locations), outputs,
                              FlatSymbolRefAttr::get(kernel), group.inputs,
                              /*buffers=*/nullptr);
-  for (Operation *op : llvm::reverse(group.ops))
-    graph::copyProvenance(op, launch);
+  graph::copyProvenance(group.ops, launch);
   return launch;
 }
 

@@ -38,6 +38,16 @@ void graph::copyProvenance(Operation *from, Operation *to) {
       to->setAttr(name, attribute);
 }
 
+void graph::copyProvenance(ArrayRef<Operation *> from, Operation *to) {
+  bool areDerivatives = llvm::all_of(from, isDerivative);
+  for (Operation *op : llvm::reverse(from))
+    for (StringRef name : {scopeName, originName})
+      if (Attribute attribute = op->getAttr(name);
+          attribute && !to->hasAttr(name) &&
+          (name == scopeName || areDerivatives))
+        to->setAttr(name, attribute);
+}
+
 void graph::decomposeComposites(Operation *root,
                                 function_ref<bool(Operation *)> filter) {
   SmallVector<CompositeOp> composites;

@@ -26,6 +26,12 @@ inline bool isDerivative(mlir::Operation *op) { return bool(getOrigin(op)); }
 /// Gives `to` the scope and the origin of `from` where it has none.
 void copyProvenance(mlir::Operation *from, mlir::Operation *to);
 
+/// Of ops that have become one: the scope of the last that has one, and its
+/// origin where all are derivatives. What computes something of the forward too
+/// is none.
+void copyProvenance(llvm::ArrayRef<mlir::Operation *> from,
+                    mlir::Operation *to);
+
 /// Copies them to all that is built while it listens.
 class ProvenanceCopier : public mlir::OpBuilder::Listener {
 public:

@@ -7,7 +7,7 @@
 // CHECK: rank.kernel @[[NORM:.*]](%{{.*}}: tensor<8x32xf32>, %{{.*}}: tensor<32xf32>, %{{.*}}: tensor<32xf32>)
 // CHECK-NOT: rank.kernel
 // CHECK-LABEL: func.func @norm
-// CHECK: %[[OUT:.*]]:3 = rank.launch @[[NORM]]({{.*}}) {graph.origin = "ln/node", graph.scope = "model.ln"}
+// CHECK: %[[OUT:.*]]:3 = rank.launch @[[NORM]]({{.*}}) {graph.scope = "model.ln"}
 // CHECK-NOT: rank.launch
 // CHECK: return
 // ALONE-COUNT-8: rank.kernel
@@ -93,4 +93,23 @@ func.func @loss(%x: tensor<4x64x50257xf32>, %t: tensor<4x64xi64>) -> (tensor<f32
   %3 = graph.broadcast %2 {dims = array<i64>} : (tensor<f32>) -> tensor<4x64xf32>
   %dx = graph.cross_entropy_grad %3, %x, %t, %lse {axis = 2 : i64, ignore_index = -100 : i64} : (tensor<4x64xf32>, tensor<4x64x50257xf32>, tensor<4x64xi64>, tensor<4x64xf32>) -> tensor<4x64x50257xf32>
   return %count, %sum, %dx : tensor<f32>, tensor<f32>, tensor<4x64x50257xf32>
+}
+
+// -----
+
+// What became one kernel is a derivative where all of it is.
+
+// CHECK-LABEL: func.func @backward
+// CHECK: rank.launch {{.*}} {graph.origin = "a/node", graph.scope = "a"}
+// CHECK-LABEL: func.func @both
+// CHECK: rank.launch {{.*}} {graph.scope = "a"}
+func.func @backward(%x: tensor<64xf32>) -> tensor<64xf32> {
+  %0 = graph.exp %x {graph.origin = "a/node", graph.scope = "a"} : tensor<64xf32>
+  %1 = graph.neg %0 {graph.origin = "a/node", graph.scope = "a"} : tensor<64xf32>
+  return %1 : tensor<64xf32>
+}
+func.func @both(%x: tensor<64xf32>) -> tensor<64xf32> {
+  %0 = graph.exp %x {graph.scope = "a"} : tensor<64xf32>
+  %1 = graph.neg %0 {graph.origin = "a/node", graph.scope = "a"} : tensor<64xf32>
+  return %1 : tensor<64xf32>
 }
