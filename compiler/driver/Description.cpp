@@ -67,6 +67,9 @@ std::vector<std::string> polyrank::driver::commandFor(const Options &options) {
         options.optimizer == standard.optimizer ? "adamw(lr=1e-3)"
                                                 : options.optimizer,
         "");
+  add("--clip-norm", options.clipNorm, standard.clipNorm);
+  add("--clip-norm-type", options.clipNormType, standard.clipNormType);
+  add("--clip-value", options.clipValue, standard.clipValue);
   add("--microbatches", options.microbatches, standard.microbatches);
   add("--batch-norm", options.batchNorm, "");
   add("--dropout", options.dropout, "");
@@ -78,6 +81,7 @@ std::vector<std::string> polyrank::driver::commandFor(const Options &options) {
   if (options.abstractWeights)
     command.push_back("--abstract-weights");
   add("--zero", options.zero, standard.zero);
+  add("--zero-axis", options.zeroAxes, "");
   add("--zero-threshold", options.zeroThreshold, standard.zeroThreshold);
   add("--bucket-mb", options.bucketMegabytes, standard.bucketMegabytes);
   add("--threads", options.threads, standard.threads);

@@ -24,6 +24,11 @@ struct Options {
   std::string loss;
   std::string optimizer =
       "adamw(lr=1e-3,betas=(0.9,0.999),eps=1e-8,weight_decay=0.01)";
+  /// The largest norm of all gradients, of type `2` or `inf`, and the largest
+  /// element; 0: any.
+  double clipNorm = 0;
+  std::string clipNormType = "2";
+  double clipValue = 0;
   int64_t microbatches = 1;
   /// `batch`, `local=G` or `frozen`; empty: as the model says.
   std::string batchNorm;
@@ -41,6 +46,8 @@ struct Options {
   /// ZeRO stage: 1 splits updates and optimizer state over the devices that
   /// would all do the same, for parameters of at least `zeroThreshold` elements.
   int64_t zero = 1;
+  /// `A+B`: over which axes, instead of those over which gradients are sums.
+  std::string zeroAxes;
   int64_t zeroThreshold = 65536;
   int64_t threads = 1;
   std::string cpu = "native";

@@ -192,6 +192,7 @@ void polyrank::driver::addPartition(OpPassManager &manager,
                                     const Options &options) {
   sharding::PartitionPipelineOptions partition;
   partition.zero = options.zero;
+  partition.zeroAxes = options.zeroAxes;
   partition.threshold = options.zeroThreshold;
   partition.megabytes = options.bucketMegabytes;
   partition.links = ArrayRef(options.links);
@@ -204,6 +205,9 @@ void polyrank::driver::addTraining(OpPassManager &manager,
   training.loss = options.loss;
   training.mode = options.forward ? "forward" : "train";
   training.optimizer = options.optimizer;
+  training.clipNorm = options.clipNorm;
+  training.clipNormType = options.clipNormType;
+  training.clipValue = options.clipValue;
   training.microbatches = options.microbatches;
   training::buildTrainingPipeline(manager, training);
 }

@@ -32,14 +32,20 @@ def PropagateLayouts : Pass<"propagate-layouts", "::mlir::func::FuncOp"> {
 def ShardUpdates : Pass<"shard-updates", "::mlir::func::FuncOp"> {
   let summary = "Each device updates its part of a parameter (ZeRO stage 1)";
   let description = [{
-    Where the gradient of a parameter is reduced to the parameter's own layout,
-    and all that follows is elementwise, the update is split over the axes of
-    that reduction: they become the most minor ones of a dim of the gradient, of
-    the state and of all between, and the new parameter is gathered. That moves
-    as much as reducing the gradient whole. A tensor whose first dim does not
-    divide is updated as a row. State keeps the split layout.
+    Where the gradient of a parameter (`graph.gradient`) is a partial sum over
+    some axes, these become the most minor ones of a dim of the gradient, of the
+    state and of all ops on each element between, and the new parameter is
+    gathered. That moves as much as reducing the gradient whole. A tensor whose
+    first dim does not divide is updated as a row. State keeps the split layout.
+    What else depends on gradients, such as their norm, is laid out again, with
+    the layouts around it as they are. What cannot be split is said.
+    `graph.gradient` ops are erased.
   }];
   let options = [
+    Option<"stage", "stage", "int64_t", "1",
+      "ZeRO stage: 0 leaves all updates whole">,
+    Option<"axes", "axes", "std::string", "\"\"",
+      "A+B: the axes instead of those over which the gradient is partial">,
     Option<"threshold", "threshold", "int64_t", "65536",
       "A parameter of which a device has fewer elements is updated whole">
   ];

@@ -9,9 +9,8 @@ using namespace polyrank;
 
 void sharding::buildPartitionPipeline(OpPassManager &manager,
                                       const PartitionPipelineOptions &options) {
-  if (options.zero > 0)
-    manager.addNestedPass<func::FuncOp>(
-        createShardUpdates({options.threshold}));
+  manager.addNestedPass<func::FuncOp>(
+      createShardUpdates({options.zero, options.zeroAxes, options.threshold}));
   manager.addNestedPass<func::FuncOp>(createDecomposeComposites());
   PlanReshardsOptions reshards;
   llvm::append_range(reshards.links, options.links);

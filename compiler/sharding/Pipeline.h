@@ -13,6 +13,9 @@ struct PartitionPipelineOptions
   Option<int64_t> zero{
       *this, "zero", llvm::cl::init(1),
       llvm::cl::desc("1: ranks that would all do the same split the update")};
+  Option<std::string> zeroAxes{
+      *this, "zero-axis",
+      llvm::cl::desc("A+B: over which axes, instead of the gradients'")};
   Option<int64_t> threshold{
       *this, "threshold", llvm::cl::init(65536),
       llvm::cl::desc("Elements that a parameter must have for that")};

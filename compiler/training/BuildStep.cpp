@@ -6,6 +6,7 @@
 #include "compiler/training/StepBuilder.h"
 #include "mlir/IR/IRMapping.h"
 #include "support/Names.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/Support/InterleavedRange.h"
 
 namespace polyrank::training {
@@ -330,7 +331,17 @@ void StepBuilder::finish(ValueRange updated,
   eraseDeadOps(step.getBody().front());
 }
 
-LogicalResult StepBuilder::buildTraining(Optimizer &optimizer) {
+/// Marks where the update takes a gradient.
+Value StepBuilder::takeGradient(Parameter &parameter) {
+  auto role = graph::Boundary(step).getArgument<graph::ParameterAttr>(
+      parameter.step.getArgNumber());
+  return graph::GradientOp::create(
+      builder, NameLoc::get(builder.getStringAttr(parameter.name)),
+      parameter.gradient, role.getSymbol(), role.getView());
+}
+
+LogicalResult StepBuilder::buildTraining(Optimizer &optimizer,
+                                         const Clip &clip) {
   if (failed(classify()))
     return failure();
   if (getNumTerms() == 0)
@@ -355,6 +366,15 @@ LogicalResult StepBuilder::buildTraining(Optimizer &optimizer) {
     factor = parts.div(parts.splat(count, static_cast<double>(means[0].targets *
                                                               microbatches)),
                        parts.add(count, buildIsNone(count)));
+  // A norm needs all gradients before the first update; else each is taken
+  // where it is needed.
+  llvm::MapVector<Parameter *, Value> gradients;
+  for (Parameter &parameter : parameters)
+    if (parameter.gradient && clip.norm != 0)
+      gradients[&parameter] = takeGradient(parameter);
+  Clip::Scale scale = clip.buildScale(
+      parts, llvm::to_vector(llvm::make_second_range(gradients.getArrayRef())),
+      factor);
   optimizer.buildScalars(parts, stepNumber);
   SmallVector<Value> updated, updatedStates;
   SmallVector<std::string> unused;
@@ -369,21 +389,14 @@ LogicalResult StepBuilder::buildTraining(Optimizer &optimizer) {
       continue;
     }
     Parts own(builder, NameLoc::get(builder.getStringAttr(parameter.name)));
-    Value gradient = parameter.gradient;
-    if (factor) {
-      ArrayRef<int64_t> shape = graph::getShape(value);
-      Value spread = factor;
-      Type element = graph::getGlobalType(value).getElementType();
-      if (graph::getGlobalType(factor).getElementType() != element)
-        spread = own.convert(spread, element);
-      if (!shape.empty())
-        spread =
-            own.broadcast(spread, shape,
-                          llvm::to_vector(llvm::seq<int64_t>(0, shape.size())));
-      gradient = own.mul(gradient, spread);
-    }
+    Value gradient = gradients.lookup(&parameter);
+    if (!gradient)
+      gradient = takeGradient(parameter);
+    if (scale.factor)
+      gradient = own.mul(gradient, own.spread(scale.factor, gradient));
     updated.push_back(optimizer.buildUpdate(own, parameter.names, value,
-                                            gradient, parameter.states));
+                                            clip.limit(own, gradient),
+                                            parameter.states));
     llvm::append_range(updatedStates, parameter.states);
   }
   if (!unused.empty())
@@ -394,7 +407,10 @@ LogicalResult StepBuilder::buildTraining(Optimizer &optimizer) {
                                               : "; they are left as they are");
   llvm::append_range(updated, updatedStates);
   updated.push_back(parts.add(stepNumber, 1));
-  finish(updated, buildMetrics(sums->sums, sums->counts));
+  auto metrics = buildMetrics(sums->sums, sums->counts);
+  if (scale.norm)
+    metrics.push_back({"grad_norm", scale.norm});
+  finish(updated, metrics);
   return success();
 }
 
@@ -479,11 +495,15 @@ void BuildStep::runOnOperation() {
   FailureOr<Optimizer> parsed = Optimizer::parse(optimizer, emitError);
   if (failed(parsed))
     return signalPassFailure();
+  FailureOr<Clip> clip = Clip::parse(clipNorm, clipNormType, clipValue,
+                                     [&] { return module.emitError(); });
+  if (failed(clip))
+    return signalPassFailure();
   SmallVector<std::string> names;
   for (auto parameter : module.getOps<graph::ParameterOp>())
     if (parameter.getTrainable())
       llvm::append_range(names, getNames(parameter));
   if (failed(parsed->checkPatterns(names, emitError)) ||
-      failed(steps.buildTraining(*parsed)))
+      failed(steps.buildTraining(*parsed, *clip)))
     signalPassFailure();
 }

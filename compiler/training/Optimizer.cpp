@@ -172,18 +172,6 @@ void Optimizer::buildScalars(Parts &parts, Value step) {
   correction = parts.apply<graph::SqrtOp>(rest(beta2));
 }
 
-/// A scalar as a tensor like `like`.
-static Value spread(Parts &parts, Value scalar, Value like) {
-  RankedTensorType type = graph::getGlobalType(like);
-  if (graph::getGlobalType(scalar).getElementType() != type.getElementType())
-    scalar = parts.convert(scalar, type.getElementType());
-  if (type.getRank() == 0)
-    return scalar;
-  return parts.broadcast(
-      scalar, type.getShape(),
-      llvm::to_vector(llvm::seq<int64_t>(0, type.getRank())));
-}
-
 Value Optimizer::buildSgd(Parts &parts, double decay, Value parameter,
                           Value gradient, MutableArrayRef<Value> states) const {
   if (decay != 0)
@@ -191,7 +179,7 @@ Value Optimizer::buildSgd(Parts &parts, double decay, Value parameter,
   if (momentum != 0) {
     Value fresh = gradient;
     if (freshness)
-      fresh = parts.mul(gradient, spread(parts, freshness, gradient));
+      fresh = parts.mul(gradient, parts.spread(freshness, gradient));
     states[0] = parts.add(parts.mul(states[0], momentum), fresh);
     gradient = nesterov ? parts.add(gradient, parts.mul(states[0], momentum))
                         : states[0];
@@ -216,9 +204,9 @@ Value Optimizer::buildAdam(Parts &parts, double decay, Value parameter,
   if (amsgrad)
     second = states[2] = parts.apply<graph::MaxOp>(states[2], states[1]);
   Value root = parts.div(parts.apply<graph::SqrtOp>(second),
-                         spread(parts, correction, second));
+                         parts.spread(correction, second));
   Value step = parts.mul(parts.div(states[0], parts.add(root, epsilon)),
-                         spread(parts, stepSize, states[0]));
+                         parts.spread(stepSize, states[0]));
   return parts.sub(parameter, step);
 }
 

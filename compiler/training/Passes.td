@@ -110,6 +110,11 @@ def BuildStepPass : Pass<"build-step", "::mlir::ModuleOp"> {
     `decay=GLOB[:GLOB..]` lets weight decay act only on parameters with matching
     names. A parameter that the loss does not depend on is left as it is.
 
+    clip-norm scales all gradients where their norm together (clip-norm-type: 2,
+    or inf, the largest absolute value) is larger, and logs that norm as
+    `grad_norm`; clip-value limits each element. Both do what PyTorch's functions
+    of these names do.
+
     With mode=forward @step computes the outputs: inputs and outputs get a
     leading microbatch dim of 1, and dropout is off.
   }];
@@ -117,7 +122,10 @@ def BuildStepPass : Pass<"build-step", "::mlir::ModuleOp"> {
   let options = [
     Option<"mode", "mode", "std::string", "\"train\"", "train or forward">,
     Option<"optimizer", "optimizer", "std::string", "\"adamw\"", "see above">,
-    Option<"microbatches", "microbatches", "int64_t", "1", "how many one step adds up">
+    Option<"microbatches", "microbatches", "int64_t", "1", "how many one step adds up">,
+    Option<"clipNorm", "clip-norm", "double", "0", "the largest norm of all gradients; 0: any">,
+    Option<"clipNormType", "clip-norm-type", "std::string", "\"2\"", "2 or inf">,
+    Option<"clipValue", "clip-value", "double", "0", "the largest element of a gradient; 0: any">
   ];
 }
 

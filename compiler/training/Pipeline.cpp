@@ -16,8 +16,14 @@ void training::buildTrainingPipeline(OpPassManager &manager,
   manager.addPass(createCSEPass());
   if (!options.loss.empty())
     manager.addPass(createAttachLossPass({options.loss}));
-  manager.addPass(createBuildStepPass(
-      {options.mode, options.optimizer, options.microbatches}));
+  BuildStepPassOptions step;
+  step.mode = options.mode;
+  step.optimizer = options.optimizer;
+  step.clipNorm = options.clipNorm;
+  step.clipNormType = options.clipNormType;
+  step.clipValue = options.clipValue;
+  step.microbatches = options.microbatches;
+  manager.addPass(createBuildStepPass(step));
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
 }

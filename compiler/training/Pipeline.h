@@ -17,6 +17,12 @@ struct TrainingPipelineOptions
                            llvm::cl::desc("train or forward")};
   Option<std::string> optimizer{*this, "optimizer", llvm::cl::init("adamw"),
                                 llvm::cl::desc("as --build-step takes it")};
+  Option<double> clipNorm{*this, "clip-norm", llvm::cl::init(0),
+                          llvm::cl::desc("The largest norm of all gradients")};
+  Option<std::string> clipNormType{*this, "clip-norm-type", llvm::cl::init("2"),
+                                   llvm::cl::desc("2 or inf")};
+  Option<double> clipValue{*this, "clip-value", llvm::cl::init(0),
+                           llvm::cl::desc("The largest element of a gradient")};
   Option<int64_t> microbatches{*this, "microbatches", llvm::cl::init(1),
                                llvm::cl::desc("How many one step adds up")};
 };

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "compiler/training/Clip.h"
 #include "compiler/training/Optimizer.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Parts.h"
@@ -50,7 +51,7 @@ public:
         builder(module.getContext()),
         parts(builder, mlir::NameLoc::get(builder.getStringAttr("step"))) {}
 
-  mlir::LogicalResult buildTraining(Optimizer &optimizer);
+  mlir::LogicalResult buildTraining(Optimizer &optimizer, const Clip &clip);
   mlir::LogicalResult buildForward();
 
 private:
@@ -90,6 +91,7 @@ private:
   mlir::FailureOr<Sums> buildMicrobatches();
   /// Microbatch 0 of an input that has no other.
   mlir::Value takeOnly(mlir::Value input);
+  mlir::Value takeGradient(Parameter &parameter);
   mlir::Value buildMean(mlir::Value sum, mlir::Value count);
   /// 1 where `count` is 0, else 0.
   mlir::Value buildIsNone(mlir::Value count);

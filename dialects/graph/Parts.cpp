@@ -84,6 +84,16 @@ Value Parts::broadcast(Value x, ArrayRef<int64_t> shape,
   return BroadcastOp::create(builder, location, type, x, kept);
 }
 
+Value Parts::spread(Value scalar, Value like) {
+  RankedTensorType type = getGlobalType(like);
+  if (getGlobalType(scalar).getElementType() != type.getElementType())
+    scalar = convert(scalar, type.getElementType());
+  if (type.getRank() == 0)
+    return scalar;
+  return broadcast(scalar, type.getShape(),
+                   llvm::to_vector(llvm::seq<int64_t>(0, type.getRank())));
+}
+
 Value Parts::transpose(Value x, ArrayRef<int64_t> permutation) {
   SmallVector<int64_t> shape;
   for (int64_t dim : permutation)

@@ -75,6 +75,8 @@ public:
   /// `x` repeated along `dims` of `shape`, which it lacks.
   mlir::Value broadcast(mlir::Value x, llvm::ArrayRef<int64_t> shape,
                         llvm::ArrayRef<int64_t> dims);
+  /// A scalar as a tensor like `like`, of its element type.
+  mlir::Value spread(mlir::Value scalar, mlir::Value like);
   mlir::Value transpose(mlir::Value x, llvm::ArrayRef<int64_t> permutation);
   mlir::Value matmul(mlir::Value lhs, mlir::Value rhs,
                      llvm::ArrayRef<int64_t> lhsBatch,

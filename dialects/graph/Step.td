@@ -4,6 +4,7 @@
 #define POLYRANK_GRAPH_STEP_TD
 
 include "dialects/graph/Graph.td"
+include "dialects/graph/Elementwise.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
 
 def Graph_SeedOp : Op<Graph_Dialect, "seed",
@@ -20,6 +21,24 @@ def Graph_SeedOp : Op<Graph_Dialect, "seed",
   let arguments = (ins F64Attr:$value);
   let results = (outs Graph_FloatTensor:$result);
   let assemblyFormat = "$value attr-dict `:` type($result)";
+}
+
+def Graph_GradientOp : Graph_Unary<"gradient", "x", "t", "y", "y", []> {
+  let summary = "x, the gradient of a parameter as the update takes it";
+  let description = [{
+    Of the sum over all microbatches. Behind it is the update, whatever it
+    computes: `shard-updates` lays that out, and erases the op.
+
+    ```mlir
+    %y = graph.gradient %x of @w : tensor<4x3xf32>
+    ```
+  }];
+  let arguments = (ins Graph_Tensor:$input, FlatSymbolRefAttr:$parameter, OptionalAttr<DenseI64ArrayAttr>:$view);
+  let assemblyFormat = "$input `of` $parameter (`view` $view^)? attr-dict `:` custom<AlikeTypes>(type($input), type($result))";
+  let builders = [OpBuilder<(ins "::mlir::Value":$input, "::mlir::FlatSymbolRefAttr":$parameter,
+                             "::mlir::DenseI64ArrayAttr":$view), [{
+    build($_builder, $_state, input.getType(), input, parameter, view);
+  }]>];
 }
 
 def Graph_DropoutOp : Graph_Op<"dropout", ["localize", "buildGradient"]> {

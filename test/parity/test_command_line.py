@@ -234,7 +234,7 @@ def test_log_and_report_have_what_scripts_rely_on(mlp, dataset, tmp_path):
     assert f"({total} bytes)" in memory and "lower bound" in memory and "gap" in memory
     assert "AllReduce" in tools.tool("inspect", mlp, "--comm")[0]
     assert "data splits the batch" in tools.tool("inspect", mlp, "--why", "data")[0]
-    assert "among them  mul 'fc1.weight'" in tools.tool("inspect", mlp, "--why", "fc1.weight")[0]
+    assert "among them  gradient 'fc1.weight'" in tools.tool("inspect", mlp, "--why", "fc1.weight")[0]
     assert "nothing" in refuse("inspect", mlp, "--why", "nothing")
     assert "nearest: 'fc1.weight'" in refuse("inspect", mlp, "--why", "fc1.wieght")
 

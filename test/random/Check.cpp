@@ -283,6 +283,12 @@ std::optional<Failure> Checker::runProgram(MLIRContext &context) {
   step.mode = program.mode;
   step.optimizer = program.optimizer;
   step.microbatches = program.microbatches;
+  // A norm of all gradients, or none; its limit is often reached.
+  if (Random random(seed ^ 0xc11b);
+      program.mode == "train" && random.chance(30)) {
+    step.clipNorm = random.pick({0.01, 1.0, 1e6});
+    step.clipNormType = random.pick({"2", "inf"});
+  }
   reference.clear();
   if (!runPass(module, "build-step", training::createBuildStepPass(step)) ||
       !(onlyDraws || compare(module, Global)) ||

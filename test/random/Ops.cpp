@@ -680,6 +680,7 @@ ArrayRef<OpEntry> polyrank::test::opTable() {
       {"dropout", dropout},
       {"uniform", uniform},
       {"seed", byPasses},
+      {"gradient", byPasses},
   };
   return table;
 }

@@ -79,6 +79,25 @@ polyrank::driver::parseOptions(int argc, char **argv) {
                  "decay=GLOB[:GLOB] selects the parameters that decay")
       ->capture_default_str()
       ->type_name("OPT");
+  auto *clipNorm =
+      app.add_option("--clip-norm", options.clipNorm,
+                     "Scale all gradients down to this norm, where theirs "
+                     "together is larger (torch.nn.utils.clip_grad_norm_); the "
+                     "log has it as grad_norm")
+          ->check(CLI::PositiveNumber)
+          ->type_name("X");
+  app.add_option("--clip-norm-type", options.clipNormType,
+                 "2, or inf: the largest absolute value")
+      ->capture_default_str()
+      ->needs(clipNorm)
+      ->check(CLI::IsMember({"2", "inf"}))
+      ->type_name("TYPE");
+  app.add_option("--clip-value", options.clipValue,
+                 "Limit each element of a gradient to [-X, X] "
+                 "(torch.nn.utils.clip_grad_value_)")
+      ->excludes(clipNorm)
+      ->check(CLI::PositiveNumber)
+      ->type_name("X");
   app.add_option("--microbatches", options.microbatches,
                  "Microbatches whose gradients one step adds up")
       ->capture_default_str()
@@ -130,6 +149,11 @@ polyrank::driver::parseOptions(int argc, char **argv) {
       ->capture_default_str()
       ->check(CLI::Range(0, 1))
       ->type_name("STAGE");
+  app.add_option(
+         "--zero-axis", options.zeroAxes,
+         "Split updates over these axes of the mesh; without this, over "
+         "those along which ranks add up their gradients")
+      ->type_name("A[+B]");
   app.add_option("--zero-threshold", options.zeroThreshold,
                  "A parameter of which a rank has fewer elements is updated "
                  "whole: another collective would take longer")
@@ -175,11 +199,12 @@ polyrank::driver::parseOptions(int argc, char **argv) {
         {"--output", "--describe", "--mode", "--input", "--dim",
          "--abstract-weights"});
   group(app, "Training",
-        {"--loss", "--optimizer", "--microbatches", "--batch-norm", "--dropout",
+        {"--loss", "--optimizer", "--clip-norm", "--clip-norm-type",
+         "--clip-value", "--microbatches", "--batch-norm", "--dropout",
          "--freeze", "--train-only", "--detach", "--no-tie"});
   group(app, "Ranks",
-        {"--mesh", "--shard", "--shard-file", "--zero", "--zero-threshold",
-         "--bucket-mb", "--link", "--threads", "--cpu"});
+        {"--mesh", "--shard", "--shard-file", "--zero", "--zero-axis",
+         "--zero-threshold", "--bucket-mb", "--link", "--threads", "--cpu"});
   group(app, "What is said",
         {"--why", "--timing", "--json", "--quiet", "--stop-after",
          "--dump-passes"});
@@ -195,7 +220,8 @@ polyrank::driver::parseOptions(int argc, char **argv) {
     if (mode == "forward" && app.count("--optimizer"))
       throw CLI::ValidationError("--optimizer",
                                  "a forward plan changes no weights");
-    for (const char *option : {"--freeze", "--train-only", "--detach"})
+    for (const char *option : {"--freeze", "--train-only", "--detach",
+                               "--clip-norm", "--clip-value", "--zero-axis"})
       if (mode == "forward" && app.count(option))
         throw CLI::ValidationError(option, "a forward plan has no gradients");
     if (mode == "forward" && app.count("--dropout"))

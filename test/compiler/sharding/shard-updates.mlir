@@ -27,7 +27,8 @@
 // REMARK: remark: the updates of 1 parameter are split over data: each device keeps one of 2 parts of their optimizer state (--zero 0 keeps all)
 func.func @momentum(%w: !w {graph.role = #graph.parameter<@w>}, %m: !w {graph.role = #graph.state<"momentum" of @w>}, %dw: !w {graph.role = #graph.input<"dw">}, %rate: !scalar {graph.role = #graph.input<"rate">}) -> (!w {graph.role = #graph.next<0>}, !w {graph.role = #graph.next<1>}, !w {graph.role = #graph.output<"rate">}) {
   %p = sharding.to_partial %dw : (!w) -> !dw
-  %g = sharding.reshard %p {why = {constraint = "batch"}} : (!dw) -> !w
+  %r = sharding.reshard %p {why = {constraint = "batch"}} : (!dw) -> !w
+  %g = graph.gradient %r of @w : !w
   %decay = graph.constant dense<5.0e-01> : !w
   %spread = graph.broadcast %rate {dims = array<i64>} : (!scalar) -> !w
   %old = graph.mul %m, %decay : !w
@@ -53,7 +54,8 @@ func.func @momentum(%w: !w {graph.role = #graph.parameter<@w>}, %m: !w {graph.ro
 // REMARK: remark: the updates of 1 parameter are split over data
 func.func @row(%w: !odd {graph.role = #graph.parameter<@w>}, %dw: !odd {graph.role = #graph.input<"dw">}) -> (!odd {graph.role = #graph.next<0>}) {
   %p = sharding.to_partial %dw : (!odd) -> !dodd
-  %g = sharding.reshard %p : (!dodd) -> !odd
+  %r = sharding.reshard %p : (!dodd) -> !odd
+  %g = graph.gradient %r of @w : !odd
   %new = graph.sub %w, %g : !odd
   return %new : !odd
 }
@@ -66,30 +68,37 @@ func.func @row(%w: !odd {graph.role = #graph.parameter<@w>}, %dw: !odd {graph.ro
 // REMARK: remark: the updates of 1 parameter are split over data
 func.func @both(%w: !split {graph.role = #graph.parameter<@w>}, %dw: !split {graph.role = #graph.input<"dw">}) -> (!split {graph.role = #graph.next<0>}) {
   %p = sharding.to_partial %dw : (!split) -> !dsplit
-  %g = sharding.reshard %p : (!dsplit) -> !split
+  %r = sharding.reshard %p : (!dsplit) -> !split
+  %g = graph.gradient %r of @w : !split
   %new = graph.sub %w, %g : !split
   return %new : !split
 }
 
-// The gradient is wanted whole; another is small; a third does not divide.
+// A gradient that somebody else wants is gathered for them; another parameter is
+// small; a third does not divide, and that is said.
 !small = tensor<2x4xf32, #sharding.layout<#mesh, [{}, {}]>>
 !dsmall = tensor<2x4xf32, #sharding.layout<#mesh, [{}, {}], partial = sum {"data"}>>
 !three = tensor<3x5xf32, #sharding.layout<#mesh, [{}, {}]>>
 !dthree = tensor<3x5xf32, #sharding.layout<#mesh, [{}, {}], partial = sum {"data"}>>
 // CHECK-LABEL: func.func @whole
-// CHECK-NOT: graph.reshape
-// CHECK-NOT: {"data"}, {}
-// CHECK: return
-// REMARK: remark: 1 large parameter does not divide and is updated whole by each device
+// CHECK: %[[PART:.*]] = sharding.reshard %{{.*}} {{.*}} -> tensor<8x4xf32, #sharding.layout<#mesh, [{"data"}, {}]>>
+// CHECK: graph.sub {{.*}} : tensor<2x4xf32, #sharding.layout<#mesh, [{}, {}]>>
+// CHECK: graph.sub {{.*}} : tensor<3x5xf32, #sharding.layout<#mesh, [{}, {}]>>
+// CHECK: %[[ALL:.*]] = sharding.reshard %[[PART]] {{.*}} -> tensor<8x4xf32, #sharding.layout<#mesh, [{}, {}]>>
+// CHECK: return %{{.*}}, %{{.*}}, %{{.*}}, %[[ALL]]
+// REMARK: remark: each device updates t whole, and keeps 0 bytes of optimizer state: its 15 elements do not divide by 2
 func.func @whole(%w: !w {graph.role = #graph.parameter<@w>}, %s: !small {graph.role = #graph.parameter<@s>}, %t: !three {graph.role = #graph.parameter<@t>}, %dw: !w {graph.role = #graph.input<"dw">}, %ds: !small {graph.role = #graph.input<"ds">}, %dt: !three {graph.role = #graph.input<"dt">}) -> (!w {graph.role = #graph.next<0>}, !small {graph.role = #graph.next<1>}, !three {graph.role = #graph.next<2>}, !w {graph.role = #graph.output<"gradient">}) {
   %p = sharding.to_partial %dw : (!w) -> !dw
-  %g = sharding.reshard %p : (!dw) -> !w
+  %r = sharding.reshard %p : (!dw) -> !w
+  %g = graph.gradient %r of @w : !w
   %new = graph.sub %w, %g : !w
   %ps = sharding.to_partial %ds : (!small) -> !dsmall
-  %gs = sharding.reshard %ps : (!dsmall) -> !small
+  %rs = sharding.reshard %ps : (!dsmall) -> !small
+  %gs = graph.gradient %rs of @s : !small
   %news = graph.sub %s, %gs : !small
   %pt = sharding.to_partial %dt : (!three) -> !dthree
-  %gt = sharding.reshard %pt : (!dthree) -> !three
+  %rt = sharding.reshard %pt : (!dthree) -> !three
+  %gt = graph.gradient %rt of @t : !three
   %newt = graph.sub %t, %gt : !three
   return %new, %news, %newt, %g : !w, !small, !three, !w
 }

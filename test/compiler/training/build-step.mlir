@@ -2,6 +2,17 @@
 
 // RUN: polyrank-opt %s --build-step='optimizer=sgd(lr=0.5) microbatches=2' --canonicalize --cse | FileCheck %s
 // RUN: polyrank-opt %s --build-step='optimizer=adamw' | FileCheck %s --check-prefix=STATE
+// RUN: polyrank-opt %s --build-step='optimizer=sgd(lr=0.5) clip-norm=2' | FileCheck %s --check-prefix=CLIP
+// RUN: polyrank-opt %s --build-step='optimizer=sgd(lr=0.5) clip-norm=2 clip-norm-type=inf' | FileCheck %s --check-prefix=LARGEST
+// RUN: polyrank-opt %s --build-step='optimizer=sgd(lr=0.5) clip-value=2' | FileCheck %s --check-prefix=VALUE
+// RUN: not polyrank-opt %s --build-step='clip-norm=-1' 2>&1 | FileCheck %s --check-prefix=NEGATIVE
+// RUN: not polyrank-opt %s --build-step='clip-value=-1' 2>&1 | FileCheck %s --check-prefix=NEGATIVE-VALUE
+// RUN: not polyrank-opt %s --build-step='clip-norm=1 clip-value=1' 2>&1 | FileCheck %s --check-prefix=BOTH
+// RUN: not polyrank-opt %s --build-step='clip-norm=1 clip-norm-type=3' 2>&1 | FileCheck %s --check-prefix=TYPE
+// NEGATIVE: --clip-norm -1.000000e+00: must be positive
+// NEGATIVE-VALUE: --clip-value -1.000000e+00: must be positive
+// BOTH: --clip-norm 1.000000e+00 and --clip-value 1.000000e+00: gradients are clipped by one of them
+// TYPE: --clip-norm-type 3: there are 2 and inf
 // RUN: polyrank-opt %s --build-step='mode=forward' | FileCheck %s --check-prefix=FORWARD
 
 // Inputs have a leading dim of microbatches. The backward starts from the seed
@@ -17,14 +28,33 @@
 // CHECK: graph.cross_entropy_grad {{.*}}graph.origin = "graph.cross_entropy"
 // CHECK: %[[DW:.+]] = graph.matmul {{.*}}graph.origin = "graph.matmul"
 // CHECK: graph.yield sum(%[[DW]], %{{.+}}, %{{.+}}) carry()
+// CHECK: %[[SUM:.+]] = graph.gradient %[[SUMS]]#0 of @w
 // CHECK: %[[SCALE:.+]] = graph.broadcast
-// CHECK: %[[GRADIENT:.+]] = graph.mul %[[SUMS]]#0, %[[SCALE]]
+// CHECK: %[[GRADIENT:.+]] = graph.mul %[[SUM]], %[[SCALE]]
 // CHECK: %[[CHANGE:.+]] = graph.mul %[[GRADIENT]], %{{.+}}
 // CHECK: %[[NEW:.+]] = graph.sub %[[W]], %[[CHANGE]]
 // CHECK: %[[NEXT:.+]] = graph.add %[[STEP]], %{{.+}}
 // CHECK: %[[LOSS:.+]] = graph.div %[[SUMS]]#1, %[[SUMS]]#2
 // CHECK: return %[[NEW]], %[[NEXT]], %[[LOSS]], %[[SUMS]]#2
 // CHECK-NOT: @forward
+
+// CLIP-LABEL: func.func @step
+// CLIP-SAME: {graph.role = #graph.output<"grad_norm">}
+// CLIP: %[[GRADIENT:.+]] = graph.gradient %{{.+}} of @w
+// CLIP: %[[SQUARES:.+]] = graph.mul %[[GRADIENT]], %[[GRADIENT]]
+// CLIP: %[[SUM:.+]] = graph.reduce sum %[[SQUARES]] over [0, 1]
+// CLIP: %[[ROOT:.+]] = graph.sqrt %[[SUM]]
+// CLIP: %[[NORM:.+]] = graph.mul %[[ROOT]], %[[COUNTED:.+]] :
+// CLIP: %[[LESS:.+]] = graph.min %{{.+}}, %{{.+}} : tensor<f32>
+// CLIP: %[[FACTOR:.+]] = graph.mul %[[COUNTED]], %[[LESS]]
+// CLIP: %[[SPREAD:.+]] = graph.broadcast %[[FACTOR]]
+// CLIP: graph.mul %[[GRADIENT]], %[[SPREAD]]
+// CLIP: return {{.*}}%[[NORM]] :
+// LARGEST: %[[SIZES:.+]] = graph.abs %{{.+}} : tensor<5x3xf32>
+// LARGEST: graph.reduce max %[[SIZES]] over [0, 1]
+// VALUE: %[[MOST:.+]] = graph.min %{{.+}}, %{{.+}} : tensor<5x3xf32>
+// VALUE: graph.max %[[MOST]], %{{.+}} : tensor<5x3xf32>
+// VALUE-NOT: grad_norm
 
 // STATE-LABEL: func.func @step
 // STATE-SAME: {graph.role = #graph.state<"exp_avg" of @w init 0.000000e+00 : f64>}

@@ -1,0 +1,151 @@
+// Finds the updates of a step.
+
+#include "compiler/sharding/UpdateOps.h"
+
+#include "dialects/sharding/Sharding.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::sharding;
+
+static ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+bool polyrank::sharding::isUniform(Operation *op) {
+  if (auto constant = dyn_cast<graph::ConstantOp>(op))
+    return isa<SplatElementsAttr>(constant.getValue());
+  if (isa<sharding::ReshardOp>(op)) {
+    Operation *def = op->getOperand(0).getDefiningOp();
+    return op->getNumResults() == 1 && def && isUniform(def);
+  }
+  auto broadcast = dyn_cast<graph::BroadcastOp>(op);
+  return broadcast && shapeOf(broadcast.getInput()).empty();
+}
+
+/// Whether it computes, or moves, each element of this shape alone.
+static bool isOnEachElement(Operation *op, ArrayRef<int64_t> shape) {
+  if (!isa<sharding::ReshardOp>(op) && !op->hasTrait<graph::Elementwise>())
+    return false;
+  auto hasShape = [&](Value value) { return shapeOf(value) == shape; };
+  return op->getNumResults() == 1 && hasShape(op->getResult(0)) &&
+         llvm::all_of(op->getOperands(), hasShape);
+}
+
+namespace {
+class UpdateFinder {
+public:
+  explicit UpdateFinder(func::FuncOp step)
+      : step(step), boundary(step), block(step.getBody().front()) {}
+
+  FailureOr<UpdateOps> run();
+
+private:
+  void findOps();
+  LogicalResult findParameter(graph::GradientOp gradient);
+  void collect(Update &update);
+
+  func::FuncOp step;
+  graph::Boundary boundary;
+  Block &block;
+  UpdateOps result;
+  /// Whatever the new parameters and states are computed with, from the
+  /// gradients on.
+  llvm::DenseSet<Operation *> ops;
+};
+} // namespace
+
+void UpdateFinder::findOps() {
+  SmallVector<Operation *> work;
+  auto add = [&](Operation *op) {
+    if (op && !isa<graph::GradientOp>(op) &&
+        !op->hasTrait<OpTrait::IsTerminator>() && ops.insert(op).second)
+      work.push_back(op);
+  };
+  // What depends on a gradient, then what these need that is no scalar: state
+  // and parameters on their way.
+  for (auto gradient : block.getOps<graph::GradientOp>())
+    llvm::for_each(gradient->getUsers(), add);
+  for (size_t i = 0; i < work.size(); ++i)
+    for (Operation *user : work[i]->getUsers())
+      add(user);
+  for (size_t i = 0; i < work.size(); ++i)
+    for (Value operand : work[i]->getOperands())
+      if (!shapeOf(operand).empty())
+        add(operand.getDefiningOp());
+}
+
+LogicalResult UpdateFinder::findParameter(graph::GradientOp gradient) {
+  Update update;
+  update.gradient = gradient;
+  auto isOfSame = [&](unsigned number) {
+    return boundary.getParameter(number) == gradient.getParameterAttr() &&
+           boundary.getView(number) == gradient.getViewAttr() &&
+           boundary.getNext(number);
+  };
+  for (unsigned i = 0; i < boundary.getNumArguments(); ++i) {
+    if (!isOfSame(i))
+      continue;
+    if (boundary.getArgument<graph::ParameterAttr>(i))
+      update.parameter = step.getArgument(i);
+    update.boundary.push_back({i, *boundary.getNext(i)});
+  }
+  if (!update.parameter)
+    return gradient.emitOpError("is of no parameter of the step, with that "
+                                "view, that has a next value");
+  result.updates.push_back(std::move(update));
+  return success();
+}
+
+/// From the gradient on, along ops on each element alone. Scalars are no
+/// parameter's own: all that is computed of them would be.
+void UpdateFinder::collect(Update &update) {
+  ArrayRef<int64_t> shape = update.getShape();
+  if (shape.empty())
+    return;
+  SmallVector<Operation *> work(update.gradient->getUsers());
+  for (auto [argument, number] : update.boundary)
+    if (Operation *op =
+            block.getTerminator()->getOperand(number).getDefiningOp())
+      work.push_back(op);
+  llvm::DenseSet<Operation *> own;
+  while (!work.empty()) {
+    Operation *op = work.pop_back_val();
+    if (!ops.contains(op))
+      continue;
+    bool isSource = isUniform(op) && shapeOf(op->getResult(0)) == shape;
+    if ((!isSource && !isOnEachElement(op, shape)) || !own.insert(op).second)
+      continue;
+    for (Value operand : op->getOperands())
+      if (Operation *def = operand.getDefiningOp())
+        work.push_back(def);
+    if (!isSource) // others' users are no concern of this one
+      llvm::append_range(work, op->getUsers());
+  }
+  for (Operation &op : block)
+    if (own.contains(&op))
+      update.own.insert(&op);
+}
+
+FailureOr<UpdateOps> UpdateFinder::run() {
+  findOps();
+  for (auto gradient : block.getOps<graph::GradientOp>())
+    if (failed(findParameter(gradient)))
+      return failure();
+  llvm::DenseSet<Operation *> owned;
+  for (Update &update : result.updates) {
+    collect(update);
+    // No op is of two but what each makes for itself.
+    update.own.remove_if(
+        [&](Operation *op) { return owned.contains(op) && !isUniform(op); });
+    owned.insert(update.own.begin(), update.own.end());
+  }
+  for (Operation &op : block)
+    if (ops.contains(&op) && !owned.contains(&op))
+      result.shared.push_back(&op);
+  return std::move(result);
+}
+
+FailureOr<UpdateOps> polyrank::sharding::findUpdates(func::FuncOp step) {
+  return UpdateFinder(step).run();
+}

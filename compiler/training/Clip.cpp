@@ -1,0 +1,87 @@
+// The norm of all gradients, and gradients that are no larger than asked.
+
+#include "compiler/training/Clip.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::training;
+using graph::Parts;
+
+FailureOr<Clip> Clip::parse(double norm, StringRef kind, double value,
+                            EmitError emitError) {
+  auto isLimit = [](double limit) {
+    return limit == 0 || (std::isfinite(limit) && limit > 0);
+  };
+  if (!isLimit(norm))
+    return emitError() << "--clip-norm " << norm << ": must be positive";
+  if (!isLimit(value))
+    return emitError() << "--clip-value " << value << ": must be positive";
+  if (norm != 0 && value != 0)
+    return emitError() << "--clip-norm " << norm << " and --clip-value "
+                       << value << ": gradients are clipped by one of them";
+  if (kind != "2" && kind != "inf")
+    return emitError() << "--clip-norm-type " << kind
+                       << ": there are 2 and inf";
+  return Clip{norm, kind == "2" ? Norm::Two : Norm::Infinity, value};
+}
+
+/// In what norms are computed: as precise as the most precise gradient, and no
+/// less than f32.
+static Type getNormType(OpBuilder &builder, ArrayRef<Value> gradients) {
+  bool isDouble = llvm::any_of(gradients, [](Value gradient) {
+    return graph::getGlobalType(gradient).getElementType().isF64();
+  });
+  return isDouble ? builder.getF64Type() : builder.getF32Type();
+}
+
+/// The norm of all elements of all gradients.
+static Value buildNorm(Parts &parts, Clip::Norm kind,
+                       ArrayRef<Value> gradients) {
+  Type type = getNormType(parts.builder, gradients);
+  Value total;
+  for (Value gradient : gradients) {
+    if (graph::getGlobalType(gradient).getElementType() != type)
+      gradient = parts.convert(gradient, type);
+    auto dims = llvm::to_vector(
+        llvm::seq<int64_t>(0, graph::getShape(gradient).size()));
+    bool isTwo = kind == Clip::Norm::Two;
+    Value size = isTwo ? parts.mul(gradient, gradient)
+                       : parts.apply<graph::AbsOp>(gradient);
+    if (!dims.empty())
+      size = parts.reduce(isTwo ? sharding::ReductionKind::Sum
+                                : sharding::ReductionKind::Max,
+                          size, dims);
+    total = !total  ? size
+            : isTwo ? parts.add(total, size)
+                    : parts.apply<graph::MaxOp>(total, size);
+  }
+  return kind == Clip::Norm::Two ? parts.apply<graph::SqrtOp>(total) : total;
+}
+
+Clip::Scale Clip::buildScale(Parts &parts, ArrayRef<Value> gradients,
+                             Value factor) const {
+  if (norm == 0 || gradients.empty())
+    return {factor, {}};
+  // The factor is no less than 0: it comes out of the norm.
+  Value before = buildNorm(parts, kind, gradients);
+  Type type = graph::getGlobalType(before).getElementType();
+  if (factor && graph::getGlobalType(factor).getElementType() != type)
+    factor = parts.convert(factor, type);
+  if (factor)
+    before = parts.mul(before, factor);
+  // PyTorch's 1e-6 keeps the quotient finite; NaN stays NaN.
+  Value clipped = parts.apply<graph::MinOp>(
+      parts.div(parts.splat(before, norm), parts.add(before, 1e-6)),
+      parts.splat(before, 1));
+  return {factor ? parts.mul(factor, clipped) : clipped, before};
+}
+
+Value Clip::limit(Parts &parts, Value gradient) const {
+  if (value == 0)
+    return gradient;
+  return parts.apply<graph::MaxOp>(
+      parts.apply<graph::MinOp>(gradient, parts.splat(gradient, value)),
+      parts.splat(gradient, -value));
+}
