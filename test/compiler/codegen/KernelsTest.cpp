@@ -90,6 +90,19 @@ func.func @main(%x: tensor<3x$Nxf32>, %y: tensor<3x$Nxf32>) -> (tensor<3x$Nxf32>
                     {{'N', n}}));
 }
 
+/// true is larger than false.
+TEST(Kernels, BooleansAreComparedAsNumbers) {
+  std::string text =
+      "func.func @main(%x: tensor<3x33xi1>, %y: tensor<3x33xi1>) "
+      "-> (tensor<3x33xi1>, tensor<3x33xi1>, tensor<3x33xi1>, "
+      "tensor<3x33xi1>) {\n";
+  for (const char *kind : {"lt", "le", "gt", "ge"})
+    text += std::string("  %") + kind + " = graph.compare " + kind +
+            " %x, %y : (tensor<3x33xi1>, tensor<3x33xi1>) -> tensor<3x33xi1>\n";
+  check(text + "  return %lt, %le, %gt, %ge : tensor<3x33xi1>, "
+               "tensor<3x33xi1>, tensor<3x33xi1>, tensor<3x33xi1>\n}\n");
+}
+
 TEST(Kernels, BroadcastsReadTheirOperandWhereItIs) {
   for (auto [n, m] : {std::pair(1, 5), {15, 1}, {16, 17}, {33, 5}, {100, 2}})
     check(withSizes(R"mlir(
@@ -164,6 +177,18 @@ func.func @main(%x: tensor<65537x17xf32>) -> (tensor<17xf32>, tensor<17xf32>) {
 }
 )mlir",
         1e-5, 0.1, 0.1);
+}
+
+/// What lies behind its rows does not count.
+TEST(Kernels, SumsOfLongColumnsEndWhereTheirRowsEnd) {
+  check(R"mlir(
+func.func @main(%x: tensor<1400x17xf32>) -> tensor<17xf32> {
+  %0 = graph.slice %x {starts = array<i64: 0, 0>, limits = array<i64: 700, 17>, strides = array<i64: 1, 1>} : (tensor<1400x17xf32>) -> tensor<700x17xf32>
+  %1 = graph.reduce sum %0 over [0] : (tensor<700x17xf32>) -> tensor<17xf32>
+  return %1 : tensor<17xf32>
+}
+)mlir",
+        1e-5);
 }
 
 /// The dims are one loop in the sum's own kernel, and two next to the slice.
@@ -287,6 +312,19 @@ func.func @main(%i: tensor<4x9xi64>, %u: tensor<4x9x$Nxf32>, %j: tensor<6x5xi32>
 )mlir",
                     {{'N', n}}),
           1e-5, -3, 75);
+}
+
+/// Stored the other way round, the updates are one loop in another order.
+TEST(Kernels, ScatterAddKeepsTheOrderOfTransposedUpdates) {
+  check(R"mlir(
+func.func @main(%i: tensor<5x40xi64>, %u: tensor<5x40xf32>) -> tensor<3xf32> {
+  %0 = graph.transpose %i {permutation = array<i64: 1, 0>} : (tensor<5x40xi64>) -> tensor<40x5xi64>
+  %1 = graph.transpose %u {permutation = array<i64: 1, 0>} : (tensor<5x40xf32>) -> tensor<40x5xf32>
+  %2 = graph.scatter_add %0, %1 {axis = 0 : i64, batch_dims = 0 : i64} : (tensor<40x5xi64>, tensor<40x5xf32>) -> tensor<3xf32>
+  return %2 : tensor<3xf32>
+}
+)mlir",
+        1e-5, -3, 3);
 }
 
 TEST(Kernels, ScatterAddOfAsManyRowsAsItGivesNeedsThemUntilItsEnd) {
