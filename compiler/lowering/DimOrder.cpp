@@ -153,9 +153,16 @@ std::optional<DimParts> lowering::dimPartsOf(Operation *op) {
           dim = {at};
         return parts;
       })
-      .Case<graph::UnfoldOp, graph::FoldOp>([&](auto) {
+      .Case([&](graph::UnfoldOp) {
         parts.hasWindows = true;
         return parts;
+      })
+      .Case([&](graph::FoldOp op) {
+        // A window of one element is a dim of size 1, which orders leave
+        // anywhere; the op needs it behind all others.
+        parts.hasWindows = true;
+        return getShape(op.getInput()).back() > 1 ? std::optional(parts)
+                                                  : std::nullopt;
       })
       .Case([&](graph::ReshapeOp op) {
         return reshapeParts(getShape(op.getInput()), getShape(op.getResult()));

@@ -124,15 +124,15 @@ static LogicalResult verifyAttention(Operation *op, Value query, Value key,
                                      Value mask) {
   for (Value operand : {query, key, value, result})
     if (getShape(operand).size() != 4)
-      return op->emitOpError("query, key, value and result have the dims "
+      return op->emitOpError("[2] query, key, value and result have the dims "
                              "[batch, heads, sequence, width]; one has [")
              << getShape(operand) << "]";
   Sizes sizes(getShape(query), getShape(value));
   auto check = [&](StringRef name, Value operand,
                    ArrayRef<int64_t> shape) -> LogicalResult {
     if (operand && getShape(operand) != shape)
-      return op->emitOpError(name)
-             << " has dims [" << getShape(operand)
+      return op->emitOpError("[3] ")
+             << name << " has dims [" << getShape(operand)
              << "] where the others make it [" << shape << "]";
     return success();
   };
@@ -187,6 +187,9 @@ ShardingRule AttentionOp::getShardingRule() {
 }
 
 LogicalResult AttentionOp::verify() {
+  if (failed(verifySameElements(
+          *this, {getQuery(), getKey(), getValue(), getResult(), getLse()})))
+    return failure();
   return verifyAttention(*this, getQuery(), getKey(), getValue(), getResult(),
                          getLse(), getMask());
 }
@@ -296,11 +299,16 @@ ShardingRule AttentionGradOp::getShardingRule() {
 }
 
 LogicalResult AttentionGradOp::verify() {
+  if (failed(verifySameElements(*this, {getResultGradient(), getQuery(),
+                                        getKey(), getValue(), getResultValue(),
+                                        getLse(), getQueryGradient(),
+                                        getKeyGradient(), getValueGradient()})))
+    return failure();
   if (getShape(getResultGradient()) != getShape(getResultValue()) ||
       getShape(getQueryGradient()) != getShape(getQuery()) ||
       getShape(getKeyGradient()) != getShape(getKey()) ||
       getShape(getValueGradient()) != getShape(getValue()))
-    return emitOpError("gradients must have the shape of their values");
+    return emitOpError("[4] gradients must have the shape of their values");
   return verifyAttention(*this, getQuery(), getKey(), getValue(),
                          getResultValue(), getLse(), getMask());
 }

@@ -19,6 +19,10 @@ def Graph_SoftmaxOp : Graph_Composite<"softmax", ["buildGradient"]> {
     ```mlir
     %y = graph.softmax %x {dim = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     ```
+
+    1. Operands and result have one shape.
+    2. Their elements have one type.
+    3. `dim` is a dim of the tensors.
   }];
   let arguments = (ins Graph_FloatTensor:$input, I64Attr:$dim);
   let results = (outs Graph_FloatTensor:$result);
@@ -33,6 +37,10 @@ def Graph_SoftmaxGradOp : Graph_Composite<"softmax_grad"> {
     ```mlir
     %dx = graph.softmax_grad %dy, %y {dim = 1 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     ```
+
+    1. Operands and result have one shape.
+    2. Their elements have one type.
+    3. `dim` is a dim of the tensors.
   }];
   let arguments = (ins Graph_FloatTensor:$resultGradient, Graph_FloatTensor:$result_value, I64Attr:$dim);
   let results = (outs Graph_FloatTensor:$inputGradient);
@@ -49,6 +57,12 @@ def Graph_LayerNormOp : Graph_Composite<"layer_norm", ["buildGradient"]> {
     %y, %mean, %rstd = graph.layer_norm %x, %scale, %bias {epsilon = 1.0e-5 : f64}
        : (tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<8x4xf32>, tensor<8xf32>, tensor<8xf32>)
     ```
+
+    1. Floats have one type.
+    2. The result has the shape of the input.
+    3. `scale` has the last dims of the input.
+    4. Statistics have its other dims.
+    5. `scale` and `bias` have one shape.
   }];
   let arguments = (ins Graph_FloatTensor:$input, Graph_FloatTensor:$scale,
                        Graph_FloatTensor:$bias, F64Attr:$epsilon);
@@ -64,6 +78,12 @@ def Graph_LayerNormGradOp : Graph_Composite<"layer_norm_grad"> {
        : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<4xf32>, tensor<8xf32>, tensor<8xf32>)
        -> (tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>)
     ```
+
+    1. Floats have one type.
+    2. Gradients have the shape of their values.
+    3. `scale` has the last dims of the input.
+    4. Statistics have its other dims.
+    5. `scale` and the gradients of `scale` and `bias` have one shape.
   }];
   let arguments = (ins Graph_FloatTensor:$resultGradient, Graph_FloatTensor:$input,
                        Graph_FloatTensor:$scale, Graph_FloatTensor:$mean, Graph_FloatTensor:$rstd);
@@ -82,6 +102,11 @@ def Graph_RmsNormOp : Graph_Composite<"rms_norm", ["buildGradient"]> {
     %y, %rstd = graph.rms_norm %x, %scale {epsilon = 1.0e-5 : f64}
        : (tensor<8x4xf32>, tensor<4xf32>) -> (tensor<8x4xf32>, tensor<8xf32>)
     ```
+
+    1. Floats have one type.
+    2. The result has the shape of the input.
+    3. `scale` has the last dims of the input.
+    4. Statistics have its other dims.
   }];
   let arguments = (ins Graph_FloatTensor:$input, Graph_FloatTensor:$scale, F64Attr:$epsilon);
   let results = (outs Graph_FloatTensor:$result, Graph_FloatTensor:$rstd);
@@ -95,6 +120,12 @@ def Graph_RmsNormGradOp : Graph_Composite<"rms_norm_grad"> {
     %dx, %dscale = graph.rms_norm_grad %dy, %x, %scale, %rstd
        : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<4xf32>, tensor<8xf32>) -> (tensor<8x4xf32>, tensor<4xf32>)
     ```
+
+    1. Floats have one type.
+    2. Gradients have the shape of their values.
+    3. `scale` has the last dims of the input.
+    4. Statistics have its other dims.
+    5. `scale` and its gradient have one shape.
   }];
   let arguments = (ins Graph_FloatTensor:$resultGradient, Graph_FloatTensor:$input,
                        Graph_FloatTensor:$scale, Graph_FloatTensor:$rstd);
@@ -109,6 +140,9 @@ def Graph_GeluOp : Graph_Composite<"gelu", ["buildGradient"], [Graph_IsElementwi
     ```mlir
     %y = graph.gelu tanh %x : tensor<4x3xf32>
     ```
+
+    1. Operands and result have one shape.
+    2. Their elements have one type.
   }];
   let arguments = (ins Graph_FloatTensor:$input, Graph_GeluForm:$form);
   let results = (outs Graph_FloatTensor:$result);
@@ -124,6 +158,9 @@ def Graph_GeluGradOp : Graph_Composite<"gelu_grad"> {
     ```mlir
     %dx = graph.gelu_grad erf %dy, %x : tensor<4x3xf32>
     ```
+
+    1. Operands and result have one shape.
+    2. Their elements have one type.
   }];
   let arguments = (ins Graph_FloatTensor:$resultGradient, Graph_FloatTensor:$input, Graph_GeluForm:$form);
   let results = (outs Graph_FloatTensor:$inputGradient);
@@ -139,6 +176,9 @@ def Graph_SiluOp : Graph_Composite<"silu", ["buildGradient"], [Graph_IsElementwi
     ```mlir
     %y = graph.silu %x : tensor<4x3xf32>
     ```
+
+    1. Operands and result have one shape.
+    2. Their elements have one type.
   }];
   let arguments = (ins Graph_FloatTensor:$input);
   let results = (outs Graph_FloatTensor:$result);
@@ -154,6 +194,9 @@ def Graph_SiluGradOp : Graph_Composite<"silu_grad"> {
     ```mlir
     %dx = graph.silu_grad %dy, %x : tensor<4x3xf32>
     ```
+
+    1. Operands and result have one shape.
+    2. Their elements have one type.
   }];
   let arguments = (ins Graph_FloatTensor:$resultGradient, Graph_FloatTensor:$input);
   let results = (outs Graph_FloatTensor:$inputGradient);
@@ -177,6 +220,10 @@ def Graph_AttentionOp : Graph_Composite<"attention", ["buildGradient", "getCost"
     %y, %lse = graph.attention %q, %k, %v {scale = 0.5 : f64, causal = true}
        : (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>) -> (tensor<2x2x4x2xf32>, tensor<2x2x4xf32>)
     ```
+
+    1. Floats have one type.
+    2. Query, key, value and result have rank 4.
+    3. Their dims, and those of lse and mask, agree.
   }];
   let arguments = (ins Graph_FloatTensor:$query, Graph_FloatTensor:$key, Graph_FloatTensor:$value,
                        Optional<Graph_BoolTensor>:$mask, F64Attr:$scale, BoolAttr:$causal);
@@ -193,6 +240,11 @@ def Graph_AttentionGradOp : Graph_Composite<"attention_grad", ["getCost"]> {
        : (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4xf32>)
        -> (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>)
     ```
+
+    1. Floats have one type.
+    2. Query, key, value and result have rank 4.
+    3. Their dims, and those of lse and mask, agree.
+    4. Gradients have the shape of their values.
   }];
   let arguments = (ins Graph_FloatTensor:$resultGradient, Graph_FloatTensor:$query,
                        Graph_FloatTensor:$key, Graph_FloatTensor:$value, Graph_FloatTensor:$result_value,
@@ -213,6 +265,10 @@ def Graph_CrossEntropyOp : Graph_Composite<"cross_entropy", ["buildGradient"]> {
     %loss, %lse = graph.cross_entropy %logits, %labels {axis = 1 : i64, ignore_index = -100 : i64}
        : (tensor<4x6xf32>, tensor<4xi64>) -> (tensor<4xf32>, tensor<4xf32>)
     ```
+
+    1. Floats have one type.
+    2. `axis` is a dim of the logits.
+    3. Labels, loss and lse have its other dims.
   }];
   let arguments = (ins Graph_FloatTensor:$logits, Graph_IntegerTensor:$labels, I64Attr:$axis, I64Attr:$ignore_index);
   let results = (outs Graph_FloatTensor:$loss, Graph_FloatTensor:$lse);
@@ -226,6 +282,11 @@ def Graph_CrossEntropyGradOp : Graph_Composite<"cross_entropy_grad"> {
     %dlogits = graph.cross_entropy_grad %dloss, %logits, %labels, %lse {axis = 1 : i64, ignore_index = -100 : i64}
        : (tensor<4xf32>, tensor<4x6xf32>, tensor<4xi64>, tensor<4xf32>) -> tensor<4x6xf32>
     ```
+
+    1. Floats have one type.
+    2. `axis` is a dim of the logits.
+    3. Labels, the loss's gradient and lse have its other dims.
+    4. The gradient has the shape of the logits.
   }];
   let arguments = (ins Graph_FloatTensor:$lossGradient, Graph_FloatTensor:$logits,
                        Graph_IntegerTensor:$labels, Graph_FloatTensor:$lse, I64Attr:$axis, I64Attr:$ignore_index);

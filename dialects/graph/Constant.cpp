@@ -30,7 +30,7 @@ LogicalResult ConstantOp::verify() {
   if (getValue().getShapedType().getShape() != getShape(getResult()) ||
       getValue().getElementType() !=
           cast<RankedTensorType>(getResult().getType()).getElementType())
-    return emitOpError("has a value of type ")
+    return emitOpError("[1] has a value of type ")
            << getValue().getShapedType() << " and a result of type "
            << getResult().getType();
   return success();
@@ -83,7 +83,7 @@ LogicalResult IotaOp::verify() {
   if (static_cast<int64_t>(getDim()) >=
           cast<RankedTensorType>(getResult().getType()).getRank() ||
       static_cast<int64_t>(getDim()) < 0)
-    return emitOpError("counts along dim ")
+    return emitOpError("[1] counts along dim ")
            << getDim() << " of a result of rank "
            << cast<RankedTensorType>(getResult().getType()).getRank();
   return success();

@@ -59,20 +59,22 @@ void MatmulOp::build(OpBuilder &builder, OperationState &state, Value lhs,
 }
 
 LogicalResult MatmulOp::verify() {
+  if (failed(verifySameElements(*this, {getLhs(), getRhs(), getResult()})))
+    return failure();
   ArrayRef<int64_t> l = getShape(getLhs()), r = getShape(getRhs());
   auto check = [&](StringRef what, ArrayRef<int64_t> left,
                    ArrayRef<int64_t> right) -> LogicalResult {
     if (left.size() != right.size())
-      return emitOpError() << what << " " << left.size()
-                           << " dims of the left operand with " << right.size()
-                           << " of the right one";
+      return emitOpError("[2] ")
+             << what << " " << left.size() << " dims of the left operand with "
+             << right.size() << " of the right one";
     for (auto [i, j] : llvm::zip_equal(left, right)) {
       if (i < 0 || i >= static_cast<int64_t>(l.size()) || j < 0 ||
           j >= static_cast<int64_t>(r.size()))
-        return emitOpError() << what << " dims " << i << " and " << j
-                             << ", which the operands do not have";
+        return emitOpError("[3] ") << what << " dims " << i << " and " << j
+                                   << ", which the operands do not have";
       if (l[i] != r[j])
-        return emitOpError()
+        return emitOpError("[4] ")
                << what << " dims of sizes " << l[i] << " and " << r[j];
     }
     return success();
@@ -87,11 +89,11 @@ LogicalResult MatmulOp::verify() {
   };
   if (!distinct(getLhsBatch(), getLhsContract()) ||
       !distinct(getRhsBatch(), getRhsContract()))
-    return emitOpError("names a dim twice");
+    return emitOpError("[5] names a dim twice");
   SmallVector<int64_t> shape = productShape(l, r, getLhsBatch(), getRhsBatch(),
                                             getLhsContract(), getRhsContract());
   if (getShape(getResult()) != ArrayRef<int64_t>(shape))
-    return emitOpError("has result ")
+    return emitOpError("[6] has result ")
            << getResult().getType() << ", its operands give the shape ["
            << llvm::interleaved(shape).str() << "]";
   return success();
@@ -258,15 +260,18 @@ void ReduceOp::build(OpBuilder &builder, OperationState &state,
 }
 
 LogicalResult ReduceOp::verify() {
+  if (failed(verifySameElements(*this, {getInput(), getResult()})))
+    return failure();
   ArrayRef<int64_t> in = getShape(getInput());
   for (auto [i, d] : llvm::enumerate(getDims()))
     if (d < 0 || d >= static_cast<int64_t>(in.size()) ||
         (i && getDims()[i - 1] >= d))
-      return emitOpError("dims ascend and lie inside the operand's rank of ")
+      return emitOpError(
+                 "[2] dims ascend and lie inside the operand's rank of ")
              << in.size();
   SmallVector<int64_t> shape = reducedShape(in, getDims());
   if (getShape(getResult()) != ArrayRef<int64_t>(shape))
-    return emitOpError("has result ")
+    return emitOpError("[3] has result ")
            << getResult().getType() << ", expected the shape ["
            << llvm::interleaved(shape).str() << "]";
   return success();
@@ -330,20 +335,20 @@ Gradients ReduceOp::buildGradient(OpBuilder &builder, ArrayRef<Value> gradients,
     // The least position among those of the elements equal to the extremum.
     Parts parts(builder, getLoc());
     Type index = builder.getI64Type();
-    Value equal = parts.compare(getInput(), Comparison::EQ, spread(getResult()));
+    Value equal =
+        parts.compare(getInput(), Comparison::EQ, spread(getResult()));
     Value position;
     int64_t count = 1;
     for (int64_t d : llvm::reverse(getDims())) {
       Value along = parts.iota(shape, index, d);
-      position = position ? parts.add(position, parts.mul(along, count)) : along;
+      position =
+          position ? parts.add(position, parts.mul(along, count)) : along;
       count *= shape[d];
     }
     Value candidates =
         parts.select(equal, position, parts.splat(position, count));
-    Value chosen =
-        parts.reduce(ReductionKind::Min, candidates, getDims());
-    Value isChosen =
-        parts.compare(position, Comparison::EQ, spread(chosen));
+    Value chosen = parts.reduce(ReductionKind::Min, candidates, getDims());
+    Value isChosen = parts.compare(position, Comparison::EQ, spread(chosen));
     Value gradient = spread(gradients[0]);
     return SmallVector<Value>{
         parts.select(isChosen, gradient, parts.splat(gradient, 0))};

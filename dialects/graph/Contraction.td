@@ -17,6 +17,13 @@ def Graph_MatmulOp : Graph_Op<"matmul", ["buildGradient", "getCost"]> {
     %y = graph.matmul %x, %w batch [] x [] contract [2] x [0]
        : (tensor<4x64x768xf32>, tensor<768x3x12x64xf32>) -> tensor<4x64x3x12x64xf32>
     ```
+
+    1. Floats have one type.
+    2. Both operands name as many batch dims, and as many contracted ones.
+    3. They are dims of the operands.
+    4. Dims that match have equal sizes.
+    5. An operand names no dim twice.
+    6. The result has the dims that are said above.
   }];
   let arguments = (ins Graph_FloatTensor:$lhs, Graph_FloatTensor:$rhs,
                        DenseI64ArrayAttr:$lhs_batch, DenseI64ArrayAttr:$rhs_batch,
@@ -47,6 +54,10 @@ def Graph_ReduceOp : Graph_Op<"reduce", ["buildGradient"]> {
     ```mlir
     %y = graph.reduce sum %x over [1] : (tensor<4x3x5xf32>) -> tensor<4x5xf32>
     ```
+
+    1. The elements keep their type.
+    2. `dims` ascend and are dims of the input.
+    3. The result has its other dims.
   }];
   let arguments = (ins Sharding_ReductionKind:$kind, Graph_Tensor:$input, DenseI64ArrayAttr:$dims,
                        UnitAttr:$first);

@@ -28,12 +28,13 @@ static LogicalResult verifyRows(Operation *op, Value logits, int64_t axis,
                                 ValueRange rows) {
   ArrayRef<int64_t> shape = getShape(logits);
   if (axis < 0 || axis >= static_cast<int64_t>(shape.size()))
-    return op->emitOpError("axis is ")
+    return op->emitOpError("[2] axis is ")
            << axis << " for logits of rank " << shape.size();
   for (Value value : rows)
     if (getShape(value) != ArrayRef<int64_t>(withoutDim(shape, axis)))
-      return op->emitOpError("labels, loss and lse must have the logits' dims "
-                             "[")
+      return op->emitOpError(
+                 "[3] labels, loss and lse must have the logits' dims "
+                 "[")
              << shape << "] without the classes (dim " << axis << "), not ["
              << getShape(value) << "]";
   return success();
@@ -60,6 +61,8 @@ ShardingRule CrossEntropyOp::getShardingRule() {
 }
 
 LogicalResult CrossEntropyOp::verify() {
+  if (failed(verifySameElements(*this, {getLogits(), getLoss(), getLse()})))
+    return failure();
   return verifyRows(*this, getLogits(), getAxis(),
                     {getLabels(), getLoss(), getLse()});
 }
@@ -146,8 +149,11 @@ ShardingRule CrossEntropyGradOp::getShardingRule() {
 }
 
 LogicalResult CrossEntropyGradOp::verify() {
+  if (failed(verifySameElements(*this, {getLossGradient(), getLogits(),
+                                        getLse(), getLogitsGradient()})))
+    return failure();
   if (getShape(getLogitsGradient()) != getShape(getLogits()))
-    return emitOpError("gradients must have the shape of their values");
+    return emitOpError("[4] gradients must have the shape of their values");
   return verifyRows(*this, getLogits(), getAxis(),
                     {getLossGradient(), getLabels(), getLse()});
 }

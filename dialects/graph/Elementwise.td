@@ -14,6 +14,7 @@ class Graph_Elementwise<string mnemonic, string sum, string max, string min,
     : Graph_Op<mnemonic, methods,
                !listconcat([Graph_IsElementwise, DeclareOpInterfaceMethods<ScalarOpInterface>], traits)> {
   let hasVerifier = 1;
+  string constraints = "\n1. Operands and result have one shape.\n2. Their elements have one type.\n";
   code definition = [{
     ::polyrank::graph::ShardingRule $cppClass::getShardingRule() {
       return ::polyrank::graph::elementwiseRule(getOperation(), "}] # sum # [{", "}] # max # [{", "}] # min # [{");
@@ -30,7 +31,7 @@ class Graph_Unary<string mnemonic, string scalar, string sum = "n", string max =
                   string min = max, list<string> methods = ["buildGradient"], list<Trait> traits = []>
     : Graph_Elementwise<mnemonic, sum, max, min, methods, traits> {
   let description = "\n```mlir\n%y = graph." # mnemonic # " %x : tensor<4x3x"
-                    # !if(!eq(mnemonic, "not"), "i1", "f32") # ">\n```\n";
+                    # !if(!eq(mnemonic, "not"), "i1", "f32") # ">\n```\n" # constraints;
   let arguments = (ins Graph_Tensor:$input);
   let results = (outs Graph_Tensor:$result);
   let assemblyFormat = "$input attr-dict `:` custom<AlikeTypes>(type($input), type($result))";
@@ -59,7 +60,7 @@ class Graph_Binary<string mnemonic, string scalar, string sum = "nn", string max
     : Graph_Elementwise<mnemonic, sum, max, min, methods, traits> {
   let description = "\n```mlir\n%z = graph." # mnemonic # " %x, %y : tensor<4x3x"
                     # !cond(!eq(mnemonic, "and"): "i1", !eq(mnemonic, "or"): "i1", !eq(mnemonic, "bit_and"): "i64",
-                            true: "f32") # ">\n```\n";
+                            true: "f32") # ">\n```\n" # constraints;
   let arguments = (ins Graph_Tensor:$lhs, Graph_Tensor:$rhs);
   let results = (outs Graph_Tensor:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` custom<AlikeTypes>(type($lhs), type($rhs), type($result))";
@@ -115,6 +116,9 @@ def Graph_DetachOp : Graph_Unary<"detach", "x", "t", "y", "y", []> {
     ```mlir
     %y = graph.detach %x : tensor<4x3xf32>
     ```
+
+    1. Operands and result have one shape.
+    2. Their elements have one type.
   }];
 }
 def Graph_NotOp : Graph_Unary<"not", "x == 0", "n", "n", "n", [], traits = [Graph_IsCheap]> { let summary = "Logical negation of booleans"; }
@@ -148,6 +152,9 @@ def Graph_CompareOp : Graph_Elementwise<"compare", "nn", "nn", "nn", [], traits 
     ```mlir
     %z = graph.compare lt %x, %y : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xi1>
     ```
+
+    1. Operands and result have one shape.
+    2. The operands have one element type.
   }];
   let arguments = (ins Graph_Tensor:$lhs, Graph_Tensor:$rhs, Graph_Comparison:$comparison);
   let results = (outs Graph_BoolTensor:$result);
@@ -162,6 +169,9 @@ def Graph_SelectOp : Graph_Elementwise<"select", "ntt", "nyy", "nyy", traits = [
     ```mlir
     %z = graph.select %condition, %x, %y : (tensor<4x3xi1>, tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
     ```
+
+    1. Operands and result have one shape.
+    2. All but the condition have one element type.
   }];
   let arguments = (ins Graph_BoolTensor:$condition, Graph_Tensor:$onTrue, Graph_Tensor:$onFalse);
   let results = (outs Graph_Tensor:$result);
@@ -181,6 +191,8 @@ def Graph_ConvertOp : Graph_Elementwise<"convert", "n", "y", "y", traits = [Grap
     ```mlir
     %y = graph.convert %x : (tensor<4x3xi64>) -> tensor<4x3xf32>
     ```
+
+    1. Operand and result have one shape.
   }];
   let arguments = (ins Graph_Tensor:$input);
   let results = (outs Graph_Tensor:$result);

@@ -77,8 +77,8 @@ Value LocalContext::keepInside(Location location, Value block,
   if (low)
     inside = AndOp::create(builder, location, inside.getType(), inside,
                            compare(Comparison::GE, low));
-  Value condition = BroadcastOp::create(builder, location, inside,
-                                        type.getShape(), dim);
+  Value condition =
+      BroadcastOp::create(builder, location, inside, type.getShape(), dim);
   return SelectOp::create(builder, location, condition, block,
                           splat(builder, location, type, elsewhere));
 }
@@ -99,8 +99,7 @@ polyrank::graph::localizeByCloning(Operation *op, LocalContext &context,
 
 static int64_t bytes(Type type) {
   auto tensor = cast<RankedTensorType>(type);
-  return tensor.getNumElements() *
-         ((tensor.getElementTypeBitWidth() + 7) / 8);
+  return tensor.getNumElements() * ((tensor.getElementTypeBitWidth() + 7) / 8);
 }
 
 Cost polyrank::graph::elementwiseCost(Operation *op) {
@@ -114,18 +113,14 @@ Cost polyrank::graph::elementwiseCost(Operation *op) {
   return cost;
 }
 
-/// All but a conversion compute in one type; conditions and what a comparison
-/// gives are booleans by their own types.
-static LogicalResult verifyElementTypes(Operation *op) {
-  if (isa<ConvertOp>(op))
-    return success();
-  SmallVector<Value> computed(op->getOperands().drop_front(isa<SelectOp>(op)));
-  if (!isa<CompareOp>(op))
-    llvm::append_range(computed, op->getResults());
-  for (Value value : computed)
-    if (getElementTypeOrSelf(value) != getElementTypeOrSelf(computed.front()))
-      return op->emitOpError("computes with ")
-             << getElementTypeOrSelf(computed.front()) << " and "
+LogicalResult polyrank::graph::verifySameElements(Operation *op,
+                                                  ValueRange values,
+                                                  int64_t constraint) {
+  for (Value value : values)
+    if (getElementTypeOrSelf(value) != getElementTypeOrSelf(values.front()))
+      return op->emitOpError("[")
+             << constraint << "] computes with "
+             << getElementTypeOrSelf(values.front()) << " and "
              << getElementTypeOrSelf(value)
              << "; element types are equal (graph.convert)";
   return success();
@@ -135,11 +130,18 @@ LogicalResult polyrank::graph::verifySameShapes(Operation *op) {
   auto shape = cast<RankedTensorType>(op->getResult(0).getType()).getShape();
   for (auto [i, operand] : llvm::enumerate(op->getOperands()))
     if (cast<RankedTensorType>(operand.getType()).getShape() != shape)
-      return op->emitOpError("operand ")
+      return op->emitOpError("[1] operand ")
              << i << " has type " << operand.getType() << ", the result "
              << op->getResult(0).getType()
              << "; shapes are equal (graph.broadcast)";
-  return verifyElementTypes(op);
+  // All but a conversion compute in one type; conditions and what a comparison
+  // gives are booleans by their own types.
+  if (isa<ConvertOp>(op))
+    return success();
+  SmallVector<Value> computed(op->getOperands().drop_front(isa<SelectOp>(op)));
+  if (!isa<CompareOp>(op))
+    llvm::append_range(computed, op->getResults());
+  return verifySameElements(op, computed, 2);
 }
 
 Value polyrank::graph::splat(OpBuilder &builder, Location location, Type type,

@@ -51,8 +51,13 @@ Cost elementwiseCost(mlir::Operation *op);
 /// See Elementwise.td for the letters.
 ShardingRule elementwiseRule(mlir::Operation *op, llvm::StringRef sum,
                              llvm::StringRef max, llvm::StringRef min);
-/// Operands and results have one shape, and what is computed one element type.
+/// Of an elementwise op, in this order: [1] operands and results have one
+/// shape, [2] what is computed has one element type.
 mlir::LogicalResult verifySameShapes(mlir::Operation *op);
+/// `values` have one element type: the op's constraint of that number.
+mlir::LogicalResult verifySameElements(mlir::Operation *op,
+                                       mlir::ValueRange values,
+                                       int64_t constraint = 1);
 /// The layouts of `op` can be computed locally: see LayoutVerifier.h.
 mlir::LogicalResult verifyLayouts(mlir::Operation *op);
 

@@ -42,16 +42,16 @@ struct Indexing {
                        ArrayRef<int64_t> indices,
                        ArrayRef<int64_t> slices) const {
     if (batch < 0 || axis < batch || axis >= tableRank || batch > indexRank)
-      return op->emitOpError("has axis ")
+      return op->emitOpError("[2] has axis ")
              << axis << " and " << batch << " batch dims for a table of rank "
              << tableRank << " and indices of rank " << indexRank;
     for (int64_t d = 0; d < batch; ++d)
       if (table[d] != indices[d])
-        return op->emitOpError("batch dim ")
+        return op->emitOpError("[3] batch dim ")
                << d << " has size " << table[d] << " in the table and "
                << indices[d] << " in the indices";
     if (ArrayRef<int64_t>(sliceShape(table, indices)) != slices)
-      return op->emitOpError("has slices of shape [")
+      return op->emitOpError("[4] has slices of shape [")
              << llvm::interleaved(slices).str() << "], expected ["
              << llvm::interleaved(sliceShape(table, indices)).str() << "]";
     return success();
@@ -147,6 +147,8 @@ void GatherOp::build(OpBuilder &builder, OperationState &state, Value operand,
 }
 
 LogicalResult GatherOp::verify() {
+  if (failed(verifySameElements(*this, {getOperand(), getResult()})))
+    return failure();
   return indexing(*this).verify(*this, getShape(getOperand()),
                                 getShape(getIndices()), getShape(getResult()));
 }
@@ -210,11 +212,14 @@ static Indexing indexing(ScatterAddOp op) {
 }
 
 LogicalResult ScatterAddOp::verify() {
+  if (failed(verifySameElements(*this, {getUpdates(), getResult()})))
+    return failure();
   if (getInit() && getInit().getType() != getResult().getType())
-    return emitOpError("adds to ")
+    return emitOpError("[5] adds to ")
            << getInit().getType() << ", but gives " << getResult().getType();
   if (getInit() && sharding::getLayout(getResult()))
-    return emitOpError("begins with zeros where it has a layout; use graph.add");
+    return emitOpError(
+        "[6] begins with zeros where it has a layout; use graph.add");
   return indexing(*this).verify(*this, getShape(getResult()),
                                 getShape(getIndices()), getShape(getUpdates()));
 }
@@ -238,10 +243,9 @@ LogicalResult ScatterAddOp::localize(LocalContext &context, ValueRange operands,
   Value indices = shiftIndices(context, getLoc(), operands[0],
                                sharding::getLayout(getResult()), getAxis(),
                                local.getDimSize(getAxis()));
-  results.push_back(ScatterAddOp::create(context.builder, getLoc(), local,
-                                         indices, operands[1],
-                                         /*init=*/Value(), getAxis(),
-                                         getBatchDims()));
+  results.push_back(ScatterAddOp::create(
+      context.builder, getLoc(), local, indices, operands[1],
+      /*init=*/Value(), getAxis(), getBatchDims()));
   return success();
 }
 

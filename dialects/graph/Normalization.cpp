@@ -18,22 +18,29 @@ static SmallVector<int64_t> rowDims(Value input, Value scale) {
   return llvm::to_vector(llvm::seq<int64_t>(0, rank - count));
 }
 
+/// All operands and results are floats of one type.
+static LogicalResult verifyOneType(Operation *op) {
+  SmallVector<Value> values(op->getOperands());
+  llvm::append_range(values, op->getResults());
+  return verifySameElements(op, values);
+}
+
 static LogicalResult verifyShapes(Operation *op, Value input, ValueRange scales,
                                   ValueRange statistics) {
   ArrayRef<int64_t> shape = getShape(input);
   ArrayRef<int64_t> normalized = getShape(scales[0]);
   if (normalized.empty() || normalized.size() > shape.size() ||
       shape.take_back(normalized.size()) != normalized)
-    return op->emitOpError("scale of shape [")
+    return op->emitOpError("[3] scale of shape [")
            << normalized << "] must have the last dims of the input's ["
            << shape << "]";
   for (Value scale : scales)
     if (getShape(scale) != normalized)
-      return op->emitOpError("scale and bias must have one shape, not [")
+      return op->emitOpError("[5] scale and bias must have one shape, not [")
              << normalized << "] and [" << getShape(scale) << "]";
   for (Value statistic : statistics)
     if (getShape(statistic) != shape.drop_back(normalized.size()))
-      return op->emitOpError("statistics must have the dims [")
+      return op->emitOpError("[4] statistics must have the dims [")
              << shape.drop_back(normalized.size()) << "], not ["
              << getShape(statistic) << "]";
   return success();
@@ -81,8 +88,10 @@ ShardingRule LayerNormOp::getShardingRule() {
 }
 
 LogicalResult LayerNormOp::verify() {
+  if (failed(verifyOneType(*this)))
+    return failure();
   if (getShape(getResult()) != getShape(getInput()))
-    return emitOpError("has result ")
+    return emitOpError("[2] has result ")
            << getResult().getType() << " for an input of type "
            << getInput().getType() << "; their shapes are equal";
   return verifyShapes(*this, getInput(), {getScale(), getBias()},
@@ -161,9 +170,11 @@ ShardingRule LayerNormGradOp::getShardingRule() {
 }
 
 LogicalResult LayerNormGradOp::verify() {
+  if (failed(verifyOneType(*this)))
+    return failure();
   if (getShape(getResultGradient()) != getShape(getInput()) ||
       getShape(getInputGradient()) != getShape(getInput()))
-    return emitOpError("gradients must have the shape of their values");
+    return emitOpError("[2] gradients must have the shape of their values");
   return verifyShapes(*this, getInput(),
                       {getScale(), getScaleGradient(), getBiasGradient()},
                       {getMean(), getRstd()});
@@ -235,8 +246,10 @@ ShardingRule RmsNormOp::getShardingRule() {
 }
 
 LogicalResult RmsNormOp::verify() {
+  if (failed(verifyOneType(*this)))
+    return failure();
   if (getShape(getResult()) != getShape(getInput()))
-    return emitOpError("has result ")
+    return emitOpError("[2] has result ")
            << getResult().getType() << " for an input of type "
            << getInput().getType() << "; their shapes are equal";
   return verifyShapes(*this, getInput(), {getScale()}, {getRstd()});
@@ -299,9 +312,11 @@ ShardingRule RmsNormGradOp::getShardingRule() {
 }
 
 LogicalResult RmsNormGradOp::verify() {
+  if (failed(verifyOneType(*this)))
+    return failure();
   if (getShape(getResultGradient()) != getShape(getInput()) ||
       getShape(getInputGradient()) != getShape(getInput()))
-    return emitOpError("gradients must have the shape of their values");
+    return emitOpError("[2] gradients must have the shape of their values");
   return verifyShapes(*this, getInput(), {getScale(), getScaleGradient()},
                       {getRstd()});
 }

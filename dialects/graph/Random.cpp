@@ -40,11 +40,11 @@ static LogicalResult verifyRandom(Op op, ArrayRef<int64_t> shape) {
                              {"step", op.getStep()},
                              {"microbatch", op.getMicrobatch()}})
     if (!getShape(value).empty())
-      return op.emitOpError(name) << " must be a scalar";
+      return op.emitOpError("[1] ") << name << " must be a scalar";
   size_t expected = op.getGlobalShape() ? shape.size() : 0;
   if (op.getOffsets().size() != expected ||
       (op.getGlobalShape() && op.getGlobalShape()->size() != shape.size()))
-    return op.emitOpError("on one device offsets and global_shape have an "
+    return op.emitOpError("[2] on one device offsets and global_shape have an "
                           "entry per dim, else there are none");
   return success();
 }
@@ -112,11 +112,13 @@ ShardingRule DropoutOp::getShardingRule() {
 }
 
 LogicalResult DropoutOp::verify() {
+  if (failed(verifySameElements(*this, {getInput(), getResult()}, 3)))
+    return failure();
   if (getShape(getInput()) != getShape(getResult()))
-    return emitOpError("result has another shape than the input");
+    return emitOpError("[4] result has another shape than the input");
   double rate = getRate().convertToDouble();
   if (!(rate >= 0 && rate < 1))
-    return emitOpError("rate is ") << rate << "; it must be in [0, 1)";
+    return emitOpError("[5] rate is ") << rate << "; it must be in [0, 1)";
   return verifyRandom(*this, getShape(getInput()));
 }
 

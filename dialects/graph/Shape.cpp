@@ -21,8 +21,10 @@ void ReshapeOp::build(OpBuilder &builder, OperationState &state, Value input,
 }
 
 LogicalResult ReshapeOp::verify() {
+  if (failed(verifySameElements(*this, {getInput(), getResult()})))
+    return failure();
   if (numElements(getShape(getInput())) != numElements(getShape(getResult())))
-    return emitOpError("gives ")
+    return emitOpError("[2] gives ")
            << getInput().getType() << " the shape of " << getResult().getType()
            << ", which has another number of elements";
   return success();
@@ -116,13 +118,15 @@ void TransposeOp::build(OpBuilder &builder, OperationState &state, Value input,
 }
 
 LogicalResult TransposeOp::verify() {
+  if (failed(verifySameElements(*this, {getInput(), getResult()})))
+    return failure();
   SmallVector<int64_t> sorted(getPermutation());
   llvm::sort(sorted);
   ArrayRef<int64_t> in = getShape(getInput()), out = getShape(getResult());
   if (sorted != llvm::to_vector(llvm::seq<int64_t>(0, in.size())))
-    return emitOpError("needs a permutation of ") << in.size() << " dims";
+    return emitOpError("[2] needs a permutation of ") << in.size() << " dims";
   if (out != ArrayRef<int64_t>(permutedShape(in, getPermutation())))
-    return emitOpError("does not take ")
+    return emitOpError("[3] does not take ")
            << getInput().getType() << " to " << getResult().getType();
   return success();
 }
@@ -176,17 +180,19 @@ void BroadcastOp::build(OpBuilder &builder, OperationState &state, Value input,
 }
 
 LogicalResult BroadcastOp::verify() {
+  if (failed(verifySameElements(*this, {getInput(), getResult()})))
+    return failure();
   ArrayRef<int64_t> in = getShape(getInput()), out = getShape(getResult());
   if (getDims().size() != in.size())
-    return emitOpError("has ")
+    return emitOpError("[2] has ")
            << getDims().size() << " dims for an operand of " << in.size();
   for (auto [i, d] : llvm::enumerate(getDims())) {
     if (d < 0 || d >= static_cast<int64_t>(out.size()) ||
         (i && getDims()[i - 1] >= d))
-      return emitOpError("dims ascend and lie inside the result's rank of ")
+      return emitOpError("[3] dims ascend and lie inside the result's rank of ")
              << out.size();
     if (in[i] != out[d])
-      return emitOpError("puts dim ")
+      return emitOpError("[4] puts dim ")
              << i << " of size " << in[i] << " on dim " << d << " of size "
              << out[d] << "; reshape a dim of size 1 away";
   }

@@ -13,6 +13,8 @@ def Graph_ConstantOp : Graph_Op<"constant", ["localize"], [ConstantLike]> {
     ```mlir
     %c = graph.constant dense<2.0> : tensor<4x3xf32>
     ```
+
+    1. The value has the type of the result.
   }];
   let arguments = (ins ElementsAttr:$value);
   let results = (outs Graph_Tensor:$result);
@@ -34,6 +36,8 @@ def Graph_IotaOp : Graph_Op<"iota", ["localize"]> {
     ```mlir
     %i = graph.iota dim = 0 : tensor<4x3xi64>
     ```
+
+    1. `dim` is a dim of the result.
   }];
   let arguments = (ins I64Attr:$dim);
   let results = (outs Graph_Tensor:$result);
@@ -47,6 +51,9 @@ def Graph_ReshapeOp : Graph_Op<"reshape", ["buildGradient"]> {
     ```mlir
     %y = graph.reshape %x : (tensor<4x6xf32>) -> tensor<2x2x6xf32>
     ```
+
+    1. The elements keep their type.
+    2. The result has as many elements as the input.
   }];
   let arguments = (ins Graph_Tensor:$input);
   let results = (outs Graph_Tensor:$result);
@@ -61,6 +68,10 @@ def Graph_TransposeOp : Graph_Op<"transpose", ["buildGradient"]> {
     ```mlir
     %y = graph.transpose %x {permutation = array<i64: 1, 0>} : (tensor<4x6xf32>) -> tensor<6x4xf32>
     ```
+
+    1. The elements keep their type.
+    2. `permutation` names every dim once.
+    3. The result has the dims in that order.
   }];
   let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$permutation);
   let results = (outs Graph_Tensor:$result);
@@ -77,6 +88,11 @@ def Graph_BroadcastOp : Graph_Op<"broadcast", ["buildGradient"]> {
     ```mlir
     %y = graph.broadcast %x {dims = array<i64: 1>} : (tensor<4xf32>) -> tensor<2x4x3xf32>
     ```
+
+    1. The elements keep their type.
+    2. `dims` has a number for each dim of the operand.
+    3. They ascend and are dims of the result.
+    4. The dims have equal sizes.
   }];
   let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$dims);
   let results = (outs Graph_Tensor:$result);
@@ -92,6 +108,11 @@ def Graph_SliceOp : Graph_Op<"slice", ["localize", "buildGradient"]> {
     %y = graph.slice %x {starts = array<i64: 0, 1>, limits = array<i64: 4, 6>, strides = array<i64: 1, 2>}
        : (tensor<4x6xf32>) -> tensor<4x3xf32>
     ```
+
+    1. The elements keep their type.
+    2. There is a start, a limit and a stride for each dim.
+    3. 0 <= start <= limit <= size, and stride >= 1.
+    4. The result has as many elements of each dim as it takes.
   }];
   let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$starts,
                        DenseI64ArrayAttr:$limits, DenseI64ArrayAttr:$strides);
@@ -126,6 +147,12 @@ def Graph_UnfoldOp : Graph_Op<"unfold", ["localize", "buildGradient"]> {
     %y = graph.unfold %x {dim = 1 : i64, size = 3 : i64, stride = 2 : i64, dilation = 1 : i64}
        : (tensor<4x9xf32>) -> tensor<4x4x3xf32>
     ```
+
+    1. The elements keep their type.
+    2. `dim` is a dim of the input.
+    3. `size`, `stride` and `dilation` are at least 1, and `low` at least 0.
+    4. `high` is at least 0.
+    5. The result has the windows that fit, and `size`.
   }];
   let arguments = (ins Graph_Tensor:$input, I64Attr:$dim, I64Attr:$size, I64Attr:$stride,
                        I64Attr:$dilation, DefaultValuedAttr<I64Attr, "0">:$low,
@@ -157,6 +184,12 @@ def Graph_FoldOp : Graph_Op<"fold", ["localize", "buildGradient"]> {
     %y = graph.fold %x {dim = 1 : i64, stride = 1 : i64, dilation = 1 : i64, low = 1 : i64}
        : (tensor<2x8x3xf32>) -> tensor<2x8xf32>
     ```
+
+    1. The elements keep their type.
+    2. `dim` is a dim of the input, and not the last.
+    3. A window has an element, `stride` and `dilation` are at least 1, and `low` at
+       least 0.
+    4. The dims of the result but `dim` are those of the input but the last.
   }];
   let arguments = (ins Graph_Tensor:$input, I64Attr:$dim, I64Attr:$stride, I64Attr:$dilation,
                        DefaultValuedAttr<I64Attr, "0">:$low);
@@ -173,6 +206,11 @@ def Graph_PadOp : Graph_Op<"pad", ["localize", "buildGradient"]> {
     %y = graph.pad %x {low = array<i64: 0, 1>, high = array<i64: 0, 1>, interior = array<i64: 0, 0>, value = 0.0 : f64}
        : (tensor<2x14xf32>) -> tensor<2x16xf32>
     ```
+
+    1. The elements keep their type.
+    2. There is a low, a high and an interior padding for each dim.
+    3. None is negative.
+    4. The result has the padded sizes.
   }];
   let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high,
                        DenseI64ArrayAttr:$interior, F64Attr:$value);
@@ -188,6 +226,12 @@ def Graph_ConcatOp : Graph_Op<"concat", ["buildGradient"]> {
     ```mlir
     %z = graph.concat %x, %y {dim = 1 : i64} : (tensor<4x2xf32>, tensor<4x4xf32>) -> tensor<4x6xf32>
     ```
+
+    1. The elements keep their type.
+    2. There is an operand.
+    3. `dim` is a dim of the result.
+    4. Operands have the other dims of the result.
+    5. Along `dim` they add up to it.
   }];
   let arguments = (ins Variadic<Graph_Tensor>:$inputs, I64Attr:$dim);
   let results = (outs Graph_Tensor:$result);
@@ -210,6 +254,12 @@ def Graph_GatherOp : Graph_Op<"gather", ["localize", "buildGradient"]> {
     %y = graph.gather %table, %ids {axis = 0 : i64, batch_dims = 0 : i64}
        : (tensor<6x4xf32>, tensor<2x3xi64>) -> tensor<2x3x4xf32>
     ```
+
+    1. The elements keep their type.
+    2. `axis` is a dim of the table at or behind the batch dims, which the indices
+       have too.
+    3. Batch dims of table and indices have equal sizes.
+    4. The result has the dims that are said above.
   }];
   let arguments = (ins Graph_Tensor:$operand, Graph_IntegerTensor:$indices,
                        I64Attr:$axis, I64Attr:$batch_dims, OptionalAttr<I64Attr>:$padding_index);
@@ -229,6 +279,14 @@ def Graph_ScatterAddOp : Graph_Op<"scatter_add", ["localize", "buildGradient"]> 
     %y = graph.scatter_add %ids, %rows {axis = 0 : i64, batch_dims = 0 : i64}
        : (tensor<6xi64>, tensor<6x2xf32>) -> tensor<4x2xf32>
     ```
+
+    1. The elements keep their type.
+    2. `axis` is a dim of the table at or behind the batch dims, which the indices
+       have too.
+    3. Batch dims of table and indices have equal sizes.
+    4. The updates have the dims that are said above.
+    5. `init` has the type of the result.
+    6. Where there are layouts there is no `init`.
   }];
   let arguments = (ins Graph_IntegerTensor:$indices, Graph_Tensor:$updates,
                        Optional<Graph_Tensor>:$init,

@@ -42,19 +42,21 @@ bool SliceOp::isWhole(int64_t d) {
 }
 
 LogicalResult SliceOp::verify() {
+  if (failed(verifySameElements(*this, {getInput(), getResult()})))
+    return failure();
   ArrayRef<int64_t> in = getShape(getInput()), out = getShape(getResult());
   if (getStarts().size() != in.size() || getLimits().size() != in.size() ||
       getStrides().size() != in.size() || out.size() != in.size())
-    return emitOpError("needs a start, a limit and a stride per dim");
+    return emitOpError("[2] needs a start, a limit and a stride per dim");
   for (auto [d, size] : llvm::enumerate(in)) {
     int64_t start = getStarts()[d], limit = getLimits()[d],
             stride = getStrides()[d];
     if (start < 0 || limit < start || limit > size || stride < 1)
-      return emitOpError("takes [")
+      return emitOpError("[3] takes [")
              << start << ", " << limit << ") by " << stride << " of dim " << d
              << " of size " << size;
     if (out[d] != slicedSize(start, limit, stride))
-      return emitOpError("result dim ")
+      return emitOpError("[4] result dim ")
              << d << " has size " << out[d] << ", the slice "
              << slicedSize(start, limit, stride);
   }
@@ -70,7 +72,9 @@ OpFoldResult SliceOp::fold(FoldAdaptor) {
 /// Whether `outside` of `size` elements are few enough to cut or add them at
 /// the ends of a split dim: operand and result then have blocks that nearly
 /// coincide. What takes a dim apart into pieces does not.
-static bool areFew(int64_t outside, int64_t size) { return 8 * outside <= size; }
+static bool areFew(int64_t outside, int64_t size) {
+  return 8 * outside <= size;
+}
 
 /// The borders of a dim that a slice cuts at the ends, or nothing.
 static std::optional<Border> haloOf(SliceOp op, int64_t d) {
@@ -94,7 +98,7 @@ ShardingRule SliceOp::getShardingRule() {
       continue;
     }
     if (std::optional<Border> border = haloOf(*this, d)) {
-      rule.addHalo(d, size, *border, d, getShape(getResult())[d], {});
+      rule.addHalo(d, size, *border, d, getShape(getResult()) [d], {});
       continue;
     }
     // Taken apart: blocks of operand and result do not lie on one device.
@@ -120,8 +124,7 @@ LogicalResult SliceOp::localize(LocalContext &context, ValueRange operands,
       return emitOpError("takes dim ") << d << " apart, which is split";
     if (failed(verifyBorders(*this, layout.getDim(d), *border)))
       return failure();
-    int64_t count =
-        (getShape(operands[0])[d] - border->high) / getStrides()[d];
+    int64_t count = (getShape(operands[0])[d] - border->high) / getStrides()[d];
     limits[d] = getStarts()[d] + (count - 1) * getStrides()[d] + 1;
   }
   results.push_back(SliceOp::create(context.builder, getLoc(), operands[0],
@@ -174,18 +177,21 @@ void PadOp::build(OpBuilder &builder, OperationState &state, Value input,
 }
 
 LogicalResult PadOp::verify() {
+  if (failed(verifySameElements(*this, {getInput(), getResult()})))
+    return failure();
   ArrayRef<int64_t> in = getShape(getInput()), out = getShape(getResult());
   if (getLow().size() != in.size() || getHigh().size() != in.size() ||
       getInterior().size() != in.size() || out.size() != in.size())
-    return emitOpError("needs a low, a high and an interior padding per dim");
+    return emitOpError(
+        "[2] needs a low, a high and an interior padding per dim");
   for (auto [d, size] : llvm::enumerate(in)) {
     int64_t low = getLow()[d], high = getHigh()[d], interior = getInterior()[d];
     if (low < 0 || high < 0 || interior < 0)
-      return emitOpError("pads dim ")
+      return emitOpError("[3] pads dim ")
              << d << " by a negative number; use slice";
     int64_t padded = paddedSize(size, low, high, interior);
     if (out[d] != padded)
-      return emitOpError("result dim ")
+      return emitOpError("[4] result dim ")
              << d << " has size " << out[d] << ", padded it has " << padded;
   }
   return success();
@@ -214,8 +220,8 @@ ShardingRule PadOp::getShardingRule() {
       continue;
     }
     if (std::optional<Border> border = haloOf(*this, d)) {
-      rule.addHalo(d, size, *border, d, getShape(getResult())[d],
-                   {getInterior()[d] + 1, 0, 0});
+      rule.addHalo(d, size, *border, d, getShape(getResult()) [d],
+                   { getInterior()[d] + 1, 0, 0 });
       continue;
     }
     if (size != 1)
@@ -251,11 +257,11 @@ LogicalResult PadOp::localize(LocalContext &context, ValueRange operands,
                                getValue().convertToDouble());
     low[d] -= border->low * step;
     limits.push_back((extent - border->low) * step);
-    high[d] = std::max<int64_t>(0, limits[d] - low[d] - (extent - 1) * step - 1);
+    high[d] =
+        std::max<int64_t>(0, limits[d] - low[d] - (extent - 1) * step - 1);
   }
-  Value padded =
-      PadOp::create(context.builder, getLoc(), block, low, high, getInterior(),
-                    getValue().convertToDouble());
+  Value padded = PadOp::create(context.builder, getLoc(), block, low, high,
+                               getInterior(), getValue().convertToDouble());
   if (getShape(padded) != ArrayRef<int64_t>(limits)) {
     SmallVector<int64_t> starts(limits.size(), 0), strides(limits.size(), 1);
     padded = SliceOp::create(context.builder, getLoc(), padded, starts, limits,
@@ -306,25 +312,29 @@ void ConcatOp::build(OpBuilder &builder, OperationState &state,
 }
 
 LogicalResult ConcatOp::verify() {
+  SmallVector<Value> values(getInputs());
+  values.push_back(getResult());
+  if (failed(verifySameElements(*this, values)))
+    return failure();
   ArrayRef<int64_t> out = getShape(getResult());
   if (getInputs().empty())
-    return emitOpError("needs an operand");
+    return emitOpError("[2] needs an operand");
   int64_t total = 0, dim = getDim();
   if (dim < 0 || dim >= static_cast<int64_t>(out.size()))
-    return emitOpError("joins along dim ")
+    return emitOpError("[3] joins along dim ")
            << dim << " of a result of rank " << out.size();
   for (auto [i, input] : llvm::enumerate(getInputs())) {
     ArrayRef<int64_t> in = getShape(input);
     for (auto [d, size] : llvm::enumerate(out))
       if (in.size() != out.size() ||
           (static_cast<int64_t>(d) != dim && in[d] != size))
-        return emitOpError("operand ")
+        return emitOpError("[4] operand ")
                << i << " of type " << input.getType()
                << " does not fit the result " << getResult().getType();
     total += in[dim];
   }
   if (total != out[dim])
-    return emitOpError("operands add up to ")
+    return emitOpError("[5] operands add up to ")
            << total << " along dim " << dim << ", the result has " << out[dim];
   return success();
 }

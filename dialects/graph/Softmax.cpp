@@ -20,7 +20,8 @@ static LogicalResult verifyDim(Operation *op, int64_t dim) {
     return failure();
   int64_t rank = getShape(op->getResult(0)).size();
   if (dim < 0 || dim >= rank)
-    return op->emitOpError("dim is ") << dim << " for tensors of rank " << rank;
+    return op->emitOpError("[3] dim is ")
+           << dim << " for tensors of rank " << rank;
   return success();
 }
 

@@ -1,4 +1,4 @@
-// seed, microbatches.
+// seed, after, microbatches.
 
 #include "dialects/graph/Parts.h"
 
@@ -16,6 +16,44 @@ LogicalResult SeedOp::evaluate(ArrayRef<Tensor> operands,
     value = getValue().convertToDouble();
   return success();
 }
+
+// after
+
+LogicalResult AfterOp::verify() {
+  if (getResult().getType() != getInput().getType())
+    return emitOpError("[1] makes ")
+           << getResult().getType() << " of " << getInput().getType();
+  sharding::LayoutAttr layout = sharding::getLayout(getInput()),
+                       token = sharding::getLayout(getToken());
+  if (!layout != !token || (layout && layout.getMesh() != token.getMesh()))
+    return emitOpError("[2] ")
+           << getInput().getType() << " waits for " << getToken().getType()
+           << "; both are laid out over one mesh, or none";
+  return success();
+}
+
+ShardingRule AfterOp::getShardingRule() {
+  ShardingRule rule = emptyRule(*this);
+  rule.passAll(0);
+  for (auto [d, size] : llvm::enumerate(getShape(getInput())))
+    if (size != 1)
+      rule.operands[0][d] = rule.results[0][d] = {rule.addFactor(size)};
+  return rule;
+}
+
+LogicalResult AfterOp::evaluate(ArrayRef<Tensor> operands,
+                                MutableArrayRef<Tensor> results) {
+  results[0] = operands[0];
+  return success();
+}
+
+LogicalResult AfterOp::localize(LocalContext &, ValueRange operands,
+                                SmallVectorImpl<Value> &results) {
+  results.push_back(operands[0]);
+  return success();
+}
+
+Cost AfterOp::getCost() { return {}; }
 
 // microbatches
 
@@ -36,16 +74,16 @@ LogicalResult MicrobatchesOp::verify() {
   // 1. Dim 0 of each `of` operand is `count` and not split.
   int64_t count = getCount();
   if (count < 1)
-    return emitOpError("count is ") << count << "; it must be positive";
+    return emitOpError("[1] count is ") << count << "; it must be positive";
   for (auto [i, value] : llvm::enumerate(getOf())) {
     ArrayRef<int64_t> shape = getShape(value);
     if (shape.empty() || shape[0] != count)
-      return emitOpError("'of' operand ")
+      return emitOpError("[1] 'of' operand ")
              << i << " has dims [" << shape << "]; dim 0 must be the count, "
              << count;
     sharding::LayoutAttr layout = sharding::getLayout(value);
     if (layout && !layout.getDim(0).isWhole())
-      return emitOpError("'of' operand ")
+      return emitOpError("[1] 'of' operand ")
              << i << " is split on dim 0, which is the microbatch; split the "
              << "batch, dim 1";
   }
@@ -63,7 +101,7 @@ LogicalResult MicrobatchesOp::verify() {
     expected.push_back(getSliceType(cast<RankedTensorType>(value.getType())));
   llvm::append_range(expected, getCarry().getTypes());
   if (body.getArgumentTypes() != TypeRange(expected))
-    return emitOpError("the region's arguments must be the index, one "
+    return emitOpError("[2] the region's arguments must be the index, one "
                        "microbatch of each 'of' operand, and the carried "
                        "values: ")
            << expected << ", not "
@@ -72,14 +110,14 @@ LogicalResult MicrobatchesOp::verify() {
   // 3. The terminator yields the results: sums, then carried values.
   auto yield = dyn_cast<YieldOp>(body.getTerminator());
   if (!yield)
-    return emitOpError("the region must end in graph.yield");
+    return emitOpError("[3] the region must end in graph.yield");
   if (yield.getCarry().size() != getCarry().size())
-    return emitOpError("carries ") << getCarry().size() << " values in and "
-                                   << yield.getCarry().size() << " out";
+    return emitOpError("[3] carries ") << getCarry().size() << " values in and "
+                                       << yield.getCarry().size() << " out";
   if (yield.getCarry().getTypes() != getCarry().getTypes())
-    return emitOpError("a carried value must keep its type");
+    return emitOpError("[3] a carried value must keep its type");
   if (yield->getOperandTypes() != getResultTypes())
-    return emitOpError("the types of the results must be those that "
+    return emitOpError("[3] the types of the results must be those that "
                        "graph.yield has: ")
            << SmallVector<Type>(yield->getOperandTypes()) << ", not "
            << SmallVector<Type>(getResultTypes());

@@ -1,4 +1,5 @@
-// Ops of the training step: its seed gradient, its randomness, its microbatches.
+// Ops of the training step: its seed gradient, its order, its randomness, its
+// microbatches.
 
 #ifndef POLYRANK_GRAPH_STEP_TD
 #define POLYRANK_GRAPH_STEP_TD
@@ -32,6 +33,9 @@ def Graph_GradientOp : Graph_Unary<"gradient", "x", "t", "y", "y", []> {
     ```mlir
     %y = graph.gradient %x of @w : tensor<4x3xf32>
     ```
+
+    1. Operands and result have one shape.
+    2. Their elements have one type.
   }];
   let arguments = (ins Graph_Tensor:$input, FlatSymbolRefAttr:$parameter, OptionalAttr<DenseI64ArrayAttr>:$view);
   let assemblyFormat = "$input `of` $parameter (`view` $view^)? attr-dict `:` custom<AlikeTypes>(type($input), type($result))";
@@ -39,6 +43,32 @@ def Graph_GradientOp : Graph_Unary<"gradient", "x", "t", "y", "y", []> {
                              "::mlir::DenseI64ArrayAttr":$view), [{
     build($_builder, $_state, input.getType(), input, parameter, view);
   }]>];
+}
+
+def Graph_AfterOp : Op<Graph_Dialect, "after",
+    [DeclareOpInterfaceMethods<GraphOpInterface, ["getShardingRule", "evaluate", "localize", "getCost"]>, Pure]> {
+  let summary = "x, which is there once the token is";
+  let description = [{
+    What reads the result cannot run before the token is computed, and is no
+    repetition of what reads x itself: so a value is computed or gathered again
+    where a later part of the step needs it. The token is any value, of any
+    layout; nothing of it is read. On one device, whose ops have an order, it is
+    x.
+
+    ```mlir
+    %w2 = graph.after %w, %dy : tensor<4x3xf32>, tensor<2x5xf32>
+    ```
+
+    1. The result has the type of x, layout included.
+    2. x and the token have layouts over one mesh, or none.
+  }];
+  let arguments = (ins Graph_Tensor:$input, Graph_Tensor:$token);
+  let results = (outs Graph_Tensor:$result);
+  let hasVerifier = 1;
+  let builders = [OpBuilder<(ins "::mlir::Value":$input, "::mlir::Value":$token), [{
+    build($_builder, $_state, input.getType(), input, token);
+  }]>];
+  let assemblyFormat = "$input `,` $token attr-dict `:` custom<AlikeTypes>(type($input), type($result)) `,` type($token)";
 }
 
 def Graph_DropoutOp : Graph_Op<"dropout", ["localize", "buildGradient"]> {
@@ -60,6 +90,13 @@ def Graph_DropoutOp : Graph_Op<"dropout", ["localize", "buildGradient"]> {
     %y = graph.dropout %x, %seed, %step, %microbatch {rate = 0.5 : f64, rng_id = 3 : i64}
        : (tensor<4x6xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<4x6xf32>
     ```
+
+    1. Seed, step and microbatch are scalars.
+    2. `offsets` and `global_shape` have a number for each dim, or are both not
+       there.
+    3. Floats have one type.
+    4. The result has the shape of the input.
+    5. 0 <= `rate` < 1.
   }];
   let arguments = (ins Graph_FloatTensor:$input, Graph_IntegerTensor:$seed, Graph_IntegerTensor:$step,
                        Graph_IntegerTensor:$microbatch, Variadic<Graph_IntegerTensor>:$offsets,
@@ -80,6 +117,10 @@ def Graph_UniformOp : Graph_Op<"uniform", ["localize"]> {
     %u = graph.uniform %seed, %step, %microbatch {rng_id = 3 : i64}
        : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<4x6xf32>
     ```
+
+    1. Seed, step and microbatch are scalars.
+    2. `offsets` and `global_shape` have a number for each dim, or are both not
+       there.
   }];
   let arguments = (ins Graph_IntegerTensor:$seed, Graph_IntegerTensor:$step,
                        Graph_IntegerTensor:$microbatch, Variadic<Graph_IntegerTensor>:$offsets,

@@ -14,18 +14,18 @@ namespace {
 struct Windows {
   int64_t size, stride, dilation, low;
 
-  /// The device with windows [o, o + b) reads, or adds to, these elements of the
-  /// dim around those from o * stride to (o + b) * stride.
+  /// The device with windows [o, o + b) reads, or adds to, these elements of
+  /// the dim around those from o * stride to (o + b) * stride.
   Border getBorder() const {
     return {stride, low,
             std::max<int64_t>(0, (size - 1) * dilation - low - stride + 1)};
   }
   LogicalResult verify(Operation *op, int64_t dim, int64_t rank) const {
     if (dim < 0 || dim >= rank)
-      return op->emitOpError("has windows along dim ")
+      return op->emitOpError("[2] has windows along dim ")
              << dim << " of a tensor of rank " << rank;
     if (size < 1 || stride < 1 || dilation < 1 || low < 0)
-      return op->emitOpError("has windows of ")
+      return op->emitOpError("[3] has windows of ")
              << size << " elements, " << dilation << " apart, every " << stride
              << ", from " << -low << " on; each of the first three is at least "
              << "1, and the first window does not begin inside";
@@ -95,16 +95,19 @@ void UnfoldOp::build(OpBuilder &builder, OperationState &state, Value input,
 }
 
 LogicalResult UnfoldOp::verify() {
+  if (failed(verifySameElements(*this, {getInput(), getResult()})))
+    return failure();
   int64_t dim = getDim();
   if (failed(windowsOf(*this).verify(*this, dim, getShape(getInput()).size())))
     return failure();
   if (static_cast<int64_t>(getHigh()) < 0)
-    return emitOpError("pads dim ") << dim << " by a negative number; use slice";
+    return emitOpError("[4] pads dim ")
+           << dim << " by a negative number; use slice";
   SmallVector<int64_t> expected =
       unfoldedShape(getShape(getInput()), dim, getSize(), getStride(),
                     getDilation(), getLow(), getHigh());
   if (getShape(getResult()) != ArrayRef<int64_t>(expected))
-    return emitOpError("has a result of type ")
+    return emitOpError("[5] has a result of type ")
            << getResult().getType() << "; dim " << dim << " has "
            << expected[dim] << " windows of " << getSize() << " elements";
   return success();
@@ -140,10 +143,9 @@ LogicalResult UnfoldOp::localize(LocalContext &context, ValueRange operands,
   if (failed(verifyBorders(*this, layout.getDim(dim),
                            windowsOf(*this).getBorder())))
     return failure();
-  Value block =
-      context.keepInside(getLoc(), operands[0], layout, dim,
-                         getShape(getInput())[dim],
-                         getValue().convertToDouble());
+  Value block = context.keepInside(getLoc(), operands[0], layout, dim,
+                                   getShape(getInput())[dim],
+                                   getValue().convertToDouble());
   Value windows = UnfoldOp::create(context.builder, getLoc(), block, dim,
                                    getSize(), getStride(), getDilation());
   int64_t wanted =
@@ -190,16 +192,18 @@ void FoldOp::build(OpBuilder &builder, OperationState &state, Value input,
 }
 
 LogicalResult FoldOp::verify() {
+  if (failed(verifySameElements(*this, {getInput(), getResult()})))
+    return failure();
   ArrayRef<int64_t> in = getShape(getInput()), out = getShape(getResult());
   int64_t dim = getDim();
   if (in.empty())
-    return emitOpError("folds a scalar");
+    return emitOpError("[2] folds a scalar");
   if (failed(windowsOf(*this).verify(*this, dim, in.size() - 1)))
     return failure();
   SmallVector<int64_t> expected(in.drop_back());
   expected[dim] = dim < static_cast<int64_t>(out.size()) ? out[dim] : 0;
   if (out != ArrayRef<int64_t>(expected))
-    return emitOpError("has a result of type ")
+    return emitOpError("[4] has a result of type ")
            << getResult().getType() << "; all dims but " << dim
            << " are those of " << getInput().getType() << " without the last";
   return success();

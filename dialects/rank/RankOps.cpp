@@ -113,8 +113,8 @@ LogicalResult rank::SliceOp::verify() {
     return failure();
   auto type = RankedTensorType::get(shape, input.getElementType());
   if (getResult().getType() != type)
-    return emitOpError("[1] result is ") << getResult().getType()
-                                         << "; it must be " << type;
+    return emitOpError("[1] result is ")
+           << getResult().getType() << "; it must be " << type;
   return success();
 }
 
@@ -133,7 +133,7 @@ LogicalResult ViewOp::verify() {
 
 LogicalResult CopyOp::verify() {
   if (getInput().getType() != getResult().getType())
-    return emitOpError("changes the type from ")
+    return emitOpError("[2] changes the type from ")
            << getInput().getType() << " to " << getResult().getType();
   return success();
 }
@@ -170,27 +170,29 @@ LogicalResult GemmOp::verify() {
     return emitOpError("sizes are positive");
   SmallVector<BatchDim> batch = getBatchDims();
 
-  auto verifyOperand = [&](StringRef name, Value operand,
-                           ArrayRef<int64_t> access, int64_t rows,
-                           int64_t columns,
-                           int64_t BatchDim::*stride) -> LogicalResult {
+  auto verifyOperand =
+      [&](StringRef name, Value operand, ArrayRef<int64_t> access, int64_t rows,
+          int64_t columns, int64_t BatchDim::*stride) -> LogicalResult {
     int64_t rowStride = access[1], columnStride = access[2];
     bool rowMajor = (columnStride == 1 || columns == 1) &&
                     (rowStride >= columns || rows == 1);
-    bool columnMajor = (rowStride == 1 || rows == 1) &&
-                       (columnStride >= rows || columns == 1);
+    bool columnMajor =
+        (rowStride == 1 || rows == 1) && (columnStride >= rows || columns == 1);
     if (!rowMajor && !columnMajor)
       return emitOpError("[2] strides ")
              << rowStride << " and " << columnStride << " of " << name
              << " are those of no matrix of " << rows << "x" << columns;
     int64_t first = access[0];
-    int64_t last = first + (rows - 1) * rowStride + (columns - 1) * columnStride;
+    int64_t last =
+        first + (rows - 1) * rowStride + (columns - 1) * columnStride;
     for (const BatchDim &dim : batch)
       last += (dim.count - 1) * (dim.*stride);
     bool negative = rowStride < 0 || columnStride < 0 || first < 0 ||
-                    llvm::any_of(batch, [&](const BatchDim &dim) {
-                      return dim.count < 1 || dim.*stride < 0;
-                    });
+                    llvm::any_of(
+                        batch,
+                        [&](const BatchDim &dim) {
+                          return dim.count < 1 || dim.*stride < 0;
+                        });
     int64_t size = cast<RankedTensorType>(operand.getType()).getNumElements();
     if (negative || last >= size)
       return emitOpError("[3] reads element ")
@@ -267,10 +269,11 @@ LogicalResult KernelOp::verify() {
       getBody().empty() || getBody().front().empty()
           ? nullptr
           : &getBody().front().back());
-  if (!terminator || TypeRange(terminator.getOperandTypes()) !=
-                         TypeRange(getResultTypes()))
+  if (!terminator ||
+      TypeRange(terminator.getOperandTypes()) != TypeRange(getResultTypes()))
     return emitOpError("[1] must end in a return of its result types");
-  for (Type type : llvm::concat<const Type>(getArgumentTypes(), getResultTypes()))
+  for (Type type :
+       llvm::concat<const Type>(getArgumentTypes(), getResultTypes()))
     if (!isa<RankedTensorType>(type) || sharding::getLayout(type))
       return emitOpError("[3] has ") << type << "; it takes local tensors";
   if (std::optional<ArrayAttr> inPlace = getInPlace()) {
@@ -300,8 +303,8 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return emitOpError("[1] no kernel is called ") << getKernelAttr();
   if (kernel.getFunctionType() !=
       FunctionType::get(getContext(), getOperandTypes(), getResultTypes()))
-    return emitOpError("[1] ") << getKernelAttr() << " has type "
-                               << kernel.getFunctionType();
+    return emitOpError("[1] ")
+           << getKernelAttr() << " has type " << kernel.getFunctionType();
   return success();
 }
 

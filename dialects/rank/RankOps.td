@@ -83,6 +83,9 @@ def Rank_CopyOp : Rank_Command<"copy"> {
     ```mlir
     %y = rank.copy %x {buffers = [#rank.buffer<private, 64, 32>]} : (tensor<8xf32>) -> tensor<8xf32>
     ```
+
+    1. `buffers` has one entry for each result.
+    2. The result has the operand's type.
   }];
   let arguments = (ins Rank_Tensor:$input, OptionalAttr<Rank_BufferArray>:$buffers);
   let results = (outs Rank_Tensor:$result);

@@ -95,3 +95,18 @@ func.func @made_anew(%x: tensor<4x2xf32>, %w: tensor<2x3xf32>) -> tensor<3x1x4xf
   %m = graph.mul %a, %two : tensor<3x1x4xf32>
   return %m : tensor<3x1x4xf32>
 }
+
+// -----
+
+// A window of one element is a dim of size 1, but the last one of a fold: that
+// stays as it is written.
+
+// ALWAYS-LABEL: func.func @windows_of_one
+// ALWAYS: graph.fold %arg0 {{.*}}dim = 2 : i64, {{.*}} : (tensor<4x2x5x1xf32>) -> tensor<4x2x4xf32>
+func.func @windows_of_one(%x: tensor<4x2x5x1xf32>, %i: tensor<4x1x2x1xi64>) -> tensor<4x1x2x1xf32> {
+  %0 = graph.fold %x {dim = 2 : i64, stride = 1 : i64, dilation = 1 : i64} : (tensor<4x2x5x1xf32>) -> tensor<4x2x4xf32>
+  %1 = graph.reshape %0 : (tensor<4x2x4xf32>) -> tensor<4x2x1x4xf32>
+  %2 = graph.transpose %1 {permutation = array<i64: 3, 2, 1, 0>} : (tensor<4x2x1x4xf32>) -> tensor<4x1x2x4xf32>
+  %3 = graph.gather %2, %i {axis = 3 : i64, batch_dims = 3 : i64} : (tensor<4x1x2x4xf32>, tensor<4x1x2x1xi64>) -> tensor<4x1x2x1xf32>
+  return %3 : tensor<4x1x2x1xf32>
+}

@@ -15,7 +15,7 @@ func.func @missing_encoding(%x: tensor<4xf32, #sharding.layout<#mesh, [{"a"}]>>)
 // -----
 
 func.func @mixed_element_types(%x: tensor<4xf32>, %y: tensor<4xi1>) -> tensor<4xf32> {
-  // expected-error @+1 {{'graph.sub' op computes with 'f32' and 'i1'; element types are equal (graph.convert)}}
+  // expected-error @+1 {{'graph.sub' op [2] computes with 'f32' and 'i1'; element types are equal (graph.convert)}}
   %0 = graph.sub %x, %y : (tensor<4xf32>, tensor<4xi1>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
@@ -332,7 +332,7 @@ func.func @summed_padding(%x: tensor<6xf32, #sharding.layout<#mesh, [{"a"} pad 8
 // -----
 
 func.func @scatter_into_another_type(%i: tensor<3xi64>, %x: tensor<3x2xf32>, %t: tensor<5x3xf32>) {
-  // expected-error @+1 {{'graph.scatter_add' op adds to 'tensor<5x3xf32>', but gives 'tensor<5x2xf32>'}}
+  // expected-error @+1 {{'graph.scatter_add' op [5] adds to 'tensor<5x3xf32>', but gives 'tensor<5x2xf32>'}}
   %y = graph.scatter_add %i, %x, %t {axis = 0 : i64, batch_dims = 0 : i64} : (tensor<3xi64>, tensor<3x2xf32>, tensor<5x3xf32>) -> tensor<5x2xf32>
   return
 }
@@ -344,7 +344,7 @@ func.func @scatter_into_another_type(%i: tensor<3xi64>, %x: tensor<3x2xf32>, %t:
 !row = tensor<4xi64, #sharding.layout<#mesh, [{}]>>
 !table = tensor<4x2xf32, #sharding.layout<#mesh, [{}, {}]>>
 func.func @scatter_into_with_layouts(%i: !row, %x: !table, %t: !table) {
-  // expected-error @+1 {{'graph.scatter_add' op begins with zeros where it has a layout; use graph.add}}
+  // expected-error @+1 {{'graph.scatter_add' op [6] begins with zeros where it has a layout; use graph.add}}
   %y = graph.scatter_add %i, %x, %t {axis = 0 : i64, batch_dims = 0 : i64} : (!row, !table, !table) -> !table
   return
 }

@@ -344,6 +344,14 @@ func.func @halo_high(%x: tensor<4xf32>) {
 
 // -----
 #mesh = #sharding.mesh<["data"=2]>
+func.func @halo_high_added(%x: tensor<4xf32>) {
+  // expected-error @+1 {{[2] has borders of 1 and -1 elements}}
+  %0 = rank.halo_add %x dims [0] low [1] high [-1] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+#mesh = #sharding.mesh<["data"=2]>
 func.func @halo_add(%x: tensor<4xf32>) {
   // expected-error @+1 {{[1] result 0 is 'tensor<6xf32>'; it must be 'tensor<2xf32>'}}
   %0 = rank.halo_add %x dims [0] low [1] high [1] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<6xf32>
@@ -399,7 +407,7 @@ func.func @view_before(%x: tensor<4xf32>) {
 
 // -----
 func.func @copy(%x: tensor<4xf32>) {
-  // expected-error @+1 {{changes the type from 'tensor<4xf32>' to 'tensor<2x2xf32>'}}
+  // expected-error @+1 {{[2] changes the type from 'tensor<4xf32>' to 'tensor<2x2xf32>'}}
   %0 = rank.copy %x : (tensor<4xf32>) -> tensor<2x2xf32>
   return
 }

@@ -1,0 +1,176 @@
+// RUN: polyrank-opt %s -split-input-file -verify-diagnostics
+// Nothing but graph.convert changes the type of elements: every op states that, most as their first constraint.
+
+func.func @reshape(%x: tensor<4x6xf32>) {
+  // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  %0 = graph.reshape %x : (tensor<4x6xf32>) -> tensor<24xf64>
+  return
+}
+
+// -----
+func.func @transpose(%x: tensor<4x6xf32>) {
+  // expected-error @+1 {{[1] computes with 'f32' and 'i32'; element types are equal (graph.convert)}}
+  %0 = graph.transpose %x {permutation = array<i64: 1, 0>} : (tensor<4x6xf32>) -> tensor<6x4xi32>
+  return
+}
+
+// -----
+func.func @broadcast(%x: tensor<4xf32>) {
+  // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  %0 = graph.broadcast %x {dims = array<i64: 1>} : (tensor<4xf32>) -> tensor<2x4xf64>
+  return
+}
+
+// -----
+func.func @slice(%x: tensor<4x6xf32>) {
+  // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  %0 = graph.slice %x {starts = array<i64: 0, 0>, limits = array<i64: 4, 6>, strides = array<i64: 1, 2>} : (tensor<4x6xf32>) -> tensor<4x3xf64>
+  return
+}
+
+// -----
+func.func @pad(%x: tensor<4xf32>) {
+  // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  %0 = graph.pad %x {low = array<i64: 1>, high = array<i64: 0>, interior = array<i64: 0>, value = 0.0 : f64} : (tensor<4xf32>) -> tensor<5xf64>
+  return
+}
+
+// -----
+func.func @unfold(%x: tensor<8xf32>) {
+  // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  %0 = graph.unfold %x {dim = 0 : i64, size = 3 : i64, stride = 1 : i64, dilation = 1 : i64} : (tensor<8xf32>) -> tensor<6x3xf64>
+  return
+}
+
+// -----
+func.func @fold(%x: tensor<6x3xf32>) {
+  // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  %0 = graph.fold %x {dim = 0 : i64, stride = 1 : i64, dilation = 1 : i64} : (tensor<6x3xf32>) -> tensor<8xf64>
+  return
+}
+
+// -----
+func.func @concat(%x: tensor<4xf32>, %y: tensor<4xf64>) {
+  // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  %0 = graph.concat %x, %y {dim = 0 : i64} : (tensor<4xf32>, tensor<4xf64>) -> tensor<8xf32>
+  return
+}
+
+// -----
+func.func @concat_result(%x: tensor<4xf32>) {
+  // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  %0 = graph.concat %x, %x {dim = 0 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<8xf64>
+  return
+}
+
+// -----
+func.func @gather(%x: tensor<4x6xf32>, %i: tensor<2xi64>) {
+  // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  %0 = graph.gather %x, %i {axis = 0 : i64, batch_dims = 0 : i64} : (tensor<4x6xf32>, tensor<2xi64>) -> tensor<2x6xf64>
+  return
+}
+
+// -----
+func.func @scatter_add(%x: tensor<2x6xf32>, %i: tensor<2xi64>) {
+  // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  %0 = graph.scatter_add %i, %x {axis = 0 : i64, batch_dims = 0 : i64} : (tensor<2xi64>, tensor<2x6xf32>) -> tensor<4x6xf64>
+  return
+}
+
+// -----
+func.func @matmul(%x: tensor<4x6xf32>, %w: tensor<6x8xf64>) {
+  // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  %0 = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<4x6xf32>, tensor<6x8xf64>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+func.func @matmul_result(%x: tensor<4x6xf32>, %w: tensor<6x8xf32>) {
+  // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  %0 = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<4x6xf32>, tensor<6x8xf32>) -> tensor<4x8xf64>
+  return
+}
+
+// -----
+func.func @reduce(%x: tensor<4x6xf32>) {
+  // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  %0 = graph.reduce sum %x over [1] : (tensor<4x6xf32>) -> tensor<4xf64>
+  return
+}
+
+// -----
+func.func @select(%c: tensor<4xi1>, %x: tensor<4xf32>, %y: tensor<4xf64>) {
+  // expected-error @+1 {{[2] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  %0 = graph.select %c, %x, %y : (tensor<4xi1>, tensor<4xf32>, tensor<4xf64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+func.func @compare(%x: tensor<4xf32>, %y: tensor<4xf64>) {
+  // expected-error @+1 {{[2] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  %0 = graph.compare lt %x, %y : (tensor<4xf32>, tensor<4xf64>) -> tensor<4xi1>
+  return
+}
+
+// -----
+func.func @layer_norm(%x: tensor<8x4xf32>, %g: tensor<4xf32>, %b: tensor<4xf64>) {
+  // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  %0:3 = graph.layer_norm %x, %g, %b {epsilon = 1.0e-5 : f64} : (tensor<8x4xf32>, tensor<4xf32>, tensor<4xf64>) -> (tensor<8x4xf32>, tensor<8xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+func.func @layer_norm_grad(%x: tensor<8x4xf32>, %g: tensor<4xf32>, %m: tensor<8xf64>) {
+  // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  %0:3 = graph.layer_norm_grad %x, %x, %g, %m, %m : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<4xf32>, tensor<8xf64>, tensor<8xf64>) -> (tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>)
+  return
+}
+
+// -----
+func.func @rms_norm(%x: tensor<8x4xf32>, %g: tensor<4xf64>) {
+  // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  %0:2 = graph.rms_norm %x, %g {epsilon = 1.0e-5 : f64} : (tensor<8x4xf32>, tensor<4xf64>) -> (tensor<8x4xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+func.func @rms_norm_grad(%x: tensor<8x4xf32>, %g: tensor<4xf32>, %m: tensor<8xf32>) {
+  // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  %0:2 = graph.rms_norm_grad %x, %x, %g, %m : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<4xf32>, tensor<8xf32>) -> (tensor<8x4xf32>, tensor<4xf64>)
+  return
+}
+
+// -----
+func.func @attention(%x: tensor<2x2x4x2xf32>, %v: tensor<2x2x4x2xf64>) {
+  // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  %0:2 = graph.attention %x, %x, %v {scale = 0.5 : f64, causal = true} : (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf64>) -> (tensor<2x2x4x2xf32>, tensor<2x2x4xf32>)
+  return
+}
+
+// -----
+func.func @attention_grad(%x: tensor<2x2x4x2xf32>, %l: tensor<2x2x4xf64>) {
+  // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  %0:3 = graph.attention_grad %x, %x, %x, %x, %x, %l {scale = 0.5 : f64, causal = true} : (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4xf64>) -> (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>)
+  return
+}
+
+// -----
+func.func @cross_entropy(%x: tensor<4x6xf32>, %l: tensor<4xi64>) {
+  // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  %0:2 = graph.cross_entropy %x, %l {axis = 1 : i64, ignore_index = -100 : i64} : (tensor<4x6xf32>, tensor<4xi64>) -> (tensor<4xf64>, tensor<4xf32>)
+  return
+}
+
+// -----
+func.func @cross_entropy_grad(%x: tensor<4x6xf32>, %l: tensor<4xi64>, %d: tensor<4xf32>) {
+  // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  %0 = graph.cross_entropy_grad %d, %x, %l, %d {axis = 1 : i64, ignore_index = -100 : i64} : (tensor<4xf32>, tensor<4x6xf32>, tensor<4xi64>, tensor<4xf32>) -> tensor<4x6xf64>
+  return
+}
+
+// -----
+func.func @dropout(%x: tensor<4xf32>, %s: tensor<i64>) {
+  // expected-error @+1 {{[3] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  %0 = graph.dropout %x, %s, %s, %s {rate = 0.5 : f64, rng_id = 3 : i64} : (tensor<4xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<4xf64>
+  return
+}
