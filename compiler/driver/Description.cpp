@@ -83,6 +83,8 @@ std::vector<std::string> polyrank::driver::commandFor(const Options &options) {
   add("--zero", options.zero, standard.zero);
   add("--zero-axis", options.zeroAxes, "");
   add("--zero-threshold", options.zeroThreshold, standard.zeroThreshold);
+  add("--zero-accumulate", options.zeroAccumulate, standard.zeroAccumulate);
+  add("--zero-gather", options.zeroGather, standard.zeroGather);
   add("--bucket-mb", options.bucketMegabytes, standard.bucketMegabytes);
   add("--threads", options.threads, standard.threads);
   add("--cpu", options.cpu, standard.cpu);
@@ -250,12 +252,12 @@ static std::string flopsText(const Description &description) {
       open.push_back(dim.name);
   std::string text = "FLOPs of all ranks together\n";
   if (!open.empty())
-    text +=
-        wrap("they depend on " + join(open, ", ") + ", which --input and --dim bind" +
-                 (description.forwardFlops
-                      ? "; for " + sizesText(description, false) + ":"
-                      : ""),
-             2, "  ");
+    text += wrap("they depend on " + join(open, ", ") +
+                     ", which --input and --dim bind" +
+                     (description.forwardFlops
+                          ? "; for " + sizesText(description, false) + ":"
+                          : ""),
+                 2, "  ");
   if (description.forwardFlops)
     text += "  forward        " + flopsText(*description.forwardFlops) + "\n";
   if (description.stepFlops)

@@ -44,11 +44,16 @@ struct Options {
   bool abstractWeights = false;
   double bucketMegabytes = 25;
   /// ZeRO stage: 1 splits updates and optimizer state over the devices that
-  /// would all do the same, for parameters of at least `zeroThreshold` elements.
+  /// would all do the same, for parameters of at least `zeroThreshold`
+  /// elements, 2 sums of gradients too, 3 also parameters.
   int64_t zero = 1;
   /// `A+B`: over which axes, instead of those over which gradients are sums.
   std::string zeroAxes;
   int64_t zeroThreshold = 65536;
+  /// Stages 2 and 3: `parts`, or `full` to reduce once a step.
+  std::string zeroAccumulate = "parts";
+  /// Stage 3: `use`, `step` or `keep=PATTERN[,PATTERN]`.
+  std::string zeroGather = "use";
   int64_t threads = 1;
   std::string cpu = "native";
   /// AXIS=MICROSECONDS:GB_PER_S.

@@ -194,6 +194,8 @@ void polyrank::driver::addPartition(OpPassManager &manager,
   partition.zero = options.zero;
   partition.zeroAxes = options.zeroAxes;
   partition.threshold = options.zeroThreshold;
+  partition.accumulate = options.zeroAccumulate;
+  partition.gather = options.zeroGather;
   partition.megabytes = options.bucketMegabytes;
   partition.links = ArrayRef(options.links);
   sharding::buildPartitionPipeline(manager, partition);

@@ -1,13 +1,17 @@
-// Merges reductions of gradients into buckets, and gathers of new parameters.
+// Merges reductions of gradients into buckets, and gathers of parameters.
 //
 // A gradient is ready when the backward has reached the op that uses its
 // parameter, so in reverse order of use; buckets are filled in that order.
 // Only reductions whose results the backward does not read are merged: nothing
 // waits for a bucket but the update. Li et al., PyTorch Distributed
-// (2020), 3.2. For gathers nothing waits but the step's end.
+// (2020), 3.2. For gathers of new parameters nothing waits but the step's end.
+// Parameters that are gathered where they are used (ZeRO stage 3) are there
+// before the first op of their phase: a bucket stands where its first is
+// needed.
 
 #include "compiler/cost/CostModel.h"
 #include "compiler/sharding/Passes.h"
+#include "dialects/graph/Boundary.h"
 #include "dialects/graph/Provenance.h"
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "llvm/ADT/SetVector.h"
@@ -29,8 +33,9 @@ struct Key {
   sharding::ReductionKind kind;
   Type element;
   /// Candidates on the longest way to it: a bucket holds none that waits for
-  /// another of it.
+  /// another of it. Of stored parameters: 0 in the forward, 1 behind a token.
   int depth;
+  bool isStored;
 
   friend bool operator==(const Key &, const Key &) = default;
 };
@@ -46,18 +51,23 @@ struct Candidate {
 class Bucketing {
 public:
   Bucketing(func::FuncOp function, int64_t limit)
-      : block(function.getBody().front()), limit(limit) {}
+      : function(function), limit(limit) {}
 
   void run();
 
 private:
   void findBackward();
-  void findReadByBackward();
+  void findReadByBackward(Block &block);
   bool isReduction(Operation &op) const;
+  BlockArgument getStored(Value value);
+  bool gathersStored(Operation &op);
   int64_t getReady(Value gradient) const;
-  void merge(ArrayRef<Candidate> members);
+  Candidate describe(Operation *op, int depth);
+  void run(Block &block);
+  void mergeAtLast(ArrayRef<Candidate> members);
+  void mergeAtFirst(ArrayRef<Candidate> members);
 
-  Block &block;
+  func::FuncOp function;
   int64_t limit;
   llvm::DenseSet<Value> gradients, readByBackward;
   llvm::DenseMap<Operation *, int64_t> position;
@@ -75,7 +85,7 @@ static Value getYielded(OpResult result) {
 /// What depends on a seed, forward.
 void Bucketing::findBackward() {
   int64_t next = 0;
-  block.walk<WalkOrder::PostOrder>([&](Operation *op) {
+  function.getBody().front().walk<WalkOrder::PostOrder>([&](Operation *op) {
     position[op] = next++;
     for (OpResult result : op->getResults()) {
       Value yielded = getYielded(result);
@@ -89,7 +99,7 @@ void Bucketing::findBackward() {
 }
 
 /// What some op of the backward depends on: backward, from the last op.
-void Bucketing::findReadByBackward() {
+void Bucketing::findReadByBackward(Block &block) {
   for (Operation &op : llvm::reverse(block)) {
     bool reads = false;
     op.walk([&](Operation *inner) { reads |= graph::isDerivative(inner); });
@@ -124,7 +134,8 @@ bool Bucketing::isReduction(Operation &op) const {
          });
 }
 
-/// Whether the op gathers what the next step begins with, and nobody else reads.
+/// Whether the op gathers what the next step begins with, and nobody else
+/// reads.
 static bool gathersNewParameter(Operation &op) {
   return isa<sharding::AllGatherOp>(op) &&
          llvm::all_of(op.getUsers(), [](Operation *user) {
@@ -136,9 +147,53 @@ static bool gathersNewParameter(Operation &op) {
          });
 }
 
-void Bucketing::run() {
-  findBackward();
-  findReadByBackward();
+/// The parameter that the value is, or is behind a token.
+BlockArgument Bucketing::getStored(Value value) {
+  if (auto after = value.getDefiningOp<graph::AfterOp>())
+    value = after.getInput();
+  auto argument = dyn_cast<BlockArgument>(value);
+  return argument && argument.getOwner() == &function.getBody().front() &&
+                 graph::Boundary(function).getArgument<graph::ParameterAttr>(
+                     argument.getArgNumber())
+             ? argument
+             : BlockArgument();
+}
+
+/// Whether the op gathers parameters as the step finds them.
+bool Bucketing::gathersStored(Operation &op) {
+  return isa<sharding::AllGatherOp>(op) &&
+         llvm::all_of(op.getOperands(),
+                      [&](Value operand) { return getStored(operand); });
+}
+
+Candidate Bucketing::describe(Operation *op, int depth) {
+  auto collective = cast<sharding::MovementOp>(op);
+  Value first = op->getOperand(0);
+  bool isStored = gathersStored(*op);
+  if (isStored)
+    depth = isa_and_present<graph::AfterOp>(first.getDefiningOp());
+  Candidate candidate{op,
+                      {collective.getMovementKind(),
+                       collective.getMovement().axes,
+                       sharding::getLayout(first).getPartialKind(),
+                       cast<RankedTensorType>(first.getType()).getElementType(),
+                       depth, isStored},
+                      isStored ? position.lookup(op) : 0,
+                      0};
+  auto bytesOf = [](Value value) {
+    return cost::getLocalBytes(cast<RankedTensorType>(value.getType()));
+  };
+  for (auto [operand, result] :
+       llvm::zip_equal(op->getOperands(), op->getResults())) {
+    if (!isStored)
+      candidate.ready = std::max(candidate.ready, getReady(operand));
+    candidate.bytes += std::max(bytesOf(operand), bytesOf(result));
+  }
+  return candidate;
+}
+
+void Bucketing::run(Block &block) {
+  findReadByBackward(block);
   llvm::DenseMap<Value, int> depth;
   SmallVector<Candidate> candidates;
   for (Operation &op : block) {
@@ -147,30 +202,13 @@ void Bucketing::run() {
       for (Value operand : inner->getOperands())
         above = std::max(above, depth.lookup(operand));
     });
-    bool isCandidate = isReduction(op) || gathersNewParameter(op);
+    bool isStored = gathersStored(op);
+    bool isCandidate = isStored || isReduction(op) || gathersNewParameter(op);
+    // A gather of what is stored waits for none of its bucket.
     for (Value result : op.getResults())
-      depth[result] = above + isCandidate;
-    if (!isCandidate)
-      continue;
-    sharding::LayoutAttr from = sharding::getLayout(op.getOperand(0));
-    auto collective = cast<sharding::MovementOp>(op);
-    Candidate candidate{
-        &op,
-        {collective.getMovementKind(), collective.getMovement().axes,
-         from.getPartialKind(),
-         cast<RankedTensorType>(op.getOperand(0).getType()).getElementType(),
-         above},
-        0,
-        0};
-    auto bytesOf = [](Value value) {
-      return cost::getLocalBytes(cast<RankedTensorType>(value.getType()));
-    };
-    for (auto [operand, result] :
-         llvm::zip_equal(op.getOperands(), op.getResults())) {
-      candidate.ready = std::max(candidate.ready, getReady(operand));
-      candidate.bytes += std::max(bytesOf(operand), bytesOf(result));
-    }
-    candidates.push_back(candidate);
+      depth[result] = above + (isCandidate && !isStored);
+    if (isCandidate)
+      candidates.push_back(describe(&op, above));
   }
   llvm::sort(candidates, [&](const Candidate &a, const Candidate &b) {
     return std::pair(a.ready, position.lookup(a.op)) <
@@ -193,14 +231,25 @@ void Bucketing::run() {
       bytes += candidates[j].bytes;
       done[j] = true;
     }
-    if (members.size() > 1) {
-      merge(members);
+    if (members.size() < 2)
+      continue;
+    if (members.front().key.isStored) {
+      mergeAtFirst(members);
+    } else {
+      mergeAtLast(members);
       merged = true;
     }
   }
   // A bucket stands where its last member stood; users follow it.
   if (merged)
     sortTopologically(&block);
+}
+
+void Bucketing::run() {
+  findBackward();
+  function.walk<WalkOrder::PostOrder>(
+      [&](graph::MicrobatchesOp region) { run(region.getBody().front()); });
+  run(function.getBody().front());
 }
 
 /// The reasons of all members, and what a reader of the whole wants first.
@@ -212,13 +261,15 @@ static DictionaryAttr joinReasons(Builder &builder, StringRef what,
                                          " tensors"));
   for (StringRef key : {"from", "to", "user", "constraint"}) {
     llvm::SetVector<StringRef> texts;
-    for (auto reason : builder.getArrayAttr(reasons).getAsRange<DictionaryAttr>())
+    for (auto reason :
+         builder.getArrayAttr(reasons).getAsRange<DictionaryAttr>())
       if (auto text = reason.getAs<StringAttr>(key); text && !text.empty())
         texts.insert(text.getValue());
     constexpr size_t most = 4;
-    std::string joined = llvm::join(
-        texts.getArrayRef().take_front(key == "constraint" ? texts.size() : most),
-        "; ");
+    std::string joined =
+        llvm::join(texts.getArrayRef().take_front(
+                       key == "constraint" ? texts.size() : most),
+                   "; ");
     if (key != "constraint" && texts.size() > most)
       joined += "; and " + std::to_string(texts.size() - most) + " more";
     if (!joined.empty())
@@ -227,15 +278,13 @@ static DictionaryAttr joinReasons(Builder &builder, StringRef what,
   return why.getDictionary(builder.getContext());
 }
 
-void Bucketing::merge(ArrayRef<Candidate> members) {
-  Operation *last = members.front().op;
-  for (const Candidate &member : members)
-    if (last->isBeforeInBlock(member.op))
-      last = member.op;
-  OpBuilder builder(last);
+/// One op for all members, in front of which `builder` stands.
+static void merge(OpBuilder &builder, StringRef what,
+                  ArrayRef<Candidate> members) {
   SmallVector<Location> locations;
   SmallVector<Attribute> reasons;
-  OperationState state(last->getLoc(), last->getName());
+  Operation *first = members.front().op;
+  OperationState state(first->getLoc(), first->getName());
   for (const Candidate &member : members) {
     locations.push_back(member.op->getLoc());
     state.addOperands(member.op->getOperands());
@@ -245,11 +294,7 @@ void Bucketing::merge(ArrayRef<Candidate> members) {
       reasons.push_back(why ? *why : builder.getDictionaryAttr({}));
   }
   state.location = builder.getFusedLoc(locations);
-  state.addAttribute(
-      "why",
-      joinReasons(builder,
-                  isa<sharding::AllGatherOp>(last) ? "new values" : "gradients",
-                  reasons));
+  state.addAttribute("why", joinReasons(builder, what, reasons));
   Operation *bucket = builder.create(state);
   unsigned next = 0;
   for (const Candidate &member : members) {
@@ -259,6 +304,33 @@ void Bucketing::merge(ArrayRef<Candidate> members) {
   }
 }
 
+void Bucketing::mergeAtLast(ArrayRef<Candidate> members) {
+  Operation *last = members.front().op;
+  for (const Candidate &member : members)
+    if (last->isBeforeInBlock(member.op))
+      last = member.op;
+  OpBuilder builder(last);
+  merge(builder, isa<sharding::AllGatherOp>(last) ? "new values" : "gradients",
+        members);
+}
+
+/// The first has the earliest token, and all wait for that.
+void Bucketing::mergeAtFirst(ArrayRef<Candidate> members) {
+  Operation *first = members.front().op;
+  OpBuilder builder(first);
+  auto wait = first->getOperand(0).getDefiningOp<graph::AfterOp>();
+  for (const Candidate &member : members.drop_front())
+    for (OpOperand &slot : member.op->getOpOperands())
+      if (auto after = slot.get().getDefiningOp<graph::AfterOp>()) {
+        slot.set(graph::AfterOp::create(builder, after.getLoc(),
+                                        after.getType(), after.getInput(),
+                                        wait.getToken()));
+        if (after->use_empty())
+          after.erase();
+      }
+  merge(builder, "parameters", members);
+}
+
 namespace {
 struct BucketCollectives
     : sharding::impl::BucketCollectivesBase<BucketCollectives> {
@@ -266,8 +338,7 @@ struct BucketCollectives
 
   void runOnOperation() override {
     constexpr double mebibyte = 1 << 20;
-    Bucketing(getOperation(), static_cast<int64_t>(megabytes * mebibyte))
-        .run();
+    Bucketing(getOperation(), static_cast<int64_t>(megabytes * mebibyte)).run();
   }
 };
 } // namespace

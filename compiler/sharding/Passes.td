@@ -30,24 +30,37 @@ def PropagateLayouts : Pass<"propagate-layouts", "::mlir::func::FuncOp"> {
 }
 
 def ShardUpdates : Pass<"shard-updates", "::mlir::func::FuncOp"> {
-  let summary = "Each device updates its part of a parameter (ZeRO stage 1)";
+  let summary = "Each device keeps and updates its part of a parameter (ZeRO)";
   let description = [{
-    Where the gradient of a parameter (`graph.gradient`) is a partial sum over
-    some axes, these become the most minor ones of a dim of the gradient, of the
-    state and of all ops on each element between, and the new parameter is
+    Stage 1: where the gradient of a parameter (`graph.gradient`) is a partial sum
+    over some axes, these become the most minor ones of a dim of the gradient, of
+    the state and of all ops on each element between, and the new parameter is
     gathered. That moves as much as reducing the gradient whole. A tensor whose
     first dim does not divide is updated as a row. State keeps the split layout.
     What else depends on gradients, such as their norm, is laid out again, with
-    the layouts around it as they are. What cannot be split is said.
-    `graph.gradient` ops are erased.
+    the layouts around it as they are.
+
+    Stage 2: the gradient of each microbatch is reduced, and the sum over them is
+    split as the state is.
+
+    Stage 3: the parameter is split as the state is, and gathered where it is
+    used: in front of its first use in the forward, and again in front of the
+    first one in the backward, where `graph.after` keeps the two apart.
+    Parameters that are not trained are split over the axes that split the inputs.
+
+    What cannot be split is said. `graph.gradient` ops are erased.
   }];
   let options = [
     Option<"stage", "stage", "int64_t", "1",
-      "ZeRO stage: 0 leaves all updates whole">,
+      "ZeRO stage: 0 leaves all whole">,
     Option<"axes", "axes", "std::string", "\"\"",
       "A+B: the axes instead of those over which the gradient is partial">,
     Option<"threshold", "threshold", "int64_t", "65536",
-      "A parameter of which a device has fewer elements is updated whole">
+      "A parameter of which a device has fewer elements is left whole">,
+    Option<"accumulate", "accumulate", "std::string", "\"parts\"",
+      "In stages 2 and 3: parts, or full to reduce the sum of all microbatches once">,
+    Option<"gatherWhen", "gather", "std::string", "\"use\"",
+      "In stage 3: use, step, or keep=PATTERN[,PATTERN]: what is gathered once a step, or once a microbatch">
   ];
 }
 

@@ -10,7 +10,8 @@ using namespace polyrank;
 void sharding::buildPartitionPipeline(OpPassManager &manager,
                                       const PartitionPipelineOptions &options) {
   manager.addNestedPass<func::FuncOp>(
-      createShardUpdates({options.zero, options.zeroAxes, options.threshold}));
+      createShardUpdates({options.zero, options.zeroAxes, options.threshold,
+                          options.accumulate, options.gather}));
   manager.addNestedPass<func::FuncOp>(createDecomposeComposites());
   PlanReshardsOptions reshards;
   llvm::append_range(reshards.links, options.links);

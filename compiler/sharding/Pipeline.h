@@ -12,13 +12,20 @@ struct PartitionPipelineOptions
     : mlir::PassPipelineOptions<PartitionPipelineOptions> {
   Option<int64_t> zero{
       *this, "zero", llvm::cl::init(1),
-      llvm::cl::desc("1: ranks that would all do the same split the update")};
+      llvm::cl::desc("1: ranks that would all do the same split the update and "
+                     "its state, 2: the sum of gradients too, 3: parameters")};
   Option<std::string> zeroAxes{
       *this, "zero-axis",
       llvm::cl::desc("A+B: over which axes, instead of the gradients'")};
   Option<int64_t> threshold{
       *this, "threshold", llvm::cl::init(65536),
       llvm::cl::desc("Elements that a parameter must have for that")};
+  Option<std::string> accumulate{
+      *this, "zero-accumulate", llvm::cl::init("parts"),
+      llvm::cl::desc("parts, or full: whole sums, which are reduced once")};
+  Option<std::string> gather{
+      *this, "zero-gather", llvm::cl::init("use"),
+      llvm::cl::desc("use, step or keep=PATTERN[,PATTERN]")};
   Option<double> megabytes{
       *this, "mb", llvm::cl::init(25),
       llvm::cl::desc("The most that one bucket holds, in MiB")};

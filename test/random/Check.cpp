@@ -61,10 +61,10 @@ bool Checker::compare(ModuleOp module, Mode mode) {
   func::FuncOp function = functionOf(module);
   SmallVector<Tensor> arguments = drawArguments(function, seed);
   FailureOr<SmallVector<Tensor>> results =
-      mode == Global        ? evaluate::evaluateGlobal(function, arguments)
-      : mode == Distributed ? evaluate::evaluateDistributed(function, arguments,
-                                                            seed)
-                            : evaluate::evaluateRanks(function, arguments, seed);
+      mode == Global ? evaluate::evaluateGlobal(function, arguments)
+      : mode == Distributed
+          ? evaluate::evaluateDistributed(function, arguments, seed)
+          : evaluate::evaluateRanks(function, arguments, seed);
   if (failed(results))
     return fail("the evaluation failed");
   if (reference.empty())
@@ -97,8 +97,8 @@ bool Checker::runModel(ModuleOp module) {
          compare(module, Global) &&
          runPass(module, "find-logical-parameters",
                  training::createFindLogicalParametersPass()) &&
-         compare(module, Global) &&
-         runPass(module, "cse", createCSEPass()) && compare(module, Global);
+         compare(module, Global) && runPass(module, "cse", createCSEPass()) &&
+         compare(module, Global);
 }
 
 /// The layouts of each op's results, by its location, in any order.
@@ -148,11 +148,16 @@ bool Checker::runConstraints(ModuleOp module) {
   OwningOpRef<ModuleOp> before(module.clone());
   if (!runPass(module, "propagate-layouts", sharding::createPropagateLayouts(),
                true) ||
-      !compare(module, Distributed) ||
-      !checkShuffled(*before, module))
+      !compare(module, Distributed) || !checkShuffled(*before, module))
     return false;
   sharding::ShardUpdatesOptions updates;
   updates.threshold = 1;
+  Random random(seed ^ 0x2e40);
+  updates.stage = random.pick({0, 1, 2, 3, 3});
+  if (random.chance(30))
+    updates.accumulate = "full";
+  if (random.chance(20))
+    updates.gatherWhen = "step";
   if (!runPass(module, "shard-updates", sharding::createShardUpdates(updates),
                true) ||
       !compare(module, Distributed))
@@ -183,10 +188,10 @@ bool Checker::runLayouts(ModuleOp module) {
                true) ||
       !compare(module, Distributed))
     return false;
-  if (!runPass(
-          module, "bucket-collectives",
-          sharding::createBucketCollectives(sharding::BucketCollectivesOptions()),
-          true) ||
+  if (!runPass(module, "bucket-collectives",
+               sharding::createBucketCollectives(
+                   sharding::BucketCollectivesOptions()),
+               true) ||
       !compare(module, Distributed) ||
       !runPass(module, "check-partition", sharding::createCheckPartition(),
                true))
@@ -226,8 +231,8 @@ bool Checker::runLayouts(ModuleOp module) {
 }
 
 /// Collects errors while it lives.
-static std::unique_ptr<ScopedDiagnosticHandler>
-collect(MLIRContext *context, std::string &text) {
+static std::unique_ptr<ScopedDiagnosticHandler> collect(MLIRContext *context,
+                                                        std::string &text) {
   return std::make_unique<ScopedDiagnosticHandler>(
       context, [&text](Diagnostic &diagnostic) {
         if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
@@ -257,9 +262,9 @@ std::optional<Failure> Checker::run(ModuleOp module, Start start) {
 static void nameOps(ModuleOp module) {
   int64_t next = 0;
   module.walk([&](graph::GraphOp op) {
-    auto name = StringAttr::get(op->getContext(),
-                                op->getName().stripDialect() + "." +
-                                    std::to_string(next++));
+    auto name =
+        StringAttr::get(op->getContext(), op->getName().stripDialect() + "." +
+                                              std::to_string(next++));
     op->setLoc(NameLoc::get(name));
   });
 }

@@ -88,6 +88,8 @@ void Coverage::recordOp(graph::GraphOp op) {
     if (layout.isPartial())
       partial[static_cast<int>(layout.getPartialKind())] = true;
     for (auto [d, dim] : llvm::enumerate(tensor)) {
+      if (dim.empty()) // of one element, or of a token
+        continue;
       SmallVector<int64_t> sizes;
       for (int factor : dim) {
         sizes.push_back(rule.factors[factor].size);
@@ -124,9 +126,8 @@ void Coverage::recordOp(graph::GraphOp op) {
 }
 
 void Coverage::recordModel(ModuleOp module) {
-  module.walk([&](graph::DetachOp op) {
-    ++ops[op->getName().stripDialect().str()];
-  });
+  module.walk(
+      [&](graph::DetachOp op) { ++ops[op->getName().stripDialect().str()]; });
 }
 
 void Coverage::record(ModuleOp module) {

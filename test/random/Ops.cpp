@@ -681,6 +681,7 @@ ArrayRef<OpEntry> polyrank::test::opTable() {
       {"uniform", uniform},
       {"seed", byPasses},
       {"gradient", byPasses},
+      {"after", byPasses},
   };
   return table;
 }

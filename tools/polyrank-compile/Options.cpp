@@ -144,10 +144,11 @@ polyrank::driver::parseOptions(int argc, char **argv) {
       ->type_name("MB");
   app.add_option("--zero", options.zero,
                  "ZeRO stage: 1 splits each parameter's update and optimizer "
-                 "state over the ranks that have the same parameter, 0 keeps "
-                 "them whole on each")
+                 "state over the ranks that have the same parameter, 2 also "
+                 "the sum of its gradients over microbatches, 3 the parameter "
+                 "too; 0 keeps them whole on each")
       ->capture_default_str()
-      ->check(CLI::Range(0, 1))
+      ->check(CLI::Range(0, 3))
       ->type_name("STAGE");
   app.add_option(
          "--zero-axis", options.zeroAxes,
@@ -160,6 +161,20 @@ polyrank::driver::parseOptions(int argc, char **argv) {
       ->capture_default_str()
       ->check(CLI::Range(int64_t(1), INT64_MAX))
       ->type_name("N");
+  app.add_option("--zero-accumulate", options.zeroAccumulate,
+                 "With --zero 2 or 3 and several microbatches: 'parts' reduces "
+                 "the gradients of each microbatch, and a rank adds up its "
+                 "part; 'full' adds up whole gradients and reduces them once")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"parts", "full"}))
+      ->type_name("SUM");
+  app.add_option("--zero-gather", options.zeroGather,
+                 "With --zero 3, when parameters are gathered: 'use', by the "
+                 "forward and again by the backward of each microbatch; "
+                 "'step', once a step; 'keep=PATTERN[,PATTERN]', these once a "
+                 "microbatch")
+      ->capture_default_str()
+      ->type_name("WHEN");
   app.add_option("--threads", options.threads, "Threads of each rank")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024))
@@ -204,7 +219,8 @@ polyrank::driver::parseOptions(int argc, char **argv) {
          "--freeze", "--train-only", "--detach", "--no-tie"});
   group(app, "Ranks",
         {"--mesh", "--shard", "--shard-file", "--zero", "--zero-axis",
-         "--zero-threshold", "--bucket-mb", "--link", "--threads", "--cpu"});
+         "--zero-threshold", "--zero-accumulate", "--zero-gather",
+         "--bucket-mb", "--link", "--threads", "--cpu"});
   group(app, "What is said",
         {"--why", "--timing", "--json", "--quiet", "--stop-after",
          "--dump-passes"});
@@ -220,10 +236,25 @@ polyrank::driver::parseOptions(int argc, char **argv) {
     if (mode == "forward" && app.count("--optimizer"))
       throw CLI::ValidationError("--optimizer",
                                  "a forward plan changes no weights");
-    for (const char *option : {"--freeze", "--train-only", "--detach",
-                               "--clip-norm", "--clip-value", "--zero-axis"})
+    for (const char *option :
+         {"--freeze", "--train-only", "--detach", "--clip-norm", "--clip-value",
+          "--zero-accumulate"})
       if (mode == "forward" && app.count(option))
         throw CLI::ValidationError(option, "a forward plan has no gradients");
+    if (mode == "forward" && app.count("--zero-axis") && options.zero < 3)
+      throw CLI::ValidationError(
+          "--zero-axis", "a forward plan has no gradients; --zero 3 splits its "
+                         "parameters");
+    if (app.count("--zero-accumulate") && options.zero < 2)
+      throw CLI::ValidationError("--zero-accumulate",
+                                 "needs --zero 2 or 3; --zero " +
+                                     std::to_string(options.zero) +
+                                     " adds up whole gradients");
+    if (app.count("--zero-gather") && options.zero < 3)
+      throw CLI::ValidationError("--zero-gather",
+                                 "needs --zero 3; --zero " +
+                                     std::to_string(options.zero) +
+                                     " keeps parameters whole");
     if (mode == "forward" && app.count("--dropout"))
       throw CLI::ValidationError("--dropout", "a forward plan drops nothing");
   } catch (const CLI::ParseError &error) {

@@ -1,0 +1,181 @@
+// Parameters that devices keep in parts are gathered where they are used.
+
+#include "compiler/sharding/ParameterGathers.h"
+
+#include "dialects/graph/NamePattern.h"
+#include "dialects/graph/Provenance.h"
+#include "dialects/sharding/Constraint.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::sharding;
+
+FailureOr<GatherPolicy>
+GatherPolicy::parse(StringRef text,
+                    llvm::function_ref<InFlightDiagnostic()> emitError) {
+  GatherPolicy policy;
+  if (text == "step")
+    policy.oncePerStep = true;
+  if (text == "use" || text == "step")
+    return policy;
+  if (!text.consume_front("keep=")) {
+    emitError() << "--zero-gather " << text
+                << ": there are use, step and keep=PATTERN[,PATTERN]";
+    return failure();
+  }
+  SmallVector<StringRef> patterns;
+  text.split(patterns, ',');
+  for (StringRef pattern : patterns) {
+    if (std::string why = graph::explainPattern(pattern); !why.empty()) {
+      emitError() << "--zero-gather keep=" << text << ": '" << pattern
+                  << "' is no pattern: " << why;
+      return failure();
+    }
+    policy.kept.push_back(pattern.str());
+  }
+  return policy;
+}
+
+/// Whether all that it does is to put elements of its one operand elsewhere.
+static bool isMovement(Operation *op) {
+  return op->getNumOperands() == 1 && op->getNumResults() == 1 &&
+         isa<ReshardOp, graph::ReshapeOp, graph::TransposeOp, graph::SliceOp>(
+             op);
+}
+
+ParameterGathers::ParameterGathers(func::FuncOp step, GatherPolicy policy)
+    : step(step), policy(std::move(policy)) {
+  findCotangents(step.getBody().front());
+}
+
+void ParameterGathers::findCotangents(Block &block) {
+  for (Operation &op : block) {
+    if (auto region = dyn_cast<graph::MicrobatchesOp>(op)) {
+      findCotangents(region.getBody().front());
+      continue;
+    }
+    if (isa<graph::SeedOp>(op) ||
+        llvm::any_of(op.getOperands(), [&](Value operand) {
+          return cotangents.contains(operand);
+        }))
+      cotangents.insert(op.result_begin(), op.result_end());
+  }
+}
+
+/// Whether it depends on a cotangent, or computes for what does alone.
+bool ParameterGathers::isBackward(Operation *op) {
+  auto [it, isNew] = backward.try_emplace(op, true);
+  if (!isNew)
+    return it->second;
+  auto dependsOnOne = [&] {
+    return llvm::any_of(op->getOperands(), [&](Value operand) {
+      return cotangents.contains(operand);
+    });
+  };
+  bool result =
+      !op->hasTrait<OpTrait::IsTerminator>() &&
+      (dependsOnOne() ||
+       (!op->use_empty() && llvm::all_of(op->getUsers(), [&](Operation *user) {
+         return isBackward(user);
+       })));
+  return backward[op] = result;
+}
+
+/// The cotangent that `op` needs the parameter for, or else the last one that
+/// there is in front of it. What goes when composites are taken apart is none.
+Value ParameterGathers::findToken(Operation *op) {
+  for (Value operand : op->getOperands())
+    if (cotangents.contains(operand)) {
+      auto reshard = operand.getDefiningOp<ReshardOp>();
+      return reshard && isMarkedComposite(reshard) ? reshard->getOperand(0)
+                                                   : operand;
+    }
+  while ((op = op->getPrevNode()))
+    if (op->getNumResults() && cotangents.contains(op->getResult(0)) &&
+        !isMarkedComposite(op))
+      return op->getResult(0);
+  return {};
+}
+
+void ParameterGathers::collect(OpOperand &use, SmallVector<Operation *> chain,
+                               SmallVectorImpl<Use> &leaves) {
+  Operation *owner = use.getOwner();
+  if (!isMovement(owner)) {
+    leaves.push_back({&use, std::move(chain)});
+    return;
+  }
+  chain.push_back(owner);
+  for (OpOperand &next : owner->getResult(0).getUses())
+    collect(next, chain, leaves);
+}
+
+void ParameterGathers::gatherFor(BlockArgument parameter,
+                                 const TensorParts &parts, ArrayRef<Use> uses,
+                                 Operation *first, bool isBackward) {
+  // It is of the module that asks for it, and of its phase.
+  graph::ProvenanceCopier copier(first);
+  OpBuilder builder(first, &copier);
+  Value part = parameter;
+  if (Value token = isBackward ? findToken(first) : Value())
+    part = graph::AfterOp::create(builder, parameter.getLoc(),
+                                  parameter.getType(), part, token);
+  IRMapping whole;
+  whole.map(parameter, parts.gather(builder, part, parts.getWholeType()));
+  for (const Use &use : uses) {
+    for (Operation *op : use.chain)
+      if (!whole.contains(op->getResult(0)))
+        builder.clone(*op, whole);
+    use.operand->set(whole.lookup(use.operand->get()));
+  }
+}
+
+void ParameterGathers::gather(BlockArgument parameter, const TensorParts &parts,
+                              ArrayRef<OpOperand *> given) {
+  SmallVector<Use> leaves;
+  llvm::SetVector<Operation *> moving;
+  for (OpOperand *use : given)
+    collect(*use, {}, leaves);
+  for (const Use &use : leaves)
+    moving.insert_range(use.chain);
+
+  std::string name = graph::Boundary(step).getName(parameter.getArgNumber());
+  bool isKept = false;
+  for (auto [i, pattern] : llvm::enumerate(policy.kept))
+    if (graph::matchesName(pattern, name)) {
+      isKept = true;
+      matched.insert(i);
+    }
+  llvm::MapVector<std::pair<Block *, int>, SmallVector<Use>> groups;
+  Block *entry = &step.getBody().front();
+  for (const Use &use : leaves) {
+    Operation *owner = use.operand->getOwner();
+    Block *block = policy.oncePerStep ? entry : owner->getBlock();
+    bool isSecond = !policy.oncePerStep && !isKept && isBackward(owner);
+    groups[{block, isSecond}].push_back(use);
+  }
+  for (auto &[key, uses] : groups) {
+    auto [block, isSecond] = key;
+    Operation *first = nullptr;
+    for (const Use &use : uses) {
+      Operation *owner = block->findAncestorOpInBlock(*use.operand->getOwner());
+      if (!first || owner->isBeforeInBlock(first))
+        first = owner;
+    }
+    gatherFor(parameter, parts, uses, first, isSecond);
+  }
+  for (Operation *op : llvm::reverse(moving.getArrayRef()))
+    if (op->use_empty())
+      op->erase();
+}
+
+LogicalResult ParameterGathers::checkPatterns() {
+  for (auto [i, pattern] : llvm::enumerate(policy.kept))
+    if (!matched.contains(i))
+      return step.emitError("--zero-gather keep=")
+             << pattern << ": no parameter of this name is kept in parts";
+  return success();
+}

@@ -1,0 +1,67 @@
+// A tensor of the boundary in parts, of which each device holds one: its layout
+// with more axes than it computes with.
+
+#pragma once
+
+#include <string>
+
+#include "dialects/sharding/Sharding.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+namespace polyrank::sharding {
+
+/// Why a tensor stays whole; empty where nothing is against its parts.
+using WhyWhole = std::string;
+
+/// The layout of a value that has one.
+inline LayoutAttr layoutOf(mlir::Value value) { return getLayout(value); }
+
+/// What padding contains; undefined where there is none.
+Fill fillOf(LayoutAttr layout);
+
+/// The parts are consecutive elements of what a device has of the whole, so
+/// that nothing needs to be copied: blocks of the first dim that is more than
+/// one element there, else of all elements as a row.
+class TensorParts {
+public:
+  /// `whole` has a layout, which uses none of `axes`.
+  TensorParts(mlir::RankedTensorType whole, llvm::ArrayRef<AxisRef> axes);
+
+  /// Finds the blocks. Where they would be those of a row, `whyNoRow` says what
+  /// is against it ("and as a row ..").
+  WhyWhole choose(llvm::function_ref<WhyWhole()> whyNoRow);
+  /// What collectives say of themselves: which constraint, and for whom.
+  void setWhy(std::string constraint, std::string user);
+
+  bool isRow() const { return row; }
+  mlir::RankedTensorType getWholeType() const { return whole; }
+  llvm::ArrayRef<AxisRef> getAxes() const { return axes; }
+
+  /// Of a device's part of a tensor of the same shape and layout.
+  mlir::RankedTensorType getPartType(mlir::Type element, Fill fill) const;
+
+  /// These write ops that have the location of what they take.
+  /// @{
+  mlir::Value split(mlir::OpBuilder &builder, mlir::Value whole,
+                    mlir::DictionaryAttr why = {}) const;
+  /// The whole, of that type, of a part.
+  mlir::Value gather(mlir::OpBuilder &builder, mlir::Value part,
+                     mlir::RankedTensorType type) const;
+  mlir::Value reshard(mlir::OpBuilder &builder, mlir::Value value,
+                      LayoutAttr to, mlir::DictionaryAttr why = {}) const;
+  /// @}
+
+private:
+  LayoutAttr getRowLayout(llvm::ArrayRef<AxisRef> more, Fill fill) const;
+  mlir::Value reshape(mlir::OpBuilder &builder, mlir::Value value,
+                      llvm::ArrayRef<int64_t> shape) const;
+
+  mlir::RankedTensorType whole;
+  LayoutAttr layout;
+  llvm::SmallVector<AxisRef> axes;
+  bool row = false;
+  int64_t dim = 0;
+  std::string constraint, user;
+};
+
+} // namespace polyrank::sharding

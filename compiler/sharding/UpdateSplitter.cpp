@@ -1,0 +1,280 @@
+// One update in parts.
+
+#include "compiler/sharding/UpdateSplitter.h"
+
+#include "compiler/sharding/Why.h"
+#include "dialects/graph/Parts.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::sharding;
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+/// Whether devices hold the same blocks, whatever their padding contains.
+static bool haveSameBlocks(LayoutAttr a, LayoutAttr b) {
+  return llvm::all_of(llvm::zip_equal(a.getDims(), b.getDims()), [](auto dims) {
+    auto [x, y] = dims;
+    return x.getAxes() == y.getAxes() && x.getPadded() == y.getPadded() &&
+           !x.hasHalo() && !y.hasHalo();
+  });
+}
+
+static ReshardOp getReduction(graph::GradientOp gradient) {
+  auto reduction = gradient.getInput().getDefiningOp<ReshardOp>();
+  return reduction && reduction->getNumResults() == 1 &&
+                 layoutOf(reduction->getOperand(0)).isPartial()
+             ? reduction
+             : ReshardOp();
+}
+
+Value polyrank::sharding::getSource(graph::GradientOp gradient) {
+  ReshardOp reduction = getReduction(gradient);
+  return reduction ? reduction->getOperand(0) : gradient.getInput();
+}
+
+bool polyrank::sharding::isStoredAsRow(graph::Boundary boundary,
+                                       BlockArgument argument) {
+  DenseI64ArrayAttr view = boundary.getView(argument.getArgNumber());
+  if (!view)
+    return true;
+  int64_t expected = 1;
+  for (auto [size, stride] : llvm::reverse(llvm::zip_equal(
+           typeOf(argument).getShape(), view.asArrayRef().drop_front()))) {
+    if (size != 1 && stride != expected)
+      return false;
+    expected *= size;
+  }
+  return true;
+}
+
+UpdateSplitter::UpdateSplitter(func::FuncOp step, Update &update,
+                               const llvm::DenseSet<Operation *> &shared,
+                               ArrayRef<AxisRef> axes, int64_t stage)
+    : step(step), boundary(step), update(update), shared(shared),
+      terminator(step.getBody().front().getTerminator()), builder(terminator),
+      blocks(typeOf(update.parameter), axes) {
+  blocks.setWhy("each device over " +
+                    describe(layoutOf(update.parameter).getMesh(), axes) +
+                    " updates its part (--zero " + std::to_string(stage) + ")",
+                "parameter '" +
+                    boundary.getName(update.parameter.getArgNumber()) + "'");
+}
+
+/// Whether the value becomes what the parameter or a state is next.
+bool UpdateSplitter::isSlot(OpOperand &use) const {
+  return use.getOwner() == terminator &&
+         llvm::any_of(update.boundary, [&](auto entry) {
+           return entry.second == use.getOperandNumber();
+         });
+}
+
+/// Whether the use does not see which dims there are: each element alone, or
+/// all of them reduced to one.
+bool UpdateSplitter::isForElements(OpOperand &use) const {
+  Operation *op = use.getOwner();
+  if (update.own.contains(op) || isSlot(use) || !shared.contains(op))
+    return true; // of others it sees the whole
+  auto reduce = dyn_cast<graph::ReduceOp>(op);
+  return reduce && !reduce.getFirst() &&
+         typeOf(reduce.getResult()).getRank() == 0;
+}
+
+WhyWhole UpdateSplitter::choose() {
+  return blocks.choose([&]() -> WhyWhole {
+    if (!isStoredAsRow(boundary, update.parameter))
+      return "it does not lie in the file";
+    auto isForAll = [&](Value value) {
+      return llvm::all_of(value.getUses(),
+                          [&](OpOperand &use) { return isForElements(use); });
+    };
+    bool isRow = haveSameBlocks(layoutOf(getSource(update.gradient)),
+                                layoutOf(update.parameter)) &&
+                 isForAll(update.gradient.getResult());
+    for (auto [argument, number] : update.boundary)
+      isRow &= isForAll(step.getArgument(argument));
+    for (Operation *op : update.own) {
+      isRow &= isUniform(op) || isForAll(op->getResult(0));
+      if (!isUniform(op))
+        for (Value operand : op->getOperands())
+          isRow &= isa<BlockArgument>(operand) ||
+                   operand == update.gradient.getResult() ||
+                   update.own.contains(operand.getDefiningOp());
+    }
+    return isRow ? "" : "its update does not work";
+  });
+}
+
+/// Of a device's part of `whole`.
+RankedTensorType UpdateSplitter::partType(Value whole, Fill fill) const {
+  return blocks.getPartType(typeOf(whole).getElementType(), fill);
+}
+
+Value UpdateSplitter::gather(Value part, RankedTensorType type) {
+  return blocks.gather(builder, part, type);
+}
+
+/// What takes the value's place in the update.
+Value UpdateSplitter::partOf(Value value) {
+  if (Value part = parts.lookupOrNull(value))
+    return part;
+  Value part = blocks.split(builder, value);
+  parts.map(value, part);
+  return part;
+}
+
+UpdateSplitter::OtherUses UpdateSplitter::findOtherUses(bool withParameter) {
+  OtherUses others;
+  auto add = [&](Value value) {
+    for (OpOperand &use : value.getUses())
+      if (!update.own.contains(use.getOwner()) && !isSlot(use))
+        others.push_back({&use, typeOf(value)});
+  };
+  add(update.gradient.getResult());
+  for (auto [argument, number] :
+       ArrayRef(update.boundary).drop_front(withParameter ? 0 : 1))
+    add(step.getArgument(argument));
+  // What is made of the parameter alone stays beside its part.
+  for (Operation *op : update.own)
+    if (!isUniform(op) &&
+        !(isa<ReshardOp>(op) && op->getOperand(0) == update.parameter))
+      add(op->getResult(0));
+  return others;
+}
+
+/// Gives others what they used: the part where they are laid out again, or else
+/// the whole.
+void UpdateSplitter::serve(OpOperand &use, RankedTensorType type) {
+  Value part = parts.lookup(use.get());
+  Operation *user = use.getOwner();
+  if (shared.contains(user)) {
+    use.set(part);
+    if (blocks.isRow())
+      cast<graph::ReduceOp>(user).setDims({0});
+    return;
+  }
+  builder.setInsertionPoint(user);
+  use.set(gather(part, type));
+}
+
+WhyWhole UpdateSplitter::splitSum() {
+  auto sum = dyn_cast<OpResult>(getSource(update.gradient));
+  auto region = sum ? dyn_cast<graph::MicrobatchesOp>(sum.getOwner()) : nullptr;
+  if (!region) // of one microbatch there is no sum
+    return step.getOps<graph::MicrobatchesOp>().empty()
+               ? ""
+               : "they are computed behind the microbatches";
+  if (!sum.hasOneUse())
+    return "others read them";
+  Operation *yield = region.getBody().front().getTerminator();
+  OpOperand &yielded = yield->getOpOperand(sum.getResultNumber());
+  builder.setInsertionPointAfterValue(yielded.get());
+  ReshardOp reduction = getReduction(update.gradient);
+  Value part =
+      blocks.split(builder, yielded.get(),
+                   reduction ? reduction.getWhyAttr() : DictionaryAttr());
+  yielded.set(part);
+  sum.setType(part.getType());
+  parts.map(update.gradient.getResult(), sum);
+  return {};
+}
+
+/// The gradient's part, as it is reduced and where.
+void UpdateSplitter::takeGradient() {
+  Value gradient = update.gradient.getResult();
+  if (parts.contains(gradient))
+    return;
+  ReshardOp reduction = getReduction(update.gradient);
+  builder.setInsertionPoint(reduction ? reduction.getOperation()
+                                      : update.gradient.getOperation());
+  if (!reduction && layoutOf(gradient).isPartial())
+    for (Operation *user : gradient.getUsers())
+      reduction = dyn_cast<ReshardOp>(user);
+  parts.map(gradient, blocks.split(builder, getSource(update.gradient),
+                                   reduction ? reduction.getWhyAttr()
+                                             : DictionaryAttr()));
+}
+
+/// On the parts of what it works on.
+void UpdateSplitter::rewriteOp(Operation *op) {
+  builder.setInsertionPoint(op);
+  Value result = op->getResult(0);
+  RankedTensorType part = partType(result, Fill::Undefined);
+  if (auto constant = dyn_cast<graph::ConstantOp>(op)) {
+    auto value = cast<SplatElementsAttr>(constant.getValue());
+    parts.map(result, graph::ConstantOp::create(
+                          builder, op->getLoc(), part,
+                          value.resizeSplat(withLayout(part, nullptr))));
+    return;
+  }
+  if (isa<ReshardOp>(op)) { // there is one layout now
+    parts.map(result, partOf(op->getOperand(0)));
+    return;
+  }
+  MeshAttr mesh = layoutOf(update.gradient).getMesh();
+  for (Value operand : op->getOperands())
+    if (isUniform(op))
+      parts.map(operand, blocks.reshard(builder, operand,
+                                        LayoutAttr::getReplicated(mesh, 0)));
+    else
+      partOf(operand);
+  builder.clone(*op, parts)->getResult(0).setType(part);
+}
+
+void UpdateSplitter::rewrite(ParameterGathers *gathers) {
+  OtherUses others = findOtherUses(gathers);
+  takeGradient();
+
+  RankedTensorType whole = blocks.getWholeType();
+  int64_t base = 0;
+  if (auto view = boundary.getView(update.parameter.getArgNumber()))
+    base = view[0];
+  for (auto [argument, number] :
+       ArrayRef(update.boundary).drop_front(gathers ? 0 : 1)) {
+    BlockArgument stored = step.getArgument(argument);
+    stored.setType(partType(stored, fillOf(layoutOf(stored))));
+    if (blocks.isRow())
+      boundary.setView(argument, {base, 1});
+    parts.map(stored, stored);
+  }
+  if (gathers) {
+    SmallVector<OpOperand *> uses;
+    llvm::erase_if(others, [&](auto &other) {
+      OpOperand *use = other.first;
+      if (use->get() != update.parameter || shared.contains(use->getOwner()))
+        return false;
+      uses.push_back(use);
+      return true;
+    });
+    gathers->gather(update.parameter, blocks, uses);
+  }
+
+  // The parameter's part, in front of all that needs it.
+  bool isUsed = llvm::any_of(update.parameter.getUsers(), [&](Operation *op) {
+    return update.own.contains(op);
+  });
+  if (isUsed) {
+    builder.setInsertionPoint(update.own.front());
+    partOf(update.parameter);
+  }
+  for (Operation *op : update.own)
+    rewriteOp(op);
+  for (auto [i, entry] : llvm::enumerate(update.boundary)) {
+    OpOperand &slot = terminator->getOpOperand(entry.second);
+    BlockArgument stored = step.getArgument(entry.first);
+    if (slot.get() == stored)
+      continue;
+    builder.setInsertionPoint(terminator);
+    Value part = partOf(slot.get());
+    slot.set(i == 0 && !gathers
+                 ? gather(part, whole)
+                 : blocks.reshard(builder, part, layoutOf(stored)));
+  }
+  for (auto [use, type] : others)
+    serve(*use, type);
+  for (Operation *op : llvm::reverse(update.own))
+    if (op->use_empty())
+      op->erase();
+}
