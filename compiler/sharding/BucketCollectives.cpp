@@ -215,17 +215,25 @@ void Bucketing::run(Block &block) {
            std::pair(b.ready, position.lookup(b.op));
   });
 
+  // What is gathered together is there together: no more than must be anyway.
+  int64_t largestStored = 0;
+  for (const Candidate &candidate : candidates)
+    if (candidate.key.isStored)
+      largestStored = std::max(largestStored, candidate.bytes);
+
   bool merged = false;
   SmallVector<bool> done(candidates.size());
   for (size_t i = 0; i < candidates.size(); ++i) {
     if (done[i])
       continue;
     SmallVector<Candidate> members;
-    int64_t bytes = 0;
+    int64_t bytes = 0, most = limit;
+    if (candidates[i].key.isStored)
+      most = std::min(most, largestStored);
     for (size_t j = i; j < candidates.size(); ++j) {
       if (done[j] || !(candidates[j].key == candidates[i].key))
         continue;
-      if (!members.empty() && bytes + candidates[j].bytes > limit)
+      if (!members.empty() && bytes + candidates[j].bytes > most)
         break;
       members.push_back(candidates[j]);
       bytes += candidates[j].bytes;

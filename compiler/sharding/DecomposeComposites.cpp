@@ -23,6 +23,14 @@ static ReshardOp getWrapper(Operation *op) {
   return reshard && sharding::isMarkedComposite(reshard) ? reshard : nullptr;
 }
 
+/// Of a token nothing is read: what computes the same does.
+static void waitFor(Value value, Value instead) {
+  value.replaceUsesWithIf(instead, [&](OpOperand &use) {
+    auto after = dyn_cast<graph::AfterOp>(use.getOwner());
+    return after && &use == &after.getTokenMutable();
+  });
+}
+
 static LogicalResult decompose(graph::CompositeOp composite) {
   Operation *op = composite;
   sharding::MeshAttr mesh = sharding::getLayout(op->getResult(0)).getMesh();
@@ -30,6 +38,7 @@ static LogicalResult decompose(graph::CompositeOp composite) {
   for (OpOperand &slot : op->getOpOperands())
     if (ReshardOp wrapper = getWrapper(slot.get().getDefiningOp())) {
       slot.set(wrapper.getInputs().front());
+      waitFor(wrapper->getResult(0), wrapper.getInputs().front());
       if (wrapper->use_empty())
         wrapper->erase();
     }
@@ -72,6 +81,9 @@ static LogicalResult decompose(graph::CompositeOp composite) {
     if (result.use_empty())
       continue;
     Output output{value, result, nullptr};
+    for (Operation *user : result.getUsers())
+      if (ReshardOp wrapper = getWrapper(user))
+        waitFor(result, wrapper->getResult(0));
     if (result.hasOneUse())
       output.wrapper = getWrapper(*result.user_begin());
     if (output.wrapper)

@@ -4,7 +4,6 @@
 
 #include "dialects/graph/NamePattern.h"
 #include "dialects/graph/Provenance.h"
-#include "dialects/sharding/Constraint.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
@@ -86,17 +85,13 @@ bool ParameterGathers::isBackward(Operation *op) {
 }
 
 /// The cotangent that `op` needs the parameter for, or else the last one that
-/// there is in front of it. What goes when composites are taken apart is none.
+/// there is in front of it.
 Value ParameterGathers::findToken(Operation *op) {
   for (Value operand : op->getOperands())
-    if (cotangents.contains(operand)) {
-      auto reshard = operand.getDefiningOp<ReshardOp>();
-      return reshard && isMarkedComposite(reshard) ? reshard->getOperand(0)
-                                                   : operand;
-    }
+    if (cotangents.contains(operand))
+      return operand;
   while ((op = op->getPrevNode()))
-    if (op->getNumResults() && cotangents.contains(op->getResult(0)) &&
-        !isMarkedComposite(op))
+    if (op->getNumResults() && cotangents.contains(op->getResult(0)))
       return op->getResult(0);
   return {};
 }

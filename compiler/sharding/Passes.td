@@ -86,7 +86,14 @@ def PlanReshards : Pass<"plan-reshards", "::mlir::func::FuncOp"> {
 }
 
 def BucketCollectives : Pass<"bucket-collectives", "::mlir::func::FuncOp"> {
-  let summary = "Merge reductions of gradients, and gathers of new parameters, over the same axes into buckets";
+  let summary = "Merge reductions of gradients, and gathers of parameters, over the same axes into buckets";
+  let description = [{
+    In the step and in its microbatches. A bucket of gradients, or of new
+    parameters, stands where its last member stood. Parameters that are gathered
+    where they are used are gathered where the first of a bucket is needed, in
+    the forward and in the backward; so many at once have no more bytes than the
+    largest of them.
+  }];
   let options = [
     Option<"megabytes", "mb", "double", "25", "The most that one bucket holds, in MiB">
   ];

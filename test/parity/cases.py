@@ -83,11 +83,33 @@ CASES = [
     Case("resnet50", "space=4", HEIGHT_ALONE),
 ]
 
+# Gradients (stage 2) and parameters (stage 3) in parts: each model, mesh and number of microbatches, pairwise.
+STAGES = [
+    Case("gpt2", "data=2", zero=3),
+    Case("gpt2", "data=2", microbatches=4, zero=2),
+    Case("gpt2", "data=2,tensor=2", GPT2_TENSOR, microbatches=4, zero=3),
+    Case("gpt2", "data=2,tensor=2", GPT2_SEQUENCE, microbatches=4, zero=2),
+    Case("gpt2", "data=2,tensor=2", GPT2_SEQUENCE, zero=3),
+    Case("gpt2", "data=8", microbatches=4, zero=3),
+    Case("gpt2-six-heads", "data=2,tensor=2", GPT2_TENSOR, microbatches=4, zero=3),
+    Case("mlp", "data=8", zero=3),
+    Case("mlp-mse", "data=2,tensor=2", MLP_TENSOR, microbatches=4, zero=2),
+    Case("llama", "data=4", microbatches=4, zero=3),
+    Case("llama", "data=2,tensor=2", LLAMA_SEQUENCE, microbatches=4, zero=3),
+    Case("llama-tied", "data=2", microbatches=4, zero=2),
+    Case("bert", "data=4", zero=3),
+    Case("bert", "data=2,tensor=2", BERT_SEQUENCE, zero=2),
+    Case("vit", "data=2,tensor=2", VIT_SEQUENCE, zero=3),
+    Case("resnet", "data=2,space=2", HEIGHT, zero=3),
+    Case("resnet50", "data=4", zero=3),
+    Case("resnet50", "data=2,space=2", HEIGHT, zero=2),
+]
+
 # Trained twice, for equal bits: each model, with and without microbatches, on the meshes that differ most.
-REPEATED = [case for case in CASES if str(case) in {
+REPEATED = [case for case in CASES + STAGES if str(case) in {
     "gpt2-data1-m1", "gpt2-data2-m4", "gpt2-data2-m1-whole", "gpt2-data2-tensor2-m4", "gpt2-data2-tensor2-sequence-m1",
     "gpt2-data8-m1", "gpt2-six-heads-tensor4-m4", "mlp-data2-m4", "mlp-mse-data2-tensor2-m4", "llama-tensor4-m1",
     "llama-data2-tensor2-sequence-m4-whole", "llama-tied-data2-m4", "bert-data4-m1", "bert-data2-tensor2-sequence-m1",
     "vit-data2-tensor2-sequence-m1", "resnet-data2-tensor2-m1", "resnet-data2-space2-m1", "resnet50-data4-m1",
-    "resnet50-tensor2-m1", "resnet50-space4-m1"}]
-assert len(REPEATED) == 20, "a name in REPEATED is no case's"
+    "resnet50-tensor2-m1", "resnet50-space4-m1", "gpt2-data2-m4-zero2", "gpt2-data2-tensor2-m4-zero3"}]
+assert len(REPEATED) == 22, "a name in REPEATED is no case's"

@@ -5,9 +5,9 @@ import torch
 
 import reference
 import tools
-from cases import CASES, REPEATED
+from cases import CASES, REPEATED, STAGES
 
-each_case = pytest.mark.parametrize("case", CASES, ids=str)
+each_case = pytest.mark.parametrize("case", CASES + STAGES, ids=str)
 
 
 def worst(differences):

@@ -41,7 +41,7 @@ class Case:
     def __str__(self):
         mesh = self.mesh.replace("=", "").replace(",", "-")  # pytest -k takes no "=" and ","
         sequence = "-sequence" if any(s.startswith("out(") for s in self.shard) else ""
-        zero = "" if self.zero else "-whole"
+        zero = {0: "-whole", 1: ""}.get(self.zero, f"-zero{self.zero}")
         return f"{self.model}-{mesh}{sequence}-m{self.microbatches}{zero}"
 
     @property

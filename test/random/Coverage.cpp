@@ -173,11 +173,18 @@ std::vector<std::string> Coverage::print() const {
 
   std::set<std::string> entries;
   for (const OpEntry &entry : opTable())
-    if (entries.insert(entry.op).second && !ops.count(entry.op))
+    if (!entry.isOfLayouts && entries.insert(entry.op).second &&
+        !ops.count(entry.op))
       missing.push_back(std::string("op ") + entry.op + " is in no program");
   for (const std::string &cell : missing)
     std::printf("missing: %s\n", cell.c_str());
   return missing;
+}
+
+bool Coverage::hasOpsOfLayouts() const {
+  return llvm::all_of(opTable(), [&](const OpEntry &entry) {
+    return !entry.isOfLayouts || ops.count(entry.op);
+  });
 }
 
 std::vector<std::string> Coverage::findUnknownOps(MLIRContext &context) {

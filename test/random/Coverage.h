@@ -27,6 +27,8 @@ public:
   /// Prints the table. Returns the cells that nothing filled and that have no
   /// reason, and the ops that no program has.
   std::vector<std::string> print() const;
+  /// Whether some program has each op that passes make for layouts.
+  bool hasOpsOfLayouts() const;
   /// The graph ops that the generator has no entry for.
   static std::vector<std::string> findUnknownOps(mlir::MLIRContext &context);
 

@@ -681,7 +681,7 @@ ArrayRef<OpEntry> polyrank::test::opTable() {
       {"uniform", uniform},
       {"seed", byPasses},
       {"gradient", byPasses},
-      {"after", byPasses},
+      {"after", byPasses, /*isOfLayouts=*/true},
   };
   return table;
 }

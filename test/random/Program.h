@@ -113,6 +113,9 @@ struct OpEntry {
   /// Builds one, with what it needs; false where this draw leads nowhere. Null
   /// where passes make the op: autodiff, or the step.
   bool (*build)(ProgramBuilder &);
+  /// A pass behind propagation makes it: no program has it whose layouts are
+  /// drawn.
+  bool isOfLayouts = false;
 };
 llvm::ArrayRef<OpEntry> opTable();
 

@@ -28,7 +28,7 @@ struct Options {
   int64_t programs = 200;
   int64_t seconds = 0;
   int64_t failures = 5;
-  /// Every so many programs one runs on real processes.
+  /// Every so many programs one runs on real processes; 0: none.
   int64_t processes = 100;
   bool shrink = false, print = false, coverage = false, onlyDraws = false;
 };
@@ -129,7 +129,8 @@ int main(int argc, char **argv) {
       atWork = "seed " + std::to_string(seed) + ", mutations";
       Random random(seed);
       std::string error = checkMutations(lowered, 3, random, mutations);
-      if (!error.empty() || (seed - options.seed) % options.processes != 0)
+      if (!error.empty() || options.processes == 0 ||
+          (seed - options.seed) % options.processes != 0)
         return error;
       atWork = "seed " + std::to_string(seed) + ", processes";
       ++onProcesses;
@@ -156,6 +157,11 @@ int main(int argc, char **argv) {
   if (options.programs >= 100 && !options.onlyDraws &&
       mutations.rejected < options.programs) {
     std::printf("fewer than %ld mutations were rejected\n", options.programs);
+    ++failed;
+  }
+  if (options.programs >= 100 && !options.onlyDraws &&
+      !coverage.hasOpsOfLayouts()) {
+    std::printf("no program has some op that a pass makes for layouts\n");
     ++failed;
   }
   return failed != 0 || (options.coverage && !missing.empty());
