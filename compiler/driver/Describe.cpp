@@ -11,6 +11,7 @@
 #include "compiler/driver/FindCommand.h"
 #include "compiler/driver/Mesh.h"
 #include "compiler/driver/Stages.h"
+#include "compiler/sharding/Strategy.h"
 #include "frontends/onnx/Describe.h"
 #include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
@@ -159,8 +160,8 @@ int64_t Describer::chooseBatch() {
   // What the axis data and the groups of --batch-norm local=G divide.
   std::string error;
   auto mesh = parseMesh(context, given.mesh, error);
-  int32_t data = mesh->lookup("data");
-  int64_t unit = std::lcm(data < 0 ? 1 : mesh->getAxisSizes()[data],
+  auto axes = sharding::findBatchAxes(*mesh, given.batchAxes, error);
+  int64_t unit = std::lcm(succeeded(axes) ? sharding::product(*axes) : 1,
                           std::max<int64_t>(1, bindings.batchNormGroup));
   constexpr int64_t usual = 8;
   return llvm::alignTo(usual, unit);
@@ -207,7 +208,8 @@ OwningOpRef<ModuleOp> Describer::importWithSizes(Options &options) {
 /// What cross entropy may need to be told of the classes, the likeliest first:
 /// nothing where the inputs show it, dim 1 beside what an input has in its last
 /// dims too (pixels, samples of a signal), else the last.
-std::vector<std::string> Describer::axesFor(const DescribedValue &output) const {
+std::vector<std::string>
+Describer::axesFor(const DescribedValue &output) const {
   size_t rank = output.dims->size();
   if (rank < 3)
     return {""};

@@ -81,6 +81,7 @@ std::vector<std::string> polyrank::driver::commandFor(const Options &options) {
   if (options.abstractWeights)
     command.push_back("--abstract-weights");
   add("--zero", options.zero, standard.zero);
+  add("--batch-axes", options.batchAxes, "");
   add("--zero-axis", options.zeroAxes, "");
   add("--zero-threshold", options.zeroThreshold, standard.zeroThreshold);
   add("--zero-accumulate", options.zeroAccumulate, standard.zeroAccumulate);

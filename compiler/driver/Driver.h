@@ -49,6 +49,8 @@ struct Options {
   int64_t zero = 1;
   /// `A+B`: over which axes, instead of those over which gradients are sums.
   std::string zeroAxes;
+  /// What splits the batch: "a+b"; by default `replica` and `data`.
+  std::string batchAxes;
   int64_t zeroThreshold = 65536;
   /// Stages 2 and 3: `parts`, or `full` to reduce once a step.
   std::string zeroAccumulate = "parts";

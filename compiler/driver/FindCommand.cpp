@@ -4,6 +4,7 @@
 
 #include "compiler/driver/Mesh.h"
 #include "compiler/driver/Stages.h"
+#include "compiler/sharding/Strategy.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Parts.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -34,7 +35,11 @@ private:
   bool tryMesh(const Axes &axes);
   /// The user's constraints that name no other axes than these.
   std::vector<std::string> shardsOn(const Axes &axes);
-  /// The axes besides data that no constraint names.
+  bool splitsBatch(StringRef axis) const {
+    return llvm::is_contained(sharding::getBatchAxisNames(given.batchAxes),
+                              axis);
+  }
+  /// The axes besides those of the batch that no constraint names.
   SmallVector<std::string> findUnusedAxes(const Axes &axes);
   /// Patterns with one entry of `%` that an axis may replace, largest matrices
   /// first.
@@ -92,8 +97,7 @@ std::vector<std::string> Finder::shardsOn(const Axes &axes) {
   std::vector<std::string> kept;
   for (const std::string &shard : given.shards)
     if (llvm::none_of(mesh->getAxisNames(), [&](StringAttr name) {
-          return names(shard, name) &&
-                 llvm::none_of(axes, [&](auto &axis) {
+          return names(shard, name) && llvm::none_of(axes, [&](auto &axis) {
                    return axis.first == name.getValue();
                  });
         }))
@@ -106,10 +110,11 @@ SmallVector<std::string> Finder::findUnusedAxes(const Axes &axes) {
   if (!given.shardFile.empty())
     return unused; // it may name them
   for (auto &[name, size] : axes)
-    if (size > 1 && name != "data" &&
-        llvm::none_of(given.shards, [&, &name = name](const std::string &shard) {
-          return names(shard, name);
-        }))
+    if (size > 1 && !splitsBatch(name) &&
+        llvm::none_of(given.shards,
+                      [&, &name = name](const std::string &shard) {
+                        return names(shard, name);
+                      }))
       unused.push_back(name);
   return unused;
 }
@@ -149,6 +154,10 @@ Axes Finder::withEvenData(const Axes &axes) {
   Axes even;
   auto function = step.lookupSymbol<func::FuncOp>("step");
   graph::Boundary boundary(function);
+  int64_t others = 1;
+  for (auto &[name, size] : axes)
+    if (name != "data" && splitsBatch(name))
+      others *= size;
   for (auto [name, size] : axes) {
     auto divides = [&](int64_t size) {
       return llvm::all_of(function.getArguments(), [&](BlockArgument input) {
@@ -158,7 +167,7 @@ Axes Finder::withEvenData(const Axes &axes) {
       });
     };
     if (name == "data")
-      while (!divides(size))
+      while (!divides(size * others))
         --size;
     if (size > 1)
       even.push_back({name, size});
@@ -191,7 +200,8 @@ bool Finder::tryMesh(const Axes &axes) {
     if (!whyNot(options).empty())
       continue;
     result.notes.push_back(
-        "an axis of the mesh besides data splits what --shard says; the command "
+        "an axis of the mesh besides data splits what --shard says; the "
+        "command "
         "has " +
         llvm::join(ArrayRef(options.shards).drop_front(shards.size()), ", ") +
         " for a beginning");

@@ -157,6 +157,7 @@ LogicalResult polyrank::driver::applyShards(ModuleOp module,
     strategy.shards = *lines;
   }
   llvm::append_range(strategy.shards, options.shards);
+  strategy.batchAxes = options.batchAxes;
   return sharding::applyStrategy(module, strategy);
 }
 

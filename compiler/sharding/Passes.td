@@ -13,7 +13,8 @@ def ApplyStrategy : Pass<"apply-strategy", "::mlir::ModuleOp"> {
   }];
   let options = [
     ListOption<"shards", "shard", "std::string", "PATTERN=DIMS">,
-    Option<"file", "shard-file", "std::string", "\"\"", "A file of PATTERN=DIMS, one a line">
+    Option<"file", "shard-file", "std::string", "\"\"", "A file of PATTERN=DIMS, one a line">,
+    Option<"batchAxes", "batch-axes", "std::string", "\"\"", "What splits the batch, A+B; by default replica and data">
   ];
 }
 

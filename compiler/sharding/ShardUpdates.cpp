@@ -17,6 +17,7 @@
 
 #include "compiler/sharding/LayOutAgain.h"
 #include "compiler/sharding/Passes.h"
+#include "compiler/sharding/Strategy.h"
 #include "compiler/sharding/UpdateSplitter.h"
 #include "compiler/sharding/Why.h"
 #include "support/Names.h"
@@ -107,18 +108,11 @@ FailureOr<SmallVector<AxisRef>> ShardUpdates::getAxes(func::FuncOp step,
   if (axes.empty())
     llvm::for_each(given, add);
   MeshAttr mesh = layout.getMesh();
-  SmallVector<StringRef> chosen;
-  StringRef(axes).split(chosen, '+', -1, /*KeepEmpty=*/false);
-  for (StringRef name : chosen) {
+  for (StringRef name : splitAxes(axes)) {
     auto names = mesh.getAxisNames();
     auto found = llvm::find(names, name);
     if (found == names.end()) {
-      step.emitError("--zero-axis: the mesh has no axis '")
-          << name << "'; there are: "
-          << llvm::join(
-                 llvm::map_range(
-                     names, [](StringAttr known) { return known.getValue(); }),
-                 ", ");
+      step.emitError("--zero-axis: ") << explainNoAxis(mesh, name);
       return failure();
     }
     auto axis = static_cast<int32_t>(found - names.begin());

@@ -32,10 +32,11 @@ public:
   Strategy(ModuleOp module, func::FuncOp function,
            const StrategyOptions &options)
       : module(module), function(function), mesh(options.mesh),
-        builder(module.getContext()) {}
+        builder(module.getContext()), givenBatchAxes(options.batchAxes) {}
 
   LogicalResult add(ShardPattern pattern);
-  LogicalResult addDataDefault();
+  LogicalResult addBatchDefault();
+  std::string describeBatchAxes() const;
   /// The error that the batch of this input is no multiple of the axis data.
   LogicalResult refuseBatch(unsigned argument, int64_t batch, int64_t size);
   LogicalResult checkAxesAreUsed();
@@ -78,7 +79,9 @@ private:
   func::FuncOp function;
   sharding::MeshAttr mesh;
   Builder builder;
+  StringRef givenBatchAxes;
   int64_t lowest = 0;
+  SmallVector<AxisRef> batchAxes;
   llvm::MapVector<std::string, std::pair<LayerNames, std::string>,
                   std::map<std::string, unsigned>>
       remarks;
@@ -389,15 +392,18 @@ LogicalResult Strategy::refuseBatch(unsigned argument, int64_t batch,
   StringRef input = role.getName().getValue();
   InFlightDiagnostic diagnostic = error();
   diagnostic << "input '" << input << "' has a batch of " << batch
-             << ", which the mesh axis data=" << size
-             << (batch < size ? " is larger than" : " does not divide");
+             << ", which the mesh " << describeBatchAxes()
+             << (batch < size           ? " is larger than"
+                 : batchAxes.size() > 1 ? " do not divide"
+                                        : " does not divide");
   if (role.getOpenBatch())
     return diagnostic << "; use a batch that is a multiple of " << size
                       << " (--input '" << input << "=..["
                       << (batch + size - 1) / size * size << ",..]')";
   diagnostic << "; the model was exported with this batch: ";
   if (batch > 1)
-    diagnostic << "use an axis that divides it, such as data="
+    diagnostic << "use an axis that divides it, such as "
+               << mesh.getAxisNames()[batchAxes.back().axis].getValue() << "="
                << nearestDivisor(batch, size) << ", or ";
   std::string open;
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
@@ -410,11 +416,64 @@ LogicalResult Strategy::refuseBatch(unsigned argument, int64_t batch,
                     << open << "}, and choose it with --dim batch=SIZE";
 }
 
-LogicalResult Strategy::addDataDefault() {
-  int32_t axis = mesh.lookup("data");
-  if (axis < 0 || mesh.getAxisSizes()[axis] == 1)
+SmallVector<StringRef> polyrank::sharding::splitAxes(StringRef text) {
+  SmallVector<StringRef> names;
+  text.split(names, '+', -1, /*KeepEmpty=*/false);
+  return names;
+}
+
+std::string polyrank::sharding::explainNoAxis(MeshAttr mesh, StringRef name) {
+  std::string known;
+  for (StringAttr axis : mesh.getAxisNames())
+    known += (known.empty() ? "" : ", ") + axis.getValue().str();
+  return "the mesh has no axis '" + name.str() + "'; there are: " + known;
+}
+
+SmallVector<StringRef> polyrank::sharding::getBatchAxisNames(StringRef given) {
+  return given.empty() ? SmallVector<StringRef>{"replica", "data"}
+                       : splitAxes(given);
+}
+
+FailureOr<SmallVector<AxisRef>>
+polyrank::sharding::findBatchAxes(MeshAttr mesh, StringRef given,
+                                  std::string &error) {
+  SmallVector<AxisRef> axes;
+  for (StringRef name : getBatchAxisNames(given)) {
+    int32_t axis = mesh.lookup(name);
+    if (axis < 0 && !given.empty()) {
+      error = "--batch-axes: " + explainNoAxis(mesh, name);
+      return failure();
+    }
+    if (axis >= 0 && llvm::is_contained(axes, mesh.getAxis(axis))) {
+      error = "--batch-axes: '" + name.str() + "' is there twice";
+      return failure();
+    }
+    if (axis >= 0 && mesh.getAxisSizes()[axis] > 1)
+      axes.push_back(mesh.getAxis(axis));
+  }
+  return axes;
+}
+
+/// "axis data=2", "axes replica=2 and data=4 together".
+std::string Strategy::describeBatchAxes() const {
+  std::string text;
+  for (AxisRef ref : batchAxes)
+    text += (text.empty() ? "" : " and ") +
+            mesh.getAxisNames()[ref.axis].getValue().str() + "=" +
+            std::to_string(ref.size);
+  return batchAxes.size() == 1 ? "axis " + text : "axes " + text + " together";
+}
+
+LogicalResult Strategy::addBatchDefault() {
+  std::string wrong;
+  FailureOr<SmallVector<AxisRef>> found =
+      findBatchAxes(mesh, givenBatchAxes, wrong);
+  if (failed(found))
+    return error() << wrong;
+  batchAxes = *std::move(found);
+  if (batchAxes.empty())
     return success();
-  AxisRef ref = mesh.getAxis(axis);
+  int64_t size = product(batchAxes);
   SmallVector<std::pair<unsigned, sharding::ConstraintAttr>> inputs;
   std::string names;
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
@@ -423,10 +482,10 @@ LogicalResult Strategy::addDataDefault() {
     if (!input || type.getRank() < 2 || sharding::getConstraint(function, i))
       continue;
     int64_t batch = type.getDimSize(1);
-    if (batch % ref.size != 0)
-      return refuseBatch(i, batch, ref.size);
+    if (batch % size != 0)
+      return refuseBatch(i, batch, size);
     SmallVector<DimAttr> dims(type.getRank(), DimAttr::get(mesh, {}));
-    dims[1] = DimAttr::get(mesh, ref);
+    dims[1] = DimAttr::get(mesh, batchAxes);
     SmallVector<bool> open(type.getRank(), true);
     open[0] = open[1] = false;
     inputs.push_back(
@@ -438,10 +497,13 @@ LogicalResult Strategy::addDataDefault() {
                             toConstraint(constraint.getLayout(),
                                          constraint.getOpen(),
                                          constraint.getPriority(),
-                                         "data splits the batch of " + names));
+                                         describe(mesh, batchAxes) +
+                                             " splits the batch of " + names));
   if (!names.empty())
     emitRemark(module.getLoc())
-        << "the axis data=" << ref.size << " splits the batch of " << names;
+        << "the " << describeBatchAxes()
+        << (batchAxes.size() == 1 ? " splits" : " split") << " the batch of "
+        << names;
   return success();
 }
 
@@ -488,7 +550,7 @@ polyrank::sharding::applyStrategy(ModuleOp module,
     if (failed(strategy.add(*pattern)))
       return failure();
   }
-  if (failed(strategy.addDataDefault()) || failed(strategy.checkAxesAreUsed()))
+  if (failed(strategy.addBatchDefault()) || failed(strategy.checkAxesAreUsed()))
     return failure();
   strategy.emitRemarks();
   return success();
@@ -505,7 +567,7 @@ struct ApplyStrategy : sharding::impl::ApplyStrategyBase<ApplyStrategy> {
       module.emitError("has no mesh (sharding.mesh)");
       return signalPassFailure();
     }
-    StrategyOptions options{mesh, {shards.begin(), shards.end()}};
+    StrategyOptions options{mesh, {shards.begin(), shards.end()}, batchAxes};
     if (!file.empty()) {
       std::string error;
       auto lines = readShardFile(file, error);

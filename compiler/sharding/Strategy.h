@@ -16,7 +16,24 @@ struct StrategyOptions {
   /// the one of the more important priority holds, else the last; a remark says
   /// so.
   std::vector<std::string> shards;
+  /// What splits the batch, most major first; without one, `replica` and `data`
+  /// where the mesh has them.
+  std::string batchAxes;
 };
+
+/// The names in "a+b".
+llvm::SmallVector<llvm::StringRef> splitAxes(llvm::StringRef text);
+
+/// "the mesh has no axis 'c'; there are: a, b".
+std::string explainNoAxis(MeshAttr mesh, llvm::StringRef name);
+
+/// What splits the batch: `given`, or by default `replica` and `data`.
+llvm::SmallVector<llvm::StringRef> getBatchAxisNames(llvm::StringRef given);
+
+/// The axes that split the batch unless a pattern says otherwise, of more than
+/// one device. Fails with `error` where the mesh has none of a given name.
+mlir::FailureOr<llvm::SmallVector<AxisRef>>
+findBatchAxes(MeshAttr mesh, llvm::StringRef given, std::string &error);
 
 /// Writes constraints on @step for propagate-layouts: `sharding.mesh` on the
 /// module, `sharding.layout`, `sharding.open`, `sharding.priority` and
@@ -29,8 +46,8 @@ struct StrategyOptions {
 /// heads), else to its most major factor that is never sliced; a dim that the
 /// axis does not divide is padded with zeros. Remarks say which.
 ///
-/// An axis called `data` splits the batch (dim 1) of every input that no
-/// pattern names, at the lowest priority; a remark says so.
+/// The batch axes split the batch (dim 1) of every input that no pattern names,
+/// at the lowest priority; a remark says so.
 ///
 /// Errors name the pattern: it matches nothing, has another number of dims, an
 /// unknown or repeated axis; a batch that the axis does not divide; an axis of

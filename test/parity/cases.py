@@ -92,6 +92,8 @@ STAGES = [
     Case("gpt2", "data=2,tensor=2", GPT2_SEQUENCE, zero=3),
     Case("gpt2", "data=8", microbatches=4, zero=3),
     Case("gpt2-six-heads", "data=2,tensor=2", GPT2_TENSOR, microbatches=4, zero=3),
+    Case("gpt2", "replica=2,data=2", zero=3, zeroAxis="data"),
+    Case("llama", "replica=2,data=2", microbatches=4, zero=2, zeroAxis="data"),
     Case("mlp", "data=8", zero=3),
     Case("mlp-mse", "data=2,tensor=2", MLP_TENSOR, microbatches=4, zero=2),
     Case("llama", "data=4", microbatches=4, zero=3),

@@ -48,21 +48,13 @@ def memory(plan):
     return tools.inspect(plan)["memory_per_rank"]
 
 
-def keptWhole(plan, onnx, case, *options):
-    """Bytes that each rank keeps whole, as the compiler says them."""
-    shard = [arg for s in case.shard for arg in ("--shard", s)]
-    _, notes = tools.tool("compile", onnx, "-o", plan, "--mesh", case.mesh, *case.spec.inputOptions, *shard,
-                          "--loss", case.spec.lossOption, "--optimizer", "adamw", "--microbatches", case.microbatches,
-                          "--zero", case.zero, "--zero-threshold", 1, *case.spec.options, *options)
-    return sum(int(n) for n in re.findall(r"keeps (\d+) bytes of", notes)), notes
-
-
 @pytest.mark.parametrize("case", [c for c in CASES + STAGES if c.zero and c.size("data") > 1], ids=str)
 def test_no_row_loses_a_stage_silently(case, exported, tmp_path):
     """What a stage promises to divide is divided, but for the bytes that are said to be whole, and padding to pages."""
     onnx = exported(case.model)
     all_ = memory(dataclasses.replace(case, zero=0).compile(onnx, tmp_path / "whole", "adamw"))
-    whole, notes = keptWhole(tmp_path / "plan", onnx, case)
+    notes = case.notes(onnx, tmp_path / "plan", "adamw")
+    whole = sum(int(n) for n in re.findall(r"keeps (\d+) bytes of", notes))
     kept = memory(tmp_path / "plan")
     parts = case.size("data")
     count = len(case.spec.fresh().state_dict())
@@ -112,6 +104,22 @@ def test_each_stage_moves_the_bytes_of_its_definition(model, microbatches, expor
     for (stage, options), bytes_ in expected.items():
         plan = dataclasses.replace(case, zero=stage).compile(exported(model), tmp_path / "plan", ADAMW, *options)
         assert moved(plan) == bytes_, (stage, options)
+
+
+def test_hybrid_sharding_gathers_inside_of_a_group(exported, tmp_path):
+    """Parts over `data`: gathers stay there, and `replica` adds up parts alone. By default the batch is split over both."""
+    case = Case("mlp", "replica=2,data=2", zero=3, zeroAxis="data")
+    notes = case.notes(exported("mlp"), tmp_path / "plan", ADAMW)
+    assert "the axes replica=2 and data=2 together split the batch of" in notes
+    everything = sum(4 * p.numel() for p in case.spec.fresh().parameters())
+    # As many bytes as a gather of each for the forward, and of some for the backward.
+    assert everything < moved(tmp_path / "plan", "data")["AllGather"] < 2 * everything
+    # Of gradients that are reduced, none of parameters.
+    assert moved(tmp_path / "plan", "replica").get("AllGather", 0) <= everything // 2
+    assert "AllGather" not in moved(tmp_path / "plan", "replica,data")
+    assert memory(tmp_path / "plan")["parameters"] == everything // 2
+    alone = case.notes(exported("mlp"), tmp_path / "plan", ADAMW, "--batch-axes", "data", "--shard", "fc1.weight=[replica,-]")
+    assert "the axis data=2 splits the batch of" in alone
 
 
 def test_neighbours_are_gathered_and_reduced_together(exported, tmp_path):
@@ -175,7 +183,9 @@ def test_frozen_parameters_are_in_parts_too(exported, dataset, tmp_path):
     (("--zero", 2, "--zero-gather", "step"), "--zero-gather"), (("--zero", 3, "--zero-gather", "sometimes"), "sometimes"),
     (("--zero", 3, "--zero-gather", "keep=nothing.*"), "nothing.*: no parameter of this name is kept in parts"),
     (("--zero", 3, "--zero-gather", "keep="), "keep="), (("--zero", 2, "--zero-accumulate", "half"), "half"),
-    (("--zero", 3, "--zero-axis", "tensor"), "the mesh has no axis 'tensor'; there are: data")],
+    (("--zero", 3, "--zero-axis", "tensor"), "--zero-axis: the mesh has no axis 'tensor'; there are: data"),
+    (("--batch-axes", "data+date"), "--batch-axes: the mesh has no axis 'date'; there are: data"),
+    (("--batch-axes", "data+data"), "--batch-axes: 'data' is there twice")],
     ids=lambda value: "" if isinstance(value, str) else "-".join(str(v) for v in value).replace("-", ""))
 def test_what_cannot_be_meant_is_refused(options, message, exported, tmp_path):
     _, errors = tools.tool("compile", exported("mlp"), "-o", tmp_path / "plan", "--mesh", "data=2", "--loss",

@@ -37,12 +37,14 @@ class Case:
     shard: tuple = ()
     microbatches: int = 1
     zero: int = 1
+    zeroAxis: str = ""
 
     def __str__(self):
         mesh = self.mesh.replace("=", "").replace(",", "-")  # pytest -k takes no "=" and ","
         sequence = "-sequence" if any(s.startswith("out(") for s in self.shard) else ""
         zero = {0: "-whole", 1: ""}.get(self.zero, f"-zero{self.zero}")
-        return f"{self.model}-{mesh}{sequence}-m{self.microbatches}{zero}"
+        over = f"-over-{self.zeroAxis}" if self.zeroAxis else ""
+        return f"{self.model}-{mesh}{sequence}-m{self.microbatches}{zero}{over}"
 
     @property
     def spec(self):
@@ -52,14 +54,18 @@ class Case:
         return dict((name, int(size)) for name, size in
                     (entry.split("=") for entry in self.mesh.split(","))).get(axis, 1)
 
-    def compile(self, onnx, plan, optimizer, *more):
-        """The plan, whose arena is within 1 % of its lower bound on every row. However small a parameter, its
-        update is split where it can be."""
+    def notes(self, onnx, plan, optimizer, *more):
+        """Compiles, and returns what the compiler says. However small a parameter, its update is split where it can be."""
         shard = [arg for s in self.shard for arg in ("--shard", s)]
-        tool("compile", onnx, "-o", plan, "--mesh", self.mesh, *self.spec.inputOptions, *shard,
-             "--loss", self.spec.lossOption, "--optimizer", optimizer,
-             "--microbatches", self.microbatches, "--threads", 1, "--zero", self.zero, "--zero-threshold", 1,
-             *self.spec.options, *more)
+        axis = ("--zero-axis", self.zeroAxis) if self.zeroAxis else ()
+        return tool("compile", onnx, "-o", plan, "--mesh", self.mesh, *self.spec.inputOptions, *shard,
+                    "--loss", self.spec.lossOption, "--optimizer", optimizer,
+                    "--microbatches", self.microbatches, "--threads", 1, "--zero", self.zero, "--zero-threshold", 1,
+                    *axis, *self.spec.options, *more)[1]
+
+    def compile(self, onnx, plan, optimizer, *more):
+        """The plan, whose arena is within 1 % of its lower bound on every row."""
+        self.notes(onnx, plan, optimizer, *more)
         memory = inspect(plan)["memory_per_rank"]
         assert memory["total"] <= 1.01 * memory["lower_bound"]
         return plan

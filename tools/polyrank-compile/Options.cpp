@@ -64,6 +64,11 @@ polyrank::driver::parseOptions(int argc, char **argv) {
   app.add_option("--shard-file", options.shardFile,
                  "A file with one PATTERN=DIMS a line (# comments)")
       ->type_name("FILE");
+  app.add_option("--batch-axes", options.batchAxes,
+                 "The axes of the mesh that split the batch of inputs that no "
+                 "--shard names: A+B; default: replica and data, where the "
+                 "mesh has them")
+      ->type_name("AXES");
   app.add_option("--mode", mode, "train (default) or forward")
       ->check(oneOf({"train", "forward"}))
       ->type_name("MODE");
@@ -218,9 +223,9 @@ polyrank::driver::parseOptions(int argc, char **argv) {
          "--clip-value", "--microbatches", "--batch-norm", "--dropout",
          "--freeze", "--train-only", "--detach", "--no-tie"});
   group(app, "Ranks",
-        {"--mesh", "--shard", "--shard-file", "--zero", "--zero-axis",
-         "--zero-threshold", "--zero-accumulate", "--zero-gather",
-         "--bucket-mb", "--link", "--threads", "--cpu"});
+        {"--mesh", "--shard", "--shard-file", "--batch-axes", "--zero",
+         "--zero-axis", "--zero-threshold", "--zero-accumulate",
+         "--zero-gather", "--bucket-mb", "--link", "--threads", "--cpu"});
   group(app, "What is said",
         {"--why", "--timing", "--json", "--quiet", "--stop-after",
          "--dump-passes"});
