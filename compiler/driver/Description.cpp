@@ -80,6 +80,9 @@ std::vector<std::string> polyrank::driver::commandFor(const Options &options) {
     command.push_back("--no-tie");
   if (options.abstractWeights)
     command.push_back("--abstract-weights");
+  add("--recompute", options.recompute, standard.recompute);
+  if (options.recomputeGathers)
+    command.push_back("--recompute-gathers");
   add("--zero", options.zero, standard.zero);
   add("--batch-axes", options.batchAxes, "");
   add("--zero-axis", options.zeroAxes, "");

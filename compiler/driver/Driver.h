@@ -49,6 +49,9 @@ struct Options {
   int64_t zero = 1;
   /// `A+B`: over which axes, instead of those over which gradients are sums.
   std::string zeroAxes;
+  /// "none", "full", "selective", or globs over modules.
+  std::string recompute = "none";
+  bool recomputeGathers = false;
   /// What splits the batch: "a+b"; by default `replica` and `data`.
   std::string batchAxes;
   int64_t zeroThreshold = 65536;

@@ -192,6 +192,8 @@ void polyrank::driver::addPropagation(OpPassManager &manager) {
 void polyrank::driver::addPartition(OpPassManager &manager,
                                     const Options &options) {
   sharding::PartitionPipelineOptions partition;
+  partition.recompute = options.recompute;
+  partition.recomputeGathers = options.recomputeGathers;
   partition.zero = options.zero;
   partition.zeroAxes = options.zeroAxes;
   partition.threshold = options.zeroThreshold;

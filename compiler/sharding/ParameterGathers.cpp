@@ -47,54 +47,7 @@ static bool isMovement(Operation *op) {
 }
 
 ParameterGathers::ParameterGathers(func::FuncOp step, GatherPolicy policy)
-    : step(step), policy(std::move(policy)) {
-  findCotangents(step.getBody().front());
-}
-
-void ParameterGathers::findCotangents(Block &block) {
-  for (Operation &op : block) {
-    if (auto region = dyn_cast<graph::MicrobatchesOp>(op)) {
-      findCotangents(region.getBody().front());
-      continue;
-    }
-    if (isa<graph::SeedOp>(op) ||
-        llvm::any_of(op.getOperands(), [&](Value operand) {
-          return cotangents.contains(operand);
-        }))
-      cotangents.insert(op.result_begin(), op.result_end());
-  }
-}
-
-/// Whether it depends on a cotangent, or computes for what does alone.
-bool ParameterGathers::isBackward(Operation *op) {
-  auto [it, isNew] = backward.try_emplace(op, true);
-  if (!isNew)
-    return it->second;
-  auto dependsOnOne = [&] {
-    return llvm::any_of(op->getOperands(), [&](Value operand) {
-      return cotangents.contains(operand);
-    });
-  };
-  bool result =
-      !op->hasTrait<OpTrait::IsTerminator>() &&
-      (dependsOnOne() ||
-       (!op->use_empty() && llvm::all_of(op->getUsers(), [&](Operation *user) {
-         return isBackward(user);
-       })));
-  return backward[op] = result;
-}
-
-/// The cotangent that `op` needs the parameter for, or else the last one that
-/// there is in front of it.
-Value ParameterGathers::findToken(Operation *op) {
-  for (Value operand : op->getOperands())
-    if (cotangents.contains(operand))
-      return operand;
-  while ((op = op->getPrevNode()))
-    if (op->getNumResults() && cotangents.contains(op->getResult(0)))
-      return op->getResult(0);
-  return {};
-}
+    : step(step), policy(std::move(policy)), phases(step) {}
 
 void ParameterGathers::collect(OpOperand &use, SmallVector<Operation *> chain,
                                SmallVectorImpl<Use> &leaves) {
@@ -115,7 +68,7 @@ void ParameterGathers::gatherFor(BlockArgument parameter,
   graph::ProvenanceCopier copier(first);
   OpBuilder builder(first, &copier);
   Value part = parameter;
-  if (Value token = isBackward ? findToken(first) : Value())
+  if (Value token = isBackward ? phases.findToken(first) : Value())
     part = graph::AfterOp::create(builder, parameter.getLoc(),
                                   parameter.getType(), part, token);
   IRMapping whole;
@@ -149,7 +102,7 @@ void ParameterGathers::gather(BlockArgument parameter, const TensorParts &parts,
   for (const Use &use : leaves) {
     Operation *owner = use.operand->getOwner();
     Block *block = policy.oncePerStep ? entry : owner->getBlock();
-    bool isSecond = !policy.oncePerStep && !isKept && isBackward(owner);
+    bool isSecond = !policy.oncePerStep && !isKept && phases.isBackward(owner);
     groups[{block, isSecond}].push_back(use);
   }
   for (auto &[key, uses] : groups) {

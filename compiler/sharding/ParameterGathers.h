@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "compiler/sharding/Phases.h"
 #include "compiler/sharding/TensorParts.h"
 #include "dialects/graph/Boundary.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -41,9 +42,6 @@ private:
     mlir::OpOperand *operand;
     llvm::SmallVector<mlir::Operation *> chain;
   };
-  void findCotangents(mlir::Block &block);
-  bool isBackward(mlir::Operation *op);
-  mlir::Value findToken(mlir::Operation *op);
   void collect(mlir::OpOperand &use, llvm::SmallVector<mlir::Operation *> chain,
                llvm::SmallVectorImpl<Use> &leaves);
   void gatherFor(mlir::BlockArgument parameter, const TensorParts &parts,
@@ -52,9 +50,7 @@ private:
 
   mlir::func::FuncOp step;
   GatherPolicy policy;
-  /// What depends on a seed.
-  llvm::DenseSet<mlir::Value> cotangents;
-  llvm::DenseMap<mlir::Operation *, bool> backward;
+  Phases phases;
   llvm::DenseSet<size_t> matched;
 };
 

@@ -30,6 +30,21 @@ def PropagateLayouts : Pass<"propagate-layouts", "::mlir::func::FuncOp"> {
   ];
 }
 
+def Recompute : Pass<"recompute", "::mlir::func::FuncOp"> {
+  let summary = "Let the backward compute again what the forward would keep for it";
+  let description = [{
+    Activation checkpointing (Chen et al., Training Deep Nets with Sublinear
+    Memory Cost, 2016). Ops of the forward are built again in front of the first
+    op of the backward that reads their result; what they take of what is kept,
+    they take behind `graph.after`. See RecomputeChoice.h for what is kept. Random
+    ops draw the same numbers again, since these are a function of counters.
+  }];
+  let options = [
+    Option<"what", "what", "std::string", "\"none\"", "none, full, selective, or PATTERN[,PATTERN] of modules">,
+    Option<"gathers", "gathers", "bool", "false", "Communicate again too">
+  ];
+}
+
 def ShardUpdates : Pass<"shard-updates", "::mlir::func::FuncOp"> {
   let summary = "Each device keeps and updates its part of a parameter (ZeRO)";
   let description = [{

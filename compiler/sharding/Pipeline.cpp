@@ -9,6 +9,12 @@ using namespace polyrank;
 
 void sharding::buildPartitionPipeline(OpPassManager &manager,
                                       const PartitionPipelineOptions &options) {
+  if (options.recompute != "none") {
+    // An op that is still to be taken apart keeps other things than its parts.
+    manager.addNestedPass<func::FuncOp>(createDecomposeComposites());
+    manager.addNestedPass<func::FuncOp>(
+        createRecompute({options.recompute, options.recomputeGathers}));
+  }
   manager.addNestedPass<func::FuncOp>(
       createShardUpdates({options.zero, options.zeroAxes, options.threshold,
                           options.accumulate, options.gather}));

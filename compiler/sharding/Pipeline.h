@@ -10,6 +10,12 @@ namespace polyrank::sharding {
 /// What the passes take.
 struct PartitionPipelineOptions
     : mlir::PassPipelineOptions<PartitionPipelineOptions> {
+  Option<std::string> recompute{
+      *this, "recompute", llvm::cl::init("none"),
+      llvm::cl::desc("none, full, selective, or PATTERN[,PATTERN] of modules")};
+  Option<bool> recomputeGathers{
+      *this, "recompute-gathers", llvm::cl::init(false),
+      llvm::cl::desc("Communicate again for that too")};
   Option<int64_t> zero{
       *this, "zero", llvm::cl::init(1),
       llvm::cl::desc("1: ranks that would all do the same split the update and "
@@ -33,8 +39,8 @@ struct PartitionPipelineOptions
       *this, "link", llvm::cl::desc("AXIS=LATENCY:BANDWIDTH, for the costs")};
 };
 
-/// shard-updates, decompose-composites, plan-reshards, bucket-collectives and
-/// check-partition: after propagate-layouts.
+/// recompute, shard-updates, decompose-composites, plan-reshards,
+/// bucket-collectives and check-partition: after propagate-layouts.
 void buildPartitionPipeline(mlir::OpPassManager &manager,
                             const PartitionPipelineOptions &options);
 

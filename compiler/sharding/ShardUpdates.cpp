@@ -15,6 +15,7 @@
 
 #include <map>
 
+#include "compiler/cost/CostModel.h"
 #include "compiler/sharding/LayOutAgain.h"
 #include "compiler/sharding/Passes.h"
 #include "compiler/sharding/Strategy.h"
@@ -112,7 +113,7 @@ FailureOr<SmallVector<AxisRef>> ShardUpdates::getAxes(func::FuncOp step,
     auto names = mesh.getAxisNames();
     auto found = llvm::find(names, name);
     if (found == names.end()) {
-      step.emitError("--zero-axis: ") << explainNoAxis(mesh, name);
+      step.emitError("--zero-axis: ") << cost::explainMissingAxis(mesh, name);
       return failure();
     }
     auto axis = static_cast<int32_t>(found - names.begin());

@@ -2,6 +2,7 @@
 
 #include "compiler/sharding/Strategy.h"
 
+#include "compiler/cost/CostModel.h"
 #include "compiler/sharding/ParameterDims.h"
 #include "compiler/sharding/Passes.h"
 #include "compiler/sharding/ShardPattern.h"
@@ -422,13 +423,6 @@ SmallVector<StringRef> polyrank::sharding::splitAxes(StringRef text) {
   return names;
 }
 
-std::string polyrank::sharding::explainNoAxis(MeshAttr mesh, StringRef name) {
-  std::string known;
-  for (StringAttr axis : mesh.getAxisNames())
-    known += (known.empty() ? "" : ", ") + axis.getValue().str();
-  return "the mesh has no axis '" + name.str() + "'; there are: " + known;
-}
-
 SmallVector<StringRef> polyrank::sharding::getBatchAxisNames(StringRef given) {
   return given.empty() ? SmallVector<StringRef>{"replica", "data"}
                        : splitAxes(given);
@@ -441,7 +435,7 @@ polyrank::sharding::findBatchAxes(MeshAttr mesh, StringRef given,
   for (StringRef name : getBatchAxisNames(given)) {
     int32_t axis = mesh.lookup(name);
     if (axis < 0 && !given.empty()) {
-      error = "--batch-axes: " + explainNoAxis(mesh, name);
+      error = "--batch-axes: " + cost::explainMissingAxis(mesh, name);
       return failure();
     }
     if (axis >= 0 && llvm::is_contained(axes, mesh.getAxis(axis))) {

@@ -24,9 +24,6 @@ struct StrategyOptions {
 /// The names in "a+b".
 llvm::SmallVector<llvm::StringRef> splitAxes(llvm::StringRef text);
 
-/// "the mesh has no axis 'c'; there are: a, b".
-std::string explainNoAxis(MeshAttr mesh, llvm::StringRef name);
-
 /// What splits the batch: `given`, or by default `replica` and `data`.
 llvm::SmallVector<llvm::StringRef> getBatchAxisNames(llvm::StringRef given);
 

@@ -183,8 +183,8 @@ def test_frozen_parameters_are_in_parts_too(exported, dataset, tmp_path):
     (("--zero", 2, "--zero-gather", "step"), "--zero-gather"), (("--zero", 3, "--zero-gather", "sometimes"), "sometimes"),
     (("--zero", 3, "--zero-gather", "keep=nothing.*"), "nothing.*: no parameter of this name is kept in parts"),
     (("--zero", 3, "--zero-gather", "keep="), "keep="), (("--zero", 2, "--zero-accumulate", "half"), "half"),
-    (("--zero", 3, "--zero-axis", "tensor"), "--zero-axis: the mesh has no axis 'tensor'; there are: data"),
-    (("--batch-axes", "data+date"), "--batch-axes: the mesh has no axis 'date'; there are: data"),
+    (("--zero", 3, "--zero-axis", "tensor"), "--zero-axis: the mesh has no axis 'tensor'; it has data"),
+    (("--batch-axes", "data+date"), "--batch-axes: the mesh has no axis 'date'; it has data"),
     (("--batch-axes", "data+data"), "--batch-axes: 'data' is there twice")],
     ids=lambda value: "" if isinstance(value, str) else "-".join(str(v) for v in value).replace("-", ""))
 def test_what_cannot_be_meant_is_refused(options, message, exported, tmp_path):

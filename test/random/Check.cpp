@@ -150,31 +150,42 @@ bool Checker::runConstraints(ModuleOp module) {
                true) ||
       !compare(module, Distributed) || !checkShuffled(*before, module))
     return false;
+  Random random(seed ^ 0x2e40);
+  // Composites that are split add in another order than whole ones.
+  auto decompose = [&] {
+    bool hasComposite = module
+                            .walk([](Operation *op) {
+                              return sharding::isMarkedComposite(op)
+                                         ? WalkResult::interrupt()
+                                         : WalkResult::advance();
+                            })
+                            .wasInterrupted();
+    if (!runPass(module, "decompose-composites",
+                 sharding::createDecomposeComposites(), true))
+      return false;
+    if (hasComposite)
+      tolerance = partsTolerance;
+    return compare(module, Distributed);
+  };
+  if (random.chance(40)) {
+    sharding::RecomputeOptions again;
+    again.what = random.chance(60) ? "full" : "selective";
+    again.gathers = random.chance(40);
+    if (!decompose() ||
+        !runPass(module, "recompute", sharding::createRecompute(again), true) ||
+        !compare(module, Distributed))
+      return false;
+  }
   sharding::ShardUpdatesOptions updates;
   updates.threshold = 1;
-  Random random(seed ^ 0x2e40);
   updates.stage = random.pick({0, 1, 2, 3, 3});
   if (random.chance(30))
     updates.accumulate = "full";
   if (random.chance(20))
     updates.gatherWhen = "step";
-  if (!runPass(module, "shard-updates", sharding::createShardUpdates(updates),
-               true) ||
-      !compare(module, Distributed))
-    return false;
-  bool hasComposite = module
-                          .walk([](Operation *op) {
-                            return sharding::isMarkedComposite(op)
-                                       ? WalkResult::interrupt()
-                                       : WalkResult::advance();
-                          })
-                          .wasInterrupted();
-  if (!runPass(module, "decompose-composites",
-               sharding::createDecomposeComposites(), true))
-    return false;
-  if (hasComposite)
-    tolerance = partsTolerance;
-  return compare(module, Distributed);
+  return runPass(module, "shard-updates", sharding::createShardUpdates(updates),
+                 true) &&
+         compare(module, Distributed) && decompose();
 }
 
 bool Checker::runLayouts(ModuleOp module) {

@@ -147,6 +147,17 @@ polyrank::driver::parseOptions(int argc, char **argv) {
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1e6))
       ->type_name("MB");
+  app.add_option(
+         "--recompute", options.recompute,
+         "What the backward computes again instead of keeping it: full "
+         "(all but what enters a repeated block), selective (what takes "
+         "few FLOPs for each byte), PATTERN[,PATTERN] (all but what "
+         "enters these modules), or none (default)")
+      ->type_name("WHAT");
+  app.add_flag("--recompute-gathers", options.recomputeGathers,
+               "With --recompute, communicate again too, instead of keeping "
+               "what was received")
+      ->needs("--recompute");
   app.add_option("--zero", options.zero,
                  "ZeRO stage: 1 splits each parameter's update and optimizer "
                  "state over the ranks that have the same parameter, 2 also "
@@ -223,9 +234,10 @@ polyrank::driver::parseOptions(int argc, char **argv) {
          "--clip-value", "--microbatches", "--batch-norm", "--dropout",
          "--freeze", "--train-only", "--detach", "--no-tie"});
   group(app, "Ranks",
-        {"--mesh", "--shard", "--shard-file", "--batch-axes", "--zero",
-         "--zero-axis", "--zero-threshold", "--zero-accumulate",
-         "--zero-gather", "--bucket-mb", "--link", "--threads", "--cpu"});
+        {"--mesh", "--shard", "--shard-file", "--batch-axes", "--recompute",
+         "--recompute-gathers", "--zero", "--zero-axis", "--zero-threshold",
+         "--zero-accumulate", "--zero-gather", "--bucket-mb", "--link",
+         "--threads", "--cpu"});
   group(app, "What is said",
         {"--why", "--timing", "--json", "--quiet", "--stop-after",
          "--dump-passes"});
@@ -243,7 +255,7 @@ polyrank::driver::parseOptions(int argc, char **argv) {
                                  "a forward plan changes no weights");
     for (const char *option :
          {"--freeze", "--train-only", "--detach", "--clip-norm", "--clip-value",
-          "--zero-accumulate"})
+          "--zero-accumulate", "--recompute"})
       if (mode == "forward" && app.count(option))
         throw CLI::ValidationError(option, "a forward plan has no gradients");
     if (mode == "forward" && app.count("--zero-axis") && options.zero < 3)

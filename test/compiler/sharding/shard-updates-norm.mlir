@@ -41,7 +41,7 @@
 // ZERO0: return
 // Where both axes hold the same parameter, the user may choose another.
 // AXIS: graph.sub {{.*}} : tensor<8x4xf32, #sharding.layout<#mesh, [{"tensor"}, {}]>>
-// WRONG: --zero-axis: the mesh has no axis 'tensr'; there are: data, tensor
+// WRONG: --zero-axis: the mesh has no axis 'tensr'; it has data, tensor
 func.func @clip(%w: !w {graph.role = #graph.parameter<@w>}, %v: !odd {graph.role = #graph.parameter<@v>}, %dw: !w {graph.role = #graph.input<"dw">}, %dv: !odd {graph.role = #graph.input<"dv">}) -> (!w {graph.role = #graph.next<0>}, !odd {graph.role = #graph.next<1>}, !scalar {graph.role = #graph.output<"grad_norm">}) {
   %pw = sharding.to_partial %dw : (!w) -> !dw
   %rw = sharding.reshard %pw : (!dw) -> !w
