@@ -102,19 +102,18 @@ BlockArgument StepBuilder::addArgument(Type type, Attribute role) {
   return argument;
 }
 
-void StepBuilder::createFunction(ArrayRef<StringRef> stateNames,
+void StepBuilder::createFunction(ArrayRef<Optimizer::State> states,
                                  bool isTraining) {
   builder.setInsertionPoint(forward);
   step = func::FuncOp::create(builder, forward.getLoc(), "step",
                               builder.getFunctionType({}, {}));
   step.addEntryBlock();
-  auto zero = builder.getF64FloatAttr(0);
-  auto addState = [&](Type type, StringRef suffix, FlatSymbolRefAttr of,
+  auto addState = [&](Type type, Optimizer::State state, FlatSymbolRefAttr of,
                       DenseI64ArrayAttr view) {
-    return addArgument(type,
-                       graph::StateAttr::get(builder.getContext(),
-                                             builder.getStringAttr(suffix), of,
-                                             view, zero));
+    return addArgument(
+        type, graph::StateAttr::get(builder.getContext(),
+                                    builder.getStringAttr(state.name), of, view,
+                                    builder.getF64FloatAttr(state.init)));
   };
   auto roleOf = [&](BlockArgument argument) {
     return boundary().getArgument(argument.getArgNumber());
@@ -126,13 +125,13 @@ void StepBuilder::createFunction(ArrayRef<StringRef> stateNames,
     if (!isTraining || !parameter.trainable)
       continue;
     auto role = cast<graph::ParameterAttr>(roleOf(parameter.forward));
-    for (StringRef state : stateNames)
+    for (const Optimizer::State &state : states)
       parameter.states.push_back(addState(parameter.forward.getType(), state,
                                           role.getSymbol(), role.getView()));
   }
   auto integer = RankedTensorType::get({}, builder.getI64Type());
   if (isTraining) {
-    stepNumber = addState(integer, "step", {}, {});
+    stepNumber = addState(integer, {"step"}, {}, {});
     seed = addArgument(integer,
                        graph::CounterAttr::get(builder.getContext(),
                                                graph::RandomCounter::Seed));
@@ -346,7 +345,7 @@ LogicalResult StepBuilder::buildTraining(Optimizer &optimizer,
     return failure();
   if (getNumTerms() == 0)
     return forward.emitError("has no loss yet (attach-loss)");
-  createFunction(optimizer.getStateNames(), true);
+  createFunction(optimizer.getStates(), true);
   auto sums = buildMicrobatches();
   if (failed(sums))
     return failure();

@@ -7,16 +7,22 @@
 
 namespace polyrank::training {
 
-/// What torch.optim's SGD, Adam and AdamW (2.x) compute. Passes.td lists the
-/// options.
+/// What torch.optim's SGD, Adam, AdamW, Adagrad and RMSprop (2.x) compute, and
+/// Lion (Chen et al., Symbolic Discovery of Optimization Algorithms, 2023,
+/// program 1). Passes.td lists the options.
 class Optimizer {
 public:
+  /// Of each parameter: PyTorch's name, and what it begins with.
+  struct State {
+    llvm::StringRef name;
+    double init = 0;
+  };
+
   /// Positional arguments are PyTorch's; case and `torch.optim.` do not matter.
   static mlir::FailureOr<Optimizer> parse(llvm::StringRef text,
                                           EmitError emitError);
 
-  /// PyTorch's names of the states that a parameter has.
-  llvm::ArrayRef<llvm::StringRef> getStateNames() const { return stateNames; }
+  llvm::ArrayRef<State> getStates() const { return states; }
 
   /// Builds what is computed once for all parameters from the number of steps
   /// done before this one, an i64 scalar.
@@ -34,8 +40,12 @@ public:
                                     EmitError emitError) const;
 
 private:
-  enum class Kind { Sgd, Adam, AdamW };
+  enum class Kind { Sgd, Adam, AdamW, Adagrad, RmsProp, Lion };
 
+  /// Reads the options of this kind, and says which states there are.
+  void takeOptions(NamedArguments &named);
+  /// PyTorch's conditions.
+  mlir::LogicalResult check(llvm::StringRef text, EmitError emitError) const;
   /// By any of a parameter's names.
   bool decays(llvm::ArrayRef<std::string> names) const;
   mlir::Value buildSgd(graph::Parts &parts, double decay, mlir::Value parameter,
@@ -44,15 +54,27 @@ private:
   mlir::Value buildAdam(graph::Parts &parts, double decay,
                         mlir::Value parameter, mlir::Value gradient,
                         llvm::MutableArrayRef<mlir::Value> states) const;
+  mlir::Value buildAdagrad(graph::Parts &parts, mlir::Value parameter,
+                           mlir::Value gradient,
+                           llvm::MutableArrayRef<mlir::Value> states) const;
+  mlir::Value buildRmsProp(graph::Parts &parts, mlir::Value parameter,
+                           mlir::Value gradient,
+                           llvm::MutableArrayRef<mlir::Value> states) const;
+  mlir::Value buildLion(graph::Parts &parts, double decay,
+                        mlir::Value parameter, mlir::Value gradient,
+                        llvm::MutableArrayRef<mlir::Value> states) const;
 
   Kind kind = Kind::AdamW;
   double learningRate = 1e-3, weightDecay = 0;
   double momentum = 0, dampening = 0;
   bool nesterov = false, amsgrad = false, maximize = false;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  double rateDecay = 0, firstSum = 0; // of adagrad
+  double alpha = 0.99;                // of rmsprop
+  bool centered = false;
   /// Globs over the names that decay; none: all do.
   llvm::SmallVector<std::string> patterns;
-  llvm::SmallVector<llvm::StringRef> stateNames;
+  llvm::SmallVector<State> states;
 
   // f64 scalars of this step.
   mlir::Value stepSize, correction, freshness;

@@ -104,6 +104,9 @@ def BuildStepPass : Pass<"build-step", "::mlir::ModuleOp"> {
       sgd(lr=1e-3,momentum=0,dampening=0,weight_decay=0,nesterov=false)
       adam(lr=1e-3,betas=(0.9,0.999),eps=1e-8,weight_decay=0,amsgrad=false)
       adamw(lr=1e-3,betas=(0.9,0.999),eps=1e-8,weight_decay=0.01,amsgrad=false)
+      adagrad(lr=1e-2,lr_decay=0,weight_decay=0,initial_accumulator_value=0,eps=1e-10)
+      rmsprop(lr=1e-2,alpha=0.99,eps=1e-8,weight_decay=0,momentum=0,centered=false)
+      lion(lr=1e-4,betas=(0.9,0.99),weight_decay=0), of its authors
 
     and maximize=false. Without names they are in this order.
 

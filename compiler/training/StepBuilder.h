@@ -57,8 +57,7 @@ public:
 private:
   mlir::LogicalResult classify();
   /// Makes @step with the arguments so far and an empty body.
-  void createFunction(llvm::ArrayRef<llvm::StringRef> stateNames,
-                      bool isTraining);
+  void createFunction(llvm::ArrayRef<Optimizer::State> states, bool isTraining);
   mlir::BlockArgument addArgument(mlir::Type type, mlir::Attribute role);
   /// Clones the ops of @forward and returns what it returns. `carried` are the
   /// values of the parameters that it updates, `slices` its inputs.

@@ -98,6 +98,34 @@ void adam(Reference &each, double gradient, double lr, double beta1,
       lr / (1 - std::pow(beta1, each.step)) * each.first / (root + epsilon);
 }
 
+void adagrad(Reference &each, double gradient, double lr, double rateDecay,
+             double first, double epsilon) {
+  if (each.step == 0)
+    each.second = first;
+  each.second += gradient * gradient;
+  each.parameter -= lr / (1 + each.step * rateDecay) * gradient /
+                    (std::sqrt(each.second) + epsilon);
+  ++each.step;
+}
+
+/// `largest` is the mean, `first` the momentum.
+void rmsprop(Reference &each, double gradient, double lr, double alpha,
+             double epsilon, double momentum, bool centered) {
+  each.second = alpha * each.second + (1 - alpha) * gradient * gradient;
+  each.largest = alpha * each.largest + (1 - alpha) * gradient;
+  double mean = centered ? each.largest : 0;
+  double step = gradient / (std::sqrt(each.second - mean * mean) + epsilon);
+  each.first = momentum * each.first + step;
+  each.parameter -= lr * (momentum != 0 ? each.first : step);
+}
+
+void lion(Reference &each, double gradient, double lr, double beta1,
+          double beta2, double decay) {
+  double mean = beta1 * each.first + (1 - beta1) * gradient;
+  each.first = beta2 * each.first + (1 - beta2) * gradient;
+  each.parameter -= lr * ((mean > 0) - (mean < 0) + decay * each.parameter);
+}
+
 struct OptimizerCase {
   const char *text;
   unsigned states;
@@ -180,7 +208,8 @@ INSTANTIATE_TEST_SUITE_P(
                       }},
         OptimizerCase{"adamw(lr=0.05)", 2,
                       [](Reference &each, double gradient, bool) {
-                        adam(each, gradient, 0.05, 0.9, 0.999, 1e-8, 0.01, true);
+                        adam(each, gradient, 0.05, 0.9, 0.999, 1e-8, 0.01,
+                             true);
                       }},
         // As PyTorch writes it.
         OptimizerCase{"torch.optim.SGD(model.parameters(), 0.1, 0.5, nesterov, "
@@ -211,6 +240,40 @@ INSTANTIATE_TEST_SUITE_P(
                       [](Reference &each, double gradient, bool isBias) {
                         adam(each, gradient, 0.05, 0.9, 0.999, 1e-4,
                              isBias ? 0 : 0.5, true);
+                      }},
+        OptimizerCase{"adagrad", 1,
+                      [](Reference &each, double gradient, bool) {
+                        adagrad(each, gradient, 0.01, 0, 0, 1e-10);
+                      }},
+        OptimizerCase{"Adagrad(0.1, 0.5, 0.25, 0.125, 1e-4)", 1,
+                      [](Reference &each, double gradient, bool) {
+                        adagrad(each, decayed(gradient, each, 0.25), 0.1, 0.5,
+                                0.125, 1e-4);
+                      }},
+        OptimizerCase{"rmsprop", 1,
+                      [](Reference &each, double gradient, bool) {
+                        rmsprop(each, gradient, 0.01, 0.99, 1e-8, 0, false);
+                      }},
+        OptimizerCase{"RMSprop(0.1, 0.8, 1e-4, 0.25, 0.5)", 2,
+                      [](Reference &each, double gradient, bool) {
+                        rmsprop(each, decayed(gradient, each, 0.25), 0.1, 0.8,
+                                1e-4, 0.5, false);
+                      }},
+        OptimizerCase{"rmsprop(lr=0.1,alpha=0.8,momentum=0.5,centered)", 3,
+                      [](Reference &each, double gradient, bool) {
+                        rmsprop(each, gradient, 0.1, 0.8, 1e-8, 0.5, true);
+                      }},
+        OptimizerCase{"rmsprop(lr=0.1,alpha=0.8,centered=True,maximize)", 2,
+                      [](Reference &each, double gradient, bool) {
+                        rmsprop(each, -gradient, 0.1, 0.8, 1e-8, 0, true);
+                      }},
+        OptimizerCase{"lion", 1,
+                      [](Reference &each, double gradient, bool) {
+                        lion(each, gradient, 1e-4, 0.9, 0.99, 0);
+                      }},
+        OptimizerCase{"lion(0.1,(0.5,0.8),0.25)", 1,
+                      [](Reference &each, double gradient, bool) {
+                        lion(each, gradient, 0.1, 0.5, 0.8, 0.25);
                       }}),
     [](const auto &info) { return "case" + std::to_string(info.index); });
 
@@ -464,8 +527,16 @@ TEST_F(StepTest, ErrorsSayWhatIsExpected) {
   has(errorOf("cross_entropy(logits,x)"), "the model's input 'x' has type");
   has(errorOf("output(logits)"), "is not one number");
   has(errorOf("mse(logits,t", "sgd"), "lacks the closing parenthesis");
-  has(errorOf("mse(logits,t)", "adagrad"),
-      "unknown optimizer 'adagrad'; there are: sgd, adam, adamw");
+  has(errorOf("mse(logits,t)", "adagrat"),
+      "unknown optimizer 'adagrat'; there are: sgd, adam, adamw, adagrad, "
+      "rmsprop, lion; nearest: 'adagrad'");
+  has(errorOf("mse(logits,t)", "adagrad(initial_accumulator_value=-1)"),
+      "initial_accumulator_value must not be negative");
+  has(errorOf("mse(logits,t)", "adagrad(lr_decay=-1)"),
+      "lr_decay must not be negative");
+  has(errorOf("mse(logits,t)", "rmsprop(alpha=-1)"),
+      "alpha must not be negative");
+  has(errorOf("mse(logits,t)", "lion(eps=1)"), "lion has no option 'eps'");
   has(errorOf("mse(logits,t)", "adam(lr=fast)"),
       "'lr=fast': expected a number");
   has(errorOf("mse(logits,t)", "adamw lr=1e-3"),
