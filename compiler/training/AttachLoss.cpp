@@ -4,6 +4,7 @@
 
 #include "compiler/training/Call.h"
 #include "compiler/training/Forward.h"
+#include "compiler/training/PairLosses.h"
 #include "compiler/training/Passes.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Parts.h"
@@ -71,7 +72,7 @@ private:
   FailureOr<int64_t> findClasses(const Call &call, RankedTensorType type);
   FailureOr<Loss> buildTerm(const WeightedCall &term);
   FailureOr<Loss> buildCrossEntropy(const Call &call);
-  FailureOr<Loss> buildMeanSquare(const Call &call);
+  FailureOr<Loss> buildPair(const Call &call);
   FailureOr<Loss> buildOutput(const Call &call);
   /// Of a float scalar: what it is a sum of and over where that can be seen,
   /// else itself over 1.
@@ -261,24 +262,26 @@ FailureOr<Loss> LossBuilder::buildCrossEntropy(const Call &call) {
   return Loss{sumAll(loss.getLoss()), count, labelType.getNumElements()};
 }
 
-FailureOr<Loss> LossBuilder::buildMeanSquare(const Call &call) {
+FailureOr<Loss> LossBuilder::buildPair(const Call &call) {
   if (failed(expectPositional(call, {"OUTPUT", "TARGET"})))
     return failure();
   FailureOr<Value> output = getOutput(call.positional[0]);
-  auto emit = [&] { return emitError(); };
-  if (failed(output) || failed(NamedArguments(call, emit).finish(otherLosses)))
+  if (failed(output))
     return failure();
   RankedTensorType type = graph::getGlobalType(*output);
   if (!isa<FloatType>(type.getElementType()))
     return emitError() << "output '" << call.positional[0] << "' has type "
-                       << type << "; a mean square needs floats";
+                       << type << "; " << call.name << " needs floats";
   FailureOr<Value> target = getLabels(call.positional[1], type);
   if (failed(target))
     return failure();
-  Value difference = parts.sub(*output, *target);
-  Value sum = sumAll(parts.mul(difference, difference));
+  auto emit = [&] { return emitError(); };
+  FailureOr<Value> each =
+      buildPairLoss(parts, call, *output, *target, emit, otherLosses);
+  if (failed(each))
+    return failure();
   int64_t targets = type.getNumElements();
-  return Loss{sum,
+  return Loss{sumAll(*each),
               graph::splat(builder, parts.location,
                            RankedTensorType::get({}, builder.getF32Type()),
                            static_cast<double>(targets)),
@@ -358,11 +361,11 @@ FailureOr<Loss> LossBuilder::buildTerm(const WeightedCall &term) {
   for (StringRef module : {"torch.nn.functional.", "nn.functional.", "F."})
     if (name.consume_front(module))
       break;
-  call.name = name == "mse_loss" ? "mse" : name.str();
+  call.name = getPairLossName(name).str();
   if (call.name == "cross_entropy")
     return buildCrossEntropy(call);
-  if (call.name == "mse")
-    return buildMeanSquare(call);
+  if (llvm::is_contained(getPairLosses(), StringRef(call.name)))
+    return buildPair(call);
   if (call.name == "output")
     return buildOutput(call);
   for (unsigned i = 0; i < forward.getNumResults(); ++i)
@@ -371,12 +374,14 @@ FailureOr<Loss> LossBuilder::buildTerm(const WeightedCall &term) {
       return emitError() << "'" << name << "' is an output of the model and no "
                          << "loss; write output(" << name
                          << ") where it is the loss itself";
+  std::vector<std::string> known{"cross_entropy", "output"};
+  for (StringRef loss : getPairLosses())
+    known.push_back(loss.str());
   return emitError() << "unknown loss '" << term.call.name
                      << "'; there are: cross_entropy(OUTPUT,LABELS), "
-                        "mse(OUTPUT,TARGET), output(OUTPUT)"
-                     << nearestWords(call.name,
-                                     {"cross_entropy", "mse", "output"})
-                     << otherLosses;
+                        "output(OUTPUT), and of OUTPUT,TARGET: "
+                     << llvm::join(getPairLosses(), ", ")
+                     << nearestWords(call.name, known) << otherLosses;
 }
 
 FailureOr<SmallVector<NamedMean>> LossBuilder::build() {

@@ -71,7 +71,8 @@ def AttachLossPass : Pass<"attach-loss", "::mlir::ModuleOp"> {
         without the classes: dim K. Without axis=K it is dim 1 of two, and of
         more the one that leaves the dims of an input of integers. Labels equal to N (-100)
         do not count.
-      mse(OUTPUT,TARGET)
+      mse(OUTPUT,TARGET), l1, smooth_l1(..,beta=1), huber(..,delta=1)
+      binary_cross_entropy_with_logits(OUTPUT,TARGET[,pos_weight=1])
         TARGET becomes an input like OUTPUT; the mean is over all elements.
       output(OUTPUT)
         OUTPUT is the loss. Where it is a sum over a number that depends on the

@@ -18,20 +18,6 @@ namespace {
 
 bool isOne(Value value) { return graph::getSplat(value) == 1.0; }
 
-/// log(e^x + e^y) = max(x, y) + log(1 + e^-|x - y|). The gradient of the maximum
-/// where both are equal is a half of each, as it should be.
-Value logOfSum(Parts &parts, Value x, Value y) {
-  Value distance = parts.apply<graph::AbsOp>(parts.sub(x, y));
-  Value rest = parts.exp(parts.apply<graph::NegOp>(distance));
-  return parts.add(parts.apply<graph::MaxOp>(x, y),
-                   parts.apply<graph::LogOp>(parts.add(rest, 1)));
-}
-
-/// log(1 + e^x).
-Value softplus(Parts &parts, Value x) {
-  return logOfSum(parts, x, parts.splat(x, 0));
-}
-
 Value logSoftmax(Parts &parts, Value x, int64_t dim) {
   ArrayRef<int64_t> shape = graph::getShape(x);
   auto spread = [&](Value reduced) {
@@ -63,10 +49,10 @@ Value findComplement(Value value) {
 Value buildLogarithm(Parts &parts, Value argument) {
   auto negate = [&](Value x) { return parts.apply<graph::NegOp>(x); };
   if (auto sigmoid = argument.getDefiningOp<graph::SigmoidOp>())
-    return negate(softplus(parts, negate(sigmoid.getInput())));
+    return negate(parts.softplus(negate(sigmoid.getInput())));
   if (Value rest = findComplement(argument)) {
     auto sigmoid = rest.getDefiningOp<graph::SigmoidOp>();
-    return sigmoid ? negate(softplus(parts, sigmoid.getInput())) : Value();
+    return sigmoid ? negate(parts.softplus(sigmoid.getInput())) : Value();
   }
   if (auto softmax = argument.getDefiningOp<graph::SoftmaxOp>())
     return logSoftmax(parts, softmax.getInput(), softmax.getDim());
@@ -76,11 +62,11 @@ Value buildLogarithm(Parts &parts, Value argument) {
   auto left = sum.getLhs().getDefiningOp<graph::ExpOp>();
   auto right = sum.getRhs().getDefiningOp<graph::ExpOp>();
   if (left && right)
-    return logOfSum(parts, left.getInput(), right.getInput());
+    return parts.logOfSum(left.getInput(), right.getInput());
   if (left && isOne(sum.getRhs()))
-    return softplus(parts, left.getInput());
+    return parts.softplus(left.getInput());
   if (right && isOne(sum.getLhs()))
-    return softplus(parts, right.getInput());
+    return parts.softplus(right.getInput());
   return {};
 }
 

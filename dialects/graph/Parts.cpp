@@ -23,8 +23,9 @@ LogicalResult polyrank::graph::verifyBorders(Operation *op,
       !dim.getSpills())
     return success();
   return op->emitOpError("reads borders of ")
-         << border.low << " and " << border.high << " elements, its operand has "
-         << dim.getHaloLow() << " and " << dim.getHaloHigh();
+         << border.low << " and " << border.high
+         << " elements, its operand has " << dim.getHaloLow() << " and "
+         << dim.getHaloHigh();
 }
 
 void polyrank::graph::addResultTypes(OpBuilder &builder, OperationState &state,
@@ -42,6 +43,12 @@ void polyrank::graph::addResultTypes(OpBuilder &builder, OperationState &state,
        llvm::zip_equal(state.types, inferResultLayouts(op, layouts)))
     type = sharding::withLayout(cast<RankedTensorType>(type), layout);
   op->destroy();
+}
+
+Value Parts::logOfSum(Value x, Value y) {
+  Value distance = apply<AbsOp>(sub(x, y));
+  Value rest = exp(apply<NegOp>(distance));
+  return add(apply<MaxOp>(x, y), apply<LogOp>(add(rest, 1)));
 }
 
 Value Parts::compare(Value x, Comparison comparison, Value y) {

@@ -61,6 +61,11 @@ public:
   mlir::Value add(mlir::Value x, double y) { return add(x, splat(x, y)); }
 
   mlir::Value compare(mlir::Value x, Comparison comparison, mlir::Value y);
+  /// log(e^x + e^y) = max(x, y) + log(1 + e^-|x - y|). The gradient of the
+  /// maximum where both are equal is a half of each, as it should be.
+  mlir::Value logOfSum(mlir::Value x, mlir::Value y);
+  /// log(1 + e^x).
+  mlir::Value softplus(mlir::Value x) { return logOfSum(x, splat(x, 0)); }
   /// `onTrue` where the condition holds.
   mlir::Value select(mlir::Value condition, mlir::Value onTrue,
                      mlir::Value onFalse);

@@ -188,3 +188,46 @@ def test_optimizers_as_pytorch_writes_them(make, option, heads, tmp_path):
         update.step()
     for name, tensor in model.state_dict().items():
         assert torch.allclose(run.tensors[name], tensor, atol=2e-5), name
+
+
+PAIRS = {
+    "mse(b,yb)": functional.mse_loss, "l1_loss(b,yb)": functional.l1_loss,
+    "F.smooth_l1_loss(b,yb,beta=0.3)": lambda b, y: functional.smooth_l1_loss(b, y, beta=0.3),
+    "smooth_l1(b,yb,beta=0)": lambda b, y: functional.smooth_l1_loss(b, y, beta=0),
+    "huber(b,yb)": functional.huber_loss, "huber_loss(b,yb,delta=0.4)": lambda b, y: functional.huber_loss(b, y, delta=0.4),
+    "binary_cross_entropy_with_logits(b,yb)": functional.binary_cross_entropy_with_logits,
+    "bce_with_logits(b,yb,pos_weight=2.5)":
+        lambda b, y: functional.binary_cross_entropy_with_logits(b, y, pos_weight=torch.tensor(2.5)),
+}
+
+
+@pytest.mark.parametrize("loss", PAIRS)
+@pytest.mark.parametrize("mesh, microbatches", [("data=1", 1), ("data=2", 2)])
+def test_losses_of_each_element_are_pytorchs(loss, mesh, microbatches, heads, tmp_path):
+    data = draw()
+    data = {"x": data["x"], "yb": torch.rand_like(data["yb"]).round(decimals=1) if "logits" in loss else data["yb"]}
+    model, size = Heads(), BATCH * microbatches
+    tools.saveData(tmp_path / "data.npz", data)
+    tools.tool("compile", heads, "-o", tmp_path / "plan", "--mesh", mesh, "--loss", loss, "--microbatches", microbatches,
+               "--optimizer", "sgd(0.5)")
+    run = tools.train(tmp_path / "plan", tmp_path / "data.npz", 3, tmp_path / "run")
+    update = torch.optim.SGD(model.parameters(), lr=0.5)
+    for step, logged in enumerate(run.log):
+        batch = batchOf(data, step, size)
+        update.zero_grad()
+        value = PAIRS[loss](model(batch["x"])[1], batch["yb"])
+        value.backward()
+        update.step()
+        assert logged["loss"] == pytest.approx(value.item(), rel=2e-5)
+    for name, tensor in model.state_dict().items():
+        assert torch.allclose(run.tensors[name], tensor, atol=1e-6), name
+
+
+@pytest.mark.parametrize("loss, message", [
+    ("huber(b,yb,delta=0)", "delta must be positive"), ("smooth_l1(b,yb,beta=-1)", "beta must not be negative"),
+    ("bce_with_logits(b,yb,pos_weight=0)", "pos_weight must be positive"),
+    ("l1(b,yb,beta=1)", "l1 has no option 'beta'"), ("hubert(b,yb)", "nearest: 'huber'"),
+    ("l1(b)", "expected l1(OUTPUT,TARGET)")])
+def test_a_loss_that_cannot_be_meant_is_refused(loss, message, heads, tmp_path):
+    _, errors = tools.tool("compile", heads, "-o", tmp_path / "plan", "--loss", loss, code=1)
+    assert message in errors

@@ -74,7 +74,9 @@ polyrank::driver::parseOptions(int argc, char **argv) {
       ->type_name("MODE");
   app.add_option("--loss", options.loss,
                  "cross_entropy(OUTPUT,LABELS[,axis=K][,ignore_index=N]), "
-                 "mse(OUTPUT,TARGET), output(OUTPUT), or a sum of such terms "
+                 "mse(OUTPUT,TARGET), and so l1, smooth_l1, huber and "
+                 "binary_cross_entropy_with_logits, output(OUTPUT), or a sum "
+                 "of such terms "
                  "with weights: cross_entropy(a,ya)+0.5*mse(b,yb)")
       ->type_name("LOSS");
   app.add_option("--optimizer", options.optimizer,

@@ -1,0 +1,79 @@
+// Losses of an output and a target of its shape, element by element.
+
+#include "compiler/training/PairLosses.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::training;
+using graph::Comparison;
+using graph::Parts;
+
+ArrayRef<StringRef> polyrank::training::getPairLosses() {
+  static constexpr StringRef names[] = {"mse", "l1", "smooth_l1", "huber",
+                                        "binary_cross_entropy_with_logits"};
+  return names;
+}
+
+StringRef polyrank::training::getPairLossName(StringRef name) {
+  if (name == "bce_with_logits")
+    return "binary_cross_entropy_with_logits";
+  StringRef ours = name;
+  ours.consume_back("_loss");
+  return llvm::is_contained(getPairLosses(), ours) ? ours : name;
+}
+
+/// d^2 / 2 up to a distance of `bound`, from there on a line of slope `bound`,
+/// which meets it there.
+static Value buildHuber(Parts &parts, Value distance, double bound) {
+  Value square = parts.mul(parts.mul(distance, distance), 0.5);
+  Value line = parts.mul(parts.add(distance, -0.5 * bound), bound);
+  Value isNear =
+      parts.compare(distance, Comparison::LT, parts.splat(distance, bound));
+  return parts.select(isNear, square, line);
+}
+
+/// (1 - t) x + w log(1 + e^-x), w = 1 + (p - 1) t: minus the logarithm of what
+/// the sigmoid of x gives to the target t, with weight p where t is 1.
+static Value buildBinary(Parts &parts, Value logits, Value target,
+                         double positive) {
+  Value one = parts.splat(target, 1);
+  Value rest = parts.softplus(parts.apply<graph::NegOp>(logits));
+  if (positive != 1)
+    rest = parts.mul(rest, parts.add(parts.mul(target, positive - 1), 1));
+  return parts.add(parts.mul(parts.sub(one, target), logits), rest);
+}
+
+FailureOr<Value> polyrank::training::buildPairLoss(Parts &parts,
+                                                   const Call &call,
+                                                   Value output, Value target,
+                                                   EmitError emitError,
+                                                   StringRef hint) {
+  NamedArguments named(call, emitError);
+  double bound = 1, positive = 1;
+  bool isHuber = call.name == "huber", isSmooth = call.name == "smooth_l1",
+       isBinary = call.name == "binary_cross_entropy_with_logits";
+  if (isHuber)
+    named.take("delta", bound);
+  if (isSmooth)
+    named.take("beta", bound);
+  if (isBinary)
+    named.take("pos_weight", positive);
+  if (failed(named.finish(hint)))
+    return failure();
+  if ((isHuber && bound <= 0) || (isSmooth && bound < 0) || positive <= 0)
+    return emitError() << call.name << ": "
+                       << (isHuber    ? "delta must be positive"
+                           : isSmooth ? "beta must not be negative"
+                                      : "pos_weight must be positive");
+  if (isBinary)
+    return buildBinary(parts, output, target, positive);
+  Value difference = parts.sub(output, target);
+  if (call.name == "mse")
+    return parts.mul(difference, difference);
+  Value distance = parts.apply<graph::AbsOp>(difference);
+  if (isHuber)
+    return buildHuber(parts, distance, bound);
+  if (isSmooth && bound > 0)
+    return parts.mul(buildHuber(parts, distance, bound), 1 / bound);
+  return distance;
+}
