@@ -71,6 +71,7 @@ LogicalResult StepBuilder::classify() {
                                             << ", which is no graph.parameter";
     Parameter &parameter = parameters.emplace_back();
     parameter.forward = argument;
+    parameter.stored = stored;
     parameter.name = symbol.str();
     parameter.names = getNames(stored);
     parameter.trainable =
@@ -102,13 +103,13 @@ BlockArgument StepBuilder::addArgument(Type type, Attribute role) {
   return argument;
 }
 
-void StepBuilder::createFunction(ArrayRef<Optimizer::State> states,
+void StepBuilder::createFunction(ArrayRef<OptimizerState> states,
                                  bool isTraining) {
   builder.setInsertionPoint(forward);
   step = func::FuncOp::create(builder, forward.getLoc(), "step",
                               builder.getFunctionType({}, {}));
   step.addEntryBlock();
-  auto addState = [&](Type type, Optimizer::State state, FlatSymbolRefAttr of,
+  auto addState = [&](Type type, OptimizerState state, FlatSymbolRefAttr of,
                       DenseI64ArrayAttr view) {
     return addArgument(
         type, graph::StateAttr::get(builder.getContext(),
@@ -125,7 +126,7 @@ void StepBuilder::createFunction(ArrayRef<Optimizer::State> states,
     if (!isTraining || !parameter.trainable)
       continue;
     auto role = cast<graph::ParameterAttr>(roleOf(parameter.forward));
-    for (const Optimizer::State &state : states)
+    for (const OptimizerState &state : states)
       parameter.states.push_back(addState(parameter.forward.getType(), state,
                                           role.getSymbol(), role.getView()));
   }
@@ -339,6 +340,59 @@ Value StepBuilder::takeGradient(Parameter &parameter) {
       parameter.gradient, role.getSymbol(), role.getView());
 }
 
+SmallVector<Value> StepBuilder::buildUpdates(const Optimizer &optimizer,
+                                             const Clip &clip,
+                                             const Clip::Scale &scale,
+                                             ValueRange carried) {
+  // Of one stored tensor together: some optimizers ask for its norm.
+  llvm::MapVector<Operation *, SmallVector<Parameter *>> stored;
+  SmallVector<std::string> unused;
+  for (Parameter &parameter : parameters) {
+    if (parameter.gradient)
+      stored[parameter.stored].push_back(&parameter);
+    else if (parameter.trainable)
+      unused.push_back(parameter.name);
+  }
+  if (!unused.empty())
+    step.emitWarning() << "the loss does not depend on "
+                       << (unused.size() == 1 ? "parameter " : "parameters ")
+                       << groupNames(unused)
+                       << (unused.size() == 1 ? "; it is left as it is"
+                                              : "; they are left as they are");
+  llvm::DenseMap<Parameter *, Value> next;
+  for (auto &[op, views] : stored) {
+    SmallVector<UpdatedTensor> tensors;
+    for (Parameter *parameter : views) {
+      Parts own(builder, NameLoc::get(builder.getStringAttr(parameter->name)));
+      // With a norm it is taken already.
+      Value gradient = clip.norm != 0 ? parameter->gradient
+                                      : takeGradient(*parameter);
+      if (scale.factor)
+        gradient = own.mul(gradient, own.spread(scale.factor, gradient));
+      tensors.push_back({parameter->stored,
+                         graph::Boundary(step).getView(
+                             parameter->step.getArgNumber()),
+                         own.location, /*decays=*/true, parameter->step,
+                         clip.limit(own, gradient), parameter->states});
+    }
+    optimizer.buildUpdates(builder, views.front()->names, tensors);
+    for (auto [parameter, tensor] : llvm::zip_equal(views, tensors)) {
+      next[parameter] = tensor.parameter;
+      parameter->states = tensor.states;
+    }
+  }
+  SmallVector<Value> updated, updatedStates;
+  auto carriedNext = carried.begin();
+  for (Parameter &parameter : parameters) {
+    updated.push_back(parameter.update >= 0  ? *carriedNext++
+                      : parameter.gradient ? next[&parameter]
+                                           : Value(parameter.step));
+    llvm::append_range(updatedStates, parameter.states);
+  }
+  llvm::append_range(updated, updatedStates);
+  return updated;
+}
+
 LogicalResult StepBuilder::buildTraining(Optimizer &optimizer,
                                          const Clip &clip) {
   if (failed(classify()))
@@ -367,44 +421,15 @@ LogicalResult StepBuilder::buildTraining(Optimizer &optimizer,
                        parts.add(count, buildIsNone(count)));
   // A norm needs all gradients before the first update; else each is taken
   // where it is needed.
-  llvm::MapVector<Parameter *, Value> gradients;
-  for (Parameter &parameter : parameters)
-    if (parameter.gradient && clip.norm != 0)
-      gradients[&parameter] = takeGradient(parameter);
-  Clip::Scale scale = clip.buildScale(
-      parts, llvm::to_vector(llvm::make_second_range(gradients.getArrayRef())),
-      factor);
+  SmallVector<Value> gradients;
+  if (clip.norm != 0)
+    for (Parameter &parameter : parameters)
+      if (parameter.gradient)
+        gradients.push_back(parameter.gradient = takeGradient(parameter));
+  Clip::Scale scale = clip.buildScale(parts, gradients, factor);
   optimizer.buildScalars(parts, stepNumber);
-  SmallVector<Value> updated, updatedStates;
-  SmallVector<std::string> unused;
-  auto carried = sums->carried.begin();
-  for (Parameter &parameter : parameters) {
-    Value value = parameter.update < 0 ? Value(parameter.step) : *carried++;
-    if (!parameter.gradient) {
-      if (parameter.trainable)
-        unused.push_back(parameter.name);
-      updated.push_back(value);
-      llvm::append_range(updatedStates, parameter.states);
-      continue;
-    }
-    Parts own(builder, NameLoc::get(builder.getStringAttr(parameter.name)));
-    Value gradient = gradients.lookup(&parameter);
-    if (!gradient)
-      gradient = takeGradient(parameter);
-    if (scale.factor)
-      gradient = own.mul(gradient, own.spread(scale.factor, gradient));
-    updated.push_back(optimizer.buildUpdate(own, parameter.names, value,
-                                            clip.limit(own, gradient),
-                                            parameter.states));
-    llvm::append_range(updatedStates, parameter.states);
-  }
-  if (!unused.empty())
-    step.emitWarning() << "the loss does not depend on "
-                       << (unused.size() == 1 ? "parameter " : "parameters ")
-                       << groupNames(unused)
-                       << (unused.size() == 1 ? "; it is left as it is"
-                                              : "; they are left as they are");
-  llvm::append_range(updated, updatedStates);
+  SmallVector<Value> updated =
+      buildUpdates(optimizer, clip, scale, sums->carried);
   updated.push_back(parts.add(stepNumber, 1));
   auto metrics = buildMetrics(sums->sums, sums->counts);
   if (scale.norm)

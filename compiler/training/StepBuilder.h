@@ -13,6 +13,7 @@ namespace polyrank::training {
 /// A parameter argument of @forward and of @step.
 struct Parameter {
   mlir::BlockArgument forward, step;
+  graph::ParameterOp stored;
   std::string name;                     // of the stored tensor
   llvm::SmallVector<std::string> names; // that and its aliases
   bool trainable = false;
@@ -57,7 +58,7 @@ public:
 private:
   mlir::LogicalResult classify();
   /// Makes @step with the arguments so far and an empty body.
-  void createFunction(llvm::ArrayRef<Optimizer::State> states, bool isTraining);
+  void createFunction(llvm::ArrayRef<OptimizerState> states, bool isTraining);
   mlir::BlockArgument addArgument(mlir::Type type, mlir::Attribute role);
   /// Clones the ops of @forward and returns what it returns. `carried` are the
   /// values of the parameters that it updates, `slices` its inputs.
@@ -91,6 +92,11 @@ private:
   /// Microbatch 0 of an input that has no other.
   mlir::Value takeOnly(mlir::Value input);
   mlir::Value takeGradient(Parameter &parameter);
+  /// The next values of all parameters, then of all their states.
+  llvm::SmallVector<mlir::Value> buildUpdates(const Optimizer &optimizer,
+                                              const Clip &clip,
+                                              const Clip::Scale &scale,
+                                              mlir::ValueRange carried);
   mlir::Value buildMean(mlir::Value sum, mlir::Value count);
   /// 1 where `count` is 0, else 0.
   mlir::Value buildIsNone(mlir::Value count);

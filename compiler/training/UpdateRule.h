@@ -1,0 +1,96 @@
+// How an optimizer updates a tensor, as ops.
+
+#pragma once
+
+#include <memory>
+
+#include "compiler/training/Call.h"
+#include "dialects/graph/Parts.h"
+
+namespace polyrank::training {
+
+/// What an optimizer keeps of each parameter: PyTorch's name, and what each
+/// element begins with.
+struct OptimizerState {
+  llvm::StringRef name;
+  double init = 0;
+};
+
+/// A logical parameter on its way through its update. The gradient has the
+/// parameter's type.
+struct UpdatedTensor {
+  /// Whose names are that of the stored tensor and its aliases.
+  graph::ParameterOp stored;
+  /// Where it lies in the stored tensor; null: it is all of it, in order.
+  mlir::DenseI64ArrayAttr view;
+  mlir::Location location;
+  bool decays = true;
+  mlir::Value parameter, gradient;          // null gradient: it has none
+  llvm::SmallVector<mlir::Value> states;    // replaced by the next ones
+};
+
+/// One optimizer with its options.
+class UpdateRule {
+public:
+  virtual ~UpdateRule() = default;
+
+  /// The rule of this name (`adamw`), with PyTorch's defaults; null: there is
+  /// none.
+  static std::unique_ptr<UpdateRule> create(llvm::StringRef name);
+  static llvm::ArrayRef<llvm::StringRef> getNames();
+
+  /// PyTorch's positional arguments behind the parameters.
+  llvm::SmallVector<llvm::StringRef> getOrder() const;
+  /// Reads the options, and leaves those that are not given.
+  void takeOptions(NamedArguments &named);
+  /// PyTorch's conditions on the options: what is wrong, or "".
+  llvm::StringRef check() const;
+
+  virtual llvm::SmallVector<OptimizerState> getStates() const { return {}; }
+
+  /// Builds what is computed once for all parameters: from the number of steps
+  /// done before this one, an i64 scalar, and the learning rate, an f64 scalar.
+  void buildScalars(graph::Parts &parts, mlir::Value step,
+                    mlir::Value learningRate);
+  /// The next values of the views of one stored tensor, and of their states.
+  virtual void buildUpdates(mlir::OpBuilder &builder,
+                            llvm::MutableArrayRef<UpdatedTensor> views) const;
+
+  double learningRate = 1e-3, weightDecay = 0;
+
+protected:
+  virtual llvm::ArrayRef<llvm::StringRef> getOwnOrder() const = 0;
+  virtual void takeOwnOptions(NamedArguments &named) = 0;
+  virtual llvm::StringRef checkOwn() const { return ""; }
+  virtual void buildOwnScalars(graph::Parts &parts, mlir::Value step) {}
+  /// The next value of the parameter, where no other is needed for it.
+  virtual mlir::Value buildUpdate(graph::Parts &parts,
+                                  UpdatedTensor &tensor) const = 0;
+
+  double getDecay(const UpdatedTensor &tensor) const {
+    return tensor.decays ? weightDecay : 0;
+  }
+  /// `x` times an f64 scalar.
+  static mlir::Value scale(graph::Parts &parts, mlir::Value x,
+                           mlir::Value scalar);
+  /// The gradient, with weight decay as a part of it (L2).
+  mlir::Value addDecay(graph::Parts &parts, const UpdatedTensor &tensor) const;
+  /// The parameter after weight decay apart from the gradient (AdamW's).
+  mlir::Value applyDecay(graph::Parts &parts,
+                         const UpdatedTensor &tensor) const;
+
+  // f64 scalars of this step.
+  mlir::Value rate;
+
+private:
+  bool maximize = false;
+  mlir::Value keep; // 1 - rate * weightDecay, where anything decays so
+};
+
+/// An f64 scalar.
+mlir::Value buildNumber(graph::Parts &parts, double value);
+
+/// Whether it is a rate of a moving mean.
+inline bool isShare(double value) { return value >= 0 && value < 1; }
+
+} // namespace polyrank::training
