@@ -179,7 +179,7 @@ std::string groupNames(std::span<const std::string> names) {
 
 std::string metricName(std::string_view output) {
   for (std::string_view field :
-       {"step", "loss", "count", "grad_norm", "not_finite", "seconds",
+       {"step", "loss", "count", "grad_norm", "lr", "not_finite", "seconds",
         "samples_per_second", "tokens_per_second", "communication_share"})
     if (output == field)
       return "output(" + std::string(output) + ")";

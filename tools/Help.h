@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/plan/PlanFile.h"
+#include "support/LearningRate.h"
 #include "support/Names.h"
 #include "support/Version.h"
 
@@ -57,6 +58,14 @@ private:
     return result;
   }
 };
+
+/// "constant, linear or cosine", of all schedules of learning rates.
+inline std::string scheduleNames() {
+  std::vector<std::string> names = LearningRateSchedule::getNames();
+  std::string last = names.back();
+  names.pop_back();
+  return CLI::detail::join(names, ", ") + " or " + last;
+}
 
 /// One of a few words.
 inline CLI::Validator oneOf(std::vector<std::string> words) {

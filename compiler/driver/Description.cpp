@@ -67,6 +67,8 @@ std::vector<std::string> polyrank::driver::commandFor(const Options &options) {
         options.optimizer == standard.optimizer ? "adamw(lr=1e-3)"
                                                 : options.optimizer,
         "");
+  add("--lr-schedule", options.lrSchedule, "");
+  addAll("--group", options.groups);
   add("--clip-norm", options.clipNorm, standard.clipNorm);
   add("--clip-norm-type", options.clipNormType, standard.clipNormType);
   add("--clip-value", options.clipValue, standard.clipValue);

@@ -24,6 +24,11 @@ struct Options {
   std::string loss;
   std::string optimizer =
       "adamw(lr=1e-3,betas=(0.9,0.999),eps=1e-8,weight_decay=0.01)";
+  /// How the learning rate depends on the step; empty: not at all.
+  std::string lrSchedule;
+  /// `PATTERN: KEY=VALUE, ..`: other options of the optimizer for some
+  /// parameters.
+  std::vector<std::string> groups;
   /// The largest norm of all gradients, of type `2` or `inf`, and the largest
   /// element; 0: any.
   double clipNorm = 0;

@@ -210,6 +210,8 @@ void polyrank::driver::addTraining(OpPassManager &manager,
   training.loss = options.loss;
   training.mode = options.forward ? "forward" : "train";
   training.optimizer = options.optimizer;
+  training.schedule = options.lrSchedule;
+  training.groups = ArrayRef(options.groups);
   training.clipNorm = options.clipNorm;
   training.clipNormType = options.clipNormType;
   training.clipValue = options.clipValue;

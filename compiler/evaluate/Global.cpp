@@ -123,11 +123,14 @@ polyrank::evaluate::randomArguments(func::FuncOp function, uint64_t seed) {
         arguments.emplace_back(getGlobalType(function, number, false));
     auto state = boundary.getArgument<graph::StateAttr>(number);
     FloatAttr init = state ? state.getInit() : FloatAttr();
+    auto rate = boundary.getArgument<graph::LearningRateAttr>(number);
     auto input = boundary.getArgument<graph::InputAttr>(number);
     std::optional<int64_t> range = input ? input.getRange() : std::nullopt;
     for (int64_t i = 0, n = tensor.size(); i < n; ++i) {
       if (init)
         tensor.set(i, init.getValueAsDouble());
+      else if (rate)
+        tensor.set(i, rate.getRate(0));
       else if (tensor.isFloat())
         tensor.floats[i] = normal(random);
       else

@@ -213,6 +213,17 @@ LogicalResult ArgumentWriter::write(BlockArgument argument) {
   } else if (auto counter = boundary.getArgument<graph::CounterAttr>(number);
              counter && counter.getValue() == graph::RandomCounter::Seed) {
     result->role = fb::Role::Seed;
+  } else if (auto rate =
+                 boundary.getArgument<graph::LearningRateAttr>(number)) {
+    result->name = uniqueName(result->name);
+    result->role = fb::Role::LearningRate;
+    result->relative = !!rate.getScale();
+    FloatAttr own = rate.getScale() ? rate.getScale() : rate.getBase();
+    result->rate = own.getValueAsDouble();
+    if (rate.getScale())
+      plan.learning_rate = rate.getBase().getValueAsDouble();
+    if (rate.getSchedule())
+      plan.lr_schedule = rate.getSchedule().str();
   } else if (auto input = boundary.getArgument<graph::InputAttr>(number)) {
     result->role = input.getLabels() ? fb::Role::Labels : fb::Role::Input;
     if (input.getRange())
@@ -243,7 +254,8 @@ LogicalResult ArgumentWriter::write(BlockArgument argument) {
   } else {
     return function.emitOpError("argument ")
            << argument.getArgNumber()
-           << " is no parameter, state, input or seed (graph.role)";
+           << " is no parameter, state, input, seed or learning rate "
+              "(graph.role)";
   }
   program.arguments.push_back(std::move(result));
   return success();

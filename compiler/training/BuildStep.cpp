@@ -103,8 +103,7 @@ BlockArgument StepBuilder::addArgument(Type type, Attribute role) {
   return argument;
 }
 
-void StepBuilder::createFunction(ArrayRef<OptimizerState> states,
-                                 bool isTraining) {
+void StepBuilder::createFunction(const Optimizer *optimizer) {
   builder.setInsertionPoint(forward);
   step = func::FuncOp::create(builder, forward.getLoc(), "step",
                               builder.getFunctionType({}, {}));
@@ -123,19 +122,27 @@ void StepBuilder::createFunction(ArrayRef<OptimizerState> states,
     parameter.step =
         addArgument(parameter.forward.getType(), roleOf(parameter.forward));
   for (Parameter &parameter : parameters) {
-    if (!isTraining || !parameter.trainable)
+    if (!optimizer || !parameter.trainable)
       continue;
     auto role = cast<graph::ParameterAttr>(roleOf(parameter.forward));
-    for (const OptimizerState &state : states)
+    for (const OptimizerState &state : optimizer->getStates(parameter.names))
       parameter.states.push_back(addState(parameter.forward.getType(), state,
                                           role.getSymbol(), role.getView()));
   }
   auto integer = RankedTensorType::get({}, builder.getI64Type());
-  if (isTraining) {
+  if (optimizer) {
     stepNumber = addState(integer, {"step"}, {}, {});
     seed = addArgument(integer,
                        graph::CounterAttr::get(builder.getContext(),
                                                graph::RandomCounter::Seed));
+    auto number = RankedTensorType::get({}, builder.getF64Type());
+    for (Parameter &parameter : parameters)
+      if (parameter.trainable) {
+        auto role = optimizer->getLearningRate(builder.getContext(),
+                                               parameter.names);
+        if (Value &rate = rates[role]; !rate)
+          rate = addArgument(number, role);
+      }
   }
   for (BlockArgument input : forwardInputs) {
     RankedTensorType type = graph::getGlobalType(input);
@@ -399,7 +406,7 @@ LogicalResult StepBuilder::buildTraining(Optimizer &optimizer,
     return failure();
   if (getNumTerms() == 0)
     return forward.emitError("has no loss yet (attach-loss)");
-  createFunction(optimizer.getStates(), true);
+  createFunction(&optimizer);
   auto sums = buildMicrobatches();
   if (failed(sums))
     return failure();
@@ -427,7 +434,7 @@ LogicalResult StepBuilder::buildTraining(Optimizer &optimizer,
       if (parameter.gradient)
         gradients.push_back(parameter.gradient = takeGradient(parameter));
   Clip::Scale scale = clip.buildScale(parts, gradients, factor);
-  optimizer.buildScalars(parts, stepNumber);
+  optimizer.buildScalars(parts, stepNumber, rates);
   SmallVector<Value> updated =
       buildUpdates(optimizer, clip, scale, sums->carried);
   updated.push_back(parts.add(stepNumber, 1));
@@ -447,7 +454,7 @@ LogicalResult StepBuilder::buildForward() {
   for (auto uniform : forward.getOps<graph::UniformOp>())
     return uniform.emitError("random numbers in mode=forward; export the model "
                              "after model.eval()");
-  createFunction({}, false);
+  createFunction(nullptr);
   SmallVector<Value> slices;
   for (BlockArgument input : inputs)
     slices.push_back(takeOnly(input));
@@ -501,7 +508,6 @@ void BuildStep::runOnOperation() {
   FailureOr<func::FuncOp> forward = getForward(module);
   if (failed(forward))
     return signalPassFailure();
-  auto emitError = [&] { return module.emitError() << "--optimizer: "; };
   if (microbatches < 1) {
     module.emitError("--microbatches ") << microbatches << ": must be positive";
     return signalPassFailure();
@@ -516,18 +522,27 @@ void BuildStep::runOnOperation() {
     module.emitError("--mode ") << mode << ": there are train and forward";
     return signalPassFailure();
   }
-  FailureOr<Optimizer> parsed = Optimizer::parse(optimizer, emitError);
-  if (failed(parsed))
+  FailureOr<Optimizer> parsed = Optimizer::parse(
+      optimizer, [&] { return module.emitError() << "--optimizer: "; });
+  if (failed(parsed) || failed(parsed->setSchedule(schedule, [&] {
+        return module.emitError() << "--lr-schedule '" << schedule << "': ";
+      })))
     return signalPassFailure();
+  for (const std::string &group : groups)
+    if (failed(parsed->addGroup(group, [&] {
+          return module.emitError() << "--group '" << group << "': ";
+        })))
+      return signalPassFailure();
   FailureOr<Clip> clip = Clip::parse(clipNorm, clipNormType, clipValue,
                                      [&] { return module.emitError(); });
   if (failed(clip))
     return signalPassFailure();
-  SmallVector<std::string> names;
+  SmallVector<Optimizer::Names> names;
   for (auto parameter : module.getOps<graph::ParameterOp>())
-    if (parameter.getTrainable())
-      llvm::append_range(names, getNames(parameter));
-  if (failed(parsed->checkPatterns(names, emitError)) ||
+    names.push_back({getNames(parameter), parameter.getTrainable()});
+  if (failed(
+          parsed->checkPatterns(names, [&] { return module.emitError(); })) ||
       failed(steps.buildTraining(*parsed, *clip)))
-    signalPassFailure();
+    return signalPassFailure();
+  parsed->describeGroups(names, [&] { return module.emitRemark(); });
 }

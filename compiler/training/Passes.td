@@ -114,6 +114,14 @@ def BuildStepPass : Pass<"build-step", "::mlir::ModuleOp"> {
     `decay=GLOB[:GLOB..]` lets weight decay act only on parameters with matching
     names. A parameter that the loss does not depend on is left as it is.
 
+    The learning rate is an argument of @step (`#graph.learning_rate`), which the
+    runtime computes before each step: from the optimizer's lr and lr-schedule, a
+    text such as cosine(warmup=100,total=1000) (docs/learning-rates.md).
+
+    `group=PATTERN: KEY=VALUE, ..` sets other options for the parameters with
+    matching names, as PyTorch's parameter groups do: weight_decay=0, lr=x0.1 of
+    the optimizer's lr, lr=1e-5 of their own. No parameter is in two groups.
+
     clip-norm scales all gradients where their norm together (clip-norm-type: 2,
     or inf, the largest absolute value) is larger, and logs that norm as
     `grad_norm`; clip-value limits each element. Both do what PyTorch's functions
@@ -129,7 +137,9 @@ def BuildStepPass : Pass<"build-step", "::mlir::ModuleOp"> {
     Option<"microbatches", "microbatches", "int64_t", "1", "how many one step adds up">,
     Option<"clipNorm", "clip-norm", "double", "0", "the largest norm of all gradients; 0: any">,
     Option<"clipNormType", "clip-norm-type", "std::string", "\"2\"", "2 or inf">,
-    Option<"clipValue", "clip-value", "double", "0", "the largest element of a gradient; 0: any">
+    Option<"clipValue", "clip-value", "double", "0", "the largest element of a gradient; 0: any">,
+    Option<"schedule", "lr-schedule", "std::string", "\"\"", "how the learning rate depends on the step">,
+    ListOption<"groups", "group", "std::string", "other options of some parameters">
   ];
 }
 

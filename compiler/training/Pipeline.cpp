@@ -22,6 +22,8 @@ void training::buildTrainingPipeline(OpPassManager &manager,
   step.clipNorm = options.clipNorm;
   step.clipNormType = options.clipNormType;
   step.clipValue = options.clipValue;
+  step.schedule = options.schedule;
+  step.groups.assign(options.groups.begin(), options.groups.end());
   step.microbatches = options.microbatches;
   manager.addPass(createBuildStepPass(step));
   manager.addPass(createCanonicalizerPass());

@@ -23,6 +23,11 @@ struct TrainingPipelineOptions
                                    llvm::cl::desc("2 or inf")};
   Option<double> clipValue{*this, "clip-value", llvm::cl::init(0),
                            llvm::cl::desc("The largest element of a gradient")};
+  Option<std::string> schedule{
+      *this, "lr-schedule",
+      llvm::cl::desc("How the learning rate depends on the step")};
+  ListOption<std::string> groups{
+      *this, "group", llvm::cl::desc("Other options of some parameters")};
   Option<int64_t> microbatches{*this, "microbatches", llvm::cl::init(1),
                                llvm::cl::desc("How many one step adds up")};
 };

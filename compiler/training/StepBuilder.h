@@ -57,8 +57,9 @@ public:
 
 private:
   mlir::LogicalResult classify();
-  /// Makes @step with the arguments so far and an empty body.
-  void createFunction(llvm::ArrayRef<OptimizerState> states, bool isTraining);
+  /// Makes @step with the arguments so far and an empty body; without an
+  /// optimizer it does not train.
+  void createFunction(const Optimizer *optimizer);
   mlir::BlockArgument addArgument(mlir::Type type, mlir::Attribute role);
   /// Clones the ops of @forward and returns what it returns. `carried` are the
   /// values of the parameters that it updates, `slices` its inputs.
@@ -116,6 +117,7 @@ private:
   llvm::SmallVector<Mean> means;
   llvm::SmallVector<mlir::BlockArgument> forwardInputs, inputs;
   mlir::Value stepNumber, seed;
+  llvm::SmallDenseMap<mlir::Attribute, mlir::Value> rates; // by their roles
 };
 
 } // namespace polyrank::training

@@ -2,6 +2,8 @@
 
 #include "compiler/training/UpdateRule.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::training;
@@ -27,7 +29,8 @@ void UpdateRule::takeOptions(NamedArguments &named) {
 }
 
 StringRef UpdateRule::check() const {
-  return learningRate < 0  ? "lr must not be negative"
+  return !std::isfinite(learningRate) ? "lr must be finite"
+         : learningRate < 0 ? "lr must not be negative"
          : weightDecay < 0 ? "weight_decay must not be negative"
                            : checkOwn();
 }

@@ -3,6 +3,7 @@
 #include "dialects/graph/Boundary.h"
 
 #include "mlir/IR/DialectImplementation.h"
+#include "support/LearningRate.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -74,6 +75,25 @@ Attribute InputAttr::parse(AsmParser &parser, Type) {
   return get(parser.getContext(), name, isOpen, isLabels, range, ignored);
 }
 
+// learning_rate
+
+std::string LearningRateAttr::getName() {
+  return "learning rate " +
+         (getScale() ? "x" + numberText(getScale().getValueAsDouble())
+                     : numberText(getBase().getValueAsDouble()));
+}
+
+static StringRef getText(LearningRateAttr rate) {
+  return rate.getSchedule() ? rate.getSchedule().getValue() : "";
+}
+
+double LearningRateAttr::getRate(uint64_t step) {
+  double base = getBase().getValueAsDouble();
+  if (getScale())
+    base *= getScale().getValueAsDouble();
+  return (*LearningRateSchedule::parse(getText(*this))).at(base, step);
+}
+
 // Boundary
 
 bool Boundary::isParameterOrState(Value value) {
@@ -139,6 +159,9 @@ static std::pair<StringRef, std::string> kindAndName(Attribute role) {
       .Case([](CounterAttr role) {
         return Pair("counter", stringifyRandomCounter(role.getValue()).str());
       })
+      .Case([](LearningRateAttr role) {
+        return Pair("argument", role.getName());
+      })
       .Default([](Attribute) { return Pair("argument", "without a role"); });
 }
 
@@ -202,6 +225,40 @@ LogicalResult Boundary::verifyDistinct() const {
   return success();
 }
 
+/// What is wrong with a learning rate of that type; else empty.
+static std::string findWrong(LearningRateAttr rate, Type type) {
+  auto isRate = [](FloatAttr number) {
+    double value = number.getValueAsDouble();
+    return number.getType().isF64() && std::isfinite(value) && value >= 0;
+  };
+  auto scalar = dyn_cast<RankedTensorType>(type);
+  if (scalar && (scalar.getRank() != 0 || !scalar.getElementType().isF64()))
+    return "is not one f64";
+  if (!isRate(rate.getBase()) || (rate.getScale() && !isRate(rate.getScale())))
+    return "has a base or a scale that is no f64 of 0 or more";
+  auto schedule = LearningRateSchedule::parse(getText(rate));
+  return schedule ? "" : "has a bad schedule: " + schedule.error().message;
+}
+
+LogicalResult Boundary::verifyRates() const {
+  LearningRateAttr first, scaled;
+  for (unsigned i = 0, count = getNumArguments(); i < count; ++i) {
+    auto rate = getArgument<LearningRateAttr>(i);
+    if (!rate)
+      continue;
+    if (first && rate.getSchedule() != first.getSchedule())
+      return function->emitOpError("argument ")
+             << i << ": has another schedule than " << first;
+    if (scaled && rate.getScale() && rate.getBase() != scaled.getBase())
+      return function->emitOpError("argument ")
+             << i << ": has another base than " << scaled;
+    first = rate;
+    if (rate.getScale())
+      scaled = rate;
+  }
+  return success();
+}
+
 LogicalResult Boundary::verifyTies() const {
   llvm::SmallDenseMap<unsigned, unsigned, 32> numbers;
   for (unsigned i = 0, count = getNumResults(); i < count; ++i)
@@ -214,11 +271,13 @@ LogicalResult Boundary::verifyTies() const {
 }
 
 // 1. `graph.role` is the only attribute of the dialect at an argument, and one
-//    of parameter, state, input and counter.
+//    of parameter, state, input, counter and learning_rate.
 // 2. No two arguments have the same role.
 // 3. A parameter's symbol, where the module has it, is a graph.parameter.
 // 4. A view has a base and a stride for each dim, none is negative, and the
 //    stored tensor has the elements.
+// 5. A learning rate is one f64, of numbers that are not negative and a schedule
+//    that can be read. All have one schedule, and those with a scale one base.
 LogicalResult Boundary::verifyArgument(Operation *op, unsigned number,
                                        NamedAttribute attribute) {
   auto function = cast<FunctionOpInterface>(op);
@@ -228,7 +287,8 @@ LogicalResult Boundary::verifyArgument(Operation *op, unsigned number,
     return error() << "the dialect has no argument attribute '"
                    << attribute.getName().getValue() << "'; what an argument "
                    << "is, " << attrName << " says";
-  if (!isa<ParameterAttr, StateAttr, InputAttr, CounterAttr>(role))
+  if (!isa<ParameterAttr, StateAttr, InputAttr, CounterAttr, LearningRateAttr>(
+          role))
     return error() << role << " is no role of an argument";
   Boundary boundary(function);
   auto isFirst = [&] {
@@ -237,6 +297,13 @@ LogicalResult Boundary::verifyArgument(Operation *op, unsigned number,
   };
   if (isFirst() && failed(boundary.verifyDistinct()))
     return failure();
+  if (auto rate = dyn_cast<LearningRateAttr>(role)) {
+    Type type = function.getArgumentTypes()[number];
+    if (std::string wrong = findWrong(rate, type); !wrong.empty())
+      return error() << "the " << rate.getName() << " " << wrong;
+    if (failed(boundary.verifyRates()))
+      return failure();
+  }
 
   FlatSymbolRefAttr symbol = boundary.getParameter(number);
   Operation *symbolOp =
@@ -268,11 +335,11 @@ LogicalResult Boundary::verifyArgument(Operation *op, unsigned number,
   return success();
 }
 
-// 5. `graph.role` is the only attribute of the dialect at a result, and one of
+// 6. `graph.role` is the only attribute of the dialect at a result, and one of
 //    output, next, mean and count.
-// 6. A result takes the place of a parameter or state, each of which has one
+// 7. A result takes the place of a parameter or state, each of which has one
 //    such result at most, of the same shape and element type.
-// 7. A mean is followed by its count.
+// 8. A mean is followed by its count.
 LogicalResult Boundary::verifyResult(Operation *op, unsigned number,
                                      NamedAttribute attribute) {
   auto function = cast<FunctionOpInterface>(op);

@@ -1,7 +1,7 @@
 // The boundary of a model's functions: what each argument and result is.
 //
-// `@forward` and `@step` take parameters, state, inputs and counters, and give
-// outputs, means and what takes an argument's place in the next step. One
+// `@forward` and `@step` take parameters, state, inputs, counters and learning
+// rates, and give outputs, means and what takes an argument's place. One
 // attribute, `graph.role`, says which (Boundary.td); this is the only place
 // that reads or writes it.
 
@@ -80,6 +80,7 @@ private:
   /// Adds `change` to the arguments from `first` on that results name.
   void renumber(unsigned first, int change);
   mlir::LogicalResult verifyDistinct() const;
+  mlir::LogicalResult verifyRates() const;
   mlir::LogicalResult verifyTies() const;
 
   // Its accessors are not const.

@@ -92,6 +92,34 @@ def Graph_CounterAttr : Graph_Role<"Counter", "counter"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
+def Graph_LearningRateAttr : Graph_Role<"LearningRate", "learning_rate"> {
+  let summary = "An argument: the learning rate of this step";
+  let description = [{
+    One f64, which the runtime computes before each step from a base and the
+    schedule, a text that `support/LearningRate.h` reads (none: always the base).
+    With a `scale` it is a rate of the run: its base is `base`, which another
+    (`polyrank-run --lr`) may replace, times the scale. Without one the base is
+    that of a group of parameters, which nothing replaces.
+
+    ```mlir
+    %rate: tensor<f64> {graph.role = #graph.learning_rate<1.000000e-03 : f64 scale 1.000000e+00 : f64 schedule "cosine(warmup=10,total=100)">}
+    %of_head: tensor<f64> {graph.role = #graph.learning_rate<1.000000e-04 : f64 schedule "cosine(warmup=10,total=100)">}
+    ```
+  }];
+  let parameters = (ins "::mlir::FloatAttr":$base,
+                        OptionalParameter<"::mlir::FloatAttr">:$scale,
+                        OptionalParameter<"::mlir::StringAttr">:$schedule);
+  let assemblyFormat = [{
+    `<` $base (`scale` $scale^)? (`schedule` $schedule^)? `>`
+  }];
+  let extraClassDeclaration = [{
+    /// "learning rate x0.1" of one with a scale, else "learning rate 0.0001".
+    std::string getName();
+    /// The rate of a step, the first of which is 0.
+    double getRate(uint64_t step);
+  }];
+}
+
 def Graph_OutputAttr : Graph_Role<"Output", "output"> {
   let summary = "A result: what the user gets";
   let description = [{

@@ -115,6 +115,8 @@ Result<std::unique_ptr<RankProgram>> RankProgram::create(const plan::Plan &plan,
   if (!interpreter)
     return interpreter.error();
   rank->interpreter = std::make_unique<Interpreter>(*std::move(interpreter));
+  POLYRANK_ASSIGN(rates, LearningRates::of(plan));
+  rank->rates = std::move(rates);
   rank->fillConstants(seed);
   return rank;
 }
@@ -237,6 +239,24 @@ Result<void> RankProgram::fillInput(const DataSource &data, Split split,
     }
   }
   return {};
+}
+
+Result<void> RankProgram::runStep(uint64_t step) {
+  for (const plan::Argument *argument : *program.arguments())
+    if (argument->role() == plan::Role::LearningRate) {
+      double rate = rates.at(*argument, step - 1);
+      std::memcpy(at(*argument->buffer()), &rate, sizeof(rate));
+    }
+  return interpreter->runStep(step);
+}
+
+std::vector<Metric> RankProgram::learningRates(uint64_t step) const {
+  std::vector<Metric> result;
+  for (const plan::Argument *argument : *program.arguments())
+    if (argument->role() == plan::Role::LearningRate)
+      result.push_back(
+          {LearningRates::nameOf(*argument), rates.at(*argument, step - 1)});
+  return result;
 }
 
 std::vector<Metric> RankProgram::metrics() const {

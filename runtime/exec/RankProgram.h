@@ -6,6 +6,7 @@
 #include "runtime/exec/Arena.h"
 #include "runtime/exec/Interpreter.h"
 #include "runtime/exec/Shards.h"
+#include "runtime/plan/LearningRates.h"
 #include "runtime/plan/VerifyPlan.h"
 
 #include <string>
@@ -56,9 +57,15 @@ public:
   Result<void> checkFinite() const;
 
   Result<void> fillInputs(const DataSource &data, Split split, uint64_t step);
-  Result<void> runStep(uint64_t step) { return interpreter->runStep(step); }
+  /// Step `step`, from 1, with its learning rates.
+  Result<void> runStep(uint64_t step);
+
+  /// Instead of the plan's.
+  void setLearningRates(LearningRates given) { rates = std::move(given); }
 
   std::vector<Metric> metrics() const;
+  /// Of step `step`, from 1.
+  std::vector<Metric> learningRates(uint64_t step) const;
 
   /// What this rank holds of the stored tensors.
   std::vector<StoredShard> storedShards() const;
@@ -100,6 +107,7 @@ private:
   int64_t rank;
   PrivateRegion privateRegion;
   ArenaView arena;
+  LearningRates rates;
   std::unique_ptr<Interpreter> interpreter;
   std::vector<bool> finite;   // by argument: what was loaded
   std::vector<std::byte> row; // of an input whose inner dims are split

@@ -3,6 +3,7 @@
 #include "runtime/plan/PlanReport.h"
 
 #include "runtime/plan/Enums.h"
+#include "runtime/plan/LearningRates.h"
 #include "support/DType.h"
 #include "support/Json.h"
 
@@ -42,6 +43,8 @@ uint64_t sentOf(const plan::Collective &collective, int64_t group) {
 void addArguments(const LoadedPlan &plan, const Mesh &mesh,
                   PlanReport &report) {
   for (const plan::Argument *argument : *plan.program().arguments()) {
+    if (argument->role() == plan::Role::LearningRate)
+      report.learningRates.push_back(LearningRates::nameOf(*argument));
     bool parameter = argument->role() == plan::Role::Parameter;
     if (!parameter && argument->role() != plan::Role::State)
       continue;
@@ -183,6 +186,9 @@ PlanReport reportOf(const LoadedPlan &loaded) {
   report.privateBytes = program.private_size();
   report.lowerBound = program.memory_lower_bound();
   report.cpu = textOf(plan.kernels()->cpu());
+  report.learningRate = plan.learning_rate();
+  report.schedule =
+      plan.lr_schedule() ? textOf(plan.lr_schedule()) : "constant";
   if (program.memory())
     for (const plan::MemoryLine *line : *program.memory())
       report.memory.emplace_back(line->kind()->str(), line->bytes());
@@ -242,6 +248,11 @@ nlohmann::ordered_json toJson(const PlanReport &report) {
     peak.push_back({{"written_by", line.kind},
                     {"module", line.module},
                     {"bytes", line.bytes}});
+  json rate;
+  if (!report.learningRates.empty())
+    rate = {{"base", report.learningRate},
+            {"schedule", report.schedule},
+            {"rates", report.learningRates}};
   json result = newReport("plan");
   result.update(json{{"model", report.model},
                      {"hash", report.hash},
@@ -255,6 +266,7 @@ nlohmann::ordered_json toJson(const PlanReport &report) {
                      {"tokens_per_sample", report.tokensPerSample},
                      {"cpu", report.cpu},
                      {"parameters", report.parameterElements},
+                     {"learning_rate", rate},
                      {"memory_per_rank",
                       {{"shared", report.sharedBytes},
                        {"private", report.privateBytes},

@@ -69,6 +69,9 @@ struct PlanReport {
   }
   uint64_t parameterBytes = 0, stateBytes = 0; // of the arguments, on each rank
   int64_t parameterElements = 0;               // of the whole model
+  double learningRate = 0; // of a training plan, with its schedule
+  std::string schedule;
+  std::vector<std::string> learningRates; // as the log calls them
   std::vector<HeldArgument> held;
   std::vector<std::pair<std::string, uint64_t>> memory;
   PeakReport peak;

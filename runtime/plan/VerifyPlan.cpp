@@ -5,8 +5,10 @@
 
 #include "runtime/plan/Verifier.h"
 #include "support/Fingerprint.h"
+#include "support/LearningRate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 namespace polyrank::runtime {
@@ -237,6 +239,8 @@ bool PlanVerifier::verifyView(const std::string &what,
   return true;
 }
 
+static bool isRate(double rate) { return std::isfinite(rate) && rate >= 0; }
+
 bool PlanVerifier::verifyArgument(const Argument &argument) {
   std::string what = "argument '" + argument.name()->str() + "'";
   if (!verifyShard(what, argument.dtype(), argument.dims(), *argument.buffer()))
@@ -262,6 +266,15 @@ bool PlanVerifier::verifyArgument(const Argument &argument) {
     if (argument.dtype() != DType::I64 || argument.buffer()->size() != 8)
       return fail("{}: the seed is one I64, not {} bytes of {}", what,
                   argument.buffer()->size(), EnumNameDType(argument.dtype()));
+    return true;
+  case Role::LearningRate:
+    if (plan.mode() != Mode::Train)
+      return fail("{}: a forward plan has no learning rate", what);
+    if (argument.dtype() != DType::F64 || argument.buffer()->size() != 8)
+      return fail("{}: a learning rate is one F64, not {} bytes of {}", what,
+                  argument.buffer()->size(), EnumNameDType(argument.dtype()));
+    if (!isRate(argument.rate()))
+      return fail("{}: a learning rate of {}", what, argument.rate());
     return true;
   }
   return fail("{}: role {} does not exist", what, int(argument.role()));
@@ -348,6 +361,14 @@ bool PlanVerifier::verifyHeader() {
   if (plan.programs()->size() != 1)
     return fail("has {} stages; this program runs plans of one stage",
                 plan.programs()->size());
+  if (!isRate(plan.learning_rate()))
+    return fail("a learning rate of {}", plan.learning_rate());
+  if (plan.lr_schedule())
+    if (auto schedule =
+            LearningRateSchedule::parse(plan.lr_schedule()->string_view());
+        !schedule)
+      return fail("the learning rate's schedule '{}': {}",
+                  plan.lr_schedule()->str(), schedule.error().message);
   program = plan.programs()->Get(0);
   if (!(Checked(program->shared_size()) + Checked(program->private_size()))
            .fits(maxArena))

@@ -83,15 +83,31 @@ bool StepReport::lossIsNan() const {
   return loss && std::isnan(*loss) && hasTargets();
 }
 
+/// Numbers as text: JSON has no NaN.
+static nlohmann::json
+toTexts(const std::vector<std::pair<std::string, double>> &numbers) {
+  nlohmann::json texts = nlohmann::json::array();
+  for (auto &[name, value] : numbers)
+    texts.push_back({name, fmt::format("{}", value)});
+  return texts;
+}
+
+static std::vector<std::pair<std::string, double>>
+fromTexts(const nlohmann::json &texts) {
+  std::vector<std::pair<std::string, double>> numbers;
+  for (const nlohmann::json &entry : texts)
+    numbers.emplace_back(
+        entry.at(0).get<std::string>(),
+        std::strtod(entry.at(1).get<std::string>().c_str(), nullptr));
+  return numbers;
+}
+
 nlohmann::json toJson(const StepReport &step) {
-  // As text: JSON has no NaN.
-  nlohmann::json metrics = nlohmann::json::array();
-  for (auto &[name, value] : step.metrics)
-    metrics.push_back({name, fmt::format("{}", value)});
   return {{"step", step.step},
           {"seconds", step.seconds},
           {"communication", step.communicationShare},
-          {"metrics", metrics}};
+          {"metrics", toTexts(step.metrics)},
+          {"learning_rates", toTexts(step.learningRates)}};
 }
 
 StepReport stepFromJson(const nlohmann::json &json) {
@@ -99,10 +115,8 @@ StepReport stepFromJson(const nlohmann::json &json) {
   step.step = json.value("step", uint64_t(0));
   step.seconds = json.value("seconds", 0.0);
   step.communicationShare = json.value("communication", 0.0);
-  for (const nlohmann::json &metric : json.at("metrics"))
-    step.metrics.emplace_back(
-        metric.at(0).get<std::string>(),
-        std::strtod(metric.at(1).get<std::string>().c_str(), nullptr));
+  step.metrics = fromTexts(json.at("metrics"));
+  step.learningRates = fromTexts(json.at("learning_rates"));
   return step;
 }
 
@@ -151,6 +165,8 @@ void Progress::step(const StepReport &step) {
   }
   if (!notFinite.empty())
     line["not_finite"] = notFinite;
+  for (auto &[name, rate] : step.learningRates)
+    line[name] = rate;
   line["seconds"] = step.seconds;
   double samples = step.seconds > 0 ? plan.samplesPerStep / step.seconds : 0;
   line["samples_per_second"] = samples;

@@ -17,7 +17,7 @@ struct StepReport {
   uint64_t step = 0; // from 1
   double seconds = 0;
   double communicationShare = 0;
-  std::vector<std::pair<std::string, double>> metrics;
+  std::vector<std::pair<std::string, double>> metrics, learningRates;
 
   /// Of a metric that there is.
   const double *metric(std::string_view name) const;

@@ -280,6 +280,28 @@ static void nameOps(ModuleOp module) {
   });
 }
 
+/// A schedule, and other options for one of the parameters, or neither.
+static void drawGroup(ModuleOp module, Random &random,
+                      training::BuildStepPassOptions &step) {
+  if (random.chance(20))
+    step.schedule = "cosine(warmup=3,total=9,warmup_start=0.5)";
+  SmallVector<graph::ParameterOp> trained;
+  for (auto parameter : module.getOps<graph::ParameterOp>())
+    if (parameter.getTrainable())
+      trained.push_back(parameter);
+  if (trained.empty() || !random.chance(30))
+    return;
+  StringRef name = random.pick(trained).getSymName();
+  SmallVector<std::string> options{"lr=x0.5", "lr=0.125", "weight_decay=0.25",
+                                   "lr=x2, weight_decay=0", "maximize"};
+  StringRef optimizer = step.optimizer;
+  if (optimizer.starts_with("sgd")) // with other states
+    options.push_back("momentum=0.5"), options.push_back("momentum=0.75");
+  else if (optimizer.starts_with("adam"))
+    options.push_back("amsgrad"), options.push_back("amsgrad=false");
+  step.groups.push_back(name.str() + ": " + random.pick(options));
+}
+
 std::optional<Failure> Checker::runProgram(MLIRContext &context) {
   atWork = "seed " + std::to_string(seed) + ", generation";
   Program program = drawProgram(context, seed);
@@ -305,6 +327,8 @@ std::optional<Failure> Checker::runProgram(MLIRContext &context) {
     step.clipNorm = random.pick({0.01, 1.0, 1e6});
     step.clipNormType = random.pick({"2", "inf"});
   }
+  if (Random random(seed ^ 0x6f0b); program.mode == "train")
+    drawGroup(module, random, step);
   reference.clear();
   if (!runPass(module, "build-step", training::createBuildStepPass(step)) ||
       !(onlyDraws || compare(module, Global)) ||

@@ -420,6 +420,7 @@ SmallVector<Tensor> polyrank::test::drawArguments(func::FuncOp function,
     Random random(keyOf(name, seed));
     auto state = boundary.getArgument<graph::StateAttr>(i);
     FloatAttr init = state ? state.getInit() : FloatAttr();
+    auto rate = boundary.getArgument<graph::LearningRateAttr>(i);
     auto input = boundary.getArgument<graph::InputAttr>(i);
     std::optional<int64_t> limit, ignored;
     if (input)
@@ -427,6 +428,8 @@ SmallVector<Tensor> polyrank::test::drawArguments(func::FuncOp function,
     for (int64_t e = 0, n = tensor.size(); e < n; ++e) {
       if (init)
         tensor.set(e, init.getValueAsDouble());
+      else if (rate)
+        tensor.set(e, rate.getRate(0)); // as the runtime computes it
       else if (tensor.isFloat())
         tensor.set(e, 0.5 * random.between(-4, 4));
       else if (name.empty())

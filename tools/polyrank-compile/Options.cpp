@@ -86,6 +86,20 @@ polyrank::driver::parseOptions(int argc, char **argv) {
                  "decay=GLOB[:GLOB] selects the parameters that decay")
       ->capture_default_str()
       ->type_name("OPT");
+  app.add_option("--lr-schedule", options.lrSchedule,
+                 "How the learning rate depends on the step, with a warm-up: " +
+                     scheduleNames() +
+                     ", as in 'cosine(warmup=100,total=1000,min=1e-5)'; "
+                     "docs/learning-rates.md has their options")
+      ->type_name("SCHEDULE");
+  app.add_option("--group", options.groups,
+                 "PATTERN: KEY=VALUE, ..: other options of the optimizer for "
+                 "the parameters with matching names (PyTorch's parameter "
+                 "groups): 'head.*: lr=x0.1, weight_decay=0'; lr=x0.1 is "
+                 "relative to the optimizer's lr. Repeatable")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("GROUP");
   auto *clipNorm =
       app.add_option("--clip-norm", options.clipNorm,
                      "Scale all gradients down to this norm, where theirs "
@@ -232,7 +246,7 @@ polyrank::driver::parseOptions(int argc, char **argv) {
         {"--output", "--describe", "--mode", "--input", "--dim",
          "--abstract-weights"});
   group(app, "Training",
-        {"--loss", "--optimizer", "--clip-norm", "--clip-norm-type",
+        {"--loss", "--optimizer", "--lr-schedule", "--group", "--clip-norm", "--clip-norm-type",
          "--clip-value", "--microbatches", "--batch-norm", "--dropout",
          "--freeze", "--train-only", "--detach", "--no-tie"});
   group(app, "Ranks",
@@ -252,9 +266,9 @@ polyrank::driver::parseOptions(int argc, char **argv) {
       "model.");
   try {
     app.parse(argc, argv);
-    if (mode == "forward" && app.count("--optimizer"))
-      throw CLI::ValidationError("--optimizer",
-                                 "a forward plan changes no weights");
+    for (const char *option : {"--optimizer", "--lr-schedule", "--group"})
+      if (mode == "forward" && app.count(option))
+        throw CLI::ValidationError(option, "a forward plan changes no weights");
     for (const char *option :
          {"--freeze", "--train-only", "--detach", "--clip-norm", "--clip-value",
           "--zero-accumulate", "--recompute"})

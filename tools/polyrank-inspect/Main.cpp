@@ -44,6 +44,9 @@ void printOverview(const PlanReport &report) {
   fmt::print(
       "commands      {} kernel launches, {} products, {} copies a step\n",
       report.launches, report.gemms, report.copies);
+  if (!report.learningRates.empty())
+    fmt::print("learning rate {}, {}: {}\n", numberText(report.learningRate),
+               report.schedule, fmt::join(report.learningRates, ", "));
   fmt::print("products      {:.3f} GFLOP a step on each rank\n",
              1e-9 * static_cast<double>(report.gemmFlops));
   fmt::print("hash          {}\n", report.hash);

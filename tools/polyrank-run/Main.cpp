@@ -31,11 +31,17 @@ public:
                     Progress::open(report, {options.quiet, options.log, steps,
                                             !options.allowNan}));
     progress = std::move(opened);
+    POLYRANK_ASSIGN(rates, ratesOf(options, *plan->plan));
     if (!options.quiet) {
       tell(describeStart(report));
       if (data)
         tell(data->describe() + "\n");
     }
+    if (uint64_t total = rates.getTotal(); total && steps > total)
+      tell(fmt::format("polyrank-run: --steps {} is more than the {} steps "
+                       "that the learning rate's schedule is for (total={}); "
+                       "it stays as it is then\n",
+                       steps, total, total));
     if (std::string warning = data ? data->findUnshifted() : "";
         !warning.empty())
       tell("polyrank-run: " + warning + "\n");

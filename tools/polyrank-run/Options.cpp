@@ -36,6 +36,16 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
                  "Steps to run (forward plans: default all samples once)")
       ->check(CLI::Range(uint64_t(1), uint64_t(1) << 40))
       ->type_name("N");
+  app.add_option("--lr", options.learningRate,
+                 "The learning rate, instead of the one that the plan was "
+                 "compiled with; groups that are relative to it follow")
+      ->type_name("X");
+  app.add_option("--lr-schedule", options.schedule,
+                 "How it depends on the step, instead of the plan's: " +
+                     scheduleNames() +
+                     ", as in 'cosine(warmup=100,total=1000,min=1e-5)'. "
+                     "docs/learning-rates.md has their options")
+      ->type_name("SCHEDULE");
   app.add_option("--order", order,
                  "Order of the samples: random (a permutation of each epoch, "
                  "keyed by the seed, the same on any number of ranks; default "
@@ -61,7 +71,7 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
       ->type_name("FILE");
   app.add_option("--log", options.log,
                  "Write one JSON object per step: step, loss and all metrics, "
-                 "seconds, samples_per_second, tokens_per_second, "
+                 "lr, seconds, samples_per_second, tokens_per_second, "
                  "communication_share")
       ->type_name("FILE");
   app.add_option("--profile", options.profile,
@@ -174,6 +184,8 @@ Result<RunOptions> completeOptions(RunOptions options, const plan::Plan &plan) {
   if (!train && !options.save.empty())
     return Error{"--save is for training plans; a forward plan changes no "
                  "weights"};
+  if (Result<LearningRates> rates = ratesOf(options, plan); !rates)
+    return rates.error();
   bool needsSamples = !inputSpecsOf(plan).empty();
   if (needsSamples && options.samples().empty())
     return Error{train ? "the plan needs samples: give --data FILE"
@@ -196,6 +208,11 @@ Result<DataSource> openData(const RunOptions &options, const plan::Plan &plan) {
   data.holdout = options.holdout;
   std::vector<InputSpec> specs = inputSpecsOf(plan);
   return DataSource::open(data, specs);
+}
+
+Result<LearningRates> ratesOf(const RunOptions &options,
+                              const plan::Plan &plan) {
+  return LearningRates::of(plan, options.learningRate, options.schedule);
 }
 
 Split splitOf(const RunOptions &options, const plan::Plan &plan) {

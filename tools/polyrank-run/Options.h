@@ -4,6 +4,7 @@
 
 #include "runtime/data/DataSource.h"
 #include "runtime/launch/Cores.h"
+#include "runtime/plan/LearningRates.h"
 #include "runtime/plan/VerifyPlan.h"
 
 #include <optional>
@@ -16,6 +17,8 @@ struct RunOptions {
       sha256;
   uint64_t steps = 0; // 0: forward plans take all samples once
   int64_t seed = 0;
+  std::optional<double> learningRate; // else the plan's
+  std::string schedule;               // of it; empty: the plan's
   SampleOrder order = SampleOrder::Random;
   double holdout = 0;
   int threads = 0; // 0: the plan's
@@ -41,6 +44,10 @@ Result<RunOptions> completeOptions(RunOptions options, const plan::Plan &plan);
 
 /// The samples that a run reads, the same in launcher and ranks.
 Result<DataSource> openData(const RunOptions &options, const plan::Plan &plan);
+
+/// The learning rates of each step.
+Result<LearningRates> ratesOf(const RunOptions &options,
+                              const plan::Plan &plan);
 
 /// Which samples a run uses, and how many steps it makes of them.
 Split splitOf(const RunOptions &options, const plan::Plan &plan);

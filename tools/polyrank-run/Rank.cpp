@@ -75,6 +75,8 @@ private:
     POLYRANK_ASSIGN(created, RankProgram::create(*plan->plan, *device,
                                                  *transport, options.seed));
     program = std::move(created);
+    POLYRANK_ASSIGN(rates, ratesOf(options, *plan->plan));
+    program->setLearningRates(std::move(rates));
     POLYRANK_ASSIGN(opened, Weights::open(*plan, options.init));
     double memorySeconds = secondsSince(start);
     start = std::chrono::steady_clock::now();
@@ -189,6 +191,8 @@ private:
     report.communicationShare = times.communicationShare();
     for (const Metric &metric : program->metrics())
       report.metrics.emplace_back(metric.name, metric.value);
+    for (const Metric &rate : program->learningRates(step + 1))
+      report.learningRates.emplace_back(rate.name, rate.value);
     connection.report({{"step", toJson(report)}});
     return checkLoss(report);
   }

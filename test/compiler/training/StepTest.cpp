@@ -147,8 +147,8 @@ TEST_P(OptimizerTest, ComputesWhatPyTorchDoes) {
   func::FuncOp step = function(*module, "step");
   ASSERT_TRUE(step);
   SmallVector<Tensor> arguments = evaluate::randomArguments(step, 11);
-  // Parameters, states per parameter, step, seed, inputs.
-  unsigned states = GetParam().states, inputs = 3 + 2 * states + 2;
+  // Parameters, states per parameter, step, seed, learning rate, inputs.
+  unsigned states = GetParam().states, inputs = 3 + 2 * states + 3;
   ASSERT_EQ(arguments.size(), inputs + 2);
   std::vector<Reference> weights, biases;
   for (double value : arguments[0].floats)
@@ -562,4 +562,67 @@ TEST_F(StepTest, ErrorsSayWhatIsExpected) {
         "betas must be in [0, 1)");
   has(errorOf("mse(logits,t)", "adamw(decay=*.gamma)"),
       "decay=*.gamma matches no trainable parameter");
+}
+
+TEST_F(StepTest, GroupsThatCannotBeMeantAreRefused) {
+  auto errorOf = [&](std::vector<std::string> groups,
+                     StringRef optimizer = "adamw") {
+    auto module = parse(linearOf(2));
+    BuildStepPassOptions step;
+    step.optimizer = optimizer;
+    step.groups.assign(groups.begin(), groups.end());
+    EXPECT_EQ(run(*module, createAttachLossPass({"mse(logits,t)"})), "");
+    return run(*module, createBuildStepPass(step));
+  };
+  EXPECT_EQ(errorOf({"fc.bias: lr=x0.1", "*.weight: weight_decay=0, amsgrad"}),
+            "");
+  has(errorOf({"fc.bias"}), "--group 'fc.bias': expected PATTERN: KEY=VALUE");
+  has(errorOf({"fc.bias:"}), "expected PATTERN: KEY=VALUE");
+  has(errorOf({"fc.bias lr=1"}), "expected PATTERN: KEY=VALUE");
+  has(errorOf({": lr=1"}), "'' is no pattern: it is empty");
+  has(errorOf({"fc[: lr=1"}), "'fc[' is no pattern");
+  has(errorOf({"fc.bias: 0.1"}), "'0.1' is not KEY=VALUE");
+  has(errorOf({"fc.bias: weight_decy=0"}),
+      "--group 'fc.bias: weight_decy=0': adamw has no option 'weight_decy'");
+  has(errorOf({"fc.bias: decay=*"}), "adamw has no option 'decay'");
+  for (const char *factor : {"x", "x-1", "xinf", "x0.1x"})
+    has(errorOf({std::string("fc.bias: lr=") + factor}),
+        "expected a rate, or a factor of the optimizer's that is not negative");
+  has(errorOf({"fc.bias: lr=-1"}), "'lr=-1': lr must not be negative");
+  has(errorOf({"fc.bias: lr=inf"}), "lr must be finite");
+  has(errorOf({"fc.bias: nesterov"}, "sgd"), "nesterov needs a momentum");
+  has(errorOf({"fc.bas: lr=1"}),
+      "--group 'fc.bas: lr=1': 'fc.bas' matches no trainable parameter; "
+      "nearest: 'fc.bias'");
+  has(errorOf({"frozen: lr=1"}),
+      "'frozen' matches no parameter that is trained; 'frozen' is frozen");
+  has(errorOf({"fc.*: lr=1", "bias: lr=2"}),
+      "--group 'fc.*: lr=1' and --group 'bias: lr=2' both name 'fc.bias'");
+}
+
+// As PyTorch's groups do, each has the optimizer's options but for its own.
+TEST_F(StepTest, AGroupHasItsOwnStatesAndLearningRate) {
+  auto module = parse(linearOf(2));
+  BuildStepPassOptions step;
+  step.optimizer = "sgd(lr=0.5,momentum=0.5)";
+  step.schedule = "linear(total=4)";
+  std::vector<std::string> groups{"bias: lr=x0.5, momentum=0"};
+  step.groups.assign(groups.begin(), groups.end());
+  EXPECT_EQ(run(*module, createAttachLossPass({"mse(logits,t)"})), "");
+  EXPECT_EQ(run(*module, createBuildStepPass(step)), "");
+  graph::Boundary boundary(module->lookupSymbol<func::FuncOp>("step"));
+  std::vector<std::string> names;
+  std::vector<double> rates;
+  for (unsigned i = 0; i < boundary.getNumArguments(); ++i) {
+    if (boundary.getArgument<graph::StateAttr>(i))
+      names.push_back(boundary.getName(i));
+    if (auto rate = boundary.getArgument<graph::LearningRateAttr>(i)) {
+      names.push_back(rate.getName());
+      rates.push_back(rate.getRate(2));
+    }
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"fc.weight.momentum_buffer",
+                                             "step", "learning rate x1",
+                                             "learning rate x0.5"}));
+  EXPECT_EQ(rates, (std::vector<double>{0.25, 0.125}));
 }

@@ -13,6 +13,10 @@
 // NEGATIVE-VALUE: --clip-value -1.000000e+00: must be positive
 // BOTH: --clip-norm 1.000000e+00 and --clip-value 1.000000e+00: gradients are clipped by one of them
 // TYPE: --clip-norm-type 3: there are 2 and inf
+// RUN: polyrank-opt %s --build-step='optimizer=sgd(lr=0.5) lr-schedule=step(size=2) group=w:lr=x0.25' --canonicalize | FileCheck %s --check-prefix=RATE
+// RUN: polyrank-opt %s --build-step='optimizer=sgd(lr=0.5) group=w:lr=2' 2>&1 | FileCheck %s --check-prefix=OWN
+// RUN: not polyrank-opt %s --build-step='lr-schedule=stp(size=2)' 2>&1 | FileCheck %s --check-prefix=SCHEDULE
+// SCHEDULE: --lr-schedule 'stp(size=2)': there is no schedule 'stp'; there are: {{.*}}; nearest: 'step'
 // RUN: polyrank-opt %s --build-step='mode=forward' | FileCheck %s --check-prefix=FORWARD
 
 // Inputs have a leading dim of microbatches. The backward starts from the seed
@@ -61,6 +65,18 @@
 // STATE-SAME: {graph.role = #graph.state<"exp_avg_sq" of @w init 0.000000e+00 : f64>}
 // STATE-SAME: {graph.role = #graph.next<1>}
 // STATE-SAME: {graph.role = #graph.next<2>}
+
+// The learning rate of a step is one f64, of a group with its factor or a base of
+// its own.
+
+// RATE-LABEL: func.func @step
+// RATE-SAME: %[[RATE:[a-z0-9]+]]: tensor<f64> {graph.role = #graph.learning_rate<5.000000e-01 : f64 scale 2.500000e-01 : f64 schedule "step(size=2)">}
+// RATE-NOT: learning_rate
+// RATE: %[[F32:.+]] = graph.convert %[[RATE]] : (tensor<f64>) -> tensor<f32>
+// RATE: %[[SPREAD:.+]] = graph.broadcast %[[F32]]
+// RATE: graph.mul %{{.+}}, %[[SPREAD]] : tensor<5x3xf32>
+// OWN: remark: --group 'w:lr=2': 1 parameter, w
+// OWN: tensor<f64> {graph.role = #graph.learning_rate<2.000000e+00 : f64>}
 
 // A forward step returns its parameters as they were.
 

@@ -44,6 +44,54 @@ func.func @long_view(%w: tensor<3x6xf32> {graph.role = #graph.state<"m" of @w vi
 
 // -----
 
+// expected-error @+1 {{argument 0: the learning rate x1 is not one f64}}
+func.func @rate_of_another_type(%r: tensor<f32> {graph.role = #graph.learning_rate<0.1 scale 1.0>}) { return }
+
+// -----
+
+// expected-error @+1 {{argument 0: the learning rate 0.1 is not one f64}}
+func.func @several_rates(%r: tensor<2xf64> {graph.role = #graph.learning_rate<0.1>}) { return }
+
+// -----
+
+// expected-error @+1 {{argument 0: the learning rate -0.1 has a base or a scale that is no f64 of 0 or more}}
+func.func @negative_base(%r: tensor<f64> {graph.role = #graph.learning_rate<-0.1>}) { return }
+
+// -----
+
+// expected-error @+1 {{argument 0: the learning rate x-2 has a base or a scale that is no f64 of 0 or more}}
+func.func @negative_scale(%r: tensor<f64> {graph.role = #graph.learning_rate<0.1 scale -2.0>}) { return }
+
+// -----
+
+// expected-error @+1 {{argument 0: the learning rate inf has a base or a scale that is no f64 of 0 or more}}
+func.func @infinite_base(%r: tensor<f64> {graph.role = #graph.learning_rate<0x7FF0000000000000 : f64>}) { return }
+
+// -----
+
+// expected-error @+1 {{argument 0: the learning rate 0.5 has a base or a scale that is no f64 of 0 or more}}
+func.func @short_base(%r: tensor<f64> {graph.role = #graph.learning_rate<0.5 : f32>}) { return }
+
+// -----
+
+// expected-error @+1 {{argument 0: the learning rate 0.1 has a bad schedule: there is no schedule 'cos'}}
+func.func @bad_schedule(%r: tensor<f64> {graph.role = #graph.learning_rate<0.1 schedule "cos">}) { return }
+
+// -----
+
+// expected-error @+1 {{argument 1: has another schedule than #graph.learning_rate<1.000000e-01 : f64>}}
+func.func @two_schedules(%a: tensor<f64> {graph.role = #graph.learning_rate<0.1>},
+                         %b: tensor<f64> {graph.role = #graph.learning_rate<0.1 scale 1.0 schedule "step(size=2)">}) { return }
+
+// -----
+
+// expected-error @+1 {{argument 2: has another base than #graph.learning_rate<1.000000e-01 : f64 scale 1.000000e+00 : f64>}}
+func.func @two_bases(%a: tensor<f64> {graph.role = #graph.learning_rate<0.1 scale 1.0>},
+                     %b: tensor<f64> {graph.role = #graph.learning_rate<0.2>},
+                     %c: tensor<f64> {graph.role = #graph.learning_rate<0.3 scale 2.0>}) { return }
+
+// -----
+
 // expected-error @+1 {{result 0: the dialect has no result attribute 'graph.output'; what a result is, graph.role says}}
 func.func @other_result(%x: tensor<8xf32>) -> (tensor<8xf32> {graph.output = "x"}) { return %x : tensor<8xf32> }
 

@@ -45,3 +45,14 @@ func.func @step(%w: tensor<4x6xf32> {graph.role = #graph.parameter<@w>},
         tensor<f32> {graph.role = #graph.output<"loss">}) {
   return %m, %w, %loss : tensor<4x6xf32>, tensor<4x6xf32>, tensor<f32>
 }
+
+// CHECK-LABEL: func.func @rates
+// CHECK-SAME: tensor<f64> {graph.role = #graph.learning_rate<1.000000e-03 : f64 scale 1.000000e+00 : f64 schedule "cosine(total=10)">}
+// CHECK-SAME: tensor<f64> {graph.role = #graph.learning_rate<1.000000e-03 : f64 scale 1.000000e-01 : f64 schedule "cosine(total=10)">}
+// CHECK-SAME: tensor<f64> {graph.role = #graph.learning_rate<5.000000e-01 : f64 schedule "cosine(total=10)">}
+// CHECK-LABEL: func.func @constant_rate
+// CHECK-SAME: tensor<f64> {graph.role = #graph.learning_rate<1.000000e-03 : f64 scale 1.000000e+00 : f64>}
+func.func @rates(%a: tensor<f64> {graph.role = #graph.learning_rate<1.0e-3 scale 1.0 schedule "cosine(total=10)">},
+                 %b: tensor<f64> {graph.role = #graph.learning_rate<1.0e-3 scale 0.1 schedule "cosine(total=10)">},
+                 %c: tensor<f64> {graph.role = #graph.learning_rate<0.5 schedule "cosine(total=10)">}) { return }
+func.func @constant_rate(%a: tensor<f64> {graph.role = #graph.learning_rate<1.0e-3 scale 1.0>}) { return }

@@ -138,6 +138,71 @@ TEST(RankProgram, MetricsOfEveryTypeHaveTheirValue) {
   EXPECT_EQ(rank.metric("i32"), -70000);
 }
 
+// Before each step, since its memory is somebody else's in between.
+TEST(RankProgram, ComputesTheLearningRatesOfAStepBeforeItRuns) {
+  plan::PlanT plan = linearPlan({});
+  plan.learning_rate = 8;
+  plan.lr_schedule = "linear(total=4)";
+  plan::ProgramT &program = *plan.programs[0];
+  uint64_t end = program.private_size;
+  program.private_size += 256;
+  auto add = [&](const char *name, double rate, bool isRelative) {
+    program.arguments.push_back(argument(name, plan::Role::LearningRate,
+                                         plan::DType::F64, end, 8));
+    program.arguments.back()->rate = rate;
+    program.arguments.back()->relative = isRelative;
+    lookAt(plan, name, plan::DType::F64, end);
+    end += 64;
+  };
+  add("base", 1, true);
+  add("half", 0.5, true);
+  add("own", 0.25, false);
+  Rank rank(plan, 0);
+  auto expectRates = [&](uint64_t step, double base, double half, double own) {
+    ASSERT_TRUE(rank.program->runStep(step));
+    EXPECT_EQ(rank.metric("base"), base);
+    EXPECT_EQ(rank.metric("half"), half);
+    EXPECT_EQ(rank.metric("own"), own);
+  };
+  expectRates(1, 8, 4, 0.25);
+  expectRates(3, 4, 2, 0.125);
+  std::vector<Metric> logged = rank.program->learningRates(3);
+  ASSERT_EQ(logged.size(), 3u);
+  EXPECT_EQ(logged[0].name, "lr");
+  EXPECT_EQ(logged[1].name, "lr(x0.5)");
+  EXPECT_EQ(logged[2].name, "lr(0.25)");
+  EXPECT_EQ(logged[1].value, 2);
+
+  const plan::Plan &packed = *plan::GetPlan(rank.bytes.data());
+  rank.program->setLearningRates(*LearningRates::of(packed, 2, "constant"));
+  expectRates(3, 2, 1, 0.25);
+  auto messageOf = [](Result<LearningRates> rates) {
+    return rates ? "" : rates.error().message;
+  };
+  EXPECT_NE(messageOf(LearningRates::of(packed, -1)).find("not negative"),
+            std::string::npos);
+  EXPECT_NE(messageOf(LearningRates::of(packed, {}, "cosine"))
+                .find("--lr-schedule 'cosine': cosine: give total"),
+            std::string::npos);
+}
+
+TEST(RankProgram, RefusesALearningRateWhereNoneIsRelativeToIt) {
+  plan::PlanT plan = linearPlan({});
+  plan::ProgramT &program = *plan.programs[0];
+  program.arguments.push_back(argument("own", plan::Role::LearningRate,
+                                       plan::DType::F64, program.private_size,
+                                       8));
+  program.private_size += 64;
+  std::vector<uint8_t> bytes = serialise(plan);
+  const plan::Plan &packed = *plan::GetPlan(bytes.data());
+  EXPECT_TRUE(LearningRates::of(packed, {}, "constant"));
+  Result<LearningRates> rates = LearningRates::of(packed, 0.5);
+  ASSERT_FALSE(rates);
+  EXPECT_NE(rates.error().message.find("--lr 0.5: each group of the plan has a "
+                                       "learning rate of its own"),
+            std::string::npos);
+}
+
 TEST(RankProgram, HoldsConstantsSeedStateAndItsIndicesBeforeTheFirstStep) {
   LinearModel model;
   model.data = 2, model.tensor = 4;

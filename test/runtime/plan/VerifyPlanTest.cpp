@@ -17,6 +17,13 @@ void seedOf(PlanT &plan, DType type, int64_t count) {
   *argument.buffer = ofSize(*argument.buffer, 8 * count);
 }
 
+/// The inputs become a learning rate of a type of 8 bytes.
+void rateOf(PlanT &plan, DType type, double rate) {
+  seedOf(plan, type, 1);
+  argumentOf(plan, 1).role = Role::LearningRate;
+  argumentOf(plan, 1).rate = rate;
+}
+
 void addAxisIndex(PlanT &plan, const BufferRef &buffer,
                   AxisRef axis = AxisRef(1, 1, 2)) {
   auto index = std::make_unique<AxisIndexT>();
@@ -68,6 +75,28 @@ const Lie lies[] = {
      "has 1025 groups of ranks"},
     {"axisTwice", [](PlanT &p) { p.mesh[1]->name = "data"; },
      "mesh axis 'data' occurs twice"},
+    {"negativeRate", [](PlanT &p) { p.learning_rate = -1; },
+     "a learning rate of -1"},
+    {"rateWithoutEnd", [](PlanT &p) { p.learning_rate = INFINITY; },
+     "a learning rate of inf"},
+    {"schedule", [](PlanT &p) { p.lr_schedule = "cosine"; },
+     "the learning rate's schedule 'cosine': cosine: give total=N"},
+    {"negativeRateOfAGroup", [](PlanT &p) { rateOf(p, DType::F64, -0.5); },
+     "argument 'x': a learning rate of -0.5"},
+    {"integerRate", [](PlanT &p) { rateOf(p, DType::I64, 1); },
+     "argument 'x': a learning rate is one F64, not 8 bytes of I64"},
+    {"twoRates",
+     [](PlanT &p) {
+       seedOf(p, DType::F64, 2);
+       argumentOf(p, 1).role = Role::LearningRate;
+     },
+     "argument 'x': a learning rate is one F64, not 16 bytes of F64"},
+    {"rateOfAForwardPlan",
+     [](PlanT &p) {
+       rateOf(p, DType::F64, 1);
+       p.mode = Mode::Forward;
+     },
+     "argument 'x': a forward plan has no learning rate"},
     {"noStage", [](PlanT &p) { p.programs.clear(); }, "0 stages"},
     {"twoStages",
      [](PlanT &p) { p.programs.push_back(std::make_unique<ProgramT>()); },
@@ -354,6 +383,14 @@ TEST(VerifyPlan, AcceptsASeedStateAndTheIndexOfARank) {
   argumentOf(plan, 0).role = Role::State;
   argumentOf(plan, 0).view.reset();
   addAxisIndex(plan, bufferAt(504, 8));
+  expectAccepted(plan);
+}
+
+TEST(VerifyPlan, AcceptsALearningRateWithItsSchedule) {
+  PlanT plan = goodPlan();
+  rateOf(plan, DType::F64, 0);
+  plan.learning_rate = 1e-3;
+  plan.lr_schedule = "cosine(warmup=1,total=10)";
   expectAccepted(plan);
 }
 

@@ -100,6 +100,7 @@ TEST(StepReport, ComesThroughTheRanksPipeWithWhatIsNotFinite) {
   step.step = 7, step.seconds = 0.5, step.communicationShare = 0.25;
   double infinity = std::numeric_limits<double>::infinity();
   step.metrics = {{"loss", 0.1}, {"norm", -infinity}, {"nan", NAN}};
+  step.learningRates = {{"lr", 1e-3}, {"lr(x2)", infinity}};
   StepReport back = stepFromJson(nlohmann::json::parse(toJson(step).dump()));
   EXPECT_EQ(back.step, 7u);
   EXPECT_EQ(back.seconds, 0.5);
@@ -108,6 +109,7 @@ TEST(StepReport, ComesThroughTheRanksPipeWithWhatIsNotFinite) {
   EXPECT_EQ(back.metrics[0], step.metrics[0]);
   EXPECT_EQ(back.metrics[1], step.metrics[1]);
   EXPECT_TRUE(std::isnan(back.metrics[2].second));
+  EXPECT_EQ(back.learningRates, step.learningRates);
 }
 
 TEST(Progress, MeansOfLossesAreOverTargetsAndOfOthersOverSteps) {
