@@ -42,9 +42,8 @@ done
 if [ ${#unknown[@]} -gt 0 ]; then
   cat >&2 <<MESSAGE
 apt knows no package: ${unknown[*]}
-LLVM 22 comes with Debian 12's security updates. Add this line to /etc/apt/sources.list and run again:
-  deb http://deb.debian.org/debian-security bookworm-security main
-On another release or distribution, https://apt.llvm.org has the llvm-22, clang-22, lld-22 and mlir-22 packages.
+LLVM 22 comes with Debian 12's security updates. Add the suite bookworm-security, component main, to apt's sources and run again.
+On another release or distribution, LLVM's own apt packages have llvm-22, clang-22, lld-22 and mlir-22.
 MESSAGE
   exit 1
 fi
