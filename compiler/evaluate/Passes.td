@@ -1,4 +1,6 @@
 // Passes that evaluate or describe a program.
+//
+// A pass without `dependentDialects` makes no ops, types or attributes.
 
 #ifndef POLYRANK_EVALUATE_PASSES_TD
 #define POLYRANK_EVALUATE_PASSES_TD
@@ -12,6 +14,7 @@ def PrintShardingRulesPass : Pass<"print-sharding-rules"> {
     `"([i, j], [j, k])->([i, k]) {i=4, k=8, j=16} reduction={j} sum=(alone, alone)"`,
     so that a rule is tested by reading it.
   }];
+  let dependentDialects = ["::polyrank::graph::GraphDialect"];
 }
 
 def ShuffleOpsPass : Pass<"shuffle-ops"> {

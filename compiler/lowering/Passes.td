@@ -1,4 +1,6 @@
 // The passes from a partitioned step to a program of one device.
+//
+// A pass without `dependentDialects` makes no ops, types or attributes.
 
 #ifndef POLYRANK_LOWERING_PASSES_TD
 #define POLYRANK_LOWERING_PASSES_TD

@@ -61,10 +61,6 @@ struct PropagateLayouts
     : sharding::impl::PropagateLayoutsBase<PropagateLayouts> {
   using PropagateLayoutsBase::PropagateLayoutsBase;
 
-  void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<sharding::ShardingDialect>();
-  }
-
   void runOnOperation() override {
     func::FuncOp function = getOperation();
     if (function.isDeclaration())
