@@ -10,8 +10,6 @@
 #include "compiler/lowering/Pipeline.h"
 #include "compiler/plan/WritePlan.h"
 #include "compiler/sharding/Passes.h"
-#include "compiler/sharding/ShardPattern.h"
-#include "compiler/sharding/Strategy.h"
 #include "compiler/sharding/Why.h"
 #include "dialects/graph/Provenance.h"
 #include "dialects/sharding/Constraint.h"
@@ -203,8 +201,10 @@ LogicalResult Compilation::buildStep() {
 }
 
 LogicalResult Compilation::partition() {
-  if (failed(applyShards(*module, mesh, options)) ||
-      failed(runPasses("propagate", addPropagation)))
+  sharding::setMesh(*module, mesh);
+  if (failed(runPasses("propagate", [&](OpPassManager &manager) {
+        addPropagation(manager, options);
+      })))
     return failure();
   auto step = module->lookupSymbol<func::FuncOp>("step");
   report.objective = sharding::getObjective(step);

@@ -7,6 +7,7 @@
 #include "compiler/sharding/Strategy.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Parts.h"
+#include "dialects/sharding/Constraint.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
@@ -82,12 +83,10 @@ std::string Finder::whyNot(const Options &options) {
     return said;
   OwningOpRef<ModuleOp> module = step.clone();
   PassManager manager(context);
-  addPropagation(manager);
+  addPropagation(manager, options);
   addPartition(manager, options);
-  if (succeeded(applyShards(*module, *mesh, options)) &&
-      succeeded(manager.run(*module)))
-    return "";
-  return said;
+  sharding::setMesh(*module, *mesh);
+  return succeeded(manager.run(*module)) ? "" : said;
 }
 
 std::vector<std::string> Finder::shardsOn(const Axes &axes) {

@@ -3,8 +3,6 @@
 #include "compiler/driver/Stages.h"
 
 #include "compiler/sharding/Pipeline.h"
-#include "compiler/sharding/ShardPattern.h"
-#include "compiler/sharding/Strategy.h"
 #include "compiler/target/Target.h"
 #include "compiler/target/cpu/CpuTarget.h"
 #include "compiler/training/Pipeline.h"
@@ -144,23 +142,6 @@ LogicalResult polyrank::driver::checkElements(ModuleOp module) {
   return success();
 }
 
-LogicalResult polyrank::driver::applyShards(ModuleOp module,
-                                            sharding::MeshAttr mesh,
-                                            const Options &options) {
-  sharding::StrategyOptions strategy;
-  strategy.mesh = mesh;
-  if (!options.shardFile.empty()) {
-    std::string error;
-    auto lines = sharding::readShardFile(options.shardFile, error);
-    if (failed(lines))
-      return emitError(UnknownLoc::get(module.getContext())) << error;
-    strategy.shards = *lines;
-  }
-  llvm::append_range(strategy.shards, options.shards);
-  strategy.batchAxes = options.batchAxes;
-  return sharding::applyStrategy(module, strategy);
-}
-
 CrowdCheck polyrank::driver::checkCrowd(const Options &options, int64_t ranks) {
   if (options.cpu != "native" || !options.links.empty() ||
       options.abstractWeights)
@@ -182,11 +163,15 @@ CrowdCheck polyrank::driver::checkCrowd(const Options &options, int64_t ranks) {
   return {text + " will take turns on the " + cores, {}};
 }
 
-void polyrank::driver::addPropagation(OpPassManager &manager) {
-  sharding::PropagateLayoutsOptions options;
-  options.report = true;
+void polyrank::driver::addPropagation(OpPassManager &manager,
+                                      const Options &options) {
+  sharding::ApplyStrategyOptions strategy;
+  llvm::append_range(strategy.shards, options.shards);
+  strategy.file = options.shardFile;
+  strategy.batchAxes = options.batchAxes;
+  manager.addPass(sharding::createApplyStrategy(strategy));
   manager.addNestedPass<func::FuncOp>(
-      sharding::createPropagateLayouts(options));
+      sharding::createPropagateLayouts({/*report=*/true}));
 }
 
 void polyrank::driver::addPartition(OpPassManager &manager,

@@ -27,11 +27,6 @@ mlir::LogicalResult readImportOptions(const Options &options,
 /// Every tensor of the model must have elements: there is no block of nothing.
 mlir::LogicalResult checkElements(mlir::ModuleOp module);
 
-/// Writes the constraints of `--shard` and `--shard-file` and the default of
-/// the axis data on @step.
-mlir::LogicalResult applyShards(mlir::ModuleOp module, sharding::MeshAttr mesh,
-                                const Options &options);
-
 /// What this machine has to say to so many ranks, unless `options` say that
 /// others are meant: nothing, a warning, or why nobody can mean it.
 struct CrowdCheck {
@@ -41,8 +36,9 @@ CrowdCheck checkCrowd(const Options &options, int64_t ranks);
 
 /// From @forward to @step; without a loss (and then without training) too.
 void addTraining(mlir::OpPassManager &manager, const Options &options);
-/// From constraints to layouts.
-void addPropagation(mlir::OpPassManager &manager);
+/// From the user's constraints (`--shard`, `--shard-file`, `--batch-axes`) to
+/// layouts. The module has its mesh already.
+void addPropagation(mlir::OpPassManager &manager, const Options &options);
 /// From layouts to collectives.
 void addPartition(mlir::OpPassManager &manager, const Options &options);
 

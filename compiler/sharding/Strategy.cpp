@@ -30,12 +30,13 @@ namespace {
 
 class Strategy {
 public:
-  Strategy(ModuleOp module, func::FuncOp function,
-           const StrategyOptions &options)
-      : module(module), function(function), mesh(options.mesh),
-        builder(module.getContext()), givenBatchAxes(options.batchAxes) {}
+  Strategy(ModuleOp module, func::FuncOp function, MeshAttr mesh,
+           StringRef batchAxes)
+      : module(module), function(function), mesh(mesh),
+        givenBatchAxes(batchAxes) {}
 
-  LogicalResult add(ShardPattern pattern);
+  /// Parses PATTERN=DIMS and constrains what it names.
+  LogicalResult add(StringRef text);
   LogicalResult addBatchDefault();
   std::string describeBatchAxes() const;
   /// The error that the batch of this input is no multiple of the axis data.
@@ -44,6 +45,7 @@ public:
   void emitRemarks();
 
 private:
+  LogicalResult add(const ShardPattern &pattern);
   struct Found {
     LayoutAttr layout;
     SmallVector<bool> open;
@@ -79,7 +81,6 @@ private:
   ModuleOp module;
   func::FuncOp function;
   sharding::MeshAttr mesh;
-  Builder builder;
   StringRef givenBatchAxes;
   int64_t lowest = 0;
   SmallVector<AxisRef> batchAxes;
@@ -329,7 +330,15 @@ FailureOr<bool> Strategy::constrainOutputs(const ShardPattern &pattern,
   return any;
 }
 
-LogicalResult Strategy::add(ShardPattern pattern) {
+LogicalResult Strategy::add(StringRef text) {
+  std::string wrong;
+  FailureOr<ShardPattern> pattern = ShardPattern::parse(text, wrong);
+  if (failed(pattern))
+    return error() << wrong;
+  return add(*pattern);
+}
+
+LogicalResult Strategy::add(const ShardPattern &pattern) {
   lowest = std::max(lowest, pattern.priority);
   std::vector<std::string> names;
   bool any = false;
@@ -528,51 +537,44 @@ LogicalResult Strategy::checkAxesAreUsed() {
   return success();
 }
 
-LogicalResult
-polyrank::sharding::applyStrategy(ModuleOp module,
-                                  const StrategyOptions &options) {
-  auto function = module.lookupSymbol<func::FuncOp>("step");
-  if (!function)
-    return emitError(module.getLoc()) << "there is no function @step";
-  sharding::setMesh(module, options.mesh);
-  Strategy strategy(module, function, options);
-  for (const std::string &text : options.shards) {
-    std::string error;
-    auto pattern = ShardPattern::parse(text, error);
-    if (failed(pattern))
-      return emitError(module.getLoc()) << error;
-    if (failed(strategy.add(*pattern)))
-      return failure();
-  }
-  if (failed(strategy.addBatchDefault()) || failed(strategy.checkAxesAreUsed()))
-    return failure();
-  strategy.emitRemarks();
-  return success();
-}
-
 namespace {
 struct ApplyStrategy : sharding::impl::ApplyStrategyBase<ApplyStrategy> {
   using ApplyStrategyBase::ApplyStrategyBase;
 
   void runOnOperation() override {
-    ModuleOp module = getOperation();
-    sharding::MeshAttr mesh = sharding::getMesh(module);
-    if (!mesh) {
-      module.emitError("has no mesh (sharding.mesh)");
-      return signalPassFailure();
-    }
-    StrategyOptions options{mesh, {shards.begin(), shards.end()}, batchAxes};
-    if (!file.empty()) {
-      std::string error;
-      auto lines = readShardFile(file, error);
-      if (failed(lines)) {
-        module.emitError() << error;
-        return signalPassFailure();
-      }
-      options.shards.insert(options.shards.end(), lines->begin(), lines->end());
-    }
-    if (failed(applyStrategy(module, options)))
+    if (failed(apply(getOperation())))
       signalPassFailure();
   }
+
+private:
+  LogicalResult apply(ModuleOp module);
 };
 } // namespace
+
+LogicalResult ApplyStrategy::apply(ModuleOp module) {
+  MeshAttr mesh = sharding::getMesh(module);
+  if (!mesh)
+    return emitError(module.getLoc()) << "the module has no mesh (sharding.mesh)";
+  auto function = module.lookupSymbol<func::FuncOp>("step");
+  if (!function)
+    return emitError(module.getLoc()) << "there is no function @step";
+  // Of two patterns for one tensor the last holds: the command line's, not the
+  // file's.
+  std::vector<std::string> texts;
+  if (!file.empty()) {
+    std::string error;
+    auto lines = readShardFile(file, error);
+    if (failed(lines))
+      return emitError(module.getLoc()) << error;
+    texts = *std::move(lines);
+  }
+  llvm::append_range(texts, shards);
+  Strategy strategy(module, function, mesh, batchAxes);
+  for (const std::string &text : texts)
+    if (failed(strategy.add(text)))
+      return failure();
+  if (failed(strategy.addBatchDefault()) || failed(strategy.checkAxesAreUsed()))
+    return failure();
+  strategy.emitRemarks();
+  return success();
+}
