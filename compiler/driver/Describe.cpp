@@ -11,7 +11,7 @@
 #include "compiler/driver/FindCommand.h"
 #include "compiler/driver/Mesh.h"
 #include "compiler/driver/Stages.h"
-#include "compiler/sharding/Strategy.h"
+#include "compiler/sharding/BatchAxes.h"
 #include "frontends/onnx/Describe.h"
 #include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"

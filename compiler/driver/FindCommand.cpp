@@ -4,7 +4,7 @@
 
 #include "compiler/driver/Mesh.h"
 #include "compiler/driver/Stages.h"
-#include "compiler/sharding/Strategy.h"
+#include "compiler/sharding/BatchAxes.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Parts.h"
 #include "dialects/sharding/Constraint.h"

@@ -18,7 +18,7 @@
 #include "compiler/cost/CostModel.h"
 #include "compiler/sharding/LayOutAgain.h"
 #include "compiler/sharding/Passes.h"
-#include "compiler/sharding/Strategy.h"
+#include "compiler/sharding/BatchAxes.h"
 #include "compiler/sharding/UpdateSplitter.h"
 #include "compiler/sharding/Why.h"
 #include "support/Names.h"

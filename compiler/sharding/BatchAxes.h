@@ -5,6 +5,7 @@
 #include <string>
 
 #include "dialects/sharding/Layout.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace polyrank::sharding {
 
@@ -18,5 +19,13 @@ llvm::SmallVector<llvm::StringRef> getBatchAxisNames(llvm::StringRef given);
 /// one device. Fails with `error` where the mesh has none of a given name.
 mlir::FailureOr<llvm::SmallVector<AxisRef>>
 findBatchAxes(MeshAttr mesh, llvm::StringRef given, std::string &error);
+
+/// "axis data=2", "axes replica=2 and data=4 together".
+std::string describeBatchAxes(MeshAttr mesh, llvm::ArrayRef<AxisRef> axes);
+
+/// The error that these axes do not divide the batch (dim 1) of an input, with
+/// a batch or a mesh that would do.
+mlir::LogicalResult refuseBatch(mlir::func::FuncOp function, unsigned argument,
+                                MeshAttr mesh, llvm::ArrayRef<AxisRef> axes);
 
 } // namespace polyrank::sharding

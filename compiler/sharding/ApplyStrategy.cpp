@@ -1,8 +1,6 @@
-// Strategy: constraints from what the user wrote.
+// apply-strategy: what the user fixed, written as constraints.
 
-#include "compiler/sharding/Strategy.h"
-
-#include "compiler/cost/CostModel.h"
+#include "compiler/sharding/BatchAxes.h"
 #include "compiler/sharding/ParameterDims.h"
 #include "compiler/sharding/Passes.h"
 #include "compiler/sharding/ShardPattern.h"
@@ -38,9 +36,6 @@ public:
   /// Parses PATTERN=DIMS and constrains what it names.
   LogicalResult add(StringRef text);
   LogicalResult addBatchDefault();
-  std::string describeBatchAxes() const;
-  /// The error that the batch of this input is no multiple of the axis data.
-  LogicalResult refuseBatch(unsigned argument, int64_t batch, int64_t size);
   LogicalResult checkAxesAreUsed();
   void emitRemarks();
 
@@ -383,90 +378,6 @@ LogicalResult Strategy::add(const ShardPattern &pattern) {
   return success();
 }
 
-/// The largest size that is not larger and divides `batch`, or else the
-/// smallest that is larger.
-static int64_t nearestDivisor(int64_t batch, int64_t size) {
-  for (int64_t divisor = std::min(size, batch); divisor > 1; --divisor)
-    if (batch % divisor == 0)
-      return divisor;
-  int64_t divisor = size;
-  while (divisor < batch && batch % divisor != 0)
-    ++divisor;
-  return std::min(divisor, batch);
-}
-
-LogicalResult Strategy::refuseBatch(unsigned argument, int64_t batch,
-                                    int64_t size) {
-  graph::Boundary boundary(function);
-  auto role = boundary.getArgument<graph::InputAttr>(argument);
-  StringRef input = role.getName().getValue();
-  InFlightDiagnostic diagnostic = error();
-  diagnostic << "input '" << input << "' has a batch of " << batch
-             << ", which the mesh " << describeBatchAxes()
-             << (batch < size           ? " is larger than"
-                 : batchAxes.size() > 1 ? " do not divide"
-                                        : " does not divide");
-  if (role.getOpenBatch())
-    return diagnostic << "; use a batch that is a multiple of " << size
-                      << " (--input '" << input << "=..["
-                      << (batch + size - 1) / size * size << ",..]')";
-  diagnostic << "; the model was exported with this batch: ";
-  if (batch > 1)
-    diagnostic << "use an axis that divides it, such as "
-               << mesh.getAxisNames()[batchAxes.back().axis].getValue() << "="
-               << nearestDivisor(batch, size) << ", or ";
-  std::string open;
-  for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    if (auto other = boundary.getArgument<graph::InputAttr>(i);
-        other && !other.getLabels())
-      open += (open.empty() ? "\"" : ", \"") + other.getName().str() +
-              "\": {0: torch.export.Dim(\"batch\")}";
-  return diagnostic << "leave the batch open in torch.onnx.export, "
-                       "dynamic_shapes={"
-                    << open << "}, and choose it with --dim batch=SIZE";
-}
-
-SmallVector<StringRef> polyrank::sharding::splitAxes(StringRef text) {
-  SmallVector<StringRef> names;
-  text.split(names, '+', -1, /*KeepEmpty=*/false);
-  return names;
-}
-
-SmallVector<StringRef> polyrank::sharding::getBatchAxisNames(StringRef given) {
-  return given.empty() ? SmallVector<StringRef>{"replica", "data"}
-                       : splitAxes(given);
-}
-
-FailureOr<SmallVector<AxisRef>>
-polyrank::sharding::findBatchAxes(MeshAttr mesh, StringRef given,
-                                  std::string &error) {
-  SmallVector<AxisRef> axes;
-  for (StringRef name : getBatchAxisNames(given)) {
-    int32_t axis = mesh.lookup(name);
-    if (axis < 0 && !given.empty()) {
-      error = "--batch-axes: " + cost::explainMissingAxis(mesh, name);
-      return failure();
-    }
-    if (axis >= 0 && llvm::is_contained(axes, mesh.getAxis(axis))) {
-      error = "--batch-axes: '" + name.str() + "' is there twice";
-      return failure();
-    }
-    if (axis >= 0 && mesh.getAxisSizes()[axis] > 1)
-      axes.push_back(mesh.getAxis(axis));
-  }
-  return axes;
-}
-
-/// "axis data=2", "axes replica=2 and data=4 together".
-std::string Strategy::describeBatchAxes() const {
-  std::string text;
-  for (AxisRef ref : batchAxes)
-    text += (text.empty() ? "" : " and ") +
-            mesh.getAxisNames()[ref.axis].getValue().str() + "=" +
-            std::to_string(ref.size);
-  return batchAxes.size() == 1 ? "axis " + text : "axes " + text + " together";
-}
-
 LogicalResult Strategy::addBatchDefault() {
   std::string wrong;
   FailureOr<SmallVector<AxisRef>> found =
@@ -484,9 +395,8 @@ LogicalResult Strategy::addBatchDefault() {
     RankedTensorType type = typeOf(i);
     if (!input || type.getRank() < 2 || sharding::getConstraint(function, i))
       continue;
-    int64_t batch = type.getDimSize(1);
-    if (batch % size != 0)
-      return refuseBatch(i, batch, size);
+    if (type.getDimSize(1) % size != 0)
+      return refuseBatch(function, i, mesh, batchAxes);
     SmallVector<DimAttr> dims(type.getRank(), DimAttr::get(mesh, {}));
     dims[1] = DimAttr::get(mesh, batchAxes);
     SmallVector<bool> open(type.getRank(), true);
@@ -504,7 +414,7 @@ LogicalResult Strategy::addBatchDefault() {
                                              " splits the batch of " + names));
   if (!names.empty())
     emitRemark(module.getLoc())
-        << "the " << describeBatchAxes()
+        << "the " << describeBatchAxes(mesh, batchAxes)
         << (batchAxes.size() == 1 ? " splits" : " split") << " the batch of "
         << names;
   return success();
