@@ -340,7 +340,7 @@ ReshardPlanner::Plan Search::extract(const State &goal) const {
 
 FailureOr<ReshardPlanner::Plan> Search::run(std::string &reason) {
   if (source.getMesh() != mesh || source.getPlaces() != target.getPlaces()) {
-    reason = "only pipeline.transfer moves a value to another place";
+    reason = "no op moves a value to another place";
     return failure();
   }
   auto isBorder = [](DimAttr dim) { return dim.hasHalo() && !dim.getSpills(); };

@@ -1,4 +1,4 @@
-// Shard ops as what one device does: collectives, local blocks, masks.
+// Ops of `sharding` as what one device does: collectives, local blocks, masks.
 
 #pragma once
 

@@ -14,8 +14,9 @@ struct LoweringPipelineOptions
                           llvm::cl::desc("Threads of a rank")};
 };
 
-/// localize, form-segments, form-gemms, form-kernels, choose-gemms,
-/// assign-buffers, and the checks.
+/// localize, choose-orders, form-segments, form-gemms, form-kernels,
+/// lower-kernels, choose-gemms, assign-buffers, check-buffers and check-ranks:
+/// after check-partition.
 void buildLoweringPipeline(mlir::OpPassManager &manager,
                            const LoweringPipelineOptions &options);
 

@@ -415,7 +415,7 @@ LogicalResult Verifier::checkPlaces() {
     if (placed && placed->layout.getPlaces() != tensor.layout.getPlaces())
       return op->emitOpError(tensor.name)
              << " lives at another place than " << placed->name
-             << " (pipeline.transfer)";
+             << ", and no op moves a value to another place";
     placed = &tensor;
   }
   if (op->getNumOperands() == 0)

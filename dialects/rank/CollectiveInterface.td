@@ -17,7 +17,7 @@ def Rank_CollectiveOpInterface : OpInterface<"CollectiveOp"> {
     InterfaceMethod<"The group: devices that differ in these axes only.",
       "::polyrank::rank::AxesAttr", "getAxes">,
     InterfaceMethod<"Of the global value that moves; equal on all devices.", "uint64_t", "getId">,
-    InterfaceMethod<"For people: value, op, from, to, constraint.",
+    InterfaceMethod<"For people: value, user, from, to, constraint.",
       "::std::optional<::mlir::DictionaryAttr>", "getWhy">,
     InterfaceMethod<"", "::polyrank::runtime::Reduction", "getReduction", (ins), "",
       "return ::polyrank::runtime::Reduction::None;">,

@@ -11,7 +11,7 @@ include "mlir/IR/BuiltinAttributes.td"
 // Collectives run over the group of `axes`, with g devices in group order. They
 // are variadic (a bucket): operand i becomes result i. `id` names the global
 // value that moves and is equal on all devices; `why` is for people, and holds
-// strings: value, op, from, to, constraint. They have no effects trait, so that
+// strings: value, user, from, to, constraint. They have no effects trait, so that
 // nothing reorders or removes them.
 //
 // `kind` is runtime::CollectiveKind, with the rules that all kinds have

@@ -15,8 +15,7 @@
 //
 // Layouts are part of the type, so a verifier can decide for each op alone
 // whether every device can compute its part of the result (LayoutVerifier.h in
-// the graph dialect). Nothing but `sharding` and `pipeline` ops changes a
-// layout.
+// the graph dialect). Nothing but `sharding` ops changes a layout.
 
 #pragma once
 

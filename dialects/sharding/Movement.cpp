@@ -285,7 +285,7 @@ static std::string describeChange(LayoutAttr from, LayoutAttr to) {
   if (from == to)
     return "the layouts are equal";
   if (from.getPlaces() != to.getPlaces())
-    return "the place differs, which only pipeline.transfer changes";
+    return "the place differs, and no op moves a value to another place";
   for (int64_t d : differingDims(from, to)) {
     DimAttr source = from.getDim(d), target = to.getDim(d);
     std::string dim = "dim " + std::to_string(d);

@@ -18,8 +18,8 @@ def Sharding_Dialect : Dialect {
     of: *split* (one dim), *partial* (an unfinished sum, max or min), *placed*
     (it lives at one coordinate) or *replicated* (everything not mentioned).
 
-    The ops of this dialect are the only ones, with those of `pipeline`, that
-    change a layout. Each of them is the identity on the logical value.
+    The ops of this dialect are the only ones that change a layout. Each of them
+    is the identity on the logical value.
   }];
   let cppNamespace = "::polyrank::sharding";
   let useDefaultAttributePrinterParser = 1;

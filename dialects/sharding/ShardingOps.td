@@ -21,7 +21,7 @@ def Sharding_Tensor : RankedTensorOf<[AnyFloat, AnySignlessInteger]>;
 
 // Variadic, so that a bucket is one op: operand i becomes result i. Each op
 // reads what it does from the layouts of its operands and results; `why` holds
-// an op, two layouts and a constraint for people (docs/why).
+// an op, two layouts and a constraint for people (print-why prints them).
 class Sharding_Op<string mnemonic, string kind> : Op<Sharding_Dialect, mnemonic, [Pure, Sharding_MovementOpInterface]> {
   let arguments = (ins Variadic<Sharding_Tensor>:$inputs, OptionalAttr<DictionaryAttr>:$why);
   let results = (outs Variadic<Sharding_Tensor>:$outputs);

@@ -317,7 +317,7 @@ TEST_F(ReshardPlannerTest, WhatNoCollectiveDoesIsRefusedWithTheReason) {
   LayoutAttr placed = LayoutAttr::get(m, {DimAttr::get(m, {})},
                                       ReductionKind::Sum, {}, {{1, 0}});
   EXPECT_EQ(refused(placed, whole),
-            "only pipeline.transfer moves a value to another place");
+            "no op moves a value to another place");
 }
 
 TEST_F(ReshardPlannerTest, WhatHasNoWayIsRefusedWithTheReason) {

@@ -206,7 +206,7 @@ func.func @claimed_fill(%x: tensor<6xf32, #sharding.layout<#mesh, [{"a"} pad 8 f
 // L11: operands at two places.
 #mesh = #sharding.mesh<["pipe"=2]>
 func.func @two_places(%x: tensor<4xf32, #sharding.layout<#mesh, [{}], at {"pipe" = 0}>>, %y: tensor<4xf32, #sharding.layout<#mesh, [{}], at {"pipe" = 1}>>) {
-  // expected-error @+1 {{operand 1 lives at another place than operand 0 (pipeline.transfer)}}
+  // expected-error @+1 {{operand 1 lives at another place than operand 0, and no op moves a value to another place}}
   %z = graph.mul %x, %y : (tensor<4xf32, #sharding.layout<#mesh, [{}], at {"pipe" = 0}>>, tensor<4xf32, #sharding.layout<#mesh, [{}], at {"pipe" = 1}>>) -> tensor<4xf32, #sharding.layout<#mesh, [{}], at {"pipe" = 0}>>
   return
 }

@@ -1,5 +1,5 @@
 // RUN: polyrank-opt %s -split-input-file -verify-diagnostics
-// The numbered constraints of #sharding.mesh and #sharding.layout (Shard.td).
+// The numbered constraints of #sharding.mesh and #sharding.layout (Sharding.td).
 
 // Mesh 1: names are distinct.
 // expected-error @+1 {{mesh axis "a" must have a name of its own}}

@@ -83,7 +83,7 @@ func.func @bucket_of_two_kinds(%x: !sum, %y: !max) -> (!whole, !whole) {
 !here = tensor<8xf32, #sharding.layout<#mesh, [{}], at {"p" = 0}>>
 !there = tensor<8xf32, #sharding.layout<#mesh, [{}], at {"p" = 1}>>
 func.func @reshard_to_another_place(%x: !here) -> !there {
-  // expected-error @+1 {{the place differs, which only pipeline.transfer changes}}
+  // expected-error @+1 {{the place differs, and no op moves a value to another place}}
   %y = sharding.reshard %x : (!here) -> !there
   return %y : !there
 }
@@ -502,7 +502,7 @@ func.func @fill_that_splits(%x: tensor<7xf32, #sharding.layout<#mesh, [{} pad 8]
 // -----
 #mesh = #sharding.mesh<["x"=2, "y"=2]>
 func.func @gather_at_another_place(%x: tensor<8xf32, #sharding.layout<#mesh, [{"x"}], at {"y" = 0}>>) {
-  // expected-error @+1 {{the place differs, which only pipeline.transfer changes}}
+  // expected-error @+1 {{the place differs, and no op moves a value to another place}}
   %y = sharding.all_gather %x : (tensor<8xf32, #sharding.layout<#mesh, [{"x"}], at {"y" = 0}>>) -> tensor<8xf32, #sharding.layout<#mesh, [{}], at {"y" = 1}>>
   return
 }
