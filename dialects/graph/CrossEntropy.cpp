@@ -67,15 +67,27 @@ LogicalResult CrossEntropyOp::verify() {
                     {getLabels(), getLoss(), getLse()});
 }
 
+namespace {
+/// Where the logits of a row lie in a tensor that has the classes along `axis`.
+struct LogitRows {
+  int64_t classes, step;
+
+  LogitRows(const Tensor &logits, int64_t axis)
+      : classes(logits.shape[axis]),
+        step(numElements(ArrayRef(logits.shape).drop_front(axis + 1))) {}
+  int64_t indexOf(int64_t row, int64_t label) const {
+    return row / step * classes * step + row % step + label * step;
+  }
+};
+} // namespace
+
 LogicalResult CrossEntropyOp::evaluate(ArrayRef<Tensor> operands,
                                        MutableArrayRef<Tensor> results) {
-  ArrayRef<int64_t> shape = operands[0].shape;
-  int64_t classes = shape[getAxis()];
-  int64_t step = numElements(shape.drop_front(getAxis() + 1));
-  for (int64_t row = 0, rows = operands[1].size(); row < rows; ++row) {
-    int64_t first = row / step * classes * step + row % step;
+  LogitRows rows(operands[0], getAxis());
+  int64_t classes = rows.classes;
+  for (int64_t row = 0, count = operands[1].size(); row < count; ++row) {
     auto logit = [&](int64_t i) {
-      return operands[0].floats[first + i * step];
+      return operands[0].floats[rows.indexOf(row, i)];
     };
     double largest = -INFINITY, total = 0;
     for (int64_t i = 0; i < classes; ++i)
@@ -160,20 +172,19 @@ LogicalResult CrossEntropyGradOp::verify() {
 
 LogicalResult CrossEntropyGradOp::evaluate(ArrayRef<Tensor> operands,
                                            MutableArrayRef<Tensor> results) {
-  ArrayRef<int64_t> shape = operands[1].shape;
-  int64_t classes = shape[getAxis()];
-  int64_t step = numElements(shape.drop_front(getAxis() + 1));
-  for (int64_t row = 0, rows = operands[0].size(); row < rows; ++row) {
-    int64_t first = row / step * classes * step + row % step;
+  LogitRows rows(operands[1], getAxis());
+  for (int64_t row = 0, count = operands[0].size(); row < count; ++row) {
     int64_t label = operands[2].integers[row];
     double gradient = label == static_cast<int64_t>(getIgnoreIndex())
                           ? 0
                           : operands[0].floats[row];
-    for (int64_t i = 0; i < classes; ++i)
-      results[0].floats[first + i * step] =
-          gradient * (std::exp(operands[1].floats[first + i * step] -
-                               operands[3].floats[row]) -
-                      (i == label));
+    for (int64_t i = 0; i < rows.classes; ++i) {
+      int64_t at = rows.indexOf(row, i);
+      results[0].floats[at] =
+          gradient *
+          (std::exp(operands[1].floats[at] - operands[3].floats[row]) -
+           (i == label));
+    }
   }
   return success();
 }

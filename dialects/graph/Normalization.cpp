@@ -204,25 +204,38 @@ LogicalResult LayerNormGradOp::evaluate(ArrayRef<Tensor> operands,
   return success();
 }
 
+/// The gradients of input and scale. With the normalized input n, the gradient
+/// of n, d = dy * scale, and means over the columns, that of the input is
+/// rstd * (d - mean(d) - n * mean(d * n)); a norm without `mean` has no mean(d).
+static std::pair<Value, Value> buildNormGradient(Parts &parts, Value dy,
+                                                 Value x, Value scale,
+                                                 Value mean, Value rstd) {
+  ArrayRef<int64_t> shape = getShape(x);
+  SmallVector<int64_t> columns = normalizedDims(x, scale);
+  SmallVector<int64_t> rows = rowDims(x, scale);
+  double share = 1.0 / numElements(getShape(scale));
+  auto spread = [&](Value row) {
+    return parts.broadcast(row, shape, columns);
+  };
+  rstd = spread(rstd);
+  Value centered = mean ? parts.sub(x, spread(mean)) : x;
+  Value normalized = parts.mul(centered, rstd);
+  Value scaled = parts.mul(dy, parts.broadcast(scale, shape, rows));
+  Value total = mean ? parts.mul(parts.sum(scaled, columns), share) : Value();
+  Value dot =
+      parts.mul(parts.sum(parts.mul(scaled, normalized), columns), share);
+  Value inner = total ? parts.sub(scaled, spread(total)) : scaled;
+  inner = parts.sub(inner, parts.mul(normalized, spread(dot)));
+  Value inputGradient = parts.mul(rstd, inner);
+  return {inputGradient, parts.sum(parts.mul(dy, normalized), rows)};
+}
+
 SmallVector<Value> LayerNormGradOp::decompose(OpBuilder &builder) {
   Parts parts(builder, getLoc());
   Value x = getInput(), dy = getResultGradient();
-  ArrayRef<int64_t> shape = getShape(x);
-  SmallVector<int64_t> columns = normalizedDims(x, getScale());
-  SmallVector<int64_t> rows = rowDims(x, getScale());
-  double share = 1.0 / numElements(getShape(getScale()));
-  Value rstd = parts.broadcast(getRstd(), shape, columns);
-  Value normalized =
-      parts.mul(parts.sub(x, parts.broadcast(getMean(), shape, columns)), rstd);
-  Value scaled = parts.mul(dy, parts.broadcast(getScale(), shape, rows));
-  Value mean = parts.mul(parts.sum(scaled, columns), share);
-  Value dot =
-      parts.mul(parts.sum(parts.mul(scaled, normalized), columns), share);
-  Value inner =
-      parts.sub(parts.sub(scaled, parts.broadcast(mean, shape, columns)),
-                parts.mul(normalized, parts.broadcast(dot, shape, columns)));
-  return {parts.mul(rstd, inner), parts.sum(parts.mul(dy, normalized), rows),
-          parts.sum(dy, rows)};
+  auto [dx, dscale] =
+      buildNormGradient(parts, dy, x, getScale(), getMean(), getRstd());
+  return {dx, dscale, parts.sum(dy, rowDims(x, getScale()))};
 }
 
 void RmsNormOp::build(OpBuilder &builder, OperationState &state, Value input,
@@ -342,17 +355,7 @@ LogicalResult RmsNormGradOp::evaluate(ArrayRef<Tensor> operands,
 
 SmallVector<Value> RmsNormGradOp::decompose(OpBuilder &builder) {
   Parts parts(builder, getLoc());
-  Value x = getInput(), dy = getResultGradient();
-  ArrayRef<int64_t> shape = getShape(x);
-  SmallVector<int64_t> columns = normalizedDims(x, getScale());
-  SmallVector<int64_t> rows = rowDims(x, getScale());
-  double share = 1.0 / numElements(getShape(getScale()));
-  Value rstd = parts.broadcast(getRstd(), shape, columns);
-  Value normalized = parts.mul(x, rstd);
-  Value scaled = parts.mul(dy, parts.broadcast(getScale(), shape, rows));
-  Value dot =
-      parts.mul(parts.sum(parts.mul(scaled, normalized), columns), share);
-  Value inner = parts.sub(
-      scaled, parts.mul(normalized, parts.broadcast(dot, shape, columns)));
-  return {parts.mul(rstd, inner), parts.sum(parts.mul(dy, normalized), rows)};
+  auto [dx, dscale] = buildNormGradient(parts, getResultGradient(), getInput(),
+                                        getScale(), {}, getRstd());
+  return {dx, dscale};
 }
