@@ -22,10 +22,11 @@ struct Body {
 /// Whether a target has code for an op of `arith` or `math` on its types.
 using HasCode = llvm::function_ref<bool(mlir::Operation *)>;
 
-/// Builds the loops that compute the body, of the scalar ops that there is code
-/// for, where `builder` stands; nowhere, so that they are the caller's, if it
-/// stands nowhere. Fails where one set of loops cannot: `reason` then says what
-/// stands in the way, for error messages. Composites must have been decomposed.
+/// Builds one set of loops that computes the body, of scalar ops that the target
+/// has code for, at the builder's insertion point. A builder without one makes
+/// loops in no block, which the caller owns. Fails where one set of loops cannot
+/// compute the body: `reason` then says why, for error messages. Composites must
+/// have been decomposed.
 mlir::FailureOr<kernel::LoopsOp> buildLoops(mlir::OpBuilder &builder,
                                             mlir::Location location, Body body,
                                             HasCode hasCode,

@@ -12,8 +12,8 @@ def FormKernels : Pass<"form-kernels", "::mlir::ModuleOp"> {
     a `rank.kernel`, but those that move nothing: reshapes become `rank.view`.
     Composites are taken apart and their parts fused, so that a row is read from
     memory once. Neighbours fuse where one set of loops computes both, in the
-    order of the block; what fusion does not change is any bit of a result. What
-    a `scatter_add` is added to becomes its `init`, in place where it can: its
+    order of the block. Fusion never changes a bit of a result. What a
+    `scatter_add` is added to becomes its `init`, in place where it can: its
     updates are then added one after another, not their sum.
     Kernels that are equal up to names are one.
   }];

@@ -1,9 +1,8 @@
 // Evaluation of programs on host tensors: the oracle of every pass.
 //
 // One program, three evaluations:
-//  - *global* takes every tensor whole and every `sharding` op as the identity.
-//  It
-//    cannot see a wrong layout.
+//  - *global* takes every tensor whole and every `sharding` op as the
+//    identity. It cannot see a wrong layout.
 //  - *distributed* runs the same program, before it is localized, with one
 //    local tensor per device and real collectives. After each op it reassembles
 //    the global value and compares it with the global evaluation. Partial

@@ -32,8 +32,10 @@ struct Key {
   SmallVector<sharding::AxisRef> axes;
   sharding::ReductionKind kind;
   Type element;
-  /// Candidates on the longest way to it: a bucket holds none that waits for
-  /// another of it. Of stored parameters: 0 in the forward, 1 behind a token.
+  /// How many candidates stand in front of it on the longest chain of operands.
+  /// Members of a bucket have the same depth, so none waits for another. Of
+  /// gathers of stored parameters it is 0 in the forward and 1 in the backward,
+  /// behind `graph.after`.
   int depth;
   bool isStored;
 
@@ -147,7 +149,7 @@ static bool gathersNewParameter(Operation &op) {
          });
 }
 
-/// The parameter that the value is, or is behind a token.
+/// The parameter that the value is, directly or behind `graph.after`.
 BlockArgument Bucketing::getStored(Value value) {
   if (auto after = value.getDefiningOp<graph::AfterOp>())
     value = after.getInput();
@@ -215,7 +217,8 @@ void Bucketing::run(Block &block) {
            std::pair(b.ready, position.lookup(b.op));
   });
 
-  // What is gathered together is there together: no more than must be anyway.
+  // The parameters of one bucket are in memory at the same time. They may take
+  // as many bytes as the largest of all, for which there must be room anyway.
   int64_t largestStored = 0;
   for (const Candidate &candidate : candidates)
     if (candidate.key.isStored)

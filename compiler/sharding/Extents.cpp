@@ -140,9 +140,10 @@ Extents::Extents(const SideTable &table, const Reach &reach) {
   setUnits(table, blocks, maySplit);
 }
 
-/// Gives each class the least unit with which every `split` item of it is at
-/// least as large as its dim and has as many equal blocks as `blocks` says of
-/// the class. Returns whether any unit is new or smaller.
+/// For each class of connected dims: the smallest unit such that the extent of
+/// every item in `split` holds the item's dim and is divided by the number of
+/// blocks that `blocks` has for the class. A unit that is smaller already stays.
+/// Returns whether some class got its first unit, or a smaller one.
 bool Extents::setUnits(const SideTable &table,
                        const llvm::DenseMap<int, int64_t> &blocks,
                        ArrayRef<char> split) {

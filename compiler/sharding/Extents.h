@@ -39,15 +39,17 @@ struct Ratio {
 
 class Extents {
 public:
-  /// Divisible by all that may split any dim of a class. Where a neighbour has
-  /// chosen a layout already (NodeKind::Fixed), that one's.
+  /// The extents of a class are divisible by the product of all atoms that may
+  /// split some dim of it. Where a neighbour has its layout already
+  /// (NodeKind::Fixed), the class has that layout's extent.
   Extents(const SideTable &table, const Reach &reach);
 
   /// The padded extent of a node's factor; 0 where its own is right.
   int64_t get(int node, int factor) const;
-  /// Smaller extents where one label per node needs less padding than all that
-  /// could be split does; none where it needs all. Labels have to be enumerated
-  /// again then.
+  /// The extents that suffice where each node has the label of number
+  /// `chosen[node]`: they may be smaller, as not all that may be split is. None
+  /// where no extent is smaller. Labels depend on extents, so with the new ones
+  /// they have to be enumerated again.
   std::optional<Extents> tightened(const SideTable &table, const Labels &labels,
                                    llvm::ArrayRef<int> chosen) const;
 
@@ -67,7 +69,7 @@ private:
   /// unit of the class.
   llvm::SmallVector<int, 0> classOf;
   llvm::SmallVector<Ratio, 0> ratios;
-  /// Per class; none where nothing splits it.
+  /// Per class its unit; none where nothing splits it.
   llvm::DenseMap<int, Ratio> units;
   /// Classes whose extent a fixed neighbour has chosen.
   llvm::DenseSet<int> fixed;

@@ -13,9 +13,9 @@ namespace polyrank::sharding {
 llvm::SmallVector<Choice> choicesOf(const SideTable &table, const Reach &reach,
                                     const Node &node, int atom);
 
-/// The label of one choice per atom, in padded extents that neighbours share;
-/// without extents in the node's own. None where the node cannot be laid out
-/// so.
+/// The node's label where atom i does what `choices[i]` says; none where it
+/// cannot be laid out so. Split dims are padded to `extents`, in which connected
+/// dims agree, or, where it is null, to the least extent that the node needs.
 std::optional<Label> makeLabel(const SideTable &table, const Extents *extents,
                                const Node &node,
                                llvm::ArrayRef<Choice> choices);

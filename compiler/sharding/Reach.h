@@ -21,7 +21,8 @@ struct Arrival {
 };
 
 struct NodeReach {
-  /// Per factor: depends on nothing that is split, so it follows its users.
+  /// Per factor: whether the node's values depend on constants alone along it.
+  /// It is then split as the users want, and spreads nothing to them.
   llvm::SmallVector<bool> isFree;
   /// Per atom: the level at which it was reached (-1: never), and where.
   llvm::SmallVector<int> level;

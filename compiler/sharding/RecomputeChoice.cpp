@@ -52,11 +52,11 @@ static int64_t globalBytesOf(Value value) {
          std::max<int64_t>(1, type.getElementTypeBitWidth() / 8);
 }
 
-/// Whether an op takes few FLOPs for what need not be kept: a few for each byte
-/// of its result, as an elementwise op; or some more, about as many as a device
-/// computes while it moves a byte between its memories, where the result is
-/// larger than all that it takes, as attention's scores are. A product over an
-/// inner dim of K takes K/2 for each byte in fp32.
+/// Whether the op takes few FLOPs for the bytes that need not be kept: at most
+/// `few` for each byte of its result, as elementwise ops do. Where the result is
+/// larger than all operands together, as attention's scores are, at most `some`:
+/// about what a device computes while it moves one byte to or from its memory.
+/// A matrix product over an inner dim of K takes K/2 for each byte in fp32.
 static bool isCheap(Operation *op) {
   constexpr int64_t few = 8, some = 64;
   auto graphOp = dyn_cast<graph::GraphOp>(op);

@@ -47,8 +47,8 @@ public:
   bool isComputedAgain(mlir::Value value) const {
     return again.contains(value);
   }
-  /// What the backward reads of the forward, of one device, and what of that
-  /// and for that is kept.
+  /// Bytes on one device: of the values of the forward that the backward reads,
+  /// and of those that are kept, from which it can compute them.
   int64_t getBytesBefore() const { return before; }
   int64_t getBytesAfter() const { return after; }
   /// Which patterns name some module.
@@ -64,7 +64,7 @@ private:
 
   const Phases &phases;
   llvm::SmallVector<mlir::Operation *> forward;
-  /// Of ops that may be computed again.
+  /// The segment of each op that may be computed again.
   llvm::DenseMap<mlir::Operation *, std::string> segments;
   llvm::SmallVector<mlir::Value> needed;
   llvm::DenseSet<mlir::Value> again;

@@ -20,9 +20,10 @@ namespace polyrank::sharding {
 struct Constraint {
   /// As the user wrote it.
   std::string text;
-  /// Its priority at first, then its position among those in use, where in
-  /// each priority the parameters come before inputs and outputs; 0 is the most
-  /// important.
+  /// How important it is; 0 is the most. Each priority that the user gave is up
+  /// to two levels, first that of its parameters, then that of its inputs and
+  /// outputs, and levels are numbered without gaps. While constraints are read,
+  /// before their number is known, it is the user's priority.
   int level = 0;
   sharding::LayoutAttr layout;
   /// Per dim: whether it may be split further.

@@ -15,10 +15,10 @@ struct Update {
   /// The parameter, then its states: the numbers of the arguments and of the
   /// results that take their places.
   llvm::SmallVector<std::pair<unsigned, unsigned>> boundary;
-  /// What works on each element alone, between gradient, parameter and state,
-  /// in the order of the block: elementwise ops on the parameter's shape,
-  /// reshards, splats and scalars that are spread. The last two may be other
-  /// updates' too.
+  /// The ops that compute new elements from those of gradient, parameter and
+  /// state at the same index, in the order of the block: elementwise ops on the
+  /// parameter's shape, reshards, splats, and broadcasts of scalars. Splats and
+  /// broadcasts may belong to other updates too.
   llvm::SetVector<mlir::Operation *> own;
 
   llvm::ArrayRef<int64_t> getShape() const {
@@ -27,7 +27,7 @@ struct Update {
 };
 
 /// Whether the op has the same value at each index, whatever the layout: a
-/// splat, a scalar that is spread, or a reshard of one of these.
+/// splat, a broadcast of a scalar, or a reshard of one of these.
 bool isUniform(mlir::Operation *op);
 
 struct UpdateOps {

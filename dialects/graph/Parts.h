@@ -19,8 +19,9 @@ inline llvm::ArrayRef<int64_t> getShape(mlir::Value value) {
 TensorFactors addFactors(ShardingRule &rule, llvm::ArrayRef<int64_t> shape,
                          FactorKind kind = FactorKind::Parallel);
 
-/// Whether padding of a partial sum by this value, which every device adds, is
-/// the sum's padding.
+/// Whether a partial sum may be padded by this value. Each device pads its own
+/// summand, so the padding of the sum is the value as often as there are
+/// devices: right where adding the value to itself gives it again.
 inline bool isItsOwnSum(const llvm::APFloat &value) {
   return value.isZero() || value.isInfinity();
 }
