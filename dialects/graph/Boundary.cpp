@@ -219,7 +219,7 @@ LogicalResult Boundary::verifyDistinct() const {
   for (unsigned i = 0, count = getNumArguments(); i < count; ++i)
     if (Attribute role = getArgument(i))
       if (auto [first, isNew] = numbers.try_emplace(role, i); !isNew)
-        return function->emitOpError("argument ")
+        return function->emitOpError("[B2] argument ")
                << i << ": has the role of argument " << first->second << ", "
                << role;
   return success();
@@ -247,10 +247,10 @@ LogicalResult Boundary::verifyRates() const {
     if (!rate)
       continue;
     if (first && rate.getSchedule() != first.getSchedule())
-      return function->emitOpError("argument ")
+      return function->emitOpError("[B5] argument ")
              << i << ": has another schedule than " << first;
     if (scaled && rate.getScale() && rate.getBase() != scaled.getBase())
-      return function->emitOpError("argument ")
+      return function->emitOpError("[B5] argument ")
              << i << ": has another base than " << scaled;
     first = rate;
     if (rate.getScale())
@@ -264,32 +264,27 @@ LogicalResult Boundary::verifyTies() const {
   for (unsigned i = 0, count = getNumResults(); i < count; ++i)
     if (std::optional<unsigned> argument = getReplaced(i))
       if (auto [first, isNew] = numbers.try_emplace(*argument, i); !isNew)
-        return function->emitOpError("result ")
+        return function->emitOpError("[B7] result ")
                << i << ": takes the place of argument " << *argument
                << ", which result " << first->second << " takes";
   return success();
 }
 
-// 1. `graph.role` is the only attribute of the dialect at an argument, and one
-//    of parameter, state, input, counter and learning_rate.
-// 2. No two arguments have the same role.
-// 3. A parameter's symbol, where the module has it, is a graph.parameter.
-// 4. A view has a base and a stride for each dim, none is negative, and the
-//    stored tensor has the elements.
-// 5. A learning rate is one f64, of numbers that are not negative and a schedule
-//    that can be read. All have one schedule, and those with a scale one base.
+// Rules B1 to B5 of Graph.td.
 LogicalResult Boundary::verifyArgument(Operation *op, unsigned number,
                                        NamedAttribute attribute) {
   auto function = cast<FunctionOpInterface>(op);
-  auto error = [&] { return op->emitOpError("argument ") << number << ": "; };
+  auto error = [&](int rule) {
+    return op->emitOpError("[B") << rule << "] argument " << number << ": ";
+  };
   Attribute role = attribute.getValue();
   if (attribute.getName() != attrName)
-    return error() << "the dialect has no argument attribute '"
+    return error(1) << "the dialect has no argument attribute '"
                    << attribute.getName().getValue() << "'; what an argument "
                    << "is, " << attrName << " says";
   if (!isa<ParameterAttr, StateAttr, InputAttr, CounterAttr, LearningRateAttr>(
           role))
-    return error() << role << " is no role of an argument";
+    return error(1) << role << " is no role of an argument";
   Boundary boundary(function);
   auto isFirst = [&] {
     return llvm::none_of(llvm::seq(number),
@@ -300,7 +295,7 @@ LogicalResult Boundary::verifyArgument(Operation *op, unsigned number,
   if (auto rate = dyn_cast<LearningRateAttr>(role)) {
     Type type = function.getArgumentTypes()[number];
     if (std::string wrong = findWrong(rate, type); !wrong.empty())
-      return error() << "the " << rate.getName() << " " << wrong;
+      return error(5) << "the " << rate.getName() << " " << wrong;
     if (failed(boundary.verifyRates()))
       return failure();
   }
@@ -310,18 +305,18 @@ LogicalResult Boundary::verifyArgument(Operation *op, unsigned number,
       symbol ? SymbolTable::lookupNearestSymbolFrom(op, symbol) : nullptr;
   auto stored = dyn_cast_if_present<ParameterOp>(symbolOp);
   if (symbolOp && !stored)
-    return error() << symbol << " is no graph.parameter";
+    return error(3) << symbol << " is no graph.parameter";
 
   DenseI64ArrayAttr view = boundary.getView(number);
   auto type = dyn_cast<RankedTensorType>(function.getArgumentTypes()[number]);
   if (!view || !type)
     return success();
   if (view.size() != type.getRank() + 1)
-    return error() << "a view of " << type.getRank() << " dims has a base and "
+    return error(4) << "a view of " << type.getRank() << " dims has a base and "
                    << type.getRank() << " strides, not " << view.size()
                    << " numbers";
   if (llvm::any_of(view.asArrayRef(), [](int64_t n) { return n < 0; }))
-    return error() << "the view " << view << " has a negative number";
+    return error(4) << "the view " << view << " has a negative number";
   if (!stored || type.getNumElements() == 0)
     return success();
   int64_t last = view[0];
@@ -330,32 +325,30 @@ LogicalResult Boundary::verifyArgument(Operation *op, unsigned number,
     last += (size - 1) * stride;
   int64_t elements = cast<RankedTensorType>(stored.getType()).getNumElements();
   if (last >= elements)
-    return error() << "the view ends with element " << last << " of " << symbol
+    return error(4) << "the view ends with element " << last << " of " << symbol
                    << ", which has " << elements;
   return success();
 }
 
-// 6. `graph.role` is the only attribute of the dialect at a result, and one of
-//    output, next, mean and count.
-// 7. A result takes the place of a parameter or state, each of which has one
-//    such result at most, of the same shape and element type.
-// 8. A mean is followed by its count.
+// Rules B6 to B8 of Graph.td.
 LogicalResult Boundary::verifyResult(Operation *op, unsigned number,
                                      NamedAttribute attribute) {
   auto function = cast<FunctionOpInterface>(op);
-  auto error = [&] { return op->emitOpError("result ") << number << ": "; };
+  auto error = [&](int rule) {
+    return op->emitOpError("[B") << rule << "] result " << number << ": ";
+  };
   Attribute role = attribute.getValue();
   if (attribute.getName() != attrName)
-    return error() << "the dialect has no result attribute '"
+    return error(6) << "the dialect has no result attribute '"
                    << attribute.getName().getValue() << "'; what a result is, "
                    << attrName << " says";
   if (!isa<OutputAttr, NextAttr, MeanAttr, CountAttr>(role))
-    return error() << role << " is no role of a result";
+    return error(6) << role << " is no role of a result";
   Boundary boundary(function);
   if (auto next = dyn_cast<NextAttr>(role)) {
     unsigned argument = next.getArgument();
     if (argument >= function.getNumArguments() || !boundary.isKept(argument))
-      return error() << "takes the place of argument " << argument
+      return error(7) << "takes the place of argument " << argument
                      << ", which is no parameter or state";
     auto type = dyn_cast<RankedTensorType>(function.getResultTypes()[number]);
     auto kept =
@@ -363,7 +356,7 @@ LogicalResult Boundary::verifyResult(Operation *op, unsigned number,
     if (type && kept &&
         (type.getShape() != kept.getShape() ||
          type.getElementType() != kept.getElementType()))
-      return error() << "is " << type << ", but takes the place of argument "
+      return error(7) << "is " << type << ", but takes the place of argument "
                      << argument << ", " << kept;
   }
   bool isFirst = llvm::none_of(llvm::seq(number), [&](unsigned i) {
@@ -373,9 +366,9 @@ LogicalResult Boundary::verifyResult(Operation *op, unsigned number,
     return failure();
   if (isa<MeanAttr>(role) && (number + 1 >= function.getNumResults() ||
                               !boundary.getResult<CountAttr>(number + 1)))
-    return error() << "a mean without a count behind it";
+    return error(8) << "a mean without a count behind it";
   if (isa<CountAttr>(role) &&
       (number == 0 || !boundary.getResult<MeanAttr>(number - 1)))
-    return error() << "a count without its mean before it";
+    return error(8) << "a count without its mean before it";
   return success();
 }

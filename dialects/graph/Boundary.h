@@ -60,13 +60,14 @@ public:
   /// The argument whose place the result takes.
   std::optional<unsigned> getReplaced(unsigned result) const;
 
-  /// Behind the argument `number` - 1; what is tied to later ones stays so.
+  /// Inserts an argument that becomes number `number`. Results that take the
+  /// place of later arguments still do, under their new numbers.
   mlir::BlockArgument insertArgument(unsigned number, mlir::Type type,
                                      mlir::Attribute role,
                                      mlir::Location location);
   void eraseArgument(unsigned number);
 
-  /// That a role fits its argument or result; see the rules in Boundary.cpp.
+  /// That a role fits its argument or result: rules B1 to B8 of Graph.td.
   /// @{
   static mlir::LogicalResult verifyArgument(mlir::Operation *op,
                                             unsigned number,

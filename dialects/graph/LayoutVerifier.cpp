@@ -74,6 +74,10 @@ private:
     return {extent / common, scale / common};
   }
 
+  /// The error that `what` breaks rule L`rule` (Graph.td).
+  InFlightDiagnostic error(int rule, StringRef what) {
+    return op->emitOpError("[L") << rule << "] " << what;
+  }
   std::string name(AxisRef ref) { return mesh.toString(ref); }
   std::string names(ArrayRef<AxisRef> refs) { return mesh.toString(refs); }
   /// Position of the dim of `tensor` that has `factor`.
@@ -120,18 +124,18 @@ LogicalResult Verifier::collect() {
   mesh = with->layout.getMesh();
   for (const LaidTensor &tensor : tensors) {
     if (!tensor.layout)
-      return op->emitOpError(tensor.name)
+      return error(1, tensor.name)
              << " has no layout but " << with->name
              << " has; after partitioning every tensor needs one";
     if (tensor.layout.getMesh() != mesh)
-      return op->emitOpError(tensor.name)
+      return error(1, tensor.name)
              << " is laid out over another mesh than " << with->name;
     for (auto [d, dim] : llvm::enumerate(tensor.layout.getDims())) {
       const DimFactors &factors = (*tensor.factors)[d];
       bool mayHave = factors.size() == 1 &&
                      rule.factors[factors[0]].kind == FactorKind::Halo;
       if (dim.hasHalo() && !mayHave)
-        return op->emitOpError(tensor.name)
+        return error(12, tensor.name)
                << (dim.getSpills() ? " holds sums for its neighbours on dim "
                                    : " has a halo on dim ")
                << d << ", which this op does not "
@@ -153,7 +157,7 @@ LogicalResult Verifier::project() {
       std::string reason;
       auto projected = projectAxes(tensor.layout.getDim(d), sizes, &reason);
       if (!projected)
-        return op->emitOpError(tensor.name)
+        return error(3, tensor.name)
                << " dim " << d << " is split over "
                << names(tensor.layout.getDim(d).getAxes()) << ", but " << reason
                << "; gather it first, or split it by its most major part";
@@ -169,7 +173,7 @@ LogicalResult Verifier::project() {
     auto cut = [&](SmallVector<AxisRef> &axes) -> LogicalResult {
       auto pieces = sharding::atoms(axes, used);
       if (!pieces)
-        return op->emitOpError(tensor.name)
+        return error(2, tensor.name)
                << " uses " << names(axes)
                << ", which another operand or result cuts at a coordinate that "
                   "does not divide it";
@@ -198,7 +202,7 @@ LogicalResult Verifier::checkFactors() {
                     factor.kind == FactorKind::Replicated ||
                     (factor.kind == FactorKind::Halo && it->second.empty());
       if (closed && (!it->second.empty() || tensor.dims.lookup(index).getPadded()))
-        return op->emitOpError(tensor.name)
+        return error(6, tensor.name)
                << " dim " << dim << " is laid out as " << names(it->second)
                << (tensor.dims.lookup(index).getPadded() ? " with padding" : "")
                << ", but this dim is " << stringify(factor.kind)
@@ -217,7 +221,7 @@ LogicalResult Verifier::checkFactors() {
       }
       const auto &axes = first->split.find(index)->second;
       if (axes != it->second)
-        return op->emitOpError(tensor.name)
+        return error(4, tensor.name)
                << " dim " << dim << " is split over " << names(it->second)
                << " where " << first->name << " dim " << dimOf(*first, index)
                << " is split over " << names(axes)
@@ -237,15 +241,15 @@ LogicalResult Verifier::checkBorders(const LaidTensor &tensor, int64_t d,
   if (dim.getHaloLow() == border.low && dim.getHaloHigh() == border.high &&
       (!needs || dim.getSpills() == tensor.isResult))
     return success();
-  auto error = op->emitOpError(tensor.name) << " dim " << d << " has ";
+  auto diagnostic = error(12, tensor.name) << " dim " << d << " has ";
   if (dim.hasHalo())
-    error << "'" << (dim.getSpills() ? "spill " : "halo ") << dim.getHaloLow()
+    diagnostic << "'" << (dim.getSpills() ? "spill " : "halo ") << dim.getHaloLow()
           << ":" << dim.getHaloHigh() << "'";
   else
-    error << "no borders";
+    diagnostic << "no borders";
   if (!needs)
-    return error << ", but this op needs none here";
-  return error << " where the op "
+    return diagnostic << ", but this op needs none here";
+  return diagnostic << " where the op "
                << (tensor.isResult ? "gives 'spill " : "reads 'halo ")
                << border.low << ":" << border.high
                << (tensor.isResult ? "'" : "' (sharding.halo)");
@@ -257,7 +261,7 @@ LogicalResult Verifier::checkAxes() {
       for (AxisRef ref : axes) {
         auto [it, isNew] = owner.insert({key(ref), factor});
         if (!isNew && it->second != factor)
-          return op->emitOpError(tensor.name)
+          return error(5, tensor.name)
                  << " dim " << dimOf(tensor, factor) << " is split over "
                  << name(ref)
                  << ", which splits another, unrelated dim of this op; an axis "
@@ -277,7 +281,7 @@ LogicalResult Verifier::checkPartial() {
     for (AxisRef ref : tensor.partial) {
       auto &[kind, operands] = partial[key(ref)];
       if (!operands.empty() && kind != tensor.layout.getPartialKind())
-        return op->emitOpError(tensor.name)
+        return error(7, tensor.name)
                << " is a partial "
                << stringifyReductionKind(tensor.layout.getPartialKind())
                << " over " << name(ref) << " where operand "
@@ -286,7 +290,7 @@ LogicalResult Verifier::checkPartial() {
       kind = tensor.layout.getPartialKind();
       operands.push_back(tensor.number);
       if (owner.count(key(ref)))
-        return op->emitOpError(tensor.name)
+        return error(7, tensor.name)
                << " is a partial " << stringifyReductionKind(kind) << " over "
                << name(ref)
                << ", which splits another operand; reduce it first";
@@ -301,20 +305,20 @@ LogicalResult Verifier::checkPartial() {
     for (unsigned operand : operands) {
       PartialPass pass = rule.getPass(kind, operand);
       if (pass == PartialPass::None)
-        return op->emitOpError("operand ")
+        return error(7, "operand ")
                << operand << " is a partial " << stringifyReductionKind(kind)
                << " over " << name(axis) << ", and this op of a partial "
                << stringifyReductionKind(kind)
                << " is not the partial of the op; reduce it first "
                   "(sharding.all_reduce or sharding.reduce_scatter)";
       if (pass == PartialPass::Alone && operands.size() > 1)
-        return op->emitOpError("operands ")
+        return error(7, "operands ")
                << operands[0] << " and " << operands[1]
                << " are both partial " << stringifyReductionKind(kind)
                << "s over " << name(axis)
                << "; only one at a time may be: reduce the other first";
       if (pass == PartialPass::Together && operands.size() != together)
-        return op->emitOpError("operand ")
+        return error(7, "operand ")
                << operand << " is a partial " << stringifyReductionKind(kind)
                << " over " << name(axis)
                << " but another operand is not; make both partial "
@@ -336,14 +340,14 @@ LogicalResult Verifier::checkPartial() {
     for (AxisRef ref : tensor.partial) {
       auto it = expected.find(key(ref));
       if (it == expected.end())
-        return op->emitOpError(tensor.name)
+        return error(8, tensor.name)
                << " is typed as a partial "
                << stringifyReductionKind(tensor.layout.getPartialKind())
                << " over " << name(ref)
                << ", but every device computes the whole of it; it would be "
                   "reduced twice";
       if (it->second != tensor.layout.getPartialKind())
-        return op->emitOpError(tensor.name)
+        return error(8, tensor.name)
                << " is a partial " << stringifyReductionKind(it->second)
                << " over " << name(ref) << ", not a partial "
                << stringifyReductionKind(tensor.layout.getPartialKind());
@@ -351,7 +355,7 @@ LogicalResult Verifier::checkPartial() {
     for (auto &[ref, kind] : expected) {
       AxisRef axis{std::get<0>(ref), std::get<1>(ref), std::get<2>(ref)};
       if (!llvm::is_contained(tensor.partial, axis))
-        return op->emitOpError(tensor.name)
+        return error(8, tensor.name)
                << " lacks 'partial = " << stringifyReductionKind(kind) << " {"
                << name(axis)
                << "}': each device has only a part of the reduction";
@@ -372,22 +376,22 @@ LogicalResult Verifier::checkPadding() {
       if (it == tensor.dims.end())
         continue;
       if (first && extentOf(*first, index) != extentOf(tensor, index)) {
-        auto error = op->emitOpError(tensor.name)
+        auto diagnostic = error(9, tensor.name)
                      << " dim " << dimOf(tensor, index) << " has extent "
                      << dimExtent(tensor, dimOf(tensor, index)) << " where "
                      << first->name << " dim " << dimOf(*first, index)
                      << " has extent "
                      << dimExtent(*first, dimOf(*first, index));
         if (factor.kind == FactorKind::Halo)
-          return error << "; their blocks must be in the ratio "
+          return diagnostic << "; their blocks must be in the ratio "
                        << borderOf(tensor, index).scale << ":"
                        << borderOf(*first, index).scale << " (sharding.repad)";
-        return error << "; a factor has one padded extent (sharding.repad)";
+        return diagnostic << "; a factor has one padded extent (sharding.repad)";
       }
       if (!first)
         first = &tensor;
       if (tensor.isResult && it->second.getFill() != sharding::Fill::Undefined)
-        return op->emitOpError(tensor.name)
+        return error(10, tensor.name)
                << " dim " << dimOf(tensor, index) << " claims 'fill "
                << stringifyFill(it->second.getFill())
                << "'; what an op leaves in padding is undefined "
@@ -399,7 +403,7 @@ LogicalResult Verifier::checkPadding() {
     for (const LaidTensor &tensor : tensors)
       if (!tensor.isResult && tensor.dims.count(index) &&
           tensor.dims.lookup(index).getFill() != needed)
-        return op->emitOpError(tensor.name)
+        return error(9, tensor.name)
                << " dim " << dimOf(tensor, index)
                << " is reduced over its padding, which must hold 'fill "
                << stringifyFill(needed) << "' (sharding.fill)";
@@ -413,7 +417,7 @@ LogicalResult Verifier::checkPlaces() {
     if (tensor.isResult || tensor.layout.getPlaces().empty())
       continue;
     if (placed && placed->layout.getPlaces() != tensor.layout.getPlaces())
-      return op->emitOpError(tensor.name)
+      return error(11, tensor.name)
              << " lives at another place than " << placed->name
              << ", and no op moves a value to another place";
     placed = &tensor;
@@ -424,14 +428,14 @@ LogicalResult Verifier::checkPlaces() {
     ArrayRef<sharding::Place> places =
         placed ? placed->layout.getPlaces() : ArrayRef<sharding::Place>();
     if (tensor.isResult && tensor.layout.getPlaces() != places)
-      return op->emitOpError(tensor.name)
+      return error(11, tensor.name)
              << " must live where the operands do"
              << (placed ? " (" + placed->name + ")" : std::string());
     for (sharding::Place place : places)
       if (sharding::overlap(tensor.layout.getUsedAxes(),
                             mesh.getAxis(place.axis)) &&
           !llvm::is_contained(tensor.layout.getPlaces(), place))
-        return op->emitOpError(tensor.name)
+        return error(11, tensor.name)
                << " uses mesh axis " << name(mesh.getAxis(place.axis))
                << ", at one coordinate of which " << placed->name << " lives";
   }

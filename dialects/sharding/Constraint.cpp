@@ -81,7 +81,7 @@ ConstraintAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                        LayoutAttr layout, ArrayRef<bool> open, int64_t,
                        StringRef, int64_t) {
   if (static_cast<int64_t>(open.size()) != layout.getRank())
-    return emitError() << "a constraint on " << layout.getRank()
+    return emitError() << "[constraint 1] a constraint on " << layout.getRank()
                        << " dims says of " << open.size()
                        << " whether they are open";
   return success();
@@ -145,27 +145,29 @@ static LogicalResult verifyConstraint(Operation *op, Attribute attribute,
                                       TypeRange types) {
   auto constraint = dyn_cast<ConstraintAttr>(attribute);
   if (!constraint)
-    return op->emitOpError()
+    return op->emitOpError("[constraint 3] ")
            << constraintName << " is a #sharding.constraint, not " << attribute;
   int64_t count = types.size(), number = constraint.getResult();
   if (number < 0 || number >= count)
-    return op->emitOpError()
+    return op->emitOpError("[constraint 2] ")
            << "the constraint is on result " << number << " of " << count;
   auto type = dyn_cast<RankedTensorType>(types[number]);
   if (!type || type.getRank() != constraint.getLayout().getRank())
-    return op->emitOpError() << "the constraint " << constraint.getLayout()
-                             << " is on " << types[number];
+    return op->emitOpError("[constraint 2] ")
+           << "the constraint " << constraint.getLayout() << " is on "
+           << types[number];
   return success();
 }
 
-// 3. The attributes are those that Constraint.h names.
+// 3. Ops and arguments have no other attributes of the dialect.
 LogicalResult ShardingDialect::verifyOperationAttribute(Operation *op,
                                                         NamedAttribute named) {
   StringRef name = named.getName();
   if (name == constraintName)
     return verifyConstraint(op, named.getValue(), op->getResultTypes());
   if (!llvm::is_contained({meshName, compositeName, objectiveName}, name))
-    return op->emitOpError("the sharding dialect has no attribute '")
+    return op->emitOpError(
+               "[constraint 3] the sharding dialect has no attribute '")
            << name << "'";
   return success();
 }
@@ -174,7 +176,8 @@ LogicalResult ShardingDialect::verifyRegionArgAttribute(Operation *op, unsigned,
                                                         unsigned argument,
                                                         NamedAttribute named) {
   if (named.getName() != constraintName)
-    return op->emitOpError("the sharding dialect has no argument attribute '")
+    return op->emitOpError("[constraint 3] the sharding dialect has no "
+                           "argument attribute '")
            << named.getName().getValue() << "'";
   return verifyConstraint(
       op, named.getValue(),

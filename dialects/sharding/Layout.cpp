@@ -34,16 +34,18 @@ LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   int64_t devices = 1;
   for (auto [i, name] : llvm::enumerate(names)) {
     if (name.empty() || llvm::is_contained(names.take_front(i), name))
-      return emitError() << "mesh axis \"" << name.getValue()
+      return emitError() << "[mesh 1] mesh axis \"" << name.getValue()
                          << "\" must have a name of its own";
     if (!isAxisName(name.getValue()))
-      return emitError() << "mesh axis \"" << name.getValue()
+      return emitError() << "[mesh 1] mesh axis \"" << name.getValue()
                          << "\" has other characters than letters, digits and _";
     if (sizes[i] < 1)
-      return emitError() << "mesh axis \"" << name.getValue() << "\" has size "
-                         << sizes[i] << "; sizes are positive";
+      return emitError() << "[mesh 2] mesh axis \"" << name.getValue()
+                         << "\" has size " << sizes[i]
+                         << "; sizes are positive";
     if (sizes[i] > maxDevices / devices)
-      return emitError() << "a mesh has at most " << maxDevices << " devices";
+      return emitError() << "[mesh 2] a mesh has at most " << maxDevices
+                         << " devices";
     devices *= sizes[i];
   }
   return success();
@@ -251,11 +253,11 @@ LogicalResult LayoutAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   auto use = [&](AxisRef ref) -> LogicalResult {
     int64_t size = mesh.getAxisSizes()[ref.axis];
     if (!ref.liesIn(size))
-      return emitError() << "sub-axis " << mesh.toString(ref)
+      return emitError() << "[layout 1] sub-axis " << mesh.toString(ref)
                          << " does not divide the mesh axis of size " << size;
     for (AxisRef other : used)
       if (ref.overlaps(other))
-        return emitError() << "mesh axis " << mesh.toString(ref)
+        return emitError() << "[layout 2] mesh axis " << mesh.toString(ref)
                            << " is used twice; an axis splits one dim, or is "
                               "partial, or is a place";
     used.push_back(ref);
@@ -266,12 +268,14 @@ LogicalResult LayoutAttr::verify(function_ref<InFlightDiagnostic()> emitError,
       if (failed(use(ref)))
         return failure();
     if (dim.getFill() != Fill::Undefined && !dim.getPadded())
-      return emitError() << "'fill' says what padding holds and needs 'pad'";
+      return emitError() << "[layout 6] 'fill' says what padding holds and "
+                            "needs 'pad'";
     if (dim.hasHalo() && dim.getAxes().empty())
-      return emitError() << (dim.getSpills() ? "'spill'" : "'halo'")
+      return emitError() << "[layout 6] "
+                         << (dim.getSpills() ? "'spill'" : "'halo'")
                          << " needs a split dim";
     if (dim.getHaloLow() < 0 || dim.getHaloHigh() < 0)
-      return emitError() << "the widths of borders are not negative";
+      return emitError() << "[layout 6] the widths of borders are not negative";
   }
   for (AxisRef ref : partialAxes)
     if (failed(use(ref)))
@@ -281,7 +285,7 @@ LogicalResult LayoutAttr::verify(function_ref<InFlightDiagnostic()> emitError,
       return failure();
     if (place.coordinate < 0 ||
         place.coordinate >= mesh.getAxisSizes()[place.axis])
-      return emitError() << "place " << place.coordinate
+      return emitError() << "[layout 7] place " << place.coordinate
                          << " lies outside mesh axis "
                          << mesh.toString(mesh.getAxis(place.axis))
                          << " of size " << mesh.getAxisSizes()[place.axis];
@@ -293,19 +297,20 @@ LogicalResult
 LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
                            function_ref<InFlightDiagnostic()> emitError) const {
   if (static_cast<int64_t>(shape.size()) != getRank())
-    return emitError() << "layout " << toString() << " has " << getRank()
+    return emitError() << "[layout 3] layout " << toString() << " has " << getRank()
                        << " dims, the tensor " << shape.size();
   for (auto [i, size] : llvm::enumerate(shape)) {
     DimAttr dim = getDim(i);
     int64_t blocks = dim.getNumBlocks();
     if (ShapedType::isDynamic(size))
-      return emitError() << "dim " << i << " is dynamic; layouts need static "
-                            "shapes";
+      return emitError() << "[layout 3] dim " << i
+                         << " is dynamic; layouts need static shapes";
     if (dim.getPadded() && dim.getPadded() <= size)
-      return emitError() << "dim " << i << " of size " << size
+      return emitError() << "[layout 5] dim " << i << " of size " << size
                          << " is not padded by 'pad " << dim.getPadded() << "'";
     if (dim.getExtent(size) % blocks != 0)
-      return emitError() << "dim " << i << " of size " << dim.getExtent(size)
+      return emitError() << "[layout 4] dim " << i << " of size "
+                         << dim.getExtent(size)
                          << " cannot be split over "
                          << getMesh().toString(dim.getAxes()) << " into "
                          << blocks << " equal blocks; pad it to "

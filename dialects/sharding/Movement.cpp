@@ -334,7 +334,7 @@ LogicalResult polyrank::sharding::verifyMovement(Operation *operation) {
   auto op = cast<MovementOp>(operation);
   MovementKind kind = op.getMovementKind();
   if (op->getNumOperands() == 0 || op->getNumOperands() != op->getNumResults())
-    return op->emitOpError("has ")
+    return op->emitOpError("[M1] has ")
            << op->getNumOperands() << " operands and " << op->getNumResults()
            << " results; operand i becomes result i, and there is at least one";
   std::optional<Movement> first;
@@ -343,15 +343,15 @@ LogicalResult polyrank::sharding::verifyMovement(Operation *operation) {
     auto source = cast<RankedTensorType>(operand);
     auto target = cast<RankedTensorType>(result);
     if (withLayout(source, nullptr) != withLayout(target, nullptr))
-      return op->emitOpError("operand ")
+      return op->emitOpError("[M2] operand ")
              << i << " of type " << source << " cannot become " << target
              << ": shape and element type stay";
     LayoutAttr from = getLayout(operand), to = getLayout(result);
     if (!from || !to)
-      return op->emitOpError(from ? "result " : "operand ")
+      return op->emitOpError(from ? "[M3] result " : "[M3] operand ")
              << i << " has no layout";
     if (from.getMesh() != to.getMesh())
-      return op->emitOpError("operand ")
+      return op->emitOpError("[M3] operand ")
              << i << " and result " << i << " are laid out over two meshes, "
              << from.getMesh() << " and " << to.getMesh();
     std::optional<Movement> movement;
@@ -360,7 +360,7 @@ LogicalResult polyrank::sharding::verifyMovement(Operation *operation) {
     else
       movement = getMovement(kind, from, to);
     if (!movement)
-      return op->emitOpError("operand ")
+      return op->emitOpError("[M4] operand ")
              << i << " of layout " << from.toString() << " cannot become "
              << to.toString() << ": " << describeChange(from, to) << ", but "
              << getName(kind) << " " << rowOf(kind).duty << "; "
@@ -368,13 +368,13 @@ LogicalResult polyrank::sharding::verifyMovement(Operation *operation) {
     if (!first)
       first = movement;
     else if (first->axes != movement->axes)
-      return op->emitOpError("operand ")
+      return op->emitOpError("[M5] operand ")
              << i << " moves over " << from.getMesh().toString(movement->axes)
              << ", operand 0 over " << from.getMesh().toString(first->axes)
              << "; make them two ops";
     if (isa<AllReduceOp, ReduceScatterOp, ToPartialOp>(op) &&
         getReduced(op, 0) != getReduced(op, i))
-      return op->emitOpError("operand ")
+      return op->emitOpError("[M5] operand ")
              << i << " is a partial "
              << stringifyReductionKind(getReduced(op, i)) << ", operand 0 a "
              << stringifyReductionKind(getReduced(op, 0))

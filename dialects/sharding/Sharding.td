@@ -19,7 +19,15 @@ def Sharding_Dialect : Dialect {
     (it lives at one coordinate) or *replicated* (everything not mentioned).
 
     The ops of this dialect are the only ones that change a layout. Each of them
-    is the identity on the logical value.
+    is the identity on the logical value. They obey these rules:
+
+    - **M1** Operand i becomes result i, and there is at least one.
+    - **M2** Shape and element type stay.
+    - **M3** Operands and results have layouts, on one mesh.
+    - **M4** The layout changes as the op's summary says, and in nothing else; no
+      op changes the place.
+    - **M5** All operands of an op move over the same axes, and those that are
+      partial values are so of one kind.
   }];
   let cppNamespace = "::polyrank::sharding";
   let useDefaultAttributePrinterParser = 1;
@@ -144,10 +152,11 @@ def Sharding_LayoutAttr : Sharding_Attr<"Layout", "layout",
 
     1. Every sub-axis lies inside its axis: pre * size divides the axis.
     2. No two uses of an axis overlap (dims, partial, at).
-    3. The number of dims is the tensor's rank.
+    3. The number of dims is the tensor's rank, and their sizes are static.
     4. The blocks of a dim divide its extent; else the dim needs `pad`.
     5. A padded extent is larger than the dim.
-    6. `fill` needs `pad`; `halo` and `spill` need a split dim.
+    6. `fill` needs `pad`; `halo` and `spill` need a split dim, and their widths
+       are not negative.
     7. A coordinate in `at` lies inside its axis.
   }];
   let parameters = (ins "MeshAttr":$mesh, ArrayRefParameter<"DimAttr">:$dims,
@@ -202,6 +211,9 @@ def Sharding_ConstraintAttr : Sharding_Attr<"Constraint", "constraint"> {
 
     1. There is a flag for each dim.
     2. It has the rank of what it is on, and its result exists.
+    3. `sharding.constraint` holds such an attribute. The dialect's other
+       attributes of ops are `sharding.mesh`, `sharding.composite` and
+       `sharding.objective`, and arguments have no other.
   }];
   let parameters = (ins "LayoutAttr":$layout, ArrayRefParameter<"bool">:$open,
                         "int64_t":$priority, StringRefParameter<>:$from, "int64_t":$result);

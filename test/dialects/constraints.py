@@ -1,7 +1,9 @@
-"""Says which numbered constraints of ops no input breaks: constraints.py DOCS TESTS.
+"""Says which numbered constraints no input breaks: constraints.py DOCS TESTS.
 
 A constraint of an op is a numbered line of its description, and its verifier's message begins with the number: `[2] dims ascend ..`.
-Elementwise ops share a verifier, so one test of each of its constraints serves all.
+That of an attribute has the attribute's name before the number, `[layout 4] dim 0 ..`, and a rule of all ops of a dialect, which the
+dialect's description states, a letter: `[L4] operand 1 ..`. Elementwise ops share a verifier, so one test of each of its constraints
+serves all.
 """
 
 import re
@@ -16,33 +18,41 @@ AROUND = {"kernel.load": "kernel.loops", "kernel.store": "kernel.loops", "kernel
 
 
 def constraintsOf(page):
-    """(op, number, text) of each constraint."""
-    for section in re.split(r"(?m)^### `", page.read_text())[1:]:
-        op = section.split("`")[0]
+    """(owner, number, text) of each constraint: of an op, of an attribute, or of all ops of the dialect (owner "")."""
+    head, *sections = re.split(r"(?m)^### ", page.read_text())
+    for number, words in re.findall(r"(?ms)^- \*\*([A-Z]\d+)\*\* (.*?)(?=^- |\n\n|\Z)", head):
+        yield "", number, " ".join(words.split())
+    for section in sections:
+        title = section.split(maxsplit=1)[0]
+        owner = title.strip("`") if title.startswith("`") else title.removesuffix("Attr").lower()
         text = re.sub(r"(?ms)^```mlir\n.*?^```", "", section.split("\n#### ")[0])
         for number, words in re.findall(r"(?ms)^(\d+)\. (.*?)(?=^\d+\. |\n\n|\Z)", text):
-            yield op, int(number), " ".join(words.split())
+            yield owner, number, " ".join(words.split())
 
 
 def brokenIn(test):
-    """(op, number) of each constraint that an expected error names: the op is on the line that the error is at."""
+    """(owner, number) of each constraint that an expected error names: an op is on the line that the error is at."""
     lines = test.read_text().split("\n")
     for at, line in enumerate(lines):
-        expected = re.search(r"expected-error @([+-]\d+) \{\{(?:'[\w.]+' op )?\[(\d+)\] ", line)
-        if expected:
-            op = re.search(r"(?<!#)\b(graph|kernel|rank|sharding)\.\w+", lines[at + int(expected[1])])
-            if op:
-                yield op[0], int(expected[2])
+        expected = re.search(r"expected-error @([+-]\d+) \{\{(?:'[\w.]+' op )?\[(?:(\w+) )?([A-Z]?\d+)\] ", line)
+        if not expected:
+            continue
+        distance, attribute, number = expected.groups()
+        op = re.search(r"(?<!#)\b(graph|kernel|rank|sharding)\.\w+", lines[at + int(distance)])
+        if attribute or number[0].isalpha():
+            yield attribute or "", number
+        elif op:
+            yield op[0], number
 
 
 def main():
     docs, tests = map(Path, sys.argv[1:])
-    stated = {(op, number): text for page in sorted(docs.glob("*.md")) for op, number, text in constraintsOf(page)}
+    stated = {(owner, number): text for page in sorted(docs.glob("*.md")) for owner, number, text in constraintsOf(page)}
     broken = {b if b in stated else (AROUND.get(b[0], b[0]), b[1]) for test in tests.rglob("*errors.mlir") for b in brokenIn(test)}
     shared = SHARED & {stated.get(b) for b in broken}
-    wrong = [f"{op} [{number}] is broken by no test: {text}" for (op, number), text in stated.items()
-             if (op, number) not in broken and text not in shared]
-    wrong += [f"{op} [{number}] is broken by a test, but not stated" for op, number in sorted(broken - set(stated))]
+    wrong = [f"{owner} [{number}] is broken by no test: {text}" for (owner, number), text in stated.items()
+             if (owner, number) not in broken and text not in shared]
+    wrong += [f"{owner} [{number}] is broken by a test, but not stated" for owner, number in sorted(broken - set(stated))]
     print("\n".join(wrong) or f"{len(stated)} constraints")
     sys.exit(bool(wrong))
 

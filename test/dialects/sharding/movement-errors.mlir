@@ -5,7 +5,7 @@
 !rows = tensor<8x8xf32, #sharding.layout<#mesh, [{"x"}, {}]>>
 !columns = tensor<8x8xf32, #sharding.layout<#mesh, [{}, {"x"}]>>
 func.func @gather_that_splits(%x: !rows) -> !columns {
-  // expected-error @+1 {{operand 0 of layout [{"x"}, {}] cannot become [{}, {"x"}]: dim 0 goes from {"x"} to {}, but all_gather removes the most minor axes of one dim; sharding.all_to_all does this}}
+  // expected-error @+1 {{[M4] operand 0 of layout [{"x"}, {}] cannot become [{}, {"x"}]: dim 0 goes from {"x"} to {}, but all_gather removes the most minor axes of one dim; sharding.all_to_all does this}}
   %y = sharding.all_gather %x : (!rows) -> !columns
   return %y : !columns
 }
@@ -60,7 +60,7 @@ func.func @repad_of_a_split_dim(%x: !split) -> !other {
 !y = tensor<8xf32, #sharding.layout<#mesh, [{}], partial = sum {"y"}>>
 !whole = tensor<8xf32, #sharding.layout<#mesh, [{}]>>
 func.func @bucket_of_two_groups(%x: !x, %y: !y) -> (!whole, !whole) {
-  // expected-error @+1 {{operand 1 moves over {"y"}, operand 0 over {"x"}; make them two ops}}
+  // expected-error @+1 {{[M5] operand 1 moves over {"y"}, operand 0 over {"x"}; make them two ops}}
   %a, %b = sharding.all_reduce %x, %y : (!x, !y) -> (!whole, !whole)
   return %a, %b : !whole, !whole
 }
@@ -72,7 +72,7 @@ func.func @bucket_of_two_groups(%x: !x, %y: !y) -> (!whole, !whole) {
 !max = tensor<8xf32, #sharding.layout<#mesh, [{}], partial = max {"x"}>>
 !whole = tensor<8xf32, #sharding.layout<#mesh, [{}]>>
 func.func @bucket_of_two_kinds(%x: !sum, %y: !max) -> (!whole, !whole) {
-  // expected-error @+1 {{operand 1 is a partial max, operand 0 a sum; make them two ops}}
+  // expected-error @+1 {{[M5] operand 1 is a partial max, operand 0 a sum; make them two ops}}
   %a, %b = sharding.all_reduce %x, %y : (!sum, !max) -> (!whole, !whole)
   return %a, %b : !whole, !whole
 }
@@ -92,8 +92,18 @@ func.func @reshard_to_another_place(%x: !here) -> !there {
 
 #mesh = #sharding.mesh<["x"=2]>
 !split = tensor<8xf32, #sharding.layout<#mesh, [{"x"}]>>
+func.func @two_operands_that_become_one(%x: !split) {
+  // expected-error @+1 {{[M1] has 2 operands and 1 results; operand i becomes result i, and there is at least one}}
+  %y = sharding.all_gather %x, %x : (!split, !split) -> tensor<8xf32, #sharding.layout<#mesh, [{}]>>
+  return
+}
+
+// -----
+
+#mesh = #sharding.mesh<["x"=2]>
+!split = tensor<8xf32, #sharding.layout<#mesh, [{"x"}]>>
 func.func @result_without_a_layout(%x: !split) -> tensor<8xf32> {
-  // expected-error @+1 {{'sharding.all_gather' op result 0 has no layout}}
+  // expected-error @+1 {{'sharding.all_gather' op [M3] result 0 has no layout}}
   %y = sharding.all_gather %x : (!split) -> tensor<8xf32>
   return %y : tensor<8xf32>
 }
@@ -103,7 +113,7 @@ func.func @result_without_a_layout(%x: !split) -> tensor<8xf32> {
 #mesh = #sharding.mesh<["x"=2]>
 !split = tensor<8xf32, #sharding.layout<#mesh, [{"x"}]>>
 func.func @gather_that_joins_shapes(%x: !split) {
-  // expected-error @+1 {{operand 0 of type 'tensor<8xf32, #sharding.layout<#sharding.mesh<["x"=2]>, [{"x"}]>>' cannot become 'tensor<16xf32, #sharding.layout<#sharding.mesh<["x"=2]>, [{}]>>': shape and element type stay}}
+  // expected-error @+1 {{[M2] operand 0 of type 'tensor<8xf32, #sharding.layout<#sharding.mesh<["x"=2]>, [{"x"}]>>' cannot become 'tensor<16xf32, #sharding.layout<#sharding.mesh<["x"=2]>, [{}]>>': shape and element type stay}}
   %y = sharding.all_gather %x : (!split) -> tensor<16xf32, #sharding.layout<#mesh, [{}]>>
   return
 }
@@ -113,7 +123,7 @@ func.func @gather_that_joins_shapes(%x: !split) {
 #mesh = #sharding.mesh<["x"=2]>
 #other = #sharding.mesh<["y"=2]>
 func.func @to_another_mesh(%x: tensor<8xf32, #sharding.layout<#mesh, [{}]>>) {
-  // expected-error @+1 {{operand 0 and result 0 are laid out over two meshes, #sharding.mesh<["x"=2]> and #sharding.mesh<["y"=2]>}}
+  // expected-error @+1 {{[M3] operand 0 and result 0 are laid out over two meshes, #sharding.mesh<["x"=2]> and #sharding.mesh<["y"=2]>}}
   %y = sharding.slice %x : (tensor<8xf32, #sharding.layout<#mesh, [{}]>>) -> tensor<8xf32, #sharding.layout<#other, [{"y"}]>>
   return
 }
