@@ -57,10 +57,7 @@ std::optional<int64_t> CompositeCosts::getBytes(MeshAttr mesh, Operation *op,
   // What cannot be laid out is no error of the program: it is no choice.
   ScopedDiagnosticHandler silent(op->getContext(),
                                  [](Diagnostic &) { return success(); });
-  FailureOr<SideTable> table = readParts(mesh, parts, wanted);
-  if (failed(table))
-    return std::nullopt;
-  if (auto propagated = solveLayouts(*std::move(table)); succeeded(propagated))
+  if (auto propagated = solveParts(mesh, parts, wanted); succeeded(propagated))
     it->second = propagated->solution.objective.bytes;
   return it->second;
 }

@@ -93,13 +93,8 @@ static LogicalResult decompose(graph::CompositeOp composite) {
   }
 
   StringRef reason = sharding::getCompositeReason(op);
-  FailureOr<SideTable> table = readParts(mesh, parts, wanted, reason);
-  if (failed(table))
-    return failure();
-  FailureOr<Propagated> propagated = solveLayouts(*std::move(table));
-  if (failed(propagated))
-    return failure();
-  FailureOr<SuppliedValues> supplied = writeLayouts(*propagated);
+  FailureOr<SuppliedValues> supplied =
+      layOutParts(mesh, parts, wanted, reason);
   if (failed(supplied))
     return failure();
   for (Output &output : outputs) {

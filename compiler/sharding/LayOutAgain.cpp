@@ -51,13 +51,8 @@ LogicalResult polyrank::sharding::layOutAgain(ArrayRef<Operation *> given,
       }
       result.setType(withLayout(typeOf(result), nullptr));
     }
-  FailureOr<SideTable> table = readParts(mesh, ops, wanted, reason);
-  if (failed(table))
-    return failure();
-  FailureOr<Propagated> propagated = solveLayouts(*std::move(table));
-  if (failed(propagated))
-    return failure();
-  FailureOr<SuppliedValues> supplied = writeLayouts(*propagated);
+  FailureOr<SuppliedValues> supplied =
+      layOutParts(mesh, ops, wanted, reason);
   if (failed(supplied))
     return failure();
   for (auto &[value, uses] : outside)

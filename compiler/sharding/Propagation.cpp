@@ -27,3 +27,12 @@ FailureOr<Propagated> polyrank::sharding::solveLayouts(SideTable table) {
     extents = *std::move(smaller);
   }
 }
+
+FailureOr<Propagated> polyrank::sharding::solveParts(
+    MeshAttr mesh, ArrayRef<Operation *> ops,
+    const llvm::MapVector<Value, LayoutAttr> &wanted, StringRef reason) {
+  FailureOr<SideTable> table = readParts(mesh, ops, wanted, reason);
+  if (failed(table))
+    return failure();
+  return solveLayouts(*std::move(table));
+}

@@ -28,4 +28,10 @@ struct Propagated {
 /// 2 to 5. Emits an error where something cannot be laid out.
 mlir::FailureOr<Propagated> solveLayouts(SideTable table);
 
+/// 1 to 5 for the ops of readParts.
+mlir::FailureOr<Propagated>
+solveParts(MeshAttr mesh, llvm::ArrayRef<mlir::Operation *> ops,
+           const llvm::MapVector<mlir::Value, LayoutAttr> &wanted,
+           llvm::StringRef reason = "");
+
 } // namespace polyrank::sharding

@@ -406,3 +406,12 @@ polyrank::sharding::writeLayouts(const Propagated &propagated) {
     return failure();
   return std::move(writer.supplied);
 }
+
+FailureOr<SuppliedValues> polyrank::sharding::layOutParts(
+    MeshAttr mesh, ArrayRef<Operation *> ops,
+    const llvm::MapVector<Value, LayoutAttr> &wanted, StringRef reason) {
+  FailureOr<Propagated> propagated = solveParts(mesh, ops, wanted, reason);
+  if (failed(propagated))
+    return failure();
+  return writeLayouts(*propagated);
+}

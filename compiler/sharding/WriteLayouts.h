@@ -15,4 +15,11 @@ using SuppliedValues = llvm::DenseMap<mlir::Value, mlir::Value>;
 /// there is no way from one layout to another.
 mlir::FailureOr<SuppliedValues> writeLayouts(const Propagated &propagated);
 
+/// Lays out ops that stand between others which have their layouts: readParts,
+/// solved and written.
+mlir::FailureOr<SuppliedValues>
+layOutParts(MeshAttr mesh, llvm::ArrayRef<mlir::Operation *> ops,
+            const llvm::MapVector<mlir::Value, LayoutAttr> &wanted,
+            llvm::StringRef reason);
+
 } // namespace polyrank::sharding
