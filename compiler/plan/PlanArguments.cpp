@@ -3,6 +3,8 @@
 
 #include "compiler/plan/PlanBuilder.h"
 #include "dialects/graph/Boundary.h"
+#include "support/DType.h"
+#include "support/EnumNames.h"
 #include "support/Fingerprint.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -11,7 +13,13 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::plan;
 
-fb::DType polyrank::plan::getDType(Type type) {
+static_assert(int(fb::Region::MAX) == rank::getMaxEnumValForRegion() &&
+              agreeOn<rank::Region, fb::Region,
+                      rank::getMaxEnumValForRegion() + 1>);
+
+FailureOr<fb::DType> polyrank::plan::getDType(Operation *op, Type type) {
+  if (type.isF32())
+    return fb::DType::F32;
   if (type.isF64())
     return fb::DType::F64;
   if (type.isBF16())
@@ -24,7 +32,14 @@ fb::DType polyrank::plan::getDType(Type type) {
     return type.isUnsignedInteger() ? fb::DType::U8 : fb::DType::I8;
   if (type.isInteger(32))
     return fb::DType::I32;
-  return type.isInteger(64) ? fb::DType::I64 : fb::DType::F32;
+  if (type.isInteger(64))
+    return fb::DType::I64;
+  std::string known;
+  for (int number = 0; number < numDTypes; ++number)
+    known += (number ? ", " : "") + std::string(nameOf(DType(number)));
+  return op->emitOpError("a plan cannot hold elements of type ")
+         << type << "; it has " << known
+         << ": cast them in the model before it is exported";
 }
 
 std::vector<fb::AxisRef>
@@ -60,8 +75,7 @@ polyrank::plan::getReference(rank::BufferAttr buffer, uint32_t axes) {
   return std::make_unique<fb::BufferRef>(
       buffer.getOffset(), buffer.getSize(), buffer.getStride(),
       buffer.getStep(), axes,
-      buffer.getRegion() == rank::Region::Shared ? fb::Region::Shared
-                                                 : fb::Region::Private);
+      fb::Region(buffer.getRegion()));
 }
 
 namespace {
@@ -108,7 +122,10 @@ LogicalResult ArgumentWriter::writeStored(graph::ParameterOp parameter) {
   auto stored = std::make_unique<fb::StoredTensorT>();
   stored->name = parameter.getSymName().str();
   stored->shape.assign(type.getShape().begin(), type.getShape().end());
-  stored->dtype = getDType(type.getElementType());
+  FailureOr<fb::DType> dtype = getDType(parameter, type.getElementType());
+  if (failed(dtype))
+    return failure();
+  stored->dtype = *dtype;
   stored->transposed = parameter.getTransposed();
   if (auto value =
           dyn_cast_if_present<DenseElementsAttr>(parameter.getValueAttr())) {
@@ -184,7 +201,10 @@ LogicalResult ArgumentWriter::write(BlockArgument argument) {
            << argument.getArgNumber() << " lacks " << rank::globalAttrName
            << ": localize comes first";
   auto type = cast<RankedTensorType>(global.getValue());
-  result->dtype = getDType(type.getElementType());
+  FailureOr<fb::DType> dtype = getDType(function, type.getElementType());
+  if (failed(dtype))
+    return failure();
+  result->dtype = *dtype;
   result->dims = getDims(type);
   result->buffer = getReference(argument);
 

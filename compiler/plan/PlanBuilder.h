@@ -14,7 +14,9 @@ namespace polyrank::plan {
 
 namespace fb = polyrank::runtime::plan;
 
-fb::DType getDType(mlir::Type elementType);
+/// Emits an error at `op` where a plan has no such element type.
+mlir::FailureOr<fb::DType> getDType(mlir::Operation *op,
+                                    mlir::Type elementType);
 std::vector<fb::AxisRef> getAxes(llvm::ArrayRef<sharding::AxisRef> axes);
 /// A dim for each of the global tensor `type`.
 std::vector<std::unique_ptr<fb::DimT>> getDims(mlir::RankedTensorType type);

@@ -1,17 +1,13 @@
 // The commands of a plan.
 
 #include "compiler/plan/PlanBuilder.h"
+#include "compiler/target/GemmShape.h"
 #include "dialects/graph/Provenance.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::plan;
-
-static_assert(int(fb::GemmImplementation::Sgemm) ==
-                  int(rank::GemmLibrary::Sgemm) &&
-              int(fb::GemmImplementation::Matmul) ==
-                  int(rank::GemmLibrary::Matmul));
 
 static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
@@ -84,25 +80,19 @@ LogicalResult CommandWriter::writeLaunch(rank::LaunchOp op,
 }
 
 LogicalResult CommandWriter::writeGemm(rank::GemmOp op, fb::CommandT &command) {
-  auto call = dyn_cast_or_null<rank::CpuCallAttr>(op.getCallAttr());
-  if (!call)
+  if (!isa_and_present<rank::CpuCallAttr>(op.getCallAttr()))
     return op.emitOpError("has no call: choose-gemms comes first");
+  runtime::GemmShape shape = target::getGemmShape(op);
   fb::GemmT gemm;
-  gemm.implementation = fb::GemmImplementation(call.getLibrary());
-  gemm.pieces = call.getPieces();
-  gemm.m = op.getM();
-  gemm.n = op.getN();
-  gemm.k = op.getK();
-  gemm.transpose_a = op.getAForm().isTransposed;
-  gemm.transpose_b = op.getBForm().isTransposed;
-  gemm.lda = op.getAForm().leading;
-  gemm.ldb = op.getBForm().leading;
-  gemm.ldc = op.getRow();
-  for (rank::GemmOp::BatchDim dim : op.getBatchDims())
-    gemm.batch.push_back(
-        {dim.count, dim.aStride, dim.bStride, dim.resultStride});
-  gemm.alpha = op.getAlpha().convertToFloat();
-  gemm.beta = op.getAddend() ? 1 : 0;
+  gemm.implementation = fb::GemmImplementation(shape.library);
+  gemm.pieces = shape.pieces;
+  gemm.m = shape.m, gemm.n = shape.n, gemm.k = shape.k;
+  gemm.transpose_a = shape.transposeA, gemm.lda = shape.lda;
+  gemm.transpose_b = shape.transposeB, gemm.ldb = shape.ldb;
+  gemm.ldc = shape.ldc;
+  for (const runtime::GemmBatchDim &dim : shape.batch)
+    gemm.batch.push_back({dim.count, dim.aStride, dim.bStride, dim.cStride});
+  gemm.alpha = shape.alpha, gemm.beta = shape.beta;
   auto shifted = [&](Value value, int64_t elements) {
     rank::BufferAttr buffer = rank::getBuffer(value);
     int64_t bytes = elements * int64_t(sizeof(float));
@@ -168,10 +158,14 @@ LogicalResult CommandWriter::writeCollective(rank::CollectiveOp op,
   collective.group = getGroup(op.getAxes());
   collective.id = op.getId();
   collective.why = writeReason(op);
-  collective.dtype = getDType(typeOf(op->getOperand(0)).getElementType());
+  FailureOr<fb::DType> dtype =
+      getDType(op, typeOf(op->getOperand(0)).getElementType());
+  if (failed(dtype))
+    return failure();
+  collective.dtype = *dtype;
   for (unsigned i = 0; i < op->getNumOperands(); ++i) {
     RankedTensorType type = typeOf(op->getOperand(i));
-    if (getDType(type.getElementType()) != collective.dtype)
+    if (type.getElementType() != typeOf(op->getOperand(0)).getElementType())
       return op->emitOpError("moves ")
              << typeOf(op->getOperand(0)).getElementType() << " and "
              << type.getElementType() << " together; a bucket has one type";

@@ -102,7 +102,10 @@ LogicalResult PlanWriter::writeOutputs(CommandWriter &writer) {
             .getValue());
     auto output = std::make_unique<fb::OutputT>();
     output->name = name.str();
-    output->dtype = getDType(type.getElementType());
+    FailureOr<fb::DType> dtype = getDType(function, type.getElementType());
+    if (failed(dtype))
+      return failure();
+    output->dtype = *dtype;
     output->dims = getDims(type);
     output->kind = type.getRank() == 0 ? fb::OutputKind::Metric
                                        : fb::OutputKind::Tensor;

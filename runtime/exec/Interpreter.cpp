@@ -82,7 +82,7 @@ uint64_t CommandTimes::total() const {
 
 double CommandTimes::communicationShare() const {
   uint64_t sum = total();
-  return sum ? double(nanoseconds[int(CommandKind::Collective)]) / sum : 0;
+  return sum ? double(nanoseconds[int(plan::CommandBody::Collective)]) / sum : 0;
 }
 
 Result<Interpreter> Interpreter::prepare(const plan::Program &program,
@@ -132,8 +132,7 @@ Result<Interpreter> Interpreter::prepare(const plan::Program &program,
                                                    : "command",
                                  operation.error().message),
                      operation.error().fault};
-      commands.push_back({CommandKind(command->body_type()),
-                          *std::move(operation), command,
+      commands.push_back({command->body_type(), *std::move(operation), command,
                           segment->name()->c_str()});
     }
   }

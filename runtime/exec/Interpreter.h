@@ -13,11 +13,9 @@
 
 namespace polyrank::runtime {
 
-/// What a command does, as the numbers of plan::CommandBody.
-enum class CommandKind : uint8_t { Launch = 1, Gemm, Collective, Copy };
-inline constexpr int numCommandKinds = 5;
+inline constexpr int numCommandKinds = int(plan::CommandBody::MAX) + 1;
 
-/// Time and number of the commands that ran, by kind.
+/// Time and number of the commands that ran, by plan::CommandBody.
 struct CommandTimes {
   std::array<uint64_t, numCommandKinds> nanoseconds{}, counts{};
 
@@ -46,7 +44,7 @@ public:
 
 private:
   struct Command {
-    CommandKind kind;
+    plan::CommandBody kind;
     std::unique_ptr<Operation> operation;
     const plan::Command *source;
     const char *segment;

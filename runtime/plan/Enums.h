@@ -4,33 +4,12 @@
 #pragma once
 
 #include "runtime/plan/Collectives.h"
+#include "runtime/plan/GemmShape.h"
 #include "runtime/plan/plan_generated.h"
 #include "support/DType.h"
-
-#include <string_view>
-#include <utility>
+#include "support/EnumNames.h"
 
 namespace polyrank::runtime {
-
-/// "AllReduce" of plan::CollectiveKind::AllReduce.
-template <auto enumerator>
-constexpr std::string_view enumeratorName() {
-  std::string_view text = __PRETTY_FUNCTION__; // ends "::AllReduce]"
-  text = text.substr(0, text.rfind(']'));
-  return text.substr(text.rfind(':') + 1);
-}
-
-/// Whether "all_reduce" is what "AllReduce" is called here.
-constexpr bool isCalled(std::string_view name, std::string_view enumerator) {
-  for (char c : name) {
-    if (c == '_')
-      continue;
-    if (enumerator.empty() || (enumerator.front() | 0x20) != c)
-      return false;
-    enumerator.remove_prefix(1);
-  }
-  return enumerator.empty();
-}
 
 /// Whether the plan's first enumerators have the names of these, in order.
 template <typename Here, typename InPlan, int... number>
@@ -48,12 +27,18 @@ static_assert(
     mirrorsAll<CollectiveKind, plan::CollectiveKind, numCollectiveKinds>);
 static_assert(mirrorsAll<Reduction, plan::Reduction, numReductions>);
 static_assert(mirrorsAll<DType, plan::DType, numDTypes>);
+static_assert(
+    mirrorsAll<GemmLibrary, plan::GemmImplementation, numGemmLibraries>);
 
 constexpr CollectiveKind kindOf(plan::CollectiveKind kind) {
   return static_cast<CollectiveKind>(kind);
 }
 constexpr Reduction reductionOf(plan::Reduction reduction) {
   return static_cast<Reduction>(reduction);
+}
+
+constexpr GemmLibrary libraryOf(plan::GemmImplementation implementation) {
+  return static_cast<GemmLibrary>(implementation);
 }
 
 inline TransferShape shapeOf(const plan::Transfer &transfer) {

@@ -266,7 +266,7 @@ private:
                                          std::max(memory.shared, own) - own);
     const CommandTimes &times = program->times();
     use.communicationSeconds =
-        1e-9 * times.nanoseconds[int(CommandKind::Collective)];
+        1e-9 * times.nanoseconds[int(plan::CommandBody::Collective)];
     use.computeSeconds = 1e-9 * times.total() - use.communicationSeconds;
     for (const CollectiveStatistics &kind : transport->statistics()) {
       use.sentBytes += kind.bytes;

@@ -2,6 +2,8 @@
 
 #include "runtime/device/cpu/CpuDevice.h"
 
+#include "runtime/plan/Enums.h"
+
 #include <cstring>
 
 namespace polyrank::runtime {
@@ -125,9 +127,7 @@ private:
 } // namespace
 
 GemmShape shapeOf(const Gemm &gemm) {
-  GemmShape shape{gemm.implementation() == GemmImplementation::Matmul
-                      ? GemmLibrary::Matmul
-                      : GemmLibrary::Sgemm,
+  GemmShape shape{libraryOf(gemm.implementation()),
                   gemm.m(),
                   gemm.n(),
                   gemm.k(),

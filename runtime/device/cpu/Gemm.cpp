@@ -367,8 +367,7 @@ std::string describe(const GemmShape &shape) {
     text += " *" + std::to_string(dim.count);
   if (shape.pieces)
     text += " in " + std::to_string(shape.pieces);
-  return text +
-         (shape.library == GemmLibrary::Sgemm ? " (sgemm)" : " (matmul)");
+  return text + " (" + nameOf(shape.library) + ")";
 }
 
 } // namespace polyrank::runtime

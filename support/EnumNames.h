@@ -1,0 +1,42 @@
+// The names of enumerators, to compare enums that mirror each other when they are
+// compiled.
+
+#pragma once
+
+#include <string_view>
+#include <utility>
+
+namespace polyrank {
+
+/// "AllReduce" of CollectiveKind::AllReduce.
+template <auto enumerator>
+constexpr std::string_view enumeratorName() {
+  std::string_view text = __PRETTY_FUNCTION__; // ends "::AllReduce]"
+  text = text.substr(0, text.rfind(']'));
+  return text.substr(text.rfind(':') + 1);
+}
+
+/// Whether "all_reduce" is what "AllReduce" is called here.
+constexpr bool isCalled(std::string_view name, std::string_view enumerator) {
+  for (char c : name) {
+    if (c == '_')
+      continue;
+    if (enumerator.empty() || (enumerator.front() | 0x20) != c)
+      return false;
+    enumerator.remove_prefix(1);
+  }
+  return enumerator.empty();
+}
+
+/// Whether two enums have the same enumerators, 0 .. count - 1.
+template <typename Left, typename Right, int... number>
+constexpr bool agree(std::integer_sequence<int, number...>) {
+  return ((enumeratorName<static_cast<Left>(number)>() ==
+           enumeratorName<static_cast<Right>(number)>()) &&
+          ...);
+}
+template <typename Left, typename Right, int count>
+constexpr bool agreeOn = agree<Left, Right>(
+    std::make_integer_sequence<int, count>());
+
+} // namespace polyrank
