@@ -173,17 +173,16 @@ bool BufferClasses::meetInPlace(int read, int written, int inner,
       Place from = placeOf(operand.get()), to = placeOf(result);
       unsigned number = operand.getOperandNumber();
       InPlace way = getInPlace(op, number, result.getResultNumber());
-      auto blockOf = [&](const Place &whole) {
+      auto blockOf = [&](const Place &whole) -> std::optional<Place> {
+        if (whole.axes)
+          return std::nullopt;
         auto collective = cast<rank::CollectiveOp>(op);
         return whole.getBlock(collective.getAxes(),
                               collective.getBlockBytes(number));
       };
       // Results may be smaller than what they replace.
       to.size = way == InPlace::Same ? from.size : to.size;
-      if (!(way == InPlace::Same    ? from == to
-            : way == InPlace::Block ? !from.axes && to == blockOf(from)
-            : way == InPlace::Whole ? !to.axes && from == blockOf(to)
-                                    : false))
+      if (!runtime::isInPlace(way, from, to, blockOf))
         return false;
     }
   }

@@ -170,16 +170,13 @@ LogicalResult BufferChecker::read(OpOperand &operand) {
 bool BufferChecker::mayOverlap(OpOperand &operand, OpResult result) {
   Operation *op = result.getOwner();
   unsigned number = operand.getOperandNumber();
-  InPlace way = getInPlace(op, number, result.getResultNumber());
-  if (way == InPlace::Never)
-    return false;
-  int64_t distance = start(result) - start(operand.get());
-  if (way == InPlace::Same)
-    return distance == 0;
-  auto collective = cast<rank::CollectiveOp>(op);
-  int64_t block =
-      collective.getBlockBytes(number) * getIndex(collective.getAxes());
-  return distance == (way == InPlace::Block ? block : -block);
+  return runtime::isInPlace(
+      getInPlace(op, number, result.getResultNumber()), start(operand.get()),
+      start(result), [&](int64_t whole) {
+        auto collective = cast<rank::CollectiveOp>(op);
+        return whole + collective.getBlockBytes(number) *
+                           getIndex(collective.getAxes());
+      });
 }
 
 /// Results are disjoint, and overlap operands only where that is allowed and

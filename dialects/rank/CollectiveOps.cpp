@@ -13,12 +13,8 @@ using runtime::TransferShape;
 // The interface
 
 runtime::InPlace CollectiveOp::getInPlace(unsigned number) {
-  runtime::InPlace way = runtime::ruleOf(getCollectiveKind()).inPlace;
-  bool needsOneRow =
-      way == runtime::InPlace::Block || way == runtime::InPlace::Whole;
-  return needsOneRow && getTransferShape(number).outer != 1
-             ? runtime::InPlace::Never
-             : way;
+  return runtime::inPlaceOf(getCollectiveKind(),
+                            getTransferShape(number).outer);
 }
 
 int64_t CollectiveOp::getBlockBytes(unsigned number) {

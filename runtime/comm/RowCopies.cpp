@@ -56,21 +56,10 @@ Result<void> checkTransfer(const Collective &collective,
                          std::to_string(outputBytes) + " bytes at " +
                          std::to_string(transfer.output) + ")");
 
-  uint64_t block = me * transfer.inner * element;
-  bool inPlace = false;
-  switch (ruleOf(collective.kind).inPlace) {
-  case InPlace::Never:
-    break;
-  case InPlace::Same:
-    inPlace = transfer.input == transfer.output;
-    break;
-  case InPlace::Block:
-    inPlace = transfer.outer == 1 && transfer.output == transfer.input + block;
-    break;
-  case InPlace::Whole:
-    inPlace = transfer.outer == 1 && transfer.input == transfer.output + block;
-    break;
-  }
+  bool inPlace = isInPlace(inPlaceOf(collective.kind, transfer.outer),
+                           transfer.input, transfer.output, [&](uint64_t whole) {
+                             return whole + me * transfer.inner * element;
+                           });
   if (!inPlace &&
       overlap(transfer.input, inputBytes, transfer.output, outputBytes))
     return malformed(collective, "the output overlaps the input");

@@ -47,7 +47,7 @@ struct CollectiveRule {
   /// As the dialects and messages call it.
   const char *name;
   Resizing resizing;
-  /// Block and Whole need the blocks one behind the other: outer 1.
+  /// If the blocks lie one behind the other: see inPlaceOf.
   InPlace inPlace;
   /// Sums, or takes the largest or smallest of, what members have.
   bool reduces;
@@ -72,6 +72,31 @@ inline constexpr CollectiveRule collectiveRules[numCollectiveKinds] = {
 /// Of a kind that exists.
 constexpr const CollectiveRule &ruleOf(CollectiveKind kind) {
   return collectiveRules[static_cast<int>(kind)];
+}
+/// Where the output of a kind may lie on its input, whose blocks are `outer`
+/// rows each: blocks of several rows do not lie one behind the other.
+constexpr InPlace inPlaceOf(CollectiveKind kind, int64_t outer) {
+  InPlace way = ruleOf(kind).inPlace;
+  bool needsOneRow = way == InPlace::Block || way == InPlace::Whole;
+  return needsOneRow && outer != 1 ? InPlace::Never : way;
+}
+/// Whether an output lies on its input in that way. A location is whatever says
+/// where bytes lie, and `blockOf(whole)` is where the member's block of what
+/// lies at `whole` does: a location, or none.
+template <typename Location, typename BlockOf>
+constexpr bool isInPlace(InPlace way, const Location &input,
+                         const Location &output, BlockOf blockOf) {
+  switch (way) {
+  case InPlace::Never:
+    return false;
+  case InPlace::Same:
+    return output == input;
+  case InPlace::Block:
+    return output == blockOf(input);
+  case InPlace::Whole:
+    return input == blockOf(output);
+  }
+  return false;
 }
 constexpr const char *nameOf(CollectiveKind kind) {
   int number = static_cast<int>(kind);

@@ -149,30 +149,40 @@ bool PlanVerifier::verifyGemm(const std::string &what, const Gemm &gemm) {
          verifyApart(what + ", scratch", *gemm.c(), *gemm.scratch());
 }
 
-// Whether input and output may share bytes as they do, by the rule of the kind.
+namespace {
+/// Where a buffer lies, for all ranks.
+struct Location {
+  Region region;
+  uint64_t offset, stride, step;
+  uint32_t axes;
+  bool operator==(const Location &) const = default;
+};
+} // namespace
+
+/// Whether input and output may share bytes as they do, by the rule of the kind.
 static bool mayAlias(const Collective &collective, const Transfer &transfer,
                      int64_t groupSize) {
-  const BufferRef &in = *transfer.input(), &out = *transfer.output();
-  if (in.region() != out.region() || in.offset() != out.offset() ||
-      in.stride() != out.stride())
-    return false;
-  auto isBlock = [&](const BufferRef &block, const BufferRef &whole) {
-    bool isRanks =
-        block.axes() == collective.group() + 1 && block.step() == block.size();
-    return transfer.outer() == 1 && whole.axes() == 0 &&
-           (isRanks || (groupSize == 1 && block.axes() == 0));
+  uint32_t group = collective.group() + 1;
+  auto locationOf = [&](const BufferRef &buffer) {
+    Location at{buffer.region(), buffer.offset(), buffer.stride(),
+                buffer.step(), buffer.axes()};
+    // The only rank of a group has block 0.
+    if (groupSize == 1 && at.axes == group && at.step == buffer.size())
+      at.axes = at.step = 0;
+    return at;
   };
-  switch (ruleOf(kindOf(collective.kind())).inPlace) {
-  case InPlace::Never:
-    break;
-  case InPlace::Same:
-    return in.axes() == out.axes() && in.step() == out.step();
-  case InPlace::Whole:
-    return isBlock(in, out);
-  case InPlace::Block:
-    return isBlock(out, in);
-  }
-  return false;
+  const BufferRef &input = *transfer.input(), &output = *transfer.output();
+  auto blockOf = [&](Location whole) -> std::optional<Location> {
+    if (whole.axes)
+      return std::nullopt;
+    if (groupSize > 1) {
+      whole.axes = group;
+      whole.step = std::min(input.size(), output.size());
+    }
+    return whole;
+  };
+  return isInPlace(inPlaceOf(kindOf(collective.kind()), transfer.outer()),
+                   locationOf(input), locationOf(output), blockOf);
 }
 
 bool PlanVerifier::verifyTransfer(const std::string &what,
