@@ -205,20 +205,21 @@ def CheckPartition : Pass<"check-partition", "::mlir::func::FuncOp"> {
 def PrintWhy : Pass<"print-why", "::mlir::ModuleOp"> {
   let summary = "Print what moves, and the ops and constraints that forced it";
   let description = [{
-    For each function and each kind of collective in it: over which axes, how
-    often in a step and how many bytes, the ops that give the value and those
-    that take it, each with its layout, and the constraint of the user that
-    forced the change (`because of`). Layers that are alike are one entry:
+    For each collective of a function: how often it runs in a step, over which
+    axes and with how many bytes, the ops that give the value and those that take
+    it, each with its layout, and the constraint of the user that forced the
+    change. Layers that are alike are one entry. Then the products that every
+    device of an axis computes whole, because no constraint reaches them, where
+    they are at least one percent of the step's FLOPs. For example:
 
     ```
-    all_reduce over tensor, twice a step, 192 bytes each
-        matmul 'h.0.mlp' gives [-,-] partial sum over tensor
-        matmul 'h.1.mlp' takes [-,-]
-        because of out=[-,-]
+    2 x all_reduce over tensor, 64 bytes each
+        matmul 'h.0-1.up' gives [-,-] partial sum over tensor
+        add 'h.0-1.sum' takes [-,-]
+        because of up=[tensor,-]
+    matmul 'head' is replicated over tensor: no constraint reaches it (32% of the step's FLOPs)
     ```
 
-    Then the products that every device of an axis computes whole, because no
-    constraint reaches them, where they are at least one percent of the FLOPs.
     Changes nothing.
   }];
 }
