@@ -4,19 +4,16 @@
 
 #include <map>
 
-#include "compiler/sharding/Objective.h"
+#include "compiler/sharding/Atoms.h"
 #include "compiler/sharding/Why.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/sharding/Sharding.h"
 #include "dialects/sharding/Constraint.h"
-#include "llvm/Support/xxhash.h"
 
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::sharding;
 using graph::TensorFactors;
-using sharding::AxisRef;
-using sharding::DimAttr;
 using sharding::LayoutAttr;
 
 /// Factors of a tensor of which every dim is one.
@@ -58,11 +55,6 @@ private:
   LogicalResult readArguments(func::FuncOp function);
   LogicalResult readReturn(func::FuncOp function, func::ReturnOp op);
   void pin(Operation *op, int64_t executions);
-  LogicalResult finish(Operation *where);
-  LogicalResult levelConstraints(Operation *where);
-  LogicalResult cutAtoms(Operation *where);
-  void orderAtoms();
-  void hashNode(Node &node);
 
   std::vector<Node> &nodes = table.nodes;
   std::vector<TensorValue> &values = table.values;
@@ -325,7 +317,7 @@ LogicalResult Reader::readFunction(func::FuncOp function) {
           function,
           cast<func::ReturnOp>(function.getBody().front().getTerminator()))))
     return failure();
-  return finish(function);
+  return completeTable(table, function);
 }
 
 LogicalResult
@@ -367,126 +359,7 @@ Reader::readParts(ArrayRef<Operation *> ops,
     entry.fixedOperands = {layout};
     addUse(node, value, nullptr);
   }
-  return finish(ops.front());
-}
-
-void Reader::hashNode(Node &node) {
-  std::string text;
-  llvm::raw_string_ostream out(text);
-  out << static_cast<int>(node.kind) << node.executions;
-  if (node.kind == NodeKind::Boundary || node.kind == NodeKind::Output)
-    out << node.identity << node.name;
-  else if (node.op)
-    out << node.op->getName();
-  if (node.kind == NodeKind::Op || node.kind == NodeKind::Source)
-    out << node.op->getAttrDictionary();
-  out << node.rule.toString();
-  for (int operand : node.operands)
-    if (int def = values[operand].def; def < node.number)
-      out << nodes[def].hash << "." << values[operand].result << " ";
-  node.hash = llvm::xxh3_64bits(out.str());
-}
-
-SmallVector<int> SideTable::numbers(ArrayRef<AxisRef> axes) const {
-  SmallVector<int> list;
-  for (AxisRef ref : axes)
-    for (auto [number, atom] : llvm::enumerate(atoms))
-      if (ref.overlaps(atom))
-        list.push_back(number);
-  return list;
-}
-
-/// Priorities become levels.
-LogicalResult Reader::levelConstraints(Operation *where) {
-  using Rank = std::pair<int, bool>;
-  auto rank = [](const Constraint &constraint) {
-    return Rank(constraint.level, !constraint.isParameter);
-  };
-  SmallVector<Rank> ranks;
-  for (const Constraint &constraint : constraints)
-    ranks.push_back(rank(constraint));
-  llvm::sort(ranks);
-  ranks.erase(llvm::unique(ranks), ranks.end());
-  if (ranks.size() > maxLevels)
-    return where->emitError("constraints have ")
-           << ranks.size() << " priorities, counted apart for parameters and "
-           << "others; " << maxLevels << " are possible";
-  for (Constraint &constraint : constraints)
-    constraint.level = llvm::find(ranks, rank(constraint)) - ranks.begin();
-  return success();
-}
-
-LogicalResult Reader::cutAtoms(Operation *where) {
-  SmallVector<AxisRef> cuts;
-  auto addCuts = [&](LayoutAttr layout) {
-    llvm::append_range(cuts, layout.getPartialAxes());
-    for (DimAttr dim : layout.getDims())
-      llvm::append_range(cuts, dim.getAxes());
-  };
-  for (const Constraint &constraint : constraints)
-    addCuts(constraint.layout);
-  for (const Node &node : nodes) {
-    llvm::for_each(node.fixedOperands, addCuts);
-    llvm::for_each(node.fixedResults, addCuts);
-  }
-  auto pieces = sharding::atoms(cuts, cuts);
-  if (!pieces)
-    return where->emitError("constraints cut one mesh axis at sizes that do "
-                            "not divide each other");
-  llvm::sort(*pieces);
-  pieces->erase(llvm::unique(*pieces), pieces->end());
-  table.atoms = *pieces;
-  return success();
-}
-
-/// Atoms that meet on one dim: the more important first, then as some
-/// constraint has them, then in mesh order.
-void Reader::orderAtoms() {
-  ArrayRef<AxisRef> atoms = table.atoms;
-  SmallVector<int> level(atoms.size(), maxLevels);
-  SmallVector<int> sorted;
-  for (const Constraint &constraint : constraints)
-    for (DimAttr dim : constraint.layout.getDims())
-      for (int atom : table.numbers(dim.getAxes()))
-        level[atom] = std::min(level[atom], constraint.level);
-  for (size_t atom = 0; atom < atoms.size(); ++atom)
-    sorted.push_back(atom);
-  llvm::sort(sorted, [&](int a, int b) {
-    return std::pair(level[a], a) < std::pair(level[b], b);
-  });
-  auto arrange = [&](LayoutAttr layout) {
-    for (DimAttr dim : layout.getDims()) {
-      SmallVector<int> wanted = table.numbers(dim.getAxes());
-      size_t next = 0;
-      for (int &atom : sorted)
-        if (llvm::is_contained(wanted, atom) && next < wanted.size())
-          atom = wanted[next++];
-    }
-  };
-  for (const Node &node : nodes)
-    llvm::for_each(node.fixedResults, arrange);
-  // The last to arrange wins.
-  SmallVector<std::tuple<int, std::string, LayoutAttr>> byLevel;
-  for (const Constraint &constraint : constraints)
-    byLevel.push_back({-constraint.level, constraint.text, constraint.layout});
-  llvm::sort(byLevel, [](const auto &a, const auto &b) {
-    return std::tie(std::get<0>(a), std::get<1>(a)) <
-           std::tie(std::get<0>(b), std::get<1>(b));
-  });
-  for (auto &[level, text, layout] : byLevel)
-    arrange(layout);
-  table.order.assign(atoms.size(), 0);
-  for (auto [position, atom] : llvm::enumerate(sorted))
-    table.order[atom] = position;
-}
-
-LogicalResult Reader::finish(Operation *where) {
-  if (failed(levelConstraints(where)) || failed(cutAtoms(where)))
-    return failure();
-  orderAtoms();
-  for (Node &node : nodes)
-    hashNode(node);
-  return success();
+  return completeTable(table, ops.front());
 }
 
 FailureOr<SideTable> polyrank::sharding::readFunction(MeshAttr mesh,
