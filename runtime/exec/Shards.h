@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "runtime/plan/PlanMesh.h"
+#include "runtime/exec/Placement.h"
 #include "support/DType.h"
 #include "support/Result.h"
 
@@ -12,29 +12,6 @@
 #include <span>
 
 namespace polyrank::runtime {
-
-/// Which elements of a stored tensor make up a shard, and where each goes: the
-/// element at index i is stored element storedBase + sum(i[d] * stored) and
-/// local element localBase + sum(i[d] * local). Strides in elements; `stored`
-/// is never negative and does not grow from dim to dim. Padding is left out.
-struct Placement {
-  struct Extent {
-    int64_t count, stored, local;
-  };
-  int64_t storedBase = 0, localBase = 0;
-  std::vector<Extent> extents;
-  bool empty = false; // the shard is all padding
-
-  int64_t elements() const;
-};
-
-/// The placement of `rank`'s shard of an argument that has a view.
-Placement placementOf(const Mesh &mesh, int64_t rank,
-                      const plan::Argument &argument);
-
-/// The placement in a row-major tensor of the global shape, for blocks from
-/// `firstDim` on: inputs and outputs have a microbatch and a batch before.
-Placement placementIn(const std::vector<BlockDim> &blocks, size_t firstDim);
 
 /// Reads bytes of a stored tensor, counted from its first.
 using ReadBytes =
@@ -53,12 +30,6 @@ struct StoredSource {
   ReadBytes read;
   int64_t rows = 0, columns = 0;
 };
-
-/// The same elements in the transpose of a `rows` x `columns` tensor. One
-/// placement, unless a dim of the shard runs on from one row into the next:
-/// then one for each row, and an error where they would be a million or more.
-Result<std::vector<Placement>> transposed(const Placement &placement,
-                                          int64_t rows, int64_t columns);
 
 /// `loadShard` from a source that may be transposed.
 Result<void> loadShard(const Placement &placement, const StoredSource &source,

@@ -1,0 +1,56 @@
+// Which elements of a stored tensor make up a rank's shard.
+
+#pragma once
+
+#include "runtime/plan/PlanMesh.h"
+#include "support/Result.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace polyrank::runtime {
+
+/// Which elements of a stored tensor make up a shard, and where each goes: the
+/// element at index i is stored element storedBase + sum(i[d] * stored) and
+/// local element localBase + sum(i[d] * local). Strides in elements; `stored`
+/// is never negative and does not grow from dim to dim. Padding is left out.
+struct Placement {
+  struct Extent {
+    int64_t count, stored, local;
+  };
+  int64_t storedBase = 0, localBase = 0;
+  std::vector<Extent> extents;
+  bool empty = false; // the shard is all padding
+
+  int64_t elements() const;
+};
+
+/// The placement of `rank`'s shard of an argument that has a view.
+Placement placementOf(const Mesh &mesh, int64_t rank,
+                      const plan::Argument &argument);
+
+/// The placement in a row-major tensor of the global shape, for blocks from
+/// `firstDim` on: inputs and outputs have a microbatch and a batch before.
+Placement placementIn(const std::vector<BlockDim> &blocks, size_t firstDim);
+
+/// The same elements in the transpose of a `rows` x `columns` tensor. One
+/// placement, unless a dim of the shard runs on from one row into the next:
+/// then one for each row, and an error where they would be a million or more.
+Result<std::vector<Placement>> transposed(const Placement &placement,
+                                          int64_t rows, int64_t columns);
+
+/// Calls body(stored, local, count) for each innermost run of the placement.
+template <typename Body>
+void forEachRun(const std::vector<Placement::Extent> &extents, size_t dim,
+                int64_t stored, int64_t local, const Body &body) {
+  if (dim == extents.size())
+    return body(stored, local, Placement::Extent{1, 1, 1});
+  const Placement::Extent &extent = extents[dim];
+  if (dim + 1 == extents.size())
+    return body(stored, local, extent);
+  for (int64_t i = 0; i < extent.count; ++i)
+    forEachRun(extents, dim + 1, stored + i * extent.stored,
+               local + i * extent.local, body);
+}
+
+} // namespace polyrank::runtime
