@@ -149,6 +149,13 @@ Imported rootOf(NodeImporter &n, const Imported &x);
 /// Whether `value` is a sum of squares, or a product of such and constants.
 bool isSumOfSquares(mlir::Value value);
 
+/// `bound` where x lies beyond it, that is below it where `isLower` and else
+/// above, else x. The two are equal where x is the bound, and the operators
+/// differ in the gradient that x gets there: clamp passes it on, hardtanh and
+/// relu6 do not.
+Imported clipped(NodeImporter &n, const Imported &x, const Imported &bound,
+                 bool isLower);
+
 /// The logarithm of the softmax of `x` along `dim`.
 Imported logSoftmaxOf(NodeImporter &n, const Imported &x, int64_t dim);
 
@@ -161,6 +168,7 @@ struct OpRow {
 };
 
 llvm::ArrayRef<OpRow> getElementwiseRows();
+llvm::ArrayRef<OpRow> getActivationRows();
 llvm::ArrayRef<OpRow> getIntegerRows();
 llvm::ArrayRef<OpRow> getGridRows();
 llvm::ArrayRef<OpRow> getShapeRows();

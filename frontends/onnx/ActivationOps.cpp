@@ -1,0 +1,231 @@
+// Import of activations that are several ops, and of what bounds a value.
+
+#include "frontends/onnx/NodeImporter.h"
+
+using namespace mlir;
+
+namespace polyrank::frontends::onnx {
+
+Imported clipped(NodeImporter &n, const Imported &x, const Imported &bound,
+                 bool isLower) {
+  using graph::Comparison;
+  bool passes = !n.isOf("aten.hardtanh") && !n.isOf("aten.relu6");
+  auto beyond = isLower ? passes ? Comparison::LT : Comparison::LE
+                : passes ? Comparison::GT
+                         : Comparison::GE;
+  Imported spread = n.emit.broadcast(bound, x.getShape(), !x.isConstant());
+  return n.emit.select(n.emit.binary<graph::CompareOp>(x, spread, beyond),
+                       spread, x);
+}
+
+namespace {
+
+LogicalResult clip(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  Imported x = n.operand(0);
+  Type type = x.getElementType();
+  auto bound = [&](StringRef name, size_t i) -> std::optional<Imported> {
+    if (n.since < 11) {
+      if (const Attribute *given = n.attribute(name))
+        return n.emit.scalar(type, given->f);
+      return std::nullopt;
+    }
+    return n.has(i) ? std::optional(n.operand(i)) : std::nullopt;
+  };
+  if (auto min = bound("min", 1))
+    x = clipped(n, x, *min, /*isLower=*/true);
+  if (auto max = bound("max", 2))
+    x = clipped(n, x, *max, /*isLower=*/false);
+  n.result(0, x);
+  return success();
+}
+
+LogicalResult gelu(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  StringRef approximate = n.getString("approximate", "none");
+  if (approximate != "none" && approximate != "tanh")
+    return n.fail("Gelu with approximate `" + approximate + "`");
+  n.result(0, n.emit.unary<graph::GeluOp>(
+                  n.operand(0), approximate == "tanh" ? graph::GeluForm::Tanh
+                                                      : graph::GeluForm::Erf));
+  return success();
+}
+
+/// max(x, 0) + log(1 + exp(-|x|)), which does not overflow. The gradient at 0 is
+/// the maximum's, a half (that of |x| is 0, and relu's would be too).
+Imported softplusOf(NodeImporter &n, const Imported &x) {
+  Imported decay = n.emit.unary<graph::ExpOp>(
+      n.emit.unary<graph::NegOp>(n.emit.unary<graph::AbsOp>(x)));
+  Imported log = n.emit.unary<graph::LogOp>(n.emit.binaryOver<graph::AddOp>(
+      decay, n.emit.scalar(x.getElementType(), 1)));
+  Imported positive = n.emit.binaryOver<graph::MaxOp>(
+      x, n.emit.scalar(x.getElementType(), 0));
+  return n.emit.binary<graph::AddOp>(positive, log);
+}
+
+LogicalResult softplus(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  n.result(0, softplusOf(n, n.operand(0)));
+  return success();
+}
+
+LogicalResult mish(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  const Imported &x = n.operand(0);
+  n.result(0, n.emit.binary<graph::MulOp>(
+                  x, n.emit.unary<graph::TanhOp>(softplusOf(n, x))));
+  return success();
+}
+
+LogicalResult softsign(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  const Imported &x = n.operand(0);
+  n.result(0, n.emit.binary<graph::DivOp>(
+                  x, n.emit.binaryOver<graph::AddOp>(
+                         n.emit.unary<graph::AbsOp>(x),
+                         n.emit.scalar(x.getElementType(), 1))));
+  return success();
+}
+
+/// x where x > 0, else `below(x)`.
+LogicalResult rectified(NodeImporter &n,
+                        function_ref<Imported(const Imported &)> below) {
+  if (failed(n.need(1)))
+    return failure();
+  const Imported &x = n.operand(0);
+  Imported positive = n.emit.binaryOver<graph::CompareOp>(
+      x, n.emit.scalar(x.getElementType(), 0), graph::Comparison::GT);
+  n.result(0, n.emit.select(positive, x, below(x)));
+  return success();
+}
+
+LogicalResult leakyRelu(NodeImporter &n) {
+  return rectified(n, [&](const Imported &x) {
+    return n.emit.binaryOver<graph::MulOp>(
+        x, n.emit.scalar(x.getElementType(), n.getFloat("alpha", 0.01)));
+  });
+}
+
+/// The slope has the operand's shape after broadcasting.
+LogicalResult pRelu(NodeImporter &n) {
+  if (failed(n.need(2)))
+    return failure();
+  auto shape =
+      broadcastShapes(n.operand(0).getShape(), n.operand(1).getShape());
+  if (failed(shape) || *shape != n.operand(0).getShape())
+    return n.fail("its slope " + toString(n.operand(1).getShape()) +
+                  " does not fit " + toString(n.operand(0).getShape()));
+  return rectified(n, [&](const Imported &x) {
+    return n.emit.binaryOver<graph::MulOp>(x, n.operand(1));
+  });
+}
+
+/// scale * (exp(x / divisor) - 1), of the negative part only, so that no
+/// infinity enters the select. At 0 all of the gradient is x's.
+Imported exponential(NodeImporter &n, const Imported &x, double scale,
+                     double divisor = 1) {
+  Type type = x.getElementType();
+  Imported negative = clipped(n, x, n.emit.scalar(type, 0), /*isLower=*/false);
+  if (divisor != 1)
+    negative =
+        n.emit.binaryOver<graph::DivOp>(negative, n.emit.scalar(type, divisor));
+  return n.emit.binaryOver<graph::MulOp>(
+      n.emit.binaryOver<graph::SubOp>(n.emit.unary<graph::ExpOp>(negative),
+                                      n.emit.scalar(type, 1)),
+      n.emit.scalar(type, scale));
+}
+
+LogicalResult elu(NodeImporter &n) {
+  return rectified(n, [&](const Imported &x) {
+    return exponential(n, x, n.getFloat("alpha", 1));
+  });
+}
+
+LogicalResult celu(NodeImporter &n) {
+  double alpha = n.getFloat("alpha", 1);
+  return rectified(
+      n, [&](const Imported &x) { return exponential(n, x, alpha, alpha); });
+}
+
+LogicalResult selu(NodeImporter &n) {
+  if (failed(rectified(n, [&](const Imported &x) {
+        return exponential(n, x,
+                           n.getFloat("alpha", 1.67326319217681884765625));
+      })))
+    return failure();
+  Imported scaled = n.getResults()[0];
+  n.result(0, n.emit.binaryOver<graph::MulOp>(
+                  scaled, n.emit.scalar(
+                              scaled.getElementType(),
+                              n.getFloat("gamma", 1.05070102214813232421875))));
+  return success();
+}
+
+LogicalResult thresholdedRelu(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  const Imported &x = n.operand(0);
+  Type type = x.getElementType();
+  Imported above = n.emit.binaryOver<graph::CompareOp>(
+      x, n.emit.scalar(type, n.getFloat("alpha", 1)), graph::Comparison::GT);
+  n.result(0, n.emit.select(above, x,
+                            n.emit.broadcast(n.emit.scalar(type, 0),
+                                             x.getShape(), !x.isConstant())));
+  return success();
+}
+
+/// min(max(alpha * x + beta, 0), 1).
+Imported hardSigmoidOf(NodeImporter &n, const Imported &x, double alpha,
+                       double beta) {
+  Type type = x.getElementType();
+  Imported line = n.emit.binaryOver<graph::AddOp>(
+      n.emit.binaryOver<graph::MulOp>(x, n.emit.scalar(type, alpha)),
+      n.emit.scalar(type, beta));
+  return n.emit.binaryOver<graph::MinOp>(n.emit.unary<graph::ReluOp>(line),
+                                         n.emit.scalar(type, 1));
+}
+
+LogicalResult hardSigmoid(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  n.result(0, hardSigmoidOf(n, n.operand(0), n.getFloat("alpha", 0.2),
+                            n.getFloat("beta", 0.5)));
+  return success();
+}
+
+LogicalResult hardSwish(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  const Imported &x = n.operand(0);
+  n.result(0,
+           n.emit.binary<graph::MulOp>(x, hardSigmoidOf(n, x, 1.0 / 6, 0.5)));
+  return success();
+}
+
+const OpRow rows[] = {
+    {"", "Gelu", 20, gelu},
+    {"", "Softplus", 1, softplus},
+    {"", "LeakyRelu", 6, leakyRelu},
+    {"", "PRelu", 7, pRelu},
+    {"", "Elu", 6, elu},
+    {"", "Celu", 12, celu},
+    {"", "Selu", 6, selu},
+    {"", "ThresholdedRelu", 10, thresholdedRelu},
+    {"", "Mish", 18, mish},
+    {"", "Softsign", 1, softsign},
+    {"", "HardSigmoid", 6, hardSigmoid},
+    {"", "HardSwish", 14, hardSwish},
+    {"", "Clip", 6, clip},
+    {"", "Clip", 11, clip},
+};
+
+} // namespace
+
+ArrayRef<OpRow> getActivationRows() { return rows; }
+
+} // namespace polyrank::frontends::onnx
