@@ -11,7 +11,9 @@ using namespace polyrank;
 using namespace polyrank::codegen;
 using graph::getStrides;
 
-/// A result is written at each parallel point once, or at every point once.
+/// Whether each element of a result is written exactly once: at each point of the
+/// parallel variables, or, where the offset depends on reduced ones, at each
+/// point of all variables.
 static bool isWrittenOnce(kernel::LoopsOp loops, const Affine &offset,
                           int64_t count) {
   bool mentionsReduced = false;
@@ -142,7 +144,8 @@ graph::Cost polyrank::codegen::getCost(kernel::LoopsOp loops) {
     return count * static_cast<int64_t>(
                        llvm::divideCeil(type.getElementTypeBitWidth(), 8));
   };
-  // Of an argument that is read by index, at most what is asked for.
+  // Of an argument whose elements are looked up by index, no more is read than
+  // there are look-ups.
   SmallVector<int64_t> read(loops.getArguments().size());
   for (Operation &op : loops.getBlock()) {
     if (auto load = dyn_cast<kernel::LoadOp>(op))
@@ -165,7 +168,7 @@ graph::Cost polyrank::codegen::getCost(kernel::LoopsOp loops) {
   if (kernel::ScatterAddOp scatter = loops.getScatter()) {
     int64_t updates = points(scatter.getUpdate());
     cost.flops += updates;
-    // In place, at most each update's element.
+    // Written in place, at most one element for each update.
     if (scatter.getInit())
       cost.bytesWritten =
           std::min(cost.bytesWritten, bytes(loops.getResultType(0), updates));

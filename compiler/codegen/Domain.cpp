@@ -78,7 +78,7 @@ bool Domain::chooseAnchor(Body body, std::string &reason) {
         reason = "a scatter_add has a kernel of its own";
         return false;
       }
-      // Whatever reduction was considered before.
+      // The updates are the anchor even if a reduction was considered before.
       anchor = scatter.getUpdates();
       reducedDims.clear();
       int64_t numIndexDims =

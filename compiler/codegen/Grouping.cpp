@@ -78,8 +78,8 @@ Grouping::Grouping(Block &block, target::TargetInterface target, bool fuse)
   finish();
 }
 
-/// What nobody needs must not count as a user: its results would be measured as
-/// outputs that the kernel then does not have.
+/// An op whose results nobody needs must not count as a user: what it reads would
+/// be measured as outputs, which kernels then do not have.
 void Grouping::findDead() {
   for (Operation &op : llvm::reverse(block)) {
     bool isNeeded = llvm::any_of(op.getUsers(), [&](Operation *user) {
@@ -334,7 +334,8 @@ SmallVector<int> Grouping::relatedGroups(int group) {
       source = reshape.getInput();
     if (Operation *producer = source.getDefiningOp())
       add(producers, producer);
-    // Scalars and small tables relate everything to everything.
+    // Scalars are read by ops all over the program, which says nothing about
+    // whether these belong together.
     if (cast<RankedTensorType>(source.getType()).getRank() != 0)
       for (Operation *user : source.getUsers())
         add(readers, user);

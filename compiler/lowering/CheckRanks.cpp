@@ -95,8 +95,9 @@ polyrank::lowering::getSegments(func::FuncOp function) {
 static LogicalResult checkFunction(func::FuncOp function) {
   DenseSet<int64_t> ids;
   for (auto [i, commands] : llvm::enumerate(getSegments(function))) {
-    // Before a loop, its first, its rest, before the next: the rest moves the
-    // values of the first microbatch, once more.
+    // Segments come in threes: what stands before a loop, the loop's first
+    // microbatch, and its rest. The rest moves the values of the first microbatch
+    // again, so it may repeat their ids.
     if (i % 3 == 2)
       ids.clear();
     if (commands.empty())

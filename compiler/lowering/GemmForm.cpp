@@ -155,7 +155,7 @@ polyrank::lowering::findGemmForm(const ContractionDims &dims,
         else if (loop.role == Role::Column)
           loop.role = Role::Row;
       }
-    // A role that no loop has is one of size 1.
+    // Where no loop has a role, a loop of size 1 takes it.
     const Loop none{Role::Batch, 1, 1, 1, 1};
     auto ofRole = [&](Role role) {
       SmallVector<const Loop *> found;

@@ -58,7 +58,8 @@ static bool takeMinor(SmallVectorImpl<Digit> &digits, int64_t size,
 }
 
 bool StridedView::reshape(ArrayRef<int64_t> shape) {
-  // Digits that follow each other in memory are one, whatever dims they were.
+  // Neighbouring digits that one stride walks through are merged, also across
+  // dims.
   SmallVector<Digit> all;
   for (ArrayRef<Digit> digits : dims)
     for (Digit digit : digits)

@@ -11,16 +11,18 @@
 
 namespace polyrank::sharding {
 
-/// Of equal composites in equal layouts once.
+/// Costs of composites; those of equal composites in equal layouts are computed
+/// once.
 class CompositeCosts {
 public:
-  /// What the parts of a composite move, laid out for this label; nullopt where
-  /// they cannot be, so that the label is none.
+  /// The bytes that one device sends to compute the composite by its parts, with
+  /// operands and results in the label's layouts; nullopt where the parts cannot
+  /// be laid out so, and the composite cannot have this label.
   std::optional<int64_t> getBytes(MeshAttr mesh, mlir::Operation *op,
                                   const Label &label);
 
 private:
-  /// By the composite and its layouts, as text.
+  /// The key is the composite with its layouts, as text.
   std::map<std::string, std::optional<int64_t>> known;
 };
 

@@ -30,10 +30,10 @@ struct Cost : std::array<int64_t, columns> {
   }
 };
 
-/// What columns are of an objective.
+/// Which numbers of an objective the columns of a Cost are.
 class Columns {
 public:
-  /// Those of `tables` that are not 0 throughout.
+  /// Leaves out levels of violations that are 0 in all entries of `tables`.
   template <typename Tables>
   explicit Columns(const Tables &tables) {
     std::array<bool, maxLevels> used{};
@@ -341,7 +341,8 @@ Solver<columns>::solve(size_t limit) const {
         variable = v;
     gone[variable] = true;
     SmallVector<const Table *> bucket = std::move(mentions[variable]);
-    // Parts whose results stay below the limit; one part in the exact case.
+    // The bucket is cut into parts whose results stay below the limit. If one
+    // part is enough, this step is exact.
     SmallVector<SmallVector<const Table *>> parts;
     for (const Table *table : bucket) {
       auto fits = [&](const SmallVector<const Table *> &part) {

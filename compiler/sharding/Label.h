@@ -19,15 +19,17 @@ struct Choice {
 
 struct Label {
   llvm::SmallVector<Choice, 2> choices; // per atom
-  /// What the node takes and gives. An operand's undefined fill is no demand.
+  /// The layouts of its operands and results. Where an operand's fill is
+  /// undefined, its padding may hold anything.
   llvm::SmallVector<sharding::LayoutAttr, 3> operands, results;
   /// Splits a composite factor: the op is to be decomposed.
   bool composite = false;
-  /// All but bytes.
+  /// What the label adds to the objective, without the bytes that bring its
+  /// operands into these layouts.
   Objective cost;
 };
 
-/// Per node.
+/// The labels of each node.
 using Labels = std::vector<llvm::SmallVector<Label, 0>>;
 
 } // namespace polyrank::sharding

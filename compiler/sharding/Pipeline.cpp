@@ -10,7 +10,8 @@ using namespace polyrank;
 void sharding::buildPartitionPipeline(OpPassManager &manager,
                                       const PartitionPipelineOptions &options) {
   if (options.recompute != "none") {
-    // An op that is still to be taken apart keeps other things than its parts.
+    // The parts of a composite keep other values for the backward than the
+    // composite does, so composites are taken apart before values are chosen.
     manager.addNestedPass<func::FuncOp>(createDecomposeComposites());
     manager.addNestedPass<func::FuncOp>(
         createRecompute({options.recompute, options.recomputeGathers}));

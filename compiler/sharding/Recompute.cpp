@@ -79,7 +79,8 @@ void Rewriter::build(Operation *op, Operation *user) {
     waits |= mapped != operand;
     operands.map(operand, mapped);
   }
-  // Of parameters alone: it would be there all the time.
+  // An op on parameters alone waits for nothing yet, so its copy could be
+  // computed, and kept, from the step's beginning.
   if (!waits)
     for (Value operand : op->getOperands())
       operands.map(operand, wait(operand, user));
@@ -93,7 +94,8 @@ void Rewriter::build(Operation *op, Operation *user) {
     flops += graphOp.getCost().flops;
 }
 
-/// What it needs first; without recursion, since chains are long.
+/// Builds the ops that compute `value` again, operands first. Not recursive,
+/// since chains of ops are long.
 void Rewriter::compute(Value value, Operation *user) {
   SmallVector<Operation *> open{value.getDefiningOp()};
   while (!open.empty()) {

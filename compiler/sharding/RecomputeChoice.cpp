@@ -187,7 +187,7 @@ void RecomputeChoice::findSegments(const RecomputePolicy &policy) {
     }
     break;
   }
-  // What has no module of its own is of its first user's.
+  // An op outside of all modules belongs to the segment of its first user.
   bool isInSegments = policy.kind != RecomputePolicy::Selective;
   if (isInSegments)
     for (Operation *op : llvm::reverse(forward))
@@ -217,8 +217,10 @@ void RecomputeChoice::findSegments(const RecomputePolicy &policy) {
   }
 }
 
-/// A value is a node that others reach and one that reaches others, with its
-/// bytes between them.
+/// In the network a value is two nodes with an edge of its bytes from the first
+/// to the second: to cut that edge is to keep the value. Edges that cannot be cut
+/// lead from the second node of an operand to the first of each result, from the
+/// source to what must be kept, and from what the backward reads to the sink.
 void RecomputeChoice::cut() {
   for (Value value : needed)
     before += bytesOf(value);

@@ -43,7 +43,8 @@ Objective Solver::evaluate(ArrayRef<int> chosen) {
 }
 
 void Solver::improve(std::vector<int> &chosen) {
-  // What a node's label is a part of: the values that it defines or uses.
+  // For each node the values whose cost its label changes: those that it defines
+  // or uses.
   std::vector<SmallVector<int>> touched(labels.size());
   for (auto [id, value] : llvm::enumerate(values)) {
     touched[value.def].push_back(id);
@@ -215,11 +216,12 @@ Solution Solver::solve() {
   solution.objective = evaluate(solution.labels);
   solution.bound = fixed + found.bound;
   if (solution.objective != solution.bound) {
-    // Buckets were cut.
+    // The elimination was not exact: it cut buckets.
     improve(solution.labels);
     solution.objective = evaluate(solution.labels);
     if (!exact) {
-      // What is shared may cost less than the bound: only nothing is certain.
+      // Users that share a reshard may cost less than the bound, which counts
+      // one for each of them. So the only certain bound is 0.
       solution.bound.bytes = 0;
     }
   }

@@ -37,14 +37,14 @@ public:
   mlir::RankedTensorType getWholeType() const { return whole; }
   llvm::ArrayRef<AxisRef> getAxes() const { return axes; }
 
-  /// Of a device's part of a tensor of the same shape and layout.
+  /// The type of a device's part of a tensor of the same shape and layout.
   mlir::RankedTensorType getPartType(mlir::Type element, Fill fill) const;
 
   /// These write ops that have the location of what they take.
   /// @{
   mlir::Value split(mlir::OpBuilder &builder, mlir::Value whole,
                     mlir::DictionaryAttr why = {}) const;
-  /// The whole, of that type, of a part.
+  /// The whole tensor, which has this type, from its parts.
   mlir::Value gather(mlir::OpBuilder &builder, mlir::Value part,
                      mlir::RankedTensorType type) const;
   mlir::Value reshard(mlir::OpBuilder &builder, mlir::Value value,

@@ -97,8 +97,9 @@ LogicalResult UpdateFinder::findParameter(graph::GradientOp gradient) {
   return success();
 }
 
-/// From the gradient on, along ops on each element alone. Scalars are no
-/// parameter's own: all that is computed of them would be.
+/// Follows ops that work on each element alone, from the gradient and from the
+/// new values of parameter and state. A scalar parameter has no ops of its own:
+/// with its shape, all that is computed of scalars would be among them.
 void UpdateFinder::collect(Update &update) {
   ArrayRef<int64_t> shape = update.getShape();
   if (shape.empty())
@@ -135,7 +136,8 @@ FailureOr<UpdateOps> UpdateFinder::run() {
   llvm::DenseSet<Operation *> owned;
   for (Update &update : result.updates) {
     collect(update);
-    // No op is of two but what each makes for itself.
+    // An op belongs to one update, the first that finds it. Only uniform ops may
+    // belong to several: each update makes its own copy.
     update.own.remove_if(
         [&](Operation *op) { return owned.contains(op) && !isUniform(op); });
     owned.insert(update.own.begin(), update.own.end());
