@@ -38,8 +38,8 @@ LogicalResult AxesAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                          << " does not divide the mesh axis of size " << size;
     for (sharding::AxisRef other : axes.take_front(i))
       if (ref.overlaps(other))
-        return emitError() << "[1] axes " << mesh.toString(other) << " and "
-                           << mesh.toString(ref) << " overlap";
+        return emitError() << "[axes 1] axes " << mesh.toString(other)
+                           << " and " << mesh.toString(ref) << " overlap";
   }
   return success();
 }

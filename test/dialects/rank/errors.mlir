@@ -2,7 +2,7 @@
 // Every numbered constraint of the rank ops.
 
 #mesh = #sharding.mesh<["data"=2]>
-// expected-error @+1 {{[1] axes "data" and "data" overlap}}
+// expected-error @+1 {{[axes 1] axes "data" and "data" overlap}}
 func.func private @axes() attributes {axes = #rank.axes<#mesh, {"data", "data"}>}
 
 // -----
