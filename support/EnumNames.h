@@ -1,5 +1,5 @@
-// The names of enumerators, to compare enums that mirror each other when they are
-// compiled.
+// The names of enumerators, to compare enums that mirror each other when they
+// are compiled.
 
 #pragma once
 

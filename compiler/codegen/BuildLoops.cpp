@@ -11,9 +11,9 @@ using namespace polyrank;
 using namespace polyrank::codegen;
 using graph::getStrides;
 
-/// Whether each element of a result is written exactly once: at each point of the
-/// parallel variables, or, where the offset depends on reduced ones, at each
-/// point of all variables.
+/// Whether each element of a result is written exactly once: at each point of
+/// the parallel variables, or, where the offset depends on reduced ones, at
+/// each point of all variables.
 static bool isWrittenOnce(kernel::LoopsOp loops, const Affine &offset,
                           int64_t count) {
   bool mentionsReduced = false;

@@ -22,11 +22,11 @@ struct Body {
 /// Whether a target has code for an op of `arith` or `math` on its types.
 using HasCode = llvm::function_ref<bool(mlir::Operation *)>;
 
-/// Builds one set of loops that computes the body, of scalar ops that the target
-/// has code for, at the builder's insertion point. A builder without one makes
-/// loops in no block, which the caller owns. Fails where one set of loops cannot
-/// compute the body: `reason` then says why, for error messages. Composites must
-/// have been decomposed.
+/// Builds one set of loops that computes the body, of scalar ops that the
+/// target has code for, at the builder's insertion point. A builder without one
+/// makes loops in no block, which the caller owns. Fails where one set of loops
+/// cannot compute the body: `reason` then says why, for error messages.
+/// Composites must have been decomposed.
 mlir::FailureOr<kernel::LoopsOp> buildLoops(mlir::OpBuilder &builder,
                                             mlir::Location location, Body body,
                                             HasCode hasCode,

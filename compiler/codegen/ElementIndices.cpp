@@ -75,9 +75,9 @@ Index ElementBuilder::shifted(const Index &index, int64_t offset) {
                      : Index(index.affine + offset);
 }
 
-/// index / divisor, where it is a whole number in [0, size). `inside` becomes its
-/// conjunction with that condition; where it does not hold, the result is some
-/// index in [0, size).
+/// index / divisor, where it is a whole number in [0, size). `inside` becomes
+/// its conjunction with that condition; where it does not hold, the result is
+/// some index in [0, size).
 Index ElementBuilder::quotient(const Index &index, int64_t divisor,
                                int64_t size, Value &inside) {
   std::optional<bool> known = isInside(index, 0, (size - 1) * divisor + 1);

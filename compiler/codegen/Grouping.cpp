@@ -78,8 +78,8 @@ Grouping::Grouping(Block &block, target::TargetInterface target, bool fuse)
   finish();
 }
 
-/// An op whose results nobody needs must not count as a user: what it reads would
-/// be measured as outputs, which kernels then do not have.
+/// An op whose results nobody needs must not count as a user: what it reads
+/// would be measured as outputs, which kernels then do not have.
 void Grouping::findDead() {
   for (Operation &op : llvm::reverse(block)) {
     bool isNeeded = llvm::any_of(op.getUsers(), [&](Operation *user) {

@@ -36,8 +36,8 @@ public:
   /// The class of a value.
   int find(mlir::Value value) const { return getPlace(value).buffer; }
   int64_t getSize(int buffer) const { return buffers[buffer].size; }
-  /// Whether the class holds an argument, a constant or a coordinate, whose bytes
-  /// stay from step to step and so serve nobody else in between.
+  /// Whether the class holds an argument, a constant or a coordinate, whose
+  /// bytes stay from step to step and so serve nobody else in between.
   bool isPersistent(int buffer) const { return buffers[buffer].persistent; }
   /// The values of a class.
   llvm::ArrayRef<mlir::Value> getValues(int buffer) const {

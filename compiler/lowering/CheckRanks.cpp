@@ -96,8 +96,8 @@ static LogicalResult checkFunction(func::FuncOp function) {
   DenseSet<int64_t> ids;
   for (auto [i, commands] : llvm::enumerate(getSegments(function))) {
     // Segments come in threes: what stands before a loop, the loop's first
-    // microbatch, and its rest. The rest moves the values of the first microbatch
-    // again, so it may repeat their ids.
+    // microbatch, and its rest. The rest moves the values of the first
+    // microbatch again, so it may repeat their ids.
     if (i % 3 == 2)
       ids.clear();
     if (commands.empty())

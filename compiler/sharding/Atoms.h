@@ -6,10 +6,10 @@
 
 namespace polyrank::sharding {
 
-/// Gives constraints their levels, cuts the mesh axes that they name into atoms,
-/// orders these, and hashes the nodes, once all have been read. Emits an error
-/// at `where` where there are too many levels, or where cuts of one axis do not
-/// divide each other.
+/// Gives constraints their levels, cuts the mesh axes that they name into
+/// atoms, orders these, and hashes the nodes, once all have been read. Emits an
+/// error at `where` where there are too many levels, or where cuts of one axis
+/// do not divide each other.
 mlir::LogicalResult completeTable(SideTable &table, mlir::Operation *where);
 
 } // namespace polyrank::sharding

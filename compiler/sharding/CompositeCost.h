@@ -15,9 +15,9 @@ namespace polyrank::sharding {
 /// once.
 class CompositeCosts {
 public:
-  /// The bytes that one device sends to compute the composite by its parts, with
-  /// operands and results in the label's layouts; nullopt where the parts cannot
-  /// be laid out so, and the composite cannot have this label.
+  /// The bytes that one device sends to compute the composite by its parts,
+  /// with operands and results in the label's layouts; nullopt where the parts
+  /// cannot be laid out so, and the composite cannot have this label.
   std::optional<int64_t> getBytes(MeshAttr mesh, mlir::Operation *op,
                                   const Label &label);
 

@@ -23,8 +23,9 @@ static ReshardOp getWrapper(Operation *op) {
   return reshard && sharding::isMarkedComposite(reshard) ? reshard : nullptr;
 }
 
-/// Where `value` is the token of a `graph.after`, makes `instead` the token. The
-/// elements of a token are not read, so any value that is there no earlier does.
+/// Where `value` is the token of a `graph.after`, makes `instead` the token.
+/// The elements of a token are not read, so any value that is there no earlier
+/// does.
 static void waitFor(Value value, Value instead) {
   value.replaceUsesWithIf(instead, [&](OpOperand &use) {
     auto after = dyn_cast<graph::AfterOp>(use.getOwner());

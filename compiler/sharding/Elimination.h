@@ -1,12 +1,12 @@
 // Minimises a sum of tables over discrete variables, exactly where it can.
 //
 // First dead-end elimination (Goldstein 1994): a value of a variable is dropped
-// where another value is as good whatever the other variables are. Then variable
-// elimination (Bertele, Brioschi 1972; bucket elimination, Dechter 1999): the
-// tables that mention a variable are added up and the variable is minimised out,
-// the one with the smallest resulting table first. Time and memory are
-// exponential only in the width of the graph. Where a table would pass the
-// limit, the tables are cut into groups that are minimised separately
+// where another value is as good whatever the other variables are. Then
+// variable elimination (Bertele, Brioschi 1972; bucket elimination, Dechter
+// 1999): the tables that mention a variable are added up and the variable is
+// minimised out, the one with the smallest resulting table first. Time and
+// memory are exponential only in the width of the graph. Where a table would
+// pass the limit, the tables are cut into groups that are minimised separately
 // (mini-buckets, Dechter and Rish 2003): the result is then a lower bound, and
 // the assignment a good but maybe not the best one.
 

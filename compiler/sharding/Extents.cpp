@@ -142,8 +142,8 @@ Extents::Extents(const SideTable &table, const Reach &reach) {
 
 /// For each class of connected dims: the smallest unit such that the extent of
 /// every item in `split` holds the item's dim and is divided by the number of
-/// blocks that `blocks` has for the class. A unit that is smaller already stays.
-/// Returns whether some class got its first unit, or a smaller one.
+/// blocks that `blocks` has for the class. A unit that is smaller already
+/// stays. Returns whether some class got its first unit, or a smaller one.
 bool Extents::setUnits(const SideTable &table,
                        const llvm::DenseMap<int, int64_t> &blocks,
                        ArrayRef<char> split) {

@@ -14,8 +14,9 @@ llvm::SmallVector<Choice> choicesOf(const SideTable &table, const Reach &reach,
                                     const Node &node, int atom);
 
 /// The node's label where atom i does what `choices[i]` says; none where it
-/// cannot be laid out so. Split dims are padded to `extents`, in which connected
-/// dims agree, or, where it is null, to the least extent that the node needs.
+/// cannot be laid out so. Split dims are padded to `extents`, in which
+/// connected dims agree, or, where it is null, to the least extent that the
+/// node needs.
 std::optional<Label> makeLabel(const SideTable &table, const Extents *extents,
                                const Node &node,
                                llvm::ArrayRef<Choice> choices);

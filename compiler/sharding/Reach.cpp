@@ -63,8 +63,8 @@ private:
 
 /// Finds the free factors: along these, what a node computes depends on
 /// constants alone, as in a mask or along the new dims of a broadcast. Such a
-/// factor is split as its users want. That one user splits it does not spread to
-/// its other users.
+/// factor is split as its users want. That one user splits it does not spread
+/// to its other users.
 void Extension::findFreeFactors() {
   auto isFreeDim = [&](int id, int64_t dim) {
     const Node &def = nodes[values[id].def];

@@ -53,10 +53,11 @@ static int64_t globalBytesOf(Value value) {
 }
 
 /// Whether the op takes few FLOPs for the bytes that need not be kept: at most
-/// `few` for each byte of its result, as elementwise ops do. Where the result is
-/// larger than all operands together, as attention's scores are, at most `some`:
-/// about what a device computes while it moves one byte to or from its memory.
-/// A matrix product over an inner dim of K takes K/2 for each byte in fp32.
+/// `few` for each byte of its result, as elementwise ops do. Where the result
+/// is larger than all operands together, as attention's scores are, at most
+/// `some`: about what a device computes while it moves one byte to or from its
+/// memory. A matrix product over an inner dim of K takes K/2 for each byte in
+/// fp32.
 static bool isCheap(Operation *op) {
   constexpr int64_t few = 8, some = 64;
   auto graphOp = dyn_cast<graph::GraphOp>(op);
@@ -218,9 +219,10 @@ void RecomputeChoice::findSegments(const RecomputePolicy &policy) {
 }
 
 /// In the network a value is two nodes with an edge of its bytes from the first
-/// to the second: to cut that edge is to keep the value. Edges that cannot be cut
-/// lead from the second node of an operand to the first of each result, from the
-/// source to what must be kept, and from what the backward reads to the sink.
+/// to the second: to cut that edge is to keep the value. Edges that cannot be
+/// cut lead from the second node of an operand to the first of each result,
+/// from the source to what must be kept, and from what the backward reads to
+/// the sink.
 void RecomputeChoice::cut() {
   for (Value value : needed)
     before += bytesOf(value);

@@ -43,8 +43,8 @@ Objective Solver::evaluate(ArrayRef<int> chosen) {
 }
 
 void Solver::improve(std::vector<int> &chosen) {
-  // For each node the values whose cost its label changes: those that it defines
-  // or uses.
+  // For each node the values whose cost its label changes: those that it
+  // defines or uses.
   std::vector<SmallVector<int>> touched(labels.size());
   for (auto [id, value] : llvm::enumerate(values)) {
     touched[value.def].push_back(id);

@@ -136,8 +136,8 @@ FailureOr<UpdateOps> UpdateFinder::run() {
   llvm::DenseSet<Operation *> owned;
   for (Update &update : result.updates) {
     collect(update);
-    // An op belongs to one update, the first that finds it. Only uniform ops may
-    // belong to several: each update makes its own copy.
+    // An op belongs to one update, the first that finds it. Only uniform ops
+    // may belong to several: each update makes its own copy.
     update.own.remove_if(
         [&](Operation *op) { return owned.contains(op) && !isUniform(op); });
     owned.insert(update.own.begin(), update.own.end());

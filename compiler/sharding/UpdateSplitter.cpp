@@ -71,8 +71,8 @@ bool UpdateSplitter::isSlot(OpOperand &use) const {
          });
 }
 
-/// Whether the use may get the elements in other dims, as a row: it works on each
-/// element alone, or reduces all of them to a scalar.
+/// Whether the use may get the elements in other dims, as a row: it works on
+/// each element alone, or reduces all of them to a scalar.
 bool UpdateSplitter::isForElements(OpOperand &use) const {
   Operation *op = use.getOwner();
   if (update.own.contains(op) || isSlot(use) || !shared.contains(op))

@@ -241,15 +241,15 @@ LogicalResult Verifier::checkBorders(const LaidTensor &tensor, int64_t d,
   if (dim.getHaloLow() == border.low && dim.getHaloHigh() == border.high &&
       (!needs || dim.getSpills() == tensor.isResult))
     return success();
-  auto diagnostic = error(12, tensor.name) << " dim " << d << " has ";
+  auto wrong = error(12, tensor.name) << " dim " << d << " has ";
   if (dim.hasHalo())
-    diagnostic << "'" << (dim.getSpills() ? "spill " : "halo ") << dim.getHaloLow()
+    wrong << "'" << (dim.getSpills() ? "spill " : "halo ") << dim.getHaloLow()
           << ":" << dim.getHaloHigh() << "'";
   else
-    diagnostic << "no borders";
+    wrong << "no borders";
   if (!needs)
-    return diagnostic << ", but this op needs none here";
-  return diagnostic << " where the op "
+    return wrong << ", but this op needs none here";
+  return wrong << " where the op "
                << (tensor.isResult ? "gives 'spill " : "reads 'halo ")
                << border.low << ":" << border.high
                << (tensor.isResult ? "'" : "' (sharding.halo)");
@@ -376,17 +376,17 @@ LogicalResult Verifier::checkPadding() {
       if (it == tensor.dims.end())
         continue;
       if (first && extentOf(*first, index) != extentOf(tensor, index)) {
-        auto diagnostic = error(9, tensor.name)
+        auto wrong = error(9, tensor.name)
                      << " dim " << dimOf(tensor, index) << " has extent "
                      << dimExtent(tensor, dimOf(tensor, index)) << " where "
                      << first->name << " dim " << dimOf(*first, index)
                      << " has extent "
                      << dimExtent(*first, dimOf(*first, index));
         if (factor.kind == FactorKind::Halo)
-          return diagnostic << "; their blocks must be in the ratio "
+          return wrong << "; their blocks must be in the ratio "
                        << borderOf(tensor, index).scale << ":"
                        << borderOf(*first, index).scale << " (sharding.repad)";
-        return diagnostic << "; a factor has one padded extent (sharding.repad)";
+        return wrong << "; a factor has one padded extent (sharding.repad)";
       }
       if (!first)
         first = &tensor;

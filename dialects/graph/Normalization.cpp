@@ -205,8 +205,8 @@ LogicalResult LayerNormGradOp::evaluate(ArrayRef<Tensor> operands,
 }
 
 /// The gradients of input and scale. With the normalized input n, the gradient
-/// of n, d = dy * scale, and means over the columns, that of the input is
-/// rstd * (d - mean(d) - n * mean(d * n)); a norm without `mean` has no mean(d).
+/// of n, d = dy * scale, and means over the columns, that of the input is rstd
+/// * (d - mean(d) - n * mean(d * n)); a norm without `mean` has no mean(d).
 static std::pair<Value, Value> buildNormGradient(Parts &parts, Value dy,
                                                  Value x, Value scale,
                                                  Value mean, Value rstd) {

@@ -297,8 +297,8 @@ LogicalResult
 LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
                            function_ref<InFlightDiagnostic()> emitError) const {
   if (static_cast<int64_t>(shape.size()) != getRank())
-    return emitError() << "[layout 3] layout " << toString() << " has " << getRank()
-                       << " dims, the tensor " << shape.size();
+    return emitError() << "[layout 3] layout " << toString() << " has "
+                       << getRank() << " dims, the tensor " << shape.size();
   for (auto [i, size] : llvm::enumerate(shape)) {
     DimAttr dim = getDim(i);
     int64_t blocks = dim.getNumBlocks();

@@ -53,8 +53,8 @@ LogicalResult gelu(NodeImporter &n) {
   return success();
 }
 
-/// max(x, 0) + log(1 + exp(-|x|)), which does not overflow. The gradient at 0 is
-/// the maximum's, a half (that of |x| is 0, and relu's would be too).
+/// max(x, 0) + log(1 + exp(-|x|)), which does not overflow. The gradient at 0
+/// is the maximum's, a half (that of |x| is 0, and relu's would be too).
 Imported softplusOf(NodeImporter &n, const Imported &x) {
   Imported decay = n.emit.unary<graph::ExpOp>(
       n.emit.unary<graph::NegOp>(n.emit.unary<graph::AbsOp>(x)));

@@ -1,5 +1,5 @@
-// Import of elementwise ops: arithmetic, comparison, logic. Activations that are
-// several ops are in ActivationOps.cpp.
+// Import of elementwise ops: arithmetic, comparison, logic. Activations that
+// are several ops are in ActivationOps.cpp.
 
 #include <cmath>
 #include <limits>

@@ -326,7 +326,8 @@ FailureOr<SmallVector<Imported>> NodeImporter::broadcastOperands() {
 const OpRow *findRow(StringRef domain, StringRef type, int64_t version) {
   const OpRow *best = nullptr;
   for (ArrayRef<OpRow> rows :
-       {getElementwiseRows(), getActivationRows(), getIntegerRows(), getGridRows(), getShapeRows(), getSliceRows(), getIndexRows(),
+       {getElementwiseRows(), getActivationRows(), getIntegerRows(),
+        getGridRows(), getShapeRows(), getSliceRows(), getIndexRows(),
         getScatterRows(), getResizeRows(), getContractionRows(),
         getEinsumRows(), getNormalizationRows(), getAttentionRows(),
         getConvolutionRows(), getPoolingRows(), getTrainingRows(),

@@ -56,10 +56,11 @@ Result<void> checkTransfer(const Collective &collective,
                          std::to_string(outputBytes) + " bytes at " +
                          std::to_string(transfer.output) + ")");
 
+  auto blockOf = [&](uint64_t whole) {
+    return whole + me * transfer.inner * element;
+  };
   bool inPlace = isInPlace(inPlaceOf(collective.kind, transfer.outer),
-                           transfer.input, transfer.output, [&](uint64_t whole) {
-                             return whole + me * transfer.inner * element;
-                           });
+                           transfer.input, transfer.output, blockOf);
   if (!inPlace &&
       overlap(transfer.input, inputBytes, transfer.output, outputBytes))
     return malformed(collective, "the output overlaps the input");

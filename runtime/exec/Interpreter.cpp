@@ -81,8 +81,9 @@ uint64_t CommandTimes::total() const {
 }
 
 double CommandTimes::communicationShare() const {
-  uint64_t sum = total();
-  return sum ? double(nanoseconds[int(plan::CommandBody::Collective)]) / sum : 0;
+  uint64_t sum = total(),
+           waited = nanoseconds[int(plan::CommandBody::Collective)];
+  return sum ? double(waited) / sum : 0;
 }
 
 Result<Interpreter> Interpreter::prepare(const plan::Program &program,

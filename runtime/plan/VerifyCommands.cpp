@@ -159,7 +159,8 @@ struct Location {
 };
 } // namespace
 
-/// Whether input and output may share bytes as they do, by the rule of the kind.
+/// Whether input and output may share bytes as they do, by the rule of the
+/// kind.
 static bool mayAlias(const Collective &collective, const Transfer &transfer,
                      int64_t groupSize) {
   uint32_t group = collective.group() + 1;
