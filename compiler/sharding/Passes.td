@@ -214,8 +214,8 @@ def PrintWhy : Pass<"print-why", "::mlir::ModuleOp"> {
 
     ```
     2 x all_reduce over tensor, 64 bytes each
-        matmul 'h.0-1.up' gives [-,-] partial sum over tensor
-        add 'h.0-1.sum' takes [-,-]
+        matmul 'h.[0-1].up' gives [-,-] partial sum over tensor
+        add 'h.[0-1].sum' takes [-,-]
         because of up=[tensor,-]
     matmul 'head' is replicated over tensor: no constraint reaches it (32% of the step's FLOPs)
     ```

@@ -1,11 +1,12 @@
-// RUN: polyrank-opt %s --propagate-layouts=report=true 2>&1 | FileCheck %s
+// RUN: polyrank-opt %s --propagate-layouts | FileCheck %s
+// RUN: polyrank-opt %s --propagate-layouts=report=true 2>&1 | FileCheck %s --check-prefix=REPORT
 // From a constraint on one weight to a layout of every tensor: the product of
 // the split dim is a partial sum, which a reshard completes for the output.
 
 #mesh = #sharding.mesh<["tensor"=2]>
 module attributes {sharding.mesh = #mesh} {
 
-// CHECK: remark: layouts: {{[0-9]+}} bytes sent and {{[0-9]+}} FLOPs by each device a step; nothing less is possible (gap 0)
+// REPORT: remark: layouts: {{[0-9]+}} bytes sent and {{[0-9]+}} FLOPs by each device a step; nothing less is possible (gap 0)
 // CHECK-LABEL: func.func @step
 // CHECK-SAME: %[[W:[a-z0-9]+]]: tensor<8x6xf32, #sharding.layout<#mesh, [{"tensor"}, {}]>>
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4x8xf32, #sharding.layout<#mesh, [{}, {"tensor"}]>>

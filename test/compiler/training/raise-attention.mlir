@@ -5,11 +5,12 @@
 // A factor is the scale; with a mask of zeros and minus infinity above the
 // diagonal each query sees the keys up to its own.
 
-// CHECK-LABEL: func.func @causal
+// CHECK-LABEL: func.func @forward
 // CHECK-SAME: %[[Q:[a-z0-9]+]]: {{.*}}, %[[K:[a-z0-9]+]]: {{.*}}, %[[V:[a-z0-9]+]]: tensor
 // CHECK: %[[Y:.+]], %{{.+}} = graph.attention %[[Q]], %[[K]], %[[V]] {causal = true, scale = 5.000000e-01 : f64}
 // CHECK: return %[[Y]]
-func.func @causal(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32> {
+func.func @forward(%q: tensor<1x2x3x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<1x2x3x4xf32> {graph.role = #graph.input<"k">},
+    %v: tensor<1x2x3x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<1x2x3x4xf32> {graph.role = #graph.output<"y">}) {
   %half = graph.constant dense<0.5> : tensor<1x2x3x3xf32>
   %mask = graph.constant dense<[[0.0, 0xFF800000, 0xFF800000], [0.0, 0.0, 0xFF800000], [0.0, 0.0, 0.0]]> : tensor<3x3xf32>
   %masks = graph.broadcast %mask {dims = array<i64: 2, 3>} : (tensor<3x3xf32>) -> tensor<1x2x3x3xf32>
@@ -25,11 +26,12 @@ func.func @causal(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tensor<1
 
 // Without a mask; the key's transpose goes into the op.
 
-// CHECK-LABEL: func.func @transposed
+// CHECK-LABEL: func.func @forward
 // CHECK-SAME: %[[Q:[a-z0-9]+]]: {{.*}}, %[[K:[a-z0-9]+]]: {{.*}}, %[[V:[a-z0-9]+]]: tensor
 // CHECK: %[[Y:.+]], %{{.+}} = graph.attention %[[Q]], %[[K]], %[[V]] {causal = false, scale = 1.000000e+00 : f64}
 // CHECK: return %[[Y]]
-func.func @transposed(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32> {
+func.func @forward(%q: tensor<1x2x3x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<1x2x3x4xf32> {graph.role = #graph.input<"k">},
+    %v: tensor<1x2x3x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<1x2x3x4xf32> {graph.role = #graph.output<"y">}) {
   %t = graph.transpose %k {permutation = array<i64: 0, 1, 3, 2>} : (tensor<1x2x3x4xf32>) -> tensor<1x2x4x3xf32>
   %0 = graph.matmul %q, %t batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<1x2x3x4xf32>, tensor<1x2x4x3xf32>) -> tensor<1x2x3x3xf32>
   %1 = graph.softmax %0 {dim = 3 : i64} : (tensor<1x2x3x3xf32>) -> tensor<1x2x3x3xf32>
@@ -41,10 +43,11 @@ func.func @transposed(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tens
 
 // A softmax over the queries is no attention.
 
-// CHECK-LABEL: func.func @other_dim
+// CHECK-LABEL: func.func @forward
 // CHECK-NOT: graph.attention
 // CHECK: return
-func.func @other_dim(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32> {
+func.func @forward(%q: tensor<1x2x3x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<1x2x3x4xf32> {graph.role = #graph.input<"k">},
+    %v: tensor<1x2x3x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<1x2x3x4xf32> {graph.role = #graph.output<"y">}) {
   %0 = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x3xf32>
   %1 = graph.softmax %0 {dim = 2 : i64} : (tensor<1x2x3x3xf32>) -> tensor<1x2x3x3xf32>
   %2 = graph.matmul %1, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<1x2x3x3xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>
