@@ -2,6 +2,7 @@
 
 #include "compiler/lowering/Passes.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/Provenance.h"
 #include "dialects/rank/Rank.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -41,12 +42,14 @@ static void buildSegment(OpBuilder &builder, graph::MicrobatchesOp op,
     Value part = mapping.lookupOrDefault(value);
     if (withSums) {
       // Where the part is computed, so that it need not be kept until the end.
-      if (Operation *producer = part.getDefiningOp();
-          producer && producer->getBlock() == block)
+      Operation *producer = part.getDefiningOp();
+      if (producer && producer->getBlock() == block)
         builder.setInsertionPointAfter(producer);
       else
         builder.setInsertionPointToEnd(block);
       part = graph::AddOp::create(builder, value.getLoc(), sums[i], part);
+      if (producer)
+        graph::copyProvenance(producer, part.getDefiningOp());
       builder.setInsertionPointToEnd(block);
     }
     results.push_back(part);

@@ -2,11 +2,13 @@
 
 #include "compiler/lowering/LowerMovement.h"
 #include "compiler/lowering/Passes.h"
-#include "dialects/graph/Graph.h"
+#include "dialects/graph/Phase.h"
+#include "dialects/graph/Provenance.h"
 #include "dialects/rank/Rank.h"
 #include "dialects/sharding/Sharding.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/ScopeExit.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -97,9 +99,12 @@ Value Localizer::axisIndex(ArrayRef<sharding::AxisRef> axes) {
       return value;
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(&local.getBody().front());
+  OpBuilder::Listener *listener = builder.getListener();
+  builder.setListener(nullptr); // it is of no op alone
   Value value = rank::AxisIndexOp::create(
       builder, local.getLoc(), RankedTensorType::get({}, builder.getI64Type()),
       attribute, /*buffers=*/nullptr);
+  builder.setListener(listener);
   indices.push_back({attribute, value});
   return value;
 }
@@ -124,6 +129,7 @@ SmallVector<Attribute> Localizer::boundaryAttributes(ArrayAttr attributes,
 LogicalResult Localizer::run() {
   if (failed(checkPartitioned()))
     return failure();
+  graph::markPhases(global);
   FunctionType type = global.getFunctionType();
   local = func::FuncOp::create(
       builder, global.getLoc(), global.getName(),
@@ -164,6 +170,9 @@ LogicalResult Localizer::localizeOp(Operation &op) {
     builder.clone(op, mapping);
     return success();
   }
+  graph::ProvenanceCopier copier(&op);
+  builder.setListener(&copier);
+  auto restore = llvm::make_scope_exit([&] { builder.setListener(nullptr); });
   if (auto graphOp = dyn_cast<graph::GraphOp>(op)) {
     if (failed(graphOp.localize(context, operands, results)))
       return failure();

@@ -2,7 +2,6 @@
 
 #include "compiler/lowering/LowerMovement.h"
 
-#include "dialects/graph/Provenance.h"
 #include "dialects/rank/Rank.h"
 #include "dialects/sharding/Sharding.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -189,7 +188,6 @@ LogicalResult polyrank::lowering::localizeMovement(
     return success();
   };
   auto collective = [&](Operation *created) {
-    graph::copyProvenance(op, created);
     llvm::append_range(results, created->getResults());
     return success();
   };

@@ -31,10 +31,8 @@ inline std::unique_ptr<fb::BufferRef> getReference(mlir::Value value) {
 /// Commands, groups and reasons of one program.
 class CommandWriter {
 public:
-  /// `updates` are the names of the update's places, see getPhase.
-  CommandWriter(fb::ProgramT &program, const target::CompiledKernels &kernels,
-                const llvm::DenseSet<mlir::StringAttr> &updates)
-      : program(program), kernels(kernels), updates(updates) {
+  CommandWriter(fb::ProgramT &program, const target::CompiledKernels &kernels)
+      : program(program), kernels(kernels) {
     for (auto [i, kernel] : llvm::enumerate(kernels.kernels))
       kernelNumbers[kernel.symbol] = i;
   }
@@ -59,7 +57,6 @@ private:
 
   fb::ProgramT &program;
   const target::CompiledKernels &kernels;
-  const llvm::DenseSet<mlir::StringAttr> &updates;
   std::map<std::string, uint32_t> kernelNumbers;
   llvm::DenseMap<mlir::Attribute, uint32_t> groups;
   llvm::DenseMap<mlir::Value, fb::Phase> phases;

@@ -3,11 +3,16 @@
 #include "compiler/plan/PlanBuilder.h"
 #include "compiler/target/GemmShape.h"
 #include "dialects/graph/Provenance.h"
+#include "support/EnumNames.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::plan;
+
+static_assert(int(fb::Phase::MAX) == graph::getMaxEnumValForPhase() &&
+              agreeOn<graph::Phase, fb::Phase,
+                      graph::getMaxEnumValForPhase() + 1>);
 
 static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
@@ -29,15 +34,12 @@ static std::string getOrigin(Operation *op) {
   return op->getName().getStringRef().str();
 }
 
-/// The part of a training step that an op belongs to. Derivatives carry the
-/// name of what they differentiate, and the update is where build-step says, by
-/// the parameters' names and its own. What later passes insert carries neither:
-/// it comes after what it reads, as no part reads what a later one computes.
+/// The part of a training step that a command belongs to: what `graph.phase`
+/// says, and not before what it reads. So a kernel of ops of several phases is
+/// of the earliest in which it can run and something may wait for it.
 fb::Phase CommandWriter::getPhase(Operation *op) {
-  auto name = op->getLoc()->findInstanceOf<NameLoc>();
-  fb::Phase phase = name && updates.contains(name.getName()) ? fb::Phase::Update
-                    : graph::isDerivative(op) ? fb::Phase::Backward
-                                              : fb::Phase::Forward;
+  auto phase = fb::Phase(
+      graph::getMarkedPhase(op).value_or(graph::Phase::Forward));
   for (Value operand : op->getOperands())
     phase = std::max(phase, phases.lookup(operand));
   for (Value result : op->getResults())
@@ -185,6 +187,10 @@ LogicalResult CommandWriter::writeCollective(rank::CollectiveOp op,
 
 LogicalResult CommandWriter::write(Operation &op, fb::SegmentT &segment) {
   fb::Phase phase = getPhase(&op);
+  if (isa<rank::YieldOp>(op))
+    for (auto [result, yielded] :
+         llvm::zip_equal(op.getParentOp()->getResults(), op.getOperands()))
+      phases[result] = phases.lookup(yielded);
   // Loops and terminators are segments; views and what is there do nothing.
   auto known = dyn_cast<rank::CommandOp>(op);
   if (isa<rank::YieldOp, rank::MicrobatchesOp, func::ReturnOp>(op) ||

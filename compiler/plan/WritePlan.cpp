@@ -260,14 +260,7 @@ LogicalResult PlanWriter::run(StringRef path) {
   program = plan.programs.front().get();
   writeHeader();
   writeKernels();
-  DenseSet<StringAttr> updates;
-  if (plan.mode == fb::Mode::Train) {
-    auto module = function->getParentOfType<ModuleOp>();
-    updates.insert(StringAttr::get(module.getContext(), "step"));
-    for (auto parameter : module.getOps<graph::ParameterOp>())
-      updates.insert(parameter.getSymNameAttr());
-  }
-  CommandWriter writer(*program, kernels, updates);
+  CommandWriter writer(*program, kernels);
   if (failed(writeArguments(function, isStep, plan, *program)) ||
       failed(writeConstants()) || failed(writeSegments(writer)) ||
       failed(writeOutputs(writer)))

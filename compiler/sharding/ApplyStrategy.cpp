@@ -7,6 +7,7 @@
 #include "compiler/sharding/Why.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/Phase.h"
 #include "dialects/graph/Provenance.h"
 #include "dialects/sharding/Constraint.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -30,7 +31,7 @@ class Strategy {
 public:
   Strategy(ModuleOp module, func::FuncOp function, MeshAttr mesh,
            StringRef batchAxes)
-      : module(module), function(function), mesh(mesh),
+      : module(module), function(function), mesh(mesh), phases(function),
         givenBatchAxes(batchAxes) {}
 
   /// Parses PATTERN=DIMS and constrains what it names.
@@ -76,6 +77,7 @@ private:
   ModuleOp module;
   func::FuncOp function;
   sharding::MeshAttr mesh;
+  graph::Phases phases;
   StringRef givenBatchAxes;
   int64_t lowest = 0;
   SmallVector<AxisRef> batchAxes;
@@ -269,8 +271,11 @@ FailureOr<bool> Strategy::constrainOutputs(const ShardPattern &pattern,
                                            std::vector<std::string> &scopes) {
   bool any = false;
   LogicalResult status = success();
-  auto scopeOf = [](Operation *op) {
-    return graph::isDerivative(op) ? StringRef() : graph::getScope(op);
+  auto isForward = [&](Operation *op) {
+    return phases.getPhase(op) == graph::Phase::Forward;
+  };
+  auto scopeOf = [&](Operation *op) {
+    return isForward(op) ? graph::getScope(op) : StringRef();
   };
   function.walk([&](Operation *op) {
     StringRef scope = scopeOf(op);
@@ -295,7 +300,7 @@ FailureOr<bool> Strategy::constrainOutputs(const ShardPattern &pattern,
     };
     bool leaves =
         llvm::any_of(op->getResult(0).getUsers(), [&](Operation *user) {
-          return !graph::isDerivative(user) && !isInside(user);
+          return isForward(user) && !isInside(user);
         });
     if (!leaves)
       return WalkResult::advance();

@@ -12,7 +12,7 @@
 #include "compiler/cost/CostModel.h"
 #include "compiler/sharding/Passes.h"
 #include "dialects/graph/Boundary.h"
-#include "dialects/graph/Provenance.h"
+#include "dialects/graph/Phase.h"
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -53,12 +53,11 @@ struct Candidate {
 class Bucketing {
 public:
   Bucketing(func::FuncOp function, int64_t limit)
-      : function(function), limit(limit) {}
+      : function(function), limit(limit), phases(function) {}
 
   void run();
 
 private:
-  void findBackward();
   void findReadByBackward(Block &block);
   bool isReduction(Operation &op) const;
   BlockArgument getStored(Value value);
@@ -71,7 +70,8 @@ private:
 
   func::FuncOp function;
   int64_t limit;
-  llvm::DenseSet<Value> gradients, readByBackward;
+  graph::Phases phases;
+  llvm::DenseSet<Value> readByBackward;
   llvm::DenseMap<Operation *, int64_t> position;
 };
 } // namespace
@@ -84,27 +84,15 @@ static Value getYielded(OpResult result) {
       result.getResultNumber());
 }
 
-/// What depends on a seed, forward.
-void Bucketing::findBackward() {
-  int64_t next = 0;
-  function.getBody().front().walk<WalkOrder::PostOrder>([&](Operation *op) {
-    position[op] = next++;
-    for (OpResult result : op->getResults()) {
-      Value yielded = getYielded(result);
-      if (isa<graph::SeedOp>(op) || (yielded && gradients.contains(yielded)) ||
-          (!yielded && llvm::any_of(op->getOperands(), [&](Value operand) {
-            return gradients.contains(operand);
-          })))
-        gradients.insert(result);
-    }
-  });
-}
-
-/// What some op of the backward depends on: backward, from the last op.
+/// What of the block some op of the backward depends on: backward, from the last
+/// op. What only moves a gradient on its way to the update waits for nobody.
 void Bucketing::findReadByBackward(Block &block) {
   for (Operation &op : llvm::reverse(block)) {
     bool reads = false;
-    op.walk([&](Operation *inner) { reads |= graph::isDerivative(inner); });
+    op.walk([&](Operation *inner) {
+      reads |= phases.getPhase(inner) == graph::Phase::Backward &&
+               !isa<sharding::MovementOp>(inner);
+    });
     reads |= llvm::any_of(op.getResults(), [&](Value result) {
       return readByBackward.contains(result);
     });
@@ -112,7 +100,8 @@ void Bucketing::findReadByBackward(Block &block) {
       continue;
     op.walk([&](Operation *inner) {
       for (Value operand : inner->getOperands())
-        readByBackward.insert(operand);
+        if (operand.getParentBlock() == &block)
+          readByBackward.insert(operand);
     });
   }
 }
@@ -130,7 +119,7 @@ bool Bucketing::isReduction(Operation &op) const {
   return isa<sharding::AllReduceOp, sharding::ReduceScatterOp>(op) &&
          llvm::all_of(
              op.getOperands(),
-             [&](Value operand) { return gradients.contains(operand); }) &&
+             [&](Value operand) { return phases.isCotangent(operand); }) &&
          llvm::none_of(op.getResults(), [&](Value result) {
            return readByBackward.contains(result);
          });
@@ -195,7 +184,6 @@ Candidate Bucketing::describe(Operation *op, int depth) {
 }
 
 void Bucketing::run(Block &block) {
-  findReadByBackward(block);
   llvm::DenseMap<Value, int> depth;
   SmallVector<Candidate> candidates;
   for (Operation &op : block) {
@@ -257,10 +245,18 @@ void Bucketing::run(Block &block) {
 }
 
 void Bucketing::run() {
-  findBackward();
-  function.walk<WalkOrder::PostOrder>(
-      [&](graph::MicrobatchesOp region) { run(region.getBody().front()); });
-  run(function.getBody().front());
+  SmallVector<Block *> blocks;
+  int64_t next = 0;
+  function.walk<WalkOrder::PostOrder>([&](Operation *op) {
+    position[op] = next++;
+    if (auto region = dyn_cast<graph::MicrobatchesOp>(op))
+      blocks.push_back(&region.getBody().front());
+  });
+  blocks.push_back(&function.getBody().front());
+  for (Block *block : blocks)
+    findReadByBackward(*block);
+  for (Block *block : blocks)
+    run(*block);
 }
 
 /// The reasons of all members, and what a reader of the whole wants first.

@@ -102,7 +102,8 @@ void ParameterGathers::gather(BlockArgument parameter, const TensorParts &parts,
   for (const Use &use : leaves) {
     Operation *owner = use.operand->getOwner();
     Block *block = policy.oncePerStep ? entry : owner->getBlock();
-    bool isSecond = !policy.oncePerStep && !isKept && phases.isBackward(owner);
+    bool isSecond = !policy.oncePerStep && !isKept &&
+                    phases.getPhase(owner) != graph::Phase::Forward;
     groups[{block, isSecond}].push_back(use);
   }
   for (auto &[key, uses] : groups) {

@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "compiler/sharding/Phases.h"
+#include "dialects/graph/Phase.h"
 #include "compiler/sharding/TensorParts.h"
 #include "dialects/graph/Boundary.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -50,7 +50,7 @@ private:
 
   mlir::func::FuncOp step;
   GatherPolicy policy;
-  Phases phases;
+  graph::Phases phases;
   llvm::DenseSet<size_t> matched;
 };
 

@@ -109,6 +109,14 @@ def Recompute : Pass<"recompute", "::mlir::func::FuncOp"> {
   ];
 }
 
+def MarkPhases : Pass<"mark-phases", "::mlir::func::FuncOp"> {
+  let summary = "Write down which ops are of the backward, and which of the update";
+  let description = [{
+    As `graph.phase`, before `shard-updates` erases the `graph.gradient` ops from
+    which it follows.
+  }];
+}
+
 def ShardUpdates : Pass<"shard-updates", "::mlir::func::FuncOp"> {
   let summary = "Each device keeps and updates its part of a parameter (ZeRO)";
   let description = [{

@@ -16,6 +16,7 @@ void sharding::buildPartitionPipeline(OpPassManager &manager,
     manager.addNestedPass<func::FuncOp>(
         createRecompute({options.recompute, options.recomputeGathers}));
   }
+  manager.addNestedPass<func::FuncOp>(createMarkPhases());
   manager.addNestedPass<func::FuncOp>(
       createShardUpdates({options.zero, options.zeroAxes, options.threshold,
                           options.accumulate, options.gather}));

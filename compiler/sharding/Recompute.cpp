@@ -20,7 +20,8 @@ namespace {
 /// that needs it.
 class Rewriter {
 public:
-  Rewriter(Block &block, const Phases &phases, const RecomputeChoice &choice)
+  Rewriter(Block &block, const graph::Phases &phases,
+           const RecomputeChoice &choice)
       : block(block), phases(phases), choice(choice) {}
 
   void run();
@@ -32,7 +33,7 @@ private:
   Value wait(Value value, Operation *user);
 
   Block &block;
-  const Phases &phases;
+  const graph::Phases &phases;
   const RecomputeChoice &choice;
   IRMapping again;
   /// What is kept, behind a token.
@@ -85,8 +86,6 @@ void Rewriter::build(Operation *op, Operation *user) {
     for (Value operand : op->getOperands())
       operands.map(operand, wait(operand, user));
   Operation *copy = builder.clone(*op, operands);
-  if (!graph::getOrigin(copy))
-    graph::setOrigin(copy, builder.getStringAttr("recompute"));
   for (auto [result, repeated] :
        llvm::zip_equal(op->getResults(), copy->getResults()))
     again.map(result, repeated);
@@ -118,7 +117,7 @@ void Rewriter::compute(Value value, Operation *user) {
 void Rewriter::run() {
   SmallVector<Operation *> backward;
   for (Operation &op : block)
-    if (phases.isDerivative(&op))
+    if (phases.needsCotangent(&op))
       backward.push_back(&op);
   for (Operation *op : backward)
     for (OpOperand &slot : op->getOpOperands())
@@ -167,7 +166,7 @@ LogicalResult Recompute::run(func::FuncOp step) {
   llvm::DenseSet<size_t> matched;
   int64_t before = 0, after = 0, flops = 0;
   for (Block *block : blocks) {
-    Phases phases(step);
+    graph::Phases phases(step);
     RecomputeChoice choice(*block, phases, *policy);
     matched.insert(choice.getMatched().begin(), choice.getMatched().end());
     before += choice.getBytesBefore();

@@ -75,7 +75,7 @@ static bool isCheap(Operation *op) {
 /// Whether the op is only of the program's text: it has nothing to wait for.
 static bool isConstant(Operation *op) { return op->getNumOperands() == 0; }
 
-RecomputeChoice::RecomputeChoice(Block &block, const Phases &phases,
+RecomputeChoice::RecomputeChoice(Block &block, const graph::Phases &phases,
                                  const RecomputePolicy &policy)
     : phases(phases) {
   findForward(block);
@@ -98,7 +98,7 @@ void RecomputeChoice::findForward(Block &block) {
       forward.push_back(&op);
   llvm::SetVector<Value> values;
   for (Operation &op : block)
-    if (phases.isDerivative(&op))
+    if (phases.needsCotangent(&op))
       for (Value operand : op.getOperands())
         if (isForward(operand))
           values.insert(operand);
@@ -207,7 +207,7 @@ void RecomputeChoice::findSegments(const RecomputePolicy &policy) {
     bool leaves = false;
     if (isInSegments)
       for (Operation *user : op->getUsers())
-        if (!phases.isDerivative(user) &&
+        if (!phases.needsCotangent(user) &&
             !user->hasTrait<OpTrait::IsTerminator>()) {
           auto other = segments.find(user);
           leaves |= other == segments.end() || other->second != it->second;

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "compiler/sharding/Phases.h"
+#include "dialects/graph/Phase.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
@@ -40,7 +40,7 @@ struct RecomputePolicy {
 /// reads; of several the one that computes least again.
 class RecomputeChoice {
 public:
-  RecomputeChoice(mlir::Block &block, const Phases &phases,
+  RecomputeChoice(mlir::Block &block, const graph::Phases &phases,
                   const RecomputePolicy &policy);
 
   /// Whether the backward shall compute the value again.
@@ -62,7 +62,7 @@ private:
   void findRoots();
   void cut();
 
-  const Phases &phases;
+  const graph::Phases &phases;
   llvm::SmallVector<mlir::Operation *> forward;
   /// The segment of each op that may be computed again.
   llvm::DenseMap<mlir::Operation *, std::string> segments;

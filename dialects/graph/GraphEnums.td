@@ -23,4 +23,12 @@ def Graph_RandomCounter : I32EnumAttr<"RandomCounter", "what random numbers are 
   let cppNamespace = "::polyrank::graph";
 }
 
+// In the order in which they run.
+def Graph_Phase : I32EnumAttr<"Phase", "a part of a training step", [
+  I32EnumAttrCase<"Forward", 0, "forward">, I32EnumAttrCase<"Backward", 1, "backward">,
+  I32EnumAttrCase<"Update", 2, "update">]> {
+  let cppNamespace = "::polyrank::graph";
+  let genSpecializedAttr = 0;
+}
+
 #endif

@@ -1,6 +1,6 @@
 // All ops of the graph dialect, by family.
 
-include "dialects/graph/Boundary.td"
+include "dialects/graph/GraphAttrs.td"
 include "dialects/graph/Elementwise.td"
 include "dialects/graph/Shape.td"
 include "dialects/graph/Contraction.td"

@@ -2,7 +2,7 @@
 
 #include "dialects/graph/Provenance.h"
 
-#include "dialects/graph/Graph.h"
+#include "dialects/graph/Boundary.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -10,6 +10,7 @@ using graph::CompositeOp;
 
 static constexpr StringLiteral scopeName = "graph.scope",
                                originName = "graph.origin",
+                               phaseName = "graph.phase",
                                modelName = "graph.model",
                                ruleName = "graph.sharding_rule";
 
@@ -31,15 +32,30 @@ void graph::setOrigin(Operation *op, StringAttr origin) {
   op->setAttr(originName, origin);
 }
 
+std::optional<graph::Phase> graph::getMarkedPhase(Operation *op) {
+  if (auto phase = op->getAttrOfType<PhaseAttr>(phaseName))
+    return phase.getValue();
+  return std::nullopt;
+}
+
+void graph::markPhase(Operation *op, Phase phase) {
+  op->setAttr(phaseName, PhaseAttr::get(op->getContext(), phase));
+}
+
 void graph::copyProvenance(Operation *from, Operation *to) {
-  for (StringRef name : {scopeName, originName})
+  for (StringRef name : {scopeName, originName, phaseName})
     if (Attribute attribute = from->getAttr(name);
         attribute && !to->hasAttr(name))
       to->setAttr(name, attribute);
 }
 
 void graph::copyProvenance(ArrayRef<Operation *> from, Operation *to) {
-  bool areDerivatives = llvm::all_of(from, isDerivative);
+  bool areDerivatives = llvm::all_of(from, getOrigin);
+  Phase phase = Phase::Update;
+  for (Operation *op : from)
+    phase = std::min(phase, getMarkedPhase(op).value_or(Phase::Forward));
+  if (phase != Phase::Forward && !to->hasAttr(phaseName))
+    markPhase(to, phase);
   for (Operation *op : llvm::reverse(from))
     for (StringRef name : {scopeName, originName})
       if (Attribute attribute = op->getAttr(name);
@@ -76,14 +92,22 @@ void graph::setModelName(ModuleOp module, StringRef name) {
   module->setAttr(modelName, StringAttr::get(module.getContext(), name));
 }
 
-// 1. The attributes are graph.scope, graph.origin, graph.model and
+// 1. The attributes are graph.scope, graph.origin, graph.phase, graph.model and
 //    graph.sharding_rule, which a test prints.
-// 2. Each is a string; graph.model is the module's.
+// 2. graph.phase is a #graph.phase, each other a string; graph.model is the
+//    module's.
 LogicalResult graph::verifyProvenance(Operation *op, NamedAttribute attribute) {
   StringRef name = attribute.getName();
-  if (!llvm::is_contained({scopeName, originName, modelName, ruleName}, name))
+  if (!llvm::is_contained(
+          {scopeName, originName, phaseName, modelName, ruleName}, name))
     return op->emitOpError("the graph dialect has no attribute '")
            << name << "'";
+  if (name == phaseName) {
+    if (isa<PhaseAttr>(attribute.getValue()))
+      return success();
+    return op->emitOpError()
+           << name << " is a #graph.phase, not " << attribute.getValue();
+  }
   if (!isa<StringAttr>(attribute.getValue()))
     return op->emitOpError()
            << name << " is a string, not " << attribute.getValue();

@@ -2,15 +2,20 @@
 //
 //   graph.scope   the module that computes it, "h.0.mlp.c_fc"
 //   graph.origin  of a derivative: the op that it differentiates
+//   graph.phase   the part of a training step that it is of (Phase.h)
 //
 // On the module, `graph.model` is the name of the user's file.
 
 #pragma once
 
+#include <optional>
+
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace polyrank::graph {
+
+enum class Phase : uint32_t;
 
 /// Empty where the op has none.
 llvm::StringRef getScope(mlir::Operation *op);
@@ -20,15 +25,17 @@ void setScope(mlir::Operation *op, mlir::StringAttr scope);
 /// Null where the op is no derivative.
 mlir::StringAttr getOrigin(mlir::Operation *op);
 void setOrigin(mlir::Operation *op, mlir::StringAttr origin);
-/// Whether autodiff made the op, or a pass out of one that autodiff made.
-inline bool isDerivative(mlir::Operation *op) { return bool(getOrigin(op)); }
 
-/// Gives `to` the scope and the origin of `from` where it has none.
+/// None where nobody has written one.
+std::optional<Phase> getMarkedPhase(mlir::Operation *op);
+void markPhase(mlir::Operation *op, Phase phase);
+
+/// Gives `to` the scope, the origin and the phase of `from` where it has none.
 void copyProvenance(mlir::Operation *from, mlir::Operation *to);
 
-/// Of ops that have become one: the scope of the last that has one, and its
-/// origin where all are derivatives. What computes something of the forward too
-/// is none.
+/// Of ops that have become one: the scope of the last that has one, its origin
+/// where all are derivatives, and the earliest phase, as something of that may
+/// wait for the result.
 void copyProvenance(llvm::ArrayRef<mlir::Operation *> from,
                     mlir::Operation *to);
 
@@ -46,7 +53,7 @@ private:
 };
 
 /// Replaces the composites below `root` that `filter` chooses by their parts,
-/// which have the scope and the origin of the whole. No part has a layout.
+/// which come from where the whole does. No part has a layout.
 void decomposeComposites(mlir::Operation *root,
                          llvm::function_ref<bool(mlir::Operation *)> filter);
 
@@ -57,7 +64,7 @@ void setPrintedRule(mlir::Operation *op, llvm::StringRef rule);
 llvm::StringRef getModelName(mlir::ModuleOp module);
 void setModelName(mlir::ModuleOp module, llvm::StringRef name);
 
-/// That an attribute of the dialect on an op is one of these, a string.
+/// That an attribute of the dialect on an op is one of these, of its type.
 mlir::LogicalResult verifyProvenance(mlir::Operation *op,
                                      mlir::NamedAttribute attribute);
 

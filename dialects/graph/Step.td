@@ -12,8 +12,8 @@ def Graph_SeedOp : Op<Graph_Dialect, "seed",
     [DeclareOpInterfaceMethods<GraphOpInterface, ["getShardingRule", "evaluate"]>, LayoutChecked]> {
   let summary = "The gradient that the backward starts from";
   let description = [{
-    A scalar constant that is never folded: an op is of the backward phase
-    exactly if it depends on a seed.
+    A scalar constant that is never folded: the backward is what depends on it,
+    and what is computed for that alone (Phase.h).
 
     ```mlir
     %s = graph.seed 1.0 : tensor<f32>

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
+import onnx
 import pytest
 import torch
 
@@ -130,6 +131,23 @@ def test_memory_is_told_by_module_and_phase(exported, tmp_path):
     text, _ = tools.tool("inspect", plan, "--memory")
     assert f"most is held in segment '{peak['segment']}', {peak['phase']}: " in text
     assert f"\n  at {peak['origin']}\n" in text
+
+
+def test_the_phase_of_a_command_does_not_depend_on_names(exported, tmp_path):
+    """A node may be called as a parameter is, or "step": what reads it stays in the forward."""
+    held = []
+    for renamed in (False, True):
+        model = onnx.load(exported("mlp"))
+        if renamed:
+            model.graph.node[0].name = model.graph.initializer[0].name
+            model.graph.node[1].name = "step"
+        onnx.save(model, tmp_path / "model.onnx")
+        tools.tool("compile", tmp_path / "model.onnx", "-o", tmp_path / "plan", *LOSS, "--optimizer", "adamw(lr=1e-3)")
+        lines = report("inspect", tmp_path / "plan", "--json")["memory_per_rank"]["peak"]["held"]
+        held.append({phase: sum(line["bytes"] for line in lines if line["written_by"] == phase)
+                     for phase in ("forward", "backward", "update")})
+    assert held[0] == held[1]
+    assert held[0]["forward"] > 0 and held[0]["backward"] > 0
 
 
 def test_pictures(exported, tmp_path):

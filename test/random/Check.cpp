@@ -183,7 +183,8 @@ bool Checker::runConstraints(ModuleOp module) {
     updates.accumulate = "full";
   if (random.chance(20))
     updates.gatherWhen = "step";
-  return runPass(module, "shard-updates", sharding::createShardUpdates(updates),
+  return runPass(module, "mark-phases", sharding::createMarkPhases(), true) &&
+         runPass(module, "shard-updates", sharding::createShardUpdates(updates),
                  true) &&
          compare(module, Distributed) && decompose();
 }

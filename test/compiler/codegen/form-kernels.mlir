@@ -97,8 +97,30 @@ func.func @loss(%x: tensor<4x64x50257xf32>, %t: tensor<4x64xi64>) -> (tensor<f32
 
 // -----
 
-// What became one kernel is a derivative where all of it is.
+// What became one kernel is a derivative where all of it is, and of the earliest
+// phase of its parts.
 
+// CHECK-LABEL: func.func @update
+// CHECK: rank.launch {{.*}} {graph.phase = #graph.phase<update>}
+// CHECK-LABEL: func.func @backward_and_update
+// CHECK: rank.launch {{.*}} {graph.phase = #graph.phase<backward>}
+// CHECK-LABEL: func.func @forward_and_update
+// CHECK: rank.launch {{[^{]*}} : (tensor<64xf32>)
+func.func @update(%x: tensor<64xf32>) -> tensor<64xf32> {
+  %0 = graph.exp %x {graph.phase = #graph.phase<update>} : tensor<64xf32>
+  %1 = graph.neg %0 {graph.phase = #graph.phase<update>} : tensor<64xf32>
+  return %1 : tensor<64xf32>
+}
+func.func @backward_and_update(%x: tensor<64xf32>) -> tensor<64xf32> {
+  %0 = graph.exp %x {graph.phase = #graph.phase<backward>} : tensor<64xf32>
+  %1 = graph.neg %0 {graph.phase = #graph.phase<update>} : tensor<64xf32>
+  return %1 : tensor<64xf32>
+}
+func.func @forward_and_update(%x: tensor<64xf32>) -> tensor<64xf32> {
+  %0 = graph.exp %x : tensor<64xf32>
+  %1 = graph.neg %0 {graph.phase = #graph.phase<update>} : tensor<64xf32>
+  return %1 : tensor<64xf32>
+}
 // CHECK-LABEL: func.func @backward
 // CHECK: rank.launch {{.*}} {graph.origin = "a/node", graph.scope = "a"}
 // CHECK-LABEL: func.func @both

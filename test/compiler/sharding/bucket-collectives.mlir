@@ -25,36 +25,55 @@
 // MORE: return
 func.func @step(%w1: !w {graph.role = #graph.parameter<@w1>}, %w2: !w {graph.role = #graph.parameter<@w2>}, %w3: !w {graph.role = #graph.parameter<@w3>}, %x: !x {graph.role = #graph.input<"x">}) -> (!w {graph.role = #graph.next<0>}, !w {graph.role = #graph.next<1>}, !w {graph.role = #graph.next<2>}) {
   %seed = graph.seed 1.0 : !scalar
-  %d3 = graph.broadcast %seed {dims = array<i64>, graph.origin = "loss"} : (!scalar) -> !x
-  %g3 = graph.matmul %x, %d3 batch [] x [] contract [0] x [0] {graph.origin = "layer 3"} : (!x, !x) -> !dw
+  %d3 = graph.broadcast %seed {dims = array<i64>} : (!scalar) -> !x
+  %g3 = graph.matmul %x, %d3 batch [] x [] contract [0] x [0] : (!x, !x) -> !dw
   %r3 = sharding.all_reduce %g3 {why = {user = "update 3"}} : (!dw) -> !w
-  %n3 = graph.sub %w3, %r3 : !w
-  %d2 = graph.add %d3, %x {graph.origin = "layer 3"} : !x
-  %g2 = graph.matmul %x, %d2 batch [] x [] contract [0] x [0] {graph.origin = "layer 2"} : (!x, !x) -> !dw
+  %n3 = graph.sub %w3, %r3 {graph.phase = #graph.phase<update>} : !w
+  %d2 = graph.add %d3, %x : !x
+  %g2 = graph.matmul %x, %d2 batch [] x [] contract [0] x [0] : (!x, !x) -> !dw
   %r2 = sharding.all_reduce %g2 {why = {user = "update 2"}} : (!dw) -> !w
-  %n2 = graph.sub %w2, %r2 : !w
-  %d1 = graph.add %d2, %x {graph.origin = "layer 2"} : !x
-  %g1 = graph.matmul %x, %d1 batch [] x [] contract [0] x [0] {graph.origin = "layer 1"} : (!x, !x) -> !dw
+  %n2 = graph.sub %w2, %r2 {graph.phase = #graph.phase<update>} : !w
+  %d1 = graph.add %d2, %x : !x
+  %g1 = graph.matmul %x, %d1 batch [] x [] contract [0] x [0] : (!x, !x) -> !dw
   %r1 = sharding.all_reduce %g1 {why = {user = "update 1"}} : (!dw) -> !w
-  %n1 = graph.sub %w1, %r1 : !w
+  %n1 = graph.sub %w1, %r1 {graph.phase = #graph.phase<update>} : !w
   return %n1, %n2, %n3 : !w, !w, !w
 }
 
-// A reduction that the backward reads, here through what is no part of it, is
-// not delayed by waiting for another.
+// A reduction that the backward reads is not delayed by waiting for another.
 !part = tensor<4x8xf32, #sharding.layout<#mesh, [{"data"}, {}], partial = sum {"tensor"}>>
 // ONE-LABEL: func.func @read_by_backward
 // ONE-COUNT-2: = sharding.all_reduce %{{[a-z0-9_]*}} :
 // ONE: return
 func.func @read_by_backward(%x: !x) -> (!x, !x) {
   %seed = graph.seed 1.0 : !scalar
-  %d = graph.broadcast %seed {dims = array<i64>, graph.origin = "loss"} : (!scalar) -> !x
+  %d = graph.broadcast %seed {dims = array<i64>} : (!scalar) -> !x
   %p = sharding.to_partial %d : (!x) -> !part
   %r = sharding.all_reduce %p : (!part) -> !x
   %s = sharding.all_reduce %p : (!part) -> !x
   %n = graph.neg %r : !x
-  %e = graph.add %n, %x {graph.origin = "next"} : !x
+  %e = graph.add %n, %x : !x
   return %e, %s : !x, !x
+}
+
+// What only moves a gradient on its way to the update is no reader.
+// ONE-LABEL: func.func @on_the_way
+// ONE: %[[SUMS:.*]]:2 = sharding.all_reduce
+// ONE-DAG: sharding.slice %[[SUMS]]#0
+// ONE-DAG: sharding.slice %[[SUMS]]#1
+// ONE: return
+!quarter = tensor<4x8xf32, #sharding.layout<#mesh, [{"data", "tensor"}, {}]>>
+func.func @on_the_way(%x: !x) -> (!quarter, !quarter) {
+  %seed = graph.seed 1.0 : !scalar
+  %d = graph.broadcast %seed {dims = array<i64>} : (!scalar) -> !x
+  %p = sharding.to_partial %d : (!x) -> !part
+  %r = sharding.all_reduce %p : (!part) -> !x
+  %s = sharding.all_reduce %p : (!part) -> !x
+  %m = sharding.slice %r : (!x) -> !quarter
+  %n = sharding.slice %s : (!x) -> !quarter
+  %u = graph.neg %m {graph.phase = #graph.phase<update>} : !quarter
+  %v = graph.neg %n {graph.phase = #graph.phase<update>} : !quarter
+  return %u, %v : !quarter, !quarter
 }
 
 // One that another waits for is not in its bucket.
@@ -65,10 +84,10 @@ func.func @read_by_backward(%x: !x) -> (!x, !x) {
 // ONE: return
 func.func @waits(%x: !x) -> (!x, !x) {
   %seed = graph.seed 1.0 : !scalar
-  %d = graph.broadcast %seed {dims = array<i64>, graph.origin = "loss"} : (!scalar) -> !x
+  %d = graph.broadcast %seed {dims = array<i64>} : (!scalar) -> !x
   %p = sharding.to_partial %d : (!x) -> !part
   %r = sharding.all_reduce %p : (!part) -> !x
-  %e = graph.add %r, %x : !x
+  %e = graph.add %r, %x {graph.phase = #graph.phase<update>} : !x
   %q = sharding.to_partial %e : (!x) -> !part
   %s = sharding.all_reduce %q : (!part) -> !x
   return %r, %s : !x, !x
@@ -98,8 +117,8 @@ func.func @forward(%x: !part, %y: !part) -> (!x, !x) {
 // ONE: return
 func.func @unlike() -> (!whole, !whole, !whole, !double, !x) {
   %seed = graph.seed 1.0 : !scalar
-  %d = graph.broadcast %seed {dims = array<i64>, graph.origin = "loss"} : (!scalar) -> !whole
-  %c = graph.convert %d {graph.origin = "loss"} : (!whole) -> !double
+  %d = graph.broadcast %seed {dims = array<i64>} : (!scalar) -> !whole
+  %c = graph.convert %d : (!whole) -> !double
   %p0 = sharding.to_partial %d : (!whole) -> !data
   %p1 = sharding.to_partial %d : (!whole) -> !tensor
   %p2 = sharding.to_partial %d : (!whole) -> !max
@@ -145,14 +164,14 @@ func.func @gathers(%w1: !w {graph.role = #graph.parameter<@w1>}, %w2: !row {grap
 // MORE: return
 func.func @limit(%w1: !w {graph.role = #graph.parameter<@w1>}, %w2: !w {graph.role = #graph.parameter<@w2>}, %w3: !w {graph.role = #graph.parameter<@w3>}, %x: !half) -> (!w {graph.role = #graph.next<0>}, !w {graph.role = #graph.next<1>}, !w {graph.role = #graph.next<2>}) {
   %seed = graph.seed 1.0 : !scalar
-  %d = graph.broadcast %seed {dims = array<i64>, graph.origin = "loss"} : (!scalar) -> !w
+  %d = graph.broadcast %seed {dims = array<i64>} : (!scalar) -> !w
   %p = sharding.to_partial %d : (!w) -> !dw
   %r1 = sharding.reduce_scatter %p : (!dw) -> !half
   %r2 = sharding.reduce_scatter %p : (!dw) -> !half
   %r3 = sharding.reduce_scatter %p : (!dw) -> !half
-  %h1 = graph.add %x, %r1 : !half
-  %h2 = graph.add %x, %r2 : !half
-  %h3 = graph.add %x, %r3 : !half
+  %h1 = graph.add %x, %r1 {graph.phase = #graph.phase<update>} : !half
+  %h2 = graph.add %x, %r2 {graph.phase = #graph.phase<update>} : !half
+  %h3 = graph.add %x, %r3 {graph.phase = #graph.phase<update>} : !half
   %n1 = sharding.all_gather %h1 : (!half) -> !w
   %n2 = sharding.all_gather %h2 : (!half) -> !w
   %n3 = sharding.all_gather %h3 : (!half) -> !w

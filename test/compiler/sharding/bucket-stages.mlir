@@ -59,25 +59,25 @@ func.func @step(%a: !p {graph.role = #graph.parameter<@a>}, %b: !p {graph.role =
     %wc = sharding.all_gather %c {why = {user = "c"}} : (!pc) -> !wc
     %z = graph.matmul %v, %wc batch [] x [] contract [1] x [0] : (!x, !wc) -> !z
     %seed = graph.seed 1.0 : !s
-    %more = graph.broadcast %seed {dims = array<i64>, graph.origin = "loss"} : (!s) -> !z
-    %dz = graph.mul %more, %z {graph.origin = "loss"} : !z
-    %dc = graph.matmul %v, %dz batch [] x [] contract [0] x [0] {graph.origin = "c"} : (!x, !z) -> !dwc
+    %more = graph.broadcast %seed {dims = array<i64>} : (!s) -> !z
+    %dz = graph.mul %more, %z : !z
+    %dc = graph.matmul %v, %dz batch [] x [] contract [0] x [0] : (!x, !z) -> !dwc
     %rc = sharding.reduce_scatter %dc {why = {user = "c"}} : (!dwc) -> !pc
     %ac = graph.after %c, %dz : !pc, !z
     %wc2 = sharding.all_gather %ac {why = {user = "c"}} : (!pc) -> !wc
-    %dv = graph.matmul %dz, %wc2 batch [] x [] contract [1] x [1] {graph.origin = "c"} : (!z, !wc) -> !x
-    %db = graph.matmul %u, %dv batch [] x [] contract [0] x [0] {graph.origin = "b"} : (!x, !x) -> !dw
+    %dv = graph.matmul %dz, %wc2 batch [] x [] contract [1] x [1] : (!z, !wc) -> !x
+    %db = graph.matmul %u, %dv batch [] x [] contract [0] x [0] : (!x, !x) -> !dw
     %rb = sharding.reduce_scatter %db {why = {user = "b"}} : (!dw) -> !p
     %ab = graph.after %b, %dv : !p, !x
     %wb2 = sharding.all_gather %ab {why = {user = "b"}} : (!p) -> !w
-    %du = graph.matmul %dv, %wb2 batch [] x [] contract [1] x [1] {graph.origin = "b"} : (!x, !w) -> !x
-    %da = graph.matmul %x, %du batch [] x [] contract [0] x [0] {graph.origin = "a"} : (!x, !x) -> !dw
+    %du = graph.matmul %dv, %wb2 batch [] x [] contract [1] x [1] : (!x, !w) -> !x
+    %da = graph.matmul %x, %du batch [] x [] contract [0] x [0] : (!x, !x) -> !dw
     %ra = sharding.reduce_scatter %da {why = {user = "a"}} : (!dw) -> !p
     %aa = graph.after %a, %du : !p, !x
     %wa2 = sharding.all_gather %aa {why = {user = "a"}} : (!p) -> !w
-    %sum = graph.reduce sum %wa2 over [0, 1] {graph.origin = "a"} : (!w) -> !s
-    %same = graph.broadcast %sum {dims = array<i64>, graph.origin = "a"} : (!s) -> !p
-    %ra2 = graph.add %ra, %same : !p
+    %sum = graph.reduce sum %wa2 over [0, 1] : (!w) -> !s
+    %same = graph.broadcast %sum {dims = array<i64>} : (!s) -> !p
+    %ra2 = graph.add %ra, %same {graph.phase = #graph.phase<update>} : !p
     graph.yield sum(%ra2, %rb, %rc) carry() : !p, !p, !pc
   } : (!x2) -> (!p, !p, !pc)
   return %sa, %sb, %sc : !p, !p, !pc

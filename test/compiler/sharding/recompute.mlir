@@ -35,7 +35,7 @@
 // FULL: %[[DF:.*]] = graph.broadcast
 // FULL: %[[DE:.*]] = graph.mul %[[DF]], %[[F]]
 // FULL: %[[CL:.*]] = graph.after %[[C]], %[[DE]]
-// FULL: %[[D2:.*]] = graph.tanh %[[CL]] {graph.origin = "recompute", graph.scope = "l.1"}
+// FULL: %[[D2:.*]] = graph.tanh %[[CL]] {graph.scope = "l.1"}
 // FULL: %[[E2:.*]] = graph.exp %[[D2]]
 // FULL: %[[DD:.*]] = graph.mul %[[DE]], %[[E2]]
 // FULL: %[[DC:.*]] = graph.mul %[[DD]], %[[D2]]
@@ -76,12 +76,12 @@ func.func @step(%x: !x {graph.role = #graph.input<"x">}) -> (!s {graph.role = #g
   %part = graph.reduce sum %f over [0, 1] : (!x) -> !ls
   %loss = sharding.reshard %part : (!ls) -> !s
   %seed = graph.seed 1.0 : !s
-  %df = graph.broadcast %seed {dims = array<i64>, graph.origin = "loss"} : (!s) -> !x
-  %de = graph.mul %df, %f {graph.origin = "f"} : !x
-  %dd = graph.mul %de, %e {graph.origin = "e"} : !x
-  %dc = graph.mul %dd, %d {graph.origin = "d"} : !x
-  %db = graph.mul %dc, %c {graph.origin = "c"} : !x
-  %da = graph.mul %db, %b {graph.origin = "b"} : !x
-  %dx = graph.mul %da, %a {graph.origin = "a"} : !x
+  %df = graph.broadcast %seed {dims = array<i64>} : (!s) -> !x
+  %de = graph.mul %df, %f : !x
+  %dd = graph.mul %de, %e : !x
+  %dc = graph.mul %dd, %d : !x
+  %db = graph.mul %dc, %c : !x
+  %da = graph.mul %db, %b : !x
+  %dx = graph.mul %da, %a : !x
   return %loss, %dx : !s, !x
 }

@@ -17,6 +17,14 @@ func.func @kind(%x: tensor<4xf32>) {
 
 // -----
 
+func.func @phase(%x: tensor<4xf32>) {
+  // expected-error @+1 {{graph.phase is a #graph.phase, not "backward"}}
+  %y = graph.exp %x {graph.phase = "backward"} : tensor<4xf32>
+  return
+}
+
+// -----
+
 func.func @model(%x: tensor<4xf32>) {
   // expected-error @+1 {{graph.model belongs to the module}}
   %y = graph.exp %x {graph.model = "mlp.onnx"} : tensor<4xf32>
