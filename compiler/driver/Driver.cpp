@@ -188,7 +188,7 @@ LogicalResult Compilation::importModel() {
   module = frontends::importOnnx(context, options.model, importOptions);
   if (!module || failed(checkElements(*module)))
     return failure();
-  (*module)->setAttr(target::targetAttrName, getTarget(context, options));
+  (*module)->setAttr(rank::targetAttrName, getTarget(context, options));
   // What the runtime calls the model.
   graph::setModelName(*module, llvm::sys::path::filename(options.model));
   return success();

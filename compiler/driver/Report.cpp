@@ -81,14 +81,10 @@ static Result<runtime::PlanReport> readPlan(StringRef path) {
   return runtime::reportOf(*plan);
 }
 
-static ordered_json toJson(DictionaryAttr objective) {
-  auto violations =
-      objective.getAs<DenseI64ArrayAttr>("violations").asArrayRef();
-  while (!violations.empty() && violations.back() == 0)
-    violations = violations.drop_back();
-  return {{"violations", std::vector<int64_t>(violations)},
-          {"bytes", objective.getAs<IntegerAttr>("bytes").getInt()},
-          {"flops", objective.getAs<IntegerAttr>("flops").getInt()}};
+static ordered_json toJson(sharding::CostAttr cost) {
+  return {{"violations", cost.getViolations().vec()},
+          {"bytes", cost.getBytes()},
+          {"flops", cost.getFlops()}};
 }
 
 std::string polyrank::driver::toJson(const CompileReport &report,
@@ -103,12 +99,9 @@ std::string polyrank::driver::toJson(const CompileReport &report,
                                 {"text", message.text},
                                 {"notes", message.notes}});
   json["objective"] = nullptr;
-  if (report.objective) {
-    auto get = [&](StringRef name) {
-      return ::toJson(report.objective.getAs<DictionaryAttr>(name));
-    };
-    json["objective"] = {{"value", get("value")}, {"bound", get("bound")}};
-  }
+  if (report.objective)
+    json["objective"] = {{"value", ::toJson(report.objective.getValue())},
+                         {"bound", ::toJson(report.objective.getBound())}};
   json["replicated"] = ordered_json::array();
   for (const sharding::Replicated &each : report.replicated)
     json["replicated"].push_back({{"ops", each.ops},

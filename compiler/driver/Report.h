@@ -55,7 +55,7 @@ struct CompileReport {
   std::vector<Message> messages;
   std::vector<TimedPass> passes;
   /// `sharding.objective` of the step; null before the layouts are chosen.
-  mlir::DictionaryAttr objective;
+  sharding::ObjectiveAttr objective;
   std::vector<sharding::Replicated> replicated;
 };
 

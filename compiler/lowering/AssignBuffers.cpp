@@ -309,14 +309,11 @@ void BufferAssigner::writeAttributes() {
                                 unit.packed.offset, unit.packed.size));
     }
   });
-  auto number = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
   function->setAttr(
       rank::arenaAttrName,
-      builder.getDictionaryAttr(
-          {builder.getNamedAttr("shared", number(arena.shared.size)),
-           builder.getNamedAttr("private", number(arena.privately.size)),
-           builder.getNamedAttr("persistent", number(arena.persistentSize)),
-           builder.getNamedAttr("lower_bound", number(arena.lowerBound))}));
+      rank::ArenaAttr::get(function.getContext(), arena.shared.size,
+                           arena.privately.size, arena.persistentSize,
+                           arena.lowerBound));
 }
 
 LogicalResult BufferAssigner::run() {

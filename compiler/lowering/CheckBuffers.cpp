@@ -134,10 +134,7 @@ void BufferChecker::write(Value value) {
 
 LogicalResult BufferChecker::checkBounds(Operation *op,
                                          rank::BufferAttr buffer) {
-  auto arena = function->getAttrOfType<DictionaryAttr>(rank::arenaAttrName);
-  int64_t size = cast<IntegerAttr>(
-                     arena.get(rank::stringifyRegion(buffer.getRegion())))
-                     .getInt();
+  int64_t size = rank::getArena(function).getBytes(buffer.getRegion());
   int64_t end = buffer.getEnd(count);
   if (buffer.getOffset() < 0 || end > size)
     return op->emitOpError("buffer ")
@@ -308,7 +305,7 @@ LogicalResult BufferChecker::runLoop(rank::MicrobatchesOp loop) {
 LogicalResult BufferChecker::run() {
   Block &block = function.getBody().front();
   auto loops = block.getOps<rank::MicrobatchesOp>();
-  if (!function->hasAttr(rank::arenaAttrName))
+  if (!rank::getArena(function))
     return function.emitOpError("has no buffers: assign-buffers comes first");
   if (!loops.empty()) {
     count = (*loops.begin()).getCount();

@@ -3,6 +3,7 @@
 #include "compiler/lowering/LowerMovement.h"
 
 #include "dialects/rank/Rank.h"
+#include "dialects/sharding/Reason.h"
 #include "dialects/sharding/Sharding.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -65,7 +66,7 @@ struct MovementBuilder {
     return {low, high};
   }
 
-  DictionaryAttr why();
+  sharding::ReasonAttr why();
   SmallVector<int64_t> sourcesOfPermute(rank::AxesAttr axes);
   Value mask(Value value, Value condition, double elsewhere);
   Value toPartial(unsigned i);
@@ -75,18 +76,17 @@ struct MovementBuilder {
 } // namespace
 
 /// What the op says, completed by the value's name and the two layouts.
-DictionaryAttr MovementBuilder::why() {
-  NamedAttrList why(
-      cast<sharding::MovementOp>(op).getWhy().value_or(DictionaryAttr()));
-  auto complete = [&](StringRef key, const std::string &text) {
-    if (!why.get(key))
-      why.set(key, builder.getStringAttr(text));
-  };
-  complete("from", from().toString());
-  complete("to", to().toString());
-  if (auto name = op->getOperand(0).getLoc()->findInstanceOf<NameLoc>())
-    complete("value", name.getName().str());
-  return why.getDictionary(builder.getContext());
+sharding::ReasonAttr MovementBuilder::why() {
+  sharding::Reason reason(cast<sharding::MovementOp>(op).getWhy().value_or(
+      sharding::ReasonAttr()));
+  if (reason.from.empty())
+    reason.from = from().toString();
+  if (reason.to.empty())
+    reason.to = to().toString();
+  auto name = op->getOperand(0).getLoc()->findInstanceOf<NameLoc>();
+  if (name && reason.value.empty())
+    reason.value = name.getName().str();
+  return reason.get(builder.getContext());
 }
 
 /// Member i of a group over `axes` takes its blocks from member sources[i], a

@@ -130,20 +130,15 @@ void CommandWriter::writeCopy(Operation *op, fb::CommandT &command) {
 
 uint32_t CommandWriter::writeReason(rank::CollectiveOp op) {
   auto reason = std::make_unique<fb::ReasonT>();
-  if (auto why = op.getWhy()) {
-    auto text = [&](StringRef key) {
-      auto value = why->getAs<StringAttr>(key);
-      return value ? value.str() : std::string();
-    };
-    reason->value = text("value");
-    reason->op = text("user");
-    reason->from_layout = text("from");
-    reason->to_layout = text("to");
-    reason->constraint = text("constraint");
-    if (auto members = why->getAs<ArrayAttr>("members"))
-      for (auto member : members.getAsRange<DictionaryAttr>())
-        if (auto user = member.getAs<StringAttr>("user"))
-          reason->members.push_back(user.str());
+  if (std::optional<sharding::ReasonAttr> why = op.getWhy()) {
+    reason->value = why->getValue();
+    reason->op = why->getUser();
+    reason->from_layout = why->getFrom();
+    reason->to_layout = why->getTo();
+    reason->constraint = why->getConstraint();
+    for (sharding::ReasonAttr member : why->getMembers())
+      if (!member.getUser().empty())
+        reason->members.push_back(member.getUser().str());
   }
   reason->bytes = op.getSentBytes();
   program.reasons.push_back(std::move(reason));

@@ -223,14 +223,11 @@ LogicalResult PlanWriter::writeSegments(CommandWriter &writer) {
 
 /// What the arena holds, by kind; the lines add up to its size.
 void PlanWriter::writeMemory() {
-  auto arena = function->getAttrOfType<DictionaryAttr>(rank::arenaAttrName);
-  auto number = [&](StringRef name) {
-    return cast<IntegerAttr>(arena.get(name)).getInt();
-  };
-  program->shared_size = number("shared");
-  program->private_size = number("private");
-  program->memory_lower_bound = number("lower_bound");
-  int64_t left = program->shared_size + program->private_size;
+  rank::ArenaAttr arena = rank::getArena(function);
+  program->shared_size = arena.getSharedBytes();
+  program->private_size = arena.getPrivateBytes();
+  program->memory_lower_bound = arena.getLowerBound();
+  int64_t left = arena.getBytes();
   auto add = [&](const char *kind, int64_t bytes) {
     left -= bytes;
     if (bytes == 0)
@@ -249,12 +246,12 @@ void PlanWriter::writeMemory() {
   add("parameters", parameters);
   add("optimizer state", state);
   add("inputs", inputs);
-  add("constants", number("persistent") - parameters - state - inputs);
+  add("constants", arena.getPersistent() - parameters - state - inputs);
   add("activations and gradients", left);
 }
 
 LogicalResult PlanWriter::run(StringRef path) {
-  if (!function->hasAttr(rank::arenaAttrName))
+  if (!rank::getArena(function))
     return function.emitOpError("has no buffers: assign-buffers comes first");
   plan.programs.push_back(std::make_unique<fb::ProgramT>());
   program = plan.programs.front().get();

@@ -13,6 +13,7 @@
 #include "compiler/sharding/Passes.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Phase.h"
+#include "dialects/sharding/Reason.h"
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -84,8 +85,8 @@ static Value getYielded(OpResult result) {
       result.getResultNumber());
 }
 
-/// What of the block some op of the backward depends on: backward, from the last
-/// op. What only moves a gradient on its way to the update waits for nobody.
+/// What of the block some op of the backward depends on, from the last op. What
+/// only moves a gradient on its way to the update waits for nobody.
 void Bucketing::findReadByBackward(Block &block) {
   for (Operation &op : llvm::reverse(block)) {
     bool reads = false;
@@ -260,48 +261,55 @@ void Bucketing::run() {
 }
 
 /// The reasons of all members, and what a reader of the whole wants first.
-static DictionaryAttr joinReasons(Builder &builder, StringRef what,
-                                  ArrayRef<Attribute> reasons) {
-  NamedAttrList why;
-  why.set("members", builder.getArrayAttr(reasons));
-  why.set("value", builder.getStringAttr(what + " of " + Twine(reasons.size()) +
-                                         " tensors"));
-  for (StringRef key : {"from", "to", "user", "constraint"}) {
+static sharding::ReasonAttr
+joinReasons(MLIRContext *context, StringRef what,
+            ArrayRef<sharding::ReasonAttr> members) {
+  using sharding::ReasonAttr;
+  auto join = [&](StringRef (ReasonAttr::*get)() const, size_t most) {
     llvm::SetVector<StringRef> texts;
-    for (auto reason :
-         builder.getArrayAttr(reasons).getAsRange<DictionaryAttr>())
-      if (auto text = reason.getAs<StringAttr>(key); text && !text.empty())
-        texts.insert(text.getValue());
-    constexpr size_t most = 4;
+    for (ReasonAttr member : members)
+      if (StringRef text = (member.*get)(); !text.empty())
+        texts.insert(text);
+    size_t shown = std::min(most, texts.size());
     std::string joined =
-        llvm::join(texts.getArrayRef().take_front(
-                       key == "constraint" ? texts.size() : most),
-                   "; ");
-    if (key != "constraint" && texts.size() > most)
-      joined += "; and " + std::to_string(texts.size() - most) + " more";
-    if (!joined.empty())
-      why.set(key, builder.getStringAttr(joined));
-  }
-  return why.getDictionary(builder.getContext());
+        llvm::join(texts.getArrayRef().take_front(shown), "; ");
+    if (shown < texts.size())
+      joined += "; and " + std::to_string(texts.size() - shown) + " more";
+    return joined;
+  };
+  constexpr size_t most = 4;
+  sharding::Reason why;
+  why.value = (what + " of " + Twine(members.size()) + " tensors").str();
+  why.user = join(&ReasonAttr::getUser, most);
+  why.from = join(&ReasonAttr::getFrom, most);
+  why.to = join(&ReasonAttr::getTo, most);
+  why.constraint = join(&ReasonAttr::getConstraint, members.size());
+  why.members.assign(members.begin(), members.end());
+  return why.get(context);
 }
 
 /// One op for all members, in front of which `builder` stands.
 static void merge(OpBuilder &builder, StringRef what,
                   ArrayRef<Candidate> members) {
   SmallVector<Location> locations;
-  SmallVector<Attribute> reasons;
+  SmallVector<sharding::ReasonAttr> reasons;
   Operation *first = members.front().op;
   OperationState state(first->getLoc(), first->getName());
   for (const Candidate &member : members) {
     locations.push_back(member.op->getLoc());
     state.addOperands(member.op->getOperands());
     state.addTypes(member.op->getResultTypes());
-    auto why = cast<sharding::MovementOp>(member.op).getWhy();
-    for (size_t i = 0; i < member.op->getNumOperands(); ++i)
-      reasons.push_back(why ? *why : builder.getDictionaryAttr({}));
+    sharding::ReasonAttr why =
+        cast<sharding::MovementOp>(member.op).getWhy().value_or(
+            sharding::Reason().get(builder.getContext()));
+    if (why.getMembers().empty())
+      reasons.append(member.op->getNumOperands(), why);
+    else
+      llvm::append_range(reasons, why.getMembers());
   }
   state.location = builder.getFusedLoc(locations);
-  state.addAttribute("why", joinReasons(builder, what, reasons));
+  state.addAttribute("why",
+                     joinReasons(builder.getContext(), what, reasons));
   Operation *bucket = builder.create(state);
   unsigned next = 0;
   for (const Candidate &member : members) {

@@ -87,21 +87,13 @@ struct PropagateLayouts
       sharding::setConstraint(function, i, {});
     function.walk([](Operation *op) { sharding::setConstraint(op, {}); });
 
-    Builder builder(&getContext());
-    auto entry = [&](StringRef name, const Objective &objective) {
-      return builder.getNamedAttr(
-          name,
-          builder.getDictionaryAttr(
-              {builder.getNamedAttr("violations", builder.getDenseI64ArrayAttr(
-                                                      objective.violations)),
-               builder.getNamedAttr("bytes",
-                                    builder.getI64IntegerAttr(objective.bytes)),
-               builder.getNamedAttr(
-                   "flops", builder.getI64IntegerAttr(objective.flops))}));
+    auto cost = [&](const Objective &objective) {
+      return CostAttr::get(&getContext(), objective.violations,
+                           objective.bytes, objective.flops);
     };
-    sharding::setObjective(
-        function, builder.getDictionaryAttr({entry("value", solution.objective),
-                                             entry("bound", solution.bound)}));
+    setObjective(function,
+                 ObjectiveAttr::get(&getContext(), cost(solution.objective),
+                                    cost(solution.bound)));
     if (report)
       function.emitRemark("layouts: ")
           << toString(solution.objective) << " by each device a step; "

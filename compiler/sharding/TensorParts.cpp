@@ -4,6 +4,7 @@
 
 #include "compiler/sharding/Why.h"
 #include "dialects/graph/Parts.h"
+#include "dialects/sharding/Reason.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -95,28 +96,25 @@ Value TensorParts::reshape(OpBuilder &builder, Value value,
 }
 
 Value TensorParts::reshard(OpBuilder &builder, Value value, LayoutAttr to,
-                           DictionaryAttr why) const {
+                           ReasonAttr why) const {
   if (layoutOf(value) == to)
     return value;
-  NamedAttrList reasons(why);
-  auto say = [&](StringRef key, const std::string &text) {
-    reasons.set(key, builder.getStringAttr(text));
-  };
-  say("from", describe(layoutOf(value)));
-  say("to", describe(to));
+  Reason reason(why);
   if (!why) {
-    say("constraint", constraint);
-    say("user", user);
+    reason.constraint = constraint;
+    reason.user = user;
     if (Operation *producer = value.getDefiningOp())
-      say("producer", describe(producer));
+      reason.producer = describe(producer);
   }
+  reason.from = describe(layoutOf(value));
+  reason.to = describe(to);
   auto op = ReshardOp::create(builder, value.getLoc(), value, to);
-  op.setWhyAttr(reasons.getDictionary(builder.getContext()));
+  op.setWhyAttr(reason.get(builder.getContext()));
   return op->getResult(0);
 }
 
 Value TensorParts::split(OpBuilder &builder, Value value,
-                         DictionaryAttr why) const {
+                         ReasonAttr why) const {
   RankedTensorType type =
       getPartType(cast<RankedTensorType>(value.getType()).getElementType(),
                   fillOf(layoutOf(value)));

@@ -43,12 +43,12 @@ public:
   /// These write ops that have the location of what they take.
   /// @{
   mlir::Value split(mlir::OpBuilder &builder, mlir::Value whole,
-                    mlir::DictionaryAttr why = {}) const;
+                    ReasonAttr why = {}) const;
   /// The whole tensor, which has this type, from its parts.
   mlir::Value gather(mlir::OpBuilder &builder, mlir::Value part,
                      mlir::RankedTensorType type) const;
   mlir::Value reshard(mlir::OpBuilder &builder, mlir::Value value,
-                      LayoutAttr to, mlir::DictionaryAttr why = {}) const;
+                      LayoutAttr to, ReasonAttr why = {}) const;
   /// @}
 
 private:

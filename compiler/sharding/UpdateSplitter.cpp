@@ -174,7 +174,7 @@ WhyWhole UpdateSplitter::splitSum() {
   ReshardOp reduction = getReduction(update.gradient);
   Value part =
       blocks.split(builder, yielded.get(),
-                   reduction ? reduction.getWhyAttr() : DictionaryAttr());
+                   reduction ? reduction.getWhyAttr() : ReasonAttr());
   yielded.set(part);
   sum.setType(part.getType());
   parts.map(update.gradient.getResult(), sum);
@@ -194,7 +194,7 @@ void UpdateSplitter::takeGradient() {
       reduction = dyn_cast<ReshardOp>(user);
   parts.map(gradient, blocks.split(builder, getSource(update.gradient),
                                    reduction ? reduction.getWhyAttr()
-                                             : DictionaryAttr()));
+                                             : ReasonAttr()));
 }
 
 /// On the parts of what it works on.

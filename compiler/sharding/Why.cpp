@@ -5,6 +5,7 @@
 #include "compiler/cost/CostModel.h"
 #include "compiler/sharding/Passes.h"
 #include "dialects/graph/Boundary.h"
+#include "dialects/sharding/Reason.h"
 #include "support/Names.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -65,23 +66,6 @@ std::string polyrank::sharding::describe(Operation *op) {
 
 namespace {
 
-struct Reason {
-  std::string producer, from, user, to, constraint;
-
-  explicit Reason(DictionaryAttr why) {
-    auto read = [&](StringRef name, std::string &text) {
-      if (auto string = why ? why.getAs<StringAttr>(name) : StringAttr())
-        text = string.str();
-    };
-    read("producer", producer), read("from", from), read("user", user);
-    read("to", to), read("constraint", constraint);
-  }
-  std::string getKey() const {
-    return LayerNames::getKey(producer) + "|" + from + "|" +
-           LayerNames::getKey(user) + "|" + to + "|" + constraint;
-  }
-};
-
 /// Reasons that are alike.
 struct Group {
   Reason reason;
@@ -116,6 +100,13 @@ private:
 
 } // namespace
 
+/// What is alike in reasons that are.
+static std::string getKey(const Reason &reason) {
+  return LayerNames::getKey(reason.producer) + "|" + reason.from + "|" +
+         LayerNames::getKey(reason.user) + "|" + reason.to + "|" +
+         reason.constraint;
+}
+
 static std::string bytesText(int64_t bytes) {
   constexpr double kibi = 1024;
   if (bytes < kibi)
@@ -129,7 +120,7 @@ Group &Printer::collect(Groups &groups, const std::string &head,
                         const Reason &reason, int64_t bytes,
                         int64_t executions) {
   std::string key =
-      llvm::formatv("{0}|{1}|{2}|{3}", head, reason.getKey(), bytes, executions)
+      llvm::formatv("{0}|{1}|{2}|{3}", head, getKey(reason), bytes, executions)
           .str();
   auto [it, isNew] = groups.insert({key, Group(reason)});
   it->second.head = head;
@@ -242,15 +233,13 @@ void Printer::print(func::FuncOp function) {
         getName(op.getMovementKind()).str() + " over " +
         describe(sharding::getLayout(op->getOperand(0)).getMesh(),
                  op.getMovement().axes);
-    DictionaryAttr why = op.getWhy().value_or(DictionaryAttr());
-    auto members = why ? why.getAs<ArrayAttr>("members") : ArrayAttr();
-    if (members)
-      head += llvm::formatv(" of {0} tensors", members.size()).str();
-    Group &group = collect(groups, head, Reason(why),
-                           cost::CostModel::getBytes(op), getExecutions(op));
-    if (members)
-      for (auto member : members.getAsRange<DictionaryAttr>())
-        group.members.emplace_back(member);
+    Reason why(op.getWhy().value_or(ReasonAttr()));
+    if (!why.members.empty())
+      head += llvm::formatv(" of {0} tensors", why.members.size()).str();
+    Group &group = collect(groups, head, why, cost::CostModel::getBytes(op),
+                           getExecutions(op));
+    for (ReasonAttr member : why.members)
+      group.members.emplace_back(member);
   });
   out << "@" << function.getName() << "\n";
   for (auto &[key, group] : groups)

@@ -6,6 +6,7 @@
 #include "compiler/sharding/Labels.h"
 #include "compiler/sharding/Why.h"
 #include "dialects/sharding/Constraint.h"
+#include "dialects/sharding/Reason.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -58,8 +59,8 @@ private:
                 const Use &use, Operation *first);
   Operation *firstUser(const TensorValue &value, ArrayRef<LayoutAttr> layouts,
                        ArrayRef<LayoutAttr> perUse) const;
-  DictionaryAttr why(const TensorValue &value, LayoutAttr from, LayoutAttr to,
-                     const Use &use) const;
+  ReasonAttr why(const TensorValue &value, LayoutAttr from, LayoutAttr to,
+                 const Use &use) const;
   std::string blame(const TensorValue &value, LayoutAttr from, LayoutAttr to,
                     const Use &use) const;
   void wrapComposite(const Node &node, const Label &label);
@@ -148,17 +149,15 @@ std::string Writer::blame(const TensorValue &value, LayoutAttr from,
   return llvm::join(texts, "; ");
 }
 
-DictionaryAttr Writer::why(const TensorValue &value, LayoutAttr from,
-                           LayoutAttr to, const Use &use) const {
-  Builder builder(table.mesh.getContext());
-  auto text = [&](StringRef name, const Twine &content) {
-    return builder.getNamedAttr(name, builder.getStringAttr(content));
-  };
-  return builder.getDictionaryAttr(
-      {text("producer", table.nodes[value.def].name),
-       text("user", table.nodes[use.node].name), text("from", describe(from)),
-       text("to", describe(to)),
-       text("constraint", blame(value, from, to, use))});
+ReasonAttr Writer::why(const TensorValue &value, LayoutAttr from,
+                       LayoutAttr to, const Use &use) const {
+  Reason reason;
+  reason.producer = table.nodes[value.def].name;
+  reason.user = table.nodes[use.node].name;
+  reason.from = describe(from);
+  reason.to = describe(to);
+  reason.constraint = blame(value, from, to, use);
+  return reason.get(table.mesh.getContext());
 }
 
 /// The first op of the value's own block that needs it in one of `layouts`;
@@ -345,9 +344,9 @@ void Writer::wrapComposite(const Node &node, const Label &label) {
   std::optional<Label> whole =
       makeLabel(table, &propagated.extents, node, choices);
   assert(whole && "a label without some of its splits is a label");
-  Builder builder(op->getContext());
-  auto reason = builder.getDictionaryAttr(
-      {builder.getNamedAttr("user", builder.getStringAttr(node.name))});
+  Reason reason;
+  reason.user = node.name;
+  ReasonAttr why = reason.get(op->getContext());
   OpBuilder before(op);
   for (OpOperand &slot : op->getOpOperands()) {
     LayoutAttr have = sharding::getLayout(slot.get());
@@ -358,7 +357,7 @@ void Writer::wrapComposite(const Node &node, const Label &label) {
     auto type = cast<RankedTensorType>(slot.get().getType());
     auto gathered = sharding::ReshardOp::create(
         before, op->getLoc(), TypeRange(sharding::withLayout(type, want)),
-        ValueRange(slot.get()), reason);
+        ValueRange(slot.get()), why);
     sharding::markComposite(gathered);
     slot.set(gathered->getResult(0));
   }
@@ -373,7 +372,7 @@ void Writer::wrapComposite(const Node &node, const Label &label) {
     auto type = cast<RankedTensorType>(result.getType());
     auto split = sharding::ReshardOp::create(
         after, op->getLoc(), TypeRange(sharding::withLayout(type, want)),
-        ValueRange(result), reason);
+        ValueRange(result), why);
     sharding::markComposite(split);
     result.replaceAllUsesExcept(split->getResult(0), split);
   }

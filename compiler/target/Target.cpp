@@ -11,12 +11,12 @@ FailureOr<target::TargetInterface> target::getTarget(Operation *op) {
   auto module = dyn_cast<ModuleOp>(op);
   if (!module)
     module = op->getParentOfType<ModuleOp>();
-  Attribute attribute = module->getAttr(targetAttrName);
+  Attribute attribute = module->getAttr(rank::targetAttrName);
   if (!attribute)
     attribute = rank::CpuAttr::get(op->getContext(), "native");
   if (auto target = dyn_cast<TargetInterface>(attribute))
     return target;
   return module.emitOpError("has '")
-         << targetAttrName << "' " << attribute
+         << rank::targetAttrName << "' " << attribute
          << ", for which this program can make no code";
 }

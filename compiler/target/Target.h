@@ -50,9 +50,6 @@ struct CompiledKernels {
 
 namespace polyrank::target {
 
-/// Module attribute: what its programs run on (a TargetInterface).
-inline constexpr llvm::StringLiteral targetAttrName = "rank.target";
-
 /// What `rank.target` of the module that holds `op` says, or else the CPU of
 /// this machine. Emits an error where the attribute is no target, or one that
 /// this program was built without.

@@ -18,7 +18,7 @@ def Rank_CollectiveOpInterface : OpInterface<"CollectiveOp"> {
       "::polyrank::rank::AxesAttr", "getAxes">,
     InterfaceMethod<"Of the global value that moves; equal on all devices.", "uint64_t", "getId">,
     InterfaceMethod<"For people: value, user, from, to, constraint.",
-      "::std::optional<::mlir::DictionaryAttr>", "getWhy">,
+      "::std::optional<::polyrank::sharding::ReasonAttr>", "getWhy">,
     InterfaceMethod<"", "::polyrank::runtime::Reduction", "getReduction", (ins), "",
       "return ::polyrank::runtime::Reduction::None;">,
     InterfaceMethod<"Of a permute: from which member each one takes.",

@@ -2,6 +2,7 @@
 
 #include "dialects/graph/Blocks.h"
 #include "dialects/rank/Rank.h"
+#include "dialects/sharding/Reason.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -161,6 +162,10 @@ verifyShapes(Operation *op, ArrayRef<ArrayRef<int64_t>> dimLists,
     return op->emitOpError("[1] has ")
            << op->getNumOperands() << " operands and " << op->getNumResults()
            << " results; each operand becomes one result";
+  if (failed(sharding::verifyReason(
+          op, cast<CollectiveOp>(op).getWhy().value_or(
+                  sharding::ReasonAttr()))))
+    return failure();
   for (ArrayRef<int64_t> dims : dimLists) {
     if (dims.size() != op->getNumOperands())
       return op->emitOpError("[1] has ") << dims.size() << " dims for "

@@ -20,7 +20,7 @@ include "mlir/IR/BuiltinAttributes.td"
 class Rank_Collective<string mnemonic, string kind, dag options, string format, string methods = "">
     : Rank_Command<mnemonic, [Rank_CollectiveOpInterface]> {
   let arguments = !con((ins Variadic<Rank_Tensor>:$inputs, Rank_AxesAttr:$axes), options,
-                       (ins I64Attr:$id, OptionalAttr<DictionaryAttr>:$why,
+                       (ins I64Attr:$id, Sharding_Why:$why,
                             OptionalAttr<Rank_BufferArray>:$buffers));
   let results = (outs Variadic<Rank_Tensor>:$outputs);
   let assemblyFormat = format # " `over` $axes `id` $id attr-dict `:` functional-type($inputs, $outputs)";

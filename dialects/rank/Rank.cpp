@@ -28,6 +28,37 @@ void RankDialect::registerAttributes() {
       >();
 }
 
+// The dialect's attributes of ops are rank.arena, a #rank.arena, and
+// rank.target.
+LogicalResult RankDialect::verifyOperationAttribute(Operation *op,
+                                                    NamedAttribute named) {
+  StringRef name = named.getName();
+  if (!llvm::is_contained({arenaAttrName, targetAttrName}, name))
+    return op->emitOpError("[arena 3] the rank dialect has no attribute '")
+           << name << "'";
+  if (name == arenaAttrName && !isa<ArenaAttr>(named.getValue()))
+    return op->emitOpError("[arena 3] ")
+           << name << " is a #rank.arena, not " << named.getValue();
+  return success();
+}
+
+ArenaAttr rank::getArena(Operation *function) {
+  return function->getAttrOfType<ArenaAttr>(arenaAttrName);
+}
+
+LogicalResult ArenaAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                int64_t shared, int64_t privately,
+                                int64_t persistent, int64_t bound) {
+  for (int64_t number : {shared, privately, persistent, bound})
+    if (number < 0)
+      return emitError() << "[arena 1] an arena has the number " << number;
+  if (persistent > bound || bound > shared + privately)
+    return emitError() << "[arena 2] " << persistent << " persistent bytes, "
+                       << bound << " live ones and regions of "
+                       << shared + privately << " do not ascend";
+  return success();
+}
+
 LogicalResult AxesAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                sharding::MeshAttr mesh,
                                ArrayRef<sharding::AxisRef> axes) {

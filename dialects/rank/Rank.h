@@ -43,9 +43,13 @@ namespace polyrank::rank {
 inline constexpr llvm::StringLiteral globalAttrName = "rank.global";
 /// Argument attribute (BufferAttr) where buffers are assigned.
 inline constexpr llvm::StringLiteral bufferAttrName = "rank.buffer";
-/// Function attribute: sizes in bytes of the `shared` and `private` regions, of
-/// what is `persistent` in them, and the `lower_bound` of their sum.
+/// Function attribute (ArenaAttr) where buffers are assigned.
 inline constexpr llvm::StringLiteral arenaAttrName = "rank.arena";
+/// Module attribute: what its programs run on (a target::TargetInterface).
+inline constexpr llvm::StringLiteral targetAttrName = "rank.target";
+
+/// Null before buffers are assigned.
+ArenaAttr getArena(mlir::Operation *function);
 
 /// Where a value of a function with buffers lies; null where it has none.
 BufferAttr getBuffer(mlir::Value value);

@@ -26,6 +26,7 @@ def Rank_Dialect : Dialect {
   let cppNamespace = "::polyrank::rank";
   let dependentDialects = ["::polyrank::sharding::ShardingDialect"];
   let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
   let extraClassDeclaration = "void registerAttributes(); void registerOps();";
 }
 
@@ -113,6 +114,39 @@ def Rank_BufferAttr : Rank_Attr<"Buffer", "buffer"> {
       return get(getContext(), getRegion(), getOffset() + begin, size,
                  getStride(), getStep(), getAxes());
     }
+  }];
+}
+
+def Rank_ArenaAttr : Rank_Attr<"Arena", "arena"> {
+  let summary = "How large a rank's memory is";
+  let description = [{
+    `rank.arena` of a function whose values have buffers: the bytes of its two
+    regions; of these, the bytes of what stays from step to step (`persistent`);
+    and the `lower_bound`, the bytes that are live at once at the worst moment.
+
+    ```mlir
+    #rank.arena<shared = 0, private = 192, persistent = 128, lower_bound = 192>
+    ```
+
+    1. No number is negative.
+    2. Persistent bytes are live, and live bytes lie in the regions: persistent
+       <= lower_bound <= shared + private.
+    3. `rank.arena` holds such an attribute. The dialect's other attribute of
+       ops is `rank.target`.
+  }];
+  let parameters = (ins "int64_t":$sharedBytes, "int64_t":$privateBytes,
+                        DefaultValuedParameter<"int64_t", "0">:$persistent,
+                        DefaultValuedParameter<"int64_t", "0">:$lowerBound);
+  let assemblyFormat = [{
+    `<` `shared` `=` $sharedBytes `,` `private` `=` $privateBytes
+    (`,` `persistent` `=` $persistent^)? (`,` `lower_bound` `=` $lowerBound^)? `>`
+  }];
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    int64_t getBytes(Region region) const {
+      return region == Region::Shared ? getSharedBytes() : getPrivateBytes();
+    }
+    int64_t getBytes() const { return getSharedBytes() + getPrivateBytes(); }
   }];
 }
 

@@ -1,5 +1,5 @@
-// Constraints: their text, their rules, and the dialect's other attributes of
-// ops.
+// Constraints and costs: their text, their rules, and the dialect's other
+// attributes of ops.
 
 #include "dialects/sharding/Constraint.h"
 
@@ -87,6 +87,35 @@ ConstraintAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+// 1. No number is negative.
+LogicalResult CostAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                               ArrayRef<int64_t> violations, int64_t bytes,
+                               int64_t flops) {
+  SmallVector<int64_t> numbers(violations);
+  numbers.append({bytes, flops});
+  for (int64_t number : numbers)
+    if (number < 0)
+      return emitError() << "[cost 1] a cost has the number " << number;
+  return success();
+}
+
+// 1. The bound is not above the value.
+LogicalResult
+ObjectiveAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                      CostAttr value, CostAttr bound) {
+  auto numbersOf = [&](CostAttr cost) {
+    SmallVector<int64_t> numbers(cost.getViolations());
+    numbers.resize(std::max(value.getViolations().size(),
+                            bound.getViolations().size()));
+    numbers.append({cost.getBytes(), cost.getFlops()});
+    return numbers;
+  };
+  if (numbersOf(value) < numbersOf(bound))
+    return emitError() << "[objective 1] the layouts cost " << value
+                       << ", less than the bound " << bound;
+  return success();
+}
+
 MeshAttr sharding::getMesh(ModuleOp module) {
   return module->getAttrOfType<MeshAttr>(meshName);
 }
@@ -132,11 +161,11 @@ StringRef sharding::getCompositeReason(Operation *op) {
   return op->getAttrOfType<StringAttr>(compositeName).getValue();
 }
 
-DictionaryAttr sharding::getObjective(Operation *function) {
-  return function->getAttrOfType<DictionaryAttr>(objectiveName);
+ObjectiveAttr sharding::getObjective(Operation *function) {
+  return function->getAttrOfType<ObjectiveAttr>(objectiveName);
 }
 
-void sharding::setObjective(Operation *function, DictionaryAttr objective) {
+void sharding::setObjective(Operation *function, ObjectiveAttr objective) {
   function->setAttr(objectiveName, objective);
 }
 
@@ -169,6 +198,12 @@ LogicalResult ShardingDialect::verifyOperationAttribute(Operation *op,
     return op->emitOpError(
                "[constraint 3] the sharding dialect has no attribute '")
            << name << "'";
+  if (name == meshName && !isa<MeshAttr>(named.getValue()))
+    return op->emitOpError("[mesh 3] ")
+           << name << " is a #sharding.mesh, not " << named.getValue();
+  if (name == objectiveName && !isa<ObjectiveAttr>(named.getValue()))
+    return op->emitOpError("[objective 2] ")
+           << name << " is a #sharding.objective, not " << named.getValue();
   return success();
 }
 

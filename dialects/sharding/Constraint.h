@@ -37,8 +37,8 @@ bool isMarkedComposite(mlir::Operation *op);
 llvm::StringRef getCompositeReason(mlir::Operation *op);
 /// @}
 
-/// As propagation wrote it: {value, bound}; null before.
-mlir::DictionaryAttr getObjective(mlir::Operation *function);
-void setObjective(mlir::Operation *function, mlir::DictionaryAttr objective);
+/// As propagation wrote it; null before.
+ObjectiveAttr getObjective(mlir::Operation *function);
+void setObjective(mlir::Operation *function, ObjectiveAttr objective);
 
 } // namespace polyrank::sharding

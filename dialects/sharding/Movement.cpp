@@ -1,5 +1,6 @@
 // What each op of the sharding dialect may do to a layout, and its verifier.
 
+#include "dialects/sharding/Reason.h"
 #include "dialects/sharding/Sharding.h"
 
 using namespace mlir;
@@ -337,6 +338,8 @@ LogicalResult polyrank::sharding::verifyMovement(Operation *operation) {
     return op->emitOpError("[M1] has ")
            << op->getNumOperands() << " operands and " << op->getNumResults()
            << " results; operand i becomes result i, and there is at least one";
+  if (failed(verifyReason(op, op.getWhy().value_or(ReasonAttr()))))
+    return failure();
   std::optional<Movement> first;
   for (auto [i, operand, result] :
        llvm::enumerate(op->getOperandTypes(), op->getResultTypes())) {

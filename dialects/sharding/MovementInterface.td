@@ -13,7 +13,7 @@ def Sharding_MovementOpInterface : OpInterface<"MovementOp"> {
   let methods = [
     InterfaceMethod<"Which op it is.", "::polyrank::sharding::MovementKind", "getMovementKind">,
     InterfaceMethod<"For people: an op, two layouts and a constraint.",
-      "::std::optional<::mlir::DictionaryAttr>", "getWhy">
+      "::std::optional<::polyrank::sharding::ReasonAttr>", "getWhy">
   ];
   let verify = "return ::polyrank::sharding::verifyMovement($_op);";
   let extraClassDeclaration = [{

@@ -68,6 +68,7 @@ def Sharding_MeshAttr : Sharding_Attr<"Mesh", "mesh"> {
 
     1. Names are distinct and of letters, digits and `_`.
     2. Sizes are positive, and their product is at most 2^20.
+    3. `sharding.mesh` of a module holds such an attribute.
   }];
   let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$axisNames,
                         ArrayRefParameter<"int64_t">:$axisSizes);
@@ -219,5 +220,77 @@ def Sharding_ConstraintAttr : Sharding_Attr<"Constraint", "constraint"> {
                         "int64_t":$priority, StringRefParameter<>:$from, "int64_t":$result);
   let genVerifyDecl = 1;
 }
+
+def Sharding_CostAttr : Sharding_Attr<"Cost", "cost"> {
+  let summary = "What layouts cost a device in a step";
+  let description = [{
+    `violations` of what the user asks, by level, the most important first, up to
+    the last that is not 0; the bytes that a device sends; its FLOPs. Costs are
+    compared in this order (Objective.h).
+
+    ```mlir
+    #sharding.cost<violations = [0, 2], bytes = 4096, flops = 81920>
+    #sharding.cost<bytes = 0, flops = 81920>
+    ```
+
+    1. No number is negative.
+  }];
+  let hasCustomAssemblyFormat = 0;
+  let parameters = (ins OptionalArrayRefParameter<"int64_t">:$violations, "int64_t":$bytes, "int64_t":$flops);
+  let assemblyFormat = "`<` (`violations` `=` `[` $violations^ `]` `,` ` `)? `bytes` `=` $bytes `,` `flops` `=` $flops `>`";
+  let genVerifyDecl = 1;
+  let skipDefaultBuilders = 1;
+  let builders = [
+    AttrBuilder<(ins "::llvm::ArrayRef<int64_t>":$violations, "int64_t":$bytes, "int64_t":$flops), [{
+      while (!violations.empty() && violations.back() == 0)
+        violations = violations.drop_back();
+      return $_get($_ctxt, violations, bytes, flops);
+    }]>
+  ];
+}
+
+def Sharding_ObjectiveAttr : Sharding_Attr<"Objective", "objective"> {
+  let summary = "What propagation minimised";
+  let description = [{
+    `sharding.objective` of a function: the cost of its layouts, and a bound that
+    no layouts are below.
+
+    ```mlir
+    #sharding.objective<value = <bytes = 4096, flops = 81920>, bound = <bytes = 4096, flops = 81920>>
+    ```
+
+    1. The bound is not above the value.
+    2. `sharding.objective` holds such an attribute.
+  }];
+  let hasCustomAssemblyFormat = 0;
+  let parameters = (ins "CostAttr":$value, "CostAttr":$bound);
+  let assemblyFormat = "`<` `value` `=` $value `,` `bound` `=` $bound `>`";
+  let genVerifyDecl = 1;
+}
+
+def Sharding_ReasonAttr : Sharding_Attr<"Reason", "reason"> {
+  let summary = "Why a value moves, for people";
+  let description = [{
+    `why` of an op that changes a layout, and of a collective: what moves
+    (`value`), which op makes it (`producer`) in which layout (`from`), which op
+    wants it (`user`) in which one (`to`), and the constraint of the user's that
+    forced it. What is not known is left out. Where several values move
+    together, `members` has the reason of each.
+
+    ```mlir
+    %y = sharding.all_reduce %x {why = #sharding.reason<user = "mul 'loss'", from = "[] partial sum over data", to = "[]">} : (tensor<f32, #sharding.layout<#mesh, [], partial = sum {"data"}>>) -> tensor<f32, #sharding.layout<#mesh, []>>
+    ```
+
+    1. A member has no members.
+    2. There is a member for each operand of the op, or none.
+  }];
+  let parameters = (ins StringRefParameter<>:$value, StringRefParameter<>:$producer, StringRefParameter<>:$user,
+                        StringRefParameter<>:$from, StringRefParameter<>:$to, StringRefParameter<>:$constraint,
+                        ArrayRefParameter<"ReasonAttr">:$members);
+  let genVerifyDecl = 1;
+}
+
+// The `why` of an op.
+def Sharding_Why : OptionalAttr<Sharding_ReasonAttr>;
 
 #endif

@@ -23,7 +23,7 @@ def Sharding_Tensor : RankedTensorOf<[AnyFloat, AnySignlessInteger]>;
 // reads what it does from the layouts of its operands and results; `why` holds
 // an op, two layouts and a constraint for people (print-why prints them).
 class Sharding_Op<string mnemonic, string kind> : Op<Sharding_Dialect, mnemonic, [Pure, Sharding_MovementOpInterface]> {
-  let arguments = (ins Variadic<Sharding_Tensor>:$inputs, OptionalAttr<DictionaryAttr>:$why);
+  let arguments = (ins Variadic<Sharding_Tensor>:$inputs, Sharding_Why:$why);
   let results = (outs Variadic<Sharding_Tensor>:$outputs);
   let assemblyFormat = "$inputs attr-dict `:` functional-type($inputs, $outputs)";
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "LayoutAttr":$layout), [{

@@ -6,18 +6,33 @@ import sys
 from pathlib import Path
 
 PAGES = ["graph", "sharding", "rank", "kernel"]
-MESH = '#mesh = #sharding.mesh<["x"=2, "y"=2, "data"=2, "tensor"=2]>'
+MESH = '#mesh = #sharding.mesh<["x"=2, "y"=2, "data"=2, "tensor"=2, "pipe"=2]>'
 # Ops that stand in another op or in a module.
 INSIDE = {"graph.parameter", "graph.yield", "rank.yield", "rank.return", "kernel.store", "kernel.scatter_add"}
 # Names a kernel that is not there.
 OTHERS = {"rank.launch"}
 
 
+def blocksOf(section):
+    return re.findall(r"(?ms)^```mlir\n(.*?)^```", section.split("\n#### ")[0])
+
+
 def examplesOf(page):
     """(op, its examples): blocks of MLIR in the description."""
     for section in re.split(r"(?m)^### `", page.read_text())[1:]:
-        name = section.split("`")[0]
-        yield name, re.findall(r"(?ms)^```mlir\n(.*?)^```", section.split("\n#### ")[0])
+        yield section.split("`")[0], blocksOf(section)
+
+
+def attributesOf(page):
+    """(attribute, example): each line that is one, and each block that is an op with one."""
+    for section in re.split(r"(?m)^### (?=\w+Attr$)", page.read_text())[1:]:
+        name = section.split("\n")[0]
+        for block in blocksOf(section):
+            if re.match(r"%\w+ = ", block):
+                yield name, block
+            for line in block.splitlines():
+                if line.startswith("#") and not line.startswith("#mesh ="):
+                    yield name, line.split("  //")[0]
 
 
 def isWhole(name, example):
@@ -25,7 +40,9 @@ def isWhole(name, example):
 
 
 def chunk(example, types):
-    """The example in a function whose arguments are the values that it does not define."""
+    """The example in a function whose arguments are the values that it does not define, or that has it as attribute."""
+    if example.startswith("#"):
+        return f"{MESH}\nfunc.func private @f() attributes {{example = {example}}}\n"
     defined = set(re.findall(r"%\w+", " ".join(re.findall(r"(?m)^\s*(%[^=]*)=", example))))
     free = [v for v in dict.fromkeys(re.findall(r"%[A-Za-z_]\w*|%\d+", example)) if v not in defined]
     arguments = ", ".join(f"{'%a' + v[1:]}: {types.get(v, 'none')}" for v in free)
@@ -67,6 +84,7 @@ def main():
             if not blocks:
                 wrong.append(f"{op} has no example")
             examples += [(op, block) for block in blocks if isWhole(op, block)]
+        examples += attributesOf(Path(sys.argv[1]) / f"{name}.md")
     wrong += check(examples)
     print("\n".join(wrong) or f"{len(examples)} examples")
     sys.exit(bool(wrong))

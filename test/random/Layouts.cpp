@@ -5,6 +5,7 @@
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/LayoutVerifier.h"
 #include "dialects/sharding/Constraint.h"
+#include "dialects/sharding/Reason.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -362,12 +363,11 @@ void LayoutWriter::demand(OpOperand &use, LayoutAttr layout) {
   OpBuilder builder(use.getOwner());
   auto type =
       sharding::withLayout(cast<RankedTensorType>(value.getType()), layout);
-  NamedAttrList why;
-  for (StringRef name : {"producer", "user", "from", "to", "constraint"})
-    why.set(name, builder.getStringAttr("drawn"));
+  sharding::Reason why;
+  why.producer = why.user = why.from = why.to = why.constraint = "drawn";
   auto reshard = sharding::ReshardOp::create(
       builder, use.getOwner()->getLoc(), TypeRange(type), ValueRange(value),
-      why.getDictionary(builder.getContext()));
+      why.get(builder.getContext()));
   use.set(reshard->getResult(0));
 }
 

@@ -100,7 +100,7 @@ KernelRunner::KernelRunner(const std::string &text, bool fuse,
     return;
   }
   type = source->lookupSymbol<func::FuncOp>("main").getFunctionType();
-  (*source)->setAttr(target::targetAttrName,
+  (*source)->setAttr(rank::targetAttrName,
                      rank::CpuAttr::get(context.get(), machine));
   module = source->clone();
   PassManager passes(context.get());

@@ -5,7 +5,7 @@ rank.kernel @copy(%x: tensor<16xf32>) -> tensor<16xf32> {
   rank.return %x : tensor<16xf32>
 }
 func.func @overwritten(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 192 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 192>} {
   %a = rank.launch @copy(%x) {buffers = [#rank.buffer<private, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   %b = rank.launch @copy(%x) {buffers = [#rank.buffer<private, 96, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 64, 64> does not hold it in microbatch 0}}
@@ -18,7 +18,7 @@ rank.kernel @copy(%x: tensor<16xf32>) -> tensor<16xf32> {
   rank.return %x : tensor<16xf32>
 }
 func.func @in_place(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 64 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 64>} {
   // expected-error @+1 {{result 0 at #rank.buffer<private, 0, 64> overwrites operand 0 at #rank.buffer<private, 0, 64>, which it still reads}}
   %a = rank.launch @copy(%x) {buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %a : tensor<16xf32>
@@ -26,7 +26,7 @@ func.func @in_place(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buf
 
 // -----
 func.func @outside(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 100 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 100>} {
   // expected-error @+1 {{buffer #rank.buffer<private, 64, 64> ends at 128, behind the region's 100}}
   %a = rank.copy %x {buffers = [#rank.buffer<private, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %a : tensor<16xf32>
@@ -35,7 +35,7 @@ func.func @outside(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buff
 // -----
 #mesh = #sharding.mesh<["data"=2]>
 func.func @unreachable(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 64 : i64, private = 64 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 64, private = 64>} {
   // expected-error @+1 {{moves bytes that peers cannot reach}}
   %a = rank.all_reduce sum %x over <#mesh, {"data"}> id 0 {buffers = [#rank.buffer<shared, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %a : tensor<16xf32>
@@ -44,7 +44,7 @@ func.func @unreachable(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.
 // -----
 // The next step finds its parameter elsewhere.
 func.func @moved(%x: tensor<16xf32> {graph.role = #graph.parameter<@x>, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.next<0>})
-    attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 128>} {
   %a = rank.copy %x {buffers = [#rank.buffer<private, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   // expected-error @+1 {{result 0 lies at #rank.buffer<private, 64, 64>, the argument that it replaces at #rank.buffer<private, 0, 64>}}
   return %a : tensor<16xf32>
@@ -56,7 +56,7 @@ rank.kernel @copy(%x: tensor<16xf32>) -> tensor<16xf32> {
   rank.return %x : tensor<16xf32>
 }
 func.func @lost_sum(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 512 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 512>} {
   %s = rank.microbatches count = 4 of(%x) carry() first {
   ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
     %a = rank.launch @copy(%xi) {buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
@@ -77,7 +77,7 @@ func.func @lost_sum(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.b
 // The first device's block is there, the second one's is not.
 #mesh = #sharding.mesh<["data"=2]>
 func.func @another_block(%x: tensor<32xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 128>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 128, private = 0>} {
   // expected-error @+1 {{result 0 at #rank.buffer<shared, 0, 64> overwrites operand 0 at #rank.buffer<shared, 0, 128>, which it still reads}}
   %a = rank.reduce_scatter sum %x dims [0] over <#mesh, {"data"}> id 0 {buffers = [#rank.buffer<shared, 0, 64>]} : (tensor<32xf32>) -> tensor<16xf32>
   return %a : tensor<16xf32>
@@ -86,7 +86,7 @@ func.func @another_block(%x: tensor<32xf32> {graph.role = #graph.input<"x">, ran
 // -----
 #mesh = #sharding.mesh<["data"=4]>
 func.func @block_outside(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<4xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 128, private = 0>} {
   // expected-error @+1 {{buffer #rank.buffer<shared, 64, 16 step 32 over <#sharding.mesh<["data"=4]>, {"data"}>> ends at 176, behind the region's 128}}
   %a = rank.reduce_scatter sum %x dims [0] over <#mesh, {"data"}> id 0 {buffers = [#rank.buffer<shared, 64, 16 step 32 over <#mesh, {"data"}>>]} : (tensor<16xf32>) -> tensor<4xf32>
   return %a : tensor<4xf32>
@@ -99,7 +99,7 @@ rank.kernel @copy(%x: tensor<32xf32>) -> tensor<32xf32> {
   rank.return %x : tensor<32xf32>
 }
 func.func @whole_after_block(%x: tensor<32xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 128>}) -> (tensor<32xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 128 : i64, private = 128 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 128, private = 128>} {
   %a = rank.reduce_scatter sum %x dims [0] over <#mesh, {"data"}> id 0 {buffers = [#rank.buffer<shared, 0, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<32xf32>) -> tensor<16xf32>
   // expected-error @+1 {{operand 0 was overwritten}}
   %b = rank.launch @copy(%x) {buffers = [#rank.buffer<private, 0, 128>]} : (tensor<32xf32>) -> tensor<32xf32>
@@ -109,7 +109,7 @@ func.func @whole_after_block(%x: tensor<32xf32> {graph.role = #graph.input<"x">,
 // -----
 // A write that begins before a value and ends in it.
 func.func @first_bytes(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 320 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 320>} {
   %a = rank.copy %x {buffers = [#rank.buffer<private, 128, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   %b = rank.copy %x {buffers = [#rank.buffer<private, 68, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 128, 64> does not hold it in microbatch 0}}
@@ -120,7 +120,7 @@ func.func @first_bytes(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.
 // -----
 // A write that begins at the last element of a value.
 func.func @last_bytes(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 320 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 320>} {
   %a = rank.copy %x {buffers = [#rank.buffer<private, 128, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   %b = rank.copy %x {buffers = [#rank.buffer<private, 188, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 128, 64> does not hold it in microbatch 0}}
@@ -131,7 +131,7 @@ func.func @last_bytes(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.b
 // -----
 // A write in the middle of a value.
 func.func @middle(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}, %s: tensor<f32> {graph.role = #graph.input<"s">, rank.buffer = #rank.buffer<private, 64, 4>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 256 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 256>} {
   %a = rank.copy %x {buffers = [#rank.buffer<private, 128, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   %b = rank.copy %s {buffers = [#rank.buffer<private, 160, 4>]} : (tensor<f32>) -> tensor<f32>
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 128, 64> does not hold it in microbatch 0}}
@@ -142,7 +142,7 @@ func.func @middle(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffe
 // -----
 // A buffer that is smaller than what is written to it.
 func.func @short(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 128>} {
   // expected-error @+1 {{buffer #rank.buffer<private, 64, 32> is not of the size of 'tensor<16xf32>'}}
   %a = rank.copy %x {buffers = [#rank.buffer<private, 64, 32>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %a : tensor<16xf32>
@@ -151,7 +151,7 @@ func.func @short(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer
 // -----
 // A view that does not lie where its elements are.
 func.func @view(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<8xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 128>} {
   %v = rank.view %x offset 8 {buffers = [#rank.buffer<private, 0, 32>]} : (tensor<16xf32>) -> tensor<8xf32>
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 0, 32> does not hold it in microbatch 0}}
   %a = rank.copy %v {buffers = [#rank.buffer<private, 64, 32>]} : (tensor<8xf32>) -> tensor<8xf32>
@@ -164,7 +164,7 @@ rank.kernel @both(%x: tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>) {
   rank.return %x, %x : tensor<16xf32>, tensor<16xf32>
 }
 func.func @results(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">}, tensor<16xf32> {graph.role = #graph.output<"z">})
-    attributes {rank.arena = {shared = 0 : i64, private = 256 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 256>} {
   // expected-error @+1 {{results 0 and 1 overlap}}
   %a:2 = rank.launch @both(%x) {buffers = [#rank.buffer<private, 64, 64>, #rank.buffer<private, 124, 64>]} : (tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>)
   return %a#0, %a#1 : tensor<16xf32>, tensor<16xf32>
@@ -177,7 +177,7 @@ rank.kernel @neg(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [a
   rank.return %0 : tensor<16xf32>
 }
 func.func @shifted(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 128>} {
   %a = rank.launch @neg(%x) {buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   // expected-error @+1 {{result 0 at #rank.buffer<private, 4, 64> overwrites operand 0 at #rank.buffer<private, 0, 64>, which it still reads}}
   %b = rank.launch @neg(%a) {buffers = [#rank.buffer<private, 4, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
@@ -191,7 +191,7 @@ rank.kernel @sub(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32> attri
   rank.return %0 : tensor<16xf32>
 }
 func.func @other_operand(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}, %y: tensor<16xf32> {graph.role = #graph.input<"y">, rank.buffer = #rank.buffer<private, 64, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 128>} {
   // expected-error @+1 {{result 0 at #rank.buffer<private, 0, 64> overwrites operand 0 at #rank.buffer<private, 0, 64>, which it still reads}}
   %a = rank.launch @sub(%x, %y) {buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
   return %a : tensor<16xf32>
@@ -201,7 +201,7 @@ func.func @other_operand(%x: tensor<16xf32> {graph.role = #graph.input<"x">, ran
 // all_gather finds its operand in its result: in this device's own block.
 #mesh = #sharding.mesh<["data"=2]>
 func.func @gathered(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 64, 64>}) -> (tensor<32xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 128, private = 0>} {
   // expected-error @+1 {{result 0 at #rank.buffer<shared, 0, 128> overwrites operand 0 at #rank.buffer<shared, 64, 64>, which it still reads}}
   %a = rank.all_gather %x dims [0] over <#mesh, {"data"}> id 0 {buffers = [#rank.buffer<shared, 0, 128>]} : (tensor<16xf32>) -> tensor<32xf32>
   return %a : tensor<32xf32>
@@ -211,7 +211,7 @@ func.func @gathered(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buf
 // Rows of the result lie between the rows of an operand: its columns are no block of it, though the numbers fit.
 #mesh = #sharding.mesh<["data"=2]>
 func.func @columns(%x: tensor<1x4x4xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64 step 64 over <#mesh, {"data"}>>}) -> (tensor<1x4x8xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 128, private = 0>} {
   // expected-error @+1 {{result 0 at #rank.buffer<shared, 0, 128> overwrites operand 0 at}}
   %a = rank.all_gather %x dims [2] over <#mesh, {"data"}> id 0 {buffers = [#rank.buffer<shared, 0, 128>]} : (tensor<1x4x4xf32>) -> tensor<1x4x8xf32>
   return %a : tensor<1x4x8xf32>
@@ -220,7 +220,7 @@ func.func @columns(%x: tensor<1x4x4xf32> {graph.role = #graph.input<"x">, rank.b
 // -----
 #mesh = #sharding.mesh<["data"=2]>
 func.func @scattered_columns(%x: tensor<1x4x8xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 128>}) -> (tensor<1x4x4xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 128, private = 0>} {
   // expected-error @+1 {{result 0 at #rank.buffer<shared, 0, 64 step 64}}
   %a = rank.reduce_scatter sum %x dims [2] over <#mesh, {"data"}> id 0 {buffers = [#rank.buffer<shared, 0, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<1x4x8xf32>) -> tensor<1x4x4xf32>
   return %a : tensor<1x4x4xf32>
@@ -230,7 +230,7 @@ func.func @scattered_columns(%x: tensor<1x4x8xf32> {graph.role = #graph.input<"x
 // A dim of size 1 in front is none.
 #mesh = #sharding.mesh<["data"=2]>
 func.func @rows(%x: tensor<1x4x8xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 128>}) -> (tensor<1x2x8xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 128 : i64, private = 0 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 128, private = 0>} {
   %a = rank.reduce_scatter sum %x dims [1] over <#mesh, {"data"}> id 0 {buffers = [#rank.buffer<shared, 0, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<1x4x8xf32>) -> tensor<1x2x8xf32>
   return %a : tensor<1x2x8xf32>
 }
@@ -239,7 +239,7 @@ func.func @rows(%x: tensor<1x4x8xf32> {graph.role = #graph.input<"x">, rank.buff
 // The first device and the last one write to their own blocks, the two others to each other's.
 #mesh = #sharding.mesh<["a"=2, "b"=2]>
 func.func @transposed(%x: tensor<64xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 256>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 256 : i64, private = 0 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 256, private = 0>} {
   // expected-error @+1 {{result 0 at #rank.buffer<shared, 0, 64 step 64 over <#sharding.mesh<["a"=2, "b"=2]>, {"b", "a"}>> overwrites operand 0}}
   %a = rank.reduce_scatter sum %x dims [0] over <#mesh, {"a", "b"}> id 0 {buffers = [#rank.buffer<shared, 0, 64 step 64 over <#mesh, {"b", "a"}>>]} : (tensor<64xf32>) -> tensor<16xf32>
   return %a : tensor<16xf32>
@@ -249,7 +249,7 @@ func.func @transposed(%x: tensor<64xf32> {graph.role = #graph.input<"x">, rank.b
 // Only on the first device the value's block is overwritten.
 #mesh = #sharding.mesh<["data"=3]>
 func.func @first_device(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 320 : i64, private = 0 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 320, private = 0>} {
   %a = rank.copy %x {buffers = [#rank.buffer<shared, 64, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<16xf32>) -> tensor<16xf32>
   %b = rank.copy %x {buffers = [#rank.buffer<shared, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<shared, 64, 64 step 64 over <#sharding.mesh<["data"=3]>}}
@@ -261,7 +261,7 @@ func.func @first_device(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank
 // Only on the one in the middle.
 #mesh = #sharding.mesh<["data"=3]>
 func.func @middle_device(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 320 : i64, private = 0 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 320, private = 0>} {
   %a = rank.copy %x {buffers = [#rank.buffer<shared, 64, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<16xf32>) -> tensor<16xf32>
   %b = rank.copy %x {buffers = [#rank.buffer<shared, 128, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<shared, 64, 64 step 64 over <#sharding.mesh<["data"=3]>}}
@@ -273,7 +273,7 @@ func.func @middle_device(%x: tensor<16xf32> {graph.role = #graph.input<"x">, ran
 // Only on the last one.
 #mesh = #sharding.mesh<["data"=3]>
 func.func @last_device(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 320 : i64, private = 0 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 320, private = 0>} {
   %a = rank.copy %x {buffers = [#rank.buffer<shared, 64, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<16xf32>) -> tensor<16xf32>
   %b = rank.copy %x {buffers = [#rank.buffer<shared, 192, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<shared, 64, 64 step 64 over <#sharding.mesh<["data"=3]>}}
@@ -284,7 +284,7 @@ func.func @last_device(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.
 // -----
 // Behind the end of the shared region, though the private one is longer.
 func.func @shared_outside(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 64 : i64, private = 128 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 64, private = 128>} {
   // expected-error @+1 {{buffer #rank.buffer<shared, 64, 64> ends at 128, behind the region's 64}}
   %a = rank.copy %x {buffers = [#rank.buffer<shared, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %a : tensor<16xf32>
@@ -293,7 +293,7 @@ func.func @shared_outside(%x: tensor<16xf32> {graph.role = #graph.input<"x">, ra
 // -----
 // Before the region's beginning.
 func.func @before(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 128>} {
   // expected-error @+1 {{buffer #rank.buffer<private, -64, 64> ends at 0, behind the region's 128}}
   %a = rank.copy %x {buffers = [#rank.buffer<private, -64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %a : tensor<16xf32>
@@ -302,13 +302,13 @@ func.func @before(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffe
 // -----
 // expected-error @+1 {{buffer #rank.buffer<private, 64, 64> ends at 128, behind the region's 64}}
 func.func @argument_outside(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 64, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 64 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 64>} {
   return %x : tensor<16xf32>
 }
 
 // -----
 func.func @constant_outside() -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 64 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 64>} {
   // expected-error @+1 {{buffer #rank.buffer<private, 64, 64> ends at 128, behind the region's 64}}
   %x = rank.constant {buffers = [#rank.buffer<private, 64, 64>]} dense<1.0> : tensor<16xf32>
   return %x : tensor<16xf32>
@@ -316,7 +316,7 @@ func.func @constant_outside() -> (tensor<16xf32> {graph.role = #graph.output<"y"
 
 // -----
 func.func @no_buffer(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 64 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 64>} {
   // expected-error @+1 {{has a value without a buffer}}
   %a = rank.copy %x : (tensor<16xf32>) -> tensor<16xf32>
   return %a : tensor<16xf32>
@@ -331,7 +331,7 @@ func.func @unassigned(%x: tensor<16xf32>) -> tensor<16xf32> {
 // -----
 // The list of all microbatches' indices ends behind the region.
 func.func @indices_outside(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 344 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 344>} {
   // expected-error @+1 {{buffer #rank.buffer<private, 320, 8 stride 8> ends at 352, behind the region's 344}}
   %s = rank.microbatches count = 4 of(%x) carry() first {
   ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
@@ -350,7 +350,7 @@ func.func @indices_outside(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">,
 // -----
 // Each microbatch reads the first one's slice.
 func.func @same_slice(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 352 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 352>} {
   %s = rank.microbatches count = 4 of(%x) carry() first {
   ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
     %a = rank.copy %xi {buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
@@ -370,7 +370,7 @@ func.func @same_slice(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank
 // -----
 // The sum is not where the loop's result is looked for.
 func.func @lost_result(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 448 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 448>} {
   %s = rank.microbatches count = 4 of(%x) carry() first {
   ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
     %a = rank.copy %xi {buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
@@ -389,7 +389,7 @@ func.func @lost_result(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, ran
 // -----
 #mesh = #sharding.mesh<["data"=2]>
 func.func @unreachable_result(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 64 : i64, private = 64 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 64, private = 64>} {
   // expected-error @+1 {{moves bytes that peers cannot reach}}
   %a = rank.all_reduce sum %x over <#mesh, {"data"}> id 0 {buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %a : tensor<16xf32>
@@ -398,7 +398,7 @@ func.func @unreachable_result(%x: tensor<16xf32> {graph.role = #graph.input<"x">
 // -----
 // A product reads its operands until it ends.
 func.func @gemm_in_place(%x: tensor<4x4xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<4x4xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 64 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 64>} {
   // expected-error @+1 {{result 0 at #rank.buffer<private, 0, 64> overwrites operand 0 at #rank.buffer<private, 0, 64>, which it still reads}}
   %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {buffers = [#rank.buffer<private, 0, 64>]} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return %a : tensor<4x4xf32>
@@ -407,7 +407,7 @@ func.func @gemm_in_place(%x: tensor<4x4xf32> {graph.role = #graph.input<"x">, ra
 // -----
 // What the library needs during a product overwrites an operand, the result, or another value.
 func.func @scratch_over_operand(%x: tensor<4x4xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<4x4xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 128>} {
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 0, 64> does not hold it in microbatch 0}}
   %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {buffers = [#rank.buffer<private, 64, 64>], scratch = #rank.buffer<private, 60, 4>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return %a : tensor<4x4xf32>
@@ -415,7 +415,7 @@ func.func @scratch_over_operand(%x: tensor<4x4xf32> {graph.role = #graph.input<"
 
 // -----
 func.func @scratch_over_result(%x: tensor<4x4xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<4x4xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 192 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 192>} {
   // expected-error @+1 {{result 0 at #rank.buffer<private, 64, 64> overlaps the scratch at #rank.buffer<private, 124, 8>}}
   %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {buffers = [#rank.buffer<private, 64, 64>], scratch = #rank.buffer<private, 124, 8>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return %a : tensor<4x4xf32>
@@ -423,7 +423,7 @@ func.func @scratch_over_result(%x: tensor<4x4xf32> {graph.role = #graph.input<"x
 
 // -----
 func.func @scratch_over_value(%x: tensor<4x4xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<4x4xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 192 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 192>} {
   %b = rank.copy %x {buffers = [#rank.buffer<private, 64, 64>]} : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {buffers = [#rank.buffer<private, 128, 64>], scratch = #rank.buffer<private, 64, 8>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 64, 64> does not hold it in microbatch 0}}
@@ -432,7 +432,7 @@ func.func @scratch_over_value(%x: tensor<4x4xf32> {graph.role = #graph.input<"x"
 
 // -----
 func.func @scratch_outside(%x: tensor<4x4xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<4x4xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 132 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 132>} {
   // expected-error @+1 {{buffer #rank.buffer<private, 128, 8> ends at 136, behind the region's 132}}
   %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {buffers = [#rank.buffer<private, 64, 64>], scratch = #rank.buffer<private, 128, 8>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return %a : tensor<4x4xf32>
@@ -441,7 +441,7 @@ func.func @scratch_outside(%x: tensor<4x4xf32> {graph.role = #graph.input<"x">, 
 // -----
 // A product is added to what its buffer holds.
 func.func @addend_elsewhere(%x: tensor<4x4xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}, %c: tensor<4x4xf32> {graph.role = #graph.input<"c">, rank.buffer = #rank.buffer<private, 64, 64>}) -> (tensor<4x4xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 192 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 192>} {
   // expected-error @+1 {{result does not lie in the addend's buffer}}
   %a = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] add %c sizes [4, 4, 4] row 4 batch [] {buffers = [#rank.buffer<private, 128, 64>]} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return %a : tensor<4x4xf32>
@@ -450,7 +450,7 @@ func.func @addend_elsewhere(%x: tensor<4x4xf32> {graph.role = #graph.input<"x">,
 // -----
 // The constant is written once, at load: the second step does not find it.
 func.func @constant(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 192 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 192>} {
   %c = rank.constant {buffers = [#rank.buffer<private, 64, 64>]} dense<1.0> : tensor<16xf32>
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 64, 64> does not hold it in microbatch 0}}
   %a = rank.copy %c {buffers = [#rank.buffer<private, 128, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
@@ -461,7 +461,7 @@ func.func @constant(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buf
 // -----
 // The next step needs a parameter that does not change, too.
 func.func @parameter(%w: tensor<16xf32> {graph.role = #graph.parameter<@w>, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.next<0>}, tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 128>} {
   %a = rank.copy %w {buffers = [#rank.buffer<private, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   %b = rank.copy %a {buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 0, 64> does not hold it in microbatch 0}}
@@ -471,7 +471,7 @@ func.func @parameter(%w: tensor<16xf32> {graph.role = #graph.parameter<@w>, rank
 // -----
 // Of the microbatches' indices the second step needs all.
 func.func @indices(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<i64> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 296 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 296>} {
   %s = rank.microbatches count = 4 of(%x) carry() first {
   ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
     %a = rank.copy %i {buffers = [#rank.buffer<private, 288, 8>]} : (tensor<i64>) -> tensor<i64>
@@ -492,7 +492,7 @@ func.func @indices(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.bu
 // -----
 // Nobody overwrites them.
 func.func @indices_kept(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<i64> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 296 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 296>} {
   %s = rank.microbatches count = 4 of(%x) carry() first {
   ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
     %a = rank.copy %i {buffers = [#rank.buffer<private, 288, 8>]} : (tensor<i64>) -> tensor<i64>
@@ -511,7 +511,7 @@ func.func @indices_kept(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, ra
 // -----
 // An input is new in each step: when it has been read its bytes are free.
 func.func @input(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = {shared = 0 : i64, private = 128 : i64}} {
+    attributes {rank.arena = #rank.arena<shared = 0, private = 128>} {
   %a = rank.copy %x {buffers = [#rank.buffer<private, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   %b = rank.copy %a {buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %b : tensor<16xf32>

@@ -45,7 +45,7 @@ module attributes {graph.model = "mlp.onnx"} {
       %dw1 = graph.matmul %xi, %dh batch [] x [] contract [0] x [0] : (tensor<8x16xf32, #b2>, tensor<8x32xf32, #b2>) -> tensor<16x32xf32, #p>
       graph.yield sum(%dw1, %dw2, %loss) carry() : tensor<16x32xf32, #p>, tensor<32x4xf32, #p>, tensor<f32, #p0>
     } : (tensor<4x8x16xf32, #b3>, tensor<4x8x4xf32, #b3>) -> (tensor<16x32xf32, #p>, tensor<32x4xf32, #p>, tensor<f32, #p0>)
-    %r1, %r2 = sharding.all_reduce %g1, %g2 {why = {op = "sgd", constraint = "replicated parameters"}} : (tensor<16x32xf32, #p>, tensor<32x4xf32, #p>) -> (tensor<16x32xf32, #rep>, tensor<32x4xf32, #rep>)
+    %r1, %r2 = sharding.all_reduce %g1, %g2 {why = #sharding.reason<user = "sgd", constraint = "replicated parameters">} : (tensor<16x32xf32, #p>, tensor<32x4xf32, #p>) -> (tensor<16x32xf32, #rep>, tensor<32x4xf32, #rep>)
     %lr = sharding.all_reduce %l : (tensor<f32, #p0>) -> tensor<f32, #rep0>
     %s1 = graph.constant dense<0.001> : tensor<16x32xf32, #rep>
     %s2 = graph.constant dense<0.001> : tensor<32x4xf32, #rep>

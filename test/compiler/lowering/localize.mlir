@@ -14,15 +14,15 @@
 // CHECK-SAME: -> (tensor<8x6xf32> {graph.role = #graph.output<"y">, rank.global = tensor<8x6xf32, #sharding.layout<#mesh, [{}, {}]>>}
 func.func @collectives(%x: tensor<8x6xf32, #split> {graph.role = #graph.input<"x">, sharding.constraint = #sharding.constraint<#split priority 1>}, %p: tensor<8x6xf32, #partial>)
     -> (tensor<8x6xf32, #whole> {graph.role = #graph.output<"y">}, tensor<8x6xf32, #columns>, tensor<8x6xf32, #tensor>, tensor<8x6xf32, #whole>, tensor<8x6xf32, #split>) {
-  // CHECK: %[[GATHERED:.*]] = rank.all_gather %[[X]] dims [0] over <#mesh, {"data"}> id 0 {why = {from = {{.*}}, to = "[{}, {}]"}} : (tensor<4x6xf32>) -> tensor<8x6xf32>
+  // CHECK: %[[GATHERED:.*]] = rank.all_gather %[[X]] dims [0] over <#mesh, {"data"}> id 0 {why = #sharding.reason<from = {{.*}}, to = "[{}, {}]">} : (tensor<4x6xf32>) -> tensor<8x6xf32>
   %0 = sharding.all_gather %x : (tensor<8x6xf32, #split>) -> tensor<8x6xf32, #whole>
   // CHECK: rank.all_to_all %[[X]] split [1] concat [0] over <#mesh, {"data"}> id 1 {{.*}} : (tensor<4x6xf32>) -> tensor<8x3xf32>
   %1 = sharding.all_to_all %x : (tensor<8x6xf32, #split>) -> tensor<8x6xf32, #columns>
   // Device (data, tensor) needs block `tensor`, which (tensor, data) has.
   // CHECK: rank.permute %[[X]] from [0, 2, 1, 3] over <#mesh, {"data", "tensor"}> id 2
   %2 = sharding.permute %x : (tensor<8x6xf32, #split>) -> tensor<8x6xf32, #tensor>
-  // CHECK: rank.all_reduce sum %{{.*}} over <#mesh, {"data"}> id 3 {why = {constraint = "w", from = {{.*}}, op = "matmul", to = {{.*}}}}
-  %3 = sharding.all_reduce %p {why = {op = "matmul", constraint = "w"}} : (tensor<8x6xf32, #partial>) -> tensor<8x6xf32, #whole>
+  // CHECK: rank.all_reduce sum %{{.*}} over <#mesh, {"data"}> id 3 {why = #sharding.reason<user = "matmul", from = {{.*}}, to = {{.*}}, constraint = "w">}
+  %3 = sharding.all_reduce %p {why = #sharding.reason<user = "matmul", constraint = "w">} : (tensor<8x6xf32, #partial>) -> tensor<8x6xf32, #whole>
   // CHECK: rank.reduce_scatter sum %{{.*}} dims [0] over <#mesh, {"data"}> id 4 {{.*}} : (tensor<8x6xf32>) -> tensor<4x6xf32>
   %4 = sharding.reduce_scatter %p : (tensor<8x6xf32, #partial>) -> tensor<8x6xf32, #split>
   return %0, %1, %2, %3, %4 : tensor<8x6xf32, #whole>, tensor<8x6xf32, #columns>, tensor<8x6xf32, #tensor>, tensor<8x6xf32, #whole>, tensor<8x6xf32, #split>

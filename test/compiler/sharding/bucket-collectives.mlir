@@ -14,28 +14,28 @@
 // VALUE: @step distributed
 // ONE-LABEL: func.func @step
 // ONE-COUNT-3: graph.matmul
-// ONE: %{{.*}}:3 = sharding.all_reduce %[[D3:.*]], %[[D2:.*]], %[[D1:.*]] {why = {members = [{user = "update 3"}, {user = "update 2"}, {user = "update 1"}]
+// ONE: %{{.*}}:3 = sharding.all_reduce %[[D3:.*]], %[[D2:.*]], %[[D1:.*]] {why = #sharding.reason<value = "gradients of 3 tensors", user = "update 3; update 2; update 1", members = [<user = "update 3">, <user = "update 2">, <user = "update 1">]>}
 // ONE-NOT: = sharding.
 // ONE: return
 
 // Two of 256 bytes fit into 524.
 // MORE-LABEL: func.func @step
-// MORE: %{{.*}}:2 = sharding.all_reduce {{.*}} {why = {members = [{user = "update 3"}, {user = "update 2"}]
-// MORE: sharding.all_reduce {{.*}} {why = {user = "update 1"}}
+// MORE: %{{.*}}:2 = sharding.all_reduce {{.*}} {why = #sharding.reason<value = "gradients of 2 tensors", user = "update 3; update 2", members = [<user = "update 3">, <user = "update 2">]>}
+// MORE: sharding.all_reduce {{.*}} {why = #sharding.reason<user = "update 1">}
 // MORE: return
 func.func @step(%w1: !w {graph.role = #graph.parameter<@w1>}, %w2: !w {graph.role = #graph.parameter<@w2>}, %w3: !w {graph.role = #graph.parameter<@w3>}, %x: !x {graph.role = #graph.input<"x">}) -> (!w {graph.role = #graph.next<0>}, !w {graph.role = #graph.next<1>}, !w {graph.role = #graph.next<2>}) {
   %seed = graph.seed 1.0 : !scalar
   %d3 = graph.broadcast %seed {dims = array<i64>} : (!scalar) -> !x
   %g3 = graph.matmul %x, %d3 batch [] x [] contract [0] x [0] : (!x, !x) -> !dw
-  %r3 = sharding.all_reduce %g3 {why = {user = "update 3"}} : (!dw) -> !w
+  %r3 = sharding.all_reduce %g3 {why = #sharding.reason<user = "update 3">} : (!dw) -> !w
   %n3 = graph.sub %w3, %r3 {graph.phase = #graph.phase<update>} : !w
   %d2 = graph.add %d3, %x : !x
   %g2 = graph.matmul %x, %d2 batch [] x [] contract [0] x [0] : (!x, !x) -> !dw
-  %r2 = sharding.all_reduce %g2 {why = {user = "update 2"}} : (!dw) -> !w
+  %r2 = sharding.all_reduce %g2 {why = #sharding.reason<user = "update 2">} : (!dw) -> !w
   %n2 = graph.sub %w2, %r2 {graph.phase = #graph.phase<update>} : !w
   %d1 = graph.add %d2, %x : !x
   %g1 = graph.matmul %x, %d1 batch [] x [] contract [0] x [0] : (!x, !x) -> !dw
-  %r1 = sharding.all_reduce %g1 {why = {user = "update 1"}} : (!dw) -> !w
+  %r1 = sharding.all_reduce %g1 {why = #sharding.reason<user = "update 1">} : (!dw) -> !w
   %n1 = graph.sub %w1, %r1 {graph.phase = #graph.phase<update>} : !w
   return %n1, %n2, %n3 : !w, !w, !w
 }
@@ -137,7 +137,7 @@ func.func @unlike() -> (!whole, !whole, !whole, !double, !x) {
 !halfRow = tensor<64xf32, #sharding.layout<#mesh, [{"data"}]>>
 // ONE-LABEL: func.func @gathers
 // ONE: sharding.all_gather %{{.*}} : (tensor<8x8
-// ONE: %{{.*}}:2 = sharding.all_gather %{{.*}}, %{{.*}} {why = {members = [{user = "w1"}, {user = "w2"}], user = "w1; w2", value = "new values of 2 tensors"}}
+// ONE: %{{.*}}:2 = sharding.all_gather %{{.*}}, %{{.*}} {why = #sharding.reason<value = "new values of 2 tensors", user = "w1; w2", members = [<user = "w1">, <user = "w2">]>}
 // ONE-NOT: = sharding.
 // ONE: return
 func.func @gathers(%w1: !w {graph.role = #graph.parameter<@w1>}, %w2: !row {graph.role = #graph.parameter<@w2>}, %w3: !half {graph.role = #graph.parameter<@w3>}) -> (!w {graph.role = #graph.next<0>}, !row {graph.role = #graph.next<1>}, !half {graph.role = #graph.next<2>}) {
@@ -147,9 +147,9 @@ func.func @gathers(%w1: !w {graph.role = #graph.parameter<@w1>}, %w2: !row {grap
   %m1 = graph.mul %g3, %w1 : !w
   %s1 = sharding.slice %m1 : (!w) -> !half
   %o1 = graph.add %n1, %s1 : !half
-  %r1 = sharding.all_gather %o1 {why = {user = "w1"}} : (!half) -> !w
+  %r1 = sharding.all_gather %o1 {why = #sharding.reason<user = "w1">} : (!half) -> !w
   %h2 = sharding.slice %w2 : (!row) -> !halfRow
-  %r2 = sharding.all_gather %h2 {why = {user = "w2"}} : (!halfRow) -> !row
+  %r2 = sharding.all_gather %h2 {why = #sharding.reason<user = "w2">} : (!halfRow) -> !row
   return %r1, %r2, %w3 : !w, !row, !half
 }
 

@@ -25,7 +25,7 @@
 // CHECK-LABEL: func.func @step
 // CHECK-SAME: %[[A:.*]]: tensor<4x4xf32, {{.*}}#graph.parameter<@a>{{.*}} %[[B:.*]]: tensor<4x4xf32, {{.*}}#graph.parameter<@b>{{.*}} %[[C:.*]]: tensor<4x12xf32, {{.*}}#graph.parameter<@c>
 // CHECK: graph.microbatches
-// CHECK: %[[W:.*]]:2 = sharding.all_gather %[[A]], %[[B]] {why = {members = [{user = "a"}, {user = "b"}], user = "a; b", value = "parameters of 2 tensors"}}
+// CHECK: %[[W:.*]]:2 = sharding.all_gather %[[A]], %[[B]] {why = #sharding.reason<value = "parameters of 2 tensors", user = "a; b", members = [<user = "a">, <user = "b">]>}
 // CHECK-NEXT: graph.matmul %{{.*}}, %[[W]]#0
 // CHECK-NEXT: graph.matmul %{{.*}}, %[[W]]#1
 // CHECK: %[[WC:.*]] = sharding.all_gather %[[C]]
@@ -52,29 +52,29 @@
 func.func @step(%a: !p {graph.role = #graph.parameter<@a>}, %b: !p {graph.role = #graph.parameter<@b>}, %c: !pc {graph.role = #graph.parameter<@c>}, %xs: !x2 {graph.role = #graph.input<"x">}) -> (!p {graph.role = #graph.next<0>}, !p {graph.role = #graph.next<1>}, !pc {graph.role = #graph.next<2>}) {
   %sa, %sb, %sc = graph.microbatches count = 2 of(%xs) carry() {
   ^bb0(%i: !i, %x: !x):
-    %wa = sharding.all_gather %a {why = {user = "a"}} : (!p) -> !w
+    %wa = sharding.all_gather %a {why = #sharding.reason<user = "a">} : (!p) -> !w
     %u = graph.matmul %x, %wa batch [] x [] contract [1] x [0] : (!x, !w) -> !x
-    %wb = sharding.all_gather %b {why = {user = "b"}} : (!p) -> !w
+    %wb = sharding.all_gather %b {why = #sharding.reason<user = "b">} : (!p) -> !w
     %v = graph.matmul %u, %wb batch [] x [] contract [1] x [0] : (!x, !w) -> !x
-    %wc = sharding.all_gather %c {why = {user = "c"}} : (!pc) -> !wc
+    %wc = sharding.all_gather %c {why = #sharding.reason<user = "c">} : (!pc) -> !wc
     %z = graph.matmul %v, %wc batch [] x [] contract [1] x [0] : (!x, !wc) -> !z
     %seed = graph.seed 1.0 : !s
     %more = graph.broadcast %seed {dims = array<i64>} : (!s) -> !z
     %dz = graph.mul %more, %z : !z
     %dc = graph.matmul %v, %dz batch [] x [] contract [0] x [0] : (!x, !z) -> !dwc
-    %rc = sharding.reduce_scatter %dc {why = {user = "c"}} : (!dwc) -> !pc
+    %rc = sharding.reduce_scatter %dc {why = #sharding.reason<user = "c">} : (!dwc) -> !pc
     %ac = graph.after %c, %dz : !pc, !z
-    %wc2 = sharding.all_gather %ac {why = {user = "c"}} : (!pc) -> !wc
+    %wc2 = sharding.all_gather %ac {why = #sharding.reason<user = "c">} : (!pc) -> !wc
     %dv = graph.matmul %dz, %wc2 batch [] x [] contract [1] x [1] : (!z, !wc) -> !x
     %db = graph.matmul %u, %dv batch [] x [] contract [0] x [0] : (!x, !x) -> !dw
-    %rb = sharding.reduce_scatter %db {why = {user = "b"}} : (!dw) -> !p
+    %rb = sharding.reduce_scatter %db {why = #sharding.reason<user = "b">} : (!dw) -> !p
     %ab = graph.after %b, %dv : !p, !x
-    %wb2 = sharding.all_gather %ab {why = {user = "b"}} : (!p) -> !w
+    %wb2 = sharding.all_gather %ab {why = #sharding.reason<user = "b">} : (!p) -> !w
     %du = graph.matmul %dv, %wb2 batch [] x [] contract [1] x [1] : (!x, !w) -> !x
     %da = graph.matmul %x, %du batch [] x [] contract [0] x [0] : (!x, !x) -> !dw
-    %ra = sharding.reduce_scatter %da {why = {user = "a"}} : (!dw) -> !p
+    %ra = sharding.reduce_scatter %da {why = #sharding.reason<user = "a">} : (!dw) -> !p
     %aa = graph.after %a, %du : !p, !x
-    %wa2 = sharding.all_gather %aa {why = {user = "a"}} : (!p) -> !w
+    %wa2 = sharding.all_gather %aa {why = #sharding.reason<user = "a">} : (!p) -> !w
     %sum = graph.reduce sum %wa2 over [0, 1] : (!w) -> !s
     %same = graph.broadcast %sum {dims = array<i64>} : (!s) -> !p
     %ra2 = graph.add %ra, %same {graph.phase = #graph.phase<update>} : !p

@@ -14,10 +14,10 @@
 
 // VALUE: @rows_to_columns distributed
 // CHECK-LABEL: @rows_to_columns
-// CHECK-NEXT: sharding.all_to_all %{{.*}} {why = {user = "b"}}
+// CHECK-NEXT: sharding.all_to_all %{{.*}} {why = #sharding.reason<user = "b">}
 // CHECK-NEXT: return
 func.func @rows_to_columns(%x: !rows) -> !columns {
-  %y = sharding.reshard %x {why = {user = "b"}} : (!rows) -> !columns
+  %y = sharding.reshard %x {why = #sharding.reason<user = "b">} : (!rows) -> !columns
   return %y : !columns
 }
 

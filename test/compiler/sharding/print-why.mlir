@@ -17,9 +17,9 @@
 // CHECK-NEXT: #mesh
 func.func @step(%x: !columns, %w: !rows, %v: !whole) -> !whole {
   %p = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (!columns, !rows) -> !sum loc("h.0.up")
-  %y = sharding.all_reduce %p {why = {producer = "matmul 'h.0.up'", from = "[-,-] partial sum over tensor", user = "add 'h.0.sum'", to = "[-,-]", constraint = "up=[tensor,-]"}} : (!sum) -> !whole
+  %y = sharding.all_reduce %p {why = #sharding.reason<producer = "matmul 'h.0.up'", from = "[-,-] partial sum over tensor", user = "add 'h.0.sum'", to = "[-,-]", constraint = "up=[tensor,-]">} : (!sum) -> !whole
   %q = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (!columns, !rows) -> !sum loc("h.1.up")
-  %z = sharding.all_reduce %q {why = {producer = "matmul 'h.1.up'", from = "[-,-] partial sum over tensor", user = "add 'h.1.sum'", to = "[-,-]", constraint = "up=[tensor,-]"}} : (!sum) -> !whole
+  %z = sharding.all_reduce %q {why = #sharding.reason<producer = "matmul 'h.1.up'", from = "[-,-] partial sum over tensor", user = "add 'h.1.sum'", to = "[-,-]", constraint = "up=[tensor,-]">} : (!sum) -> !whole
   %a = graph.add %y, %z : !whole
   %h = graph.matmul %a, %v batch [] x [] contract [1] x [0] : (!whole, !whole) -> !whole loc("head")
   return %h : !whole

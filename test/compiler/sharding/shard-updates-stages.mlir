@@ -55,7 +55,7 @@
 // THREE: %[[T2:.*]] = graph.transpose %[[AGAIN]]
 // THREE: graph.matmul %[[DY]], %[[T2]]
 // CHECK: %[[DW:.*]] = graph.matmul {{.*}}partial = sum {"data"}>>
-// CHECK: %[[PART:.*]] = sharding.reshard %[[DW]] {why = {constraint = "batch", from = "[-,-] partial sum over data", to = "[data,-]"}}
+// CHECK: %[[PART:.*]] = sharding.reshard %[[DW]] {why = #sharding.reason<from = "[-,-] partial sum over data", to = "[data,-]", constraint = "batch">}
 // CHECK: graph.yield sum(%[[PART]], %{{.*}}) carry() : tensor<8x4xf32, #sharding.layout<#mesh, [{"data"}, {}]>>
 // CHECK: %[[N:.*]] = graph.add %arg1, %{{.*}}#0
 // TWO: %[[NEW:.*]] = graph.sub
@@ -101,10 +101,10 @@ func.func @step(%w: !w {graph.role = #graph.parameter<@w>}, %m: !w {graph.role =
     %dw = graph.matmul %dz, %dy batch [] x [] contract [0] x [0] : (!x, !y) -> !dw
     graph.yield sum(%dw, %loss) carry() : !dw, !ls
   } : (!x2) -> (!dw, !ls)
-  %r = sharding.reshard %dw {why = {constraint = "batch"}} : (!dw) -> !w
+  %r = sharding.reshard %dw {why = #sharding.reason<constraint = "batch">} : (!dw) -> !w
   %g = graph.gradient %r of @w : !w
   %n = graph.add %m, %g : !w
   %new = graph.sub %w, %n : !w
-  %loss2 = sharding.reshard %loss {why = {constraint = "batch"}} : (!ls) -> !l
+  %loss2 = sharding.reshard %loss {why = #sharding.reason<constraint = "batch">} : (!ls) -> !l
   return %new, %n, %odd, %loss2 : !w, !w, !odd, !l
 }

@@ -15,8 +15,8 @@
 // CHECK-LABEL: func.func @momentum
 // CHECK-SAME: %[[W:[a-z0-9]*]]: tensor<8x4xf32, #sharding.layout<#mesh, [{}, {}]>> {graph.role = #graph.parameter<@w>}
 // CHECK-SAME: %[[M:[a-z0-9]*]]: tensor<8x4xf32, #sharding.layout<#mesh, [{"data"}, {}]>> {graph.role = #graph.state<"momentum" of @w>
-// CHECK-DAG: %[[G:.*]] = sharding.reshard %{{.*}} {why = {constraint = "batch", from = "[-,-] partial sum over data", to = "[data,-]"}}
-// CHECK-DAG: %[[OLD:.*]] = sharding.reshard %[[W]] {why = {constraint = "each device over data updates its part (--zero 1)"
+// CHECK-DAG: %[[G:.*]] = sharding.reshard %{{.*}} {why = #sharding.reason<from = "[-,-] partial sum over data", to = "[data,-]", constraint = "batch">}
+// CHECK-DAG: %[[OLD:.*]] = sharding.reshard %[[W]] {{.*}} constraint = "each device over data updates its part (--zero 1)"
 // CHECK-DAG: %[[RATE:.*]] = graph.broadcast %{{.*}} -> tensor<8x4xf32, #sharding.layout<#mesh, [{"data"}, {}]>>
 // CHECK: %[[MUL:.*]] = graph.mul %[[M]], %{{.*}} : tensor<8x4xf32, #sharding.layout<#mesh, [{"data"}, {}]>>
 // CHECK: %[[NEXT:.*]] = graph.add %[[MUL]], %[[G]]
@@ -27,7 +27,7 @@
 // REMARK: remark: the updates of 1 parameter are split over data: each device keeps one of 2 parts of their optimizer state (--zero 0 keeps all)
 func.func @momentum(%w: !w {graph.role = #graph.parameter<@w>}, %m: !w {graph.role = #graph.state<"momentum" of @w>}, %dw: !w {graph.role = #graph.input<"dw">}, %rate: !scalar {graph.role = #graph.input<"rate">}) -> (!w {graph.role = #graph.next<0>}, !w {graph.role = #graph.next<1>}, !w {graph.role = #graph.output<"rate">}) {
   %p = sharding.to_partial %dw : (!w) -> !dw
-  %r = sharding.reshard %p {why = {constraint = "batch"}} : (!dw) -> !w
+  %r = sharding.reshard %p {why = #sharding.reason<constraint = "batch">} : (!dw) -> !w
   %g = graph.gradient %r of @w : !w
   %decay = graph.constant dense<5.0e-01> : !w
   %spread = graph.broadcast %rate {dims = array<i64>} : (!scalar) -> !w

@@ -115,7 +115,7 @@ TEST_F(Targets, AreRefusedByNameWhereThereIsNoCodeForThem) {
 }
 
 TEST_F(Targets, AreTheCpuWhereTheModuleSaysNothing) {
-  (*module)->removeAttr(target::targetAttrName);
+  (*module)->removeAttr(rank::targetAttrName);
   EXPECT_FALSE(lower()) << "this test was built without a CPU's code";
   EXPECT_NE(message.find("#rank.cpu<\"native\">"), std::string::npos)
       << message;

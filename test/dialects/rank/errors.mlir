@@ -23,6 +23,34 @@ func.func @collective_arity(%x: tensor<4xf32>) {
 
 // -----
 #mesh = #sharding.mesh<["data"=2]>
+func.func @members(%x: tensor<4xf32>) {
+  // expected-error @+1 {{[reason 2] why has 2 members, and the op 1 operands; each has its reason}}
+  %0 = rank.all_reduce sum %x over <#mesh, {"data"}> id 1 {why = #sharding.reason<members = [<user = "a">, <user = "b">]>} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+// expected-error @+1 {{[arena 1] an arena has the number -64}}
+func.func private @arena_size() attributes {arena = #rank.arena<shared = 64, private = -64>}
+
+// -----
+// expected-error @+1 {{[arena 2] 64 persistent bytes, 0 live ones and regions of 64 do not ascend}}
+func.func private @arena_persistent() attributes {arena = #rank.arena<shared = 64, private = 0, persistent = 64>}
+
+// -----
+// expected-error @+1 {{[arena 2] 64 persistent bytes, 128 live ones and regions of 64 do not ascend}}
+func.func private @arena_bound() attributes {arena = #rank.arena<shared = 64, private = 0, persistent = 64, lower_bound = 128>}
+
+// -----
+// expected-error @+1 {{[arena 3] rank.arena is a #rank.arena, not {shared = 64 : i64}}}
+func.func private @arena() attributes {rank.arena = {shared = 64 : i64}}
+
+// -----
+// expected-error @+1 {{[arena 3] the rank dialect has no attribute 'rank.aren'}}
+func.func private @attribute() attributes {rank.aren = 1 : i64}
+
+// -----
+#mesh = #sharding.mesh<["data"=2]>
 func.func @reduce_scatter(%x: tensor<3xf32>) {
   // expected-error @+1 {{[1] dim 0 of size 3 has no equal blocks for a group of 2}}
   %0 = rank.reduce_scatter sum %x dims [0] over <#mesh, {"data"}> id 1 : (tensor<3xf32>) -> tensor<1xf32>

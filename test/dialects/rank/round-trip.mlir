@@ -16,8 +16,8 @@ func.func @coordinates(%x: tensor<8x4xf32>) -> (tensor<i64>, tensor<2x4xf32>, te
 
 // CHECK-LABEL: func @collectives
 func.func @collectives(%x: tensor<8x4xf32>, %y: tensor<4xf32>) {
-  // CHECK: rank.all_reduce sum %{{.*}}, %{{.*}} over <#mesh, {"data"}> id 1 {why = {op = "matmul"}}
-  %0:2 = rank.all_reduce sum %x, %y over <#mesh, {"data"}> id 1 {why = {op = "matmul"}}
+  // CHECK: rank.all_reduce sum %{{.*}}, %{{.*}} over <#mesh, {"data"}> id 1 {why = #sharding.reason<user = "matmul">}
+  %0:2 = rank.all_reduce sum %x, %y over <#mesh, {"data"}> id 1 {why = #sharding.reason<user = "matmul">}
     : (tensor<8x4xf32>, tensor<4xf32>) -> (tensor<8x4xf32>, tensor<4xf32>)
   // CHECK: rank.reduce_scatter max %{{.*}}, %{{.*}} dims [1, 0] over <#mesh, {"tensor"}> id 2
   %1:2 = rank.reduce_scatter max %x, %y dims [1, 0] over <#mesh, {"tensor"}> id 2

@@ -36,6 +36,26 @@ func.func @kind(%x: tensor<4xf32>) {
 
 // -----
 
+// expected-error @+1 {{[objective 2] sharding.objective is a #sharding.objective, not 4 : i64}}
+func.func @objective() attributes {sharding.objective = 4 : i64} { return }
+
+// -----
+
+// expected-error @+1 {{[mesh 3] sharding.mesh is a #sharding.mesh, not 4 : i64}}
+module attributes {sharding.mesh = 4 : i64} {}
+
+// -----
+
+// expected-error @+1 {{[cost 1] a cost has the number -1}}
+func.func private @cost() attributes {cost = #sharding.cost<violations = [0, -1, 3], bytes = 0, flops = 0>}
+
+// -----
+
+// expected-error @+1 {{[objective 1] the layouts cost #sharding.cost<violations = [1], bytes = 0, flops = 9>, less than the bound #sharding.cost<violations = [1, 1], bytes = 0, flops = 0>}}
+func.func private @bound() attributes {objective = #sharding.objective<value = <violations = [1], bytes = 0, flops = 9>, bound = <violations = [1, 1], bytes = 0, flops = 0>>}
+
+// -----
+
 func.func @other(%x: tensor<4xf32>) {
   // expected-error @+1 {{[constraint 3] the sharding dialect has no attribute 'sharding.constrain'}}
   %y = graph.exp %x {sharding.constrain = 1 : i64} : (tensor<4xf32>) -> tensor<4xf32>

@@ -516,3 +516,24 @@ func.func @gather_at_another_place(%x: tensor<8xf32, #sharding.layout<#mesh, [{"
   %y = sharding.all_gather %x : (tensor<8xf32, #sharding.layout<#mesh, [{"x"}], at {"y" = 0}>>) -> tensor<8xf32, #sharding.layout<#mesh, [{}], at {"y" = 1}>>
   return
 }
+
+// -----
+
+#mesh = #sharding.mesh<["x"=2]>
+!sum = tensor<8xf32, #sharding.layout<#mesh, [{}], partial = sum {"x"}>>
+!whole = tensor<8xf32, #sharding.layout<#mesh, [{}]>>
+func.func @members(%a: !sum, %b: !sum) -> (!whole, !whole) {
+  // expected-error @+1 {{[reason 2] why has 1 members, and the op 2 operands; each has its reason}}
+  %y:2 = sharding.all_reduce %a, %b {why = #sharding.reason<members = [<user = "a">]>} : (!sum, !sum) -> (!whole, !whole)
+  return %y#0, %y#1 : !whole, !whole
+}
+
+// -----
+
+// expected-error @+1 {{[reason 1] a member of a reason has 1 members of its own; it is of one value}}
+func.func private @nested() attributes {why = #sharding.reason<members = [<members = [<user = "a">]>]>}
+
+// -----
+
+// expected-error @+1 {{a reason has no 'op'}}
+func.func private @name() attributes {why = #sharding.reason<op = "matmul">}
