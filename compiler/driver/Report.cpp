@@ -142,10 +142,19 @@ std::string polyrank::driver::describePlan(StringRef plan) {
           read->mesh.empty() ? "" : " (" + read->mesh + ")",
           runtime::bytesText(read->arenaBytes()), read->arenaGap())
           .str();
+  // What is small beside the whole is seen in polyrank-inspect.
+  std::string uses;
+  for (int use = 0; use < runtime::numMemoryUses; ++use)
+    if (uint64_t bytes = read->memory[use].atPeak;
+        bytes >= read->arenaBytes() / 200)
+      uses += (uses.empty() ? "" : ", ") + runtime::bytesText(bytes) + " " +
+              runtime::nameOf(runtime::MemoryUse(use));
   if (count)
     text +=
         llvm::formatv(" and sends {0} in {1} collective{2} a step",
                       runtime::bytesText(sent), count, count == 1 ? "" : "s")
             .str();
+  if (!uses.empty())
+    text += "\n  when most is held: " + uses;
   return text + " (polyrank-inspect shows more)\n";
 }

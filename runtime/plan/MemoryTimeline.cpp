@@ -102,6 +102,7 @@ private:
     uint64_t end;
     uint32_t first, last;
     std::string kind, name;
+    bool isGathered = false;
   };
   using LiveMap = std::map<uint64_t, Live>; // by where it begins
 
@@ -117,28 +118,32 @@ private:
   }
 
   void addFixed() {
-    auto add = [&](const plan::BufferRef &buffer, const char *kind,
-                   std::string name) {
+    auto add = [&](const plan::BufferRef &buffer, std::string name,
+                   MemoryUse use) {
       if (buffer.size() == 0)
         return;
       uint64_t &end = fixed[int(buffer.region())][buffer.offset()];
       end = std::max(end, buffer.offset() + buffer.size());
       ++numFixed;
       timeline.held.push_back({buffer.region(), buffer.offset(), buffer.size(),
-                               0, 0, kind, std::move(name), true});
+                               0, 0, nameOf(use), std::move(name), use, true});
     };
-    for (const plan::Argument *argument : *program.arguments())
-      add(*argument->buffer(),
-          argument->role() == plan::Role::Parameter ? "parameters"
-          : argument->role() == plan::Role::State   ? "optimizer state"
-                                                    : "inputs",
-          argument->name()->str());
+    for (const plan::Argument *argument : *program.arguments()) {
+      bool isParameter = argument->role() == plan::Role::Parameter;
+      if (isParameter)
+        parameters.insert({argument->buffer()->region(),
+                           argument->buffer()->offset()});
+      add(*argument->buffer(), argument->name()->str(),
+          isParameter                               ? MemoryUse::Parameters
+          : argument->role() == plan::Role::State ? MemoryUse::OptimizerState
+                                                    : MemoryUse::Inputs);
+    }
     if (program.constants())
       for (const plan::Constant *constant : *program.constants())
-        add(*constant->buffer(), "constants", "constant");
+        add(*constant->buffer(), "constant", MemoryUse::Constants);
     if (program.axis_indices())
       for (const plan::AxisIndex *index : *program.axis_indices())
-        add(*index->buffer(), "constants", "the rank's index");
+        add(*index->buffer(), "the rank's index", MemoryUse::Constants);
   }
 
   bool isFixed(const Range &range) const {
@@ -176,7 +181,7 @@ private:
       if (value.first < now)
         timeline.held.push_back({range.region, from, to - from, value.first,
                                  std::min(value.last, now - 1), value.kind,
-                                 value.name});
+                                 value.name, useOf(value)});
       if (begin < from) {
         Live left = value;
         left.end = from;
@@ -187,8 +192,41 @@ private:
     }
   }
 
+  /// A collective that puts parameters together.
+  bool gathersParameters(const plan::Command &command) const {
+    const auto *collective = command.body_as_Collective();
+    if (!collective || collective->kind() != plan::CollectiveKind::AllGather)
+      return false;
+    return std::all_of(collective->transfers()->begin(),
+                       collective->transfers()->end(),
+                       [&](const plan::Transfer *transfer) {
+                         return parameters.contains(
+                             {transfer->input()->region(),
+                              transfer->input()->offset()});
+                       });
+  }
+
+  /// Of a value whose last reader is known.
+  MemoryUse useOf(const Live &value) const {
+    plan::Phase written = phases[value.first], read = phases[value.last];
+    if (value.isGathered)
+      return MemoryUse::GatheredParameters;
+    if (written == plan::Phase::Forward && read == plan::Phase::Backward)
+      return MemoryUse::SavedActivations;
+    // What is added up is read by the next microbatch.
+    bool isKept = &timeline.segmentOf(value.first) !=
+                  &timeline.segmentOf(value.last);
+    if (written == plan::Phase::Backward &&
+        (isKept || read == plan::Phase::Update))
+      return MemoryUse::Gradients;
+    return MemoryUse::Temporary;
+  }
+
   void follow(const plan::Command &command) {
     std::string origin = command.origin() ? command.origin()->str() : "";
+    origins.push_back(origin);
+    phases.push_back(command.phase());
+    bool isGather = gathersParameters(command);
     visitBuffers(
         command, [&](const plan::BufferRef &buffer) { read(rangeOf(buffer)); },
         [&](const plan::BufferRef &buffer, bool isScratch) {
@@ -199,10 +237,9 @@ private:
           range.live->emplace(
               range.begin,
               Live{range.end, now, now,
-                   isScratch ? "scratch" : nameOf(command.phase()), origin});
+                   isScratch ? "scratch" : nameOf(command.phase()), origin,
+                   isGather});
         });
-    origins.push_back(std::move(origin));
-    phases.push_back(command.phase());
     ++now;
   }
 
@@ -218,7 +255,8 @@ private:
     for (plan::Region region : {plan::Region::Shared, plan::Region::Private})
       for (auto &[begin, value] : lives[int(region)])
         timeline.held.push_back({region, begin, value.end - begin, value.first,
-                                 value.last, value.kind, value.name});
+                                 value.last, value.kind, value.name,
+                                 useOf(value)});
     std::vector<uint64_t> held = timeline.heldBytes();
     auto most = std::max_element(held.begin(), held.end());
     if (most == held.end())
@@ -234,6 +272,8 @@ private:
   LiveMap lives[2]; // by region
   /// Of what is there all the time: begin and end.
   std::map<uint64_t, uint64_t> fixed[2];
+  /// Where parameters begin.
+  std::set<std::pair<plan::Region, uint64_t>> parameters;
   size_t numFixed = 0;
   uint64_t microbatch = 0;
   uint32_t now = 0;
@@ -261,11 +301,14 @@ const TimelineSegment &MemoryTimeline::segmentOf(uint32_t command) const {
   return *std::prev(after);
 }
 
-std::vector<uint64_t> MemoryTimeline::heldBytes() const {
+std::vector<uint64_t>
+MemoryTimeline::heldBytes(std::optional<MemoryUse> use) const {
   if (commands == 0)
     return {};
   std::vector<uint64_t> changes(commands + 1);
   for (const HeldBytes &value : held) {
+    if (use && value.use != *use)
+      continue;
     changes[value.first] += value.size;
     changes[value.last + 1] -= value.size; // modulo 2^64, which comes out right
   }
@@ -273,6 +316,25 @@ std::vector<uint64_t> MemoryTimeline::heldBytes() const {
     changes[i] += changes[i - 1];
   changes.resize(commands);
   return changes;
+}
+
+const char *nameOf(MemoryUse use) {
+  static constexpr const char *names[] = {
+      "parameters", "optimizer state",     "inputs",            "constants",
+      "gradients",  "gathered parameters", "saved activations", "temporary"};
+  static_assert(std::size(names) == numMemoryUses);
+  return names[int(use)];
+}
+
+std::array<UseBytes, numMemoryUses> usesOf(const MemoryTimeline &timeline) {
+  std::array<UseBytes, numMemoryUses> result;
+  for (int use = 0; use < numMemoryUses; ++use) {
+    std::vector<uint64_t> held = timeline.heldBytes(MemoryUse(use));
+    if (!held.empty())
+      result[use] = {held[timeline.peak],
+                     *std::max_element(held.begin(), held.end())};
+  }
+  return result;
 }
 
 MemoryTimeline timelineOf(const LoadedPlan &plan) {

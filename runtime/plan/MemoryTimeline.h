@@ -4,10 +4,34 @@
 
 #include "runtime/plan/VerifyPlan.h"
 
+#include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace polyrank::runtime {
+
+/// What bytes are held for: the kinds that formulas of memory speak of
+/// (Rajbhandari et al., ZeRO, 2020; Korthikanti et al., Reducing Activation
+/// Recomputation in Large Transformer Models, 2022). The first four are there
+/// all the time.
+enum class MemoryUse {
+  Parameters,
+  OptimizerState,
+  Inputs,
+  Constants,
+  /// What the backward computes for the update, or adds up over microbatches.
+  Gradients,
+  /// Parameters of which each rank keeps a part, put together (ZeRO 3).
+  GatheredParameters,
+  /// What the forward writes and the backward reads.
+  SavedActivations,
+  /// Whatever else: read in the phase that writes it; scratch of products.
+  Temporary
+};
+constexpr int numMemoryUses = int(MemoryUse::Temporary) + 1;
+/// "saved activations".
+const char *nameOf(MemoryUse use);
 
 /// Bytes of the arena that hold one value, of rank 0, from the command that
 /// writes them to the last one that reads them, both included. A value that is
@@ -22,6 +46,7 @@ struct HeldBytes {
   std::string kind;
   /// The argument, or the command's origin in the user's model.
   std::string name;
+  MemoryUse use = MemoryUse::Temporary;
   bool isFixed = false; // there all the time
 };
 
@@ -48,11 +73,19 @@ struct MemoryTimeline {
 
   /// The segment of a command.
   const TimelineSegment &segmentOf(uint32_t command) const;
-  /// How much is held during each command.
-  std::vector<uint64_t> heldBytes() const;
+  /// How much is held during each command, of all uses or of one.
+  std::vector<uint64_t>
+  heldBytes(std::optional<MemoryUse> use = std::nullopt) const;
 };
 
 MemoryTimeline timelineOf(const LoadedPlan &plan);
+
+/// Of one use: how much is held when most is held in all, and the most of it
+/// that is held at any time.
+struct UseBytes {
+  uint64_t atPeak = 0, most = 0;
+};
+std::array<UseBytes, numMemoryUses> usesOf(const MemoryTimeline &timeline);
 
 /// When most is held, and what. Values of modules that differ in the numbers of
 /// layers only are one line.

@@ -189,10 +189,9 @@ PlanReport reportOf(const LoadedPlan &loaded) {
   report.learningRate = plan.learning_rate();
   report.schedule =
       plan.lr_schedule() ? textOf(plan.lr_schedule()) : "constant";
-  if (program.memory())
-    for (const plan::MemoryLine *line : *program.memory())
-      report.memory.emplace_back(line->kind()->str(), line->bytes());
-  report.peak = peakOf(timelineOf(loaded));
+  MemoryTimeline timeline = timelineOf(loaded);
+  report.memory = usesOf(timeline);
+  report.peak = peakOf(timeline);
   addArguments(loaded, mesh, report);
   CommandCounter(loaded, mesh, report).count();
   return report;
@@ -217,8 +216,13 @@ nlohmann::ordered_json toJson(const PlanReport &report) {
       entry["state_of"] = argument.stateOf;
     held.push_back(std::move(entry));
   }
-  for (auto &[kind, bytes] : report.memory)
-    memory.push_back({{"kind", kind}, {"bytes", bytes}});
+  for (int use = 0; use < numMemoryUses; ++use)
+    memory.push_back({{"kind", nameOf(MemoryUse(use))},
+                      {"bytes", report.memory[use].atPeak},
+                      {"most", report.memory[use].most}});
+  memory.push_back({{"kind", "unused"},
+                    {"bytes", report.unusedBytes()},
+                    {"most", report.unusedBytes()}});
   for (const CommunicationLine &line : report.communication)
     communication.push_back({{"kind", line.kind},
                              {"axes", line.axes},

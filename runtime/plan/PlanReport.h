@@ -73,8 +73,11 @@ struct PlanReport {
   std::string schedule;
   std::vector<std::string> learningRates; // as the log calls them
   std::vector<HeldArgument> held;
-  std::vector<std::pair<std::string, uint64_t>> memory;
+  std::array<UseBytes, numMemoryUses> memory;
   PeakReport peak;
+  /// Of the arena, when most is held: between buffers, and what only other
+  /// moments need.
+  uint64_t unusedBytes() const { return arenaBytes() - peak.bytes; }
   std::vector<CommunicationLine> communication; // largest first
   std::vector<CollectiveReason> reasons;
   std::vector<KernelLine> kernels;

@@ -161,10 +161,12 @@ void printMemory(const PlanReport &report) {
   if (report.lowerBound)
     fmt::print("  {:<28}{:>16}  (gap {:.2f} %)\n", "lower bound",
                report.lowerBound, report.arenaGap());
-  if (!report.memory.empty())
-    fmt::print("by kind:\n");
-  for (auto &[kind, bytes] : report.memory)
-    fmt::print("  {:<28}{:>16}\n", kind, bytes);
+  fmt::print("by kind, when most is held, and the most of each at any time:\n");
+  for (int use = 0; use < numMemoryUses; ++use)
+    if (auto [atPeak, most] = report.memory[use]; most)
+      fmt::print("  {:<28}{:>16}{:>16}\n", nameOf(MemoryUse(use)), atPeak,
+                 most);
+  fmt::print("  {:<28}{:>16}\n", "unused then", report.unusedBytes());
   printPeak(report.peak);
   fmt::print("not in the arena, at most:\n  {:<28}{:>16}\n",
              "code and data of the program", programBytes);
