@@ -67,6 +67,8 @@ struct Findings {
   ByText<unsigned> split, splitAlone;
   /// By the reason: what stays whole.
   ByText<Names> wholeUpdates, wholeSums, wholeParameters;
+  /// What does not divide, and bytes of padding.
+  Names padded;
 };
 
 struct ShardUpdates : sharding::impl::ShardUpdatesBase<ShardUpdates> {
@@ -153,6 +155,8 @@ LogicalResult ShardUpdates::splitUpdates(func::FuncOp step,
         found.wholeSums[reason].add(name, getLocalBytes(type));
     mesh = getLayout(type).getMesh();
     ++found.split[nameParts(mesh, *axes)];
+    if (int64_t excess = splitter.getExcessBytes(gathers); excess > 0)
+      found.padded.add(name, excess);
     splitter.rewrite(gathers);
   }
   if (!mesh)
@@ -203,12 +207,14 @@ LogicalResult ShardUpdates::splitOthers(func::FuncOp step,
       continue;
     }
     ++found.splitAlone[nameParts(mesh, *axes)];
+    if (parts.getExcess() > 0)
+      found.padded.add(name, parts.getExcess() *
+                                 type.getElementTypeBitWidth() / 8);
     SmallVector<OpOperand *> uses;
     for (OpOperand &use : argument.getUses())
       if (use.getOwner() != terminator)
         uses.push_back(&use);
-    argument.setType(
-        parts.getPartType(type.getElementType(), fillOf(getLayout(type))));
+    argument.setType(parts.getStoredType(type.getElementType()));
     if (parts.isRow()) {
       DenseI64ArrayAttr view = boundary.getView(number);
       boundary.setView(number, {view ? view[0] : 0, 1});
@@ -240,6 +246,11 @@ void ShardUpdates::report(func::FuncOp step) {
                                      : " parameters that are not trained are")
                       << " split over " << parts
                       << (count == 1 ? " of it" : " of them");
+  if (!found.padded.names.empty())
+    step.emitRemark() << "the parts of " << groupNames(found.padded.names)
+                      << " are padded, since nothing of them divides; that "
+                         "takes "
+                      << found.padded.bytes << " bytes more on all devices";
   for (auto &[reason, entry] : found.wholeUpdates)
     step.emitRemark() << "each device updates " << groupNames(entry.names)
                       << " whole, and keeps " << entry.bytes << " bytes of "

@@ -25,41 +25,96 @@ void TensorParts::setWhy(std::string constraint, std::string user) {
   this->user = std::move(user);
 }
 
+/// The blocks of a row are those of its most major dim.
+static int64_t getMajorDim(ArrayRef<int64_t> shape) {
+  return llvm::find_if(shape, [](int64_t n) { return n != 1; }) - shape.begin();
+}
+
+WhyWhole TensorParts::whyNoRowOfElements() const {
+  int64_t major = getMajorDim(whole.getShape());
+  for (auto [d, entry] : llvm::enumerate(layout.getDims()))
+    if (entry.getPadded() ||
+        (static_cast<int64_t>(d) != major && !entry.getAxes().empty()))
+      return "it is cut in another dim";
+  return {};
+}
+
 WhyWhole TensorParts::choose(llvm::function_ref<WhyWhole()> whyNoRow) {
   ArrayRef<int64_t> shape = whole.getShape();
   SmallVector<int64_t> local = layout.getLocalShape(shape);
-  int64_t count = product(axes);
-  dim = llvm::find_if(local, [](int64_t n) { return n != 1; }) - local.begin();
-  int64_t elements = graph::numElements(local);
-  if (elements % count != 0)
-    return "its " + std::to_string(elements) + " elements do not divide by " +
-           std::to_string(count);
+  int64_t count = product(axes), elements = graph::numElements(local);
+  if (elements == 1)
+    return "it has one element";
+  dim = getMajorDim(local);
   if (local[dim] % count == 0)
     return {};
   std::string why = "dim " + std::to_string(dim) + ", " +
                     std::to_string(local[dim]) + ", does not divide by " +
                     std::to_string(count) + ", and as a row ";
-  // The blocks of a row are those of its most major dim.
-  int64_t first =
-      llvm::find_if(shape, [](int64_t n) { return n != 1; }) - shape.begin();
-  for (auto [d, entry] : llvm::enumerate(layout.getDims()))
-    if (entry.getPadded() ||
-        (static_cast<int64_t>(d) != first && !entry.getAxes().empty()))
-      return why + "it is cut in another dim";
-  if (WhyWhole against = whyNoRow(); !against.empty())
-    return why + against;
-  row = true;
-  dim = first;
-  return {};
+  WhyWhole against = whyNoRowOfElements();
+  if (against.empty())
+    against = whyNoRow();
+  if (against.empty() && elements % count == 0) {
+    row = true;
+    dim = getMajorDim(shape);
+    return {};
+  }
+  for (auto [d, size] : llvm::enumerate(local))
+    if (size > 1 && size % count == 0) {
+      dim = d;
+      return {};
+    }
+  if (choosePadding(against.empty()))
+    return {};
+  return why + (against.empty() ? "its blocks do not" : against) +
+         "; a dim that is split already is not padded";
 }
 
-/// The layout, as a row where it is one, split over `more` too.
+/// Blocks of a dim that is split already would no longer lie in those of the
+/// whole.
+bool TensorParts::choosePadding(bool rowIsPossible) {
+  ArrayRef<int64_t> shape = whole.getShape();
+  int64_t count = product(axes);
+  auto isFree = [](DimAttr entry) {
+    return entry.getAxes().empty() && !entry.getPadded() && !entry.hasHalo();
+  };
+  if (rowIsPossible && llvm::all_of(layout.getDims(), isFree)) {
+    row = true;
+    dim = getMajorDim(shape);
+    padded = llvm::alignTo(graph::numElements(shape), count);
+    return true;
+  }
+  // The least of padded / size.
+  for (auto [d, size] : llvm::enumerate(shape)) {
+    if (size == 1 || !isFree(layout.getDim(d)))
+      continue;
+    int64_t extent = llvm::alignTo(size, count);
+    if (padded == 0 || extent * shape[dim] < padded * size) {
+      dim = d;
+      padded = extent;
+    }
+  }
+  return padded != 0;
+}
+
+int64_t TensorParts::getExcess() const {
+  if (padded == 0)
+    return 0;
+  int64_t elements = graph::numElements(whole.getShape());
+  return row ? padded - elements
+             : elements / whole.getShape()[dim] *
+                   (padded - whole.getShape()[dim]);
+}
+
+/// The layout, as a row where it is one, split over `more` too. Without them it
+/// is the whole's, and has no padding but that.
 LayoutAttr TensorParts::getRowLayout(ArrayRef<AxisRef> more, Fill fill) const {
   DimAttr entry = layout.getDim(dim);
   SmallVector<AxisRef> all(entry.getAxes());
   llvm::append_range(all, more);
-  entry = DimAttr::get(layout.getMesh(), all, entry.getPadded(),
-                       entry.getPadded() ? fill : Fill::Undefined);
+  int64_t extent = padded && !more.empty() ? padded : entry.getPadded();
+  entry = DimAttr::get(layout.getMesh(), all, extent,
+                       extent ? fill : Fill::Undefined);
   if (row)
     return LayoutAttr::get(layout.getMesh(), entry, layout.getPartialKind(),
                            layout.getPartialAxes(), layout.getPlaces());
@@ -77,6 +132,10 @@ RankedTensorType TensorParts::getPartType(Type element, Fill fill) const {
   if (row)
     shape = {graph::numElements(shape)};
   return RankedTensorType::get(shape, element, getRowLayout(axes, fill));
+}
+
+RankedTensorType TensorParts::getStoredType(Type element) const {
+  return getPartType(element, padded ? Fill::Zero : fillOf(layout));
 }
 
 /// To a row, or from one.
@@ -126,8 +185,9 @@ Value TensorParts::gather(OpBuilder &builder, Value part,
                           RankedTensorType type) const {
   // What padding shall contain is written before others get it.
   Fill fill = fillOf(getLayout(type));
-  Value all = reshard(builder, reshard(builder, part, getRowLayout(axes, fill)),
-                      getRowLayout({}, fill));
+  if (!padded)
+    part = reshard(builder, part, getRowLayout(axes, fill));
+  Value all = reshard(builder, part, getRowLayout({}, fill));
   return reshard(builder, reshape(builder, all, type.getShape()),
                  getLayout(type));
 }

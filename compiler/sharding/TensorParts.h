@@ -19,9 +19,11 @@ inline LayoutAttr layoutOf(mlir::Value value) { return getLayout(value); }
 /// What padding contains; undefined where there is none.
 Fill fillOf(LayoutAttr layout);
 
-/// The parts are consecutive elements of what a device has of the whole, so
-/// that nothing needs to be copied: blocks of the first dim that is more than
-/// one element there, else of all elements as a row.
+/// Equal parts of what a device has of the whole. Where it divides, they are
+/// blocks of the first dim of more than one element, or else of all elements as
+/// a row, or else of another dim: the first two are consecutive, so that nothing
+/// needs to be copied. What does not divide is padded: the row where there can
+/// be one, or else the dim that grows least.
 class TensorParts {
 public:
   /// `whole` has a layout, which uses none of `axes`.
@@ -34,11 +36,16 @@ public:
   void setWhy(std::string constraint, std::string user);
 
   bool isRow() const { return row; }
+  /// Elements of padding over all parts that the whole does not have.
+  int64_t getExcess() const;
   mlir::RankedTensorType getWholeType() const { return whole; }
   llvm::ArrayRef<AxisRef> getAxes() const { return axes; }
 
-  /// The type of a device's part of a tensor of the same shape and layout.
+  /// The type of a device's part of a tensor of the same shape and layout. `fill`
+  /// is what the padding of the whole contains, where it has some.
   mlir::RankedTensorType getPartType(mlir::Type element, Fill fill) const;
+  /// The type of a part that is kept from step to step: zeros are its padding.
+  mlir::RankedTensorType getStoredType(mlir::Type element) const;
 
   /// These write ops that have the location of what they take.
   /// @{
@@ -52,6 +59,8 @@ public:
   /// @}
 
 private:
+  WhyWhole whyNoRowOfElements() const;
+  bool choosePadding(bool rowIsPossible);
   LayoutAttr getRowLayout(llvm::ArrayRef<AxisRef> more, Fill fill) const;
   mlir::Value reshape(mlir::OpBuilder &builder, mlir::Value value,
                       llvm::ArrayRef<int64_t> shape) const;
@@ -61,6 +70,7 @@ private:
   llvm::SmallVector<AxisRef> axes;
   bool row = false;
   int64_t dim = 0;
+  int64_t padded = 0; // extent of `dim` in the parts; 0: as in the whole
   std::string constraint, user;
 };
 

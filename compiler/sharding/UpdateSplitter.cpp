@@ -107,6 +107,15 @@ WhyWhole UpdateSplitter::choose() {
   });
 }
 
+int64_t UpdateSplitter::getExcessBytes(bool withParameter) {
+  int64_t bytes = 0;
+  for (auto [argument, number] :
+       ArrayRef(update.boundary).drop_front(withParameter ? 0 : 1))
+    bytes += blocks.getExcess() *
+             typeOf(step.getArgument(argument)).getElementTypeBitWidth() / 8;
+  return bytes;
+}
+
 /// Of a device's part of `whole`.
 RankedTensorType UpdateSplitter::partType(Value whole, Fill fill) const {
   return blocks.getPartType(typeOf(whole).getElementType(), fill);
@@ -234,7 +243,7 @@ void UpdateSplitter::rewrite(ParameterGathers *gathers) {
   for (auto [argument, number] :
        ArrayRef(update.boundary).drop_front(gathers ? 0 : 1)) {
     BlockArgument stored = step.getArgument(argument);
-    stored.setType(partType(stored, fillOf(layoutOf(stored))));
+    stored.setType(blocks.getStoredType(typeOf(stored).getElementType()));
     if (blocks.isRow())
       boundary.setView(argument, {base, 1});
     parts.map(stored, stored);

@@ -26,6 +26,9 @@ public:
   /// a device adds up its part alone; or says why that cannot be. After
   /// `choose` and before `rewrite`.
   WhyWhole splitSum();
+  /// Bytes of padding over all devices in the state, and with `withParameter`
+  /// in the parameter.
+  int64_t getExcessBytes(bool withParameter);
   /// With `gathers` the parameter is kept in parts too.
   void rewrite(ParameterGathers *gathers);
 

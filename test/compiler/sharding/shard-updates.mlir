@@ -75,19 +75,19 @@ func.func @both(%w: !split {graph.role = #graph.parameter<@w>}, %dw: !split {gra
 }
 
 // A gradient that somebody else wants is gathered for them; another parameter is
-// small; a third does not divide, and that is said.
+// small; a third does not divide, and is updated as a padded row.
 !small = tensor<2x4xf32, #sharding.layout<#mesh, [{}, {}]>>
 !dsmall = tensor<2x4xf32, #sharding.layout<#mesh, [{}, {}], partial = sum {"data"}>>
 !three = tensor<3x5xf32, #sharding.layout<#mesh, [{}, {}]>>
 !dthree = tensor<3x5xf32, #sharding.layout<#mesh, [{}, {}], partial = sum {"data"}>>
-// CHECK-LABEL: func.func @whole
+// CHECK-LABEL: func.func @gradient_is_read
 // CHECK: %[[PART:.*]] = sharding.reshard %{{.*}} {{.*}} -> tensor<8x4xf32, #sharding.layout<#mesh, [{"data"}, {}]>>
 // CHECK: graph.sub {{.*}} : tensor<2x4xf32, #sharding.layout<#mesh, [{}, {}]>>
-// CHECK: graph.sub {{.*}} : tensor<3x5xf32, #sharding.layout<#mesh, [{}, {}]>>
+// CHECK: graph.sub {{.*}} : tensor<15xf32, #sharding.layout<#mesh, [{"data"} pad 16]>>
 // CHECK: %[[ALL:.*]] = sharding.reshard %[[PART]] {{.*}} -> tensor<8x4xf32, #sharding.layout<#mesh, [{}, {}]>>
 // CHECK: return %{{.*}}, %{{.*}}, %{{.*}}, %[[ALL]]
-// REMARK: remark: each device updates t whole, and keeps 0 bytes of optimizer state: its 15 elements do not divide by 2
-func.func @whole(%w: !w {graph.role = #graph.parameter<@w>}, %s: !small {graph.role = #graph.parameter<@s>}, %t: !three {graph.role = #graph.parameter<@t>}, %dw: !w {graph.role = #graph.input<"dw">}, %ds: !small {graph.role = #graph.input<"ds">}, %dt: !three {graph.role = #graph.input<"dt">}) -> (!w {graph.role = #graph.next<0>}, !small {graph.role = #graph.next<1>}, !three {graph.role = #graph.next<2>}, !w {graph.role = #graph.output<"gradient">}) {
+// REMARK: remark: the updates of 2 parameters are split over data
+func.func @gradient_is_read(%w: !w {graph.role = #graph.parameter<@w>}, %s: !small {graph.role = #graph.parameter<@s>}, %t: !three {graph.role = #graph.parameter<@t>}, %dw: !w {graph.role = #graph.input<"dw">}, %ds: !small {graph.role = #graph.input<"ds">}, %dt: !three {graph.role = #graph.input<"dt">}) -> (!w {graph.role = #graph.next<0>}, !small {graph.role = #graph.next<1>}, !three {graph.role = #graph.next<2>}, !w {graph.role = #graph.output<"gradient">}) {
   %p = sharding.to_partial %dw : (!w) -> !dw
   %r = sharding.reshard %p : (!dw) -> !w
   %g = graph.gradient %r of @w : !w
