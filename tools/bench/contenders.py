@@ -22,6 +22,7 @@ KNOWN = {
     "torch.compile": ("pytorch", "torch", {"compiled": True}),
     "torch.compile, channels last": ("pytorch", "torch", {"compiled": True, "channelsLast": True}),
     "DDP over gloo": ("pytorch", "torch", {}),
+    "FSDP2 over gloo": ("pytorch", "torch", {"sharded": True}),
     "JAX": ("jax_gpt2", "jax", {}),
     "onnxruntime": ("onnx_runtime", "onnxruntime", {}),
     "torch.distributed gloo": ("gloo", "torch", {}),
@@ -44,12 +45,14 @@ class Worker:
     """The processes of one peer; the first one's answers count."""
 
     def __init__(self, name, script, work, processes=1):
+        label = "".join(letter if letter.isalnum() else "-" for letter in name)
         self.name, self.processes, self.logs = name, [], []
         environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "PYTHONWARNINGS": "ignore",
                        "OMP_NUM_THREADS": str(work.threads), "MKL_NUM_THREADS": str(work.threads)}
         for rank in range(processes):
-            self.logs.append(Path(work.folder) / f"{script}-{rank}.log")
-            spec = json.dumps({"compiled": False, "channelsLast": False, **vars(work), "rank": rank})
+            self.logs.append(Path(work.folder) / f"{label}-{rank}.log")
+            spec = json.dumps({"compiled": False, "channelsLast": False, "sharded": False, **vars(work), "rank": rank,
+                               "name": label})
             self.processes.append(subprocess.Popen(
                 [sys.executable, PEERS / f"{script}.py", spec], env=environment, text=True,
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.logs[-1].open("w")))
@@ -104,7 +107,7 @@ def polyrank(work, bin):
     if work.model == "resnet":
         options += ["--batch-norm", "batch"]
     run([bin / "polyrank-compile", work.onnx, "-o", plan, "--mesh", f"data={work.ranks}", "--threads", work.threads,
-         *options])
+         "--zero", work.zero, *options])
 
     def turn(steps):
         log.unlink(missing_ok=True)

@@ -29,6 +29,7 @@ class Row:
     perRank: bool = False  # whether --batch is the batch of each rank
     mib: int = 0  # of an all-reduce
     shards: tuple = ()  # of what is saved
+    zero: int = 1  # our stage of ZeRO
 
 
 # Half of each matrix's columns on each rank: short runs that interleave in the file.
@@ -40,6 +41,7 @@ ROWS = {
     "two-threads": Row("1 rank, 2 threads", ("torch.compile", "PyTorch eager"), threads=2),
     "two-ranks": Row("2 ranks x 1 thread", ("DDP over gloo",), ranks=2),
     "two-ranks-wide": Row("2 ranks x 1 thread", ("DDP over gloo",), ranks=2, perRank=True),
+    "zero-three": Row("2 ranks x 1 thread, parameters in parts", ("FSDP2 over gloo", "DDP over gloo"), ranks=2, zero=3),
     "jax": Row("2 ranks", ("JAX",), ranks=2),
     "forward": Row("forward, 2 threads", ("onnxruntime",), threads=2, mode="forward"),
     "resnet": Row("ResNet, 2 threads", ("torch.compile", "torch.compile, channels last"), threads=2, model="resnet"),
@@ -60,7 +62,7 @@ def workOf(row, args, folder):
     sizes = ("layers", "heads", "width", "vocab", "context", "length", "depths", "image", "classes")
     work = SimpleNamespace(
         model=row.model, mode=row.mode, ranks=row.ranks, threads=row.threads, batch=batch, steps=args.steps,
-        mib=row.mib, folder=str(folder), **{name: getattr(args, name) for name in sizes})
+        mib=row.mib, zero=row.zero, folder=str(folder), **{name: getattr(args, name) for name in sizes})
     if row.model == "resnet":
         work.width = args.resnet_width
     elif row.model == "matrices":
