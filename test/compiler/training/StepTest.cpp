@@ -36,15 +36,26 @@ std::string linearOf(int64_t batch) {
   return text;
 }
 
+std::unique_ptr<Pass> buildStepOf(StringRef mode, StringRef optimizer,
+                                  int64_t microbatches) {
+  BuildStepPassOptions options;
+  options.mode = mode;
+  options.optimizer = optimizer;
+  options.microbatches = microbatches;
+  return createBuildStepPass(options);
+}
+
+void has(const std::string &text, StringRef part) {
+  EXPECT_TRUE(StringRef(text).contains(part)) << text;
+}
+
 class StepTest : public TrainingTest {
 protected:
   OwningOpRef<ModuleOp> buildStep(int64_t batch, StringRef loss,
                                   StringRef optimizer, int64_t microbatches) {
     auto module = parse(linearOf(batch));
     EXPECT_EQ(run(*module, createAttachLossPass({loss.str()})), "");
-    EXPECT_EQ(run(*module, createBuildStepPass(
-                               {"train", optimizer.str(), microbatches})),
-              "");
+    EXPECT_EQ(run(*module, buildStepOf("train", optimizer, microbatches)), "");
     return module;
   }
 
@@ -52,7 +63,7 @@ protected:
     auto module = parse(linearOf(2));
     std::string error = run(*module, createAttachLossPass({loss.str()}));
     if (error.empty())
-      error = run(*module, createBuildStepPass({"train", optimizer.str(), 1}));
+      error = run(*module, buildStepOf("train", optimizer, 1));
     return error;
   }
 };
@@ -349,12 +360,12 @@ TEST_F(StepTest, AModelsOwnLossIsASumOverACountWhereIntegersAloneCount) {
     text.replace(text.find("DIVISOR"), 7, divisor);
     auto module = parse(text);
     ASSERT_EQ(run(*module, createAttachLossPass({"output(loss)"})), "");
-    ASSERT_EQ(run(*module, createBuildStepPass({"train", "sgd(lr=1)", 2})), "");
+    ASSERT_EQ(run(*module, buildStepOf("train", "sgd(lr=1)", 2)), "");
     func::FuncOp step = function(*module, "step");
     SmallVector<Tensor> arguments = evaluate::randomArguments(step, 4);
     arguments[0].floats = {1, 1};
-    arguments[3].floats = {1, 2, 4, 5};
-    arguments[4].integers = {1, 0, 1, 2};
+    arguments[4].floats = {1, 2, 4, 5};
+    arguments[5].integers = {1, 0, 1, 2};
     SmallVector<Tensor> results = evaluate(step, arguments);
     EXPECT_NEAR(results[results.size() - 2].floats[0], loss, 1e-12);
     for (int i : {0, 1})
@@ -381,14 +392,13 @@ TEST_F(StepTest, ATermWithoutTargetsGivesNoGradient) {
       })");
     ASSERT_EQ(run(*module, createAttachLossPass({"output(a)+3*output(b)"})),
               "");
-    ASSERT_EQ(
-        run(*module, createBuildStepPass({"train", "sgd(lr=1)", microbatches})),
-        "");
+    ASSERT_EQ(run(*module, buildStepOf("train", "sgd(lr=1)", microbatches)),
+              "");
     func::FuncOp step = function(*module, "step");
     SmallVector<Tensor> arguments = evaluate::randomArguments(step, 4);
     arguments[0].floats = {0, 0};
-    llvm::fill(arguments[3].floats, 5);
-    llvm::fill(arguments[4].integers, 0);
+    llvm::fill(arguments[4].floats, 5);
+    llvm::fill(arguments[5].integers, 0);
     SmallVector<Tensor> results = evaluate(step, arguments);
     EXPECT_EQ(results[0].floats[0], -15);
     EXPECT_EQ(results[0].floats[1], -15);
@@ -432,9 +442,8 @@ TEST_F(StepTest, WhatIsDroppedDiffersBetweenMicrobatchesAndSteps) {
         return %y : tensor<1x64xf64>
       })");
     EXPECT_EQ(run(*module, createAttachLossPass({"mse(y,target)"})), "");
-    EXPECT_EQ(
-        run(*module, createBuildStepPass({"train", "sgd(lr=1)", microbatches})),
-        "");
+    EXPECT_EQ(run(*module, buildStepOf("train", "sgd(lr=1)", microbatches)),
+              "");
     func::FuncOp step = function(*module, "step");
     SmallVector<Tensor> arguments = evaluate::randomArguments(step, 4);
     for (Tensor &tensor : arguments) {
@@ -467,7 +476,7 @@ TEST_F(StepTest, ForwardModeComputesTheOutputs) {
   SmallVector<Tensor> arguments =
       evaluate::randomArguments(function(*module), 6);
   SmallVector<Tensor> expected = evaluate(function(*module), arguments);
-  ASSERT_EQ(run(*module, createBuildStepPass({"forward", "", 1})), "");
+  ASSERT_EQ(run(*module, buildStepOf("forward", "", 1)), "");
   func::FuncOp step = function(*module, "step");
   // Parameters first, then the input with its microbatch dim.
   SmallVector<Tensor> moved{arguments[1], arguments[2], arguments[3],
@@ -487,7 +496,7 @@ TEST_F(StepTest, TheBatchIsTheFirstDimOfInputsAndOutputs) {
       %r = graph.reduce sum %x over [0, 1] : (tensor<2x3xf64>) -> tensor<f64>
       %o = graph.broadcast %r {dims = array<i64>} : (tensor<f64>) -> tensor<)" +
         out + "xf64>\n return %o : tensor<" + out + "xf64>\n }");
-    return run(*module, createBuildStepPass({"forward", "sgd", 1}));
+    return run(*module, buildStepOf("forward", "sgd", 1));
   };
   EXPECT_EQ(errorOf("2x7", "2"), "");
   StringRef input = "input 'y' has a batch (dim 0) of 3, but input 'x' has one "
@@ -499,9 +508,6 @@ TEST_F(StepTest, TheBatchIsTheFirstDimOfInputsAndOutputs) {
 }
 
 TEST_F(StepTest, ErrorsSayWhatIsExpected) {
-  auto has = [](const std::string &text, StringRef part) {
-    EXPECT_TRUE(StringRef(text).contains(part)) << text;
-  };
   has(errorOf("cross_entropy(logit,labels)"),
       "the model has no output 'logit'; its outputs are: logits");
   has(errorOf("cross_entropy(logits)"),

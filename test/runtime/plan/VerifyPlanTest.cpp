@@ -4,6 +4,8 @@
 #include "test/runtime/GuardedMemory.h"
 #include "test/runtime/plan/Lies.h"
 
+#include <cmath>
+
 namespace polyrank::runtime::test {
 namespace {
 
@@ -79,7 +81,7 @@ const Lie lies[] = {
      "a learning rate of -1"},
     {"rateWithoutEnd", [](PlanT &p) { p.learning_rate = INFINITY; },
      "a learning rate of inf"},
-    {"schedule", [](PlanT &p) { p.lr_schedule = "cosine"; },
+    {"rateSchedule", [](PlanT &p) { p.lr_schedule = "cosine"; },
      "the learning rate's schedule 'cosine': cosine: give total=N"},
     {"negativeRateOfAGroup", [](PlanT &p) { rateOf(p, DType::F64, -0.5); },
      "argument 'x': a learning rate of -0.5"},
