@@ -7,6 +7,7 @@
 #include "compiler/training/Optimizer.h"
 #include "frontends/onnx/Import.h"
 #include "mlir/AsmParser/AsmParser.h"
+#include "support/LearningRate.h"
 #include "support/Names.h"
 #include "test/fuzz/Input.h"
 #include "test/fuzz/Mlir.h"
@@ -30,6 +31,9 @@ void parse(MLIRContext &context, char language, const std::string &text) {
       {2, 4});
   fuzz::Diagnostics diagnostics(context);
   auto emitError = [&] { return mlir::emitError(UnknownLoc::get(&context)); };
+  training::Optimizer::Names trained;
+  trained.names.push_back("fc1.weight");
+  trained.trainable = true;
   switch (language) {
   case 'm': {
     bool parsed = succeeded(driver::parseMesh(context, text, error));
@@ -68,7 +72,24 @@ void parse(MLIRContext &context, char language, const std::string &text) {
     diagnostics.checkOutcome(succeeded(optimizer));
     if (succeeded(optimizer))
       diagnostics.checkOutcome(
-          succeeded(optimizer->checkPatterns({"fc1.weight"}, emitError)));
+          succeeded(optimizer->checkPatterns(trained, emitError)));
+    return;
+  }
+  case 'g': {
+    auto optimizer = training::Optimizer::parse("sgd", emitError);
+    bool added = succeeded(optimizer->addGroup(text, emitError));
+    diagnostics.checkOutcome(added);
+    if (added)
+      diagnostics.checkOutcome(
+          succeeded(optimizer->checkPatterns(trained, emitError)));
+    return;
+  }
+  case 'r': {
+    auto schedule = LearningRateSchedule::parse(text);
+    check(bool(schedule), schedule ? "" : schedule.error().message);
+    if (schedule)
+      for (uint64_t step : {uint64_t(0), schedule->getTotal(), UINT64_MAX})
+        schedule->at(1, step);
     return;
   }
   case 'a': {

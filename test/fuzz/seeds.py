@@ -29,6 +29,9 @@ LANGUAGES = {
     "o": ["torch.optim.AdamW(model.parameters(), 1e-3, betas=(0.9, 0.95), amsgrad)",
           "sgd(lr=1e-3,momentum=0.9,nesterov=true)", "adamw(lr=1e-3,betas=0.9:0.999,eps=1e-8)",
           "adam(weight_decay=0.01,decay=*.weight:*_norm*)", "adamw"],
+    "g": ["fc1.*: lr=x0.1, weight_decay=0", "*.bias:lr=1e-4,momentum=0.9,nesterov", "a:b: maximize"],
+    "r": ["cosine(warmup=100, total=1000, min=x0.1)", "constant(warmup=3,warmup_start=1/3)", "step(size=5,gamma=0.5)",
+          "one_cycle(total=20,pct_start=0.25,anneal_strategy=linear,three_phase=true)", "wsd(total=9,decay=3,decay_type=1-sqrt)"],
     "a": ['#sharding.mesh<["data" = 2, "tensor" = 4]>',
           '#sharding.layout<mesh<["data" = 2, "tensor" = 4]>, [{"data"}, {"tensor"}]>',
           '#sharding.layout<mesh<["data" = 4]>, [{"data":(1)2} pad 8 fill zero halo 1:1], '
