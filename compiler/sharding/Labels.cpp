@@ -218,7 +218,8 @@ static void setCost(const SideTable &table, const Reach &reach,
     if (choice.kind == Choice::Pass)
       ++cost.passes;
     // As parts of a sum the atom is in use too.
-    if (choice.kind == Choice::None && reached.level[atom] >= 0 &&
+    if (choice.kind == Choice::None && !node.isUpdate &&
+        reached.level[atom] >= 0 &&
         llvm::any_of(reached.arrivals[atom], [&](const Arrival &arrival) {
           return !reached.isFree[arrival.factor];
         }))

@@ -13,6 +13,31 @@ static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
+/// Where all that is outside of `inside` gets the value from reshards to one
+/// layout, they are erased, and that layout is what is wanted of it.
+static LayoutAttr
+takeReshards(Value value, const llvm::SmallPtrSetImpl<Operation *> &inside) {
+  LayoutAttr target;
+  SmallVector<ReshardOp> reshards;
+  for (Operation *user : value.getUsers()) {
+    if (inside.contains(user))
+      continue;
+    auto reshard = dyn_cast<ReshardOp>(user);
+    if (!reshard || reshard->getNumResults() != 1 ||
+        (target && target != getLayout(reshard->getResult(0))))
+      return getLayout(value);
+    target = getLayout(reshard->getResult(0));
+    reshards.push_back(reshard);
+  }
+  if (!target || target.isPartial())
+    return getLayout(value);
+  for (ReshardOp reshard : reshards) {
+    reshard->getResult(0).replaceAllUsesWith(value);
+    reshard.erase();
+  }
+  return target;
+}
+
 LogicalResult polyrank::sharding::layOutAgain(ArrayRef<Operation *> given,
                                               MeshAttr mesh, StringRef reason) {
   llvm::SmallPtrSet<Operation *, 16> inside(given.begin(), given.end());
@@ -40,11 +65,11 @@ LogicalResult polyrank::sharding::layOutAgain(ArrayRef<Operation *> given,
   SmallVector<std::pair<Value, SmallVector<OpOperand *>>> outside;
   for (Operation *op : ops)
     for (Value result : op->getResults()) {
+      LayoutAttr layout = takeReshards(result, inside);
       SmallVector<OpOperand *> uses;
       for (OpOperand &use : result.getUses())
         if (!inside.contains(use.getOwner()))
           uses.push_back(&use);
-      LayoutAttr layout = getLayout(result);
       if (!uses.empty()) {
         wanted[result] = layout.withPartial(layout.getPartialKind(), {});
         outside.push_back({result, uses});
@@ -52,7 +77,7 @@ LogicalResult polyrank::sharding::layOutAgain(ArrayRef<Operation *> given,
       result.setType(withLayout(typeOf(result), nullptr));
     }
   FailureOr<SuppliedValues> supplied =
-      layOutParts(mesh, ops, wanted, reason);
+      layOutParts(mesh, ops, wanted, reason, /*isUpdate=*/true);
   if (failed(supplied))
     return failure();
   for (auto &[value, uses] : outside)

@@ -14,8 +14,9 @@ namespace polyrank::sharding {
 constexpr int maxLevels = 16;
 
 /// 1. Violations, per level, the most important first: ops that an axis
-///    reaches but that are not split over it, and uses of a parameter in
-///    another layout than the user fixed.
+///    reaches but that are not split over it (what is computed from gradients
+///    need not be), and uses of a parameter in another layout than the user
+///    fixed.
 /// 2. Bytes that one device sends in a step.
 /// 3. FLOPs of one device in a step.
 /// 4. Ops that pass a partial on: among equals a partial is reduced at its

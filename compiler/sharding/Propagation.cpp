@@ -30,9 +30,12 @@ FailureOr<Propagated> polyrank::sharding::solveLayouts(SideTable table) {
 
 FailureOr<Propagated> polyrank::sharding::solveParts(
     MeshAttr mesh, ArrayRef<Operation *> ops,
-    const llvm::MapVector<Value, LayoutAttr> &wanted, StringRef reason) {
+    const llvm::MapVector<Value, LayoutAttr> &wanted, StringRef reason,
+    bool isUpdate) {
   FailureOr<SideTable> table = readParts(mesh, ops, wanted, reason);
   if (failed(table))
     return failure();
+  for (Node &node : table->nodes)
+    node.isUpdate |= isUpdate;
   return solveLayouts(*std::move(table));
 }

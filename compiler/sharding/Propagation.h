@@ -32,6 +32,6 @@ mlir::FailureOr<Propagated> solveLayouts(SideTable table);
 mlir::FailureOr<Propagated>
 solveParts(MeshAttr mesh, llvm::ArrayRef<mlir::Operation *> ops,
            const llvm::MapVector<mlir::Value, LayoutAttr> &wanted,
-           llvm::StringRef reason = "");
+           llvm::StringRef reason = "", bool isUpdate = false);
 
 } // namespace polyrank::sharding

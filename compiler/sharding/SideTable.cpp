@@ -293,8 +293,12 @@ LogicalResult Reader::readOp(Operation *op, int64_t executions) {
       addNode(op->getNumOperands() == 0 ? NodeKind::Source : NodeKind::Op, op,
               describe(op), executions);
   nodes[node].rule = graphOp.getShardingRule();
-  for (OpOperand &slot : op->getOpOperands())
+  for (OpOperand &slot : op->getOpOperands()) {
     addUse(node, slot);
+    const Node &def = nodes[values[nodes[node].operands.back()].def];
+    nodes[node].isUpdate |=
+        def.isUpdate || isa_and_present<graph::GradientOp>(def.op);
+  }
   for (auto [i, result] : llvm::enumerate(op->getResults()))
     addValue(result, node, i, executions);
   pin(op, executions);

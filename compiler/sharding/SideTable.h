@@ -87,6 +87,9 @@ struct Node {
   /// Of its structure and of what it computes from, whatever the order of ops.
   uint64_t hash = 0;
   int constraint = -1;
+  /// Whether it depends on gradients. What is done once a step is split where
+  /// that moves fewer bytes, not wherever an axis reaches it.
+  bool isUpdate = false;
   /// Fixed: as given.
   llvm::SmallVector<sharding::LayoutAttr> fixedOperands, fixedResults;
 };

@@ -44,6 +44,7 @@ private:
   void findOps();
   LogicalResult findParameter(graph::GradientOp gradient);
   void collect(Update &update);
+  void leaveToOthers(const Update &update, llvm::DenseSet<Operation *> &own);
 
   func::FuncOp step;
   graph::Boundary boundary;
@@ -55,32 +56,51 @@ private:
 };
 } // namespace
 
-void UpdateFinder::findOps() {
-  SmallVector<Operation *> work;
-  auto add = [&](Operation *op) {
-    if (op && !isa<graph::GradientOp>(op) &&
-        !op->hasTrait<OpTrait::IsTerminator>() && ops.insert(op).second)
-      work.push_back(op);
+/// Those that depend on what `roots` use them for, but for gradients and what
+/// the step returns.
+static llvm::SetVector<Operation *> findUsers(ArrayRef<Value> roots) {
+  llvm::SetVector<Operation *> found;
+  auto addUsers = [&](Value value) {
+    for (Operation *user : value.getUsers())
+      if (!isa<graph::GradientOp>(user) &&
+          !user->hasTrait<OpTrait::IsTerminator>())
+        found.insert(user);
   };
-  // What depends on a gradient, then what these need that is no scalar: state
-  // and parameters on their way.
+  llvm::for_each(roots, addUsers);
+  for (size_t i = 0; i < found.size(); ++i)
+    llvm::for_each(found[i]->getResults(), addUsers);
+  return found;
+}
+
+void UpdateFinder::findOps() {
+  // What depends on a gradient, then what these need: of state and parameters
+  // on their way whatever there is, of others what is no scalar, since those
+  // are everybody's.
+  SmallVector<Value> gradients, kept;
   for (auto gradient : block.getOps<graph::GradientOp>())
-    llvm::for_each(gradient->getUsers(), add);
-  for (size_t i = 0; i < work.size(); ++i)
-    for (Operation *user : work[i]->getUsers())
-      add(user);
+    gradients.push_back(gradient);
+  for (Update &update : result.updates)
+    for (auto [argument, number] : update.boundary)
+      kept.push_back(step.getArgument(argument));
+  llvm::SetVector<Operation *> work = findUsers(gradients),
+                               ofKept = findUsers(kept);
   for (size_t i = 0; i < work.size(); ++i)
     for (Value operand : work[i]->getOperands())
-      if (!shapeOf(operand).empty())
-        add(operand.getDefiningOp());
+      if (Operation *def = operand.getDefiningOp();
+          def && !isa<graph::GradientOp>(def) &&
+          (!shapeOf(operand).empty() || ofKept.contains(def)))
+        work.insert(def);
+  ops.insert(work.begin(), work.end());
 }
 
 LogicalResult UpdateFinder::findParameter(graph::GradientOp gradient) {
   Update update;
   update.gradient = gradient;
+  // State of another shape is of the stored tensor, not of this view.
   auto isOfSame = [&](unsigned number) {
     return boundary.getParameter(number) == gradient.getParameterAttr() &&
            boundary.getView(number) == gradient.getViewAttr() &&
+           shapeOf(step.getArgument(number)) == shapeOf(gradient) &&
            boundary.getNext(number);
   };
   for (unsigned i = 0; i < boundary.getNumArguments(); ++i) {
@@ -105,10 +125,12 @@ void UpdateFinder::collect(Update &update) {
   if (shape.empty())
     return;
   SmallVector<Operation *> work(update.gradient->getUsers());
-  for (auto [argument, number] : update.boundary)
+  for (auto [argument, number] : update.boundary) {
+    llvm::append_range(work, step.getArgument(argument).getUsers());
     if (Operation *op =
             block.getTerminator()->getOperand(number).getDefiningOp())
       work.push_back(op);
+  }
   llvm::DenseSet<Operation *> own;
   while (!work.empty()) {
     Operation *op = work.pop_back_val();
@@ -123,16 +145,52 @@ void UpdateFinder::collect(Update &update) {
     if (!isSource) // others' users are no concern of this one
       llvm::append_range(work, op->getUsers());
   }
+  leaveToOthers(update, own);
   for (Operation &op : block)
     if (own.contains(&op))
       update.own.insert(&op);
 }
 
+/// Takes out of `own` what is computed from whole tensors that others make of
+/// the gradient (of a matrix's product with itself), and what is only there for
+/// them. They are laid out together, as bytes decide.
+void UpdateFinder::leaveToOthers(const Update &update,
+                                 llvm::DenseSet<Operation *> &own) {
+  auto isOfOthers = [&](Value operand) {
+    Operation *def = operand.getDefiningOp();
+    return def && ops.contains(def) && !own.contains(def);
+  };
+  for (Operation &op : block)
+    if (own.contains(&op) && !isUniform(&op) &&
+        llvm::any_of(op.getOperands(), isOfOthers))
+      own.erase(&op);
+  auto isSlot = [&](OpOperand &use) {
+    return llvm::any_of(update.boundary, [&](auto entry) {
+      return use.getOwner() == block.getTerminator() &&
+             use.getOperandNumber() == entry.second;
+    });
+  };
+  for (Operation &op : llvm::reverse(block)) {
+    if (!own.contains(&op))
+      continue;
+    bool isForOwn = false, isForOthers = false;
+    for (OpOperand &use : op.getUses()) {
+      Operation *user = use.getOwner();
+      isForOwn |= own.contains(user) || isSlot(use);
+      // A norm reads parts as well.
+      isForOthers |= ops.contains(user) && !own.contains(user) &&
+                     !shapeOf(user->getResult(0)).empty();
+    }
+    if (!isForOwn && isForOthers)
+      own.erase(&op);
+  }
+}
+
 FailureOr<UpdateOps> UpdateFinder::run() {
-  findOps();
   for (auto gradient : block.getOps<graph::GradientOp>())
     if (failed(findParameter(gradient)))
       return failure();
+  findOps();
   llvm::DenseSet<Operation *> owned;
   for (Update &update : result.updates) {
     collect(update);

@@ -16,9 +16,10 @@ struct Update {
   /// results that take their places.
   llvm::SmallVector<std::pair<unsigned, unsigned>> boundary;
   /// The ops that compute new elements from those of gradient, parameter and
-  /// state at the same index, in the order of the block: elementwise ops on the
-  /// parameter's shape, reshards, splats, and broadcasts of scalars. Splats and
-  /// broadcasts may belong to other updates too.
+  /// state at the same index, up to the next of these, in the order of the
+  /// block: elementwise ops on the parameter's shape, reshards, splats, and
+  /// broadcasts of scalars. Splats and broadcasts may belong to other updates
+  /// too.
   llvm::SetVector<mlir::Operation *> own;
 
   llvm::ArrayRef<int64_t> getShape() const {

@@ -408,8 +408,10 @@ polyrank::sharding::writeLayouts(const Propagated &propagated) {
 
 FailureOr<SuppliedValues> polyrank::sharding::layOutParts(
     MeshAttr mesh, ArrayRef<Operation *> ops,
-    const llvm::MapVector<Value, LayoutAttr> &wanted, StringRef reason) {
-  FailureOr<Propagated> propagated = solveParts(mesh, ops, wanted, reason);
+    const llvm::MapVector<Value, LayoutAttr> &wanted, StringRef reason,
+    bool isUpdate) {
+  FailureOr<Propagated> propagated =
+      solveParts(mesh, ops, wanted, reason, isUpdate);
   if (failed(propagated))
     return failure();
   return writeLayouts(*propagated);

@@ -16,10 +16,10 @@ using SuppliedValues = llvm::DenseMap<mlir::Value, mlir::Value>;
 mlir::FailureOr<SuppliedValues> writeLayouts(const Propagated &propagated);
 
 /// Lays out ops that stand between others which have their layouts: readParts,
-/// solved and written.
+/// solved and written. `isUpdate`: of each of them (Node).
 mlir::FailureOr<SuppliedValues>
 layOutParts(MeshAttr mesh, llvm::ArrayRef<mlir::Operation *> ops,
             const llvm::MapVector<mlir::Value, LayoutAttr> &wanted,
-            llvm::StringRef reason);
+            llvm::StringRef reason, bool isUpdate = false);
 
 } // namespace polyrank::sharding
