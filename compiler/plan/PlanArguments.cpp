@@ -228,7 +228,12 @@ LogicalResult ArgumentWriter::write(BlockArgument argument) {
     if (state.getOf()) {
       result->state_of = state.getOf().getValue().str();
       result->state_suffix = state.getSuffix().str();
-      writeView(*result, argument, result->state_of);
+      // That of another shape has none of the parameter's elements.
+      if (auto op = SymbolTable::lookupNearestSymbolFrom<graph::ParameterOp>(
+              function, state.getOf());
+          state.getView() || !op ||
+          cast<RankedTensorType>(op.getType()).getShape() == type.getShape())
+        writeView(*result, argument, result->state_of);
     }
   } else if (auto counter = boundary.getArgument<graph::CounterAttr>(number);
              counter && counter.getValue() == graph::RandomCounter::Seed) {

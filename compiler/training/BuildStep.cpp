@@ -6,7 +6,6 @@
 #include "compiler/training/StepBuilder.h"
 #include "mlir/IR/IRMapping.h"
 #include "support/Names.h"
-#include "llvm/ADT/MapVector.h"
 #include "llvm/Support/InterleavedRange.h"
 
 namespace polyrank::training {
@@ -26,15 +25,6 @@ public:
   void runOnOperation() override;
 };
 } // namespace
-
-/// Of a stored tensor: several where it is tied.
-static SmallVector<std::string> getNames(graph::ParameterOp parameter) {
-  SmallVector<std::string> names{parameter.getSymName().str()};
-  if (ArrayAttr aliases = parameter.getAliasesAttr())
-    for (auto alias : aliases.getAsRange<StringAttr>())
-      names.push_back(alias.str());
-  return names;
-}
 
 LogicalResult StepBuilder::classify() {
   for (BlockArgument argument : forward.getArguments()) {
@@ -125,9 +115,24 @@ void StepBuilder::createFunction(const Optimizer *optimizer) {
     if (!optimizer || !parameter.trainable)
       continue;
     auto role = cast<graph::ParameterAttr>(roleOf(parameter.forward));
-    for (const OptimizerState &state : optimizer->getStates(parameter.names))
-      parameter.states.push_back(addState(parameter.forward.getType(), state,
-                                          role.getSymbol(), role.getView()));
+    for (const OptimizerState &state : optimizer->getStates(parameter.stored))
+      if (!state.shape)
+        parameter.states.push_back(addState(parameter.forward.getType(), state,
+                                            role.getSymbol(), role.getView()));
+  }
+  for (Parameter &parameter : parameters) {
+    if (!optimizer || !parameter.trainable)
+      continue;
+    auto [states, isNew] = storedStates.try_emplace(parameter.stored);
+    if (!isNew)
+      continue;
+    auto role = cast<graph::ParameterAttr>(roleOf(parameter.forward));
+    Type element = graph::getGlobalType(parameter.forward).getElementType();
+    for (const OptimizerState &state : optimizer->getStates(parameter.stored))
+      if (state.shape)
+        states->second.push_back(
+            addState(RankedTensorType::get(*state.shape, element), state,
+                     role.getSymbol(), {}));
   }
   auto integer = RankedTensorType::get({}, builder.getI64Type());
   if (optimizer) {
@@ -347,10 +352,22 @@ Value StepBuilder::takeGradient(Parameter &parameter) {
       parameter.gradient, role.getSymbol(), role.getView());
 }
 
-SmallVector<Value> StepBuilder::buildUpdates(const Optimizer &optimizer,
-                                             const Clip &clip,
-                                             const Clip::Scale &scale,
-                                             ValueRange carried) {
+/// Which rule updates what, where there are several.
+void StepBuilder::reportRules(const Optimizer &optimizer) {
+  llvm::MapVector<StringRef, SmallVector<std::string>> names;
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  for (Parameter &parameter : parameters)
+    if (StringRef name = optimizer.getNameFor(parameter.stored);
+        parameter.gradient && !name.empty() &&
+        seen.insert(parameter.stored).second)
+      names[name].push_back(parameter.name);
+  for (auto &[rule, updated] : names)
+    step.emitRemark() << rule << " updates " << groupNames(updated);
+}
+
+FailureOr<SmallVector<Value>>
+StepBuilder::buildUpdates(const Optimizer &optimizer, const Clip &clip,
+                          const Clip::Scale &scale, ValueRange carried) {
   // Of one stored tensor together: some optimizers ask for its norm.
   llvm::MapVector<Operation *, SmallVector<Parameter *>> stored;
   SmallVector<std::string> unused;
@@ -366,6 +383,7 @@ SmallVector<Value> StepBuilder::buildUpdates(const Optimizer &optimizer,
                        << groupNames(unused)
                        << (unused.size() == 1 ? "; it is left as it is"
                                               : "; they are left as they are");
+  reportRules(optimizer);
   llvm::DenseMap<Parameter *, Value> next;
   for (auto &[op, views] : stored) {
     SmallVector<UpdatedTensor> tensors;
@@ -382,7 +400,9 @@ SmallVector<Value> StepBuilder::buildUpdates(const Optimizer &optimizer,
                          own.location, /*decays=*/true, parameter->step,
                          clip.limit(own, gradient), parameter->states});
     }
-    optimizer.buildUpdates(builder, views.front()->names, tensors);
+    if (failed(optimizer.buildUpdates(builder, views.front()->names, tensors,
+                                      storedStates[op])))
+      return failure();
     for (auto [parameter, tensor] : llvm::zip_equal(views, tensors)) {
       next[parameter] = tensor.parameter;
       parameter->states = tensor.states;
@@ -397,6 +417,8 @@ SmallVector<Value> StepBuilder::buildUpdates(const Optimizer &optimizer,
     llvm::append_range(updatedStates, parameter.states);
   }
   llvm::append_range(updated, updatedStates);
+  for (auto &[op, states] : storedStates)
+    llvm::append_range(updated, states);
   return updated;
 }
 
@@ -435,13 +457,14 @@ LogicalResult StepBuilder::buildTraining(Optimizer &optimizer,
         gradients.push_back(parameter.gradient = takeGradient(parameter));
   Clip::Scale scale = clip.buildScale(parts, gradients, factor);
   optimizer.buildScalars(parts, stepNumber, rates);
-  SmallVector<Value> updated =
-      buildUpdates(optimizer, clip, scale, sums->carried);
-  updated.push_back(parts.add(stepNumber, 1));
+  auto updated = buildUpdates(optimizer, clip, scale, sums->carried);
+  if (failed(updated))
+    return failure();
+  updated->push_back(parts.add(stepNumber, 1));
   auto metrics = buildMetrics(sums->sums, sums->counts);
   if (scale.norm)
     metrics.push_back({"grad_norm", scale.norm});
-  finish(updated, metrics);
+  finish(*updated, metrics);
   return success();
 }
 

@@ -178,10 +178,10 @@ polyrank::training::parseSum(StringRef text, EmitError emitError) {
 }
 
 const std::string *NamedArguments::find(StringRef name) {
-  known.push_back(name.str());
+  known.push_back(prefix + name.str());
   for (const auto &[key, value] : call.named)
-    if (key == name) {
-      llvm::erase_if(rest, [&](auto &other) { return other.first == name; });
+    if (key == known.back()) {
+      llvm::erase_if(rest, [&](auto &other) { return other.first == key; });
       return &value;
     }
   return nullptr;
@@ -189,8 +189,8 @@ const std::string *NamedArguments::find(StringRef name) {
 
 void NamedArguments::reject(StringRef name, StringRef value,
                             StringRef expected) {
-  emitError() << call.name << ": '" << name << "=" << value << "': expected "
-              << expected;
+  emitError() << call.name << ": '" << prefix << name << "=" << value
+              << "': expected " << expected;
   failed = true;
 }
 
@@ -228,18 +228,36 @@ void NamedArguments::take(StringRef name, SmallVectorImpl<std::string> &value) {
   value.assign(parts.begin(), parts.end());
 }
 
+void NamedArguments::take(StringRef name, std::string &value) {
+  const std::string *text = find(name);
+  if (text && *text != "None")
+    value = StringRef(*text).trim("'\"").str();
+}
+
 void NamedArguments::takePair(StringRef name, double &first, double &second) {
+  double values[] = {first, second};
+  takeTuple(name, values, "two numbers, as in (0.9,0.999)");
+  first = values[0];
+  second = values[1];
+}
+
+void NamedArguments::takeTuple(StringRef name, MutableArrayRef<double> values,
+                               StringRef example) {
   const std::string *text = find(name);
   if (!text)
     return;
-  StringRef pair = *text;
-  bool isTuple = (pair.starts_with("(") && pair.ends_with(")")) ||
-                 (pair.starts_with("[") && pair.ends_with("]"));
-  if (isTuple)
-    pair = pair.drop_front().drop_back();
-  auto [left, right] = pair.split(isTuple ? ',' : ':');
-  if (left.trim().getAsDouble(first) || right.trim().getAsDouble(second))
-    reject(name, *text, "two numbers, as in (0.9,0.999)");
+  StringRef tuple = *text;
+  bool isPython = (tuple.starts_with("(") && tuple.ends_with(")")) ||
+                  (tuple.starts_with("[") && tuple.ends_with("]"));
+  if (isPython)
+    tuple = tuple.drop_front().drop_back();
+  SmallVector<StringRef> parts;
+  tuple.split(parts, isPython ? ',' : ':');
+  bool isRight = parts.size() == values.size();
+  for (auto [part, value] : llvm::zip(parts, values))
+    isRight &= part.trim() == "None" || !part.trim().getAsDouble(value);
+  if (!isRight)
+    reject(name, *text, example);
 }
 
 bool NamedArguments::drop(StringRef name) {

@@ -51,10 +51,18 @@ public:
   void take(llvm::StringRef name, double &value);
   void take(llvm::StringRef name, int64_t &value);
   void take(llvm::StringRef name, bool &value);
+  /// A word, in quotes or not; None leaves it as it is.
+  void take(llvm::StringRef name, std::string &value);
   /// Separated by ':'.
   void take(llvm::StringRef name, llvm::SmallVectorImpl<std::string> &value);
   /// 0.9:0.999, or as Python writes it: (0.9,0.999).
   void takePair(llvm::StringRef name, double &first, double &second);
+  /// Of a few numbers, of which None leaves what is there. `example` is the
+  /// end of the message where they are none.
+  void takeTuple(llvm::StringRef name, llvm::MutableArrayRef<double> values,
+                 llvm::StringRef example);
+  /// What `take` takes has names that begin with this, in front of those given.
+  void setPrefix(llvm::StringRef prefix) { this->prefix = prefix.str(); }
   /// Whether the argument is given, as something else than False or None. It is
   /// no option that messages list.
   bool drop(llvm::StringRef name);
@@ -72,6 +80,7 @@ private:
   EmitError emitError;
   llvm::SmallVector<std::pair<std::string, std::string>> rest;
   llvm::SmallVector<std::string> known;
+  std::string prefix;
   bool failed = false;
 };
 

@@ -27,28 +27,26 @@ FailureOr<Clip> Clip::parse(double norm, StringRef kind, double value,
   return Clip{norm, kind == "2" ? Norm::Two : Norm::Infinity, value};
 }
 
-/// In what norms are computed: as precise as the most precise gradient, and no
-/// less than f32.
-static Type getNormType(OpBuilder &builder, ArrayRef<Value> gradients) {
-  bool isDouble = llvm::any_of(gradients, [](Value gradient) {
-    return graph::getGlobalType(gradient).getElementType().isF64();
+/// In what the norm of `values` is computed.
+static Type getNormType(OpBuilder &builder, ArrayRef<Value> values) {
+  bool isDouble = llvm::any_of(values, [](Value value) {
+    return graph::getGlobalType(value).getElementType().isF64();
   });
   return isDouble ? builder.getF64Type() : builder.getF32Type();
 }
 
-/// The norm of all elements of all gradients.
-static Value buildNorm(Parts &parts, Clip::Norm kind,
-                       ArrayRef<Value> gradients) {
-  Type type = getNormType(parts.builder, gradients);
+Value polyrank::training::buildNorm(Parts &parts, Clip::Norm kind,
+                                    ArrayRef<Value> values) {
+  Type type = getNormType(parts.builder, values);
   Value total;
-  for (Value gradient : gradients) {
-    if (graph::getGlobalType(gradient).getElementType() != type)
-      gradient = parts.convert(gradient, type);
-    auto dims = llvm::to_vector(
-        llvm::seq<int64_t>(0, graph::getShape(gradient).size()));
+  for (Value value : values) {
+    if (graph::getGlobalType(value).getElementType() != type)
+      value = parts.convert(value, type);
+    auto dims =
+        llvm::to_vector(llvm::seq<int64_t>(0, graph::getShape(value).size()));
     bool isTwo = kind == Clip::Norm::Two;
-    Value size = isTwo ? parts.mul(gradient, gradient)
-                       : parts.apply<graph::AbsOp>(gradient);
+    Value size =
+        isTwo ? parts.mul(value, value) : parts.apply<graph::AbsOp>(value);
     if (!dims.empty())
       size = parts.reduce(isTwo ? sharding::ReductionKind::Sum
                                 : sharding::ReductionKind::Max,

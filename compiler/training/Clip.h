@@ -38,4 +38,9 @@ struct Clip {
   mlir::Value limit(graph::Parts &parts, mlir::Value gradient) const;
 };
 
+/// The norm of all elements of all values, a scalar: as precise as the most
+/// precise of them, and no less than f32.
+mlir::Value buildNorm(graph::Parts &parts, Clip::Norm kind,
+                      llvm::ArrayRef<mlir::Value> values);
+
 } // namespace polyrank::training

@@ -42,9 +42,23 @@ static LogicalResult nameArguments(Call &call, ArrayRef<StringRef> order,
 
 /// Options that are there or not.
 static SmallVector<StringRef> getFlags() {
-  SmallVector<StringRef> flags{"nesterov", "amsgrad", "maximize", "centered"};
+  SmallVector<StringRef> flags{"nesterov",        "amsgrad",
+                               "maximize",        "centered",
+                               "bias_correction", "grad_averaging",
+                               "use_nvlamb"};
   llvm::append_range(flags, implementations);
   return flags;
+}
+
+static LogicalResult checkGlobs(ArrayRef<std::string> patterns, StringRef text,
+                                EmitError emitError) {
+  for (const std::string &pattern : patterns) {
+    auto glob = llvm::GlobPattern::create(pattern);
+    if (!glob)
+      return emitError() << "'" << text << "': bad pattern '" << pattern
+                         << "': " << llvm::toString(glob.takeError());
+  }
+  return success();
 }
 
 /// The rule that a call names, with its options. `text` is what the user wrote;
@@ -66,8 +80,10 @@ readRule(const Call &call, StringRef text, EmitError emitError,
                             "it is; leave it out";
   if (failed(named.finish()))
     return failure();
-  if (StringRef wrong = rule->check(); !wrong.empty())
+  if (std::string wrong = rule->check(); !wrong.empty())
     return emitError() << "'" << text << "': " << wrong;
+  if (failed(checkGlobs(rule->getPatterns().second, text, emitError)))
+    return failure();
   return std::move(rule);
 }
 
@@ -97,12 +113,8 @@ FailureOr<Optimizer> Optimizer::parse(StringRef text, EmitError emitError) {
   llvm::erase_if(call->named, [](auto &option) {
     return option.first == "decay" || option.first == "params";
   });
-  for (const std::string &pattern : result.decaying) {
-    auto glob = llvm::GlobPattern::create(pattern);
-    if (!glob)
-      return emitError() << "'" << text << "': bad pattern '" << pattern
-                         << "': " << llvm::toString(glob.takeError());
-  }
+  if (failed(checkGlobs(result.decaying, text, emitError)))
+    return failure();
   result.rest.rule = std::move(*rule);
   result.call = std::move(*call);
   return std::move(result);
@@ -181,17 +193,8 @@ const Optimizer::Group &Optimizer::find(ArrayRef<std::string> names) const {
   return rest;
 }
 
-/// A GlobPattern refers to its text, so it is made where it is used.
-static bool matches(StringRef pattern, StringRef name) {
-  return llvm::cantFail(llvm::GlobPattern::create(pattern)).match(name);
-}
-
 bool Optimizer::decays(ArrayRef<std::string> names) const {
-  return decaying.empty() || llvm::any_of(decaying, [&](StringRef pattern) {
-           return llvm::any_of(names, [&](const std::string &name) {
-             return matches(pattern, name);
-           });
-         });
+  return decaying.empty() || matchesGlobs(decaying, names);
 }
 
 LogicalResult Optimizer::checkPatterns(ArrayRef<Names> parameters,
@@ -200,13 +203,14 @@ LogicalResult Optimizer::checkPatterns(ArrayRef<Names> parameters,
   for (const Names &parameter : parameters)
     if (parameter.trainable)
       llvm::append_range(trained, parameter.names);
-  for (const std::string &pattern : decaying)
-    if (llvm::none_of(trained, [&](const std::string &name) {
-          return matches(pattern, name);
-        }))
-      return emitError() << "--optimizer: decay=" << pattern
-                         << " matches no trainable parameter"
-                         << nearestNames(pattern, trained);
+  for (auto [option, patterns] :
+       {std::pair(StringRef("decay"), ArrayRef<std::string>(decaying)),
+        rest.rule->getPatterns()})
+    for (const std::string &pattern : patterns)
+      if (!matchesGlobs(pattern, trained))
+        return emitError() << "--optimizer: " << option << "=" << pattern
+                           << " matches no trainable parameter"
+                           << nearestNames(pattern, trained);
   for (const Group &group : groups) {
     if (matchesAny(group.pattern, trained))
       continue;
@@ -275,9 +279,11 @@ void Optimizer::buildScalars(
     build(group);
 }
 
-void Optimizer::buildUpdates(OpBuilder &builder, ArrayRef<std::string> names,
-                             MutableArrayRef<UpdatedTensor> views) const {
+LogicalResult Optimizer::buildUpdates(OpBuilder &builder,
+                                      ArrayRef<std::string> names,
+                                      MutableArrayRef<UpdatedTensor> views,
+                                      MutableArrayRef<Value> states) const {
   for (UpdatedTensor &view : views)
     view.decays = decays(names);
-  find(names).rule->buildUpdates(builder, views);
+  return find(names).rule->buildUpdates(builder, views, states);
 }

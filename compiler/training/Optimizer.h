@@ -39,9 +39,12 @@ public:
 
   // Of a parameter, by its names.
 
-  llvm::SmallVector<OptimizerState>
-  getStates(llvm::ArrayRef<std::string> names) const {
-    return find(names).rule->getStates();
+  llvm::SmallVector<OptimizerState> getStates(graph::ParameterOp stored) const {
+    return find(getNames(stored)).rule->getStates(stored);
+  }
+  /// As that of the rule.
+  llvm::StringRef getNameFor(graph::ParameterOp stored) const {
+    return find(getNames(stored)).rule->getNameFor(stored);
   }
   graph::LearningRateAttr
   getLearningRate(mlir::MLIRContext *context,
@@ -56,10 +59,12 @@ public:
       graph::Parts &parts, mlir::Value step,
       const llvm::SmallDenseMap<mlir::Attribute, mlir::Value> &rates);
 
-  /// The next values of the views of one stored tensor.
-  void buildUpdates(mlir::OpBuilder &builder,
-                    llvm::ArrayRef<std::string> names,
-                    llvm::MutableArrayRef<UpdatedTensor> views) const;
+  /// The next values of the views of one stored tensor, and of what is kept of
+  /// it as a whole.
+  mlir::LogicalResult
+  buildUpdates(mlir::OpBuilder &builder, llvm::ArrayRef<std::string> names,
+               llvm::MutableArrayRef<UpdatedTensor> views,
+               llvm::MutableArrayRef<mlir::Value> states) const;
 
 private:
   /// The parameters that are updated in one way.

@@ -107,9 +107,18 @@ def BuildStepPass : Pass<"build-step", "::mlir::ModuleOp"> {
       adamw(lr=1e-3,betas=(0.9,0.999),eps=1e-8,weight_decay=0.01,amsgrad=false)
       adagrad(lr=1e-2,lr_decay=0,weight_decay=0,initial_accumulator_value=0,eps=1e-10)
       rmsprop(lr=1e-2,alpha=0.99,eps=1e-8,weight_decay=0,momentum=0,centered=false)
+      adafactor(lr=1e-2,beta2_decay=-0.8,eps=(None,1e-3),d=1,weight_decay=0)
+      lamb(lr=1e-3,betas=(0.9,0.999),eps=1e-6,weight_decay=0.01;
+           bias_correction=true,grad_averaging=true,use_nvlamb=true,
+           min_coeff=0,max_coeff=inf), of its authors
       lion(lr=1e-4,betas=(0.9,0.99),weight_decay=0), of its authors
+      muon(lr=1e-3,weight_decay=0.1,momentum=0.95,nesterov=true,
+           ns_coefficients=(3.4445,-4.775,2.0315),eps=1e-7,ns_steps=5,
+           adjust_lr_fn=original; adamw=GLOB[:GLOB..],adamw_lr=1e-3,
+           adamw_betas=(0.9,0.999),adamw_eps=1e-8,adamw_weight_decay=0.01)
 
-    and maximize=false. Without names they are in this order.
+    and maximize=false. Without names they are in this order, up to a semicolon.
+    muon leaves what is no stored matrix, and those that `adamw` names, to adamw.
 
     `decay=GLOB[:GLOB..]` lets weight decay act only on parameters with matching
     names. A parameter that the loss does not depend on is left as it is.

@@ -7,6 +7,7 @@
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Parts.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace polyrank::training {
 
@@ -93,11 +94,11 @@ private:
   /// Microbatch 0 of an input that has no other.
   mlir::Value takeOnly(mlir::Value input);
   mlir::Value takeGradient(Parameter &parameter);
+  void reportRules(const Optimizer &optimizer);
   /// The next values of all parameters, then of all their states.
-  llvm::SmallVector<mlir::Value> buildUpdates(const Optimizer &optimizer,
-                                              const Clip &clip,
-                                              const Clip::Scale &scale,
-                                              mlir::ValueRange carried);
+  mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+  buildUpdates(const Optimizer &optimizer, const Clip &clip,
+               const Clip::Scale &scale, mlir::ValueRange carried);
   mlir::Value buildMean(mlir::Value sum, mlir::Value count);
   /// 1 where `count` is 0, else 0.
   mlir::Value buildIsNone(mlir::Value count);
@@ -114,6 +115,9 @@ private:
   mlir::OpBuilder builder;
   graph::Parts parts;
   llvm::SmallVector<Parameter> parameters;
+  /// What is kept of each stored tensor as a whole.
+  llvm::MapVector<mlir::Operation *, llvm::SmallVector<mlir::Value>>
+      storedStates;
   llvm::SmallVector<Mean> means;
   llvm::SmallVector<mlir::BlockArgument> forwardInputs, inputs;
   mlir::Value stepNumber, seed;

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "llvm/Support/GlobPattern.h"
+
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::training;
@@ -15,6 +17,25 @@ Value polyrank::training::buildNumber(Parts &parts, double value) {
                       value);
 }
 
+SmallVector<std::string>
+polyrank::training::getNames(graph::ParameterOp stored) {
+  SmallVector<std::string> names{stored.getSymName().str()};
+  if (ArrayAttr aliases = stored.getAliasesAttr())
+    for (auto alias : aliases.getAsRange<StringAttr>())
+      names.push_back(alias.str());
+  return names;
+}
+
+// A GlobPattern refers to its text, so it is made where it is used.
+bool polyrank::training::matchesGlobs(ArrayRef<std::string> patterns,
+                                      ArrayRef<std::string> names) {
+  return llvm::any_of(patterns, [&](const std::string &pattern) {
+    auto glob = llvm::cantFail(llvm::GlobPattern::create(pattern));
+    return llvm::any_of(names,
+                        [&](StringRef name) { return glob.match(name); });
+  });
+}
+
 SmallVector<StringRef> UpdateRule::getOrder() const {
   SmallVector<StringRef> order{"lr"};
   llvm::append_range(order, getOwnOrder());
@@ -22,13 +43,17 @@ SmallVector<StringRef> UpdateRule::getOrder() const {
 }
 
 void UpdateRule::takeOptions(NamedArguments &named) {
-  named.take("lr", learningRate);
-  takeOwnOptions(named);
-  named.take("weight_decay", weightDecay);
+  takeRates(named);
   named.take("maximize", maximize);
 }
 
-StringRef UpdateRule::check() const {
+void UpdateRule::takeRates(NamedArguments &named) {
+  named.take("lr", learningRate);
+  takeOwnOptions(named);
+  named.take("weight_decay", weightDecay);
+}
+
+std::string UpdateRule::check() const {
   return !std::isfinite(learningRate) ? "lr must be finite"
          : learningRate < 0 ? "lr must not be negative"
          : weightDecay < 0 ? "weight_decay must not be negative"
@@ -44,16 +69,33 @@ void UpdateRule::buildScalars(Parts &parts, Value step, Value learningRate) {
   buildOwnScalars(parts, step);
 }
 
-void UpdateRule::buildUpdates(OpBuilder &builder,
-                              MutableArrayRef<UpdatedTensor> views) const {
+LogicalResult UpdateRule::buildUpdates(OpBuilder &builder,
+                                       MutableArrayRef<UpdatedTensor> views,
+                                       MutableArrayRef<Value> states) const {
   for (UpdatedTensor &tensor : views) {
-    if (!tensor.gradient)
-      continue;
     Parts parts(builder, tensor.location);
     if (maximize)
       tensor.gradient = parts.apply<graph::NegOp>(tensor.gradient);
+  }
+  return buildOwnUpdates(builder, views, states);
+}
+
+LogicalResult
+ElementwiseRule::buildOwnUpdates(OpBuilder &builder,
+                                 MutableArrayRef<UpdatedTensor> views,
+                                 MutableArrayRef<Value> states) const {
+  for (UpdatedTensor &tensor : views) {
+    Parts parts(builder, tensor.location);
     tensor.parameter = buildUpdate(parts, tensor);
   }
+  return success();
+}
+
+Value UpdateRule::toDouble(Parts &parts, Value scalar) {
+  Type type = parts.builder.getF64Type();
+  return graph::getGlobalType(scalar).getElementType() == type
+             ? scalar
+             : parts.convert(scalar, type);
 }
 
 Value UpdateRule::scale(Parts &parts, Value x, Value scalar) {

@@ -12,7 +12,7 @@ using graph::Parts;
 
 namespace {
 
-class Sgd : public UpdateRule {
+class Sgd : public ElementwiseRule {
   ArrayRef<StringRef> getOwnOrder() const override {
     static constexpr StringRef order[] = {"momentum", "dampening",
                                           "weight_decay", "nesterov"};
@@ -23,13 +23,13 @@ class Sgd : public UpdateRule {
     named.take("dampening", dampening);
     named.take("nesterov", nesterov);
   }
-  StringRef checkOwn() const override {
+  std::string checkOwn() const override {
     return momentum < 0 ? "momentum must not be negative"
            : nesterov && (momentum <= 0 || dampening != 0)
                ? "nesterov needs a momentum and no dampening"
                : "";
   }
-  SmallVector<OptimizerState> getStates() const override {
+  SmallVector<OptimizerState> getStates(graph::ParameterOp) const override {
     if (momentum == 0)
       return {};
     return {{"momentum_buffer"}};
@@ -42,7 +42,7 @@ class Sgd : public UpdateRule {
   Value freshness;
 };
 
-class Adam : public UpdateRule {
+class Adam : public ElementwiseRule {
 public:
   explicit Adam(bool decoupled) : decoupled(decoupled) {
     weightDecay = decoupled ? 1e-2 : 0;
@@ -59,12 +59,12 @@ private:
     named.take("eps", epsilon);
     named.take("amsgrad", amsgrad);
   }
-  StringRef checkOwn() const override {
+  std::string checkOwn() const override {
     return !isShare(beta1) || !isShare(beta2) ? "betas must be in [0, 1)"
            : epsilon < 0                      ? "eps must not be negative"
                                               : "";
   }
-  SmallVector<OptimizerState> getStates() const override {
+  SmallVector<OptimizerState> getStates(graph::ParameterOp) const override {
     SmallVector<OptimizerState> states{{"exp_avg"}, {"exp_avg_sq"}};
     if (amsgrad)
       states.push_back({"max_exp_avg_sq"});
@@ -78,7 +78,7 @@ private:
   Value stepSize, correction;
 };
 
-class Adagrad : public UpdateRule {
+class Adagrad : public ElementwiseRule {
 public:
   Adagrad() { learningRate = 1e-2; }
 
@@ -93,13 +93,13 @@ private:
     named.take("initial_accumulator_value", firstSum);
     named.take("eps", epsilon);
   }
-  StringRef checkOwn() const override {
+  std::string checkOwn() const override {
     return rateDecay < 0  ? "lr_decay must not be negative"
            : firstSum < 0 ? "initial_accumulator_value must not be negative"
            : epsilon < 0  ? "eps must not be negative"
                           : "";
   }
-  SmallVector<OptimizerState> getStates() const override {
+  SmallVector<OptimizerState> getStates(graph::ParameterOp) const override {
     return {{"sum", firstSum}};
   }
   void buildOwnScalars(Parts &parts, Value step) override {
@@ -112,7 +112,7 @@ private:
   Value stepSize;
 };
 
-class RmsProp : public UpdateRule {
+class RmsProp : public ElementwiseRule {
 public:
   RmsProp() { learningRate = 1e-2; }
 
@@ -128,13 +128,13 @@ private:
     named.take("momentum", momentum);
     named.take("centered", centered);
   }
-  StringRef checkOwn() const override {
+  std::string checkOwn() const override {
     return alpha < 0      ? "alpha must not be negative"
            : momentum < 0 ? "momentum must not be negative"
            : epsilon < 0  ? "eps must not be negative"
                           : "";
   }
-  SmallVector<OptimizerState> getStates() const override {
+  SmallVector<OptimizerState> getStates(graph::ParameterOp) const override {
     SmallVector<OptimizerState> states{{"square_avg"}};
     if (momentum != 0)
       states.push_back({"momentum_buffer"});
@@ -148,7 +148,7 @@ private:
   bool centered = false;
 };
 
-class Lion : public UpdateRule {
+class Lion : public ElementwiseRule {
 public:
   Lion() { learningRate = 1e-4; }
 
@@ -160,10 +160,10 @@ private:
   void takeOwnOptions(NamedArguments &named) override {
     named.takePair("betas", beta1, beta2);
   }
-  StringRef checkOwn() const override {
+  std::string checkOwn() const override {
     return isShare(beta1) && isShare(beta2) ? "" : "betas must be in [0, 1)";
   }
-  SmallVector<OptimizerState> getStates() const override {
+  SmallVector<OptimizerState> getStates(graph::ParameterOp) const override {
     return {{"exp_avg"}};
   }
   Value buildUpdate(Parts &parts, UpdatedTensor &tensor) const override;
@@ -265,8 +265,9 @@ Value Lion::buildUpdate(Parts &parts, UpdatedTensor &tensor) const {
 }
 
 ArrayRef<StringRef> UpdateRule::getNames() {
-  static constexpr StringRef names[] = {"sgd",     "adam",    "adamw",
-                                        "adagrad", "rmsprop", "lion"};
+  static constexpr StringRef names[] = {
+      "sgd",       "adam", "adamw", "adagrad", "rmsprop",
+      "adafactor", "lamb", "lion",  "muon"};
   return names;
 }
 
@@ -279,6 +280,12 @@ std::unique_ptr<UpdateRule> UpdateRule::create(StringRef name) {
     return std::make_unique<Adagrad>();
   if (name == "rmsprop")
     return std::make_unique<RmsProp>();
+  if (name == "adafactor")
+    return createAdafactor();
+  if (name == "lamb")
+    return createLamb();
+  if (name == "muon")
+    return createMuon();
   if (name == "lion")
     return std::make_unique<Lion>();
   return nullptr;

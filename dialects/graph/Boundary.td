@@ -36,11 +36,13 @@ def Graph_ParameterAttr : Graph_Role<"Parameter", "parameter"> {
 def Graph_StateAttr : Graph_Role<"State", "state"> {
   let summary = "An argument: what the optimizer keeps from step to step";
   let description = [{
-    Of a parameter (`of`, in the view that its argument has), or of the step as a
-    whole. Each element starts as `init`.
+    Of a parameter (`of`): in the view that its argument has, or of a shape of
+    its own for the stored tensor; or of the step as a whole. Each element starts
+    as `init`.
 
     ```mlir
     %m: tensor<8xf32> {graph.role = #graph.state<"exp_avg" of @w>}
+    %r: tensor<6x1xf32> {graph.role = #graph.state<"row_var" of @u>}
     %step: tensor<i64> {graph.role = #graph.state<"step">}
     ```
   }];

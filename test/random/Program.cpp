@@ -352,7 +352,10 @@ Program ProgramBuilder::finish() {
   program.optimizer =
       random.pick({"sgd(lr=0.5)", "sgd(lr=0.5,momentum=0.5)",
                    "sgd(lr=0.25,momentum=0.5,nesterov=true,weight_decay=0.125)",
-                   "adam(lr=0.125,eps=0.0625)", "adamw(lr=0.125,eps=0.0625)"});
+                   "adam(lr=0.125,eps=0.0625)", "adamw(lr=0.125,eps=0.0625)",
+                   "lamb(lr=0.125,eps=0.0625,weight_decay=0.5,max_coeff=2)",
+                   "adafactor(lr=0.125,eps=(0.25,0.5))",
+                   "muon(lr=0.125,eps=1,ns_steps=2,adamw_eps=0.0625)"});
   return program;
 }
 

@@ -81,7 +81,8 @@ polyrank::driver::parseOptions(int argc, char **argv) {
       ->type_name("LOSS");
   app.add_option("--optimizer", options.optimizer,
                  "sgd(lr,momentum,dampening,weight_decay,nesterov), adam(lr,"
-                 "betas,eps,weight_decay,amsgrad) or adamw(..), and maximize, "
+                 "betas,eps,weight_decay,amsgrad) or adamw(..), adagrad, "
+                 "rmsprop, adafactor, lamb, lion, muon (docs/optimizers.md), "
                  "as PyTorch writes them: adamw(lr=1e-3,betas=(0.9,0.95)); "
                  "decay=GLOB[:GLOB] selects the parameters that decay")
       ->capture_default_str()
