@@ -288,6 +288,7 @@ bool Describer::goForward(Options &options) {
   options.optimizer = standard.optimizer;
   options.batchNorm = given.batchNorm;
   options.dropout = standard.dropout;
+  options.ema = standard.ema;
   options.microbatches = standard.microbatches;
   options.freeze = options.trainOnly = options.detach = {};
   std::string said;

@@ -62,6 +62,7 @@ std::vector<std::string> polyrank::driver::commandFor(const Options &options) {
   if (options.forward)
     command.insert(command.end(), {"--mode", "forward"});
   add("--loss", options.loss, "");
+  addAll("--metric", options.metrics);
   if (!options.forward)
     add("--optimizer",
         options.optimizer == standard.optimizer ? "adamw(lr=1e-3)"
@@ -72,6 +73,7 @@ std::vector<std::string> polyrank::driver::commandFor(const Options &options) {
   add("--clip-norm", options.clipNorm, standard.clipNorm);
   add("--clip-norm-type", options.clipNormType, standard.clipNormType);
   add("--clip-value", options.clipValue, standard.clipValue);
+  add("--ema", options.ema, standard.ema);
   add("--microbatches", options.microbatches, standard.microbatches);
   add("--batch-norm", options.batchNorm, "");
   add("--dropout", options.dropout, "");

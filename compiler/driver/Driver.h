@@ -22,6 +22,8 @@ struct Options {
   std::string shardFile;
   bool forward = false;
   std::string loss;
+  /// What is logged beside the loss.
+  std::vector<std::string> metrics;
   std::string optimizer =
       "adamw(lr=1e-3,betas=(0.9,0.999),eps=1e-8,weight_decay=0.01)";
   /// How the learning rate depends on the step; empty: not at all.
@@ -34,6 +36,8 @@ struct Options {
   double clipNorm = 0;
   std::string clipNormType = "2";
   double clipValue = 0;
+  /// The decay of moving means of the parameters; 0: none are kept.
+  double ema = 0;
   int64_t microbatches = 1;
   /// `batch`, `local=G` or `frozen`; empty: as the model says.
   std::string batchNorm;

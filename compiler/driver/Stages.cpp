@@ -193,6 +193,7 @@ void polyrank::driver::addTraining(OpPassManager &manager,
                                    const Options &options) {
   training::TrainingPipelineOptions training;
   training.loss = options.loss;
+  training.metrics = ArrayRef(options.metrics);
   training.mode = options.forward ? "forward" : "train";
   training.optimizer = options.optimizer;
   training.schedule = options.lrSchedule;
@@ -200,6 +201,7 @@ void polyrank::driver::addTraining(OpPassManager &manager,
   training.clipNorm = options.clipNorm;
   training.clipNormType = options.clipNormType;
   training.clipValue = options.clipValue;
+  training.ema = options.ema;
   training.microbatches = options.microbatches;
   training::buildTrainingPipeline(manager, training);
 }

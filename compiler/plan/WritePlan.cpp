@@ -125,6 +125,7 @@ LogicalResult PlanWriter::writeOutputs(CommandWriter &writer) {
              << "], but the inputs have a batch of " << batch
              << ": the batch is the first dim of each output; leave this one "
                 "out of the export, or move its batch to the front";
+    output->geometric = role.getMean() == graph::MeanKind::Geometric;
     output->buffer = writer.refer(terminator->getOperand(i));
     program->outputs.push_back(std::move(output));
   }

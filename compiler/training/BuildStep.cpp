@@ -93,7 +93,8 @@ BlockArgument StepBuilder::addArgument(Type type, Attribute role) {
   return argument;
 }
 
-void StepBuilder::createFunction(const Optimizer *optimizer) {
+void StepBuilder::createFunction(const Optimizer *optimizer,
+                                 const Ema &ema) {
   builder.setInsertionPoint(forward);
   step = func::FuncOp::create(builder, forward.getLoc(), "step",
                               builder.getFunctionType({}, {}));
@@ -115,10 +116,15 @@ void StepBuilder::createFunction(const Optimizer *optimizer) {
     if (!optimizer || !parameter.trainable)
       continue;
     auto role = cast<graph::ParameterAttr>(roleOf(parameter.forward));
+    auto add = [&](const OptimizerState &state) {
+      return addState(parameter.forward.getType(), state, role.getSymbol(),
+                      role.getView());
+    };
     for (const OptimizerState &state : optimizer->getStates(parameter.stored))
       if (!state.shape)
-        parameter.states.push_back(addState(parameter.forward.getType(), state,
-                                            role.getSymbol(), role.getView()));
+        parameter.states.push_back(add(state));
+    if (ema)
+      parameter.average = add({Ema::stateName});
   }
   for (Parameter &parameter : parameters) {
     if (!optimizer || !parameter.trainable)
@@ -316,8 +322,7 @@ FailureOr<Sums> StepBuilder::buildMicrobatches() {
   return sums;
 }
 
-void StepBuilder::finish(ValueRange updated,
-                         ArrayRef<std::pair<std::string, Value>> outputs) {
+void StepBuilder::finish(ValueRange updated, ArrayRef<StepOutput> outputs) {
   SmallVector<Value> results;
   SmallVector<DictionaryAttr> attributes;
   auto add = [&](Value value, Attribute role) {
@@ -329,8 +334,9 @@ void StepBuilder::finish(ValueRange updated,
   for (unsigned i = 0; i < step.getNumArguments(); ++i)
     if (stepBoundary.isKept(i))
       add(*next++, graph::NextAttr::get(builder.getContext(), i));
-  for (const auto &[name, value] : outputs)
-    add(value, graph::OutputAttr::get(builder.getStringAttr(name)));
+  for (const StepOutput &output : outputs)
+    add(output.value, graph::OutputAttr::get(builder.getStringAttr(output.name),
+                                             output.mean));
   func::ReturnOp::create(builder, parts.location, results);
   step.setType(builder.getFunctionType(step.getArgumentTypes(),
                                        ValueRange(results).getTypes()));
@@ -367,7 +373,8 @@ void StepBuilder::reportRules(const Optimizer &optimizer) {
 
 FailureOr<SmallVector<Value>>
 StepBuilder::buildUpdates(const Optimizer &optimizer, const Clip &clip,
-                          const Clip::Scale &scale, ValueRange carried) {
+                          const Clip::Scale &scale, const Ema &ema,
+                          ValueRange carried) {
   // Of one stored tensor together: some optimizers ask for its norm.
   llvm::MapVector<Operation *, SmallVector<Parameter *>> stored;
   SmallVector<std::string> unused;
@@ -415,6 +422,11 @@ StepBuilder::buildUpdates(const Optimizer &optimizer, const Clip &clip,
                       : parameter.gradient ? next[&parameter]
                                            : Value(parameter.step));
     llvm::append_range(updatedStates, parameter.states);
+    if (parameter.average) {
+      Parts own(builder, NameLoc::get(builder.getStringAttr(parameter.name)));
+      updatedStates.push_back(
+          ema.buildNext(own, parameter.average, updated.back()));
+    }
   }
   llvm::append_range(updated, updatedStates);
   for (auto &[op, states] : storedStates)
@@ -423,12 +435,13 @@ StepBuilder::buildUpdates(const Optimizer &optimizer, const Clip &clip,
 }
 
 LogicalResult StepBuilder::buildTraining(Optimizer &optimizer,
-                                         const Clip &clip) {
+                                         const Clip &clip, const Ema &given) {
+  Ema ema = given;
   if (failed(classify()))
     return failure();
   if (getNumTerms() == 0)
     return forward.emitError("has no loss yet (attach-loss)");
-  createFunction(&optimizer);
+  createFunction(&optimizer, ema);
   auto sums = buildMicrobatches();
   if (failed(sums))
     return failure();
@@ -457,7 +470,9 @@ LogicalResult StepBuilder::buildTraining(Optimizer &optimizer,
         gradients.push_back(parameter.gradient = takeGradient(parameter));
   Clip::Scale scale = clip.buildScale(parts, gradients, factor);
   optimizer.buildScalars(parts, stepNumber, rates);
-  auto updated = buildUpdates(optimizer, clip, scale, sums->carried);
+  if (ema)
+    ema.buildScalars(parts, stepNumber);
+  auto updated = buildUpdates(optimizer, clip, scale, ema, sums->carried);
   if (failed(updated))
     return failure();
   updated->push_back(parts.add(stepNumber, 1));
@@ -477,7 +492,7 @@ LogicalResult StepBuilder::buildForward() {
   for (auto uniform : forward.getOps<graph::UniformOp>())
     return uniform.emitError("random numbers in mode=forward; export the model "
                              "after model.eval()");
-  createFunction(nullptr);
+  createFunction(nullptr, {});
   SmallVector<Value> slices;
   for (BlockArgument input : inputs)
     slices.push_back(takeOnly(input));
@@ -486,7 +501,7 @@ LogicalResult StepBuilder::buildForward() {
   for (Parameter &parameter : parameters)
     updated.push_back(parameter.update < 0 ? Value(parameter.step)
                                            : results[parameter.update]);
-  SmallVector<std::pair<std::string, Value>> outputs;
+  SmallVector<StepOutput> outputs;
   if (!means.empty()) { // a loss is attached, and takes the outputs' place
     Sums sums = takeMeans(results);
     outputs = buildMetrics(sums.sums, sums.counts);
@@ -560,12 +575,17 @@ void BuildStep::runOnOperation() {
                                      [&] { return module.emitError(); });
   if (failed(clip))
     return signalPassFailure();
+  if (ema != 0 && !(ema > 0 && ema < 1)) {
+    module.emitError("--ema ")
+        << ema << ": the decay must be more than 0 and less than 1";
+    return signalPassFailure();
+  }
   SmallVector<Optimizer::Names> names;
   for (auto parameter : module.getOps<graph::ParameterOp>())
     names.push_back({getNames(parameter), parameter.getTrainable()});
   if (failed(
           parsed->checkPatterns(names, [&] { return module.emitError(); })) ||
-      failed(steps.buildTraining(*parsed, *clip)))
+      failed(steps.buildTraining(*parsed, *clip, {ema})))
     return signalPassFailure();
   parsed->describeGroups(names, [&] { return module.emitRemark(); });
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "support/Names.h"
+#include "support/arrays/Npy.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -206,6 +207,14 @@ void NamedArguments::take(StringRef name, int64_t &value) {
       reject(name, *text, "an integer");
 }
 
+void NamedArguments::take(StringRef name, std::optional<int64_t> &value) {
+  const std::string *text = find(name);
+  if (!text)
+    return;
+  if (StringRef(*text).getAsInteger(10, value.emplace()))
+    reject(name, *text, "an integer");
+}
+
 void NamedArguments::take(StringRef name, bool &value) {
   const std::string *text = find(name);
   if (!text)
@@ -234,6 +243,66 @@ void NamedArguments::take(StringRef name, std::string &value) {
     value = StringRef(*text).trim("'\"").str();
 }
 
+/// The parts of 0.9:0.999, (0.9,0.999) or [0.9,0.999].
+static SmallVector<StringRef> splitNumbers(StringRef text) {
+  bool isTuple = (text.starts_with("(") && text.ends_with(")")) ||
+                 (text.starts_with("[") && text.ends_with("]"));
+  if (isTuple)
+    text = text.drop_front().drop_back().trim();
+  SmallVector<StringRef> parts;
+  text.split(parts, isTuple ? ',' : ':');
+  // A tuple of one: (0.9,).
+  if (isTuple && parts.size() > 1 && parts.back().trim().empty())
+    parts.pop_back();
+  for (StringRef &part : parts)
+    part = part.trim();
+  return parts;
+}
+
+/// The elements of a .npy file, as numbers; what is wrong with it otherwise.
+static polyrank::Result<std::vector<double>>
+readNumbers(const std::string &path) {
+  POLYRANK_ASSIGN(array, polyrank::openNpy(path));
+  if (array.shape().size() != 1)
+    return polyrank::Error{"'" + path + "' has " +
+                           std::to_string(array.shape().size()) +
+                           " dims; a row of numbers has one"};
+  auto count = array.elements();
+  std::vector<std::byte> stored(count * polyrank::bytesOf(array.type()));
+  if (auto read = array.read(0, count, stored.data()); !read)
+    return read.error();
+  std::vector<double> numbers(count);
+  if (auto bad = polyrank::convertValues(
+          array.type(), stored.data(), count, polyrank::DType::F64, {},
+          reinterpret_cast<std::byte *>(numbers.data())))
+    return polyrank::Error{"'" + path + "' holds " + bad->value +
+                           ", which is no float64"};
+  return numbers;
+}
+
+void NamedArguments::take(StringRef name, SmallVectorImpl<double> &value) {
+  const std::string *text = find(name);
+  if (!text)
+    return;
+  if (StringRef(*text).ends_with(".npy")) {
+    auto numbers = readNumbers(*text);
+    if (numbers) {
+      value.assign(numbers->begin(), numbers->end());
+      return;
+    }
+    emitError() << call.name << ": '" << name
+                << "': " << numbers.error().message;
+    failed = true;
+    return;
+  }
+  value.clear();
+  for (StringRef part : splitNumbers(*text))
+    if (part.getAsDouble(value.emplace_back()))
+      return reject(name, *text,
+                    "numbers, as in 0.2:1:3 or (0.2,1,3), or a file of them, "
+                    "FILE.npy");
+}
+
 void NamedArguments::takePair(StringRef name, double &first, double &second) {
   double values[] = {first, second};
   takeTuple(name, values, "two numbers, as in (0.9,0.999)");
@@ -246,16 +315,10 @@ void NamedArguments::takeTuple(StringRef name, MutableArrayRef<double> values,
   const std::string *text = find(name);
   if (!text)
     return;
-  StringRef tuple = *text;
-  bool isPython = (tuple.starts_with("(") && tuple.ends_with(")")) ||
-                  (tuple.starts_with("[") && tuple.ends_with("]"));
-  if (isPython)
-    tuple = tuple.drop_front().drop_back();
-  SmallVector<StringRef> parts;
-  tuple.split(parts, isPython ? ',' : ':');
+  SmallVector<StringRef> parts = splitNumbers(*text);
   bool isRight = parts.size() == values.size();
   for (auto [part, value] : llvm::zip(parts, values))
-    isRight &= part.trim() == "None" || !part.trim().getAsDouble(value);
+    isRight &= part == "None" || !part.getAsDouble(value);
   if (!isRight)
     reject(name, *text, example);
 }

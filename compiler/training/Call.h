@@ -50,11 +50,15 @@ public:
   /// Leave the value as it is where the argument is not given.
   void take(llvm::StringRef name, double &value);
   void take(llvm::StringRef name, int64_t &value);
+  void take(llvm::StringRef name, std::optional<int64_t> &value);
   void take(llvm::StringRef name, bool &value);
   /// A word, in quotes or not; None leaves it as it is.
   void take(llvm::StringRef name, std::string &value);
   /// Separated by ':'.
   void take(llvm::StringRef name, llvm::SmallVectorImpl<std::string> &value);
+  /// 0.2:1:3, as Python writes it, (0.2,1,3), or a file that holds them as a
+  /// row, FILE.npy.
+  void take(llvm::StringRef name, llvm::SmallVectorImpl<double> &value);
   /// 0.9:0.999, or as Python writes it: (0.9,0.999).
   void takePair(llvm::StringRef name, double &first, double &second);
   /// Of a few numbers, of which None leaves what is there. `example` is the

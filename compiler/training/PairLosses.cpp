@@ -32,14 +32,34 @@ static Value buildHuber(Parts &parts, Value distance, double bound) {
   return parts.select(isNear, square, line);
 }
 
+Value polyrank::training::buildRow(Parts &parts, ArrayRef<double> numbers,
+                                   Type elementType) {
+  auto type = RankedTensorType::get({static_cast<int64_t>(numbers.size())},
+                                    elementType);
+  auto values = llvm::map_to_vector(numbers, [&](double number) -> Attribute {
+    return parts.builder.getFloatAttr(elementType, number);
+  });
+  return graph::ConstantOp::create(parts.builder, parts.location, type,
+                                   DenseElementsAttr::get(type, values));
+}
+
 /// (1 - t) x + w log(1 + e^-x), w = 1 + (p - 1) t: minus the logarithm of what
-/// the sigmoid of x gives to the target t, with weight p where t is 1.
+/// the sigmoid of x gives to the target t, with weight p where t is 1. There is
+/// one p, or one for each index of the last dim.
 static Value buildBinary(Parts &parts, Value logits, Value target,
-                         double positive) {
+                         ArrayRef<double> positive) {
   Value one = parts.splat(target, 1);
   Value rest = parts.softplus(parts.apply<graph::NegOp>(logits));
-  if (positive != 1)
-    rest = parts.mul(rest, parts.add(parts.mul(target, positive - 1), 1));
+  if (positive.size() > 1) {
+    ArrayRef<int64_t> shape = graph::getShape(target);
+    auto others = llvm::to_vector(llvm::seq<int64_t>(0, shape.size() - 1));
+    Type element = graph::getGlobalType(target).getElementType();
+    Value more = parts.add(buildRow(parts, positive, element), -1);
+    Value weight = parts.mul(target, parts.broadcast(more, shape, others));
+    rest = parts.mul(rest, parts.add(weight, 1));
+  } else if (positive[0] != 1) {
+    rest = parts.mul(rest, parts.add(parts.mul(target, positive[0] - 1), 1));
+  }
   return parts.add(parts.mul(parts.sub(one, target), logits), rest);
 }
 
@@ -49,7 +69,8 @@ FailureOr<Value> polyrank::training::buildPairLoss(Parts &parts,
                                                    EmitError emitError,
                                                    StringRef hint) {
   NamedArguments named(call, emitError);
-  double bound = 1, positive = 1;
+  double bound = 1;
+  SmallVector<double> positive{1};
   bool isHuber = call.name == "huber", isSmooth = call.name == "smooth_l1",
        isBinary = call.name == "binary_cross_entropy_with_logits";
   if (isHuber)
@@ -60,7 +81,15 @@ FailureOr<Value> polyrank::training::buildPairLoss(Parts &parts,
     named.take("pos_weight", positive);
   if (failed(named.finish(hint)))
     return failure();
-  if ((isHuber && bound <= 0) || (isSmooth && bound < 0) || positive <= 0)
+  ArrayRef<int64_t> shape = graph::getShape(output);
+  if (positive.size() != 1 && (shape.empty() ||
+                               shape.back() != int64_t(positive.size())))
+    return emitError() << call.name << ": pos_weight has " << positive.size()
+                       << " numbers, but the last dim of the output has "
+                       << (shape.empty() ? 1 : shape.back())
+                       << " elements; give one for each, or one for all";
+  if ((isHuber && bound <= 0) || (isSmooth && bound < 0) ||
+      llvm::any_of(positive, [](double weight) { return !(weight > 0); }))
     return emitError() << call.name << ": "
                        << (isHuber    ? "delta must be positive"
                            : isSmooth ? "beta must not be negative"

@@ -66,24 +66,38 @@ def AttachLossPass : Pass<"attach-loss", "::mlir::ModuleOp"> {
     cross_entropy(a,ya)+0.5*mse(b,yb). The mean of each is over its own targets
     of the global batch.
 
-      cross_entropy(OUTPUT,LABELS[,axis=K][,ignore_index=N])
+      cross_entropy(OUTPUT,LABELS[,axis=K][,ignore_index=N]
+                    [,label_smoothing=S][,weight=W])
         LABELS becomes an input of 64-bit integers with the dims of OUTPUT
         without the classes: dim K. Without axis=K it is dim 1 of two, and of
         more the one that leaves the dims of an input of integers. Labels equal to N (-100)
-        do not count.
+        do not count. With weights of the classes, 0.2:1:3 or a FILE.npy, the
+        mean is over the weights of the labels that count.
       mse(OUTPUT,TARGET), l1, smooth_l1(..,beta=1), huber(..,delta=1)
       binary_cross_entropy_with_logits(OUTPUT,TARGET[,pos_weight=1])
         TARGET becomes an input like OUTPUT; the mean is over all elements.
+        pos_weight is one number, or one for each index of the last dim.
       output(OUTPUT)
         OUTPUT is the loss. Where it is a sum over a number that depends on the
         inputs' integers alone, the mean over all microbatches is the sum of
         the sums over the sum of the numbers; else it is the mean of the
         microbatches' losses. A remark says which. What is logged beside the
         loss is taken in the same way.
+
+    A metric is any of these, without a gradient, or
+
+      accuracy(OUTPUT,LABELS[,axis=K][,ignore_index=N][,top=1])
+        The share of the labels that count whose class has one of the highest
+        `top` scores. Of equal scores the first is the higher one.
+      perplexity(OUTPUT,LABELS[,axis=K][,ignore_index=N])
+        e to the power of the mean cross entropy.
+
+    Without ignore_index a metric leaves out the labels that the loss does.
   }];
   let dependentDialects = ["::polyrank::graph::GraphDialect"];
   let options = [
-    Option<"loss", "loss", "std::string", "", "which loss to train">
+    Option<"loss", "loss", "std::string", "\"\"", "which loss to train; none: metrics alone">,
+    ListOption<"metrics", "metrics", "std::string", "what is logged beside it">
   ];
 }
 
@@ -136,6 +150,10 @@ def BuildStepPass : Pass<"build-step", "::mlir::ModuleOp"> {
     `grad_norm`; clip-value limits each element. Both do what PyTorch's functions
     of these names do.
 
+    With ema=d each trainable parameter p has a state `ema`, the moving mean of
+    its values: p after the first step, then d * ema + (1 - d) * p, as PyTorch's
+    AveragedModel with get_ema_multi_avg_fn(d).
+
     With mode=forward @step computes the outputs: inputs and outputs get a
     leading microbatch dim of 1, and dropout is off.
   }];
@@ -148,7 +166,8 @@ def BuildStepPass : Pass<"build-step", "::mlir::ModuleOp"> {
     Option<"clipNormType", "clip-norm-type", "std::string", "\"2\"", "2 or inf">,
     Option<"clipValue", "clip-value", "double", "0", "the largest element of a gradient; 0: any">,
     Option<"schedule", "lr-schedule", "std::string", "\"\"", "how the learning rate depends on the step">,
-    ListOption<"groups", "group", "std::string", "other options of some parameters">
+    ListOption<"groups", "group", "std::string", "other options of some parameters">,
+    Option<"ema", "ema", "double", "0", "the decay of moving means of the parameters; 0: none are kept">
   ];
 }
 

@@ -14,8 +14,12 @@ void training::buildTrainingPipeline(OpPassManager &manager,
   manager.addPass(createUnflattenPass());
   manager.addPass(createFindLogicalParametersPass());
   manager.addPass(createCSEPass());
-  if (!options.loss.empty())
-    manager.addPass(createAttachLossPass({options.loss}));
+  if (!options.loss.empty() || !options.metrics.empty()) {
+    AttachLossPassOptions loss;
+    loss.loss = options.loss;
+    loss.metrics.assign(options.metrics.begin(), options.metrics.end());
+    manager.addPass(createAttachLossPass(loss));
+  }
   BuildStepPassOptions step;
   step.mode = options.mode;
   step.optimizer = options.optimizer;
@@ -24,6 +28,7 @@ void training::buildTrainingPipeline(OpPassManager &manager,
   step.clipValue = options.clipValue;
   step.schedule = options.schedule;
   step.groups.assign(options.groups.begin(), options.groups.end());
+  step.ema = options.ema;
   step.microbatches = options.microbatches;
   manager.addPass(createBuildStepPass(step));
   manager.addPass(createCanonicalizerPass());

@@ -13,6 +13,8 @@ struct TrainingPipelineOptions
   Option<std::string> loss{
       *this, "loss",
       llvm::cl::desc("Which loss to train; without one the outputs stay")};
+  ListOption<std::string> metrics{
+      *this, "metrics", llvm::cl::desc("What is logged beside it")};
   Option<std::string> mode{*this, "mode", llvm::cl::init("train"),
                            llvm::cl::desc("train or forward")};
   Option<std::string> optimizer{*this, "optimizer", llvm::cl::init("adamw"),
@@ -28,6 +30,8 @@ struct TrainingPipelineOptions
       llvm::cl::desc("How the learning rate depends on the step")};
   ListOption<std::string> groups{
       *this, "group", llvm::cl::desc("Other options of some parameters")};
+  Option<double> ema{*this, "ema", llvm::cl::init(0),
+                     llvm::cl::desc("The decay of moving means")};
   Option<int64_t> microbatches{*this, "microbatches", llvm::cl::init(1),
                                llvm::cl::desc("How many one step adds up")};
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compiler/training/Clip.h"
+#include "compiler/training/Ema.h"
 #include "compiler/training/Optimizer.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Parts.h"
@@ -18,7 +19,8 @@ struct Parameter {
   std::string name;                     // of the stored tensor
   llvm::SmallVector<std::string> names; // that and its aliases
   bool trainable = false;
-  llvm::SmallVector<mlir::Value> states;
+  llvm::SmallVector<mlir::Value> states; // of the optimizer
+  mlir::Value average;                   // where there are moving means
   mlir::Value gradient;
   /// Which result of @forward is its next value (running statistics), or -1.
   int64_t update = -1;
@@ -31,6 +33,14 @@ struct Mean {
   std::string name;
   std::optional<double> weight; // in the loss, of which it is a term
   int64_t targets;              // that there can be, of a microbatch
+  graph::MeanKind kind;
+};
+
+/// A result of @step that the user gets.
+struct StepOutput {
+  std::string name;
+  mlir::Value value;
+  graph::MeanKind mean = graph::MeanKind::Arithmetic; // over several steps
 };
 
 /// The sums of one microbatch, or of all.
@@ -53,14 +63,15 @@ public:
         builder(module.getContext()),
         parts(builder, mlir::NameLoc::get(builder.getStringAttr("step"))) {}
 
-  mlir::LogicalResult buildTraining(Optimizer &optimizer, const Clip &clip);
+  mlir::LogicalResult buildTraining(Optimizer &optimizer, const Clip &clip,
+                                    const Ema &ema);
   mlir::LogicalResult buildForward();
 
 private:
   mlir::LogicalResult classify();
   /// Makes @step with the arguments so far and an empty body; without an
   /// optimizer it does not train.
-  void createFunction(const Optimizer *optimizer);
+  void createFunction(const Optimizer *optimizer, const Ema &ema);
   mlir::BlockArgument addArgument(mlir::Type type, mlir::Attribute role);
   /// Clones the ops of @forward and returns what it returns. `carried` are the
   /// values of the parameters that it updates, `slices` its inputs.
@@ -98,16 +109,16 @@ private:
   /// The next values of all parameters, then of all their states.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>>
   buildUpdates(const Optimizer &optimizer, const Clip &clip,
-               const Clip::Scale &scale, mlir::ValueRange carried);
+               const Clip::Scale &scale, const Ema &ema,
+               mlir::ValueRange carried);
   mlir::Value buildMean(mlir::Value sum, mlir::Value count);
   /// 1 where `count` is 0, else 0.
   mlir::Value buildIsNone(mlir::Value count);
   /// The loss, its terms where it has several, and other means, as outputs.
-  llvm::SmallVector<std::pair<std::string, mlir::Value>>
+  llvm::SmallVector<StepOutput>
   buildMetrics(llvm::ArrayRef<mlir::Value> sums,
                llvm::ArrayRef<mlir::Value> counts);
-  void finish(mlir::ValueRange updated,
-              llvm::ArrayRef<std::pair<std::string, mlir::Value>> outputs);
+  void finish(mlir::ValueRange updated, llvm::ArrayRef<StepOutput> outputs);
   graph::Boundary boundary() { return graph::Boundary(forward); }
   mlir::ModuleOp module;
   mlir::func::FuncOp forward, step;

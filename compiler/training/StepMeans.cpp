@@ -21,7 +21,8 @@ LogicalResult StepBuilder::findMeans() {
              << i << " is a term of the loss behind other means";
     Mean &mean = means.emplace_back();
     mean = {i, role.getName().str(), std::nullopt,
-            boundary().getResult<graph::CountAttr>(i + 1).getTargets()};
+            boundary().getResult<graph::CountAttr>(i + 1).getTargets(),
+            role.getKind()};
     if (weight)
       mean.weight = weight.getValueAsDouble();
   }
@@ -59,7 +60,7 @@ Value StepBuilder::buildWeightedSum(ArrayRef<Value> sums,
   return addTerms(values);
 }
 
-/// Terms count integers alone, so this needs little of @forward.
+/// Terms count labels or their weights, so this needs little of @forward.
 SmallVector<Value> StepBuilder::countAhead() {
   auto integer = RankedTensorType::get({}, builder.getI64Type());
   Operation *terminator = forward.getBody().front().getTerminator();
@@ -107,23 +108,25 @@ Value StepBuilder::buildMean(Value sum, Value count) {
   return parts.div(sum, count);
 }
 
-SmallVector<std::pair<std::string, Value>>
-StepBuilder::buildMetrics(ArrayRef<Value> sums, ArrayRef<Value> counts) {
-  SmallVector<std::pair<std::string, Value>> metrics;
+SmallVector<StepOutput> StepBuilder::buildMetrics(ArrayRef<Value> sums,
+                                                  ArrayRef<Value> counts) {
+  SmallVector<StepOutput> metrics;
   SmallVector<Value> values;
-  for (auto [sum, count] : llvm::zip_equal(sums, counts))
-    values.push_back(buildMean(sum, count));
-  unsigned numTerms = getNumTerms();
-  if (numTerms == 1) {
-    metrics = {{"loss", values[0]}, {"count", counts[0]}};
-  } else {
-    metrics.push_back({"loss", addTerms(values)});
+  for (auto [mean, sum, count] : llvm::zip_equal(means, sums, counts)) {
+    Value value = buildMean(sum, count);
+    values.push_back(mean.kind == graph::MeanKind::Geometric ? parts.exp(value)
+                                                             : value);
   }
+  unsigned numTerms = getNumTerms();
+  if (numTerms == 1)
+    metrics = {{"loss", values[0]}, {"count", counts[0]}};
+  else if (numTerms > 1)
+    metrics.push_back({"loss", addTerms(values)});
   for (auto [i, mean] : llvm::enumerate(means)) {
     if (numTerms == 1 && i == 0)
       continue;
     std::string name = metricName(mean.name);
-    metrics.push_back({name, values[i]});
+    metrics.push_back({name, values[i], mean.kind});
     if (!isStatic(counts[i]) || mean.weight)
       metrics.push_back({countName(name), counts[i]});
   }

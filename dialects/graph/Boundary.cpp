@@ -10,6 +10,19 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::graph;
 
+/// Nothing where it is arithmetic.
+static ParseResult parseMeanKind(AsmParser &parser, MeanKind &kind) {
+  kind = succeeded(parser.parseOptionalKeyword("geometric"))
+             ? MeanKind::Geometric
+             : MeanKind::Arithmetic;
+  return success();
+}
+
+static void printMeanKind(AsmPrinter &printer, MeanKind kind) {
+  if (kind != MeanKind::Arithmetic)
+    printer << ' ' << stringifyEnum(kind);
+}
+
 #define GET_ATTRDEF_CLASSES
 #include "dialects/graph/GraphAttrs.cpp.inc"
 

@@ -125,14 +125,20 @@ def Graph_LearningRateAttr : Graph_Role<"LearningRate", "learning_rate"> {
 def Graph_OutputAttr : Graph_Role<"Output", "output"> {
   let summary = "A result: what the user gets";
   let description = [{
+    The mean of a number over several steps is the `arithmetic` one, or the
+    `geometric` one, e to the power of the mean of its logarithms.
+
     ```mlir
     -> (tensor<8x128x256xf32> {graph.role = #graph.output<"logits">})
     ```
   }];
-  let parameters = (ins "::mlir::StringAttr":$name);
-  let assemblyFormat = "`<` $name `>`";
-  let builders = [AttrBuilderWithInferredContext<(ins "::mlir::StringAttr":$name), [{
-    return $_get(name.getContext(), name);
+  let parameters = (ins "::mlir::StringAttr":$name,
+                        DefaultValuedParameter<"::polyrank::graph::MeanKind",
+                                               "::polyrank::graph::MeanKind::Arithmetic">:$mean);
+  let assemblyFormat = "`<` $name `` custom<MeanKind>($mean) `>`";
+  let builders = [AttrBuilderWithInferredContext<(ins "::mlir::StringAttr":$name,
+                                                      CArg<"::polyrank::graph::MeanKind", "::polyrank::graph::MeanKind::Arithmetic">:$mean), [{
+    return $_get(name.getContext(), name, mean);
   }]>];
 }
 
@@ -154,16 +160,24 @@ def Graph_MeanAttr : Graph_Role<"Mean", "mean"> {
   let description = [{
     The count that it is divided by, once microbatches and ranks are added, is
     the result that says so (`count`). With a `weight` the mean is a term of the
-    loss; else it is in the log alone.
+    loss; else it is in the log alone. Of a `geometric` mean the sum is one of
+    logarithms: the mean is e to the power of sum / count.
+
+    ```mlir
+    -> (tensor<f32> {graph.role = #graph.mean<"mse(b,yb)" weight 0.3>}, tensor<f32> {graph.role = #graph.count<64>})
+    ```
   }];
-  let parameters = (ins "::mlir::StringAttr":$name, OptionalParameter<"::mlir::FloatAttr">:$weight);
-  let assemblyFormat = "`<` $name (`weight` $weight^)? `>`";
+  let parameters = (ins "::mlir::StringAttr":$name, OptionalParameter<"::mlir::FloatAttr">:$weight,
+                        DefaultValuedParameter<"::polyrank::graph::MeanKind",
+                                               "::polyrank::graph::MeanKind::Arithmetic">:$kind);
+  let assemblyFormat = "`<` $name (`weight` $weight^)? `` custom<MeanKind>($kind) `>`";
 }
 
 def Graph_CountAttr : Graph_Role<"Count", "count"> {
   let summary = "A result: what the sum before it is divided by";
   let description = [{
-    `targets` is the count where none is ignored.
+    `targets` is the number of targets where none is ignored: the count then,
+    unless targets have weights.
   }];
   let parameters = (ins "int64_t":$targets);
   let assemblyFormat = "`<` $targets `>`";

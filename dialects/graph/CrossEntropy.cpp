@@ -109,14 +109,22 @@ FailureOr<SmallVector<Value>>
 CrossEntropyOp::buildGradient(OpBuilder &builder,
                               ArrayRef<Value> resultGradients,
                               ArrayRef<bool> needed) {
-  if (resultGradients[1])
-    return emitOpError(
-        "has no gradient through lse, which is a residual of its backward");
   if (!needed[0])
     return SmallVector<Value>(2);
-  Value gradient = CrossEntropyGradOp::create(
-      builder, getLoc(), getLogits().getType(), resultGradients[0], getLogits(),
-      getLabels(), getLse(), getAxis(), getIgnoreIndex());
+  Value gradient;
+  if (resultGradients[0])
+    gradient = CrossEntropyGradOp::create(
+        builder, getLoc(), getLogits().getType(), resultGradients[0],
+        getLogits(), getLabels(), getLse(), getAxis(), getIgnoreIndex());
+  if (resultGradients[1]) { // of lse it is the softmax
+    Parts parts(builder, getLoc());
+    auto spread = [&](Value rows) {
+      return parts.broadcast(rows, getShape(getLogits()), getAxis());
+    };
+    Value softmax = parts.exp(parts.sub(getLogits(), spread(getLse())));
+    Value through = parts.mul(spread(resultGradients[1]), softmax);
+    gradient = gradient ? parts.add(gradient, through) : through;
+  }
   return SmallVector<Value>{gradient, Value()};
 }
 
@@ -130,21 +138,12 @@ SmallVector<Value> CrossEntropyOp::decompose(OpBuilder &builder) {
   Parts parts(builder, getLoc());
   Value logits = getLogits(), labels = getLabels();
   ArrayRef<int64_t> shape = getShape(logits);
-  int64_t axis = getAxis(), rank = shape.size();
+  int64_t axis = getAxis();
   Value largest = parts.reduce(ReductionKind::Max, logits, axis);
   Value powers =
       parts.exp(parts.sub(logits, parts.broadcast(largest, shape, axis)));
   Value lse = parts.add(largest, parts.apply<LogOp>(parts.sum(powers, axis)));
-  // gather's batch dims come first: [rows.., classes].
-  Value last = logits;
-  if (axis != rank - 1) {
-    SmallVector<int64_t> order =
-        withoutDim(llvm::to_vector(llvm::seq<int64_t>(0, rank)), axis);
-    order.push_back(axis);
-    last = parts.transpose(logits, order);
-  }
-  Value picked =
-      GatherOp::create(builder, getLoc(), last, labels, rank - 1, rank - 1);
+  Value picked = parts.pick(logits, labels, axis);
   // Subtracted last, so that a partial `picked` is reduced with nothing else.
   Value loss = parts.select(isCounted(parts, labels, getIgnoreIndex()),
                             parts.sub(lse, picked), parts.splat(lse, 0));

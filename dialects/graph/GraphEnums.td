@@ -17,6 +17,11 @@ def Graph_GeluForm : I32EnumAttr<"GeluForm", "how gelu is computed", [
   let cppNamespace = "::polyrank::graph";
 }
 
+def Graph_MeanKind : I32EnumAttr<"MeanKind", "what a mean is of several numbers", [
+  I32EnumAttrCase<"Arithmetic", 0, "arithmetic">, I32EnumAttrCase<"Geometric", 1, "geometric">]> {
+  let cppNamespace = "::polyrank::graph";
+}
+
 def Graph_RandomCounter : I32EnumAttr<"RandomCounter", "what random numbers are counted by", [
   I32EnumAttrCase<"Seed", 0, "seed">, I32EnumAttrCase<"Step", 1, "step">,
   I32EnumAttrCase<"Microbatch", 2, "microbatch">]> {

@@ -109,6 +109,18 @@ Value Parts::transpose(Value x, ArrayRef<int64_t> permutation) {
   return TransposeOp::create(builder, location, type, x, permutation);
 }
 
+Value Parts::pick(Value x, Value indices, int64_t dim) {
+  int64_t last = static_cast<int64_t>(getShape(x).size()) - 1;
+  // gather's batch dims come first: [rows.., n].
+  if (dim != last) {
+    auto order = llvm::to_vector(llvm::seq<int64_t>(0, last + 1));
+    order.erase(order.begin() + dim);
+    order.push_back(dim);
+    x = transpose(x, order);
+  }
+  return GatherOp::create(builder, location, x, indices, last, last);
+}
+
 Value Parts::matmul(Value lhs, Value rhs, ArrayRef<int64_t> lhsBatch,
                     ArrayRef<int64_t> rhsBatch, ArrayRef<int64_t> lhsContract,
                     ArrayRef<int64_t> rhsContract) {

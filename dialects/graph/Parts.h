@@ -84,6 +84,9 @@ public:
   /// A scalar as a tensor like `like`, of its element type.
   mlir::Value spread(mlir::Value scalar, mlir::Value like);
   mlir::Value transpose(mlir::Value x, llvm::ArrayRef<int64_t> permutation);
+  /// Of each row of `x` along `dim` the element that `indices` names, which
+  /// have the other dims; zero where there is none.
+  mlir::Value pick(mlir::Value x, mlir::Value indices, int64_t dim);
   mlir::Value matmul(mlir::Value lhs, mlir::Value rhs,
                      llvm::ArrayRef<int64_t> lhsBatch,
                      llvm::ArrayRef<int64_t> rhsBatch,

@@ -3,9 +3,11 @@
 #include "runtime/exec/RankProgram.h"
 
 #include "support/Float16.h"
+#include "support/arrays/Values.h"
 
 #include <cstring>
 #include <fmt/format.h>
+#include <set>
 
 namespace polyrank::runtime {
 namespace {
@@ -268,7 +270,35 @@ std::vector<Metric> RankProgram::metrics() const {
   return result;
 }
 
-std::vector<SavedTensor> savedTensorsOf(const plan::Plan &plan) {
+namespace {
+
+/// The arguments that hold the values of the stored tensors: calls
+/// body(argument, is it state in a parameter's place).
+template <typename Body>
+void forEachSaved(const plan::Plan &plan, const std::string &suffix,
+                  const Body &body) {
+  const auto &arguments = *plan.programs()->Get(0)->arguments();
+  auto isState = [&](const plan::Argument &argument) {
+    return !suffix.empty() && argument.view() && argument.state_of() &&
+           argument.state_suffix() &&
+           argument.state_suffix()->string_view() == suffix;
+  };
+  std::set<uint32_t> replaced;
+  for (const plan::Argument *argument : arguments)
+    if (isState(*argument))
+      replaced.insert(argument->view()->stored());
+  for (const plan::Argument *argument : arguments)
+    if (isState(*argument))
+      body(*argument, true);
+    else if (isStored(*argument) &&
+             !replaced.contains(argument->view()->stored()))
+      body(*argument, false);
+}
+
+} // namespace
+
+std::vector<SavedTensor> savedTensorsOf(const plan::Plan &plan,
+                                        const SavedWeights &what) {
   std::vector<SavedTensor> saved;
   std::vector<int64_t> missing;
   if (plan.stored())
@@ -280,28 +310,33 @@ std::vector<SavedTensor> savedTensorsOf(const plan::Plan &plan) {
       saved.push_back({DType(stored->dtype()), elements == 0});
       missing.push_back(elements);
     }
-  for (const plan::Argument *argument : *plan.programs()->Get(0)->arguments()) {
-    if (!isStored(*argument))
-      continue;
-    uint32_t number = argument->view()->stored();
-    int64_t elements = 1;
-    if (argument->dims())
-      for (const plan::Dim *dim : *argument->dims())
-        elements *= dim->size();
-    saved[number].dtype = DType(argument->dtype());
-    saved[number].complete = (missing[number] -= elements) <= 0;
-  }
+  forEachSaved(plan, what.state,
+               [&](const plan::Argument &argument, bool isState) {
+                 uint32_t number = argument.view()->stored();
+                 int64_t elements = 1;
+                 if (argument.dims())
+                   for (const plan::Dim *dim : *argument.dims())
+                     elements *= dim->size();
+                 saved[number].dtype = DType(argument.dtype());
+                 saved[number].complete = (missing[number] -= elements) <= 0;
+                 saved[number].isState = isState;
+               });
+  for (const plan::Argument *argument : *plan.programs()->Get(0)->arguments())
+    if (argument->role() == plan::Role::Parameter && argument->view() &&
+        argument->trainable() && !isInteger(DType(argument->dtype())))
+      saved[argument->view()->stored()].isTrained = true;
   return saved;
 }
 
-std::vector<StoredShard> RankProgram::storedShards() const {
+std::vector<StoredShard>
+RankProgram::storedShards(const SavedWeights &what) const {
   std::vector<StoredShard> shards;
-  for (const plan::Argument *argument : *program.arguments())
-    if (isStored(*argument))
-      shards.push_back({argument->view()->stored(),
-                        replicaOf(mesh, rank, argument->dims()),
-                        placementOf(mesh, rank, *argument),
-                        at(*argument->buffer())});
+  forEachSaved(plan, what.state, [&](const plan::Argument &argument, bool) {
+    shards.push_back({argument.view()->stored(),
+                      replicaOf(mesh, rank, argument.dims()),
+                      placementOf(mesh, rank, argument),
+                      at(*argument.buffer())});
+  });
   return shards;
 }
 

@@ -22,12 +22,22 @@ struct Metric {
 /// The inputs of a plan, in the order in which `fillInputs` numbers them.
 std::vector<InputSpec> inputSpecsOf(const plan::Plan &plan);
 
-/// A stored tensor as the program keeps it: what a file of weights holds.
+/// What a file of weights holds: of which tensors, and which values.
+struct SavedWeights {
+  bool trainedAlone = false; // else all
+  /// The suffix of the state that stands in for each parameter that has it.
+  std::string state{};
+};
+
+/// A stored tensor as the program keeps it.
 struct SavedTensor {
   DType dtype = DType::F32; // of its arguments; without any, as stored
   bool complete = false;    // the arguments cover all its elements
+  bool isTrained = false;
+  bool isState = false; // its values are those of the state that stands in
 };
-std::vector<SavedTensor> savedTensorsOf(const plan::Plan &plan);
+std::vector<SavedTensor> savedTensorsOf(const plan::Plan &plan,
+                                        const SavedWeights &what = {});
 
 /// A part of a stored tensor, in the dtype of its argument. Its replicas, on other
 /// ranks, have the same bits.
@@ -67,8 +77,9 @@ public:
   /// Of step `step`, from 1.
   std::vector<Metric> learningRates(uint64_t step) const;
 
-  /// What this rank holds of the stored tensors.
-  std::vector<StoredShard> storedShards() const;
+  /// What this rank holds of the stored tensors, or of the state in their
+  /// place.
+  std::vector<StoredShard> storedShards(const SavedWeights &what) const;
 
   /// Writes what this rank owns of output `number` (a tensor) into the array of
   /// `samples` samples, as those that start at position `first`.

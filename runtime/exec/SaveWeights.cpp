@@ -41,15 +41,18 @@ public:
         const Weights &initial, Transport &transport, Group everyone,
         const SaveOptions &options)
       : initial(initial), transport(transport), everyone(everyone),
-        options(options), saved(savedTensorsOf(*plan.plan)) {
+        options(options),
+        saved(savedTensorsOf(*plan.plan, options.what)) {
     for (uint32_t s = 0; s < saved.size(); ++s) {
+      if (options.what.trainedAlone && !saved[s].isTrained)
+        continue;
       const plan::StoredTensor &stored = *plan.plan->stored()->Get(s);
       for (const std::string &name : namesOf(stored)) {
         numbers.push_back(s);
         tensors.push_back({name, saved[s].dtype, shapeOf(stored)});
       }
     }
-    for (StoredShard &shard : program.storedShards())
+    for (StoredShard &shard : program.storedShards(options.what))
       shards[shard.stored].push_back(std::move(shard));
   }
 

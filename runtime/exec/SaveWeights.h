@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "runtime/exec/RankProgram.h"
 #include "runtime/exec/Weights.h"
 
 namespace polyrank::runtime {
@@ -12,6 +13,7 @@ inline constexpr uint64_t saveMemoryBytes = uint64_t(64) << 20;
 
 /// What `saveWeights` needs of a rank.
 struct SaveOptions {
+  SavedWeights what;
   std::string path; // for messages
   int file = -1;    // the descriptor of one OutputFile, the same for all ranks
   std::span<std::byte> memory;
@@ -21,8 +23,9 @@ struct SaveOptions {
 };
 
 /// Writes the weights as safetensors under the names of the user's model, the
-/// aliases of tied tensors too, as load_state_dict(strict=True) expects. Called
-/// by all ranks; the file is whole when it returns on all of them. Tensors that the program does not hold are copied from their
+/// aliases of tied tensors too, as load_state_dict(strict=True) expects where
+/// all are saved. Called by all ranks; the file is whole when it returns on all
+/// of them. Tensors that the program does not hold are copied from their
 /// source.
 ///
 /// The file is written in rounds of some MiB. In each, every rank copies its

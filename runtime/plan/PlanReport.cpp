@@ -189,6 +189,9 @@ PlanReport reportOf(const LoadedPlan &loaded) {
   report.learningRate = plan.learning_rate();
   report.schedule =
       plan.lr_schedule() ? textOf(plan.lr_schedule()) : "constant";
+  for (const plan::Output *output : *program.outputs())
+    if (output->geometric())
+      report.geometricMetrics.insert(output->name()->str());
   MemoryTimeline timeline = timelineOf(loaded);
   report.memory = usesOf(timeline);
   report.peak = peakOf(timeline);

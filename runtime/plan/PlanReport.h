@@ -8,6 +8,7 @@
 #include "runtime/plan/VerifyPlan.h"
 
 #include <nlohmann/json_fwd.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,7 @@ struct PlanReport {
   std::string schedule;
   std::vector<std::string> learningRates; // as the log calls them
   std::vector<HeldArgument> held;
+  std::set<std::string> geometricMetrics; // how steps' are put together
   std::array<UseBytes, numMemoryUses> memory;
   PeakReport peak;
   /// Of the arena, when most is held: between buffers, and what only other

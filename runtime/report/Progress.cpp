@@ -50,14 +50,15 @@ ReadyReport readyFromJson(const nlohmann::json &json) {
 }
 
 nlohmann::json toJson(const SaveReport &saving) {
-  return {{"done", saving.done},
+  return {{"path", saving.path},
+          {"done", saving.done},
           {"bytes", saving.bytes},
           {"seconds", saving.seconds}};
 }
 
 SaveReport saveFromJson(const nlohmann::json &json) {
-  return {json.value("done", uint64_t(0)), json.value("bytes", uint64_t(0)),
-          json.value("seconds", 0.0)};
+  return {json.value("path", std::string()), json.value("done", uint64_t(0)),
+          json.value("bytes", uint64_t(0)), json.value("seconds", 0.0)};
 }
 
 const double *StepReport::metric(std::string_view name) const {
@@ -76,6 +77,12 @@ std::string_view StepReport::withoutTargets() const {
     if (const double *targets = targetsOf(name); targets && *targets == 0)
       return name;
   return {};
+}
+
+bool StepReport::hasTargets() const {
+  // Of a single term the count is the loss's own.
+  const double *targets = targetsOf("loss");
+  return targets ? *targets != 0 : withoutTargets().empty();
 }
 
 bool StepReport::lossIsNan() const {
@@ -156,11 +163,11 @@ void Progress::step(const StepReport &step) {
       sums.push_back({name, 0, 0});
     const double *targets = step.targetsOf(name);
     // A loss of several terms has no count; without one of them it is NaN.
-    double weight = targets                                ? *targets
-                    : name == "loss" && !step.hasTargets() ? 0
-                                                           : 1;
+    bool ofNothing =
+        name == "loss" && std::isnan(value) && !step.hasTargets();
+    double weight = targets ? *targets : ofNothing ? 0 : 1;
     if (weight != 0) // else it is a mean of nothing
-      sums[i].sum += value * weight;
+      sums[i].sum += (isGeometric(name) ? std::log(value) : value) * weight;
     sums[i].weight += weight;
   }
   if (!notFinite.empty())
@@ -191,6 +198,10 @@ void Progress::step(const StepReport &step) {
     show(step);
 }
 
+bool Progress::isGeometric(const std::string &metric) const {
+  return plan.geometricMetrics.contains(metric);
+}
+
 bool Progress::isDue() {
   return !options.quiet &&
          std::chrono::steady_clock::now() - lastShown >=
@@ -206,24 +217,25 @@ void Progress::ready(const ReadyReport &report) {
         report.weightsSeconds));
 }
 
-void Progress::saving(const SaveReport &report, const std::string &path) {
-  lastSave = report;
-  if (report.seconds == 0 && isDue())
+void Progress::saving(const SaveReport &report) {
+  if (report.seconds > 0)
+    complete.push_back(report);
+  else if (isDue())
     print(report.done < report.bytes
-              ? fmt::format("saving {}  {:.0f} % of {}", path,
+              ? fmt::format("saving {}  {:.0f} % of {}", report.path,
                             100.0 * static_cast<double>(report.done) /
                                 static_cast<double>(report.bytes),
                             bytesText(report.bytes))
-              : fmt::format("saving {}  waiting for the disk", path));
+              : fmt::format("saving {}  waiting for the disk", report.path));
 }
 
 void Progress::warn(const StepReport &step,
                     const std::vector<std::string> &notFinite) {
-  bool &reported = step.hasTargets() ? reportedNotFinite : reportedNoTargets;
+  std::string_view without = step.withoutTargets();
+  bool &reported = without.empty() ? reportedNotFinite : reportedNoTargets;
   if (reported)
     return;
   reported = true;
-  std::string_view without = step.withoutTargets();
   tell(fmt::format(
       "{}polyrank-run: step {}: {}\n", lineOpen ? "\n" : "", step.step,
       without.empty()
@@ -234,7 +246,7 @@ void Progress::warn(const StepReport &step,
           ? "no label of this step counts, all are to be ignored: the loss is "
             "NaN and the gradients are zero"
           : fmt::format("no label of {} counts in this step, all are to be "
-                        "ignored: it is NaN and gives no gradient",
+                        "ignored: it is NaN, and no gradient comes from it",
                         without)));
   lineOpen = false;
 }
@@ -297,8 +309,11 @@ Result<void> Progress::close() {
 
 std::vector<std::pair<std::string, double>> Progress::means() const {
   std::vector<std::pair<std::string, double>> result;
-  for (const WeightedMean &mean : sums)
-    result.emplace_back(mean.name, mean.sum / mean.weight);
+  for (const WeightedMean &mean : sums) {
+    double value = mean.sum / mean.weight;
+    result.emplace_back(mean.name,
+                        isGeometric(mean.name) ? std::exp(value) : value);
+  }
   return result;
 }
 

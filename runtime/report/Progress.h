@@ -25,7 +25,7 @@ struct StepReport {
   const double *targetsOf(std::string_view name) const;
   /// Without a target that counts, the loss or a term of it is a mean of
   /// nothing: NaN, and no gradient comes from it.
-  bool hasTargets() const { return withoutTargets().empty(); }
+  bool hasTargets() const;
   /// The first metric that is such a mean of nothing.
   std::string_view withoutTargets() const;
   /// Where there are targets.
@@ -46,6 +46,7 @@ ReadyReport readyFromJson(const nlohmann::json &json);
 
 /// How far the weights are saved, as a rank reports it.
 struct SaveReport {
+  std::string path;
   uint64_t done = 0, bytes = 0;
   double seconds = 0; // when the file is complete
 };
@@ -75,15 +76,15 @@ public:
   void step(const StepReport &step);
   /// Tells the user something besides.
   void warn(const std::string &message);
-  /// Shows how far the weights are saved to `path`.
-  void saving(const SaveReport &report, const std::string &path);
+  /// Shows how far the weights are saved.
+  void saving(const SaveReport &report);
   /// Writes out what is pending; an error of the log is the first that
   /// happened.
   Result<void> close();
 
   uint64_t stepsDone() const { return done; }
-  /// Of the weights that were saved; without any, nothing is complete.
-  const SaveReport &saved() const { return lastSave; }
+  /// The files of weights that are complete.
+  const std::vector<SaveReport> &saved() const { return complete; }
   double seconds() const { return timeInSteps; }
   /// The mean without the first step, which touches the memory for the first
   /// time.
@@ -93,7 +94,7 @@ public:
     return lastMetrics;
   }
   /// The mean of each metric over all steps: over all targets where it has any,
-  /// and NaN where none counted.
+  /// and NaN where none counted. Geometric where the plan says so.
   std::vector<std::pair<std::string, double>> means() const;
   /// Not where --allow-nan takes it as it is.
   bool meanLossIsNan() const;
@@ -104,6 +105,7 @@ private:
   void show(const StepReport &step);
   void print(const std::string &line);
   bool isDue();
+  bool isGeometric(const std::string &metric) const;
   /// Once for each reason.
   void warn(const StepReport &step, const std::vector<std::string> &notFinite);
 
@@ -121,7 +123,7 @@ private:
   };
   std::vector<WeightedMean> sums;
   std::vector<std::pair<std::string, double>> lastMetrics;
-  SaveReport lastSave;
+  std::vector<SaveReport> complete;
   std::chrono::steady_clock::time_point lastShown;
 };
 

@@ -28,6 +28,8 @@ ordered_json start(const char *status, const RunFiles &files) {
                             {"data", &files.data},
                             {"init", &files.init},
                             {"save", &files.save},
+                            {"save_trained", &files.saveTrained},
+                            {"save_ema", &files.saveEma},
                             {"outputs", &files.outputs},
                             {"log", &files.log},
                             {"profile", &files.profile}})
@@ -55,9 +57,14 @@ ordered_json reportOf(const PlanReport &plan, const Mesh &mesh,
   report["seconds_per_step"] = progress.secondsPerStep();
   report["last"] = toJson(progress.last());
   report["mean"] = toJson(progress.means());
-  if (const SaveReport &saved = progress.saved(); saved.seconds > 0) {
-    report["saved_bytes"] = saved.bytes;
-    report["save_seconds"] = saved.seconds;
+  if (!progress.saved().empty()) {
+    SaveReport all;
+    for (const SaveReport &saved : progress.saved()) {
+      all.bytes += saved.bytes;
+      all.seconds += saved.seconds;
+    }
+    report["saved_bytes"] = all.bytes;
+    report["save_seconds"] = all.seconds;
   }
   report["ranks"] = ordered_json::array();
   for (size_t rank = 0; rank < uses.size(); ++rank)

@@ -8,7 +8,8 @@ namespace polyrank::runtime {
 
 /// What polyrank-run was asked to read and write; empty: not asked for.
 struct RunFiles {
-  std::string plan, data, init, save, outputs, log, profile;
+  std::string plan, data, init, save, saveTrained, saveEma, outputs, log,
+      profile;
 };
 
 /// Of a run that came to its end. A forward run may find a mean loss of NaN.

@@ -1,14 +1,17 @@
 """Weights go in and out under the model's own names, whatever the layout."""
 
 import dataclasses
+import json
 
+import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 import reference
 import tools
 from cases import GPT2_TENSOR
+from test_losses import Heads, draw, heads  # noqa: F401 (a fixture)
 from tools import Case
 
 PLANS = [Case("gpt2", "data=2"), Case("gpt2", "data=2,tensor=2", GPT2_TENSOR),
@@ -89,3 +92,117 @@ def test_split_updates_make_the_same_bits(case, exported, dataset, tmp_path):
         weights.append(tools.train(plan, data, 4, tmp_path / f"run{each.zero}").tensors)
     for name, tensor in weights[0].items():
         assert torch.equal(tensor, weights[1][name]), name
+
+
+class Adapted(torch.nn.Module):
+    """A base to freeze, an adapter with a tied weight, and a norm's running statistics."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.base, self.head = torch.nn.Linear(6, 8), torch.nn.Linear(8, 5)
+        self.norm = torch.nn.BatchNorm1d(8)
+        self.down, self.up = torch.nn.Linear(8, 8, bias=False), torch.nn.Linear(8, 8, bias=False)
+        self.up.weight = self.down.weight
+
+    def forward(self, x):
+        x = self.norm(self.base(x))
+        return self.head(x + self.up(self.down(x).tanh()))
+
+
+def compileAdapted(folder, *more):
+    torch.onnx.export(Adapted(), (torch.zeros(8, 6),), folder / "model.onnx", input_names=["x"], output_names=["y"],
+                      dynamo=True, optimize=False, verbose=False)
+    tools.saveData(folder / "data.npz", {"x": torch.randn(64, 6), "labels": torch.randint(5, (64,))})
+    tools.tool("compile", folder / "model.onnx", "-o", folder / "plan", "--loss", "cross_entropy(y,labels)",
+               "--optimizer", "sgd(lr=0.5)", "--batch-norm", "batch", "--zero-threshold", 1, *more)
+    return folder / "plan", folder / "data.npz"
+
+
+def test_the_trained_tensors_can_be_saved_alone(tmp_path):
+    """Under all of their names; what is frozen or a running statistic is not among them."""
+    plan, data = compileAdapted(tmp_path, "--mesh", "data=2", "--freeze", "base.*", "--freeze", "head.*", "--freeze", "norm.*")
+    run = tools.train(plan, data, 3, tmp_path / "run", "--save-trained", tmp_path / "trained.safetensors")
+    trained = load_file(tmp_path / "trained.safetensors")
+    assert trained.keys() == {"down.weight", "up.weight"}
+    assert not torch.equal(trained["up.weight"], Adapted().up.weight)
+    for name, tensor in trained.items():
+        assert torch.equal(tensor, run.tensors[name])
+    missing, unexpected = Adapted().load_state_dict(trained, strict=False)
+    assert not unexpected and "base.weight" in missing
+
+
+@pytest.mark.parametrize("mesh, more", [
+    ("data=1", ()), ("data=2", ()), ("data=2", ("--zero", 0)), ("data=2", ("--zero", 3, "--microbatches", 2)),
+    ("data=2,tensor=2", ("--shard", "head.weight=[tensor,-]", "--shard", "down.weight=[tensor,-]"))])
+def test_moving_means_are_those_of_pytorchs_averaged_model(mesh, more, tmp_path):
+    plan, data = compileAdapted(tmp_path, "--mesh", mesh, "--freeze", "base.*", "--ema", 0.8, *more)
+    tools.train(plan, data, 4, tmp_path / "run", "--save-ema", tmp_path / "ema.safetensors")
+    model = Adapted()
+    model.base.requires_grad_(False)
+    averaged = torch.optim.swa_utils.AveragedModel(
+        model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.8))
+    update = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.5)
+    samples = np.load(data)
+    size = 16 if "--microbatches" in more else 8
+    for step in range(4):
+        update.zero_grad()
+        parts = [slice(start, start + 8) for start in range(step * size, (step + 1) * size, 8)]
+        for part in parts:
+            y = model(torch.tensor(samples["x"][part]))
+            (torch.nn.functional.cross_entropy(y, torch.tensor(samples["labels"][part])) / len(parts)).backward()
+        update.step()
+        averaged.update_parameters(model)
+    ema = load_file(tmp_path / "ema.safetensors")
+    fresh = Adapted()
+    fresh.load_state_dict(ema, strict=True)
+    theirs = averaged.module.state_dict()
+    del theirs["norm.num_batches_tracked"]  # the file has no such number
+    assert ema.keys() == theirs.keys()
+    for name, tensor in theirs.items():
+        assert torch.allclose(ema[name], tensor, atol=1e-5), name
+    assert torch.equal(ema["base.weight"], Adapted().base.weight) and not torch.allclose(ema["down.weight"], model.down.weight)
+
+
+def test_the_mean_of_what_no_gradient_reaches_is_the_parameter(heads, tmp_path):  # noqa: F811
+    tools.saveData(tmp_path / "data.npz", {name: tensor for name, tensor in draw().items() if name in ("x", "ya")})
+    tools.tool("compile", heads, "-o", tmp_path / "plan", "--loss", "cross_entropy(a,ya)", "--ema", 0.9)
+    tools.train(tmp_path / "plan", tmp_path / "data.npz", 3, tmp_path / "run", "--save-ema", tmp_path / "ema.safetensors")
+    assert torch.equal(load_file(tmp_path / "ema.safetensors")["c.weight"], Heads().c.weight)
+
+
+def test_after_one_step_the_mean_is_the_parameter(tmp_path):
+    plan, data = compileAdapted(tmp_path, "--ema", 0.999)
+    run = tools.train(plan, data, 1, tmp_path / "run", "--save-ema", tmp_path / "ema.safetensors")
+    for name, tensor in load_file(tmp_path / "ema.safetensors").items():
+        assert torch.equal(tensor, run.tensors[name]), name
+
+
+def test_means_that_a_plan_does_not_keep_are_refused(tmp_path):
+    plan, data = compileAdapted(tmp_path)
+    save = ("--data", data, "--steps", 1, "--save-ema", tmp_path / "ema.safetensors")
+    _, said = tools.tool("run", plan, *save, code=1)
+    assert "--save-ema: the plan keeps no moving means of its weights; compile it with --ema DECAY" in said
+    tools.tool("compile", tmp_path / "model.onnx", "-o", plan, "--mode", "forward")
+    for option in ("--save-ema", "--save-trained"):
+        _, said = tools.tool("run", plan, "--data", data, option, tmp_path / "w.safetensors", code=1)
+        assert f"{option} is for training plans" in said
+
+
+@pytest.mark.parametrize("decay, message", [("1", "must be more than 0 and less than 1"), ("0", "--ema"), ("-0.5", "--ema")])
+def test_a_decay_that_is_none_is_refused(decay, message, exported, tmp_path):
+    _, said = tools.tool("compile", exported("mlp"), "-o", tmp_path / "plan", "--loss", "cross_entropy(logits,labels)",
+                         "--ema", decay, code=1)
+    assert message in said
+
+
+def test_files_of_weights_are_apart(tmp_path):
+    plan, data = compileAdapted(tmp_path)
+    same = tmp_path / "w.safetensors"
+    _, said = tools.tool("run", plan, "--data", data, "--steps", 1, "--save", same, "--save-trained", same, code=1)
+    assert "--save-trained" in said and not same.exists()
+    report = json.loads(tools.tool("run", plan, "--data", data, "--steps", 1, "--save", same, "--save-trained",
+                                   tmp_path / "t.safetensors", "--json")[0])
+    assert report["files"]["save"] == str(same) and report["files"]["save_trained"] == str(tmp_path / "t.safetensors")
+    assert report["saved_bytes"] == sum(tensor.numel() * tensor.element_size() for file in (same, tmp_path / "t.safetensors")
+                                        for tensor in load_file(file).values())

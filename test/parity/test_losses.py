@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional
@@ -230,4 +231,86 @@ def test_losses_of_each_element_are_pytorchs(loss, mesh, microbatches, heads, tm
     ("l1(b)", "expected l1(OUTPUT,TARGET)")])
 def test_a_loss_that_cannot_be_meant_is_refused(loss, message, heads, tmp_path):
     _, errors = tools.tool("compile", heads, "-o", tmp_path / "plan", "--loss", loss, code=1)
+    assert message in errors
+
+
+WEIGHTS = torch.tensor([0.2, 1, 3, 0.5, 0])  # one class counts for nothing
+CLASSES = {
+    "cross_entropy(a,ya,label_smoothing=0.1)": dict(label_smoothing=0.1),
+    "F.cross_entropy(a,ya,label_smoothing=1)": dict(label_smoothing=1.0),
+    "cross_entropy(a,ya,weight=0.2:1:3:0.5:0)": dict(weight=WEIGHTS),
+    "cross_entropy(a, ya, ignore_index=2, weight=(0.2, 1, 3, 0.5, 0), label_smoothing=0.3)":
+        dict(weight=WEIGHTS, label_smoothing=0.3, ignore_index=2),
+    "cross_entropy(a,ya,weight=FILE,label_smoothing=0.1)": dict(weight=WEIGHTS, label_smoothing=0.1),
+}
+
+
+@pytest.mark.parametrize("loss", CLASSES)
+@pytest.mark.parametrize("mesh, microbatches, more", [
+    ("data=1", 1, ()), ("data=2", 2, ()), ("data=2,tensor=2", 2, ("--shard", "a.weight=[tensor,-]", "--shard", "a.bias=[tensor]"))])
+def test_smoothed_labels_and_weighted_classes_are_pytorchs(loss, mesh, microbatches, more, heads, tmp_path):
+    """The mean by weight is over the weights of the whole global batch, other ones on each rank and microbatch."""
+    data, model, size = draw(), Heads(), BATCH * microbatches
+    data = {"x": data["x"], "ya": data["ya"]}
+    if "ignore_index" in loss:
+        data["ya"][data["ya"] == -100] = 2
+    np.save(tmp_path / "weights.npy", WEIGHTS.numpy())
+    tools.saveData(tmp_path / "data.npz", data)
+    tools.tool("compile", heads, "-o", tmp_path / "plan", "--mesh", mesh, "--loss",
+               loss.replace("FILE", str(tmp_path / "weights.npy")), "--microbatches", microbatches, "--optimizer", "sgd(0.5)", *more)
+    run = tools.train(tmp_path / "plan", tmp_path / "data.npz", 4, tmp_path / "run")
+    update = torch.optim.SGD(model.parameters(), lr=0.5)
+    for step, logged in enumerate(run.log):
+        batch, options = batchOf(data, step, size), CLASSES[loss]
+        counts = batch["ya"][batch["ya"] != options.get("ignore_index", -100)]
+        update.zero_grad()
+        value = functional.cross_entropy(model(batch["x"])[0], batch["ya"], **options)
+        value.backward()
+        update.step()
+        assert logged["loss"] == pytest.approx(value.item(), rel=2e-5)
+        assert logged["count"] == pytest.approx(WEIGHTS[counts].sum().item() if "weight" in options else len(counts))
+    for name, tensor in model.state_dict().items():
+        assert torch.allclose(run.tensors[name], tensor, atol=1e-6), name
+
+
+def test_a_weighted_mean_may_be_a_term(heads, tmp_path):
+    terms = "cross_entropy(a,ya,weight=0.2:1:3:0.5:0)", "bce_with_logits(b,yb,pos_weight=(0.5,2,3))"
+    data = draw()
+    data["yb"] = torch.rand_like(data["yb"])
+    tools.saveData(tmp_path / "data.npz", {name: data[name] for name in ("x", "ya", "yb")})
+    tools.tool("compile", heads, "-o", tmp_path / "plan", "--mesh", "data=2", "--microbatches", 2, "--loss",
+               f"{terms[0]}+0.5*{terms[1]}", "--optimizer", "sgd(0.5)")
+    run, model = tools.train(tmp_path / "plan", tmp_path / "data.npz", STEPS, tmp_path / "run"), Heads()
+    update = torch.optim.SGD(model.parameters(), lr=0.5)
+    for step, logged in enumerate(run.log):
+        batch = batchOf(data, step)
+        a, b, _ = model(batch["x"])
+        each = (functional.cross_entropy(a, batch["ya"], weight=WEIGHTS),
+                functional.binary_cross_entropy_with_logits(b, batch["yb"], pos_weight=torch.tensor([0.5, 2, 3])))
+        update.zero_grad()
+        (each[0] + 0.5 * each[1]).backward()
+        update.step()
+        for name, value in zip(terms, each):
+            assert logged[name] == pytest.approx(value.item(), rel=2e-5)
+    for name, tensor in model.state_dict().items():
+        assert torch.allclose(run.tensors[name], tensor, atol=1e-6), name
+
+
+@pytest.mark.parametrize("loss, message", [
+    ("cross_entropy(a,ya,label_smoothing=1.5)", "label_smoothing=1.500000e+00: the share must be from 0 to 1"),
+    ("cross_entropy(a,ya,label_smoothing=nan)", "the share must be from 0 to 1"),
+    ("cross_entropy(a,ya,weight=1:2)", "weight has 2 numbers, but output 'a' has 5 classes (dim 1)"),
+    ("cross_entropy(a,ya,weight=1:2:-1:1:1)", "weight 2 is -1"), ("cross_entropy(a,ya,weight=1:2:inf:1:1)", "weight 2 is INF; weights are finite"),
+    ("cross_entropy(a,ya,weight=1:x:1:1:1)", "expected numbers, as in 0.2:1:3"),
+    ("cross_entropy(a,ya,weight=there.npy)", "'weight': there.npy: cannot be opened"),
+    ("cross_entropy(a,ya,weight=MATRIX)", "has 2 dims; a row of numbers has one"),
+    ("cross_entropy(a,ya,weights=1)", "nearest: 'weight'"),
+    ("bce_with_logits(b,yb,pos_weight=1:2)", "pos_weight has 2 numbers, but the last dim of the output has 3 elements"),
+    ("bce_with_logits(b,yb,pos_weight=1:2:0)", "pos_weight must be positive"),
+    ("accuracy(a,ya)", "no loss, for it has no gradient; --metric 'accuracy(a,ya)' logs it"),
+    ("perplexity(a,ya)", "cross_entropy is its logarithm")])
+def test_weights_and_shares_that_cannot_be_meant_are_refused(loss, message, heads, tmp_path):
+    np.save(tmp_path / "matrix.npy", np.ones((5, 1)))
+    _, errors = tools.tool("compile", heads, "-o", tmp_path / "plan", "--loss", loss.replace("MATRIX", str(tmp_path / "matrix.npy")),
+                           code=1)
     assert message in errors

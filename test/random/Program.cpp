@@ -305,7 +305,8 @@ Program ProgramBuilder::finish() {
       addResult(sum, graph::MeanAttr::get(builder.getContext(), text(name),
                                           weight != 0
                                               ? builder.getF64FloatAttr(weight)
-                                              : FloatAttr()));
+                                              : FloatAttr(),
+                                          graph::MeanKind::Arithmetic));
       addResult(over, graph::CountAttr::get(builder.getContext(), batch));
     };
     // Of several sums the last is a term of its own where targets are counted,

@@ -73,12 +73,20 @@ polyrank::driver::parseOptions(int argc, char **argv) {
       ->check(oneOf({"train", "forward"}))
       ->type_name("MODE");
   app.add_option("--loss", options.loss,
-                 "cross_entropy(OUTPUT,LABELS[,axis=K][,ignore_index=N]), "
+                 "cross_entropy(OUTPUT,LABELS[,axis=K][,ignore_index=N]"
+                 "[,label_smoothing=S][,weight=0.2:1:3|FILE.npy]), "
                  "mse(OUTPUT,TARGET), and so l1, smooth_l1, huber and "
                  "binary_cross_entropy_with_logits, output(OUTPUT), or a sum "
                  "of such terms "
                  "with weights: cross_entropy(a,ya)+0.5*mse(b,yb)")
       ->type_name("LOSS");
+  app.add_option("--metric", options.metrics,
+                 "What is logged beside the loss, without a gradient: "
+                 "accuracy(OUTPUT,LABELS[,top=K]), perplexity(OUTPUT,LABELS), "
+                 "or any loss. Repeatable")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("METRIC");
   app.add_option("--optimizer", options.optimizer,
                  "sgd(lr,momentum,dampening,weight_decay,nesterov), adam(lr,"
                  "betas,eps,weight_decay,amsgrad) or adamw(..), adagrad, "
@@ -120,6 +128,12 @@ polyrank::driver::parseOptions(int argc, char **argv) {
       ->excludes(clipNorm)
       ->check(CLI::PositiveNumber)
       ->type_name("X");
+  app.add_option("--ema", options.ema,
+                 "Keep moving means of the trained parameters with this decay, "
+                 "such as 0.999, for polyrank-run --save-ema "
+                 "(torch.optim.swa_utils.get_ema_multi_avg_fn)")
+      ->check(CLI::PositiveNumber)
+      ->type_name("DECAY");
   app.add_option("--microbatches", options.microbatches,
                  "Microbatches whose gradients one step adds up")
       ->capture_default_str()
@@ -247,8 +261,9 @@ polyrank::driver::parseOptions(int argc, char **argv) {
         {"--output", "--describe", "--mode", "--input", "--dim",
          "--abstract-weights"});
   group(app, "Training",
-        {"--loss", "--optimizer", "--lr-schedule", "--group", "--clip-norm", "--clip-norm-type",
-         "--clip-value", "--microbatches", "--batch-norm", "--dropout",
+        {"--loss", "--metric", "--optimizer", "--lr-schedule", "--group",
+         "--clip-norm", "--clip-norm-type", "--clip-value", "--ema",
+         "--microbatches", "--batch-norm", "--dropout",
          "--freeze", "--train-only", "--detach", "--no-tie"});
   group(app, "Ranks",
         {"--mesh", "--shard", "--shard-file", "--batch-axes", "--recompute",
@@ -271,7 +286,7 @@ polyrank::driver::parseOptions(int argc, char **argv) {
       if (mode == "forward" && app.count(option))
         throw CLI::ValidationError(option, "a forward plan changes no weights");
     for (const char *option :
-         {"--freeze", "--train-only", "--detach", "--clip-norm", "--clip-value",
+         {"--freeze", "--train-only", "--detach", "--clip-norm", "--clip-value", "--ema",
           "--zero-accumulate", "--recompute"})
       if (mode == "forward" && app.count(option))
         throw CLI::ValidationError(option, "a forward plan has no gradients");

@@ -69,8 +69,10 @@ public:
     auto numberOf = [](const std::optional<OutputFile> &file) {
       return file ? file->descriptor().get() : -1;
     };
-    launch.descriptors = {planDescriptor.get(), sharedMemory.get(),
-                          numberOf(saveOutput), numberOf(profileOutput)};
+    launch.descriptors = {planDescriptor.get(), sharedMemory.get()};
+    for (const std::optional<OutputFile> &file : saveOutputs)
+      launch.descriptors.push_back(numberOf(file));
+    launch.descriptors.push_back(numberOf(profileOutput));
     launch.timeout = std::chrono::milliseconds(int64_t(1e3 * options.timeout));
     launch.nameOf = [&](int rank) { return mesh->describeRank(rank); };
     launch.placeOf = [&](uint32_t number) {
@@ -83,7 +85,7 @@ public:
       else if (message.contains("ready"))
         progress->ready(readyFromJson(message["ready"]));
       else if (message.contains("saving"))
-        progress->saving(saveFromJson(message["saving"]), options.save);
+        progress->saving(saveFromJson(message["saving"]));
       else if (message.contains("use"))
         uses[rank] = useFromJson(message["use"]);
     };
@@ -128,23 +130,29 @@ public:
 
   uint64_t stepsDone() const { return progress ? progress->stepsDone() : 0; }
   RunFiles files() const {
-    return {options.plan,    options.samples(), options.init,   options.save,
-            options.outputs, options.log,       options.profile};
+    return {options.plan,        options.samples(), options.init, options.save,
+            options.saveTrained, options.saveEma,   options.outputs,
+            options.log,         options.profile};
   }
 
 private:
   /// What a run that ended early has not written.
   std::string keptFiles() const {
-    if (options.save.empty())
+    if (!options.savesAny())
       return "";
-    return access(options.save.c_str(), F_OK) == 0
-               ? fmt::format("; '{}' is as it was", options.save)
-               : "; nothing is saved";
+    std::string kept;
+    for (const SaveFile &save : options.saves())
+      if (!save.path.empty() && access(save.path.c_str(), F_OK) == 0)
+        kept += fmt::format("; '{}' is as it was", save.path);
+    return kept.empty() ? "; nothing is saved" : kept;
   }
 
   /// Gives what the ranks have written its name, and writes the rest.
   Result<void> writeOutputs() {
-    for (std::optional<OutputFile> *file : {&saveOutput, &profileOutput})
+    std::vector<std::optional<OutputFile> *> files{&profileOutput};
+    for (std::optional<OutputFile> &file : saveOutputs)
+      files.insert(files.end() - 1, &file);
+    for (std::optional<OutputFile> *file : files)
       if (*file)
         if (Result<void> committed = (*file)->commit(); !committed)
           return committed;
@@ -169,14 +177,12 @@ private:
 
   void summarise() const {
     tell(describeEnd(report, *mesh, uses));
-    if (!options.save.empty()) {
-      const SaveReport &saved = progress->saved();
-      tell(fmt::format("saved {} ({} in {:.2f} s, {}/s)\n", options.save,
+    for (const SaveReport &saved : progress->saved())
+      tell(fmt::format("saved {} ({} in {:.2f} s, {}/s)\n", saved.path,
                        bytesText(saved.bytes), saved.seconds,
                        bytesText(static_cast<uint64_t>(
                            static_cast<double>(saved.bytes) /
                            std::max(saved.seconds, 1e-9)))));
-    }
     if (!options.outputs.empty()) {
       uint64_t all = data->samples(splitOf(options, *plan->plan)),
                some = outputSamplesOf(options, *plan->plan, *data);

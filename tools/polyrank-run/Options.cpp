@@ -5,6 +5,7 @@
 #include "runtime/exec/RankProgram.h"
 #include "tools/Help.h"
 
+#include <algorithm>
 #include <cctype>
 #include <fmt/format.h>
 
@@ -68,6 +69,14 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   app.add_option("--save", options.save,
                  "Save the weights after the last step, as safetensors with "
                  "the model's names")
+      ->type_name("FILE");
+  app.add_option("--save-trained", options.saveTrained,
+                 "Save the trained tensors alone, such as adapters beside "
+                 "frozen weights")
+      ->type_name("FILE");
+  app.add_option("--save-ema", options.saveEma,
+                 "Save the weights with moving means in place of the trained "
+                 "ones, of a plan compiled with --ema")
       ->type_name("FILE");
   app.add_option("--log", options.log,
                  "Write one JSON object per step: step, loss and all metrics, "
@@ -181,9 +190,21 @@ Result<RunOptions> completeOptions(RunOptions options, const plan::Plan &plan) {
   if (train && (!options.inputs.empty() || !options.outputs.empty()))
     return Error{"--inputs and --outputs are for forward plans, and this is a "
                  "training plan: give --data, or compile with --mode forward"};
-  if (!train && !options.save.empty())
-    return Error{"--save is for training plans; a forward plan changes no "
-                 "weights"};
+  for (const SaveFile &save : options.saves()) {
+    if (save.path.empty())
+      continue;
+    if (!train)
+      return Error{fmt::format("{} is for training plans; a forward plan "
+                               "changes no weights",
+                               save.option)};
+    std::vector<SavedTensor> saved = savedTensorsOf(plan, save.what);
+    if (!save.what.state.empty() &&
+        std::none_of(saved.begin(), saved.end(),
+                     [](const SavedTensor &each) { return each.isState; }))
+      return Error{fmt::format("{}: the plan keeps no moving means of its "
+                               "weights; compile it with --ema DECAY",
+                               save.option)};
+  }
   if (Result<LearningRates> rates = ratesOf(options, plan); !rates)
     return rates.error();
   bool needsSamples = !inputSpecsOf(plan).empty();

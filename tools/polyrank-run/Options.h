@@ -3,18 +3,28 @@
 #pragma once
 
 #include "runtime/data/DataSource.h"
+#include "runtime/exec/RankProgram.h"
 #include "runtime/launch/Cores.h"
 #include "runtime/plan/LearningRates.h"
 #include "runtime/plan/VerifyPlan.h"
 
+#include <array>
 #include <optional>
 #include <string>
 
 namespace polyrank::runtime {
 
+/// A file of weights that a run writes at its end.
+struct SaveFile {
+  const char *option; // "--save"
+  std::string path;   // empty: none
+  SavedWeights what;
+};
+inline constexpr size_t numSaveFiles = 3;
+
 struct RunOptions {
-  std::string plan, data, init, save, log, profile, inputs, outputs, tokenType,
-      sha256;
+  std::string plan, data, init, save, saveTrained, saveEma, log, profile,
+      inputs, outputs, tokenType, sha256;
   uint64_t steps = 0; // 0: forward plans take all samples once
   int64_t seed = 0;
   std::optional<double> learningRate; // else the plan's
@@ -29,6 +39,15 @@ struct RunOptions {
        noCheck = false; // of the machine, at the start
 
   const std::string &samples() const { return data.empty() ? inputs : data; }
+  /// All, also those that are not asked for.
+  std::array<SaveFile, numSaveFiles> saves() const {
+    return {{{"--save", save, {}},
+             {"--save-trained", saveTrained, {.trainedAlone = true}},
+             {"--save-ema", saveEma, {.state = "ema"}}}};
+  }
+  bool savesAny() const {
+    return !save.empty() || !saveTrained.empty() || !saveEma.empty();
+  }
 };
 
 /// Parses the command line. An integer is the exit status of a call that asked

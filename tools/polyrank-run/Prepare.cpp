@@ -21,13 +21,15 @@
 namespace polyrank::runtime {
 namespace {
 
-/// The bytes of a file of all weights, without its header.
-uint64_t savedBytesOf(const plan::Plan &plan) {
+/// The bytes of a file of weights, without its header.
+uint64_t savedBytesOf(const plan::Plan &plan, const SavedWeights &what) {
   uint64_t sum = 0;
-  if (!plan.stored())
-    return sum;
-  for (const plan::StoredTensor *stored : *plan.stored()) {
-    uint64_t bytes = elementSize(stored->dtype());
+  std::vector<SavedTensor> saved = savedTensorsOf(plan, what);
+  for (uint32_t number = 0; number < saved.size(); ++number) {
+    if (what.trainedAlone && !saved[number].isTrained)
+      continue;
+    const plan::StoredTensor *stored = plan.stored()->Get(number);
+    uint64_t bytes = bytesOf(saved[number].dtype);
     if (stored->shape())
       for (int64_t size : *stored->shape())
         bytes *= size;
@@ -197,9 +199,11 @@ Result<std::string> Preparation::checkFiles(bool) {
   for (const std::string &path : weights->files())
     inputs.push_back({"the weights", path});
   std::vector<OutputUse> written;
+  for (const SaveFile &save : options.saves())
+    if (!save.path.empty())
+      written.push_back({save.option, save.path, FileKind::Safetensors});
   for (auto &[option, path, kind] :
-       {std::tuple("--save", &options.save, FileKind::Safetensors),
-        {"--outputs", &options.outputs, FileKind::Npz},
+       {std::tuple("--outputs", &options.outputs, FileKind::Npz),
         {"--profile", &options.profile, FileKind::Profile},
         {"--log", &options.log, FileKind::Log}})
     if (!path->empty())
@@ -240,7 +244,7 @@ Result<std::string> Preparation::checkData(bool whole) {
 uint64_t Preparation::sharedMemoryBytes() const {
   if (!outputs.empty())
     return outputs.back().offset + outputs.back().bytes;
-  return options.save.empty() ? 0 : saveMemoryBytes;
+  return options.savesAny() ? saveMemoryBytes : 0;
 }
 
 Result<std::string> Preparation::checkMemory(bool whole) {
@@ -278,11 +282,15 @@ Result<std::string> Preparation::checkDisk(bool whole) {
           fmt::format(": {}, and {} are free", bytesText(bytes),
                       bytesText(uint64_t(system.f_bavail) * system.f_frsize));
   };
-  if (!options.save.empty()) {
-    uint64_t bytes = savedBytesOf(*plan->plan);
-    POLYRANK_ASSIGN(file, OutputFile::create(options.save, bytes));
-    saveOutput.emplace(std::move(file));
-    add("--save", options.save, bytes);
+  const auto saves = options.saves();
+  for (size_t number = 0; number < saves.size(); ++number) {
+    const SaveFile &save = saves[number];
+    if (save.path.empty())
+      continue;
+    uint64_t bytes = savedBytesOf(*plan->plan, save.what);
+    POLYRANK_ASSIGN(file, OutputFile::create(save.path, bytes));
+    saveOutputs[number].emplace(std::move(file));
+    add(save.option, save.path, bytes);
   }
   if (!options.profile.empty()) {
     POLYRANK_ASSIGN(file, OutputFile::create(options.profile));

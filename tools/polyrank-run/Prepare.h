@@ -49,7 +49,8 @@ public:
   PlanReport report;
   std::optional<DataSource> data;
   uint64_t steps = 0;
-  std::optional<OutputFile> saveOutput, profileOutput, npzOutput;
+  std::array<std::optional<OutputFile>, numSaveFiles> saveOutputs;
+  std::optional<OutputFile> profileOutput, npzOutput;
   std::vector<OutputArray> outputs;
 
 private:

@@ -40,9 +40,11 @@ public:
         return done;
     if (Result<void> finite = checkWeights(); !finite)
       return finite;
-    if (!options.save.empty())
-      if (Result<void> saved = save(); !saved)
-        return saved;
+    const auto saves = options.saves();
+    for (size_t number = 0; number < saves.size(); ++number)
+      if (!saves[number].path.empty())
+        if (Result<void> saved = save(saves[number], number); !saved)
+          return saved;
     if (Result<void> measured = measureRates(); !measured)
       return measured;
     // No rank leaves, and unmaps its arena, before all are through.
@@ -106,7 +108,7 @@ private:
     }
     if (Result<void> mapped = mapOutputs(); !mapped)
       return mapped;
-    if (!options.save.empty())
+    if (options.savesAny())
       if (Result<void> mapped = mapMemory(saveMemoryBytes);
           !mapped)
         return mapped;
@@ -142,9 +144,11 @@ private:
     return {};
   }
 
-  Result<void> save() {
+  Result<void> save(const SaveFile &file, size_t number) {
     auto start = std::chrono::steady_clock::now();
-    SaveOptions save{options.save, connection.descriptors()[saveFile],
+    uint64_t savedBytes = 0;
+    SaveOptions save{file.what, file.path,
+                     connection.descriptors()[firstSaveFile + number],
                      sharedMemory,
                      [&](int64_t range, int64_t grain, const RangeBody &body) {
                        device->parallelFor(range, grain, body);
@@ -152,7 +156,8 @@ private:
                      [&](uint64_t done, uint64_t bytes) {
                        if (connection.rank() == 0)
                          connection.report(
-                             {{"saving", toJson(SaveReport{done, bytes, 0})}});
+                             {{"saving", toJson(SaveReport{file.path, done,
+                                                           bytes, 0})}});
                        savedBytes = bytes;
                      }};
     if (Result<void> saved = saveWeights(*plan, *program, *weights, *transport,
@@ -160,8 +165,9 @@ private:
         !saved)
       return saved;
     if (connection.rank() == 0)
-      connection.report({{"saving", toJson(SaveReport{savedBytes, savedBytes,
-                                                      secondsSince(start)})}});
+      connection.report(
+          {{"saving", toJson(SaveReport{file.path, savedBytes, savedBytes,
+                                        secondsSince(start)})}});
     return {};
   }
 
@@ -288,7 +294,6 @@ private:
   uint64_t steps = 0, samples = 0;
   std::vector<OutputArray> outputs;
   std::span<std::byte> sharedMemory;
-  uint64_t savedBytes = 0;
 };
 
 } // namespace

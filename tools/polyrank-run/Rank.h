@@ -9,7 +9,13 @@ namespace polyrank::runtime {
 
 /// The order of LaunchOptions::descriptors. The second is memory: the outputs of
 /// a forward run, or what a training run saves with.
-enum JobFile { planFile, memoryFile, saveFile, profileFile };
+/// Files of weights are in the order of RunOptions::saves.
+enum JobFile {
+  planFile,
+  memoryFile,
+  firstSaveFile,
+  profileFile = firstSaveFile + numSaveFiles
+};
 
 /// Runs the rank to its end; the exit status of the process.
 int rankMain(const RunOptions &options, const RankConnection &connection);

@@ -202,6 +202,15 @@ const Case cases[] = {
      "%r, %l = graph.cross_entropy %x, %i {axis = 1 : i64, ignore_index = 2 : "
      "i64} : (tensor<2x4x6xf64>, tensor<2x6xi64>) -> (tensor<2x6xf64>, "
      "tensor<2x6xf64>)"},
+    {"cross_entropy_lse", "%x: tensor<2x4x6xf64>, %i: tensor<2x6xi64>",
+     "tensor<2x6xf64>",
+     "%l, %r = graph.cross_entropy %x, %i {axis = 1 : i64, ignore_index = 2 : "
+     "i64} : (tensor<2x4x6xf64>, tensor<2x6xi64>) -> (tensor<2x6xf64>, "
+     "tensor<2x6xf64>)"},
+    {"cross_entropy_both", "%x: tensor<2x4xf64>, %i: tensor<2xi64>",
+     "tensor<2xf64>", R"(
+      %l, %s = graph.cross_entropy %x, %i {axis = 1 : i64, ignore_index = 2 : i64} : (tensor<2x4xf64>, tensor<2xi64>) -> (tensor<2xf64>, tensor<2xf64>)
+      %r = graph.mul %l, %s : tensor<2xf64>)"},
     {"dropout", "%x: tensor<4x8xf64>, %s: tensor<i64>", "tensor<4x8xf64>",
      "%r = graph.dropout %x, %s, %s, %s {rate = 0.4 : f64, rng_id = 7 : i64} : "
      "(tensor<4x8xf64>, tensor<i64>, tensor<i64>, tensor<i64>) -> "

@@ -54,14 +54,14 @@ protected:
   OwningOpRef<ModuleOp> buildStep(int64_t batch, StringRef loss,
                                   StringRef optimizer, int64_t microbatches) {
     auto module = parse(linearOf(batch));
-    EXPECT_EQ(run(*module, createAttachLossPass({loss.str()})), "");
+    EXPECT_EQ(run(*module, createAttachLossPass({loss.str(), {}})), "");
     EXPECT_EQ(run(*module, buildStepOf("train", optimizer, microbatches)), "");
     return module;
   }
 
   std::string errorOf(StringRef loss, StringRef optimizer = "sgd") {
     auto module = parse(linearOf(2));
-    std::string error = run(*module, createAttachLossPass({loss.str()}));
+    std::string error = run(*module, createAttachLossPass({loss.str(), {}}));
     if (error.empty())
       error = run(*module, buildStepOf("train", optimizer, 1));
     return error;
@@ -290,7 +290,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_F(StepTest, FourMicrobatchesAreOneLargeBatch) {
   for (StringRef loss :
-       {"cross_entropy(logits,labels,ignore_index=1)", "mse(logits,target)"}) {
+       {"cross_entropy(logits,labels,ignore_index=1)", "mse(logits,target)",
+        "cross_entropy(logits,labels,weight=1:2:5,label_smoothing=0.2)"}) {
     auto many = buildStep(2, loss, "adamw", 4);
     auto one = buildStep(8, loss, "adamw", 1);
     SmallVector<Tensor> arguments =
@@ -359,7 +360,7 @@ TEST_F(StepTest, AModelsOwnLossIsASumOverACountWhereIntegersAloneCount) {
     std::string text = quotient;
     text.replace(text.find("DIVISOR"), 7, divisor);
     auto module = parse(text);
-    ASSERT_EQ(run(*module, createAttachLossPass({"output(loss)"})), "");
+    ASSERT_EQ(run(*module, createAttachLossPass({"output(loss)", {}})), "");
     ASSERT_EQ(run(*module, buildStepOf("train", "sgd(lr=1)", 2)), "");
     func::FuncOp step = function(*module, "step");
     SmallVector<Tensor> arguments = evaluate::randomArguments(step, 4);
@@ -390,7 +391,7 @@ TEST_F(StepTest, ATermWithoutTargetsGivesNoGradient) {
         %b = graph.reduce sum %p over [0] : (tensor<2xf64>) -> tensor<f64>
         return %a, %b : tensor<f64>, tensor<f64>
       })");
-    ASSERT_EQ(run(*module, createAttachLossPass({"output(a)+3*output(b)"})),
+    ASSERT_EQ(run(*module, createAttachLossPass({"output(a)+3*output(b)", {}})),
               "");
     ASSERT_EQ(run(*module, buildStepOf("train", "sgd(lr=1)", microbatches)),
               "");
@@ -414,7 +415,8 @@ TEST_F(StepTest, LabelsMayHaveWhatAllOfTheirUsesAllow) {
         R"(>}) -> (tensor<2x3xf64> {graph.role = #graph.output<"logits">}) {
         return %x : tensor<2x3xf64>
       })");
-    EXPECT_EQ(run(*module, createAttachLossPass({"cross_entropy(logits,y)"})),
+    EXPECT_EQ(run(*module,
+                  createAttachLossPass({"cross_entropy(logits,y)", {}})),
               "");
     auto labels =
         graph::Boundary(function(*module)).getArgument<graph::InputAttr>(1);
@@ -441,7 +443,7 @@ TEST_F(StepTest, WhatIsDroppedDiffersBetweenMicrobatchesAndSteps) {
         %y = graph.dropout %p, %a, %b, %c {rate = 0.5 : f64, rng_id = 3 : i64} : (tensor<1x64xf64>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<1x64xf64>
         return %y : tensor<1x64xf64>
       })");
-    EXPECT_EQ(run(*module, createAttachLossPass({"mse(y,target)"})), "");
+    EXPECT_EQ(run(*module, createAttachLossPass({"mse(y,target)", {}})), "");
     EXPECT_EQ(run(*module, buildStepOf("train", "sgd(lr=1)", microbatches)),
               "");
     func::FuncOp step = function(*module, "step");
@@ -517,8 +519,8 @@ TEST_F(StepTest, ErrorsSayWhatIsExpected) {
   has(errorOf("cross_entropy(logits)"),
       "expected cross_entropy(OUTPUT,LABELS)");
   has(errorOf("cross_entropy(logits,labels,axes=1)"),
-      "has no option 'axes'; its options are: axis, ignore_index; nearest: "
-      "'axis'; output(OUTPUT) takes any loss that the exported model computes");
+      "has no option 'axes'; its options are: axis, ignore_index, "
+      "label_smoothing, weight; nearest: 'axis'; output(OUTPUT) takes any loss that the exported model computes");
   has(errorOf("cross_entropy(logits,labels,target)"),
       "a loss of several terms is their sum");
   has(errorOf("hinge(logits)"), "unknown loss 'hinge'");

@@ -9,6 +9,9 @@
 // RUN: not polyrank-opt %s --build-step='clip-value=-1' 2>&1 | FileCheck %s --check-prefix=NEGATIVE-VALUE
 // RUN: not polyrank-opt %s --build-step='clip-norm=1 clip-value=1' 2>&1 | FileCheck %s --check-prefix=BOTH
 // RUN: not polyrank-opt %s --build-step='clip-norm=1 clip-norm-type=3' 2>&1 | FileCheck %s --check-prefix=TYPE
+// RUN: polyrank-opt %s --build-step='optimizer=sgd(lr=0.5) ema=0.75' | FileCheck %s --check-prefix=EMA
+// RUN: not polyrank-opt %s --build-step='ema=1' 2>&1 | FileCheck %s --check-prefix=DECAY
+// DECAY: --ema 1.000000e+00: the decay must be more than 0 and less than 1
 // NEGATIVE: --clip-norm -1.000000e+00: must be positive
 // NEGATIVE-VALUE: --clip-value -1.000000e+00: must be positive
 // BOTH: --clip-norm 1.000000e+00 and --clip-value 1.000000e+00: gradients are clipped by one of them
@@ -77,6 +80,23 @@
 // RATE: graph.mul %{{.+}}, %[[SPREAD]] : tensor<5x3xf32>
 // OWN: remark: --group 'w:lr=2': 1 parameter, w
 // OWN: tensor<f64> {graph.role = #graph.learning_rate<2.000000e+00 : f64>}
+
+// A moving mean is the parameter itself after the first step, then a quarter of
+// the way from the mean to it.
+
+// EMA-LABEL: func.func @step
+// EMA-SAME: %[[MEAN:[a-z0-9]+]]: tensor<5x3xf32> {graph.role = #graph.state<"ema" of @w init 0.000000e+00 : f64>}
+// EMA-SAME: %[[STEP:[a-z0-9]+]]: tensor<i64> {graph.role = #graph.state<"step"
+// EMA: %[[FIRST:.+]] = graph.compare eq %[[STEP]]
+// EMA-DAG: %[[ALL:.+]] = graph.constant dense<1.000000e+00> : tensor<f32>
+// EMA-DAG: %[[PART:.+]] = graph.constant dense<2.500000e-01> : tensor<f32>
+// EMA: %[[SHARE:.+]] = graph.select %[[FIRST]], %[[ALL]], %[[PART]]
+// EMA: %[[NEW:.+]] = graph.sub
+// EMA: %[[WAY:.+]] = graph.sub %[[NEW]], %[[MEAN]]
+// EMA: %[[SPREAD:.+]] = graph.broadcast %[[SHARE]]
+// EMA: %[[PIECE:.+]] = graph.mul %[[WAY]], %[[SPREAD]]
+// EMA: %[[NEXT:.+]] = graph.add %[[MEAN]], %[[PIECE]]
+// EMA: return %[[NEW]], %[[NEXT]]
 
 // A forward step returns its parameters as they were.
 

@@ -13,7 +13,7 @@ graph.parameter @w : tensor<4x6xf32> at "model.onnx" offset 0 length 96 {trainab
 // CHECK-SAME: tensor<i64> {graph.role = #graph.counter<microbatch>}
 // CHECK-SAME: -> (tensor<f32> {graph.role = #graph.mean<"cross_entropy(a,b)" weight 1.000000e+00 : f64>}
 // CHECK-SAME: tensor<f32> {graph.role = #graph.count<128>}
-// CHECK-SAME: tensor<f32> {graph.role = #graph.mean<"accuracy">}
+// CHECK-SAME: tensor<f32> {graph.role = #graph.mean<"perplexity" geometric>}
 // CHECK-SAME: tensor<f32> {graph.role = #graph.count<8>}
 // CHECK-SAME: tensor<2x3xf32> {graph.role = #graph.next<0>})
 func.func @forward(%w: tensor<2x3xf32> {graph.role = #graph.parameter<@w view [7, 6, 1]>},
@@ -25,7 +25,7 @@ func.func @forward(%w: tensor<2x3xf32> {graph.role = #graph.parameter<@w view [7
                    %c: tensor<i64> {graph.role = #graph.counter<microbatch>},
                    %s: tensor<f32>)
     -> (tensor<f32> {graph.role = #graph.mean<"cross_entropy(a,b)" weight 1.0>}, tensor<f32> {graph.role = #graph.count<128>},
-        tensor<f32> {graph.role = #graph.mean<"accuracy">}, tensor<f32> {graph.role = #graph.count<8>},
+        tensor<f32> {graph.role = #graph.mean<"perplexity" geometric>}, tensor<f32> {graph.role = #graph.count<8>},
         tensor<2x3xf32> {graph.role = #graph.next<0>}) {
   return %s, %s, %s, %s, %w : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<2x3xf32>
 }
@@ -36,14 +36,14 @@ func.func @forward(%w: tensor<2x3xf32> {graph.role = #graph.parameter<@w view [7
 // CHECK-SAME: tensor<24xf32> {graph.role = #graph.state<"row" of @w view [0, 1]>}
 // CHECK-SAME: tensor<i64> {graph.role = #graph.state<"step">}
 // CHECK-SAME: -> (tensor<4x6xf32> {graph.role = #graph.next<1>}, tensor<4x6xf32> {graph.role = #graph.next<0>}
-// CHECK-SAME: tensor<f32> {graph.role = #graph.output<"loss">})
+// CHECK-SAME: tensor<f32> {graph.role = #graph.output<"perplexity" geometric>}, tensor<f32> {graph.role = #graph.output<"loss">})
 func.func @step(%w: tensor<4x6xf32> {graph.role = #graph.parameter<@w>},
                 %m: tensor<4x6xf32> {graph.role = #graph.state<"exp_avg" of @w init 0.0>},
                 %r: tensor<24xf32> {graph.role = #graph.state<"row" of @w view [0, 1]>},
                 %n: tensor<i64> {graph.role = #graph.state<"step">}, %loss: tensor<f32>)
     -> (tensor<4x6xf32> {graph.role = #graph.next<1>}, tensor<4x6xf32> {graph.role = #graph.next<0>},
-        tensor<f32> {graph.role = #graph.output<"loss">}) {
-  return %m, %w, %loss : tensor<4x6xf32>, tensor<4x6xf32>, tensor<f32>
+        tensor<f32> {graph.role = #graph.output<"perplexity" geometric>}, tensor<f32> {graph.role = #graph.output<"loss">}) {
+  return %m, %w, %loss, %loss : tensor<4x6xf32>, tensor<4x6xf32>, tensor<f32>, tensor<f32>
 }
 
 // CHECK-LABEL: func.func @rates

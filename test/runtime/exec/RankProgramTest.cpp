@@ -358,9 +358,10 @@ TEST(RankProgram, AParameterIsLoadedFromNumbersOfItsKindOrNotAtAll) {
   EXPECT_EQ(rank.metric("weight"), 1.5);
 }
 
-std::vector<SavedTensor> savedOf(const plan::PlanT &plan) {
+std::vector<SavedTensor> savedOf(const plan::PlanT &plan,
+                                 const SavedWeights &what = {}) {
   std::vector<uint8_t> bytes = serialise(plan);
-  return savedTensorsOf(*plan::GetPlan(bytes.data()));
+  return savedTensorsOf(*plan::GetPlan(bytes.data()), what);
 }
 
 TEST(SavedTensors, AreCompleteWhereArgumentsCoverThem) {
@@ -380,6 +381,7 @@ TEST(SavedTensors, AreCompleteWhereArgumentsCoverThem) {
   auto state = argument("moment", plan::Role::State, plan::DType::F64, 0, 0);
   state->view = std::make_unique<plan::ViewT>();
   state->state_of = "linear.weight";
+  state->state_suffix = "moment";
   for (int64_t size : {features, targets}) {
     state->dims.push_back(std::make_unique<plan::DimT>());
     state->dims.back()->size = size;
@@ -387,6 +389,14 @@ TEST(SavedTensors, AreCompleteWhereArgumentsCoverThem) {
   arguments.push_back(std::move(state));
   EXPECT_FALSE(savedOf(plan)[0].complete);
   EXPECT_EQ(savedOf(plan)[0].dtype, DType::F32);
+  EXPECT_FALSE(savedOf(plan)[0].isState);
+
+  // Unless it is what is to be saved in its place.
+  SavedTensor moment = savedOf(plan, {.state = "moment"})[0];
+  EXPECT_TRUE(moment.isState);
+  EXPECT_TRUE(moment.complete);
+  EXPECT_EQ(moment.dtype, DType::F64);
+  EXPECT_FALSE(savedOf(plan, {.state = "mean"})[0].isState);
 
   // The third column, as another argument.
   auto rest = argument("rest", plan::Role::Parameter, plan::DType::F32, 0, 0);
@@ -397,6 +407,15 @@ TEST(SavedTensors, AreCompleteWhereArgumentsCoverThem) {
   EXPECT_FALSE(savedOf(plan)[0].complete);
   arguments.back()->dims[0]->size = targets;
   EXPECT_TRUE(savedOf(plan)[0].complete);
+}
+
+TEST(SavedTensors, AreTrainedWhereAnArgumentIs) {
+  plan::PlanT plan = linearPlan({});
+  plan::ArgumentT &weight = *plan.programs[0]->arguments[weightArgument];
+  for (bool trainable : {false, true}) {
+    weight.trainable = trainable;
+    EXPECT_EQ(savedOf(plan)[0].isTrained, trainable);
+  }
 }
 
 TEST(SavedTensors, ThatNoArgumentHoldsAreCompleteOnlyWithoutElements) {

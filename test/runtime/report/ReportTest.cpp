@@ -160,6 +160,30 @@ TEST(Progress, EachTermOfALossIsOverItsOwnTargets) {
   EXPECT_FALSE((*progress)->meanLossIsNan());
 }
 
+TEST(Progress, APerplexityIsThatOfAllTargets) {
+  PlanReport plan;
+  plan.geometricMetrics = {"p"};
+  ProgressOptions quiet;
+  quiet.quiet = true;
+  auto progress = Progress::open(plan, quiet);
+  ASSERT_TRUE(progress);
+  for (auto [mean, count] : {std::pair(1.0, 10), {3.0, 30}, {NAN, 0}}) {
+    StepReport report;
+    report.step = (*progress)->stepsDone() + 1;
+    report.metrics = {{"p", std::exp(mean)}, {"p.count", count}};
+    (*progress)->step(report);
+  }
+  EXPECT_NEAR((*progress)->means()[0].second, std::exp(100 / 40.0), 1e-12);
+}
+
+TEST(StepReport, AMetricWithoutTargetsIsNoLossWithoutThem) {
+  StepReport report;
+  report.metrics = {{"loss", NAN}, {"count", 3}, {"a", NAN}, {"a.count", 0}};
+  EXPECT_EQ(report.withoutTargets(), "a");
+  EXPECT_TRUE(report.hasTargets());
+  EXPECT_TRUE(report.lossIsNan());
+}
+
 TEST(RunReport, ARanksUseComesThroughItsPipe) {
   RankUse use{1, 2, 3, 4, 5, 6};
   RankUse back = useFromJson(nlohmann::json::parse(toJson(use).dump()));

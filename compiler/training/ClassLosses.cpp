@@ -1,0 +1,260 @@
+// Cross entropy, and what else is made of scores of classes and labels.
+
+#include "compiler/training/LossBuilder.h"
+
+#include "compiler/training/PairLosses.h"
+#include "llvm/Support/InterleavedRange.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::training;
+using graph::Comparison;
+
+LogicalResult LossBuilder::limitLabels(unsigned number, int64_t classes,
+                                       int64_t ignoreIndex) {
+  if (auto [other, isNew] = ignored.try_emplace(number, ignoreIndex);
+      !isNew && other->second != ignoreIndex) {
+    return emitError() << "two terms have the labels '"
+                       << boundary().getName(number)
+                       << "', one with ignore_index=" << other->second
+                       << " and one with ignore_index=" << ignoreIndex
+                       << "; give one of them another name";
+  }
+  // An input of the model that is looked up in a table has a range already.
+  auto input = boundary().getArgument<graph::InputAttr>(number);
+  std::optional<int64_t> known = input.getRange();
+  boundary().setArgument(
+      number,
+      known ? input.withRange(std::min(classes, *known), input.getIgnored())
+            : input.withRange(classes, ignoreIndex));
+  return success();
+}
+
+/// `type` without dim `axis`.
+static SmallVector<int64_t> rowsOf(RankedTensorType type, int64_t axis) {
+  SmallVector<int64_t> rows(type.getShape());
+  rows.erase(rows.begin() + axis);
+  return rows;
+}
+
+FailureOr<int64_t> LossBuilder::findClasses(const Call &call,
+                                            RankedTensorType type) {
+  // Of [samples, classes] there is no choice; of none the caller complains.
+  if (type.getRank() < 3)
+    return type.getRank() - 1;
+  const std::string &output = call.positional[0], &labels = call.positional[1];
+  // The dims that are left are those of the labels, where the model takes them,
+  // or else of what it takes one label for each: tokens.
+  SmallVector<int64_t> axes;
+  std::string other;
+  for (bool isLabels : {true, false})
+    for (BlockArgument argument : forward.getArguments()) {
+      auto input =
+          boundary().getArgument<graph::InputAttr>(argument.getArgNumber());
+      RankedTensorType given = graph::getGlobalType(argument);
+      if (!input || !isa<IntegerType>(given.getElementType()) ||
+          isLabels != (input.getName() == labels) || !axes.empty())
+        continue;
+      for (int64_t axis = 1; axis < type.getRank(); ++axis)
+        if (given.getShape() == ArrayRef<int64_t>(rowsOf(type, axis)))
+          axes.push_back(axis);
+      other = input.getName().str();
+    }
+  if (axes.size() == 1) {
+    if (chosen.insert(output).second)
+      emitRemark() << "the classes are dim " << axes[0] << " of '" << output
+                   << "', " << type.getDimSize(axes[0])
+                   << " of them: its other dims are those of '" << other << "'";
+    return axes[0];
+  }
+  InFlightDiagnostic diagnostic = emitError();
+  diagnostic << "output '" << output << "' of type " << type
+             << " may have its classes in any dim";
+  if (!axes.empty())
+    diagnostic << ", and dims " << llvm::interleaved(axes)
+               << " both leave the dims of '" << other << "'";
+  return diagnostic << "; say which: " << call.name << "(" << output << ","
+                    << labels << ",axis=1) as PyTorch's cross_entropy has it, "
+                       "axis="
+                    << type.getRank() - 1 << " where the classes are last";
+}
+
+FailureOr<LossBuilder::Classes>
+LossBuilder::getClasses(const Call &call, const ClassOptions &options) {
+  if (failed(expectPositional(call, {"OUTPUT", "LABELS"})))
+    return failure();
+  FailureOr<Value> logits = getOutput(call.positional[0]);
+  if (failed(logits))
+    return failure();
+  RankedTensorType type = graph::getGlobalType(*logits);
+  Classes classes;
+  classes.logits = *logits;
+  if (options.axis) {
+    classes.axis = *options.axis + (*options.axis < 0 ? type.getRank() : 0);
+  } else {
+    FailureOr<int64_t> found = findClasses(call, type);
+    if (failed(found))
+      return failure();
+    classes.axis = *found;
+  }
+  if (!isa<FloatType>(type.getElementType()) || classes.axis < 0 ||
+      classes.axis >= type.getRank())
+    return emitError() << "output '" << call.positional[0] << "' of type "
+                       << type << " cannot be logits with the classes in dim "
+                       << classes.axis;
+  classes.size = type.getDimSize(classes.axis);
+  auto labelType =
+      RankedTensorType::get(rowsOf(type, classes.axis), builder.getI64Type());
+  FailureOr<Value> labels = getLabels(call.positional[1], labelType);
+  if (failed(labels))
+    return failure();
+  classes.labels = *labels;
+  unsigned number = cast<BlockArgument>(*labels).getArgNumber();
+  // A metric leaves out what the loss does.
+  auto known = ignored.find(number);
+  classes.ignoreIndex = options.ignoreIndex ? *options.ignoreIndex
+                        : isMetric && known != ignored.end() ? known->second
+                                                             : -100;
+  if (failed(limitLabels(number, classes.size, classes.ignoreIndex)))
+    return failure();
+  classes.isCounted = parts.compare(
+      classes.labels, Comparison::NE,
+      parts.splat(classes.labels, static_cast<double>(classes.ignoreIndex)));
+  // A float, so that it is reduced together with the gradients; exact to 2^24.
+  classes.counted = parts.convert(classes.isCounted, builder.getF32Type());
+  return classes;
+}
+
+Value LossBuilder::buildSmoothing(const Classes &classes, Value lse,
+                                  ArrayRef<double> weights) {
+  Value sum = classes.logits;
+  double size = static_cast<double>(classes.size), total = size;
+  if (!weights.empty()) {
+    ArrayRef<int64_t> shape = graph::getShape(sum);
+    auto others = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
+    others.erase(others.begin() + classes.axis);
+    Value row = buildRow(parts, weights,
+                         graph::getGlobalType(lse).getElementType());
+    sum = parts.mul(sum, parts.broadcast(row, shape, others));
+    total = 0;
+    for (double weight : weights)
+      total += weight;
+  }
+  sum = parts.sum(sum, {classes.axis});
+  Value smooth = parts.sub(parts.mul(lse, total / size),
+                           parts.mul(sum, 1 / size));
+  return parts.select(classes.isCounted, smooth, parts.splat(smooth, 0));
+}
+
+FailureOr<Loss> LossBuilder::buildCrossEntropy(const Call &call) {
+  ClassOptions options;
+  double smoothing = 0;
+  SmallVector<double> weights;
+  auto emit = [&] { return emitError(); };
+  NamedArguments named(call, emit);
+  named.take("axis", options.axis);
+  named.take("ignore_index", options.ignoreIndex);
+  named.take("label_smoothing", smoothing);
+  named.take("weight", weights);
+  if (failed(named.finish(otherLosses)))
+    return failure();
+  FailureOr<Classes> classes = getClasses(call, options);
+  if (failed(classes))
+    return failure();
+  if (!(smoothing >= 0 && smoothing <= 1))
+    return emitError() << call.name << ": label_smoothing=" << smoothing
+                       << ": the share must be from 0 to 1";
+  if (!weights.empty()) {
+    if (static_cast<int64_t>(weights.size()) != classes->size)
+      return emitError() << call.name << ": weight has " << weights.size()
+                         << " numbers, but output '" << call.positional[0]
+                         << "' has " << classes->size
+                         << " classes (dim " << classes->axis
+                         << "); give one for each";
+    for (auto [i, weight] : llvm::enumerate(weights))
+      if (!(weight >= 0 && std::isfinite(weight)))
+        return emitError() << call.name << ": weight " << i << " is " << weight
+                           << "; weights are finite and not negative";
+  }
+
+  auto op = graph::CrossEntropyOp::create(
+      builder, parts.location, classes->logits, classes->labels, classes->axis,
+      classes->ignoreIndex);
+  Value loss = op.getLoss(), counted = classes->counted;
+  if (!weights.empty()) { // a mean by weight
+    Value row = buildRow(parts, weights,
+                         graph::getGlobalType(loss).getElementType());
+    counted = graph::GatherOp::create(builder, parts.location, row,
+                                      classes->labels, /*axis=*/0);
+    counted = parts.select(classes->isCounted, counted,
+                           parts.splat(counted, 0));
+    loss = parts.mul(loss, counted);
+  }
+  // The likelihood of each label with its share, that of all with the rest.
+  if (smoothing > 0)
+    loss = parts.add(
+        parts.mul(loss, 1 - smoothing),
+        parts.mul(buildSmoothing(*classes, op.getLse(), weights), smoothing));
+  return Loss{sumAll(loss), sumAll(counted),
+              graph::getGlobalType(classes->labels).getNumElements()};
+}
+
+FailureOr<Loss> LossBuilder::buildPerplexity(const Call &call) {
+  ClassOptions options;
+  auto emit = [&] { return emitError(); };
+  NamedArguments named(call, emit);
+  named.take("axis", options.axis);
+  named.take("ignore_index", options.ignoreIndex);
+  if (failed(named.finish()))
+    return failure();
+  FailureOr<Classes> classes = getClasses(call, options);
+  if (failed(classes))
+    return failure();
+  auto op = graph::CrossEntropyOp::create(
+      builder, parts.location, classes->logits, classes->labels, classes->axis,
+      classes->ignoreIndex);
+  return Loss{sumAll(op.getLoss()), sumAll(classes->counted),
+              graph::getGlobalType(classes->labels).getNumElements(),
+              graph::MeanKind::Geometric};
+}
+
+FailureOr<Loss> LossBuilder::buildAccuracy(const Call &call) {
+  ClassOptions options;
+  int64_t top = 1;
+  auto emit = [&] { return emitError(); };
+  NamedArguments named(call, emit);
+  named.take("axis", options.axis);
+  named.take("ignore_index", options.ignoreIndex);
+  named.take("top", top);
+  if (failed(named.finish()))
+    return failure();
+  FailureOr<Classes> classes = getClasses(call, options);
+  if (failed(classes))
+    return failure();
+  if (top < 1 || top > classes->size)
+    return emitError() << call.name << ": top=" << top << ", but output '"
+                       << call.positional[0] << "' has " << classes->size
+                       << " classes; it must be from 1 to that";
+  // How many classes score no more than the label, itself among them. Of equal
+  // ones the first is best, as argmax has it; a NaN is better than all, and no
+  // label's.
+  Value logits = classes->logits, labels = classes->labels;
+  ArrayRef<int64_t> shape = graph::getShape(logits);
+  int64_t axis = classes->axis;
+  Value own = parts.broadcast(parts.pick(logits, labels, axis), shape, {axis});
+  Value isBefore =
+      parts.compare(parts.iota(shape, builder.getI64Type(), axis),
+                    Comparison::LT, parts.broadcast(labels, shape, {axis}));
+  Value isBehind =
+      parts.select(isBefore, parts.compare(logits, Comparison::LT, own),
+                   parts.compare(logits, Comparison::LE, own));
+  Value behind =
+      parts.sum(parts.convert(isBehind, builder.getF32Type()), {axis});
+  Value isRight = parts.compare(
+      behind, Comparison::GT,
+      parts.splat(behind, static_cast<double>(classes->size - top)));
+  Value right = parts.convert(isRight, builder.getF32Type());
+  right = parts.select(classes->isCounted, right, parts.splat(right, 0));
+  return Loss{sumAll(right), sumAll(classes->counted),
+              graph::getGlobalType(labels).getNumElements()};
+}

@@ -1,0 +1,275 @@
+// Losses and metrics of an output, and all of them together.
+
+#include "compiler/training/LossBuilder.h"
+
+#include "compiler/training/PairLosses.h"
+#include "support/Names.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::training;
+
+FailureOr<Value> LossBuilder::getOutput(StringRef name) {
+  auto yields = forward.getBody().front().getTerminator()->getOperands();
+  SmallVector<std::string> names;
+  for (auto [i, value] : llvm::enumerate(yields)) {
+    auto output = boundary().getResult<graph::OutputAttr>(i);
+    if (!output)
+      continue;
+    if (output.getName() == name)
+      return Value(value);
+    names.push_back(output.getName().str());
+  }
+  return emitError() << "the model has no output '" << name
+                     << "'; its outputs are: " << llvm::join(names, ", ")
+                     << nearestWords(name, names);
+}
+
+FailureOr<Value> LossBuilder::getLabels(StringRef name, RankedTensorType type) {
+  BlockArgument labels;
+  for (BlockArgument argument : forward.getArguments()) {
+    auto input =
+        boundary().getArgument<graph::InputAttr>(argument.getArgNumber());
+    if (!input || input.getName() != name)
+      continue;
+    if (argument.getType() != type)
+      return emitError() << "the model's input '" << name << "' has type "
+                         << argument.getType() << " where it must have "
+                         << type << "; give the labels another name";
+    labels = argument;
+  }
+  if (!labels) {
+    StringAttr text = builder.getStringAttr(name);
+    labels = boundary().insertArgument(forward.getNumArguments(), type,
+                                       graph::InputAttr::get(text),
+                                       NameLoc::get(text));
+  }
+  unsigned number = labels.getArgNumber();
+  boundary().setArgument(
+      number, boundary().getArgument<graph::InputAttr>(number).withLabels());
+  return Value(labels);
+}
+
+LogicalResult LossBuilder::expectPositional(const Call &call,
+                                            ArrayRef<StringRef> expected) {
+  size_t given = call.positional.size();
+  if (given == expected.size())
+    return success();
+  return emitError() << "'" << call.name << "' has " << given
+                     << (given == 1 ? " name" : " names") << "; expected "
+                     << call.name << "(" << llvm::join(expected, ",") << ")"
+                     << (given > expected.size()
+                             ? "; a loss of several terms is their sum, such "
+                               "as cross_entropy(A,LABELS)+0.5*mse(B,TARGET)"
+                             : "");
+}
+
+FailureOr<Loss> LossBuilder::buildPair(const Call &call) {
+  if (failed(expectPositional(call, {"OUTPUT", "TARGET"})))
+    return failure();
+  FailureOr<Value> output = getOutput(call.positional[0]);
+  if (failed(output))
+    return failure();
+  RankedTensorType type = graph::getGlobalType(*output);
+  if (!isa<FloatType>(type.getElementType()))
+    return emitError() << "output '" << call.positional[0] << "' has type "
+                       << type << "; " << call.name << " needs floats";
+  FailureOr<Value> target = getLabels(call.positional[1], type);
+  if (failed(target))
+    return failure();
+  auto emit = [&] { return emitError(); };
+  FailureOr<Value> each =
+      buildPairLoss(parts, call, *output, *target, emit, otherLosses);
+  if (failed(each))
+    return failure();
+  int64_t targets = type.getNumElements();
+  return Loss{sumAll(*each),
+              graph::splat(builder, parts.location,
+                           RankedTensorType::get({}, builder.getF32Type()),
+                           static_cast<double>(targets)),
+              targets};
+}
+
+/// Whether `value` is the same whatever the parameters and float inputs are.
+static bool dependsOnIntegersAlone(Value value) {
+  SmallVector<Value> work{value};
+  llvm::SmallDenseSet<Value> seen;
+  while (!work.empty()) {
+    Value current = work.pop_back_val();
+    if (!seen.insert(current).second)
+      continue;
+    if (auto argument = dyn_cast<BlockArgument>(current)) {
+      if (isa<FloatType>(graph::getGlobalType(argument).getElementType()))
+        return false;
+      continue;
+    }
+    llvm::append_range(work, current.getDefiningOp()->getOperands());
+  }
+  return true;
+}
+
+/// `value` through reshapes between tensors of one element.
+static Value skipReshapes(Value value) {
+  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
+    value = reshape.getInput();
+  return value;
+}
+
+FailureOr<Loss> LossBuilder::buildOutput(const Call &call) {
+  if (failed(expectPositional(call, {"OUTPUT"})))
+    return failure();
+  FailureOr<Value> output = getOutput(call.positional[0]);
+  auto emit = [&] { return emitError(); };
+  if (failed(output) || failed(NamedArguments(call, emit).finish(otherLosses)))
+    return failure();
+  RankedTensorType type = graph::getGlobalType(*output);
+  if (!isa<FloatType>(type.getElementType()) || type.getNumElements() != 1)
+    return emitError() << "output '" << call.positional[0] << "' of type "
+                       << type << " is not one number; name a loss as in "
+                       << "cross_entropy(" << call.positional[0] << ",labels)";
+  used.insert(call.positional[0]);
+  Loss mean = splitMean(*output);
+  StringRef what = isMetric ? "metric" : "loss";
+  if (mean.count.getDefiningOp<graph::ConstantOp>())
+    emitRemark() << "'" << call.positional[0] << "' is taken as a mean: the "
+                 << what << " is its mean over the microbatches, each with "
+                            "the same weight";
+  else
+    emitRemark() << "'" << call.positional[0]
+                 << "' is a sum over a number of targets: the " << what
+                 << " is their mean over the global batch";
+  return mean;
+}
+
+Loss LossBuilder::splitMean(Value value) {
+  auto scalar = [&](Value value) -> Value {
+    if (graph::getShape(value).empty())
+      return value;
+    return graph::ReshapeOp::create(builder, parts.location, value,
+                                    ArrayRef<int64_t>());
+  };
+  auto quotient = skipReshapes(value).getDefiningOp<graph::DivOp>();
+  // How large the number can be is not known; 1 leaves the seed unscaled.
+  if (quotient && dependsOnIntegersAlone(quotient.getRhs()) &&
+      !skipReshapes(quotient.getRhs()).getDefiningOp<graph::ConstantOp>())
+    return {scalar(quotient.getLhs()), scalar(quotient.getRhs()), 1};
+  Value one = graph::splat(builder, parts.location,
+                           RankedTensorType::get({}, builder.getF32Type()), 1);
+  return {scalar(value), one, 1};
+}
+
+FailureOr<Loss> LossBuilder::buildTerm(const WeightedCall &term) {
+  Call call = term.call;
+  StringRef name = call.name;
+  // As PyTorch calls them.
+  for (StringRef module : {"torch.nn.functional.", "nn.functional.", "F."})
+    if (name.consume_front(module))
+      break;
+  call.name = getPairLossName(name).str();
+  if (call.name == "cross_entropy")
+    return buildCrossEntropy(call);
+  if (llvm::is_contained(getPairLosses(), StringRef(call.name)))
+    return buildPair(call);
+  if (call.name == "output")
+    return buildOutput(call);
+  if (call.name == "accuracy" || call.name == "perplexity") {
+    if (!isMetric)
+      return emitError() << "'" << call.name << "' is no loss"
+                         << (call.name == "accuracy"
+                                 ? ", for it has no gradient"
+                                 : "; cross_entropy is its logarithm")
+                         << "; --metric '" << term.text << "' logs it";
+    return call.name == "accuracy" ? buildAccuracy(call)
+                                   : buildPerplexity(call);
+  }
+  for (unsigned i = 0; i < forward.getNumResults(); ++i)
+    if (auto output = boundary().getResult<graph::OutputAttr>(i);
+        output && output.getName() == name)
+      return emitError() << "'" << name << "' is an output of the model and no "
+                         << "loss; write output(" << name
+                         << ") where it is the loss itself";
+  std::vector<std::string> known{"cross_entropy", "output"};
+  if (isMetric)
+    known.insert(known.end(), {"accuracy", "perplexity"});
+  for (StringRef loss : getPairLosses())
+    known.push_back(loss.str());
+  return emitError() << "unknown " << (isMetric ? "metric" : "loss") << " '"
+                     << term.call.name << "'; there are: "
+                     << (isMetric ? "accuracy(OUTPUT,LABELS), "
+                                    "perplexity(OUTPUT,LABELS), "
+                                  : "")
+                     << "cross_entropy(OUTPUT,LABELS), output(OUTPUT), and of "
+                        "OUTPUT,TARGET: "
+                     << llvm::join(getPairLosses(), ", ")
+                     << nearestWords(call.name, known) << otherLosses;
+}
+
+LogicalResult LossBuilder::addMetric(StringRef text,
+                                     SmallVectorImpl<NamedMean> &means) {
+  auto emit = [&] { return emitError(); };
+  FailureOr<SmallVector<WeightedCall>> calls = parseSum(text, emit);
+  if (failed(calls))
+    return failure();
+  if (calls->size() != 1 || calls->front().weight != 1)
+    return emitError() << "'" << text
+                       << "' is no metric by itself; give each of several in "
+                          "a --metric of its own, without a weight";
+  FailureOr<Loss> mean = buildTerm(calls->front());
+  if (failed(mean))
+    return failure();
+  means.push_back({*mean, calls->front().text, std::nullopt});
+  return success();
+}
+
+LogicalResult LossBuilder::expectNamesDiffer(ArrayRef<NamedMean> means) {
+  bool isOneTerm = llvm::count_if(means, [](const NamedMean &mean) {
+                     return mean.weight.has_value();
+                   }) == 1;
+  llvm::StringSet<> names;
+  for (const NamedMean &mean : means) {
+    if (isOneTerm && mean.weight) // it is called loss
+      continue;
+    std::string name = metricName(mean.name);
+    for (const std::string &each : {name, countName(name)})
+      if (!names.insert(each).second)
+        return forward.emitError()
+               << "the log would have two numbers called '" << each
+               << "'; leave one of them out, or give the model's output "
+                  "another name";
+  }
+  return success();
+}
+
+FailureOr<SmallVector<NamedMean>>
+LossBuilder::build(StringRef loss, ArrayRef<std::string> metrics) {
+  auto emit = [&] { return emitError(); };
+  SmallVector<NamedMean> means;
+  if (!loss.empty()) {
+    FailureOr<SmallVector<WeightedCall>> terms = parseSum(loss, emit);
+    if (failed(terms))
+      return failure();
+    for (const WeightedCall &term : *terms) {
+      FailureOr<Loss> mean = buildTerm(term);
+      if (failed(mean))
+        return failure();
+      means.push_back({*mean, term.text, term.weight});
+    }
+  }
+  isMetric = true;
+  for (const std::string &metric : metrics)
+    if (failed(addMetric(metric, means)))
+      return failure();
+  auto yields = forward.getBody().front().getTerminator()->getOperands();
+  for (auto [i, value] : llvm::enumerate(yields)) {
+    auto output = boundary().getResult<graph::OutputAttr>(i);
+    RankedTensorType type = graph::getGlobalType(value);
+    if (output && type.getRank() == 0 &&
+        isa<FloatType>(type.getElementType()) &&
+        used.insert(output.getName()).second)
+      means.push_back({splitMean(value), output.getName().str(), std::nullopt});
+  }
+  if (failed(expectNamesDiffer(means)))
+    return failure();
+  return means;
+}
