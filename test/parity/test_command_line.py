@@ -44,7 +44,7 @@ def refuse(name, *args):
     ((), "training needs a loss"),
     (("--loss", "cross_entropy(logit,labels)"), "no output 'logit'; its outputs are: logits; nearest: 'logits'"),
     (("--loss", "cross_entropy(logits"), "closing parenthesis"),
-    (("--loss", "crossentropy(logits,labels)"), "output(OUTPUT); nearest: 'cross_entropy'"),
+    (("--loss", "crossentropy(logits,labels)"), "binary_cross_entropy_with_logits; nearest: 'cross_entropy'"),
     (("--loss", "cross_entropy(logits,labels,axis=7)"), "dim 7"),
     (("--loss", "output(logits)"), "not one number"),
     ((*LOSS, "--input", "ids=float32[8,16]"), "no input `ids`; its inputs are `x`"),
