@@ -509,10 +509,6 @@ TEST_F(StepTest, TheBatchIsTheFirstDimOfInputsAndOutputs) {
   EXPECT_TRUE(StringRef(errorOf("2", "4")).contains(output));
 }
 
-static void has(const std::string &text, StringRef part) {
-  EXPECT_TRUE(StringRef(text).contains(part)) << text;
-}
-
 TEST_F(StepTest, ErrorsSayWhatIsExpected) {
   has(errorOf("cross_entropy(logit,labels)"),
       "the model has no output 'logit'; its outputs are: logits");
@@ -583,7 +579,7 @@ TEST_F(StepTest, GroupsThatCannotBeMeantAreRefused) {
     BuildStepPassOptions step;
     step.optimizer = optimizer;
     step.groups.assign(groups.begin(), groups.end());
-    EXPECT_EQ(run(*module, createAttachLossPass({"mse(logits,t)"})), "");
+    EXPECT_EQ(run(*module, createAttachLossPass({"mse(logits,t)", {}})), "");
     return run(*module, createBuildStepPass(step));
   };
   EXPECT_EQ(errorOf({"fc.bias: lr=x0.1", "*.weight: weight_decay=0, amsgrad"}),
@@ -620,7 +616,7 @@ TEST_F(StepTest, AGroupHasItsOwnStatesAndLearningRate) {
   step.schedule = "linear(total=4)";
   std::vector<std::string> groups{"bias: lr=x0.5, momentum=0"};
   step.groups.assign(groups.begin(), groups.end());
-  EXPECT_EQ(run(*module, createAttachLossPass({"mse(logits,t)"})), "");
+  EXPECT_EQ(run(*module, createAttachLossPass({"mse(logits,t)", {}})), "");
   EXPECT_EQ(run(*module, createBuildStepPass(step)), "");
   graph::Boundary boundary(module->lookupSymbol<func::FuncOp>("step"));
   std::vector<std::string> names;
