@@ -11,7 +11,7 @@ module attributes {sharding.mesh = #mesh} {
 // CHECK-SAME: %[[W:[a-z0-9]+]]: tensor<8x6xf32, #sharding.layout<#mesh, [{"tensor"}, {}]>>
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4x8xf32, #sharding.layout<#mesh, [{}, {"tensor"}]>>
 // CHECK-NOT: sharding.constraint
-// CHECK-SAME: sharding.objective = {bound = {{.*}}, value = {{.*}}}
+// CHECK-SAME: sharding.objective = #sharding.objective<value = {{.*}}, bound = {{.*}}>
 // CHECK: %[[P:.*]] = graph.matmul %[[X]], %[[W]]
 // CHECK-SAME: -> tensor<4x6xf32, #sharding.layout<#mesh, [{}, {}], partial = sum {"tensor"}>>
 // CHECK: %[[Y:.*]] = sharding.reshard %[[P]]
