@@ -81,3 +81,40 @@ def test_external_data_may_be_elsewhere(folder, tmp_path):
     tool("compile", tmp_path / "model.onnx", "--abstract-weights", "-o", tmp_path / "plan", *MESH, *STEP)
     tool("compile", folder / "model.onnx", "-o", tmp_path / "real.plan", *MESH, *STEP)
     assert memory(tmp_path / "plan") == memory(tmp_path / "real.plan")
+
+
+def test_seven_billion_parameters_on_64_devices_have_the_memory_of_the_formulas(tmp_path):
+    """Llama 7B, which no rank could hold: ZeRO 3 keeps a 64th of parameters, gradients and state (Rajbhandari et al., ZeRO,
+    2020), full recompute of each block what enters it (Korthikanti et al., 2022, 5)."""
+    config = LlamaConfig(hidden_size=4096, intermediate_size=11008, num_hidden_layers=32, num_attention_heads=32,
+                         vocab_size=32000, use_cache=False)
+    with torch.device("meta"):
+        model = LlamaForCausalLM(config).eval()
+    devices, length = 64, 2048
+    ids = torch.zeros(devices, length, dtype=torch.int64, device="meta")
+    torch.onnx.export(model, (), kwargs={"input_ids": ids}, input_names=["input_ids"], output_names=["logits"], dynamo=True,
+                      optimize=False, verbose=False).save(tmp_path / "llama.onnx", include_initializers=False,
+                                                          keep_initializers_as_inputs=True)
+    command = ("compile", tmp_path / "llama.onnx", "--abstract-weights", "-o", tmp_path / "plan", "--mesh", f"data={devices}",
+               "--loss", "cross_entropy(logits,labels)", "--optimizer", "adamw(lr=1e-3)", "--zero", 3, "--zero-threshold", 1)
+
+    def compiled(*more):
+        _, said = tool(*command, *more)
+        found = json.loads(tool("inspect", tmp_path / "plan", "--json")[0])["memory_per_rank"]
+        return said, {entry["kind"]: entry["most"] for entry in found["by_kind"]}, found
+
+    said, kinds, found = compiled("--recompute", "full")
+    sizes = [4 * p.numel() for p in model.parameters()]
+    parts = sum(sizes) // devices
+    assert parts == 421_150_976
+    # A frozen buffer of 64 numbers; the step's number.
+    assert kinds["parameters"] == parts + 4
+    assert kinds["gradients"] == parts
+    assert kinds["optimizer state"] == 2 * parts + 8
+    assert max(sizes) <= kinds["gathered parameters"] <= 2 * max(sizes)
+    entering = 32 * length * 4096 * 4  # of one sample on each device
+    assert entering <= kinds["saved activations"]
+    assert "when most is held: 402 MiB parameters, 803 MiB optimizer state" in said
+    _, whole, more = compiled()
+    assert whole["saved activations"] > 10 * kinds["saved activations"]
+    assert more["total"] > 5 * found["total"]

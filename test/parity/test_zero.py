@@ -70,6 +70,36 @@ def test_no_row_loses_a_stage_silently(case, exported, tmp_path):
     assert kept["total"] < all_["total"]
 
 
+def kinds(plan):
+    """kind -> the most bytes that a rank holds of it at any time."""
+    return {entry["kind"]: entry["most"] for entry in memory(plan)["by_kind"]}
+
+
+@pytest.mark.parametrize("model", ["gpt2", "llama", "mlp"])
+def test_each_stage_holds_the_bytes_of_its_formula(model, exported, tmp_path):
+    """Rajbhandari et al., ZeRO (2020), 5: of P bytes of parameters, with Adam in fp32, P, P and 2P; to the byte, where no dim
+    is padded. The step's number has 8 more."""
+    case = Case(model, "data=2", microbatches=4)
+    sizes = [4 * p.numel() for p in case.spec.fresh().parameters()]
+    p, largest = sum(sizes), max(sizes)
+    expected = {(0, ()): (p, p, 2 * p), (1, ()): (p, p, p), (2, ()): (p, p // 2, p), (2, FULL): (p, p, p),
+                (3, ()): (p // 2, p // 2, p), (3, FULL): (p // 2, p, p), (3, STEP): (p // 2, p // 2, p)}
+    for (stage, options), (parameters, gradients, state) in expected.items():
+        plan = dataclasses.replace(case, zero=stage).compile(exported(model), tmp_path / "plan", ADAMW, *options)
+        found = kinds(plan)
+        assert found["parameters"] == parameters, (stage, options)
+        assert found["gradients"] == gradients, (stage, options)
+        assert found["optimizer state"] == state + 8, (stage, options)
+        gathered = found["gathered parameters"]
+        if stage < 3:
+            assert gathered == 0
+        elif options == STEP:
+            assert gathered == p
+        else:  # a bucket, which is no larger than the largest of them, and the one before it
+            assert largest <= gathered <= 2 * largest
+        assert found["saved activations"] > 0
+
+
 def moved(plan, axis="data"):
     """kind -> bytes in a step over an axis, without single numbers."""
     lines = {}

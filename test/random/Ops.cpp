@@ -677,6 +677,7 @@ ArrayRef<OpEntry> polyrank::test::opTable() {
       {"attention", attention},
       {"attention_grad", byPasses},
       {"cross_entropy", crossEntropy},
+      {"cross_entropy", crossEntropy},
       {"cross_entropy_grad", byPasses},
       {"dropout", dropout},
       {"uniform", uniform},
