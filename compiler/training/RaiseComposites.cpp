@@ -14,6 +14,22 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::training;
 
+/// Ops that leave an operand as it is hide what that is: a mask that was joined
+/// to one that hides nothing is a constant no more.
+static void foldNeutralOps(Block &body) {
+  for (Operation &op : llvm::make_early_inc_range(body.without_terminator())) {
+    SmallVector<OpFoldResult, 1> folded;
+    if (op.getNumResults() != 1 || failed(op.fold(folded)) ||
+        folded.size() != 1)
+      continue;
+    if (auto value = dyn_cast<Value>(folded.front());
+        value && value != op.getResult(0)) {
+      op.getResult(0).replaceAllUsesWith(value);
+      op.erase();
+    }
+  }
+}
+
 namespace {
 class RaiseComposites
     : public training::impl::RaiseCompositesPassBase<RaiseComposites> {
@@ -22,6 +38,7 @@ class RaiseComposites
     if (failed(forward))
       return signalPassFailure();
     Block &body = forward->getBody().front();
+    foldNeutralOps(body);
     for (Operation &op : llvm::make_early_inc_range(body)) {
       if (isa<graph::TanhOp, graph::ErfOp>(op))
         raiseGelu(&op);

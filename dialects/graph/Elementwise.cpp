@@ -16,23 +16,35 @@ int64_t polyrank::graph::power(int64_t x, int64_t y) {
   return static_cast<int64_t>(result);
 }
 
-// Products and quotients with one, as exporters write weights of samples that
-// all count alike
+// What leaves the other operand as it is: products and quotients with one, as
+// exporters write weights of samples that all count alike, and masks joined to
+// one that hides nothing
 
-/// `x` where it has the type of the result, and the other operand is all ones.
-static OpFoldResult foldOne(Value x, Value other, Type type) {
-  return x.getType() == type && getSplat(other) == 1.0 ? x : Value();
+/// `x` where it has the type of the result, and the other operand is `neutral`
+/// everywhere.
+static OpFoldResult foldNeutral(Value x, Value other, double neutral,
+                                Type type) {
+  return x.getType() == type && getSplat(other) == neutral ? x : Value();
 }
 
-OpFoldResult MulOp::fold(FoldAdaptor) {
-  if (OpFoldResult lhs = foldOne(getLhs(), getRhs(), getType()))
-    return lhs;
-  return foldOne(getRhs(), getLhs(), getType());
+/// The same of either side.
+static OpFoldResult foldNeutral(Operation *op, double neutral) {
+  Value lhs = op->getOperand(0), rhs = op->getOperand(1);
+  Type type = op->getResult(0).getType();
+  if (OpFoldResult kept = foldNeutral(lhs, rhs, neutral, type))
+    return kept;
+  return foldNeutral(rhs, lhs, neutral, type);
 }
+
+OpFoldResult MulOp::fold(FoldAdaptor) { return foldNeutral(*this, 1); }
 
 OpFoldResult DivOp::fold(FoldAdaptor) {
-  return foldOne(getLhs(), getRhs(), getType());
+  return foldNeutral(getLhs(), getRhs(), 1, getType());
 }
+
+OpFoldResult AndOp::fold(FoldAdaptor) { return foldNeutral(*this, 1); }
+
+OpFoldResult OrOp::fold(FoldAdaptor) { return foldNeutral(*this, 0); }
 
 // Compare
 

@@ -138,8 +138,14 @@ def Graph_MinOp : Graph_Binary<"min", "minimum(x, y)", "nn", "aa", "yy", traits 
 def Graph_PowOp : Graph_Binary<"pow", "power(x, y)"> {
   let summary = "x to the power of y; of integers truncating, and 0 where x is 0 and y is negative";
 }
-def Graph_AndOp : Graph_Binary<"and", "x && y", "nn", "aa", "yy", [], traits = [Graph_IsCheap]> { let summary = "Logical conjunction of booleans"; }
-def Graph_OrOp : Graph_Binary<"or", "x || y", "nn", "yy", "aa", [], traits = [Graph_IsCheap]> { let summary = "Logical disjunction of booleans"; }
+def Graph_AndOp : Graph_Binary<"and", "x && y", "nn", "aa", "yy", [], traits = [Graph_IsCheap]> {
+  let summary = "Logical conjunction of booleans";
+  let hasFolder = 1;
+}
+def Graph_OrOp : Graph_Binary<"or", "x || y", "nn", "yy", "aa", [], traits = [Graph_IsCheap]> {
+  let summary = "Logical disjunction of booleans";
+  let hasFolder = 1;
+}
 
 def Graph_BitAndOp : Graph_Binary<"bit_and", "conjunction(x, y)", "nn", "nn", "nn", []> {
   let summary = "The bits that are set in both of two integers";

@@ -65,7 +65,8 @@ template <typename ConcreteType>
 class LayoutChecked
     : public mlir::OpTrait::TraitBase<ConcreteType, LayoutChecked> {
 public:
-  static mlir::LogicalResult verifyTrait(mlir::Operation *op) {
+  /// After the op's own verifier: rules are of ops that keep their constraints.
+  static mlir::LogicalResult verifyRegionTrait(mlir::Operation *op) {
     return verifyLayouts(op);
   }
 };

@@ -51,7 +51,7 @@ def refuse(name, *args):
     ((*LOSS, "--input", "xs=float32[8,16]"), "its inputs are `x`; nearest: 'x'"),
     ((*LOSS, "--input", "x=float32[4,16]"), "dim 0 of 8 in the file"),
     ((*LOSS, "--input", "x=[8,16]"), "is not NAME=DTYPE[D0,D1,...]"),
-    ((*LOSS, "--optimizer", "adamww(lr=1)"), "sgd, adam, adamw, adagrad, rmsprop, lion; nearest: 'adamw', 'adam'"),
+    ((*LOSS, "--optimizer", "adamww(lr=1)"), "adafactor, lamb, lion, muon; nearest: 'adamw', 'adam'"),
     ((*LOSS, "--optimizer", "adamw(weigth_decay=1)"), "nearest: 'weight_decay'"),
     ((*LOSS, "--optimizer", "adamw(lr=x)"), "expected a number"),
     ((*LOSS, "--optimizer", "adamw(lr=1,decay=zz*)"), "decay=zz* matches no trainable parameter; nearest: "),

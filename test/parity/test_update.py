@@ -9,27 +9,25 @@ import torch
 
 import reference
 import tools
-from cases import BERT_SEQUENCE, BERT_TENSOR, GPT2_SEQUENCE, GPT2_TENSOR, HEIGHT, LLAMA_TENSOR, RESNET50_TENSOR, VIT_SEQUENCE
+from cases import (BERT_SEQUENCE, BERT_TENSOR, GPT2_SEQUENCE, GPT2_TENSOR, HEIGHT, LLAMA_TENSOR, RESNET50_TENSOR,
+                   RESNET_TENSOR, VIT_SEQUENCE)
 from tools import Case
 
-TENSOR = {"gpt2": GPT2_TENSOR, "llama": LLAMA_TENSOR, "bert": BERT_TENSOR, "resnet50": RESNET50_TENSOR}
-MODELS, MESHES = list(TENSOR), ["data=2", "tensor=2", "data=2,tensor=2", "replica=2,data=2"]
+TENSOR = {"gpt2": GPT2_TENSOR, "llama": LLAMA_TENSOR, "bert": BERT_TENSOR, "resnet50": RESNET50_TENSOR,
+          "resnet": RESNET_TENSOR}
+# With four microbatches of ResNet-50 some ReLU changes sides by rounding: with each of 80 seeds PyTorch's own first gradients in
+# fp32 and in fp64 differ by 4e-3 and more. The small one stands for it there.
+MODELS = {1: ["gpt2", "llama", "bert", "resnet50"], 4: ["gpt2", "llama", "bert", "resnet"]}
+MESHES = ["data=2", "tensor=2", "data=2,tensor=2", "replica=2,data=2"]
 RECOMPUTE = ["none", "full", "selective", "full-gathers"]
 CLIPS = [(), ("--clip-norm", 0.05), ("--clip-norm", 0.01, "--clip-norm-type", "inf"), ("--clip-value", 0.002)]
-STEPS = 5
-
-
-def warmedUp(shape):
-    """The factor of a linear warm-up over two steps and of `shape` behind it."""
-    return lambda step: (step + 1) / 3 if step < 2 else shape(step - 2)
-
 
 # Option, --lr-schedule, and PyTorch's.
 UPDATES = {
     "momentum": ("sgd(lr={rate},momentum=0.9)", "", lambda p, rate: torch.optim.SGD(p, rate, momentum=0.9), None),
     "adamw-linear": ("adamw(lr=2e-3,weight_decay=0.1)", "linear(total=10,end=0.1)",
                      lambda p, rate: torch.optim.AdamW(p, 2e-3, weight_decay=0.1),
-                     lambda u: torch.optim.lr_scheduler.LinearLR(u, 1.0, 0.1, 9)),
+                     lambda u: torch.optim.lr_scheduler.LinearLR(u, 1.0, 0.1, 10)),
     "sgd-step": ("sgd(lr={rate},weight_decay=0.01)", "step(size=2,gamma=0.5)",
                  lambda p, rate: torch.optim.SGD(p, rate, weight_decay=0.01),
                  lambda u: torch.optim.lr_scheduler.StepLR(u, 2, 0.5)),
@@ -68,7 +66,7 @@ def draw():
     rows = []
     for a, b in itertools.product(range(4), range(4)):
         for microbatches, update in ((1, b), (4, a)):
-            model, mesh = MODELS[a], MESHES[b]
+            model, mesh = MODELS[microbatches][a], MESHES[b]
             case = Case(model, mesh, TENSOR[model] if "tensor" in mesh else (), microbatches, zero=a ^ b,
                         zeroAxis="data" if "replica" in mesh and a != b else "")
             rows.append(Row(case, RECOMPUTE[a ^ product(3, b)], CLIPS[a ^ product(2, b)], list(UPDATES)[update]))
@@ -90,7 +88,7 @@ ROWS = draw() + [
 
 def test_each_pair_of_options_is_in_some_row():
     def values(row):
-        return (row.case.model, row.case.mesh, row.case.zero, row.recompute, row.clip, row.update, row.case.microbatches)
+        return (row.case.model.removesuffix("50"), row.case.mesh, row.case.zero, row.recompute, row.clip, row.update, row.case.microbatches)
 
     assert len(ROWS) >= 40
     table = [values(row) for row in draw()]
@@ -110,12 +108,17 @@ def train(model, microbatches, clip, update, dtype, threads=2):
     optimizer = make(network.parameters(), spec.sgd / 10)
     scheduler = schedule and schedule(optimizer)
     data, losses, norms = spec.data(microbatches), [], []
-    for step in range(STEPS):
+    for step in range(spec.steps):
         batch = {name: t.to(dtype) if t.is_floating_point() else t
                  for name, t in reference.globalBatch(data, step, microbatches).items()}
         optimizer.zero_grad()
-        loss = spec.lossOf(network, batch)
-        loss.backward()
+        # Batch norm's statistics are of one microbatch; all have as many labels.
+        parts = microbatches if spec.training else 1
+        loss = 0
+        for part in zip(*(tensor.chunk(parts) for tensor in batch.values())):
+            mean = spec.lossOf(network, dict(zip(batch, part))) / parts
+            mean.backward()
+            loss += mean.detach()
         if "--clip-value" in clip:
             torch.nn.utils.clip_grad_value_(network.parameters(), clip[1])
         elif clip:
@@ -149,12 +152,12 @@ def checkState(row, held):
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
-def test_five_steps_are_pytorchs(row, exported, dataset, tmp_path):
+def test_steps_are_pytorchs(row, exported, dataset, tmp_path):
     case = row.case
     optimizer = UPDATES[row.update][0].format(rate=case.spec.sgd / 10)
     plan = case.compile(exported(case.model), tmp_path / "plan", optimizer, *row.options())
     checkState(row, tools.inspect(plan)["held"])
-    run = tools.train(plan, dataset(case.model, case.microbatches), STEPS, tmp_path / "run")
+    run = tools.train(plan, dataset(case.model, case.microbatches), case.spec.steps, tmp_path / "run")
     key = (case.model, case.microbatches, row.clip, row.update)
     exact = train(*key, torch.float64)
     before = reference.snapshot(case.spec.fresh())

@@ -73,12 +73,12 @@ polyrank::driver::parseOptions(int argc, char **argv) {
       ->check(oneOf({"train", "forward"}))
       ->type_name("MODE");
   app.add_option("--loss", options.loss,
-                 "cross_entropy(OUTPUT,LABELS[,axis=K][,ignore_index=N]"
-                 "[,label_smoothing=S][,weight=0.2:1:3|FILE.npy]), "
-                 "mse(OUTPUT,TARGET), and so l1, smooth_l1, huber and "
-                 "binary_cross_entropy_with_logits, output(OUTPUT), or a sum "
-                 "of such terms "
-                 "with weights: cross_entropy(a,ya)+0.5*mse(b,yb)")
+                 "cross_entropy(OUTPUT,LABELS[,KEY=VALUE..]) with axis=K, "
+                 "ignore_index=N, label_smoothing=S, weight=0.2:1:3 or "
+                 "weight=FILE.npy; mse(OUTPUT,TARGET), and so l1, smooth_l1, "
+                 "huber and binary_cross_entropy_with_logits; output(OUTPUT); "
+                 "or a sum of such terms with weights: "
+                 "cross_entropy(a,ya)+0.5*mse(b,yb)")
       ->type_name("LOSS");
   app.add_option("--metric", options.metrics,
                  "What is logged beside the loss, without a gradient: "

@@ -24,6 +24,31 @@ func.func @forward(%q: tensor<1x2x3x4xf32> {graph.role = #graph.input<"q">}, %k:
 
 // -----
 
+// Booleans, joined to others that hide nothing, as exporters write a causal mask
+// and one for padding.
+
+// CHECK-LABEL: func.func @forward
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: {{.*}}, %[[K:[a-z0-9]+]]: {{.*}}, %[[V:[a-z0-9]+]]: tensor
+// CHECK: graph.attention %[[Q]], %[[K]], %[[V]] {causal = true, scale = 1.000000e+00 : f64}
+func.func @forward(%q: tensor<1x2x3x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<1x2x3x4xf32> {graph.role = #graph.input<"k">},
+    %v: tensor<1x2x3x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<1x2x3x4xf32> {graph.role = #graph.output<"y">}) {
+  %low = graph.constant dense<-1.0e+38> : tensor<1x2x3x3xf32>
+  %zero = graph.constant dense<0.0> : tensor<1x2x3x3xf32>
+  %true = graph.constant dense<true> : tensor<1x2x3x3xi1>
+  %padding = graph.and %true, %true : tensor<1x2x3x3xi1>
+  %seen = graph.constant dense<[[true, false, false], [true, true, false], [true, true, true]]> : tensor<3x3xi1>
+  %causal = graph.broadcast %seen {dims = array<i64: 2, 3>} : (tensor<3x3xi1>) -> tensor<1x2x3x3xi1>
+  %both = graph.and %padding, %causal : tensor<1x2x3x3xi1>
+  %mask = graph.select %both, %zero, %low : (tensor<1x2x3x3xi1>, tensor<1x2x3x3xf32>, tensor<1x2x3x3xf32>) -> tensor<1x2x3x3xf32>
+  %0 = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x3xf32>
+  %1 = graph.add %0, %mask : tensor<1x2x3x3xf32>
+  %2 = graph.softmax %1 {dim = 3 : i64} : (tensor<1x2x3x3xf32>) -> tensor<1x2x3x3xf32>
+  %3 = graph.matmul %2, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<1x2x3x3xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>
+  return %3 : tensor<1x2x3x4xf32>
+}
+
+// -----
+
 // Without a mask; the key's transpose goes into the op.
 
 // CHECK-LABEL: func.func @forward

@@ -348,3 +348,13 @@ func.func @scatter_into_with_layouts(%i: !row, %x: !table, %t: !table) {
   %y = graph.scatter_add %i, %x, %t {axis = 0 : i64, batch_dims = 0 : i64} : (!row, !table, !table) -> !table
   return
 }
+
+// -----
+
+// What an op demands of itself comes first: rules are of ops that keep that.
+#mesh = #sharding.mesh<["a"=2]>
+func.func @a_rule_is_of_an_op_that_keeps_its_constraints(%x: tensor<f32, #sharding.layout<#mesh, []>>) {
+  // expected-error @+1 {{[2] has 2 dims for an operand of 0}}
+  %0 = graph.broadcast %x {dims = array<i64: 0, 1>} : (tensor<f32, #sharding.layout<#mesh, []>>) -> tensor<4x4xf32, #sharding.layout<#mesh, [{}, {}]>>
+  return
+}

@@ -1,5 +1,5 @@
-// Products with one, and quotients by it, are their other operand; nothing else
-// that looks like it is.
+// Products with one, quotients by it, and booleans joined to what decides
+// nothing are their other operand; nothing else that looks like it is.
 
 // RUN: polyrank-opt %s --canonicalize | FileCheck %s
 
@@ -31,6 +31,22 @@ func.func @others(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3x
   %b = graph.mul %x, %near : tensor<3xf32>
   %c = graph.mul %x, %some : tensor<3xf32>
   return %a, %b, %c : tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
+}
+
+// CHECK-LABEL: func.func @booleans
+// CHECK-SAME: (%[[X:[a-z0-9]+]]: tensor<2x3xi1>)
+// CHECK: %[[NONE:.*]] = graph.and %[[X]]
+// CHECK: %[[ALL:.*]] = graph.or %[[X]]
+// CHECK: return %[[X]], %[[X]], %[[X]], %[[NONE]], %[[ALL]]
+func.func @booleans(%x: tensor<2x3xi1>) -> (tensor<2x3xi1>, tensor<2x3xi1>, tensor<2x3xi1>, tensor<2x3xi1>, tensor<2x3xi1>) {
+  %true = graph.constant dense<true> : tensor<2x3xi1>
+  %false = graph.constant dense<false> : tensor<2x3xi1>
+  %a = graph.and %x, %true : tensor<2x3xi1>
+  %b = graph.and %true, %x : tensor<2x3xi1>
+  %c = graph.or %x, %false : tensor<2x3xi1>
+  %d = graph.and %x, %false : tensor<2x3xi1>
+  %e = graph.or %x, %true : tensor<2x3xi1>
+  return %a, %b, %c, %d, %e : tensor<2x3xi1>, tensor<2x3xi1>, tensor<2x3xi1>, tensor<2x3xi1>, tensor<2x3xi1>
 }
 
 // A product of partial sums with a whole value has the type of the sums.
