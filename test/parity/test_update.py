@@ -155,7 +155,8 @@ def checkState(row, held):
 def test_steps_are_pytorchs(row, exported, dataset, tmp_path):
     case = row.case
     optimizer = UPDATES[row.update][0].format(rate=case.spec.sgd / 10)
-    plan = case.compile(exported(case.model), tmp_path / "plan", optimizer, *row.options())
+    plan = tmp_path / "plan"
+    case.notes(exported(case.model), plan, optimizer, *row.options())
     checkState(row, tools.inspect(plan)["held"])
     run = tools.train(plan, dataset(case.model, case.microbatches), case.spec.steps, tmp_path / "run")
     key = (case.model, case.microbatches, row.clip, row.update)
