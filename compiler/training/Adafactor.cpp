@@ -73,7 +73,7 @@ Adafactor::getStates(graph::ParameterOp stored) const {
 }
 
 void Adafactor::buildOwnScalars(Parts &parts, Value step) {
-  Value t = parts.add(parts.convert(step, parts.builder.getF64Type()), 1);
+  Value t = countSteps(parts, step);
   newness = parts.apply<graph::PowOp>(t, buildNumber(parts, decayOfBeta2));
   largestStep = parts.apply<graph::MinOp>(
       rate, parts.div(buildNumber(parts, 1), parts.apply<graph::SqrtOp>(t)));

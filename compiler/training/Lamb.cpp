@@ -62,17 +62,12 @@ private:
 
 } // namespace
 
-// 1 - beta^t cancels for beta near 1: in f64.
 void Lamb::buildOwnScalars(Parts &parts, Value step) {
   if (!corrects)
     return;
-  Value t = parts.add(parts.convert(step, parts.builder.getF64Type()), 1);
-  auto rest = [&](double beta) {
-    return parts.sub(buildNumber(parts, 1),
-                     parts.apply<graph::PowOp>(buildNumber(parts, beta), t));
-  };
-  meanScale = parts.div(buildNumber(parts, 1), rest(beta1));
-  correction = parts.apply<graph::SqrtOp>(rest(beta2));
+  Value t = countSteps(parts, step);
+  meanScale = parts.div(buildNumber(parts, 1), buildShare(parts, beta1, t));
+  correction = parts.apply<graph::SqrtOp>(buildShare(parts, beta2, t));
 }
 
 /// Adam's, with decay as a part of it.

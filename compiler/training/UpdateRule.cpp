@@ -91,6 +91,15 @@ ElementwiseRule::buildOwnUpdates(OpBuilder &builder,
   return success();
 }
 
+Value UpdateRule::countSteps(Parts &parts, Value step) {
+  return parts.add(parts.convert(step, parts.builder.getF64Type()), 1);
+}
+
+Value UpdateRule::buildShare(Parts &parts, double beta, Value t) {
+  return parts.sub(buildNumber(parts, 1),
+                   parts.apply<graph::PowOp>(buildNumber(parts, beta), t));
+}
+
 Value UpdateRule::toDouble(Parts &parts, Value scalar) {
   Type type = parts.builder.getF64Type();
   return graph::getGlobalType(scalar).getElementType() == type

@@ -96,6 +96,12 @@ protected:
   double getDecay(const UpdatedTensor &tensor) const {
     return tensor.decays ? weightDecay : 0;
   }
+  /// The number of this step, from 1: an f64 scalar.
+  static mlir::Value countSteps(graph::Parts &parts, mlir::Value step);
+  /// 1 - beta^t, the share of its values in a moving mean that began at zero:
+  /// in f64, as PyTorch computes it, since it cancels for beta near 1.
+  static mlir::Value buildShare(graph::Parts &parts, double beta,
+                                mlir::Value t);
   /// A scalar as f64.
   static mlir::Value toDouble(graph::Parts &parts, mlir::Value scalar);
   /// `x` times an f64 scalar.

@@ -194,15 +194,10 @@ Value Sgd::buildUpdate(Parts &parts, UpdatedTensor &tensor) const {
   return parts.sub(tensor.parameter, scale(parts, gradient, rate));
 }
 
-// 1 - beta^t cancels for beta near 1: in f64, as PyTorch computes it.
 void Adam::buildOwnScalars(Parts &parts, Value step) {
-  Value t = parts.add(parts.convert(step, parts.builder.getF64Type()), 1);
-  auto rest = [&](double beta) {
-    return parts.sub(buildNumber(parts, 1),
-                     parts.apply<graph::PowOp>(buildNumber(parts, beta), t));
-  };
-  stepSize = parts.div(rate, rest(beta1));
-  correction = parts.apply<graph::SqrtOp>(rest(beta2));
+  Value t = countSteps(parts, step);
+  stepSize = parts.div(rate, buildShare(parts, beta1, t));
+  correction = parts.apply<graph::SqrtOp>(buildShare(parts, beta2, t));
 }
 
 Value Adam::buildUpdate(Parts &parts, UpdatedTensor &tensor) const {
