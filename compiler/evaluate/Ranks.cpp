@@ -131,15 +131,12 @@ LogicalResult RankEvaluator::runLaunch(rank::LaunchOp op) {
   return success();
 }
 
-/// Sets a region's block arguments: the index, the slices of `of`, and what is
-/// handed from microbatch to microbatch.
+/// Sets block arguments: the slices of `of`, and what is handed from microbatch
+/// to microbatch.
 void RankEvaluator::enterMicrobatch(int64_t number,
                                     Block::BlockArgListType arguments,
                                     ValueRange of, ArrayRef<Devices> handed) {
-  Tensor index(cast<RankedTensorType>(arguments.front().getType()));
-  index.integers[0] = number;
-  values[arguments.front()] = each([&](int64_t) { return index; });
-  for (auto [argument, source] : llvm::zip(arguments.drop_front(), of)) {
+  for (auto [argument, source] : llvm::zip(arguments, of)) {
     ArrayRef<int64_t> shape =
         cast<RankedTensorType>(argument.getType()).getShape();
     values[argument] = each([&](int64_t device) {
@@ -148,7 +145,7 @@ void RankEvaluator::enterMicrobatch(int64_t number,
     });
   }
   for (auto [argument, devices] :
-       llvm::zip_equal(arguments.drop_front(1 + of.size()), handed))
+       llvm::zip_equal(arguments.drop_front(of.size()), handed))
     values[argument] = devices;
 }
 
@@ -157,7 +154,7 @@ LogicalResult RankEvaluator::runMicrobatches(rank::MicrobatchesOp op) {
   for (Value value : op.getCarry())
     handed.push_back(values[value]);
   for (int64_t i = 0, count = op.getCount(); i < count; ++i) {
-    Block &block = (i == 0 ? op.getFirst() : op.getRest()).front();
+    Block &block = i == 0 ? *op.getBlocks().front() : *op.getBlocks().back();
     enterMicrobatch(i, block.getArguments(), op.getOf(), handed);
     if (failed(runBlock(block)))
       return failure();
@@ -177,7 +174,11 @@ LogicalResult RankEvaluator::runMicrobatches(graph::MicrobatchesOp op) {
   for (Value value : op.getCarry())
     carried.push_back(values[value]);
   for (int64_t i = 0, count = op.getCount(); i < count; ++i) {
-    enterMicrobatch(i, block.getArguments(), op.getOf(), carried);
+    BlockArgument number = block.getArgument(0);
+    Tensor index(cast<RankedTensorType>(number.getType()));
+    index.integers[0] = i;
+    values[number] = each([&](int64_t) { return index; });
+    enterMicrobatch(i, block.getArguments().drop_front(), op.getOf(), carried);
     if (failed(runBlock(block)))
       return failure();
     for (auto [k, value] : llvm::enumerate(yield.getSum())) {

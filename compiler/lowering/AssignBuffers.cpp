@@ -96,8 +96,8 @@ void BufferAssigner::tieLoop() {
       return classes.find(result);
     });
   };
-  tieBlock(loop.getRest().front().getTerminator(), targets());
-  tieBlock(loop.getFirst().front().getTerminator(), targets());
+  for (Block *block : llvm::reverse(loop.getBlocks()))
+    tieBlock(block->getTerminator(), targets());
 }
 
 /// The results that replace arguments take their buffers.
@@ -296,12 +296,6 @@ void BufferAssigner::writeAttributes() {
   function.walk([&](Operation *op) {
     if (auto command = dyn_cast<rank::CommandOp>(op))
       command.setBuffersAttr(list(op->getResults()));
-    if (auto loop = dyn_cast<rank::MicrobatchesOp>(op)) {
-      loop.setBuffersAttr(list(loop.getResults()));
-      // The index: a list of all of them, one per microbatch.
-      loop.setFirstBuffersAttr(list(loop.getFirst().front().getArguments()));
-      loop.setRestBuffersAttr(list(loop.getRest().front().getArguments()));
-    }
     if (auto scratch = scratchUnit.find(op); scratch != scratchUnit.end()) {
       const ArenaUnit &unit = units[scratch->second];
       cast<rank::GemmOp>(op).setScratchAttr(

@@ -6,12 +6,6 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::lowering;
 
-/// Whether the blocks along `dim` lie one behind the other.
-static bool isMajor(Type type, int64_t dim) {
-  return llvm::all_of(cast<RankedTensorType>(type).getShape().take_front(dim),
-                      [](int64_t size) { return size == 1; });
-}
-
 InPlace polyrank::lowering::getInPlace(Operation *op, unsigned operand,
                                        unsigned result) {
   auto command = dyn_cast<rank::CommandOp>(op);
@@ -55,33 +49,13 @@ LogicalResult BufferClasses::collect(Block &block) {
       microbatches = region;
       for (Value result : region.getResults())
         define(result);
-      for (Region *part : {&region.getFirst(), &region.getRest()}) {
-        Block &body = part->front();
-        auto arguments = body.getArguments();
-        // All indices, one after another: written once, at load.
-        if (part == &region.getFirst()) {
-          define(arguments.front());
-          buffers.back().size *= region.getCount();
-          buffers.back().persistent = true;
-          places[arguments.front()].stride = places[arguments.front()].size;
-        } else {
-          Value first = region.getFirst().getArgument(0);
-          alias(arguments.front(), first, 0, places.at(first).stride);
+      for (Block *part : region.getBlocks()) {
+        for (BlockArgument argument : part->getArguments()) {
+          auto [source, isSlice] = region.getSource(argument);
+          alias(argument, source, 0,
+                isSlice ? rank::getByteSize(argument.getType()) : 0);
         }
-        arguments = arguments.drop_front();
-        for (Value of : region.getOf()) {
-          alias(arguments.front(), of, 0,
-                rank::getByteSize(arguments.front().getType()));
-          arguments = arguments.drop_front();
-        }
-        // `first` reads what is carried where it lies; `rest` finds sums and
-        // carried values where the results will be.
-        ValueRange sources = part == &region.getFirst()
-                                 ? ValueRange(region.getCarry())
-                                 : ValueRange(region.getResults());
-        for (auto [argument, source] : llvm::zip_equal(arguments, sources))
-          alias(argument, source, 0);
-        if (failed(collect(body)))
+        if (failed(collect(*part)))
           return failure();
       }
       continue;
@@ -89,23 +63,23 @@ LogicalResult BufferClasses::collect(Block &block) {
     if (!isa<rank::RankDialect, func::FuncDialect>(op.getDialect()))
       return op.emitOpError("is not a command; form-gemms and form-kernels "
                             "come before buffers are assigned");
-    if (auto view = dyn_cast<rank::ViewOp>(op)) {
-      alias(view.getResult(), view.getInput(),
-            view.getOffset() *
-                rank::getElementByteSize(view.getType().getElementType()),
-            places.at(view.getInput()).stride);
-      continue;
-    }
-    // What is always there need not be copied.
-    if (auto slice = dyn_cast<rank::SliceOp>(op);
-        slice && isMajor(slice.getInput().getType(), slice.getDim()))
-      if (Place whole = getPlace(slice.getInput());
-          whole.isFirst() && buffers[whole.buffer].persistent) {
-        alias(slice.getResult(), slice.getInput(), 0);
-        Place &place = places[slice.getResult()];
-        place = whole.getBlock(slice.getAxes(), place.size);
+    auto command = dyn_cast<rank::CommandOp>(op);
+    if (std::optional<rank::View> view =
+            command ? command.getView() : std::nullopt) {
+      Value input = op.getOperand(0), result = op.getResult(0);
+      Place whole = getPlace(input);
+      if (!view->axes) {
+        alias(result, input, view->begin, whole.stride);
         continue;
       }
+      // What is always there need not be copied.
+      if (whole.isFirst() && buffers[whole.buffer].persistent) {
+        alias(result, input, 0);
+        Place &place = places[result];
+        place = whole.getBlock(view->axes, place.size);
+        continue;
+      }
+    }
     for (Value result : op.getResults())
       define(result);
   }

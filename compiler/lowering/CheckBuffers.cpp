@@ -259,42 +259,38 @@ LogicalResult BufferChecker::runBlock(Block &block) {
 }
 
 LogicalResult BufferChecker::runLoop(rank::MicrobatchesOp loop) {
-  Block *part = &loop.getFirst().front();
-  SmallVector<Content> carried;
+  SmallVector<Content> handed;
   for (OpOperand &operand : loop->getOpOperands()) {
     if (failed(read(operand)))
       return failure();
     if (operand.getOperandNumber() >= loop.getOf().size())
-      carried.push_back(contents.lookup(operand.get()));
+      handed.push_back(contents.lookup(operand.get()));
   }
+  count = loop.getCount();
+  SmallVector<Block *, 2> blocks = loop.getBlocks();
   // The third microbatch finds what the second one left, as do all later ones.
   for (microbatch = 0; microbatch < std::min<int64_t>(count, 3); ++microbatch) {
-    auto arguments = part->getArguments();
-    contents[arguments.front()] =
-        contents.lookup(loop.getFirst().getArgument(0));
-    if (microbatch > 0)
-      contents[arguments.front()].offset = 8 * microbatch;
-    for (Value argument : arguments)
-      if (failed(checkBuffer(loop, argument)))
-        return failure();
-    for (auto [argument, of] :
-         llvm::zip(arguments.drop_front(), loop.getOf())) {
-      contents[argument] = contents.lookup(of);
+    Block *part = microbatch == 0 ? blocks.front() : blocks.back();
+    for (BlockArgument argument : part->getArguments()) {
+      auto [source, isSlice] = loop.getSource(argument);
+      if (!isSlice)
+        continue;
+      contents[argument] = contents.lookup(source);
       contents[argument].offset +=
           microbatch * rank::getByteSize(argument.getType());
     }
     for (auto [argument, content] : llvm::zip_equal(
-             arguments.drop_front(1 + loop.getOf().size()), carried))
+             part->getArguments().drop_front(loop.getOf().size()), handed))
       contents[argument] = content;
     if (failed(runBlock(*part)))
       return failure();
-    carried.clear();
+    handed.clear();
     for (Value value : part->getTerminator()->getOperands())
-      carried.push_back(contents.lookup(value));
-    part = &loop.getRest().front();
+      handed.push_back(contents.lookup(value));
   }
   microbatch = 0;
-  for (auto [result, content] : llvm::zip_equal(loop.getResults(), carried)) {
+  count = 1;
+  for (auto [result, content] : llvm::zip_equal(loop.getResults(), handed)) {
     if (failed(checkBuffer(loop, result)))
       return failure();
     contents[result] = content;
@@ -304,18 +300,8 @@ LogicalResult BufferChecker::runLoop(rank::MicrobatchesOp loop) {
 
 LogicalResult BufferChecker::run() {
   Block &block = function.getBody().front();
-  auto loops = block.getOps<rank::MicrobatchesOp>();
   if (!rank::getArena(function))
     return function.emitOpError("has no buffers: assign-buffers comes first");
-  if (!loops.empty()) {
-    count = (*loops.begin()).getCount();
-    // The indices of all microbatches are one buffer.
-    Value index = (*loops.begin()).getFirst().getArgument(0);
-    rank::BufferAttr buffer = getBuffer(index);
-    memory[static_cast<int>(buffer.getRegion())].write(
-        buffer.getOffset(), buffer.getOffset() + 8 * count, ++writes);
-    contents[index] = {writes, 0};
-  }
   auto writeChecked = [&](Operation *op, Value value) {
     if (failed(checkBuffer(op, value)))
       return failure();

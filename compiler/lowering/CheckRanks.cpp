@@ -75,9 +75,9 @@ polyrank::lowering::getSegments(func::FuncOp function) {
   auto collect = [&](Block &block, auto visit) -> void {
     for (Operation &op : block) {
       if (auto loop = dyn_cast<rank::MicrobatchesOp>(op))
-        for (Region *region : {&loop.getFirst(), &loop.getRest()}) {
+        for (Block *part : loop.getBlocks()) {
           segments.emplace_back();
-          visit(region->front(), visit);
+          visit(*part, visit);
         }
       if (isa<rank::MicrobatchesOp>(op))
         segments.emplace_back();
@@ -93,19 +93,18 @@ polyrank::lowering::getSegments(func::FuncOp function) {
 /// result of waiting for each other does not depend on speed, so any schedule
 /// of segments that is the same on all ranks ends too.
 static LogicalResult checkFunction(func::FuncOp function) {
-  DenseSet<int64_t> ids;
+  DenseSet<int64_t> before; // of what stands before the microbatches
   for (auto [i, commands] : llvm::enumerate(getSegments(function))) {
-    // Segments come in threes: what stands before a loop, the loop's first
-    // microbatch, and its rest. The rest moves the values of the first
-    // microbatch again, so it may repeat their ids.
-    if (i % 3 == 2)
-      ids.clear();
     if (commands.empty())
       continue;
+    // Each microbatch moves the values of the others again.
+    DenseSet<int64_t> ids = before;
     for (rank::CollectiveOp op : commands)
       if (!ids.insert(op.getId()).second)
         return op->emitOpError("moves the value with id ")
                << op.getId() << " a second time in one segment";
+    if (i == 0)
+      before = ids;
     FailureOr<RankSequences> ranks = getRankSequences(commands);
     if (failed(ranks))
       return failure();

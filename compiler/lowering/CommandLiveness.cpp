@@ -17,10 +17,9 @@ void CommandLiveness::number(Block &block) {
   next += spacing;
   blocks[&block].first = next;
   for (Operation &op : block) {
-    if (auto loop = dyn_cast<rank::MicrobatchesOp>(op)) {
-      number(loop.getFirst().front());
-      number(loop.getRest().front());
-    }
+    if (auto loop = dyn_cast<rank::MicrobatchesOp>(op))
+      for (Block *part : loop.getBlocks())
+        number(*part);
     next += spacing;
     positions[&op] = next;
     opsByPosition.resize(next + 1);
@@ -50,7 +49,7 @@ Lifetime CommandLiveness::get(Value value) const {
       unsigned index = use.getOperandNumber();
       if (index >= loop.getOf().size())
         // Carried: read in the first microbatch, through its block argument.
-        last = get(loop.getFirst().getArgument(1 + index)).last;
+        last = get(loop.getFirst().getArgument(index)).last;
     } else if (user->getBlock() != block && outer &&
                user->getParentRegion() == &outer.getRest()) {
       last = blocks.at(user->getBlock()).last;

@@ -199,18 +199,13 @@ Value GemmFormer::absorbSum() {
   Value other = sum.getLhs() == result.value ? sum.getRhs() : sum.getLhs();
   if (!other.hasOneUse() || other == result.value)
     return {};
-  if (auto argument = dyn_cast<BlockArgument>(other)) {
-    auto segments = dyn_cast<rank::MicrobatchesOp>(op->getParentOp());
-    if (!segments || argument.getOwner() != &segments.getRest().front())
-      return {};
-    unsigned first = 1 + segments.getOf().size();
-    if (argument.getArgNumber() < first ||
-        argument.getArgNumber() >= first + segments.getNumSums())
-      return {};
-  } else if (auto gemm = other.getDefiningOp<rank::GemmOp>();
-             !gemm || gemm->getBlock() != op->getBlock()) {
+  Operation *producer = other.getDefiningOp();
+  auto loop = dyn_cast<rank::MicrobatchesOp>(
+      producer ? producer : other.getParentBlock()->getParentOp());
+  if (loop ? !loop.isSum(other) : !isa_and_present<rank::GemmOp>(producer))
     return {};
-  }
+  if (other.getParentBlock() != op->getBlock())
+    return {};
   result.value = sum.getResult();
   return other;
 }

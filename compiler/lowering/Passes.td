@@ -41,11 +41,13 @@ def ChooseOrders : Pass<"choose-orders", "::mlir::ModuleOp"> {
 }
 
 def FormSegments : Pass<"form-segments", "::mlir::ModuleOp"> {
-  let summary = "Cuts the microbatch region into a first one and the rest";
+  let summary = "Cuts the microbatch region into a first one, the rest and the last";
   let description = [{
-    `graph.microbatches` becomes `rank.microbatches`: in `first` the sums start,
-    in `rest` they are added to. What stands before and after is the prologue
-    and the update.
+    All microbatches of a `graph.microbatches` but the last become a
+    `rank.microbatches`: in `first` the sums start, in `rest` they are added to.
+    The last one stands behind it, in one block with the update, so that a
+    gradient can be reduced as soon as its sum is final, while the backward goes
+    on. However many microbatches there are, the program has the same size.
   }];
   let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect"];
 }
@@ -86,10 +88,9 @@ def ChooseGemms : Pass<"choose-gemms", "::mlir::ModuleOp"> {
 def AssignBuffers : Pass<"assign-buffers", "::mlir::ModuleOp"> {
   let summary = "Gives every value its place in the arena";
   let description = [{
-    Runs when kernels are formed. Every argument, result and block argument of
-    a function gets `#rank.buffer`s: `rank.buffer` on arguments, `buffers` on
-    commands, `first_buffers` and `rest_buffers` on `rank.microbatches` for the
-    arguments of its blocks, `scratch` on products; the function gets `rank.arena`.
+    Runs when kernels are formed. Every argument and result of a function gets
+    `#rank.buffer`s: `rank.buffer` on arguments, `buffers` on commands, `scratch`
+    on products; the function gets `rank.arena`.
 
     What collectives touch lies in the shared region, all else in the private
     one. Views share the buffer of what they view; microbatches, slices of their

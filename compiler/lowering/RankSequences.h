@@ -9,7 +9,7 @@
 namespace polyrank::lowering {
 
 /// The collectives of one segment (before the microbatches, the first, the rest,
-/// after them) as commands, in order.
+/// the last and the update) as commands, in order.
 using SegmentCommands = llvm::SmallVector<rank::CollectiveOp>;
 llvm::SmallVector<SegmentCommands> getSegments(mlir::func::FuncOp function);
 

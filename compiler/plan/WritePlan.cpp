@@ -46,9 +46,13 @@ private:
 };
 } // namespace
 
-static rank::MicrobatchesOp getLoop(func::FuncOp function) {
-  auto loops = function.getBody().front().getOps<rank::MicrobatchesOp>();
-  return loops.empty() ? rank::MicrobatchesOp() : *loops.begin();
+/// Dim 0 of each input of a step.
+static int64_t countMicrobatches(func::FuncOp function) {
+  graph::Boundary boundary(function);
+  for (BlockArgument argument : function.getArguments())
+    if (boundary.getArgument<graph::InputAttr>(argument.getArgNumber()))
+      return cast<RankedTensorType>(argument.getType()).getDimSize(0);
+  return 1;
 }
 
 void PlanWriter::writeHeader() {
@@ -73,8 +77,7 @@ void PlanWriter::writeHeader() {
       plan.mesh.back()->name = name.str();
       plan.mesh.back()->size = size;
     }
-  rank::MicrobatchesOp loop = getLoop(function);
-  plan.microbatches = loop ? loop.getCount() : 1;
+  plan.microbatches = isStep ? countMicrobatches(function) : 1;
   llvm::raw_string_ostream text(plan.ir);
   module.print(text);
 }
@@ -162,14 +165,6 @@ static std::vector<uint8_t> getBytes(DenseElementsAttr elements) {
 }
 
 LogicalResult PlanWriter::writeConstants() {
-  if (rank::MicrobatchesOp loop = getLoop(function)) {
-    std::vector<uint8_t> indices(8 * loop.getCount());
-    for (uint64_t i = 0; i < loop.getCount(); ++i)
-      for (int byte = 0; byte < 8; ++byte)
-        indices[8 * i + byte] = i >> (8 * byte);
-    addConstant(rank::getBuffer(loop.getFirst().getArgument(0)),
-                std::move(indices));
-  }
   WalkResult result = function.walk([&](Operation *op) {
     if (auto constant = dyn_cast<rank::ConstantOp>(op)) {
       auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());
@@ -190,12 +185,13 @@ LogicalResult PlanWriter::writeConstants() {
   return failure(result.wasInterrupted());
 }
 
-/// Prologue, first, rest and update, or a single segment without microbatches.
+/// What stands before the microbatches, the first of them, the rest, and the
+/// last together with the update; or a single segment where there is only one
+/// microbatch.
 LogicalResult PlanWriter::writeSegments(CommandWriter &writer) {
-  rank::MicrobatchesOp loop = getLoop(function);
   auto add = [&](const char *name, Block::OpListType::iterator begin,
-                 Block::OpListType::iterator end,
-                 ArrayRef<uint32_t> microbatches) -> LogicalResult {
+                 Block::OpListType::iterator end, uint32_t first,
+                 uint32_t last) -> LogicalResult {
     auto segment = std::make_unique<fb::SegmentT>();
     segment->name = name;
     for (Operation &op : llvm::make_range(begin, end))
@@ -203,23 +199,25 @@ LogicalResult PlanWriter::writeSegments(CommandWriter &writer) {
         return failure();
     if (segment->commands.empty())
       return success();
-    for (uint32_t microbatch : microbatches)
+    for (uint32_t microbatch = first; microbatch <= last; ++microbatch)
       program->schedule.emplace_back(program->segments.size(), microbatch);
     program->segments.push_back(std::move(segment));
     return success();
   };
   Block &body = function.getBody().front();
-  if (!loop)
-    return add("step", body.begin(), body.end(), {0});
-  SmallVector<uint32_t> rest;
-  for (uint32_t i = 1; i < loop.getCount(); ++i)
-    rest.push_back(i);
-  Block &first = loop.getFirst().front(), &others = loop.getRest().front();
-  if (failed(add("prologue", body.begin(), loop->getIterator(), {0})) ||
-      failed(add("first", first.begin(), first.end(), {0})) ||
-      failed(add("rest", others.begin(), others.end(), rest)))
+  auto loops = body.getOps<rank::MicrobatchesOp>();
+  if (loops.empty())
+    return add("step", body.begin(), body.end(), 0, 0);
+  rank::MicrobatchesOp loop = *loops.begin();
+  uint32_t count = loop.getCount();
+  SmallVector<Block *, 2> blocks = loop.getBlocks();
+  if (failed(add("prologue", body.begin(), loop->getIterator(), 0, 0)) ||
+      failed(add("first", blocks.front()->begin(), blocks.front()->end(), 0, 0)))
     return failure();
-  return add("update", std::next(loop->getIterator()), body.end(), {0});
+  if (count > 1 && failed(add("rest", blocks.back()->begin(),
+                              blocks.back()->end(), 1, count - 1)))
+    return failure();
+  return add("last", std::next(loop->getIterator()), body.end(), count, count);
 }
 
 /// What the arena holds, by kind; the lines add up to its size.

@@ -25,6 +25,13 @@
 #include "dialects/rank/RankAttrs.h.inc"
 
 namespace polyrank::rank {
+/// Consecutive bytes of a value: from byte `begin` on, or, with `axes`, the
+/// device's block of blocks that lie one behind the other.
+struct View {
+  int64_t begin = 0;
+  AxesAttr axes = {};
+};
+
 /// What the verifier of all commands asks.
 mlir::LogicalResult verifyBuffers(mlir::Operation *op);
 } // namespace polyrank::rank

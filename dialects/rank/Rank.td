@@ -109,6 +109,11 @@ def Rank_BufferAttr : Rank_Attr<"Buffer", "buffer"> {
     BufferAttr getBlock(AxesAttr axes, int64_t bytes) const {
       return get(getContext(), getRegion(), getOffset(), bytes, getStride(), bytes, axes);
     }
+    /// Of `bytes`-sized elements that lie one behind the other, the one of the
+    /// microbatch.
+    BufferAttr getElement(int64_t bytes) const {
+      return get(getContext(), getRegion(), getOffset(), bytes, bytes, getStep(), getAxes());
+    }
     /// `size` bytes of it, from byte `begin` on.
     BufferAttr getPart(int64_t begin, int64_t size) const {
       return get(getContext(), getRegion(), getOffset() + begin, size,

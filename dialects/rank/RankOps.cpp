@@ -30,46 +30,57 @@ LogicalResult rank::verifyBuffers(Operation *op) {
   return success();
 }
 
-static BufferAttr bufferOf(ArrayAttr buffers, unsigned number) {
-  return buffers ? cast<BufferAttr>(buffers[number]) : BufferAttr();
-}
-
 BufferAttr CommandOp::getBuffer(unsigned result) {
-  return bufferOf(getBuffersAttr(), result);
+  ArrayAttr buffers = getBuffersAttr();
+  return buffers ? cast<BufferAttr>(buffers[result]) : BufferAttr();
 }
 
 BufferAttr rank::getBuffer(Value value) {
   if (auto result = dyn_cast<OpResult>(value)) {
-    if (auto loop = dyn_cast<MicrobatchesOp>(result.getOwner()))
-      return bufferOf(loop.getBuffersAttr(), result.getResultNumber());
     auto command = dyn_cast<CommandOp>(result.getOwner());
     return command ? command.getBuffer(result.getResultNumber()) : BufferAttr();
   }
   auto argument = cast<BlockArgument>(value);
-  unsigned number = argument.getArgNumber();
-  mlir::Region *region = argument.getOwner()->getParent();
-  if (auto loop = dyn_cast<MicrobatchesOp>(region->getParentOp()))
-    return bufferOf(region == &loop.getFirst() ? loop.getFirstBuffersAttr()
-                                               : loop.getRestBuffersAttr(),
-                    number);
-  return cast<FunctionOpInterface>(region->getParentOp())
-      .getArgAttrOfType<BufferAttr>(number, bufferAttrName);
+  Operation *parent = argument.getOwner()->getParentOp();
+  if (auto loop = dyn_cast<MicrobatchesOp>(parent)) {
+    MicrobatchesOp::Source source = loop.getSource(argument);
+    BufferAttr buffer = getBuffer(source.value);
+    return buffer && source.isSlice
+               ? buffer.getElement(getByteSize(argument.getType()))
+               : buffer;
+  }
+  return cast<FunctionOpInterface>(parent).getArgAttrOfType<BufferAttr>(
+      argument.getArgNumber(), bufferAttrName);
 }
 
-/// A block of what lies in the arena as a whole is where it is.
-std::optional<int64_t> rank::SliceOp::getViewOffset(int64_t device) {
-  BufferAttr operand = rank::getBuffer(getInput()),
-             result = rank::getBuffer(getResult());
-  int64_t bytes = getByteSize(getType());
+std::optional<int64_t> CommandOp::getViewOffset(int64_t device) {
+  std::optional<View> view = getView();
+  if (!view || !view->axes)
+    return view ? std::optional(view->begin) : std::nullopt;
+  // A block of what lies in the arena as a whole is where it is.
+  Operation *op = getOperation();
+  BufferAttr operand = rank::getBuffer(op->getOperand(0)),
+             result = rank::getBuffer(op->getResult(0));
+  int64_t bytes = getByteSize(op->getResult(0).getType());
   if (!operand || !result || operand.getAxes() ||
-      result != operand.getBlock(getAxes(), bytes))
+      result != operand.getBlock(view->axes, bytes))
     return std::nullopt;
-  return getAxes().getMesh().getLinearIndex(device, getAxes().getAxes()) *
+  return view->axes.getMesh().getLinearIndex(device, view->axes.getAxes()) *
          bytes;
 }
 
-std::optional<int64_t> ViewOp::getViewOffset(int64_t) {
-  return getOffset() * getElementByteSize(getType().getElementType());
+/// Where no dim in front of it has several elements, the blocks of a dim lie
+/// one behind the other.
+std::optional<View> rank::SliceOp::getView() {
+  ArrayRef<int64_t> shape = getInput().getType().getShape();
+  bool isMajor = llvm::all_of(shape.take_front(getDim()),
+                              [](int64_t size) { return size == 1; });
+  return isMajor ? std::optional(View{0, getAxes()}) : std::nullopt;
+}
+
+std::optional<View> ViewOp::getView() {
+  return View{static_cast<int64_t>(getOffset()) *
+              getElementByteSize(getType().getElementType())};
 }
 
 runtime::InPlace LaunchOp::getInPlace(unsigned operand, unsigned result) {
@@ -310,44 +321,64 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
 
 // Microbatches
 
+MicrobatchesOp::Source MicrobatchesOp::getSource(BlockArgument argument) {
+  unsigned number = argument.getArgNumber();
+  if (number < getOf().size())
+    return {getOf()[number], /*isSlice=*/true};
+  number -= getOf().size();
+  bool isFirst = argument.getOwner() == &getFirst().front();
+  return {isFirst ? getCarry()[number] : getResult(number), /*isSlice=*/false};
+}
+
+SmallVector<Block *, 2> MicrobatchesOp::getBlocks() {
+  SmallVector<Block *, 2> blocks = {&getFirst().front()};
+  if (!getRest().empty())
+    blocks.push_back(&getRest().front());
+  return blocks;
+}
+
+bool MicrobatchesOp::isSum(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    value = argument.getOwner()->getParentOp() == getOperation()
+                ? getSource(argument).value
+                : Value();
+  auto result = dyn_cast_if_present<OpResult>(value);
+  return result && result.getOwner() == getOperation() &&
+         result.getResultNumber() < getNumSums();
+}
+
 LogicalResult MicrobatchesOp::verify() {
-  if (getCount() < 2)
-    return emitOpError("[1] one microbatch needs no region");
+  int64_t count = getCount();
+  if (count < 1)
+    return emitOpError("[1] runs no microbatch");
   SmallVector<Type> slices;
   for (Type operand : getOf().getTypes()) {
     auto type = cast<RankedTensorType>(operand);
-    if (type.getRank() == 0 ||
-        type.getDimSize(0) != static_cast<int64_t>(getCount()))
+    if (type.getRank() == 0 || type.getDimSize(0) < count)
       return emitOpError("[1] dim 0 of ")
-             << type << " is not the count of " << getCount();
+             << type << " is less than the count of " << count;
     slices.push_back(RankedTensorType::get(type.getShape().drop_front(),
                                            type.getElementType()));
   }
   if (getCarry().size() > getNumResults())
     return emitOpError("[3] carries more values than it has results");
   SmallVector<Type> results(getResultTypes());
-  SmallVector<Type> expected = {
-      RankedTensorType::get({}, IntegerType::get(getContext(), 64))};
-  llvm::append_range(expected, slices);
-  SmallVector<Type> first(expected), rest(expected);
+  SmallVector<Type> first(slices), rest(slices);
   llvm::append_range(first, ArrayRef(results).take_back(getCarry().size()));
   llvm::append_range(rest, results);
-  if (auto buffers = getBuffersAttr();
-      buffers && buffers.size() != getNumResults())
-    return emitOpError("[4] has ") << buffers.size() << " buffers for "
-                                   << getNumResults() << " results";
-  for (auto [region, types, name, buffers] :
-       {std::tuple(&getFirst(), ArrayRef(first), "first",
-                   getFirstBuffersAttr()),
-        std::tuple(&getRest(), ArrayRef(rest), "rest", getRestBuffersAttr())}) {
-    if (buffers && buffers.size() != types.size())
-      return emitOpError("[4] has ")
-             << buffers.size() << " buffers for the " << types.size()
-             << " arguments of '" << name << "'";
-    if (TypeRange(region->getArgumentTypes()) != TypeRange(types))
+  if (getRest().empty() != (count == 1))
+    return emitOpError("[4] runs ")
+           << count << " microbatches and has "
+           << (getRest().empty() ? "no 'rest'" : "a 'rest'");
+  for (Block *block : getBlocks()) {
+    bool isFirst = block->getParent() == &getFirst();
+    ArrayRef<Type> types = isFirst ? first : rest;
+    StringRef name = isFirst ? "first" : "rest";
+    if (TypeRange(block->getArgumentTypes()) != TypeRange(types))
       return emitOpError("[2] block arguments of '")
              << name << "' must be " << types;
-    auto yield = dyn_cast<rank::YieldOp>(region->front().back());
+    auto yield = block->empty() ? rank::YieldOp()
+                                : dyn_cast<rank::YieldOp>(block->back());
     if (!yield || TypeRange(yield.getOperandTypes()) != TypeRange(results))
       return emitOpError("[3] '") << name << "' must yield " << results;
   }

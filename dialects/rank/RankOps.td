@@ -12,7 +12,7 @@ include "mlir/Interfaces/ControlFlowInterfaces.td"
 include "mlir/Interfaces/FunctionInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
-defvar Rank_mayBeView = "::std::optional<int64_t> getViewOffset(int64_t device);";
+defvar Rank_mayBeView = "::std::optional<::polyrank::rank::View> getView();";
 
 def Rank_ConstantOp : Rank_Command<"constant", [Pure, AllTypesMatch<["value", "result"]>]> {
   let summary = "What the plan holds, as a whole or for this device";
@@ -217,45 +217,52 @@ def Rank_LaunchOp : Rank_Command<"launch", [Pure, DeclareOpInterfaceMethods<Symb
   let extraClassDeclaration = "::polyrank::runtime::InPlace getInPlace(unsigned operand, unsigned result);";
 }
 
-def Rank_MicrobatchesOp : Rank_Op<"microbatches",
+def Rank_MicrobatchesOp : Rank_Command<"microbatches",
     [AttrSizedOperandSegments, SingleBlock, RecursiveMemoryEffects]> {
-  let summary = "The first microbatch, then the others onto its sums";
+  let summary = "The first microbatch, then others onto its sums";
   let description = [{
     Runs `first` for microbatch 0 and `rest` for 1 to count - 1. Both take
     element i of dim 0 of each `of` operand. `first` yields sums and what it
     hands on; `rest` takes these as further arguments and yields the next ones.
+    Arguments of the blocks lie where what they stand for lies (`getSource`).
 
     ```mlir
     %loss, %stats1 = rank.microbatches count = 4 of(%ids) carry(%stats) first {
-    ^bb0(%index: tensor<i64>, %ids_i: tensor<8x128xi64>, %stats_i: tensor<16xf32>):
+    ^bb0(%ids_i: tensor<8x128xi64>, %stats_i: tensor<16xf32>):
       ...
       rank.yield %loss_i, %stats_next : tensor<f32>, tensor<16xf32>
     } rest {
-    ^bb0(%index: tensor<i64>, %ids_i: tensor<8x128xi64>, %sum: tensor<f32>, %stats_i: tensor<16xf32>):
+    ^bb0(%ids_i: tensor<8x128xi64>, %sum: tensor<f32>, %stats_i: tensor<16xf32>):
       ...
       rank.yield %sum_next, %stats_next : tensor<f32>, tensor<16xf32>
-    } : (tensor<4x8x128xi64>, tensor<16xf32>) -> (tensor<f32>, tensor<16xf32>)
+    } : (tensor<5x8x128xi64>, tensor<16xf32>) -> (tensor<f32>, tensor<16xf32>)
     ```
 
-    `first_buffers` and `rest_buffers` say where the arguments of the blocks lie.
-
-    1. `count` is at least 2, and dim 0 of each `of` operand.
-    2. Block arguments are the index (i64 scalar), the slices, in `rest` the
-       sums, and the carried values.
+    1. `count` is at least 1, and at most dim 0 of each `of` operand.
+    2. Block arguments are the slices, in `rest` the sums, and the carried
+       values.
     3. Both yield the results: sums first, then carried values.
-    4. Buffers are as many as results, and as the arguments of their block.
+    4. `rest` is there where `count` is more than 1.
   }];
   let arguments = (ins I64Attr:$count, Variadic<Rank_Tensor>:$of, Variadic<Rank_Tensor>:$carry,
-                       OptionalAttr<Rank_BufferArray>:$buffers, OptionalAttr<Rank_BufferArray>:$first_buffers,
-                       OptionalAttr<Rank_BufferArray>:$rest_buffers);
+                       OptionalAttr<Rank_BufferArray>:$buffers);
   let results = (outs Variadic<Rank_Tensor>:$results);
-  let regions = (region SizedRegion<1>:$first, SizedRegion<1>:$rest);
+  let regions = (region SizedRegion<1>:$first, AnyRegion:$rest);
   let assemblyFormat = [{
-    `count` `=` $count `of` `(` $of `)` `carry` `(` $carry `)` `first` $first `rest` $rest attr-dict
+    `count` `=` $count `of` `(` $of `)` `carry` `(` $carry `)` `first` $first (`rest` $rest^)? attr-dict
     `:` functional-type(operands, results)
   }];
   let extraClassDeclaration = [{
     unsigned getNumSums() { return getNumResults() - getCarry().size(); }
+    /// What an argument of `first` or `rest` stands for: an element of dim 0 of
+    /// an `of` operand, an operand that is carried, or a result, which is where
+    /// `rest` finds sums and carried values.
+    struct Source { ::mlir::Value value; bool isSlice; };
+    Source getSource(::mlir::BlockArgument argument);
+    /// Whether `value` is a sum so far: a result, or what `rest` finds of it.
+    bool isSum(::mlir::Value value);
+    /// `first` and, where there is one, `rest`.
+    ::llvm::SmallVector<::mlir::Block *, 2> getBlocks();
   }];
   let hasVerifier = 1;
 }

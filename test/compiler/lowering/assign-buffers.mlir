@@ -88,19 +88,18 @@ rank.kernel @move(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [
 // CHECK: rest
 // CHECK: rank.launch @add({{.*}}) {buffers = [#rank.buffer<private, [[TEMPORARY]], 64>]}
 // CHECK: rank.launch @add({{.*}}) {buffers = [#rank.buffer<shared, [[SUM]], 64>]}
-// CHECK: first_buffers = [#rank.buffer<private, [[I:[0-9]+]], 8 stride 8>, #rank.buffer<private, [[X]], 64 stride 64>]
-// CHECK-SAME: rest_buffers = [#rank.buffer<private, [[I]], 8 stride 8>, #rank.buffer<private, [[X]], 64 stride 64>, #rank.buffer<shared, [[SUM]], 64>]
+// CHECK: {buffers = [#rank.buffer<shared, [[SUM]], 64>]}
 // CHECK: rank.all_reduce {{.*}}buffers = [#rank.buffer<shared, [[SUM]], 64>]
 // CHECK-NOT: rank.copy
 func.func @microbatches(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">}, %w: tensor<16xf32> {graph.role = #graph.input<"w">}) -> (tensor<16xf32> {graph.role = #graph.output<"y">}) {
   %before = rank.launch @move(%w) : (tensor<16xf32>) -> tensor<16xf32>
   %s = rank.microbatches count = 4 of(%x) carry() first {
-  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
+  ^bb0(%xi: tensor<16xf32>):
     %t = rank.launch @add(%xi, %before) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
     %g = rank.launch @move(%t) : (tensor<16xf32>) -> tensor<16xf32>
     rank.yield %g : tensor<16xf32>
   } rest {
-  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>, %sum: tensor<16xf32>):
+  ^bb0(%xi: tensor<16xf32>, %sum: tensor<16xf32>):
     %t = rank.launch @add(%xi, %before) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
     %n = rank.launch @add(%sum, %t) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
     rank.yield %n : tensor<16xf32>
@@ -118,11 +117,11 @@ func.func @microbatches(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">}, %
 // CHECK-NOT: rank.copy
 func.func @carried(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">}, %s: tensor<16xf32> {graph.role = #graph.parameter<@s>}) -> (tensor<16xf32> {graph.role = #graph.next<1>}) {
   %r = rank.microbatches count = 4 of(%x) carry(%s) first {
-  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>, %si: tensor<16xf32>):
+  ^bb0(%xi: tensor<16xf32>, %si: tensor<16xf32>):
     %n = rank.launch @add(%si, %xi) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
     rank.yield %n : tensor<16xf32>
   } rest {
-  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>, %si: tensor<16xf32>):
+  ^bb0(%xi: tensor<16xf32>, %si: tensor<16xf32>):
     %n = rank.launch @add(%si, %xi) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
     rank.yield %n : tensor<16xf32>
   } : (tensor<4x16xf32>, tensor<16xf32>) -> tensor<16xf32>
@@ -228,11 +227,11 @@ rank.kernel @add(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32> attri
 func.func @from_outside(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">}, %z: tensor<16xf32> {graph.role = #graph.input<"z">}) -> (tensor<16xf32> {graph.role = #graph.output<"y">}) {
   %p = rank.launch @copy(%z) : (tensor<16xf32>) -> tensor<16xf32>
   %s = rank.microbatches count = 4 of(%x) carry() first {
-  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
+  ^bb0(%xi: tensor<16xf32>):
     %a = rank.launch @add(%xi, %p) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
     rank.yield %a : tensor<16xf32>
   } rest {
-  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>, %sum: tensor<16xf32>):
+  ^bb0(%xi: tensor<16xf32>, %sum: tensor<16xf32>):
     %a = rank.launch @add(%xi, %p) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
     %b = rank.launch @copy(%a) : (tensor<16xf32>) -> tensor<16xf32>
     %c = rank.launch @add(%b, %sum) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>

@@ -58,18 +58,15 @@ rank.kernel @copy(%x: tensor<16xf32>) -> tensor<16xf32> {
 func.func @lost_sum(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = #rank.arena<shared = 0, private = 512>} {
   %s = rank.microbatches count = 4 of(%x) carry() first {
-  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
+  ^bb0(%xi: tensor<16xf32>):
     %a = rank.launch @copy(%xi) {buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
     rank.yield %a : tensor<16xf32>
   } rest {
-  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>, %sum: tensor<16xf32>):
+  ^bb0(%xi: tensor<16xf32>, %sum: tensor<16xf32>):
     // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 256, 64> does not hold it in microbatch 2}}
     %b = rank.launch @copy(%sum) {buffers = [#rank.buffer<private, 320, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
     rank.yield %b : tensor<16xf32>
-  } {buffers = [#rank.buffer<private, 256, 64>],
-     first_buffers = [#rank.buffer<private, 448, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>],
-     rest_buffers = [#rank.buffer<private, 448, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>, #rank.buffer<private, 256, 64>]}
-    : (tensor<4x16xf32>) -> tensor<16xf32>
+  } {buffers = [#rank.buffer<private, 256, 64>]} : (tensor<4x16xf32>) -> tensor<16xf32>
   return %s : tensor<16xf32>
 }
 
@@ -329,59 +326,17 @@ func.func @unassigned(%x: tensor<16xf32>) -> tensor<16xf32> {
 }
 
 // -----
-// The list of all microbatches' indices ends behind the region.
-func.func @indices_outside(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = #rank.arena<shared = 0, private = 344>} {
-  // expected-error @+1 {{buffer #rank.buffer<private, 320, 8 stride 8> ends at 352, behind the region's 344}}
-  %s = rank.microbatches count = 4 of(%x) carry() first {
-  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
-    %a = rank.copy %xi {buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
-    rank.yield %a : tensor<16xf32>
-  } rest {
-  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>, %sum: tensor<16xf32>):
-    rank.yield %sum : tensor<16xf32>
-  } {buffers = [#rank.buffer<private, 256, 64>],
-     first_buffers = [#rank.buffer<private, 320, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>],
-     rest_buffers = [#rank.buffer<private, 320, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>, #rank.buffer<private, 256, 64>]}
-    : (tensor<4x16xf32>) -> tensor<16xf32>
-  return %s : tensor<16xf32>
-}
-
-// -----
-// Each microbatch reads the first one's slice.
-func.func @same_slice(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = #rank.arena<shared = 0, private = 352>} {
-  %s = rank.microbatches count = 4 of(%x) carry() first {
-  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
-    %a = rank.copy %xi {buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
-    rank.yield %a : tensor<16xf32>
-  } rest {
-  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>, %sum: tensor<16xf32>):
-    // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 0, 64> does not hold it in microbatch 1}}
-    %b = rank.copy %xi {buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
-    rank.yield %b : tensor<16xf32>
-  } {buffers = [#rank.buffer<private, 256, 64>],
-     first_buffers = [#rank.buffer<private, 320, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>],
-     rest_buffers = [#rank.buffer<private, 320, 8 stride 8>, #rank.buffer<private, 0, 64>, #rank.buffer<private, 256, 64>]}
-    : (tensor<4x16xf32>) -> tensor<16xf32>
-  return %s : tensor<16xf32>
-}
-
-// -----
 // The sum is not where the loop's result is looked for.
 func.func @lost_result(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = #rank.arena<shared = 0, private = 448>} {
   %s = rank.microbatches count = 4 of(%x) carry() first {
-  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
+  ^bb0(%xi: tensor<16xf32>):
     %a = rank.copy %xi {buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
     rank.yield %a : tensor<16xf32>
   } rest {
-  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>, %sum: tensor<16xf32>):
+  ^bb0(%xi: tensor<16xf32>, %sum: tensor<16xf32>):
     rank.yield %sum : tensor<16xf32>
-  } {buffers = [#rank.buffer<private, 384, 64>],
-     first_buffers = [#rank.buffer<private, 320, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>],
-     rest_buffers = [#rank.buffer<private, 320, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>, #rank.buffer<private, 256, 64>]}
-    : (tensor<4x16xf32>) -> tensor<16xf32>
+  } {buffers = [#rank.buffer<private, 384, 64>]} : (tensor<4x16xf32>) -> tensor<16xf32>
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 384, 64> does not hold it in microbatch 0}}
   return %s : tensor<16xf32>
 }
@@ -469,23 +424,21 @@ func.func @parameter(%w: tensor<16xf32> {graph.role = #graph.parameter<@w>, rank
 }
 
 // -----
-// Of the microbatches' indices the second step needs all.
-func.func @indices(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<i64> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = #rank.arena<shared = 0, private = 296>} {
-  %s = rank.microbatches count = 4 of(%x) carry() first {
-  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
-    %a = rank.copy %i {buffers = [#rank.buffer<private, 288, 8>]} : (tensor<i64>) -> tensor<i64>
+// Of a constant whose elements the microbatches take, the second step needs all.
+func.func @elements() -> (tensor<i64> {graph.role = #graph.output<"y">})
+    attributes {rank.arena = #rank.arena<shared = 0, private = 40>} {
+  %c = rank.constant {buffers = [#rank.buffer<private, 0, 32>]} dense<[0, 1, 2, 3]> : tensor<4xi64>
+  %s = rank.microbatches count = 3 of(%c) carry() first {
+  ^bb0(%i: tensor<i64>):
+    %a = rank.copy %i {buffers = [#rank.buffer<private, 32, 8>]} : (tensor<i64>) -> tensor<i64>
     rank.yield %a : tensor<i64>
   } rest {
-  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>, %sum: tensor<i64>):
-    // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 256, 8 stride 8> does not hold it in microbatch 1}}
-    %b = rank.copy %i {buffers = [#rank.buffer<private, 288, 8>]} : (tensor<i64>) -> tensor<i64>
+  ^bb0(%i: tensor<i64>, %sum: tensor<i64>):
+    // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 0, 8 stride 8> does not hold it in microbatch 1}}
+    %b = rank.copy %i {buffers = [#rank.buffer<private, 32, 8>]} : (tensor<i64>) -> tensor<i64>
     rank.yield %b : tensor<i64>
-  } {buffers = [#rank.buffer<private, 288, 8>],
-     first_buffers = [#rank.buffer<private, 256, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>],
-     rest_buffers = [#rank.buffer<private, 256, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>, #rank.buffer<private, 288, 8>]}
-    : (tensor<4x16xf32>) -> tensor<i64>
-  %t = rank.copy %s {buffers = [#rank.buffer<private, 264, 8>]} : (tensor<i64>) -> tensor<i64>
+  } {buffers = [#rank.buffer<private, 32, 8>]} : (tensor<4xi64>) -> tensor<i64>
+  %t = rank.copy %s {buffers = [#rank.buffer<private, 8, 8>]} : (tensor<i64>) -> tensor<i64>
   return %s : tensor<i64>
 }
 
@@ -494,17 +447,14 @@ func.func @indices(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.bu
 func.func @indices_kept(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<i64> {graph.role = #graph.output<"y">})
     attributes {rank.arena = #rank.arena<shared = 0, private = 296>} {
   %s = rank.microbatches count = 4 of(%x) carry() first {
-  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>):
+  ^bb0(%xi: tensor<16xf32>):
     %a = rank.copy %i {buffers = [#rank.buffer<private, 288, 8>]} : (tensor<i64>) -> tensor<i64>
     rank.yield %a : tensor<i64>
   } rest {
-  ^bb0(%i: tensor<i64>, %xi: tensor<16xf32>, %sum: tensor<i64>):
+  ^bb0(%xi: tensor<16xf32>, %sum: tensor<i64>):
     %b = rank.copy %i {buffers = [#rank.buffer<private, 288, 8>]} : (tensor<i64>) -> tensor<i64>
     rank.yield %b : tensor<i64>
-  } {buffers = [#rank.buffer<private, 288, 8>],
-     first_buffers = [#rank.buffer<private, 256, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>],
-     rest_buffers = [#rank.buffer<private, 256, 8 stride 8>, #rank.buffer<private, 0, 64 stride 64>, #rank.buffer<private, 288, 8>]}
-    : (tensor<4x16xf32>) -> tensor<i64>
+  } {buffers = [#rank.buffer<private, 288, 8>]} : (tensor<4x16xf32>) -> tensor<i64>
   return %s : tensor<i64>
 }
 

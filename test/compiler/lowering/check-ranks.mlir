@@ -40,11 +40,11 @@ func.func @borders(%x: tensor<3x4xf32>) {
 #mesh = #sharding.mesh<["data"=2]>
 func.func @microbatches(%x: tensor<2x4xf32>) {
   %0 = rank.microbatches count = 2 of(%x) carry() first {
-  ^bb0(%i: tensor<i64>, %xi: tensor<4xf32>):
+  ^bb0(%xi: tensor<4xf32>):
     %1 = rank.all_reduce sum %xi over <#mesh, {"data"}> id 0 : (tensor<4xf32>) -> tensor<4xf32>
     rank.yield %1 : tensor<4xf32>
   } rest {
-  ^bb0(%i: tensor<i64>, %xi: tensor<4xf32>, %sum: tensor<4xf32>):
+  ^bb0(%xi: tensor<4xf32>, %sum: tensor<4xf32>):
     %1 = rank.all_reduce sum %xi over <#mesh, {"data"}> id 0 : (tensor<4xf32>) -> tensor<4xf32>
     rank.yield %1 : tensor<4xf32>
   } : (tensor<2x4xf32>) -> tensor<4xf32>
@@ -52,34 +52,19 @@ func.func @microbatches(%x: tensor<2x4xf32>) {
 }
 
 // -----
-// What moves before them is another value, and so is what moves behind.
+// What moves before them is another value.
 #mesh = #sharding.mesh<["data"=2]>
 func.func @before_microbatches(%x: tensor<2x4xf32>) {
   %p = rank.all_reduce sum %x over <#mesh, {"data"}> id 0 : (tensor<2x4xf32>) -> tensor<2x4xf32>
   %0 = rank.microbatches count = 2 of(%p) carry() first {
-  ^bb0(%i: tensor<i64>, %xi: tensor<4xf32>):
+  ^bb0(%xi: tensor<4xf32>):
     // expected-error @+1 {{moves the value with id 0 a second time in one segment}}
     %1 = rank.all_reduce sum %xi over <#mesh, {"data"}> id 0 : (tensor<4xf32>) -> tensor<4xf32>
     rank.yield %1 : tensor<4xf32>
   } rest {
-  ^bb0(%i: tensor<i64>, %xi: tensor<4xf32>, %sum: tensor<4xf32>):
+  ^bb0(%xi: tensor<4xf32>, %sum: tensor<4xf32>):
     rank.yield %sum : tensor<4xf32>
   } : (tensor<2x4xf32>) -> tensor<4xf32>
   return
 }
 
-// -----
-#mesh = #sharding.mesh<["data"=2]>
-func.func @behind_microbatches(%x: tensor<2x4xf32>) {
-  %0 = rank.microbatches count = 2 of(%x) carry() first {
-  ^bb0(%i: tensor<i64>, %xi: tensor<4xf32>):
-    rank.yield %xi : tensor<4xf32>
-  } rest {
-  ^bb0(%i: tensor<i64>, %xi: tensor<4xf32>, %sum: tensor<4xf32>):
-    %1 = rank.all_reduce sum %xi over <#mesh, {"data"}> id 0 : (tensor<4xf32>) -> tensor<4xf32>
-    rank.yield %1 : tensor<4xf32>
-  } : (tensor<2x4xf32>) -> tensor<4xf32>
-  // expected-error @+1 {{moves the value with id 0 a second time in one segment}}
-  %2 = rank.all_reduce sum %0 over <#mesh, {"data"}> id 0 : (tensor<4xf32>) -> tensor<4xf32>
-  return
-}

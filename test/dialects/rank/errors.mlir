@@ -181,12 +181,12 @@ func.func @launch(%x: tensor<4xf32>) {
 
 // -----
 func.func @microbatches_count(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{[1] dim 0 of 'tensor<4x8xf32>' is not the count of 2}}
-  %0 = rank.microbatches count = 2 of(%x) carry() first {
-  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>):
+  // expected-error @+1 {{[1] dim 0 of 'tensor<4x8xf32>' is less than the count of 5}}
+  %0 = rank.microbatches count = 5 of(%x) carry() first {
+  ^bb0(%y: tensor<8xf32>):
     rank.yield %y : tensor<8xf32>
   } rest {
-  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>, %sum: tensor<8xf32>):
+  ^bb0(%y: tensor<8xf32>, %sum: tensor<8xf32>):
     rank.yield %sum : tensor<8xf32>
   } : (tensor<4x8xf32>) -> tensor<8xf32>
   return
@@ -196,10 +196,10 @@ func.func @microbatches_count(%x: tensor<4x8xf32>) {
 func.func @microbatches_arguments(%x: tensor<2x8xf32>) {
   // expected-error @+1 {{[2] block arguments of 'rest'}}
   %0 = rank.microbatches count = 2 of(%x) carry() first {
-  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>):
+  ^bb0(%y: tensor<8xf32>):
     rank.yield %y : tensor<8xf32>
   } rest {
-  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>):
+  ^bb0(%y: tensor<8xf32>):
     rank.yield %y : tensor<8xf32>
   } : (tensor<2x8xf32>) -> tensor<8xf32>
   return
@@ -209,10 +209,10 @@ func.func @microbatches_arguments(%x: tensor<2x8xf32>) {
 func.func @microbatches_yield(%x: tensor<2x8xf32>) {
   // expected-error @+1 {{[3] 'first' must yield}}
   %0 = rank.microbatches count = 2 of(%x) carry() first {
-  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>):
-    rank.yield %i : tensor<i64>
+  ^bb0(%y: tensor<8xf32>):
+    rank.yield
   } rest {
-  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>, %sum: tensor<8xf32>):
+  ^bb0(%y: tensor<8xf32>, %sum: tensor<8xf32>):
     rank.yield %sum : tensor<8xf32>
   } : (tensor<2x8xf32>) -> tensor<8xf32>
   return
@@ -220,27 +220,14 @@ func.func @microbatches_yield(%x: tensor<2x8xf32>) {
 
 // -----
 func.func @microbatches_buffers(%x: tensor<2x8xf32>) {
-  // expected-error @+1 {{[4] has 2 buffers for 1 results}}
+  // expected-error @+1 {{[1] has 2 buffers for 1 results}}
   %0 = rank.microbatches count = 2 of(%x) carry() first {
-  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>):
+  ^bb0(%y: tensor<8xf32>):
     rank.yield %y : tensor<8xf32>
   } rest {
-  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>, %sum: tensor<8xf32>):
+  ^bb0(%y: tensor<8xf32>, %sum: tensor<8xf32>):
     rank.yield %sum : tensor<8xf32>
   } {buffers = [#rank.buffer<private, 0, 32>, #rank.buffer<private, 64, 32>]} : (tensor<2x8xf32>) -> tensor<8xf32>
-  return
-}
-
-// -----
-func.func @microbatches_argument_buffers(%x: tensor<2x8xf32>) {
-  // expected-error @+1 {{[4] has 2 buffers for the 3 arguments of 'rest'}}
-  %0 = rank.microbatches count = 2 of(%x) carry() first {
-  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>):
-    rank.yield %y : tensor<8xf32>
-  } rest {
-  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>, %sum: tensor<8xf32>):
-    rank.yield %sum : tensor<8xf32>
-  } {rest_buffers = [#rank.buffer<private, 0, 8>, #rank.buffer<private, 64, 32>]} : (tensor<2x8xf32>) -> tensor<8xf32>
   return
 }
 
@@ -563,13 +550,33 @@ func.func @launch_type(%x: tensor<4xf32>) {
 }
 
 // -----
-func.func @one_microbatch(%x: tensor<1x8xf32>) {
-  // expected-error @+1 {{[1] one microbatch needs no region}}
+func.func @no_microbatch(%x: tensor<1x8xf32>) {
+  // expected-error @+1 {{[1] runs no microbatch}}
+  %0 = rank.microbatches count = 0 of(%x) carry() first {
+  ^bb0(%y: tensor<8xf32>):
+    rank.yield %y : tensor<8xf32>
+  } : (tensor<1x8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+func.func @microbatches_without_rest(%x: tensor<2x8xf32>) {
+  // expected-error @+1 {{[4] runs 2 microbatches and has no 'rest'}}
+  %0 = rank.microbatches count = 2 of(%x) carry() first {
+  ^bb0(%y: tensor<8xf32>):
+    rank.yield %y : tensor<8xf32>
+  } : (tensor<2x8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+func.func @one_microbatch_and_rest(%x: tensor<1x8xf32>) {
+  // expected-error @+1 {{[4] runs 1 microbatches and has a 'rest'}}
   %0 = rank.microbatches count = 1 of(%x) carry() first {
-  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>):
+  ^bb0(%y: tensor<8xf32>):
     rank.yield %y : tensor<8xf32>
   } rest {
-  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>, %sum: tensor<8xf32>):
+  ^bb0(%y: tensor<8xf32>, %sum: tensor<8xf32>):
     rank.yield %sum : tensor<8xf32>
   } : (tensor<1x8xf32>) -> tensor<8xf32>
   return
@@ -577,12 +584,12 @@ func.func @one_microbatch(%x: tensor<1x8xf32>) {
 
 // -----
 func.func @microbatches_of_a_scalar(%x: tensor<f32>) {
-  // expected-error @+1 {{[1] dim 0 of 'tensor<f32>' is not the count of 2}}
+  // expected-error @+1 {{[1] dim 0 of 'tensor<f32>' is less than the count of 2}}
   rank.microbatches count = 2 of(%x) carry() first {
-  ^bb0(%i: tensor<i64>, %y: tensor<f32>):
+  ^bb0(%y: tensor<f32>):
     rank.yield
   } rest {
-  ^bb0(%i: tensor<i64>, %y: tensor<f32>):
+  ^bb0(%y: tensor<f32>):
     rank.yield
   } : (tensor<f32>) -> ()
   return
@@ -592,10 +599,10 @@ func.func @microbatches_of_a_scalar(%x: tensor<f32>) {
 func.func @microbatches_carry(%x: tensor<8xf32>) {
   // expected-error @+1 {{[3] carries more values than it has results}}
   rank.microbatches count = 2 of() carry(%x) first {
-  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>):
+  ^bb0(%y: tensor<8xf32>):
     rank.yield
   } rest {
-  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>):
+  ^bb0(%y: tensor<8xf32>):
     rank.yield
   } : (tensor<8xf32>) -> ()
   return
@@ -605,11 +612,11 @@ func.func @microbatches_carry(%x: tensor<8xf32>) {
 func.func @microbatches_first_arguments(%x: tensor<2x8xf32>) {
   // expected-error @+1 {{[2] block arguments of 'first'}}
   %0 = rank.microbatches count = 2 of(%x) carry() first {
-  ^bb0(%i: tensor<i64>, %y: tensor<2x8xf32>):
+  ^bb0(%y: tensor<2x8xf32>):
     %z = rank.view %y offset 0 : (tensor<2x8xf32>) -> tensor<8xf32>
     rank.yield %z : tensor<8xf32>
   } rest {
-  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>, %sum: tensor<8xf32>):
+  ^bb0(%y: tensor<8xf32>, %sum: tensor<8xf32>):
     rank.yield %sum : tensor<8xf32>
   } : (tensor<2x8xf32>) -> tensor<8xf32>
   return
@@ -619,11 +626,11 @@ func.func @microbatches_first_arguments(%x: tensor<2x8xf32>) {
 func.func @microbatches_rest_yield(%x: tensor<2x8xf32>) {
   // expected-error @+1 {{[3] 'rest' must yield}}
   %0 = rank.microbatches count = 2 of(%x) carry() first {
-  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>):
+  ^bb0(%y: tensor<8xf32>):
     rank.yield %y : tensor<8xf32>
   } rest {
-  ^bb0(%i: tensor<i64>, %y: tensor<8xf32>, %sum: tensor<8xf32>):
-    rank.yield %i : tensor<i64>
+  ^bb0(%y: tensor<8xf32>, %sum: tensor<8xf32>):
+    rank.yield
   } : (tensor<2x8xf32>) -> tensor<8xf32>
   return
 }

@@ -56,14 +56,25 @@ rank.kernel @copy(%x: tensor<4xf32>) -> tensor<4xf32> attributes {in_place = [ar
 func.func @microbatches(%ids: tensor<4x8xf32>, %state: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   // CHECK: rank.microbatches count = 4 of(%{{.*}}) carry(%{{.*}}) first
   %0:2 = rank.microbatches count = 4 of(%ids) carry(%state) first {
-  ^bb0(%i: tensor<i64>, %x: tensor<8xf32>, %s: tensor<8xf32>):
+  ^bb0(%x: tensor<8xf32>, %s: tensor<8xf32>):
     rank.yield %x, %s : tensor<8xf32>, tensor<8xf32>
   // CHECK: rest
   } rest {
-  ^bb0(%i: tensor<i64>, %x: tensor<8xf32>, %sum: tensor<8xf32>, %s: tensor<8xf32>):
+  ^bb0(%x: tensor<8xf32>, %sum: tensor<8xf32>, %s: tensor<8xf32>):
     rank.yield %sum, %s : tensor<8xf32>, tensor<8xf32>
   } : (tensor<4x8xf32>, tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>)
   return %0#0, %0#1 : tensor<8xf32>, tensor<8xf32>
+}
+
+// CHECK-LABEL: func @one_microbatch
+func.func @one_microbatch(%ids: tensor<2x8xf32>) -> tensor<8xf32> {
+  // CHECK: rank.microbatches count = 1 of(%{{.*}}) carry() first {
+  // CHECK: } : (tensor<2x8xf32>) -> tensor<8xf32>
+  %0 = rank.microbatches count = 1 of(%ids) carry() first {
+  ^bb0(%x: tensor<8xf32>):
+    rank.yield %x : tensor<8xf32>
+  } : (tensor<2x8xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
 }
 
 // CHECK-LABEL: func @launch
