@@ -106,12 +106,19 @@ int64_t CostModel::getBytes(MovementKind kind, int64_t devices, int64_t before,
 int64_t CostModel::getPicoseconds(MovementKind kind, ArrayRef<AxisRef> axes,
                                   int64_t before, int64_t after) const {
   auto collective = sharding::getCollectiveKind(kind);
-  if (!collective)
-    return 0;
+  return collective
+             ? getPicoseconds(*collective, axes,
+                              getBytes(kind, sharding::product(axes), before,
+                                       after))
+             : 0;
+}
+
+int64_t CostModel::getPicoseconds(runtime::CollectiveKind kind,
+                                  ArrayRef<AxisRef> axes,
+                                  int64_t sentBytes) const {
   Link link = getLink(axes);
-  return runtime::ruleOf(*collective).rounds * link.picoseconds +
-         getBytes(kind, sharding::product(axes), before, after) *
-             link.picosecondsPerByte;
+  return runtime::ruleOf(kind).rounds * link.picoseconds +
+         sentBytes * link.picosecondsPerByte;
 }
 
 int64_t CostModel::getBytes(sharding::MovementOp op) {

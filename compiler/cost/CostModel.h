@@ -59,7 +59,12 @@ public:
                          llvm::ArrayRef<sharding::AxisRef> axes, int64_t before,
                          int64_t after) const;
 
-  /// The same of a whole op: the sum over its operands.
+  /// Of one collective in which a device sends so many bytes.
+  int64_t getPicoseconds(runtime::CollectiveKind kind,
+                         llvm::ArrayRef<sharding::AxisRef> axes,
+                         int64_t sentBytes) const;
+
+  /// The bytes of a whole op: the sum over its operands.
   static int64_t getBytes(sharding::MovementOp op);
 
 private:

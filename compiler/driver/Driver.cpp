@@ -239,6 +239,10 @@ LogicalResult Compilation::run() {
   if (failed(runPasses("lowering", [&](OpPassManager &manager) {
         lowering::LoweringPipelineOptions lowering;
         lowering.threads = options.threads;
+        lowering.overlap = options.overlap;
+        lowering.prefetch = options.prefetch;
+        lowering.links = ArrayRef(options.links);
+        lowering.report = true;
         lowering::buildLoweringPipeline(manager, lowering);
       })))
     return failure();

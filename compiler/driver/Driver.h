@@ -68,6 +68,10 @@ struct Options {
   std::string zeroAccumulate = "parts";
   /// Stage 3: `use`, `step` or `keep=PATTERN[,PATTERN]`.
   std::string zeroGather = "use";
+  /// Collectives are started early and waited for late; gathers of parameters
+  /// so many ahead of the one in use.
+  bool overlap = true;
+  int64_t prefetch = 1;
   int64_t threads = 1;
   std::string cpu = "native";
   /// AXIS=MICROSECONDS:GB_PER_S.

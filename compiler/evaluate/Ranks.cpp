@@ -247,6 +247,14 @@ LogicalResult RankEvaluator::runOp(Operation &op) {
         });
         return success();
       })
+      .Case([&](rank::WaitOp wait) {
+        for (auto [result, pending] :
+             llvm::zip_equal(wait.getOutputs(), wait.getPending())) {
+          Devices arrived = values[pending];
+          values[result] = std::move(arrived);
+        }
+        return success();
+      })
       .Case([&](rank::CopyOp copy) {
         // The result's entry may move the input's.
         Devices copied = values[copy.getInput()];

@@ -96,7 +96,8 @@ void BufferAssigner::tieLoop() {
       return classes.find(result);
     });
   };
-  for (Block *block : llvm::reverse(loop.getBlocks()))
+  SmallVector<Block *, 2> blocks = loop.getBlocks();
+  for (Block *block : llvm::reverse(blocks))
     tieBlock(block->getTerminator(), targets());
 }
 

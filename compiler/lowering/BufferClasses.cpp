@@ -39,6 +39,19 @@ void BufferClasses::alias(Value value, Value of, int64_t offset,
   buffers[root(place.buffer)].values.push_back(value);
 }
 
+/// Whether `result` is in the class of the operand that it is a view of. A
+/// device's block is where that is always there, and so need not be copied.
+bool BufferClasses::aliasView(OpResult result, const rank::View &view) {
+  Value of = result.getOwner()->getOperand(view.operand);
+  Place whole = getPlace(of);
+  if (view.axes && (!whole.isFirst() || !buffers[whole.buffer].persistent))
+    return false;
+  alias(result, of, view.begin, whole.stride);
+  if (view.axes)
+    places[result] = whole.getBlock(view.axes, places[result].size);
+  return true;
+}
+
 LogicalResult BufferClasses::collect(Block &block) {
   if (isa<func::FuncOp>(block.getParentOp()))
     llvm::for_each(block.getArguments(), [&](Value v) { define(v); });
@@ -64,24 +77,12 @@ LogicalResult BufferClasses::collect(Block &block) {
       return op.emitOpError("is not a command; form-gemms and form-kernels "
                             "come before buffers are assigned");
     auto command = dyn_cast<rank::CommandOp>(op);
-    if (std::optional<rank::View> view =
-            command ? command.getView() : std::nullopt) {
-      Value input = op.getOperand(0), result = op.getResult(0);
-      Place whole = getPlace(input);
-      if (!view->axes) {
-        alias(result, input, view->begin, whole.stride);
-        continue;
-      }
-      // What is always there need not be copied.
-      if (whole.isFirst() && buffers[whole.buffer].persistent) {
-        alias(result, input, 0);
-        Place &place = places[result];
-        place = whole.getBlock(view->axes, place.size);
-        continue;
-      }
+    for (OpResult result : op.getResults()) {
+      std::optional<rank::View> view =
+          command ? command.getView(result.getResultNumber()) : std::nullopt;
+      if (!view || !aliasView(result, *view))
+        define(result);
     }
-    for (Value result : op.getResults())
-      define(result);
   }
   return success();
 }
@@ -170,7 +171,7 @@ bool BufferClasses::canPlace(int inner, const Place &at) const {
     if (at.axes && (places.at(l).axes || places.at(l).stride))
       return false;
     for (Value r : buffers[at.buffer].values) {
-      Lifetime x = liveness.get(l), y = liveness.get(r);
+      Lifetime x = liveness.getBeside(l, r), y = liveness.getBeside(r, l);
       if (!x.overlaps(y))
         continue;
       bool innerFirst = x.last == y.first && x.first < x.last &&

@@ -81,6 +81,7 @@ private:
   void define(mlir::Value value);
   void alias(mlir::Value value, mlir::Value of, int64_t offset,
              int64_t stride = 0);
+  bool aliasView(mlir::OpResult result, const rank::View &view);
   int root(int buffer) const;
   Place getPlaceIn(mlir::Value value, const Place &at) const;
   bool meetInPlace(int read, int written, int inner, const Place &at,

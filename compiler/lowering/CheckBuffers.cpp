@@ -6,6 +6,7 @@
 #include "compiler/lowering/Passes.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Graph.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -99,12 +100,16 @@ private:
   LogicalResult checkScratch(rank::CommandOp op);
   LogicalResult runBlock(Block &block);
   LogicalResult runOp(Operation &op);
+  LogicalResult runView(rank::CommandOp op);
+  LogicalResult checkInFlight(rank::CommandOp op);
   LogicalResult runLoop(rank::MicrobatchesOp loop);
 
   func::FuncOp function;
   int64_t device;
   DenseMap<Value, rank::BufferAttr> buffers;
   DenseMap<Value, Content> contents;
+  /// Collectives that were started and not waited for, in order.
+  llvm::SetVector<Operation *> inFlight;
   Memory memory[2];
   int64_t microbatch = 0, writes = 0, count = 1;
 };
@@ -226,6 +231,11 @@ LogicalResult BufferChecker::checkScratch(rank::CommandOp op) {
 LogicalResult BufferChecker::runOp(Operation &op) {
   if (auto loop = dyn_cast<rank::MicrobatchesOp>(op))
     return runLoop(loop);
+  if (auto wait = dyn_cast<rank::WaitOp>(op)) {
+    if (!inFlight.remove(wait.getCollective()))
+      return wait.emitOpError("waits for what is not in flight");
+    return runView(wait);
+  }
   auto command = dyn_cast<rank::CommandOp>(op);
   if (command && command.isWrittenAtLoad())
     return success();
@@ -234,13 +244,10 @@ LogicalResult BufferChecker::runOp(Operation &op) {
       return failure();
   if (!command) // a terminator
     return success();
-  if (std::optional<int64_t> offset = command.getViewOffset(device)) {
-    Content content = contents.lookup(op.getOperand(0));
-    content.offset += *offset;
-    contents[op.getResult(0)] = content;
-    return checkBuffer(&op, op.getResult(0));
-  }
-  if (failed(checkResults(&op)) || failed(checkScratch(command)))
+  if (op.getNumResults() && command.getViewOffset(0, device))
+    return runView(command);
+  if (failed(checkResults(&op)) || failed(checkScratch(command)) ||
+      failed(checkInFlight(command)))
     return failure();
   if (auto gemm = dyn_cast<rank::GemmOp>(op);
       gemm && gemm.getAddend() &&
@@ -248,6 +255,45 @@ LogicalResult BufferChecker::runOp(Operation &op) {
     return gemm.emitOpError("result does not lie in the addend's buffer");
   for (Value result : op.getResults())
     write(result);
+  if (auto collective = dyn_cast<rank::CollectiveOp>(op);
+      collective && collective.isStarted())
+    inFlight.insert(collective);
+  return success();
+}
+
+/// Results that are bytes of operands.
+LogicalResult BufferChecker::runView(rank::CommandOp op) {
+  for (OpResult result : op->getResults()) {
+    unsigned number = result.getResultNumber();
+    Content content =
+        contents.lookup(op->getOperand(op.getView(number)->operand));
+    content.offset += *op.getViewOffset(number, device);
+    contents[result] = content;
+    if (failed(checkBuffer(op, result)))
+      return failure();
+  }
+  return success();
+}
+
+/// What is written meets nothing that a collective in flight reads or writes.
+/// What is read cannot: where that is written the value is lost.
+LogicalResult BufferChecker::checkInFlight(rank::CommandOp op) {
+  SmallVector<rank::BufferAttr> written;
+  for (Value result : op->getResults())
+    written.push_back(getBuffer(result));
+  if (rank::BufferAttr scratch = op.getScratchAttr())
+    written.push_back(scratch);
+  for (Operation *other : inFlight)
+    for (auto [values, doing] :
+         {std::pair(ValueRange(other->getOperands()), "reading"),
+          std::pair(ValueRange(other->getResults()), "writing")})
+      for (Value value : values)
+        for (rank::BufferAttr buffer : written)
+          if (overlap(buffer, getBuffer(value)))
+            return op->emitOpError("writes ")
+                   << buffer << " while the collective with id "
+                   << cast<rank::CollectiveOp>(other).getId() << " is still "
+                   << doing << " " << getBuffer(value);
   return success();
 }
 
@@ -255,6 +301,8 @@ LogicalResult BufferChecker::runBlock(Block &block) {
   for (Operation &op : block)
     if (failed(runOp(op)))
       return failure();
+  for (Operation *op : inFlight)
+    return op->emitOpError("is started and nobody waits for it in its block");
   return success();
 }
 

@@ -32,8 +32,15 @@ void CommandLiveness::insert(Operation *inserted, Operation *op, int phase) {
   positions[inserted] = positions.at(op) - 2 + phase;
 }
 
+Operation *CommandLiveness::getCollective(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (auto wait = dyn_cast_if_present<rank::WaitOp>(op))
+    return wait.getCollective();
+  return isa_and_present<rank::CollectiveOp>(op) ? op : nullptr;
+}
+
 /// What `rest` uses of outside, each microbatch needs.
-Lifetime CommandLiveness::get(Value value) const {
+Lifetime CommandLiveness::get(Value value, Operation *collective) const {
   Block *block = value.getParentBlock();
   Lifetime lifetime;
   if (Operation *op = value.getDefiningOp())
@@ -43,13 +50,16 @@ Lifetime CommandLiveness::get(Value value) const {
   lifetime.last = lifetime.first;
   for (OpOperand &use : value.getUses()) {
     Operation *user = use.getOwner();
+    if (auto wait = dyn_cast<rank::WaitOp>(user);
+        wait && wait.getCollective().getOperation() == collective)
+      continue;
     int64_t last = positions.at(user);
     auto outer = dyn_cast<rank::MicrobatchesOp>(user->getParentOp());
     if (auto loop = dyn_cast<rank::MicrobatchesOp>(user)) {
       unsigned index = use.getOperandNumber();
       if (index >= loop.getOf().size())
         // Carried: read in the first microbatch, through its block argument.
-        last = get(loop.getFirst().getArgument(index)).last;
+        last = get(loop.getFirst().getArgument(index), collective).last;
     } else if (user->getBlock() != block && outer &&
                user->getParentRegion() == &outer.getRest()) {
       last = blocks.at(user->getBlock()).last;

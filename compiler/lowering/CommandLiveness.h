@@ -21,8 +21,14 @@ public:
   mlir::Operation *getOp(int64_t position) const {
     return opsByPosition[position];
   }
-  /// From where the value appears to its last use.
-  Lifetime get(mlir::Value value) const;
+  /// From where the value appears to its last use. The operands of a collective
+  /// that is started are used until its wait.
+  Lifetime get(mlir::Value value) const { return get(value, {}); }
+  /// The same where `other` is the only value that may take its place: an
+  /// operand of a collective is used by this until it starts to write `other`.
+  Lifetime getBeside(mlir::Value value, mlir::Value other) const {
+    return get(value, getCollective(other));
+  }
 
   /// Takes note of an op that was inserted before `op`: those of phase 0 come
   /// before those of phase 1.
@@ -30,6 +36,10 @@ public:
 
 private:
   void number(mlir::Block &block);
+  /// The collective that writes the value, directly or until a wait.
+  static mlir::Operation *getCollective(mlir::Value value);
+  /// But for the wait for `collective`.
+  Lifetime get(mlir::Value value, mlir::Operation *collective) const;
 
   llvm::DenseMap<mlir::Operation *, int64_t> positions;
   llvm::DenseMap<mlir::Block *, Lifetime> blocks;

@@ -87,11 +87,12 @@ void SegmentFormer::buildBlock(rank::MicrobatchesOp loop, Region &region) {
 
 /// The numbers of all microbatches.
 Value SegmentFormer::getIndices() {
-  SmallVector<int64_t> numbers(
-      llvm::seq<int64_t>(0, static_cast<int64_t>(op.getCount())));
-  return rank::ConstantOp::create(builder, op.getLoc(),
-                                  builder.getI64TensorAttr(numbers),
-                                  /*buffers=*/nullptr);
+  SmallVector<int64_t> numbers;
+  for (int64_t number = 0; number < static_cast<int64_t>(op.getCount()); ++number)
+    numbers.push_back(number);
+  auto values = builder.getI64TensorAttr(numbers);
+  return rank::ConstantOp::create(builder, op.getLoc(), values.getType(),
+                                  values, /*buffers=*/nullptr);
 }
 
 void SegmentFormer::run() {

@@ -3,6 +3,7 @@
 #include "compiler/lowering/Pipeline.h"
 
 #include "compiler/codegen/Passes.h"
+#include "compiler/schedule/Passes.h"
 #include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
@@ -19,6 +20,14 @@ void lowering::buildLoweringPipeline(OpPassManager &manager,
   ChooseGemmsOptions gemms;
   gemms.threads = options.threads;
   manager.addPass(createChooseGemms(gemms));
+  if (options.overlap) {
+    schedule::StartCollectivesOptions starts;
+    starts.prefetch = options.prefetch;
+    starts.links.assign(options.links.begin(), options.links.end());
+    starts.threads = options.threads;
+    starts.report = options.report;
+    manager.addPass(schedule::createStartCollectives(starts));
+  }
   AssignBuffersOptions buffers;
   buffers.threads = options.threads;
   manager.addPass(createAssignBuffers(buffers));

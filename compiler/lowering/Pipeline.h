@@ -12,11 +12,22 @@ struct LoweringPipelineOptions
     : mlir::PassPipelineOptions<LoweringPipelineOptions> {
   Option<int64_t> threads{*this, "threads", llvm::cl::init(1),
                           llvm::cl::desc("Threads of a rank")};
+  Option<bool> overlap{
+      *this, "overlap", llvm::cl::init(true),
+      llvm::cl::desc("Start collectives early and wait for them late")};
+  Option<int64_t> prefetch{
+      *this, "prefetch", llvm::cl::init(1),
+      llvm::cl::desc("Gathers that are started ahead of the one in use")};
+  ListOption<std::string> links{
+      *this, "links",
+      llvm::cl::desc("AXIS=MICROSECONDS:GB_PER_S, along axes of the mesh")};
+  Option<bool> report{*this, "report", llvm::cl::init(false),
+                      llvm::cl::desc("Print how long a step takes")};
 };
 
 /// localize, choose-orders, form-segments, form-gemms, form-kernels,
-/// lower-kernels, choose-gemms, assign-buffers, check-buffers and check-ranks:
-/// after check-partition.
+/// lower-kernels, choose-gemms, start-collectives, assign-buffers,
+/// check-buffers and check-ranks: after check-partition.
 void buildLoweringPipeline(mlir::OpPassManager &manager,
                            const LoweringPipelineOptions &options);
 

@@ -60,6 +60,8 @@ private:
   std::map<std::string, uint32_t> kernelNumbers;
   llvm::DenseMap<mlir::Attribute, uint32_t> groups;
   llvm::DenseMap<mlir::Value, fb::Phase> phases;
+  /// Of the collectives that were started, from 1.
+  llvm::DenseMap<mlir::Operation *, uint32_t> tickets;
 };
 
 /// Fills the program's arguments and the plan's stored tensors. `isStep`: inputs

@@ -155,6 +155,8 @@ LogicalResult CommandWriter::writeCollective(rank::CollectiveOp op,
   collective.group = getGroup(op.getAxes());
   collective.id = op.getId();
   collective.why = writeReason(op);
+  if (op.isStarted())
+    collective.ticket = tickets[op] = tickets.size() + 1;
   FailureOr<fb::DType> dtype =
       getDType(op, typeOf(op->getOperand(0)).getElementType());
   if (failed(dtype))
@@ -189,7 +191,10 @@ LogicalResult CommandWriter::write(Operation &op, fb::SegmentT &segment) {
   // Loops and terminators are segments; views and what is there do nothing.
   auto known = dyn_cast<rank::CommandOp>(op);
   if (isa<rank::YieldOp, rank::MicrobatchesOp, func::ReturnOp>(op) ||
-      (known && (known.isWrittenAtLoad() || known.getViewOffset(0))))
+      (known && known.isWrittenAtLoad()))
+    return success();
+  bool isView = known && op.getNumResults() && known.getViewOffset(0, 0);
+  if (isView && !isa<rank::WaitOp>(op))
     return success();
   auto command = std::make_unique<fb::CommandT>();
   command->origin = getOrigin(&op);
@@ -202,6 +207,12 @@ LogicalResult CommandWriter::write(Operation &op, fb::SegmentT &segment) {
           .Case([&](rank::GemmOp gemm) { return writeGemm(gemm, *command); })
           .Case<rank::CopyOp, rank::SliceOp>([&](Operation *copy) {
             writeCopy(copy, *command);
+            return success();
+          })
+          .Case([&](rank::WaitOp wait) {
+            fb::WaitT body;
+            body.ticket = tickets.at(wait.getCollective());
+            command->body.Set(std::move(body));
             return success();
           })
           .Default([&](Operation *other) -> LogicalResult {

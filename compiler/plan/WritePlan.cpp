@@ -2,11 +2,9 @@
 
 #include "compiler/plan/WritePlan.h"
 
-#include "compiler/lowering/Pipeline.h"
 #include "compiler/plan/PlanBuilder.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Provenance.h"
-#include "mlir/Pass/PassManager.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/VerifyPlan.h"
 #include "support/Version.h"
@@ -291,20 +289,4 @@ LogicalResult polyrank::plan::writePlan(ModuleOp module,
   if (failed(kernels))
     return failure();
   return PlanWriter(function, options, *target, *kernels).run(path);
-}
-
-LogicalResult polyrank::plan::lowerToPlan(ModuleOp module,
-                                          const PlanOptions &options,
-                                          StringRef path) {
-  // The model's function has been differentiated into the step.
-  if (module.lookupSymbol<func::FuncOp>("step"))
-    if (auto forward = module.lookupSymbol<func::FuncOp>("forward"))
-      forward.erase();
-  PassManager manager(module.getContext());
-  lowering::LoweringPipelineOptions lowering;
-  lowering.threads = options.threads;
-  lowering::buildLoweringPipeline(manager, lowering);
-  if (failed(manager.run(module)))
-    return failure();
-  return writePlan(module, options, path);
 }

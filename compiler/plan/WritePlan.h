@@ -20,9 +20,4 @@ struct PlanOptions {
 mlir::LogicalResult writePlan(mlir::ModuleOp module, const PlanOptions &options,
                               llvm::StringRef path);
 
-/// Lowers a partitioned module in place and writes its plan.
-mlir::LogicalResult lowerToPlan(mlir::ModuleOp module,
-                                const PlanOptions &options,
-                                llvm::StringRef path);
-
 } // namespace polyrank::plan

@@ -27,6 +27,13 @@ struct KernelMeasure {
   bool storesFull;
 };
 
+/// What a rank reaches, for schedules: not measured, so that one program is
+/// compiled into one plan.
+struct Rates {
+  double flopsPerSecond; // in products of f32
+  double bytesPerSecond; // of memory that kernels read and write
+};
+
 /// One entry of plan.Kernels, and what its launches need. The function takes
 /// the buffers of the kernel's arguments, then of its results.
 struct CompiledKernel {

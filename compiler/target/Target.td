@@ -34,6 +34,8 @@ def Target_TargetInterface : AttrInterface<"TargetInterface"> {
                     "ones are run to find the fastest.",
       "void", "chooseCalls",
       (ins "::llvm::ArrayRef<::polyrank::rank::GemmOp>":$gemms, "int64_t":$threads, "bool":$measure)>,
+    InterfaceMethod<"What a rank with a team of `threads` reaches, about.",
+      "::polyrank::target::Rates", "getRates", (ins "int64_t":$threads)>,
     InterfaceMethod<"Bytes of memory that a product's call asks for beside operands and result. Emits an error where "
                     "no call computes the product.",
       "::llvm::FailureOr<int64_t>", "getScratchBytes",

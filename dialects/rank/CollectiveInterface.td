@@ -35,6 +35,10 @@ def Rank_CollectiveOpInterface : OpInterface<"CollectiveOp"> {
       (ins "::llvm::ArrayRef<::polyrank::graph::Tensor>":$parts, "int64_t":$me, "unsigned":$number)>
   ];
   let extraClassDeclaration = [{
+    /// Whether a `rank.wait` is to give the results.
+    bool isStarted() {
+      return (*this)->getNumResults() && ::llvm::isa<PendingType>((*this)->getResult(0).getType());
+    }
     /// Where result `number` may lie on operand `number`.
     ::polyrank::runtime::InPlace getInPlace(unsigned number);
     /// The device's block of operand (InPlace::Block) or result (Whole)

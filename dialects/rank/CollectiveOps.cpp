@@ -84,7 +84,7 @@ static TransferShape getBorders(OpType op, Type block, unsigned number) {
 }
 
 TransferShape ReduceScatterOp::getTransferShape(unsigned number) {
-  return getRows(getResult(number).getType(), getDims()[number]);
+  return getRows(getTensorType(getResult(number).getType()), getDims()[number]);
 }
 TransferShape AllGatherOp::getTransferShape(unsigned number) {
   return getRows(getOperand(number).getType(), getDims()[number]);
@@ -93,7 +93,7 @@ TransferShape HaloOp::getTransferShape(unsigned number) {
   return getBorders(*this, getOperand(number).getType(), number);
 }
 TransferShape HaloAddOp::getTransferShape(unsigned number) {
-  return getBorders(*this, getResult(number).getType(), number);
+  return getBorders(*this, getTensorType(getResult(number).getType()), number);
 }
 TransferShape AllToAllOp::getTransferShape(unsigned number) {
   auto type = cast<ShapedType>(getOperand(number).getType());
@@ -177,7 +177,13 @@ verifyShapes(Operation *op, ArrayRef<ArrayRef<int64_t>> dimLists,
   }
   for (unsigned i = 0; i < op->getNumOperands(); ++i) {
     auto input = cast<RankedTensorType>(op->getOperand(i).getType());
-    auto output = cast<RankedTensorType>(op->getResult(i).getType());
+    RankedTensorType output = getTensorType(op->getResult(i).getType());
+    if (isa<PendingType>(op->getResult(i).getType()) !=
+        cast<CollectiveOp>(op).isStarted())
+      return op->emitOpError("[1] result ")
+             << i << " is " << op->getResult(i).getType()
+             << ", but result 0 is " << op->getResult(0).getType()
+             << "; all are in flight or none";
     SmallVector<int64_t> shape(input.getShape());
     if (failed(expected(i, shape)))
       return failure();

@@ -14,6 +14,9 @@ include "mlir/IR/BuiltinAttributes.td"
 // strings: value, user, from, to, constraint. They have no effects trait, so that
 // nothing reorders or removes them.
 //
+// A collective whose results are `!rank.pending` is started, and goes on while
+// what follows runs, until the `rank.wait` that takes them.
+//
 // `kind` is runtime::CollectiveKind, with the rules that all kinds have
 // (runtime/plan/Collectives.h); `methods` are those of the interface in which the op
 // is not like most.
@@ -22,7 +25,7 @@ class Rank_Collective<string mnemonic, string kind, dag options, string format, 
   let arguments = !con((ins Variadic<Rank_Tensor>:$inputs, Rank_AxesAttr:$axes), options,
                        (ins I64Attr:$id, Sharding_Why:$why,
                             OptionalAttr<Rank_BufferArray>:$buffers));
-  let results = (outs Variadic<Rank_Tensor>:$outputs);
+  let results = (outs Variadic<Rank_TensorOrPending>:$outputs);
   let assemblyFormat = format # " `over` $axes `id` $id attr-dict `:` functional-type($inputs, $outputs)";
   let hasVerifier = 1;
   let extraClassDeclaration =

@@ -21,9 +21,9 @@ def Rank_CommandOpInterface : OpInterface<"CommandOp"> {
       "::polyrank::rank::BufferAttr", "getScratchAttr", (ins), "", "return {};">,
     InterfaceMethod<"Whether its results are there since the plan was loaded.",
       "bool", "isWrittenAtLoad", (ins), "", "return false;">,
-    InterfaceMethod<"Of which bytes of its one operand its one result is made, where that needs no command if both lie so; "
-                    "nullopt for commands that write.",
-      "::std::optional<::polyrank::rank::View>", "getView", (ins), "", "return ::std::nullopt;">,
+    InterfaceMethod<"Of which bytes of an operand result `result` is, where it need not be written if both lie so; nullopt "
+                    "for what is written.",
+      "::std::optional<::polyrank::rank::View>", "getView", (ins "unsigned":$result), "", "return ::std::nullopt;">,
     InterfaceMethod<"How result `result` may lie on operand `operand`. Apart from that they are disjoint.",
       "::polyrank::runtime::InPlace", "getInPlace", (ins "unsigned":$operand, "unsigned":$result), "",
       "return ::polyrank::runtime::InPlace::Never;">
@@ -31,10 +31,10 @@ def Rank_CommandOpInterface : OpInterface<"CommandOp"> {
   let extraClassDeclaration = [{
     /// Null before buffers are assigned.
     BufferAttr getBuffer(unsigned result);
-    /// Where buffers are such that its one result is bytes of its one operand
-    /// and nothing is done: the byte of the operand at which it begins, on the
-    /// device of this number. nullopt for commands that write.
-    std::optional<int64_t> getViewOffset(int64_t device);
+    /// Where buffers are such that result `result` is bytes of an operand and
+    /// is not written: the byte of the operand at which it begins, on the device
+    /// of this number. nullopt for what is written.
+    std::optional<int64_t> getViewOffset(unsigned result, int64_t device);
   }];
   let verify = "return ::polyrank::rank::verifyBuffers($_op);";
 }

@@ -16,8 +16,12 @@ using namespace polyrank::rank;
 #define GET_ATTRDEF_CLASSES
 #include "dialects/rank/RankAttrs.cpp.inc"
 
+#define GET_TYPEDEF_CLASSES
+#include "dialects/rank/RankTypes.cpp.inc"
+
 void RankDialect::initialize() {
   registerAttributes();
+  registerTypes();
   registerOps();
 }
 
@@ -25,6 +29,13 @@ void RankDialect::registerAttributes() {
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "dialects/rank/RankAttrs.cpp.inc"
+      >();
+}
+
+void RankDialect::registerTypes() {
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "dialects/rank/RankTypes.cpp.inc"
       >();
 }
 
@@ -232,7 +243,13 @@ int64_t polyrank::rank::getElementByteSize(Type elementType) {
   return (elementType.getIntOrFloatBitWidth() + 7) / 8;
 }
 
+RankedTensorType polyrank::rank::getTensorType(Type type) {
+  if (auto pending = dyn_cast<PendingType>(type))
+    return pending.getTensor();
+  return cast<RankedTensorType>(type);
+}
+
 int64_t polyrank::rank::getByteSize(Type type) {
-  auto tensor = cast<RankedTensorType>(type);
+  RankedTensorType tensor = getTensorType(type);
   return tensor.getNumElements() * getElementByteSize(tensor.getElementType());
 }

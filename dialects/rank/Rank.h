@@ -24,10 +24,14 @@
 #define GET_ATTRDEF_CLASSES
 #include "dialects/rank/RankAttrs.h.inc"
 
+#define GET_TYPEDEF_CLASSES
+#include "dialects/rank/RankTypes.h.inc"
+
 namespace polyrank::rank {
-/// Consecutive bytes of a value: from byte `begin` on, or, with `axes`, the
+/// Consecutive bytes of an operand: from byte `begin` on, or, with `axes`, the
 /// device's block of blocks that lie one behind the other.
 struct View {
+  unsigned operand = 0;
   int64_t begin = 0;
   AxesAttr axes = {};
 };
@@ -67,7 +71,11 @@ mlir::LogicalResult takeBlock(mlir::Operation *op,
                               llvm::SmallVectorImpl<int64_t> &shape,
                               int64_t dim, int64_t groupSize);
 
-/// Size in bytes of a dense row-major tensor of this type; booleans take a byte.
+/// A tensor type itself, or that of a tensor in flight.
+mlir::RankedTensorType getTensorType(mlir::Type type);
+
+/// Size in bytes of a dense row-major tensor of this type, which may be in
+/// flight; booleans take a byte.
 int64_t getByteSize(mlir::Type type);
 int64_t getElementByteSize(mlir::Type elementType);
 

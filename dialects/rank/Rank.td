@@ -26,8 +26,9 @@ def Rank_Dialect : Dialect {
   let cppNamespace = "::polyrank::rank";
   let dependentDialects = ["::polyrank::sharding::ShardingDialect"];
   let useDefaultAttributePrinterParser = 1;
+  let useDefaultTypePrinterParser = 1;
   let hasOperationAttrVerify = 1;
-  let extraClassDeclaration = "void registerAttributes(); void registerOps();";
+  let extraClassDeclaration = "void registerAttributes(); void registerTypes(); void registerOps();";
 }
 
 def Rank_Region : I32EnumAttr<"Region", "who may touch a buffer", [
@@ -236,6 +237,22 @@ def Rank_CpuScheduleAttr : Rank_Attr<"CpuSchedule", "cpu_schedule"> {
 
 // A block of one device: static shape, no layout.
 def Rank_Tensor : RankedTensorOf<[AnyFloat, AnySignlessInteger]>;
+
+def Rank_PendingType : TypeDef<Rank_Dialect, "Pending"> {
+  let mnemonic = "pending";
+  let summary = "A tensor that a collective is still writing";
+  let description = [{
+    What a collective that is started gives. Only `rank.wait` takes it, so nothing
+    can use a value in flight.
+
+    ```mlir
+    !rank.pending<tensor<8x4xf32>>
+    ```
+  }];
+  let parameters = (ins "::mlir::RankedTensorType":$tensor);
+  let assemblyFormat = "`<` $tensor `>`";
+}
+def Rank_TensorOrPending : AnyTypeOf<[Rank_Tensor, Rank_PendingType]>;
 def Rank_Index : 0DTensorOf<[I64]>;
 
 class Rank_Op<string mnemonic, list<Trait> traits = []> : Op<Rank_Dialect, mnemonic, traits>;

@@ -53,15 +53,16 @@ BufferAttr rank::getBuffer(Value value) {
       argument.getArgNumber(), bufferAttrName);
 }
 
-std::optional<int64_t> CommandOp::getViewOffset(int64_t device) {
-  std::optional<View> view = getView();
+std::optional<int64_t> CommandOp::getViewOffset(unsigned number,
+                                                int64_t device) {
+  std::optional<View> view = getView(number);
   if (!view || !view->axes)
     return view ? std::optional(view->begin) : std::nullopt;
   // A block of what lies in the arena as a whole is where it is.
   Operation *op = getOperation();
-  BufferAttr operand = rank::getBuffer(op->getOperand(0)),
-             result = rank::getBuffer(op->getResult(0));
-  int64_t bytes = getByteSize(op->getResult(0).getType());
+  BufferAttr operand = rank::getBuffer(op->getOperand(view->operand)),
+             result = rank::getBuffer(op->getResult(number));
+  int64_t bytes = getByteSize(op->getResult(number).getType());
   if (!operand || !result || operand.getAxes() ||
       result != operand.getBlock(view->axes, bytes))
     return std::nullopt;
@@ -71,17 +72,20 @@ std::optional<int64_t> CommandOp::getViewOffset(int64_t device) {
 
 /// Where no dim in front of it has several elements, the blocks of a dim lie
 /// one behind the other.
-std::optional<View> rank::SliceOp::getView() {
+std::optional<View> rank::SliceOp::getView(unsigned) {
   ArrayRef<int64_t> shape = getInput().getType().getShape();
   bool isMajor = llvm::all_of(shape.take_front(getDim()),
                               [](int64_t size) { return size == 1; });
-  return isMajor ? std::optional(View{0, getAxes()}) : std::nullopt;
+  return isMajor ? std::optional(View{0, 0, getAxes()}) : std::nullopt;
 }
 
-std::optional<View> ViewOp::getView() {
-  return View{static_cast<int64_t>(getOffset()) *
-              getElementByteSize(getType().getElementType())};
+std::optional<View> ViewOp::getView(unsigned) {
+  return View{0, static_cast<int64_t>(getOffset()) *
+                     getElementByteSize(getType().getElementType())};
 }
+
+/// What was in flight is there.
+std::optional<View> WaitOp::getView(unsigned result) { return View{result}; }
 
 runtime::InPlace LaunchOp::getInPlace(unsigned operand, unsigned result) {
   auto kernel =
@@ -146,6 +150,25 @@ LogicalResult CopyOp::verify() {
   if (getInput().getType() != getResult().getType())
     return emitOpError("[2] changes the type from ")
            << getInput().getType() << " to " << getResult().getType();
+  return success();
+}
+
+LogicalResult WaitOp::verify() {
+  auto collective = getPending().empty()
+                        ? CollectiveOp()
+                        : getPending().front().getDefiningOp<CollectiveOp>();
+  if (!collective || ValueRange(getPending()) != collective->getResults())
+    return emitOpError("[1] waits for what is not all results of one "
+                       "collective");
+  if (ValueRange(getOf()) != collective->getOperands())
+    return emitOpError("[2] names other operands than the collective has");
+  for (auto [pending, type] :
+       llvm::zip_equal(getPending().getTypes(), getResultTypes()))
+    if (getTensorType(pending) != type)
+      return emitOpError("[3] makes ") << type << " of " << pending;
+  if (collective->getBlock() != (*this)->getBlock())
+    return emitOpError("[4] waits in another block than its collective stands "
+                       "in");
   return success();
 }
 

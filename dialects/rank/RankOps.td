@@ -12,7 +12,7 @@ include "mlir/Interfaces/ControlFlowInterfaces.td"
 include "mlir/Interfaces/FunctionInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
-defvar Rank_mayBeView = "::std::optional<::polyrank::rank::View> getView();";
+defvar Rank_mayBeView = "::std::optional<::polyrank::rank::View> getView(unsigned result);";
 
 def Rank_ConstantOp : Rank_Command<"constant", [Pure, AllTypesMatch<["value", "result"]>]> {
   let summary = "What the plan holds, as a whole or for this device";
@@ -91,6 +91,34 @@ def Rank_CopyOp : Rank_Command<"copy"> {
   let results = (outs Rank_Tensor:$result);
   let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
+}
+
+def Rank_WaitOp : Rank_Command<"wait", [AttrSizedOperandSegments]> {
+  let summary = "The results of a collective that was started";
+  let description = [{
+    Returns when the collective has ended: its results are there, and its
+    operands, which it names, so that their buffers are kept as long, may be
+    overwritten.
+
+    ```mlir
+    %p = rank.all_reduce sum %x over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> !rank.pending<tensor<4xf32>>
+    ...
+    %y = rank.wait %p of %x : (!rank.pending<tensor<4xf32>>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    1. It waits for all results of one collective, in order.
+    2. `of` are the collective's operands.
+    3. Results are the tensors that were in flight.
+    4. It stands in the collective's block.
+  }];
+  let arguments = (ins Variadic<Rank_PendingType>:$pending, Variadic<Rank_Tensor>:$of,
+                       OptionalAttr<Rank_BufferArray>:$buffers);
+  let results = (outs Variadic<Rank_Tensor>:$outputs);
+  let assemblyFormat = "$pending `of` $of attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = Rank_mayBeView # [{
+    CollectiveOp getCollective() { return getPending().front().getDefiningOp<CollectiveOp>(); }
+  }];
 }
 
 def Rank_GemmOp : Rank_Command<"gemm", [Pure]> {

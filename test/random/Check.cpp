@@ -6,6 +6,7 @@
 #include "compiler/evaluate/Evaluator.h"
 #include "compiler/evaluate/Passes.h"
 #include "compiler/lowering/Passes.h"
+#include "compiler/schedule/Passes.h"
 #include "compiler/sharding/Passes.h"
 #include "compiler/training/Passes.h"
 #include "dialects/sharding/Constraint.h"
@@ -223,6 +224,8 @@ bool Checker::runLayouts(ModuleOp module) {
   tolerance = partsTolerance;
   lowering::ChooseGemmsOptions gemms;
   gemms.measure = false;
+  schedule::StartCollectivesOptions starts;
+  starts.prefetch = Random(seed ^ 0x57a7).pick({0, 1, 1, 2, 5});
   if (!runPass(module, "form-gemms", lowering::createFormGemms()) ||
       !compare(module, Ranks) ||
       !runPass(module, "form-kernels", codegen::createFormKernels()) ||
@@ -230,6 +233,9 @@ bool Checker::runLayouts(ModuleOp module) {
       !runPass(module, "lower-kernels", codegen::createLowerKernels()) ||
       !compare(module, Ranks) ||
       !runPass(module, "choose-gemms", lowering::createChooseGemms(gemms)) ||
+      !runPass(module, "start-collectives",
+               schedule::createStartCollectives(starts)) ||
+      !compare(module, Ranks) ||
       !runPass(module, "assign-buffers", lowering::createAssignBuffers()) ||
       !compare(module, Ranks) ||
       !runPass(module, "check-buffers", lowering::createCheckBuffers()) ||

@@ -9,8 +9,10 @@
 
 #include "compiler/evaluate/Evaluator.h"
 #include "compiler/evaluate/NpzTensors.h"
+#include "compiler/lowering/Pipeline.h"
 #include "compiler/plan/WritePlan.h"
 #include "dialects/graph/Boundary.h"
+#include "mlir/Pass/PassManager.h"
 #include "runtime/checkpoint/Safetensors.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Program.h"
@@ -174,7 +176,13 @@ std::string ProcessCheck::run() {
   OwningOpRef<ModuleOp> lowered(module.clone());
   plan::PlanOptions options;
   options.forward = program.mode != "train";
-  if (failed(plan::lowerToPlan(*lowered, options, path("plan"))))
+  // The model's function has been differentiated into the step.
+  if (auto forward = lowered->lookupSymbol<func::FuncOp>("forward"))
+    forward.erase();
+  PassManager manager(lowered->getContext());
+  lowering::buildLoweringPipeline(manager, lowering::LoweringPipelineOptions());
+  if (failed(manager.run(*lowered)) ||
+      failed(plan::writePlan(*lowered, options, path("plan"))))
     return "no plan";
   if (std::string error = runPlan(); !error.empty())
     return error;

@@ -222,6 +222,21 @@ polyrank::driver::parseOptions(int argc, char **argv) {
                  "microbatch")
       ->capture_default_str()
       ->type_name("WHEN");
+  app.add_option("--overlap", options.overlap,
+                 "on: communication is started as soon as it can be, and goes "
+                 "on while ranks compute; off: ranks wait for each of it at "
+                 "once. Results have the same bits")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, bool>{{"on", true}, {"off", false}}))
+      ->default_str("on")
+      ->type_name("on|off");
+  app.add_option("--prefetch", options.prefetch,
+                 "With --zero 3, how many gathers of parameters are started "
+                 "ahead of the one in use: each takes the memory of what it "
+                 "gathers")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1000))
+      ->type_name("N");
   app.add_option("--threads", options.threads, "Threads of each rank")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024))
@@ -268,7 +283,8 @@ polyrank::driver::parseOptions(int argc, char **argv) {
   group(app, "Ranks",
         {"--mesh", "--shard", "--shard-file", "--batch-axes", "--recompute",
          "--recompute-gathers", "--zero", "--zero-axis", "--zero-threshold",
-         "--zero-accumulate", "--zero-gather", "--bucket-mb", "--link",
+         "--zero-accumulate", "--zero-gather", "--bucket-mb", "--overlap",
+         "--prefetch", "--link",
          "--threads", "--cpu"});
   group(app, "What is said",
         {"--why", "--timing", "--json", "--quiet", "--stop-after",

@@ -5,6 +5,7 @@
 #include "compiler/codegen/Passes.h"
 #include "compiler/evaluate/Passes.h"
 #include "compiler/lowering/Pipeline.h"
+#include "compiler/schedule/Passes.h"
 #include "compiler/sharding/Pipeline.h"
 #include "compiler/training/Pipeline.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -15,6 +16,7 @@ inline void registerPasses() {
   codegen::registerCodegenPasses();
   evaluate::registerEvaluatePasses();
   lowering::registerLoweringPasses();
+  schedule::registerSchedulePasses();
   sharding::registerShardingPasses();
   training::registerTrainingPasses();
   mlir::PassPipelineRegistration<training::TrainingPipelineOptions>(

@@ -326,7 +326,7 @@ func.func @unassigned(%x: tensor<16xf32>) -> tensor<16xf32> {
 }
 
 // -----
-// The sum is not where the loop's result is looked for.
+// The sum is not where the loop's result is, in which the others look for it.
 func.func @lost_result(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = #rank.arena<shared = 0, private = 448>} {
   %s = rank.microbatches count = 4 of(%x) carry() first {
@@ -335,9 +335,9 @@ func.func @lost_result(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, ran
     rank.yield %a : tensor<16xf32>
   } rest {
   ^bb0(%xi: tensor<16xf32>, %sum: tensor<16xf32>):
+    // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 384, 64> does not hold it in microbatch 1}}
     rank.yield %sum : tensor<16xf32>
   } {buffers = [#rank.buffer<private, 384, 64>]} : (tensor<4x16xf32>) -> tensor<16xf32>
-  // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 384, 64> does not hold it in microbatch 0}}
   return %s : tensor<16xf32>
 }
 
@@ -428,33 +428,17 @@ func.func @parameter(%w: tensor<16xf32> {graph.role = #graph.parameter<@w>, rank
 func.func @elements() -> (tensor<i64> {graph.role = #graph.output<"y">})
     attributes {rank.arena = #rank.arena<shared = 0, private = 40>} {
   %c = rank.constant {buffers = [#rank.buffer<private, 0, 32>]} dense<[0, 1, 2, 3]> : tensor<4xi64>
+  // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 0, 32> does not hold it in microbatch 0}}
   %s = rank.microbatches count = 3 of(%c) carry() first {
   ^bb0(%i: tensor<i64>):
     %a = rank.copy %i {buffers = [#rank.buffer<private, 32, 8>]} : (tensor<i64>) -> tensor<i64>
     rank.yield %a : tensor<i64>
   } rest {
   ^bb0(%i: tensor<i64>, %sum: tensor<i64>):
-    // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 0, 8 stride 8> does not hold it in microbatch 1}}
     %b = rank.copy %i {buffers = [#rank.buffer<private, 32, 8>]} : (tensor<i64>) -> tensor<i64>
     rank.yield %b : tensor<i64>
   } {buffers = [#rank.buffer<private, 32, 8>]} : (tensor<4xi64>) -> tensor<i64>
   %t = rank.copy %s {buffers = [#rank.buffer<private, 8, 8>]} : (tensor<i64>) -> tensor<i64>
-  return %s : tensor<i64>
-}
-
-// -----
-// Nobody overwrites them.
-func.func @indices_kept(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<i64> {graph.role = #graph.output<"y">})
-    attributes {rank.arena = #rank.arena<shared = 0, private = 296>} {
-  %s = rank.microbatches count = 4 of(%x) carry() first {
-  ^bb0(%xi: tensor<16xf32>):
-    %a = rank.copy %i {buffers = [#rank.buffer<private, 288, 8>]} : (tensor<i64>) -> tensor<i64>
-    rank.yield %a : tensor<i64>
-  } rest {
-  ^bb0(%xi: tensor<16xf32>, %sum: tensor<i64>):
-    %b = rank.copy %i {buffers = [#rank.buffer<private, 288, 8>]} : (tensor<i64>) -> tensor<i64>
-    rank.yield %b : tensor<i64>
-  } {buffers = [#rank.buffer<private, 288, 8>]} : (tensor<4x16xf32>) -> tensor<i64>
   return %s : tensor<i64>
 }
 
@@ -465,4 +449,101 @@ func.func @input(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer
   %a = rank.copy %x {buffers = [#rank.buffer<private, 64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   %b = rank.copy %a {buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %b : tensor<16xf32>
+}
+
+// -----
+// A collective reads its operand until its wait.
+#mesh = #sharding.mesh<["data"=2]>
+func.func @operand_in_flight(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
+    attributes {rank.arena = #rank.arena<shared = 128, private = 128>} {
+  %c = rank.constant {buffers = [#rank.buffer<private, 0, 32>]} dense<1.0> : tensor<8xf32>
+  %p = rank.permute %x from [1, 0] over <#mesh, {"data"}> id 7 {buffers = [#rank.buffer<shared, 64, 64>]} : (tensor<16xf32>) -> !rank.pending<tensor<16xf32>>
+  // expected-error @+1 {{writes #rank.buffer<shared, 32, 32> while the collective with id 7 is still reading #rank.buffer<shared, 0, 64>}}
+  %z = rank.copy %c {buffers = [#rank.buffer<shared, 32, 32>]} : (tensor<8xf32>) -> tensor<8xf32>
+  %y = rank.wait %p of %x {buffers = [#rank.buffer<shared, 64, 64>]} : (!rank.pending<tensor<16xf32>>, tensor<16xf32>) -> tensor<16xf32>
+  return %y : tensor<16xf32>
+}
+
+// -----
+// It writes its result until its wait, whoever else would read that.
+#mesh = #sharding.mesh<["data"=2]>
+func.func @result_in_flight(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
+    attributes {rank.arena = #rank.arena<shared = 128, private = 128>} {
+  %c = rank.constant {buffers = [#rank.buffer<private, 0, 32>]} dense<1.0> : tensor<8xf32>
+  %p = rank.permute %x from [1, 0] over <#mesh, {"data"}> id 7 {buffers = [#rank.buffer<shared, 64, 64>]} : (tensor<16xf32>) -> !rank.pending<tensor<16xf32>>
+  // expected-error @+1 {{writes #rank.buffer<shared, 64, 32> while the collective with id 7 is still writing #rank.buffer<shared, 64, 64>}}
+  %z = rank.copy %c {buffers = [#rank.buffer<shared, 64, 32>]} : (tensor<8xf32>) -> tensor<8xf32>
+  %y = rank.wait %p of %x {buffers = [#rank.buffer<shared, 64, 64>]} : (!rank.pending<tensor<16xf32>>, tensor<16xf32>) -> tensor<16xf32>
+  return %x : tensor<16xf32>
+}
+
+// -----
+// No product works there either.
+#mesh = #sharding.mesh<["data"=2]>
+func.func @scratch_in_flight(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
+    attributes {rank.arena = #rank.arena<shared = 128, private = 128>} {
+  %c = rank.constant {buffers = [#rank.buffer<private, 0, 64>]} dense<1.0> : tensor<4x4xf32>
+  %p = rank.permute %x from [1, 0] over <#mesh, {"data"}> id 7 {buffers = [#rank.buffer<shared, 64, 64>]} : (tensor<16xf32>) -> !rank.pending<tensor<16xf32>>
+  // expected-error @+1 {{writes #rank.buffer<shared, 64, 64> while the collective with id 7 is still writing #rank.buffer<shared, 64, 64>}}
+  %z = rank.gemm %c at [0, 4, 1], %c at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {scratch = #rank.buffer<shared, 64, 64>, buffers = [#rank.buffer<private, 64, 64>]} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %y = rank.wait %p of %x {buffers = [#rank.buffer<shared, 64, 64>]} : (!rank.pending<tensor<16xf32>>, tensor<16xf32>) -> tensor<16xf32>
+  return %x : tensor<16xf32>
+}
+
+// -----
+// Nor does another collective write there.
+#mesh = #sharding.mesh<["data"=2]>
+func.func @another_in_flight(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
+    attributes {rank.arena = #rank.arena<shared = 128, private = 128>} {
+  %p = rank.permute %x from [1, 0] over <#mesh, {"data"}> id 7 {buffers = [#rank.buffer<shared, 64, 64>]} : (tensor<16xf32>) -> !rank.pending<tensor<16xf32>>
+  // expected-error @+1 {{writes #rank.buffer<shared, 64, 64> while the collective with id 7 is still writing #rank.buffer<shared, 64, 64>}}
+  %q = rank.permute %x from [1, 0] over <#mesh, {"data"}> id 8 {buffers = [#rank.buffer<shared, 64, 64>]} : (tensor<16xf32>) -> !rank.pending<tensor<16xf32>>
+  %y = rank.wait %p of %x {buffers = [#rank.buffer<shared, 64, 64>]} : (!rank.pending<tensor<16xf32>>, tensor<16xf32>) -> tensor<16xf32>
+  %z = rank.wait %q of %x {buffers = [#rank.buffer<shared, 64, 64>]} : (!rank.pending<tensor<16xf32>>, tensor<16xf32>) -> tensor<16xf32>
+  return %x : tensor<16xf32>
+}
+
+// -----
+// Someone waits for it in the same block.
+#mesh = #sharding.mesh<["data"=2]>
+func.func @nobody_waits(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
+    attributes {rank.arena = #rank.arena<shared = 128, private = 128>} {
+  // expected-error @+1 {{is started and nobody waits for it in its block}}
+  %p = rank.permute %x from [1, 0] over <#mesh, {"data"}> id 7 {buffers = [#rank.buffer<shared, 64, 64>]} : (tensor<16xf32>) -> !rank.pending<tensor<16xf32>>
+  return %x : tensor<16xf32>
+}
+
+// -----
+// Once.
+#mesh = #sharding.mesh<["data"=2]>
+func.func @waits_twice(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
+    attributes {rank.arena = #rank.arena<shared = 128, private = 128>} {
+  %p = rank.permute %x from [1, 0] over <#mesh, {"data"}> id 7 {buffers = [#rank.buffer<shared, 64, 64>]} : (tensor<16xf32>) -> !rank.pending<tensor<16xf32>>
+  %y = rank.wait %p of %x {buffers = [#rank.buffer<shared, 64, 64>]} : (!rank.pending<tensor<16xf32>>, tensor<16xf32>) -> tensor<16xf32>
+  // expected-error @+1 {{waits for what is not in flight}}
+  %z = rank.wait %p of %x {buffers = [#rank.buffer<shared, 64, 64>]} : (!rank.pending<tensor<16xf32>>, tensor<16xf32>) -> tensor<16xf32>
+  return %y : tensor<16xf32>
+}
+
+// -----
+// The result lies where the collective puts it.
+#mesh = #sharding.mesh<["data"=2]>
+func.func @moved_by_waiting(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
+    attributes {rank.arena = #rank.arena<shared = 192, private = 0>} {
+  %p = rank.permute %x from [1, 0] over <#mesh, {"data"}> id 7 {buffers = [#rank.buffer<shared, 64, 64>]} : (tensor<16xf32>) -> !rank.pending<tensor<16xf32>>
+  %y = rank.wait %p of %x {buffers = [#rank.buffer<shared, 128, 64>]} : (!rank.pending<tensor<16xf32>>, tensor<16xf32>) -> tensor<16xf32>
+  // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<shared, 128, 64> does not hold it in microbatch 0}}
+  return %y : tensor<16xf32>
+}
+
+// -----
+// What neither reads nor writes that may happen in between, and what reads the
+// operand.
+#mesh = #sharding.mesh<["data"=2]>
+func.func @meanwhile(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
+    attributes {rank.arena = #rank.arena<shared = 128, private = 128>} {
+  %p = rank.permute %x from [1, 0] over <#mesh, {"data"}> id 7 {buffers = [#rank.buffer<shared, 64, 64>]} : (tensor<16xf32>) -> !rank.pending<tensor<16xf32>>
+  %z = rank.copy %x {buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %y = rank.wait %p of %x {buffers = [#rank.buffer<shared, 64, 64>]} : (!rank.pending<tensor<16xf32>>, tensor<16xf32>) -> tensor<16xf32>
+  return %y : tensor<16xf32>
 }

@@ -8,7 +8,7 @@
 !i = tensor<i64, #sharding.layout<#mesh, []>>
 !x = tensor<6x4xf32, #sharding.layout<#mesh, [{}, {}]>>
 !sum = tensor<6x4xf32, #sharding.layout<#mesh, [{}, {}], partial = sum {"data"}>>
-!xs = tensor<2x6x4xf32, #sharding.layout<#mesh, [{}, {}, {}]>>
+!xs = tensor<3x6x4xf32, #sharding.layout<#mesh, [{}, {}, {}]>>
 
 // CHECK-LABEL: func.func @step
 // CHECK: rank.axis_index <#mesh, {"data"}> : tensor<i64>
@@ -24,7 +24,7 @@
 // SEGMENTS: } rest {
 // SEGMENTS: graph.add {{.*}} {graph.phase = #graph.phase<backward>}
 func.func @step(%xs: !xs {graph.role = #graph.input<"x">}) -> (!x {graph.role = #graph.output<"a">}) {
-  %d = graph.microbatches count = 2 of(%xs) carry() {
+  %d = graph.microbatches count = 3 of(%xs) carry() {
   ^bb0(%i: !i, %x: !x):
     %a = graph.tanh %x : !x
     %seed = graph.seed 1.0 : !s

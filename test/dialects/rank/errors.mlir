@@ -634,3 +634,61 @@ func.func @microbatches_rest_yield(%x: tensor<2x8xf32>) {
   } : (tensor<2x8xf32>) -> tensor<8xf32>
   return
 }
+
+// -----
+#mesh = #sharding.mesh<["data"=2]>
+func.func @half_in_flight(%x: tensor<4xf32>) {
+  // expected-error @+1 {{[1] result 1 is 'tensor<4xf32>', but result 0 is '!rank.pending<tensor<4xf32>>'; all are in flight or none}}
+  %p:2 = rank.all_reduce sum %x, %x over <#mesh, {"data"}> id 0 : (tensor<4xf32>, tensor<4xf32>) -> (!rank.pending<tensor<4xf32>>, tensor<4xf32>)
+  return
+}
+
+// -----
+#mesh = #sharding.mesh<["data"=2]>
+func.func @wait_for_some(%x: tensor<4xf32>) {
+  %p:2 = rank.all_reduce sum %x, %x over <#mesh, {"data"}> id 0 : (tensor<4xf32>, tensor<4xf32>) -> (!rank.pending<tensor<4xf32>>, !rank.pending<tensor<4xf32>>)
+  // expected-error @+1 {{[1] waits for what is not all results of one collective}}
+  %y = rank.wait %p#0 of %x, %x : (!rank.pending<tensor<4xf32>>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+#mesh = #sharding.mesh<["data"=2]>
+func.func @wait_without_operands(%x: tensor<4xf32>) {
+  %p = rank.all_reduce sum %x over <#mesh, {"data"}> id 0 : (tensor<4xf32>) -> !rank.pending<tensor<4xf32>>
+  // expected-error @+1 {{[2] names other operands than the collective has}}
+  %y = rank.wait %p of : (!rank.pending<tensor<4xf32>>) -> tensor<4xf32>
+  return
+}
+
+// -----
+#mesh = #sharding.mesh<["data"=2]>
+func.func @wait_for_another_type(%x: tensor<4xf32>) {
+  %p = rank.all_reduce sum %x over <#mesh, {"data"}> id 0 : (tensor<4xf32>) -> !rank.pending<tensor<4xf32>>
+  // expected-error @+1 {{[3] makes 'tensor<2x2xf32>' of '!rank.pending<tensor<4xf32>>'}}
+  %y = rank.wait %p of %x : (!rank.pending<tensor<4xf32>>, tensor<4xf32>) -> tensor<2x2xf32>
+  return
+}
+
+// -----
+#mesh = #sharding.mesh<["data"=2]>
+func.func @wait_in_another_block(%x: tensor<1x4xf32>) {
+  %p = rank.all_reduce sum %x over <#mesh, {"data"}> id 0 : (tensor<1x4xf32>) -> !rank.pending<tensor<1x4xf32>>
+  %0 = rank.microbatches count = 1 of(%x) carry() first {
+  ^bb0(%xi: tensor<4xf32>):
+    // expected-error @+1 {{[4] waits in another block than its collective stands in}}
+    %y = rank.wait %p of %x : (!rank.pending<tensor<1x4xf32>>, tensor<1x4xf32>) -> tensor<1x4xf32>
+    rank.yield %xi : tensor<4xf32>
+  } : (tensor<1x4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+#mesh = #sharding.mesh<["data"=2]>
+func.func @use_in_flight(%x: tensor<4xf32>) {
+  // expected-note @+1 {{prior use here}}
+  %p = rank.all_reduce sum %x over <#mesh, {"data"}> id 0 : (tensor<4xf32>) -> !rank.pending<tensor<4xf32>>
+  // expected-error @+1 {{use of value '%p' expects different type than prior uses: 'tensor<4xf32>' vs '!rank.pending<tensor<4xf32>>'}}
+  %y = rank.copy %p : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}

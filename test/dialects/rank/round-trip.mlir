@@ -91,3 +91,12 @@ func.func @block(%x: tensor<8x4xf32>) -> tensor<4x4xf32> {
   %0 = rank.slice %x dim 0 over <#mesh, {"data"}> {buffers = [#rank.buffer<shared, 64, 64 step 64 over <#mesh, {"data"}>>]} : (tensor<8x4xf32>) -> tensor<4x4xf32>
   return %0 : tensor<4x4xf32>
 }
+
+// CHECK-LABEL: func @in_flight
+func.func @in_flight(%x: tensor<4xf32>, %z: tensor<2xf32>) -> (tensor<4xf32>, tensor<2xf32>) {
+  // CHECK: %[[P:.*]]:2 = rank.all_reduce sum %[[X:.*]], %[[Z:.*]] over {{.*}} -> (!rank.pending<tensor<4xf32>>, !rank.pending<tensor<2xf32>>)
+  // CHECK: rank.wait %[[P]]#0, %[[P]]#1 of %[[X]], %[[Z]] : (!rank.pending<tensor<4xf32>>, !rank.pending<tensor<2xf32>>, tensor<4xf32>, tensor<2xf32>) -> (tensor<4xf32>, tensor<2xf32>)
+  %p:2 = rank.all_reduce sum %x, %z over <#mesh, {"data"}> id 0 : (tensor<4xf32>, tensor<2xf32>) -> (!rank.pending<tensor<4xf32>>, !rank.pending<tensor<2xf32>>)
+  %y:2 = rank.wait %p#0, %p#1 of %x, %z : (!rank.pending<tensor<4xf32>>, !rank.pending<tensor<2xf32>>, tensor<4xf32>, tensor<2xf32>) -> (tensor<4xf32>, tensor<2xf32>)
+  return %y#0, %y#1 : tensor<4xf32>, tensor<2xf32>
+}

@@ -1,0 +1,17 @@
+// Passes that order the commands of a rank in time.
+
+#pragma once
+
+#include "dialects/rank/Rank.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace polyrank::schedule {
+
+#define GEN_PASS_DECL
+#include "compiler/schedule/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "compiler/schedule/Passes.h.inc"
+
+} // namespace polyrank::schedule

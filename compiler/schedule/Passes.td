@@ -1,0 +1,43 @@
+// Passes that order the commands of a rank in time.
+//
+// A pass without `dependentDialects` makes no ops, types or attributes.
+
+#ifndef POLYRANK_SCHEDULE_PASSES_TD
+#define POLYRANK_SCHEDULE_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def StartCollectives : Pass<"start-collectives", "::mlir::ModuleOp"> {
+  let summary = "Starts collectives early, and waits for them late";
+  let description = [{
+    Runs when all commands are formed, before buffers are assigned. A collective
+    that has something to overlap with is started (its results become
+    `!rank.pending`) and a `rank.wait` gives the results:
+
+    - What is no larger than what it is made of, such as a reduction of gradients,
+      is started as soon as its operands are there. All ranks wait for it at its
+      first use, or, where its operands take memory of their own until then, as
+      soon as it should have ended.
+    - What is larger, such as gathered parameters, is started so late that it has
+      just ended at its first use, and not before the gather that is `prefetch`
+      uses earlier is used. `prefetch=0` starts none early.
+
+    When something has ended is read from a timeline (compiler/schedule/Timeline.h):
+    what commands take by the target's rates, and collectives by the alpha-beta
+    model of `links`, one after another on each group's queue. Commands keep their
+    order, and so results their bits. Of each group at most 8 are in flight.
+
+    With `report`, a remark says how long a step takes by that timeline, the lower
+    bound (the time of all computation, and of all communication of each group) and
+    the gap, and how long it would take with nothing overlapped.
+  }];
+  let options = [
+    Option<"prefetch", "prefetch", "int64_t", "1", "Gathers that are started ahead of the one in use">,
+    ListOption<"links", "links", "std::string", "AXIS=MICROSECONDS:GB_PER_S: latency and bandwidth along an axis">,
+    Option<"threads", "threads", "int64_t", "1", "Threads of a rank: what commands take depends on it">,
+    Option<"report", "report", "bool", "false", "Print the objective, its lower bound and the gap">
+  ];
+  let dependentDialects = ["::polyrank::rank::RankDialect"];
+}
+
+#endif

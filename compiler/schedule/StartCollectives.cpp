@@ -1,0 +1,333 @@
+// StartCollectives: starts collectives early, and waits for them late.
+
+#include "compiler/schedule/Passes.h"
+#include "compiler/schedule/Timeline.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::schedule;
+
+namespace polyrank::schedule {
+#define GEN_PASS_DEF_STARTCOLLECTIVES
+#include "compiler/schedule/Passes.h.inc"
+} // namespace polyrank::schedule
+
+/// Of one group, at a time: what every transport can do.
+static constexpr size_t mostInFlight = 8;
+
+namespace {
+
+/// A collective of a range of commands; places are numbers of commands, in front
+/// of which something stands.
+struct Flight {
+  rank::CollectiveOp op;
+  int64_t place = 0;    // where it stands
+  int64_t earliest = 0; // where its operands are there
+  int64_t need = 0;     // its first use
+  int64_t start = 0;
+  /// Whether its operands need memory of their own until it ends.
+  bool holdsOperands = false;
+  /// Whether its results need more memory than its operands.
+  bool grows = false;
+};
+
+/// The commands of a block between its begin, its loop and its end: what is
+/// started among these ends among these.
+class RangeScheduler {
+public:
+  /// The commands [begin, end) of one block.
+  RangeScheduler(Block::iterator begin, Block::iterator end, int64_t prefetch,
+                 const Durations &durations)
+      : end(end), prefetch(prefetch), durations(durations) {
+    for (Operation &op : llvm::make_range(begin, end)) {
+      places[&op] = ops.size();
+      ops.push_back(&op);
+    }
+  }
+
+  void run();
+
+private:
+  void findFlights();
+  void startEarly();
+  void startLate();
+  void place();
+  Operation *begin(Flight &flight);
+  Operation *awaitResults(Operation *started);
+
+  Block::iterator end;
+  int64_t prefetch;
+  const Durations &durations;
+  std::vector<Operation *> ops;
+  llvm::DenseMap<Operation *, int64_t> places;
+  /// When the command of each place begins, were there no communication.
+  std::vector<int64_t> times;
+  std::vector<Flight> flights;
+};
+
+} // namespace
+
+void RangeScheduler::findFlights() {
+  int64_t time = 0, numOps = ops.size();
+  for (Operation *op : ops) {
+    times.push_back(time);
+    if (!isa<rank::CollectiveOp>(op))
+      time += durations.get(op);
+  }
+  times.push_back(time);
+  for (Operation *op : ops) {
+    auto collective = dyn_cast<rank::CollectiveOp>(op);
+    if (!collective)
+      continue;
+    Flight flight{collective, places.at(op)};
+    flight.need = numOps;
+    int64_t before = 0, after = 0;
+    for (auto [i, operand, result] :
+         llvm::enumerate(op->getOperands(), op->getResults())) {
+      before += rank::getByteSize(operand.getType());
+      after += rank::getByteSize(result.getType());
+      flight.holdsOperands |=
+          collective.getInPlace(i) != runtime::InPlace::Same;
+      // What another collective gives is there where this one stands.
+      Operation *producer = operand.getDefiningOp();
+      if (auto found = places.find(producer); found != places.end())
+        flight.earliest =
+            std::max(flight.earliest, isa<rank::CollectiveOp>(producer)
+                                          ? flight.place
+                                          : found->second + 1);
+      for (Operation *user : result.getUsers())
+        if (auto found = places.find(user); found != places.end())
+          flight.need = std::min(flight.need, found->second);
+    }
+    // What nobody reads before the end replaces an argument, as a rule.
+    flight.grows = after > before && flight.need < numOps;
+    flight.start = flight.place;
+    flights.push_back(flight);
+  }
+}
+
+void RangeScheduler::startEarly() {
+  for (Flight &flight : flights)
+    if (!flight.grows)
+      flight.start = flight.earliest;
+}
+
+/// From the last to the first, each of a group in front of the one behind it.
+void RangeScheduler::startLate() {
+  llvm::MapVector<rank::AxesAttr, std::vector<Flight *>> groups;
+  for (Flight &flight : flights)
+    if (flight.grows && prefetch > 0)
+      groups[flight.op.getAxes()].push_back(&flight);
+  for (auto &[axes, gathers] : groups) {
+    llvm::stable_sort(gathers, [](const Flight *a, const Flight *b) {
+      return a->need < b->need;
+    });
+    int64_t busyFrom = times.back();
+    for (int64_t i = gathers.size() - 1; i >= 0; --i) {
+      Flight &flight = *gathers[i];
+      int64_t begins = std::min(busyFrom, times[flight.need]) -
+                       durations.get(flight.op);
+      int64_t least = flight.earliest;
+      if (i >= prefetch)
+        least = std::max(least, gathers[i - prefetch]->need);
+      auto behind = std::upper_bound(times.begin(), times.end(), begins);
+      int64_t latest = behind == times.begin() ? 0 : behind - times.begin() - 1;
+      flight.start = std::clamp(latest, std::min(least, flight.need), flight.need);
+      busyFrom = std::min(begins, times[flight.start]);
+    }
+  }
+}
+
+/// The collective with results in flight.
+Operation *RangeScheduler::begin(Flight &flight) {
+  Operation *op = flight.op;
+  OperationState state(op->getLoc(), op->getName(), op->getOperands(), {},
+                       op->getAttrs());
+  for (Type type : op->getResultTypes())
+    state.addTypes(rank::PendingType::get(op->getContext(),
+                                          cast<RankedTensorType>(type)));
+  OpBuilder builder(op);
+  return builder.create(state);
+}
+
+/// Made where nothing has a place yet.
+Operation *RangeScheduler::awaitResults(Operation *started) {
+  OpBuilder builder(started->getBlock(), std::next(started->getIterator()));
+  SmallVector<Type> types;
+  for (Type type : started->getResultTypes())
+    types.push_back(rank::getTensorType(type));
+  auto wait = rank::WaitOp::create(builder, started->getLoc(), types,
+                                   started->getResults(),
+                                   started->getOperands(), /*buffers=*/nullptr);
+  wait->setDiscardableAttrs(started->getDiscardableAttrDictionary());
+  return wait;
+}
+
+/// Follows the timeline, and puts each command, start and wait behind the last.
+void RangeScheduler::place() {
+  struct InFlight {
+    Flight *flight;
+    Operation *wait;
+    int64_t ends;
+  };
+  std::vector<InFlight> inFlight;
+  std::vector<std::vector<Flight *>> starts(ops.size() + 1);
+  llvm::DenseSet<Operation *> replaced;
+  // Of those that start at one place the one that is needed first comes first.
+  for (Flight &flight : flights)
+    if (times[flight.need] > times[flight.start]) {
+      starts[flight.start].push_back(&flight);
+      replaced.insert(flight.op);
+    }
+  for (std::vector<Flight *> &together : starts)
+    llvm::stable_sort(together, [](const Flight *a, const Flight *b) {
+      return a->need < b->need;
+    });
+
+  std::vector<Operation *> order;
+  llvm::DenseMap<rank::AxesAttr, int64_t> freeFrom;
+  int64_t now = 0;
+  auto awaitThose = [&](llvm::function_ref<bool(const InFlight &)> is) {
+    llvm::erase_if(inFlight, [&](const InFlight &one) {
+      if (!is(one))
+        return false;
+      now = std::max(now, one.ends);
+      order.push_back(one.wait);
+      return true;
+    });
+  };
+  for (int64_t i = 0, e = ops.size(); i <= e; ++i) {
+    awaitThose([&](const InFlight &one) {
+      return one.flight->need == i ||
+             (one.flight->holdsOperands && !one.flight->grows &&
+              one.ends <= now);
+    });
+    for (Flight *flight : starts[i]) {
+      rank::AxesAttr axes = flight->op.getAxes();
+      auto isOfGroup = [&](const InFlight &one) {
+        return one.flight->op.getAxes() == axes;
+      };
+      if (llvm::count_if(inFlight, isOfGroup) >= ptrdiff_t(mostInFlight)) {
+        Flight *oldest = llvm::find_if(inFlight, isOfGroup)->flight;
+        awaitThose([&](const InFlight &one) { return one.flight == oldest; });
+      }
+      int64_t &queue = freeFrom[axes];
+      queue = std::max(queue, now) + durations.get(flight->op);
+      Operation *started = begin(*flight);
+      Operation *wait = awaitResults(started);
+      flight->op->replaceAllUsesWith(wait->getResults());
+      order.push_back(started);
+      inFlight.push_back({flight, wait, queue});
+    }
+    if (i == e)
+      break;
+    if (replaced.contains(ops[i]))
+      continue;
+    order.push_back(ops[i]);
+    if (auto collective = dyn_cast<rank::CollectiveOp>(ops[i])) {
+      int64_t &queue = freeFrom[collective.getAxes()];
+      now = queue = std::max(queue, now) + durations.get(collective);
+    } else {
+      now += durations.get(ops[i]);
+    }
+  }
+  Block *block = ops.empty() ? nullptr : ops.front()->getBlock();
+  for (Operation *op : order)
+    op->moveBefore(block, end);
+  for (Operation *op : replaced)
+    op->erase();
+}
+
+void RangeScheduler::run() {
+  findFlights();
+  if (flights.empty())
+    return;
+  startEarly();
+  startLate();
+  place();
+}
+
+/// A view costs nothing and is no use: it stands in front of its first reader.
+static void sinkViews(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
+    if (!isa<rank::ViewOp>(op))
+      continue;
+    Operation *first = nullptr;
+    for (Operation *user : op.getUsers()) {
+      Operation *above = block.findAncestorOpInBlock(*user);
+      if (!first || above->isBeforeInBlock(first))
+        first = above;
+    }
+    if (first)
+      op.moveBefore(first);
+  }
+}
+
+namespace {
+struct StartCollectivesPass
+    : schedule::impl::StartCollectivesBase<StartCollectivesPass> {
+  using StartCollectivesBase::StartCollectivesBase;
+
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (!function.isExternal() && failed(schedule(function)))
+        return signalPassFailure();
+  }
+
+private:
+  LogicalResult schedule(func::FuncOp function);
+  void schedule(Block &block, const Durations &durations);
+};
+} // namespace
+
+void StartCollectivesPass::schedule(Block &block, const Durations &durations) {
+  sinkViews(block);
+  auto begin = block.begin();
+  for (auto it = block.begin(); it != block.end(); ++it) {
+    auto loop = dyn_cast<rank::MicrobatchesOp>(*it);
+    if (!loop && !it->hasTrait<OpTrait::IsTerminator>())
+      continue;
+    RangeScheduler(begin, it, prefetch, durations).run();
+    if (loop)
+      for (Block *part : loop.getBlocks())
+        schedule(*part, durations);
+    begin = std::next(it);
+  }
+}
+
+LogicalResult StartCollectivesPass::schedule(func::FuncOp function) {
+  sharding::MeshAttr mesh;
+  function.walk([&](rank::CollectiveOp op) { mesh = op.getAxes().getMesh(); });
+  if (!mesh)
+    return success();
+  auto target = target::getTarget(function);
+  if (failed(target))
+    return failure();
+  std::string error;
+  std::vector<std::string> specifications(links.begin(), links.end());
+  auto model = cost::CostModel::parse(mesh, specifications, error);
+  if (failed(model))
+    return function.emitError() << error;
+  Durations durations(target->getRates(threads), *model);
+  int64_t synchronous = simulate(function, durations).makespan;
+  schedule(function.getBody().front(), durations);
+  if (!report)
+    return success();
+  StepTime step = simulate(function, durations);
+  auto milliseconds = [](int64_t picoseconds) {
+    return llvm::formatv("{0:F2}", picoseconds * 1e-9).str();
+  };
+  int64_t bound = step.getLowerBound();
+  function.emitRemark()
+      << "a step takes " << milliseconds(step.makespan) << " ms by the model, at "
+      << "least " << milliseconds(bound) << ", gap "
+      << llvm::formatv("{0:F1}", bound ? 100.0 * (step.makespan - bound) / bound : 0).str()
+      << " %, and " << milliseconds(synchronous)
+      << " with nothing overlapped: " << step.started << " of "
+      << step.collectives << " collectives are started early, which hides "
+      << milliseconds(synchronous - step.makespan) << " of "
+      << milliseconds(step.getCommunication()) << " ms of communication";
+  return success();
+}
