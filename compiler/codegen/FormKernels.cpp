@@ -26,7 +26,7 @@ public:
   void runOnOperation() override;
 
 private:
-  void splitLongSums(func::FuncOp function);
+  LogicalResult splitLongSums(func::FuncOp function);
   void accumulateScatters(func::FuncOp function);
   void formInBlock(Block &block);
   /// Constants that no kernel computes are what the plan holds.
@@ -43,11 +43,9 @@ private:
 
 } // namespace
 
-/// Sums of very many elements to few go through sums of blocks: both threads
-/// have work, and the rounding error grows with the block, not with the whole.
-void FormKernels::splitLongSums(func::FuncOp function) {
-  constexpr int64_t longest = 1 << 16, smallestBlock = 1 << 9,
-                    largestBlock = 1 << 13, mostResults = 16;
+/// Sums over the last dims that the target wants in parts become the sums of
+/// these and the sum of what they give, which stay kernels of their own.
+LogicalResult FormKernels::splitLongSums(func::FuncOp function) {
   SmallVector<graph::ReduceOp> sums;
   function.walk([&](graph::ReduceOp op) {
     if (op.getKind() == sharding::ReductionKind::Sum)
@@ -61,23 +59,26 @@ void FormKernels::splitLongSums(func::FuncOp function) {
     int64_t firstReduced = type.getRank() - op.getDims().size();
     bool areLast = llvm::all_of(
         op.getDims(), [&](int64_t dim) { return dim >= firstReduced; });
-    int64_t block = largestBlock;
-    while (block >= smallestBlock && count % block != 0)
-      --block;
-    if (count < longest || results > mostResults || !areLast ||
-        block < smallestBlock)
+    int64_t part = areLast ? target.getSumPart(count, results) : 0;
+    if (part == 0)
       continue;
+    if (part < 0 || count % part != 0) {
+      op.emitOpError("sums ") << count << " values, which the target '"
+                              << target.getName() << "' wants in parts of "
+                              << part;
+      return failure();
+    }
     graph::ProvenanceCopier provenance(op);
     OpBuilder builder(op, &provenance);
     auto shaped = [&](ArrayRef<int64_t> shape) {
       return RankedTensorType::get(shape, type.getElementType());
     };
-    Value blocks = graph::ReshapeOp::create(
-        builder, op.getLoc(), shaped({results, count / block, block}),
+    Value parts = graph::ReshapeOp::create(
+        builder, op.getLoc(), shaped({results, count / part, part}),
         op.getInput());
     Value partial = graph::ReduceOp::create(
-        builder, op.getLoc(), shaped({results, count / block}), op.getKind(),
-        blocks, ArrayRef<int64_t>{2});
+        builder, op.getLoc(), shaped({results, count / part}), op.getKind(),
+        parts, ArrayRef<int64_t>{2});
     Value total =
         graph::ReduceOp::create(builder, op.getLoc(), shaped({results}),
                                 op.getKind(), partial, ArrayRef<int64_t>{1});
@@ -85,6 +86,7 @@ void FormKernels::splitLongSums(func::FuncOp function) {
         builder, op.getLoc(), resultType, total));
     op->erase();
   }
+  return success();
 }
 
 /// What a scatter_add is added to is where it begins: a large table, often the
@@ -331,7 +333,8 @@ void FormKernels::runOnOperation() {
   target = *found;
   for (auto function : llvm::to_vector(getOperation().getOps<func::FuncOp>())) {
     graph::decomposeComposites(function, [](Operation *) { return true; });
-    splitLongSums(function);
+    if (failed(splitLongSums(function)))
+      return signalPassFailure();
     accumulateScatters(function);
     for (Block &block : function.getBody())
       formInBlock(block);

@@ -11,8 +11,6 @@ using namespace polyrank::codegen;
 /// Ops of one group lie at most this far apart in the block, so that fusion
 /// does not keep values alive for long.
 static constexpr int maxDistance = 256;
-/// Larger kernels cost more to compile than they save.
-static constexpr size_t maxNodes = 256;
 
 bool polyrank::codegen::isKernelOp(Operation *op) {
   if (auto constant = dyn_cast<graph::ConstantOp>(op))
@@ -180,7 +178,7 @@ bool Grouping::canMerge(int a, int b) {
     return measures.get({inputs, outputs});
   };
   auto merged = measure(unite(first, second), {a, b});
-  if (!merged || merged->nodes > maxNodes)
+  if (!merged || merged->isTooLarge)
     return false;
   if (!isConvex(a, b))
     return false;

@@ -4,6 +4,7 @@
 
 #include "compiler/lowering/GemmForm.h"
 #include "compiler/lowering/Passes.h"
+#include "compiler/target/Target.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/Provenance.h"
 #include "dialects/rank/Rank.h"
@@ -42,8 +43,8 @@ struct OperandForm {
 /// One contraction on its way.
 class GemmFormer {
 public:
-  explicit GemmFormer(graph::MatmulOp op)
-      : op(op), builder(op), dims{SmallVector<int64_t>(op.getLhsBatch()),
+  GemmFormer(graph::MatmulOp op, target::TargetInterface target)
+      : op(op), target(target), builder(op), dims{SmallVector<int64_t>(op.getLhsBatch()),
                                   SmallVector<int64_t>(op.getRhsBatch()),
                                   SmallVector<int64_t>(op.getLhsContract()),
                                   SmallVector<int64_t>(op.getRhsContract()),
@@ -56,11 +57,13 @@ private:
   std::vector<ResultForm> traceResult();
   std::vector<OperandForm> traceOperand(Value value,
                                         ArrayRef<ArrayRef<int64_t>> order);
+  double copyTime(const StridedView &view);
   void choose();
   void absorbScale();
   Value absorbSum();
 
   graph::MatmulOp op;
+  target::TargetInterface target;
   OpBuilder builder;
   ContractionDims dims;
   StridedView lhs, rhs;
@@ -104,9 +107,9 @@ std::vector<ResultForm> GemmFormer::traceResult() {
   return forms;
 }
 
-/// One read and one write of each element at 10 bytes a nanosecond.
-static double copyTime(const StridedView &view) {
-  return 0.8 * graph::numElements(view.getShape());
+double GemmFormer::copyTime(const StridedView &view) {
+  return target.estimateCopy(graph::numElements(view.getShape()) *
+                             static_cast<int64_t>(sizeof(float)));
 }
 
 /// The forms of an operand. Reading it at a step of the chain that makes it
@@ -147,7 +150,11 @@ void GemmFormer::choose() {
   for (OperandForm &l : lefts)
     for (OperandForm &r : rights)
       for (auto [k, candidate] : llvm::enumerate(results)) {
-        auto found = findGemmForm(dims, l.view, r.view, candidate.view);
+        auto found = findGemmForm(
+            dims, l.view, r.view, candidate.view,
+            [&](int64_t m, int64_t n, int64_t k, int64_t products) {
+              return target.estimateProducts(m, n, k, products);
+            });
         if (!found)
           continue;
         double time =
@@ -244,6 +251,9 @@ static void eraseDead(Operation *root) {
 namespace {
 struct FormGemmsPass : lowering::impl::FormGemmsBase<FormGemmsPass> {
   void runOnOperation() override {
+    auto target = target::getTarget(getOperation());
+    if (failed(target))
+      return signalPassFailure();
     graph::decomposeComposites(getOperation(), [](Operation *op) {
       return isa<graph::AttentionOp, graph::AttentionGradOp>(op);
     });
@@ -251,7 +261,7 @@ struct FormGemmsPass : lowering::impl::FormGemmsBase<FormGemmsPass> {
     getOperation().walk([&](graph::MatmulOp op) { matmuls.push_back(op); });
     bool failedOne = false;
     for (graph::MatmulOp op : matmuls)
-      failedOne |= failed(GemmFormer(op).run());
+      failedOne |= failed(GemmFormer(op, *target).run());
     if (failedOne)
       return signalPassFailure();
     eraseDead(getOperation());

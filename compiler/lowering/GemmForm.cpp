@@ -66,19 +66,12 @@ static bool isMatrix(int64_t rows, int64_t columns, int64_t rowStride,
           (columnStride >= rows || columns == 1));
 }
 
-static double estimate(int64_t m, int64_t n, int64_t k, int64_t calls) {
-  auto saturation = [](int64_t size, double half) {
-    return size / (size + half);
-  };
-  double rate = 50 * saturation(m, 4) * saturation(n, 16) * saturation(k, 16);
-  return calls * (2.0 * m * n * k / rate + 300);
-}
-
 /// The form in which these loops are rows, columns and the contraction, and the
 /// others are the batch. Null where a matrix has no unit stride.
 static std::optional<GemmForm> makeForm(ArrayRef<Loop> loops, const Loop &row,
                                         const Loop &column, const Loop &inner,
-                                        int64_t aOffset, int64_t bOffset) {
+                                        int64_t aOffset, int64_t bOffset,
+                                        EstimateProducts estimate) {
   int64_t m = row.size, n = column.size, k = inner.size;
   // Strides of dims of extent 1 are free: a valid leading dim.
   int64_t c = m == 1 ? n : row.c;
@@ -126,7 +119,8 @@ static std::optional<GemmForm> makeForm(ArrayRef<Loop> loops, const Loop &row,
 std::optional<GemmForm>
 polyrank::lowering::findGemmForm(const ContractionDims &dims,
                                  const StridedView &lhs, const StridedView &rhs,
-                                 const StridedView &result) {
+                                 const StridedView &result,
+                                 EstimateProducts estimate) {
   SmallVector<Loop> loops;
   auto resultDim = result.dims.begin();
   for (auto [l, r] : llvm::zip_equal(dims.lhsBatch, dims.rhsBatch))
@@ -172,7 +166,7 @@ polyrank::lowering::findGemmForm(const ContractionDims &dims,
         for (const Loop *inner : ofRole(Role::Contracted)) {
           std::optional<GemmForm> form = makeForm(
               loops, *row, *column, *inner, swapped ? rhs.offset : lhs.offset,
-              swapped ? lhs.offset : rhs.offset);
+              swapped ? lhs.offset : rhs.offset, estimate);
           if (!form || (best && best->nanoseconds <= form->nanoseconds))
             continue;
           best = form;

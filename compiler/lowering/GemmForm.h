@@ -19,16 +19,21 @@ struct GemmForm {
   bool swapped = false;
   llvm::SmallVector<int64_t> aAccess, bAccess, sizes, batch;
   int64_t row = 1;
-  /// Estimate for one core, for the choice among forms: flops at 50 G/s, less
-  /// for thin matrices, and 300 ns a call.
+  /// Estimate for the choice among forms.
   double nanoseconds = 0;
 };
+
+/// What so many products of m x k and k x n matrices take, in nanoseconds: what
+/// a target estimates.
+using EstimateProducts = llvm::function_ref<double(
+    int64_t m, int64_t n, int64_t k, int64_t products)>;
 
 /// The cheapest call for a contraction whose operands and result are these
 /// views, or nothing where there is none.
 std::optional<GemmForm> findGemmForm(const ContractionDims &dims,
                                      const StridedView &lhs,
                                      const StridedView &rhs,
-                                     const StridedView &result);
+                                     const StridedView &result,
+                                     EstimateProducts estimate);
 
 } // namespace polyrank::lowering

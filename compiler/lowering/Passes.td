@@ -69,14 +69,11 @@ def FormGemms : Pass<"form-gemms", "::mlir::ModuleOp"> {
 def ChooseGemms : Pass<"choose-gemms", "::mlir::ModuleOp"> {
   let summary = "Names the library call that computes each product";
   let description = [{
-    Every `rank.gemm` gets the `call` that the target chooses. On a CPU it is
-    `sgemm` (oneDNN's BLAS call) or `matmul` (its matmul primitive). Products of 100 MFLOP and more are run with
-    both, on `threads` threads of this machine, once per structure (sizes,
-    transposes, leading dims, batch), cut into the usual pieces and into one, two
-    or four for each thread; another call is taken where it is faster by more than
-    5 %, cut as it was. Smaller ones, and all with
-    `measure=false`, get the usual winner: `matmul` for products of a batch, else
-    `sgemm`.
+    Every `rank.gemm` gets the `call` that the target chooses, for a team of
+    `threads`. It may run large ones on this machine to find the fastest; with
+    `measure=false` it takes what usually is, so that the choice is the same each
+    time. (Of a CPU: `#rank.cpu_call`, chosen in
+    `compiler/target/cpu/ChooseCalls.h`.)
   }];
   let options = [
     Option<"threads", "threads", "int64_t", "1", "Threads of a rank">,

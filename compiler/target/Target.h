@@ -14,9 +14,9 @@ namespace polyrank::target {
 
 /// What grouping asks of ops that become one kernel.
 struct KernelMeasure {
-  /// Values that it computes for each point: large kernels take long to compile
-  /// and run out of registers.
-  size_t nodes;
+  /// Whether it is larger than what pays: large kernels take long to compile
+  /// and run out of registers. Ops that are one kernel in any case may be.
+  bool isTooLarge;
   /// Elements that are loaded and stored one by one, because they are no
   /// neighbours in memory.
   int64_t strided;

@@ -22,6 +22,9 @@ constexpr const char *nameOf(GemmLibrary library) {
   return "unknown";
 }
 
+/// Where the scratch of a product begins, in bytes: at a cache line.
+inline constexpr int64_t gemmScratchAlignment = 64;
+
 /// One batch dim: `count` products, operands so many elements apart (0: the
 /// same operand for all).
 struct GemmBatchDim {

@@ -38,6 +38,15 @@ static constexpr int64_t mostTeams = 4;
 /// tiles that are alike. With less, steps of GPT-2 124M get 5 to 9 % slower.
 static constexpr double enoughWork = 5e8;
 
+double cpu::estimateProducts(int64_t m, int64_t n, int64_t k,
+                             int64_t products) {
+  auto saturation = [](int64_t size, double half) {
+    return size / (size + half);
+  };
+  double rate = 50 * saturation(m, 4) * saturation(n, 16) * saturation(k, 16);
+  return products * (2.0 * m * n * k / rate + 300);
+}
+
 static double flopsOf(const runtime::GemmShape &shape) {
   double flops = 2.0 * shape.m * shape.n * shape.k;
   for (const runtime::GemmBatchDim &dim : shape.batch)

@@ -14,6 +14,9 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::cpu;
 
+/// Kernels of more values for each point cost more to compile than they save.
+static constexpr size_t mostValues = 256;
+
 namespace {
 struct CpuTarget
     : target::TargetInterface::ExternalModel<CpuTarget, rank::CpuAttr> {
@@ -29,11 +32,15 @@ struct CpuTarget
                                                      LoopsOp loops) const {
     Schedule schedule = scheduleLoops(loops);
     return target::KernelMeasure{
-        loops.countValues(), stridedAccesses(loops, schedule),
+        loops.countValues() > mostValues, stridedAccesses(loops, schedule),
         schedule.kind == Schedule::Kind::Column,
         llvm::any_of(loops.getStores(), [&](kernel::StoreOp store) {
           return loops.isFull(store);
         })};
+  }
+
+  int64_t getSumPart(Attribute, int64_t count, int64_t results) const {
+    return chooseSumPart(count, results);
   }
 
   LogicalResult scheduleKernel(Attribute, rank::KernelOp kernel) const {
@@ -44,6 +51,21 @@ struct CpuTarget
   compileKernels(Attribute target, ModuleOp module,
                  StringRef dumpDirectory) const {
     return cpu::compileKernels(module, machineOf(target), dumpDirectory);
+  }
+
+  double estimateProducts(Attribute, int64_t m, int64_t n, int64_t k,
+                          int64_t products) const {
+    return cpu::estimateProducts(m, n, k, products);
+  }
+
+  /// Each byte is read and written at 10 bytes a nanosecond.
+  double estimateCopy(Attribute, int64_t bytes) const {
+    return 0.2 * static_cast<double>(bytes);
+  }
+
+  /// A cache line, which is what kernels fetch and oneDNN wants for scratch.
+  int64_t getAlignment(Attribute) const {
+    return runtime::gemmScratchAlignment;
   }
 
   void chooseCalls(Attribute, ArrayRef<rank::GemmOp> gemms, int64_t threads,

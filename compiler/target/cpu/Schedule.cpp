@@ -224,6 +224,17 @@ static void choosePart(LoopsOp loops, Schedule &schedule) {
     schedule.part = int64_t(1) << (llvm::Log2_64(count) / 2);
 }
 
+int64_t cpu::chooseSumPart(int64_t count, int64_t results) {
+  constexpr int64_t longest = 1 << 16, smallestPart = 1 << 9,
+                    largestPart = 1 << 13, mostResults = 16;
+  if (count < longest || results > mostResults)
+    return 0;
+  for (int64_t part = largestPart; part >= smallestPart; --part)
+    if (count % part == 0)
+      return part;
+  return 0;
+}
+
 Schedule cpu::scheduleLoops(LoopsOp loops) {
   Schedule schedule;
   ArrayRef<Variable> variables = loops.getVariables();

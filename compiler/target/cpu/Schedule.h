@@ -82,6 +82,12 @@ struct Schedule {
 
 Schedule scheduleLoops(LoopsOp loops);
 
+/// Of how many neighbours each part of a sum of `count` values to each of
+/// `results` results consists, where the parts are the items of a kernel of
+/// their own: all threads have work, and the rounding error grows with the part
+/// and not with the whole. 0 where one kernel sums all.
+int64_t chooseSumPart(int64_t count, int64_t results);
+
 /// Per value, the passes that compute it, as a bit set. Values in `kept` are
 /// computed in their first pass only.
 llvm::DenseMap<mlir::Value, uint64_t>

@@ -121,11 +121,16 @@ TEST(Refine, ListsAreCutAtEachOthersBoundaries) {
   EXPECT_FALSE(refine(unlike));
 }
 
+/// Products of more rows than columns take longer.
+double estimate(int64_t m, int64_t n, int64_t k, int64_t products) {
+  return static_cast<double>(products * (3 * m + n + k));
+}
+
 /// Computes a gemm form on numbered elements and compares it with the sum that
 /// the contraction is.
 void expectComputes(const ContractionDims &dims, const StridedView &lhs,
                     const StridedView &rhs, const StridedView &result) {
-  auto form = findGemmForm(dims, lhs, rhs, result);
+  auto form = findGemmForm(dims, lhs, rhs, result, estimate);
   ASSERT_TRUE(form);
   auto value = [](int64_t element, int64_t salt) {
     return (element * 7919 + salt) % 1013;
@@ -217,17 +222,40 @@ TEST(GemmForm, OperandsThatChangePlacesKeepTheirOffsets) {
   ContractionDims dims = {{}, {}, {1}, {0}, {0}, {1}};
   StridedView result = StridedView::whole({4, 5}), turned = StridedView::whole({5, 4});
   turned.transpose({1, 0});
-  EXPECT_FALSE(findGemmForm(dims, lhs, rhs, result)->swapped);
-  EXPECT_TRUE(findGemmForm(dims, lhs, rhs, turned)->swapped);
+  EXPECT_FALSE(findGemmForm(dims, lhs, rhs, result, estimate)->swapped);
+  EXPECT_TRUE(findGemmForm(dims, lhs, rhs, turned, estimate)->swapped);
   expectComputes(dims, lhs, rhs, result);
   expectComputes(dims, lhs, rhs, turned);
+}
+
+TEST(GemmForm, TheEstimateDecidesWhichLoopsAreRowsAndColumns) {
+  // One product of 6 rows and 8 columns, or 6 of one row, or 8 of one column.
+  ContractionDims dims = {{}, {}, {1}, {0}, {0}, {1}};
+  StridedView lhs = StridedView::whole({6, 5}), rhs = StridedView::whole({5, 8}),
+              result = StridedView::whole({6, 8});
+  auto sizes = [&](EstimateProducts estimate) {
+    return findGemmForm(dims, lhs, rhs, result, estimate)->sizes;
+  };
+  using Sizes = SmallVector<int64_t>;
+  EXPECT_EQ(sizes([](int64_t, int64_t, int64_t, int64_t products) {
+              return static_cast<double>(products);
+            }),
+            (Sizes{6, 8, 5}));
+  EXPECT_EQ(sizes([](int64_t m, int64_t, int64_t, int64_t) {
+              return static_cast<double>(m);
+            })[0],
+            1);
+  EXPECT_EQ(sizes([](int64_t, int64_t n, int64_t, int64_t) {
+              return static_cast<double>(n);
+            })[1],
+            1);
 }
 
 TEST(GemmForm, AContractionThatNoCallComputesHasNone) {
   // Contracted over two dims that lie in another order in the right operand.
   StridedView lhs = StridedView::whole({4, 3, 5}), rhs = StridedView::whole({5, 3, 4});
   EXPECT_FALSE(findGemmForm({{}, {}, {1, 2}, {1, 0}, {0}, {2}}, lhs, rhs,
-                            StridedView::whole({4, 4})));
+                            StridedView::whole({4, 4}), estimate));
 }
 
 } // namespace

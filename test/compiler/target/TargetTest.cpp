@@ -16,9 +16,11 @@ using namespace polyrank;
 namespace {
 
 constexpr int64_t abacusScratch = 4096;
+int64_t sumPart = 3;
 
-/// A target that computes one op at a time and needs the same scratch for every
-/// product.
+/// A target that computes one op at a time, sums three values at once, copies
+/// for nothing, likes products of few columns and needs the same scratch for
+/// every one.
 struct Abacus : target::TargetInterface::ExternalModel<Abacus, StringAttr> {
   StringRef getName(Attribute) const { return "abacus"; }
   LogicalResult checkMachine(Attribute, std::string &) const {
@@ -31,8 +33,17 @@ struct Abacus : target::TargetInterface::ExternalModel<Abacus, StringAttr> {
             llvm::range_size(loops.getBlock().getOps<math::SqrtOp>()) >
         1)
       return std::nullopt;
-    return target::KernelMeasure{1, 0, false, false};
+    return target::KernelMeasure{false, 0, false, false};
   }
+  int64_t getSumPart(Attribute, int64_t count, int64_t results) const {
+    return count > 3 ? sumPart : 0;
+  }
+  double estimateProducts(Attribute, int64_t, int64_t n, int64_t,
+                          int64_t) const {
+    return static_cast<double>(n);
+  }
+  double estimateCopy(Attribute, int64_t) const { return 0; }
+  int64_t getAlignment(Attribute) const { return 512; }
   LogicalResult scheduleKernel(Attribute, rank::KernelOp kernel) const {
     kernel.setRange(7);
     return success();
@@ -62,6 +73,27 @@ module attributes {rank.target = "abacus"} {
 }
 )mlir";
 
+/// A sum of twelve values for each of two results.
+const char *longSum = R"mlir(
+module attributes {rank.target = "abacus"} {
+  func.func @step(%x: tensor<2x3x4xf32> {graph.role = #graph.input<"x">}) -> (tensor<2xf32> {graph.role = #graph.output<"y">}) {
+    %0 = graph.reduce sum %x dims [1, 2] : tensor<2x3x4xf32> -> tensor<2xf32>
+    return %0 : tensor<2xf32>
+  }
+}
+)mlir";
+
+/// A product of 8x16 and 16x4 matrices that is needed transposed.
+const char *turned = R"mlir(
+module attributes {rank.target = "abacus"} {
+  func.func @step(%x: tensor<8x16xf32> {graph.role = #graph.input<"x">}, %w: tensor<16x4xf32> {graph.role = #graph.input<"w">}) -> (tensor<4x8xf32> {graph.role = #graph.output<"y">}) {
+    %0 = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+    %1 = graph.transpose %0 [1, 0] : tensor<8x4xf32> -> tensor<4x8xf32>
+    return %1 : tensor<4x8xf32>
+  }
+}
+)mlir";
+
 class Targets : public testing::Test {
 protected:
   Targets() {
@@ -74,6 +106,10 @@ protected:
       return success();
     });
     module = parseSourceString<ModuleOp>(program, &context);
+  }
+  bool lower(const char *other) {
+    module = parseSourceString<ModuleOp>(other, &context);
+    return lower();
   }
   bool lower() {
     PassManager manager(&context);
@@ -104,6 +140,47 @@ TEST_F(Targets, SayHowKernelsAndProductsRun) {
     ASSERT_TRUE(gemm.getScratchAttr());
     EXPECT_EQ(gemm.getScratchAttr().getSize(), abacusScratch);
   });
+}
+
+/// How many values each sum of the kernels adds up, in their order.
+SmallVector<int64_t> sumsOf(ModuleOp module) {
+  SmallVector<int64_t> sums;
+  module.walk([&](kernel::LoopsOp loops) {
+    if (loops.hasReductions())
+      sums.push_back(loops.getNumPoints(/*ofReduced=*/true));
+  });
+  llvm::sort(sums);
+  return sums;
+}
+
+TEST_F(Targets, SayInWhichPartsALongSumIsFormed) {
+  StringAttr::attachInterface<Abacus>(context);
+  ASSERT_TRUE(lower(longSum)) << message;
+  EXPECT_EQ(sumsOf(*module), (SmallVector<int64_t>{3, 4}));
+}
+
+TEST_F(Targets, AreRefusedWherePartsDoNotMakeUpTheSum) {
+  StringAttr::attachInterface<Abacus>(context);
+  sumPart = 5;
+  bool isLowered = lower(longSum);
+  sumPart = 3;
+  EXPECT_FALSE(isLowered);
+  EXPECT_NE(message.find("sums 12 values, which the target 'abacus' wants in "
+                         "parts of 5"),
+            std::string::npos)
+      << message;
+}
+
+TEST_F(Targets, SayWhatProductsAndCopiesCost) {
+  StringAttr::attachInterface<Abacus>(context);
+  ASSERT_TRUE(lower(turned)) << message;
+  // A CPU would rather compute 4x8 results in place.
+  module->walk([&](rank::GemmOp gemm) {
+    EXPECT_EQ(gemm.getM(), 8);
+    EXPECT_EQ(gemm.getN(), 1) << "columns one by one";
+  });
+  EXPECT_FALSE(module->getOps<rank::KernelOp>().empty())
+      << "the transposed copy";
 }
 
 TEST_F(Targets, AreRefusedByNameWhereThereIsNoCodeForThem) {
