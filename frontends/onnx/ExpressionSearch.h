@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "frontends/onnx/OperatorNames.h"
 #include "frontends/onnx/ParameterViews.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringRef.h"
@@ -22,10 +23,6 @@ struct SearchedConstant {
 /// The elements of a parameter by its number, which outlive the search; null
 /// where they cannot be read.
 using LoadParameter = llvm::function_ref<const StoredFloats *(size_t)>;
-
-/// The operator in the name of a value: "select" of "select_1", "tmp" of
-/// "tmp_0_2".
-llvm::StringRef operatorOf(llvm::StringRef name);
 
 /// The one expression of `parameters`, of all or else of some, that gives the
 /// constant: see FoldedConstants.h. Nothing where there is none, or, with

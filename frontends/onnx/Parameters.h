@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "frontends/onnx/Expression.h"
@@ -50,6 +51,9 @@ struct ModelState {
   std::vector<std::unique_ptr<MadeTensor>> made;
   /// Copies of a matrix that are, or with `tie` would be, one parameter.
   size_t copies = 0;
+
+  /// The number of the parameter that has the name, or has it as an alias.
+  std::optional<size_t> find(llvm::StringRef name) const;
 };
 
 /// - PyTorch's exporter says of each initializer what it is. Parameters and
