@@ -14,9 +14,12 @@ LogicalResult LossBuilder::limitLabels(unsigned number, int64_t classes,
                                        int64_t ignoreIndex) {
   if (auto [other, isNew] = ignored.try_emplace(number, ignoreIndex);
       !isNew && other->second != ignoreIndex) {
-    return emitError() << "two terms have the labels '"
+    return emitError() << (isMetric ? "a metric has the labels '"
+                                    : "two terms have the labels '")
                        << boundary().getName(number)
-                       << "', one with ignore_index=" << other->second
+                       << (isMetric ? "' of the loss or of another metric"
+                                    : "'")
+                       << ", one with ignore_index=" << other->second
                        << " and one with ignore_index=" << ignoreIndex
                        << "; give one of them another name";
   }
@@ -125,6 +128,17 @@ LossBuilder::getClasses(const Call &call, const ClassOptions &options) {
   return classes;
 }
 
+graph::CrossEntropyOp LossBuilder::buildLogLikelihood(const Classes &classes) {
+  return graph::CrossEntropyOp::create(builder, parts.location, classes.logits,
+                                       classes.labels, classes.axis,
+                                       classes.ignoreIndex);
+}
+
+Loss LossBuilder::meanOver(const Classes &classes, Value each, Value counted) {
+  return Loss{sumAll(each), sumAll(counted),
+              graph::getGlobalType(classes.labels).getNumElements()};
+}
+
 Value LossBuilder::buildSmoothing(const Classes &classes, Value lse,
                                   ArrayRef<double> weights) {
   Value sum = classes.logits;
@@ -177,9 +191,7 @@ FailureOr<Loss> LossBuilder::buildCrossEntropy(const Call &call) {
                            << "; weights are finite and not negative";
   }
 
-  auto op = graph::CrossEntropyOp::create(
-      builder, parts.location, classes->logits, classes->labels, classes->axis,
-      classes->ignoreIndex);
+  graph::CrossEntropyOp op = buildLogLikelihood(*classes);
   Value loss = op.getLoss(), counted = classes->counted;
   if (!weights.empty()) { // a mean by weight
     Value row = buildRow(parts, weights,
@@ -195,8 +207,7 @@ FailureOr<Loss> LossBuilder::buildCrossEntropy(const Call &call) {
     loss = parts.add(
         parts.mul(loss, 1 - smoothing),
         parts.mul(buildSmoothing(*classes, op.getLse(), weights), smoothing));
-  return Loss{sumAll(loss), sumAll(counted),
-              graph::getGlobalType(classes->labels).getNumElements()};
+  return meanOver(*classes, loss, counted);
 }
 
 FailureOr<Loss> LossBuilder::buildPerplexity(const Call &call) {
@@ -210,12 +221,10 @@ FailureOr<Loss> LossBuilder::buildPerplexity(const Call &call) {
   FailureOr<Classes> classes = getClasses(call, options);
   if (failed(classes))
     return failure();
-  auto op = graph::CrossEntropyOp::create(
-      builder, parts.location, classes->logits, classes->labels, classes->axis,
-      classes->ignoreIndex);
-  return Loss{sumAll(op.getLoss()), sumAll(classes->counted),
-              graph::getGlobalType(classes->labels).getNumElements(),
-              graph::MeanKind::Geometric};
+  Loss mean = meanOver(*classes, buildLogLikelihood(*classes).getLoss(),
+                       classes->counted);
+  mean.kind = graph::MeanKind::Geometric;
+  return mean;
 }
 
 FailureOr<Loss> LossBuilder::buildAccuracy(const Call &call) {
@@ -255,6 +264,5 @@ FailureOr<Loss> LossBuilder::buildAccuracy(const Call &call) {
       parts.splat(behind, static_cast<double>(classes->size - top)));
   Value right = parts.convert(isRight, builder.getF32Type());
   right = parts.select(classes->isCounted, right, parts.splat(right, 0));
-  return Loss{sumAll(right), sumAll(classes->counted),
-              graph::getGlobalType(labels).getNumElements()};
+  return meanOver(*classes, right, classes->counted);
 }

@@ -89,6 +89,10 @@ private:
   };
   mlir::FailureOr<Classes> getClasses(const Call &call,
                                       const ClassOptions &options);
+  /// Of each label the negative logarithm of its likelihood.
+  graph::CrossEntropyOp buildLogLikelihood(const Classes &classes);
+  /// The mean of what is computed for each label; `counted` is its weight.
+  Loss meanOver(const Classes &classes, mlir::Value each, mlir::Value counted);
   mlir::FailureOr<Loss> buildCrossEntropy(const Call &call);
   mlir::FailureOr<Loss> buildPerplexity(const Call &call);
   mlir::FailureOr<Loss> buildAccuracy(const Call &call);

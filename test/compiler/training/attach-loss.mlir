@@ -6,6 +6,8 @@
 // RUN: polyrank-opt %s --attach-loss='metrics=accuracy(logits,labels,top=2),perplexity(logits,labels)' | FileCheck %s --check-prefix=METRICS
 // RUN: not polyrank-opt %s --attach-loss='metrics=mse(logits,y),mse(logits,y)' 2>&1 | FileCheck %s --check-prefix=SAME
 // RUN: not polyrank-opt %s --attach-loss='loss=mse(probabilities,target)' 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: not polyrank-opt %s --attach-loss='loss=cross_entropy(logits,y)+cross_entropy(logits,y,ignore_index=1)' 2>&1 | FileCheck %s --check-prefix=IGNORED
+// RUN: not polyrank-opt %s --attach-loss='loss=cross_entropy(logits,y) metrics=accuracy(logits,y,ignore_index=1)' 2>&1 | FileCheck %s --check-prefix=METRIC-IGNORED
 
 // Labels are an input like the output without its classes; those that are
 // ignored do not count.
@@ -65,6 +67,11 @@
 // METRICS: graph.cross_entropy
 
 // SAME: the log would have two numbers called 'mse(logits,y)'
+
+// Which labels count is one property of an input.
+
+// IGNORED: --loss: two terms have the labels 'y', one with ignore_index=-100 and one with ignore_index=1; give one of them another name
+// METRIC-IGNORED: --metric: a metric has the labels 'y' of the loss or of another metric, one with ignore_index=-100 and one with ignore_index=1; give one of them another name
 
 // NONE: --loss: the model has no output 'probabilities'; its outputs are: logits
 
