@@ -81,6 +81,10 @@ std::string Muon::checkOwn() const {
   if (std::string wrong = others->check(); !wrong.empty())
     return "adamw_" + wrong;
   return momentum < 0                ? "momentum must not be negative"
+         : learningRate == 0 && others->learningRate != 0
+             ? "adamw_lr changes in proportion to lr, with a schedule, a group "
+               "or --lr, and to 0 nothing is in proportion; give lr a rate, or "
+               "adamw_lr=0 too (--freeze keeps parameters as they are)"
          : steps < 0 || steps >= 100 ? "ns_steps must be in [0, 100)"
          : adjustment != "original" && adjustment != "match_rms_adamw"
              ? "adjust_lr_fn is original or match_rms_adamw"
@@ -92,11 +96,10 @@ bool Muon::isOrthogonalised(graph::ParameterOp stored) const {
          !matchesGlobs(patterns, training::getNames(stored));
 }
 
-// A schedule of the rate is one of both.
+// A schedule of the rate is one of both; `checkOwn` has refused an lr of 0 that
+// the other's is not.
 void Muon::buildOwnScalars(Parts &parts, Value step) {
   Value otherRate = others->learningRate == learningRate ? rate
-                    : learningRate == 0
-                        ? buildNumber(parts, others->learningRate)
                         : parts.mul(rate, others->learningRate / learningRate);
   others->buildScalars(parts, step, otherRate);
 }

@@ -456,6 +456,9 @@ TEST_F(StoredRulesTest, ErrorsSayWhatIsExpected) {
   expect(whole, "muon(adjust_lr_fn=other)",
          "adjust_lr_fn is original or match_rms_adamw");
   expect(whole, "muon(adamw_lr=-1)", "adamw_lr must not be negative");
+  expect(whole, "muon(lr=0)", "adamw_lr changes in proportion to lr");
+  expect(whole, "muon(lr=0,adamw_lr=1e-4)",
+         "adamw_lr changes in proportion to lr");
   expect(whole, "muon(adamw_lr=x)", "'adamw_lr=x': expected a number");
   expect(whole, "muon(adamw_momentum=1)",
          "muon has no option 'adamw_momentum'");
