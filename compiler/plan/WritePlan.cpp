@@ -31,7 +31,7 @@ private:
   LogicalResult writeOutputs(CommandWriter &writer);
   LogicalResult writeConstants();
   LogicalResult writeSegments(CommandWriter &writer);
-  void writeMemory();
+  void writeArena();
   void addConstant(rank::BufferAttr buffer, std::vector<uint8_t> data);
 
   func::FuncOp function;
@@ -218,33 +218,11 @@ LogicalResult PlanWriter::writeSegments(CommandWriter &writer) {
   return add("last", std::next(loop->getIterator()), body.end(), count, count);
 }
 
-/// What the arena holds, by kind; the lines add up to its size.
-void PlanWriter::writeMemory() {
+void PlanWriter::writeArena() {
   rank::ArenaAttr arena = rank::getArena(function);
   program->shared_size = arena.getSharedBytes();
   program->private_size = arena.getPrivateBytes();
   program->memory_lower_bound = arena.getLowerBound();
-  int64_t left = arena.getBytes();
-  auto add = [&](const char *kind, int64_t bytes) {
-    left -= bytes;
-    if (bytes == 0)
-      return;
-    program->memory.push_back(std::make_unique<fb::MemoryLineT>());
-    program->memory.back()->kind = kind;
-    program->memory.back()->bytes = bytes;
-  };
-  int64_t parameters = 0, state = 0, inputs = 0;
-  for (auto &argument : program->arguments) {
-    int64_t bytes = llvm::alignTo(argument->buffer->size(), 64);
-    (argument->role == fb::Role::Parameter ? parameters
-     : argument->role == fb::Role::State   ? state
-                                           : inputs) += bytes;
-  }
-  add("parameters", parameters);
-  add("optimizer state", state);
-  add("inputs", inputs);
-  add("constants", arena.getPersistent() - parameters - state - inputs);
-  add("activations and gradients", left);
 }
 
 LogicalResult PlanWriter::run(StringRef path) {
@@ -259,7 +237,7 @@ LogicalResult PlanWriter::run(StringRef path) {
       failed(writeConstants()) || failed(writeSegments(writer)) ||
       failed(writeOutputs(writer)))
     return failure();
-  writeMemory();
+  writeArena();
 
   flatbuffers::FlatBufferBuilder builder;
   fb::FinishPlanBuffer(builder, fb::Plan::Pack(builder, &plan));
