@@ -176,32 +176,28 @@ void polyrank::driver::addPropagation(OpPassManager &manager,
 
 void polyrank::driver::addPartition(OpPassManager &manager,
                                     const Options &options) {
-  sharding::PartitionPipelineOptions partition;
-  partition.recompute = options.recompute;
-  partition.recomputeGathers = options.recomputeGathers;
-  partition.zero = options.zero;
-  partition.zeroAxes = options.zeroAxes;
-  partition.threshold = options.zeroThreshold;
-  partition.accumulate = options.zeroAccumulate;
-  partition.gather = options.zeroGather;
-  partition.megabytes = options.bucketMegabytes;
-  partition.links = ArrayRef(options.links);
+  sharding::PartitionOptions partition;
+  partition.recompute = {options.recompute, options.recomputeGathers};
+  partition.updates = {options.zero, options.zeroAxes, options.zeroThreshold,
+                       options.zeroAccumulate, options.zeroGather};
+  llvm::append_range(partition.reshards.links, options.links);
+  partition.buckets = {options.bucketMegabytes};
   sharding::buildPartitionPipeline(manager, partition);
 }
 
 void polyrank::driver::addTraining(OpPassManager &manager,
                                    const Options &options) {
-  training::TrainingPipelineOptions training;
-  training.loss = options.loss;
-  training.metrics = ArrayRef(options.metrics);
-  training.mode = options.forward ? "forward" : "train";
-  training.optimizer = options.optimizer;
-  training.schedule = options.lrSchedule;
-  training.groups = ArrayRef(options.groups);
-  training.clipNorm = options.clipNorm;
-  training.clipNormType = options.clipNormType;
-  training.clipValue = options.clipValue;
-  training.ema = options.ema;
-  training.microbatches = options.microbatches;
+  training::TrainingOptions training;
+  training.loss.loss = options.loss;
+  llvm::append_range(training.loss.metrics, options.metrics);
+  training.step.mode = options.forward ? "forward" : "train";
+  training.step.optimizer = options.optimizer;
+  training.step.schedule = options.lrSchedule;
+  llvm::append_range(training.step.groups, options.groups);
+  training.step.clipNorm = options.clipNorm;
+  training.step.clipNormType = options.clipNormType;
+  training.step.clipValue = options.clipValue;
+  training.step.ema = options.ema;
+  training.step.microbatches = options.microbatches;
   training::buildTrainingPipeline(manager, training);
 }

@@ -8,23 +8,29 @@ using namespace mlir;
 using namespace polyrank;
 
 void sharding::buildPartitionPipeline(OpPassManager &manager,
-                                      const PartitionPipelineOptions &options) {
-  if (options.recompute != "none") {
+                                      const PartitionOptions &options) {
+  if (options.recompute.what != "none") {
     // The parts of a composite keep other values for the backward than the
     // composite does, so composites are taken apart before values are chosen.
     manager.addNestedPass<func::FuncOp>(createDecomposeComposites());
     manager.addNestedPass<func::FuncOp>(
-        createRecompute({options.recompute, options.recomputeGathers}));
+        createRecompute(options.recompute));
   }
   manager.addNestedPass<func::FuncOp>(createMarkPhases());
   manager.addNestedPass<func::FuncOp>(
-      createShardUpdates({options.zero, options.zeroAxes, options.threshold,
-                          options.accumulate, options.gather}));
+      createShardUpdates(options.updates));
   manager.addNestedPass<func::FuncOp>(createDecomposeComposites());
-  PlanReshardsOptions reshards;
-  llvm::append_range(reshards.links, options.links);
-  manager.addNestedPass<func::FuncOp>(createPlanReshards(reshards));
+  manager.addNestedPass<func::FuncOp>(createPlanReshards(options.reshards));
   manager.addNestedPass<func::FuncOp>(
-      createBucketCollectives({options.megabytes}));
+      createBucketCollectives(options.buckets));
   manager.addNestedPass<func::FuncOp>(createCheckPartition());
+}
+
+sharding::PartitionOptions sharding::PartitionPipelineOptions::get() const {
+  PartitionOptions options;
+  options.recompute = {recompute, recomputeGathers};
+  options.updates = {zero, zeroAxes, threshold, accumulate, gather};
+  llvm::append_range(options.reshards.links, links);
+  options.buckets = {megabytes};
+  return options;
 }

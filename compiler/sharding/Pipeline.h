@@ -8,6 +8,19 @@
 namespace polyrank::sharding {
 
 /// What the passes take.
+struct PartitionOptions {
+  RecomputeOptions recompute;
+  ShardUpdatesOptions updates;
+  PlanReshardsOptions reshards;
+  BucketCollectivesOptions buckets;
+};
+
+/// recompute, shard-updates, decompose-composites, plan-reshards,
+/// bucket-collectives and check-partition: after propagate-layouts.
+void buildPartitionPipeline(mlir::OpPassManager &manager,
+                            const PartitionOptions &options);
+
+/// The same as text, for polyrank-opt.
 struct PartitionPipelineOptions
     : mlir::PassPipelineOptions<PartitionPipelineOptions> {
   Option<std::string> recompute{
@@ -37,11 +50,8 @@ struct PartitionPipelineOptions
       llvm::cl::desc("The most that one bucket holds, in MiB")};
   ListOption<std::string> links{
       *this, "link", llvm::cl::desc("AXIS=LATENCY:BANDWIDTH, for the costs")};
-};
 
-/// recompute, shard-updates, decompose-composites, plan-reshards,
-/// bucket-collectives and check-partition: after propagate-layouts.
-void buildPartitionPipeline(mlir::OpPassManager &manager,
-                            const PartitionPipelineOptions &options);
+  PartitionOptions get() const;
+};
 
 } // namespace polyrank::sharding

@@ -9,28 +9,30 @@ using namespace mlir;
 using namespace polyrank;
 
 void training::buildTrainingPipeline(OpPassManager &manager,
-                                     const TrainingPipelineOptions &options) {
+                                     const TrainingOptions &options) {
   manager.addPass(createRaiseCompositesPass());
   manager.addPass(createUnflattenPass());
   manager.addPass(createFindLogicalParametersPass());
   manager.addPass(createCSEPass());
-  if (!options.loss.empty() || !options.metrics.empty()) {
-    AttachLossPassOptions loss;
-    loss.loss = options.loss;
-    loss.metrics.assign(options.metrics.begin(), options.metrics.end());
-    manager.addPass(createAttachLossPass(loss));
-  }
-  BuildStepPassOptions step;
-  step.mode = options.mode;
-  step.optimizer = options.optimizer;
-  step.clipNorm = options.clipNorm;
-  step.clipNormType = options.clipNormType;
-  step.clipValue = options.clipValue;
-  step.schedule = options.schedule;
-  step.groups.assign(options.groups.begin(), options.groups.end());
-  step.ema = options.ema;
-  step.microbatches = options.microbatches;
-  manager.addPass(createBuildStepPass(step));
+  if (!options.loss.loss.empty() || !options.loss.metrics.empty())
+    manager.addPass(createAttachLossPass(options.loss));
+  manager.addPass(createBuildStepPass(options.step));
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
+}
+
+training::TrainingOptions training::TrainingPipelineOptions::get() const {
+  TrainingOptions options;
+  options.loss.loss = loss;
+  llvm::append_range(options.loss.metrics, metrics);
+  options.step.mode = mode;
+  options.step.optimizer = optimizer;
+  options.step.clipNorm = clipNorm;
+  options.step.clipNormType = clipNormType;
+  options.step.clipValue = clipValue;
+  options.step.schedule = schedule;
+  llvm::append_range(options.step.groups, groups);
+  options.step.ema = ema;
+  options.step.microbatches = microbatches;
+  return options;
 }

@@ -7,7 +7,18 @@
 
 namespace polyrank::training {
 
-/// What the passes take of the same names.
+/// What the passes take. Without a loss or metric the outputs stay.
+struct TrainingOptions {
+  AttachLossPassOptions loss;
+  BuildStepPassOptions step;
+};
+
+/// raise-composites, unflatten, find-logical-parameters, attach-loss,
+/// build-step, with cleaning between them: from @forward to @step.
+void buildTrainingPipeline(mlir::OpPassManager &manager,
+                           const TrainingOptions &options);
+
+/// The same as text, for polyrank-opt.
 struct TrainingPipelineOptions
     : mlir::PassPipelineOptions<TrainingPipelineOptions> {
   Option<std::string> loss{
@@ -34,11 +45,8 @@ struct TrainingPipelineOptions
                      llvm::cl::desc("The decay of moving means")};
   Option<int64_t> microbatches{*this, "microbatches", llvm::cl::init(1),
                                llvm::cl::desc("How many one step adds up")};
-};
 
-/// raise-composites, unflatten, find-logical-parameters, attach-loss,
-/// build-step, with cleaning between them: from @forward to @step.
-void buildTrainingPipeline(mlir::OpPassManager &manager,
-                           const TrainingPipelineOptions &options);
+  TrainingOptions get() const;
+};
 
 } // namespace polyrank::training

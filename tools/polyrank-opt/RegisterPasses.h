@@ -21,10 +21,16 @@ inline void registerPasses() {
   training::registerTrainingPasses();
   mlir::PassPipelineRegistration<training::TrainingPipelineOptions>(
       "training-pipeline", "From the model's function to a training step",
-      training::buildTrainingPipeline);
+      [](mlir::OpPassManager &manager,
+         const training::TrainingPipelineOptions &options) {
+        training::buildTrainingPipeline(manager, options.get());
+      });
   mlir::PassPipelineRegistration<sharding::PartitionPipelineOptions>(
       "partition-pipeline", "From layouts to collectives",
-      sharding::buildPartitionPipeline);
+      [](mlir::OpPassManager &manager,
+         const sharding::PartitionPipelineOptions &options) {
+        sharding::buildPartitionPipeline(manager, options.get());
+      });
   mlir::PassPipelineRegistration<lowering::LoweringPipelineOptions>(
       "lowering-pipeline", "From a partitioned step to one device's commands",
       lowering::buildLoweringPipeline);
