@@ -235,6 +235,7 @@ LogicalResult Compilation::run() {
     return success(stopped);
   plan::PlanOptions planOptions;
   planOptions.threads = options.threads;
+  planOptions.links = options.links;
   planOptions.forward = options.forward;
   if (failed(runPasses("lowering", [&](OpPassManager &manager) {
         lowering::LoweringPipelineOptions lowering;

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "compiler/schedule/Timeline.h"
 #include "compiler/target/Target.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/rank/Rank.h"
@@ -31,8 +32,9 @@ inline std::unique_ptr<fb::BufferRef> getReference(mlir::Value value) {
 /// Commands, groups and reasons of one program.
 class CommandWriter {
 public:
-  CommandWriter(fb::ProgramT &program, const target::CompiledKernels &kernels)
-      : program(program), kernels(kernels) {
+  CommandWriter(fb::ProgramT &program, const target::CompiledKernels &kernels,
+                const schedule::Durations &durations)
+      : program(program), kernels(kernels), durations(durations) {
     for (auto [i, kernel] : llvm::enumerate(kernels.kernels))
       kernelNumbers[kernel.symbol] = i;
   }
@@ -57,6 +59,7 @@ private:
 
   fb::ProgramT &program;
   const target::CompiledKernels &kernels;
+  const schedule::Durations &durations;
   std::map<std::string, uint32_t> kernelNumbers;
   llvm::DenseMap<mlir::Attribute, uint32_t> groups;
   llvm::DenseMap<mlir::Value, fb::Phase> phases;

@@ -199,6 +199,7 @@ LogicalResult CommandWriter::write(Operation &op, fb::SegmentT &segment) {
   auto command = std::make_unique<fb::CommandT>();
   command->origin = getOrigin(&op);
   command->phase = phase;
+  command->picoseconds = durations.get(&op);
   LogicalResult result =
       llvm::TypeSwitch<Operation *, LogicalResult>(&op)
           .Case([&](rank::LaunchOp launch) {

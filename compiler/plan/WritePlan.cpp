@@ -232,7 +232,11 @@ LogicalResult PlanWriter::run(StringRef path) {
   program = plan.programs.front().get();
   writeHeader();
   writeKernels();
-  CommandWriter writer(*program, kernels);
+  auto durations =
+      schedule::Durations::of(function, options.links, options.threads);
+  if (failed(durations))
+    return failure();
+  CommandWriter writer(*program, kernels, *durations);
   if (failed(writeArguments(function, isStep, plan, *program)) ||
       failed(writeConstants()) || failed(writeSegments(writer)) ||
       failed(writeOutputs(writer)))

@@ -10,6 +10,8 @@ namespace polyrank::plan {
 struct PlanOptions {
   /// Threads of each rank.
   int64_t threads = 1;
+  /// AXIS=MICROSECONDS:GB_PER_S, for what commands should take.
+  llvm::ArrayRef<std::string> links = {};
   /// `@step` computes outputs or a loss and changes nothing.
   bool forward = false;
 };

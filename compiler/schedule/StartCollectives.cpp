@@ -170,7 +170,7 @@ void RangeScheduler::place() {
   struct InFlight {
     Flight *flight;
     Operation *wait;
-    int64_t ends;
+    runtime::QueueClock::Interval time;
   };
   std::vector<InFlight> inFlight;
   std::vector<std::vector<Flight *>> starts(ops.size() + 1);
@@ -187,13 +187,12 @@ void RangeScheduler::place() {
     });
 
   std::vector<Operation *> order;
-  llvm::DenseMap<rank::AxesAttr, int64_t> freeFrom;
-  int64_t now = 0;
+  runtime::QueueClock clock;
   auto awaitThose = [&](llvm::function_ref<bool(const InFlight &)> is) {
     llvm::erase_if(inFlight, [&](const InFlight &one) {
       if (!is(one))
         return false;
-      now = std::max(now, one.ends);
+      clock.wait(one.time);
       order.push_back(one.wait);
       return true;
     });
@@ -202,7 +201,7 @@ void RangeScheduler::place() {
     awaitThose([&](const InFlight &one) {
       return one.flight->need == i ||
              (one.flight->holdsOperands && !one.flight->grows &&
-              one.ends <= now);
+              one.time.end <= clock.now());
     });
     for (Flight *flight : starts[i]) {
       rank::AxesAttr axes = flight->op.getAxes();
@@ -213,25 +212,23 @@ void RangeScheduler::place() {
         Flight *oldest = llvm::find_if(inFlight, isOfGroup)->flight;
         awaitThose([&](const InFlight &one) { return one.flight == oldest; });
       }
-      int64_t &queue = freeFrom[axes];
-      queue = std::max(queue, now) + durations.get(flight->op);
+      auto time = clock.start(getQueue(flight->op), durations.get(flight->op));
       Operation *started = begin(*flight);
       Operation *wait = awaitResults(started);
       flight->op->replaceAllUsesWith(wait->getResults());
       order.push_back(started);
-      inFlight.push_back({flight, wait, queue});
+      inFlight.push_back({flight, wait, time});
     }
     if (i == e)
       break;
     if (replaced.contains(ops[i]))
       continue;
     order.push_back(ops[i]);
-    if (auto collective = dyn_cast<rank::CollectiveOp>(ops[i])) {
-      int64_t &queue = freeFrom[collective.getAxes()];
-      now = queue = std::max(queue, now) + durations.get(collective);
-    } else {
-      now += durations.get(ops[i]);
-    }
+    int64_t duration = durations.get(ops[i]);
+    if (auto collective = dyn_cast<rank::CollectiveOp>(ops[i]))
+      clock.wait(clock.start(getQueue(collective), duration));
+    else
+      clock.compute(duration);
   }
   Block *block = ops.empty() ? nullptr : ops.front()->getBlock();
   for (Operation *op : order)
@@ -298,24 +295,17 @@ void StartCollectivesPass::schedule(Block &block, const Durations &durations) {
 }
 
 LogicalResult StartCollectivesPass::schedule(func::FuncOp function) {
-  sharding::MeshAttr mesh;
-  function.walk([&](rank::CollectiveOp op) { mesh = op.getAxes().getMesh(); });
-  if (!mesh)
-    return success();
-  auto target = target::getTarget(function);
-  if (failed(target))
+  auto durations =
+      Durations::of(function, llvm::to_vector(ArrayRef<std::string>(links)), threads);
+  if (failed(durations))
     return failure();
-  std::string error;
-  std::vector<std::string> specifications(links.begin(), links.end());
-  auto model = cost::CostModel::parse(mesh, specifications, error);
-  if (failed(model))
-    return function.emitError() << error;
-  Durations durations(target->getRates(threads), *model);
-  int64_t synchronous = simulate(function, durations).makespan;
-  schedule(function.getBody().front(), durations);
+  int64_t synchronous = simulate(function, *durations).makespan;
+  schedule(function.getBody().front(), *durations);
   if (!report)
     return success();
-  StepTime step = simulate(function, durations);
+  StepTime step = simulate(function, *durations);
+  if (step.collectives == 0)
+    return success();
   auto milliseconds = [](int64_t picoseconds) {
     return llvm::formatv("{0:F2}", picoseconds * 1e-9).str();
   };

@@ -13,13 +13,33 @@ static double getBytes(ValueRange values) {
   return bytes;
 }
 
+FailureOr<Durations> Durations::of(func::FuncOp function,
+                                   ArrayRef<std::string> links,
+                                   int64_t threads) {
+  auto target = target::getTarget(function);
+  if (failed(target))
+    return failure();
+  Durations durations;
+  durations.rates = target->getRates(threads);
+  sharding::MeshAttr mesh;
+  function.walk([&](rank::CollectiveOp op) { mesh = op.getAxes().getMesh(); });
+  if (!mesh)
+    return durations;
+  std::string error;
+  auto model = cost::CostModel::parse(mesh, links, error);
+  if (failed(model))
+    return function.emitError() << error;
+  durations.model = *model;
+  return durations;
+}
+
 int64_t Durations::get(Operation *op) const {
   auto command = dyn_cast<rank::CommandOp>(op);
   if (!command || command.isWrittenAtLoad() || isa<rank::WaitOp>(op) ||
       (op->getNumResults() && command.getView(0)))
     return 0;
   if (auto collective = dyn_cast<rank::CollectiveOp>(op))
-    return model.getPicoseconds(collective.getCollectiveKind(),
+    return model->getPicoseconds(collective.getCollectiveKind(),
                                 collective.getAxes().getAxes(),
                                 collective.getSentBytes());
   double picoseconds = 1e12 *
@@ -52,9 +72,8 @@ public:
   explicit Simulator(const Durations &durations) : durations(durations) {}
 
   void run(Block &block, int64_t executions);
-
   StepTime finish() {
-    step.makespan = now;
+    step.makespan = clock.now();
     return std::move(step);
   }
 
@@ -63,33 +82,32 @@ private:
 
   const Durations &durations;
   StepTime step;
-  int64_t now = 0;
-  llvm::DenseMap<rank::AxesAttr, int64_t> freeFrom;
-  llvm::DenseMap<Operation *, int64_t> ends; // of what is in flight
+  runtime::QueueClock clock;
+  llvm::DenseMap<Operation *, runtime::QueueClock::Interval> inFlight;
 };
 } // namespace
 
 void Simulator::run(Operation &op, int64_t executions) {
   if (auto wait = dyn_cast<rank::WaitOp>(op)) {
-    now = std::max(now, ends.lookup(wait.getCollective()));
+    clock.wait(inFlight.at(wait.getCollective()));
     return;
   }
   int64_t time = durations.get(&op);
   auto collective = dyn_cast<rank::CollectiveOp>(op);
   if (!collective) {
-    now += time;
+    clock.compute(time);
     step.computation += executions * time;
     return;
   }
-  int64_t &queue = freeFrom[collective.getAxes()];
-  queue = std::max(queue, now) + time;
+  runtime::QueueClock::Interval interval =
+      clock.start(getQueue(collective), time);
   step.communication[collective.getAxes()] += executions * time;
   step.collectives += executions;
   if (collective.isStarted()) {
     step.started += executions;
-    ends[collective] = queue;
+    inFlight[collective] = interval;
   } else {
-    now = queue;
+    clock.wait(interval);
   }
 }
 
@@ -102,12 +120,11 @@ void Simulator::run(Block &block, int64_t executions) {
       continue;
     }
     for (Block *part : loop.getBlocks()) {
-      bool isFirst = part == loop.getBlocks().front();
+      bool isFirst = part == &loop.getFirst().front();
       int64_t count = isFirst ? 1 : static_cast<int64_t>(loop.getCount()) - 1;
-      int64_t start = now;
+      int64_t begin = clock.now();
       run(*part, executions * count);
-      now = start + count * (now - start);
-      freeFrom.clear();
+      clock.repeat(begin, count);
     }
   }
 }

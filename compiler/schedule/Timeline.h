@@ -1,10 +1,7 @@
 // How long a step takes: a simulation of one rank, which is like all others.
 //
-// A rank has one queue for what it computes and one for each group that it
-// communicates in. A queue runs one command after another. A command that is
-// computed takes the larger of FLOPs / rate and bytes / rate; a collective takes
-// rounds * alpha + bytes / beta (compiler/cost/CostModel.h). A collective that is
-// started leaves the computing queue free until its wait.
+// Queues are those of runtime/plan/QueueClock.h. A command that is computed takes the larger of FLOPs / rate and bytes / rate; a collective takes
+// rounds * alpha + bytes / beta (compiler/cost/CostModel.h).
 
 #pragma once
 
@@ -12,22 +9,31 @@
 #include "compiler/target/Target.h"
 #include "dialects/rank/Rank.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "runtime/plan/QueueClock.h"
 
 namespace polyrank::schedule {
 
 /// What commands take, in picoseconds.
 class Durations {
 public:
-  Durations(target::Rates rates, cost::CostModel model)
-      : rates(rates), model(std::move(model)) {}
+  /// Of the function's target with so many threads, and links along axes of its
+  /// mesh (CostModel::parse). Emits an error where one of them is wrong.
+  static mlir::FailureOr<Durations> of(mlir::func::FuncOp function,
+                                       llvm::ArrayRef<std::string> links,
+                                       int64_t threads);
 
   /// Of a collective from its start to its end; 0 for views and waits.
   int64_t get(mlir::Operation *op) const;
 
 private:
   target::Rates rates;
-  cost::CostModel model;
+  std::optional<cost::CostModel> model; // of a function that communicates
 };
+
+/// The group's number on a QueueClock.
+inline uint64_t getQueue(rank::CollectiveOp op) {
+  return reinterpret_cast<uintptr_t>(op.getAxes().getAsOpaquePointer());
+}
 
 /// One step, in picoseconds.
 struct StepTime {

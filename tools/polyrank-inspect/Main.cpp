@@ -2,6 +2,7 @@
 
 #include "runtime/plan/MemoryTimeline.h"
 #include "runtime/plan/PlanReport.h"
+#include "runtime/plan/StepTimeline.h"
 #include "runtime/report/LayoutsSvg.h"
 #include "runtime/report/Messages.h"
 #include "support/Json.h"
@@ -21,9 +22,9 @@ namespace polyrank::runtime {
 namespace {
 
 struct InspectOptions {
-  std::string plan, why, memorySvg, layoutsSvg;
+  std::string plan, why, memorySvg, layoutsSvg, scheduleSvg;
   bool memory = false, communication = false, parameters = false,
-       kernels = false, json = false;
+       kernels = false, overlap = false, json = false;
 };
 
 void printOverview(const PlanReport &report) {
@@ -201,6 +202,29 @@ void printKernels(const PlanReport &report) {
                kernel.launches);
 }
 
+/// Times by the model that the compiler schedules by.
+void printOverlap(const StepTimeline &timeline) {
+  auto milliseconds = [](int64_t picoseconds) {
+    return static_cast<double>(picoseconds) * 1e-9;
+  };
+  fmt::print("\nschedule: a step takes {:.3f} ms as planned, at least {:.3f}; "
+             "{:.3f} of computation, {:.3f} of communication\n",
+             milliseconds(timeline.makespan), milliseconds(timeline.lowerBound),
+             milliseconds(timeline.computation),
+             milliseconds(timeline.communication));
+  if (timeline.overlap.empty())
+    return;
+  fmt::print("  {:<16}{:<20}{:>6}{:>9}{:>12}{:>12}{:>9}\n", "kind", "axes",
+             "count", "started", "sent", "ms", "hidden");
+  for (const OverlapLine &line : timeline.overlap)
+    fmt::print("  {:<16}{:<20}{:>6}{:>9}{:>12}{:>12.3f}{:>8.0f}%\n", line.kind,
+               line.axes, line.count, line.started, bytesText(line.bytes),
+               milliseconds(line.time),
+               line.time ? 100.0 * static_cast<double>(line.hidden) /
+                               static_cast<double>(line.time)
+                         : 0);
+}
+
 /// `name` is part of a name, or a glob of one.
 bool mentions(const std::string &text, const std::string &name) {
   return text.find(name) != std::string::npos ||
@@ -300,7 +324,8 @@ Result<void> writePictures(const InspectOptions &options,
   std::vector<OutputUse> outputs;
   for (auto &[option, path] :
        {std::pair("--memory-svg", &options.memorySvg),
-        {"--layouts-svg", &options.layoutsSvg}})
+        {"--layouts-svg", &options.layoutsSvg},
+        {"--schedule", &options.scheduleSvg}})
     if (!path->empty())
       outputs.push_back({option, *path, FileKind::Svg});
   const InputUse input{"the plan", options.plan};
@@ -309,6 +334,12 @@ Result<void> writePictures(const InspectOptions &options,
   if (!options.memorySvg.empty())
     if (Result<void> written =
             writePicture(options.memorySvg, memorySvg(timelineOf(plan), plan));
+        !written)
+      return written;
+  if (!options.scheduleSvg.empty())
+    if (Result<void> written =
+            writePicture(options.scheduleSvg,
+                         scheduleSvg(stepTimelineOf(plan), plan));
         !written)
       return written;
   if (options.layoutsSvg.empty())
@@ -337,8 +368,9 @@ Result<void> inspect(const InspectOptions &options) {
   if (!options.why.empty())
     return printReasons(report, options.why);
   bool some = options.memory || options.communication || options.parameters ||
-              options.kernels;
-  bool all = !some && options.memorySvg.empty() && options.layoutsSvg.empty();
+              options.kernels || options.overlap;
+  bool all = !some && options.memorySvg.empty() &&
+             options.layoutsSvg.empty() && options.scheduleSvg.empty();
   if (all)
     printOverview(report);
   if (all || options.parameters)
@@ -347,6 +379,8 @@ Result<void> inspect(const InspectOptions &options) {
     printMemory(report);
   if (all || options.communication)
     printCommunication(report);
+  if (all || options.overlap)
+    printOverlap(stepTimelineOf(*plan));
   if (all || options.kernels)
     printKernels(report);
   return {};
@@ -383,6 +417,13 @@ int main(int argc, char **argv) {
       ->type_name("FILE");
   app.add_flag("--comm", options.communication,
                "Collectives by kind and set of axes: count and bytes per step");
+  app.add_option("--schedule", options.scheduleSvg,
+                 "Write a picture of what a rank does when: a row for what it "
+                 "computes and one for each group that it communicates in")
+      ->type_name("FILE");
+  app.add_flag("--overlap", options.overlap,
+               "How long a step takes as planned, and how much of each kind of "
+               "communication the rank computes meanwhile");
   app.add_flag("--kernels", options.kernels,
                "Generated kernels and how often they run");
   app.add_option("--why", options.why,

@@ -1,0 +1,150 @@
+// What a rank does when, as a picture.
+
+#include "runtime/plan/PlanReport.h"
+#include "runtime/plan/StepTimeline.h"
+#include "runtime/report/Svg.h"
+
+#include <fmt/format.h>
+
+namespace polyrank::runtime {
+namespace {
+
+struct Look {
+  const char *name, *colour;
+  double height; // of its row: told apart without colours
+};
+// Okabe and Ito's palette, by plan::Phase.
+constexpr Look phases[] = {{"forward", "#009e73", 1.0},
+                           {"backward", "#e69f00", 0.72},
+                           {"update", "#cc79a7", 0.44}};
+constexpr Look communication = {"communication", "#0072b2", 1.0};
+
+constexpr double left = 120, right = 24, width = 1280, top = 84, row = 54,
+                 rowGap = 16, plotWidth = width - left - right;
+/// What is not as wide as this, in pixels, cannot be seen.
+constexpr double leastWidth = 0.05;
+
+class Picture {
+public:
+  Picture(const StepTimeline &timeline, const LoadedPlan &loaded)
+      : timeline(timeline), report(reportOf(loaded)),
+        title(fmt::format("{}: the commands of a rank in a step",
+                          report.model.empty() ? loaded.path : report.model)),
+        bottom(top + (row + rowGap) * double(timeline.queues.size())),
+        svg(width, bottom + 56, title) {}
+
+  std::string draw() {
+    scale = plotWidth / std::max<double>(1, double(timeline.makespan));
+    svg.text(left, 24, title, 16, Svg::Anchor::Start, true);
+    svg.text(left, 44,
+             fmt::format("{} as planned, at least {}; {} of computation, {} of "
+                         "communication; mesh {}",
+                         timeText(timeline.makespan),
+                         timeText(timeline.lowerBound),
+                         timeText(timeline.computation),
+                         timeText(timeline.communication),
+                         report.mesh.empty() ? "of one rank" : report.mesh),
+             12);
+    drawLegend();
+    for (size_t queue = 0; queue < timeline.queues.size(); ++queue) {
+      svg.rectangle(left, rowTop(queue), plotWidth, row,
+                    {"#fafafa", "#888888"});
+      svg.text(left - 8, rowTop(queue) + row / 2 + 4, timeline.queues[queue],
+               12, Svg::Anchor::End);
+    }
+    drawCommands();
+    drawSegments();
+    return svg.finish();
+  }
+
+private:
+  static std::string timeText(int64_t picoseconds) {
+    double seconds = static_cast<double>(picoseconds) * 1e-12;
+    return seconds >= 1     ? fmt::format("{:.2f} s", seconds)
+           : seconds >= 1e-3 ? fmt::format("{:.2f} ms", seconds * 1e3)
+                             : fmt::format("{:.2f} us", seconds * 1e6);
+  }
+  double xOf(int64_t time) const { return left + double(time) * scale; }
+  static double rowTop(size_t queue) {
+    return top + (row + rowGap) * double(queue);
+  }
+
+  void drawLegend() {
+    double x = left;
+    auto add = [&](const Look &look, const std::string &words) {
+      double high = 14 * look.height;
+      svg.rectangle(x, 70 - high, 14, high, {look.colour, "#444444"});
+      svg.text(x + 18, 68, words, 11);
+      x += 34 + 6.2 * double(words.size());
+    };
+    for (const Look &look : phases)
+      add(look, look.name);
+    add(communication, "communication, from start to end");
+    svg.text(x, 68, "white: the queue stands", 11);
+  }
+
+  void drawCommands() {
+    size_t hidden = 0;
+    for (const PlannedCommand &planned : timeline.commands) {
+      double wide = double(planned.time.end - planned.time.start) * scale;
+      if (wide < leastWidth) {
+        ++hidden;
+        continue;
+      }
+      const plan::Command &command = *planned.command;
+      const Look &look =
+          planned.queue ? communication : phases[int(command.phase())];
+      const plan::Collective *collective = command.body_as_Collective();
+      const char *name = collective ? plan::EnumNameCollectiveKind(collective->kind())
+                                    : plan::EnumNameCommandBody(command.body_type());
+      double high = row * look.height;
+      svg.rectangle(
+          xOf(planned.time.start), rowTop(planned.queue) + row - high, wide,
+          high, {look.colour, "#333333", 0.85},
+          fmt::format("{} of {}: {} from {}", name,
+                      command.origin() ? command.origin()->str() : "the step",
+                      timeText(planned.time.end - planned.time.start),
+                      timeText(planned.time.start)));
+    }
+    if (hidden)
+      svg.text(left + plotWidth, bottom + 44,
+               fmt::format("{} commands are too short to be drawn", hidden), 11,
+               Svg::Anchor::End);
+  }
+
+  void drawSegments() {
+    double labelled = 0;
+    for (const PlannedSegment &segment : timeline.segments) {
+      double x = xOf(segment.time.start);
+      if (segment.time.start)
+        svg.line(x, top - 6, x, bottom - rowGap + 6, "#000000", true);
+      std::string text =
+          report.microbatches > 1
+              ? fmt::format("{} {}", segment.name, segment.microbatch)
+              : segment.name;
+      if (x < labelled)
+        continue; // there are too many to name each
+      svg.text(x + 3, bottom + 6, text, 11);
+      labelled = x + 12 + 6.5 * double(text.size());
+    }
+    svg.text(left, bottom + 26,
+             report.microbatches > 1
+                 ? "segments, each with the number of its microbatch"
+                 : "segments",
+             11);
+  }
+
+  const StepTimeline &timeline;
+  PlanReport report;
+  std::string title;
+  double bottom, scale = 1;
+  Svg svg;
+};
+
+} // namespace
+
+std::string scheduleSvg(const StepTimeline &timeline, const LoadedPlan &plan) {
+  return Picture(timeline, plan).draw();
+}
+
+} // namespace polyrank::runtime
