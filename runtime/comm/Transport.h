@@ -34,8 +34,8 @@ struct Group {
   uint32_t index = 0;
 };
 
-/// One collective over a group, called by each of its ranks in the same order.
-/// The spans are read until the call returns.
+/// One collective over a group, started by each of its ranks in the same order.
+/// The spans are read until the wait for it returns.
 struct Collective {
   CollectiveKind kind = CollectiveKind::AllReduce;
   Reduction reduction = Reduction::None;
@@ -45,6 +45,28 @@ struct Collective {
       {}; // Permute: source member of each member
   std::span<const Transfer> transfers = {};
   uint64_t id = 0; // of the global value that moves
+};
+
+/// A collective that was started, until it is waited for.
+struct Ticket {
+  uint64_t number = 0;
+};
+
+/// When a collective came to its end, of which a rank has waited for it; in
+/// nanoseconds of CLOCK_MONOTONIC, which all ranks of a machine share.
+struct Completion {
+  int64_t started = 0;  // by the last of its members,
+  int32_t lastStarter = 0; // which is this rank of the job
+  int64_t finished = 0;
+  int32_t lastFinisher = 0; // who did the last of the work
+};
+
+/// A link that collectives are held back to: one takes rounds * latency + bytes
+/// sent * time per byte (rounds: runtime/plan/Collectives.h) from when its last
+/// member has started it and the link is free, and ends no earlier.
+struct PacedLink {
+  int64_t picoseconds = 0; // of one round
+  int64_t picosecondsPerByte = 0;
 };
 
 /// Runs body(begin, end) over pieces that cover [0, range) once, whose bounds
@@ -59,8 +81,9 @@ using ParallelFor =
 /// the borders that lie in other ranks' blocks.
 struct CollectiveStatistics {
   uint64_t calls = 0, bytes = 0;
-  uint64_t nanoseconds = 0;        // in the call
-  uint64_t waitingNanoseconds = 0; // of these, waiting for other ranks
+  uint64_t nanoseconds = 0;         // in starts and waits
+  uint64_t startingNanoseconds = 0; // of these, in starts, but for those of run
+  uint64_t waitingNanoseconds = 0;  // of these, waiting for other ranks
 };
 using TransportStatistics =
     std::array<CollectiveStatistics, numCollectiveKinds>;
@@ -68,10 +91,6 @@ using TransportStatistics =
 /// One rank's end of the connection to all others. All calls are made by one
 /// thread, except `abort`. After the first failure, every call on every rank of
 /// the job fails with its message: the job is over, and ranks exit.
-///
-/// `run` blocks. An asynchronous transport will offer start(collective), which
-/// returns a ticket, and wait(ticket); `run` is then their composition, which
-/// is why a collective names everything that it touches.
 class Transport {
 public:
   virtual ~Transport() = default;
@@ -88,21 +107,41 @@ public:
   /// the same list gives the same group.
   virtual Result<Group> createGroup(std::span<const int32_t> ranks) = 0;
 
-  /// Whether `run` can do this: what it moves is well formed and lies in this
+  /// Whether `start` can do this: what it moves is well formed and lies in this
   /// rank's shared region. For a program once, before it runs.
   virtual Result<void> check(const Collective &collective) const = 0;
 
-  /// Needs a collective that `check` accepts.
+  /// Says that this rank's inputs are there, and that its outputs may be
+  /// written, from now until the wait for the ticket returns. Needs a collective
+  /// that `check` accepts. Any number may be in flight; but where a group has
+  /// more than 16, or all of them more than some ten thousand transfers, a start
+  /// first finishes older ones, as their wait does.
+  /// Where the members do not agree on id, kind, type or extents, it is an error
+  /// on each of them, here or in the wait.
+  virtual Result<Ticket> start(const Collective &collective) = 0;
+
   /// Returns when this rank's outputs are complete and its inputs may be
-  /// overwritten. Sums are taken in group order, so all ranks get equal bits,
-  /// independent of timing and of the number of threads; f16 and bf16 are
-  /// summed in f32 and rounded once; integers wrap; max and min propagate NaN.
-  /// Where the members do not agree on id, kind, type or extents, it is an
-  /// error on each of them.
-  virtual Result<void> run(const Collective &collective) = 0;
+  /// overwritten. Once for each ticket, in any order. Sums are taken in group
+  /// order, so all ranks get equal bits, independent of timing and of the number
+  /// of threads; f16 and bf16 are summed in f32 and rounded once; integers wrap;
+  /// max and min propagate NaN.
+  virtual Result<Completion> wait(Ticket ticket) = 0;
+
+  /// Starts it and waits for it.
+  virtual Result<void> run(const Collective &collective) {
+    Result<Ticket> ticket = start(collective);
+    if (!ticket)
+      return ticket.error();
+    Result<Completion> done = wait(*ticket);
+    return done ? Result<void>() : done.error();
+  }
 
   /// Returns when all members of the group have called it.
   virtual Result<void> barrier(Group group) = 0;
+
+  /// Holds the group's collectives back to a link from now on, one behind the
+  /// other. Each member says the same, before the group's first collective.
+  virtual void pace(Group group, const PacedLink &link) = 0;
 
   /// Ends the job from any thread: every rank that waits, and every later call,
   /// fails with this message. The first abort of the job wins.

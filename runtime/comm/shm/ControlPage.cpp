@@ -59,7 +59,7 @@ ControlPage::~ControlPage() {
 
 uint64_t ControlPage::sizeFor(int worldSize, int groupCapacity) {
   return offsetsOffset(worldSize, groupCapacity) +
-         worldSize * roundTransfers * sizeof(BufferOffsets);
+         worldSize * uint64_t(publishedTransfers) * sizeof(BufferOffsets);
 }
 
 Result<ControlPage> ControlPage::map(int descriptor) {
@@ -112,7 +112,7 @@ GroupMember &ControlPage::member(uint32_t groupIndex, int member) const {
 std::span<BufferOffsets> ControlPage::offsets(int rank) const {
   auto *all = reinterpret_cast<BufferOffsets *>(
       base + offsetsOffset(header().worldSize, header().groupCapacity));
-  return {all + rank * roundTransfers, roundTransfers};
+  return {all + rank * size_t(publishedTransfers), publishedTransfers};
 }
 
 void ControlPage::abort(const std::string &message) const {
@@ -127,7 +127,8 @@ void ControlPage::abort(const std::string &message) const {
   for (uint32_t g = 0; g < job.groupCapacity; ++g) {
     if (group(g).state.load() == GroupState::Free)
       break; // groups are claimed in order
-    wakeAll(group(g).generation);
+    for (OperationSlot &operation : group(g).operations)
+      wakeAll(operation.turn);
   }
 }
 

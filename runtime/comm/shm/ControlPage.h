@@ -20,10 +20,15 @@ namespace polyrank::runtime::shm {
 static_assert(std::atomic<uint64_t>::is_always_lock_free &&
               std::atomic<uint32_t>::is_always_lock_free);
 
-inline constexpr uint32_t controlVersion = 2;
+inline constexpr uint32_t controlVersion = 3;
 inline constexpr size_t messageCapacity = 2048;
-/// Transfers of one round; a larger bucket takes several rounds.
+/// Operations that a group may have in flight; a power of two.
+inline constexpr uint32_t ringSlots = 16;
+/// Transfers of one operation; a larger bucket is several.
 inline constexpr int64_t roundTransfers = 1024;
+/// Transfers whose places a rank can publish at a time, over all its operations
+/// in flight.
+inline constexpr uint32_t publishedTransfers = 1u << 15;
 
 /// Tells one plan from another.
 using ProgramDigest = std::array<uint8_t, 16>;
@@ -61,37 +66,71 @@ struct alignas(128) RankState {
   std::atomic<uint64_t> beats;     // counts what it does besides commands
 };
 
-/// What a rank sleeps for, in one word, so that nobody sees the group of one
-/// wait with the generation of another. A rank that has no processor to wake up
-/// on still shows a wait that is long over (ControlPage::isOver).
+/// What a rank sleeps for, in one word, so that nobody sees the operation of one
+/// wait with the turn of another. A rank that has no processor to wake up on
+/// still shows a wait that is long over (ControlPage::isOver).
 struct Wait {
-  uint32_t group, generation;
+  uint32_t group, slot, turn;
 
-  uint64_t word() const { return uint64_t(group + 1) << 32 | generation; }
+  uint64_t word() const {
+    return uint64_t(group + 1) << 36 | uint64_t(slot) << 32 | turn;
+  }
   /// Of a word that is not 0.
   static Wait of(uint64_t word) {
-    return {uint32_t(word >> 32) - 1, uint32_t(word)};
+    return {uint32_t(word >> 36) - 1, uint32_t(word >> 32 & 15),
+            uint32_t(word)};
   }
+  /// Not all members have started the operation; else all have, and some of
+  /// them are at work.
+  bool isForStarts() const { return turn % 2 == 0; }
 };
+static_assert(ringSlots <= 16 && (ringSlots & (ringSlots - 1)) == 0);
 
-/// What a member is about to do in a group. All members' must be equal.
+/// What a member does in a group. All members' must be equal.
 struct OperationRecord {
   uint64_t id;
   int32_t kind; // CollectiveKind; -1 for a barrier
   int8_t reduction, dtype;
-  uint64_t transfers;
+  uint32_t round; // of a collective with many transfers
+  uint32_t transfers;
   int64_t elements; // of all inputs
   uint64_t shapes;  // digest of all extents and of the permutation
 
   bool operator==(const OperationRecord &) const = default;
 };
 
+/// What a member publishes when it starts an operation. It stays until the
+/// operation is done, that is, as long as anyone has a piece of it in hand.
+struct alignas(64) MemberOperation {
+  OperationRecord record;
+  uint32_t firstOffsets; // where its transfers' places are published
+  std::atomic<uint32_t> arrival; // turn + 1 of the operation when it started it
+  /// turn + 1 in the upper half, and in the lower one how many pieces of this
+  /// member's part of the work nobody has claimed.
+  std::atomic<uint64_t> claims;
+};
+
 struct alignas(64) GroupMember {
   int32_t rank;
-  std::atomic<uint32_t> arrival; // generation + 1 of the group when it arrived
-  // Alternating: a member may be one operation ahead of one that still
-  // compares.
-  OperationRecord records[2];
+  MemberOperation operations[ringSlots];
+};
+
+/// Operation n of a group has slot n mod ringSlots. Its turn is t = 2 (n div
+/// ringSlots) until all members have started it, t + 1 until all its pieces are
+/// finished, and then t + 2, which is that of the slot's next operation.
+struct OperationSlot {
+  alignas(64) std::atomic<uint32_t> turn; // futex
+  std::atomic<uint32_t> sleepers;
+  /// How many members have started it, in the upper half, and in the lower one
+  /// how many pieces are not finished.
+  alignas(64) std::atomic<uint64_t> progress;
+  // Written by the rank that starts it last, and by the one that finishes the
+  // last piece; they stay until all members have started the slot's next one.
+  int32_t lastStarter, lastFinisher;
+  int64_t startedAt, finishedAt; // monotonicNanoseconds
+  int64_t linkEndsAt;            // 0: it goes over no paced link
+
+  static constexpr uint64_t oneStart = uint64_t(1) << 32;
 };
 
 enum class GroupState : uint32_t { Free, Claimed, Ready };
@@ -100,9 +139,8 @@ struct alignas(64) GroupHeader {
   std::atomic<GroupState> state;
   uint64_t key; // hash of the members
   uint32_t size;
-  alignas(64) std::atomic<uint32_t> arrivals;
-  alignas(64) std::atomic<uint32_t> generation; // futex: +1 when all arrived
-  std::atomic<uint32_t> sleepers;
+  int64_t linkFreeAt; // when a paced link has done what was started so far
+  OperationSlot operations[ringSlots];
 };
 
 struct BufferOffsets {
@@ -129,10 +167,11 @@ public:
   RankState &rank(int rank) const;
   GroupHeader &group(uint32_t index) const;
   GroupMember &member(uint32_t group, int member) const;
+  /// The ring of `publishedTransfers` places that a rank publishes.
   std::span<BufferOffsets> offsets(int rank) const;
-  /// Whether all have arrived for whom a rank slept.
+  /// Whether what a rank slept for has come.
   bool isOver(const Wait &wait) const {
-    return group(wait.group).generation.load() != wait.generation;
+    return group(wait.group).operations[wait.slot].turn.load() != wait.turn;
   }
 
   /// Ends the job, if it has not ended, and wakes all that sleep.

@@ -1,8 +1,7 @@
-// Collectives that read the inputs and write the outputs of peers in place.
+// A rank's groups, and how it starts operations and waits for them. Who does the
+// work is in Work.cpp, how ranks wait for each other in Wait.cpp.
 
 #include "runtime/comm/shm/ShmTransport.h"
-
-#include "runtime/comm/Reduce.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -18,11 +17,6 @@ namespace polyrank::runtime::shm {
 namespace {
 
 constexpr int32_t barrierKind = -1;
-/// Below this, waking the team costs more than it saves.
-constexpr int64_t bytesWorthThreads = 1 << 17;
-/// What is copied at once and does not stay in a core's caches.
-constexpr int64_t bytesPastCaches = 8 << 20;
-
 uint64_t hashOf(std::span<const int64_t> values) {
   uint64_t hash = 0xcbf29ce484222325; // FNV-1a, by 64-bit words
   for (int64_t value : values)
@@ -234,28 +228,6 @@ Result<void> ShmTransport::awaitReady(GroupHeader &entry) {
   return {};
 }
 
-/// Publishes what this rank is about to do, waits for all members, and
-/// compares.
-Result<void> ShmTransport::agree(LocalGroup &group,
-                                 const OperationRecord &record) {
-  size_t slot = group.operations++ % 2;
-  control.member(group.entry, group.me).records[slot] = record;
-  control.rank(self).operation.store(record.id, std::memory_order_relaxed);
-  if (auto arrived = arrive(group); !arrived)
-    return arrived;
-  const OperationRecord &first = control.member(group.entry, 0).records[slot];
-  for (size_t m = 1; m < group.ranks.size(); ++m) {
-    const OperationRecord &other = control.member(group.entry, m).records[slot];
-    if (!(other == first))
-      return failed("ranks disagree on what to do next: rank " +
-                    std::to_string(group.ranks[0]) + " is at " +
-                    describeRecord(first) + ", rank " +
-                    std::to_string(group.ranks[m]) + " at " +
-                    describeRecord(other));
-  }
-  return {};
-}
-
 Result<void> ShmTransport::check(const Collective &collective) const {
   if (collective.group.index >= groups.size())
     return Error{"no such group", Error::Fault::Rank};
@@ -264,46 +236,107 @@ Result<void> ShmTransport::check(const Collective &collective) const {
                          group.me, arenas[self].size);
 }
 
-Result<void> ShmTransport::run(const Collective &collective) {
-  int64_t start = monotonicNanoseconds();
-  if (auto alive = control.health(); !alive)
-    return alive;
-  LocalGroup &group = groups[collective.group.index];
-  int members = static_cast<int>(group.ranks.size());
-  waited = 0;
-  auto offsets = control.offsets(self);
-  OperationRecord record = recordOf(collective, members);
-  for (size_t begin = 0;;) {
-    auto round = collective.transfers.subspan(
-        begin,
-        std::min<size_t>(roundTransfers, collective.transfers.size() - begin));
-    for (size_t t = 0; t < round.size(); ++t)
-      offsets[t] = {round[t].input, round[t].output};
-    // After the first meeting all inputs are there; after the second, all
-    // outputs, and no peer reads this rank's input any more.
-    if (auto agreed = agree(group, record); !agreed)
-      return agreed;
-    const CollectiveRule &rule = ruleOf(collective.kind);
-    if (!rule.reduces)
-      copyRound(collective, group, round);
-    else if (rule.hasBorders())
-      addBordersRound(collective, group, round);
-    else
-      reduceRound(collective, group, round);
-    if (auto done = arrive(group); !done)
-      return done;
-    begin += round.size();
-    if (begin >= collective.transfers.size())
-      break;
-  }
+void ShmTransport::pace(Group handle, const PacedLink &link) {
+  groups[handle.index].link = link;
+}
 
+Result<Ticket> ShmTransport::start(const Collective &collective) {
+  int64_t begin = monotonicNanoseconds();
+  Result<OpenCollective *> started = startRounds(collective);
+  if (!started)
+    return started.error();
+  CollectiveStatistics &counter =
+      counters[static_cast<size_t>(collective.kind)];
+  int64_t taken = monotonicNanoseconds() - begin;
+  counter.nanoseconds += taken;
+  counter.startingNanoseconds += taken - waited;
+  counter.waitingNanoseconds += waited;
+  return Ticket{(*started)->ticket};
+}
+
+Result<Completion> ShmTransport::wait(Ticket ticket) {
+  int64_t begin = monotonicNanoseconds();
+  waited = 0;
+  if (auto alive = control.health(); !alive)
+    return alive.error();
+  auto found = std::find_if(
+      open.begin(), open.end(),
+      [&](const auto &each) { return each->ticket == ticket.number; });
+  if (found == open.end())
+    return failed("rank " + std::to_string(self) +
+                  " waits for a collective that it has not started, or has "
+                  "waited for");
+  CollectiveStatistics &counter =
+      counters[static_cast<size_t>((*found)->kind)];
+  Result<Completion> completion = finishRounds(**found);
+  counter.nanoseconds += monotonicNanoseconds() - begin;
+  return completion;
+}
+
+Result<void> ShmTransport::run(const Collective &collective) {
+  int64_t begin = monotonicNanoseconds();
+  Result<OpenCollective *> started = startRounds(collective);
+  if (!started)
+    return started.error();
+  if (auto completion = finishRounds(**started); !completion)
+    return completion.error();
+  counters[static_cast<size_t>(collective.kind)].nanoseconds +=
+      monotonicNanoseconds() - begin;
+  return {};
+}
+
+Result<ShmTransport::OpenCollective *>
+ShmTransport::startRounds(const Collective &collective) {
+  waited = 0;
+  if (auto alive = control.health(); !alive)
+    return alive.error();
+  LocalGroup &group = groups[collective.group.index];
+  OperationRecord record = recordOf(collective, group.members());
+  if (spare.empty())
+    spare.push_back(std::make_unique<OpenCollective>());
+  OpenCollective &started = *open.emplace_back(std::move(spare.back()));
+  spare.pop_back();
+  started.ticket = ++tickets;
+  started.kind = collective.kind;
+  started.bytes = bytesMoved(collective, group.members(), group.me);
+  size_t all = collective.transfers.size();
+  started.rounds.resize(std::max<size_t>(
+      {started.rounds.size(), 1, (all + roundTransfers - 1) / roundTransfers}));
+  started.numRounds = 0;
+  size_t first = 0;
+  do {
+    Operation &round = started.rounds[started.numRounds++];
+    round.collective = collective;
+    round.collective.transfers = collective.transfers.subspan(
+        first, std::min<size_t>(roundTransfers, all - first));
+    round.group = &group;
+    round.isDone = false;
+    if (auto done = startOperation(round, record); !done)
+      return done.error();
+    first += roundTransfers;
+    ++record.round;
+  } while (first < all);
+  return &started;
+}
+
+/// The collective's memory is used again for another one.
+Result<Completion> ShmTransport::finishRounds(OpenCollective &collective) {
+  for (size_t r = 0; r < collective.numRounds; ++r)
+    if (auto done = finish(collective.rounds[r]); !done)
+      return done.error();
+  Completion completion =
+      collective.rounds[collective.numRounds - 1].completion;
   CollectiveStatistics &counter =
       counters[static_cast<size_t>(collective.kind)];
   ++counter.calls;
-  counter.bytes += bytesMoved(collective, members, group.me);
-  counter.nanoseconds += monotonicNanoseconds() - start;
+  counter.bytes += collective.bytes;
   counter.waitingNanoseconds += waited;
-  return {};
+  auto found = std::find_if(
+      open.begin(), open.end(),
+      [&](const auto &each) { return each.get() == &collective; });
+  spare.push_back(std::move(*found));
+  open.erase(found);
+  return completion;
 }
 
 Result<void> ShmTransport::barrier(Group handle) {
@@ -313,159 +346,158 @@ Result<void> ShmTransport::barrier(Group handle) {
     return failed("rank " + std::to_string(self) + ": no such group");
   OperationRecord record{};
   record.kind = barrierKind;
-  return agree(groups[handle.index], record);
+  Operation operation;
+  operation.group = &groups[handle.index];
+  operation.isBarrier = true;
+  if (auto started = startOperation(operation, record); !started)
+    return started;
+  return finish(operation);
 }
 
-std::byte *ShmTransport::inputOf(const LocalGroup &group, int member,
-                                 size_t number) const {
-  int rank = group.ranks[member];
-  return arenas[rank].base + control.offsets(rank)[number].input;
-}
-
-std::byte *ShmTransport::outputOf(const LocalGroup &group, int member,
-                                  size_t number) const {
-  int rank = group.ranks[member];
-  return arenas[rank].base + control.offsets(rank)[number].output;
-}
-
-void ShmTransport::inParallel(int64_t range, int64_t grain, int64_t bytes,
-                              const RangeBody &body) {
-  if (range <= 0)
-    return;
-  if (threads && bytes >= bytesWorthThreads)
-    threads(range, grain, body);
-  else
-    body(0, range);
-}
-
-/// All elements of the round's outputs in one row; this rank owns a contiguous
-/// part of it (AllReduce) or sees only its own outputs (ReduceScatter).
-void ShmTransport::reduceRound(const Collective &collective,
-                               const LocalGroup &group,
-                               std::span<const Transfer> round) {
-  constexpr int64_t grain = 1024;
-  bool toAll = collective.kind == CollectiveKind::AllReduce;
-  int members = static_cast<int>(group.ranks.size());
-  int64_t element = bytesOf(collective.dtype);
-  std::vector<int64_t> starts{0};
-  for (const Transfer &transfer : round)
-    starts.push_back(starts.back() +
-                     elementsOf(collective.kind, transfer, members).output);
-  int64_t total = starts.back();
-  // Owners' bounds are multiples of 16 elements: whole cache lines of f32.
-  auto bound = [&](int64_t part) {
-    int64_t lines = (total + 15) / 16;
-    return std::min(total, lines * part / members * 16);
-  };
-  int64_t begin = toAll ? bound(group.me) : 0;
-  int64_t end = toAll ? bound(group.me + 1) : total;
-
-  auto reducePiece = [&](int64_t from, int64_t to) {
-    std::vector<const std::byte *> sources(members);
-    std::vector<std::byte *> results(toAll ? members : 1);
-    size_t t = std::upper_bound(starts.begin(), starts.end(), from) -
-               starts.begin() - 1;
-    while (from < to) {
-      const Transfer &transfer = round[t];
-      int64_t within = from - starts[t];
-      int64_t row = within / transfer.inner, column = within % transfer.inner;
-      int64_t count = std::min(transfer.inner - column, to - from);
-      int64_t source =
-          toAll ? within : (row * members + group.me) * transfer.inner + column;
-      for (int m = 0; m < members; ++m)
-        sources[m] = inputOf(group, m, t) + source * element;
-      for (size_t r = 0; r < results.size(); ++r)
-        results[r] = outputOf(group, toAll ? static_cast<int>(r) : group.me, t) +
-                     within * element;
-      reduceElements(collective.dtype, collective.reduction, sources, count,
-                     results);
-      from += count;
-      if (from == starts[t + 1])
-        ++t;
+/// Takes the operation's slot, and publishes this member's part of it.
+Result<void> ShmTransport::startOperation(Operation &operation,
+                                          const OperationRecord &record) {
+  LocalGroup &group = *operation.group;
+  operation.number = group.operations;
+  if (auto room = makeRoom(operation); !room)
+    return room;
+  ++group.operations;
+  MemberOperation &mine = memberOf(operation, group.me);
+  mine.record = record;
+  control.rank(self).operation.store(record.id, std::memory_order_relaxed);
+  uint32_t pieces = 0;
+  if (!operation.isBarrier) {
+    publishOffsets(operation, mine);
+    operation.isSmall = isSmall(operation);
+    if (!operation.isSmall) {
+      fillRow(operation, group.me, operation.own);
+      pieces = operation.own.pieces;
     }
-  };
-  inParallel(
-      end - begin, grain, (end - begin) * element * members,
-      [&](int64_t from, int64_t to) { reducePiece(begin + from, begin + to); });
-}
-
-/// Each element of this rank's outputs is the sum, in group order, of what the
-/// members' widened blocks hold for it.
-void ShmTransport::addBordersRound(const Collective &collective,
-                                   const LocalGroup &group,
-                                   std::span<const Transfer> round) {
-  constexpr int64_t grain = 1024;
-  int members = static_cast<int>(group.ranks.size());
-  int64_t element = bytesOf(collective.dtype);
-  for (size_t t = 0; t < round.size(); ++t) {
-    int64_t inner = round[t].inner, low = round[t].low;
-    int64_t wide = low + inner + round[t].high;
-    int64_t total = round[t].outer * inner;
-    std::byte *output = outputOf(group, group.me, t);
-    auto addPiece = [&](int64_t from, int64_t to) {
-      std::vector<const std::byte *> sources;
-      while (from < to) {
-        int64_t row = from / inner, within = from % inner;
-        int64_t count = std::min(inner - within, to - from);
-        sources.clear();
-        for (int m = 0; m < members; ++m) {
-          int64_t at = (group.me - m) * inner + within + low;
-          if (at >= wide)
-            continue;
-          // As far as the same members take part.
-          if (at < 0) {
-            count = std::min(count, -at);
-            continue;
-          }
-          count = std::min(count, wide - at);
-          sources.push_back(inputOf(group, m, t) + (row * wide + at) * element);
-        }
-        std::byte *result = output + from * element;
-        reduceElements(collective.dtype, collective.reduction, sources, count,
-                       {&result, 1});
-        from += count;
-      }
-    };
-    inParallel(total, grain, total * element * 2, addPiece);
   }
+  OperationSlot &slot = slotOf(operation);
+  mine.claims.store(uint64_t(operation.turn() + 1) << 32 | pieces,
+                    std::memory_order_release);
+  mine.arrival.store(operation.turn() + 1, std::memory_order_release);
+  uint64_t before = slot.progress.fetch_add(OperationSlot::oneStart + pieces,
+                                            std::memory_order_acq_rel);
+  if (before / OperationSlot::oneStart + 1 == group.ranks.size())
+    return completeStart(operation);
+  return {};
 }
 
-/// All bytes that this rank copies into its outputs, in one row.
-void ShmTransport::copyRound(const Collective &collective,
-                             const LocalGroup &group,
-                             std::span<const Transfer> round) {
-  constexpr int64_t grain = 4096;
-  struct Piece {
-    RowCopy copy;
-    const std::byte *input = nullptr;
-    std::byte *output = nullptr;
+/// Finishes what still uses the operation's slot, and the oldest operations
+/// until its transfers' places can be published.
+Result<void> ShmTransport::makeRoom(Operation &operation) {
+  uint32_t entry = operation.group->entry;
+  auto isDone = [&](const Published &each) {
+    uint32_t turn = control.group(each.entry)
+                        .operations[each.slot]
+                        .turn.load(std::memory_order_acquire);
+    return int32_t(turn - each.turn) >= 2;
   };
-  int members = static_cast<int>(group.ranks.size());
-  std::vector<Piece> pieces;
-  std::vector<int64_t> starts{0};
-  for (size_t t = 0; t < round.size(); ++t)
-    for (int n = 0; n < sourcesOf(collective.kind, members); ++n) {
-      Piece piece{copyOf(collective, round[t], members, group.me, n)};
-      piece.input = inputOf(group, piece.copy.source, t);
-      piece.output = outputOf(group, group.me, t);
-      // This rank's own part of an in-place collective.
-      if (piece.input + piece.copy.from == piece.output + piece.copy.to)
-        continue;
-      pieces.push_back(piece);
-      starts.push_back(starts.back() + piece.copy.bytes());
+  if (operation.number >= ringSlots &&
+      slotOf(operation).turn.load(std::memory_order_acquire) !=
+          operation.turn())
+    if (Operation *before =
+            findOpen(entry, operation.slot(), operation.turn() - 2))
+      if (auto done = finish(*before); !done)
+        return done;
+  uint64_t count = operation.collective.transfers.size();
+  while (publishedCount + count > publishedTransfers) {
+    const Published &oldest = published.front();
+    if (!isDone(oldest))
+      if (Operation *before = findOpen(oldest.entry, oldest.slot, oldest.turn))
+        if (auto done = finish(*before); !done)
+          return done;
+    publishedCount -= oldest.count;
+    published.pop_front();
+  }
+  return {};
+}
+
+ShmTransport::Operation *ShmTransport::findOpen(uint32_t entry, uint32_t slot,
+                                                uint32_t turn) {
+  for (auto &collective : open)
+    for (size_t r = 0; r < collective->numRounds; ++r) {
+      Operation &round = collective->rounds[r];
+      if (round.group->entry == entry && round.slot() == slot &&
+          round.turn() == turn)
+        return &round;
     }
-  int64_t total = starts.back();
-  bool past = total >= bytesPastCaches;
-  inParallel(total, grain, total, [&](int64_t from, int64_t to) {
-    size_t p = std::upper_bound(starts.begin(), starts.end(), from) -
-               starts.begin() - 1;
-    for (; from < to; ++p) {
-      int64_t end = std::min(to, starts[p + 1]);
-      copyRows(pieces[p].copy, pieces[p].input, pieces[p].output,
-               from - starts[p], end - starts[p], past);
-      from = end;
-    }
-  });
+  return nullptr;
+}
+
+void ShmTransport::publishOffsets(Operation &operation, MemberOperation &mine) {
+  auto transfers = operation.collective.transfers;
+  mine.firstOffsets = static_cast<uint32_t>(publishedEnd % publishedTransfers);
+  if (transfers.empty())
+    return;
+  auto offsets = control.offsets(self);
+  for (const Transfer &transfer : transfers)
+    offsets[publishedEnd++ % publishedTransfers] = {transfer.input,
+                                                    transfer.output};
+  publishedCount += transfers.size();
+  published.push_back({operation.group->entry, operation.slot(),
+                       operation.turn(), transfers.size()});
+}
+
+/// Of the member that starts it last: compares what all have started, and lets
+/// them begin with the work.
+Result<void> ShmTransport::completeStart(const Operation &operation) {
+  const LocalGroup &group = *operation.group;
+  const OperationRecord &first = memberOf(operation, 0).record;
+  for (int m = 1; m < group.members(); ++m) {
+    const OperationRecord &other = memberOf(operation, m).record;
+    if (!(other == first))
+      return failed("ranks disagree on what to do next: rank " +
+                    std::to_string(group.ranks[0]) + " is at " +
+                    describeRecord(first) + ", rank " +
+                    std::to_string(group.ranks[m]) + " at " +
+                    describeRecord(other));
+  }
+  OperationSlot &slot = slotOf(operation);
+  uint64_t pieces =
+      slot.progress.load(std::memory_order_relaxed) % OperationSlot::oneStart;
+  slot.progress.store(pieces, std::memory_order_relaxed);
+  slot.lastStarter = self;
+  slot.startedAt = monotonicNanoseconds();
+  slot.linkEndsAt = 0;
+  if (int64_t time = linkNanoseconds(operation, first.round)) {
+    // Whoever started the operation before last has started it before this one.
+    int64_t &free = control.group(group.entry).linkFreeAt;
+    free = std::max(free, slot.startedAt) + time;
+    slot.linkEndsAt = free;
+  }
+  slot.lastFinisher = self;
+  slot.finishedAt = slot.startedAt;
+  if (operation.isSmall)
+    workAlone(operation);
+  slot.turn.store(operation.turn() + (pieces == 0 ? 2 : 1));
+  if (slot.sleepers.load() > 0)
+    wakeAll(slot.turn);
+  return {};
+}
+
+/// What the operation takes on the group's link; the latency counts once for a
+/// collective.
+int64_t ShmTransport::linkNanoseconds(const Operation &operation,
+                                      uint32_t round) const {
+  const PacedLink &link = operation.group->link;
+  int members = operation.group->members();
+  if (operation.isBarrier || members == 1)
+    return 0;
+  const Collective &collective = operation.collective;
+  uint64_t bytes = 0;
+  for (const Transfer &transfer : collective.transfers) {
+    TransferElements elements = elementsOf(collective.kind, transfer, members);
+    bytes += sentBytes(collective.kind, members,
+                       elements.input * bytesOf(collective.dtype),
+                       elements.output * bytesOf(collective.dtype));
+  }
+  int64_t picoseconds =
+      (round == 0 ? ruleOf(collective.kind).rounds * link.picoseconds : 0) +
+      static_cast<int64_t>(bytes) * link.picosecondsPerByte;
+  return (picoseconds + 999) / 1000;
 }
 
 void ShmTransport::abort(std::string_view message) {

@@ -5,6 +5,7 @@
 #include "runtime/comm/RowCopies.h"
 #include "runtime/comm/shm/ShmJob.h"
 
+#include <deque>
 #include <vector>
 
 namespace polyrank::runtime::shm {
@@ -21,8 +22,11 @@ public:
   std::span<std::byte> sharedMemory() override;
   Result<Group> createGroup(std::span<const int32_t> ranks) override;
   Result<void> check(const Collective &collective) const override;
+  Result<Ticket> start(const Collective &collective) override;
+  Result<Completion> wait(Ticket ticket) override;
   Result<void> run(const Collective &collective) override;
   Result<void> barrier(Group group) override;
+  void pace(Group group, const PacedLink &link) override;
   void abort(std::string_view message) override;
   Result<void> health() override { return control.health(); }
   void setProgress(uint64_t step, uint32_t command) override;
@@ -39,7 +43,52 @@ private:
     uint32_t entry = 0; // in the control page
     int me = 0;         // this rank's position
     std::vector<int32_t> ranks;
-    uint64_t operations = 0;
+    uint64_t operations = 0; // that this rank has started
+    PacedLink link;
+
+    int members() const { return static_cast<int>(ranks.size()); }
+  };
+
+  /// The work of one owner in a row: elements of its part of a reduction, or
+  /// the bytes that it copies, [begin, end), cut into `pieces` of `size`. Copies
+  /// and transfers begin at `starts`, of which the last is the end of all.
+  struct WorkRow {
+    struct Part {
+      RowCopy copy;
+      size_t transfer = 0;
+    };
+    int64_t begin = 0, end = 0, size = 0;
+    uint32_t pieces = 0;
+    std::vector<int64_t> starts;
+    std::vector<Part> parts; // of copies
+  };
+
+  /// One operation of a group's ring, started by this rank.
+  struct Operation {
+    Collective collective; // with the transfers of this round
+    LocalGroup *group = nullptr;
+    uint64_t number = 0; // in the group
+    WorkRow own;
+    bool isBarrier = false, isSmall = false, isDone = false;
+    Completion completion;
+
+    uint32_t slot() const { return number % ringSlots; }
+    /// Before all have started it; see OperationSlot.
+    uint32_t turn() const {
+      return static_cast<uint32_t>(2 * (number / ringSlots));
+    }
+  };
+  struct OpenCollective {
+    uint64_t ticket = 0;
+    CollectiveKind kind{};
+    uint64_t bytes = 0; // that this rank sends
+    std::vector<Operation> rounds;
+    size_t numRounds = 0; // of these; the others are memory to be used again
+  };
+  /// A rank's places in the ring of offsets, oldest first.
+  struct Published {
+    uint32_t entry, slot, turn; // of the operation in the control page
+    uint64_t count;
   };
 
   ShmTransport() = default;
@@ -49,10 +98,28 @@ private:
   Result<uint32_t> findEntry(std::span<const int32_t> ranks);
   Result<void> awaitReady(GroupHeader &entry);
 
+  Result<OpenCollective *> startRounds(const Collective &collective);
+  Result<Completion> finishRounds(OpenCollective &collective);
+  Result<void> startOperation(Operation &operation,
+                              const OperationRecord &record);
+  Result<void> makeRoom(Operation &operation);
+  void publishOffsets(Operation &operation, MemberOperation &mine);
+  Result<void> completeStart(const Operation &operation);
+  int64_t linkNanoseconds(const Operation &operation, uint32_t round) const;
+  Operation *findOpen(uint32_t entry, uint32_t slot, uint32_t turn);
+  OperationSlot &slotOf(const Operation &operation) const {
+    return control.group(operation.group->entry).operations[operation.slot()];
+  }
+  MemberOperation &memberOf(const Operation &operation, int member) const {
+    return control.member(operation.group->entry, member)
+        .operations[operation.slot()];
+  }
+
   // Wait.cpp
-  Result<void> arrive(LocalGroup &group);
-  Result<void> awaitGeneration(LocalGroup &group, uint32_t generation);
-  Result<void> checkPeers(LocalGroup &group, uint32_t generation);
+  Result<void> finish(Operation &operation);
+  Result<void> awaitTurn(const Operation &operation, uint32_t turn);
+  Result<void> awaitLink(int64_t end);
+  Result<void> checkPeers(const Operation &operation, uint32_t turn);
   /// Ranks that wait for each other in a circle, with what they wait for; empty
   /// where there is none through this rank.
   using WaitPath = std::vector<std::pair<int, uint64_t>>;
@@ -60,26 +127,37 @@ private:
   bool extendCircle(WaitPath &path, std::vector<bool> &visited) const;
   std::string describeWait(int rank) const;
 
-  Result<void> agree(LocalGroup &group, const OperationRecord &record);
-  void reduceRound(const Collective &collective, const LocalGroup &group,
-                   std::span<const Transfer> round);
-  void addBordersRound(const Collective &collective, const LocalGroup &group,
-                       std::span<const Transfer> round);
-  void copyRound(const Collective &collective, const LocalGroup &group,
-                 std::span<const Transfer> round);
-  void inParallel(int64_t range, int64_t grain, int64_t bytes,
-                  const RangeBody &body);
-  std::byte *inputOf(const LocalGroup &group, int member, size_t number) const;
-  std::byte *outputOf(const LocalGroup &group, int member, size_t number) const;
+  // Work.cpp
+  bool isSmall(const Operation &operation) const;
+  void fillRow(const Operation &operation, int owner, WorkRow &row) const;
+  void workAlone(const Operation &operation) const;
+  void work(const Operation &operation) const;
+  bool claim(const Operation &operation, int owner, uint32_t &left) const;
+  void finishPiece(const Operation &operation) const;
+  void workOn(const Operation &operation, const WorkRow &row, int owner,
+              int64_t from, int64_t to) const;
+  void reducePiece(const Operation &operation, const WorkRow &row, int owner,
+                   int64_t from, int64_t to) const;
+  void addBordersPiece(const Operation &operation, const WorkRow &row,
+                       int owner, int64_t from, int64_t to) const;
+  void copyPiece(const Operation &operation, const WorkRow &row, int owner,
+                 int64_t from, int64_t to) const;
+  struct Places;
+  Places placesOf(const Operation &operation, int member) const;
+  std::span<const Places> allPlaces(const Operation &operation) const;
 
   JobDescriptors files;
   ControlPage control;
   int self = 0;
   std::vector<Arena> arenas; // by rank; those of this rank's groups are mapped
-  std::vector<LocalGroup> groups;
+  std::deque<LocalGroup> groups;
   ParallelFor threads;
   TransportStatistics counters{};
   uint64_t waited = 0; // nanoseconds, in the running call
+  /// Started and not waited for, oldest first; and memory for further ones.
+  std::vector<std::unique_ptr<OpenCollective>> open, spare;
+  std::deque<Published> published;
+  uint64_t tickets = 0, publishedEnd = 0, publishedCount = 0;
 };
 
 } // namespace polyrank::runtime::shm

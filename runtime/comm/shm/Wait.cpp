@@ -1,6 +1,10 @@
-// How a rank waits for its group, and finds out that the wait will never end.
+// How a rank waits for its groups, and finds out that the wait will never end.
 
 #include "runtime/comm/shm/ShmTransport.h"
+
+#include <algorithm>
+#include <ctime>
+#include <sched.h>
 
 namespace polyrank::runtime::shm {
 namespace {
@@ -15,56 +19,71 @@ void pauseProcessor() {
 
 } // namespace
 
-Result<void> ShmTransport::arrive(LocalGroup &group) {
-  GroupHeader &entry = control.group(group.entry);
-  uint32_t generation = entry.generation.load(std::memory_order_acquire);
-  control.member(group.entry, group.me)
-      .arrival.store(generation + 1, std::memory_order_release);
-  if (entry.arrivals.fetch_add(1, std::memory_order_acq_rel) + 1 ==
-      entry.size) {
-    entry.arrivals.store(0, std::memory_order_relaxed);
-    entry.generation.fetch_add(1);
-    if (entry.sleepers.load() > 0)
-      wakeAll(entry.generation);
+/// Returns when the operation is done, having done what was left of it.
+Result<void> ShmTransport::finish(Operation &operation) {
+  if (operation.isDone)
     return {};
-  }
-  int64_t start = monotonicNanoseconds();
-  Result<void> result = awaitGeneration(group, generation);
-  waited += monotonicNanoseconds() - start;
-  return result;
+  OperationSlot &slot = slotOf(operation);
+  auto turn = [&] { return slot.turn.load(std::memory_order_acquire); };
+  control.rank(self).operation.store(operation.collective.id,
+                                     std::memory_order_relaxed);
+  if (turn() == operation.turn())
+    if (auto started = awaitTurn(operation, operation.turn()); !started)
+      return started;
+  if (turn() == operation.turn() + 1)
+    work(operation);
+  if (turn() == operation.turn() + 1)
+    if (auto done = awaitTurn(operation, operation.turn() + 1); !done)
+      return done;
+  // These stay as they are until this rank starts the slot's next operation.
+  if (slot.linkEndsAt)
+    if (auto ended = awaitLink(slot.linkEndsAt); !ended)
+      return ended;
+  operation.completion = {slot.startedAt, slot.lastStarter,
+                          std::max(slot.finishedAt, slot.linkEndsAt),
+                          slot.lastFinisher};
+  operation.isDone = true;
+  return {};
 }
 
-Result<void> ShmTransport::awaitGeneration(LocalGroup &group,
-                                           uint32_t generation) {
-  GroupHeader &entry = control.group(group.entry);
+/// Until the operation's turn is this one no more.
+Result<void> ShmTransport::awaitTurn(const Operation &operation,
+                                     uint32_t turn) {
+  OperationSlot &slot = slotOf(operation);
+  int64_t begin = monotonicNanoseconds();
+  struct Stopwatch {
+    int64_t begin;
+    uint64_t &sum;
+    ~Stopwatch() { sum += monotonicNanoseconds() - begin; }
+  } stopwatch{begin, waited};
   auto isOver = [&] {
-    return entry.generation.load(std::memory_order_acquire) != generation;
+    return slot.turn.load(std::memory_order_acquire) != turn;
   };
   if (int64_t limit = control.header().spinNanoseconds) {
-    int64_t start = monotonicNanoseconds();
     do {
       for (int n = 0; n < 32; ++n) {
         if (isOver())
           return {};
         pauseProcessor();
       }
-    } while (monotonicNanoseconds() - start < limit);
+    } while (monotonicNanoseconds() - begin < limit);
   }
 
   RankState &state = control.rank(self);
-  state.waiting.store(Wait{group.entry, generation}.word());
-  entry.sleepers.fetch_add(1);
+  state.waiting.store(
+      Wait{operation.group->entry, operation.slot(), turn}.word());
+  slot.sleepers.fetch_add(1);
   Result<void> result;
   WaitPath circle;
   while (!isOver()) {
     if (result = control.health(); !result)
       break;
     int64_t before = monotonicNanoseconds();
-    sleepWhile(entry.generation, generation);
+    sleepWhile(slot.turn, turn);
     // A wake, or a signal: look at the peers only once in a while.
     if (isOver() || monotonicNanoseconds() - before < 90'000'000)
       continue;
-    if (result = checkPeers(group, generation); !result)
+    if (result = checkPeers(operation, turn); !result)
       break;
     // All of these waits lasted from the first look to the second, so each was
     // waiting for the next at one and the same time: none will ever arrive.
@@ -78,31 +97,58 @@ Result<void> ShmTransport::awaitGeneration(LocalGroup &group,
     }
     circle = std::move(found);
   }
-  entry.sleepers.fetch_sub(1);
+  slot.sleepers.fetch_sub(1);
   state.waiting.store(0);
   return result;
 }
 
-Result<void> ShmTransport::checkPeers(LocalGroup &group, uint32_t generation) {
+/// Sleeps until then, a moment less, which it watches the clock for.
+Result<void> ShmTransport::awaitLink(int64_t end) {
+  constexpr int64_t moment = 60'000, longest = 100'000'000;
+  int64_t begin = monotonicNanoseconds(), now = begin;
+  for (; now < end; now = monotonicNanoseconds()) {
+    if (auto alive = control.health(); !alive)
+      return alive;
+    if (end - now > moment) {
+      int64_t pause = std::min(end - now - moment, longest);
+      timespec time{pause / 1'000'000'000, pause % 1'000'000'000};
+      nanosleep(&time, nullptr);
+    } else {
+      sched_yield();
+    }
+  }
+  waited += now - begin;
+  return {};
+}
+
+Result<void> ShmTransport::checkPeers(const Operation &operation,
+                                      uint32_t turn) {
   if (!isAlive(control.header().launcher))
     return failed("the launcher (process " +
                   std::to_string(control.header().launcher.pid) +
                   ") ended before its ranks");
-  for (size_t m = 0; m < group.ranks.size(); ++m) {
-    GroupMember &member = control.member(group.entry, m);
-    if (member.arrival.load(std::memory_order_acquire) == generation + 1)
+  bool isForStarts = turn == operation.turn();
+  const LocalGroup &group = *operation.group;
+  for (int m = 0; m < group.members(); ++m) {
+    auto hasStarted = [&] {
+      return memberOf(operation, m).arrival.load(std::memory_order_acquire) ==
+             operation.turn() + 1;
+    };
+    if (isForStarts && hasStarted())
       continue;
-    RankState &peer = control.rank(member.rank);
+    RankState &peer = control.rank(group.ranks[m]);
     RankPhase phase = peer.phase.load(std::memory_order_acquire);
     if (phase == RankPhase::Starting || // the launcher watches these
         phase == RankPhase::Attaching ||
         (phase == RankPhase::Running && isAlive(peer.process)))
       continue;
-    // It may have arrived between the two looks, and left in good order.
-    if (control.group(group.entry).generation.load() != generation ||
-        member.arrival.load() == generation + 1)
+    // Who has left in good order has no piece in hand.
+    if (!isForStarts && phase == RankPhase::Left)
+      continue;
+    // It may have started it between the two looks, and left in good order.
+    if (slotOf(operation).turn.load() != turn || (isForStarts && hasStarted()))
       return {};
-    return failed("rank " + std::to_string(member.rank) + " (process " +
+    return failed("rank " + std::to_string(group.ranks[m]) + " (process " +
                   std::to_string(peer.process.pid) + ") " +
                   (phase == RankPhase::Left ? "left the job early" : "died") +
                   "; " + describeWait(self));
@@ -144,10 +190,13 @@ bool ShmTransport::extendCircle(WaitPath &path,
   if (word == 0)
     return false;
   Wait wait = Wait::of(word);
+  if (!wait.isForStarts()) // who has a piece in hand waits for nobody
+    return false;
   const GroupHeader &entry = control.group(wait.group);
   for (uint32_t m = 0; m < entry.size; ++m) {
     const GroupMember &member = control.member(wait.group, m);
-    bool arrived = member.arrival.load() == wait.generation + 1;
+    bool arrived =
+        member.operations[wait.slot].arrival.load() == wait.turn + 1;
     // The rank may not have woken up yet: then its wait leads nowhere, and what
     // its members have arrived for is something else.
     if (control.isOver(wait))

@@ -28,11 +28,16 @@ public:
     return Group{static_cast<uint32_t>(groups.size() - 1)};
   }
   Result<void> check(const Collective &) const override { return {}; }
-  Result<void> run(const Collective &collective) override {
+  Result<Ticket> start(const Collective &collective) override {
     collectives.push_back({collective.group.index, collective.id,
                            collective.transfers[0]});
-    return {};
+    return Ticket{collectives.size()};
   }
+  Result<Completion> wait(Ticket ticket) override {
+    waits.push_back(ticket.number);
+    return Completion{};
+  }
+  void pace(Group, const PacedLink &) override {}
   Result<void> barrier(Group) override { return {}; }
   void abort(std::string_view) override {}
   Result<void> health() override { return {}; }
@@ -47,7 +52,8 @@ public:
     Transfer transfer;
   };
   std::vector<std::vector<int32_t>> groups;
-  std::vector<Done> collectives;
+  std::vector<Done> collectives; // a ticket's number counts them from 1
+  std::vector<uint64_t> waits;   // for these tickets
 
 private:
   int number, ranks;

@@ -1,0 +1,317 @@
+// The work of a collective, cut into pieces that whoever is there claims.
+//
+// Each member owns a part of the work: of an all-reduce a range of the elements,
+// of everything else its own outputs. Its part is cut into pieces; a piece is
+// claimed by counting down the owner's counter, and each rank begins with its own
+// part, whose memory is near. What nobody has claimed when a rank comes is done by
+// it, so that one that comes late finds its outputs there. Which rank does a
+// piece changes no bit: an element is summed in group order by one of them.
+//
+// The places that members publish may be read by who has claimed a piece and not
+// finished it, and by nobody else: the operation cannot end meanwhile, and its
+// slot not be used again.
+
+#include "runtime/comm/Reduce.h"
+#include "runtime/comm/shm/ShmTransport.h"
+
+#include <algorithm>
+#include <atomic>
+
+namespace polyrank::runtime::shm {
+namespace {
+
+/// Below this, waking the team costs more than it saves.
+constexpr int64_t bytesWorthThreads = 1 << 17;
+/// What is copied at once and does not stay in a core's caches.
+constexpr int64_t bytesPastCaches = 8 << 20;
+/// Of all members' outputs together. What is as small as that is done by the
+/// last member that starts it: ranks meet once instead of twice.
+constexpr int64_t smallBytes = 1 << 14;
+/// Of a piece: claiming it takes less than a thousandth of moving it.
+constexpr int64_t pieceBytes = 1 << 17;
+
+bool reduces(const Collective &collective) {
+  return ruleOf(collective.kind).reduces;
+}
+
+} // namespace
+
+/// Where a member's buffers are, as this rank sees them.
+struct ShmTransport::Places {
+  std::byte *base;
+  const BufferOffsets *ring;
+  uint32_t first;
+
+  const BufferOffsets &at(size_t transfer) const {
+    return ring[(first + transfer) % publishedTransfers];
+  }
+  std::byte *input(size_t transfer) const { return base + at(transfer).input; }
+  std::byte *output(size_t transfer) const {
+    return base + at(transfer).output;
+  }
+};
+
+ShmTransport::Places ShmTransport::placesOf(const Operation &operation,
+                                            int member) const {
+  int rank = operation.group->ranks[member];
+  return {arenas[rank].base, control.offsets(rank).data(),
+          memberOf(operation, member).firstOffsets};
+}
+
+std::span<const ShmTransport::Places>
+ShmTransport::allPlaces(const Operation &operation) const {
+  thread_local std::vector<Places> places;
+  places.clear();
+  for (int m = 0; m < operation.group->members(); ++m)
+    places.push_back(placesOf(operation, m));
+  return places;
+}
+
+/// The same on all members: of extents alone.
+bool ShmTransport::isSmall(const Operation &operation) const {
+  const Collective &collective = operation.collective;
+  int64_t members = operation.group->members();
+  int64_t each = smallBytes / bytesOf(collective.dtype) / members, all = 0;
+  for (const Transfer &transfer : collective.transfers) {
+    all += elementsOf(collective.kind, transfer, members).output;
+    if (all > each)
+      return false;
+  }
+  return true;
+}
+
+void ShmTransport::fillRow(const Operation &operation, int owner,
+                           WorkRow &row) const {
+  const Collective &collective = operation.collective;
+  int members = operation.group->members();
+  int64_t element = bytesOf(collective.dtype), grain = 1024;
+  row.begin = row.end = 0;
+  row.pieces = 0;
+  row.parts.clear();
+  row.starts.assign(1, 0);
+  if (reduces(collective)) {
+    for (const Transfer &transfer : collective.transfers)
+      row.starts.push_back(
+          row.starts.back() +
+          elementsOf(collective.kind, transfer, members).output);
+    row.end = row.starts.back();
+    // Parts begin at multiples of 16 elements: whole cache lines of f32.
+    if (collective.kind == CollectiveKind::AllReduce) {
+      int64_t total = row.end;
+      auto bound = [&](int64_t part) {
+        int64_t lines = (total + 15) / 16;
+        return std::min(total, lines * part / members * 16);
+      };
+      row.begin = bound(owner);
+      row.end = bound(owner + 1);
+    }
+  } else {
+    element = 1, grain = 4096;
+    Places places = placesOf(operation, owner);
+    for (size_t t = 0; t < collective.transfers.size(); ++t)
+      for (int n = 0; n < sourcesOf(collective.kind, members); ++n) {
+        RowCopy copy =
+            copyOf(collective, collective.transfers[t], members, owner, n);
+        // The owner's own part of an in-place collective.
+        if (copy.source == owner) {
+          const BufferOffsets &at = places.at(t);
+          if (at.input + copy.from == at.output + copy.to)
+            continue;
+        }
+        row.parts.push_back({copy, t});
+        row.starts.push_back(row.starts.back() + copy.bytes());
+      }
+    row.end = row.starts.back();
+  }
+  int64_t length = row.end - row.begin;
+  if (length <= 0)
+    return;
+  int64_t wanted = (length * element + pieceBytes - 1) / pieceBytes;
+  row.size = (length + wanted - 1) / wanted;
+  row.size = (row.size + grain - 1) / grain * grain;
+  row.pieces = static_cast<uint32_t>((length + row.size - 1) / row.size);
+}
+
+/// Whether there was a piece, and then how many of the owner's are left.
+bool ShmTransport::claim(const Operation &operation, int owner,
+                         uint32_t &left) const {
+  std::atomic<uint64_t> &claims = memberOf(operation, owner).claims;
+  uint64_t now = claims.load(std::memory_order_acquire);
+  while (uint32_t(now >> 32) == operation.turn() + 1 && uint32_t(now) != 0)
+    if (claims.compare_exchange_weak(now, now - 1, std::memory_order_acq_rel)) {
+      left = uint32_t(now) - 1;
+      return true;
+    }
+  return false;
+}
+
+void ShmTransport::finishPiece(const Operation &operation) const {
+  OperationSlot &slot = slotOf(operation);
+  if (slot.progress.fetch_sub(1, std::memory_order_acq_rel) != 1)
+    return;
+  slot.lastFinisher = self;
+  slot.finishedAt = monotonicNanoseconds();
+  slot.turn.store(operation.turn() + 2);
+  if (slot.sleepers.load() > 0)
+    wakeAll(slot.turn);
+}
+
+/// All of it, by this thread.
+void ShmTransport::workAlone(const Operation &operation) const {
+  // One owner's elements of an all-reduce are everybody's.
+  bool isShared = operation.collective.kind == CollectiveKind::AllReduce;
+  int owners = isShared ? 1 : operation.group->members();
+  WorkRow row;
+  for (int owner = 0; owner < owners; ++owner) {
+    fillRow(operation, owner, row);
+    workOn(operation, row, owner, isShared ? 0 : row.begin,
+           isShared ? row.starts.back() : row.end);
+  }
+}
+
+void ShmTransport::work(const Operation &operation) const {
+  int members = operation.group->members();
+  uint32_t left = 0;
+  for (int n = 0; n < members; ++n) {
+    int owner = (operation.group->me + n) % members;
+    if (!claim(operation, owner, left))
+      continue;
+    WorkRow others;
+    if (n != 0)
+      fillRow(operation, owner, others);
+    const WorkRow &row = n == 0 ? operation.own : others;
+    // Pieces go from the first to the last.
+    auto doPiece = [&](uint32_t left) {
+      int64_t from = row.begin + (row.pieces - 1 - left) * row.size;
+      workOn(operation, row, owner, from, std::min(row.end, from + row.size));
+      finishPiece(operation);
+    };
+    int64_t bytes = (left + 1) * row.size;
+    if (reduces(operation.collective))
+      bytes *= bytesOf(operation.collective.dtype) *
+               (operation.collective.kind == CollectiveKind::HaloAdd ? 2
+                                                                     : members);
+    if (!threads || left == 0 || bytes < bytesWorthThreads) {
+      do
+        doPiece(left);
+      while (claim(operation, owner, left));
+      continue;
+    }
+    std::atomic<int64_t> first = left; // claimed here, done by one of the team
+    threads(int64_t(left) + 1, 1, [&](int64_t, int64_t) {
+      uint32_t piece = 0;
+      if (int64_t mine = first.exchange(-1); mine >= 0)
+        doPiece(static_cast<uint32_t>(mine));
+      while (claim(operation, owner, piece))
+        doPiece(piece);
+    });
+  }
+}
+
+void ShmTransport::workOn(const Operation &operation, const WorkRow &row,
+                          int owner, int64_t from, int64_t to) const {
+  const CollectiveRule &rule = ruleOf(operation.collective.kind);
+  if (!rule.reduces)
+    copyPiece(operation, row, owner, from, to);
+  else if (rule.hasBorders())
+    addBordersPiece(operation, row, owner, from, to);
+  else
+    reducePiece(operation, row, owner, from, to);
+}
+
+/// Elements [from, to) of all outputs in one row: of all members (AllReduce) or
+/// of the owner (ReduceScatter).
+void ShmTransport::reducePiece(const Operation &operation, const WorkRow &row,
+                               int owner, int64_t from, int64_t to) const {
+  const Collective &collective = operation.collective;
+  bool toAll = collective.kind == CollectiveKind::AllReduce;
+  int members = operation.group->members();
+  int64_t element = bytesOf(collective.dtype);
+  std::span<const Places> places = allPlaces(operation);
+  thread_local std::vector<const std::byte *> sources;
+  thread_local std::vector<std::byte *> results;
+  sources.resize(members);
+  results.resize(toAll ? members : 1);
+  size_t t = std::upper_bound(row.starts.begin(), row.starts.end(), from) -
+             row.starts.begin() - 1;
+  while (from < to) {
+    const Transfer &transfer = collective.transfers[t];
+    int64_t within = from - row.starts[t];
+    int64_t line = within / transfer.inner, column = within % transfer.inner;
+    int64_t count = std::min(transfer.inner - column, to - from);
+    int64_t source = toAll
+                         ? within
+                         : (line * members + owner) * transfer.inner + column;
+    for (int m = 0; m < members; ++m)
+      sources[m] = places[m].input(t) + source * element;
+    for (size_t r = 0; r < results.size(); ++r)
+      results[r] =
+          places[toAll ? static_cast<int>(r) : owner].output(t) +
+          within * element;
+    reduceElements(collective.dtype, collective.reduction, sources, count,
+                   results);
+    from += count;
+    if (from == row.starts[t + 1])
+      ++t;
+  }
+}
+
+/// Each element of the owner's outputs is the sum, in group order, of what the
+/// members' widened blocks hold for it.
+void ShmTransport::addBordersPiece(const Operation &operation,
+                                   const WorkRow &row, int owner, int64_t from,
+                                   int64_t to) const {
+  const Collective &collective = operation.collective;
+  int members = operation.group->members();
+  int64_t element = bytesOf(collective.dtype);
+  std::span<const Places> places = allPlaces(operation);
+  thread_local std::vector<const std::byte *> sources;
+  size_t t = std::upper_bound(row.starts.begin(), row.starts.end(), from) -
+             row.starts.begin() - 1;
+  while (from < to) {
+    const Transfer &transfer = collective.transfers[t];
+    int64_t inner = transfer.inner, low = transfer.low;
+    int64_t wide = low + inner + transfer.high;
+    int64_t place = from - row.starts[t];
+    int64_t line = place / inner, within = place % inner;
+    int64_t count = std::min(inner - within, to - from);
+    sources.clear();
+    for (int m = 0; m < members; ++m) {
+      int64_t at = (owner - m) * inner + within + low;
+      if (at >= wide)
+        continue;
+      // As far as the same members take part.
+      if (at < 0) {
+        count = std::min(count, -at);
+        continue;
+      }
+      count = std::min(count, wide - at);
+      sources.push_back(places[m].input(t) + (line * wide + at) * element);
+    }
+    std::byte *result = places[owner].output(t) + place * element;
+    reduceElements(collective.dtype, collective.reduction, sources, count,
+                   {&result, 1});
+    from += count;
+    if (from == row.starts[t + 1])
+      ++t;
+  }
+}
+
+/// Bytes [from, to) of all that is copied into the owner's outputs.
+void ShmTransport::copyPiece(const Operation &operation, const WorkRow &row,
+                             int owner, int64_t from, int64_t to) const {
+  std::span<const Places> places = allPlaces(operation);
+  bool past = row.end >= bytesPastCaches;
+  size_t p = std::upper_bound(row.starts.begin(), row.starts.end(), from) -
+             row.starts.begin() - 1;
+  for (; from < to; ++p) {
+    const auto &[copy, transfer] = row.parts[p];
+    int64_t end = std::min(to, row.starts[p + 1]);
+    copyRows(copy, places[copy.source].input(transfer),
+             places[owner].output(transfer), from - row.starts[p],
+             end - row.starts[p], past);
+    from = end;
+  }
+}
+
+} // namespace polyrank::runtime::shm
