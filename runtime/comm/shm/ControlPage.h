@@ -105,14 +105,15 @@ struct alignas(64) MemberOperation {
   OperationRecord record;
   uint32_t firstOffsets; // where its transfers' places are published
   std::atomic<uint32_t> arrival; // turn + 1 of the operation when it started it
-  /// turn + 1 in the upper half, and in the lower one how many pieces of this
-  /// member's part of the work nobody has claimed.
-  std::atomic<uint64_t> claims;
 };
 
 struct alignas(64) GroupMember {
   int32_t rank;
   MemberOperation operations[ringSlots];
+  /// Of each operation, turn + 1 in the upper half, and in the lower one how many
+  /// pieces of this member's part of the work nobody has claimed. Apart from what
+  /// others read meanwhile.
+  alignas(64) std::atomic<uint64_t> claims[ringSlots];
 };
 
 /// Operation n of a group has slot n mod ringSlots. Its turn is t = 2 (n div

@@ -375,8 +375,9 @@ Result<void> ShmTransport::startOperation(Operation &operation,
     }
   }
   OperationSlot &slot = slotOf(operation);
-  mine.claims.store(uint64_t(operation.turn() + 1) << 32 | pieces,
-                    std::memory_order_release);
+  claimsOf(operation, group.me)
+      .store(uint64_t(operation.turn() + 1) << 32 | pieces,
+             std::memory_order_release);
   mine.arrival.store(operation.turn() + 1, std::memory_order_release);
   uint64_t before = slot.progress.fetch_add(OperationSlot::oneStart + pieces,
                                             std::memory_order_acq_rel);

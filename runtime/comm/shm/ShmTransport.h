@@ -114,6 +114,11 @@ private:
     return control.member(operation.group->entry, member)
         .operations[operation.slot()];
   }
+  std::atomic<uint64_t> &claimsOf(const Operation &operation,
+                                  int member) const {
+    return control.member(operation.group->entry, member)
+        .claims[operation.slot()];
+  }
 
   // Wait.cpp
   Result<void> finish(Operation &operation);
@@ -133,7 +138,7 @@ private:
   void workAlone(const Operation &operation) const;
   void work(const Operation &operation) const;
   bool claim(const Operation &operation, int owner, uint32_t &left) const;
-  void finishPiece(const Operation &operation) const;
+  void finishPieces(const Operation &operation, uint32_t count) const;
   void workOn(const Operation &operation, const WorkRow &row, int owner,
               int64_t from, int64_t to) const;
   void reducePiece(const Operation &operation, const WorkRow &row, int owner,

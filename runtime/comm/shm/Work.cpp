@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 
 namespace polyrank::runtime::shm {
 namespace {
@@ -135,7 +136,7 @@ void ShmTransport::fillRow(const Operation &operation, int owner,
 /// Whether there was a piece, and then how many of the owner's are left.
 bool ShmTransport::claim(const Operation &operation, int owner,
                          uint32_t &left) const {
-  std::atomic<uint64_t> &claims = memberOf(operation, owner).claims;
+  std::atomic<uint64_t> &claims = claimsOf(operation, owner);
   uint64_t now = claims.load(std::memory_order_acquire);
   while (uint32_t(now >> 32) == operation.turn() + 1 && uint32_t(now) != 0)
     if (claims.compare_exchange_weak(now, now - 1, std::memory_order_acq_rel)) {
@@ -145,9 +146,11 @@ bool ShmTransport::claim(const Operation &operation, int owner,
   return false;
 }
 
-void ShmTransport::finishPiece(const Operation &operation) const {
+/// Of this thread, which has none of the operation in hand any more.
+void ShmTransport::finishPieces(const Operation &operation,
+                                uint32_t count) const {
   OperationSlot &slot = slotOf(operation);
-  if (slot.progress.fetch_sub(1, std::memory_order_acq_rel) != 1)
+  if (slot.progress.fetch_sub(count, std::memory_order_acq_rel) != count)
     return;
   slot.lastFinisher = self;
   slot.finishedAt = monotonicNanoseconds();
@@ -180,11 +183,20 @@ void ShmTransport::work(const Operation &operation) const {
     if (n != 0)
       fillRow(operation, owner, others);
     const WorkRow &row = n == 0 ? operation.own : others;
-    // Pieces go from the first to the last.
-    auto doPiece = [&](uint32_t left) {
-      int64_t from = row.begin + (row.pieces - 1 - left) * row.size;
-      workOn(operation, row, owner, from, std::min(row.end, from + row.size));
-      finishPiece(operation);
+    // From the first to the last. `piece` is one that is claimed already.
+    auto doPieces = [&](std::optional<uint32_t> piece) {
+      uint32_t next = 0, done = 0;
+      if (!piece && claim(operation, owner, next))
+        piece = next;
+      for (; piece; ++done) {
+        int64_t from = row.begin + (row.pieces - 1 - *piece) * row.size;
+        workOn(operation, row, owner, from, std::min(row.end, from + row.size));
+        piece.reset();
+        if (claim(operation, owner, next))
+          piece = next;
+      }
+      if (done)
+        finishPieces(operation, done);
     };
     int64_t bytes = (left + 1) * row.size;
     if (reduces(operation.collective))
@@ -192,18 +204,14 @@ void ShmTransport::work(const Operation &operation) const {
                (operation.collective.kind == CollectiveKind::HaloAdd ? 2
                                                                      : members);
     if (!threads || left == 0 || bytes < bytesWorthThreads) {
-      do
-        doPiece(left);
-      while (claim(operation, owner, left));
+      doPieces(left);
       continue;
     }
     std::atomic<int64_t> first = left; // claimed here, done by one of the team
     threads(int64_t(left) + 1, 1, [&](int64_t, int64_t) {
-      uint32_t piece = 0;
-      if (int64_t mine = first.exchange(-1); mine >= 0)
-        doPiece(static_cast<uint32_t>(mine));
-      while (claim(operation, owner, piece))
-        doPiece(piece);
+      int64_t mine = first.exchange(-1);
+      doPieces(mine >= 0 ? std::optional(static_cast<uint32_t>(mine))
+                         : std::nullopt);
     });
   }
 }
