@@ -1,4 +1,5 @@
-// Prepares commands and runs them in order, measuring each.
+// Prepares commands and runs them in order, measuring each. Of collectives that
+// are started, a rank has as many in flight as its segment has tickets.
 
 #include "runtime/exec/Interpreter.h"
 
@@ -6,6 +7,7 @@
 
 #include <chrono>
 #include <fmt/format.h>
+#include <map>
 
 namespace polyrank::runtime {
 namespace {
@@ -44,7 +46,17 @@ public:
 
   Result<void> run(uint32_t microbatch) override {
     enter(microbatch);
-    return transport.run(collective);
+    if (source.ticket() == 0)
+      return transport.run(collective);
+    POLYRANK_ASSIGN(started, transport.start(collective));
+    ticket = started;
+    return {};
+  }
+
+  /// Of what `run` has started.
+  Result<void> wait() {
+    Result<Completion> done = transport.wait(ticket);
+    return done ? Result<void>() : done.error();
   }
 
 private:
@@ -63,6 +75,18 @@ private:
   Collective collective;
   std::vector<Transfer> first, transfers; // in the first microbatch; in one
   std::vector<int32_t> permutation;
+  Ticket ticket;
+};
+
+class WaitOperation : public Operation {
+public:
+  explicit WaitOperation(CollectiveOperation &collective)
+      : collective(collective) {}
+
+  Result<void> run(uint32_t) override { return collective.wait(); }
+
+private:
+  CollectiveOperation &collective;
 };
 
 uint64_t now() {
@@ -80,10 +104,14 @@ uint64_t CommandTimes::total() const {
   return sum;
 }
 
+uint64_t CommandTimes::communication() const {
+  return nanoseconds[int(plan::CommandBody::Collective)] +
+         nanoseconds[int(plan::CommandBody::Wait)];
+}
+
 double CommandTimes::communicationShare() const {
-  uint64_t sum = total(),
-           waited = nanoseconds[int(plan::CommandBody::Collective)];
-  return sum ? double(waited) / sum : 0;
+  uint64_t sum = total();
+  return sum ? double(communication()) / sum : 0;
 }
 
 Result<Interpreter> Interpreter::prepare(const plan::Program &program,
@@ -103,6 +131,7 @@ Result<Interpreter> Interpreter::prepare(const plan::Program &program,
     auto &commands = interpreter.segments.emplace_back();
     if (!segment->commands())
       continue;
+    std::map<uint32_t, CollectiveOperation *> started; // by ticket
     for (const plan::Command *command : *segment->commands()) {
       auto prepare = [&]() -> Device::Prepared {
         switch (command->body_type()) {
@@ -116,12 +145,16 @@ Result<Interpreter> Interpreter::prepare(const plan::Program &program,
               copy.axes() ? mesh.linearIndex(rank, copy.axes()->axes()) : 0;
           return device.prepare(copy, index, arena);
         }
+        case plan::CommandBody::Wait:
+          return std::unique_ptr<Operation>(std::make_unique<WaitOperation>(
+              *started.at(command->body_as_Wait()->ticket())));
         default: {
           const plan::Collective &collective = *command->body_as_Collective();
           auto operation = std::make_unique<CollectiveOperation>(
               collective, groups[collective.group()], arena, transport);
           if (Result<void> fits = operation->check(microbatches); !fits)
             return fits.error();
+          started[collective.ticket()] = operation.get();
           return std::unique_ptr<Operation>(std::move(operation));
         }
         }

@@ -20,6 +20,8 @@ struct CommandTimes {
   std::array<uint64_t, numCommandKinds> nanoseconds{}, counts{};
 
   uint64_t total() const;
+  /// In collectives and in waits for them.
+  uint64_t communication() const;
   /// Communication's part of the time in commands, 0 to 1.
   double communicationShare() const;
 };

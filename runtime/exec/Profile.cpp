@@ -36,9 +36,24 @@ uint64_t bytesOf(const plan::Launch &launch) {
   return bytes;
 }
 
+void describe(const plan::Collective &collective, const plan::Plan &plan,
+              double executions, const DeviceRates &rates, ProfileLine &line) {
+  for (const plan::Transfer *transfer : *collective.transfers())
+    line.bytes += executions * transfer->input()->size();
+  // What is sent is read and written.
+  const auto *reasons = plan.programs()->Get(0)->reasons();
+  if (reasons && collective.why() < reasons->size())
+    line.floor = 2 * executions * reasons->Get(collective.why())->bytes() /
+                 rates.bytesPerSecond;
+}
+
+/// The collectives of a segment that are started, by ticket.
+using Started = std::map<uint32_t, const plan::Collective *>;
+
 /// What the command runs: all of the line but its time and count.
 ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
-                     double executions, const DeviceRates &rates) {
+                     double executions, const DeviceRates &rates,
+                     Started &started) {
   ProfileLine line;
   if (command.origin())
     line.origin = command.origin()->str();
@@ -73,17 +88,25 @@ ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
                                copy.inner() * copy.element());
     return line;
   }
+  case plan::CommandBody::Wait: {
+    const plan::Collective &collective =
+        *started.at(command.body_as_Wait()->ticket());
+    describe(collective, plan, executions, rates, line);
+    line.kind = "wait";
+    line.command = fmt::format("wait for {}", plan::EnumNameCollectiveKind(
+                                                  collective.kind()));
+    return line;
+  }
   default: {
     const plan::Collective &collective = *command.body_as_Collective();
-    for (const plan::Transfer *transfer : *collective.transfers())
-      line.bytes += executions * transfer->input()->size();
-    // What is sent is read and written.
-    const auto *reasons = plan.programs()->Get(0)->reasons();
-    if (reasons && collective.why() < reasons->size())
-      line.floor = 2 * executions * reasons->Get(collective.why())->bytes() /
-                   rates.bytesPerSecond;
     line.kind = "collective";
     line.command = plan::EnumNameCollectiveKind(collective.kind());
+    if (collective.ticket() == 0) {
+      describe(collective, plan, executions, rates, line);
+    } else {
+      started[collective.ticket()] = &collective;
+      line.command = "start " + line.command;
+    }
     return line;
   }
   }
@@ -112,13 +135,14 @@ std::vector<ProfileLine> Profile::lines(const plan::Plan &plan,
                                         const DeviceRates &rates) const {
   std::map<std::string, ProfileLine> lines;
   if (steps != 0)
-    for (size_t s = 0; s < segments.size(); ++s)
+    for (size_t s = 0; s < segments.size(); ++s) {
+      Started started;
       for (size_t c = 0; c < segments[s].size(); ++c) {
         const Entry &entry = segments[s][c];
         uint64_t count = entry.count / steps;
         ProfileLine work =
             describe(*program.segments()->Get(s)->commands()->Get(c), plan,
-                     static_cast<double>(count), rates);
+                     static_cast<double>(count), rates, started);
         ProfileLine &line = lines[work.command];
         line.command = work.command, line.kind = work.kind;
         if (line.origin.empty())
@@ -129,6 +153,7 @@ std::vector<ProfileLine> Profile::lines(const plan::Plan &plan,
         line.bytes += work.bytes;
         line.floor += work.floor;
       }
+    }
   std::vector<ProfileLine> sorted;
   for (auto &[name, line] : lines)
     sorted.push_back(line);

@@ -2,6 +2,7 @@
 
 #include "runtime/plan/MemoryTimeline.h"
 
+#include "runtime/plan/CommandBuffers.h"
 #include "support/Names.h"
 
 #include <algorithm>
@@ -22,49 +23,6 @@ const char *nameOf(plan::Phase phase) {
     break;
   }
   return "update";
-}
-
-/// Calls `read` and `write` with each buffer of a command; scratch is written.
-template <typename Read, typename Write>
-void visitBuffers(const plan::Command &command, const Read &read,
-                  const Write &write) {
-  switch (command.body_type()) {
-  case plan::CommandBody::Launch: {
-    const plan::Launch &launch = *command.body_as_Launch();
-    if (launch.inputs())
-      for (const plan::BufferRef *buffer : *launch.inputs())
-        read(*buffer);
-    if (launch.outputs())
-      for (const plan::BufferRef *buffer : *launch.outputs())
-        write(*buffer, false);
-    return;
-  }
-  case plan::CommandBody::Gemm: {
-    const plan::Gemm &gemm = *command.body_as_Gemm();
-    read(*gemm.a());
-    read(*gemm.b());
-    if (gemm.beta() != 0)
-      read(*gemm.c());
-    write(*gemm.c(), false);
-    if (gemm.scratch())
-      write(*gemm.scratch(), true);
-    return;
-  }
-  case plan::CommandBody::Copy:
-    read(*command.body_as_Copy()->input());
-    write(*command.body_as_Copy()->output(), false);
-    return;
-  case plan::CommandBody::Collective:
-    for (const plan::Transfer *transfer :
-         *command.body_as_Collective()->transfers())
-      read(*transfer->input());
-    for (const plan::Transfer *transfer :
-         *command.body_as_Collective()->transfers())
-      write(*transfer->output(), false);
-    return;
-  case plan::CommandBody::NONE:
-    return;
-  }
 }
 
 class Follower {
@@ -222,7 +180,20 @@ private:
     return MemoryUse::Temporary;
   }
 
+  /// What a collective in flight reads and writes is held until its wait.
+  void holdUntilNow(const plan::Collective &collective) {
+    for (const plan::Transfer *transfer : *collective.transfers())
+      for (const plan::BufferRef *buffer :
+           {transfer->input(), transfer->output()})
+        read(rangeOf(*buffer));
+  }
+
   void follow(const plan::Command &command) {
+    if (const auto *collective = command.body_as_Collective();
+        collective && collective->ticket())
+      started[collective->ticket()] = collective;
+    else if (const auto *wait = command.body_as_Wait())
+      holdUntilNow(*started.at(wait->ticket()));
     std::string origin = command.origin() ? command.origin()->str() : "";
     origins.push_back(origin);
     phases.push_back(command.phase());
@@ -277,6 +248,7 @@ private:
   size_t numFixed = 0;
   uint64_t microbatch = 0;
   uint32_t now = 0;
+  std::map<uint32_t, const plan::Collective *> started; // by ticket
   std::vector<std::string> origins;
   std::vector<plan::Phase> phases;
 };

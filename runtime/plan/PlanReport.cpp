@@ -117,8 +117,11 @@ private:
     case plan::CommandBody::Copy:
       report.copies += executions;
       return;
-    default:
+    case plan::CommandBody::Collective:
       return add(segment, command, *command.body_as_Collective(), executions);
+    case plan::CommandBody::Wait: // counted where it was started
+    case plan::CommandBody::NONE:
+      return;
     }
   }
 
@@ -134,6 +137,7 @@ private:
     line.kind = kind, line.axes = axes, line.segment = segment.name()->str();
     line.groupSize = group;
     line.count += executions;
+    line.started += collective.ticket() ? executions : 0;
     line.payload += payload * executions;
     line.sent += sentOf(collective, group) * executions;
 
@@ -233,7 +237,8 @@ nlohmann::ordered_json toJson(const PlanReport &report) {
                              {"group_size", line.groupSize},
                              {"count", line.count},
                              {"bytes", line.payload},
-                             {"sent_bytes", line.sent}});
+                             {"sent_bytes", line.sent},
+                             {"started", line.started}});
   for (const CollectiveReason &reason : report.reasons)
     reasons.push_back({{"kind", reason.kind},
                        {"axes", reason.axes},

@@ -28,6 +28,7 @@ struct CommunicationLine {
   std::string kind, axes, segment;
   int64_t groupSize = 1;
   uint64_t count = 0;
+  uint64_t started = 0; // of these, those that are waited for later
   uint64_t payload = 0; // the larger of input and output, summed
   uint64_t sent = 0; // by each rank: payload x (g-1)/g, all-reduce twice that
 };

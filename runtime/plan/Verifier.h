@@ -1,4 +1,5 @@
-// The plan verifier's inside, shared by VerifyPlan.cpp and VerifyCommands.cpp.
+// The plan verifier's inside, shared by VerifyPlan.cpp, VerifyCommands.cpp
+// and VerifyTickets.cpp.
 
 #pragma once
 
@@ -56,11 +57,20 @@ private:
                     uint64_t alignment);
   /// How many blocks a buffer is one of.
   int64_t blocksOf(const plan::BufferRef &buffer) const;
+  /// One after the last byte of all its blocks in all microbatches. Of a buffer
+  /// that verifyBuffer has found in its region.
+  uint64_t endOf(const plan::BufferRef &buffer) const;
   bool verifyShard(const std::string &what, plan::DType type, const Dims *dims,
                    const plan::BufferRef &buffer);
   bool verifyMicrobatched(const std::string &what, const Dims *dims);
 
   bool verifySegment(const plan::Segment &segment);
+  // VerifyTickets.cpp
+  class InFlight;
+  bool verifyTicket(const std::string &what, const plan::Command &command,
+                    InFlight &inFlight);
+  /// Names a command of a segment.
+  static std::string describe(const plan::Segment &segment, uint64_t number);
   bool verifyCommand(const std::string &what, const plan::Command &command);
   bool verifyLaunch(const std::string &what, const plan::Launch &launch);
   bool verifyGemm(const std::string &what, const plan::Gemm &gemm);

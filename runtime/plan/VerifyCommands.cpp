@@ -285,29 +285,13 @@ bool PlanVerifier::verifyCommand(const std::string &what,
     return verifyCollective(what, *command.body_as_Collective());
   case CommandBody::Copy:
     return verifyCopy(what, *command.body_as_Copy());
+  case CommandBody::Wait: // verifyTicket
+    return true;
   case CommandBody::NONE:
     break;
   }
   return fail("{}: command type {} does not exist", what,
               int(command.body_type()));
-}
-
-bool PlanVerifier::verifySegment(const Segment &segment) {
-  if (!segment.commands())
-    return true;
-  uint64_t number = 0;
-  for (const Command *command : *segment.commands()) {
-    std::string what =
-        fmt::format("segment '{}', command {} ({}{}{})", segment.name()->str(),
-                    number++, EnumNameCommandBody(command->body_type()),
-                    command->origin() ? ", " : "",
-                    command->origin() ? command->origin()->str() : "");
-    if (command->phase() < Phase::MIN || command->phase() > Phase::MAX)
-      return fail("{}: phase {} does not exist", what, int(command->phase()));
-    if (!verifyCommand(what, *command))
-      return false;
-  }
-  return true;
 }
 
 } // namespace polyrank::runtime

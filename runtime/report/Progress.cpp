@@ -329,6 +329,7 @@ nlohmann::json toJson(const RankUse &use) {
           {"peak_own", use.peakOwn},
           {"compute_seconds", use.computeSeconds},
           {"communication_seconds", use.communicationSeconds},
+          {"starting_seconds", use.startingSeconds},
           {"waiting_seconds", use.waitingSeconds},
           {"sent_bytes", use.sentBytes}};
 }
@@ -339,6 +340,7 @@ RankUse useFromJson(const nlohmann::json &json) {
   use.peakOwn = json.value("peak_own", uint64_t(0));
   use.computeSeconds = json.value("compute_seconds", 0.0);
   use.communicationSeconds = json.value("communication_seconds", 0.0);
+  use.startingSeconds = json.value("starting_seconds", 0.0);
   use.waitingSeconds = json.value("waiting_seconds", 0.0);
   use.sentBytes = json.value("sent_bytes", uint64_t(0));
   return use;

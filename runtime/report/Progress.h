@@ -131,7 +131,8 @@ private:
 struct RankUse {
   uint64_t peakResident = 0;
   uint64_t peakOwn = 0; // of it, without what it maps of its peers' memory
-  double computeSeconds = 0, communicationSeconds = 0, waitingSeconds = 0;
+  double computeSeconds = 0, communicationSeconds = 0;
+  double startingSeconds = 0, waitingSeconds = 0; // of communication
   uint64_t sentBytes = 0;
 };
 nlohmann::json toJson(const RankUse &use);

@@ -77,6 +77,7 @@ ordered_json reportOf(const PlanReport &plan, const Mesh &mesh,
          {"sent_bytes", uses[rank].sentBytes},
          {"compute_seconds", uses[rank].computeSeconds},
          {"communication_seconds", uses[rank].communicationSeconds},
+         {"starting_seconds", uses[rank].startingSeconds},
          {"waiting_seconds", uses[rank].waitingSeconds}});
   return report;
 }

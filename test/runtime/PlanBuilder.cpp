@@ -320,6 +320,17 @@ PlanT linearForwardPlan(const LinearModel &model) {
   return std::move(parts.plan);
 }
 
+void startEarly(PlanT &plan, int segment, int number, int wait,
+                uint32_t ticket) {
+  auto &commands = plan.programs[0]->segments[segment]->commands;
+  commands[number]->body.AsCollective()->ticket = ticket;
+  WaitT body;
+  body.ticket = ticket;
+  auto added = command(std::move(body), commands[number]->origin);
+  added->phase = commands[number]->phase;
+  commands.insert(commands.begin() + wait, std::move(added));
+}
+
 std::vector<uint8_t> serialise(const PlanT &plan) {
   flatbuffers::FlatBufferBuilder builder;
   FinishPlanBuffer(builder, Plan::Pack(builder, &plan));

@@ -271,11 +271,11 @@ private:
     use.peakOwn = memory.peak - std::min(memory.peak,
                                          std::max(memory.shared, own) - own);
     const CommandTimes &times = program->times();
-    use.communicationSeconds =
-        1e-9 * times.nanoseconds[int(plan::CommandBody::Collective)];
+    use.communicationSeconds = 1e-9 * times.communication();
     use.computeSeconds = 1e-9 * times.total() - use.communicationSeconds;
     for (const CollectiveStatistics &kind : transport->statistics()) {
       use.sentBytes += kind.bytes;
+      use.startingSeconds += 1e-9 * kind.startingNanoseconds;
       use.waitingSeconds += 1e-9 * kind.waitingNanoseconds;
     }
     connection.report({{"use", toJson(use)}});

@@ -8,6 +8,7 @@
 
 #include <cstring>
 #include <gtest/gtest.h>
+#include <map>
 #include <numeric>
 
 namespace polyrank::runtime::test {
@@ -285,6 +286,58 @@ TEST(RankProgram, ACollectiveIsOfItsGroupItsMicrobatchAndTheRanksBlock) {
       EXPECT_EQ(done[microbatch].transfer.output, 2048 + 256 * microbatch);
     }
   }
+}
+
+TEST(RankProgram, AWaitIsForTheCollectiveOfItsTicketInItsSegment) {
+  LinearModel model;
+  model.data = 2, model.tensor = 2;
+  plan::PlanT plan = linearPlan(model);
+  // 0 starts the gradient's, 2 the loss's; waits for that one and then this.
+  startEarly(plan, updateSegment, 0, 3, 9);
+  startEarly(plan, updateSegment, 2, 3, 4);
+  Rank rank(plan, 0);
+  for (uint64_t step : {0, 1}) {
+    ASSERT_TRUE(rank.program->runStep(step));
+    const auto &done = rank.transport->collectives;
+    ASSERT_EQ(done.size(), 2 * (step + 1));
+    EXPECT_EQ(done[2 * step].id, 1u);
+    EXPECT_EQ(done[2 * step + 1].id, 2u);
+    EXPECT_EQ(rank.transport->waits.back(), 2 * step + 1);
+    EXPECT_EQ(rank.transport->waits[2 * step], 2 * step + 2);
+  }
+  const CommandTimes &times = rank.program->times();
+  EXPECT_EQ(times.counts[int(plan::CommandBody::Wait)], 4u);
+  EXPECT_EQ(times.communication(),
+            times.nanoseconds[int(plan::CommandBody::Wait)] +
+                times.nanoseconds[int(plan::CommandBody::Collective)]);
+}
+
+TEST(Profile, TellsStartsFromWaitsWhichHaveTheBytes) {
+  LinearModel model;
+  model.data = 2, model.tensor = 2;
+  plan::PlanT plan = linearPlan(model);
+  plan.programs[0]->reasons[0]->bytes = 24;
+  startEarly(plan, updateSegment, 0, 3, 9);
+  Rank rank(plan, 0);
+  rank.program->startProfile();
+  for (uint64_t step : {0, 1})
+    ASSERT_TRUE(rank.program->runStep(step));
+  std::map<std::string, ProfileLine> lines;
+  for (const ProfileLine &line : rank.program->profile()->lines(
+           *plan::GetPlan(rank.bytes.data()), {1, 2}))
+    lines[line.command] = line;
+  const ProfileLine &start = lines.at("start AllReduce"),
+                    &wait = lines.at("wait for AllReduce"),
+                    &whole = lines.at("AllReduce"); // the loss's
+  EXPECT_EQ(start.kind, "collective");
+  EXPECT_EQ(wait.kind, "wait");
+  EXPECT_EQ(start.bytes, 0);
+  EXPECT_EQ(start.floor, 0);
+  EXPECT_EQ(wait.bytes, 24);
+  EXPECT_EQ(wait.floor, 24); // read and written, at two bytes a second
+  EXPECT_EQ(whole.bytes, 4);
+  for (const ProfileLine *line : {&start, &wait, &whole})
+    EXPECT_EQ(line->count, 1u);
 }
 
 TEST(RankProgram, WhatIsPaddingOfAnInputIsZeroWhateverWasThere) {

@@ -59,6 +59,31 @@ TEST_F(RunTest, GivesTheSameBitsTwiceAndStartsFromWhatItSaved) {
   EXPECT_NEAR(linesOf(log)[4]["loss"].get<double>(), loss, 1e-5 * loss);
 }
 
+// The gradient and the loss are in flight at once.
+TEST_F(RunTest, StartedCollectivesGiveTheSameBitsAndAreReported) {
+  LinearModel model;
+  model.data = 2, model.tensor = 2, model.microbatches = 2, model.batch = 4;
+  model.weights = weights;
+  plan::PlanT started = linearPlan(model);
+  ASSERT_TRUE(writePlan(plan, serialise(started)));
+  ASSERT_EQ(runTraining(), 0) << readFile(errors);
+  std::string expected = readFile(saved);
+  startEarly(started, updateSegment, 0, 3, 2);
+  startEarly(started, updateSegment, 2, 3, 1);
+  ASSERT_TRUE(writePlan(plan, serialise(started)));
+  auto arguments = training("5");
+  arguments.insert(arguments.end(), {"--json", "-q"});
+  Process process(arguments, errors);
+  ASSERT_EQ(process.wait(), 0) << process.output();
+  EXPECT_EQ(readFile(saved), expected);
+  std::string output = process.output();
+  auto report = nlohmann::json::parse(output.substr(output.find("{\n")));
+  for (const auto &rank : report["ranks"]) {
+    EXPECT_GT(rank["starting_seconds"], 0);
+    EXPECT_GT(rank["communication_seconds"], rank["starting_seconds"]);
+  }
+}
+
 TEST_F(RunTest, WritesTheOutputsOfAllSamplesOfAForwardPlan) {
   makePlan(2, 2, 2, true);
   std::string inputs = directory / "in.npz", outputs = directory / "out.npz";

@@ -113,6 +113,31 @@ TEST(MemoryTimeline, ThePeakIsWhereMostIsHeld) {
   EXPECT_EQ(peak.lines[0].bytes, 4096u);
 }
 
+// The update: 9 starts the reduction of the gradient in place, 10 totals the loss,
+// 11 reduces it, 12 waits, 13 descends.
+TEST(MemoryTimeline, WhatACollectiveReadsAndWritesIsHeldUntilItsWait) {
+  auto has = [](const plan::PlanT &plan, const char *line) {
+    std::vector<std::string> lines = describe(timelineOf(load(plan)));
+    return std::count(lines.begin(), lines.end(), line) == 1;
+  };
+  plan::PlanT plan = training(3);
+  startEarly(plan, updateSegment, 0, 3, 4);
+  EXPECT_TRUE(has(plan, "8-8 24 forward linear.gradient"));
+  EXPECT_TRUE(has(plan, "9-13 24 forward linear.gradient"));
+  // Into another place, which nobody reads: both are held until then.
+  plan::TransferT &transfer = *plan.programs[0]
+                                   ->segments[updateSegment]
+                                   ->commands[0]
+                                   ->body.AsCollective()
+                                   ->transfers[0];
+  *transfer.output = plan::BufferRef(plan.programs[0]->shared_size, 24, 0, 0, 0,
+                                     plan::Region::Shared);
+  plan.programs[0]->shared_size += 24;
+  plan.programs[0]->segments[updateSegment]->commands.pop_back();
+  EXPECT_TRUE(has(plan, "8-12 24 forward linear.gradient"));
+  EXPECT_TRUE(has(plan, "9-12 24 forward linear.gradient"));
+}
+
 TEST(MemoryTimeline, AValueThatIsOverwrittenInPartIsHeldInTheRest) {
   plan::PlanT plan = training(1);
   // A copy over the first half of y while the rest of it is still to be read.

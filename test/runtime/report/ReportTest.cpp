@@ -88,6 +88,21 @@ TEST(PlanReport, CountsWhatEachRankSendsLargestFirst) {
   }
 }
 
+TEST(PlanReport, CountsWhatIsStartedOnceAndNotWhereItIsWaitedFor) {
+  plan::PlanT plan = planOf4Ranks();
+  uint64_t launches = report(plan).launches;
+  startEarly(plan, updateSegment, 0, 3, 7);
+  PlanReport counted = report(plan);
+  ASSERT_EQ(counted.communication.size(), 2u);
+  EXPECT_EQ(counted.communication[0].count, 1u);
+  EXPECT_EQ(counted.communication[0].started, 1u);
+  EXPECT_EQ(counted.communication[0].sent, 2u * 24 / 2);
+  EXPECT_EQ(counted.communication[1].started, 0u);
+  EXPECT_EQ(counted.reasons.size(), 2u);
+  EXPECT_EQ(counted.launches, launches);
+  EXPECT_EQ(toJson(counted)["communication"][0]["started"], 1);
+}
+
 TEST(BytesText, HasThreeDigitsOrSo) {
   EXPECT_EQ(bytesText(1023), "1023 B");
   EXPECT_EQ(bytesText(1024), "1.0 KiB");
@@ -185,14 +200,15 @@ TEST(StepReport, AMetricWithoutTargetsIsNoLossWithoutThem) {
 }
 
 TEST(RunReport, ARanksUseComesThroughItsPipe) {
-  RankUse use{1, 2, 3, 4, 5, 6};
+  RankUse use{1, 2, 3, 4, 5, 6, 7};
   RankUse back = useFromJson(nlohmann::json::parse(toJson(use).dump()));
   EXPECT_EQ(back.peakResident, 1u);
   EXPECT_EQ(back.peakOwn, 2u);
   EXPECT_EQ(back.computeSeconds, 3);
   EXPECT_EQ(back.communicationSeconds, 4);
-  EXPECT_EQ(back.waitingSeconds, 5);
-  EXPECT_EQ(back.sentBytes, 6u);
+  EXPECT_EQ(back.startingSeconds, 5);
+  EXPECT_EQ(back.waitingSeconds, 6);
+  EXPECT_EQ(back.sentBytes, 7u);
 }
 
 } // namespace

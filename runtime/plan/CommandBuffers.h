@@ -1,0 +1,55 @@
+// What a command reads and writes.
+
+#pragma once
+
+#include "runtime/plan/plan_generated.h"
+
+namespace polyrank::runtime {
+
+/// Calls read(buffer) and write(buffer, is it scratch) with each buffer of a
+/// command, first all that it reads. A collective that is started reads and writes
+/// from then on until its wait, which names no buffer itself.
+template <typename Read, typename Write>
+void visitBuffers(const plan::Command &command, const Read &read,
+                  const Write &write) {
+  switch (command.body_type()) {
+  case plan::CommandBody::Launch: {
+    const plan::Launch &launch = *command.body_as_Launch();
+    if (launch.inputs())
+      for (const plan::BufferRef *buffer : *launch.inputs())
+        read(*buffer);
+    if (launch.outputs())
+      for (const plan::BufferRef *buffer : *launch.outputs())
+        write(*buffer, false);
+    return;
+  }
+  case plan::CommandBody::Gemm: {
+    const plan::Gemm &gemm = *command.body_as_Gemm();
+    read(*gemm.a());
+    read(*gemm.b());
+    if (gemm.beta() != 0)
+      read(*gemm.c());
+    write(*gemm.c(), false);
+    if (gemm.scratch())
+      write(*gemm.scratch(), true);
+    return;
+  }
+  case plan::CommandBody::Copy:
+    read(*command.body_as_Copy()->input());
+    write(*command.body_as_Copy()->output(), false);
+    return;
+  case plan::CommandBody::Collective:
+    for (const plan::Transfer *transfer :
+         *command.body_as_Collective()->transfers())
+      read(*transfer->input());
+    for (const plan::Transfer *transfer :
+         *command.body_as_Collective()->transfers())
+      write(*transfer->output(), false);
+    return;
+  case plan::CommandBody::Wait: // what it waits for has named them
+  case plan::CommandBody::NONE:
+    return;
+  }
+}
+
+} // namespace polyrank::runtime

@@ -1,0 +1,175 @@
+// Verifies the commands of a segment in their order: what a collective in flight
+// reads and writes, nobody else disturbs until it has been waited for.
+
+#include "runtime/plan/CommandBuffers.h"
+#include "runtime/plan/Verifier.h"
+
+#include <algorithm>
+#include <map>
+
+namespace polyrank::runtime {
+
+using namespace plan;
+
+std::string PlanVerifier::describe(const Segment &segment, uint64_t number) {
+  const Command &command = *segment.commands()->Get(number);
+  return fmt::format("segment '{}', command {} ({}{}{})",
+                     segment.name()->str(), number,
+                     EnumNameCommandBody(command.body_type()),
+                     command.origin() ? ", " : "",
+                     command.origin() ? command.origin()->str() : "");
+}
+
+uint64_t PlanVerifier::endOf(const BufferRef &buffer) const {
+  return buffer.offset() + buffer.stride() * (plan.microbatches() - 1) +
+         buffer.step() * (blocksOf(buffer) - 1) + buffer.size();
+}
+
+/// The collectives that have been started and not been waited for, at some
+/// command of a segment, and their buffers.
+class PlanVerifier::InFlight {
+public:
+  explicit InFlight(const PlanVerifier &verifier) : verifier(verifier) {}
+
+  struct Use {
+    uint64_t begin, end; // of all its blocks in all microbatches
+    uint64_t longest;    // the last end of this one and of those before it
+    const BufferRef *buffer;
+    uint32_t ticket;
+    bool isOutput;
+  };
+  struct Started {
+    uint64_t command;
+    const Collective *collective; // null: it has been waited for
+  };
+
+  /// By ticket, of all commands so far.
+  std::map<uint32_t, Started> tickets;
+
+  bool isEmpty() const { return uses[0].empty() && uses[1].empty(); }
+
+  void add(uint32_t ticket, const Collective &collective) {
+    for (const Transfer *transfer : *collective.transfers())
+      for (const BufferRef *buffer : {transfer->input(), transfer->output()})
+        if (buffer->size())
+          usesIn(*buffer).push_back({buffer->offset(), verifier.endOf(*buffer),
+                                     0, buffer, ticket,
+                                     buffer == transfer->output()});
+    arrange();
+  }
+
+  void remove(uint32_t ticket) {
+    for (auto &region : uses)
+      std::erase_if(region,
+                    [&](const Use &use) { return use.ticket == ticket; });
+    arrange();
+  }
+
+  /// What is in the way of a command that reads or writes the buffer; null where
+  /// nothing is.
+  const Use *findConflict(const BufferRef &buffer, bool writes) {
+    auto &region = usesIn(buffer);
+    uint64_t end = verifier.endOf(buffer);
+    auto at = std::partition_point(
+        region.begin(), region.end(),
+        [&](const Use &use) { return use.begin < end; });
+    while (at != region.begin() && (--at)->longest > buffer.offset())
+      if ((writes || at->isOutput) && verifier.overlap(buffer, *at->buffer))
+        return &*at;
+    return nullptr;
+  }
+
+private:
+  std::vector<Use> &usesIn(const BufferRef &buffer) {
+    return uses[buffer.region() == Region::Shared];
+  }
+
+  void arrange() {
+    for (auto &region : uses) {
+      std::sort(region.begin(), region.end(), [](const Use &a, const Use &b) {
+        return a.begin < b.begin;
+      });
+      uint64_t longest = 0;
+      for (Use &use : region)
+        use.longest = longest = std::max(longest, use.end);
+    }
+  }
+
+  const PlanVerifier &verifier;
+  std::vector<Use> uses[2]; // by region, and in the order of their begins
+};
+
+/// Of a command whose buffers are verified.
+bool PlanVerifier::verifyTicket(const std::string &what, const Command &command,
+                                InFlight &inFlight) {
+  if (const Wait *wait = command.body_as_Wait()) {
+    auto started = inFlight.tickets.find(wait->ticket());
+    if (started == inFlight.tickets.end())
+      return fail("{}: waits for ticket {}, under which no command before it "
+                  "has started a collective",
+                  what, wait->ticket());
+    if (!started->second.collective)
+      return fail("{}: waits for ticket {} of command {}, which a command "
+                  "before it has waited for",
+                  what, wait->ticket(), started->second.command);
+    started->second.collective = nullptr;
+    inFlight.remove(wait->ticket());
+    return true;
+  }
+  if (inFlight.isEmpty())
+    return true;
+  const InFlight::Use *conflict = nullptr;
+  const BufferRef *touched = nullptr;
+  bool writes = false;
+  auto look = [&](const BufferRef &buffer, bool isWritten) {
+    if (conflict)
+      return;
+    conflict = inFlight.findConflict(buffer, isWritten);
+    touched = &buffer, writes = isWritten;
+  };
+  visitBuffers(
+      command, [&](const BufferRef &buffer) { look(buffer, false); },
+      [&](const BufferRef &buffer, bool) { look(buffer, true); });
+  if (!conflict)
+    return true;
+  return fail("{}: {} {} bytes at offset {}, and the collective of command {} "
+              "(ticket {}), which no command before it has waited for, {} {} "
+              "bytes at offset {}",
+              what, writes ? "writes" : "reads", touched->size(),
+              touched->offset(),
+              inFlight.tickets.at(conflict->ticket).command, conflict->ticket,
+              conflict->isOutput ? "writes" : "reads",
+              conflict->buffer->size(), conflict->buffer->offset());
+}
+
+bool PlanVerifier::verifySegment(const Segment &segment) {
+  if (!segment.commands())
+    return true;
+  InFlight inFlight(*this);
+  for (uint64_t number = 0; number < segment.commands()->size(); ++number) {
+    const Command &command =
+        *segment.commands()->Get(static_cast<uint32_t>(number));
+    std::string what = describe(segment, number);
+    if (command.phase() < Phase::MIN || command.phase() > Phase::MAX)
+      return fail("{}: phase {} does not exist", what, int(command.phase()));
+    if (!verifyCommand(what, command) ||
+        !verifyTicket(what, command, inFlight))
+      return false;
+    const Collective *collective = command.body_as_Collective();
+    if (!collective || collective->ticket() == 0)
+      continue;
+    auto [earlier, isFirst] = inFlight.tickets.insert(
+        {collective->ticket(), {number, collective}});
+    if (!isFirst)
+      return fail("{}: starts a collective under ticket {}, as command {} does",
+                  what, collective->ticket(), earlier->second.command);
+    inFlight.add(collective->ticket(), *collective);
+  }
+  for (auto &[ticket, started] : inFlight.tickets)
+    if (started.collective)
+      return fail("{}: no command of the segment waits for its ticket {}",
+                  describe(segment, started.command), ticket);
+  return true;
+}
+
+} // namespace polyrank::runtime
