@@ -1,9 +1,6 @@
 // The conformance suite: what every transport must do, on real processes.
 
-#include "test/runtime/comm/RankProcesses.h"
-#include "test/runtime/comm/ReferenceCollective.h"
-
-#include <gtest/gtest.h>
+#include "test/runtime/comm/TransportCases.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,133 +12,11 @@
 namespace polyrank::runtime::test {
 namespace {
 
-using Ranks = std::vector<int32_t>;
-
-class TransportTest : public testing::TestWithParam<TransportUnderTest> {
-protected:
-  std::vector<RankOutcome> run(const JobShape &shape, const RankMain &main,
-                               const std::string &abortMessage = "") {
-    return GetParam().run(shape, main, abortMessage);
-  }
-  void expectAllWell(const JobShape &shape, const RankMain &main) {
-    auto outcomes = run(shape, main);
-    for (size_t r = 0; r < outcomes.size(); ++r) {
-      EXPECT_EQ(outcomes[r].text, "") << "rank " << r;
-      EXPECT_EQ(outcomes[r].signal, 0) << "rank " << r;
-    }
-  }
-};
-
-struct Case {
-  Collective collective;
-  std::vector<Transfer> transfers; // offsets are assigned by runCase
-  Ranks permutation;
-  bool inPlace = false;
-};
-
-uint64_t aligned(uint64_t offset) { return (offset + 63) / 64 * 64; }
-
-/// Runs one collective over `ranks` and compares every output with the
-/// definition. Offsets differ between ranks by `skew`.
-std::string runCase(Transport &transport, const Ranks &ranks, Case test,
-                    uint64_t salt, uint64_t skew = 0) {
-  auto group = transport.createGroup(ranks);
-  if (!group)
-    return group.error().message;
-  Collective &collective = test.collective;
-  collective.group = *group;
-  collective.permutation = test.permutation;
-  int members = static_cast<int>(ranks.size());
-  int me =
-      std::find(ranks.begin(), ranks.end(), transport.rank()) - ranks.begin();
-  int64_t element = bytesOf(collective.dtype);
-  auto memory = transport.sharedMemory();
-  uint64_t cursor = 64 * skew * transport.rank();
-  std::vector<std::vector<Bytes>> inputs;
-  for (size_t t = 0; t < test.transfers.size(); ++t) {
-    Transfer &transfer = test.transfers[t];
-    inputs.emplace_back();
-    for (int32_t rank : ranks)
-      inputs[t].push_back(makeInput(
-          collective.dtype, inputElements(collective, transfer, members), rank,
-          salt * 131 + t));
-    uint64_t inputBytes = inputs[t][0].size();
-    uint64_t outputBytes =
-        outputElements(collective, transfer, members) * element;
-    transfer.input = aligned(cursor);
-    transfer.output = aligned(transfer.input + inputBytes);
-    if (test.inPlace) {
-      transfer.output = transfer.input;
-      uint64_t block = me * transfer.inner * element;
-      if (collective.kind == CollectiveKind::AllGather)
-        transfer.input += block;
-      if (collective.kind == CollectiveKind::ReduceScatter)
-        transfer.output += block;
-    }
-    cursor =
-        std::max(transfer.input + inputBytes, transfer.output + outputBytes);
-    if (cursor > memory.size())
-      return "the test needs " + std::to_string(cursor) + " bytes";
-    if (!test.inPlace)
-      std::fill_n(memory.data() + transfer.output, outputBytes,
-                  std::byte(0xcd));
-    std::memcpy(memory.data() + transfer.input, inputs[t][me].data(),
-                inputBytes);
-  }
-  collective.transfers = test.transfers;
-  if (auto done = transport.run(collective); !done)
-    return done.error().message;
-  for (size_t t = 0; t < test.transfers.size(); ++t) {
-    Bytes expected =
-        referenceOutput(collective, test.transfers[t], inputs[t], me);
-    const std::byte *actual = memory.data() + test.transfers[t].output;
-    for (size_t b = 0; b < expected.size(); ++b)
-      if (actual[b] != expected[b])
-        return std::string(nameOf(collective.kind)) + " " +
-               nameOf(collective.reduction) + " " + nameOf(collective.dtype) +
-               (test.inPlace ? " in place" : "") + ", transfer " +
-               std::to_string(t) + " differs at byte " + std::to_string(b) +
-               " of " + std::to_string(expected.size()) + "\n";
-  }
-  return "";
-}
-
-Case makeCase(CollectiveKind kind, Reduction reduction, DType dtype,
-              std::vector<Transfer> transfers, int members) {
-  Case test;
-  test.collective.kind = kind;
-  test.collective.reduction = reduction;
-  test.collective.dtype = dtype;
-  test.collective.id = 7;
-  test.transfers = std::move(transfers);
-  if (kind == CollectiveKind::Permute)
-    for (int m = 0; m < members; ++m) // not a bijection: member 0 is not read
-      test.permutation.push_back(m == 0 ? members - 1 : std::max(m - 1, 1));
-  if (kind == CollectiveKind::Permute && members == 1)
-    test.permutation = {0};
-  return test;
-}
-
-Transfer rows(int64_t outer, int64_t inner) {
-  Transfer transfer;
-  transfer.outer = outer;
-  transfer.inner = inner;
-  return transfer;
-}
-
 const CollectiveKind plainKinds[] = {CollectiveKind::AllReduce,
                                      CollectiveKind::Permute,
                                      CollectiveKind::Broadcast};
 const CollectiveKind rowKinds[] = {CollectiveKind::AllGather,
                                    CollectiveKind::ReduceScatter};
-
-Reduction sumIfReducing(CollectiveKind kind) {
-  return kind == CollectiveKind::AllReduce ||
-                 kind == CollectiveKind::ReduceScatter ||
-                 kind == CollectiveKind::HaloAdd
-             ? Reduction::Sum
-             : Reduction::None;
-}
 
 /// Every kind, over the extents that a group of any size must manage.
 std::string runAllKinds(Transport &transport, const Ranks &ranks) {
@@ -193,12 +68,6 @@ std::string runAllKinds(Transport &transport, const Ranks &ranks) {
               return text;
           }
   return text;
-}
-
-Ranks allRanks(const Transport &transport) {
-  Ranks ranks(transport.worldSize());
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
 }
 
 TEST_P(TransportTest, EveryCollectiveEqualsItsDefinition) {
@@ -308,21 +177,6 @@ TEST_P(TransportTest, ABucketOfAnyNumberOfTransfersIsOneCollective) {
     auto counted = transport.statistics()[0].calls;
     return counted == 4 ? "" : std::to_string(counted) + " calls";
   });
-}
-
-/// A team as a device has it, cutting as finely as it may.
-void onThreeThreads(int64_t range, int64_t grain, const RangeBody &body) {
-  int64_t blocks = (range + grain - 1) / grain;
-  std::vector<std::thread> team;
-  for (int64_t n = 0; n < 3; ++n)
-    team.emplace_back([=, &body] {
-      int64_t begin = blocks * n / 3 * grain;
-      int64_t end = std::min(range, blocks * (n + 1) / 3 * grain);
-      if (begin < end)
-        body(begin, end);
-    });
-  for (std::thread &thread : team)
-    thread.join();
 }
 
 TEST_P(TransportTest, LargeBuffersOnSeveralThreadsEqualTheDefinition) {
@@ -459,20 +313,6 @@ TEST_P(TransportTest, ManyBarriersInARowLoseNoArrival) {
 }
 
 // What goes wrong is an error on all ranks, soon, and never a hang.
-
-void expectErrorEverywhere(const std::vector<RankOutcome> &outcomes,
-                           const std::vector<std::string> &parts,
-                           int except = -1) {
-  for (size_t r = 0; r < outcomes.size(); ++r) {
-    if (static_cast<int>(r) == except)
-      continue;
-    for (const std::string &part : parts)
-      EXPECT_NE(outcomes[r].text.find(part), std::string::npos)
-          << "rank " << r << " says: " << outcomes[r].text;
-    EXPECT_LT(outcomes[r].seconds, 2.0) << "rank " << r;
-    EXPECT_EQ(outcomes[r].signal, 0) << "rank " << r;
-  }
-}
 
 std::string sumOver(Transport &transport, const Ranks &ranks, uint64_t id,
                     int64_t elements, DType dtype = DType::F32) {

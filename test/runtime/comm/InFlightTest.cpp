@@ -1,0 +1,501 @@
+// The conformance suite, of collectives that are started and waited for later.
+
+#include "test/runtime/comm/TransportCases.h"
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace polyrank::runtime::test {
+namespace {
+
+class InFlightTest : public TransportTest {};
+
+using Random = std::mt19937_64;
+int64_t draw(Random &random, int64_t least, int64_t most) {
+  return least + static_cast<int64_t>(random() % uint64_t(most - least + 1));
+}
+
+/// Any kind, type and reduction, in place where that is possible, of some
+/// transfers; the same on all ranks that have drawn as much.
+Case drawCase(Random &random, int members) {
+  auto kind = static_cast<CollectiveKind>(draw(random, 0, 7));
+  Reduction reduction = sumIfReducing(kind);
+  if (reduction != Reduction::None && kind != CollectiveKind::HaloAdd)
+    reduction = static_cast<Reduction>(draw(random, 1, 3));
+  auto dtype = static_cast<DType>(draw(random, 0, numDTypes - 1));
+  bool isPlain = ruleOf(kind).resizing == Resizing::None;
+  int64_t largest = draw(random, 0, 5) == 0 ? 30'000 : 300;
+  bool inPlace = draw(random, 0, 1) == 1;
+  std::vector<Transfer> transfers;
+  for (int64_t count = draw(random, 0, 4); count > 0; --count) {
+    Transfer transfer = rows(
+        isPlain || (inPlace && !ruleOf(kind).hasBorders()) ? 1
+                                                           : draw(random, 1, 3),
+        draw(random, 1, largest));
+    if (kind == CollectiveKind::AllToAll) {
+      transfer.splitFirst = draw(random, 0, 1) == 1;
+      transfer.middle = draw(random, 1, 2);
+      transfer.inner = draw(random, 1, 100);
+      transfer.x = transfer.splitFirst ? members : 3;
+      transfer.y = transfer.splitFirst ? 3 : members;
+    }
+    if (ruleOf(kind).hasBorders())
+      transfer.low = draw(random, 0, 3), transfer.high = draw(random, 0, 3);
+    transfers.push_back(transfer);
+  }
+  Case test = makeCase(kind, reduction, dtype, std::move(transfers), members);
+  test.inPlace = inPlace && ruleOf(kind).inPlace != InPlace::Never;
+  return test;
+}
+
+struct Flying {
+  std::unique_ptr<PlacedCase> placed;
+  Ticket ticket;
+};
+
+/// Starts `count` drawn collectives of all ranks, and waits for them in the order
+/// that `arrange` gives.
+std::string startAndWait(Transport &transport, int count, uint64_t seed,
+                         void (*arrange)(std::vector<Flying> &, int rank)) {
+  Random random(seed);
+  uint64_t cursor = 64 * transport.rank();
+  std::vector<Flying> flying;
+  for (int n = 0; n < count; ++n) {
+    auto placed = std::make_unique<PlacedCase>(
+        transport, allRanks(transport), drawCase(random, transport.worldSize()),
+        seed * 100 + n, cursor);
+    if (!placed->error.empty())
+      return placed->error;
+    placed->collective.id = n;
+    auto ticket = transport.start(placed->collective);
+    if (!ticket)
+      return ticket.error().message;
+    flying.push_back({std::move(placed), *ticket});
+  }
+  arrange(flying, transport.rank());
+  for (Flying &each : flying) {
+    if (auto done = transport.wait(each.ticket); !done)
+      return done.error().message;
+    if (std::string text = each.placed->check(); !text.empty())
+      return "of " + std::to_string(count) + ": " + text;
+  }
+  return "";
+}
+
+// More than a group's ring holds, too: a start then finishes an older one.
+TEST_P(InFlightTest, EightTwentyAndFiftyCollectivesAreInFlightAtOnce) {
+  auto inOrder = [](std::vector<Flying> &, int) {};
+  auto backwards = [](std::vector<Flying> &all, int) {
+    std::reverse(all.begin(), all.end());
+  };
+  auto shuffled = [](std::vector<Flying> &all, int rank) {
+    std::shuffle(all.begin(), all.end(), Random(rank));
+  };
+  for (int ranks : {1, 3})
+    expectAllWell({.ranks = ranks, .sharedSize = 32 << 20},
+                  [&](Transport &transport) {
+                    std::string text;
+                    for (int count : {8, 20, 50}) {
+                      text += startAndWait(transport, count, 1, inOrder);
+                      text += startAndWait(transport, count, 2, backwards);
+                      text += startAndWait(transport, count, 3, shuffled);
+                    }
+                    return text;
+                  });
+}
+
+// Of one bucket more than are published at once; then more than that in flight.
+TEST_P(InFlightTest, BucketsOfManyTransfersAreInFlight) {
+  expectAllWell({.ranks = 2, .sharedSize = 64 << 20}, [](Transport &transport) {
+    std::vector<Flying> flying;
+    uint64_t cursor = 0;
+    for (int count : {2500, 7, 2500, 40'000, 0, 1024, 1025}) {
+      std::vector<Transfer> bucket;
+      for (int t = 0; t < count; ++t)
+        bucket.push_back(rows(1, 1 + t * 7 % 50));
+      auto placed = std::make_unique<PlacedCase>(
+          transport, allRanks(transport),
+          makeCase(CollectiveKind::AllReduce, Reduction::Sum, DType::F32,
+                   bucket, 2),
+          count, cursor);
+      if (!placed->error.empty())
+        return placed->error;
+      auto ticket = transport.start(placed->collective);
+      if (!ticket)
+        return ticket.error().message;
+      flying.push_back({std::move(placed), *ticket});
+    }
+    std::reverse(flying.begin(), flying.end());
+    for (Flying &each : flying) {
+      if (auto done = transport.wait(each.ticket); !done)
+        return done.error().message;
+      if (std::string text = each.placed->check(); !text.empty())
+        return text;
+    }
+    auto counted = transport.statistics()[0].calls;
+    return counted == 7 ? "" : std::to_string(counted) + " calls";
+  });
+}
+
+/// A program of starts, waits, runs and barriers in crossing groups, which all
+/// ranks draw; when a rank waits, and how long it dawdles, it draws for itself.
+std::string runRandomProgram(Transport &transport, uint64_t seed) {
+  Random shared(seed), own(seed * 1000 + transport.rank());
+  int world = transport.worldSize();
+  if (draw(shared, 0, 2) == 0)
+    transport.setParallelFor(onThreeThreads);
+  auto dawdle = [&] {
+    if (draw(own, 0, 3) == 0)
+      usleep(static_cast<useconds_t>(draw(own, 0, 400)));
+  };
+  std::vector<Flying> flying;
+  uint64_t cursor = 64 * draw(own, 0, 9);
+  auto waitForOne = [&]() -> std::string {
+    auto each = flying.begin() + draw(own, 0, int64_t(flying.size()) - 1);
+    auto done = transport.wait(each->ticket);
+    if (!done)
+      return done.error().message;
+    std::string text = each->placed->check();
+    flying.erase(each);
+    return text;
+  };
+  for (int n = 0; n < 40; ++n) {
+    Ranks ranks;
+    for (int rank = 0; rank < world; ++rank)
+      if (draw(shared, 0, 2) != 0)
+        ranks.push_back(rank);
+    if (ranks.empty())
+      ranks.push_back(static_cast<int32_t>(draw(shared, 0, world - 1)));
+    std::shuffle(ranks.begin(), ranks.end(), shared);
+    int64_t what = draw(shared, 0, 9);
+    Case test = drawCase(shared, static_cast<int>(ranks.size()));
+    if (!std::count(ranks.begin(), ranks.end(), transport.rank()))
+      continue;
+    dawdle();
+    if (what == 0) {
+      if (auto met = transport.barrier(*transport.createGroup(ranks)); !met)
+        return met.error().message;
+      continue;
+    }
+    auto placed = std::make_unique<PlacedCase>(transport, ranks,
+                                               std::move(test), seed + n,
+                                               cursor);
+    if (!placed->error.empty())
+      return placed->error;
+    if (what == 1) {
+      if (auto done = transport.run(placed->collective); !done)
+        return done.error().message;
+      if (std::string text = placed->check(); !text.empty())
+        return text;
+      continue;
+    }
+    auto ticket = transport.start(placed->collective);
+    if (!ticket)
+      return ticket.error().message;
+    flying.push_back({std::move(placed), *ticket});
+    while (!flying.empty() && draw(own, 0, 2) == 0) {
+      dawdle();
+      if (std::string text = waitForOne(); !text.empty())
+        return text;
+    }
+  }
+  while (!flying.empty())
+    if (std::string text = waitForOne(); !text.empty())
+      return text;
+  return "";
+}
+
+TEST_P(InFlightTest, RandomProgramsOfStartsAndWaitsGiveWhatTheirDefinitionsSay) {
+  for (int ranks : {1, 2, 3, 4})
+    for (uint64_t seed = 1; seed <= 12 && !HasFailure(); ++seed)
+      expectAllWell({.ranks = ranks, .sharedSize = 48 << 20},
+                    [&](Transport &transport) {
+                      std::string text = runRandomProgram(transport, seed);
+                      return text.empty()
+                                 ? text
+                                 : "seed " + std::to_string(seed) + ": " + text;
+                    });
+}
+
+/// A sum over all ranks, of `elements` at byte 64 into the place behind them.
+struct Sum {
+  Sum(Transport &transport, int64_t elements, uint64_t id = 5) {
+    transfer = rows(1, elements);
+    transfer.input = 64;
+    transfer.output = 64 + (elements * 4 + 63) / 64 * 64;
+    collective.reduction = Reduction::Sum;
+    collective.group = *transport.createGroup(allRanks(transport));
+    collective.transfers = {&transfer, 1};
+    collective.id = id;
+    input = reinterpret_cast<float *>(transport.sharedMemory().data() + 64);
+    output = reinterpret_cast<float *>(transport.sharedMemory().data() +
+                                       transfer.output);
+  }
+  Transfer transfer;
+  Collective collective;
+  float *input, *output;
+};
+
+/// Words by which ranks, which are forked, tell each other something outside the
+/// transport.
+struct Flags {
+  Flags()
+      : words(static_cast<std::atomic<int> *>(
+            mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                 MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
+  ~Flags() { munmap(words, size); }
+  Flags(const Flags &) = delete;
+
+  void await(int word, int value) const {
+    while (words[word].load() < value)
+      usleep(100);
+  }
+
+  static constexpr size_t size = 4096;
+  std::atomic<int> *words;
+};
+
+// Small ones are done by whoever starts last, others by whoever waits.
+TEST_P(InFlightTest, ARankThatComesLateFindsItsOutputsDone) {
+  for (int64_t elements : {3, 5000, 300'000}) {
+    Flags flags;
+    expectAllWell({.ranks = 2, .sharedSize = 4 << 20},
+                  [&](Transport &transport) -> std::string {
+      Sum sum(transport, elements);
+      for (int64_t e = 0; e < elements; ++e)
+        sum.input[e] = static_cast<float>(e % 100 + transport.rank());
+      bool isLate = transport.rank() == 1;
+      if (!isLate) // so that the other one is the last to start
+        flags.await(0, 1);
+      auto ticket = transport.start(sum.collective);
+      if (!ticket)
+        return ticket.error().message;
+      if (isLate) {
+        ++flags.words[0];
+        flags.await(1, 1); // the other one has waited for it
+        if (sum.output[elements - 1] !=
+            static_cast<float>(2 * ((elements - 1) % 100) + 1))
+          return "the output is not there";
+      }
+      auto done = transport.wait(*ticket);
+      if (!done)
+        return done.error().message;
+      if (done->lastStarter != 0 || done->lastFinisher != 0 ||
+          done->started > done->finished)
+        return "it says that rank " + std::to_string(done->lastStarter) +
+               " started last";
+      ++flags.words[1];
+      return "";
+    });
+  }
+}
+
+TEST_P(InFlightTest, StatisticsTellStartsWaitsAndWork) {
+  expectAllWell({.ranks = 2}, [](Transport &transport) -> std::string {
+    Sum sum(transport, 100);
+    auto ticket = transport.start(sum.collective);
+    if (!ticket || transport.statistics()[0].calls != 0)
+      return "counted before its end";
+    if (!transport.wait(*ticket))
+      return "failed";
+    CollectiveStatistics one = transport.statistics()[0];
+    if (one.calls != 1 || one.bytes != 400 || one.startingNanoseconds == 0 ||
+        one.startingNanoseconds + one.waitingNanoseconds > one.nanoseconds)
+      return "wrong statistics";
+    if (!transport.run(sum.collective))
+      return "failed";
+    CollectiveStatistics two = transport.statistics()[0];
+    if (two.calls != 2 || two.bytes != 800 ||
+        two.startingNanoseconds != one.startingNanoseconds ||
+        two.nanoseconds <= one.nanoseconds)
+      return "wrong statistics of two";
+    return "";
+  });
+}
+
+TEST_P(InFlightTest, ATicketIsWaitedForOnce) {
+  auto outcomes = run({.ranks = 2}, [](Transport &transport) -> std::string {
+    Sum sum(transport, 100);
+    auto ticket = transport.start(sum.collective);
+    if (!ticket || !transport.wait(*ticket))
+      return "failed";
+    auto again = transport.wait(*ticket);
+    return again ? "" : again.error().message;
+  });
+  expectErrorEverywhere(outcomes, {"waits for a collective that it has not "
+                                   "started, or has waited for"});
+}
+
+// The first that starts finds out in its wait, the last at once.
+TEST_P(InFlightTest, MembersThatStartDifferentCollectivesAreAnErrorOnEach) {
+  for (int64_t elements : {100, 100'000}) {
+    auto outcomes =
+        run({.ranks = 3}, [&](Transport &transport) -> std::string {
+          Sum agreed(transport, 10, 4),
+              sum(transport, elements, transport.rank() == 1 ? 71 : 70);
+          auto first = transport.start(agreed.collective);
+          auto ticket = transport.start(sum.collective);
+          if (!ticket)
+            return ticket.error().message;
+          auto done = transport.wait(*ticket);
+          return done ? "" : done.error().message;
+        });
+    expectErrorEverywhere(outcomes,
+                          {"ranks disagree", "value 70", "value 71", "rank 1"});
+  }
+}
+
+TEST_P(InFlightTest, CirclesOfWaitsAreFoundBehindWhatIsInFlight) {
+  auto outcomes = run({.ranks = 3}, [](Transport &transport) -> std::string {
+    const Ranks groups[] = {{0, 1}, {1, 2}, {2, 0}};
+    Sum all(transport, 10, 4);
+    auto flying = transport.start(all.collective);
+    Sum sum(transport, 10, 40 + transport.rank());
+    sum.collective.group = *transport.createGroup(groups[transport.rank()]);
+    auto ticket = transport.start(sum.collective);
+    if (!flying || !ticket)
+      return "failed";
+    if (!transport.wait(*flying))
+      return "failed";
+    auto done = transport.wait(*ticket);
+    return done ? "" : done.error().message;
+  });
+  expectErrorEverywhere(
+      outcomes, {"wait for each other", "rank 0 waits at value 40",
+                 "rank 1 waits at value 41", "rank 2 waits at value 42"});
+}
+
+/// Rank 1 of 3 dies when `die` says so, and the others go on until they hear of
+/// it.
+using Death = void (*)(Transport &transport, Sum &sum, Flags &flags);
+
+// Before it starts, when it has started and not waited, while it waits for others,
+// and with a piece of the work in hand. Each time the others have two in flight.
+TEST_P(InFlightTest, ARankThatDiesInAnyStateIsNamedToAllOthers) {
+  const std::pair<const char *, Death> deaths[] = {
+      {"not started", [](Transport &, Sum &, Flags &) { raise(SIGKILL); }},
+      {"started",
+       [](Transport &transport, Sum &sum, Flags &) {
+         (void)transport.start(sum.collective);
+         raise(SIGKILL);
+       }},
+      {"in a wait for others",
+       [](Transport &transport, Sum &sum, Flags &flags) {
+         auto ticket = transport.start(sum.collective);
+         ++flags.words[0]; // now the others begin to think of starting
+         std::signal(SIGALRM, [](int) { raise(SIGKILL); });
+         ualarm(20'000, 0);
+         (void)transport.wait(*ticket);
+         pause();
+       }},
+      {"at work", [](Transport &transport, Sum &sum, Flags &) {
+         transport.setParallelFor([](int64_t, int64_t, const RangeBody &) {
+           raise(SIGKILL); // a piece is claimed, and not done
+         });
+         auto ticket = transport.start(sum.collective);
+         (void)transport.wait(*ticket);
+         raise(SIGKILL); // the others had done all
+       }}};
+  for (auto &[state, die] : deaths) {
+    SCOPED_TRACE(state);
+    Flags flags;
+    bool lateStart = std::string_view(state) == "in a wait for others";
+    auto outcomes = run({.ranks = 3, .sharedSize = 16 << 20},
+                        [&](Transport &transport) -> std::string {
+      Sum sum(transport, 1'000'000);
+      if (transport.rank() == 1) {
+        die(transport, sum, flags);
+        return "lives";
+      }
+      if (lateStart) {
+        flags.await(0, 1);
+        usleep(60'000);
+      }
+      auto first = transport.start(sum.collective);
+      auto second = transport.start(sum.collective);
+      for (auto &ticket : {first, second}) {
+        if (!ticket)
+          return ticket.error().message;
+        if (auto done = transport.wait(*ticket); !done)
+          return done.error().message;
+      }
+      return "went on without rank 1";
+    });
+    EXPECT_EQ(outcomes[1].signal, SIGKILL);
+    expectErrorEverywhere(outcomes, {"rank 1", "died"}, 1);
+  }
+}
+
+TEST_P(InFlightTest, AnAbortEndsTheWaitForWhatIsInFlight) {
+  auto outcomes = run(
+      {.ranks = 2},
+      [](Transport &transport) -> std::string {
+        Sum sum(transport, 10);
+        if (transport.rank() == 1) {
+          while (transport.health())
+            usleep(1000);
+          auto started = transport.start(sum.collective);
+          return started ? "" : started.error().message;
+        }
+        auto ticket = transport.start(sum.collective);
+        if (!ticket)
+          return ticket.error().message;
+        auto done = transport.wait(*ticket);
+        return done ? "" : done.error().message;
+      },
+      "interrupted by the user");
+  expectErrorEverywhere(outcomes, {"interrupted by the user"});
+}
+
+/// How long a paced collective must take at least, in nanoseconds.
+TEST_P(InFlightTest, APacedLinkIsNeverFasterAndTakesOneAfterTheOther) {
+  expectAllWell({.ranks = 2}, [](Transport &transport) -> std::string {
+    constexpr int64_t latency = 2'000'000, elements = 10'000;
+    constexpr int64_t picosecondsPerByte = 50'000; // 20 MB/s: 40 kB take 2 ms
+    Sum sum(transport, elements);
+    transport.pace(sum.collective.group, {latency * 1000, picosecondsPerByte});
+    if (!transport.barrier(sum.collective.group))
+      return "failed";
+    // Two rounds, and what a rank sends: 2 n (g - 1) / g.
+    int64_t each = 2 * latency + elements * 4 * picosecondsPerByte / 1000;
+    std::vector<Ticket> tickets;
+    for (int n = 0; n < 3; ++n)
+      tickets.push_back(*transport.start(sum.collective));
+    int64_t before = 0;
+    for (Ticket ticket : tickets) {
+      auto done = transport.wait(ticket);
+      if (!done)
+        return done.error().message;
+      timespec now;
+      clock_gettime(CLOCK_MONOTONIC, &now);
+      int64_t ended = now.tv_sec * 1'000'000'000 + now.tv_nsec;
+      if (done->finished < std::max(done->started, before) + each)
+        return "faster than its link";
+      if (ended < done->finished)
+        return "the wait returned before its end";
+      before = done->finished;
+    }
+    // In time that passes meanwhile it is over.
+    auto ticket = transport.start(sum.collective);
+    usleep(50'000);
+    auto done = transport.wait(*ticket);
+    if (!done)
+      return done.error().message;
+    return transport.statistics()[0].calls == 4 ? "" : "calls";
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(, InFlightTest,
+                         testing::Values(TransportUnderTest{"Shm", runOverShm}),
+                         [](const auto &instance) {
+                           return instance.param.name;
+                         });
+
+} // namespace
+} // namespace polyrank::runtime::test
