@@ -53,9 +53,13 @@ private:
   void findFlights();
   void startEarly();
   void startLate();
+  int64_t getNeed(Operation *op) const;
+  int64_t getDeadline(Operation *op) const;
+  bool mayBePutOff(Operation *op) const;
   void place();
   Operation *begin(Flight &flight);
   Operation *awaitResults(Operation *started);
+  void joinIfAdjacent(rank::WaitOp wait);
 
   Block::iterator end;
   int64_t prefetch;
@@ -65,9 +69,51 @@ private:
   /// When the command of each place begins, were there no communication.
   std::vector<int64_t> times;
   std::vector<Flight> flights;
+  /// Commands that stand behind what they wait for instead of where they stood.
+  llvm::DenseSet<Operation *> putOff;
 };
 
 } // namespace
+
+/// The place in front of which the results must be there: the first use.
+int64_t RangeScheduler::getNeed(Operation *op) const {
+  int64_t need = ops.size();
+  for (Value result : op->getResults())
+    for (Operation *user : result.getUsers())
+      if (auto found = places.find(user); found != places.end())
+        need = std::min(need, putOff.contains(user) ? getDeadline(user)
+                                                    : found->second);
+  return need;
+}
+
+/// The first place of those that use what the command computes. A collective may
+/// be started right behind it.
+int64_t RangeScheduler::getDeadline(Operation *op) const {
+  int64_t deadline = ops.size();
+  for (Operation *user : op->getUsers())
+    if (auto found = places.find(user); found != places.end())
+      deadline = std::min(deadline, isa<rank::CollectiveOp>(user)
+                                        ? places.at(op)
+                                        : found->second);
+  return deadline;
+}
+
+/// What only brings what collectives reduced together with values from outside of
+/// the range, as adding a microbatch's gradient to the sum, keeps nothing else
+/// in memory when it is put off.
+bool RangeScheduler::mayBePutOff(Operation *op) const {
+  bool usesCollective = false;
+  for (Value operand : op->getOperands()) {
+    Operation *producer = operand.getDefiningOp();
+    auto collective = dyn_cast_if_present<rank::CollectiveOp>(producer);
+    usesCollective |= collective != nullptr;
+    if (collective ? collective.getReduction() == runtime::Reduction::None
+                   : places.contains(producer))
+      return false;
+  }
+  return usesCollective && isa<rank::LaunchOp>(op) &&
+         getDeadline(op) > places.at(op);
+}
 
 void RangeScheduler::findFlights() {
   int64_t time = 0, numOps = ops.size();
@@ -77,12 +123,14 @@ void RangeScheduler::findFlights() {
       time += durations.get(op);
   }
   times.push_back(time);
+  for (Operation *op : ops)
+    if (mayBePutOff(op))
+      putOff.insert(op);
   for (Operation *op : ops) {
     auto collective = dyn_cast<rank::CollectiveOp>(op);
     if (!collective)
       continue;
     Flight flight{collective, places.at(op)};
-    flight.need = numOps;
     int64_t before = 0, after = 0;
     for (auto [i, operand, result] :
          llvm::enumerate(op->getOperands(), op->getResults())) {
@@ -97,10 +145,8 @@ void RangeScheduler::findFlights() {
             std::max(flight.earliest, isa<rank::CollectiveOp>(producer)
                                           ? flight.place
                                           : found->second + 1);
-      for (Operation *user : result.getUsers())
-        if (auto found = places.find(user); found != places.end())
-          flight.need = std::min(flight.need, found->second);
     }
+    flight.need = getNeed(collective);
     // What nobody reads before the end replaces an argument, as a rule.
     flight.grows = after > before && flight.need < numOps;
     flight.start = flight.place;
@@ -188,13 +234,32 @@ void RangeScheduler::place() {
 
   std::vector<Operation *> order;
   runtime::QueueClock clock;
+  auto compute = [&](Operation *op) {
+    order.push_back(op);
+    clock.compute(durations.get(op));
+  };
+  // How many collectives a command that was put off waits for.
+  llvm::MapVector<Operation *, int64_t> waiting;
   auto awaitThose = [&](llvm::function_ref<bool(const InFlight &)> is) {
     llvm::erase_if(inFlight, [&](const InFlight &one) {
       if (!is(one))
         return false;
       clock.wait(one.time);
       order.push_back(one.wait);
+      llvm::SmallSetVector<Operation *, 4> users;
+      for (Value result : one.wait->getResults())
+        users.insert(result.user_begin(), result.user_end());
+      for (Operation *user : users)
+        if (auto found = waiting.find(user);
+            found != waiting.end() && --found->second == 0)
+          compute(user);
       return true;
+    });
+  };
+  // How many of what it uses are still in flight.
+  auto countMissing = [&](Operation *op) {
+    return llvm::count_if(inFlight, [&](const InFlight &one) {
+      return llvm::is_contained(one.wait->getUsers(), op);
     });
   };
   for (int64_t i = 0, e = ops.size(); i <= e; ++i) {
@@ -223,18 +288,43 @@ void RangeScheduler::place() {
       break;
     if (replaced.contains(ops[i]))
       continue;
-    order.push_back(ops[i]);
-    int64_t duration = durations.get(ops[i]);
-    if (auto collective = dyn_cast<rank::CollectiveOp>(ops[i]))
-      clock.wait(clock.start(getQueue(collective), duration));
-    else
-      clock.compute(duration);
+    if (int64_t missing = putOff.contains(ops[i]) ? countMissing(ops[i]) : 0) {
+      waiting[ops[i]] = missing;
+      continue;
+    }
+    auto collective = dyn_cast<rank::CollectiveOp>(ops[i]);
+    if (!collective) {
+      compute(ops[i]);
+      continue;
+    }
+    order.push_back(collective);
+    clock.wait(clock.start(getQueue(collective), durations.get(collective)));
   }
-  Block *block = ops.empty() ? nullptr : ops.front()->getBlock();
+  Block *block = ops.front()->getBlock();
   for (Operation *op : order)
     op->moveBefore(block, end);
   for (Operation *op : replaced)
     op->erase();
+  for (Operation *op : order)
+    if (auto wait = dyn_cast<rank::WaitOp>(op))
+      joinIfAdjacent(wait);
+}
+
+/// With nothing to do in between a collective is not started.
+void RangeScheduler::joinIfAdjacent(rank::WaitOp wait) {
+  Operation *started = wait.getCollective();
+  for (Operation *op = started->getNextNode(); op != wait;
+       op = op->getNextNode())
+    if (isa<rank::MicrobatchesOp>(op) || durations.get(op) > 0)
+      return;
+  OpBuilder builder(wait);
+  Operation *joined = builder.create(
+      OperationState(started->getLoc(), started->getName(),
+                     started->getOperands(), wait->getResultTypes(),
+                     started->getAttrs()));
+  wait->replaceAllUsesWith(joined);
+  wait->erase();
+  started->erase();
 }
 
 void RangeScheduler::run() {

@@ -118,6 +118,53 @@ func.func @segments(%x: tensor<2x4096xf32>, %w: tensor<4096xf32>) -> (tensor<409
   return %g, %0#1, %c : tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>
 }
 
+// Adding a gradient to the sum of those before is put off until it is there: it
+// needs nothing else that would have to be kept.
+// CHECK-LABEL: func.func @put_off
+// CHECK-SAME: %[[X:.*]]: tensor<4096xf32>, %[[SUM:.*]]: tensor<2048xf32>)
+// CHECK: %[[P:.*]] = rank.reduce_scatter {{.*}} -> !rank.pending<tensor<2048xf32>>
+// CHECK-COUNT-5: rank.launch @move
+// CHECK-NEXT: %[[Y:.*]] = rank.wait %[[P]]
+// CHECK-NEXT: rank.launch @add_half(%[[SUM]], %[[Y]])
+// CHECK-NEXT: rank.launch @move
+// CHECK-NEXT: return
+rank.kernel @add_half(%x: tensor<2048xf32>, %y: tensor<2048xf32>) -> tensor<2048xf32> attributes {in_place = [array<i64: 0>], range = 16 : i64, grain = 16 : i64} {
+  %0 = graph.add %x, %y : tensor<2048xf32>
+  rank.return %0 : tensor<2048xf32>
+}
+func.func @put_off(%x: tensor<4096xf32>, %sum: tensor<2048xf32>) -> (tensor<2048xf32>, tensor<4096xf32>) {
+  %a = rank.launch @move(%x) : (tensor<4096xf32>) -> tensor<4096xf32>
+  %y = rank.reduce_scatter sum %a dims [0] over <#mesh, {"data"}> id 0 : (tensor<4096xf32>) -> tensor<2048xf32>
+  %s = rank.launch @add_half(%sum, %y) : (tensor<2048xf32>, tensor<2048xf32>) -> tensor<2048xf32>
+  %1 = rank.launch @move(%x) : (tensor<4096xf32>) -> tensor<4096xf32>
+  %2 = rank.launch @move(%1) : (tensor<4096xf32>) -> tensor<4096xf32>
+  %3 = rank.launch @move(%2) : (tensor<4096xf32>) -> tensor<4096xf32>
+  %4 = rank.launch @move(%3) : (tensor<4096xf32>) -> tensor<4096xf32>
+  %5 = rank.launch @move(%4) : (tensor<4096xf32>) -> tensor<4096xf32>
+  %6 = rank.launch @move(%5) : (tensor<4096xf32>) -> tensor<4096xf32>
+  return %s, %6 : tensor<2048xf32>, tensor<4096xf32>
+}
+
+// What reads something else of the block would keep that: it stays, and so does
+// what the next command needs.
+// CHECK-LABEL: func.func @not_put_off
+// CHECK: rank.reduce_scatter
+// CHECK-NEXT: rank.launch @add_half
+// CHECK: rank.reduce_scatter
+// CHECK-NEXT: rank.launch @add_half
+// CHECK-NEXT: rank.launch @add_half
+func.func @not_put_off(%x: tensor<4096xf32>, %half: tensor<2048xf32>) -> (tensor<2048xf32>, tensor<2048xf32>, tensor<4096xf32>) {
+  %h = rank.launch @add_half(%half, %half) : (tensor<2048xf32>, tensor<2048xf32>) -> tensor<2048xf32>
+  %y = rank.reduce_scatter sum %x dims [0] over <#mesh, {"data"}> id 0 : (tensor<4096xf32>) -> tensor<2048xf32>
+  %s = rank.launch @add_half(%h, %y) : (tensor<2048xf32>, tensor<2048xf32>) -> tensor<2048xf32>
+  %m = rank.launch @move(%x) : (tensor<4096xf32>) -> tensor<4096xf32>
+  %z = rank.reduce_scatter sum %m dims [0] over <#mesh, {"data"}> id 1 : (tensor<4096xf32>) -> tensor<2048xf32>
+  %t = rank.launch @add_half(%half, %z) : (tensor<2048xf32>, tensor<2048xf32>) -> tensor<2048xf32>
+  %u = rank.launch @add_half(%t, %s) : (tensor<2048xf32>, tensor<2048xf32>) -> tensor<2048xf32>
+  %n = rank.launch @move(%m) : (tensor<4096xf32>) -> tensor<4096xf32>
+  return %s, %u, %n : tensor<2048xf32>, tensor<2048xf32>, tensor<4096xf32>
+}
+
 // Of one group no more than eight are in flight.
 // CHECK-LABEL: func.func @many
 // CHECK-COUNT-8: rank.all_reduce {{.*}} -> !rank.pending
