@@ -5,6 +5,7 @@
 
 #include "runtime/plan/Enums.h"
 
+#include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
 #include <map>
@@ -118,14 +119,23 @@ Result<Interpreter> Interpreter::prepare(const plan::Program &program,
                                          uint32_t microbatches,
                                          const Mesh &mesh, int64_t rank,
                                          const ArenaView &arena, Device &device,
-                                         Transport &transport) {
+                                         Transport &transport,
+                                         const Links &links) {
   Interpreter interpreter(transport);
   std::vector<Group> groups;
+  std::map<uint32_t, PacedLink> paced; // two lists of axes may be one group
   for (const plan::AxisList *list : *program.groups()) {
     std::vector<uint32_t> members = mesh.group(rank, list->axes());
     std::vector<int32_t> ranks(members.begin(), members.end());
     POLYRANK_ASSIGN(group, transport.createGroup(ranks));
     groups.push_back(group);
+    if (auto link = links.of(list->axes())) {
+      PacedLink &slowest = paced[group.index];
+      slowest = {std::max(slowest.picoseconds, link->picoseconds),
+                 std::max(slowest.picosecondsPerByte,
+                          link->picosecondsPerByte)};
+      transport.pace(group, slowest);
+    }
   }
   for (const plan::Segment *segment : *program.segments()) {
     auto &commands = interpreter.segments.emplace_back();

@@ -4,6 +4,7 @@
 
 #include "runtime/comm/Transport.h"
 #include "runtime/device/Device.h"
+#include "runtime/exec/Links.h"
 #include "runtime/exec/Profile.h"
 #include "runtime/plan/PlanMesh.h"
 
@@ -28,12 +29,14 @@ struct CommandTimes {
 
 class Interpreter {
 public:
-  /// Prepares all commands of the verified `program` for `rank`.
+  /// Prepares all commands of the verified `program` for `rank`, whose
+  /// collectives are held back to `links`.
   static Result<Interpreter> prepare(const plan::Program &program,
                                      uint32_t microbatches,
                                      const Mesh &mesh, int64_t rank,
                                      const ArenaView &arena, Device &device,
-                                     Transport &transport);
+                                     Transport &transport,
+                                     const Links &links = {});
 
   /// Runs the schedule once. An error names the command's origin in the model.
   Result<void> runStep(uint64_t step);

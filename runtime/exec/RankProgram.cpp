@@ -89,7 +89,8 @@ std::vector<InputSpec> inputSpecsOf(const plan::Plan &plan) {
 Result<std::unique_ptr<RankProgram>> RankProgram::create(const plan::Plan &plan,
                                                          Device &device,
                                                          Transport &transport,
-                                                         int64_t seed) {
+                                                         int64_t seed,
+                                                         const Links &links) {
   const plan::Program &program = *plan.programs()->Get(0);
   if (transport.sharedMemory().size() < program.shared_size())
     return Error{fmt::format("the job's shared region has {} bytes, the plan "
@@ -113,7 +114,7 @@ Result<std::unique_ptr<RankProgram>> RankProgram::create(const plan::Plan &plan,
       });
   Result<Interpreter> interpreter = Interpreter::prepare(
       program, plan.microbatches(), rank->mesh, rank->rank, rank->arena, device,
-      transport);
+      transport, links);
   if (!interpreter)
     return interpreter.error();
   rank->interpreter = std::make_unique<Interpreter>(*std::move(interpreter));

@@ -56,7 +56,8 @@ public:
   static Result<std::unique_ptr<RankProgram>> create(const plan::Plan &plan,
                                                      Device &device,
                                                      Transport &transport,
-                                                     int64_t seed);
+                                                     int64_t seed,
+                                                     const Links &links = {});
 
   /// Fills parameters, and state that is stored, from `sources`, one for each
   /// of the plan's stored tensors.

@@ -42,13 +42,15 @@ ordered_json start(const char *status, const RunFiles &files) {
 
 ordered_json reportOf(const PlanReport &plan, const Mesh &mesh,
                       const Progress &progress,
-                      const std::vector<RankUse> &uses, const RunFiles &files) {
+                      const std::vector<RankUse> &uses, const RunFiles &files,
+                      const std::vector<std::string> &links) {
   ordered_json report =
       start(progress.meanLossIsNan() ? "not_finite" : "ok", files);
   report["model"] = plan.model;
   report["mode"] = plan.mode;
   report["mesh"] = plan.mesh;
   report["threads"] = plan.threads;
+  report["links"] = links;
   report["parameters"] = plan.parameterElements;
   report["samples_per_step"] = plan.samplesPerStep;
   report["tokens_per_sample"] = plan.tokensPerSample;

@@ -12,11 +12,12 @@ struct RunFiles {
       profile;
 };
 
-/// Of a run that came to its end. A forward run may find a mean loss of NaN.
+/// Of a run that came to its end, with the --link that were in force. A forward run may find a mean loss of NaN.
 nlohmann::ordered_json reportOf(const PlanReport &plan, const Mesh &mesh,
                                 const Progress &progress,
                                 const std::vector<RankUse> &uses,
-                                const RunFiles &files);
+                                const RunFiles &files,
+                                const std::vector<std::string> &links);
 
 /// Of a run that failed after `steps` steps.
 nlohmann::ordered_json reportOfFailure(const Error &error, uint64_t steps,

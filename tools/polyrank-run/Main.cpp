@@ -42,6 +42,9 @@ public:
                        "that the learning rate's schedule is for (total={}); "
                        "it stays as it is then\n",
                        steps, total, total));
+    POLYRANK_ASSIGN(links, linksOf(options, *plan->plan));
+    if (std::string text = links.describe(); !text.empty() && !options.quiet)
+      tell(text + "\n");
     if (std::string warning = data ? data->findUnshifted() : "";
         !warning.empty())
       tell("polyrank-run: " + warning + "\n");
@@ -111,7 +114,8 @@ public:
       return logged;
     std::string text;
     if (options.json)
-      text = toText(reportOf(report, *mesh, *progress, uses, files()));
+      text = toText(reportOf(report, *mesh, *progress, uses, files(),
+                             options.links));
     else if (plan->plan->mode() == plan::Mode::Forward && !options.quiet)
       for (auto &[name, value] : progress->means())
         text += fmt::format("{} {:.6g} (mean of {} steps)\n", name, value,

@@ -112,6 +112,14 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
                  "How ranks communicate: shm (shared memory, one machine)")
       ->check(oneOf({"shm"}))
       ->type_name("NAME");
+  app.add_option("--link", options.links,
+                 "AXIS=MICROSECONDS:GB_PER_S: hold collectives along an axis "
+                 "back to a link of this latency and bandwidth, as "
+                 "polyrank-compile --link reckons with it: a run on one machine "
+                 "then takes as long as over such links. Repeatable")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("SPEC");
   app.add_option("--denormals", denormals,
                  "flush denormal numbers to zero (default) or keep them, "
                  "which can be many times slower")
@@ -207,6 +215,8 @@ Result<RunOptions> completeOptions(RunOptions options, const plan::Plan &plan) {
   }
   if (Result<LearningRates> rates = ratesOf(options, plan); !rates)
     return rates.error();
+  if (Result<Links> links = linksOf(options, plan); !links)
+    return links.error();
   bool needsSamples = !inputSpecsOf(plan).empty();
   if (needsSamples && options.samples().empty())
     return Error{train ? "the plan needs samples: give --data FILE"
@@ -234,6 +244,10 @@ Result<DataSource> openData(const RunOptions &options, const plan::Plan &plan) {
 Result<LearningRates> ratesOf(const RunOptions &options,
                               const plan::Plan &plan) {
   return LearningRates::of(plan, options.learningRate, options.schedule);
+}
+
+Result<Links> linksOf(const RunOptions &options, const plan::Plan &plan) {
+  return Links::parse(Mesh(plan), options.links);
 }
 
 Split splitOf(const RunOptions &options, const plan::Plan &plan) {

@@ -29,6 +29,7 @@ struct RunOptions {
   int64_t seed = 0;
   std::optional<double> learningRate; // else the plan's
   std::string schedule;               // of it; empty: the plan's
+  std::vector<std::string> links;     // AXIS=MICROSECONDS:GB_PER_S
   SampleOrder order = SampleOrder::Random;
   double holdout = 0;
   int threads = 0; // 0: the plan's
@@ -67,6 +68,9 @@ Result<DataSource> openData(const RunOptions &options, const plan::Plan &plan);
 /// The learning rates of each step.
 Result<LearningRates> ratesOf(const RunOptions &options,
                               const plan::Plan &plan);
+
+/// The links that the run's collectives are held back to.
+Result<Links> linksOf(const RunOptions &options, const plan::Plan &plan);
 
 /// Which samples a run uses, and how many steps it makes of them.
 Split splitOf(const RunOptions &options, const plan::Plan &plan);

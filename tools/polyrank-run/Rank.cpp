@@ -74,8 +74,10 @@ private:
                                             options.flushDenormals}));
     device = std::move(cpu);
     auto start = std::chrono::steady_clock::now();
-    POLYRANK_ASSIGN(created, RankProgram::create(*plan->plan, *device,
-                                                 *transport, options.seed));
+    POLYRANK_ASSIGN(links, linksOf(options, *plan->plan));
+    POLYRANK_ASSIGN(created,
+                    RankProgram::create(*plan->plan, *device, *transport,
+                                        options.seed, links));
     program = std::move(created);
     POLYRANK_ASSIGN(rates, ratesOf(options, *plan->plan));
     program->setLearningRates(std::move(rates));

@@ -84,6 +84,33 @@ TEST_F(RunTest, StartedCollectivesGiveTheSameBitsAndAreReported) {
   }
 }
 
+TEST_F(RunTest, IsHeldBackToALinkAndSaysSo) {
+  makePlan(2, 1, 1);
+  auto arguments = training("3");
+  arguments.insert(arguments.end(), {"--link", "data=5000:0.001", "--json"});
+  Process process(arguments, errors);
+  ASSERT_EQ(process.wait(), 0) << process.output();
+  std::string output = process.output();
+  EXPECT_NE(output.find("--link data=5000:0.001: collectives over data take at "
+                        "least 5000 us a round"),
+            std::string::npos)
+      << output;
+  size_t begin = output.find("{\n"), end = output.find("\n}\n", begin) + 3;
+  auto report = nlohmann::json::parse(output.substr(begin, end - begin));
+  EXPECT_EQ(report["links"], (std::vector<std::string>{"data=5000:0.001"}));
+  // The gradient's 48 bytes and the loss's 4, each in two rounds: 2 n / 2 bytes
+  // at a byte in a microsecond.
+  for (const auto &line : linesOf(log))
+    EXPECT_GE(line["seconds"].get<double>(), 1e-6 * (4 * 5000 + 48 + 4));
+  EXPECT_GE(report["ranks"][0]["waiting_seconds"].get<double>(), 3 * 0.02);
+
+  Process wrong({plan, "--data", data, "--steps", "1", "--link", "dat=1:1"},
+                errors);
+  EXPECT_EQ(wrong.wait(), 1);
+  EXPECT_NE(wrong.output().find("no axis 'dat'"), std::string::npos)
+      << wrong.output();
+}
+
 TEST_F(RunTest, WritesTheOutputsOfAllSamplesOfAForwardPlan) {
   makePlan(2, 2, 2, true);
   std::string inputs = directory / "in.npz", outputs = directory / "out.npz";
