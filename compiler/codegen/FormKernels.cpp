@@ -63,9 +63,9 @@ LogicalResult FormKernels::splitLongSums(func::FuncOp function) {
     if (part == 0)
       continue;
     if (part < 0 || count % part != 0) {
-      op.emitOpError("sums ") << count << " values, which the target '"
-                              << target.getName() << "' wants in parts of "
-                              << part;
+      op.emitOpError("sums ")
+          << count << " values, which the target '" << target.getName()
+          << "' wants in parts of " << part;
       return failure();
     }
     graph::ProvenanceCopier provenance(op);

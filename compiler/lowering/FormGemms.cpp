@@ -44,12 +44,13 @@ struct OperandForm {
 class GemmFormer {
 public:
   GemmFormer(graph::MatmulOp op, target::TargetInterface target)
-      : op(op), target(target), builder(op), dims{SmallVector<int64_t>(op.getLhsBatch()),
-                                  SmallVector<int64_t>(op.getRhsBatch()),
-                                  SmallVector<int64_t>(op.getLhsContract()),
-                                  SmallVector<int64_t>(op.getRhsContract()),
-                                  op.getLhsFree(),
-                                  op.getRhsFree()} {}
+      : op(op), target(target), builder(op),
+        dims{SmallVector<int64_t>(op.getLhsBatch()),
+             SmallVector<int64_t>(op.getRhsBatch()),
+             SmallVector<int64_t>(op.getLhsContract()),
+             SmallVector<int64_t>(op.getRhsContract()),
+             op.getLhsFree(),
+             op.getRhsFree()} {}
 
   LogicalResult run();
 

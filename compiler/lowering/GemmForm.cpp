@@ -116,11 +116,9 @@ static std::optional<GemmForm> makeForm(ArrayRef<Loop> loops, const Loop &row,
   return form;
 }
 
-std::optional<GemmForm>
-polyrank::lowering::findGemmForm(const ContractionDims &dims,
-                                 const StridedView &lhs, const StridedView &rhs,
-                                 const StridedView &result,
-                                 EstimateProducts estimate) {
+std::optional<GemmForm> polyrank::lowering::findGemmForm(
+    const ContractionDims &dims, const StridedView &lhs, const StridedView &rhs,
+    const StridedView &result, EstimateProducts estimate) {
   SmallVector<Loop> loops;
   auto resultDim = result.dims.begin();
   for (auto [l, r] : llvm::zip_equal(dims.lhsBatch, dims.rhsBatch))

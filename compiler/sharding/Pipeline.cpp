@@ -13,16 +13,13 @@ void sharding::buildPartitionPipeline(OpPassManager &manager,
     // The parts of a composite keep other values for the backward than the
     // composite does, so composites are taken apart before values are chosen.
     manager.addNestedPass<func::FuncOp>(createDecomposeComposites());
-    manager.addNestedPass<func::FuncOp>(
-        createRecompute(options.recompute));
+    manager.addNestedPass<func::FuncOp>(createRecompute(options.recompute));
   }
   manager.addNestedPass<func::FuncOp>(createMarkPhases());
-  manager.addNestedPass<func::FuncOp>(
-      createShardUpdates(options.updates));
+  manager.addNestedPass<func::FuncOp>(createShardUpdates(options.updates));
   manager.addNestedPass<func::FuncOp>(createDecomposeComposites());
   manager.addNestedPass<func::FuncOp>(createPlanReshards(options.reshards));
-  manager.addNestedPass<func::FuncOp>(
-      createBucketCollectives(options.buckets));
+  manager.addNestedPass<func::FuncOp>(createBucketCollectives(options.buckets));
   manager.addNestedPass<func::FuncOp>(createCheckPartition());
 }
 

@@ -80,7 +80,7 @@ void Muon::takeOwnOptions(NamedArguments &named) {
 std::string Muon::checkOwn() const {
   if (std::string wrong = others->check(); !wrong.empty())
     return "adamw_" + wrong;
-  return momentum < 0                ? "momentum must not be negative"
+  return momentum < 0 ? "momentum must not be negative"
          : learningRate == 0 && others->learningRate != 0
              ? "adamw_lr changes in proportion to lr, with a schedule, a group "
                "or --lr, and to 0 nothing is in proportion; give lr a rate, or "

@@ -138,8 +138,8 @@ bool PlanVerifier::verifyGemm(const std::string &what, const Gemm &gemm) {
                     &GemmBatch::c_stride))
     return false;
   // First: what overlaps is only known of buffers that are one.
-  if (gemm.scratch() && !verifyBuffer(what + ", scratch", *gemm.scratch(),
-                                      gemmScratchAlignment))
+  if (gemm.scratch() &&
+      !verifyBuffer(what + ", scratch", *gemm.scratch(), gemmScratchAlignment))
     return false;
   for (const BufferRef *operand : {gemm.a(), gemm.b()})
     if (!verifyApart(what, *operand, *gemm.c()) ||

@@ -17,8 +17,8 @@ double estimateProducts(int64_t m, int64_t n, int64_t k, int64_t products);
 /// Without `measure` the usual winner: `matmul` for products of a batch, else
 /// `sgemm`. With it, products of 100 MFLOP and more are run with both, on
 /// `threads` threads of this machine, once for equal ones, cut into the usual
-/// pieces and into one, two or four for each thread; another call is taken where
-/// it is faster by more than 5 %.
+/// pieces and into one, two or four for each thread; another call is taken
+/// where it is faster by more than 5 %.
 void chooseCalls(llvm::ArrayRef<rank::GemmOp> gemms, int64_t threads,
                  bool measure);
 

@@ -231,7 +231,8 @@ TEST(GemmForm, OperandsThatChangePlacesKeepTheirOffsets) {
 TEST(GemmForm, TheEstimateDecidesWhichLoopsAreRowsAndColumns) {
   // One product of 6 rows and 8 columns, or 6 of one row, or 8 of one column.
   ContractionDims dims = {{}, {}, {1}, {0}, {0}, {1}};
-  StridedView lhs = StridedView::whole({6, 5}), rhs = StridedView::whole({5, 8}),
+  StridedView lhs = StridedView::whole({6, 5}),
+              rhs = StridedView::whole({5, 8}),
               result = StridedView::whole({6, 8});
   auto sizes = [&](EstimateProducts estimate) {
     return findGemmForm(dims, lhs, rhs, result, estimate)->sizes;

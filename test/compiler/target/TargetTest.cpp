@@ -18,9 +18,9 @@ namespace {
 constexpr int64_t abacusScratch = 4096;
 int64_t sumPart = 3;
 
-/// A target that computes one op at a time, sums three values at once, copies
-/// for nothing, likes products of few columns and needs the same scratch for
-/// every one.
+/// A target that computes one function at a time, finds exp and abs together
+/// too large for a kernel, sums three values at once, copies for nothing, likes
+/// products of few columns and needs the same scratch for every one.
 struct Abacus : target::TargetInterface::ExternalModel<Abacus, StringAttr> {
   StringRef getName(Attribute) const { return "abacus"; }
   LogicalResult checkMachine(Attribute, std::string &) const {
@@ -33,7 +33,9 @@ struct Abacus : target::TargetInterface::ExternalModel<Abacus, StringAttr> {
             llvm::range_size(loops.getBlock().getOps<math::SqrtOp>()) >
         1)
       return std::nullopt;
-    return target::KernelMeasure{false, 0, false, false};
+    bool isTooLarge = !loops.getBlock().getOps<math::AbsFOp>().empty() &&
+                      !loops.getBlock().getOps<math::ExpOp>().empty();
+    return target::KernelMeasure{isTooLarge, 0, false, false};
   }
   int64_t getSumPart(Attribute, int64_t count, int64_t results) const {
     return count > 3 ? sumPart : 0;
@@ -73,11 +75,22 @@ module attributes {rank.target = "abacus"} {
 }
 )mlir";
 
+const char *absolute = R"mlir(
+module attributes {rank.target = "abacus"} {
+  func.func @step(%x: tensor<8xf32> {graph.role = #graph.input<"x">}) -> (tensor<8xf32> {graph.role = #graph.output<"y">}) {
+    %0 = graph.exp %x : tensor<8xf32>
+    %1 = graph.abs %0 : tensor<8xf32>
+    %2 = graph.neg %1 : tensor<8xf32>
+    return %2 : tensor<8xf32>
+  }
+}
+)mlir";
+
 /// A sum of twelve values for each of two results.
 const char *longSum = R"mlir(
 module attributes {rank.target = "abacus"} {
   func.func @step(%x: tensor<2x3x4xf32> {graph.role = #graph.input<"x">}) -> (tensor<2xf32> {graph.role = #graph.output<"y">}) {
-    %0 = graph.reduce sum %x dims [1, 2] : tensor<2x3x4xf32> -> tensor<2xf32>
+    %0 = graph.reduce sum %x over [1, 2] : (tensor<2x3x4xf32>) -> tensor<2xf32>
     return %0 : tensor<2xf32>
   }
 }
@@ -88,7 +101,7 @@ const char *turned = R"mlir(
 module attributes {rank.target = "abacus"} {
   func.func @step(%x: tensor<8x16xf32> {graph.role = #graph.input<"x">}, %w: tensor<16x4xf32> {graph.role = #graph.input<"w">}) -> (tensor<4x8xf32> {graph.role = #graph.output<"y">}) {
     %0 = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
-    %1 = graph.transpose %0 [1, 0] : tensor<8x4xf32> -> tensor<4x8xf32>
+    %1 = graph.transpose %0 {permutation = array<i64: 1, 0>} : (tensor<8x4xf32>) -> tensor<4x8xf32>
     return %1 : tensor<4x8xf32>
   }
 }
@@ -109,7 +122,7 @@ protected:
   }
   bool lower(const char *other) {
     module = parseSourceString<ModuleOp>(other, &context);
-    return lower();
+    return module && lower();
   }
   bool lower() {
     PassManager manager(&context);
@@ -140,6 +153,13 @@ TEST_F(Targets, SayHowKernelsAndProductsRun) {
     ASSERT_TRUE(gemm.getScratchAttr());
     EXPECT_EQ(gemm.getScratchAttr().getSize(), abacusScratch);
   });
+}
+
+TEST_F(Targets, SayWhatIsTooLargeForAKernel) {
+  StringAttr::attachInterface<Abacus>(context);
+  ASSERT_TRUE(lower(absolute)) << message;
+  EXPECT_EQ(llvm::range_size(module->getOps<rank::KernelOp>()), 2)
+      << "one for exp, one for abs and neg";
 }
 
 /// How many values each sum of the kernels adds up, in their order.
