@@ -53,32 +53,27 @@ CostModel CostModel::countingBytes(sharding::MeshAttr mesh) {
   return model;
 }
 
-FailureOr<CostModel> CostModel::parse(sharding::MeshAttr mesh,
-                                      ArrayRef<std::string> specifications,
-                                      std::string &error) {
+Result<CostModel> CostModel::parse(sharding::MeshAttr mesh,
+                                   ArrayRef<std::string> specifications) {
   CostModel model(mesh);
   for (StringRef text : specifications) {
     auto [name, numbers] = text.split('=');
     auto [latency, speed] = numbers.split(':');
     int32_t axis = mesh.lookup(name);
     double microseconds, gigabytes;
-    if (axis < 0) {
-      error = "link '" + text.str() + "': " + explainMissingAxis(mesh, name);
-      return failure();
-    }
-    if (latency.getAsDouble(microseconds) || speed.getAsDouble(gigabytes)) {
-      error = "link '" + text.str() +
-              "' is not AXIS=MICROSECONDS:GB_PER_S, as in tensor=10:25";
-      return failure();
-    }
+    if (axis < 0)
+      return Error{"link '" + text.str() +
+                   "': " + explainMissingAxis(mesh, name)};
+    if (latency.getAsDouble(microseconds) || speed.getAsDouble(gigabytes))
+      return Error{"link '" + text.str() +
+                   "' is not AXIS=MICROSECONDS:GB_PER_S, as in tensor=10:25"};
     // A second at most, and a kilobyte per second at least: costs are integers.
     if (!(microseconds >= 0 && microseconds <= 1e6) ||
-        !(gigabytes >= 1e-6 && gigabytes <= 1e6)) {
-      error = "link '" + text.str() +
-              "': from 0 to 1e6 microseconds and from 1e-6 to 1e6 GB/s are "
-              "possible";
-      return failure();
-    }
+        !(gigabytes >= 1e-6 && gigabytes <= 1e6))
+      return Error{
+          "link '" + text.str() +
+          "': from 0 to 1e6 microseconds and from 1e-6 to 1e6 GB/s are "
+          "possible"};
     model.links[axis] = {static_cast<int64_t>(microseconds * 1e6),
                          std::max<int64_t>(1, 1e3 / gigabytes)};
   }

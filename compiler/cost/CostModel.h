@@ -10,6 +10,7 @@
 #include "dialects/graph/Graph.h"
 #include "dialects/sharding/Sharding.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "support/Result.h"
 
 namespace polyrank::cost {
 
@@ -41,10 +42,8 @@ public:
   /// Default links along each axis.
   explicit CostModel(sharding::MeshAttr mesh);
   /// With the links of `specifications`, each `AXIS=MICROSECONDS:GB_PER_S`.
-  /// `error` says what is wrong with one.
-  static mlir::FailureOr<CostModel>
-  parse(sharding::MeshAttr mesh, llvm::ArrayRef<std::string> specifications,
-        std::string &error);
+  static Result<CostModel> parse(sharding::MeshAttr mesh,
+                                 llvm::ArrayRef<std::string> specifications);
   /// Time is the number of bytes: latency zero, one picosecond per byte.
   static CostModel countingBytes(sharding::MeshAttr mesh);
 

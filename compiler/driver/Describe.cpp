@@ -40,7 +40,7 @@ public:
     context.disableMultithreading();
   }
 
-  LogicalResult run(std::string &error);
+  Result<void> run();
   Description take() { return std::move(result); }
 
 private:
@@ -143,25 +143,26 @@ std::vector<std::string> Describer::inputsWith(const Sizes &sizes) const {
 
 OwningOpRef<ModuleOp> Describer::import(const Options &options,
                                         std::string &said) {
-  frontends::ImportOptions importOptions;
-  if (failed(readImportOptions(options, importOptions, said)))
+  auto importOptions = readImportOptions(options);
+  if (!importOptions) {
+    said = importOptions.error().message;
     return {};
+  }
   result.unsupported.clear();
-  importOptions.unsupported = &result.unsupported;
+  importOptions->unsupported = &result.unsupported;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
       said = diagnostic.str();
     return success();
   });
-  return frontends::importOnnx(context, options.model, importOptions);
+  return frontends::importOnnx(context, options.model, *importOptions);
 }
 
 int64_t Describer::chooseBatch() {
   // What the axis data and the groups of --batch-norm local=G divide.
-  std::string error;
-  auto mesh = parseMesh(context, given.mesh, error);
-  auto axes = sharding::findBatchAxes(*mesh, given.batchAxes, error);
-  int64_t unit = std::lcm(succeeded(axes) ? sharding::product(*axes) : 1,
+  auto mesh = parseMesh(context, given.mesh);
+  auto axes = sharding::findBatchAxes(*mesh, given.batchAxes);
+  int64_t unit = std::lcm(axes ? sharding::product(*axes) : 1,
                           std::max<int64_t>(1, bindings.batchNormGroup));
   constexpr int64_t usual = 8;
   return llvm::alignTo(usual, unit);
@@ -333,23 +334,14 @@ void Describer::noteDropout(ModuleOp module) {
   }
 }
 
-LogicalResult Describer::run(std::string &error) {
+Result<void> Describer::run() {
   groupParameters();
   findOpenDims();
-  std::string meshError;
-  auto mesh = parseMesh(context, given.mesh, meshError);
-  if (failed(mesh)) {
-    error = meshError;
-    return failure();
-  }
-  if (failed(cost::CostModel::parse(*mesh, given.links, error))) {
-    error = "--link: " + error;
-    return failure();
-  }
-  if (failed(checkTarget(context, given, error))) {
-    error = "--cpu: " + error;
-    return failure();
-  }
+  POLYRANK_ASSIGN(mesh, parseMesh(context, given.mesh));
+  if (auto model = cost::CostModel::parse(mesh, given.links); !model)
+    return Error{"--link: " + model.error().message};
+  if (auto checked = checkTarget(context, given); !checked)
+    return checked;
   Options options = given;
   if (result.file.numBatchNorms > 0) {
     if (!options.forward && options.batchNorm.empty())
@@ -370,14 +362,14 @@ LogicalResult Describer::run(std::string &error) {
 
   auto module = importWithSizes(options);
   if (!module)
-    return success();
+    return {};
   {
     ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
       result.problem = diagnostic.str();
       return success();
     });
     if (failed(checkElements(*module)))
-      return success();
+      return {};
   }
   auto forward = module->lookupSymbol<func::FuncOp>("forward");
   result.forwardFlops = cost::getFlops(forward);
@@ -388,30 +380,30 @@ LogicalResult Describer::run(std::string &error) {
                      : chooseLoss(options, *module) ||
                            (given.loss.empty() && goForward(options));
   if (!isBuilt)
-    return success();
+    return {};
   FoundCommand found = findCommand(*step, options, result.file);
   llvm::append_range(result.notes, found.notes);
   result.problem = found.problem;
   if (found.options)
     result.command = commandFor(*found.options);
-  return success();
+  return {};
 }
 
 int polyrank::driver::describe(const Options &options) {
-  std::string error;
-  frontends::ImportOptions importOptions;
-  auto fail = [&] {
+  auto fail = [&](const std::string &error) {
     llvm::errs() << "error: " << error << "\n";
     return 1;
   };
-  if (failed(readImportOptions(options, importOptions, error)))
-    return fail();
-  auto file = frontends::describeOnnx(options.model, error, importOptions);
+  auto importOptions = readImportOptions(options);
+  if (!importOptions)
+    return fail(importOptions.error().message);
+  std::string error;
+  auto file = frontends::describeOnnx(options.model, error, *importOptions);
   if (!file)
-    return fail();
-  Describer describer(options, importOptions, std::move(*file));
-  if (failed(describer.run(error)))
-    return fail();
+    return fail(error);
+  Describer describer(options, *importOptions, std::move(*file));
+  if (auto done = describer.run(); !done)
+    return fail(done.error().message);
   Description description = describer.take();
   llvm::outs() << (options.json ? toJson(description) : toText(description));
   return 0;

@@ -137,15 +137,14 @@ LogicalResult Compilation::checkOptions() {
     return fail("training needs a loss: --loss 'cross_entropy(OUTPUT,labels)', "
                 "'mse(OUTPUT,target)' or 'output(OUTPUT)'; or compile with "
                 "--mode forward");
-  std::string error;
-  auto parsed = parseMesh(context, options.mesh, error);
-  if (failed(parsed))
-    return fail(error);
+  auto parsed = parseMesh(context, options.mesh);
+  if (!parsed)
+    return fail(parsed.error().message);
   mesh = *parsed;
-  if (failed(cost::CostModel::parse(mesh, options.links, error)))
-    return fail("--link: " + error);
-  if (failed(checkTarget(context, options, error)))
-    return fail("--cpu: " + error);
+  if (auto model = cost::CostModel::parse(mesh, options.links); !model)
+    return fail("--link: " + model.error().message);
+  if (auto checked = checkTarget(context, options); !checked)
+    return fail(checked.error().message);
   if (!options.dumpDirectory.empty())
     if (auto code = llvm::sys::fs::create_directories(options.dumpDirectory))
       return fail("--dump-passes: cannot make the folder '" +
@@ -181,11 +180,10 @@ LogicalResult Compilation::checkOptions() {
 }
 
 LogicalResult Compilation::importModel() {
-  frontends::ImportOptions importOptions;
-  std::string error;
-  if (failed(readImportOptions(options, importOptions, error)))
-    return fail(error);
-  module = frontends::importOnnx(context, options.model, importOptions);
+  auto importOptions = readImportOptions(options);
+  if (!importOptions)
+    return fail(importOptions.error().message);
+  module = frontends::importOnnx(context, options.model, *importOptions);
   if (!module || failed(checkElements(*module)))
     return failure();
   (*module)->setAttr(rank::targetAttrName, getTarget(context, options));

@@ -78,9 +78,9 @@ std::string Finder::whyNot(const Options &options) {
       said = diagnostic.str();
     return success();
   });
-  auto mesh = parseMesh(*context, options.mesh, said);
-  if (failed(mesh))
-    return said;
+  auto mesh = parseMesh(*context, options.mesh);
+  if (!mesh)
+    return mesh.error().message;
   OwningOpRef<ModuleOp> module = step.clone();
   PassManager manager(context);
   addPropagation(manager, options);
@@ -91,8 +91,7 @@ std::string Finder::whyNot(const Options &options) {
 
 std::vector<std::string> Finder::shardsOn(const Axes &axes) {
   MLIRContext *context = step.getContext();
-  std::string error;
-  auto mesh = parseMesh(*context, given.mesh, error);
+  auto mesh = parseMesh(*context, given.mesh);
   std::vector<std::string> kept;
   for (const std::string &shard : given.shards)
     if (llvm::none_of(mesh->getAxisNames(), [&](StringAttr name) {
@@ -242,7 +241,7 @@ FoundCommand Finder::find() {
                             (options.mesh.empty() ? "none" : options.mesh) +
                             ": " + result.problem);
   result.problem.clear();
-  auto mesh = parseMesh(*step.getContext(), options.mesh, result.problem);
+  auto mesh = parseMesh(*step.getContext(), options.mesh);
   if (CrowdCheck crowd = checkCrowd(options, mesh->getNumDevices());
       !crowd.error.empty()) {
     result.notes.push_back(crowd.error);

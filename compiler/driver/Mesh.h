@@ -3,12 +3,13 @@
 #pragma once
 
 #include "dialects/sharding/Layout.h"
+#include "support/Result.h"
 
 namespace polyrank::driver {
 
 /// An empty text is the mesh of one device without axes. Errors name the axis,
 /// what it says and what is expected.
-mlir::FailureOr<sharding::MeshAttr>
-parseMesh(mlir::MLIRContext &context, llvm::StringRef text, std::string &error);
+Result<sharding::MeshAttr> parseMesh(mlir::MLIRContext &context,
+                                     llvm::StringRef text);
 
 } // namespace polyrank::driver

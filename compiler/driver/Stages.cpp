@@ -28,90 +28,79 @@ rank::CpuAttr polyrank::driver::getTarget(MLIRContext &context,
   return rank::CpuAttr::get(&context, options.cpu);
 }
 
-LogicalResult polyrank::driver::checkTarget(MLIRContext &context,
-                                            const Options &options,
-                                            std::string &error) {
+Result<void> polyrank::driver::checkTarget(MLIRContext &context,
+                                           const Options &options) {
   Attribute target = getTarget(context, options);
-  return cast<target::TargetInterface>(target).checkMachine(error);
+  Result<void> checked = cast<target::TargetInterface>(target).checkMachine();
+  return checked ? checked : Error{"--cpu: " + checked.error().message};
 }
 
-/// `--batch-norm` and `--dropout`. On failure `error` says what is wrong.
-static LogicalResult readLayerOptions(const Options &options,
-                                      frontends::ImportOptions &result,
-                                      std::string &error) {
+/// `--batch-norm` and `--dropout`.
+static Result<void> readLayerOptions(const Options &options,
+                                     frontends::ImportOptions &result) {
   StringRef norm = options.batchNorm, dropout = options.dropout;
   result.training = !options.forward;
   if (norm.consume_front("local=")) {
     result.batchNorm = frontends::BatchNorm::Batch;
     if (norm.getAsInteger(10, result.batchNormGroup) ||
-        result.batchNormGroup < 1) {
-      error = "--batch-norm: 'local=" + norm.str() +
-              "' needs a number of samples, for instance local=8";
-      return failure();
-    }
+        result.batchNormGroup < 1)
+      return Error{"--batch-norm: 'local=" + norm.str() +
+                   "' needs a number of samples, for instance local=8"};
   } else if (norm == "batch") {
     result.batchNorm = frontends::BatchNorm::Batch;
   } else if (norm == "frozen") {
     result.batchNorm = frontends::BatchNorm::Frozen;
   } else if (!norm.empty()) {
-    error = "--batch-norm: unknown '" + norm.str() +
-            "'; there are: batch, local=G, frozen" +
-            nearestWords(norm.split('=').first, {"batch", "local", "frozen"});
-    return failure();
+    return Error{
+        "--batch-norm: unknown '" + norm.str() +
+        "'; there are: batch, local=G, frozen" +
+        nearestWords(norm.split('=').first, {"batch", "local", "frozen"})};
   }
   double rate = 0;
   if (dropout == "off") {
     result.dropout = 0;
   } else if (!dropout.empty()) {
-    if (dropout.getAsDouble(rate) || !(rate >= 0 && rate < 1)) {
-      error = "--dropout: '" + dropout.str() +
-              "' is neither 'off' nor a rate in [0, 1)" +
-              nearestWords(dropout, {"off"});
-      return failure();
-    }
+    if (dropout.getAsDouble(rate) || !(rate >= 0 && rate < 1))
+      return Error{"--dropout: '" + dropout.str() +
+                   "' is neither 'off' nor a rate in [0, 1)" +
+                   nearestWords(dropout, {"off"})};
     result.dropout = rate;
   }
-  return success();
+  return {};
 }
 
-LogicalResult
-polyrank::driver::readImportOptions(const Options &options,
-                                    frontends::ImportOptions &result,
-                                    std::string &error) {
+Result<frontends::ImportOptions>
+polyrank::driver::readImportOptions(const Options &options) {
+  frontends::ImportOptions result;
   for (const std::string &text : options.inputs) {
+    std::string error;
     auto input = frontends::parseInputSpec(text, error);
     if (!input)
-      return failure();
+      return Error{error};
     result.inputs[input->first] = input->second;
   }
   for (const std::string &text : options.dims) {
     auto [name, size] = StringRef(text).split('=');
     int64_t value = 0;
-    if (name.empty() || size.getAsInteger(10, value) || value < 1) {
-      error = "--dim: '" + text + "' is not NAME=SIZE, such as batch=8";
-      return failure();
-    }
+    if (name.empty() || size.getAsInteger(10, value) || value < 1)
+      return Error{"--dim: '" + text + "' is not NAME=SIZE, such as batch=8"};
     if (auto [known, isNew] = result.dims.try_emplace(name, value);
-        !isNew && known->second != value) {
-      error = "--dim: '" + name.str() + "' is both " +
-              std::to_string(known->second) + " and " + size.str();
-      return failure();
-    }
+        !isNew && known->second != value)
+      return Error{"--dim: '" + name.str() + "' is both " +
+                   std::to_string(known->second) + " and " + size.str()};
   }
   result.tie = !options.noTie;
   result.detach = options.detach;
   result.freeze = options.freeze;
   result.trainOnly = options.trainOnly;
   result.abstractWeights = options.abstractWeights;
-  if (failed(readLayerOptions(options, result, error)))
-    return failure();
-  if (!StringRef(options.model).ends_with(".onnx")) {
-    error = "'" + options.model +
-            "' is not an ONNX file (.onnx); export the model with "
-            "torch.onnx.export(..., dynamo=True, optimize=False)";
-    return failure();
-  }
-  return success();
+  if (auto read = readLayerOptions(options, result); !read)
+    return read.error();
+  if (!StringRef(options.model).ends_with(".onnx"))
+    return Error{"'" + options.model +
+                 "' is not an ONNX file (.onnx); export the model with "
+                 "torch.onnx.export(..., dynamo=True, optimize=False)"};
+  return result;
 }
 
 LogicalResult polyrank::driver::checkElements(ModuleOp module) {

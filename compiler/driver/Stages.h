@@ -7,6 +7,7 @@
 #include "dialects/sharding/Layout.h"
 #include "frontends/onnx/Import.h"
 #include "mlir/Pass/PassManager.h"
+#include "support/Result.h"
 
 namespace polyrank::driver {
 
@@ -15,14 +16,11 @@ mlir::DialectRegistry getRegistry();
 
 /// What the plan is for: `--cpu`.
 rank::CpuAttr getTarget(mlir::MLIRContext &context, const Options &options);
-/// Whether there can be code for it. On failure `error` says why not.
-mlir::LogicalResult checkTarget(mlir::MLIRContext &context,
-                                const Options &options, std::string &error);
+/// Whether there can be code for it.
+Result<void> checkTarget(mlir::MLIRContext &context, const Options &options);
 
-/// What the importer has to know. On failure `error` says what is wrong.
-mlir::LogicalResult readImportOptions(const Options &options,
-                                      frontends::ImportOptions &result,
-                                      std::string &error);
+/// What the importer has to know.
+Result<frontends::ImportOptions> readImportOptions(const Options &options);
 
 /// Every tensor of the model must have elements: there is no block of nothing.
 mlir::LogicalResult checkElements(mlir::ModuleOp module);

@@ -60,16 +60,15 @@ struct Evaluate : PassWrapper<Evaluate, OperationPass<ModuleOp>> {
   }
 
   LogicalResult run() {
-    std::string error;
-    auto require = [&](bool holds) -> LogicalResult {
-      return holds ? success() : getOperation().emitError(error);
+    auto require = [&](const Result<void> &done) -> LogicalResult {
+      return done ? success() : getOperation().emitError(done.error().message);
     };
     NpzTensors inputs, expected;
     for (const std::string &text : options.inputs)
-      if (failed(require(inputs.open(text, error))))
+      if (failed(require(inputs.open(text))))
         return failure();
     if (!options.expected.empty() &&
-        failed(require(expected.open(options.expected, error))))
+        failed(require(expected.open(options.expected))))
       return failure();
     std::vector<std::pair<std::string, Tensor>> outputs;
     for (auto function : getOperation().getOps<func::FuncOp>()) {
@@ -77,8 +76,7 @@ struct Evaluate : PassWrapper<Evaluate, OperationPass<ModuleOp>> {
         continue;
       SmallVector<Tensor> arguments = randomArguments(function, options.seed);
       for (auto [i, tensor] : llvm::enumerate(arguments))
-        if (failed(require(
-                inputs.read(nameOf(function, i, false), tensor, error))))
+        if (failed(require(inputs.read(nameOf(function, i, false), tensor))))
           return failure();
       FailureOr<SmallVector<Tensor>> results = evaluate(function, arguments);
       if (failed(results))
@@ -88,8 +86,9 @@ struct Evaluate : PassWrapper<Evaluate, OperationPass<ModuleOp>> {
         std::string name = nameOf(function, i, true);
         print(name, tensor);
         Tensor other = tensor;
-        if (failed(require(expected.read(name, other, error))))
+        if (failed(require(expected.read(name, other))))
           return failure();
+        std::string error;
         if (!agree(tensor, other, error, options.tolerance))
           return function.emitError()
                  << name << " is not what " << options.expected
@@ -106,7 +105,7 @@ struct Evaluate : PassWrapper<Evaluate, OperationPass<ModuleOp>> {
                << nearestNames(unread.front(), getNames(results));
     return options.outputs.empty()
                ? success()
-               : require(writeNpz(options.outputs, outputs, error));
+               : require(writeNpz(options.outputs, outputs));
   }
 
   /// Of all arguments or results.

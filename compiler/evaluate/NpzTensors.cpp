@@ -23,38 +23,31 @@ struct NpzTensors::Arrays {
 NpzTensors::NpzTensors() : arrays(std::make_unique<Arrays>()) {}
 NpzTensors::~NpzTensors() = default;
 
-bool NpzTensors::open(const std::string &text, std::string &error) {
-  auto add = [&](std::string name, StoredArray array) {
+Result<void> NpzTensors::open(const std::string &text) {
+  auto add = [&](std::string name, StoredArray array) -> Result<void> {
     for (const Arrays::Entry &entry : arrays->list)
-      if (entry.name == name) {
-        error = "array '" + name + "' is given twice, by " +
-                entry.array.path() + " and " + array.path();
-        return false;
-      }
+      if (entry.name == name)
+        return Error{"array '" + name + "' is given twice, by " +
+                     entry.array.path() + " and " + array.path()};
     arrays->list.push_back({std::move(name), std::move(array)});
-    return true;
+    return {};
   };
   size_t equals = text.find('=');
   if (equals != std::string::npos) {
     auto array = openNpy(text.substr(equals + 1));
-    if (!array) {
-      error = array.error().message;
-      return false;
-    }
+    if (!array)
+      return array.error();
     return add(text.substr(0, equals), std::move(*array));
   }
-  if (llvm::StringRef(text).ends_with(".npy")) {
-    error = text + " holds one array without a name; say NAME=" + text;
-    return false;
-  }
+  if (llvm::StringRef(text).ends_with(".npy"))
+    return Error{text + " holds one array without a name; say NAME=" + text};
   auto opened = openNpz(text);
-  if (!opened) {
-    error = opened.error().message;
-    return false;
-  }
-  return llvm::all_of(*opened, [&](StoredArray &array) {
-    return add(array.name(), std::move(array));
-  });
+  if (!opened)
+    return opened.error();
+  for (StoredArray &array : *opened)
+    if (auto added = add(array.name(), std::move(array)); !added)
+      return added;
+  return {};
 }
 
 std::vector<std::string> NpzTensors::getUnread() const {
@@ -74,63 +67,50 @@ static std::string describe(llvm::ArrayRef<int64_t> shape) {
   return text;
 }
 
-bool NpzTensors::read(const std::string &name, Tensor &tensor,
-                      std::string &error) {
+Result<void> NpzTensors::read(const std::string &name, Tensor &tensor) {
   for (Arrays::Entry &entry : arrays->list) {
     if (entry.name != name)
       continue;
     entry.isRead = true;
     const StoredArray &array = entry.array;
     if (llvm::ArrayRef<int64_t>(array.shape()) !=
-        llvm::ArrayRef<int64_t>(tensor.shape)) {
-      error = "array '" + name + "' of " + array.path() + " has shape " +
-              describe(array.shape()) + " where the program has " +
-              describe(tensor.shape);
-      return false;
-    }
+        llvm::ArrayRef<int64_t>(tensor.shape))
+      return Error{"array '" + name + "' of " + array.path() + " has shape " +
+                   describe(array.shape()) + " where the program has " +
+                   describe(tensor.shape)};
     DType wide = tensor.isFloat() ? DType::F64 : DType::I64;
-    if (array.type() != ValueType::BOOL && !canConvert(array.type(), wide)) {
-      error = "array '" + name + "' of " + array.path() + " holds " +
-              nameOf(array.type()) +
-              ", which does not convert to the argument's type";
-      return false;
-    }
+    if (array.type() != ValueType::BOOL && !canConvert(array.type(), wide))
+      return Error{"array '" + name + "' of " + array.path() + " holds " +
+                   nameOf(array.type()) +
+                   ", which does not convert to the argument's type"};
     int64_t count = array.elements();
     std::vector<std::byte> raw(count * bytesOf(array.type()));
-    if (auto done = array.read(0, count, raw.data()); !done) {
-      error = done.error().message;
-      return false;
-    }
+    if (auto done = array.read(0, count, raw.data()); !done)
+      return done.error();
     if (array.type() == ValueType::BOOL) {
       for (int64_t i = 0; i < count; ++i)
         tensor.set(i, static_cast<int>(raw[i]));
-      return true;
+      return {};
     }
     auto *into = tensor.isFloat()
                      ? reinterpret_cast<std::byte *>(tensor.floats.data())
                      : reinterpret_cast<std::byte *>(tensor.integers.data());
     if (auto bad =
-            convertValues(array.type(), raw.data(), count, wide, {}, into)) {
-      error = "array '" + name + "' element " + std::to_string(bad->index) +
-              " is " + bad->value + ", which does not convert";
-      return false;
-    }
-    return true;
+            convertValues(array.type(), raw.data(), count, wide, {}, into))
+      return Error{"array '" + name + "' element " +
+                   std::to_string(bad->index) + " is " + bad->value +
+                   ", which does not convert"};
+    return {};
   }
-  return true;
+  return {};
 }
 
-bool polyrank::evaluate::writeNpz(
+Result<void> polyrank::evaluate::writeNpz(
     const std::string &path,
-    const std::vector<std::pair<std::string, Tensor>> &tensors,
-    std::string &error) {
-  auto fail = [&](const Error &reason) {
-    error = reason.message;
-    return false;
-  };
+    const std::vector<std::pair<std::string, Tensor>> &tensors) {
   auto writer = NpzWriter::create(path);
   if (!writer)
-    return fail(writer.error());
+    return writer.error();
   for (const auto &[name, tensor] : tensors) {
     std::span<const int64_t> shape(tensor.shape.data(), tensor.shape.size());
     std::span<const std::byte> data =
@@ -139,9 +119,9 @@ bool polyrank::evaluate::writeNpz(
     if (auto added = writer->add(
             name, tensor.isFloat() ? DType::F64 : DType::I64, shape, data);
         !added)
-      return fail(added.error());
+      return added.error();
   }
   if (auto done = writer->commit(); !done)
-    return fail(done.error());
-  return true;
+    return done.error();
+  return {};
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dialects/graph/Tensor.h"
+#include "support/Result.h"
 
 namespace polyrank::evaluate {
 
@@ -18,11 +19,11 @@ public:
   NpzTensors();
   ~NpzTensors();
   /// Adds the arrays of `SET.npz` under their names, or the one of
-  /// `NAME=FILE.npy`. On failure `error` says why.
-  bool open(const std::string &text, std::string &error);
+  /// `NAME=FILE.npy`.
+  Result<void> open(const std::string &text);
   /// Replaces the elements of `tensor` by the array of this name, if there is
   /// one; it must have the tensor's shape and a convertible type.
-  bool read(const std::string &name, graph::Tensor &tensor, std::string &error);
+  Result<void> read(const std::string &name, graph::Tensor &tensor);
   /// The arrays that were never read, by name.
   std::vector<std::string> getUnread() const;
 
@@ -32,8 +33,8 @@ private:
 };
 
 /// Writes floats as float64, integers and booleans as int64.
-bool writeNpz(const std::string &path,
-              const std::vector<std::pair<std::string, graph::Tensor>> &tensors,
-              std::string &error);
+Result<void>
+writeNpz(const std::string &path,
+         const std::vector<std::pair<std::string, graph::Tensor>> &tensors);
 
 } // namespace polyrank::evaluate

@@ -135,10 +135,9 @@ Strategy::layOut(const ShardPattern &pattern, RankedTensorType type,
   Found found;
   found.open.assign(type.getRank(), false);
   for (auto [d, list] : llvm::enumerate(dimsOf)) {
-    std::string reason;
-    auto axes = pattern.getAxes(d, mesh, reason);
-    if (failed(axes))
-      return error() << reason, failure();
+    auto axes = pattern.getAxes(d, mesh);
+    if (!axes)
+      return error() << axes.error().message, failure();
     if (pattern.dims[d].open)
       for (int64_t dim : list)
         found.open[dim] = true;
@@ -331,10 +330,9 @@ FailureOr<bool> Strategy::constrainOutputs(const ShardPattern &pattern,
 }
 
 LogicalResult Strategy::add(StringRef text) {
-  std::string wrong;
-  FailureOr<ShardPattern> pattern = ShardPattern::parse(text, wrong);
-  if (failed(pattern))
-    return error() << wrong;
+  Result<ShardPattern> pattern = ShardPattern::parse(text);
+  if (!pattern)
+    return error() << pattern.error().message;
   return add(*pattern);
 }
 
@@ -384,11 +382,9 @@ LogicalResult Strategy::add(const ShardPattern &pattern) {
 }
 
 LogicalResult Strategy::addBatchDefault() {
-  std::string wrong;
-  FailureOr<SmallVector<AxisRef>> found =
-      findBatchAxes(mesh, givenBatchAxes, wrong);
-  if (failed(found))
-    return error() << wrong;
+  Result<SmallVector<AxisRef>> found = findBatchAxes(mesh, givenBatchAxes);
+  if (!found)
+    return error() << found.error().message;
   batchAxes = *std::move(found);
   if (batchAxes.empty())
     return success();
@@ -477,10 +473,9 @@ LogicalResult ApplyStrategy::apply(ModuleOp module) {
   // file's.
   std::vector<std::string> texts;
   if (!file.empty()) {
-    std::string error;
-    auto lines = readShardFile(file, error);
-    if (failed(lines))
-      return emitError(module.getLoc()) << error;
+    auto lines = readShardFile(file);
+    if (!lines)
+      return emitError(module.getLoc()) << lines.error().message;
     texts = *std::move(lines);
   }
   llvm::append_range(texts, shards);

@@ -21,20 +21,15 @@ SmallVector<StringRef> polyrank::sharding::getBatchAxisNames(StringRef given) {
                        : splitAxes(given);
 }
 
-FailureOr<SmallVector<AxisRef>>
-polyrank::sharding::findBatchAxes(MeshAttr mesh, StringRef given,
-                                  std::string &error) {
+Result<SmallVector<AxisRef>>
+polyrank::sharding::findBatchAxes(MeshAttr mesh, StringRef given) {
   SmallVector<AxisRef> axes;
   for (StringRef name : getBatchAxisNames(given)) {
     int32_t axis = mesh.lookup(name);
-    if (axis < 0 && !given.empty()) {
-      error = "--batch-axes: " + cost::explainMissingAxis(mesh, name);
-      return failure();
-    }
-    if (axis >= 0 && llvm::is_contained(axes, mesh.getAxis(axis))) {
-      error = "--batch-axes: '" + name.str() + "' is there twice";
-      return failure();
-    }
+    if (axis < 0 && !given.empty())
+      return Error{"--batch-axes: " + cost::explainMissingAxis(mesh, name)};
+    if (axis >= 0 && llvm::is_contained(axes, mesh.getAxis(axis)))
+      return Error{"--batch-axes: '" + name.str() + "' is there twice"};
     if (axis >= 0 && mesh.getAxisSizes()[axis] > 1)
       axes.push_back(mesh.getAxis(axis));
   }

@@ -6,6 +6,7 @@
 
 #include "dialects/sharding/Layout.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "support/Result.h"
 
 namespace polyrank::sharding {
 
@@ -16,9 +17,9 @@ llvm::SmallVector<llvm::StringRef> splitAxes(llvm::StringRef text);
 llvm::SmallVector<llvm::StringRef> getBatchAxisNames(llvm::StringRef given);
 
 /// The axes that split the batch unless a pattern says otherwise, of more than
-/// one device. Fails with `error` where the mesh has none of a given name.
-mlir::FailureOr<llvm::SmallVector<AxisRef>>
-findBatchAxes(MeshAttr mesh, llvm::StringRef given, std::string &error);
+/// one device. Fails where the mesh has none of a given name.
+Result<llvm::SmallVector<AxisRef>> findBatchAxes(MeshAttr mesh,
+                                                 llvm::StringRef given);
 
 /// "axis data=2", "axes replica=2 and data=4 together".
 std::string describeBatchAxes(MeshAttr mesh, llvm::ArrayRef<AxisRef> axes);

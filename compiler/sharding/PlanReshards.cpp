@@ -55,10 +55,9 @@ struct PlanReshards : sharding::impl::PlanReshardsBase<PlanReshards> {
       sharding::MeshAttr mesh = sharding::getLayout(op->getResult(0)).getMesh();
       std::unique_ptr<ReshardPlanner> &planner = planners[mesh];
       if (!planner) {
-        std::string error;
-        auto model = cost::CostModel::parse(mesh, specifications, error);
-        if (failed(model)) {
-          op.emitOpError() << error;
+        auto model = cost::CostModel::parse(mesh, specifications);
+        if (!model) {
+          op.emitOpError() << model.error().message;
           return signalPassFailure();
         }
         planner = std::make_unique<ReshardPlanner>(*model);

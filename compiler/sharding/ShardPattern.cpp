@@ -11,13 +11,11 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::sharding;
 
-FailureOr<ShardPattern> ShardPattern::parse(StringRef text,
-                                            std::string &error) {
+Result<ShardPattern> ShardPattern::parse(StringRef text) {
   ShardPattern result;
   result.text = text.trim().str();
   auto fail = [&](const Twine &reason) {
-    error = ("--shard '" + result.text + "': " + reason).str();
-    return failure();
+    return Error{("--shard '" + result.text + "': " + reason).str()};
   };
   StringRef rest = StringRef(result.text);
   size_t bracket = rest.rfind('[');
@@ -74,35 +72,29 @@ bool ShardPattern::matches(StringRef name) const {
   return graph::matchesName(pattern, name);
 }
 
-FailureOr<SmallVector<sharding::AxisRef>>
-ShardPattern::getAxes(size_t dim, sharding::MeshAttr mesh,
-                      std::string &error) const {
+Result<SmallVector<sharding::AxisRef>>
+ShardPattern::getAxes(size_t dim, sharding::MeshAttr mesh) const {
   SmallVector<sharding::AxisRef> axes;
   for (const std::string &name : dims[dim].axes) {
     int32_t axis = mesh.lookup(name);
-    if (axis < 0) {
-      error = "--shard '" + text + "': " + cost::explainMissingAxis(mesh, name);
-      return failure();
-    }
+    if (axis < 0)
+      return Error{"--shard '" + text +
+                   "': " + cost::explainMissingAxis(mesh, name)};
     // Used before, in this dim or an earlier one?
     for (size_t d = 0; d <= dim; ++d)
-      if (llvm::count(dims[d].axes, name) > (d == dim ? 1 : 0)) {
-        error = "--shard '" + text + "': axis '" + name +
-                "' is used twice; it can split one dim";
-        return failure();
-      }
+      if (llvm::count(dims[d].axes, name) > (d == dim ? 1 : 0))
+        return Error{"--shard '" + text + "': axis '" + name +
+                     "' is used twice; it can split one dim"};
     axes.push_back(mesh.getAxis(axis));
   }
   return axes;
 }
 
-FailureOr<std::vector<std::string>>
-polyrank::sharding::readShardFile(const std::string &path, std::string &error) {
+Result<std::vector<std::string>>
+polyrank::sharding::readShardFile(const std::string &path) {
   auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
-  if (!file) {
-    error = "--shard-file " + path + ": " + file.getError().message();
-    return failure();
-  }
+  if (!file)
+    return Error{"--shard-file " + path + ": " + file.getError().message()};
   std::vector<std::string> patterns;
   SmallVector<StringRef> lines;
   (*file)->getBuffer().split(lines, '\n');

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "dialects/sharding/Layout.h"
+#include "support/Result.h"
 
 namespace polyrank::sharding {
 
@@ -31,19 +32,17 @@ struct ShardPattern {
   int64_t priority = 0;
 
   /// Fails with what is wrong and an example.
-  static mlir::FailureOr<ShardPattern> parse(llvm::StringRef text,
-                                             std::string &error);
+  static Result<ShardPattern> parse(llvm::StringRef text);
   /// Whether the glob matches the name, or what is left of it when leading
   /// modules are dropped.
   bool matches(llvm::StringRef name) const;
   /// The axes of dim `dim` on this mesh; fails where the mesh lacks one or one
   /// is used twice.
-  mlir::FailureOr<llvm::SmallVector<sharding::AxisRef>>
-  getAxes(size_t dim, sharding::MeshAttr mesh, std::string &error) const;
+  Result<llvm::SmallVector<sharding::AxisRef>>
+  getAxes(size_t dim, sharding::MeshAttr mesh) const;
 };
 
 /// The patterns of a file: one a line, `#` comments, blank lines.
-mlir::FailureOr<std::vector<std::string>>
-readShardFile(const std::string &path, std::string &error);
+Result<std::vector<std::string>> readShardFile(const std::string &path);
 
 } // namespace polyrank::sharding

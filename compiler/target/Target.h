@@ -9,6 +9,7 @@
 #include "dialects/kernel/Kernel.h"
 #include "dialects/rank/Rank.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "support/Result.h"
 
 namespace polyrank::target {
 

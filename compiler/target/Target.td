@@ -18,7 +18,7 @@ def Target_TargetInterface : AttrInterface<"TargetInterface"> {
     InterfaceMethod<"Its name in the plan, by which the runtime knows whether it has such a device.",
       "::llvm::StringRef", "getName">,
     InterfaceMethod<"Whether code can be made for the machine; fails with the reason.",
-      "::llvm::LogicalResult", "checkMachine", (ins "std::string &":$reason)>,
+      "::polyrank::Result<void>", "checkMachine">,
     InterfaceMethod<"Whether there is code for an op of `arith` or `math` on the types that it has.",
       "bool", "hasCode", (ins "::mlir::Operation *":$op)>,
     InterfaceMethod<"What loops cost that may become a kernel; nullopt where they are too much for one.",

@@ -22,9 +22,12 @@ void check(bool succeeded, const std::string &error) {
   if (succeeded != error.empty())
     std::abort();
 }
+template <typename T>
+void check(const Result<T> &result) {
+  check(bool(result), result ? "" : result.error().message);
+}
 
 void parse(MLIRContext &context, char language, const std::string &text) {
-  std::string error;
   auto mesh = sharding::MeshAttr::get(
       &context,
       {StringAttr::get(&context, "data"), StringAttr::get(&context, "tensor")},
@@ -35,29 +38,24 @@ void parse(MLIRContext &context, char language, const std::string &text) {
   trained.names.push_back("fc1.weight");
   trained.trainable = true;
   switch (language) {
-  case 'm': {
-    bool parsed = succeeded(driver::parseMesh(context, text, error));
-    return check(parsed, error);
-  }
-  case 'l': {
-    bool parsed = succeeded(cost::CostModel::parse(mesh, {text}, error));
-    return check(parsed, error);
-  }
+  case 'm':
+    return check(driver::parseMesh(context, text));
+  case 'l':
+    return check(cost::CostModel::parse(mesh, {text}));
   case 's': {
-    auto pattern = sharding::ShardPattern::parse(text, error);
-    check(succeeded(pattern), error);
-    if (failed(pattern))
+    auto pattern = sharding::ShardPattern::parse(text);
+    check(pattern);
+    if (!pattern)
       return;
     pattern->matches("transformer.h.3.attn.c_attn.weight");
-    for (size_t dim = 0; dim < pattern->dims.size() && error.empty(); ++dim) {
-      bool found = succeeded(pattern->getAxes(dim, mesh, error));
-      check(found, error);
-    }
+    for (size_t dim = 0; dim < pattern->dims.size(); ++dim)
+      check(pattern->getAxes(dim, mesh));
     std::vector<std::string> names = {"fc1.weight", "h.0.attn.bias"};
     nearestNames(pattern->pattern, names);
     return;
   }
   case 'i': {
+    std::string error;
     bool parsed = bool(frontends::parseInputSpec(text, error));
     return check(parsed, error);
   }
@@ -86,7 +84,7 @@ void parse(MLIRContext &context, char language, const std::string &text) {
   }
   case 'r': {
     auto schedule = LearningRateSchedule::parse(text);
-    check(bool(schedule), schedule ? "" : schedule.error().message);
+    check(schedule);
     if (schedule)
       for (uint64_t step : {uint64_t(0), schedule->getTotal(), UINT64_MAX})
         schedule->at(1, step);

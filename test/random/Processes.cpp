@@ -74,9 +74,8 @@ std::string ProcessCheck::writeFiles() {
       llvm::append_range(samples, shape.drop_front(2));
       inputs.push_back({input.getName().str(), arguments[i].reshaped(samples)});
     }
-  std::string error;
-  evaluate::writeNpz(path("data.npz"), inputs, error);
-  return error;
+  auto written = evaluate::writeNpz(path("data.npz"), inputs);
+  return written ? "" : written.error().message;
 }
 
 std::string ProcessCheck::runPlan() {
@@ -145,9 +144,8 @@ std::string ProcessCheck::compareWeights(ArrayRef<Tensor> results) {
 
 std::string ProcessCheck::compareOutputs(ArrayRef<Tensor> results) {
   evaluate::NpzTensors outputs;
-  std::string error;
-  if (!outputs.open(path("out.npz"), error))
-    return error;
+  if (auto opened = outputs.open(path("out.npz")); !opened)
+    return opened.error().message;
   for (auto [i, expected] : llvm::enumerate(results)) {
     auto output = graph::Boundary(step).getResult<graph::OutputAttr>(i);
     if (!output || expected.shape.empty())
@@ -155,8 +153,9 @@ std::string ProcessCheck::compareOutputs(ArrayRef<Tensor> results) {
     StringAttr name = output.getName();
     SmallVector<int64_t> shape(ArrayRef(expected.shape).drop_front());
     Tensor found(expected.elementType, shape);
-    if (!outputs.read(name.str(), found, error))
-      return error;
+    if (auto read = outputs.read(name.str(), found); !read)
+      return read.error().message;
+    std::string error;
     if (!evaluate::agree(found.reshaped(expected.shape), expected, error,
                          tolerance))
       return name.str() + ": " + error;

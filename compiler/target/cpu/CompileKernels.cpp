@@ -171,10 +171,9 @@ private:
 FailureOr<target::CompiledKernels>
 cpu::compileKernels(ModuleOp module, const std::string &name,
                     StringRef dumpDirectory) {
-  std::string reason;
-  FailureOr<Machine> machine = Machine::find(name, reason);
-  if (failed(machine))
-    return module.emitError() << reason;
+  Result<Machine> machine = Machine::find(name);
+  if (!machine)
+    return module.emitError() << machine.error().message;
   SmallVector<rank::KernelOp> kernels(module.getOps<rank::KernelOp>());
   target::CompiledKernels result;
   result.machine = machine->cpu;
@@ -206,9 +205,10 @@ cpu::compileKernels(ModuleOp module, const std::string &name,
             })))
       return failure();
   }
-  FailureOr<std::string> image = linkImage(objects, reason);
-  if (failed(image))
-    return module.emitError("cannot link the kernels: ") << reason;
+  Result<std::string> image = linkImage(objects);
+  if (!image)
+    return module.emitError("cannot link the kernels: ")
+           << image.error().message;
   result.image = std::move(*image);
   return result;
 }

@@ -22,8 +22,9 @@ struct CpuTarget
     : target::TargetInterface::ExternalModel<CpuTarget, rank::CpuAttr> {
   StringRef getName(Attribute) const { return "cpu"; }
 
-  LogicalResult checkMachine(Attribute target, std::string &reason) const {
-    return Machine::find(machineOf(target), reason);
+  Result<void> checkMachine(Attribute target) const {
+    auto machine = Machine::find(machineOf(target));
+    return machine ? Result<void>() : machine.error();
   }
 
   bool hasCode(Attribute, Operation *op) const { return cpu::hasCode(op); }

@@ -63,12 +63,9 @@ static std::string findFault(StringRef image) {
   return "";
 }
 
-mlir::FailureOr<std::string>
-cpu::linkImage(const std::vector<std::string> &objects, std::string &reason) {
-  auto fail = [&](const Twine &why) {
-    reason = why.str();
-    return mlir::failure();
-  };
+polyrank::Result<std::string>
+cpu::linkImage(const std::vector<std::string> &objects) {
+  auto fail = [&](const Twine &why) { return polyrank::Error{why.str()}; };
   ErrorOr<std::string> linker = findLinker();
   if (!linker)
     return fail("ld.lld is not installed (Debian: lld-22)");
@@ -117,8 +114,7 @@ cpu::linkImage(const std::vector<std::string> &objects, std::string &reason) {
   if (!image)
     return fail("cannot read " + output + ": " + image.getError().message());
   std::string bytes = (*image)->getBuffer().str();
-  reason = findFault(bytes);
-  if (!reason.empty())
-    return mlir::failure();
+  if (std::string fault = findFault(bytes); !fault.empty())
+    return polyrank::Error{fault};
   return bytes;
 }

@@ -5,14 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "mlir/Support/LogicalResult.h"
+#include "support/Result.h"
 
 namespace polyrank::cpu {
 
 /// Links objects with LLVM's ld.lld into a shared object that depends on
-/// nothing and runs nothing when loaded. Fails with `reason` where the linker
-/// is missing or fails, or an object needs a symbol that no kernel may need.
-mlir::FailureOr<std::string> linkImage(const std::vector<std::string> &objects,
-                                       std::string &reason);
+/// nothing and runs nothing when loaded. Fails where the linker is missing or
+/// fails, or an object needs a symbol that no kernel may need.
+Result<std::string> linkImage(const std::vector<std::string> &objects);
 
 } // namespace polyrank::cpu

@@ -57,8 +57,7 @@ static std::vector<std::string> getNames(const Target &target) {
   return names;
 }
 
-mlir::FailureOr<Machine> Machine::find(const std::string &name,
-                                       std::string &reason) {
+polyrank::Result<Machine> Machine::find(const std::string &name) {
   const Target &target = getTarget();
   Machine machine{name, {}};
   if (name == "native") {
@@ -67,11 +66,9 @@ mlir::FailureOr<Machine> Machine::find(const std::string &name,
       return all_of(level, [&](StringRef f) { return host.lookup(f); });
     };
     machine.cpu = hasAll(level3) && hasAll(level4) ? "x86-64-v4" : "x86-64-v3";
-    if (!hasAll(level3)) {
-      reason = "this machine (" + sys::getHostCPUName().str() +
-               ") lacks AVX2 or FMA, which kernels need";
-      return mlir::failure();
-    }
+    if (!hasAll(level3))
+      return polyrank::Error{"this machine (" + sys::getHostCPUName().str() +
+                             ") lacks AVX2 or FMA, which kernels need"};
   }
   // LLVM prints when it is given a CPU that it does not know: ask first.
   std::unique_ptr<MCSubtargetInfo> info(
@@ -80,23 +77,21 @@ mlir::FailureOr<Machine> Machine::find(const std::string &name,
     info.reset(target.createMCSubtargetInfo(Triple(triple), machine.cpu, ""));
   else
     info = nullptr;
-  if (!info) {
-    reason = "LLVM knows no CPU named '" + name +
-             "'; use native, x86-64-v3, x86-64-v4 or a name that `clang "
-             "-print-supported-cpus` lists" +
-             nearestWords(name, getNames(target));
-    return mlir::failure();
-  }
+  if (!info)
+    return polyrank::Error{
+        "LLVM knows no CPU named '" + name +
+        "'; use native, x86-64-v3, x86-64-v4 or a name that `clang "
+        "-print-supported-cpus` lists" +
+        nearestWords(name, getNames(target))};
   auto needs = [&](ArrayRef<StringLiteral> level) {
     for (StringRef feature : level)
       if (info->checkFeatures(("+" + feature).str()))
         machine.features.push_back(feature.str());
   };
   needs(level3);
-  if (machine.features.size() != std::size(level3)) {
-    reason = "CPU '" + name + "' lacks AVX2 or FMA, which kernels need";
-    return mlir::failure();
-  }
+  if (machine.features.size() != std::size(level3))
+    return polyrank::Error{"CPU '" + name +
+                           "' lacks AVX2 or FMA, which kernels need"};
   needs(level4);
   return machine;
 }

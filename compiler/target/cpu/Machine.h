@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mlir/Support/LogicalResult.h"
+#include "support/Result.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Target/TargetMachine.h"
 
@@ -24,10 +25,9 @@ struct Machine {
   /// is left alone, so that these decide where the code runs.
   std::vector<std::string> features;
 
-  /// By what `#rank.cpu` says. Fails with `reason` where LLVM does not know the
-  /// CPU or it lacks AVX2 and FMA.
-  static mlir::FailureOr<Machine> find(const std::string &name,
-                                       std::string &reason);
+  /// By what `#rank.cpu` says. Fails where LLVM does not know the CPU or it
+  /// lacks AVX2 and FMA.
+  static Result<Machine> find(const std::string &name);
 
   /// Optimises the module and returns the object file. `assembly`, if not
   /// null, gets the text.

@@ -200,9 +200,8 @@ TEST_F(ReshardPlannerTest, PathsOfTheFewestBytesHaveTheFewestCollectives) {
 
 TEST_F(ReshardPlannerTest, PathsOverThreeAxesWithUnequalLinksAreOptimal) {
   MeshAttr m = mesh({{"x", 2}, {"y", 2}, {"z", 2}});
-  std::string error;
-  auto model = CostModel::parse(m, {"x=10:100", "z=20:5"}, error);
-  ASSERT_TRUE(succeeded(model)) << error;
+  auto model = CostModel::parse(m, {"x=10:100", "z=20:5"});
+  ASSERT_TRUE(bool(model)) << model.error().message;
   check(m, {8, 4096}, f32, {m.getAxis(0), m.getAxis(1), m.getAxis(2)},
         {{0}, {0}}, {ReductionKind::Sum}, *model, 5);
 }
@@ -335,9 +334,9 @@ TEST_F(ReshardPlannerTest, WhatHasNoWayIsRefusedWithTheReason) {
 
 TEST_F(ReshardPlannerTest, ALinkIsALatencyAndASpeedThatAreNotZero) {
   MeshAttr m = mesh({{"x", 2}});
-  auto refuses = [&](const char *text) {
-    std::string error;
-    return failed(CostModel::parse(m, {text}, error)) ? error : "accepted";
+  auto refuses = [&](const char *text) -> std::string {
+    auto model = CostModel::parse(m, {text});
+    return model ? "accepted" : model.error().message;
   };
   EXPECT_EQ(refuses("x=0:1e-6"), "accepted");
   for (const char *text : {"x=1:0", "x=1:-1", "x=-1:1", "x=1e7:1", "x=1:1e7"})

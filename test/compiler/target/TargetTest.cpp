@@ -23,9 +23,7 @@ int64_t sumPart = 3;
 /// products of few columns and needs the same scratch for every one.
 struct Abacus : target::TargetInterface::ExternalModel<Abacus, StringAttr> {
   StringRef getName(Attribute) const { return "abacus"; }
-  LogicalResult checkMachine(Attribute, std::string &) const {
-    return success();
-  }
+  Result<void> checkMachine(Attribute) const { return {}; }
   bool hasCode(Attribute, Operation *op) const { return true; }
   std::optional<target::KernelMeasure>
   measureKernel(Attribute, kernel::LoopsOp loops) const {
