@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <cstring>
 #include <iterator>
 
@@ -141,9 +142,14 @@ RowCopy copyOf(const Collective &collective, const Transfer &transfer,
     copy.source = collective.permutation[me];
     copy.run = inner;
     break;
-  default: // Broadcast
+  case CollectiveKind::Broadcast:
     copy.source = 0;
     copy.run = inner;
+    break;
+  case CollectiveKind::AllReduce:
+  case CollectiveKind::ReduceScatter:
+  case CollectiveKind::HaloAdd:
+    assert(false && "kinds that reduce are no copies");
     break;
   }
   return copy;
