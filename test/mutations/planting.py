@@ -78,6 +78,8 @@ class Mutation:
         place = text.find(self.old, begin)
         if place < 0:
             raise PlantingError(f"{self}: {self.file} does not contain {self.old!r}")
+        if self.isStatement and text[:place].rstrip().endswith(tuple("?=(,&|+-*/<")):
+            raise PlantingError(f"{self}: {self.old!r} stands where there is no statement; take the whole expression")
         if not self.after and text.find(self.old, place + 1) >= 0:
             raise PlantingError(f"{self}: {self.file} contains {self.old!r} more than once; say `after`")
         return place, place + len(self.old)
