@@ -127,11 +127,13 @@ struct Evaluate : PassWrapper<Evaluate, OperationPass<ModuleOp>> {
       return evaluateDistributed(function, arguments, options.seed);
     if (options.mode == "ranks")
       return evaluateRanks(function, arguments, options.seed);
+    if (options.mode == "arena")
+      return evaluateArena(function, arguments, options.seed);
     return function.emitError(
-        "evaluates globally, distributed or as ranks; "
+        "evaluates globally, distributed, as ranks or by their arena; "
         "not '" +
         options.mode + "'" +
-        nearestWords(options.mode, {"global", "distributed", "ranks"}));
+        nearestWords(options.mode, {"global", "distributed", "ranks", "arena"}));
   }
 
   EvaluateOptions options;

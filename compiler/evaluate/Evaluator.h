@@ -10,6 +10,8 @@
 //    bit-equal. It uses types, `localize` and `evaluate` only, never a sharding
 //    rule or the verifier, so that it can judge both.
 //  - *ranks* runs the localized program on all devices, with its collectives.
+//  - *arena* runs it by its buffers: a command finds what lies where it reads, and
+//    a collective in flight happens at a random time.
 
 #pragma once
 
@@ -81,6 +83,13 @@ evaluateDistributed(mlir::func::FuncOp function,
 mlir::FailureOr<llvm::SmallVector<Tensor>>
 evaluateRanks(mlir::func::FuncOp function, llvm::ArrayRef<Tensor> arguments,
               uint64_t seed = 0);
+/// The same of a function with buffers: each command reads and writes the arenas
+/// of all ranks. What a collective that is started reads and writes, it does at a
+/// time between its start and its wait that is drawn from `seed`.
+mlir::FailureOr<llvm::SmallVector<Tensor>>
+evaluateArena(mlir::func::FuncOp function, llvm::ArrayRef<Tensor> arguments,
+              uint64_t seed = 0);
+
 
 /// The global type of an argument or result: what a localized function recorded,
 /// or else its type.

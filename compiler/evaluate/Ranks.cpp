@@ -1,6 +1,6 @@
 // Evaluation of localized programs: all ranks in one process.
 
-#include "compiler/evaluate/Evaluator.h"
+#include "compiler/evaluate/RankEvaluator.h"
 #include "dialects/graph/Blocks.h"
 #include "dialects/kernel/Kernel.h"
 #include "dialects/rank/Rank.h"
@@ -9,40 +9,6 @@
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::evaluate;
-
-namespace {
-/// Runs ops on all devices in step: collectives see everybody's operands.
-class RankEvaluator {
-public:
-  explicit RankEvaluator(sharding::MeshAttr mesh)
-      : mesh(mesh), numDevices(mesh ? mesh.getNumDevices() : 1) {}
-
-  LogicalResult runBlock(Block &block);
-  llvm::DenseMap<Value, Devices> values;
-
-private:
-  LogicalResult runOp(Operation &op);
-  LogicalResult runMicrobatches(rank::MicrobatchesOp op);
-  LogicalResult runMicrobatches(graph::MicrobatchesOp op);
-  void enterMicrobatch(int64_t number, Block::BlockArgListType arguments,
-                       ValueRange of, ArrayRef<Devices> handed);
-  template <typename Op>
-  LogicalResult runAlone(Op op);
-  LogicalResult runLaunch(rank::LaunchOp op);
-  void runGemm(rank::GemmOp op);
-  void runCollective(rank::CollectiveOp op);
-  Devices each(llvm::function_ref<Tensor(int64_t device)> compute) {
-    Devices devices;
-    for (int64_t device = 0; device < numDevices; ++device)
-      devices.push_back(compute(device));
-    return devices;
-  }
-  const Tensor &at(Value value, int64_t device) { return values[value][device]; }
-
-  sharding::MeshAttr mesh;
-  int64_t numDevices;
-};
-} // namespace
 
 /// `count` elements from `offset` on, in row-major order, under `shape`.
 static Tensor elements(const Tensor &value, int64_t offset,
@@ -286,42 +252,64 @@ RankedTensorType polyrank::evaluate::getGlobalType(func::FuncOp function,
                                          : type.getInput(number));
 }
 
-FailureOr<SmallVector<Tensor>>
-polyrank::evaluate::evaluateRanks(func::FuncOp function,
-                                  ArrayRef<Tensor> arguments, uint64_t seed) {
-  sharding::MeshAttr mesh;
+sharding::MeshAttr polyrank::evaluate::getMesh(func::FuncOp function) {
   for (bool isResult : {false, true})
     for (unsigned i = 0, count = isResult ? function.getNumResults()
                                           : function.getNumArguments();
-         i < count && !mesh; ++i)
+         i < count; ++i)
       if (auto layout =
               sharding::getLayout(getGlobalType(function, i, isResult)))
-        mesh = layout.getMesh();
-  RankEvaluator evaluator(mesh);
-  for (auto [i, argument] : llvm::enumerate(function.getArguments())) {
+        return layout.getMesh();
+  return {};
+}
+
+SmallVector<Devices>
+polyrank::evaluate::scatterArguments(func::FuncOp function,
+                                     ArrayRef<Tensor> arguments,
+                                     uint64_t seed) {
+  SmallVector<Devices> scattered;
+  for (auto [i, argument] : llvm::enumerate(arguments)) {
     sharding::LayoutAttr layout =
         sharding::getLayout(getGlobalType(function, i, false));
-    evaluator.values[argument] =
-        layout ? scatter(arguments[i], layout, seed + i)
-               : Devices{arguments[i]};
+    scattered.push_back(layout ? scatter(argument, layout, seed + i)
+                               : Devices{argument});
   }
-  Block &body = function.getBody().front();
-  if (failed(evaluator.runBlock(body)))
-    return failure();
+  return scattered;
+}
+
+FailureOr<SmallVector<Tensor>>
+polyrank::evaluate::assembleResults(func::FuncOp function,
+                                    ArrayRef<Devices> devices) {
   SmallVector<Tensor> results;
-  for (auto [i, value] :
-       llvm::enumerate(body.getTerminator()->getOperands())) {
-    const Devices &devices = evaluator.values[value];
+  for (auto [i, parts] : llvm::enumerate(devices)) {
     RankedTensorType type = getGlobalType(function, i, true);
     if (!sharding::getLayout(type)) {
-      results.push_back(devices.front());
+      results.push_back(parts.front());
       continue;
     }
     std::string reason;
-    FailureOr<Tensor> result = assemble(devices, type, reason);
+    FailureOr<Tensor> result = assemble(parts, type, reason);
     if (failed(result))
       return function.emitError() << "result " << i << ": " << reason;
     results.push_back(*result);
   }
   return results;
+}
+
+FailureOr<SmallVector<Tensor>>
+polyrank::evaluate::evaluateRanks(func::FuncOp function,
+                                  ArrayRef<Tensor> arguments, uint64_t seed) {
+  RankEvaluator evaluator(getMesh(function));
+  for (auto [argument, devices] :
+       llvm::zip_equal(function.getArguments(),
+                       scatterArguments(function, arguments, seed)))
+    evaluator.values[argument] = std::move(devices);
+  Block &body = function.getBody().front();
+  if (failed(evaluator.runBlock(body)))
+    return failure();
+  return assembleResults(
+      function, llvm::map_to_vector(body.getTerminator()->getOperands(),
+                                    [&](Value value) {
+                                      return evaluator.values[value];
+                                    }));
 }

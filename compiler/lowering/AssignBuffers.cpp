@@ -16,14 +16,14 @@ namespace polyrank::lowering {
 #include "compiler/lowering/Passes.h.inc"
 } // namespace polyrank::lowering
 
-static constexpr int64_t alignment = 64;
-
 namespace {
 
 class BufferAssigner {
 public:
-  BufferAssigner(func::FuncOp function, BufferClasses &classes, int64_t threads)
-      : function(function), classes(classes), threads(threads) {}
+  BufferAssigner(func::FuncOp function, BufferClasses &classes,
+                 target::TargetInterface target, int64_t threads)
+      : function(function), classes(classes), target(target),
+        alignment(target.getAlignment()), threads(threads) {}
 
   LogicalResult run();
 
@@ -43,6 +43,8 @@ private:
 
   func::FuncOp function;
   BufferClasses &classes;
+  target::TargetInterface target;
+  int64_t alignment;
   int64_t threads;
   /// Classes that lie at fixed distances, alone or as the members of a bucket;
   /// and scratch.
@@ -255,10 +257,6 @@ void BufferAssigner::collectUnits() {
 
 /// Memory that the library needs during a product.
 LogicalResult BufferAssigner::addScratch() {
-  FailureOr<target::TargetInterface> found = target::getTarget(function);
-  if (failed(found))
-    return failure();
-  target::TargetInterface target = *found;
   LogicalResult result = success();
   function.walk([&](rank::GemmOp gemm) {
     FailureOr<int64_t> bytes = target.getScratchBytes(gemm, threads);
@@ -334,10 +332,11 @@ struct AssignBuffersPass
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (function.isExternal())
         continue;
+      auto target = target::getTarget(function);
       FailureOr<BufferClasses> classes = BufferClasses::build(function);
-      if (failed(classes))
+      if (failed(target) || failed(classes))
         return signalPassFailure();
-      BufferAssigner assigner(function, *classes, threads);
+      BufferAssigner assigner(function, *classes, *target, threads);
       if (failed(assigner.run()))
         return signalPassFailure();
       if (!report)

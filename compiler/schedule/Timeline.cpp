@@ -25,11 +25,10 @@ FailureOr<Durations> Durations::of(func::FuncOp function,
   function.walk([&](rank::CollectiveOp op) { mesh = op.getAxes().getMesh(); });
   if (!mesh)
     return durations;
-  std::string error;
-  auto model = cost::CostModel::parse(mesh, links, error);
-  if (failed(model))
-    return function.emitError() << error;
-  durations.model = *model;
+  Result<cost::CostModel> model = cost::CostModel::parse(mesh, links);
+  if (!model)
+    return function.emitError() << model.error().message;
+  durations.model = *std::move(model);
   return durations;
 }
 

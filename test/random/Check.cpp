@@ -54,8 +54,9 @@ bool Checker::runPass(ModuleOp module, StringRef name,
   return succeeded(manager.run(module)) || fail("the pass failed");
 }
 
-bool Checker::compare(ModuleOp module, Mode mode) {
-  const char *const names[] = {"global", "distributed", "ranks"};
+bool Checker::compare(ModuleOp module, Mode mode,
+                      std::optional<uint64_t> draw) {
+  const char *const names[] = {"global", "distributed", "ranks", "arena"};
   std::string pass = stage;
   stage += std::string(" ") + names[mode];
   atWork = "seed " + std::to_string(seed) + ", " + stage;
@@ -65,7 +66,9 @@ bool Checker::compare(ModuleOp module, Mode mode) {
       mode == Global ? evaluate::evaluateGlobal(function, arguments)
       : mode == Distributed
           ? evaluate::evaluateDistributed(function, arguments, seed)
-          : evaluate::evaluateRanks(function, arguments, seed);
+      : mode == Ranks ? evaluate::evaluateRanks(function, arguments, seed)
+                      : evaluate::evaluateArena(function, arguments,
+                                                draw.value_or(seed));
   if (failed(results))
     return fail("the evaluation failed");
   if (reference.empty())
@@ -190,6 +193,31 @@ bool Checker::runConstraints(ModuleOp module) {
          compare(module, Distributed) && decompose();
 }
 
+/// Moves what starts, waits or stands in between: what check-buffers accepts must
+/// compute the same, whenever collectives in flight happen.
+bool Checker::checkQueues(ModuleOp module) {
+  Random random(seed ^ 0x9e0e);
+  OwningOpRef<ModuleOp> mutated(module.clone());
+  std::string what = mutateQueue(*mutated, random);
+  if (what.empty())
+    return true;
+  bool accepted;
+  {
+    ScopedDiagnosticHandler quiet(mutated->getContext(),
+                                  [](Diagnostic &) { return success(); });
+    PassManager manager(mutated->getContext());
+    manager.addPass(lowering::createCheckBuffers());
+    accepted = succeeded(manager.run(*mutated));
+  }
+  ++(accepted ? queueMutations.equivalent : queueMutations.rejected);
+  stage = "check-buffers, " + what;
+  constexpr uint64_t orders = 20;
+  for (uint64_t order = 0; accepted && order < orders; ++order)
+    if (!compare(*mutated, Arena, seed + order))
+      return false;
+  return true;
+}
+
 bool Checker::runLayouts(ModuleOp module) {
   reference.clear();
   tolerance = evaluate::getRoundingTolerance(module);
@@ -238,11 +266,14 @@ bool Checker::runLayouts(ModuleOp module) {
       !compare(module, Ranks) ||
       !runPass(module, "assign-buffers", lowering::createAssignBuffers()) ||
       !compare(module, Ranks) ||
+      !compare(module, Arena) ||
       !runPass(module, "check-buffers", lowering::createCheckBuffers()) ||
       !runPass(module, "check-ranks", lowering::createCheckRanks()))
     return false;
   if (!onLowered)
     return true;
+  if (!checkQueues(module))
+    return false;
   stage = "lowered program";
   std::string error = onLowered(module, *partitioned, current);
   return error.empty() || fail(error);

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "test/random/Mutations.h"
 #include <functional>
 #include <optional>
 
@@ -52,6 +53,8 @@ public:
   std::function<std::string(mlir::ModuleOp lowered, mlir::ModuleOp partitioned,
                             const Program *program)>
       onLowered;
+  /// Of the starts and waits of collectives, where `onLowered` is set.
+  MutationCounts queueMutations;
 
 private:
   bool runModel(mlir::ModuleOp module);
@@ -60,8 +63,11 @@ private:
   bool runPass(mlir::ModuleOp module, llvm::StringRef name,
                std::unique_ptr<mlir::Pass> pass, bool onFunctions = false);
   /// Evaluates @step (or @forward) and compares with `reference`.
-  enum Mode { Global, Distributed, Ranks };
-  bool compare(mlir::ModuleOp module, Mode mode);
+  enum Mode { Global, Distributed, Ranks, Arena };
+  /// What is random in the evaluation is drawn from `draw`, or else from `seed`.
+  bool compare(mlir::ModuleOp module, Mode mode,
+               std::optional<uint64_t> draw = std::nullopt);
+  bool checkQueues(mlir::ModuleOp module);
   bool checkShuffled(mlir::ModuleOp constrained, mlir::ModuleOp propagated);
   bool fail(const llvm::Twine &message);
 

@@ -148,3 +148,69 @@ std::string polyrank::test::checkMutations(ModuleOp module, int64_t count,
   }
   return "";
 }
+
+/// The ops in front of which `op` may stand in its block.
+static SmallVector<Operation *> getPlaces(Operation *op) {
+  Block *block = op->getBlock();
+  SmallVector<Operation *> places;
+  Operation *first = nullptr; // behind the last of those that it uses
+  for (Value operand : op->getOperands())
+    if (Operation *producer = operand.getDefiningOp();
+        producer && producer->getBlock() == block &&
+        (!first || first->isBeforeInBlock(producer)))
+      first = producer;
+  for (Operation &place :
+       llvm::make_range(first ? std::next(first->getIterator()) : block->begin(),
+                        block->end())) {
+    if (&place != op && op->getNextNode() != &place)
+      places.push_back(&place);
+    if (llvm::is_contained(op->getUsers(), &place) ||
+        llvm::any_of(op->getUsers(), [&](Operation *user) {
+          return place.isAncestor(user);
+        }))
+      break;
+  }
+  return places;
+}
+
+std::string polyrank::test::mutateQueue(ModuleOp module, Random &random) {
+  SmallVector<rank::WaitOp> waits;
+  module.walk([&](rank::WaitOp op) { waits.push_back(op); });
+  if (waits.empty())
+    return "";
+  rank::WaitOp wait = random.pick(waits);
+  Operation *started = wait.getCollective();
+  auto move = [&](Operation *op, StringRef what) -> std::string {
+    SmallVector<Operation *> places = getPlaces(op);
+    if (places.empty())
+      return (what + " has no other place").str();
+    op->moveBefore(random.pick(places));
+    return (what + " moved").str();
+  };
+  switch (random.below(6)) {
+  case 0:
+    return move(started, "a start");
+  case 1:
+    return move(wait, "a wait");
+  case 2: {
+    OpBuilder builder(wait->getContext());
+    builder.setInsertionPointAfter(wait);
+    builder.clone(*wait);
+    return "a wait repeated";
+  }
+  case 3:
+    if (TypeRange(wait.getOutputs()) != TypeRange(wait.getOf()))
+      return move(wait, "a wait");
+    wait->replaceAllUsesWith(wait.getOf());
+    wait->erase();
+    return "a wait dropped";
+  default: {
+    SmallVector<Operation *> others;
+    for (Operation &op : started->getBlock()->without_terminator())
+      if (&op != started && &op != wait.getOperation())
+        others.push_back(&op);
+    return others.empty() ? move(wait, "a wait")
+                          : move(random.pick(others), "another command");
+  }
+  }
+}

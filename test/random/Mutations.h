@@ -20,4 +20,9 @@ struct MutationCounts {
 std::string checkMutations(mlir::ModuleOp module, int64_t count, Random &random,
                            MutationCounts &counts);
 
+/// Moves a collective that is started, its wait or another command of their
+/// block to another place that their operands and users allow, or repeats or
+/// drops the wait, and says what it did: "" where nothing is started.
+std::string mutateQueue(mlir::ModuleOp module, Random &random);
+
 } // namespace polyrank::test

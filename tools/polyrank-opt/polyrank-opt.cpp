@@ -31,7 +31,7 @@ static polyrank::evaluate::EvaluateOptions evaluation;
 static cl::opt<std::string, true>
     mode("evaluate", cl::location(evaluation.mode), cl::value_desc("mode"),
          cl::desc("Evaluate the functions after the passes: global, "
-                  "distributed or ranks; prints results instead of IR"));
+                  "distributed, ranks or arena; prints results instead of IR"));
 static cl::list<std::string, std::vector<std::string>>
     inputs("inputs", cl::location(evaluation.inputs),
            cl::value_desc("SET.npz or NAME=FILE.npy"),

@@ -18,7 +18,7 @@
 // NAME: error: x.npy holds one array without a name; say NAME=x.npy
 // UNREAD: error: no argument is called 'x'
 // SHAPE: error: array 'x' of {{.*}}.npz has shape [2] where the program has [3]
-// MODE: error: evaluates globally, distributed or as ranks; not 'local'
+// MODE: error: evaluates globally, distributed, as ranks or by their arena; not 'local'
 func.func @negate(%x: tensor<2xf32> {graph.role = #graph.input<"x">}) -> (tensor<2xf32> {graph.role = #graph.output<"x">}) {
   %y = graph.neg %x : tensor<2xf32>
   return %y : tensor<2xf32>

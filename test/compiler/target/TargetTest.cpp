@@ -44,6 +44,7 @@ struct Abacus : target::TargetInterface::ExternalModel<Abacus, StringAttr> {
   }
   double estimateCopy(Attribute, int64_t) const { return 0; }
   int64_t getAlignment(Attribute) const { return 512; }
+  target::Rates getRates(Attribute, int64_t) const { return {1, 1}; }
   LogicalResult scheduleKernel(Attribute, rank::KernelOp kernel) const {
     kernel.setRange(7);
     return success();
