@@ -80,6 +80,8 @@ KindRow rowOf(FileKind kind) {
     return {"a log of polyrank-run", ".jsonl"};
   case FileKind::Svg:
     return {"an SVG picture", ".svg"};
+  case FileKind::Trace:
+    return {"a trace of polyrank-run", ".json"};
   case FileKind::Profile:
     break;
   }
@@ -160,6 +162,8 @@ bool isOfKind(FileKind kind, std::string_view start, uint64_t size) {
     return start.starts_with("{\"step\":");
   case FileKind::Svg:
     return start.starts_with("<svg ");
+  case FileKind::Trace:
+    return start.starts_with("{\"displayTimeUnit\":");
   case FileKind::Profile:
     break;
   }

@@ -128,12 +128,9 @@ public:
   virtual Result<Completion> wait(Ticket ticket) = 0;
 
   /// Starts it and waits for it.
-  virtual Result<void> run(const Collective &collective) {
-    Result<Ticket> ticket = start(collective);
-    if (!ticket)
-      return ticket.error();
-    Result<Completion> done = wait(*ticket);
-    return done ? Result<void>() : done.error();
+  virtual Result<Completion> run(const Collective &collective) {
+    POLYRANK_ASSIGN(ticket, start(collective));
+    return wait(ticket);
   }
 
   /// Returns when all members of the group have called it.

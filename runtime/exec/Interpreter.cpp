@@ -47,18 +47,25 @@ public:
 
   Result<void> run(uint32_t microbatch) override {
     enter(microbatch);
-    if (source.ticket() == 0)
-      return transport.run(collective);
-    POLYRANK_ASSIGN(started, transport.start(collective));
-    ticket = started;
+    if (source.ticket()) {
+      POLYRANK_ASSIGN(started, transport.start(collective));
+      ticket = started;
+    } else {
+      POLYRANK_ASSIGN(done, transport.run(collective));
+      last = done;
+    }
     return {};
   }
 
-  /// Of what `run` has started.
+  /// For what `run` has started.
   Result<void> wait() {
-    Result<Completion> done = transport.wait(ticket);
-    return done ? Result<void>() : done.error();
+    POLYRANK_ASSIGN(done, transport.wait(ticket));
+    last = done;
+    return {};
   }
+
+  /// Of the last one that is over.
+  const Completion &completion() const { return last; }
 
 private:
   void enter(uint32_t microbatch) {
@@ -77,6 +84,7 @@ private:
   std::vector<Transfer> first, transfers; // in the first microbatch; in one
   std::vector<int32_t> permutation;
   Ticket ticket;
+  Completion last;
 };
 
 class WaitOperation : public Operation {
@@ -143,6 +151,7 @@ Result<Interpreter> Interpreter::prepare(const plan::Program &program,
       continue;
     std::map<uint32_t, CollectiveOperation *> started; // by ticket
     for (const plan::Command *command : *segment->commands()) {
+      const Completion *completion = nullptr;
       auto prepare = [&]() -> Device::Prepared {
         switch (command->body_type()) {
         case plan::CommandBody::Launch:
@@ -155,16 +164,23 @@ Result<Interpreter> Interpreter::prepare(const plan::Program &program,
               copy.axes() ? mesh.linearIndex(rank, copy.axes()->axes()) : 0;
           return device.prepare(copy, index, arena);
         }
-        case plan::CommandBody::Wait:
-          return std::unique_ptr<Operation>(std::make_unique<WaitOperation>(
-              *started.at(command->body_as_Wait()->ticket())));
+        case plan::CommandBody::Wait: {
+          CollectiveOperation &collective =
+              *started.at(command->body_as_Wait()->ticket());
+          completion = &collective.completion();
+          return std::unique_ptr<Operation>(
+              std::make_unique<WaitOperation>(collective));
+        }
         default: {
           const plan::Collective &collective = *command->body_as_Collective();
           auto operation = std::make_unique<CollectiveOperation>(
               collective, groups[collective.group()], arena, transport);
           if (Result<void> fits = operation->check(microbatches); !fits)
             return fits.error();
-          started[collective.ticket()] = operation.get();
+          if (collective.ticket())
+            started[collective.ticket()] = operation.get();
+          else
+            completion = &operation->completion();
           return std::unique_ptr<Operation>(std::move(operation));
         }
         }
@@ -177,7 +193,7 @@ Result<Interpreter> Interpreter::prepare(const plan::Program &program,
                                  operation.error().message),
                      operation.error().fault};
       commands.push_back({command->body_type(), *std::move(operation), command,
-                          segment->name()->c_str()});
+                          segment->name()->c_str(), completion});
     }
   }
   for (const plan::Action *action : *program.schedule())
@@ -188,7 +204,10 @@ Result<Interpreter> Interpreter::prepare(const plan::Program &program,
 Result<void> Interpreter::runStep(uint64_t step) {
   uint32_t number = 0;
   uint64_t start = now();
-  for (const plan::Action &action : schedule) {
+  if (traced)
+    traced->beginStep(step);
+  for (uint32_t a = 0; a < schedule.size(); ++a) {
+    const plan::Action &action = schedule[a];
     std::vector<Command> &commands = segments[action.segment()];
     for (size_t c = 0; c < commands.size(); ++c) {
       Command &command = commands[c];
@@ -208,6 +227,9 @@ Result<void> Interpreter::runStep(uint64_t step) {
       ++measured.counts[int(command.kind)];
       if (profiled)
         profiled->add(action.segment(), c, end - start);
+      if (traced)
+        traced->add(a, static_cast<uint32_t>(c), int64_t(start), int64_t(end),
+                    command.completion);
       start = end;
       ++number;
     }

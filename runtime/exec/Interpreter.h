@@ -6,6 +6,7 @@
 #include "runtime/device/Device.h"
 #include "runtime/exec/Links.h"
 #include "runtime/exec/Profile.h"
+#include "runtime/exec/Trace.h"
 #include "runtime/plan/PlanMesh.h"
 
 #include <array>
@@ -47,12 +48,17 @@ public:
   void startProfile(const plan::Program &program) { profiled.emplace(program); }
   const std::optional<Profile> &profile() const { return profiled; }
 
+  /// Records each command from now on, in `trace`, which outlives this.
+  void startTrace(Trace &trace) { traced = &trace; }
+
 private:
   struct Command {
     plan::CommandBody kind;
     std::unique_ptr<Operation> operation;
     const plan::Command *source;
     const char *segment;
+    /// Of a command that ends a collective: how that went.
+    const Completion *completion = nullptr;
   };
 
   explicit Interpreter(Transport &transport) : transport(&transport) {}
@@ -62,6 +68,7 @@ private:
   std::vector<plan::Action> schedule;
   CommandTimes measured;
   std::optional<Profile> profiled;
+  Trace *traced = nullptr;
 };
 
 } // namespace polyrank::runtime

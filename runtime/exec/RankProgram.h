@@ -89,6 +89,7 @@ public:
 
   const CommandTimes &times() const { return interpreter->times(); }
 
+  void startTrace(Trace &trace) { interpreter->startTrace(trace); }
   void startProfile() { interpreter->startProfile(program); }
   /// Of the steps since then; null without.
   const Profile *profile() const {

@@ -32,7 +32,8 @@ ordered_json start(const char *status, const RunFiles &files) {
                             {"save_ema", &files.saveEma},
                             {"outputs", &files.outputs},
                             {"log", &files.log},
-                            {"profile", &files.profile}})
+                            {"profile", &files.profile},
+                            {"trace", &files.trace}})
     named[name] = path->empty() ? ordered_json() : ordered_json(*path);
   report["files"] = std::move(named);
   return report;

@@ -9,7 +9,7 @@ namespace polyrank::runtime {
 /// What polyrank-run was asked to read and write; empty: not asked for.
 struct RunFiles {
   std::string plan, data, init, save, saveTrained, saveEma, outputs, log,
-      profile;
+      profile, trace;
 };
 
 /// Of a run that came to its end, with the --link that were in force. A forward run may find a mean loss of NaN.

@@ -110,8 +110,8 @@ Result<void> runRank(Transport &transport, const Options &options,
     if (Result<void> ready = transport.barrier(group); !ready)
       return ready;
     auto start = std::chrono::steady_clock::now();
-    if (Result<void> done = transport.run(collective); !done)
-      return done;
+    if (auto done = transport.run(collective); !done)
+      return done.error();
     std::chrono::duration<double> taken =
         std::chrono::steady_clock::now() - start;
     if (n >= 0)

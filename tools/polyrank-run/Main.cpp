@@ -76,6 +76,7 @@ public:
     for (const std::optional<OutputFile> &file : saveOutputs)
       launch.descriptors.push_back(numberOf(file));
     launch.descriptors.push_back(numberOf(profileOutput));
+    launch.descriptors.push_back(numberOf(traceOutput));
     launch.timeout = std::chrono::milliseconds(int64_t(1e3 * options.timeout));
     launch.nameOf = [&](int rank) { return mesh->describeRank(rank); };
     launch.placeOf = [&](uint32_t number) {
@@ -89,6 +90,8 @@ public:
         progress->ready(readyFromJson(message["ready"]));
       else if (message.contains("saving"))
         progress->saving(saveFromJson(message["saving"]));
+      else if (message.contains("traced_steps"))
+        tracedSteps = message["traced_steps"];
       else if (message.contains("use"))
         uses[rank] = useFromJson(message["use"]);
     };
@@ -136,7 +139,7 @@ public:
   RunFiles files() const {
     return {options.plan,        options.samples(), options.init, options.save,
             options.saveTrained, options.saveEma,   options.outputs,
-            options.log,         options.profile};
+            options.log,         options.profile,   options.trace};
   }
 
 private:
@@ -153,9 +156,10 @@ private:
 
   /// Gives what the ranks have written its name, and writes the rest.
   Result<void> writeOutputs() {
-    std::vector<std::optional<OutputFile> *> files{&profileOutput};
+    std::vector<std::optional<OutputFile> *> files;
     for (std::optional<OutputFile> &file : saveOutputs)
-      files.insert(files.end() - 1, &file);
+      files.push_back(&file);
+    files.insert(files.end(), {&profileOutput, &traceOutput});
     for (std::optional<OutputFile> *file : files)
       if (*file)
         if (Result<void> committed = (*file)->commit(); !committed)
@@ -196,11 +200,18 @@ private:
     }
     if (!options.profile.empty())
       tell(fmt::format("wrote {}\n", options.profile));
+    if (!options.trace.empty())
+      tell(tracedSteps < progress->stepsDone()
+               ? fmt::format("wrote {}: the first {} of {} steps, which is as "
+                             "much as a trace holds\n",
+                             options.trace, tracedSteps, progress->stepsDone())
+               : fmt::format("wrote {}\n", options.trace));
   }
 
   std::vector<std::string> arguments;
   std::unique_ptr<Progress> progress;
   std::vector<RankUse> uses;
+  uint64_t tracedSteps = 0;
 };
 
 /// What --check says, and the exit status.

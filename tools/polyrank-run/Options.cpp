@@ -88,6 +88,11 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
                  "product and collective, each with its floor on this machine, "
                  "to this file")
       ->type_name("FILE");
+  app.add_option("--trace", options.trace,
+                 "Write what ran when on all ranks, every command and every "
+                 "collective in flight, to this file, as Perfetto and "
+                 "chrome://tracing read it (docs/time.md)")
+      ->type_name("FILE");
   auto *inputs = app.add_option("--inputs", options.inputs,
                                 "Forward plans: a .npz set of inputs")
       ->type_name("FILE");

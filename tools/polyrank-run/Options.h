@@ -24,7 +24,7 @@ inline constexpr size_t numSaveFiles = 3;
 
 struct RunOptions {
   std::string plan, data, init, save, saveTrained, saveEma, log, profile,
-      inputs, outputs, tokenType, sha256;
+      trace, inputs, outputs, tokenType, sha256;
   uint64_t steps = 0; // 0: forward plans take all samples once
   int64_t seed = 0;
   std::optional<double> learningRate; // else the plan's

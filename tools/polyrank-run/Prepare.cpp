@@ -205,6 +205,7 @@ Result<std::string> Preparation::checkFiles(bool) {
   for (auto &[option, path, kind] :
        {std::tuple("--outputs", &options.outputs, FileKind::Npz),
         {"--profile", &options.profile, FileKind::Profile},
+        {"--trace", &options.trace, FileKind::Trace},
         {"--log", &options.log, FileKind::Log}})
     if (!path->empty())
       written.push_back({option, *path, kind});
@@ -296,6 +297,11 @@ Result<std::string> Preparation::checkDisk(bool whole) {
     POLYRANK_ASSIGN(file, OutputFile::create(options.profile));
     profileOutput.emplace(std::move(file));
     add("--profile", options.profile, 0);
+  }
+  if (!options.trace.empty()) {
+    POLYRANK_ASSIGN(file, OutputFile::create(options.trace));
+    traceOutput.emplace(std::move(file));
+    add("--trace", options.trace, 0);
   }
   if (!outputs.empty()) {
     POLYRANK_ASSIGN(file,

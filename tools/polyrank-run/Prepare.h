@@ -50,7 +50,7 @@ public:
   std::optional<DataSource> data;
   uint64_t steps = 0;
   std::array<std::optional<OutputFile>, numSaveFiles> saveOutputs;
-  std::optional<OutputFile> profileOutput, npzOutput;
+  std::optional<OutputFile> profileOutput, traceOutput, npzOutput;
   std::vector<OutputArray> outputs;
 
 private:

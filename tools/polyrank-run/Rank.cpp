@@ -35,6 +35,8 @@ public:
       return measured;
     if (!options.profile.empty() && connection.rank() == 0)
       program->startProfile();
+    if (!options.trace.empty())
+      program->startTrace(trace.emplace(*plan->plan, connection.rank()));
     for (uint64_t step = 0; step < steps; ++step)
       if (Result<void> done = runStep(step); !done)
         return done;
@@ -51,6 +53,8 @@ public:
     if (Result<void> all = transport->barrier(everyone); !all)
       return all;
     reportUse();
+    if (Result<void> written = writeTrace(); !written)
+      return written;
     return writeProfile();
   }
 
@@ -264,6 +268,43 @@ private:
     return writeAt(file, options.profile, 0, text.data(), text.size());
   }
 
+  /// One rank behind the other, each from where the file ends.
+  Result<void> writeTrace() {
+    if (options.trace.empty())
+      return {};
+    Descriptor file(
+        fcntl(connection.descriptors()[traceFile], F_DUPFD_CLOEXEC, 0));
+    uint64_t position = 0;
+    auto append = [&](std::string_view text) -> Result<void> {
+      transport->beat();
+      Result<void> written = writeAt(file, options.trace, position,
+                                     text.data(), text.size());
+      position += text.size();
+      return written;
+    };
+    int ranks = transport->worldSize();
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (rank == connection.rank()) {
+        position = uint64_t(lseek(file.get(), 0, SEEK_END));
+        if (rank == 0)
+          if (Result<void> begun = append(Trace::prologue()); !begun)
+            return begun;
+        if (Result<void> written = trace->write(append); !written)
+          return written;
+        if (rank == ranks - 1)
+          if (Result<void> ended = append(Trace::epilogue()); !ended)
+            return ended;
+      }
+      if (Result<void> all = transport->barrier(everyone); !all)
+        return all;
+    }
+    if (connection.rank() == 0)
+      connection.report({{"traced_steps", trace->firstLeftOut()
+                                              ? trace->firstLeftOut() - 1
+                                              : steps}});
+    return {};
+  }
+
   void reportUse() const {
     RankUse use;
     ResidentMemory memory = residentMemory();
@@ -293,6 +334,7 @@ private:
   std::optional<DataSource> data;
   Group everyone;
   DeviceRates rates;
+  std::optional<Trace> trace;
   uint64_t steps = 0, samples = 0;
   std::vector<OutputArray> outputs;
   std::span<std::byte> sharedMemory;

@@ -14,7 +14,8 @@ enum JobFile {
   planFile,
   memoryFile,
   firstSaveFile,
-  profileFile = firstSaveFile + numSaveFiles
+  profileFile = firstSaveFile + numSaveFiles,
+  traceFile
 };
 
 /// Runs the rank to its end; the exit status of the process.

@@ -273,16 +273,15 @@ Result<Completion> ShmTransport::wait(Ticket ticket) {
   return completion;
 }
 
-Result<void> ShmTransport::run(const Collective &collective) {
+Result<Completion> ShmTransport::run(const Collective &collective) {
   int64_t begin = monotonicNanoseconds();
   Result<OpenCollective *> started = startRounds(collective);
   if (!started)
     return started.error();
-  if (auto completion = finishRounds(**started); !completion)
-    return completion.error();
+  Result<Completion> completion = finishRounds(**started);
   counters[static_cast<size_t>(collective.kind)].nanoseconds +=
       monotonicNanoseconds() - begin;
-  return {};
+  return completion;
 }
 
 Result<ShmTransport::OpenCollective *>

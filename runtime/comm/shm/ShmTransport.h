@@ -24,7 +24,7 @@ public:
   Result<void> check(const Collective &collective) const override;
   Result<Ticket> start(const Collective &collective) override;
   Result<Completion> wait(Ticket ticket) override;
-  Result<void> run(const Collective &collective) override;
+  Result<Completion> run(const Collective &collective) override;
   Result<void> barrier(Group group) override;
   void pace(Group group, const PacedLink &link) override;
   void abort(std::string_view message) override;

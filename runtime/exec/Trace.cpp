@@ -1,0 +1,276 @@
+// Writes a trace in the Trace Event Format (complete events and metadata):
+// N. Duca, D. Sinclair, Trace Event Format, 2016.
+
+#include "runtime/exec/Trace.h"
+
+#include "runtime/exec/Profile.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace polyrank::runtime {
+namespace {
+
+/// Of one rank: some 200 MB in the file.
+constexpr size_t mostCommands = 1 << 20;
+constexpr int computeTrack = 0;
+
+std::string inQuotes(const std::string &text) {
+  return nlohmann::json(text).dump(
+      -1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+const char *nameOf(plan::Phase phase) {
+  static constexpr const char *names[] = {"forward", "backward", "update"};
+  return names[int(phase)];
+}
+
+/// What is the same in all executions of a command.
+struct Described {
+  std::string name, kind, arguments; // in JSON
+  const plan::Collective *collective = nullptr; // that it is, or waits for
+  uint32_t ticket = 0;
+  bool isWait = false;
+};
+
+class Writer {
+public:
+  Writer(const plan::Plan &plan, const Mesh &mesh, int64_t rank,
+         const Trace::Sink &sink)
+      : plan(plan), program(*plan.programs()->Get(0)), mesh(mesh), rank(rank),
+        sink(sink) {}
+
+  void describe() {
+    for (const plan::Segment *segment : *program.segments()) {
+      auto &descriptions = segments.emplace_back();
+      std::map<uint32_t, const plan::Collective *> started;
+      if (segment->commands())
+        for (const plan::Command *command : *segment->commands()) {
+          descriptions.push_back(
+              describe(*segment, *command, descriptions.size(), started));
+        }
+    }
+    event("M", computeTrack, "process_name",
+          fmt::format("\"args\":{{\"name\":{}}}",
+                      inQuotes(mesh.describeRank(rank))));
+    event("M", computeTrack, "process_sort_index",
+          fmt::format("\"args\":{{\"sort_index\":{}}}", rank));
+    nameTrack(computeTrack, "compute");
+  }
+
+  const Described &described(uint32_t action, uint32_t command) const {
+    return segments[program.schedule()->Get(action)->segment()][command];
+  }
+
+  /// Of a command, on the track of what the rank computes.
+  void slice(const Described &command, uint64_t step, uint32_t action,
+             int64_t begin, int64_t end, const Completion *completion) {
+    complete(computeTrack, begin, end, command.name, command.kind,
+             fmt::format("{},\"microbatch\":{},\"step\":{}", command.arguments,
+                         program.schedule()->Get(action)->microbatch(), step));
+    if (!completion || completion->lastStarter == rank)
+      return;
+    int64_t waited = std::min(end, completion->started);
+    if (waited > begin)
+      complete(computeTrack, begin, waited,
+               inQuotes(fmt::format("waits for rank {}",
+                                  completion->lastStarter)),
+               "waiting",
+               fmt::format("\"rank\":{}", completion->lastStarter));
+  }
+
+  /// Of a collective, on a track of its group.
+  void flight(const Described &command, uint64_t step, uint32_t action,
+              int64_t begin, const Completion &completion) {
+    const plan::Collective &collective = *command.collective;
+    int64_t end = std::max(begin, completion.finished);
+    auto &lanes = tracks[collective.group()];
+    auto lane = std::find_if(lanes.begin(), lanes.end(), [&](const Lane &each) {
+      return each.freeAt <= begin;
+    });
+    if (lane == lanes.end()) {
+      lanes.push_back({nextTrack++, 0});
+      lane = lanes.end() - 1;
+      std::string axes =
+          mesh.describe(program.groups()->Get(collective.group())->axes());
+      nameTrack(lane->track,
+                lanes.size() == 1
+                    ? axes
+                    : fmt::format("{} ({})", axes, lanes.size()));
+    }
+    lane->freeAt = end;
+    uint64_t bytes = 0;
+    for (const plan::Transfer *transfer : *collective.transfers())
+      bytes += transfer->input()->size();
+    complete(lane->track, begin, end,
+             inQuotes(plan::EnumNameCollectiveKind(collective.kind())),
+             "in flight",
+             fmt::format("{},\"microbatch\":{},\"step\":{},\"bytes\":{},\"last "
+                         "starter\":{},\"all started after us\":{:.3f},\"last "
+                         "finisher\":{}",
+                         command.arguments,
+                         program.schedule()->Get(action)->microbatch(), step,
+                         bytes, completion.lastStarter,
+                         microseconds(completion.started - begin),
+                         completion.lastFinisher));
+  }
+
+  Result<void> flush(size_t least = 1) {
+    if (text.size() < least || !result)
+      return result;
+    result = sink(text);
+    text.clear();
+    return result;
+  }
+
+private:
+  struct Lane {
+    int track;
+    int64_t freeAt;
+  };
+
+  Described describe(const plan::Segment &segment, const plan::Command &command,
+                     size_t number,
+                     std::map<uint32_t, const plan::Collective *> &started) {
+    Described result;
+    std::string what;
+    switch (command.body_type()) {
+    case plan::CommandBody::Launch:
+      result.kind = "launch";
+      what = plan.kernels()
+                 ->symbols()
+                 ->Get(command.body_as_Launch()->kernel())
+                 ->str();
+      break;
+    case plan::CommandBody::Gemm: {
+      const plan::Gemm &gemm = *command.body_as_Gemm();
+      result.kind = "gemm";
+      what = fmt::format("gemm {}x{}x{}", gemm.m(), gemm.n(), gemm.k());
+      break;
+    }
+    case plan::CommandBody::Copy:
+      result.kind = what = "copy";
+      break;
+    case plan::CommandBody::Wait:
+      result.kind = "wait";
+      result.isWait = true;
+      result.ticket = command.body_as_Wait()->ticket();
+      result.collective = started.at(result.ticket);
+      what = fmt::format("wait for {}", plan::EnumNameCollectiveKind(
+                                            result.collective->kind()));
+      break;
+    default:
+      result.kind = "collective";
+      result.collective = command.body_as_Collective();
+      result.ticket = result.collective->ticket();
+      what = plan::EnumNameCollectiveKind(result.collective->kind());
+      if (result.ticket) {
+        started[result.ticket] = result.collective;
+        what = "start " + what;
+      }
+    }
+    std::string origin = command.origin() ? command.origin()->str() : what;
+    result.name = inQuotes(origin);
+    result.arguments = fmt::format(
+        "\"op\":{},\"command\":{},\"phase\":\"{}\",\"segment\":{},\"number\":{}",
+        result.name, inQuotes(what), nameOf(command.phase()),
+        inQuotes(segment.name()->str()), number);
+    return result;
+  }
+
+  static double microseconds(int64_t nanoseconds) {
+    return 1e-3 * static_cast<double>(nanoseconds);
+  }
+
+  void nameTrack(int track, const std::string &name) {
+    event("M", track, "thread_name",
+          fmt::format("\"args\":{{\"name\":{}}}", inQuotes(name)));
+    event("M", track, "thread_sort_index",
+          fmt::format("\"args\":{{\"sort_index\":{}}}", track));
+  }
+
+  void event(const char *kind, int track, const char *name,
+             const std::string &rest) {
+    fmt::format_to(std::back_inserter(text),
+                   "{{\"ph\":\"{}\",\"pid\":{},\"tid\":{},\"name\":\"{}\",{}}}"
+                   ",\n",
+                   kind, rank, track, name, rest);
+  }
+
+  /// Nanoseconds as microseconds with three digits: a double has not enough for
+  /// the time since the machine started.
+  void complete(int track, int64_t begin, int64_t end, const std::string &name,
+                const std::string &kind, const std::string &arguments) {
+    int64_t length = end - begin;
+    fmt::format_to(std::back_inserter(text),
+                   "{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{}.{:03},"
+                   "\"dur\":{}.{:03},\"name\":{},\"cat\":\"{}\",\"args\":{{{}}}"
+                   "}},\n",
+                   rank, track, begin / 1000, begin % 1000, length / 1000,
+                   length % 1000, name, kind, arguments);
+  }
+
+  const plan::Plan &plan;
+  const plan::Program &program;
+  const Mesh &mesh;
+  int64_t rank;
+  const Trace::Sink &sink;
+  std::vector<std::vector<Described>> segments;
+  std::map<uint32_t, std::vector<Lane>> tracks; // by group
+  int nextTrack = computeTrack + 1;
+  std::string text;
+  Result<void> result;
+};
+
+} // namespace
+
+Trace::Trace(const plan::Plan &plan, int64_t rank)
+    : plan(plan), program(*plan.programs()->Get(0)), mesh(plan), rank(rank) {
+  for (const plan::Action *action : *program.schedule())
+    if (const auto *some =
+            program.segments()->Get(action->segment())->commands())
+      commandsOfStep += some->size();
+}
+
+void Trace::beginStep(uint64_t number) {
+  step = number;
+  isRecording = commands.size() + commandsOfStep <= mostCommands;
+  if (!isRecording && leftOut == 0)
+    leftOut = number;
+}
+
+std::string_view Trace::prologue() {
+  return "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
+}
+// The last event has no comma behind it.
+std::string_view Trace::epilogue() {
+  return "{\"ph\":\"M\",\"pid\":0,\"tid\":0,\"name\":\"process_labels\","
+         "\"args\":{\"labels\":\"polyrank-run\"}}\n]}\n";
+}
+
+Result<void> Trace::write(const Sink &sink) const {
+  constexpr size_t pieceBytes = 1 << 20;
+  Writer writer(plan, mesh, rank, sink);
+  writer.describe();
+  std::map<uint32_t, int64_t> starts; // of what is in flight, by ticket
+  for (const Record &record : commands) {
+    const Described &command = writer.described(record.action, record.command);
+    const Completion *completion =
+        record.completion < 0 ? nullptr : &completions[record.completion];
+    writer.slice(command, record.step, record.action, record.begin, record.end,
+                 completion);
+    if (completion)
+      writer.flight(command, record.step, record.action,
+                    command.isWait ? starts.at(command.ticket) : record.begin,
+                    *completion);
+    else if (command.collective)
+      starts[command.ticket] = record.begin;
+    if (Result<void> written = writer.flush(pieceBytes); !written)
+      return written;
+  }
+  return writer.flush();
+}
+
+} // namespace polyrank::runtime
