@@ -36,7 +36,8 @@ Result<Links> Links::parse(const Mesh &mesh,
     if (axis == names.end())
       return Error{fmt::format(
           "--link: link '{}': the mesh has no axis '{}'; it has {}{}", text,
-          given.axis, names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")),
+          given.axis,
+          names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")),
           nearestWords(given.axis, names))};
     std::string_view numbers = text;
     if (colon == text.npos ||
@@ -51,9 +52,9 @@ Result<Links> Links::parse(const Mesh &mesh,
       return Error{fmt::format("--link: link '{}': from 0 to 1e6 microseconds "
                                "and from 1e-6 to 1e6 GB/s are possible",
                                text)};
-    given.link = {static_cast<int64_t>(given.microseconds * 1e6),
-                  std::max<int64_t>(
-                      1, static_cast<int64_t>(1e3 / given.gigabytes))};
+    given.link = {
+        static_cast<int64_t>(given.microseconds * 1e6),
+        std::max<int64_t>(1, static_cast<int64_t>(1e3 / given.gigabytes))};
     links.byAxis[axis - names.begin()] = std::move(given);
   }
   return links;
@@ -81,11 +82,11 @@ std::string Links::describe() const {
   std::string text;
   for (const std::optional<AxisLink> &given : byAxis)
     if (given)
-      text += fmt::format("{}--link {}={}:{}: collectives over {} take at least "
-                          "{} us a round and the time that {} GB/s give",
-                          text.empty() ? "" : "\n", given->axis,
-                          given->microseconds, given->gigabytes, given->axis,
-                          given->microseconds, given->gigabytes);
+      text += fmt::format(
+          "{}--link {}={}:{}: collectives over {} take at least "
+          "{} us a round and the time that {} GB/s give",
+          text.empty() ? "" : "\n", given->axis, given->microseconds,
+          given->gigabytes, given->axis, given->microseconds, given->gigabytes);
   return text;
 }
 

@@ -18,8 +18,8 @@ constexpr size_t mostCommands = 1 << 20;
 constexpr int computeTrack = 0;
 
 std::string inQuotes(const std::string &text) {
-  return nlohmann::json(text).dump(
-      -1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return nlohmann::json(text).dump(-1, ' ', false,
+                                   nlohmann::json::error_handler_t::replace);
 }
 
 const char *nameOf(plan::Phase phase) {
@@ -29,7 +29,7 @@ const char *nameOf(plan::Phase phase) {
 
 /// What is the same in all executions of a command.
 struct Described {
-  std::string name, kind, arguments; // in JSON
+  std::string name, kind, arguments;            // in JSON
   const plan::Collective *collective = nullptr; // that it is, or waits for
   uint32_t ticket = 0;
   bool isWait = false;
@@ -74,11 +74,10 @@ public:
       return;
     int64_t waited = std::min(end, completion->started);
     if (waited > begin)
-      complete(computeTrack, begin, waited,
-               inQuotes(fmt::format("waits for rank {}",
-                                  completion->lastStarter)),
-               "waiting",
-               fmt::format("\"rank\":{}", completion->lastStarter));
+      complete(
+          computeTrack, begin, waited,
+          inQuotes(fmt::format("waits for rank {}", completion->lastStarter)),
+          "waiting", fmt::format("\"rank\":{}", completion->lastStarter));
   }
 
   /// Of a collective, on a track of its group.
@@ -95,10 +94,9 @@ public:
       lane = lanes.end() - 1;
       std::string axes =
           mesh.describe(program.groups()->Get(collective.group())->axes());
-      nameTrack(lane->track,
-                lanes.size() == 1
-                    ? axes
-                    : fmt::format("{} ({})", axes, lanes.size()));
+      nameTrack(lane->track, lanes.size() == 1
+                                 ? axes
+                                 : fmt::format("{} ({})", axes, lanes.size()));
     }
     lane->freeAt = end;
     uint64_t bytes = 0;
@@ -158,8 +156,9 @@ private:
       result.isWait = true;
       result.ticket = command.body_as_Wait()->ticket();
       result.collective = started.at(result.ticket);
-      what = fmt::format("wait for {}", plan::EnumNameCollectiveKind(
-                                            result.collective->kind()));
+      what =
+          fmt::format("wait for {}",
+                      plan::EnumNameCollectiveKind(result.collective->kind()));
       break;
     default:
       result.kind = "collective";
@@ -173,10 +172,11 @@ private:
     }
     std::string origin = command.origin() ? command.origin()->str() : what;
     result.name = inQuotes(origin);
-    result.arguments = fmt::format(
-        "\"op\":{},\"command\":{},\"phase\":\"{}\",\"segment\":{},\"number\":{}",
-        result.name, inQuotes(what), nameOf(command.phase()),
-        inQuotes(segment.name()->str()), number);
+    result.arguments =
+        fmt::format("\"op\":{},\"command\":{},\"phase\":\"{}\",\"segment\":{},"
+                    "\"number\":{}",
+                    result.name, inQuotes(what), nameOf(command.phase()),
+                    inQuotes(segment.name()->str()), number);
     return result;
   }
 

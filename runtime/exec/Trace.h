@@ -11,21 +11,24 @@
 
 namespace polyrank::runtime {
 
-/// The commands of one rank, as they ran: kept in memory, and written at the end.
+/// The commands of one rank, as they ran: kept in memory, and written at the
+/// end.
 ///
-/// A rank is a process of the trace, with a track for what it computes and tracks
-/// for each group of ranks that it communicates in. On the former are all commands,
-/// and within them the times in which others were waited for; on the latter is each
-/// collective from its start to its end. Of a group with several collectives in
-/// flight, each is on the first of the group's tracks that is free. Times are of
-/// CLOCK_MONOTONIC, which all ranks of a machine share.
+/// A rank is a process of the trace, with a track for what it computes and
+/// tracks for each group of ranks that it communicates in. On the former are
+/// all commands, and within them the times in which others were waited for; on
+/// the latter is each collective from its start to its end. Of a group with
+/// several collectives in flight, each is on the first of the group's tracks
+/// that is free. Times are of CLOCK_MONOTONIC, which all ranks of a machine
+/// share.
 class Trace {
 public:
   Trace(const plan::Plan &plan, int64_t rank);
 
-  /// One execution of command `command` of the schedule's `action`; of a collective
-  /// that is over, by itself or by the wait for it, how it came to its end. Commands
-  /// come in the order in which they ran. Times in nanoseconds.
+  /// One execution of command `command` of the schedule's `action`; of a
+  /// collective that is over, by itself or by the wait for it, how it came to
+  /// its end. Commands come in the order in which they ran. Times in
+  /// nanoseconds.
   void add(uint32_t action, uint32_t command, int64_t begin, int64_t end,
            const Completion *completion) {
     if (!isRecording)

@@ -7,8 +7,8 @@
 namespace polyrank::runtime {
 
 /// Calls read(buffer) and write(buffer, is it scratch) with each buffer of a
-/// command, first all that it reads. A collective that is started reads and writes
-/// from then on until its wait, which names no buffer itself.
+/// command, first all that it reads. A collective that is started reads and
+/// writes from then on until its wait, which names no buffer itself.
 template <typename Read, typename Write>
 void visitBuffers(const plan::Command &command, const Read &read,
                   const Write &write) {

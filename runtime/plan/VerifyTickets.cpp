@@ -1,5 +1,5 @@
-// Verifies the commands of a segment in their order: what a collective in flight
-// reads and writes, nobody else disturbs until it has been waited for.
+// Verifies the commands of a segment in their order: what a collective in
+// flight reads and writes, nobody else disturbs until it has been waited for.
 
 #include "runtime/plan/CommandBuffers.h"
 #include "runtime/plan/Verifier.h"
@@ -13,9 +13,8 @@ using namespace plan;
 
 std::string PlanVerifier::describe(const Segment &segment, uint64_t number) {
   const Command &command = *segment.commands()->Get(number);
-  return fmt::format("segment '{}', command {} ({}{}{})",
-                     segment.name()->str(), number,
-                     EnumNameCommandBody(command.body_type()),
+  return fmt::format("segment '{}', command {} ({}{}{})", segment.name()->str(),
+                     number, EnumNameCommandBody(command.body_type()),
                      command.origin() ? ", " : "",
                      command.origin() ? command.origin()->str() : "");
 }
@@ -65,14 +64,14 @@ public:
     arrange();
   }
 
-  /// What is in the way of a command that reads or writes the buffer; null where
-  /// nothing is.
+  /// What is in the way of a command that reads or writes the buffer; null
+  /// where nothing is.
   const Use *findConflict(const BufferRef &buffer, bool writes) {
     auto &region = usesIn(buffer);
     uint64_t end = verifier.endOf(buffer);
-    auto at = std::partition_point(
-        region.begin(), region.end(),
-        [&](const Use &use) { return use.begin < end; });
+    auto at =
+        std::partition_point(region.begin(), region.end(),
+                             [&](const Use &use) { return use.begin < end; });
     while (at != region.begin() && (--at)->longest > buffer.offset())
       if ((writes || at->isOutput) && verifier.overlap(buffer, *at->buffer))
         return &*at;
@@ -86,9 +85,8 @@ private:
 
   void arrange() {
     for (auto &region : uses) {
-      std::sort(region.begin(), region.end(), [](const Use &a, const Use &b) {
-        return a.begin < b.begin;
-      });
+      std::sort(region.begin(), region.end(),
+                [](const Use &a, const Use &b) { return a.begin < b.begin; });
       uint64_t longest = 0;
       for (Use &use : region)
         use.longest = longest = std::max(longest, use.end);
@@ -136,9 +134,8 @@ bool PlanVerifier::verifyTicket(const std::string &what, const Command &command,
               "(ticket {}), which no command before it has waited for, {} {} "
               "bytes at offset {}",
               what, writes ? "writes" : "reads", touched->size(),
-              touched->offset(),
-              inFlight.tickets.at(conflict->ticket).command, conflict->ticket,
-              conflict->isOutput ? "writes" : "reads",
+              touched->offset(), inFlight.tickets.at(conflict->ticket).command,
+              conflict->ticket, conflict->isOutput ? "writes" : "reads",
               conflict->buffer->size(), conflict->buffer->offset());
 }
 
@@ -152,14 +149,13 @@ bool PlanVerifier::verifySegment(const Segment &segment) {
     std::string what = describe(segment, number);
     if (command.phase() < Phase::MIN || command.phase() > Phase::MAX)
       return fail("{}: phase {} does not exist", what, int(command.phase()));
-    if (!verifyCommand(what, command) ||
-        !verifyTicket(what, command, inFlight))
+    if (!verifyCommand(what, command) || !verifyTicket(what, command, inFlight))
       return false;
     const Collective *collective = command.body_as_Collective();
     if (!collective || collective->ticket() == 0)
       continue;
-    auto [earlier, isFirst] = inFlight.tickets.insert(
-        {collective->ticket(), {number, collective}});
+    auto [earlier, isFirst] =
+        inFlight.tickets.insert({collective->ticket(), {number, collective}});
     if (!isFirst)
       return fail("{}: starts a collective under ticket {}, as command {} does",
                   what, collective->ticket(), earlier->second.command);

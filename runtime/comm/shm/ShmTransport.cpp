@@ -1,5 +1,5 @@
-// A rank's groups, and how it starts operations and waits for them. Who does the
-// work is in Work.cpp, how ranks wait for each other in Wait.cpp.
+// A rank's groups, and how it starts operations and waits for them. Who does
+// the work is in Work.cpp, how ranks wait for each other in Wait.cpp.
 
 #include "runtime/comm/shm/ShmTransport.h"
 
@@ -34,7 +34,7 @@ OperationRecord recordOf(const Collective &collective, int members) {
   uint64_t digest = 0;
   for (const Transfer &t : collective.transfers) {
     record.elements += elementsOf(collective.kind, t, members).input;
-    int64_t values[] = {int64_t(digest), t.outer,     t.x, t.middle, t.y,
+    int64_t values[] = {int64_t(digest), t.outer,      t.x,   t.middle, t.y,
                         t.inner,         t.splitFirst, t.low, t.high};
     digest = hashOf(values);
   }
@@ -259,15 +259,14 @@ Result<Completion> ShmTransport::wait(Ticket ticket) {
   waited = 0;
   if (auto alive = control.health(); !alive)
     return alive.error();
-  auto found = std::find_if(
-      open.begin(), open.end(),
-      [&](const auto &each) { return each->ticket == ticket.number; });
+  auto found = std::find_if(open.begin(), open.end(), [&](const auto &each) {
+    return each->ticket == ticket.number;
+  });
   if (found == open.end())
     return failed("rank " + std::to_string(self) +
                   " waits for a collective that it has not started, or has "
                   "waited for");
-  CollectiveStatistics &counter =
-      counters[static_cast<size_t>((*found)->kind)];
+  CollectiveStatistics &counter = counters[static_cast<size_t>((*found)->kind)];
   Result<Completion> completion = finishRounds(**found);
   counter.nanoseconds += monotonicNanoseconds() - begin;
   return completion;
@@ -330,9 +329,9 @@ Result<Completion> ShmTransport::finishRounds(OpenCollective &collective) {
   ++counter.calls;
   counter.bytes += collective.bytes;
   counter.waitingNanoseconds += waited;
-  auto found = std::find_if(
-      open.begin(), open.end(),
-      [&](const auto &each) { return each.get() == &collective; });
+  auto found = std::find_if(open.begin(), open.end(), [&](const auto &each) {
+    return each.get() == &collective;
+  });
   spare.push_back(std::move(*found));
   open.erase(found);
   return completion;

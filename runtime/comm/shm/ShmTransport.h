@@ -50,8 +50,9 @@ private:
   };
 
   /// The work of one owner in a row: elements of its part of a reduction, or
-  /// the bytes that it copies, [begin, end), cut into `pieces` of `size`. Copies
-  /// and transfers begin at `starts`, of which the last is the end of all.
+  /// the bytes that it copies, [begin, end), cut into `pieces` of `size`.
+  /// Copies and transfers begin at `starts`, of which the last is the end of
+  /// all.
   struct WorkRow {
     struct Part {
       RowCopy copy;

@@ -107,6 +107,7 @@ Result<void> ShmTransport::awaitLink(int64_t end) {
   constexpr int64_t moment = 60'000, longest = 100'000'000;
   int64_t begin = monotonicNanoseconds(), now = begin;
   for (; now < end; now = monotonicNanoseconds()) {
+    beat(); // however slow the link, the rank gets on
     if (auto alive = control.health(); !alive)
       return alive;
     if (end - now > moment) {
@@ -168,8 +169,8 @@ std::string ShmTransport::describeWait(int rank) const {
                      std::to_string(state.command.load()) +
                      ") in the group of ranks ";
   for (uint32_t m = 0; m < control.group(group).size; ++m)
-    text += (m == 0 ? "" : ", ") +
-            std::to_string(control.member(group, m).rank);
+    text +=
+        (m == 0 ? "" : ", ") + std::to_string(control.member(group, m).rank);
   return text;
 }
 
@@ -195,8 +196,7 @@ bool ShmTransport::extendCircle(WaitPath &path,
   const GroupHeader &entry = control.group(wait.group);
   for (uint32_t m = 0; m < entry.size; ++m) {
     const GroupMember &member = control.member(wait.group, m);
-    bool arrived =
-        member.operations[wait.slot].arrival.load() == wait.turn + 1;
+    bool arrived = member.operations[wait.slot].arrival.load() == wait.turn + 1;
     // The rank may not have woken up yet: then its wait leads nowhere, and what
     // its members have arrived for is something else.
     if (control.isOver(wait))

@@ -1,15 +1,16 @@
 // The work of a collective, cut into pieces that whoever is there claims.
 //
-// Each member owns a part of the work: of an all-reduce a range of the elements,
-// of everything else its own outputs. Its part is cut into pieces; a piece is
-// claimed by counting down the owner's counter, and each rank begins with its own
-// part, whose memory is near. What nobody has claimed when a rank comes is done by
-// it, so that one that comes late finds its outputs there. Which rank does a
-// piece changes no bit: an element is summed in group order by one of them.
+// Each member owns a part of the work: of an all-reduce a range of the
+// elements, of everything else its own outputs. Its part is cut into pieces; a
+// piece is claimed by counting down the owner's counter, and each rank begins
+// with its own part, whose memory is near. What nobody has claimed when a rank
+// comes is done by it, so that one that comes late finds its outputs there.
+// Which rank does a piece changes no bit: an element is summed in group order
+// by one of them.
 //
-// The places that members publish may be read by who has claimed a piece and not
-// finished it, and by nobody else: the operation cannot end meanwhile, and its
-// slot not be used again.
+// The places that members publish may be read by who has claimed a piece and
+// not finished it, and by nobody else: the operation cannot end meanwhile, and
+// its slot not be used again.
 
 #include "runtime/comm/Reduce.h"
 #include "runtime/comm/shm/ShmTransport.h"
@@ -200,9 +201,9 @@ void ShmTransport::work(const Operation &operation) const {
     };
     int64_t bytes = (left + 1) * row.size;
     if (reduces(operation.collective))
-      bytes *= bytesOf(operation.collective.dtype) *
-               (operation.collective.kind == CollectiveKind::HaloAdd ? 2
-                                                                     : members);
+      bytes *=
+          bytesOf(operation.collective.dtype) *
+          (operation.collective.kind == CollectiveKind::HaloAdd ? 2 : members);
     if (!threads || left == 0 || bytes < bytesWorthThreads) {
       doPieces(left);
       continue;
@@ -247,15 +248,13 @@ void ShmTransport::reducePiece(const Operation &operation, const WorkRow &row,
     int64_t within = from - row.starts[t];
     int64_t line = within / transfer.inner, column = within % transfer.inner;
     int64_t count = std::min(transfer.inner - column, to - from);
-    int64_t source = toAll
-                         ? within
-                         : (line * members + owner) * transfer.inner + column;
+    int64_t source =
+        toAll ? within : (line * members + owner) * transfer.inner + column;
     for (int m = 0; m < members; ++m)
       sources[m] = places[m].input(t) + source * element;
     for (size_t r = 0; r < results.size(); ++r)
-      results[r] =
-          places[toAll ? static_cast<int>(r) : owner].output(t) +
-          within * element;
+      results[r] = places[toAll ? static_cast<int>(r) : owner].output(t) +
+                   within * element;
     reduceElements(collective.dtype, collective.reduction, sources, count,
                    results);
     from += count;

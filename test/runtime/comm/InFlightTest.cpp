@@ -34,10 +34,10 @@ Case drawCase(Random &random, int members) {
   bool inPlace = draw(random, 0, 1) == 1;
   std::vector<Transfer> transfers;
   for (int64_t count = draw(random, 0, 4); count > 0; --count) {
-    Transfer transfer = rows(
-        isPlain || (inPlace && !ruleOf(kind).hasBorders()) ? 1
-                                                           : draw(random, 1, 3),
-        draw(random, 1, largest));
+    Transfer transfer = rows(isPlain || (inPlace && !ruleOf(kind).hasBorders())
+                                 ? 1
+                                 : draw(random, 1, 3),
+                             draw(random, 1, largest));
     if (kind == CollectiveKind::AllToAll) {
       transfer.splitFirst = draw(random, 0, 1) == 1;
       transfer.middle = draw(random, 1, 2);
@@ -59,8 +59,8 @@ struct Flying {
   Ticket ticket;
 };
 
-/// Starts `count` drawn collectives of all ranks, and waits for them in the order
-/// that `arrange` gives.
+/// Starts `count` drawn collectives of all ranks, and waits for them in the
+/// order that `arrange` gives.
 std::string startAndWait(Transport &transport, int count, uint64_t seed,
                          void (*arrange)(std::vector<Flying> &, int rank)) {
   Random random(seed);
@@ -183,9 +183,8 @@ std::string runRandomProgram(Transport &transport, uint64_t seed) {
         return met.error().message;
       continue;
     }
-    auto placed = std::make_unique<PlacedCase>(transport, ranks,
-                                               std::move(test), seed + n,
-                                               cursor);
+    auto placed = std::make_unique<PlacedCase>(
+        transport, ranks, std::move(test), seed + n, cursor);
     if (!placed->error.empty())
       return placed->error;
     if (what == 1) {
@@ -211,16 +210,16 @@ std::string runRandomProgram(Transport &transport, uint64_t seed) {
   return "";
 }
 
-TEST_P(InFlightTest, RandomProgramsOfStartsAndWaitsGiveWhatTheirDefinitionsSay) {
+TEST_P(InFlightTest,
+       RandomProgramsOfStartsAndWaitsGiveWhatTheirDefinitionsSay) {
   for (int ranks : {1, 2, 3, 4})
     for (uint64_t seed = 1; seed <= 12 && !HasFailure(); ++seed)
-      expectAllWell({.ranks = ranks, .sharedSize = 48 << 20},
-                    [&](Transport &transport) {
-                      std::string text = runRandomProgram(transport, seed);
-                      return text.empty()
-                                 ? text
-                                 : "seed " + std::to_string(seed) + ": " + text;
-                    });
+      expectAllWell(
+          {.ranks = ranks, .sharedSize = 48 << 20}, [&](Transport &transport) {
+            std::string text = runRandomProgram(transport, seed);
+            return text.empty() ? text
+                                : "seed " + std::to_string(seed) + ": " + text;
+          });
 }
 
 /// A sum over all ranks, of `elements` at byte 64 into the place behind them.
@@ -242,8 +241,8 @@ struct Sum {
   float *input, *output;
 };
 
-/// Words by which ranks, which are forked, tell each other something outside the
-/// transport.
+/// Words by which ranks, which are forked, tell each other something outside
+/// the transport.
 struct Flags {
   Flags()
       : words(static_cast<std::atomic<int> *>(
@@ -267,32 +266,34 @@ TEST_P(InFlightTest, ARankThatComesLateFindsItsOutputsDone) {
     Flags flags;
     expectAllWell({.ranks = 2, .sharedSize = 4 << 20},
                   [&](Transport &transport) -> std::string {
-      Sum sum(transport, elements);
-      for (int64_t e = 0; e < elements; ++e)
-        sum.input[e] = static_cast<float>(e % 100 + transport.rank());
-      bool isLate = transport.rank() == 1;
-      if (!isLate) // so that the other one is the last to start
-        flags.await(0, 1);
-      auto ticket = transport.start(sum.collective);
-      if (!ticket)
-        return ticket.error().message;
-      if (isLate) {
-        ++flags.words[0];
-        flags.await(1, 1); // the other one has waited for it
-        if (sum.output[elements - 1] !=
-            static_cast<float>(2 * ((elements - 1) % 100) + 1))
-          return "the output is not there";
-      }
-      auto done = transport.wait(*ticket);
-      if (!done)
-        return done.error().message;
-      if (done->lastStarter != 0 || done->lastFinisher != 0 ||
-          done->started > done->finished)
-        return "it says that rank " + std::to_string(done->lastStarter) +
-               " started last";
-      ++flags.words[1];
-      return "";
-    });
+                    Sum sum(transport, elements);
+                    for (int64_t e = 0; e < elements; ++e)
+                      sum.input[e] =
+                          static_cast<float>(e % 100 + transport.rank());
+                    bool isLate = transport.rank() == 1;
+                    if (!isLate) // so that the other one is the last to start
+                      flags.await(0, 1);
+                    auto ticket = transport.start(sum.collective);
+                    if (!ticket)
+                      return ticket.error().message;
+                    if (isLate) {
+                      ++flags.words[0];
+                      flags.await(1, 1); // the other one has waited for it
+                      if (sum.output[elements - 1] !=
+                          static_cast<float>(2 * ((elements - 1) % 100) + 1))
+                        return "the output is not there";
+                    }
+                    auto done = transport.wait(*ticket);
+                    if (!done)
+                      return done.error().message;
+                    if (done->lastStarter != 0 || done->lastFinisher != 0 ||
+                        done->started > done->finished)
+                      return "it says that rank " +
+                             std::to_string(done->lastStarter) +
+                             " started last";
+                    ++flags.words[1];
+                    return "";
+                  });
   }
 }
 
@@ -335,17 +336,16 @@ TEST_P(InFlightTest, ATicketIsWaitedForOnce) {
 // The first that starts finds out in its wait, the last at once.
 TEST_P(InFlightTest, MembersThatStartDifferentCollectivesAreAnErrorOnEach) {
   for (int64_t elements : {100, 100'000}) {
-    auto outcomes =
-        run({.ranks = 3}, [&](Transport &transport) -> std::string {
-          Sum agreed(transport, 10, 4),
-              sum(transport, elements, transport.rank() == 1 ? 71 : 70);
-          auto first = transport.start(agreed.collective);
-          auto ticket = transport.start(sum.collective);
-          if (!ticket)
-            return ticket.error().message;
-          auto done = transport.wait(*ticket);
-          return done ? "" : done.error().message;
-        });
+    auto outcomes = run({.ranks = 3}, [&](Transport &transport) -> std::string {
+      Sum agreed(transport, 10, 4),
+          sum(transport, elements, transport.rank() == 1 ? 71 : 70);
+      auto first = transport.start(agreed.collective);
+      auto ticket = transport.start(sum.collective);
+      if (!ticket)
+        return ticket.error().message;
+      auto done = transport.wait(*ticket);
+      return done ? "" : done.error().message;
+    });
     expectErrorEverywhere(outcomes,
                           {"ranks disagree", "value 70", "value 71", "rank 1"});
   }
@@ -375,8 +375,9 @@ TEST_P(InFlightTest, CirclesOfWaitsAreFoundBehindWhatIsInFlight) {
 /// it.
 using Death = void (*)(Transport &transport, Sum &sum, Flags &flags);
 
-// Before it starts, when it has started and not waited, while it waits for others,
-// and with a piece of the work in hand. Each time the others have two in flight.
+// Before it starts, when it has started and not waited, while it waits for
+// others, and with a piece of the work in hand. Each time the others have two
+// in flight.
 TEST_P(InFlightTest, ARankThatDiesInAnyStateIsNamedToAllOthers) {
   const std::pair<const char *, Death> deaths[] = {
       {"not started", [](Transport &, Sum &, Flags &) { raise(SIGKILL); }},
@@ -408,25 +409,25 @@ TEST_P(InFlightTest, ARankThatDiesInAnyStateIsNamedToAllOthers) {
     bool lateStart = std::string_view(state) == "in a wait for others";
     auto outcomes = run({.ranks = 3, .sharedSize = 16 << 20},
                         [&](Transport &transport) -> std::string {
-      Sum sum(transport, 1'000'000);
-      if (transport.rank() == 1) {
-        die(transport, sum, flags);
-        return "lives";
-      }
-      if (lateStart) {
-        flags.await(0, 1);
-        usleep(60'000);
-      }
-      auto first = transport.start(sum.collective);
-      auto second = transport.start(sum.collective);
-      for (auto &ticket : {first, second}) {
-        if (!ticket)
-          return ticket.error().message;
-        if (auto done = transport.wait(*ticket); !done)
-          return done.error().message;
-      }
-      return "went on without rank 1";
-    });
+                          Sum sum(transport, 1'000'000);
+                          if (transport.rank() == 1) {
+                            die(transport, sum, flags);
+                            return "lives";
+                          }
+                          if (lateStart) {
+                            flags.await(0, 1);
+                            usleep(60'000);
+                          }
+                          auto first = transport.start(sum.collective);
+                          auto second = transport.start(sum.collective);
+                          for (auto &ticket : {first, second}) {
+                            if (!ticket)
+                              return ticket.error().message;
+                            if (auto done = transport.wait(*ticket); !done)
+                              return done.error().message;
+                          }
+                          return "went on without rank 1";
+                        });
     EXPECT_EQ(outcomes[1].signal, SIGKILL);
     expectErrorEverywhere(outcomes, {"rank 1", "died"}, 1);
   }

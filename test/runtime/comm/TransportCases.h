@@ -49,8 +49,8 @@ Ranks allRanks(const Transport &transport);
 /// give.
 class PlacedCase {
 public:
-  /// Buffers lie from byte `cursor` on, which moves behind them. `error` is empty
-  /// where that went well.
+  /// Buffers lie from byte `cursor` on, which moves behind them. `error` is
+  /// empty where that went well.
   PlacedCase(Transport &transport, const Ranks &ranks, Case test, uint64_t salt,
              uint64_t &cursor);
   PlacedCase(const PlacedCase &) = delete;

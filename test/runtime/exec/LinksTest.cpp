@@ -8,8 +8,8 @@
 namespace polyrank::runtime::test {
 namespace {
 
-/// A mesh of data=2 and tensor=4, whose axes are groups 0 (data) and 1 (both), and
-/// here 2 (tensor) and 3 (one rank).
+/// A mesh of data=2 and tensor=4, whose axes are groups 0 (data) and 1 (both),
+/// and here 2 (tensor) and 3 (one rank).
 LoadedPlan meshPlan() {
   LinearModel model;
   model.data = 2, model.tensor = 4;

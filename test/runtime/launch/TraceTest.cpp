@@ -14,8 +14,8 @@ class TraceTest : public RunTest {
 protected:
   std::string trace = directory / "trace.json";
 
-  /// Two ranks and two microbatches; the gradient's reduction and the loss's are in
-  /// flight at once, in one group.
+  /// Two ranks and two microbatches; the gradient's reduction and the loss's
+  /// are in flight at once, in one group.
   plan::PlanT startedPlan() {
     LinearModel model;
     model.data = 2, model.microbatches = 2, model.batch = 4;
@@ -54,7 +54,8 @@ protected:
 
 TEST_F(TraceTest, HasEachCommandOfThePlanAsOftenAsItRan) {
   plan::PlanT given = startedPlan();
-  std::map<std::tuple<int, std::string, int>, int> seen; // rank, segment, number
+  std::map<std::tuple<int, std::string, int>, int>
+      seen; // rank, segment, number
   std::map<std::string, int> waits;
   for (const json &event : run(given, "3")) {
     if (event["ph"] != "X" || event["cat"] == "in flight" ||
@@ -101,8 +102,9 @@ TEST_F(TraceTest, TracksDoNotOverlapAndWaitsLieInTheirCommands) {
     else if (event["name"] == "process_name")
       ranks[track.first] = event["args"]["name"];
   }
-  EXPECT_EQ(ranks, (std::map<int, std::string>{{0, "rank 0 (data=0,tensor=0)"},
-                                               {1, "rank 1 (data=1,tensor=0)"}}));
+  EXPECT_EQ(ranks,
+            (std::map<int, std::string>{{0, "rank 0 (data=0,tensor=0)"},
+                                        {1, "rank 1 (data=1,tensor=0)"}}));
   for (auto &[track, events] : tracks) {
     EXPECT_TRUE(names.contains(track));
     EXPECT_EQ(names[track] == "compute", track.second == 0);
@@ -127,14 +129,16 @@ TEST_F(TraceTest, TracksDoNotOverlapAndWaitsLieInTheirCommands) {
   EXPECT_EQ(tracks.size(), 2u * 3); // the second one flies beside the first
 }
 
-// A collective begins on each rank when that starts it, and cannot end before all
-// have; all have one clock.
+// A collective begins on each rank when that starts it, and cannot end before
+// all have; all have one clock.
 TEST_F(TraceTest, CollectivesEndAfterTheLastStartOnOneClock) {
   plan::PlanT given = startedPlan();
-  std::map<std::pair<int, int>, std::vector<json>> flights; // by step and number
+  std::map<std::pair<int, int>, std::vector<json>>
+      flights; // by step and number
   for (const json &event : run(given, "3"))
     if (event["ph"] == "X" && event["cat"] == "in flight")
-      flights[{event["args"]["step"], event["args"]["number"]}].push_back(event);
+      flights[{event["args"]["step"], event["args"]["number"]}].push_back(
+          event);
   EXPECT_EQ(flights.size(), 3u * 2);
   for (auto &[which, pair] : flights) {
     ASSERT_EQ(pair.size(), 2u);

@@ -1,4 +1,5 @@
-// What the plan verifier refuses of collectives that are started and waited for.
+// What the plan verifier refuses of collectives that are started and waited
+// for.
 
 #include "test/runtime/plan/Lies.h"
 
@@ -28,9 +29,9 @@ CollectiveT &collectiveAt(PlanT &plan, int number) {
   return *commandOf(plan, updateSegment, number).body.AsCollective();
 }
 
-/// The update: 0 starts the gradient's reduction, in place (24 bytes at 0), under
-/// ticket 5; 1 totals the loss (4 bytes at 64), 2 reduces it; 3 waits; 4 descends.
-/// All in the shared region.
+/// The update: 0 starts the gradient's reduction, in place (24 bytes at 0),
+/// under ticket 5; 1 totals the loss (4 bytes at 64), 2 reduces it; 3 waits; 4
+/// descends. All in the shared region.
 PlanT startedPlan() {
   PlanT plan = goodPlan();
   programOf(plan).shared_size = 8192;
@@ -104,7 +105,8 @@ const Lie lies[] = {
      "waits for ticket 0, under which no command"},
     {"waitBeforeTheStart",
      [](PlanT &p) { std::swap(update(p)[0], update(p)[3]); },
-     "command 0 (Wait, linear.gradient): waits for ticket 5, under which no command"},
+     "command 0 (Wait, linear.gradient): waits for ticket 5, under which no "
+     "command"},
     {"waitTwice", [](PlanT &p) { insert(p, 4, waitFor(5)); },
      "waits for ticket 5 of command 0, which a command before it has waited"},
     {"startTwiceAtOnce", [](PlanT &p) { collectiveAt(p, 2).ticket = 5; },
@@ -117,8 +119,7 @@ const Lie lies[] = {
        insert(p, 4, waitFor(5));
      },
      "starts a collective under ticket 5, as command 0 does"},
-    {"neverWaitedFor",
-     [](PlanT &p) { update(p).erase(update(p).begin() + 3); },
+    {"neverWaitedFor", [](PlanT &p) { update(p).erase(update(p).begin() + 3); },
      "reads 24 bytes at offset 0, and the collective of command 0 (ticket 5)"},
     {"inFlightAtTheEnd", [](PlanT &p) { collectiveAt(p, 2).ticket = 6; },
      "command 2 (Collective, loss): no command of the segment waits for its "
@@ -239,8 +240,7 @@ const Lie lies[] = {
     {"aBlockOfIt",
      [](PlanT &p) {
        gather(p);
-       insert(p, 1,
-              copyBetween(asBlock(shared(2016, 8), 1, 32), shared(4096)));
+       insert(p, 1, copyBetween(asBlock(shared(2016, 8), 1, 32), shared(4096)));
      },
      readsWritten},
 };
@@ -261,7 +261,8 @@ INSTANTIATE_TEST_SUITE_P(VerifyTickets, RefusedTicket, testing::ValuesIn(lies),
                          [](const auto &info) { return info.param.name; });
 
 TEST(VerifyTickets, AcceptsWhatDoesNotDisturbACollectiveInFlight) {
-  auto check = [](const char *what, const std::function<void(PlanT &)> &change) {
+  auto check = [](const char *what,
+                  const std::function<void(PlanT &)> &change) {
     SCOPED_TRACE(what);
     PlanT plan = startedPlan();
     change(plan);
