@@ -234,6 +234,7 @@ LogicalResult Compilation::run() {
   plan::PlanOptions planOptions;
   planOptions.threads = options.threads;
   planOptions.links = options.links;
+  planOptions.rates = options.rates;
   planOptions.forward = options.forward;
   if (failed(runPasses("lowering", [&](OpPassManager &manager) {
         lowering::LoweringPipelineOptions lowering;
@@ -241,6 +242,7 @@ LogicalResult Compilation::run() {
         lowering.overlap = options.overlap;
         lowering.prefetch = options.prefetch;
         lowering.links = ArrayRef(options.links);
+        lowering.rates = options.rates;
         lowering.report = true;
         lowering::buildLoweringPipeline(manager, lowering);
       })))

@@ -76,6 +76,8 @@ struct Options {
   std::string cpu = "native";
   /// AXIS=MICROSECONDS:GB_PER_S.
   std::vector<std::string> links;
+  /// GFLOPS:GB_PER_S of a rank; empty: what the target says.
+  std::string rates;
   /// import, training, propagate, partition or rank: print MLIR and stop.
   std::string stopAfter;
   std::string dumpDirectory;

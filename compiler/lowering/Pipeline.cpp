@@ -25,6 +25,7 @@ void lowering::buildLoweringPipeline(OpPassManager &manager,
     starts.prefetch = options.prefetch;
     starts.links.assign(options.links.begin(), options.links.end());
     starts.threads = options.threads;
+    starts.rates = options.rates;
     starts.report = options.report;
     manager.addPass(schedule::createStartCollectives(starts));
   }

@@ -21,6 +21,8 @@ struct LoweringPipelineOptions
   ListOption<std::string> links{
       *this, "links",
       llvm::cl::desc("AXIS=MICROSECONDS:GB_PER_S, along axes of the mesh")};
+  Option<std::string> rates{
+      *this, "rates", llvm::cl::desc("GFLOPS:GB_PER_S: what a rank reaches")};
   Option<bool> report{*this, "report", llvm::cl::init(false),
                       llvm::cl::desc("Print how long a step takes")};
 };

@@ -233,7 +233,8 @@ LogicalResult PlanWriter::run(StringRef path) {
   writeHeader();
   writeKernels();
   auto durations =
-      schedule::Durations::of(function, options.links, options.threads);
+      schedule::Durations::of(function, options.links, options.rates,
+                              options.threads);
   if (failed(durations))
     return failure();
   CommandWriter writer(*program, kernels, *durations);

@@ -10,8 +10,10 @@ namespace polyrank::plan {
 struct PlanOptions {
   /// Threads of each rank.
   int64_t threads = 1;
-  /// AXIS=MICROSECONDS:GB_PER_S, for what commands should take.
+  /// AXIS=MICROSECONDS:GB_PER_S and GFLOPS:GB_PER_S (or empty), for what
+  /// commands should take.
   llvm::ArrayRef<std::string> links = {};
+  std::string rates = {};
   /// `@step` computes outputs or a loss and changes nothing.
   bool forward = false;
 };

@@ -34,6 +34,7 @@ def StartCollectives : Pass<"start-collectives", "::mlir::ModuleOp"> {
   let options = [
     Option<"prefetch", "prefetch", "int64_t", "1", "Gathers that are started ahead of the one in use">,
     ListOption<"links", "links", "std::string", "AXIS=MICROSECONDS:GB_PER_S: latency and bandwidth along an axis">,
+    Option<"rates", "rates", "std::string", "", "GFLOPS:GB_PER_S: what a rank reaches; without this what the target says">,
     Option<"threads", "threads", "int64_t", "1", "Threads of a rank: what commands take depends on it">,
     Option<"report", "report", "bool", "false", "Print the objective, its lower bound and the gap">
   ];

@@ -386,7 +386,8 @@ void StartCollectivesPass::schedule(Block &block, const Durations &durations) {
 
 LogicalResult StartCollectivesPass::schedule(func::FuncOp function) {
   auto durations =
-      Durations::of(function, llvm::to_vector(ArrayRef<std::string>(links)), threads);
+      Durations::of(function, llvm::to_vector(ArrayRef<std::string>(links)), rates,
+                    threads);
   if (failed(durations))
     return failure();
   int64_t synchronous = simulate(function, *durations).makespan;

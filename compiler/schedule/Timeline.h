@@ -16,11 +16,13 @@ namespace polyrank::schedule {
 /// What commands take, in picoseconds.
 class Durations {
 public:
-  /// Of the function's target with so many threads, and links along axes of its
-  /// mesh (CostModel::parse). Emits an error where one of them is wrong.
+  /// Of links along axes of the function's mesh (CostModel::parse), and of what a
+  /// rank reaches: `rates` as GFLOPS:GB_PER_S, or, where that is empty, what the
+  /// function's target says of so many threads. Emits an error where one of them
+  /// is wrong.
   static mlir::FailureOr<Durations> of(mlir::func::FuncOp function,
                                        llvm::ArrayRef<std::string> links,
-                                       int64_t threads);
+                                       llvm::StringRef rates, int64_t threads);
 
   /// Of a collective from its start to its end; 0 for views and waits.
   int64_t get(mlir::Operation *op) const;

@@ -100,7 +100,7 @@ private:
       double high = row * look.height;
       svg.rectangle(
           xOf(planned.time.start), rowTop(planned.queue) + row - high, wide,
-          high, {look.colour, "#333333", 0.85},
+          high, {look.colour, wide < 3 ? "none" : "#333333", 0.85},
           fmt::format("{} of {}: {} from {}", name,
                       command.origin() ? command.origin()->str() : "the step",
                       timeText(planned.time.end - planned.time.start),

@@ -248,10 +248,15 @@ polyrank::driver::parseOptions(int argc, char **argv) {
       ->type_name("CPU");
   app.add_option("--link", options.links,
                  "AXIS=MICROSECONDS:GB_PER_S: latency and bandwidth along an "
-                 "axis, for the choice of collectives")
+                 "axis, for the choice of collectives and when they start")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("SPEC");
+  app.add_option("--rates", options.rates,
+                 "What a rank computes and reads from memory, for when "
+                 "communication starts; polyrank-run --profile measures it. "
+                 "Without this what a CPU of today reaches")
+      ->type_name("GFLOPS:GB_PER_S");
   app.add_option("--stop-after", options.stopAfter,
                  "Print the MLIR after import, training, propagate, partition "
                  "or rank, and stop")
@@ -284,7 +289,7 @@ polyrank::driver::parseOptions(int argc, char **argv) {
         {"--mesh", "--shard", "--shard-file", "--batch-axes", "--recompute",
          "--recompute-gathers", "--zero", "--zero-axis", "--zero-threshold",
          "--zero-accumulate", "--zero-gather", "--bucket-mb", "--overlap",
-         "--prefetch", "--link",
+         "--prefetch", "--link", "--rates",
          "--threads", "--cpu"});
   group(app, "What is said",
         {"--why", "--timing", "--json", "--quiet", "--stop-after",
