@@ -4,6 +4,7 @@
 
 #include "test/runtime/PlanBuilder.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 
 namespace polyrank::runtime::test {
@@ -33,6 +34,15 @@ plan::PlanT timed(bool overlapped) {
   return plan;
 }
 
+const OverlapLine &lineOf(const StepTimeline &timeline,
+                          const std::string &axes) {
+  auto found = std::find_if(
+      timeline.overlap.begin(), timeline.overlap.end(),
+      [&](const OverlapLine &line) { return line.axes == axes; });
+  EXPECT_NE(found, timeline.overlap.end()) << axes;
+  return *found;
+}
+
 TEST(StepTimeline, OneAfterAnother) {
   StepTimeline timeline = stepTimelineOf(load(timed(false)));
   EXPECT_EQ(timeline.computation, 15 * kernel);
@@ -43,27 +53,40 @@ TEST(StepTimeline, OneAfterAnother) {
   EXPECT_EQ(timeline.segments[1].name, "next");
   EXPECT_EQ(timeline.segments[2].microbatch, 2u);
   EXPECT_EQ(timeline.segments[2].time.start, 9 * kernel);
-  ASSERT_EQ(timeline.overlap.size(), 1u);
-  EXPECT_EQ(timeline.overlap[0].kind, "all_reduce");
-  EXPECT_EQ(timeline.overlap[0].axes, "data");
-  EXPECT_EQ(timeline.overlap[0].count, 2u);
-  EXPECT_EQ(timeline.overlap[0].started, 0u);
-  EXPECT_EQ(timeline.overlap[0].hidden, 0);
+  const OverlapLine &gradient = lineOf(timeline, "data");
+  EXPECT_EQ(gradient.kind, "all_reduce");
+  EXPECT_EQ(gradient.count, 1u);
+  EXPECT_EQ(gradient.started, 0u);
+  EXPECT_EQ(gradient.time, collective);
+  EXPECT_EQ(gradient.hidden, 0);
 }
 
-// The loss is reduced behind the gradient, for which nobody stands.
-TEST(StepTimeline, AQueueRunsBesideTheCommands) {
+// The loss is reduced in a group of its own, beside the gradient, for which then
+// nobody stands.
+TEST(StepTimeline, QueuesRunBesideEachOther) {
   StepTimeline timeline = stepTimelineOf(load(timed(true)));
   int64_t begin = 13 * kernel;
-  EXPECT_EQ(timeline.makespan, begin + 2 * collective + kernel);
-  EXPECT_EQ(timeline.overlap[0].started, 1u);
-  EXPECT_EQ(timeline.overlap[0].time, 2 * collective);
-  EXPECT_EQ(timeline.overlap[0].hidden, collective);
+  EXPECT_EQ(timeline.makespan, begin + kernel + collective + kernel);
+  const OverlapLine &gradient = lineOf(timeline, "data");
+  EXPECT_EQ(gradient.started, 1u);
+  EXPECT_EQ(gradient.hidden, collective);
+  EXPECT_EQ(lineOf(timeline, "data,tensor").hidden, 0);
   std::vector<int64_t> starts;
   for (const PlannedCommand &planned : timeline.commands)
     if (planned.queue)
       starts.push_back(planned.time.start);
-  EXPECT_EQ(starts, (std::vector<int64_t>{begin, begin + collective}));
+  EXPECT_EQ(starts, (std::vector<int64_t>{begin, begin + kernel}));
+}
+
+// In one group one collective runs after another, whoever waits.
+TEST(StepTimeline, AGroupIsOneQueue) {
+  plan::PlanT plan = timed(true);
+  auto &update = plan.programs[0]->segments[updateSegment]->commands;
+  update[2]->body.AsCollective()->group = update[0]->body.AsCollective()->group;
+  StepTimeline timeline = stepTimelineOf(load(plan));
+  EXPECT_EQ(timeline.makespan, 13 * kernel + 2 * collective + kernel);
+  EXPECT_EQ(lineOf(timeline, "data").count, 2u);
+  EXPECT_EQ(lineOf(timeline, "data").hidden, collective);
 }
 
 TEST(StepTimeline, ThePictureNamesQueuesSegmentsAndCommands) {
