@@ -128,14 +128,18 @@ Result<void> ShmTransport::checkPeers(const Operation &operation,
     return failed("the launcher (process " +
                   std::to_string(control.header().launcher.pid) +
                   ") ended before its ranks");
-  bool isForStarts = turn == operation.turn();
   const LocalGroup &group = *operation.group;
+  auto hasStarted = [&](int m) {
+    return memberOf(operation, m).arrival.load(std::memory_order_acquire) ==
+           operation.turn() + 1;
+  };
+  // The last to start is at work before it lets the others begin.
+  bool isForStarts = false;
+  if (turn == operation.turn())
+    for (int m = 0; m < group.members(); ++m)
+      isForStarts |= !hasStarted(m);
   for (int m = 0; m < group.members(); ++m) {
-    auto hasStarted = [&] {
-      return memberOf(operation, m).arrival.load(std::memory_order_acquire) ==
-             operation.turn() + 1;
-    };
-    if (isForStarts && hasStarted())
+    if (isForStarts && hasStarted(m))
       continue;
     RankState &peer = control.rank(group.ranks[m]);
     RankPhase phase = peer.phase.load(std::memory_order_acquire);
@@ -147,7 +151,7 @@ Result<void> ShmTransport::checkPeers(const Operation &operation,
     if (!isForStarts && phase == RankPhase::Left)
       continue;
     // It may have started it between the two looks, and left in good order.
-    if (slotOf(operation).turn.load() != turn || (isForStarts && hasStarted()))
+    if (slotOf(operation).turn.load() != turn || (isForStarts && hasStarted(m)))
       return {};
     return failed("rank " + std::to_string(group.ranks[m]) + " (process " +
                   std::to_string(peer.process.pid) + ") " +
