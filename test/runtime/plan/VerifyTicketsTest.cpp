@@ -222,11 +222,11 @@ const Lie lies[] = {
      },
      "command 0 (ticket 5)"},
     {"behindAnotherWhoseRangeIsShorter",
-     [](PlanT &p) { // the first in the region ends last
+     [](PlanT &p) { // what begins first ends last, in the second microbatch
        gather(p);
-       *transferOf(p).output = shared(2048, 48);
-       insertCopyOfAll(p, 4096, 4160, 6);
-       insert(p, 2, copyBetween(shared(2092, 4), shared(6000, 4)));
+       *transferOf(p).output = shared(2048, 48, 512);
+       insertCopyOfAll(p, 4096, 2112, 6);
+       insert(p, 2, copyBetween(shared(2544, 8, 16), shared(6000)));
        insert(p, 3, waitFor(6));
      },
      readsWritten},
