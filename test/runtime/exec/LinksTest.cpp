@@ -39,6 +39,7 @@ TEST(Links, AGroupHasTheSlowestOfItsAxesLinks) {
   EXPECT_EQ(of({"tensor=0.5:1e4"}, 2), Pair(500'000, 1));
   EXPECT_EQ(of({"tensor=0.5:10"}, 3), Pair(-1, -1));
   EXPECT_EQ(of({"data=20:10", "tensor=1:2"}, 1), Pair(20'000'000, 500));
+  EXPECT_EQ(of({"data=20:1", "tensor=1:2"}, 1), Pair(20'000'000, 1000));
   EXPECT_EQ(of({"data=1:1", "data=20:2"}, 0), Pair(20'000'000, 500));
 }
 
