@@ -29,7 +29,10 @@ ROWS = [
 
 @pytest.mark.parametrize("case, what, options", ROWS, ids=lambda value: "-".join(map(str, value)) if isinstance(value, tuple)
                          else str(value))
-def test_the_same_bits_in_less_memory(case, what, options, exported, dataset, tmp_path):
+def test_the_same_bits_in_less_memory(case, what, options, exported, dataset, tmp_path, monkeypatch):
+    # A product that is computed again may read its operands with other strides. The bits of oneDNN's AVX2 code depend
+    # on strides, those of its SSE code do not, on any machine.
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "SSE41")
     data, runs, bytes_ = dataset(case.model, case.microbatches), [], []
     common = tuple(option for option in options if option not in GATHERS)
     for more in (common, ("--recompute", what) + options):
