@@ -1,7 +1,7 @@
 // Which sample stands where in which batch, and which files are refused.
 
 #include "test/support/TemporaryFolder.h"
-#include "test/support/arrays/ZipBuilder.h"
+#include "test/support/ZipBuilder.h"
 
 #include "runtime/data/DataSource.h"
 #include "support/arrays/Npz.h"

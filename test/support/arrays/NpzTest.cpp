@@ -1,7 +1,7 @@
 // Reading and writing .npy and .npz files.
 
 #include "test/support/TemporaryFolder.h"
-#include "test/support/arrays/ZipBuilder.h"
+#include "test/support/ZipBuilder.h"
 
 #include "support/Float16.h"
 #include "support/arrays/Npy.h"
@@ -124,7 +124,7 @@ TEST(Npz, StoredAndDeflatedMembersAreRead) {
 TEST(Npz, AnAmbiguousOrDamagedArchiveIsAnError) {
   std::string good = npy(twoByThree, sixValues);
   struct Row {
-    std::vector<ZipMember> members;
+    std::vector<BuiltMember> members;
     const char *problem;
   };
   const Row rows[] = {

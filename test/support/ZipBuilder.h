@@ -1,4 +1,4 @@
-// Builds zip archives, good ones and damaged ones, for the reader of .npz sets.
+// Builds zip archives, good ones and damaged ones, for those who read them.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 namespace polyrank::runtime::test {
 
 /// Fields that are not given are those of a good archive.
-struct ZipMember {
+struct BuiltMember {
   std::string name, contents;
   bool deflate = false;
   uint16_t flags = 0;
@@ -19,6 +19,9 @@ struct ZipMember {
   int64_t localOffset = -1;
   std::string localName = {};
   bool badChecksum = false;
+  int64_t statedCompressed = -1;
+  /// Extra fields of the directory, and of the member's own header.
+  std::string extra = {}, localExtra = {};
 };
 
 inline void put(std::string &text, uint64_t value, int bytes) {
@@ -41,9 +44,12 @@ inline std::string deflated(const std::string &contents) {
   return result;
 }
 
-inline std::string buildZip(const std::vector<ZipMember> &members) {
+/// `isWide`: with a zip64 end record, as PyTorch writes one, in whose place
+/// nothing of the old record counts if `escaped`.
+inline std::string buildZip(const std::vector<BuiltMember> &members,
+                            bool isWide = false, bool escaped = false) {
   std::string archive, directory;
-  for (const ZipMember &member : members) {
+  for (const BuiltMember &member : members) {
     std::string data =
         member.deflate ? deflated(member.contents) : member.contents;
     std::string common;
@@ -56,32 +62,51 @@ inline std::string buildZip(const std::vector<ZipMember> &members) {
               member.contents.size()) ^
             member.badChecksum,
         4);
-    put(common, data.size(), 4);
+    put(common,
+        member.statedCompressed >= 0 ? member.statedCompressed : data.size(),
+        4);
     put(common,
         member.statedSize >= 0 ? member.statedSize : member.contents.size(), 4);
     put(common, member.name.size(), 2);
-    put(common, 0, 2); // extra
     put(directory, 0x02014b50, 4);
     put(directory, 20, 2);
     directory += common;
+    put(directory, member.extra.size(), 2);
     put(directory, 0, 8); // comment, part, attributes
     put(directory, 0, 2);
     put(directory,
         member.localOffset >= 0 ? member.localOffset : archive.size(), 4);
-    directory += member.name;
+    directory += member.name + member.extra;
     put(archive, 0x04034b50, 4);
     archive += common;
+    put(archive, member.localExtra.size(), 2);
     archive += member.localName.empty() ? member.name : member.localName;
-    archive += data;
+    archive += member.localExtra + data;
   }
   size_t start = archive.size();
   archive += directory;
+  if (isWide) {
+    size_t record = archive.size();
+    put(archive, 0x06064b50, 4);
+    put(archive, 44, 8);
+    put(archive, 45, 2);
+    put(archive, 45, 2);
+    put(archive, 0, 8); // parts
+    put(archive, members.size(), 8);
+    put(archive, members.size(), 8);
+    put(archive, directory.size(), 8);
+    put(archive, start, 8);
+    put(archive, 0x07064b50, 4);
+    put(archive, 0, 4);
+    put(archive, record, 8);
+    put(archive, 1, 4);
+  }
   put(archive, 0x06054b50, 4);
   put(archive, 0, 4);
-  put(archive, members.size(), 2);
-  put(archive, members.size(), 2);
-  put(archive, directory.size(), 4);
-  put(archive, start, 4);
+  put(archive, escaped ? 0xffff : members.size(), 2);
+  put(archive, escaped ? 0xffff : members.size(), 2);
+  put(archive, escaped ? 0xffffffff : directory.size(), 4);
+  put(archive, escaped ? 0xffffffff : start, 4);
   put(archive, 0, 2);
   return archive;
 }

@@ -1,0 +1,98 @@
+// Pickles as data: the part of the format that PyTorch's files use. Nothing is
+// imported, constructed or called.
+
+#pragma once
+
+#include "frontends/archive/ScalarType.h"
+#include "support/Result.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace polyrank::frontends::archive {
+
+/// The bytes that tensors are views of: a member of the archive.
+struct PickledStorage {
+  /// Absent: bytes, each tensor says what its elements are.
+  std::optional<ScalarType> type;
+  std::string key; // "17": member data/17
+  int64_t elements = 0;
+};
+
+/// A view of a storage, as the pickle states it; nothing of it is checked
+/// against the file (see StoredTensor.h).
+struct PickledTensor {
+  PickledStorage storage;
+  ScalarType type = ScalarType::Float;
+  int64_t offset = 0; // elements
+  std::vector<int64_t> sizes, strides;
+  bool requiresGrad = false;
+};
+
+/// A value of a pickle. Values are shared where the pickle shares them; none
+/// contains itself.
+struct PickleValue {
+  enum class Kind {
+    None,
+    Bool,   // `integer` is 0 or 1
+    Int,    // `integer`
+    Float,  // `number`
+    String, // `text`
+    List,   // `elements`
+    Tuple,  // `elements`
+    Dict,   // `elements`: a key, its value, the next key, ..
+    Object, // of TorchScript's class `text`; `elements`: its state, or the
+            // arguments of an enumeration's member
+    Name,   // a global that is a value itself: "torch.float32" in `text`
+    Storage,
+    Tensor,
+  };
+
+  Kind kind = Kind::None;
+  int64_t integer = 0;
+  double number = 0;
+  std::string text;
+  std::vector<const PickleValue *> elements;
+  std::optional<PickledStorage> storage;
+  std::optional<PickledTensor> tensor;
+
+  bool is(Kind other) const { return kind == other; }
+  /// Of a dict with texts as keys, or of an object whose state is one; null
+  /// where there is no such entry.
+  const PickleValue *find(std::string_view key) const;
+};
+
+/// "an int", "an object of class __torch__.Net", .. for messages.
+std::string describe(const PickleValue &value);
+
+class Pickle {
+public:
+  Pickle() = default;
+  Pickle(Pickle &&) = default;
+  Pickle &operator=(Pickle &&) = default;
+
+  /// At most this many values, and so deep in each other.
+  static constexpr size_t maxValues = 1 << 24;
+  static constexpr size_t maxDepth = 256;
+
+  /// Reads one pickle, of protocol 2, that is all of `bytes`. `name` stands in
+  /// messages. An opcode or a global that PyTorch's own writers do not use is
+  /// an error that names it.
+  static Result<Pickle> read(std::span<const std::byte> bytes,
+                             const std::string &name);
+
+  const PickleValue &root() const { return *top; }
+
+private:
+  friend class PickleReader;
+  std::deque<PickleValue> values; // addresses stay
+  const PickleValue *top = nullptr;
+};
+
+} // namespace polyrank::frontends::archive

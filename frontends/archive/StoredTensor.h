@@ -1,0 +1,58 @@
+// Tensors as spans of an archive: where their elements lie, checked against the
+// file.
+
+#pragma once
+
+#include "frontends/archive/Pickle.h"
+#include "support/ZipFile.h"
+
+#include <tuple>
+
+namespace polyrank::frontends::archive {
+
+/// A strided view of a storage in the file. Element (i, j, ..) is at
+/// `begin + (i * strides[0] + j * strides[1] + ..) * byteSize(type)`; all of
+/// them lie in [storageBegin, storageBegin + storageLength).
+struct StoredTensor {
+  ScalarType type = ScalarType::Float;
+  std::vector<int64_t> sizes, strides; // strides in elements, not negative
+  bool requiresGrad = false;
+  uint64_t begin = 0; // bytes of the file
+  uint64_t storageBegin = 0, storageLength = 0;
+
+  int64_t numElements() const {
+    int64_t count = 1;
+    for (int64_t size : sizes)
+      count *= size; // `locate` has checked it against overflow
+    return count;
+  }
+  /// Whether the elements follow each other in row-major order.
+  bool isContiguous() const;
+
+  /// Two tensors are one where all of these are equal: they are the same view
+  /// of the same storage.
+  auto key() const { return std::tie(begin, type, sizes, strides); }
+};
+
+/// Of one tensor.
+constexpr int64_t maxStoredElements = int64_t(1) << 48;
+constexpr size_t maxRank = 64;
+
+/// The view of `sizes` and `strides` at element `offset` of the storage that is
+/// the member `storage` of `zip`: that must be stored, not deflated, and be
+/// large enough for every element. `name` stands in messages.
+Result<StoredTensor> locate(const ZipFile &zip, const std::string &storage,
+                            ScalarType type, std::vector<int64_t> sizes,
+                            std::vector<int64_t> strides, int64_t offset,
+                            const std::string &name);
+
+/// That of a pickle whose storages are the members `folder`KEY.
+Result<StoredTensor> locate(const ZipFile &zip, const std::string &folder,
+                            const PickledTensor &tensor,
+                            const std::string &name);
+
+/// The elements in row-major order, little-endian as the file has them.
+Result<std::vector<std::byte>> readElements(const InputFile &file,
+                                            const StoredTensor &tensor);
+
+} // namespace polyrank::frontends::archive

@@ -1,0 +1,144 @@
+// Tensors as spans of an archive: where they are, and which are refused.
+
+#include "frontends/archive/StoredTensor.h"
+
+#include "test/support/TemporaryFolder.h"
+#include "test/support/ZipBuilder.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+using namespace polyrank;
+using namespace polyrank::frontends::archive;
+using runtime::test::buildZip;
+
+namespace {
+
+class StoredTensors : public testing::Test {
+protected:
+  StoredTensors() {
+    std::string six(24, '\0');
+    for (int i = 0; i < 6; ++i) {
+      float value = i;
+      std::memcpy(&six[4 * i], &value, 4);
+    }
+    path = folder.write(
+        "m.pt",
+        buildZip({{"m/data/0", six},
+                  {.name = "m/data/1", .contents = six, .deflate = true}}));
+    auto file = InputFile::open(path);
+    auto opened = ZipFile::open(std::make_shared<InputFile>(std::move(*file)),
+                                "an archive");
+    zip.emplace(std::move(*opened));
+  }
+
+  Result<StoredTensor> view(std::vector<int64_t> sizes,
+                            std::vector<int64_t> strides, int64_t offset = 0,
+                            const std::string &storage = "m/data/0",
+                            ScalarType type = ScalarType::Float) {
+    return locate(*zip, storage, type, std::move(sizes), std::move(strides),
+                  offset, "fc.weight");
+  }
+  void expectProblem(const Result<StoredTensor> &tensor,
+                     const std::string &problem) {
+    ASSERT_FALSE(tensor) << problem;
+    EXPECT_NE(
+        tensor.error().message.find("m.pt: tensor `fc.weight` " + problem),
+        std::string::npos)
+        << tensor.error().message;
+  }
+  std::vector<float> elementsOf(const StoredTensor &tensor) {
+    auto bytes = readElements(*zip->file(), tensor);
+    EXPECT_TRUE(bytes) << bytes.error().message;
+    std::vector<float> values(tensor.numElements());
+    std::memcpy(values.data(), bytes->data(), bytes->size());
+    return values;
+  }
+
+  runtime::test::TemporaryFolder folder;
+  std::string path;
+  std::optional<ZipFile> zip;
+};
+
+TEST_F(StoredTensors, ViewsAreReadRowMajor) {
+  auto whole = view({2, 3}, {3, 1});
+  ASSERT_TRUE(whole) << whole.error().message;
+  EXPECT_TRUE(whole->isContiguous());
+  EXPECT_EQ(whole->begin, zip->find("m/data/0")->offset);
+  EXPECT_EQ(elementsOf(*whole), (std::vector<float>{0, 1, 2, 3, 4, 5}));
+
+  auto transposed = view({3, 2}, {1, 3});
+  ASSERT_TRUE(transposed);
+  EXPECT_FALSE(transposed->isContiguous());
+  EXPECT_EQ(elementsOf(*transposed), (std::vector<float>{0, 3, 1, 4, 2, 5}));
+
+  auto column = view({2, 1}, {3, 7}, 2);
+  ASSERT_TRUE(column);
+  EXPECT_EQ(column->begin, zip->find("m/data/0")->offset + 8);
+  EXPECT_EQ(elementsOf(*column), (std::vector<float>{2, 5}));
+
+  auto expanded = view({2, 3}, {0, 1}, 3);
+  ASSERT_TRUE(expanded);
+  EXPECT_EQ(elementsOf(*expanded), (std::vector<float>{3, 4, 5, 3, 4, 5}));
+
+  auto scalar = view({}, {}, 5);
+  ASSERT_TRUE(scalar);
+  EXPECT_EQ(elementsOf(*scalar), (std::vector<float>{5}));
+
+  auto none = view({0, 3}, {3, 1}, 100);
+  ASSERT_TRUE(none) << none.error().message;
+  EXPECT_TRUE(none->isContiguous());
+  EXPECT_TRUE(elementsOf(*none).empty());
+}
+
+TEST_F(StoredTensors, WhatIsNotInTheFileIsAnError) {
+  expectProblem(view({7}, {1}), "has elements beyond the 24 bytes");
+  expectProblem(view({2, 3}, {4, 1}), "has elements beyond");
+  expectProblem(view({6}, {1}, 1), "has elements beyond");
+  expectProblem(view({1}, {1}, -1), "has elements beyond");
+  expectProblem(view({2}, {-1}, 1), "has elements beyond");
+  expectProblem(view({2}, {INT64_MAX}), "has elements beyond");
+  expectProblem(view({6}, {1}, 0, "m/data/0", ScalarType::Double),
+                "has elements beyond");
+  expectProblem(view({0}, {-1}), "has a negative stride");
+  expectProblem(view({-1}, {1}), "has sizes that no tensor has");
+  expectProblem(view({int64_t(1) << 40, int64_t(1) << 40}, {0, 0}),
+                "has sizes that no tensor has");
+  expectProblem(view({6}, {}), "has 1 sizes and 0 strides");
+  expectProblem(view(std::vector<int64_t>(65, 1), std::vector<int64_t>(65, 1)),
+                "has 65 sizes and 65 strides");
+  expectProblem(view({6}, {1}, 0, "m/data/2"),
+                "has its elements in 'm/data/2', which the file does not hold");
+  expectProblem(view({6}, {1}, 0, "m/data/1"),
+                "has its elements in 'm/data/1', which is compressed");
+  expectProblem(view({6}, {1}, 0, "m/data/0", ScalarType(77)),
+                "has elements of type 77, which are not read");
+}
+
+TEST_F(StoredTensors, AStorageHasTheSizeThatThePickleStates) {
+  PickledTensor pickled;
+  pickled.storage = {ScalarType::Float, "0", 6};
+  pickled.sizes = {6};
+  pickled.strides = {1};
+  pickled.requiresGrad = true;
+  auto tensor = locate(*zip, "m/data/", pickled, "fc.weight");
+  ASSERT_TRUE(tensor) << tensor.error().message;
+  EXPECT_TRUE(tensor->requiresGrad);
+  pickled.storage.elements = 7;
+  expectProblem(locate(*zip, "m/data/", pickled, "fc.weight"),
+                "has a storage of 7 elements, but 'm/data/0' has 24 bytes");
+  pickled.storage = {std::nullopt, "0", 24}; // counted in bytes
+  EXPECT_TRUE(locate(*zip, "m/data/", pickled, "fc.weight"));
+}
+
+TEST_F(StoredTensors, AnExpandedTensorTakesNoMoreMemoryThanTheFileIsWorth) {
+  auto huge = view({int64_t(1) << 40}, {0});
+  ASSERT_TRUE(huge) << huge.error().message;
+  auto bytes = readElements(*zip->file(), *huge);
+  ASSERT_FALSE(bytes);
+  EXPECT_NE(bytes.error().message.find("save a contiguous copy"),
+            std::string::npos);
+}
+
+} // namespace
