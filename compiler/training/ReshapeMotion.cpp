@@ -167,11 +167,15 @@ static void splitAttributes(Operation *op, ArrayRef<DimSplits> operands,
   } else if (auto slice = dyn_cast<graph::SliceOp>(op)) {
     SmallVector<int64_t> starts, limits, strides;
     for (auto [dim, sizes] : llvm::enumerate(operands[0])) {
-      bool parted = sizes.size() > 1 && !slice.isWhole(dim);
+      // The operand has its new shape already, so the old size counts.
+      bool isWhole = slice.getStarts()[dim] == 0 &&
+                     slice.getLimits()[dim] == graph::numElements(sizes) &&
+                     slice.getStrides()[dim] == 1;
+      bool parted = sizes.size() > 1 && !isWhole;
       int64_t block =
           parted ? graph::numElements(ArrayRef(sizes).drop_front()) : 1;
       for (auto [i, size] : llvm::enumerate(sizes)) {
-        bool cut = i == 0 && !slice.isWhole(dim);
+        bool cut = i == 0 && !isWhole;
         starts.push_back(cut ? slice.getStarts()[dim] / block : 0);
         limits.push_back(cut ? slice.getLimits()[dim] / block : size);
         strides.push_back(cut ? slice.getStrides()[dim] : 1);

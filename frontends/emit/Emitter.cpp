@@ -13,6 +13,14 @@ void Emitter::setOrigin(Location newLocation, StringRef newScope) {
   scope = newScope.empty() ? StringAttr() : builder.getStringAttr(newScope);
 }
 
+LogicalResult Emitter::fits(ArrayRef<int64_t> shape) {
+  if (llvm::any_of(shape, [](int64_t dim) { return dim < 0; }))
+    return fail("shape " + toString(shape));
+  if (countElements(shape) > maxElements)
+    return fail("shape " + toString(shape) + " is too large");
+  return success();
+}
+
 bool Emitter::verify(Operation *op) {
   ScopedDiagnosticHandler handler(op->getContext(), [&](Diagnostic &message) {
     if (error.empty())
@@ -154,8 +162,8 @@ Value Emitter::materialize(const Imported &x, ArrayRef<int64_t> shape) {
   if (constant.dims.empty())
     return graph::ConstantOp::create(
         builder, location,
-        DenseElementsAttr::get(type,
-                               constant.elements.getValues<mlir::Attribute>()[0]));
+        DenseElementsAttr::get(
+            type, constant.elements.getValues<mlir::Attribute>()[0]));
   Value value = graph::ConstantOp::create(builder, location, constant.elements);
   // The dims that vary are the same in `shape`, which may have more in front.
   int64_t lead = type.getRank() - x.getRank();
@@ -219,6 +227,24 @@ Imported Emitter::broadcast(const Imported &x, ArrayRef<int64_t> shape,
   }
   return unary<graph::BroadcastOp>(reshape(x, kept), shape,
                                    ArrayRef<int64_t>(dims));
+}
+
+FailureOr<SmallVector<Imported>>
+Emitter::broadcastAll(ArrayRef<Imported> operands) {
+  Shape shape;
+  bool known = true;
+  for (const Imported &each : operands) {
+    auto common = broadcastShapes(shape, each.getShape());
+    if (failed(common))
+      return fail("shapes " + toString(shape) + " and " +
+                  toString(each.getShape()) + " do not go together");
+    shape = *common;
+    known &= each.isConstant();
+  }
+  SmallVector<Imported> result;
+  for (const Imported &each : operands)
+    result.push_back(broadcast(each, shape, !known));
+  return result;
 }
 
 /// Dims of one that come or go leave the slices as they are.

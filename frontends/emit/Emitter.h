@@ -73,7 +73,16 @@ public:
   /// random numbers: arguments of the function, made when first asked for.
   std::function<std::array<mlir::Value, 3>()> getRandomness;
 
-  /// What verifiers said since the last call.
+  /// Says why what is being imported cannot be: an error of the node, see
+  /// `takeError`. The first reason stays.
+  llvm::LogicalResult fail(const llvm::Twine &reason) {
+    if (error.empty())
+      error = reason.str();
+    return llvm::failure();
+  }
+  /// Fails where `shape` has negative dims or too many elements.
+  llvm::LogicalResult fits(llvm::ArrayRef<int64_t> shape);
+  /// What verifiers and `fail` said since the last call.
   std::string takeError() { return std::exchange(error, {}); }
 
   /// A constant becomes an op, its floats float32; where slices along a dim
@@ -84,10 +93,13 @@ public:
   Imported scalar(mlir::Type elementType, double value);
   Imported integers(llvm::ArrayRef<int64_t> values);
   /// `x` under NumPy's rules in `shape`. With `asValue` a constant becomes an
-  /// op on its own small shape, for use with an operand that is a value. A shape
-  /// that does not go there is an error of the node, see `takeError`.
+  /// op on its own small shape, for use with an operand that is a value. A
+  /// shape that does not go there is an error of the node, see `takeError`.
   Imported broadcast(const Imported &x, llvm::ArrayRef<int64_t> shape,
                      bool asValue);
+  /// All of `operands` in their common shape; fails where there is none.
+  mlir::FailureOr<llvm::SmallVector<Imported>>
+  broadcastAll(llvm::ArrayRef<Imported> operands);
   Imported reshape(const Imported &x, llvm::ArrayRef<int64_t> shape);
   Imported transpose(const Imported &x, llvm::ArrayRef<int64_t> permutation);
   Imported convert(const Imported &x, mlir::Type elementType);

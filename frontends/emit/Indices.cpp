@@ -1,10 +1,12 @@
-// Indices into dims, as ONNX counts them.
+// Indices into dims, and what is computed by the places of elements.
 
 #include "frontends/emit/Indices.h"
 
 using namespace mlir;
 
 namespace polyrank::frontends {
+
+using graph::Comparison;
 
 Imported wrapIndices(Emitter &emit, const Imported &indices, int64_t size) {
   if (indices.isConstant()) {
@@ -74,6 +76,96 @@ Imported placesAlong(Emitter &emit, const Imported &indices, int64_t axis,
                                            indices.getElementType()));
   }
   return linearIndex(emit, each, graph::getStrides(shape));
+}
+
+FailureOr<Imported> triangleOf(Emitter &emit, const Imported &x, int64_t k,
+                               bool isUpper) {
+  Shape shape = x.getShape();
+  if (shape.size() < 2)
+    return emit.fail("a triangle of " + toString(shape));
+  Shape matrix = {shape[shape.size() - 2], shape.back()};
+  Type index = IntegerType::get(emit.getBuilder().getContext(), 64);
+  Imported distance = emit.binary<graph::SubOp>(emit.iota(matrix, 1, index),
+                                                emit.iota(matrix, 0, index));
+  Imported kept = emit.binaryOver<graph::CompareOp>(
+      distance, emit.scalar(index, static_cast<double>(k)),
+      isUpper ? Comparison::GE : Comparison::LE);
+  bool known = x.isConstant();
+  return emit.select(
+      emit.broadcast(kept, shape, !known), x,
+      emit.broadcast(emit.scalar(x.getElementType(), 0), shape, !known));
+}
+
+/// Known sums, of which exports build masks, one after another.
+static graph::Tensor sumKnown(const graph::Tensor &x, int64_t axis,
+                              bool exclusive, bool reverse) {
+  int64_t size = x.shape[axis], stride = graph::getStrides(x.shape)[axis];
+  graph::Tensor sums(x.elementType, x.shape);
+  for (int64_t i = 0; i < x.size(); ++i) {
+    int64_t row = i / stride % size, first = i - row * stride;
+    if (row != 0)
+      continue;
+    double sum = 0;
+    for (int64_t step = 0; step < size; ++step) {
+      int64_t at = first + (reverse ? size - 1 - step : step) * stride;
+      if (exclusive)
+        sums.set(at, sum);
+      sum += x.at(at);
+      if (!exclusive)
+        sums.set(at, sum);
+    }
+  }
+  return sums;
+}
+
+FailureOr<Imported> cumulativeSum(Emitter &emit, const Imported &x,
+                                  int64_t axis, bool exclusive, bool reverse) {
+  if (x.getElementType().isInteger(1))
+    return emit.fail(
+        "a cumulative sum of booleans; convert them to integers (x.long())");
+  if (x.isConstant())
+    return Imported(sumKnown(*x.constant, axis, exclusive, reverse));
+  // [.., i, j, ..]
+  Shape pairs = x.getShape(), apart = pairs;
+  pairs.insert(pairs.begin() + axis, pairs[axis]);
+  apart.insert(apart.begin() + axis + 1, 1);
+  if (failed(emit.fits(pairs)))
+    return failure();
+  int64_t size = pairs[axis];
+  Shape square = {size, size};
+  Type index = emit.getBuilder().getI64Type();
+  auto comparison = reverse     ? exclusive ? Comparison::GT : Comparison::GE
+                    : exclusive ? Comparison::LT
+                                : Comparison::LE;
+  Imported counts = emit.binary<graph::CompareOp>(
+      emit.iota(square, 0, index), emit.iota(square, 1, index), comparison);
+  square.append(pairs.size() - axis - 2, 1);
+  Imported repeated = emit.broadcast(emit.reshape(x, apart), pairs, false);
+  Imported counted = emit.select(
+      emit.broadcast(emit.reshape(counts, square), pairs, true), repeated,
+      emit.broadcast(emit.scalar(x.getElementType(), 0), pairs, true));
+  return emit.reduce(sharding::ReductionKind::Sum, counted, axis);
+}
+
+Imported argExtremum(Emitter &emit, const Imported &x, int64_t axis,
+                     bool largest, bool last) {
+  using sharding::ReductionKind;
+  Shape shape = x.getShape();
+  auto kind = largest ? ReductionKind::Max : ReductionKind::Min;
+  Imported extremum = emit.keepDims(emit.reduce(kind, x, axis), shape, axis);
+  // "Not beyond it" also where the extremum is NaN: the index is one of the
+  // dim.
+  Imported isOther = emit.binaryOver<graph::CompareOp>(
+      x, extremum, largest ? Comparison::LT : Comparison::GT);
+  Type index = emit.getBuilder().getI64Type();
+  Imported none =
+      emit.scalar(index, last ? -1 : static_cast<double>(shape[axis]));
+  bool known = isOther.isConstant();
+  Imported candidates =
+      emit.select(isOther, emit.broadcast(none, shape, !known),
+                  emit.iota(shape, axis, index));
+  return emit.reduce(last ? ReductionKind::Max : ReductionKind::Min, candidates,
+                     axis);
 }
 
 } // namespace polyrank::frontends

@@ -1,4 +1,4 @@
-// Indices into dims, as ONNX counts them.
+// Indices into dims, and what is computed by the places of elements.
 
 #pragma once
 
@@ -27,5 +27,23 @@ Imported placesOf(Emitter &emit, const Imported &indices,
 /// `shape`, as if that were one dim, with the index at `axis`.
 Imported placesAlong(Emitter &emit, const Imported &indices, int64_t axis,
                      llvm::ArrayRef<int64_t> shape);
+
+/// Zeros but where column - row <= k, or with `isUpper` >= k, in the last two
+/// dims.
+mlir::FailureOr<Imported> triangleOf(Emitter &emit, const Imported &x,
+                                     int64_t k, bool isUpper);
+
+/// result[j] = sum of x[i] over i <= j (`reverse`: i >= j; `exclusive`: without
+/// i = j): a reduction of x repeated along j, where the others are zero. Each
+/// element sums over the whole dim, so positions of tokens cost little, and
+/// long rows are not what it is for.
+mlir::FailureOr<Imported> cumulativeSum(Emitter &emit, const Imported &x,
+                                        int64_t axis, bool exclusive = false,
+                                        bool reverse = false);
+
+/// The index (int64) of the largest or smallest element along a dim, which the
+/// result lacks: of the first one, or the `last`.
+Imported argExtremum(Emitter &emit, const Imported &x, int64_t axis,
+                     bool largest, bool last = false);
 
 } // namespace polyrank::frontends

@@ -2,6 +2,8 @@
 
 #include "frontends/emit/Windows.h"
 
+#include <limits>
+
 using namespace mlir;
 
 namespace polyrank::frontends {
@@ -55,6 +57,75 @@ Imported unfold(Emitter &emit, Imported x, ArrayRef<Window> windows,
     x = emit.transpose(x, order);
   }
   return x;
+}
+
+LogicalResult countWindows(Emitter &emit, Window &window, ArrayRef<int64_t> x,
+                           int64_t at, bool ceil) {
+  int64_t dim = x[at], reach = (window.size - 1) * window.dilation + 1;
+  int64_t room = window.low + dim + window.high - reach;
+  if (room < 0 && ceil && -room < window.stride) {
+    // One window, which reaches behind everything; what is there counts for
+    // nothing, so it ends with the padded dim.
+    window.size = (room + reach - 1) / window.dilation + 1;
+    window.count = 1;
+    return success();
+  }
+  if (room < 0)
+    return emit.fail("windows that reach over " + Twine(reach) +
+                     " elements do not fit dim " + Twine(at) + " of " +
+                     toString(x) + ", padded to " +
+                     Twine(window.low + dim + window.high));
+  window.count = room / window.stride + 1;
+  // A window that ceil_mode adds starts inside of the operand or before it.
+  if (ceil && room % window.stride != 0 &&
+      window.count * window.stride < window.low + dim) {
+    window.excess = (window.stride - room % window.stride);
+    ++window.count;
+  }
+  return success();
+}
+
+/// Dims of the window elements in what `unfold` returns.
+static SmallVector<int64_t> elementDims(const Imported &unfolded,
+                                        size_t spatial) {
+  return llvm::to_vector(llvm::seq<int64_t>(static_cast<int64_t>(2 + spatial),
+                                            unfolded.getRank()));
+}
+
+Imported maxPool(Emitter &emit, const Imported &x, ArrayRef<Window> windows) {
+  Imported unfolded =
+      unfold(emit, x, windows, -std::numeric_limits<double>::infinity());
+  return emit.reduce(sharding::ReductionKind::Max, unfolded,
+                     elementDims(unfolded, windows.size()), /*first=*/true);
+}
+
+Imported averagePool(Emitter &emit, const Imported &x, ArrayRef<Window> windows,
+                     bool countsPadding, std::optional<int64_t> divisor) {
+  auto sumOf = [&](const Imported &y, ArrayRef<Window> over) {
+    Imported unfolded = unfold(emit, y, over, 0);
+    return emit.reduce(sharding::ReductionKind::Sum, unfolded,
+                       elementDims(unfolded, over.size()));
+  };
+  if (divisor)
+    return emit.binaryOver<graph::DivOp>(
+        sumOf(x, windows),
+        emit.scalar(x.getElementType(), static_cast<double>(*divisor)));
+  // The number of elements that each window averages: those of the operand, and
+  // of the padding that the model asks for where it counts.
+  SmallVector<int64_t> shape(x.getShape());
+  shape[0] = shape[1] = 1;
+  Imported ones =
+      graph::Tensor::splat(RankedTensorType::get(shape, x.getElementType()), 1);
+  SmallVector<Window> rest(windows);
+  if (countsPadding) {
+    SmallVector<int64_t> low, high;
+    for (Window &window : rest) {
+      low.push_back(std::exchange(window.low, 0));
+      high.push_back(std::exchange(window.high, 0));
+    }
+    ones = padSpatial(emit, ones, low, high, 1);
+  }
+  return emit.binaryOver<graph::DivOp>(sumOf(x, windows), sumOf(ones, rest));
 }
 
 } // namespace polyrank::frontends

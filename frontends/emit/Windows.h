@@ -25,4 +25,23 @@ Imported padSpatial(Emitter &emit, const Imported &x,
 Imported unfold(Emitter &emit, Imported x, llvm::ArrayRef<Window> windows,
                 double padding);
 
+/// Sets `window.count`, and `window.excess` with PyTorch's `ceil_mode` (a
+/// window that it adds starts inside of the operand or before it), over dim
+/// `at` of an operand of shape `x`; the other fields are given. Fails where
+/// none fits.
+llvm::LogicalResult countWindows(Emitter &emit, Window &window,
+                                 llvm::ArrayRef<int64_t> x, int64_t at,
+                                 bool ceil);
+
+/// The largest element of each window.
+Imported maxPool(Emitter &emit, const Imported &x,
+                 llvm::ArrayRef<Window> windows);
+
+/// The sum of each window divided by `divisor`, or by the number of its
+/// elements: without padding, or with that which the model asks for where it
+/// counts.
+Imported averagePool(Emitter &emit, const Imported &x,
+                     llvm::ArrayRef<Window> windows, bool countsPadding,
+                     std::optional<int64_t> divisor = std::nullopt);
+
 } // namespace polyrank::frontends

@@ -1,5 +1,6 @@
 // Import of activations that are several ops, and of what bounds a value.
 
+#include "frontends/emit/Activations.h"
 #include "frontends/onnx/NodeImporter.h"
 
 using namespace mlir;
@@ -8,14 +9,8 @@ namespace polyrank::frontends::onnx {
 
 Imported clipped(NodeImporter &n, const Imported &x, const Imported &bound,
                  bool isLower) {
-  using graph::Comparison;
-  bool passes = !n.isOf("aten.hardtanh") && !n.isOf("aten.relu6");
-  auto beyond = isLower ? passes ? Comparison::LT : Comparison::LE
-                : passes ? Comparison::GT
-                         : Comparison::GE;
-  Imported spread = n.emit.broadcast(bound, x.getShape(), !x.isConstant());
-  return n.emit.select(n.emit.binary<graph::CompareOp>(x, spread, beyond),
-                       spread, x);
+  return clipped(n.emit, x, bound, isLower,
+                 !n.isOf("aten.hardtanh") && !n.isOf("aten.relu6"));
 }
 
 namespace {
@@ -53,22 +48,10 @@ LogicalResult gelu(NodeImporter &n) {
   return success();
 }
 
-/// max(x, 0) + log(1 + exp(-|x|)), which does not overflow. The gradient at 0
-/// is the maximum's, a half (that of |x| is 0, and relu's would be too).
-Imported softplusOf(NodeImporter &n, const Imported &x) {
-  Imported decay = n.emit.unary<graph::ExpOp>(
-      n.emit.unary<graph::NegOp>(n.emit.unary<graph::AbsOp>(x)));
-  Imported log = n.emit.unary<graph::LogOp>(n.emit.binaryOver<graph::AddOp>(
-      decay, n.emit.scalar(x.getElementType(), 1)));
-  Imported positive = n.emit.binaryOver<graph::MaxOp>(
-      x, n.emit.scalar(x.getElementType(), 0));
-  return n.emit.binary<graph::AddOp>(positive, log);
-}
-
 LogicalResult softplus(NodeImporter &n) {
   if (failed(n.need(1)))
     return failure();
-  n.result(0, softplusOf(n, n.operand(0)));
+  n.result(0, softplusOf(n.emit, n.operand(0)));
   return success();
 }
 
@@ -77,7 +60,7 @@ LogicalResult mish(NodeImporter &n) {
     return failure();
   const Imported &x = n.operand(0);
   n.result(0, n.emit.binary<graph::MulOp>(
-                  x, n.emit.unary<graph::TanhOp>(softplusOf(n, x))));
+                  x, n.emit.unary<graph::TanhOp>(softplusOf(n.emit, x))));
   return success();
 }
 
@@ -125,36 +108,22 @@ LogicalResult pRelu(NodeImporter &n) {
   });
 }
 
-/// scale * (exp(x / divisor) - 1), of the negative part only, so that no
-/// infinity enters the select. At 0 all of the gradient is x's.
-Imported exponential(NodeImporter &n, const Imported &x, double scale,
-                     double divisor = 1) {
-  Type type = x.getElementType();
-  Imported negative = clipped(n, x, n.emit.scalar(type, 0), /*isLower=*/false);
-  if (divisor != 1)
-    negative =
-        n.emit.binaryOver<graph::DivOp>(negative, n.emit.scalar(type, divisor));
-  return n.emit.binaryOver<graph::MulOp>(
-      n.emit.binaryOver<graph::SubOp>(n.emit.unary<graph::ExpOp>(negative),
-                                      n.emit.scalar(type, 1)),
-      n.emit.scalar(type, scale));
-}
-
 LogicalResult elu(NodeImporter &n) {
   return rectified(n, [&](const Imported &x) {
-    return exponential(n, x, n.getFloat("alpha", 1));
+    return exponential(n.emit, x, n.getFloat("alpha", 1));
   });
 }
 
 LogicalResult celu(NodeImporter &n) {
   double alpha = n.getFloat("alpha", 1);
-  return rectified(
-      n, [&](const Imported &x) { return exponential(n, x, alpha, alpha); });
+  return rectified(n, [&](const Imported &x) {
+    return exponential(n.emit, x, alpha, alpha);
+  });
 }
 
 LogicalResult selu(NodeImporter &n) {
   if (failed(rectified(n, [&](const Imported &x) {
-        return exponential(n, x,
+        return exponential(n.emit, x,
                            n.getFloat("alpha", 1.67326319217681884765625));
       })))
     return failure();
@@ -179,21 +148,10 @@ LogicalResult thresholdedRelu(NodeImporter &n) {
   return success();
 }
 
-/// min(max(alpha * x + beta, 0), 1).
-Imported hardSigmoidOf(NodeImporter &n, const Imported &x, double alpha,
-                       double beta) {
-  Type type = x.getElementType();
-  Imported line = n.emit.binaryOver<graph::AddOp>(
-      n.emit.binaryOver<graph::MulOp>(x, n.emit.scalar(type, alpha)),
-      n.emit.scalar(type, beta));
-  return n.emit.binaryOver<graph::MinOp>(n.emit.unary<graph::ReluOp>(line),
-                                         n.emit.scalar(type, 1));
-}
-
 LogicalResult hardSigmoid(NodeImporter &n) {
   if (failed(n.need(1)))
     return failure();
-  n.result(0, hardSigmoidOf(n, n.operand(0), n.getFloat("alpha", 0.2),
+  n.result(0, hardSigmoidOf(n.emit, n.operand(0), n.getFloat("alpha", 0.2),
                             n.getFloat("beta", 0.5)));
   return success();
 }
@@ -202,8 +160,8 @@ LogicalResult hardSwish(NodeImporter &n) {
   if (failed(n.need(1)))
     return failure();
   const Imported &x = n.operand(0);
-  n.result(0,
-           n.emit.binary<graph::MulOp>(x, hardSigmoidOf(n, x, 1.0 / 6, 0.5)));
+  n.result(0, n.emit.binary<graph::MulOp>(
+                  x, hardSigmoidOf(n.emit, x, 1.0 / 6, 0.5)));
   return success();
 }
 

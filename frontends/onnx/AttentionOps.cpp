@@ -1,7 +1,6 @@
 // Import of attention and of rotary positions.
 
-#include <limits>
-
+#include "frontends/emit/Attention.h"
 #include "frontends/onnx/NodeImporter.h"
 
 using namespace mlir;
@@ -21,75 +20,6 @@ Imported mergeHeads(NodeImporter &n, const Imported &x) {
   Shape shape = x.getShape();
   return n.emit.reshape(n.emit.transpose(x, {0, 2, 1, 3}),
                         {shape[0], shape[2], shape[1] * shape[3]});
-}
-
-/// Each head of key and value serves a group of query heads.
-Imported repeatHeads(NodeImporter &n, const Imported &x, int64_t heads) {
-  Shape s = x.getShape();
-  if (s[1] == heads)
-    return x;
-  Imported apart = n.emit.reshape(x, {s[0], s[1], 1, s[2], s[3]});
-  Imported repeated =
-      n.emit.broadcast(apart, {s[0], s[1], heads / s[1], s[2], s[3]}, false);
-  return n.emit.reshape(repeated, {s[0], heads, s[2], s[3]});
-}
-
-/// A mask that all batches and heads share has only the last two dims.
-Imported fitMask(NodeImporter &n, Imported mask, const Shape &whole) {
-  Shape shape = mask.getShape();
-  bool shared = true;
-  if (mask.isConstant()) {
-    auto varying = varyingDims(*mask.constant);
-    shared = llvm::all_of(
-        varying, [&](int64_t dim) { return dim >= mask.getRank() - 2; });
-    for (int64_t dim = 0; shared && dim < mask.getRank() - 2; ++dim)
-      mask = n.emit.slice(mask, dim, 0, 1);
-  } else {
-    shared = graph::numElements(ArrayRef<int64_t>(shape).drop_back(
-                 std::min<size_t>(2, shape.size()))) == 1;
-  }
-  Shape kept = mask.getShape();
-  if (shared && kept.size() > 2)
-    mask = n.emit.reshape(mask, ArrayRef<int64_t>(kept).take_back(2));
-  return n.emit.broadcast(
-      mask, shared ? ArrayRef<int64_t>(whole).take_back(2) : whole, false);
-}
-
-/// True where a key does not come behind the query, both counted from the
-/// first.
-Imported causalMask(NodeImporter &n, ArrayRef<int64_t> shape) {
-  IntegerType index = n.emit.getBuilder().getI64Type();
-  return n.emit.binary<graph::CompareOp>(n.emit.iota(shape, 1, index),
-                                         n.emit.iota(shape, 0, index),
-                                         graph::Comparison::LE);
-}
-
-/// softmax(query key' * scale + mask) value, where the mask is added.
-Imported attentionInParts(NodeImporter &n, const Imported &query,
-                          const Imported &key, const Imported &value,
-                          Imported mask, double scale, bool causal) {
-  Type type = query.getElementType();
-  auto dot = [&](const Imported &a, const Imported &b, int64_t contracted) {
-    return n.emit.binary<graph::MatmulOp>(
-        a, b, ArrayRef<int64_t>{0, 1}, ArrayRef<int64_t>{0, 1},
-        ArrayRef<int64_t>(int64_t(3)), ArrayRef<int64_t>(contracted));
-  };
-  Imported scores = n.emit.binaryOver<graph::AddOp>(
-      n.emit.binaryOver<graph::MulOp>(dot(query, key, 3),
-                                      n.emit.scalar(type, scale)),
-      mask);
-  if (causal) {
-    Imported visible =
-        causalMask(n, ArrayRef<int64_t>(scores.getShape()).take_back(2));
-    auto repeated = [&](const Imported &x) {
-      return n.emit.broadcast(x, scores.getShape(), !scores.isConstant());
-    };
-    scores =
-        n.emit.select(repeated(visible), scores,
-                      repeated(n.emit.scalar(
-                          type, -std::numeric_limits<double>::infinity())));
-  }
-  return dot(n.emit.unary<graph::SoftmaxOp>(scores, int64_t(3)), value, 2);
 }
 
 /// query [batch, heads, queries, width], key and value with as many heads or a
@@ -118,45 +48,14 @@ LogicalResult attention(NodeImporter &n) {
     return n.fail("Attention with a cache, a soft cap or the scores as result; "
                   "export with use_cache=False, or in the model write the "
                   "attention with matmul and softmax");
-  Shape q = query.getShape(), k = key.getShape(), v = value.getShape();
-  if (k[1] == 0 || q[1] % k[1] != 0 || v[1] != k[1] || q[0] != k[0] ||
-      v[0] != k[0] || q[3] != k[3] || v[2] != k[2])
-    return n.fail("Attention of " + toString(q) + ", " + toString(k) + " and " +
-                  toString(v));
-  key = repeatHeads(n, key, q[1]);
-  value = repeatHeads(n, value, q[1]);
-  double scale = n.getFloat("scale", 1 / std::sqrt(static_cast<double>(q[3])));
-  bool causal = n.getInt("is_causal", 0) != 0;
-  SmallVector<Imported> operands = {query, key, value};
-  Imported result, mask = n.has(3) ? n.operand(3) : Imported();
-  Shape whole = {q[0], q[1], q[2], k[2]};
-  // With fewer queries than keys the op counts from the last of both.
-  if (causal && q[2] != k[2] && (!mask || mask.getElementType().isInteger(1))) {
-    Imported visible = causalMask(n, {q[2], k[2]});
-    mask = mask
-               ? n.emit.binaryOver<graph::AndOp>(
-                     n.emit.broadcast(mask, whole, !mask.isConstant()), visible)
-               : visible;
-    causal = false;
-  }
-  if (mask) {
-    auto common = broadcastShapes(mask.getShape(), whole);
-    if (failed(common) || *common != whole)
-      return n.fail("its mask of " + toString(mask.getShape()) +
-                    " does not fit " + toString(whole));
-    if (mask.getElementType().isInteger(1))
-      operands.push_back(fitMask(n, mask, whole));
-    else
-      result = attentionInParts(n, query, key, value, mask, scale, causal);
-  }
-  if (!result)
-    result = n.emit.emit(
-        operands, [&](OpBuilder &b, ValueRange values) -> Operation * {
-          return graph::AttentionOp::create(
-              b, n.emit.getLocation(), values[0], values[1], values[2],
-              values.size() > 3 ? values[3] : Value(), scale, causal);
-        })[0];
-  n.result(0, isFlat ? mergeHeads(n, result) : result);
+  auto result = attentionOf(
+      n.emit, query, key, value, n.has(3) ? n.operand(3) : Imported(),
+      n.attribute("scale") ? std::optional<double>(n.getFloat("scale", 0))
+                           : std::nullopt,
+      n.getInt("is_causal", 0) != 0);
+  if (failed(result))
+    return failure();
+  n.result(0, isFlat ? mergeHeads(n, *result) : *result);
   return success();
 }
 

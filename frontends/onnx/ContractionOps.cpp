@@ -1,7 +1,7 @@
 // Import of products, reductions and softmax.
 
-#include <limits>
-
+#include "frontends/emit/Functions.h"
+#include "frontends/emit/Products.h"
 #include "frontends/onnx/NodeImporter.h"
 
 using namespace mlir;
@@ -13,116 +13,13 @@ using sharding::ReductionKind;
 
 //===-- products ---------------------------------------------------------===//
 
-/// A two-dim transpose is a choice of contracted dim: the matmul takes the
-/// matrix as it is stored. `contracted` is adjusted.
-Imported withoutTranspose(const Imported &x, int64_t &contracted) {
-  auto transpose = x.value ? x.value.getDefiningOp<graph::TransposeOp>()
-                           : graph::TransposeOp();
-  if (!transpose || x.getRank() != 2)
-    return x;
-  contracted = 1 - contracted;
-  return transpose.getInput();
-}
-
-Imported dot(NodeImporter &n, const Imported &lhs, const Imported &rhs,
-             ArrayRef<int64_t> lhsBatch, ArrayRef<int64_t> rhsBatch,
-             int64_t lhsContract, int64_t rhsContract) {
-  return n.emit.binary<graph::MatmulOp>(lhs, rhs, lhsBatch, rhsBatch,
-                                        ArrayRef<int64_t>(lhsContract),
-                                        ArrayRef<int64_t>(rhsContract));
-}
-
-/// NumPy's matmul. A batch dim that one side lacks (or has as 1) is a free dim
-/// of the other side, so nothing is broadcast.
 LogicalResult matMul(NodeImporter &n) {
   if (failed(n.need(2)))
     return failure();
-  Imported lhs = n.operand(0), rhs = n.operand(1);
-  if (!isa<FloatType>(lhs.getElementType()))
-    return n.fail("MatMul of integers; multiply floats (x.float())");
-  Shape a = lhs.getShape(), b = rhs.getShape();
-  if (a.empty() || b.empty())
-    return n.fail("MatMul of a scalar");
-  bool vectorLhs = a.size() == 1, vectorRhs = b.size() == 1;
-  if (vectorLhs)
-    a.insert(a.begin(), 1);
-  if (vectorRhs)
-    b.push_back(1);
-  if (a.back() != b[b.size() - 2])
-    return n.fail("the contracted dims of " + toString(lhs.getShape()) +
-                  " and " + toString(rhs.getShape()) + " differ: " +
-                  Twine(a.back()) + " and " + Twine(b[b.size() - 2]));
-  ArrayRef<int64_t> aBatch = ArrayRef<int64_t>(a).drop_back(2);
-  ArrayRef<int64_t> bBatch = ArrayRef<int64_t>(b).drop_back(2);
-  auto batch = broadcastShapes(aBatch, bBatch);
-  if (failed(batch))
-    return n.fail("the batch dims of " + toString(lhs.getShape()) + " and " +
-                  toString(rhs.getShape()) + " do not fit");
-
-  // Of each side keep the batch dims that it has; those that both have are
-  // batch dims of the product.
-  Shape lhsShape, rhsShape;
-  SmallVector<int64_t> lhsBatch, rhsBatch;
-  SmallVector<int64_t> shared, onlyLhs, onlyRhs; // positions in `batch`
-  for (size_t i = 0; i < batch->size(); ++i) {
-    auto dimOf = [&](ArrayRef<int64_t> dims) {
-      size_t lead = batch->size() - dims.size();
-      return i < lead ? int64_t(1) : dims[i - lead];
-    };
-    int64_t x = dimOf(aBatch), y = dimOf(bBatch);
-    bool inLhs = x != 1 || (y == 1 && i + aBatch.size() >= batch->size());
-    bool inRhs = y != 1;
-    if (inLhs && inRhs) {
-      shared.push_back(i);
-      lhsBatch.push_back(lhsShape.size());
-      rhsBatch.push_back(rhsShape.size());
-    } else if (!inLhs) {
-      onlyRhs.push_back(i);
-      inRhs = true;
-    } else {
-      onlyLhs.push_back(i);
-    }
-    if (inLhs)
-      lhsShape.push_back(x);
-    if (inRhs)
-      rhsShape.push_back(y);
-  }
-  int64_t rows = a[a.size() - 2], columns = b.back(), inner = a.back();
-  if (!vectorLhs)
-    lhsShape.push_back(rows);
-  lhsShape.push_back(inner);
-  rhsShape.push_back(inner);
-  if (!vectorRhs)
-    rhsShape.push_back(columns);
-  int64_t lhsContract = static_cast<int64_t>(lhsShape.size()) - 1;
-  int64_t rhsContract =
-      static_cast<int64_t>(rhsShape.size()) - (vectorRhs ? 1 : 2);
-  lhs = n.emit.reshape(lhs, lhsShape);
-  rhs = n.emit.reshape(rhs, rhsShape);
-  if (lhsBatch.empty()) {
-    lhs = withoutTranspose(lhs, lhsContract);
-    rhs = withoutTranspose(rhs, rhsContract);
-  }
-  Imported product =
-      dot(n, lhs, rhs, lhsBatch, rhsBatch, lhsContract, rhsContract);
-
-  // The product's dims: shared batch, left batch, rows, right batch, columns.
-  SmallVector<int64_t> order(batch->size(), 0);
-  int64_t at = 0, rowsAt = -1, columnsAt = -1;
-  for (int64_t i : shared)
-    order[i] = at++;
-  for (int64_t i : onlyLhs)
-    order[i] = at++;
-  if (!vectorLhs)
-    rowsAt = at++;
-  for (int64_t i : onlyRhs)
-    order[i] = at++;
-  if (!vectorRhs)
-    columnsAt = at++;
-  for (int64_t each : {rowsAt, columnsAt})
-    if (each >= 0)
-      order.push_back(each);
-  n.result(0, n.emit.transpose(product, order));
+  auto product = matrixProduct(n.emit, n.operand(0), n.operand(1));
+  if (failed(product))
+    return failure();
+  n.result(0, *product);
   return success();
 }
 
@@ -145,7 +42,7 @@ LogicalResult gemm(NodeImporter &n) {
                   Twine(right));
   a = withoutTranspose(a, contractA);
   b = withoutTranspose(b, contractB);
-  Imported result = dot(n, a, b, {}, {}, contractA, contractB);
+  Imported result = productOf(n.emit, a, b, {}, {}, contractA, contractB);
   auto scaled = [&](const Imported &x, double factor) {
     return factor == 1 ? x
                        : n.emit.binaryOver<graph::MulOp>(
@@ -167,38 +64,16 @@ LogicalResult gemm(NodeImporter &n) {
 
 //===-- reductions -------------------------------------------------------===//
 
-/// The product over `dims`, halves times halves: its gradient is right where
-/// elements are 0, which that of a quotient would not be.
-Imported productOver(NodeImporter &n, Imported x, ArrayRef<int64_t> dims) {
-  for (int64_t dim : dims) {
-    while (true) {
-      int64_t size = x.getShape()[dim];
-      if (size <= 1)
-        break;
-      int64_t half = size / 2;
-      Imported product = n.emit.binary<graph::MulOp>(
-          n.emit.slice(x, dim, 0, half), n.emit.slice(x, dim, half, 2 * half));
-      x = size % 2 ? n.emit.concat({product, n.emit.slice(x, dim, 2 * half, size)},
-                                   dim)
-                   : product;
-    }
-  }
-  Shape shape = x.getShape();
-  if (llvm::any_of(dims, [&](int64_t dim) { return shape[dim] == 0; })) {
-    // Of no elements: one.
-    for (int64_t dim : dims)
-      shape[dim] = 1;
-    x = n.emit.broadcast(n.emit.scalar(x.getElementType(), 1), shape, false);
-  }
-  Shape left;
-  for (auto [d, size] : llvm::enumerate(shape))
-    if (!llvm::is_contained(dims, static_cast<int64_t>(d)))
-      left.push_back(size);
-  return n.emit.reshape(x, left);
-}
-
 enum class Reduction {
-  Sum, Mean, Max, Min, Product, L1, L2, SumSquare, LogSumExp
+  Sum,
+  Mean,
+  Max,
+  Min,
+  Product,
+  L1,
+  L2,
+  SumSquare,
+  LogSumExp
 };
 
 template <Reduction kind>
@@ -219,8 +94,8 @@ LogicalResult reduce(NodeImporter &n) {
   } else if (n.getInt("noop_with_empty_axes", 0) == 0) {
     llvm::append_range(dims, llvm::seq<int64_t>(shape.size()));
   }
-  // Of equal elements these two give the gradient to the first, others (amax) to
-  // all.
+  // Of equal elements these two give the gradient to the first, others (amax)
+  // to all.
   bool first = n.isOf("aten.max.dim") || n.isOf("aten.min.dim");
   Imported result;
   switch (kind) {
@@ -237,7 +112,7 @@ LogicalResult reduce(NodeImporter &n) {
     result = n.emit.reduce(ReductionKind::Min, x, dims, first);
     break;
   case Reduction::Product:
-    result = productOver(n, x, dims);
+    result = productOver(n.emit, x, dims);
     break;
   case Reduction::L1:
     result =
@@ -248,28 +123,11 @@ LogicalResult reduce(NodeImporter &n) {
     result = n.emit.reduce(ReductionKind::Sum,
                            n.emit.binary<graph::MulOp>(x, x), dims);
     if (kind == Reduction::L2)
-      result = rootOf(n, result);
+      result = rootOf(n.emit, result);
     break;
-  case Reduction::LogSumExp: {
-    // An infinite maximum is not taken off: infinity less itself is NaN.
-    Imported max = n.emit.reduce(ReductionKind::Max, x, dims);
-    Type type = x.getElementType();
-    if (isa<FloatType>(type))
-      max = n.emit.select(
-          n.emit.binaryOver<graph::CompareOp>(
-              n.emit.unary<graph::AbsOp>(max),
-              n.emit.scalar(type, std::numeric_limits<double>::infinity()),
-              graph::Comparison::LT),
-          max,
-          n.emit.broadcast(n.emit.scalar(type, 0), max.getShape(),
-                           !max.isConstant()));
-    Imported shifted =
-        n.emit.binaryOver<graph::SubOp>(x, n.emit.keepDims(max, shape, dims));
-    Imported sum = n.emit.reduce(ReductionKind::Sum,
-                                 n.emit.unary<graph::ExpOp>(shifted), dims);
-    result = n.emit.binary<graph::AddOp>(n.emit.unary<graph::LogOp>(sum), max);
+  case Reduction::LogSumExp:
+    result = logSumExpOf(n.emit, x, dims);
     break;
-  }
   }
   if (n.getInt("keepdims", 1))
     result = n.emit.keepDims(result, shape, dims);
@@ -306,7 +164,7 @@ LogicalResult softmax(NodeImporter &n) {
         graph::numElements(ArrayRef<int64_t>(shape).drop_front(*axis)));
     x = n.emit.reshape(x, flat);
   }
-  Imported result = log ? logSoftmaxOf(n, x, *axis)
+  Imported result = log ? logSoftmaxOf(n.emit, x, *axis)
                         : n.emit.unary<graph::SoftmaxOp>(x, *axis);
   double rate = attentionDropout(n.node);
   if (!log && rate > 0 && !hasDropout(n) && result.value) {
@@ -337,63 +195,6 @@ const OpRow rows[] = {
 };
 
 } // namespace
-
-Imported logSoftmaxOf(NodeImporter &n, const Imported &x, int64_t dim) {
-  Shape shape = x.getShape();
-  Imported max =
-      n.emit.keepDims(n.emit.reduce(ReductionKind::Max, x, dim), shape, dim);
-  Imported shifted = n.emit.binaryOver<graph::SubOp>(x, max);
-  Imported sum = n.emit.reduce(ReductionKind::Sum,
-                               n.emit.unary<graph::ExpOp>(shifted), dim);
-  return n.emit.binaryOver<graph::SubOp>(
-      shifted, n.emit.keepDims(n.emit.unary<graph::LogOp>(sum), shape, dim));
-}
-
-/// Whether `value` is computed from constants alone.
-static bool isKnown(Value value) {
-  Operation *op = value.getDefiningOp();
-  return op && (isa<graph::ConstantOp>(op) ||
-                (isa<graph::BroadcastOp, graph::ReshapeOp, graph::ConvertOp>(op) &&
-                 isKnown(op->getOperand(0))));
-}
-
-static bool isSquare(Value value) {
-  if (auto product = value.getDefiningOp<graph::MulOp>())
-    return product.getLhs() == product.getRhs();
-  auto power = value.getDefiningOp<graph::PowOp>();
-  return power && isKnown(power.getRhs());
-}
-
-bool isSumOfSquares(Value value) {
-  if (Operation *op = value.getDefiningOp();
-      isa_and_present<graph::ReshapeOp, graph::BroadcastOp, graph::TransposeOp>(
-          op))
-    return isSumOfSquares(op->getOperand(0));
-  if (auto sum = value.getDefiningOp<graph::ReduceOp>())
-    return sum.getKind() == ReductionKind::Sum && isSquare(sum.getInput());
-  if (auto quotient = value.getDefiningOp<graph::DivOp>())
-    return isKnown(quotient.getRhs()) && isSumOfSquares(quotient.getLhs());
-  // Of a mean, and of two norms at once.
-  auto product = value.getDefiningOp<graph::MulOp>();
-  if (!product)
-    return false;
-  auto isFactor = [](Value factor) {
-    return isKnown(factor) || isSumOfSquares(factor);
-  };
-  return isFactor(product.getLhs()) && isFactor(product.getRhs());
-}
-
-Imported rootOf(NodeImporter &n, const Imported &x) {
-  auto constant = [&](double value) {
-    return n.emit.broadcast(n.emit.scalar(x.getElementType(), value),
-                            x.getShape(), !x.isConstant());
-  };
-  Imported isZero = n.emit.binary<graph::CompareOp>(x, constant(0),
-                                                    graph::Comparison::EQ);
-  Imported root = n.emit.unary<graph::SqrtOp>(
-      n.emit.select(isZero, constant(1), x));
-  return n.emit.select(isZero, constant(0), root);
-}
 
 ArrayRef<OpRow> getContractionRows() { return rows; }
 

@@ -1,6 +1,6 @@
-// Import of convolutions: one unfold per spatial dim, and a product of the
-// windows with the filters; transposed ones multiply first and fold.
+// Import of convolutions.
 
+#include "frontends/emit/Convolution.h"
 #include "frontends/onnx/WindowAttributes.h"
 
 using namespace mlir;
@@ -49,58 +49,7 @@ LogicalResult conv(NodeImporter &n) {
   if (failed(windows))
     return failure();
 
-  Imported unfolded = unfold(n.emit, x, *windows, 0);
-  int64_t spatial = windows->size(), channels = weight[1];
-  // [N, groups, C / groups, O.., K..] and [groups, M / groups, C / groups, K..]
-  // without groups where there is one.
-  bool isGrouped = groups > 1;
-  SmallVector<int64_t> kernel;
-  for (const Window &window : *windows)
-    if (window.size > 1)
-      kernel.push_back(window.size);
-  Shape left = unfolded.getShape(), right = {weight[0] / groups, channels};
-  right.append(kernel);
-  if (isGrouped) {
-    left[1] = channels;
-    left.insert(left.begin() + 1, groups);
-    right.insert(right.begin(), groups);
-  }
-  Imported lhs = n.emit.reshape(unfolded, left),
-           rhs = n.emit.reshape(filters, right);
-  // Windows as rows: [(groups), N, O.., C / groups, K..].
-  int64_t first = isGrouped ? 1 : 0; // dims before C, beside N
-  SmallVector<int64_t> order;
-  if (isGrouped)
-    order.push_back(1);
-  order.push_back(0);
-  for (int64_t i = 0; i < spatial; ++i)
-    order.push_back(2 + first + i);
-  order.push_back(1 + first);
-  for (int64_t i = 0, count = kernel.size(); i < count; ++i)
-    order.push_back(2 + first + spatial + i);
-  lhs = n.emit.transpose(lhs, order);
-  SmallVector<int64_t> batch, lhsContract, rhsContract;
-  if (isGrouped)
-    batch.push_back(0);
-  for (int64_t i = 0, count = 1 + kernel.size(); i < count; ++i) {
-    lhsContract.push_back(first + 1 + spatial + i);
-    rhsContract.push_back(first + 1 + i);
-  }
-  Imported product = n.emit.binary<graph::MatmulOp>(
-      lhs, rhs, ArrayRef<int64_t>(batch), ArrayRef<int64_t>(batch),
-      ArrayRef<int64_t>(lhsContract), ArrayRef<int64_t>(rhsContract));
-  // [(groups), N, O.., M / groups] to [N, M, O..].
-  SmallVector<int64_t> back = {first};
-  if (isGrouped)
-    back.push_back(0);
-  back.push_back(first + 1 + spatial);
-  for (int64_t i = 0; i < spatial; ++i)
-    back.push_back(first + 1 + i);
-  Shape out = {in[0], weight[0]};
-  for (const Window &window : *windows)
-    out.push_back(window.count);
-  Imported result = n.emit.reshape(n.emit.transpose(product, back), out);
-  return finish(n, result);
+  return finish(n, convolve(n.emit, x, filters, *windows, groups));
 }
 
 /// The windows of a transposed convolution over the result's spatial dims, of
@@ -165,25 +114,6 @@ FailureOr<SmallVector<Window>> findTransposedWindows(NodeImporter &n,
   return windows;
 }
 
-/// [.., O, .., k] to [.., s, ..]: `windows` elements along `dim` added to each
-/// other. Windows side by side are blocks of the dim.
-Imported fold(NodeImporter &n, const Imported &x, int64_t dim,
-              const Window &window, int64_t size) {
-  Shape shape = x.getShape();
-  int64_t last = x.getRank() - 1;
-  if (window.low == 0 && window.stride == window.size &&
-      (window.dilation == 1 || window.size == 1) &&
-      size == window.count * window.size) {
-    SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(last));
-    order.insert(order.begin() + dim + 1, last);
-    shape.pop_back();
-    shape[dim] = size;
-    return n.emit.reshape(n.emit.transpose(x, order), shape);
-  }
-  return n.emit.unary<graph::FoldOp>(x, dim, size, window.stride,
-                                     window.dilation, window.low);
-}
-
 /// x [N, C, S..] and filters [C, M / groups, K..] give [N, M, O..], the
 /// transpose of a convolution: a product that contracts channels gives the
 /// elements of all windows, which are then added over each other.
@@ -209,39 +139,8 @@ LogicalResult convTranspose(NodeImporter &n) {
   if (failed(windows) || failed(n.fits(out)))
     return failure();
 
-  // [N, (groups), C / groups, S..] and [(groups), C / groups, M / groups, K..]
-  int64_t spatial = kernel.size(), first = groups > 1 ? 1 : 0;
-  Shape left = in, right = weight;
-  if (groups > 1) {
-    left[1] = right[0] = in[1] / groups;
-    left.insert(left.begin() + 1, groups);
-    right.insert(right.begin(), groups);
-  }
-  SmallVector<int64_t> leftBatch, rightBatch;
-  if (groups > 1) {
-    leftBatch.push_back(1);
-    rightBatch.push_back(0);
-  }
-  Imported product = n.emit.binary<graph::MatmulOp>(
-      n.emit.reshape(x, left), n.emit.reshape(filters, right),
-      ArrayRef<int64_t>(leftBatch), ArrayRef<int64_t>(rightBatch),
-      ArrayRef<int64_t>(1 + first), ArrayRef<int64_t>(first));
-  // [(groups), N, S.., M / groups, K..] to [N, M, S.., K..].
-  SmallVector<int64_t> order = {first};
-  if (groups > 1)
-    order.push_back(0);
-  order.push_back(first + 1 + spatial);
-  for (int64_t i = 0; i < spatial; ++i)
-    order.push_back(first + 1 + i);
-  for (int64_t i = 0; i < spatial; ++i)
-    order.push_back(first + 2 + spatial + i);
-  Shape merged = in;
-  merged[1] = out[1];
-  merged.append(kernel.begin(), kernel.end());
-  Imported result = n.emit.reshape(n.emit.transpose(product, order), merged);
-  for (int64_t i = spatial - 1; i >= 0; --i)
-    result = fold(n, result, 2 + i, (*windows)[i], out[2 + i]);
-  return finish(n, result);
+  return finish(n, convolveTransposed(n.emit, x, filters, *windows, groups,
+                                      ArrayRef<int64_t>(out).drop_front(2)));
 }
 
 const OpRow rows[] = {

@@ -3,57 +3,14 @@
 
 #pragma once
 
-#include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
-#include "frontends/onnx/Import.h"
+#include "frontends/import/Description.h"
+#include "frontends/import/Options.h"
 #include "llvm/ADT/StringRef.h"
 
 namespace polyrank::frontends {
-
-/// An input or output. A dim is a number or a name that stands for one; both
-/// are missing where the file says nothing.
-struct DescribedValue {
-  struct Dim {
-    std::optional<int64_t> size;
-    std::string name;
-  };
-  std::string name, dtype; // float32, as NumPy calls it; empty: no tensor
-  bool isFloat = false;
-  std::optional<std::vector<Dim>> dims;
-};
-
-struct DescribedParameter {
-  std::string name, dtype;
-  std::vector<int64_t> shape;
-  int64_t elements = 0, bytes = 0;
-  bool trainable = false;
-  std::vector<std::string> aliases; // of a tied one
-};
-
-/// How often an op occurs; a function of the model counts as its nodes.
-struct DescribedOp {
-  std::string name; // with the domain, unless that is ONNX's own
-  int64_t opset = 0, count = 0;
-  bool isSupported = true;
-  std::vector<std::string> nodes; // where it is not: `node` in module
-};
-
-struct ModelDescription {
-  std::string producer;
-  int64_t opset = 0;
-  std::vector<DescribedValue> inputs, outputs;
-  std::vector<DescribedParameter> parameters;
-  std::vector<DescribedOp> ops; // the most frequent first
-  int64_t numDropouts = 0;      // those that are off too
-  int64_t numBatchNorms = 0;
-  std::vector<std::string> warnings; // of parameters that the export lost
-  std::vector<std::string> suggestions; // of parameters to freeze
-};
 
 /// On failure `error` says what is wrong with the file, or with what `options`
 /// freeze.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "frontends/emit/Functions.h"
 #include "frontends/onnx/NodeImporter.h"
 
 using namespace mlir;
@@ -96,24 +97,7 @@ LogicalResult round(NodeImporter &n) {
   const Imported &x = n.operand(0);
   if (!isa<FloatType>(x.getElementType()))
     return n.fail("Round of integers, which are round; leave it out");
-  auto scalar = [&](double value) {
-    return n.emit.scalar(x.getElementType(), value);
-  };
-  auto is = [&](const Imported &y, graph::Comparison comparison, double value) {
-    return n.emit.binaryOver<graph::CompareOp>(y, scalar(value), comparison);
-  };
-  Imported below = n.emit.unary<graph::FloorOp>(x);
-  Imported rest = n.emit.binary<graph::SubOp>(x, below);
-  Imported half = n.emit.binaryOver<graph::MulOp>(below, scalar(0.5));
-  // Odd where its half is no integer.
-  Imported isOdd = n.emit.binary<graph::CompareOp>(
-      half, n.emit.unary<graph::FloorOp>(half), graph::Comparison::NE);
-  Imported goesUp = n.emit.binary<graph::OrOp>(
-      is(rest, graph::Comparison::GT, 0.5),
-      n.emit.binary<graph::AndOp>(is(rest, graph::Comparison::EQ, 0.5), isOdd));
-  n.result(0, n.emit.select(
-                  goesUp, n.emit.binaryOver<graph::AddOp>(below, scalar(1)),
-                  below));
+  n.result(0, roundToEven(n.emit, x));
   return success();
 }
 
@@ -126,23 +110,10 @@ LogicalResult tan(NodeImporter &n) {
   return success();
 }
 
-/// (e^x + e^-x) / 2, in factors that overflow only where the result does.
-Imported coshOf(NodeImporter &n, const Imported &x) {
-  auto times = [&](const Imported &y, double factor) {
-    return n.emit.binaryOver<graph::MulOp>(
-        y, n.emit.scalar(x.getElementType(), factor));
-  };
-  auto half = [&](double sign) {
-    Imported root = n.emit.unary<graph::ExpOp>(times(x, sign * 0.5));
-    return n.emit.binary<graph::MulOp>(times(root, 0.5), root);
-  };
-  return n.emit.binary<graph::AddOp>(half(1), half(-1));
-}
-
 LogicalResult cosh(NodeImporter &n) {
   if (failed(n.need(1)))
     return failure();
-  n.result(0, coshOf(n, n.operand(0)));
+  n.result(0, coshOf(n.emit, n.operand(0)));
   return success();
 }
 
@@ -152,28 +123,20 @@ LogicalResult sinh(NodeImporter &n) {
     return failure();
   const Imported &x = n.operand(0);
   n.result(0, n.emit.binary<graph::MulOp>(n.emit.unary<graph::TanhOp>(x),
-                                          coshOf(n, x)));
+                                          coshOf(n.emit, x)));
   return success();
 }
 
 LogicalResult sign(NodeImporter &n) {
   if (failed(n.need(1)))
     return failure();
-  const Imported &x = n.operand(0);
-  Imported zero = n.emit.scalar(x.getElementType(), 0);
-  auto is = [&](graph::Comparison comparison) {
-    return n.emit.convert(
-        n.emit.binaryOver<graph::CompareOp>(x, zero, comparison),
-        x.getElementType());
-  };
-  n.result(0, n.emit.binary<graph::SubOp>(is(graph::Comparison::GT),
-                                          is(graph::Comparison::LT)));
+  n.result(0, signOf(n.emit, n.operand(0)));
   return success();
 }
 
-/// Whether the root of `x` is a deviation or a norm. A model's own root of a sum
-/// of squares has no gradient at 0 in PyTorch either; files that do not name
-/// operators do not tell it from a norm.
+/// Whether the root of `x` is a deviation or a norm. A model's own root of a
+/// sum of squares has no gradient at 0 in PyTorch either; files that do not
+/// name operators do not tell it from a norm.
 bool isNorm(NodeImporter &n, const Imported &x) {
   if (!x.value || !isSumOfSquares(x.value))
     return false;
@@ -195,7 +158,8 @@ LogicalResult squareRoot(NodeImporter &n) {
   if (failed(n.need(1)))
     return failure();
   const Imported &x = n.operand(0);
-  n.result(0, isNorm(n, x) ? rootOf(n, x) : n.emit.unary<graph::SqrtOp>(x));
+  n.result(0,
+           isNorm(n, x) ? rootOf(n.emit, x) : n.emit.unary<graph::SqrtOp>(x));
   return success();
 }
 
@@ -206,11 +170,12 @@ LogicalResult power(NodeImporter &n) {
   if (const Imported &y = n.operand(1);
       y.isConstant() && y.constant->size() == 1 &&
       std::fabs(y.constant->at(0) - 0.5) < 1e-6 && // cdist adds that to 2
-      isNorm(n, n.operand(0)) && isa<FloatType>(n.operand(0).getElementType())) {
+      isNorm(n, n.operand(0)) &&
+      isa<FloatType>(n.operand(0).getElementType())) {
     Shape shape = n.operand(0).getShape();
     auto result = broadcastShapes(shape, y.getShape());
     assert(succeeded(result) && "one element goes with any shape");
-    n.result(0, n.emit.reshape(rootOf(n, n.operand(0)), *result));
+    n.result(0, n.emit.reshape(rootOf(n.emit, n.operand(0)), *result));
     return success();
   }
   auto operands = n.broadcastOperands();
@@ -219,8 +184,9 @@ LogicalResult power(NodeImporter &n) {
   Imported x = (*operands)[0], y = (*operands)[1];
   Type type = x.getElementType();
   if (!isa<FloatType>(type) && isa<IntegerType>(y.getElementType()) &&
-      y.isConstant() && llvm::any_of(y.constant.getSlices().integers,
-                                     [](int64_t each) { return each < 0; }))
+      y.isConstant() &&
+      llvm::any_of(y.constant.getSlices().integers,
+                   [](int64_t each) { return each < 0; }))
     return n.fail("integers to a negative power are not integers; compute them "
                   "of floats (x.float() ** -1)");
   Type computed = isa<FloatType>(type) ? type : y.getElementType();
@@ -243,22 +209,7 @@ LogicalResult mod(NodeImporter &n) {
   if (isa<FloatType>(x.getElementType()))
     return n.fail("Mod of floats; write x - torch.floor(x / y) * y (or with "
                   "torch.trunc, as fmod has it)");
-  Imported rest = n.emit.binary<graph::SubOp>(
-      x, n.emit.binary<graph::MulOp>(n.emit.binary<graph::DivOp>(x, y), y));
-  if (n.getInt("fmod", 0) == 0) {
-    // Signs are compared: the product of two large numbers would wrap around.
-    Imported zero = n.emit.scalar(x.getElementType(), 0);
-    auto is = [&](const Imported &z, graph::Comparison comparison) {
-      return n.emit.binaryOver<graph::CompareOp>(z, zero, comparison);
-    };
-    Imported differs = n.emit.binary<graph::OrOp>(
-        n.emit.binary<graph::AndOp>(is(rest, graph::Comparison::LT),
-                                    is(y, graph::Comparison::GT)),
-        n.emit.binary<graph::AndOp>(is(rest, graph::Comparison::GT),
-                                    is(y, graph::Comparison::LT)));
-    rest = n.emit.select(differs, n.emit.binary<graph::AddOp>(rest, y), rest);
-  }
-  n.result(0, rest);
+  n.result(0, remainderOf(n.emit, x, y, n.getInt("fmod", 0) != 0));
   return success();
 }
 

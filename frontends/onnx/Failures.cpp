@@ -1,4 +1,4 @@
-// What of a model cannot be imported, all of it in one report.
+// Nodes that cannot be imported.
 
 #include "frontends/onnx/Failures.h"
 
@@ -77,55 +77,13 @@ static std::string explainUnsupported(const Node &node, const Opsets &opsets) {
   return text;
 }
 
-void Failures::add(const Node &node, std::string reason) {
+void onnx::Failures::add(const Node &node, const std::string &reason) {
   ++numNodes;
-  failures[opName(node) + ": " + reason].push_back(&node);
+  failures.add(opName(node) + ": " + reason, describe(node));
 }
 
-void Failures::addUnsupported(const Node &node, const Opsets &opsets) {
+void onnx::Failures::addUnsupported(const Node &node, const Opsets &opsets) {
   ++numNodes;
-  unsupported[opName(node) + explainUnsupported(node, opsets)].push_back(&node);
-}
-
-LogicalResult Failures::report(Location location,
-                               std::vector<UnsupportedNodes> *into) const {
-  if (unsupported.empty() && failures.empty())
-    return success();
-  if (into) {
-    auto add = [&](std::string reason, ArrayRef<const Node *> nodes) {
-      UnsupportedNodes &entry = into->emplace_back();
-      entry.reason = std::move(reason);
-      for (const Node *node : nodes)
-        entry.nodes.push_back(describe(*node));
-    };
-    for (const auto &[name, nodes] : unsupported)
-      add(name, nodes);
-    for (const auto &[reason, nodes] : failures)
-      add(reason, nodes);
-    return failure();
-  }
-  InFlightDiagnostic diagnostic = emitError(location);
-  diagnostic << "the model cannot be imported";
-  auto list = [&](StringRef text, ArrayRef<const Node *> nodes) {
-    constexpr size_t shown = 3;
-    SmallVector<std::string> names;
-    for (const Node *node : nodes.take_front(shown))
-      names.push_back(describe(*node));
-    diagnostic << "\n  " << text << ": " << nodes.size()
-               << (nodes.size() == 1 ? " node, " : " nodes, ")
-               << llvm::join(names, ", ")
-               << (nodes.size() > shown ? ", ..." : "");
-  };
-  for (const auto &[name, nodes] : unsupported)
-    list(name, nodes);
-  size_t lines = 0;
-  for (const auto &[reason, nodes] : failures) {
-    if (++lines > maxReasons) {
-      diagnostic << "\n  and " << failures.size() - maxReasons
-                 << " more reasons";
-      break;
-    }
-    list(reason, nodes);
-  }
-  return diagnostic;
+  failures.addUnsupported(opName(node) + explainUnsupported(node, opsets),
+                          describe(node));
 }

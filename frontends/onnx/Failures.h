@@ -1,4 +1,4 @@
-// What of a model cannot be imported, all of it in one report.
+// Nodes that cannot be imported.
 
 #pragma once
 
@@ -7,10 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "frontends/onnx/Import.h"
+#include "frontends/import/Failures.h"
 #include "frontends/onnx/Model.h"
 #include "mlir/IR/Diagnostics.h"
-#include "llvm/ADT/SmallVector.h"
 
 namespace polyrank::frontends::onnx {
 
@@ -20,26 +19,26 @@ using Opsets = std::map<std::string_view, int64_t>;
 mlir::FailureOr<Opsets> toOpsets(mlir::Location location,
                                  const std::vector<OpsetImport> &imports);
 
-/// Nodes are kept by address.
+/// By node.
 class Failures {
 public:
-  void add(const Node &node, std::string reason);
+  void add(const Node &node, const std::string &reason);
   /// No row of the table imports the node under `opsets`.
   void addUnsupported(const Node &node, const Opsets &opsets);
   /// All that were added.
   size_t getNumNodes() const { return numNodes; }
   /// That differ.
-  size_t getNumReasons() const { return failures.size(); }
-
-  /// One diagnostic at `location`, or what `into` is given; success where
-  /// nothing failed.
+  size_t getNumReasons() const { return failures.getNumReasons(); }
+  /// See frontends::Failures.
   llvm::LogicalResult report(mlir::Location location,
-                             std::vector<UnsupportedNodes> *into) const;
+                             std::vector<UnsupportedNodes> *into) const {
+    return failures.report(location, into);
+  }
 
-  static constexpr size_t maxReasons = 20; // in one report
+  static constexpr size_t maxReasons = frontends::Failures::maxReasons;
 
 private:
-  std::map<std::string, llvm::SmallVector<const Node *>> unsupported, failures;
+  frontends::Failures failures;
   size_t numNodes = 0;
 };
 

@@ -1,13 +1,12 @@
-// Which parameters are not trained: `--freeze`, `--train-only`, and what the
-// file suggests.
+// Which parameters of an ONNX file are not trained, and what the file suggests.
 
 #include "frontends/onnx/Freeze.h"
 
 #include <cmath>
 #include <cstring>
 
-#include "dialects/graph/NamePattern.h"
 #include "frontends/emit/Emitter.h"
+#include "frontends/import/Freeze.h"
 #include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -17,107 +16,23 @@ using polyrank::groupNames;
 
 namespace polyrank::frontends::onnx {
 
-namespace {
-
-bool matches(const std::string &pattern, const Parameter &parameter) {
-  auto isMeant = [&](const std::string &name) {
-    return graph::matchesName(pattern, name);
-  };
-  return isMeant(parameter.name) || any_of(parameter.aliases, isMeant);
-}
-
-bool isTrained(const Parameter &parameter) {
-  return parameter.trainable && isFloat(parameter.tensor->type);
-}
-
-/// The first of `patterns` that names the parameter, or null.
-const std::string *findMatch(ArrayRef<std::string> patterns,
-                             const Parameter &parameter) {
-  const auto *found = find_if(patterns, [&](const std::string &pattern) {
-    return matches(pattern, parameter);
-  });
-  return found == patterns.end() ? nullptr : found;
-}
-
-/// Why `pattern` of `option` names nothing that is trained; else empty.
-std::string check(const char *option, const std::string &pattern,
-                  const ModelState &state) {
-  std::string error = std::string(option) + " '" + pattern + "' ";
-  if (std::string reason = graph::explainPattern(pattern); !reason.empty())
-    return error + "is no pattern: " + reason;
-  std::vector<std::string> names;
-  const Parameter *fixed = nullptr;
-  for (const Parameter &parameter : state.parameters) {
-    bool isMeant = matches(pattern, parameter);
-    if (isTrained(parameter)) {
-      if (isMeant)
-        return "";
-      names.push_back(parameter.name);
-      llvm::append_range(names, parameter.aliases);
-    } else if (isMeant) {
-      fixed = &parameter;
-    }
-  }
-  if (fixed)
-    return error + "matches only buffers, such as '" + fixed->name +
-           "', which are not trained; leave it out";
-  return error + "matches no parameter" + nearestNames(pattern, names);
-}
-
-std::string countOf(size_t count) {
-  return std::to_string(count) + (count == 1 ? " parameter" : " parameters");
-}
-
-} // namespace
-
 std::string freeze(ModelState &state, ArrayRef<std::string> patterns,
                    ArrayRef<std::string> only) {
-  if (patterns.empty() && only.empty())
-    return "";
-  for (const std::string &pattern : patterns)
-    if (std::string error = check("--freeze", pattern, state); !error.empty())
-      return error;
-  for (const std::string &pattern : only)
-    if (std::string error = check("--train-only", pattern, state);
-        !error.empty())
-      return error;
-  size_t frozen = 0, all = 0;
-  int64_t frozenElements = 0, allElements = 0;
-  for (Parameter &parameter : state.parameters) {
-    if (!isTrained(parameter))
-      continue;
-    const std::string *out = findMatch(patterns, parameter);
-    const std::string *in = findMatch(only, parameter);
-    if (out && in)
-      return "--freeze '" + *out + "' and --train-only '" + *in +
-             "' both name '" + parameter.name +
-             "'; give patterns that have no parameter in common";
-    int64_t elements = parameter.tensor->numElements();
-    ++all;
-    allElements += elements;
-    if (!out && (only.empty() || in))
-      continue;
-    parameter.trainable = false;
-    ++frozen;
-    frozenElements += elements;
-    if (!parameter.aliases.empty() && out &&
-        !graph::matchesName(*out, parameter.name))
-      state.notes.push_back("`" + parameter.name + "` is frozen: it is tied to "
-                            "what --freeze '" + *out + "' names");
-  }
-  if (frozen == all)
-    return "--freeze and --train-only leave no parameter to train";
-  state.notes.push_back(countOf(frozen) + " of " + std::to_string(all) + " (" +
-                        std::to_string(frozenElements) + " of " +
-                        std::to_string(allElements) +
-                        " elements) frozen: no gradient, no state of the "
-                        "optimizer, saved as stored");
-  return "";
+  std::vector<Freezable> parameters;
+  for (Parameter &parameter : state.parameters)
+    parameters.push_back(
+        {parameter.name, parameter.aliases, isFloat(parameter.tensor->type),
+         parameter.tensor->numElements(), parameter.trainable});
+  return frontends::freeze(parameters, patterns, only, state.notes);
 }
 
 //===-- candidates -------------------------------------------------------===//
 
 namespace {
+
+bool isTrained(const Parameter &parameter) {
+  return parameter.trainable && isFloat(parameter.tensor->type);
+}
 
 /// Row `row` of a matrix of float32.
 bool readRow(const Model &model, const StoredTensor &tensor, int64_t row,
@@ -146,9 +61,9 @@ bool isMatrix(const StoredTensor &tensor) {
          tensor.dims.size() == 2 && tensor.dims[0] > 0 && tensor.dims[1] > 0;
 }
 
-/// Whether the rows are sines and cosines of growing angles: the squares of each
-/// pair sum to 1, the first row is sin(0) and cos(0), and the second has the
-/// sine of 1 first, halves behind each other or interleaved.
+/// Whether the rows are sines and cosines of growing angles: the squares of
+/// each pair sum to 1, the first row is sin(0) and cos(0), and the second has
+/// the sine of 1 first, halves behind each other or interleaved.
 bool isSinusoidal(const Model &model, const StoredTensor &tensor) {
   if (!isMatrix(tensor) || tensor.dims[0] < 3 || tensor.dims[1] < 4 ||
       tensor.dims[1] % 2 != 0)
@@ -275,7 +190,8 @@ std::vector<std::string> suggestFreezing(const Model &model,
                     options(sinusoids));
   if (othersAdapted)
     notes.push_back("low-rank matrices (lora_A, lora_B) stand beside " +
-                    countOf(bases.size()) +
+                    std::to_string(bases.size()) +
+                    (bases.size() == 1 ? " parameter" : " parameters") +
                     " that are trained as well, since the file does not say "
                     "what the model keeps fixed: --train-only '*lora_*'");
   if (!buffers.empty())
@@ -283,7 +199,8 @@ std::vector<std::string> suggestFreezing(const Model &model,
         groupNames(buffers) +
         (buffers.size() == 1 ? " has the name of a buffer"
                              : " have the names of buffers") +
-        ", which the file does not tell from parameters, and would be trained: " +
+        ", which the file does not tell from parameters, and would be "
+        "trained: " +
         options(buffers) +
         ", or export with dynamo=True, optimize=False, which tells them apart");
   if (!padded.empty())

@@ -213,7 +213,9 @@ void GraphImporter::importNode(const Node &node, const OpRow &row,
   LogicalResult imported = row.import(importer);
   std::string rejected = emit.takeError();
   if (failed(imported))
-    return fail(node, importer.getReason().str());
+    return fail(node, importer.getReason().empty()
+                          ? rejected
+                          : importer.getReason().str());
   if (!rejected.empty())
     return fail(node, rejected);
   for (auto [name, result] : llvm::zip(node.outputs, importer.getResults())) {

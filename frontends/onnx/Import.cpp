@@ -2,13 +2,12 @@
 
 #include "frontends/onnx/Import.h"
 
-#include "dialects/graph/Boundary.h"
+#include "frontends/import/ModuleBuilder.h"
 #include "frontends/onnx/Freeze.h"
 #include "frontends/onnx/GraphImporter.h"
 #include "frontends/onnx/Inputs.h"
 #include "frontends/onnx/Parameters.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/Verifier.h"
 
 using namespace mlir;
 
@@ -22,15 +21,17 @@ public:
   ModelImporter(MLIRContext &context, const Model &model,
                 const ImportOptions &options)
       : context(context), model(model), options(options),
-        fileLocation(FileLineColLoc::get(&context, model.path, 0, 0)),
-        module(ModuleOp::create(fileLocation)),
-        emit(OpBuilder(&context), fileLocation, options.foldingBudget) {}
+        builder(context, model.path, options.foldingBudget),
+        fileLocation(builder.getLocation()), emit(builder.getEmitter()) {}
 
   OwningOpRef<ModuleOp> run() {
     auto opsets = toOpsets(fileLocation, model.opsets);
     if (failed(opsets) || failed(checkLayerOptions()))
       return {};
-    auto specialised = specialiseInputs(fileLocation, model, options);
+    auto declared = findInputs(fileLocation, model, options);
+    if (failed(declared))
+      return {};
+    auto specialised = specialiseInputs(fileLocation, *declared, options);
     if (failed(specialised))
       return {};
     inputs = std::move(*specialised);
@@ -39,12 +40,12 @@ public:
       return {};
     importer.run(values);
     if (failed(importer.report(fileLocation)) ||
-        failed(checkDetached(importer)) || failed(createReturn()))
+        failed(checkDetached(importer)))
       return {};
-    eraseUnused();
-    if (failed(verify(*module)))
+    auto outputs = findOutputs();
+    if (failed(outputs))
       return {};
-    return std::move(module);
+    return builder.finish(*outputs);
   }
 
 private:
@@ -90,43 +91,19 @@ private:
       emitWarning(fileLocation) << warning;
     for (const std::string &note : state.notes)
       emitRemark(fileLocation) << note;
-    noteConversions(state);
 
-    OpBuilder builder(&context);
-    builder.setInsertionPointToEnd(module->getBody());
-    SmallVector<Type> types;
-    SmallVector<Location> locations;
-    SmallVector<DictionaryAttr> attributes;
-    auto addArgument = [&](mlir::Attribute role, StringRef name, Type type) {
-      types.push_back(type);
-      locations.push_back(NameLoc::get(builder.getStringAttr(name)));
-      attributes.push_back(graph::Boundary::asDictionary(role));
-    };
+    std::vector<ParameterSpec> parameters;
     for (const Parameter &parameter : state.parameters) {
-      auto type = createParameter(builder, parameter);
-      if (failed(type))
+      auto spec = specify(parameter);
+      if (failed(spec))
         return failure();
-      addArgument(graph::ParameterAttr::get(
-                      FlatSymbolRefAttr::get(&context, parameter.name)),
-                  parameter.name, *type);
+      parameters.push_back(std::move(*spec));
     }
-    for (const Input &input : inputs) {
-      auto role = graph::InputAttr::get(builder.getStringAttr(input.name));
-      addArgument(input.hasOpenBatch ? role.withOpenBatch() : role, input.name,
-                  input.type);
-    }
-
-    function = func::FuncOp::create(builder, fileLocation, "forward",
-                                    builder.getFunctionType(types, {}),
-                                    ArrayRef<NamedAttribute>(), attributes);
-    Block *body =
-        builder.createBlock(&function.getBody(), {}, types, locations);
-    emit.getBuilder().setInsertionPointToEnd(body);
-    emit.getRandomness = [this] { return getRandomness(); };
+    builder.createFunction(parameters, inputs);
 
     // An argument has the model's orientation; the graph may use its transpose.
     auto valueOf = [&](ParameterUse use) {
-      Imported argument{Value(body->getArgument(use.index))};
+      Imported argument{builder.getParameter(use.index)};
       return use.transposed ? emit.transpose(argument, {1, 0}) : argument;
     };
     for (const auto &each : state.values)
@@ -138,9 +115,8 @@ private:
     for (const auto &known : options.known)
       values[known.getKey()] = Imported(known.getValue());
     for (auto [i, input] : llvm::enumerate(inputs)) {
-      unsigned number = state.parameters.size() + i;
       Imported &value = values[input.name];
-      value = Value(body->getArgument(number));
+      value = builder.getInput(i);
       value.held = input.held;
     }
     for (const StoredTensor &tensor : model.graph.initializers) {
@@ -148,7 +124,7 @@ private:
         continue;
       if (auto folded = state.folded.find(StringRef(tensor.name));
           folded != state.folded.end()) {
-        values[tensor.name] = compute(folded->second, body, tensor.dims);
+        values[tensor.name] = compute(folded->second, tensor.dims);
         continue;
       }
       std::string reason;
@@ -161,13 +137,13 @@ private:
     return success();
   }
 
-  /// The value of `e`, which has `dims`, over the arguments of `body`.
-  Imported compute(const Expression &e, Block *body, ArrayRef<int64_t> dims) {
+  /// The value of `e`, which has `dims`, over the arguments.
+  Imported compute(const Expression &e, ArrayRef<int64_t> dims) {
     using Kind = Expression::Kind;
-    auto operand = [&](size_t i) { return compute(e.operands[i], body, dims); };
+    auto operand = [&](size_t i) { return compute(e.operands[i], dims); };
     switch (e.kind) {
     case Kind::View: {
-      Imported x{Value(body->getArgument(e.parameter))};
+      Imported x{builder.getParameter(e.parameter)};
       for (size_t dim = 0; dim < e.starts.size(); ++dim)
         x = emit.slice(x, dim, e.starts[dim], e.limits[dim]);
       x = emit.reshape(emit.transpose(x, e.permutation), e.shape);
@@ -220,51 +196,21 @@ private:
     return success();
   }
 
-  /// Arguments behind all others, by their roles.
-  std::array<Value, 3> getRandomness() {
-    OpBuilder builder(&context);
-    auto type = RankedTensorType::get({}, builder.getI64Type());
-    using graph::RandomCounter;
-    for (auto [value, counter] : llvm::zip_equal(
-             randomness, std::array{RandomCounter::Seed, RandomCounter::Step,
-                                    RandomCounter::Microbatch})) {
-      if (value)
-        continue;
-      auto name = graph::stringifyRandomCounter(counter);
-      value = graph::Boundary(function).insertArgument(
-          function.getNumArguments(), type,
-          graph::CounterAttr::get(&context, counter),
-          NameLoc::get(builder.getStringAttr(name)));
-    }
-    return randomness;
-  }
-
-  /// What the rule of element types changes, in one note.
-  void noteConversions(const ModelState &state) {
-    std::map<std::string, size_t> counts;
-    for (const Parameter &parameter : state.parameters)
-      if (Type type = toElementType(&context, parameter.tensor->type);
-          type && isa<FloatType>(type) &&
-          parameter.tensor->type != DataType::Float)
-        ++counts[nameOf(parameter.tensor->type)];
-    for (const auto &[type, count] : counts)
-      emitRemark(fileLocation)
-          << count << (count == 1 ? " tensor is " : " tensors are ") << type
-          << " in the file; computed and saved in float32";
-  }
-
-  /// The type of the argument that holds the parameter.
-  FailureOr<RankedTensorType> createParameter(OpBuilder &builder,
-                                              const Parameter &parameter) {
+  FailureOr<ParameterSpec> specify(const Parameter &parameter) {
     const StoredTensor &tensor = *parameter.tensor;
     Type elementType = toStoredType(&context, tensor.type);
     if (!elementType)
       return error() << "parameter `" << parameter.name << "` is "
                      << nameOf(tensor.type) << ", which is not supported";
-    auto type = RankedTensorType::get(parameter.getDims(), elementType);
+    ParameterSpec spec;
+    spec.name = parameter.name;
+    spec.aliases = parameter.aliases;
+    spec.stored = RankedTensorType::get(parameter.getDims(), elementType);
+    spec.computed = toElementType(&context, tensor.type);
+    spec.trainable = parameter.trainable;
+    spec.transposed = parameter.transposed && tensor.span;
     // Elements that are encoded one by one have no span in the file.
-    ElementsAttr value;
-    if (!tensor.span && !tensor.isAbsent && type.getNumElements() > 0) {
+    if (!tensor.span && !tensor.isAbsent && spec.stored.getNumElements() > 0) {
       std::string reason;
       auto known = toTensor(&context, model, tensor, reason);
       if (!known)
@@ -278,71 +224,25 @@ private:
                           "store it as raw data";
       graph::Tensor stored = *elements.constant;
       stored.elementType = elementType;
-      value = stored.toAttribute();
+      spec.value = stored.toAttribute();
     }
-    SmallVector<StringRef> aliases(parameter.aliases.begin(),
-                                   parameter.aliases.end());
-    FileSpan span =
-        tensor.isAbsent ? FileSpan() : tensor.span.value_or(FileSpan());
-    graph::ParameterOp::create(
-        builder, NameLoc::get(builder.getStringAttr(parameter.name)),
-        parameter.name, type, span.path, static_cast<int64_t>(span.offset),
-        static_cast<int64_t>(span.length), parameter.trainable,
-        aliases.empty() ? ArrayAttr() : builder.getStrArrayAttr(aliases),
-        parameter.transposed && tensor.span, value);
-    return type.clone(toElementType(&context, tensor.type));
+    if (!tensor.isAbsent)
+      spec.span = tensor.span.value_or(FileSpan());
+    return spec;
   }
 
-  LogicalResult createReturn() {
+  FailureOr<std::vector<std::pair<std::string, Imported>>> findOutputs() {
     if (model.graph.outputs.empty())
       return error() << "the model has no outputs";
-    OpBuilder &builder = emit.getBuilder();
-    SmallVector<Value> results;
-    SmallVector<Type> types;
-    SmallVector<DictionaryAttr> attributes;
-    emit.setOrigin(fileLocation, "");
+    std::vector<std::pair<std::string, Imported>> outputs;
     for (const ValueInfo &output : model.graph.outputs) {
       auto found = values.find(output.name);
       if (found == values.end() || !found->second || found->second.sequence)
         return error() << "output `" << std::string(output.name)
                        << "` is no tensor that a node computes";
-      Value value = emit.materialize(found->second);
-      results.push_back(value);
-      types.push_back(value.getType());
-      attributes.push_back(graph::Boundary::asDictionary(
-          graph::OutputAttr::get(builder.getStringAttr(output.name))));
+      outputs.emplace_back(output.name, found->second);
     }
-    // What a step leaves in parameters beside the optimizer: running
-    // statistics.
-    for (auto [parameter, value] : emit.getUpdates()) {
-      unsigned number = cast<BlockArgument>(parameter).getArgNumber();
-      results.push_back(value);
-      types.push_back(value.getType());
-      attributes.push_back(graph::Boundary::asDictionary(
-          graph::NextAttr::get(&context, number)));
-    }
-    graph::Boundary boundary(function);
-    for (const auto &[argument, range] : emit.getIndexRanges()) {
-      unsigned number = cast<BlockArgument>(argument).getArgNumber();
-      if (auto input = boundary.getArgument<graph::InputAttr>(number))
-        boundary.setArgument(number,
-                             input.withRange(range.limit, range.ignored));
-    }
-    func::ReturnOp::create(builder, fileLocation, results);
-    function.setType(
-        builder.getFunctionType(function.getArgumentTypes(), types));
-    function.setAllResultAttrs(attributes);
-    return success();
-  }
-
-  void eraseUnused() {
-    Operation *op = &function.getBody().front().back();
-    while (op) {
-      Operation *previous = op->getPrevNode();
-      if (isOpTriviallyDead(op))
-        op->erase();
-      op = previous;
-    }
+    return outputs;
   }
 
   LogicalResult checkDetached(const GraphImporter &importer) {
@@ -358,13 +258,9 @@ private:
   MLIRContext &context;
   const Model &model;
   const ImportOptions &options;
-  Location fileLocation;
-  OwningOpRef<ModuleOp> module;
-  func::FuncOp function;
-  /// Seed, step and microbatch, where the model has randomness.
-  std::array<Value, 3> randomness;
-  Emitter emit;
-
+  ModuleBuilder builder;
+  const Location fileLocation;
+  Emitter &emit;
   std::vector<Input> inputs;
   Scope values;
 };

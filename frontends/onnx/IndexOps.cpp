@@ -68,13 +68,14 @@ LogicalResult gather(NodeImporter &n) {
                       Twine(size));
   Embedding embedding = findEmbedding(n);
   if (embedding.scalesByFrequency && n.options.training)
-    return n.fail("an embedding with scale_grad_by_freq=True, whose gradient is "
-                  "not computed; leave the option out, or --freeze the table");
+    return n.fail(
+        "an embedding with scale_grad_by_freq=True, whose gradient is "
+        "not computed; leave the option out, or --freeze the table");
   // A slice has no padding index.
   std::optional<int64_t> padding = embedding.paddingIndex;
-  bool mayPad = padding && (!indices.isConstant() ||
-                            llvm::is_contained(indices.constant->integers,
-                                               *padding));
+  bool mayPad =
+      padding && (!indices.isConstant() ||
+                  llvm::is_contained(indices.constant->integers, *padding));
   std::optional<int64_t> start = startOfRun(indices);
   if (start && !mayPad) {
     Imported part =
@@ -180,50 +181,13 @@ LogicalResult trilu(NodeImporter &n) {
       return failure();
     k = *given;
   }
-  Shape shape = x.getShape();
-  if (shape.size() < 2)
-    return n.fail("Trilu of " + toString(shape));
-  Shape matrix = {shape[shape.size() - 2], shape.back()};
-  Type index = IntegerType::get(n.emit.getBuilder().getContext(), 64);
-  Imported distance = n.emit.binary<graph::SubOp>(
-      n.emit.iota(matrix, 1, index), n.emit.iota(matrix, 0, index));
-  Imported kept = n.emit.binaryOver<graph::CompareOp>(
-      distance, n.emit.scalar(index, static_cast<double>(k)),
-      n.getInt("upper", 1) ? Comparison::GE : Comparison::LE);
-  bool known = x.isConstant();
-  n.result(0,
-           n.emit.select(n.emit.broadcast(kept, shape, !known), x,
-                         n.emit.broadcast(n.emit.scalar(x.getElementType(), 0),
-                                          shape, !known)));
+  auto result = triangleOf(n.emit, x, k, n.getInt("upper", 1) != 0);
+  if (failed(result))
+    return failure();
+  n.result(0, *result);
   return success();
 }
 
-/// Known sums, of which exports build masks, one after another.
-graph::Tensor sumKnown(const graph::Tensor &x, int64_t axis, bool exclusive,
-                       bool reverse) {
-  int64_t size = x.shape[axis], stride = graph::getStrides(x.shape)[axis];
-  graph::Tensor sums(x.elementType, x.shape);
-  for (int64_t i = 0; i < x.size(); ++i) {
-    int64_t row = i / stride % size, first = i - row * stride;
-    if (row != 0)
-      continue;
-    double sum = 0;
-    for (int64_t step = 0; step < size; ++step) {
-      int64_t at = first + (reverse ? size - 1 - step : step) * stride;
-      if (exclusive)
-        sums.set(at, sum);
-      sum += x.at(at);
-      if (!exclusive)
-        sums.set(at, sum);
-    }
-  }
-  return sums;
-}
-
-/// result[j] = sum of x[i] over i <= j (`reverse`: i >= j; `exclusive`: without
-/// i = j): a reduction of x repeated along j, where the others are zero. Each
-/// element sums over the whole dim, so positions of tokens cost little, and
-/// long rows are not what it is for.
 LogicalResult cumSum(NodeImporter &n) {
   if (failed(n.need(2)))
     return failure();
@@ -234,65 +198,27 @@ LogicalResult cumSum(NodeImporter &n) {
   if (failed(axis))
     return failure();
   const Imported &x = n.operand(0);
-  if (x.getElementType().isInteger(1))
-    return n.fail("CumSum of booleans; convert them to integers (x.long())");
-  bool exclusive = n.getInt("exclusive", 0), reverse = n.getInt("reverse", 0);
-  if (x.isConstant()) {
-    n.result(0, sumKnown(*x.constant, *axis, exclusive, reverse));
-    return success();
-  }
-  // [.., i, j, ..]
-  Shape pairs = x.getShape(), apart = pairs;
-  pairs.insert(pairs.begin() + *axis, pairs[*axis]);
-  apart.insert(apart.begin() + *axis + 1, 1);
-  if (failed(n.fits(pairs)))
+  auto result = cumulativeSum(n.emit, x, *axis, n.getInt("exclusive", 0) != 0,
+                              n.getInt("reverse", 0) != 0);
+  if (failed(result))
     return failure();
-  int64_t size = pairs[*axis];
-  Shape square = {size, size};
-  Type index = n.emit.getBuilder().getI64Type();
-  auto comparison = reverse     ? exclusive ? Comparison::GT : Comparison::GE
-                    : exclusive ? Comparison::LT
-                                : Comparison::LE;
-  Imported counts = n.emit.binary<graph::CompareOp>(
-      n.emit.iota(square, 0, index), n.emit.iota(square, 1, index), comparison);
-  square.append(pairs.size() - *axis - 2, 1);
-  Imported repeated = n.emit.broadcast(n.emit.reshape(x, apart), pairs, false);
-  Imported counted = n.emit.select(
-      n.emit.broadcast(n.emit.reshape(counts, square), pairs, true), repeated,
-      n.emit.broadcast(n.emit.scalar(x.getElementType(), 0), pairs, true));
-  n.result(0, n.emit.reduce(sharding::ReductionKind::Sum, counted, *axis));
+  n.result(0, *result);
   return success();
 }
 
 /// The index of the largest (smallest) element along a dim: of the first one,
 /// or the last with select_last_index.
 template <bool largest>
-LogicalResult argExtremum(NodeImporter &n) {
+LogicalResult argExtremumOf(NodeImporter &n) {
   if (failed(n.need(1)))
     return failure();
   const Imported &x = n.operand(0);
   auto axis = n.axis(n.getInt("axis", 0), x.getRank());
   if (failed(axis))
     return failure();
-  using sharding::ReductionKind;
+  Imported result = argExtremum(n.emit, x, *axis, largest,
+                                n.getInt("select_last_index", 0) != 0);
   Shape shape = x.getShape();
-  bool last = n.getInt("select_last_index", 0);
-  auto kind = largest ? ReductionKind::Max : ReductionKind::Min;
-  Imported extremum =
-      n.emit.keepDims(n.emit.reduce(kind, x, *axis), shape, *axis);
-  // "Not beyond it" also where the extremum is NaN: the index is one of the
-  // dim.
-  Imported isOther = n.emit.binaryOver<graph::CompareOp>(
-      x, extremum, largest ? Comparison::LT : Comparison::GT);
-  Type index = n.emit.getBuilder().getI64Type();
-  Imported none =
-      n.emit.scalar(index, last ? -1 : static_cast<double>(shape[*axis]));
-  bool known = isOther.isConstant();
-  Imported candidates =
-      n.emit.select(isOther, n.emit.broadcast(none, shape, !known),
-                    n.emit.iota(shape, *axis, index));
-  Imported result = n.emit.reduce(
-      last ? ReductionKind::Max : ReductionKind::Min, candidates, *axis);
   n.result(0, n.getInt("keepdims", 1) ? n.emit.keepDims(result, shape, *axis)
                                       : result);
   return success();
@@ -326,8 +252,8 @@ const OpRow rows[] = {
     {"", "Trilu", 14, trilu},
     {"", "CumSum", 11, cumSum},
     {"", "NonZero", 9, nonZero},
-    {"", "ArgMax", 1, argExtremum<true>},
-    {"", "ArgMin", 1, argExtremum<false>},
+    {"", "ArgMax", 1, argExtremumOf<true>},
+    {"", "ArgMin", 1, argExtremumOf<false>},
 };
 
 } // namespace

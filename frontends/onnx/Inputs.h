@@ -1,29 +1,16 @@
-// The model's inputs, with the sizes that the user gives to open dims.
+// The inputs that a model declares.
 
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include "frontends/onnx/Import.h"
+#include "frontends/import/Inputs.h"
 #include "frontends/onnx/Model.h"
-#include "mlir/IR/BuiltinTypes.h"
-#include "mlir/IR/Diagnostics.h"
 
 namespace polyrank::frontends::onnx {
 
-/// What @forward takes beside parameters and state.
-struct Input {
-  std::string name;
-  mlir::RankedTensorType type;
-  mlir::IntegerType held; // see Imported
-  bool hasOpenBatch; // the file leaves dim 0 open
-};
-
-/// In the file's order, without those whose values are known now. An error at
-/// `location` where a size is missing, or what the user says is not so.
-mlir::FailureOr<std::vector<Input>>
-specialiseInputs(mlir::Location location, const Model &model,
-                 const ImportOptions &options);
+/// In the file's order, without those that are initializers. An error at
+/// `location` where one is a parameter that was exported without its values.
+mlir::FailureOr<std::vector<DeclaredInput>>
+findInputs(mlir::Location location, const Model &model,
+           const ImportOptions &options);
 
 } // namespace polyrank::frontends::onnx

@@ -1,5 +1,6 @@
 // Import of ops on bits, and what types of integers hold.
 
+#include "frontends/emit/Functions.h"
 #include "frontends/onnx/NodeImporter.h"
 
 using namespace mlir;
@@ -66,19 +67,12 @@ LogicalResult bitwiseAnd(NodeImporter &n) {
   return success();
 }
 
-/// x + y adds the bits that both have twice: x | y has them once, x ^ y not at
-/// all. What overflows comes round.
 template <bool isXor>
 LogicalResult bitwiseOr(NodeImporter &n) {
   auto operands = integerPair(n);
   if (failed(operands))
     return failure();
-  Imported x = (*operands)[0], y = (*operands)[1];
-  Imported both = n.emit.binary<graph::BitAndOp>(x, y);
-  if (isXor)
-    both = n.emit.binary<graph::AddOp>(both, both);
-  n.result(
-      0, n.emit.binary<graph::SubOp>(n.emit.binary<graph::AddOp>(x, y), both));
+  n.result(0, bitOrOf(n.emit, (*operands)[0], (*operands)[1], isXor));
   return success();
 }
 

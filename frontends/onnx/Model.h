@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include "support/MappedFile.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,6 +14,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "frontends/import/FileSpan.h"
 
 namespace polyrank::frontends::onnx {
 
@@ -50,13 +54,6 @@ std::string nameOf(DataType type);
 
 /// Bytes of one element; 0 for strings and for types without whole bytes.
 unsigned byteSize(DataType type);
-
-/// `length` bytes of the file at `path` from `offset` on.
-struct FileSpan {
-  std::string path;
-  uint64_t offset = 0;
-  uint64_t length = 0;
-};
 
 /// A TensorProto. Its elements, row-major and little-endian, are `bytes` (in
 /// the mapped file, or decoded from varints into `decoded`), or else they lie
@@ -172,25 +169,6 @@ struct Function {
   std::vector<Attribute> defaults;
   std::vector<Node> nodes;
   std::vector<OpsetImport> opsets;
-};
-
-/// A read-only file that is mapped whole; unmapped by the destructor.
-class MappedFile {
-public:
-  MappedFile() = default;
-  MappedFile(MappedFile &&other) noexcept { *this = std::move(other); }
-  MappedFile &operator=(MappedFile &&other) noexcept {
-    std::swap(contents, other.contents);
-    return *this;
-  }
-  ~MappedFile();
-
-  /// Returns false and sets `error` where the file is not a readable file.
-  bool map(const std::string &path, std::string &error);
-  std::string_view bytes() const { return contents; }
-
-private:
-  std::string_view contents;
 };
 
 /// An open file of external data, below the folder of the model.

@@ -67,7 +67,7 @@ std::optional<graph::Tensor> toTensor(MLIRContext *context, const Model &model,
   if (!elementType) {
     error = "tensor `" + std::string(tensor.name) + "` has elements of " +
             nameOf(tensor.type) +
-             ", which is not supported; convert it to float32 or int64";
+            ", which is not supported; convert it to float32 or int64";
     return std::nullopt;
   }
   std::vector<char> bytes;
@@ -133,14 +133,6 @@ std::optional<graph::Tensor> toTensor(MLIRContext *context, const Model &model,
     read(int64_t(), result.integers);
   }
   return result;
-}
-
-LogicalResult NodeImporter::fits(ArrayRef<int64_t> shape) {
-  if (llvm::any_of(shape, [](int64_t dim) { return dim < 0; }))
-    return fail("shape " + toString(shape));
-  if (countElements(shape) > maxElements)
-    return fail("shape " + toString(shape) + " is too large");
-  return success();
 }
 
 LogicalResult NodeImporter::need(size_t count) {
@@ -222,9 +214,7 @@ bool isOf(const Node &node, StringRef name) {
   return call.split("[target=torch.ops.").second.starts_with(name);
 }
 
-bool NodeImporter::isOf(StringRef name) const {
-  return onnx::isOf(node, name);
-}
+bool NodeImporter::isOf(StringRef name) const { return onnx::isOf(node, name); }
 
 static double argumentOf(const Node &node, size_t position, StringRef name,
                          double otherwise) {
@@ -303,23 +293,6 @@ FailureOr<SmallVector<int64_t>> NodeImporter::axes(ArrayRef<int64_t> axes,
   llvm::sort(result);
   if (std::adjacent_find(result.begin(), result.end()) != result.end())
     return fail("axes " + toString(axes) + " name a dim twice");
-  return result;
-}
-
-FailureOr<SmallVector<Imported>> NodeImporter::broadcastOperands() {
-  Shape shape;
-  bool known = true;
-  for (const Imported &each : operands) {
-    auto common = broadcastShapes(shape, each.getShape());
-    if (failed(common))
-      return fail("shapes " + toString(shape) + " and " +
-                  toString(each.getShape()) + " do not go together");
-    shape = *common;
-    known &= each.isConstant();
-  }
-  SmallVector<Imported> result;
-  for (const Imported &each : operands)
-    result.push_back(emit.broadcast(each, shape, !known));
   return result;
 }
 

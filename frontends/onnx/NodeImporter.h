@@ -12,8 +12,8 @@
 namespace polyrank::frontends::onnx {
 
 /// The element type in which a tensor is computed: float32 for every float, and
-/// int32 or int64 for integers that it holds exactly; uint64 is held as the bits
-/// of an int64. Null where there is none.
+/// int32 or int64 for integers that it holds exactly; uint64 is held as the
+/// bits of an int64. Null where there is none.
 mlir::Type toElementType(mlir::MLIRContext *context, DataType type);
 
 /// Whether it is an integer type that is computed in a wider one, or uint64,
@@ -98,7 +98,9 @@ public:
   /// Fails unless operand `i` is there and can be looked at now.
   llvm::LogicalResult needKnown(size_t i, llvm::StringRef what);
   /// Fails where `shape` has negative dims or too many elements.
-  llvm::LogicalResult fits(llvm::ArrayRef<int64_t> shape);
+  llvm::LogicalResult fits(llvm::ArrayRef<int64_t> shape) {
+    return emit.fits(shape);
+  }
   /// The integers of a constant operand; fails where it is not known.
   llvm::FailureOr<llvm::SmallVector<int64_t>> integers(size_t i,
                                                        llvm::StringRef what);
@@ -130,7 +132,9 @@ public:
                                                    int64_t rank);
 
   /// All operands in their common shape.
-  llvm::FailureOr<llvm::SmallVector<Imported>> broadcastOperands();
+  llvm::FailureOr<llvm::SmallVector<Imported>> broadcastOperands() {
+    return emit.broadcastAll(operands);
+  }
 
 private:
   llvm::ArrayRef<Imported> operands;
@@ -143,21 +147,10 @@ private:
 /// Dropout away.
 double attentionDropout(const Node &node);
 
-/// The square root of a sum of squares. At 0 its gradient is 0, as PyTorch's
-/// norms have it, where that of a root would make NaN of what is left out.
-Imported rootOf(NodeImporter &n, const Imported &x);
-/// Whether `value` is a sum of squares, or a product of such and constants.
-bool isSumOfSquares(mlir::Value value);
-
-/// `bound` where x lies beyond it, that is below it where `isLower` and else
-/// above, else x. The two are equal where x is the bound, and the operators
-/// differ in the gradient that x gets there: clamp passes it on, hardtanh and
-/// relu6 do not.
+/// See `frontends::clipped`, with the gradient of the operator that the node
+/// was made for.
 Imported clipped(NodeImporter &n, const Imported &x, const Imported &bound,
                  bool isLower);
-
-/// The logarithm of the softmax of `x` along `dim`.
-Imported logSoftmaxOf(NodeImporter &n, const Imported &x, int64_t dim);
 
 /// One row of the op table: how (domain, op) is imported from opset version
 /// `since` on, until a row with a later version takes over.

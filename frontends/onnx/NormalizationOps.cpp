@@ -1,6 +1,7 @@
 // Import of norms over dims of one sample. Batch normalization, which has
 // statistics of its own, is in TrainingOps.cpp.
 
+#include "frontends/emit/Normalization.h"
 #include "frontends/onnx/NodeImporter.h"
 
 using namespace mlir;
@@ -46,12 +47,12 @@ LogicalResult layerNormalization(NodeImporter &n) {
     return failure();
   const Imported &x = n.operand(0);
   double epsilon = n.getFloat("epsilon", 1e-5);
-  SmallVector<Imported> results = n.emit.emit(
-      {x, operands->scale, operands->bias},
-      [&](OpBuilder &b, ValueRange v) -> Operation * {
-        return graph::LayerNormOp::create(b, n.emit.getLocation(), v[0], v[1],
-                                          v[2], epsilon);
-      });
+  SmallVector<Imported> results =
+      n.emit.emit({x, operands->scale, operands->bias},
+                  [&](OpBuilder &b, ValueRange v) -> Operation * {
+                    return graph::LayerNormOp::create(
+                        b, n.emit.getLocation(), v[0], v[1], v[2], epsilon);
+                  });
   n.result(0, results[0]);
   Shape kept = x.getShape();
   std::fill(kept.begin() + operands->axis, kept.end(), 1);
@@ -67,30 +68,14 @@ LogicalResult rmsNormalization(NodeImporter &n) {
   if (failed(operands))
     return failure();
   double epsilon = n.getFloat("epsilon", 1e-5);
-  SmallVector<Imported> results = n.emit.emit(
-      {n.operand(0), operands->scale},
-      [&](OpBuilder &b, ValueRange v) -> Operation * {
-        return graph::RmsNormOp::create(b, n.emit.getLocation(), v[0], v[1],
-                                        epsilon);
-      });
+  SmallVector<Imported> results =
+      n.emit.emit({n.operand(0), operands->scale},
+                  [&](OpBuilder &b, ValueRange v) -> Operation * {
+                    return graph::RmsNormOp::create(b, n.emit.getLocation(),
+                                                    v[0], v[1], epsilon);
+                  });
   n.result(0, results[0]);
   return success();
-}
-
-/// x without its mean over `dims`, divided by its deviation. The variance is
-/// that of centred values, so it does not cancel.
-Imported standardize(NodeImporter &n, const Imported &x,
-                     ArrayRef<int64_t> dims) {
-  Shape shape = x.getShape();
-  auto mean = [&](const Imported &y) {
-    return n.emit.keepDims(n.emit.mean(y, dims), shape, dims);
-  };
-  Imported centred = n.emit.binaryOver<graph::SubOp>(x, mean(x));
-  Imported variance = mean(n.emit.binary<graph::MulOp>(centred, centred));
-  Imported rstd = n.emit.unary<graph::RsqrtOp>(n.emit.binaryOver<graph::AddOp>(
-      variance,
-      n.emit.scalar(x.getElementType(), n.getFloat("epsilon", 1e-5))));
-  return n.emit.binaryOver<graph::MulOp>(centred, rstd);
 }
 
 /// Over the channels (dim 1) of each of `groups` and all dims behind them, with
@@ -98,31 +83,12 @@ Imported standardize(NodeImporter &n, const Imported &x,
 LogicalResult normalizeGroups(NodeImporter &n, int64_t groups, bool perGroup) {
   if (failed(n.need(3)))
     return failure();
-  const Imported &x = n.operand(0);
-  Shape shape = x.getShape();
-  if (shape.size() < 2 || groups < 1 || shape[1] % groups != 0)
-    return n.fail("normalization of " + toString(shape) + " in " +
-                  Twine(groups) + " groups of channels");
-  int64_t width = shape[1] / groups;
-  Shape grouped = shape, affine(shape.size() + 1, 1);
-  grouped[1] = groups;
-  grouped.insert(grouped.begin() + 2, width);
-  affine[1] = groups;
-  affine[2] = perGroup ? 1 : width;
-  Imported result =
-      standardize(n, n.emit.reshape(x, grouped),
-                  llvm::to_vector(llvm::seq<int64_t>(2, grouped.size())));
-  for (size_t i : {1, 2}) {
-    const Imported &y = n.operand(i);
-    int64_t wanted = perGroup ? groups : shape[1];
-    if (y.getShape() != Shape{wanted})
-      return n.fail("its scale or bias " + toString(y.getShape()) +
-                    " does not fit " + Twine(wanted));
-    Imported fitted = n.emit.reshape(y, affine);
-    result = i == 1 ? n.emit.binaryOver<graph::MulOp>(result, fitted)
-                    : n.emit.binaryOver<graph::AddOp>(result, fitted);
-  }
-  n.result(0, n.emit.reshape(result, shape));
+  auto result = frontends::normalizeGroups(n.emit, n.operand(0), groups,
+                                           n.operand(1), n.operand(2), perGroup,
+                                           n.getFloat("epsilon", 1e-5));
+  if (failed(result))
+    return failure();
+  n.result(0, *result);
   return success();
 }
 

@@ -2,6 +2,7 @@
 
 #include "frontends/onnx/Origin.h"
 
+#include "frontends/import/Source.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -48,24 +49,9 @@ Location locationOf(MLIRContext *context, const Node &node,
   std::string name(node.name.empty() ? node.type : node.name);
   if (!origin.scope.empty() && !StringRef(name).starts_with("/"))
     name = origin.scope + "/" + name;
-  // Frames are `  File "model.py", line 12, in forward`, the innermost last.
-  // What the user wrote is the last one that is not PyTorch's own.
-  StringRef trace(find(node.metadata, "pkg.torch.onnx.stack_trace"));
-  Location source = UnknownLoc::get(context);
-  while (!trace.empty()) {
-    auto [before, frame] = trace.rsplit("File \"");
-    auto [file, rest] = frame.split('"');
-    unsigned line = 0;
-    if (rest.consume_front(", line ") && !rest.consumeInteger(10, line)) {
-      bool isTorch = file.contains("/site-packages/torch/");
-      if (!isTorch || isa<UnknownLoc>(source))
-        source = FileLineColLoc::get(context, file, line, 0);
-      if (!isTorch)
-        break;
-    }
-    trace = frame.empty() ? StringRef() : before;
-  }
-  return NameLoc::get(StringAttr::get(context, name), source);
+  return NameLoc::get(
+      StringAttr::get(context, name),
+      sourceOf(context, find(node.metadata, "pkg.torch.onnx.stack_trace")));
 }
 
 } // namespace polyrank::frontends::onnx

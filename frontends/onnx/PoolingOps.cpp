@@ -10,12 +10,6 @@ namespace {
 
 using sharding::ReductionKind;
 
-/// Dims of the window elements in what `unfold` returns.
-SmallVector<int64_t> elementDims(const Imported &unfolded, size_t spatial) {
-  return llvm::to_vector(llvm::seq<int64_t>(static_cast<int64_t>(2 + spatial),
-                                            unfolded.getRank()));
-}
-
 /// What pooling has in common: a float operand with spatial dims, and windows.
 FailureOr<SmallVector<Window>> poolingWindows(NodeImporter &n) {
   if (failed(n.need(1)))
@@ -34,15 +28,12 @@ FailureOr<SmallVector<Window>> poolingWindows(NodeImporter &n) {
 
 LogicalResult maxPool(NodeImporter &n) {
   if (n.wants(1))
-    return n.fail("MaxPool that also returns indices; leave return_indices out");
+    return n.fail(
+        "MaxPool that also returns indices; leave return_indices out");
   auto windows = poolingWindows(n);
   if (failed(windows))
     return failure();
-  Imported unfolded = unfold(n.emit, n.operand(0), *windows,
-                             -std::numeric_limits<double>::infinity());
-  n.result(0, n.emit.reduce(ReductionKind::Max, unfolded,
-                            elementDims(unfolded, windows->size()),
-                            /*first=*/true));
+  n.result(0, frontends::maxPool(n.emit, n.operand(0), *windows));
   return success();
 }
 
@@ -50,29 +41,8 @@ LogicalResult averagePool(NodeImporter &n) {
   auto windows = poolingWindows(n);
   if (failed(windows))
     return failure();
-  const Imported &x = n.operand(0);
-  auto sumOf = [&](const Imported &y, ArrayRef<Window> over) {
-    Imported unfolded = unfold(n.emit, y, over, 0);
-    return n.emit.reduce(ReductionKind::Sum, unfolded,
-                         elementDims(unfolded, over.size()));
-  };
-  // The number of elements that each window averages: those of the operand,
-  // and of the padding that the model asks for where it counts.
-  SmallVector<int64_t> shape(x.getShape());
-  shape[0] = shape[1] = 1;
-  Imported ones =
-      graph::Tensor::splat(RankedTensorType::get(shape, x.getElementType()), 1);
-  SmallVector<Window> rest(*windows);
-  if (n.getInt("count_include_pad", 0)) {
-    SmallVector<int64_t> low, high;
-    for (Window &window : rest) {
-      low.push_back(std::exchange(window.low, 0));
-      high.push_back(std::exchange(window.high, 0));
-    }
-    ones = padSpatial(n.emit, ones, low, high, 1);
-  }
-  Imported counts = sumOf(ones, rest);
-  n.result(0, n.emit.binaryOver<graph::DivOp>(sumOf(x, *windows), counts));
+  n.result(0, frontends::averagePool(n.emit, n.operand(0), *windows,
+                                     n.getInt("count_include_pad", 0) != 0));
   return success();
 }
 

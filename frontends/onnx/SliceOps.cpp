@@ -1,6 +1,7 @@
 // Import of what takes tensors apart and puts them together, and of sequences
 // of tensors.
 
+#include "frontends/emit/Padding.h"
 #include "frontends/onnx/NodeImporter.h"
 
 using namespace mlir;
@@ -34,8 +35,6 @@ LogicalResult concat(NodeImporter &n) {
 }
 
 constexpr int64_t maxPieces = 1 << 16;
-/// Elements of a dim that padding may repeat itself to.
-constexpr int64_t maxCopied = 1 << 24;
 
 /// `sizes` pieces of operand 0 along `axis`.
 FailureOr<std::vector<Imported>> splitInto(NodeImporter &n, int64_t axis,
@@ -147,30 +146,12 @@ LogicalResult slice(NodeImporter &n) {
   return success();
 }
 
-/// The element of a dim of `size` that stands at position `at`, which may be
-/// outside; nullopt where `mode` is no such padding.
-std::optional<int64_t> sourceOf(int64_t at, int64_t size, StringRef mode) {
-  auto modulo = [&](int64_t period) {
-    return ((at % period) + period) % period;
-  };
-  if (mode == "edge")
-    return std::clamp<int64_t>(at, 0, size - 1);
-  if (mode == "wrap")
-    return modulo(size);
-  if (mode != "reflect")
-    return std::nullopt;
-  if (size == 1)
-    return 0;
-  int64_t period = 2 * (size - 1), phase = modulo(period);
-  return std::min(phase, period - phase);
-}
-
 LogicalResult pad(NodeImporter &n) {
   if (failed(n.need(1)))
     return failure();
   StringRef mode = n.getString("mode", "constant");
   bool copies = mode != "constant";
-  if (copies && !sourceOf(0, 1, mode))
+  if (copies && !isCopyMode(mode))
     return n.fail("Pad with mode `" + mode + "`");
   auto pads = n.integersFrom("pads", 1);
   if (failed(pads))
@@ -208,14 +189,12 @@ LogicalResult pad(NodeImporter &n) {
     before = std::max<int64_t>(0, before);
     after = std::max<int64_t>(0, after);
     if (copies && (before || after)) {
-      int64_t size = end - start;
-      if (size == 0 || before + after + size > maxCopied)
-        return n.fail("pads " + toString(**pads) + " of " + Twine(size) +
-                      " elements with mode `" + mode + "`");
-      SmallVector<int64_t> sources;
-      for (int64_t at = -before; at < size + after; ++at)
-        sources.push_back(*sourceOf(at, size, mode));
-      x = n.emit.binary<graph::GatherOp>(x, n.emit.integers(sources), *axis);
+      auto padded = padByCopies(n.emit, x, *axis, before, after, mode);
+      if (failed(padded))
+        return n.fail("pads " + toString(**pads) + " of " +
+                      Twine(end - start) + " elements with mode `" + mode +
+                      "`");
+      x = *padded;
       continue;
     }
     low[*axis] = before;

@@ -1,8 +1,8 @@
 // Import of the ops that act otherwise in training: dropout, random numbers
 // and batch normalization.
 
-#include <cmath>
-
+#include "frontends/emit/Normalization.h"
+#include "frontends/emit/Random.h"
 #include "frontends/onnx/NodeImporter.h"
 
 using namespace mlir;
@@ -62,13 +62,19 @@ LogicalResult dropout(NodeImporter &n) {
 
 /// Stochastic depth, and PyTorch's dropout in place, draw numbers and compare
 /// them. They come from the plan's seed; a seed in the file is its exporter's.
-FailureOr<Imported> drawUniform(NodeImporter &n, const Shape &shape) {
+LogicalResult mayDraw(NodeImporter &n, const Shape &shape) {
   if (failed(n.fits(shape)))
     return failure();
   if (n.options.dropout)
     return n.fail("--dropout does not reach random numbers that the model "
                   "draws itself; export it after model.eval(), or with "
                   "Dropout(inplace=False)");
+  return success();
+}
+
+FailureOr<Imported> drawUniform(NodeImporter &n, const Shape &shape) {
+  if (failed(mayDraw(n, shape)))
+    return failure();
   return n.emit.uniform(shape);
 }
 
@@ -90,24 +96,15 @@ LogicalResult randomNormal(NodeImporter &n) {
   auto shape = shapeOfDraw(n, like);
   if (failed(shape))
     return failure();
-  auto radius = drawUniform(n, *shape), angle = drawUniform(n, *shape);
-  if (failed(radius) || failed(angle))
+  if (failed(mayDraw(n, *shape)))
     return failure();
+  Imported result = standardNormal(n.emit, *shape);
   auto scalar = [&](double value) {
-    return n.emit.scalar(radius->getElementType(), value);
+    return n.emit.scalar(result.getElementType(), value);
   };
-  auto times = [&](const Imported &x, double factor) {
-    return n.emit.binaryOver<graph::MulOp>(x, scalar(factor));
-  };
-  // Box and Muller 1958; 1 - u is in (0, 1], whose logarithm is finite.
-  Imported rest = n.emit.binaryOver<graph::AddOp>(times(*radius, -1), scalar(1));
-  Imported length = n.emit.unary<graph::SqrtOp>(
-      times(n.emit.unary<graph::LogOp>(rest), -2));
-  Imported result = n.emit.binary<graph::MulOp>(
-      length, n.emit.unary<graph::CosOp>(times(*angle, 2 * M_PI)));
   double mean = n.getFloat("mean", 0), scale = n.getFloat("scale", 1);
   if (scale != 1)
-    result = times(result, scale);
+    result = n.emit.binaryOver<graph::MulOp>(result, scalar(scale));
   if (mean != 0)
     result = n.emit.binaryOver<graph::AddOp>(result, scalar(mean));
   n.result(0, result);
@@ -158,34 +155,6 @@ LogicalResult bernoulli(NodeImporter &n) {
 
 //===-- batch normalization ----------------------------------------------===//
 
-/// One per channel (dim 1), repeated over `shape`.
-Imported perChannel(NodeImporter &n, const Imported &y, const Shape &shape) {
-  Shape channel(shape.size(), 1);
-  channel[1] = shape[1];
-  return n.emit.broadcast(n.emit.reshape(y, channel), shape,
-                          !n.operand(0).isConstant());
-}
-
-/// x with its mean and variance: (x - mean) / sqrt(variance + epsilon) * scale
-/// + bias.
-Imported normalize(NodeImporter &n, const Imported &centred,
-                   const Imported &variance, const Shape &statistics) {
-  Imported epsilon =
-      n.emit.scalar(variance.getElementType(), n.getFloat("epsilon", 1e-5));
-  Imported rstd = n.emit.unary<graph::RsqrtOp>(
-      n.emit.binaryOver<graph::AddOp>(variance, epsilon));
-  return n.emit.binaryOver<graph::MulOp>(centred,
-                                         n.emit.reshape(rstd, statistics));
-}
-
-Imported scaleAndShift(NodeImporter &n, const Imported &normalized,
-                       const Shape &shape) {
-  return n.emit.binary<graph::AddOp>(
-      n.emit.binary<graph::MulOp>(normalized,
-                                  perChannel(n, n.operand(1), shape)),
-      perChannel(n, n.operand(2), shape));
-}
-
 /// Whether the model computes `statistic` itself, as PyTorch's exporter writes
 /// a normalization that keeps none (track_running_stats=False, standardized
 /// weights): nothing is left to say then.
@@ -198,73 +167,20 @@ bool isComputed(const Imported &statistic) {
          !isa<graph::ConstantOp>(value.getDefiningOp());
 }
 
-/// The stored statistic, operand `i` and result `i - 2`, moves towards that of
-/// the batch, from where an earlier use of the same layer has left it.
-LogicalResult follow(NodeImporter &n, size_t i, const Imported &batch) {
+/// The stored statistic, operand `i`, moves towards that of the batch; empty
+/// where the model computes it itself, so that there is no state.
+FailureOr<Imported> follow(NodeImporter &n, size_t i, const Imported &batch) {
   const Imported &stored = n.operand(i);
   if (isComputed(stored) || n.operand(0).isConstant())
-    return success(); // no state of the model
+    return Imported();
   if (!isParameter(stored))
     return n.fail("its running statistics are not stored in the file as a "
                   "buffer of the model, so they cannot follow the batch");
-  double momentum = n.getFloat("momentum", 0.9);
-  auto scaled = [&](const Imported &x, double factor) {
-    return n.emit.binaryOver<graph::MulOp>(
-        x, n.emit.scalar(x.getElementType(), factor));
-  };
-  Imported next = n.emit.binary<graph::AddOp>(
-      scaled(n.emit.getUpdated(stored.value), momentum),
-      scaled(batch, 1 - momentum));
+  // From where an earlier use of the same layer has left it.
+  Imported next = movedTowards(n.emit, n.emit.getUpdated(stored.value), batch,
+                               n.getFloat("momentum", 0.9));
   n.emit.update(stored.value, next.value);
-  n.result(i - 2, next);
-  return success();
-}
-
-/// Ioffe and Szegedy (2015), with PyTorch's choices: the batch is normalized
-/// with its biased variance, and the running variance follows the unbiased one.
-/// The variance is that of centred values (two passes), so it does not cancel.
-LogicalResult normalizeByBatch(NodeImporter &n) {
-  const Imported &x = n.operand(0);
-  Shape shape = x.getShape();
-  int64_t group =
-      n.options.batchNormGroup ? n.options.batchNormGroup : shape[0];
-  if (group < 1 || shape[0] % group != 0)
-    return n.fail("--batch-norm local=" + Twine(group) +
-                  " does not divide the batch of " + Twine(shape[0]));
-  // [groups, samples, C, ..], of which all but groups and C are averaged.
-  int64_t groups = shape[0] / group;
-  Shape grouped = shape;
-  grouped[0] = group;
-  grouped.insert(grouped.begin(), groups);
-  Shape statistics(grouped.size(), 1);
-  statistics[0] = groups;
-  statistics[2] = shape[1];
-  SmallVector<int64_t> averaged = {1};
-  int64_t count = group;
-  for (int64_t d = 3, rank = grouped.size(); d < rank; ++d) {
-    averaged.push_back(d);
-    count *= grouped[d];
-  }
-  if (count < 2)
-    return n.fail("batch normalization over a single value per channel");
-  auto average = [&](const Imported &y, ArrayRef<int64_t> dims, double over) {
-    Imported sum = n.emit.reduce(ReductionKind::Sum, y, dims);
-    return n.emit.binaryOver<graph::MulOp>(
-        sum, n.emit.scalar(sum.getElementType(), 1 / over));
-  };
-  Imported value = n.emit.reshape(x, grouped);
-  Imported mean = average(value, averaged, count); // [groups, C]
-  Imported centred =
-      n.emit.binaryOver<graph::SubOp>(value, n.emit.reshape(mean, statistics));
-  Imported variance =
-      average(n.emit.binary<graph::MulOp>(centred, centred), averaged, count);
-  Imported normalized = normalize(n, centred, variance, statistics);
-  n.result(0, scaleAndShift(n, n.emit.reshape(normalized, shape), shape));
-  double unbiased = static_cast<double>(count) / static_cast<double>(count - 1);
-  if (failed(follow(n, 3, average(mean, {0}, groups))) ||
-      failed(follow(n, 4, average(variance, {0}, groups / unbiased))))
-    return failure();
-  return success();
+  return next;
 }
 
 LogicalResult batchNormalization(NodeImporter &n) {
@@ -276,10 +192,24 @@ LogicalResult batchNormalization(NodeImporter &n) {
   bool saysTraining = n.getInt("training_mode", 0) || n.wants(1);
   bool hasStatistics =
       !saysTraining && isComputed(n.operand(3)) && isComputed(n.operand(4));
+  BatchNormalization norm{n.operand(1), n.operand(2), n.operand(3),
+                          n.operand(4), n.getFloat("epsilon", 1e-5)};
   if (!hasStatistics &&
       (n.options.batchNorm == BatchNorm::Batch ||
-       (saysTraining && n.options.batchNorm == BatchNorm::Unset)))
-    return normalizeByBatch(n);
+       (saysTraining && n.options.batchNorm == BatchNorm::Unset))) {
+    auto result = normalizeByBatch(n.emit, x, norm, n.options.batchNormGroup);
+    if (failed(result))
+      return failure();
+    n.result(0, result->normalized);
+    for (size_t i : {3, 4}) {
+      auto next = follow(n, i, i == 3 ? result->mean : result->variance);
+      if (failed(next))
+        return failure();
+      if (*next)
+        n.result(i - 2, *next);
+    }
+    return success();
+  }
   if (!hasStatistics && n.options.training &&
       n.options.batchNorm == BatchNorm::Unset)
     return n.fail(
@@ -288,13 +218,7 @@ LogicalResult batchNormalization(NodeImporter &n) {
         "batch (statistics of the global batch, as one process has them), "
         "--batch-norm local=G (of G samples each, as "
         "DistributedDataParallel has them) or --batch-norm frozen");
-  Shape shape = x.getShape(), channel(shape.size(), 1);
-  channel[1] = shape[1];
-  Imported centred = n.emit.binary<graph::SubOp>(
-      x, n.emit.broadcast(n.emit.reshape(n.operand(3), channel), shape,
-                          !x.isConstant()));
-  n.result(
-      0, scaleAndShift(n, normalize(n, centred, n.operand(4), channel), shape));
+  n.result(0, normalizeByStored(n.emit, x, norm));
   return success();
 }
 

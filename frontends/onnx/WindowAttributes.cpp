@@ -61,26 +61,8 @@ FailureOr<SmallVector<Window>> findWindows(NodeImporter &n, const Shape &x,
     if (window.low < 0 || window.high < 0 || window.low > maxElements ||
         window.high > maxElements)
       return n.fail("its pads " + toString(*pads) + " are out of range");
-    int64_t room = window.low + dim + window.high - reach;
-    if (room < 0 && ceil && -room < window.stride) {
-      // One window, which reaches behind everything; what is there counts for
-      // nothing, so it ends with the padded dim.
-      window.size = (room + reach - 1) / window.dilation + 1;
-      window.count = 1;
-      continue;
-    }
-    if (room < 0)
-      return n.fail("windows that reach over " + Twine(reach) +
-                    " elements do not fit dim " + Twine(2 + i) + " of " +
-                    toString(x) + ", padded to " +
-                    Twine(window.low + dim + window.high));
-    window.count = room / window.stride + 1;
-    // A window that ceil_mode adds starts inside of the operand or before it.
-    if (ceil && room % window.stride != 0 &&
-        window.count * window.stride < window.low + dim) {
-      window.excess = (window.stride - room % window.stride);
-      ++window.count;
-    }
+    if (failed(countWindows(n.emit, window, x, 2 + i, ceil)))
+      return failure();
   }
   return windows;
 }

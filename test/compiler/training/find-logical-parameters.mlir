@@ -57,3 +57,21 @@ func.func @forward(%w: tensor<4x16xf32> {graph.role = #graph.parameter<@w>}, %x:
   %qh = graph.reshape %0 : (tensor<3x16xf32>) -> tensor<3x4x4xf32>
   return %qh, %0 : tensor<3x4x4xf32>, tensor<3x16xf32>
 }
+
+// -----
+
+// Halves that are as long as there are of them: the first one, which ends where
+// the new dim does, is a part and not the whole.
+
+// CHECK-LABEL: func.func @forward
+// CHECK: graph.slice %{{.+}} {limits = array<i64: 3, 1, 2>, starts = array<i64: 0, 0, 0>, strides = array<i64: 1, 1, 1>} : (tensor<3x2x2xf32>) -> tensor<3x1x2xf32>
+// CHECK: graph.slice %{{.+}} {limits = array<i64: 3, 2, 2>, starts = array<i64: 0, 1, 0>, strides = array<i64: 1, 1, 1>} : (tensor<3x2x2xf32>) -> tensor<3x1x2xf32>
+graph.parameter @w : tensor<4x4xf32> at "m.onnx" offset 0 length 64 {trainable}
+func.func @forward(%w: tensor<4x4xf32> {graph.role = #graph.parameter<@w>}, %x: tensor<3x4xf32> {graph.role = #graph.input<"x">})
+    -> (tensor<3x2xf32> {graph.role = #graph.output<"a">}, tensor<3x2xf32> {graph.role = #graph.output<"b">}) {
+  %0 = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<3x4xf32>, tensor<4x4xf32>) -> tensor<3x4xf32>
+  %1 = graph.add %0, %0 : tensor<3x4xf32>
+  %a = graph.slice %1 {starts = array<i64: 0, 0>, limits = array<i64: 3, 2>, strides = array<i64: 1, 1>} : (tensor<3x4xf32>) -> tensor<3x2xf32>
+  %b = graph.slice %1 {starts = array<i64: 0, 2>, limits = array<i64: 3, 4>, strides = array<i64: 1, 1>} : (tensor<3x4xf32>) -> tensor<3x2xf32>
+  return %a, %b : tensor<3x2xf32>, tensor<3x2xf32>
+}

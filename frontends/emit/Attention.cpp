@@ -1,0 +1,135 @@
+// Scaled dot-product attention.
+
+#include "frontends/emit/Attention.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+
+namespace polyrank::frontends {
+
+Imported repeatHeads(Emitter &emit, const Imported &x, int64_t heads) {
+  Shape s = x.getShape();
+  if (s[1] == heads)
+    return x;
+  Imported apart = emit.reshape(x, {s[0], s[1], 1, s[2], s[3]});
+  Imported repeated =
+      emit.broadcast(apart, {s[0], s[1], heads / s[1], s[2], s[3]}, false);
+  return emit.reshape(repeated, {s[0], heads, s[2], s[3]});
+}
+
+/// A mask that all batches and heads share has only the last two dims.
+static Imported fitMask(Emitter &emit, Imported mask, const Shape &whole) {
+  Shape shape = mask.getShape();
+  bool shared = true;
+  if (mask.isConstant()) {
+    auto varying = varyingDims(*mask.constant);
+    shared = llvm::all_of(
+        varying, [&](int64_t dim) { return dim >= mask.getRank() - 2; });
+    for (int64_t dim = 0; shared && dim < mask.getRank() - 2; ++dim)
+      mask = emit.slice(mask, dim, 0, 1);
+  } else {
+    shared = graph::numElements(ArrayRef<int64_t>(shape).drop_back(
+                 std::min<size_t>(2, shape.size()))) == 1;
+  }
+  Shape kept = mask.getShape();
+  if (shared && kept.size() > 2)
+    mask = emit.reshape(mask, ArrayRef<int64_t>(kept).take_back(2));
+  return emit.broadcast(
+      mask, shared ? ArrayRef<int64_t>(whole).take_back(2) : whole, false);
+}
+
+/// True where a key does not come behind the query, both counted from the
+/// first.
+static Imported causalMask(Emitter &emit, ArrayRef<int64_t> shape) {
+  IntegerType index = emit.getBuilder().getI64Type();
+  return emit.binary<graph::CompareOp>(emit.iota(shape, 1, index),
+                                       emit.iota(shape, 0, index),
+                                       graph::Comparison::LE);
+}
+
+/// `drop` takes the probabilities, and booleans of `mask` are of a few elements
+/// each row. Where no key is visible the result is 0, as PyTorch has it.
+static Imported attentionInParts(Emitter &emit, const Imported &query,
+                                 const Imported &key, const Imported &value,
+                                 const Imported &mask, double scale,
+                                 bool causal,
+                                 llvm::function_ref<Imported(Imported)> drop) {
+  Type type = query.getElementType();
+  auto dot = [&](const Imported &a, const Imported &b, int64_t contracted) {
+    return emit.binary<graph::MatmulOp>(
+        a, b, ArrayRef<int64_t>{0, 1}, ArrayRef<int64_t>{0, 1},
+        ArrayRef<int64_t>(int64_t(3)), ArrayRef<int64_t>(contracted));
+  };
+  Imported scores = emit.binaryOver<graph::MulOp>(dot(query, key, 3),
+                                                  emit.scalar(type, scale));
+  auto repeated = [&](const Imported &x) {
+    return emit.broadcast(x, scores.getShape(), !scores.isConstant());
+  };
+  bool isBoolean = mask && mask.getElementType().isInteger(1);
+  if (isBoolean) // finite, so that rows without a visible key have a gradient
+    scores =
+        emit.select(repeated(mask), scores, repeated(emit.scalar(type, -1e30)));
+  else if (mask)
+    scores = emit.binaryOver<graph::AddOp>(scores, mask);
+  if (causal) {
+    Imported visible =
+        causalMask(emit, ArrayRef<int64_t>(scores.getShape()).take_back(2));
+    scores = emit.select(
+        repeated(visible), scores,
+        repeated(emit.scalar(type, -std::numeric_limits<double>::infinity())));
+  }
+  Imported probabilities = emit.unary<graph::SoftmaxOp>(scores, int64_t(3));
+  if (isBoolean)
+    probabilities = emit.select(repeated(mask), probabilities,
+                                repeated(emit.scalar(type, 0)));
+  if (drop)
+    probabilities = drop(probabilities);
+  return dot(probabilities, value, 2);
+}
+
+FailureOr<Imported> attentionOf(Emitter &emit, const Imported &query,
+                                Imported key, Imported value, Imported mask,
+                                std::optional<double> givenScale, bool causal,
+                                llvm::function_ref<Imported(Imported)> drop) {
+  Shape q = query.getShape(), k = key.getShape(), v = value.getShape();
+  if (k[1] == 0 || q[1] % k[1] != 0 || v[1] != k[1] || q[0] != k[0] ||
+      v[0] != k[0] || q[3] != k[3] || v[2] != k[2])
+    return emit.fail("attention of " + toString(q) + ", " + toString(k) +
+                     " and " + toString(v));
+  key = repeatHeads(emit, key, q[1]);
+  value = repeatHeads(emit, value, q[1]);
+  double scale = givenScale.value_or(1 / std::sqrt(static_cast<double>(q[3])));
+  SmallVector<Imported> operands = {query, key, value};
+  Shape whole = {q[0], q[1], q[2], k[2]};
+  // With fewer queries than keys the op counts from the last of both.
+  if (causal && q[2] != k[2] && (!mask || mask.getElementType().isInteger(1))) {
+    Imported visible = causalMask(emit, {q[2], k[2]});
+    mask = mask ? emit.binaryOver<graph::AndOp>(
+                      emit.broadcast(mask, whole, !mask.isConstant()), visible)
+                : visible;
+    causal = false;
+  }
+  if (mask) {
+    auto common = broadcastShapes(mask.getShape(), whole);
+    if (failed(common) || *common != whole)
+      return emit.fail("its mask of " + toString(mask.getShape()) +
+                       " does not fit " + toString(whole));
+    if (mask.getElementType().isInteger(1) && !drop)
+      operands.push_back(fitMask(emit, mask, whole));
+    else
+      return attentionInParts(emit, query, key, value, mask, scale, causal,
+                              drop);
+  } else if (drop) {
+    return attentionInParts(emit, query, key, value, mask, scale, causal, drop);
+  }
+  return emit.emit(
+      operands, [&](OpBuilder &b, ValueRange values) -> Operation * {
+        return graph::AttentionOp::create(
+            b, emit.getLocation(), values[0], values[1], values[2],
+            values.size() > 3 ? values[3] : Value(), scale, causal);
+      })[0];
+}
+
+} // namespace polyrank::frontends

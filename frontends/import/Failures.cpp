@@ -1,0 +1,52 @@
+// What of a model cannot be imported, all of it in one report.
+
+#include "frontends/import/Failures.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+
+namespace polyrank::frontends {
+
+void Failures::add(const std::string &reason, std::string place) {
+  failures[reason].push_back(std::move(place));
+}
+
+void Failures::addUnsupported(const std::string &reason, std::string place) {
+  unsupported[reason].push_back(std::move(place));
+}
+
+LogicalResult Failures::report(Location location,
+                               std::vector<UnsupportedNodes> *into) const {
+  if (empty())
+    return success();
+  if (into) {
+    for (const auto *each : {&unsupported, &failures})
+      for (const auto &[reason, places] : *each)
+        into->push_back({reason, places});
+    return failure();
+  }
+  InFlightDiagnostic diagnostic = emitError(location);
+  diagnostic << "the model cannot be imported";
+  auto list = [&](StringRef text, ArrayRef<std::string> places) {
+    constexpr size_t shown = 3;
+    diagnostic << "\n  " << text << ": " << places.size()
+               << (places.size() == 1 ? " node, " : " nodes, ")
+               << llvm::join(places.take_front(shown), ", ")
+               << (places.size() > shown ? ", ..." : "");
+  };
+  for (const auto &[reason, places] : unsupported)
+    list(reason, places);
+  size_t lines = 0;
+  for (const auto &[reason, places] : failures) {
+    if (++lines > maxReasons) {
+      diagnostic << "\n  and " << failures.size() - maxReasons
+                 << " more reasons";
+      break;
+    }
+    list(reason, places);
+  }
+  return diagnostic;
+}
+
+} // namespace polyrank::frontends

@@ -1,0 +1,144 @@
+// The module that an import gives: parameters, and the function @forward.
+
+#include "frontends/import/ModuleBuilder.h"
+
+#include <map>
+
+#include "dialects/graph/Boundary.h"
+#include "mlir/IR/Verifier.h"
+
+using namespace mlir;
+
+namespace polyrank::frontends {
+
+ModuleBuilder::ModuleBuilder(MLIRContext &context, StringRef path,
+                             int64_t foldingBudget)
+    : context(context), fileLocation(FileLineColLoc::get(&context, path, 0, 0)),
+      module(ModuleOp::create(fileLocation)),
+      emit(OpBuilder(&context), fileLocation, foldingBudget) {}
+
+/// What the rule of element types changes, in one note.
+static void noteConversions(Location location,
+                            ArrayRef<ParameterSpec> parameters) {
+  std::map<std::string, size_t> counts;
+  for (const ParameterSpec &parameter : parameters)
+    if (Type type = parameter.stored.getElementType();
+        isa<FloatType>(type) && type != parameter.computed)
+      ++counts[type.isBF16()
+                   ? "bfloat16"
+                   : "float" + std::to_string(type.getIntOrFloatBitWidth())];
+  for (const auto &[type, count] : counts)
+    emitRemark(location) << count
+                         << (count == 1 ? " tensor is " : " tensors are ")
+                         << type
+                         << " in the file; computed and saved in float32";
+}
+
+void ModuleBuilder::createFunction(ArrayRef<ParameterSpec> parameters,
+                                   ArrayRef<Input> inputs) {
+  noteConversions(fileLocation, parameters);
+  OpBuilder builder(&context);
+  builder.setInsertionPointToEnd(module->getBody());
+  SmallVector<Type> types;
+  SmallVector<Location> locations;
+  SmallVector<DictionaryAttr> attributes;
+  auto addArgument = [&](mlir::Attribute role, StringRef name, Type type) {
+    types.push_back(type);
+    locations.push_back(NameLoc::get(builder.getStringAttr(name)));
+    attributes.push_back(graph::Boundary::asDictionary(role));
+  };
+  for (const ParameterSpec &parameter : parameters) {
+    SmallVector<StringRef> aliases(parameter.aliases.begin(),
+                                   parameter.aliases.end());
+    graph::ParameterOp::create(
+        builder, NameLoc::get(builder.getStringAttr(parameter.name)),
+        parameter.name, parameter.stored, parameter.span.path,
+        static_cast<int64_t>(parameter.span.offset),
+        static_cast<int64_t>(parameter.span.length), parameter.trainable,
+        aliases.empty() ? ArrayAttr() : builder.getStrArrayAttr(aliases),
+        parameter.transposed, parameter.value);
+    addArgument(
+        graph::ParameterAttr::get(
+            FlatSymbolRefAttr::get(&context, parameter.name)),
+        parameter.name,
+        RankedTensorType::get(parameter.stored.getShape(), parameter.computed));
+  }
+  for (const Input &input : inputs) {
+    auto role = graph::InputAttr::get(builder.getStringAttr(input.name));
+    addArgument(input.hasOpenBatch ? role.withOpenBatch() : role, input.name,
+                input.type);
+  }
+  numParameters = parameters.size();
+  function = func::FuncOp::create(builder, fileLocation, "forward",
+                                  builder.getFunctionType(types, {}),
+                                  ArrayRef<NamedAttribute>(), attributes);
+  Block *body = builder.createBlock(&function.getBody(), {}, types, locations);
+  emit.getBuilder().setInsertionPointToEnd(body);
+  emit.getRandomness = [this] { return getRandomness(); };
+}
+
+/// Arguments behind all others, by their roles.
+std::array<Value, 3> ModuleBuilder::getRandomness() {
+  OpBuilder builder(&context);
+  auto type = RankedTensorType::get({}, builder.getI64Type());
+  using graph::RandomCounter;
+  for (auto [value, counter] : llvm::zip_equal(
+           randomness, std::array{RandomCounter::Seed, RandomCounter::Step,
+                                  RandomCounter::Microbatch})) {
+    if (value)
+      continue;
+    auto name = graph::stringifyRandomCounter(counter);
+    value = graph::Boundary(function).insertArgument(
+        function.getNumArguments(), type,
+        graph::CounterAttr::get(&context, counter),
+        NameLoc::get(builder.getStringAttr(name)));
+  }
+  return randomness;
+}
+
+void ModuleBuilder::eraseUnused() {
+  Operation *op = &function.getBody().front().back();
+  while (op) {
+    Operation *previous = op->getPrevNode();
+    if (isOpTriviallyDead(op))
+      op->erase();
+    op = previous;
+  }
+}
+
+OwningOpRef<ModuleOp>
+ModuleBuilder::finish(ArrayRef<std::pair<std::string, Imported>> outputs) {
+  OpBuilder &builder = emit.getBuilder();
+  SmallVector<Value> results;
+  SmallVector<Type> types;
+  SmallVector<DictionaryAttr> attributes;
+  emit.setOrigin(fileLocation, "");
+  auto addResult = [&](Value value, mlir::Attribute role) {
+    results.push_back(value);
+    types.push_back(value.getType());
+    attributes.push_back(graph::Boundary::asDictionary(role));
+  };
+  for (const auto &[name, output] : outputs)
+    addResult(emit.materialize(output),
+              graph::OutputAttr::get(builder.getStringAttr(name)));
+  // What a step leaves in parameters beside the optimizer: running statistics.
+  for (auto [parameter, value] : emit.getUpdates())
+    addResult(value,
+              graph::NextAttr::get(
+                  &context, cast<BlockArgument>(parameter).getArgNumber()));
+  graph::Boundary boundary(function);
+  for (const auto &[argument, range] : emit.getIndexRanges()) {
+    unsigned number = cast<BlockArgument>(argument).getArgNumber();
+    if (auto input = boundary.getArgument<graph::InputAttr>(number))
+      boundary.setArgument(number, input.withRange(range.limit, range.ignored));
+  }
+  func::ReturnOp::create(builder, fileLocation, results);
+  function.setType(builder.getFunctionType(function.getArgumentTypes(), types));
+  function.setAllResultAttrs(attributes);
+  eraseUnused();
+  if (failed(verify(*module)))
+    return {};
+  return std::move(module);
+}
+
+} // namespace polyrank::frontends
