@@ -1,0 +1,449 @@
+// Arithmetic of tensors and numbers.
+
+#include "frontends/aten/Call.h"
+#include "frontends/emit/Activations.h"
+#include "frontends/emit/Functions.h"
+
+using namespace mlir;
+
+namespace polyrank::frontends::aten {
+namespace {
+
+using graph::Comparison;
+
+/// Operands of one shape; of booleans + is "or" and * is "and", as in PyTorch.
+Imported sumOf(Call &c, ScalarType type, const Imported &x, const Imported &y) {
+  return type == ScalarType::Bool ? c.emit.binary<graph::OrOp>(x, y)
+                                  : c.emit.binary<graph::AddOp>(x, y);
+}
+
+Imported productOf(Call &c, ScalarType type, const Imported &x,
+                   const Imported &y) {
+  return type == ScalarType::Bool ? c.emit.binary<graph::AndOp>(x, y)
+                                  : c.emit.binary<graph::MulOp>(x, y);
+}
+
+/// y times the argument `alpha`.
+Imported scaled(Call &c, ScalarType type, const Imported &y,
+                StringRef name = "alpha") {
+  if (!c.has(name) || c.number(name) == 1)
+    return y;
+  return c.emit.binaryOver<graph::MulOp>(y, c.as(c[name], type));
+}
+
+LogicalResult add(Call &c) {
+  auto both = c.promote({c["self"], c["other"]});
+  if (failed(both))
+    return failure();
+  return c.give(sumOf(c, both->type, both->operands[0],
+                      scaled(c, both->type, both->operands[1])),
+                both->type);
+}
+
+LogicalResult subtract(Call &c, const Value &from, const Value &what) {
+  auto both = c.promote({from, what});
+  if (failed(both))
+    return failure();
+  if (both->type == ScalarType::Bool)
+    return c.fail("a difference of booleans; use logical_xor or ^");
+  return c.give(
+      c.emit.binary<graph::SubOp>(both->operands[0],
+                                  scaled(c, both->type, both->operands[1])),
+      both->type);
+}
+
+LogicalResult sub(Call &c) { return subtract(c, c["self"], c["other"]); }
+LogicalResult rsub(Call &c) { return subtract(c, c["other"], c["self"]); }
+
+LogicalResult mul(Call &c) {
+  auto both = c.promote({c["self"], c["other"]});
+  if (failed(both))
+    return failure();
+  return c.give(productOf(c, both->type, both->operands[0], both->operands[1]),
+                both->type);
+}
+
+/// Towards zero.
+Imported truncated(Call &c, const Imported &x) {
+  if (!isa<FloatType>(x.getElementType()))
+    return x;
+  Imported up = c.emit.unary<graph::NegOp>(
+      c.emit.unary<graph::FloorOp>(c.emit.unary<graph::NegOp>(x)));
+  return c.emit.select(
+      c.emit.binaryOver<graph::CompareOp>(
+          x, c.emit.scalar(x.getElementType(), 0), Comparison::LT),
+      up, c.emit.unary<graph::FloorOp>(x));
+}
+
+/// The quotient rounded to an integer: down, or towards zero.
+Imported roundedQuotient(Call &c, ScalarType type, const Imported &x,
+                         const Imported &y, bool down) {
+  if (isFloat(type)) {
+    Imported quotient = c.emit.binary<graph::DivOp>(x, y);
+    return down ? c.emit.unary<graph::FloorOp>(quotient)
+                : truncated(c, quotient);
+  }
+  if (!down)
+    return c.emit.binary<graph::DivOp>(x, y);
+  Imported rest = remainderOf(c.emit, x, y, /*ofDividend=*/false);
+  return c.emit.binary<graph::DivOp>(c.emit.binary<graph::SubOp>(x, rest), y);
+}
+
+LogicalResult div(Call &c) {
+  bool isRounded = c.has("rounding_mode");
+  auto both = c.promote({c["self"], c["other"]}, /*toFloat=*/!isRounded);
+  if (failed(both))
+    return failure();
+  const auto &[type, operands] = *both;
+  if (!isRounded)
+    return c.give(c.emit.binary<graph::DivOp>(operands[0], operands[1]), type);
+  StringRef mode = c.text("rounding_mode");
+  if (mode != "floor" && mode != "trunc")
+    return c.fail("rounding_mode '" + mode + "'");
+  return c.give(
+      roundedQuotient(c, type, operands[0], operands[1], mode == "floor"),
+      type);
+}
+
+LogicalResult floorDivide(Call &c) {
+  auto both = c.promote({c["self"], c["other"]});
+  if (failed(both))
+    return failure();
+  return c.give(roundedQuotient(c, both->type, both->operands[0],
+                                both->operands[1], /*down=*/true),
+                both->type);
+}
+
+/// The remainder with the sign of the divisor (Python's %), or of the dividend
+/// (C's fmod).
+template <bool ofDividend>
+LogicalResult remainder(Call &c) {
+  auto both = c.promote({c["self"], c["other"]});
+  if (failed(both))
+    return failure();
+  Imported x = both->operands[0], y = both->operands[1];
+  if (!isFloat(both->type))
+    return c.give(remainderOf(c.emit, x, y, ofDividend), both->type);
+  Imported times = roundedQuotient(c, both->type, x, y, !ofDividend);
+  return c.give(
+      c.emit.binary<graph::SubOp>(x, c.emit.binary<graph::MulOp>(times, y)),
+      both->type);
+}
+
+LogicalResult pow(Call &c) {
+  auto both = c.promote({c["self"], c["exponent"]});
+  if (failed(both))
+    return failure();
+  Imported x = both->operands[0], y = both->operands[1];
+  if (!isFloat(both->type) && y.isConstant() &&
+      llvm::any_of(y.constant.getSlices().integers,
+                   [](int64_t each) { return each < 0; }))
+    return c.fail("integers to a negative power are not integers; compute them "
+                  "of floats (x.float() ** -1)");
+  return c.give(c.emit.binary<graph::PowOp>(x, y), both->type);
+}
+
+template <typename Op>
+LogicalResult extremum(Call &c) {
+  auto both = c.promote({c["self"], c["other"]});
+  if (failed(both))
+    return failure();
+  return c.give(c.emit.binary<Op>(both->operands[0], both->operands[1]),
+                both->type);
+}
+
+/// self + value * tensor1 (* or /) tensor2.
+template <bool isProduct>
+LogicalResult addProduct(Call &c) {
+  auto all = c.promote({c["self"], c["tensor1"], c["tensor2"]}, !isProduct);
+  if (failed(all))
+    return failure();
+  Imported part =
+      isProduct
+          ? c.emit.binary<graph::MulOp>(all->operands[1], all->operands[2])
+          : c.emit.binary<graph::DivOp>(all->operands[1], all->operands[2]);
+  return c.give(c.emit.binary<graph::AddOp>(
+                    all->operands[0], scaled(c, all->type, part, "value")),
+                all->type);
+}
+
+/// self + weight * (end - self).
+LogicalResult lerp(Call &c) {
+  auto all = c.promote({c["self"], c["end"], c["weight"]}, /*toFloat=*/true);
+  if (failed(all))
+    return failure();
+  Imported step =
+      c.emit.binary<graph::SubOp>(all->operands[1], all->operands[0]);
+  return c.give(c.emit.binary<graph::AddOp>(
+                    all->operands[0],
+                    c.emit.binary<graph::MulOp>(all->operands[2], step)),
+                all->type);
+}
+
+LogicalResult negate(Call &c) {
+  ScalarType type = c.typeOf("self");
+  if (type == ScalarType::Bool)
+    return c.fail("minus a boolean; use logical_not or ~");
+  return c.give(c.emit.unary<graph::NegOp>(c.read("self")), type);
+}
+
+LogicalResult absolute(Call &c) {
+  ScalarType type = c.typeOf("self");
+  return c.give(type == ScalarType::Bool
+                    ? c.read("self")
+                    : c.emit.unary<graph::AbsOp>(c.read("self")),
+                type);
+}
+
+LogicalResult reciprocal(Call &c) {
+  auto both = c.promote({Value(1.0), c["self"]}, /*toFloat=*/true);
+  if (failed(both))
+    return failure();
+  return c.give(
+      c.emit.binary<graph::DivOp>(both->operands[0], both->operands[1]),
+      both->type);
+}
+
+LogicalResult square(Call &c) {
+  Imported x = c.read("self");
+  return c.give(c.emit.binary<graph::MulOp>(x, x), c.typeOf("self"));
+}
+
+/// Bounds are numbers or tensors; either may be None.
+LogicalResult clampTo(Call &c, const Value &low, const Value &high) {
+  SmallVector<Value> values = {c["self"]};
+  for (const Value *bound : {&low, &high})
+    if (!bound->isNone())
+      values.push_back(*bound);
+  auto all = c.promote(values);
+  if (failed(all))
+    return failure();
+  Imported x = all->operands[0];
+  size_t at = 1;
+  if (!low.isNone())
+    x = clipped(c.emit, x, all->operands[at++], /*isLower=*/true,
+                /*passes=*/true);
+  if (!high.isNone())
+    x = clipped(c.emit, x, all->operands[at], /*isLower=*/false,
+                /*passes=*/true);
+  return c.give(x, all->type);
+}
+
+LogicalResult clamp(Call &c) { return clampTo(c, c["min"], c["max"]); }
+LogicalResult clampMin(Call &c) { return clampTo(c, c["min"], {}); }
+LogicalResult clampMax(Call &c) { return clampTo(c, {}, c["max"]); }
+
+LogicalResult where(Call &c) {
+  auto both = c.promote({c["self"], c["other"]});
+  if (failed(both))
+    return failure();
+  Imported condition = c.as(c["condition"], ScalarType::Bool);
+  auto all =
+      c.emit.broadcastAll({condition, both->operands[0], both->operands[1]});
+  if (failed(all))
+    return failure();
+  return c.give(c.emit.select((*all)[0], (*all)[1], (*all)[2]), both->type);
+}
+
+/// `value` where the mask is true, in the type of self.
+LogicalResult maskedFill(Call &c) {
+  ScalarType type = c.typeOf("self");
+  auto all = c.emit.broadcastAll({c.as(c["mask"], ScalarType::Bool),
+                                  c.as(c["value"], type), c.read("self")});
+  if (failed(all))
+    return failure();
+  return c.give(
+      c.emit.select((*all)[0], c.as((*all)[1], type), c.as((*all)[2], type)),
+      type);
+}
+
+const OperatorRow rows[] = {
+    {"add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", add},
+    {"add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> "
+     "Tensor(a!)",
+     add},
+    {"add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", add},
+    {"add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> "
+     "Tensor(a!)",
+     add},
+    {"sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", sub},
+    {"sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> "
+     "Tensor(a!)",
+     sub},
+    {"sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", sub},
+    {"sub_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> "
+     "Tensor(a!)",
+     sub},
+    {"subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> "
+     "Tensor",
+     sub},
+    {"subtract_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) "
+     "-> Tensor(a!)",
+     sub},
+    {"subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
+     sub},
+    {"subtract_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> "
+     "Tensor(a!)",
+     sub},
+    {"rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+     rsub},
+    {"rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", rsub},
+    {"mul.Tensor(Tensor self, Tensor other) -> Tensor", mul},
+    {"mul_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", mul},
+    {"mul.Scalar(Tensor self, Scalar other) -> Tensor", mul},
+    {"mul_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", mul},
+    {"multiply.Tensor(Tensor self, Tensor other) -> Tensor", mul},
+    {"multiply_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", mul},
+    {"multiply.Scalar(Tensor self, Scalar other) -> Tensor", mul},
+    {"multiply_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", mul},
+    {"div.Tensor(Tensor self, Tensor other) -> Tensor", div},
+    {"div_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", div},
+    {"div.Scalar(Tensor self, Scalar other) -> Tensor", div},
+    {"div_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", div},
+    {"div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) "
+     "-> Tensor",
+     div},
+    {"div_.Tensor_mode(Tensor(a!) self, Tensor other, *, str? "
+     "rounding_mode) -> Tensor(a!)",
+     div},
+    {"div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) "
+     "-> Tensor",
+     div},
+    {"div_.Scalar_mode(Tensor(a!) self, Scalar other, *, str? "
+     "rounding_mode) -> Tensor(a!)",
+     div},
+    {"divide.Tensor(Tensor self, Tensor other) -> Tensor", div},
+    {"divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", div},
+    {"divide.Scalar(Tensor self, Scalar other) -> Tensor", div},
+    {"divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", div},
+    {"divide.Tensor_mode(Tensor self, Tensor other, *, str? "
+     "rounding_mode) -> Tensor",
+     div},
+    {"divide_.Tensor_mode(Tensor(a!) self, Tensor other, *, str? "
+     "rounding_mode) -> Tensor(a!)",
+     div},
+    {"divide.Scalar_mode(Tensor self, Scalar other, *, str? "
+     "rounding_mode) -> Tensor",
+     div},
+    {"divide_.Scalar_mode(Tensor(a!) self, Scalar other, *, str? "
+     "rounding_mode) -> Tensor(a!)",
+     div},
+    {"true_divide.Tensor(Tensor self, Tensor other) -> Tensor", div},
+    {"true_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", div},
+    {"true_divide.Scalar(Tensor self, Scalar other) -> Tensor", div},
+    {"true_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", div},
+    {"floor_divide(Tensor self, Tensor other) -> Tensor", floorDivide},
+    {"floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+     floorDivide},
+    {"floor_divide.Scalar(Tensor self, Scalar other) -> Tensor", floorDivide},
+    {"floor_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+     floorDivide},
+    {"remainder.Tensor(Tensor self, Tensor other) -> Tensor", remainder<false>},
+    {"remainder_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+     remainder<false>},
+    {"remainder.Scalar(Tensor self, Scalar other) -> Tensor", remainder<false>},
+    {"remainder_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+     remainder<false>},
+    {"remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
+     remainder<false>},
+    {"fmod.Tensor(Tensor self, Tensor other) -> Tensor", remainder<true>},
+    {"fmod_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+     remainder<true>},
+    {"fmod.Scalar(Tensor self, Scalar other) -> Tensor", remainder<true>},
+    {"fmod_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+     remainder<true>},
+    {"pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", pow},
+    {"pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", pow},
+    {"pow.Scalar(Scalar self, Tensor exponent) -> Tensor", pow},
+    {"pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)", pow},
+    {"maximum(Tensor self, Tensor other) -> Tensor", extremum<graph::MaxOp>},
+    {"max.other(Tensor self, Tensor other) -> Tensor", extremum<graph::MaxOp>},
+    {"minimum(Tensor self, Tensor other) -> Tensor", extremum<graph::MinOp>},
+    {"min.other(Tensor self, Tensor other) -> Tensor", extremum<graph::MinOp>},
+    {"addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar "
+     "value=1) -> Tensor",
+     addProduct<true>},
+    {"addcmul_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar "
+     "value=1) -> Tensor(a!)",
+     addProduct<true>},
+    {"addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar "
+     "value=1) -> Tensor",
+     addProduct<false>},
+    {"addcdiv_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar "
+     "value=1) -> Tensor(a!)",
+     addProduct<false>},
+    {"lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", lerp},
+    {"lerp_.Scalar(Tensor(a!) self, Tensor end, Scalar weight) -> "
+     "Tensor(a!)",
+     lerp},
+    {"lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor", lerp},
+    {"lerp_.Tensor(Tensor(a!) self, Tensor end, Tensor weight) -> "
+     "Tensor(a!)",
+     lerp},
+    {"neg(Tensor self) -> Tensor", negate},
+    {"neg_(Tensor(a!) self) -> Tensor(a!)", negate},
+    {"negative(Tensor self) -> Tensor", negate},
+    {"negative_(Tensor(a!) self) -> Tensor(a!)", negate},
+    {"abs(Tensor self) -> Tensor", absolute},
+    {"abs_(Tensor(a!) self) -> Tensor(a!)", absolute},
+    {"absolute(Tensor self) -> Tensor", absolute},
+    {"absolute_(Tensor(a!) self) -> Tensor(a!)", absolute},
+    {"reciprocal(Tensor self) -> Tensor", reciprocal},
+    {"reciprocal_(Tensor(a!) self) -> Tensor(a!)", reciprocal},
+    {"square(Tensor self) -> Tensor", square},
+    {"square_(Tensor(a!) self) -> Tensor(a!)", square},
+    {"clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", clamp},
+    {"clamp_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> "
+     "Tensor(a!)",
+     clamp},
+    {"clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> "
+     "Tensor",
+     clamp},
+    {"clamp_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) "
+     "-> Tensor(a!)",
+     clamp},
+    {"clip(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", clamp},
+    {"clip_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> "
+     "Tensor(a!)",
+     clamp},
+    {"clip.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> "
+     "Tensor",
+     clamp},
+    {"clip_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) "
+     "-> Tensor(a!)",
+     clamp},
+    {"clamp_min(Tensor self, Scalar min) -> Tensor", clampMin},
+    {"clamp_min_(Tensor(a!) self, Scalar min) -> Tensor(a!)", clampMin},
+    {"clamp_min.Tensor(Tensor self, Tensor min) -> Tensor", clampMin},
+    {"clamp_min_.Tensor(Tensor(a!) self, Tensor min) -> Tensor(a!)", clampMin},
+    {"clamp_max(Tensor self, Scalar max) -> Tensor", clampMax},
+    {"clamp_max_(Tensor(a!) self, Scalar max) -> Tensor(a!)", clampMax},
+    {"clamp_max.Tensor(Tensor self, Tensor max) -> Tensor", clampMax},
+    {"clamp_max_.Tensor(Tensor(a!) self, Tensor max) -> Tensor(a!)", clampMax},
+    {"where.self(Tensor condition, Tensor self, Tensor other) -> Tensor",
+     where},
+    {"where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> "
+     "Tensor",
+     where},
+    {"where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> "
+     "Tensor",
+     where},
+    {"where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor",
+     where},
+    {"masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
+     maskedFill},
+    {"masked_fill_.Scalar(Tensor(a!) self, Tensor mask, Scalar value) -> "
+     "Tensor(a!)",
+     maskedFill},
+    {"masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor",
+     maskedFill},
+    {"masked_fill_.Tensor(Tensor(a!) self, Tensor mask, Tensor value) -> "
+     "Tensor(a!)",
+     maskedFill},
+};
+
+} // namespace
+
+ArrayRef<OperatorRow> getArithmeticRows() { return rows; }
+
+} // namespace polyrank::frontends::aten

@@ -1,0 +1,208 @@
+// The binder through which an operator's function sees its call.
+
+#include "frontends/aten/Call.h"
+
+#include "frontends/emit/Integers.h"
+
+using namespace mlir;
+
+namespace polyrank::frontends::aten {
+
+//===-- arguments --------------------------------------------------------===//
+
+static const Value *find(const Schema &schema,
+                         const std::vector<Value> &arguments, StringRef name) {
+  for (auto [parameter, value] : llvm::zip_equal(schema.parameters, arguments))
+    if (parameter.name == name)
+      return &value;
+  return nullptr;
+}
+
+const Value &Call::operator[](StringRef name) const {
+  const Value *value = find(schema, arguments, name);
+  assert(value && "no such parameter in the schema");
+  return *value;
+}
+
+bool Call::has(StringRef name) const {
+  const Value *value = find(schema, arguments, name);
+  return value && !value->isNone();
+}
+
+SmallVector<int64_t> Call::integers(StringRef name) const {
+  SmallVector<int64_t> result;
+  for (const Value &each : (*this)[name].getElements())
+    result.push_back(each.getInt());
+  return result;
+}
+
+std::vector<TensorRef> Call::tensors(StringRef name) const {
+  std::vector<TensorRef> result;
+  for (const Value &each : (*this)[name].getElements())
+    result.push_back(each.isNone() ? nullptr : each.getTensor());
+  return result;
+}
+
+Imported Call::read(StringRef name) const {
+  return has(name) ? tensor(name)->read(emit) : Imported();
+}
+
+FailureOr<ScalarType> Call::dtype(ScalarType otherwise) {
+  if (!has("dtype"))
+    return otherwise;
+  int64_t number = integer("dtype");
+  if (auto type = toScalarType(number))
+    return *type;
+  return fail("its dtype is number " + Twine(number) +
+              " of PyTorch's types, which is not supported; use float32, int64 "
+              "or bool");
+}
+
+//===-- types ------------------------------------------------------------===//
+
+static int kindOf(ScalarType type) {
+  return type == ScalarType::Bool ? 0 : isFloat(type) ? 2 : 1;
+}
+
+ScalarType promoteTypes(ScalarType a, ScalarType b) {
+  if (a == b)
+    return a;
+  if (kindOf(a) != kindOf(b))
+    return kindOf(a) > kindOf(b) ? a : b;
+  if (kindOf(a) == 2) {
+    if (a == ScalarType::Double || b == ScalarType::Double)
+      return ScalarType::Double;
+    return ScalarType::Float; // of half and bfloat16 too
+  }
+  // uint8 with a signed type needs one that has both.
+  auto widthOf = [](ScalarType type) { return byteSize(type); };
+  if ((a == ScalarType::Byte && b == ScalarType::Char) ||
+      (a == ScalarType::Char && b == ScalarType::Byte))
+    return ScalarType::Short;
+  return widthOf(a) >= widthOf(b) ? a : b;
+}
+
+ScalarType promoteTypes(ArrayRef<Value> values) {
+  // Of tensors with dims, without dims, and of numbers.
+  std::optional<ScalarType> types[3];
+  for (const Value &value : values) {
+    if (value.isNone())
+      continue;
+    int group = 2;
+    ScalarType type;
+    if (value.isTensor()) {
+      const Tensor &tensor = *value.getTensor();
+      group = tensor.isWrappedNumber() ? 2 : tensor.getRank() == 0 ? 1 : 0;
+      type = tensor.getType();
+    } else {
+      type = value.isBool()  ? ScalarType::Bool
+             : value.isInt() ? ScalarType::Long
+                             : ScalarType::Float;
+    }
+    types[group] = types[group] ? promoteTypes(*types[group], type) : type;
+  }
+  std::optional<ScalarType> result;
+  for (const auto &type : types) {
+    if (!type)
+      continue;
+    if (!result)
+      result = type;
+    else if (kindOf(*type) > kindOf(*result))
+      result = type;
+  }
+  return result.value_or(ScalarType::Float);
+}
+
+Imported Call::scalar(const Value &value, ScalarType type) const {
+  return as(tensorOf(emit, value, true), type);
+}
+
+Imported Call::as(const Imported &x, ScalarType type) const {
+  MLIRContext *context = emit.getBuilder().getContext();
+  Imported result = emit.convert(x, x.constant ? toKnownType(context, type)
+                                               : toElementType(context, type));
+  return result;
+}
+
+Imported Call::as(const Value &value, ScalarType type) const {
+  return value.isTensor() ? as(value.getTensor()->read(emit), type)
+                          : scalar(value, type);
+}
+
+FailureOr<Call::Together> Call::promote(ArrayRef<Value> values, bool toFloat) {
+  Together result;
+  result.type = promoteTypes(values);
+  if (toFloat)
+    result.type = floatOf(result.type);
+  SmallVector<Imported> operands;
+  for (const Value &value : values)
+    operands.push_back(as(value, result.type));
+  auto together = emit.broadcastAll(operands);
+  if (failed(together))
+    return failure();
+  result.operands = std::move(*together);
+  // What is known beside a value has the value's type.
+  MLIRContext *context = emit.getBuilder().getContext();
+  if (llvm::any_of(result.operands,
+                   [](const Imported &x) { return !x.constant; }))
+    for (Imported &operand : result.operands)
+      operand = emit.convert(operand, toElementType(context, result.type));
+  return result;
+}
+
+//===-- dims -------------------------------------------------------------===//
+
+FailureOr<int64_t> Call::dim(int64_t dim, int64_t rank) {
+  int64_t least = std::max<int64_t>(rank, 1);
+  if (dim < -least || dim >= least)
+    return fail("dim " + Twine(dim) + " of a tensor of " + Twine(rank) +
+                " dims");
+  return dim < 0 ? dim + least : dim;
+}
+
+FailureOr<SmallVector<int64_t>> Call::dims(StringRef name, int64_t rank) {
+  SmallVector<int64_t> given;
+  if (has(name))
+    given = (*this)[name].isInt() ? SmallVector<int64_t>{integer(name)}
+                                  : integers(name);
+  if (given.empty())
+    return llvm::to_vector(llvm::seq<int64_t>(rank));
+  SmallVector<int64_t> result;
+  for (int64_t each : given) {
+    auto counted = dim(each, rank);
+    if (failed(counted))
+      return failure();
+    if (llvm::is_contained(result, *counted))
+      return fail("dims " + toString(given) + " name a dim twice");
+    if (rank > 0)
+      result.push_back(*counted);
+  }
+  llvm::sort(result);
+  return result;
+}
+
+//===-- results ----------------------------------------------------------===//
+
+LogicalResult Call::give(const Imported &x, ScalarType type) {
+  MLIRContext *context = emit.getBuilder().getContext();
+  Imported result = as(x, type);
+  if (IntegerType held = toHeldType(context, type)) {
+    result = wrapAround(emit, result, held);
+    result.held = held;
+  }
+  results.push_back(std::make_shared<Tensor>(std::move(result), type));
+  return success();
+}
+
+LogicalResult Call::give(Value value) {
+  results.push_back(std::move(value));
+  return success();
+}
+
+LogicalResult Call::view(const TensorRef &base, View::Kind kind,
+                         ArrayRef<int64_t> numbers) {
+  results.push_back(Tensor::viewOf(emit, base, {kind, Shape(numbers)}));
+  return success();
+}
+
+} // namespace polyrank::frontends::aten

@@ -1,0 +1,397 @@
+// Elements that are found by index, and indices that are found.
+
+#include "frontends/aten/Call.h"
+#include "frontends/aten/Indexing.h"
+#include "frontends/emit/Indices.h"
+
+using namespace mlir;
+
+namespace polyrank::frontends::aten {
+namespace {
+
+using graph::Comparison;
+
+LogicalResult needIntegers(Call &c, StringRef name) {
+  if (c.typeOf(name) == ScalarType::Bool || isFloat(c.typeOf(name)))
+    return c.fail("its " + name + " is " + c[name].describe() +
+                  ", not of integers");
+  return success();
+}
+
+/// Known indices `start, start + 1, ..` are a slice, whose gradient is a pad.
+std::optional<int64_t> startOfRun(const Imported &indices) {
+  if (!indices.isConstant() || indices.constant->integers.empty())
+    return std::nullopt;
+  ArrayRef<int64_t> values(indices.constant->integers);
+  for (auto [i, value] : llvm::enumerate(values))
+    if (value != values.front() + static_cast<int64_t>(i))
+      return std::nullopt;
+  return values.front();
+}
+
+/// x[.., indices, ..] with the indices at `dim`, of any shape.
+FailureOr<Imported> pick(Call &c, const Imported &x, Imported indices,
+                         int64_t dim) {
+  int64_t size = x.getShape()[dim];
+  indices = wrapIndices(c.emit, indices, size);
+  if (indices.isConstant())
+    for (int64_t index : indices.constant->integers)
+      if (index < 0 || index >= size)
+        return c.fail("index " + Twine(index) + " into a dim of " +
+                      Twine(size));
+  if (auto start = startOfRun(indices)) {
+    Imported part =
+        c.emit.slice(x, dim, *start, *start + indices.constant->size());
+    Shape result = x.getShape(), inner = indices.getShape();
+    result.erase(result.begin() + dim);
+    result.insert(result.begin() + dim, inner.begin(), inner.end());
+    return c.emit.reshape(part, result);
+  }
+  return c.emit.binary<graph::GatherOp>(x, indices, dim);
+}
+
+/// Rows of `weight`. Indices of an input are held to the rows that there are;
+/// `padding_idx` has no gradient.
+LogicalResult embedding(Call &c) {
+  if (failed(needIntegers(c, "indices")))
+    return failure();
+  Imported weight = c.read("weight"), indices = c.read("indices");
+  if (weight.getRank() != 2)
+    return c.fail("rows of " + toString(weight.getShape()));
+  if (c.flag("scale_grad_by_freq") && c.options.training)
+    return c.fail("scale_grad_by_freq=True, whose gradient is not computed; "
+                  "leave the option out, or --freeze the table");
+  int64_t padding = c.integer("padding_idx");
+  if (indices.isConstant() && padding < 0)
+    return c.give(pick(c, weight, indices, 0), c.typeOf("weight"));
+  c.emit.limitIndices(indices, weight.getShape()[0]);
+  Imported rows = c.emit.binary<graph::GatherOp>(weight, indices, int64_t(0));
+  if (padding >= 0 && rows.value)
+    if (auto op = rows.value.getDefiningOp<graph::GatherOp>())
+      op.setPaddingIndex(padding);
+  return c.give(rows, c.typeOf("weight"));
+}
+
+LogicalResult indexSelect(Call &c) {
+  if (failed(needIntegers(c, "index")))
+    return failure();
+  Imported x = c.read("self"), index = c.read("index");
+  auto dim = c.dim(c.integer("dim"), x.getRank());
+  if (failed(dim))
+    return failure();
+  if (x.getRank() == 0)
+    return c.give(x, c.typeOf("self"));
+  if (index.getRank() > 1)
+    return c.fail("an index of " + toString(index.getShape()));
+  if (index.getRank() == 0)
+    index = c.emit.reshape(index, {1});
+  return c.give(pick(c, x, index, *dim), c.typeOf("self"));
+}
+
+/// result[i, j, ..] = x[.., index[i, j, ..], ..] with the index at `dim`.
+FailureOr<Imported> gatherAlong(Call &c, const Imported &x,
+                                const Imported &index, int64_t dim) {
+  Shape shape = x.getShape(), given = index.getShape();
+  bool fits = shape.size() == given.size();
+  for (size_t i = 0; fits && i < shape.size(); ++i)
+    fits = static_cast<int64_t>(i) == dim || given[i] <= shape[i];
+  if (!fits)
+    return c.fail("indices of " + toString(given) + " into " + toString(shape));
+  return c.emit.binary<graph::GatherOp>(
+      c.emit.reshape(x, {graph::numElements(shape)}),
+      placesAlong(c.emit, index, dim, shape), int64_t(0));
+}
+
+LogicalResult gather(Call &c) {
+  if (failed(needIntegers(c, "index")))
+    return failure();
+  Imported x = c.read("self"), index = c.read("index");
+  auto dim = c.dim(c.integer("dim"), x.getRank());
+  if (failed(dim))
+    return failure();
+  if (x.getRank() == 0)
+    return c.give(x, c.typeOf("self"));
+  return c.give(gatherAlong(c, x, index, *dim), c.typeOf("self"));
+}
+
+/// As gather, where the other dims broadcast.
+LogicalResult takeAlong(Call &c) {
+  if (failed(needIntegers(c, "indices")))
+    return failure();
+  Imported x = c.read("self"), index = c.read("indices");
+  if (!c.has("dim"))
+    return c.give(pick(c, c.emit.reshape(x, {countElements(x.getShape())}),
+                       c.emit.reshape(index, {countElements(index.getShape())}),
+                       0),
+                  c.typeOf("self"));
+  auto dim = c.dim(c.integer("dim"), x.getRank());
+  if (failed(dim))
+    return failure();
+  if (x.getRank() != index.getRank() || x.getRank() == 0)
+    return c.fail("indices of " + toString(index.getShape()) + " into " +
+                  toString(x.getShape()));
+  Shape left = x.getShape(), right = index.getShape();
+  left[*dim] = right[*dim] = 1;
+  auto common = broadcastShapes(left, right);
+  if (failed(common))
+    return c.fail("indices of " + toString(index.getShape()) + " into " +
+                  toString(x.getShape()));
+  Shape whole = *common, wholeIndex = *common;
+  whole[*dim] = x.getShape()[*dim];
+  wholeIndex[*dim] = index.getShape()[*dim];
+  return c.give(
+      gatherAlong(c, c.emit.broadcast(x, whole, !x.isConstant()),
+                  c.emit.broadcast(index, wholeIndex, !index.isConstant()),
+                  *dim),
+      c.typeOf("self"));
+}
+
+/// x[i, :, j]: the tensors among `indices` broadcast; their dims stand where
+/// the first of them does if they are neighbours, else in front.
+LogicalResult index(Call &c) {
+  Imported x = c.read("self");
+  auto places = findPlaces(c, x.getShape(), c.tensors("indices"));
+  if (failed(places))
+    return failure();
+  if (places->dims.empty())
+    return c.give(x, c.typeOf("self"));
+  if (places->dims.size() == 1 && places->mayPick)
+    return c.give(pick(c, x, places->index, places->dims[0]), c.typeOf("self"));
+  Imported picked = c.emit.binary<graph::GatherOp>(
+      c.emit.reshape(c.emit.transpose(x, places->order), places->merged),
+      places->index, places->at);
+  return c.give(picked, c.typeOf("self"));
+}
+
+LogicalResult oneHot(Call &c) {
+  if (failed(needIntegers(c, "self")))
+    return failure();
+  Imported indices = c.read("self");
+  int64_t classes = c.integer("num_classes");
+  if (classes == -1) {
+    if (!indices.isConstant() || indices.constant->size() == 0)
+      return c.fail("its number of classes depends on the values of inputs or "
+                    "parameters; give num_classes");
+    classes = *llvm::max_element(indices.constant->integers) + 1;
+  }
+  Shape shape = indices.getShape();
+  shape.push_back(1);
+  indices = c.emit.reshape(indices, shape);
+  shape.back() = classes;
+  if (classes < 1 || failed(c.emit.fits(shape)))
+    return c.fail("num_classes=" + Twine(classes));
+  c.emit.limitIndices(indices, classes);
+  bool known = indices.isConstant();
+  return c.give(c.emit.binary<graph::CompareOp>(
+                    c.emit.broadcast(indices, shape, !known),
+                    c.emit.iota(shape, static_cast<int64_t>(shape.size()) - 1,
+                                indices.getElementType()),
+                    Comparison::EQ),
+                ScalarType::Long);
+}
+
+template <bool isUpper>
+LogicalResult triangle(Call &c) {
+  return c.give(
+      triangleOf(c.emit, c.read("self"), c.integer("diagonal"), isUpper),
+      c.typeOf("self"));
+}
+
+/// The places of the elements that are not 0, row-major, as [dims, count].
+FailureOr<graph::Tensor> nonzeroOf(Call &c, StringRef name) {
+  Imported x = c.read(name);
+  if (!x.isConstant())
+    return c.fail(
+        "its shape depends on the values of inputs or parameters, and "
+        "all shapes are known when a model is compiled; keep all "
+        "elements and weigh those that do not count by 0 "
+        "(torch.where)");
+  return nonzeroPlaces(c.emit, *x.constant);
+}
+
+LogicalResult nonzero(Call &c) {
+  auto places = nonzeroOf(c, "self");
+  if (failed(places))
+    return failure();
+  return c.give(c.emit.transpose(Imported(std::move(*places)), {1, 0}),
+                ScalarType::Long);
+}
+
+/// A list with the index along each dim.
+LogicalResult nonzeroLists(Call &c) {
+  auto places = nonzeroOf(c, c.has("self") ? "self" : "condition");
+  if (failed(places))
+    return failure();
+  int64_t rank = places->shape[0], count = places->shape[1];
+  Imported all(std::move(*places));
+  List results;
+  for (int64_t dim = 0; dim < rank; ++dim)
+    results.push_back(Value(std::make_shared<Tensor>(
+        c.emit.reshape(c.emit.slice(all, 0, dim, dim + 1), {count}),
+        ScalarType::Long)));
+  return c.give(Value::list(std::move(results)));
+}
+
+//===-- the largest ------------------------------------------------------===//
+
+/// Each further one is the extremum of what is left, so that `k` of them are so
+/// many passes over x: of experts, not of vocabularies.
+constexpr int64_t mostSelected = 64;
+
+LogicalResult select(Call &c, int64_t k, int64_t dim, bool largest) {
+  Imported x = c.read("self");
+  ScalarType type = c.typeOf("self");
+  Shape shape = x.getShape();
+  if (shape.empty()) {
+    if (failed(c.give(x, type)))
+      return failure();
+    return c.give(c.scalar(Value(0), ScalarType::Long), ScalarType::Long);
+  }
+  if (k < 0 || k > shape[dim])
+    return c.fail(Twine(k) + " of a dim of " + Twine(shape[dim]));
+  if (k > mostSelected || k == 0)
+    return c.fail(Twine(k) + " elements in order; at most " +
+                  Twine(mostSelected) +
+                  " are supported, each of which is one "
+                  "pass over the tensor");
+  if (type == ScalarType::Bool)
+    return c.fail("an order of booleans");
+  Type index = c.emit.getBuilder().getI64Type();
+  Imported places = c.emit.iota(shape, dim, index), left = x;
+  SmallVector<Imported> found;
+  Shape one = shape;
+  one[dim] = 1;
+  // What was taken is not looked at again, whatever its value.
+  Imported taken;
+  auto kind =
+      largest ? sharding::ReductionKind::Max : sharding::ReductionKind::Min;
+  for (int64_t i = 0; i < k; ++i) {
+    Imported isCandidate;
+    if (!taken) {
+      found.push_back(
+          c.emit.reshape(argExtremum(c.emit, x, dim, largest), one));
+    } else {
+      double beyond = largest ? -std::numeric_limits<double>::infinity()
+                              : std::numeric_limits<double>::infinity();
+      Imported nothing = c.emit.broadcast(
+          c.emit.scalar(x.getElementType(), beyond), shape, !x.isConstant());
+      left = c.emit.select(taken, nothing, x);
+      Imported extremum =
+          c.emit.keepDims(c.emit.reduce(kind, left, {dim}), shape, {dim});
+      Imported isBeyond = c.emit.binaryOver<graph::CompareOp>(
+          left, extremum, largest ? Comparison::LT : Comparison::GT);
+      Imported out = c.emit.binary<graph::OrOp>(isBeyond, taken);
+      Imported none = c.emit.broadcast(
+          c.emit.scalar(index, static_cast<double>(shape[dim])), shape,
+          !out.isConstant());
+      found.push_back(c.emit.keepDims(
+          c.emit.reduce(sharding::ReductionKind::Min,
+                        c.emit.select(out, none, places), {dim}),
+          shape, {dim}));
+    }
+    Imported isFound = c.emit.binary<graph::CompareOp>(
+        places,
+        c.emit.broadcast(found.back(), shape, !found.back().isConstant()),
+        Comparison::EQ);
+    taken = taken ? c.emit.binary<graph::OrOp>(taken, isFound) : isFound;
+  }
+  Imported indices = c.emit.concat(found, dim);
+  if (failed(c.give(gatherAlong(c, x, indices, dim), type)))
+    return failure();
+  return c.give(indices, ScalarType::Long);
+}
+
+LogicalResult topk(Call &c) {
+  auto dim = c.dim(c.integer("dim"), c.tensor("self")->getRank());
+  if (failed(dim))
+    return failure();
+  return select(c, c.integer("k"), *dim, c.flag("largest"));
+}
+
+/// Known elements are sorted now; of others all are selected one by one. Equal
+/// ones stay in their order.
+LogicalResult sorted(Call &c, bool withValues) {
+  const TensorRef &self = c.tensor("self");
+  auto dim = c.dim(c.integer("dim"), self->getRank());
+  if (failed(dim))
+    return failure();
+  Imported x = c.read("self");
+  bool descending = c.flag("descending");
+  if (!x.isConstant() || self->getRank() == 0) {
+    if (failed(select(c, self->getRank() ? self->getShape()[*dim] : 1, *dim,
+                      descending)))
+      return failure();
+    if (!withValues)
+      c.getResults().erase(c.getResults().begin());
+    return success();
+  }
+  const graph::Tensor &given = *x.constant;
+  graph::Tensor order(c.emit.getBuilder().getI64Type(), given.shape);
+  int64_t size = given.shape[*dim],
+          stride = graph::getStrides(given.shape)[*dim];
+  for (int64_t i = 0; i < given.size(); ++i) {
+    if (i / stride % size != 0)
+      continue;
+    SmallVector<int64_t> row = llvm::to_vector(llvm::seq<int64_t>(size));
+    auto at = [&](int64_t j) { return given.at(i + j * stride); };
+    llvm::sort(row, [&](int64_t a, int64_t b) {
+      double x = at(a), y = at(b);
+      return x == y ? a < b : descending ? x > y : x < y;
+    });
+    for (auto [j, source] : llvm::enumerate(row))
+      order.integers[i + static_cast<int64_t>(j) * stride] = source;
+  }
+  Imported indices(std::move(order));
+  if (withValues &&
+      failed(c.give(gatherAlong(c, x, indices, *dim), self->getType())))
+    return failure();
+  return c.give(indices, ScalarType::Long);
+}
+
+LogicalResult sort(Call &c) { return sorted(c, /*withValues=*/true); }
+LogicalResult argsort(Call &c) { return sorted(c, /*withValues=*/false); }
+
+const OperatorRow rows[] = {
+    {"embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, "
+     "bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
+     embedding},
+    {"index_select(Tensor self, int dim, Tensor index) -> Tensor", indexSelect},
+    {"gather(Tensor self, int dim, Tensor index, *, bool "
+     "sparse_grad=False) -> Tensor",
+     gather},
+    {"take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor",
+     takeAlong},
+    {"index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", index},
+    {"index.Tensor_hacked_twin(Tensor self, Tensor[] indices) -> Tensor",
+     index},
+    {"one_hot(Tensor self, int num_classes=-1) -> Tensor", oneHot},
+    {"tril(Tensor self, SymInt diagonal=0) -> Tensor", triangle<false>},
+    {"tril_(Tensor(a!) self, SymInt diagonal=0) -> Tensor(a!)",
+     triangle<false>},
+    {"triu(Tensor self, SymInt diagonal=0) -> Tensor", triangle<true>},
+    {"triu_(Tensor(a!) self, SymInt diagonal=0) -> Tensor(a!)", triangle<true>},
+    {"nonzero(Tensor self) -> Tensor", nonzero},
+    {"argwhere(Tensor self) -> Tensor", nonzero},
+    {"nonzero_numpy(Tensor self) -> Tensor[]", nonzeroLists},
+    {"where(Tensor condition) -> Tensor[]", nonzeroLists},
+    {"topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool "
+     "sorted=True) -> (Tensor values, Tensor indices)",
+     topk},
+    {"sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor "
+     "values, Tensor indices)",
+     sort},
+    {"sort.stable(Tensor self, *, bool? stable, int dim=-1, bool "
+     "descending=False) -> (Tensor values, Tensor indices)",
+     sort},
+    {"argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor",
+     argsort},
+    {"argsort.stable(Tensor self, *, bool stable, int dim=-1, bool "
+     "descending=False) -> Tensor",
+     argsort},
+};
+
+} // namespace
+
+ArrayRef<OperatorRow> getIndexRows() { return rows; }
+
+} // namespace polyrank::frontends::aten

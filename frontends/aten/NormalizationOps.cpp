@@ -1,0 +1,195 @@
+// Norms.
+
+#include "frontends/emit/Normalization.h"
+
+#include "frontends/aten/Call.h"
+#include "frontends/emit/Functions.h"
+
+using namespace mlir;
+
+namespace polyrank::frontends::aten {
+namespace {
+
+/// A parameter over the last dims of x, `otherwise` where there is none.
+FailureOr<Imported> affine(Call &c, StringRef name, ArrayRef<int64_t> dims,
+                           double otherwise, const Imported &x) {
+  if (!c.has(name))
+    return c.emit.broadcast(c.emit.scalar(x.getElementType(), otherwise), dims,
+                            !x.isConstant());
+  Imported given = c.read(name);
+  if (ArrayRef<int64_t>(given.getShape()) != dims)
+    return c.fail("its " + name + " of " + toString(given.getShape()) +
+                  " does not fit " + toString(dims));
+  return given;
+}
+
+LogicalResult needLastDims(Call &c, const Imported &x, ArrayRef<int64_t> dims) {
+  Shape shape = x.getShape();
+  if (!dims.empty() && dims.size() <= shape.size() &&
+      ArrayRef<int64_t>(shape).take_back(dims.size()) == dims)
+    return success();
+  return c.fail("normalized_shape " + toString(dims) + " of " +
+                toString(shape));
+}
+
+LogicalResult layerNorm(Call &c) {
+  Imported x = c.read("input");
+  SmallVector<int64_t> dims = c.integers("normalized_shape");
+  if (failed(needLastDims(c, x, dims)))
+    return failure();
+  auto scale = affine(c, "weight", dims, 1, x),
+       bias = affine(c, "bias", dims, 0, x);
+  if (failed(scale) || failed(bias))
+    return failure();
+  SmallVector<Imported> results = c.emit.emit(
+      {x, *scale, *bias}, [&](OpBuilder &b, ValueRange v) -> Operation * {
+        return graph::LayerNormOp::create(b, c.emit.getLocation(), v[0], v[1],
+                                          v[2], c.number("eps"));
+      });
+  return c.give(results[0], c.typeOf("input"));
+}
+
+/// The default epsilon is that of the type in which x is computed.
+LogicalResult rmsNorm(Call &c) {
+  Imported x = c.read("input");
+  SmallVector<int64_t> dims = c.integers("normalized_shape");
+  if (failed(needLastDims(c, x, dims)))
+    return failure();
+  auto scale = affine(c, "weight", dims, 1, x);
+  if (failed(scale))
+    return failure();
+  double epsilon =
+      c.has("eps") ? c.number("eps") : std::numeric_limits<float>::epsilon();
+  SmallVector<Imported> results =
+      c.emit.emit({x, *scale}, [&](OpBuilder &b, ValueRange v) -> Operation * {
+        return graph::RmsNormOp::create(b, c.emit.getLocation(), v[0], v[1],
+                                        epsilon);
+      });
+  return c.give(results[0], c.typeOf("input"));
+}
+
+LogicalResult groupNorm(Call &c) {
+  return c.give(normalizeGroups(c.emit, c.read("input"),
+                                c.integer("num_groups"), c.read("weight"),
+                                c.read("bias"), /*perGroup=*/false,
+                                c.number("eps")),
+                c.typeOf("input"));
+}
+
+//===-- batch normalization ----------------------------------------------===//
+
+constexpr const char *needsMode =
+    "batch normalization was saved in evaluation mode; say what training does: "
+    "--batch-norm batch (statistics of the global batch, as one process has "
+    "them), --batch-norm local=G (of G samples each, as "
+    "DistributedDataParallel has them) or --batch-norm frozen; or save the "
+    "model after model.train()";
+
+/// The stored statistic moves towards that of the batch.
+LogicalResult follow(Call &c, StringRef name, const Imported &batch) {
+  if (!c.has(name))
+    return success();
+  const TensorRef &stored = c.tensor(name);
+  if (std::string why = stored->prepareToWrite(); !why.empty())
+    return c.fail(why);
+  stored->write(c.emit, movedTowards(c.emit, stored->read(c.emit), batch,
+                                     1 - c.number("momentum")));
+  return success();
+}
+
+LogicalResult batchNorm(Call &c) {
+  Imported x = c.read("input");
+  if (x.getRank() < 2 || !isFloat(c.typeOf("input")))
+    return c.fail("batch normalization of " + c["input"].describe());
+  ++c.context.numBatchNorms;
+  bool hasStatistics = c.has("running_mean") && c.has("running_var");
+  BatchNormalization norm{
+      c.read("weight"), c.read("bias"), {}, {}, c.number("eps")};
+  for (const Imported *each : {&norm.scale, &norm.bias})
+    if (*each && each->getShape() != Shape{x.getShape()[1]})
+      return c.fail("its weight or bias of " + toString(each->getShape()) +
+                    " does not fit " + Twine(x.getShape()[1]) + " channels");
+  bool saysTraining = c.flag("training");
+  bool byBatch = !hasStatistics;
+  if (c.options.batchNorm == BatchNorm::Batch)
+    byBatch = true;
+  else if (c.options.batchNorm == BatchNorm::Unset && saysTraining)
+    byBatch = true;
+  else if (c.options.batchNorm == BatchNorm::Unset && hasStatistics &&
+           c.options.training)
+    return c.fail(needsMode);
+  if (!byBatch) {
+    norm.mean = c.read("running_mean");
+    norm.variance = c.read("running_var");
+    return c.give(normalizeByStored(c.emit, x, norm), c.typeOf("input"));
+  }
+  auto result = normalizeByBatch(c.emit, x, norm, c.options.batchNormGroup);
+  if (failed(result) || failed(follow(c, "running_mean", result->mean)) ||
+      failed(follow(c, "running_var", result->variance)))
+    return failure();
+  return c.give(result->normalized, c.typeOf("input"));
+}
+
+/// Each channel of each sample by itself.
+LogicalResult instanceNorm(Call &c) {
+  Imported x = c.read("input");
+  if (x.getRank() < 3)
+    return c.fail("instance normalization of " + toString(x.getShape()));
+  if (c.has("running_mean") || !c.flag("use_input_stats"))
+    return c.fail("instance normalization with running statistics; leave "
+                  "track_running_stats out");
+  return c.give(normalizeGroups(c.emit, x, x.getShape()[1], c.read("weight"),
+                                c.read("bias"), /*perGroup=*/false,
+                                c.number("eps")),
+                c.typeOf("input"));
+}
+
+/// g v / |v|, with the norm over all dims but `dim`.
+LogicalResult weightNorm(Call &c) {
+  ScalarType type = c.typeOf("v");
+  Imported v = c.as(c["v"], type), g = c.as(c["g"], type);
+  auto dim = c.dim(c.integer("dim"), v.getRank());
+  if (failed(dim))
+    return failure();
+  SmallVector<int64_t> others;
+  for (int64_t d = 0; d < v.getRank(); ++d)
+    if (d != *dim)
+      others.push_back(d);
+  Imported sum = c.emit.reduce(sharding::ReductionKind::Sum,
+                               c.emit.binary<graph::MulOp>(v, v), others),
+           norm = c.emit.keepDims(rootOf(c.emit, sum), v.getShape(), others);
+  if (g.getShape() != norm.getShape())
+    return c.fail("a length of " + toString(g.getShape()) + " for " +
+                  toString(v.getShape()));
+  Imported scale = c.emit.binary<graph::DivOp>(g, norm);
+  return c.give(c.emit.binaryOver<graph::MulOp>(v, scale), type);
+}
+
+const OperatorRow rows[] = {
+    {"_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor", weightNorm},
+    {"layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? "
+     "weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, "
+     "bool cudnn_enable=True) -> Tensor",
+     layerNorm},
+    {"rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? "
+     "weight=None, float? eps=None) -> Tensor",
+     rmsNorm},
+    {"group_norm(Tensor input, int num_groups, Tensor? weight=None, "
+     "Tensor? bias=None, float eps=1.0000000000000001e-05, bool "
+     "cudnn_enabled=True) -> Tensor",
+     groupNorm},
+    {"batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? "
+     "running_mean, Tensor? running_var, bool training, float momentum, "
+     "float eps, bool cudnn_enabled) -> Tensor",
+     batchNorm},
+    {"instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? "
+     "running_mean, Tensor? running_var, bool use_input_stats, float "
+     "momentum, float eps, bool cudnn_enabled) -> Tensor",
+     instanceNorm},
+};
+
+} // namespace
+
+ArrayRef<OperatorRow> getNormalizationRows() { return rows; }
+
+} // namespace polyrank::frontends::aten

@@ -1,0 +1,59 @@
+// Schemas of operators, in PyTorch's own notation, and how arguments fit them.
+
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "frontends/aten/Value.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace polyrank::frontends::aten {
+
+/// "SymInt[2]?": a list of two integers, or None.
+struct SchemaType {
+  enum class Base {
+    Tensor,
+    Scalar,
+    Int,
+    Float,
+    Bool,
+    String, // and Device
+    Object, // a generator
+    Dict,
+    Any
+  };
+  Base base = Base::Any;
+  bool isList = false, isOptional = false, hasOptionalElements = false;
+  int64_t listSize = 0;   // one number stands for so many; 0: it does not
+  bool isWritten = false; // "Tensor(a!)"
+};
+
+struct SchemaParameter {
+  std::string name;
+  SchemaType type;
+  bool isKeywordOnly = false;
+  std::optional<Value> otherwise; // the default
+};
+
+struct Schema {
+  std::string name, overload; // "add" and "Tensor"; no overload: ""
+  std::vector<SchemaParameter> parameters;
+};
+
+/// Of a text such as "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1)
+/// -> Tensor". What it returns is not looked at. The texts are our own: nullopt
+/// says that one is mistyped.
+std::optional<Schema> parseSchema(llvm::StringRef text);
+
+/// The argument for each parameter, converted to its type, or nullopt. With
+/// `converts` in the ways in which TorchScript converts: see `call`. `why`
+/// receives the reason.
+std::optional<std::vector<Value>>
+bindArguments(const Schema &schema, Emitter &emit,
+              llvm::ArrayRef<Value> positional,
+              llvm::ArrayRef<std::pair<std::string, Value>> keywords,
+              bool converts, std::string &why);
+
+} // namespace polyrank::frontends::aten

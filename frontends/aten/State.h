@@ -1,0 +1,71 @@
+// Parameters, buffers and constants as PyTorch's files store them.
+
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frontends/aten/Value.h"
+#include "frontends/import/ModuleBuilder.h"
+#include "frontends/import/Options.h"
+
+namespace polyrank::frontends::aten {
+
+/// A tensor that lies in a storage of the file: element [i, j, ..] is number
+/// `storageOffset + i * strides[0] + j * strides[1] + ..` of the storage.
+struct StoredTensor {
+  ScalarType type = ScalarType::Float;
+  std::vector<int64_t> sizes, strides; // in elements
+  int64_t storageOffset = 0;           // in elements
+  /// Where the storage lies in the file, uncompressed. Two tensors share a
+  /// storage where these are equal.
+  FileSpan storage;
+  /// The storage's bytes, mapped; they outlive the import.
+  std::string_view bytes;
+};
+
+enum class Role { Parameter, Buffer, Constant };
+
+/// What an entry of the state is in the model.
+struct StateEntry {
+  std::string name; // in the state dict: "h.0.attn.c_attn.weight"
+  StoredTensor tensor;
+  Role role = Role::Parameter;
+  bool requiresGrad = true; // of parameters
+};
+
+/// Why the tensor reaches outside of its storage or cannot be read; else "".
+std::string check(const StoredTensor &tensor);
+
+/// The elements of a checked tensor.
+graph::Tensor load(mlir::MLIRContext *context, const StoredTensor &tensor);
+
+/// Parameters and buffers of a model as @forward declares them.
+///
+/// - Entries that are one tensor (one storage, offset, sizes and strides) are
+///   one parameter, named by the first, with the other names as aliases.
+/// - A constant is no parameter: its elements are known.
+/// - An integer buffer is a parameter, since what is saved is the whole state,
+///   and its elements are known too, as long as nothing writes them.
+/// - A tensor whose elements do not lie one behind the other in the file keeps
+///   its span where it is a transposed matrix; else the elements are copied.
+struct DeclaredState {
+  std::vector<ParameterSpec> parameters;
+  /// By entry: its number in `parameters`, or -1 for a constant.
+  std::vector<int64_t> numbers;
+};
+
+/// On failure `error` says which entry is wrong and why.
+std::optional<DeclaredState> declare(mlir::MLIRContext *context,
+                                     llvm::ArrayRef<StateEntry> entries,
+                                     std::string &error);
+
+/// The values of the entries in a function whose arguments are `arguments`, one
+/// for each of `state.parameters`.
+std::vector<Value> valuesOf(mlir::MLIRContext *context,
+                            llvm::ArrayRef<StateEntry> entries,
+                            const DeclaredState &state,
+                            mlir::ValueRange arguments);
+
+} // namespace polyrank::frontends::aten

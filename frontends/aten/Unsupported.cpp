@@ -1,0 +1,47 @@
+// What to do instead of operators that the table lacks.
+
+#include "frontends/aten/Call.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace llvm;
+
+namespace polyrank::frontends::aten {
+
+StringRef explainUnsupported(StringRef name) {
+  constexpr StringRef dynamic =
+      ": the shape of its result depends on values, and all shapes are known "
+      "when a model is compiled; keep all elements and weigh those that do "
+      "not count by 0 (torch.where), or do it before the data is given";
+  constexpr StringRef packed =
+      "; give whole sequences, without pack_padded_sequence";
+  constexpr StringRef before = "; compute it before the data is given";
+  constexpr StringRef quantized =
+      "; train the model before it is quantised, and export that";
+  constexpr StringRef complex = "; compute with pairs of real numbers";
+  if (name.starts_with("quantized::") || name.contains("quantize"))
+    return quantized;
+  if (name.starts_with("torchvision::"))
+    return "; it is no operator of PyTorch itself, and has no place in the "
+           "model that is trained here";
+  return StringSwitch<StringRef>(name)
+      .Cases({"aten::unique", "aten::_unique2", "aten::unique_consecutive",
+              "aten::masked_select", "aten::unique_dim"},
+             dynamic)
+      .Cases({"aten::_pack_padded_sequence", "aten::_pad_packed_sequence"},
+             packed)
+      .Cases({"aten::stft", "aten::istft", "aten::fft_fft", "aten::fft_rfft",
+              "aten::fft_irfft", "aten::fft_ifft"},
+             before)
+      .Cases({"aten::complex", "aten::view_as_complex", "aten::view_as_real",
+              "aten::polar", "aten::real", "aten::imag"},
+             complex)
+      .Cases({"aten::max_pool2d_with_indices", "aten::max_pool1d_with_indices",
+              "aten::adaptive_max_pool2d"},
+             "; leave return_indices out, or pool to a fixed size with "
+             "max_pool2d")
+      .Case("aten::as_strided",
+            "; write it with view, permute, expand and unfold")
+      .Default("");
+}
+
+} // namespace polyrank::frontends::aten

@@ -1,0 +1,88 @@
+// What a value of a PyTorch program stands for while the program is imported.
+
+#include "frontends/aten/Value.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+
+namespace polyrank::frontends::aten {
+
+bool Value::hasUnknown() const {
+  auto isUnknown = [](const Value &each) { return each.hasUnknown(); };
+  if (isList() || isTuple())
+    return llvm::any_of(getElements(), isUnknown);
+  if (isDict())
+    return llvm::any_of(
+        getDict(), [](const auto &each) { return each.second.hasUnknown(); });
+  return this->isUnknown();
+}
+
+double Value::getNumber() const {
+  if (isBool())
+    return getBool() ? 1 : 0;
+  return isInt() ? static_cast<double>(getInt()) : getFloat();
+}
+
+bool Value::isSame(const Value &other) const {
+  if (data.index() != other.data.index())
+    return false;
+  if (isList())
+    return &getList() == &other.getList();
+  if (isTuple())
+    return &getTuple() == &other.getTuple();
+  if (isDict())
+    return &getDict() == &other.getDict();
+  if (isTensor())
+    return getTensor() == other.getTensor();
+  if (isObject())
+    return getObject() == other.getObject();
+  if (isBool())
+    return getBool() == other.getBool();
+  if (isInt())
+    return getInt() == other.getInt();
+  if (isFloat())
+    return getFloat() == other.getFloat();
+  return !isString() || getString() == other.getString();
+}
+
+std::string Value::describe() const {
+  if (isNone())
+    return "None";
+  if (isUnknown())
+    return "what could not be imported";
+  if (isBool())
+    return getBool() ? "True" : "False";
+  if (isInt())
+    return "the integer " + std::to_string(getInt());
+  if (isFloat())
+    return "the number " + std::to_string(getFloat());
+  if (isString())
+    return "the text '" + getString() + "'";
+  if (isTensor())
+    return "a tensor of " + nameOf(getTensor()->getType()).str() +
+           toString(getTensor()->getShape());
+  if (isList())
+    return "a list of " + std::to_string(getList().size());
+  if (isTuple())
+    return "a tuple of " + std::to_string(getTuple().size());
+  return isDict() ? "a dict" : "an object";
+}
+
+Value tensorOf(Emitter &emit, const Value &number, bool isWrappedNumber) {
+  MLIRContext *context = emit.getBuilder().getContext();
+  ScalarType type = number.isBool()  ? ScalarType::Bool
+                    : number.isInt() ? ScalarType::Long
+                                     : ScalarType::Float;
+  graph::Tensor tensor(number.isFloat() ? Float64Type::get(context)
+                                        : toElementType(context, type),
+                       {});
+  if (number.isFloat())
+    tensor.floats[0] = number.getFloat();
+  else
+    tensor.integers[0] = number.isBool() ? number.getBool() : number.getInt();
+  return std::make_shared<Tensor>(Imported(std::move(tensor)), type,
+                                  isWrappedNumber);
+}
+
+} // namespace polyrank::frontends::aten

@@ -1,0 +1,205 @@
+// Which overload a call takes, and which type its result has.
+
+#include "test/frontends/aten/Program.h"
+
+using namespace polyrank::test;
+using aten::List;
+
+using Overloads = OperatorTest;
+
+namespace {
+ScalarType typeOf(const Value &value) { return value.getTensor()->getType(); }
+} // namespace
+
+TEST_F(Overloads, ANumberAndATensorAreTakenApart) {
+  EXPECT_EQ(typeOf(call("aten::mul", {x, Value(2)})), ScalarType::Float);
+  EXPECT_EQ(call("aten::mul", {Value(3), Value(2)}).getInt(), 6);
+  EXPECT_DOUBLE_EQ(call("aten::mul", {Value(3), Value(0.5)}).getFloat(), 1.5);
+  EXPECT_EQ(call("aten::mul", {Value::ints({1}), Value(2)}).getList().size(),
+            2u);
+}
+
+TEST_F(Overloads, DivisionOfIntegersIsOfNumbersAFloat) {
+  EXPECT_DOUBLE_EQ(call("aten::div", {Value(1), Value(2)}).getFloat(), 0.5);
+  EXPECT_EQ(call("aten::floordiv", {Value(-7), Value(2)}).getInt(), -4);
+  EXPECT_EQ(call("aten::remainder", {Value(-7), Value(2)}).getInt(), 1);
+}
+
+TEST_F(Overloads, ANamedOverloadIsTakenAndConvertsANumber) {
+  Value sum = call("aten::add", {}, {{"self", x}, {"other", Value(1)}},
+                   llvm::StringRef("Tensor"));
+  EXPECT_EQ(typeOf(sum), ScalarType::Float);
+}
+
+TEST_F(Overloads, DefaultsAreFilledIn) {
+  Value flat = call("aten::flatten", {x});
+  EXPECT_EQ(flat.getTensor()->getShape(), Shape({6}));
+}
+
+TEST_F(Overloads, AKnownTensorWithoutDimsIsANumberWhereOneIsNeeded) {
+  Value size = call("prim::NumToTensor", {Value(3)});
+  Value shape = Value::list(List{size, Value(2)});
+  EXPECT_EQ(call("aten::reshape", {x, shape}).getTensor()->getShape(),
+            Shape({3, 2}));
+}
+
+TEST_F(Overloads, AnUnknownArgumentGivesAnUnknownResultWithoutAReason) {
+  EXPECT_TRUE(call("aten::relu", {Value::unknown()}).isUnknown());
+  EXPECT_EQ(reasons(), "");
+}
+
+//===-- what is refused --------------------------------------------------===//
+
+TEST_F(Overloads, AnOperatorThatIsMissingIsNamed) {
+  EXPECT_TRUE(call("aten::fft_rfft", {x}).isUnknown());
+  EXPECT_EQ(reasons(), "aten::fft_rfft is not supported; compute it before the "
+                       "data is given\n");
+}
+
+TEST_F(Overloads, AnOverloadThatIsMissingIsNamedWithThoseThereAre) {
+  EXPECT_TRUE(
+      call("aten::argmax", {x}, {}, llvm::StringRef("out")).isUnknown());
+  EXPECT_EQ(reasons(), "aten::argmax: its overload `out` is not supported; "
+                       "there are `default`\n");
+}
+
+TEST_F(Overloads, AnArgumentThatTheSchemaLacksIsNamed) {
+  EXPECT_TRUE(call("aten::relu", {x}, {{"slope", Value(1)}}).isUnknown());
+  EXPECT_NE(reasons().find("it has no argument `slope`"), std::string::npos);
+}
+
+TEST_F(Overloads, AnArgumentOfAnotherTypeIsShown) {
+  EXPECT_TRUE(call("aten::relu", {Value(std::string("x"))}).isUnknown());
+  EXPECT_NE(reasons().find("its argument `self` is the text 'x'"),
+            std::string::npos);
+}
+
+TEST_F(Overloads, AnArgumentThatIsGivenTwiceIsNamed) {
+  EXPECT_TRUE(call("aten::relu", {x}, {{"self", x}}).isUnknown());
+  EXPECT_NE(reasons().find("its argument `self` is given twice"),
+            std::string::npos);
+}
+
+TEST_F(Overloads, TooManyArgumentsAreCounted) {
+  EXPECT_TRUE(call("aten::relu", {x, x}).isUnknown());
+  EXPECT_NE(reasons().find("2 arguments without a name, of which it takes 1"),
+            std::string::npos);
+}
+
+TEST_F(Overloads, AMissingArgumentIsNamed) {
+  EXPECT_TRUE(call("aten::linear", {x}).isUnknown());
+  EXPECT_NE(reasons().find("its argument `weight` is missing"),
+            std::string::npos);
+}
+
+TEST_F(Overloads, WhereNoOverloadFitsTheArgumentsAreShown) {
+  EXPECT_TRUE(call("aten::eq", {x, Value(std::string("x"))}).isUnknown());
+  EXPECT_NE(reasons().find("no overload takes a tensor of float32[2, 3], the "
+                           "text 'x'"),
+            std::string::npos);
+}
+
+TEST_F(Overloads, ANumberThatDependsOnAnInputIsRefused) {
+  Value sum = call("aten::sum", {x});
+  EXPECT_TRUE(call("aten::item", {sum}).isUnknown());
+  EXPECT_NE(reasons().find("depends on the values of inputs or parameters"),
+            std::string::npos);
+}
+
+TEST_F(Overloads, AMaskThatDependsOnAnInputIsNoIndex) {
+  Value mask = call("aten::gt", {x, Value(0)});
+  call("aten::index", {x, Value::list({mask})});
+  EXPECT_NE(reasons().find("a mask as an index, whose number of elements "
+                           "depends on the values"),
+            std::string::npos);
+}
+
+TEST_F(Overloads, ADivisionByZeroIsRefused) {
+  call("aten::floordiv", {Value(1), Value(0)});
+  EXPECT_EQ(reasons(), "aten::floordiv: a division by 0\n");
+}
+
+TEST_F(Overloads, ATypeThatIsNotSupportedIsRefused) {
+  call("aten::to", {x}, {{"dtype", Value(9)}});
+  EXPECT_NE(reasons().find("its dtype is number 9"), std::string::npos);
+}
+
+TEST_F(Overloads, ADimOutsideOfTheTensorIsRefused) {
+  call("aten::softmax", {x, Value(2)});
+  EXPECT_EQ(reasons(), "aten::softmax: dim 2 of a tensor of 2 dims\n");
+}
+
+TEST_F(Overloads, FloatsDoNotGoIntoIntegersInPlace) {
+  call("aten::add_", {i, x});
+  EXPECT_EQ(reasons(), "aten::add_: its result of float32 cannot be put into a "
+                       "tensor of int64\n");
+}
+
+TEST_F(Overloads, ALargerResultDoesNotGoIntoItsFirstArgument) {
+  Value row = call("aten::select", {x, Value(0), Value(0)});
+  call("aten::add_", {row, x});
+  EXPECT_EQ(reasons(), "aten::add_: its result of [2, 3] does not go into a "
+                       "tensor of [3]\n");
+}
+
+//===-- promotion --------------------------------------------------------===//
+
+using Promotion = OperatorTest;
+
+TEST_F(Promotion, NumbersTakeTheTensorsTypeWithinTheirKind) {
+  Value half = call("aten::to", {x}, {{"dtype", Value(5)}});
+  EXPECT_EQ(typeOf(call("aten::add", {half, Value(1.5)})), ScalarType::Half);
+  EXPECT_EQ(typeOf(call("aten::add", {i, Value(1)})), ScalarType::Long);
+  EXPECT_EQ(typeOf(call("aten::add", {i, Value(1.5)})), ScalarType::Float);
+}
+
+TEST_F(Promotion, ATensorWithoutDimsIsBelowOneWithDims) {
+  Value wide = call("aten::scalar_tensor", {Value(2.0)}, {{"dtype", Value(7)}});
+  EXPECT_EQ(typeOf(call("aten::mul", {x, wide})), ScalarType::Float);
+  EXPECT_EQ(typeOf(call("aten::mul", {wide, wide})), ScalarType::Double);
+}
+
+TEST_F(Promotion, OfOneKindTheWiderTypeIsTaken) {
+  auto of = [&](int64_t a, int64_t b) {
+    Value left = call("aten::to", {x}, {{"dtype", Value(a)}}),
+          right = call("aten::to", {x}, {{"dtype", Value(b)}});
+    return typeOf(call("aten::add", {left, right}));
+  };
+  EXPECT_EQ(of(3, 4), ScalarType::Long);
+  EXPECT_EQ(of(0, 1), ScalarType::Short);  // uint8 and int8
+  EXPECT_EQ(of(5, 15), ScalarType::Float); // float16 and bfloat16
+  EXPECT_EQ(of(11, 0), ScalarType::Byte);  // bool and uint8
+  EXPECT_EQ(of(6, 7), ScalarType::Double);
+}
+
+TEST_F(Promotion, TrueDivisionOfIntegersIsAFloat) {
+  EXPECT_EQ(typeOf(call("aten::div", {i, Value(2)})), ScalarType::Float);
+  EXPECT_EQ(typeOf(call("aten::div", {i, Value(2)},
+                        {{"rounding_mode", Value(std::string("floor"))}})),
+            ScalarType::Long);
+}
+
+TEST_F(Promotion, SumsOfIntegersAndBooleansAreInt64) {
+  Value mask = call("aten::gt", {x, Value(0)});
+  EXPECT_EQ(typeOf(mask), ScalarType::Bool);
+  EXPECT_EQ(typeOf(call("aten::sum", {mask})), ScalarType::Long);
+  EXPECT_EQ(typeOf(call("aten::add", {mask, mask})), ScalarType::Bool);
+}
+
+TEST_F(Promotion, NarrowIntegersComeRound) {
+  Value bytes = call("aten::to", {known({200, 100})}, {{"dtype", Value(0)}});
+  EXPECT_EQ(integers(call("aten::add", {bytes, Value(100)})),
+            (std::vector<int64_t>{44, 200}));
+}
+
+//===-- sizes ------------------------------------------------------------===//
+
+using Sizes = OperatorTest;
+
+TEST_F(Sizes, AreKnownAndSoIsWhatIsComputedFromThem) {
+  Value rows = call("aten::size", {x, Value(0)});
+  EXPECT_EQ(rows.getInt(), 2);
+  Value tensor = call("prim::NumToTensor", {rows});
+  Value half = call("aten::floor_divide", {tensor, Value(2)});
+  EXPECT_EQ(call("aten::Int", {half}).getInt(), 1);
+}
