@@ -1,0 +1,476 @@
+// Python's own functions on lists, dicts, texts and truth values.
+
+#include "frontends/torchscript/Builtins.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace llvm;
+
+namespace polyrank::frontends::torchscript {
+
+using aten::Dict;
+using aten::List;
+
+namespace {
+
+Value *findKey(Dict &dict, const Value &key) {
+  for (auto &[known, value] : dict)
+    if (areEqual(known, key))
+      return &value;
+  return nullptr;
+}
+
+/// `index` counted from the front; nullopt outside of a sequence of `size`.
+std::optional<size_t> position(const Value &index, size_t size) {
+  if (!index.isInt())
+    return std::nullopt;
+  int64_t i = index.getInt() + (index.getInt() < 0 ? int64_t(size) : 0);
+  if (i < 0 || i >= int64_t(size))
+    return std::nullopt;
+  return size_t(i);
+}
+
+/// The function's arguments, and how it says what is wrong.
+struct Call {
+  ArrayRef<Value> arguments;
+  std::string &error;
+
+  size_t size() const { return arguments.size(); }
+  const Value &operator[](size_t i) const { return arguments[i]; }
+  std::optional<Value> fail(const Twine &message) const {
+    error = message.str();
+    return std::nullopt;
+  }
+  std::optional<Value> grown(const List &list) const {
+    if (list.size() > maxListSize)
+      return fail("a list grows to more than " + Twine(maxListSize) +
+                  " elements");
+    return arguments[0];
+  }
+};
+
+std::optional<Value> callOnList(StringRef name, const Call &call) {
+  List &list = call[0].getList();
+  size_t count = call.size();
+  if (name == "append" && count == 2) {
+    list.push_back(call[1]);
+    return call.grown(list);
+  }
+  if (name == "extend" && count == 2 && call[1].isList()) {
+    List more = call[1].getList(); // may be the same list
+    llvm::append_range(list, more);
+    return call.grown(list);
+  }
+  if (name == "insert" && count == 3 && call[1].isInt()) {
+    int64_t size = list.size(), at = call[1].getInt();
+    at = std::clamp<int64_t>(at < 0 ? at + size : at, 0, size);
+    list.insert(list.begin() + at, call[2]);
+    return call.grown(list);
+  }
+  if (name == "pop" && count <= 2) {
+    auto at = position(count == 2 ? call[1] : Value(-1), list.size());
+    if (!at)
+      return call.fail("pops an element that a list of " + Twine(list.size()) +
+                       " has not");
+    Value taken = list[*at];
+    list.erase(list.begin() + *at);
+    return taken;
+  }
+  if ((name == "any" || name == "all") && count == 1 &&
+      llvm::all_of(list, [](const Value &e) { return e.isNumber(); })) {
+    auto isTrue = [](const Value &e) { return e.getNumber() != 0; };
+    return Value(name == "any" ? llvm::any_of(list, isTrue)
+                               : llvm::all_of(list, isTrue));
+  }
+  if (name == "clear" && count == 1) {
+    list.clear();
+    return Value();
+  }
+  if (name == "reverse" && count == 1) {
+    std::reverse(list.begin(), list.end());
+    return Value();
+  }
+  if (name == "_set_item" && count == 3) {
+    auto at = position(call[1], list.size());
+    if (!at)
+      return call.fail("writes element " + call[1].describe() +
+                       " of a list of " + Twine(list.size()));
+    list[*at] = call[2];
+    return call[0];
+  }
+  if (name == "Delete" && count == 2) {
+    auto at = position(call[1], list.size());
+    if (!at)
+      return call.fail("deletes an element that a list of " +
+                       Twine(list.size()) + " has not");
+    list.erase(list.begin() + *at);
+    return Value();
+  }
+  if ((name == "copy" || name == "list") && count == 1)
+    return Value::list(list);
+  if (name == "add" && count == 2 && call[1].isList()) {
+    List both = list;
+    llvm::append_range(both, call[1].getList());
+    return Value::list(std::move(both));
+  }
+  if (name == "add_" && count == 2 && call[1].isList()) {
+    List more = call[1].getList();
+    llvm::append_range(list, more);
+    return call.grown(list);
+  }
+  if (name == "mul" && count == 2 && call[1].isInt()) {
+    List repeated;
+    for (int64_t i = 0; i < call[1].getInt(); ++i) {
+      llvm::append_range(repeated, list);
+      if (repeated.size() > maxListSize)
+        return call.fail("a list grows to more than " + Twine(maxListSize) +
+                         " elements");
+      if (list.empty())
+        break;
+    }
+    return Value::list(std::move(repeated));
+  }
+  if (name == "slice" && count <= 4) {
+    int64_t step = count == 4 && call[3].isInt() ? call[3].getInt() : 1;
+    if (step == 0)
+      return call.fail("slices a list in steps of 0");
+    return Value::list(sliceOf(list, count > 1 ? call[1] : Value(),
+                               count > 2 ? call[2] : Value(), step));
+  }
+  if (name == "index" && count == 2) {
+    for (auto [i, element] : llvm::enumerate(list))
+      if (areEqual(element, call[1]))
+        return Value(int64_t(i));
+    return call.fail("looks for a value that a list has not");
+  }
+  if (name == "count" && count == 2)
+    return Value(int64_t(llvm::count_if(list, [&](const Value &element) {
+      return areEqual(element, call[1]);
+    })));
+  return std::nullopt;
+}
+
+std::optional<Value> callOnDict(StringRef name, const Call &call) {
+  Dict &dict = call[0].getDict();
+  size_t count = call.size();
+  if (name == "keys" || name == "values" || name == "items") {
+    List result;
+    for (auto &[key, value] : dict)
+      result.push_back(name == "keys"     ? key
+                       : name == "values" ? value
+                                          : Value::tuple({key, value}));
+    return Value::list(std::move(result));
+  }
+  if (name == "_set_item" && count == 3) {
+    if (Value *known = findKey(dict, call[1]))
+      *known = call[2];
+    else
+      dict.emplace_back(call[1], call[2]);
+    if (dict.size() > maxListSize)
+      return call.fail("a dict grows to more than " + Twine(maxListSize) +
+                       " entries");
+    return Value();
+  }
+  if ((name == "get" || name == "setdefault" || name == "pop") && count >= 2) {
+    if (Value *known = findKey(dict, call[1])) {
+      Value value = *known;
+      if (name == "pop")
+        llvm::erase_if(dict,
+                       [&](auto &e) { return areEqual(e.first, call[1]); });
+      return value;
+    }
+    if (count == 2 && name != "get")
+      return call.fail("asks a dict for the key " + toText(call[1]) +
+                       ", which it has not");
+    Value otherwise = count > 2 ? call[2] : Value();
+    if (name == "setdefault")
+      dict.emplace_back(call[1], otherwise);
+    return otherwise;
+  }
+  if (name == "Delete" && count == 2) {
+    size_t before = dict.size();
+    llvm::erase_if(dict, [&](auto &e) { return areEqual(e.first, call[1]); });
+    if (dict.size() == before)
+      return call.fail("deletes the key " + toText(call[1]) +
+                       ", which a dict has not");
+    return Value();
+  }
+  if (name == "update" && count == 2 && call[1].isDict()) {
+    Dict more = call[1].getDict();
+    for (auto &[key, value] : more) {
+      if (Value *known = findKey(dict, key))
+        *known = value;
+      else
+        dict.emplace_back(key, value);
+    }
+    return Value();
+  }
+  if (name == "clear" && count == 1) {
+    dict.clear();
+    return Value();
+  }
+  if ((name == "copy" || name == "dict") && count == 1)
+    return Value::dict(dict);
+  return std::nullopt;
+}
+
+/// `{}` of the text replaced by the others, one after the other.
+std::optional<Value> format(const Call &call) {
+  StringRef pattern = call[0].getString();
+  std::string result;
+  size_t next = 1;
+  while (!pattern.empty()) {
+    auto [before, after] = pattern.split("{}");
+    result += before;
+    if (before.size() == pattern.size())
+      break;
+    if (next == call.size())
+      return call.fail("formats a text with too few values");
+    result += toText(call[next++]);
+    pattern = after;
+  }
+  return Value(std::move(result));
+}
+
+std::optional<Value> callOnText(StringRef name, const Call &call) {
+  const std::string &text = call[0].getString();
+  size_t count = call.size();
+  StringRef view(text);
+  auto isText = [&](size_t i) { return i < count && call[i].isString(); };
+  if (name == "add" && isText(1)) {
+    if (text.size() + call[1].getString().size() > maxListSize)
+      return call.fail("a text grows to more than " + Twine(maxListSize) +
+                       " characters");
+    return Value(text + call[1].getString());
+  }
+  if (name == "format")
+    return format(call);
+  if (name == "lower")
+    return Value(view.lower());
+  if (name == "upper")
+    return Value(view.upper());
+  if (name == "strip" && count == 1)
+    return Value(view.trim().str());
+  if (name == "startswith" && isText(1))
+    return Value(view.starts_with(call[1].getString()));
+  if (name == "endswith" && isText(1))
+    return Value(view.ends_with(call[1].getString()));
+  if (name == "find" && isText(1) && count == 2) {
+    size_t at = view.find(call[1].getString());
+    return Value(at == StringRef::npos ? int64_t(-1) : int64_t(at));
+  }
+  if (name == "replace" && isText(1) && isText(2) && count == 3 &&
+      !call[1].getString().empty()) {
+    SmallVector<StringRef> parts;
+    view.split(parts, call[1].getString());
+    return Value(llvm::join(parts, call[2].getString()));
+  }
+  if (name == "split" && isText(1) && count == 2 &&
+      !call[1].getString().empty()) {
+    SmallVector<StringRef> parts;
+    view.split(parts, call[1].getString());
+    List result;
+    for (StringRef part : parts)
+      result.push_back(Value(part.str()));
+    return Value::list(std::move(result));
+  }
+  if (name == "join" && count == 2 && call[1].isList()) {
+    SmallVector<std::string> parts;
+    for (const Value &part : call[1].getList()) {
+      if (!part.isString())
+        return call.fail("joins what is no text");
+      parts.push_back(part.getString());
+    }
+    return Value(llvm::join(parts, text));
+  }
+  return std::nullopt;
+}
+
+bool holds(const Value &container, const Value &key) {
+  if (container.isDict())
+    return llvm::any_of(container.getDict(), [&](auto &entry) {
+      return areEqual(entry.first, key);
+    });
+  if (container.isString())
+    return key.isString() &&
+           StringRef(container.getString()).contains(key.getString());
+  return llvm::any_of(container.getElements(), [&](const Value &element) {
+    return areEqual(element, key);
+  });
+}
+
+bool hasTensor(const Value &value) {
+  if (value.isList() || value.isTuple())
+    return llvm::any_of(value.getElements(), hasTensor);
+  return value.isTensor();
+}
+
+bool isContainer(const Value &value) {
+  return value.isList() || value.isTuple() || value.isDict() ||
+         value.isString();
+}
+
+} // namespace
+
+bool areEqual(const Value &a, const Value &b) {
+  if (a.isNumber() && b.isNumber()) {
+    if (a.isInt() && b.isInt())
+      return a.getInt() == b.getInt();
+    return a.getNumber() == b.getNumber();
+  }
+  if ((a.isList() && b.isList()) || (a.isTuple() && b.isTuple())) {
+    const List &left = a.getElements(), &right = b.getElements();
+    return left.size() == right.size() &&
+           llvm::all_of(llvm::zip(left, right), [](auto pair) {
+             return areEqual(std::get<0>(pair), std::get<1>(pair));
+           });
+  }
+  if (auto left = as<EnumMember>(a))
+    if (auto right = as<EnumMember>(b))
+      return left->className == right->className &&
+             areEqual(left->value, right->value);
+  return a.isSame(b);
+}
+
+List sliceOf(const List &elements, const Value &first, const Value &last,
+             int64_t step) {
+  int64_t size = elements.size();
+  auto bound = [&](const Value &value, int64_t otherwise, int64_t lowest,
+                   int64_t highest) {
+    if (!value.isInt())
+      return otherwise;
+    int64_t at = value.getInt();
+    return std::clamp(at < 0 ? at + size : at, lowest, highest);
+  };
+  List result;
+  if (step > 0) {
+    int64_t start = bound(first, 0, 0, size), end = bound(last, size, 0, size);
+    for (int64_t i = start; i < end; i += step) {
+      result.push_back(elements[i]);
+      if (step > end - i) // without an overflow
+        break;
+    }
+  } else {
+    int64_t start = bound(first, size - 1, -1, size - 1),
+            end = bound(last, -1, -1, size - 1);
+    for (int64_t i = start; i > end; i += step) {
+      result.push_back(elements[i]);
+      if (step < end - i)
+        break;
+    }
+  }
+  return result;
+}
+
+std::optional<Value> elementOf(const Value &container, const Value &index,
+                               std::string &error) {
+  if (container.isDict()) {
+    if (Value *found = findKey(container.getDict(), index))
+      return *found;
+    error = "asks a dict for the key " + toText(index) + ", which it has not";
+    return std::nullopt;
+  }
+  if (container.isString()) {
+    const std::string &text = container.getString();
+    if (auto at = position(index, text.size()))
+      return Value(std::string(1, text[*at]));
+  } else if (container.isList() || container.isTuple()) {
+    const List &elements = container.getElements();
+    if (auto at = position(index, elements.size()))
+      return elements[*at];
+  } else {
+    error = "takes an element of " + container.describe();
+    return std::nullopt;
+  }
+  error = "takes element " + toText(index) + " of " + container.describe();
+  return std::nullopt;
+}
+
+std::string toText(const Value &value) {
+  if (value.isNone())
+    return "None";
+  if (value.isBool())
+    return value.getBool() ? "True" : "False";
+  if (value.isInt())
+    return std::to_string(value.getInt());
+  if (value.isString())
+    return value.getString();
+  if (value.isFloat()) {
+    std::string text;
+    raw_string_ostream(text) << llvm::format("%g", value.getFloat());
+    return text;
+  }
+  if (value.isList() || value.isTuple()) {
+    SmallVector<std::string> parts;
+    for (const Value &element : value.getElements())
+      parts.push_back(toText(element));
+    std::string inside = llvm::join(parts, ", ");
+    return value.isList() ? "[" + inside + "]" : "(" + inside + ")";
+  }
+  return "<" + value.describe() + ">";
+}
+
+std::optional<Value> callBuiltin(StringRef name, ArrayRef<Value> arguments,
+                                 std::string &error) {
+  if (!name.consume_front("aten::") || arguments.empty())
+    return std::nullopt;
+  Call call{arguments, error};
+  size_t count = arguments.size();
+  const Value &first = arguments[0];
+  if (count == 2 && (name == "__is__" || name == "__isnot__")) {
+    // Only None, and what is one object in Python too, is ever asked for.
+    return Value(first.isSame(arguments[1]) == (name == "__is__"));
+  }
+  if (name == "__not__" && count == 1 && first.isNumber())
+    return Value(first.getNumber() == 0);
+  if (count == 2 && first.isBool() && arguments[1].isBool()) {
+    bool a = first.getBool(), b = arguments[1].getBool();
+    if (name == "__and__")
+      return Value(a && b);
+    if (name == "__or__")
+      return Value(a || b);
+    if (name == "__xor__")
+      return Value(a != b);
+  }
+  if (name == "_unwrap_optional" && count == 1) {
+    if (first.isNone())
+      return call.fail("takes the value of an Optional that is None");
+    return first;
+  }
+  if (name == "warn")
+    return Value();
+  if (count == 2 && (name == "eq" || name == "ne")) {
+    const Value &second = arguments[1];
+    bool isOwn = isContainer(first) || isContainer(second) || first.isNone() ||
+                 second.isNone() || first.isObject();
+    if (isOwn && !hasTensor(first) && !hasTensor(second))
+      return Value(areEqual(first, second) == (name == "eq"));
+  }
+  if (name == "len" && count == 1 && isContainer(first))
+    return Value(int64_t(first.isDict()     ? first.getDict().size()
+                         : first.isString() ? first.getString().size()
+                                            : first.getElements().size()));
+  if (name == "__contains__" && count == 2 && isContainer(first))
+    return Value(holds(first, arguments[1]));
+  if (name == "__getitem__" && count == 2 && isContainer(first))
+    return elementOf(first, arguments[1], error);
+  if (name == "list" && count == 1 && first.isString()) {
+    List letters;
+    for (char letter : first.getString())
+      letters.push_back(Value(std::string(1, letter)));
+    return Value::list(std::move(letters));
+  }
+  if (first.isList())
+    return callOnList(name, call);
+  if (first.isDict())
+    return callOnDict(name, call);
+  if (first.isString())
+    return callOnText(name, call);
+  return std::nullopt;
+}
+
+} // namespace polyrank::frontends::torchscript

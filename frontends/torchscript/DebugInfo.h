@@ -1,0 +1,46 @@
+// Where code comes from in the user's sources: the `.debug_pkl` beside each
+// file of code.
+
+#pragma once
+
+#include "frontends/archive/Pickle.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace polyrank::frontends::torchscript {
+
+/// A line of a file of the user's.
+struct SourceLine {
+  std::string file;
+  int64_t line = 0; // from 1
+};
+
+/// From places in the code of the archive to lines of the user's sources.
+class DebugInfo {
+public:
+  /// Knows nothing.
+  DebugInfo() = default;
+  /// Of a file's pickle; what is not understood in it is an error that begins
+  /// with `name`.
+  static Result<DebugInfo> read(archive::Pickle pickle,
+                                const std::string &name);
+
+  /// The line that the code at `offset` was made from. Of a traced function it
+  /// is the innermost one that is not PyTorch's own, or else the innermost.
+  std::optional<SourceLine> find(uint32_t offset) const;
+
+private:
+  /// From `offset` on: what begins at `start` of the texts' concatenation.
+  struct Record {
+    int64_t offset = 0, start = 0, firstLine = 0;
+    std::vector<const std::string *> texts;
+    const std::string *file = nullptr; // null: the text is a stack of frames
+  };
+  archive::Pickle pickle;      // owns the texts
+  std::vector<Record> records; // by offset
+};
+
+} // namespace polyrank::frontends::torchscript

@@ -1,0 +1,409 @@
+// TorchScript file -> one function @forward in the graph dialect.
+
+#include "frontends/torchscript/Import.h"
+
+#include "frontends/import/Freeze.h"
+#include "frontends/import/ModuleBuilder.h"
+#include "frontends/torchscript/Inputs.h"
+#include "frontends/torchscript/Interpreter.h"
+#include "support/MappedFile.h"
+#include "support/Names.h"
+
+using namespace mlir;
+
+namespace polyrank::frontends {
+
+namespace torchscript {
+namespace {
+
+class ModelImporter {
+public:
+  /// `description`: where what is found out is noted, or null.
+  ModelImporter(MLIRContext &context, const Archive &archive,
+                std::string_view bytes, const ImportOptions &options,
+                ModelDescription *description = nullptr)
+      : context(context), archive(archive), options(options),
+        description(description), state(archive, bytes),
+        builder(context, archive.path(), options.foldingBudget),
+        emit(builder.getEmitter()),
+        operators{emit, options, failures, "", 0, 0} {}
+
+  OwningOpRef<ModuleOp> run() {
+    if (failed(createFunction()))
+      return {};
+    Interpreter interpreter(
+        archive, state, operators, options.trainingMode, std::move(trained),
+        options.training ? ArrayRef(options.detach) : ArrayRef<std::string>());
+    auto result =
+        interpreter.call(state.getRoot(), "forward", std::move(arguments));
+    if (description)
+      describeRun(interpreter, result);
+    // What stopped it may follow from what could not be imported.
+    if (failed(failures.report(builder.getLocation(), options.unsupported)))
+      return {};
+    if (!result)
+      return fail(interpreter.getError());
+    if (failed(checkOptions(interpreter)))
+      return {};
+    std::string problem;
+    auto outputs = nameOutputs(*result, problem);
+    if (!outputs)
+      return fail(problem);
+    emit.setOrigin(builder.getLocation(), "");
+    std::vector<std::pair<std::string, Imported>> values;
+    for (auto &[name, value] : *outputs)
+      values.emplace_back(
+          name,
+          value.isTensor()
+              ? value.getTensor()->read(emit)
+              : aten::tensorOf(emit, value, true).getTensor()->read(emit));
+    if (!keepAttributes())
+      return {};
+    return builder.finish(values);
+  }
+
+private:
+  InFlightDiagnostic error() { return emitError(builder.getLocation()); }
+  /// A message of the reader's, which names the file, as the location does.
+  LogicalResult refuse(StringRef message) {
+    message.consume_front(archive.path() + ": ");
+    return error() << message;
+  }
+  std::nullptr_t fail(const Twine &message) {
+    error() << message;
+    return nullptr;
+  }
+
+  LogicalResult createFunction() {
+    std::string problem;
+    if (!state.find(problem))
+      return refuse(problem);
+    if (!state.getRoot())
+      return error() << "the file holds no module";
+    const Class &type = *state.getRoot()->type.definition;
+    const Function *forward = type.findMethod("forward");
+    if (!forward)
+      return error() << "the module, of class `" << state.getRoot()->className
+                     << "`, has no method `forward`";
+    if (!type.hooks.empty() || !type.preHooks.empty())
+      return error() << "the model has hooks around its forward, which are not "
+                        "supported; remove them before it is exported";
+    auto declared = aten::declare(&context, state.getEntries(), problem);
+    if (!declared)
+      return error() << problem;
+    if (failed(freezeParameters(declared->parameters)))
+      return failure();
+    if (description)
+      describeParameters(declared->parameters);
+    auto found = findArguments(archive, *forward, options, problem);
+    if (!found)
+      return refuse(problem);
+    std::vector<DeclaredInput> given = declareInputs(&context, *found, options);
+    if (description)
+      describeInputs(given);
+    auto inputs = specialiseInputs(builder.getLocation(), given, options);
+    if (failed(inputs))
+      return failure();
+    builder.createFunction(declared->parameters, *inputs);
+    SmallVector<mlir::Value> held;
+    for (auto [i, parameter] : llvm::enumerate(declared->parameters)) {
+      held.push_back(builder.getParameter(i));
+      if (parameter.trainable)
+        trained.insert(held.back());
+    }
+    entries = aten::valuesOf(&context, state.getEntries(), *declared, held);
+    state.setTensors(entries);
+
+    size_t number = 0;
+    for (const ForwardArgument &argument : *found) {
+      if (!argument.isInput) {
+        // Behind it, all are given by position or have defaults too.
+        auto formal = llvm::find_if(forward->arguments, [&](const auto &each) {
+          return each.name == argument.name;
+        });
+        std::optional<aten::Value> value = constantOf(*formal->defaultValue);
+        if (!value)
+          return error() << "the default of `" << argument.name
+                         << "` is no constant";
+        arguments.push_back(std::move(*value));
+        continue;
+      }
+      Imported value;
+      if (auto known = options.known.find(argument.name);
+          known != options.known.end()) {
+        value = Imported(known->second);
+      } else {
+        value = Imported(builder.getInput(number));
+        value.held = (*inputs)[number].held;
+        ++number;
+      }
+      arguments.push_back(aten::Value(
+          std::make_shared<aten::Tensor>(std::move(value), argument.type)));
+    }
+    return success();
+  }
+
+  /// A default as the printer writes it: a literal, or a list of them.
+  static std::optional<aten::Value> constantOf(const Expression &expression) {
+    using Kind = Expression::Kind;
+    switch (expression.kind) {
+    case Kind::None:
+      return aten::Value();
+    case Kind::Bool:
+      return aten::Value(expression.integer != 0);
+    case Kind::Int:
+      return aten::Value(expression.integer);
+    case Kind::Float:
+      return aten::Value(expression.number);
+    case Kind::String:
+      return aten::Value(expression.text);
+    case Kind::List:
+    case Kind::Tuple: {
+      aten::List elements;
+      for (const Expression *operand : expression.operands) {
+        auto element = constantOf(*operand);
+        if (!element)
+          return std::nullopt;
+        elements.push_back(std::move(*element));
+      }
+      return expression.is(Kind::List)
+                 ? aten::Value::list(std::move(elements))
+                 : aten::Value::tuple(std::move(elements));
+    }
+    default:
+      return std::nullopt;
+    }
+  }
+
+  LogicalResult freezeParameters(std::vector<ParameterSpec> &parameters) {
+    if (!options.tie)
+      return error() << "--no-tie: the file holds no copy of a tied matrix; "
+                        "leave the option out";
+    std::vector<Freezable> freezable;
+    for (ParameterSpec &parameter : parameters)
+      freezable.push_back({parameter.name, parameter.aliases,
+                           isa<FloatType>(parameter.computed),
+                           parameter.stored.getNumElements(),
+                           parameter.trainable});
+    std::vector<std::string> notes;
+    if (std::string reason =
+            freeze(freezable, options.freeze, options.trainOnly, notes);
+        !reason.empty())
+      return error() << reason;
+    for (const std::string &note : notes)
+      emitRemark(builder.getLocation()) << note;
+    return success();
+  }
+
+  void describeParameters(ArrayRef<ParameterSpec> parameters) {
+    for (const ParameterSpec &parameter : parameters) {
+      DescribedParameter &entry = description->parameters.emplace_back();
+      entry.name = parameter.name;
+      entry.aliases = parameter.aliases;
+      entry.shape.assign(parameter.stored.getShape().begin(),
+                         parameter.stored.getShape().end());
+      entry.elements = parameter.stored.getNumElements();
+      entry.trainable = parameter.trainable;
+    }
+    // The element types are those of the entries, which know their names.
+    for (DescribedParameter &parameter : description->parameters)
+      for (const aten::StateEntry &entry : state.getEntries())
+        if (entry.name == parameter.name) {
+          parameter.dtype = aten::nameOf(entry.tensor.type).str();
+          parameter.bytes =
+              parameter.elements * aten::byteSize(entry.tensor.type);
+          break;
+        }
+  }
+
+  void describeInputs(ArrayRef<DeclaredInput> inputs) {
+    for (const DeclaredInput &input : inputs) {
+      DescribedValue &entry = description->inputs.emplace_back();
+      entry.name = input.name;
+      entry.dtype = input.dtype;
+      entry.isFloat = isa<FloatType>(input.elementType);
+      auto given = options.inputs.find(input.name);
+      if (given != options.inputs.end()) {
+        entry.dims.emplace();
+        for (int64_t size : given->second.shape)
+          entry.dims->push_back({size, ""});
+      } else if (input.dims) {
+        entry.dims.emplace();
+        for (const DeclaredDim &dim : *input.dims)
+          entry.dims->push_back({dim.size, dim.name});
+      }
+    }
+  }
+
+  void describeRun(const Interpreter &interpreter,
+                   const std::optional<aten::Value> &result) {
+    for (const auto &[name, count] : interpreter.getCounts()) {
+      DescribedOp &op = description->ops.emplace_back();
+      op.name = name;
+      op.count = count;
+      op.isSupported = aten::hasOperator(name);
+    }
+    llvm::stable_sort(description->ops, [](const auto &a, const auto &b) {
+      return a.count > b.count;
+    });
+    description->numDropouts = operators.numDropouts;
+    description->numBatchNorms = operators.numBatchNorms;
+    std::string ignored;
+    auto outputs = result ? nameOutputs(*result, ignored) : std::nullopt;
+    if (!outputs)
+      return;
+    for (const auto &[name, value] : *outputs) {
+      DescribedValue &entry = description->outputs.emplace_back();
+      entry.name = name;
+      if (!value.isTensor())
+        continue;
+      const auto &tensor = value.getTensor();
+      entry.dtype = aten::nameOf(tensor->getType()).str();
+      entry.isFloat = aten::isFloat(tensor->getType());
+      entry.dims.emplace();
+      for (int64_t size : tensor->getShape())
+        entry.dims->push_back({size, ""});
+    }
+  }
+
+  /// An option for what the model does not have would change nothing.
+  LogicalResult checkOptions(const Interpreter &interpreter) {
+    if (options.batchNorm != BatchNorm::Unset && operators.numBatchNorms == 0)
+      return error() << "--batch-norm: the model has no batch normalization; "
+                        "leave the option out";
+    if (options.dropout.value_or(0) > 0 && operators.numDropouts == 0)
+      return error() << "--dropout: the model has no dropout; leave the option "
+                        "out";
+    for (auto [pattern, is] :
+         llvm::zip(options.detach, interpreter.getDetached()))
+      if (!is)
+        return error() << "--detach '" << pattern
+                       << "' matches no module that is called"
+                       << nearestNames(pattern, moduleNames());
+    return success();
+  }
+
+  std::vector<std::string> moduleNames() const {
+    std::vector<std::string> names;
+    for (const aten::StateEntry &entry : state.getEntries())
+      names.push_back(StringRef(entry.name).rsplit('.').first.str());
+    return names;
+  }
+
+  /// A buffer whose attribute was set anew has that value after the step.
+  bool keepAttributes() {
+    for (auto [i, entry] : llvm::enumerate(state.getEntries())) {
+      const aten::Value *current = state.getCurrent(i);
+      if (!current || !entries[i].isTensor() || current->isSame(entries[i]))
+        continue;
+      if (entry.role == aten::Role::Constant)
+        continue; // of this step alone
+      std::string reason;
+      if (!current->isTensor()) {
+        reason = "becomes " + current->describe();
+      } else {
+        const auto &from = current->getTensor(), &to = entries[i].getTensor();
+        if (from->getShape() != to->getShape() ||
+            from->getType() != to->getType())
+          reason = "becomes " + current->describe() + ", but it is " +
+                   entries[i].describe();
+        else
+          reason = to->prepareToWrite();
+        if (reason.empty())
+          to->write(emit, from->read(emit));
+      }
+      if (!reason.empty()) {
+        error() << "buffer `" << entry.name << "` " << reason;
+        return false;
+      }
+    }
+    return true;
+  }
+
+  MLIRContext &context;
+  const Archive &archive;
+  const ImportOptions &options;
+  ModelDescription *description;
+  ModelState state;
+  ModuleBuilder builder;
+  Emitter &emit;
+  Failures failures;
+  aten::Context operators;
+  std::vector<aten::Value> entries;
+  aten::List arguments;
+  llvm::DenseSet<mlir::Value> trained;
+};
+
+} // namespace
+} // namespace torchscript
+
+/// The file, opened twice: read at offsets, and mapped. On failure `error` says
+/// why.
+static std::unique_ptr<torchscript::Archive>
+openArchive(StringRef path, MappedFile &file, std::string &error) {
+  auto archive = torchscript::Archive::open(path.str());
+  if (!archive) {
+    error = archive.error().message;
+    return nullptr;
+  }
+  if (!file.map(path.str(), error))
+    return nullptr;
+  if (file.bytes().size() != (*archive)->getZip().file()->size()) {
+    error = path.str() + ": changes while it is read";
+    return nullptr;
+  }
+  return std::move(*archive);
+}
+
+OwningOpRef<ModuleOp> importTorchScript(MLIRContext &context, StringRef path,
+                                        const ImportOptions &options) {
+  context.loadDialect<func::FuncDialect, graph::GraphDialect>();
+  MappedFile file;
+  std::string error;
+  auto archive = openArchive(path, file, error);
+  if (!archive) {
+    emitError(UnknownLoc::get(&context)) << error;
+    return {};
+  }
+  return torchscript::ModelImporter(context, *archive, file.bytes(), options)
+      .run();
+}
+
+std::optional<ModelDescription>
+describeTorchScript(StringRef path, std::string &error,
+                    const ImportOptions &options) {
+  MappedFile file;
+  auto archive = openArchive(path, file, error);
+  if (!archive)
+    return std::nullopt;
+  // What is executed says what ops there are and what comes out; what stops it
+  // is the caller's to report, who imports the model too.
+  MLIRContext context;
+  context.loadDialect<func::FuncDialect, graph::GraphDialect>();
+  std::string said;
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
+      said = diagnostic.str();
+    return success();
+  });
+  std::vector<UnsupportedNodes> unsupported;
+  ImportOptions described = options;
+  described.unsupported = &unsupported;
+  ModelDescription description;
+  description.producer =
+      "TorchScript, version " + std::to_string(archive->getVersion());
+  torchscript::ModelImporter(context, *archive, file.bytes(), described,
+                             &description)
+      .run();
+  if (description.parameters.empty() && !said.empty()) {
+    error = said;
+    return std::nullopt;
+  }
+  for (UnsupportedNodes &each : unsupported)
+    for (DescribedOp &op : description.ops)
+      if (!op.isSupported && StringRef(each.reason).starts_with(op.name))
+        op.nodes = each.nodes;
+  return description;
+}
+
+} // namespace polyrank::frontends

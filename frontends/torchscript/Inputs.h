@@ -1,0 +1,42 @@
+// The inputs and outputs of a TorchScript model's `forward`.
+
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "frontends/aten/Operators.h"
+#include "frontends/import/Inputs.h"
+#include "frontends/torchscript/Archive.h"
+
+namespace polyrank::frontends::torchscript {
+
+/// An argument of `forward` that the import gives a value.
+struct ForwardArgument {
+  std::string name;
+  /// An input of the model; else it keeps its default.
+  bool isInput = false;
+  aten::ScalarType type = aten::ScalarType::Float;
+  /// The sizes with which it was traced.
+  std::optional<std::vector<int64_t>> traced;
+};
+
+/// The arguments of `forward` behind `self`. On failure `error` says which one
+/// cannot be an input, or which size is missing.
+std::optional<std::vector<ForwardArgument>>
+findArguments(const Archive &archive, const Function &forward,
+              const ImportOptions &options, std::string &error);
+
+/// The inputs among them, for `specialiseInputs`: traced sizes are fixed unless
+/// `options` give others.
+std::vector<DeclaredInput> declareInputs(mlir::MLIRContext *context,
+                                         llvm::ArrayRef<ForwardArgument> found,
+                                         const ImportOptions &options);
+
+/// What `forward` returned, by name. On failure `error` names the part that is
+/// no tensor.
+std::optional<std::vector<std::pair<std::string, aten::Value>>>
+nameOutputs(const aten::Value &result, std::string &error);
+
+} // namespace polyrank::frontends::torchscript

@@ -1,0 +1,79 @@
+// The object graph of a TorchScript file: its modules, and the tensors that
+// they hold by their names in the state dict.
+
+#pragma once
+
+#include <unordered_map>
+
+#include "frontends/aten/State.h"
+#include "frontends/torchscript/Objects.h"
+
+namespace polyrank::frontends::torchscript {
+
+class ModelState {
+public:
+  /// `bytes` is the file, mapped; it outlives the import.
+  ModelState(const Archive &archive, std::string_view bytes)
+      : archive(archive), bytes(bytes) {}
+
+  /// Finds the modules, their tensors, and the constants of the code. On
+  /// failure `error` says what is wrong.
+  ///
+  /// A tensor is what its module's class says: a parameter, a buffer, or else a
+  /// constant. One that several modules hold, or one module under several
+  /// names, is an entry for each. A tensor that is one of these in one place and
+  /// a plain attribute, or an element of a list, in another (the weights of
+  /// recurrent layers are) is the parameter in both.
+  bool find(std::string &error);
+
+  llvm::ArrayRef<aten::StateEntry> getEntries() const { return entries; }
+  const std::shared_ptr<Instance> &getRoot() const { return root; }
+  /// CONSTANTS.c0, ..
+  llvm::ArrayRef<Value> getConstants() const { return constants; }
+
+  /// Gives the modules their tensors: one value for each entry.
+  void setTensors(llvm::ArrayRef<Value> values);
+  /// The value that an attribute has now which began as entry `i`; unset where
+  /// the entry is no attribute of a module (a constant of the code).
+  const Value *getCurrent(size_t i) const;
+
+private:
+  /// An attribute or element that is an entry's tensor.
+  struct Holder {
+    Instance *module = nullptr; // else an element of `list`
+    std::string attribute;
+    Value list;
+    size_t index = 0;
+    bool isConstant = false; // of the code
+  };
+
+  /// The value of `pickled`, which is at `path`; tensors in it are entries with
+  /// that name. Unset where `problem` is.
+  Value convert(const archive::PickleValue &pickled, const std::string &path,
+                aten::Role role, Archive::Folder folder, Holder holder);
+  Value convertObject(const archive::PickleValue &pickled,
+                      const std::string &path);
+  Value convertTensor(const archive::PickledTensor &tensor,
+                      const std::string &path, aten::Role role,
+                      Archive::Folder folder, Holder holder);
+  void findShared();
+  void fail(std::string message) {
+    if (problem.empty())
+      problem = std::move(message);
+  }
+
+  static constexpr size_t maxEntries = 1 << 20;
+
+  const Archive &archive;
+  std::string_view bytes;
+  std::string problem;
+  std::vector<aten::StateEntry> entries;
+  std::vector<Holder> holders; // by entry
+  /// By entry: the one that it is too, for constants that are parameters.
+  std::vector<size_t> same;
+  std::shared_ptr<Instance> root;
+  std::vector<Value> constants;
+  std::unordered_map<const archive::PickleValue *, Value> converted;
+};
+
+} // namespace polyrank::frontends::torchscript

@@ -1,0 +1,200 @@
+// TorchScript files as a whole: what is found in one, and which archives are
+// refused with what they are instead.
+
+#include "frontends/torchscript/Archive.h"
+
+#include "test/support/TemporaryFolder.h"
+#include "test/support/ZipBuilder.h"
+
+#include <gtest/gtest.h>
+
+using namespace polyrank;
+using namespace polyrank::frontends::torchscript;
+using runtime::test::buildZip;
+using runtime::test::BuiltMember;
+using runtime::test::TemporaryFolder;
+
+namespace {
+
+template <size_t N>
+std::string bytesOf(const char (&text)[N]) {
+  return std::string(text, N - 1);
+}
+
+const std::string code = "class Net(Module):\n"
+                         "  def forward(self, x: Tensor) -> Tensor:\n"
+                         "    y = torch.relu(x)\n"
+                         "    return y\n"
+                         "def double(x: Tensor) -> Tensor:\n"
+                         "  return x\n";
+const std::string module = bytesOf("\x80\2c__torch__.a\nNet\n)\x81}b.");
+
+/// BINUNICODE.
+std::string text(const std::string &value) {
+  return "X" + std::string(1, char(value.size())) + bytesOf("\0\0\0") + value;
+}
+
+/// Three records: from offset 0 nothing, from 61 what begins at 5 in the text
+/// of lines 10 and following of model.py, from 80 a stack of frames.
+const std::string debug =
+    bytesOf("\x80\2") + text("FORMAT_WITH_STRING_TABLE") + "(" + text("") +
+    text("a\nb\n") + text("cd\n") + text("model.py") +
+    text("/site-packages/torch/nn/modules/linear.py(134): forward\n") +
+    text("/home/me/net.py(12): run\n") + "t(" +
+    bytesOf("K\0(](K\0eK\0K\0tK\0K\0\x87K\0\x87"
+            "K\x3d(](K\1K\2eK\3K\x9tK\5K\6\x87K\1\x87"
+            "K\x50(](K\4K\5eK\0K\0tK\0K\1\x87K\2\x87"
+            "t\x87.");
+
+std::vector<BuiltMember> goodMembers() {
+  return {{"m/data.pkl", module},
+          {"m/code/__torch__/a.py", code, true},
+          {"m/code/__torch__/a.py.debug_pkl", debug, true},
+          {"m/constants.pkl", bytesOf("\x80\2K\1\x85.")},
+          {"m/version", "3\n"}};
+}
+
+class Archives : public testing::Test {
+protected:
+  Result<std::unique_ptr<Archive>> open(std::vector<BuiltMember> members) {
+    return Archive::open(folder.write("m.pt", buildZip(members, true)));
+  }
+  void expectProblem(std::vector<BuiltMember> members,
+                     const std::string &problem) {
+    auto archive = open(std::move(members));
+    ASSERT_FALSE(archive) << problem;
+    EXPECT_NE(archive.error().message.find("m.pt"), std::string::npos);
+    EXPECT_NE(archive.error().message.find(problem), std::string::npos)
+        << archive.error().message;
+  }
+  /// The good archive with another content of one member, or without it.
+  std::vector<BuiltMember> with(const std::string &name,
+                                std::optional<std::string> content) {
+    auto members = goodMembers();
+    for (size_t i = 0; i < members.size(); ++i)
+      if (members[i].name == name) {
+        if (content)
+          members[i].contents = *content;
+        else
+          members.erase(members.begin() + i);
+        return members;
+      }
+    if (content)
+      members.push_back({name, *content});
+    return members;
+  }
+
+  TemporaryFolder folder;
+};
+
+TEST_F(Archives, ModuleConstantsAndCodeAreFound) {
+  auto archive = open(goodMembers());
+  ASSERT_TRUE(archive) << archive.error().message;
+  EXPECT_EQ((*archive)->getVersion(), 3);
+  EXPECT_EQ((*archive)->getModule().text, "__torch__.a.Net");
+  ASSERT_EQ((*archive)->getConstants().size(), 1u);
+  EXPECT_EQ((*archive)->getConstants()[0]->integer, 1);
+  EXPECT_EQ((*archive)->getTracedInputs(), nullptr);
+  auto found = (*archive)->findClass("__torch__.a.Net");
+  ASSERT_TRUE(found) << found.error().message;
+  ASSERT_TRUE(found->definition);
+  EXPECT_EQ(found->module, "__torch__.a");
+  auto function = (*archive)->findFunction("__torch__.a.double");
+  ASSERT_TRUE(function);
+  EXPECT_TRUE(function->definition);
+  for (const char *absent : {"__torch__.a.Other", "__torch__.b.Net", "Net"}) {
+    auto none = (*archive)->findClass(absent);
+    ASSERT_TRUE(none);
+    EXPECT_EQ(none->definition, nullptr) << absent;
+  }
+}
+
+TEST_F(Archives, PlacesInTheCodeHaveLinesOfTheUsers) {
+  auto archive = open(goodMembers());
+  ASSERT_TRUE(archive) << archive.error().message;
+  auto found = (*archive)->findClass("__torch__.a.Net");
+  ASSERT_TRUE(found) << found.error().message;
+  SourceLine line = (*archive)->sourceOf(found->module, 70);
+  EXPECT_EQ(line.file, "model.py");
+  EXPECT_EQ(line.line, 11);
+  line = (*archive)->sourceOf(found->module, 90);
+  EXPECT_EQ(line.file, "/home/me/net.py");
+  EXPECT_EQ(line.line, 12);
+  line = (*archive)->sourceOf(found->module, 20);
+  EXPECT_EQ(line.file, "m/code/__torch__/a.py");
+  EXPECT_EQ(line.line, 2);
+}
+
+TEST_F(Archives, WithoutDebugInformationTheLineIsThatOfTheCode) {
+  auto archive = open(with("m/code/__torch__/a.py.debug_pkl", std::nullopt));
+  ASSERT_TRUE(archive) << archive.error().message;
+  auto found = (*archive)->findClass("__torch__.a.Net");
+  ASSERT_TRUE(found);
+  EXPECT_EQ((*archive)->sourceOf(found->module, 70).line, 3);
+}
+
+TEST_F(Archives, WhatIsNoTorchScriptIsSaid) {
+  expectProblem({{"m/data.pkl", module}, {"m/version", "3\n"}},
+                "is what torch.save writes");
+  expectProblem({{"m/data.pkl", module},
+                 {"m/bytecode.pkl", ""},
+                 {"m/constants.pkl", ""},
+                 {"m/version", "3\n"}},
+                "for mobile devices");
+  expectProblem({{"m/archive_format", "pt2"}}, "has no data.pkl");
+  expectProblem({{"data.pkl", module}}, "beside all folders");
+  expectProblem(with("n/other", "x"), "has the folders 'm/' and 'n/'");
+  std::string path = folder.write("text.pt", "no zip");
+  auto archive = Archive::open(path);
+  ASSERT_FALSE(archive);
+  EXPECT_NE(archive.error().message.find("no end record"), std::string::npos);
+}
+
+TEST_F(Archives, TheVersionIsOneThatIsUnderstood) {
+  expectProblem(with("m/version", std::nullopt), "states no version");
+  expectProblem(with("m/.data/version", "3\n"), "states its version twice");
+  expectProblem(with("m/version", "x"), "a version that is no number");
+  expectProblem(with("m/version", "3x"), "a version that is no number");
+  expectProblem(with("m/version", "11\n"), "has version 11 of the format");
+  expectProblem(with("m/byteorder", "big"), "in 'big' byte order");
+  EXPECT_TRUE(open(with("m/byteorder", "little")));
+}
+
+TEST_F(Archives, PicklesHoldWhatTheirNamesSay) {
+  expectProblem(with("m/data.pkl", bytesOf("\x80\2N.")),
+                "data.pkl holds None and no module");
+  expectProblem(with("m/data.pkl", bytesOf("\x80\2cos\nsystem\n.")),
+                "'m/data.pkl': names `os.system`");
+  expectProblem(with("m/constants.pkl", bytesOf("\x80\2N.")),
+                "constants.pkl holds None, not a tuple");
+  auto broken = open(with("m/code/__torch__/a.py", "import os\n"));
+  ASSERT_TRUE(broken);
+  auto found = (*broken)->findClass("__torch__.a.Net");
+  ASSERT_FALSE(found);
+  EXPECT_NE(found.error().message.find(
+                "m.pt, 'm/code/__torch__/a.py', line 1: a class or a function"),
+            std::string::npos)
+      << found.error().message;
+}
+
+TEST_F(Archives, DebugInformationThatIsNoneIsAnError) {
+  for (const std::string &wrong :
+       {bytesOf("\x80\2N."), bytesOf("\x80\2K\1\x85."),
+        bytesOf("\x80\2X\1\0\0\0x\x85."),
+        bytesOf("\x80\2X\x18\0\0\0FORMAT_WITH_STRING_TABLE)N\x87."),
+        // A text that the table has not, and offsets that go back.
+        bytesOf("\x80\2X\x18\0\0\0FORMAT_WITH_STRING_TABLE)(K\0(](K\0eK\0K\0tK"
+                "\0K\0\x87K\0\x87t\x87."),
+        bytesOf("\x80\2(K\2(X\0\0\0\0NK\0tK\0K\0\x87\x86K\1(X\0\0\0\0NK\0tK\0K"
+                "\0\x87\x86t.")}) {
+    auto archive = open(with("m/code/__torch__/a.py.debug_pkl", wrong));
+    ASSERT_TRUE(archive);
+    auto found = (*archive)->findClass("__torch__.a.Net");
+    ASSERT_FALSE(found);
+    EXPECT_NE(found.error().message.find("no debug information"),
+              std::string::npos)
+        << found.error().message;
+  }
+}
+
+} // namespace
