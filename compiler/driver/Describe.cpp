@@ -9,10 +9,10 @@
 #include "compiler/cost/CostModel.h"
 #include "compiler/driver/Description.h"
 #include "compiler/driver/FindCommand.h"
+#include "compiler/driver/Frontends.h"
 #include "compiler/driver/Mesh.h"
 #include "compiler/driver/Stages.h"
 #include "compiler/sharding/BatchAxes.h"
-#include "frontends/onnx/Describe.h"
 #include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
@@ -155,7 +155,7 @@ OwningOpRef<ModuleOp> Describer::import(const Options &options,
       said = diagnostic.str();
     return success();
   });
-  return frontends::importOnnx(context, options.model, *importOptions);
+  return importModel(context, options.model, *importOptions);
 }
 
 int64_t Describer::chooseBatch() {
@@ -398,7 +398,7 @@ int polyrank::driver::describe(const Options &options) {
   if (!importOptions)
     return fail(importOptions.error().message);
   std::string error;
-  auto file = frontends::describeOnnx(options.model, error, *importOptions);
+  auto file = describeModel(options.model, error, *importOptions);
   if (!file)
     return fail(error);
   Describer describer(options, *importOptions, std::move(*file));

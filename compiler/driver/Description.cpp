@@ -75,6 +75,8 @@ std::vector<std::string> polyrank::driver::commandFor(const Options &options) {
   add("--clip-value", options.clipValue, standard.clipValue);
   add("--ema", options.ema, standard.ema);
   add("--microbatches", options.microbatches, standard.microbatches);
+  if (!options.layerMode.empty())
+    command.push_back("--" + options.layerMode);
   add("--batch-norm", options.batchNorm, "");
   add("--dropout", options.dropout, "");
   addAll("--freeze", options.freeze);
@@ -279,9 +281,9 @@ static std::string flopsText(const Description &description) {
 std::string polyrank::driver::toText(const Description &description) {
   const frontends::ModelDescription &file = description.file;
   std::string text =
-      formatv("model {0}{1}, opset {2}\n\n", description.model,
+      formatv("model {0}{1}{2}\n\n", description.model,
               file.producer.empty() ? "" : ", written by " + file.producer,
-              file.opset)
+              file.opset ? ", opset " + std::to_string(file.opset) : "")
           .str();
   text += valuesText("inputs", file.inputs) + "\n";
   text += valuesText("outputs", file.outputs) + "\n";

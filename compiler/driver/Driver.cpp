@@ -4,6 +4,7 @@
 
 #include "compiler/cost/CostModel.h"
 #include "compiler/driver/Describe.h"
+#include "compiler/driver/Frontends.h"
 #include "compiler/driver/Mesh.h"
 #include "compiler/driver/Report.h"
 #include "compiler/driver/Stages.h"
@@ -183,7 +184,7 @@ LogicalResult Compilation::importModel() {
   auto importOptions = readImportOptions(options);
   if (!importOptions)
     return fail(importOptions.error().message);
-  module = frontends::importOnnx(context, options.model, *importOptions);
+  module = driver::importModel(context, options.model, *importOptions);
   if (!module || failed(checkElements(*module)))
     return failure();
   (*module)->setAttr(rank::targetAttrName, getTarget(context, options));

@@ -39,6 +39,8 @@ struct Options {
   /// The decay of moving means of the parameters; 0: none are kept.
   double ema = 0;
   int64_t microbatches = 1;
+  /// The mode of the model's layers, `train` or `eval`; empty: as saved.
+  std::string layerMode;
   /// `batch`, `local=G` or `frozen`; empty: as the model says.
   std::string batchNorm;
   /// A rate or `off`; empty: as the model says.

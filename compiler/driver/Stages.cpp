@@ -40,6 +40,8 @@ static Result<void> readLayerOptions(const Options &options,
                                      frontends::ImportOptions &result) {
   StringRef norm = options.batchNorm, dropout = options.dropout;
   result.training = !options.forward;
+  if (!options.layerMode.empty())
+    result.trainingMode = options.layerMode == "train";
   if (norm.consume_front("local=")) {
     result.batchNorm = frontends::BatchNorm::Batch;
     if (norm.getAsInteger(10, result.batchNormGroup) ||
@@ -96,10 +98,6 @@ polyrank::driver::readImportOptions(const Options &options) {
   result.abstractWeights = options.abstractWeights;
   if (auto read = readLayerOptions(options, result); !read)
     return read.error();
-  if (!StringRef(options.model).ends_with(".onnx"))
-    return Error{"'" + options.model +
-                 "' is not an ONNX file (.onnx); export the model with "
-                 "torch.onnx.export(..., dynamo=True, optimize=False)"};
   return result;
 }
 

@@ -4,6 +4,8 @@ What an example of each feature looks like is what a fuzzer finds slowest by its
 """
 
 import io
+import json
+import pickle
 import subprocess
 import zipfile
 from pathlib import Path
@@ -154,8 +156,68 @@ def samples():
             yield bytes([first]) + array
 
 
+def torchScripts():
+    """The committed models, which are small enough for a fuzzer."""
+    for name in ("scripted", "traced"):
+        yield (ROOT / f"test/models/{name}.pt").read_bytes()
+
+
+def members(*suffixes):
+    """What the TorchScript models hold under such names."""
+    for model in torchScripts():
+        with zipfile.ZipFile(io.BytesIO(model)) as archive:
+            for name in archive.namelist():
+                if name.endswith(suffixes):
+                    yield archive.read(name)
+
+
+def pickles():
+    yield from members(".pkl", ".debug_pkl")
+    for value in ({"a": [1, 2.5, "x", None, True]}, (1, (2, (3,))), [2**40, -1, 2**63 - 1]):
+        yield pickle.dumps(value, protocol=2)
+
+
+def codes():
+    yield from members(".py")
+    yield b"""class A(Module):
+  __parameters__ = ["w", ]
+  __annotations__ = []
+  __annotations__["0"] = Optional[Dict[str, Tensor]]
+  k : Final[int] = -3
+  def forward(self, x: Tensor=None) -> Tensor:
+    a, b, = torch.f(x, 1.5e-3, k='t\\n')
+    c, d = {1: [a, (b,)]}, -inf
+    with m as n:
+      return (x)[1:2]
+"""
+
+
+def zips():
+    yield from arrays()
+    yield from torchScripts()
+
+
+def programs():
+    """The committed files of torch.export, and the JSON in them."""
+    for path in sorted((ROOT / "test/models").glob("*.pt2")):
+        yield path.read_bytes()
+        with zipfile.ZipFile(path) as archive:
+            for name in archive.namelist():
+                if name.endswith(".json"):
+                    yield archive.read(name)
+    for size in ("2*s0 + 1", "Add(Mul(Integer(2), Symbol('s0')), Integer(1))", "(s0 - 1)//2"):
+        meta = {"dtype": 7, "sizes": [{"as_expr": {"expr_str": size}}], "strides": [{"as_int": 1}],
+                "storage_offset": {"as_int": 0}, "requires_grad": False}
+        graph = {"inputs": [], "outputs": [], "nodes": [], "tensor_values": {"x": meta}}
+        signature = {"input_specs": [], "output_specs": []}
+        yield json.dumps({"schema_version": {"major": 8, "minor": 1},
+                          "graph_module": {"graph": graph, "signature": signature}}).encode()
+
+
 def seeds(target, bin, folder):
     """The seeds of a target; tools of ours that are needed lie in `bin`, `folder` is for their files."""
     makers = {"onnx-reader": models, "onnx-import": models, "npz": arrays, "samples": samples,
-              "safetensors": safetensors, "languages": languages}
+              "safetensors": safetensors, "languages": languages, "zip": zips, "pickle": pickles,
+              "torchscript-code": codes, "torchscript-reader": torchScripts,
+              "exported-program": programs}
     return list(plans(bin, folder) if target == "plan" else makers[target]())

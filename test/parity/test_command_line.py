@@ -82,7 +82,7 @@ def test_compile_refuses_files_that_are_no_models(exported, tmp_path):
             ("text.onnx", b"import torch\n" * 100, "not an ONNX model"),
             ("short.onnx", whole[:len(whole) // 2], "cut short"),
             ("empty.onnx", b"", "empty"),
-            ("model.bin", whole, "is not an ONNX file")]:
+            ("model.bin", whole, "is no ONNX file (.onnx)")]:
         (tmp_path / name).write_bytes(data)
         assert message in refuse("compile", tmp_path / name, "-o", tmp_path / "plan", *LOSS)
     assert "none.onnx" in refuse("compile", tmp_path / "none.onnx", "-o", tmp_path / "plan", *LOSS)

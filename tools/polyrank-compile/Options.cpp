@@ -21,7 +21,8 @@ polyrank::driver::parseOptions(int argc, char **argv) {
       "polyrank-compile"};
   useHelpFormatter(app);
   app.add_option("MODEL", options.model,
-                 "The exported model (.onnx). Floats of any width are computed "
+                 "The exported model: ONNX, or TorchScript (.pt). Floats of "
+                 "any width are computed "
                  "and saved in float32, integers narrower than 32 bits in "
                  "int32")
       ->required()
@@ -139,6 +140,13 @@ polyrank::driver::parseOptions(int argc, char **argv) {
       ->capture_default_str()
       ->check(CLI::Range(int64_t(1), int64_t(1) << 20))
       ->type_name("M");
+  bool train = false, eval = false;
+  auto *trainFlag = app.add_flag(
+      "--train", train,
+      "The layers of a TorchScript model are in training mode (model.train()), "
+      "whichever they were saved in");
+  app.add_flag("--eval", eval, "They are in evaluation mode, though it trains")
+      ->excludes(trainFlag);
   app.add_option("--batch-norm", options.batchNorm,
                  "Statistics of batch normalization: batch (of the global "
                  "batch), local=G (of G samples each) or frozen (the stored "
@@ -283,7 +291,7 @@ polyrank::driver::parseOptions(int argc, char **argv) {
   group(app, "Training",
         {"--loss", "--metric", "--optimizer", "--lr-schedule", "--group",
          "--clip-norm", "--clip-norm-type", "--clip-value", "--ema",
-         "--microbatches", "--batch-norm", "--dropout",
+         "--microbatches", "--train", "--eval", "--batch-norm", "--dropout",
          "--freeze", "--train-only", "--detach", "--no-tie"});
   group(app, "Ranks",
         {"--mesh", "--shard", "--shard-file", "--batch-axes", "--recompute",
@@ -307,8 +315,8 @@ polyrank::driver::parseOptions(int argc, char **argv) {
       if (mode == "forward" && app.count(option))
         throw CLI::ValidationError(option, "a forward plan changes no weights");
     for (const char *option :
-         {"--freeze", "--train-only", "--detach", "--clip-norm", "--clip-value", "--ema",
-          "--zero-accumulate", "--recompute"})
+         {"--freeze", "--train-only", "--detach", "--clip-norm", "--clip-value",
+          "--ema", "--zero-accumulate", "--recompute"})
       if (mode == "forward" && app.count(option))
         throw CLI::ValidationError(option, "a forward plan has no gradients");
     if (mode == "forward" && app.count("--zero-axis") && options.zero < 3)
@@ -331,5 +339,6 @@ polyrank::driver::parseOptions(int argc, char **argv) {
     return app.exit(error) == 0 ? 0 : 1;
   }
   options.forward = mode == "forward";
+  options.layerMode = train ? "train" : eval ? "eval" : "";
   return options;
 }

@@ -1,0 +1,100 @@
+// The formats of model files: which one a file has, and its import.
+
+#include "compiler/driver/Frontends.h"
+
+#include "frontends/exported_program/Import.h"
+#include "frontends/onnx/Describe.h"
+#include "frontends/onnx/Import.h"
+#include "frontends/torchscript/Import.h"
+#include "mlir/IR/Diagnostics.h"
+#include "support/File.h"
+#include "support/ZipFile.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::driver;
+
+/// What an archive is of: torch.export.save writes the graph as JSON, and
+/// torch.jit.save code. Others are refused by the reader of TorchScript, by what
+/// they lack.
+static std::optional<ModelFormat> findArchive(InputFile file,
+                                              std::string &error) {
+  auto zip = ZipFile::open(std::make_shared<const InputFile>(std::move(file)),
+                           "a model");
+  if (!zip) {
+    error = zip.error().message;
+    return std::nullopt;
+  }
+  for (const ZipMember &member : zip->members()) {
+    StringRef name(member.name);
+    StringRef inner = name.split('/').second;
+    if (name == "serialized_exported_program.json" ||
+        inner == "archive_format" || inner.starts_with("data/aotinductor/") ||
+        (inner.starts_with("models/") && inner.ends_with(".json")))
+      return ModelFormat::ExportedProgram;
+  }
+  return ModelFormat::TorchScript;
+}
+
+std::optional<ModelFormat> polyrank::driver::findFormat(const std::string &path,
+                                                        std::string &error) {
+  auto file = InputFile::open(path);
+  if (!file) {
+    error = file.error().message;
+    return std::nullopt;
+  }
+  char start[4] = {};
+  bool isZip = file->size() >= sizeof(start) &&
+               file->readAt(0, start, sizeof(start)) &&
+               StringRef(start, sizeof(start)) == "PK\x03\x04";
+  if (isZip)
+    return findArchive(std::move(*file), error);
+  if (StringRef(path).ends_with(".onnx"))
+    return ModelFormat::Onnx;
+  error = "'" + path +
+          "' is no ONNX file (.onnx), no file of torch.export.save and no "
+          "TorchScript archive; export the model with torch.onnx.export(..., "
+          "dynamo=True, optimize=False), torch.export.save(torch.export.export("
+          "model, inputs), FILE) or torch.jit.trace(model, inputs).save(FILE)";
+  return std::nullopt;
+}
+
+OwningOpRef<ModuleOp>
+polyrank::driver::importModel(MLIRContext &context, const std::string &path,
+                              const frontends::ImportOptions &options) {
+  std::string error;
+  auto format = findFormat(path, error);
+  if (!format) {
+    emitError(UnknownLoc::get(&context)) << error;
+    return {};
+  }
+  if (*format == ModelFormat::TorchScript)
+    return frontends::importTorchScript(context, path, options);
+  if (*format == ModelFormat::ExportedProgram)
+    return frontends::importExportedProgram(context, path, options);
+  if (options.trainingMode) {
+    emitError(UnknownLoc::get(&context))
+        << (*options.trainingMode ? "--train" : "--eval")
+        << ": the layers of an ONNX file have no mode; --dropout and "
+           "--batch-norm say what they do";
+    return {};
+  }
+  return frontends::importOnnx(context, path, options);
+}
+
+std::optional<frontends::ModelDescription>
+polyrank::driver::describeModel(const std::string &path, std::string &error,
+                                const frontends::ImportOptions &options) {
+  auto format = findFormat(path, error);
+  if (!format)
+    return std::nullopt;
+  switch (*format) {
+  case ModelFormat::TorchScript:
+    return frontends::describeTorchScript(path, error, options);
+  case ModelFormat::ExportedProgram:
+    return frontends::describeExportedProgram(path, error, options);
+  case ModelFormat::Onnx:
+    return frontends::describeOnnx(path, error, options);
+  }
+  llvm_unreachable("covered switch");
+}

@@ -1,0 +1,181 @@
+// What a `.pt2` file holds: nothing is imported.
+
+#include <map>
+
+#include "frontends/exported_program/GraphRunner.h"
+#include "frontends/exported_program/Import.h"
+#include "frontends/exported_program/Inputs.h"
+#include "frontends/exported_program/Outputs.h"
+#include "frontends/exported_program/State.h"
+#include "frontends/exported_program/Symbols.h"
+#include "frontends/import/Freeze.h"
+#include "mlir/IR/MLIRContext.h"
+#include "support/MappedFile.h"
+
+using namespace mlir;
+
+namespace polyrank::frontends {
+namespace exported_program {
+namespace {
+
+DescribedValue describeTensor(const std::string &name, const TensorMeta *meta) {
+  DescribedValue value;
+  value.name = name;
+  if (!meta)
+    return value;
+  if (auto type = toScalarType(meta->type)) {
+    value.dtype = archive::nameOf(*type);
+    auto known = aten::toScalarType(static_cast<int64_t>(*type));
+    value.isFloat = known && aten::isFloat(*known);
+  }
+  value.dims.emplace();
+  for (const SymbolicInt &size : meta->sizes)
+    value.dims->push_back(
+        {size.value,
+         size.value ? "" : SymbolicExpression(size.expression).toString()});
+  return value;
+}
+
+/// Counts operators by name, in graphs inside of graphs too.
+class OperatorCounter {
+public:
+  void count(const Graph &graph) {
+    for (const Node &node : graph.nodes) {
+      for (const NamedArgument &input : node.inputs)
+        if (input.value.graph)
+          count(*input.value.graph);
+      StringRef target = node.target;
+      if (!target.consume_front("torch.ops.") ||
+          target.starts_with("higher_order."))
+        continue; // Python's arithmetic, and what holds graphs
+      auto [space, rest] = target.split('.');
+      std::string name = (space + "::" + rest.split('.').first).str();
+      DescribedOp &op = ops[name];
+      op.name = name;
+      ++op.count;
+      if (name == "aten::batch_norm")
+        numBatchNorms += !isTraining(node);
+      if (aten::hasOperator(name))
+        continue;
+      op.isSupported = false;
+      std::string module = moduleOf(node), value = node.outputs.empty()
+                                                       ? node.target
+                                                       : node.outputs[0].text;
+      op.nodes.push_back("`" + value + "`" +
+                         (module.empty() ? "" : " in " + module));
+    }
+  }
+
+  /// That were saved in evaluation mode, so that training needs to be told what
+  /// they do.
+  int64_t numBatchNorms = 0;
+
+  std::vector<DescribedOp> take() {
+    std::vector<DescribedOp> result;
+    for (auto &[name, op] : ops)
+      result.push_back(std::move(op));
+    llvm::sort(result, [](const DescribedOp &a, const DescribedOp &b) {
+      return std::tie(b.count, a.name) < std::tie(a.count, b.name);
+    });
+    return result;
+  }
+
+private:
+  static bool isTraining(const Node &node) {
+    return llvm::any_of(node.inputs, [](const NamedArgument &input) {
+      return input.name == "training" && input.value.integer != 0;
+    });
+  }
+
+  std::map<std::string, DescribedOp> ops;
+};
+
+std::optional<ModelDescription> describe(const Archive &archive,
+                                         std::string_view bytes,
+                                         std::string &error,
+                                         const ImportOptions &options) {
+  const Program &program = archive.getProgram();
+  ModelDescription result;
+  result.producer = "torch " + program.torchVersion;
+  auto metaOf = [&](const Argument &argument) -> const TensorMeta * {
+    auto found = program.graph.tensors.find(argument.text);
+    return found == program.graph.tensors.end() ? nullptr : &found->second;
+  };
+  for (const InputSpec &spec : program.inputs)
+    if (spec.kind == InputSpec::Kind::UserInput && metaOf(spec.argument))
+      result.inputs.push_back(
+          describeTensor(spec.argument.text, metaOf(spec.argument)));
+  size_t count = 0, next = 0;
+  for (const OutputSpec &spec : program.outputs)
+    count += spec.kind == OutputSpec::Kind::UserOutput;
+  std::vector<std::string> names = nameOutputs(program.outputTree, count);
+  for (const OutputSpec &spec : program.outputs)
+    if (spec.kind == OutputSpec::Kind::UserOutput)
+      result.outputs.push_back(
+          describeTensor(names[next++], metaOf(spec.argument)));
+
+  MLIRContext context;
+  auto state = findState(archive, bytes, error);
+  if (!state)
+    return std::nullopt;
+  auto declared = aten::declare(&context, state->entries, error);
+  if (!declared)
+    return std::nullopt;
+  std::vector<Freezable> freezable;
+  for (ParameterSpec &parameter : declared->parameters)
+    freezable.push_back(
+        {parameter.name, parameter.aliases, isa<FloatType>(parameter.computed),
+         parameter.stored.getNumElements(), parameter.trainable});
+  std::vector<std::string> notes;
+  if (error = freeze(freezable, options.freeze, options.trainOnly, notes);
+      !error.empty())
+    return std::nullopt;
+  for (const auto &[number, entry] :
+       llvm::zip_equal(declared->numbers, state->entries)) {
+    if (number < 0)
+      continue;
+    const ParameterSpec &parameter = declared->parameters[number];
+    if (parameter.name != entry.name)
+      continue; // a further name
+    aten::ScalarType type = entry.tensor.type;
+    int64_t elements = parameter.stored.getNumElements();
+    result.parameters.push_back(
+        {parameter.name, aten::nameOf(type).str(),
+         std::vector<int64_t>(parameter.stored.getShape()), elements,
+         elements * aten::byteSize(type), parameter.trainable,
+         parameter.aliases});
+  }
+  OperatorCounter counter;
+  counter.count(program.graph);
+  result.ops = counter.take();
+  result.numBatchNorms = counter.numBatchNorms;
+  for (const DescribedOp &op : result.ops) {
+    if (op.name == "aten::dropout" || op.name == "aten::dropout_" ||
+        op.name == "aten::feature_dropout")
+      result.numDropouts += op.count;
+  }
+  return result;
+}
+
+} // namespace
+} // namespace exported_program
+
+std::optional<ModelDescription>
+describeExportedProgram(StringRef path, std::string &error,
+                        const ImportOptions &options) {
+  auto archive = exported_program::Archive::open(path.str());
+  if (!archive) {
+    error = archive.error().message;
+    return std::nullopt;
+  }
+  MappedFile file;
+  if (!file.map(path.str(), error))
+    return std::nullopt;
+  if (file.bytes().size() != (*archive)->size()) {
+    error = path.str() + ": changes while it is read";
+    return std::nullopt;
+  }
+  return exported_program::describe(**archive, file.bytes(), error, options);
+}
+
+} // namespace polyrank::frontends

@@ -1,0 +1,286 @@
+// A `.pt2` file -> one function @forward in the graph dialect.
+
+#include "frontends/exported_program/Import.h"
+
+#include "dialects/graph/NamePattern.h"
+#include "frontends/exported_program/GraphRunner.h"
+#include "frontends/exported_program/Inputs.h"
+#include "frontends/exported_program/Outputs.h"
+#include "frontends/exported_program/State.h"
+#include "frontends/import/Freeze.h"
+#include "frontends/import/ModuleBuilder.h"
+#include "support/MappedFile.h"
+#include "support/Names.h"
+
+using namespace mlir;
+
+namespace polyrank::frontends {
+namespace exported_program {
+namespace {
+
+class ModelImporter {
+public:
+  ModelImporter(MLIRContext &context, const Archive &archive,
+                std::string_view bytes, const ImportOptions &options)
+      : context(context), archive(archive), program(archive.getProgram()),
+        bytes(bytes), options(options),
+        builder(context, archive.path(), options.foldingBudget),
+        emit(builder.getEmitter()),
+        operators{emit, options, failures, "", 0, 0} {}
+
+  OwningOpRef<ModuleOp> run() {
+    if (failed(checkSignature()) || failed(createFunction()))
+      return {};
+    GraphRunner runner(operators, program.graph);
+    if (failed(checkPatterns(runner)))
+      return {};
+    runner.run(values);
+    emit.setOrigin(builder.getLocation(), "");
+    operators.place = "the outputs";
+    auto outputs = findOutputs(runner);
+    if (failed(failures.report(builder.getLocation(), options.unsupported)) ||
+        failed(outputs) || failed(checkOptions(runner)) ||
+        failed(checkTransient()))
+      return {};
+    return builder.finish(*outputs);
+  }
+
+private:
+  InFlightDiagnostic error() { return emitError(builder.getLocation()); }
+
+  /// What no program of a model has, and this one does.
+  LogicalResult checkSignature() {
+    for (const InputSpec &spec : program.inputs)
+      if (spec.kind == InputSpec::Kind::CustomObject)
+        return error() << "the model holds the object `" << spec.target
+                       << "` of a custom class, which is not supported; keep "
+                          "its tensors as parameters or buffers";
+    for (const OutputSpec &spec : program.outputs) {
+      if (spec.kind == OutputSpec::Kind::Gradient)
+        return error() << "the file holds the forward and the backward of a "
+                          "training step in one graph; export the model "
+                          "itself, with torch.export.export";
+      if (spec.kind == OutputSpec::Kind::UserInputMutation)
+        return error() << "the model writes into its input `" << spec.target
+                       << "`; let it write into a clone()";
+    }
+    return success();
+  }
+
+  LogicalResult freezeParameters(std::vector<ParameterSpec> &parameters) {
+    if (!options.tie)
+      return error() << "--no-tie: the file holds no copy of a tied matrix; "
+                        "leave the option out";
+    std::vector<Freezable> freezable;
+    for (ParameterSpec &parameter : parameters)
+      freezable.push_back({parameter.name, parameter.aliases,
+                           isa<FloatType>(parameter.computed),
+                           parameter.stored.getNumElements(),
+                           parameter.trainable});
+    std::vector<std::string> notes;
+    if (std::string reason =
+            freeze(freezable, options.freeze, options.trainOnly, notes);
+        !reason.empty())
+      return error() << reason;
+    for (const std::string &note : notes)
+      emitRemark(builder.getLocation()) << note;
+    return success();
+  }
+
+  LogicalResult createFunction() {
+    std::string problem;
+    auto found = findState(archive, bytes, problem);
+    if (!found)
+      return error() << problem;
+    state = std::move(*found);
+    auto declared = aten::declare(&context, state.entries, problem);
+    if (!declared)
+      return error() << problem;
+    if (failed(freezeParameters(declared->parameters)))
+      return failure();
+    std::vector<UserInput> given = findInputs(&context, program, options);
+    std::vector<DeclaredInput> tensors;
+    for (const UserInput &input : given)
+      if (input.isTensor)
+        tensors.push_back(input.declared);
+    auto inputs = specialiseInputs(builder.getLocation(), tensors, options);
+    if (failed(inputs) ||
+        failed(checkInputs(builder.getLocation(), program, *inputs)))
+      return failure();
+    builder.createFunction(declared->parameters, *inputs);
+
+    SmallVector<mlir::Value> held;
+    for (size_t i = 0; i < declared->parameters.size(); ++i)
+      held.push_back(builder.getParameter(i));
+    entries = aten::valuesOf(&context, state.entries, *declared, held);
+    for (auto [name, value] : llvm::zip_equal(state.names, entries))
+      values[name] = value;
+    size_t number = 0;
+    for (const UserInput &input : given) {
+      if (!input.isTensor)
+        continue; // a number or None, which stands in the nodes
+      Imported value;
+      if (auto known = options.known.find(input.declared.name);
+          known != options.known.end()) {
+        value = Imported(known->second);
+      } else {
+        value = builder.getInput(number);
+        value.held = (*inputs)[number].held;
+        ++number;
+      }
+      values[input.name] =
+          std::make_shared<aten::Tensor>(std::move(value), input.type);
+    }
+    return success();
+  }
+
+  /// Values of the outputs; buffers that change are written.
+  FailureOr<std::vector<std::pair<std::string, Imported>>>
+  findOutputs(GraphRunner &runner) {
+    std::vector<std::pair<std::string, Imported>> outputs;
+    size_t count = 0;
+    for (const OutputSpec &spec : program.outputs)
+      count += spec.kind == OutputSpec::Kind::UserOutput;
+    std::vector<std::string> names = nameOutputs(program.outputTree, count);
+    size_t next = 0;
+    bool isComplete = true;
+    for (const OutputSpec &spec : program.outputs) {
+      using Kind = OutputSpec::Kind;
+      if (spec.kind == Kind::Token)
+        continue;
+      aten::Value value = runner.valueOf(spec.argument, values);
+      if (spec.kind == Kind::BufferMutation ||
+          spec.kind == Kind::ParameterMutation) {
+        isComplete &= succeeded(replace(spec.target, value));
+        continue;
+      }
+      std::string name =
+          spec.kind == Kind::Loss ? std::string("loss") : names[next++];
+      if (value.isNone())
+        continue;
+      if (value.isNumber())
+        value = aten::tensorOf(emit, value, false);
+      if (value.isUnknown()) {
+        if (failures.empty())
+          failures.add("output `" + name +
+                           "` depends on what an operator gives beside its "
+                           "main result, such as the indices of a pooling, "
+                           "which is not supported",
+                       operators.place);
+        isComplete = false;
+        continue;
+      }
+      if (!value.isTensor())
+        return error() << "output `" << name << "` is " << value.describe()
+                       << ", not a tensor";
+      outputs.emplace_back(name, value.getTensor()->read(emit));
+    }
+    if (!isComplete)
+      return failure();
+    if (outputs.empty())
+      return error() << "the model has no outputs";
+    return outputs;
+  }
+
+  /// `target`, a parameter or buffer, becomes `value`.
+  LogicalResult replace(const std::string &target, const aten::Value &value) {
+    for (auto [entry, current] : llvm::zip_equal(state.entries, entries)) {
+      if (entry.name != target)
+        continue;
+      if (value.isUnknown())
+        return failure();
+      const auto &tensor = current.getTensor();
+      if (value.isTensor() && value.getTensor()->isSameAs(*tensor))
+        return success(); // written in place
+      if (!value.isTensor() ||
+          value.getTensor()->getShape() != tensor->getShape() ||
+          value.getTensor()->getType() != tensor->getType())
+        return error() << "buffer `" << target << "` becomes "
+                       << value.describe() << ", but it is "
+                       << current.describe();
+      Imported next = value.getTensor()->read(emit);
+      if (std::string why = tensor->prepareToWrite(); !why.empty())
+        return error() << "buffer `" << target << "`: " << why;
+      tensor->write(emit, next);
+      return success();
+    }
+    return error() << "the file says that `" << target
+                   << "` changes, which is no parameter or buffer";
+  }
+
+  LogicalResult checkTransient() {
+    for (size_t i = 0; i < entries.size(); ++i)
+      if (state.areTransient[i] && entries[i].getTensor()->isChanged())
+        return error()
+               << "buffer `" << state.entries[i].name
+               << "` is changed by the model, but is not saved with it; "
+                  "register it with persistent=True";
+    return success();
+  }
+
+  LogicalResult checkPatterns(const GraphRunner &runner) {
+    for (const std::string &pattern : options.detach)
+      if (std::string reason = graph::explainPattern(pattern); !reason.empty())
+        return error() << "--detach '" << pattern
+                       << "' is no pattern: " << reason;
+    return success();
+  }
+
+  /// An option for what the model does not have would change nothing.
+  LogicalResult checkOptions(const GraphRunner &runner) {
+    if (options.batchNorm != BatchNorm::Unset && operators.numBatchNorms == 0)
+      return error() << "--batch-norm: the model has no batch normalization; "
+                        "leave the option out";
+    if (options.dropout.value_or(0) > 0 && operators.numDropouts == 0)
+      return error() << "--dropout: the model has no dropout; leave the option "
+                        "out";
+    if (!options.training)
+      return success();
+    for (auto [pattern, is] : llvm::zip(options.detach, runner.isDetached))
+      if (!is)
+        return error() << "--detach '" << pattern
+                       << "' names no module and no value with a gradient"
+                       << nearestNames(pattern, runner.detachableNames);
+    return success();
+  }
+
+  MLIRContext &context;
+  const Archive &archive;
+  const Program &program;
+  std::string_view bytes;
+  const ImportOptions &options;
+  ModuleBuilder builder;
+  Emitter &emit;
+  Failures failures;
+  aten::Context operators;
+  State state;
+  std::vector<aten::Value> entries; // by entry of the state
+  Scope values;
+};
+
+} // namespace
+} // namespace exported_program
+
+OwningOpRef<ModuleOp> importExportedProgram(MLIRContext &context,
+                                            StringRef path,
+                                            const ImportOptions &options) {
+  context.loadDialect<func::FuncDialect, graph::GraphDialect>();
+  auto fail = [&](const std::string &message) {
+    emitError(UnknownLoc::get(&context)) << message;
+    return OwningOpRef<ModuleOp>();
+  };
+  auto archive = exported_program::Archive::open(path.str());
+  if (!archive)
+    return fail(archive.error().message);
+  MappedFile file;
+  std::string error;
+  if (!file.map(path.str(), error))
+    return fail(error);
+  if (file.bytes().size() != (*archive)->size())
+    return fail(path.str() + ": changes while it is read");
+  return exported_program::ModelImporter(context, **archive, file.bytes(),
+                                         options)
+      .run();
+}
+
+} // namespace polyrank::frontends

@@ -1,0 +1,32 @@
+// What a program takes from its user.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "frontends/aten/ScalarType.h"
+#include "frontends/exported_program/Program.h"
+#include "frontends/import/Inputs.h"
+
+namespace polyrank::frontends::exported_program {
+
+struct UserInput {
+  std::string name;      // in the graph
+  bool isTensor = false; // else a number, a text or None that the nodes have
+  aten::ScalarType type = aten::ScalarType::Float;
+  DeclaredInput declared;
+};
+
+/// In the order of the graph. An open size goes by its symbol; an expression of
+/// symbols has a size where `--dim` gives all of them.
+std::vector<UserInput> findInputs(mlir::MLIRContext *context,
+                                  const Program &program,
+                                  const ImportOptions &options);
+
+/// Fails, at `location`, where sizes do not have the relation that the program
+/// says: one symbol in two inputs, or an expression of it.
+mlir::LogicalResult checkInputs(mlir::Location location, const Program &program,
+                                llvm::ArrayRef<Input> inputs);
+
+} // namespace polyrank::frontends::exported_program

@@ -1,0 +1,473 @@
+// The graph of an ExportedProgram as its JSON states it.
+
+#include "frontends/exported_program/Program.h"
+
+#include <cmath>
+
+#include "llvm/Support/JSON.h"
+
+using namespace llvm;
+
+namespace polyrank::frontends::exported_program {
+namespace {
+
+/// Deeper JSON is refused: graphs lie in each other a few times.
+constexpr int maxDepth = 256;
+
+/// The text with the numbers quoted that JSON lacks and Python writes (NaN,
+/// Infinity); nullopt where it is nested too deeply.
+std::optional<std::string> prepare(StringRef text) {
+  std::string result;
+  result.reserve(text.size());
+  int depth = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (c == '"') {
+      size_t end = i + 1;
+      while (end < text.size() && text[end] != '"')
+        end += text[end] == '\\' ? 2 : 1;
+      result += text.slice(i, std::min(end + 1, text.size()));
+      i = end;
+      continue;
+    }
+    depth += (c == '[' || c == '{') - (c == ']' || c == '}');
+    if (depth > maxDepth)
+      return std::nullopt;
+    StringRef rest = text.drop_front(i), found;
+    for (StringRef number : {"NaN", "Infinity", "-Infinity"})
+      if (rest.starts_with(number))
+        found = number;
+    if (found.empty()) {
+      result += c;
+      continue;
+    }
+    result += '"';
+    result += found;
+    result += '"';
+    i += found.size() - 1;
+  }
+  return result;
+}
+
+std::optional<json::Value> parse(StringRef text, const std::string &name,
+                                 std::string &error) {
+  auto prepared = prepare(text);
+  if (!prepared) {
+    error = name + ": nested more than " + std::to_string(maxDepth) + " deep";
+    return std::nullopt;
+  }
+  auto value = json::parse(*prepared);
+  if (!value) {
+    error = name + ": " + toString(value.takeError());
+    return std::nullopt;
+  }
+  return std::move(*value);
+}
+
+/// A float, also as the text of one that JSON lacks.
+bool readFloat(const json::Value &value, double &into, json::Path path) {
+  if (auto number = value.getAsNumber()) {
+    into = *number;
+    return true;
+  }
+  if (auto text = value.getAsString()) {
+    into = *text == "Infinity"    ? INFINITY
+           : *text == "-Infinity" ? -INFINITY
+                                  : NAN;
+    if (!std::isnan(into) || *text == "NaN")
+      return true;
+  }
+  path.report("expected a number");
+  return false;
+}
+
+/// The one key of a union, with its value.
+const json::Value *getUnion(const json::Value &value, StringRef &key,
+                            json::Path path) {
+  const json::Object *object = value.getAsObject();
+  if (!object) {
+    path.report("expected an object of one key");
+    return nullptr;
+  }
+  // Null fields stand beside the one in some versions.
+  const json::Value *found = nullptr;
+  for (const auto &entry : *object) {
+    if (object->size() > 1 && entry.second.kind() == json::Value::Null)
+      continue;
+    if (found) {
+      found = nullptr;
+      break;
+    }
+    key = entry.first;
+    found = &entry.second;
+  }
+  if (!found)
+    path.report("expected an object of one key");
+  return found;
+}
+
+} // namespace
+
+//===-- arguments --------------------------------------------------------===//
+
+static bool fromJSON(const json::Value &value, Graph &graph, json::Path path);
+
+/// {"name": ..} of a tensor, a custom object, ..
+static bool readName(const json::Value &value, Argument &argument,
+                     json::Path path) {
+  argument.kind = Argument::Kind::Name;
+  json::ObjectMapper map(value, path);
+  return map && map.map("name", argument.text);
+}
+
+static bool readArgument(StringRef kind, const json::Value &value,
+                         Argument &argument, json::Path path);
+
+/// A list whose elements are of union kind `kind`, or unions themselves.
+static bool readList(StringRef kind, const json::Value &value,
+                     Argument &argument, json::Path path) {
+  argument.kind = Argument::Kind::List;
+  const json::Array *array = value.getAsArray();
+  if (!array) {
+    path.report("expected an array");
+    return false;
+  }
+  for (const auto &[i, each] : enumerate(*array)) {
+    Argument &element = argument.elements.emplace_back();
+    StringRef inner = kind;
+    const json::Value *content = &each;
+    if (kind.empty()) {
+      content = getUnion(each, inner, path.index(i));
+      if (!content)
+        return false;
+    }
+    if (!readArgument(inner, *content, element, path.index(i)))
+      return false;
+  }
+  return true;
+}
+
+static bool readArgument(StringRef kind, const json::Value &value,
+                         Argument &argument, json::Path path) {
+  using Kind = Argument::Kind;
+  auto readInteger = [&](Kind as) {
+    argument.kind = as;
+    return json::fromJSON(value, argument.integer, path);
+  };
+  auto readText = [&](Kind as) {
+    argument.kind = as;
+    return json::fromJSON(value, argument.text, path);
+  };
+  if (kind == "as_none")
+    return true;
+  if (kind == "as_tensor")
+    return readName(value, argument, path);
+  if (kind == "as_name")
+    return readText(Kind::Name);
+  if (kind == "as_int")
+    return readInteger(Kind::Int);
+  if (kind == "as_float") {
+    argument.kind = Kind::Float;
+    return readFloat(value, argument.number, path);
+  }
+  if (kind == "as_bool") {
+    argument.kind = Kind::Bool;
+    bool flag = false;
+    if (!json::fromJSON(value, flag, path))
+      return false;
+    argument.integer = flag;
+    return true;
+  }
+  if (kind == "as_string")
+    return readText(Kind::String);
+  if (kind == "as_operator")
+    return readText(Kind::Operator);
+  if (kind == "as_scalar_type")
+    return readInteger(Kind::ScalarType);
+  if (kind == "as_memory_format" || kind == "as_layout")
+    return readInteger(Kind::MemoryFormat);
+  if (kind == "as_device") {
+    argument.kind = Kind::Device;
+    json::ObjectMapper map(value, path);
+    return map && map.map("type", argument.text);
+  }
+  if (kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool" ||
+      kind == "as_optional_tensor") {
+    StringRef inner;
+    const json::Value *content = getUnion(value, inner, path);
+    return content && readArgument(inner, *content, argument, path);
+  }
+  if (kind == "as_tensors")
+    return readList("as_tensor", value, argument, path);
+  if (kind == "as_ints")
+    return readList("as_int", value, argument, path);
+  if (kind == "as_floats")
+    return readList("as_float", value, argument, path);
+  if (kind == "as_bools")
+    return readList("as_bool", value, argument, path);
+  if (kind == "as_strings")
+    return readList("as_string", value, argument, path);
+  if (kind == "as_int_lists")
+    return readList("as_ints", value, argument, path);
+  if (kind == "as_float_lists")
+    return readList("as_floats", value, argument, path);
+  if (kind == "as_nested_tensors")
+    return readList("as_tensors", value, argument, path);
+  if (kind == "as_sym_ints" || kind == "as_sym_floats" ||
+      kind == "as_sym_bools" || kind == "as_optional_tensors")
+    return readList("", value, argument, path);
+  if (kind == "as_graph") {
+    argument.kind = Kind::Graph;
+    auto graph = std::make_shared<Graph>();
+    json::ObjectMapper map(value, path);
+    if (!map || !map.map("name", argument.text) || !map.map("graph", *graph))
+      return false;
+    argument.graph = std::move(graph);
+    return true;
+  }
+  argument.kind = Kind::Unsupported;
+  argument.text = kind.str();
+  return true;
+}
+
+static bool fromJSON(const json::Value &value, Argument &argument,
+                     json::Path path) {
+  StringRef kind;
+  const json::Value *content = getUnion(value, kind, path);
+  return content && readArgument(kind, *content, argument, path);
+}
+
+static bool fromJSON(const json::Value &value, NamedArgument &argument,
+                     json::Path path) {
+  json::ObjectMapper map(value, path);
+  return map && map.map("name", argument.name) &&
+         map.map("arg", argument.value);
+}
+
+//===-- graphs -----------------------------------------------------------===//
+
+static bool fromJSON(const json::Value &value, Node &node, json::Path path) {
+  json::ObjectMapper map(value, path);
+  return map && map.map("target", node.target) &&
+         map.map("inputs", node.inputs) && map.map("outputs", node.outputs) &&
+         map.mapOptional("metadata", node.metadata);
+}
+
+static bool fromJSON(const json::Value &value, SymbolicInt &into,
+                     json::Path path) {
+  StringRef kind;
+  const json::Value *content = getUnion(value, kind, path);
+  if (!content)
+    return false;
+  if (kind == "as_int") {
+    into.value.emplace();
+    return json::fromJSON(*content, *into.value, path);
+  }
+  json::ObjectMapper map(*content, path);
+  return map && map.map("expr_str", into.expression);
+}
+
+static bool fromJSON(const json::Value &value, TensorMeta &meta,
+                     json::Path path) {
+  json::ObjectMapper map(value, path);
+  return map && map.map("dtype", meta.type) && map.map("sizes", meta.sizes) &&
+         map.map("strides", meta.strides) &&
+         map.map("storage_offset", meta.storageOffset) &&
+         map.map("requires_grad", meta.requiresGrad);
+}
+
+static bool fromJSON(const json::Value &value, Graph &graph, json::Path path) {
+  json::ObjectMapper map(value, path);
+  return map && map.map("inputs", graph.inputs) &&
+         map.map("outputs", graph.outputs) && map.map("nodes", graph.nodes) &&
+         map.map("tensor_values", graph.tensors);
+}
+
+//===-- signature --------------------------------------------------------===//
+
+/// A tensor by its name alone, or a whole argument.
+static bool readSpecArgument(const json::Value &value, Argument &argument,
+                             json::Path path) {
+  const json::Object *object = value.getAsObject();
+  if (object && object->getString("name"))
+    return readName(value, argument, path);
+  return fromJSON(value, argument, path);
+}
+
+static bool fromJSON(const json::Value &value, InputSpec &spec,
+                     json::Path path) {
+  using Kind = InputSpec::Kind;
+  StringRef kind;
+  const json::Value *content = getUnion(value, kind, path);
+  const json::Object *object = content ? content->getAsObject() : nullptr;
+  if (!object)
+    return false;
+  json::ObjectMapper map(*content, path.field(kind));
+  auto readTarget = [&](Kind as, StringLiteral target) {
+    spec.kind = as;
+    return map && map.map(target, spec.target);
+  };
+  bool isRead = true;
+  if (kind == "user_input")
+    spec.kind = Kind::UserInput;
+  else if (kind == "parameter")
+    isRead = readTarget(Kind::Parameter, "parameter_name");
+  else if (kind == "buffer")
+    isRead = readTarget(Kind::Buffer, "buffer_name") &&
+             map.mapOptional("persistent", spec.persistent);
+  else if (kind == "tensor_constant")
+    isRead = readTarget(Kind::TensorConstant, "tensor_constant_name");
+  else if (kind == "custom_obj")
+    isRead = readTarget(Kind::CustomObject, "custom_obj_name");
+  else if (kind == "constant_input") {
+    spec.kind = Kind::ConstantInput;
+    return map && map.map("name", spec.target);
+  } else if (kind == "token")
+    spec.kind = Kind::Token;
+  else {
+    path.report("an input of a kind that is not known");
+    return false;
+  }
+  const json::Value *argument = object->get("arg");
+  if (!isRead || !argument) {
+    if (!argument)
+      path.field(kind).report("missing value at arg");
+    return false;
+  }
+  return readSpecArgument(*argument, spec.argument,
+                          path.field(kind).field("arg"));
+}
+
+static bool fromJSON(const json::Value &value, OutputSpec &spec,
+                     json::Path path) {
+  using Kind = OutputSpec::Kind;
+  StringRef kind;
+  const json::Value *content = getUnion(value, kind, path);
+  const json::Object *object = content ? content->getAsObject() : nullptr;
+  if (!object)
+    return false;
+  json::ObjectMapper map(*content, path.field(kind));
+  auto readTarget = [&](Kind as, StringLiteral target) {
+    spec.kind = as;
+    return map && map.map(target, spec.target);
+  };
+  bool isRead = true;
+  if (kind == "user_output")
+    spec.kind = Kind::UserOutput;
+  else if (kind == "loss_output")
+    spec.kind = Kind::Loss;
+  else if (kind == "buffer_mutation")
+    isRead = readTarget(Kind::BufferMutation, "buffer_name");
+  else if (kind == "parameter_mutation")
+    isRead = readTarget(Kind::ParameterMutation, "parameter_name");
+  else if (kind == "user_input_mutation")
+    isRead = readTarget(Kind::UserInputMutation, "user_input_name");
+  else if (kind == "gradient_to_parameter")
+    isRead = readTarget(Kind::Gradient, "parameter_name");
+  else if (kind == "gradient_to_user_input")
+    isRead = readTarget(Kind::Gradient, "user_input_name");
+  else if (kind == "token")
+    spec.kind = Kind::Token;
+  else {
+    path.report("an output of a kind that is not known");
+    return false;
+  }
+  const json::Value *argument = object->get("arg");
+  if (!isRead || !argument) {
+    if (!argument)
+      path.field(kind).report("missing value at arg");
+    return false;
+  }
+  return readSpecArgument(*argument, spec.argument,
+                          path.field(kind).field("arg"));
+}
+
+//===-- programs ---------------------------------------------------------===//
+
+/// The tree of the outputs of the whole module.
+static std::string findOutputTree(const json::Object &graphModule) {
+  const json::Array *calls = graphModule.getArray("module_call_graph");
+  if (!calls)
+    return "";
+  for (const json::Value &call : *calls) {
+    const json::Object *object = call.getAsObject();
+    if (!object || object->getString("fqn").value_or("?") != "")
+      continue;
+    if (const json::Object *signature = object->getObject("signature"))
+      return signature->getString("out_spec").value_or("").str();
+  }
+  return "";
+}
+
+std::optional<Program> readProgram(StringRef text, const std::string &name,
+                                   std::string &error) {
+  auto root = parse(text, name, error);
+  if (!root)
+    return std::nullopt;
+  const json::Object *object = root->getAsObject();
+  auto fail = [&](const std::string &reason) -> std::optional<Program> {
+    error = name + ": " + reason;
+    return std::nullopt;
+  };
+  if (!object)
+    return fail("no JSON object");
+  Program program;
+  // Before all else: another version may have other fields.
+  const json::Object *version = object->getObject("schema_version");
+  if (!version)
+    return fail("it has no schema_version, so it is no exported program");
+  program.major = version->getInteger("major").value_or(0);
+  program.minor = version->getInteger("minor").value_or(0);
+  program.torchVersion =
+      object->getString("torch_version").value_or("unknown").str();
+  if (program.major != 8)
+    return fail("schema version " + std::to_string(program.major) + "." +
+                std::to_string(program.minor) + " of torch " +
+                program.torchVersion +
+                "; versions 8.x are understood, which torch 2.6 to 2.13 write. "
+                "Export the model again with one of these");
+  json::Path::Root path(name);
+  const json::Value *module = object->get("graph_module");
+  const json::Object *moduleObject = module ? module->getAsObject() : nullptr;
+  if (!moduleObject)
+    return fail("it has no graph_module");
+  json::Path whole(path); // the others refer to it
+  json::Path at = whole.field("graph_module");
+  const json::Value *graph = moduleObject->get("graph");
+  const json::Value *signature = moduleObject->get("signature");
+  if (!graph || !signature)
+    return fail("its graph_module has no graph or no signature");
+  json::Path inSignature = at.field("signature");
+  json::ObjectMapper map(*signature, inSignature);
+  if (!fromJSON(*graph, program.graph, at.field("graph")) || !map ||
+      !map.map("input_specs", program.inputs) ||
+      !map.map("output_specs", program.outputs))
+    return fail(toString(path.getError()));
+  program.outputTree = findOutputTree(*moduleObject);
+  return program;
+}
+
+static bool fromJSON(const json::Value &value, Payload &payload,
+                     json::Path path) {
+  json::ObjectMapper map(value, path);
+  return map && map.map("path_name", payload.member) &&
+         map.map("use_pickle", payload.isPickled) &&
+         map.mapOptional("tensor_meta", payload.meta);
+}
+
+std::optional<std::map<std::string, Payload>>
+readPayloads(StringRef text, const std::string &name, std::string &error) {
+  auto root = parse(text, name, error);
+  if (!root)
+    return std::nullopt;
+  std::map<std::string, Payload> payloads;
+  json::Path::Root path(name);
+  json::ObjectMapper map(*root, path);
+  if (!map || !map.map("config", payloads)) {
+    error = name + ": " + toString(path.getError());
+    return std::nullopt;
+  }
+  return payloads;
+}
+
+} // namespace polyrank::frontends::exported_program
