@@ -209,17 +209,17 @@ void printOverlap(const StepTimeline &timeline) {
   auto milliseconds = [](int64_t picoseconds) {
     return static_cast<double>(picoseconds) * 1e-9;
   };
-  fmt::print("\nschedule: a step takes {:.3f} ms as planned, at least {:.3f}; "
-             "{:.3f} of computation, {:.3f} of communication\n",
+  fmt::print("\nschedule: a step takes {:.3f} ms as planned, at least {:.3f}\n"
+             "  {:.3f} ms of computation, {:.3f} ms of communication\n",
              milliseconds(timeline.makespan), milliseconds(timeline.lowerBound),
              milliseconds(timeline.computation),
              milliseconds(timeline.communication));
   if (timeline.overlap.empty())
     return;
-  fmt::print("  {:<16}{:<20}{:>6}{:>9}{:>12}{:>12}{:>9}\n", "kind", "axes",
+  fmt::print("  {:<16}{:<16}{:>6}{:>9}{:>11}{:>11}{:>8}\n", "kind", "axes",
              "count", "started", "sent", "ms", "hidden");
   for (const OverlapLine &line : timeline.overlap)
-    fmt::print("  {:<16}{:<20}{:>6}{:>9}{:>12}{:>12.3f}{:>8.0f}%\n", line.kind,
+    fmt::print("  {:<16}{:<16}{:>6}{:>9}{:>11}{:>11.3f}{:>7.0f}%\n", line.kind,
                line.axes, line.count, line.started, bytesText(line.bytes),
                milliseconds(line.time),
                line.time ? 100.0 * static_cast<double>(line.hidden) /
