@@ -2,6 +2,7 @@
 
 #include "compiler/codegen/Grouping.h"
 
+#include "dialects/graph/Provenance.h"
 #include "dialects/rank/Rank.h"
 
 using namespace mlir;
@@ -167,8 +168,31 @@ SmallVector<Operation *> Grouping::unite(ArrayRef<Operation *> x,
   return result;
 }
 
+/// Whether an op adds a part to a tensor that microbatches add up.
+static bool addsToSum(ArrayRef<Operation *> ops) {
+  return llvm::any_of(ops, [](Operation *op) {
+    return isa<graph::AddOp>(op) &&
+           cast<RankedTensorType>(op->getResult(0).getType()).getRank() > 0 &&
+           llvm::any_of(op->getOperands(), [](Value operand) {
+             auto loop = operand.getDefiningOp<rank::MicrobatchesOp>();
+             return loop && loop.isSum(operand);
+           });
+  });
+}
+
+static bool isOfUpdate(ArrayRef<Operation *> ops) {
+  return llvm::any_of(ops, [](Operation *op) {
+    return graph::getMarkedPhase(op) == graph::Phase::Update;
+  });
+}
+
 bool Grouping::canMerge(int a, int b) {
   const auto &first = candidates[a].ops, &second = candidates[b].ops;
+  // A gradient's last part is added where it is computed, in the place of the
+  // sum so far. The update comes later, and until then would need both.
+  if ((addsToSum(first) && isOfUpdate(second)) ||
+      (addsToSum(second) && isOfUpdate(first)))
+    return false;
   if (std::abs(position[first.back()] - position[second.back()]) > maxDistance)
     return false;
   auto measure = [&](ArrayRef<Operation *> ops, ArrayRef<int> groups) {

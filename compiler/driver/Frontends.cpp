@@ -18,6 +18,7 @@ using namespace polyrank::driver;
 /// torch.jit.save code. Others are refused by the reader of TorchScript, by what
 /// they lack.
 static std::optional<ModelFormat> findArchive(InputFile file,
+                                              const std::string &path,
                                               std::string &error) {
   auto zip = ZipFile::open(std::make_shared<const InputFile>(std::move(file)),
                            "a model");
@@ -32,6 +33,16 @@ static std::optional<ModelFormat> findArchive(InputFile file,
         inner == "archive_format" || inner.starts_with("data/aotinductor/") ||
         (inner.starts_with("models/") && inner.ends_with(".json")))
       return ModelFormat::ExportedProgram;
+  }
+  if (!zip->members().empty() &&
+      llvm::all_of(zip->members(), [](const ZipMember &member) {
+        return StringRef(member.name).ends_with(".npy");
+      })) {
+    error = "'" + path +
+            "' is a set of NumPy arrays; export the model with "
+            "torch.onnx.export(model, inputs, ...), torch.export.save or "
+            "torch.jit.save";
+    return std::nullopt;
   }
   return ModelFormat::TorchScript;
 }
@@ -48,7 +59,7 @@ std::optional<ModelFormat> polyrank::driver::findFormat(const std::string &path,
                file->readAt(0, start, sizeof(start)) &&
                StringRef(start, sizeof(start)) == "PK\x03\x04";
   if (isZip)
-    return findArchive(std::move(*file), error);
+    return findArchive(std::move(*file), path, error);
   if (StringRef(path).ends_with(".onnx"))
     return ModelFormat::Onnx;
   error = "'" + path +

@@ -66,7 +66,7 @@ ArenaPacking polyrank::lowering::packArena(MutableArrayRef<ArenaUnit> units,
   // them becomes shared. The barrier goes up in steps, to the end at last.
   int64_t size = shared + arena.privately.size - persistent[1];
   const int64_t farthest = size;
-  constexpr int steps = 8;
+  constexpr int steps = 24;
   for (int step = 0; step <= steps; ++step) {
     if (static_cast<double>(arena.persistentSize + size) <=
         (step == 0 ? nearEnough : nearEnoughToStay) *

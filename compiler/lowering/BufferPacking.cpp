@@ -110,7 +110,7 @@ static int64_t place(llvm::MutableArrayRef<PackedBuffer> buffers,
 
 /// How long to look for a better order, in rounds and in pairs of buffers, and
 /// how near to the lower bound is near enough.
-static constexpr double maxRounds = 2000, maxComparisons = 3e8,
+static constexpr double maxRounds = 600, maxComparisons = 1e8,
                         nearEnough = 1.005;
 /// Rounds without a better packing before the search returns to the best.
 static constexpr int patience = 40;
