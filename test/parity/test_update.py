@@ -99,11 +99,16 @@ def test_each_pair_of_options_is_in_some_row():
 
 
 @lru_cache(maxsize=None)
-def train(model, microbatches, clip, update, dtype, threads=2):
-    """PyTorch's losses, norms before clipping, and parameters after the steps."""
+def train(model, microbatches, clip, update, dtype, threads=2, nudge=0):
+    """PyTorch's losses, norms before clipping, and parameters after the steps. With a nudge, from parameters whose last
+    bits are drawn from it."""
     torch.set_num_threads(threads)
     spec = tools.MODELS[model]
     network = spec.fresh().to(dtype)
+    if nudge:
+        generator = torch.Generator().manual_seed(nudge)
+        for parameter in network.parameters():
+            parameter.data *= 1 + 2**-23 * torch.randint(-1, 2, parameter.shape, generator=generator)
     _, _, make, schedule = UPDATES[update]
     optimizer = make(network.parameters(), spec.sgd / 10)
     scheduler = schedule and schedule(optimizer)
@@ -166,8 +171,10 @@ def test_steps_are_pytorchs(row, exported, dataset, tmp_path):
         assert min(exact[1]) > row.clip[1], "nothing is clipped"
     norms = [entry["grad_norm"] for entry in run.log if "grad_norm" in entry]
     ours = compare((run.losses, norms, reference.loaded(case.model, run.tensors)), exact, before)
-    # Where PyTorch is further from itself than the tolerance, three times that.
-    own = [max(values) for values in zip(*(compare(train(*key, torch.float32, threads), exact, before) for threads in (1, 2)))]
+    # Where PyTorch is further from itself than the tolerance, three times that: on other threads, or with other last bits
+    # to begin with. Adam makes a step of the sign of a gradient near zero, which such bits decide.
+    own = [max(values) for values in zip(*(compare(train(*key, torch.float32, *way), exact, before)
+                                           for way in ((1,), (2,), (1, 1), (1, 2), (1, 3))))]
     for what, difference, tolerance, spread in zip(("losses", "norms", "updates"), ours, (1e-4, 1e-4, 1e-3), own):
         assert difference <= max(tolerance, 3 * spread), what
     assert run.losses[0] == pytest.approx(exact[0][0], rel=1e-5)
