@@ -315,7 +315,7 @@ void RangeScheduler::joinIfAdjacent(rank::WaitOp wait) {
   Operation *started = wait.getCollective();
   for (Operation *op = started->getNextNode(); op != wait;
        op = op->getNextNode())
-    if (isa<rank::MicrobatchesOp>(op) || durations.get(op) > 0)
+    if (durations.get(op) > 0)
       return;
   OpBuilder builder(wait);
   Operation *joined = builder.create(

@@ -18,17 +18,6 @@ LogicalResult needIntegers(Call &c, StringRef name) {
   return success();
 }
 
-/// Known indices `start, start + 1, ..` are a slice, whose gradient is a pad.
-std::optional<int64_t> startOfRun(const Imported &indices) {
-  if (!indices.isConstant() || indices.constant->integers.empty())
-    return std::nullopt;
-  ArrayRef<int64_t> values(indices.constant->integers);
-  for (auto [i, value] : llvm::enumerate(values))
-    if (value != values.front() + static_cast<int64_t>(i))
-      return std::nullopt;
-  return values.front();
-}
-
 /// x[.., indices, ..] with the indices at `dim`, of any shape.
 FailureOr<Imported> pick(Call &c, const Imported &x, Imported indices,
                          int64_t dim) {

@@ -7,6 +7,8 @@
 #include <set>
 #include <tuple>
 
+#include "frontends/import/Freeze.h"
+#include "mlir/IR/Diagnostics.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -324,6 +326,28 @@ std::vector<Value> valuesOf(MLIRContext *context, ArrayRef<StateEntry> entries,
     values.push_back(value->second);
   }
   return values;
+}
+
+LogicalResult freezeParameters(Location location, const ImportOptions &options,
+                               std::vector<ParameterSpec> &parameters) {
+  if (!options.tie)
+    return emitError(location)
+           << "--no-tie: the file holds no copy of a tied matrix; leave the "
+              "option out";
+  std::vector<Freezable> freezable;
+  for (ParameterSpec &parameter : parameters)
+    freezable.push_back({parameter.name, parameter.aliases,
+                         isa<FloatType>(parameter.computed),
+                         parameter.stored.getNumElements(),
+                         parameter.trainable});
+  std::vector<std::string> notes;
+  if (std::string reason =
+          freeze(freezable, options.freeze, options.trainOnly, notes);
+      !reason.empty())
+    return emitError(location) << reason;
+  for (const std::string &note : notes)
+    emitRemark(location) << note;
+  return success();
 }
 
 } // namespace polyrank::frontends::aten

@@ -61,6 +61,13 @@ std::optional<DeclaredState> declare(mlir::MLIRContext *context,
                                      llvm::ArrayRef<StateEntry> entries,
                                      std::string &error);
 
+/// Keeps parameters from training as `options` ask (freeze, train-only), with a
+/// remark on how many are left. Emits an error at `location` where they ask for
+/// what the parameters do not have.
+mlir::LogicalResult freezeParameters(mlir::Location location,
+                                     const ImportOptions &options,
+                                     std::vector<ParameterSpec> &parameters);
+
 /// The values of the entries in a function whose arguments are `arguments`, one
 /// for each of `state.parameters`.
 std::vector<Value> valuesOf(mlir::MLIRContext *context,

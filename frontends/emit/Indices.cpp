@@ -27,6 +27,16 @@ Imported wrapIndices(Emitter &emit, const Imported &indices, int64_t size) {
   return emit.select(negative, wrapped, indices);
 }
 
+std::optional<int64_t> startOfRun(const Imported &indices) {
+  if (!indices.isConstant() || indices.constant->integers.empty())
+    return std::nullopt;
+  ArrayRef<int64_t> values(indices.constant->integers);
+  for (auto [i, value] : llvm::enumerate(values))
+    if (value != values.front() + static_cast<int64_t>(i))
+      return std::nullopt;
+  return values.front();
+}
+
 Imported linearIndex(Emitter &emit, ArrayRef<Imported> indices,
                      ArrayRef<int64_t> strides) {
   if (llvm::all_of(indices, [](const Imported &x) { return x.isConstant(); })) {

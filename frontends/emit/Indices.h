@@ -14,6 +14,10 @@ namespace polyrank::frontends {
 /// Known indices are wrapped in place: masks of long sequences have millions.
 Imported wrapIndices(Emitter &emit, const Imported &indices, int64_t size);
 
+/// The first of known indices `start, start + 1, ..`: these are a slice, whose
+/// gradient is a pad.
+std::optional<int64_t> startOfRun(const Imported &indices);
+
 /// sum of indices[i] * strides[i] over a list of index tensors of one shape.
 Imported linearIndex(Emitter &emit, llvm::ArrayRef<Imported> indices,
                      llvm::ArrayRef<int64_t> strides);

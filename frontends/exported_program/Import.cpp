@@ -7,7 +7,6 @@
 #include "frontends/exported_program/Inputs.h"
 #include "frontends/exported_program/Outputs.h"
 #include "frontends/exported_program/State.h"
-#include "frontends/import/Freeze.h"
 #include "frontends/import/ModuleBuilder.h"
 #include "support/MappedFile.h"
 #include "support/Names.h"
@@ -67,26 +66,6 @@ private:
     return success();
   }
 
-  LogicalResult freezeParameters(std::vector<ParameterSpec> &parameters) {
-    if (!options.tie)
-      return error() << "--no-tie: the file holds no copy of a tied matrix; "
-                        "leave the option out";
-    std::vector<Freezable> freezable;
-    for (ParameterSpec &parameter : parameters)
-      freezable.push_back({parameter.name, parameter.aliases,
-                           isa<FloatType>(parameter.computed),
-                           parameter.stored.getNumElements(),
-                           parameter.trainable});
-    std::vector<std::string> notes;
-    if (std::string reason =
-            freeze(freezable, options.freeze, options.trainOnly, notes);
-        !reason.empty())
-      return error() << reason;
-    for (const std::string &note : notes)
-      emitRemark(builder.getLocation()) << note;
-    return success();
-  }
-
   LogicalResult createFunction() {
     std::string problem;
     auto found = findState(archive, bytes, problem);
@@ -96,7 +75,8 @@ private:
     auto declared = aten::declare(&context, state.entries, problem);
     if (!declared)
       return error() << problem;
-    if (failed(freezeParameters(declared->parameters)))
+    if (failed(aten::freezeParameters(builder.getLocation(), options,
+                                      declared->parameters)))
       return failure();
     std::vector<UserInput> given = findInputs(&context, program, options);
     std::vector<DeclaredInput> tensors;

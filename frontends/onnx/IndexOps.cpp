@@ -10,17 +10,6 @@ namespace {
 
 using graph::Comparison;
 
-/// Known indices `start, start + 1, ..` are a slice, whose gradient is a pad.
-std::optional<int64_t> startOfRun(const Imported &indices) {
-  if (!indices.isConstant() || indices.constant->integers.empty())
-    return std::nullopt;
-  ArrayRef<int64_t> values(indices.constant->integers);
-  for (auto [i, value] : llvm::enumerate(values))
-    if (value != values.front() + static_cast<int64_t>(i))
-      return std::nullopt;
-  return values.front();
-}
-
 /// What ONNX has no place for in the gradient of PyTorch's embedding. The
 /// exporter's record of the call, `..aten.embedding.default](args = (%weight,
 /// %ids, 0, False), ..`, keeps it.

@@ -2,7 +2,6 @@
 
 #include "frontends/torchscript/Import.h"
 
-#include "frontends/import/Freeze.h"
 #include "frontends/import/ModuleBuilder.h"
 #include "frontends/torchscript/Inputs.h"
 #include "frontends/torchscript/Interpreter.h"
@@ -91,7 +90,8 @@ private:
     auto declared = aten::declare(&context, state.getEntries(), problem);
     if (!declared)
       return error() << problem;
-    if (failed(freezeParameters(declared->parameters)))
+    if (failed(aten::freezeParameters(builder.getLocation(), options,
+                                      declared->parameters)))
       return failure();
     if (description)
       describeParameters(declared->parameters);
@@ -173,26 +173,6 @@ private:
     default:
       return std::nullopt;
     }
-  }
-
-  LogicalResult freezeParameters(std::vector<ParameterSpec> &parameters) {
-    if (!options.tie)
-      return error() << "--no-tie: the file holds no copy of a tied matrix; "
-                        "leave the option out";
-    std::vector<Freezable> freezable;
-    for (ParameterSpec &parameter : parameters)
-      freezable.push_back({parameter.name, parameter.aliases,
-                           isa<FloatType>(parameter.computed),
-                           parameter.stored.getNumElements(),
-                           parameter.trainable});
-    std::vector<std::string> notes;
-    if (std::string reason =
-            freeze(freezable, options.freeze, options.trainOnly, notes);
-        !reason.empty())
-      return error() << reason;
-    for (const std::string &note : notes)
-      emitRemark(builder.getLocation()) << note;
-    return success();
   }
 
   void describeParameters(ArrayRef<ParameterSpec> parameters) {

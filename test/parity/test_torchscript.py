@@ -35,10 +35,8 @@ def traced(tmp_path_factory):
     return get
 
 
-@each_case
+@pytest.mark.parametrize("case", [case for case in CASES if case.microbatches == 1], ids=str)
 def test_forward_outputs_are_pytorchs(case, traced, tmp_path):
-    if case.microbatches > 1:
-        pytest.skip("a forward plan has no microbatches")
     inputs = torchscript.inputsOf(case.model)
     tool("compile", traced(case.model), "-o", tmp_path / "plan", "--mode", "forward", "--eval",
          *torchscript.arguments(case))

@@ -333,6 +333,10 @@ polyrank::driver::parseOptions(int argc, char **argv) {
                                  "needs --zero 3; --zero " +
                                      std::to_string(options.zero) +
                                      " keeps parameters whole");
+    if (app.count("--prefetch") && !options.overlap)
+      throw CLI::ValidationError(
+          "--prefetch", "needs --overlap on; with --overlap off nothing is "
+                        "started ahead");
     if (mode == "forward" && app.count("--dropout"))
       throw CLI::ValidationError("--dropout", "a forward plan drops nothing");
   } catch (const CLI::ParseError &error) {
