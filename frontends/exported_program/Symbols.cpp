@@ -57,6 +57,11 @@ private:
     return term;
   }
 
+  static bool isName(StringRef text) {
+    return !text.empty() && !isDigit(text.front()) &&
+           all_of(text, [](char c) { return isAlnum(c) || c == '_'; });
+  }
+
   bool take(StringRef token) {
     rest = rest.ltrim();
     return rest.consume_front(token);
@@ -140,7 +145,7 @@ private:
         return nullptr;
       auto [symbol, behind] = rest.split('\'');
       size_t end = behind.find(')');
-      if (symbol.empty() || end == StringRef::npos)
+      if (!isName(symbol) || end == StringRef::npos)
         return nullptr;
       rest = behind.drop_front(end + 1);
       auto term = make(Kind::Symbol);
@@ -177,9 +182,6 @@ private:
   StringRef rest;
 };
 
-/// A longer text would be a tree too deep to walk.
-static constexpr size_t maxLength = 4096;
-
 SymbolicExpression::SymbolicExpression(StringRef text)
     : term(text.size() > maxLength ? nullptr
                                    : ExpressionParser<Term>(text).run()),
@@ -191,28 +193,58 @@ std::string SymbolicExpression::getSymbol() const {
   return term && term->kind == Term::Kind::Symbol ? term->name : "";
 }
 
+/// Writes a term so that reading the text gives the same tree of operations:
+/// `a*(b//c)` and `a*b//c` are different numbers, and one of the sums
+/// `a + (b + c)` and `a + b + c` may overflow where the other does not.
+template <typename Term>
+class ExpressionPrinter {
+public:
+  static std::string sum(const Term &term) {
+    if (term.kind != Kind::Add)
+      return product(term);
+    std::string result = sum(*term.operands[0]);
+    for (const auto &operand : drop_begin(term.operands)) {
+      const Term *negated = findNegated(*operand);
+      result += negated ? " - " : " + ";
+      result += product(negated ? *negated : *operand);
+    }
+    return result;
+  }
+
+private:
+  using Kind = typename Term::Kind;
+
+  /// x where the term is -x, which is read as -1 times x.
+  static const Term *findNegated(const Term &term) {
+    bool isNegation = term.kind == Kind::Mul && term.operands.size() == 2 &&
+                      term.operands[0]->kind == Kind::Integer &&
+                      term.operands[0]->integer == -1;
+    return isNegation ? term.operands[1].get() : nullptr;
+  }
+
+  static std::string product(const Term &term) {
+    if ((term.kind != Kind::Mul && term.kind != Kind::FloorDiv) ||
+        findNegated(term))
+      return factor(term);
+    std::string result = product(*term.operands[0]);
+    for (const auto &operand : drop_begin(term.operands))
+      result += (term.kind == Kind::Mul ? "*" : "//") + factor(*operand);
+    return result;
+  }
+
+  static std::string factor(const Term &term) {
+    if (term.kind == Kind::Symbol)
+      return term.name;
+    if (term.kind == Kind::Integer)
+      return std::to_string(term.integer);
+    if (const Term *negated = findNegated(term))
+      return "-" + factor(*negated);
+    return "(" + sum(term) + ")";
+  }
+};
+
 std::string SymbolicExpression::toString() const {
-  if (!term)
-    return text;
-  auto print = [](auto &self, const Term &t, bool inProduct) -> std::string {
-    switch (t.kind) {
-    case Term::Kind::Symbol:
-      return t.name;
-    case Term::Kind::Integer:
-      return std::to_string(t.integer);
-    default:
-      break;
-    }
-    bool isSum = t.kind == Term::Kind::Add;
-    std::string result;
-    for (const auto &operand : t.operands) {
-      if (!result.empty())
-        result += isSum ? " + " : t.kind == Term::Kind::FloorDiv ? "//" : "*";
-      result += self(self, *operand, !isSum);
-    }
-    return isSum && inProduct ? "(" + result + ")" : result;
-  };
-  return print(print, *term, false);
+  return term ? ExpressionPrinter<Term>::sum(*term) : text;
 }
 
 std::optional<int64_t> SymbolicExpression::evaluate(

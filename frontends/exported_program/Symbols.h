@@ -16,6 +16,10 @@ namespace polyrank::frontends::exported_program {
 /// `Add(Mul(Integer(2), Symbol('s0', integer=True)), Integer(1))`.
 class SymbolicExpression {
 public:
+  /// A text of more bytes would be a tree too deep to walk, and is not
+  /// understood.
+  static constexpr size_t maxLength = 4096;
+
   /// `text` is kept as it is where it is no expression that is understood; it
   /// then has no value.
   explicit SymbolicExpression(llvm::StringRef text);
@@ -23,7 +27,8 @@ public:
 
   /// The symbol's name where it is nothing else, else empty.
   std::string getSymbol() const;
-  /// As the user would write it: "s0", "2*s0 + 1".
+  /// As the user would write it: "s0", "2*s0 + 1". Read again it is the same
+  /// expression.
   std::string toString() const;
   /// Where `valueOf` has all symbols; nullopt where it overflows or does not
   /// divide.

@@ -47,9 +47,27 @@ TEST(Symbols, AreShownAsTheUserWouldWriteThem) {
             "2*(s0 + 1)");
 }
 
+TEST(Symbols, WhatIsShownIsReadAsTheSame) {
+  for (const char *text :
+       {"s0*(s0//3)", "s0*(2*s0)", "s0//(s0//2)", "7 - (s0 - 1)", "-(s0 + 1)",
+        "--s0", "s0 - s0*2", "9223372036854775800 + (s0 - s0)",
+        "(s0 - s0)*(9223372036854775807*1)", "2*-s0", "-s0*2", "-(s0*2)"}) {
+    std::string shown = SymbolicExpression(text).toString();
+    EXPECT_EQ(shown, SymbolicExpression(shown).toString()) << text;
+    EXPECT_EQ(valueOf(text, 5), valueOf(shown.c_str(), 5)) << text;
+    EXPECT_NE(valueOf(text, 5), std::nullopt) << text;
+  }
+  EXPECT_EQ(SymbolicExpression("Mul(Symbol('s0'), FloorDiv(Symbol('s0'), "
+                               "Integer(3)))")
+                .toString(),
+            "s0*(s0//3)");
+  EXPECT_EQ(SymbolicExpression("s0 - 1").toString(), "s0 - 1");
+}
+
 TEST(Symbols, WhatIsNotUnderstoodHasNoValue) {
   for (const char *text :
-       {"", "Max(s0, 1)", "s0 +", "s0 ** 2", "(s0", "Symbol('s0'", "s0 s1"})
+       {"", "Max(s0, 1)", "s0 +", "s0 ** 2", "(s0", "Symbol('s0'", "s0 s1",
+        "Symbol('3')", "Symbol('s 0')", "Symbol('')"})
     EXPECT_EQ(valueOf(text, 4), std::nullopt) << text;
   EXPECT_EQ(valueOf("s1 + 1", 4), std::nullopt);
 }
