@@ -174,8 +174,7 @@ static bool addsToSum(ArrayRef<Operation *> ops) {
     return isa<graph::AddOp>(op) &&
            cast<RankedTensorType>(op->getResult(0).getType()).getRank() > 0 &&
            llvm::any_of(op->getOperands(), [](Value operand) {
-             auto loop = operand.getDefiningOp<rank::MicrobatchesOp>();
-             return loop && loop.isSum(operand);
+             return operand.getDefiningOp() && rank::isSum(operand);
            });
   });
 }

@@ -93,7 +93,7 @@ private:
 
 int64_t ArenaEvaluator::getStart(rank::BufferAttr buffer,
                                  int64_t device) const {
-  int64_t start = buffer.getOffset() + microbatch * buffer.getStride();
+  int64_t start = buffer.getOffset() + buffer.getShift(microbatch);
   if (rank::AxesAttr axes = buffer.getAxes())
     start += axes.getMesh().getLinearIndex(device, axes.getAxes()) *
              buffer.getStep();
@@ -164,11 +164,12 @@ LogicalResult ArenaEvaluator::runOp(Operation &op) {
 }
 
 LogicalResult ArenaEvaluator::runLoop(rank::MicrobatchesOp loop) {
-  int64_t count = loop.getCount();
-  SmallVector<Block *, 2> blocks = loop.getBlocks();
-  for (microbatch = 0; microbatch < count; ++microbatch)
-    if (failed(runBlock(microbatch == 0 ? *blocks.front() : *blocks.back())))
+  SmallVector<Block *> blocks = loop.getBlocks();
+  for (auto run : loop.getRuns()) {
+    microbatch = run.microbatch;
+    if (failed(runBlock(*blocks[run.segment])))
       return failure();
+  }
   microbatch = 0;
   return success();
 }

@@ -1,6 +1,8 @@
 // Evaluation of localized programs: all ranks in one process.
 
 #include "compiler/evaluate/RankEvaluator.h"
+
+#include <map>
 #include "dialects/graph/Blocks.h"
 #include "dialects/kernel/Kernel.h"
 #include "dialects/rank/Rank.h"
@@ -115,21 +117,61 @@ void RankEvaluator::enterMicrobatch(int64_t number,
     values[argument] = devices;
 }
 
+/// A stash of its slots, in order; NaN, or 1 of integers, where none is.
+static Tensor stack(RankedTensorType type,
+                    const std::map<int64_t, Tensor> &slots) {
+  Tensor stash(type);
+  int64_t part = stash.size() / type.getDimSize(0);
+  if (stash.isFloat())
+    std::fill(stash.floats.begin(), stash.floats.end(), NAN);
+  else
+    std::fill(stash.integers.begin(), stash.integers.end(), 1);
+  for (const auto &[slot, tensor] : slots)
+    if (stash.isFloat())
+      llvm::copy(tensor.floats, stash.floats.begin() + slot * part);
+    else
+      llvm::copy(tensor.integers, stash.integers.begin() + slot * part);
+  return stash;
+}
+
 LogicalResult RankEvaluator::runMicrobatches(rank::MicrobatchesOp op) {
-  std::vector<Devices> handed;
-  for (Value value : op.getCarry())
-    handed.push_back(values[value]);
-  for (int64_t i = 0, count = op.getCount(); i < count; ++i) {
-    Block &block = i == 0 ? *op.getBlocks().front() : *op.getBlocks().back();
-    enterMicrobatch(i, block.getArguments(), op.getOf(), handed);
+  SmallVector<rank::SegmentOp, 4> segments = op.getSegments();
+  // By slot; of other results there is one, number 0.
+  std::vector<std::map<int64_t, Devices>> given(op.getNumResults());
+  for (auto run : op.getRuns()) {
+    rank::SegmentOp segment = segments[run.segment];
+    auto slotOf = [&](int64_t result) {
+      int64_t slots = op.getSlots(result);
+      return slots ? run.microbatch % slots : 0;
+    };
+    std::vector<Devices> taken;
+    for (int64_t result : segment.getTakes()) {
+      auto found = given[result].find(slotOf(result));
+      taken.push_back(found == given[result].end()
+                          ? values[op.getInitial(result)]
+                          : found->second);
+    }
+    Block &block = segment.getBody().front();
+    enterMicrobatch(run.microbatch, block.getArguments(), op.getOf(), taken);
     if (failed(runBlock(block)))
       return failure();
-    handed.clear();
-    for (Value value : block.getTerminator()->getOperands())
-      handed.push_back(values[value]);
+    for (auto [result, value] : llvm::zip_equal(
+             segment.getGives(), segment.getYield().getOperands()))
+      given[result][slotOf(result)] = values[value];
   }
-  for (auto [result, devices] : llvm::zip_equal(op.getResults(), handed))
-    values[result] = devices;
+  for (OpResult result : op.getResults()) {
+    const std::map<int64_t, Devices> &slots = given[result.getResultNumber()];
+    if (!op.getSlots(result.getResultNumber())) {
+      values[result] = slots.at(0);
+      continue;
+    }
+    values[result] = each([&](int64_t device) {
+      std::map<int64_t, Tensor> parts;
+      for (const auto &[slot, devices] : slots)
+        parts.emplace(slot, devices[device]);
+      return stack(cast<RankedTensorType>(result.getType()), parts);
+    });
+  }
   return success();
 }
 

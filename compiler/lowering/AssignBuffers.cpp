@@ -30,7 +30,7 @@ public:
   ArenaPacking arena;
 
 private:
-  void tieBlock(Operation *terminator, ArrayRef<int> targets);
+  void tieBlock(Operation *terminator, ArrayRef<Place> targets);
   void tieLoop();
   void tieResults();
   void tieAddends();
@@ -56,62 +56,73 @@ private:
 
 } // namespace
 
-/// Operand i of the terminator shall lie in class targets[i] (-1: anywhere) at
+/// Operand i of the terminator shall lie at targets[i] (buffer -1: anywhere) at
 /// the end of the block. It is computed there where nothing stands against it,
 /// else copied there, after all reads. A value that stands in another one's
 /// place is copied away first.
-void BufferAssigner::tieBlock(Operation *terminator, ArrayRef<int> targets) {
-  SmallVector<int> wanted(targets);
+void BufferAssigner::tieBlock(Operation *terminator, ArrayRef<Place> targets) {
+  SmallVector<Place> wanted(targets);
+  auto isWanted = [&](int buffer) {
+    return llvm::any_of(wanted,
+                        [&](const Place &at) { return at.buffer == buffer; });
+  };
   for (auto [operand, target] :
        llvm::zip_equal(terminator->getOpOperands(), wanted)) {
     int current = classes.find(operand.get());
-    if (current != target && llvm::is_contained(wanted, current))
+    if (current != target.buffer && isWanted(current))
       operand.set(classes.insertCopy(operand.get(), terminator, 0));
   }
   for (auto [i, operand] : llvm::enumerate(terminator->getOpOperands())) {
-    if (wanted[i] < 0)
+    const Place at = wanted[i];
+    if (at.buffer < 0)
       continue;
     Place place = classes.getPlace(operand.get());
-    if (place.buffer == wanted[i] && place.isFirst())
+    if (place.beginsLike(at))
       continue;
-    bool whole = place.isFirst() &&
-                 classes.getSize(place.buffer) == classes.getSize(wanted[i]);
+    bool whole = place.isFirst() && classes.getSize(place.buffer) == at.size;
     if (!whole || classes.isPersistent(place.buffer) ||
-        !classes.canMerge(wanted[i], place.buffer)) {
+        !classes.canPlace(place.buffer, at)) {
       operand.set(classes.insertCopy(operand.get(), terminator, 1));
       place = classes.getPlace(operand.get());
     }
-    int merged = classes.merge(wanted[i], place.buffer);
-    for (int &other : wanted)
-      if (other == place.buffer)
-        other = merged;
+    classes.place(place.buffer, at);
+    for (Place &other : wanted)
+      if (other.buffer == place.buffer)
+        other.buffer = at.buffer;
   }
 }
 
-/// Microbatch sums and carried values have one buffer throughout.
+/// Microbatch sums and carried values have one buffer throughout, and stashes
+/// one in which each microbatch has its slot.
 void BufferAssigner::tieLoop() {
   rank::MicrobatchesOp loop = classes.getMicrobatches();
   if (!loop)
     return;
-  auto targets = [&] {
-    return llvm::map_to_vector(loop.getResults(), [&](Value result) {
-      return classes.find(result);
-    });
-  };
-  SmallVector<Block *, 2> blocks = loop.getBlocks();
-  for (Block *block : llvm::reverse(blocks))
-    tieBlock(block->getTerminator(), targets());
+  SmallVector<rank::SegmentOp, 4> segments = loop.getSegments();
+  for (rank::SegmentOp segment : llvm::reverse(segments)) {
+    rank::YieldOp yield = segment.getYield();
+    SmallVector<Place> targets;
+    for (auto [number, value] :
+         llvm::zip_equal(segment.getGives(), yield.getOperands())) {
+      int buffer = classes.find(loop.getResult(number));
+      int64_t slots = loop.getSlots(number);
+      targets.push_back(slots ? getSlotPlace(buffer, value, slots)
+                              : classes.getWhole(buffer));
+    }
+    tieBlock(yield, targets);
+  }
 }
 
 /// The results that replace arguments take their buffers.
 void BufferAssigner::tieResults() {
   Operation *terminator = function.getBody().front().getTerminator();
   graph::Boundary boundary(function);
-  SmallVector<int> wanted;
+  SmallVector<Place> wanted;
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
     std::optional<unsigned> replaced = boundary.getReplaced(i);
-    wanted.push_back(replaced ? classes.find(function.getArgument(*replaced))
-                              : -1);
+    wanted.push_back(replaced ? classes.getWhole(classes.find(
+                                    function.getArgument(*replaced)))
+                              : Place());
   }
   tieBlock(terminator, wanted);
 }
@@ -121,19 +132,18 @@ void BufferAssigner::tieAddends() {
   function.walk([&](rank::GemmOp gemm) {
     if (!gemm.getAddend())
       return;
-    Place place = classes.getPlace(gemm.getAddend());
-    int result = classes.find(gemm.getResult());
-    bool whole = place.isFirst() &&
-                 classes.getSize(place.buffer) == classes.getSize(result);
-    if (place.buffer == result && whole)
+    Place place = classes.getPlace(gemm.getAddend()),
+          at = classes.getPlace(gemm.getResult());
+    if (place.beginsLike(at))
       return;
+    bool whole = place.isFirst() && classes.getSize(place.buffer) == at.size;
     if (!whole || classes.isPersistent(place.buffer) ||
-        !classes.canMerge(place.buffer, result)) {
+        !classes.canPlace(place.buffer, at)) {
       Value copy = classes.insertCopy(gemm.getAddend(), gemm, 1);
       gemm.getAddendMutable().assign(copy);
       place = classes.getPlace(copy);
     }
-    classes.merge(result, place.buffer);
+    classes.place(place.buffer, at);
   });
 }
 
@@ -177,8 +187,7 @@ void BufferAssigner::placeBlocks() {
          llvm::enumerate(op->getOperands(), op->getResults())) {
       InPlace way = getInPlace(op, i, i);
       // An argument keeps its value until the step's end.
-      if (way == InPlace::Block &&
-          !classes.isPersistent(classes.find(operand)))
+      if (way == InPlace::Block && !classes.isPersistent(classes.find(operand)))
         placeBlock(result, operand, cast<rank::CollectiveOp>(op).getAxes());
       if (way == InPlace::Whole)
         placeBlock(operand, result, cast<rank::CollectiveOp>(op).getAxes());
@@ -198,7 +207,8 @@ void BufferAssigner::mergeInPlace() {
         int target = classes.find(result);
         if (place.buffer == target)
           break;
-        if (place.isFirst() && !classes.isPersistent(place.buffer) &&
+        if (place.isFirst() && classes.getPlace(result).isFirst() &&
+            !classes.isPersistent(place.buffer) &&
             llvm::alignTo(classes.getSize(place.buffer), alignment) ==
                 llvm::alignTo(classes.getSize(target), alignment) &&
             getInPlace(op, operand.getOperandNumber(),
@@ -229,8 +239,8 @@ void BufferAssigner::collectUnits() {
   function.walk([&](Operation *op) {
     if (!isa<rank::CollectiveOp>(op) || op->getNumOperands() == 1)
       return;
-    for (auto values : {ValueRange(op->getOperands()),
-                        ValueRange(op->getResults())}) {
+    for (auto values :
+         {ValueRange(op->getOperands()), ValueRange(op->getResults())}) {
       SmallVector<int> members;
       for (Value value : values)
         members.push_back(classes.find(value));
@@ -247,8 +257,8 @@ void BufferAssigner::collectUnits() {
       add(buffer);
   function.walk([&](Operation *op) {
     if (isa<rank::CollectiveOp>(op))
-      for (auto values : {ValueRange(op->getOperands()),
-                          ValueRange(op->getResults())})
+      for (auto values :
+           {ValueRange(op->getOperands()), ValueRange(op->getResults())})
         for (Value value : values)
           units[unitOf.at(classes.find(value)).first].region =
               rank::Region::Shared;
@@ -280,7 +290,7 @@ rank::BufferAttr BufferAssigner::getBuffer(Value value) {
   return rank::BufferAttr::get(
       function.getContext(), units[unit].region,
       units[unit].packed.offset + offset + place.offset, place.size,
-      place.stride, place.step, place.axes);
+      place.stride, place.slots, place.step, place.axes);
 }
 
 void BufferAssigner::writeAttributes() {

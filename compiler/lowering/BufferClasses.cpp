@@ -30,11 +30,15 @@ void BufferClasses::define(Value value) {
   places[value] = {buffer, 0, size};
 }
 
-void BufferClasses::alias(Value value, Value of, int64_t offset,
-                          int64_t stride) {
+void BufferClasses::alias(Value value, Value of, int64_t offset, int64_t stride,
+                          int64_t slots) {
   Place place = places.at(of);
-  places[value] = {place.buffer, place.offset + offset,
-                   rank::getByteSize(value.getType()), stride, place.step,
+  places[value] = {place.buffer,
+                   place.offset + offset,
+                   rank::getByteSize(value.getType()),
+                   stride,
+                   slots,
+                   place.step,
                    place.axes};
   buffers[root(place.buffer)].values.push_back(value);
 }
@@ -46,10 +50,17 @@ bool BufferClasses::aliasView(OpResult result, const rank::View &view) {
   Place whole = getPlace(of);
   if (view.axes && (!whole.isFirst() || !buffers[whole.buffer].persistent))
     return false;
-  alias(result, of, view.begin, whole.stride);
+  alias(result, of, view.begin, whole.stride, whole.slots);
   if (view.axes)
     places[result] = whole.getBlock(view.axes, places[result].size);
   return true;
+}
+
+Place polyrank::lowering::getSlotPlace(int buffer, Value part, int64_t slots) {
+  int64_t bytes = rank::getByteSize(part.getType());
+  if (slots == 1) // one slot is always the same
+    return {buffer, 0, bytes};
+  return {buffer, 0, bytes, bytes, slots};
 }
 
 LogicalResult BufferClasses::collect(Block &block) {
@@ -64,9 +75,9 @@ LogicalResult BufferClasses::collect(Block &block) {
         define(result);
       for (Block *part : region.getBlocks()) {
         for (BlockArgument argument : part->getArguments()) {
-          auto [source, isSlice] = region.getSource(argument);
-          alias(argument, source, 0,
-                isSlice ? rank::getByteSize(argument.getType()) : 0);
+          auto [source, isSlice, slots] = region.getSource(argument);
+          Place slot = isSlice ? getSlotPlace(-1, argument, slots) : Place();
+          alias(argument, source, 0, slot.stride, slot.slots);
         }
         if (failed(collect(*part)))
           return failure();
@@ -109,8 +120,10 @@ SmallVector<int> BufferClasses::getClasses() const {
 
 SmallVector<Lifetime> BufferClasses::getLifetimes(int buffer) const {
   SmallVector<Lifetime> lifetimes;
-  for (Value value : buffers[buffer].values)
+  for (Value value : buffers[buffer].values) {
     lifetimes.push_back(liveness.get(value));
+    llvm::append_range(lifetimes, liveness.getPassed(value));
+  }
   return joinLifetimes(lifetimes);
 }
 
@@ -122,6 +135,10 @@ Place BufferClasses::getPlaceIn(Value value, const Place &at) const {
   if (at.axes) {
     place.step = at.step;
     place.axes = at.axes;
+  }
+  if (at.stride) {
+    place.stride = at.stride;
+    place.slots = at.slots;
   }
   return place;
 }
@@ -164,13 +181,31 @@ bool BufferClasses::meetInPlace(int read, int written, int inner,
   return writes;
 }
 
+/// Whether one of two values, of which `right` is of the class that `at` names,
+/// is there while the other waits for a later run.
+bool BufferClasses::meetWhilePassed(Value left, Value right,
+                                    const Place &at) const {
+  auto meet = [&](Value passing, Value other) {
+    return llvm::any_of(liveness.getPassed(passing), [&](const Lifetime &mine) {
+      auto overlaps = [&](const Lifetime &theirs) {
+        return mine.overlaps(theirs);
+      };
+      return overlaps(liveness.get(other)) ||
+             llvm::any_of(liveness.getPassed(other), overlaps);
+    });
+  };
+  return meet(left, right) || (!at.slots && meet(right, left));
+}
+
 bool BufferClasses::canPlace(int inner, const Place &at) const {
   if (inner == at.buffer)
     return true;
   for (Value l : buffers[inner].values) {
-    if (at.axes && (places.at(l).axes || places.at(l).stride))
+    if ((at.axes || at.stride) && (places.at(l).axes || places.at(l).stride))
       return false;
     for (Value r : buffers[at.buffer].values) {
+      if (meetWhilePassed(l, r, at))
+        return false;
       Lifetime x = liveness.getBeside(l, r), y = liveness.getBeside(r, l);
       if (!x.overlaps(y))
         continue;
@@ -192,7 +227,8 @@ void BufferClasses::place(int inner, const Place &at) {
   for (Value value : from.values)
     places[value] = getPlaceIn(value, at);
   from.parent = at.buffer;
-  into.size = std::max(into.size, at.axes ? into.size : at.offset + from.size);
+  into.size = std::max(into.size, at.axes || at.stride ? into.size
+                                                       : at.offset + from.size);
   into.persistent |= from.persistent;
   llvm::append_range(into.values, from.values);
   from.values.clear();
@@ -205,8 +241,8 @@ int BufferClasses::merge(int left, int right) {
 
 Value BufferClasses::insertCopy(Value value, Operation *op, int phase) {
   OpBuilder builder(op);
-  auto copy = rank::CopyOp::create(builder, value.getLoc(), value.getType(),
-                                   value);
+  auto copy =
+      rank::CopyOp::create(builder, value.getLoc(), value.getType(), value);
   liveness.insert(copy, op, phase);
   define(copy.getResult());
   return copy.getResult();

@@ -6,36 +6,49 @@
 
 namespace polyrank::lowering {
 
-/// Where a value lies inside its class's buffer; with `stride`, one microbatch
-/// further for each microbatch; with `axes`, `step` further for each index of
-/// the device over them.
+/// Where a value lies inside its class's buffer; with `stride`, so much further
+/// for each microbatch, and with `slots` at the first place again after so many
+/// of them; with `axes`, `step` further for each index of the device over them.
 struct Place {
   int buffer = -1;
-  int64_t offset = 0, size = 0, stride = 0, step = 0;
+  int64_t offset = 0, size = 0, stride = 0, slots = 0, step = 0;
   rank::AxesAttr axes = {};
 
+  /// Whether what lies here begins where what lies there does, in each
+  /// microbatch and on each device.
+  bool beginsLike(const Place &other) const {
+    return buffer == other.buffer && offset == other.offset &&
+           stride == other.stride && slots == other.slots &&
+           step == other.step && axes == other.axes;
+  }
   /// Whether it begins where its buffer does, everywhere and always.
   bool isFirst() const { return offset == 0 && stride == 0 && !axes; }
   /// The device's block, over `axes`, of what lies here in blocks of `bytes`.
   Place getBlock(rank::AxesAttr over, int64_t bytes) const {
-    return {buffer, offset, bytes, stride, bytes, over};
+    return {buffer, offset, bytes, stride, slots, bytes, over};
   }
   friend bool operator==(const Place &, const Place &) = default;
 };
+
+/// Of a buffer that holds one element after another, where the microbatch's is:
+/// `part`. With `slots` there are so many of them, used in turn.
+Place getSlotPlace(int buffer, mlir::Value part, int64_t slots);
 
 /// Values in classes: the values of a class share one buffer and are never live
 /// at the same position with different contents.
 class BufferClasses {
 public:
   /// One class per value, but views and microbatch slices are in the class of
-  /// what they view, as is a device's block of an argument, and a microbatch sum
-  /// or carried value is in the class of the result.
+  /// what they view, as is a device's block of an argument, and a microbatch
+  /// sum or carried value is in the class of the result.
   static mlir::FailureOr<BufferClasses> build(mlir::func::FuncOp function);
 
   Place getPlace(mlir::Value value) const;
   /// The class of a value.
   int find(mlir::Value value) const { return getPlace(value).buffer; }
   int64_t getSize(int buffer) const { return buffers[buffer].size; }
+  /// All of a class's buffer.
+  Place getWhole(int buffer) const { return {buffer, 0, getSize(buffer)}; }
   /// Whether the class holds an argument, a constant or a coordinate, whose
   /// bytes stay from step to step and so serve nobody else in between.
   bool isPersistent(int buffer) const { return buffers[buffer].persistent; }
@@ -54,7 +67,8 @@ public:
 
   /// Whether class `inner` can lie at `at` in another one: they are live apart,
   /// or meet only where an op reads the one and may write the other in its
-  /// place.
+  /// place. A slot of a stash is free for the microbatch that gives it,
+  /// whatever waits in the others.
   bool canPlace(int inner, const Place &at) const;
   /// `inner` becomes a part of the class where it is placed.
   void place(int inner, const Place &at);
@@ -80,7 +94,9 @@ private:
   mlir::LogicalResult collect(mlir::Block &block);
   void define(mlir::Value value);
   void alias(mlir::Value value, mlir::Value of, int64_t offset,
-             int64_t stride = 0);
+             int64_t stride = 0, int64_t slots = 0);
+  bool meetWhilePassed(mlir::Value left, mlir::Value right,
+                       const Place &at) const;
   bool aliasView(mlir::OpResult result, const rank::View &view);
   int root(int buffer) const;
   Place getPlaceIn(mlir::Value value, const Place &at) const;

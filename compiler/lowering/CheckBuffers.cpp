@@ -79,7 +79,7 @@ public:
 private:
   rank::BufferAttr getBuffer(Value value);
   int64_t start(rank::BufferAttr buffer) const {
-    return buffer.getOffset() + microbatch * buffer.getStride() +
+    return buffer.getOffset() + buffer.getShift(microbatch) +
            getIndex(buffer.getAxes()) * buffer.getStep();
   }
   int64_t start(Value value) { return start(getBuffer(value)); }
@@ -102,12 +102,16 @@ private:
   LogicalResult runOp(Operation &op);
   LogicalResult runView(rank::CommandOp op);
   LogicalResult checkInFlight(rank::CommandOp op);
+  Content getViewed(Value value, int64_t offset);
   LogicalResult runLoop(rank::MicrobatchesOp loop);
 
   func::FuncOp function;
   int64_t device;
   DenseMap<Value, rank::BufferAttr> buffers;
   DenseMap<Value, Content> contents;
+  /// What runs of segments have left, by result of the loop and slot (0 of what
+  /// is no stash).
+  DenseMap<std::pair<Value, int64_t>, Content> handed;
   /// Collectives that were started and not waited for, in order.
   llvm::SetVector<Operation *> inFlight;
   Memory memory[2];
@@ -172,13 +176,13 @@ LogicalResult BufferChecker::read(OpOperand &operand) {
 bool BufferChecker::mayOverlap(OpOperand &operand, OpResult result) {
   Operation *op = result.getOwner();
   unsigned number = operand.getOperandNumber();
-  return runtime::isInPlace(
-      getInPlace(op, number, result.getResultNumber()), start(operand.get()),
-      start(result), [&](int64_t whole) {
-        auto collective = cast<rank::CollectiveOp>(op);
-        return whole + collective.getBlockBytes(number) *
-                           getIndex(collective.getAxes());
-      });
+  return runtime::isInPlace(getInPlace(op, number, result.getResultNumber()),
+                            start(operand.get()), start(result),
+                            [&](int64_t whole) {
+                              auto collective = cast<rank::CollectiveOp>(op);
+                              return whole + collective.getBlockBytes(number) *
+                                                 getIndex(collective.getAxes());
+                            });
 }
 
 /// Results are disjoint, and overlap operands only where that is allowed and
@@ -228,6 +232,12 @@ LogicalResult BufferChecker::checkScratch(rank::CommandOp op) {
   return success();
 }
 
+/// How many slots a value has that is a stash; 0 for others.
+static int64_t getSlots(Value value) {
+  auto loop = value.getDefiningOp<rank::MicrobatchesOp>();
+  return loop ? loop.getSlots(cast<OpResult>(value).getResultNumber()) : 0;
+}
+
 LogicalResult BufferChecker::runOp(Operation &op) {
   if (auto loop = dyn_cast<rank::MicrobatchesOp>(op))
     return runLoop(loop);
@@ -239,12 +249,15 @@ LogicalResult BufferChecker::runOp(Operation &op) {
   auto command = dyn_cast<rank::CommandOp>(op);
   if (command && command.isWrittenAtLoad())
     return success();
+  bool isView =
+      command && op.getNumResults() && command.getViewOffset(0, device);
   for (OpOperand &operand : op.getOpOperands())
-    if (failed(read(operand)))
+    // A view is of one slot of a stash, and is looked at where it is read.
+    if (!(isView && getSlots(operand.get())) && failed(read(operand)))
       return failure();
   if (!command) // a terminator
     return success();
-  if (op.getNumResults() && command.getViewOffset(0, device))
+  if (isView)
     return runView(command);
   if (failed(checkResults(&op)) || failed(checkScratch(command)) ||
       failed(checkInFlight(command)))
@@ -261,14 +274,24 @@ LogicalResult BufferChecker::runOp(Operation &op) {
   return success();
 }
 
+/// What lies at byte `offset` of a value: of a stash, what is in that slot.
+Content BufferChecker::getViewed(Value value, int64_t offset) {
+  Content content = contents.lookup(value);
+  if (int64_t slots = getSlots(value)) {
+    int64_t bytes = rank::getByteSize(value.getType()) / slots;
+    content = handed.lookup({value, offset / bytes});
+    offset %= bytes;
+  }
+  content.offset += offset;
+  return content;
+}
+
 /// Results that are bytes of operands.
 LogicalResult BufferChecker::runView(rank::CommandOp op) {
   for (OpResult result : op->getResults()) {
     unsigned number = result.getResultNumber();
-    Content content =
-        contents.lookup(op->getOperand(op.getView(number)->operand));
-    content.offset += *op.getViewOffset(number, device);
-    contents[result] = content;
+    contents[result] = getViewed(op->getOperand(op.getView(number)->operand),
+                                 *op.getViewOffset(number, device));
     if (failed(checkBuffer(op, result)))
       return failure();
   }
@@ -307,42 +330,48 @@ LogicalResult BufferChecker::runBlock(Block &block) {
 }
 
 LogicalResult BufferChecker::runLoop(rank::MicrobatchesOp loop) {
-  SmallVector<Content> handed;
-  for (OpOperand &operand : loop->getOpOperands()) {
+  for (OpOperand &operand : loop->getOpOperands())
     if (failed(read(operand)))
       return failure();
-    if (operand.getOperandNumber() >= loop.getOf().size())
-      handed.push_back(contents.lookup(operand.get()));
-  }
   count = loop.getCount();
-  SmallVector<Block *, 2> blocks = loop.getBlocks();
-  // The third microbatch finds what the second one left, as do all later ones.
-  for (microbatch = 0; microbatch < std::min<int64_t>(count, 3); ++microbatch) {
-    Block *part = microbatch == 0 ? blocks.front() : blocks.back();
-    for (BlockArgument argument : part->getArguments()) {
-      auto [source, isSlice] = loop.getSource(argument);
-      if (!isSlice)
-        continue;
+  handed.clear(); // of the step before
+  SmallVector<rank::SegmentOp, 4> segments = loop.getSegments();
+  for (OpResult result : loop.getResults())
+    if (failed(checkBuffer(loop, result)))
+      return failure();
+  for (auto run : loop.getRunsToCheck()) {
+    microbatch = run.microbatch;
+    rank::SegmentOp segment = segments[run.segment];
+    Block &block = segment.getBody().front();
+    auto slotOf = [&](int64_t result) {
+      int64_t slots = loop.getSlots(result);
+      return std::pair(loop.getResult(result), slots ? microbatch % slots : 0);
+    };
+    for (auto [argument, source] :
+         llvm::zip(block.getArguments(), loop.getOf())) {
       contents[argument] = contents.lookup(source);
       contents[argument].offset +=
           microbatch * rank::getByteSize(argument.getType());
     }
-    for (auto [argument, content] : llvm::zip_equal(
-             part->getArguments().drop_front(loop.getOf().size()), handed))
-      contents[argument] = content;
-    if (failed(runBlock(*part)))
+    for (auto [argument, result] :
+         llvm::zip_equal(block.getArguments().drop_front(loop.getOf().size()),
+                         segment.getTakes())) {
+      auto given = handed.find(slotOf(result));
+      contents[argument] = given == handed.end()
+                               ? contents.lookup(loop.getInitial(result))
+                               : given->second;
+    }
+    if (failed(runBlock(block)))
       return failure();
-    handed.clear();
-    for (Value value : part->getTerminator()->getOperands())
-      handed.push_back(contents.lookup(value));
+    for (auto [result, value] :
+         llvm::zip_equal(segment.getGives(), segment.getYield().getOperands()))
+      handed[slotOf(result)] = contents.lookup(value);
   }
   microbatch = 0;
   count = 1;
-  for (auto [result, content] : llvm::zip_equal(loop.getResults(), handed)) {
-    if (failed(checkBuffer(loop, result)))
-      return failure();
-    contents[result] = content;
-  }
+  for (OpResult result : loop.getResults())
+    if (!loop.getSlots(result.getResultNumber()))
+      contents[result] = handed.lookup({result, 0});
   return success();
 }
 

@@ -2,6 +2,11 @@
 
 #include "compiler/lowering/CommandLiveness.h"
 
+#include "llvm/ADT/SetVector.h"
+
+#include <map>
+#include <set>
+
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::lowering;
@@ -17,13 +22,16 @@ void CommandLiveness::number(Block &block) {
   next += spacing;
   blocks[&block].first = next;
   for (Operation &op : block) {
-    if (auto loop = dyn_cast<rank::MicrobatchesOp>(op))
+    auto loop = dyn_cast<rank::MicrobatchesOp>(op);
+    if (loop)
       for (Block *part : loop.getBlocks())
         number(*part);
     next += spacing;
     positions[&op] = next;
     opsByPosition.resize(next + 1);
     opsByPosition[next] = &op;
+    if (loop)
+      followRuns(loop);
   }
   blocks[&block].last = next;
 }
@@ -39,7 +47,37 @@ Operation *CommandLiveness::getCollective(Value value) {
   return isa_and_present<rank::CollectiveOp>(op) ? op : nullptr;
 }
 
-/// What `rest` uses of outside, each microbatch needs.
+void CommandLiveness::followRuns(rank::MicrobatchesOp loop) {
+  SmallVector<rank::SegmentOp, 4> segments = loop.getSegments();
+  int64_t end = -1; // of the segments that ran so far
+  for (auto run : loop.getRuns()) {
+    rank::SegmentOp segment = segments[run.segment];
+    endsBeforeLastRun[segment] = end;
+    end = std::max(end, blocks.at(&segment.getBody().front()).last);
+  }
+  for (OpResult result : loop.getResults())
+    passed[result] = findPassed(loop, result.getResultNumber());
+}
+
+/// Until when `loop` needs the value with which carried result `result` starts;
+/// -1 where it does not.
+int64_t CommandLiveness::getEndOfInitial(rank::MicrobatchesOp loop,
+                                         unsigned result,
+                                         Operation *collective) const {
+  int64_t end = -1;
+  for (rank::SegmentOp segment : loop.getSegments())
+    for (BlockArgument argument :
+         segment.getBody().getArguments().drop_front(loop.getOf().size())) {
+      unsigned number =
+          segment.getTakes()[argument.getArgNumber() - loop.getOf().size()];
+      if (number == result &&
+          loop.getSource(argument).value == loop.getInitial(result))
+        end = std::max({end, endsBeforeLastRun.at(segment),
+                        get(argument, collective).last});
+    }
+  return end;
+}
+
 Lifetime CommandLiveness::get(Value value, Operation *collective) const {
   Block *block = value.getParentBlock();
   Lifetime lifetime;
@@ -54,17 +92,61 @@ Lifetime CommandLiveness::get(Value value, Operation *collective) const {
         wait && wait.getCollective().getOperation() == collective)
       continue;
     int64_t last = positions.at(user);
-    auto outer = dyn_cast<rank::MicrobatchesOp>(user->getParentOp());
+    auto segment = dyn_cast<rank::SegmentOp>(user->getParentOp());
     if (auto loop = dyn_cast<rank::MicrobatchesOp>(user)) {
-      unsigned index = use.getOperandNumber();
-      if (index >= loop.getOf().size())
-        // Carried: read in the first microbatch, through its block argument.
-        last = get(loop.getFirst().getArgument(index), collective).last;
-    } else if (user->getBlock() != block && outer &&
-               user->getParentRegion() == &outer.getRest()) {
-      last = blocks.at(user->getBlock()).last;
+      unsigned index = use.getOperandNumber(), numOf = loop.getOf().size();
+      if (index >= numOf)
+        last = getEndOfInitial(
+            loop, loop.getNumResults() - loop.getCarry().size() + index - numOf,
+            collective);
+    } else if (segment && user->getBlock() != block) {
+      last = std::max(last, endsBeforeLastRun.at(segment));
     }
     lifetime.last = std::max(lifetime.last, last);
   }
   return lifetime;
+}
+
+SmallVector<Lifetime> CommandLiveness::findPassed(rank::MicrobatchesOp loop,
+                                                  unsigned result) const {
+  SmallVector<rank::SegmentOp, 4> segments = loop.getSegments();
+  SmallVector<rank::MicrobatchesOp::Run> runs = loop.getRuns();
+  // What a run leaves or finds is of one microbatch, in a stash; else of all.
+  int64_t slots = loop.getSlots(result);
+  bool isStash = slots > 0;
+  auto keyOf = [&](int64_t i) { return isStash ? runs[i].microbatch : 0; };
+  std::map<int64_t, int64_t> lastUse;
+  for (int64_t i = 0, count = runs.size(); i < count; ++i)
+    if (llvm::is_contained(segments[runs[i].segment].getTakes(), result))
+      lastUse[keyOf(i)] = i;
+  // Behind the loop each slot is read as it was left.
+  if (!loop.getResult(result).use_empty()) {
+    std::map<int64_t, int64_t> left;
+    for (int64_t i = 0, count = runs.size(); i < count; ++i)
+      if (llvm::is_contained(segments[runs[i].segment].getGives(), result))
+        left[isStash ? runs[i].microbatch % slots : 0] = keyOf(i);
+    for (auto [slot, key] : left)
+      lastUse[key] = runs.size();
+  }
+  std::set<int64_t> live; // microbatches whose value is there
+  llvm::SetVector<Block *> parts;
+  for (int64_t i = 0, count = runs.size(); i < count; ++i) {
+    rank::SegmentOp segment = segments[runs[i].segment];
+    bool isTaken = llvm::is_contained(segment.getTakes(), result),
+         isGiven = llvm::is_contained(segment.getGives(), result);
+    std::erase_if(live, [&](int64_t key) {
+      auto last = lastUse.find(key);
+      return last == lastUse.end() || last->second < i;
+    });
+    bool passes = llvm::any_of(live, [&](int64_t key) {
+      bool isOwn = key == keyOf(i);
+      return !isOwn || (!isGiven && (!isTaken || lastUse.at(key) > i));
+    });
+    if (passes)
+      parts.insert(&segment.getBody().front());
+    if (isGiven)
+      live.insert(keyOf(i));
+  }
+  return llvm::map_to_vector(parts,
+                             [&](Block *block) { return blocks.at(block); });
 }

@@ -8,10 +8,11 @@
 
 namespace polyrank::lowering {
 
-/// Positions number the commands of a function with the microbatches' `first`
-/// and `rest` blocks between prologue and update, `rest` once: what it needs
-/// from outside is live in all of it, so unrolled microbatches need no more. An
-/// op reads and writes at its position.
+/// Positions number the commands of a function, the segments of microbatches
+/// one behind the other between prologue and update. A segment that runs
+/// several times stands there once: what its runs need from outside, and what
+/// waits for a later run, is live in all of it, so unrolled microbatches need
+/// no more. An op reads and writes at its position.
 class CommandLiveness {
 public:
   explicit CommandLiveness(mlir::func::FuncOp function);
@@ -24,6 +25,13 @@ public:
   /// From where the value appears to its last use. The operands of a collective
   /// that is started are used until its wait.
   Lifetime get(mlir::Value value) const { return get(value, {}); }
+  /// Of what microbatches hand on: the segments during which it waits for a
+  /// later run, or for the end of the loop, whole ones. (In those that make or
+  /// read it it lives as the values that they yield, and as their arguments.)
+  llvm::ArrayRef<Lifetime> getPassed(mlir::Value value) const {
+    auto found = passed.find(value);
+    return found == passed.end() ? llvm::ArrayRef<Lifetime>() : found->second;
+  }
   /// The same where `other` is the only value that may take its place: an
   /// operand of a collective is used by this until it starts to write `other`.
   Lifetime getBeside(mlir::Value value, mlir::Value other) const {
@@ -38,12 +46,21 @@ private:
   void number(mlir::Block &block);
   /// The collective that writes the value, directly or until a wait.
   static mlir::Operation *getCollective(mlir::Value value);
+  void followRuns(rank::MicrobatchesOp loop);
+  llvm::SmallVector<Lifetime> findPassed(rank::MicrobatchesOp loop,
+                                         unsigned result) const;
+  int64_t getEndOfInitial(rank::MicrobatchesOp loop, unsigned result,
+                          mlir::Operation *collective) const;
   /// But for the wait for `collective`.
   Lifetime get(mlir::Value value, mlir::Operation *collective) const;
 
   llvm::DenseMap<mlir::Operation *, int64_t> positions;
   llvm::DenseMap<mlir::Block *, Lifetime> blocks;
   std::vector<mlir::Operation *> opsByPosition;
+  /// Of a segment: the end of the segments that run before its last run. What
+  /// it reads from outside is live that long. -1 where there is none.
+  llvm::DenseMap<mlir::Operation *, int64_t> endsBeforeLastRun;
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<Lifetime>> passed;
   int64_t next = 0;
 };
 

@@ -207,10 +207,7 @@ Value GemmFormer::absorbSum() {
   Value other = sum.getLhs() == result.value ? sum.getRhs() : sum.getLhs();
   if (!other.hasOneUse() || other == result.value)
     return {};
-  Operation *producer = other.getDefiningOp();
-  auto loop = dyn_cast<rank::MicrobatchesOp>(
-      producer ? producer : other.getParentBlock()->getParentOp());
-  if (loop ? !loop.isSum(other) : !isa_and_present<rank::GemmOp>(producer))
+  if (!rank::isSum(other) && !other.getDefiningOp<rank::GemmOp>())
     return {};
   if (other.getParentBlock() != op->getBlock())
     return {};

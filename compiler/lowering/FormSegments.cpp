@@ -1,14 +1,16 @@
-// FormSegments: cuts the microbatch region into a first one, the rest and the
-// last.
+// FormSegments: cuts the microbatches of a step into segments and orders them.
 
 #include "compiler/lowering/Passes.h"
-#include "dialects/graph/Graph.h"
+#include "compiler/lowering/SegmentPlan.h"
 #include "dialects/graph/Provenance.h"
-#include "dialects/rank/Rank.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
+
+#include <map>
 
 using namespace mlir;
 using namespace polyrank;
+using namespace polyrank::lowering;
 
 namespace polyrank::lowering {
 #define GEN_PASS_DEF_FORMSEGMENTS
@@ -16,121 +18,336 @@ namespace polyrank::lowering {
 } // namespace polyrank::lowering
 
 namespace {
-/// Cuts one region into the microbatches of a loop and the last one.
+/// All runs of a schedule but the last become a rank.microbatches; the last one
+/// stands behind it.
 class SegmentFormer {
 public:
-  explicit SegmentFormer(graph::MicrobatchesOp op)
-      : op(op), body(op.getBody().front()), builder(op) {}
+  SegmentFormer(graph::MicrobatchesOp op, const SegmentPlan &plan)
+      : op(op), body(op.getBody().front()),
+        yield(cast<graph::YieldOp>(body.getTerminator())), plan(plan),
+        builder(op) {}
 
   void run();
 
 private:
-  SmallVector<Value> copyBody(ValueRange slices, ValueRange sums,
-                              ValueRange carried);
-  void buildBlock(rank::MicrobatchesOp loop, Region &region);
+  /// A result of the loop: what microbatches add up, hand to a later segment,
+  /// or to the next microbatch. `value` is what a microbatch makes of it, and
+  /// `argument` what segments find of it in the body.
+  struct Result {
+    enum Kind { Sum, Stash, Carried } kind;
+    unsigned number; // of the sum, the crossing or the carried value
+    Value value, argument;
+    int64_t writer; // segment
+  };
+  /// What a copy of a segment finds: by the body's values, and of sums by
+  /// number.
+  struct Found {
+    IRMapping values;
+    DenseMap<unsigned, Value> sums;
+  };
+  void collectResults();
+  bool takes(const Result &result, int64_t segment, bool isFirst) const;
+  Value find(Value value, int64_t segment, IRMapping &mapping);
+  DenseMap<Value, Value> copySegment(int64_t segment, Found &found);
+  Value addPart(unsigned sum, Value part, Value sumSoFar);
+  void buildLoop(ArrayRef<SegmentPlan::Run> runs, ValueRange of);
+  rank::SegmentOp buildSegment(int64_t segment, bool isFirst, ValueRange of);
+  Found findBehind(SegmentPlan::Run run, ValueRange of);
   Value getIndices();
 
   graph::MicrobatchesOp op;
   Block &body;
+  graph::YieldOp yield;
+  const SegmentPlan &plan;
   OpBuilder builder;
+  SmallVector<Result> results;
+  /// What `results` are once the loop is built; empty where there is none.
+  SmallVector<Value> values;
 };
 } // namespace
-
-/// Copies the body to where the builder stands, for the microbatch that takes
-/// `slices`, the first of which is its number. Where there are `sums`, what the
-/// body yields is added to them. Returns the sums and what is carried on.
-SmallVector<Value> SegmentFormer::copyBody(ValueRange slices, ValueRange sums,
-                                           ValueRange carried) {
-  IRMapping mapping;
-  mapping.map(body.getArguments().take_front(slices.size()), slices);
-  mapping.map(op.getCarried(), carried);
-  for (Operation &inner : body.without_terminator())
-    builder.clone(inner, mapping);
-  auto yield = cast<graph::YieldOp>(body.getTerminator());
-  SmallVector<Value> results;
-  for (auto [i, value] : llvm::enumerate(yield.getSum())) {
-    Value part = mapping.lookupOrDefault(value);
-    if (!sums.empty()) {
-      OpBuilder::InsertionGuard guard(builder);
-      // Where the part is computed, so that it need not be kept until the end.
-      if (value.getParentBlock() == &body && value.getDefiningOp())
-        builder.setInsertionPointAfter(part.getDefiningOp());
-      Operation *producer = part.getDefiningOp();
-      part = graph::AddOp::create(builder, value.getLoc(), sums[i], part);
-      if (producer)
-        graph::copyProvenance(producer, part.getDefiningOp());
-    }
-    results.push_back(part);
-  }
-  for (Value value : yield.getCarry())
-    results.push_back(mapping.lookupOrDefault(value));
-  return results;
-}
-
-/// `first`, or `rest`, which has the sums so far as further arguments.
-void SegmentFormer::buildBlock(rank::MicrobatchesOp loop, Region &region) {
-  OpBuilder::InsertionGuard guard(builder);
-  Block *block = builder.createBlock(&region);
-  unsigned numSlices = loop.getOf().size();
-  unsigned numSums = &region == &loop.getRest() ? op.getNumSums() : 0;
-  SmallVector<Value> alike(body.getArguments().take_front(numSlices));
-  llvm::append_range(alike, op.getResults().take_front(numSums));
-  llvm::append_range(alike, op.getCarried());
-  for (Value value : alike)
-    block->addArgument(value.getType(), value.getLoc());
-  ValueRange arguments = block->getArguments();
-  rank::YieldOp::create(builder, body.getTerminator()->getLoc(),
-                        copyBody(arguments.take_front(numSlices),
-                                 arguments.slice(numSlices, numSums),
-                                 arguments.drop_front(numSlices + numSums)));
-}
 
 /// The numbers of all microbatches.
 Value SegmentFormer::getIndices() {
   SmallVector<int64_t> numbers;
-  for (int64_t number = 0; number < static_cast<int64_t>(op.getCount()); ++number)
+  for (int64_t number = 0; number < static_cast<int64_t>(op.getCount());
+       ++number)
     numbers.push_back(number);
   auto values = builder.getI64TensorAttr(numbers);
   return rank::ConstantOp::create(builder, op.getLoc(), values.getType(),
                                   values, /*buffers=*/nullptr);
 }
 
+static RankedTensorType getElementType(Value stacked) {
+  auto type = cast<RankedTensorType>(stacked.getType());
+  return RankedTensorType::get(type.getShape().drop_front(),
+                               type.getElementType());
+}
+
+/// Those that a run of the loop gives.
+void SegmentFormer::collectResults() {
+  auto add = [&](Result result) {
+    if (llvm::any_of(plan.getRuns().drop_back(), [&](SegmentPlan::Run run) {
+          return run.segment == result.writer;
+        }))
+      results.push_back(result);
+  };
+  for (auto [i, value] : llvm::enumerate(yield.getSum()))
+    add({Result::Sum,
+         static_cast<unsigned>(i),
+         value,
+         {},
+         plan.getSumSegment(i)});
+  for (auto [i, crossing] : llvm::enumerate(plan.getCrossings()))
+    add({Result::Stash, static_cast<unsigned>(i), crossing.value,
+         crossing.value, plan.getSegment(crossing.value)});
+  for (auto [i, value] : llvm::enumerate(yield.getCarry()))
+    add({Result::Carried, static_cast<unsigned>(i), value, op.getCarried()[i],
+         plan.getCarrySegment(i)});
+}
+
+bool SegmentFormer::takes(const Result &result, int64_t segment,
+                          bool isFirst) const {
+  switch (result.kind) {
+  case Result::Sum:
+    return result.writer == segment && !isFirst;
+  case Result::Stash:
+    return llvm::is_contained(plan.getCrossings()[result.number].readers,
+                              segment);
+  case Result::Carried:
+    return plan.getSegment(result.argument) == segment;
+  }
+  llvm_unreachable("covered switch");
+}
+
+/// What `value` of the body is in a copy of `segment`: it is there, or computed
+/// again.
+Value SegmentFormer::find(Value value, int64_t segment, IRMapping &mapping) {
+  if (mapping.contains(value) || plan.getSegment(value) < 0)
+    return mapping.lookupOrDefault(value);
+  Operation *producer = value.getDefiningOp();
+  assert(SegmentPlan::isFree(value) && "what a segment reads is handed to it");
+  for (Value operand : producer->getOperands())
+    mapping.map(operand, find(operand, segment, mapping));
+  builder.clone(*producer, mapping);
+  return mapping.lookup(value);
+}
+
+/// Adds what a microbatch computes to the sum, where it is computed, so that it
+/// need not be kept until the end.
+Value SegmentFormer::addPart(unsigned sum, Value part, Value sumSoFar) {
+  OpBuilder::InsertionGuard guard(builder);
+  Operation *producer = part.getDefiningOp();
+  Value value = yield.getSum()[sum];
+  if (producer && value.getDefiningOp() && value.getParentBlock() == &body)
+    builder.setInsertionPointAfter(producer);
+  Value added = graph::AddOp::create(builder, value.getLoc(), sumSoFar, part);
+  if (producer)
+    graph::copyProvenance(producer, added.getDefiningOp());
+  return added;
+}
+
+/// Copies a segment to where the builder stands. Returns what its results are,
+/// by what a microbatch makes of them, sums by the number of the sum.
+DenseMap<Value, Value> SegmentFormer::copySegment(int64_t segment,
+                                                  Found &found) {
+  IRMapping &mapping = found.values;
+  for (Operation &inner : body.without_terminator()) {
+    // What is free is made in front of its first reader.
+    bool isMadeLater = plan.getNumSegments() > 1 &&
+                       inner.getNumResults() == 1 &&
+                       SegmentPlan::isFree(inner.getResult(0));
+    if (plan.getSegment(&inner) != segment || isMadeLater)
+      continue;
+    for (Value operand : inner.getOperands())
+      if (plan.getSegment(operand) >= 0)
+        mapping.map(operand, find(operand, segment, mapping));
+    builder.clone(inner, mapping);
+  }
+  DenseMap<Value, Value> given;
+  for (auto [i, value] : llvm::enumerate(yield.getSum())) {
+    if (plan.getSumSegment(i) != segment)
+      continue;
+    Value part = find(value, segment, mapping);
+    auto sum = found.sums.find(i);
+    found.sums[i] =
+        sum == found.sums.end() ? part : addPart(i, part, sum->second);
+  }
+  for (auto [i, value] : llvm::enumerate(yield.getCarry()))
+    if (plan.getCarrySegment(i) == segment)
+      given[value] = find(value, segment, mapping);
+  for (const SegmentPlan::Crossing &crossing : plan.getCrossings())
+    if (plan.getSegment(crossing.value) == segment)
+      given[crossing.value] = mapping.lookup(crossing.value);
+  return given;
+}
+
+/// A segment of the loop, for the first microbatch that runs it or for others.
+rank::SegmentOp SegmentFormer::buildSegment(int64_t segment, bool isFirst,
+                                            ValueRange of) {
+  SmallVector<int64_t> taken, given;
+  for (auto [i, result] : llvm::enumerate(results)) {
+    if (takes(result, segment, isFirst))
+      taken.push_back(i);
+    if (result.writer == segment)
+      given.push_back(i);
+  }
+  std::string name = plan.getName(segment).str();
+  if (name.empty())
+    name = isFirst ? "first" : "rest";
+  else if (isFirst)
+    name += " first";
+  OpBuilder::InsertionGuard guard(builder);
+  auto made = rank::SegmentOp::create(builder, op.getLoc(), name, taken, given);
+  Block *block = builder.createBlock(&made.getBody());
+  Found found;
+  found.values.map(op.getCarried(), op.getCarry());
+  for (auto [argument, stacked] : llvm::zip(body.getArguments(), of))
+    found.values.map(argument, block->addArgument(getElementType(stacked),
+                                                  argument.getLoc()));
+  for (int64_t number : taken) {
+    const Result &result = results[number];
+    Value argument =
+        block->addArgument(result.value.getType(), result.value.getLoc());
+    if (result.kind == Result::Sum)
+      found.sums[result.number] = argument;
+    else
+      found.values.map(result.argument, argument);
+  }
+  DenseMap<Value, Value> copied = copySegment(segment, found);
+  rank::YieldOp::create(
+      builder, yield.getLoc(), llvm::map_to_vector(given, [&](int64_t number) {
+        const Result &result = results[number];
+        return result.kind == Result::Sum ? found.sums.at(result.number)
+                                          : copied.at(result.value);
+      }));
+  return made;
+}
+
+void SegmentFormer::buildLoop(ArrayRef<SegmentPlan::Run> runs, ValueRange of) {
+  SmallVector<Type> types;
+  SmallVector<Value> carry;
+  SmallVector<int64_t> stashes, schedule;
+  for (auto [i, result] : llvm::enumerate(results)) {
+    auto type = cast<RankedTensorType>(result.value.getType());
+    if (result.kind == Result::Carried)
+      carry.push_back(op.getCarry()[result.number]);
+    if (result.kind == Result::Stash) {
+      SmallVector<int64_t> shape = {plan.getCrossings()[result.number].slots};
+      llvm::append_range(shape, type.getShape());
+      type = RankedTensorType::get(shape, type.getElementType());
+      stashes.push_back(i);
+    }
+    types.push_back(type);
+  }
+  // The first run of a segment starts sums, and finds carried values where they
+  // come from, so it is a segment of its own.
+  std::map<std::pair<int64_t, bool>, int64_t> numbers;
+  DenseSet<int64_t> started;
+  for (SegmentPlan::Run run : runs) {
+    bool isApart = llvm::any_of(results, [&](const Result &result) {
+      return result.kind != Result::Stash &&
+             (result.writer == run.segment ||
+              takes(result, run.segment, /*isFirst=*/false));
+    });
+    bool isFirst = started.insert(run.segment).second && isApart;
+    auto [number, isNew] =
+        numbers.try_emplace({run.segment, isFirst}, numbers.size());
+    schedule.push_back(number->second);
+    schedule.push_back(run.microbatch);
+  }
+  auto loop = rank::MicrobatchesOp::create(builder, op.getLoc(), types,
+                                           schedule, of, carry, stashes,
+                                           /*buffers=*/nullptr);
+  SmallVector<std::pair<int64_t, bool>> ordered(numbers.size());
+  for (auto [segment, number] : numbers)
+    ordered[number] = segment;
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.createBlock(&loop.getBody());
+    for (auto [segment, isFirst] : ordered)
+      buildSegment(segment, isFirst, of);
+  }
+  llvm::append_range(values, loop.getResults());
+}
+
+/// What the last run finds behind the loop.
+SegmentFormer::Found SegmentFormer::findBehind(SegmentPlan::Run run,
+                                               ValueRange of) {
+  Found found;
+  auto view = [&](Value stacked, int64_t element) {
+    RankedTensorType type = getElementType(stacked);
+    return rank::ViewOp::create(builder, op.getLoc(), type, stacked,
+                                element * type.getNumElements(),
+                                /*buffers=*/nullptr);
+  };
+  for (auto [argument, stacked] : llvm::zip(body.getArguments(), of))
+    found.values.map(argument, view(stacked, run.microbatch));
+  found.values.map(op.getCarried(), op.getCarry());
+  for (auto [result, value] : llvm::zip(results, values)) {
+    if (result.kind == Result::Sum)
+      found.sums[result.number] = value;
+    else if (!takes(result, run.segment, /*isFirst=*/false))
+      continue;
+    else if (result.kind == Result::Carried)
+      found.values.map(result.argument, value);
+    else
+      found.values.map(
+          result.argument,
+          view(value,
+               run.microbatch % plan.getCrossings()[result.number].slots));
+  }
+  return found;
+}
+
 void SegmentFormer::run() {
-  int64_t last = op.getCount() - 1;
   SmallVector<Value> of = {getIndices()};
   llvm::append_range(of, op.getOf());
-  SmallVector<Value> sums, carried(op.getCarry());
-  if (last > 0) {
-    auto loop = rank::MicrobatchesOp::create(builder, op.getLoc(),
-                                             op.getResultTypes(), last, of,
-                                             op.getCarry(), /*buffers=*/nullptr);
-    buildBlock(loop, loop.getFirst());
-    if (last > 1)
-      buildBlock(loop, loop.getRest());
-    sums.assign(loop.result_begin(), loop.result_begin() + loop.getNumSums());
-    carried.assign(loop.result_begin() + loop.getNumSums(), loop.result_end());
+  collectResults();
+  ArrayRef<SegmentPlan::Run> runs = plan.getRuns();
+  SegmentPlan::Run last = runs.back();
+  if (runs.size() > 1)
+    buildLoop(runs.drop_back(), of);
+  Found found = findBehind(last, of);
+  DenseMap<Value, Value> copied = copySegment(last.segment, found);
+  SmallVector<Value> replaced;
+  for (unsigned i = 0; i < op.getNumSums(); ++i)
+    replaced.push_back(found.sums.at(i));
+  for (auto [i, value] : llvm::enumerate(yield.getCarry())) {
+    bool isLast = plan.getCarrySegment(i) == last.segment;
+    auto given = llvm::find_if(results, [&, i = i](const Result &result) {
+      return result.kind == Result::Carried && result.number == i;
+    });
+    replaced.push_back(isLast ? copied.at(value)
+                              : values[given - results.begin()]);
   }
-  SmallVector<Value> slices;
-  for (Value value : of) {
-    auto type = cast<RankedTensorType>(value.getType());
-    auto slice = RankedTensorType::get(type.getShape().drop_front(),
-                                       type.getElementType());
-    slices.push_back(rank::ViewOp::create(builder, op.getLoc(), slice, value,
-                                          last * slice.getNumElements(),
-                                          /*buffers=*/nullptr));
-  }
-  op.replaceAllUsesWith(copyBody(slices, sums, carried));
+  op.replaceAllUsesWith(replaced);
   op.erase();
 }
 
 namespace {
 struct FormSegmentsPass : lowering::impl::FormSegmentsBase<FormSegmentsPass> {
+  using FormSegmentsBase::FormSegmentsBase;
+
   void runOnOperation() override {
+    if (ahead < 0) {
+      getOperation().emitError("ahead is ")
+          << ahead.getValue() << ", no number of microbatches";
+      return signalPassFailure();
+    }
     SmallVector<graph::MicrobatchesOp> regions;
     getOperation().walk(
         [&](graph::MicrobatchesOp op) { regions.push_back(op); });
-    for (graph::MicrobatchesOp op : regions)
-      SegmentFormer(op).run();
+    for (graph::MicrobatchesOp op : regions) {
+      FailureOr<SegmentPlan> plan = SegmentPlan::build(op, ahead);
+      if (failed(plan))
+        return signalPassFailure();
+      for (const SegmentPlan::Crossing &crossing : plan->getCrossings())
+        if (crossing.slots > crossing.bound)
+          emitRemark(crossing.value.getLoc())
+              << "has " << crossing.slots << " slots, where " << crossing.bound
+              << " microbatches need it at once";
+      SegmentFormer(op, *plan).run();
+    }
   }
 };
 } // namespace

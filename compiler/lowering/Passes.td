@@ -41,14 +41,26 @@ def ChooseOrders : Pass<"choose-orders", "::mlir::ModuleOp"> {
 }
 
 def FormSegments : Pass<"form-segments", "::mlir::ModuleOp"> {
-  let summary = "Cuts the microbatch region into a first one, the rest and the last";
+  let summary = "Cuts microbatches into segments, and says in which order they run";
   let description = [{
-    All microbatches of a `graph.microbatches` but the last become a
-    `rank.microbatches`: in `first` the sums start, in `rest` they are added to.
-    The last one stands behind it, in one block with the update, so that a
-    gradient can be reduced as soon as its sum is final, while the backward goes
-    on. However many microbatches there are, the program has the same size.
+    A `graph.microbatches` becomes a `rank.microbatches`: segments, and a
+    schedule of which of them runs for which microbatch. As a rule a microbatch
+    is one segment. With `ahead` it is two, its forward and its backward (what
+    the backward computes, and what reads it): so many microbatches go forward,
+    then one goes backward and another one forward, in turn. What the forward
+    computes and the backward reads is stashed, in as many slots as the schedule
+    needs; constants, reshapes and broadcasts are made again instead.
+
+    The first run of a segment that adds to sums starts them, and is a segment of
+    its own. The last run of the schedule stands behind the loop, in one block
+    with the update, so that a gradient can be reduced as soon as its sum is
+    final, while the backward goes on. However many microbatches there are, the
+    program has the same size.
   }];
+  let options = [
+    Option<"ahead", "ahead", "int64_t", "0",
+           "Microbatches that go forward before one goes backward; 0: a microbatch is not cut">
+  ];
   let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect"];
 }
 

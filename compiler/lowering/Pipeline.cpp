@@ -13,7 +13,9 @@ void lowering::buildLoweringPipeline(OpPassManager &manager,
                                      const LoweringPipelineOptions &options) {
   manager.addPass(createLocalize());
   manager.addPass(createChooseOrders());
-  manager.addPass(createFormSegments());
+  FormSegmentsOptions segments;
+  segments.ahead = options.ahead;
+  manager.addPass(createFormSegments(segments));
   manager.addPass(createFormGemms());
   manager.addPass(codegen::createFormKernels());
   manager.addPass(codegen::createLowerKernels());

@@ -12,6 +12,10 @@ struct LoweringPipelineOptions
     : mlir::PassPipelineOptions<LoweringPipelineOptions> {
   Option<int64_t> threads{*this, "threads", llvm::cl::init(1),
                           llvm::cl::desc("Threads of a rank")};
+  Option<int64_t> ahead{
+      *this, "ahead", llvm::cl::init(0),
+      llvm::cl::desc("Microbatches that go forward before one goes backward; "
+                     "0: a microbatch is not cut")};
   Option<bool> overlap{
       *this, "overlap", llvm::cl::init(true),
       llvm::cl::desc("Start collectives early and wait for them late")};

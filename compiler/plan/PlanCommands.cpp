@@ -184,10 +184,13 @@ LogicalResult CommandWriter::writeCollective(rank::CollectiveOp op,
 
 LogicalResult CommandWriter::write(Operation &op, fb::SegmentT &segment) {
   fb::Phase phase = getPhase(&op);
-  if (isa<rank::YieldOp>(op))
-    for (auto [result, yielded] :
-         llvm::zip_equal(op.getParentOp()->getResults(), op.getOperands()))
-      phases[result] = phases.lookup(yielded);
+  if (auto segment = dyn_cast<rank::SegmentOp>(op.getParentOp());
+      segment && isa<rank::YieldOp>(op))
+    for (auto [number, yielded] :
+         llvm::zip_equal(segment.getGives(), op.getOperands())) {
+      Value result = segment->getParentOp()->getResult(number);
+      phases[result] = std::max(phases.lookup(result), phases.lookup(yielded));
+    }
   // Loops and terminators are segments; views and what is there do nothing.
   auto known = dyn_cast<rank::CommandOp>(op);
   if (isa<rank::YieldOp, rank::MicrobatchesOp, func::ReturnOp>(op) ||

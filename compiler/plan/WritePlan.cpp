@@ -59,8 +59,7 @@ void PlanWriter::writeHeader() {
   plan.compiler = std::string("polyrank ") + versionText;
   if (StringRef model = graph::getModelName(module); !model.empty())
     plan.model = model.str();
-  plan.mode =
-      isStep && !options.forward ? fb::Mode::Train : fb::Mode::Forward;
+  plan.mode = isStep && !options.forward ? fb::Mode::Train : fb::Mode::Forward;
   plan.threads = options.threads;
   sharding::MeshAttr mesh;
   for (unsigned i = 0; i < function.getNumArguments() && !mesh; ++i)
@@ -108,8 +107,8 @@ LogicalResult PlanWriter::writeOutputs(CommandWriter &writer) {
       return failure();
     output->dtype = *dtype;
     output->dims = getDims(type);
-    output->kind = type.getRank() == 0 ? fb::OutputKind::Metric
-                                       : fb::OutputKind::Tensor;
+    output->kind =
+        type.getRank() == 0 ? fb::OutputKind::Metric : fb::OutputKind::Tensor;
     if (type.getRank() > 0 && !isStep) {
       output->dims.insert(output->dims.begin(), std::make_unique<fb::DimT>());
       output->dims.front()->size = output->dims.front()->padded = 1;
@@ -136,8 +135,9 @@ LogicalResult PlanWriter::writeOutputs(CommandWriter &writer) {
 void PlanWriter::addConstant(rank::BufferAttr buffer,
                              std::vector<uint8_t> data) {
   auto constant = std::make_unique<fb::ConstantT>();
-  constant->buffer = getReference(rank::BufferAttr::get(
-      buffer.getContext(), buffer.getRegion(), buffer.getOffset(), data.size()));
+  constant->buffer = getReference(
+      rank::BufferAttr::get(buffer.getContext(), buffer.getRegion(),
+                            buffer.getOffset(), data.size()));
   constant->data = std::move(data);
   program->constants.push_back(std::move(constant));
 }
@@ -183,39 +183,56 @@ LogicalResult PlanWriter::writeConstants() {
   return failure(result.wasInterrupted());
 }
 
-/// What stands before the microbatches, the first of them, the rest, and the
-/// last together with the update; or a single segment where there is only one
-/// microbatch.
+/// What stands before the microbatches, their segments, and what stands behind
+/// them: the last run together with the update. Without a loop there is one
+/// segment.
 LogicalResult PlanWriter::writeSegments(CommandWriter &writer) {
-  auto add = [&](const char *name, Block::OpListType::iterator begin,
-                 Block::OpListType::iterator end, uint32_t first,
-                 uint32_t last) -> LogicalResult {
+  using Range = llvm::iterator_range<Block::iterator>;
+  // The number of the segment; nullopt where it has no commands.
+  auto add = [&](StringRef name,
+                 Range ops) -> FailureOr<std::optional<uint32_t>> {
     auto segment = std::make_unique<fb::SegmentT>();
-    segment->name = name;
-    for (Operation &op : llvm::make_range(begin, end))
+    segment->name = name.str();
+    for (Operation &op : ops)
       if (failed(writer.write(op, *segment)))
         return failure();
     if (segment->commands.empty())
-      return success();
-    for (uint32_t microbatch = first; microbatch <= last; ++microbatch)
-      program->schedule.emplace_back(program->segments.size(), microbatch);
+      return std::optional<uint32_t>();
     program->segments.push_back(std::move(segment));
-    return success();
+    return std::optional<uint32_t>(program->segments.size() - 1);
+  };
+  auto run = [&](std::optional<uint32_t> segment, uint32_t microbatch) {
+    if (segment)
+      program->schedule.emplace_back(*segment, microbatch);
   };
   Block &body = function.getBody().front();
   auto loops = body.getOps<rank::MicrobatchesOp>();
-  if (loops.empty())
-    return add("step", body.begin(), body.end(), 0, 0);
+  if (loops.empty()) {
+    auto step = add("step", body);
+    if (failed(step))
+      return failure();
+    run(*step, 0);
+    return success();
+  }
   rank::MicrobatchesOp loop = *loops.begin();
-  uint32_t count = loop.getCount();
-  SmallVector<Block *, 2> blocks = loop.getBlocks();
-  if (failed(add("prologue", body.begin(), loop->getIterator(), 0, 0)) ||
-      failed(add("first", blocks.front()->begin(), blocks.front()->end(), 0, 0)))
+  auto prologue = add("prologue", Range(body.begin(), loop->getIterator()));
+  if (failed(prologue))
     return failure();
-  if (count > 1 && failed(add("rest", blocks.back()->begin(),
-                              blocks.back()->end(), 1, count - 1)))
+  run(*prologue, 0);
+  SmallVector<std::optional<uint32_t>> segments;
+  for (rank::SegmentOp segment : loop.getSegments()) {
+    auto number = add(segment.getName(), segment.getBody().front());
+    if (failed(number))
+      return failure();
+    segments.push_back(*number);
+  }
+  for (auto [segment, microbatch] : loop.getRuns())
+    run(segments[segment], microbatch);
+  auto last = add("last", Range(std::next(loop->getIterator()), body.end()));
+  if (failed(last))
     return failure();
-  return add("last", std::next(loop->getIterator()), body.end(), count, count);
+  run(*last, plan.microbatches - 1);
+  return success();
 }
 
 void PlanWriter::writeArena() {
@@ -232,9 +249,8 @@ LogicalResult PlanWriter::run(StringRef path) {
   program = plan.programs.front().get();
   writeHeader();
   writeKernels();
-  auto durations =
-      schedule::Durations::of(function, options.links, options.rates,
-                              options.threads);
+  auto durations = schedule::Durations::of(function, options.links,
+                                           options.rates, options.threads);
   if (failed(durations))
     return failure();
   CommandWriter writer(*program, kernels, *durations);

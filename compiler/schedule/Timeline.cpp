@@ -139,9 +139,10 @@ void Simulator::run(Block &block, int64_t executions) {
       run(op, executions);
       continue;
     }
-    for (Block *part : loop.getBlocks()) {
-      bool isFirst = part == &loop.getFirst().front();
-      int64_t count = isFirst ? 1 : static_cast<int64_t>(loop.getCount()) - 1;
+    SmallVector<int64_t> counts(loop.getBlocks().size());
+    for (auto run : loop.getRuns())
+      ++counts[run.segment];
+    for (auto [part, count] : llvm::zip_equal(loop.getBlocks(), counts)) {
       int64_t begin = clock.now();
       run(*part, executions * count);
       clock.repeat(begin, count);

@@ -105,7 +105,7 @@ void AxesAttr::print(AsmPrinter &printer) const {
 Attribute BufferAttr::parse(AsmParser &parser, Type) {
   StringRef name;
   SMLoc location = parser.getCurrentLocation();
-  int64_t offset, size, stride = 0, step = 0;
+  int64_t offset, size, stride = 0, slots = 0, step = 0;
   AxesAttr axes;
   if (parser.parseLess() || parser.parseKeyword(&name) || parser.parseComma() ||
       parser.parseInteger(offset) || parser.parseComma() ||
@@ -113,6 +113,9 @@ Attribute BufferAttr::parse(AsmParser &parser, Type) {
     return {};
   if (succeeded(parser.parseOptionalKeyword("stride")) &&
       parser.parseInteger(stride))
+    return {};
+  if (succeeded(parser.parseOptionalKeyword("slots")) &&
+      parser.parseInteger(slots))
     return {};
   if (succeeded(parser.parseOptionalKeyword("step"))) {
     if (parser.parseInteger(step) || parser.parseKeyword("over"))
@@ -128,8 +131,17 @@ Attribute BufferAttr::parse(AsmParser &parser, Type) {
     parser.emitError(location) << "a buffer is shared or private";
     return {};
   }
-  return BufferAttr::get(parser.getContext(), *region, offset, size, stride, step,
-                         axes);
+  return parser.getChecked<BufferAttr>(location, parser.getContext(), *region,
+                                       offset, size, stride, slots, step, axes);
+}
+
+LogicalResult BufferAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 Region, int64_t, int64_t, int64_t stride,
+                                 int64_t slots, int64_t, AxesAttr) {
+  if (slots < 0 || (slots > 0 && stride == 0))
+    return emitError() << "[buffer 1] a buffer has " << slots
+                       << " slots at a distance of " << stride << " bytes";
+  return success();
 }
 
 void BufferAttr::print(AsmPrinter &printer) const {
@@ -137,6 +149,8 @@ void BufferAttr::print(AsmPrinter &printer) const {
           << getSize();
   if (getStride())
     printer << " stride " << getStride();
+  if (getSlots())
+    printer << " slots " << getSlots();
   if (getAxes()) {
     printer << " step " << getStep() << " over ";
     getAxes().print(printer);

@@ -65,6 +65,10 @@ ArenaAttr getArena(mlir::Operation *function);
 /// Where a value of a function with buffers lies; null where it has none.
 BufferAttr getBuffer(mlir::Value value);
 
+/// Whether microbatches add it up: a result of rank.microbatches that is neither
+/// a stash nor carried, or what a segment takes of such a result.
+bool isSum(mlir::Value value);
+
 /// Makes `shape` one of `groupSize` blocks of its dim `dim`, or emits an error
 /// where they are not equal.
 mlir::LogicalResult takeBlock(mlir::Operation *op,

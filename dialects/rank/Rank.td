@@ -74,26 +74,33 @@ def Rank_BufferAttr : Rank_Attr<"Buffer", "buffer"> {
   let summary = "A range of the arena, in bytes";
   let description = [{
     In microbatch i, on the device with index p over the axes, the range starts
-    at offset + i * stride + p * step. With axes it is a block of a larger
-    buffer: each device has another one.
+    at offset + i * stride + p * step; with slots at offset + (i mod slots) *
+    stride + p * step, so that microbatch i takes the place of microbatch i -
+    slots. With axes it is a block of a larger buffer: each device has another
+    one.
 
     ```mlir
     #rank.buffer<private, 128, 64>
     #rank.buffer<shared, 4096, 1024 stride 1024>
+    #rank.buffer<private, 4096, 1024 stride 1024 slots 2>
     #rank.buffer<shared, 4096, 512 step 512 over <#mesh, {"data"}>>
     ```
+
+    1. Slots are there with a stride alone, and not negative.
   }];
   let parameters = (ins "::polyrank::rank::Region":$region, "int64_t":$offset,
-                        "int64_t":$size, "int64_t":$stride, "int64_t":$step,
+                        "int64_t":$size, "int64_t":$stride, "int64_t":$slots,
+                        "int64_t":$step,
                         OptionalParameter<"::polyrank::rank::AxesAttr">:$axes);
   let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
   let skipDefaultBuilders = 1;
   let builders = [
     AttrBuilder<(ins "::polyrank::rank::Region":$region, "int64_t":$offset,
                      "int64_t":$size, CArg<"int64_t", "0">:$stride,
-                     CArg<"int64_t", "0">:$step,
+                     CArg<"int64_t", "0">:$slots, CArg<"int64_t", "0">:$step,
                      CArg<"::polyrank::rank::AxesAttr", "{}">:$axes), [{
-      return $_get($_ctxt, region, offset, size, stride, step, axes);
+      return $_get($_ctxt, region, offset, size, stride, slots, step, axes);
     }]>
   ];
   let extraClassDeclaration = [{
@@ -101,24 +108,30 @@ def Rank_BufferAttr : Rank_Attr<"Buffer", "buffer"> {
     int64_t getNumBlocks() const {
       return getAxes() ? getAxes().getGroupSize() : 1;
     }
+    /// How far behind that of microbatch 0 the range of a microbatch starts.
+    int64_t getShift(int64_t microbatch) const {
+      return (getSlots() ? microbatch % getSlots() : microbatch) * getStride();
+    }
     /// Behind the last byte in any of `count` microbatches, on any device.
     int64_t getEnd(int64_t count) const {
-      return getOffset() + getStride() * (count - 1) +
+      int64_t places = getSlots() ? std::min(getSlots(), count) : count;
+      return getOffset() + getStride() * (places - 1) +
              getStep() * (getNumBlocks() - 1) + getSize();
     }
     /// The device's block, over `axes`, of what lies here in blocks of `bytes`.
     BufferAttr getBlock(AxesAttr axes, int64_t bytes) const {
-      return get(getContext(), getRegion(), getOffset(), bytes, getStride(), bytes, axes);
+      return get(getContext(), getRegion(), getOffset(), bytes, getStride(), getSlots(), bytes, axes);
     }
     /// Of `bytes`-sized elements that lie one behind the other, the one of the
-    /// microbatch.
-    BufferAttr getElement(int64_t bytes) const {
-      return get(getContext(), getRegion(), getOffset(), bytes, bytes, getStep(), getAxes());
+    /// microbatch. With `slots` there are so many of them, used in turn.
+    BufferAttr getElement(int64_t bytes, int64_t slots) const {
+      return get(getContext(), getRegion(), getOffset(), bytes, slots == 1 ? 0 : bytes,
+                 slots == 1 ? 0 : slots, getStep(), getAxes());
     }
     /// `size` bytes of it, from byte `begin` on.
     BufferAttr getPart(int64_t begin, int64_t size) const {
       return get(getContext(), getRegion(), getOffset() + begin, size,
-                 getStride(), getStep(), getAxes());
+                 getStride(), getSlots(), getStep(), getAxes());
     }
   }];
 }

@@ -8,6 +8,30 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::rank;
 
+/// `[0:0, 1:0]`: pairs of a segment and a microbatch.
+static ParseResult parseSchedule(OpAsmParser &parser,
+                                 DenseI64ArrayAttr &schedule) {
+  SmallVector<int64_t> numbers;
+  auto parsePair = [&]() -> ParseResult {
+    return failure(parser.parseInteger(numbers.emplace_back()) ||
+                   parser.parseColon() ||
+                   parser.parseInteger(numbers.emplace_back()));
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parsePair))
+    return failure();
+  schedule = parser.getBuilder().getDenseI64ArrayAttr(numbers);
+  return success();
+}
+
+static void printSchedule(OpAsmPrinter &printer, Operation *,
+                          DenseI64ArrayAttr schedule) {
+  ArrayRef<int64_t> numbers = schedule;
+  printer << "[";
+  for (size_t i = 0; i + 1 < numbers.size(); i += 2)
+    printer << (i ? ", " : "") << numbers[i] << ":" << numbers[i + 1];
+  printer << "]";
+}
+
 #define GET_OP_CLASSES
 #include "dialects/rank/RankOps.cpp.inc"
 
@@ -42,11 +66,13 @@ BufferAttr rank::getBuffer(Value value) {
   }
   auto argument = cast<BlockArgument>(value);
   Operation *parent = argument.getOwner()->getParentOp();
-  if (auto loop = dyn_cast<MicrobatchesOp>(parent)) {
+  if (auto segment = dyn_cast<SegmentOp>(parent)) {
+    auto loop = cast<MicrobatchesOp>(segment->getParentOp());
     MicrobatchesOp::Source source = loop.getSource(argument);
     BufferAttr buffer = getBuffer(source.value);
     return buffer && source.isSlice
-               ? buffer.getElement(getByteSize(argument.getType()))
+               ? buffer.getElement(getByteSize(argument.getType()),
+                                   source.slots)
                : buffer;
   }
   return cast<FunctionOpInterface>(parent).getArgAttrOfType<BufferAttr>(
@@ -339,71 +365,5 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
       FunctionType::get(getContext(), getOperandTypes(), getResultTypes()))
     return emitOpError("[1] ")
            << getKernelAttr() << " has type " << kernel.getFunctionType();
-  return success();
-}
-
-// Microbatches
-
-MicrobatchesOp::Source MicrobatchesOp::getSource(BlockArgument argument) {
-  unsigned number = argument.getArgNumber();
-  if (number < getOf().size())
-    return {getOf()[number], /*isSlice=*/true};
-  number -= getOf().size();
-  bool isFirst = argument.getOwner() == &getFirst().front();
-  return {isFirst ? getCarry()[number] : getResult(number), /*isSlice=*/false};
-}
-
-SmallVector<Block *, 2> MicrobatchesOp::getBlocks() {
-  SmallVector<Block *, 2> blocks = {&getFirst().front()};
-  if (!getRest().empty())
-    blocks.push_back(&getRest().front());
-  return blocks;
-}
-
-bool MicrobatchesOp::isSum(Value value) {
-  if (auto argument = dyn_cast<BlockArgument>(value))
-    value = argument.getOwner()->getParentOp() == getOperation()
-                ? getSource(argument).value
-                : Value();
-  auto result = dyn_cast_if_present<OpResult>(value);
-  return result && result.getOwner() == getOperation() &&
-         result.getResultNumber() < getNumSums();
-}
-
-LogicalResult MicrobatchesOp::verify() {
-  int64_t count = getCount();
-  if (count < 1)
-    return emitOpError("[1] runs no microbatch");
-  SmallVector<Type> slices;
-  for (Type operand : getOf().getTypes()) {
-    auto type = cast<RankedTensorType>(operand);
-    if (type.getRank() == 0 || type.getDimSize(0) < count)
-      return emitOpError("[1] dim 0 of ")
-             << type << " is less than the count of " << count;
-    slices.push_back(RankedTensorType::get(type.getShape().drop_front(),
-                                           type.getElementType()));
-  }
-  if (getCarry().size() > getNumResults())
-    return emitOpError("[3] carries more values than it has results");
-  SmallVector<Type> results(getResultTypes());
-  SmallVector<Type> first(slices), rest(slices);
-  llvm::append_range(first, ArrayRef(results).take_back(getCarry().size()));
-  llvm::append_range(rest, results);
-  if (getRest().empty() != (count == 1))
-    return emitOpError("[4] runs ")
-           << count << " microbatches and has "
-           << (getRest().empty() ? "no 'rest'" : "a 'rest'");
-  for (Block *block : getBlocks()) {
-    bool isFirst = block->getParent() == &getFirst();
-    ArrayRef<Type> types = isFirst ? first : rest;
-    StringRef name = isFirst ? "first" : "rest";
-    if (TypeRange(block->getArgumentTypes()) != TypeRange(types))
-      return emitOpError("[2] block arguments of '")
-             << name << "' must be " << types;
-    auto yield = block->empty() ? rank::YieldOp()
-                                : dyn_cast<rank::YieldOp>(block->back());
-    if (!yield || TypeRange(yield.getOperandTypes()) != TypeRange(results))
-      return emitOpError("[3] '") << name << "' must yield " << results;
-  }
   return success();
 }

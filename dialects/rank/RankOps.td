@@ -246,57 +246,109 @@ def Rank_LaunchOp : Rank_Command<"launch", [Pure, DeclareOpInterfaceMethods<Symb
 }
 
 def Rank_MicrobatchesOp : Rank_Command<"microbatches",
-    [AttrSizedOperandSegments, SingleBlock, RecursiveMemoryEffects]> {
-  let summary = "The first microbatch, then others onto its sums";
+    [AttrSizedOperandSegments, SingleBlock, NoTerminator]> {
+  let summary = "Segments, run for microbatches in the order of a schedule";
   let description = [{
-    Runs `first` for microbatch 0 and `rest` for 1 to count - 1. Both take
-    element i of dim 0 of each `of` operand. `first` yields sums and what it
-    hands on; `rest` takes these as further arguments and yields the next ones.
-    Arguments of the blocks lie where what they stand for lies (`getSource`).
+    The body holds segments. The schedule says which of them runs next, and for
+    which microbatch: `0:2` is segment 0 for microbatch 2. A segment takes
+    element i of dim 0 of each `of` operand, i being the microbatch, and what
+    others have left of the op's results; it gives results in turn. Where all
+    lies, see `getSource`. Results are of three kinds:
+
+    - A *stash* hands a value from one segment to another one of the same
+      microbatch. It has a slot for each microbatch between the two, along dim 0:
+      microbatch i uses slot i mod k.
+    - A *carried* value, of which there are as many as `carry` operands, the last
+      results, starts as its operand, and each microbatch leaves it to the next.
+    - A *sum* has no operand: the first that gives it starts it.
 
     ```mlir
-    %loss, %stats1 = rank.microbatches count = 4 of(%ids) carry(%stats) first {
-    ^bb0(%ids_i: tensor<8x128xi64>, %stats_i: tensor<16xf32>):
-      ...
-      rank.yield %loss_i, %stats_next : tensor<f32>, tensor<16xf32>
-    } rest {
-    ^bb0(%ids_i: tensor<8x128xi64>, %sum: tensor<f32>, %stats_i: tensor<16xf32>):
-      ...
-      rank.yield %sum_next, %stats_next : tensor<f32>, tensor<16xf32>
-    } : (tensor<5x8x128xi64>, tensor<16xf32>) -> (tensor<f32>, tensor<16xf32>)
+    // Two microbatches go forward before the first goes backward.
+    %loss, %kept, %stats1 = rank.microbatches [0:0, 1:1, 2:0, 1:2, 3:1, 3:2] of(%ids) carry(%stats) stashes [1] {
+      rank.segment "forward first" takes [2] gives [1, 2] {
+      ^bb0(%ids_i: tensor<8x128xi64>, %stats_i: tensor<16xf32>):
+        ...
+        rank.yield %kept_i, %stats_next : tensor<8x64xf32>, tensor<16xf32>
+      }
+      rank.segment "forward" takes [2] gives [1, 2] { ... }
+      rank.segment "backward first" takes [1] gives [0] { ... }
+      rank.segment "backward" takes [0, 1] gives [0] { ... }
+    } : (tensor<3x8x128xi64>, tensor<16xf32>) -> (tensor<f32>, tensor<2x8x64xf32>, tensor<16xf32>)
     ```
 
-    1. `count` is at least 1, and at most dim 0 of each `of` operand.
-    2. Block arguments are the slices, in `rest` the sums, and the carried
-       values.
-    3. Both yield the results: sums first, then carried values.
-    4. `rest` is there where `count` is more than 1.
+    1. The body holds segments, each of which the schedule runs.
+    2. The schedule names segments and microbatches that dim 0 of each `of`
+       operand has, and no pair twice.
+    3. There are no more `carry` operands than results. Stashes are other
+       results, in ascending order, with slots along dim 0.
+    4. What a segment takes is there: of a stash what its microbatch has given, in a
+       slot that no later microbatch has used since; else what was given before
+       or is carried in; and all its runs find the one or all the other.
+    5. Sums and carried values are given by microbatches in ascending order, and
+       each result by some microbatch.
   }];
-  let arguments = (ins I64Attr:$count, Variadic<Rank_Tensor>:$of, Variadic<Rank_Tensor>:$carry,
-                       OptionalAttr<Rank_BufferArray>:$buffers);
+  let arguments = (ins DenseI64ArrayAttr:$schedule, Variadic<Rank_Tensor>:$of, Variadic<Rank_Tensor>:$carry,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$stashes, OptionalAttr<Rank_BufferArray>:$buffers);
   let results = (outs Variadic<Rank_Tensor>:$results);
-  let regions = (region SizedRegion<1>:$first, AnyRegion:$rest);
+  let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    `count` `=` $count `of` `(` $of `)` `carry` `(` $carry `)` `first` $first (`rest` $rest^)? attr-dict
+    custom<Schedule>($schedule) `of` `(` $of `)` `carry` `(` $carry `)` (`stashes` $stashes^)? $body attr-dict
     `:` functional-type(operands, results)
   }];
   let extraClassDeclaration = [{
-    unsigned getNumSums() { return getNumResults() - getCarry().size(); }
-    /// What an argument of `first` or `rest` stands for: an element of dim 0 of
-    /// an `of` operand, an operand that is carried, or a result, which is where
-    /// `rest` finds sums and carried values.
-    struct Source { ::mlir::Value value; bool isSlice; };
+    /// One run of a segment.
+    struct Run { int64_t segment, microbatch; };
+    ::llvm::SmallVector<Run> getRuns();
+    /// As many of them as there are different ones for who follows what lies
+    /// where: of a stretch that repeats, for other microbatches, what lets
+    /// every microbatch of a cycle of slots come once more.
+    ::llvm::SmallVector<Run> getRunsToCheck();
+    ::llvm::SmallVector<SegmentOp, 4> getSegments();
+    /// Those of the segments.
+    ::llvm::SmallVector<::mlir::Block *> getBlocks();
+    /// One more than the last microbatch that is run.
+    int64_t getCount();
+    /// How many microbatches a stash has room for; 0 for other results.
+    int64_t getSlots(unsigned result);
+    /// What an argument of a segment stands for: element i of dim 0 in
+    /// microbatch i (of `slots`: element i mod slots), or all of it.
+    struct Source { ::mlir::Value value; bool isSlice = false; int64_t slots = 0; };
     Source getSource(::mlir::BlockArgument argument);
-    /// Whether `value` is a sum so far: a result, or what `rest` finds of it.
-    bool isSum(::mlir::Value value);
-    /// `first` and, where there is one, `rest`.
-    ::llvm::SmallVector<::mlir::Block *, 2> getBlocks();
+    /// The operand with which a carried result starts; null for others.
+    ::mlir::Value getInitial(unsigned result);
   }];
   let hasVerifier = 1;
 }
 
-def Rank_YieldOp : Rank_Op<"yield", [Pure, Terminator, ParentOneOf<["MicrobatchesOp"]>]> {
-  let summary = "What one microbatch hands on";
+def Rank_SegmentOp : Rank_Op<"segment", [SingleBlock, ParentOneOf<["MicrobatchesOp"]>]> {
+  let summary = "What runs as a whole for a microbatch";
+  let description = [{
+    `takes` and `gives` are numbers of results of the `rank.microbatches` around
+    it. The block's arguments are the slices for its microbatch and what it
+    takes.
+
+    ```mlir
+    rank.segment "backward" takes [0, 1] gives [0] {
+    ^bb0(%ids_i: tensor<8xi64>, %sum: tensor<f32>, %kept_i: tensor<8x4xf32>):
+      ...
+      rank.yield %next : tensor<f32>
+    }
+    ```
+
+    1. `takes` and `gives` name results.
+    2. Arguments are the slices and what it takes, of a stash one slot.
+    3. It yields what it gives.
+  }];
+  let arguments = (ins StrAttr:$name, DenseI64ArrayAttr:$takes, DenseI64ArrayAttr:$gives);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$name `takes` $takes `gives` $gives $body attr-dict";
+  let extraClassDeclaration = [{
+    YieldOp getYield();
+  }];
+}
+
+def Rank_YieldOp : Rank_Op<"yield", [Pure, Terminator, ParentOneOf<["SegmentOp"]>]> {
+  let summary = "What a segment gives";
   let description = [{
     ```mlir
     rank.yield %loss, %stats : tensor<f32>, tensor<16xf32>

@@ -14,13 +14,15 @@
 
 namespace polyrank::runtime {
 
-/// A buffer of the plan in this process: in microbatch m at base + m * stride.
+/// A buffer of the plan in this process: in microbatch m at base + m * stride,
+/// with slots at base + (m mod slots) * stride.
 struct Address {
   std::byte *base = nullptr;
   uint64_t stride = 0;
+  uint32_t slots = 0;
 
   std::byte *at(uint32_t microbatch) const {
-    return base + microbatch * stride;
+    return base + (slots ? microbatch % slots : microbatch) * stride;
   }
 };
 
@@ -39,7 +41,7 @@ struct ArenaView {
   Address resolve(const plan::BufferRef &buffer) const {
     std::span<std::byte> region =
         buffer.region() == plan::Region::Shared ? sharedRegion : privateRegion;
-    return {region.data() + offsetOf(buffer), buffer.stride()};
+    return {region.data() + offsetOf(buffer), buffer.stride(), buffer.slots()};
   }
 };
 

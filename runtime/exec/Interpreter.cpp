@@ -3,6 +3,7 @@
 
 #include "runtime/exec/Interpreter.h"
 
+#include "runtime/plan/BufferPlace.h"
 #include "runtime/plan/Enums.h"
 
 #include <algorithm>
@@ -34,15 +35,21 @@ public:
     collective.transfers = transfers;
   }
 
-  /// Whether the transport can do this in all microbatches: offsets grow from
-  /// the first to the last.
+  /// Whether the transport can do this in all microbatches: in the first place
+  /// of each buffer, and in the last.
   Result<void> check(uint32_t microbatches) {
-    for (uint32_t microbatch : {0u, microbatches - 1}) {
-      enter(microbatch);
-      if (Result<void> fits = transport.check(collective); !fits)
-        return fits;
+    enter(0);
+    if (Result<void> fits = transport.check(collective); !fits)
+      return fits;
+    auto shiftOfLast = [&](const plan::BufferRef &buffer) {
+      return shiftOf(buffer, placesOf(buffer, microbatches) - 1);
+    };
+    for (size_t i = 0; i < transfers.size(); ++i) {
+      const plan::Transfer &transfer = *source.transfers()->Get(i);
+      transfers[i].input += shiftOfLast(*transfer.input());
+      transfers[i].output += shiftOfLast(*transfer.output());
     }
-    return {};
+    return transport.check(collective);
   }
 
   Result<void> run(uint32_t microbatch) override {
@@ -72,9 +79,9 @@ private:
     for (size_t i = 0; i < transfers.size(); ++i) {
       const plan::Transfer &transfer = *source.transfers()->Get(i);
       transfers[i].input =
-          first[i].input + microbatch * transfer.input()->stride();
+          first[i].input + shiftOf(*transfer.input(), microbatch);
       transfers[i].output =
-          first[i].output + microbatch * transfer.output()->stride();
+          first[i].output + shiftOf(*transfer.output(), microbatch);
     }
   }
 

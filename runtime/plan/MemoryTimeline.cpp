@@ -2,6 +2,7 @@
 
 #include "runtime/plan/MemoryTimeline.h"
 
+#include "runtime/plan/BufferPlace.h"
 #include "runtime/plan/CommandBuffers.h"
 #include "support/Names.h"
 
@@ -70,7 +71,7 @@ private:
     uint64_t begin, end;
   };
   Range rangeOf(const plan::BufferRef &buffer) {
-    uint64_t begin = buffer.offset() + microbatch * buffer.stride();
+    uint64_t begin = buffer.offset() + shiftOf(buffer, microbatch);
     return {&lives[int(buffer.region())], buffer.region(), begin,
             begin + buffer.size()};
   }

@@ -21,13 +21,16 @@ bool PlanVerifier::verifySize(const std::string &what, const BufferRef &buffer,
 
 // Whether two buffers share a byte in some microbatch on some rank: in one
 // microbatch, a's start minus b's is distance + m * drift, and they do where that
-// lies in (-a.size, b.size). What is a block is taken as all of its blocks.
+// lies in (-a.size, b.size). What is a block is taken as all of its blocks, and
+// what has other slots than the other one as all of its slots.
 bool PlanVerifier::overlap(const BufferRef &a, const BufferRef &b) const {
   if (a.region() != b.region() || a.size() == 0 || b.size() == 0)
     return false;
   auto reach = [&](const BufferRef &buffer) {
     return __int128(buffer.step()) * (blocksOf(buffer) - 1) + buffer.size();
   };
+  if (a.slots() != b.slots() || (a.slots() && a.stride() != b.stride()))
+    return a.offset() < endOf(b) && b.offset() < endOf(a);
   __int128 distance = __int128(a.offset()) - b.offset();
   __int128 drift = __int128(a.stride()) - b.stride();
   __int128 low = -reach(a), high = reach(b);
@@ -155,7 +158,7 @@ namespace {
 struct Location {
   Region region;
   uint64_t offset, stride, step;
-  uint32_t axes;
+  uint32_t slots, axes;
   bool operator==(const Location &) const = default;
 };
 } // namespace
@@ -167,7 +170,7 @@ static bool mayAlias(const Collective &collective, const Transfer &transfer,
   uint32_t group = collective.group() + 1;
   auto locationOf = [&](const BufferRef &buffer) {
     Location at{buffer.region(), buffer.offset(), buffer.stride(),
-                buffer.step(), buffer.axes()};
+                buffer.step(), buffer.slots(), buffer.axes()};
     // The only rank of a group has block 0.
     if (groupSize == 1 && at.axes == group && at.step == buffer.size())
       at.axes = at.step = 0;

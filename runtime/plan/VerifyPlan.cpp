@@ -3,6 +3,7 @@
 
 #include "runtime/plan/VerifyPlan.h"
 
+#include "runtime/plan/BufferPlace.h"
 #include "runtime/plan/Verifier.h"
 #include "support/Fingerprint.h"
 #include "support/LearningRate.h"
@@ -78,16 +79,20 @@ bool PlanVerifier::verifyBuffer(const std::string &what,
                 program->groups()->size());
   if (buffer.axes() == 0 && buffer.step() != 0)
     return fail("{}: a step of {} over no axes", what, buffer.step());
+  if (buffer.slots() != 0 && buffer.stride() == 0)
+    return fail("{}: {} slots without a stride", what, buffer.slots());
+  uint32_t places = placesOf(buffer, plan.microbatches());
   Checked end = Checked(buffer.offset()) +
-                Checked(buffer.stride()) * Checked(plan.microbatches() - 1) +
+                Checked(buffer.stride()) * Checked(places - 1) +
                 Checked(buffer.step()) * Checked::of(blocksOf(buffer) - 1) +
                 Checked(buffer.size());
   if (!end.fits(limit))
-    return fail("{}: {} bytes at offset {} with stride {} over {} microbatches "
+    return fail("{}: {} bytes at offset {} with stride {} over {} {} "
                 "and step {} over {} blocks end at {}, behind the {} region's "
                 "{} bytes",
-                what, buffer.size(), buffer.offset(), buffer.stride(),
-                plan.microbatches(), buffer.step(), blocksOf(buffer),
+                what, buffer.size(), buffer.offset(), buffer.stride(), places,
+                buffer.slots() ? "slots" : "microbatches", buffer.step(),
+                blocksOf(buffer),
                 end.value(), shared ? "shared" : "private", limit);
   if (buffer.offset() % alignment != 0 || buffer.stride() % alignment != 0 ||
       buffer.step() % alignment != 0)

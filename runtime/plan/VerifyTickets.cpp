@@ -1,6 +1,7 @@
 // Verifies the commands of a segment in their order: what a collective in
 // flight reads and writes, nobody else disturbs until it has been waited for.
 
+#include "runtime/plan/BufferPlace.h"
 #include "runtime/plan/CommandBuffers.h"
 #include "runtime/plan/Verifier.h"
 
@@ -20,7 +21,8 @@ std::string PlanVerifier::describe(const Segment &segment, uint64_t number) {
 }
 
 uint64_t PlanVerifier::endOf(const BufferRef &buffer) const {
-  return buffer.offset() + buffer.stride() * (plan.microbatches() - 1) +
+  return buffer.offset() +
+         buffer.stride() * (placesOf(buffer, plan.microbatches()) - 1) +
          buffer.step() * (blocksOf(buffer) - 1) + buffer.size();
 }
 

@@ -218,6 +218,10 @@ bool Checker::checkQueues(ModuleOp module) {
   return true;
 }
 
+int64_t polyrank::test::drawAhead(uint64_t seed) {
+  return Random(seed ^ 0x5e95).pick({0, 0, 1, 1, 2, 3, 9});
+}
+
 bool Checker::runLayouts(ModuleOp module) {
   reference.clear();
   tolerance = evaluate::getRoundingTolerance(module);
@@ -242,11 +246,14 @@ bool Checker::runLayouts(ModuleOp module) {
   OwningOpRef<ModuleOp> partitioned(module.clone());
   lowering::ChooseOrdersOptions orders;
   orders.always = true;
+  lowering::FormSegmentsOptions segments;
+  segments.ahead = drawAhead(seed);
   if (!runPass(module, "localize", lowering::createLocalize()) ||
       !compare(module, Ranks) ||
       !runPass(module, "choose-orders", lowering::createChooseOrders(orders)) ||
       !compare(module, Ranks) ||
-      !runPass(module, "form-segments", lowering::createFormSegments()) ||
+      !runPass(module, "form-segments",
+               lowering::createFormSegments(segments)) ||
       !compare(module, Ranks))
     return false;
   tolerance = partsTolerance;

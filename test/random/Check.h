@@ -12,6 +12,9 @@
 
 namespace polyrank::test {
 
+/// With which `ahead` form-segments cuts microbatches.
+int64_t drawAhead(uint64_t seed);
+
 /// What went wrong, and the module that the failing part of the way began with.
 struct Failure {
   /// `plan-reshards distributed`: the pass, and what was asked then.

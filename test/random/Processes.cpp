@@ -13,6 +13,7 @@
 #include "compiler/plan/WritePlan.h"
 #include "dialects/graph/Boundary.h"
 #include "mlir/Pass/PassManager.h"
+#include "test/random/Check.h"
 #include "runtime/checkpoint/Safetensors.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Program.h"
@@ -179,7 +180,9 @@ std::string ProcessCheck::run() {
   if (auto forward = lowered->lookupSymbol<func::FuncOp>("forward"))
     forward.erase();
   PassManager manager(lowered->getContext());
-  lowering::buildLoweringPipeline(manager, lowering::LoweringPipelineOptions());
+  lowering::LoweringPipelineOptions lowering;
+  lowering.ahead = drawAhead(seed);
+  lowering::buildLoweringPipeline(manager, lowering);
   if (failed(manager.run(*lowered)) ||
       failed(plan::writePlan(*lowered, options, path("plan"))))
     return "no plan";

@@ -324,7 +324,7 @@ static std::string kindOf(StringRef message) {
 }
 
 /// The passes that the tool runs to come to a stage, by the part of the way.
-static std::string passesTo(StringRef stage, int start) {
+static std::string passesTo(StringRef stage, int start, uint64_t seed) {
   static const std::vector<const char *> passes[] = {
       {"raise-composites", "unflatten", "find-logical-parameters", "cse",
        "build-step", "canonicalize"},
@@ -344,6 +344,8 @@ static std::string passesTo(StringRef stage, int start) {
       flags += "=threshold=1";
     if (StringRef(pass) == "choose-orders")
       flags += "=always";
+    if (StringRef(pass) == "form-segments")
+      flags += "=ahead=" + std::to_string(drawAhead(seed));
     if (stage.contains(pass))
       break;
   }
@@ -403,7 +405,7 @@ std::string polyrank::test::shrinkToTest(MLIRContext &context, uint64_t seed) {
     shrink(module, fails);
   else
     out << "// Not reproduced from the part that fails: the whole program.\n";
-  std::string flags = passesTo(stage, start);
+  std::string flags = passesTo(stage, start, seed);
   StringRef evaluation = StringRef(stage).contains("ranks") && flags.find("localize") !=
                                                              std::string::npos
                        ? "ranks --tolerance=1e-5"

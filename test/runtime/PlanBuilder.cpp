@@ -30,7 +30,7 @@ public:
   BufferRef take(Region region, uint64_t size, uint64_t count = 1) {
     uint64_t &end = region == Region::Shared ? shared : unshared;
     uint64_t stride = (size + 63) / 64 * 64;
-    BufferRef buffer(end, size, count > 1 ? stride : 0, 0, 0, region);
+    BufferRef buffer(end, size, count > 1 ? stride : 0, 0, 0, 0, region);
     end += stride * count;
     return buffer;
   }
@@ -176,11 +176,11 @@ Parts linearParts(const LinearModel &model, Mode mode) {
   parts.weight = parts.arena.take(Region::Private, 4 * features * parts.width);
   parts.inputs = parts.arena.take(Region::Private, inputBytes * count);
   parts.input = BufferRef(parts.inputs.offset(), inputBytes,
-                          count > 1 ? inputBytes : 0, 0, 0,
+                          count > 1 ? inputBytes : 0, 0, 0, 0,
                           Region::Private);
   parts.labels = parts.arena.take(Region::Private, labelBytes * count);
   parts.label = BufferRef(parts.labels.offset(), labelBytes,
-                          count > 1 ? labelBytes : 0, 0, 0,
+                          count > 1 ? labelBytes : 0, 0, 0, 0,
                           Region::Private);
 
   auto weight = std::make_unique<ArgumentT>();

@@ -85,7 +85,7 @@ rank.kernel @move(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [
 // CHECK: rank.launch @move({{.*}}) {buffers = [#rank.buffer<private, [[BEFORE:[0-9]+]], 64>]}
 // CHECK: rank.launch @add({{.*}}) {buffers = [#rank.buffer<private, [[TEMPORARY:[0-9]+]], 64>]}
 // CHECK: rank.launch @move({{.*}}) {buffers = [#rank.buffer<shared, [[SUM:[0-9]+]], 64>]}
-// CHECK: rest
+// CHECK: rank.segment "rest"
 // CHECK: rank.launch @add({{.*}}) {buffers = [#rank.buffer<private, [[TEMPORARY]], 64>]}
 // CHECK: rank.launch @add({{.*}}) {buffers = [#rank.buffer<shared, [[SUM]], 64>]}
 // CHECK: {buffers = [#rank.buffer<shared, [[SUM]], 64>]}
@@ -93,16 +93,19 @@ rank.kernel @move(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [
 // CHECK-NOT: rank.copy
 func.func @microbatches(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">}, %w: tensor<16xf32> {graph.role = #graph.input<"w">}) -> (tensor<16xf32> {graph.role = #graph.output<"y">}) {
   %before = rank.launch @move(%w) : (tensor<16xf32>) -> tensor<16xf32>
-  %s = rank.microbatches count = 4 of(%x) carry() first {
+  %s = rank.microbatches [0:0, 1:1, 1:2, 1:3] of(%x) carry() {
+  rank.segment "first" takes [] gives [0] {
   ^bb0(%xi: tensor<16xf32>):
     %t = rank.launch @add(%xi, %before) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
     %g = rank.launch @move(%t) : (tensor<16xf32>) -> tensor<16xf32>
     rank.yield %g : tensor<16xf32>
-  } rest {
+  }
+  rank.segment "rest" takes [0] gives [0] {
   ^bb0(%xi: tensor<16xf32>, %sum: tensor<16xf32>):
     %t = rank.launch @add(%xi, %before) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
     %n = rank.launch @add(%sum, %t) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
     rank.yield %n : tensor<16xf32>
+  }
   } : (tensor<4x16xf32>) -> tensor<16xf32>
   %r = rank.all_reduce sum %s over <#mesh, {"data"}> id 0 : (tensor<16xf32>) -> tensor<16xf32>
   return %r : tensor<16xf32>
@@ -112,18 +115,21 @@ func.func @microbatches(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">}, %
 // CHECK-LABEL: func.func @carried
 // CHECK-SAME: graph.role = #graph.parameter<@s>, rank.buffer = #rank.buffer<private, [[S:[0-9]+]], 64>
 // CHECK: rank.launch @add({{.*}}) {buffers = [#rank.buffer<private, [[S]], 64>]}
-// CHECK: rest
+// CHECK: rank.segment "rest"
 // CHECK: rank.launch @add({{.*}}) {buffers = [#rank.buffer<private, [[S]], 64>]}
 // CHECK-NOT: rank.copy
 func.func @carried(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">}, %s: tensor<16xf32> {graph.role = #graph.parameter<@s>}) -> (tensor<16xf32> {graph.role = #graph.next<1>}) {
-  %r = rank.microbatches count = 4 of(%x) carry(%s) first {
+  %r = rank.microbatches [0:0, 1:1, 1:2, 1:3] of(%x) carry(%s) {
+  rank.segment "first" takes [0] gives [0] {
   ^bb0(%xi: tensor<16xf32>, %si: tensor<16xf32>):
     %n = rank.launch @add(%si, %xi) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
     rank.yield %n : tensor<16xf32>
-  } rest {
+  }
+  rank.segment "rest" takes [0] gives [0] {
   ^bb0(%xi: tensor<16xf32>, %si: tensor<16xf32>):
     %n = rank.launch @add(%si, %xi) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
     rank.yield %n : tensor<16xf32>
+  }
   } : (tensor<4x16xf32>, tensor<16xf32>) -> tensor<16xf32>
   return %r : tensor<16xf32>
 }
@@ -221,21 +227,24 @@ rank.kernel @add(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32> attri
 }
 // CHECK-LABEL: func.func @from_outside
 // CHECK: rank.launch @copy({{.*}}) {buffers = [#rank.buffer<private, [[OUTSIDE:[0-9]+]], 64>]}
-// CHECK: rest {
+// CHECK: rank.segment "rest"
 // CHECK-NOT: buffers = [#rank.buffer<private, [[OUTSIDE]], 64>]
 // CHECK: rank.yield
 func.func @from_outside(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">}, %z: tensor<16xf32> {graph.role = #graph.input<"z">}) -> (tensor<16xf32> {graph.role = #graph.output<"y">}) {
   %p = rank.launch @copy(%z) : (tensor<16xf32>) -> tensor<16xf32>
-  %s = rank.microbatches count = 4 of(%x) carry() first {
+  %s = rank.microbatches [0:0, 1:1, 1:2, 1:3] of(%x) carry() {
+  rank.segment "first" takes [] gives [0] {
   ^bb0(%xi: tensor<16xf32>):
     %a = rank.launch @add(%xi, %p) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
     rank.yield %a : tensor<16xf32>
-  } rest {
+  }
+  rank.segment "rest" takes [0] gives [0] {
   ^bb0(%xi: tensor<16xf32>, %sum: tensor<16xf32>):
     %a = rank.launch @add(%xi, %p) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
     %b = rank.launch @copy(%a) : (tensor<16xf32>) -> tensor<16xf32>
     %c = rank.launch @add(%b, %sum) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
     rank.yield %c : tensor<16xf32>
+  }
   } : (tensor<4x16xf32>) -> tensor<16xf32>
   return %s : tensor<16xf32>
 }

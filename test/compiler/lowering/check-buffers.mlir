@@ -57,15 +57,18 @@ rank.kernel @copy(%x: tensor<16xf32>) -> tensor<16xf32> {
 }
 func.func @lost_sum(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = #rank.arena<shared = 0, private = 512>} {
-  %s = rank.microbatches count = 4 of(%x) carry() first {
+  %s = rank.microbatches [0:0, 1:1, 1:2, 1:3] of(%x) carry() {
+  rank.segment "first" takes [] gives [0] {
   ^bb0(%xi: tensor<16xf32>):
     %a = rank.launch @copy(%xi) {buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
     rank.yield %a : tensor<16xf32>
-  } rest {
+  }
+  rank.segment "rest" takes [0] gives [0] {
   ^bb0(%xi: tensor<16xf32>, %sum: tensor<16xf32>):
     // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 256, 64> does not hold it in microbatch 2}}
     %b = rank.launch @copy(%sum) {buffers = [#rank.buffer<private, 320, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
     rank.yield %b : tensor<16xf32>
+  }
   } {buffers = [#rank.buffer<private, 256, 64>]} : (tensor<4x16xf32>) -> tensor<16xf32>
   return %s : tensor<16xf32>
 }
@@ -329,14 +332,17 @@ func.func @unassigned(%x: tensor<16xf32>) -> tensor<16xf32> {
 // The sum is not where the loop's result is, in which the others look for it.
 func.func @lost_result(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 256>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = #rank.arena<shared = 0, private = 448>} {
-  %s = rank.microbatches count = 4 of(%x) carry() first {
+  %s = rank.microbatches [0:0, 1:1, 1:2, 1:3] of(%x) carry() {
+  rank.segment "first" takes [] gives [0] {
   ^bb0(%xi: tensor<16xf32>):
     %a = rank.copy %xi {buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
     rank.yield %a : tensor<16xf32>
-  } rest {
+  }
+  rank.segment "rest" takes [0] gives [0] {
   ^bb0(%xi: tensor<16xf32>, %sum: tensor<16xf32>):
     // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 384, 64> does not hold it in microbatch 1}}
     rank.yield %sum : tensor<16xf32>
+  }
   } {buffers = [#rank.buffer<private, 384, 64>]} : (tensor<4x16xf32>) -> tensor<16xf32>
   return %s : tensor<16xf32>
 }
@@ -429,14 +435,17 @@ func.func @elements() -> (tensor<i64> {graph.role = #graph.output<"y">})
     attributes {rank.arena = #rank.arena<shared = 0, private = 40>} {
   %c = rank.constant {buffers = [#rank.buffer<private, 0, 32>]} dense<[0, 1, 2, 3]> : tensor<4xi64>
   // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 0, 32> does not hold it in microbatch 0}}
-  %s = rank.microbatches count = 3 of(%c) carry() first {
+  %s = rank.microbatches [0:0, 1:1, 1:2] of(%c) carry() {
+  rank.segment "first" takes [] gives [0] {
   ^bb0(%i: tensor<i64>):
     %a = rank.copy %i {buffers = [#rank.buffer<private, 32, 8>]} : (tensor<i64>) -> tensor<i64>
     rank.yield %a : tensor<i64>
-  } rest {
+  }
+  rank.segment "rest" takes [0] gives [0] {
   ^bb0(%i: tensor<i64>, %sum: tensor<i64>):
     %b = rank.copy %i {buffers = [#rank.buffer<private, 32, 8>]} : (tensor<i64>) -> tensor<i64>
     rank.yield %b : tensor<i64>
+  }
   } {buffers = [#rank.buffer<private, 32, 8>]} : (tensor<4xi64>) -> tensor<i64>
   %t = rank.copy %s {buffers = [#rank.buffer<private, 8, 8>]} : (tensor<i64>) -> tensor<i64>
   return %s : tensor<i64>
@@ -546,4 +555,95 @@ func.func @meanwhile(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.bu
   %z = rank.copy %x {buffers = [#rank.buffer<private, 0, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   %y = rank.wait %p of %x {buffers = [#rank.buffer<shared, 64, 64>]} : (!rank.pending<tensor<16xf32>>, tensor<16xf32>) -> tensor<16xf32>
   return %y : tensor<16xf32>
+}
+
+// -----
+// Both microbatches are stashed in the first slot.
+rank.kernel @copy(%x: tensor<16xf32>) -> tensor<16xf32> {
+  rank.return %x : tensor<16xf32>
+}
+func.func @one_slot_for_two(%x: tensor<2x16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 128>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
+    attributes {rank.arena = #rank.arena<shared = 0, private = 512>} {
+  %s:2 = rank.microbatches [0:0, 0:1, 1:0] of(%x) carry() stashes [1] {
+  rank.segment "forward" takes [] gives [1] {
+  ^bb0(%xi: tensor<16xf32>):
+    %a = rank.launch @copy(%xi) {buffers = [#rank.buffer<private, 128, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+    rank.yield %a : tensor<16xf32>
+  }
+  rank.segment "backward" takes [1] gives [0] {
+  ^bb0(%xi: tensor<16xf32>, %kept: tensor<16xf32>):
+    // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 128, 64 stride 64 slots 2> does not hold it in microbatch 0}}
+    %b = rank.launch @copy(%kept) {buffers = [#rank.buffer<private, 320, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+    rank.yield %b : tensor<16xf32>
+  }
+  } {buffers = [#rank.buffer<private, 320, 64>, #rank.buffer<private, 128, 128>]} : (tensor<2x16xf32>) -> (tensor<16xf32>, tensor<2x16xf32>)
+  return %s#0 : tensor<16xf32>
+}
+
+// -----
+// The second microbatch takes the place in which the first one waits.
+rank.kernel @copy(%x: tensor<16xf32>) -> tensor<16xf32> {
+  rank.return %x : tensor<16xf32>
+}
+func.func @waiting_slot(%x: tensor<2x16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 128>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
+    attributes {rank.arena = #rank.arena<shared = 0, private = 512>} {
+  %s:2 = rank.microbatches [0:0, 0:1, 1:0] of(%x) carry() stashes [1] {
+  rank.segment "forward" takes [] gives [1] {
+  ^bb0(%xi: tensor<16xf32>):
+    %t = rank.launch @copy(%xi) {buffers = [#rank.buffer<private, 128, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+    %a = rank.launch @copy(%xi) {buffers = [#rank.buffer<private, 128, 64 stride 64 slots 2>]} : (tensor<16xf32>) -> tensor<16xf32>
+    rank.yield %a : tensor<16xf32>
+  }
+  rank.segment "backward" takes [1] gives [0] {
+  ^bb0(%xi: tensor<16xf32>, %kept: tensor<16xf32>):
+    // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 128, 64 stride 64 slots 2> does not hold it in microbatch 0}}
+    %b = rank.launch @copy(%kept) {buffers = [#rank.buffer<private, 320, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+    rank.yield %b : tensor<16xf32>
+  }
+  } {buffers = [#rank.buffer<private, 320, 64>, #rank.buffer<private, 128, 128>]} : (tensor<2x16xf32>) -> (tensor<16xf32>, tensor<2x16xf32>)
+  return %s#0 : tensor<16xf32>
+}
+
+// -----
+// Behind the loop each slot holds what was given last.
+rank.kernel @copy(%x: tensor<16xf32>) -> tensor<16xf32> {
+  rank.return %x : tensor<16xf32>
+}
+func.func @slots_behind(%x: tensor<2x16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 128>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">}, tensor<16xf32> {graph.role = #graph.output<"z">})
+    attributes {rank.arena = #rank.arena<shared = 0, private = 512>} {
+  %s = rank.microbatches [0:1] of(%x) carry() stashes [0] {
+  rank.segment "forward" takes [] gives [0] {
+  ^bb0(%xi: tensor<16xf32>):
+    %a = rank.launch @copy(%xi) {buffers = [#rank.buffer<private, 128, 64 stride 64 slots 2>]} : (tensor<16xf32>) -> tensor<16xf32>
+    rank.yield %a : tensor<16xf32>
+  }
+  } {buffers = [#rank.buffer<private, 128, 128>]} : (tensor<2x16xf32>) -> tensor<2x16xf32>
+  %second = rank.view %s offset 16 {buffers = [#rank.buffer<private, 192, 64>]} : (tensor<2x16xf32>) -> tensor<16xf32>
+  %b = rank.launch @copy(%second) {buffers = [#rank.buffer<private, 256, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  %first = rank.view %s offset 0 {buffers = [#rank.buffer<private, 128, 64>]} : (tensor<2x16xf32>) -> tensor<16xf32>
+  // expected-error @+1 {{operand 0 was overwritten: #rank.buffer<private, 128, 64> does not hold it in microbatch 0}}
+  %c = rank.launch @copy(%first) {buffers = [#rank.buffer<private, 320, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
+  return %b, %c : tensor<16xf32>, tensor<16xf32>
+}
+
+// -----
+// A stash is read slot by slot.
+rank.kernel @copy(%x: tensor<16xf32>) -> tensor<16xf32> {
+  rank.return %x : tensor<16xf32>
+}
+rank.kernel @both(%x: tensor<2x16xf32>) -> tensor<2x16xf32> {
+  rank.return %x : tensor<2x16xf32>
+}
+func.func @whole_stash(%x: tensor<2x16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 128>}) -> (tensor<2x16xf32> {graph.role = #graph.output<"y">})
+    attributes {rank.arena = #rank.arena<shared = 0, private = 512>} {
+  %s = rank.microbatches [0:0, 0:1] of(%x) carry() stashes [0] {
+  rank.segment "forward" takes [] gives [0] {
+  ^bb0(%xi: tensor<16xf32>):
+    %a = rank.launch @copy(%xi) {buffers = [#rank.buffer<private, 128, 64 stride 64 slots 2>]} : (tensor<16xf32>) -> tensor<16xf32>
+    rank.yield %a : tensor<16xf32>
+  }
+  } {buffers = [#rank.buffer<private, 128, 128>]} : (tensor<2x16xf32>) -> tensor<2x16xf32>
+  // expected-error @+1 {{operand 0 was overwritten}}
+  %b = rank.launch @both(%s) {buffers = [#rank.buffer<private, 256, 128>]} : (tensor<2x16xf32>) -> tensor<2x16xf32>
+  return %b : tensor<2x16xf32>
 }

@@ -39,14 +39,17 @@ func.func @borders(%x: tensor<3x4xf32>) {
 // All microbatches but the first move the values of the first, once more.
 #mesh = #sharding.mesh<["data"=2]>
 func.func @microbatches(%x: tensor<2x4xf32>) {
-  %0 = rank.microbatches count = 2 of(%x) carry() first {
+  %0 = rank.microbatches [0:0, 1:1] of(%x) carry() {
+  rank.segment "first" takes [] gives [0] {
   ^bb0(%xi: tensor<4xf32>):
     %1 = rank.all_reduce sum %xi over <#mesh, {"data"}> id 0 : (tensor<4xf32>) -> tensor<4xf32>
     rank.yield %1 : tensor<4xf32>
-  } rest {
+  }
+  rank.segment "rest" takes [0] gives [0] {
   ^bb0(%xi: tensor<4xf32>, %sum: tensor<4xf32>):
     %1 = rank.all_reduce sum %xi over <#mesh, {"data"}> id 0 : (tensor<4xf32>) -> tensor<4xf32>
     rank.yield %1 : tensor<4xf32>
+  }
   } : (tensor<2x4xf32>) -> tensor<4xf32>
   return
 }
@@ -56,14 +59,17 @@ func.func @microbatches(%x: tensor<2x4xf32>) {
 #mesh = #sharding.mesh<["data"=2]>
 func.func @before_microbatches(%x: tensor<2x4xf32>) {
   %p = rank.all_reduce sum %x over <#mesh, {"data"}> id 0 : (tensor<2x4xf32>) -> tensor<2x4xf32>
-  %0 = rank.microbatches count = 2 of(%p) carry() first {
+  %0 = rank.microbatches [0:0, 1:1] of(%p) carry() {
+  rank.segment "first" takes [] gives [0] {
   ^bb0(%xi: tensor<4xf32>):
     // expected-error @+1 {{moves the value with id 0 a second time in one segment}}
     %1 = rank.all_reduce sum %xi over <#mesh, {"data"}> id 0 : (tensor<4xf32>) -> tensor<4xf32>
     rank.yield %1 : tensor<4xf32>
-  } rest {
+  }
+  rank.segment "rest" takes [0] gives [0] {
   ^bb0(%xi: tensor<4xf32>, %sum: tensor<4xf32>):
     rank.yield %sum : tensor<4xf32>
+  }
   } : (tensor<2x4xf32>) -> tensor<4xf32>
   return
 }

@@ -68,15 +68,18 @@ func.func @accumulate(%x: tensor<2x4x8xf32>) -> tensor<8x8xf32> {
   // CHECK-NEXT: ^bb0(%[[XI:.*]]: tensor<4x8xf32>, %[[SUM:.*]]: tensor<8x8xf32>):
   // CHECK-NEXT: %[[NEXT:.*]] = rank.gemm %[[XI]] at [0, 1, 8], %[[XI]] at [0, 8, 1] add %[[SUM]]
   // CHECK-NEXT: rank.yield %[[NEXT]]
-  %0 = rank.microbatches count = 2 of(%x) carry() first {
+  %0 = rank.microbatches [0:0, 1:1] of(%x) carry() {
+  rank.segment "first" takes [] gives [0] {
   ^bb0(%xi: tensor<4x8xf32>):
     %g = graph.matmul %xi, %xi batch [] x [] contract [0] x [0] : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
     rank.yield %g : tensor<8x8xf32>
-  } rest {
+  }
+  rank.segment "rest" takes [0] gives [0] {
   ^bb0(%xi: tensor<4x8xf32>, %sum: tensor<8x8xf32>):
     %g = graph.matmul %xi, %xi batch [] x [] contract [0] x [0] : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
     %n = graph.add %sum, %g : tensor<8x8xf32>
     rank.yield %n : tensor<8x8xf32>
+  }
   } : (tensor<2x4x8xf32>) -> tensor<8x8xf32>
   return %0 : tensor<8x8xf32>
 }

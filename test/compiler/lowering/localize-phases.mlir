@@ -21,7 +21,7 @@
 // CHECK: rank.all_reduce {{.*}}graph.phase = #graph.phase<backward>
 // CHECK: graph.neg %{{.*}} {graph.phase = #graph.phase<update>}
 
-// SEGMENTS: } rest {
+// SEGMENTS: rank.segment "rest"
 // SEGMENTS: graph.add {{.*}} {graph.phase = #graph.phase<backward>}
 func.func @step(%xs: !xs {graph.role = #graph.input<"x">}) -> (!x {graph.role = #graph.output<"a">}) {
   %d = graph.microbatches count = 3 of(%xs) carry() {

@@ -107,12 +107,14 @@ func.func @segments(%x: tensor<2x4096xf32>, %w: tensor<4096xf32>) -> (tensor<409
   %a = rank.launch @move(%w) : (tensor<4096xf32>) -> tensor<4096xf32>
   %b = rank.launch @move(%w) : (tensor<4096xf32>) -> tensor<4096xf32>
   %c = rank.all_reduce sum %a over <#mesh, {"data"}> id 0 : (tensor<4096xf32>) -> tensor<4096xf32>
-  %0:2 = rank.microbatches count = 1 of(%x) carry() first {
+  %0:2 = rank.microbatches [0:0] of(%x) carry() {
+  rank.segment "first" takes [] gives [0, 1] {
   ^bb0(%xi: tensor<4096xf32>):
     %d = rank.launch @move(%xi) : (tensor<4096xf32>) -> tensor<4096xf32>
     %e = rank.launch @move(%xi) : (tensor<4096xf32>) -> tensor<4096xf32>
     %f = rank.all_reduce sum %d over <#mesh, {"data"}> id 1 : (tensor<4096xf32>) -> tensor<4096xf32>
     rank.yield %e, %f : tensor<4096xf32>, tensor<4096xf32>
+  }
   } : (tensor<2x4096xf32>) -> (tensor<4096xf32>, tensor<4096xf32>)
   %g = rank.launch @add(%0#0, %b) : (tensor<4096xf32>, tensor<4096xf32>) -> tensor<4096xf32>
   return %g, %0#1, %c : tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>

@@ -180,53 +180,17 @@ func.func @launch(%x: tensor<4xf32>) {
 }
 
 // -----
-func.func @microbatches_count(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{[1] dim 0 of 'tensor<4x8xf32>' is less than the count of 5}}
-  %0 = rank.microbatches count = 5 of(%x) carry() first {
-  ^bb0(%y: tensor<8xf32>):
-    rank.yield %y : tensor<8xf32>
-  } rest {
-  ^bb0(%y: tensor<8xf32>, %sum: tensor<8xf32>):
-    rank.yield %sum : tensor<8xf32>
-  } : (tensor<4x8xf32>) -> tensor<8xf32>
-  return
-}
-
-// -----
-func.func @microbatches_arguments(%x: tensor<2x8xf32>) {
-  // expected-error @+1 {{[2] block arguments of 'rest'}}
-  %0 = rank.microbatches count = 2 of(%x) carry() first {
-  ^bb0(%y: tensor<8xf32>):
-    rank.yield %y : tensor<8xf32>
-  } rest {
-  ^bb0(%y: tensor<8xf32>):
-    rank.yield %y : tensor<8xf32>
-  } : (tensor<2x8xf32>) -> tensor<8xf32>
-  return
-}
-
-// -----
-func.func @microbatches_yield(%x: tensor<2x8xf32>) {
-  // expected-error @+1 {{[3] 'first' must yield}}
-  %0 = rank.microbatches count = 2 of(%x) carry() first {
-  ^bb0(%y: tensor<8xf32>):
-    rank.yield
-  } rest {
-  ^bb0(%y: tensor<8xf32>, %sum: tensor<8xf32>):
-    rank.yield %sum : tensor<8xf32>
-  } : (tensor<2x8xf32>) -> tensor<8xf32>
-  return
-}
-
-// -----
 func.func @microbatches_buffers(%x: tensor<2x8xf32>) {
   // expected-error @+1 {{[1] has 2 buffers for 1 results}}
-  %0 = rank.microbatches count = 2 of(%x) carry() first {
+  %0 = rank.microbatches [0:0, 1:1] of(%x) carry() {
+  rank.segment "first" takes [] gives [0] {
   ^bb0(%y: tensor<8xf32>):
     rank.yield %y : tensor<8xf32>
-  } rest {
+  }
+  rank.segment "rest" takes [0] gives [0] {
   ^bb0(%y: tensor<8xf32>, %sum: tensor<8xf32>):
     rank.yield %sum : tensor<8xf32>
+  }
   } {buffers = [#rank.buffer<private, 0, 32>, #rank.buffer<private, 64, 32>]} : (tensor<2x8xf32>) -> tensor<8xf32>
   return
 }
@@ -550,92 +514,6 @@ func.func @launch_type(%x: tensor<4xf32>) {
 }
 
 // -----
-func.func @no_microbatch(%x: tensor<1x8xf32>) {
-  // expected-error @+1 {{[1] runs no microbatch}}
-  %0 = rank.microbatches count = 0 of(%x) carry() first {
-  ^bb0(%y: tensor<8xf32>):
-    rank.yield %y : tensor<8xf32>
-  } : (tensor<1x8xf32>) -> tensor<8xf32>
-  return
-}
-
-// -----
-func.func @microbatches_without_rest(%x: tensor<2x8xf32>) {
-  // expected-error @+1 {{[4] runs 2 microbatches and has no 'rest'}}
-  %0 = rank.microbatches count = 2 of(%x) carry() first {
-  ^bb0(%y: tensor<8xf32>):
-    rank.yield %y : tensor<8xf32>
-  } : (tensor<2x8xf32>) -> tensor<8xf32>
-  return
-}
-
-// -----
-func.func @one_microbatch_and_rest(%x: tensor<1x8xf32>) {
-  // expected-error @+1 {{[4] runs 1 microbatches and has a 'rest'}}
-  %0 = rank.microbatches count = 1 of(%x) carry() first {
-  ^bb0(%y: tensor<8xf32>):
-    rank.yield %y : tensor<8xf32>
-  } rest {
-  ^bb0(%y: tensor<8xf32>, %sum: tensor<8xf32>):
-    rank.yield %sum : tensor<8xf32>
-  } : (tensor<1x8xf32>) -> tensor<8xf32>
-  return
-}
-
-// -----
-func.func @microbatches_of_a_scalar(%x: tensor<f32>) {
-  // expected-error @+1 {{[1] dim 0 of 'tensor<f32>' is less than the count of 2}}
-  rank.microbatches count = 2 of(%x) carry() first {
-  ^bb0(%y: tensor<f32>):
-    rank.yield
-  } rest {
-  ^bb0(%y: tensor<f32>):
-    rank.yield
-  } : (tensor<f32>) -> ()
-  return
-}
-
-// -----
-func.func @microbatches_carry(%x: tensor<8xf32>) {
-  // expected-error @+1 {{[3] carries more values than it has results}}
-  rank.microbatches count = 2 of() carry(%x) first {
-  ^bb0(%y: tensor<8xf32>):
-    rank.yield
-  } rest {
-  ^bb0(%y: tensor<8xf32>):
-    rank.yield
-  } : (tensor<8xf32>) -> ()
-  return
-}
-
-// -----
-func.func @microbatches_first_arguments(%x: tensor<2x8xf32>) {
-  // expected-error @+1 {{[2] block arguments of 'first'}}
-  %0 = rank.microbatches count = 2 of(%x) carry() first {
-  ^bb0(%y: tensor<2x8xf32>):
-    %z = rank.view %y offset 0 : (tensor<2x8xf32>) -> tensor<8xf32>
-    rank.yield %z : tensor<8xf32>
-  } rest {
-  ^bb0(%y: tensor<8xf32>, %sum: tensor<8xf32>):
-    rank.yield %sum : tensor<8xf32>
-  } : (tensor<2x8xf32>) -> tensor<8xf32>
-  return
-}
-
-// -----
-func.func @microbatches_rest_yield(%x: tensor<2x8xf32>) {
-  // expected-error @+1 {{[3] 'rest' must yield}}
-  %0 = rank.microbatches count = 2 of(%x) carry() first {
-  ^bb0(%y: tensor<8xf32>):
-    rank.yield %y : tensor<8xf32>
-  } rest {
-  ^bb0(%y: tensor<8xf32>, %sum: tensor<8xf32>):
-    rank.yield
-  } : (tensor<2x8xf32>) -> tensor<8xf32>
-  return
-}
-
-// -----
 #mesh = #sharding.mesh<["data"=2]>
 func.func @half_in_flight(%x: tensor<4xf32>) {
   // expected-error @+1 {{[1] result 1 is 'tensor<4xf32>', but result 0 is '!rank.pending<tensor<4xf32>>'; all are in flight or none}}
@@ -674,12 +552,298 @@ func.func @wait_for_another_type(%x: tensor<4xf32>) {
 #mesh = #sharding.mesh<["data"=2]>
 func.func @wait_in_another_block(%x: tensor<1x4xf32>) {
   %p = rank.all_reduce sum %x over <#mesh, {"data"}> id 0 : (tensor<1x4xf32>) -> !rank.pending<tensor<1x4xf32>>
-  %0 = rank.microbatches count = 1 of(%x) carry() first {
+  %0 = rank.microbatches [0:0] of(%x) carry() {
+  rank.segment "first" takes [] gives [0] {
   ^bb0(%xi: tensor<4xf32>):
     // expected-error @+1 {{[4] waits in another block than its collective stands in}}
     %y = rank.wait %p of %x : (!rank.pending<tensor<1x4xf32>>, tensor<1x4xf32>) -> tensor<1x4xf32>
     rank.yield %xi : tensor<4xf32>
+  }
   } : (tensor<1x4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+func.func @loop_without_segments(%x: tensor<2x8xf32>) {
+  // expected-error @+1 {{[1] holds rank.view outside of segments}}
+  rank.microbatches [] of(%x) carry() {
+    %y = rank.view %x offset 0 : (tensor<2x8xf32>) -> tensor<8xf32>
+  } : (tensor<2x8xf32>) -> ()
+  return
+}
+
+// -----
+func.func @segment_that_never_runs(%x: tensor<2x8xf32>) {
+  // expected-error @+1 {{[1] never runs segment 'other'}}
+  rank.microbatches [0:0] of(%x) carry() {
+  rank.segment "one" takes [] gives [] {
+  ^bb0(%y: tensor<8xf32>):
+    rank.yield
+  }
+  rank.segment "other" takes [] gives [] {
+  ^bb0(%y: tensor<8xf32>):
+    rank.yield
+  }
+  } : (tensor<2x8xf32>) -> ()
+  return
+}
+
+// -----
+func.func @run_of_no_segment(%x: tensor<2x8xf32>) {
+  // expected-error @+1 {{[2] runs segment 1 of 1}}
+  rank.microbatches [0:0, 1:0] of(%x) carry() {
+  rank.segment "one" takes [] gives [] {
+  ^bb0(%y: tensor<8xf32>):
+    rank.yield
+  }
+  } : (tensor<2x8xf32>) -> ()
+  return
+}
+
+// -----
+func.func @run_of_no_microbatch(%x: tensor<2x8xf32>) {
+  // expected-error @+1 {{[2] segment 'one' of microbatch 2 is none that 'tensor<2x8xf32>' has}}
+  rank.microbatches [0:2] of(%x) carry() {
+  rank.segment "one" takes [] gives [] {
+  ^bb0(%y: tensor<8xf32>):
+    rank.yield
+  }
+  } : (tensor<2x8xf32>) -> ()
+  return
+}
+
+// -----
+func.func @run_of_a_negative_microbatch() {
+  // expected-error @+1 {{[2] segment 'one' of microbatch -1 is before the first}}
+  rank.microbatches [0:-1] of() carry() {
+  rank.segment "one" takes [] gives [] {
+    rank.yield
+  }
+  } : () -> ()
+  return
+}
+
+// -----
+func.func @half_a_run() {
+  // expected-error @+1 {{[2] has half a run}}
+  "rank.microbatches"() <{operandSegmentSizes = array<i32: 0, 0>, schedule = array<i64: 0, 0, 0>}> ({
+  rank.segment "one" takes [] gives [] {
+    rank.yield
+  }
+  }) : () -> ()
+  return
+}
+
+// -----
+func.func @run_twice(%x: tensor<2x8xf32>) {
+  // expected-error @+1 {{[2] segment 'one' of microbatch 1 runs twice}}
+  rank.microbatches [0:1, 0:1] of(%x) carry() {
+  rank.segment "one" takes [] gives [] {
+  ^bb0(%y: tensor<8xf32>):
+    rank.yield
+  }
+  } : (tensor<2x8xf32>) -> ()
+  return
+}
+
+// -----
+func.func @microbatches_of_a_scalar(%x: tensor<f32>) {
+  // expected-error @+1 {{[2] 'tensor<f32>' has no dim of microbatches}}
+  rank.microbatches [0:0] of(%x) carry() {
+  rank.segment "one" takes [] gives [] {
+  ^bb0(%y: tensor<f32>):
+    rank.yield
+  }
+  } : (tensor<f32>) -> ()
+  return
+}
+
+// -----
+func.func @more_carried_than_results(%x: tensor<8xf32>) {
+  // expected-error @+1 {{[3] carries more values than it has results}}
+  rank.microbatches [0:0] of() carry(%x) {
+  rank.segment "one" takes [] gives [] {
+    rank.yield
+  }
+  } : (tensor<8xf32>) -> ()
+  return
+}
+
+// -----
+func.func @carried_of_another_type(%x: tensor<8xf32>) {
+  // expected-error @+1 {{[3] carries 'tensor<8xf32>' on as 'tensor<4xf32>'}}
+  %0 = rank.microbatches [0:0] of() carry(%x) {
+  rank.segment "one" takes [0] gives [0] {
+  ^bb0(%y: tensor<4xf32>):
+    rank.yield %y : tensor<4xf32>
+  }
+  } : (tensor<8xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+func.func @carried_stash(%x: tensor<2x8xf32>) {
+  // expected-error @+1 {{[3] has stash 0; stashes ascend, among the first 0 results}}
+  %0 = rank.microbatches [0:0] of() carry(%x) stashes [0] {
+  rank.segment "one" takes [0] gives [0] {
+  ^bb0(%y: tensor<8xf32>):
+    rank.yield %y : tensor<8xf32>
+  }
+  } : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  return
+}
+
+// -----
+func.func @stashes_that_descend(%x: tensor<2x8xf32>) {
+  // expected-error @+1 {{[3] has stash 0; stashes ascend, among the first 2 results}}
+  %0:2 = rank.microbatches [0:0] of(%x) carry() stashes [1, 0] {
+  rank.segment "one" takes [] gives [0, 1] {
+  ^bb0(%y: tensor<8xf32>):
+    rank.yield %y, %y : tensor<8xf32>, tensor<8xf32>
+  }
+  } : (tensor<2x8xf32>) -> (tensor<2x8xf32>, tensor<2x8xf32>)
+  return
+}
+
+// -----
+func.func @stash_without_slots(%x: tensor<2x8xf32>) {
+  // expected-error @+1 {{[3] stash 0 is 'tensor<f32>', which has no slots along dim 0}}
+  %0 = rank.microbatches [0:0] of(%x) carry() stashes [0] {
+  rank.segment "one" takes [] gives [0] {
+  ^bb0(%y: tensor<8xf32>):
+    rank.yield %y : tensor<8xf32>
+  }
+  } : (tensor<2x8xf32>) -> tensor<f32>
+  return
+}
+
+// -----
+func.func @segment_of_another_result(%x: tensor<2x8xf32>) {
+  %0 = rank.microbatches [0:0] of(%x) carry() {
+  // expected-error @+1 {{[1] names result 1 of 1}}
+  rank.segment "one" takes [] gives [1] {
+  ^bb0(%y: tensor<8xf32>):
+    rank.yield %y : tensor<8xf32>
+  }
+  } : (tensor<2x8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+func.func @segment_arguments(%x: tensor<2x8xf32>) {
+  %0 = rank.microbatches [0:0, 1:1] of(%x) carry() {
+  rank.segment "first" takes [] gives [0] {
+  ^bb0(%y: tensor<8xf32>):
+    rank.yield %y : tensor<8xf32>
+  }
+  // expected-error @+1 {{[2] block arguments must be}}
+  rank.segment "rest" takes [0] gives [0] {
+  ^bb0(%y: tensor<8xf32>):
+    rank.yield %y : tensor<8xf32>
+  }
+  } : (tensor<2x8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+func.func @segment_yield(%x: tensor<2x8xf32>) {
+  %0 = rank.microbatches [0:0] of(%x) carry() {
+  // expected-error @+1 {{[3] must yield}}
+  rank.segment "one" takes [] gives [0] {
+  ^bb0(%y: tensor<8xf32>):
+    rank.yield
+  }
+  } : (tensor<2x8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+func.func @sum_before_it_starts(%x: tensor<2x8xf32>) {
+  // expected-error @+1 {{[4] segment 'one' of microbatch 0 takes result 0, which nobody has given yet}}
+  %0 = rank.microbatches [0:0] of(%x) carry() {
+  rank.segment "one" takes [0] gives [0] {
+  ^bb0(%y: tensor<8xf32>, %sum: tensor<8xf32>):
+    rank.yield %sum : tensor<8xf32>
+  }
+  } : (tensor<2x8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+func.func @stash_before_it_is_there(%x: tensor<2x8xf32>) {
+  // expected-error @+1 {{[4] segment 'backward' of microbatch 1 takes result 0, which nobody has given yet}}
+  %0 = rank.microbatches [0:0, 1:1, 0:1] of(%x) carry() stashes [0] {
+  rank.segment "forward" takes [] gives [0] {
+  ^bb0(%y: tensor<8xf32>):
+    rank.yield %y : tensor<8xf32>
+  }
+  rank.segment "backward" takes [0] gives [] {
+  ^bb0(%y: tensor<8xf32>, %kept: tensor<8xf32>):
+    rank.yield
+  }
+  } : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  return
+}
+
+// -----
+func.func @slot_that_was_used_again(%x: tensor<3x8xf32>) {
+  // expected-error @+1 {{[4] segment 'backward' of microbatch 0 takes result 0 from slot 0, where that of microbatch 2 is}}
+  %0 = rank.microbatches [0:0, 0:1, 0:2, 1:0] of(%x) carry() stashes [0] {
+  rank.segment "forward" takes [] gives [0] {
+  ^bb0(%y: tensor<8xf32>):
+    rank.yield %y : tensor<8xf32>
+  }
+  rank.segment "backward" takes [0] gives [] {
+  ^bb0(%y: tensor<8xf32>, %kept: tensor<8xf32>):
+    rank.yield
+  }
+  } : (tensor<3x8xf32>) -> tensor<2x8xf32>
+  return
+}
+
+// -----
+func.func @carried_from_two_places(%x: tensor<2x8xf32>, %s: tensor<8xf32>) {
+  // expected-error @+1 {{[4] segment 'one' of microbatch 1 takes result 0 from another place than in an earlier microbatch; its first run must be a segment of its own}}
+  %0 = rank.microbatches [0:0, 0:1] of(%x) carry(%s) {
+  rank.segment "one" takes [0] gives [0] {
+  ^bb0(%y: tensor<8xf32>, %old: tensor<8xf32>):
+    rank.yield %y : tensor<8xf32>
+  }
+  } : (tensor<2x8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+func.func @sum_in_another_order(%x: tensor<2x8xf32>) {
+  // expected-error @+1 {{[5] segment 'rest' of microbatch 0 gives result 0 after microbatch 1}}
+  %0 = rank.microbatches [0:1, 1:0] of(%x) carry() {
+  rank.segment "first" takes [] gives [0] {
+  ^bb0(%y: tensor<8xf32>):
+    rank.yield %y : tensor<8xf32>
+  }
+  rank.segment "rest" takes [0] gives [0] {
+  ^bb0(%y: tensor<8xf32>, %sum: tensor<8xf32>):
+    rank.yield %sum : tensor<8xf32>
+  }
+  } : (tensor<2x8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+func.func @result_of_nobody(%x: tensor<2x8xf32>) {
+  // expected-error @+1 {{[5] no segment gives result 0}}
+  %0 = rank.microbatches [0:0] of(%x) carry() {
+  rank.segment "one" takes [] gives [] {
+  ^bb0(%y: tensor<8xf32>):
+    rank.yield
+  }
+  } : (tensor<2x8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+// expected-error @+1 {{[buffer 1] a buffer has 2 slots at a distance of 0 bytes}}
+func.func @slots_without_a_stride(%x: tensor<8xf32> {rank.buffer = #rank.buffer<private, 0, 32 slots 2>}) {
   return
 }
 

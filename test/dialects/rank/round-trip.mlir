@@ -54,27 +54,57 @@ rank.kernel @copy(%x: tensor<4xf32>) -> tensor<4xf32> attributes {in_place = [ar
 
 // CHECK-LABEL: func @microbatches
 func.func @microbatches(%ids: tensor<4x8xf32>, %state: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
-  // CHECK: rank.microbatches count = 4 of(%{{.*}}) carry(%{{.*}}) first
-  %0:2 = rank.microbatches count = 4 of(%ids) carry(%state) first {
+  // CHECK: rank.microbatches [0:0, 1:1, 1:2, 1:3] of(%{{.*}}) carry(%{{.*}}) {
+  // CHECK-NEXT: rank.segment "first" takes [1] gives [0, 1] {
+  %0:2 = rank.microbatches [0:0, 1:1, 1:2, 1:3] of(%ids) carry(%state) {
+  rank.segment "first" takes [1] gives [0, 1] {
   ^bb0(%x: tensor<8xf32>, %s: tensor<8xf32>):
     rank.yield %x, %s : tensor<8xf32>, tensor<8xf32>
-  // CHECK: rest
-  } rest {
+  // CHECK: rank.segment "rest" takes [0, 1] gives [0, 1] {
+  }
+  rank.segment "rest" takes [0, 1] gives [0, 1] {
   ^bb0(%x: tensor<8xf32>, %sum: tensor<8xf32>, %s: tensor<8xf32>):
     rank.yield %sum, %s : tensor<8xf32>, tensor<8xf32>
+  }
   } : (tensor<4x8xf32>, tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>)
   return %0#0, %0#1 : tensor<8xf32>, tensor<8xf32>
 }
 
 // CHECK-LABEL: func @one_microbatch
 func.func @one_microbatch(%ids: tensor<2x8xf32>) -> tensor<8xf32> {
-  // CHECK: rank.microbatches count = 1 of(%{{.*}}) carry() first {
+  // CHECK: rank.microbatches [0:0] of(%{{.*}}) carry() {
   // CHECK: } : (tensor<2x8xf32>) -> tensor<8xf32>
-  %0 = rank.microbatches count = 1 of(%ids) carry() first {
+  %0 = rank.microbatches [0:0] of(%ids) carry() {
+  rank.segment "first" takes [] gives [0] {
   ^bb0(%x: tensor<8xf32>):
     rank.yield %x : tensor<8xf32>
+  }
   } : (tensor<2x8xf32>) -> tensor<8xf32>
   return %0 : tensor<8xf32>
+}
+
+// What is stashed has two slots; a buffer that is one of them.
+// CHECK-LABEL: func @stash
+func.func @stash(%ids: tensor<3x8xf32>) -> tensor<8xf32> {
+  // CHECK: rank.microbatches [0:0, 0:1, 1:0, 0:2, 2:1, 2:2] of(%{{.*}}) carry() stashes [1] {
+  %0:2 = rank.microbatches [0:0, 0:1, 1:0, 0:2, 2:1, 2:2] of(%ids) carry() stashes [1] {
+  // CHECK-NEXT: rank.segment "forward" takes [] gives [1] {
+  rank.segment "forward" takes [] gives [1] {
+  ^bb0(%x: tensor<8xf32>):
+    // CHECK: #rank.buffer<private, 64, 32 stride 32 slots 2>
+    %y = rank.copy %x {buffers = [#rank.buffer<private, 64, 32 stride 32 slots 2>]} : (tensor<8xf32>) -> tensor<8xf32>
+    rank.yield %y : tensor<8xf32>
+  }
+  rank.segment "backward first" takes [1] gives [0] {
+  ^bb0(%x: tensor<8xf32>, %kept: tensor<8xf32>):
+    rank.yield %kept : tensor<8xf32>
+  }
+  rank.segment "backward" takes [0, 1] gives [0] {
+  ^bb0(%x: tensor<8xf32>, %sum: tensor<8xf32>, %kept: tensor<8xf32>):
+    rank.yield %kept : tensor<8xf32>
+  }
+  } : (tensor<3x8xf32>) -> (tensor<8xf32>, tensor<2x8xf32>)
+  return %0#0 : tensor<8xf32>
 }
 
 // CHECK-LABEL: func @launch

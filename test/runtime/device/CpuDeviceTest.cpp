@@ -303,9 +303,10 @@ private:
 };
 
 std::unique_ptr<plan::BufferRef> floatsAt(uint64_t first, uint64_t count,
-                                          uint64_t stride = 0) {
+                                          uint64_t stride = 0,
+                                          uint32_t slots = 0) {
   return std::make_unique<plan::BufferRef>(4 * first, 4 * count, 4 * stride, 0,
-                                           0, plan::Region::Private);
+                                           slots, 0, plan::Region::Private);
 }
 
 TEST(Commands, ACopyTakesThisRanksPartOfItsMicrobatch) {
@@ -343,7 +344,7 @@ TEST(Commands, ALaunchWorksOnItsMicrobatchAndOnThisRanksBlock) {
     launch.kernel = 0; // difference
     launch.range = range, launch.grain = 16;
     launch.inputs = {*floatsAt(a, range, next), *floatsAt(b, range)};
-    launch.outputs = {plan::BufferRef(4 * out, 4 * range, 0, 4 * next, 2,
+    launch.outputs = {plan::BufferRef(4 * out, 4 * range, 0, 4 * next, 0, 2,
                                       plan::Region::Private)};
     Prepared prepared(std::move(launch), 0, {0, 2}); // third block of group 1
     ASSERT_TRUE(prepared.operation) << prepared.refusal;
@@ -353,6 +354,23 @@ TEST(Commands, ALaunchWorksOnItsMicrobatchAndOnThisRanksBlock) {
     for (int64_t i = 0; i < range; ++i)
       expected[out + 2 * next + i] = static_cast<float>(a + next - b);
     EXPECT_EQ(prepared.memory, expected) << range;
+  }
+}
+
+TEST(Commands, ALaunchFindsTheSlotOfItsMicrobatch) {
+  constexpr int64_t a = 0, b = 1 << 16, out = 1 << 17, next = 25000, range = 5;
+  for (uint32_t microbatch : {0, 1, 2, 5}) {
+    plan::LaunchT launch;
+    launch.kernel = 0; // difference
+    launch.range = range, launch.grain = 16;
+    launch.inputs = {*floatsAt(a, range, next, 2), *floatsAt(b, range)};
+    launch.outputs = {*floatsAt(out, range, 0)};
+    Prepared prepared(std::move(launch));
+    ASSERT_TRUE(prepared.operation) << prepared.refusal;
+    ASSERT_TRUE(prepared.operation->run(microbatch));
+    EXPECT_EQ(prepared.memory[out],
+              static_cast<float>(a + microbatch % 2 * next - b))
+        << microbatch;
   }
 }
 

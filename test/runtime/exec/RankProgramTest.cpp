@@ -90,7 +90,7 @@ struct Rank {
 };
 
 plan::BufferRef bufferAt(uint64_t offset, uint64_t size) {
-  return plan::BufferRef(offset, size, 0, 0, 0, plan::Region::Private);
+  return plan::BufferRef(offset, size, 0, 0, 0, 0, plan::Region::Private);
 }
 
 /// Lets a metric tell what is at some place of the private region.
@@ -262,9 +262,9 @@ TEST(RankProgram, ACollectiveIsOfItsGroupItsMicrobatchAndTheRanksBlock) {
     gather.transfers.push_back(std::make_unique<plan::TransferT>());
     plan::TransferT &transfer = *gather.transfers[0];
     transfer.inner = 4;
-    transfer.input = std::make_unique<plan::BufferRef>(1024, 16, 128, 16, 3,
+    transfer.input = std::make_unique<plan::BufferRef>(1024, 16, 128, 16, 0, 3,
                                                        plan::Region::Shared);
-    transfer.output = std::make_unique<plan::BufferRef>(2048, 32, 256, 0, 0,
+    transfer.output = std::make_unique<plan::BufferRef>(2048, 32, 256, 0, 0, 0,
                                                         plan::Region::Shared);
     auto command = std::make_unique<plan::CommandT>();
     command->body.Set(std::move(gather));

@@ -90,7 +90,7 @@ TEST(MemoryTimeline, ArgumentsAndConstantsAreThereAllTheTime) {
 TEST(MemoryTimeline, ThePeakIsWhereMostIsHeld) {
   plan::PlanT plan = training(2);
   auto scratch = std::make_unique<plan::BufferRef>(
-      plan.programs[0]->private_size, 4096, 0, 0, 0, plan::Region::Private);
+      plan.programs[0]->private_size, 4096, 0, 0, 0, 0, plan::Region::Private);
   plan.programs[0]->private_size += 4096;
   plan::CommandT &product = *plan.programs[0]->segments[1]->commands[0];
   product.phase = plan::Phase::Backward;
@@ -130,7 +130,7 @@ TEST(MemoryTimeline, WhatACollectiveReadsAndWritesIsHeldUntilItsWait) {
                                    ->commands[0]
                                    ->body.AsCollective()
                                    ->transfers[0];
-  *transfer.output = plan::BufferRef(plan.programs[0]->shared_size, 24, 0, 0, 0,
+  *transfer.output = plan::BufferRef(plan.programs[0]->shared_size, 24, 0, 0, 0, 0,
                                      plan::Region::Shared);
   plan.programs[0]->shared_size += 24;
   plan.programs[0]->segments[updateSegment]->commands.pop_back();
@@ -147,8 +147,8 @@ TEST(MemoryTimeline, AValueThatIsOverwrittenInPartIsHeldInTheRest) {
   plan::CopyT copy;
   copy.element = 4, copy.inner = 4;
   copy.input =
-      std::make_unique<plan::BufferRef>(0, 16, 0, 0, 0, plan::Region::Private);
-  copy.output = std::make_unique<plan::BufferRef>(y.offset(), 16, 0, 0, 0,
+      std::make_unique<plan::BufferRef>(0, 16, 0, 0, 0, 0, plan::Region::Private);
+  copy.output = std::make_unique<plan::BufferRef>(y.offset(), 16, 0, 0, 0, 0,
                                                   plan::Region::Private);
   auto command = std::make_unique<plan::CommandT>();
   command->body.Set(std::move(copy));

@@ -14,7 +14,7 @@ void gatherBlock(PlanT &plan, uint32_t axes, uint64_t step) {
   TransferT &transfer = *collective.transfers[0];
   transfer.inner /= 2;
   const BufferRef whole = *transfer.output;
-  *transfer.input = asBlock(BufferRef(whole.offset(), whole.size() / 2, 0, 0, 0,
+  *transfer.input = asBlock(BufferRef(whole.offset(), whole.size() / 2, 0, 0, 0, 0,
                                       whole.region()),
                             axes, step);
 }
@@ -79,7 +79,7 @@ const Lie lies[] = {
     {"noGrain", [](PlanT &p) { launchOf(p).grain = 0; }, "grains of 0"},
     {"launchBuffer",
      [](PlanT &p) {
-       launchOf(p).inputs[1] = BufferRef(0, 1 << 20, 0, 0, 0, Region::Private);
+       launchOf(p).inputs[1] = BufferRef(0, 1 << 20, 0, 0, 0, 0, Region::Private);
      },
      "command 2 (Launch, loss), input 1"},
     {"launchOutput",
@@ -96,6 +96,24 @@ const Lie lies[] = {
        buffer = withStride(buffer, 1 << 20);
      },
      "stride"},
+    {"launchSlotsWithoutAStride",
+     [](PlanT &p) {
+       auto &buffer = launchOf(p).inputs[1];
+       buffer = withSlots(withStride(buffer, 0), 2);
+     },
+     "2 slots without a stride"},
+    {"launchSlotsBehindTheRegion",
+     [](PlanT &p) {
+       auto &buffer = launchOf(p).inputs[1];
+       buffer = withSlots(withStride(buffer, 1 << 20), 2);
+     },
+     "over 2 slots"},
+    {"launchMoreSlotsThanMicrobatches",
+     [](PlanT &p) {
+       auto &buffer = launchOf(p).inputs[1];
+       buffer = withSlots(withStride(buffer, 1 << 20), 9);
+     },
+     "over 2 slots"},
     {"launchStrideOverflow",
      [](PlanT &p) {
        auto &buffer = launchOf(p).inputs[1];
@@ -302,6 +320,19 @@ const Lie lies[] = {
      [](PlanT &p) {
        auto &buffer = *transferOf(p).output;
        buffer = withStride(buffer, 4);
+     },
+     "overlap"},
+    {"reduceIntoAnotherSlot",
+     [](PlanT &p) {
+       auto &in = *transferOf(p).input, &out = *transferOf(p).output;
+       in = withSlots(withStride(in, 64), 2), out = withStride(out, 64);
+     },
+     "overlap"},
+    {"reduceIntoASlotOfAnotherDistance",
+     [](PlanT &p) {
+       auto &in = *transferOf(p).input, &out = *transferOf(p).output;
+       in = withSlots(withStride(in, 64), 2);
+       out = withSlots(withStride(out, 32), 2);
      },
      "overlap"},
     {"reduceOfABlockIntoTheWhole",
@@ -592,6 +623,14 @@ TEST(VerifyCommands, AcceptsEveryKindOfCollective) {
         [](TransferT &t) { t.low = 1, t.high = 2; });
   check(CollectiveKind::HaloAdd, 2, 5, 64, 40,
         [](TransferT &t) { t.low = 1, t.high = 2; });
+}
+
+TEST(VerifyCommands, AcceptsASlotThatIsReducedInPlace) {
+  PlanT plan = goodPlan();
+  auto &in = *transferOf(plan).input, &out = *transferOf(plan).output;
+  // Of one slot: with a stride alone it would end behind the region.
+  in = withSlots(withStride(in, 1 << 20), 1), out = in;
+  expectAccepted(plan);
 }
 
 TEST(VerifyCommands, AcceptsBlocksOfWhatIsGatheredOrScattered) {

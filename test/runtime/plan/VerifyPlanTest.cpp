@@ -537,11 +537,12 @@ TEST(VerifyPlan, RefusesEveryByteOfABufferThatLeadsOutOfTheArena) {
   for (const BufferRef *buffer : buffers) {
     size_t place = reinterpret_cast<const uint8_t *>(buffer) - bytes.data();
     for (size_t field = 0; field < 40; field += 8)
-      for (size_t byte : {2, 3, 4, 5, 6, 7}) {
-        if (field == 32)
-          byte -= 2; // number of the axes, then the region
-        if (field == 32 && byte == 5)
-          break; // padding
+      for (size_t byte = 0; byte < 8; ++byte) {
+        // Slots, of which there may be any number behind a stride, the number of
+        // the axes, the region, and padding.
+        if (field == 32 ? byte == 7 || (byte < 4 && buffer->stride())
+                        : byte < 2)
+          continue;
         uint8_t &damaged = bytes[place + field + byte];
         for (uint8_t flip : {0x40, 0x80, 0xff}) {
           damaged ^= flip;

@@ -1,0 +1,69 @@
+// Which segments a microbatch is cut into, and when each of them runs.
+
+#pragma once
+
+#include "dialects/graph/Graph.h"
+#include "dialects/rank/Rank.h"
+
+namespace polyrank::lowering {
+
+/// A microbatch as a whole, or cut where its backward begins. Values of the
+/// body are told by the segment that computes them.
+class SegmentPlan {
+public:
+  using Run = rank::MicrobatchesOp::Run;
+
+  /// With `ahead` a microbatch is cut, and so many of them go forward before
+  /// the first of them goes backward; with 0 it is one segment. Emits an error
+  /// where what a microbatch hands to the next is not computed in time.
+  static mlir::FailureOr<SegmentPlan> build(graph::MicrobatchesOp op,
+                                            int64_t ahead);
+
+  int64_t getNumSegments() const { return ahead ? 2 : 1; }
+  llvm::StringRef getName(int64_t segment) const;
+  /// Those of one step, in order.
+  llvm::ArrayRef<Run> getRuns() const { return runs; }
+
+  /// The segment that computes `value`; of a carried argument the first that
+  /// reads it. -1 where each segment finds it: slices, and what is computed
+  /// outside.
+  int64_t getSegment(mlir::Value value) const;
+  int64_t getSegment(mlir::Operation *inner) const {
+    return segments.at(inner);
+  }
+  /// The segment that gives the next part of sum `i`.
+  int64_t getSumSegment(unsigned i) const;
+  /// The segment that gives carried value `i` to the next microbatch.
+  int64_t getCarrySegment(unsigned i) const;
+
+  /// Whether whoever needs the value computes it, for next to nothing:
+  /// constants, and other views of what is there.
+  static bool isFree(mlir::Value value);
+
+  /// What a segment hands to a later one of the same microbatch.
+  struct Crossing {
+    mlir::Value value;
+    llvm::SmallVector<int64_t> readers; // segments
+    int64_t slots = 1;
+    /// The most that are there at once: there cannot be fewer slots.
+    int64_t bound = 1;
+  };
+  llvm::ArrayRef<Crossing> getCrossings() const { return crossings; }
+
+private:
+  SegmentPlan(graph::MicrobatchesOp op, int64_t ahead) : op(op), ahead(ahead) {}
+  void assignOps();
+  mlir::LogicalResult checkCarried();
+  void orderRuns();
+  void findCrossings();
+  void require(mlir::Value value, int64_t reader);
+  void countSlots(Crossing &crossing) const;
+
+  mutable graph::MicrobatchesOp op;
+  int64_t ahead;
+  llvm::DenseMap<mlir::Operation *, int64_t> segments;
+  llvm::SmallVector<Run> runs;
+  llvm::SmallVector<Crossing> crossings;
+};
+
+} // namespace polyrank::lowering
