@@ -176,13 +176,13 @@ LogicalResult BufferChecker::read(OpOperand &operand) {
 bool BufferChecker::mayOverlap(OpOperand &operand, OpResult result) {
   Operation *op = result.getOwner();
   unsigned number = operand.getOperandNumber();
-  return runtime::isInPlace(getInPlace(op, number, result.getResultNumber()),
-                            start(operand.get()), start(result),
-                            [&](int64_t whole) {
-                              auto collective = cast<rank::CollectiveOp>(op);
-                              return whole + collective.getBlockBytes(number) *
-                                                 getIndex(collective.getAxes());
-                            });
+  return runtime::isInPlace(
+      getInPlace(op, number, result.getResultNumber()), start(operand.get()),
+      start(result), [&](int64_t whole) {
+        auto collective = cast<rank::CollectiveOp>(op);
+        return whole + collective.getBlockBytes(number) *
+                           getIndex(collective.getAxes());
+      });
 }
 
 /// Results are disjoint, and overlap operands only where that is allowed and
