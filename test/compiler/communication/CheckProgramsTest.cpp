@@ -130,6 +130,14 @@ TEST(CheckPrograms, AGroupHasDifferentRanksAndTheOneThatNamesIt) {
   }
 }
 
+TEST(CheckPrograms, AGroupHasRanksThatExist) {
+  for (std::vector<int64_t> group : std::vector<std::vector<int64_t>>{
+           {0, 2}, {-1, 0}, {0, 9}}) {
+    Communication mine{1, "k", {4}, group, "command"};
+    EXPECT_TRUE(findError({{mine}, {}})) << testing::PrintToString(group);
+  }
+}
+
 TEST(CheckPrograms, ACycleOfWaitsIsRejectedAndNamed) {
   // Rank 0 is at the row first, rank 3 too; 1 and 2 at the column first.
   RankSequences ranks = {
