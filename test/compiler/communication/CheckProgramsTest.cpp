@@ -153,6 +153,24 @@ TEST(CheckPrograms, ACycleOfWaitsIsRejectedAndNamed) {
       << *error;
 }
 
+TEST(CheckPrograms, OfTwoCirclesTheShorterIsShown) {
+  // 0, 1 and 2 wait for each other, and so do 3 and 4.
+  auto over = [](std::vector<int64_t> group) {
+    return Communication{1, "k", {4}, group, "command"};
+  };
+  RankSequences ranks = {{over({0, 1}), over({0, 2})},
+                         {over({1, 2}), over({0, 1})},
+                         {over({0, 2}), over({1, 2})},
+                         {over({3, 4}), over({4, 3})},
+                         {over({4, 3}), over({3, 4})}};
+  auto error = findError(ranks);
+  ASSERT_TRUE(error);
+  EXPECT_NE(error->find("without end: rank 3 (rank=3) waits"),
+            std::string::npos)
+      << *error;
+  EXPECT_EQ(error->find("rank 0"), std::string::npos) << *error;
+}
+
 TEST(CheckPrograms, TheSameOrderOnAllRanksEndsWhateverItIs) {
   std::mt19937 random(3);
   for (int round = 0; round < 50; ++round) {

@@ -80,6 +80,10 @@ TEST(InFlight, AllGroupsTogetherPublishSoManyTransfers) {
   EXPECT_NE(check(ranks), ""); // that of group 1 is one more
   ranks.limits.transfers = 16 * 1024 + 1;
   EXPECT_EQ(check(ranks), "");
+  // What is more than all by itself is published part by part.
+  ranks = crossing(1, 5);
+  ranks.limits.transfers = 4;
+  EXPECT_NE(check(ranks), "");
 }
 
 TEST(InFlight, WaitsHaveAStartInFront) {
