@@ -5,12 +5,12 @@
 // have started, never on how fast they are: there is one furthest point that
 // each rank reaches, in whatever order they run.
 //
-// Ranks whose coordinates differ only along axes on which no program depends and
-// of which no group picks members reach the same point: shifting all ranks along
-// such an axis maps programs to equal programs and groups to groups. So it is
-// enough to run, of all these, the one whose coordinates along such axes are 0,
-// and to let those of its group that are run stand for the whole group. That is
-// one rank where all run one program, however many there are.
+// Ranks whose coordinates differ only along axes on which no program depends
+// and of which no group picks members reach the same point: shifting all ranks
+// along such an axis maps programs to equal programs and groups to groups. So
+// it is enough to run, of all these, the one whose coordinates along such axes
+// are 0, and to let those of its group that are run stand for the whole group.
+// That is one rank where all run one program, however many there are.
 
 #pragma once
 
@@ -39,8 +39,8 @@ struct Fault {
     std::string text;
   };
   std::string what;
-  /// The shortest counterexample: of ranks that wait for each other, no fewer do
-  /// so in a circle.
+  /// The shortest counterexample: of ranks that wait for each other, no fewer
+  /// do so in a circle.
   std::vector<Step> steps;
 
   std::string toString() const;
@@ -54,8 +54,8 @@ struct Verdict {
   int64_t classes = 0; // ranks that were run
 };
 
-/// Runs the programs, in time proportional to the commands of the classes' ranks
-/// and their members among these.
+/// Runs the programs, in time proportional to the commands of the classes'
+/// ranks and their members among these.
 Verdict checkPrograms(const RankPrograms &ranks);
 
 } // namespace polyrank::communication

@@ -53,8 +53,8 @@ size_t ProgramRun::findCommand(const Class &rank,
 }
 
 /// Of an operation that the rank has started and that is not done.
-const std::deque<int32_t> &
-ProgramRun::getQueueOf(const Class &rank, int32_t operation) const {
+const std::deque<int32_t> &ProgramRun::getQueueOf(const Class &rank,
+                                                  int32_t operation) const {
   const Command &command =
       getProgram(rank)[findCommand(rank, operations[operation])];
   return rank.queues.at(getQueue(command, operations[operation].group));
@@ -119,7 +119,8 @@ std::optional<Fault> ProgramRun::findMissing() const {
     if (operation.isDone)
       continue;
     for (int32_t member : groups[operation.group].members) {
-      const Class &rank = classes[member], &first = classes[operation.firstClass];
+      const Class &rank = classes[member],
+                  &first = classes[operation.firstClass];
       size_t command = findCommand(rank, operation);
       if (command < getProgram(rank).size())
         continue;
@@ -178,11 +179,11 @@ std::optional<Fault> ProgramRun::explainWaiting() const {
           continue;
         size_t command = findCommand(rank, behind),
                first = findCommand(rank, operations[next - numClasses]);
-        fault.steps.push_back(
-            makeStep(rank, command,
-                     ranks.mesh.describeRank(rank.rank) + " has " +
-                         describe(rank, command) + " in a queue behind " +
-                         describe(rank, first)));
+        fault.steps.push_back(makeStep(rank, command,
+                                       ranks.mesh.describeRank(rank.rank) +
+                                           " has " + describe(rank, command) +
+                                           " in a queue behind " +
+                                           describe(rank, first)));
         break;
       }
     }

@@ -49,9 +49,9 @@ std::optional<Fault> ProgramRun::checkWaits() const {
     const Program &program = getProgram(rank);
     std::vector<bool> inFlight(program.size());
     auto fail = [&](size_t command, std::string text) {
-      return Fault{"starts and waits of one rank do not fit",
-                   {makeStep(rank, command,
-                             ranks.mesh.describeRank(rank.rank) + text)}};
+      return Fault{
+          "starts and waits of one rank do not fit",
+          {makeStep(rank, command, ranks.mesh.describeRank(rank.rank) + text)}};
     };
     for (size_t i = 0; i < program.size(); ++i) {
       if (program[i].action == Action::Start)
@@ -76,8 +76,8 @@ std::optional<Fault> ProgramRun::checkWaits() const {
 
 int32_t ProgramRun::getGroup(int64_t rank, int32_t number) {
   const Group &group = ranks.groups[number];
-  auto [known, isNew] = groupOfBase.try_emplace(
-      {ranks.mesh.getBase(rank, group), number}, none);
+  auto [known, isNew] =
+      groupOfBase.try_emplace({ranks.mesh.getBase(rank, group), number}, none);
   if (!isNew)
     return known->second;
   std::vector<int64_t> list = ranks.mesh.getRanks(rank, group);
@@ -205,14 +205,13 @@ std::optional<Fault> ProgramRun::start(int32_t number) {
   const Movement &mine = getMovement(command), &other = getMovement(theirs);
   if (mine.id != other.id || mine.kind != other.kind ||
       mine.bytes != other.bytes || command.microbatch != theirs.microbatch)
-    return Fault{
-        "members of a group do not agree on what they do in it next",
-        {makeStep(first, known.firstCommand,
-                  ranks.mesh.describeRank(first.rank) + " runs " +
-                      describe(first, known.firstCommand)),
-         makeStep(rank, rank.next,
-                  ranks.mesh.describeRank(rank.rank) + " runs " +
-                      describe(rank, rank.next))}};
+    return Fault{"members of a group do not agree on what they do in it next",
+                 {makeStep(first, known.firstCommand,
+                           ranks.mesh.describeRank(first.rank) + " runs " +
+                               describe(first, known.firstCommand)),
+                  makeStep(rank, rank.next,
+                           ranks.mesh.describeRank(rank.rank) + " runs " +
+                               describe(rank, rank.next))}};
   rank.operations[rank.next] = operation;
   std::deque<int32_t> &queue = rank.queues[getQueue(command, group)];
   queue.push_back(operation);
@@ -278,10 +277,9 @@ std::optional<Fault> ProgramRun::advance(int32_t number) {
     // What does not fit into the limits by itself waits for its own beginning.
     const Limits &limits = ranks.limits;
     int64_t transfers = getMovement(command).transfers;
-    bool waits = command.action == Action::Run ||
-                 transfers > limits.transfers ||
-                 transfers > limits.operationsOfAGroup *
-                                 limits.transfersOfAnOperation;
+    bool waits =
+        command.action == Action::Run || transfers > limits.transfers ||
+        transfers > limits.operationsOfAGroup * limits.transfersOfAnOperation;
     if (waits && awaits(rank, rank.operations[rank.next]))
       return std::nullopt;
     rank.isStarted = false;

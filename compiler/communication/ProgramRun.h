@@ -36,9 +36,9 @@ private:
   struct Operation {
     int32_t group;
     int64_t number;
-    int32_t firstClass;   // who started it first,
-    size_t firstCommand;  // and with which command
-    size_t atHead = 0;    // in how many members' queues it is first
+    int32_t firstClass;  // who started it first,
+    size_t firstCommand; // and with which command
+    size_t atHead = 0;   // in how many members' queues it is first
     bool isDone = false;
     std::vector<int32_t> waiting = {}; // classes
   };
@@ -57,7 +57,7 @@ private:
     size_t next = 0; // command
     /// Whether that has started what it starts.
     bool isStarted = false;
-    int32_t waitsFor = none; // operation
+    int32_t waitsFor = none;              // operation
     std::vector<int32_t> groups = {};     // by group of the programs, as found
     std::vector<int32_t> operations = {}; // by command
     std::map<int32_t, Progress> progress = {};
@@ -110,7 +110,7 @@ private:
   std::map<std::pair<int64_t, int32_t>, int32_t> groupOfBase;
   std::vector<Operation> operations;
   std::vector<Event> order;
-  std::deque<int32_t> ready; // classes
+  std::deque<int32_t> ready;   // classes
   std::vector<int32_t> headed; // operations that became first somewhere
 };
 

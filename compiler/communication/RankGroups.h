@@ -37,8 +37,8 @@ struct MeshAxis {
   int64_t size = 1;
 };
 
-/// Rank r has the mixed-radix digits of r over the axes, the first axis the most
-/// major.
+/// Rank r has the mixed-radix digits of r over the axes, the first axis the
+/// most major.
 class Mesh {
 public:
   explicit Mesh(std::vector<MeshAxis> axes = {});
@@ -52,8 +52,7 @@ public:
   /// The rank with another coordinate along one axis.
   int64_t replaceCoordinate(int64_t rank, int32_t axis,
                             int64_t coordinate) const {
-    return rank +
-           (coordinate - getCoordinate(rank, axis)) * strides[axis];
+    return rank + (coordinate - getCoordinate(rank, axis)) * strides[axis];
   }
 
   /// The rank of the group that has index 0 over its axes. All ranks of a group

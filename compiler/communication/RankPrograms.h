@@ -31,8 +31,8 @@ struct Command {
   Action action = Action::Run;
   int32_t movement = 0; // of RankPrograms::movements
   int32_t group = 0;    // of RankPrograms::groups
-  /// A queue does one thing after another, in the order of starts, and begins one
-  /// only when all members have come to it. ownQueue: one for each group.
+  /// A queue does one thing after another, in the order of starts, and begins
+  /// one only when all members have come to it. ownQueue: one for each group.
   int32_t queue = ownQueue;
   int32_t microbatch = 0; // members must agree on it
   int32_t started = 0;    // of a wait
@@ -42,8 +42,9 @@ struct Command {
 
 using Program = std::vector<Command>;
 
-/// How much a rank can have in flight. A start that is beyond a limit first waits
-/// for older ones (runtime/comm/Transport.h), so it can take part in a circle.
+/// How much a rank can have in flight. A start that is beyond a limit first
+/// waits for older ones (runtime/comm/Transport.h), so it can take part in a
+/// circle.
 struct Limits {
   int64_t operationsOfAGroup = 16;
   /// A movement of more counts as several operations.

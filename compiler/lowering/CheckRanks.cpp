@@ -32,7 +32,8 @@ static LogicalResult report(const communication::Fault &fault,
 
 /// Segments are checked one by one. Each leaves every rank at its end with
 /// nothing in flight, and the result of waiting for each other does not depend
-/// on speed, so any schedule of segments that is the same on all ranks ends too.
+/// on speed, so any schedule of segments that is the same on all ranks ends
+/// too.
 static LogicalResult checkFunction(func::FuncOp function) {
   FailureOr<std::vector<SegmentPrograms>> segments =
       getSegmentPrograms(function);

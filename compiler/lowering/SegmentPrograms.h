@@ -8,16 +8,16 @@
 
 namespace polyrank::lowering {
 
-/// The collectives and waits of one segment (before the microbatches, the first,
-/// the rest, the last and the update), in order. All ranks run the same.
+/// The collectives and waits of one segment (before the microbatches, the
+/// first, the rest, the last and the update), in order. All ranks run the same.
 struct SegmentPrograms {
   communication::RankPrograms ranks;
   llvm::SmallVector<mlir::Operation *> commands; // of the one program
 };
 
 /// Of a function that communicates. Fails, with an error at the command, where
-/// commands communicate over different meshes, or where a wait stands in another
-/// segment than what it waits for.
+/// commands communicate over different meshes, or where a wait stands in
+/// another segment than what it waits for.
 mlir::FailureOr<std::vector<SegmentPrograms>>
 getSegmentPrograms(mlir::func::FuncOp function);
 

@@ -44,8 +44,7 @@ static bool mayOverwrite(Operation *op, OpOperand &operand) {
     return false;
   for (OpResult result : op->getResults())
     if (command.getInPlace(operand.getOperandNumber(),
-                           result.getResultNumber()) !=
-        runtime::InPlace::Never)
+                           result.getResultNumber()) != runtime::InPlace::Never)
       return true;
   return false;
 }
@@ -67,8 +66,8 @@ void CommandOrder::findDependences() {
         list.push_back(i);
       lastRead[viewed] = &operand;
     }
-  // Where another reader came behind what overwrites a value, that would have to
-  // be copied.
+  // Where another reader came behind what overwrites a value, that would have
+  // to be copied.
   for (auto &[value, list] : readers)
     if (list.size() > 1 && mayOverwrite(ops[list.back()], *lastRead.at(value)))
       for (int reader : ArrayRef(list).drop_back())
@@ -196,6 +195,11 @@ int CommandOrder::getNeed(int collective) const {
   return need;
 }
 
+bool CommandOrder::isPrefetched(int collective) const {
+  return grows(cast<rank::CollectiveOp>(ops[collective])) &&
+         getNeed(collective) < size();
+}
+
 bool CommandOrder::moveBack(int command, int to) {
   int from = positions[command];
   SmallVector<int64_t> then;
@@ -269,7 +273,7 @@ int64_t CommandOrder::getMakespan() const {
   // Collectives by where they start, and by where they are needed.
   std::vector<SmallVector<int, 2>> starts(size() + 1), needs(size() + 1);
   for (int command : order)
-    if (auto op = dyn_cast<rank::CollectiveOp>(ops[command]); op && !grows(op)) {
+    if (isa<rank::CollectiveOp>(ops[command]) && !isPrefetched(command)) {
       starts[getStart(command)].push_back(command);
       needs[getNeed(command)].push_back(command);
     }

@@ -22,8 +22,8 @@ public:
   int64_t getWork(int command) const { return work[command]; }
   bool isView(int command) const;
 
-  /// What stands in front of a command, or behind it, in every valid order: what
-  /// it uses, and the readers of what it may overwrite.
+  /// What stands in front of a command, or behind it, in every valid order:
+  /// what it uses, and the readers of what it may overwrite.
   llvm::ArrayRef<int> getBefore(int command) const { return before[command]; }
   llvm::ArrayRef<int> getAfter(int command) const { return after[command]; }
 
@@ -33,9 +33,13 @@ public:
   /// range uses them.
   int getNeed(int collective) const;
 
+  /// Whether it is started as late as it can be: a gather for a use in the
+  /// range.
+  bool isPrefetched(int collective) const;
+
   /// Puts a command behind those up to position `to`, which is behind its own,
-  /// or in front of the one at `to`. False, and nothing changes, where more than
-  /// `getLimit` would be live at once.
+  /// or in front of the one at `to`. False, and nothing changes, where more
+  /// than `getLimit` would be live at once.
   bool moveBack(int command, int to);
   bool moveForward(int command, int to);
 

@@ -15,8 +15,8 @@ namespace polyrank::schedule {
 #include "compiler/schedule/Passes.h.inc"
 } // namespace polyrank::schedule
 
-/// How far from a collective commands are looked for: what is moved further would
-/// be in memory for long.
+/// How far from a collective commands are looked for: what is moved further
+/// would be in memory for long.
 static constexpr int window = 128;
 
 namespace {
@@ -130,7 +130,8 @@ void Filling::bringForward() {
 }
 
 namespace {
-struct OrderCommandsPass : schedule::impl::OrderCommandsBase<OrderCommandsPass> {
+struct OrderCommandsPass
+    : schedule::impl::OrderCommandsBase<OrderCommandsPass> {
   using OrderCommandsBase::OrderCommandsBase;
 
   void runOnOperation() override {
@@ -162,7 +163,7 @@ void OrderCommandsPass::order(Block &block, const Durations &durations,
     int64_t before = commands.getMakespan(), after = before;
     for (int i = 0; i < commands.size(); ++i)
       if (auto op = dyn_cast<rank::CollectiveOp>(commands.getOp(i));
-          op && !grows(op))
+          op && !commands.isPrefetched(i))
         Filling(commands, durations.get(op), i).run();
     // The clock decides: what a move brings it may cost elsewhere.
     if (int64_t then = commands.getMakespan(); then < before) {
@@ -186,15 +187,15 @@ void OrderCommandsPass::order(Block &block, const Durations &durations,
 }
 
 LogicalResult OrderCommandsPass::order(func::FuncOp function) {
-  auto durations =
-      Durations::of(function, llvm::to_vector(ArrayRef<std::string>(links)), rates,
-                    threads);
+  auto durations = Durations::of(
+      function, llvm::to_vector(ArrayRef<std::string>(links)), rates, threads);
   if (failed(durations))
     return failure();
   int64_t bound = simulate(function, *durations).getLowerBound();
   Outcome outcome;
   order(function.getBody().front(), *durations, 1, outcome);
-  if (!report || outcome.after == outcome.before)
+  // Less than a thousandth is not worth a line.
+  if (!report || outcome.before - outcome.after < outcome.before / 1000)
     return success();
   auto milliseconds = [](int64_t picoseconds) {
     return llvm::formatv("{0:F2} ms", picoseconds * 1e-9).str();
@@ -211,7 +212,7 @@ LogicalResult OrderCommandsPass::order(func::FuncOp function) {
       << llvm::formatv("{0:F1}",
                        bound ? 100.0 * (outcome.after - bound) / bound : 0)
              .str()
-      << " %; values take at most " << mebibytes(outcome.peakAfter) << ", before "
-      << mebibytes(outcome.peakBefore);
+      << " %; values take at most " << mebibytes(outcome.peakAfter)
+      << ", before " << mebibytes(outcome.peakBefore);
   return success();
 }

@@ -32,11 +32,10 @@ polyrank::sharding::parseBucketSizes(std::string_view text) {
   SmallVector<StringRef> words;
   StringRef(text).split(words, ',');
   for (auto [i, word] : llvm::enumerate(words)) {
-    auto [name, number] = word.contains('=') ? word.split('=')
-                                             : std::pair(StringRef(), word);
+    auto [name, number] =
+        word.contains('=') ? word.split('=') : std::pair(StringRef(), word);
     double mebibytes;
-    if (number.getAsDouble(mebibytes) ||
-        !(mebibytes >= 0 && mebibytes <= 1e6))
+    if (number.getAsDouble(mebibytes) || !(mebibytes >= 0 && mebibytes <= 1e6))
       return Error{"'" + word.str() +
                    "' has no number of MiB from 0 to 1e6, as in 25 or "
                    "all-gather=50,reduce-scatter=25"};

@@ -18,8 +18,8 @@ namespace {
 using Sequence = std::vector<Communication>;
 
 /// What a member of a group says in it, command by command.
-using Said = std::vector<
-    std::tuple<uint64_t, std::string, std::vector<int64_t>>>;
+using Said =
+    std::vector<std::tuple<uint64_t, std::string, std::vector<int64_t>>>;
 
 } // namespace
 
@@ -88,9 +88,8 @@ static std::string mutate(RankSequences &ranks, Random &random) {
   // A wait says nothing of its own.
   switch (command.isWait() ? random.pick({5, 6, 7}) : random.below(8)) {
   case 0:
-    command.id = random.chance(50)
-                     ? command.id + 1000
-                     : sequence[random.below(sequence.size())].id;
+    command.id = random.chance(50) ? command.id + 1000
+                                   : sequence[random.below(sequence.size())].id;
     return where + ": another id";
   case 1:
     command.kind = random.chance(50)
@@ -168,15 +167,14 @@ static SmallVector<Operation *> getPlaces(Operation *op) {
         producer && producer->getBlock() == block &&
         (!first || first->isBeforeInBlock(producer)))
       first = producer;
-  for (Operation &place :
-       llvm::make_range(first ? std::next(first->getIterator()) : block->begin(),
-                        block->end())) {
+  for (Operation &place : llvm::make_range(
+           first ? std::next(first->getIterator()) : block->begin(),
+           block->end())) {
     if (&place != op && op->getNextNode() != &place)
       places.push_back(&place);
     if (llvm::is_contained(op->getUsers(), &place) ||
-        llvm::any_of(op->getUsers(), [&](Operation *user) {
-          return place.isAncestor(user);
-        }))
+        llvm::any_of(op->getUsers(),
+                     [&](Operation *user) { return place.isAncestor(user); }))
       break;
   }
   return places;

@@ -79,9 +79,17 @@ TEST(CheckPrograms, AnotherKindOrSizeOnOneRankIsRejected) {
 TEST(CheckPrograms, AnotherGroupOnOneRankIsRejected) {
   for (size_t rank = 0; rank < 4; ++rank)
     for (size_t i = 0; i < 5; ++i)
-      for (std::vector<int64_t> group :
-           {std::vector<int64_t>{0, 1}, {0, 2}, {0, 3}, {1, 2}, {2, 3}, {1, 3},
-            {0, 1, 2, 3}, {1, 0}, {0}, {0, 0}, {0, 9}}) {
+      for (std::vector<int64_t> group : {std::vector<int64_t>{0, 1},
+                                         {0, 2},
+                                         {0, 3},
+                                         {1, 2},
+                                         {2, 3},
+                                         {1, 3},
+                                         {0, 1, 2, 3},
+                                         {1, 0},
+                                         {0},
+                                         {0, 0},
+                                         {0, 9}}) {
         RankSequences ranks = program();
         if (ranks[rank][i].group == group)
           continue;
@@ -131,8 +139,8 @@ TEST(CheckPrograms, AGroupHasDifferentRanksAndTheOneThatNamesIt) {
 }
 
 TEST(CheckPrograms, AGroupHasRanksThatExist) {
-  for (std::vector<int64_t> group : std::vector<std::vector<int64_t>>{
-           {0, 2}, {-1, 0}, {0, 9}}) {
+  for (std::vector<int64_t> group :
+       std::vector<std::vector<int64_t>>{{0, 2}, {-1, 0}, {0, 9}}) {
     Communication mine{1, "k", {4}, group, "command"};
     EXPECT_TRUE(findError({{mine}, {}})) << testing::PrintToString(group);
   }
@@ -147,9 +155,10 @@ TEST(CheckPrograms, ACycleOfWaitsIsRejectedAndNamed) {
       {{4, "k", {4}, {2, 3}, "row"}, {3, "k", {4}, {1, 3}, "column"}}};
   auto error = findError(ranks);
   ASSERT_TRUE(error);
-  EXPECT_NE(error->find("ranks wait for each other without end: rank 0 (rank=0) "
-                        "waits in row (command 0"),
-            std::string::npos)
+  EXPECT_NE(
+      error->find("ranks wait for each other without end: rank 0 (rank=0) "
+                  "waits in row (command 0"),
+      std::string::npos)
       << *error;
 }
 

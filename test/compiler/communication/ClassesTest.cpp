@@ -167,7 +167,8 @@ RankPrograms Draw::draw(const std::vector<int64_t> &sizes) {
       group = drawGroup(sizes);
     }
     int32_t movement = ranks.movements.size();
-    ranks.movements.push_back({uint64_t(movement), "k", {8}, "op", 1 + below(5)});
+    ranks.movements.push_back(
+        {uint64_t(movement), "k", {8}, "op", 1 + below(5)});
     groupOf.push_back(ranks.groups.size());
     queueOf.push_back(hasQueues && chance(60) ? int32_t(below(2))
                                               : Command::ownQueue);
@@ -228,7 +229,9 @@ TEST(Classes, OneRankStandsForAllThatRunOneProgram) {
   // 3,072 ranks: 64 x 8 x 6, six programs.
   RankPrograms ranks;
   ranks.mesh = Mesh({{"data", 64}, {"tensor", 8}, {"pipe", 6}});
-  ranks.groups = {{{{0, 1, 64}}}, {{{1, 1, 8}}}, {{{2, 1, 6}}},
+  ranks.groups = {{{{0, 1, 64}}},
+                  {{{1, 1, 8}}},
+                  {{{2, 1, 6}}},
                   {{{0, 1, 64}, {1, 1, 8}, {2, 1, 6}}}};
   ranks.classAxes = {2};
   ranks.programOf = {0, 1, 2, 3, 4, 5};

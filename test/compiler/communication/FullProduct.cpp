@@ -10,8 +10,7 @@ using namespace polyrank;
 using namespace polyrank::test;
 using communication::Command;
 
-RankSequences
-polyrank::test::expand(const communication::RankPrograms &ranks) {
+RankSequences polyrank::test::expand(const communication::RankPrograms &ranks) {
   RankSequences sequences(ranks.mesh.getNumRanks());
   for (int64_t rank = 0; rank < ranks.mesh.getNumRanks(); ++rank) {
     int64_t index = 0;
@@ -66,8 +65,7 @@ polyrank::test::toPrograms(const RankSequences &sequences,
         // An empty list would be all of them.
         if (group.members.empty())
           group.members = {-1};
-        auto known =
-            std::find(ranks.groups.begin(), ranks.groups.end(), group);
+        auto known = std::find(ranks.groups.begin(), ranks.groups.end(), group);
         command.group = known - ranks.groups.begin();
         if (known == ranks.groups.end())
           ranks.groups.push_back(group);
@@ -103,9 +101,9 @@ private:
     return done.count(keyOf(rank, command)) > 0;
   }
   int64_t places(const Communication &each) const {
-    return std::max<int64_t>(1, (each.transfers +
-                                 limits.transfersOfAnOperation - 1) /
-                                    limits.transfersOfAnOperation);
+    return std::max<int64_t>(
+        1, (each.transfers + limits.transfersOfAnOperation - 1) /
+               limits.transfersOfAnOperation);
   }
   bool mayStart(int64_t rank, size_t command) const;
   bool isAloneTooLarge(const Communication &each) const {
@@ -152,8 +150,8 @@ Product::Key Product::keyOf(int64_t rank, size_t command) const {
   const auto &sequence = ranks[rank];
   int64_t number = 0;
   for (size_t i = 0; i < command; ++i)
-    number += !sequence[i].isWait() &&
-              sequence[i].group == sequence[command].group;
+    number +=
+        !sequence[i].isWait() && sequence[i].group == sequence[command].group;
   return {sequence[command].group, number};
 }
 
@@ -198,9 +196,9 @@ bool Product::happens(const Key &key) const {
     const Communication &mine = ranks[rank][*command];
     for (size_t before : states[rank].started) {
       const Communication &older = ranks[rank][before];
-      bool isSameQueue = older.queue == mine.queue &&
-                         (mine.queue != Command::ownQueue ||
-                          older.group == mine.group);
+      bool isSameQueue =
+          older.queue == mine.queue &&
+          (mine.queue != Command::ownQueue || older.group == mine.group);
       if (before < *command && isSameQueue && !isDone(rank, before))
         return false;
     }
@@ -242,8 +240,8 @@ bool Product::advance(int64_t rank) {
     state.started.insert(state.next);
     return true;
   }
-  bool waits = command.action == Command::Action::Run ||
-               isAloneTooLarge(command);
+  bool waits =
+      command.action == Command::Action::Run || isAloneTooLarge(command);
   if (waits && !isDone(rank, state.next))
     return false;
   state.isStarted = false;
@@ -281,7 +279,8 @@ std::optional<std::string> Product::run() {
   return std::nullopt;
 }
 
-std::optional<std::string> polyrank::test::findCommunicationError(
-    const RankSequences &ranks, const communication::Limits &limits) {
+std::optional<std::string>
+polyrank::test::findCommunicationError(const RankSequences &ranks,
+                                       const communication::Limits &limits) {
   return Product(ranks, limits).run();
 }

@@ -23,9 +23,7 @@ struct Communication {
   int32_t microbatch = 0;
   int64_t transfers = 1;
 
-  bool isWait() const {
-    return action == communication::Command::Action::Wait;
-  }
+  bool isWait() const { return action == communication::Command::Action::Wait; }
 };
 
 /// What each rank runs, in order.

@@ -1,4 +1,5 @@
-// What starts, waits and limits of what is in flight mean for who waits for whom.
+// What starts, waits and limits of what is in flight mean for who waits for
+// whom.
 
 #include "compiler/communication/CheckPrograms.h"
 #include "runtime/comm/shm/ControlPage.h"
@@ -17,11 +18,10 @@ namespace {
 static_assert(Limits().operationsOfAGroup == polyrank::runtime::shm::ringSlots);
 static_assert(Limits().transfersOfAnOperation ==
               polyrank::runtime::shm::roundTransfers);
-static_assert(Limits().transfers ==
-              polyrank::runtime::shm::publishedTransfers);
+static_assert(Limits().transfers == polyrank::runtime::shm::publishedTransfers);
 
-/// Rank 0 starts `count` things in group 0 and then one in group 1. Rank 1 first
-/// does that one, and then the others.
+/// Rank 0 starts `count` things in group 0 and then one in group 1. Rank 1
+/// first does that one, and then the others.
 RankPrograms crossing(int64_t count, int64_t transfers = 1) {
   RankPrograms ranks;
   ranks.mesh = Mesh({{"data", 2}});
@@ -30,7 +30,9 @@ RankPrograms crossing(int64_t count, int64_t transfers = 1) {
   ranks.programOf = {0, 1};
   ranks.programs.resize(2);
   for (int32_t i = 0; i <= count; ++i)
-    ranks.movements.push_back({uint64_t(i), "all_reduce sum", {8, 8},
+    ranks.movements.push_back({uint64_t(i),
+                               "all_reduce sum",
+                               {8, 8},
                                "op" + std::to_string(i),
                                i == count ? 1 : transfers});
   Program &first = ranks.programs[0], &second = ranks.programs[1];
@@ -55,13 +57,14 @@ std::string check(const RankPrograms &ranks) {
 TEST(InFlight, AStartWaitsForNobody) { EXPECT_EQ(check(crossing(16)), ""); }
 
 TEST(InFlight, TheStartOfTheSeventeenthWaitsForTheFirst) {
-  EXPECT_EQ(check(crossing(17)),
-            "ranks wait for each other without end: rank 0 (data=0) may start "
-            "op16 (command 16, all_reduce sum, id 16, microbatch 0, bytes 8 8, "
-            "group 0 1) only when an older one in flight has ended, op0 "
-            "(command 0, all_reduce sum, id 0, microbatch 0, bytes 8 8, group "
-            "0 1); rank 1 (data=1) waits in op17 (command 0, all_reduce sum, id "
-            "17, microbatch 0, bytes 8 8, group 1 0)");
+  EXPECT_EQ(
+      check(crossing(17)),
+      "ranks wait for each other without end: rank 0 (data=0) may start "
+      "op16 (command 16, all_reduce sum, id 16, microbatch 0, bytes 8 8, "
+      "group 0 1) only when an older one in flight has ended, op0 "
+      "(command 0, all_reduce sum, id 0, microbatch 0, bytes 8 8, group "
+      "0 1); rank 1 (data=1) waits in op17 (command 0, all_reduce sum, id "
+      "17, microbatch 0, bytes 8 8, group 1 0)");
 }
 
 TEST(InFlight, ABucketOfManyTransfersTakesSeveralPlaces) {

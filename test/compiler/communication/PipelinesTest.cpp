@@ -1,5 +1,5 @@
-// Pipelines: a program for each stage, transfers between neighbours, one forward
-// and one backward in turn (1F1B; Narayanan et al., Memory-Efficient
+// Pipelines: a program for each stage, transfers between neighbours, one
+// forward and one backward in turn (1F1B; Narayanan et al., Memory-Efficient
 // Pipeline-Parallel DNN Training, 2021).
 
 #include "compiler/communication/CheckPrograms.h"
@@ -34,8 +34,8 @@ public:
       ranks.groups.push_back({{{1, 1, stages}}, {s + 1, s}});
       std::string name = "h." + std::to_string(s);
       ranks.movements.push_back({uint64_t(2 * s + 1), "transfer", {8}, name});
-      ranks.movements.push_back({uint64_t(2 * s + 2), "transfer", {8},
-                                 "gradient of " + name});
+      ranks.movements.push_back(
+          {uint64_t(2 * s + 2), "transfer", {8}, "gradient of " + name});
     }
   }
 
