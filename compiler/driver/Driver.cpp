@@ -10,6 +10,7 @@
 #include "compiler/driver/Stages.h"
 #include "compiler/lowering/Pipeline.h"
 #include "compiler/plan/WritePlan.h"
+#include "compiler/sharding/BucketSizes.h"
 #include "compiler/sharding/Passes.h"
 #include "compiler/sharding/Why.h"
 #include "dialects/graph/Provenance.h"
@@ -144,6 +145,8 @@ LogicalResult Compilation::checkOptions() {
   mesh = *parsed;
   if (auto model = cost::CostModel::parse(mesh, options.links); !model)
     return fail("--link: " + model.error().message);
+  if (auto sizes = sharding::parseBucketSizes(options.bucketMegabytes); !sizes)
+    return fail("--bucket-mb: " + sizes.error().message);
   if (auto checked = checkTarget(context, options); !checked)
     return fail(checked.error().message);
   if (!options.dumpDirectory.empty())

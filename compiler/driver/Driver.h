@@ -53,7 +53,8 @@ struct Options {
   bool noTie = false;
   /// The file may lack its weights.
   bool abstractWeights = false;
-  double bucketMegabytes = 25;
+  /// As sharding::parseBucketSizes reads them.
+  std::string bucketMegabytes = "25";
   /// ZeRO stage: 1 splits updates and optimizer state over the devices that
   /// would all do the same, for parameters of at least `zeroThreshold`
   /// elements, 2 sums of gradients too, 3 also parameters.

@@ -138,10 +138,18 @@ def CheckBuffers : Pass<"check-buffers", "::mlir::ModuleOp"> {
 def CheckRanks : Pass<"check-ranks", "::mlir::ModuleOp"> {
   let summary = "The communication of all ranks agrees and ends";
   let description = [{
-    Runs the product of all ranks symbolically, one segment after another, under
-    the rule that a rank does one communication at a time and waits in it for
-    all members of its group. All members must come with the same id, kind,
-    sizes and group, and every rank must reach the segment's end.
+    Runs the programs of all ranks symbolically, one segment after another: a
+    collective happens when all members of its group have started it, a wait
+    returns when that has happened, and a start that is beyond what a transport
+    can have in flight (16 of a group) first waits for older ones. All members
+    must come with the same id, kind, sizes and group, each start needs one wait
+    in its segment, and every rank must reach the segment's end. An error shows
+    the shortest counterexample: ranks that wait for each other in a circle, each
+    with its command.
+
+    Ranks that run one program do the same at the same time, so one of them is
+    run for all: how many ranks there are costs nothing
+    (compiler/communication/CheckPrograms.h).
   }];
 }
 

@@ -23,6 +23,12 @@ void lowering::buildLoweringPipeline(OpPassManager &manager,
   gemms.threads = options.threads;
   manager.addPass(createChooseGemms(gemms));
   if (options.overlap) {
+    schedule::OrderCommandsOptions order;
+    order.links.assign(options.links.begin(), options.links.end());
+    order.threads = options.threads;
+    order.rates = options.rates;
+    order.report = options.report;
+    manager.addPass(schedule::createOrderCommands(order));
     schedule::StartCollectivesOptions starts;
     starts.prefetch = options.prefetch;
     starts.links.assign(options.links.begin(), options.links.end());

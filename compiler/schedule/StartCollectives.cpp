@@ -1,5 +1,6 @@
 // StartCollectives: starts collectives early, and waits for them late.
 
+#include "compiler/schedule/Commands.h"
 #include "compiler/schedule/Passes.h"
 #include "compiler/schedule/Timeline.h"
 #include "llvm/ADT/SetVector.h"
@@ -98,21 +99,10 @@ int64_t RangeScheduler::getDeadline(Operation *op) const {
   return deadline;
 }
 
-/// What only brings what collectives reduced together with values from outside of
-/// the range, as adding a microbatch's gradient to the sum, keeps nothing else
-/// in memory when it is put off.
 bool RangeScheduler::mayBePutOff(Operation *op) const {
-  bool usesCollective = false;
-  for (Value operand : op->getOperands()) {
-    Operation *producer = operand.getDefiningOp();
-    auto collective = dyn_cast_if_present<rank::CollectiveOp>(producer);
-    usesCollective |= collective != nullptr;
-    if (collective ? collective.getReduction() == runtime::Reduction::None
-                   : places.contains(producer))
-      return false;
-  }
-  return usesCollective && isa<rank::LaunchOp>(op) &&
-         getDeadline(op) > places.at(op);
+  return addsReduced(op, [&](Operation *other) {
+           return places.contains(other);
+         }) && getDeadline(op) > places.at(op);
 }
 
 void RangeScheduler::findFlights() {
@@ -131,11 +121,7 @@ void RangeScheduler::findFlights() {
     if (!collective)
       continue;
     Flight flight{collective, places.at(op)};
-    int64_t before = 0, after = 0;
-    for (auto [i, operand, result] :
-         llvm::enumerate(op->getOperands(), op->getResults())) {
-      before += rank::getByteSize(operand.getType());
-      after += rank::getByteSize(result.getType());
+    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
       flight.holdsOperands |=
           collective.getInPlace(i) != runtime::InPlace::Same;
       // What another collective gives is there where this one stands.
@@ -148,7 +134,7 @@ void RangeScheduler::findFlights() {
     }
     flight.need = getNeed(collective);
     // What nobody reads before the end replaces an argument, as a rule.
-    flight.grows = after > before && flight.need < numOps;
+    flight.grows = grows(collective) && flight.need < numOps;
     flight.start = flight.place;
     flights.push_back(flight);
   }
@@ -334,22 +320,6 @@ void RangeScheduler::run() {
   startEarly();
   startLate();
   place();
-}
-
-/// A view costs nothing and is no use: it stands in front of its first reader.
-static void sinkViews(Block &block) {
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
-    if (!isa<rank::ViewOp>(op))
-      continue;
-    Operation *first = nullptr;
-    for (Operation *user : op.getUsers()) {
-      Operation *above = block.findAncestorOpInBlock(*user);
-      if (!first || above->isBeforeInBlock(first))
-        first = above;
-    }
-    if (first)
-      op.moveBefore(first);
-  }
 }
 
 namespace {

@@ -139,10 +139,8 @@ void Simulator::run(Block &block, int64_t executions) {
       run(op, executions);
       continue;
     }
-    SmallVector<int64_t> counts(loop.getBlocks().size());
-    for (auto run : loop.getRuns())
-      ++counts[run.segment];
-    for (auto [part, count] : llvm::zip_equal(loop.getBlocks(), counts)) {
+    for (auto [part, count] :
+         llvm::zip_equal(loop.getBlocks(), loop.countRuns())) {
       int64_t begin = clock.now();
       run(*part, executions * count);
       clock.repeat(begin, count);

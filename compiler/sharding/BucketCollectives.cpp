@@ -4,12 +4,14 @@
 // parameter, so in reverse order of use; buckets are filled in that order.
 // Only reductions whose results the backward does not read are merged: nothing
 // waits for a bucket but the update. Li et al., PyTorch Distributed
-// (2020), 3.2. For gathers of new parameters nothing waits but the step's end.
+// (2020), 3.2. The first bucket is a small one, so that the link has something to
+// do early. For gathers of new parameters nothing waits but the step's end.
 // Parameters that are gathered where they are used (ZeRO stage 3) are there
 // before the first op of their phase: a bucket stands where its first is
 // needed.
 
 #include "compiler/cost/CostModel.h"
+#include "compiler/sharding/BucketSizes.h"
 #include "compiler/sharding/Passes.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Phase.h"
@@ -53,8 +55,8 @@ struct Candidate {
 
 class Bucketing {
 public:
-  Bucketing(func::FuncOp function, int64_t limit)
-      : function(function), limit(limit), phases(function) {}
+  Bucketing(func::FuncOp function, const sharding::BucketSizes &sizes)
+      : function(function), sizes(sizes), phases(function) {}
 
   void run();
 
@@ -70,7 +72,7 @@ private:
   void mergeAtFirst(ArrayRef<Candidate> members);
 
   func::FuncOp function;
-  int64_t limit;
+  sharding::BucketSizes sizes;
   graph::Phases phases;
   llvm::DenseSet<Value> readByBackward;
   llvm::DenseMap<Operation *, int64_t> position;
@@ -215,15 +217,23 @@ void Bucketing::run(Block &block) {
 
   bool merged = false;
   SmallVector<bool> done(candidates.size());
+  // Axes over which gradients have a bucket: groups have queues of their own.
+  SmallVector<ArrayRef<sharding::AxisRef>> begun;
   for (size_t i = 0; i < candidates.size(); ++i) {
     if (done[i])
       continue;
     SmallVector<Candidate> members;
-    int64_t bytes = 0, most = limit;
-    if (candidates[i].key.isStored)
+    const Key &key = candidates[i].key;
+    int64_t bytes = 0, most = sizes.get(key.movement);
+    if (key.isStored)
       most = std::min(most, largestStored);
+    if (key.movement != sharding::MovementKind::AllGather &&
+        !llvm::is_contained(begun, ArrayRef(key.axes))) {
+      begun.push_back(key.axes);
+      most = std::min(most, sizes.first);
+    }
     for (size_t j = i; j < candidates.size(); ++j) {
-      if (done[j] || !(candidates[j].key == candidates[i].key))
+      if (done[j] || !(candidates[j].key == key))
         continue;
       if (!members.empty() && bytes + candidates[j].bytes > most)
         break;
@@ -352,8 +362,12 @@ struct BucketCollectives
   using BucketCollectivesBase::BucketCollectivesBase;
 
   void runOnOperation() override {
-    constexpr double mebibyte = 1 << 20;
-    Bucketing(getOperation(), static_cast<int64_t>(megabytes * mebibyte)).run();
+    auto sizes = sharding::parseBucketSizes(megabytes.getValue());
+    if (!sizes) {
+      getOperation().emitError() << "bucket sizes: " << sizes.error().message;
+      return signalPassFailure();
+    }
+    Bucketing(getOperation(), *sizes).run();
   }
 };
 } // namespace

@@ -187,10 +187,15 @@ def BucketCollectives : Pass<"bucket-collectives", "::mlir::func::FuncOp"> {
     where they are used are gathered where the first of a bucket is needed, in
     the forward and in the backward; so many at once have no more bytes than the
     largest of them.
+
+    Buckets of gradients fill in the order in which the backward makes them. The
+    first one over the same axes holds less (`first`), so that it is full, and can
+    be reduced, soon after the backward has begun.
   }];
   let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::sharding::ShardingDialect"];
   let options = [
-    Option<"megabytes", "mb", "double", "25", "The most that one bucket holds, in MiB">
+    Option<"megabytes", "mb", "std::string", "\"25\"",
+           "The most that a bucket holds, in MiB: 25 for all kinds, or all-gather=50,reduce-scatter=25,first=1">
   ];
 }
 

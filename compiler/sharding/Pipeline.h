@@ -45,9 +45,10 @@ struct PartitionPipelineOptions
   Option<std::string> gather{
       *this, "zero-gather", llvm::cl::init("use"),
       llvm::cl::desc("use, step or keep=PATTERN[,PATTERN]")};
-  Option<double> megabytes{
-      *this, "mb", llvm::cl::init(25),
-      llvm::cl::desc("The most that one bucket holds, in MiB")};
+  Option<std::string> megabytes{
+      *this, "mb", llvm::cl::init("25"),
+      llvm::cl::desc("The most that a bucket holds, in MiB: 25, or "
+                     "all-gather=50,reduce-scatter=25,first=1")};
   ListOption<std::string> links{
       *this, "link", llvm::cl::desc("AXIS=LATENCY:BANDWIDTH, for the costs")};
 

@@ -82,6 +82,13 @@ SmallVector<Block *> MicrobatchesOp::getBlocks() {
   return blocks;
 }
 
+SmallVector<int64_t> MicrobatchesOp::countRuns() {
+  SmallVector<int64_t> counts(getSegments().size());
+  for (Run run : getRuns())
+    ++counts[run.segment];
+  return counts;
+}
+
 int64_t MicrobatchesOp::getCount() {
   int64_t count = 0;
   for (Run run : getRuns())

@@ -304,6 +304,8 @@ def Rank_MicrobatchesOp : Rank_Command<"microbatches",
     /// every microbatch of a cycle of slots come once more.
     ::llvm::SmallVector<Run> getRunsToCheck();
     ::llvm::SmallVector<SegmentOp, 4> getSegments();
+    /// How often each of them runs.
+    ::llvm::SmallVector<int64_t> countRuns();
     /// Those of the segments.
     ::llvm::SmallVector<::mlir::Block *> getBlocks();
     /// One more than the last microbatch that is run.

@@ -261,6 +261,9 @@ bool Checker::runLayouts(ModuleOp module) {
   gemms.measure = false;
   schedule::StartCollectivesOptions starts;
   starts.prefetch = Random(seed ^ 0x57a7).pick({0, 1, 1, 2, 5});
+  // How much is moved depends on how fast machines are.
+  schedule::OrderCommandsOptions order;
+  order.rates = Random(seed ^ 0x0bde).pick({"", "1:0.1", "1:0.01", "1:0.001"});
   if (!runPass(module, "form-gemms", lowering::createFormGemms()) ||
       !compare(module, Ranks) ||
       !runPass(module, "form-kernels", codegen::createFormKernels()) ||
@@ -268,6 +271,9 @@ bool Checker::runLayouts(ModuleOp module) {
       !runPass(module, "lower-kernels", codegen::createLowerKernels()) ||
       !compare(module, Ranks) ||
       !runPass(module, "choose-gemms", lowering::createChooseGemms(gemms)) ||
+      !runPass(module, "order-commands",
+               schedule::createOrderCommands(order)) ||
+      !compare(module, Ranks) ||
       !runPass(module, "start-collectives",
                schedule::createStartCollectives(starts)) ||
       !compare(module, Ranks) ||

@@ -5,11 +5,12 @@
 #include <map>
 #include <set>
 
-#include "compiler/lowering/RankSequences.h"
+#include "compiler/communication/CheckPrograms.h"
+#include "compiler/lowering/SegmentPrograms.h"
+#include "test/compiler/communication/FullProduct.h"
 
 using namespace mlir;
 using namespace polyrank;
-using namespace polyrank::lowering;
 using namespace polyrank::test;
 
 namespace {
@@ -17,44 +18,17 @@ namespace {
 using Sequence = std::vector<Communication>;
 
 /// What a member of a group says in it, command by command.
-using Said = std::vector<
-    std::tuple<uint64_t, std::string, std::vector<int64_t>>>;
+using Said =
+    std::vector<std::tuple<uint64_t, std::string, std::vector<int64_t>>>;
 
 } // namespace
 
 static std::map<std::vector<int64_t>, Said> byGroup(const Sequence &sequence) {
   std::map<std::vector<int64_t>, Said> groups;
   for (const Communication &each : sequence)
-    groups[each.group].emplace_back(each.id, each.kind, each.bytes);
+    if (!each.isWait())
+      groups[each.group].emplace_back(each.id, each.kind, each.bytes);
   return groups;
-}
-
-/// Whether ranks that start a communication only all at once come to the end.
-static bool ends(const RankSequences &ranks) {
-  std::vector<size_t> next(ranks.size(), 0);
-  auto isAt = [&](int64_t rank, const Communication &command) {
-    return next[rank] < ranks[rank].size() &&
-           ranks[rank][next[rank]].id == command.id &&
-           ranks[rank][next[rank]].group == command.group;
-  };
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (size_t rank = 0; rank < ranks.size(); ++rank) {
-      if (next[rank] == ranks[rank].size())
-        continue;
-      const Communication &mine = ranks[rank][next[rank]];
-      if (!llvm::all_of(mine.group,
-                        [&](int64_t member) { return isAt(member, mine); }))
-        continue;
-      for (int64_t member : mine.group)
-        ++next[member];
-      moved = true;
-    }
-  }
-  for (size_t rank = 0; rank < ranks.size(); ++rank)
-    if (next[rank] < ranks[rank].size())
-      return false;
-  return true;
 }
 
 /// Another value than it has, of those that this program uses.
@@ -64,12 +38,43 @@ static std::vector<int64_t> otherGroup(const RankSequences &ranks,
   std::set<std::vector<int64_t>> groups{{0}, {0, 1}};
   for (const Sequence &sequence : ranks)
     for (const Communication &each : sequence)
-      groups.insert(each.group);
+      if (!each.isWait())
+        groups.insert(each.group);
   std::vector<int64_t> reversed(group.rbegin(), group.rend());
   groups.insert(reversed);
   groups.erase(group);
   std::vector<std::vector<int64_t>> list(groups.begin(), groups.end());
   return random.pick(list);
+}
+
+/// Waits name commands by their numbers: one that is gone is none.
+static void erase(Sequence &sequence, int64_t at) {
+  sequence.erase(sequence.begin() + at);
+  for (Communication &each : sequence)
+    if (each.started >= at)
+      each.started = each.started == at ? -1 : each.started - 1;
+}
+
+static void insert(Sequence &sequence, int64_t at, Communication command) {
+  for (Communication &each : sequence)
+    each.started += each.started >= at;
+  command.started += command.started >= at;
+  sequence.insert(sequence.begin() + at, std::move(command));
+}
+
+/// Its wait, where it has one, still waits for it.
+static void move(Sequence &sequence, int64_t from, int64_t to) {
+  Communication moved = sequence[from];
+  std::vector<int64_t> waits;
+  erase(sequence, from);
+  for (auto [i, each] : llvm::enumerate(sequence))
+    if (each.isWait() && each.started == -1)
+      waits.push_back(i);
+  if (moved.isWait() && moved.started >= from)
+    --moved.started;
+  insert(sequence, to, moved);
+  for (int64_t wait : waits)
+    sequence[wait + (wait >= to)].started = to;
 }
 
 /// One change of one rank's sequence, in words.
@@ -80,11 +85,11 @@ static std::string mutate(RankSequences &ranks, Random &random) {
   Communication &command = sequence[at];
   std::string where =
       "rank " + std::to_string(rank) + ", command " + std::to_string(at);
-  switch (random.below(8)) {
+  // A wait says nothing of its own.
+  switch (command.isWait() ? random.pick({5, 6, 7}) : random.below(8)) {
   case 0:
-    command.id = random.chance(50)
-                     ? command.id + 1000
-                     : sequence[random.below(sequence.size())].id;
+    command.id = random.chance(50) ? command.id + 1000
+                                   : sequence[random.below(sequence.size())].id;
     return where + ": another id";
   case 1:
     command.kind = random.chance(50)
@@ -101,17 +106,14 @@ static std::string mutate(RankSequences &ranks, Random &random) {
     command.group = otherGroup(ranks, command.group, random);
     return where + ": another group";
   case 5:
-    sequence.erase(sequence.begin() + at);
+    erase(sequence, at);
     return where + ": missing";
   case 6:
-    sequence.insert(sequence.begin() + random.below(sequence.size() + 1),
-                    Communication(command));
+    insert(sequence, random.below(sequence.size() + 1), command);
     return where + ": twice";
   default: {
-    Communication moved = command;
-    sequence.erase(sequence.begin() + at);
-    int64_t to = random.below(sequence.size() + 1);
-    sequence.insert(sequence.begin() + to, moved);
+    int64_t to = random.below(sequence.size());
+    move(sequence, at, to);
     return where + ": moved to " + std::to_string(to);
   }
   }
@@ -123,27 +125,33 @@ static bool mustBeRejected(const RankSequences &before,
   for (auto [left, right] : llvm::zip_equal(before, after))
     if (byGroup(left) != byGroup(right))
       return true;
-  return !ends(after);
+  return findCommunicationError(after).has_value();
 }
 
 std::string polyrank::test::checkMutations(ModuleOp module, int64_t count,
                                            Random &random,
                                            MutationCounts &counts) {
-  std::vector<RankSequences> segments;
-  for (auto function : module.getOps<func::FuncOp>())
-    for (const SegmentCommands &commands : getSegments(function))
-      if (!commands.empty())
-        segments.push_back(*getRankSequences(commands));
+  std::vector<communication::RankPrograms> segments;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    auto found = *lowering::getSegmentPrograms(function);
+    for (lowering::SegmentPrograms &segment : found)
+      if (!segment.commands.empty())
+        segments.push_back(std::move(segment.ranks));
+  }
   for (int64_t i = 0; i < count && !segments.empty(); ++i) {
-    const RankSequences &before = segments[random.below(segments.size())];
-    if (findCommunicationError(before))
+    const communication::RankPrograms &segment =
+        segments[random.below(segments.size())];
+    RankSequences before = expand(segment);
+    if (communication::checkPrograms(segment).fault ||
+        findCommunicationError(before))
       return "the program itself is rejected";
     RankSequences after = before;
     std::string what = mutate(after, random);
     bool expected = mustBeRejected(before, after);
-    auto error = findCommunicationError(after);
-    if (error.has_value() != expected)
-      return what + (expected ? " is accepted" : " is rejected: " + *error);
+    auto fault = communication::checkPrograms(toPrograms(after)).fault;
+    if (fault.has_value() != expected)
+      return what +
+             (expected ? " is accepted" : " is rejected: " + fault->toString());
     ++(expected ? counts.rejected : counts.equivalent);
   }
   return "";
@@ -159,15 +167,14 @@ static SmallVector<Operation *> getPlaces(Operation *op) {
         producer && producer->getBlock() == block &&
         (!first || first->isBeforeInBlock(producer)))
       first = producer;
-  for (Operation &place :
-       llvm::make_range(first ? std::next(first->getIterator()) : block->begin(),
-                        block->end())) {
+  for (Operation &place : llvm::make_range(
+           first ? std::next(first->getIterator()) : block->begin(),
+           block->end())) {
     if (&place != op && op->getNextNode() != &place)
       places.push_back(&place);
     if (llvm::is_contained(op->getUsers(), &place) ||
-        llvm::any_of(op->getUsers(), [&](Operation *user) {
-          return place.isAncestor(user);
-        }))
+        llvm::any_of(op->getUsers(),
+                     [&](Operation *user) { return place.isAncestor(user); }))
       break;
   }
   return places;

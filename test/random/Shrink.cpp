@@ -331,8 +331,8 @@ static std::string passesTo(StringRef stage, int start, uint64_t seed) {
       {"propagate-layouts", "shard-updates", "decompose-composites"},
       {"plan-reshards", "bucket-collectives", "check-partition", "localize",
        "choose-orders", "form-segments", "form-gemms", "form-kernels",
-       "lower-kernels", "choose-gemms", "assign-buffers", "check-buffers",
-       "check-ranks"}};
+       "lower-kernels", "choose-gemms", "order-commands", "start-collectives",
+       "assign-buffers", "check-buffers", "check-ranks"}};
   std::string flags;
   for (const char *pass : passes[start]) {
     if (!stage.contains(pass) && llvm::none_of(passes[start], [&](auto *other) {

@@ -180,11 +180,13 @@ polyrank::driver::parseOptions(int argc, char **argv) {
                "Keep copies that the exporter made of a tied matrix apart: "
                "without this they are one parameter again");
   app.add_option("--bucket-mb", options.bucketMegabytes,
-                 "Reductions of gradients and gathers of new parameters are "
-                 "merged into buckets of up to this many MiB, fractions "
-                 "allowed; 0 keeps each apart")
+                 "Reductions of gradients and gathers of parameters are merged "
+                 "into buckets of up to this many MiB, fractions allowed; 0 "
+                 "keeps each apart. For some kinds alone: "
+                 "all-gather=50,reduce-scatter=25,all-reduce=25; first=1 is the "
+                 "first bucket of gradients, which is small so that its "
+                 "reduction starts early")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e6))
       ->type_name("MB");
   app.add_option(
          "--recompute", options.recompute,

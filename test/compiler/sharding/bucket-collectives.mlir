@@ -1,5 +1,9 @@
 // RUN: polyrank-opt %s --bucket-collectives | FileCheck %s --check-prefix=ONE
 // RUN: polyrank-opt %s --bucket-collectives=mb=0.0005 | FileCheck %s --check-prefix=MORE
+// RUN: polyrank-opt %s --bucket-collectives=mb=all-gather=0.0005,all-reduce=0.0005,reduce-scatter=0.0005 | FileCheck %s --check-prefix=MORE
+// RUN: polyrank-opt %s --bucket-collectives=mb=all-reduce=0 | FileCheck %s --check-prefix=APART
+// RUN: polyrank-opt %s --bucket-collectives=mb=reduce-scatter=0 | FileCheck %s --check-prefix=ONE
+// RUN: polyrank-opt %s --bucket-collectives=mb=1,first=0.0003 | FileCheck %s --check-prefix=EARLY
 // RUN: polyrank-opt %s --bucket-collectives --evaluate=distributed | FileCheck %s --check-prefix=VALUE
 // Gradients are reduced in buckets, in the order in which the backward makes
 // them: the last layer's first. What the backward reads itself, other axes and
@@ -17,6 +21,17 @@
 // ONE: %{{.*}}:3 = sharding.all_reduce %[[D3:.*]], %[[D2:.*]], %[[D1:.*]] {why = #sharding.reason<value = "gradients of 3 tensors", user = "update 3; update 2; update 1", members = [<user = "update 3">, <user = "update 2">, <user = "update 1">]>}
 // ONE-NOT: = sharding.
 // ONE: return
+
+// APART-LABEL: func.func @step
+// APART-COUNT-3: = sharding.all_reduce %{{[a-z0-9_]*}} {why
+// APART: return
+
+// One of 256 bytes fits into the first bucket, two and more into others.
+// EARLY-LABEL: func.func @step
+// EARLY: = sharding.all_reduce {{.*}} {why = #sharding.reason<user = "update 3">}
+// EARLY-COUNT-2: graph.matmul
+// EARLY: %{{.*}}:2 = sharding.all_reduce {{.*}} {why = #sharding.reason<value = "gradients of 2 tensors", user = "update 2; update 1", members = [<user = "update 2">, <user = "update 1">]>}
+// EARLY: return
 
 // Two of 256 bytes fit into 524.
 // MORE-LABEL: func.func @step

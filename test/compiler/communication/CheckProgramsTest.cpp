@@ -1,11 +1,15 @@
 // Every change of one rank's communication that matters is found.
 
-#include "compiler/lowering/Communication.h"
+#include "compiler/communication/CheckPrograms.h"
+#include "test/compiler/communication/FullProduct.h"
 
 #include <gtest/gtest.h>
 #include <random>
 
-using namespace polyrank::lowering;
+using namespace polyrank::test;
+using polyrank::communication::checkPrograms;
+using polyrank::communication::Command;
+using polyrank::communication::Limits;
 
 namespace {
 
@@ -30,98 +34,89 @@ RankSequences program() {
   return ranks;
 }
 
-TEST(Communication, AgreeingRanksEnd) {
-  EXPECT_EQ(findCommunicationError(program()), std::nullopt);
+/// What is wrong with them, where each rank is a class of its own. The product
+/// of all ranks must find as much.
+std::optional<std::string> findError(const RankSequences &ranks,
+                                     Limits limits = {}) {
+  auto fault = checkPrograms(toPrograms(ranks, limits)).fault;
+  auto error = findCommunicationError(ranks, limits);
+  EXPECT_EQ(fault.has_value(), error.has_value())
+      << (fault ? fault->toString() : *error);
+  if (!fault)
+    return std::nullopt;
+  return fault->toString();
 }
 
-TEST(Communication, AnotherIdOnOneRankIsRejected) {
+TEST(CheckPrograms, AgreeingRanksEnd) {
+  EXPECT_EQ(findError(program()), std::nullopt);
+}
+
+TEST(CheckPrograms, AnotherIdOnOneRankIsRejected) {
   for (size_t rank = 0; rank < 4; ++rank)
     for (size_t i = 0; i < 5; ++i) {
       RankSequences ranks = program();
       ranks[rank][i].id = 77;
-      auto error = findCommunicationError(ranks);
+      auto error = findError(ranks);
       ASSERT_TRUE(error) << "rank " << rank << ", command " << i;
       EXPECT_NE(error->find("command " + std::to_string(i)), std::string::npos)
           << *error;
     }
 }
 
-TEST(Communication, AnotherKindOrSizeOnOneRankIsRejected) {
+TEST(CheckPrograms, AnotherKindOrSizeOnOneRankIsRejected) {
   for (size_t rank = 0; rank < 4; ++rank)
     for (size_t i = 0; i < 5; ++i) {
       RankSequences kind = program(), size = program(), fewer = program();
       kind[rank][i].kind = "broadcast";
       size[rank][i].bytes.back() += 4;
       fewer[rank][i].bytes.pop_back();
-      EXPECT_TRUE(findCommunicationError(kind));
-      EXPECT_TRUE(findCommunicationError(size));
-      EXPECT_TRUE(findCommunicationError(fewer));
+      EXPECT_TRUE(findError(kind));
+      EXPECT_TRUE(findError(size));
+      EXPECT_TRUE(findError(fewer));
     }
 }
 
-TEST(Communication, AnotherGroupOnOneRankIsRejected) {
+TEST(CheckPrograms, AnotherGroupOnOneRankIsRejected) {
   for (size_t rank = 0; rank < 4; ++rank)
     for (size_t i = 0; i < 5; ++i)
-      for (std::vector<int64_t> group :
-           {std::vector<int64_t>{0, 1}, {0, 2}, {0, 3}, {1, 2}, {2, 3}, {1, 3},
-            {0, 1, 2, 3}, {1, 0}, {0}, {0, 0}, {0, 9}}) {
+      for (std::vector<int64_t> group : {std::vector<int64_t>{0, 1},
+                                         {0, 2},
+                                         {0, 3},
+                                         {1, 2},
+                                         {2, 3},
+                                         {1, 3},
+                                         {0, 1, 2, 3},
+                                         {1, 0},
+                                         {0},
+                                         {0, 0},
+                                         {0, 9}}) {
         RankSequences ranks = program();
         if (ranks[rank][i].group == group)
           continue;
         ranks[rank][i].group = group;
-        EXPECT_TRUE(findCommunicationError(ranks));
+        EXPECT_TRUE(findError(ranks));
       }
 }
 
-TEST(Communication, AMissingOrFurtherCommandIsRejected) {
+TEST(CheckPrograms, AMissingOrFurtherCommandIsRejected) {
   for (size_t rank = 0; rank < 4; ++rank)
     for (size_t i = 0; i < 5; ++i) {
       RankSequences missing = program(), twice = program();
       missing[rank].erase(missing[rank].begin() + i);
       twice[rank].insert(twice[rank].begin() + i, twice[rank][i]);
-      EXPECT_TRUE(findCommunicationError(missing));
-      EXPECT_TRUE(findCommunicationError(twice));
+      EXPECT_TRUE(findError(missing));
+      EXPECT_TRUE(findError(twice));
     }
 }
 
-/// Whether ranks that only ever proceed together with equal commands all end.
-bool endsInAgreement(const RankSequences &ranks) {
-  std::vector<size_t> next(ranks.size(), 0);
-  auto at = [&](int64_t rank) {
-    return next[rank] < ranks[rank].size() ? &ranks[rank][next[rank]] : nullptr;
-  };
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (size_t rank = 0; rank < ranks.size(); ++rank) {
-      const Communication *mine = at(rank);
-      if (!mine || !std::all_of(mine->group.begin(), mine->group.end(),
-                                [&](int64_t member) {
-                                  const Communication *theirs = at(member);
-                                  return theirs && theirs->id == mine->id &&
-                                         theirs->group == mine->group;
-                                }))
-        continue;
-      for (int64_t member : std::vector<int64_t>(mine->group))
-        ++next[member];
-      moved = true;
-    }
-  }
-  for (size_t rank = 0; rank < ranks.size(); ++rank)
-    if (at(rank))
-      return false;
-  return true;
-}
-
-TEST(Communication, AnotherOrderOnOneRankIsRejectedUnlessItEnds) {
+TEST(CheckPrograms, AnotherOrderOnOneRankIsRejectedUnlessItEnds) {
   int rejected = 0, equivalent = 0;
   for (size_t rank = 0; rank < 4; ++rank)
     for (size_t i = 0; i < 5; ++i)
       for (size_t j = 0; j < i; ++j) {
         RankSequences ranks = program();
         std::swap(ranks[rank][i], ranks[rank][j]);
-        bool ends = endsInAgreement(ranks);
-        EXPECT_EQ(findCommunicationError(ranks).has_value(), !ends)
-            << "rank " << rank << ", commands " << i << " and " << j;
+        bool ends = !findError(ranks);
         ++(ends ? equivalent : rejected);
         // The sequence of one group changed.
         if (program()[rank][i].group == program()[rank][j].group)
@@ -131,11 +126,11 @@ TEST(Communication, AnotherOrderOnOneRankIsRejectedUnlessItEnds) {
   EXPECT_GT(equivalent, 0);
 }
 
-TEST(Communication, AGroupHasDifferentRanksAndTheOneThatNamesIt) {
+TEST(CheckPrograms, AGroupHasDifferentRanksAndTheOneThatNamesIt) {
   for (std::vector<int64_t> group : std::vector<std::vector<int64_t>>{
            {1}, {0, 0}, {0, 0, 1}, {0, 2}, {-1, 0}, {}}) {
     Communication mine{1, "k", {4}, group, "command"};
-    auto error = findCommunicationError({{mine}, {mine}});
+    auto error = findError({{mine}, {mine}});
     ASSERT_TRUE(error);
     EXPECT_NE(error->find("which is no group of different ranks with itself"),
               std::string::npos)
@@ -143,21 +138,49 @@ TEST(Communication, AGroupHasDifferentRanksAndTheOneThatNamesIt) {
   }
 }
 
-TEST(Communication, ACycleOfWaitsIsRejectedAndNamed) {
+TEST(CheckPrograms, AGroupHasRanksThatExist) {
+  for (std::vector<int64_t> group :
+       std::vector<std::vector<int64_t>>{{0, 2}, {-1, 0}, {0, 9}}) {
+    Communication mine{1, "k", {4}, group, "command"};
+    EXPECT_TRUE(findError({{mine}, {}})) << testing::PrintToString(group);
+  }
+}
+
+TEST(CheckPrograms, ACycleOfWaitsIsRejectedAndNamed) {
   // Rank 0 is at the row first, rank 3 too; 1 and 2 at the column first.
   RankSequences ranks = {
       {{1, "k", {4}, {0, 1}, "row"}, {2, "k", {4}, {0, 2}, "column"}},
       {{3, "k", {4}, {1, 3}, "column"}, {1, "k", {4}, {0, 1}, "row"}},
       {{2, "k", {4}, {0, 2}, "column"}, {4, "k", {4}, {2, 3}, "row"}},
       {{4, "k", {4}, {2, 3}, "row"}, {3, "k", {4}, {1, 3}, "column"}}};
-  auto error = findCommunicationError(ranks);
+  auto error = findError(ranks);
   ASSERT_TRUE(error);
-  EXPECT_NE(error->find("waits without end: rank 0 runs row"),
-            std::string::npos)
+  EXPECT_NE(
+      error->find("ranks wait for each other without end: rank 0 (rank=0) "
+                  "waits in row (command 0"),
+      std::string::npos)
       << *error;
 }
 
-TEST(Communication, TheSameOrderOnAllRanksEndsWhateverItIs) {
+TEST(CheckPrograms, OfTwoCirclesTheShorterIsShown) {
+  // 0, 1 and 2 wait for each other, and so do 3 and 4.
+  auto over = [](std::vector<int64_t> group) {
+    return Communication{1, "k", {4}, group, "command"};
+  };
+  RankSequences ranks = {{over({0, 1}), over({0, 2})},
+                         {over({1, 2}), over({0, 1})},
+                         {over({0, 2}), over({1, 2})},
+                         {over({3, 4}), over({4, 3})},
+                         {over({4, 3}), over({3, 4})}};
+  auto error = findError(ranks);
+  ASSERT_TRUE(error);
+  EXPECT_NE(error->find("without end: rank 3 (rank=3) waits"),
+            std::string::npos)
+      << *error;
+  EXPECT_EQ(error->find("rank 0"), std::string::npos) << *error;
+}
+
+TEST(CheckPrograms, TheSameOrderOnAllRanksEndsWhateverItIs) {
   std::mt19937 random(3);
   for (int round = 0; round < 50; ++round) {
     RankSequences ranks = program();
@@ -166,7 +189,7 @@ TEST(Communication, TheSameOrderOnAllRanksEndsWhateverItIs) {
       for (auto &rank : ranks)
         std::swap(rank[i], rank[j]);
     }
-    EXPECT_EQ(findCommunicationError(ranks), std::nullopt);
+    EXPECT_EQ(findError(ranks), std::nullopt);
   }
 }
 

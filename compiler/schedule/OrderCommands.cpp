@@ -1,0 +1,216 @@
+// OrderCommands: gives collectives something to hide behind.
+
+#include "compiler/schedule/CommandOrder.h"
+#include "compiler/schedule/Commands.h"
+#include "compiler/schedule/Passes.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::schedule;
+
+namespace polyrank::schedule {
+#define GEN_PASS_DEF_ORDERCOMMANDS
+#include "compiler/schedule/Passes.h.inc"
+} // namespace polyrank::schedule
+
+/// How far from a collective commands are looked for: what is moved further
+/// would be in memory for long.
+static constexpr int window = 128;
+
+namespace {
+
+/// Fills the time in which a rank would wait for a collective with what stands
+/// beside it.
+class Filling {
+public:
+  Filling(CommandOrder &order, int64_t duration, int collective)
+      : order(order), duration(duration), collective(collective) {}
+
+  void run();
+
+private:
+  bool isMovable(int command) const {
+    return order.getWork(command) > 0 &&
+           isa<rank::LaunchOp, rank::GemmOp>(order.getOp(command));
+  }
+  void putOff();
+  void bringForward();
+  bool bringForward(int command, int &to);
+  bool isThere(int command, int position) const;
+
+  CommandOrder &order;
+  int64_t duration;
+  int collective;
+  int64_t missing = 0; // picoseconds of waiting
+};
+
+} // namespace
+
+void Filling::run() {
+  int start = order.getStart(collective), need = order.getNeed(collective);
+  missing = duration;
+  for (int position = start; position < need && missing > 0; ++position)
+    missing -= order.getWork(order.at(position));
+  if (missing > 0)
+    putOff();
+  if (missing > 0)
+    bringForward();
+}
+
+/// What stands in front of the collective's start, and is used only behind it.
+void Filling::putOff() {
+  int start = order.getStart(collective);
+  // It goes to this position; all behind it move to the front by one.
+  int to = start == order.getPosition(collective) ? start : start - 1;
+  llvm::DenseSet<int> needed = {collective};
+  int first = std::max(0, start - window);
+  for (int earlier : order.getBefore(collective))
+    needed.insert(earlier);
+  for (int position = start - 1; position >= first && missing > 0; --position) {
+    int command = order.at(position);
+    if (needed.contains(command)) {
+      for (int earlier : order.getBefore(command))
+        needed.insert(earlier);
+      continue;
+    }
+    if (isMovable(command) &&
+        llvm::all_of(order.getAfter(command),
+                     [&](int user) { return order.getPosition(user) > to; }) &&
+        order.moveBack(command, to)) {
+      missing -= order.getWork(command);
+      --to;
+    }
+  }
+}
+
+/// Whether what the command gives is there at the position, without waiting.
+bool Filling::isThere(int command, int position) const {
+  if (order.getPosition(command) >= position)
+    return false;
+  auto op = dyn_cast<rank::CollectiveOp>(order.getOp(command));
+  // Somebody else has waited for it.
+  return !op || order.getNeed(command) < position;
+}
+
+/// With the views that it reads.
+bool Filling::bringForward(int command, int &to) {
+  SmallVector<int> views;
+  for (int earlier : order.getBefore(command)) {
+    if (isThere(earlier, to))
+      continue;
+    if (!order.isView(earlier) ||
+        !llvm::all_of(order.getBefore(earlier),
+                      [&](int source) { return isThere(source, to); }))
+      return false;
+    views.push_back(earlier);
+  }
+  for (int view : views)
+    if (!order.moveForward(view, to++))
+      llvm_unreachable("a view takes no memory");
+  if (!order.moveForward(command, to))
+    return false;
+  ++to;
+  return true;
+}
+
+/// What stands behind the collective's use and needs nothing of that.
+void Filling::bringForward() {
+  int need = order.getNeed(collective);
+  int last = std::min(order.size() - 1, need + window);
+  for (int position = need + 1; position <= last && missing > 0; ++position) {
+    int command = order.at(position);
+    // What takes much longer would hold up what follows.
+    if (!isMovable(command) || order.getWork(command) > 2 * missing)
+      continue;
+    if (bringForward(command, need))
+      missing -= order.getWork(command);
+  }
+}
+
+namespace {
+struct OrderCommandsPass
+    : schedule::impl::OrderCommandsBase<OrderCommandsPass> {
+  using OrderCommandsBase::OrderCommandsBase;
+
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (!function.isExternal() && failed(order(function)))
+        return signalPassFailure();
+  }
+
+private:
+  struct Outcome {
+    int64_t before = 0, after = 0; // picoseconds
+    int64_t peakBefore = 0, peakAfter = 0;
+  };
+  LogicalResult order(func::FuncOp function);
+  void order(Block &block, const Durations &durations, int64_t executions,
+             Outcome &outcome);
+};
+} // namespace
+
+void OrderCommandsPass::order(Block &block, const Durations &durations,
+                              int64_t executions, Outcome &outcome) {
+  sinkViews(block);
+  auto begin = block.begin();
+  for (auto it = block.begin(); it != block.end(); ++it) {
+    auto loop = dyn_cast<rank::MicrobatchesOp>(*it);
+    if (!loop && !it->hasTrait<OpTrait::IsTerminator>())
+      continue;
+    CommandOrder commands(begin, it, durations);
+    int64_t before = commands.getMakespan(), after = before;
+    for (int i = 0; i < commands.size(); ++i)
+      if (auto op = dyn_cast<rank::CollectiveOp>(commands.getOp(i));
+          op && !commands.isPrefetched(i))
+        Filling(commands, durations.get(op), i).run();
+    // The clock decides: what a move brings it may cost elsewhere.
+    if (int64_t then = commands.getMakespan(); then < before) {
+      after = then;
+      outcome.peakAfter = std::max(outcome.peakAfter, commands.getPeak());
+      commands.apply(it);
+    } else {
+      outcome.peakAfter = std::max(outcome.peakAfter, commands.getLimit());
+    }
+    outcome.before += executions * before;
+    outcome.after += executions * after;
+    outcome.peakBefore = std::max(outcome.peakBefore, commands.getLimit());
+    if (loop)
+      for (auto [part, count] :
+           llvm::zip_equal(loop.getBlocks(), loop.countRuns()))
+        order(*part, durations, executions * count, outcome);
+    begin = std::next(it);
+  }
+}
+
+LogicalResult OrderCommandsPass::order(func::FuncOp function) {
+  auto durations = Durations::of(
+      function, llvm::to_vector(ArrayRef<std::string>(links)), rates, threads);
+  if (failed(durations))
+    return failure();
+  int64_t bound = simulate(function, *durations).getLowerBound();
+  Outcome outcome;
+  order(function.getBody().front(), *durations, 1, outcome);
+  // Less than a thousandth is not worth a line.
+  if (!report || outcome.before - outcome.after < outcome.before / 1000)
+    return success();
+  auto milliseconds = [](int64_t picoseconds) {
+    return llvm::formatv("{0:F2} ms", picoseconds * 1e-9).str();
+  };
+  auto mebibytes = [](int64_t bytes) {
+    return llvm::formatv("{0:F2} MiB", bytes / double(1 << 20)).str();
+  };
+  function.emitRemark()
+      << "commands in another order, so that reductions have more to hide "
+         "behind: "
+      << milliseconds(outcome.after) << " instead of "
+      << milliseconds(outcome.before) << ", at least " << milliseconds(bound)
+      << ", gap "
+      << llvm::formatv("{0:F1}",
+                       bound ? 100.0 * (outcome.after - bound) / bound : 0)
+             .str()
+      << " %; values take at most " << mebibytes(outcome.peakAfter)
+      << ", before " << mebibytes(outcome.peakBefore);
+  return success();
+}
