@@ -3,6 +3,7 @@
 #include "runtime/plan/MemoryTimeline.h"
 
 #include "runtime/plan/CommandBuffers.h"
+#include "runtime/plan/CommandText.h"
 #include "support/Names.h"
 
 #include <algorithm>
@@ -12,18 +13,6 @@
 
 namespace polyrank::runtime {
 namespace {
-
-const char *nameOf(plan::Phase phase) {
-  switch (phase) {
-  case plan::Phase::Forward:
-    return "forward";
-  case plan::Phase::Backward:
-    return "backward";
-  case plan::Phase::Update:
-    break;
-  }
-  return "update";
-}
 
 class Follower {
 public:
