@@ -85,9 +85,8 @@ private:
   void await(const InFlight &one) {
     int64_t stood = clock.wait(one.time);
     int64_t duration = one.time.end - one.time.start;
-    stood = std::min(stood, duration);
     timeline.commands[one.command].stood = stood;
-    one.line->hidden += duration - stood;
+    one.line->hidden += duration - std::min(stood, duration);
   }
 
   OverlapLine &lineOf(const plan::Collective &collective) {

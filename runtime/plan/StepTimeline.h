@@ -20,7 +20,8 @@ struct PlannedCommand {
   const plan::Command *command = nullptr;
   /// Of the schedule, and in its segment.
   uint32_t action = 0, number = 0;
-  /// Of a collective: how long the rank stood for it, which is not hidden.
+  /// Of a collective: how long the rank stood for it, and for those that ran in
+  /// front of it in its group.
   int64_t stood = 0;
 };
 

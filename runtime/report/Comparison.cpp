@@ -154,7 +154,9 @@ private:
     ++line.count;
     line.started += place.command->body_as_Collective()->ticket() != 0;
     line.time.planned += time;
-    line.stood.planned += secondsOf(place.planned->stood);
+    // Those in front of it are not its own time.
+    line.stood.planned +=
+        std::min(time, secondsOf(place.planned->stood));
     comparison.stood.planned += secondsOf(place.planned->stood);
   }
 
