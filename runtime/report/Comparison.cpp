@@ -155,8 +155,7 @@ private:
     line.started += place.command->body_as_Collective()->ticket() != 0;
     line.time.planned += time;
     // Those in front of it are not its own time.
-    line.stood.planned +=
-        std::min(time, secondsOf(place.planned->stood));
+    line.stood.planned += std::min(time, secondsOf(place.planned->stood));
     comparison.stood.planned += secondsOf(place.planned->stood);
   }
 
@@ -205,17 +204,20 @@ private:
       std::erase(name, '\'');
       comparison.ops.push_back({name, op.phase, op.work, op.count, op.time});
     }
-    std::stable_sort(comparison.ops.begin(), comparison.ops.end(),
-                     [](const OpLine &a, const OpLine &b) {
-                       return a.time.excess() > b.time.excess();
-                     });
+    std::sort(comparison.ops.begin(), comparison.ops.end(),
+              [](const OpLine &a, const OpLine &b) {
+                return std::forward_as_tuple(-a.time.excess(), a.op, a.phase,
+                                             a.work) <
+                       std::forward_as_tuple(-b.time.excess(), b.op, b.phase,
+                                             b.work);
+              });
     for (auto &[key, line] : collectives)
       comparison.collectives.push_back(line);
-    std::stable_sort(comparison.collectives.begin(),
-                     comparison.collectives.end(),
-                     [](const CollectiveLine &a, const CollectiveLine &b) {
-                       return a.time.planned > b.time.planned;
-                     });
+    std::sort(comparison.collectives.begin(), comparison.collectives.end(),
+              [](const CollectiveLine &a, const CollectiveLine &b) {
+                return std::forward_as_tuple(-a.time.planned, a.kind, a.axes) <
+                       std::forward_as_tuple(-b.time.planned, b.kind, b.axes);
+              });
   }
 
   const LoadedPlan &plan;
