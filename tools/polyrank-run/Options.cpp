@@ -128,9 +128,9 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   app.add_option("--rehearse", options.rehearse,
                  "Compute nothing: sleep for as long as this file of times "
                  "says that each command takes (polyrank-inspect PLAN --times "
-                 "FILE), and communicate. Shows how long a step of many ranks "
-                 "takes on few cores; there is no loss, and nothing is saved "
-                 "(docs/time.md)")
+                 "FILE), and wait for collectives over --link. Shows how long a "
+                 "step of many ranks takes on few cores; there is no loss, and "
+                 "nothing is saved (docs/time.md)")
       ->type_name("FILE");
   app.add_option("--denormals", denormals,
                  "flush denormal numbers to zero (default) or keep them, "
