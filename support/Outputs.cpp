@@ -82,6 +82,8 @@ KindRow rowOf(FileKind kind) {
     return {"an SVG picture", ".svg"};
   case FileKind::Trace:
     return {"a trace of polyrank-run", ".json"};
+  case FileKind::Times:
+    return {"a file of times of polyrank-inspect", ".json"};
   case FileKind::Profile:
     break;
   }
@@ -164,6 +166,8 @@ bool isOfKind(FileKind kind, std::string_view start, uint64_t size) {
     return start.starts_with("<svg ");
   case FileKind::Trace:
     return start.starts_with("{\"displayTimeUnit\":");
+  case FileKind::Times:
+    return start.starts_with("{\n  \"report\": \"times\"");
   case FileKind::Profile:
     break;
   }

@@ -11,7 +11,7 @@
 namespace polyrank {
 
 /// What a file holds, as far as its first bytes say.
-enum class FileKind { Plan, Safetensors, Npz, Log, Profile, Trace, Svg };
+enum class FileKind { Plan, Safetensors, Npz, Log, Profile, Trace, Times, Svg };
 
 /// A file that a command reads.
 struct InputUse {

@@ -4,6 +4,7 @@
 #include "runtime/exec/Interpreter.h"
 
 #include "runtime/plan/BufferPlace.h"
+#include "runtime/plan/CommandText.h"
 #include "runtime/plan/Enums.h"
 
 #include <algorithm>
@@ -14,10 +15,10 @@
 namespace polyrank::runtime {
 namespace {
 
-class CollectiveOperation : public Operation {
+class TransportOperation : public CollectiveOperation {
 public:
-  CollectiveOperation(const plan::Collective &source, Group group,
-                      const ArenaView &arena, Transport &transport)
+  TransportOperation(const plan::Collective &source, Group group,
+                     const ArenaView &arena, Transport &transport)
       : source(source), transport(transport) {
     collective.kind = kindOf(source.kind());
     collective.reduction = reductionOf(source.reduction());
@@ -64,15 +65,11 @@ public:
     return {};
   }
 
-  /// For what `run` has started.
-  Result<void> wait() {
+  Result<void> wait() override {
     POLYRANK_ASSIGN(done, transport.wait(ticket));
     last = done;
     return {};
   }
-
-  /// Of the last one that is over.
-  const Completion &completion() const { return last; }
 
 private:
   void enter(uint32_t microbatch) {
@@ -91,7 +88,6 @@ private:
   std::vector<Transfer> first, transfers; // in the first microbatch; in one
   std::vector<int32_t> permutation;
   Ticket ticket;
-  Completion last;
 };
 
 class WaitOperation : public Operation {
@@ -130,13 +126,13 @@ double CommandTimes::communicationShare() const {
   return sum ? double(communication()) / sum : 0;
 }
 
-Result<Interpreter> Interpreter::prepare(const plan::Program &program,
-                                         uint32_t microbatches,
-                                         const Mesh &mesh, int64_t rank,
-                                         const ArenaView &arena, Device &device,
-                                         Transport &transport,
-                                         const Links &links) {
+Result<Interpreter>
+Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
+                     const Mesh &mesh, int64_t rank, const ArenaView &arena,
+                     Device &device, Transport &transport, const Links &links,
+                     Rehearsal *rehearsal) {
   Interpreter interpreter(transport);
+  interpreter.rehearsal = rehearsal;
   std::vector<Group> groups;
   std::map<uint32_t, PacedLink> paced; // two lists of axes may be one group
   for (const plan::AxisList *list : *program.groups()) {
@@ -153,6 +149,7 @@ Result<Interpreter> Interpreter::prepare(const plan::Program &program,
     }
   }
   for (const plan::Segment *segment : *program.segments()) {
+    auto number = static_cast<uint32_t>(interpreter.segments.size());
     auto &commands = interpreter.segments.emplace_back();
     if (!segment->commands())
       continue;
@@ -160,6 +157,9 @@ Result<Interpreter> Interpreter::prepare(const plan::Program &program,
     for (const plan::Command *command : *segment->commands()) {
       const Completion *completion = nullptr;
       auto prepare = [&]() -> Device::Prepared {
+        if (rehearsal && isComputed(*command))
+          return rehearsal->prepare(number,
+                                    static_cast<uint32_t>(commands.size()));
         switch (command->body_type()) {
         case plan::CommandBody::Launch:
           return device.prepare(*command->body_as_Launch(), arena);
@@ -180,10 +180,18 @@ Result<Interpreter> Interpreter::prepare(const plan::Program &program,
         }
         default: {
           const plan::Collective &collective = *command->body_as_Collective();
-          auto operation = std::make_unique<CollectiveOperation>(
-              collective, groups[collective.group()], arena, transport);
-          if (Result<void> fits = operation->check(microbatches); !fits)
-            return fits.error();
+          Group group = groups[collective.group()];
+          std::unique_ptr<CollectiveOperation> operation;
+          if (rehearsal) {
+            operation = rehearsal->prepare(number, uint32_t(commands.size()),
+                                           collective, group);
+          } else {
+            auto real = std::make_unique<TransportOperation>(collective, group,
+                                                             arena, transport);
+            if (Result<void> fits = real->check(microbatches); !fits)
+              return fits.error();
+            operation = std::move(real);
+          }
           if (collective.ticket())
             started[collective.ticket()] = operation.get();
           else
@@ -213,6 +221,8 @@ Result<void> Interpreter::runStep(uint64_t step) {
   uint64_t start = now();
   if (traced)
     traced->beginStep(step);
+  if (rehearsal)
+    rehearsal->beginStep();
   for (uint32_t a = 0; a < schedule.size(); ++a) {
     const plan::Action &action = schedule[a];
     std::vector<Command> &commands = segments[action.segment()];

@@ -6,6 +6,7 @@
 #include "runtime/device/Device.h"
 #include "runtime/exec/Links.h"
 #include "runtime/exec/Profile.h"
+#include "runtime/exec/Rehearsal.h"
 #include "runtime/exec/Trace.h"
 #include "runtime/plan/PlanMesh.h"
 
@@ -31,13 +32,14 @@ struct CommandTimes {
 class Interpreter {
 public:
   /// Prepares all commands of the verified `program` for `rank`, whose
-  /// collectives are held back to `links`.
+  /// collectives are held back to `links`. With a `rehearsal`, which outlives
+  /// this, it stands in for device and links: arena and links are not used.
   static Result<Interpreter> prepare(const plan::Program &program,
-                                     uint32_t microbatches,
-                                     const Mesh &mesh, int64_t rank,
-                                     const ArenaView &arena, Device &device,
-                                     Transport &transport,
-                                     const Links &links = {});
+                                     uint32_t microbatches, const Mesh &mesh,
+                                     int64_t rank, const ArenaView &arena,
+                                     Device &device, Transport &transport,
+                                     const Links &links = {},
+                                     Rehearsal *rehearsal = nullptr);
 
   /// Runs the schedule once. An error names the command's origin in the model.
   Result<void> runStep(uint64_t step);
@@ -69,6 +71,7 @@ private:
   CommandTimes measured;
   std::optional<Profile> profiled;
   Trace *traced = nullptr;
+  Rehearsal *rehearsal = nullptr;
 };
 
 } // namespace polyrank::runtime

@@ -2,6 +2,8 @@
 
 #include "runtime/exec/Links.h"
 
+#include "runtime/plan/Collectives.h"
+#include "runtime/plan/Enums.h"
 #include "support/Names.h"
 
 #include <algorithm>
@@ -76,6 +78,35 @@ std::optional<PacedLink> Links::of(const AxisRefs *axes) const {
         std::max(slowest->picosecondsPerByte, given->link.picosecondsPerByte);
   }
   return slowest;
+}
+
+StepTimes Links::timesOver(StepTimes times, const LoadedPlan &plan) const {
+  const plan::Program &program = plan.program();
+  for (uint32_t segment = 0; segment < times.size(); ++segment)
+    for (uint32_t number = 0; number < times[segment].size(); ++number) {
+      const plan::Collective *collective = program.segments()
+                                               ->Get(segment)
+                                               ->commands()
+                                               ->Get(number)
+                                               ->body_as_Collective();
+      if (!collective)
+        continue;
+      const AxisRefs *axes = program.groups()->Get(collective->group())->axes();
+      std::optional<PacedLink> link = of(axes);
+      times[segment][number] = 0;
+      if (!link)
+        continue;
+      CollectiveKind kind = kindOf(collective->kind());
+      auto members = static_cast<uint64_t>(Mesh::groupSize(axes));
+      uint64_t bytes = 0;
+      for (const plan::Transfer *transfer : *collective->transfers())
+        bytes += sentBytes(kind, members, transfer->input()->size(),
+                           transfer->output()->size());
+      times[segment][number] =
+          ruleOf(kind).rounds * link->picoseconds +
+          static_cast<int64_t>(bytes) * link->picosecondsPerByte;
+    }
+  return times;
 }
 
 std::string Links::describe() const {

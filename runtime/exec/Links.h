@@ -4,6 +4,7 @@
 
 #include "runtime/comm/Transport.h"
 #include "runtime/plan/PlanMesh.h"
+#include "runtime/plan/StepTimes.h"
 
 #include <optional>
 #include <span>
@@ -27,6 +28,10 @@ public:
   /// each by itself. None where no link of them is given, or the group is one
   /// rank.
   std::optional<PacedLink> of(const AxisRefs *axes) const;
+
+  /// `times` with what collectives take over these links, by which the
+  /// transport holds them back; nothing where none is given.
+  StepTimes timesOver(StepTimes times, const LoadedPlan &plan) const;
 
   /// "--link data=20:2: collectives over data take at least 20 us a round and
   /// the time that 2 GB/s give"; empty without links.

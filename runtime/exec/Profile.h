@@ -42,6 +42,9 @@ public:
   /// the first time, is left out.
   std::vector<ProfileLine> lines(const plan::Plan &plan,
                                  const DeviceRates &rates) const;
+  /// What products, and all else that is computed, reach in these lines: the
+  /// rates by which polyrank-compile --rates reckons. Zero of what there is none.
+  static DeviceRates reached(const std::vector<ProfileLine> &lines);
   /// A table of the lines: time, floor, share of the step, how often, rate,
   /// origin.
   std::string table(const plan::Plan &plan, const DeviceRates &rates) const;

@@ -86,11 +86,10 @@ std::vector<InputSpec> inputSpecsOf(const plan::Plan &plan) {
   return specs;
 }
 
-Result<std::unique_ptr<RankProgram>> RankProgram::create(const plan::Plan &plan,
-                                                         Device &device,
-                                                         Transport &transport,
-                                                         int64_t seed,
-                                                         const Links &links) {
+Result<std::unique_ptr<RankProgram>>
+RankProgram::create(const plan::Plan &plan, Device &device,
+                    Transport &transport, int64_t seed, const Links &links,
+                    Rehearsal *rehearsal) {
   const plan::Program &program = *plan.programs()->Get(0);
   if (transport.sharedMemory().size() < program.shared_size())
     return Error{fmt::format("the job's shared region has {} bytes, the plan "
@@ -102,25 +101,27 @@ Result<std::unique_ptr<RankProgram>> RankProgram::create(const plan::Plan &plan,
       PrivateRegion::allocate(program.private_size());
   if (!region)
     return region.error();
-  for (std::span<std::byte> memory :
-       {transport.sharedMemory(), (*region).memory()})
-    if (Result<void> touched = touchMemory(memory, device); !touched)
-      return touched.error();
+  if (!rehearsal) // which uses none
+    for (std::span<std::byte> memory :
+         {transport.sharedMemory(), (*region).memory()})
+      if (Result<void> touched = touchMemory(memory, device); !touched)
+        return touched.error();
   std::unique_ptr<RankProgram> rank(
       new RankProgram(plan, transport, *std::move(region)));
   transport.setParallelFor(
       [&device](int64_t range, int64_t grain, const RangeBody &body) {
         device.parallelFor(range, grain, body);
       });
-  Result<Interpreter> interpreter = Interpreter::prepare(
-      program, plan.microbatches(), rank->mesh, rank->rank, rank->arena, device,
-      transport, links);
+  Result<Interpreter> interpreter =
+      Interpreter::prepare(program, plan.microbatches(), rank->mesh, rank->rank,
+                           rank->arena, device, transport, links, rehearsal);
   if (!interpreter)
     return interpreter.error();
   rank->interpreter = std::make_unique<Interpreter>(*std::move(interpreter));
   POLYRANK_ASSIGN(rates, LearningRates::of(plan));
   rank->rates = std::move(rates);
-  rank->fillConstants(seed);
+  if (!rehearsal)
+    rank->fillConstants(seed);
   return rank;
 }
 

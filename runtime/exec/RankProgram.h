@@ -50,14 +50,13 @@ struct StoredShard {
 
 /// Order of calls: create, loadParameters, then fillInputs and runStep for each
 /// step; metrics and outputs are those of the last step. Plan, device and
-/// transport outlive it.
+/// transport outlive it, and so does a `rehearsal`, with which there are no
+/// values: runStep is all that is called, and the arena is not touched.
 class RankProgram {
 public:
-  static Result<std::unique_ptr<RankProgram>> create(const plan::Plan &plan,
-                                                     Device &device,
-                                                     Transport &transport,
-                                                     int64_t seed,
-                                                     const Links &links = {});
+  static Result<std::unique_ptr<RankProgram>>
+  create(const plan::Plan &plan, Device &device, Transport &transport,
+         int64_t seed, const Links &links = {}, Rehearsal *rehearsal = nullptr);
 
   /// Fills parameters, and state that is stored, from `sources`, one for each
   /// of the plan's stored tensors.

@@ -3,7 +3,7 @@
 
 #include "runtime/exec/Trace.h"
 
-#include "runtime/exec/Profile.h"
+#include "runtime/plan/CommandText.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -20,11 +20,6 @@ constexpr int computeTrack = 0;
 std::string inQuotes(const std::string &text) {
   return nlohmann::json(text).dump(-1, ' ', false,
                                    nlohmann::json::error_handler_t::replace);
-}
-
-const char *nameOf(plan::Phase phase) {
-  static constexpr const char *names[] = {"forward", "backward", "update"};
-  return names[int(phase)];
 }
 
 /// What is the same in all executions of a command.
@@ -133,23 +128,16 @@ private:
                      size_t number,
                      std::map<uint32_t, const plan::Collective *> &started) {
     Described result;
-    std::string what;
+    std::string what = describeWork(plan, command);
     switch (command.body_type()) {
     case plan::CommandBody::Launch:
       result.kind = "launch";
-      what = plan.kernels()
-                 ->symbols()
-                 ->Get(command.body_as_Launch()->kernel())
-                 ->str();
       break;
-    case plan::CommandBody::Gemm: {
-      const plan::Gemm &gemm = *command.body_as_Gemm();
+    case plan::CommandBody::Gemm:
       result.kind = "gemm";
-      what = fmt::format("gemm {}x{}x{}", gemm.m(), gemm.n(), gemm.k());
       break;
-    }
     case plan::CommandBody::Copy:
-      result.kind = what = "copy";
+      result.kind = "copy";
       break;
     case plan::CommandBody::Wait:
       result.kind = "wait";
@@ -164,11 +152,8 @@ private:
       result.kind = "collective";
       result.collective = command.body_as_Collective();
       result.ticket = result.collective->ticket();
-      what = plan::EnumNameCollectiveKind(result.collective->kind());
-      if (result.ticket) {
+      if (result.ticket)
         started[result.ticket] = result.collective;
-        what = "start " + what;
-      }
     }
     std::string origin = command.origin() ? command.origin()->str() : what;
     result.name = inQuotes(origin);
@@ -226,8 +211,8 @@ private:
 
 } // namespace
 
-Trace::Trace(const plan::Plan &plan, int64_t rank)
-    : plan(plan), program(*plan.programs()->Get(0)), mesh(plan), rank(rank) {
+Trace::Trace(const LoadedPlan &plan, int64_t rank)
+    : plan(plan), program(plan.program()), mesh(*plan.plan), rank(rank) {
   for (const plan::Action *action : *program.schedule())
     if (const auto *some =
             program.segments()->Get(action->segment())->commands())
@@ -241,8 +226,15 @@ void Trace::beginStep(uint64_t number) {
     leftOut = number;
 }
 
-std::string_view Trace::prologue() {
-  return "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
+std::string Trace::prologue(bool rehearsed,
+                            const std::vector<std::string> &links) const {
+  nlohmann::json list = nlohmann::json::array();
+  for (const std::string &link : links)
+    list.push_back(link);
+  return fmt::format("{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"plan\":"
+                     "\"{}\",\"rehearsed\":{},\"links\":{}}},"
+                     "\"traceEvents\":[\n",
+                     toHex(plan.bytes.hash), rehearsed, list.dump());
 }
 // The last event has no comma behind it.
 std::string_view Trace::epilogue() {
@@ -252,7 +244,7 @@ std::string_view Trace::epilogue() {
 
 Result<void> Trace::write(const Sink &sink) const {
   constexpr size_t pieceBytes = 1 << 20;
-  Writer writer(plan, mesh, rank, sink);
+  Writer writer(*plan.plan, mesh, rank, sink);
   writer.describe();
   std::map<uint32_t, int64_t> starts; // of what is in flight, by ticket
   for (const Record &record : commands) {

@@ -4,8 +4,10 @@
 
 #include "runtime/comm/Transport.h"
 #include "runtime/plan/PlanMesh.h"
+#include "runtime/plan/VerifyPlan.h"
 
 #include <functional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,7 +25,7 @@ namespace polyrank::runtime {
 /// share.
 class Trace {
 public:
-  Trace(const plan::Plan &plan, int64_t rank);
+  Trace(const LoadedPlan &plan, int64_t rank);
 
   /// One execution of command `command` of the schedule's `action`; of a
   /// collective that is over, by itself or by the wait for it, how it came to
@@ -46,8 +48,13 @@ public:
   uint64_t firstLeftOut() const { return leftOut; }
 
   using Sink = std::function<Result<void>(std::string_view text)>;
-  /// What stands before the events of all ranks, and behind them.
-  static std::string_view prologue(), epilogue();
+  /// What stands before the events of all ranks: of which plan they are,
+  /// whether computation was rehearsed, and the links that held collectives
+  /// back.
+  std::string prologue(bool rehearsed,
+                       const std::vector<std::string> &links) const;
+  /// What stands behind them.
+  static std::string_view epilogue();
   /// The events of this rank, each with a comma behind it, piece by piece.
   Result<void> write(const Sink &sink) const;
 
@@ -59,7 +66,7 @@ private:
     int64_t begin, end;
   };
 
-  const plan::Plan &plan;
+  const LoadedPlan &plan;
   const plan::Program &program;
   Mesh mesh;
   int64_t rank;

@@ -4,6 +4,7 @@
 
 #include "runtime/plan/BufferPlace.h"
 #include "runtime/plan/CommandBuffers.h"
+#include "runtime/plan/CommandText.h"
 #include "support/Names.h"
 
 #include <algorithm>
@@ -13,18 +14,6 @@
 
 namespace polyrank::runtime {
 namespace {
-
-const char *nameOf(plan::Phase phase) {
-  switch (phase) {
-  case plan::Phase::Forward:
-    return "forward";
-  case plan::Phase::Backward:
-    return "backward";
-  case plan::Phase::Update:
-    break;
-  }
-  return "update";
-}
 
 class Follower {
 public:

@@ -14,8 +14,8 @@ namespace {
 
 class Follower {
 public:
-  explicit Follower(const LoadedPlan &plan)
-      : program(plan.program()), mesh(*plan.plan) {
+  Follower(const LoadedPlan &plan, const StepTimes &times)
+      : program(plan.program()), times(times), mesh(*plan.plan) {
     timeline.queues.push_back("compute");
     for (const plan::AxisList *group : *program.groups())
       timeline.queues.push_back(mesh.describe(group->axes()));
@@ -24,14 +24,16 @@ public:
 
   StepTimeline follow() {
     for (const plan::Action *action : *program.schedule()) {
+      numberOfAction = timeline.segments.size();
       const plan::Segment &segment =
           *program.segments()->Get(action->segment());
       int64_t begin = clock.now();
       if (segment.commands())
-        for (const plan::Command *command : *segment.commands())
-          follow(*command);
-      timeline.segments.push_back({segment.name()->str(), action->microbatch(),
-                                   {begin, clock.now()}});
+        for (uint32_t number = 0; number < segment.commands()->size(); ++number)
+          follow(*segment.commands()->Get(number), number,
+                 times[action->segment()][number]);
+      timeline.segments.push_back(
+          {segment.name()->str(), action->microbatch(), {begin, clock.now()}});
     }
     finish();
     return std::move(timeline);
@@ -41,16 +43,17 @@ private:
   struct InFlight {
     QueueClock::Interval time;
     OverlapLine *line = nullptr;
+    size_t command = 0; // of timeline.commands
   };
 
   void add(uint32_t queue, QueueClock::Interval time,
-           const plan::Command &command) {
-    timeline.commands.push_back({queue, time, &command});
+           const plan::Command &command, uint32_t number) {
+    timeline.commands.push_back(
+        {queue, time, &command, uint32_t(numberOfAction), number});
     work[queue] += time.end - time.start;
   }
 
-  void follow(const plan::Command &command) {
-    auto duration = static_cast<int64_t>(command.picoseconds());
+  void follow(const plan::Command &command, uint32_t number, int64_t duration) {
     if (const plan::Wait *wait = command.body_as_Wait()) {
       await(inFlight.at(wait->ticket()));
       inFlight.erase(wait->ticket());
@@ -58,12 +61,12 @@ private:
     }
     const plan::Collective *collective = command.body_as_Collective();
     if (!collective) {
-      add(0, clock.compute(duration), command);
+      add(0, clock.compute(duration), command, number);
       return;
     }
     uint32_t queue = 1 + collective->group();
     QueueClock::Interval time = clock.start(queue, duration);
-    add(queue, time, command);
+    add(queue, time, command, number);
     OverlapLine &line = lineOf(*collective);
     ++line.count;
     line.started += collective->ticket() != 0;
@@ -71,9 +74,10 @@ private:
     if (program.reasons() && collective->why() < program.reasons()->size())
       line.bytes += program.reasons()->Get(collective->why())->bytes();
     if (collective->ticket())
-      inFlight[collective->ticket()] = {time, &line};
+      inFlight[collective->ticket()] = {time, &line,
+                                        timeline.commands.size() - 1};
     else
-      await({time, &line});
+      await({time, &line, timeline.commands.size() - 1});
   }
 
   /// What the rank stands is not hidden. Where others of the group run in front
@@ -81,6 +85,7 @@ private:
   void await(const InFlight &one) {
     int64_t stood = clock.wait(one.time);
     int64_t duration = one.time.end - one.time.start;
+    timeline.commands[one.command].stood = stood;
     one.line->hidden += duration - std::min(stood, duration);
   }
 
@@ -108,7 +113,9 @@ private:
   }
 
   const plan::Program &program;
+  const StepTimes &times;
   Mesh mesh;
+  size_t numberOfAction = 0;
   QueueClock clock;
   StepTimeline timeline;
   std::vector<int64_t> work; // by queue
@@ -119,7 +126,11 @@ private:
 } // namespace
 
 StepTimeline stepTimelineOf(const LoadedPlan &plan) {
-  return Follower(plan).follow();
+  return stepTimelineOf(plan, plannedTimesOf(plan));
+}
+
+StepTimeline stepTimelineOf(const LoadedPlan &plan, const StepTimes &times) {
+  return Follower(plan, times).follow();
 }
 
 } // namespace polyrank::runtime

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/plan/QueueClock.h"
+#include "runtime/plan/StepTimes.h"
 #include "runtime/plan/VerifyPlan.h"
 
 #include <string>
@@ -17,6 +18,11 @@ struct PlannedCommand {
   uint32_t queue = 0;
   QueueClock::Interval time;
   const plan::Command *command = nullptr;
+  /// Of the schedule, and in its segment.
+  uint32_t action = 0, number = 0;
+  /// Of a collective: how long the rank stood for it, and for those that ran in
+  /// front of it in its group.
+  int64_t stood = 0;
 };
 
 struct PlannedSegment {
@@ -48,6 +54,8 @@ struct StepTimeline {
 
 /// By what the plan says of each command's time (plan.Command.picoseconds).
 StepTimeline stepTimelineOf(const LoadedPlan &plan);
+/// By other times of the same commands.
+StepTimeline stepTimelineOf(const LoadedPlan &plan, const StepTimes &times);
 
 /// The timeline as a picture: a row for each queue. The text of an SVG file.
 std::string scheduleSvg(const StepTimeline &timeline, const LoadedPlan &plan);

@@ -150,8 +150,12 @@ void Progress::step(const StepReport &step) {
   timeInSteps += step.seconds;
   if (done == 1)
     firstSeconds = step.seconds;
+  else if (done == 2 || step.seconds < leastSeconds)
+    leastSeconds = step.seconds;
   lastMetrics = step.metrics;
   nlohmann::ordered_json line{{"step", step.step}};
+  if (options.isRehearsal)
+    line["rehearsed"] = true;
   std::vector<std::string> notFinite;
   for (size_t i = 0; i < step.metrics.size(); ++i) {
     auto &[name, value] = step.metrics[i];
@@ -210,11 +214,13 @@ bool Progress::isDue() {
 
 void Progress::ready(const ReadyReport &report) {
   if (!options.quiet)
-    tell(fmt::format(
-        "ready: {} of memory on each rank in {:.1f} s, weights read and "
-        "compared in {:.1f} s\n",
-        bytesText(plan.arenaBytes()), report.memorySeconds,
-        report.weightsSeconds));
+    tell(
+        fmt::format("ready: {} of memory on each rank in {:.1f} s{}\n",
+                    bytesText(plan.arenaBytes()), report.memorySeconds,
+                    options.isRehearsal
+                        ? ""
+                        : fmt::format(", weights read and compared in {:.1f} s",
+                                      report.weightsSeconds)));
 }
 
 void Progress::saving(const SaveReport &report) {
@@ -260,6 +266,8 @@ void Progress::show(const StepReport &step) {
       line += fmt::format("  loss {:.4f}",
                           std::isnan(value) ? std::fabs(value) : value);
   double mean = secondsPerStep();
+  if (options.isRehearsal)
+    line += fmt::format("  {:.2f} ms", 1e3 * step.seconds);
   double samples = mean > 0 ? plan.samplesPerStep / mean : 0;
   line += plan.tokensPerSample
               ? fmt::format("  {} tokens/s",

@@ -60,6 +60,8 @@ struct ProgressOptions {
   uint64_t steps = 0;
   /// A NaN loss ends the run (of training) or is its result (forward).
   bool endsAtNan = false;
+  /// Nothing is computed: there are no weights and no metrics.
+  bool isRehearsal = false;
 };
 
 /// The line goes to standard error: rewritten in place on a terminal, else one
@@ -89,6 +91,10 @@ public:
   /// The mean without the first step, which touches the memory for the first
   /// time.
   double secondsPerStep() const;
+  /// The least of a step, without the first where there are several.
+  double leastSecondsPerStep() const {
+    return done > 1 ? leastSeconds : timeInSteps;
+  }
   /// The metrics of the last step.
   const std::vector<std::pair<std::string, double>> &last() const {
     return lastMetrics;
@@ -116,7 +122,7 @@ private:
   bool terminal = false, lineOpen = false;
   bool reportedNotFinite = false, reportedNoTargets = false;
   uint64_t done = 0;
-  double timeInSteps = 0, firstSeconds = 0;
+  double timeInSteps = 0, firstSeconds = 0, leastSeconds = 0;
   struct WeightedMean {
     std::string name;
     double sum, weight; // weights are targets, where the metric has any

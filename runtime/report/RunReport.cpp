@@ -33,7 +33,8 @@ ordered_json start(const char *status, const RunFiles &files) {
                             {"outputs", &files.outputs},
                             {"log", &files.log},
                             {"profile", &files.profile},
-                            {"trace", &files.trace}})
+                            {"trace", &files.trace},
+                            {"rehearse", &files.rehearse}})
     named[name] = path->empty() ? ordered_json() : ordered_json(*path);
   report["files"] = std::move(named);
   return report;
@@ -44,7 +45,8 @@ ordered_json start(const char *status, const RunFiles &files) {
 ordered_json reportOf(const PlanReport &plan, const Mesh &mesh,
                       const Progress &progress,
                       const std::vector<RankUse> &uses, const RunFiles &files,
-                      const std::vector<std::string> &links) {
+                      const std::vector<std::string> &links,
+                      std::optional<double> rehearsedSeconds) {
   ordered_json report =
       start(progress.meanLossIsNan() ? "not_finite" : "ok", files);
   report["model"] = plan.model;
@@ -58,6 +60,9 @@ ordered_json reportOf(const PlanReport &plan, const Mesh &mesh,
   report["steps"] = progress.stepsDone();
   report["seconds"] = progress.seconds();
   report["seconds_per_step"] = progress.secondsPerStep();
+  report["least_seconds_per_step"] = progress.leastSecondsPerStep();
+  if (rehearsedSeconds)
+    report["planned_seconds_per_step"] = *rehearsedSeconds;
   report["last"] = toJson(progress.last());
   report["mean"] = toJson(progress.means());
   if (!progress.saved().empty()) {

@@ -4,20 +4,25 @@
 
 #include "runtime/report/Progress.h"
 
+#include <optional>
+
 namespace polyrank::runtime {
 
 /// What polyrank-run was asked to read and write; empty: not asked for.
 struct RunFiles {
   std::string plan, data, init, save, saveTrained, saveEma, outputs, log,
-      profile, trace;
+      profile, trace, rehearse;
 };
 
-/// Of a run that came to its end, with the --link that were in force. A forward run may find a mean loss of NaN.
+/// Of a run that came to its end, with the --link that were in force; of a
+/// rehearsal with the seconds that a step takes by its times. A forward run may
+/// find a mean loss of NaN.
 nlohmann::ordered_json reportOf(const PlanReport &plan, const Mesh &mesh,
                                 const Progress &progress,
                                 const std::vector<RankUse> &uses,
                                 const RunFiles &files,
-                                const std::vector<std::string> &links);
+                                const std::vector<std::string> &links,
+                                std::optional<double> rehearsedSeconds);
 
 /// Of a run that failed after `steps` steps.
 nlohmann::ordered_json reportOfFailure(const Error &error, uint64_t steps,

@@ -115,6 +115,18 @@ def kernels(bin, folder):
     yield whole[whole.index(b"\x7fELF"):]
 
 
+def runFiles(bin, folder):
+    """Times of the plan of RunFiles.cpp, and a trace of it; @ is its hash."""
+    plan, times, trace = folder / "linear.plan", folder / "times.json", folder / "trace.json"
+    subprocess.run([bin / "runtime-test-plan", plan, "weights.bin", "2", "1", "2"], check=True)
+    subprocess.run([bin / "polyrank-inspect", plan, "--times", times], check=True)
+    subprocess.run([bin / "polyrank-run", plan, "--rehearse", times, "--steps", "2", "--trace", trace, "--quiet"],
+                   check=True)
+    hash = json.loads(times.read_bytes())["plan"].encode()
+    for file in (times, trace):
+        yield file.read_bytes().replace(hash, b"@")
+
+
 def safetensors():
     yield save({})
     yield save({"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.zeros((0, 4), np.int64)})
@@ -220,4 +232,5 @@ def seeds(target, bin, folder):
               "safetensors": safetensors, "languages": languages, "zip": zips, "pickle": pickles,
               "torchscript-code": codes, "torchscript-reader": torchScripts,
               "exported-program": programs}
-    return list(plans(bin, folder) if target == "plan" else makers[target]())
+    withTools = {"plan": plans, "run-files": runFiles}
+    return list(withTools[target](bin, folder) if target in withTools else makers[target]())

@@ -31,3 +31,16 @@ def test_the_benchmark_measures_training_inference_and_the_transport(tmp_path):
 def test_the_benchmark_says_which_tool_is_missing(tmp_path):
     _, rows = benchmark(tmp_path, "--rows", "all-reduce-4", "--bin", tmp_path, code=1)
     assert "polyrank-bench-allreduce is not in" in rows[0]["error"]
+
+
+def test_overlap_is_measured_over_paced_links(tmp_path):
+    result = tmp_path / "result.json"
+    done = subprocess.run([sys.executable, TRAIN.parent / "overlap.py", "--bin", tools.bin(), "--work", tmp_path,
+                           "--json", result, "--zero", "3", "--microbatches", "1", "--rounds", "1", "--steps", "2"],
+                          capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    made = json.loads(result.read_text())
+    assert [row["overlap"] for row in made["rows"]] == ["on", "off"]
+    for row in made["rows"]:
+        assert row["least"] > 0 and row["comparison"]["links"] == ["data=20:0.5"]
+    assert "| 3 | 1 | " in done.stdout and len(made["traces"]) == 1

@@ -236,10 +236,46 @@ def test_run_log_and_profile(compiled, dataset, tmp_path):
     # The same as a table: one line for each entry, between a head, a sum and the rates.
     tools.tool(*run, "--profile", profile)
     table = profile.read_text().splitlines()
-    assert len(table) == len(profiled["commands"]) + 3
-    assert table[0].split()[:4] == ["ms", "floor", "share", "count"] and "over 4 steps" in table[-2]
-    assert sum(float(line.split()[2].rstrip("%")) for line in table[1:-2]) == pytest.approx(100, abs=1)
-    assert table[-1].startswith("floor: ") and "GFLOP/s" in table[-1] and "GB/s" in table[-1]
+    assert len(table) == len(profiled["commands"]) + 4
+    assert table[0].split()[:4] == ["ms", "floor", "share", "count"] and "over 4 steps" in table[-3]
+    assert sum(float(line.split()[2].rstrip("%")) for line in table[1:-3]) == pytest.approx(100, abs=1)
+    assert table[-2].startswith("floor: ") and "GFLOP/s" in table[-2] and "GB/s" in table[-2]
+    # What it says of the rates is what the compiler takes.
+    tools.tool("compile", made["model"], "-o", tmp_path / "again", "--mesh", "data=2", *LOSS,
+               *re.search(r"polyrank-compile (--rates [0-9.:]+) ", table[-1])[1].split())
+
+
+def test_a_trace_is_compared_with_its_plan(compiled, dataset, tmp_path):
+    plan, _ = compiled
+    trace, times, again = tmp_path / "trace.json", tmp_path / "times.json", tmp_path / "again.json"
+    tools.tool("run", plan, "--data", dataset("mlp", 1), "--steps", 4, "--trace", trace)
+    made = report("inspect", plan, "--compare", trace, "--times", times, "--json")
+    check("comparison", made)
+    assert made["steps"] == 4 and made["ranks"] == 2 and made["step"] > 1
+    # All of a rank's time is in one place or another.
+    parts = made["queues"][0]["busy"]["measured"] + made["stood"]["measured"] + made["for_other_ranks"] + made[
+        "starting"] + made["outside"]
+    assert parts == pytest.approx(made["seconds"]["measured"])
+    assert made["queues"][0]["busy"]["planned"] + made["stood"]["planned"] == pytest.approx(made["seconds"]["planned"])
+    for which in ("planned", "measured"):
+        assert sum(op["seconds"][which] for op in made["ops"]) == pytest.approx(made["queues"][0]["busy"][which])
+    text, _ = tools.tool("inspect", plan, "--compare", trace)
+    assert max(map(len, text.splitlines())) <= 100
+    measured = json.loads(times.read_text())
+    check("times", measured)
+    assert measured["source"] == "measured"
+
+    # A plan can be run by these times, and by its own, without a file of the model or a sample.
+    tools.tool("inspect", plan, "--times", again)
+    assert json.loads(again.read_text())["source"] == "planned"
+    log = tmp_path / "log"
+    for file in (times, again):
+        done = report("run", plan, "--rehearse", file, "--steps", 3, "--log", log, "--link", "data=1000:1", "--json")
+        check("run", done, empty=["last", "mean"])
+        assert done["last"] == {} and done["files"]["rehearse"] == str(file)
+        assert done["least_seconds_per_step"] >= 0.999 * done["planned_seconds_per_step"] > 0.001
+        for line in map(json.loads, log.read_text().splitlines()):
+            assert line["rehearsed"] is True
 
 
 def test_run_that_fails(compiled, tmp_path):

@@ -1,5 +1,6 @@
 // polyrank-inspect: what a plan holds, moves and runs, without running it.
 
+#include "runtime/exec/Links.h"
 #include "runtime/plan/MemoryTimeline.h"
 #include "runtime/plan/PlanReport.h"
 #include "runtime/plan/StepTimeline.h"
@@ -10,6 +11,7 @@
 #include "support/OutputFile.h"
 #include "support/Outputs.h"
 #include "tools/Help.h"
+#include "tools/polyrank-inspect/Compare.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -17,12 +19,13 @@
 #include <fmt/format.h>
 #include <fnmatch.h>
 #include <map>
+#include <optional>
 
 namespace polyrank::runtime {
 namespace {
 
 struct InspectOptions {
-  std::string plan, why, memorySvg, layoutsSvg, scheduleSvg;
+  std::string plan, why, memorySvg, layoutsSvg, scheduleSvg, trace, times;
   bool memory = false, communication = false, parameters = false,
        kernels = false, overlap = false, json = false;
 };
@@ -312,7 +315,7 @@ Result<void> printReasons(const PlanReport &report, const std::string &name) {
                       : Result<void>();
 }
 
-Result<void> writePicture(const std::string &path, const std::string &text) {
+Result<void> writeText(const std::string &path, const std::string &text) {
   POLYRANK_ASSIGN(file, OutputFile::create(path, text.size()));
   if (Result<void> written =
           writeAt(file.descriptor(), path, 0, text.data(), text.size());
@@ -321,8 +324,7 @@ Result<void> writePicture(const std::string &path, const std::string &text) {
   return file.commit();
 }
 
-Result<void> writePictures(const InspectOptions &options,
-                           const LoadedPlan &plan) {
+Result<void> checkFiles(const InspectOptions &options) {
   std::vector<OutputUse> outputs;
   for (auto &[option, path] :
        {std::pair("--memory-svg", &options.memorySvg),
@@ -330,23 +332,28 @@ Result<void> writePictures(const InspectOptions &options,
         {"--schedule", &options.scheduleSvg}})
     if (!path->empty())
       outputs.push_back({option, *path, FileKind::Svg});
-  const InputUse input{"the plan", options.plan};
-  if (Result<void> safe = checkOutputs({&input, 1}, outputs); !safe)
-    return safe;
+  if (!options.times.empty())
+    outputs.push_back({"--times", options.times, FileKind::Times});
+  const InputUse inputs[] = {{"the plan", options.plan},
+                             {"the trace (--compare)", options.trace}};
+  return checkOutputs(inputs, outputs);
+}
+
+Result<void> writePictures(const InspectOptions &options,
+                           const LoadedPlan &plan) {
   if (!options.memorySvg.empty())
     if (Result<void> written =
-            writePicture(options.memorySvg, memorySvg(timelineOf(plan), plan));
+            writeText(options.memorySvg, memorySvg(timelineOf(plan), plan));
         !written)
       return written;
   if (!options.scheduleSvg.empty())
-    if (Result<void> written =
-            writePicture(options.scheduleSvg,
-                         scheduleSvg(stepTimelineOf(plan), plan));
+    if (Result<void> written = writeText(
+            options.scheduleSvg, scheduleSvg(stepTimelineOf(plan), plan));
         !written)
       return written;
   if (options.layoutsSvg.empty())
     return {};
-  return writePicture(options.layoutsSvg, layoutsSvg(plan));
+  return writeText(options.layoutsSvg, layoutsSvg(plan));
 }
 
 Result<void> inspect(const InspectOptions &options) {
@@ -354,8 +361,34 @@ Result<void> inspect(const InspectOptions &options) {
   if (!plan)
     return plan.error();
   PlanReport report = reportOf(*plan);
+  if (Result<void> safe = checkFiles(options); !safe)
+    return safe;
   if (Result<void> written = writePictures(options, *plan); !written)
     return written;
+  std::optional<TraceFile> trace;
+  if (!options.trace.empty()) {
+    POLYRANK_ASSIGN(read, readTrace(options.trace, *plan));
+    trace = std::move(read);
+  }
+  if (!options.times.empty()) {
+    StepTimes times =
+        trace ? measuredTimesOf(*plan, *trace) : plannedTimesOf(*plan);
+    if (Result<void> written =
+            writeText(options.times,
+                      timesText(times, *plan, trace ? "measured" : "planned"));
+        !written)
+      return written;
+  }
+  if (trace) {
+    POLYRANK_ASSIGN(links, Links::parse(Mesh(*plan->plan), trace->links));
+    Comparison comparison =
+        compare(*plan, *trace, links.timesOver(plannedTimesOf(*plan), *plan));
+    if (options.json)
+      fmt::print("{}", toText(toJson(comparison)));
+    else
+      printComparison(comparison);
+    return {};
+  }
   if (!options.why.empty() && options.json) {
     std::erase_if(report.reasons, [&](const CollectiveReason &reason) {
       return !mentions(reason, options.why);
@@ -371,8 +404,8 @@ Result<void> inspect(const InspectOptions &options) {
     return printReasons(report, options.why);
   bool some = options.memory || options.communication || options.parameters ||
               options.kernels || options.overlap;
-  bool all = !some && options.memorySvg.empty() &&
-             options.layoutsSvg.empty() && options.scheduleSvg.empty();
+  bool all = !some && options.memorySvg.empty() && options.layoutsSvg.empty() &&
+             options.scheduleSvg.empty() && options.times.empty();
   if (all)
     printOverview(report);
   if (all || options.parameters)
@@ -426,6 +459,16 @@ int main(int argc, char **argv) {
   app.add_flag("--overlap", options.overlap,
                "How long a step takes as planned, and how much of each kind of "
                "communication the rank computes meanwhile");
+  app.add_option("--compare", options.trace,
+                 "A trace that polyrank-run --trace wrote of this plan: what "
+                 "was planned and what was measured side by side, by queue, "
+                 "kind of communication and op of the model, worst first")
+      ->type_name("TRACE");
+  app.add_option("--times", options.times,
+                 "Write how long each command takes that a rank computes, for "
+                 "polyrank-run --rehearse: as planned, or with --compare the "
+                 "least that was measured")
+      ->type_name("FILE");
   app.add_flag("--kernels", options.kernels,
                "Generated kernels and how often they run");
   app.add_option("--why", options.why,
@@ -439,6 +482,9 @@ int main(int argc, char **argv) {
                "Everything as one JSON object; with --why NAME the "
                "collectives that have to do with it. docs/reports.md has the "
                "fields");
+  for (const char *option : {"--parameters", "--memory", "--comm", "--overlap",
+                             "--kernels", "--why"})
+    app.get_option("--compare")->excludes(option);
   app.footer("Example:\n  polyrank-inspect model.plan --memory --comm");
   try {
     app.parse(argc, argv);

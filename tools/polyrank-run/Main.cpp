@@ -1,6 +1,7 @@
 // polyrank-run: checks what the user gave, starts the ranks and shows how they
 // get on. The same program is the ranks' (Rank.cpp).
 
+#include "runtime/plan/StepTimeline.h"
 #include "runtime/report/Messages.h"
 #include "runtime/report/RunReport.h"
 #include "support/Json.h"
@@ -27,9 +28,9 @@ public:
   Result<void> run() {
     if (Result<void> done = Preparation::run(); !done)
       return done;
-    POLYRANK_ASSIGN(opened,
-                    Progress::open(report, {options.quiet, options.log, steps,
-                                            !options.allowNan}));
+    POLYRANK_ASSIGN(
+        opened, Progress::open(report, {options.quiet, options.log, steps,
+                                        !options.allowNan, times.has_value()}));
     progress = std::move(opened);
     POLYRANK_ASSIGN(rates, ratesOf(options, *plan->plan));
     if (!options.quiet) {
@@ -45,19 +46,35 @@ public:
     POLYRANK_ASSIGN(links, linksOf(options, *plan->plan));
     if (std::string text = links.describe(); !text.empty() && !options.quiet)
       tell(text + "\n");
+    if (times) {
+      rehearsedSeconds =
+          1e-12 *
+          static_cast<double>(
+              stepTimelineOf(*plan, links.timesOver(*times, *plan)).makespan);
+      if (!options.quiet)
+        tell(fmt::format(
+            "--rehearse {}: nothing is computed, no weights are read and there "
+            "is no loss; by these times{} a step takes {:.2f} ms\n",
+            options.rehearse,
+            options.links.empty() ? ", if communication takes no time,"
+                                  : " and links",
+            1e3 * *rehearsedSeconds));
+    }
     if (std::string warning = data ? data->findUnshifted() : "";
         !warning.empty())
       tell("polyrank-run: " + warning + "\n");
 
     shm::JobOptions jobOptions;
     jobOptions.sharedSizes.assign(report.ranks, report.sharedBytes);
-    jobOptions.threadsPerRank = int(report.threads);
+    // A rehearsal sleeps: it needs no cores, and must not take others'.
+    int threads = times ? 1 : int(report.threads);
+    Binding binding = times ? Binding::None : Binding::Core;
+    jobOptions.threadsPerRank = threads;
     jobOptions.program = plan->bytes.hash;
-    POLYRANK_ASSIGN(cores,
-                    chooseCores(int(report.ranks), int(report.threads),
-                                options.binding.value_or(Binding::Core),
-                                options.binding.has_value()));
-    jobOptions.alone = cores.alone;
+    POLYRANK_ASSIGN(cores, chooseCores(int(report.ranks), threads,
+                                       options.binding.value_or(binding),
+                                       options.binding.has_value()));
+    jobOptions.alone = cores.alone && !times;
     if (!cores.note.empty() && !options.quiet)
       tell(cores.note + "\n");
     POLYRANK_ASSIGN(signals, EndSignals::block());
@@ -66,7 +83,7 @@ public:
     uses.resize(report.ranks);
     LaunchOptions launch;
     launch.ranks = int(report.ranks);
-    launch.threads = int(report.threads);
+    launch.threads = threads;
     launch.cores = std::move(cores);
     launch.arguments = arguments;
     auto numberOf = [](const std::optional<OutputFile> &file) {
@@ -118,7 +135,7 @@ public:
     std::string text;
     if (options.json)
       text = toText(reportOf(report, *mesh, *progress, uses, files(),
-                             options.links));
+                             options.links, rehearsedSeconds));
     else if (plan->plan->mode() == plan::Mode::Forward && !options.quiet)
       for (auto &[name, value] : progress->means())
         text += fmt::format("{} {:.6g} (mean of {} steps)\n", name, value,
@@ -137,9 +154,10 @@ public:
 
   uint64_t stepsDone() const { return progress ? progress->stepsDone() : 0; }
   RunFiles files() const {
-    return {options.plan,        options.samples(), options.init, options.save,
-            options.saveTrained, options.saveEma,   options.outputs,
-            options.log,         options.profile,   options.trace};
+    return {options.plan,    options.samples(),   options.init,
+            options.save,    options.saveTrained, options.saveEma,
+            options.outputs, options.log,         options.profile,
+            options.trace,   options.rehearse};
   }
 
 private:
@@ -185,6 +203,14 @@ private:
 
   void summarise() const {
     tell(describeEnd(report, *mesh, uses));
+    if (rehearsedSeconds)
+      tell(fmt::format(
+          "rehearsed: a step took {:.2f} ms, and at least {:.2f}; by times and "
+          "links {:.2f}, of which {:.2f} ms are {:.3f} times as long\n",
+          1e3 * progress->secondsPerStep(),
+          1e3 * progress->leastSecondsPerStep(), 1e3 * *rehearsedSeconds,
+          1e3 * progress->secondsPerStep(),
+          progress->secondsPerStep() / std::max(*rehearsedSeconds, 1e-12)));
     for (const SaveReport &saved : progress->saved())
       tell(fmt::format("saved {} ({} in {:.2f} s, {}/s)\n", saved.path,
                        bytesText(saved.bytes), saved.seconds,
@@ -210,6 +236,7 @@ private:
 
   std::vector<std::string> arguments;
   std::unique_ptr<Progress> progress;
+  std::optional<double> rehearsedSeconds; // of a step, by times and links
   std::vector<RankUse> uses;
   uint64_t tracedSteps = 0;
 };

@@ -125,6 +125,13 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("SPEC");
+  app.add_option("--rehearse", options.rehearse,
+                 "Compute nothing: sleep for as long as this file of times "
+                 "says that each command takes (polyrank-inspect PLAN --times "
+                 "FILE), and wait for collectives over --link. Shows how long a "
+                 "step of many ranks takes on few cores; there is no loss, and "
+                 "nothing is saved (docs/time.md)")
+      ->type_name("FILE");
   app.add_option("--denormals", denormals,
                  "flush denormal numbers to zero (default) or keep them, "
                  "which can be many times slower")
@@ -169,6 +176,18 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
              "      --save trained.safetensors --log log.jsonl");
   try {
     app.parse(argc, argv);
+    for (const char *option :
+         {"--data", "--token-type", "--lr", "--lr-schedule", "--order",
+          "--holdout", "--seed", "--init", "--save", "--save-trained",
+          "--save-ema", "--profile", "--inputs", "--outputs", "--denormals",
+          "--allow-nan"})
+      if (app.count("--rehearse") && app.count(option))
+        throw CLI::ValidationError(
+            option, "--rehearse computes no values: it reads no samples and no "
+                    "weights, has no loss and nothing to save; leave " +
+                        std::string(option) +
+                        " out, or run without "
+                        "--rehearse");
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 1;
   }
@@ -222,7 +241,7 @@ Result<RunOptions> completeOptions(RunOptions options, const plan::Plan &plan) {
     return rates.error();
   if (Result<Links> links = linksOf(options, plan); !links)
     return links.error();
-  bool needsSamples = !inputSpecsOf(plan).empty();
+  bool needsSamples = options.rehearse.empty() && !inputSpecsOf(plan).empty();
   if (needsSamples && options.samples().empty())
     return Error{train ? "the plan needs samples: give --data FILE"
                        : "the plan needs samples: give --inputs IN.npz or "
@@ -253,6 +272,14 @@ Result<LearningRates> ratesOf(const RunOptions &options,
 
 Result<Links> linksOf(const RunOptions &options, const plan::Plan &plan) {
   return Links::parse(Mesh(plan), options.links);
+}
+
+Result<std::optional<StepTimes>> timesOf(const RunOptions &options,
+                                         const LoadedPlan &plan) {
+  if (options.rehearse.empty())
+    return std::optional<StepTimes>();
+  POLYRANK_ASSIGN(times, readTimes(options.rehearse, plan));
+  return std::optional<StepTimes>(std::move(times));
 }
 
 Split splitOf(const RunOptions &options, const plan::Plan &plan) {

@@ -6,6 +6,7 @@
 #include "runtime/exec/RankProgram.h"
 #include "runtime/launch/Cores.h"
 #include "runtime/plan/LearningRates.h"
+#include "runtime/plan/StepTimes.h"
 #include "runtime/plan/VerifyPlan.h"
 
 #include <array>
@@ -23,8 +24,8 @@ struct SaveFile {
 inline constexpr size_t numSaveFiles = 3;
 
 struct RunOptions {
-  std::string plan, data, init, save, saveTrained, saveEma, log, profile,
-      trace, inputs, outputs, tokenType, sha256;
+  std::string plan, data, init, save, saveTrained, saveEma, log, profile, trace,
+      inputs, outputs, tokenType, sha256, rehearse;
   uint64_t steps = 0; // 0: forward plans take all samples once
   int64_t seed = 0;
   std::optional<double> learningRate; // else the plan's
@@ -71,6 +72,11 @@ Result<LearningRates> ratesOf(const RunOptions &options,
 
 /// The links that the run's collectives are held back to.
 Result<Links> linksOf(const RunOptions &options, const plan::Plan &plan);
+
+/// What stands in for computation with --rehearse: times of the plan's
+/// commands. Without it nothing.
+Result<std::optional<StepTimes>> timesOf(const RunOptions &options,
+                                         const LoadedPlan &plan);
 
 /// Which samples a run uses, and how many steps it makes of them.
 Split splitOf(const RunOptions &options, const plan::Plan &plan);

@@ -131,6 +131,8 @@ Result<std::string> Preparation::checkPlan(bool) {
   mesh.emplace(*plan->plan);
   POLYRANK_ASSIGN(completed, completeOptions(options, *plan->plan));
   options = completed;
+  POLYRANK_ASSIGN(given, timesOf(options, *plan));
+  times = std::move(given);
   report = reportOf(*plan);
   return fmt::format("{} for {}{}, verified; SHA-256 {}",
                      report.mode == "train" ? "training" : "forward",
@@ -140,6 +142,8 @@ Result<std::string> Preparation::checkPlan(bool) {
 }
 
 Result<std::string> Preparation::checkCpu(bool whole) {
+  if (times)
+    return std::string("no kernel runs (--rehearse)");
   const plan::Kernels &kernels = *plan->plan->kernels();
   if (whole) { // else the ranks do
     Result<KernelModule> loaded = KernelModule::load(kernels);
@@ -153,6 +157,8 @@ Result<std::string> Preparation::checkCpu(bool whole) {
 
 Result<std::string> Preparation::checkCores(bool whole) {
   Crowd crowd = crowdOf(report.ranks, report.threads);
+  if (times)
+    return crewOf(report) + " sleep (--rehearse)";
   std::string text = "the plan's " + crewOf(report);
   if (crowd == Crowd::Senseless)
     return Error{fmt::format("{} cannot run on the {} cores of this machine: "
@@ -173,6 +179,8 @@ Result<std::string> Preparation::checkCores(bool whole) {
 }
 
 Result<std::string> Preparation::checkWeights(bool whole) {
+  if (times)
+    return std::string("none are read (--rehearse)");
   POLYRANK_ASSIGN(opened, Weights::open(*plan, options.init));
   weights.emplace(std::move(opened));
   // The ranks look at all; a model that was exported anew is refused here,
@@ -195,9 +203,11 @@ Result<std::string> Preparation::checkFiles(bool) {
   std::vector<InputUse> inputs{{"the plan", options.plan},
                                {"the data (--data)", options.data},
                                {"the inputs (--inputs)", options.inputs},
-                               {"the weights (--init)", options.init}};
-  for (const std::string &path : weights->files())
-    inputs.push_back({"the weights", path});
+                               {"the weights (--init)", options.init},
+                               {"the times (--rehearse)", options.rehearse}};
+  if (weights)
+    for (const std::string &path : weights->files())
+      inputs.push_back({"the weights", path});
   std::vector<OutputUse> written;
   for (const SaveFile &save : options.saves())
     if (!save.path.empty())
@@ -219,7 +229,8 @@ Result<std::string> Preparation::checkFiles(bool) {
 Result<std::string> Preparation::checkData(bool whole) {
   steps = options.steps;
   if (options.samples().empty())
-    return std::string("the plan needs none");
+    return std::string(times ? "none is read (--rehearse)"
+                             : "the plan needs none");
   POLYRANK_ASSIGN(source, openData(options, *plan->plan));
   data.emplace(std::move(source));
   steps = stepsOf(options, *plan->plan, *data);
@@ -251,6 +262,8 @@ uint64_t Preparation::sharedMemoryBytes() const {
 Result<std::string> Preparation::checkMemory(bool whole) {
   if (options.noCheck)
     return std::string();
+  if (times)
+    return std::string("the ranks' arenas stay empty (--rehearse)");
   // Arenas are touched before the first step: a run that starts has them.
   uint64_t held = data ? data->memoryBytes() : 0;
   uint64_t each =

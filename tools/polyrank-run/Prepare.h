@@ -46,6 +46,7 @@ public:
   Descriptor planDescriptor, sharedMemory;
   std::optional<LoadedPlan> plan;
   std::optional<Mesh> mesh;
+  std::optional<StepTimes> times; // of a rehearsal
   PlanReport report;
   std::optional<DataSource> data;
   uint64_t steps = 0;

@@ -36,7 +36,7 @@ public:
     if (!options.profile.empty() && connection.rank() == 0)
       program->startProfile();
     if (!options.trace.empty())
-      program->startTrace(trace.emplace(*plan->plan, connection.rank()));
+      program->startTrace(trace.emplace(*plan, connection.rank()));
     for (uint64_t step = 0; step < steps; ++step)
       if (Result<void> done = runStep(step); !done)
         return done;
@@ -73,38 +73,30 @@ private:
     std::iota(all.begin(), all.end(), 0);
     POLYRANK_ASSIGN(group, transport->createGroup(all));
     everyone = group;
-    POLYRANK_ASSIGN(cpu, CpuDevice::create(*plan->plan->kernels(),
-                                           {int(plan->plan->threads()),
-                                            options.flushDenormals}));
+    POLYRANK_ASSIGN(times, timesOf(options, *plan));
+    POLYRANK_ASSIGN(cpu, times ? createIdleDevice()
+                               : CpuDevice::create(*plan->plan->kernels(),
+                                                   {int(plan->plan->threads()),
+                                                    options.flushDenormals}));
     device = std::move(cpu);
     auto start = std::chrono::steady_clock::now();
     POLYRANK_ASSIGN(links, linksOf(options, *plan->plan));
-    POLYRANK_ASSIGN(created,
-                    RankProgram::create(*plan->plan, *device, *transport,
-                                        options.seed, links));
+    if (times) {
+      Rehearsal::makePunctual();
+      rehearsal.emplace(links.timesOver(*std::move(times), *plan), *transport);
+    }
+    POLYRANK_ASSIGN(
+        created, RankProgram::create(*plan->plan, *device, *transport,
+                                     options.seed, rehearsal ? Links() : links,
+                                     rehearsal ? &*rehearsal : nullptr));
     program = std::move(created);
     POLYRANK_ASSIGN(rates, ratesOf(options, *plan->plan));
     program->setLearningRates(std::move(rates));
-    POLYRANK_ASSIGN(opened, Weights::open(*plan, options.init));
     double memorySeconds = secondsSince(start);
     start = std::chrono::steady_clock::now();
-    weights.emplace(std::move(opened));
-    if (Result<void> same = weights->checkDigests(transport->rank(),
-                                                  transport->worldSize());
-        !same)
-      return same;
-    std::vector<StoredSource> sources = options.allowNan
-                                            ? weights->sources()
-                                            : weights->sourcesWithoutNan();
-    for (StoredSource &source : sources)
-      if (source.read)
-        source.read = [this, read = source.read](uint64_t offset, void *into,
-                                                 uint64_t length) {
-          transport->beat();
-          return read(offset, into, length);
-        };
-    if (Result<void> filled = program->loadParameters(sources); !filled)
-      return filled;
+    if (!rehearsal)
+      if (Result<void> loaded = loadWeights(); !loaded)
+        return loaded;
     double weightsSeconds = secondsSince(start);
     steps = options.steps;
     if (!options.samples().empty()) {
@@ -124,6 +116,36 @@ private:
       connection.report(
           {{"ready", toJson(ReadyReport{memorySeconds, weightsSeconds})}});
     return {};
+  }
+
+  /// A rehearsal launches nothing, whatever the kernels were compiled for.
+  static Result<std::unique_ptr<CpuDevice>> createIdleDevice() {
+    flatbuffers::FlatBufferBuilder builder;
+    plan::KernelsT none;
+    none.target = "cpu";
+    builder.Finish(plan::CreateKernels(builder, &none));
+    return CpuDevice::create(
+        *flatbuffers::GetRoot<plan::Kernels>(builder.GetBufferPointer()),
+        {1, true});
+  }
+
+  Result<void> loadWeights() {
+    POLYRANK_ASSIGN(opened, Weights::open(*plan, options.init));
+    weights.emplace(std::move(opened));
+    if (Result<void> same =
+            weights->checkDigests(transport->rank(), transport->worldSize());
+        !same)
+      return same;
+    std::vector<StoredSource> sources =
+        options.allowNan ? weights->sources() : weights->sourcesWithoutNan();
+    for (StoredSource &source : sources)
+      if (source.read)
+        source.read = [this, read = source.read](uint64_t offset, void *into,
+                                                 uint64_t length) {
+          transport->beat();
+          return read(offset, into, length);
+        };
+    return program->loadParameters(sources);
   }
 
   Result<void> mapOutputs() {
@@ -201,10 +223,12 @@ private:
     for (int kind = 0; kind < numCommandKinds; ++kind)
       times.nanoseconds[kind] -= before.nanoseconds[kind];
     report.communicationShare = times.communicationShare();
-    for (const Metric &metric : program->metrics())
-      report.metrics.emplace_back(metric.name, metric.value);
-    for (const Metric &rate : program->learningRates(step + 1))
-      report.learningRates.emplace_back(rate.name, rate.value);
+    if (!rehearsal) { // which has no values
+      for (const Metric &metric : program->metrics())
+        report.metrics.emplace_back(metric.name, metric.value);
+      for (const Metric &rate : program->learningRates(step + 1))
+        report.learningRates.emplace_back(rate.name, rate.value);
+    }
     connection.report({{"step", toJson(report)}});
     return checkLoss(report);
   }
@@ -287,7 +311,9 @@ private:
       if (rank == connection.rank()) {
         position = uint64_t(lseek(file.get(), 0, SEEK_END));
         if (rank == 0)
-          if (Result<void> begun = append(Trace::prologue()); !begun)
+          if (Result<void> begun =
+                  append(trace->prologue(rehearsal.has_value(), options.links));
+              !begun)
             return begun;
         if (Result<void> written = trace->write(append); !written)
           return written;
@@ -329,6 +355,7 @@ private:
   std::optional<LoadedPlan> plan;
   std::unique_ptr<Transport> transport;
   std::unique_ptr<CpuDevice> device;
+  std::optional<Rehearsal> rehearsal;
   std::unique_ptr<RankProgram> program;
   std::optional<Weights> weights;
   std::optional<DataSource> data;

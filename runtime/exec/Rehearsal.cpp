@@ -1,0 +1,130 @@
+// Sleeps in place of commands.
+
+#include "runtime/exec/Rehearsal.h"
+
+#include "runtime/plan/Enums.h"
+
+#include <algorithm>
+#include <ctime>
+#include <sys/prctl.h>
+
+namespace polyrank::runtime {
+namespace {
+
+constexpr int64_t nanosecond = 1000; // picoseconds
+
+int64_t now() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+}
+
+} // namespace
+
+class Rehearsal::Sleep : public Operation {
+public:
+  Sleep(Rehearsal &rehearsal, int64_t time)
+      : rehearsal(rehearsal), time(time) {}
+
+  Result<void> run(uint32_t) override {
+    rehearsal.planned += time;
+    return rehearsal.sleepUntil(rehearsal.planned);
+  }
+
+private:
+  Rehearsal &rehearsal;
+  int64_t time;
+};
+
+class Rehearsal::Flight : public CollectiveOperation {
+public:
+  Flight(Rehearsal &rehearsal, int64_t time, const plan::Collective &source,
+         Group group)
+      : rehearsal(rehearsal), time(time), hasTicket(source.ticket() != 0) {
+    collective.kind = kindOf(source.kind());
+    collective.reduction = reductionOf(source.reduction());
+    collective.dtype = DType(source.dtype());
+    collective.group = group;
+    collective.id = source.id();
+    if (source.permutation())
+      permutation.assign(source.permutation()->begin(),
+                         source.permutation()->end());
+    collective.permutation = permutation;
+  }
+
+  Result<void> run(uint32_t) override {
+    POLYRANK_ASSIGN(started, rehearsal.transport.start(collective));
+    ticket = started;
+    isOver = false;
+    rehearsal.queues[collective.group.index].started.push_back(this);
+    return hasTicket ? Result<void>() : wait();
+  }
+
+  Result<void> wait() override { return rehearsal.await(*this); }
+
+private:
+  friend Rehearsal;
+
+  Rehearsal &rehearsal;
+  int64_t time, end = 0; // picoseconds; the end since the step's begin
+  bool hasTicket, isOver = true;
+  Collective collective;
+  std::vector<int32_t> permutation;
+  Ticket ticket;
+};
+
+void Rehearsal::makePunctual() { prctl(PR_SET_TIMERSLACK, 1); }
+
+std::unique_ptr<Operation> Rehearsal::prepare(uint32_t segment,
+                                              uint32_t number) {
+  return std::make_unique<Sleep>(*this, times[segment][number]);
+}
+
+std::unique_ptr<CollectiveOperation>
+Rehearsal::prepare(uint32_t segment, uint32_t number,
+                   const plan::Collective &source, Group group) {
+  return std::make_unique<Flight>(*this, times[segment][number], source, group);
+}
+
+void Rehearsal::beginStep() {
+  begin = now();
+  planned = 0;
+  for (auto &[group, queue] : queues)
+    queue.freeFrom = 0;
+}
+
+/// In parts: however long it sleeps, the rank gets on, and ends with the job.
+Result<void> Rehearsal::sleepUntil(int64_t picoseconds) {
+  constexpr int64_t longest = 100'000'000;
+  int64_t end = begin + picoseconds / nanosecond;
+  for (int64_t time = now(); time < end; time = now()) {
+    int64_t until = std::min(end, time + longest);
+    timespec at{until / 1'000'000'000, until % 1'000'000'000};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, nullptr);
+    transport.beat();
+    if (Result<void> alive = transport.health(); !alive)
+      return alive;
+  }
+  return {};
+}
+
+/// When a collective ends depends on those that the group started before it:
+/// all members have started these, or will before they start this one.
+Result<void> Rehearsal::await(Flight &flight) {
+  Queue &queue = queues[flight.collective.group.index];
+  while (!flight.isOver) {
+    Flight &next = *queue.started.front();
+    queue.started.pop_front();
+    POLYRANK_ASSIGN(completion, transport.wait(next.ticket));
+    int64_t allStarted = (completion.started - begin) * nanosecond;
+    next.end = queue.freeFrom =
+        std::max(queue.freeFrom, allStarted) + next.time;
+    next.last = completion;
+    next.last.finished = begin + next.end / nanosecond;
+    next.isOver = true;
+  }
+  planned = std::max(planned, flight.end);
+  return sleepUntil(flight.end);
+}
+
+} // namespace polyrank::runtime

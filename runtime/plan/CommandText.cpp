@@ -1,0 +1,37 @@
+// Commands in words.
+
+#include "runtime/plan/CommandText.h"
+
+#include <fmt/format.h>
+
+namespace polyrank::runtime {
+
+std::string describeWork(const plan::Plan &plan, const plan::Command &command) {
+  switch (command.body_type()) {
+  case plan::CommandBody::Launch:
+    return plan.kernels()
+        ->symbols()
+        ->Get(command.body_as_Launch()->kernel())
+        ->str();
+  case plan::CommandBody::Gemm: {
+    const plan::Gemm &gemm = *command.body_as_Gemm();
+    return fmt::format("gemm {}x{}x{}", gemm.m(), gemm.n(), gemm.k());
+  }
+  case plan::CommandBody::Copy:
+    return "copy";
+  case plan::CommandBody::Wait:
+    return "wait";
+  default: {
+    const plan::Collective &collective = *command.body_as_Collective();
+    std::string kind = plan::EnumNameCollectiveKind(collective.kind());
+    return collective.ticket() ? "start " + kind : kind;
+  }
+  }
+}
+
+const char *nameOf(plan::Phase phase) {
+  static constexpr const char *names[] = {"forward", "backward", "update"};
+  return names[int(phase)];
+}
+
+} // namespace polyrank::runtime
