@@ -3,6 +3,8 @@
 
 #include "runtime/comm/shm/ShmTransport.h"
 
+#include "runtime/device/DeviceAccess.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -156,8 +158,8 @@ Result<void> ShmTransport::mapArena(int rank) {
   return {};
 }
 
-std::span<std::byte> ShmTransport::sharedMemory() {
-  return {arenas[self].base, arenas[self].size};
+DeviceSpan ShmTransport::sharedMemory() {
+  return DeviceAccess::spanOf({arenas[self].base, arenas[self].size});
 }
 
 Result<Group> ShmTransport::createGroup(std::span<const int32_t> ranks) {

@@ -19,7 +19,7 @@ public:
 
   int rank() const override { return self; }
   int worldSize() const override { return files.arenas.size(); }
-  std::span<std::byte> sharedMemory() override;
+  DeviceSpan sharedMemory() override;
   Result<Group> createGroup(std::span<const int32_t> ranks) override;
   Result<void> check(const Collective &collective) const override;
   Result<Ticket> start(const Collective &collective) override;

@@ -2,6 +2,7 @@
 
 #include "runtime/device/cpu/CpuDevice.h"
 
+#include "runtime/device/DeviceAccess.h"
 #include "runtime/plan/Enums.h"
 
 #include <cstring>
@@ -10,6 +11,21 @@ namespace polyrank::runtime {
 namespace {
 
 using namespace plan;
+
+/// A buffer of the plan in this process.
+struct HostPlace {
+  std::byte *base = nullptr;
+  uint64_t stride = 0;
+
+  std::byte *at(uint32_t microbatch) const {
+    return base + microbatch * stride;
+  }
+};
+
+HostPlace placeOf(const BufferRef &buffer, const ArenaView &arena) {
+  Address address = arena.resolve(buffer);
+  return {DeviceAccess::pointerTo(address.base), address.stride};
+}
 
 class LaunchOperation : public Operation {
 public:
@@ -21,12 +37,12 @@ public:
     for (const auto *buffers : {launch.inputs(), launch.outputs()})
       if (buffers)
         for (const BufferRef *buffer : *buffers) {
-          addresses.push_back(arena.resolve(*buffer));
+          places.push_back(placeOf(*buffer, arena));
           moves |= buffer->stride() != 0;
           bytes += buffer->size();
         }
-    for (const Address &address : addresses)
-      pointers.push_back(address.base);
+    for (const HostPlace &place : places)
+      pointers.push_back(place.base);
     if (launch.bytes())
       bytes = launch.bytes();
     // Any partition gives the same bits, so small work stays on one thread.
@@ -36,8 +52,8 @@ public:
 
   Result<void> run(uint32_t microbatch) override {
     if (moves)
-      for (size_t i = 0; i < addresses.size(); ++i)
-        pointers[i] = addresses[i].at(microbatch);
+      for (size_t i = 0; i < places.size(); ++i)
+        pointers[i] = places[i].at(microbatch);
     team.parallelFor(
         range, grain,
         [](void *context, int64_t begin, int64_t end) {
@@ -52,7 +68,7 @@ private:
   KernelFunction kernel;
   const ThreadTeam &team;
   int64_t range, grain;
-  std::vector<Address> addresses;
+  std::vector<HostPlace> places;
   std::vector<void *> pointers;
   bool moves = false; // whether a microbatch changes an address
 };
@@ -60,10 +76,10 @@ private:
 class GemmOperation : public Operation {
 public:
   GemmOperation(const Gemm &gemm, PreparedGemm &product, const ArenaView &arena)
-      : product(product), a(arena.resolve(*gemm.a())),
-        b(arena.resolve(*gemm.b())), c(arena.resolve(*gemm.c())) {
+      : product(product), a(placeOf(*gemm.a(), arena)),
+        b(placeOf(*gemm.b(), arena)), c(placeOf(*gemm.c(), arena)) {
     if (gemm.scratch())
-      scratch = arena.resolve(*gemm.scratch());
+      scratch = placeOf(*gemm.scratch(), arena);
   }
 
   Result<void> run(uint32_t microbatch) override {
@@ -75,15 +91,15 @@ public:
 
 private:
   PreparedGemm &product;
-  Address a, b, c, scratch;
+  HostPlace a, b, c, scratch;
 };
 
 class CopyOperation : public Operation {
 public:
   CopyOperation(const Copy &copy, int64_t index, const ThreadTeam &team,
                 const ArenaView &arena)
-      : team(team), input(arena.resolve(*copy.input())),
-        output(arena.resolve(*copy.output())), rows(copy.outer()),
+      : team(team), input(placeOf(*copy.input(), arena)),
+        output(placeOf(*copy.output(), arena)), rows(copy.outer()),
         rowBytes(copy.inner() * copy.element()),
         pitch(copy.count() * rowBytes) {
     input.base += index * rowBytes;
@@ -119,7 +135,7 @@ public:
 
 private:
   const ThreadTeam &team;
-  Address input, output;
+  HostPlace input, output;
   int64_t rows, rowBytes, pitch, grain = 1, tail = 0;
   std::byte *from = nullptr, *to = nullptr;
 };

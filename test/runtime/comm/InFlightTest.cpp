@@ -265,9 +265,8 @@ struct Sum {
     collective.group = *transport.createGroup(allRanks(transport));
     collective.transfers = {&transfer, 1};
     collective.id = id;
-    input = reinterpret_cast<float *>(transport.sharedMemory().data() + 64);
-    output = reinterpret_cast<float *>(transport.sharedMemory().data() +
-                                       transfer.output);
+    input = reinterpret_cast<float *>(memoryOf(transport) + 64);
+    output = reinterpret_cast<float *>(memoryOf(transport) + transfer.output);
   }
   Transfer transfer;
   Collective collective;
