@@ -158,6 +158,11 @@ public:
 
   /// Threads for copies and sums; without it the calling thread does them.
   virtual void setParallelFor(ParallelFor parallelFor) = 0;
+  /// Has so many threads more, besides the one that calls, do the work of
+  /// collectives that are started, from now on, until they are waited for; 0 at
+  /// first. No bits change: what they compute with (flush-to-zero) is as on the
+  /// calling thread now.
+  virtual void setCommThreads(int count) = 0;
 
   virtual TransportStatistics statistics() const = 0;
 };

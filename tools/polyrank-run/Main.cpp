@@ -45,18 +45,22 @@ public:
     POLYRANK_ASSIGN(links, linksOf(options, *plan->plan));
     if (std::string text = links.describe(); !text.empty() && !options.quiet)
       tell(text + "\n");
+    if (options.commThreads != 0 && !options.quiet)
+      tell(fmt::format("--comm-threads {}: so many threads of each rank move "
+                       "what is in flight\n",
+                       options.commThreads));
     if (std::string warning = data ? data->findUnshifted() : "";
         !warning.empty())
       tell("polyrank-run: " + warning + "\n");
 
     shm::JobOptions jobOptions;
     jobOptions.sharedSizes.assign(report.ranks, report.sharedBytes);
-    jobOptions.threadsPerRank = int(report.threads);
+    jobOptions.threadsPerRank = int(report.threads) + options.commThreads;
     jobOptions.program = plan->bytes.hash;
-    POLYRANK_ASSIGN(cores,
-                    chooseCores(int(report.ranks), int(report.threads),
-                                options.binding.value_or(Binding::Core),
-                                options.binding.has_value()));
+    POLYRANK_ASSIGN(cores, chooseCores(int(report.ranks), int(report.threads),
+                                       options.commThreads,
+                                       options.binding.value_or(Binding::Core),
+                                       options.binding.has_value()));
     jobOptions.alone = cores.alone;
     if (!cores.note.empty() && !options.quiet)
       tell(cores.note + "\n");

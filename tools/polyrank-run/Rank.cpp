@@ -78,6 +78,8 @@ private:
                                            {int(plan->plan->threads()),
                                             options.flushDenormals}));
     device = std::move(cpu);
+    // From here on this thread computes as the device's do.
+    transport->setCommThreads(options.commThreads);
     auto start = std::chrono::steady_clock::now();
     POLYRANK_ASSIGN(links, linksOf(options, *plan->plan));
     POLYRANK_ASSIGN(created,

@@ -551,11 +551,12 @@ TEST_P(TransportTest, AGroupThatIsNotOneIsAnError) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, TransportTest,
-                         testing::Values(TransportUnderTest{"Shm", runOverShm}),
-                         [](const auto &instance) {
-                           return instance.param.name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    , TransportTest,
+    testing::Values(TransportUnderTest{"Shm", runOverShm},
+                    TransportUnderTest{"ShmCommThreads", runWithCommThreads,
+                                       true}),
+    [](const auto &instance) { return instance.param.name; });
 
 } // namespace
 } // namespace polyrank::runtime::test

@@ -43,6 +43,7 @@ public:
   void setProgress(uint64_t, uint32_t) override {}
   void beat() override {}
   void setParallelFor(ParallelFor) override {}
+  void setCommThreads(int) override {}
   TransportStatistics statistics() const override { return {}; }
 
   struct Done {
