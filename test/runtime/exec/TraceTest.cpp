@@ -39,8 +39,9 @@ public:
       return {};
     }));
     text += Trace::epilogue();
+    json parsed = json::parse(text);
     std::vector<json> found;
-    for (const json &event : json::parse(text)["traceEvents"])
+    for (const json &event : parsed["traceEvents"])
       if (event.value("cat", "") == category)
         found.push_back(event);
     return found;
