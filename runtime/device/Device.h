@@ -8,7 +8,6 @@
 #include "support/Result.h"
 
 #include <cstddef>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <span>
@@ -104,17 +103,6 @@ public:
   /// host sees that; its error is returned.
   virtual Result<QueueTicket> upload(DeviceSpan to, const Fill &fill,
                                      QueueTicket after) = 0;
-  /// The same from `to.size` bytes at `from`, which are free on return.
-  Result<QueueTicket> upload(DeviceSpan to, const void *from,
-                             QueueTicket after) {
-    return upload(
-        to,
-        [from](std::span<std::byte> memory) -> Result<void> {
-          std::memcpy(memory.data(), from, memory.size());
-          return {};
-        },
-        after);
-  }
   /// What is there once `after` is over, for which it waits.
   virtual Result<Downloaded> download(DeviceSpan from, QueueTicket after) = 0;
 

@@ -130,19 +130,24 @@ Result<std::unique_ptr<RankProgram>> RankProgram::create(const plan::Plan &plan,
   return rank;
 }
 
-Result<void> RankProgram::upload(const plan::BufferRef &buffer,
-                                 const Device::Fill &fill) {
-  POLYRANK_ASSIGN(ticket, device.upload(arena.spanOf(buffer), fill, latest));
+Result<void> RankProgram::upload(DeviceSpan to, const Device::Fill &fill) {
+  POLYRANK_ASSIGN(ticket, device.upload(to, fill, latest));
   latest = ticket;
   return {};
 }
 
 Result<void> RankProgram::upload(const plan::BufferRef &buffer,
+                                 const Device::Fill &fill) {
+  return upload(arena.spanOf(buffer), fill);
+}
+
+Result<void> RankProgram::upload(const plan::BufferRef &buffer,
                                  const void *value, uint64_t bytes) {
-  DeviceSpan span = arena.spanOf(buffer).part(0, bytes);
-  POLYRANK_ASSIGN(ticket, device.upload(span, value, latest));
-  latest = ticket;
-  return {};
+  return upload(arena.spanOf(buffer).part(0, bytes),
+                [value](std::span<std::byte> memory) -> Result<void> {
+                  std::memcpy(memory.data(), value, memory.size());
+                  return {};
+                });
 }
 
 Result<Downloaded> RankProgram::download(const plan::BufferRef &buffer) const {

@@ -109,6 +109,7 @@ private:
       arena.indices.push_back(mesh.linearIndex(rank, group->axes()));
   }
 
+  Result<void> upload(DeviceSpan to, const Device::Fill &fill);
   /// All of a buffer, or its first bytes.
   Result<void> upload(const plan::BufferRef &buffer, const Device::Fill &fill);
   Result<void> upload(const plan::BufferRef &buffer, const void *value,

@@ -25,7 +25,6 @@ public:
 
   Result<DeviceMemory> allocate(uint64_t bytes, uint64_t alignment) override;
   Result<void> adopt(DeviceSpan memory) override;
-  using Device::upload;
   Result<QueueTicket> upload(DeviceSpan to, const Fill &fill,
                              QueueTicket after) override;
   Result<Downloaded> download(DeviceSpan from, QueueTicket after) override;

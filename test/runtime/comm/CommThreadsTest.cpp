@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <sched.h>
 #include <xmmintrin.h>
 
 namespace polyrank::runtime::test {
@@ -164,50 +165,47 @@ TEST(CommThreads, ARankThatDiesWhileTheyWorkIsNamedToAllOthers) {
   }
 }
 
-// The transport outlives what its threads still look at, and nothing else does:
-// here the transfers are gone as soon as the wait fails.
+// The wait fails at once, since the job is over, and the transfers are gone
+// while the threads are still at work on them.
 TEST(CommThreads, OutliveAWaitThatFails) {
   auto outcomes = runWithCommThreads(
-      {.ranks = 2, .sharedSize = 64 << 20},
+      {.ranks = 2, .sharedSize = 200 << 20},
       [](Transport &transport) -> std::string {
-        std::string text;
-        {
-          auto sum = std::make_unique<Sum>(transport, 4'000'000);
-          auto ticket = transport.start(sum->collective);
-          if (transport.rank() == 1)
-            transport.abort("enough");
-          auto done = ticket ? transport.wait(*ticket)
-                             : Result<Completion>(ticket.error());
-          if (!done)
-            text = done.error().message;
-          std::memset(&sum->transfer, 0xff, sizeof(sum->transfer));
+        auto sum = std::make_unique<Sum>(transport, 20'000'000);
+        auto ticket = transport.start(sum->collective);
+        if (!ticket)
+          return ticket.error().message;
+        if (transport.rank() == 1) {
+          usleep(2000); // so that it has begun
+          transport.abort("enough");
         }
         while (transport.health())
-          usleep(100);
-        return transport.health().error().message;
+          sched_yield();
+        auto done = transport.wait(*ticket);
+        std::memset(&sum->transfer, 0xff, sizeof(sum->transfer));
+        return done ? "" : done.error().message;
       },
       "");
   expectErrorEverywhere(outcomes, {"rank 1: enough"});
 }
 
+// A signal that the rank's thread blocks for a while waits for it.
 TEST(CommThreads, LeaveSignalsToTheRank) {
   expectAllWell(1, [](Transport &transport) -> std::string {
-    static std::atomic<int> thread;
     static std::atomic<bool> came;
-    std::signal(SIGUSR1, [](int) {
-      thread = gettid();
-      came = true;
-    });
+    std::signal(SIGUSR1, [](int) { came = true; });
     transport.setCommThreads(4);
-    for (int n = 0; n < 20; ++n) {
-      came = false;
-      kill(getpid(), SIGUSR1);
-      while (!came)
-        usleep(100);
-      if (thread != getpid())
-        return "another thread took a signal";
-    }
-    return "";
+    sigset_t one, pending;
+    sigemptyset(&one);
+    sigaddset(&one, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &one, nullptr);
+    kill(getpid(), SIGUSR1);
+    usleep(20'000);
+    sigpending(&pending);
+    if (came || !sigismember(&pending, SIGUSR1))
+      return "another thread took it";
+    pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
+    return came ? "" : "it did not come";
   });
 }
 

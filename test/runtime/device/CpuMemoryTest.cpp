@@ -6,6 +6,7 @@
 #include "test/runtime/PlanBuilder.h"
 
 #include <algorithm>
+#include <cstring>
 #include <gtest/gtest.h>
 #include <numeric>
 
@@ -68,7 +69,12 @@ TEST(CpuMemory, IsFilledAndReadInPlace) {
   ASSERT_TRUE(memory);
   DeviceSpan part = memory->span().part(512, 3 * sizeof(int));
   int values[] = {3, 1, 4};
-  ASSERT_TRUE(device->upload(part, values, {}));
+  ASSERT_TRUE(device->upload(part,
+                             [&](std::span<std::byte> there) -> Result<void> {
+                               std::memcpy(there.data(), values, there.size());
+                               return {};
+                             },
+                             {}));
   auto held = device->download(part, {});
   ASSERT_TRUE(held);
   EXPECT_EQ(held->data(),

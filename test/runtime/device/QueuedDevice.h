@@ -6,8 +6,10 @@
 #include "runtime/device/DeviceAccess.h"
 #include "runtime/device/cpu/CpuDevice.h"
 
+#include <algorithm>
 #include <array>
 #include <condition_variable>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -22,8 +24,9 @@ namespace polyrank::runtime::test {
 /// uploaded is taken from a copy, of which all that was not filled is 0xcd.
 class QueuedDevice : public Device {
 public:
-  explicit QueuedDevice(std::unique_ptr<CpuDevice> given)
-      : cpu(std::move(given)) {
+  explicit QueuedDevice(std::unique_ptr<CpuDevice> given,
+                        Queue slow = Queue::Compute)
+      : cpu(std::move(given)), slow(slow) {
     for (int queue = 0; queue < numQueues; ++queue)
       lines[queue].worker = std::thread([this, queue] { work(lines[queue]); });
   }
@@ -55,7 +58,6 @@ public:
   }
   Result<void> adopt(DeviceSpan) override { return {}; }
 
-  using Device::upload;
   Result<QueueTicket> upload(DeviceSpan to, const Fill &fill,
                              QueueTicket after) override {
     auto staged =
@@ -146,7 +148,8 @@ private:
       Task task = std::move(line.tasks.front());
       line.tasks.pop_front();
       lock.unlock();
-      std::this_thread::sleep_for(std::chrono::microseconds(300));
+      if (&line == &lines[int(slow)])
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
       Result<void> done = task.body();
       lock.lock();
       if (!done && !failure)
@@ -183,6 +186,7 @@ private:
   }
 
   std::unique_ptr<CpuDevice> cpu;
+  Queue slow;
   std::mutex mutex;
   std::condition_variable changed;
   std::array<Line, numQueues> lines;
