@@ -10,7 +10,7 @@ config.test_source_root = os.path.dirname(__file__)
 config.environment["PATH"] = os.pathsep.join(
     [config.polyrank_bin_dir, config.llvm_bin_dir, os.environ["PATH"]])
 # lit passes few variables on: these turn on planted bugs (mutations/run.py).
-for name in ("POLYRANK_MUTATION", "POLYRANK_MUTATIONS_REACHED"):
+for name in ("PLANTED_BUG", "PLANTED_BUGS_REACHED"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
 # %models: exports that tests share (models/README.md); %tools: our scripts.

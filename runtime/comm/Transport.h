@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "runtime/device/DeviceMemory.h"
 #include "runtime/plan/Collectives.h"
 #include "support/DType.h"
 #include "support/Result.h"
@@ -98,9 +99,10 @@ public:
   virtual int rank() const = 0;
   virtual int worldSize() const = 0;
 
-  /// This rank's shared region: zeros at first, aligned to a page, of the size
-  /// that the job was made with. Offsets in transfers count from here.
-  virtual std::span<std::byte> sharedMemory() = 0;
+  /// This rank's shared region, in memory that its device computes in: zeros at
+  /// first, aligned to a page, of the size that the job was made with. Offsets
+  /// in transfers count from here.
+  virtual DeviceSpan sharedMemory() = 0;
 
   /// Makes the group of `ranks`, in this order, which contain this rank and
   /// no rank twice. Each member makes it, at any time before its first use;
@@ -156,6 +158,11 @@ public:
 
   /// Threads for copies and sums; without it the calling thread does them.
   virtual void setParallelFor(ParallelFor parallelFor) = 0;
+  /// Has so many threads more, besides the one that calls, do the work of
+  /// collectives that are started, from now on, until they are waited for; 0 at
+  /// first. No bits change: what they compute with (flush-to-zero) is as on the
+  /// calling thread now.
+  virtual void setCommThreads(int count) = 0;
 
   virtual TransportStatistics statistics() const = 0;
 };

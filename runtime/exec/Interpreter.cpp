@@ -131,7 +131,7 @@ Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
                      const Mesh &mesh, int64_t rank, const ArenaView &arena,
                      Device &device, Transport &transport, const Links &links,
                      Rehearsal *rehearsal) {
-  Interpreter interpreter(transport);
+  Interpreter interpreter(device, transport);
   interpreter.rehearsal = rehearsal;
   std::vector<Group> groups;
   std::map<uint32_t, PacedLink> paced; // two lists of axes may be one group
@@ -216,7 +216,28 @@ Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
   return interpreter;
 }
 
-Result<void> Interpreter::runStep(uint64_t step) {
+/// What a device computes goes on its queue. A collective reads and writes the
+/// arena from its start on, so the device has to be done with all before it;
+/// when the wait for it returns, so is the transport.
+Result<void> Interpreter::issue(const Command &command, uint32_t microbatch,
+                                QueueTicket &latest) {
+  // A rehearsal stands in for the device.
+  if (rehearsal || command.kind == plan::CommandBody::Wait)
+    return command.operation->run(microbatch);
+  if (command.kind == plan::CommandBody::Collective) {
+    if (Result<void> done = device->synchronize(latest); !done)
+      return done;
+    return command.operation->run(microbatch);
+  }
+  Result<QueueTicket> ticket =
+      device->enqueue(*command.operation, microbatch, latest);
+  if (!ticket)
+    return ticket.error();
+  latest = *ticket;
+  return {};
+}
+
+Result<void> Interpreter::runStep(uint64_t step, QueueTicket &latest) {
   uint32_t number = 0;
   uint64_t start = now();
   if (traced)
@@ -229,7 +250,7 @@ Result<void> Interpreter::runStep(uint64_t step) {
     for (size_t c = 0; c < commands.size(); ++c) {
       Command &command = commands[c];
       transport->setProgress(step, number);
-      Result<void> result = command.operation->run(action.microbatch());
+      Result<void> result = issue(command, action.microbatch(), latest);
       if (!result)
         return Error{fmt::format("step {}, segment '{}', microbatch {}, {}: {}",
                                  step, command.segment, action.microbatch(),

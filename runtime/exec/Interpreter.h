@@ -41,8 +41,10 @@ public:
                                      const Links &links = {},
                                      Rehearsal *rehearsal = nullptr);
 
-  /// Runs the schedule once. An error names the command's origin in the model.
-  Result<void> runStep(uint64_t step);
+  /// Runs the schedule once, after what `latest` stands for, and sets that to
+  /// what the device does last; it may still be at work then. An error names
+  /// the command's origin in the model.
+  Result<void> runStep(uint64_t step, QueueTicket &latest);
 
   const CommandTimes &times() const { return measured; }
 
@@ -63,8 +65,13 @@ private:
     const Completion *completion = nullptr;
   };
 
-  explicit Interpreter(Transport &transport) : transport(&transport) {}
+  Interpreter(Device &device, Transport &transport)
+      : device(&device), transport(&transport) {}
 
+  Result<void> issue(const Command &command, uint32_t microbatch,
+                     QueueTicket &latest);
+
+  Device *device;
   Transport *transport;
   std::vector<std::vector<Command>> segments;
   std::vector<plan::Action> schedule;

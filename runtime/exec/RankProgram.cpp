@@ -29,6 +29,13 @@ bool hasPadding(const std::vector<BlockDim> &blocks) {
   return false;
 }
 
+/// What is beside the elements that exist, to be zero whatever was there.
+void clearPadding(const std::vector<BlockDim> &blocks,
+                  std::span<std::byte> shard) {
+  if (hasPadding(blocks))
+    std::memset(shard.data(), 0, shard.size());
+}
+
 double scalarAt(plan::DType type, const std::byte *at) {
   switch (type) {
   case plan::DType::F64: {
@@ -91,23 +98,22 @@ RankProgram::create(const plan::Plan &plan, Device &device,
                     Transport &transport, int64_t seed, const Links &links,
                     Rehearsal *rehearsal) {
   const plan::Program &program = *plan.programs()->Get(0);
-  if (transport.sharedMemory().size() < program.shared_size())
+  DeviceSpan shared = transport.sharedMemory();
+  if (shared.size < program.shared_size())
     return Error{fmt::format("the job's shared region has {} bytes, the plan "
                              "needs {}",
-                             transport.sharedMemory().size(),
-                             program.shared_size()),
+                             shared.size, program.shared_size()),
                  Error::Fault::Rank};
-  Result<PrivateRegion> region =
-      PrivateRegion::allocate(program.private_size());
+  // A rehearsal uses none.
+  if (!rehearsal)
+    if (Result<void> adopted = device.adopt(shared); !adopted)
+      return adopted.error();
+  Result<DeviceMemory> region = device.allocate(
+      rehearsal ? 0 : program.private_size(), arenaAlignment);
   if (!region)
     return region.error();
-  if (!rehearsal) // which uses none
-    for (std::span<std::byte> memory :
-         {transport.sharedMemory(), (*region).memory()})
-      if (Result<void> touched = touchMemory(memory, device); !touched)
-        return touched.error();
   std::unique_ptr<RankProgram> rank(
-      new RankProgram(plan, transport, *std::move(region)));
+      new RankProgram(plan, device, transport, *std::move(region)));
   transport.setParallelFor(
       [&device](int64_t range, int64_t grain, const RangeBody &body) {
         device.parallelFor(range, grain, body);
@@ -120,28 +126,69 @@ RankProgram::create(const plan::Plan &plan, Device &device,
   rank->interpreter = std::make_unique<Interpreter>(*std::move(interpreter));
   POLYRANK_ASSIGN(rates, LearningRates::of(plan));
   rank->rates = std::move(rates);
-  if (!rehearsal)
-    rank->fillConstants(seed);
+  rank->isRehearsed = rehearsal != nullptr;
+  if (!rank->isRehearsed)
+    if (Result<void> filled = rank->fillConstants(seed); !filled)
+      return filled.error();
   return rank;
 }
 
-void RankProgram::fillConstants(int64_t seed) {
+Result<void> RankProgram::upload(DeviceSpan to, const Device::Fill &fill) {
+  POLYRANK_ASSIGN(ticket, device.upload(to, fill, latest));
+  latest = ticket;
+  return {};
+}
+
+Result<void> RankProgram::upload(const plan::BufferRef &buffer,
+                                 const Device::Fill &fill) {
+  return upload(arena.spanOf(buffer), fill);
+}
+
+Result<void> RankProgram::upload(const plan::BufferRef &buffer,
+                                 const void *value, uint64_t bytes) {
+  return upload(arena.spanOf(buffer).part(0, bytes),
+                [value](std::span<std::byte> memory) -> Result<void> {
+                  std::memcpy(memory.data(), value, memory.size());
+                  return {};
+                });
+}
+
+Result<Downloaded> RankProgram::download(const plan::BufferRef &buffer) const {
+  return device.download(arena.spanOf(buffer), latest);
+}
+
+Result<void> RankProgram::fillConstants(int64_t seed) {
   if (program.constants())
     for (const plan::Constant *constant : *program.constants())
-      std::memcpy(at(*constant->buffer()), constant->data()->data(),
-                  constant->data()->size());
+      if (Result<void> done =
+              upload(*constant->buffer(), constant->data()->data(),
+                     constant->data()->size());
+          !done)
+        return done;
   if (program.axis_indices())
     for (const plan::AxisIndex *axis : *program.axis_indices()) {
       int64_t index = mesh.linearIndex(rank, axis->axes()->axes());
-      std::memcpy(at(*axis->buffer()), &index, sizeof(index));
+      if (Result<void> done = upload(*axis->buffer(), &index, sizeof(index));
+          !done)
+        return done;
     }
   for (const plan::Argument *argument : *program.arguments()) {
+    Result<void> done;
     if (argument->role() == plan::Role::Seed)
-      std::memcpy(at(*argument->buffer()), &seed, sizeof(seed));
+      done = upload(*argument->buffer(), &seed, sizeof(seed));
     if (argument->role() == plan::Role::State && argument->init() != 0)
-      fillShard(blockOf(mesh, rank, argument->dims()), DType(argument->dtype()),
-                argument->init(), at(*argument->buffer()));
+      done = upload(*argument->buffer(),
+                    [&](std::span<std::byte> memory) -> Result<void> {
+                      auto blocks = blockOf(mesh, rank, argument->dims());
+                      clearPadding(blocks, memory);
+                      fillShard(blocks, DType(argument->dtype()),
+                                argument->init(), memory.data());
+                      return {};
+                    });
+    if (!done)
+      return done;
   }
+  return {};
 }
 
 Result<void>
@@ -163,26 +210,40 @@ RankProgram::loadParameters(const std::vector<StoredSource> &sources) {
     if (!canLoad(source.dtype, type))
       return Error{fmt::format("parameter '{}' is stored as {} and used as {}",
                                name, nameOf(source.dtype), nameOf(type))};
-    if (Result<void> loaded = loadShard(placementOf(mesh, rank, *argument),
-                                        source, type, at(*argument->buffer()));
+    if (Result<void> loaded = upload(
+            *argument->buffer(),
+            [&](std::span<std::byte> memory) {
+              clearPadding(blockOf(mesh, rank, argument->dims()), memory);
+              return loadShard(placementOf(mesh, rank, *argument), source, type,
+                               memory.data());
+            });
         !loaded)
       return Error{
           fmt::format("parameter '{}': {}", name, loaded.error().message)};
   }
-  for (const plan::Argument *argument : *program.arguments())
-    finite.push_back(isStored(*argument) && isFinite(*argument));
+  for (const plan::Argument *argument : *program.arguments()) {
+    finite.push_back(false);
+    if (!isStored(*argument))
+      continue;
+    POLYRANK_ASSIGN(isWell, isFinite(*argument));
+    finite.back() = isWell;
+  }
   return {};
 }
 
-bool RankProgram::isFinite(const plan::Argument &argument) const {
+Result<bool> RankProgram::isFinite(const plan::Argument &argument) const {
+  POLYRANK_ASSIGN(shard, download(*argument.buffer()));
   return isFiniteShard(blockOf(mesh, rank, argument.dims()),
-                       DType(argument.dtype()), at(*argument.buffer()));
+                       DType(argument.dtype()), shard.data());
 }
 
 Result<void> RankProgram::checkFinite() const {
   for (uint32_t a = 0; a < finite.size(); ++a) {
     const plan::Argument &argument = *program.arguments()->Get(a);
-    if (finite[a] && !isFinite(argument))
+    if (!finite[a])
+      continue;
+    POLYRANK_ASSIGN(isStillFinite, isFinite(argument));
+    if (!isStillFinite)
       return Error{
           fmt::format("'{}' holds NaN or infinite values after the last step",
                       argument.name()->str()),
@@ -195,22 +256,25 @@ Result<void> RankProgram::fillInputs(const DataSource &data, Split split,
                                      uint64_t step) {
   size_t number = 0;
   for (const plan::Argument *argument : *program.arguments())
-    if (isInput(*argument))
-      if (Result<void> filled =
-              fillInput(data, split, step, number++, *argument);
-          !filled)
+    if (isInput(*argument)) {
+      Result<void> filled =
+          upload(*argument->buffer(), [&](std::span<std::byte> memory) {
+            return fillInput(data, split, step, number, *argument, memory);
+          });
+      if (!filled)
         return filled;
+      ++number;
+    }
   return {};
 }
 
 Result<void> RankProgram::fillInput(const DataSource &data, Split split,
                                     uint64_t step, size_t number,
-                                    const plan::Argument &argument) {
+                                    const plan::Argument &argument,
+                                    std::span<std::byte> shard) {
   std::vector<BlockDim> blocks = blockOf(mesh, rank, argument.dims());
-  std::byte *shard = at(*argument.buffer());
   // Other buffers may have used this memory since the last step.
-  if (hasPadding(blocks))
-    std::memset(shard, 0, argument.buffer()->size());
+  clearPadding(blocks, shard);
   int64_t element = elementSize(argument.dtype());
   int64_t localRow = element, globalRow = element;
   for (size_t d = 2; d < blocks.size(); ++d) {
@@ -225,7 +289,7 @@ Result<void> RankProgram::fillInput(const DataSource &data, Split split,
   const BlockDim &batch = blocks[1];
   for (int64_t microbatch = 0; microbatch < blocks[0].size; ++microbatch) {
     int64_t first = microbatch * batch.size + batch.start;
-    std::byte *rows = shard + microbatch * batch.block * localRow;
+    std::byte *rows = shard.data() + microbatch * batch.block * localRow;
     if (wholeRows) {
       Result<void> got =
           data.read(split, step, number, first, first + batch.valid, rows);
@@ -247,11 +311,13 @@ Result<void> RankProgram::fillInput(const DataSource &data, Split split,
 
 Result<void> RankProgram::runStep(uint64_t step) {
   for (const plan::Argument *argument : *program.arguments())
-    if (argument->role() == plan::Role::LearningRate) {
+    if (argument->role() == plan::Role::LearningRate && !isRehearsed) {
       double rate = rates.at(*argument, step - 1);
-      std::memcpy(at(*argument->buffer()), &rate, sizeof(rate));
+      if (Result<void> done = upload(*argument->buffer(), &rate, sizeof(rate));
+          !done)
+        return done;
     }
-  return interpreter->runStep(step);
+  return interpreter->runStep(step, latest);
 }
 
 std::vector<Metric> RankProgram::learningRates(uint64_t step) const {
@@ -263,12 +329,14 @@ std::vector<Metric> RankProgram::learningRates(uint64_t step) const {
   return result;
 }
 
-std::vector<Metric> RankProgram::metrics() const {
+Result<std::vector<Metric>> RankProgram::metrics() const {
   std::vector<Metric> result;
   for (const plan::Output *output : *program.outputs())
-    if (output->kind() == plan::OutputKind::Metric)
-      result.push_back({output->name()->str(),
-                        scalarAt(output->dtype(), at(*output->buffer()))});
+    if (output->kind() == plan::OutputKind::Metric) {
+      POLYRANK_ASSIGN(value, download(*output->buffer()));
+      result.push_back(
+          {output->name()->str(), scalarAt(output->dtype(), value.data())});
+    }
   return result;
 }
 
@@ -336,17 +404,18 @@ RankProgram::storedShards(const SavedWeights &what) const {
   forEachSaved(plan, what.state, [&](const plan::Argument &argument, bool) {
     shards.push_back({argument.view()->stored(),
                       replicaOf(mesh, rank, argument.dims()),
-                      placementOf(mesh, rank, argument),
-                      at(*argument.buffer())});
+                      placementOf(mesh, rank, argument), argument.buffer()});
   });
   return shards;
 }
 
-void RankProgram::storeOutput(size_t number, uint64_t first, uint64_t samples,
-                              std::byte *array) const {
+Result<void> RankProgram::storeOutput(size_t number, uint64_t first,
+                                      uint64_t samples,
+                                      std::byte *array) const {
   const plan::Output &output = *program.outputs()->Get(number);
   if (!ownsBlock(mesh, rank, output.dims()))
-    return;
+    return {};
+  POLYRANK_ASSIGN(shard, download(*output.buffer()));
   std::vector<BlockDim> blocks = blockOf(mesh, rank, output.dims());
   Placement placement = placementIn(blocks, 2);
   int64_t element = elementSize(output.dtype());
@@ -361,10 +430,10 @@ void RankProgram::storeOutput(size_t number, uint64_t first, uint64_t samples,
       uint64_t sample = first + microbatch * batch.size + batch.start + b;
       if (sample < samples)
         storeShard(placement, element,
-                   at(*output.buffer()) +
-                       (microbatch * batch.block + b) * localRow,
+                   shard.data() + (microbatch * batch.block + b) * localRow,
                    array + sample * globalRow);
     }
+  return {};
 }
 
 } // namespace polyrank::runtime

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "runtime/data/DataSource.h"
-#include "runtime/exec/Arena.h"
 #include "runtime/exec/Interpreter.h"
 #include "runtime/exec/Shards.h"
 #include "runtime/plan/LearningRates.h"
@@ -45,7 +44,7 @@ struct StoredShard {
   uint32_t stored = 0;
   Replica replica;
   Placement placement;
-  const std::byte *data = nullptr;
+  const plan::BufferRef *buffer = nullptr; // for RankProgram::download
 };
 
 /// Order of calls: create, loadParameters, then fillInputs and runStep for each
@@ -73,7 +72,7 @@ public:
   /// Instead of the plan's.
   void setLearningRates(LearningRates given) { rates = std::move(given); }
 
-  std::vector<Metric> metrics() const;
+  Result<std::vector<Metric>> metrics() const;
   /// Of step `step`, from 1.
   std::vector<Metric> learningRates(uint64_t step) const;
 
@@ -83,8 +82,12 @@ public:
 
   /// Writes what this rank owns of output `number` (a tensor) into the array of
   /// `samples` samples, as those that start at position `first`.
-  void storeOutput(size_t number, uint64_t first, uint64_t samples,
-                   std::byte *array) const;
+  Result<void> storeOutput(size_t number, uint64_t first, uint64_t samples,
+                           std::byte *array) const;
+
+  /// What a buffer of the plan holds, in the first microbatch, once all is done
+  /// that this rank has computed so far.
+  Result<Downloaded> download(const plan::BufferRef &buffer) const;
 
   const CommandTimes &times() const { return interpreter->times(); }
 
@@ -96,31 +99,39 @@ public:
   }
 
 private:
-  RankProgram(const plan::Plan &plan, Transport &transport,
-              PrivateRegion privateRegion)
-      : plan(plan), program(*plan.programs()->Get(0)), mesh(plan),
-        rank(transport.rank()), privateRegion(std::move(privateRegion)),
-        arena{transport.sharedMemory(), this->privateRegion.memory(), {}} {
+  RankProgram(const plan::Plan &plan, Device &device, Transport &transport,
+              DeviceMemory given)
+      : plan(plan), program(*plan.programs()->Get(0)), device(device),
+        mesh(plan), rank(transport.rank()), privateRegion(std::move(given)),
+        arena{transport.sharedMemory(), privateRegion.span(), {}} {
     for (const plan::AxisList *group : *program.groups())
       arena.indices.push_back(mesh.linearIndex(rank, group->axes()));
   }
 
-  std::byte *at(const plan::BufferRef &buffer) const {
-    return arena.resolve(buffer).base;
-  }
-  void fillConstants(int64_t seed);
-  bool isFinite(const plan::Argument &argument) const;
+  Result<void> upload(DeviceSpan to, const Device::Fill &fill);
+  /// All of a buffer, or its first bytes.
+  Result<void> upload(const plan::BufferRef &buffer, const Device::Fill &fill);
+  Result<void> upload(const plan::BufferRef &buffer, const void *value,
+                      uint64_t bytes);
+  Result<void> fillConstants(int64_t seed);
+  Result<bool> isFinite(const plan::Argument &argument) const;
   Result<void> fillInput(const DataSource &data, Split split, uint64_t step,
-                         size_t number, const plan::Argument &argument);
+                         size_t number, const plan::Argument &argument,
+                         std::span<std::byte> shard);
 
   const plan::Plan &plan;
   const plan::Program &program;
+  Device &device;
   Mesh mesh;
   int64_t rank;
-  PrivateRegion privateRegion;
+  DeviceMemory privateRegion;
   ArenaView arena;
   LearningRates rates;
+  bool isRehearsed = false; // without values: its arena stays empty
   std::unique_ptr<Interpreter> interpreter;
+  /// Of all that the device was told so far: each upload waits for the step
+  /// before, each step for what was uploaded.
+  QueueTicket latest;
   std::vector<bool> finite;   // by argument: what was loaded
   std::vector<std::byte> row; // of an input whose inner dims are split
 };

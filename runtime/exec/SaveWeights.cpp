@@ -6,6 +6,7 @@
 #include <cstring>
 #include <future>
 #include <map>
+#include <set>
 
 namespace polyrank::runtime {
 namespace {
@@ -40,8 +41,8 @@ public:
   Saver(const LoadedPlan &plan, const RankProgram &program,
         const Weights &initial, Transport &transport, Group everyone,
         const SaveOptions &options)
-      : initial(initial), transport(transport), everyone(everyone),
-        options(options),
+      : program(program), initial(initial), transport(transport),
+        everyone(everyone), options(options),
         saved(savedTensorsOf(*plan.plan, options.what)) {
     for (uint32_t s = 0; s < saved.size(); ++s) {
       if (options.what.trainedAlone && !saved[s].isTrained)
@@ -53,7 +54,7 @@ public:
       }
     }
     for (StoredShard &shard : program.storedShards(options.what))
-      shards[shard.stored].push_back(std::move(shard));
+      shards[shard.stored].push_back({std::move(shard), std::nullopt});
   }
 
   Result<void> run() {
@@ -124,6 +125,8 @@ private:
     if (Result<void> copied = copyInitial(begin, end, mine, mineEnd, memory);
         !copied)
       return copied;
+    if (Result<void> there = downloadShards(begin, end); !there)
+      return there;
     options.parallelFor(
         static_cast<int64_t>((end - start + grain - 1) / grain), 1,
         [&](int64_t from, int64_t to) {
@@ -202,6 +205,25 @@ private:
     return {};
   }
 
+  /// Those that have a part in this round of the file, and no others.
+  Result<void> downloadShards(uint64_t begin, uint64_t end) {
+    std::set<uint32_t> needed;
+    forEachPlace(places, begin, end,
+                 [&](const Place &place, uint64_t, uint64_t) {
+                   needed.insert(place.stored);
+                 });
+    for (auto &[stored, held] : shards)
+      for (Held &each : held) {
+        if (!needed.contains(stored)) {
+          each.data.reset();
+        } else if (!each.data) {
+          POLYRANK_ASSIGN(data, program.download(*each.shard.buffer));
+          each.data.emplace(std::move(data));
+        }
+      }
+    return {};
+  }
+
   /// Of replicas of a block, each takes its turn with pieces of the file.
   void storeShards(uint64_t begin, uint64_t end, uint64_t piece,
                    std::byte *memory) const {
@@ -211,18 +233,24 @@ private:
           auto held = shards.find(place.stored);
           if (held == shards.end())
             return;
-          for (const StoredShard &shard : held->second)
+          for (const auto &[shard, data] : held->second)
             if (static_cast<int64_t>(piece) % shard.replica.count ==
                 shard.replica.index)
-              storeShardWithin(shard.placement,
-                               static_cast<int64_t>(place.elementBytes),
-                               shard.data,
-                               static_cast<int64_t>(from / place.elementBytes),
-                               static_cast<int64_t>(to / place.elementBytes),
-                               memory + (place.begin + from - begin));
+              storeShardWithin(
+                  shard.placement, static_cast<int64_t>(place.elementBytes),
+                  data->data(), static_cast<int64_t>(from / place.elementBytes),
+                  static_cast<int64_t>(to / place.elementBytes),
+                  memory + (place.begin + from - begin));
         });
   }
 
+  /// A shard of this rank, and what it holds while it is written.
+  struct Held {
+    StoredShard shard;
+    std::optional<Downloaded> data;
+  };
+
+  const RankProgram &program;
   const Weights &initial;
   Transport &transport;
   Group everyone;
@@ -233,7 +261,7 @@ private:
   std::vector<Place> places;       // by offset
   std::optional<SafetensorsWriter> file;
   std::future<Result<void>> writing; // of the window before; ends before `file`
-  std::map<uint32_t, std::vector<StoredShard>> shards; // this rank's, by tensor
+  std::map<uint32_t, std::vector<Held>> shards; // this rank's, by tensor
 };
 
 } // namespace

@@ -128,23 +128,28 @@ std::vector<int> parseCoreList(const std::string &text) {
   return cores;
 }
 
-Result<CoreChoice> chooseCores(int ranks, int threads, Binding binding,
-                               bool askedFor) {
+Result<CoreChoice> chooseCores(int ranks, int threads, int commThreads,
+                               Binding binding, bool askedFor) {
   std::vector<int> cores = allowedCores();
   double quota = cpuQuota();
+  int each = threads + commThreads;
+  int64_t needed = int64_t(ranks) * each;
   auto tooFew = [&](const std::string &why) -> Result<CoreChoice> {
-    int64_t needed = int64_t(ranks) * threads;
-    std::string needs = fmt::format(
-        "{} rank{} x {} thread{} need {} core{}, and {}", ranks,
-        ranks == 1 ? "" : "s", threads, threads == 1 ? "" : "s", needed,
-        needed == 1 ? "" : "s", why);
+    std::string crew =
+        fmt::format("{} thread{}", threads, threads == 1 ? "" : "s");
+    if (commThreads != 0)
+      crew = fmt::format("({} and --comm-threads {})", crew, commThreads);
+    std::string needs = fmt::format("{} rank{} x {} need {} core{}, and {}",
+                                    ranks, ranks == 1 ? "" : "s", crew, needed,
+                                    needed == 1 ? "" : "s", why);
     if (askedFor && binding == Binding::Core)
       return Error{"--bind core: " + needs};
     CoreChoice choice;
     choice.note = needs + ": they share cores";
+    if (commThreads != 0)
+      choice.note += ", and what communicates takes time from what computes";
     return choice;
   };
-  int64_t needed = int64_t(ranks) * threads;
   if (needed > int64_t(cores.size()))
     return tooFew(fmt::format("this process may use {}", cores.size()));
   if (static_cast<double>(needed) > quota)
@@ -160,7 +165,7 @@ Result<CoreChoice> chooseCores(int ranks, int threads, Binding binding,
   auto takeFrom = [&](const std::vector<int> &from) {
     std::vector<int> mine;
     for (int core : from) {
-      if (int(mine.size()) == threads)
+      if (int(mine.size()) == each)
         break;
       if (tried[core])
         continue;
@@ -170,7 +175,7 @@ Result<CoreChoice> chooseCores(int ranks, int threads, Binding binding,
       else
         ++taken;
     }
-    choice.alone &= int(mine.size()) == threads;
+    choice.alone &= int(mine.size()) == each;
     return mine;
   };
   for (int rank = 0; rank < ranks; ++rank) {

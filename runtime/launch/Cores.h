@@ -30,9 +30,10 @@ struct CoreChoice {
 /// Chooses cores that no other job has taken, those first on which nothing
 /// runs. Where the ranks need more than this process may use (its affinity, the
 /// quota of its control group) or than others have left, nothing is bound and
-/// nobody spins; that is an error where `binding` was asked for.
-Result<CoreChoice> chooseCores(int ranks, int threads, Binding binding,
-                               bool askedFor);
+/// nobody spins; that is an error where `binding` was asked for. Each rank has
+/// cores for `threads` that compute and `commThreads` that communicate.
+Result<CoreChoice> chooseCores(int ranks, int threads, int commThreads,
+                               Binding binding, bool askedFor);
 
 /// "0-3,8": the numbers in it.
 std::vector<int> parseCoreList(const std::string &text);

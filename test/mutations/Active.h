@@ -12,20 +12,21 @@ namespace polyrank::mutations {
 
 inline constexpr int numbers = 1 << 20;
 
-/// The number in POLYRANK_MUTATION, 0 for none.
+/// The number in PLANTED_BUG, 0 for none. Not POLYRANK_..., which the launcher
+/// keeps from its ranks: their bugs would never be turned on.
 inline int chosen() {
   static const int number = [] {
-    const char *text = std::getenv("POLYRANK_MUTATION");
+    const char *text = std::getenv("PLANTED_BUG");
     return text ? std::atoi(text) : 0;
   }();
   return number;
 }
 
-/// One byte per mutation in the file POLYRANK_MUTATIONS_REACHED, shared by all
+/// One byte per mutation in the file PLANTED_BUGS_REACHED, shared by all
 /// processes of a run and whole however they end; null where none is asked for.
 inline unsigned char *reached() {
   static unsigned char *const bytes = []() -> unsigned char * {
-    const char *path = std::getenv("POLYRANK_MUTATIONS_REACHED");
+    const char *path = std::getenv("PLANTED_BUGS_REACHED");
     if (!path)
       return nullptr;
     int file = open(path, O_RDWR | O_CLOEXEC);

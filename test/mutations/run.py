@@ -131,7 +131,7 @@ def measure(suite, source, target):
     with tempfile.NamedTemporaryFile(prefix="reached-") as file:
         os.truncate(file.name, NUMBERS)
         start = time.monotonic()
-        problem = suite.run(target, source, {"POLYRANK_MUTATIONS_REACHED": file.name}, 3600)
+        problem = suite.run(target, source, {"PLANTED_BUGS_REACHED": file.name}, 3600)
         suite.seconds = time.monotonic() - start
         if problem:
             raise PlantingError(f"{suite.name} fails without a bug: {problem}")
@@ -147,7 +147,7 @@ def tryOut(mutation, suites, source, target):
         if not suite.reached[mutation.number]:
             continue
         outcome.tried.append(suite.name)
-        problem = suite.run(target, source, {"POLYRANK_MUTATION": str(mutation.number)}, 30 + 5 * suite.seconds)
+        problem = suite.run(target, source, {"PLANTED_BUG": str(mutation.number)}, 30 + 5 * suite.seconds)
         if problem:
             outcome.caughtBy, outcome.how = suite.name, problem
             break

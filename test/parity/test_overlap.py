@@ -22,6 +22,8 @@ def test_overlap_and_prefetch_change_no_bit(case, exported, dataset, tmp_path):
         case.notes(exported(case.model), tmp_path / "plan", ADAMW, *options)
         started.append(sum(entry["started"] for entry in tools.inspect(tmp_path / "plan")["communication"]))
         runs.append(tools.train(tmp_path / "plan", data, 3, tmp_path / "run"))
+        if started[-1]:  # by threads of their own, too
+            runs.append(tools.train(tmp_path / "plan", data, 3, tmp_path / "run", "--comm-threads", 2))
     assert started[0] == 0 < started[1]
     for run in runs[1:]:
         assert run.losses == runs[0].losses

@@ -9,6 +9,7 @@
 // rank, from a barrier on. Every value is checked.
 
 #include "runtime/comm/shm/ShmJob.h"
+#include "runtime/device/DeviceAccess.h"
 
 #include <algorithm>
 #include <chrono>
@@ -93,7 +94,8 @@ Result<void> runRank(Transport &transport, const Options &options,
   size_t block = (size_t(options.mib) << 20) / sizeof(float) / options.ranks;
   size_t elements = block * options.ranks;
   uint64_t own = transport.rank() * block * sizeof(float);
-  auto *values = reinterpret_cast<float *>(transport.sharedMemory().data());
+  auto *values = reinterpret_cast<float *>(
+      DeviceAccess::pointerTo(transport.sharedMemory().address));
   Transfer transfer;
   bool isWhole = options.kind == CollectiveKind::AllReduce;
   bool isGather = options.kind == CollectiveKind::AllGather;

@@ -60,6 +60,10 @@ public:
                                   : " and links",
             1e3 * *rehearsedSeconds));
     }
+    if (options.commThreads != 0 && !options.quiet)
+      tell(fmt::format("--comm-threads {}: so many threads of each rank move "
+                       "what is in flight\n",
+                       options.commThreads));
     if (std::string warning = data ? data->findUnshifted() : "";
         !warning.empty())
       tell("polyrank-run: " + warning + "\n");
@@ -69,9 +73,10 @@ public:
     // A rehearsal sleeps: it needs no cores, and must not take others'.
     int threads = times ? 1 : int(report.threads);
     Binding binding = times ? Binding::None : Binding::Core;
-    jobOptions.threadsPerRank = threads;
+    jobOptions.threadsPerRank = threads + options.commThreads;
     jobOptions.program = plan->bytes.hash;
     POLYRANK_ASSIGN(cores, chooseCores(int(report.ranks), threads,
+                                       options.commThreads,
                                        options.binding.value_or(binding),
                                        options.binding.has_value()));
     jobOptions.alone = cores.alone && !times;

@@ -107,6 +107,13 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
                  "threads, and another is an error")
       ->check(CLI::Range(1, 4096))
       ->type_name("N");
+  app.add_option("--comm-threads", options.commThreads,
+                 "Threads of each rank, up to 8 and beside those that compute, "
+                 "that move and sum what is in flight meanwhile (default 0: "
+                 "ranks do that when they wait). Needs free cores; changes no "
+                 "bits")
+      ->check(CLI::Range(0, 8))
+      ->type_name("N");
   app.add_option("--bind", binding,
                  "Bind threads to cores that no other run has taken: core (one "
                  "to a thread; the default, where there are enough), numa "
@@ -213,6 +220,17 @@ Result<LoadedPlan> loadPlan(const RunOptions &options, int descriptor) {
   return std::move(plan);
 }
 
+/// Whether any collective has a ticket.
+static bool startsAny(const plan::Plan &plan) {
+  for (const plan::Segment *segment : *plan.programs()->Get(0)->segments())
+    if (segment->commands())
+      for (const plan::Command *command : *segment->commands())
+        if (const plan::Collective *each = command->body_as_Collective())
+          if (each->ticket())
+            return true;
+  return false;
+}
+
 Result<RunOptions> completeOptions(RunOptions options, const plan::Plan &plan) {
   bool train = plan.mode() == plan::Mode::Train;
   if (options.threads != 0 && uint32_t(options.threads) != plan.threads())
@@ -237,6 +255,12 @@ Result<RunOptions> completeOptions(RunOptions options, const plan::Plan &plan) {
                                "weights; compile it with --ema DECAY",
                                save.option)};
   }
+  if (options.commThreads != 0 && !startsAny(plan))
+    return Error{fmt::format(
+        "--comm-threads {}: no collective of this plan is in flight while its "
+        "ranks compute, so these threads would have nothing to do; compile it "
+        "with --overlap on and for more than one rank, or leave them out",
+        options.commThreads)};
   if (Result<LearningRates> rates = ratesOf(options, plan); !rates)
     return rates.error();
   if (Result<Links> links = linksOf(options, plan); !links)

@@ -34,6 +34,7 @@ struct RunOptions {
   SampleOrder order = SampleOrder::Random;
   double holdout = 0;
   int threads = 0; // 0: the plan's
+  int commThreads = 0;
   std::optional<Binding> binding; // else as well as it goes
   double timeout = 300; // seconds; 0: never
   bool flushDenormals = true, allowNan = false, quiet = false, json = false,

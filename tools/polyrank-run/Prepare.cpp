@@ -171,6 +171,7 @@ Result<std::string> Preparation::checkCores(bool whole) {
     return std::string();
   // Taken again when a run starts; until then they are everybody's.
   POLYRANK_ASSIGN(choice, chooseCores(int(report.ranks), int(report.threads),
+                                      options.commThreads,
                                       options.binding.value_or(Binding::Core),
                                       options.binding.has_value()));
   return choice.note.empty()

@@ -3,6 +3,7 @@
 #include "tools/polyrank-run/Rank.h"
 
 #include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/exec/ResidentMemory.h"
 #include "runtime/exec/SaveWeights.h"
 #include "runtime/report/Progress.h"
 #include "tools/polyrank-run/Prepare.h"
@@ -79,6 +80,8 @@ private:
                                                    {int(plan->plan->threads()),
                                                     options.flushDenormals}));
     device = std::move(cpu);
+    // From here on this thread computes as the device's do.
+    transport->setCommThreads(options.commThreads);
     auto start = std::chrono::steady_clock::now();
     POLYRANK_ASSIGN(links, linksOf(options, *plan->plan));
     if (times) {
@@ -212,8 +215,11 @@ private:
     if (Result<void> ran = program->runStep(step + 1); !ran)
       return ran;
     for (const OutputArray &output : outputs)
-      program->storeOutput(output.number, step * plan->plan->samples_per_step(),
-                           samples, sharedMemory.data() + output.offset);
+      if (Result<void> stored = program->storeOutput(
+              output.number, step * plan->plan->samples_per_step(), samples,
+              sharedMemory.data() + output.offset);
+          !stored)
+        return stored;
     if (connection.rank() != 0)
       return {};
     StepReport report;
@@ -224,7 +230,8 @@ private:
       times.nanoseconds[kind] -= before.nanoseconds[kind];
     report.communicationShare = times.communicationShare();
     if (!rehearsal) { // which has no values
-      for (const Metric &metric : program->metrics())
+      POLYRANK_ASSIGN(metrics, program->metrics());
+      for (const Metric &metric : metrics)
         report.metrics.emplace_back(metric.name, metric.value);
       for (const Metric &rate : program->learningRates(step + 1))
         report.learningRates.emplace_back(rate.name, rate.value);
@@ -336,7 +343,7 @@ private:
     ResidentMemory memory = residentMemory();
     use.peakResident = memory.peak;
     // What others share is theirs: of the memfds, this rank's own counts.
-    uint64_t own = transport->sharedMemory().size();
+    uint64_t own = transport->sharedMemory().size;
     use.peakOwn = memory.peak - std::min(memory.peak,
                                          std::max(memory.shared, own) - own);
     const CommandTimes &times = program->times();

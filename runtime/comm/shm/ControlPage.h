@@ -20,7 +20,7 @@ namespace polyrank::runtime::shm {
 static_assert(std::atomic<uint64_t>::is_always_lock_free &&
               std::atomic<uint32_t>::is_always_lock_free);
 
-inline constexpr uint32_t controlVersion = 3;
+inline constexpr uint32_t controlVersion = 4;
 inline constexpr size_t messageCapacity = 2048;
 /// Operations that a group may have in flight; a power of two.
 inline constexpr uint32_t ringSlots = 16;
@@ -64,6 +64,12 @@ struct alignas(128) RankState {
   std::atomic<uint64_t> operation; // id of the latest collective
   std::atomic<uint64_t> waiting;   // a Wait while it sleeps in one, else 0
   std::atomic<uint64_t> beats;     // counts what it does besides commands
+  /// Communication threads that the rank has; apart from what is written often.
+  alignas(128) std::atomic<uint32_t> helpers;
+  /// Rung when an operation that they could work on has begun, if there are
+  /// any.
+  alignas(128) std::atomic<uint32_t> bell; // futex
+  std::atomic<uint32_t> listeners;         // that sleep until it rings
 };
 
 /// What a rank sleeps for, in one word, so that nobody sees the operation of one

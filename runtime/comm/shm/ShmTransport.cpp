@@ -3,6 +3,8 @@
 
 #include "runtime/comm/shm/ShmTransport.h"
 
+#include "runtime/device/DeviceAccess.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -116,6 +118,7 @@ ShmTransport::attach(const JobDescriptors &descriptors, int rank,
 }
 
 ShmTransport::~ShmTransport() {
+  stopCommThreads(); // who has left in good order has no piece in hand
   control.rank(self).phase.store(RankPhase::Left, std::memory_order_release);
   for (Arena &arena : arenas)
     if (arena.base)
@@ -156,8 +159,8 @@ Result<void> ShmTransport::mapArena(int rank) {
   return {};
 }
 
-std::span<std::byte> ShmTransport::sharedMemory() {
-  return {arenas[self].base, arenas[self].size};
+DeviceSpan ShmTransport::sharedMemory() {
+  return DeviceAccess::spanOf({arenas[self].base, arenas[self].size});
 }
 
 Result<Group> ShmTransport::createGroup(std::span<const int32_t> ranks) {
@@ -372,6 +375,8 @@ Result<void> ShmTransport::startOperation(Operation &operation,
       pieces = operation.own.pieces;
     }
   }
+  if (pieces > 0)
+    share(operation);
   OperationSlot &slot = slotOf(operation);
   claimsOf(operation, group.me)
       .store(uint64_t(operation.turn() + 1) << 32 | pieces,
@@ -474,6 +479,8 @@ Result<void> ShmTransport::completeStart(const Operation &operation) {
   slot.turn.store(operation.turn() + (pieces == 0 ? 2 : 1));
   if (slot.sleepers.load() > 0)
     wakeAll(slot.turn);
+  if (pieces > 0)
+    ring(group);
   return {};
 }
 

@@ -5,7 +5,11 @@
 #include "runtime/comm/RowCopies.h"
 #include "runtime/comm/shm/ShmJob.h"
 
+#include <atomic>
 #include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
 #include <vector>
 
 namespace polyrank::runtime::shm {
@@ -19,7 +23,7 @@ public:
 
   int rank() const override { return self; }
   int worldSize() const override { return files.arenas.size(); }
-  std::span<std::byte> sharedMemory() override;
+  DeviceSpan sharedMemory() override;
   Result<Group> createGroup(std::span<const int32_t> ranks) override;
   Result<void> check(const Collective &collective) const override;
   Result<Ticket> start(const Collective &collective) override;
@@ -32,6 +36,7 @@ public:
   void setProgress(uint64_t step, uint32_t command) override;
   void beat() override;
   void setParallelFor(ParallelFor parallelFor) override;
+  void setCommThreads(int count) override;
   TransportStatistics statistics() const override { return counters; }
 
 private:
@@ -64,20 +69,30 @@ private:
     std::vector<Part> parts; // of copies
   };
 
-  /// One operation of a group's ring, started by this rank.
-  struct Operation {
+  /// One operation of a group's ring.
+  struct Task {
     Collective collective; // with the transfers of this round
     LocalGroup *group = nullptr;
     uint64_t number = 0; // in the group
-    WorkRow own;
-    bool isBarrier = false, isSmall = false, isDone = false;
-    Completion completion;
 
     uint32_t slot() const { return number % ringSlots; }
     /// Before all have started it; see OperationSlot.
     uint32_t turn() const {
       return static_cast<uint32_t>(2 * (number / ringSlots));
     }
+  };
+  /// Started by this rank.
+  struct Operation : Task {
+    WorkRow own;
+    bool isBarrier = false, isSmall = false, isDone = false;
+    Completion completion;
+  };
+  /// What communication threads know of it. All in it is theirs: the rank may
+  /// have waited for the operation, or have given up, while they still look.
+  struct SharedTask : Task {
+    WorkRow own;
+    std::vector<Transfer> transfers;
+    std::vector<int32_t> permutation;
   };
   struct OpenCollective {
     uint64_t ticket = 0;
@@ -108,15 +123,14 @@ private:
   Result<void> completeStart(const Operation &operation);
   int64_t linkNanoseconds(const Operation &operation, uint32_t round) const;
   Operation *findOpen(uint32_t entry, uint32_t slot, uint32_t turn);
-  OperationSlot &slotOf(const Operation &operation) const {
+  OperationSlot &slotOf(const Task &operation) const {
     return control.group(operation.group->entry).operations[operation.slot()];
   }
-  MemberOperation &memberOf(const Operation &operation, int member) const {
+  MemberOperation &memberOf(const Task &operation, int member) const {
     return control.member(operation.group->entry, member)
         .operations[operation.slot()];
   }
-  std::atomic<uint64_t> &claimsOf(const Operation &operation,
-                                  int member) const {
+  std::atomic<uint64_t> &claimsOf(const Task &operation, int member) const {
     return control.member(operation.group->entry, member)
         .claims[operation.slot()];
   }
@@ -134,23 +148,34 @@ private:
   std::string describeWait(int rank) const;
 
   // Work.cpp
-  bool isSmall(const Operation &operation) const;
-  void fillRow(const Operation &operation, int owner, WorkRow &row) const;
-  void workAlone(const Operation &operation) const;
-  void work(const Operation &operation) const;
-  bool claim(const Operation &operation, int owner, uint32_t &left) const;
-  void finishPieces(const Operation &operation, uint32_t count) const;
-  void workOn(const Operation &operation, const WorkRow &row, int owner,
+  bool isSmall(const Task &operation) const;
+  void fillRow(const Task &operation, int owner, WorkRow &row) const;
+  void workAlone(const Task &operation) const;
+  /// On all threads of `team`, or on this one without; whether anything was
+  /// left to do.
+  bool work(const Task &operation, const WorkRow &own,
+            const ParallelFor &team) const;
+  bool claim(const Task &operation, int owner, uint32_t &left) const;
+  void finishPieces(const Task &operation, uint32_t count) const;
+  void workOn(const Task &operation, const WorkRow &row, int owner,
               int64_t from, int64_t to) const;
-  void reducePiece(const Operation &operation, const WorkRow &row, int owner,
+  void reducePiece(const Task &operation, const WorkRow &row, int owner,
                    int64_t from, int64_t to) const;
-  void addBordersPiece(const Operation &operation, const WorkRow &row,
-                       int owner, int64_t from, int64_t to) const;
-  void copyPiece(const Operation &operation, const WorkRow &row, int owner,
+  void addBordersPiece(const Task &operation, const WorkRow &row, int owner,
+                       int64_t from, int64_t to) const;
+  void copyPiece(const Task &operation, const WorkRow &row, int owner,
                  int64_t from, int64_t to) const;
   struct Places;
-  Places placesOf(const Operation &operation, int member) const;
-  std::span<const Places> allPlaces(const Operation &operation) const;
+  Places placesOf(const Task &operation, int member) const;
+  std::span<const Places> allPlaces(const Task &operation) const;
+
+  // CommThreads.cpp
+  void share(const Operation &operation);
+  void unshare(const Operation &operation);
+  void ring(const LocalGroup &group) const;
+  void help();
+  void awaitBell(uint32_t bell) const;
+  void stopCommThreads();
 
   JobDescriptors files;
   ControlPage control;
@@ -164,6 +189,12 @@ private:
   std::vector<std::unique_ptr<OpenCollective>> open, spare;
   std::deque<Published> published;
   uint64_t tickets = 0, publishedEnd = 0, publishedCount = 0;
+
+  std::vector<std::thread> commThreads;
+  std::atomic<bool> commThreadsEnd = false;
+  std::mutex sharedMutex;
+  /// In flight, oldest first; empty without communication threads.
+  std::vector<std::shared_ptr<const SharedTask>> shared;
 };
 
 } // namespace polyrank::runtime::shm

@@ -1,24 +1,13 @@
 // How a rank waits for its groups, and finds out that the wait will never end.
 
 #include "runtime/comm/shm/ShmTransport.h"
+#include "runtime/comm/shm/Spin.h"
 
 #include <algorithm>
 #include <ctime>
 #include <sched.h>
 
 namespace polyrank::runtime::shm {
-namespace {
-
-void pauseProcessor() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-} // namespace
-
 /// Returns when the operation is done, having done what was left of it.
 Result<void> ShmTransport::finish(Operation &operation) {
   if (operation.isDone)
@@ -31,7 +20,7 @@ Result<void> ShmTransport::finish(Operation &operation) {
     if (auto started = awaitTurn(operation, operation.turn()); !started)
       return started;
   if (turn() == operation.turn() + 1)
-    work(operation);
+    work(operation, operation.own, threads);
   if (turn() == operation.turn() + 1)
     if (auto done = awaitTurn(operation, operation.turn() + 1); !done)
       return done;
@@ -43,6 +32,7 @@ Result<void> ShmTransport::finish(Operation &operation) {
                           std::max(slot.finishedAt, slot.linkEndsAt),
                           slot.lastFinisher};
   operation.isDone = true;
+  unshare(operation);
   return {};
 }
 
@@ -59,15 +49,8 @@ Result<void> ShmTransport::awaitTurn(const Operation &operation,
   auto isOver = [&] {
     return slot.turn.load(std::memory_order_acquire) != turn;
   };
-  if (int64_t limit = control.header().spinNanoseconds) {
-    do {
-      for (int n = 0; n < 32; ++n) {
-        if (isOver())
-          return {};
-        pauseProcessor();
-      }
-    } while (monotonicNanoseconds() - begin < limit);
-  }
+  if (spinUntil(begin, control.header().spinNanoseconds, isOver))
+    return {};
 
   RankState &state = control.rank(self);
   state.waiting.store(

@@ -53,7 +53,7 @@ struct ShmTransport::Places {
   }
 };
 
-ShmTransport::Places ShmTransport::placesOf(const Operation &operation,
+ShmTransport::Places ShmTransport::placesOf(const Task &operation,
                                             int member) const {
   int rank = operation.group->ranks[member];
   return {arenas[rank].base, control.offsets(rank).data(),
@@ -61,7 +61,7 @@ ShmTransport::Places ShmTransport::placesOf(const Operation &operation,
 }
 
 std::span<const ShmTransport::Places>
-ShmTransport::allPlaces(const Operation &operation) const {
+ShmTransport::allPlaces(const Task &operation) const {
   thread_local std::vector<Places> places;
   places.clear();
   for (int m = 0; m < operation.group->members(); ++m)
@@ -70,7 +70,7 @@ ShmTransport::allPlaces(const Operation &operation) const {
 }
 
 /// The same on all members: of extents alone.
-bool ShmTransport::isSmall(const Operation &operation) const {
+bool ShmTransport::isSmall(const Task &operation) const {
   const Collective &collective = operation.collective;
   int64_t members = operation.group->members();
   int64_t each = smallBytes / bytesOf(collective.dtype) / members, all = 0;
@@ -82,7 +82,7 @@ bool ShmTransport::isSmall(const Operation &operation) const {
   return true;
 }
 
-void ShmTransport::fillRow(const Operation &operation, int owner,
+void ShmTransport::fillRow(const Task &operation, int owner,
                            WorkRow &row) const {
   const Collective &collective = operation.collective;
   int members = operation.group->members();
@@ -135,7 +135,7 @@ void ShmTransport::fillRow(const Operation &operation, int owner,
 }
 
 /// Whether there was a piece, and then how many of the owner's are left.
-bool ShmTransport::claim(const Operation &operation, int owner,
+bool ShmTransport::claim(const Task &operation, int owner,
                          uint32_t &left) const {
   std::atomic<uint64_t> &claims = claimsOf(operation, owner);
   uint64_t now = claims.load(std::memory_order_acquire);
@@ -148,8 +148,7 @@ bool ShmTransport::claim(const Operation &operation, int owner,
 }
 
 /// Of this thread, which has none of the operation in hand any more.
-void ShmTransport::finishPieces(const Operation &operation,
-                                uint32_t count) const {
+void ShmTransport::finishPieces(const Task &operation, uint32_t count) const {
   OperationSlot &slot = slotOf(operation);
   if (slot.progress.fetch_sub(count, std::memory_order_acq_rel) != count)
     return;
@@ -161,7 +160,7 @@ void ShmTransport::finishPieces(const Operation &operation,
 }
 
 /// All of it, by this thread.
-void ShmTransport::workAlone(const Operation &operation) const {
+void ShmTransport::workAlone(const Task &operation) const {
   // One owner's elements of an all-reduce are everybody's.
   bool isShared = operation.collective.kind == CollectiveKind::AllReduce;
   int owners = isShared ? 1 : operation.group->members();
@@ -173,17 +172,20 @@ void ShmTransport::workAlone(const Operation &operation) const {
   }
 }
 
-void ShmTransport::work(const Operation &operation) const {
+bool ShmTransport::work(const Task &operation, const WorkRow &own,
+                        const ParallelFor &team) const {
   int members = operation.group->members();
   uint32_t left = 0;
+  bool hasWorked = false;
   for (int n = 0; n < members; ++n) {
     int owner = (operation.group->me + n) % members;
     if (!claim(operation, owner, left))
       continue;
+    hasWorked = true;
     WorkRow others;
     if (n != 0)
       fillRow(operation, owner, others);
-    const WorkRow &row = n == 0 ? operation.own : others;
+    const WorkRow &row = n == 0 ? own : others;
     // From the first to the last. `piece` is one that is claimed already.
     auto doPieces = [&](std::optional<uint32_t> piece) {
       uint32_t next = 0, done = 0;
@@ -204,21 +206,22 @@ void ShmTransport::work(const Operation &operation) const {
       bytes *=
           bytesOf(operation.collective.dtype) *
           (operation.collective.kind == CollectiveKind::HaloAdd ? 2 : members);
-    if (!threads || left == 0 || bytes < bytesWorthThreads) {
+    if (!team || left == 0 || bytes < bytesWorthThreads) {
       doPieces(left);
       continue;
     }
     std::atomic<int64_t> first = left; // claimed here, done by one of the team
-    threads(int64_t(left) + 1, 1, [&](int64_t, int64_t) {
+    team(int64_t(left) + 1, 1, [&](int64_t, int64_t) {
       int64_t mine = first.exchange(-1);
       doPieces(mine >= 0 ? std::optional(static_cast<uint32_t>(mine))
                          : std::nullopt);
     });
   }
+  return hasWorked;
 }
 
-void ShmTransport::workOn(const Operation &operation, const WorkRow &row,
-                          int owner, int64_t from, int64_t to) const {
+void ShmTransport::workOn(const Task &operation, const WorkRow &row, int owner,
+                          int64_t from, int64_t to) const {
   const CollectiveRule &rule = ruleOf(operation.collective.kind);
   if (!rule.reduces)
     copyPiece(operation, row, owner, from, to);
@@ -230,7 +233,7 @@ void ShmTransport::workOn(const Operation &operation, const WorkRow &row,
 
 /// Elements [from, to) of all outputs in one row: of all members (AllReduce) or
 /// of the owner (ReduceScatter).
-void ShmTransport::reducePiece(const Operation &operation, const WorkRow &row,
+void ShmTransport::reducePiece(const Task &operation, const WorkRow &row,
                                int owner, int64_t from, int64_t to) const {
   const Collective &collective = operation.collective;
   bool toAll = collective.kind == CollectiveKind::AllReduce;
@@ -265,9 +268,8 @@ void ShmTransport::reducePiece(const Operation &operation, const WorkRow &row,
 
 /// Each element of the owner's outputs is the sum, in group order, of what the
 /// members' widened blocks hold for it.
-void ShmTransport::addBordersPiece(const Operation &operation,
-                                   const WorkRow &row, int owner, int64_t from,
-                                   int64_t to) const {
+void ShmTransport::addBordersPiece(const Task &operation, const WorkRow &row,
+                                   int owner, int64_t from, int64_t to) const {
   const Collective &collective = operation.collective;
   int members = operation.group->members();
   int64_t element = bytesOf(collective.dtype);
@@ -305,7 +307,7 @@ void ShmTransport::addBordersPiece(const Operation &operation,
 }
 
 /// Bytes [from, to) of all that is copied into the owner's outputs.
-void ShmTransport::copyPiece(const Operation &operation, const WorkRow &row,
+void ShmTransport::copyPiece(const Task &operation, const WorkRow &row,
                              int owner, int64_t from, int64_t to) const {
   std::span<const Places> places = allPlaces(operation);
   bool past = row.end >= bytesPastCaches;

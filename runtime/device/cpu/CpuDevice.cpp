@@ -2,6 +2,7 @@
 
 #include "runtime/device/cpu/CpuDevice.h"
 
+#include "runtime/device/DeviceAccess.h"
 #include "runtime/plan/Enums.h"
 
 #include <cstring>
@@ -10,6 +11,19 @@ namespace polyrank::runtime {
 namespace {
 
 using namespace plan;
+
+/// A buffer of the plan in this process.
+struct HostPlace {
+  Address address;
+
+  std::byte *at(uint32_t microbatch) const {
+    return DeviceAccess::pointerTo(address.at(microbatch));
+  }
+};
+
+HostPlace placeOf(const BufferRef &buffer, const ArenaView &arena) {
+  return {arena.resolve(buffer)};
+}
 
 class LaunchOperation : public Operation {
 public:
@@ -21,12 +35,12 @@ public:
     for (const auto *buffers : {launch.inputs(), launch.outputs()})
       if (buffers)
         for (const BufferRef *buffer : *buffers) {
-          addresses.push_back(arena.resolve(*buffer));
+          places.push_back(placeOf(*buffer, arena));
           moves |= buffer->stride() != 0;
           bytes += buffer->size();
         }
-    for (const Address &address : addresses)
-      pointers.push_back(address.base);
+    for (const HostPlace &place : places)
+      pointers.push_back(place.at(0));
     if (launch.bytes())
       bytes = launch.bytes();
     // Any partition gives the same bits, so small work stays on one thread.
@@ -36,8 +50,8 @@ public:
 
   Result<void> run(uint32_t microbatch) override {
     if (moves)
-      for (size_t i = 0; i < addresses.size(); ++i)
-        pointers[i] = addresses[i].at(microbatch);
+      for (size_t i = 0; i < places.size(); ++i)
+        pointers[i] = places[i].at(microbatch);
     team.parallelFor(
         range, grain,
         [](void *context, int64_t begin, int64_t end) {
@@ -52,7 +66,7 @@ private:
   KernelFunction kernel;
   const ThreadTeam &team;
   int64_t range, grain;
-  std::vector<Address> addresses;
+  std::vector<HostPlace> places;
   std::vector<void *> pointers;
   bool moves = false; // whether a microbatch changes an address
 };
@@ -60,10 +74,10 @@ private:
 class GemmOperation : public Operation {
 public:
   GemmOperation(const Gemm &gemm, PreparedGemm &product, const ArenaView &arena)
-      : product(product), a(arena.resolve(*gemm.a())),
-        b(arena.resolve(*gemm.b())), c(arena.resolve(*gemm.c())) {
+      : product(product), a(placeOf(*gemm.a(), arena)),
+        b(placeOf(*gemm.b(), arena)), c(placeOf(*gemm.c(), arena)) {
     if (gemm.scratch())
-      scratch = arena.resolve(*gemm.scratch());
+      scratch = placeOf(*gemm.scratch(), arena);
   }
 
   Result<void> run(uint32_t microbatch) override {
@@ -75,18 +89,18 @@ public:
 
 private:
   PreparedGemm &product;
-  Address a, b, c, scratch;
+  HostPlace a, b, c, scratch;
 };
 
 class CopyOperation : public Operation {
 public:
   CopyOperation(const Copy &copy, int64_t index, const ThreadTeam &team,
                 const ArenaView &arena)
-      : team(team), input(arena.resolve(*copy.input())),
-        output(arena.resolve(*copy.output())), rows(copy.outer()),
+      : team(team), input(placeOf(*copy.input(), arena)),
+        output(placeOf(*copy.output(), arena)), rows(copy.outer()),
         rowBytes(copy.inner() * copy.element()),
         pitch(copy.count() * rowBytes) {
-    input.base += index * rowBytes;
+    input.address.base = input.address.base + index * rowBytes;
     if (pitch == rowBytes) { // contiguous: cut anywhere
       rowBytes = pitch = 64;
       tail = copy.outer() * copy.inner() * copy.element() % 64;
@@ -119,7 +133,7 @@ public:
 
 private:
   const ThreadTeam &team;
-  Address input, output;
+  HostPlace input, output;
   int64_t rows, rowBytes, pitch, grain = 1, tail = 0;
   std::byte *from = nullptr, *to = nullptr;
 };

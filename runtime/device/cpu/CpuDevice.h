@@ -23,6 +23,20 @@ public:
   static Result<std::unique_ptr<CpuDevice>> create(const plan::Kernels &kernels,
                                                    const CpuOptions &options);
 
+  Result<DeviceMemory> allocate(uint64_t bytes, uint64_t alignment) override;
+  Result<void> adopt(DeviceSpan memory) override;
+  Result<QueueTicket> upload(DeviceSpan to, const Fill &fill,
+                             QueueTicket after) override;
+  Result<Downloaded> download(DeviceSpan from, QueueTicket after) override;
+  /// At once, by the calling thread and its team.
+  Result<QueueTicket> enqueue(Operation &operation, uint32_t microbatch,
+                              QueueTicket) override {
+    if (Result<void> done = operation.run(microbatch); !done)
+      return done.error();
+    return QueueTicket();
+  }
+  Result<void> synchronize(QueueTicket) override { return {}; }
+
   Prepared prepare(const plan::Launch &launch, const ArenaView &arena) override;
   Prepared prepare(const plan::Gemm &gemm, const ArenaView &arena) override;
   Prepared prepare(const plan::Copy &copy, int64_t index,
@@ -38,6 +52,7 @@ private:
       : module(std::move(module)),
         team(options.threads, options.flushDenormals) {}
 
+  Result<void> findPages(std::span<std::byte> memory);
   Result<PreparedGemm *> preparedGemm(const GemmShape &shape);
 
   KernelModule module;

@@ -184,9 +184,28 @@ int64_t sleepsOf(pid_t pid) {
   return 0;
 }
 
+/// Starts so many sums of nothing, and waits for the last.
+std::string startMany(Transport &transport, std::vector<int32_t> ranks,
+                      uint64_t count) {
+  auto group = transport.createGroup(ranks);
+  if (!group)
+    return group.error().message;
+  Collective nothing{.reduction = Reduction::Sum, .group = *group};
+  Ticket last;
+  for (uint64_t n = 0; n < count; ++n) {
+    auto ticket = transport.start(nothing);
+    if (!ticket)
+      return ticket.error().message;
+    last = *ticket;
+  }
+  auto done = transport.wait(last);
+  return done ? "" : done.error().message;
+}
+
 /// Rank 1 sleeps in {0, 1, 2} and is stopped; the wait ends, and the others go on
-/// to wait for it, in `next`.
-void expectNoDeadlock(const std::vector<int32_t> &next) {
+/// to wait for it, in `next`: in a barrier, or in the last of `started`
+/// collectives.
+void expectNoDeadlock(const std::vector<int32_t> &next, uint64_t started = 0) {
   auto job = Job::create({.sharedSizes = {0, 0, 0}, .threadsPerRank = 1000});
   ASSERT_TRUE(job);
   int go[2];
@@ -197,7 +216,10 @@ void expectNoDeadlock(const std::vector<int32_t> &next) {
       return "pipe";
     std::string first = meet(transport, {0, 1, 2});
     bool goesOn = transport.rank() < static_cast<int>(next.size());
-    return first.empty() && goesOn ? meet(transport, next) : first;
+    if (!first.empty() || !goesOn)
+      return first;
+    return started ? startMany(transport, next, started)
+                   : meet(transport, next);
   };
   RankProcess zero(*job, 0, both), one(*job, 1, both), two(*job, 2, both);
   alarm(60);
@@ -224,6 +246,8 @@ void expectNoDeadlock(const std::vector<int32_t> &next) {
 TEST(Liveness, ARankThatHasNotWokenUpYetIsNotADeadlock) {
   expectNoDeadlock({0, 1});
   expectNoDeadlock({0, 1, 2});
+  // The last of these has the slot of what rank 1 has slept for.
+  expectNoDeadlock({0, 1, 2}, ringSlots);
 }
 
 } // namespace

@@ -110,4 +110,16 @@ std::vector<RankOutcome> runOverShm(const JobShape &shape, const RankMain &main,
   return outcomes;
 }
 
+std::vector<RankOutcome> runWithCommThreads(const JobShape &shape,
+                                            const RankMain &main,
+                                            const std::string &abortMessage) {
+  return runOverShm(
+      shape,
+      [&](Transport &transport) {
+        transport.setCommThreads(2);
+        return main(transport);
+      },
+      abortMessage);
+}
+
 } // namespace polyrank::runtime::test

@@ -35,6 +35,8 @@ struct TransportUnderTest {
   /// given, the launcher aborts the job with it after 50 ms.
   std::vector<RankOutcome> (*run)(const JobShape &shape, const RankMain &main,
                                   const std::string &abortMessage);
+  /// Whether ranks have threads that work before they wait.
+  bool hasCommThreads = false;
 
   friend void PrintTo(const TransportUnderTest &transport, std::ostream *out) {
     *out << transport.name;
@@ -43,5 +45,9 @@ struct TransportUnderTest {
 
 std::vector<RankOutcome> runOverShm(const JobShape &shape, const RankMain &main,
                                     const std::string &abortMessage);
+/// Each rank with two communication threads; they are many more than cores.
+std::vector<RankOutcome> runWithCommThreads(const JobShape &shape,
+                                            const RankMain &main,
+                                            const std::string &abortMessage);
 
 } // namespace polyrank::runtime::test

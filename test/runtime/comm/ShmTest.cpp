@@ -42,7 +42,7 @@ TEST(Job, ARankCannotAttachTwiceAndReportsItsProgress) {
   pid_t child = fork();
   if (child == 0) {
     auto transport = attach(job->descriptors(), 0);
-    bool good = transport && (*transport)->sharedMemory().size() == 100 &&
+    bool good = transport && (*transport)->sharedMemory().size == 100 &&
                 !attach(job->descriptors(), 0);
     (*transport)->setProgress(12, 34);
     good = good && write(ends[1], "x", 1) == 1;

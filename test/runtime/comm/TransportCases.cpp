@@ -2,6 +2,8 @@
 
 #include "test/runtime/comm/TransportCases.h"
 
+#include "runtime/device/DeviceAccess.h"
+
 #include <algorithm>
 #include <numeric>
 #include <thread>
@@ -58,6 +60,10 @@ Ranks allRanks(const Transport &transport) {
   return ranks;
 }
 
+std::byte *memoryOf(Transport &transport) {
+  return DeviceAccess::pointerTo(transport.sharedMemory().address);
+}
+
 static uint64_t aligned(uint64_t offset) { return (offset + 63) / 64 * 64; }
 
 PlacedCase::PlacedCase(Transport &transport, const Ranks &ranks, Case given,
@@ -75,7 +81,7 @@ PlacedCase::PlacedCase(Transport &transport, const Ranks &ranks, Case given,
   me = static_cast<int>(
       std::find(ranks.begin(), ranks.end(), transport.rank()) - ranks.begin());
   int64_t element = bytesOf(collective.dtype);
-  auto memory = transport.sharedMemory();
+  auto memory = DeviceAccess::bytesOf(transport.sharedMemory());
   for (size_t t = 0; t < test.transfers.size(); ++t) {
     Transfer &transfer = test.transfers[t];
     inputs.emplace_back();
@@ -112,7 +118,7 @@ PlacedCase::PlacedCase(Transport &transport, const Ranks &ranks, Case given,
 }
 
 std::string PlacedCase::check() const {
-  auto memory = transport.sharedMemory();
+  auto memory = DeviceAccess::bytesOf(transport.sharedMemory());
   for (size_t t = 0; t < test.transfers.size(); ++t) {
     Bytes expected =
         referenceOutput(collective, test.transfers[t], inputs[t], me);

@@ -44,6 +44,8 @@ Case makeCase(CollectiveKind kind, Reduction reduction, DType dtype,
 Transfer rows(int64_t outer, int64_t inner);
 Reduction sumIfReducing(CollectiveKind kind);
 Ranks allRanks(const Transport &transport);
+/// Its shared region.
+std::byte *memoryOf(Transport &transport);
 
 /// A collective over `ranks` between buffers of this rank, with what it must
 /// give.

@@ -208,7 +208,7 @@ TEST_P(TransportTest, ASumIsTakenInGroupOrderAndANaNIsNeverLost) {
   expectAllWell({.ranks = 3}, [](Transport &transport) {
     Ranks ranks{2, 0, 1};
     auto group = transport.createGroup(ranks);
-    auto *values = reinterpret_cast<float *>(transport.sharedMemory().data());
+    auto *values = reinterpret_cast<float *>(memoryOf(transport));
     const float byRank[] = {-1e8f, 1.0f, 1e8f};
     Transfer transfer = rows(1, 2);
     Collective collective{.reduction = Reduction::Sum, .group = *group};
@@ -280,7 +280,7 @@ TEST_P(TransportTest, ABlockThatARankSendsToItselfIsNotCounted) {
 TEST_P(TransportTest, BarriersHoldEveryMemberBack) {
   expectAllWell({.ranks = 8}, [](Transport &transport) {
     auto group = transport.createGroup(allRanks(transport));
-    auto *value = reinterpret_cast<int64_t *>(transport.sharedMemory().data());
+    auto *value = reinterpret_cast<int64_t *>(memoryOf(transport));
     Transfer transfer = rows(1, 1);
     transfer.output = 64;
     Collective collective{
@@ -551,11 +551,12 @@ TEST_P(TransportTest, AGroupThatIsNotOneIsAnError) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, TransportTest,
-                         testing::Values(TransportUnderTest{"Shm", runOverShm}),
-                         [](const auto &instance) {
-                           return instance.param.name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    , TransportTest,
+    testing::Values(TransportUnderTest{"Shm", runOverShm},
+                    TransportUnderTest{"ShmCommThreads", runWithCommThreads,
+                                       true}),
+    [](const auto &instance) { return instance.param.name; });
 
 } // namespace
 } // namespace polyrank::runtime::test

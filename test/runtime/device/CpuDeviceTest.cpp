@@ -2,6 +2,7 @@
 // threads, kernels that are loaded and those that are refused.
 
 #include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/device/DeviceAccess.h"
 #include "runtime/device/cpu/CpuFeatures.h"
 #include "test/runtime/PlanBuilder.h"
 
@@ -282,7 +283,10 @@ public:
     device = *CpuDevice::create(*packed.kernels(), {.threads = 2});
     memory.resize(1 << 18);
     std::iota(memory.begin(), memory.end(), 0.0f);
-    ArenaView arena{{}, std::as_writable_bytes(std::span(memory)), indices};
+    ArenaView arena{
+        {},
+        DeviceAccess::spanOf(std::as_writable_bytes(std::span(memory))),
+        indices};
     auto prepared =
         source.body_as_Copy() ? device->prepare(*source.body_as_Copy(), index, arena)
         : source.body_as_Gemm() ? device->prepare(*source.body_as_Gemm(), arena)

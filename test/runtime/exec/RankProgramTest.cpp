@@ -5,6 +5,7 @@
 #include "runtime/device/cpu/CpuDevice.h"
 #include "support/arrays/Npz.h"
 #include "test/runtime/PlanBuilder.h"
+#include "test/runtime/exec/AloneTransport.h"
 
 #include <cstring>
 #include <gtest/gtest.h>
@@ -13,53 +14,6 @@
 
 namespace polyrank::runtime::test {
 namespace {
-
-/// A rank that never meets the others, and keeps what it should have done with
-/// them.
-class AloneTransport : public Transport {
-public:
-  AloneTransport(int rank, int ranks, size_t bytes)
-      : number(rank), ranks(ranks), memory(bytes) {}
-
-  int rank() const override { return number; }
-  int worldSize() const override { return ranks; }
-  std::span<std::byte> sharedMemory() override { return memory; }
-  Result<Group> createGroup(std::span<const int32_t> members) override {
-    groups.emplace_back(members.begin(), members.end());
-    return Group{static_cast<uint32_t>(groups.size() - 1)};
-  }
-  Result<void> check(const Collective &) const override { return {}; }
-  Result<Ticket> start(const Collective &collective) override {
-    collectives.push_back({collective.group.index, collective.id,
-                           collective.transfers[0]});
-    return Ticket{collectives.size()};
-  }
-  Result<Completion> wait(Ticket ticket) override {
-    waits.push_back(ticket.number);
-    return Completion{};
-  }
-  void pace(Group, const PacedLink &) override {}
-  Result<void> barrier(Group) override { return {}; }
-  void abort(std::string_view) override {}
-  Result<void> health() override { return {}; }
-  void setProgress(uint64_t, uint32_t) override {}
-  void beat() override {}
-  void setParallelFor(ParallelFor) override {}
-  TransportStatistics statistics() const override { return {}; }
-
-  struct Done {
-    uint32_t group;
-    uint64_t id;
-    Transfer transfer;
-  };
-  std::vector<std::vector<int32_t>> groups;
-  std::vector<Done> collectives; // a ticket's number counts them from 1
-  std::vector<uint64_t> waits;   // for these tickets
-
-private:
-  int number, ranks;
-  std::vector<std::byte> memory;
-};
 
 /// One rank's program of a plan; its metrics are looked at.
 struct Rank {
@@ -71,12 +25,15 @@ struct Rank {
     device = *CpuDevice::create(*packed.kernels(), {});
     transport = std::make_unique<AloneTransport>(
         rank, int(Mesh(packed).ranks()),
-        packed.programs()->Get(0)->shared_size());
+        *device->allocate(packed.programs()->Get(0)->shared_size(),
+                          arenaAlignment));
     program = *RankProgram::create(packed, *device, *transport, seed);
   }
 
   double metric(const std::string &name) const {
-    for (const Metric &metric : program->metrics())
+    auto metrics = program->metrics();
+    EXPECT_TRUE(metrics);
+    for (const Metric &metric : *metrics)
       if (metric.name == name)
         return metric.value;
     ADD_FAILURE() << "no metric " << name;

@@ -35,28 +35,39 @@ TEST(Cores, TwoJobsTakeDifferentOnesAndAThirdNone) {
     if (count < 2 || cpuQuota() < count)
       _exit(77);
     {
-      auto one = chooseCores(1, 1, Binding::Core, true);
-      auto other = chooseCores(count - 1, 1, Binding::Core, false);
+      auto one = chooseCores(1, 1, 0, Binding::Core, true);
+      auto other = chooseCores(count - 1, 1, 0, Binding::Core, false);
       if (!one || !other || !one->alone || !other->alone)
         _exit(1);
       for (const cpu_set_t &set : other->ranks)
         if (CPU_COUNT(&set) != 1 || firstOf(set) == firstOf(one->ranks[0]))
           _exit(2);
-      auto third = chooseCores(1, 1, Binding::Core, false);
+      auto third = chooseCores(1, 1, 0, Binding::Core, false);
       if (!third || third->alone || !third->ranks.empty() ||
           third->note.find("other runs have taken") == std::string::npos)
         _exit(3);
-      auto asked = chooseCores(1, 1, Binding::Core, true);
+      auto asked = chooseCores(1, 1, 0, Binding::Core, true);
       if (asked || !asked.error().message.starts_with("--bind core: 1 rank x"))
         _exit(4);
-      auto numa = chooseCores(1, 1, Binding::Numa, true);
+      auto numa = chooseCores(1, 1, 0, Binding::Numa, true);
       if (!numa || numa->alone || CPU_COUNT(&numa->ranks[0]) < 1)
         _exit(5);
     }
-    auto more = chooseCores(count, 2, Binding::Core, false);
+    auto more = chooseCores(count, 2, 0, Binding::Core, false);
     if (!more || more->alone || more->note.find("may use") == std::string::npos)
       _exit(6);
-    auto again = chooseCores(count, 1, Binding::None, true);
+    auto helped = chooseCores(1, 1, count, Binding::Core, false);
+    if (!helped || helped->alone ||
+        !helped->note.starts_with("1 rank x (1 thread and --comm-threads " +
+                                  std::to_string(count) + ") need " +
+                                  std::to_string(count + 1) + " cores") ||
+        helped->note.find("takes time from what computes") == std::string::npos)
+      _exit(8);
+    auto fits = chooseCores(1, 1, count - 1, Binding::Core, true);
+    if (!fits || !fits->alone || CPU_COUNT(&fits->ranks[0]) != count)
+      _exit(9);
+    fits->claims.clear();
+    auto again = chooseCores(count, 1, 0, Binding::None, true);
     _exit(again && again->alone && again->ranks.empty() ? 0 : 7);
   }
   int status = 0;

@@ -84,6 +84,49 @@ TEST_F(RunTest, StartedCollectivesGiveTheSameBitsAndAreReported) {
   }
 }
 
+TEST_F(RunTest, CommunicationThreadsGiveTheSameBitsAndAreSaid) {
+  LinearModel model;
+  model.data = 2, model.tensor = 2, model.microbatches = 2, model.batch = 4;
+  model.weights = weights;
+  plan::PlanT started = linearPlan(model);
+  startEarly(started, updateSegment, 0, 3, 2);
+  startEarly(started, updateSegment, 2, 3, 1);
+  ASSERT_TRUE(writePlan(plan, serialise(started)));
+  ASSERT_EQ(runTraining(), 0) << readFile(errors);
+  std::string expected = readFile(saved);
+  auto arguments = training("5");
+  arguments.insert(arguments.end(), {"--comm-threads", "2"});
+  Process process(arguments, errors);
+  ASSERT_EQ(process.wait(), 0) << process.output();
+  EXPECT_EQ(readFile(saved), expected);
+  EXPECT_NE(process.output().find("--comm-threads 2: so many threads of each "
+                                  "rank"),
+            std::string::npos)
+      << process.output();
+}
+
+TEST_F(RunTest, CommunicationThreadsWithNothingToDoAreRefused) {
+  makePlan(2, 1, 1); // starts nothing ahead of its wait
+  struct {
+    const char *count, *message;
+  } wrongs[] = {{"1", "--comm-threads 1: no collective of this plan is in "
+                      "flight"},
+                {"9", "not in range 0 to 8"},
+                {"-1", "not in range 0 to 8"}};
+  for (auto &wrong : wrongs) {
+    auto arguments = training("1");
+    arguments.insert(arguments.end(), {"--comm-threads", wrong.count});
+    Process process(arguments, errors);
+    EXPECT_EQ(process.wait(), 1) << process.output();
+    EXPECT_NE(process.output().find(wrong.message), std::string::npos)
+        << process.output();
+  }
+  auto arguments = training("1");
+  arguments.insert(arguments.end(), {"--comm-threads", "0"});
+  Process process(arguments, errors);
+  EXPECT_EQ(process.wait(), 0) << process.output();
+}
+
 TEST_F(RunTest, IsHeldBackToALinkAndSaysSo) {
   makePlan(2, 1, 1);
   auto arguments = training("3");

@@ -1,0 +1,117 @@
+// Threads of a rank that do the work of what it has started, while it computes.
+//
+// They claim pieces like any rank that waits (Work.cpp), with no team. The rank
+// writes down for them what it has in flight; the rank that starts an operation
+// last rings the bell of each member that has such threads.
+
+#include "runtime/comm/shm/ShmTransport.h"
+#include "runtime/comm/shm/Spin.h"
+
+#include <algorithm>
+#include <csignal>
+
+namespace polyrank::runtime::shm {
+
+void ShmTransport::setCommThreads(int count) {
+  stopCommThreads();
+  if (count <= 0)
+    return;
+  control.rank(self).helpers.store(static_cast<uint32_t>(count));
+  // Signals are for the rank's own thread.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  for (int n = 0; n < count; ++n)
+    commThreads.emplace_back([this] { help(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void ShmTransport::stopCommThreads() {
+  if (commThreads.empty())
+    return;
+  RankState &state = control.rank(self);
+  commThreadsEnd = true;
+  state.bell.fetch_add(1);
+  wakeAll(state.bell);
+  for (std::thread &thread : commThreads)
+    thread.join();
+  commThreads.clear();
+  commThreadsEnd = false;
+  state.helpers.store(0);
+  shared.clear();
+}
+
+/// Before anybody may begin with it.
+void ShmTransport::share(const Operation &operation) {
+  if (commThreads.empty())
+    return;
+  auto task = std::make_shared<SharedTask>();
+  static_cast<Task &>(*task) = operation;
+  task->own = operation.own;
+  task->transfers.assign(operation.collective.transfers.begin(),
+                         operation.collective.transfers.end());
+  task->permutation.assign(operation.collective.permutation.begin(),
+                           operation.collective.permutation.end());
+  task->collective.transfers = task->transfers;
+  task->collective.permutation = task->permutation;
+  std::lock_guard lock(sharedMutex);
+  shared.push_back(std::move(task));
+}
+
+void ShmTransport::unshare(const Operation &operation) {
+  if (commThreads.empty())
+    return;
+  std::lock_guard lock(sharedMutex);
+  std::erase_if(shared, [&](const auto &task) {
+    return task->group == operation.group && task->number == operation.number;
+  });
+}
+
+/// After the operation's turn has come.
+void ShmTransport::ring(const LocalGroup &group) const {
+  for (int32_t rank : group.ranks) {
+    RankState &state = control.rank(rank);
+    if (state.helpers.load(std::memory_order_relaxed) == 0)
+      continue;
+    state.bell.fetch_add(1);
+    if (state.listeners.load() > 0)
+      wakeAll(state.bell);
+  }
+}
+
+/// Of one thread, until it is told to end.
+void ShmTransport::help() {
+  const RankState &state = control.rank(self);
+  std::vector<std::shared_ptr<const SharedTask>> tasks;
+  while (true) {
+    uint32_t bell = state.bell.load(); // what rings from here on is not lost
+    if (commThreadsEnd)
+      return;
+    {
+      std::lock_guard lock(sharedMutex);
+      tasks = shared;
+    }
+    bool hasWorked = false;
+    for (const auto &task : tasks)
+      if (slotOf(*task).turn.load(std::memory_order_acquire) ==
+          task->turn() + 1)
+        hasWorked |= work(*task, task->own, {});
+    tasks.clear();
+    if (!hasWorked)
+      awaitBell(bell);
+  }
+}
+
+/// Until the bell has rung since then, or some time has passed.
+void ShmTransport::awaitBell(uint32_t bell) const {
+  RankState &state = control.rank(self);
+  if (spinUntil(monotonicNanoseconds(), control.header().spinNanoseconds,
+                [&] { return state.bell.load() != bell; }))
+    return;
+  state.listeners.fetch_add(1);
+  if (state.bell.load() == bell)
+    sleepWhile(state.bell, bell);
+  state.listeners.fetch_sub(1);
+}
+
+} // namespace polyrank::runtime::shm

@@ -1,0 +1,95 @@
+// The CPU's memory: mmap with alignment to huge pages. The host sees it, so
+// copies to and from it are none: whoever fills or reads it does so in place.
+
+#include "runtime/device/DeviceAccess.h"
+#include "runtime/device/cpu/CpuDevice.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <sys/mman.h>
+
+namespace polyrank::runtime {
+namespace {
+
+constexpr uint64_t page = 4096, hugePage = 2 << 20;
+
+uint64_t roundUp(uint64_t value, uint64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+} // namespace
+
+Result<DeviceMemory> CpuDevice::allocate(uint64_t bytes, uint64_t alignment) {
+  if (bytes == 0)
+    return DeviceMemory();
+  uint64_t rounded = roundUp(bytes, page);
+  // Addresses cost nothing: take more, keep what starts where it should.
+  uint64_t step = std::max(alignment, hugePage), reserved = rounded + step;
+  void *mapping = mmap(nullptr, reserved, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapping == MAP_FAILED)
+    return Error{"cannot allocate the plan's " + std::to_string(bytes) +
+                     " bytes of private memory: " + std::strerror(errno),
+                 Error::Fault::Rank};
+  auto start = reinterpret_cast<uintptr_t>(mapping);
+  uintptr_t aligned = roundUp(start, step);
+  if (aligned > start)
+    munmap(mapping, aligned - start);
+  if (uint64_t behind = start + reserved - (aligned + rounded); behind > 0)
+    munmap(reinterpret_cast<void *>(aligned + rounded), behind);
+  auto *memory = reinterpret_cast<std::byte *>(aligned);
+  // Advice: without it the program is right and slower.
+  madvise(memory, rounded, MADV_HUGEPAGE);
+  DeviceMemory result(DeviceAccess::spanOf({memory, bytes}),
+                      [rounded](DeviceSpan span) {
+                        munmap(DeviceAccess::pointerTo(span.address), rounded);
+                      });
+  if (Result<void> there = findPages({memory, bytes}); !there)
+    return there.error();
+  return result;
+}
+
+Result<void> CpuDevice::adopt(DeviceSpan memory) {
+  if (DeviceAccess::valueOf(memory.address) % arenaAlignment != 0)
+    return Error{"the transport's memory does not begin at a multiple of " +
+                     std::to_string(arenaAlignment) + " bytes",
+                 Error::Fault::Rank};
+  return findPages(DeviceAccess::bytesOf(memory));
+}
+
+/// Has the system find the memory's pages now, on all threads: the first touch
+/// is slow, and there may be too little.
+Result<void> CpuDevice::findPages(std::span<std::byte> memory) {
+  constexpr int64_t piece = 32 << 20; // whole huge pages
+  std::atomic<int> failure = 0;
+  auto pieces = static_cast<int64_t>((memory.size() + piece - 1) / piece);
+  team.parallelFor(pieces, 1, [&](int64_t begin, int64_t end) {
+    auto part = memory.subspan(begin * piece,
+                               std::min<uint64_t>(end * piece, memory.size()) -
+                                   begin * piece);
+    if (madvise(part.data(), part.size(), MADV_POPULATE_WRITE) != 0 &&
+        errno != EINVAL) // before Linux 5.14: pages come as they are used
+      failure = errno;
+  });
+  if (failure)
+    return Error{"no memory for " + std::to_string(memory.size()) +
+                     " bytes of the arena: " + std::strerror(failure),
+                 Error::Fault::Rank};
+  return {};
+}
+
+Result<QueueTicket> CpuDevice::upload(DeviceSpan to, const Fill &fill,
+                                      QueueTicket) {
+  if (Result<void> filled = fill(DeviceAccess::bytesOf(to)); !filled)
+    return filled.error();
+  return QueueTicket{Queue::Copies, 0};
+}
+
+Result<Downloaded> CpuDevice::download(DeviceSpan from, QueueTicket) {
+  return Downloaded(DeviceAccess::bytesOf(from));
+}
+
+} // namespace polyrank::runtime

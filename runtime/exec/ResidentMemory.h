@@ -1,0 +1,16 @@
+// How much memory this process has.
+
+#pragma once
+
+#include <cstdint>
+
+namespace polyrank::runtime {
+
+/// The most memory that this process ever had resident; what it has in pages
+/// that it shares with no file or memfd, and in memfds; in bytes.
+struct ResidentMemory {
+  uint64_t peak = 0, anonymous = 0, shared = 0;
+};
+ResidentMemory residentMemory();
+
+} // namespace polyrank::runtime

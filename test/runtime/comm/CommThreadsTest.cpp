@@ -1,0 +1,213 @@
+// What communication threads do, and when they stop.
+
+#include "test/runtime/comm/Sum.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <sched.h>
+#include <xmmintrin.h>
+
+namespace polyrank::runtime::test {
+namespace {
+
+/// Fills the inputs, so that each sum over two ranks is 2 (e % 100) + 1.
+void fill(Transport &transport, Sum &sum) {
+  for (int64_t e = 0; e < sum.transfer.inner; ++e)
+    sum.input[e] = static_cast<float>(e % 100 + transport.rank());
+}
+
+/// Whether the last output is there within ten seconds, though nobody waits.
+bool comesByItself(const Sum &sum) {
+  int64_t last = sum.transfer.inner - 1;
+  auto expected = static_cast<float>(2 * (last % 100) + 1);
+  for (int n = 0; n < 100'000; ++n) {
+    if (*const_cast<volatile float *>(&sum.output[last]) == expected)
+      return true;
+    usleep(100);
+  }
+  return false;
+}
+
+void expectAllWell(int ranks, const RankMain &main) {
+  for (const RankOutcome &outcome :
+       runOverShm({.ranks = ranks, .sharedSize = 32 << 20}, main, "")) {
+    EXPECT_EQ(outcome.text, "");
+    EXPECT_EQ(outcome.signal, 0);
+  }
+}
+
+// One rank's threads do it all, where only that one has any.
+TEST(CommThreads, WorkWhileNobodyWaits) {
+  for (int helped : {1, 2}) {
+    Flags flags;
+    expectAllWell(2, [&](Transport &transport) -> std::string {
+      if (transport.rank() < helped)
+        transport.setCommThreads(2);
+      for (int round = 1; round <= 20; ++round) {
+        Sum sum(transport, 400'000);
+        fill(transport, sum);
+        std::fill_n(sum.output, sum.transfer.inner, -1.0f);
+        auto ticket = transport.start(sum.collective);
+        if (!ticket)
+          return ticket.error().message;
+        if (!comesByItself(sum))
+          return "nobody worked";
+        ++flags.words[0];
+        flags.await(0, 2 * round); // only now may anybody wait
+        auto done = transport.wait(*ticket);
+        if (!done)
+          return done.error().message;
+        for (int64_t e = 0; e < sum.transfer.inner; ++e)
+          if (sum.output[e] != static_cast<float>(2 * (e % 100) + 1))
+            return "element " + std::to_string(e) + " is wrong";
+        if (helped == 1 && done->lastFinisher != 0)
+          return "it says that a rank without threads did the last of it";
+        ++flags.words[1];
+        flags.await(1, 2 * round);
+      }
+      return "";
+    });
+  }
+}
+
+TEST(CommThreads, DoNothingOnceTheyAreStopped) {
+  Flags flags;
+  expectAllWell(2, [&](Transport &transport) -> std::string {
+    transport.setCommThreads(3);
+    Sum sum(transport, 400'000);
+    fill(transport, sum);
+    auto first = transport.start(sum.collective);
+    if (!first || !comesByItself(sum) || !transport.wait(*first))
+      return "nobody worked";
+    transport.setCommThreads(0);
+    ++flags.words[0];
+    flags.await(0, 2);
+    std::fill_n(sum.output, sum.transfer.inner, -1.0f);
+    ++flags.words[1];
+    flags.await(1, 2);
+    auto second = transport.start(sum.collective);
+    ++flags.words[2];
+    flags.await(2, 2);
+    usleep(30'000);
+    if (!second || sum.output[0] != -1)
+      return "somebody worked";
+    ++flags.words[3];
+    flags.await(3, 2);
+    auto done = transport.wait(*second);
+    if (!done)
+      return done.error().message;
+    return comesByItself(sum) ? "" : "the wait did not work either";
+  });
+}
+
+// As on the thread that has asked for them: else bits would depend on who sums.
+TEST(CommThreads, FlushDenormalsAsTheRankDoes) {
+  for (bool flushes : {false, true}) {
+    Flags flags;
+    expectAllWell(2, [&](Transport &transport) -> std::string {
+      constexpr unsigned both = 1u << 15 | 1u << 6;
+      _mm_setcsr(flushes ? _mm_getcsr() | both : _mm_getcsr() & ~both);
+      transport.setCommThreads(2);
+      Sum sum(transport, 400'000);
+      fill(transport, sum);
+      for (int64_t e = 0; e + 1 < sum.transfer.inner; ++e)
+        sum.input[e] = std::numeric_limits<float>::denorm_min();
+      auto ticket = transport.start(sum.collective);
+      if (!ticket || !comesByItself(sum))
+        return "nobody worked";
+      ++flags.words[0];
+      flags.await(0, 2);
+      if (!transport.wait(*ticket))
+        return "failed";
+      for (int64_t e = 0; e + 1 < sum.transfer.inner; ++e) {
+        uint32_t bits;
+        std::memcpy(&bits, &sum.output[e], sizeof(bits));
+        if (bits != (flushes ? 0u : 2u))
+          return "a sum of denormals has bits " + std::to_string(bits);
+      }
+      return "";
+    });
+  }
+}
+
+// The rank is killed at some moment of the work that its threads do, or when it
+// is done; the others have two in flight.
+TEST(CommThreads, ARankThatDiesWhileTheyWorkIsNamedToAllOthers) {
+  for (useconds_t after : {0u, 200u, 1000u, 3000u}) {
+    Flags flags;
+    auto outcomes = runWithCommThreads(
+        {.ranks = 3, .sharedSize = 64 << 20},
+        [&](Transport &transport) -> std::string {
+          Sum sum(transport, 4'000'000);
+          if (transport.rank() == 1) {
+            flags.await(0, 2);
+            (void)transport.start(sum.collective);
+            usleep(after);
+            raise(SIGKILL);
+          }
+          auto first = transport.start(sum.collective);
+          ++flags.words[0];
+          auto second = transport.start(sum.collective);
+          for (auto &ticket : {first, second}) {
+            if (!ticket)
+              return ticket.error().message;
+            if (auto done = transport.wait(*ticket); !done)
+              return done.error().message;
+          }
+          return "went on without rank 1";
+        },
+        "");
+    EXPECT_EQ(outcomes[1].signal, SIGKILL);
+    expectErrorEverywhere(outcomes, {"rank 1", "died"}, 1);
+  }
+}
+
+// The wait fails at once, since the job is over, and the transfers are gone
+// while the threads are still at work on them.
+TEST(CommThreads, OutliveAWaitThatFails) {
+  auto outcomes = runWithCommThreads(
+      {.ranks = 2, .sharedSize = 200 << 20},
+      [](Transport &transport) -> std::string {
+        auto sum = std::make_unique<Sum>(transport, 20'000'000);
+        auto ticket = transport.start(sum->collective);
+        if (!ticket)
+          return ticket.error().message;
+        if (transport.rank() == 1) {
+          usleep(2000); // so that it has begun
+          transport.abort("enough");
+        }
+        while (transport.health())
+          sched_yield();
+        auto done = transport.wait(*ticket);
+        std::memset(&sum->transfer, 0xff, sizeof(sum->transfer));
+        return done ? "" : done.error().message;
+      },
+      "");
+  expectErrorEverywhere(outcomes, {"rank 1: enough"});
+}
+
+// A signal that the rank's thread blocks for a while waits for it.
+TEST(CommThreads, LeaveSignalsToTheRank) {
+  expectAllWell(1, [](Transport &transport) -> std::string {
+    static std::atomic<bool> came;
+    std::signal(SIGUSR1, [](int) { came = true; });
+    transport.setCommThreads(4);
+    sigset_t one, pending;
+    sigemptyset(&one);
+    sigaddset(&one, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &one, nullptr);
+    kill(getpid(), SIGUSR1);
+    usleep(20'000);
+    sigpending(&pending);
+    if (came || !sigismember(&pending, SIGUSR1))
+      return "another thread took it";
+    pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
+    return came ? "" : "it did not come";
+  });
+}
+
+} // namespace
+} // namespace polyrank::runtime::test

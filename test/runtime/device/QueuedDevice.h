@@ -1,0 +1,199 @@
+// A device as a GPU is one: its addresses are none of this process's, it works
+// in the background, and nothing is in order but by its queues and tickets.
+
+#pragma once
+
+#include "runtime/device/DeviceAccess.h"
+#include "runtime/device/cpu/CpuDevice.h"
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace polyrank::runtime::test {
+
+/// Computes what a CpuDevice computes. Each queue is a thread that dawdles
+/// before all that it does, so that a ticket that is missing shows. What is
+/// uploaded is taken from a copy, of which all that was not filled is 0xcd.
+class QueuedDevice : public Device {
+public:
+  explicit QueuedDevice(std::unique_ptr<CpuDevice> given,
+                        Queue slow = Queue::Compute)
+      : cpu(std::move(given)), slow(slow) {
+    for (int queue = 0; queue < numQueues; ++queue)
+      lines[queue].worker = std::thread([this, queue] { work(lines[queue]); });
+  }
+  ~QueuedDevice() override {
+    drain();
+    {
+      std::lock_guard lock(mutex);
+      ends = true;
+    }
+    changed.notify_all();
+    for (Line &line : lines)
+      line.worker.join();
+  }
+
+  Result<DeviceMemory> allocate(uint64_t bytes, uint64_t alignment) override {
+    auto memory = cpu->allocate(bytes, alignment);
+    if (!memory)
+      return memory.error();
+    std::lock_guard lock(mutex);
+    uint64_t begin = ++regions << 40; // of nothing that is mapped here
+    DeviceSpan host = memory->span();
+    held.emplace(begin, *std::move(memory));
+    return DeviceMemory({DeviceAccess::addressOf(begin), host.size},
+                        [this, begin](DeviceSpan) {
+                          drain();
+                          std::lock_guard lock(mutex);
+                          held.erase(begin);
+                        });
+  }
+  Result<void> adopt(DeviceSpan) override { return {}; }
+
+  Result<QueueTicket> upload(DeviceSpan to, const Fill &fill,
+                             QueueTicket after) override {
+    auto staged =
+        std::make_shared<std::vector<std::byte>>(to.size, std::byte(0xcd));
+    if (Result<void> filled = fill(*staged); !filled)
+      return filled.error();
+    std::byte *memory = hostOf(to.address);
+    return put(Queue::Copies, after, [=]() -> Result<void> {
+      std::memcpy(memory, staged->data(), staged->size());
+      return {};
+    });
+  }
+  Result<Downloaded> download(DeviceSpan from, QueueTicket after) override {
+    if (Result<void> over = synchronize(after); !over)
+      return over.error();
+    auto copy = std::make_unique<std::byte[]>(from.size);
+    std::memcpy(copy.get(), hostOf(from.address), from.size);
+    return Downloaded(std::move(copy), from.size);
+  }
+
+  Result<QueueTicket> enqueue(Operation &operation, uint32_t microbatch,
+                              QueueTicket after) override {
+    return put(Queue::Compute, after,
+               [&operation, microbatch] { return operation.run(microbatch); });
+  }
+  Result<void> synchronize(QueueTicket ticket) override {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return isOver(ticket); });
+    return failure ? *failure : Result<void>();
+  }
+
+  Prepared prepare(const plan::Launch &launch,
+                   const ArenaView &arena) override {
+    return cpu->prepare(launch, hostArena(arena));
+  }
+  Prepared prepare(const plan::Gemm &gemm, const ArenaView &arena) override {
+    return cpu->prepare(gemm, hostArena(arena));
+  }
+  Prepared prepare(const plan::Copy &copy, int64_t index,
+                   const ArenaView &arena) override {
+    return cpu->prepare(copy, index, hostArena(arena));
+  }
+  void parallelFor(int64_t range, int64_t grain,
+                   const std::function<void(int64_t, int64_t)> &body) override {
+    cpu->parallelFor(range, grain, body);
+  }
+  Result<DeviceRates> measureRates() override { return cpu->measureRates(); }
+
+  /// How much is not over yet.
+  uint64_t pending() {
+    std::lock_guard lock(mutex);
+    uint64_t sum = 0;
+    for (const Line &line : lines)
+      sum += line.given - line.done;
+    return sum;
+  }
+
+private:
+  struct Task {
+    QueueTicket after;
+    std::function<Result<void>()> body;
+  };
+  struct Line {
+    std::thread worker;
+    std::deque<Task> tasks;
+    uint64_t given = 0, done = 0;
+  };
+
+  Result<QueueTicket> put(Queue queue, QueueTicket after,
+                          std::function<Result<void>()> body) {
+    std::lock_guard lock(mutex);
+    if (failure)
+      return *failure;
+    Line &line = lines[int(queue)];
+    line.tasks.push_back({after, std::move(body)});
+    changed.notify_all();
+    return QueueTicket{queue, ++line.given};
+  }
+
+  void work(Line &line) {
+    std::unique_lock lock(mutex);
+    while (true) {
+      changed.wait(lock, [&] {
+        return ends || (!line.tasks.empty() && isOver(line.tasks[0].after));
+      });
+      if (ends)
+        return;
+      Task task = std::move(line.tasks.front());
+      line.tasks.pop_front();
+      lock.unlock();
+      if (&line == &lines[int(slow)])
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      Result<void> done = task.body();
+      lock.lock();
+      if (!done && !failure)
+        failure = done.error();
+      ++line.done;
+      changed.notify_all();
+    }
+  }
+
+  void drain() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] {
+      return std::all_of(lines.begin(), lines.end(), [](const Line &line) {
+        return line.given == line.done;
+      });
+    });
+  }
+
+  bool isOver(QueueTicket ticket) const {
+    return lines[int(ticket.queue)].done >= ticket.number;
+  }
+  std::byte *hostOf(DeviceAddress address) {
+    std::lock_guard lock(mutex);
+    uint64_t value = DeviceAccess::valueOf(address);
+    uint64_t begin = value >> 40 << 40;
+    return DeviceAccess::pointerTo(held.at(begin).span().address) +
+           (value - begin);
+  }
+  ArenaView hostArena(ArenaView arena) {
+    for (DeviceSpan *region : {&arena.sharedRegion, &arena.privateRegion})
+      if (region->address)
+        region->address = DeviceAccess::addressOf(hostOf(region->address));
+    return arena;
+  }
+
+  std::unique_ptr<CpuDevice> cpu;
+  Queue slow;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::array<Line, numQueues> lines;
+  std::map<uint64_t, DeviceMemory> held; // by the first of its addresses
+  uint64_t regions = 0;
+  std::optional<Error> failure;
+  bool ends = false;
+};
+
+} // namespace polyrank::runtime::test

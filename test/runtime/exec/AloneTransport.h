@@ -1,0 +1,64 @@
+// A transport for tests of one rank's program.
+
+#pragma once
+
+#include "runtime/comm/Transport.h"
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+namespace polyrank::runtime::test {
+
+/// A rank that never meets the others, and keeps what it should have done with
+/// them.
+class AloneTransport : public Transport {
+public:
+  AloneTransport(int rank, int ranks, DeviceMemory region)
+      : number(rank), ranks(ranks), region(std::move(region)) {}
+
+  int rank() const override { return number; }
+  int worldSize() const override { return ranks; }
+  DeviceSpan sharedMemory() override { return region.span(); }
+  Result<Group> createGroup(std::span<const int32_t> members) override {
+    groups.emplace_back(members.begin(), members.end());
+    return Group{static_cast<uint32_t>(groups.size() - 1)};
+  }
+  Result<void> check(const Collective &) const override { return {}; }
+  Result<Ticket> start(const Collective &collective) override {
+    if (onStart)
+      onStart();
+    collectives.push_back(
+        {collective.group.index, collective.id, collective.transfers[0]});
+    return Ticket{collectives.size()};
+  }
+  Result<Completion> wait(Ticket ticket) override {
+    waits.push_back(ticket.number);
+    return Completion{};
+  }
+  void pace(Group, const PacedLink &) override {}
+  Result<void> barrier(Group) override { return {}; }
+  void abort(std::string_view) override {}
+  Result<void> health() override { return {}; }
+  void setProgress(uint64_t, uint32_t) override {}
+  void beat() override {}
+  void setParallelFor(ParallelFor) override {}
+  void setCommThreads(int) override {}
+  TransportStatistics statistics() const override { return {}; }
+
+  struct Done {
+    uint32_t group;
+    uint64_t id;
+    Transfer transfer;
+  };
+  std::vector<std::vector<int32_t>> groups;
+  std::vector<Done> collectives; // a ticket's number counts them from 1
+  std::vector<uint64_t> waits;   // for these tickets
+  std::function<void()> onStart;
+
+private:
+  int number, ranks;
+  DeviceMemory region;
+};
+
+} // namespace polyrank::runtime::test

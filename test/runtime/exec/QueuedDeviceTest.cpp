@@ -1,0 +1,156 @@
+// That nothing above the device relies on its memory being the host's, or on
+// its work being done when a call returns: the same program on a CPU and on a
+// device that works as GPUs do.
+
+#include "test/runtime/device/QueuedDevice.h"
+#include "runtime/exec/RankProgram.h"
+#include "support/arrays/Npz.h"
+#include "test/runtime/PlanBuilder.h"
+#include "test/runtime/exec/AloneTransport.h"
+
+#include <cstring>
+#include <gtest/gtest.h>
+#include <numeric>
+
+namespace polyrank::runtime::test {
+namespace {
+
+constexpr int64_t samples = 20;
+
+class QueuedDeviceTest : public testing::Test {
+protected:
+  QueuedDeviceTest() {
+    auto writer = NpzWriter::create(data);
+    std::vector<float> x(samples * features), y(samples * targets);
+    std::iota(x.begin(), x.end(), -7.0f);
+    std::iota(y.begin(), y.end(), 1.0f);
+    for (auto [name, values, width] :
+         {std::tuple("x", &x, features), {"labels", &y, targets}}) {
+      std::vector<int64_t> shape{samples, width};
+      EXPECT_TRUE(writer->add(name, DType::F32, shape,
+                              std::as_bytes(std::span(*values))));
+    }
+    EXPECT_TRUE(writer->commit());
+  }
+
+  /// The losses of three steps and the weights after them, as text.
+  std::string train(Device &device, const plan::PlanT &plan, int rank,
+                    std::function<void()> onStart = {}) {
+    std::vector<uint8_t> bytes = serialise(plan);
+    auto verified = verifyPlan(bytes);
+    EXPECT_TRUE(verified) << verified.error().message;
+    const plan::Plan &packed = **verified;
+    AloneTransport transport(
+        rank, int(Mesh(packed).ranks()),
+        *device.allocate(packed.programs()->Get(0)->shared_size(),
+                         arenaAlignment));
+    transport.onStart = std::move(onStart);
+    auto program = RankProgram::create(packed, device, transport, 5);
+    if (!program)
+      return program.error().message;
+    std::vector<float> weights(features * targets);
+    std::iota(weights.begin(), weights.end(), 0.5f);
+    StoredSource source{
+        DType::F32,
+        [&](uint64_t offset, void *into, uint64_t length) -> Result<void> {
+          std::memcpy(into,
+                      reinterpret_cast<std::byte *>(weights.data()) + offset,
+                      length);
+          return {};
+        }};
+    if (auto loaded = (*program)->loadParameters({source}); !loaded)
+      return loaded.error().message;
+    auto rows = DataSource::open({.path = data,
+                                  .batch = packed.samples_per_step(),
+                                  .order = SampleOrder::Sequential},
+                                 inputSpecsOf(packed));
+    EXPECT_TRUE(rows) << rows.error().message;
+    std::string text;
+    for (uint64_t step = 0; step < 3; ++step) {
+      if (auto filled = (*program)->fillInputs(*rows, Split::Train, step);
+          !filled)
+        return filled.error().message;
+      if (auto ran = (*program)->runStep(step + 1); !ran)
+        return ran.error().message;
+      if (step == 1)
+        continue; // nobody looks, and the next one waits for this one
+      auto metrics = (*program)->metrics();
+      if (!metrics)
+        return metrics.error().message;
+      for (const Metric &metric : *metrics)
+        text += metric.name + "=" + std::to_string(metric.value) + "\n";
+    }
+    if (auto finite = (*program)->checkFinite(); !finite)
+      return finite.error().message;
+    for (const StoredShard &shard : (*program)->storedShards({})) {
+      auto held = (*program)->download(*shard.buffer);
+      if (!held)
+        return held.error().message;
+      for (std::byte byte : held->bytes())
+        text += std::to_string(std::to_integer<int>(byte)) + " ";
+    }
+    return text;
+  }
+
+  static std::unique_ptr<CpuDevice> cpuOf(const plan::PlanT &plan) {
+    std::vector<uint8_t> bytes = serialise(plan);
+    return *CpuDevice::create(*plan::GetPlan(bytes.data())->kernels(), {});
+  }
+
+  TemporaryDirectory directory;
+  std::string data = directory / "data.npz";
+};
+
+TEST_F(QueuedDeviceTest, TrainsToTheBitsOfTheCpu) {
+  std::vector<LinearModel> models(3);
+  models[1].microbatches = 3, models[1].batch = 6;
+  models[2].data = 2, models[2].batch = 5; // with a row of padding
+  for (const LinearModel &model : models)
+    for (bool meets : {true, false}) {
+      plan::PlanT plan = linearPlan(model);
+      // Without collectives nothing but tickets holds a step back.
+      if (!meets)
+        std::erase_if(plan.programs[0]->segments[updateSegment]->commands,
+                      [](const auto &command) {
+                        return command->body.AsCollective() != nullptr;
+                      });
+      for (int rank = 0; rank < int(model.data); ++rank) {
+        std::string expected = train(*cpuOf(plan), plan, rank);
+        EXPECT_NE(expected.find("loss="), std::string::npos) << expected;
+        for (Queue slow : {Queue::Compute, Queue::Copies}) {
+          QueuedDevice queued(cpuOf(plan), slow);
+          EXPECT_EQ(train(queued, plan, rank), expected);
+        }
+      }
+    }
+}
+
+TEST_F(QueuedDeviceTest, IsThroughWithAllBeforeACollectiveStarts) {
+  LinearModel model;
+  model.data = 2;
+  plan::PlanT plan = linearPlan(model);
+  startEarly(plan, updateSegment, 0, 3, 9);
+  QueuedDevice queued(cpuOf(plan));
+  int starts = 0;
+  std::string text = train(queued, plan, 0, [&] {
+    ++starts;
+    EXPECT_EQ(queued.pending(), 0u);
+  });
+  EXPECT_NE(text.find("loss="), std::string::npos) << text;
+  EXPECT_EQ(starts, 2 * 3);
+}
+
+TEST_F(QueuedDeviceTest, AnErrorInTheBackgroundIsThatOfALaterCall) {
+  class Broken : public Operation {
+    Result<void> run(uint32_t) override { return Error{"out of paper"}; }
+  } broken;
+  QueuedDevice queued(cpuOf(linearPlan({})));
+  auto ticket = queued.enqueue(broken, 0, {});
+  ASSERT_TRUE(ticket);
+  Result<void> over = queued.synchronize(*ticket);
+  ASSERT_FALSE(over);
+  EXPECT_EQ(over.error().message, "out of paper");
+}
+
+} // namespace
+} // namespace polyrank::runtime::test
