@@ -74,10 +74,13 @@ FailureOr<Choice> choose(Context &context, StringRef name,
         "` is not supported; there are " + llvm::join(names, ", "));
   }
   for (bool converts : {false, true})
-    for (const Overload *overload : candidates)
-      if (auto arguments = bindArguments(overload->schema, context.emit,
-                                         positional, keywords, converts, why))
+    for (const Overload *overload : candidates) {
+      auto arguments = bindArguments(overload->schema, context.emit, positional,
+                                     keywords, converts);
+      if (arguments)
         return Choice{overload, std::move(*arguments)};
+      why = arguments.error().message;
+    }
   if (candidates.size() == 1)
     return context.emit.fail(why + " where the schema is " +
                              candidates[0]->text);

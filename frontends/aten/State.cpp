@@ -161,10 +161,10 @@ namespace {
 
 class Declarer {
 public:
-  Declarer(MLIRContext *context, std::string &error)
-      : context(context), error(error) {}
+  explicit Declarer(Location location)
+      : location(location), context(location.getContext()) {}
 
-  bool add(const StateEntry &entry) {
+  LogicalResult add(const StateEntry &entry) {
     const StoredTensor &tensor = entry.tensor;
     if (std::string why = check(tensor); !why.empty())
       return fail("`" + entry.name + "` " + why);
@@ -175,7 +175,7 @@ public:
                     " is too large to be known when the model is compiled; "
                     "register it as a buffer of the model");
       result.numbers.push_back(-1);
-      return true;
+      return success();
     }
     auto [known, isNew] = numbers.try_emplace(
         {tensor.storage.path, tensor.storage.offset, tensor.storageOffset,
@@ -192,7 +192,7 @@ public:
       ParameterSpec &parameter = result.parameters[known->second];
       parameter.aliases.push_back(entry.name);
       parameter.trainable |= isTrained(entry);
-      return true;
+      return success();
     }
     return declare(entry);
   }
@@ -200,9 +200,8 @@ public:
   DeclaredState result;
 
 private:
-  bool fail(std::string reason) {
-    error = std::move(reason);
-    return false;
+  LogicalResult fail(const std::string &reason) {
+    return emitError(location) << reason;
   }
 
   static bool isTrained(const StateEntry &entry) {
@@ -210,7 +209,7 @@ private:
            isFloat(entry.tensor.type);
   }
 
-  bool declare(const StateEntry &entry) {
+  LogicalResult declare(const StateEntry &entry) {
     const StoredTensor &tensor = entry.tensor;
     Type stored = toStoredType(context, tensor.type);
     if (!stored)
@@ -246,19 +245,19 @@ private:
       elements.elementType = stored;
       spec.value = elements.toAttribute();
     }
-    if (!checkOverlap(entry, spec.trainable))
-      return false;
+    if (failed(checkOverlap(entry, spec.trainable)))
+      return failure();
     result.parameters.push_back(std::move(spec));
-    return true;
+    return success();
   }
 
   /// Tensors that share only some elements would be trained apart, which
   /// PyTorch would not do.
-  bool checkOverlap(const StateEntry &entry, bool isTrained) {
+  LogicalResult checkOverlap(const StateEntry &entry, bool isTrained) {
     const StoredTensor &tensor = entry.tensor;
     auto last = findLast(tensor);
     if (!last || *last < 0)
-      return true;
+      return success();
     auto bytes = static_cast<uint64_t>(byteSize(tensor.type));
     Span span{static_cast<uint64_t>(tensor.storageOffset) * bytes,
               (static_cast<uint64_t>(*last) + 1) * bytes, entry.name,
@@ -271,7 +270,7 @@ private:
                     "` share some elements without being one tensor; clone() "
                     "one of them before the model is saved");
     others.push_back(span);
-    return true;
+    return success();
   }
 
   struct Span {
@@ -280,8 +279,8 @@ private:
     bool isTrained;
   };
 
+  Location location;
   MLIRContext *context;
-  std::string &error;
   std::map<std::tuple<std::string, uint64_t, int64_t, ScalarType,
                       std::vector<int64_t>, std::vector<int64_t>>,
            size_t>
@@ -292,13 +291,12 @@ private:
 
 } // namespace
 
-std::optional<DeclaredState> declare(MLIRContext *context,
-                                     ArrayRef<StateEntry> entries,
-                                     std::string &error) {
-  Declarer declarer(context, error);
+FailureOr<DeclaredState> declare(Location location,
+                                 ArrayRef<StateEntry> entries) {
+  Declarer declarer(location);
   for (const StateEntry &entry : entries)
-    if (!declarer.add(entry))
-      return std::nullopt;
+    if (failed(declarer.add(entry)))
+      return failure();
   return std::move(declarer.result);
 }
 
@@ -336,10 +334,9 @@ LogicalResult freezeParameters(Location location, const ImportOptions &options,
               "option out";
   std::vector<Freezable> freezable;
   for (ParameterSpec &parameter : parameters)
-    freezable.push_back({parameter.name, parameter.aliases,
-                         isa<FloatType>(parameter.computed),
-                         parameter.stored.getNumElements(),
-                         parameter.trainable});
+    freezable.push_back(
+        {parameter.name, parameter.aliases, isa<FloatType>(parameter.computed),
+         parameter.stored.getNumElements(), parameter.trainable});
   std::vector<std::string> notes;
   if (std::string reason =
           freeze(freezable, options.freeze, options.trainOnly, notes);

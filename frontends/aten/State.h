@@ -56,10 +56,9 @@ struct DeclaredState {
   std::vector<int64_t> numbers;
 };
 
-/// On failure `error` says which entry is wrong and why.
-std::optional<DeclaredState> declare(mlir::MLIRContext *context,
-                                     llvm::ArrayRef<StateEntry> entries,
-                                     std::string &error);
+/// Emits an error at `location` that says which entry is wrong and why.
+mlir::FailureOr<DeclaredState> declare(mlir::Location location,
+                                       llvm::ArrayRef<StateEntry> entries);
 
 /// Keeps parameters from training as `options` ask (freeze, train-only), with a
 /// remark on how many are left. Emits an error at `location` where they ask for

@@ -9,6 +9,7 @@
 #include "frontends/exported_program/State.h"
 #include "frontends/exported_program/Symbols.h"
 #include "frontends/import/Freeze.h"
+#include "frontends/import/LastError.h"
 #include "mlir/IR/MLIRContext.h"
 #include "support/MappedFile.h"
 
@@ -90,10 +91,9 @@ private:
   std::map<std::string, DescribedOp> ops;
 };
 
-std::optional<ModelDescription> describe(const Archive &archive,
-                                         std::string_view bytes,
-                                         std::string &error,
-                                         const ImportOptions &options) {
+Result<ModelDescription> describe(const Archive &archive,
+                                  std::string_view bytes,
+                                  const ImportOptions &options) {
   const Program &program = archive.getProgram();
   ModelDescription result;
   result.producer = "torch " + program.torchVersion;
@@ -114,24 +114,24 @@ std::optional<ModelDescription> describe(const Archive &archive,
       result.outputs.push_back(
           describeTensor(names[next++], metaOf(spec.argument)));
 
+  POLYRANK_ASSIGN(state, findState(archive, bytes));
   MLIRContext context;
-  auto state = findState(archive, bytes, error);
-  if (!state)
-    return std::nullopt;
-  auto declared = aten::declare(&context, state->entries, error);
-  if (!declared)
-    return std::nullopt;
+  LastError said(context);
+  auto declared = aten::declare(UnknownLoc::get(&context), state.entries);
+  if (failed(declared))
+    return Error{said.message};
   std::vector<Freezable> freezable;
   for (ParameterSpec &parameter : declared->parameters)
     freezable.push_back(
         {parameter.name, parameter.aliases, isa<FloatType>(parameter.computed),
          parameter.stored.getNumElements(), parameter.trainable});
   std::vector<std::string> notes;
-  if (error = freeze(freezable, options.freeze, options.trainOnly, notes);
-      !error.empty())
-    return std::nullopt;
+  if (std::string reason =
+          freeze(freezable, options.freeze, options.trainOnly, notes);
+      !reason.empty())
+    return Error{reason};
   for (const auto &[number, entry] :
-       llvm::zip_equal(declared->numbers, state->entries)) {
+       llvm::zip_equal(declared->numbers, state.entries)) {
     if (number < 0)
       continue;
     const ParameterSpec &parameter = declared->parameters[number];
@@ -160,22 +160,13 @@ std::optional<ModelDescription> describe(const Archive &archive,
 } // namespace
 } // namespace exported_program
 
-std::optional<ModelDescription>
-describeExportedProgram(StringRef path, std::string &error,
-                        const ImportOptions &options) {
-  auto archive = exported_program::Archive::open(path.str());
-  if (!archive) {
-    error = archive.error().message;
-    return std::nullopt;
-  }
-  MappedFile file;
-  if (!file.map(path.str(), error))
-    return std::nullopt;
-  if (file.bytes().size() != (*archive)->size()) {
-    error = path.str() + ": changes while it is read";
-    return std::nullopt;
-  }
-  return exported_program::describe(**archive, file.bytes(), error, options);
+Result<ModelDescription> describeExportedProgram(StringRef path,
+                                                 const ImportOptions &options) {
+  POLYRANK_ASSIGN(archive, exported_program::Archive::open(path.str()));
+  POLYRANK_ASSIGN(file, MappedFile::open(path.str()));
+  if (file.bytes().size() != archive->size())
+    return Error{path.str() + ": changes while it is read"};
+  return exported_program::describe(*archive, file.bytes(), options);
 }
 
 } // namespace polyrank::frontends

@@ -67,14 +67,13 @@ private:
   }
 
   LogicalResult createFunction() {
-    std::string problem;
-    auto found = findState(archive, bytes, problem);
+    auto found = findState(archive, bytes);
     if (!found)
-      return error() << problem;
+      return error() << found.error().message;
     state = std::move(*found);
-    auto declared = aten::declare(&context, state.entries, problem);
-    if (!declared)
-      return error() << problem;
+    auto declared = aten::declare(builder.getLocation(), state.entries);
+    if (failed(declared))
+      return failure();
     if (failed(aten::freezeParameters(builder.getLocation(), options,
                                       declared->parameters)))
       return failure();
@@ -252,13 +251,12 @@ OwningOpRef<ModuleOp> importExportedProgram(MLIRContext &context,
   auto archive = exported_program::Archive::open(path.str());
   if (!archive)
     return fail(archive.error().message);
-  MappedFile file;
-  std::string error;
-  if (!file.map(path.str(), error))
-    return fail(error);
-  if (file.bytes().size() != (*archive)->size())
+  auto file = MappedFile::open(path.str());
+  if (!file)
+    return fail(file.error().message);
+  if (file->bytes().size() != (*archive)->size())
     return fail(path.str() + ": changes while it is read");
-  return exported_program::ModelImporter(context, **archive, file.bytes(),
+  return exported_program::ModelImporter(context, **archive, file->bytes(),
                                          options)
       .run();
 }

@@ -4,8 +4,7 @@
 
 namespace polyrank::frontends::exported_program {
 
-std::optional<State> findState(const Archive &archive, std::string_view bytes,
-                               std::string &error) {
+Result<State> findState(const Archive &archive, std::string_view bytes) {
   using Kind = InputSpec::Kind;
   State state;
   for (const InputSpec &spec : archive.getProgram().inputs) {
@@ -17,17 +16,13 @@ std::optional<State> findState(const Archive &archive, std::string_view bytes,
       continue;
     auto stored = isStored ? archive.findWeight(spec.target)
                            : archive.findConstant(spec.target);
-    if (!stored) {
-      error = stored.error().message;
-      return std::nullopt;
-    }
+    if (!stored)
+      return stored.error();
     auto type = aten::toScalarType(static_cast<int64_t>(stored->type));
-    if (!type) {
-      error = archive.path() + ": `" + spec.target + "` is " +
-              archive::nameOf(stored->type) +
-              ", which is not supported; convert it to float32 or int64";
-      return std::nullopt;
-    }
+    if (!type)
+      return Error{archive.path() + ": `" + spec.target + "` is " +
+                   archive::nameOf(stored->type) +
+                   ", which is not supported; convert it to float32 or int64"};
     aten::StateEntry &entry = state.entries.emplace_back();
     entry.name = spec.target;
     entry.role = spec.kind == Kind::Parameter ? aten::Role::Parameter

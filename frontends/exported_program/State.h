@@ -20,8 +20,7 @@ struct State {
   std::vector<bool> areTransient;
 };
 
-/// `bytes` is the mapped file. On failure `error` says which entry is wrong.
-std::optional<State> findState(const Archive &archive, std::string_view bytes,
-                               std::string &error);
+/// `bytes` is the mapped file. An error names the entry that is wrong.
+Result<State> findState(const Archive &archive, std::string_view bytes);
 
 } // namespace polyrank::frontends::exported_program

@@ -34,18 +34,17 @@ std::optional<size_t> position(const Value &index, size_t size) {
   return size_t(i);
 }
 
+/// What a function gives, if it is one of those here.
+using Outcome = std::optional<Result<Value>>;
+
 /// The function's arguments, and how it says what is wrong.
 struct Call {
   ArrayRef<Value> arguments;
-  std::string &error;
 
   size_t size() const { return arguments.size(); }
   const Value &operator[](size_t i) const { return arguments[i]; }
-  std::optional<Value> fail(const Twine &message) const {
-    error = message.str();
-    return std::nullopt;
-  }
-  std::optional<Value> grown(const List &list) const {
+  Outcome fail(const Twine &message) const { return Error{message.str()}; }
+  Outcome grown(const List &list) const {
     if (list.size() > maxListSize)
       return fail("a list grows to more than " + Twine(maxListSize) +
                   " elements");
@@ -53,7 +52,7 @@ struct Call {
   }
 };
 
-std::optional<Value> callOnList(StringRef name, const Call &call) {
+Outcome callOnList(StringRef name, const Call &call) {
   List &list = call[0].getList();
   size_t count = call.size();
   if (name == "append" && count == 2) {
@@ -154,7 +153,7 @@ std::optional<Value> callOnList(StringRef name, const Call &call) {
   return std::nullopt;
 }
 
-std::optional<Value> callOnDict(StringRef name, const Call &call) {
+Outcome callOnDict(StringRef name, const Call &call) {
   Dict &dict = call[0].getDict();
   size_t count = call.size();
   if (name == "keys" || name == "values" || name == "items") {
@@ -219,7 +218,7 @@ std::optional<Value> callOnDict(StringRef name, const Call &call) {
 }
 
 /// `{}` of the text replaced by the others, one after the other.
-std::optional<Value> format(const Call &call) {
+Outcome format(const Call &call) {
   StringRef pattern = call[0].getString();
   std::string result;
   size_t next = 1;
@@ -236,7 +235,7 @@ std::optional<Value> format(const Call &call) {
   return Value(std::move(result));
 }
 
-std::optional<Value> callOnText(StringRef name, const Call &call) {
+Outcome callOnText(StringRef name, const Call &call) {
   const std::string &text = call[0].getString();
   size_t count = call.size();
   StringRef view(text);
@@ -366,13 +365,12 @@ List sliceOf(const List &elements, const Value &first, const Value &last,
   return result;
 }
 
-std::optional<Value> elementOf(const Value &container, const Value &index,
-                               std::string &error) {
+Result<Value> elementOf(const Value &container, const Value &index) {
   if (container.isDict()) {
     if (Value *found = findKey(container.getDict(), index))
       return *found;
-    error = "asks a dict for the key " + toText(index) + ", which it has not";
-    return std::nullopt;
+    return Error{"asks a dict for the key " + toText(index) +
+                 ", which it has not"};
   }
   if (container.isString()) {
     const std::string &text = container.getString();
@@ -383,11 +381,10 @@ std::optional<Value> elementOf(const Value &container, const Value &index,
     if (auto at = position(index, elements.size()))
       return elements[*at];
   } else {
-    error = "takes an element of " + container.describe();
-    return std::nullopt;
+    return Error{"takes an element of " + container.describe()};
   }
-  error = "takes element " + toText(index) + " of " + container.describe();
-  return std::nullopt;
+  return Error{"takes element " + toText(index) + " of " +
+               container.describe()};
 }
 
 std::string toText(const Value &value) {
@@ -414,11 +411,11 @@ std::string toText(const Value &value) {
   return "<" + value.describe() + ">";
 }
 
-std::optional<Value> callBuiltin(StringRef name, ArrayRef<Value> arguments,
-                                 std::string &error) {
+std::optional<Result<Value>> callBuiltin(StringRef name,
+                                         ArrayRef<Value> arguments) {
   if (!name.consume_front("aten::") || arguments.empty())
     return std::nullopt;
-  Call call{arguments, error};
+  Call call{arguments};
   size_t count = arguments.size();
   const Value &first = arguments[0];
   if (count == 2 && (name == "__is__" || name == "__isnot__")) {
@@ -457,7 +454,7 @@ std::optional<Value> callBuiltin(StringRef name, ArrayRef<Value> arguments,
   if (name == "__contains__" && count == 2 && isContainer(first))
     return Value(holds(first, arguments[1]));
   if (name == "__getitem__" && count == 2 && isContainer(first))
-    return elementOf(first, arguments[1], error);
+    return elementOf(first, arguments[1]);
   if (name == "list" && count == 1 && first.isString()) {
     List letters;
     for (char letter : first.getString())

@@ -522,13 +522,12 @@ std::optional<Value> Interpreter::callTable(StringRef name,
                                             aten::List arguments,
                                             const aten::Keywords &keywords,
                                             uint32_t offset, Frame &frame) {
-  std::string problem;
-  if (keywords.empty()) {
-    if (auto value = callBuiltin(name, arguments, problem))
-      return value;
-    if (!problem.empty())
-      return stop(frame, offset, "the code " + problem);
-  }
+  if (keywords.empty())
+    if (auto value = callBuiltin(name, arguments)) {
+      if (!*value)
+        return stop(frame, offset, "the code " + value->error().message);
+      return std::move(**value);
+    }
   if (training)
     if (auto number = trainingArgument(name);
         number && *number < arguments.size())

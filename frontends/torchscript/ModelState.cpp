@@ -221,7 +221,7 @@ void ModelState::findShared() {
   }
 }
 
-bool ModelState::find(std::string &error) {
+Result<void> ModelState::find() {
   Value module = convert(archive.getModule(), "", aten::Role::Constant,
                          Archive::Folder::Data, {});
   root = as<Instance>(module);
@@ -235,8 +235,9 @@ bool ModelState::find(std::string &error) {
                 aten::Role::Constant, Archive::Folder::Constants, holder);
   }
   findShared();
-  error = problem;
-  return problem.empty();
+  if (!problem.empty())
+    return Error{problem};
+  return {};
 }
 
 void ModelState::setTensors(llvm::ArrayRef<Value> values) {
