@@ -372,9 +372,9 @@ Result<void> Describer::run() {
       result.problem = built.error().message;
       return {};
     }
-  } else if (!chooseLoss(options, *module) &&
-             (!given.loss.empty() || !goForward(options))) {
-    return {};
+  } else if (!chooseLoss(options, *module)) {
+    if (!given.loss.empty() || !goForward(options))
+      return {};
   }
   FoundCommand found = findCommand(*step, options, result.file);
   llvm::append_range(result.notes, found.notes);

@@ -175,6 +175,18 @@ Value call(Context &context, StringRef name, std::optional<StringRef> overload,
   return results.empty() ? Value() : Value::tuple(std::move(results));
 }
 
+LogicalResult checkLayerOptions(Location location, const Context &context) {
+  const ImportOptions &options = context.options;
+  if (options.batchNorm != BatchNorm::Unset && context.numBatchNorms == 0)
+    return emitError(location)
+           << "--batch-norm: the model has no batch normalization; leave the "
+              "option out";
+  if (options.dropout.value_or(0) > 0 && context.numDropouts == 0)
+    return emitError(location)
+           << "--dropout: the model has no dropout; leave the option out";
+  return success();
+}
+
 bool hasOperator(StringRef name) { return getTable().contains(name); }
 
 std::vector<OperatorEntry> listOperators() {

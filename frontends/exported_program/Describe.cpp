@@ -26,8 +26,7 @@ DescribedValue describeTensor(const std::string &name, const TensorMeta *meta) {
     return value;
   if (auto type = toScalarType(meta->type)) {
     value.dtype = archive::nameOf(*type);
-    auto known = aten::toScalarType(static_cast<int64_t>(*type));
-    value.isFloat = known && aten::isFloat(*known);
+    value.isFloat = aten::isFloat(*type);
   }
   value.dims.emplace();
   for (const SymbolicInt &size : meta->sizes)
@@ -71,15 +70,7 @@ public:
   /// they do.
   int64_t numBatchNorms = 0;
 
-  std::vector<DescribedOp> take() {
-    std::vector<DescribedOp> result;
-    for (auto &[name, op] : ops)
-      result.push_back(std::move(op));
-    llvm::sort(result, [](const DescribedOp &a, const DescribedOp &b) {
-      return std::tie(b.count, a.name) < std::tie(a.count, b.name);
-    });
-    return result;
-  }
+  std::vector<DescribedOp> take() const { return sortByCount(ops); }
 
 private:
   static bool isTraining(const Node &node) {
@@ -114,10 +105,11 @@ Result<ModelDescription> describe(const Archive &archive,
       result.outputs.push_back(
           describeTensor(names[next++], metaOf(spec.argument)));
 
-  POLYRANK_ASSIGN(state, findState(archive, bytes));
+  POLYRANK_ASSIGN(state, findState(archive));
   MLIRContext context;
   LastError said(context);
-  auto declared = aten::declare(UnknownLoc::get(&context), state.entries);
+  auto declared = aten::declare(UnknownLoc::get(&context),
+                                {archive.path(), bytes}, state.entries);
   if (failed(declared))
     return Error{said.message};
   std::vector<Freezable> freezable;
@@ -140,10 +132,10 @@ Result<ModelDescription> describe(const Archive &archive,
     aten::ScalarType type = entry.tensor.type;
     int64_t elements = parameter.stored.getNumElements();
     result.parameters.push_back(
-        {parameter.name, aten::nameOf(type).str(),
+        {parameter.name, archive::nameOf(type),
          std::vector<int64_t>(parameter.stored.getShape()), elements,
-         elements * aten::byteSize(type), parameter.trainable,
-         parameter.aliases});
+         elements * static_cast<int64_t>(archive::byteSize(type)),
+         parameter.trainable, parameter.aliases});
   }
   OperatorCounter counter;
   counter.count(program.graph);

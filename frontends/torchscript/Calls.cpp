@@ -257,7 +257,7 @@ std::optional<Value> Interpreter::tensorAttribute(StringRef name,
   if (name == "ndim")
     return Value(tensor.getRank());
   if (name == "itemsize")
-    return Value(aten::byteSize(tensor.getType()));
+    return Value(static_cast<int64_t>(archive::byteSize(tensor.getType())));
   if (name == "is_cpu")
     return Value(true);
   constexpr StringRef others[] = {

@@ -22,8 +22,8 @@ public:
   ModelImporter(MLIRContext &context, const Archive &archive,
                 std::string_view bytes, const ImportOptions &options,
                 ModelDescription *description = nullptr)
-      : context(context), archive(archive), options(options),
-        description(description), state(archive, bytes),
+      : context(context), archive(archive), file{archive.path(), bytes},
+        options(options), description(description), state(archive),
         builder(context, archive.path(), options.foldingBudget),
         emit(builder.getEmitter()),
         operators{emit, options, failures, "", 0, 0} {}
@@ -86,7 +86,8 @@ private:
     if (!type.hooks.empty() || !type.preHooks.empty())
       return error() << "the model has hooks around its forward, which are not "
                         "supported; remove them before it is exported";
-    auto declared = aten::declare(builder.getLocation(), state.getEntries());
+    auto declared =
+        aten::declare(builder.getLocation(), file, state.getEntries());
     if (failed(declared))
       return failure();
     if (failed(aten::freezeParameters(builder.getLocation(), options,
@@ -110,7 +111,8 @@ private:
       if (parameter.trainable)
         trained.insert(held.back());
     }
-    entries = aten::valuesOf(&context, state.getEntries(), *declared, held);
+    entries =
+        aten::valuesOf(&context, file, state.getEntries(), *declared, held);
     state.setTensors(entries);
 
     size_t number = 0;
@@ -188,9 +190,10 @@ private:
     for (DescribedParameter &parameter : description->parameters)
       for (const aten::StateEntry &entry : state.getEntries())
         if (entry.name == parameter.name) {
-          parameter.dtype = aten::nameOf(entry.tensor.type).str();
+          parameter.dtype = archive::nameOf(entry.tensor.type);
           parameter.bytes =
-              parameter.elements * aten::byteSize(entry.tensor.type);
+              parameter.elements *
+              static_cast<int64_t>(archive::byteSize(entry.tensor.type));
           break;
         }
   }
@@ -216,15 +219,14 @@ private:
 
   void describeRun(const Interpreter &interpreter,
                    const std::optional<aten::Value> &result) {
+    std::map<std::string, DescribedOp> ops;
     for (const auto &[name, count] : interpreter.getCounts()) {
-      DescribedOp &op = description->ops.emplace_back();
+      DescribedOp &op = ops[name];
       op.name = name;
       op.count = count;
       op.isSupported = aten::hasOperator(name);
     }
-    llvm::stable_sort(description->ops, [](const auto &a, const auto &b) {
-      return a.count > b.count;
-    });
+    description->ops = sortByCount(ops);
     description->numDropouts = operators.numDropouts;
     description->numBatchNorms = operators.numBatchNorms;
     if (!result)
@@ -238,7 +240,7 @@ private:
       if (!value.isTensor())
         continue;
       const auto &tensor = value.getTensor();
-      entry.dtype = aten::nameOf(tensor->getType()).str();
+      entry.dtype = archive::nameOf(tensor->getType());
       entry.isFloat = aten::isFloat(tensor->getType());
       entry.dims.emplace();
       for (int64_t size : tensor->getShape())
@@ -248,12 +250,8 @@ private:
 
   /// An option for what the model does not have would change nothing.
   LogicalResult checkOptions(const Interpreter &interpreter) {
-    if (options.batchNorm != BatchNorm::Unset && operators.numBatchNorms == 0)
-      return error() << "--batch-norm: the model has no batch normalization; "
-                        "leave the option out";
-    if (options.dropout.value_or(0) > 0 && operators.numDropouts == 0)
-      return error() << "--dropout: the model has no dropout; leave the option "
-                        "out";
+    if (failed(aten::checkLayerOptions(builder.getLocation(), operators)))
+      return failure();
     for (auto [pattern, is] :
          llvm::zip(options.detach, interpreter.getDetached()))
       if (!is)
@@ -302,6 +300,7 @@ private:
 
   MLIRContext &context;
   const Archive &archive;
+  aten::MappedModel file;
   const ImportOptions &options;
   ModelDescription *description;
   ModelState state;

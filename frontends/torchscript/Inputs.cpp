@@ -84,11 +84,10 @@ findArguments(const Archive &archive, const Function &forward,
     }
     std::optional<aten::ScalarType> type;
     if (example) {
-      type = aten::toScalarType(static_cast<int64_t>(example->tensor->type));
-      if (!type)
-        return fail(argument.name,
-                    "is " + Twine(archive::nameOf(example->tensor->type)) +
-                        ", which is not supported");
+      type = example->tensor->type;
+      if (!aten::isSupported(*type))
+        return fail(argument.name, "is " + Twine(archive::nameOf(*type)) +
+                                       ", which is not supported");
       found.traced = example->tensor->sizes;
     } else if (isGiven) {
       type = aten::scalarTypeOf(given->second.dtype);
@@ -118,7 +117,7 @@ std::vector<DeclaredInput> declareInputs(MLIRContext *context,
       continue;
     DeclaredInput input;
     input.name = argument.name;
-    input.dtype = aten::nameOf(argument.type).str();
+    input.dtype = archive::nameOf(argument.type);
     input.elementType = aten::toElementType(context, argument.type);
     input.held = aten::toHeldType(context, argument.type);
     if (argument.traced) {

@@ -12,9 +12,7 @@ namespace polyrank::frontends::torchscript {
 
 class ModelState {
 public:
-  /// `bytes` is the file, mapped; it outlives the import.
-  ModelState(const Archive &archive, std::string_view bytes)
-      : archive(archive), bytes(bytes) {}
+  explicit ModelState(const Archive &archive) : archive(archive) {}
 
   /// Finds the modules, their tensors, and the constants of the code.
   ///
@@ -64,7 +62,6 @@ private:
   static constexpr size_t maxEntries = 1 << 20;
 
   const Archive &archive;
-  std::string_view bytes;
   std::string problem;
   std::vector<aten::StateEntry> entries;
   std::vector<Holder> holders; // by entry
