@@ -23,14 +23,15 @@ const llvm::StringMap<std::vector<Overload>> &getTable() {
   static const auto *table = [] {
     auto *result = new llvm::StringMap<std::vector<Overload>>();
     for (ArrayRef<OperatorRow> rows :
-         {getArithmeticRows(),    getFunctionRows(),  getActivationRows(),
-          getComparisonRows(),    getCreationRows(),  getConversionRows(),
-          getViewRows(),          getJoinRows(),      getProductRows(),
-          getConvolutionRows(),   getPoolingRows(),   getResizeRows(),
-          getNormalizationRows(), getAttentionRows(), getReductionRows(),
-          getIndexRows(),         getScatterRows(),   getRandomRows(),
-          getLossRows(),          getRecurrentRows(), getNumberRows(),
-          getListRows()})
+         {getArithmeticRows(),    getSelectionRows(),  getFunctionRows(),
+          getActivationRows(),    getComparisonRows(), getCreationRows(),
+          getConversionRows(),    getViewRows(),       getPartRows(),
+          getJoinRows(),          getPaddingRows(),    getProductRows(),
+          getConvolutionRows(),   getPoolingRows(),    getResizeRows(),
+          getNormalizationRows(), getAttentionRows(),  getReductionRows(),
+          getMomentRows(),        getIndexRows(),      getScatterRows(),
+          getRandomRows(),        getLossRows(),       getRecurrentRows(),
+          getNumberRows(),        getPropertyRows(),   getListRows()})
       for (const OperatorRow &row : rows) {
         auto [space, text] = row.schema.contains("::")
                                  ? row.schema.split("::")

@@ -23,18 +23,4 @@ constexpr size_t maxListSize = 1 << 20;
 std::optional<Result<Value>> callBuiltin(llvm::StringRef name,
                                          llvm::ArrayRef<Value> arguments);
 
-/// Python's `==` of values without tensors: containers by their elements.
-bool areEqual(const Value &a, const Value &b);
-
-/// `container[index]` of a list, a tuple, a dict or a text; an error, which
-/// goes on behind "the code", where it has no such element.
-Result<Value> elementOf(const Value &container, const Value &index);
-
-/// [first, last) of a sequence as Python slices it; each None for an end.
-aten::List sliceOf(const aten::List &elements, const Value &first,
-                   const Value &last, int64_t step = 1);
-
-/// Python's `str(value)`.
-std::string toText(const Value &value);
-
 } // namespace polyrank::frontends::torchscript

@@ -1,7 +1,7 @@
 // Executes TorchScript's code: expressions without calls.
 
-#include "frontends/torchscript/Builtins.h"
 #include "frontends/torchscript/Interpreter.h"
+#include "frontends/torchscript/PythonValues.h"
 
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
