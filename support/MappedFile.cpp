@@ -18,31 +18,24 @@ MappedFile::~MappedFile() {
     munmap(const_cast<char *>(contents.data()), contents.size());
 }
 
-bool MappedFile::map(const std::string &path, std::string &error) {
+Result<MappedFile> MappedFile::open(const std::string &path) {
   // O_NONBLOCK: a named pipe must be refused, not waited for.
-  Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) {
-    error = path + ": " + std::strerror(errno);
-    return false;
-  }
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0)
+    return Error{path + ": " + std::strerror(errno)};
   struct stat status;
-  if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
-    error = path + ": not a regular file";
-    return false;
-  }
-  if (status.st_size == 0) {
-    error = path + ": the file is empty";
-    return false;
-  }
+  if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode))
+    return Error{path + ": not a regular file"};
+  if (status.st_size == 0)
+    return Error{path + ": the file is empty"};
   void *address =
       mmap(nullptr, status.st_size, PROT_READ, MAP_PRIVATE, file.get(), 0);
-  if (address == MAP_FAILED) {
-    error = path + ": " + std::strerror(errno);
-    return false;
-  }
-  contents = {static_cast<const char *>(address),
-              static_cast<size_t>(status.st_size)};
-  return true;
+  if (address == MAP_FAILED)
+    return Error{path + ": " + std::strerror(errno)};
+  MappedFile mapped;
+  mapped.contents = {static_cast<const char *>(address),
+                     static_cast<size_t>(status.st_size)};
+  return mapped;
 }
 
 } // namespace polyrank

@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "support/Result.h"
+
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,8 +21,8 @@ public:
   }
   ~MappedFile();
 
-  /// Returns false and sets `error` where the file is not a readable file.
-  bool map(const std::string &path, std::string &error);
+  /// An error where `path` is no regular file, cannot be read or is empty.
+  static Result<MappedFile> open(const std::string &path);
   std::string_view bytes() const { return contents; }
 
 private:

@@ -13,6 +13,7 @@
 #include "compiler/driver/Mesh.h"
 #include "compiler/driver/Stages.h"
 #include "compiler/sharding/BatchAxes.h"
+#include "frontends/import/LastError.h"
 #include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
@@ -50,11 +51,10 @@ private:
   void groupParameters();
   /// The inputs with all sizes, as `--input` takes them.
   std::vector<std::string> inputsWith(const Sizes &sizes) const;
-  /// Null where the model cannot be imported so; `said` is why.
-  OwningOpRef<ModuleOp> import(const Options &options, std::string &said);
+  Result<OwningOpRef<ModuleOp>> import(const Options &options);
   OwningOpRef<ModuleOp> importWithSizes(Options &options);
-  /// Makes `step`; false where `options` do not allow it, and `said` is why.
-  bool buildStep(const Options &options, ModuleOp module, std::string &said);
+  /// Makes `step`.
+  Result<void> buildStep(const Options &options, ModuleOp module);
   bool chooseLoss(Options &options, ModuleOp module);
   /// For outputs that no loss fits.
   bool goForward(Options &options);
@@ -141,21 +141,15 @@ std::vector<std::string> Describer::inputsWith(const Sizes &sizes) const {
   return specs;
 }
 
-OwningOpRef<ModuleOp> Describer::import(const Options &options,
-                                        std::string &said) {
-  auto importOptions = readImportOptions(options);
-  if (!importOptions) {
-    said = importOptions.error().message;
-    return {};
-  }
+Result<OwningOpRef<ModuleOp>> Describer::import(const Options &options) {
+  POLYRANK_ASSIGN(importOptions, readImportOptions(options));
   result.unsupported.clear();
-  importOptions->unsupported = &result.unsupported;
-  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
-      said = diagnostic.str();
-    return success();
-  });
-  return importModel(context, options.model, *importOptions);
+  importOptions.unsupported = &result.unsupported;
+  frontends::LastError said(context);
+  auto module = importModel(context, options.model, importOptions);
+  if (!module)
+    return Error{said.message};
+  return module;
 }
 
 int64_t Describer::chooseBatch() {
@@ -186,8 +180,10 @@ OwningOpRef<ModuleOp> Describer::importWithSizes(Options &options) {
     }
     if (isOpen)
       options.inputs = inputsWith(sizes);
-    if (auto module = import(options, said))
-      return module;
+    auto module = import(options);
+    if (module)
+      return std::move(*module);
+    said = module.error().message;
     // A size that does not fit makes nodes fail that otherwise would not.
     auto count = [](ArrayRef<frontends::UnsupportedNodes> all) {
       size_t nodes = 0;
@@ -225,20 +221,15 @@ Describer::axesFor(const DescribedValue &output) const {
   return {"", last, first};
 }
 
-bool Describer::buildStep(const Options &options, ModuleOp module,
-                          std::string &said) {
+Result<void> Describer::buildStep(const Options &options, ModuleOp module) {
   OwningOpRef<ModuleOp> made = module.clone();
-  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
-      said = diagnostic.str();
-    return success();
-  });
+  frontends::LastError said(context);
   PassManager manager(&context);
   addTraining(manager, options);
   if (failed(manager.run(*made)))
-    return false;
+    return Error{said.message};
   step = std::move(made);
-  return true;
+  return {};
 }
 
 /// The first loss of a few that the model's outputs admit.
@@ -270,8 +261,10 @@ bool Describer::chooseLoss(Options &options, ModuleOp module) {
   std::string said;
   for (const std::string &loss : losses) {
     options.loss = loss;
-    if (!buildStep(options, module, said))
+    if (auto built = buildStep(options, module); !built) {
+      said = built.error().message;
       continue;
+    }
     result.stepFlops = cost::getFlops(step->lookupSymbol<func::FuncOp>("step"));
     return true;
   }
@@ -292,9 +285,8 @@ bool Describer::goForward(Options &options) {
   options.ema = standard.ema;
   options.microbatches = standard.microbatches;
   options.freeze = options.trainOnly = options.detach = {};
-  std::string said;
-  OwningOpRef<ModuleOp> module = import(options, said);
-  if (!module || !buildStep(options, *module, said))
+  auto module = import(options);
+  if (!module || !buildStep(options, **module))
     return false;
   result.notes.push_back("there is no loss to train it with (" +
                          result.problem +
@@ -375,12 +367,15 @@ Result<void> Describer::run() {
   result.forwardFlops = cost::getFlops(forward);
   if (!options.forward)
     noteDropout(*module);
-  bool isBuilt = options.forward
-                     ? buildStep(options, *module, result.problem)
-                     : chooseLoss(options, *module) ||
-                           (given.loss.empty() && goForward(options));
-  if (!isBuilt)
-    return {};
+  if (options.forward) {
+    if (auto built = buildStep(options, *module); !built) {
+      result.problem = built.error().message;
+      return {};
+    }
+  } else if (!chooseLoss(options, *module)) {
+    if (!given.loss.empty() || !goForward(options))
+      return {};
+  }
   FoundCommand found = findCommand(*step, options, result.file);
   llvm::append_range(result.notes, found.notes);
   result.problem = found.problem;
@@ -397,10 +392,9 @@ int polyrank::driver::describe(const Options &options) {
   auto importOptions = readImportOptions(options);
   if (!importOptions)
     return fail(importOptions.error().message);
-  std::string error;
-  auto file = describeModel(options.model, error, *importOptions);
+  auto file = describeModel(options.model, *importOptions);
   if (!file)
-    return fail(error);
+    return fail(file.error().message);
   Describer describer(options, *importOptions, std::move(*file));
   if (auto done = describer.run(); !done)
     return fail(done.error().message);

@@ -15,18 +15,14 @@ using namespace polyrank;
 using namespace polyrank::driver;
 
 /// What an archive is of: torch.export.save writes the graph as JSON, and
-/// torch.jit.save code. Others are refused by the reader of TorchScript, by what
-/// they lack.
-static std::optional<ModelFormat> findArchive(InputFile file,
-                                              const std::string &path,
-                                              std::string &error) {
-  auto zip = ZipFile::open(std::make_shared<const InputFile>(std::move(file)),
-                           "a model");
-  if (!zip) {
-    error = zip.error().message;
-    return std::nullopt;
-  }
-  for (const ZipMember &member : zip->members()) {
+/// torch.jit.save code. Others are refused by the reader of TorchScript, by
+/// what they lack.
+static Result<ModelFormat> findArchive(InputFile file,
+                                       const std::string &path) {
+  POLYRANK_ASSIGN(
+      zip, ZipFile::open(std::make_shared<const InputFile>(std::move(file)),
+                         "a model"));
+  for (const ZipMember &member : zip.members()) {
     StringRef name(member.name);
     StringRef inner = name.split('/').second;
     if (name == "serialized_exported_program.json" ||
@@ -34,49 +30,41 @@ static std::optional<ModelFormat> findArchive(InputFile file,
         (inner.starts_with("models/") && inner.ends_with(".json")))
       return ModelFormat::ExportedProgram;
   }
-  if (!zip->members().empty() &&
-      llvm::all_of(zip->members(), [](const ZipMember &member) {
+  if (!zip.members().empty() &&
+      llvm::all_of(zip.members(), [](const ZipMember &member) {
         return StringRef(member.name).ends_with(".npy");
-      })) {
-    error = "'" + path +
-            "' is a set of NumPy arrays; export the model with "
-            "torch.onnx.export(model, inputs, ...), torch.export.save or "
-            "torch.jit.save";
-    return std::nullopt;
-  }
+      }))
+    return Error{"'" + path +
+                 "' is a set of NumPy arrays; export the model with "
+                 "torch.onnx.export(model, inputs, ...), torch.export.save or "
+                 "torch.jit.save"};
   return ModelFormat::TorchScript;
 }
 
-std::optional<ModelFormat> polyrank::driver::findFormat(const std::string &path,
-                                                        std::string &error) {
-  auto file = InputFile::open(path);
-  if (!file) {
-    error = file.error().message;
-    return std::nullopt;
-  }
+Result<ModelFormat> polyrank::driver::findFormat(const std::string &path) {
+  POLYRANK_ASSIGN(file, InputFile::open(path));
   char start[4] = {};
-  bool isZip = file->size() >= sizeof(start) &&
-               file->readAt(0, start, sizeof(start)) &&
+  bool isZip = file.size() >= sizeof(start) &&
+               file.readAt(0, start, sizeof(start)) &&
                StringRef(start, sizeof(start)) == "PK\x03\x04";
   if (isZip)
-    return findArchive(std::move(*file), path, error);
+    return findArchive(std::move(file), path);
   if (StringRef(path).ends_with(".onnx"))
     return ModelFormat::Onnx;
-  error = "'" + path +
-          "' is no ONNX file (.onnx), no file of torch.export.save and no "
-          "TorchScript archive; export the model with torch.onnx.export(..., "
-          "dynamo=True, optimize=False), torch.export.save(torch.export.export("
-          "model, inputs), FILE) or torch.jit.trace(model, inputs).save(FILE)";
-  return std::nullopt;
+  return Error{
+      "'" + path +
+      "' is no ONNX file (.onnx), no file of torch.export.save and no "
+      "TorchScript archive; export the model with torch.onnx.export(..., "
+      "dynamo=True, optimize=False), torch.export.save(torch.export.export("
+      "model, inputs), FILE) or torch.jit.trace(model, inputs).save(FILE)"};
 }
 
 OwningOpRef<ModuleOp>
 polyrank::driver::importModel(MLIRContext &context, const std::string &path,
                               const frontends::ImportOptions &options) {
-  std::string error;
-  auto format = findFormat(path, error);
+  auto format = findFormat(path);
   if (!format) {
-    emitError(UnknownLoc::get(&context)) << error;
+    emitError(UnknownLoc::get(&context)) << format.error().message;
     return {};
   }
   if (*format == ModelFormat::TorchScript)
@@ -93,19 +81,22 @@ polyrank::driver::importModel(MLIRContext &context, const std::string &path,
   return frontends::importOnnx(context, path, options);
 }
 
-std::optional<frontends::ModelDescription>
-polyrank::driver::describeModel(const std::string &path, std::string &error,
+Result<frontends::ModelDescription>
+polyrank::driver::describeModel(const std::string &path,
                                 const frontends::ImportOptions &options) {
-  auto format = findFormat(path, error);
-  if (!format)
-    return std::nullopt;
-  switch (*format) {
+  POLYRANK_ASSIGN(format, findFormat(path));
+  switch (format) {
   case ModelFormat::TorchScript:
-    return frontends::describeTorchScript(path, error, options);
+    return frontends::describeTorchScript(path, options);
   case ModelFormat::ExportedProgram:
-    return frontends::describeExportedProgram(path, error, options);
-  case ModelFormat::Onnx:
-    return frontends::describeOnnx(path, error, options);
+    return frontends::describeExportedProgram(path, options);
+  case ModelFormat::Onnx: {
+    std::string error;
+    auto described = frontends::describeOnnx(path, error, options);
+    if (!described)
+      return Error{error};
+    return std::move(*described);
+  }
   }
   llvm_unreachable("covered switch");
 }

@@ -2,31 +2,29 @@
 
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "frontends/import/Description.h"
 #include "frontends/import/Options.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "support/Result.h"
 
 namespace polyrank::driver {
 
 enum class ModelFormat { Onnx, TorchScript, ExportedProgram };
 
-/// By what the file holds; its name counts only where that says nothing. On
-/// failure `error` says what the file is and what to do.
-std::optional<ModelFormat> findFormat(const std::string &path,
-                                      std::string &error);
+/// By what the file holds; its name counts only where that says nothing. An
+/// error says what the file is and what to do.
+Result<ModelFormat> findFormat(const std::string &path);
 
 /// Imports a model of any format; null, with a diagnostic, where that fails.
 mlir::OwningOpRef<mlir::ModuleOp>
 importModel(mlir::MLIRContext &context, const std::string &path,
             const frontends::ImportOptions &options);
 
-/// What the file holds; on failure `error` says what is wrong.
-std::optional<frontends::ModelDescription>
-describeModel(const std::string &path, std::string &error,
-              const frontends::ImportOptions &options);
+/// What the file holds.
+Result<frontends::ModelDescription>
+describeModel(const std::string &path, const frontends::ImportOptions &options);
 
 } // namespace polyrank::driver

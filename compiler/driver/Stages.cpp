@@ -75,11 +75,8 @@ Result<frontends::ImportOptions>
 polyrank::driver::readImportOptions(const Options &options) {
   frontends::ImportOptions result;
   for (const std::string &text : options.inputs) {
-    std::string error;
-    auto input = frontends::parseInputSpec(text, error);
-    if (!input)
-      return Error{error};
-    result.inputs[input->first] = input->second;
+    POLYRANK_ASSIGN(input, frontends::parseInputSpec(text));
+    result.inputs[input.first] = input.second;
   }
   for (const std::string &text : options.dims) {
     auto [name, size] = StringRef(text).split('=');

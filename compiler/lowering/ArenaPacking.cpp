@@ -54,8 +54,8 @@ ArenaPacking polyrank::lowering::packArena(MutableArrayRef<ArenaUnit> units,
     buffers.push_back(unit.packed);
     buffers.back().isLow = unit.region == Region::Shared;
   }
-  arena.persistentSize = persistent[0] + persistent[1];
-  arena.lowerBound = arena.persistentSize + live.getLargest();
+  const int64_t stays = persistent[0] + persistent[1];
+  arena.lowerBound = stays + live.getLargest();
   arena.shared = packRegion(units, Region::Shared, alignment);
   arena.privately = packRegion(units, Region::Private, alignment);
   const int64_t shared = arena.shared.size - persistent[0];
@@ -68,7 +68,7 @@ ArenaPacking polyrank::lowering::packArena(MutableArrayRef<ArenaUnit> units,
   const int64_t farthest = size;
   constexpr int steps = 24;
   for (int step = 0; step <= steps; ++step) {
-    if (static_cast<double>(arena.persistentSize + size) <=
+    if (static_cast<double>(stays + size) <=
         (step == 0 ? nearEnough : nearEnoughToStay) *
             static_cast<double>(arena.lowerBound))
       break;

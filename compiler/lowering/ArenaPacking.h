@@ -19,7 +19,7 @@ struct ArenaUnit {
 struct ArenaPacking {
   Packing shared, privately;
   /// Of both regions together.
-  int64_t lowerBound = 0, persistentSize = 0;
+  int64_t lowerBound = 0;
 };
 
 /// Gives each unit its offset in its region, a multiple of `alignment`:

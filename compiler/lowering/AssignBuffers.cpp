@@ -315,8 +315,7 @@ void BufferAssigner::writeAttributes() {
   function->setAttr(
       rank::arenaAttrName,
       rank::ArenaAttr::get(function.getContext(), arena.shared.size,
-                           arena.privately.size, arena.persistentSize,
-                           arena.lowerBound));
+                           arena.privately.size, arena.lowerBound));
 }
 
 LogicalResult BufferAssigner::run() {

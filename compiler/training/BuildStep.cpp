@@ -1,10 +1,8 @@
 // Builds @step from @forward: gradients, microbatches, optimizer.
 
-#include "compiler/training/Autodiff.h"
 #include "compiler/training/Forward.h"
 #include "compiler/training/Passes.h"
 #include "compiler/training/StepBuilder.h"
-#include "mlir/IR/IRMapping.h"
 #include "support/Names.h"
 #include "llvm/Support/InterleavedRange.h"
 
@@ -74,14 +72,6 @@ LogicalResult StepBuilder::classify() {
              << parameter.name;
   }
   return findMeans();
-}
-
-SmallVector<Value> StepBuilder::getCarried() {
-  SmallVector<Value> carried;
-  for (Parameter &parameter : parameters)
-    if (parameter.update >= 0)
-      carried.push_back(parameter.step);
-  return carried;
 }
 
 BlockArgument StepBuilder::addArgument(Type type, Attribute role) {
@@ -165,163 +155,6 @@ void StepBuilder::createFunction(const Optimizer *optimizer,
   builder.setInsertionPointToEnd(&step.getBody().front());
 }
 
-SmallVector<Value> StepBuilder::cloneForward(ValueRange slices,
-                                             ValueRange carried, Value index,
-                                             ArrayRef<unsigned> only) {
-  IRMapping mapping;
-  auto next = carried.begin();
-  for (Parameter &parameter : parameters)
-    mapping.map(parameter.forward,
-                parameter.update < 0 ? Value(parameter.step) : *next++);
-  mapping.map(ValueRange(SmallVector<Value>(forwardInputs.begin(),
-                                            forwardInputs.end())),
-              slices);
-  for (BlockArgument argument : forward.getArguments())
-    if (auto counter =
-            boundary().getArgument<graph::CounterAttr>(argument.getArgNumber()))
-      switch (counter.getValue()) {
-      case graph::RandomCounter::Seed:
-        mapping.map(argument, seed);
-        break;
-      case graph::RandomCounter::Step:
-        mapping.map(argument, stepNumber);
-        break;
-      case graph::RandomCounter::Microbatch:
-        mapping.map(argument, index);
-        break;
-      }
-  Block &body = forward.getBody().front();
-  SmallVector<Value> returned(body.getTerminator()->getOperands());
-  llvm::SmallPtrSet<Operation *, 16> needed;
-  if (!only.empty()) {
-    returned = llvm::map_to_vector(
-        only, [&](unsigned i) { return Value(returned[i]); });
-    SmallVector<Value> work(returned);
-    while (!work.empty())
-      if (Operation *op = work.pop_back_val().getDefiningOp();
-          op && needed.insert(op).second)
-        llvm::append_range(work, op->getOperands());
-  }
-  for (Operation &op : body.without_terminator()) {
-    if (!only.empty() && !needed.contains(&op))
-      continue;
-    // Inference drops nothing, and has no gradients.
-    if (!seed && isa<graph::DropoutOp, graph::DetachOp>(op))
-      mapping.map(op.getResult(0), mapping.lookupOrDefault(op.getOperand(0)));
-    else
-      builder.clone(op, mapping);
-  }
-  return llvm::map_to_vector(
-      returned, [&](Value value) { return mapping.lookupOrDefault(value); });
-}
-
-FailureOr<Sums> StepBuilder::buildMicrobatch(ValueRange slices,
-                                             ValueRange carried, Value index,
-                                             ArrayRef<Value> counts) {
-  SmallVector<Value> results = cloneForward(slices, carried, index);
-  Sums sums = takeMeans(results);
-  Value total;
-  double scale = 1;
-  if (getNumTerms() == 1) {
-    total = sums.sums[0];
-    scale = 1.0 / static_cast<double>(means[0].targets * microbatches);
-  } else {
-    total = buildWeightedSum(sums.sums, counts.empty() ? sums.counts : counts);
-  }
-  Value start = graph::SeedOp::create(builder, total.getLoc(),
-                                      graph::getGlobalType(total),
-                                      builder.getF64FloatAttr(scale));
-  SmallVector<Value> differentiated;
-  for (Parameter &parameter : parameters)
-    if (parameter.trainable)
-      differentiated.push_back(parameter.step);
-  auto gradients = buildGradients(builder, total, start, differentiated);
-  if (failed(gradients))
-    return failure();
-  sums.gradients = *gradients;
-  for (Parameter &parameter : parameters)
-    if (parameter.update >= 0)
-      sums.carried.push_back(results[parameter.update]);
-  return sums;
-}
-
-Value StepBuilder::takeOnly(Value input) {
-  return graph::ReshapeOp::create(builder, input.getLoc(), input,
-                                  graph::getShape(input).drop_front());
-}
-
-FailureOr<Sums> StepBuilder::buildMicrobatches() {
-  auto integer = RankedTensorType::get({}, builder.getI64Type());
-  if (microbatches == 1) {
-    SmallVector<Value> slices;
-    for (BlockArgument input : inputs)
-      slices.push_back(takeOnly(input));
-    return buildMicrobatch(slices, getCarried(),
-                           graph::splat(builder, parts.location, integer, 0),
-                           {});
-  }
-  SmallVector<Value> ahead;
-  if (getNumTerms() > 1)
-    ahead = countAhead();
-  // Which sums there are is known once the region is built: it is built in a
-  // block of its own, which then moves into the op.
-  auto body = std::make_unique<Block>();
-  body->addArgument(integer, parts.location);
-  for (BlockArgument input : inputs)
-    body->addArgument(graph::MicrobatchesOp::getSliceType(
-                          cast<RankedTensorType>(input.getType())),
-                      input.getLoc());
-  SmallVector<Value> carried = getCarried();
-  for (Value value : carried)
-    body->addArgument(value.getType(), value.getLoc());
-  OpBuilder::InsertPoint outside = builder.saveInsertionPoint();
-  builder.setInsertionPointToEnd(body.get());
-  ValueRange arguments = ValueRange(body->getArguments()).drop_front();
-  auto sums = buildMicrobatch(arguments.take_front(inputs.size()),
-                              arguments.drop_front(inputs.size()),
-                              body->getArgument(0), ahead);
-  if (failed(sums))
-    return failure();
-  SmallVector<Value> yielded;
-  for (Value gradient : sums->gradients)
-    if (gradient)
-      yielded.push_back(gradient);
-  llvm::append_range(yielded, sums->sums);
-  // Those that are known before are not counted again.
-  auto isYielded = [&](size_t mean) {
-    return mean >= ahead.size() && !isStatic(sums->counts[mean]);
-  };
-  for (auto [i, count] : llvm::enumerate(sums->counts))
-    if (isYielded(i))
-      yielded.push_back(count);
-  graph::YieldOp::create(builder, parts.location, yielded, sums->carried);
-  llvm::append_range(yielded, sums->carried);
-
-  builder.restoreInsertionPoint(outside);
-  auto op = graph::MicrobatchesOp::create(
-      builder, parts.location, TypeRange(ValueRange(yielded)), microbatches,
-      ValueRange(SmallVector<Value>(inputs.begin(), inputs.end())), carried);
-  op.getBody().push_back(body.release());
-  auto result = op.getResults().begin();
-  for (Value &gradient : sums->gradients)
-    if (gradient)
-      gradient = *result++;
-  for (Value &sum : sums->sums)
-    sum = *result++;
-  for (auto [i, count] : llvm::enumerate(sums->counts)) {
-    if (isYielded(i))
-      count = *result++;
-    else
-      count = i < ahead.size()
-                  ? ahead[i]
-                  : parts.splat(count, *graph::getSplat(count) *
-                                           static_cast<double>(microbatches));
-  }
-  for (Value &value : sums->carried)
-    value = *result++;
-  return sums;
-}
-
 void StepBuilder::finish(ValueRange updated, ArrayRef<StepOutput> outputs) {
   SmallVector<Value> results;
   SmallVector<DictionaryAttr> attributes;
@@ -347,91 +180,6 @@ void StepBuilder::finish(ValueRange updated, ArrayRef<StepOutput> outputs) {
     detach.getResult().replaceAllUsesWith(detach.getInput());
   });
   eraseDeadOps(step.getBody().front());
-}
-
-/// Marks where the update takes a gradient.
-Value StepBuilder::takeGradient(Parameter &parameter) {
-  auto role = graph::Boundary(step).getArgument<graph::ParameterAttr>(
-      parameter.step.getArgNumber());
-  return graph::GradientOp::create(
-      builder, NameLoc::get(builder.getStringAttr(parameter.name)),
-      parameter.gradient, role.getSymbol(), role.getView());
-}
-
-/// Which rule updates what, where there are several.
-void StepBuilder::reportRules(const Optimizer &optimizer) {
-  llvm::MapVector<StringRef, SmallVector<std::string>> names;
-  llvm::SmallPtrSet<Operation *, 16> seen;
-  for (Parameter &parameter : parameters)
-    if (StringRef name = optimizer.getNameFor(parameter.stored);
-        parameter.gradient && !name.empty() &&
-        seen.insert(parameter.stored).second)
-      names[name].push_back(parameter.name);
-  for (auto &[rule, updated] : names)
-    step.emitRemark() << rule << " updates " << groupNames(updated);
-}
-
-FailureOr<SmallVector<Value>>
-StepBuilder::buildUpdates(const Optimizer &optimizer, const Clip &clip,
-                          const Clip::Scale &scale, const Ema &ema,
-                          ValueRange carried) {
-  // Of one stored tensor together: some optimizers ask for its norm.
-  llvm::MapVector<Operation *, SmallVector<Parameter *>> stored;
-  SmallVector<std::string> unused;
-  for (Parameter &parameter : parameters) {
-    if (parameter.gradient)
-      stored[parameter.stored].push_back(&parameter);
-    else if (parameter.trainable)
-      unused.push_back(parameter.name);
-  }
-  if (!unused.empty())
-    step.emitWarning() << "the loss does not depend on "
-                       << (unused.size() == 1 ? "parameter " : "parameters ")
-                       << groupNames(unused)
-                       << (unused.size() == 1 ? "; it is left as it is"
-                                              : "; they are left as they are");
-  reportRules(optimizer);
-  llvm::DenseMap<Parameter *, Value> next;
-  for (auto &[op, views] : stored) {
-    SmallVector<UpdatedTensor> tensors;
-    for (Parameter *parameter : views) {
-      Parts own(builder, NameLoc::get(builder.getStringAttr(parameter->name)));
-      // With a norm it is taken already.
-      Value gradient = clip.norm != 0 ? parameter->gradient
-                                      : takeGradient(*parameter);
-      if (scale.factor)
-        gradient = own.mul(gradient, own.spread(scale.factor, gradient));
-      tensors.push_back({parameter->stored,
-                         graph::Boundary(step).getView(
-                             parameter->step.getArgNumber()),
-                         own.location, /*decays=*/true, parameter->step,
-                         clip.limit(own, gradient), parameter->states});
-    }
-    if (failed(optimizer.buildUpdates(builder, views.front()->names, tensors,
-                                      storedStates[op])))
-      return failure();
-    for (auto [parameter, tensor] : llvm::zip_equal(views, tensors)) {
-      next[parameter] = tensor.parameter;
-      parameter->states = tensor.states;
-    }
-  }
-  SmallVector<Value> updated, updatedStates;
-  auto carriedNext = carried.begin();
-  for (Parameter &parameter : parameters) {
-    updated.push_back(parameter.update >= 0  ? *carriedNext++
-                      : parameter.gradient ? next[&parameter]
-                                           : Value(parameter.step));
-    llvm::append_range(updatedStates, parameter.states);
-    if (parameter.average) {
-      Parts own(builder, NameLoc::get(builder.getStringAttr(parameter.name)));
-      updatedStates.push_back(
-          ema.buildNext(own, parameter.average, updated.back()));
-    }
-  }
-  llvm::append_range(updated, updatedStates);
-  for (auto &[op, states] : storedStates)
-    llvm::append_range(updated, states);
-  return updated;
 }
 
 LogicalResult StepBuilder::buildTraining(Optimizer &optimizer,

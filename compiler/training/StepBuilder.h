@@ -54,7 +54,8 @@ struct Sums {
 /// Whether a count does not depend on the inputs.
 bool isStatic(mlir::Value count);
 
-/// Builds @step. What means are made of stands in StepMeans.cpp.
+/// Builds @step: microbatches in StepMicrobatches.cpp, what means are made of in
+/// StepMeans.cpp, the update in StepUpdates.cpp.
 class StepBuilder {
 public:
   StepBuilder(mlir::ModuleOp module, mlir::func::FuncOp forward,

@@ -145,7 +145,14 @@ std::optional<double> graph::getSplat(Value value) {
     number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &loses);
     return number.convertToDouble();
   }
+  // A double holds no integer of more than 53 bits but some: the least, and the
+  // largest as what is turned back into it.
   APInt number = elements.getSplatValue<APInt>();
-  return static_cast<double>(number.getBitWidth() == 1 ? number.getZExtValue()
-                                                       : number.getSExtValue());
+  int64_t integer = number.getBitWidth() == 1
+                        ? static_cast<int64_t>(number.getZExtValue())
+                        : number.getSExtValue();
+  auto nearest = static_cast<double>(integer);
+  return toInteger(elements.getElementType(), nearest) == integer
+             ? std::optional(nearest)
+             : std::nullopt;
 }

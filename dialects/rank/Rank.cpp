@@ -59,14 +59,14 @@ ArenaAttr rank::getArena(Operation *function) {
 
 LogicalResult ArenaAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                 int64_t shared, int64_t privately,
-                                int64_t persistent, int64_t bound) {
-  for (int64_t number : {shared, privately, persistent, bound})
+                                int64_t bound) {
+  for (int64_t number : {shared, privately, bound})
     if (number < 0)
       return emitError() << "[arena 1] an arena has the number " << number;
-  if (persistent > bound || bound > shared + privately)
-    return emitError() << "[arena 2] " << persistent << " persistent bytes, "
-                       << bound << " live ones and regions of "
-                       << shared + privately << " do not ascend";
+  if (bound > shared + privately)
+    return emitError() << "[arena 2] " << bound
+                       << " live bytes do not lie in regions of "
+                       << shared + privately;
   return success();
 }
 

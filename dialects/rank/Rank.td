@@ -140,25 +140,23 @@ def Rank_ArenaAttr : Rank_Attr<"Arena", "arena"> {
   let summary = "How large a rank's memory is";
   let description = [{
     `rank.arena` of a function whose values have buffers: the bytes of its two
-    regions; of these, the bytes of what stays from step to step (`persistent`);
-    and the `lower_bound`, the bytes that are live at once at the worst moment.
+    regions, and the `lower_bound`, the bytes that are live at once at the worst
+    moment.
 
     ```mlir
-    #rank.arena<shared = 0, private = 192, persistent = 128, lower_bound = 192>
+    #rank.arena<shared = 0, private = 192, lower_bound = 192>
     ```
 
     1. No number is negative.
-    2. Persistent bytes are live, and live bytes lie in the regions: persistent
-       <= lower_bound <= shared + private.
+    2. Live bytes lie in the regions: lower_bound <= shared + private.
     3. `rank.arena` holds such an attribute. The dialect's other attribute of
        ops is `rank.target`.
   }];
   let parameters = (ins "int64_t":$sharedBytes, "int64_t":$privateBytes,
-                        DefaultValuedParameter<"int64_t", "0">:$persistent,
                         DefaultValuedParameter<"int64_t", "0">:$lowerBound);
   let assemblyFormat = [{
     `<` `shared` `=` $sharedBytes `,` `private` `=` $privateBytes
-    (`,` `persistent` `=` $persistent^)? (`,` `lower_bound` `=` $lowerBound^)? `>`
+    (`,` `lower_bound` `=` $lowerBound^)? `>`
   }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

@@ -10,7 +10,8 @@
 namespace polyrank::frontends::archive {
 
 /// c10::ScalarType, by its numbers: TorchScript's code has them as `dtype`.
-/// (torch.export counts differently.)
+/// (torch.export counts differently.) Which of them the import supports says
+/// aten::isSupported.
 enum class ScalarType : int8_t {
   Byte = 0,
   Char = 1,

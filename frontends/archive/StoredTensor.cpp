@@ -5,11 +5,12 @@
 
 #include "support/Checked.h"
 
-#include <cstring>
+#include <algorithm>
 
 namespace polyrank::frontends::archive {
 
-bool StoredTensor::isContiguous() const {
+static bool areContiguous(const std::vector<int64_t> &sizes,
+                          const std::vector<int64_t> &strides) {
   int64_t expected = 1;
   for (size_t d = sizes.size(); d-- > 0;) {
     if (sizes[d] == 0)
@@ -19,6 +20,15 @@ bool StoredTensor::isContiguous() const {
     expected *= sizes[d];
   }
   return true;
+}
+
+bool StoredTensor::isContiguous() const {
+  return areContiguous(sizes, strides);
+}
+
+bool StoredTensor::isTransposed() const {
+  return sizes.size() == 2 && !isContiguous() &&
+         areContiguous({sizes[1], sizes[0]}, {strides[1], strides[0]});
 }
 
 Result<StoredTensor> locate(const ZipFile &zip, const std::string &storage,
@@ -57,6 +67,13 @@ Result<StoredTensor> locate(const ZipFile &zip, const std::string &storage,
            .fits(isEmpty ? UINT64_MAX : member->size))
     return fail("has elements beyond the " + std::to_string(member->size) +
                 " bytes of '" + storage + "'");
+  // Memory is taken for what the file has.
+  constexpr uint64_t little = 1 << 20;
+  if (count.value() > std::max(member->size / bytes, little))
+    return fail("of " + std::to_string(count.value()) +
+                " elements repeats those of a storage of " +
+                std::to_string(member->size) +
+                " bytes; save a contiguous() copy of it");
   StoredTensor tensor;
   tensor.type = type;
   tensor.sizes = std::move(sizes);
@@ -89,46 +106,21 @@ Result<StoredTensor> locate(const ZipFile &zip, const std::string &folder,
   return tensor;
 }
 
-Result<std::vector<std::byte>> readElements(const InputFile &file,
-                                            const StoredTensor &tensor) {
-  uint64_t bytes = byteSize(tensor.type);
-  uint64_t count = static_cast<uint64_t>(tensor.numElements());
-  // An expanded tensor may repeat its elements; nothing stored does so beyond
-  // what is worth reading.
-  if (count * bytes > std::max<uint64_t>(tensor.storageLength, 1 << 20))
-    return Error{file.path() + ": a tensor of " + std::to_string(count) +
-                 " elements repeats those of a storage of " +
-                 std::to_string(tensor.storageLength) +
-                 " bytes; save a contiguous copy of it"};
-  std::vector<std::byte> result(count * bytes);
-  if (count == 0)
-    return result;
-  if (tensor.isContiguous()) {
-    if (auto done = file.readAt(tensor.begin, result.data(), result.size());
-        !done)
-      return done.error();
-    return result;
-  }
-  uint64_t last = 0;
-  for (size_t d = 0; d < tensor.sizes.size(); ++d)
-    last += static_cast<uint64_t>((tensor.sizes[d] - 1) * tensor.strides[d]);
-  std::vector<std::byte> covered((last + 1) * bytes);
-  if (auto done = file.readAt(tensor.begin, covered.data(), covered.size());
-      !done)
-    return done.error();
+void forEachElement(const StoredTensor &tensor,
+                    const std::function<void(uint64_t)> &body) {
+  uint64_t bytes = byteSize(tensor.type), at = tensor.begin;
   std::vector<int64_t> index(tensor.sizes.size());
-  uint64_t at = 0;
-  for (uint64_t element = 0; element < count; ++element) {
-    std::memcpy(&result[element * bytes], &covered[at * bytes], bytes);
+  for (int64_t left = tensor.numElements(); left > 0; --left) {
+    body(at);
     for (size_t d = index.size(); d-- > 0;) {
-      at += tensor.strides[d];
+      uint64_t stride = static_cast<uint64_t>(tensor.strides[d]) * bytes;
+      at += stride;
       if (++index[d] < tensor.sizes[d])
         break;
-      at -= static_cast<uint64_t>(tensor.sizes[d] * tensor.strides[d]);
+      at -= static_cast<uint64_t>(tensor.sizes[d]) * stride;
       index[d] = 0;
     }
   }
-  return result;
 }
 
 } // namespace polyrank::frontends::archive

@@ -6,6 +6,7 @@
 #include "frontends/archive/Pickle.h"
 #include "support/ZipFile.h"
 
+#include <functional>
 #include <tuple>
 
 namespace polyrank::frontends::archive {
@@ -28,10 +29,14 @@ struct StoredTensor {
   }
   /// Whether the elements follow each other in row-major order.
   bool isContiguous() const;
+  /// Whether it is a matrix whose elements do so column by column.
+  bool isTransposed() const;
 
   /// Two tensors are one where all of these are equal: they are the same view
   /// of the same storage.
-  auto key() const { return std::tie(begin, type, sizes, strides); }
+  using Key = std::tuple<uint64_t, ScalarType, std::vector<int64_t>,
+                         std::vector<int64_t>>;
+  Key key() const { return {begin, type, sizes, strides}; }
 };
 
 /// Of one tensor.
@@ -40,7 +45,8 @@ constexpr size_t maxRank = 64;
 
 /// The view of `sizes` and `strides` at element `offset` of the storage that is
 /// the member `storage` of `zip`: that must be stored, not deflated, and be
-/// large enough for every element. `name` stands in messages.
+/// large enough for every element. A view that repeats elements may not have
+/// many more than the storage. `name` stands in messages.
 Result<StoredTensor> locate(const ZipFile &zip, const std::string &storage,
                             ScalarType type, std::vector<int64_t> sizes,
                             std::vector<int64_t> strides, int64_t offset,
@@ -51,8 +57,9 @@ Result<StoredTensor> locate(const ZipFile &zip, const std::string &folder,
                             const PickledTensor &tensor,
                             const std::string &name);
 
-/// The elements in row-major order, little-endian as the file has them.
-Result<std::vector<std::byte>> readElements(const InputFile &file,
-                                            const StoredTensor &tensor);
+/// Calls `body` with the place of each element in the file, in bytes, in
+/// row-major order.
+void forEachElement(const StoredTensor &tensor,
+                    const std::function<void(uint64_t)> &body);
 
 } // namespace polyrank::frontends::archive

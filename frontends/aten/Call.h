@@ -134,13 +134,16 @@ struct OperatorRow {
 llvm::StringRef explainUnsupported(llvm::StringRef name);
 
 llvm::ArrayRef<OperatorRow> getArithmeticRows();
+llvm::ArrayRef<OperatorRow> getSelectionRows();
 llvm::ArrayRef<OperatorRow> getFunctionRows();
 llvm::ArrayRef<OperatorRow> getActivationRows();
 llvm::ArrayRef<OperatorRow> getComparisonRows();
 llvm::ArrayRef<OperatorRow> getCreationRows();
 llvm::ArrayRef<OperatorRow> getConversionRows();
 llvm::ArrayRef<OperatorRow> getViewRows();
+llvm::ArrayRef<OperatorRow> getPartRows();
 llvm::ArrayRef<OperatorRow> getJoinRows();
+llvm::ArrayRef<OperatorRow> getPaddingRows();
 llvm::ArrayRef<OperatorRow> getProductRows();
 llvm::ArrayRef<OperatorRow> getConvolutionRows();
 llvm::ArrayRef<OperatorRow> getPoolingRows();
@@ -148,12 +151,14 @@ llvm::ArrayRef<OperatorRow> getResizeRows();
 llvm::ArrayRef<OperatorRow> getNormalizationRows();
 llvm::ArrayRef<OperatorRow> getAttentionRows();
 llvm::ArrayRef<OperatorRow> getReductionRows();
+llvm::ArrayRef<OperatorRow> getMomentRows();
 llvm::ArrayRef<OperatorRow> getIndexRows();
 llvm::ArrayRef<OperatorRow> getScatterRows();
 llvm::ArrayRef<OperatorRow> getRandomRows();
 llvm::ArrayRef<OperatorRow> getLossRows();
 llvm::ArrayRef<OperatorRow> getRecurrentRows();
 llvm::ArrayRef<OperatorRow> getNumberRows();
+llvm::ArrayRef<OperatorRow> getPropertyRows();
 llvm::ArrayRef<OperatorRow> getListRows();
 
 } // namespace polyrank::frontends::aten

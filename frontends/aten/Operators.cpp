@@ -23,14 +23,15 @@ const llvm::StringMap<std::vector<Overload>> &getTable() {
   static const auto *table = [] {
     auto *result = new llvm::StringMap<std::vector<Overload>>();
     for (ArrayRef<OperatorRow> rows :
-         {getArithmeticRows(),    getFunctionRows(),  getActivationRows(),
-          getComparisonRows(),    getCreationRows(),  getConversionRows(),
-          getViewRows(),          getJoinRows(),      getProductRows(),
-          getConvolutionRows(),   getPoolingRows(),   getResizeRows(),
-          getNormalizationRows(), getAttentionRows(), getReductionRows(),
-          getIndexRows(),         getScatterRows(),   getRandomRows(),
-          getLossRows(),          getRecurrentRows(), getNumberRows(),
-          getListRows()})
+         {getArithmeticRows(),    getSelectionRows(),  getFunctionRows(),
+          getActivationRows(),    getComparisonRows(), getCreationRows(),
+          getConversionRows(),    getViewRows(),       getPartRows(),
+          getJoinRows(),          getPaddingRows(),    getProductRows(),
+          getConvolutionRows(),   getPoolingRows(),    getResizeRows(),
+          getNormalizationRows(), getAttentionRows(),  getReductionRows(),
+          getMomentRows(),        getIndexRows(),      getScatterRows(),
+          getRandomRows(),        getLossRows(),       getRecurrentRows(),
+          getNumberRows(),        getPropertyRows(),   getListRows()})
       for (const OperatorRow &row : rows) {
         auto [space, text] = row.schema.contains("::")
                                  ? row.schema.split("::")
@@ -74,10 +75,13 @@ FailureOr<Choice> choose(Context &context, StringRef name,
         "` is not supported; there are " + llvm::join(names, ", "));
   }
   for (bool converts : {false, true})
-    for (const Overload *overload : candidates)
-      if (auto arguments = bindArguments(overload->schema, context.emit,
-                                         positional, keywords, converts, why))
+    for (const Overload *overload : candidates) {
+      auto arguments = bindArguments(overload->schema, context.emit, positional,
+                                     keywords, converts);
+      if (arguments)
         return Choice{overload, std::move(*arguments)};
+      why = arguments.error().message;
+    }
   if (candidates.size() == 1)
     return context.emit.fail(why + " where the schema is " +
                              candidates[0]->text);
@@ -170,6 +174,18 @@ Value call(Context &context, StringRef name, std::optional<StringRef> overload,
   if (results.size() == 1)
     return results[0];
   return results.empty() ? Value() : Value::tuple(std::move(results));
+}
+
+LogicalResult checkLayerOptions(Location location, const Context &context) {
+  const ImportOptions &options = context.options;
+  if (options.batchNorm != BatchNorm::Unset && context.numBatchNorms == 0)
+    return emitError(location)
+           << "--batch-norm: the model has no batch normalization; leave the "
+              "option out";
+  if (options.dropout.value_or(0) > 0 && context.numDropouts == 0)
+    return emitError(location)
+           << "--dropout: the model has no dropout; leave the option out";
+  return success();
 }
 
 bool hasOperator(StringRef name) { return getTable().contains(name); }

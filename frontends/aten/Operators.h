@@ -27,6 +27,12 @@ struct Context {
   int64_t numDropouts = 0, numBatchNorms = 0;
 };
 
+/// An error at `location` where `--dropout` or `--batch-norm` is given for a
+/// model that, once imported, had no such layer: the option would change
+/// nothing.
+llvm::LogicalResult checkLayerOptions(mlir::Location location,
+                                      const Context &context);
+
 using Keywords = std::vector<std::pair<std::string, Value>>;
 
 /// Calls operator `name` ("aten::add", "prim::NumToTensor"). Without an

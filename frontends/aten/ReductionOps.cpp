@@ -2,26 +2,32 @@
 
 #include <cmath>
 
-#include "frontends/aten/Call.h"
+#include "frontends/aten/Reduction.h"
 #include "frontends/emit/Functions.h"
 #include "frontends/emit/Indices.h"
 
 using namespace mlir;
 
 namespace polyrank::frontends::aten {
-namespace {
 
-using graph::Comparison;
-using sharding::ReductionKind;
+FailureOr<SmallVector<int64_t>> reducedDims(Call &c) {
+  int64_t rank = c.tensor("self")->getRank();
+  if (!c.has("dim"))
+    return llvm::to_vector(llvm::seq<int64_t>(rank));
+  return c.dims("dim", rank);
+}
 
-/// What was reduced over `dims` of `shape`, with these dims as 1 where the call
-/// says so.
-Imported finish(Call &c, const Imported &reduced, ArrayRef<int64_t> shape,
-                ArrayRef<int64_t> dims) {
+Imported finishReduction(Call &c, const Imported &reduced,
+                         ArrayRef<int64_t> shape, ArrayRef<int64_t> dims) {
   return c.has("keepdim") && c.flag("keepdim")
              ? c.emit.keepDims(reduced, shape, dims)
              : reduced;
 }
+
+namespace {
+
+using graph::Comparison;
+using sharding::ReductionKind;
 
 /// self in the type of the sum: `dtype`, else int64 for integers.
 FailureOr<std::pair<Imported, ScalarType>> summand(Call &c) {
@@ -32,41 +38,36 @@ FailureOr<std::pair<Imported, ScalarType>> summand(Call &c) {
   return std::pair(c.as(c["self"], *wanted), *wanted);
 }
 
-FailureOr<SmallVector<int64_t>> dimsOf(Call &c) {
-  int64_t rank = c.tensor("self")->getRank();
-  if (!c.has("dim"))
-    return llvm::to_vector(llvm::seq<int64_t>(rank));
-  return c.dims("dim", rank);
-}
-
 LogicalResult sum(Call &c) {
   auto x = summand(c);
-  auto dims = dimsOf(c);
+  auto dims = reducedDims(c);
   if (failed(x) || failed(dims))
     return failure();
-  return c.give(finish(c, c.emit.reduce(ReductionKind::Sum, x->first, *dims),
-                       x->first.getShape(), *dims),
-                x->second);
+  return c.give(
+      finishReduction(c, c.emit.reduce(ReductionKind::Sum, x->first, *dims),
+                      x->first.getShape(), *dims),
+      x->second);
 }
 
 LogicalResult mean(Call &c) {
   auto type = c.dtype(c.typeOf("self"));
-  auto dims = dimsOf(c);
+  auto dims = reducedDims(c);
   if (failed(type) || failed(dims))
     return failure();
   if (!isFloat(*type))
     return c.fail("a mean of " + nameOf(*type) + "; convert it to float32");
   Imported x = c.as(c["self"], *type);
-  return c.give(finish(c, c.emit.mean(x, *dims), x.getShape(), *dims), *type);
+  return c.give(finishReduction(c, c.emit.mean(x, *dims), x.getShape(), *dims),
+                *type);
 }
 
 LogicalResult product(Call &c) {
   auto x = summand(c);
-  auto dims = dimsOf(c);
+  auto dims = reducedDims(c);
   if (failed(x) || failed(dims))
     return failure();
-  return c.give(finish(c, productOver(c.emit, x->first, *dims),
-                       x->first.getShape(), *dims),
+  return c.give(finishReduction(c, productOver(c.emit, x->first, *dims),
+                                x->first.getShape(), *dims),
                 x->second);
 }
 
@@ -81,12 +82,13 @@ LogicalResult needElements(Call &c, ArrayRef<int64_t> dims) {
 /// Equal elements share the gradient.
 template <ReductionKind kind>
 LogicalResult extremum(Call &c) {
-  auto dims = dimsOf(c);
+  auto dims = reducedDims(c);
   if (failed(dims) || failed(needElements(c, *dims)))
     return failure();
   Imported x = c.read("self");
-  return c.give(finish(c, c.emit.reduce(kind, x, *dims), x.getShape(), *dims),
-                c.typeOf("self"));
+  return c.give(
+      finishReduction(c, c.emit.reduce(kind, x, *dims), x.getShape(), *dims),
+      c.typeOf("self"));
 }
 
 /// Values and indices; the gradient goes to the first of equal elements.
@@ -106,9 +108,11 @@ LogicalResult extremumAlong(Call &c) {
   auto kind = largest ? ReductionKind::Max : ReductionKind::Min;
   Imported values = c.emit.reduce(kind, x, {*dim}, /*first=*/true),
            indices = argExtremum(c.emit, x, *dim, largest);
-  if (failed(c.give(finish(c, values, x.getShape(), {*dim}), c.typeOf("self"))))
+  if (failed(c.give(finishReduction(c, values, x.getShape(), {*dim}),
+                    c.typeOf("self"))))
     return failure();
-  return c.give(finish(c, indices, x.getShape(), {*dim}), ScalarType::Long);
+  return c.give(finishReduction(c, indices, x.getShape(), {*dim}),
+                ScalarType::Long);
 }
 
 template <bool largest>
@@ -143,21 +147,21 @@ LogicalResult argument(Call &c) {
 /// Whether any or all elements are not 0: an extremum of 0 and 1.
 template <ReductionKind kind>
 LogicalResult logical(Call &c) {
-  auto dims = dimsOf(c);
+  auto dims = reducedDims(c);
   if (failed(dims))
     return failure();
   ScalarType type = c.typeOf("self") == ScalarType::Byte ? ScalarType::Byte
                                                          : ScalarType::Bool;
   Imported x = c.emit.convert(c.as(c["self"], ScalarType::Bool),
                               c.emit.getBuilder().getI32Type());
-  return c.give(
-      c.as(finish(c, c.emit.reduce(kind, x, *dims), x.getShape(), *dims),
-           ScalarType::Bool),
-      type);
+  return c.give(c.as(finishReduction(c, c.emit.reduce(kind, x, *dims),
+                                     x.getShape(), *dims),
+                     ScalarType::Bool),
+                type);
 }
 
 LogicalResult countNonzero(Call &c) {
-  auto dims = dimsOf(c);
+  auto dims = reducedDims(c);
   if (failed(dims))
     return failure();
   Imported x = c.emit.convert(c.as(c["self"], ScalarType::Bool),
@@ -166,119 +170,15 @@ LogicalResult countNonzero(Call &c) {
 }
 
 LogicalResult logSumExp(Call &c) {
-  auto dims = dimsOf(c);
+  auto dims = reducedDims(c);
   if (failed(dims))
     return failure();
   ScalarType type = Call::floatOf(c.typeOf("self"));
   Imported x = c.as(c["self"], type);
-  return c.give(finish(c, logSumExpOf(c.emit, x, *dims), x.getShape(), *dims),
-                type);
+  return c.give(
+      finishReduction(c, logSumExpOf(c.emit, x, *dims), x.getShape(), *dims),
+      type);
 }
-
-//===-- moments ----------------------------------------------------------===//
-
-struct Moments {
-  Imported variance, mean; // both with their dims as 1
-  ScalarType type;
-  SmallVector<int64_t> dims;
-};
-
-/// The variance of centred values, over their number less `correction` (1: the
-/// unbiased one).
-FailureOr<Moments> momentsOf(Call &c) {
-  auto dims = dimsOf(c);
-  if (failed(dims))
-    return failure();
-  ScalarType type = c.typeOf("self");
-  if (!isFloat(type))
-    return c.fail("the variance of " + nameOf(type) +
-                  "; convert it to float32");
-  double correction = 1;
-  if (c.has("correction"))
-    correction = c.number("correction");
-  else if (c.has("unbiased"))
-    correction = c.flag("unbiased") ? 1 : 0;
-  Imported x = c.read("self");
-  Shape shape = x.getShape();
-  int64_t count = 1;
-  for (int64_t dim : *dims)
-    count *= shape[dim];
-  double over = static_cast<double>(count) - correction;
-  if (!(over > 0))
-    return c.fail("the variance of " + Twine(count) +
-                  " elements with a correction of " +
-                  std::to_string(correction));
-  Imported mean = c.emit.keepDims(c.emit.mean(x, *dims), shape, *dims);
-  Imported centred = c.emit.binaryOver<graph::SubOp>(x, mean);
-  Imported sum = c.emit.reduce(
-      ReductionKind::Sum, c.emit.binary<graph::MulOp>(centred, centred), *dims);
-  Imported variance =
-      c.emit.binaryOver<graph::DivOp>(c.emit.keepDims(sum, shape, *dims),
-                                      c.emit.scalar(x.getElementType(), over));
-  return Moments{variance, mean, type, *dims};
-}
-
-LogicalResult giveMoment(Call &c, const Moments &moments, const Imported &x) {
-  bool keeps = c.has("keepdim") && c.flag("keepdim");
-  Shape shape = x.getShape(), left;
-  for (auto [i, size] : llvm::enumerate(shape))
-    if (keeps || !llvm::is_contained(moments.dims, static_cast<int64_t>(i)))
-      left.push_back(size);
-  return c.give(c.emit.reshape(x, left), moments.type);
-}
-
-template <bool isRoot, bool withMean>
-LogicalResult variance(Call &c) {
-  auto moments = momentsOf(c);
-  if (failed(moments))
-    return failure();
-  Imported x = moments->variance;
-  if (failed(giveMoment(c, *moments, isRoot ? rootOf(c.emit, x) : x)))
-    return failure();
-  return withMean ? giveMoment(c, *moments, moments->mean) : success();
-}
-
-//===-- norms ------------------------------------------------------------===//
-
-/// (sum of |x|^p)^(1/p). That of p = 2 has no gradient at 0.
-LogicalResult normOf(Call &c, double p) {
-  auto type = c.dtype(c.typeOf("self"));
-  auto dims = dimsOf(c);
-  if (failed(type) || failed(dims))
-    return failure();
-  if (!isFloat(*type))
-    return c.fail("a norm of " + nameOf(*type) + "; convert it to float32");
-  Imported x = c.as(c["self"], *type), result;
-  Shape shape = x.getShape();
-  auto sumOf = [&](const Imported &y) {
-    return c.emit.reduce(ReductionKind::Sum, y, *dims);
-  };
-  auto scalar = [&](double value) {
-    return c.emit.scalar(x.getElementType(), value);
-  };
-  Imported magnitude = c.emit.unary<graph::AbsOp>(x);
-  if (p == 2)
-    result = rootOf(c.emit, sumOf(c.emit.binary<graph::MulOp>(x, x)));
-  else if (p == 1)
-    result = sumOf(magnitude);
-  else if (std::isinf(p))
-    result = c.emit.reduce(p > 0 ? ReductionKind::Max : ReductionKind::Min,
-                           magnitude, *dims);
-  else if (p == 0)
-    result = sumOf(c.emit.convert(
-        c.emit.binaryOver<graph::CompareOp>(x, scalar(0), Comparison::NE),
-        x.getElementType()));
-  else
-    result = c.emit.binaryOver<graph::PowOp>(
-        sumOf(c.emit.binaryOver<graph::PowOp>(magnitude, scalar(p))),
-        scalar(1 / p));
-  return c.give(finish(c, result, shape, *dims), *type);
-}
-
-LogicalResult norm(Call &c) {
-  return normOf(c, c.has("p") ? c.number("p") : 2);
-}
-LogicalResult vectorNorm(Call &c) { return normOf(c, c.number("ord")); }
 
 //===-- sums of the elements before ---------------------------------------===//
 
@@ -374,49 +274,6 @@ const OperatorRow rows[] = {
      countNonzero},
     {"logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
      logSumExp},
-    {"var(Tensor self, bool unbiased=True) -> Tensor", variance<false, false>},
-    {"var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool "
-     "keepdim=False) -> Tensor",
-     variance<false, false>},
-    {"var.correction(Tensor self, int[1]? dim=None, *, Scalar? "
-     "correction=None, bool keepdim=False) -> Tensor",
-     variance<false, false>},
-    {"std(Tensor self, bool unbiased=True) -> Tensor", variance<true, false>},
-    {"std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool "
-     "keepdim=False) -> Tensor",
-     variance<true, false>},
-    {"std.correction(Tensor self, int[1]? dim=None, *, Scalar? "
-     "correction=None, bool keepdim=False) -> Tensor",
-     variance<true, false>},
-    {"var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
-     variance<false, true>},
-    {"var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool "
-     "keepdim=False) -> (Tensor, Tensor)",
-     variance<false, true>},
-    {"var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? "
-     "correction=None, bool keepdim=False) -> (Tensor, Tensor)",
-     variance<false, true>},
-    {"std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
-     variance<true, true>},
-    {"std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool "
-     "keepdim=False) -> (Tensor, Tensor)",
-     variance<true, true>},
-    {"std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? "
-     "correction=None, bool keepdim=False) -> (Tensor, Tensor)",
-     variance<true, true>},
-    {"norm.Scalar(Tensor self, Scalar p=2) -> Tensor", norm},
-    {"norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool "
-     "keepdim=False) -> Tensor",
-     norm},
-    {"norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool "
-     "keepdim, *, ScalarType dtype) -> Tensor",
-     norm},
-    {"norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) "
-     "-> Tensor",
-     norm},
-    {"linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, "
-     "bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-     vectorNorm},
     {"cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
      cumsum},
     {"cumsum_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> "

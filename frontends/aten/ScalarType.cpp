@@ -1,76 +1,44 @@
-// PyTorch's element types.
+// Which of PyTorch's element types are supported, and how they are computed.
 
 #include "frontends/aten/ScalarType.h"
-
-#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 
 namespace polyrank::frontends::aten {
 
+bool isSupported(ScalarType type) {
+  switch (type) {
+  case ScalarType::Byte:
+  case ScalarType::Char:
+  case ScalarType::Short:
+  case ScalarType::Int:
+  case ScalarType::Long:
+  case ScalarType::Half:
+  case ScalarType::Float:
+  case ScalarType::Double:
+  case ScalarType::Bool:
+  case ScalarType::BFloat16:
+    return true;
+  default:
+    return false;
+  }
+}
+
 std::optional<ScalarType> toScalarType(int64_t number) {
   auto type = static_cast<ScalarType>(number);
-  if (number < 0 || number > 15 || nameOf(type).empty())
+  if (static_cast<int64_t>(type) != number || !isSupported(type))
     return std::nullopt;
   return type;
 }
 
-StringRef nameOf(ScalarType type) {
-  switch (type) {
-  case ScalarType::Byte:
-    return "uint8";
-  case ScalarType::Char:
-    return "int8";
-  case ScalarType::Short:
-    return "int16";
-  case ScalarType::Int:
-    return "int32";
-  case ScalarType::Long:
-    return "int64";
-  case ScalarType::Half:
-    return "float16";
-  case ScalarType::Float:
-    return "float32";
-  case ScalarType::Double:
-    return "float64";
-  case ScalarType::Bool:
-    return "bool";
-  case ScalarType::BFloat16:
-    return "bfloat16";
-  }
-  return "";
-}
-
 std::optional<ScalarType> scalarTypeOf(StringRef name) {
-  for (int64_t number = 0; number <= 15; ++number)
-    if (auto type = toScalarType(number); type && nameOf(*type) == name)
-      return type;
-  return std::nullopt;
+  auto type = archive::scalarTypeOf(name);
+  return type && isSupported(*type) ? type : std::nullopt;
 }
 
 bool isFloat(ScalarType type) {
   return type == ScalarType::Half || type == ScalarType::Float ||
          type == ScalarType::Double || type == ScalarType::BFloat16;
-}
-
-int64_t byteSize(ScalarType type) {
-  switch (type) {
-  case ScalarType::Byte:
-  case ScalarType::Char:
-  case ScalarType::Bool:
-    return 1;
-  case ScalarType::Short:
-  case ScalarType::Half:
-  case ScalarType::BFloat16:
-    return 2;
-  case ScalarType::Int:
-  case ScalarType::Float:
-    return 4;
-  case ScalarType::Long:
-  case ScalarType::Double:
-    return 8;
-  }
-  llvm_unreachable("covered switch");
 }
 
 Type toElementType(MLIRContext *context, ScalarType type) {

@@ -1,41 +1,26 @@
-// PyTorch's element types.
+// Which of PyTorch's element types are supported, and how they are computed.
 
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
+#include "frontends/archive/ScalarType.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/StringRef.h"
 
 namespace polyrank::frontends::aten {
 
-/// c10::ScalarType with its numbers, which TorchScript writes as plain
-/// integers. (The JSON of `.pt2` files counts otherwise; its reader converts.)
-/// Types that no tensor here may have (complex, quantised, 8-bit floats) have
-/// no name.
-enum class ScalarType : int8_t {
-  Byte = 0,
-  Char = 1,
-  Short = 2,
-  Int = 3,
-  Long = 4,
-  Half = 5,
-  Float = 6,
-  Double = 7,
-  Bool = 11,
-  BFloat16 = 15,
-};
+using archive::ScalarType;
 
+/// Whether a tensor here may have the type: not complex, quantised, 8-bit
+/// floats and unsigned integers of more than 8 bits.
+bool isSupported(ScalarType type);
 /// The type of c10's `number`; nullopt for one that is not supported.
 std::optional<ScalarType> toScalarType(int64_t number);
-/// As NumPy and `--input` call it: "float32", "int64", "bool".
-llvm::StringRef nameOf(ScalarType type);
-/// The inverse of `nameOf`.
+/// The supported type that NumPy and `--input` call so: "float32", "bool".
 std::optional<ScalarType> scalarTypeOf(llvm::StringRef name);
 bool isFloat(ScalarType type);
-/// Bytes of one element in a file.
-int64_t byteSize(ScalarType type);
 
 /// The element type in which values are computed: float32 for every float, i1,
 /// and i32 or i64 for integers, which holds those of the narrower types

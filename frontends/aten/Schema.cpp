@@ -238,10 +238,9 @@ static std::optional<Value> fit(const SchemaType &type, Emitter &emit,
   return Value::list(std::move(elements));
 }
 
-std::optional<std::vector<Value>>
+Result<std::vector<Value>>
 bindArguments(const Schema &schema, Emitter &emit, ArrayRef<Value> positional,
-              ArrayRef<std::pair<std::string, Value>> keywords, bool converts,
-              std::string &why) {
+              ArrayRef<std::pair<std::string, Value>> keywords, bool converts) {
   std::vector<Value> result;
   size_t used = 0;
   for (const auto &[i, parameter] : enumerate(schema.parameters)) {
@@ -250,19 +249,16 @@ bindArguments(const Schema &schema, Emitter &emit, ArrayRef<Value> positional,
       given = &positional[i];
     for (const auto &[name, value] : keywords)
       if (name == parameter.name) {
-        if (given) {
-          why = "its argument `" + name + "` is given twice";
-          return std::nullopt;
-        }
+        if (given)
+          return Error{"its argument `" + name + "` is given twice"};
         given = &value;
         ++used;
       }
     if (given) {
       auto fitted = fit(parameter.type, emit, *given, converts);
-      if (!fitted) {
-        why = "its argument `" + parameter.name + "` is " + given->describe();
-        return std::nullopt;
-      }
+      if (!fitted)
+        return Error{"its argument `" + parameter.name + "` is " +
+                     given->describe()};
       result.push_back(*fitted);
     } else if (parameter.otherwise) {
       result.push_back(*parameter.otherwise);
@@ -274,25 +270,20 @@ bindArguments(const Schema &schema, Emitter &emit, ArrayRef<Value> positional,
     } else if (parameter.type.isOptional) {
       result.emplace_back();
     } else {
-      why = "its argument `" + parameter.name + "` is missing";
-      return std::nullopt;
+      return Error{"its argument `" + parameter.name + "` is missing"};
     }
   }
   size_t most = llvm::count_if(
       schema.parameters, [](const auto &each) { return !each.isKeywordOnly; });
-  if (positional.size() > most) {
-    why = "it has " + std::to_string(positional.size()) +
-          " arguments without a name, of which it takes " +
-          std::to_string(most);
-    return std::nullopt;
-  }
-  if (used != keywords.size()) {
-    for (const auto &[name, value] : keywords)
+  if (positional.size() > most)
+    return Error{"it has " + std::to_string(positional.size()) +
+                 " arguments without a name, of which it takes " +
+                 std::to_string(most)};
+  if (used != keywords.size())
+    for (const auto &[name, value] : llvm::reverse(keywords))
       if (none_of(schema.parameters,
                   [&](const auto &each) { return each.name == name; }))
-        why = "it has no argument `" + name + "`";
-    return std::nullopt;
-  }
+        return Error{"it has no argument `" + name + "`"};
   return result;
 }
 

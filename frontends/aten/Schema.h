@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "frontends/aten/Value.h"
+#include "support/Result.h"
 #include "llvm/ADT/StringRef.h"
 
 namespace polyrank::frontends::aten {
@@ -47,13 +48,11 @@ struct Schema {
 /// says that one is mistyped.
 std::optional<Schema> parseSchema(llvm::StringRef text);
 
-/// The argument for each parameter, converted to its type, or nullopt. With
-/// `converts` in the ways in which TorchScript converts: see `call`. `why`
-/// receives the reason.
-std::optional<std::vector<Value>>
-bindArguments(const Schema &schema, Emitter &emit,
-              llvm::ArrayRef<Value> positional,
-              llvm::ArrayRef<std::pair<std::string, Value>> keywords,
-              bool converts, std::string &why);
+/// The argument for each parameter, converted to its type; with `converts` in
+/// the ways in which TorchScript converts: see `call`. An error says which
+/// argument does not fit.
+Result<std::vector<Value>> bindArguments(
+    const Schema &schema, Emitter &emit, llvm::ArrayRef<Value> positional,
+    llvm::ArrayRef<std::pair<std::string, Value>> keywords, bool converts);
 
 } // namespace polyrank::frontends::aten

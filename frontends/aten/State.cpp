@@ -5,97 +5,25 @@
 #include <cstring>
 #include <map>
 #include <set>
-#include <tuple>
 
 #include "frontends/import/Freeze.h"
 #include "mlir/IR/Diagnostics.h"
-#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
 namespace polyrank::frontends::aten {
 
-/// Of one tensor.
-static constexpr int64_t maxStoredElements = int64_t(1) << 48;
+using archive::StoredTensor;
 
-/// The number of the last element in the storage, or -1 of no elements; nullopt
-/// where that is no number that a storage can have.
-static std::optional<int64_t> findLast(const StoredTensor &tensor) {
-  int64_t last = tensor.storageOffset, count = 1;
-  for (auto [size, stride] : llvm::zip(tensor.sizes, tensor.strides)) {
-    if (size == 0)
-      return -1;
-    int64_t reach;
-    if (llvm::MulOverflow(size - 1, stride, reach) ||
-        llvm::AddOverflow(last, reach, last) ||
-        llvm::MulOverflow(count, size, count) || count > maxStoredElements)
-      return std::nullopt;
-  }
-  return last;
-}
-
-std::string check(const StoredTensor &tensor) {
-  auto isNegative = [](int64_t x) { return x < 0; };
-  if (tensor.sizes.size() != tensor.strides.size())
-    return "has " + std::to_string(tensor.sizes.size()) + " sizes and " +
-           std::to_string(tensor.strides.size()) + " strides";
-  if (llvm::any_of(tensor.sizes, isNegative) ||
-      llvm::any_of(tensor.strides, isNegative) || tensor.storageOffset < 0)
-    return "has the sizes " + toString(tensor.sizes) + ", strides " +
-           toString(tensor.strides) + " and offset " +
-           std::to_string(tensor.storageOffset);
-  auto last = findLast(tensor);
-  auto elements = static_cast<int64_t>(
-      tensor.bytes.size() / static_cast<size_t>(byteSize(tensor.type)));
-  if (!last || *last >= elements)
-    return "of " + nameOf(tensor.type).str() + toString(tensor.sizes) +
-           " reaches beyond its storage of " +
-           std::to_string(tensor.bytes.size()) + " bytes";
-  // Memory is taken for what the file has.
-  constexpr int64_t little = 1 << 20;
-  if (int64_t count = countElements(tensor.sizes);
-      count > std::max(elements, little))
-    return "of " + nameOf(tensor.type).str() + toString(tensor.sizes) +
-           " repeats the elements of a storage of " +
-           std::to_string(tensor.bytes.size()) +
-           " bytes; save a contiguous() copy of it";
-  return "";
-}
-
-//===-- elements ---------------------------------------------------------===//
-
-/// Calls `body` with the number of each element in the storage, row-major.
-static void forEachElement(const StoredTensor &tensor,
-                           function_ref<void(int64_t)> body) {
-  size_t rank = tensor.sizes.size();
-  if (llvm::is_contained(tensor.sizes, 0))
-    return;
-  SmallVector<int64_t> index(rank, 0);
-  int64_t at = tensor.storageOffset;
-  while (true) {
-    body(at);
-    size_t dim = rank;
-    while (dim > 0 && ++index[dim - 1] == tensor.sizes[dim - 1]) {
-      --dim;
-      at -= (tensor.sizes[dim] - 1) * tensor.strides[dim];
-      index[dim] = 0;
-    }
-    if (dim == 0)
-      return;
-    at += tensor.strides[dim - 1];
-  }
-}
-
-graph::Tensor load(MLIRContext *context, const StoredTensor &tensor) {
+graph::Tensor load(MLIRContext *context, const MappedModel &model,
+                   const StoredTensor &tensor) {
   graph::Tensor result(toKnownType(context, tensor.type), tensor.sizes);
   auto read = [&](auto element, auto &into, auto convert) {
     using T = decltype(element);
     size_t i = 0;
-    forEachElement(tensor, [&](int64_t at) {
+    archive::forEachElement(tensor, [&](uint64_t at) {
       T value;
-      std::memcpy(&value,
-                  tensor.bytes.data() + static_cast<size_t>(at) * sizeof(T),
-                  sizeof(T));
+      std::memcpy(&value, model.bytes.data() + at, sizeof(T));
       into[i++] = convert(value);
     });
   };
@@ -140,49 +68,36 @@ graph::Tensor load(MLIRContext *context, const StoredTensor &tensor) {
   case ScalarType::Double:
     read(double(), result.floats, same);
     break;
+  default:
+    llvm_unreachable("an entry of a type that is not supported");
   }
   return result;
 }
 
 //===-- parameters -------------------------------------------------------===//
 
-/// Whether the elements follow each other, row-major.
-static bool isContiguous(ArrayRef<int64_t> sizes, ArrayRef<int64_t> strides) {
-  int64_t expected = 1;
-  for (size_t dim = sizes.size(); dim-- > 0;) {
-    if (sizes[dim] != 1 && strides[dim] != expected)
-      return false;
-    expected *= sizes[dim];
-  }
-  return true;
-}
-
 namespace {
 
 class Declarer {
 public:
-  Declarer(MLIRContext *context, std::string &error)
-      : context(context), error(error) {}
+  Declarer(Location location, const MappedModel &model)
+      : location(location), context(location.getContext()), model(model) {}
 
-  bool add(const StateEntry &entry) {
+  LogicalResult add(const StateEntry &entry) {
     const StoredTensor &tensor = entry.tensor;
-    if (std::string why = check(tensor); !why.empty())
-      return fail("`" + entry.name + "` " + why);
     if (entry.role == Role::Constant) {
-      if (countElements(tensor.sizes) > maxFolded)
+      if (tensor.numElements() > maxFolded)
         return fail("the constant `" + entry.name + "` of " +
                     toString(tensor.sizes) +
                     " is too large to be known when the model is compiled; "
                     "register it as a buffer of the model");
       result.numbers.push_back(-1);
-      return true;
+      return success();
     }
-    auto [known, isNew] = numbers.try_emplace(
-        {tensor.storage.path, tensor.storage.offset, tensor.storageOffset,
-         tensor.type, tensor.sizes, tensor.strides},
-        result.parameters.size());
+    auto [known, isNew] =
+        numbers.try_emplace(tensor.key(), result.parameters.size());
     // Tensors without elements are not one because they lie at one place.
-    bool isTied = !isNew && countElements(tensor.sizes) != 0;
+    bool isTied = !isNew && tensor.numElements() != 0;
     result.numbers.push_back(static_cast<int64_t>(
         isTied ? known->second : result.parameters.size()));
     if (!names.insert(entry.name).second)
@@ -192,7 +107,7 @@ public:
       ParameterSpec &parameter = result.parameters[known->second];
       parameter.aliases.push_back(entry.name);
       parameter.trainable |= isTrained(entry);
-      return true;
+      return success();
     }
     return declare(entry);
   }
@@ -200,70 +115,61 @@ public:
   DeclaredState result;
 
 private:
-  bool fail(std::string reason) {
-    error = std::move(reason);
-    return false;
+  LogicalResult fail(const std::string &reason) {
+    return emitError(location) << reason;
   }
 
   static bool isTrained(const StateEntry &entry) {
-    return entry.role == Role::Parameter && entry.requiresGrad &&
+    return entry.role == Role::Parameter && entry.tensor.requiresGrad &&
            isFloat(entry.tensor.type);
   }
 
-  bool declare(const StateEntry &entry) {
+  LogicalResult declare(const StateEntry &entry) {
     const StoredTensor &tensor = entry.tensor;
     Type stored = toStoredType(context, tensor.type);
     if (!stored)
-      return fail("`" + entry.name + "` is " + nameOf(tensor.type).str() +
+      return fail("`" + entry.name + "` is " + nameOf(tensor.type) +
                   ", which is not supported; convert it to int32 or int64");
     ParameterSpec spec;
     spec.name = entry.name;
     spec.stored = RankedTensorType::get(tensor.sizes, stored);
     spec.computed = toElementType(context, tensor.type);
     spec.trainable = isTrained(entry);
-    bool isTransposed = tensor.sizes.size() == 2 &&
-                        isContiguous({tensor.sizes[1], tensor.sizes[0]},
-                                     {tensor.strides[1], tensor.strides[0]});
-    auto count = static_cast<uint64_t>(countElements(tensor.sizes));
-    auto bytes = static_cast<uint64_t>(byteSize(tensor.type));
-    if (isContiguous(tensor.sizes, tensor.strides) || isTransposed) {
-      spec.transposed = !isContiguous(tensor.sizes, tensor.strides);
-      spec.span = {tensor.storage.path,
-                   tensor.storage.offset +
-                       static_cast<uint64_t>(tensor.storageOffset) * bytes,
-                   count * bytes};
-      if (count == 0)
-        spec.span = {tensor.storage.path, tensor.storage.offset, 0};
+    int64_t count = tensor.numElements();
+    if (tensor.isContiguous() || tensor.isTransposed()) {
+      spec.transposed = tensor.isTransposed();
+      spec.span = {model.path, tensor.begin,
+                   static_cast<uint64_t>(count) * byteSize(tensor.type)};
     } else {
-      constexpr uint64_t mostCopied = uint64_t(1) << 24;
+      constexpr int64_t mostCopied = int64_t(1) << 24;
       if (count > mostCopied)
         return fail("the elements of `" + entry.name + "` of " +
                     toString(tensor.sizes) +
                     " do not follow each other in the file (strides " +
                     toString(tensor.strides) +
                     "); save the model with contiguous() parameters");
-      graph::Tensor elements = load(context, tensor);
+      graph::Tensor elements = load(context, model, tensor);
       elements.elementType = stored;
       spec.value = elements.toAttribute();
     }
-    if (!checkOverlap(entry, spec.trainable))
-      return false;
+    if (failed(checkOverlap(entry, spec.trainable)))
+      return failure();
     result.parameters.push_back(std::move(spec));
-    return true;
+    return success();
   }
 
   /// Tensors that share only some elements would be trained apart, which
   /// PyTorch would not do.
-  bool checkOverlap(const StateEntry &entry, bool isTrained) {
+  LogicalResult checkOverlap(const StateEntry &entry, bool isTrained) {
     const StoredTensor &tensor = entry.tensor;
-    auto last = findLast(tensor);
-    if (!last || *last < 0)
-      return true;
-    auto bytes = static_cast<uint64_t>(byteSize(tensor.type));
-    Span span{static_cast<uint64_t>(tensor.storageOffset) * bytes,
-              (static_cast<uint64_t>(*last) + 1) * bytes, entry.name,
-              isTrained};
-    auto &others = spans[{tensor.storage.path, tensor.storage.offset}];
+    if (tensor.numElements() == 0)
+      return success();
+    uint64_t last = 0;
+    for (auto [size, stride] : llvm::zip_equal(tensor.sizes, tensor.strides))
+      last += static_cast<uint64_t>((size - 1) * stride);
+    Span span{tensor.begin, tensor.begin + (last + 1) * byteSize(tensor.type),
+              entry.name, isTrained};
+    auto &others = spans[tensor.storageBegin];
     for (const Span &other : others)
       if ((isTrained || other.isTrained) && span.begin < other.end &&
           other.begin < span.end)
@@ -271,7 +177,7 @@ private:
                     "` share some elements without being one tensor; clone() "
                     "one of them before the model is saved");
     others.push_back(span);
-    return true;
+    return success();
   }
 
   struct Span {
@@ -280,29 +186,27 @@ private:
     bool isTrained;
   };
 
+  Location location;
   MLIRContext *context;
-  std::string &error;
-  std::map<std::tuple<std::string, uint64_t, int64_t, ScalarType,
-                      std::vector<int64_t>, std::vector<int64_t>>,
-           size_t>
-      numbers;
+  const MappedModel &model;
+  std::map<StoredTensor::Key, size_t> numbers;
   std::set<std::string> names;
-  std::map<std::pair<std::string, uint64_t>, std::vector<Span>> spans;
+  std::map<uint64_t, std::vector<Span>> spans; // by where the storage begins
 };
 
 } // namespace
 
-std::optional<DeclaredState> declare(MLIRContext *context,
-                                     ArrayRef<StateEntry> entries,
-                                     std::string &error) {
-  Declarer declarer(context, error);
+FailureOr<DeclaredState> declare(Location location, const MappedModel &model,
+                                 ArrayRef<StateEntry> entries) {
+  Declarer declarer(location, model);
   for (const StateEntry &entry : entries)
-    if (!declarer.add(entry))
-      return std::nullopt;
+    if (failed(declarer.add(entry)))
+      return failure();
   return std::move(declarer.result);
 }
 
-std::vector<Value> valuesOf(MLIRContext *context, ArrayRef<StateEntry> entries,
+std::vector<Value> valuesOf(MLIRContext *context, const MappedModel &model,
+                            ArrayRef<StateEntry> entries,
                             const DeclaredState &state, ValueRange arguments) {
   std::vector<Value> values;
   // Entries that are one tensor are one value: what is written under one name
@@ -312,14 +216,14 @@ std::vector<Value> valuesOf(MLIRContext *context, ArrayRef<StateEntry> entries,
     ScalarType type = entry.tensor.type;
     if (number < 0) {
       values.push_back(std::make_shared<Tensor>(
-          Imported(load(context, entry.tensor)), type));
+          Imported(load(context, model, entry.tensor)), type));
       continue;
     }
     auto [value, isNew] = known.try_emplace(number);
     if (isNew) {
       Imported elements;
-      if (!isFloat(type) && countElements(entry.tensor.sizes) <= maxFolded)
-        elements = load(context, entry.tensor);
+      if (!isFloat(type) && entry.tensor.numElements() <= maxFolded)
+        elements = load(context, model, entry.tensor);
       value->second =
           Tensor::ofParameter(arguments[number], type, std::move(elements));
     }
@@ -336,10 +240,9 @@ LogicalResult freezeParameters(Location location, const ImportOptions &options,
               "option out";
   std::vector<Freezable> freezable;
   for (ParameterSpec &parameter : parameters)
-    freezable.push_back({parameter.name, parameter.aliases,
-                         isa<FloatType>(parameter.computed),
-                         parameter.stored.getNumElements(),
-                         parameter.trainable});
+    freezable.push_back(
+        {parameter.name, parameter.aliases, isa<FloatType>(parameter.computed),
+         parameter.stored.getNumElements(), parameter.trainable});
   std::vector<std::string> notes;
   if (std::string reason =
           freeze(freezable, options.freeze, options.trainOnly, notes);

@@ -6,22 +6,17 @@
 #include <string_view>
 #include <vector>
 
+#include "frontends/archive/StoredTensor.h"
 #include "frontends/aten/Value.h"
 #include "frontends/import/ModuleBuilder.h"
 #include "frontends/import/Options.h"
 
 namespace polyrank::frontends::aten {
 
-/// A tensor that lies in a storage of the file: element [i, j, ..] is number
-/// `storageOffset + i * strides[0] + j * strides[1] + ..` of the storage.
-struct StoredTensor {
-  ScalarType type = ScalarType::Float;
-  std::vector<int64_t> sizes, strides; // in elements
-  int64_t storageOffset = 0;           // in elements
-  /// Where the storage lies in the file, uncompressed. Two tensors share a
-  /// storage where these are equal.
-  FileSpan storage;
-  /// The storage's bytes, mapped; they outlive the import.
+/// The file in which the tensors of a model lie, mapped; it outlives the
+/// import.
+struct MappedModel {
+  std::string path;
   std::string_view bytes;
 };
 
@@ -30,16 +25,14 @@ enum class Role { Parameter, Buffer, Constant };
 /// What an entry of the state is in the model.
 struct StateEntry {
   std::string name; // in the state dict: "h.0.attn.c_attn.weight"
-  StoredTensor tensor;
+  /// Of a type that `isSupported`.
+  archive::StoredTensor tensor;
   Role role = Role::Parameter;
-  bool requiresGrad = true; // of parameters
 };
 
-/// Why the tensor reaches outside of its storage or cannot be read; else "".
-std::string check(const StoredTensor &tensor);
-
-/// The elements of a checked tensor.
-graph::Tensor load(mlir::MLIRContext *context, const StoredTensor &tensor);
+/// The elements of a tensor of `model`.
+graph::Tensor load(mlir::MLIRContext *context, const MappedModel &model,
+                   const archive::StoredTensor &tensor);
 
 /// Parameters and buffers of a model as @forward declares them.
 ///
@@ -56,10 +49,10 @@ struct DeclaredState {
   std::vector<int64_t> numbers;
 };
 
-/// On failure `error` says which entry is wrong and why.
-std::optional<DeclaredState> declare(mlir::MLIRContext *context,
-                                     llvm::ArrayRef<StateEntry> entries,
-                                     std::string &error);
+/// Emits an error at `location` that says which entry is wrong and why.
+mlir::FailureOr<DeclaredState> declare(mlir::Location location,
+                                       const MappedModel &model,
+                                       llvm::ArrayRef<StateEntry> entries);
 
 /// Keeps parameters from training as `options` ask (freeze, train-only), with a
 /// remark on how many are left. Emits an error at `location` where they ask for
@@ -71,6 +64,7 @@ mlir::LogicalResult freezeParameters(mlir::Location location,
 /// The values of the entries in a function whose arguments are `arguments`, one
 /// for each of `state.parameters`.
 std::vector<Value> valuesOf(mlir::MLIRContext *context,
+                            const MappedModel &model,
                             llvm::ArrayRef<StateEntry> entries,
                             const DeclaredState &state,
                             mlir::ValueRange arguments);

@@ -60,7 +60,7 @@ std::string Value::describe() const {
   if (isString())
     return "the text '" + getString() + "'";
   if (isTensor())
-    return "a tensor of " + nameOf(getTensor()->getType()).str() +
+    return "a tensor of " + nameOf(getTensor()->getType()) +
            toString(getTensor()->getShape());
   if (isList())
     return "a list of " + std::to_string(getList().size());

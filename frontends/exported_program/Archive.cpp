@@ -77,11 +77,8 @@ Result<void> Archive::readTensors(const std::string &folder,
   into.folder = folder;
   if (zip.find(config)) {
     POLYRANK_ASSIGN(text, read(config));
-    std::string error;
-    auto table = readPayloads(text, path() + ": " + config, error);
-    if (!table)
-      return Error{error};
-    into.table = std::move(*table);
+    POLYRANK_ASSIGN(table, readPayloads(text, path() + ": " + config));
+    into.table = std::move(table);
     return {};
   }
   const ZipMember *member = zip.find(saved);
@@ -166,12 +163,9 @@ Result<void> Archive::readProgram() {
       return done;
   }
   POLYRANK_ASSIGN(text, read(model));
-  std::string error;
-  auto found =
-      exported_program::readProgram(text, path() + ": " + model, error);
-  if (!found)
-    return Error{error};
-  program = std::move(*found);
+  POLYRANK_ASSIGN(found,
+                  exported_program::readProgram(text, path() + ": " + model));
+  program = std::move(found);
   return {};
 }
 

@@ -9,6 +9,7 @@
 #include "frontends/exported_program/State.h"
 #include "frontends/exported_program/Symbols.h"
 #include "frontends/import/Freeze.h"
+#include "frontends/import/LastError.h"
 #include "mlir/IR/MLIRContext.h"
 #include "support/MappedFile.h"
 
@@ -25,8 +26,7 @@ DescribedValue describeTensor(const std::string &name, const TensorMeta *meta) {
     return value;
   if (auto type = toScalarType(meta->type)) {
     value.dtype = archive::nameOf(*type);
-    auto known = aten::toScalarType(static_cast<int64_t>(*type));
-    value.isFloat = known && aten::isFloat(*known);
+    value.isFloat = aten::isFloat(*type);
   }
   value.dims.emplace();
   for (const SymbolicInt &size : meta->sizes)
@@ -70,15 +70,7 @@ public:
   /// they do.
   int64_t numBatchNorms = 0;
 
-  std::vector<DescribedOp> take() {
-    std::vector<DescribedOp> result;
-    for (auto &[name, op] : ops)
-      result.push_back(std::move(op));
-    llvm::sort(result, [](const DescribedOp &a, const DescribedOp &b) {
-      return std::tie(b.count, a.name) < std::tie(a.count, b.name);
-    });
-    return result;
-  }
+  std::vector<DescribedOp> take() const { return sortByCount(ops); }
 
 private:
   static bool isTraining(const Node &node) {
@@ -90,10 +82,9 @@ private:
   std::map<std::string, DescribedOp> ops;
 };
 
-std::optional<ModelDescription> describe(const Archive &archive,
-                                         std::string_view bytes,
-                                         std::string &error,
-                                         const ImportOptions &options) {
+Result<ModelDescription> describe(const Archive &archive,
+                                  std::string_view bytes,
+                                  const ImportOptions &options) {
   const Program &program = archive.getProgram();
   ModelDescription result;
   result.producer = "torch " + program.torchVersion;
@@ -114,24 +105,25 @@ std::optional<ModelDescription> describe(const Archive &archive,
       result.outputs.push_back(
           describeTensor(names[next++], metaOf(spec.argument)));
 
+  POLYRANK_ASSIGN(state, findState(archive));
   MLIRContext context;
-  auto state = findState(archive, bytes, error);
-  if (!state)
-    return std::nullopt;
-  auto declared = aten::declare(&context, state->entries, error);
-  if (!declared)
-    return std::nullopt;
+  LastError said(context);
+  auto declared = aten::declare(UnknownLoc::get(&context),
+                                {archive.path(), bytes}, state.entries);
+  if (failed(declared))
+    return Error{said.message};
   std::vector<Freezable> freezable;
   for (ParameterSpec &parameter : declared->parameters)
     freezable.push_back(
         {parameter.name, parameter.aliases, isa<FloatType>(parameter.computed),
          parameter.stored.getNumElements(), parameter.trainable});
   std::vector<std::string> notes;
-  if (error = freeze(freezable, options.freeze, options.trainOnly, notes);
-      !error.empty())
-    return std::nullopt;
+  if (std::string reason =
+          freeze(freezable, options.freeze, options.trainOnly, notes);
+      !reason.empty())
+    return Error{reason};
   for (const auto &[number, entry] :
-       llvm::zip_equal(declared->numbers, state->entries)) {
+       llvm::zip_equal(declared->numbers, state.entries)) {
     if (number < 0)
       continue;
     const ParameterSpec &parameter = declared->parameters[number];
@@ -140,10 +132,10 @@ std::optional<ModelDescription> describe(const Archive &archive,
     aten::ScalarType type = entry.tensor.type;
     int64_t elements = parameter.stored.getNumElements();
     result.parameters.push_back(
-        {parameter.name, aten::nameOf(type).str(),
+        {parameter.name, archive::nameOf(type),
          std::vector<int64_t>(parameter.stored.getShape()), elements,
-         elements * aten::byteSize(type), parameter.trainable,
-         parameter.aliases});
+         elements * static_cast<int64_t>(archive::byteSize(type)),
+         parameter.trainable, parameter.aliases});
   }
   OperatorCounter counter;
   counter.count(program.graph);
@@ -160,22 +152,13 @@ std::optional<ModelDescription> describe(const Archive &archive,
 } // namespace
 } // namespace exported_program
 
-std::optional<ModelDescription>
-describeExportedProgram(StringRef path, std::string &error,
-                        const ImportOptions &options) {
-  auto archive = exported_program::Archive::open(path.str());
-  if (!archive) {
-    error = archive.error().message;
-    return std::nullopt;
-  }
-  MappedFile file;
-  if (!file.map(path.str(), error))
-    return std::nullopt;
-  if (file.bytes().size() != (*archive)->size()) {
-    error = path.str() + ": changes while it is read";
-    return std::nullopt;
-  }
-  return exported_program::describe(**archive, file.bytes(), error, options);
+Result<ModelDescription> describeExportedProgram(StringRef path,
+                                                 const ImportOptions &options) {
+  POLYRANK_ASSIGN(archive, exported_program::Archive::open(path.str()));
+  POLYRANK_ASSIGN(file, MappedFile::open(path.str()));
+  if (file.bytes().size() != archive->size())
+    return Error{path.str() + ": changes while it is read"};
+  return exported_program::describe(*archive, file.bytes(), options);
 }
 
 } // namespace polyrank::frontends

@@ -22,7 +22,7 @@ public:
   ModelImporter(MLIRContext &context, const Archive &archive,
                 std::string_view bytes, const ImportOptions &options)
       : context(context), archive(archive), program(archive.getProgram()),
-        bytes(bytes), options(options),
+        file{archive.path(), bytes}, options(options),
         builder(context, archive.path(), options.foldingBudget),
         emit(builder.getEmitter()),
         operators{emit, options, failures, "", 0, 0} {}
@@ -67,14 +67,13 @@ private:
   }
 
   LogicalResult createFunction() {
-    std::string problem;
-    auto found = findState(archive, bytes, problem);
+    auto found = findState(archive);
     if (!found)
-      return error() << problem;
+      return error() << found.error().message;
     state = std::move(*found);
-    auto declared = aten::declare(&context, state.entries, problem);
-    if (!declared)
-      return error() << problem;
+    auto declared = aten::declare(builder.getLocation(), file, state.entries);
+    if (failed(declared))
+      return failure();
     if (failed(aten::freezeParameters(builder.getLocation(), options,
                                       declared->parameters)))
       return failure();
@@ -92,7 +91,7 @@ private:
     SmallVector<mlir::Value> held;
     for (size_t i = 0; i < declared->parameters.size(); ++i)
       held.push_back(builder.getParameter(i));
-    entries = aten::valuesOf(&context, state.entries, *declared, held);
+    entries = aten::valuesOf(&context, file, state.entries, *declared, held);
     for (auto [name, value] : llvm::zip_equal(state.names, entries))
       values[name] = value;
     size_t number = 0;
@@ -208,12 +207,8 @@ private:
 
   /// An option for what the model does not have would change nothing.
   LogicalResult checkOptions(const GraphRunner &runner) {
-    if (options.batchNorm != BatchNorm::Unset && operators.numBatchNorms == 0)
-      return error() << "--batch-norm: the model has no batch normalization; "
-                        "leave the option out";
-    if (options.dropout.value_or(0) > 0 && operators.numDropouts == 0)
-      return error() << "--dropout: the model has no dropout; leave the option "
-                        "out";
+    if (failed(aten::checkLayerOptions(builder.getLocation(), operators)))
+      return failure();
     if (!options.training)
       return success();
     for (auto [pattern, is] : llvm::zip(options.detach, runner.isDetached))
@@ -227,7 +222,7 @@ private:
   MLIRContext &context;
   const Archive &archive;
   const Program &program;
-  std::string_view bytes;
+  aten::MappedModel file;
   const ImportOptions &options;
   ModuleBuilder builder;
   Emitter &emit;
@@ -252,13 +247,12 @@ OwningOpRef<ModuleOp> importExportedProgram(MLIRContext &context,
   auto archive = exported_program::Archive::open(path.str());
   if (!archive)
     return fail(archive.error().message);
-  MappedFile file;
-  std::string error;
-  if (!file.map(path.str(), error))
-    return fail(error);
-  if (file.bytes().size() != (*archive)->size())
+  auto file = MappedFile::open(path.str());
+  if (!file)
+    return fail(file.error().message);
+  if (file->bytes().size() != (*archive)->size())
     return fail(path.str() + ": changes while it is read");
-  return exported_program::ModelImporter(context, **archive, file.bytes(),
+  return exported_program::ModelImporter(context, **archive, file->bytes(),
                                          options)
       .run();
 }

@@ -2,13 +2,11 @@
 
 #pragma once
 
-#include <optional>
-#include <string>
-
 #include "frontends/import/Description.h"
 #include "frontends/import/Options.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "support/Result.h"
 
 namespace polyrank::frontends {
 
@@ -31,10 +29,9 @@ mlir::OwningOpRef<mlir::ModuleOp>
 importExportedProgram(mlir::MLIRContext &context, llvm::StringRef path,
                       const ImportOptions &options);
 
-/// What the file holds. On failure `error` says what is wrong with the file, or
-/// with what `options` freeze.
-std::optional<ModelDescription>
-describeExportedProgram(llvm::StringRef path, std::string &error,
-                        const ImportOptions &options);
+/// What the file holds. An error says what is wrong with the file, or with what
+/// `options` freeze.
+Result<ModelDescription> describeExportedProgram(llvm::StringRef path,
+                                                 const ImportOptions &options);
 
 } // namespace polyrank::frontends

@@ -34,13 +34,10 @@ std::vector<UserInput> findInputs(MLIRContext *context, const Program &program,
     input.isTensor = true;
     DeclaredInput &declared = input.declared;
     declared.name = input.name;
-    auto exported = toScalarType(meta->type);
-    auto type = exported ? aten::toScalarType(static_cast<int64_t>(*exported))
-                         : std::nullopt;
-    declared.dtype = type       ? aten::nameOf(*type).str()
-                     : exported ? archive::nameOf(*exported)
-                                : "type number " + std::to_string(meta->type);
-    if (type) {
+    auto type = toScalarType(meta->type);
+    declared.dtype = type ? archive::nameOf(*type)
+                          : "type number " + std::to_string(meta->type);
+    if (type && aten::isSupported(*type)) {
       input.type = *type;
       declared.elementType = aten::toElementType(context, *type);
       declared.held = aten::toHeldType(context, *type);

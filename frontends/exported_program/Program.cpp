@@ -49,18 +49,14 @@ std::optional<std::string> prepare(StringRef text) {
   return result;
 }
 
-std::optional<json::Value> parse(StringRef text, const std::string &name,
-                                 std::string &error) {
+Result<json::Value> parse(StringRef text, const std::string &name) {
   auto prepared = prepare(text);
-  if (!prepared) {
-    error = name + ": nested more than " + std::to_string(maxDepth) + " deep";
-    return std::nullopt;
-  }
+  if (!prepared)
+    return Error{name + ": nested more than " + std::to_string(maxDepth) +
+                 " deep"};
   auto value = json::parse(*prepared);
-  if (!value) {
-    error = name + ": " + toString(value.takeError());
-    return std::nullopt;
-  }
+  if (!value)
+    return Error{name + ": " + toString(value.takeError())};
   return std::move(*value);
 }
 
@@ -294,92 +290,87 @@ static bool readSpecArgument(const json::Value &value, Argument &argument,
   return fromJSON(value, argument, path);
 }
 
-static bool fromJSON(const json::Value &value, InputSpec &spec,
-                     json::Path path) {
-  using Kind = InputSpec::Kind;
+namespace {
+
+/// A kind of input or output, as the file names it, and its fields.
+template <typename Kind>
+struct SpecRow {
+  StringLiteral name;
+  Kind kind;
+  StringLiteral target = "";      // the field with what it is in the model
+  StringLiteral argument = "arg"; // that with its name in the graph
+};
+
+using In = InputSpec::Kind;
+constexpr SpecRow<In> inputRows[] = {
+    {"user_input", In::UserInput},
+    {"parameter", In::Parameter, "parameter_name"},
+    {"buffer", In::Buffer, "buffer_name"},
+    {"tensor_constant", In::TensorConstant, "tensor_constant_name"},
+    {"custom_obj", In::CustomObject, "custom_obj_name"},
+    {"constant_input", In::ConstantInput, "name", ""},
+    {"token", In::Token},
+};
+
+using Out = OutputSpec::Kind;
+constexpr SpecRow<Out> outputRows[] = {
+    {"user_output", Out::UserOutput},
+    {"loss_output", Out::Loss},
+    {"buffer_mutation", Out::BufferMutation, "buffer_name"},
+    {"parameter_mutation", Out::ParameterMutation, "parameter_name"},
+    {"user_input_mutation", Out::UserInputMutation, "user_input_name"},
+    {"gradient_to_parameter", Out::Gradient, "parameter_name"},
+    {"gradient_to_user_input", Out::Gradient, "user_input_name"},
+    {"token", Out::Token},
+};
+
+/// {KIND: {TARGET: .., "arg": ..}}; `extra` reads what else a kind has.
+template <typename Spec>
+bool readSpec(const json::Value &value, Spec &spec, json::Path path,
+              ArrayRef<SpecRow<typename Spec::Kind>> rows, StringLiteral what,
+              function_ref<bool(json::ObjectMapper &)> extra) {
   StringRef kind;
   const json::Value *content = getUnion(value, kind, path);
   const json::Object *object = content ? content->getAsObject() : nullptr;
   if (!object)
     return false;
+  const auto *row =
+      find_if(rows, [&](const auto &each) { return each.name == kind; });
+  if (row == rows.end()) {
+    path.report(what);
+    return false;
+  }
+  spec.kind = row->kind;
   json::ObjectMapper map(*content, path.field(kind));
-  auto readTarget = [&](Kind as, StringLiteral target) {
-    spec.kind = as;
-    return map && map.map(target, spec.target);
-  };
-  bool isRead = true;
-  if (kind == "user_input")
-    spec.kind = Kind::UserInput;
-  else if (kind == "parameter")
-    isRead = readTarget(Kind::Parameter, "parameter_name");
-  else if (kind == "buffer")
-    isRead = readTarget(Kind::Buffer, "buffer_name") &&
-             map.mapOptional("persistent", spec.persistent);
-  else if (kind == "tensor_constant")
-    isRead = readTarget(Kind::TensorConstant, "tensor_constant_name");
-  else if (kind == "custom_obj")
-    isRead = readTarget(Kind::CustomObject, "custom_obj_name");
-  else if (kind == "constant_input") {
-    spec.kind = Kind::ConstantInput;
-    return map && map.map("name", spec.target);
-  } else if (kind == "token")
-    spec.kind = Kind::Token;
-  else {
-    path.report("an input of a kind that is not known");
-    return false;
-  }
-  const json::Value *argument = object->get("arg");
-  if (!isRead || !argument) {
-    if (!argument)
-      path.field(kind).report("missing value at arg");
-    return false;
-  }
-  return readSpecArgument(*argument, spec.argument,
-                          path.field(kind).field("arg"));
+  bool isRead = row->target.empty() ||
+                (map && map.map(row->target, spec.target) && extra(map));
+  if (row->argument.empty())
+    return isRead;
+  const json::Value *argument = object->get(row->argument);
+  if (!argument)
+    path.field(kind).report("missing value at arg");
+  return isRead && argument &&
+         readSpecArgument(*argument, spec.argument,
+                          path.field(kind).field(row->argument));
+}
+
+} // namespace
+
+static bool fromJSON(const json::Value &value, InputSpec &spec,
+                     json::Path path) {
+  return readSpec<InputSpec>(
+      value, spec, path, inputRows, "an input of a kind that is not known",
+      [&](json::ObjectMapper &map) {
+        return spec.kind != In::Buffer ||
+               map.mapOptional("persistent", spec.persistent);
+      });
 }
 
 static bool fromJSON(const json::Value &value, OutputSpec &spec,
                      json::Path path) {
-  using Kind = OutputSpec::Kind;
-  StringRef kind;
-  const json::Value *content = getUnion(value, kind, path);
-  const json::Object *object = content ? content->getAsObject() : nullptr;
-  if (!object)
-    return false;
-  json::ObjectMapper map(*content, path.field(kind));
-  auto readTarget = [&](Kind as, StringLiteral target) {
-    spec.kind = as;
-    return map && map.map(target, spec.target);
-  };
-  bool isRead = true;
-  if (kind == "user_output")
-    spec.kind = Kind::UserOutput;
-  else if (kind == "loss_output")
-    spec.kind = Kind::Loss;
-  else if (kind == "buffer_mutation")
-    isRead = readTarget(Kind::BufferMutation, "buffer_name");
-  else if (kind == "parameter_mutation")
-    isRead = readTarget(Kind::ParameterMutation, "parameter_name");
-  else if (kind == "user_input_mutation")
-    isRead = readTarget(Kind::UserInputMutation, "user_input_name");
-  else if (kind == "gradient_to_parameter")
-    isRead = readTarget(Kind::Gradient, "parameter_name");
-  else if (kind == "gradient_to_user_input")
-    isRead = readTarget(Kind::Gradient, "user_input_name");
-  else if (kind == "token")
-    spec.kind = Kind::Token;
-  else {
-    path.report("an output of a kind that is not known");
-    return false;
-  }
-  const json::Value *argument = object->get("arg");
-  if (!isRead || !argument) {
-    if (!argument)
-      path.field(kind).report("missing value at arg");
-    return false;
-  }
-  return readSpecArgument(*argument, spec.argument,
-                          path.field(kind).field("arg"));
+  return readSpec<OutputSpec>(value, spec, path, outputRows,
+                              "an output of a kind that is not known",
+                              [](json::ObjectMapper &) { return true; });
 }
 
 //===-- programs ---------------------------------------------------------===//
@@ -399,15 +390,11 @@ static std::string findOutputTree(const json::Object &graphModule) {
   return "";
 }
 
-std::optional<Program> readProgram(StringRef text, const std::string &name,
-                                   std::string &error) {
-  auto root = parse(text, name, error);
-  if (!root)
-    return std::nullopt;
-  const json::Object *object = root->getAsObject();
-  auto fail = [&](const std::string &reason) -> std::optional<Program> {
-    error = name + ": " + reason;
-    return std::nullopt;
+Result<Program> readProgram(StringRef text, const std::string &name) {
+  POLYRANK_ASSIGN(root, parse(text, name));
+  const json::Object *object = root.getAsObject();
+  auto fail = [&](const std::string &reason) {
+    return Error{name + ": " + reason};
   };
   if (!object)
     return fail("no JSON object");
@@ -455,18 +442,14 @@ static bool fromJSON(const json::Value &value, Payload &payload,
          map.mapOptional("tensor_meta", payload.meta);
 }
 
-std::optional<std::map<std::string, Payload>>
-readPayloads(StringRef text, const std::string &name, std::string &error) {
-  auto root = parse(text, name, error);
-  if (!root)
-    return std::nullopt;
+Result<std::map<std::string, Payload>> readPayloads(StringRef text,
+                                                    const std::string &name) {
+  POLYRANK_ASSIGN(root, parse(text, name));
   std::map<std::string, Payload> payloads;
   json::Path::Root path(name);
-  json::ObjectMapper map(*root, path);
-  if (!map || !map.map("config", payloads)) {
-    error = name + ": " + toString(path.getError());
-    return std::nullopt;
-  }
+  json::ObjectMapper map(root, path);
+  if (!map || !map.map("config", payloads))
+    return Error{name + ": " + toString(path.getError())};
   return payloads;
 }
 

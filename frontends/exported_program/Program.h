@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/Result.h"
 #include "llvm/ADT/StringRef.h"
 
 namespace polyrank::frontends::exported_program {
@@ -123,13 +124,12 @@ struct Payload {
   std::optional<TensorMeta> meta;
 };
 
-/// `text` is that of member `name`, which messages have. On failure `error`
-/// says where it is wrong.
-std::optional<Program> readProgram(llvm::StringRef text,
-                                   const std::string &name, std::string &error);
+/// `text` is that of member `name`, which messages begin with; they say where
+/// it is wrong.
+Result<Program> readProgram(llvm::StringRef text, const std::string &name);
 
 /// The table of a weights_config.json or constants_config.json.
-std::optional<std::map<std::string, Payload>>
-readPayloads(llvm::StringRef text, const std::string &name, std::string &error);
+Result<std::map<std::string, Payload>> readPayloads(llvm::StringRef text,
+                                                    const std::string &name);
 
 } // namespace polyrank::frontends::exported_program

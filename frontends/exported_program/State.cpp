@@ -4,8 +4,7 @@
 
 namespace polyrank::frontends::exported_program {
 
-std::optional<State> findState(const Archive &archive, std::string_view bytes,
-                               std::string &error) {
+Result<State> findState(const Archive &archive) {
   using Kind = InputSpec::Kind;
   State state;
   for (const InputSpec &spec : archive.getProgram().inputs) {
@@ -17,33 +16,17 @@ std::optional<State> findState(const Archive &archive, std::string_view bytes,
       continue;
     auto stored = isStored ? archive.findWeight(spec.target)
                            : archive.findConstant(spec.target);
-    if (!stored) {
-      error = stored.error().message;
-      return std::nullopt;
-    }
-    auto type = aten::toScalarType(static_cast<int64_t>(stored->type));
-    if (!type) {
-      error = archive.path() + ": `" + spec.target + "` is " +
-              archive::nameOf(stored->type) +
-              ", which is not supported; convert it to float32 or int64";
-      return std::nullopt;
-    }
-    aten::StateEntry &entry = state.entries.emplace_back();
-    entry.name = spec.target;
-    entry.role = spec.kind == Kind::Parameter ? aten::Role::Parameter
-                 : isStored                   ? aten::Role::Buffer
-                                              : aten::Role::Constant;
-    entry.requiresGrad = stored->requiresGrad;
-    aten::StoredTensor &tensor = entry.tensor;
-    tensor.type = *type;
-    tensor.sizes = stored->sizes;
-    tensor.strides = stored->strides;
-    tensor.storageOffset =
-        static_cast<int64_t>((stored->begin - stored->storageBegin) /
-                             archive::byteSize(stored->type));
-    tensor.storage = {archive.path(), stored->storageBegin,
-                      stored->storageLength};
-    tensor.bytes = bytes.substr(stored->storageBegin, stored->storageLength);
+    if (!stored)
+      return stored.error();
+    if (!aten::isSupported(stored->type))
+      return Error{archive.path() + ": `" + spec.target + "` is " +
+                   archive::nameOf(stored->type) +
+                   ", which is not supported; convert it to float32 or int64"};
+    state.entries.push_back({spec.target, std::move(*stored),
+                             spec.kind == Kind::Parameter
+                                 ? aten::Role::Parameter
+                             : isStored ? aten::Role::Buffer
+                                        : aten::Role::Constant});
     state.names.push_back(spec.argument.text);
     state.areTransient.push_back(spec.kind == Kind::Buffer && !isStored);
   }

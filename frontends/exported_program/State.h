@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "frontends/aten/State.h"
@@ -20,8 +19,7 @@ struct State {
   std::vector<bool> areTransient;
 };
 
-/// `bytes` is the mapped file. On failure `error` says which entry is wrong.
-std::optional<State> findState(const Archive &archive, std::string_view bytes,
-                               std::string &error);
+/// An error names the entry that is wrong.
+Result<State> findState(const Archive &archive);
 
 } // namespace polyrank::frontends::exported_program

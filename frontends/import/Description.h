@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,6 +38,10 @@ struct DescribedOp {
   bool isSupported = true;
   std::vector<std::string> nodes; // where it is not: `node` in module
 };
+
+/// The ops by name, sorted: the most frequent first.
+std::vector<DescribedOp>
+sortByCount(const std::map<std::string, DescribedOp> &ops);
 
 struct ModelDescription {
   std::string producer;

@@ -8,13 +8,11 @@ using namespace llvm;
 
 namespace polyrank::frontends {
 
-std::optional<std::pair<std::string, InputSpec>>
-parseInputSpec(StringRef text, std::string &error) {
-  auto fail = [&]() -> std::optional<std::pair<std::string, InputSpec>> {
-    error = "`" + text.str() +
-            "` is not NAME=DTYPE[D0,D1,...], such as "
-            "input_ids=int64[8,128]";
-    return std::nullopt;
+Result<std::pair<std::string, InputSpec>> parseInputSpec(StringRef text) {
+  auto fail = [&] {
+    return Error{"`" + text.str() +
+                 "` is not NAME=DTYPE[D0,D1,...], such as "
+                 "input_ids=int64[8,128]"};
   };
   auto [name, type] = text.split('=');
   auto [dtype, dims] = type.split('[');

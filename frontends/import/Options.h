@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dialects/graph/Tensor.h"
+#include "support/Result.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace polyrank::frontends {
@@ -18,9 +19,8 @@ struct InputSpec {
   llvm::SmallVector<int64_t> shape;
 };
 
-/// Parses `NAME=DTYPE[D0,D1,...]`. On failure `error` says what is wrong.
-std::optional<std::pair<std::string, InputSpec>>
-parseInputSpec(llvm::StringRef text, std::string &error);
+/// Parses `NAME=DTYPE[D0,D1,...]`.
+Result<std::pair<std::string, InputSpec>> parseInputSpec(llvm::StringRef text);
 
 /// How batch normalization gets its statistics.
 enum class BatchNorm {
@@ -45,8 +45,8 @@ struct ImportOptions {
   llvm::StringMap<int64_t> dims;
   /// Whether a training step will be built.
   bool training = false;
-  /// `--train` or `--eval`: the mode of a TorchScript model's layers, instead of
-  /// the one it was saved in.
+  /// `--train` or `--eval`: the mode of a TorchScript model's layers, instead
+  /// of the one it was saved in.
   std::optional<bool> trainingMode;
   BatchNorm batchNorm = BatchNorm::Unset;
   /// With BatchNorm::Batch: statistics of groups of so many samples; 0 for one

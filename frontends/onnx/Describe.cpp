@@ -67,15 +67,7 @@ public:
     }
   }
 
-  std::vector<DescribedOp> take() {
-    std::vector<DescribedOp> result;
-    for (auto &[name, op] : ops)
-      result.push_back(std::move(op));
-    llvm::sort(result, [](const DescribedOp &a, const DescribedOp &b) {
-      return std::tie(b.count, a.name) < std::tie(a.count, b.name);
-    });
-    return result;
-  }
+  std::vector<DescribedOp> take() const { return sortByCount(ops); }
 
 private:
   static int64_t opsetOf(std::string_view domain,

@@ -355,8 +355,12 @@ std::unique_ptr<Model> readModel(const std::string &path, std::string &error,
                                  Weights weights) {
   auto model = std::make_unique<Model>();
   model->path = path;
-  if (!model->file.map(path, error))
+  auto file = MappedFile::open(path);
+  if (!file) {
+    error = file.error().message;
     return nullptr;
+  }
+  model->file = std::move(*file);
   std::string_view bytes = model->file.bytes();
   if (std::string format =
           foreignFormat(bytes.substr(0, formatBytes), WantedFile::Model);

@@ -2,11 +2,9 @@
 
 #include "frontends/torchscript/Builtins.h"
 
+#include "frontends/torchscript/PythonValues.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringMap.h"
-#include "llvm/Support/Format.h"
-#include "llvm/Support/raw_ostream.h"
 
 using namespace llvm;
 
@@ -17,35 +15,17 @@ using aten::List;
 
 namespace {
 
-Value *findKey(Dict &dict, const Value &key) {
-  for (auto &[known, value] : dict)
-    if (areEqual(known, key))
-      return &value;
-  return nullptr;
-}
-
-/// `index` counted from the front; nullopt outside of a sequence of `size`.
-std::optional<size_t> position(const Value &index, size_t size) {
-  if (!index.isInt())
-    return std::nullopt;
-  int64_t i = index.getInt() + (index.getInt() < 0 ? int64_t(size) : 0);
-  if (i < 0 || i >= int64_t(size))
-    return std::nullopt;
-  return size_t(i);
-}
+/// What a function gives, if it is one of those here.
+using Outcome = std::optional<Result<Value>>;
 
 /// The function's arguments, and how it says what is wrong.
 struct Call {
   ArrayRef<Value> arguments;
-  std::string &error;
 
   size_t size() const { return arguments.size(); }
   const Value &operator[](size_t i) const { return arguments[i]; }
-  std::optional<Value> fail(const Twine &message) const {
-    error = message.str();
-    return std::nullopt;
-  }
-  std::optional<Value> grown(const List &list) const {
+  Outcome fail(const Twine &message) const { return Error{message.str()}; }
+  Outcome grown(const List &list) const {
     if (list.size() > maxListSize)
       return fail("a list grows to more than " + Twine(maxListSize) +
                   " elements");
@@ -53,7 +33,7 @@ struct Call {
   }
 };
 
-std::optional<Value> callOnList(StringRef name, const Call &call) {
+Outcome callOnList(StringRef name, const Call &call) {
   List &list = call[0].getList();
   size_t count = call.size();
   if (name == "append" && count == 2) {
@@ -154,7 +134,7 @@ std::optional<Value> callOnList(StringRef name, const Call &call) {
   return std::nullopt;
 }
 
-std::optional<Value> callOnDict(StringRef name, const Call &call) {
+Outcome callOnDict(StringRef name, const Call &call) {
   Dict &dict = call[0].getDict();
   size_t count = call.size();
   if (name == "keys" || name == "values" || name == "items") {
@@ -219,7 +199,7 @@ std::optional<Value> callOnDict(StringRef name, const Call &call) {
 }
 
 /// `{}` of the text replaced by the others, one after the other.
-std::optional<Value> format(const Call &call) {
+Outcome format(const Call &call) {
   StringRef pattern = call[0].getString();
   std::string result;
   size_t next = 1;
@@ -236,7 +216,7 @@ std::optional<Value> format(const Call &call) {
   return Value(std::move(result));
 }
 
-std::optional<Value> callOnText(StringRef name, const Call &call) {
+Outcome callOnText(StringRef name, const Call &call) {
   const std::string &text = call[0].getString();
   size_t count = call.size();
   StringRef view(text);
@@ -316,109 +296,11 @@ bool isContainer(const Value &value) {
 
 } // namespace
 
-bool areEqual(const Value &a, const Value &b) {
-  if (a.isNumber() && b.isNumber()) {
-    if (a.isInt() && b.isInt())
-      return a.getInt() == b.getInt();
-    return a.getNumber() == b.getNumber();
-  }
-  if ((a.isList() && b.isList()) || (a.isTuple() && b.isTuple())) {
-    const List &left = a.getElements(), &right = b.getElements();
-    return left.size() == right.size() &&
-           llvm::all_of(llvm::zip(left, right), [](auto pair) {
-             return areEqual(std::get<0>(pair), std::get<1>(pair));
-           });
-  }
-  if (auto left = as<EnumMember>(a))
-    if (auto right = as<EnumMember>(b))
-      return left->className == right->className &&
-             areEqual(left->value, right->value);
-  return a.isSame(b);
-}
-
-List sliceOf(const List &elements, const Value &first, const Value &last,
-             int64_t step) {
-  int64_t size = elements.size();
-  auto bound = [&](const Value &value, int64_t otherwise, int64_t lowest,
-                   int64_t highest) {
-    if (!value.isInt())
-      return otherwise;
-    int64_t at = value.getInt();
-    return std::clamp(at < 0 ? at + size : at, lowest, highest);
-  };
-  List result;
-  if (step > 0) {
-    int64_t start = bound(first, 0, 0, size), end = bound(last, size, 0, size);
-    for (int64_t i = start; i < end; i += step) {
-      result.push_back(elements[i]);
-      if (step > end - i) // without an overflow
-        break;
-    }
-  } else {
-    int64_t start = bound(first, size - 1, -1, size - 1),
-            end = bound(last, -1, -1, size - 1);
-    for (int64_t i = start; i > end; i += step) {
-      result.push_back(elements[i]);
-      if (step < end - i)
-        break;
-    }
-  }
-  return result;
-}
-
-std::optional<Value> elementOf(const Value &container, const Value &index,
-                               std::string &error) {
-  if (container.isDict()) {
-    if (Value *found = findKey(container.getDict(), index))
-      return *found;
-    error = "asks a dict for the key " + toText(index) + ", which it has not";
-    return std::nullopt;
-  }
-  if (container.isString()) {
-    const std::string &text = container.getString();
-    if (auto at = position(index, text.size()))
-      return Value(std::string(1, text[*at]));
-  } else if (container.isList() || container.isTuple()) {
-    const List &elements = container.getElements();
-    if (auto at = position(index, elements.size()))
-      return elements[*at];
-  } else {
-    error = "takes an element of " + container.describe();
-    return std::nullopt;
-  }
-  error = "takes element " + toText(index) + " of " + container.describe();
-  return std::nullopt;
-}
-
-std::string toText(const Value &value) {
-  if (value.isNone())
-    return "None";
-  if (value.isBool())
-    return value.getBool() ? "True" : "False";
-  if (value.isInt())
-    return std::to_string(value.getInt());
-  if (value.isString())
-    return value.getString();
-  if (value.isFloat()) {
-    std::string text;
-    raw_string_ostream(text) << llvm::format("%g", value.getFloat());
-    return text;
-  }
-  if (value.isList() || value.isTuple()) {
-    SmallVector<std::string> parts;
-    for (const Value &element : value.getElements())
-      parts.push_back(toText(element));
-    std::string inside = llvm::join(parts, ", ");
-    return value.isList() ? "[" + inside + "]" : "(" + inside + ")";
-  }
-  return "<" + value.describe() + ">";
-}
-
-std::optional<Value> callBuiltin(StringRef name, ArrayRef<Value> arguments,
-                                 std::string &error) {
+std::optional<Result<Value>> callBuiltin(StringRef name,
+                                         ArrayRef<Value> arguments) {
   if (!name.consume_front("aten::") || arguments.empty())
     return std::nullopt;
-  Call call{arguments, error};
+  Call call{arguments};
   size_t count = arguments.size();
   const Value &first = arguments[0];
   if (count == 2 && (name == "__is__" || name == "__isnot__")) {
@@ -457,7 +339,7 @@ std::optional<Value> callBuiltin(StringRef name, ArrayRef<Value> arguments,
   if (name == "__contains__" && count == 2 && isContainer(first))
     return Value(holds(first, arguments[1]));
   if (name == "__getitem__" && count == 2 && isContainer(first))
-    return elementOf(first, arguments[1], error);
+    return elementOf(first, arguments[1]);
   if (name == "list" && count == 1 && first.isString()) {
     List letters;
     for (char letter : first.getString())

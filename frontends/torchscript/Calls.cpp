@@ -1,9 +1,8 @@
-// Executes TorchScript's code: calls of operators, methods, functions, and of
-// what belongs to the language.
+// Executes TorchScript's code: calls of operators, methods and functions.
 
-#include "dialects/graph/NamePattern.h"
 #include "frontends/torchscript/Builtins.h"
 #include "frontends/torchscript/Interpreter.h"
+#include "frontends/torchscript/PythonValues.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -15,88 +14,6 @@ namespace polyrank::frontends::torchscript {
 using Kind = Expression::Kind;
 
 namespace {
-
-/// The operands of a call without what is called.
-ArrayRef<const Expression *> argumentsOf(const Expression &call) {
-  return ArrayRef(call.operands).drop_front();
-}
-
-/// The last name of a type: "int" of `int`, "Optional" of `Optional[Tensor]`.
-std::string typeName(const Expression &type) {
-  if (type.is(Kind::Subscript))
-    return type.operands[0]->dotted();
-  if (type.is(Kind::None))
-    return "NoneType";
-  return type.dotted();
-}
-
-/// Whether `value` is of `type`; nullopt for a type that is not understood.
-std::optional<bool> isOfType(const Value &value, const Expression &type) {
-  std::string name = typeName(type);
-  if (name == "int")
-    return value.isInt();
-  if (name == "float")
-    return value.isFloat();
-  if (name == "bool")
-    return value.isBool();
-  if (name == "number" || name == "Scalar")
-    return value.isNumber() && !value.isBool();
-  if (name == "str" || name == "Device")
-    return value.isString();
-  if (name == "Tensor")
-    return value.isTensor();
-  if (name == "NoneType" || name == "None")
-    return value.isNone();
-  if (name == "Any")
-    return true;
-  if (name == "Dict" || name == "dict")
-    return value.isDict();
-  if (name == "list" || name == "tuple")
-    return name == "list" ? value.isList() : value.isTuple();
-  if (name.rfind("__torch__.", 0) == 0) {
-    auto instance = as<Instance>(value);
-    auto member = as<EnumMember>(value);
-    return (instance && instance->className == name) ||
-           (member && member->className == name);
-  }
-  if (!type.is(Kind::Subscript))
-    return std::nullopt;
-  const Expression &inner = *type.operands[1];
-  if (name == "Optional")
-    return value.isNone() ? std::optional<bool>(true) : isOfType(value, inner);
-  auto allOf = [&](const aten::List &elements) -> std::optional<bool> {
-    for (const Value &element : elements) {
-      auto is = isOfType(element, inner);
-      if (!is || !*is)
-        return is;
-    }
-    return true;
-  };
-  if (name == "List")
-    return value.isList() ? allOf(value.getList()) : false;
-  if (name == "Tuple") {
-    SmallVector<const Expression *> parts = {&inner};
-    if (inner.is(Kind::Tuple))
-      parts.assign(inner.operands.begin(), inner.operands.end());
-    if (!value.isTuple() || value.getTuple().size() != parts.size())
-      return false;
-    for (auto [element, part] : llvm::zip_equal(value.getTuple(), parts)) {
-      auto is = isOfType(element, *part);
-      if (!is || !*is)
-        return is;
-    }
-    return true;
-  }
-  if (name == "Union" && inner.is(Kind::Tuple)) {
-    for (const Expression *part : inner.operands) {
-      auto is = isOfType(value, *part);
-      if (!is || *is)
-        return is;
-    }
-    return false;
-  }
-  return std::nullopt;
-}
 
 /// Operators whose result is decided by whether the model trains, and the
 /// number of the argument that says so.
@@ -217,111 +134,6 @@ std::optional<Value> Interpreter::callMethod(const Value &object,
                   object.describe() + " is called");
 }
 
-/// Whether what is computed depends on something that trains, other than
-/// through `detach`.
-bool Interpreter::requiresGrad(const Value &tensor) {
-  Imported read = tensor.getTensor()->read(context.emit);
-  if (!read.value || !isa<FloatType>(read.getElementType()))
-    return false;
-  llvm::DenseSet<mlir::Value> seen = {read.value};
-  SmallVector<mlir::Value> next = {read.value};
-  while (!next.empty()) {
-    mlir::Value value = next.pop_back_val();
-    if (trained.contains(value))
-      return true;
-    Operation *op = value.getDefiningOp();
-    if (!op || isa<graph::DetachOp>(op))
-      continue;
-    for (mlir::Value operand : op->getOperands())
-      if (seen.insert(operand).second)
-        next.push_back(operand);
-  }
-  return false;
-}
-
-std::optional<Value> Interpreter::tensorAttribute(StringRef name,
-                                                  const Value &value) {
-  if (!name.consume_front("prim::"))
-    return std::nullopt;
-  const aten::Tensor &tensor = *value.getTensor();
-  if (name == "dtype")
-    return Value(static_cast<int64_t>(tensor.getType()));
-  if (name == "device")
-    return Value(std::string("cpu"));
-  if (name == "layout") // strided
-    return Value(0);
-  if (name == "requires_grad")
-    return Value(requiresGrad(value));
-  if (name == "shape")
-    return Value::ints(tensor.getShape());
-  if (name == "ndim")
-    return Value(tensor.getRank());
-  if (name == "itemsize")
-    return Value(aten::byteSize(tensor.getType()));
-  if (name == "is_cpu")
-    return Value(true);
-  constexpr StringRef others[] = {
-      "is_cuda",    "is_xpu",  "is_sparse",    "is_sparse_csr", "is_mkldnn",
-      "is_vulkan",  "is_ipu",  "is_quantized", "is_ort",        "is_mps",
-      "is_meta",    "is_mtia", "is_maia",      "is_nested",     "is_hpu",
-      "is_complex", "is_xla"};
-  if (llvm::is_contained(others, name))
-    return Value(false);
-  return std::nullopt;
-}
-
-Value Interpreter::detach(const Value &value) {
-  if (value.isTensor())
-    return aten::call(context, "aten::detach", std::nullopt, {value});
-  if (!value.isTuple() && !value.isList())
-    return value;
-  aten::List elements;
-  for (const Value &element : value.getElements())
-    elements.push_back(detach(element));
-  return value.isList() ? Value::list(std::move(elements))
-                        : Value::tuple(std::move(elements));
-}
-
-Value Interpreter::leave(StringRef path, Value value) {
-  bool isMeant = false;
-  for (auto [pattern, is] : llvm::zip_equal(detachPatterns, isDetached))
-    if (graph::matchesName(pattern, path))
-      isMeant = is = true;
-  return isMeant ? detach(value) : value;
-}
-
-/// The elements of a tensor that is known, as nested lists.
-bool Interpreter::toList(const Value &tensor, Value &result, Frame &frame) {
-  if (tensor.getTensor()->getRank() == 0) {
-    Imported read = tensor.getTensor()->read(context.emit);
-    if (!read.isConstant())
-      return false;
-    bool isBool = tensor.getTensor()->getType() == aten::ScalarType::Bool;
-    const graph::Tensor &known = *read.constant;
-    if (isBool)
-      result = Value(known.integers[0] != 0);
-    else if (aten::isFloat(tensor.getTensor()->getType()))
-      result = Value(known.floats[0]);
-    else
-      result = Value(int64_t(known.integers[0]));
-    return true;
-  }
-  int64_t count = tensor.getTensor()->getShape()[0];
-  if (count > int64_t(maxListSize))
-    return false;
-  aten::List elements;
-  for (int64_t i = 0; i < count; ++i) {
-    Value part = aten::call(context, "aten::select", std::nullopt,
-                            {tensor, Value(int64_t(0)), Value(i)});
-    Value element;
-    if (!part.isTensor() || !toList(part, element, frame))
-      return false;
-    elements.push_back(std::move(element));
-  }
-  result = Value::list(std::move(elements));
-  return true;
-}
-
 std::optional<Value> Interpreter::construct(const std::string &className,
                                             const Expression &call,
                                             Frame &frame) {
@@ -336,137 +148,6 @@ std::optional<Value> Interpreter::construct(const std::string &className,
                 "the file defines no class `" + Twine(className) + "`");
   instance->type = *type;
   return Value(std::shared_ptr<aten::Object>(instance));
-}
-
-std::optional<std::optional<Value>>
-Interpreter::callLanguage(StringRef name, const Expression &call,
-                          Frame &frame) {
-  using Result = std::optional<Value>;
-  size_t count = call.operands.size() - 1;
-  if (name == "annotate" && count == 2)
-    return annotated(call, frame);
-  if (name == "unchecked_cast" && count == 2)
-    return evaluate(*call.operands[2], frame);
-  if (name == "uninitialized" && count == 1)
-    return Result(Value::unknown()); // nothing reads it
-  if (name == "isinstance" && count == 2)
-    return isInstance(call, frame);
-  if ((name == "int" || name == "float" || name == "bool" || name == "str") &&
-      count == 1)
-    return converted(name, call, frame);
-  if (name == "getattr" && count == 2) {
-    auto values = evaluateAll(argumentsOf(call), frame);
-    if (!values)
-      return Result();
-    if (!(*values)[1].isString())
-      return Result(stop(frame, call.offset, "an attribute has no name"));
-    return attributeOf((*values)[0], (*values)[1].getString(), call, frame);
-  }
-  if (name == "print") { // of no effect on what is computed
-    if (!evaluateAll(argumentsOf(call), frame))
-      return Result();
-    return Result(Value());
-  }
-  if (name == "sorted" && count == 1) {
-    auto value = evaluate(*call.operands[1], frame);
-    if (!value)
-      return Result();
-    if (!value->isList() || !llvm::all_of(value->getList(), [](const Value &e) {
-          return e.isNumber();
-        }))
-      return Result(stop(frame, call.offset,
-                         value->describe() + " is sorted, which is only "
-                                             "supported of numbers"));
-    aten::List sorted = value->getList();
-    llvm::sort(sorted, [](const Value &a, const Value &b) {
-      return a.getNumber() < b.getNumber();
-    });
-    return Result(Value::list(std::move(sorted)));
-  }
-  if (name == "fork")
-    return Result(stop(frame, call.offset,
-                       "torch.jit.fork is not supported; call the function "
-                       "directly"));
-  return std::nullopt;
-}
-
-/// `annotate(number, tensor)` is how a trace writes that a tensor becomes a
-/// number.
-std::optional<Value> Interpreter::annotated(const Expression &call,
-                                            Frame &frame) {
-  auto value = evaluate(*call.operands[2], frame);
-  if (!value || !value->isTensor())
-    return value;
-  std::string type = typeName(*call.operands[1]);
-  StringRef op =
-      llvm::StringSwitch<StringRef>(type)
-          .Cases({"number", "Scalar", "Union"}, "aten::ScalarImplicit")
-          .Case("int", "aten::IntImplicit")
-          .Case("float", "aten::FloatImplicit")
-          .Default("");
-  if (op.empty())
-    return value;
-  return callTable(op, {*value}, {}, call.offset, frame);
-}
-
-std::optional<Value>
-Interpreter::converted(StringRef name, const Expression &call, Frame &frame) {
-  auto value = evaluate(*call.operands[1], frame);
-  if (!value || value->isUnknown())
-    return value;
-  if (name == "str")
-    return Value(toText(*value));
-  if (value->isString()) {
-    StringRef text(value->getString());
-    int64_t integer = 0;
-    double number = 0;
-    if (name == "int" && !text.trim().getAsInteger(10, integer))
-      return Value(integer);
-    if (name == "float" && !text.trim().getAsDouble(number))
-      return Value(number);
-    return stop(frame, call.offset,
-                "`" + Twine(name) + "` of " + value->describe());
-  }
-  if (value->isNumber()) {
-    double number = value->getNumber();
-    if (name == "bool")
-      return Value(number != 0);
-    if (name == "float")
-      return Value(number);
-    if (!value->isFloat())
-      return Value(value->isInt() ? value->getInt() : int64_t(number));
-    if (!(number > -0x1p63 && number < 0x1p63))
-      return stop(frame, call.offset, "`int` of " + value->describe());
-    return Value(static_cast<int64_t>(number));
-  }
-  if (!value->isTensor())
-    return stop(frame, call.offset,
-                "`" + Twine(name) + "` of " + value->describe());
-  StringRef op = name == "int"     ? "aten::Int"
-                 : name == "float" ? "aten::Float"
-                                   : "aten::Bool";
-  return callTable(op, {*value}, {}, call.offset, frame);
-}
-
-std::optional<Value> Interpreter::isInstance(const Expression &call,
-                                             Frame &frame) {
-  auto value = evaluate(*call.operands[1], frame);
-  if (!value || value->isUnknown())
-    return value;
-  const Expression &type = *call.operands[2];
-  SmallVector<const Expression *> types = {&type};
-  if (type.is(Kind::Tuple))
-    types.assign(type.operands.begin(), type.operands.end());
-  for (const Expression *each : types) {
-    auto is = isOfType(*value, *each);
-    if (!is)
-      return stop(frame, call.offset,
-                  "`isinstance` asks for the type `" + Twine(typeName(*each)) +
-                      "`, which is not supported");
-    if (*is)
-      return Value(true);
-  }
-  return Value(false);
 }
 
 std::optional<Value> Interpreter::callOperator(std::string name,
@@ -522,13 +203,12 @@ std::optional<Value> Interpreter::callTable(StringRef name,
                                             aten::List arguments,
                                             const aten::Keywords &keywords,
                                             uint32_t offset, Frame &frame) {
-  std::string problem;
-  if (keywords.empty()) {
-    if (auto value = callBuiltin(name, arguments, problem))
-      return value;
-    if (!problem.empty())
-      return stop(frame, offset, "the code " + problem);
-  }
+  if (keywords.empty())
+    if (auto value = callBuiltin(name, arguments)) {
+      if (!*value)
+        return stop(frame, offset, "the code " + value->error().message);
+      return std::move(**value);
+    }
   if (training)
     if (auto number = trainingArgument(name);
         number && *number < arguments.size())

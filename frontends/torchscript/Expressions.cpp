@@ -1,7 +1,7 @@
 // Executes TorchScript's code: expressions without calls.
 
-#include "frontends/torchscript/Builtins.h"
 #include "frontends/torchscript/Interpreter.h"
+#include "frontends/torchscript/PythonValues.h"
 
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
@@ -221,11 +221,11 @@ Interpreter::evaluateSubscript(const Expression &expression, Frame &frame) {
   if (container->isTensor())
     return callTable("aten::__getitem__", {*container, (*bounds)[0]}, {},
                      expression.offset, frame);
-  std::string problem;
-  auto element = elementOf(*container, (*bounds)[0], problem);
+  auto element = elementOf(*container, (*bounds)[0]);
   if (!element)
-    return stop(frame, expression.offset, "the code " + problem);
-  return element;
+    return stop(frame, expression.offset,
+                "the code " + element.error().message);
+  return std::move(*element);
 }
 
 } // namespace polyrank::frontends::torchscript

@@ -2,6 +2,7 @@
 
 #include "frontends/torchscript/Import.h"
 
+#include "frontends/import/LastError.h"
 #include "frontends/import/ModuleBuilder.h"
 #include "frontends/torchscript/Inputs.h"
 #include "frontends/torchscript/Interpreter.h"
@@ -21,8 +22,8 @@ public:
   ModelImporter(MLIRContext &context, const Archive &archive,
                 std::string_view bytes, const ImportOptions &options,
                 ModelDescription *description = nullptr)
-      : context(context), archive(archive), options(options),
-        description(description), state(archive, bytes),
+      : context(context), archive(archive), file{archive.path(), bytes},
+        options(options), description(description), state(archive),
         builder(context, archive.path(), options.foldingBudget),
         emit(builder.getEmitter()),
         operators{emit, options, failures, "", 0, 0} {}
@@ -44,10 +45,9 @@ public:
       return fail(interpreter.getError());
     if (failed(checkOptions(interpreter)))
       return {};
-    std::string problem;
-    auto outputs = nameOutputs(*result, problem);
+    auto outputs = nameOutputs(*result);
     if (!outputs)
-      return fail(problem);
+      return fail(outputs.error().message);
     emit.setOrigin(builder.getLocation(), "");
     std::vector<std::pair<std::string, Imported>> values;
     for (auto &[name, value] : *outputs)
@@ -74,9 +74,8 @@ private:
   }
 
   LogicalResult createFunction() {
-    std::string problem;
-    if (!state.find(problem))
-      return refuse(problem);
+    if (auto found = state.find(); !found)
+      return refuse(found.error().message);
     if (!state.getRoot())
       return error() << "the file holds no module";
     const Class &type = *state.getRoot()->type.definition;
@@ -87,17 +86,18 @@ private:
     if (!type.hooks.empty() || !type.preHooks.empty())
       return error() << "the model has hooks around its forward, which are not "
                         "supported; remove them before it is exported";
-    auto declared = aten::declare(&context, state.getEntries(), problem);
-    if (!declared)
-      return error() << problem;
+    auto declared =
+        aten::declare(builder.getLocation(), file, state.getEntries());
+    if (failed(declared))
+      return failure();
     if (failed(aten::freezeParameters(builder.getLocation(), options,
                                       declared->parameters)))
       return failure();
     if (description)
       describeParameters(declared->parameters);
-    auto found = findArguments(archive, *forward, options, problem);
+    auto found = findArguments(archive, *forward, options);
     if (!found)
-      return refuse(problem);
+      return refuse(found.error().message);
     std::vector<DeclaredInput> given = declareInputs(&context, *found, options);
     if (description)
       describeInputs(given);
@@ -111,7 +111,8 @@ private:
       if (parameter.trainable)
         trained.insert(held.back());
     }
-    entries = aten::valuesOf(&context, state.getEntries(), *declared, held);
+    entries =
+        aten::valuesOf(&context, file, state.getEntries(), *declared, held);
     state.setTensors(entries);
 
     size_t number = 0;
@@ -189,9 +190,10 @@ private:
     for (DescribedParameter &parameter : description->parameters)
       for (const aten::StateEntry &entry : state.getEntries())
         if (entry.name == parameter.name) {
-          parameter.dtype = aten::nameOf(entry.tensor.type).str();
+          parameter.dtype = archive::nameOf(entry.tensor.type);
           parameter.bytes =
-              parameter.elements * aten::byteSize(entry.tensor.type);
+              parameter.elements *
+              static_cast<int64_t>(archive::byteSize(entry.tensor.type));
           break;
         }
   }
@@ -217,28 +219,28 @@ private:
 
   void describeRun(const Interpreter &interpreter,
                    const std::optional<aten::Value> &result) {
+    std::map<std::string, DescribedOp> ops;
     for (const auto &[name, count] : interpreter.getCounts()) {
-      DescribedOp &op = description->ops.emplace_back();
+      DescribedOp &op = ops[name];
       op.name = name;
       op.count = count;
       op.isSupported = aten::hasOperator(name);
     }
-    llvm::stable_sort(description->ops, [](const auto &a, const auto &b) {
-      return a.count > b.count;
-    });
+    description->ops = sortByCount(ops);
     description->numDropouts = operators.numDropouts;
     description->numBatchNorms = operators.numBatchNorms;
-    std::string ignored;
-    auto outputs = result ? nameOutputs(*result, ignored) : std::nullopt;
-    if (!outputs)
+    if (!result)
       return;
+    auto outputs = nameOutputs(*result);
+    if (!outputs)
+      return; // the caller reports it, who imports the model too
     for (const auto &[name, value] : *outputs) {
       DescribedValue &entry = description->outputs.emplace_back();
       entry.name = name;
       if (!value.isTensor())
         continue;
       const auto &tensor = value.getTensor();
-      entry.dtype = aten::nameOf(tensor->getType()).str();
+      entry.dtype = archive::nameOf(tensor->getType());
       entry.isFloat = aten::isFloat(tensor->getType());
       entry.dims.emplace();
       for (int64_t size : tensor->getShape())
@@ -248,12 +250,8 @@ private:
 
   /// An option for what the model does not have would change nothing.
   LogicalResult checkOptions(const Interpreter &interpreter) {
-    if (options.batchNorm != BatchNorm::Unset && operators.numBatchNorms == 0)
-      return error() << "--batch-norm: the model has no batch normalization; "
-                        "leave the option out";
-    if (options.dropout.value_or(0) > 0 && operators.numDropouts == 0)
-      return error() << "--dropout: the model has no dropout; leave the option "
-                        "out";
+    if (failed(aten::checkLayerOptions(builder.getLocation(), operators)))
+      return failure();
     for (auto [pattern, is] :
          llvm::zip(options.detach, interpreter.getDetached()))
       if (!is)
@@ -302,6 +300,7 @@ private:
 
   MLIRContext &context;
   const Archive &archive;
+  aten::MappedModel file;
   const ImportOptions &options;
   ModelDescription *description;
   ModelState state;
@@ -317,68 +316,54 @@ private:
 } // namespace
 } // namespace torchscript
 
-/// The file, opened twice: read at offsets, and mapped. On failure `error` says
-/// why.
-static std::unique_ptr<torchscript::Archive>
-openArchive(StringRef path, MappedFile &file, std::string &error) {
-  auto archive = torchscript::Archive::open(path.str());
-  if (!archive) {
-    error = archive.error().message;
-    return nullptr;
-  }
-  if (!file.map(path.str(), error))
-    return nullptr;
-  if (file.bytes().size() != (*archive)->getZip().file()->size()) {
-    error = path.str() + ": changes while it is read";
-    return nullptr;
-  }
-  return std::move(*archive);
+namespace {
+/// The file, opened twice: read at offsets, and mapped.
+struct OpenedFile {
+  std::unique_ptr<torchscript::Archive> archive;
+  MappedFile mapped;
+};
+} // namespace
+
+static Result<OpenedFile> openFile(StringRef path) {
+  POLYRANK_ASSIGN(archive, torchscript::Archive::open(path.str()));
+  POLYRANK_ASSIGN(mapped, MappedFile::open(path.str()));
+  if (mapped.bytes().size() != archive->getZip().file()->size())
+    return Error{path.str() + ": changes while it is read"};
+  return OpenedFile{std::move(archive), std::move(mapped)};
 }
 
 OwningOpRef<ModuleOp> importTorchScript(MLIRContext &context, StringRef path,
                                         const ImportOptions &options) {
   context.loadDialect<func::FuncDialect, graph::GraphDialect>();
-  MappedFile file;
-  std::string error;
-  auto archive = openArchive(path, file, error);
-  if (!archive) {
-    emitError(UnknownLoc::get(&context)) << error;
+  auto file = openFile(path);
+  if (!file) {
+    emitError(UnknownLoc::get(&context)) << file.error().message;
     return {};
   }
-  return torchscript::ModelImporter(context, *archive, file.bytes(), options)
+  return torchscript::ModelImporter(context, *file->archive,
+                                    file->mapped.bytes(), options)
       .run();
 }
 
-std::optional<ModelDescription>
-describeTorchScript(StringRef path, std::string &error,
-                    const ImportOptions &options) {
-  MappedFile file;
-  auto archive = openArchive(path, file, error);
-  if (!archive)
-    return std::nullopt;
+Result<ModelDescription> describeTorchScript(StringRef path,
+                                             const ImportOptions &options) {
+  POLYRANK_ASSIGN(file, openFile(path));
   // What is executed says what ops there are and what comes out; what stops it
   // is the caller's to report, who imports the model too.
   MLIRContext context;
   context.loadDialect<func::FuncDialect, graph::GraphDialect>();
-  std::string said;
-  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
-      said = diagnostic.str();
-    return success();
-  });
+  LastError said(context);
   std::vector<UnsupportedNodes> unsupported;
   ImportOptions described = options;
   described.unsupported = &unsupported;
   ModelDescription description;
   description.producer =
-      "TorchScript, version " + std::to_string(archive->getVersion());
-  torchscript::ModelImporter(context, *archive, file.bytes(), described,
-                             &description)
+      "TorchScript, version " + std::to_string(file.archive->getVersion());
+  torchscript::ModelImporter(context, *file.archive, file.mapped.bytes(),
+                             described, &description)
       .run();
-  if (description.parameters.empty() && !said.empty()) {
-    error = said;
-    return std::nullopt;
-  }
+  if (description.parameters.empty() && !said.message.empty())
+    return Error{said.message};
   for (UnsupportedNodes &each : unsupported)
     for (DescribedOp &op : description.ops)
       if (!op.isSupported && StringRef(each.reason).starts_with(op.name))

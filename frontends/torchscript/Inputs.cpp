@@ -41,14 +41,13 @@ std::string textOf(const Expression &type) {
 
 } // namespace
 
-std::optional<std::vector<ForwardArgument>>
+Result<std::vector<ForwardArgument>>
 findArguments(const Archive &archive, const Function &forward,
-              const ImportOptions &options, std::string &error) {
+              const ImportOptions &options) {
   const PickleValue *traced = archive.getTracedInputs();
   std::vector<ForwardArgument> result;
   auto fail = [&](const std::string &name, const Twine &what) {
-    error = (archive.path() + ": input `" + name + "` " + what).str();
-    return std::nullopt;
+    return Error{(archive.path() + ": input `" + name + "` " + what).str()};
   };
   for (auto [i, argument] :
        llvm::enumerate(ArrayRef(forward.arguments).drop_front())) {
@@ -85,11 +84,10 @@ findArguments(const Archive &archive, const Function &forward,
     }
     std::optional<aten::ScalarType> type;
     if (example) {
-      type = aten::toScalarType(static_cast<int64_t>(example->tensor->type));
-      if (!type)
-        return fail(argument.name,
-                    "is " + Twine(archive::nameOf(example->tensor->type)) +
-                        ", which is not supported");
+      type = example->tensor->type;
+      if (!aten::isSupported(*type))
+        return fail(argument.name, "is " + Twine(archive::nameOf(*type)) +
+                                       ", which is not supported");
       found.traced = example->tensor->sizes;
     } else if (isGiven) {
       type = aten::scalarTypeOf(given->second.dtype);
@@ -119,7 +117,7 @@ std::vector<DeclaredInput> declareInputs(MLIRContext *context,
       continue;
     DeclaredInput input;
     input.name = argument.name;
-    input.dtype = aten::nameOf(argument.type).str();
+    input.dtype = archive::nameOf(argument.type);
     input.elementType = aten::toElementType(context, argument.type);
     input.held = aten::toHeldType(context, argument.type);
     if (argument.traced) {
@@ -135,22 +133,22 @@ std::vector<DeclaredInput> declareInputs(MLIRContext *context,
   return result;
 }
 
-std::optional<std::vector<std::pair<std::string, aten::Value>>>
-nameOutputs(const aten::Value &result, std::string &error) {
+Result<std::vector<std::pair<std::string, aten::Value>>>
+nameOutputs(const aten::Value &result) {
   std::vector<std::pair<std::string, aten::Value>> outputs;
-  auto add = [&](const std::string &name, const aten::Value &value) {
-    if (value.isTensor() || value.isNumber()) {
-      outputs.emplace_back(name, value);
-      return true;
-    }
-    error = "output `" + name + "` is " + value.describe() +
-            "; the outputs of a model are tensors";
-    return false;
+  auto add = [&](const std::string &name,
+                 const aten::Value &value) -> Result<void> {
+    if (!value.isTensor() && !value.isNumber())
+      return Error{"output `" + name + "` is " + value.describe() +
+                   "; the outputs of a model are tensors"};
+    outputs.emplace_back(name, value);
+    return {};
   };
   if (result.isDict()) {
     for (const auto &[key, value] : result.getDict())
-      if (!add(key.isString() ? key.getString() : "output", value))
-        return std::nullopt;
+      if (auto added = add(key.isString() ? key.getString() : "output", value);
+          !added)
+        return added.error();
   } else if (result.isTuple() || result.isList()) {
     const aten::List &elements = result.getElements();
     for (auto [i, element] : llvm::enumerate(elements)) {
@@ -159,16 +157,14 @@ nameOutputs(const aten::Value &result, std::string &error) {
         continue;
       std::string name =
           elements.size() == 1 ? "output" : "output_" + std::to_string(i);
-      if (!add(name, element))
-        return std::nullopt;
+      if (auto added = add(name, element); !added)
+        return added.error();
     }
-  } else if (!add("output", result)) {
-    return std::nullopt;
+  } else if (auto added = add("output", result); !added) {
+    return added.error();
   }
-  if (outputs.empty()) {
-    error = "`forward` returns nothing";
-    return std::nullopt;
-  }
+  if (outputs.empty())
+    return Error{"`forward` returns nothing"};
   return outputs;
 }
 

@@ -22,11 +22,11 @@ struct ForwardArgument {
   std::optional<std::vector<int64_t>> traced;
 };
 
-/// The arguments of `forward` behind `self`. On failure `error` says which one
-/// cannot be an input, or which size is missing.
-std::optional<std::vector<ForwardArgument>>
+/// The arguments of `forward` behind `self`. An error says which one cannot be
+/// an input, or which size is missing.
+Result<std::vector<ForwardArgument>>
 findArguments(const Archive &archive, const Function &forward,
-              const ImportOptions &options, std::string &error);
+              const ImportOptions &options);
 
 /// The inputs among them, for `specialiseInputs`: traced sizes are fixed unless
 /// `options` give others.
@@ -34,9 +34,8 @@ std::vector<DeclaredInput> declareInputs(mlir::MLIRContext *context,
                                          llvm::ArrayRef<ForwardArgument> found,
                                          const ImportOptions &options);
 
-/// What `forward` returned, by name. On failure `error` names the part that is
-/// no tensor.
-std::optional<std::vector<std::pair<std::string, aten::Value>>>
-nameOutputs(const aten::Value &result, std::string &error);
+/// What `forward` returned, by name. An error names the part that is no tensor.
+Result<std::vector<std::pair<std::string, aten::Value>>>
+nameOutputs(const aten::Value &result);
 
 } // namespace polyrank::frontends::torchscript

@@ -12,6 +12,11 @@
 
 namespace polyrank::frontends::torchscript {
 
+/// The operands of a call without what is called.
+inline llvm::ArrayRef<const Expression *> argumentsOf(const Expression &call) {
+  return llvm::ArrayRef(call.operands).drop_front();
+}
+
 /// Control flow is followed: branches that are taken, loops turn by turn, calls
 /// of methods and functions. What decides it must be known: numbers, shapes,
 /// attributes, flags. Operators are the table's (aten::call); one that cannot
@@ -98,7 +103,8 @@ private:
                                    const Expression &expression, Frame &frame);
   /// @}
 
-  /// Calls (Calls.cpp).
+  /// Calls (Calls.cpp; of the language itself LanguageCalls.cpp; what concerns
+  /// tensors TensorAttributes.cpp).
   /// @{
   std::optional<Value> evaluateCall(const Expression &call, Frame &frame);
   /// int(x), annotate(T, x) and the like; nullopt in the outer optional where

@@ -17,32 +17,17 @@ Value ModelState::convertTensor(const archive::PickledTensor &tensor,
     fail(stored.error().message);
     return {};
   }
-  std::optional<aten::ScalarType> type =
-      aten::toScalarType(static_cast<int64_t>(stored->type));
-  if (!type) {
+  if (!aten::isSupported(stored->type)) {
     fail(archive.path() + ": tensor `" + path + "` is " +
          archive::nameOf(stored->type) + ", which is not supported");
     return {};
   }
-  aten::StateEntry entry;
-  entry.name = path;
-  entry.role = role;
-  entry.requiresGrad = stored->requiresGrad;
-  entry.tensor.type = *type;
-  entry.tensor.sizes = stored->sizes;
-  entry.tensor.strides = stored->strides;
-  entry.tensor.storageOffset =
-      (stored->begin - stored->storageBegin) / archive::byteSize(stored->type);
-  entry.tensor.storage = {archive.path(), stored->storageBegin,
-                          stored->storageLength};
-  entry.tensor.bytes =
-      bytes.substr(stored->storageBegin, stored->storageLength);
   if (entries.size() == maxEntries) {
     fail(archive.path() + ": holds more than " + std::to_string(maxEntries) +
          " tensors");
     return {};
   }
-  entries.push_back(std::move(entry));
+  entries.push_back({path, std::move(*stored), role});
   holders.push_back(std::move(holder));
   return {}; // see setTensors
 }
@@ -196,32 +181,28 @@ Value ModelState::convert(const PickleValue &pickled, const std::string &path,
 }
 
 void ModelState::findShared() {
-  auto keyOf = [](const aten::StoredTensor &tensor) {
-    return std::tuple(tensor.storage.offset, tensor.storageOffset, tensor.type,
-                      tensor.sizes, tensor.strides);
-  };
-  std::map<decltype(keyOf(aten::StoredTensor())), size_t> states;
+  std::map<archive::StoredTensor::Key, size_t> states;
   std::map<uint64_t, size_t> storages; // by where they begin
   for (auto [i, entry] : llvm::enumerate(entries))
     if (entry.role != aten::Role::Constant) {
-      states.try_emplace(keyOf(entry.tensor), i);
-      storages.try_emplace(entry.tensor.storage.offset, i);
+      states.try_emplace(entry.tensor.key(), i);
+      storages.try_emplace(entry.tensor.storageBegin, i);
     }
   for (auto [i, entry] : llvm::enumerate(entries)) {
     same.push_back(i);
     if (entry.role != aten::Role::Constant)
       continue;
-    if (auto found = states.find(keyOf(entry.tensor)); found != states.end())
+    if (auto found = states.find(entry.tensor.key()); found != states.end())
       same.back() = found->second;
-    else if (auto storage = storages.find(entry.tensor.storage.offset);
-             storage != storages.end() && entry.tensor.storage.length > 0)
+    else if (auto storage = storages.find(entry.tensor.storageBegin);
+             storage != storages.end() && entry.tensor.storageLength > 0)
       fail(archive.path() + ": the tensor `" + entry.name + "` is a part of `" +
            entries[storage->second].name +
            "`, which a step may change; compute it in forward instead");
   }
 }
 
-bool ModelState::find(std::string &error) {
+Result<void> ModelState::find() {
   Value module = convert(archive.getModule(), "", aten::Role::Constant,
                          Archive::Folder::Data, {});
   root = as<Instance>(module);
@@ -235,8 +216,9 @@ bool ModelState::find(std::string &error) {
                 aten::Role::Constant, Archive::Folder::Constants, holder);
   }
   findShared();
-  error = problem;
-  return problem.empty();
+  if (!problem.empty())
+    return Error{problem};
+  return {};
 }
 
 void ModelState::setTensors(llvm::ArrayRef<Value> values) {

@@ -12,19 +12,16 @@ namespace polyrank::frontends::torchscript {
 
 class ModelState {
 public:
-  /// `bytes` is the file, mapped; it outlives the import.
-  ModelState(const Archive &archive, std::string_view bytes)
-      : archive(archive), bytes(bytes) {}
+  explicit ModelState(const Archive &archive) : archive(archive) {}
 
-  /// Finds the modules, their tensors, and the constants of the code. On
-  /// failure `error` says what is wrong.
+  /// Finds the modules, their tensors, and the constants of the code.
   ///
   /// A tensor is what its module's class says: a parameter, a buffer, or else a
   /// constant. One that several modules hold, or one module under several
-  /// names, is an entry for each. A tensor that is one of these in one place and
-  /// a plain attribute, or an element of a list, in another (the weights of
+  /// names, is an entry for each. A tensor that is one of these in one place
+  /// and a plain attribute, or an element of a list, in another (the weights of
   /// recurrent layers are) is the parameter in both.
-  bool find(std::string &error);
+  Result<void> find();
 
   llvm::ArrayRef<aten::StateEntry> getEntries() const { return entries; }
   const std::shared_ptr<Instance> &getRoot() const { return root; }
@@ -65,7 +62,6 @@ private:
   static constexpr size_t maxEntries = 1 << 20;
 
   const Archive &archive;
-  std::string_view bytes;
   std::string problem;
   std::vector<aten::StateEntry> entries;
   std::vector<Holder> holders; // by entry

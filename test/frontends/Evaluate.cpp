@@ -16,9 +16,8 @@ namespace onnx = polyrank::frontends::onnx;
 namespace polyrank::test {
 
 /// The elements of a parameter as the argument of `type` that holds them.
-static std::optional<graph::Tensor> readParameter(graph::ParameterOp parameter,
-                                                  RankedTensorType type,
-                                                  std::string &error) {
+static Result<graph::Tensor> readParameter(graph::ParameterOp parameter,
+                                           RankedTensorType type) {
   auto stored = cast<RankedTensorType>(parameter.getType());
   if (auto value =
           dyn_cast_if_present<DenseElementsAttr>(parameter.getValueAttr())) {
@@ -29,10 +28,8 @@ static std::optional<graph::Tensor> readParameter(graph::ParameterOp parameter,
   std::ifstream file(parameter.getPath().str(), std::ios::binary);
   std::vector<char> bytes(parameter.getLength());
   file.seekg(static_cast<std::streamoff>(parameter.getOffset()));
-  if (!file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()))) {
-    error = "cannot read " + parameter.getPath().str();
-    return std::nullopt;
-  }
+  if (!file.read(bytes.data(), static_cast<std::streamsize>(bytes.size())))
+    return Error{"cannot read " + parameter.getPath().str()};
   graph::Tensor tensor(type);
   auto load = [&](auto element, auto &into) {
     int64_t rows = parameter.getTransposed() ? stored.getDimSize(0) : 1,
@@ -52,14 +49,13 @@ static std::optional<graph::Tensor> readParameter(graph::ParameterOp parameter,
   else if (stored.getElementType().isInteger(64))
     load(int64_t(), tensor.integers);
   else
-    error = "element type of a parameter that this test does not read";
+    return Error{"element type of a parameter that this test does not read"};
   return tensor;
 }
 
-std::vector<graph::Tensor> evaluateForward(
+Result<std::vector<graph::Tensor>> evaluateForward(
     ModuleOp module,
-    const std::vector<std::pair<std::string, graph::Tensor>> &inputs,
-    std::string &error) {
+    const std::vector<std::pair<std::string, graph::Tensor>> &inputs) {
   auto forward = module.lookupSymbol<func::FuncOp>("forward");
   llvm::DenseMap<Value, graph::Tensor> values;
   graph::Boundary boundary(forward);
@@ -68,11 +64,10 @@ std::vector<graph::Tensor> evaluateForward(
     if (FlatSymbolRefAttr symbol = boundary.getParameter(number)) {
       auto parameter =
           module.lookupSymbol<graph::ParameterOp>(symbol.getValue());
-      auto tensor = readParameter(
-          parameter, cast<RankedTensorType>(argument.getType()), error);
-      if (!error.empty())
-        return {};
-      values[argument] = std::move(*tensor);
+      POLYRANK_ASSIGN(
+          tensor,
+          readParameter(parameter, cast<RankedTensorType>(argument.getType())));
+      values[argument] = std::move(tensor);
       continue;
     }
     std::string name = boundary.getName(number);
@@ -80,10 +75,8 @@ std::vector<graph::Tensor> evaluateForward(
       if (name == given)
         values[argument] = tensor;
     if (!values.contains(argument) ||
-        values[argument].getType() != argument.getType()) {
-      error = "no input of the right type for " + name;
-      return {};
-    }
+        values[argument].getType() != argument.getType())
+      return Error{"no input of the right type for " + name};
   }
   for (Operation &op : forward.getBody().front().without_terminator()) {
     std::vector<graph::Tensor> operands, results;
@@ -91,10 +84,8 @@ std::vector<graph::Tensor> evaluateForward(
       operands.push_back(values.at(operand));
     for (Value result : op.getResults())
       results.emplace_back(cast<RankedTensorType>(result.getType()));
-    if (failed(cast<graph::GraphOp>(op).evaluate(operands, results))) {
-      error = "cannot evaluate " + op.getName().getStringRef().str();
-      return {};
-    }
+    if (failed(cast<graph::GraphOp>(op).evaluate(operands, results)))
+      return Error{"cannot evaluate " + op.getName().getStringRef().str()};
     for (auto [value, tensor] : llvm::zip(op.getResults(), results))
       values[value] = std::move(tensor);
   }
@@ -106,22 +97,17 @@ std::vector<graph::Tensor> evaluateForward(
 
 namespace {
 
-std::optional<std::pair<std::string, graph::Tensor>>
-readTensorFile(MLIRContext &context, const std::string &path,
-               std::string &error) {
+Result<std::pair<std::string, graph::Tensor>>
+readTensorFile(MLIRContext &context, const std::string &path) {
   std::ifstream file(path, std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  std::string bytes((std::istreambuf_iterator<char>(file)), {}), error;
   auto tensor = onnx::readTensor(bytes, error);
-  if (!tensor) {
-    error = path + ": " + error;
-    return std::nullopt;
-  }
+  if (!tensor)
+    return Error{path + ": " + error};
   onnx::Model none;
   auto known = onnx::toTensor(&context, none, *tensor, error);
-  if (!known) {
-    error = path + ": " + error;
-    return std::nullopt;
-  }
+  if (!known)
+    return Error{path + ": " + error};
   return std::pair(std::string(tensor->name),
                    frontends::toComputed(std::move(*known)));
 }
@@ -170,9 +156,9 @@ std::string checkOnTestData(MLIRContext &context, const std::string &modelPath,
     std::string path = data + "input_" + std::to_string(inputs.size()) + ".pb";
     if (initialised.count(value.name) || !std::filesystem::exists(path))
       continue;
-    auto tensor = readTensorFile(context, path, error);
+    auto tensor = readTensorFile(context, path);
     if (!tensor)
-      return error;
+      return tensor.error().message;
     inputs.emplace_back(value.name, std::move(tensor->second));
     if (inputs.size() > arguments) {
       options.known[value.name] = inputs.back().second;
@@ -184,16 +170,16 @@ std::string checkOnTestData(MLIRContext &context, const std::string &modelPath,
   auto module = frontends::importOnnx(context, modelPath, options);
   if (!module)
     return diagnostics;
-  auto outputs = evaluateForward(*module, inputs, error);
-  if (!error.empty())
-    return error;
+  auto outputs = evaluateForward(*module, inputs);
+  if (!outputs)
+    return outputs.error().message;
   // Behind the outputs are the next values of running statistics.
-  outputs.resize(std::min(outputs.size(), model->graph.outputs.size()));
-  for (auto [i, output] : llvm::enumerate(outputs)) {
-    auto expected = readTensorFile(
-        context, data + "output_" + std::to_string(i) + ".pb", error);
+  outputs->resize(std::min(outputs->size(), model->graph.outputs.size()));
+  for (auto [i, output] : llvm::enumerate(*outputs)) {
+    auto expected =
+        readTensorFile(context, data + "output_" + std::to_string(i) + ".pb");
     if (!expected)
-      return error;
+      return expected.error().message;
     std::string difference =
         compare(output, expected->second, relative, absolute);
     if (!difference.empty())

@@ -9,15 +9,15 @@
 #include "dialects/graph/Graph.h"
 #include "frontends/onnx/Model.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "support/Result.h"
 
 namespace polyrank::test {
 
 /// The results of @forward for inputs by name. Parameters are read from the
-/// spans that the module names. Empty, with `error`, on failure.
-std::vector<graph::Tensor> evaluateForward(
+/// spans that the module names.
+Result<std::vector<graph::Tensor>> evaluateForward(
     mlir::ModuleOp module,
-    const std::vector<std::pair<std::string, graph::Tensor>> &inputs,
-    std::string &error);
+    const std::vector<std::pair<std::string, graph::Tensor>> &inputs);
 
 /// Imports FOLDER/model.onnx (or `model`), evaluates it on input_N.pb of
 /// FOLDER/test_data_set_0 and compares with output_N.pb: |a - b| <= absolute +

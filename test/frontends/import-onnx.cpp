@@ -1,9 +1,9 @@
 // Test driver: imports a model and prints it, or checks it on test data.
 //
 //   import-onnx MODEL [--input NAME=DTYPE[D0,..]]... [--no-tie]    prints MLIR
-//   import-onnx --node-tests FOLDER     lists ONNX's node tests, and which are left out why
-//   import-onnx MODEL --data FOLDER [--tolerance T | --node-test]  compares the
-//   results
+//   import-onnx --node-tests FOLDER     lists ONNX's node tests, and which are
+//   left out why import-onnx MODEL --data FOLDER [--tolerance T | --node-test]
+//   compares the results
 
 #include "frontends/onnx/Import.h"
 
@@ -44,10 +44,9 @@ int main(int argc, char **argv) {
   for (int i = 1; i < argc; ++i) {
     StringRef argument = argv[i];
     if (argument == "--input" && i + 1 < argc) {
-      std::string error;
-      auto spec = polyrank::frontends::parseInputSpec(argv[++i], error);
+      auto spec = polyrank::frontends::parseInputSpec(argv[++i]);
       if (!spec) {
-        llvm::errs() << "error: " << error << "\n";
+        llvm::errs() << "error: " << spec.error().message << "\n";
         return 1;
       }
       options.inputs[spec->first] = spec->second;

@@ -43,13 +43,13 @@ void useTensor(const Archive &archive,
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  std::string text(fuzz::text(data, size)), error;
+  std::string text(fuzz::text(data, size));
   if (!text.starts_with("PK")) {
-    if (auto program = readProgram(text, "model.json", error))
+    if (auto program = readProgram(text, "model.json"))
       useProgram(*program);
-    else if (!llvm::StringRef(error).starts_with("model.json: "))
+    else if (!program.error().message.starts_with("model.json: "))
       std::abort();
-    (void)readPayloads(text, "config.json", error);
+    (void)readPayloads(text, "config.json");
     return 0;
   }
   std::string path = fuzz::writeFile("model.pt2", text);

@@ -54,11 +54,8 @@ void parse(MLIRContext &context, char language, const std::string &text) {
     nearestNames(pattern->pattern, names);
     return;
   }
-  case 'i': {
-    std::string error;
-    bool parsed = bool(frontends::parseInputSpec(text, error));
-    return check(parsed, error);
-  }
+  case 'i':
+    return check(frontends::parseInputSpec(text));
   case 'c':
     return diagnostics.checkOutcome(
         succeeded(training::parseCall(text, emitError)));

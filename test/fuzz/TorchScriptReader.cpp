@@ -22,7 +22,12 @@ void visit(const Archive &model, const PickleValue &value, size_t fileSize,
       if (tensor->storageLength > fileSize ||
           tensor->storageBegin > fileSize - tensor->storageLength)
         std::abort();
-      (void)archive::readElements(*model.getZip().file(), *tensor);
+      uint64_t end = tensor->storageBegin + tensor->storageLength;
+      archive::forEachElement(*tensor, [&](uint64_t at) {
+        if (at < tensor->storageBegin ||
+            at + archive::byteSize(tensor->type) > end)
+          std::abort();
+      });
     }
   }
   if (value.is(PickleValue::Kind::Object)) {

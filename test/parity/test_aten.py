@@ -13,7 +13,8 @@ import torch
 from torch import nn
 
 import tools
-from aten_cases import FAMILIES, FEEDS
+from aten_case import FEEDS
+from aten_cases import FAMILIES
 from reference import GRADIENT_RATE
 
 

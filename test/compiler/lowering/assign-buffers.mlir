@@ -12,7 +12,7 @@ rank.kernel @gradient(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place
 // CHECK-LABEL: func.func @step
 // CHECK-SAME: %{{.*}}: tensor<16xf32> {graph.role = #graph.parameter<@w>, rank.buffer = #rank.buffer<private, 0, 64>}
 // CHECK-SAME: %{{.*}}: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 64, 64>}
-// CHECK-SAME: rank.arena = #rank.arena<shared = 0, private = 192, persistent = 128, lower_bound = 192>
+// CHECK-SAME: rank.arena = #rank.arena<shared = 0, private = 192, lower_bound = 192>
 // CHECK: rank.launch @gradient({{.*}}) {buffers = [#rank.buffer<private, 128, 64>]}
 // CHECK-NEXT: rank.launch @update({{.*}}) {buffers = [#rank.buffer<private, 0, 64>]}
 // CHECK-NEXT: return

@@ -246,6 +246,16 @@ func.func @transposed(%x: tensor<64xf32> {graph.role = #graph.input<"x">, rank.b
 }
 
 // -----
+// A block of what is itself one of the arena's blocks is copied: where it lies depends on both axes.
+#mesh = #sharding.mesh<["a"=2, "b"=2]>
+func.func @block_of_a_block(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64 step 64 over <#mesh, {"a"}>>}) -> (tensor<8xf32> {graph.role = #graph.output<"y">})
+    attributes {rank.arena = #rank.arena<shared = 128, private = 0>} {
+  // expected-error @+1 {{result 0 at #rank.buffer<shared, 0, 32 step 32 over <#sharding.mesh<["a"=2, "b"=2]>, {"b"}>> overwrites operand 0 at}}
+  %a = rank.slice %x dim 0 over <#mesh, {"b"}> {buffers = [#rank.buffer<shared, 0, 32 step 32 over <#mesh, {"b"}>>]} : (tensor<16xf32>) -> tensor<8xf32>
+  return %a : tensor<8xf32>
+}
+
+// -----
 // Only on the first device the value's block is overwritten.
 #mesh = #sharding.mesh<["data"=3]>
 func.func @first_device(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<shared, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})

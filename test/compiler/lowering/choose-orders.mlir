@@ -98,6 +98,31 @@ func.func @made_anew(%x: tensor<4x2xf32>, %w: tensor<2x3xf32>) -> tensor<3x1x4xf
 
 // -----
 
+// Integers are made anew as they were: with their sign, and one that no double
+// holds is transposed as it stands.
+
+// ALWAYS-LABEL: func.func @integers_made_anew
+// ALWAYS-DAG: graph.constant dense<-9223372036854775808> : tensor<4x3xi64>
+// ALWAYS-DAG: graph.constant dense<9223372036854775807> : tensor<4x3xi64>
+// ALWAYS-DAG: graph.constant dense<-3> : tensor<4x3xi64>
+// ALWAYS-DAG: graph.constant dense<9007199254740993> : tensor<3x4xi64>
+func.func @integers_made_anew(%x: tensor<4x2xf32>, %w: tensor<2x3xf32>) -> tensor<3x4xi64> {
+  %y = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<4x2xf32>, tensor<2x3xf32>) -> tensor<4x3xf32>
+  %t = graph.transpose %y {permutation = array<i64: 1, 0>} : (tensor<4x3xf32>) -> tensor<3x4xf32>
+  %n = graph.convert %t : (tensor<3x4xf32>) -> tensor<3x4xi64>
+  %least = graph.constant dense<-9223372036854775808> : tensor<3x4xi64>
+  %most = graph.constant dense<9223372036854775807> : tensor<3x4xi64>
+  %negative = graph.constant dense<-3> : tensor<3x4xi64>
+  %odd = graph.constant dense<9007199254740993> : tensor<3x4xi64>
+  %a = graph.max %n, %least : tensor<3x4xi64>
+  %b = graph.min %a, %most : tensor<3x4xi64>
+  %c = graph.mul %b, %negative : tensor<3x4xi64>
+  %d = graph.add %c, %odd : tensor<3x4xi64>
+  return %d : tensor<3x4xi64>
+}
+
+// -----
+
 // A window of one element is a dim of size 1, but the last one of a fold: that
 // stays as it is written.
 

@@ -149,3 +149,10 @@ func.func @mean_alone(%x: tensor<f32>) -> (tensor<f32> {graph.role = #graph.mean
 
 // expected-error @+1 {{[B8] result 0: a count without its mean before it}}
 func.func @count_alone(%x: tensor<f32>) -> (tensor<f32> {graph.role = #graph.count<4>}) { return %x : tensor<f32> }
+
+// -----
+
+// expected-error @+1 {{[B8] result 1: a count without its mean before it}}
+func.func @count_behind_another(%x: tensor<f32>) -> (tensor<f32> {graph.role = #graph.output<"y">}, tensor<f32> {graph.role = #graph.count<4>}) {
+  return %x, %x : tensor<f32>, tensor<f32>
+}

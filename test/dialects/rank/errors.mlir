@@ -34,12 +34,8 @@ func.func @members(%x: tensor<4xf32>) {
 func.func private @arena_size() attributes {arena = #rank.arena<shared = 64, private = -64>}
 
 // -----
-// expected-error @+1 {{[arena 2] 64 persistent bytes, 0 live ones and regions of 64 do not ascend}}
-func.func private @arena_persistent() attributes {arena = #rank.arena<shared = 64, private = 0, persistent = 64>}
-
-// -----
-// expected-error @+1 {{[arena 2] 64 persistent bytes, 128 live ones and regions of 64 do not ascend}}
-func.func private @arena_bound() attributes {arena = #rank.arena<shared = 64, private = 0, persistent = 64, lower_bound = 128>}
+// expected-error @+1 {{[arena 2] 128 live bytes do not lie in regions of 96}}
+func.func private @arena_bound() attributes {arena = #rank.arena<shared = 64, private = 32, lower_bound = 128>}
 
 // -----
 // expected-error @+1 {{[arena 3] rank.arena is a #rank.arena, not {shared = 64 : i64}}}

@@ -27,9 +27,9 @@ std::string program(const std::string &nodes, const std::string &inputs = "[]",
 }
 
 std::string errorOf(const std::string &text) {
-  std::string error;
-  EXPECT_FALSE(readProgram(text, "model.json", error));
-  return error;
+  auto read = readProgram(text, "model.json");
+  EXPECT_FALSE(read) << text;
+  return read ? "" : read.error().message;
 }
 
 std::string nodeWith(const std::string &argument) {
@@ -38,9 +38,8 @@ std::string nodeWith(const std::string &argument) {
 }
 
 Argument argumentOf(const std::string &text) {
-  std::string error;
-  auto read = readProgram(program(nodeWith(text)), "model.json", error);
-  EXPECT_TRUE(read) << error;
+  auto read = readProgram(program(nodeWith(text)), "model.json");
+  EXPECT_TRUE(read) << read.error().message;
   return read ? read->graph.nodes[0].inputs[0].value : Argument();
 }
 

@@ -1,0 +1,305 @@
+// What the user's patterns name, and the constraints that they are.
+
+#include "compiler/sharding/Strategy.h"
+
+#include "compiler/sharding/Why.h"
+#include "dialects/graph/Boundary.h"
+#include "dialects/graph/Provenance.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::sharding;
+
+LogicalResult Strategy::checkDims(const ShardPattern &pattern, StringRef name,
+                                  ArrayRef<int64_t> shape) {
+  size_t given = pattern.dims.size();
+  if (given == shape.size())
+    return success();
+  std::string sizes;
+  for (int64_t size : shape)
+    sizes += (sizes.empty() ? "" : "x") + std::to_string(size);
+  return error() << "--shard '" << pattern.text << "' has " << given
+                 << (given == 1 ? " dim" : " dims") << ", but '" << name
+                 << "' has " << shape.size() << " (" << sizes
+                 << "); write one entry per dim (- for not split)";
+}
+
+bool Strategy::replaces(const ShardPattern &pattern, StringRef name,
+                        sharding::ConstraintAttr given) {
+  if (!given || given.getFrom() == pattern.text)
+    return true;
+  bool wins = pattern.priority <= given.getPriority();
+  std::string other = given.getFrom().str();
+  remark(name, wins ? "'" + pattern.text + "' replaces '" + other + "'"
+                    : "'" + other + "' is kept, not '" + pattern.text + "'");
+  return wins;
+}
+
+void Strategy::remark(StringRef name, const std::string &text) {
+  auto &[layers, kept] = remarks[LayerNames::getKey(name) + "|" + text];
+  layers.add(name);
+  kept = text;
+}
+
+void Strategy::emitRemarks() {
+  for (auto &[key, entry] : remarks)
+    emitRemark(module.getLoc())
+        << "'" << entry.first.toString() << "': " << entry.second;
+}
+
+/// `dimsOf`: per dim of the pattern, the dims of `type` that it is made of,
+/// major to minor.
+FailureOr<Strategy::Found>
+Strategy::layOut(const ShardPattern &pattern, RankedTensorType type,
+                 ArrayRef<SmallVector<int64_t>> dimsOf, ArrayRef<DimUse> uses,
+                 StringRef name, Kind kind) {
+  SmallVector<DimAttr> dims(type.getRank(), DimAttr::get(mesh, {}));
+  Found found;
+  found.open.assign(type.getRank(), false);
+  for (auto [d, list] : llvm::enumerate(dimsOf)) {
+    auto axes = pattern.getAxes(d, mesh);
+    if (!axes)
+      return error() << axes.error().message, failure();
+    if (pattern.dims[d].open)
+      for (int64_t dim : list)
+        found.open[dim] = true;
+    std::string axesText = describe(mesh, *axes);
+    int64_t blocks = sharding::product(*axes);
+    if (blocks == 1)
+      continue;
+    auto has = [&](bool DimUse::*is) {
+      return llvm::any_of(list, [&](int64_t dim) { return uses[dim].*is; });
+    };
+    // One head, which serves all heads of queries.
+    if (kind == Kind::Parameter && has(&DimUse::isWidth) &&
+        !has(&DimUse::isHeads)) {
+      remark(name, "dim " + std::to_string(d) + " is one head, which serves " +
+                       "those of all " + std::to_string(blocks) +
+                       " blocks of " + axesText + ": every rank holds it");
+      continue;
+    }
+    // The most major dim that is not sliced, heads before others.
+    int64_t chosen = -1;
+    for (bool heads : {true, false})
+      for (int64_t dim : list)
+        if (chosen < 0 && !uses[dim].isSliced && (!heads || uses[dim].isHeads))
+          chosen = dim;
+    if (chosen < 0)
+      return error()
+                 << "--shard '" << pattern.text << "': dim " << d << " of '"
+                 << name
+                 << "' is taken apart by the model; it cannot be split over "
+                 << axesText,
+             failure();
+    int64_t size = type.getDimSize(chosen), padded = 0;
+    StringRef unit = uses[chosen].isHeads && list.size() > 1 ? " heads" : "";
+    bool repeated = false;
+    if (size < blocks && kind == Kind::Parameter && uses[chosen].isGroups)
+      if (auto part = majorPart(*axes, size)) {
+        remark(name, describe(mesh, *part) + " splits the " +
+                         std::to_string(size) + " heads of dim " +
+                         std::to_string(d) + ", fewer than the " +
+                         std::to_string(blocks) + " blocks of " + axesText +
+                         ": groups of " + std::to_string(blocks / size) +
+                         " ranks hold the same heads");
+        axes = *part;
+        blocks = size;
+        repeated = true;
+      }
+    if (size < blocks)
+      return error() << "--shard '" << pattern.text << "': dim " << d << " of '"
+                     << name << "' has " << size
+                     << (unit.empty() ? " elements" : unit)
+                     << ", fewer than the " << blocks << " blocks of "
+                     << axesText << "; split it over fewer ranks",
+             failure();
+    if (size % blocks != 0) {
+      padded = (size + blocks - 1) / blocks * blocks;
+      if (kind == Kind::Input && d == 0)
+        return error() << "--shard '" << pattern.text << "': dim " << d
+                       << " of '" << name << "' has size " << size
+                       << ", which the " << blocks << " blocks of " << axesText
+                       << " do not divide; batches are not padded: use a "
+                          "multiple of "
+                       << blocks << " or other sizes of the mesh",
+               failure();
+    }
+    if (!repeated && (list.size() > 1 || padded)) {
+      std::string text = axesText + " splits ";
+      if (list.size() > 1)
+        text += "the " + std::to_string(size) +
+                (unit.empty() ? " blocks" : unit.str()) + " of dim " +
+                std::to_string(d);
+      else
+        text += "dim " + std::to_string(d) + " of size " + std::to_string(size);
+      if (padded)
+        text += kind == Kind::Parameter
+                    ? ", padded to " + std::to_string(padded)
+                    : ", padded as the ops on it need";
+      remark(name, text);
+    }
+    dims[chosen] = DimAttr::get(mesh, *axes, padded,
+                                padded && kind == Kind::Parameter
+                                    ? sharding::Fill::Zero
+                                    : sharding::Fill::Undefined);
+  }
+  found.layout = LayoutAttr::get(mesh, dims);
+  return found;
+}
+
+LogicalResult Strategy::constrainArgument(unsigned argument,
+                                          const ShardPattern &pattern,
+                                          graph::ParameterOp parameter) {
+  RankedTensorType type = typeOf(argument);
+  SmallVector<SmallVector<int64_t>> dimsOf;
+  SmallVector<DimUse> uses(type.getRank());
+  std::string name;
+  if (parameter) {
+    name = parameter.getSymName().str();
+    auto stored = cast<RankedTensorType>(parameter.getType());
+    if (failed(checkDims(pattern, name, stored.getShape())))
+      return failure();
+    if (DenseI64ArrayAttr view = graph::Boundary(function).getView(argument))
+      dimsOf =
+          dimsOfStored(stored.getShape(), type, view.asArrayRef().drop_front());
+    for (int64_t d = 0; d < type.getRank(); ++d)
+      uses[d] = followDim(function.getArgument(argument), d);
+  } else {
+    name = graph::Boundary(function).getName(argument);
+    // Dim 0 is the microbatch: the user's dims follow.
+    if (failed(checkDims(pattern, name, type.getShape().drop_front())))
+      return failure();
+    for (int64_t d = 1; d < type.getRank(); ++d)
+      dimsOf.push_back({d});
+  }
+  if (dimsOf.empty())
+    for (int64_t d = 0; d < type.getRank(); ++d)
+      dimsOf.push_back({d});
+  auto found = layOut(pattern, type, dimsOf, uses, name,
+                      parameter ? Kind::Parameter : Kind::Input);
+  if (failed(found))
+    return failure();
+  if (replaces(pattern, name, sharding::getConstraint(function, argument)))
+    sharding::setConstraint(function, argument,
+                            toConstraint(found->layout, found->open,
+                                         pattern.priority, pattern.text));
+  return success();
+}
+
+/// Ops of the user's model (not of its backward) whose scope matches and whose
+/// result leaves it.
+FailureOr<bool> Strategy::constrainOutputs(const ShardPattern &pattern,
+                                           std::vector<std::string> &scopes) {
+  bool any = false;
+  LogicalResult status = success();
+  auto isForward = [&](Operation *op) {
+    return phases.getPhase(op) == graph::Phase::Forward;
+  };
+  auto scopeOf = [&](Operation *op) {
+    return isForward(op) ? graph::getScope(op) : StringRef();
+  };
+  function.walk([&](Operation *op) {
+    StringRef scope = scopeOf(op);
+    if (scope.empty() || op->getNumResults() == 0)
+      return WalkResult::advance();
+    // The module that the pattern means may be an ancestor of the op's.
+    std::string matched;
+    for (StringRef prefix = scope; !prefix.empty();
+         prefix = prefix.rsplit('.').first) {
+      if (!llvm::is_contained(scopes, prefix.str()))
+        scopes.push_back(prefix.str());
+      if (pattern.matches(prefix))
+        matched = prefix.str();
+      if (!prefix.contains('.'))
+        break;
+    }
+    if (matched.empty())
+      return WalkResult::advance();
+    auto isInside = [&](Operation *user) {
+      StringRef other = scopeOf(user);
+      return other == matched || other.starts_with(matched + ".");
+    };
+    bool leaves =
+        llvm::any_of(op->getResult(0).getUsers(), [&](Operation *user) {
+          return isForward(user) && !isInside(user);
+        });
+    if (!leaves)
+      return WalkResult::advance();
+    auto type = cast<RankedTensorType>(op->getResult(0).getType());
+    if (failed(checkDims(pattern, "out(" + matched + ")", type.getShape()))) {
+      status = failure();
+      return WalkResult::interrupt();
+    }
+    SmallVector<SmallVector<int64_t>> dimsOf;
+    for (int64_t d = 0; d < type.getRank(); ++d)
+      dimsOf.push_back({d});
+    auto found =
+        layOut(pattern, type, dimsOf, SmallVector<DimUse>(type.getRank()),
+               matched, Kind::Output);
+    if (failed(found)) {
+      status = failure();
+      return WalkResult::interrupt();
+    }
+    any = true;
+    if (replaces(pattern, matched, sharding::getConstraint(op)))
+      sharding::setConstraint(op, toConstraint(found->layout, found->open,
+                                               pattern.priority, pattern.text));
+    return WalkResult::advance();
+  });
+  if (failed(status))
+    return failure();
+  return any;
+}
+
+LogicalResult Strategy::add(StringRef text) {
+  Result<ShardPattern> pattern = ShardPattern::parse(text);
+  if (!pattern)
+    return error() << pattern.error().message;
+  return add(*pattern);
+}
+
+LogicalResult Strategy::add(const ShardPattern &pattern) {
+  lowest = std::max(lowest, pattern.priority);
+  std::vector<std::string> names;
+  bool any = false;
+  if (pattern.isOutput) {
+    auto found = constrainOutputs(pattern, names);
+    if (failed(found))
+      return failure();
+    any = *found;
+  } else {
+    graph::Boundary boundary(function);
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      graph::ParameterOp parameter;
+      SmallVector<std::string> known;
+      if (auto role = boundary.getArgument<graph::ParameterAttr>(i)) {
+        parameter = SymbolTable::lookupNearestSymbolFrom<graph::ParameterOp>(
+            module, role.getSymbol());
+        if (!parameter)
+          continue;
+        known.push_back(parameter.getSymName().str());
+        if (ArrayAttr aliases = parameter.getAliasesAttr())
+          for (auto alias : aliases.getAsRange<StringAttr>())
+            known.push_back(alias.str());
+      } else if (auto input = boundary.getArgument<graph::InputAttr>(i)) {
+        known.push_back(input.getName().str());
+      } else {
+        continue;
+      }
+      names.insert(names.end(), known.begin(), known.end());
+      if (llvm::none_of(known, [&](const std::string &name) {
+            return pattern.matches(name);
+          }))
+        continue;
+      any = true;
+      if (failed(constrainArgument(i, pattern, parameter)))
+        return failure();
+    }
+  }
+  if (!any)
+    return error() << "--shard '" << pattern.text << "' matches no "
+                   << (pattern.isOutput ? "module" : "parameter or input")
+                   << nearestNames(pattern.pattern, names);
+  return success();
+}
+

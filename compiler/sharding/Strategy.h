@@ -1,0 +1,80 @@
+// What the user fixed, as constraints on arguments and ops.
+
+#pragma once
+
+#include "compiler/sharding/ParameterDims.h"
+#include "compiler/sharding/ShardPattern.h"
+#include "dialects/graph/Graph.h"
+#include "dialects/graph/Phase.h"
+#include "dialects/sharding/Constraint.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "support/Names.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace polyrank::sharding {
+
+class Strategy {
+public:
+  Strategy(mlir::ModuleOp module, mlir::func::FuncOp function, MeshAttr mesh,
+           llvm::StringRef batchAxes)
+      : module(module), function(function), mesh(mesh), phases(function),
+        givenBatchAxes(batchAxes) {}
+
+  /// Parses PATTERN=DIMS and constrains what it names.
+  mlir::LogicalResult add(llvm::StringRef text);
+  /// Splits the batch of inputs that nothing constrains over the batch axes.
+  mlir::LogicalResult addBatchDefault();
+  mlir::LogicalResult checkAxesAreUsed();
+  void emitRemarks();
+
+private:
+  mlir::LogicalResult add(const ShardPattern &pattern);
+  struct Found {
+    LayoutAttr layout;
+    llvm::SmallVector<bool> open;
+  };
+
+  mlir::InFlightDiagnostic error() { return mlir::emitError(module.getLoc()); }
+  mlir::RankedTensorType typeOf(unsigned argument) {
+    return llvm::cast<mlir::RankedTensorType>(
+        function.getArgument(argument).getType());
+  }
+  mlir::LogicalResult constrainArgument(unsigned argument,
+                                        const ShardPattern &pattern,
+                                        graph::ParameterOp parameter);
+  mlir::FailureOr<bool> constrainOutputs(const ShardPattern &pattern,
+                                         std::vector<std::string> &scopes);
+  /// What a pattern constrains. All may be padded but an input's batch.
+  enum class Kind { Parameter, Input, Output };
+  mlir::FailureOr<Found>
+  layOut(const ShardPattern &pattern, mlir::RankedTensorType type,
+         llvm::ArrayRef<llvm::SmallVector<int64_t>> dimsOf,
+         llvm::ArrayRef<DimUse> uses, llvm::StringRef name, Kind kind);
+  mlir::LogicalResult checkDims(const ShardPattern &pattern,
+                                llvm::StringRef name,
+                                llvm::ArrayRef<int64_t> shape);
+  /// Whether `pattern` is to replace what another one said of `name`.
+  bool replaces(const ShardPattern &pattern, llvm::StringRef name,
+                ConstraintAttr given);
+  ConstraintAttr toConstraint(LayoutAttr layout, llvm::ArrayRef<bool> open,
+                              int64_t priority, llvm::StringRef from) {
+    return ConstraintAttr::get(module.getContext(), layout, open, priority,
+                               from, 0);
+  }
+  /// A remark on a name; those on layers that are alike become one.
+  void remark(llvm::StringRef name, const std::string &text);
+
+  mlir::ModuleOp module;
+  mlir::func::FuncOp function;
+  MeshAttr mesh;
+  graph::Phases phases;
+  llvm::StringRef givenBatchAxes;
+  int64_t lowest = 0;
+  llvm::SmallVector<AxisRef> batchAxes;
+  llvm::MapVector<std::string, std::pair<LayerNames, std::string>,
+                  std::map<std::string, unsigned>>
+      remarks;
+};
+
+} // namespace polyrank::sharding

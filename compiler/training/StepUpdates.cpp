@@ -1,0 +1,94 @@
+// The update of @step: what takes the place of parameters and states.
+
+#include "compiler/training/StepBuilder.h"
+#include "support/Names.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::training;
+using graph::Parts;
+
+/// Marks where the update takes a gradient.
+Value StepBuilder::takeGradient(Parameter &parameter) {
+  auto role = graph::Boundary(step).getArgument<graph::ParameterAttr>(
+      parameter.step.getArgNumber());
+  return graph::GradientOp::create(
+      builder, NameLoc::get(builder.getStringAttr(parameter.name)),
+      parameter.gradient, role.getSymbol(), role.getView());
+}
+
+/// Which rule updates what, where there are several.
+void StepBuilder::reportRules(const Optimizer &optimizer) {
+  llvm::MapVector<StringRef, SmallVector<std::string>> names;
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  for (Parameter &parameter : parameters)
+    if (StringRef name = optimizer.getNameFor(parameter.stored);
+        parameter.gradient && !name.empty() &&
+        seen.insert(parameter.stored).second)
+      names[name].push_back(parameter.name);
+  for (auto &[rule, updated] : names)
+    step.emitRemark() << rule << " updates " << groupNames(updated);
+}
+
+FailureOr<SmallVector<Value>>
+StepBuilder::buildUpdates(const Optimizer &optimizer, const Clip &clip,
+                          const Clip::Scale &scale, const Ema &ema,
+                          ValueRange carried) {
+  // Of one stored tensor together: some optimizers ask for its norm.
+  llvm::MapVector<Operation *, SmallVector<Parameter *>> stored;
+  SmallVector<std::string> unused;
+  for (Parameter &parameter : parameters) {
+    if (parameter.gradient)
+      stored[parameter.stored].push_back(&parameter);
+    else if (parameter.trainable)
+      unused.push_back(parameter.name);
+  }
+  if (!unused.empty())
+    step.emitWarning() << "the loss does not depend on "
+                       << (unused.size() == 1 ? "parameter " : "parameters ")
+                       << groupNames(unused)
+                       << (unused.size() == 1 ? "; it is left as it is"
+                                              : "; they are left as they are");
+  reportRules(optimizer);
+  llvm::DenseMap<Parameter *, Value> next;
+  for (auto &[op, views] : stored) {
+    SmallVector<UpdatedTensor> tensors;
+    for (Parameter *parameter : views) {
+      Parts own(builder, NameLoc::get(builder.getStringAttr(parameter->name)));
+      // With a norm it is taken already.
+      Value gradient = clip.norm != 0 ? parameter->gradient
+                                      : takeGradient(*parameter);
+      if (scale.factor)
+        gradient = own.mul(gradient, own.spread(scale.factor, gradient));
+      tensors.push_back({parameter->stored,
+                         graph::Boundary(step).getView(
+                             parameter->step.getArgNumber()),
+                         own.location, /*decays=*/true, parameter->step,
+                         clip.limit(own, gradient), parameter->states});
+    }
+    if (failed(optimizer.buildUpdates(builder, views.front()->names, tensors,
+                                      storedStates[op])))
+      return failure();
+    for (auto [parameter, tensor] : llvm::zip_equal(views, tensors)) {
+      next[parameter] = tensor.parameter;
+      parameter->states = tensor.states;
+    }
+  }
+  SmallVector<Value> updated, updatedStates;
+  auto carriedNext = carried.begin();
+  for (Parameter &parameter : parameters) {
+    updated.push_back(parameter.update >= 0  ? *carriedNext++
+                      : parameter.gradient ? next[&parameter]
+                                           : Value(parameter.step));
+    llvm::append_range(updatedStates, parameter.states);
+    if (parameter.average) {
+      Parts own(builder, NameLoc::get(builder.getStringAttr(parameter.name)));
+      updatedStates.push_back(
+          ema.buildNext(own, parameter.average, updated.back()));
+    }
+  }
+  llvm::append_range(updated, updatedStates);
+  for (auto &[op, states] : storedStates)
+    llvm::append_range(updated, states);
+  return updated;
+}

@@ -1,0 +1,33 @@
+// What Python's values are to each other: equality, elements, texts.
+
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "frontends/torchscript/Objects.h"
+#include "support/Result.h"
+
+namespace polyrank::frontends::torchscript {
+
+/// Python's `==` of values without tensors: containers by their elements.
+bool areEqual(const Value &a, const Value &b);
+
+/// `container[index]` of a list, a tuple, a dict or a text; an error, which
+/// goes on behind "the code", where it has no such element.
+Result<Value> elementOf(const Value &container, const Value &index);
+
+/// [first, last) of a sequence as Python slices it; each None for an end.
+aten::List sliceOf(const aten::List &elements, const Value &first,
+                   const Value &last, int64_t step = 1);
+
+/// Python's `str(value)`.
+std::string toText(const Value &value);
+
+/// The value under `key`; null where there is none.
+Value *findKey(aten::Dict &dict, const Value &key);
+
+/// `index` counted from the front; nullopt outside of a sequence of `size`.
+std::optional<size_t> position(const Value &index, size_t size);
+
+} // namespace polyrank::frontends::torchscript

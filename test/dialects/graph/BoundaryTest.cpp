@@ -1,0 +1,65 @@
+// Arguments that come and go leave results tied to those that they were tied
+// to.
+
+#include "dialects/graph/Boundary.h"
+#include "dialects/graph/Graph.h"
+#include "dialects/sharding/Sharding.h"
+#include "mlir/AsmParser/AsmParser.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Parser/Parser.h"
+#include "gtest/gtest.h"
+
+using namespace mlir;
+using namespace polyrank;
+
+namespace {
+
+class BoundaryTest : public testing::Test {
+protected:
+  BoundaryTest() {
+    context.loadDialect<func::FuncDialect, graph::GraphDialect,
+                        sharding::ShardingDialect>();
+    module = parseSourceString<ModuleOp>(
+        R"(
+        func.func @forward(%unused: tensor<2xf32>, %a: tensor<f32> {graph.role = #graph.state<"a">}, %b: tensor<f32> {graph.role = #graph.state<"b">})
+            -> (tensor<f32> {graph.role = #graph.next<2>}, tensor<f32> {graph.role = #graph.next<1>}) {
+          return %a, %b : tensor<f32>, tensor<f32>
+        })",
+        &context);
+    function = module->lookupSymbol<func::FuncOp>("forward");
+  }
+
+  /// Which arguments the two results take the place of.
+  std::vector<unsigned> replaced() {
+    graph::Boundary boundary(function);
+    return {*boundary.getReplaced(0), *boundary.getReplaced(1)};
+  }
+
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+  func::FuncOp function;
+};
+
+TEST_F(BoundaryTest, ResultsStayTiedWhenAnArgumentIsInserted) {
+  graph::Boundary boundary(function);
+  auto type = RankedTensorType::get({}, Float32Type::get(&context));
+  Location location = UnknownLoc::get(&context);
+  auto role = [&](StringRef name) {
+    return parseAttribute(("#graph.state<\"" + name + "\">").str(), &context);
+  };
+  boundary.insertArgument(2, type, role("between"), location);
+  EXPECT_EQ(replaced(), (std::vector<unsigned>{3, 1}));
+  boundary.insertArgument(0, type, role("first"), location);
+  EXPECT_EQ(replaced(), (std::vector<unsigned>{4, 2}));
+  boundary.insertArgument(5, type, role("last"), location);
+  EXPECT_EQ(replaced(), (std::vector<unsigned>{4, 2}));
+  EXPECT_EQ(boundary.getName(4), "b");
+}
+
+TEST_F(BoundaryTest, ResultsStayTiedWhenAnArgumentIsErased) {
+  graph::Boundary(function).eraseArgument(0);
+  EXPECT_EQ(replaced(), (std::vector<unsigned>{1, 0}));
+  EXPECT_EQ(graph::Boundary(function).getName(1), "b");
+}
+
+} // namespace

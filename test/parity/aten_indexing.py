@@ -1,0 +1,75 @@
+"""Cases of operators that read or write elements by indices."""
+
+import torch
+import torch.nn.functional as F
+
+from aten_case import X, Case, fed, floats, known, unary, written
+
+ROWS = ([0, 2, 1, 2],)
+INDEXING = {
+    "embedding": Case(lambda w, i: F.embedding(i, w), floats(7, 3), fed(7, 2)),
+    "embedding-padding": Case(lambda w, i: F.embedding(i, w, padding_idx=2), floats(7, 3), fed(7, 2)),
+    "embedding-known": Case(lambda w, i: F.embedding(i, w), floats(7, 3), known([[1, 6], [3, 0]])),
+    "index-select": Case(lambda x, i: x.index_select(1, i), X, known([0, 4, 2])),
+    "index-select-fed": Case(lambda x, i: x.index_select(1, i[:, 0]), X, fed(5, 1)),
+    "gather": Case(lambda x, i: x.gather(1, i), X, fed(5, 3)),
+    "gather-negative-dim": Case(lambda x, i: x.gather(-2, i), X, fed(4, 3)),
+    "take-along-dim": Case(lambda x, i: torch.take_along_dim(x, i, 1), X, fed(5, 3)),
+    "index": Case(lambda x, i: x[i], X, fed(4, 2)),
+    "index-negative": Case(lambda x, i: x[i - 4], X, fed(4, 2)),
+    "index-two": Case(lambda x, i, j: x[i, j], X, fed(4), fed(5)),
+    "index-second": Case(lambda x, i: x[:, i], X, fed(5, 2)),
+    "index-apart": Case(lambda x, i, j: x[i, :, j], floats(3, 4, 5), fed(3), fed(5)),
+    "index-mask": Case(lambda x, m: x[m], X, known([True, False, True, True], torch.bool)),
+    "index-mask-two": Case(
+        lambda x, m: x[m], floats(2, 3), known([[True, False, True], [False, True, True]], torch.bool)
+    ),
+    "one-hot": Case(lambda i: F.one_hot(i, 6), fed(6, 2), gradient=False),
+    "tril": unary(torch.tril),
+    "triu": unary(lambda x: x.triu(1)),
+    "topk": unary(lambda x: x.topk(3)[0]),
+    "topk-indices": unary(lambda x: x.topk(3, 0)[1], gradient=False),
+    "topk-smallest": unary(lambda x: x.topk(2, 1, largest=False)[0]),
+    "sort": unary(lambda x: x.sort(1)[0]),
+    "sort-descending": unary(lambda x: x.sort(1, descending=True)[0]),
+    "argsort": unary(lambda x: x.argsort(1), gradient=False),
+    "sort-known": Case(lambda i, x: x[:, i.sort()[1]], known([3, 1, 2, 0, 1]), X),
+    "sort-stable": Case(lambda i, x: x[:, torch.sort(i, stable=True)[1]], known([3, 1, 2, 0, 1]), X),
+    "nonzero": Case(lambda m, x: x[m.nonzero()[:, 0]], known([0, 3, 0, 5]), X),
+    "nonzero-lists": Case(lambda m, x: x[torch.where(m > 0)[0]], known([0, 3, 0, 5]), X),
+    "argwhere": Case(lambda m, x: x[torch.argwhere(m)[:, 0]], known([0, 3, 0, 5]), X),
+    "argsort-stable": unary(lambda x: torch.argsort(x, dim=1, stable=True), gradient=False),
+}
+
+SCATTERS = {
+    "index-put": Case(written(lambda y, i, v: y.index_put_((i,), v)), X, known([2, 0]), floats(2, 5)),
+    "index-put-add": Case(
+        written(lambda y, i, v: y.index_put_((i,), v, accumulate=True)), X, known([2, 0, 2]), floats(3, 5)
+    ),
+    "index-put-two": Case(lambda x, i, j, v: torch.index_put(x, (i, j), v), X, known([2, 0]), known([1, 3]), floats(2)),
+    "index-put-mask": unary(written(lambda y: y.__setitem__(y > 0.3, 2.0))),
+    "index-put-fed": Case(lambda x, i, v: torch.index_put(x, (i,), v, accumulate=True), X, fed(4), floats(4, 5)),
+    "index-put-second": Case(
+        written(lambda y, i, v: y.__setitem__((slice(None), i), v)), X, known([1, 4]), floats(4, 2)
+    ),
+    "scatter": Case(lambda x, i, v: x.scatter(1, i, v), X, known([[0, 2], [1, 4], [3, 0], [2, 1]]), floats(4, 2)),
+    "scatter-value": Case(lambda x, i: x.scatter(1, i, 2.0), X, known([[0, 2], [1, 4], [3, 0], [2, 1]])),
+    "scatter_": Case(written(lambda y, i, v: y.scatter_(1, i, v)), X, fed(5, 1), floats(4, 1)),
+    "scatter-add": Case(lambda x, i, v: x.scatter_add(1, i, v), X, fed(5, 3), floats(4, 3)),
+    "scatter-reduce-sum": Case(lambda x, i, v: x.scatter_reduce(1, i, v, "sum"), X, fed(5, 3), floats(4, 3)),
+    "scatter-reduce-max": Case(lambda x, i, v: x.scatter_reduce(1, i, v, "amax"), X, fed(5, 3), floats(4, 3)),
+    "scatter-reduce-min": Case(lambda x, i, v: x.scatter_reduce(1, i, v, "amin"), X, fed(5, 3), floats(4, 3)),
+    "scatter-reduce": Case(
+        lambda x, i, v: torch.scatter(x, 1, i, v, reduce="add"), X, fed(5, 3), floats(4, 3), gradient=False
+    ),
+    "scatter-smaller-index": Case(
+        lambda x, i, v: x.scatter_add(0, i, v), X, known([[0, 1], [2, 2]]), floats(3, 4), gradient=False
+    ),
+    "index-add": Case(lambda x, i, v: x.index_add(0, i, v, alpha=0.5), X, known([2, 0, 2]), floats(3, 5)),
+    "index_add_": Case(written(lambda y, i, v: y.index_add_(1, i, v)), X, fed(5), floats(4, 4)),
+    "index-copy": Case(lambda x, i, v: x.index_copy(0, i, v), X, known([2, 0]), floats(2, 5)),
+    "index-fill": Case(lambda x, i: x.index_fill(1, i, 2.0), X, known([2, 0])),
+    "slice-scatter": Case(lambda x, v: torch.slice_scatter(x, v, 1, 1, 4, 2), X, floats(4, 2)),
+    "select-scatter": Case(lambda x, v: torch.select_scatter(x, v, 0, 2), X, floats(5)),
+    "index-fill-tensor": Case(lambda x, i, v: x.index_fill(1, i, v), X, known([2, 0]), floats()),
+}
