@@ -50,10 +50,14 @@ static StringRef wayOut(StringRef type) {
       "sequence instead, which is exported step by step";
   constexpr StringRef loop =
       "; write the steps of the loop in Python, where each is exported";
+  constexpr StringRef quantized =
+      ": its weights are integers of few bits, which have no gradient; export "
+      "the model as it was before it was quantized";
   return llvm::StringSwitch<StringRef>(type)
       .Cases({"Unique", "Compress"}, dynamic)
       .Cases({"LSTM", "GRU", "RNN"}, cell)
       .Case("Scan", loop)
+      .Cases({"MatMulNBits", "MatMulBnb4", "QAttention", "QMoE"}, quantized)
       .Case("Det", "; compute it before the data is given")
       .Cases({"DFT", "STFT"}, "; compute it before the data is given, or "
                               "multiply with the matrix of the transform")
