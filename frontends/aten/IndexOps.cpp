@@ -3,6 +3,7 @@
 #include "frontends/aten/Call.h"
 #include "frontends/aten/Indexing.h"
 #include "frontends/emit/Indices.h"
+#include "frontends/emit/Order.h"
 
 using namespace mlir;
 
@@ -77,20 +78,6 @@ LogicalResult indexSelect(Call &c) {
   return c.give(pick(c, x, index, *dim), c.typeOf("self"));
 }
 
-/// result[i, j, ..] = x[.., index[i, j, ..], ..] with the index at `dim`.
-FailureOr<Imported> gatherAlong(Call &c, const Imported &x,
-                                const Imported &index, int64_t dim) {
-  Shape shape = x.getShape(), given = index.getShape();
-  bool fits = shape.size() == given.size();
-  for (size_t i = 0; fits && i < shape.size(); ++i)
-    fits = static_cast<int64_t>(i) == dim || given[i] <= shape[i];
-  if (!fits)
-    return c.fail("indices of " + toString(given) + " into " + toString(shape));
-  return c.emit.binary<graph::GatherOp>(
-      c.emit.reshape(x, {graph::numElements(shape)}),
-      placesAlong(c.emit, index, dim, shape), int64_t(0));
-}
-
 LogicalResult gather(Call &c) {
   if (failed(needIntegers(c, "index")))
     return failure();
@@ -100,7 +87,7 @@ LogicalResult gather(Call &c) {
     return failure();
   if (x.getRank() == 0)
     return c.give(x, c.typeOf("self"));
-  return c.give(gatherAlong(c, x, index, *dim), c.typeOf("self"));
+  return c.give(gatherAlong(c.emit, x, index, *dim), c.typeOf("self"));
 }
 
 /// As gather, where the other dims broadcast.
@@ -129,7 +116,7 @@ LogicalResult takeAlong(Call &c) {
   whole[*dim] = x.getShape()[*dim];
   wholeIndex[*dim] = index.getShape()[*dim];
   return c.give(
-      gatherAlong(c, c.emit.broadcast(x, whole, !x.isConstant()),
+      gatherAlong(c.emit, c.emit.broadcast(x, whole, !x.isConstant()),
                   c.emit.broadcast(index, wholeIndex, !index.isConstant()),
                   *dim),
       c.typeOf("self"));
@@ -221,120 +208,39 @@ LogicalResult nonzeroLists(Call &c) {
   return c.give(Value::list(std::move(results)));
 }
 
-//===-- the largest ------------------------------------------------------===//
+//===-- in order ---------------------------------------------------------===//
 
-/// Each further one is the extremum of what is left, so that `k` of them are so
-/// many passes over x: of experts, not of vocabularies.
-constexpr int64_t mostSelected = 64;
-
-LogicalResult select(Call &c, int64_t k, int64_t dim, bool largest) {
+/// Gives the values, where they are wanted, and the indices.
+LogicalResult giveInOrder(Call &c, int64_t k, int64_t dim, bool descending,
+                          bool withValues) {
   Imported x = c.read("self");
   ScalarType type = c.typeOf("self");
-  Shape shape = x.getShape();
-  if (shape.empty()) {
-    if (failed(c.give(x, type)))
+  if (x.getRank() == 0) {
+    if (withValues && failed(c.give(x, type)))
       return failure();
     return c.give(c.scalar(Value(0), ScalarType::Long), ScalarType::Long);
   }
-  if (k < 0 || k > shape[dim])
-    return c.fail(Twine(k) + " of a dim of " + Twine(shape[dim]));
-  if (k > mostSelected || k == 0)
-    return c.fail(Twine(k) + " elements in order; at most " +
-                  Twine(mostSelected) +
-                  " are supported, each of which is one "
-                  "pass over the tensor");
-  if (type == ScalarType::Bool)
-    return c.fail("an order of booleans");
-  Type index = c.emit.getBuilder().getI64Type();
-  Imported places = c.emit.iota(shape, dim, index), left = x;
-  SmallVector<Imported> found;
-  Shape one = shape;
-  one[dim] = 1;
-  // What was taken is not looked at again, whatever its value.
-  Imported taken;
-  auto kind =
-      largest ? sharding::ReductionKind::Max : sharding::ReductionKind::Min;
-  for (int64_t i = 0; i < k; ++i) {
-    Imported isCandidate;
-    if (!taken) {
-      found.push_back(
-          c.emit.reshape(argExtremum(c.emit, x, dim, largest), one));
-    } else {
-      double beyond = largest ? -std::numeric_limits<double>::infinity()
-                              : std::numeric_limits<double>::infinity();
-      Imported nothing = c.emit.broadcast(
-          c.emit.scalar(x.getElementType(), beyond), shape, !x.isConstant());
-      left = c.emit.select(taken, nothing, x);
-      Imported extremum =
-          c.emit.keepDims(c.emit.reduce(kind, left, {dim}), shape, {dim});
-      Imported isBeyond = c.emit.binaryOver<graph::CompareOp>(
-          left, extremum, largest ? Comparison::LT : Comparison::GT);
-      Imported out = c.emit.binary<graph::OrOp>(isBeyond, taken);
-      Imported none = c.emit.broadcast(
-          c.emit.scalar(index, static_cast<double>(shape[dim])), shape,
-          !out.isConstant());
-      found.push_back(c.emit.keepDims(
-          c.emit.reduce(sharding::ReductionKind::Min,
-                        c.emit.select(out, none, places), {dim}),
-          shape, {dim}));
-    }
-    Imported isFound = c.emit.binary<graph::CompareOp>(
-        places,
-        c.emit.broadcast(found.back(), shape, !found.back().isConstant()),
-        Comparison::EQ);
-    taken = taken ? c.emit.binary<graph::OrOp>(taken, isFound) : isFound;
-  }
-  Imported indices = c.emit.concat(found, dim);
-  if (failed(c.give(gatherAlong(c, x, indices, dim), type)))
+  auto ordered = takeInOrder(c.emit, x, k, dim, descending);
+  if (failed(ordered) || (withValues && failed(c.give(ordered->values, type))))
     return failure();
-  return c.give(indices, ScalarType::Long);
+  return c.give(ordered->indices, ScalarType::Long);
 }
 
 LogicalResult topk(Call &c) {
   auto dim = c.dim(c.integer("dim"), c.tensor("self")->getRank());
   if (failed(dim))
     return failure();
-  return select(c, c.integer("k"), *dim, c.flag("largest"));
+  return giveInOrder(c, c.integer("k"), *dim, c.flag("largest"),
+                     /*withValues=*/true);
 }
 
-/// Known elements are sorted now; of others all are selected one by one. Equal
-/// ones stay in their order.
 LogicalResult sorted(Call &c, bool withValues) {
   const TensorRef &self = c.tensor("self");
   auto dim = c.dim(c.integer("dim"), self->getRank());
   if (failed(dim))
     return failure();
-  Imported x = c.read("self");
-  bool descending = c.flag("descending");
-  if (!x.isConstant() || self->getRank() == 0) {
-    if (failed(select(c, self->getRank() ? self->getShape()[*dim] : 1, *dim,
-                      descending)))
-      return failure();
-    if (!withValues)
-      c.getResults().erase(c.getResults().begin());
-    return success();
-  }
-  const graph::Tensor &given = *x.constant;
-  graph::Tensor order(c.emit.getBuilder().getI64Type(), given.shape);
-  int64_t size = given.shape[*dim],
-          stride = graph::getStrides(given.shape)[*dim];
-  for (int64_t i = 0; i < given.size(); ++i) {
-    if (i / stride % size != 0)
-      continue;
-    SmallVector<int64_t> row = llvm::to_vector(llvm::seq<int64_t>(size));
-    auto at = [&](int64_t j) { return given.at(i + j * stride); };
-    llvm::sort(row, [&](int64_t a, int64_t b) {
-      double x = at(a), y = at(b);
-      return x == y ? a < b : descending ? x > y : x < y;
-    });
-    for (auto [j, source] : llvm::enumerate(row))
-      order.integers[i + static_cast<int64_t>(j) * stride] = source;
-  }
-  Imported indices(std::move(order));
-  if (withValues &&
-      failed(c.give(gatherAlong(c, x, indices, *dim), self->getType())))
-    return failure();
-  return c.give(indices, ScalarType::Long);
+  return giveInOrder(c, self->getRank() ? self->getShape()[*dim] : 1, *dim,
+                     c.flag("descending"), withValues);
 }
 
 LogicalResult sort(Call &c) { return sorted(c, /*withValues=*/true); }

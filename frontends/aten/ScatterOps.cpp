@@ -143,12 +143,14 @@ LogicalResult scatterReduce(Call &c) {
   StringRef source = c.has("src") ? "src" : "value";
   if (reduce == "sum" || reduce == "add")
     return scatterBy(c, source, Scatter::Add);
+  if (reduce == "prod" || reduce == "multiply")
+    return scatterBy(c, source, Scatter::Mul);
   if (reduce == "amax")
     return scatterBy(c, source, Scatter::Max);
   if (reduce == "amin")
     return scatterBy(c, source, Scatter::Min);
   return c.fail("reduce='" + reduce +
-                "'; for a product of positive numbers add their logarithms");
+                "'; sum, prod, amax and amin are supported");
 }
 
 /// Slices along `dim`: one for each index.

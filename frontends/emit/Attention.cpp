@@ -19,6 +19,48 @@ Imported repeatHeads(Emitter &emit, const Imported &x, int64_t heads) {
   return emit.reshape(repeated, {s[0], heads, s[2], s[3]});
 }
 
+Imported splitHeads(Emitter &emit, const Imported &x, int64_t heads) {
+  Shape shape = x.getShape();
+  return emit.transpose(
+      emit.reshape(x, {shape[0], shape[1], heads, shape[2] / heads}),
+      {0, 2, 1, 3});
+}
+
+Imported mergeHeads(Emitter &emit, const Imported &x) {
+  Shape shape = x.getShape();
+  return emit.reshape(emit.transpose(x, {0, 2, 1, 3}),
+                      {shape[0], shape[2], shape[1] * shape[3]});
+}
+
+Imported turnPairs(Emitter &emit, const Imported &x, const Imported &cos,
+                   const Imported &sin, int64_t width, bool interleaved) {
+  Shape shape = x.getShape();
+  int64_t half = width / 2;
+  auto part = [&](int64_t i) {
+    return interleaved ? emit.slice(x, 3, i, width - 1 + i, 2)
+                       : emit.slice(x, 3, i * half, (i + 1) * half);
+  };
+  Imported first = part(0), second = part(1);
+  auto times = [&](const Imported &a, const Imported &b) {
+    return emit.binaryOver<graph::MulOp>(a, b);
+  };
+  SmallVector<Imported> turned = {
+      emit.binary<graph::SubOp>(times(first, cos), times(second, sin)),
+      emit.binary<graph::AddOp>(times(first, sin), times(second, cos))};
+  Imported result;
+  if (interleaved) {
+    for (Imported &each : turned)
+      each = emit.reshape(each, {shape[0], shape[1], shape[2], half, 1});
+    result = emit.reshape(emit.concat(turned, 4),
+                          {shape[0], shape[1], shape[2], width});
+  } else {
+    result = emit.concat(turned, 3);
+  }
+  if (width < shape[3])
+    result = emit.concat({result, emit.slice(x, 3, width, shape[3])}, 3);
+  return result;
+}
+
 /// A mask that all batches and heads share has only the last two dims.
 static Imported fitMask(Emitter &emit, Imported mask, const Shape &whole) {
   Shape shape = mask.getShape();
@@ -49,13 +91,30 @@ static Imported causalMask(Emitter &emit, ArrayRef<int64_t> shape) {
                                        graph::Comparison::LE);
 }
 
+Imported visibleBefore(Emitter &emit, int64_t queries, int64_t keys,
+                       int64_t past, std::optional<int64_t> window) {
+  IntegerType index = emit.getBuilder().getI64Type();
+  Shape shape = {queries, keys};
+  Imported ahead = emit.binary<graph::SubOp>(emit.iota(shape, 1, index),
+                                             emit.iota(shape, 0, index));
+  auto compared = [&](int64_t limit, graph::Comparison comparison) {
+    return emit.binaryOver<graph::CompareOp>(
+        ahead, emit.scalar(index, static_cast<double>(limit)), comparison);
+  };
+  Imported visible = compared(past, graph::Comparison::LE);
+  return window ? emit.binary<graph::AndOp>(
+                      visible, compared(past - *window, graph::Comparison::GT))
+                : visible;
+}
+
 /// `drop` takes the probabilities, and booleans of `mask` are of a few elements
 /// each row. Where no key is visible the result is 0, as PyTorch has it.
 static Imported attentionInParts(Emitter &emit, const Imported &query,
                                  const Imported &key, const Imported &value,
                                  const Imported &mask, double scale,
                                  bool causal,
-                                 llvm::function_ref<Imported(Imported)> drop) {
+                                 llvm::function_ref<Imported(Imported)> drop,
+                                 double softcap) {
   Type type = query.getElementType();
   auto dot = [&](const Imported &a, const Imported &b, int64_t contracted) {
     return emit.binary<graph::MatmulOp>(
@@ -67,6 +126,11 @@ static Imported attentionInParts(Emitter &emit, const Imported &query,
   auto repeated = [&](const Imported &x) {
     return emit.broadcast(x, scores.getShape(), !scores.isConstant());
   };
+  if (softcap != 0)
+    scores = emit.binaryOver<graph::MulOp>(
+        emit.unary<graph::TanhOp>(
+            emit.binaryOver<graph::DivOp>(scores, emit.scalar(type, softcap))),
+        emit.scalar(type, softcap));
   bool isBoolean = mask && mask.getElementType().isInteger(1);
   if (isBoolean) // finite, so that rows without a visible key have a gradient
     scores =
@@ -92,7 +156,8 @@ static Imported attentionInParts(Emitter &emit, const Imported &query,
 FailureOr<Imported> attentionOf(Emitter &emit, const Imported &query,
                                 Imported key, Imported value, Imported mask,
                                 std::optional<double> givenScale, bool causal,
-                                llvm::function_ref<Imported(Imported)> drop) {
+                                llvm::function_ref<Imported(Imported)> drop,
+                                double softcap) {
   Shape q = query.getShape(), k = key.getShape(), v = value.getShape();
   if (k[1] == 0 || q[1] % k[1] != 0 || v[1] != k[1] || q[0] != k[0] ||
       v[0] != k[0] || q[3] != k[3] || v[2] != k[2])
@@ -116,13 +181,14 @@ FailureOr<Imported> attentionOf(Emitter &emit, const Imported &query,
     if (failed(common) || *common != whole)
       return emit.fail("its mask of " + toString(mask.getShape()) +
                        " does not fit " + toString(whole));
-    if (mask.getElementType().isInteger(1) && !drop)
+    if (mask.getElementType().isInteger(1) && !drop && softcap == 0)
       operands.push_back(fitMask(emit, mask, whole));
     else
       return attentionInParts(emit, query, key, value, mask, scale, causal,
-                              drop);
-  } else if (drop) {
-    return attentionInParts(emit, query, key, value, mask, scale, causal, drop);
+                              drop, softcap);
+  } else if (drop || softcap != 0) {
+    return attentionInParts(emit, query, key, value, mask, scale, causal, drop,
+                            softcap);
   }
   return emit.emit(
       operands, [&](OpBuilder &b, ValueRange values) -> Operation * {

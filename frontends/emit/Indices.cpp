@@ -88,6 +88,46 @@ Imported placesAlong(Emitter &emit, const Imported &indices, int64_t axis,
   return linearIndex(emit, each, graph::getStrides(shape));
 }
 
+SmallVector<int64_t> axisLast(int64_t axis, int64_t rank) {
+  SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(rank));
+  order.erase(order.begin() + axis);
+  order.push_back(axis);
+  return order;
+}
+
+SmallVector<int64_t> axisBack(int64_t axis, int64_t rank) {
+  SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(rank - 1));
+  order.insert(order.begin() + axis, rank - 1);
+  return order;
+}
+
+FailureOr<Imported> gatherAlong(Emitter &emit, const Imported &x,
+                                const Imported &indices, int64_t axis) {
+  Shape shape = x.getShape(), given = indices.getShape();
+  int64_t rank = x.getRank();
+  bool fits = shape.size() == given.size();
+  for (int64_t dim = 0; fits && dim < rank; ++dim)
+    fits = dim == axis || given[dim] <= shape[dim];
+  if (!fits)
+    return emit.fail("indices of " + toString(given) + " into " +
+                     toString(shape));
+  Imported part = x;
+  for (int64_t dim = 0; dim < rank; ++dim)
+    if (dim != axis)
+      part = emit.slice(part, dim, 0, given[dim]);
+  Imported places = wrapIndices(emit, indices, shape[axis]);
+  if (places.isConstant())
+    for (int64_t index : places.constant->integers)
+      if (index < 0 || index >= shape[axis])
+        return emit.fail("index " + Twine(index) + " into a dim of " +
+                         Twine(shape[axis]));
+  SmallVector<int64_t> order = axisLast(axis, rank);
+  return emit.transpose(emit.binary<graph::GatherOp>(
+                            emit.transpose(part, order),
+                            emit.transpose(places, order), rank - 1, rank - 1),
+                        axisBack(axis, rank));
+}
+
 FailureOr<Imported> triangleOf(Emitter &emit, const Imported &x, int64_t k,
                                bool isUpper) {
   Shape shape = x.getShape();

@@ -32,6 +32,17 @@ Imported placesOf(Emitter &emit, const Imported &indices,
 Imported placesAlong(Emitter &emit, const Imported &indices, int64_t axis,
                      llvm::ArrayRef<int64_t> shape);
 
+/// result[i, j, ..] = x[.., indices[i, j, ..], ..] with the index at `axis`; in
+/// the other dims the indices may be fewer than the elements of x. The other
+/// dims stay dims, so that they can be split over devices.
+mlir::FailureOr<Imported> gatherAlong(Emitter &emit, const Imported &x,
+                                      const Imported &indices, int64_t axis);
+
+/// The permutation that brings dim `axis` of `rank` to the end, and the one
+/// that brings it back.
+llvm::SmallVector<int64_t> axisLast(int64_t axis, int64_t rank);
+llvm::SmallVector<int64_t> axisBack(int64_t axis, int64_t rank);
+
 /// Zeros but where column - row <= k, or with `isUpper` >= k, in the last two
 /// dims.
 mlir::FailureOr<Imported> triangleOf(Emitter &emit, const Imported &x,

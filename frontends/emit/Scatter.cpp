@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "frontends/emit/Functions.h"
 #include "frontends/emit/Indices.h"
 
 using namespace mlir;
@@ -71,97 +72,144 @@ groupByPlace(Emitter &emit, const graph::Tensor &places, int64_t size) {
   return members;
 }
 
-/// The largest or smallest of each slice of `x` and of the updates for it.
-/// Those that are equal share the gradient, as in PyTorch.
-static FailureOr<Imported> scatterExtremum(Emitter &emit, const Imported &x,
-                                           const Imported &places,
-                                           const Imported &updates,
-                                           bool isMax) {
-  Shape shape = x.getShape();
-  int64_t size = shape[0], count = places.getShape()[0];
+/// Whether an element and its updates are combined by a product or an extremum,
+/// for which there is no op as there is for sums.
+static bool needsMembers(Scatter reduction) {
+  return reduction == Scatter::Mul || reduction == Scatter::Max ||
+         reduction == Scatter::Min;
+}
+
+/// What changes nothing among elements that are combined.
+static Imported neutral(Emitter &emit, Type type, Scatter reduction) {
+  if (reduction == Scatter::Mul)
+    return emit.scalar(type, 1);
   double infinity = std::numeric_limits<double>::infinity();
-  Imported nothing =
-      emit.scalar(x.getElementType(), isMax ? -infinity : infinity);
-  auto kind =
-      isMax ? sharding::ReductionKind::Max : sharding::ReductionKind::Min;
-  if (places.isConstant() && size <= maxFolded) {
-    auto members = groupByPlace(emit, *places.constant, size);
-    if (failed(members))
-      return failure();
-    Shape one(shape);
-    one[0] = 1;
-    Imported all = emit.concat(
-        {updates, x, emit.broadcast(nothing, one, !x.isConstant())}, 0);
-    return emit.reduce(
-        kind, emit.binary<graph::GatherOp>(all, std::move(*members), 0), {1});
-  }
-  // Each slice looks at all updates.
+  return emit.scalar(type, reduction == Scatter::Max ? -infinity : infinity);
+}
+
+static Imported combined(Emitter &emit, const Imported &x, int64_t dim,
+                         Scatter reduction) {
+  if (reduction == Scatter::Mul)
+    return productOver(emit, x, {dim});
+  return emit.reduce(reduction == Scatter::Max ? sharding::ReductionKind::Max
+                                               : sharding::ReductionKind::Min,
+                     x, {dim});
+}
+
+/// x [b.., n, a..] with the updates [b.., m, a..] that `places` [b.., m] name,
+/// by a product or an extremum. Each slice looks at all updates of its row.
+static FailureOr<Imported> combineMembers(Emitter &emit, const Imported &x,
+                                          const Imported &places,
+                                          const Imported &updates,
+                                          Scatter reduction) {
   constexpr int64_t mostCompared = int64_t(1) << 28;
-  Shape compared = {size, count};
-  compared.append(shape.begin() + 1, shape.end());
+  Shape shape = x.getShape(), given = places.getShape();
+  int64_t row = places.getRank() - 1, size = shape[row], count = given[row];
+  Shape compared(shape); // [b.., n, m, a..]
+  compared.insert(compared.begin() + row + 1, count);
   if (countElements(compared) > mostCompared)
     return emit.fail(
-        "the " + Twine(isMax ? "largest" : "smallest") + " of " + Twine(count) +
-        " updates for each of " + Twine(size) +
+        "a product or extremum of " + Twine(count) + " updates for each of " +
+        Twine(size) +
         " slices by indices that are not known when the model is "
         "compiled, which compares each with each; make the indices "
         "constants of the model, or scatter fewer at once");
+  Shape pairs(given), apart(given);
+  pairs.insert(pairs.begin() + row, size);
+  apart.insert(apart.begin() + row, 1);
   Imported isMember = emit.binary<graph::CompareOp>(
-      emit.broadcast(emit.reshape(places, {1, count}), {size, count}, true),
-      emit.materialize(emit.iota({size, count}, 0, places.getElementType())),
+      emit.broadcast(emit.reshape(places, apart), pairs, true),
+      emit.materialize(emit.iota(pairs, row, places.getElementType())),
       graph::Comparison::EQ);
-  Shape over = {size, count}, row = {1};
-  over.append(shape.size() - 1, 1);
-  row.append(updates.getShape());
+  Shape over(pairs), wide = updates.getShape(), self(shape);
+  over.append(shape.size() - row - 1, 1);
+  wide.insert(wide.begin() + row, 1);
+  self.insert(self.begin() + row + 1, 1);
   Imported candidates =
       emit.select(emit.broadcast(emit.reshape(isMember, over), compared, true),
-                  emit.broadcast(emit.reshape(updates, row), compared, true),
-                  emit.broadcast(nothing, compared, true));
-  Shape self(shape);
-  self.insert(self.begin() + 1, 1);
-  return emit.reduce(kind, emit.concat({emit.reshape(x, self), candidates}, 1),
-                     {1});
+                  emit.broadcast(emit.reshape(updates, wide), compared, true),
+                  emit.broadcast(neutral(emit, x.getElementType(), reduction),
+                                 compared, true));
+  return combined(emit,
+                  emit.concat({emit.reshape(x, self), candidates}, row + 1),
+                  row + 1, reduction);
 }
 
-FailureOr<Imported> scatterSlices(Emitter &emit, const Imported &x,
-                                  const Imported &places,
-                                  const Imported &updates, Scatter reduction) {
-  if (reduction == Scatter::Max || reduction == Scatter::Min)
-    return scatterExtremum(emit, x, places, updates, reduction == Scatter::Max);
-  int64_t size = x.getShape()[0];
-  if (reduction == Scatter::Replace && places.isConstant()) {
-    auto sources = findSources(emit, *places.constant, size);
-    if (failed(sources))
-      return failure();
-    return replace(emit, x, std::move(*sources), updates, 0);
-  }
-  auto sumOf = [&](const Imported &slices, ArrayRef<int64_t> shape) {
-    return emit.emit(
-        {places, slices}, [&](OpBuilder &b, ValueRange v) -> Operation * {
-          return graph::ScatterAddOp::create(
-              b, emit.getLocation(),
-              RankedTensorType::get(shape, slices.getElementType()), v[0], v[1],
-              /*init=*/Value(), /*axis=*/0, /*batch_dims=*/0);
-        })[0];
-  };
-  Shape shape = x.getShape();
+/// `combineMembers` along the first dim, where known places tell the few that
+/// belong together.
+static FailureOr<Imported> combineSlices(Emitter &emit, const Imported &x,
+                                         const Imported &places,
+                                         const Imported &updates,
+                                         Scatter reduction) {
+  Shape one = x.getShape();
+  int64_t size = one[0];
+  if (!places.isConstant() || size > maxFolded)
+    return combineMembers(emit, x, places, updates, reduction);
+  auto members = groupByPlace(emit, *places.constant, size);
+  if (failed(members))
+    return failure();
+  one[0] = 1;
+  Imported nothing = neutral(emit, x.getElementType(), reduction);
+  Imported all = emit.concat(
+      {updates, x, emit.broadcast(nothing, one, !x.isConstant())}, 0);
+  return combined(emit,
+                  emit.binary<graph::GatherOp>(all, std::move(*members), 0), 1,
+                  reduction);
+}
+
+/// The sums of the updates [b.., m, a..] for each of the slices of a tensor of
+/// `shape`, [b.., n, a..], that `places` [b.., m] name.
+static Imported sumUpdates(Emitter &emit, const Imported &places,
+                           const Imported &updates, ArrayRef<int64_t> shape) {
+  int64_t row = places.getRank() - 1;
+  return emit.emit(
+      {places, updates}, [&](OpBuilder &b, ValueRange v) -> Operation * {
+        return graph::ScatterAddOp::create(
+            b, emit.getLocation(),
+            RankedTensorType::get(shape, updates.getElementType()), v[0], v[1],
+            /*init=*/Value(), /*axis=*/row, /*batch_dims=*/row);
+      })[0];
+}
+
+/// x [b.., n, a..], in which the updates [b.., m, a..] that `places` [b.., m]
+/// name are added to slices or take their place.
+static FailureOr<Imported> addOrReplace(Emitter &emit, const Imported &x,
+                                        const Imported &places,
+                                        const Imported &updates,
+                                        Scatter reduction) {
+  Shape shape = x.getShape(), given = places.getShape();
   if (reduction == Scatter::Add && !x.getElementType().isInteger(1))
-    return emit.binary<graph::AddOp>(x, sumOf(updates, shape));
+    return emit.binary<graph::AddOp>(x,
+                                     sumUpdates(emit, places, updates, shape));
   if (x.getElementType().isInteger(1))
     return emit.fail(
         "booleans that are added, or put in by indices that are not "
         "known when the model is compiled; convert them to integers "
         "(x.long())");
   Type index = emit.getBuilder().getI64Type();
-  Imported ones = emit.broadcast(emit.scalar(index, 1), places.getShape(),
-                                 !places.isConstant());
-  Imported counts = sumOf(ones, size);
+  Imported ones =
+      emit.broadcast(emit.scalar(index, 1), given, !places.isConstant());
+  Shape rows(ArrayRef<int64_t>(shape).take_front(given.size()));
   Imported isNew = emit.binaryOver<graph::CompareOp>(
-      counts, emit.scalar(index, 0), graph::Comparison::GT);
-  Shape over(shape.size(), 1);
-  over[0] = size;
-  return emit.select(emit.broadcast(emit.reshape(isNew, over), shape, true),
-                     sumOf(updates, shape), x);
+      sumUpdates(emit, places, ones, rows), emit.scalar(index, 0),
+      graph::Comparison::GT);
+  rows.append(shape.size() - rows.size(), 1);
+  return emit.select(emit.broadcast(emit.reshape(isNew, rows), shape, true),
+                     sumUpdates(emit, places, updates, shape), x);
+}
+
+FailureOr<Imported> scatterSlices(Emitter &emit, const Imported &x,
+                                  const Imported &places,
+                                  const Imported &updates, Scatter reduction) {
+  if (needsMembers(reduction))
+    return combineSlices(emit, x, places, updates, reduction);
+  if (reduction == Scatter::Replace && places.isConstant()) {
+    auto sources = findSources(emit, *places.constant, x.getShape()[0]);
+    if (failed(sources))
+      return failure();
+    return replace(emit, x, std::move(*sources), updates, 0);
+  }
+  return addOrReplace(emit, x, places, updates, reduction);
 }
 
 /// Whether the known `indices` name whole slices of a tensor of `shape` along
@@ -198,6 +246,20 @@ FailureOr<Imported> scatterAlong(Emitter &emit, const Imported &x,
     if (failed(sources))
       return failure();
     return replace(emit, x, std::move(*sources), updates, axis);
+  }
+  // Of other sizes, or by known indices, whose elements are all known places.
+  Shape whole(shape);
+  whole[axis] = given[axis];
+  if (given == whole && !indices.isConstant()) {
+    SmallVector<int64_t> order = axisLast(axis, x.getRank());
+    Imported places =
+        emit.transpose(wrapIndices(emit, indices, shape[axis]), order);
+    auto rows = (needsMembers(reduction) ? combineMembers : addOrReplace)(
+        emit, emit.transpose(x, order), places, emit.transpose(updates, order),
+        reduction);
+    if (failed(rows))
+      return failure();
+    return emit.transpose(*rows, axisBack(axis, x.getRank()));
   }
   int64_t count = graph::numElements(given);
   auto result = scatterSlices(

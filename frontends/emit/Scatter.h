@@ -6,9 +6,10 @@
 
 namespace polyrank::frontends {
 
-/// What becomes of an element that an update goes to. Extrema are of the
-/// element and of all updates for it; those that are equal share the gradient.
-enum class Scatter { Replace, Add, Max, Min };
+/// What becomes of an element that an update goes to. Products and extrema are
+/// of the element and of all updates for it; those that are equal to an
+/// extremum share the gradient.
+enum class Scatter { Replace, Add, Mul, Max, Min };
 
 /// The slices of `x` along its first dim that `places` [n] name, with `updates`
 /// [n, ..]. Where an index is named twice and replaces, known indices take the
@@ -19,6 +20,8 @@ mlir::FailureOr<Imported> scatterSlices(Emitter &emit, const Imported &x,
                                         Scatter reduction);
 
 /// x[.., indices[i, j, ..], ..] with updates[i, j, ..], the index at `axis`.
+/// Where x has the sizes of the indices in the other dims, these stay dims, so
+/// that they can be split over devices.
 mlir::FailureOr<Imported> scatterAlong(Emitter &emit, const Imported &x,
                                        const Imported &indices,
                                        const Imported &updates, int64_t axis,

@@ -8,20 +8,6 @@ using namespace mlir;
 namespace polyrank::frontends::onnx {
 namespace {
 
-/// [batch, length, heads * width] as [batch, heads, length, width].
-Imported splitHeads(NodeImporter &n, const Imported &x, int64_t heads) {
-  Shape shape = x.getShape();
-  return n.emit.transpose(
-      n.emit.reshape(x, {shape[0], shape[1], heads, shape[2] / heads}),
-      {0, 2, 1, 3});
-}
-
-Imported mergeHeads(NodeImporter &n, const Imported &x) {
-  Shape shape = x.getShape();
-  return n.emit.reshape(n.emit.transpose(x, {0, 2, 1, 3}),
-                        {shape[0], shape[2], shape[1] * shape[3]});
-}
-
 /// query [batch, heads, queries, width], key and value with as many heads or a
 /// divisor of them; or the heads side by side in the last of three dims. A mask
 /// is true where a key is visible, or is added to the scores.
@@ -37,30 +23,75 @@ LogicalResult attention(NodeImporter &n) {
         key.getShape()[2] % groups != 0 || value.getShape()[2] % groups != 0)
       return n.fail("Attention of three dims with " + Twine(heads) + " and " +
                     Twine(groups) + " heads");
-    query = splitHeads(n, query, heads);
-    key = splitHeads(n, key, groups);
-    value = splitHeads(n, value, groups);
+    query = splitHeads(n.emit, query, heads);
+    key = splitHeads(n.emit, key, groups);
+    value = splitHeads(n.emit, value, groups);
   }
   if (query.getRank() != 4 || key.getRank() != 4 || value.getRank() != 4)
     return n.fail("Attention of operands that have neither 4 nor 3 dims");
-  if (n.has(4) || n.has(5) || n.has(6) || n.wants(1) || n.wants(2) ||
-      n.wants(3) || n.getFloat("softcap", 0) != 0)
-    return n.fail("Attention with a cache, a soft cap or the scores as result; "
-                  "export with use_cache=False, or in the model write the "
-                  "attention with matmul and softmax");
-  auto result = attentionOf(
-      n.emit, query, key, value, n.has(3) ? n.operand(3) : Imported(),
-      n.attribute("scale") ? std::optional<double>(n.getFloat("scale", 0))
-                           : std::nullopt,
-      n.getInt("is_causal", 0) != 0);
+  if (n.has(6) || n.wants(3))
+    return n.fail("Attention with lengths of keys or with the scores as "
+                  "result; in the model write the attention with matmul and "
+                  "softmax");
+  if (n.has(4) != n.has(5))
+    return n.fail("Attention with a cache of keys or values alone");
+  int64_t past = 0;
+  if (n.has(4)) {
+    auto append = [&](const Imported &cache, Imported &x) {
+      Shape before = cache.getShape(), after = x.getShape();
+      if (before.size() == 4)
+        before[2] = after[2] = 0;
+      if (before != after)
+        return n.fail("a cache of " + toString(cache.getShape()) + " for " +
+                      toString(x.getShape()));
+      x = n.emit.concat({cache, x}, 2);
+      return success();
+    };
+    if (failed(append(n.operand(4), key)) ||
+        failed(append(n.operand(5), value)))
+      return failure();
+    past = n.operand(4).getShape()[2];
+  }
+  n.result(1, key);
+  n.result(2, value);
+  Imported mask = n.has(3) ? n.operand(3) : Imported();
+  bool isCausal = n.getInt("is_causal", 0) != 0;
+  double softcap = n.getFloat("softcap", 0);
+  // What opset 23 said of an order of soft cap and mask was corrected later.
+  if (softcap != 0 && mask)
+    return n.fail(
+        "Attention with both a soft cap and a mask, of which ONNX has "
+        "two orders; in the model write the attention with matmul "
+        "and softmax");
+  if (isCausal && past > 0) {
+    Imported visible =
+        visibleBefore(n.emit, query.getShape()[2], key.getShape()[2], past);
+    if (mask && !mask.getElementType().isInteger(1))
+      return n.fail("Attention with a cache, is_causal and a mask of floats; "
+                    "put what is_causal says into the mask");
+    if (mask) {
+      auto both = n.emit.broadcastAll({mask, visible});
+      if (failed(both))
+        return n.fail("its mask of " + toString(mask.getShape()) +
+                      " does not fit " + toString(visible.getShape()));
+      mask = n.emit.binary<graph::AndOp>((*both)[0], (*both)[1]);
+    } else {
+      mask = visible;
+    }
+    isCausal = false;
+  }
+  auto result = attentionOf(n.emit, query, key, value, mask,
+                            n.attribute("scale")
+                                ? std::optional<double>(n.getFloat("scale", 0))
+                                : std::nullopt,
+                            isCausal, nullptr, softcap);
   if (failed(result))
     return failure();
-  n.result(0, isFlat ? mergeHeads(n, *result) : *result);
+  n.result(0, isFlat ? mergeHeads(n.emit, *result) : *result);
   return success();
 }
 
-/// Turns pairs of elements of the last dim: its two halves, or neighbours where
-/// they are interleaved. cos and sin have a row per position, chosen by the
+/// See `turnPairs`. cos and sin have a row per position, chosen by the
 /// position ids where these are given, else a row per place in the sequence.
 LogicalResult rotaryEmbedding(NodeImporter &n) {
   if (failed(n.need(3)))
@@ -72,7 +103,7 @@ LogicalResult rotaryEmbedding(NodeImporter &n) {
     if (heads < 1 || x.getShape()[2] % heads != 0)
       return n.fail("RotaryEmbedding of " + toString(x.getShape()) + " with " +
                     Twine(heads) + " heads");
-    x = splitHeads(n, x, heads);
+    x = splitHeads(n.emit, x, heads);
   }
   if (x.getRank() != 4)
     return n.fail("RotaryEmbedding of " + toString(x.getShape()));
@@ -98,30 +129,9 @@ LogicalResult rotaryEmbedding(NodeImporter &n) {
   auto cos = table(1), sin = table(2);
   if (failed(cos) || failed(sin))
     return failure();
-  bool interleaved = n.getInt("interleaved", 0) != 0;
-  auto part = [&](int64_t i) {
-    return interleaved ? n.emit.slice(x, 3, i, width - 1 + i, 2)
-                       : n.emit.slice(x, 3, i * half, (i + 1) * half);
-  };
-  Imported first = part(0), second = part(1);
-  auto times = [&](const Imported &a, const Imported &b) {
-    return n.emit.binaryOver<graph::MulOp>(a, b);
-  };
-  SmallVector<Imported> turned = {
-      n.emit.binary<graph::SubOp>(times(first, *cos), times(second, *sin)),
-      n.emit.binary<graph::AddOp>(times(first, *sin), times(second, *cos))};
-  Imported result;
-  if (interleaved) {
-    for (Imported &each : turned)
-      each = n.emit.reshape(each, {shape[0], shape[1], shape[2], half, 1});
-    result = n.emit.reshape(n.emit.concat(turned, 4),
-                            {shape[0], shape[1], shape[2], width});
-  } else {
-    result = n.emit.concat(turned, 3);
-  }
-  if (width < shape[3])
-    result = n.emit.concat({result, n.emit.slice(x, 3, width, shape[3])}, 3);
-  n.result(0, isFlat ? mergeHeads(n, result) : result);
+  Imported result =
+      turnPairs(n.emit, x, *cos, *sin, width, n.getInt("interleaved", 0) != 0);
+  n.result(0, isFlat ? mergeHeads(n.emit, result) : result);
   return success();
 }
 

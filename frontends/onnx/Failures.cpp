@@ -41,8 +41,6 @@ static std::string describe(const Node &node) {
 
 /// What to write in the model instead of an op, after "is not supported".
 static StringRef wayOut(StringRef type) {
-  constexpr StringRef rank = "; order and ranks are not computed: where one is "
-                             "wanted use max and argmax";
   constexpr StringRef dynamic =
       ": the shape of its result depends on values, and all shapes are known "
       "when a model is compiled; keep all elements and weigh those that do "
@@ -52,11 +50,14 @@ static StringRef wayOut(StringRef type) {
       "sequence instead, which is exported step by step";
   constexpr StringRef loop =
       "; write the steps of the loop in Python, where each is exported";
+  constexpr StringRef quantized =
+      ": its weights are integers of few bits, which have no gradient; export "
+      "the model as it was before it was quantized";
   return llvm::StringSwitch<StringRef>(type)
       .Cases({"Unique", "Compress"}, dynamic)
       .Cases({"LSTM", "GRU", "RNN"}, cell)
       .Case("Scan", loop)
-      .Case("TopK", rank)
+      .Cases({"MatMulNBits", "MatMulBnb4", "QAttention", "QMoE"}, quantized)
       .Case("Det", "; compute it before the data is given")
       .Cases({"DFT", "STFT"}, "; compute it before the data is given, or "
                               "multiply with the matrix of the transform")

@@ -1,6 +1,7 @@
 // Import of ops that address elements by index, or give indices.
 
 #include "frontends/emit/Indices.h"
+#include "frontends/emit/Order.h"
 #include "frontends/onnx/NodeImporter.h"
 
 using namespace mlir;
@@ -91,13 +92,10 @@ LogicalResult gatherElements(NodeImporter &n) {
   auto axis = n.axis(n.getInt("axis", 0), x.getRank());
   if (failed(axis))
     return failure();
-  Shape shape = x.getShape(), result = given.getShape();
-  if (shape.size() != result.size())
-    return n.fail("indices of " + toString(result) + " into " +
-                  toString(shape));
-  Imported flat = n.emit.reshape(x, graph::numElements(shape));
-  n.result(0, n.emit.binary<graph::GatherOp>(
-                  flat, placesAlong(n.emit, given, *axis, shape), int64_t(0)));
+  auto result = gatherAlong(n.emit, x, given, *axis);
+  if (failed(result))
+    return failure();
+  n.result(0, *result);
   return success();
 }
 
@@ -233,6 +231,26 @@ LogicalResult nonZero(NodeImporter &n) {
   return success();
 }
 
+/// The k largest or smallest along a dim. That they come in order is more than
+/// `sorted` = 0 asks for.
+LogicalResult topK(NodeImporter &n) {
+  if (failed(n.need(n.since < 10 ? 1 : 2)))
+    return failure();
+  const Imported &x = n.operand(0);
+  auto axis = n.axis(n.getInt("axis", -1), x.getRank());
+  if (failed(axis))
+    return failure();
+  FailureOr<int64_t> k = n.since < 10 ? n.getInt("k", 0) : n.integer(1, "k");
+  if (failed(k))
+    return failure();
+  auto ordered = takeInOrder(n.emit, x, *k, *axis, n.getInt("largest", 1) != 0);
+  if (failed(ordered))
+    return failure();
+  n.result(0, ordered->values);
+  n.result(1, ordered->indices);
+  return success();
+}
+
 const OpRow rows[] = {
     {"", "Gather", 1, gather},
     {"", "GatherElements", 11, gatherElements},
@@ -241,6 +259,8 @@ const OpRow rows[] = {
     {"", "Trilu", 14, trilu},
     {"", "CumSum", 11, cumSum},
     {"", "NonZero", 9, nonZero},
+    {"", "TopK", 1, topK},
+    {"", "TopK", 10, topK},
     {"", "ArgMax", 1, argExtremumOf<true>},
     {"", "ArgMin", 1, argExtremumOf<false>},
 };

@@ -2,6 +2,8 @@
 
 #include "frontends/onnx/NodeImporter.h"
 
+#include "frontends/onnx/FusedOps.h"
+
 using namespace mlir;
 
 namespace polyrank::frontends::onnx {
@@ -303,8 +305,8 @@ const OpRow *findRow(StringRef domain, StringRef type, int64_t version) {
         getGridRows(), getShapeRows(), getSliceRows(), getIndexRows(),
         getScatterRows(), getResizeRows(), getContractionRows(),
         getEinsumRows(), getNormalizationRows(), getAttentionRows(),
-        getConvolutionRows(), getPoolingRows(), getTrainingRows(),
-        getLossRows()})
+        getFusedRows(), getFusedAttentionRows(), getConvolutionRows(),
+        getPoolingRows(), getTrainingRows(), getLossRows()})
     for (const OpRow &row : rows)
       if (row.type == type && row.domain == domain && row.since <= version &&
           (!best || row.since > best->since))

@@ -67,6 +67,8 @@ LogicalResult rmsNormalization(NodeImporter &n) {
   auto operands = getNormalized(n);
   if (failed(operands))
     return failure();
+  if (n.wants(1))
+    return n.fail("the deviation as a result; compute it in the model");
   double epsilon = n.getFloat("epsilon", 1e-5);
   SmallVector<Imported> results =
       n.emit.emit({n.operand(0), operands->scale},
@@ -106,6 +108,11 @@ LogicalResult groupNormalization(NodeImporter &n) {
 
 const OpRow rows[] = {
     {"", "LayerNormalization", 17, layerNormalization},
+    // onnxruntime's optimizer puts these into files of any opset, under ONNX's
+    // own domain.
+    {"", "LayerNormalization", 1, layerNormalization},
+    {"", "SimplifiedLayerNormalization", 1, rmsNormalization},
+    {"com.microsoft", "SimplifiedLayerNormalization", 1, rmsNormalization},
     {"", "RMSNormalization", 23, rmsNormalization},
     {"", "InstanceNormalization", 6, instanceNormalization},
     {"", "GroupNormalization", 18, groupNormalization},

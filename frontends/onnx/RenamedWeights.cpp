@@ -80,6 +80,11 @@ private:
       if (isLinear && call.isLinear() && call.arguments.size() >= 2 &&
           call.arguments[1])
         return Recovered{call.arguments[1]->name, origin.scope, true, true};
+      // Of experts, which are looked up like rows of a table: x[i].
+      if (node->type == "GatherND" && operand == 0 &&
+          call.target.starts_with("aten.index.") && !call.arguments.empty() &&
+          call.arguments[0] && isIndexedInFront(*node))
+        return Recovered{call.arguments[0]->name, origin.scope, true, false};
       // Elsewhere the module tells: by its class, or, in older exports, that
       // the exporter named what it computed after the operator.
       bool isOld = StringRef(tensor.name).starts_with("onnx::");
@@ -100,6 +105,14 @@ private:
                          moduleOf(weight).str(), true, false};
     }
     return std::nullopt;
+  }
+
+  /// Whether PyTorch's x[i, j, ..] has indices of the first dims alone, so that
+  /// the exporter did not transpose x.
+  static bool isIndexedInFront(const Node &node) {
+    StringRef call(find(node.metadata, "pkg.torch.onnx.fx_node"));
+    StringRef indices = call.split(", [").second.split(']').first;
+    return indices.starts_with("%") && !indices.contains("None");
   }
 
   /// The parameter of which `tensor` is a copy. Where the exporter says which

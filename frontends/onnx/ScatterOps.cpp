@@ -15,12 +15,13 @@ FailureOr<Scatter> scatterReduction(NodeImporter &n) {
   auto found = llvm::StringSwitch<std::optional<Scatter>>(reduction)
                    .Case("none", Scatter::Replace)
                    .Case("add", Scatter::Add)
+                   .Case("mul", Scatter::Mul)
                    .Case("max", Scatter::Max)
                    .Case("min", Scatter::Min)
                    .Default(std::nullopt);
   if (!found)
     return n.fail("the reduction `" + reduction +
-                  "`; for a product of positive numbers add their logarithms");
+                  "`; ONNX has none, add, mul, max and min");
   return *found;
 }
 

@@ -35,6 +35,11 @@ INDEXING = {
     "argsort": unary(lambda x: x.argsort(1), gradient=False),
     "sort-known": Case(lambda i, x: x[:, i.sort()[1]], known([3, 1, 2, 0, 1]), X),
     "sort-stable": Case(lambda i, x: x[:, torch.sort(i, stable=True)[1]], known([3, 1, 2, 0, 1]), X),
+    "sort-many": unary(lambda x: x.sort(1)[0], floats(2, 100)),
+    "topk-many": unary(lambda x: x.topk(70, 0)[0], floats(100, 2)),
+    "topk-of-long-rows": unary(lambda x: x.topk(3)[0], floats(2, 1100)),
+    "sort-nan": unary(lambda x: torch.where(x > 0.5, torch.nan, x).sort(1)[1], gradient=False),
+    "topk-nan": unary(lambda x: torch.where(x > 0.5, torch.nan, x).topk(4)[1], gradient=False),
     "nonzero": Case(lambda m, x: x[m.nonzero()[:, 0]], known([0, 3, 0, 5]), X),
     "nonzero-lists": Case(lambda m, x: x[torch.where(m > 0)[0]], known([0, 3, 0, 5]), X),
     "argwhere": Case(lambda m, x: x[torch.argwhere(m)[:, 0]], known([0, 3, 0, 5]), X),
@@ -61,6 +66,11 @@ SCATTERS = {
     "scatter-reduce-min": Case(lambda x, i, v: x.scatter_reduce(1, i, v, "amin"), X, fed(5, 3), floats(4, 3)),
     "scatter-reduce": Case(
         lambda x, i, v: torch.scatter(x, 1, i, v, reduce="add"), X, fed(5, 3), floats(4, 3), gradient=False
+    ),
+    "scatter-reduce-prod": Case(lambda x, i, v: x.scatter_reduce(1, i, v, "prod"), X, fed(5, 3), floats(4, 3)),
+    "scatter-reduce-prod-rows": Case(lambda x, i, v: x.scatter_reduce(0, i, v, "prod"), X, fed(4, 5), floats(4, 5)),
+    "scatter-multiply": Case(
+        lambda x, i, v: torch.scatter(x, 1, i, v, reduce="multiply"), X, fed(5, 1), floats(4, 1), gradient=False
     ),
     "scatter-smaller-index": Case(
         lambda x, i, v: x.scatter_add(0, i, v), X, known([[0, 1], [2, 2]]), floats(3, 4), gradient=False

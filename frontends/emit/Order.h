@@ -1,0 +1,27 @@
+// Elements in the order of their values.
+
+#pragma once
+
+#include "frontends/emit/Emitter.h"
+
+namespace polyrank::frontends {
+
+/// Elements of a dim that have been put in order, and where each of them was
+/// (int64).
+struct Ordered {
+  Imported values, indices;
+};
+
+/// The first `k` of the elements of `x` along `dim` in descending order (with
+/// `descending`) or ascending order. Equal ones stay in their order, and NaN is
+/// above all numbers, as in PyTorch. The gradient of a value goes to the
+/// element that it was.
+///
+/// Of a dim of n elements, the place of each in the order is the number of
+/// those that stand before it: n comparisons each, summed up in one kernel,
+/// whatever k. Where n is large and k is small, the elements are found one
+/// after another, each in one pass over what is left.
+mlir::FailureOr<Ordered> takeInOrder(Emitter &emit, const Imported &x,
+                                     int64_t k, int64_t dim, bool descending);
+
+} // namespace polyrank::frontends
