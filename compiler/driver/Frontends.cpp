@@ -90,13 +90,8 @@ polyrank::driver::describeModel(const std::string &path,
     return frontends::describeTorchScript(path, options);
   case ModelFormat::ExportedProgram:
     return frontends::describeExportedProgram(path, options);
-  case ModelFormat::Onnx: {
-    std::string error;
-    auto described = frontends::describeOnnx(path, error, options);
-    if (!described)
-      return Error{error};
-    return std::move(*described);
-  }
+  case ModelFormat::Onnx:
+    return frontends::describeOnnx(path, options);
   }
   llvm_unreachable("covered switch");
 }

@@ -1,7 +1,6 @@
 // CheckBuffers: every read finds the value that was written.
 
-#include <map>
-
+#include "compiler/lowering/ArenaContents.h"
 #include "compiler/lowering/BufferClasses.h"
 #include "compiler/lowering/Passes.h"
 #include "dialects/graph/Boundary.h"
@@ -18,56 +17,6 @@ namespace polyrank::lowering {
 } // namespace polyrank::lowering
 
 namespace {
-
-/// What a value holds: the bytes from `offset` of what write number `write`
-/// wrote.
-struct Content {
-  int64_t write = 0, offset = 0;
-};
-
-/// The arena, by which write each byte comes from.
-class Memory {
-public:
-  void write(int64_t begin, int64_t end, int64_t number) {
-    cut(begin);
-    cut(end);
-    written.erase(written.lower_bound(begin), written.lower_bound(end));
-    written[begin] = {end, number, begin};
-  }
-  /// Whether [begin, end) holds `content`.
-  bool holds(int64_t begin, int64_t end, Content content) const {
-    auto it = written.upper_bound(begin);
-    while (begin < end) {
-      if (it == written.begin())
-        return false;
-      const auto &[first, range] = *std::prev(it);
-      if (range.end <= begin || range.write != content.write ||
-          begin - range.origin != content.offset)
-        return false;
-      content.offset += range.end - begin;
-      begin = range.end;
-      ++it;
-    }
-    return true;
-  }
-
-private:
-  struct Range {
-    int64_t end, write, origin;
-  };
-  void cut(int64_t position) {
-    auto it = written.upper_bound(position);
-    if (it == written.begin())
-      return;
-    auto &[first, range] = *std::prev(it);
-    if (first == position || range.end <= position)
-      return;
-    Range back = range;
-    range.end = position;
-    written[position] = back;
-  }
-  std::map<int64_t, Range> written;
-};
 
 /// Runs as device number `device` of the mesh.
 class BufferChecker {
@@ -114,7 +63,7 @@ private:
   DenseMap<std::pair<Value, int64_t>, Content> handed;
   /// Collectives that were started and not waited for, in order.
   llvm::SetVector<Operation *> inFlight;
-  Memory memory[2];
+  ArenaContents memory[2];
   int64_t microbatch = 0, writes = 0, count = 1;
 };
 

@@ -18,6 +18,9 @@ namespace polyrank::schedule {
 /// Of one group, at a time: what every transport can do.
 static constexpr size_t mostInFlight = 8;
 
+/// Gathers start by this part of their time earlier than they must.
+static constexpr int64_t slackPart = 4;
+
 namespace {
 
 /// A collective of a range of commands; places are numbers of commands, in front
@@ -159,8 +162,10 @@ void RangeScheduler::startLate() {
     int64_t busyFrom = times.back();
     for (int64_t i = gathers.size() - 1; i >= 0; --i) {
       Flight &flight = *gathers[i];
-      int64_t begins = std::min(busyFrom, times[flight.need]) -
-                       durations.get(flight.op);
+      int64_t duration = durations.get(flight.op);
+      // Times are of a model: what is planned to end just in time ends late.
+      int64_t begins = std::min(busyFrom, times[flight.need]) - duration -
+                       duration / slackPart;
       int64_t least = flight.earliest;
       if (i >= prefetch)
         least = std::max(least, gathers[i - prefetch]->need);

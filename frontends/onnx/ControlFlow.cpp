@@ -86,11 +86,9 @@ GraphImporter::importGraph(const Node &node, const Graph &graph,
       return reject("its graph holds the tensor `" + std::string(tensor.name) +
                     "`, which would not be trained; export with the weights in "
                     "the model's own graph");
-    std::string reason;
-    auto value =
-        toTensor(emit.getLocation().getContext(), model, tensor, reason);
+    auto value = toTensor(emit.getLocation().getContext(), model, tensor);
     if (!value)
-      return reject(reason);
+      return reject(value.error().message);
     inner[tensor.name] = Imported(std::move(*value));
   }
   size_t before = failures.getNumNodes();

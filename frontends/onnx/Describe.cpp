@@ -85,14 +85,12 @@ private:
 } // namespace
 } // namespace onnx
 
-std::optional<ModelDescription> describeOnnx(StringRef path,
-                                             std::string &error,
-                                             const ImportOptions &options) {
-  auto model = onnx::readModel(path.str(), error,
-                               options.abstractWeights ? onnx::Weights::MayBeAbsent
-                                               : onnx::Weights::Required);
-  if (!model)
-    return std::nullopt;
+Result<ModelDescription> describeOnnx(StringRef path,
+                                      const ImportOptions &options) {
+  POLYRANK_ASSIGN(model,
+                  onnx::readModel(path.str(), options.abstractWeights
+                                                  ? onnx::Weights::MayBeAbsent
+                                                  : onnx::Weights::Required));
   ModelDescription result;
   result.producer = model->producer;
   for (const onnx::OpsetImport &each : model->opsets)
@@ -109,9 +107,10 @@ std::optional<ModelDescription> describeOnnx(StringRef path,
     result.outputs.push_back(onnx::describe(value));
 
   onnx::ModelState state = onnx::findState(*model, options.tie);
-  if (error = onnx::freeze(state, options.freeze, options.trainOnly);
+  if (std::string error =
+          onnx::freeze(state, options.freeze, options.trainOnly);
       !error.empty())
-    return std::nullopt;
+    return Error{error};
   for (const onnx::Parameter &parameter : state.parameters) {
     const onnx::StoredTensor &tensor = *parameter.tensor;
     int64_t elements = tensor.numElements();

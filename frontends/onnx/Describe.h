@@ -3,19 +3,15 @@
 
 #pragma once
 
-#include <optional>
-#include <string>
-
 #include "frontends/import/Description.h"
 #include "frontends/import/Options.h"
+#include "support/Result.h"
 #include "llvm/ADT/StringRef.h"
 
 namespace polyrank::frontends {
 
-/// On failure `error` says what is wrong with the file, or with what `options`
-/// freeze.
-std::optional<ModelDescription> describeOnnx(llvm::StringRef path,
-                                             std::string &error,
-                                             const ImportOptions &options);
+/// An error says what is wrong with the file, or with what `options` freeze.
+Result<ModelDescription> describeOnnx(llvm::StringRef path,
+                                      const ImportOptions &options);
 
 } // namespace polyrank::frontends

@@ -21,9 +21,8 @@ bool readBytes(const Model &model, const StoredTensor &tensor, uint64_t offset,
     std::memcpy(into.data(), tensor.bytes.data() + offset, into.size());
     return true;
   }
-  std::string error;
-  return model.externals[*tensor.external].read(tensor.span->offset + offset,
-                                                into, error);
+  return bool(model.externals[*tensor.external].read(
+      tensor.span->offset + offset, into));
 }
 
 } // namespace

@@ -38,81 +38,66 @@ ExternalFile::~ExternalFile() {
     close(descriptor);
 }
 
-bool ExternalFile::read(uint64_t offset, std::span<char> into,
-                        std::string &error) const {
+Result<void> ExternalFile::read(uint64_t offset, std::span<char> into) const {
   size_t done = 0;
   while (done < into.size()) {
     ssize_t count = pread(descriptor, into.data() + done, into.size() - done,
                           static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR)
       continue;
-    if (count <= 0) {
-      error = path + ": " +
-              (count < 0 ? systemError()
-                         : std::string("the file ends before the weights do"));
-      return false;
-    }
+    if (count <= 0)
+      return Error{path + ": " +
+                   (count < 0
+                        ? systemError()
+                        : std::string("the file ends before the weights do"))};
     done += static_cast<size_t>(count);
   }
-  return true;
+  return {};
 }
 
-std::optional<ExternalFile> openBelow(const std::string &folder,
-                                      std::string_view location,
-                                      std::string &error) {
+Result<ExternalFile> openBelow(const std::string &folder,
+                               std::string_view location) {
   std::string shown = "external data `" + std::string(location) + "`: ";
   if (location.empty() || location.front() == '/' ||
-      location.find('\0') != std::string_view::npos) {
-    error = shown + "not a path relative to the model's folder";
-    return std::nullopt;
-  }
+      location.find('\0') != std::string_view::npos)
+    return Error{shown + "not a path relative to the model's folder"};
   // Component by component, so that no link is ever followed and the check
   // and the open are one act.
   Descriptor here(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (here.value < 0) {
-    error = folder + ": " + systemError();
-    return std::nullopt;
-  }
+  if (here.value < 0)
+    return Error{folder + ": " + systemError()};
   for (std::string_view rest = location;;) {
     size_t slash = rest.find('/');
     std::string component(rest.substr(0, slash));
     bool last = slash == std::string_view::npos;
-    if (component == "..") {
-      error = shown + "leaves the model's folder";
-      return std::nullopt;
-    }
+    if (component == "..")
+      return Error{shown + "leaves the model's folder"};
     if (!component.empty() && component != ".") {
       int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK |
                   (last ? 0 : O_DIRECTORY);
       int next = openat(here.value, component.c_str(), flags);
       if (next < 0) {
         bool link = errno == ELOOP || (errno == ENOTDIR && !last);
-        error = shown + (link ? "`" + component +
-                                    "` is a symbolic link or no folder; put "
-                                    "the data itself beside the model"
-                              : systemError() +
-                                    "; it belongs into the model's folder (without "
-                                      "weights: --abstract-weights)");
-        return std::nullopt;
+        return Error{
+            shown + (link ? "`" + component +
+                                "` is a symbolic link or no folder; put the "
+                                "data itself beside the model"
+                          : systemError() +
+                                "; it belongs into the model's folder (without "
+                                "weights: --abstract-weights)")};
       }
       here.reset(next);
-    } else if (last) {
-      error = shown + "names a folder";
-      return std::nullopt;
-    }
+    } else if (last)
+      return Error{shown + "names a folder"};
     if (last)
       break;
     rest.remove_prefix(slash + 1);
   }
   struct stat status;
-  if (fstat(here.value, &status) != 0 || !S_ISREG(status.st_mode)) {
-    error = shown + "not a regular file";
-    return std::nullopt;
-  }
-  if (status.st_nlink != 1) {
-    error = shown + "has several hard links; put a copy beside the model";
-    return std::nullopt;
-  }
+  if (fstat(here.value, &status) != 0 || !S_ISREG(status.st_mode))
+    return Error{shown + "not a regular file"};
+  if (status.st_nlink != 1)
+    return Error{shown + "has several hard links; put a copy beside the model"};
   std::string path = folder == "." ? std::string(location)
                                    : folder + "/" + std::string(location);
   return ExternalFile(std::move(path), here.release(),
@@ -127,19 +112,17 @@ const Function *Model::findFunction(const Node &node) const {
   return nullptr;
 }
 
-bool Model::load(const StoredTensor &tensor, std::vector<char> &into,
-                 std::string &error) const {
-  if (tensor.isAbsent) {
-    error = "the file has no elements for `" + std::string(tensor.name) +
-            "`, and shapes or constants are computed from them";
-    return false;
-  }
+Result<void> Model::load(const StoredTensor &tensor,
+                         std::vector<char> &into) const {
+  if (tensor.isAbsent)
+    return Error{"the file has no elements for `" + std::string(tensor.name) +
+                 "`, and shapes or constants are computed from them"};
   if (!tensor.external) {
     into.assign(tensor.bytes.begin(), tensor.bytes.end());
-    return true;
+    return {};
   }
   into.resize(tensor.span->length);
-  return externals[*tensor.external].read(tensor.span->offset, into, error);
+  return externals[*tensor.external].read(tensor.span->offset, into);
 }
 
 } // namespace polyrank::frontends::onnx

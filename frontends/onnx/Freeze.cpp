@@ -40,11 +40,10 @@ bool readRow(const Model &model, const StoredTensor &tensor, int64_t row,
   std::vector<char> bytes;
   size_t width = static_cast<size_t>(tensor.dims[1]) * sizeof(float);
   uint64_t offset = static_cast<uint64_t>(row) * width;
-  std::string error;
   bytes.resize(width);
   if (tensor.external) {
     if (!model.externals[*tensor.external].read(tensor.span->offset + offset,
-                                                bytes, error))
+                                                bytes))
       return false;
   } else {
     if (offset + width > tensor.bytes.size())

@@ -127,11 +127,10 @@ private:
         values[tensor.name] = compute(folded->second, tensor.dims);
         continue;
       }
-      std::string reason;
-      if (auto known = toTensor(&context, model, tensor, reason))
-        values[tensor.name] = Imported(std::move(*known));
-      else
-        return error() << reason;
+      auto known = toTensor(&context, model, tensor);
+      if (!known)
+        return error() << known.error().message;
+      values[tensor.name] = Imported(std::move(*known));
       values[tensor.name].held = toHeldType(&context, tensor.type);
     }
     return success();
@@ -211,10 +210,9 @@ private:
     spec.transposed = parameter.transposed && tensor.span;
     // Elements that are encoded one by one have no span in the file.
     if (!tensor.span && !tensor.isAbsent && spec.stored.getNumElements() > 0) {
-      std::string reason;
-      auto known = toTensor(&context, model, tensor, reason);
+      auto known = toTensor(&context, model, tensor);
       if (!known)
-        return error() << reason;
+        return error() << known.error().message;
       Imported elements(std::move(*known));
       if (parameter.transposed)
         elements = emit.transpose(elements, {1, 0});
@@ -271,16 +269,15 @@ private:
 OwningOpRef<ModuleOp> importOnnx(MLIRContext &context, StringRef path,
                                  const ImportOptions &options) {
   context.loadDialect<func::FuncDialect, graph::GraphDialect>();
-  std::string error;
   auto model =
-      onnx::readModel(path.str(), error,
-                      options.abstractWeights ? onnx::Weights::MayBeAbsent
-                                              : onnx::Weights::Required);
+      onnx::readModel(path.str(), options.abstractWeights
+                                      ? onnx::Weights::MayBeAbsent
+                                      : onnx::Weights::Required);
   if (!model) {
-    emitError(UnknownLoc::get(&context)) << error;
+    emitError(UnknownLoc::get(&context)) << model.error().message;
     return {};
   }
-  return onnx::ModelImporter(context, *model, options).run();
+  return onnx::ModelImporter(context, **model, options).run();
 }
 
 } // namespace polyrank::frontends

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "support/MappedFile.h"
+#include "support/Result.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -184,7 +185,7 @@ public:
 
   /// Reads `into.size()` bytes from `offset` on: by read, not by mapping, so
   /// that a file which shrinks meanwhile is an error and not a signal.
-  bool read(uint64_t offset, std::span<char> into, std::string &error) const;
+  Result<void> read(uint64_t offset, std::span<char> into) const;
 
   std::string path; // folder of the model / location
   uint64_t size;
@@ -197,9 +198,8 @@ private:
 /// either kind and anything but a regular file are refused: a model from
 /// elsewhere must not name this machine's files (CVE-2022-25882,
 /// CVE-2024-27318, CVE-2026-27489, CVE-2026-34446 and -34447).
-std::optional<ExternalFile> openBelow(const std::string &folder,
-                                      std::string_view location,
-                                      std::string &error);
+Result<ExternalFile> openBelow(const std::string &folder,
+                               std::string_view location);
 
 struct Model {
   std::string path;
@@ -212,8 +212,7 @@ struct Model {
   MappedFile file;
 
   /// The bytes of `tensor`, wherever they lie.
-  bool load(const StoredTensor &tensor, std::vector<char> &into,
-            std::string &error) const;
+  Result<void> load(const StoredTensor &tensor, std::vector<char> &into) const;
   /// The function of the file that `node` calls, or null.
   const Function *findFunction(const Node &node) const;
 };
@@ -227,14 +226,14 @@ enum class Weights {
   MayBeAbsent,
 };
 
-/// Reads the model at `path`. Any file gives a model or an `error`: lengths,
-/// counts, sizes and depth are checked before they are believed.
-std::unique_ptr<Model> readModel(const std::string &path, std::string &error,
-                                 Weights weights = Weights::Required);
+/// Reads the model at `path`. Any file gives a model, never null, or an error
+/// that begins with the path: lengths, counts, sizes and depth are checked
+/// before they are believed.
+Result<std::unique_ptr<Model>> readModel(const std::string &path,
+                                         Weights weights = Weights::Required);
 
 /// Reads one serialised TensorProto (the form of ONNX's test data) from
 /// `bytes`, which must outlive it.
-std::optional<StoredTensor> readTensor(std::string_view bytes,
-                                       std::string &error);
+Result<StoredTensor> readTensor(std::string_view bytes);
 
 } // namespace polyrank::frontends::onnx

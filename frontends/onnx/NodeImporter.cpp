@@ -62,19 +62,16 @@ Type toStoredType(MLIRContext *context, DataType type) {
   }
 }
 
-std::optional<graph::Tensor> toTensor(MLIRContext *context, const Model &model,
-                                      const StoredTensor &tensor,
-                                      std::string &error) {
+Result<graph::Tensor> toTensor(MLIRContext *context, const Model &model,
+                               const StoredTensor &tensor) {
   Type elementType = toKnownType(context, tensor.type);
-  if (!elementType) {
-    error = "tensor `" + std::string(tensor.name) + "` has elements of " +
-            nameOf(tensor.type) +
-            ", which is not supported; convert it to float32 or int64";
-    return std::nullopt;
-  }
+  if (!elementType)
+    return Error{"tensor `" + std::string(tensor.name) + "` has elements of " +
+                 nameOf(tensor.type) +
+                 ", which is not supported; convert it to float32 or int64"};
   std::vector<char> bytes;
-  if (!model.load(tensor, bytes, error))
-    return std::nullopt;
+  if (Result<void> loaded = model.load(tensor, bytes); !loaded)
+    return loaded.error();
   graph::Tensor result(elementType, tensor.dims);
   auto read = [&](auto element, auto &into) {
     using T = decltype(element);

@@ -46,11 +46,8 @@ mlir::Type toKnownType(mlir::MLIRContext *context, DataType type);
 mlir::Type toStoredType(mlir::MLIRContext *context, DataType type);
 
 /// The elements of an initializer or attribute as a tensor that is known now.
-/// On failure `error` says why.
-std::optional<graph::Tensor> toTensor(mlir::MLIRContext *context,
-                                      const Model &model,
-                                      const StoredTensor &tensor,
-                                      std::string &error);
+Result<graph::Tensor> toTensor(mlir::MLIRContext *context, const Model &model,
+                               const StoredTensor &tensor);
 
 /// Whether PyTorch's exporter wrote `node` for an operator whose name begins
 /// with `name`, as in "aten.max.dim": ONNX has one op for several operators

@@ -32,8 +32,7 @@ static float fromHalf(const char *bytes, const fltSemantics &semantics) {
 bool loadFloats(const Model &model, const StoredTensor &tensor, bool transposed,
                 StoredFloats &into) {
   std::vector<char> bytes;
-  std::string error;
-  if (!isFloat(tensor.type) || !model.load(tensor, bytes, error))
+  if (!isFloat(tensor.type) || !model.load(tensor, bytes))
     return false;
   into.dims = tensor.dims;
   into.values.resize(product(tensor.dims));

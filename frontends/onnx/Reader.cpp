@@ -351,32 +351,24 @@ std::string_view find(const Metadata &metadata, std::string_view key) {
   return {};
 }
 
-std::unique_ptr<Model> readModel(const std::string &path, std::string &error,
-                                 Weights weights) {
+Result<std::unique_ptr<Model>> readModel(const std::string &path,
+                                         Weights weights) {
   auto model = std::make_unique<Model>();
   model->path = path;
-  auto file = MappedFile::open(path);
-  if (!file) {
-    error = file.error().message;
-    return nullptr;
-  }
-  model->file = std::move(*file);
+  POLYRANK_ASSIGN(file, MappedFile::open(path));
+  model->file = std::move(file);
   std::string_view bytes = model->file.bytes();
   if (std::string format =
           foreignFormat(bytes.substr(0, formatBytes), WantedFile::Model);
-      !format.empty()) {
-    error = path + ": " + format;
-    return nullptr;
-  }
+      !format.empty())
+    return Error{path + ": " + format};
   try {
     Reader(model.get(), bytes, weights)
         .readModel(pbf_reader(bytes.data(), bytes.size()));
   } catch (const Malformed &malformed) {
-    error = path + ": " + malformed.message;
-    return nullptr;
+    return Error{path + ": " + malformed.message};
   } catch (const protozero::exception &) {
-    error = path + ": not an ONNX model, or cut short";
-    return nullptr;
+    return Error{path + ": not an ONNX model, or cut short"};
   }
   if (weights == Weights::MayBeAbsent)
     addAbsentWeights(*model);

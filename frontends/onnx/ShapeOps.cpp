@@ -12,10 +12,9 @@ namespace {
 LogicalResult constant(NodeImporter &n) {
   MLIRContext *context = n.emit.getBuilder().getContext();
   if (const Attribute *value = n.attribute("value"); value && value->t) {
-    std::string error;
-    auto tensor = toTensor(context, n.model, *value->t, error);
+    auto tensor = toTensor(context, n.model, *value->t);
     if (!tensor)
-      return n.fail(error);
+      return n.fail(tensor.error().message);
     n.result(0, std::move(*tensor));
     return success();
   }
@@ -73,11 +72,12 @@ LogicalResult constantOfShape(NodeImporter &n) {
   Imported value =
       n.emit.scalar(Float32Type::get(n.emit.getBuilder().getContext()), 0);
   if (const Attribute *given = n.attribute("value"); given && given->t) {
-    std::string error;
     auto tensor =
-        toTensor(n.emit.getBuilder().getContext(), n.model, *given->t, error);
-    if (!tensor || tensor->size() != 1)
-      return n.fail(tensor ? "its value is not one element" : error);
+        toTensor(n.emit.getBuilder().getContext(), n.model, *given->t);
+    if (!tensor)
+      return n.fail(tensor.error().message);
+    if (tensor->size() != 1)
+      return n.fail("its value is not one element");
     value = tensor->reshaped({});
   }
   if (failed(n.fits(*shape)))

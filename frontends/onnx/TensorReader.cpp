@@ -24,9 +24,8 @@ static std::string toString(const std::vector<int64_t> &dims) {
 
 /// What a file of external data is instead; empty where nothing is known.
 static std::string formatOf(const ExternalFile &external) {
-  std::string start(std::min<uint64_t>(external.size, formatBytes), '\0'),
-      error;
-  if (!external.read(0, start, error))
+  std::string start(std::min<uint64_t>(external.size, formatBytes), '\0');
+  if (!external.read(0, start))
     return "";
   return polyrank::foreignFormat(start, WantedFile::Weights);
 }
@@ -245,10 +244,9 @@ size_t TensorReader::openExternal(const std::string &name,
   if (isNew) {
     if (model->externals.size() == 1024)
       throw Malformed{"names more than 1024 files of external data"};
-    std::string error;
-    auto external = openBelow(folder(), location, error);
+    auto external = openBelow(folder(), location);
     if (!external)
-      throw Malformed{name + error};
+      throw Malformed{name + external.error().message};
     model->externals.push_back(std::move(*external));
   }
   return entry->second;
@@ -273,18 +271,16 @@ std::pair<std::string_view, std::string_view> readEntry(pbf_reader in,
   return entry;
 }
 
-std::optional<StoredTensor> readTensor(std::string_view bytes,
-                                       std::string &error) {
+Result<StoredTensor> readTensor(std::string_view bytes) {
   try {
     EntityCount entities;
     return TensorReader(nullptr, bytes, Weights::Required, entities)
         .read(pbf_reader(bytes.data(), bytes.size()));
   } catch (const Malformed &malformed) {
-    error = malformed.message;
+    return Error{malformed.message};
   } catch (const protozero::exception &) {
-    error = "not a tensor, or cut short";
+    return Error{"not a tensor, or cut short"};
   }
-  return std::nullopt;
 }
 
 } // namespace polyrank::frontends::onnx

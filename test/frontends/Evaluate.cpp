@@ -100,14 +100,14 @@ namespace {
 Result<std::pair<std::string, graph::Tensor>>
 readTensorFile(MLIRContext &context, const std::string &path) {
   std::ifstream file(path, std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(file)), {}), error;
-  auto tensor = onnx::readTensor(bytes, error);
+  std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  auto tensor = onnx::readTensor(bytes);
   if (!tensor)
-    return Error{path + ": " + error};
+    return Error{path + ": " + tensor.error().message};
   onnx::Model none;
-  auto known = onnx::toTensor(&context, none, *tensor, error);
+  auto known = onnx::toTensor(&context, none, *tensor);
   if (!known)
-    return Error{path + ": " + error};
+    return Error{path + ": " + known.error().message};
   return std::pair(std::string(tensor->name),
                    frontends::toComputed(std::move(*known)));
 }
@@ -136,15 +136,16 @@ std::string compare(const graph::Tensor &actual, const graph::Tensor &expected,
 std::string checkOnTestData(MLIRContext &context, const std::string &modelPath,
                             const std::string &folder, double relative,
                             double absolute, size_t arguments) {
-  std::string error, diagnostics;
+  std::string diagnostics;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
     diagnostics += diagnostic.str();
     return success();
   });
   // The test data gives each graph input in order: their shapes are --input.
-  auto model = onnx::readModel(modelPath, error);
-  if (!model)
-    return error;
+  auto read = onnx::readModel(modelPath);
+  if (!read)
+    return read.error().message;
+  const onnx::Model *model = read->get();
   std::set<std::string_view> initialised;
   for (const onnx::StoredTensor &tensor : model->graph.initializers)
     initialised.insert(tensor.name);

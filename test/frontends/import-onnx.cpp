@@ -23,14 +23,13 @@ static int listNodeTests(const std::string &root) {
   for (const auto &entry : std::filesystem::directory_iterator(root))
     names.insert(entry.path().filename());
   for (const std::string &name : names) {
-    std::string error;
-    auto model = polyrank::frontends::onnx::readModel(
-        root + "/" + name + "/model.onnx", error);
+    auto model = polyrank::frontends::onnx::readModel(root + "/" + name +
+                                                      "/model.onnx");
     if (!model) {
-      llvm::errs() << error << "\n";
+      llvm::errs() << model.error().message << "\n";
       return 1;
     }
-    llvm::outs() << name << "\t" << polyrank::test::whyLeftOut(*model, name)
+    llvm::outs() << name << "\t" << polyrank::test::whyLeftOut(**model, name)
                  << "\n";
   }
   return 0;

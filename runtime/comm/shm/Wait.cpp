@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <sched.h>
 
 namespace polyrank::runtime::shm {
 /// Returns when the operation is done, having done what was left of it.
@@ -85,7 +84,9 @@ Result<void> ShmTransport::awaitTurn(const Operation &operation,
   return result;
 }
 
-/// Sleeps until then, a moment less, which it watches the clock for.
+/// Sleeps until then. On a core of its own it watches the clock for the last
+/// moment; where others want the core, each look at the clock would cost one of
+/// their slices.
 Result<void> ShmTransport::awaitLink(int64_t end) {
   constexpr int64_t moment = 60'000, longest = 100'000'000;
   int64_t begin = monotonicNanoseconds(), now = begin;
@@ -93,13 +94,12 @@ Result<void> ShmTransport::awaitLink(int64_t end) {
     beat(); // however slow the link, the rank gets on
     if (auto alive = control.health(); !alive)
       return alive;
-    if (end - now > moment) {
-      int64_t pause = std::min(end - now - moment, longest);
-      timespec time{pause / 1'000'000'000, pause % 1'000'000'000};
-      nanosleep(&time, nullptr);
-    } else {
-      sched_yield();
-    }
+    int64_t watched = control.header().spinNanoseconds > 0 ? moment : 0;
+    if (end - now <= watched)
+      continue;
+    int64_t until = std::min(end - watched, now + longest);
+    timespec time{until / 1'000'000'000, until % 1'000'000'000};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, nullptr);
   }
   waited += now - begin;
   return {};
