@@ -19,7 +19,7 @@ namespace polyrank::schedule {
 static constexpr size_t mostInFlight = 8;
 
 /// Gathers start by this part of their time earlier than they must.
-static constexpr int64_t slackPart = 4;
+static constexpr int64_t slackPart = 5;
 
 namespace {
 
