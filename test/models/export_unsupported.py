@@ -5,6 +5,7 @@
 
 import sys
 
+import onnx
 import torch
 from torch import nn
 
@@ -34,3 +35,11 @@ class Model(nn.Module):
 torch.manual_seed(0)
 torch.onnx.export(Model(), (torch.zeros(3, 2, 8),), sys.argv[1], input_names=["x"], output_names=["y"],
                   dynamo=True, optimize=False, external_data=False, verbose=False)
+# Without the lines of source files, which name folders of the machine.
+model = onnx.load(sys.argv[1])
+for nodes in [model.graph.node, *(function.node for function in model.functions)]:
+    for node in nodes:
+        kept = [entry for entry in node.metadata_props if "stack_trace" not in entry.key]
+        del node.metadata_props[:]
+        node.metadata_props.extend(kept)
+onnx.save(model, sys.argv[1])
