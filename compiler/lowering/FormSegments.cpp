@@ -232,7 +232,7 @@ void SegmentFormer::buildLoop(ArrayRef<SegmentPlan::Run> runs, ValueRange of) {
     if (result.kind == Result::Carried)
       carry.push_back(op.getCarry()[result.number]);
     if (result.kind == Result::Stash) {
-      SmallVector<int64_t> shape = {plan.getCrossings()[result.number].slots};
+      SmallVector<int64_t> shape = {plan.getCrossings()[result.number].count.slots};
       llvm::append_range(shape, type.getShape());
       type = RankedTensorType::get(shape, type.getElementType());
       stashes.push_back(i);
@@ -294,7 +294,7 @@ SegmentFormer::Found SegmentFormer::findBehind(SegmentPlan::Run run,
       found.values.map(
           result.argument,
           view(value,
-               run.microbatch % plan.getCrossings()[result.number].slots));
+               run.microbatch % plan.getCrossings()[result.number].count.slots));
   }
   return found;
 }
@@ -342,9 +342,9 @@ struct FormSegmentsPass : lowering::impl::FormSegmentsBase<FormSegmentsPass> {
       if (failed(plan))
         return signalPassFailure();
       for (const SegmentPlan::Crossing &crossing : plan->getCrossings())
-        if (crossing.slots > crossing.bound)
+        if (crossing.count.slots > crossing.count.bound)
           emitRemark(crossing.value.getLoc())
-              << "has " << crossing.slots << " slots, where " << crossing.bound
+              << "has " << crossing.count.slots << " slots, where " << crossing.count.bound
               << " microbatches need it at once";
       SegmentFormer(op, *plan).run();
     }

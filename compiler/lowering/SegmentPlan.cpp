@@ -17,7 +17,7 @@ FailureOr<SegmentPlan> SegmentPlan::build(graph::MicrobatchesOp op,
     return failure();
   plan.findCrossings();
   for (Crossing &crossing : plan.crossings)
-    plan.countSlots(crossing);
+    crossing.count = countSlots(plan.getSpans(crossing));
   return plan;
 }
 
@@ -129,11 +129,11 @@ void SegmentPlan::findCrossings() {
     require(value, getCarrySegment(i));
 }
 
-/// The least number with which no two microbatches whose values are there at
-/// the same time have the same slot.
-void SegmentPlan::countSlots(Crossing &crossing) const {
+/// From the run that gives a microbatch's value to the last that reads it.
+SmallVector<std::pair<int64_t, int64_t>>
+SegmentPlan::getSpans(const Crossing &crossing) const {
   int64_t writer = getSegment(crossing.value);
-  SmallVector<std::pair<int64_t, int64_t>> spans(op.getCount(), {-1, -1});
+  SmallVector<std::pair<int64_t, int64_t>> spans(op.getCount());
   for (auto [i, run] : llvm::enumerate(runs)) {
     auto &[begin, end] = spans[run.microbatch];
     if (run.segment == writer)
@@ -141,12 +141,18 @@ void SegmentPlan::countSlots(Crossing &crossing) const {
     else if (llvm::is_contained(crossing.readers, run.segment))
       end = i;
   }
-  for (auto [i, run] : llvm::enumerate(runs)) {
-    int64_t live = llvm::count_if(spans, [i = int64_t(i)](auto span) {
-      return span.first <= i && i <= span.second;
-    });
-    crossing.bound = std::max(crossing.bound, live);
-  }
+  return spans;
+}
+
+SlotCount
+polyrank::lowering::countSlots(ArrayRef<std::pair<int64_t, int64_t>> spans) {
+  SlotCount count;
+  // The most are there where some value begins.
+  for (auto [begin, end] : spans)
+    count.bound = std::max<int64_t>(
+        count.bound, llvm::count_if(spans, [begin = begin](auto span) {
+          return span.first <= begin && begin <= span.second;
+        }));
   auto collides = [&](int64_t slots) {
     for (size_t m = 0; m < spans.size(); ++m)
       for (size_t n = m + slots; n < spans.size(); n += slots)
@@ -155,7 +161,7 @@ void SegmentPlan::countSlots(Crossing &crossing) const {
           return true;
     return false;
   };
-  crossing.slots = crossing.bound;
-  while (collides(crossing.slots))
-    ++crossing.slots;
+  for (count.slots = count.bound; collides(count.slots); ++count.slots)
+    ;
+  return count;
 }

@@ -7,6 +7,18 @@
 
 namespace polyrank::lowering {
 
+/// How many slots a stash needs.
+struct SlotCount {
+  /// The least number with which no two microbatches whose values are there at
+  /// the same time have the same slot.
+  int64_t slots = 1;
+  /// The most values that are there at once: there cannot be fewer slots.
+  int64_t bound = 1;
+};
+/// `spans` has for each microbatch the numbers of the runs from which on and
+/// until which its value is there.
+SlotCount countSlots(llvm::ArrayRef<std::pair<int64_t, int64_t>> spans);
+
 /// A microbatch as a whole, or cut where its backward begins. Values of the
 /// body are told by the segment that computes them.
 class SegmentPlan {
@@ -44,9 +56,7 @@ public:
   struct Crossing {
     mlir::Value value;
     llvm::SmallVector<int64_t> readers; // segments
-    int64_t slots = 1;
-    /// The most that are there at once: there cannot be fewer slots.
-    int64_t bound = 1;
+    SlotCount count;
   };
   llvm::ArrayRef<Crossing> getCrossings() const { return crossings; }
 
@@ -57,7 +67,8 @@ private:
   void orderRuns();
   void findCrossings();
   void require(mlir::Value value, int64_t reader);
-  void countSlots(Crossing &crossing) const;
+  llvm::SmallVector<std::pair<int64_t, int64_t>>
+  getSpans(const Crossing &crossing) const;
 
   mutable graph::MicrobatchesOp op;
   int64_t ahead;

@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace polyrank;
 
-void schedule::sinkViews(Block &block) {
+static void sinkViews(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
     if (!isa<rank::ViewOp>(op))
       continue;
@@ -19,6 +19,25 @@ void schedule::sinkViews(Block &block) {
     }
     if (first)
       op.moveBefore(first);
+  }
+}
+
+void schedule::forEachRange(
+    Block &block,
+    llvm::function_ref<void(Block::iterator, Block::iterator)> visit,
+    llvm::function_ref<void(Block &, int64_t)> visitPart) {
+  sinkViews(block);
+  auto begin = block.begin();
+  for (auto it = block.begin(); it != block.end(); ++it) {
+    auto loop = dyn_cast<rank::MicrobatchesOp>(*it);
+    if (!loop && !it->hasTrait<OpTrait::IsTerminator>())
+      continue;
+    visit(begin, it);
+    if (loop)
+      for (auto [part, runs] :
+           llvm::zip_equal(loop.getBlocks(), loop.countRuns()))
+        visitPart(*part, runs);
+    begin = std::next(it);
   }
 }
 

@@ -7,8 +7,14 @@
 
 namespace polyrank::schedule {
 
-/// A view costs nothing and is no use: puts it in front of its first reader.
-void sinkViews(mlir::Block &block);
+/// Visits the ranges of a block that its loop and its end bound, in order, when
+/// views stand in front of their first readers: they cost nothing and are no
+/// use. `visitPart` is shown each segment of the loop, and how often it runs.
+void forEachRange(
+    mlir::Block &block,
+    llvm::function_ref<void(mlir::Block::iterator begin,
+                            mlir::Block::iterator end)> visit,
+    llvm::function_ref<void(mlir::Block &part, int64_t runs)> visitPart);
 
 /// Whether the results need more memory than the operands, as of a gather.
 bool grows(rank::CollectiveOp op);

@@ -153,13 +153,8 @@ private:
 
 void OrderCommandsPass::order(Block &block, const Durations &durations,
                               int64_t executions, Outcome &outcome) {
-  sinkViews(block);
-  auto begin = block.begin();
-  for (auto it = block.begin(); it != block.end(); ++it) {
-    auto loop = dyn_cast<rank::MicrobatchesOp>(*it);
-    if (!loop && !it->hasTrait<OpTrait::IsTerminator>())
-      continue;
-    CommandOrder commands(begin, it, durations);
+  auto orderRange = [&](Block::iterator begin, Block::iterator end) {
+    CommandOrder commands(begin, end, durations);
     int64_t before = commands.getMakespan(), after = before;
     for (int i = 0; i < commands.size(); ++i)
       if (auto op = dyn_cast<rank::CollectiveOp>(commands.getOp(i));
@@ -169,19 +164,17 @@ void OrderCommandsPass::order(Block &block, const Durations &durations,
     if (int64_t then = commands.getMakespan(); then < before) {
       after = then;
       outcome.peakAfter = std::max(outcome.peakAfter, commands.getPeak());
-      commands.apply(it);
+      commands.apply(end);
     } else {
       outcome.peakAfter = std::max(outcome.peakAfter, commands.getLimit());
     }
     outcome.before += executions * before;
     outcome.after += executions * after;
     outcome.peakBefore = std::max(outcome.peakBefore, commands.getLimit());
-    if (loop)
-      for (auto [part, count] :
-           llvm::zip_equal(loop.getBlocks(), loop.countRuns()))
-        order(*part, durations, executions * count, outcome);
-    begin = std::next(it);
-  }
+  };
+  forEachRange(block, orderRange, [&](Block &part, int64_t runs) {
+    order(part, durations, executions * runs, outcome);
+  });
 }
 
 LogicalResult OrderCommandsPass::order(func::FuncOp function) {

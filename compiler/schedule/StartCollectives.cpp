@@ -345,18 +345,12 @@ private:
 } // namespace
 
 void StartCollectivesPass::schedule(Block &block, const Durations &durations) {
-  sinkViews(block);
-  auto begin = block.begin();
-  for (auto it = block.begin(); it != block.end(); ++it) {
-    auto loop = dyn_cast<rank::MicrobatchesOp>(*it);
-    if (!loop && !it->hasTrait<OpTrait::IsTerminator>())
-      continue;
-    RangeScheduler(begin, it, prefetch, durations).run();
-    if (loop)
-      for (Block *part : loop.getBlocks())
-        schedule(*part, durations);
-    begin = std::next(it);
-  }
+  forEachRange(
+      block,
+      [&](Block::iterator begin, Block::iterator end) {
+        RangeScheduler(begin, end, prefetch, durations).run();
+      },
+      [&](Block &part, int64_t) { schedule(part, durations); });
 }
 
 LogicalResult StartCollectivesPass::schedule(func::FuncOp function) {

@@ -232,17 +232,22 @@ std::vector<Value> valuesOf(MLIRContext *context, const MappedModel &model,
   return values;
 }
 
+std::vector<Freezable> getFreezable(MutableArrayRef<ParameterSpec> parameters) {
+  std::vector<Freezable> freezable;
+  for (ParameterSpec &parameter : parameters)
+    freezable.push_back(
+        {parameter.name, parameter.aliases, isa<FloatType>(parameter.computed),
+         parameter.stored.getNumElements(), parameter.trainable});
+  return freezable;
+}
+
 LogicalResult freezeParameters(Location location, const ImportOptions &options,
                                std::vector<ParameterSpec> &parameters) {
   if (!options.tie)
     return emitError(location)
            << "--no-tie: the file holds no copy of a tied matrix; leave the "
               "option out";
-  std::vector<Freezable> freezable;
-  for (ParameterSpec &parameter : parameters)
-    freezable.push_back(
-        {parameter.name, parameter.aliases, isa<FloatType>(parameter.computed),
-         parameter.stored.getNumElements(), parameter.trainable});
+  std::vector<Freezable> freezable = getFreezable(parameters);
   std::vector<std::string> notes;
   if (std::string reason =
           freeze(freezable, options.freeze, options.trainOnly, notes);

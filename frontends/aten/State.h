@@ -8,6 +8,7 @@
 
 #include "frontends/archive/StoredTensor.h"
 #include "frontends/aten/Value.h"
+#include "frontends/import/Freeze.h"
 #include "frontends/import/ModuleBuilder.h"
 #include "frontends/import/Options.h"
 
@@ -53,6 +54,10 @@ struct DeclaredState {
 mlir::FailureOr<DeclaredState> declare(mlir::Location location,
                                        const MappedModel &model,
                                        llvm::ArrayRef<StateEntry> entries);
+
+/// What freezing asks of parameters, and sets of them, which outlive it.
+std::vector<Freezable>
+getFreezable(llvm::MutableArrayRef<ParameterSpec> parameters);
 
 /// Keeps parameters from training as `options` ask (freeze, train-only), with a
 /// remark on how many are left. Emits an error at `location` where they ask for

@@ -112,11 +112,7 @@ Result<ModelDescription> describe(const Archive &archive,
                                 {archive.path(), bytes}, state.entries);
   if (failed(declared))
     return Error{said.message};
-  std::vector<Freezable> freezable;
-  for (ParameterSpec &parameter : declared->parameters)
-    freezable.push_back(
-        {parameter.name, parameter.aliases, isa<FloatType>(parameter.computed),
-         parameter.stored.getNumElements(), parameter.trainable});
+  std::vector<Freezable> freezable = aten::getFreezable(declared->parameters);
   std::vector<std::string> notes;
   if (std::string reason =
           freeze(freezable, options.freeze, options.trainOnly, notes);

@@ -19,16 +19,8 @@ class TransportOperation : public CollectiveOperation {
 public:
   TransportOperation(const plan::Collective &source, Group group,
                      const ArenaView &arena, Transport &transport)
-      : source(source), transport(transport) {
-    collective.kind = kindOf(source.kind());
-    collective.reduction = reductionOf(source.reduction());
-    collective.dtype = DType(source.dtype());
-    collective.group = group;
-    collective.id = source.id();
-    if (source.permutation())
-      permutation.assign(source.permutation()->begin(),
-                         source.permutation()->end());
-    collective.permutation = permutation;
+      : CollectiveOperation(source, group), source(source),
+        transport(transport) {
     for (const plan::Transfer *transfer : *source.transfers())
       first.push_back({shapeOf(*transfer), arena.offsetOf(*transfer->input()),
                        arena.offsetOf(*transfer->output())});
@@ -55,7 +47,7 @@ public:
 
   Result<void> run(uint32_t microbatch) override {
     enter(microbatch);
-    if (source.ticket()) {
+    if (hasTicket) {
       POLYRANK_ASSIGN(started, transport.start(collective));
       ticket = started;
     } else {
@@ -84,10 +76,7 @@ private:
 
   const plan::Collective &source;
   Transport &transport;
-  Collective collective;
   std::vector<Transfer> first, transfers; // in the first microbatch; in one
-  std::vector<int32_t> permutation;
-  Ticket ticket;
 };
 
 class WaitOperation : public Operation {

@@ -21,6 +21,20 @@ int64_t now() {
 
 } // namespace
 
+CollectiveOperation::CollectiveOperation(const plan::Collective &source,
+                                         Group group)
+    : hasTicket(source.ticket() != 0) {
+  collective.kind = kindOf(source.kind());
+  collective.reduction = reductionOf(source.reduction());
+  collective.dtype = DType(source.dtype());
+  collective.group = group;
+  collective.id = source.id();
+  if (source.permutation())
+    permutation.assign(source.permutation()->begin(),
+                       source.permutation()->end());
+  collective.permutation = permutation;
+}
+
 class Rehearsal::Sleep : public Operation {
 public:
   Sleep(Rehearsal &rehearsal, int64_t time)
@@ -40,17 +54,7 @@ class Rehearsal::Flight : public CollectiveOperation {
 public:
   Flight(Rehearsal &rehearsal, int64_t time, const plan::Collective &source,
          Group group)
-      : rehearsal(rehearsal), time(time), hasTicket(source.ticket() != 0) {
-    collective.kind = kindOf(source.kind());
-    collective.reduction = reductionOf(source.reduction());
-    collective.dtype = DType(source.dtype());
-    collective.group = group;
-    collective.id = source.id();
-    if (source.permutation())
-      permutation.assign(source.permutation()->begin(),
-                         source.permutation()->end());
-    collective.permutation = permutation;
-  }
+      : CollectiveOperation(source, group), rehearsal(rehearsal), time(time) {}
 
   Result<void> run(uint32_t) override {
     POLYRANK_ASSIGN(started, rehearsal.transport.start(collective));
@@ -67,10 +71,7 @@ private:
 
   Rehearsal &rehearsal;
   int64_t time, end = 0; // picoseconds; the end since the step's begin
-  bool hasTicket, isOver = true;
-  Collective collective;
-  std::vector<int32_t> permutation;
-  Ticket ticket;
+  bool isOver = true;
 };
 
 void Rehearsal::makePunctual() { prctl(PR_SET_TIMERSLACK, 1); }

@@ -10,6 +10,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <vector>
 
 namespace polyrank::runtime {
 
@@ -17,12 +18,18 @@ namespace polyrank::runtime {
 /// ticket.
 class CollectiveOperation : public Operation {
 public:
+  /// With what `source` says of it, but without its transfers.
+  CollectiveOperation(const plan::Collective &source, Group group);
   /// For what `run` has started.
   virtual Result<void> wait() = 0;
   /// Of the last one that is over.
   const Completion &completion() const { return last; }
 
 protected:
+  Collective collective;
+  std::vector<int32_t> permutation;
+  const bool hasTicket;
+  Ticket ticket;
   Completion last;
 };
 

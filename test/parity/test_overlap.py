@@ -31,6 +31,15 @@ def test_overlap_and_prefetch_change_no_bit(case, exported, dataset, tmp_path):
             assert torch.equal(tensor, run.tensors[name]), name
 
 
+def test_a_plan_does_not_grow_with_its_microbatches(exported, tmp_path):
+    """docs/time.md: of 64 it has at most 1.1 times the size of that of four."""
+    sizes = []
+    for microbatches in (4, 64):
+        Case("gpt2", "data=2", microbatches=microbatches, zero=1).notes(exported("gpt2"), tmp_path / "plan", ADAMW)
+        sizes.append((tmp_path / "plan").stat().st_size)
+    assert sizes[1] <= 1.1 * sizes[0]
+
+
 @pytest.mark.parametrize("options, says", [
     (("--overlap", "off", "--prefetch", 2), "needs --overlap on"),
     (("--rates", "fast"), "rates 'fast' are not GFLOPS:GB_PER_S, as in 120:16"),
