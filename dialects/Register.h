@@ -4,6 +4,7 @@
 
 #include "dialects/graph/Graph.h"
 #include "dialects/kernel/Kernel.h"
+#include "dialects/pipeline/Pipeline.h"
 #include "dialects/rank/Rank.h"
 #include "dialects/sharding/Sharding.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -15,7 +16,7 @@ namespace polyrank {
 inline void registerDialects(mlir::DialectRegistry &registry) {
   registry
       .insert<graph::GraphDialect, sharding::ShardingDialect, rank::RankDialect,
-              kernel::KernelDialect, mlir::arith::ArithDialect,
+              kernel::KernelDialect, pipeline::PipelineDialect, mlir::arith::ArithDialect,
               mlir::func::FuncDialect, mlir::math::MathDialect>();
 }
 

@@ -11,6 +11,7 @@ using graph::CompositeOp;
 static constexpr StringLiteral scopeName = "graph.scope",
                                originName = "graph.origin",
                                phaseName = "graph.phase",
+                               stageName = "graph.stage",
                                modelName = "graph.model",
                                ruleName = "graph.sharding_rule";
 
@@ -42,8 +43,21 @@ void graph::markPhase(Operation *op, Phase phase) {
   op->setAttr(phaseName, PhaseAttr::get(op->getContext(), phase));
 }
 
+std::optional<int64_t> graph::getStage(Operation *op) {
+  if (auto stage = op->getAttrOfType<IntegerAttr>(stageName))
+    return stage.getInt();
+  return std::nullopt;
+}
+
+void graph::setStage(Operation *op, std::optional<int64_t> stage) {
+  if (stage)
+    op->setAttr(stageName, Builder(op->getContext()).getI64IntegerAttr(*stage));
+  else
+    op->removeAttr(stageName);
+}
+
 void graph::copyProvenance(Operation *from, Operation *to) {
-  for (StringRef name : {scopeName, originName, phaseName})
+  for (StringRef name : {scopeName, originName, phaseName, stageName})
     if (Attribute attribute = from->getAttr(name);
         attribute && !to->hasAttr(name))
       to->setAttr(name, attribute);
@@ -57,10 +71,10 @@ void graph::copyProvenance(ArrayRef<Operation *> from, Operation *to) {
   if (phase != Phase::Forward && !to->hasAttr(phaseName))
     markPhase(to, phase);
   for (Operation *op : llvm::reverse(from))
-    for (StringRef name : {scopeName, originName})
+    for (StringRef name : {scopeName, originName, stageName})
       if (Attribute attribute = op->getAttr(name);
           attribute && !to->hasAttr(name) &&
-          (name == scopeName || areDerivatives))
+          (name != originName || areDerivatives))
         to->setAttr(name, attribute);
 }
 
@@ -92,14 +106,14 @@ void graph::setModelName(ModuleOp module, StringRef name) {
   module->setAttr(modelName, StringAttr::get(module.getContext(), name));
 }
 
-// 1. The attributes are graph.scope, graph.origin, graph.phase, graph.model and
-//    graph.sharding_rule, which a test prints.
-// 2. graph.phase is a #graph.phase, each other a string; graph.model is the
-//    module's.
+// 1. The attributes are graph.scope, graph.origin, graph.phase, graph.stage,
+//    graph.model and graph.sharding_rule, which a test prints.
+// 2. graph.phase is a #graph.phase, graph.stage a number from 0 on, each other a
+//    string; graph.model is the module's.
 LogicalResult graph::verifyProvenance(Operation *op, NamedAttribute attribute) {
   StringRef name = attribute.getName();
   if (!llvm::is_contained(
-          {scopeName, originName, phaseName, modelName, ruleName}, name))
+          {scopeName, originName, phaseName, stageName, modelName, ruleName}, name))
     return op->emitOpError("the graph dialect has no attribute '")
            << name << "'";
   if (name == phaseName) {
@@ -107,6 +121,13 @@ LogicalResult graph::verifyProvenance(Operation *op, NamedAttribute attribute) {
       return success();
     return op->emitOpError()
            << name << " is a #graph.phase, not " << attribute.getValue();
+  }
+  if (name == stageName) {
+    auto stage = dyn_cast<IntegerAttr>(attribute.getValue());
+    if (stage && stage.getInt() >= 0)
+      return success();
+    return op->emitOpError()
+           << name << " is a number from 0 on, not " << attribute.getValue();
   }
   if (!isa<StringAttr>(attribute.getValue()))
     return op->emitOpError()

@@ -3,6 +3,7 @@
 //   graph.scope   the module that computes it, "h.0.mlp.c_fc"
 //   graph.origin  of a derivative: the op that it differentiates
 //   graph.phase   the part of a training step that it is of (Phase.h)
+//   graph.stage   the stage of a pipeline that it is on
 //
 // On the module, `graph.model` is the name of the user's file.
 
@@ -30,12 +31,17 @@ void setOrigin(mlir::Operation *op, mlir::StringAttr origin);
 std::optional<Phase> getMarkedPhase(mlir::Operation *op);
 void markPhase(mlir::Operation *op, Phase phase);
 
-/// Gives `to` the scope, the origin and the phase of `from` where it has none.
+/// None where it is on no stage of its own: without a pipeline, and of what all
+/// stages compute that need it.
+std::optional<int64_t> getStage(mlir::Operation *op);
+void setStage(mlir::Operation *op, std::optional<int64_t> stage);
+
+/// Gives `to` the scope, origin, phase and stage of `from` where it has none.
 void copyProvenance(mlir::Operation *from, mlir::Operation *to);
 
 /// Of ops that have become one: the scope of the last that has one, its origin
-/// where all are derivatives, and the earliest phase, as something of that may
-/// wait for the result.
+/// where all are derivatives, the earliest phase, as something of that may wait
+/// for the result, and the stage of the last that has one.
 void copyProvenance(llvm::ArrayRef<mlir::Operation *> from,
                     mlir::Operation *to);
 

@@ -56,6 +56,12 @@ inline constexpr llvm::StringLiteral globalAttrName = "rank.global";
 inline constexpr llvm::StringLiteral bufferAttrName = "rank.buffer";
 /// Function attribute (ArenaAttr) where buffers are assigned.
 inline constexpr llvm::StringLiteral arenaAttrName = "rank.arena";
+/// Function attribute (DictionaryAttr of axis names to I64Attr): the coordinates
+/// of the ranks that run it. Of a function without it all do.
+inline constexpr llvm::StringLiteral placeAttrName = "rank.at";
+/// Argument and result attribute (I64Attr) of functions with a place: the number
+/// that the argument or result has globally.
+inline constexpr llvm::StringLiteral numberAttrName = "rank.number";
 /// Module attribute: what its programs run on (a target::TargetInterface).
 inline constexpr llvm::StringLiteral targetAttrName = "rank.target";
 
@@ -82,5 +88,11 @@ mlir::RankedTensorType getTensorType(mlir::Type type);
 /// flight; booleans take a byte.
 int64_t getByteSize(mlir::Type type);
 int64_t getElementByteSize(mlir::Type elementType);
+
+/// Of a channel's header, and what its slots are rounded up to, in bytes.
+inline constexpr int64_t channelAlignment = 64;
+/// A slot for a tensor of `bytes`, and a channel of `slots` such.
+int64_t getChannelSlotBytes(int64_t bytes);
+int64_t getChannelBytes(int64_t bytes, int64_t slots);
 
 } // namespace polyrank::rank

@@ -5,6 +5,7 @@
 #define POLYRANK_RANK_OPS_TD
 
 include "dialects/rank/CollectiveOps.td"
+include "dialects/rank/TransferOps.td"
 include "dialects/sharding/Sharding.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/SymbolInterfaces.td"

@@ -1,0 +1,37 @@
+// The pipeline dialect: stages of a model on the coordinates of a mesh axis.
+
+#pragma once
+
+#include "dialects/graph/Graph.h"
+#include "mlir/IR/BuiltinOps.h"
+
+#include "dialects/pipeline/PipelineDialect.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/pipeline/PipelineOps.h.inc"
+
+namespace polyrank::pipeline {
+
+/// Attributes of a module; see the dialect.
+inline constexpr llvm::StringLiteral axisAttrName = "pipeline.axis";
+inline constexpr llvm::StringLiteral coordinatesAttrName =
+    "pipeline.coordinates";
+inline constexpr llvm::StringLiteral scheduleAttrName = "pipeline.schedule";
+
+/// What a module says of its pipeline.
+struct Stages {
+  llvm::StringRef axis;
+  /// Of each stage, along the axis.
+  llvm::ArrayRef<int64_t> coordinates;
+
+  int64_t getNumStages() const { return coordinates.size(); }
+  /// Of `stage` among those at its coordinate, in ascending order.
+  int64_t getChunk(int64_t stage) const {
+    return llvm::count(coordinates.take_front(stage), coordinates[stage]);
+  }
+};
+
+/// nullopt of a module that has no pipeline.
+std::optional<Stages> getStages(mlir::ModuleOp module);
+
+} // namespace polyrank::pipeline

@@ -1,0 +1,61 @@
+// Ops that move a tensor from one rank to another one.
+
+#ifndef POLYRANK_RANK_TRANSFER_OPS_TD
+#define POLYRANK_RANK_TRANSFER_OPS_TD
+
+include "dialects/rank/CommandInterface.td"
+include "dialects/rank/Rank.td"
+include "dialects/sharding/Sharding.td"
+include "mlir/IR/BuiltinAttributes.td"
+
+// What both ends have: the two ranks differ only in `axes`, over which the one
+// that sends has index `from` and the other `to`. `id` names the value that
+// moves; in between lies the *channel*, a ring of `slots` places in the
+// sender's arena.
+class Rank_Transfer<string mnemonic, dag operand, dag result>
+    : Rank_Command<mnemonic> {
+  let arguments = !con(operand, (ins Rank_AxesAttr:$axes, I64Attr:$from, I64Attr:$to, I64Attr:$id, I64Attr:$slots,
+                                     Sharding_Why:$why, OptionalAttr<Rank_BufferAttr>:$channel,
+                                     OptionalAttr<Rank_BufferArray>:$buffers));
+  let results = result;
+  let hasVerifier = 1;
+}
+
+def Rank_SendOp : Rank_Transfer<"send", (ins Rank_Tensor:$input), (outs)> {
+  let summary = "Puts a tensor where another rank receives it";
+  let description = [{
+    Copies the tensor to the next slot of the channel and goes on. It waits only
+    while all slots hold what has not been received yet. Values of one `id` are
+    received in the order in which they are sent, from step to step.
+
+    ```mlir
+    rank.send %x over <#mesh, {"pipe"}> from 0 to 1 id 7 slots 2 : tensor<4x8xf32>
+    ```
+
+    1. `from` and `to` are different indices over the axes.
+    2. There is a slot.
+    3. A channel is shared, and has a header of 64 bytes and its slots, each
+       rounded up to 64 bytes.
+  }];
+  let assemblyFormat = "$input `over` $axes `from` $from `to` $to `id` $id `slots` $slots attr-dict `:` type($input)";
+}
+
+def Rank_RecvOp : Rank_Transfer<"recv", (ins), (outs Rank_Tensor:$output)> {
+  let summary = "What another rank sends";
+  let description = [{
+    Waits until the next tensor of this `id` is there, copies it, and frees its
+    slot. `channel` is where the slots are in the sender's arena.
+
+    ```mlir
+    %y = rank.recv over <#mesh, {"pipe"}> from 0 to 1 id 7 slots 2 : tensor<4x8xf32>
+    ```
+
+    1. `from` and `to` are different indices over the axes.
+    2. There is a slot.
+    3. A channel is shared, and has a header of 64 bytes and its slots, each
+       rounded up to 64 bytes.
+  }];
+  let assemblyFormat = "`over` $axes `from` $from `to` $to `id` $id `slots` $slots attr-dict `:` type($output)";
+}
+
+#endif
