@@ -69,6 +69,10 @@ runOnDevices(graph::GraphOp op, llvm::ArrayRef<Devices> operands,
 /// Runs one sharding op on every device: real data movement.
 mlir::FailureOr<llvm::SmallVector<Devices>>
 moveOnDevices(mlir::Operation *op, llvm::ArrayRef<Devices> operands);
+/// What a pipeline op makes of one tensor per device; nullopt for other ops.
+std::optional<Devices> changeStage(mlir::Operation *op,
+                                   llvm::ArrayRef<Devices> operands);
+
 
 /// The results of `function` on these arguments.
 mlir::FailureOr<llvm::SmallVector<Tensor>>

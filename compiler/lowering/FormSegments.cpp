@@ -3,8 +3,10 @@
 #include "compiler/lowering/Passes.h"
 #include "compiler/lowering/SegmentPlan.h"
 #include "dialects/graph/Provenance.h"
+#include "dialects/pipeline/Pipeline.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/Support/InterleavedRange.h"
 
 #include <map>
 
@@ -191,7 +193,7 @@ rank::SegmentOp SegmentFormer::buildSegment(int64_t segment, bool isFirst,
     if (result.writer == segment)
       given.push_back(i);
   }
-  std::string name = plan.getName(segment).str();
+  std::string name = plan.getName(segment);
   if (name.empty())
     name = isFirst ? "first" : "rest";
   else if (isFirst)
@@ -328,17 +330,68 @@ namespace {
 struct FormSegmentsPass : lowering::impl::FormSegmentsBase<FormSegmentsPass> {
   using FormSegmentsBase::FormSegmentsBase;
 
+  /// By the schedule of the module's pipeline, if it has one.
+  FailureOr<MicrobatchCut> getCut(graph::MicrobatchesOp op) {
+    MicrobatchCut cut;
+    cut.ahead = ahead;
+    auto at = op->getParentOp()->getAttrOfType<DictionaryAttr>(
+        rank::placeAttrName);
+    std::optional<pipeline::Stages> stages = pipeline::getStages(getOperation());
+    if (!at || !stages)
+      return cut;
+    int64_t here = at.getAs<IntegerAttr>(stages->axis).getInt();
+    for (auto [stage, coordinate] : llvm::enumerate(stages->coordinates))
+      if (coordinate == here)
+        cut.stages.push_back(stage);
+    FailureOr<const pipeline::Schedule *> schedule =
+        getSchedule(op, *stages, cut.stages.size());
+    if (failed(schedule))
+      return failure();
+    cut.entries = (*schedule)->ranks[here];
+    cut.splitsBackward = (*schedule)->splitsBackward;
+    return cut;
+  }
+
+  /// Of microbatches that many of which there are.
+  FailureOr<const pipeline::Schedule *>
+  getSchedule(graph::MicrobatchesOp op, const pipeline::Stages &stages,
+              int64_t chunks) {
+    int64_t count = op.getCount();
+    auto known = schedules.find(count);
+    if (known == schedules.end()) {
+      auto text = getOperation()->getAttrOfType<StringAttr>(
+          pipeline::scheduleAttrName);
+      auto made = pipeline::makeSchedule(
+          text ? text.getValue().str() : "1f1b",
+          stages.getNumStages() / chunks, chunks, count);
+      if (!made)
+        return getOperation().emitError("--schedule: ") << made.error().message;
+      if (ArrayRef(made->coordinates) != stages.coordinates)
+        return getOperation().emitError("--schedule: its stages are at [")
+               << llvm::interleaved(ArrayRef(made->coordinates))
+               << "], those of the model at ["
+               << llvm::interleaved(stages.coordinates) << "]";
+      known = schedules.emplace(count, *std::move(made)).first;
+    }
+    return &known->second;
+  }
+  std::map<int64_t, pipeline::Schedule> schedules; // by microbatches
+
   void runOnOperation() override {
     if (ahead < 0) {
       getOperation().emitError("ahead is ")
           << ahead.getValue() << ", no number of microbatches";
       return signalPassFailure();
     }
+    schedules.clear();
     SmallVector<graph::MicrobatchesOp> regions;
     getOperation().walk(
         [&](graph::MicrobatchesOp op) { regions.push_back(op); });
     for (graph::MicrobatchesOp op : regions) {
-      FailureOr<SegmentPlan> plan = SegmentPlan::build(op, ahead);
+      FailureOr<MicrobatchCut> cut = getCut(op);
+      if (failed(cut))
+        return signalPassFailure();
+      FailureOr<SegmentPlan> plan = SegmentPlan::build(op, *std::move(cut));
       if (failed(plan))
         return signalPassFailure();
       for (const SegmentPlan::Crossing &crossing : plan->getCrossings())

@@ -44,7 +44,7 @@ void RankDialect::registerTypes() {
 LogicalResult RankDialect::verifyOperationAttribute(Operation *op,
                                                     NamedAttribute named) {
   StringRef name = named.getName();
-  if (!llvm::is_contained({arenaAttrName, targetAttrName}, name))
+  if (!llvm::is_contained({arenaAttrName, targetAttrName, placeAttrName}, name))
     return op->emitOpError("[arena 3] the rank dialect has no attribute '")
            << name << "'";
   if (name == arenaAttrName && !isa<ArenaAttr>(named.getValue()))
