@@ -4,6 +4,7 @@
 
 #include "compiler/communication/CheckPrograms.h"
 #include "compiler/pipeline/Peaks.h"
+#include "compiler/pipeline/Slots.h"
 
 #include <algorithm>
 #include <array>
@@ -264,43 +265,18 @@ Result<void> Checker::checkWaiting() {
   std::string text = verdict.fault->what;
   for (size_t i = 0; i < verdict.fault->steps.size(); ++i)
     text += (i == 0 ? ": " : "; ") + explain(verdict.fault->steps[i], made);
-  bool needsSlots =
-      slots < schedule.microbatches &&
-      !communication::checkPrograms(
-           makePrograms(schedule, schedule.microbatches,
-                        getTransfers(schedule, options.skips))
-               .programs)
-           .fault;
-  if (needsSlots)
-    text += "; each transfer has " + number(slots) + " slots, and with " +
-            number(getLeastSlots(schedule, options.skips)) + " this ends";
+  if (slots < schedule.microbatches) {
+    CheckOptions more = options;
+    more.slots = 0;
+    if (Checker(schedule, more).check())
+      text += "; a transfer has " + number(slots) +
+              (slots == 1 ? " slot" : " slots") + ", and with " +
+              number(getLeastSlots(schedule, options.skips)) + " this ends";
+  }
   return Error{text};
 }
 
 Result<void> polyrank::pipeline::checkSchedule(const Schedule &schedule,
                                                const CheckOptions &options) {
   return Checker(schedule, options).check();
-}
-
-// More slots never hurt: every wait is for fewer.
-int64_t polyrank::pipeline::getLeastSlots(const Schedule &schedule,
-                                          const std::vector<StagePair> &skips) {
-  std::vector<StagePair> transfers = getTransfers(schedule, skips);
-  auto ends = [&](int64_t slots) {
-    return !communication::checkPrograms(
-                makePrograms(schedule, slots, transfers).programs)
-                .fault;
-  };
-  int64_t most = 1;
-  while (most < schedule.microbatches && !ends(most))
-    most *= 2;
-  int64_t least = most / 2 + 1;
-  while (least < most) {
-    int64_t middle = least + (most - least) / 2;
-    if (ends(middle))
-      most = middle;
-    else
-      least = middle + 1;
-  }
-  return least;
 }

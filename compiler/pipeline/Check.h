@@ -43,9 +43,4 @@ struct CheckOptions {
 Result<void> checkSchedule(const Schedule &schedule,
                            const CheckOptions &options = {});
 
-/// The least number of slots with which no ranks of a schedule, which is
-/// without other faults, wait in a circle.
-int64_t getLeastSlots(const Schedule &schedule,
-                      const std::vector<StagePair> &skips = {});
-
 } // namespace polyrank::pipeline
