@@ -81,8 +81,8 @@ int32_t ProgramRun::getGroup(int64_t rank, int32_t number) {
   if (!isNew)
     return known->second;
   std::vector<int64_t> list = ranks.mesh.getRanks(rank, group);
-  auto [same, isAnother] =
-      groupOfRanks.try_emplace(list, static_cast<int32_t>(groups.size()));
+  auto [same, isAnother] = groupOfRanks.try_emplace(
+      {list, group.channel}, static_cast<int32_t>(groups.size()));
   known->second = same->second;
   if (!isAnother)
     return same->second;
