@@ -1,12 +1,12 @@
 // FormSegments: cuts the microbatches of a step into segments and orders them.
 
 #include "compiler/lowering/Passes.h"
+#include "compiler/lowering/PipelineSchedule.h"
 #include "compiler/lowering/SegmentPlan.h"
 #include "dialects/graph/Provenance.h"
 #include "dialects/pipeline/Pipeline.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
-#include "llvm/Support/InterleavedRange.h"
 
 #include <map>
 
@@ -343,39 +343,14 @@ struct FormSegmentsPass : lowering::impl::FormSegmentsBase<FormSegmentsPass> {
     for (auto [stage, coordinate] : llvm::enumerate(stages->coordinates))
       if (coordinate == here)
         cut.stages.push_back(stage);
-    FailureOr<const pipeline::Schedule *> schedule =
-        getSchedule(op, *stages, cut.stages.size());
+    FailureOr<pipeline::Schedule> schedule =
+        getSchedule(getOperation(), op.getCount());
     if (failed(schedule))
       return failure();
-    cut.entries = (*schedule)->ranks[here];
-    cut.splitsBackward = (*schedule)->splitsBackward;
+    cut.entries = schedule->ranks[here];
+    cut.splitsBackward = schedule->splitsBackward;
     return cut;
   }
-
-  /// Of microbatches that many of which there are.
-  FailureOr<const pipeline::Schedule *>
-  getSchedule(graph::MicrobatchesOp op, const pipeline::Stages &stages,
-              int64_t chunks) {
-    int64_t count = op.getCount();
-    auto known = schedules.find(count);
-    if (known == schedules.end()) {
-      auto text = getOperation()->getAttrOfType<StringAttr>(
-          pipeline::scheduleAttrName);
-      auto made = pipeline::makeSchedule(
-          text ? text.getValue().str() : "1f1b",
-          stages.getNumStages() / chunks, chunks, count);
-      if (!made)
-        return getOperation().emitError("--schedule: ") << made.error().message;
-      if (ArrayRef(made->coordinates) != stages.coordinates)
-        return getOperation().emitError("--schedule: its stages are at [")
-               << llvm::interleaved(ArrayRef(made->coordinates))
-               << "], those of the model at ["
-               << llvm::interleaved(stages.coordinates) << "]";
-      known = schedules.emplace(count, *std::move(made)).first;
-    }
-    return &known->second;
-  }
-  std::map<int64_t, pipeline::Schedule> schedules; // by microbatches
 
   void runOnOperation() override {
     if (ahead < 0) {
@@ -383,7 +358,6 @@ struct FormSegmentsPass : lowering::impl::FormSegmentsBase<FormSegmentsPass> {
           << ahead.getValue() << ", no number of microbatches";
       return signalPassFailure();
     }
-    schedules.clear();
     SmallVector<graph::MicrobatchesOp> regions;
     getOperation().walk(
         [&](graph::MicrobatchesOp op) { regions.push_back(op); });

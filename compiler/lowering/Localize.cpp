@@ -6,6 +6,7 @@
 
 #include "compiler/lowering/LowerMovement.h"
 #include "compiler/lowering/Passes.h"
+#include "compiler/lowering/PipelineSchedule.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Phase.h"
 #include "dialects/graph/Provenance.h"
@@ -31,12 +32,19 @@ namespace {
 /// The ids of the values that ops move, the same for all coordinates.
 using Ids = DenseMap<Operation *, int64_t>;
 
+/// Of the ranks that run a function of a pipeline.
+struct PipePlace {
+  int32_t axis;
+  int64_t coordinate;
+  int64_t slots; // of what microbatches transfer
+};
+
 /// Builds one function in local shapes beside the global one.
 class Localizer {
 public:
   /// `place`: of those that run it; none where all do.
   Localizer(func::FuncOp global, const Ids &ids,
-            std::optional<sharding::Place> place)
+            std::optional<PipePlace> place)
       : global(global), ids(ids), place(place), builder(global),
         context{builder, makeIndex} {}
 
@@ -75,7 +83,7 @@ private:
 
   func::FuncOp global, local;
   const Ids &ids;
-  std::optional<sharding::Place> place;
+  std::optional<PipePlace> place;
   OpBuilder builder;
   std::function<Value(ArrayRef<sharding::AxisRef>)> makeIndex =
       [this](ArrayRef<sharding::AxisRef> axes) { return axisIndex(axes); };
@@ -281,9 +289,7 @@ LogicalResult Localizer::localizeTransfer(pipeline::TransferOp op) {
   if (!isHere(input) && !isHere(result))
     return success();
   auto axes = rank::AxesAttr::get(mesh, mesh.getAxis(place->axis));
-  auto loop = dyn_cast<graph::MicrobatchesOp>(op->getParentOp());
-  int64_t slots =
-      loop ? std::min<int64_t>(loop.getCount(), rank::channelSlots) : 1;
+  int64_t slots = isa<graph::MicrobatchesOp>(op->getParentOp()) ? place->slots : 1;
   if (isHere(input)) {
     // At once: what comes behind need not be waited for.
     Block *block = builder.getInsertionBlock();
@@ -446,8 +452,15 @@ static LogicalResult localize(func::FuncOp function) {
     if (failed(Localizer(function, ids, std::nullopt).run()))
       return failure();
   } else {
+    int64_t slots = 1;
+    for (auto op : function.getOps<graph::MicrobatchesOp>()) {
+      FailureOr<int64_t> found = lowering::getSlots(module, op);
+      if (failed(found))
+        return failure();
+      slots = *found;
+    }
     for (int64_t i = 0; i < mesh.getAxisSizes()[axis]; ++i)
-      if (failed(Localizer(function, ids, sharding::Place{axis, i}).run()))
+      if (failed(Localizer(function, ids, PipePlace{axis, i, slots}).run()))
         return failure();
   }
   function.erase();

@@ -91,9 +91,6 @@ int64_t getElementByteSize(mlir::Type elementType);
 
 /// Of a channel's header, and what its slots are rounded up to, in bytes.
 inline constexpr int64_t channelAlignment = 64;
-/// Of a channel within microbatches: one value is received while the next one is
-/// sent.
-inline constexpr int64_t channelSlots = 2;
 /// A slot for a tensor of `bytes`, and a channel of `slots` such.
 int64_t getChannelSlotBytes(int64_t bytes);
 int64_t getChannelBytes(int64_t bytes, int64_t slots);
