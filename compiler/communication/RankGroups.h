@@ -24,10 +24,12 @@ struct SubAxis {
 /// `axes` only, by their index over them, major to minor. With `members`, of
 /// these the ones with such an index, in this order: {pipe: 0, 1} is the first
 /// two stages, and {pipe: 1, 0} the same ranks in the other order, which is
-/// another group.
+/// another group. Groups with different channels are different too, if of the same
+/// ranks: what goes over one channel waits for nothing that goes over another.
 struct Group {
   std::vector<SubAxis> axes;
   std::vector<int64_t> members = {};
+  int64_t channel = 0;
 
   friend bool operator==(const Group &, const Group &) = default;
 };
