@@ -157,6 +157,8 @@ bool ProgramRun::awaits(Class &rank, int32_t operation) {
 /// Whether the command can start: what must be finished first is.
 bool ProgramRun::hasRoom(Class &rank, const Command &command) {
   const Movement &movement = getMovement(command);
+  if (movement.transfers == 0)
+    return true;
   const Limits &limits = ranks.limits;
   Progress &progress = rank.progress[rank.groups[command.group]];
   int64_t places = std::max<int64_t>(
