@@ -257,9 +257,13 @@ void Localizer::finishBoundary() {
   }
   eraseDead(local.getBody().front());
   graph::Boundary boundary(local);
-  for (unsigned i = local.getNumArguments(); i-- > 0;)
-    if (local.getArgument(i).use_empty())
+  for (unsigned i = local.getNumArguments(); i-- > 0;) {
+    // What no program reads stays in one, so that all have an argument each.
+    bool isKept = place->coordinate == 0 &&
+                  global.getArgument(numbers[i]).use_empty();
+    if (local.getArgument(i).use_empty() && !isKept)
       boundary.eraseArgument(i);
+  }
 }
 
 LogicalResult Localizer::run() {
@@ -452,6 +456,7 @@ static LogicalResult localize(func::FuncOp function) {
     if (failed(Localizer(function, ids, std::nullopt).run()))
       return failure();
   } else {
+    eraseDead(function.getBody().front());
     int64_t slots = 1;
     for (auto op : function.getOps<graph::MicrobatchesOp>()) {
       FailureOr<int64_t> found = lowering::getSlots(module, op);
