@@ -22,8 +22,13 @@ struct Communication {
   int32_t queue = communication::Command::ownQueue;
   int32_t microbatch = 0;
   int64_t transfers = 1;
+  int64_t channel = 0;
 
   bool isWait() const { return action == communication::Command::Action::Wait; }
+  /// Whether both are of one sequence of operations.
+  bool isBeside(const Communication &other) const {
+    return group == other.group && channel == other.channel;
+  }
 };
 
 /// What each rank runs, in order.
