@@ -3,6 +3,7 @@
 #include "dialects/pipeline/Pipeline.h"
 
 #include "dialects/graph/Blocks.h"
+#include "dialects/sharding/Constraint.h"
 #include "dialects/sharding/Sharding.h"
 #include "mlir/IR/DialectImplementation.h"
 

@@ -27,7 +27,7 @@ static LogicalResult verifyTransfer(Op op, Type tensor) {
     return op.emitOpError("[2] has ") << slots << " slots";
   BufferAttr channel = op.getChannelAttr();
   int64_t bytes = getChannelBytes(getByteSize(tensor), slots);
-  if (channel && (channel.getRegion() != Region::Shared ||
+  if (channel && (channel.getRegion() != rank::Region::Shared ||
                   static_cast<int64_t>(channel.getSize()) != bytes))
     return op.emitOpError("[3] has the channel ")
            << channel << "; it must be shared, of " << bytes << " bytes";
