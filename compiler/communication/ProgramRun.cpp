@@ -81,8 +81,8 @@ int32_t ProgramRun::getGroup(int64_t rank, int32_t number) {
   if (!isNew)
     return known->second;
   std::vector<int64_t> list = ranks.mesh.getRanks(rank, group);
-  auto [same, isAnother] =
-      groupOfRanks.try_emplace(list, static_cast<int32_t>(groups.size()));
+  auto [same, isAnother] = groupOfRanks.try_emplace(
+      {list, group.channel}, static_cast<int32_t>(groups.size()));
   known->second = same->second;
   if (!isAnother)
     return same->second;
@@ -157,6 +157,8 @@ bool ProgramRun::awaits(Class &rank, int32_t operation) {
 /// Whether the command can start: what must be finished first is.
 bool ProgramRun::hasRoom(Class &rank, const Command &command) {
   const Movement &movement = getMovement(command);
+  if (movement.transfers == 0)
+    return true;
   const Limits &limits = ranks.limits;
   Progress &progress = rank.progress[rank.groups[command.group]];
   int64_t places = std::max<int64_t>(

@@ -106,7 +106,8 @@ private:
   std::vector<Class> classes;
   std::map<int64_t, int32_t> classOfRank;
   std::vector<RankGroup> groups;
-  std::map<std::vector<int64_t>, int32_t> groupOfRanks;
+  /// By ranks and channel.
+  std::map<std::pair<std::vector<int64_t>, int64_t>, int32_t> groupOfRanks;
   std::map<std::pair<int64_t, int32_t>, int32_t> groupOfBase;
   std::vector<Operation> operations;
   std::vector<Event> order;

@@ -24,10 +24,13 @@ struct SubAxis {
 /// `axes` only, by their index over them, major to minor. With `members`, of
 /// these the ones with such an index, in this order: {pipe: 0, 1} is the first
 /// two stages, and {pipe: 1, 0} the same ranks in the other order, which is
-/// another group.
+/// another group. Groups of other channels have nothing to do with each other,
+/// also those of the same ranks: transfers of different values, each through
+/// memory of its own, may come in any order.
 struct Group {
   std::vector<SubAxis> axes;
   std::vector<int64_t> members = {};
+  int64_t channel = 0;
 
   friend bool operator==(const Group &, const Group &) = default;
 };

@@ -43,6 +43,18 @@ public:
   void spoil(int64_t begin, int64_t bytes) {
     std::fill_n(cells.begin() + begin, bytes, Cell());
   }
+  int64_t size() const { return cells.size(); }
+
+  // A counter of eight bytes.
+  void writeNumber(int64_t begin, int64_t number) {
+    std::fill_n(cells.begin() + begin, counterBytes, Cell());
+    cells[begin].integer = number;
+    cells[begin].size = counterBytes;
+  }
+  int64_t readNumber(int64_t begin) const {
+    return cells[begin].size == counterBytes ? cells[begin].integer : 1;
+  }
+  static constexpr int64_t counterBytes = 8;
 
 private:
   struct Cell {
@@ -53,26 +65,39 @@ private:
   std::vector<Cell> cells;
 };
 
+/// Of all devices, by region and device.
+using Arenas = std::vector<Memory>[2];
+
 /// Each command reads its operands from the devices' arenas and writes its
 /// results there. A collective that is started happens at a random time until
 /// its wait.
 class ArenaEvaluator : public RankEvaluator {
 public:
-  ArenaEvaluator(func::FuncOp function, uint64_t seed)
-      : RankEvaluator(evaluate::getMesh(function)), random(seed) {
+  /// Of a program that all devices run, or of one of several.
+  ArenaEvaluator(func::FuncOp function, Arenas &memory, Exchange *exchange,
+                 size_t number, uint64_t seed)
+      : RankEvaluator(exchange ? RankEvaluator(*exchange, number)
+                               : RankEvaluator(evaluate::getMesh(function))),
+        memory(memory), random(seed) {
     rank::ArenaAttr arena = rank::getArena(function);
-    for (rank::Region region : {rank::Region::Shared, rank::Region::Private})
-      memory[static_cast<int>(region)].assign(numDevices,
-                                              Memory(arena.getBytes(region)));
+    for (rank::Region region : {rank::Region::Shared, rank::Region::Private}) {
+      std::vector<Memory> &regions = memory[static_cast<int>(region)];
+      regions.resize(numDevices);
+      for (int64_t device : devices)
+        regions[device] = Memory(arena.getBytes(region));
+    }
   }
 
-  void write(Value value, const Devices &devices);
+  void write(Value value, const Devices &parts);
   Devices read(Value value);
-  /// What the plan holds is there from the beginning.
-  LogicalResult load(Operation &op) { return execute(op); }
+  /// What the plan holds is there from the beginning, and channels are empty.
+  LogicalResult load(func::FuncOp function);
 
 protected:
   LogicalResult runOp(Operation &op) override;
+  LogicalResult send(rank::SendOp op, const rank::Transfer &transfer) override;
+  LogicalResult receive(rank::RecvOp op,
+                        const rank::Transfer &transfer) override;
 
 private:
   struct Flight {
@@ -81,9 +106,15 @@ private:
   };
   int64_t getStart(rank::BufferAttr buffer, int64_t device) const;
   LogicalResult execute(Operation &op);
+  LogicalResult executeStarted(Operation *awaited);
   LogicalResult runLoop(rank::MicrobatchesOp loop);
+  /// Whether the channel is in the arenas of those that send.
+  LogicalResult checkChannel(Operation *op, const rank::Transfer &transfer);
+  Memory &getShared(int64_t device) {
+    return memory[static_cast<int>(rank::Region::Shared)][device];
+  }
 
-  std::vector<Memory> memory[2]; // by region and device
+  Arenas &memory;
   int64_t microbatch = 0;
   std::vector<Flight> flights;
   std::mt19937_64 random;
@@ -105,11 +136,11 @@ static int64_t getElementBytes(Value value) {
       rank::getTensorType(value.getType()).getElementType());
 }
 
-void ArenaEvaluator::write(Value value, const Devices &devices) {
+void ArenaEvaluator::write(Value value, const Devices &parts) {
   rank::BufferAttr buffer = rank::getBuffer(value);
-  for (auto [device, tensor] : llvm::enumerate(devices))
+  for (int64_t device : devices)
     memory[static_cast<int>(buffer.getRegion())][device].write(
-        getStart(buffer, device), tensor, getElementBytes(value));
+        getStart(buffer, device), parts[device], getElementBytes(value));
 }
 
 Devices ArenaEvaluator::read(Value value) {
@@ -128,12 +159,117 @@ LogicalResult ArenaEvaluator::execute(Operation &op) {
   if (failed(RankEvaluator::runOp(op)))
     return failure();
   if (rank::BufferAttr scratch = cast<rank::CommandOp>(op).getScratchAttr())
-    for (int64_t device = 0; device < numDevices; ++device)
+    for (int64_t device : devices)
       memory[static_cast<int>(scratch.getRegion())][device].spoil(
           getStart(scratch, device), scratch.getSize());
+  if (meetings.contains(&op)) // it ends at its wait
+    return success();
   for (Value result : op.getResults())
     write(result, values[result]);
   return success();
+}
+
+// A channel: how many were sent, how many received, and the slots.
+
+LogicalResult ArenaEvaluator::checkChannel(Operation *op,
+                                           const rank::Transfer &transfer) {
+  rank::BufferAttr channel = transfer.channel;
+  if (!channel)
+    return op->emitOpError("has no channel");
+  for (int64_t device : devices)
+    if (int64_t size = getShared(transfer.getSender(device)).size();
+        channel.getOffset() < 0 || channel.getEnd(1) > size)
+      return op->emitOpError("has the channel ")
+             << channel << ", and the sender's shared region has " << size
+             << " bytes";
+  return success();
+}
+
+LogicalResult ArenaEvaluator::send(rank::SendOp op,
+                                   const rank::Transfer &transfer) {
+  if (failed(checkChannel(op, transfer)))
+    return failure();
+  int64_t begin = transfer.channel.getOffset();
+  auto count = [&](int64_t device, bool received) {
+    return getShared(device).readNumber(begin +
+                                        received * Memory::counterBytes);
+  };
+  if (failed(awaitTransfer(op, transfer, [&](int64_t sender) {
+        return count(sender, false) - count(sender, true) < transfer.slots;
+      })))
+    return failure();
+  int64_t slotBytes =
+      rank::getChannelSlotBytes(rank::getByteSize(transfer.type));
+  for (int64_t device : devices) {
+    int64_t number = count(device, false);
+    getShared(device).write(begin + rank::channelAlignment +
+                                number % transfer.slots * slotBytes,
+                            at(op.getInput(), device),
+                            getElementBytes(op.getInput()));
+    getShared(device).writeNumber(begin, number + 1);
+  }
+  return success();
+}
+
+LogicalResult ArenaEvaluator::receive(rank::RecvOp op,
+                                      const rank::Transfer &transfer) {
+  if (failed(checkChannel(op, transfer)))
+    return failure();
+  int64_t begin = transfer.channel.getOffset(),
+          received = begin + Memory::counterBytes;
+  if (failed(awaitTransfer(op, transfer, [&](int64_t sender) {
+        return getShared(sender).readNumber(begin) >
+               getShared(sender).readNumber(received);
+      })))
+    return failure();
+  int64_t bytes = rank::getByteSize(transfer.type),
+          slotBytes = rank::getChannelSlotBytes(bytes);
+  values[op.getOutput()] = each([&](int64_t device) {
+    Memory &sender = getShared(transfer.getSender(device));
+    int64_t number = sender.readNumber(received);
+    int64_t slot =
+        begin + rank::channelAlignment + number % transfer.slots * slotBytes;
+    Tensor value =
+        sender.read(slot, transfer.type, getElementBytes(op.getOutput()));
+    // Whoever reads it again shall notice.
+    sender.spoil(slot, bytes);
+    sender.writeNumber(received, number + 1);
+    return value;
+  });
+  return success();
+}
+
+LogicalResult ArenaEvaluator::load(func::FuncOp function) {
+  WalkResult loaded = function.walk([&](Operation *op) -> WalkResult {
+    auto command = dyn_cast<rank::CommandOp>(op);
+    if (command && command.isWrittenAtLoad())
+      return execute(*op);
+    auto transfer = rank::getTransfer(op);
+    if (!transfer || !transfer->isSend)
+      return WalkResult::advance();
+    if (failed(checkTransfer(op, *transfer)) ||
+        failed(checkChannel(op, *transfer)))
+      return failure();
+    for (int64_t device : devices)
+      for (int64_t counter : {0, 1})
+        getShared(device).writeNumber(
+            transfer->channel.getOffset() + counter * Memory::counterBytes, 0);
+    return WalkResult::advance();
+  });
+  return failure(loaded.wasInterrupted());
+}
+
+/// Those whose time has come, and the one that is awaited.
+LogicalResult ArenaEvaluator::executeStarted(Operation *awaited) {
+  LogicalResult result = success();
+  llvm::erase_if(flights, [&](Flight &flight) {
+    if (flight.op != awaited && flight.delay-- > 0)
+      return false;
+    if (failed(execute(*flight.op)))
+      result = failure();
+    return true;
+  });
+  return result;
 }
 
 LogicalResult ArenaEvaluator::runOp(Operation &op) {
@@ -143,19 +279,23 @@ LogicalResult ArenaEvaluator::runOp(Operation &op) {
   Operation *awaited = nullptr;
   if (auto wait = dyn_cast<rank::WaitOp>(op))
     awaited = wait.getCollective();
-  LogicalResult result = success();
-  llvm::erase_if(flights, [&](Flight &flight) {
-    if (flight.op != awaited && flight.delay-- > 0)
-      return false;
-    if (failed(execute(*flight.op)))
-      result = failure();
-    return true;
-  });
-  if (failed(result) || awaited || command.isWrittenAtLoad() ||
+  if (failed(executeStarted(awaited)) ||
+      (exchange && failed(exchange->turns.pause(number))))
+    return failure();
+  if (Exchange::Meeting *meeting = meetings.lookup(awaited)) {
+    meetings.erase(awaited);
+    if (failed(endCollective(cast<rank::CollectiveOp>(awaited), *meeting)))
+      return failure();
+    for (Value result : awaited->getResults())
+      write(result, values[result]);
+  }
+  if (awaited || command.isWrittenAtLoad() ||
       (op.getNumResults() && command.getViewOffset(0, 0)))
-    return result;
+    return success();
+  // Members that run other programs must not wait for a random time.
   if (auto collective = dyn_cast<rank::CollectiveOp>(op);
-      collective && collective.isStarted()) {
+      collective && collective.isStarted() &&
+      !(exchange && rank::spansPrograms(collective))) {
     constexpr int64_t longest = 8;
     flights.push_back({collective, static_cast<int64_t>(random() % longest)});
     return success();
@@ -174,24 +314,38 @@ LogicalResult ArenaEvaluator::runLoop(rank::MicrobatchesOp loop) {
   return success();
 }
 
+namespace {
+struct RunningArena : RunningProgram {
+  RunningArena(func::FuncOp function, Arenas &memory, Exchange *exchange,
+               size_t number, uint64_t seed)
+      : function(function),
+        evaluator(function, memory, exchange, number, seed) {}
+  void setArgument(Value argument, const Devices &parts) override {
+    evaluator.write(argument, parts);
+  }
+  LogicalResult load() override { return evaluator.load(function); }
+  LogicalResult run() override {
+    return evaluator.runBlock(function.getBody().front());
+  }
+  Devices getResult(Value value) override { return evaluator.read(value); }
+
+  func::FuncOp function;
+  ArenaEvaluator evaluator;
+};
+} // namespace
+
 FailureOr<SmallVector<Tensor>>
-polyrank::evaluate::evaluateArena(func::FuncOp function,
+polyrank::evaluate::evaluateArena(const JointFunction &joint,
                                   ArrayRef<Tensor> arguments, uint64_t seed) {
-  if (!rank::getArena(function))
-    return function.emitOpError("has no buffers: assign-buffers comes first");
-  ArenaEvaluator evaluator(function, seed);
-  for (auto [argument, devices] :
-       llvm::zip_equal(function.getArguments(),
-                       scatterArguments(function, arguments, seed)))
-    evaluator.write(argument, devices);
-  WalkResult loaded = function.walk([&](rank::CommandOp op) {
-    return WalkResult(op.isWrittenAtLoad() ? evaluator.load(*op) : success());
-  });
-  Block &body = function.getBody().front();
-  if (loaded.wasInterrupted() || failed(evaluator.runBlock(body)))
-    return failure();
-  return assembleResults(
-      function,
-      llvm::map_to_vector(body.getTerminator()->getOperands(),
-                          [&](Value value) { return evaluator.read(value); }));
+  for (func::FuncOp function : joint.getFunctions())
+    if (!rank::getArena(function))
+      return function.emitOpError("has no buffers: assign-buffers comes first");
+  Arenas memory;
+  return evaluateTogether(
+      joint, arguments, seed, /*turns=*/seed,
+      [&](func::FuncOp function, Exchange *exchange,
+          size_t number) -> std::unique_ptr<RunningProgram> {
+        return std::make_unique<RunningArena>(function, memory, exchange,
+                                              number, seed + number);
+      });
 }

@@ -106,7 +106,7 @@ polyrank::evaluate::moveOnDevices(Operation *op, ArrayRef<Devices> operands) {
       return op->emitOpError("cannot take operand ")
              << i << " from " << from.toString() << " to " << to.toString();
     for (int64_t device = 0; device < numDevices; ++device)
-      if (!input[device].shape.empty() || from.getRank() == 0)
+      if (input[device].elementType) // else it lives elsewhere
         output[device] = move(kind, *movement, from, to, input, device);
   }
   return results;

@@ -198,9 +198,13 @@ static LogicalResult runBlock(Block &block, Scope &scope,
     if (failed(expected))
       return failure();
     auto graphOp = dyn_cast<graph::GraphOp>(op);
-    FailureOr<SmallVector<Devices>> computed =
-        graphOp ? runOnDevices(graphOp, devices, mesh)
-                : moveOnDevices(&op, devices);
+    FailureOr<SmallVector<Devices>> computed = failure();
+    if (std::optional<Devices> changed = changeStage(&op, devices))
+      computed = SmallVector<Devices>{*changed};
+    else if (graphOp)
+      computed = runOnDevices(graphOp, devices, mesh);
+    else
+      computed = moveOnDevices(&op, devices);
     if (failed(computed) || failed(settle(&op, *computed, *expected, scope)))
       return failure();
   }

@@ -13,14 +13,14 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::evaluate;
 
-/// What a file calls argument or result `number`.
-static std::string nameOf(func::FuncOp function, unsigned number,
+/// What a file calls argument or result `number`, which `value` is.
+static std::string nameOf(const BoundaryValue &value, unsigned number,
                           bool isResult) {
-  graph::Boundary boundary(function);
-  if (!isResult && boundary.getArgument(number))
-    return boundary.getName(number);
+  graph::Boundary boundary(value.function);
+  if (!isResult && boundary.getArgument(value.number))
+    return boundary.getName(value.number);
   if (isResult)
-    if (auto output = boundary.getResult<graph::OutputAttr>(number))
+    if (auto output = boundary.getResult<graph::OutputAttr>(value.number))
       return output.getName().str();
   return (isResult ? "result" : "arg") + std::to_string(number);
 }
@@ -71,27 +71,30 @@ struct Evaluate : PassWrapper<Evaluate, OperationPass<ModuleOp>> {
         failed(require(expected.open(options.expected))))
       return failure();
     std::vector<std::pair<std::string, Tensor>> outputs;
-    for (auto function : getOperation().getOps<func::FuncOp>()) {
-      if (function.isDeclaration())
-        continue;
-      SmallVector<Tensor> arguments = randomArguments(function, options.seed);
+    FailureOr<std::vector<JointFunction>> all =
+        JointFunction::allOf(getOperation());
+    if (failed(all))
+      return failure();
+    for (const JointFunction &joint : *all) {
+      SmallVector<Tensor> arguments = randomArguments(joint, options.seed);
       for (auto [i, tensor] : llvm::enumerate(arguments))
-        if (failed(require(inputs.read(nameOf(function, i, false), tensor))))
+        if (failed(require(inputs.read(
+                nameOf(joint.getArguments()[i], i, false), tensor))))
           return failure();
-      FailureOr<SmallVector<Tensor>> results = evaluate(function, arguments);
+      FailureOr<SmallVector<Tensor>> results = evaluate(joint, arguments);
       if (failed(results))
         return failure();
-      llvm::outs() << "@" << function.getName() << " " << options.mode << "\n";
+      llvm::outs() << joint.getName() << " " << options.mode << "\n";
       for (auto [i, tensor] : llvm::enumerate(*results)) {
-        std::string name = nameOf(function, i, true);
+        std::string name = nameOf(joint.getResults()[i], i, true);
         print(name, tensor);
         Tensor other = tensor;
         if (failed(require(expected.read(name, other))))
           return failure();
         std::string error;
         if (!agree(tensor, other, error, options.tolerance))
-          return function.emitError()
-                 << name << " is not what " << options.expected
+          return getOperation().emitError()
+                 << joint.getName() << ": " << name << " is not what " << options.expected
                  << " holds: " << error;
         outputs.emplace_back(std::move(name), std::move(tensor));
       }
@@ -102,33 +105,39 @@ struct Evaluate : PassWrapper<Evaluate, OperationPass<ModuleOp>> {
         return getOperation().emitError()
                << "no " << (results ? "result" : "argument") << " is called '"
                << unread.front() << "'"
-               << nearestNames(unread.front(), getNames(results));
+               << nearestNames(unread.front(), getNames(*all, results));
     return options.outputs.empty()
                ? success()
                : require(writeNpz(options.outputs, outputs));
   }
 
   /// Of all arguments or results.
-  std::vector<std::string> getNames(bool results) {
+  static std::vector<std::string> getNames(ArrayRef<JointFunction> all,
+                                           bool results) {
     std::vector<std::string> names;
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      for (unsigned i = 0, count = results ? function.getNumResults()
-                                           : function.getNumArguments();
-           i < count; ++i)
-        names.push_back(nameOf(function, i, results));
+    for (const JointFunction &joint : all)
+      for (auto [i, value] : llvm::enumerate(results ? joint.getResults()
+                                                     : joint.getArguments()))
+        names.push_back(nameOf(value, i, results));
     return names;
   }
 
-  FailureOr<SmallVector<Tensor>> evaluate(func::FuncOp function,
+  FailureOr<SmallVector<Tensor>> evaluate(const JointFunction &joint,
                                           ArrayRef<Tensor> arguments) {
+    func::FuncOp function = joint.getFunctions().front();
+    if (joint.isPlaced() &&
+        (options.mode == "global" || options.mode == "distributed"))
+      return function.emitError()
+             << joint.getName()
+             << " are what ranks run: evaluate them as ranks or by their arena";
     if (options.mode == "global")
       return evaluateGlobal(function, arguments);
     if (options.mode == "distributed")
       return evaluateDistributed(function, arguments, options.seed);
     if (options.mode == "ranks")
-      return evaluateRanks(function, arguments, options.seed);
+      return evaluateRanks(joint, arguments, options.seed);
     if (options.mode == "arena")
-      return evaluateArena(function, arguments, options.seed);
+      return evaluateArena(joint, arguments, options.seed);
     return function.emitError(
         "evaluates globally, distributed, as ranks or by their arena; "
         "not '" +

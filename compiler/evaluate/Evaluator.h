@@ -10,11 +10,15 @@
 //    bit-equal. It uses types, `localize` and `evaluate` only, never a sharding
 //    rule or the verifier, so that it can judge both.
 //  - *ranks* runs the localized program on all devices, with its collectives.
+//    Where ranks have several programs, these run by themselves and wait for
+//    each other in sends, receives and collectives, one at a time.
 //  - *arena* runs it by its buffers: a command finds what lies where it reads, and
-//    a collective in flight happens at a random time.
+//    a collective in flight happens at a random time. Of several programs a
+//    random one goes on.
 
 #pragma once
 
+#include "compiler/evaluate/Joint.h"
 #include "dialects/graph/Graph.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -69,6 +73,10 @@ runOnDevices(graph::GraphOp op, llvm::ArrayRef<Devices> operands,
 /// Runs one sharding op on every device: real data movement.
 mlir::FailureOr<llvm::SmallVector<Devices>>
 moveOnDevices(mlir::Operation *op, llvm::ArrayRef<Devices> operands);
+/// What a pipeline op makes of one tensor per device; nullopt for other ops.
+std::optional<Devices> changeStage(mlir::Operation *op,
+                                   llvm::ArrayRef<Devices> operands);
+
 
 /// The results of `function` on these arguments.
 mlir::FailureOr<llvm::SmallVector<Tensor>>
@@ -78,16 +86,19 @@ mlir::FailureOr<llvm::SmallVector<Tensor>>
 evaluateDistributed(mlir::func::FuncOp function,
                     llvm::ArrayRef<Tensor> arguments, uint64_t seed = 0);
 
-/// The results of a localized function (compiler/lowering), as global tensors:
-/// arguments are scattered, all ranks run in step, results are reassembled.
+/// The results of localized functions (compiler/lowering), as global tensors:
+/// arguments are scattered, the ranks of each function run in step, results are
+/// reassembled. Emits an error where all functions wait for each other, with
+/// what each waits for, or return something else as the same result.
 mlir::FailureOr<llvm::SmallVector<Tensor>>
-evaluateRanks(mlir::func::FuncOp function, llvm::ArrayRef<Tensor> arguments,
+evaluateRanks(const JointFunction &joint, llvm::ArrayRef<Tensor> arguments,
               uint64_t seed = 0);
-/// The same of a function with buffers: each command reads and writes the arenas
-/// of all ranks. What a collective that is started reads and writes, it does at a
-/// time between its start and its wait that is drawn from `seed`.
+/// The same of functions with buffers: each command reads and writes the arenas
+/// of its ranks, and what is sent lies in the sender's until it is received. What
+/// a collective that is started reads and writes, it does at a time between its
+/// start and its wait that is drawn from `seed`, as is which function goes on.
 mlir::FailureOr<llvm::SmallVector<Tensor>>
-evaluateArena(mlir::func::FuncOp function, llvm::ArrayRef<Tensor> arguments,
+evaluateArena(const JointFunction &joint, llvm::ArrayRef<Tensor> arguments,
               uint64_t seed = 0);
 
 
@@ -100,9 +111,9 @@ mlir::RankedTensorType getGlobalType(mlir::func::FuncOp function,
 mlir::FailureOr<llvm::SmallVector<Tensor>>
 evaluateOp(mlir::Operation *op, llvm::ArrayRef<Tensor> operands);
 
-/// Arguments for `function` drawn from `seed`: floats normal with deviation 0.5
+/// Arguments for functions drawn from `seed`: floats normal with deviation 0.5
 /// (state its initial value), integers below their range (default 4).
-llvm::SmallVector<Tensor> randomArguments(mlir::func::FuncOp function,
+llvm::SmallVector<Tensor> randomArguments(const JointFunction &joint,
                                           uint64_t seed);
 
 } // namespace polyrank::evaluate

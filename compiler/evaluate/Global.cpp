@@ -112,13 +112,12 @@ polyrank::evaluate::evaluateGlobal(func::FuncOp function,
 }
 
 SmallVector<Tensor>
-polyrank::evaluate::randomArguments(func::FuncOp function, uint64_t seed) {
+polyrank::evaluate::randomArguments(const JointFunction &joint, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal(0, 0.5);
   SmallVector<Tensor> arguments;
-  graph::Boundary boundary(function);
-  for (BlockArgument argument : function.getArguments()) {
-    unsigned number = argument.getArgNumber();
+  for (auto [function, number] : joint.getArguments()) {
+    graph::Boundary boundary(function);
     Tensor &tensor =
         arguments.emplace_back(getGlobalType(function, number, false));
     auto state = boundary.getArgument<graph::StateAttr>(number);

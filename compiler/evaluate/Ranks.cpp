@@ -1,4 +1,4 @@
-// Evaluation of localized programs: all ranks in one process.
+// Evaluation of localized programs: ranks in one process.
 
 #include "compiler/evaluate/RankEvaluator.h"
 
@@ -21,8 +21,18 @@ static Tensor elements(const Tensor &value, int64_t offset,
   return result;
 }
 
-void RankEvaluator::runCollective(rank::CollectiveOp op) {
+LogicalResult RankEvaluator::runCollective(rank::CollectiveOp op) {
   ArrayRef<sharding::AxisRef> axes = op.getAxes().getAxes();
+  if (exchange && rank::spansPrograms(op)) {
+    Exchange::Meeting &meeting = exchange->come(
+        number, op, devices, [&](Value value, int64_t device) -> const Tensor & {
+          return at(value, device);
+        });
+    if (!op.isStarted())
+      return endCollective(op, meeting);
+    meetings[op] = &meeting;
+    return success();
+  }
   for (unsigned i = 0; i < op->getNumOperands(); ++i)
     values[op->getResult(i)] = each([&](int64_t device) {
       SmallVector<Tensor> parts;
@@ -30,6 +40,86 @@ void RankEvaluator::runCollective(rank::CollectiveOp op) {
         parts.push_back(at(op->getOperand(i), peer));
       return op.evaluate(parts, mesh.getLinearIndex(device, axes), i);
     });
+  return success();
+}
+
+LogicalResult RankEvaluator::endCollective(rank::CollectiveOp op,
+                                           Exchange::Meeting &meeting) {
+  if (failed(exchange->awaitAll(number, op, devices, meeting)))
+    return failure();
+  ArrayRef<sharding::AxisRef> axes = op.getAxes().getAxes();
+  for (unsigned i = 0; i < op->getNumOperands(); ++i)
+    values[op->getResult(i)] = each([&](int64_t device) {
+      SmallVector<Tensor> parts;
+      for (int64_t peer : mesh.getGroup(device, axes))
+        parts.push_back(meeting.members.at(peer).operands[i]);
+      return op.evaluate(parts, mesh.getLinearIndex(device, axes), i);
+    });
+  return success();
+}
+
+LogicalResult RankEvaluator::checkTransfer(Operation *op,
+                                           const rank::Transfer &transfer) {
+  if (!exchange)
+    return op->emitOpError("stands in a function that all ranks run");
+  for (int64_t device : devices)
+    if ((transfer.isSend ? transfer.getSender(device)
+                         : transfer.getReceiver(device)) != device)
+      return op->emitOpError("is run by device ")
+             << device << ", which is not its end of the transfer";
+  return success();
+}
+
+LogicalResult
+RankEvaluator::awaitTransfer(Operation *op, const rank::Transfer &transfer,
+                             llvm::function_ref<bool(int64_t)> isThere) {
+  std::string what;
+  llvm::raw_string_ostream(what)
+      << "@" << op->getParentOfType<func::FuncOp>().getName() << " waits for "
+      << (transfer.isSend ? "one of the slots" : "the next value")
+      << " of id " << transfer.id;
+  return exchange->turns.await(number, op, what, [&] {
+    return llvm::all_of(devices, [&](int64_t device) {
+      return isThere(transfer.getSender(device));
+    });
+  });
+}
+
+LogicalResult RankEvaluator::send(rank::SendOp op,
+                                  const rank::Transfer &transfer) {
+  auto sentBy = [&](int64_t device) -> std::deque<Tensor> & {
+    return exchange->getSent(transfer.id, device);
+  };
+  if (failed(awaitTransfer(op, transfer, [&](int64_t sender) {
+        return static_cast<int64_t>(sentBy(sender).size()) < transfer.slots;
+      })))
+    return failure();
+  for (int64_t device : devices)
+    sentBy(device).push_back(at(op.getInput(), device));
+  return success();
+}
+
+LogicalResult RankEvaluator::receive(rank::RecvOp op,
+                                     const rank::Transfer &transfer) {
+  auto sentBy = [&](int64_t device) -> std::deque<Tensor> & {
+    return exchange->getSent(transfer.id, device);
+  };
+  if (failed(awaitTransfer(op, transfer, [&](int64_t sender) {
+        return !sentBy(sender).empty();
+      })))
+    return failure();
+  values[op.getOutput()] = each([&](int64_t device) {
+    std::deque<Tensor> &sent = sentBy(transfer.getSender(device));
+    Tensor next = std::move(sent.front());
+    sent.pop_front();
+    return next;
+  });
+  for (int64_t device : devices)
+    if (RankedTensorType type = at(op.getOutput(), device).getType();
+        type != transfer.type)
+      return op.emitOpError("receives ")
+             << transfer.type << " where " << type << " was sent";
+  return success();
 }
 
 void RankEvaluator::runGemm(rank::GemmOp op) {
@@ -67,7 +157,9 @@ void RankEvaluator::runGemm(rank::GemmOp op) {
 template <typename Op>
 LogicalResult RankEvaluator::runAlone(Op op) {
   SmallVector<Devices> results(op->getNumResults());
-  for (int64_t device = 0; device < numDevices; ++device) {
+  for (Devices &result : results)
+    result.resize(numDevices);
+  for (int64_t device : devices) {
     SmallVector<Tensor> operands, outputs;
     for (Value operand : op->getOperands())
       operands.push_back(at(operand, device));
@@ -76,7 +168,7 @@ LogicalResult RankEvaluator::runAlone(Op op) {
     if (failed(op.evaluate(operands, outputs)))
       return failure();
     for (auto [result, output] : llvm::zip_equal(results, outputs))
-      result.push_back(std::move(output));
+      result[device] = std::move(output);
   }
   for (auto [value, result] : llvm::zip_equal(op->getResults(), results))
     values[value] = std::move(result);
@@ -88,6 +180,7 @@ LogicalResult RankEvaluator::runLaunch(rank::LaunchOp op) {
       op, op.getKernelAttr());
   Block &body = kernel.getBody().front();
   RankEvaluator inner(mesh);
+  inner.devices = devices;
   for (auto [argument, input] :
        llvm::zip_equal(body.getArguments(), op.getInputs()))
     inner.values[argument] = values[input];
@@ -208,10 +301,11 @@ LogicalResult RankEvaluator::runMicrobatches(graph::MicrobatchesOp op) {
 }
 
 LogicalResult RankEvaluator::runOp(Operation &op) {
-  if (auto collective = dyn_cast<rank::CollectiveOp>(op)) {
-    runCollective(collective);
-    return success();
-  }
+  if (auto collective = dyn_cast<rank::CollectiveOp>(op))
+    return runCollective(collective);
+  if (auto transfer = rank::getTransfer(&op))
+    if (failed(checkTransfer(&op, *transfer)))
+      return failure();
   return llvm::TypeSwitch<Operation *, LogicalResult>(&op)
       .Case<graph::GraphOp, kernel::LoopsOp>(
           [&](auto op) { return runAlone(op); })
@@ -255,7 +349,17 @@ LogicalResult RankEvaluator::runOp(Operation &op) {
         });
         return success();
       })
+      .Case([&](rank::SendOp op) { return send(op, *rank::getTransfer(op)); })
+      .Case([&](rank::RecvOp op) {
+        return receive(op, *rank::getTransfer(op));
+      })
       .Case([&](rank::WaitOp wait) {
+        rank::CollectiveOp op = wait.getCollective();
+        if (Exchange::Meeting *meeting = meetings.lookup(op)) {
+          meetings.erase(op);
+          if (failed(endCollective(op, *meeting)))
+            return failure();
+        }
         for (auto [result, pending] :
              llvm::zip_equal(wait.getOutputs(), wait.getPending())) {
           Devices arrived = values[pending];
@@ -305,53 +409,51 @@ sharding::MeshAttr polyrank::evaluate::getMesh(func::FuncOp function) {
   return {};
 }
 
-SmallVector<Devices>
-polyrank::evaluate::scatterArguments(func::FuncOp function,
-                                     ArrayRef<Tensor> arguments,
-                                     uint64_t seed) {
-  SmallVector<Devices> scattered;
-  for (auto [i, argument] : llvm::enumerate(arguments)) {
-    sharding::LayoutAttr layout =
-        sharding::getLayout(getGlobalType(function, i, false));
-    scattered.push_back(layout ? scatter(argument, layout, seed + i)
-                               : Devices{argument});
-  }
-  return scattered;
+Devices polyrank::evaluate::scatterArgument(const BoundaryValue &argument,
+                                            const Tensor &value,
+                                            int64_t numDevices, uint64_t seed) {
+  sharding::LayoutAttr layout = sharding::getLayout(
+      getGlobalType(argument.function, argument.number, false));
+  return layout ? scatter(value, layout, seed) : Devices(numDevices, value);
 }
 
-FailureOr<SmallVector<Tensor>>
-polyrank::evaluate::assembleResults(func::FuncOp function,
-                                    ArrayRef<Devices> devices) {
-  SmallVector<Tensor> results;
-  for (auto [i, parts] : llvm::enumerate(devices)) {
-    RankedTensorType type = getGlobalType(function, i, true);
-    if (!sharding::getLayout(type)) {
-      results.push_back(parts.front());
-      continue;
-    }
-    std::string reason;
-    FailureOr<Tensor> result = assemble(parts, type, reason);
-    if (failed(result))
-      return function.emitError() << "result " << i << ": " << reason;
-    results.push_back(*result);
-  }
-  return results;
+FailureOr<Tensor> polyrank::evaluate::assembleResult(const BoundaryValue &result,
+                                                     const Devices &parts) {
+  func::FuncOp function = result.function;
+  RankedTensorType type = getGlobalType(function, result.number, true);
+  if (!sharding::getLayout(type))
+    return parts.front();
+  std::string reason;
+  FailureOr<Tensor> whole = assemble(parts, type, reason);
+  if (failed(whole))
+    return function.emitError() << "result " << result.number << ": " << reason;
+  return whole;
 }
 
+namespace {
+struct RunningEvaluator : RunningProgram {
+  RunningEvaluator(func::FuncOp function, Exchange *exchange, size_t number)
+      : body(function.getBody().front()),
+        evaluator(exchange ? RankEvaluator(*exchange, number)
+                           : RankEvaluator(evaluate::getMesh(function))) {}
+  void setArgument(Value argument, const Devices &parts) override {
+    evaluator.values[argument] = parts;
+  }
+  LogicalResult run() override { return evaluator.runBlock(body); }
+  Devices getResult(Value value) override { return evaluator.values[value]; }
+
+  Block &body;
+  RankEvaluator evaluator;
+};
+} // namespace
+
 FailureOr<SmallVector<Tensor>>
-polyrank::evaluate::evaluateRanks(func::FuncOp function,
+polyrank::evaluate::evaluateRanks(const JointFunction &joint,
                                   ArrayRef<Tensor> arguments, uint64_t seed) {
-  RankEvaluator evaluator(getMesh(function));
-  for (auto [argument, devices] :
-       llvm::zip_equal(function.getArguments(),
-                       scatterArguments(function, arguments, seed)))
-    evaluator.values[argument] = std::move(devices);
-  Block &body = function.getBody().front();
-  if (failed(evaluator.runBlock(body)))
-    return failure();
-  return assembleResults(
-      function, llvm::map_to_vector(body.getTerminator()->getOperands(),
-                                    [&](Value value) {
-                                      return evaluator.values[value];
-                                    }));
+  return evaluateTogether(joint, arguments, seed, /*turns=*/std::nullopt,
+                          [](func::FuncOp function, Exchange *exchange,
+                             size_t number) -> std::unique_ptr<RunningProgram> {
+                            return std::make_unique<RunningEvaluator>(
+                                function, exchange, number);
+                          });
 }

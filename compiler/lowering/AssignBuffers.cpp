@@ -6,6 +6,7 @@
 #include "compiler/target/Target.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/rank/Programs.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -37,6 +38,7 @@ private:
   void placeBlocks();
   void mergeInPlace();
   void collectUnits();
+  void addChannels();
   LogicalResult addScratch();
   void writeAttributes();
   rank::BufferAttr getBuffer(Value value);
@@ -52,6 +54,8 @@ private:
   /// Unit and offset of a class.
   DenseMap<int, std::pair<int, int64_t>> unitOf;
   DenseMap<Operation *, int> scratchUnit;
+  /// By the id of what is sent.
+  DenseMap<int64_t, int> channelUnit;
 };
 
 } // namespace
@@ -265,6 +269,24 @@ void BufferAssigner::collectUnits() {
   });
 }
 
+/// What is sent lies in a channel until the other rank receives it, whenever
+/// that is: nothing else ever uses its bytes. Segments that send the same value
+/// share one.
+void BufferAssigner::addChannels() {
+  function.walk([&](rank::SendOp send) {
+    auto [unit, isNew] = channelUnit.try_emplace(send.getId(), units.size());
+    int64_t bytes = rank::getChannelBytes(
+        rank::getByteSize(send.getInput().getType()), send.getSlots());
+    if (isNew) {
+      units.emplace_back();
+      units.back().region = rank::Region::Shared;
+      units.back().isPersistent = true;
+    }
+    int64_t &size = units[unit->second].packed.size;
+    size = std::max(size, bytes);
+  });
+}
+
 /// Memory that the library needs during a product.
 LogicalResult BufferAssigner::addScratch() {
   LogicalResult result = success();
@@ -305,6 +327,13 @@ void BufferAssigner::writeAttributes() {
   function.walk([&](Operation *op) {
     if (auto command = dyn_cast<rank::CommandOp>(op))
       command.setBuffersAttr(list(op->getResults()));
+    if (auto send = dyn_cast<rank::SendOp>(op)) {
+      const ArenaUnit &unit = units[channelUnit.at(send.getId())];
+      send.setChannelAttr(rank::BufferAttr::get(
+          function.getContext(), unit.region, unit.packed.offset,
+          rank::getChannelBytes(rank::getByteSize(send.getInput().getType()),
+                                send.getSlots())));
+    }
     if (auto scratch = scratchUnit.find(op); scratch != scratchUnit.end()) {
       const ArenaUnit &unit = units[scratch->second];
       cast<rank::GemmOp>(op).setScratchAttr(
@@ -325,11 +354,39 @@ LogicalResult BufferAssigner::run() {
   placeBlocks();
   mergeInPlace();
   collectUnits();
+  addChannels();
   if (failed(addScratch()))
     return failure();
-  arena = packArena(units, alignment);
+  arena = packArena(units, std::max(alignment, rank::channelAlignment));
   writeAttributes();
   return success();
+}
+
+/// A receive names the place of the channel in the arena of the rank that
+/// sends, which is another function's.
+static LogicalResult writeChannels(ModuleOp module) {
+  DenseMap<int64_t, rank::SendOp> sends;
+  module.walk([&](rank::SendOp send) { sends.try_emplace(send.getId(), send); });
+  WalkResult result = module.walk([&](rank::RecvOp receive) -> WalkResult {
+    rank::SendOp send = sends.lookup(receive.getId());
+    if (!send)
+      return receive.emitOpError("receives the value with id ")
+             << receive.getId() << ", which no function sends";
+    if (send.getInput().getType() != receive.getOutput().getType() ||
+        send.getSlots() != receive.getSlots()) {
+      InFlightDiagnostic error =
+          receive.emitOpError("receives ")
+          << receive.getOutput().getType() << " from " << receive.getSlots()
+          << " slots under id " << receive.getId();
+      error.attachNote(send->getLoc())
+          << "what is sent is " << send.getInput().getType() << " in "
+          << send.getSlots() << " slots";
+      return error;
+    }
+    receive.setChannelAttr(send.getChannelAttr());
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
 }
 
 namespace {
@@ -357,6 +414,8 @@ struct AssignBuffersPass
           << " private); at least " << assigner.arena.lowerBound
           << " are live at once, gap " << size - assigner.arena.lowerBound;
     }
+    if (failed(writeChannels(getOperation())))
+      signalPassFailure();
   }
 };
 } // namespace

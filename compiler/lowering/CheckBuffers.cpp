@@ -5,6 +5,7 @@
 #include "compiler/lowering/Passes.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/rank/Programs.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -44,6 +45,7 @@ private:
   void write(Value value);
   LogicalResult read(OpOperand &operand);
   LogicalResult checkBounds(Operation *op, rank::BufferAttr buffer);
+  LogicalResult checkChannels();
   LogicalResult checkBuffer(Operation *op, Value value);
   LogicalResult checkResults(Operation *op);
   LogicalResult checkScratch(rank::CommandOp op);
@@ -65,6 +67,8 @@ private:
   llvm::SetVector<Operation *> inFlight;
   ArenaContents memory[2];
   int64_t microbatch = 0, writes = 0, count = 1;
+  /// Of what the function sends, by id.
+  llvm::MapVector<int64_t, rank::SendOp> channels;
 };
 
 } // namespace
@@ -97,7 +101,39 @@ LogicalResult BufferChecker::checkBounds(Operation *op,
   if (buffer.getOffset() < 0 || end > size)
     return op->emitOpError("buffer ")
            << buffer << " ends at " << end << ", behind the region's " << size;
+  // Peers read there whenever they like.
+  for (auto [id, send] : channels)
+    if (overlap(buffer, send.getChannelAttr()))
+      return op->emitOpError("buffer ")
+             << buffer << " overlaps the channel of the value with id " << id
+             << " at " << send.getChannelAttr();
   return success();
+}
+
+/// Each value that is sent has a channel of its own, where all of its sends find
+/// it.
+LogicalResult BufferChecker::checkChannels() {
+  WalkResult result = function.walk([&](rank::SendOp send) -> WalkResult {
+    rank::BufferAttr channel = send.getChannelAttr();
+    if (!channel)
+      return send.emitOpError("has no channel");
+    if (channel.getOffset() % rank::channelAlignment)
+      return send.emitOpError("has the channel ")
+             << channel << ", which is not aligned to "
+             << rank::channelAlignment << " bytes";
+    if (rank::SendOp other = channels.lookup(send.getId())) {
+      if (other.getChannelAttr() != channel)
+        return send.emitOpError("has the channel ")
+               << channel << "; another send of the value with id "
+               << send.getId() << " has " << other.getChannelAttr();
+      return WalkResult::advance();
+    }
+    if (failed(checkBounds(send, channel)))
+      return failure();
+    channels[send.getId()] = send;
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
 }
 
 LogicalResult BufferChecker::checkBuffer(Operation *op, Value value) {
@@ -328,6 +364,8 @@ LogicalResult BufferChecker::run() {
   Block &block = function.getBody().front();
   if (!rank::getArena(function))
     return function.emitOpError("has no buffers: assign-buffers comes first");
+  if (failed(checkChannels()))
+    return failure();
   auto writeChecked = [&](Operation *op, Value value) {
     if (failed(checkBuffer(op, value)))
       return failure();
@@ -369,8 +407,8 @@ LogicalResult BufferChecker::run() {
 }
 
 /// The devices that stand first, in the middle or last along each axis of the
-/// function's mesh: all combinations along the first axes, and no more of them
-/// than these along further ones.
+/// function's mesh, or at its own coordinate: all combinations along the first
+/// axes, and no more of them than these along further ones.
 static SmallVector<int64_t> getDevices(func::FuncOp function) {
   sharding::MeshAttr mesh;
   function.walk([&](Operation *op) {
@@ -380,9 +418,11 @@ static SmallVector<int64_t> getDevices(func::FuncOp function) {
   SmallVector<int64_t> devices = {0};
   if (!mesh)
     return devices;
-  for (int64_t size : mesh.getAxisSizes()) {
+  for (auto [axis, size] : llvm::enumerate(mesh.getAxisSizes())) {
     SmallVector<int64_t> positions = {0, size / 2, size - 1}, next;
     positions.erase(llvm::unique(positions), positions.end());
+    if (auto own = rank::getCoordinate(function, mesh, axis))
+      positions = {*own};
     constexpr size_t most = 243; // five axes
     bool isCombined = devices.size() * positions.size() <= most;
     for (auto [i, device] : llvm::enumerate(devices)) {
@@ -396,6 +436,41 @@ static SmallVector<int64_t> getDevices(func::FuncOp function) {
   return devices;
 }
 
+/// What is received lies where it was sent.
+static LogicalResult checkReceives(ModuleOp module) {
+  DenseMap<int64_t, rank::SendOp> sends;
+  WalkResult result = module.walk([&](rank::SendOp send) -> WalkResult {
+    rank::SendOp first = sends.try_emplace(send.getId(), send).first->second;
+    if (first->getParentOfType<func::FuncOp>() ==
+        send->getParentOfType<func::FuncOp>())
+      return WalkResult::advance();
+    InFlightDiagnostic error =
+        send.emitOpError("sends the value with id ")
+        << send.getId() << ", and so does another function";
+    error.attachNote(first->getLoc()) << "it is sent here too";
+    return error;
+  });
+  if (result.wasInterrupted())
+    return failure();
+  result = module.walk([&](rank::RecvOp receive) -> WalkResult {
+    rank::SendOp send = sends.lookup(receive.getId());
+    if (!send)
+      return receive.emitOpError("receives the value with id ")
+             << receive.getId() << ", which no function sends";
+    if (receive.getChannelAttr() == send.getChannelAttr())
+      return WalkResult::advance();
+    InFlightDiagnostic error =
+        receive.emitOpError("does not receive from the channel of the value "
+                            "with id ")
+        << receive.getId() << " at " << send.getChannelAttr();
+    if (receive.getChannelAttr())
+      error << ", but at " << receive.getChannelAttr();
+    error.attachNote(send->getLoc()) << "it is sent here";
+    return error;
+  });
+  return failure(result.wasInterrupted());
+}
+
 namespace {
 struct CheckBuffersPass : lowering::impl::CheckBuffersBase<CheckBuffersPass> {
   void runOnOperation() override {
@@ -406,6 +481,8 @@ struct CheckBuffersPass : lowering::impl::CheckBuffersBase<CheckBuffersPass> {
         if (failed(BufferChecker(function, device).run()))
           return signalPassFailure();
     }
+    if (failed(checkReceives(getOperation())))
+      signalPassFailure();
   }
 };
 } // namespace

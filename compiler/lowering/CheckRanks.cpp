@@ -2,6 +2,7 @@
 
 #include "compiler/communication/CheckPrograms.h"
 #include "compiler/lowering/Passes.h"
+#include "compiler/lowering/PipelinePrograms.h"
 #include "compiler/lowering/SegmentPrograms.h"
 
 using namespace mlir;
@@ -14,20 +15,24 @@ namespace polyrank::lowering {
 } // namespace polyrank::lowering
 
 /// At the command of the counterexample that comes first, with the others as
-/// notes at theirs.
-static LogicalResult report(const communication::Fault &fault,
-                            ArrayRef<Operation *> commands) {
+/// notes at theirs. `getOp` is of a program and the number of a command in it.
+static LogicalResult
+report(const communication::Fault &fault,
+       llvm::function_ref<Operation *(int32_t, size_t)> getOp) {
   const communication::Fault::Step &first = fault.steps.front();
   InFlightDiagnostic error =
-      commands[std::min(first.command, commands.size() - 1)]->emitOpError()
+      getOp(first.program, first.command)->emitOpError()
       << "and what follows it do not end on all ranks: " << fault.what << ": "
       << first.text;
   for (const communication::Fault::Step &step :
        ArrayRef(fault.steps).drop_front())
-    error.attachNote(
-        commands[std::min(step.command, commands.size() - 1)]->getLoc())
-        << step.text;
+    error.attachNote(getOp(step.program, step.command)->getLoc()) << step.text;
   return failure();
+}
+
+/// Of a fault's step: where a program ends too early, its last command.
+static Operation *getOpAt(ArrayRef<Operation *> commands, size_t number) {
+  return commands[std::min(number, commands.size() - 1)];
 }
 
 /// Segments are checked one by one. Each leaves every rank at its end with
@@ -51,17 +56,44 @@ static LogicalResult checkFunction(func::FuncOp function) {
     if (i == 0)
       before = ids;
     if (auto fault = communication::checkPrograms(segment.ranks).fault)
-      return report(*fault, segment.commands);
+      return report(*fault, [&](int32_t, size_t command) {
+        return getOpAt(segment.commands, command);
+      });
   }
   return success();
+}
+
+/// Functions of different ranks are checked as they run together, a step from
+/// its begin to its end: how they interleave depends on all their schedules.
+/// One step leaves all channels empty, so any number of them ends too.
+static LogicalResult checkTogether(const rank::Programs &programs) {
+  FailureOr<PipelinePrograms> all = getPipelinePrograms(programs);
+  if (failed(all))
+    return failure();
+  auto fault = communication::checkPrograms(all->ranks).fault;
+  if (!fault)
+    return success();
+  return report(*fault, [&](int32_t program, size_t command) {
+    ArrayRef<Operation *> commands = all->commands[program];
+    func::FuncOp function = programs.getFunctions()[program];
+    return commands.empty() ? function.getOperation()
+                            : getOpAt(commands, command);
+  });
 }
 
 namespace {
 struct CheckRanksPass : lowering::impl::CheckRanksBase<CheckRanksPass> {
   void runOnOperation() override {
+    FailureOr<rank::Programs> programs = rank::Programs::of(getOperation());
+    if (failed(programs))
+      return signalPassFailure();
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (!function.isExternal() && failed(checkFunction(function)))
+      if (!function.isExternal() &&
+          !llvm::is_contained(programs->getFunctions(), function) &&
+          failed(checkFunction(function)))
         return signalPassFailure();
+    if (!programs->empty() && failed(checkTogether(*programs)))
+      return signalPassFailure();
   }
 };
 } // namespace

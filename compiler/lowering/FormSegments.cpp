@@ -1,8 +1,10 @@
 // FormSegments: cuts the microbatches of a step into segments and orders them.
 
 #include "compiler/lowering/Passes.h"
+#include "compiler/lowering/PipelineSchedule.h"
 #include "compiler/lowering/SegmentPlan.h"
 #include "dialects/graph/Provenance.h"
+#include "dialects/pipeline/Pipeline.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -191,7 +193,7 @@ rank::SegmentOp SegmentFormer::buildSegment(int64_t segment, bool isFirst,
     if (result.writer == segment)
       given.push_back(i);
   }
-  std::string name = plan.getName(segment).str();
+  std::string name = plan.getName(segment);
   if (name.empty())
     name = isFirst ? "first" : "rest";
   else if (isFirst)
@@ -328,6 +330,28 @@ namespace {
 struct FormSegmentsPass : lowering::impl::FormSegmentsBase<FormSegmentsPass> {
   using FormSegmentsBase::FormSegmentsBase;
 
+  /// By the schedule of the module's pipeline, if it has one.
+  FailureOr<MicrobatchCut> getCut(graph::MicrobatchesOp op) {
+    MicrobatchCut cut;
+    cut.ahead = ahead;
+    auto at = op->getParentOp()->getAttrOfType<DictionaryAttr>(
+        rank::placeAttrName);
+    std::optional<pipeline::Stages> stages = pipeline::getStages(getOperation());
+    if (!at || !stages)
+      return cut;
+    int64_t here = at.getAs<IntegerAttr>(stages->axis).getInt();
+    for (auto [stage, coordinate] : llvm::enumerate(stages->coordinates))
+      if (coordinate == here)
+        cut.stages.push_back(stage);
+    FailureOr<pipeline::Schedule> schedule =
+        getSchedule(getOperation(), op.getCount());
+    if (failed(schedule))
+      return failure();
+    cut.entries = schedule->ranks[here];
+    cut.splitsBackward = schedule->splitsBackward;
+    return cut;
+  }
+
   void runOnOperation() override {
     if (ahead < 0) {
       getOperation().emitError("ahead is ")
@@ -338,7 +362,10 @@ struct FormSegmentsPass : lowering::impl::FormSegmentsBase<FormSegmentsPass> {
     getOperation().walk(
         [&](graph::MicrobatchesOp op) { regions.push_back(op); });
     for (graph::MicrobatchesOp op : regions) {
-      FailureOr<SegmentPlan> plan = SegmentPlan::build(op, ahead);
+      FailureOr<MicrobatchCut> cut = getCut(op);
+      if (failed(cut))
+        return signalPassFailure();
+      FailureOr<SegmentPlan> plan = SegmentPlan::build(op, *std::move(cut));
       if (failed(plan))
         return signalPassFailure();
       for (const SegmentPlan::Crossing &crossing : plan->getCrossings())

@@ -1,10 +1,19 @@
 // Localize: from global tensors with layouts to the tensors of one device.
+//
+// Of a pipeline there is a function for each coordinate of the pipe axis, which
+// has the values that live there, and those that live everywhere as far as it
+// needs them.
 
 #include "compiler/lowering/LowerMovement.h"
 #include "compiler/lowering/Passes.h"
+#include "compiler/lowering/PipelineSchedule.h"
+#include "dialects/graph/Boundary.h"
 #include "dialects/graph/Phase.h"
 #include "dialects/graph/Provenance.h"
+#include "dialects/pipeline/Pipeline.h"
 #include "dialects/rank/Rank.h"
+#include "dialects/sharding/Constraint.h"
+#include "dialects/sharding/Movement.h"
 #include "dialects/sharding/Sharding.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -20,15 +29,39 @@ namespace polyrank::lowering {
 
 namespace {
 
+/// The ids of the values that ops move, the same for all coordinates.
+using Ids = DenseMap<Operation *, int64_t>;
+
+/// Of the ranks that run a function of a pipeline.
+struct PipePlace {
+  int32_t axis;
+  int64_t coordinate;
+  int64_t slots; // of what microbatches transfer
+};
+
 /// Builds one function in local shapes beside the global one.
 class Localizer {
 public:
-  Localizer(func::FuncOp global)
-      : global(global), builder(global), context{builder, makeIndex} {}
+  /// `place`: of those that run it; none where all do.
+  Localizer(func::FuncOp global, const Ids &ids,
+            std::optional<PipePlace> place)
+      : global(global), ids(ids), place(place), builder(global),
+        context{builder, makeIndex} {}
 
   LogicalResult run();
 
 private:
+  /// Where the value lives along the pipe axis; nullopt: everywhere.
+  std::optional<int64_t> getCoordinate(Value value) const;
+  bool isHere(Value value) const {
+    std::optional<int64_t> at = getCoordinate(value);
+    return !at || at == place->coordinate;
+  }
+  void createFunction();
+  void finishBoundary();
+  LogicalResult localizeReturn(func::ReturnOp op);
+  LogicalResult localizeTransfer(pipeline::TransferOp op);
+  void localizeJoin(pipeline::JoinOp op);
   LogicalResult checkPartitioned();
   Value axisIndex(ArrayRef<sharding::AxisRef> axes);
   Type localType(Type type) {
@@ -38,17 +71,19 @@ private:
     return llvm::map_to_vector(types,
                                [&](Type type) { return localType(type); });
   }
-  SmallVector<Attribute> boundaryAttributes(ArrayAttr attributes,
-                                            TypeRange types);
+  DictionaryAttr boundaryAttributes(DictionaryAttr attributes, Type type,
+                                    unsigned number);
   SmallVector<Value> lookup(ValueRange values) {
     return llvm::map_to_vector(
-        values, [&](Value value) { return mapping.lookup(value); });
+        values, [&](Value value) { return mapping.lookupOrNull(value); });
   }
   LogicalResult localizeBlock(Block &block);
   LogicalResult localizeOp(Operation &op);
   LogicalResult localizeMicrobatches(graph::MicrobatchesOp op);
 
   func::FuncOp global, local;
+  const Ids &ids;
+  std::optional<PipePlace> place;
   OpBuilder builder;
   std::function<Value(ArrayRef<sharding::AxisRef>)> makeIndex =
       [this](ArrayRef<sharding::AxisRef> axes) { return axisIndex(axes); };
@@ -57,7 +92,8 @@ private:
   sharding::MeshAttr mesh;
   /// The coordinates in use, made once at the function's start.
   SmallVector<std::pair<rank::AxesAttr, Value>> indices;
-  int64_t nextId = 0;
+  /// Of the arguments, the numbers that they have globally.
+  SmallVector<unsigned> numbers;
 };
 
 } // namespace
@@ -109,50 +145,199 @@ Value Localizer::axisIndex(ArrayRef<sharding::AxisRef> axes) {
   return value;
 }
 
+std::optional<int64_t> Localizer::getCoordinate(Value value) const {
+  if (place)
+    if (sharding::LayoutAttr layout = sharding::getLayout(value))
+      for (sharding::Place at : layout.getPlaces())
+        if (at.axis == place->axis)
+          return at.coordinate;
+  return std::nullopt;
+}
+
 /// Layout constraints have done their work; what else stands at the boundary
-/// stays, with the global type.
-SmallVector<Attribute> Localizer::boundaryAttributes(ArrayAttr attributes,
-                                                     TypeRange types) {
-  SmallVector<Attribute> result;
-  for (auto [i, type] : llvm::enumerate(types)) {
-    NamedAttrList kept;
-    if (attributes)
-      for (NamedAttribute attribute : cast<DictionaryAttr>(attributes[i]))
-        if (!attribute.getName().getValue().starts_with("sharding."))
-          kept.append(attribute);
-    kept.set(rank::globalAttrName, TypeAttr::get(type));
-    result.push_back(kept.getDictionary(builder.getContext()));
+/// stays, with the global type, and the global number where others differ.
+DictionaryAttr Localizer::boundaryAttributes(DictionaryAttr attributes,
+                                             Type type, unsigned number) {
+  NamedAttrList kept;
+  if (attributes)
+    for (NamedAttribute attribute : attributes)
+      if (!attribute.getName().getValue().starts_with("sharding."))
+        kept.append(attribute);
+  kept.set(rank::globalAttrName, TypeAttr::get(type));
+  if (place)
+    kept.set(rank::numberAttrName, builder.getI64IntegerAttr(number));
+  return kept.getDictionary(builder.getContext());
+}
+
+/// With the arguments that are here, and no results yet.
+void Localizer::createFunction() {
+  SmallVector<Type> types;
+  SmallVector<DictionaryAttr> attributes;
+  for (BlockArgument argument : global.getArguments())
+    if (isHere(argument)) {
+      unsigned number = argument.getArgNumber();
+      numbers.push_back(number);
+      types.push_back(localType(argument.getType()));
+      attributes.push_back(boundaryAttributes(
+          global.getArgAttrDict(number), argument.getType(), number));
+    }
+  std::string name = global.getName().str();
+  if (place)
+    name += "_" + std::to_string(place->coordinate);
+  local = func::FuncOp::create(builder, global.getLoc(), name,
+                               builder.getFunctionType(types, {}));
+  for (NamedAttribute attribute : global->getDiscardableAttrs())
+    local->setDiscardableAttr(attribute.getName(), attribute.getValue());
+  if (place)
+    local->setDiscardableAttr(
+        rank::placeAttrName,
+        builder.getDictionaryAttr(builder.getNamedAttr(
+            mesh.getAxisNames()[place->axis],
+            builder.getI64IntegerAttr(place->coordinate))));
+  local.setVisibility(global.getVisibility());
+  local.setAllArgAttrs(attributes);
+  Block *entry = local.addEntryBlock();
+  for (auto [number, localArgument] :
+       llvm::zip_equal(numbers, entry->getArguments())) {
+    localArgument.setLoc(global.getArgument(number).getLoc());
+    mapping.map(global.getArgument(number), localArgument);
   }
-  return result;
+}
+
+/// The results that are here. What takes an argument's place names it by its
+/// number here.
+LogicalResult Localizer::localizeReturn(func::ReturnOp op) {
+  SmallVector<Value> results;
+  SmallVector<DictionaryAttr> attributes;
+  graph::Boundary boundary(global);
+  for (auto [number, value] : llvm::enumerate(op.getOperands())) {
+    if (!isHere(value))
+      continue;
+    results.push_back(mapping.lookup(value));
+    NamedAttrList kept(boundaryAttributes(global.getResultAttrDict(number),
+                                          value.getType(), number));
+    if (auto replaced = boundary.getReplaced(number)) {
+      unsigned argument = llvm::find(numbers, *replaced) - numbers.begin();
+      for (NamedAttribute attribute : graph::Boundary::asDictionary(
+               graph::NextAttr::get(builder.getContext(), argument)))
+        kept.set(attribute.getName(), attribute.getValue());
+    }
+    attributes.push_back(kept.getDictionary(builder.getContext()));
+  }
+  func::ReturnOp::create(builder, op.getLoc(), results);
+  local.setType(builder.getFunctionType(local.getArgumentTypes(),
+                                        ValueRange(results).getTypes()));
+  local.setAllResultAttrs(attributes);
+  return success();
+}
+
+static void eraseDead(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
+    if (auto microbatches = dyn_cast<graph::MicrobatchesOp>(op))
+      eraseDead(microbatches.getBody().front());
+    bool isUnused = isa<graph::SeedOp>(op) && op.use_empty();
+    if (isUnused || isOpTriviallyDead(&op))
+      op.erase();
+  }
+}
+
+/// What lives everywhere is computed, and read, only where something needs it.
+void Localizer::finishBoundary() {
+  eraseDead(local.getBody().front());
+  for (auto op : llvm::make_early_inc_range(
+           local.getBody().front().getOps<graph::MicrobatchesOp>())) {
+    llvm::BitVector unread(op.getOf().size());
+    for (auto [i, slice] : llvm::enumerate(op.getSlices()))
+      if (slice.use_empty())
+        unread.set(i);
+    for (int i = unread.find_last(); i >= 0; i = unread.find_prev(i)) {
+      op.getBody().front().eraseArgument(op.getSlices()[i].getArgNumber());
+      op.getOfMutable().erase(i);
+    }
+  }
+  eraseDead(local.getBody().front());
+  graph::Boundary boundary(local);
+  for (unsigned i = local.getNumArguments(); i-- > 0;) {
+    // What no program reads stays in one, so that all have an argument each.
+    bool isKept = place->coordinate == 0 &&
+                  global.getArgument(numbers[i]).use_empty();
+    if (local.getArgument(i).use_empty() && !isKept)
+      boundary.eraseArgument(i);
+  }
 }
 
 LogicalResult Localizer::run() {
   if (failed(checkPartitioned()))
     return failure();
-  graph::markPhases(global);
-  FunctionType type = global.getFunctionType();
-  local = func::FuncOp::create(
-      builder, global.getLoc(), global.getName(),
-      builder.getFunctionType(localTypes(type.getInputs()),
-                              localTypes(type.getResults())));
-  for (NamedAttribute attribute : global->getDiscardableAttrs())
-    local->setDiscardableAttr(attribute.getName(), attribute.getValue());
-  local.setVisibility(global.getVisibility());
-  local.setArgAttrsAttr(builder.getArrayAttr(
-      boundaryAttributes(global.getArgAttrsAttr(), type.getInputs())));
-  local.setResAttrsAttr(builder.getArrayAttr(
-      boundaryAttributes(global.getResAttrsAttr(), type.getResults())));
-  Block *entry = local.addEntryBlock();
-  for (auto [argument, localArgument] :
-       llvm::zip_equal(global.getArguments(), entry->getArguments())) {
-    localArgument.setLoc(argument.getLoc());
-    mapping.map(argument, localArgument);
-  }
-  builder.setInsertionPointToEnd(entry);
+  createFunction();
+  builder.setInsertionPointToEnd(&local.getBody().front());
   if (failed(localizeBlock(global.getBody().front())))
     return failure();
-  global.erase();
+  if (place)
+    finishBoundary();
   return success();
+}
+
+/// From where the value is to where it is needed, of which the two ends know
+/// alone.
+LogicalResult Localizer::localizeTransfer(pipeline::TransferOp op) {
+  Value input = op.getInput(), result = op.getResult();
+  std::optional<int64_t> from = getCoordinate(input), to = getCoordinate(result);
+  if (!to)
+    return op.emitOpError("leads nowhere: place-values comes first");
+  if (!from || from == to) {
+    if (isHere(result))
+      mapping.map(result, mapping.lookup(input));
+    return success();
+  }
+  if (!isHere(input) && !isHere(result))
+    return success();
+  auto axes = rank::AxesAttr::get(mesh, mesh.getAxis(place->axis));
+  int64_t slots = isa<graph::MicrobatchesOp>(op->getParentOp()) ? place->slots : 1;
+  if (isHere(input)) {
+    // At once: what comes behind need not be waited for.
+    Block *block = builder.getInsertionBlock();
+    Value value = mapping.lookup(input);
+    OpBuilder::InsertionGuard guard(builder);
+    Block::iterator point = builder.getInsertionPoint();
+    while (point != block->begin() && isPure(&*std::prev(point)) &&
+           &*std::prev(point) != value.getDefiningOp())
+      --point;
+    builder.setInsertionPoint(block, point);
+    auto send = rank::SendOp::create(
+        builder, op.getLoc(), value, axes, *from, *to, ids.at(op), slots, nullptr, nullptr, nullptr);
+    graph::setStage(send, op.getFrom());
+    return success();
+  }
+  mapping.map(result, rank::RecvOp::create(
+                          builder, op.getLoc(), localType(result.getType()),
+                          axes, *from, *to, ids.at(op), slots, nullptr, nullptr,
+                          nullptr)
+                          .getOutput());
+  return success();
+}
+
+/// What this coordinate gives of what is joined, or the identity.
+void Localizer::localizeJoin(pipeline::JoinOp op) {
+  Value sum;
+  for (Value input : op.getInputs()) {
+    Value part = mapping.lookupOrNull(input);
+    if (!part)
+      continue;
+    if (!sum)
+      sum = part;
+    else if (op.getKind() == sharding::ReductionKind::Sum)
+      sum = graph::AddOp::create(builder, op.getLoc(), sum, part);
+    else if (op.getKind() == sharding::ReductionKind::Max)
+      sum = graph::MaxOp::create(builder, op.getLoc(), sum, part);
+    else
+      sum = graph::MinOp::create(builder, op.getLoc(), sum, part);
+  }
+  if (!sum)
+    sum = graph::splat(
+        builder, op.getLoc(), cast<RankedTensorType>(localType(op.getType())),
+        sharding::fillValue(sharding::identityFill(op.getKind())));
+  mapping.map(op.getResult(), sum);
 }
 
 LogicalResult Localizer::localizeBlock(Block &block) {
@@ -165,19 +350,26 @@ LogicalResult Localizer::localizeBlock(Block &block) {
 LogicalResult Localizer::localizeOp(Operation &op) {
   if (auto microbatches = dyn_cast<graph::MicrobatchesOp>(op))
     return localizeMicrobatches(microbatches);
-  SmallVector<Value> operands = lookup(op.getOperands()), results;
-  if (isa<func::ReturnOp, graph::YieldOp>(op)) {
-    builder.clone(op, mapping);
-    return success();
-  }
+  if (auto end = dyn_cast<func::ReturnOp>(op))
+    return localizeReturn(end);
   graph::ProvenanceCopier copier(&op);
   builder.setListener(&copier);
   auto restore = llvm::make_scope_exit([&] { builder.setListener(nullptr); });
+  if (auto transfer = dyn_cast<pipeline::TransferOp>(op))
+    return localizeTransfer(transfer);
+  if (!llvm::all_of(op.getResults(), [&](Value value) { return isHere(value); }))
+    return success();
+  if (auto join = dyn_cast<pipeline::JoinOp>(op)) {
+    localizeJoin(join);
+    return success();
+  }
+  SmallVector<Value> operands = lookup(op.getOperands()), results;
   if (auto graphOp = dyn_cast<graph::GraphOp>(op)) {
     if (failed(graphOp.localize(context, operands, results)))
       return failure();
   } else if (isa<sharding::ShardingDialect>(op.getDialect())) {
-    if (failed(lowering::localizeMovement(&op, context, operands, results, nextId)))
+    int64_t id = ids.lookup(&op);
+    if (failed(lowering::localizeMovement(&op, context, operands, results, id)))
       return failure();
   } else {
     return op.emitOpError("has no lowering to one device");
@@ -193,18 +385,90 @@ LogicalResult Localizer::localizeOp(Operation &op) {
 }
 
 LogicalResult Localizer::localizeMicrobatches(graph::MicrobatchesOp op) {
-  auto result = graph::MicrobatchesOp::create(
-      builder, op.getLoc(), localTypes(op.getResultTypes()), op.getCount(),
-      lookup(op.getOf()), lookup(op.getCarry()));
   Block &body = op.getBody().front();
+  auto yield = cast<graph::YieldOp>(body.getTerminator());
+  auto here = [&](ValueRange values) {
+    return llvm::filter_to_vector(values,
+                                  [&](Value value) { return isHere(value); });
+  };
+  // A value is where what becomes of it is.
+  SmallVector<Value> of = here(op.getOf()), carry = here(op.getCarry()),
+                     sums = here(yield.getSum()),
+                     carried = here(yield.getCarry()),
+                     outcomes = here(op.getResults());
+  auto result = graph::MicrobatchesOp::create(
+      builder, op.getLoc(), localTypes(ValueRange(outcomes).getTypes()),
+      op.getCount(), lookup(of), lookup(carry));
   Block *block = builder.createBlock(&result.getBody());
   for (BlockArgument argument : body.getArguments())
-    mapping.map(argument, block->addArgument(localType(argument.getType()),
-                                             argument.getLoc()));
-  if (failed(localizeBlock(body)))
-    return failure();
+    if (isHere(argument))
+      mapping.map(argument, block->addArgument(localType(argument.getType()),
+                                               argument.getLoc()));
+  for (Operation &inner : body.without_terminator())
+    if (failed(localizeOp(inner)))
+      return failure();
+  graph::YieldOp::create(builder, yield.getLoc(), lookup(sums),
+                         lookup(carried));
   builder.setInsertionPointAfter(result);
-  mapping.map(op.getResults(), result.getResults());
+  mapping.map(outcomes, result.getResults());
+  return success();
+}
+
+/// In program order, for whatever becomes a collective or a transfer.
+static Ids numberMovements(func::FuncOp function) {
+  Ids ids;
+  function.walk([&](Operation *op) {
+    auto movement = dyn_cast<sharding::MovementOp>(op);
+    if (isa<pipeline::TransferOp>(op) ||
+        (movement && sharding::getCollectiveKind(movement.getMovementKind())))
+      ids.try_emplace(op, ids.size());
+  });
+  return ids;
+}
+
+/// Whether something lives at one coordinate of the pipe axis.
+static bool isPlaced(func::FuncOp function, int32_t axis) {
+  auto isAt = [&](Type type) {
+    sharding::LayoutAttr layout = sharding::getLayout(type);
+    return layout && llvm::any_of(layout.getPlaces(), [&](sharding::Place at) {
+             return at.axis == axis;
+           });
+  };
+  return llvm::any_of(function.getArgumentTypes(), isAt) ||
+         function
+             .walk([&](Operation *op) {
+               return llvm::any_of(op->getResultTypes(), isAt)
+                          ? WalkResult::interrupt()
+                          : WalkResult::advance();
+             })
+             .wasInterrupted();
+}
+
+/// A function for each coordinate of the pipe axis, or one for all ranks.
+static LogicalResult localize(func::FuncOp function) {
+  auto module = function->getParentOfType<ModuleOp>();
+  sharding::MeshAttr mesh = sharding::getMesh(module);
+  std::optional<pipeline::Stages> stages = pipeline::getStages(module);
+  int32_t axis = mesh && stages ? mesh.lookup(stages->axis) : -1;
+  graph::markPhases(function);
+  Ids ids = numberMovements(function);
+  if (axis < 0 || !isPlaced(function, axis)) {
+    if (failed(Localizer(function, ids, std::nullopt).run()))
+      return failure();
+  } else {
+    eraseDead(function.getBody().front());
+    int64_t slots = 1;
+    for (auto op : function.getOps<graph::MicrobatchesOp>()) {
+      FailureOr<int64_t> found = lowering::getSlots(module, op);
+      if (failed(found))
+        return failure();
+      slots = *found;
+    }
+    for (int64_t i = 0; i < mesh.getAxisSizes()[axis]; ++i)
+      if (failed(Localizer(function, ids, PipePlace{axis, i, slots}).run()))
+        return failure();
+  }
+  function.erase();
   return success();
 }
 
@@ -213,7 +477,7 @@ struct LocalizePass : lowering::impl::LocalizeBase<LocalizePass> {
   void runOnOperation() override {
     for (auto function :
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
-      if (!function.isExternal() && failed(Localizer(function).run()))
+      if (!function.isExternal() && failed(localize(function)))
         return signalPassFailure();
   }
 };

@@ -8,9 +8,13 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::lowering;
 
+using pipeline::Part;
+
 FailureOr<SegmentPlan> SegmentPlan::build(graph::MicrobatchesOp op,
-                                          int64_t ahead) {
-  SegmentPlan plan(op, ahead);
+                                          MicrobatchCut cut) {
+  SegmentPlan plan(op, std::move(cut));
+  if (plan.cut.splitsBackward)
+    plan.findWeightGradients();
   plan.assignOps();
   plan.orderRuns();
   if (failed(plan.checkCarried()))
@@ -21,22 +25,109 @@ FailureOr<SegmentPlan> SegmentPlan::build(graph::MicrobatchesOp op,
   return plan;
 }
 
-StringRef SegmentPlan::getName(int64_t segment) const {
-  if (!ahead)
-    return "";
-  return segment == 0 ? "forward" : "backward";
+int64_t SegmentPlan::getNumSegments() const {
+  if (isPipeline())
+    return cut.stages.size() * (cut.splitsBackward ? 3 : 2);
+  return cut.ahead ? 2 : 1;
 }
 
-/// What the backward computes is behind the cut, and all that reads it.
+/// Forwards by chunk, then backwards from the last chunk on, then gradients of
+/// weights: no segment reads what a later one computes.
+int64_t SegmentPlan::getSegment(Part part, int64_t chunk) const {
+  int64_t chunks = cut.stages.size();
+  switch (part) {
+  case Part::Forward:
+    return chunk;
+  case Part::Backward:
+  case Part::BackwardInput:
+    return 2 * chunks - 1 - chunk;
+  case Part::BackwardWeight:
+    return 3 * chunks - 1 - chunk;
+  }
+  llvm_unreachable("covered switch");
+}
+
+std::string SegmentPlan::getName(int64_t segment) const {
+  if (!isPipeline())
+    return !cut.ahead ? "" : segment == 0 ? "forward" : "backward";
+  int64_t chunks = cut.stages.size(), chunk = segment % chunks;
+  std::string name = segment < chunks       ? "forward"
+                     : segment < 2 * chunks ? "backward"
+                                            : "weights";
+  if (chunks > 1)
+    name += " of chunk " +
+            std::to_string(segment < chunks ? chunk : chunks - 1 - chunk);
+  return name;
+}
+
+static graph::YieldOp getYield(graph::MicrobatchesOp op) {
+  return cast<graph::YieldOp>(op.getBody().front().getTerminator());
+}
+
+static bool isBackward(Operation *op) {
+  return graph::getMarkedPhase(op).value_or(graph::Phase::Forward) !=
+         graph::Phase::Forward;
+}
+
+/// What leads to one sum alone. The first stage sends nothing back, yet its
+/// gradients of activations lead to those of several weights.
+void SegmentPlan::findWeightGradients() {
+  constexpr int64_t nothing = -2, several = -1;
+  DenseMap<Operation *, int64_t> leads;
+  auto add = [](int64_t &to, int64_t more) {
+    to = to == nothing || to == more ? more : more == nothing ? to : several;
+  };
+  Block &body = op.getBody().front();
+  graph::YieldOp yield = getYield(op);
+  for (Operation &inner : llvm::reverse(body.without_terminator())) {
+    int64_t to = inner.getNumResults() ? nothing : several;
+    for (OpOperand &use : inner.getUses()) {
+      if (use.getOwner() != yield)
+        add(to, leads.at(use.getOwner()));
+      else
+        add(to, use.getOperandNumber() < op.getNumSums()
+                    ? static_cast<int64_t>(use.getOperandNumber())
+                    : several);
+    }
+    leads[&inner] = to;
+    if (to >= 0 && isBackward(&inner))
+      weightGradients.insert(&inner);
+  }
+}
+
+/// nullopt of what all stages compute that need it.
+std::optional<int64_t> SegmentPlan::getOwnSegment(Operation *inner) const {
+  if (!isPipeline())
+    return cut.ahead && isBackward(inner) ? 1 : 0;
+  std::optional<int64_t> stage = graph::getStage(inner);
+  if (!stage)
+    return std::nullopt;
+  int64_t chunk = llvm::find(cut.stages, *stage) - cut.stages.begin();
+  return getSegment(weightGradients.contains(inner) ? Part::BackwardWeight
+                    : isBackward(inner)             ? Part::Backward
+                                                    : Part::Forward,
+                    chunk);
+}
+
+/// What a segment computes is behind it, and all that reads it.
 void SegmentPlan::assignOps() {
-  for (Operation &inner : op.getBody().front().without_terminator()) {
-    bool isBackward = graph::getMarkedPhase(&inner).value_or(
-                          graph::Phase::Forward) != graph::Phase::Forward;
-    int64_t segment = ahead && isBackward ? 1 : 0;
+  Block &body = op.getBody().front();
+  for (Operation &inner : body.without_terminator()) {
+    int64_t segment = getOwnSegment(&inner).value_or(0);
     for (Value operand : inner.getOperands())
       if (Operation *producer = operand.getDefiningOp())
         segment = std::max(segment, segments.lookup(producer));
     segments[&inner] = segment;
+  }
+  // What is of no stage is computed where it is first needed.
+  for (Operation &inner : llvm::reverse(body.without_terminator())) {
+    if (getOwnSegment(&inner) || inner.use_empty())
+      continue;
+    int64_t first = getNumSegments();
+    for (Operation *user : inner.getUsers())
+      first = std::min(first, user == body.getTerminator() ? segments[&inner]
+                                                           : segments[user]);
+    segments[&inner] = first;
   }
 }
 
@@ -54,10 +145,6 @@ int64_t SegmentPlan::getSegment(Value value) const {
   return first;
 }
 
-static graph::YieldOp getYield(graph::MicrobatchesOp op) {
-  return cast<graph::YieldOp>(op.getBody().front().getTerminator());
-}
-
 int64_t SegmentPlan::getSumSegment(unsigned i) const {
   int64_t segment = getSegment(getYield(op).getSum()[i]);
   return segment < 0 ? getNumSegments() - 1 : segment;
@@ -71,7 +158,7 @@ int64_t SegmentPlan::getCarrySegment(unsigned i) const {
 LogicalResult SegmentPlan::checkCarried() {
   for (auto [i, argument] : llvm::enumerate(op.getCarried())) {
     int64_t reader = getSegment(argument), giver = getCarrySegment(i);
-    if (ahead > 1 && reader != giver)
+    if ((cut.ahead > 1 || isPipeline()) && reader != giver)
       return op.emitOpError("hands on value ")
              << i << ", which '" << getName(reader) << "' reads and '"
              << getName(giver)
@@ -80,11 +167,30 @@ LogicalResult SegmentPlan::checkCarried() {
   return success();
 }
 
-/// With two segments: one forward, one backward, in turn, once `ahead`
-/// microbatches are on their way.
+/// Whether a segment computes nothing, and gives no sum.
+bool SegmentPlan::isEmpty(int64_t segment) const {
+  for (unsigned i = 0; i < op.getNumSums(); ++i)
+    if (getSumSegment(i) == segment)
+      return false;
+  return llvm::none_of(segments,
+                       [&](auto entry) { return entry.second == segment; });
+}
+
+/// Of a pipeline what its schedule says. Else, with two segments: one forward,
+/// one backward, in turn, once `ahead` microbatches are on their way.
 void SegmentPlan::orderRuns() {
+  if (isPipeline()) {
+    SmallVector<bool> empty;
+    for (int64_t i = 0; i < getNumSegments(); ++i)
+      empty.push_back(isEmpty(i));
+    for (pipeline::Entry entry : cut.entries)
+      if (int64_t segment = getSegment(entry.part, entry.chunk);
+          !empty[segment])
+        runs.push_back({segment, entry.microbatch});
+    return;
+  }
   int64_t count = op.getCount(), last = getNumSegments() - 1;
-  int64_t numAhead = std::min(std::max<int64_t>(ahead, 1), count);
+  int64_t numAhead = std::min(std::max<int64_t>(cut.ahead, 1), count);
   for (int64_t i = 0; last > 0 && i < numAhead; ++i)
     runs.push_back({0, i});
   for (int64_t i = 0; i < count; ++i) {

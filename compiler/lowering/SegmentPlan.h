@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "compiler/pipeline/Schedule.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/rank/Rank.h"
 
@@ -19,20 +20,31 @@ struct SlotCount {
 /// until which its value is there.
 SlotCount countSlots(llvm::ArrayRef<std::pair<int64_t, int64_t>> spans);
 
-/// A microbatch as a whole, or cut where its backward begins. Values of the
-/// body are told by the segment that computes them.
+/// Where microbatches are cut, and in which order their parts run.
+struct MicrobatchCut {
+  /// Without a pipeline: a microbatch is cut in front of its backward, and so
+  /// many of them go forward before the first of them goes backward; with 0 it
+  /// is one segment.
+  int64_t ahead = 0;
+  /// Of a pipeline: the stages at this coordinate, ascending, and what it runs.
+  std::vector<int64_t> stages = {};
+  std::vector<pipeline::Entry> entries = {};
+  bool splitsBackward = false;
+};
+
+/// A microbatch in segments. Values of the body are told by the segment that
+/// computes them.
 class SegmentPlan {
 public:
   using Run = rank::MicrobatchesOp::Run;
 
-  /// With `ahead` a microbatch is cut, and so many of them go forward before
-  /// the first of them goes backward; with 0 it is one segment. Emits an error
-  /// where what a microbatch hands to the next is not computed in time.
+  /// Emits an error where what a microbatch hands to the next is not computed
+  /// in time.
   static mlir::FailureOr<SegmentPlan> build(graph::MicrobatchesOp op,
-                                            int64_t ahead);
+                                            MicrobatchCut cut);
 
-  int64_t getNumSegments() const { return ahead ? 2 : 1; }
-  llvm::StringRef getName(int64_t segment) const;
+  int64_t getNumSegments() const;
+  std::string getName(int64_t segment) const;
   /// Those of one step, in order.
   llvm::ArrayRef<Run> getRuns() const { return runs; }
 
@@ -61,8 +73,14 @@ public:
   llvm::ArrayRef<Crossing> getCrossings() const { return crossings; }
 
 private:
-  SegmentPlan(graph::MicrobatchesOp op, int64_t ahead) : op(op), ahead(ahead) {}
+  SegmentPlan(graph::MicrobatchesOp op, MicrobatchCut cut)
+      : op(op), cut(std::move(cut)) {}
+  bool isPipeline() const { return !cut.stages.empty(); }
+  int64_t getSegment(pipeline::Part part, int64_t chunk) const;
+  std::optional<int64_t> getOwnSegment(mlir::Operation *inner) const;
+  void findWeightGradients();
   void assignOps();
+  bool isEmpty(int64_t segment) const;
   mlir::LogicalResult checkCarried();
   void orderRuns();
   void findCrossings();
@@ -71,8 +89,10 @@ private:
   getSpans(const Crossing &crossing) const;
 
   mutable graph::MicrobatchesOp op;
-  int64_t ahead;
+  MicrobatchCut cut;
   llvm::DenseMap<mlir::Operation *, int64_t> segments;
+  /// Ops of the backward for which no other stage, and no other gradient, waits.
+  llvm::DenseSet<mlir::Operation *> weightGradients;
   llvm::SmallVector<Run> runs;
   llvm::SmallVector<Crossing> crossings;
 };

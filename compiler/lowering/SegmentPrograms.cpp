@@ -31,7 +31,8 @@ static std::string getPlace(Operation *op) {
   return op->getName().getStringRef().str();
 }
 
-static communication::Movement getMovement(rank::CollectiveOp op) {
+communication::Movement
+polyrank::lowering::getMovement(rank::CollectiveOp op) {
   communication::Movement movement;
   movement.id = op.getId();
   movement.kind = getKind(op);
@@ -42,6 +43,48 @@ static communication::Movement getMovement(rank::CollectiveOp op) {
   for (Type type : op->getResultTypes())
     movement.bytes.push_back(rank::getByteSize(type));
   return movement;
+}
+
+communication::Movement
+polyrank::lowering::getMovement(const rank::Transfer &transfer, Operation *op) {
+  communication::Movement movement;
+  movement.id = transfer.id;
+  llvm::raw_string_ostream(movement.kind)
+      << "transfer of " << transfer.type << " with " << transfer.slots
+      << (transfer.slots == 1 ? " slot" : " slots");
+  movement.place = getPlace(op);
+  movement.transfers = 0;
+  movement.bytes = {rank::getByteSize(transfer.type)};
+  return movement;
+}
+
+communication::Group polyrank::lowering::getGroup(rank::AxesAttr axes) {
+  communication::Group group;
+  for (sharding::AxisRef ref : axes.getAxes())
+    group.axes.push_back({ref.axis, ref.pre, ref.size});
+  return group;
+}
+
+communication::Mesh polyrank::lowering::getMesh(sharding::MeshAttr mesh) {
+  std::vector<communication::MeshAxis> axes;
+  if (mesh)
+    for (auto [name, size] :
+         llvm::zip_equal(mesh.getAxisNames(), mesh.getAxisSizes()))
+      axes.push_back({name.str(), size});
+  return communication::Mesh(std::move(axes));
+}
+
+InFlightDiagnostic polyrank::lowering::emitWaitsElsewhere(rank::WaitOp op) {
+  return op->emitOpError("stands in another segment than what it waits for: "
+                         "nothing is in flight where microbatches begin or "
+                         "end");
+}
+
+InFlightDiagnostic
+polyrank::lowering::emitOtherMesh(Operation *op, sharding::MeshAttr mesh,
+                                  sharding::MeshAttr others) {
+  return op->emitOpError("communicates over ")
+         << mesh << ", other commands over " << others;
 }
 
 namespace {
@@ -77,15 +120,10 @@ LogicalResult Collector::add(rank::CollectiveOp op) {
   if (!mesh)
     mesh = axes.getMesh();
   if (axes.getMesh() != mesh)
-    return op->emitOpError("communicates over ")
-           << axes.getMesh() << ", other commands over " << mesh;
+    return emitOtherMesh(op, axes.getMesh(), mesh);
   auto [group, isNew] = groups.try_emplace(axes, groups.size());
-  if (isNew) {
-    communication::Group seen;
-    for (sharding::AxisRef ref : axes.getAxes())
-      seen.axes.push_back({ref.axis, ref.pre, ref.size});
-    segment.ranks.groups.push_back(std::move(seen));
-  }
+  if (isNew)
+    segment.ranks.groups.push_back(getGroup(axes));
   Command command;
   command.action =
       op.isStarted() ? Command::Action::Start : Command::Action::Run;
@@ -102,9 +140,7 @@ LogicalResult Collector::add(rank::WaitOp op) {
   SegmentPrograms &segment = segments.back();
   auto started = numbers.find(op.getCollective());
   if (started == numbers.end())
-    return op->emitOpError("stands in another segment than what it waits for: "
-                           "nothing is in flight where microbatches begin or "
-                           "end");
+    return emitWaitsElsewhere(op);
   Command command;
   command.action = Command::Action::Wait;
   command.started = started->second;
@@ -127,19 +163,18 @@ LogicalResult Collector::visit(Block &block) {
     } else if (auto wait = dyn_cast<rank::WaitOp>(op)) {
       if (failed(add(wait)))
         return failure();
+    } else if (rank::getTransfer(&op)) {
+      return op.emitOpError("stands in a function that all ranks run; the two "
+                            "ends of a transfer are in functions of their own, "
+                            "with a place (rank.at)");
     }
   }
   return success();
 }
 
 std::vector<SegmentPrograms> Collector::take() {
-  std::vector<communication::MeshAxis> axes;
-  if (mesh)
-    for (auto [name, size] :
-         llvm::zip_equal(mesh.getAxisNames(), mesh.getAxisSizes()))
-      axes.push_back({name.str(), size});
   for (SegmentPrograms &segment : segments)
-    segment.ranks.mesh = communication::Mesh(axes);
+    segment.ranks.mesh = getMesh(mesh);
   return std::move(segments);
 }
 

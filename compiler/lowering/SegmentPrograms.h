@@ -3,7 +3,7 @@
 #pragma once
 
 #include "compiler/communication/RankPrograms.h"
-#include "dialects/rank/Rank.h"
+#include "dialects/rank/Programs.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace polyrank::lowering {
@@ -15,10 +15,24 @@ struct SegmentPrograms {
   llvm::SmallVector<mlir::Operation *> commands; // of the one program
 };
 
-/// Of a function that communicates. Fails, with an error at the command, where
-/// commands communicate over different meshes, or where a wait stands in
-/// another segment than what it waits for.
+/// Of a function that all ranks run. Fails, with an error at the command, where
+/// commands communicate over different meshes, where a wait stands in another
+/// segment than what it waits for, or where something is sent or received.
 mlir::FailureOr<std::vector<SegmentPrograms>>
 getSegmentPrograms(mlir::func::FuncOp function);
+
+/// The parts of which such programs are made.
+communication::Mesh getMesh(sharding::MeshAttr mesh);
+communication::Group getGroup(rank::AxesAttr axes);
+communication::Movement getMovement(rank::CollectiveOp op);
+/// Of a send or receive, which `op` is. It has the room of its channel.
+communication::Movement getMovement(const rank::Transfer &transfer,
+                                    mlir::Operation *op);
+
+/// The errors of what does not fit into such programs.
+mlir::InFlightDiagnostic emitWaitsElsewhere(rank::WaitOp op);
+mlir::InFlightDiagnostic emitOtherMesh(mlir::Operation *op,
+                                       sharding::MeshAttr mesh,
+                                       sharding::MeshAttr others);
 
 } // namespace polyrank::lowering

@@ -4,6 +4,7 @@
 #include "compiler/schedule/CommandOrder.h"
 
 #include "compiler/schedule/Commands.h"
+#include "dialects/rank/Programs.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -274,8 +275,12 @@ int64_t CommandOrder::getMakespan() const {
   std::vector<SmallVector<int, 2>> starts(size() + 1), needs(size() + 1);
   for (int command : order)
     if (isa<rank::CollectiveOp>(ops[command]) && !isPrefetched(command)) {
-      starts[getStart(command)].push_back(command);
-      needs[getNeed(command)].push_back(command);
+      // What ranks with other programs take part in stays where it is.
+      bool stays =
+          rank::spansPrograms(cast<rank::CollectiveOp>(ops[command]));
+      int position = positions[command];
+      starts[stays ? position : getStart(command)].push_back(command);
+      needs[stays ? position : getNeed(command)].push_back(command);
     }
   for (int position = 0; position <= size(); ++position) {
     for (int collective : starts[position])

@@ -3,6 +3,7 @@
 #include "compiler/schedule/CommandOrder.h"
 #include "compiler/schedule/Commands.h"
 #include "compiler/schedule/Passes.h"
+#include "dialects/rank/Programs.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -70,6 +71,9 @@ void Filling::putOff() {
     needed.insert(earlier);
   for (int position = start - 1; position >= first && missing > 0; --position) {
     int command = order.at(position);
+    // What stands in front of a receive fills the time until that is there.
+    if (isa<rank::RecvOp>(order.getOp(command)))
+      break;
     if (needed.contains(command)) {
       for (int earlier : order.getBefore(command))
         needed.insert(earlier);
@@ -121,6 +125,9 @@ void Filling::bringForward() {
   int last = std::min(order.size() - 1, need + window);
   for (int position = need + 1; position <= last && missing > 0; ++position) {
     int command = order.at(position);
+    // Another rank waits for what is sent.
+    if (isa<rank::SendOp>(order.getOp(command)))
+      break;
     // What takes much longer would hold up what follows.
     if (!isMovable(command) || order.getWork(command) > 2 * missing)
       continue;
@@ -158,7 +165,7 @@ void OrderCommandsPass::order(Block &block, const Durations &durations,
     int64_t before = commands.getMakespan(), after = before;
     for (int i = 0; i < commands.size(); ++i)
       if (auto op = dyn_cast<rank::CollectiveOp>(commands.getOp(i));
-          op && !commands.isPrefetched(i))
+          op && !commands.isPrefetched(i) && !rank::spansPrograms(op))
         Filling(commands, durations.get(op), i).run();
     // The clock decides: what a move brings it may cost elsewhere.
     if (int64_t then = commands.getMakespan(); then < before) {

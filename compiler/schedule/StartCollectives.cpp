@@ -3,6 +3,7 @@
 #include "compiler/schedule/Commands.h"
 #include "compiler/schedule/Passes.h"
 #include "compiler/schedule/Timeline.h"
+#include "dialects/rank/Programs.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -121,7 +122,8 @@ void RangeScheduler::findFlights() {
       putOff.insert(op);
   for (Operation *op : ops) {
     auto collective = dyn_cast<rank::CollectiveOp>(op);
-    if (!collective)
+    // Members that run other programs have theirs in the order of those.
+    if (!collective || rank::spansPrograms(collective))
       continue;
     Flight flight{collective, places.at(op)};
     for (auto [i, operand] : llvm::enumerate(op->getOperands())) {

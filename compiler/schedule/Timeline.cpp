@@ -62,9 +62,11 @@ int64_t Durations::get(Operation *op) const {
     return model->getPicoseconds(collective.getCollectiveKind(),
                                 collective.getAxes().getAxes(),
                                 collective.getSentBytes());
-  double picoseconds = 1e12 *
-                       (getBytes(op->getOperands()) + getBytes(op->getResults())) /
-                       rates.bytesPerSecond;
+  double bytes = getBytes(op->getOperands()) + getBytes(op->getResults());
+  // To a slot, or from one.
+  if (isa<rank::SendOp, rank::RecvOp>(op))
+    bytes *= 2;
+  double picoseconds = 1e12 * bytes / rates.bytesPerSecond;
   if (auto gemm = dyn_cast<rank::GemmOp>(op))
     picoseconds = std::max(picoseconds,
                            1e12 * gemm.getFlops() / rates.flopsPerSecond);

@@ -1,4 +1,6 @@
-// How long a step takes: a simulation of one rank, which is like all others.
+// How long a step takes: a simulation of one rank, which is like all others that
+// run its function. It never waits for what ranks of other functions send:
+// when that is there depends on all schedules together.
 //
 // Queues are those of runtime/plan/QueueClock.h. A command that is computed takes the larger of FLOPs / rate and bytes / rate; a collective takes
 // rounds * alpha + bytes / beta (compiler/cost/CostModel.h).
@@ -24,7 +26,8 @@ public:
                                        llvm::ArrayRef<std::string> links,
                                        llvm::StringRef rates, int64_t threads);
 
-  /// Of a collective from its start to its end; 0 for views and waits.
+  /// Of a collective from its start to its end; of a send or receive, the time
+  /// to copy; 0 for views and waits.
   int64_t get(mlir::Operation *op) const;
 
 private:

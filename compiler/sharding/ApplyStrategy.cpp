@@ -5,6 +5,7 @@
 #include "compiler/sharding/Strategy.h"
 #include "compiler/sharding/Why.h"
 #include "dialects/graph/Boundary.h"
+#include "dialects/pipeline/Pipeline.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -69,9 +70,10 @@ LogicalResult Strategy::checkAxesAreUsed() {
     add(sharding::getConstraint(function, i));
   function.walk([&](Operation *op) { add(sharding::getConstraint(op)); });
   for (auto [i, size] : llvm::enumerate(mesh.getAxisSizes())) {
-    if (size == 1 || used.contains(i))
-      continue;
     StringRef name = mesh.getAxisNames()[i].getValue();
+    auto stages = pipeline::getStages(module);
+    if (size == 1 || used.contains(i) || (stages && stages->axis == name))
+      continue;
     return error() << "the mesh axis " << name << "=" << size
                    << " is used by nothing: all its ranks would do the same; "
                       "constrain a parameter with it, for instance --shard "

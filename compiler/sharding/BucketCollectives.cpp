@@ -15,6 +15,7 @@
 #include "compiler/sharding/Passes.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Phase.h"
+#include "dialects/graph/Provenance.h"
 #include "dialects/sharding/Reason.h"
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "llvm/ADT/SetVector.h"
@@ -41,6 +42,8 @@ struct Key {
   /// behind `graph.after`.
   int depth;
   bool isStored;
+  /// Of a pipeline: the ranks of another stage run another program.
+  std::optional<int64_t> stage;
 
   friend bool operator==(const Key &, const Key &) = default;
 };
@@ -171,7 +174,7 @@ Candidate Bucketing::describe(Operation *op, int depth) {
                        collective.getMovement().axes,
                        sharding::getLayout(first).getPartialKind(),
                        cast<RankedTensorType>(first.getType()).getElementType(),
-                       depth, isStored},
+                       depth, isStored, graph::getStage(op)},
                       isStored ? position.lookup(op) : 0,
                       0};
   auto bytesOf = [](Value value) {

@@ -2,6 +2,7 @@
 
 #include "compiler/sharding/Pipeline.h"
 
+#include "compiler/pipeline/Passes.h"
 #include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
@@ -19,7 +20,10 @@ void sharding::buildPartitionPipeline(OpPassManager &manager,
   manager.addNestedPass<func::FuncOp>(createShardUpdates(options.updates));
   manager.addNestedPass<func::FuncOp>(createDecomposeComposites());
   manager.addNestedPass<func::FuncOp>(createPlanReshards(options.reshards));
+  // Buckets are of one stage each.
+  manager.addNestedPass<func::FuncOp>(pipeline::createMarkStages());
   manager.addNestedPass<func::FuncOp>(createBucketCollectives(options.buckets));
+  manager.addNestedPass<func::FuncOp>(pipeline::createPlaceValues());
   manager.addNestedPass<func::FuncOp>(createCheckPartition());
 }
 

@@ -10,6 +10,7 @@
 #include "compiler/sharding/MinCut.h"
 #include "dialects/graph/NamePattern.h"
 #include "dialects/graph/Provenance.h"
+#include "dialects/pipeline/Pipeline.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -213,7 +214,9 @@ void RecomputeChoice::findSegments(const RecomputePolicy &policy) {
           leaves |= other == segments.end() || other->second != it->second;
         }
     bool communicates = isa<ReshardOp>(op) || !isa<graph::GraphOp>(op);
-    if (leaves || (communicates && !policy.withCollectives))
+    // What comes from another stage is sent once.
+    if (leaves || isa<pipeline::TransferOp>(op) ||
+        (communicates && !policy.withCollectives))
       segments.erase(it);
   }
 }

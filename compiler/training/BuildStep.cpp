@@ -197,6 +197,7 @@ LogicalResult StepBuilder::buildTraining(Optimizer &optimizer,
   for (Parameter &parameter : parameters)
     if (parameter.trainable)
       parameter.gradient = sums->gradients[next++];
+  returnGradients(ArrayRef(sums->gradients).drop_front(next));
   if (llvm::none_of(sums->gradients, [](Value value) { return !!value; }))
     return step.emitError("the loss depends on no trainable parameter");
 
@@ -244,6 +245,7 @@ LogicalResult StepBuilder::buildForward() {
   SmallVector<Value> slices;
   for (BlockArgument input : inputs)
     slices.push_back(takeOnly(input));
+  sendParameters();
   SmallVector<Value> results = cloneForward(slices, getCarried(), {});
   SmallVector<Value> updated;
   for (Parameter &parameter : parameters)

@@ -7,6 +7,7 @@
 #include "compiler/training/Optimizer.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Parts.h"
+#include "dialects/pipeline/Pipeline.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -24,6 +25,13 @@ struct Parameter {
   mlir::Value gradient;
   /// Which result of @forward is its next value (running statistics), or -1.
   int64_t update = -1;
+};
+
+/// The value of a parameter on a stage that does not own it. It is sent once a
+/// step, and what all microbatches make of its gradient comes back once.
+struct ParameterCopy {
+  pipeline::TransferOp forward, step;
+  Parameter *parameter;
 };
 
 /// What @forward returns as a sum and, in the result behind it, what it is
@@ -45,7 +53,8 @@ struct StepOutput {
 
 /// The sums of one microbatch, or of all.
 struct Sums {
-  llvm::SmallVector<mlir::Value> gradients; // of the differentiated parameters
+  /// Of the parameters that are trained, then of the copies of such.
+  llvm::SmallVector<mlir::Value> gradients;
   llvm::SmallVector<mlir::Value> sums, counts; // of each mean
   llvm::SmallVector<mlir::Value>
       carried; // next values of the parameters that have any
@@ -55,7 +64,8 @@ struct Sums {
 bool isStatic(mlir::Value count);
 
 /// Builds @step: microbatches in StepMicrobatches.cpp, what means are made of in
-/// StepMeans.cpp, the update in StepUpdates.cpp.
+/// StepMeans.cpp, copies of parameters in StepCopies.cpp, the update in
+/// StepUpdates.cpp.
 class StepBuilder {
 public:
   StepBuilder(mlir::ModuleOp module, mlir::func::FuncOp forward,
@@ -102,6 +112,11 @@ private:
   llvm::SmallVector<mlir::Value> countAhead();
   /// The values before the step of the parameters that @forward updates.
   llvm::SmallVector<mlir::Value> getCarried();
+  /// Sends parameters to stages that use them and do not own them.
+  void sendParameters();
+  bool isSent(mlir::Operation *forwardOp) const;
+  /// Adds what copies were found to have as gradients to their owners'.
+  void returnGradients(llvm::ArrayRef<mlir::Value> ofCopies);
   mlir::FailureOr<Sums> buildMicrobatches();
   /// Microbatch 0 of an input that has no other.
   mlir::Value takeOnly(mlir::Value input);
@@ -127,6 +142,7 @@ private:
   mlir::OpBuilder builder;
   graph::Parts parts;
   llvm::SmallVector<Parameter> parameters;
+  llvm::SmallVector<ParameterCopy> copies;
   /// What is kept of each stored tensor as a whole.
   llvm::MapVector<mlir::Operation *, llvm::SmallVector<mlir::Value>>
       storedStates;

@@ -26,6 +26,8 @@ SmallVector<Value> StepBuilder::cloneForward(ValueRange slices,
   for (Parameter &parameter : parameters)
     mapping.map(parameter.forward,
                 parameter.update < 0 ? Value(parameter.step) : *next++);
+  for (ParameterCopy &copy : copies)
+    mapping.map(copy.forward.getResult(), copy.step.getResult());
   mapping.map(ValueRange(SmallVector<Value>(forwardInputs.begin(),
                                             forwardInputs.end())),
               slices);
@@ -56,7 +58,7 @@ SmallVector<Value> StepBuilder::cloneForward(ValueRange slices,
         llvm::append_range(work, op->getOperands());
   }
   for (Operation &op : body.without_terminator()) {
-    if (!only.empty() && !needed.contains(&op))
+    if (isSent(&op) || (!only.empty() && !needed.contains(&op)))
       continue;
     // Inference drops nothing, and has no gradients.
     if (!seed && isa<graph::DropoutOp, graph::DetachOp>(op))
@@ -88,6 +90,9 @@ FailureOr<Sums> StepBuilder::buildMicrobatch(ValueRange slices,
   for (Parameter &parameter : parameters)
     if (parameter.trainable)
       differentiated.push_back(parameter.step);
+  for (ParameterCopy &copy : copies)
+    if (copy.parameter->trainable)
+      differentiated.push_back(copy.step);
   auto gradients = buildGradients(builder, total, start, differentiated);
   if (failed(gradients))
     return failure();
@@ -105,6 +110,7 @@ Value StepBuilder::takeOnly(Value input) {
 
 FailureOr<Sums> StepBuilder::buildMicrobatches() {
   auto integer = RankedTensorType::get({}, builder.getI64Type());
+  sendParameters();
   if (microbatches == 1) {
     SmallVector<Value> slices;
     for (BlockArgument input : inputs)

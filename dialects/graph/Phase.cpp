@@ -3,6 +3,7 @@
 #include "dialects/graph/Phase.h"
 
 #include "dialects/graph/Provenance.h"
+#include "dialects/pipeline/Pipeline.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -69,7 +70,12 @@ void Phases::readUsers(Block &block) {
       continue;
     }
     Phase &phase = phases[&op];
-    if (phase != Phase::Forward || getMarkedPhase(&op) || op.use_empty())
+    // A stage's backward comes when later stages are through with theirs, which
+    // may wait for what it sends.
+    auto transfer = dyn_cast<pipeline::TransferOp>(op);
+    bool isSentAhead = transfer && transfer.getFrom().value_or(0) < transfer.getTo();
+    if (phase != Phase::Forward || getMarkedPhase(&op) || op.use_empty() ||
+        isSentAhead)
       continue;
     phase = Phase::Update;
     for (OpOperand &use : op.getUses())

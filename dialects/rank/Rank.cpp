@@ -39,17 +39,25 @@ void RankDialect::registerTypes() {
       >();
 }
 
-// The dialect's attributes of ops are rank.arena, a #rank.arena, and
-// rank.target.
+// The dialect's attributes of ops are rank.arena, a #rank.arena, rank.at, a
+// dictionary of coordinates, and rank.target.
 LogicalResult RankDialect::verifyOperationAttribute(Operation *op,
                                                     NamedAttribute named) {
   StringRef name = named.getName();
-  if (!llvm::is_contained({arenaAttrName, targetAttrName}, name))
+  if (!llvm::is_contained({arenaAttrName, placeAttrName, targetAttrName}, name))
     return op->emitOpError("[arena 3] the rank dialect has no attribute '")
            << name << "'";
   if (name == arenaAttrName && !isa<ArenaAttr>(named.getValue()))
     return op->emitOpError("[arena 3] ")
            << name << " is a #rank.arena, not " << named.getValue();
+  auto place = dyn_cast<DictionaryAttr>(named.getValue());
+  if (name == placeAttrName &&
+      !(place && llvm::all_of(place, [](NamedAttribute coordinate) {
+          return isa<IntegerAttr>(coordinate.getValue());
+        })))
+    return op->emitOpError("[R1] ")
+           << name << " says a coordinate for each of some axes, not "
+           << named.getValue();
   return success();
 }
 

@@ -22,6 +22,13 @@ def Rank_Dialect : Dialect {
     A function of this level records the global type of what crosses its
     boundary: `rank.global = tensor<8x16xf32, #sharding.layout<..>>` on each
     argument and result.
+
+    As a rule all ranks run one function. In a pipeline there is one for each
+    coordinate of the pipe axis, with the attribute `rank.at = {pipe = 1 : i64}`.
+    Its arguments and results have the number that they have globally,
+    `rank.number = 2 : i64`, and several functions may have the same one.
+
+    - **R1** `rank.at` has an integer for each axis that it names.
   }];
   let cppNamespace = "::polyrank::rank";
   let dependentDialects = ["::polyrank::sharding::ShardingDialect"];
@@ -149,8 +156,8 @@ def Rank_ArenaAttr : Rank_Attr<"Arena", "arena"> {
 
     1. No number is negative.
     2. Live bytes lie in the regions: lower_bound <= shared + private.
-    3. `rank.arena` holds such an attribute. The dialect's other attribute of
-       ops is `rank.target`.
+    3. `rank.arena` holds such an attribute. The dialect's other attributes of
+       ops are `rank.at` and `rank.target`.
   }];
   let parameters = (ins "int64_t":$sharedBytes, "int64_t":$privateBytes,
                         DefaultValuedParameter<"int64_t", "0">:$lowerBound);

@@ -32,6 +32,7 @@ RankSequences polyrank::test::expand(const communication::RankPrograms &ranks) {
         each.queue = command.queue;
         each.microbatch = command.microbatch;
         each.group = ranks.mesh.getRanks(rank, ranks.groups[command.group]);
+        each.channel = ranks.groups[command.group].channel;
       }
       sequences[rank].push_back(std::move(each));
     }
@@ -61,7 +62,7 @@ polyrank::test::toPrograms(const RankSequences &sequences,
         command.movement = ranks.movements.size();
         ranks.movements.push_back(
             {each.id, each.kind, each.bytes, each.command, each.transfers});
-        communication::Group group{{{0, 1, count}}, each.group};
+        communication::Group group{{{0, 1, count}}, each.group, each.channel};
         // An empty list would be all of them.
         if (group.members.empty())
           group.members = {-1};
@@ -92,7 +93,13 @@ private:
     bool isStarted = false;
     std::set<size_t> started; // commands
   };
-  using Key = std::pair<std::vector<int64_t>, int64_t>; // group, number
+  /// An operation of a group.
+  struct Key {
+    std::vector<int64_t> group;
+    int64_t channel, number;
+
+    auto operator<=>(const Key &) const = default;
+  };
 
   std::optional<std::string> findMalformed() const;
   Key keyOf(int64_t rank, size_t command) const;
@@ -151,15 +158,16 @@ Product::Key Product::keyOf(int64_t rank, size_t command) const {
   int64_t number = 0;
   for (size_t i = 0; i < command; ++i)
     number +=
-        !sequence[i].isWait() && sequence[i].group == sequence[command].group;
-  return {sequence[command].group, number};
+        !sequence[i].isWait() && sequence[i].isOfGroup(sequence[command]);
+  return {sequence[command].group, sequence[command].channel, number};
 }
 
 std::optional<size_t> Product::find(int64_t rank, const Key &key) const {
   int64_t number = 0;
   for (size_t i = 0; i < ranks[rank].size(); ++i)
-    if (!ranks[rank][i].isWait() && ranks[rank][i].group == key.first &&
-        number++ == key.second)
+    if (const Communication &each = ranks[rank][i];
+        !each.isWait() && each.group == key.group &&
+        each.channel == key.channel && number++ == key.number)
       return i;
   return std::nullopt;
 }
@@ -177,7 +185,7 @@ bool Product::mayStart(int64_t rank, size_t command) const {
     since += older.transfers;
     if (since > limits.transfers && !isDone(rank, i))
       return false;
-    if (older.group != mine.group)
+    if (!older.isOfGroup(mine))
       continue;
     sinceInGroup += places(older);
     // Its first place is used again.
@@ -189,7 +197,7 @@ bool Product::mayStart(int64_t rank, size_t command) const {
 
 /// All members have started it, and nothing is before it in a queue.
 bool Product::happens(const Key &key) const {
-  for (int64_t rank : key.first) {
+  for (int64_t rank : key.group) {
     std::optional<size_t> command = find(rank, key);
     if (!command || !states[rank].started.count(*command))
       return false;
@@ -198,7 +206,7 @@ bool Product::happens(const Key &key) const {
       const Communication &older = ranks[rank][before];
       bool isSameQueue =
           older.queue == mine.queue &&
-          (mine.queue != Command::ownQueue || older.group == mine.group);
+          (mine.queue != Command::ownQueue || older.isOfGroup(mine));
       if (before < *command && isSameQueue && !isDone(rank, before))
         return false;
     }
@@ -208,7 +216,7 @@ bool Product::happens(const Key &key) const {
 
 bool Product::disagree(const Key &key) const {
   const Communication *first = nullptr;
-  for (int64_t rank : key.first) {
+  for (int64_t rank : key.group) {
     std::optional<size_t> command = find(rank, key);
     if (!command || !states[rank].started.count(*command))
       continue;

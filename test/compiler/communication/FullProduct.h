@@ -22,7 +22,11 @@ struct Communication {
   int32_t queue = communication::Command::ownQueue;
   int32_t microbatch = 0;
   int64_t transfers = 1;
+  int64_t channel = 0; // of the group
 
+  bool isOfGroup(const Communication &other) const {
+    return group == other.group && channel == other.channel;
+  }
   bool isWait() const { return action == communication::Command::Action::Wait; }
 };
 

@@ -1,0 +1,97 @@
+// Programs of which one runs at a time.
+
+#include "compiler/evaluate/Turns.h"
+
+#include <thread>
+
+#include "mlir/IR/Diagnostics.h"
+
+using namespace mlir;
+using namespace polyrank::evaluate;
+
+Turns::Turns(size_t count, std::optional<uint64_t> seed)
+    : waiting(count), hasEnded(count) {
+  if (seed)
+    random.emplace(*seed);
+}
+
+/// The turn goes to one that can go on. Where none can, it is over.
+void Turns::passOn() {
+  std::vector<size_t> able;
+  for (size_t i = 1; i <= waiting.size(); ++i) {
+    size_t program = (turn + i) % waiting.size();
+    if (!hasEnded[program] &&
+        (!waiting[program] || waiting[program]->isThere()))
+      able.push_back(program);
+  }
+  if (able.empty()) {
+    isStuck = !isOver && llvm::is_contained(hasEnded, false);
+    isOver = true;
+  } else {
+    turn = able[random ? (*random)() % able.size() : 0];
+  }
+  changed.notify_all();
+}
+
+LogicalResult Turns::waitForTurn(Lock &lock, size_t program) {
+  changed.wait(lock, [&] { return isOver || turn == program; });
+  return success(!isOver);
+}
+
+LogicalResult Turns::await(size_t program, Operation *op, StringRef what,
+                           llvm::function_ref<bool()> isThere) {
+  Lock lock(mutex);
+  if (isThere())
+    return success();
+  waiting[program].emplace(Waiting{op, what.str(), isThere});
+  passOn();
+  // What it waits for stays known where it waits in vain.
+  if (failed(waitForTurn(lock, program)))
+    return failure();
+  waiting[program].reset();
+  return success();
+}
+
+LogicalResult Turns::pause(size_t program) {
+  constexpr uint64_t oneOf = 4;
+  Lock lock(mutex);
+  if (!random || (*random)() % oneOf)
+    return success();
+  passOn();
+  return waitForTurn(lock, program);
+}
+
+LogicalResult
+Turns::run(llvm::function_ref<LogicalResult(size_t program)> body) {
+  bool hasFailed = false;
+  auto runOne = [&](size_t program) {
+    Lock lock(mutex);
+    if (failed(waitForTurn(lock, program)))
+      return;
+    lock.unlock();
+    LogicalResult result = body(program);
+    lock.lock();
+    hasEnded[program] = true;
+    if (failed(result) && !isOver) {
+      hasFailed = isOver = true;
+      changed.notify_all();
+    }
+    if (!isOver)
+      passOn();
+  };
+  std::vector<std::thread> threads;
+  for (size_t program = 0; program < waiting.size(); ++program)
+    threads.emplace_back(runOne, program);
+  for (std::thread &thread : threads)
+    thread.join();
+  if (!isStuck)
+    return success(!hasFailed);
+  auto first = llvm::find_if(waiting, [](auto &one) { return one.has_value(); });
+  InFlightDiagnostic error =
+      (*first)->op->emitOpError("is where all wait for each other: ")
+      << (*first)->what;
+  for (auto one = std::next(first); one != waiting.end(); ++one)
+    if (*one)
+      error.attachNote((*one)->op->getLoc()) << (*one)->what;
+  return failure();
+}

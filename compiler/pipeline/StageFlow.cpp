@@ -1,0 +1,113 @@
+// On which stage each value of a function is.
+
+#include "compiler/pipeline/StageFlow.h"
+
+#include "dialects/graph/Boundary.h"
+#include "dialects/graph/Provenance.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/SymbolTable.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::pipeline;
+
+std::optional<int64_t>
+StageFlow::getStageOfArgument(FunctionOpInterface function, unsigned number) {
+  FlatSymbolRefAttr symbol =
+      graph::Boundary(function).getParameter(number);
+  auto parameter =
+      symbol ? SymbolTable::lookupNearestSymbolFrom<graph::ParameterOp>(
+                   function, symbol)
+             : graph::ParameterOp();
+  return parameter ? graph::getStage(parameter) : std::nullopt;
+}
+
+StageFlow::StageFlow(FunctionOpInterface function) {
+  Block &body = function.getFunctionBody().front();
+  for (BlockArgument argument : body.getArguments())
+    set(argument, getStageOfArgument(function, argument.getArgNumber()));
+  visit(body);
+}
+
+void StageFlow::visit(Block &block) {
+  for (Operation &op : block.without_terminator())
+    update(&op);
+}
+
+void StageFlow::update(Operation *op) {
+  if (auto microbatches = dyn_cast<graph::MicrobatchesOp>(op))
+    return visit(microbatches);
+  for (Value result : op->getResults())
+    set(result, getStage(op));
+}
+
+void StageFlow::visit(graph::MicrobatchesOp op) {
+  for (auto [slice, value] : llvm::zip_equal(op.getSlices(), op.getOf()))
+    set(slice, getStage(value));
+  for (auto [carried, value] : llvm::zip_equal(op.getCarried(), op.getCarry()))
+    set(carried, getStage(value));
+  Block &body = op.getBody().front();
+  visit(body);
+  for (auto [result, yielded] : llvm::zip_equal(
+           op.getResults(), body.getTerminator()->getOperands()))
+    set(result, getStage(yielded));
+}
+
+std::optional<int64_t> StageFlow::getStage(Operation *op) const {
+  if (auto transfer = dyn_cast<TransferOp>(op))
+    return transfer.getTo();
+  if (isa<JoinOp>(op))
+    return std::nullopt;
+  // Nothing of the token is read.
+  if (auto after = dyn_cast<graph::AfterOp>(op))
+    return getStage(after.getInput());
+  for (Value operand : op->getOperands())
+    if (auto stage = getStage(operand))
+      return stage;
+  return std::nullopt;
+}
+
+std::optional<std::pair<Value, Value>>
+StageFlow::findConflict(Operation *op) const {
+  if (isa<TransferOp, JoinOp, graph::AfterOp, graph::MicrobatchesOp>(op) ||
+      op->hasTrait<OpTrait::IsTerminator>())
+    return std::nullopt;
+  Value first;
+  for (Value operand : op->getOperands()) {
+    if (!getStage(operand))
+      continue;
+    if (first && getStage(first) != getStage(operand))
+      return std::pair(first, operand);
+    first = operand;
+  }
+  return std::nullopt;
+}
+
+LogicalResult pipeline::verifyStages(FunctionOpInterface function) {
+  StageFlow flow(function);
+  WalkResult result = function->walk([&](Operation *op) {
+    if (op == function)
+      return WalkResult::advance();
+    if (auto conflict = flow.findConflict(op)) {
+      op->emitError("reads values of stage ")
+          << *flow.getStage(conflict->first) << " and of stage "
+          << *flow.getStage(conflict->second)
+          << "; only pipeline ops take a value to another stage";
+      return WalkResult::interrupt();
+    }
+    if (auto transfer = dyn_cast<TransferOp>(op)) {
+      std::optional<int64_t> from =
+          transfer.getFrom()
+              ? std::optional<int64_t>(*transfer.getFrom())
+              : std::nullopt;
+      if (flow.getStage(transfer.getInput()) != from) {
+        op->emitError("takes a value from stage ")
+            << from.value_or(-1) << " that is on stage "
+            << flow.getStage(transfer.getInput()).value_or(-1);
+        return WalkResult::interrupt();
+      }
+    }
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}

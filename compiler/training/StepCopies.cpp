@@ -1,0 +1,50 @@
+// Parameters that stages use which do not own them.
+//
+// insert-transfers sends such a parameter to the stage in @forward. In @step
+// that happens once, in front of the microbatches: each differentiates the copy
+// as a value of its own, and what all have added up goes back once, still a
+// partial sum over the batch's axes.
+
+#include "compiler/training/StepBuilder.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::training;
+
+void StepBuilder::sendParameters() {
+  for (auto transfer : forward.getOps<pipeline::TransferOp>()) {
+    auto sent = llvm::find_if(parameters, [&](const Parameter &parameter) {
+      return parameter.forward == transfer.getInput() && parameter.update < 0;
+    });
+    if (sent == parameters.end())
+      continue;
+    IRMapping mapping;
+    mapping.map(sent->forward, sent->step);
+    auto copy = cast<pipeline::TransferOp>(builder.clone(*transfer, mapping));
+    copies.push_back({transfer, copy, sent});
+  }
+}
+
+bool StepBuilder::isSent(Operation *forwardOp) const {
+  return llvm::any_of(copies, [&](const ParameterCopy &copy) {
+    return copy.forward == forwardOp;
+  });
+}
+
+void StepBuilder::returnGradients(ArrayRef<Value> ofCopies) {
+  auto next = ofCopies.begin();
+  for (ParameterCopy &copy : copies) {
+    if (!copy.parameter->trainable)
+      continue;
+    Value gradient = *next++;
+    if (!gradient)
+      continue;
+    int64_t owner = *copy.step.getFrom(), user = copy.step.getTo();
+    auto back = pipeline::TransferOp::create(
+        builder, copy.step.getLoc(), gradient.getType(), gradient,
+        builder.getI64IntegerAttr(user), owner);
+    Value &sum = copy.parameter->gradient;
+    sum = sum ? parts.add(sum, back) : Value(back);
+  }
+}
