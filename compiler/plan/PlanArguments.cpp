@@ -79,21 +79,49 @@ polyrank::plan::getReference(rank::BufferAttr buffer, uint32_t axes) {
 }
 
 namespace {
+/// What the arguments of all programs are called, and where they are stored.
+class Names {
+public:
+  Names(ArrayRef<func::FuncOp> functions, fb::PlanT &plan);
+
+  LogicalResult writeStored(graph::ParameterOp parameter);
+  /// The number of a stored tensor; null where there is none.
+  const uint32_t *findStored(StringRef name) const {
+    auto found = storedNumbers.find(name.str());
+    return found == storedNumbers.end() ? nullptr : &found->second;
+  }
+  std::string get(func::FuncOp function, unsigned argument) const {
+    return names.at(getNumber(function, argument));
+  }
+
+private:
+  /// The number that an argument has globally.
+  static int64_t getNumber(func::FuncOp function, unsigned argument) {
+    auto number = function.getArgAttrOfType<IntegerAttr>(
+        argument, rank::numberAttrName);
+    return number ? number.getInt() : argument;
+  }
+
+  fb::PlanT &plan;
+  std::map<std::string, uint32_t> storedNumbers;
+  /// The files of weights, by absolute path.
+  std::map<std::string, std::optional<InputFile>> files;
+  std::map<int64_t, std::string> names; // by global number
+};
+
 class ArgumentWriter {
 public:
-  ArgumentWriter(func::FuncOp function, bool isStep, fb::PlanT &plan,
-                 fb::ProgramT &program)
-      : function(function), boundary(function), isStep(isStep), plan(plan),
-        program(program) {}
+  ArgumentWriter(func::FuncOp function, bool isStep, const Names &names,
+                 fb::PlanT &plan, fb::ProgramT &program)
+      : function(function), boundary(function), isStep(isStep), names(names),
+        plan(plan), program(program) {}
 
   LogicalResult run();
 
 private:
   LogicalResult write(BlockArgument argument);
-  LogicalResult writeStored(graph::ParameterOp parameter);
   void writeView(fb::ArgumentT &result, BlockArgument argument,
                  StringRef parameter);
-  std::string uniqueName(const std::string &name);
   Attribute get(BlockArgument argument, StringRef name) {
     return function.getArgAttr(argument.getArgNumber(), name);
   }
@@ -101,23 +129,29 @@ private:
   func::FuncOp function;
   graph::Boundary boundary;
   bool isStep;
+  const Names &names;
   fb::PlanT &plan;
   fb::ProgramT &program;
-  std::map<std::string, uint32_t> storedNumbers;
-  /// The files of weights, by absolute path.
-  std::map<std::string, std::optional<InputFile>> files;
-  std::map<std::string, int> uses;
 };
 } // namespace
 
-/// An argument's name; the logical parameters of one stored tensor are
-/// numbered.
-std::string ArgumentWriter::uniqueName(const std::string &name) {
-  int use = uses[name]++;
-  return use == 0 ? name : name + ":" + std::to_string(use);
+/// The logical parameters of one stored tensor are numbered, in whatever programs
+/// they are.
+Names::Names(ArrayRef<func::FuncOp> functions, fb::PlanT &plan) : plan(plan) {
+  for (func::FuncOp function : functions) {
+    graph::Boundary boundary(function);
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (boundary.isKept(i) ||
+          boundary.getArgument<graph::LearningRateAttr>(i))
+        names[getNumber(function, i)] = boundary.getName(i);
+  }
+  std::map<std::string, int> uses;
+  for (auto &[number, name] : names)
+    if (int use = uses[name]++)
+      name += ":" + std::to_string(use);
 }
 
-LogicalResult ArgumentWriter::writeStored(graph::ParameterOp parameter) {
+LogicalResult Names::writeStored(graph::ParameterOp parameter) {
   auto type = cast<RankedTensorType>(parameter.getType());
   auto stored = std::make_unique<fb::StoredTensorT>();
   stored->name = parameter.getSymName().str();
@@ -174,11 +208,11 @@ LogicalResult ArgumentWriter::writeStored(graph::ParameterOp parameter) {
 /// its view says, or else all of them in order.
 void ArgumentWriter::writeView(fb::ArgumentT &result, BlockArgument argument,
                                StringRef parameter) {
-  auto number = storedNumbers.find(parameter.str());
-  if (number == storedNumbers.end())
+  const uint32_t *number = names.findStored(parameter);
+  if (!number)
     return;
   result.view = std::make_unique<fb::ViewT>();
-  result.view->stored = number->second;
+  result.view->stored = *number;
   if (DenseI64ArrayAttr view = boundary.getView(argument.getArgNumber())) {
     result.view->base = view[0];
     result.view->strides.assign(view.asArrayRef().begin() + 1,
@@ -217,11 +251,11 @@ LogicalResult ArgumentWriter::write(BlockArgument argument) {
       return function.emitOpError(boundary.describe(number))
              << " is no graph.parameter of the module";
     writeView(*result, argument, result->name);
-    result->name = uniqueName(result->name);
+    result->name = names.get(function, number);
     result->role = fb::Role::Parameter;
     result->trainable = op.getTrainable();
   } else if (auto state = boundary.getArgument<graph::StateAttr>(number)) {
-    result->name = uniqueName(result->name);
+    result->name = names.get(function, number);
     result->role = fb::Role::State;
     if (state.getInit())
       result->init = state.getInit().getValueAsDouble();
@@ -240,7 +274,7 @@ LogicalResult ArgumentWriter::write(BlockArgument argument) {
     result->role = fb::Role::Seed;
   } else if (auto rate =
                  boundary.getArgument<graph::LearningRateAttr>(number)) {
-    result->name = uniqueName(result->name);
+    result->name = names.get(function, number);
     result->role = fb::Role::LearningRate;
     result->relative = !!rate.getScale();
     FloatAttr own = rate.getScale() ? rate.getScale() : rate.getBase();
@@ -287,18 +321,23 @@ LogicalResult ArgumentWriter::write(BlockArgument argument) {
 }
 
 LogicalResult ArgumentWriter::run() {
-  for (auto parameter :
-       function->getParentOfType<ModuleOp>().getOps<graph::ParameterOp>())
-    if (failed(writeStored(parameter)))
-      return failure();
   for (BlockArgument argument : function.getArguments())
     if (failed(write(argument)))
       return failure();
   return success();
 }
 
-LogicalResult polyrank::plan::writeArguments(func::FuncOp function, bool isStep,
-                                             fb::PlanT &plan,
-                                             fb::ProgramT &program) {
-  return ArgumentWriter(function, isStep, plan, program).run();
+LogicalResult
+polyrank::plan::writeArguments(ArrayRef<func::FuncOp> functions, bool isStep,
+                               fb::PlanT &plan) {
+  Names names(functions, plan);
+  for (auto parameter : functions.front()
+                            ->getParentOfType<ModuleOp>()
+                            .getOps<graph::ParameterOp>())
+    if (failed(names.writeStored(parameter)))
+      return failure();
+  for (auto [function, program] : llvm::zip_equal(functions, plan.programs))
+    if (failed(ArgumentWriter(function, isStep, names, plan, *program).run()))
+      return failure();
+  return success();
 }

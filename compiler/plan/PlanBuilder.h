@@ -55,7 +55,11 @@ private:
   void writeCopy(mlir::Operation *op, fb::CommandT &command);
   mlir::LogicalResult writeCollective(rank::CollectiveOp op,
                                       fb::CommandT &command);
-  uint32_t writeReason(rank::CollectiveOp op);
+  /// Of a Send or a Receive, whose body is `command`.
+  template <typename Body, typename Op>
+  Body writeTransfer(Op op);
+  uint32_t writeReason(std::optional<sharding::ReasonAttr> why,
+                       uint64_t sentBytes);
 
   fb::ProgramT &program;
   const target::CompiledKernels &kernels;
@@ -67,9 +71,10 @@ private:
   llvm::DenseMap<mlir::Operation *, uint32_t> tickets;
 };
 
-/// Fills the program's arguments and the plan's stored tensors. `isStep`: inputs
-/// have a leading microbatch dim.
-mlir::LogicalResult writeArguments(mlir::func::FuncOp function, bool isStep,
-                                   fb::PlanT &plan, fb::ProgramT &program);
+/// Fills the plan's stored tensors, and the arguments of each of its programs,
+/// which are those of `functions`. `isStep`: inputs have a leading microbatch dim.
+mlir::LogicalResult
+writeArguments(llvm::ArrayRef<mlir::func::FuncOp> functions, bool isStep,
+               fb::PlanT &plan);
 
 } // namespace polyrank::plan

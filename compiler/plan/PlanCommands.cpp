@@ -128,9 +128,11 @@ void CommandWriter::writeCopy(Operation *op, fb::CommandT &command) {
   command.body.Set(std::move(copy));
 }
 
-uint32_t CommandWriter::writeReason(rank::CollectiveOp op) {
+uint32_t
+CommandWriter::writeReason(std::optional<sharding::ReasonAttr> why,
+                           uint64_t sentBytes) {
   auto reason = std::make_unique<fb::ReasonT>();
-  if (std::optional<sharding::ReasonAttr> why = op.getWhy()) {
+  if (why) {
     reason->value = why->getValue();
     reason->op = why->getUser();
     reason->from_layout = why->getFrom();
@@ -140,7 +142,7 @@ uint32_t CommandWriter::writeReason(rank::CollectiveOp op) {
       if (!member.getUser().empty())
         reason->members.push_back(member.getUser().str());
   }
-  reason->bytes = op.getSentBytes();
+  reason->bytes = sentBytes;
   program.reasons.push_back(std::move(reason));
   return program.reasons.size() - 1;
 }
@@ -154,7 +156,7 @@ LogicalResult CommandWriter::writeCollective(rank::CollectiveOp op,
                                 op.getSourceMembers().end());
   collective.group = getGroup(op.getAxes());
   collective.id = op.getId();
-  collective.why = writeReason(op);
+  collective.why = writeReason(op.getWhy(), op.getSentBytes());
   if (op.isStarted())
     collective.ticket = tickets[op] = tickets.size() + 1;
   FailureOr<fb::DType> dtype =
@@ -182,6 +184,26 @@ LogicalResult CommandWriter::writeCollective(rank::CollectiveOp op,
   return success();
 }
 
+template <typename Body, typename Op>
+Body CommandWriter::writeTransfer(Op op) {
+  constexpr bool sends = std::is_same_v<Op, rank::SendOp>;
+  Body body;
+  body.channel = getReference(op.getChannelAttr());
+  body.group = getGroup(op.getAxes());
+  body.from = op.getFrom(), body.to = op.getTo();
+  body.slots = op.getSlots();
+  body.id = op.getId();
+  uint64_t bytes = 0;
+  if constexpr (sends) {
+    body.input = refer(op.getInput());
+    bytes = body.input->size();
+  } else {
+    body.output = refer(op.getOutput());
+  }
+  body.why = writeReason(op.getWhy(), bytes);
+  return body;
+}
+
 LogicalResult CommandWriter::write(Operation &op, fb::SegmentT &segment) {
   fb::Phase phase = getPhase(&op);
   if (auto segment = dyn_cast<rank::SegmentOp>(op.getParentOp());
@@ -202,7 +224,11 @@ LogicalResult CommandWriter::write(Operation &op, fb::SegmentT &segment) {
   auto command = std::make_unique<fb::CommandT>();
   command->origin = getOrigin(&op);
   command->phase = phase;
-  command->picoseconds = durations.get(&op);
+  // What it takes to copy a value to a slot and from it is no part of a plan.
+  if (auto send = dyn_cast<rank::SendOp>(op))
+    command->picoseconds = durations.getArrival(send);
+  else if (!isa<rank::RecvOp>(op))
+    command->picoseconds = durations.get(&op);
   LogicalResult result =
       llvm::TypeSwitch<Operation *, LogicalResult>(&op)
           .Case([&](rank::LaunchOp launch) {
@@ -211,6 +237,14 @@ LogicalResult CommandWriter::write(Operation &op, fb::SegmentT &segment) {
           .Case([&](rank::GemmOp gemm) { return writeGemm(gemm, *command); })
           .Case<rank::CopyOp, rank::SliceOp>([&](Operation *copy) {
             writeCopy(copy, *command);
+            return success();
+          })
+          .Case([&](rank::SendOp send) {
+            command->body.Set(writeTransfer<fb::SendT>(send));
+            return success();
+          })
+          .Case([&](rank::RecvOp receive) {
+            command->body.Set(writeTransfer<fb::ReceiveT>(receive));
             return success();
           })
           .Case([&](rank::WaitOp wait) {

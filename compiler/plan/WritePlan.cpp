@@ -5,6 +5,7 @@
 #include "compiler/plan/PlanBuilder.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Provenance.h"
+#include "dialects/rank/Programs.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/VerifyPlan.h"
 #include "support/Version.h"
@@ -15,19 +16,19 @@ using namespace polyrank;
 using namespace polyrank::plan;
 
 namespace {
-class PlanWriter {
+/// The program of one function.
+class ProgramWriter {
 public:
-  PlanWriter(func::FuncOp function, const PlanOptions &options,
-             target::TargetInterface target,
-             const target::CompiledKernels &kernels)
-      : function(function), options(options), target(target), kernels(kernels),
-        isStep(function.getName() == "step") {}
+  ProgramWriter(func::FuncOp function, bool isStep, fb::PlanT &plan,
+                fb::ProgramT *program)
+      : function(function), isStep(isStep), plan(plan), program(program) {}
 
-  LogicalResult run(StringRef path);
+  /// All but the arguments, which come first.
+  LogicalResult run(const target::CompiledKernels &kernels,
+                    const PlanOptions &options);
 
 private:
-  void writeHeader();
-  void writeKernels();
+  void writePlace();
   LogicalResult writeOutputs(CommandWriter &writer);
   LogicalResult writeConstants();
   LogicalResult writeSegments(CommandWriter &writer);
@@ -35,26 +36,49 @@ private:
   void addConstant(rank::BufferAttr buffer, std::vector<uint8_t> data);
 
   func::FuncOp function;
+  bool isStep;
+  fb::PlanT &plan;
+  fb::ProgramT *program;
+};
+
+class PlanWriter {
+public:
+  PlanWriter(ArrayRef<func::FuncOp> functions, const PlanOptions &options,
+             target::TargetInterface target,
+             const target::CompiledKernels &kernels)
+      : functions(functions), options(options), target(target),
+        kernels(kernels),
+        isStep(func::FuncOp(functions.front()).getName().starts_with(
+            "step")) {}
+
+  LogicalResult run(StringRef path);
+
+private:
+  void writeHeader();
+  void writeKernels();
+
+  ArrayRef<func::FuncOp> functions;
   const PlanOptions &options;
   target::TargetInterface target;
   const target::CompiledKernels &kernels;
   bool isStep;
   fb::PlanT plan;
-  fb::ProgramT *program = nullptr;
 };
 } // namespace
 
-/// Dim 0 of each input of a step.
-static int64_t countMicrobatches(func::FuncOp function) {
-  graph::Boundary boundary(function);
-  for (BlockArgument argument : function.getArguments())
-    if (boundary.getArgument<graph::InputAttr>(argument.getArgNumber()))
-      return cast<RankedTensorType>(argument.getType()).getDimSize(0);
+/// Dim 0 of each input of a step, whatever function has one.
+static int64_t countMicrobatches(ArrayRef<func::FuncOp> functions) {
+  for (func::FuncOp function : functions) {
+    graph::Boundary boundary(function);
+    for (BlockArgument argument : function.getArguments())
+      if (boundary.getArgument<graph::InputAttr>(argument.getArgNumber()))
+        return cast<RankedTensorType>(argument.getType()).getDimSize(0);
+  }
   return 1;
 }
 
 void PlanWriter::writeHeader() {
-  auto module = function->getParentOfType<ModuleOp>();
+  auto module = functions.front()->getParentOfType<ModuleOp>();
   plan.version = runtime::planSchemaVersion;
   plan.compiler = std::string("polyrank ") + versionText;
   if (StringRef model = graph::getModelName(module); !model.empty())
@@ -62,11 +86,9 @@ void PlanWriter::writeHeader() {
   plan.mode = isStep && !options.forward ? fb::Mode::Train : fb::Mode::Forward;
   plan.threads = options.threads;
   sharding::MeshAttr mesh;
-  for (unsigned i = 0; i < function.getNumArguments() && !mesh; ++i)
-    if (auto type =
-            function.getArgAttrOfType<TypeAttr>(i, rank::globalAttrName))
-      if (sharding::LayoutAttr layout = sharding::getLayout(type.getValue()))
-        mesh = layout.getMesh();
+  for (func::FuncOp function : functions)
+    if (!mesh)
+      mesh = rank::getMesh(function);
   if (mesh)
     for (auto [name, size] :
          llvm::zip_equal(mesh.getAxisNames(), mesh.getAxisSizes())) {
@@ -74,7 +96,7 @@ void PlanWriter::writeHeader() {
       plan.mesh.back()->name = name.str();
       plan.mesh.back()->size = size;
     }
-  plan.microbatches = isStep ? countMicrobatches(function) : 1;
+  plan.microbatches = isStep ? countMicrobatches(functions) : 1;
   llvm::raw_string_ostream text(plan.ir);
   module.print(text);
 }
@@ -89,7 +111,7 @@ void PlanWriter::writeKernels() {
   plan.kernels->features = kernels.features;
 }
 
-LogicalResult PlanWriter::writeOutputs(CommandWriter &writer) {
+LogicalResult ProgramWriter::writeOutputs(CommandWriter &writer) {
   Operation *terminator = function.getBody().front().getTerminator();
   graph::Boundary boundary(function);
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
@@ -132,7 +154,7 @@ LogicalResult PlanWriter::writeOutputs(CommandWriter &writer) {
   return success();
 }
 
-void PlanWriter::addConstant(rank::BufferAttr buffer,
+void ProgramWriter::addConstant(rank::BufferAttr buffer,
                              std::vector<uint8_t> data) {
   auto constant = std::make_unique<fb::ConstantT>();
   constant->buffer = getReference(
@@ -162,7 +184,7 @@ static std::vector<uint8_t> getBytes(DenseElementsAttr elements) {
   return bytes;
 }
 
-LogicalResult PlanWriter::writeConstants() {
+LogicalResult ProgramWriter::writeConstants() {
   WalkResult result = function.walk([&](Operation *op) {
     if (auto constant = dyn_cast<rank::ConstantOp>(op)) {
       auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());
@@ -186,7 +208,7 @@ LogicalResult PlanWriter::writeConstants() {
 /// What stands before the microbatches, their segments, and what stands behind
 /// them: the last run together with the update. Without a loop there is one
 /// segment.
-LogicalResult PlanWriter::writeSegments(CommandWriter &writer) {
+LogicalResult ProgramWriter::writeSegments(CommandWriter &writer) {
   using Range = llvm::iterator_range<Block::iterator>;
   // The number of the segment; nullopt where it has no commands.
   auto add = [&](StringRef name,
@@ -235,40 +257,63 @@ LogicalResult PlanWriter::writeSegments(CommandWriter &writer) {
   return success();
 }
 
-void PlanWriter::writeArena() {
+void ProgramWriter::writeArena() {
   rank::ArenaAttr arena = rank::getArena(function);
   program->shared_size = arena.getSharedBytes();
   program->private_size = arena.getPrivateBytes();
   program->memory_lower_bound = arena.getLowerBound();
 }
 
-LogicalResult PlanWriter::run(StringRef path) {
-  if (!rank::getArena(function))
-    return function.emitOpError("has no buffers: assign-buffers comes first");
-  plan.programs.push_back(std::make_unique<fb::ProgramT>());
-  program = plan.programs.front().get();
-  writeHeader();
-  writeKernels();
+/// The axes in the order of the mesh, as all programs name them.
+void ProgramWriter::writePlace() {
+  auto place = function->getAttrOfType<DictionaryAttr>(rank::placeAttrName);
+  if (!place)
+    return;
+  for (auto [number, axis] : llvm::enumerate(plan.mesh))
+    if (auto coordinate = place.getAs<IntegerAttr>(axis->name))
+      program->at.emplace_back(int32_t(number), coordinate.getInt());
+}
+
+LogicalResult ProgramWriter::run(const target::CompiledKernels &kernels,
+                                 const PlanOptions &options) {
   auto durations = schedule::Durations::of(function, options.links,
                                            options.rates, options.threads);
   if (failed(durations))
     return failure();
   CommandWriter writer(*program, kernels, *durations);
-  if (failed(writeArguments(function, isStep, plan, *program)) ||
-      failed(writeConstants()) || failed(writeSegments(writer)) ||
+  if (failed(writeConstants()) || failed(writeSegments(writer)) ||
       failed(writeOutputs(writer)))
     return failure();
+  writePlace();
   writeArena();
+  return success();
+}
+
+LogicalResult PlanWriter::run(StringRef path) {
+  for (func::FuncOp function : functions) {
+    if (!rank::getArena(function))
+      return function.emitOpError("has no buffers: assign-buffers comes first");
+    plan.programs.push_back(std::make_unique<fb::ProgramT>());
+  }
+  writeHeader();
+  writeKernels();
+  if (failed(writeArguments(functions, isStep, plan)))
+    return failure();
+  for (auto [function, program] : llvm::zip_equal(functions, plan.programs))
+    if (failed(ProgramWriter(function, isStep, plan, program.get())
+                   .run(kernels, options)))
+      return failure();
 
   flatbuffers::FlatBufferBuilder builder;
   fb::FinishPlanBuffer(builder, fb::Plan::Pack(builder, &plan));
   std::span<const uint8_t> bytes(builder.GetBufferPointer(), builder.GetSize());
   // What the runtime would refuse must not leave the compiler.
+  func::FuncOp first = functions.front();
   if (auto verified = runtime::verifyPlan(bytes); !verified)
-    return function.emitOpError("has a plan that is not valid: ")
+    return first.emitOpError("has a plan that is not valid: ")
            << verified.error().message;
   if (auto written = runtime::writePlan(path.str(), bytes); !written)
-    return emitError(UnknownLoc::get(function.getContext()))
+    return emitError(UnknownLoc::get(first.getContext()))
            << written.error().message;
   return success();
 }
@@ -276,10 +321,15 @@ LogicalResult PlanWriter::run(StringRef path) {
 LogicalResult polyrank::plan::writePlan(ModuleOp module,
                                         const PlanOptions &options,
                                         StringRef path) {
-  auto function = module.lookupSymbol<func::FuncOp>("step");
-  if (!function)
-    function = module.lookupSymbol<func::FuncOp>("forward");
-  if (!function)
+  auto programs = rank::Programs::of(module);
+  if (failed(programs))
+    return failure();
+  SmallVector<func::FuncOp> functions(programs->getFunctions());
+  for (StringRef name : {"step", "forward"})
+    if (functions.empty())
+      if (auto function = module.lookupSymbol<func::FuncOp>(name))
+        functions.push_back(function);
+  if (functions.empty())
     return module.emitError("has neither @step nor @forward");
   auto target = target::getTarget(module);
   if (failed(target))
@@ -287,5 +337,5 @@ LogicalResult polyrank::plan::writePlan(ModuleOp module,
   auto kernels = target->compileKernels(module, /*dumpDirectory=*/"");
   if (failed(kernels))
     return failure();
-  return PlanWriter(function, options, *target, *kernels).run(path);
+  return PlanWriter(functions, options, *target, *kernels).run(path);
 }

@@ -1,4 +1,4 @@
-// From the program of one device to the plan file that the runtime executes.
+// From the programs of devices to the plan file that the runtime executes.
 
 #pragma once
 
@@ -18,8 +18,9 @@ struct PlanOptions {
   bool forward = false;
 };
 
-/// Writes the plan of the module's `@step` (or else `@forward`), in local shapes
-/// and with buffers assigned, to `path`. Emits an error and leaves no file where
+/// Writes the plan of the module's functions with a place, one program each, or of
+/// its `@step` (or else `@forward`), in local shapes and with buffers assigned, to
+/// `path`. Emits an error and leaves no file where
 /// the runtime's own verifier would refuse the plan.
 mlir::LogicalResult writePlan(mlir::ModuleOp module, const PlanOptions &options,
                               llvm::StringRef path);

@@ -43,7 +43,12 @@ FailureOr<Durations> Durations::of(func::FuncOp function,
     durations.rates = *given;
   }
   sharding::MeshAttr mesh;
-  function.walk([&](rank::CollectiveOp op) { mesh = op.getAxes().getMesh(); });
+  function.walk([&](Operation *op) {
+    if (auto collective = dyn_cast<rank::CollectiveOp>(op))
+      mesh = collective.getAxes().getMesh();
+    else if (auto send = dyn_cast<rank::SendOp>(op))
+      mesh = send.getAxes().getMesh();
+  });
   if (!mesh)
     return durations;
   Result<cost::CostModel> model = cost::CostModel::parse(mesh, links);
@@ -71,6 +76,12 @@ int64_t Durations::get(Operation *op) const {
     picoseconds = std::max(picoseconds,
                            1e12 * gemm.getFlops() / rates.flopsPerSecond);
   return static_cast<int64_t>(picoseconds);
+}
+
+int64_t Durations::getArrival(rank::SendOp op) const {
+  return model->getPicoseconds(runtime::CollectiveKind::Permute,
+                               op.getAxes().getAxes(),
+                               rank::getByteSize(op.getInput().getType()));
 }
 
 int64_t StepTime::getCommunication() const {

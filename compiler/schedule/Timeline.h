@@ -29,6 +29,8 @@ public:
   /// Of a collective from its start to its end; of a send or receive, the time
   /// to copy; 0 for views and waits.
   int64_t get(mlir::Operation *op) const;
+  /// Of what is sent, from then until it has arrived over its link.
+  int64_t getArrival(rank::SendOp op) const;
 
 private:
   target::Rates rates;

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -64,7 +65,9 @@ struct Completion {
 
 /// A link that collectives are held back to: one takes rounds * latency + bytes
 /// sent * time per byte (rounds: runtime/plan/Collectives.h) from when its last
-/// member has started it and the link is free, and ends no earlier.
+/// member has started it and the link is free, and ends no earlier. What a member
+/// sends to another one goes over a link of their own, one for each direction, one
+/// value behind the other: each takes latency + bytes * time per byte.
 struct PacedLink {
   int64_t picoseconds = 0; // of one round
   int64_t picosecondsPerByte = 0;
@@ -77,6 +80,29 @@ using RangeBody = std::function<void(int64_t begin, int64_t end)>;
 using ParallelFor =
     std::function<void(int64_t range, int64_t grain, const RangeBody &body)>;
 
+/// One end of a channel: a ring of slots in the sender's shared region, behind a
+/// header of 64 bytes (runtime/plan/Channels.h), which is zeros at first and which
+/// nobody else touches. Values are received in the order in which they are sent.
+struct Channel {
+  Group group;
+  uint32_t from = 0, to = 0; // members of it
+  uint32_t slots = 1;
+  uint64_t id = 0;     // of the value that moves
+  uint64_t offset = 0; // in the sender's shared region
+  uint64_t bytes = 0;  // of each value
+};
+
+/// A channel that a transport has opened.
+struct ChannelEnd {
+  uint32_t index = 0;
+};
+
+/// When a value was sent, and when it is there over the link that holds it back;
+/// nanoseconds of CLOCK_MONOTONIC.
+struct TransferTimes {
+  int64_t sent = 0, arrives = 0;
+};
+
 /// What one rank's collectives did so far. `bytes` is what the rank sent: sentBytes
 /// of each transfer, but nothing in a permute that takes from itself, and only
 /// the borders that lie in other ranks' blocks.
@@ -86,8 +112,10 @@ struct CollectiveStatistics {
   uint64_t startingNanoseconds = 0; // of these, in starts, but for those of run
   uint64_t waitingNanoseconds = 0;  // of these, waiting for other ranks
 };
+/// By CollectiveKind, and behind them what is sent to one rank or received from it.
 using TransportStatistics =
-    std::array<CollectiveStatistics, numCollectiveKinds>;
+    std::array<CollectiveStatistics, numCollectiveKinds + 1>;
+inline constexpr int transferStatistics = numCollectiveKinds;
 
 /// One rank's end of the connection to all others. All calls are made by one
 /// thread, except `abort`. After the first failure, every call on every rank of
@@ -134,6 +162,25 @@ public:
     POLYRANK_ASSIGN(ticket, start(collective));
     return wait(ticket);
   }
+
+  /// Makes this rank's end of a channel, once, before a value moves. What is
+  /// sent is of `bytes` as long as it is not empty.
+  virtual Result<ChannelEnd> openChannel(const Channel &channel) = 0;
+  /// Waits until a slot is free; when that came to be, in nanoseconds of
+  /// CLOCK_MONOTONIC, 0 of one that was never used.
+  virtual Result<int64_t> awaitRoom(ChannelEnd end) = 0;
+  /// Copies a value to the next slot, when one is free. It arrives as the group's
+  /// link says, or where `times` are given as they do.
+  virtual Result<Completion>
+  send(ChannelEnd end, DeviceSpan value,
+       const std::optional<TransferTimes> &times = {}) = 0;
+  /// Waits until the next value has been sent.
+  virtual Result<TransferTimes> awaitValue(ChannelEnd end) = 0;
+  /// Copies the next value, when it has arrived, and frees its slot: now, or when
+  /// `freed` says. With `freed` it does not wait for the link.
+  virtual Result<Completion>
+  receive(ChannelEnd end, DeviceSpan into,
+          const std::optional<int64_t> &freed = {}) = 0;
 
   /// Returns when all members of the group have called it.
   virtual Result<void> barrier(Group group) = 0;

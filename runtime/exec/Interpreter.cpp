@@ -90,6 +90,59 @@ private:
   CollectiveOperation &collective;
 };
 
+/// Where a value of a transfer is in the arena.
+class Moving : public TransferOperation {
+public:
+  Moving(const plan::BufferRef &buffer, ChannelEnd end, int32_t peer,
+         const ArenaView &arena, Transport &transport)
+      : TransferOperation(peer), address(arena.resolve(buffer)),
+        bytes(buffer.size()), end(end), transport(transport) {}
+
+protected:
+  DeviceSpan valueOf(uint32_t microbatch) const {
+    return {address.at(microbatch), bytes};
+  }
+
+  Address address;
+  uint64_t bytes;
+  ChannelEnd end;
+  Transport &transport;
+};
+
+class SendOperation : public Moving {
+public:
+  using Moving::Moving;
+  Result<void> run(uint32_t microbatch) override {
+    POLYRANK_ASSIGN(done, transport.send(end, valueOf(microbatch)));
+    last = done;
+    return {};
+  }
+};
+
+class ReceiveOperation : public Moving {
+public:
+  using Moving::Moving;
+  Result<void> run(uint32_t microbatch) override {
+    POLYRANK_ASSIGN(done, transport.receive(end, valueOf(microbatch)));
+    last = done;
+    return {};
+  }
+};
+
+/// Of a Send or a Receive, which moves what is in `value`.
+template <typename End>
+Channel channelOf(const End &source, const plan::BufferRef &value,
+                  Group group) {
+  Channel channel;
+  channel.group = group;
+  channel.from = source.from(), channel.to = source.to();
+  channel.slots = source.slots();
+  channel.id = source.id();
+  channel.offset = source.channel()->offset();
+  channel.bytes = value.size();
+  return channel;
+}
+
 uint64_t now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
@@ -107,7 +160,9 @@ uint64_t CommandTimes::total() const {
 
 uint64_t CommandTimes::communication() const {
   return nanoseconds[int(plan::CommandBody::Collective)] +
-         nanoseconds[int(plan::CommandBody::Wait)];
+         nanoseconds[int(plan::CommandBody::Wait)] +
+         nanoseconds[int(plan::CommandBody::Send)] +
+         nanoseconds[int(plan::CommandBody::Receive)];
 }
 
 double CommandTimes::communicationShare() const {
@@ -123,12 +178,14 @@ Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
   Interpreter interpreter(device, transport);
   interpreter.rehearsal = rehearsal;
   std::vector<Group> groups;
+  std::vector<std::vector<uint32_t>> ranksOf; // the groups
   std::map<uint32_t, PacedLink> paced; // two lists of axes may be one group
   for (const plan::AxisList *list : *program.groups()) {
     std::vector<uint32_t> members = mesh.group(rank, list->axes());
     std::vector<int32_t> ranks(members.begin(), members.end());
     POLYRANK_ASSIGN(group, transport.createGroup(ranks));
     groups.push_back(group);
+    ranksOf.push_back(std::move(members));
     if (auto link = links.of(list->axes())) {
       PacedLink &slowest = paced[group.index];
       slowest = {std::max(slowest.picoseconds, link->picoseconds),
@@ -166,6 +223,38 @@ Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
           completion = &collective.completion();
           return std::unique_ptr<Operation>(
               std::make_unique<WaitOperation>(collective));
+        }
+        case plan::CommandBody::Send: {
+          const plan::Send &send = *command->body_as_Send();
+          Channel channel =
+              channelOf(send, *send.input(), groups[send.group()]);
+          auto peer = int32_t(ranksOf[send.group()][send.to()]);
+          Result<ChannelEnd> end = transport.openChannel(channel);
+          if (!end)
+            return end.error();
+          std::unique_ptr<TransferOperation> operation =
+              rehearsal ? rehearsal->prepareSend(number,
+                                                 uint32_t(commands.size()),
+                                                 channel, *end, peer)
+                        : std::make_unique<SendOperation>(*send.input(), *end,
+                                                          peer, arena,
+                                                          transport);
+          completion = &operation->completion();
+          return std::unique_ptr<Operation>(std::move(operation));
+        }
+        case plan::CommandBody::Receive: {
+          const plan::Receive &receive = *command->body_as_Receive();
+          auto peer = int32_t(ranksOf[receive.group()][receive.from()]);
+          Result<ChannelEnd> end = transport.openChannel(channelOf(
+              receive, *receive.output(), groups[receive.group()]));
+          if (!end)
+            return end.error();
+          std::unique_ptr<TransferOperation> operation =
+              rehearsal ? rehearsal->prepareReceive(*end, peer)
+                        : std::make_unique<ReceiveOperation>(
+                              *receive.output(), *end, peer, arena, transport);
+          completion = &operation->completion();
+          return std::unique_ptr<Operation>(std::move(operation));
         }
         default: {
           const plan::Collective &collective = *command->body_as_Collective();
@@ -206,14 +295,17 @@ Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
 }
 
 /// What a device computes goes on its queue. A collective reads and writes the
-/// arena from its start on, so the device has to be done with all before it;
-/// when the wait for it returns, so is the transport.
+/// arena from its start on, a send or a receive until it returns, so the device
+/// has to be done with all before it; when the wait for it returns, so is the
+/// transport.
 Result<void> Interpreter::issue(const Command &command, uint32_t microbatch,
                                 QueueTicket &latest) {
   // A rehearsal stands in for the device.
   if (rehearsal || command.kind == plan::CommandBody::Wait)
     return command.operation->run(microbatch);
-  if (command.kind == plan::CommandBody::Collective) {
+  if (command.kind == plan::CommandBody::Collective ||
+      command.kind == plan::CommandBody::Send ||
+      command.kind == plan::CommandBody::Receive) {
     if (Result<void> done = device->synchronize(latest); !done)
       return done;
     return command.operation->run(microbatch);

@@ -23,7 +23,7 @@ struct CommandTimes {
   std::array<uint64_t, numCommandKinds> nanoseconds{}, counts{};
 
   uint64_t total() const;
-  /// In collectives and in waits for them.
+  /// In collectives, in waits for them, in sends and in receives.
   uint64_t communication() const;
   /// Communication's part of the time in commands, 0 to 1.
   double communicationShare() const;
@@ -31,8 +31,8 @@ struct CommandTimes {
 
 class Interpreter {
 public:
-  /// Prepares all commands of the verified `program` for `rank`, whose
-  /// collectives are held back to `links`. With a `rehearsal`, which outlives
+  /// Prepares all commands of the verified `program` for `rank`, which runs it,
+  /// and whose collectives and sends are held back to `links`. With a `rehearsal`, which outlives
   /// this, it stands in for device and links: arena and links are not used.
   static Result<Interpreter> prepare(const plan::Program &program,
                                      uint32_t microbatches, const Mesh &mesh,
@@ -61,7 +61,7 @@ private:
     std::unique_ptr<Operation> operation;
     const plan::Command *source;
     const char *segment;
-    /// Of a command that ends a collective: how that went.
+    /// Of a command that ends a collective, or moves a value: how that went.
     const Completion *completion = nullptr;
   };
 

@@ -81,32 +81,45 @@ std::optional<PacedLink> Links::of(const AxisRefs *axes) const {
 }
 
 StepTimes Links::timesOver(StepTimes times, const LoadedPlan &plan) const {
-  const plan::Program &program = plan.program();
-  for (uint32_t segment = 0; segment < times.size(); ++segment)
-    for (uint32_t number = 0; number < times[segment].size(); ++number) {
-      const plan::Collective *collective = program.segments()
-                                               ->Get(segment)
-                                               ->commands()
-                                               ->Get(number)
-                                               ->body_as_Collective();
-      if (!collective)
-        continue;
-      const AxisRefs *axes = program.groups()->Get(collective->group())->axes();
-      std::optional<PacedLink> link = of(axes);
-      times[segment][number] = 0;
-      if (!link)
-        continue;
-      CollectiveKind kind = kindOf(collective->kind());
-      auto members = static_cast<uint64_t>(Mesh::groupSize(axes));
-      uint64_t bytes = 0;
-      for (const plan::Transfer *transfer : *collective->transfers())
-        bytes += sentBytes(kind, members, transfer->input()->size(),
-                           transfer->output()->size());
-      times[segment][number] =
-          ruleOf(kind).rounds * link->picoseconds +
-          static_cast<int64_t>(bytes) * link->picosecondsPerByte;
-    }
+  for (uint32_t p = 0; p < times.size(); ++p)
+    for (uint32_t segment = 0; segment < times[p].size(); ++segment)
+      for (uint32_t number = 0; number < times[p][segment].size(); ++number)
+        if (std::optional<int64_t> time = timeOf(
+                plan.program(p),
+                *plan.program(p).segments()->Get(segment)->commands()->Get(
+                    number)))
+          times[p][segment][number] = *time;
   return times;
+}
+
+/// Of what moves something, in picoseconds.
+std::optional<int64_t> Links::timeOf(const plan::Program &program,
+                                     const plan::Command &command) const {
+  auto axesOf = [&](uint32_t group) {
+    return program.groups()->Get(group)->axes();
+  };
+  if (const plan::Send *send = command.body_as_Send()) {
+    std::optional<PacedLink> link = of(axesOf(send->group()));
+    return link ? link->picoseconds +
+                      static_cast<int64_t>(send->input()->size()) *
+                          link->picosecondsPerByte
+                : 0;
+  }
+  const plan::Collective *collective = command.body_as_Collective();
+  if (!collective)
+    return std::nullopt;
+  const AxisRefs *axes = axesOf(collective->group());
+  std::optional<PacedLink> link = of(axes);
+  if (!link)
+    return 0;
+  CollectiveKind kind = kindOf(collective->kind());
+  auto members = static_cast<uint64_t>(Mesh::groupSize(axes));
+  uint64_t bytes = 0;
+  for (const plan::Transfer *transfer : *collective->transfers())
+    bytes += sentBytes(kind, members, transfer->input()->size(),
+                       transfer->output()->size());
+  return ruleOf(kind).rounds * link->picoseconds +
+         static_cast<int64_t>(bytes) * link->picosecondsPerByte;
 }
 
 std::string Links::describe() const {

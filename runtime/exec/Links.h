@@ -29,7 +29,7 @@ public:
   /// rank.
   std::optional<PacedLink> of(const AxisRefs *axes) const;
 
-  /// `times` with what collectives take over these links, by which the
+  /// `times` with what collectives and sends take over these links, by which the
   /// transport holds them back; nothing where none is given.
   StepTimes timesOver(StepTimes times, const LoadedPlan &plan) const;
 
@@ -38,6 +38,9 @@ public:
   std::string describe() const;
 
 private:
+  std::optional<int64_t> timeOf(const plan::Program &program,
+                                const plan::Command &command) const;
+
   struct AxisLink {
     std::string axis;
     double microseconds = 0, gigabytes = 0;

@@ -36,12 +36,12 @@ uint64_t bytesOf(const plan::Launch &launch) {
   return bytes;
 }
 
-void describe(const plan::Collective &collective, const plan::Plan &plan,
+void describe(const plan::Collective &collective, const plan::Program &program,
               double executions, const DeviceRates &rates, ProfileLine &line) {
   for (const plan::Transfer *transfer : *collective.transfers())
     line.bytes += executions * transfer->input()->size();
   // What is sent is read and written.
-  const auto *reasons = plan.programs()->Get(0)->reasons();
+  const auto *reasons = program.reasons();
   if (reasons && collective.why() < reasons->size())
     line.floor = 2 * executions * reasons->Get(collective.why())->bytes() /
                  rates.bytesPerSecond;
@@ -52,8 +52,8 @@ using Started = std::map<uint32_t, const plan::Collective *>;
 
 /// What the command runs: all of the line but its time and count.
 ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
-                     double executions, const DeviceRates &rates,
-                     Started &started) {
+                     const plan::Program &program, double executions,
+                     const DeviceRates &rates, Started &started) {
   ProfileLine line;
   if (command.origin())
     line.origin = command.origin()->str();
@@ -91,10 +91,22 @@ ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
   case plan::CommandBody::Wait: {
     const plan::Collective &collective =
         *started.at(command.body_as_Wait()->ticket());
-    describe(collective, plan, executions, rates, line);
+    describe(collective, program, executions, rates, line);
     line.kind = "wait";
     line.command = fmt::format("wait for {}", plan::EnumNameCollectiveKind(
                                                   collective.kind()));
+    return line;
+  }
+  case plan::CommandBody::Send:
+  case plan::CommandBody::Receive: {
+    const plan::Send *send = command.body_as_Send();
+    const plan::BufferRef &value =
+        send ? *send->input() : *command.body_as_Receive()->output();
+    line.kind = send ? "send" : "receive";
+    line.command = fmt::format("{} {} bytes", line.kind, value.size());
+    // Each end reads and writes it once.
+    line.bytes = 2 * executions * static_cast<double>(value.size());
+    line.floor = line.bytes / rates.bytesPerSecond;
     return line;
   }
   default: {
@@ -102,7 +114,7 @@ ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
     line.kind = "collective";
     line.command = plan::EnumNameCollectiveKind(collective.kind());
     if (collective.ticket() == 0) {
-      describe(collective, plan, executions, rates, line);
+      describe(collective, program, executions, rates, line);
     } else {
       started[collective.ticket()] = &collective;
       line.command = "start " + line.command;
@@ -142,7 +154,7 @@ std::vector<ProfileLine> Profile::lines(const plan::Plan &plan,
         uint64_t count = entry.count / steps;
         ProfileLine work =
             describe(*program.segments()->Get(s)->commands()->Get(c), plan,
-                     static_cast<double>(count), rates, started);
+                     program, static_cast<double>(count), rates, started);
         ProfileLine &line = lines[work.command];
         line.command = work.command, line.kind = work.kind;
         if (line.origin.empty())

@@ -12,8 +12,8 @@ namespace polyrank::runtime {
 /// Commands that are the same kernel, product or collective: what they do in a
 /// step.
 struct ProfileLine {
-  /// launch, gemm, copy, collective, or wait for a collective that is started:
-  /// its bytes and floor are those of the wait, in which it is done.
+  /// launch, gemm, copy, collective, send, receive, or wait for a collective that
+  /// is started: its bytes and floor are those of the wait, in which it is done.
   std::string command, kind;
   std::string origin;        // of the first, in the user's model
   double seconds = 0;        // the least over the steps

@@ -5,6 +5,7 @@
 #include "support/Float16.h"
 #include "support/arrays/Values.h"
 
+#include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
 #include <set>
@@ -15,6 +16,18 @@ namespace {
 bool isInput(const plan::Argument &argument) {
   return argument.role() == plan::Role::Input ||
          argument.role() == plan::Role::Labels;
+}
+
+/// Calls body(program, argument) with each argument of a plan: of those that have
+/// one name the first.
+template <typename Body>
+void forEachArgument(const plan::Plan &plan, const Body &body) {
+  std::set<std::string_view> seen;
+  for (uint32_t number = 0; number < plan.programs()->size(); ++number)
+    for (const plan::Argument *argument :
+         *plan.programs()->Get(number)->arguments())
+      if (seen.insert(argument->name()->string_view()).second)
+        body(number, *argument);
 }
 
 /// Optimizer state has the view of its parameter, only to be stored like it.
@@ -78,9 +91,10 @@ double scalarAt(plan::DType type, const std::byte *at) {
 
 std::vector<InputSpec> inputSpecsOf(const plan::Plan &plan) {
   std::vector<InputSpec> specs;
-  for (const plan::Argument *argument : *plan.programs()->Get(0)->arguments()) {
+  forEachArgument(plan, [&](uint32_t, const plan::Argument &each) {
+    const plan::Argument *argument = &each;
     if (!isInput(*argument))
-      continue;
+      return;
     InputSpec spec;
     spec.name = argument->name()->str();
     spec.labels = argument->role() == plan::Role::Labels;
@@ -89,7 +103,7 @@ std::vector<InputSpec> inputSpecsOf(const plan::Plan &plan) {
       spec.rowShape.push_back(argument->dims()->Get(d)->size());
     spec.range = {argument->index_limit(), argument->index_ignore()};
     specs.push_back(std::move(spec));
-  }
+  });
   return specs;
 }
 
@@ -97,7 +111,8 @@ Result<std::unique_ptr<RankProgram>>
 RankProgram::create(const plan::Plan &plan, Device &device,
                     Transport &transport, int64_t seed, const Links &links,
                     Rehearsal *rehearsal) {
-  const plan::Program &program = *plan.programs()->Get(0);
+  const plan::Program &program =
+      *plan.programs()->Get(programOf(plan, Mesh(plan), transport.rank()));
   DeviceSpan shared = transport.sharedMemory();
   if (shared.size < program.shared_size())
     return Error{fmt::format("the job's shared region has {} bytes, the plan "
@@ -127,6 +142,15 @@ RankProgram::create(const plan::Plan &plan, Device &device,
   POLYRANK_ASSIGN(rates, LearningRates::of(plan));
   rank->rates = std::move(rates);
   rank->isRehearsed = rehearsal != nullptr;
+  std::vector<InputSpec> specs = inputSpecsOf(plan);
+  for (const plan::Argument *argument : *program.arguments())
+    if (isInput(*argument))
+      rank->inputNumbers.push_back(static_cast<size_t>(
+          std::find_if(specs.begin(), specs.end(),
+                       [&](const InputSpec &spec) {
+                         return spec.name == argument->name()->string_view();
+                       }) -
+          specs.begin()));
   if (!rank->isRehearsed)
     if (Result<void> filled = rank->fillConstants(seed); !filled)
       return filled.error();
@@ -254,16 +278,16 @@ Result<void> RankProgram::checkFinite() const {
 
 Result<void> RankProgram::fillInputs(const DataSource &data, Split split,
                                      uint64_t step) {
-  size_t number = 0;
+  auto input = inputNumbers.begin();
   for (const plan::Argument *argument : *program.arguments())
     if (isInput(*argument)) {
       Result<void> filled =
           upload(*argument->buffer(), [&](std::span<std::byte> memory) {
-            return fillInput(data, split, step, number, *argument, memory);
+            return fillInput(data, split, step, *input, *argument, memory);
           });
       if (!filled)
         return filled;
-      ++number;
+      ++input;
     }
   return {};
 }
@@ -343,26 +367,26 @@ Result<std::vector<Metric>> RankProgram::metrics() const {
 namespace {
 
 /// The arguments that hold the values of the stored tensors: calls
-/// body(argument, is it state in a parameter's place).
+/// body(program, argument, is it state in a parameter's place).
 template <typename Body>
 void forEachSaved(const plan::Plan &plan, const std::string &suffix,
                   const Body &body) {
-  const auto &arguments = *plan.programs()->Get(0)->arguments();
   auto isState = [&](const plan::Argument &argument) {
     return !suffix.empty() && argument.view() && argument.state_of() &&
            argument.state_suffix() &&
            argument.state_suffix()->string_view() == suffix;
   };
   std::set<uint32_t> replaced;
-  for (const plan::Argument *argument : arguments)
-    if (isState(*argument))
-      replaced.insert(argument->view()->stored());
-  for (const plan::Argument *argument : arguments)
-    if (isState(*argument))
-      body(*argument, true);
-    else if (isStored(*argument) &&
-             !replaced.contains(argument->view()->stored()))
-      body(*argument, false);
+  forEachArgument(plan, [&](uint32_t, const plan::Argument &argument) {
+    if (isState(argument))
+      replaced.insert(argument.view()->stored());
+  });
+  forEachArgument(plan, [&](uint32_t program, const plan::Argument &argument) {
+    if (isState(argument))
+      body(program, argument, true);
+    else if (isStored(argument) && !replaced.contains(argument.view()->stored()))
+      body(program, argument, false);
+  });
 }
 
 } // namespace
@@ -381,7 +405,7 @@ std::vector<SavedTensor> savedTensorsOf(const plan::Plan &plan,
       missing.push_back(elements);
     }
   forEachSaved(plan, what.state,
-               [&](const plan::Argument &argument, bool isState) {
+               [&](uint32_t, const plan::Argument &argument, bool isState) {
                  uint32_t number = argument.view()->stored();
                  int64_t elements = 1;
                  if (argument.dims())
@@ -391,21 +415,25 @@ std::vector<SavedTensor> savedTensorsOf(const plan::Plan &plan,
                  saved[number].complete = (missing[number] -= elements) <= 0;
                  saved[number].isState = isState;
                });
-  for (const plan::Argument *argument : *plan.programs()->Get(0)->arguments())
-    if (argument->role() == plan::Role::Parameter && argument->view() &&
-        argument->trainable() && !isInteger(DType(argument->dtype())))
-      saved[argument->view()->stored()].isTrained = true;
+  forEachArgument(plan, [&](uint32_t, const plan::Argument &argument) {
+    if (argument.role() == plan::Role::Parameter && argument.view() &&
+        argument.trainable() && !isInteger(DType(argument.dtype())))
+      saved[argument.view()->stored()].isTrained = true;
+  });
   return saved;
 }
 
 std::vector<StoredShard>
 RankProgram::storedShards(const SavedWeights &what) const {
   std::vector<StoredShard> shards;
-  forEachSaved(plan, what.state, [&](const plan::Argument &argument, bool) {
-    shards.push_back({argument.view()->stored(),
-                      replicaOf(mesh, rank, argument.dims()),
-                      placementOf(mesh, rank, argument), argument.buffer()});
-  });
+  forEachSaved(plan, what.state,
+               [&](uint32_t holder, const plan::Argument &argument, bool) {
+                 if (holder == number)
+                   shards.push_back(
+                       {argument.view()->stored(),
+                        replicaOf(mesh, rank, argument.dims(), program.at()),
+                        placementOf(mesh, rank, argument), argument.buffer()});
+               });
   return shards;
 }
 
@@ -413,7 +441,7 @@ Result<void> RankProgram::storeOutput(size_t number, uint64_t first,
                                       uint64_t samples,
                                       std::byte *array) const {
   const plan::Output &output = *program.outputs()->Get(number);
-  if (!ownsBlock(mesh, rank, output.dims()))
+  if (!ownsBlock(mesh, rank, output.dims(), program.at()))
     return {};
   POLYRANK_ASSIGN(shard, download(*output.buffer()));
   std::vector<BlockDim> blocks = blockOf(mesh, rank, output.dims());

@@ -18,7 +18,7 @@ struct Metric {
   double value = 0;
 };
 
-/// The inputs of a plan, in the order in which `fillInputs` numbers them.
+/// The inputs of all programs of a plan, each once.
 std::vector<InputSpec> inputSpecsOf(const plan::Plan &plan);
 
 /// What a file of weights holds: of which tensors, and which values.
@@ -28,7 +28,7 @@ struct SavedWeights {
   std::string state{};
 };
 
-/// A stored tensor as the program keeps it.
+/// A stored tensor as the programs keep it.
 struct SavedTensor {
   DType dtype = DType::F32; // of its arguments; without any, as stored
   bool complete = false;    // the arguments cover all its elements
@@ -47,7 +47,7 @@ struct StoredShard {
   const plan::BufferRef *buffer = nullptr; // for RankProgram::download
 };
 
-/// Order of calls: create, loadParameters, then fillInputs and runStep for each
+/// The program that the rank runs of a plan. Order of calls: create, loadParameters, then fillInputs and runStep for each
 /// step; metrics and outputs are those of the last step. Plan, device and
 /// transport outlive it, and so does a `rehearsal`, with which there are no
 /// values: runStep is all that is called, and the arena is not touched.
@@ -65,6 +65,8 @@ public:
   /// loaded, is so no more. Padding may hold anything.
   Result<void> checkFinite() const;
 
+  /// The inputs that the rank's program has, of `data` with all inputs of the
+  /// plan.
   Result<void> fillInputs(const DataSource &data, Split split, uint64_t step);
   /// Step `step`, from 1, with its learning rates.
   Result<void> runStep(uint64_t step);
@@ -72,15 +74,21 @@ public:
   /// Instead of the plan's.
   void setLearningRates(LearningRates given) { rates = std::move(given); }
 
+  /// The metrics that the rank's program has.
   Result<std::vector<Metric>> metrics() const;
   /// Of step `step`, from 1.
   std::vector<Metric> learningRates(uint64_t step) const;
 
   /// What this rank holds of the stored tensors, or of the state in their
-  /// place.
+  /// place, and no rank of an earlier program does.
   std::vector<StoredShard> storedShards(const SavedWeights &what) const;
 
-  /// Writes what this rank owns of output `number` (a tensor) into the array of
+  /// The number of the rank's program in the plan.
+  uint32_t programNumber() const { return number; }
+  /// Who reports for all ranks that run it.
+  int64_t firstRank() const { return firstRankOf(mesh, program.at()); }
+
+  /// Writes what this rank owns of output `number` of its program (a tensor) into the array of
   /// `samples` samples, as those that start at position `first`.
   Result<void> storeOutput(size_t number, uint64_t first, uint64_t samples,
                            std::byte *array) const;
@@ -101,8 +109,10 @@ public:
 private:
   RankProgram(const plan::Plan &plan, Device &device, Transport &transport,
               DeviceMemory given)
-      : plan(plan), program(*plan.programs()->Get(0)), device(device),
-        mesh(plan), rank(transport.rank()), privateRegion(std::move(given)),
+      : plan(plan), mesh(plan), rank(transport.rank()),
+        number(programOf(plan, mesh, rank)),
+        program(*plan.programs()->Get(number)), device(device),
+        privateRegion(std::move(given)),
         arena{transport.sharedMemory(), privateRegion.span(), {}} {
     for (const plan::AxisList *group : *program.groups())
       arena.indices.push_back(mesh.linearIndex(rank, group->axes()));
@@ -120,10 +130,11 @@ private:
                          std::span<std::byte> shard);
 
   const plan::Plan &plan;
-  const plan::Program &program;
-  Device &device;
   Mesh mesh;
   int64_t rank;
+  uint32_t number; // of the program
+  const plan::Program &program;
+  Device &device;
   DeviceMemory privateRegion;
   ArenaView arena;
   LearningRates rates;
@@ -133,6 +144,9 @@ private:
   /// before, each step for what was uploaded.
   QueueTicket latest;
   std::vector<bool> finite;   // by argument: what was loaded
+  /// Of the program's inputs, in their order: the numbers that they have among
+  /// those of the plan.
+  std::vector<size_t> inputNumbers;
   std::vector<std::byte> row; // of an input whose inner dims are split
 };
 

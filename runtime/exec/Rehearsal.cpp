@@ -74,6 +74,61 @@ private:
   bool isOver = true;
 };
 
+/// A value is sent when the rank should have come to it, and a slot was free.
+class Rehearsal::Sending : public TransferOperation {
+public:
+  Sending(Rehearsal &rehearsal, int64_t time, const Channel &channel,
+          ChannelEnd end, int32_t peer)
+      : TransferOperation(peer), rehearsal(rehearsal), time(time),
+        link(channel.group.index, channel.to), end(end) {}
+
+  Result<void> run(uint32_t) override {
+    POLYRANK_ASSIGN(freed, rehearsal.transport.awaitRoom(end));
+    int64_t came = rehearsal.plannedNow();
+    if (Result<void> done = rehearsal.goOnFrom(freed); !done)
+      return done;
+    int64_t sent = rehearsal.plannedNow(), arrives = sent;
+    if (time > 0) {
+      int64_t &free = rehearsal.links[link];
+      arrives = free = std::max(free, sent) + time / nanosecond;
+    }
+    int self = rehearsal.transport.rank();
+    last = {std::max(came, freed), freed > came ? peer : self, arrives, self};
+    Result<Completion> done =
+        rehearsal.transport.send(end, {}, TransferTimes{sent, arrives});
+    return done ? Result<void>() : done.error();
+  }
+
+private:
+  Rehearsal &rehearsal;
+  int64_t time; // picoseconds
+  std::pair<uint32_t, uint32_t> link;
+  ChannelEnd end;
+};
+
+class Rehearsal::Receiving : public TransferOperation {
+public:
+  Receiving(Rehearsal &rehearsal, ChannelEnd end, int32_t peer)
+      : TransferOperation(peer), rehearsal(rehearsal), end(end) {}
+
+  Result<void> run(uint32_t) override {
+    POLYRANK_ASSIGN(times, rehearsal.transport.awaitValue(end));
+    int64_t came = rehearsal.plannedNow();
+    if (Result<void> done = rehearsal.goOnFrom(times.arrives); !done)
+      return done;
+    int self = rehearsal.transport.rank();
+    last = {std::max(came, times.sent), times.sent > came ? peer : self,
+            std::max(came, times.arrives), self};
+    Result<Completion> done =
+        rehearsal.transport.receive(end, {}, rehearsal.plannedNow());
+    return done ? Result<void>() : done.error();
+  }
+
+private:
+  Rehearsal &rehearsal;
+  ChannelEnd end;
+};
+
 void Rehearsal::makePunctual() { prctl(PR_SET_TIMERSLACK, 1); }
 
 std::unique_ptr<Operation> Rehearsal::prepare(uint32_t segment,
@@ -85,6 +140,23 @@ std::unique_ptr<CollectiveOperation>
 Rehearsal::prepare(uint32_t segment, uint32_t number,
                    const plan::Collective &source, Group group) {
   return std::make_unique<Flight>(*this, times[segment][number], source, group);
+}
+
+std::unique_ptr<TransferOperation>
+Rehearsal::prepareSend(uint32_t segment, uint32_t number,
+                       const Channel &channel, ChannelEnd end, int32_t peer) {
+  return std::make_unique<Sending>(*this, times[segment][number], channel, end,
+                                   peer);
+}
+
+std::unique_ptr<TransferOperation> Rehearsal::prepareReceive(ChannelEnd end,
+                                                             int32_t peer) {
+  return std::make_unique<Receiving>(*this, end, peer);
+}
+
+Result<void> Rehearsal::goOnFrom(int64_t time) {
+  planned = std::max(planned, (time - begin) * nanosecond);
+  return sleepUntil(planned);
 }
 
 void Rehearsal::beginStep() {

@@ -28,14 +28,19 @@ struct Described {
   const plan::Collective *collective = nullptr; // that it is, or waits for
   uint32_t ticket = 0;
   bool isWait = false;
+  /// Of what another rank is sent or has sent.
+  bool isSend = false, isReceive = false;
+  /// Of a collective or a transfer: what its track is called, and its bytes.
+  std::string track;
+  uint64_t bytes = 0;
 };
 
 class Writer {
 public:
   Writer(const plan::Plan &plan, const Mesh &mesh, int64_t rank,
          const Trace::Sink &sink)
-      : plan(plan), program(*plan.programs()->Get(0)), mesh(mesh), rank(rank),
-        sink(sink) {}
+      : plan(plan), program(*plan.programs()->Get(programOf(plan, mesh, rank))),
+        mesh(mesh), rank(rank), sink(sink) {}
 
   void describe() {
     for (const plan::Segment *segment : *program.segments()) {
@@ -75,37 +80,38 @@ public:
           "waiting", fmt::format("\"rank\":{}", completion->lastStarter));
   }
 
-  /// Of a collective, on a track of its group.
+  /// Of a collective or a transfer, on a track of its group.
   void flight(const Described &command, uint64_t step, uint32_t action,
               int64_t begin, const Completion &completion) {
-    const plan::Collective &collective = *command.collective;
+    // What is received left the other rank before, maybe long before.
+    if (command.isReceive)
+      begin = std::min(begin, completion.started);
     int64_t end = std::max(begin, completion.finished);
-    auto &lanes = tracks[collective.group()];
+    auto &lanes = tracks[command.track];
     auto lane = std::find_if(lanes.begin(), lanes.end(), [&](const Lane &each) {
       return each.freeAt <= begin;
     });
     if (lane == lanes.end()) {
       lanes.push_back({nextTrack++, 0});
       lane = lanes.end() - 1;
-      std::string axes =
-          mesh.describe(program.groups()->Get(collective.group())->axes());
-      nameTrack(lane->track, lanes.size() == 1
-                                 ? axes
-                                 : fmt::format("{} ({})", axes, lanes.size()));
+      nameTrack(lane->track,
+                lanes.size() == 1
+                    ? command.track
+                    : fmt::format("{} ({})", command.track, lanes.size()));
     }
     lane->freeAt = end;
-    uint64_t bytes = 0;
-    for (const plan::Transfer *transfer : *collective.transfers())
-      bytes += transfer->input()->size();
     complete(lane->track, begin, end,
-             inQuotes(plan::EnumNameCollectiveKind(collective.kind())),
+             inQuotes(command.collective ? plan::EnumNameCollectiveKind(
+                                               command.collective->kind())
+                      : command.isSend   ? "send"
+                                         : "receive"),
              "in flight",
              fmt::format("{},\"microbatch\":{},\"step\":{},\"bytes\":{},\"last "
                          "starter\":{},\"all started after us\":{:.3f},\"last "
                          "finisher\":{}",
                          command.arguments,
                          program.schedule()->Get(action)->microbatch(), step,
-                         bytes, completion.lastStarter,
+                         command.bytes, completion.lastStarter,
                          microseconds(completion.started - begin),
                          completion.lastFinisher));
   }
@@ -148,12 +154,32 @@ private:
           fmt::format("wait for {}",
                       plan::EnumNameCollectiveKind(result.collective->kind()));
       break;
+    case plan::CommandBody::Send: {
+      const plan::Send &send = *command.body_as_Send();
+      result.kind = "send", result.isSend = true;
+      result.bytes = send.input()->size();
+      result.track = trackOf(send);
+      break;
+    }
+    case plan::CommandBody::Receive: {
+      const plan::Receive &receive = *command.body_as_Receive();
+      result.kind = "receive", result.isReceive = true;
+      result.bytes = receive.output()->size();
+      result.track = trackOf(receive);
+      break;
+    }
     default:
       result.kind = "collective";
       result.collective = command.body_as_Collective();
       result.ticket = result.collective->ticket();
       if (result.ticket)
         started[result.ticket] = result.collective;
+    }
+    if (result.collective) {
+      result.track = mesh.describe(
+          program.groups()->Get(result.collective->group())->axes());
+      for (const plan::Transfer *transfer : *result.collective->transfers())
+        result.bytes += transfer->input()->size();
     }
     std::string origin = command.origin() ? command.origin()->str() : what;
     result.name = inQuotes(origin);
@@ -163,6 +189,14 @@ private:
                     result.name, inQuotes(what), nameOf(command.phase()),
                     inQuotes(segment.name()->str()), number);
     return result;
+  }
+
+  /// "pipe 0 to 1".
+  template <typename End>
+  std::string trackOf(const End &end) const {
+    return fmt::format("{} {} to {}",
+                       mesh.describe(program.groups()->Get(end.group())->axes()),
+                       end.from(), end.to());
   }
 
   static double microseconds(int64_t nanoseconds) {
@@ -203,7 +237,7 @@ private:
   int64_t rank;
   const Trace::Sink &sink;
   std::vector<std::vector<Described>> segments;
-  std::map<uint32_t, std::vector<Lane>> tracks; // by group
+  std::map<std::string, std::vector<Lane>> tracks; // by name
   int nextTrack = computeTrack + 1;
   std::string text;
   Result<void> result;
@@ -212,7 +246,9 @@ private:
 } // namespace
 
 Trace::Trace(const LoadedPlan &plan, int64_t rank)
-    : plan(plan), program(plan.program()), mesh(*plan.plan), rank(rank) {
+    : plan(plan),
+      program(plan.program(programOf(*plan.plan, Mesh(*plan.plan), rank))),
+      mesh(*plan.plan), rank(rank) {
   for (const plan::Action *action : *program.schedule())
     if (const auto *some =
             program.segments()->Get(action->segment())->commands())

@@ -27,7 +27,7 @@ struct LaunchOptions {
   /// "rank 3 (data=1,tensor=1)".
   std::function<std::string(int rank)> nameOf;
   /// Of a rank's command by its number in a step: "in segment 'update', loss".
-  std::function<std::string(uint32_t command)> placeOf;
+  std::function<std::string(int rank, uint32_t command)> placeOf;
   /// After no rank has got on for this long, the job is ended; 0: never.
   std::chrono::milliseconds timeout{0};
   /// Something that the user should know while the job goes on.

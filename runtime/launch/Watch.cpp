@@ -67,7 +67,7 @@ Watch::blame(const std::vector<WatchedRank> &ranks) const {
       add(r, "has not begun its first step");
     else
       add(r, "is in step " + std::to_string(report.step) + ", " +
-                 names.command(report.command));
+                 names.command(static_cast<int>(r), report.command));
   }
   if (first < 0)
     text = "all ranks wait";

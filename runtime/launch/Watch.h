@@ -27,7 +27,7 @@ public:
   using Clock = std::chrono::steady_clock;
   struct Names {
     std::function<std::string(int rank)> rank;
-    std::function<std::string(uint32_t command)> command;
+    std::function<std::string(int rank, uint32_t command)> command;
   };
 
   Watch(const shm::Job &job, int ranks, Names names)

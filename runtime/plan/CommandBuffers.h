@@ -8,7 +8,8 @@ namespace polyrank::runtime {
 
 /// Calls read(buffer) and write(buffer, is it scratch) with each buffer of a
 /// command, first all that it reads. A collective that is started reads and
-/// writes from then on until its wait, which names no buffer itself.
+/// writes from then on until its wait, which names no buffer itself. A channel is
+/// no buffer of a command: it is there all the time.
 template <typename Read, typename Write>
 void visitBuffers(const plan::Command &command, const Read &read,
                   const Write &write) {
@@ -45,6 +46,12 @@ void visitBuffers(const plan::Command &command, const Read &read,
     for (const plan::Transfer *transfer :
          *command.body_as_Collective()->transfers())
       write(*transfer->output(), false);
+    return;
+  case plan::CommandBody::Send:
+    read(*command.body_as_Send()->input());
+    return;
+  case plan::CommandBody::Receive:
+    write(*command.body_as_Receive()->output(), false);
     return;
   case plan::CommandBody::Wait: // what it waits for has named them
   case plan::CommandBody::NONE:

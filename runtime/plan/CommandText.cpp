@@ -21,6 +21,10 @@ std::string describeWork(const plan::Plan &plan, const plan::Command &command) {
     return "copy";
   case plan::CommandBody::Wait:
     return "wait";
+  case plan::CommandBody::Send:
+    return "send";
+  case plan::CommandBody::Receive:
+    return "receive";
   default: {
     const plan::Collective &collective = *command.body_as_Collective();
     std::string kind = plan::EnumNameCollectiveKind(collective.kind());

@@ -9,13 +9,15 @@
 namespace polyrank::runtime {
 
 /// "gemm 256x3072x768", the kernel's name, "copy", "AllReduce", "start
-/// AllReduce" of one that has a ticket. Of a wait "wait"; who knows its
-/// collective says more.
+/// AllReduce" of one that has a ticket, "send", "receive". Of a wait "wait"; who
+/// knows its collective says more.
 std::string describeWork(const plan::Plan &plan, const plan::Command &command);
 
-/// Whether the rank computes it: it is no collective and no wait for one.
+/// Whether the rank computes it: it is no collective, no wait for one, and moves
+/// nothing to or from another rank.
 inline bool isComputed(const plan::Command &command) {
-  return !command.body_as_Collective() && !command.body_as_Wait();
+  return !command.body_as_Collective() && !command.body_as_Wait() &&
+         !command.body_as_Send() && !command.body_as_Receive();
 }
 
 /// "forward", "backward" or "update".

@@ -17,9 +17,10 @@ Result<LearningRates> LearningRates::of(const plan::Plan &plan,
   LearningRates rates;
   rates.base = base.value_or(plan.learning_rate());
   bool hasBase = false;
-  for (const plan::Argument *argument : *plan.programs()->Get(0)->arguments())
-    hasBase |= argument->role() == plan::Role::LearningRate &&
-               argument->relative();
+  for (const plan::Program *program : *plan.programs())
+    for (const plan::Argument *argument : *program->arguments())
+      hasBase |= argument->role() == plan::Role::LearningRate &&
+                 argument->relative();
   if (base && !hasBase)
     return Error{fmt::format("--lr {}: each group of the plan has a learning "
                              "rate of its own; compile it with groups whose lr "

@@ -17,7 +17,7 @@ namespace {
 
 class Follower {
 public:
-  explicit Follower(const LoadedPlan &plan) : program(plan.program()) {}
+  explicit Follower(const plan::Program &program) : program(program) {}
 
   MemoryTimeline follow() {
     addFixed();
@@ -92,6 +92,15 @@ private:
     if (program.axis_indices())
       for (const plan::AxisIndex *index : *program.axis_indices())
         add(*index->buffer(), "the rank's index", MemoryUse::Constants);
+    std::set<uint64_t> channels; // which several commands may send through
+    for (const plan::Segment *segment : *program.segments())
+      if (segment->commands())
+        for (const plan::Command *command : *segment->commands())
+          if (const plan::Send *send = command->body_as_Send();
+              send && channels.insert(send->channel()->offset()).second)
+            add(*send->channel(),
+                command->origin() ? command->origin()->str() : "send",
+                MemoryUse::Channels);
   }
 
   bool isFixed(const Range &range) const {
@@ -282,8 +291,9 @@ MemoryTimeline::heldBytes(std::optional<MemoryUse> use) const {
 
 const char *nameOf(MemoryUse use) {
   static constexpr const char *names[] = {
-      "parameters", "optimizer state",     "inputs",            "constants",
-      "gradients",  "gathered parameters", "saved activations", "temporary"};
+      "parameters", "optimizer state",   "inputs",
+      "constants",  "channels",          "gradients",
+      "gathered parameters", "saved activations", "temporary"};
   static_assert(std::size(names) == numMemoryUses);
   return names[int(use)];
 }
@@ -299,8 +309,8 @@ std::array<UseBytes, numMemoryUses> usesOf(const MemoryTimeline &timeline) {
   return result;
 }
 
-MemoryTimeline timelineOf(const LoadedPlan &plan) {
-  return Follower(plan).follow();
+MemoryTimeline timelineOf(const LoadedPlan &plan, uint32_t program) {
+  return Follower(plan.program(program)).follow();
 }
 
 PeakReport peakOf(const MemoryTimeline &timeline) {

@@ -13,13 +13,15 @@ namespace polyrank::runtime {
 
 /// What bytes are held for: the kinds that formulas of memory speak of
 /// (Rajbhandari et al., ZeRO, 2020; Korthikanti et al., Reducing Activation
-/// Recomputation in Large Transformer Models, 2022). The first four are there
+/// Recomputation in Large Transformer Models, 2022). The first five are there
 /// all the time.
 enum class MemoryUse {
   Parameters,
   OptimizerState,
   Inputs,
   Constants,
+  /// What is sent to other ranks, until they have received it.
+  Channels,
   /// What the backward computes for the update, or adds up over microbatches.
   Gradients,
   /// Parameters of which each rank keeps a part, put together (ZeRO 3).
@@ -33,15 +35,15 @@ constexpr int numMemoryUses = int(MemoryUse::Temporary) + 1;
 /// "saved activations".
 const char *nameOf(MemoryUse use);
 
-/// Bytes of the arena that hold one value, of rank 0, from the command that
+/// Bytes of the arena that hold one value, of a program's first rank, from the command that
 /// writes them to the last one that reads them, both included. A value that is
 /// overwritten in pieces is several of these.
 struct HeldBytes {
   plan::Region region = plan::Region::Private;
   uint64_t offset = 0, size = 0;
   uint32_t first = 0, last = 0; // commands of the timeline
-  /// "parameters", "optimizer state", "inputs", "constants": there all the
-  /// time. Else "forward", "backward" or "update", the phase that writes the
+  /// "parameters", "optimizer state", "inputs", "constants", "channels": there
+  /// all the time. Else "forward", "backward" or "update", the phase that writes the
   /// value, or "scratch" of a product.
   std::string kind;
   /// The argument, or the command's origin in the user's model.
@@ -78,7 +80,8 @@ struct MemoryTimeline {
   heldBytes(std::optional<MemoryUse> use = std::nullopt) const;
 };
 
-MemoryTimeline timelineOf(const LoadedPlan &plan);
+/// Of the program of this number.
+MemoryTimeline timelineOf(const LoadedPlan &plan, uint32_t program = 0);
 
 /// Of one use: how much is held when most is held in all, and the most of it
 /// that is held at any time.
@@ -104,6 +107,7 @@ PeakReport peakOf(const MemoryTimeline &timeline);
 /// The timeline as a picture: the arena's addresses over the commands of a
 /// step, each value a rectangle, and how much is held in all. The text of an
 /// SVG file.
-std::string memorySvg(const MemoryTimeline &timeline, const LoadedPlan &plan);
+std::string memorySvg(const MemoryTimeline &timeline, const LoadedPlan &plan,
+                      uint32_t program = 0);
 
 } // namespace polyrank::runtime

@@ -110,11 +110,53 @@ std::vector<BlockDim> blockOf(const Mesh &mesh, int64_t rank,
   return blocks;
 }
 
-bool ownsBlock(const Mesh &mesh, int64_t rank, const Dims *dims) {
+bool isAt(const Mesh &mesh, int64_t rank, const Places *at) {
+  return !at || std::all_of(at->begin(), at->end(), [&](const plan::Place *p) {
+    return mesh.coordinate(rank, p->axis()) == p->coordinate();
+  });
+}
+
+std::string describePlaces(const Mesh &mesh, const Places *at) {
+  std::string text;
+  if (at)
+    for (const plan::Place *place : *at)
+      text += (text.empty() ? "" : ",") + mesh.name(place->axis()) + "=" +
+              std::to_string(place->coordinate());
+  return text;
+}
+
+uint32_t programOf(const plan::Plan &plan, const Mesh &mesh, int64_t rank) {
+  uint32_t number = 0;
+  while (!isAt(mesh, rank, plan.programs()->Get(number)->at()))
+    ++number;
+  return number;
+}
+
+int64_t firstRankOf(const Mesh &mesh, const Places *at) {
+  int64_t rank = 0;
+  if (at)
+    for (const plan::Place *place : *at)
+      rank += place->coordinate() * mesh.stride(place->axis());
+  return rank;
+}
+
+int64_t ranksOf(const Mesh &mesh, const Places *at) {
+  int64_t ranks = mesh.ranks();
+  if (at)
+    for (const plan::Place *place : *at)
+      ranks /= mesh.size(place->axis());
+  return ranks;
+}
+
+bool ownsBlock(const Mesh &mesh, int64_t rank, const Dims *dims,
+               const Places *at) {
   // What is left of each coordinate once the layout's digits are taken out.
   std::vector<int64_t> unused(mesh.axes());
   for (int64_t axis = 0; axis < mesh.axes(); ++axis)
     unused[axis] = mesh.coordinate(rank, axis);
+  if (at)
+    for (const plan::Place *place : *at)
+      unused[place->axis()] -= place->coordinate();
   if (dims)
     for (const plan::Dim *dim : *dims)
       if (dim->axes())
@@ -126,10 +168,11 @@ bool ownsBlock(const Mesh &mesh, int64_t rank, const Dims *dims) {
                      [](int64_t rest) { return rest == 0; });
 }
 
-Replica replicaOf(const Mesh &mesh, int64_t rank, const Dims *dims) {
+Replica replicaOf(const Mesh &mesh, int64_t rank, const Dims *dims,
+                  const Places *at) {
   Replica replica{0, 0};
   for (int64_t other = 0; other < mesh.ranks(); ++other) {
-    bool same = true;
+    bool same = isAt(mesh, other, at);
     if (dims)
       for (const plan::Dim *dim : *dims)
         same &= mesh.linearIndex(rank, dim->axes()) ==

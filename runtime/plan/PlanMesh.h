@@ -25,6 +25,8 @@ public:
   int64_t axes() const { return sizes.size(); }
   const std::string &name(int64_t axis) const { return names[axis]; }
   int64_t size(int64_t axis) const { return sizes[axis]; }
+  /// How far ranks are apart whose coordinates differ by 1 there.
+  int64_t stride(int64_t axis) const { return strides[axis]; }
   int64_t coordinate(int64_t rank, int64_t axis) const;
 
   /// The rank's digit over one (sub-)axis.
@@ -58,16 +60,34 @@ using Dims = flatbuffers::Vector<flatbuffers::Offset<plan::Dim>>;
 /// The rank's block of a tensor that is laid out as `dims`; null is a scalar.
 std::vector<BlockDim> blockOf(const Mesh &mesh, int64_t rank, const Dims *dims);
 
-/// Of all ranks that hold the same block, exactly one owns it: that whose
-/// coordinates are zero wherever the layout does not use them.
-bool ownsBlock(const Mesh &mesh, int64_t rank, const Dims *dims);
+/// Where the ranks of a program are; null is everywhere.
+using Places = flatbuffers::Vector<const plan::Place *>;
+/// Whether the rank is there.
+bool isAt(const Mesh &mesh, int64_t rank, const Places *at);
+/// `pipe=1`; empty where that is everywhere.
+std::string describePlaces(const Mesh &mesh, const Places *at);
 
-/// The number of this rank among those that hold the same block, the owner being
-/// the first, and how many they are.
+/// The number of the program that a rank of a verified plan runs.
+uint32_t programOf(const plan::Plan &plan, const Mesh &mesh, int64_t rank);
+/// The first rank of a program: its coordinates are zero wherever `at` does not
+/// say others.
+int64_t firstRankOf(const Mesh &mesh, const Places *at);
+/// How many ranks run it.
+int64_t ranksOf(const Mesh &mesh, const Places *at);
+
+/// Of all ranks of a program that hold the same block, exactly one owns it: that
+/// whose coordinates are zero wherever neither the layout uses them nor `at`
+/// says others.
+bool ownsBlock(const Mesh &mesh, int64_t rank, const Dims *dims,
+               const Places *at = nullptr);
+
+/// The number of this rank among those of its program that hold the same block,
+/// the owner being the first, and how many they are.
 struct Replica {
   int64_t index, count;
 };
-Replica replicaOf(const Mesh &mesh, int64_t rank, const Dims *dims);
+Replica replicaOf(const Mesh &mesh, int64_t rank, const Dims *dims,
+                  const Places *at = nullptr);
 
 /// `[50257 pad 50260 {tensor}, 768]`.
 std::string describeLayout(const Mesh &mesh, const Dims *dims);

@@ -4,6 +4,7 @@
 
 #include "runtime/plan/Enums.h"
 #include "runtime/plan/LearningRates.h"
+#include "runtime/plan/StepTimeline.h"
 #include "support/DType.h"
 #include "support/Json.h"
 
@@ -11,6 +12,7 @@
 #include <fmt/format.h>
 #include <map>
 #include <tuple>
+#include <type_traits>
 
 namespace polyrank::runtime {
 namespace {
@@ -40,15 +42,18 @@ uint64_t sentOf(const plan::Collective &collective, int64_t group) {
   return bytes;
 }
 
-void addArguments(const LoadedPlan &plan, const Mesh &mesh,
-                  PlanReport &report) {
-  for (const plan::Argument *argument : *plan.program().arguments()) {
-    if (argument->role() == plan::Role::LearningRate)
+void addArguments(const LoadedPlan &plan, const plan::Program &program,
+                  const Mesh &mesh, std::set<std::string> &seen,
+                  ProgramReport &own, PlanReport &report) {
+  for (const plan::Argument *argument : *program.arguments()) {
+    bool isNew = seen.insert(argument->name()->str()).second;
+    if (argument->role() == plan::Role::LearningRate && isNew)
       report.learningRates.push_back(LearningRates::nameOf(*argument));
     bool parameter = argument->role() == plan::Role::Parameter;
     if (!parameter && argument->role() != plan::Role::State)
       continue;
     HeldArgument held;
+    held.place = own.place;
     held.name = argument->name()->str();
     held.dtype = nameOf(DType(argument->dtype()));
     held.layout = describeLayout(mesh, argument->dims());
@@ -63,8 +68,10 @@ void addArguments(const LoadedPlan &plan, const Mesh &mesh,
     if (argument->dims())
       for (const plan::Dim *dim : *argument->dims())
         held.elements *= dim->size();
-    (parameter ? report.parameterBytes : report.stateBytes) += held.bytes;
+    (parameter ? own.parameterBytes : own.stateBytes) += held.bytes;
     if (parameter)
+      own.parameterElements += held.elements;
+    if (parameter && isNew)
       report.parameterElements += held.elements;
     report.held.push_back(std::move(held));
   }
@@ -72,15 +79,12 @@ void addArguments(const LoadedPlan &plan, const Mesh &mesh,
 
 class CommandCounter {
 public:
-  CommandCounter(const LoadedPlan &plan, const Mesh &mesh, PlanReport &report)
-      : plan(plan), mesh(mesh), report(report) {
-    if (const auto *symbols = plan.plan->kernels()->symbols())
-      for (const auto *symbol : *symbols)
-        report.kernels.push_back({symbol->str(), 0});
-  }
+  CommandCounter(const Mesh &mesh, PlanReport &report)
+      : mesh(mesh), report(report) {}
 
-  void count() {
-    const plan::Program &program = plan.program();
+  void count(const plan::Program &counted, ProgramReport &of) {
+    source = &counted, own = &of;
+    const plan::Program &program = *source;
     std::vector<uint64_t> executions(program.segments()->size());
     for (const plan::Action *action : *program.schedule())
       ++executions[action->segment()];
@@ -90,12 +94,15 @@ public:
         for (const plan::Command *command : *segment.commands())
           add(segment, *command, executions[s]);
     }
+  }
+
+  void finish() {
     for (auto &[key, line] : lines)
       report.communication.push_back(line);
     std::sort(report.communication.begin(), report.communication.end(),
               [](const auto &a, const auto &b) {
-                return std::tie(b.sent, a.axes, a.kind, a.segment) <
-                       std::tie(a.sent, b.axes, b.kind, b.segment);
+                return std::tie(b.sent, a.axes, a.kind, a.segment, a.place) <
+                       std::tie(a.sent, b.axes, b.kind, b.segment, b.place);
               });
   }
 
@@ -104,21 +111,35 @@ private:
            uint64_t executions) {
     switch (command.body_type()) {
     case plan::CommandBody::Launch:
-      report.launches += executions;
+      own->launches += executions;
       report.kernels[command.body_as_Launch()->kernel()].launches += executions;
       return;
     case plan::CommandBody::Gemm:
-      report.gemms += executions;
+      own->gemms += executions;
       if (command.body_as_Gemm()->implementation() ==
           plan::GemmImplementation::Sgemm)
-        report.sgemms += executions;
-      report.gemmFlops += command.body_as_Gemm()->flops() * executions;
+        own->sgemms += executions;
+      own->gemmFlops += command.body_as_Gemm()->flops() * executions;
       return;
     case plan::CommandBody::Copy:
-      report.copies += executions;
+      own->copies += executions;
       return;
     case plan::CommandBody::Collective:
       return add(segment, command, *command.body_as_Collective(), executions);
+    case plan::CommandBody::Send: {
+      const plan::Send &send = *command.body_as_Send();
+      own->sends += executions;
+      addTransfer(segment, command, "Send", send, send.input()->size(),
+                  executions);
+      return;
+    }
+    case plan::CommandBody::Receive: {
+      const plan::Receive &receive = *command.body_as_Receive();
+      own->receives += executions;
+      addTransfer(segment, command, "Receive", receive,
+                  receive.output()->size(), executions);
+      return;
+    }
     case plan::CommandBody::Wait: // counted where it was started
     case plan::CommandBody::NONE:
       return;
@@ -127,28 +148,57 @@ private:
 
   void add(const plan::Segment &segment, const plan::Command &command,
            const plan::Collective &collective, uint64_t executions) {
-    const plan::Program &program = plan.program();
-    const AxisRefs *refs = program.groups()->Get(collective.group())->axes();
+    const AxisRefs *refs = source->groups()->Get(collective.group())->axes();
     std::string kind = plan::EnumNameCollectiveKind(collective.kind());
-    std::string axes = mesh.describe(refs);
     int64_t group = Mesh::groupSize(refs);
     uint64_t payload = payloadOf(collective);
-    CommunicationLine &line = lines[{axes, kind, segment.name()->str()}];
-    line.kind = kind, line.axes = axes, line.segment = segment.name()->str();
-    line.groupSize = group;
+    CommunicationLine &line = lineOf(kind, refs, segment);
     line.count += executions;
     line.started += collective.ticket() ? executions : 0;
     line.payload += payload * executions;
     line.sent += sentOf(collective, group) * executions;
+    addReason(segment, command, kind, refs, collective.why(), payload,
+              executions);
+  }
 
+  /// What goes to one rank or comes from it: the sender says why.
+  template <typename End>
+  void addTransfer(const plan::Segment &segment, const plan::Command &command,
+                   const char *kind, const End &end, uint64_t bytes,
+                   uint64_t executions) {
+    const AxisRefs *refs = source->groups()->Get(end.group())->axes();
+    bool sends = std::is_same_v<End, plan::Send>;
+    CommunicationLine &line = lineOf(kind, refs, segment);
+    line.count += executions;
+    line.payload += bytes * executions;
+    line.sent += sends ? bytes * executions : 0;
+    if (sends)
+      addReason(segment, command, kind, refs, end.why(), bytes, executions);
+  }
+
+  CommunicationLine &lineOf(const std::string &kind, const AxisRefs *refs,
+                            const plan::Segment &segment) {
+    std::string axes = mesh.describe(refs);
+    CommunicationLine &line =
+        lines[{axes, kind, segment.name()->str(), own->place}];
+    line.place = own->place;
+    line.kind = kind, line.axes = axes, line.segment = segment.name()->str();
+    line.groupSize = Mesh::groupSize(refs);
+    return line;
+  }
+
+  void addReason(const plan::Segment &segment, const plan::Command &command,
+                 const std::string &kind, const AxisRefs *refs, uint32_t number,
+                 uint64_t bytes, uint64_t executions) {
     CollectiveReason reason;
-    reason.kind = kind, reason.axes = axes;
+    reason.place = own->place;
+    reason.kind = kind, reason.axes = mesh.describe(refs);
     reason.segment = segment.name()->str();
     reason.origin = textOf(command.origin());
-    reason.bytes = payload;
+    reason.bytes = bytes;
     reason.executions = executions;
-    if (program.reasons() && collective.why() < program.reasons()->size()) {
-      const plan::Reason &why = *program.reasons()->Get(collective.why());
+    if (source->reasons() && number < source->reasons()->size()) {
+      const plan::Reason &why = *source->reasons()->Get(number);
       reason.value = textOf(why.value()), reason.op = textOf(why.op());
       reason.from = textOf(why.from_layout());
       reason.to = textOf(why.to_layout());
@@ -160,18 +210,18 @@ private:
     report.reasons.push_back(std::move(reason));
   }
 
-  const LoadedPlan &plan;
   const Mesh &mesh;
   PlanReport &report;
-  std::map<std::tuple<std::string, std::string, std::string>, CommunicationLine>
-      lines;
+  const plan::Program *source = nullptr; // that is counted
+  ProgramReport *own = nullptr;
+  /// By axes, kind, segment and place.
+  std::map<std::array<std::string, 4>, CommunicationLine> lines;
 };
 
 } // namespace
 
 PlanReport reportOf(const LoadedPlan &loaded) {
   const plan::Plan &plan = *loaded.plan;
-  const plan::Program &program = loaded.program();
   Mesh mesh(plan);
   PlanReport report;
   report.hash = toHex(loaded.bytes.hash);
@@ -181,36 +231,97 @@ PlanReport reportOf(const LoadedPlan &loaded) {
   for (int64_t axis = 0; axis < mesh.axes(); ++axis)
     report.mesh += fmt::format("{}{}={}", axis ? "," : "", mesh.name(axis),
                                mesh.size(axis));
-  report.ranks = mesh.ranks();
   report.microbatches = plan.microbatches();
-  report.threads = plan.threads();
   report.samplesPerStep = plan.samples_per_step();
   report.tokensPerSample = plan.tokens_per_sample();
-  report.sharedBytes = program.shared_size();
-  report.privateBytes = program.private_size();
-  report.lowerBound = program.memory_lower_bound();
   report.cpu = textOf(plan.kernels()->cpu());
   report.learningRate = plan.learning_rate();
   report.schedule =
       plan.lr_schedule() ? textOf(plan.lr_schedule()) : "constant";
-  for (const plan::Output *output : *program.outputs())
-    if (output->geometric())
-      report.geometricMetrics.insert(output->name()->str());
-  MemoryTimeline timeline = timelineOf(loaded);
-  report.memory = usesOf(timeline);
-  report.peak = peakOf(timeline);
-  addArguments(loaded, mesh, report);
-  CommandCounter(loaded, mesh, report).count();
+  if (const auto *symbols = plan.kernels()->symbols())
+    for (const auto *symbol : *symbols)
+      report.kernels.push_back({symbol->str(), 0});
+  PlanTimeline planned = planTimelineOf(loaded);
+  auto secondsOf = [](int64_t picoseconds) {
+    return 1e-12 * static_cast<double>(picoseconds);
+  };
+  report.stepSeconds = secondsOf(planned.makespan);
+  CommandCounter counter(mesh, report);
+  std::set<std::string> names;
+  int64_t elements = 0;
+  for (uint32_t number = 0; number < loaded.programs(); ++number) {
+    const plan::Program &program = loaded.program(number);
+    ProgramReport own;
+    own.place = describePlaces(mesh, program.at());
+    own.ranks = ranksOf(mesh, program.at());
+    own.threads = plan.threads();
+    own.sharedBytes = program.shared_size();
+    own.privateBytes = program.private_size();
+    own.lowerBound = program.memory_lower_bound();
+    own.computeSeconds = secondsOf(planned.programs[number].computation);
+    own.idleSeconds = secondsOf(planned.idle(number));
+    MemoryTimeline timeline = timelineOf(loaded, number);
+    own.memory = usesOf(timeline);
+    own.peak = peakOf(timeline);
+    for (const plan::Output *output : *program.outputs())
+      if (output->geometric())
+        report.geometricMetrics.insert(output->name()->str());
+    addArguments(loaded, program, mesh, names, own, report);
+    counter.count(program, own);
+    report.programs.push_back(std::move(own));
+  }
+  counter.finish();
+  elements = report.parameterElements;
+  static_cast<ProgramReport &>(report) = *std::max_element(
+      report.programs.begin(), report.programs.end(),
+      [](const ProgramReport &a, const ProgramReport &b) {
+        return a.arenaBytes() < b.arenaBytes();
+      });
+  report.ranks = mesh.ranks();
+  report.parameterElements = elements;
+  if (loaded.programs() > 1)
+    for (int64_t rank = 0; rank < mesh.ranks(); ++rank)
+      report.programNumbers.push_back(programOf(plan, mesh, rank));
   return report;
 }
+
+namespace {
+
+nlohmann::ordered_json toJson(const ProgramReport &report) {
+  using json = nlohmann::ordered_json;
+  return json{{"at", report.place},
+              {"ranks", report.ranks},
+              {"shared", report.sharedBytes},
+              {"private", report.privateBytes},
+              {"total", report.arenaBytes()},
+              {"lower_bound", report.lowerBound},
+              {"library", report.libraryBytes()},
+              {"parameters", report.parameterBytes},
+              {"parameter_elements", report.parameterElements},
+              {"state", report.stateBytes},
+              {"peak", report.peak.bytes},
+              {"launch", report.launches},
+              {"gemm", report.gemms},
+              {"copy", report.copies},
+              {"send", report.sends},
+              {"receive", report.receives},
+              {"gemm_flops", report.gemmFlops},
+              {"compute_seconds", report.computeSeconds},
+              {"idle_seconds", report.idleSeconds}};
+}
+
+} // namespace
 
 nlohmann::ordered_json toJson(const PlanReport &report) {
   using json = nlohmann::ordered_json;
   json held = json::array(), memory = json::array(),
        communication = json::array(), reasons = json::array(),
-       kernels = json::array();
+       kernels = json::array(), programs = json::array();
+  for (const ProgramReport &program : report.programs)
+    programs.push_back(toJson(program));
   for (const HeldArgument &argument : report.held) {
-    json entry{{"name", argument.name},
+    json entry{{"at", argument.place},
+               {"name", argument.name},
                {"dtype", argument.dtype},
                {"layout", argument.layout},
                {"bytes_per_rank", argument.bytes},
@@ -231,7 +342,8 @@ nlohmann::ordered_json toJson(const PlanReport &report) {
                     {"bytes", report.unusedBytes()},
                     {"most", report.unusedBytes()}});
   for (const CommunicationLine &line : report.communication)
-    communication.push_back({{"kind", line.kind},
+    communication.push_back({{"at", line.place},
+                             {"kind", line.kind},
                              {"axes", line.axes},
                              {"segment", line.segment},
                              {"group_size", line.groupSize},
@@ -240,7 +352,8 @@ nlohmann::ordered_json toJson(const PlanReport &report) {
                              {"sent_bytes", line.sent},
                              {"started", line.started}});
   for (const CollectiveReason &reason : report.reasons)
-    reasons.push_back({{"kind", reason.kind},
+    reasons.push_back({{"at", reason.place},
+                       {"kind", reason.kind},
                        {"axes", reason.axes},
                        {"segment", reason.segment},
                        {"origin", reason.origin},
@@ -295,6 +408,8 @@ nlohmann::ordered_json toJson(const PlanReport &report) {
                          {"origin", report.peak.origin},
                          {"phase", report.peak.phase},
                          {"held", peak}}}}},
+                     {"seconds_per_step", report.stepSeconds},
+                     {"programs", programs},
                      {"held", held},
                      {"communication", communication},
                      {"collectives", reasons},
@@ -321,8 +436,7 @@ std::string bytesText(uint64_t bytes) {
   return fmt::format("{:.{}f} {}", value, value < 100 ? 1 : 0, unit);
 }
 
-std::string describeCommand(const plan::Plan &plan, uint32_t number) {
-  const plan::Program &program = *plan.programs()->Get(0);
+std::string describeCommand(const plan::Program &program, uint32_t number) {
   uint32_t before = 0;
   for (const plan::Action *action : *program.schedule()) {
     const plan::Segment &segment =

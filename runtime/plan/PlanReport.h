@@ -16,6 +16,7 @@ namespace polyrank::runtime {
 
 /// An argument that lives from step to step: a parameter or state.
 struct HeldArgument {
+  std::string place; // of the ranks that hold it: "pipe=1"; empty: all
   std::string name, dtype, layout; // [50257 pad 50260 {tensor}, 768]
   std::string stored, stateOf;     // the user's tensor; the state's parameter
   bool isParameter = false, trainable = false;
@@ -23,8 +24,10 @@ struct HeldArgument {
   int64_t elements = 0; // of the whole
 };
 
-/// All executions in one step of one kind of collective over one set of axes.
+/// All executions in one step of one kind of collective over one set of axes; or
+/// of sends, or receives.
 struct CommunicationLine {
+  std::string place; // of the ranks that run it: "pipe=1"; empty: all
   std::string kind, axes, segment;
   int64_t groupSize = 1;
   uint64_t count = 0;
@@ -33,8 +36,9 @@ struct CommunicationLine {
   uint64_t sent = 0; // by each rank: payload x (g-1)/g, all-reduce twice that
 };
 
-/// One collective command and why it is there.
+/// One collective command, or send, and why it is there.
 struct CollectiveReason {
+  std::string place; // of the ranks that run it: "pipe=1"; empty: all
   std::string kind, axes, segment, origin;
   std::string value, op, from, to, constraint;
   /// Of a bucket: the op that each tensor is for.
@@ -51,15 +55,10 @@ struct KernelLine {
 /// memory: code and data of the program and its libraries, measured.
 constexpr uint64_t programBytes = uint64_t(32) << 20;
 
-struct PlanReport {
-  std::string model, compiler, mode, mesh, hash;
+/// Of the ranks that run one program, each.
+struct ProgramReport {
+  std::string place; // "pipe=1"; empty where all ranks run it
   int64_t ranks = 1;
-  uint32_t microbatches = 1, threads = 1;
-  /// What oneDNN's sgemm allocates by itself, at most.
-  uint64_t libraryBytes() const {
-    return sgemms ? threads * (uint64_t(15) << 20) : 0;
-  }
-  uint64_t samplesPerStep = 0, tokensPerSample = 0;
   uint64_t sharedBytes = 0, privateBytes = 0, lowerBound = 0;
   uint64_t arenaBytes() const { return sharedBytes + privateBytes; }
   /// How far the arena is above its lower bound, in percent of that.
@@ -69,24 +68,48 @@ struct PlanReport {
                                1)
                       : 0;
   }
-  uint64_t parameterBytes = 0, stateBytes = 0; // of the arguments, on each rank
-  int64_t parameterElements = 0;               // of the whole model
-  double learningRate = 0; // of a training plan, with its schedule
-  std::string schedule;
-  std::vector<std::string> learningRates; // as the log calls them
-  std::vector<HeldArgument> held;
-  std::set<std::string> geometricMetrics; // how steps' are put together
+  uint32_t threads = 1;
+  /// What oneDNN's sgemm allocates by itself, at most.
+  uint64_t libraryBytes() const {
+    return sgemms ? threads * (uint64_t(15) << 20) : 0;
+  }
+  uint64_t parameterBytes = 0, stateBytes = 0; // of the arguments
+  int64_t parameterElements = 0;               // of whole parameters
   std::array<UseBytes, numMemoryUses> memory;
   PeakReport peak;
   /// Of the arena, when most is held: between buffers, and what only other
   /// moments need.
   uint64_t unusedBytes() const { return arenaBytes() - peak.bytes; }
+  /// In a step.
+  uint64_t launches = 0, gemms = 0, sgemms = 0, copies = 0, sends = 0,
+           receives = 0, gemmFlops = 0;
+  /// Seconds of a step as planned: computing, and without anything to compute.
+  double computeSeconds = 0, idleSeconds = 0;
+};
+
+/// What stands here of one program is that of the one whose ranks hold most;
+/// but `ranks` and `parameterElements` are those of the whole.
+struct PlanReport : ProgramReport {
+  std::string model, compiler, mode, mesh, hash;
+  uint32_t microbatches = 1;
+  uint64_t samplesPerStep = 0, tokensPerSample = 0;
+  double learningRate = 0; // of a training plan, with its schedule
+  std::string schedule;
+  std::vector<std::string> learningRates; // as the log calls them
+  std::vector<HeldArgument> held;
+  std::set<std::string> geometricMetrics; // how steps' are put together
   std::vector<CommunicationLine> communication; // largest first
   std::vector<CollectiveReason> reasons;
   std::vector<KernelLine> kernels;
-  uint64_t launches = 0, gemms = 0, sgemms = 0, copies = 0,
-           gemmFlops = 0; // per step
   std::string cpu;
+  double stepSeconds = 0; // as planned
+  std::vector<ProgramReport> programs; // as in the plan
+
+  /// The program that a rank runs.
+  const ProgramReport &programOf(int64_t rank) const {
+    return programs[programs.size() > 1 ? programNumbers[rank] : 0];
+  }
+  std::vector<uint32_t> programNumbers; // by rank, where there are several
 };
 
 PlanReport reportOf(const LoadedPlan &plan);
@@ -96,7 +119,8 @@ nlohmann::ordered_json toJson(const PlanReport &report);
 /// 12.3 MiB.
 std::string bytesText(uint64_t bytes);
 
-/// "segment 'update', optimizer (command 17)", for command `number` of a step.
-std::string describeCommand(const plan::Plan &plan, uint32_t number);
+/// "segment 'update', optimizer (command 17)", for command `number` of a step of
+/// a program.
+std::string describeCommand(const plan::Program &program, uint32_t number);
 
 } // namespace polyrank::runtime

@@ -1,104 +1,87 @@
-// Follows the schedule of a plan on the clocks of its queues.
+// Follows the schedules of a plan's programs on the clocks of their queues.
+//
+// A rank of each program stands for all of its ranks (ProgramGroups.h). A program
+// is followed until it waits for what another one has not done yet; since a plan
+// is verified to end, none waits for ever.
 
 #include "runtime/plan/StepTimeline.h"
 
 #include "runtime/plan/Collectives.h"
 #include "runtime/plan/Enums.h"
-#include "runtime/plan/PlanMesh.h"
+#include "runtime/plan/ProgramGroups.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <map>
+#include <tuple>
 
 namespace polyrank::runtime {
 namespace {
 
+/// What programs know of each other.
+struct Meetings {
+  /// Values of one id from one program to another: when each has arrived, and
+  /// when its slot was free again.
+  struct Channel {
+    std::vector<QueueClock::Interval> sent;
+    std::vector<int64_t> freed;
+  };
+  std::map<std::tuple<uint64_t, uint32_t, uint32_t>, Channel> channels;
+  /// When a link from one program to another is free.
+  std::map<std::tuple<ProgramGroups::Key, uint32_t, uint32_t>, int64_t> links;
+  /// The collectives of a group of several programs, one behind the other.
+  struct Group {
+    struct Operation {
+      size_t started = 0;
+      int64_t allStarted = 0; // so far
+      bool isKnown = false;   // when it runs
+      QueueClock::Interval time;
+    };
+    std::vector<Operation> operations;
+    std::map<uint32_t, size_t> next; // of each program
+    int64_t freeFrom = 0;
+  };
+  std::map<ProgramGroups::Key, Group> groups;
+};
+
 class Follower {
 public:
-  Follower(const LoadedPlan &plan, const StepTimes &times)
-      : program(plan.program()), times(times), mesh(*plan.plan) {
+  Follower(const LoadedPlan &plan, uint32_t number, const Mesh &mesh,
+           const ProgramGroups &groups, const ProgramTimes &times,
+           Meetings &meetings)
+      : program(plan.program(number)), number(number), mesh(mesh),
+        groups(groups), times(times), meetings(meetings) {
+    timeline.place = describePlaces(mesh, program.at());
     timeline.queues.push_back("compute");
     for (const plan::AxisList *group : *program.groups())
       timeline.queues.push_back(mesh.describe(group->axes()));
     work.resize(timeline.queues.size());
   }
 
-  StepTimeline follow() {
-    for (const plan::Action *action : *program.schedule()) {
-      numberOfAction = timeline.segments.size();
-      const plan::Segment &segment =
-          *program.segments()->Get(action->segment());
-      int64_t begin = clock.now();
-      if (segment.commands())
-        for (uint32_t number = 0; number < segment.commands()->size(); ++number)
-          follow(*segment.commands()->Get(number), number,
-                 times[action->segment()][number]);
+  /// As far as it goes; whether that is anywhere.
+  bool follow() {
+    bool hasMoved = false;
+    while (action < program.schedule()->size()) {
+      uint32_t segmentNumber = program.schedule()->Get(action)->segment();
+      const plan::Segment &segment = *program.segments()->Get(segmentNumber);
+      uint32_t count = segment.commands() ? segment.commands()->size() : 0;
+      if (command == 0 && !isBegun)
+        begin = clock.now(), isBegun = true;
+      for (; command < count; ++command, hasMoved = true)
+        if (!follow(*segment.commands()->Get(command),
+                    times[segmentNumber][command]))
+          return hasMoved;
       timeline.segments.push_back(
-          {segment.name()->str(), action->microbatch(), {begin, clock.now()}});
+          {segment.name()->str(),
+           program.schedule()->Get(action)->microbatch(),
+           {begin, clock.now()}});
+      ++action;
+      command = 0, isBegun = false, hasMoved = true;
     }
-    finish();
-    return std::move(timeline);
+    return hasMoved;
   }
 
-private:
-  struct InFlight {
-    QueueClock::Interval time;
-    OverlapLine *line = nullptr;
-    size_t command = 0; // of timeline.commands
-  };
-
-  void add(uint32_t queue, QueueClock::Interval time,
-           const plan::Command &command, uint32_t number) {
-    timeline.commands.push_back(
-        {queue, time, &command, uint32_t(numberOfAction), number});
-    work[queue] += time.end - time.start;
-  }
-
-  void follow(const plan::Command &command, uint32_t number, int64_t duration) {
-    if (const plan::Wait *wait = command.body_as_Wait()) {
-      await(inFlight.at(wait->ticket()));
-      inFlight.erase(wait->ticket());
-      return;
-    }
-    const plan::Collective *collective = command.body_as_Collective();
-    if (!collective) {
-      add(0, clock.compute(duration), command, number);
-      return;
-    }
-    uint32_t queue = 1 + collective->group();
-    QueueClock::Interval time = clock.start(queue, duration);
-    add(queue, time, command, number);
-    OverlapLine &line = lineOf(*collective);
-    ++line.count;
-    line.started += collective->ticket() != 0;
-    line.time += duration;
-    if (program.reasons() && collective->why() < program.reasons()->size())
-      line.bytes += program.reasons()->Get(collective->why())->bytes();
-    if (collective->ticket())
-      inFlight[collective->ticket()] = {time, &line,
-                                        timeline.commands.size() - 1};
-    else
-      await({time, &line, timeline.commands.size() - 1});
-  }
-
-  /// What the rank stands is not hidden. Where others of the group run in front
-  /// of a collective, it stands for these too.
-  void await(const InFlight &one) {
-    int64_t stood = clock.wait(one.time);
-    int64_t duration = one.time.end - one.time.start;
-    timeline.commands[one.command].stood = stood;
-    one.line->hidden += duration - std::min(stood, duration);
-  }
-
-  OverlapLine &lineOf(const plan::Collective &collective) {
-    auto [at, isNew] = lines.try_emplace({int(collective.kind()), collective.group()});
-    if (isNew) {
-      at->second.kind = nameOf(kindOf(collective.kind()));
-      at->second.axes = timeline.queues[1 + collective.group()];
-    }
-    return at->second;
-  }
-
-  void finish() {
+  StepTimeline finish() {
     timeline.makespan = clock.now();
     timeline.computation = work[0];
     for (size_t queue = 1; queue < work.size(); ++queue)
@@ -110,27 +93,250 @@ private:
                      [](const OverlapLine &a, const OverlapLine &b) {
                        return a.time > b.time;
                      });
+    return std::move(timeline);
   }
 
+private:
+  struct InFlight {
+    QueueClock::Interval time; // where the group is of this program alone
+    OverlapLine *line = nullptr;
+    size_t command = 0; // of timeline.commands
+    Meetings::Group *group = nullptr;
+    size_t operation = 0; // of the group
+  };
+
+  void add(uint32_t queue, QueueClock::Interval time,
+           const plan::Command &source, bool isWork = true) {
+    timeline.commands.push_back({queue, time, &source, action, command});
+    if (isWork)
+      work[queue] += time.end - time.start;
+  }
+
+  /// Whether it could run.
+  bool follow(const plan::Command &source, int64_t duration) {
+    if (const plan::Wait *wait = source.body_as_Wait()) {
+      auto flight = inFlight.find(wait->ticket());
+      if (!await(flight->second))
+        return false;
+      inFlight.erase(flight);
+      return true;
+    }
+    if (const plan::Send *send = source.body_as_Send())
+      return follow(source, *send, duration);
+    if (const plan::Receive *receive = source.body_as_Receive())
+      return follow(source, *receive);
+    const plan::Collective *collective = source.body_as_Collective();
+    if (collective)
+      return follow(source, *collective, duration);
+    add(0, clock.compute(duration), source);
+    return true;
+  }
+
+  bool follow(const plan::Command &source, const plan::Collective &collective,
+              int64_t duration) {
+    if (isStarted) // and waits for other programs
+      return finishNow();
+    uint32_t queue = 1 + collective.group();
+    OverlapLine &line = lineOf(collective);
+    ++line.count;
+    line.started += collective.ticket() != 0;
+    line.time += duration;
+    line.bytes += bytesOf(collective.why());
+    InFlight flight{{}, &line, timeline.commands.size(), nullptr, 0};
+    if (groups.spans(number, collective.group())) {
+      flight.group =
+          &meetings.groups[groups.keyOf(number, collective.group())];
+      flight.operation = start(*flight.group, collective, duration);
+      add(queue, {clock.now(), clock.now()}, source);
+      work[queue] += duration;
+    } else {
+      flight.time = clock.start(queue, duration);
+      add(queue, flight.time, source);
+    }
+    if (collective.ticket()) {
+      inFlight[collective.ticket()] = flight;
+      return true;
+    }
+    current = flight;
+    isStarted = true;
+    return finishNow();
+  }
+
+  bool finishNow() {
+    isStarted = !await(current);
+    return !isStarted;
+  }
+
+  /// This program's part in the next operation of the group.
+  size_t start(Meetings::Group &group, const plan::Collective &collective,
+               int64_t duration) {
+    size_t operation = group.next[number]++;
+    if (group.operations.size() <= operation)
+      group.operations.resize(operation + 1);
+    Meetings::Group::Operation &one = group.operations[operation];
+    one.allStarted = std::max(one.allStarted, clock.now());
+    if (++one.started == groups.membersOf(number, collective.group()).size()) {
+      one.time.start = std::max(group.freeFrom, one.allStarted);
+      group.freeFrom = one.time.end = one.time.start + duration;
+      one.isKnown = true;
+    }
+    return operation;
+  }
+
+  /// What the rank stands is not hidden. Where others of the group run in front
+  /// of a collective, it stands for these too.
+  bool await(InFlight &one) {
+    if (one.group) {
+      const auto &operation = one.group->operations[one.operation];
+      if (!operation.isKnown)
+        return false;
+      one.time = operation.time;
+      timeline.commands[one.command].time = one.time;
+    }
+    int64_t stood = clock.wait(one.time);
+    int64_t duration = one.time.end - one.time.start;
+    timeline.commands[one.command].stood = stood;
+    one.line->hidden += duration - std::min(stood, duration);
+    return true;
+  }
+
+  Meetings::Channel &channelOf(uint64_t id, uint32_t from, uint32_t to) {
+    return meetings.channels[{id, from, to}];
+  }
+
+  /// The row of a link, and the line of what goes over it.
+  template <typename End>
+  std::pair<uint32_t, OverlapLine *> linkOf(const End &end, const char *kind,
+                                            int kindNumber) {
+    std::string axes =
+        mesh.describe(program.groups()->Get(end.group())->axes());
+    auto [at, isNew] = links.insert({{end.group(), end.from(), end.to()},
+                                     uint32_t(timeline.queues.size())});
+    if (isNew) {
+      timeline.queues.push_back(
+          fmt::format("{} {} to {}", axes, end.from(), end.to()));
+      work.push_back(0);
+    }
+    OverlapLine &line = lines[{kindNumber, at->second}];
+    line.kind = kind;
+    line.axes = timeline.queues[at->second];
+    return {at->second, &line};
+  }
+
+  bool follow(const plan::Command &source, const plan::Send &send,
+              int64_t duration) {
+    uint32_t other = groups.memberOf(number, send.group(), send.to());
+    Meetings::Channel &channel = channelOf(send.id(), number, other);
+    size_t before = channel.sent.size();
+    int64_t stood = 0;
+    if (before >= send.slots()) {
+      if (channel.freed.size() <= before - send.slots())
+        return false;
+      int64_t freed = channel.freed[before - send.slots()];
+      stood = clock.wait({freed, freed});
+    }
+    QueueClock::Interval time{clock.now(), clock.now()};
+    if (duration > 0) {
+      int64_t &free =
+          meetings.links[{groups.keyOf(number, send.group()), number, other}];
+      time.start = std::max(free, clock.now());
+      free = time.end = time.start + duration;
+    }
+    channel.sent.push_back({clock.now(), time.end});
+    auto [queue, line] = linkOf(send, "send", sendKind);
+    ++line->count;
+    line->bytes += send.input()->size();
+    line->time += duration;
+    line->hidden += duration;
+    add(queue, time, source);
+    timeline.commands.back().stood = stood;
+    return true;
+  }
+
+  bool follow(const plan::Command &source, const plan::Receive &receive) {
+    uint32_t other = groups.memberOf(number, receive.group(), receive.from());
+    Meetings::Channel &channel = channelOf(receive.id(), other, number);
+    if (channel.sent.size() == channel.freed.size())
+      return false;
+    QueueClock::Interval time = channel.sent[channel.freed.size()];
+    int64_t stood = clock.wait(time);
+    channel.freed.push_back(clock.now());
+    auto [queue, line] = linkOf(receive, "receive", receiveKind);
+    ++line->count;
+    int64_t duration = time.end - time.start;
+    line->time += duration;
+    line->hidden += duration - std::min(stood, duration);
+    // It is the sender's work.
+    add(queue, time, source, /*isWork=*/false);
+    timeline.commands.back().stood = stood;
+    return true;
+  }
+
+  uint64_t bytesOf(uint32_t why) const {
+    return program.reasons() && why < program.reasons()->size()
+               ? program.reasons()->Get(why)->bytes()
+               : 0;
+  }
+
+  OverlapLine &lineOf(const plan::Collective &collective) {
+    auto [at, isNew] = lines.try_emplace(
+        {int(collective.kind()), 1 + collective.group()});
+    if (isNew) {
+      at->second.kind = nameOf(kindOf(collective.kind()));
+      at->second.axes = timeline.queues[1 + collective.group()];
+    }
+    return at->second;
+  }
+
+  static constexpr int sendKind = numCollectiveKinds,
+                       receiveKind = numCollectiveKinds + 1;
+
   const plan::Program &program;
-  const StepTimes &times;
-  Mesh mesh;
-  size_t numberOfAction = 0;
+  uint32_t number;
+  const Mesh &mesh;
+  const ProgramGroups &groups;
+  const ProgramTimes &times;
+  Meetings &meetings;
+  uint32_t action = 0, command = 0; // where it is
+  int64_t begin = 0;                // of the action
+  bool isBegun = false;
+  bool isStarted = false; // the collective at hand, which has no ticket
+  InFlight current;
   QueueClock clock;
   StepTimeline timeline;
   std::vector<int64_t> work; // by queue
   std::map<uint32_t, InFlight> inFlight; // by ticket
-  std::map<std::pair<int, uint32_t>, OverlapLine> lines;
+  std::map<std::pair<int, uint32_t>, OverlapLine> lines; // by kind and queue
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> links;
 };
 
 } // namespace
 
-StepTimeline stepTimelineOf(const LoadedPlan &plan) {
-  return stepTimelineOf(plan, plannedTimesOf(plan));
+PlanTimeline planTimelineOf(const LoadedPlan &plan) {
+  return planTimelineOf(plan, plannedTimesOf(plan));
 }
 
-StepTimeline stepTimelineOf(const LoadedPlan &plan, const StepTimes &times) {
-  return Follower(plan, times).follow();
+PlanTimeline planTimelineOf(const LoadedPlan &plan, const StepTimes &times) {
+  Mesh mesh(*plan.plan);
+  ProgramGroups groups(*plan.plan, mesh);
+  Meetings meetings;
+  std::vector<Follower> followers;
+  for (uint32_t number = 0; number < plan.programs(); ++number)
+    followers.emplace_back(plan, number, mesh, groups, times[number],
+                           meetings);
+  for (bool hasMoved = true; hasMoved;) {
+    hasMoved = false;
+    for (Follower &follower : followers)
+      hasMoved |= follower.follow();
+  }
+  PlanTimeline timeline;
+  for (Follower &follower : followers) {
+    StepTimeline one = follower.finish();
+    timeline.makespan = std::max(timeline.makespan, one.makespan);
+    timeline.lowerBound = std::max(timeline.lowerBound, one.lowerBound);
+    timeline.programs.push_back(std::move(one));
+  }
+  return timeline;
 }
 
 } // namespace polyrank::runtime

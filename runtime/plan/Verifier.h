@@ -1,5 +1,5 @@
-// The plan verifier's inside, shared by VerifyPlan.cpp, VerifyCommands.cpp
-// and VerifyTickets.cpp.
+// The plan verifier's inside, shared by VerifyPlan.cpp, VerifyCommands.cpp,
+// VerifyTickets.cpp, VerifyPrograms.cpp and VerifyEnd.cpp.
 
 #pragma once
 
@@ -24,7 +24,9 @@ private:
                             maxArena = maxElements, maxMicrobatches = 1u << 20,
                             maxThreads = 4096, maxRanks = 1u << 16,
                             maxOperands = 1u << 16,
-                            maxAxes = 64, maxGroups = 1024;
+                            maxAxes = 64, maxGroups = 1024,
+                            maxSlots = 1u << 16, maxPrograms = 4096,
+                            maxPicoseconds = uint64_t(1) << 60;
 
   template <typename... Arguments>
   bool fail(fmt::format_string<Arguments...> text, Arguments &&...arguments) {
@@ -45,6 +47,8 @@ private:
   }
 
   bool verifyHeader();
+  /// One program by itself.
+  bool verifyProgram();
   bool verifyStored();
   bool verifyData();
   bool verifyArgument(const plan::Argument &argument);
@@ -84,6 +88,20 @@ private:
                       const plan::Collective &collective,
                       const plan::Transfer &transfer, int64_t groupSize);
   bool verifyCopy(const std::string &what, const plan::Copy &copy);
+  /// Of a Send or a Receive, which moves what is in `value`; the rank has index
+  /// `me` over the group.
+  template <typename End>
+  bool verifyChannelEnd(const std::string &what, const End &end,
+                        const plan::BufferRef &value, uint32_t me);
+  bool verifyReason(const std::string &what, uint32_t why);
+  // VerifyPrograms.cpp
+  bool verifyPlaces();
+  bool verifyChannels();
+  bool verifySharedNames();
+  bool verifyTransfers();
+  bool verifyTimes();
+  // VerifyEnd.cpp
+  bool verifyEnd();
   bool overlap(const plan::BufferRef &a, const plan::BufferRef &b) const;
   bool verifyApart(const std::string &what, const plan::BufferRef &a,
                    const plan::BufferRef &b);
@@ -91,7 +109,7 @@ private:
                   Checked bytes);
 
   const plan::Plan &plan;
-  const plan::Program *program = nullptr;
+  const plan::Program *program = nullptr; // that is being verified
 };
 
 } // namespace polyrank::runtime

@@ -2,6 +2,7 @@
 
 #include "runtime/plan/Verifier.h"
 
+#include "runtime/plan/Channels.h"
 #include "runtime/plan/Enums.h"
 
 #include <algorithm>
@@ -234,9 +235,8 @@ bool PlanVerifier::verifyCollective(const std::string &what,
                 program->groups()->size());
   int64_t size =
       Mesh::groupSize(program->groups()->Get(collective.group())->axes());
-  uint64_t reasons = program->reasons() ? program->reasons()->size() : 0;
-  if (collective.why() >= reasons && collective.why() != 0)
-    return fail("{}: reason {} of {}", what, collective.why(), reasons);
+  if (!verifyReason(what, collective.why()))
+    return false;
   std::vector<int32_t> sources;
   if (collective.permutation())
     sources.assign(collective.permutation()->begin(),
@@ -277,6 +277,66 @@ bool PlanVerifier::verifyCopy(const std::string &what, const Copy &copy) {
          verifyApart(what, *copy.input(), *copy.output());
 }
 
+bool PlanVerifier::verifyReason(const std::string &what, uint32_t why) {
+  uint64_t reasons = program->reasons() ? program->reasons()->size() : 0;
+  return why < reasons || why == 0 ||
+         fail("{}: reason {} of {}", what, why, reasons);
+}
+
+/// Whether a channel that a Receive names is in the sender's arena follows from
+/// the Send, which must name the same one.
+template <typename End>
+bool PlanVerifier::verifyChannelEnd(const std::string &what, const End &end,
+                                    const BufferRef &value, uint32_t me) {
+  if (end.group() >= program->groups()->size())
+    return fail("{}: group {} of {}", what, end.group(),
+                program->groups()->size());
+  const AxisRefs *axes = program->groups()->Get(end.group())->axes();
+  int64_t size = Mesh::groupSize(axes);
+  if (end.from() >= size || end.to() >= size || end.from() == end.to())
+    return fail("{}: goes from index {} to {} of a group of {}", what,
+                end.from(), end.to(), size);
+  // All ranks of the program run it, so all must be the one that it says.
+  Mesh mesh(plan);
+  for (const AxisRef *ref : *axes)
+    if (ref->size() > 1 &&
+        (!program->at() ||
+         std::none_of(program->at()->begin(), program->at()->end(),
+                      [&](const Place *place) {
+                        return place->axis() == ref->axis();
+                      })))
+      return fail("{}: its group is over axis '{}', and ranks with any "
+                  "coordinate there run the program",
+                  what, mesh.name(ref->axis()));
+  int64_t index = mesh.linearIndex(firstRankOf(mesh, program->at()), axes);
+  if (index != me)
+    return fail("{}: is of the rank with index {} over {}, and those that run "
+                "it have {}",
+                what, me, mesh.describe(axes), index);
+  if (end.slots() < 1 || end.slots() > maxSlots)
+    return fail("{}: {} slots; 1 to {} are possible", what, end.slots(),
+                maxSlots);
+  const BufferRef &channel = *end.channel();
+  if (channel.region() != Region::Shared)
+    return fail("{}: its channel at offset {} is private, the other rank "
+                "cannot reach it",
+                what, channel.offset());
+  if (channel.stride() != 0 || channel.slots() != 0 || channel.axes() != 0 ||
+      channel.step() != 0)
+    return fail("{}: its channel lies in one place, and has stride {}, {} "
+                "slots and step {}",
+                what, channel.stride(), channel.slots(), channel.step());
+  if (!verifyReason(what, end.why()) || !verifyBuffer(what, value, 1))
+    return false;
+  Checked bytes = Checked(channelAlignment) +
+                  Checked(end.slots()) * Checked(slotBytesOf(value.size()));
+  if (!bytes.is(channel.size()))
+    return fail("{}: {} slots of {} bytes need a channel of {} bytes, and it "
+                "has {}",
+                what, end.slots(), value.size(), bytes.value(), channel.size());
+  return true;
+}
+
 bool PlanVerifier::verifyCommand(const std::string &what,
                                  const Command &command) {
   switch (command.body_type()) {
@@ -288,6 +348,15 @@ bool PlanVerifier::verifyCommand(const std::string &what,
     return verifyCollective(what, *command.body_as_Collective());
   case CommandBody::Copy:
     return verifyCopy(what, *command.body_as_Copy());
+  case CommandBody::Send: {
+    const Send &send = *command.body_as_Send();
+    return verifyChannelEnd(what, send, *send.input(), send.from()) &&
+           verifyBuffer(what + ", channel", *send.channel(), channelAlignment);
+  }
+  case CommandBody::Receive: {
+    const Receive &receive = *command.body_as_Receive();
+    return verifyChannelEnd(what, receive, *receive.output(), receive.to());
+  }
   case CommandBody::Wait: // verifyTicket
     return true;
   case CommandBody::NONE:

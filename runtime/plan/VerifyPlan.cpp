@@ -363,9 +363,6 @@ bool PlanVerifier::verifyHeader() {
   }
   if (!ranks.fits(maxRanks))
     return fail("the mesh has more than {} ranks", maxRanks);
-  if (plan.programs()->size() != 1)
-    return fail("has {} stages; this program runs plans of one stage",
-                plan.programs()->size());
   if (!isRate(plan.learning_rate()))
     return fail("a learning rate of {}", plan.learning_rate());
   if (plan.lr_schedule())
@@ -374,16 +371,15 @@ bool PlanVerifier::verifyHeader() {
         !schedule)
       return fail("the learning rate's schedule '{}': {}",
                   plan.lr_schedule()->str(), schedule.error().message);
-  program = plan.programs()->Get(0);
+  return true;
+}
+
+bool PlanVerifier::verifyProgram() {
   if (!(Checked(program->shared_size()) + Checked(program->private_size()))
            .fits(maxArena))
     return fail("an arena of {} + {} bytes", program->shared_size(),
                 program->private_size());
-  return true;
-}
-
-bool PlanVerifier::verify() {
-  if (!verifyHeader() || !verifyStored() || !verifyData())
+  if (!verifyData())
     return false;
   for (const Segment *segment : *program->segments())
     if (!verifySegment(*segment))
@@ -394,7 +390,23 @@ bool PlanVerifier::verify() {
       return fail("the schedule runs segment {} of {} for microbatch {} of {}",
                   action->segment(), program->segments()->size(),
                   action->microbatch(), plan.microbatches());
-  return true;
+  return verifyChannels();
+}
+
+bool PlanVerifier::verify() {
+  if (!verifyHeader() || !verifyStored() || !verifyPlaces())
+    return false;
+  for (const Program *each : *plan.programs()) {
+    program = each;
+    if (verifyProgram())
+      continue;
+    if (plan.programs()->size() > 1)
+      message = "at " + describePlaces(Mesh(plan), program->at()) + ": " +
+                message;
+    return false;
+  }
+  return verifyTimes() && verifySharedNames() && verifyTransfers() &&
+         verifyEnd();
 }
 
 Result<const Plan *> verifyPlan(std::span<const uint8_t> flatbuffer) {

@@ -12,8 +12,10 @@ namespace polyrank::runtime {
 /// Verifies the flatbuffer and everything that is said in it: enums, mesh and
 /// axes, arguments against their views, layouts and buffers, every command's
 /// operands against the buffers it names in every microbatch, groups, kernels
-/// and schedule. All sizes are computed with overflow checks. After success
-/// the accessors of the returned plan may be used without further tests.
+/// and schedule. Of several programs also that each rank has one, that what one
+/// sends another one receives, and that all come to the end of a step. All sizes
+/// are computed with overflow checks. After success the accessors of the returned
+/// plan may be used without further tests.
 ///
 /// The kernels are native code and not covered: run what you compiled.
 Result<const plan::Plan *> verifyPlan(std::span<const uint8_t> flatbuffer);
@@ -24,7 +26,10 @@ struct LoadedPlan {
   const plan::Plan *plan = nullptr;
   std::string path;
 
-  const plan::Program &program() const { return *plan->programs()->Get(0); }
+  uint32_t programs() const { return plan->programs()->size(); }
+  const plan::Program &program(uint32_t number = 0) const {
+    return *plan->programs()->Get(number);
+  }
 };
 
 Result<LoadedPlan> loadPlan(const std::string &path);

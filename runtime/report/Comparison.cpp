@@ -4,6 +4,7 @@
 
 #include "runtime/plan/CommandText.h"
 #include "runtime/plan/Enums.h"
+#include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/StepTimeline.h"
 #include "support/Json.h"
 #include "support/Names.h"
@@ -28,60 +29,74 @@ int64_t lengthOf(const TracedStep &step) {
   return step.empty() ? 0 : step.back().end - step.front().begin;
 }
 
-/// One command of the step's schedule.
-struct Place {
-  const plan::Segment *segment = nullptr;
+/// One command of a program's schedule.
+struct PlacedCommand {
   const plan::Command *command = nullptr;
   const PlannedCommand *planned = nullptr; // none of a wait
   int64_t linkTime = 0;
-  /// Where the collective was started that ends here; of no other command any.
-  const Place *collective = nullptr;
+  /// Where the collective was started that ends here; of what is sent or received
+  /// itself; of no other command any.
+  const PlacedCommand *collective = nullptr;
 };
 
 class Comparer {
 public:
   Comparer(const LoadedPlan &plan, const TraceFile &trace,
            const StepTimes &linkTimes)
-      : plan(plan), trace(trace), timeline(stepTimelineOf(plan)) {
-    findPlaces(linkTimes);
+      : plan(plan), trace(trace), timeline(planTimelineOf(plan)),
+        places(plan.programs()) {
+    for (uint32_t number = 0; number < plan.programs(); ++number)
+      findPlaces(number, linkTimes[number]);
   }
 
   Comparison run() {
     chooseStep();
     comparison.makespan.planned = secondsOf(timeline.makespan);
-    for (const std::string &queue : timeline.queues)
-      comparison.queues.push_back({queue, {}});
-    for (const Place &place : places)
-      addPlanned(place);
+    for (const StepTimeline &program : timeline.programs)
+      for (const std::string &queue : program.queues)
+        queueOf(queue);
+    // A mean over ranks, of which each program has as many.
+    weight = 1.0 / static_cast<double>(plan.programs());
+    for (uint32_t number = 0; number < plan.programs(); ++number) {
+      program = &timeline.programs[number];
+      for (const PlacedCommand &place : places[number])
+        addPlanned(place);
+      comparison.programs.push_back({program->place, {}, {}});
+      comparison.programs.back().computing.planned =
+          secondsOf(program->computation);
+      comparison.programs.back().idle.planned = secondsOf(timeline.idle(number));
+    }
     const std::vector<TracedStep> &ranks =
         trace.steps[comparison.step - trace.firstStep];
     share = 1e-9 / static_cast<double>(ranks.size());
-    for (const TracedStep &step : ranks)
-      addMeasured(step);
+    Mesh mesh(*plan.plan);
+    lengths.resize(plan.programs());
+    for (size_t rank = 0; rank < ranks.size(); ++rank)
+      addMeasured(programOf(*plan.plan, mesh, int64_t(rank)), ranks[rank]);
     finish();
     return std::move(comparison);
   }
 
 private:
-  void findPlaces(const StepTimes &linkTimes) {
+  void findPlaces(uint32_t number, const ProgramTimes &linkTimes) {
     std::map<std::pair<uint32_t, uint32_t>, const PlannedCommand *> planned;
-    for (const PlannedCommand &command : timeline.commands)
+    for (const PlannedCommand &command : timeline.programs[number].commands)
       planned[{command.action, command.number}] = &command;
-    const plan::Program &program = plan.program();
+    const plan::Program &program = plan.program(number);
+    std::vector<PlacedCommand> &places = this->places[number];
     for (uint32_t a = 0; a < program.schedule()->size(); ++a) {
-      const plan::Segment &segment =
-          *program.segments()->Get(program.schedule()->Get(a)->segment());
+      uint32_t segmentNumber = program.schedule()->Get(a)->segment();
+      const plan::Segment &segment = *program.segments()->Get(segmentNumber);
       uint32_t count = segment.commands() ? segment.commands()->size() : 0;
-      for (uint32_t number = 0; number < count; ++number) {
-        auto found = planned.find({a, number});
-        places.push_back(
-            {&segment, segment.commands()->Get(number),
-             found == planned.end() ? nullptr : found->second,
-             linkTimes[program.schedule()->Get(a)->segment()][number]});
+      for (uint32_t c = 0; c < count; ++c) {
+        auto found = planned.find({a, c});
+        places.push_back({segment.commands()->Get(c),
+                          found == planned.end() ? nullptr : found->second,
+                          linkTimes[segmentNumber][c]});
       }
     }
-    std::map<uint32_t, const Place *> started; // by ticket
-    for (Place &place : places)
+    std::map<uint32_t, const PlacedCommand *> started; // by ticket
+    for (PlacedCommand &place : places)
       if (const plan::Wait *wait = place.command->body_as_Wait())
         place.collective = started.at(wait->ticket());
       else if (const auto *collective = place.command->body_as_Collective()) {
@@ -89,6 +104,8 @@ private:
           started[collective->ticket()] = &place;
         else
           place.collective = &place;
+      } else if (!isComputed(*place.command)) {
+        place.collective = &place;
       }
   }
 
@@ -117,7 +134,14 @@ private:
     Planned time;
   };
 
-  Op &opOf(const Place &place) {
+  QueueLine &queueOf(const std::string &name) {
+    auto [at, isNew] = queues.insert({name, comparison.queues.size()});
+    if (isNew)
+      comparison.queues.push_back({name, {}});
+    return comparison.queues[at->second];
+  }
+
+  Op &opOf(const PlacedCommand &place) {
     const plan::Command &command = *place.command;
     std::string work = describeWork(*plan.plan, command);
     // In quotes, as ops are: then the exporter's name of the node is left out.
@@ -129,59 +153,68 @@ private:
     return op;
   }
 
-  CollectiveLine &lineOf(const Place &place) {
-    const plan::Collective &collective = *place.command->body_as_Collective();
-    CollectiveLine &line =
-        collectives[{int(collective.kind()), collective.group()}];
-    line.kind = nameOf(kindOf(collective.kind()));
-    line.axes = timeline.queues[1 + collective.group()];
+  CollectiveLine &lineOf(const PlacedCommand &place) {
+    const auto *collective = place.command->body_as_Collective();
+    std::string kind = collective ? nameOf(kindOf(collective->kind()))
+                                  : describeWork(*plan.plan, *place.command);
+    const std::string &axes = program->queues[place.planned->queue];
+    CollectiveLine &line = collectives[{kind, axes}];
+    line.kind = kind;
+    line.axes = axes;
     return line;
   }
 
-  void addPlanned(const Place &place) {
+  /// Of a program that stands in `program`.
+  void addPlanned(const PlacedCommand &place) {
     if (!place.planned)
       return;
-    double time =
-        secondsOf(place.planned->time.end - place.planned->time.start);
-    comparison.queues[place.planned->queue].busy.planned += time;
+    double time = weight *
+                  secondsOf(place.planned->time.end - place.planned->time.start);
+    double stood = weight * secondsOf(place.planned->stood);
+    queueOf(program->queues[place.planned->queue]).busy.planned += time;
     if (isComputed(*place.command)) {
       Op &op = opOf(place);
       ++op.count;
       op.time.planned += time;
       return;
     }
+    const auto *collective = place.command->body_as_Collective();
     CollectiveLine &line = lineOf(place);
     ++line.count;
-    line.started += place.command->body_as_Collective()->ticket() != 0;
+    line.started += collective && collective->ticket() != 0;
     line.time.planned += time;
     // Those in front of it are not its own time.
-    line.stood.planned += std::min(time, secondsOf(place.planned->stood));
-    comparison.stood.planned += secondsOf(place.planned->stood);
+    line.stood.planned += std::min(time, stood);
+    comparison.stood.planned += stood;
   }
 
   /// Of one rank.
-  void addMeasured(const TracedStep &step) {
-    double within = 0;
-    for (size_t i = 0; i < places.size(); ++i) {
-      const Place &place = places[i];
+  void addMeasured(uint32_t number, const TracedStep &step) {
+    program = &timeline.programs[number];
+    double within = 0, computing = 0;
+    for (size_t i = 0; i < places[number].size(); ++i) {
+      const PlacedCommand &place = places[number][i];
       double time = share * static_cast<double>(step[i].end - step[i].begin);
       within += time;
       if (isComputed(*place.command)) {
         opOf(place).time.measured += time;
-        comparison.queues[0].busy.measured += time;
+        computing += time;
       } else if (place.collective) {
         addEnd(*place.collective, step[i]);
       } else {
         comparison.starting += time;
       }
     }
+    queueOf("compute").busy.measured += computing;
     double length = share * static_cast<double>(lengthOf(step));
-    comparison.makespan.measured += length;
+    comparison.programs[number].computing.measured += computing / weight;
+    lengths[number] += length / weight;
     comparison.outside += length - within;
   }
 
-  /// Of a collective, by itself or by the wait for it.
-  void addEnd(const Place &start, const TracedCommand &command) {
+  /// Of a collective, by itself or by the wait for it, or of what is sent or
+  /// received.
+  void addEnd(const PlacedCommand &start, const TracedCommand &command) {
     CollectiveLine &line = lineOf(start);
     int64_t others = std::clamp(command.allStarted, command.begin, command.end);
     double forOthers = share * static_cast<double>(others - command.begin);
@@ -195,10 +228,16 @@ private:
     line.time.measured += time;
     comparison.forOthers += forOthers;
     comparison.stood.measured += stood;
-    comparison.queues[start.planned->queue].busy.measured += time;
+    queueOf(line.axes).busy.measured += time;
   }
 
   void finish() {
+    // A step is over when the last program's part is.
+    comparison.makespan.measured =
+        *std::max_element(lengths.begin(), lengths.end());
+    for (ProgramLine &line : comparison.programs)
+      line.idle.measured =
+          comparison.makespan.measured - line.computing.measured;
     for (auto &[key, op] : ops) {
       std::string name = op.names.toString();
       std::erase(name, '\'');
@@ -222,12 +261,16 @@ private:
 
   const LoadedPlan &plan;
   const TraceFile &trace;
-  StepTimeline timeline;
-  std::vector<Place> places;
+  PlanTimeline timeline;
+  std::vector<std::vector<PlacedCommand>> places; // by program
+  const StepTimeline *program = nullptr; // that is being added
+  double weight = 1;
+  std::vector<double> lengths; // of the step, in each program
   Comparison comparison;
+  std::map<std::string, size_t> queues;
   double share = 0; // seconds of the mean that a rank's nanosecond is
   std::map<std::tuple<std::string, std::string, std::string>, Op> ops;
-  std::map<std::pair<int, uint32_t>, CollectiveLine> collectives;
+  std::map<std::pair<std::string, std::string>, CollectiveLine> collectives;
 };
 
 nlohmann::ordered_json toJson(const Planned &time) {
@@ -249,6 +292,11 @@ nlohmann::ordered_json toJson(const Comparison &comparison) {
   report["rehearsed"] = comparison.isRehearsed;
   report["links"] = comparison.links;
   report["seconds"] = toJson(comparison.makespan);
+  report["programs"] = nlohmann::ordered_json::array();
+  for (const ProgramLine &program : comparison.programs)
+    report["programs"].push_back({{"at", program.place},
+                                  {"computing", toJson(program.computing)},
+                                  {"idle", toJson(program.idle)}});
   report["queues"] = nlohmann::ordered_json::array();
   for (const QueueLine &queue : comparison.queues)
     report["queues"].push_back(
@@ -278,24 +326,30 @@ nlohmann::ordered_json toJson(const Comparison &comparison) {
 
 StepTimes measuredTimesOf(const LoadedPlan &plan, const TraceFile &trace) {
   StepTimes times = plannedTimesOf(plan);
-  const plan::Program &program = plan.program();
-  std::vector<std::vector<bool>> seen;
-  for (const std::vector<int64_t> &segment : times)
-    seen.emplace_back(segment.size(), false);
+  Mesh mesh(*plan.plan);
+  std::vector<std::vector<std::vector<bool>>> seen;
+  for (const ProgramTimes &program : times) {
+    auto &some = seen.emplace_back();
+    for (const std::vector<int64_t> &segment : program)
+      some.emplace_back(segment.size(), false);
+  }
   for (size_t s = firstToCount(trace); s < trace.steps.size(); ++s)
-    for (const TracedStep &rank : trace.steps[s]) {
+    for (size_t rank = 0; rank < trace.steps[s].size(); ++rank) {
+      uint32_t p = programOf(*plan.plan, mesh, int64_t(rank));
+      const plan::Program &program = plan.program(p);
       size_t i = 0;
       for (const plan::Action *action : *program.schedule()) {
-        std::vector<int64_t> &segment = times[action->segment()];
+        std::vector<int64_t> &segment = times[p][action->segment()];
         for (size_t number = 0; number < segment.size(); ++number, ++i) {
           if (!isComputed(*program.segments()
                                ->Get(action->segment())
                                ->commands()
                                ->Get(static_cast<uint32_t>(number))))
             continue;
-          int64_t time = 1000 * (rank[i].end - rank[i].begin);
-          bool isFirst = !seen[action->segment()][number];
-          seen[action->segment()][number] = true;
+          const TracedCommand &traced = trace.steps[s][rank][i];
+          int64_t time = 1000 * (traced.end - traced.begin);
+          bool isFirst = !seen[p][action->segment()][number];
+          seen[p][action->segment()][number] = true;
           segment[number] = isFirst ? time : std::min(segment[number], time);
         }
       }

@@ -25,7 +25,8 @@ struct OpLine {
   Planned time;
 };
 
-/// All collectives of one kind over one set of axes.
+/// All collectives of one kind over one set of axes, or all that goes to, or comes
+/// from, one other rank.
 struct CollectiveLine {
   std::string kind, axes;
   uint64_t count = 0, started = 0; // of these, before others
@@ -48,6 +49,12 @@ struct QueueLine {
   Planned busy;
 };
 
+/// The ranks that run one program: what they compute, and the rest of the step.
+struct ProgramLine {
+  std::string place; // "pipe=1"; empty where all run it
+  Planned computing, idle;
+};
+
 struct Comparison {
   /// Which step was compared: the fastest, but for the first where there are
   /// others; a mean over `ranks`.
@@ -56,6 +63,7 @@ struct Comparison {
   bool isRehearsed = false;
   std::vector<std::string> links;
   Planned makespan;
+  std::vector<ProgramLine> programs; // as in the plan
   std::vector<QueueLine> queues;
   Planned stood;           // in collectives that all ranks had started
   double forOthers = 0;    // measured: until other ranks had started them

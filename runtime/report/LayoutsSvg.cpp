@@ -19,9 +19,10 @@ namespace {
 constexpr double left = 16, nameWidth = 430, gridWidth = 300, width = 1160,
                  top = 76, rowGap = 14;
 
-/// Arguments that differ in the numbers of layers only.
+/// Arguments of a program that differ in the numbers of layers only.
 struct Row {
   const plan::Argument *argument = nullptr;
+  const plan::Program *program = nullptr;
   LayerNames names;
 };
 
@@ -45,7 +46,7 @@ std::string rangesText(const std::vector<int64_t> &ranks) {
 class Picture {
 public:
   explicit Picture(const LoadedPlan &loaded)
-      : loaded(loaded), program(loaded.program()), mesh(*loaded.plan),
+      : loaded(loaded), mesh(*loaded.plan),
         report(reportOf(loaded)) {}
 
   std::string draw() {
@@ -84,6 +85,11 @@ private:
   }
 
   void collectRows() {
+    for (const plan::Program *program : *loaded.plan->programs())
+      collectRows(*program);
+  }
+
+  void collectRows(const plan::Program &program) {
     std::map<std::string, std::string> layouts;
     for (const plan::Argument *argument : *program.arguments())
       if (argument->role() == plan::Role::Parameter)
@@ -106,7 +112,7 @@ private:
                                           layout, int(argument->dtype())),
                               rows.size());
       if (isNew)
-        rows.push_back({argument, {}});
+        rows.push_back({argument, &program, {}});
       rows[at->second].names.add(name);
     }
   }
@@ -144,15 +150,17 @@ private:
         row.names.size() > 1 ? fmt::format("{} x ", row.names.size()) : "";
     svg.text(left, y + 13, row.names.toString(), 12, Svg::Anchor::Start, true);
     Plane plane = planeOf(argument);
-    std::string what = fmt::format("{}{} {}, {} on each rank", count,
+    std::string place = describePlaces(mesh, row.program->at());
+    std::string what = fmt::format("{}{} {}, {} on each rank{}", count,
                                    nameOf(DType(argument.dtype())),
                                    describeLayout(mesh, argument.dims()),
-                                   bytesText(argument.buffer()->size()));
+                                   bytesText(argument.buffer()->size()),
+                                   place.empty() ? "" : " at " + place);
     if (heightOf(row) > 28)
       svg.text(left, y + 28, what, 11);
     else
       svg.text(left + nameWidth + gridWidth + 12, y + 13, what, 11);
-    drawGrid(svg, argument, plane, y, heightOf(row));
+    drawGrid(svg, row, plane, y, heightOf(row));
     if (argument.dims()->size() > 2)
       svg.text(left + nameWidth + gridWidth + 12, y + 13,
                fmt::format("dims {} (down) and {} (across) of {}", plane.down,
@@ -160,15 +168,17 @@ private:
                11);
   }
 
-  void drawGrid(Svg &svg, const plan::Argument &argument, Plane plane, double y,
+  void drawGrid(Svg &svg, const Row &row, Plane plane, double y,
                 double height) {
+    const plan::Argument &argument = *row.argument;
     const Dims &dims = *argument.dims();
     const plan::Dim *down = plane.down < 0 ? nullptr : dims.Get(plane.down);
     const plan::Dim &across = *dims.Get(plane.across);
     // Block (row, column) -> its ranks.
     std::map<std::pair<int64_t, int64_t>, std::vector<int64_t>> blocks;
     for (int64_t rank = 0; rank < mesh.ranks(); ++rank)
-      blocks[{down ? mesh.linearIndex(rank, down->axes()) : 0,
+      if (isAt(mesh, rank, row.program->at()))
+        blocks[{down ? mesh.linearIndex(rank, down->axes()) : 0,
               mesh.linearIndex(rank, across.axes())}]
           .push_back(rank);
     double rows = down ? double(blocksOf(*down)) : 1,
@@ -242,7 +252,6 @@ private:
   }
 
   const LoadedPlan &loaded;
-  const plan::Program &program;
   Mesh mesh;
   PlanReport report;
   std::vector<Row> rows;

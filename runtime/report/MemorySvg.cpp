@@ -19,6 +19,7 @@ struct Kind {
 constexpr Kind kinds[] = {
     {"parameters", "#0072b2"}, {"optimizer state", "#56b4e9"},
     {"inputs", "#999999"},     {"constants", "#cccccc"},
+    {"channels", "#d55e00"},
     {"forward", "#009e73"},    {"backward", "#e69f00"},
     {"update", "#cc79a7"},     {"scratch", "#f0e442"}};
 
@@ -39,10 +40,14 @@ constexpr double leastHeight = 0.2;
 
 class Picture {
 public:
-  Picture(const MemoryTimeline &timeline, const LoadedPlan &loaded)
-      : timeline(timeline), report(reportOf(loaded)),
-        title(fmt::format("{}: memory of rank 0 in a step",
-                          report.model.empty() ? loaded.path : report.model)),
+  Picture(const MemoryTimeline &timeline, const LoadedPlan &loaded,
+          uint32_t program)
+      : timeline(timeline), whole(reportOf(loaded)),
+        report(whole.programs[program]),
+        title(fmt::format(
+            "{}: memory of {} in a step",
+            whole.model.empty() ? loaded.path : whole.model,
+            report.place.empty() ? "rank 0" : "the ranks at " + report.place)),
         svg(width, height, title) {}
 
   std::string draw() {
@@ -53,7 +58,7 @@ public:
              fmt::format("{} in the arena; {} held at the peak; mesh {}",
                          bytesText(report.arenaBytes()),
                          bytesText(timeline.peakBytes),
-                         report.mesh.empty() ? "of one rank" : report.mesh),
+                         whole.mesh.empty() ? "of one rank" : whole.mesh),
              12);
     drawLegend();
     drawArena();
@@ -165,7 +170,8 @@ private:
   }
 
   const MemoryTimeline &timeline;
-  PlanReport report;
+  PlanReport whole;
+  const ProgramReport &report;
   std::string title;
   Svg svg;
   std::function<double(double)> xOf;
@@ -173,8 +179,9 @@ private:
 
 } // namespace
 
-std::string memorySvg(const MemoryTimeline &timeline, const LoadedPlan &plan) {
-  return Picture(timeline, plan).draw();
+std::string memorySvg(const MemoryTimeline &timeline, const LoadedPlan &plan,
+                      uint32_t program) {
+  return Picture(timeline, plan, program).draw();
 }
 
 } // namespace polyrank::runtime

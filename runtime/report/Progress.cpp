@@ -5,6 +5,7 @@
 #include "runtime/report/Messages.h"
 #include "support/Names.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -215,7 +216,8 @@ bool Progress::isDue() {
 void Progress::ready(const ReadyReport &report) {
   if (!options.quiet)
     tell(
-        fmt::format("ready: {} of memory on each rank in {:.1f} s{}\n",
+        fmt::format("ready: {}{} of memory on each rank in {:.1f} s{}\n",
+                    plan.programs.size() > 1 ? "up to " : "",
                     bytesText(plan.arenaBytes()), report.memorySeconds,
                     options.isRehearsal
                         ? ""
@@ -354,6 +356,19 @@ RankUse useFromJson(const nlohmann::json &json) {
   return use;
 }
 
+void StepReport::add(const StepReport &other) {
+  seconds = std::max(seconds, other.seconds);
+  auto addNew = [](auto &to, const auto &from) {
+    for (auto &entry : from)
+      if (std::none_of(to.begin(), to.end(), [&](auto &known) {
+            return known.first == entry.first;
+          }))
+        to.push_back(entry);
+  };
+  addNew(metrics, other.metrics);
+  addNew(learningRates, other.learningRates);
+}
+
 std::string describeStart(const PlanReport &plan) {
   std::string text = fmt::format(
       "{} on {} rank{}{} x {} thread{}: {} parameters, {} samples per step in "
@@ -365,10 +380,12 @@ std::string describeStart(const PlanReport &plan) {
       countText(static_cast<double>(plan.parameterElements)),
       plan.samplesPerStep, plan.microbatches,
       plan.microbatches == 1 ? "" : "es");
-  uint64_t planned = plan.sharedBytes + plan.privateBytes;
-  text += fmt::format("each rank: {} parameters, {} state, {} arena in all\n",
-                      bytesText(plan.parameterBytes),
-                      bytesText(plan.stateBytes), bytesText(planned));
+  for (const ProgramReport &program : plan.programs)
+    text += fmt::format(
+        "each rank{}: {} parameters, {} state, {} arena in all\n",
+        program.place.empty() ? "" : " at " + program.place,
+        bytesText(program.parameterBytes), bytesText(program.stateBytes),
+        bytesText(program.arenaBytes()));
   return text;
 }
 
@@ -382,7 +399,8 @@ std::string describeEnd(const PlanReport &plan, const Mesh &mesh,
     double busy = use.computeSeconds + use.communicationSeconds;
     text += fmt::format("{:<30}{:>12}{:>12}{:>12}{:>12.1f} %\n",
                         mesh.describeRank(static_cast<int64_t>(rank)),
-                        bytesText(plan.sharedBytes + plan.privateBytes),
+                        bytesText(plan.programOf(static_cast<int64_t>(rank))
+                                      .arenaBytes()),
                         bytesText(use.peakOwn), bytesText(use.sentBytes),
                         busy > 0 ? 100 * use.communicationSeconds / busy : 0);
   }

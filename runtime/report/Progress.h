@@ -12,7 +12,7 @@
 
 namespace polyrank::runtime {
 
-/// One step, as a rank reports it.
+/// One step, as the first rank of each program reports it.
 struct StepReport {
   uint64_t step = 0; // from 1
   double seconds = 0;
@@ -30,6 +30,10 @@ struct StepReport {
   std::string_view withoutTargets() const;
   /// Where there are targets.
   bool lossIsNan() const;
+
+  /// What the first rank of another program says of the same step: the longer
+  /// time, and what is not known yet.
+  void add(const StepReport &other);
 };
 
 nlohmann::json toJson(const StepReport &step);

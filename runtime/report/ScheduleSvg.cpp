@@ -20,40 +20,63 @@ constexpr Look phases[] = {{"forward", "#009e73", 1.0},
 constexpr Look communication = {"communication", "#0072b2", 1.0};
 
 constexpr double left = 120, right = 24, width = 1280, top = 84, row = 54,
-                 rowGap = 16, plotWidth = width - left - right;
+                 rowGap = 16, programGap = 26, plotWidth = width - left - right;
 /// What is not as wide as this, in pixels, cannot be seen.
 constexpr double leastWidth = 0.05;
 
+/// A queue of a program, and where its row is.
+struct Row {
+  std::string name;
+  double top;
+};
+
 class Picture {
 public:
-  Picture(const StepTimeline &timeline, const LoadedPlan &loaded)
+  Picture(const PlanTimeline &timeline, const LoadedPlan &loaded)
       : timeline(timeline), report(reportOf(loaded)),
-        title(fmt::format("{}: the commands of a rank in a step",
-                          report.model.empty() ? loaded.path : report.model)),
-        bottom(top + (row + rowGap) * double(timeline.queues.size())),
-        svg(width, bottom + 56, title) {}
+        isOne(timeline.programs.size() == 1),
+        title(fmt::format("{}: the commands of {} in a step",
+                          report.model.empty() ? loaded.path : report.model,
+                          isOne ? "a rank" : "a rank of each program")),
+        bottom(placeRows()), svg(width, bottom + 56, title) {}
 
   std::string draw() {
     scale = plotWidth / std::max<double>(1, double(timeline.makespan));
     svg.text(left, 24, title, 16, Svg::Anchor::Start, true);
+    int64_t computation = 0, communication = 0;
+    for (const StepTimeline &program : timeline.programs) {
+      computation = std::max(computation, program.computation);
+      communication = std::max(communication, program.communication);
+    }
     svg.text(left, 44,
-             fmt::format("{} as planned, at least {}; {} of computation, {} of "
+             fmt::format("{} as planned, at least {}; {}{} of computation, {} of "
                          "communication; mesh {}",
                          timeText(timeline.makespan),
-                         timeText(timeline.lowerBound),
-                         timeText(timeline.computation),
-                         timeText(timeline.communication),
+                         timeText(timeline.lowerBound), isOne ? "" : "up to ",
+                         timeText(computation), timeText(communication),
                          report.mesh.empty() ? "of one rank" : report.mesh),
              12);
     drawLegend();
-    for (size_t queue = 0; queue < timeline.queues.size(); ++queue) {
-      svg.rectangle(left, rowTop(queue), plotWidth, row,
-                    {"#fafafa", "#888888"});
-      svg.text(left - 8, rowTop(queue) + row / 2 + 4, timeline.queues[queue],
-               12, Svg::Anchor::End);
+    for (size_t number = 0; number < timeline.programs.size(); ++number) {
+      for (const Row &each : rows[number]) {
+        if (each.name.empty())
+          continue; // nothing is on it
+        svg.rectangle(left, each.top, plotWidth, row, {"#fafafa", "#888888"});
+        svg.text(left - 8, each.top + row / 2 + 4, each.name, 12,
+                 Svg::Anchor::End);
+      }
+      drawCommands(number);
+      drawSegments(number);
     }
-    drawCommands();
-    drawSegments();
+    if (hidden)
+      svg.text(left + plotWidth, bottom + 44,
+               fmt::format("{} commands are too short to be drawn", hidden), 11,
+               Svg::Anchor::End);
+    svg.text(left, bottom + 26,
+             report.microbatches > 1
+                 ? "segments, each with the number of its microbatch"
+                 : "segments",
+             11);
     return svg.finish();
   }
 
@@ -65,8 +88,30 @@ private:
                              : fmt::format("{:.2f} us", seconds * 1e6);
   }
   double xOf(int64_t time) const { return left + double(time) * scale; }
-  static double rowTop(size_t queue) {
-    return top + (row + rowGap) * double(queue);
+
+  /// Fills `rows`; where they end. Of several programs each row of what is computed
+  /// has the program's place for a name.
+  double placeRows() {
+    double y = top;
+    for (size_t number = 0; number < timeline.programs.size(); ++number) {
+      const StepTimeline &program = timeline.programs[number];
+      auto &own = rows.emplace_back();
+      std::vector<bool> isUsed(program.queues.size(), isOne);
+      for (const PlannedCommand &command : program.commands)
+        isUsed[command.queue] = true;
+      for (size_t queue = 0; queue < program.queues.size(); ++queue) {
+        bool isDrawn = queue == 0 || isUsed[queue];
+        own.push_back({queue == 0 && !isOne ? program.place
+                                            : program.queues[queue],
+                       y});
+        if (isDrawn)
+          y += row + rowGap;
+        else
+          own.back().name.clear();
+      }
+      y += isOne ? 0 : programGap;
+    }
+    return y;
   }
 
   void drawLegend() {
@@ -83,9 +128,8 @@ private:
     svg.text(x, 68, "white: the queue stands", 11);
   }
 
-  void drawCommands() {
-    size_t hidden = 0;
-    for (const PlannedCommand &planned : timeline.commands) {
+  void drawCommands(size_t number) {
+    for (const PlannedCommand &planned : timeline.programs[number].commands) {
       double wide = double(planned.time.end - planned.time.start) * scale;
       if (wide < leastWidth) {
         ++hidden;
@@ -99,51 +143,48 @@ private:
                                     : plan::EnumNameCommandBody(command.body_type());
       double high = row * look.height;
       svg.rectangle(
-          xOf(planned.time.start), rowTop(planned.queue) + row - high, wide,
-          high, {look.colour, wide < 3 ? "none" : "#333333", 0.85},
+          xOf(planned.time.start),
+          rows[number][planned.queue].top + row - high, wide, high,
+          {look.colour, wide < 3 ? "none" : "#333333", 0.85},
           fmt::format("{} of {}: {} from {}", name,
                       command.origin() ? command.origin()->str() : "the step",
                       timeText(planned.time.end - planned.time.start),
                       timeText(planned.time.start)));
     }
-    if (hidden)
-      svg.text(left + plotWidth, bottom + 44,
-               fmt::format("{} commands are too short to be drawn", hidden), 11,
-               Svg::Anchor::End);
   }
 
-  void drawSegments() {
-    double labelled = 0;
-    for (const PlannedSegment &segment : timeline.segments) {
+  void drawSegments(size_t number) {
+    double labelled = 0, first = rows[number][0].top,
+           end = number + 1 < rows.size() ? rows[number + 1][0].top - programGap
+                                          : bottom - (isOne ? 0 : programGap);
+    for (const PlannedSegment &segment : timeline.programs[number].segments) {
       double x = xOf(segment.time.start);
       if (segment.time.start)
-        svg.line(x, top - 6, x, bottom - rowGap + 6, "#000000", true);
+        svg.line(x, first - 6, x, end - rowGap + 6, "#000000", true);
       std::string text =
           report.microbatches > 1
               ? fmt::format("{} {}", segment.name, segment.microbatch)
               : segment.name;
       if (x < labelled)
         continue; // there are too many to name each
-      svg.text(x + 3, bottom + 6, text, 11);
+      svg.text(x + 3, end + 6, text, 11);
       labelled = x + 12 + 6.5 * double(text.size());
     }
-    svg.text(left, bottom + 26,
-             report.microbatches > 1
-                 ? "segments, each with the number of its microbatch"
-                 : "segments",
-             11);
   }
 
-  const StepTimeline &timeline;
+  const PlanTimeline &timeline;
   PlanReport report;
+  bool isOne; // program
+  std::vector<std::vector<Row>> rows; // by program and queue
   std::string title;
   double bottom, scale = 1;
+  size_t hidden = 0; // commands
   Svg svg;
 };
 
 } // namespace
 
-std::string scheduleSvg(const StepTimeline &timeline, const LoadedPlan &plan) {
+std::string scheduleSvg(const PlanTimeline &timeline, const LoadedPlan &plan) {
   return Picture(timeline, plan).draw();
 }
 

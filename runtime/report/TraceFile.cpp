@@ -57,6 +57,14 @@ std::vector<Expected> commandsOf(const plan::Program &program) {
         expected.category = "wait";
         expected.endsCollective = true;
         break;
+      case plan::CommandBody::Send:
+        expected.category = "send";
+        expected.endsCollective = true;
+        break;
+      case plan::CommandBody::Receive:
+        expected.category = "receive";
+        expected.endsCollective = true;
+        break;
       default:
         expected.category = "collective";
         expected.endsCollective = command.body_as_Collective()->ticket() == 0;
@@ -71,15 +79,18 @@ std::vector<Expected> commandsOf(const plan::Program &program) {
 class Collector {
 public:
   explicit Collector(const LoadedPlan &plan)
-      : mesh(*plan.plan), expected(commandsOf(plan.program())),
-        ranks(static_cast<size_t>(mesh.ranks())) {}
+      : mesh(*plan.plan), ranks(static_cast<size_t>(mesh.ranks())) {
+    for (const plan::Program *program : *plan.plan->programs())
+      programs.push_back(commandsOf(*program));
+    for (size_t rank = 0; rank < ranks.size(); ++rank)
+      ranks[rank].expected =
+          &programs[programOf(*plan.plan, mesh, int64_t(rank))];
+  }
 
   /// What is wrong with the event; empty where nothing is.
   std::string take(const Event &event) {
     if (event.kind != "X")
       return ""; // the names of tracks
-    if (expected.empty())
-      return "the plan has no commands";
     if (!event.rank || *event.rank < 0 ||
         *event.rank >= static_cast<int64_t>(ranks.size()))
       return fmt::format("an event has pid {}, and the plan has ranks 0 to {}",
@@ -92,6 +103,8 @@ public:
     if (event.category == "waiting")
       return ""; // lies in the command before it
     Rank &rank = ranks[static_cast<size_t>(*event.rank)];
+    if (rank.expected->empty())
+      return "the plan has no commands";
     return event.category == "in flight" ? takeFlight(event, rank)
                                          : takeCommand(event, rank);
   }
@@ -125,6 +138,7 @@ public:
 
 private:
   struct Rank {
+    const std::vector<Expected> *expected = nullptr; // of its program
     uint64_t firstStep = 0;
     std::vector<TracedStep> steps;
     bool needsFlight = false; // of the command that came last
@@ -141,6 +155,7 @@ private:
 
   /// What should have come by now.
   std::string findMissing(const Rank &rank) const {
+    const std::vector<Expected> &expected = *rank.expected;
     if (rank.needsFlight)
       return fmt::format(
           "step {} lacks the flight of the collective that ends with {}",
@@ -155,6 +170,7 @@ private:
   }
 
   std::string takeCommand(const Event &event, Rank &rank) {
+    const std::vector<Expected> &expected = *rank.expected;
     auto wrong = [&](const std::string &what) {
       return fmt::format("rank {}: {}", *event.rank, what);
     };
@@ -206,7 +222,7 @@ private:
       return fmt::format("rank {}, step {}: the flight of the collective that "
                          "ends with {} does not say when all had started it",
                          *event.rank, rank.firstStep + rank.steps.size() - 1,
-                         describe(expected[rank.steps.back().size() - 1]));
+                         describe((*rank.expected)[rank.steps.back().size() - 1]));
     command.flightBegin = nanosecondsOf(*event.begin);
     command.flightEnd = command.flightBegin + nanosecondsOf(*event.length);
     command.allStarted = command.flightBegin + nanosecondsOf(*event.allStarted);
@@ -215,7 +231,7 @@ private:
   }
 
   Mesh mesh;
-  std::vector<Expected> expected;
+  std::vector<std::vector<Expected>> programs;
   std::vector<Rank> ranks;
 };
 

@@ -24,11 +24,13 @@ void use(const LoadedPlan &plan) {
   Mesh mesh(*plan.plan);
   for (int64_t rank : {int64_t(0), mesh.ranks() - 1}) {
     mesh.describeRank(rank);
-    for (const plan::AxisList *group : *plan.program().groups())
+    const plan::Program &program =
+        plan.program(programOf(*plan.plan, mesh, rank));
+    for (const plan::AxisList *group : *program.groups())
       mesh.group(rank, group->axes());
-    for (const plan::Argument *argument : *plan.program().arguments()) {
+    for (const plan::Argument *argument : *program.arguments()) {
       blockOf(mesh, rank, argument->dims());
-      ownsBlock(mesh, rank, argument->dims());
+      ownsBlock(mesh, rank, argument->dims(), program.at());
     }
   }
 }

@@ -40,7 +40,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     text += each == '@' ? hash : std::string(1, each);
   std::string path = fuzz::writeFile("file.json", text);
   if (auto times = readTimes(path, loadedPlan()); isRead(times, path)) {
-    stepTimelineOf(loadedPlan(), *times);
+    planTimelineOf(loadedPlan(), *times);
     // What is read is written and read again.
     auto again =
         readTimes(fuzz::writeFile("again.json",

@@ -3,6 +3,7 @@
 #include "test/runtime/PlanBuilder.h"
 
 #include "support/Fingerprint.h"
+#include "test/runtime/PlanParts.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -23,98 +24,6 @@ void sign(FileSpanT &span) {
 }
 
 namespace {
-
-/// Gives out the arena, 64 bytes at a time.
-class Arena {
-public:
-  BufferRef take(Region region, uint64_t size, uint64_t count = 1) {
-    uint64_t &end = region == Region::Shared ? shared : unshared;
-    uint64_t stride = (size + 63) / 64 * 64;
-    BufferRef buffer(end, size, count > 1 ? stride : 0, 0, 0, 0, region);
-    end += stride * count;
-    return buffer;
-  }
-  uint64_t shared = 0, unshared = 0;
-};
-
-std::unique_ptr<BufferRef> copyOf(const BufferRef &buffer) {
-  return std::make_unique<BufferRef>(buffer);
-}
-
-std::unique_ptr<AxisListT> axisList(std::vector<AxisRef> axes) {
-  auto list = std::make_unique<AxisListT>();
-  list->axes = std::move(axes);
-  return list;
-}
-
-std::unique_ptr<DimT> dim(int64_t size, std::vector<AxisRef> axes = {}) {
-  auto result = std::make_unique<DimT>();
-  int64_t blocks = 1;
-  for (const AxisRef &axis : axes)
-    blocks *= axis.size();
-  result->size = size;
-  result->padded = (size + blocks - 1) / blocks * blocks;
-  result->axes = std::move(axes);
-  return result;
-}
-
-template <typename... Dims>
-std::vector<std::unique_ptr<DimT>> dims(Dims... each) {
-  std::vector<std::unique_ptr<DimT>> result;
-  (result.push_back(std::move(each)), ...);
-  return result;
-}
-
-template <typename Body>
-std::unique_ptr<CommandT> command(Body body, std::string origin) {
-  auto result = std::make_unique<CommandT>();
-  result->body.Set(std::move(body));
-  result->origin = std::move(origin);
-  return result;
-}
-
-LaunchT launch(uint32_t kernel, int64_t range, std::vector<BufferRef> inputs,
-               std::vector<BufferRef> outputs) {
-  LaunchT result;
-  result.kernel = kernel;
-  result.range = range;
-  result.grain = 1;
-  result.inputs = std::move(inputs);
-  result.outputs = std::move(outputs);
-  result.bytes = 1 << 20; // so that the team takes part
-  return result;
-}
-
-GemmT gemm(int64_t m, int64_t n, int64_t k, const BufferRef &a, bool transposeA,
-           const BufferRef &b, const BufferRef &c, float beta) {
-  GemmT result;
-  result.m = m, result.n = n, result.k = k;
-  result.transpose_a = transposeA;
-  result.lda = transposeA ? m : k;
-  result.ldb = n, result.ldc = n;
-  result.beta = beta;
-  result.a = copyOf(a), result.b = copyOf(b), result.c = copyOf(c);
-  result.flops = 2 * m * n * k;
-  return result;
-}
-
-CollectiveT allReduce(uint32_t group, uint64_t id, const BufferRef &buffer) {
-  CollectiveT result;
-  result.kind = CollectiveKind::AllReduce;
-  result.reduction = Reduction::Sum;
-  result.group = group;
-  result.id = id;
-  result.why = static_cast<uint32_t>(id - 1);
-  auto transfer = std::make_unique<TransferT>();
-  transfer->input = copyOf(buffer), transfer->output = copyOf(buffer);
-  transfer->inner = static_cast<int64_t>(buffer.size() / 4);
-  result.transfers.push_back(std::move(transfer));
-  return result;
-}
-
-const std::vector<std::string> kernelNames = {
-    "difference", "squares4", "zero", "total", "descend", "crash", "spin"};
-enum Kernel { difference, squares4, zero, total, descend };
 
 struct Parts {
   PlanT plan;

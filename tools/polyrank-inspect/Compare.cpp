@@ -42,6 +42,14 @@ void printTotals(const Comparison &comparison) {
   measured("waits for ranks", comparison.forOthers);
   measured("starts collectives", comparison.starting);
   measured("between commands", comparison.outside);
+  if (comparison.programs.size() == 1)
+    return;
+  fmt::print("\n{}", head("ranks at"));
+  for (const ProgramLine &program : comparison.programs) {
+    fmt::print("{:<20}{}\n", program.place + " compute",
+               timesOf(program.computing));
+    fmt::print("{:<20}{}\n", "  are idle", timesOf(program.idle));
+  }
 }
 
 void printCollectives(const Comparison &comparison) {

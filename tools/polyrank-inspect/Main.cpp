@@ -30,6 +30,24 @@ struct InspectOptions {
        kernels = false, overlap = false, json = false;
 };
 
+/// Of a rank at each coordinate.
+void printPrograms(const PlanReport &report) {
+  fmt::print("\nprograms: a rank of each, a step of {:.3f} ms as planned\n",
+             1e3 * report.stepSeconds);
+  fmt::print("  {:<14}{:>6}{:>13}{:>11}{:>11}{:>10}{:>10}{:>8}\n", "at",
+             "ranks", "parameters", "arena", "GFLOP", "compute", "idle",
+             "bubble");
+  for (const ProgramReport &program : report.programs)
+    fmt::print("  {:<14}{:>6}{:>13}{:>11}{:>11.3f}{:>10.3f}{:>10.3f}{:>7.1f}%\n",
+               program.place, program.ranks, program.parameterElements,
+               bytesText(program.arenaBytes()),
+               1e-9 * static_cast<double>(program.gemmFlops),
+               1e3 * program.computeSeconds, 1e3 * program.idleSeconds,
+               report.stepSeconds > 0
+                   ? 100 * program.idleSeconds / report.stepSeconds
+                   : 0);
+}
+
 void printOverview(const PlanReport &report) {
   fmt::print("model         {}\n", report.model);
   fmt::print("mode          {}, compiled by {}\n", report.mode,
@@ -45,15 +63,19 @@ void printOverview(const PlanReport &report) {
              report.microbatches == 1 ? " microbatch" : " microbatches");
   if (report.tokensPerSample)
     fmt::print("sample        {}\n", plural(report.tokensPerSample, "token"));
-  fmt::print(
-      "commands      {} kernel launches, {} products, {} copies a step\n",
-      report.launches, report.gemms, report.copies);
+  if (report.programs.size() == 1)
+    fmt::print(
+        "commands      {} kernel launches, {} products, {} copies a step\n",
+        report.launches, report.gemms, report.copies);
   if (!report.learningRates.empty())
     fmt::print("learning rate {}, {}: {}\n", numberText(report.learningRate),
                report.schedule, fmt::join(report.learningRates, ", "));
-  fmt::print("products      {:.3f} GFLOP a step on each rank\n",
-             1e-9 * static_cast<double>(report.gemmFlops));
+  if (report.programs.size() == 1)
+    fmt::print("products      {:.3f} GFLOP a step on each rank\n",
+               1e-9 * static_cast<double>(report.gemmFlops));
   fmt::print("hash          {}\n", report.hash);
+  if (report.programs.size() > 1)
+    printPrograms(report);
 }
 
 /// Those that differ in the numbers of layers only make one line.
@@ -88,16 +110,17 @@ void printAlike(const std::vector<const HeldArgument *> &all,
   }
 }
 
-void printParameters(const PlanReport &report) {
-  fmt::print("\nparameters: {} elements; each rank holds {} and {} of state\n",
-             report.parameterElements, bytesText(report.parameterBytes),
-             bytesText(report.stateBytes));
-  fmt::print("  {:>9} {:<4} {:<23} {}\n", "each rank", "type", "layout",
-             "name");
+/// What the ranks of one program hold.
+void printHeld(const PlanReport &report, const ProgramReport &program) {
+  if (!program.place.empty())
+    fmt::print("each rank at {}: {} elements, {} and {} of state\n",
+               program.place, program.parameterElements,
+               bytesText(program.parameterBytes),
+               bytesText(program.stateBytes));
   std::map<std::string, const HeldArgument *> parameters;
   std::vector<const HeldArgument *> listed, others;
   for (const HeldArgument &held : report.held)
-    if (held.isParameter) {
+    if (held.isParameter && held.place == program.place) {
       parameters[held.name] = &held;
       listed.push_back(&held);
     }
@@ -107,7 +130,7 @@ void printParameters(const PlanReport &report) {
   std::vector<std::string> names;
   std::map<std::string, std::pair<uint64_t, uint64_t>> sums;
   for (const HeldArgument &held : report.held) {
-    if (held.isParameter)
+    if (held.isParameter || held.place != program.place)
       continue;
     auto parameter = parameters.find(held.stateOf);
     if (parameter == parameters.end() ||
@@ -126,6 +149,20 @@ void printParameters(const PlanReport &report) {
     fmt::print("  {:>9} of state {} of {} parameters, laid out as they are\n",
                bytesText(sums[name].second), name, sums[name].first);
   printAlike(others, " (state)");
+}
+
+void printParameters(const PlanReport &report) {
+  if (report.programs.size() == 1)
+    fmt::print(
+        "\nparameters: {} elements; each rank holds {} and {} of state\n",
+        report.parameterElements, bytesText(report.parameterBytes),
+        bytesText(report.stateBytes));
+  else
+    fmt::print("\nparameters: {} elements\n", report.parameterElements);
+  fmt::print("  {:>9} {:<4} {:<23} {}\n", "each rank", "type", "layout",
+             "name");
+  for (const ProgramReport &program : report.programs)
+    printHeld(report, program);
 }
 
 /// What is in the arena when most is, by module and phase.
@@ -157,9 +194,11 @@ void printPeak(const PeakReport &peak) {
                fmt::format("{} smaller ones", peak.lines.size() - shown), rest);
 }
 
-void printMemory(const PlanReport &report) {
+void printMemory(const ProgramReport &report) {
   uint64_t total = report.arenaBytes();
-  fmt::print("\nmemory of each rank: {} ({} bytes)\n", bytesText(total), total);
+  fmt::print("\nmemory of each rank{}: {} ({} bytes)\n",
+             report.place.empty() ? "" : " at " + report.place,
+             bytesText(total), total);
   fmt::print("  {:<28}{:>16}\n", "shared with peers", report.sharedBytes);
   fmt::print("  {:<28}{:>16}\n", "private", report.privateBytes);
   if (report.lowerBound)
@@ -179,16 +218,16 @@ void printMemory(const PlanReport &report) {
                report.libraryBytes());
 }
 
-void printCommunication(const PlanReport &report) {
-  fmt::print("\ncommunication of each rank per step:\n");
-  if (report.communication.empty()) {
-    fmt::print("  none\n");
-    return;
-  }
+/// Of the ranks of one program.
+void printCommunication(const PlanReport &report, const std::string &place) {
+  if (!place.empty())
+    fmt::print("at {}:\n", place);
   fmt::print("  {:<14}{:<14}{:<10}{:>6}{:>7}{:>13}{:>14}\n", "kind", "axes",
              "segment", "ranks", "count", "bytes", "sent bytes");
   uint64_t count = 0, started = 0, payload = 0, sent = 0;
   for (const CommunicationLine &line : report.communication) {
+    if (line.place != place)
+      continue;
     fmt::print("  {:<14}{:<14}{:<10}{:>6}{:>7}{:>13}{:>14}\n", line.kind,
                line.axes, line.segment, line.groupSize, line.count,
                line.payload, line.sent);
@@ -199,6 +238,16 @@ void printCommunication(const PlanReport &report) {
     fmt::print("  {} of {} are started, and waited for later\n", started, count);
 }
 
+void printCommunication(const PlanReport &report) {
+  fmt::print("\ncommunication of each rank per step:\n");
+  if (report.communication.empty()) {
+    fmt::print("  none\n");
+    return;
+  }
+  for (const ProgramReport &program : report.programs)
+    printCommunication(report, program.place);
+}
+
 void printKernels(const PlanReport &report) {
   fmt::print("\nkernels: {}, for {}\n", report.kernels.size(),
              report.cpu.empty() ? "any CPU" : report.cpu);
@@ -207,16 +256,11 @@ void printKernels(const PlanReport &report) {
                kernel.launches);
 }
 
-/// Times by the model that the compiler schedules by.
+double milliseconds(int64_t picoseconds) {
+  return static_cast<double>(picoseconds) * 1e-9;
+}
+
 void printOverlap(const StepTimeline &timeline) {
-  auto milliseconds = [](int64_t picoseconds) {
-    return static_cast<double>(picoseconds) * 1e-9;
-  };
-  fmt::print("\nschedule: a step takes {:.3f} ms as planned, at least {:.3f}\n"
-             "  {:.3f} ms of computation, {:.3f} ms of communication\n",
-             milliseconds(timeline.makespan), milliseconds(timeline.lowerBound),
-             milliseconds(timeline.computation),
-             milliseconds(timeline.communication));
   if (timeline.overlap.empty())
     return;
   fmt::print("  {:<16}{:<16}{:>6}{:>9}{:>11}{:>11}{:>8}\n", "kind", "axes",
@@ -228,6 +272,25 @@ void printOverlap(const StepTimeline &timeline) {
                line.time ? 100.0 * static_cast<double>(line.hidden) /
                                static_cast<double>(line.time)
                          : 0);
+}
+
+/// Times by the model that the compiler schedules by.
+void printOverlap(const PlanTimeline &timeline) {
+  fmt::print("\nschedule: a step takes {:.3f} ms as planned, at least {:.3f}\n",
+             milliseconds(timeline.makespan), milliseconds(timeline.lowerBound));
+  for (size_t number = 0; number < timeline.programs.size(); ++number) {
+    const StepTimeline &program = timeline.programs[number];
+    fmt::print("{}  {:.3f} ms of computation, {:.3f} ms of communication{}\n",
+               program.place.empty() ? "" : "at " + program.place + ":",
+               milliseconds(program.computation),
+               milliseconds(program.communication),
+               timeline.programs.size() == 1
+                   ? ""
+                   : fmt::format(", {:.3f} ms idle: a bubble of {:.1f} %",
+                                 milliseconds(timeline.idle(number)),
+                                 100 * timeline.bubble(number)));
+    printOverlap(program);
+  }
 }
 
 Result<void> writeText(const std::string &path, const std::string &text) {
@@ -254,16 +317,26 @@ Result<void> checkFiles(const InspectOptions &options) {
   return checkOutputs(inputs, outputs);
 }
 
+uint64_t arenaOf(const plan::Program &program) {
+  return program.shared_size() + program.private_size();
+}
+
 Result<void> writePictures(const InspectOptions &options,
                            const LoadedPlan &plan) {
-  if (!options.memorySvg.empty())
+  if (!options.memorySvg.empty()) {
+    uint32_t most = 0; // the program whose ranks hold most
+    for (uint32_t number = 1; number < plan.programs(); ++number)
+      if (arenaOf(plan.program(number)) > arenaOf(plan.program(most)))
+        most = number;
     if (Result<void> written =
-            writeText(options.memorySvg, memorySvg(timelineOf(plan), plan));
+            writeText(options.memorySvg,
+                      memorySvg(timelineOf(plan, most), plan, most));
         !written)
       return written;
+  }
   if (!options.scheduleSvg.empty())
     if (Result<void> written = writeText(
-            options.scheduleSvg, scheduleSvg(stepTimelineOf(plan), plan));
+            options.scheduleSvg, scheduleSvg(planTimelineOf(plan), plan));
         !written)
       return written;
   if (options.layoutsSvg.empty())
@@ -326,11 +399,12 @@ Result<void> inspect(const InspectOptions &options) {
   if (all || options.parameters)
     printParameters(report);
   if (all || options.memory)
-    printMemory(report);
+    for (const ProgramReport &program : report.programs)
+      printMemory(program);
   if (all || options.communication)
     printCommunication(report);
   if (all || options.overlap)
-    printOverlap(stepTimelineOf(*plan));
+    printOverlap(planTimelineOf(*plan));
   if (all || options.kernels)
     printKernels(report);
   return {};
@@ -359,17 +433,19 @@ int main(int argc, char **argv) {
                "The arena of each rank by kind, its lower bound, and what is "
                "held when most is, by module and phase");
   app.add_option("--memory-svg", options.memorySvg,
-                 "Write a picture of the arena over a step: every value, when "
-                 "and where")
+                 "Write a picture of the arena over a step, of the ranks that "
+                 "hold most: every value, when and where")
       ->type_name("FILE");
   app.add_option("--layouts-svg", options.layoutsSvg,
                  "Write a picture of which rank holds what of each layer")
       ->type_name("FILE");
   app.add_flag("--comm", options.communication,
-               "Collectives by kind and set of axes: count and bytes per step");
+               "Collectives, sends and receives by kind and set of axes: count "
+               "and bytes per step");
   app.add_option("--schedule", options.scheduleSvg,
-                 "Write a picture of what a rank does when: a row for what it "
-                 "computes and one for each group that it communicates in")
+                 "Write a picture of what a rank of each program does when: a "
+                 "row for what it computes and one for each group that it "
+                 "communicates in")
       ->type_name("FILE");
   app.add_flag("--overlap", options.overlap,
                "How long a step takes as planned, and how much of each kind of "

@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstring>
 #include <fmt/format.h>
+#include <map>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -50,7 +51,7 @@ public:
       rehearsedSeconds =
           1e-12 *
           static_cast<double>(
-              stepTimelineOf(*plan, links.timesOver(*times, *plan)).makespan);
+              planTimelineOf(*plan, links.timesOver(*times, *plan)).makespan);
       if (!options.quiet)
         tell(fmt::format(
             "--rehearse {}: nothing is computed, no weights are read and there "
@@ -69,7 +70,8 @@ public:
       tell("polyrank-run: " + warning + "\n");
 
     shm::JobOptions jobOptions;
-    jobOptions.sharedSizes.assign(report.ranks, report.sharedBytes);
+    for (int64_t rank = 0; rank < report.ranks; ++rank)
+      jobOptions.sharedSizes.push_back(report.programOf(rank).sharedBytes);
     // A rehearsal sleeps: it needs no cores, and must not take others'.
     int threads = times ? 1 : int(report.threads);
     Binding binding = times ? Binding::None : Binding::Core;
@@ -101,13 +103,14 @@ public:
     launch.descriptors.push_back(numberOf(traceOutput));
     launch.timeout = std::chrono::milliseconds(int64_t(1e3 * options.timeout));
     launch.nameOf = [&](int rank) { return mesh->describeRank(rank); };
-    launch.placeOf = [&](uint32_t number) {
-      return describeCommand(*plan->plan, number);
+    launch.placeOf = [&](int rank, uint32_t number) {
+      return describeCommand(
+          plan->program(programOf(*plan->plan, *mesh, rank)), number);
     };
     launch.onWarning = [&](const std::string &text) { progress->warn(text); };
     launch.onReport = [&](int rank, const nlohmann::json &message) {
       if (message.contains("step"))
-        progress->step(stepFromJson(message["step"]));
+        take(rank, stepFromJson(message["step"]), job);
       else if (message.contains("ready"))
         progress->ready(readyFromJson(message["ready"]));
       else if (message.contains("saving"))
@@ -119,13 +122,14 @@ public:
     };
     Result<void> ran = launchRanks(launch, job, signals);
     Result<void> logged = progress->close();
-    if (!ran)
+    if (!ran) {
+      const Error &error = notFinite ? *notFinite : ran.error();
       return Error{progress->stepsDone()
-                       ? fmt::format("{} (after {} steps{})",
-                                     ran.error().message,
+                       ? fmt::format("{} (after {} steps{})", error.message,
                                      progress->stepsDone(), keptFiles())
-                       : ran.error().message,
-                   ran.error().fault};
+                       : error.message,
+                   error.fault};
+    }
     signals.letOne();
     if (Result<void> written = writeOutputs(); !written)
       return written;
@@ -166,6 +170,30 @@ public:
   }
 
 private:
+  /// A step is done when the first ranks of all programs have said so. One program
+  /// may be steps ahead of another.
+  void take(int rank, StepReport report, const shm::Job &job) {
+    auto &[whole, count] = reported[report.step];
+    if (count == 0) {
+      whole = std::move(report);
+    } else {
+      if (rank == 0)
+        whole.communicationShare = report.communicationShare;
+      whole.add(report);
+    }
+    if (++count < plan->programs())
+      return;
+    StepReport step = std::move(whole);
+    reported.erase(step.step);
+    progress->step(step);
+    if (plan->programs() > 1 && !notFinite)
+      if (auto fault = findNotFinite(options, *plan->plan, step,
+                                     data ? &*data : nullptr)) {
+        notFinite = std::move(fault);
+        job.abort(notFinite->message);
+      }
+  }
+
   /// What a run that ended early has not written.
   std::string keptFiles() const {
     if (!options.savesAny())
@@ -243,6 +271,9 @@ private:
   std::unique_ptr<Progress> progress;
   std::optional<double> rehearsedSeconds; // of a step, by times and links
   std::vector<RankUse> uses;
+  /// Steps that not all programs have done, with how many have.
+  std::map<uint64_t, std::pair<StepReport, uint32_t>> reported;
+  std::optional<Error> notFinite; // the loss, for which the job was ended
   uint64_t tracedSteps = 0;
 };
 

@@ -222,12 +222,13 @@ Result<LoadedPlan> loadPlan(const RunOptions &options, int descriptor) {
 
 /// Whether any collective has a ticket.
 static bool startsAny(const plan::Plan &plan) {
-  for (const plan::Segment *segment : *plan.programs()->Get(0)->segments())
-    if (segment->commands())
-      for (const plan::Command *command : *segment->commands())
-        if (const plan::Collective *each = command->body_as_Collective())
-          if (each->ticket())
-            return true;
+  for (const plan::Program *program : *plan.programs())
+    for (const plan::Segment *segment : *program->segments())
+      if (segment->commands())
+        for (const plan::Command *command : *segment->commands())
+          if (const plan::Collective *each = command->body_as_Collective())
+            if (each->ticket())
+              return true;
   return false;
 }
 
@@ -329,6 +330,26 @@ uint64_t outputSamplesOf(const RunOptions &options, const plan::Plan &plan,
   bool all = __builtin_mul_overflow(stepsOf(options, plan, data),
                                     plan.samples_per_step(), &upTo);
   return all ? samples : std::min(samples, upTo);
+}
+
+bool stopsAtNan(const RunOptions &options, const plan::Plan &plan) {
+  return plan.mode() == plan::Mode::Train && !options.allowNan;
+}
+
+std::optional<Error> findNotFinite(const RunOptions &options,
+                                   const plan::Plan &plan,
+                                   const StepReport &report,
+                                   const DataSource *data) {
+  if (!stopsAtNan(options, plan) || !report.lossIsNan())
+    return std::nullopt;
+  std::string place =
+      data ? data->findNan(splitOf(options, plan), report.step - 1) : "";
+  return Error{
+      fmt::format("step {}: the loss is NaN{}; {}, or go on with --allow-nan",
+                  report.step,
+                  place.empty() ? "" : ", and so is what it reads: " + place,
+                  place.empty() ? "lower the learning rate" : "mend the data"),
+      Error::Fault::NotFinite};
 }
 
 } // namespace polyrank::runtime

@@ -8,6 +8,7 @@
 #include "runtime/plan/LearningRates.h"
 #include "runtime/plan/StepTimes.h"
 #include "runtime/plan/VerifyPlan.h"
+#include "runtime/report/Progress.h"
 
 #include <array>
 #include <optional>
@@ -86,5 +87,15 @@ uint64_t stepsOf(const RunOptions &options, const plan::Plan &plan,
 /// Of how many samples those steps give outputs: each once.
 uint64_t outputSamplesOf(const RunOptions &options, const plan::Plan &plan,
                          const DataSource &data);
+
+/// Whether a NaN ends the run.
+bool stopsAtNan(const RunOptions &options, const plan::Plan &plan);
+/// A NaN goes from the loss to all weights, and stays: what to say of a step whose
+/// loss is NaN, and of what it read (`data` may be null). Where no target counted,
+/// the loss is a mean of nothing, and the gradients are zero.
+std::optional<Error> findNotFinite(const RunOptions &options,
+                                   const plan::Plan &plan,
+                                   const StepReport &report,
+                                   const DataSource *data);
 
 } // namespace polyrank::runtime

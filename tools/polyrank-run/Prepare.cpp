@@ -14,6 +14,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <set>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -59,12 +60,16 @@ std::vector<OutputArray> outputArraysOf(const plan::Plan &plan,
                                         uint64_t samples) {
   std::vector<OutputArray> arrays;
   uint64_t end = 0;
-  const auto &outputs = *plan.programs()->Get(0)->outputs();
+  std::set<std::string> seen; // of one that several programs have, the first is
+  for (uint32_t program = 0; program < plan.programs()->size(); ++program) {
+  const auto &outputs = *plan.programs()->Get(program)->outputs();
   for (uint32_t number = 0; number < outputs.size(); ++number) {
     const plan::Output &output = *outputs.Get(number);
-    if (output.kind() != plan::OutputKind::Tensor)
+    if (output.kind() != plan::OutputKind::Tensor ||
+        !seen.insert(output.name()->str()).second)
       continue;
-    OutputArray array{number,
+    OutputArray array{program,
+                      number,
                       output.name()->str(),
                       DType(output.dtype()),
                       {int64_t(samples)},
@@ -76,6 +81,7 @@ std::vector<OutputArray> outputArraysOf(const plan::Plan &plan,
     }
     end = array.offset + array.bytes;
     arrays.push_back(std::move(array));
+  }
   }
   return arrays;
 }
@@ -267,12 +273,19 @@ Result<std::string> Preparation::checkMemory(bool whole) {
     return std::string("the ranks' arenas stay empty (--rehearse)");
   // Arenas are touched before the first step: a run that starts has them.
   uint64_t held = data ? data->memoryBytes() : 0;
-  uint64_t each =
-      report.arenaBytes() + report.libraryBytes() + programBytes + held;
-  uint64_t needed = each * report.ranks + held + sharedMemoryBytes();
+  auto bytesOf = [&](const ProgramReport &program) {
+    return program.arenaBytes() + program.libraryBytes() + programBytes + held;
+  };
+  uint64_t each = 0, needed = held + sharedMemoryBytes(); // each: the most
+  for (const ProgramReport &program : report.programs) {
+    each = std::max(each, bytesOf(program));
+    needed += bytesOf(program) * static_cast<uint64_t>(program.ranks);
+  }
   std::string text = fmt::format(
-      "{} need up to {} ({} each, the arena {})", plural(report.ranks, "rank"),
-      bytesText(needed), bytesText(each), bytesText(report.arenaBytes()));
+      "{} need up to {} ({}{} each, the arena {})",
+      plural(report.ranks, "rank"), bytesText(needed),
+      report.programs.size() > 1 ? "at most " : "", bytesText(each),
+      bytesText(report.arenaBytes()));
   MemoryRoom room = memoryRoom();
   std::string source =
       room.limit ? fmt::format("its control group, limited to {}, has",

@@ -12,7 +12,8 @@ namespace polyrank::runtime {
 /// One of the outputs of a forward plan for all samples that a run writes: they
 /// lie one after the other in one memory, each aligned to 64 bytes.
 struct OutputArray {
-  size_t number; // in the program
+  uint32_t program; // that has it,
+  size_t number;    // under this number
   std::string name;
   DType dtype;
   std::vector<int64_t> shape; // [samples, ...]

@@ -86,7 +86,10 @@ private:
     POLYRANK_ASSIGN(links, linksOf(options, *plan->plan));
     if (times) {
       Rehearsal::makePunctual();
-      rehearsal.emplace(links.timesOver(*std::move(times), *plan), *transport);
+      uint32_t number =
+          programOf(*plan->plan, Mesh(*plan->plan), connection.rank());
+      rehearsal.emplace(links.timesOver(*std::move(times), *plan)[number],
+                        *transport);
     }
     POLYRANK_ASSIGN(
         created, RankProgram::create(*plan->plan, *device, *transport,
@@ -203,6 +206,10 @@ private:
   }
 
   Result<void> runStep(uint64_t step) {
+    // Programs that meet keep to one clock.
+    if (rehearsal && plan->programs() > 1)
+      if (Result<void> all = transport->barrier(everyone); !all)
+        return all;
     auto start = std::chrono::steady_clock::now();
     CommandTimes before = program->times();
     if (data)
@@ -215,12 +222,13 @@ private:
     if (Result<void> ran = program->runStep(step + 1); !ran)
       return ran;
     for (const OutputArray &output : outputs)
-      if (Result<void> stored = program->storeOutput(
-              output.number, step * plan->plan->samples_per_step(), samples,
-              sharedMemory.data() + output.offset);
-          !stored)
-        return stored;
-    if (connection.rank() != 0)
+      if (output.program == program->programNumber())
+        if (Result<void> stored = program->storeOutput(
+                output.number, step * plan->plan->samples_per_step(), samples,
+                sharedMemory.data() + output.offset);
+            !stored)
+          return stored;
+    if (connection.rank() != program->firstRank())
       return {};
     StepReport report;
     report.step = step + 1;
@@ -237,33 +245,19 @@ private:
         report.learningRates.emplace_back(rate.name, rate.value);
     }
     connection.report({{"step", toJson(report)}});
-    return checkLoss(report);
+    // Of several programs the launcher looks: loss and count may be of two.
+    return plan->programs() == 1 ? checkLoss(report) : Result<void>();
   }
 
-  bool stopsAtNan() const {
-    return plan->plan->mode() == plan::Mode::Train && !options.allowNan;
-  }
-
-  /// A NaN goes from the loss to all weights, and stays. Where no target
-  /// counted, the loss is a mean of nothing, and the gradients are zero.
   Result<void> checkLoss(const StepReport &report) const {
-    if (!stopsAtNan() || !report.lossIsNan())
-      return {};
-    std::string place =
-        data ? data->findNan(splitOf(options, *plan->plan), report.step - 1)
-             : "";
-    return Error{
-        fmt::format("step {}: the loss is NaN{}; {}, or go on with --allow-nan",
-                    report.step,
-                    place.empty() ? "" : ", and so is what it reads: " + place,
-                    place.empty() ? "lower the learning rate"
-                                  : "mend the data"),
-        Error::Fault::NotFinite};
+    auto fault = findNotFinite(options, *plan->plan, report,
+                               data ? &*data : nullptr);
+    return fault ? Result<void>(*fault) : Result<void>();
   }
 
   /// No rank goes on to save before all have looked.
   Result<void> checkWeights() {
-    if (!stopsAtNan())
+    if (!stopsAtNan(options, *plan->plan))
       return {};
     if (Result<void> finite = program->checkFinite(); !finite)
       return Error{finite.error().message +

@@ -37,6 +37,12 @@ uint64_t offsetsOffset(uint64_t worldSize, uint64_t groupCapacity) {
       groupsOffset(worldSize) + groupCapacity * groupStride(worldSize), 4096);
 }
 
+uint64_t recordsOffset(uint64_t worldSize, uint64_t groupCapacity) {
+  return roundUp(offsetsOffset(worldSize, groupCapacity) +
+                     worldSize * publishedTransfers * sizeof(BufferOffsets),
+                 4096);
+}
+
 Error systemError(const char *what) {
   return {std::string(what) + ": " + std::strerror(errno), Error::Fault::Rank};
 }
@@ -58,8 +64,8 @@ ControlPage::~ControlPage() {
 }
 
 uint64_t ControlPage::sizeFor(int worldSize, int groupCapacity) {
-  return offsetsOffset(worldSize, groupCapacity) +
-         worldSize * uint64_t(publishedTransfers) * sizeof(BufferOffsets);
+  return recordsOffset(worldSize, groupCapacity) +
+         worldSize * uint64_t(mostSlots) * sizeof(TransferRecord);
 }
 
 Result<ControlPage> ControlPage::map(int descriptor) {
@@ -113,6 +119,12 @@ std::span<BufferOffsets> ControlPage::offsets(int rank) const {
   auto *all = reinterpret_cast<BufferOffsets *>(
       base + offsetsOffset(header().worldSize, header().groupCapacity));
   return {all + rank * size_t(publishedTransfers), publishedTransfers};
+}
+
+std::span<TransferRecord> ControlPage::records(int rank) const {
+  auto *all = reinterpret_cast<TransferRecord *>(
+      base + recordsOffset(header().worldSize, header().groupCapacity));
+  return {all + rank * size_t(mostSlots), mostSlots};
 }
 
 void ControlPage::abort(const std::string &message) const {

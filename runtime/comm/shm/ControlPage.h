@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "runtime/plan/Channels.h"
 #include "support/Result.h"
 
 #include <array>
@@ -20,7 +21,7 @@ namespace polyrank::runtime::shm {
 static_assert(std::atomic<uint64_t>::is_always_lock_free &&
               std::atomic<uint32_t>::is_always_lock_free);
 
-inline constexpr uint32_t controlVersion = 4;
+inline constexpr uint32_t controlVersion = 5;
 inline constexpr size_t messageCapacity = 2048;
 /// Operations that a group may have in flight; a power of two.
 inline constexpr uint32_t ringSlots = 16;
@@ -29,6 +30,8 @@ inline constexpr int64_t roundTransfers = 1024;
 /// Transfers whose places a rank can publish at a time, over all its operations
 /// in flight.
 inline constexpr uint32_t publishedTransfers = 1u << 15;
+/// Slots that a rank may have in all channels in which it sends.
+inline constexpr uint32_t mostSlots = 1u << 14;
 
 /// Tells one plan from another.
 using ProgramDigest = std::array<uint8_t, 16>;
@@ -62,7 +65,8 @@ struct alignas(128) RankState {
   std::atomic<uint64_t> step;
   std::atomic<uint32_t> command;
   std::atomic<uint64_t> operation; // id of the latest collective
-  std::atomic<uint64_t> waiting;   // a Wait while it sleeps in one, else 0
+  std::atomic<uint64_t> waiting;   // a Wait or ChannelWait while it sleeps, else 0
+  std::atomic<uint64_t> channel;   // of a ChannelWait: where it is in the arena
   std::atomic<uint64_t> beats;     // counts what it does besides commands
   /// Communication threads that the rank has; apart from what is written often.
   alignas(128) std::atomic<uint32_t> helpers;
@@ -91,6 +95,48 @@ struct Wait {
   bool isForStarts() const { return turn % 2 == 0; }
 };
 static_assert(ringSlots <= 16 && (ringSlots & (ringSlots - 1)) == 0);
+
+/// The same of a rank that waits for one other: for its next value, or until it
+/// has received one and freed its slot.
+struct ChannelWait {
+  bool isForRoom;
+  uint32_t peer;
+  uint32_t count; // of values that this rank has sent or received, modulo 2^32
+
+  static constexpr uint64_t mark = uint64_t(1) << 63;
+  static bool isOne(uint64_t word) { return word & mark; }
+  uint64_t word() const {
+    return mark | uint64_t(isForRoom) << 62 | uint64_t(peer) << 32 | count;
+  }
+  static ChannelWait of(uint64_t word) {
+    return {bool(word >> 62 & 1), uint32_t(word >> 32) & 0x3fffffff,
+            uint32_t(word)};
+  }
+};
+
+/// In front of a channel's slots, in the sender's arena.
+struct alignas(channelAlignment) ChannelHeader {
+  std::atomic<uint64_t> sent, received;
+  std::atomic<uint32_t> bell; // futex: rung when one of them has grown
+  std::atomic<uint32_t> sleepers;
+  /// Once the sender has opened it: 1 + the first of its slots' TransferRecords.
+  std::atomic<uint32_t> firstRecord;
+  uint32_t slots;
+  uint64_t id, bytes;
+
+  /// Whether what a rank slept for has come.
+  bool isOver(const ChannelWait &wait) const {
+    return wait.isForRoom
+               ? wait.count - uint32_t(received.load()) < slots
+               : int32_t(uint32_t(sent.load()) - wait.count) > 0;
+  }
+};
+static_assert(sizeof(ChannelHeader) == channelAlignment);
+
+/// Of a slot: the value in it, and when the one before it made room.
+struct TransferRecord {
+  int64_t sentAt, arrivesAt, freedAt; // monotonicNanoseconds
+};
 
 /// What a member does in a group. All members' must be equal.
 struct OperationRecord {
@@ -176,6 +222,8 @@ public:
   GroupMember &member(uint32_t group, int member) const;
   /// The ring of `publishedTransfers` places that a rank publishes.
   std::span<BufferOffsets> offsets(int rank) const;
+  /// Of the slots of all channels in which the rank sends.
+  std::span<TransferRecord> records(int rank) const;
   /// Whether what a rank slept for has come.
   bool isOver(const Wait &wait) const {
     return group(wait.group).operations[wait.slot].turn.load() != wait.turn;

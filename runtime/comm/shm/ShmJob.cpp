@@ -149,7 +149,8 @@ RankReport Job::report(int rank) const {
   report.command = state.command.load();
   report.operation = state.operation.load();
   uint64_t waiting = state.waiting.load();
-  report.waiting = waiting != 0 && !control.isOver(Wait::of(waiting));
+  report.waiting = waiting != 0 && (ChannelWait::isOne(waiting) ||
+                                    !control.isOver(Wait::of(waiting)));
   report.beats = state.beats.load();
   return report;
 }

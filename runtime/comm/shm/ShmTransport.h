@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -29,6 +30,13 @@ public:
   Result<Ticket> start(const Collective &collective) override;
   Result<Completion> wait(Ticket ticket) override;
   Result<Completion> run(const Collective &collective) override;
+  Result<ChannelEnd> openChannel(const Channel &channel) override;
+  Result<int64_t> awaitRoom(ChannelEnd end) override;
+  Result<Completion> send(ChannelEnd end, DeviceSpan value,
+                          const std::optional<TransferTimes> &times) override;
+  Result<TransferTimes> awaitValue(ChannelEnd end) override;
+  Result<Completion> receive(ChannelEnd end, DeviceSpan into,
+                             const std::optional<int64_t> &freed) override;
   Result<void> barrier(Group group) override;
   void pace(Group group, const PacedLink &link) override;
   void abort(std::string_view message) override;
@@ -50,6 +58,8 @@ private:
     std::vector<int32_t> ranks;
     uint64_t operations = 0; // that this rank has started
     PacedLink link;
+    /// When the link to a member has done what was sent so far.
+    std::map<uint32_t, int64_t> linkFreeAt;
 
     int members() const { return static_cast<int>(ranks.size()); }
   };
@@ -107,6 +117,23 @@ private:
     uint64_t count;
   };
 
+  /// This rank's end of a channel.
+  struct OpenChannel {
+    LocalGroup *group = nullptr;
+    uint32_t to = 0;
+    bool sends = false;
+    int32_t sender = 0, peer = 0; // ranks
+    uint32_t slots = 1;
+    uint64_t id = 0, offset = 0, bytes = 0;
+    ChannelHeader *header = nullptr;
+    uint64_t count = 0; // of values that this rank has sent or received
+
+    std::byte *slot() const {
+      return reinterpret_cast<std::byte *>(header + 1) +
+             count % slots * slotBytesOf(bytes);
+    }
+  };
+
   ShmTransport() = default;
 
   Error failed(const std::string &message);
@@ -143,9 +170,23 @@ private:
   /// Ranks that wait for each other in a circle, with what they wait for; empty
   /// where there is none through this rank.
   using WaitPath = std::vector<std::pair<int, uint64_t>>;
-  WaitPath findCircle() const;
-  bool extendCircle(WaitPath &path, std::vector<bool> &visited) const;
+  WaitPath findCircle();
+  bool extendCircle(WaitPath &path, std::vector<bool> &visited);
+  /// The ranks for which a rank waits that shows this word; none where that is
+  /// over.
+  std::vector<int> findBlockers(int rank, uint64_t word);
+  /// That the launcher is alive, and the peer, which should still do something.
+  Result<void> checkLauncher();
   std::string describeWait(int rank) const;
+
+  // Channels.cpp
+  TransferRecord &slotRecordOf(const OpenChannel &channel) const;
+  /// Until there is a slot to send to, or a value to receive.
+  Result<void> awaitPeer(const OpenChannel &channel);
+  Result<void> checkPeer(const OpenChannel &channel);
+  void ring(const OpenChannel &channel) const;
+  void copyValue(const std::byte *from, std::byte *to, uint64_t bytes) const;
+  bool isOver(int rank, uint64_t word);
 
   // Work.cpp
   bool isSmall(const Task &operation) const;
@@ -182,6 +223,8 @@ private:
   int self = 0;
   std::vector<Arena> arenas; // by rank; those of this rank's groups are mapped
   std::deque<LocalGroup> groups;
+  std::deque<OpenChannel> channels;
+  uint32_t usedRecords = 0; // of the slots of those in which this rank sends
   ParallelFor threads;
   TransportStatistics counters{};
   uint64_t waited = 0; // nanoseconds, in the running call

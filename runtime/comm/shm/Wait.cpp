@@ -105,12 +105,18 @@ Result<void> ShmTransport::awaitLink(int64_t end) {
   return {};
 }
 
+Result<void> ShmTransport::checkLauncher() {
+  if (isAlive(control.header().launcher))
+    return {};
+  return failed("the launcher (process " +
+                std::to_string(control.header().launcher.pid) +
+                ") ended before its ranks");
+}
+
 Result<void> ShmTransport::checkPeers(const Operation &operation,
                                       uint32_t turn) {
-  if (!isAlive(control.header().launcher))
-    return failed("the launcher (process " +
-                  std::to_string(control.header().launcher.pid) +
-                  ") ended before its ranks");
+  if (auto alive = checkLauncher(); !alive)
+    return alive;
   const LocalGroup &group = *operation.group;
   auto hasStarted = [&](int m) {
     return memberOf(operation, m).arrival.load(std::memory_order_acquire) ==
@@ -149,19 +155,25 @@ std::string ShmTransport::describeWait(int rank) const {
   uint64_t waiting = state.waiting.load();
   if (waiting == 0)
     return "rank " + std::to_string(rank) + " does not wait";
-  uint32_t group = Wait::of(waiting).group;
   std::string text = "rank " + std::to_string(rank) + " waits at value " +
                      std::to_string(state.operation.load()) + " (step " +
                      std::to_string(state.step.load()) + ", command " +
-                     std::to_string(state.command.load()) +
-                     ") in the group of ranks ";
+                     std::to_string(state.command.load()) + ") ";
+  if (ChannelWait::isOne(waiting)) {
+    ChannelWait wait = ChannelWait::of(waiting);
+    std::string peer = "rank " + std::to_string(wait.peer);
+    return text + (wait.isForRoom ? "until " + peer + " receives one before it"
+                                  : "for what " + peer + " sends");
+  }
+  text += "in the group of ranks ";
+  uint32_t group = Wait::of(waiting).group;
   for (uint32_t m = 0; m < control.group(group).size; ++m)
     text +=
         (m == 0 ? "" : ", ") + std::to_string(control.member(group, m).rank);
   return text;
 }
 
-ShmTransport::WaitPath ShmTransport::findCircle() const {
+ShmTransport::WaitPath ShmTransport::findCircle() {
   WaitPath path{{self, control.rank(self).waiting.load()}};
   std::vector<bool> visited(worldSize());
   if (!extendCircle(path, visited))
@@ -169,32 +181,39 @@ ShmTransport::WaitPath ShmTransport::findCircle() const {
   return path;
 }
 
-/// Extends a path of ranks, each of which waits for the next, until one waits
-/// for the first.
-bool ShmTransport::extendCircle(WaitPath &path,
-                                std::vector<bool> &visited) const {
-  auto [rank, word] = path.back();
-  visited[rank] = true;
+/// The rank may not have woken up yet: then its wait leads nowhere, and what its
+/// peers have done meanwhile is something else.
+std::vector<int> ShmTransport::findBlockers(int rank, uint64_t word) {
+  std::vector<int> blockers;
   if (word == 0)
-    return false;
+    return blockers;
+  if (ChannelWait::isOne(word)) {
+    if (!isOver(rank, word))
+      blockers.push_back(static_cast<int>(ChannelWait::of(word).peer));
+    return blockers;
+  }
   Wait wait = Wait::of(word);
   if (!wait.isForStarts()) // who has a piece in hand waits for nobody
-    return false;
-  const GroupHeader &entry = control.group(wait.group);
-  for (uint32_t m = 0; m < entry.size; ++m) {
+    return blockers;
+  for (uint32_t m = 0; m < control.group(wait.group).size; ++m) {
     const GroupMember &member = control.member(wait.group, m);
-    bool arrived = member.operations[wait.slot].arrival.load() == wait.turn + 1;
-    // The rank may not have woken up yet: then its wait leads nowhere, and what
-    // its members have arrived for is something else.
-    if (control.isOver(wait))
-      return false;
-    if (arrived)
-      continue;
-    if (member.rank == path.front().first)
+    if (member.operations[wait.slot].arrival.load() != wait.turn + 1)
+      blockers.push_back(member.rank);
+  }
+  return control.isOver(wait) ? std::vector<int>() : blockers;
+}
+
+/// Extends a path of ranks, each of which waits for the next, until one waits
+/// for the first.
+bool ShmTransport::extendCircle(WaitPath &path, std::vector<bool> &visited) {
+  auto [rank, word] = path.back();
+  visited[rank] = true;
+  for (int next : findBlockers(rank, word)) {
+    if (next == path.front().first)
       return true;
-    if (visited[member.rank])
+    if (visited[next])
       continue;
-    path.push_back({member.rank, control.rank(member.rank).waiting.load()});
+    path.push_back({next, control.rank(next).waiting.load()});
     if (extendCircle(path, visited))
       return true;
     path.pop_back();

@@ -44,7 +44,7 @@ const OverlapLine &lineOf(const StepTimeline &timeline,
 }
 
 TEST(StepTimeline, OneAfterAnother) {
-  StepTimeline timeline = stepTimelineOf(load(timed(false)));
+  StepTimeline timeline = planTimelineOf(load(timed(false))).programs[0];
   EXPECT_EQ(timeline.computation, 15 * kernel);
   EXPECT_EQ(timeline.communication, 2 * collective);
   EXPECT_EQ(timeline.makespan, 15 * kernel + 2 * collective);
@@ -64,7 +64,7 @@ TEST(StepTimeline, OneAfterAnother) {
 // The loss is reduced in a group of its own, beside the gradient, for which then
 // nobody stands.
 TEST(StepTimeline, QueuesRunBesideEachOther) {
-  StepTimeline timeline = stepTimelineOf(load(timed(true)));
+  StepTimeline timeline = planTimelineOf(load(timed(true))).programs[0];
   int64_t begin = 13 * kernel;
   EXPECT_EQ(timeline.makespan, begin + kernel + collective + kernel);
   const OverlapLine &gradient = lineOf(timeline, "data");
@@ -83,7 +83,7 @@ TEST(StepTimeline, AGroupIsOneQueue) {
   plan::PlanT plan = timed(true);
   auto &update = plan.programs[0]->segments[updateSegment]->commands;
   update[2]->body.AsCollective()->group = update[0]->body.AsCollective()->group;
-  StepTimeline timeline = stepTimelineOf(load(plan));
+  StepTimeline timeline = planTimelineOf(load(plan)).programs[0];
   EXPECT_EQ(timeline.makespan, 13 * kernel + 2 * collective + kernel);
   EXPECT_EQ(lineOf(timeline, "data").count, 2u);
   EXPECT_EQ(lineOf(timeline, "data").hidden, collective);
@@ -91,7 +91,7 @@ TEST(StepTimeline, AGroupIsOneQueue) {
 
 TEST(StepTimeline, ThePictureNamesQueuesSegmentsAndCommands) {
   LoadedPlan plan = load(timed(true));
-  std::string picture = scheduleSvg(stepTimelineOf(plan), plan);
+  std::string picture = scheduleSvg(planTimelineOf(plan), plan);
   for (const char *text : {"compute", ">data<", "next 2", "update 0",
                            "AllReduce of linear.gradient: 0.00 us from 0.00 us",
                            "white: the queue stands"})

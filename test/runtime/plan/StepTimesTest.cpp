@@ -61,7 +61,7 @@ TEST_F(StepTimesTest, AreReadAsTheyWereWritten) {
   for (uint32_t number = 0; number < commands.size(); ++number)
     if (commands.Get(number)->body_as_Wait()) {
       hasWait = true;
-      EXPECT_EQ((*times)[updateSegment][number], 0);
+      EXPECT_EQ((*times)[0][updateSegment][number], 0);
     }
   EXPECT_TRUE(hasWait);
 }
@@ -77,7 +77,7 @@ TEST_F(StepTimesTest, OnlyWhatIsComputedIsInTheFile) {
   file["segments"][firstSegment]["commands"][0]["microseconds"] = 0.25;
   Result<StepTimes> times = read(file.dump());
   ASSERT_TRUE(times) << times.error().message;
-  EXPECT_EQ((*times)[firstSegment][0], 250'000);
+  EXPECT_EQ((*times)[0][firstSegment][0], 250'000);
 }
 
 TEST_F(StepTimesTest, WhatIsWrongIsNamed) {

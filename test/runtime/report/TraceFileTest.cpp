@@ -168,7 +168,7 @@ TEST_F(TraceFileTest, WithoutALinkWhatARankStandsIsWhatACollectiveTakes) {
   Result<TraceFile> read = this->read(trace());
   ASSERT_TRUE(read) << read.error().message;
   StepTimes none = plannedTimesOf(plan);
-  for (auto &segment : none)
+  for (auto &segment : none[0])
     for (int64_t &time : segment)
       time = 0;
   for (const CollectiveLine &line : compare(plan, *read, none).collectives) {
@@ -192,8 +192,8 @@ TEST_F(TraceFileTest, MeasuredTimesAreTheLeastOfAllStepsButTheFirst) {
   Result<TraceFile> read = this->read(file.dump());
   ASSERT_TRUE(read) << read.error().message;
   StepTimes times = measuredTimesOf(plan, *read);
-  EXPECT_EQ(times[firstSegment][0], 500'000);
-  EXPECT_EQ(times[firstSegment][1], 1000 * kernel);
+  EXPECT_EQ(times[0][firstSegment][0], 500'000);
+  EXPECT_EQ(times[0][firstSegment][1], 1000 * kernel);
 }
 
 TEST_F(TraceFileTest, WhatIsWrongIsNamed) {

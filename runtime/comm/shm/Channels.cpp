@@ -1,0 +1,286 @@
+// What one rank sends to another: through slots in the sender's arena, which
+// both see.
+//
+// The sender alone counts what it has sent, and the receiver what it has
+// received. Whoever waits sleeps on the channel's bell, which the other one
+// rings.
+
+#include "runtime/comm/shm/ShmTransport.h"
+#include "runtime/comm/shm/Spin.h"
+#include "runtime/device/DeviceAccess.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace polyrank::runtime::shm {
+
+/// Below this, waking the team costs more than it saves.
+static constexpr uint64_t bytesWorthThreads = 1 << 20;
+
+Result<ChannelEnd> ShmTransport::openChannel(const Channel &channel) {
+  auto wrong = [&](const std::string &what) {
+    return Error{"rank " + std::to_string(self) + ": the channel of value " +
+                     std::to_string(channel.id) + " " + what,
+                 Error::Fault::Rank};
+  };
+  if (channel.group.index >= groups.size())
+    return wrong("is of no group");
+  LocalGroup &group = groups[channel.group.index];
+  auto me = static_cast<uint32_t>(group.me);
+  if (channel.from >= group.ranks.size() || channel.to >= group.ranks.size() ||
+      channel.from == channel.to || (me != channel.from && me != channel.to))
+    return wrong("goes from member " + std::to_string(channel.from) + " to " +
+                 std::to_string(channel.to) + " of " +
+                 std::to_string(group.ranks.size()) + ", and this is member " +
+                 std::to_string(me));
+  OpenChannel opened;
+  opened.group = &group;
+  opened.to = channel.to;
+  opened.sends = me == channel.from;
+  opened.sender = group.ranks[channel.from];
+  opened.peer = group.ranks[opened.sends ? channel.to : channel.from];
+  opened.slots = channel.slots;
+  opened.id = channel.id;
+  opened.offset = channel.offset;
+  opened.bytes = channel.bytes;
+  const Arena &arena = arenas[opened.sender];
+  if (channel.slots < 1 || channel.offset % channelAlignment != 0 ||
+      channel.bytes > arena.size || channel.offset > arena.size ||
+      channelBytesOf(channel.bytes, channel.slots) >
+          arena.size - channel.offset)
+    return wrong("of " + std::to_string(channel.slots) + " slots for " +
+                 std::to_string(channel.bytes) + " bytes at offset " +
+                 std::to_string(channel.offset) +
+                 " is not in the region of rank " +
+                 std::to_string(opened.sender) + ", which has " +
+                 std::to_string(arena.size));
+  opened.header =
+      reinterpret_cast<ChannelHeader *>(arena.base + channel.offset);
+  // Several commands may use one channel.
+  for (size_t c = 0; c < channels.size(); ++c)
+    if (channels[c].header == opened.header)
+      return ChannelEnd{static_cast<uint32_t>(c)};
+  if (opened.sends) {
+    if (channel.slots > mostSlots - usedRecords)
+      return wrong("has " + std::to_string(channel.slots) +
+                   " slots; with those of the others of this rank that is more "
+                   "than " +
+                   std::to_string(mostSlots));
+    opened.header->slots = channel.slots;
+    opened.header->id = channel.id;
+    opened.header->bytes = channel.bytes;
+    opened.header->firstRecord.store(usedRecords + 1,
+                                     std::memory_order_release);
+    usedRecords += channel.slots;
+  }
+  channels.push_back(opened);
+  return ChannelEnd{static_cast<uint32_t>(channels.size() - 1)};
+}
+
+TransferRecord &ShmTransport::slotRecordOf(const OpenChannel &channel) const {
+  uint32_t first =
+      channel.header->firstRecord.load(std::memory_order_acquire) - 1;
+  return control.records(channel.sender)[first + channel.count % channel.slots];
+}
+
+void ShmTransport::ring(const OpenChannel &channel) const {
+  channel.header->bell.fetch_add(1);
+  if (channel.header->sleepers.load() > 0)
+    wakeAll(channel.header->bell);
+}
+
+void ShmTransport::copyValue(const std::byte *from, std::byte *to,
+                             uint64_t bytes) const {
+  if (bytes < bytesWorthThreads || !threads) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  threads(static_cast<int64_t>(bytes), 4096, [&](int64_t begin, int64_t end) {
+    std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
+  });
+}
+
+Result<int64_t> ShmTransport::awaitRoom(ChannelEnd end) {
+  OpenChannel &channel = channels[end.index];
+  if (auto room = awaitPeer(channel); !room)
+    return room.error();
+  return channel.count < channel.slots ? 0 : slotRecordOf(channel).freedAt;
+}
+
+Result<Completion>
+ShmTransport::send(ChannelEnd end, DeviceSpan value,
+                   const std::optional<TransferTimes> &times) {
+  int64_t begin = monotonicNanoseconds();
+  waited = 0;
+  OpenChannel &channel = channels[end.index];
+  POLYRANK_ASSIGN(freed, awaitRoom(end));
+  if (value.size)
+    copyValue(DeviceAccess::pointerTo(value.address), channel.slot(),
+              std::min(value.size, channel.bytes));
+  TransferRecord &record = slotRecordOf(channel);
+  if (times) {
+    record.sentAt = times->sent;
+    record.arrivesAt = times->arrives;
+  } else {
+    const PacedLink &link = channel.group->link;
+    int64_t time = (link.picoseconds +
+                    static_cast<int64_t>(channel.bytes) *
+                        link.picosecondsPerByte +
+                    999) /
+                   1000;
+    record.sentAt = record.arrivesAt = monotonicNanoseconds();
+    if (time > 0) {
+      int64_t &free = channel.group->linkFreeAt[channel.to];
+      record.arrivesAt = free = std::max(free, record.sentAt) + time;
+    }
+  }
+  Completion completion{begin, self, record.arrivesAt, self};
+  if (freed > begin)
+    completion.started = freed, completion.lastStarter = channel.peer;
+  ++channel.count;
+  channel.header->sent.store(channel.count);
+  ring(channel);
+  CollectiveStatistics &counter = counters[transferStatistics];
+  ++counter.calls;
+  counter.bytes += channel.bytes;
+  counter.nanoseconds += monotonicNanoseconds() - begin;
+  counter.waitingNanoseconds += waited;
+  return completion;
+}
+
+Result<TransferTimes> ShmTransport::awaitValue(ChannelEnd end) {
+  OpenChannel &channel = channels[end.index];
+  if (auto there = awaitPeer(channel); !there)
+    return there.error();
+  const ChannelHeader &header = *channel.header;
+  if (header.id != channel.id || header.bytes != channel.bytes ||
+      header.slots != channel.slots)
+    return failed(
+        "ranks disagree on what moves: rank " + std::to_string(channel.sender) +
+        " sends value " + std::to_string(header.id) + " of " +
+        std::to_string(header.bytes) + " bytes through " +
+        std::to_string(header.slots) + " slots, and rank " +
+        std::to_string(self) + " receives value " + std::to_string(channel.id) +
+        " of " + std::to_string(channel.bytes) + " bytes through " +
+        std::to_string(channel.slots));
+  const TransferRecord &record = slotRecordOf(channel);
+  return TransferTimes{record.sentAt, record.arrivesAt};
+}
+
+Result<Completion>
+ShmTransport::receive(ChannelEnd end, DeviceSpan into,
+                      const std::optional<int64_t> &freed) {
+  int64_t begin = monotonicNanoseconds();
+  waited = 0;
+  OpenChannel &channel = channels[end.index];
+  POLYRANK_ASSIGN(times, awaitValue(end));
+  if (!freed)
+    if (auto arrived = awaitLink(times.arrives); !arrived)
+      return arrived.error();
+  if (into.size)
+    copyValue(channel.slot(), DeviceAccess::pointerTo(into.address),
+              std::min(into.size, channel.bytes));
+  int64_t now = monotonicNanoseconds();
+  slotRecordOf(channel).freedAt = freed.value_or(now);
+  ++channel.count;
+  channel.header->received.store(channel.count);
+  ring(channel);
+  CollectiveStatistics &counter = counters[transferStatistics];
+  ++counter.calls;
+  counter.nanoseconds += now - begin;
+  counter.waitingNanoseconds += waited;
+  bool isLast = times.sent > begin;
+  return Completion{isLast ? times.sent : begin, isLast ? channel.peer : self,
+                    std::max(now, times.arrives), self};
+}
+
+/// As awaitTurn does for a group.
+Result<void> ShmTransport::awaitPeer(const OpenChannel &channel) {
+  if (auto alive = control.health(); !alive)
+    return alive;
+  control.rank(self).operation.store(channel.id, std::memory_order_relaxed);
+  ChannelHeader &header = *channel.header;
+  // Of the sender the slots are known here, and the header's to nobody else yet.
+  ChannelWait wait{channel.sends, uint32_t(channel.peer),
+                   uint32_t(channel.count)};
+  auto isOver = [&] { return header.isOver(wait); };
+  if (isOver())
+    return {};
+  int64_t begin = monotonicNanoseconds();
+  struct Stopwatch {
+    int64_t begin;
+    uint64_t &sum;
+    ~Stopwatch() { sum += monotonicNanoseconds() - begin; }
+  } stopwatch{begin, waited};
+  if (spinUntil(begin, control.header().spinNanoseconds, isOver))
+    return {};
+  RankState &state = control.rank(self);
+  state.channel.store(channel.offset);
+  state.waiting.store(wait.word());
+  header.sleepers.fetch_add(1);
+  Result<void> result;
+  WaitPath circle;
+  while (true) {
+    uint32_t bell = header.bell.load();
+    if (isOver())
+      break;
+    if (result = control.health(); !result)
+      break;
+    int64_t before = monotonicNanoseconds();
+    sleepWhile(header.bell, bell);
+    if (isOver() || monotonicNanoseconds() - before < 90'000'000)
+      continue;
+    if (result = checkPeer(channel); !result)
+      break;
+    auto found = findCircle();
+    if (!found.empty() && found == circle) {
+      std::string message = "ranks wait for each other:";
+      for (auto &[rank, word] : found)
+        message += "\n  " + describeWait(rank);
+      result = failed(message);
+      break;
+    }
+    circle = std::move(found);
+  }
+  header.sleepers.fetch_sub(1);
+  state.waiting.store(0);
+  return result;
+}
+
+Result<void> ShmTransport::checkPeer(const OpenChannel &channel) {
+  if (auto alive = checkLauncher(); !alive)
+    return alive;
+  const RankState &peer = control.rank(channel.peer);
+  RankPhase phase = peer.phase.load(std::memory_order_acquire);
+  if (phase == RankPhase::Starting || // the launcher watches these
+      phase == RankPhase::Attaching ||
+      (phase == RankPhase::Running && isAlive(peer.process)))
+    return {};
+  // It may have done it between the two looks, and left in good order.
+  if (channel.header->isOver({channel.sends, uint32_t(channel.peer),
+                              uint32_t(channel.count)}))
+    return {};
+  return failed("rank " + std::to_string(channel.peer) + " (process " +
+                std::to_string(peer.process.pid) + ") " +
+                (phase == RankPhase::Left ? "left the job early" : "died") +
+                "; " + describeWait(self));
+}
+
+/// Of another rank, whose channel may lie in an arena that is not mapped yet.
+bool ShmTransport::isOver(int rank, uint64_t word) {
+  ChannelWait wait = ChannelWait::of(word);
+  const RankState &state = control.rank(rank);
+  uint64_t offset = state.channel.load();
+  int sender = wait.isForRoom ? rank : static_cast<int>(wait.peer);
+  if (sender >= worldSize() || !mapArena(sender))
+    return true;
+  const Arena &arena = arenas[sender];
+  if (offset % channelAlignment != 0 || arena.size < sizeof(ChannelHeader) ||
+      offset > arena.size - sizeof(ChannelHeader))
+    return true;
+  const auto &header =
+      *reinterpret_cast<const ChannelHeader *>(arena.base + offset);
+  return header.isOver(wait) || state.waiting.load() != word;
+}
+
+} // namespace polyrank::runtime::shm
