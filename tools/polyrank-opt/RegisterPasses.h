@@ -5,6 +5,7 @@
 #include "compiler/codegen/Passes.h"
 #include "compiler/evaluate/Passes.h"
 #include "compiler/lowering/Pipeline.h"
+#include "compiler/pipeline/Passes.h"
 #include "compiler/schedule/Passes.h"
 #include "compiler/sharding/Pipeline.h"
 #include "compiler/training/Pipeline.h"
@@ -16,6 +17,7 @@ inline void registerPasses() {
   codegen::registerCodegenPasses();
   evaluate::registerEvaluatePasses();
   lowering::registerLoweringPasses();
+  pipeline::registerPipelinePasses();
   schedule::registerSchedulePasses();
   sharding::registerShardingPasses();
   training::registerTrainingPasses();

@@ -1,0 +1,17 @@
+// The passes that cut a model into the stages of a pipeline.
+
+#pragma once
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace polyrank::pipeline {
+
+#define GEN_PASS_DECL
+#include "compiler/pipeline/Passes.h.inc"
+
+/// registerPipelinePasses() makes the passes known to tools.
+#define GEN_PASS_REGISTRATION
+#include "compiler/pipeline/Passes.h.inc"
+
+} // namespace polyrank::pipeline
