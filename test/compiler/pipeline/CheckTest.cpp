@@ -41,6 +41,12 @@ TEST(CheckSchedule, SizesFit) {
   bad.coordinates = {0, 0};
   EXPECT_EQ(getError(bad), "rank 1 has no stage");
   EXPECT_EQ(getError(Schedule()), "a schedule without ranks");
+  // Nothing is kept for entries that are not there.
+  std::string text;
+  for (int i = 0; i < 16; ++i)
+    text += "F1048575\n";
+  EXPECT_EQ(getError(text), "16 entries for 16 stages and 1048576 "
+                            "microbatches: most are missing");
 }
 
 TEST(CheckSchedule, SkipsGoForward) {
@@ -181,6 +187,18 @@ TEST(CheckSchedule, SlotsLimitWhatWaits) {
       "needs; a transfer has 2 slots, and with 4 this ends");
   options.slots = 4;
   EXPECT_EQ(getError(gpipe, options), "");
+}
+
+TEST(CheckSchedule, OfALongCircleTheFirstRanksAreShown) {
+  CheckOptions options;
+  options.slots = 1;
+  std::string error = getError(*makeSchedule("gpipe", 9, 2, 64), options);
+  EXPECT_NE(error.find("; rank 7, entry "), std::string::npos) << error;
+  EXPECT_EQ(error.find("; rank 8, entry "), std::string::npos) << error;
+  EXPECT_NE(error.find("; and so on, 9 ranks in all; a transfer has 1 slot, "
+                       "and with "),
+            std::string::npos)
+      << error;
 }
 
 TEST(CheckSchedule, SkipsAreTransfersToo) {

@@ -212,6 +212,10 @@ TEST(Simulate, TimesThatDoNotFitAreRefused) {
   EXPECT_EQ(getError(schedule, times),
             "a transfer from stage 1 to 1: it goes forward, and there are 3 "
             "stages");
+  Schedule large = read("F1048575\n");
+  large.coordinates.assign(16, 0);
+  EXPECT_EQ(getError(large, {}),
+            "16 stages of 1048576 microbatches are more than 8388608 entries");
   Schedule bad = schedule;
   bad.ranks[1][0].microbatch = 2;
   EXPECT_EQ(getError(bad, {}), "rank 1 has no F0.2");
