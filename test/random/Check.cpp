@@ -33,6 +33,14 @@ static func::FuncOp functionOf(ModuleOp module) {
   return step ? step : module.lookupSymbol<func::FuncOp>("forward");
 }
 
+/// What is evaluated: that function, or those of the ranks of different places.
+static evaluate::JointFunction jointOf(ModuleOp module) {
+  auto all = evaluate::JointFunction::allOf(module);
+  if (succeeded(all) && !all->empty() && all->back().isPlaced())
+    return all->back();
+  return functionOf(module);
+}
+
 bool Checker::fail(const Twine &message) {
   if (!failure) {
     failure.emplace();
@@ -62,19 +70,15 @@ bool Checker::compare(ModuleOp module, Mode mode,
   std::string pass = stage;
   stage += std::string(" ") + names[mode];
   atWork = "seed " + std::to_string(seed) + ", " + stage;
-  func::FuncOp function = functionOf(module);
-  // Programs of several stages are one function each.
-  if (function)
-    arguments = drawArguments(function, seed);
-  auto joint = evaluate::JointFunction::allOf(module);
-  if (failed(joint))
-    return fail("the functions do not fit together");
+  evaluate::JointFunction joint = jointOf(module);
+  func::FuncOp function = joint.getFunctions().front();
+  SmallVector<Tensor> arguments = drawArguments(joint, seed);
   FailureOr<SmallVector<Tensor>> results =
       mode == Global ? evaluate::evaluateGlobal(function, arguments)
       : mode == Distributed
           ? evaluate::evaluateDistributed(function, arguments, seed)
-      : mode == Ranks ? evaluate::evaluateRanks(joint->front(), arguments, seed)
-                      : evaluate::evaluateArena(joint->front(), arguments,
+      : mode == Ranks ? evaluate::evaluateRanks(joint, arguments, seed)
+                      : evaluate::evaluateArena(joint, arguments,
                                                 draw.value_or(seed));
   if (failed(results))
     return fail("the evaluation failed");

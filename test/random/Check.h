@@ -76,7 +76,7 @@ private:
 
   uint64_t seed;
   std::string stage, diagnostics;
-  llvm::SmallVector<graph::Tensor> arguments, reference;
+  llvm::SmallVector<graph::Tensor> reference;
   double tolerance = 0;
   std::optional<Failure> failure;
   const Program *current = nullptr;
