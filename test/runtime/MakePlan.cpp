@@ -1,6 +1,6 @@
-// runtime-test-plan OUT WEIGHTS data tensor microbatches [forward]
+// runtime-test-plan OUT WEIGHTS data tensor microbatches [forward | pipeline]
 
-#include "test/runtime/PlanBuilder.h"
+#include "test/runtime/PipelineBuilder.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -15,8 +15,14 @@ int main(int argc, char **argv) {
   model.tensor = std::atoi(argv[4]);
   model.microbatches = std::atoi(argv[5]);
   model.batch = 8;
-  auto plan =
-      argc > 6 ? test::linearForwardPlan(model) : test::linearPlan(model);
+  test::PipelineModel pipeline;
+  pipeline.weights = model.weights;
+  pipeline.data = model.data;
+  pipeline.microbatches = model.microbatches;
+  std::string kind = argc > 6 ? argv[6] : "";
+  auto plan = kind == "pipeline" ? test::pipelinePlan(pipeline)
+              : kind.empty()     ? test::linearPlan(model)
+                                 : test::linearForwardPlan(model);
   auto written = writePlan(argv[1], test::serialise(plan));
   if (!written)
     std::fprintf(stderr, "%s\n", written.error().message.c_str());

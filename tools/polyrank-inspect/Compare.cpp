@@ -29,11 +29,16 @@ std::string head(const char *first) {
 void printTotals(const Comparison &comparison) {
   fmt::print("{}", head("ms"));
   fmt::print("{:<20}{}\n", "the step", timesOf(comparison.makespan));
-  for (const QueueLine &queue : comparison.queues)
-    fmt::print("{:<20}{}\n",
-               &queue == &comparison.queues[0] ? "computes"
-                                               : "moves over " + queue.name,
-               timesOf(queue.busy));
+  for (const QueueLine &queue : comparison.queues) {
+    bool computes = &queue == &comparison.queues[0],
+         isLink = queue.name.find(" to ") != std::string::npos;
+    if (computes || queue.busy.planned > 0 || queue.busy.measured > 0)
+      fmt::print("{:<20}{}\n",
+                 computes ? "computes"
+                 : isLink ? "moves " + queue.name // "pipe 0 to 1"
+                          : "moves over " + queue.name,
+                 timesOf(queue.busy));
+  }
   fmt::print("{:<20}{}\n", "stands meanwhile", timesOf(comparison.stood));
   auto measured = [](const char *name, double seconds) {
     fmt::print("{:<20}{:>9} {:>9.3f}\n", name, "",

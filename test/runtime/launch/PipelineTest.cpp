@@ -2,8 +2,11 @@
 // how it ends.
 
 #include "runtime/checkpoint/Safetensors.h"
+#include "runtime/plan/StepTimes.h"
 #include "test/runtime/PipelineBuilder.h"
 #include "test/runtime/launch/RunFixture.h"
+
+#include <fmt/format.h>
 
 namespace polyrank::runtime::test {
 namespace {
@@ -218,6 +221,47 @@ TEST_F(PipelineRunTest, TheTraceHasWhatMovesAndWhoWaits) {
   EXPECT_EQ(flights["send"], 3 * 8);
   EXPECT_EQ(flights["receive"], 3 * 8);
   EXPECT_GT(waits["waits for rank 0"] + waits["waits for rank 1"], 0);
+}
+
+// Forward and backward of the first stage take 4 ms, both of the second 8, a value
+// 2 ms over the link: the first one there and the last one back, and eight
+// microbatches of the second stage in between. Then the loss, in two rounds over
+// the link. Nothing adds up along the way.
+TEST_F(PipelineRunTest, ARehearsalTakesWhatThePlanSays) {
+  plan::PlanT built = pipelinePlan(modelOf(1, 8, 4, 4));
+  for (size_t p = 0; p < 2; ++p)
+    for (auto &segment : built.programs[p]->segments) {
+      bool isFirst = segment->name != "update";
+      for (auto &command : segment->commands)
+        if (command->body.AsGemm() && isFirst)
+          command->picoseconds = (p == 0 ? 4 : 8) * 1'000'000'000ull,
+          isFirst = false;
+    }
+  write(built);
+  auto loaded = loadPlan(plan);
+  ASSERT_TRUE(loaded);
+  std::string times = directory / "times.json";
+  std::string text = timesText(plannedTimesOf(*loaded), *loaded, "planned");
+  for (const char *place : {"\"at\": \"pipe=0\"", "\"at\": \"pipe=1\""})
+    EXPECT_NE(text.find(place), std::string::npos) << text;
+  writeFile(times, text.data(), text.size());
+  auto read = readTimes(times, *loaded);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, plannedTimesOf(*loaded));
+  Process process({plan, "--rehearse", times, "--steps", "3", "--log", log,
+                   "--link", "pipe=2000:1000", "--json"},
+                  errors);
+  ASSERT_EQ(process.wait(), 0) << process.output();
+  constexpr double planned =
+      0.004 + 0.002 + 8 * 0.008 + 0.002 + 0.004 + 2 * 0.002;
+  std::string said = process.output();
+  EXPECT_NE(said.find(fmt::format("a step takes {:.2f} ms", 1e3 * planned)),
+            std::string::npos)
+      << said;
+  auto lines = linesOf(log);
+  ASSERT_EQ(lines.size(), 3u);
+  for (const json &line : lines)
+    EXPECT_GE(line["seconds"].get<double>(), planned - 1e-6);
 }
 
 } // namespace

@@ -99,10 +99,10 @@ const Lie lies[] = {
        p.mode = Mode::Forward;
      },
      "argument 'x': a forward plan has no learning rate"},
-    {"noStage", [](PlanT &p) { p.programs.clear(); }, "0 stages"},
+    {"noStage", [](PlanT &p) { p.programs.clear(); }, "has 0 programs"},
     {"twoStages",
      [](PlanT &p) { p.programs.push_back(std::make_unique<ProgramT>()); },
-     "2 stages"},
+     "programs 0 and 1 are both for the ranks at all coordinates"},
     {"hugeArena", [](PlanT &p) { programOf(p).private_size = huge; },
      "an arena of"},
     {"largeArena",

@@ -1,0 +1,378 @@
+// What one rank sends to another, over every transport.
+
+#include "runtime/device/DeviceAccess.h"
+#include "runtime/plan/Channels.h"
+#include "test/runtime/comm/TransportCases.h"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+#include <unistd.h>
+
+namespace polyrank::runtime::test {
+namespace {
+
+class ChannelsTest : public TransportTest {};
+
+/// From rank 0 to rank 1 of two, at `offset`.
+Channel channelOf(Group group, uint32_t slots, uint64_t bytes,
+                  uint64_t offset = 0) {
+  Channel channel;
+  channel.group = group;
+  channel.from = 0, channel.to = 1;
+  channel.slots = slots;
+  channel.id = 7;
+  channel.offset = offset;
+  channel.bytes = bytes;
+  return channel;
+}
+
+/// The value of this number, of so many bytes.
+std::vector<std::byte> valueOf(uint64_t number, uint64_t bytes) {
+  std::vector<std::byte> value(bytes);
+  for (uint64_t i = 0; i < bytes; ++i)
+    value[i] = std::byte((number * 131 + i * 7 + i / 256) & 0xff);
+  return value;
+}
+
+DeviceSpan spanOf(std::vector<std::byte> &value) {
+  return DeviceAccess::spanOf(value);
+}
+
+int64_t now() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+}
+
+TEST_P(ChannelsTest, ValuesArriveInOrderWhoeverIsFaster) {
+  for (uint64_t bytes : {0, 1, 60, 64, 4096, 3 << 20})
+    for (uint32_t slots : {1u, 2u, 3u})
+      for (int slow : {-1, 0, 1})
+        expectAllWell(
+            {.ranks = 2, .sharedSize = 16 << 20},
+            [=](Transport &transport) -> std::string {
+              auto group = transport.createGroup(Ranks{0, 1});
+              auto end =
+                  transport.openChannel(channelOf(*group, slots, bytes, 128));
+              if (!end)
+                return end.error().message;
+              for (uint64_t n = 0; n < 10; ++n) {
+                if (transport.rank() == slow)
+                  usleep(500);
+                std::vector<std::byte> value = valueOf(n, bytes), got(bytes);
+                if (transport.rank() == 0) {
+                  auto sent = transport.send(*end, spanOf(value));
+                  if (!sent)
+                    return sent.error().message;
+                } else {
+                  auto received = transport.receive(*end, spanOf(got));
+                  if (!received)
+                    return received.error().message;
+                  if (got != value)
+                    return "value " + std::to_string(n) + " is another one";
+                }
+              }
+              CollectiveStatistics counted =
+                  transport.statistics()[transferStatistics];
+              uint64_t sent = transport.rank() == 0 ? 10 * bytes : 0;
+              return counted.calls == 10 && counted.bytes == sent ? ""
+                                                                  : "counts";
+            });
+}
+
+// With K slots K values are sent before any is received, and no more.
+TEST_P(ChannelsTest, ASenderWaitsOnlyWhileNoSlotIsFree) {
+  constexpr uint32_t slots = 3;
+  expectAllWell({.ranks = 2}, [](Transport &transport) -> std::string {
+    auto group = transport.createGroup(Ranks{0, 1});
+    auto end = transport.openChannel(channelOf(*group, slots, 8));
+    std::vector<std::byte> value = valueOf(0, 8);
+    auto *flag =
+        reinterpret_cast<std::atomic<int64_t> *>(memoryOf(transport) + 4096);
+    Transfer copy = rows(1, 1);
+    copy.input = 4096, copy.output = 4160;
+    Collective tell{.kind = CollectiveKind::Broadcast,
+                    .dtype = DType::I64,
+                    .group = *group};
+    tell.transfers = {&copy, 1};
+    if (transport.rank() == 0) {
+      for (uint32_t n = 0; n < slots; ++n)
+        if (!transport.send(*end, spanOf(value)))
+          return "send";
+      flag->store(1);
+      if (!transport.run(tell)) // only now the receiver begins
+        return "tell";
+      auto last = transport.send(*end, spanOf(value));
+      if (!last)
+        return last.error().message;
+      // It waited for the other rank, which slept first.
+      return last->lastStarter == 1 ? "" : "did not wait for rank 1";
+    }
+    if (!transport.run(tell))
+      return "told";
+    usleep(50'000);
+    for (uint32_t n = 0; n <= slots; ++n)
+      if (!transport.receive(*end, spanOf(value)))
+        return "receive";
+    return "";
+  });
+}
+
+TEST_P(ChannelsTest, BothDirectionsAndManyRanksAtOnce) {
+  expectAllWell({.ranks = 4}, [](Transport &transport) -> std::string {
+    int self = transport.rank(), ranks = 4;
+    auto group = transport.createGroup(allRanks(transport));
+    // To the next and to the one before, and from both.
+    std::vector<ChannelEnd> ends;
+    for (int step : {1, 3}) {
+      Channel out = channelOf(*group, 2, 40, step * 1024);
+      out.from = uint32_t(self), out.to = uint32_t((self + step) % ranks);
+      Channel in = out;
+      in.from = uint32_t((self + ranks - step) % ranks), in.to = uint32_t(self);
+      for (const Channel &channel : {out, in}) {
+        auto end = transport.openChannel(channel);
+        if (!end)
+          return end.error().message;
+        ends.push_back(*end);
+      }
+    }
+    for (uint64_t n = 0; n < 200; ++n) {
+      std::vector<std::byte> mine = valueOf(n + uint64_t(self), 40), got(40);
+      for (size_t way : {0, 2})
+        if (auto sent = transport.send(ends[way], spanOf(mine)); !sent)
+          return sent.error().message;
+      for (size_t way : {1, 3}) {
+        if (auto received = transport.receive(ends[way], spanOf(got));
+            !received)
+          return received.error().message;
+        int from = (self + ranks - (way == 1 ? 1 : 3)) % ranks;
+        if (got != valueOf(n + uint64_t(from), 40))
+          return "from rank " + std::to_string(from);
+      }
+    }
+    return "";
+  });
+}
+
+// A value arrives latency + bytes * time per byte after it was sent, those of one
+// direction one behind the other; the other direction has a link of its own.
+TEST_P(ChannelsTest, ALinkHoldsEachDirectionBack) {
+  constexpr int64_t each = 20'000'000; // 15 ms + 1000 * 5 us
+  expectAllWell({.ranks = 2}, [](Transport &transport) -> std::string {
+    auto group = transport.createGroup(Ranks{0, 1});
+    transport.pace(*group, {15'000'000'000, 5'000'000});
+    std::vector<ChannelEnd> ends;
+    for (uint32_t from : {0u, 1u}) {
+      Channel channel = channelOf(*group, 4, 1000, from * 8192);
+      channel.from = from, channel.to = 1 - from;
+      auto end = transport.openChannel(channel);
+      if (!end)
+        return end.error().message;
+      ends.push_back(*end);
+    }
+    auto self = size_t(transport.rank());
+    std::vector<std::byte> value = valueOf(0, 1000);
+    if (!transport.barrier(*group))
+      return "barrier";
+    int64_t begin = now();
+    for (int n = 0; n < 3; ++n) {
+      auto sent = transport.send(ends[self], spanOf(value));
+      if (!sent || sent->finished < begin + (n + 1) * each)
+        return "sent too early";
+    }
+    if (now() - begin > each)
+      return "the sender waits for the link";
+    for (int n = 0; n < 3; ++n)
+      if (!transport.receive(ends[1 - self], spanOf(value)))
+        return "receive";
+    // Both sent at once; what the ranks are late by is not known.
+    return now() - begin >= 3 * each - 5'000'000 ? "" : "arrived too early";
+  });
+}
+
+// In a rehearsal times are given, and nothing is copied.
+TEST_P(ChannelsTest, TimesThatAreGivenGoAlong) {
+  expectAllWell({.ranks = 2}, [](Transport &transport) -> std::string {
+    auto group = transport.createGroup(Ranks{0, 1});
+    auto end = transport.openChannel(channelOf(*group, 2, 1 << 10));
+    for (int64_t n = 0; n < 6; ++n) {
+      if (transport.rank() == 0) {
+        auto room = transport.awaitRoom(*end);
+        if (!room || *room != (n < 2 ? 0 : 5000 + n - 2))
+          return "room " + std::to_string(n);
+        if (!transport.send(*end, {}, TransferTimes{1000 + n, 2000 + n}))
+          return "send";
+      } else {
+        auto there = transport.awaitValue(*end);
+        if (!there || there->sent != 1000 + n || there->arrives != 2000 + n)
+          return "value " + std::to_string(n);
+        if (!transport.receive(*end, {}, 5000 + n))
+          return "receive";
+      }
+    }
+    return "";
+  });
+}
+
+TEST_P(ChannelsTest, AChannelThatIsNoneIsRefused) {
+  expectAllWell(
+      {.ranks = 3, .sharedSize = 4096},
+      [](Transport &transport) -> std::string {
+        auto group = transport.createGroup(allRanks(transport));
+        if (transport.rank() != 0)
+          return transport.barrier(*group) ? "" : "barrier";
+        auto refused = [&](Channel channel, const char *part) -> std::string {
+          auto end = transport.openChannel(channel);
+          if (end)
+            return std::string("opened: ") + part;
+          return end.error().message.find(part) == std::string::npos
+                     ? end.error().message
+                     : "";
+        };
+        Channel good = channelOf(*group, 1, 64), other = good;
+        other.group.index = 9;
+        std::string text = refused(other, "is of no group");
+        other = good, other.to = 3;
+        text += refused(other, "goes from member 0 to 3 of 3");
+        other = good, other.to = 0;
+        text += refused(other, "goes from member 0 to 0 of 3");
+        other = good, other.from = 1, other.to = 2;
+        text += refused(other, "and this is member 0");
+        other = good, other.slots = 0;
+        text += refused(other, "of 0 slots");
+        other = good, other.offset = 32;
+        text += refused(other, "at offset 32");
+        other = good, other.offset = 4096 - 64;
+        text += refused(other, "is not in the region of rank 0");
+        other = good, other.bytes = uint64_t(1) << 60;
+        text += refused(other, "is not in the region of rank 0");
+        if (!transport.openChannel(good))
+          text += "a good one";
+        return transport.barrier(*group) ? text : "barrier";
+      });
+}
+
+TEST_P(ChannelsTest, EndsThatDisagreeAreAnErrorThatNamesBoth) {
+  auto outcomes = run({.ranks = 2}, [](Transport &transport) -> std::string {
+    auto group = transport.createGroup(Ranks{0, 1});
+    Channel channel = channelOf(*group, 1, 64);
+    channel.id = transport.rank() == 0 ? 70 : 71;
+    auto end = transport.openChannel(channel);
+    std::vector<std::byte> value(64);
+    Result<Completion> done = Error{"none"};
+    for (int n = 0; n < 3; ++n) {
+      done = transport.rank() == 0 ? transport.send(*end, spanOf(value))
+                                   : transport.receive(*end, spanOf(value));
+      if (!done)
+        return done.error().message;
+    }
+    return "";
+  });
+  expectErrorEverywhere(outcomes, {"rank 0 sends value 70", "value 71"});
+}
+
+/// Rank 1 does something else than to meet rank 0, which sends or receives.
+std::vector<RankOutcome>
+runWithout(const TransportUnderTest &transport, bool sends,
+           const std::function<std::string(Transport &)> &other) {
+  return transport.run(
+      {.ranks = 2},
+      [=](Transport &transport) -> std::string {
+        auto group = transport.createGroup(Ranks{0, 1});
+        Channel channel = channelOf(*group, 1, 64);
+        if (!sends)
+          std::swap(channel.from, channel.to);
+        auto end = transport.openChannel(channel);
+        if (!transport.barrier(*group))
+          return "barrier";
+        if (transport.rank() == 1)
+          return other(transport);
+        std::vector<std::byte> value(64);
+        for (int n = 0; n < 2; ++n) {
+          auto done = sends ? transport.send(*end, spanOf(value))
+                            : transport.receive(*end, spanOf(value));
+          if (!done)
+            return done.error().message;
+        }
+        return "";
+      },
+      "");
+}
+
+TEST_P(ChannelsTest, WhoWaitsForARankThatDiesIsTold) {
+  for (bool sends : {false, true}) {
+    auto outcomes = runWithout(GetParam(), sends, [](Transport &) {
+      kill(getpid(), SIGKILL);
+      return std::string();
+    });
+    EXPECT_EQ(outcomes[1].signal, SIGKILL);
+    EXPECT_NE(outcomes[0].text.find("rank 1 (process "), std::string::npos);
+    EXPECT_NE(outcomes[0].text.find(") died; rank 0 waits at value 7"),
+              std::string::npos)
+        << outcomes[0].text;
+    EXPECT_NE(outcomes[0].text.find(sends ? "until rank 1 receives one before it"
+                                          : "for what rank 1 sends"),
+              std::string::npos)
+        << outcomes[0].text;
+    EXPECT_LT(outcomes[0].seconds, 5);
+  }
+}
+
+TEST_P(ChannelsTest, WhoWaitsForARankThatLeavesIsTold) {
+  auto outcomes =
+      runWithout(GetParam(), false, [](Transport &) { return std::string(); });
+  EXPECT_NE(outcomes[0].text.find("left the job early"), std::string::npos)
+      << outcomes[0].text;
+}
+
+TEST_P(ChannelsTest, AnAbortEndsTheWait) {
+  auto outcomes = runWithout(GetParam(), false, [](Transport &transport) {
+    usleep(50'000);
+    transport.abort("enough");
+    return std::string("enough");
+  });
+  EXPECT_NE(outcomes[0].text.find("rank 1: enough"), std::string::npos)
+      << outcomes[0].text;
+}
+
+// Rank 0 receives what rank 1 would send after a sum in which rank 0 is missing.
+TEST_P(ChannelsTest, ACircleOfAChannelAndAGroupIsFound) {
+  auto outcomes = runWithout(GetParam(), false, [](Transport &transport) {
+    auto group = transport.createGroup(Ranks{0, 1});
+    auto done = transport.barrier(*group);
+    return done ? std::string() : done.error().message;
+  });
+  expectErrorEverywhere(outcomes, {"ranks wait for each other:",
+                                   "rank 0 waits at value 7",
+                                   "for what rank 1 sends",
+                                   "in the group of ranks 0, 1"});
+}
+
+TEST_P(ChannelsTest, ACircleOfChannelsIsFound) {
+  auto outcomes = run({.ranks = 3}, [](Transport &transport) -> std::string {
+    auto group = transport.createGroup(Ranks{0, 1, 2});
+    auto self = uint32_t(transport.rank());
+    Channel channel = channelOf(*group, 1, 64);
+    channel.from = (self + 1) % 3, channel.to = self;
+    auto end = transport.openChannel(channel);
+    std::vector<std::byte> value(64);
+    auto done = transport.receive(*end, spanOf(value));
+    return done ? "" : done.error().message;
+  });
+  expectErrorEverywhere(outcomes,
+                        {"ranks wait for each other:", "for what rank 0 sends",
+                         "for what rank 1 sends", "for what rank 2 sends"});
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Transports, ChannelsTest,
+    testing::Values(TransportUnderTest{"shm", runOverShm},
+                    TransportUnderTest{"shmWithThreads", runWithCommThreads,
+                                       true}),
+    [](const auto &transport) { return transport.param.name; });
+
+} // namespace
+} // namespace polyrank::runtime::test
