@@ -33,7 +33,8 @@ std::string timesText(const StepTimes &times, const LoadedPlan &plan,
 /// The times of such a file, with what the plan says of collectives and sends.
 /// Refuses a file that is no such thing, is of another plan, has no time or two
 /// for a command that is computed, one for a command that is not, one that is no
-/// number from 0 to `mostMicroseconds`, or more than these in a step of a program.
+/// number from 0 to `mostMicroseconds`, or more than these in a step of all
+/// programs together.
 Result<StepTimes> readTimes(const std::string &path, const LoadedPlan &plan);
 
 } // namespace polyrank::runtime
