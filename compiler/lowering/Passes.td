@@ -172,4 +172,19 @@ def CheckRanks : Pass<"check-ranks", "::mlir::ModuleOp"> {
   }];
 }
 
+def ReportPipeline : Pass<"report-pipeline", "::mlir::ModuleOp"> {
+  let summary = "How long a step of a pipeline takes by its schedule";
+  let description = [{
+    A remark with the time of a step, a lower bound that no schedule of these
+    stages is below (compiler/pipeline/Simulate.h), what it costs that updates
+    wait for all stages, and of each coordinate the share of the step in which it
+    stands and the microbatches that it holds at once.
+  }];
+  let options = [
+    ListOption<"links", "links", "std::string", "AXIS=MICROSECONDS:GB_PER_S: latency and bandwidth along an axis">,
+    Option<"rates", "rates", "std::string", "\"\"", "GFLOPS:GB_PER_S: what a rank reaches; without this what the target says">,
+    Option<"threads", "threads", "int64_t", "1", "Threads of a rank">
+  ];
+}
+
 #endif

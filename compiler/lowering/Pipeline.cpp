@@ -42,4 +42,11 @@ void lowering::buildLoweringPipeline(OpPassManager &manager,
   manager.addPass(createAssignBuffers(buffers));
   manager.addPass(createCheckBuffers());
   manager.addPass(createCheckRanks());
+  if (options.report) {
+    ReportPipelineOptions report;
+    report.links.assign(options.links.begin(), options.links.end());
+    report.threads = options.threads;
+    report.rates = options.rates;
+    manager.addPass(createReportPipeline(report));
+  }
 }

@@ -372,8 +372,15 @@ LogicalResult StartCollectivesPass::schedule(func::FuncOp function) {
     return llvm::formatv("{0:F2}", picoseconds * 1e-9).str();
   };
   int64_t bound = step.getLowerBound();
+  // What a rank of a pipeline waits for depends on the others.
+  std::string what = "a step takes ";
+  if (auto at = function->getAttrOfType<DictionaryAttr>(rank::placeAttrName))
+    for (NamedAttribute place : at)
+      what = "the commands of a step at " + place.getName().str() + "=" +
+             std::to_string(cast<IntegerAttr>(place.getValue()).getInt()) +
+             " take ";
   function.emitRemark()
-      << "a step takes " << milliseconds(step.makespan) << " ms by the model, at "
+      << what << milliseconds(step.makespan) << " ms by the model, at "
       << "least " << milliseconds(bound) << ", gap "
       << llvm::formatv("{0:F1}", bound ? 100.0 * (step.makespan - bound) / bound : 0).str()
       << " %, and " << milliseconds(synchronous)
