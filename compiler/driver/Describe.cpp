@@ -225,7 +225,10 @@ Result<void> Describer::buildStep(const Options &options, ModuleOp module) {
   OwningOpRef<ModuleOp> made = module.clone();
   frontends::LastError said(context);
   PassManager manager(&context);
-  addTraining(manager, options);
+  POLYRANK_ASSIGN(mesh, parseMesh(context, options.mesh));
+  if (auto pipe = findPipeAxis(options, mesh); !pipe)
+    return pipe.error();
+  addTraining(manager, options, mesh);
   if (failed(manager.run(*made)))
     return Error{said.message};
   step = std::move(made);

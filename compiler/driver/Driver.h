@@ -64,6 +64,16 @@ struct Options {
   /// "none", "full", "selective", or globs over modules.
   std::string recompute = "none";
   bool recomputeGathers = false;
+  /// The axis of the mesh on which stages lie; empty: one called `pipe`.
+  std::string pipeAxis;
+  /// `auto`, or how many.
+  std::string stages = "auto";
+  /// PATTERN=K: what is on stage K.
+  std::vector<std::string> stagePatterns;
+  int64_t chunks = 1; // stages of each rank
+  /// As pipeline::makeSchedule reads it; empty: one forward and one backward in
+  /// turn, with chunks interleaved.
+  std::string schedule;
   /// What splits the batch: "a+b"; by default `replica` and `data`.
   std::string batchAxes;
   int64_t zeroThreshold = 65536;

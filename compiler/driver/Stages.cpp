@@ -169,9 +169,53 @@ void polyrank::driver::addPartition(OpPassManager &manager,
   sharding::buildPartitionPipeline(manager, partition);
 }
 
+Result<std::optional<PipeAxis>>
+polyrank::driver::findPipeAxis(const Options &options,
+                               sharding::MeshAttr mesh) {
+  StringRef name = options.pipeAxis.empty() ? "pipe" : options.pipeAxis.c_str();
+  int32_t axis = mesh.lookup(name);
+  if (axis < 0 && !options.pipeAxis.empty()) {
+    std::vector<std::string> names;
+    for (StringAttr known : mesh.getAxisNames())
+      names.push_back(known.str());
+    return Error{"--pipe-axis: --mesh has no axis '" + name.str() + "'" +
+                 nearestWords(name, names)};
+  }
+  if (axis >= 0 && mesh.getAxisSizes()[axis] > 1)
+    return std::optional(PipeAxis{name.str(), mesh.getAxisSizes()[axis]});
+  const Options standard;
+  for (auto [option, isGiven] :
+       {std::pair("--stages", options.stages != standard.stages),
+        std::pair("--stage", !options.stagePatterns.empty()),
+        std::pair("--chunks", options.chunks != standard.chunks),
+        std::pair("--schedule", options.schedule != standard.schedule)})
+    if (isGiven)
+      return Error{std::string(option) +
+                   " is for a pipeline, whose stages lie on an axis of the "
+                   "mesh: --mesh pipe=2, or any axis that --pipe-axis names"};
+  return std::optional<PipeAxis>();
+}
+
 void polyrank::driver::addTraining(OpPassManager &manager,
-                                   const Options &options) {
+                                   const Options &options,
+                                   sharding::MeshAttr mesh) {
   training::TrainingOptions training;
+  if (auto pipe = findPipeAxis(options, mesh); pipe && *pipe) {
+    pipeline::AssignStagesOptions &stages = training.stages;
+    stages.axis = (*pipe)->name;
+    stages.ranks = (*pipe)->size;
+    stages.chunks = options.chunks;
+    stages.stages = options.stages;
+    llvm::append_range(stages.patterns, options.stagePatterns);
+    stages.schedule = !options.schedule.empty() ? options.schedule
+                      : options.chunks > 1      ? "interleaved"
+                                                : "1f1b";
+    stages.train = !options.forward;
+    stages.microbatches = options.microbatches;
+    llvm::append_range(stages.links, options.links);
+    stages.rates = options.rates;
+    stages.threads = options.threads;
+  }
   training.loss.loss = options.loss;
   llvm::append_range(training.loss.metrics, options.metrics);
   training.step.mode = options.forward ? "forward" : "train";

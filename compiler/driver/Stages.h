@@ -32,8 +32,20 @@ struct CrowdCheck {
 };
 CrowdCheck checkCrowd(const Options &options, int64_t ranks);
 
+/// On whose ranks the stages of a pipeline lie.
+struct PipeAxis {
+  std::string name;
+  int64_t size;
+};
+/// None where the mesh has no such axis, or one of size 1; what is said of stages
+/// is an error then.
+Result<std::optional<PipeAxis>> findPipeAxis(const Options &options,
+                                             sharding::MeshAttr mesh);
+
 /// From @forward to @step; without a loss (and then without training) too.
-void addTraining(mlir::OpPassManager &manager, const Options &options);
+/// `findPipeAxis` finds no error.
+void addTraining(mlir::OpPassManager &manager, const Options &options,
+                 sharding::MeshAttr mesh);
 /// From the user's constraints (`--shard`, `--shard-file`, `--batch-axes`) to
 /// layouts. The module has its mesh already.
 void addPropagation(mlir::OpPassManager &manager, const Options &options);

@@ -43,6 +43,9 @@ static int64_t findSource(LayoutAttr from, LayoutAttr to, int64_t device) {
   for (int64_t source = 0; source < mesh.getNumDevices(); ++source) {
     bool same = mesh.getLinearIndex(source, from.getPartialAxes()) ==
                 mesh.getLinearIndex(device, to.getPartialAxes());
+    for (sharding::Place place : to.getPlaces())
+      same &= mesh.getCoordinate(source, mesh.getAxis(place.axis)) ==
+              place.coordinate;
     for (auto [a, b] : llvm::zip_equal(from.getDims(), to.getDims()))
       same &= mesh.getLinearIndex(source, a.getAxes()) ==
               mesh.getLinearIndex(device, b.getAxes());
@@ -92,6 +95,8 @@ polyrank::evaluate::moveOnDevices(Operation *op, ArrayRef<Devices> operands) {
     }
     if (isa<sharding::PermuteOp>(op)) {
       for (int64_t device = 0; device < numDevices; ++device) {
+        if (!input[device].elementType) // it lives elsewhere
+          continue;
         int64_t source = findSource(from, to, device);
         if (source < 0)
           return op->emitOpError("operand ")

@@ -201,6 +201,8 @@ static LogicalResult runBlock(Block &block, Scope &scope,
     FailureOr<SmallVector<Devices>> computed = failure();
     if (std::optional<Devices> changed = changeStage(&op, devices))
       computed = SmallVector<Devices>{*changed};
+    else if (isa<graph::AfterOp>(op)) // whose token may live elsewhere
+      computed = SmallVector<Devices>{devices[0]};
     else if (graphOp)
       computed = runOnDevices(graphOp, devices, mesh);
     else

@@ -93,8 +93,8 @@ struct Evaluate : PassWrapper<Evaluate, OperationPass<ModuleOp>> {
           return failure();
         std::string error;
         if (!agree(tensor, other, error, options.tolerance))
-          return getOperation().emitError()
-                 << joint.getName() << ": " << name << " is not what " << options.expected
+          return func::FuncOp(joint.getResults()[i].function).emitError()
+                 << name << " is not what " << options.expected
                  << " holds: " << error;
         outputs.emplace_back(std::move(name), std::move(tensor));
       }

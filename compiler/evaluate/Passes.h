@@ -11,7 +11,7 @@ namespace polyrank::evaluate {
 #include "compiler/evaluate/Passes.h.inc"
 
 struct EvaluateOptions {
-  /// global, distributed or ranks.
+  /// global, distributed, ranks or arena.
   std::string mode;
   /// SET.npz files and NAME=FILE.npy, with one array per argument, by
   /// its role's name, or argN; others are drawn from `seed`. A
@@ -26,8 +26,9 @@ struct EvaluateOptions {
   uint64_t seed = 0;
 };
 
-/// Evaluates every function of a module that has a body and prints its results
-/// to standard output: all elements of small ones, else a digest.
+/// Evaluates every function of a module that has a body, those of different
+/// places (rank.at) together, and prints the results to standard output: all
+/// elements of small ones, else a digest.
 std::unique_ptr<mlir::Pass> createEvaluatePass(EvaluateOptions options);
 
 } // namespace polyrank::evaluate

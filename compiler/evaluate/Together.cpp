@@ -71,11 +71,22 @@ LogicalResult Together::fillIn(const BoundaryValue &result, Devices &parts,
   func::FuncOp function = result.function;
   sharding::LayoutAttr layout =
       sharding::getLayout(getGlobalType(function, result.number, true));
-  // Who returns it must be where it lives.
-  if (layout && !layout.getPlaces().empty())
-    return success();
   const rank::Programs &places = exchange->programs;
   sharding::MeshAttr mesh = places.getMesh();
+  // What lives at a place is returned there.
+  if (layout && !layout.getPlaces().empty()) {
+    for (int64_t device = 0; device < numDevices; ++device)
+      if (!isThere[device] &&
+          llvm::all_of(layout.getPlaces(), [&](sharding::Place place) {
+            return mesh.getCoordinate(device, mesh.getAxis(place.axis)) ==
+                   place.coordinate;
+          }))
+        return function.emitError()
+               << "result " << result.number << " of @" << function.getName()
+               << " lives at device " << device
+               << ", whose function does not return it";
+    return success();
+  }
   SmallVector<sharding::AxisRef> axes;
   for (int32_t axis : places.getAxes()) {
     axes.push_back(mesh.getAxis(axis));

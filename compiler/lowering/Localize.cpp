@@ -49,6 +49,10 @@ public:
         context{builder, makeIndex} {}
 
   LogicalResult run();
+  /// The arguments that it reads, by their global numbers.
+  void addRead(DenseSet<unsigned> &read);
+  /// Erases those of `read` that it does not read itself.
+  void eraseUnread(const DenseSet<unsigned> &read);
 
 private:
   /// Where the value lives along the pipe axis; nullopt: everywhere.
@@ -256,14 +260,19 @@ void Localizer::finishBoundary() {
     }
   }
   eraseDead(local.getBody().front());
+}
+
+void Localizer::addRead(DenseSet<unsigned> &read) {
+  for (auto [number, argument] : llvm::zip_equal(numbers, local.getArguments()))
+    if (!argument.use_empty())
+      read.insert(number);
+}
+
+void Localizer::eraseUnread(const DenseSet<unsigned> &read) {
   graph::Boundary boundary(local);
-  for (unsigned i = local.getNumArguments(); i-- > 0;) {
-    // What no program reads stays in one, so that all have an argument each.
-    bool isKept = place->coordinate == 0 &&
-                  global.getArgument(numbers[i]).use_empty();
-    if (local.getArgument(i).use_empty() && !isKept)
+  for (unsigned i = local.getNumArguments(); i-- > 0;)
+    if (local.getArgument(i).use_empty() && read.contains(numbers[i]))
       boundary.eraseArgument(i);
-  }
 }
 
 LogicalResult Localizer::run() {
@@ -456,7 +465,6 @@ static LogicalResult localize(func::FuncOp function) {
     if (failed(Localizer(function, ids, std::nullopt).run()))
       return failure();
   } else {
-    eraseDead(function.getBody().front());
     int64_t slots = 1;
     for (auto op : function.getOps<graph::MicrobatchesOp>()) {
       FailureOr<int64_t> found = lowering::getSlots(module, op);
@@ -464,9 +472,20 @@ static LogicalResult localize(func::FuncOp function) {
         return failure();
       slots = *found;
     }
-    for (int64_t i = 0; i < mesh.getAxisSizes()[axis]; ++i)
-      if (failed(Localizer(function, ids, PipePlace{axis, i, slots}).run()))
+    std::vector<std::unique_ptr<Localizer>> localizers;
+    DenseSet<unsigned> read, all;
+    for (int64_t i = 0; i < mesh.getAxisSizes()[axis]; ++i) {
+      localizers.push_back(std::make_unique<Localizer>(
+          function, ids, PipePlace{axis, i, slots}));
+      if (failed(localizers.back()->run()))
         return failure();
+      localizers.back()->addRead(read);
+    }
+    // What nobody reads stays in the first, so that nothing is lost.
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      all.insert(i);
+    for (auto &localizer : localizers)
+      localizer->eraseUnread(localizer == localizers.front() ? read : all);
   }
   function.erase();
   return success();

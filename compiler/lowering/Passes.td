@@ -112,6 +112,12 @@ def AssignBuffers : Pass<"assign-buffers", "::mlir::ModuleOp"> {
     block of the whole. The operands of one collective (a bucket) lie one
     behind the other where nothing else determines their places.
 
+    What is sent to a rank that runs another function lies in a channel, a range
+    of the shared region that nothing else uses: 64 bytes of counters, and a slot
+    of whole lines for each value that may be on its way. All sends of one value
+    (`id`) have the same one. Its place is written on the receives as well, which
+    stand in the other function.
+
     Objective: the size of the arena. With `report`, a remark says it, the lower
     bound (the largest sum of live bytes over the command order) and the gap.
   }];
@@ -132,6 +138,9 @@ def CheckBuffers : Pass<"check-buffers", "::mlir::ModuleOp"> {
     neither lifetimes nor the packing. Also: bytes outside the arena, buffers of
     another size than their value, collectives on private bytes, results and
     scratch of a command that overlap, or overlap what it reads where it must not.
+
+    The channels of what is sent are aligned to 64 bytes and meet no other bytes
+    that are used, each value has one, and who receives it names the same one.
   }];
 }
 
@@ -150,6 +159,16 @@ def CheckRanks : Pass<"check-ranks", "::mlir::ModuleOp"> {
     Ranks that run one program do the same at the same time, so one of them is
     run for all: how many ranks there are costs nothing
     (compiler/communication/CheckPrograms.h).
+
+    Functions of different places (`rank.at`) are run together, from a step's
+    begin to its end, each by its own schedule
+    (compiler/lowering/PipelinePrograms.h). A receive waits for the next value of
+    its id, and a send while no slot of its channel is free. Both ends must be of
+    one type, with one number of slots, and move the values of one microbatch
+    after the other in the same order. What stands outside of the microbatches moves
+    the value of the first one that these do not. Each function does so once for a
+    microbatch, at an end that is that of its ranks. A step leaves all channels
+    empty, so one that ends can be followed by any number.
   }];
 }
 

@@ -42,12 +42,13 @@ private:
                                    std::optional<int64_t> microbatch);
   void addWait(Operation *op, int32_t started);
   int32_t addCommand(Operation *op, Command command);
-  int32_t getGroupNumber(communication::Group group);
+  Command getCommand(Operation *op, int64_t microbatch,
+                     llvm::function_ref<communication::Movement()> movement,
+                     llvm::function_ref<communication::Group()> group);
 
   const rank::Programs &programs;
   PipelinePrograms all;
-  std::vector<communication::Group> &groups = all.ranks.groups;
-  DenseMap<Operation *, int32_t> movements;
+  DenseMap<Operation *, Command> known; // by op, whatever its microbatch
 
   // Of the function at hand.
   func::FuncOp function;
@@ -73,11 +74,25 @@ void Unroller::addWait(Operation *op, int32_t startedBy) {
   addCommand(op, command);
 }
 
-int32_t Unroller::getGroupNumber(communication::Group group) {
-  auto found = llvm::find(groups, group);
-  if (found == groups.end())
-    found = groups.insert(found, std::move(group));
-  return found - groups.begin();
+/// What the op runs. Its movement and group are said once.
+Command Unroller::getCommand(
+    Operation *op, int64_t microbatch,
+    llvm::function_ref<communication::Movement()> movement,
+    llvm::function_ref<communication::Group()> group) {
+  auto [entry, isNew] = known.try_emplace(op);
+  Command &command = entry->second;
+  if (isNew) {
+    std::vector<communication::Group> &groups = all.ranks.groups;
+    communication::Group own = group();
+    auto found = llvm::find(groups, own);
+    command.group = found - groups.begin();
+    if (found == groups.end())
+      groups.push_back(std::move(own));
+    command.movement = all.ranks.movements.size();
+    all.ranks.movements.push_back(movement());
+  }
+  command.microbatch = microbatch;
+  return command;
 }
 
 /// The microbatch for which a value is moved. What stands outside of the
@@ -87,14 +102,14 @@ FailureOr<int64_t> Unroller::getMicrobatch(Operation *op, Moved what,
   if (!inSegment.insert(what).second)
     return op->emitOpError("moves the value with id ")
            << what.first << " a second time in one segment";
-  std::set<int64_t> &known = moved[what];
+  std::set<int64_t> &done = moved[what];
   if (!microbatch)
-    for (microbatch = 0; known.count(*microbatch);)
+    for (microbatch = 0; done.count(*microbatch);)
       ++*microbatch;
-  else if (known.count(*microbatch))
+  else if (done.count(*microbatch))
     return op->emitOpError("moves the value with id ")
            << what.first << " a second time for microbatch " << *microbatch;
-  known.insert(*microbatch);
+  done.insert(*microbatch);
   return *microbatch;
 }
 
@@ -105,16 +120,11 @@ LogicalResult Unroller::add(rank::CollectiveOp op,
     return failure();
   if (op.getAxes().getMesh() != programs.getMesh())
     return emitOtherMesh(op, op.getAxes().getMesh(), programs.getMesh());
-  auto [movement, isNew] =
-      movements.try_emplace(op, all.ranks.movements.size());
-  if (isNew)
-    all.ranks.movements.push_back(getMovement(op));
-  Command command;
+  Command command = getCommand(
+      op, *number, [&] { return getMovement(op); },
+      [&] { return getGroup(op.getAxes()); });
   command.action =
       op.isStarted() ? Command::Action::Start : Command::Action::Run;
-  command.group = getGroupNumber(getGroup(op.getAxes()));
-  command.movement = movement->second;
-  command.microbatch = *number;
   started[op] = addCommand(op, command);
   return success();
 }
@@ -158,17 +168,14 @@ LogicalResult Unroller::add(const rank::Transfer &transfer, Operation *op,
       op, {transfer.id, transfer.isSend ? 's' : 'r'}, microbatch);
   if (failed(number) || failed(checkEnd(transfer, op)))
     return failure();
-  auto [movement, isNew] =
-      movements.try_emplace(op, all.ranks.movements.size());
-  if (isNew)
-    all.ranks.movements.push_back(getMovement(transfer, op));
-  communication::Group group = getGroup(transfer.axes);
-  group.members = {transfer.from, transfer.to};
-  group.channel = transfer.id + 1;
-  Command command;
-  command.group = getGroupNumber(std::move(group));
-  command.movement = movement->second;
-  command.microbatch = *number;
+  Command command = getCommand(
+      op, *number, [&] { return getMovement(transfer, op); },
+      [&] {
+        communication::Group group = getGroup(transfer.axes);
+        group.members = {transfer.from, transfer.to};
+        group.channel = transfer.id + 1;
+        return group;
+      });
   if (!transfer.isSend) {
     addCommand(op, command);
     return success();

@@ -96,6 +96,14 @@ Result<void> Checker::checkSizes() {
   if (stages.empty())
     return Error{"a schedule without ranks"};
   int64_t numStages = schedule.coordinates.size();
+  // So that what is kept below is not more than what is there.
+  int64_t entries = 0;
+  for (const std::vector<Entry> &ofRank : schedule.ranks)
+    entries += ofRank.size();
+  if (numStages * schedule.microbatches > 2 * entries)
+    return Error{number(entries) + " entries for " + number(numStages) +
+                 " stages and " + number(schedule.microbatches) +
+                 " microbatches: most are missing"};
   for (auto [from, to] : options.skips)
     if (from < 0 || from >= to || to >= numStages)
       return Error{"a transfer from stage " + number(from) + " to " +
@@ -108,8 +116,9 @@ Result<void> Checker::checkSizes() {
 Result<void> Checker::findPlaces() {
   places.resize(schedule.coordinates.size());
   for (auto &ofStage : places)
-    for (std::vector<int64_t> &ofPart : ofStage)
-      ofPart.assign(schedule.microbatches, none);
+    for (int part = 0; part < numParts; ++part)
+      if (isAskedFor(static_cast<Part>(part)))
+        ofStage[part].assign(schedule.microbatches, none);
   for (size_t rank = 0; rank < schedule.ranks.size(); ++rank)
     for (size_t i = 0; i < schedule.ranks[rank].size(); ++i) {
       const Entry &entry = schedule.ranks[rank][i];
@@ -263,8 +272,12 @@ Result<void> Checker::checkWaiting() {
   if (!verdict.fault)
     return {};
   std::string text = verdict.fault->what;
-  for (size_t i = 0; i < verdict.fault->steps.size(); ++i)
-    text += (i == 0 ? ": " : "; ") + explain(verdict.fault->steps[i], made);
+  constexpr size_t most = 8;
+  const auto &steps = verdict.fault->steps;
+  for (size_t i = 0; i < std::min(most, steps.size()); ++i)
+    text += (i == 0 ? ": " : "; ") + explain(steps[i], made);
+  if (steps.size() > most)
+    text += "; and so on, " + number(steps.size()) + " ranks in all";
   if (slots < schedule.microbatches) {
     CheckOptions more = options;
     more.slots = 0;

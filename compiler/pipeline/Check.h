@@ -1,10 +1,10 @@
 // Whether a schedule does what a step needs, and ends.
 //
-//  1. Sizes: at least one microbatch, and every rank has stages, in the same
-//     mesh.
-//  2. An entry is of a chunk that its rank has, of a microbatch of the step, and
-//     of a part that is asked for: forwards alone, with whole backwards, or with
-//     backwards in two parts.
+//  1. There is a microbatch and a rank, every rank has a stage, and every stage
+//     a rank.
+//  2. An entry is of a chunk that its rank has, of a microbatch of the step,
+//     and of a part that is asked for: forwards alone, with whole backwards, or
+//     with backwards in two parts.
 //  3. Every part of every stage runs once for each microbatch.
 //  4. Those of one part of a stage run in ascending order of microbatches: sums
 //     of gradients, of losses and what batch norm carries on are added to in

@@ -68,7 +68,8 @@ polyrank::pipeline::getClosedForm(std::string_view text, int64_t ranks,
   if (text == "gpipe")
     set(waves, waves, [&](int64_t) { return microbatches * chunks; });
   else if (text == "1f1b" || (text == "interleaved" && chunks == 1))
-    set(waves, waves, [&](int64_t rank) { return formulas.getHeldBy1f1b(rank); });
+    set(waves, waves,
+        [&](int64_t rank) { return formulas.getHeldBy1f1b(rank); });
   else if (text == "interleaved")
     set(waves, waves,
         [&](int64_t rank) { return formulas.getHeldByInterleaved(rank); });

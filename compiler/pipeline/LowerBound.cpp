@@ -93,7 +93,7 @@ struct Bound {
   const Times &times;
   bool trains;
   std::vector<StageTimes> stages;
-  std::vector<int64_t> forwardHops, backwardHops; // between a stage and the next
+  std::vector<int64_t> forwardHops, backwardHops; // from a stage to the next
 };
 
 } // namespace

@@ -2,13 +2,13 @@
 
 #include "compiler/pipeline/Picture.h"
 
-#include "runtime/report/Svg.h"
+#include "support/Svg.h"
 
 #include <algorithm>
 #include <fmt/format.h>
 
 using namespace polyrank::pipeline;
-using polyrank::runtime::Svg;
+using polyrank::Svg;
 
 namespace {
 

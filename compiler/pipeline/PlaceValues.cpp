@@ -79,6 +79,8 @@ LogicalResult Placer::finishJoin(JoinOp join) {
   LayoutAttr layout = sharding::getLayout(type);
   if (!layout)
     return join.emitOpError("has no layout: propagate-layouts comes first");
+  if (layout.getMesh().getAxisSizes()[axis] == 1)
+    return success();
   SmallVector<sharding::AxisRef> axes(layout.getPartialAxes());
   axes.push_back(layout.getMesh().getAxis(axis));
   join.getResult().setType(sharding::withLayout(

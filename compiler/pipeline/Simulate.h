@@ -32,7 +32,7 @@ struct Times {
   /// Of each stage, or one for all.
   std::vector<StageTimes> stages = {StageTimes{}};
   /// From each stage to the next there is a transfer in any case, which takes
-  /// no time where it is not listed; other pairs are transfers that skip stages.
+  /// no time where it is not listed; other pairs are those that skip stages.
   std::vector<TransferTimes> transfers = {};
   /// Of each rank, or none.
   std::vector<int64_t> updates = {};

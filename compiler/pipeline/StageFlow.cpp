@@ -96,14 +96,12 @@ LogicalResult pipeline::verifyStages(FunctionOpInterface function) {
       return WalkResult::interrupt();
     }
     if (auto transfer = dyn_cast<TransferOp>(op)) {
-      std::optional<int64_t> from =
-          transfer.getFrom()
-              ? std::optional<int64_t>(*transfer.getFrom())
-              : std::nullopt;
-      if (flow.getStage(transfer.getInput()) != from) {
-        op->emitError("takes a value from stage ")
-            << from.value_or(-1) << " that is on stage "
-            << flow.getStage(transfer.getInput()).value_or(-1);
+      // A value that has become a constant is everywhere.
+      std::optional<int64_t> stage = flow.getStage(transfer.getInput());
+      if (stage && transfer.getFrom() != stage) {
+        op->emitError("takes a value of stage ")
+            << *stage << " from "
+            << (transfer.getFrom() ? "stage " + Twine(*transfer.getFrom()) : Twine("all stages"));
         return WalkResult::interrupt();
       }
     }

@@ -40,8 +40,8 @@ private:
 
 // ZB-H1: what the first rank of 1f1b holds, every rank may hold. Rank r begins
 // r microbatches less before its first backward than the first rank does, so it
-// may keep r for which only the gradients of weights are missing. These are what
-// it does while the last gradients go down to the first rank.
+// may keep r for which only the gradients of weights are missing. It does them
+// while the last gradients go down to the first rank.
 Entries polyrank::pipeline::makeZeroBubble(const Sizes &sizes, int64_t rank) {
   Writer writer(sizes.microbatches);
   for (int64_t i = 0; i < sizes.ranks - 1 - rank; ++i)

@@ -21,7 +21,10 @@ def OrderCommands : Pass<"order-commands", "::mlir::ModuleOp"> {
       forward.
 
     What is looked at is no further away than 128 commands. What each command
-    computes stays the same, so results keep their bits. No move is made that
+    computes stays the same, so results keep their bits. Sends and receives keep
+    their order; nothing that stands behind a send comes in front of it, since
+    another rank waits for that, and nothing in front of a receive is put off behind
+    it, since it fills the time until something is there. No move is made that
     would let values take more memory at once than they did, that would have a
     value copied since it is overwritten before its last reader, and none at all
     where the simulated time does not get shorter.
@@ -57,6 +60,12 @@ def StartCollectives : Pass<"start-collectives", "::mlir::ModuleOp"> {
     what commands take by the target's rates, and collectives by the alpha-beta
     model of `links`, one after another on each group's queue. Commands keep the
     order that order-commands gave them, and results their bits. Of each group at most 8 are in flight.
+
+    Functions of different places (`rank.at`) are scheduled one by one, by timelines
+    in which nobody waits for what another function sends. A collective among
+    ranks of several functions stays where it is, as sends and receives do: their order
+    is one that all functions have together. Those among the ranks of one function
+    may pass them, since these ranks are always at the same command.
 
     With `report`, a remark says how long a step takes by that timeline, the lower
     bound (the time of all computation, and of all communication of each group) and

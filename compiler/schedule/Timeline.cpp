@@ -13,21 +13,6 @@ static double getBytes(ValueRange values) {
   return bytes;
 }
 
-static Result<target::Rates> parseRates(StringRef text) {
-  auto [flops, bytes] = text.split(':');
-  double gigaflops, gigabytes;
-  if (flops.getAsDouble(gigaflops) || bytes.getAsDouble(gigabytes))
-    return Error{"rates '" + text.str() +
-                 "' are not GFLOPS:GB_PER_S, as in 120:16"};
-  // Of a machine that exists: times are integers.
-  if (!(gigaflops >= 1e-3 && gigaflops <= 1e7) ||
-      !(gigabytes >= 1e-3 && gigabytes <= 1e6))
-    return Error{"rates '" + text.str() +
-                 "': from 1e-3 to 1e7 GFLOP/s and from 1e-3 to 1e6 GB/s are "
-                 "possible"};
-  return target::Rates{gigaflops * 1e9, gigabytes * 1e9};
-}
-
 FailureOr<Durations> Durations::of(func::FuncOp function,
                                    ArrayRef<std::string> links,
                                    StringRef rates, int64_t threads) {
@@ -37,7 +22,7 @@ FailureOr<Durations> Durations::of(func::FuncOp function,
   Durations durations;
   durations.rates = target->getRates(threads);
   if (!rates.empty()) {
-    Result<target::Rates> given = parseRates(rates);
+    Result<target::Rates> given = target::parseRates(rates);
     if (!given)
       return function.emitError() << given.error().message;
     durations.rates = *given;

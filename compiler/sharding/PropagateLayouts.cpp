@@ -1,5 +1,6 @@
 // From constraints to a layout of every tensor of a function.
 
+#include "compiler/pipeline/StageFlow.h"
 #include "compiler/sharding/Passes.h"
 #include "compiler/sharding/WriteLayouts.h"
 #include "dialects/sharding/Constraint.h"
@@ -40,6 +41,36 @@ static std::string toString(const Objective &objective) {
   return text;
 }
 
+/// " (stage 0: .., stage 1: ..)": of a pipeline, what is each stage's.
+static std::string describeStages(const Propagated &propagated,
+                                  func::FuncOp function) {
+  auto stages = pipeline::getStages(function->getParentOfType<ModuleOp>());
+  if (!stages)
+    return "";
+  const SideTable &table = propagated.table;
+  pipeline::StageFlow flow(function);
+  ReshardCosts costs(table.mesh);
+  std::vector<Objective> ofNodes =
+      Solver(table, propagated.labels, costs)
+          .evaluateNodes(propagated.solution.labels);
+  std::vector<Objective> ofStages(stages->getNumStages());
+  for (auto [node, objective] : llvm::zip_equal(table.nodes, ofNodes)) {
+    std::optional<int64_t> stage;
+    if (!node.results.empty())
+      stage = flow.getStage(table.values[node.results.front()].value);
+    else if (!node.operands.empty())
+      stage = flow.getStage(table.values[node.operands.front()].value);
+    if (stage)
+      ofStages[*stage] += objective;
+  }
+  std::string text;
+  for (auto [stage, objective] : llvm::enumerate(ofStages))
+    text += (text.empty() ? " (stage " : ", stage ") + std::to_string(stage) +
+            ": " + std::to_string(objective.bytes) + " and " +
+            std::to_string(objective.flops);
+  return text + ")";
+}
+
 /// The share of the objective above its bound, of the first part that differs.
 static std::string gap(const Objective &objective, const Objective &bound) {
   for (int i = 0; i < maxLevels; ++i)
@@ -75,7 +106,10 @@ struct PropagateLayouts
     if (failed(table))
       return signalPassFailure();
     FailureOr<Propagated> propagated = solveLayouts(*std::move(table));
-    if (failed(propagated) || failed(writeLayouts(*propagated)))
+    if (failed(propagated))
+      return signalPassFailure();
+    std::string stages = report ? describeStages(*propagated, function) : "";
+    if (failed(writeLayouts(*propagated)))
       return signalPassFailure();
     const Solution &solution = propagated->solution;
 
@@ -96,7 +130,10 @@ struct PropagateLayouts
                                     cost(solution.bound)));
     if (report)
       function.emitRemark("layouts: ")
-          << toString(solution.objective) << " by each device a step; "
+          << toString(solution.objective)
+          << (stages.empty() ? " by each device a step"
+                             : " by a device of each stage together a step")
+          << stages << "; "
           << (gap(solution.objective, solution.bound) == "0"
                   ? "nothing less is possible (gap 0)"
                   : "at least " + toString(solution.bound) +

@@ -35,11 +35,18 @@ Objective Solver::evaluateValue(const TensorValue &value,
 
 Objective Solver::evaluate(ArrayRef<int> chosen) {
   Objective sum;
-  for (auto [list, label] : llvm::zip_equal(labels, chosen))
-    sum += list[label].cost;
-  for (const TensorValue &value : values)
-    sum += evaluateValue(value, chosen);
+  for (const Objective &of : evaluateNodes(chosen))
+    sum += of;
   return sum;
+}
+
+std::vector<Objective> Solver::evaluateNodes(ArrayRef<int> chosen) {
+  std::vector<Objective> objectives;
+  for (auto [list, label] : llvm::zip_equal(labels, chosen))
+    objectives.push_back(list[label].cost);
+  for (const TensorValue &value : values)
+    objectives[value.def] += evaluateValue(value, chosen);
+  return objectives;
 }
 
 void Solver::improve(std::vector<int> &chosen) {

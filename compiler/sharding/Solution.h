@@ -26,6 +26,8 @@ public:
   Solution solve();
   /// The objective of one label per node.
   Objective evaluate(llvm::ArrayRef<int> chosen);
+  /// What each node adds to it, with the moves of the values that it defines.
+  std::vector<Objective> evaluateNodes(llvm::ArrayRef<int> chosen);
   /// Gives one node at a time the label that costs least beside the others',
   /// until that improves nothing.
   void improve(std::vector<int> &chosen);

@@ -34,6 +34,8 @@ struct Rates {
   double flopsPerSecond; // in products of f32
   double bytesPerSecond; // of memory that kernels read and write
 };
+/// GFLOPS:GB_PER_S, as --rates takes it.
+Result<Rates> parseRates(llvm::StringRef text);
 
 /// One entry of plan.Kernels, and what its launches need. The function takes
 /// the buffers of the kernel's arguments, then of its results.

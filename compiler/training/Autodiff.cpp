@@ -53,7 +53,9 @@ polyrank::training::buildGradients(OpBuilder &outer, Value root, Value seed,
   SmallVector<Operation *> ops;
   for (Operation &op : *outer.getBlock()) {
     auto isActive = [&](Value value) { return active.contains(value); };
-    if (isa<graph::DetachOp>(op) || llvm::none_of(op.getOperands(), isActive))
+    // What makes one of `values` is in front of what is differentiated.
+    if (isa<graph::DetachOp>(op) || llvm::none_of(op.getOperands(), isActive) ||
+        llvm::any_of(op.getResults(), isActive))
       continue;
     ops.push_back(&op);
     for (Value result : op.getResults())

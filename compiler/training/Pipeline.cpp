@@ -16,15 +16,30 @@ void training::buildTrainingPipeline(OpPassManager &manager,
   manager.addPass(createCSEPass());
   if (!options.loss.loss.empty() || !options.loss.metrics.empty())
     manager.addPass(createAttachLossPass(options.loss));
+  bool hasStages = options.stages.ranks > 1;
+  if (hasStages) {
+    manager.addPass(pipeline::createAssignStages(options.stages));
+    manager.addPass(pipeline::createInsertTransfers());
+  }
   manager.addPass(createBuildStepPass(options.step));
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
+  if (hasStages)
+    manager.addPass(pipeline::createJoinStages());
 }
 
 training::TrainingOptions training::TrainingPipelineOptions::get() const {
   TrainingOptions options;
   options.loss.loss = loss;
   llvm::append_range(options.loss.metrics, metrics);
+  options.stages.axis = pipeAxis;
+  options.stages.ranks = pipeRanks;
+  options.stages.chunks = chunks;
+  options.stages.stages = stages;
+  llvm::append_range(options.stages.patterns, stagePatterns);
+  options.stages.schedule = pipeSchedule;
+  options.stages.train = mode != "forward";
+  options.stages.microbatches = microbatches;
   options.step.mode = mode;
   options.step.optimizer = optimizer;
   options.step.clipNorm = clipNorm;

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "compiler/pipeline/Passes.h"
 #include "compiler/training/Passes.h"
 #include "mlir/Pass/PassOptions.h"
 
@@ -10,11 +11,14 @@ namespace polyrank::training {
 /// What the passes take. Without a loss or metric the outputs stay.
 struct TrainingOptions {
   AttachLossPassOptions loss;
+  /// Nothing is cut where the axis has one rank.
+  pipeline::AssignStagesOptions stages;
   BuildStepPassOptions step;
 };
 
 /// raise-composites, unflatten, find-logical-parameters, attach-loss,
-/// build-step, with cleaning between them: from @forward to @step.
+/// assign-stages, insert-transfers, build-step, join-stages, with cleaning
+/// between them: from @forward to @step.
 void buildTrainingPipeline(mlir::OpPassManager &manager,
                            const TrainingOptions &options);
 
@@ -45,6 +49,21 @@ struct TrainingPipelineOptions
                      llvm::cl::desc("The decay of moving means")};
   Option<int64_t> microbatches{*this, "microbatches", llvm::cl::init(1),
                                llvm::cl::desc("How many one step adds up")};
+
+  Option<std::string> pipeAxis{*this, "pipe-axis", llvm::cl::init("pipe"),
+                               llvm::cl::desc("The axis of the mesh along "
+                                              "which stages lie")};
+  Option<int64_t> pipeRanks{*this, "pipe-ranks", llvm::cl::init(1),
+                            llvm::cl::desc("Its size; 1: no stages")};
+  Option<int64_t> chunks{*this, "chunks", llvm::cl::init(1),
+                         llvm::cl::desc("Stages of each rank")};
+  Option<std::string> stages{*this, "stages", llvm::cl::init("auto"),
+                             llvm::cl::desc("auto, or how many")};
+  ListOption<std::string> stagePatterns{
+      *this, "stage", llvm::cl::desc("PATTERN=K: what is on stage K")};
+  Option<std::string> pipeSchedule{
+      *this, "schedule", llvm::cl::init("1f1b"),
+      llvm::cl::desc("In which order ranks run their stages")};
 
   TrainingOptions get() const;
 };

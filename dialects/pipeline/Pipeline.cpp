@@ -96,13 +96,28 @@ static LayoutAttr withoutPlaces(LayoutAttr layout) {
                 : layout;
 }
 
+/// The same with padding of which nothing is known.
+static LayoutAttr withoutFill(LayoutAttr layout) {
+  if (!layout)
+    return layout;
+  SmallVector<sharding::DimAttr> dims;
+  for (sharding::DimAttr dim : layout.getDims())
+    dims.push_back(sharding::DimAttr::get(
+        layout.getMesh(), dim.getAxes(), dim.getPadded(),
+        sharding::Fill::Undefined, dim.getHaloLow(), dim.getHaloHigh(),
+        dim.getSpills()));
+  return withoutPlaces(layout.withDims(dims));
+}
+
 // transfer
 
 LogicalResult TransferOp::verify() {
   auto from = cast<RankedTensorType>(getInput().getType()),
        to = cast<RankedTensorType>(getResult().getType());
   if (sharding::withLayout(from, withoutPlaces(sharding::getLayout(from))) !=
-      sharding::withLayout(to, withoutPlaces(sharding::getLayout(to))))
+          sharding::withLayout(to, withoutPlaces(sharding::getLayout(to))) &&
+      sharding::withLayout(from, withoutFill(sharding::getLayout(from))) !=
+          sharding::withLayout(to, withoutPlaces(sharding::getLayout(to))))
     return emitOpError("[1] makes ")
            << to << " of " << from << "; only the place may change";
   int64_t target = static_cast<int64_t>(getTo());

@@ -59,7 +59,7 @@ def Pipeline_TransferOp : Pipeline_Op<"transfer", []> {
     ```
 
     1. The result has the operand's shape and element type, and its layout but
-       for the place.
+       for the place and for what padding holds.
     2. Stages are not negative, and not the same.
   }];
   let arguments = (ins Pipeline_Tensor:$input, OptionalAttr<I64Attr>:$from, I64Attr:$to);

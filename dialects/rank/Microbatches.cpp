@@ -64,8 +64,22 @@ SmallVector<MicrobatchesOp::Run> MicrobatchesOp::getRunsToCheck() {
   if (all < kept + turns)
     return runs;
   int64_t dropped = (all - kept) / turns * turns;
-  auto from = runs.begin() + repeated.begin + repeated.period * kept;
-  auto rest = runs.erase(from, from + dropped * repeated.period);
+  auto from = runs.begin() + repeated.begin + repeated.period * kept,
+       behind = from + dropped * repeated.period;
+  // What stands behind goes on where the stretch ends: it comes back to no
+  // microbatch of those that are left out, as all backwards behind all forwards
+  // do.
+  for (auto run = behind; run != runs.end(); ++run) {
+    auto isOfSegment = [&](const Run &other) {
+      return other.segment == run->segment;
+    };
+    if (llvm::none_of(llvm::make_range(from, behind), isOfSegment) ||
+        llvm::any_of(llvm::make_range(from, behind), [&](const Run &other) {
+          return isOfSegment(other) && other.microbatch >= run->microbatch;
+        }))
+      return runs;
+  }
+  auto rest = runs.erase(from, behind);
   for (Run &run : llvm::make_range(rest, runs.end()))
     run.microbatch -= dropped * repeated.shift;
   return runs;

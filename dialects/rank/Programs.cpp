@@ -122,8 +122,9 @@ FailureOr<Programs> Programs::of(ModuleOp module) {
     }
     if (!isPlace)
       return function.emitError()
-             << "has the place " << place << ", which is no coordinate of "
-             << getPlace(first) << "'s axes in " << mesh;
+             << "has the place " << place
+             << ", which is no coordinate along the axes of the place "
+             << getPlace(first) << " in " << mesh;
     if (int32_t other = programs.functionOf[index]; other >= 0)
       return function.emitError()
              << "has the place " << place << ", as @"

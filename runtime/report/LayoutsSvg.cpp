@@ -3,7 +3,7 @@
 #include "runtime/report/LayoutsSvg.h"
 
 #include "runtime/plan/PlanReport.h"
-#include "runtime/report/Svg.h"
+#include "support/Svg.h"
 #include "support/DType.h"
 #include "support/Names.h"
 

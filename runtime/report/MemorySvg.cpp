@@ -2,7 +2,7 @@
 
 #include "runtime/plan/MemoryTimeline.h"
 #include "runtime/plan/PlanReport.h"
-#include "runtime/report/Svg.h"
+#include "support/Svg.h"
 
 #include <algorithm>
 #include <fmt/format.h>

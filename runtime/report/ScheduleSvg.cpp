@@ -2,7 +2,7 @@
 
 #include "runtime/plan/PlanReport.h"
 #include "runtime/plan/StepTimeline.h"
-#include "runtime/report/Svg.h"
+#include "support/Svg.h"
 
 #include <fmt/format.h>
 

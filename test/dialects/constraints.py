@@ -38,7 +38,7 @@ def brokenIn(test):
         if not expected:
             continue
         distance, attribute, number = expected.groups()
-        op = re.search(r"(?<!#)\b(graph|kernel|rank|sharding)\.\w+", lines[at + int(distance)])
+        op = re.search(r"(?<!#)\b(graph|kernel|pipeline|rank|sharding)\.\w+", lines[at + int(distance)])
         if attribute or number[0].isalpha():
             yield attribute or "", number
         elif op:

@@ -31,7 +31,7 @@ import seeds
 
 HERE = Path(__file__).resolve().parent
 TARGETS = ["onnx-reader", "onnx-import", "plan", "run-files", "safetensors", "npz", "samples", "languages", "zip",
-           "pickle", "torchscript-code", "torchscript-reader", "exported-program"]
+           "schedules", "pickle", "torchscript-code", "torchscript-reader", "exported-program"]
 # An input may take no longer and no more: what a file claims must not be believed before it is there.
 LIMITS = ["-timeout=10", "-rss_limit_mb=1024", "-malloc_limit_mb=256"]
 MAX_LENGTH = {"plan": 1 << 17, "languages": 256, "onnx-reader": 1 << 15, "onnx-import": 1 << 15,

@@ -204,6 +204,14 @@ def codes():
 """
 
 
+def schedules():
+    yield b"# 1F1B\nF0 F1 B0 F2 B1 B2 # rank 0\nF0 B0 F1 B1 F2 B2\n"
+    yield b"stages 0 1 1 0\nF0.0 F1.0 B1.0 W1.0 B0.0 W0.0\nF0.0 F1.0 B1.0 W1.0 B0.0 W0.0\n"
+    yield b"F0.0 F0.1 F1.0 F1.1 B1.0 B1.1 B0.0 B0.1\n" * 2
+    yield b"F0 B0 F1 B1\nF0 F1 B0 B1\n"
+    yield b"stages 0\nF1048575\n"
+
+
 def zips():
     yield from arrays()
     yield from torchScripts()
@@ -229,7 +237,7 @@ def programs():
 def seeds(target, bin, folder):
     """The seeds of a target; tools of ours that are needed lie in `bin`, `folder` is for their files."""
     makers = {"onnx-reader": models, "onnx-import": models, "npz": arrays, "samples": samples,
-              "safetensors": safetensors, "languages": languages, "zip": zips, "pickle": pickles,
+              "safetensors": safetensors, "languages": languages, "zip": zips, "schedules": schedules, "pickle": pickles,
               "torchscript-code": codes, "torchscript-reader": torchScripts,
               "exported-program": programs}
     withTools = {"plan": plans, "run-files": runFiles}

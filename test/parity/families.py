@@ -137,6 +137,72 @@ class Bert(Exported):
                 "labels": torch.randint(build["classes"], (samples,), generator=random)}
 
 
+class Translator(Exported):
+    """An encoder with a mask, a decoder that reads it in every layer, and one table of words for both and the head."""
+
+    class Layer(torch.nn.Module):
+        def __init__(self, width, heads, isDecoder):
+            super().__init__()
+            self.heads, self.isDecoder = heads, isDecoder
+            names = ["self"] + ["cross"] * isDecoder
+            self.norms = torch.nn.ModuleDict({n: torch.nn.LayerNorm(width) for n in names + ["mlp"]})
+            self.query = torch.nn.ModuleDict({n: torch.nn.Linear(width, width) for n in names})
+            self.keyValue = torch.nn.ModuleDict({n: torch.nn.Linear(width, 2 * width) for n in names})
+            self.out = torch.nn.ModuleDict({n: torch.nn.Linear(width, width) for n in names})
+            self.up, self.down = torch.nn.Linear(width, 2 * width), torch.nn.Linear(2 * width, width)
+
+        def attend(self, name, x, source, mask, isCausal):
+            def split(t):
+                return t.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+            k, v = self.keyValue[name](source).chunk(2, -1)
+            y = torch.nn.functional.scaled_dot_product_attention(
+                split(self.query[name](x)), split(k), split(v), attn_mask=mask, is_causal=isCausal)
+            return self.out[name](y.transpose(1, 2).flatten(2))
+
+        def forward(self, x, mask, memory=None):
+            h = self.norms["self"](x)
+            x = x + self.attend("self", h, h, None if self.isDecoder else mask, self.isDecoder)
+            if self.isDecoder:
+                x = x + self.attend("cross", self.norms["cross"](x), memory, mask, False)
+            return x + self.down(torch.nn.functional.gelu(self.up(self.norms["mlp"](x))))
+
+    class Model(torch.nn.Module):
+        def __init__(self, layers, heads, width, vocab, context):
+            super().__init__()
+            self.words, self.places = torch.nn.Embedding(vocab, width), torch.nn.Embedding(context, width)
+            self.encoder = torch.nn.ModuleList(Translator.Layer(width, heads, False) for _ in range(layers))
+            self.decoder = torch.nn.ModuleList(Translator.Layer(width, heads, True) for _ in range(layers))
+            self.norm = torch.nn.LayerNorm(width)
+
+        def forward(self, source_ids, source_mask, input_ids):
+            mask = source_mask.bool()[:, None, None, :]
+            at = torch.arange(source_ids.shape[1])
+            memory = self.words(source_ids) + self.places(at)
+            for layer in self.encoder:
+                memory = layer(memory, mask)
+            x = self.words(input_ids) + self.places(at)
+            for layer in self.decoder:
+                x = layer(x, mask, memory)
+            return torch.nn.functional.linear(self.norm(x), self.words.weight)
+
+    @staticmethod
+    def build(layers=2, heads=4, width=32, vocab=64, context=12):
+        torch.manual_seed(0)
+        model = Translator.Model(layers, heads, width, vocab, context)
+        model.options = dict(vocab=vocab, context=context)
+        return model
+
+    scale = 1
+
+    @staticmethod
+    def draw(build, samples, random):
+        vocab, context = build["vocab"], build["context"]
+        length = torch.randint(context // 2, context + 1, (samples, 1), generator=random)
+        return {"source_ids": torch.randint(vocab, (samples, context), generator=random),
+                "source_mask": (torch.arange(context) < length).long(), **nextTokens(vocab, context, samples, random)}
+
+
 class VisionTransformer(Exported):
     @staticmethod
     def build(layers=2, heads=4, width=32, image=16, patch=4, classes=5):

@@ -85,6 +85,9 @@ MODELS = {
         families.Gpt2, dict(layers=2, heads=6, width=48, vocab=67, context=12, attention="eager"),
         sgd=2.0, dynamic=True, external=True),
     # Large enough that memory shows.
+    "gpt2-deep": Model(families.Gpt2, dict(layers=6, heads=4, width=32, vocab=64, context=16), sgd=1.0),
+    "llama-deep": Model(families.Llama, dict(layers=4, heads=4, groups=2, width=32, vocab=64, context=16), sgd=1.0),
+    "translator": Model(families.Translator, dict(layers=2, heads=4, width=32, vocab=64, context=12), sgd=0.5),
     "gpt2-wide": Model(families.Gpt2, dict(layers=2, heads=4, width=256, vocab=4096, context=64), sgd=1.0),
     "mlp": Model(families.Mlp, dict(widths=(16, 64, 32, 10)), sgd=0.5),
     "mlp-mse": Model(families.Mlp, dict(widths=(16, 64, 10), activation="relu"), sgd=0.2,

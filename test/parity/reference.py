@@ -21,8 +21,8 @@ def globalBatch(data, step, microbatches):
 
 
 @lru_cache(maxsize=None)
-def train(modelName, microbatches, optimizer, steps, dtype, threads=2):
-    """The losses of `steps` steps and the parameters after them, by name."""
+def train(modelName, microbatches, optimizer, steps, dtype, threads=2, clip=0):
+    """The losses of `steps` steps and the parameters after them, by name; gradients are clipped to a norm of `clip`."""
     torch.set_num_threads(threads)
     spec = MODELS[modelName]
     model = spec.fresh().to(dtype)
@@ -38,6 +38,8 @@ def train(modelName, microbatches, optimizer, steps, dtype, threads=2):
         update.zero_grad()
         loss = spec.lossOf(model, batch)
         loss.backward()
+        if clip:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
         update.step()
         losses.append(loss.item())
     return losses, snapshot(model)

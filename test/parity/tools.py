@@ -38,13 +38,20 @@ class Case:
     microbatches: int = 1
     zero: int = 1
     zeroAxis: str = ""
+    # Of a mesh with an axis `pipe`.
+    schedule: str = ""
+    chunks: int = 1
+    recompute: str = ""
+    clip: float = 0
 
     def __str__(self):
         mesh = self.mesh.replace("=", "").replace(",", "-")  # pytest -k takes no "=" and ","
         sequence = "-sequence" if any(s.startswith("out(") for s in self.shard) else ""
         zero = {0: "-whole", 1: ""}.get(self.zero, f"-zero{self.zero}")
         over = f"-over-{self.zeroAxis}" if self.zeroAxis else ""
-        return f"{self.model}-{mesh}{sequence}-m{self.microbatches}{zero}{over}"
+        words = [self.schedule, f"chunks{self.chunks}" if self.chunks > 1 else "", self.recompute, "clip" if self.clip else ""]
+        more = "".join(f"-{word}" for word in words if word)
+        return f"{self.model}-{mesh}{sequence}-m{self.microbatches}{zero}{over}{more}"
 
     @property
     def spec(self):
@@ -58,10 +65,13 @@ class Case:
         """Compiles, and returns what the compiler says. However small a parameter, its update is split where it can be."""
         shard = [arg for s in self.shard for arg in ("--shard", s)]
         axis = ("--zero-axis", self.zeroAxis) if self.zeroAxis else ()
+        pipe = [word for name, value in (("schedule", self.schedule), ("recompute", self.recompute), ("clip-norm", self.clip),
+                                         ("chunks", self.chunks if self.chunks > 1 else 0)) if value
+                for word in (f"--{name}", value)]
         return tool("compile", onnx, "-o", plan, "--mesh", self.mesh, *self.spec.inputOptions, *shard,
                     "--loss", self.spec.lossOption, "--optimizer", optimizer,
                     "--microbatches", self.microbatches, "--threads", 1, "--zero", self.zero, "--zero-threshold", 1,
-                    *axis, *self.spec.options, *more)[1]
+                    *axis, *pipe, *self.spec.options, *more)[1]
 
     def compile(self, onnx, plan, optimizer, *more):
         """The plan, whose arena is within 1 % of its lower bound on every row."""

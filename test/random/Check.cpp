@@ -6,12 +6,14 @@
 #include "compiler/evaluate/Evaluator.h"
 #include "compiler/evaluate/Passes.h"
 #include "compiler/lowering/Passes.h"
+#include "compiler/pipeline/Passes.h"
 #include "compiler/schedule/Passes.h"
 #include "compiler/sharding/Passes.h"
 #include "compiler/training/Passes.h"
 #include "dialects/sharding/Constraint.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
+#include "test/random/Stages.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -29,6 +31,14 @@ constexpr double partsTolerance = 1e-5;
 static func::FuncOp functionOf(ModuleOp module) {
   auto step = module.lookupSymbol<func::FuncOp>("step");
   return step ? step : module.lookupSymbol<func::FuncOp>("forward");
+}
+
+/// What is evaluated: that function, or those of the ranks of different places.
+static evaluate::JointFunction jointOf(ModuleOp module) {
+  auto all = evaluate::JointFunction::allOf(module);
+  if (succeeded(all) && !all->empty() && all->back().isPlaced())
+    return all->back();
+  return functionOf(module);
 }
 
 bool Checker::fail(const Twine &message) {
@@ -60,14 +70,15 @@ bool Checker::compare(ModuleOp module, Mode mode,
   std::string pass = stage;
   stage += std::string(" ") + names[mode];
   atWork = "seed " + std::to_string(seed) + ", " + stage;
-  func::FuncOp function = functionOf(module);
-  SmallVector<Tensor> arguments = drawArguments(function, seed);
+  evaluate::JointFunction joint = jointOf(module);
+  func::FuncOp function = joint.getFunctions().front();
+  SmallVector<Tensor> arguments = drawArguments(joint, seed);
   FailureOr<SmallVector<Tensor>> results =
       mode == Global ? evaluate::evaluateGlobal(function, arguments)
       : mode == Distributed
           ? evaluate::evaluateDistributed(function, arguments, seed)
-      : mode == Ranks ? evaluate::evaluateRanks(function, arguments, seed)
-                      : evaluate::evaluateArena(function, arguments,
+      : mode == Ranks ? evaluate::evaluateRanks(joint, arguments, seed)
+                      : evaluate::evaluateArena(joint, arguments,
                                                 draw.value_or(seed));
   if (failed(results))
     return fail("the evaluation failed");
@@ -233,10 +244,13 @@ bool Checker::runLayouts(ModuleOp module) {
                true) ||
       !compare(module, Distributed))
     return false;
-  if (!runPass(module, "bucket-collectives",
+  if (!runPass(module, "mark-stages", pipeline::createMarkStages(), true) ||
+      !runPass(module, "bucket-collectives",
                sharding::createBucketCollectives(
                    sharding::BucketCollectivesOptions()),
                true) ||
+      !compare(module, Distributed) ||
+      !runPass(module, "place-values", pipeline::createPlaceValues(), true) ||
       !compare(module, Distributed) ||
       !runPass(module, "check-partition", sharding::createCheckPartition(),
                true))
@@ -283,7 +297,9 @@ bool Checker::runLayouts(ModuleOp module) {
       !runPass(module, "check-buffers", lowering::createCheckBuffers()) ||
       !runPass(module, "check-ranks", lowering::createCheckRanks()))
     return false;
-  if (!onLowered)
+  // Those of several programs have mutations of their own
+  // (test/compiler/lowering).
+  if (!onLowered || !functionOf(module))
     return true;
   if (!checkQueues(module))
     return false;
@@ -366,6 +382,9 @@ std::optional<Failure> Checker::runProgram(MLIRContext &context) {
 
   diagnostics.clear();
   failure.reset();
+  int64_t pipe = 0;
+  if (Random random(seed ^ 0x57a6); random.chance(30))
+    pipe = drawStages(module, random);
   OwningOpRef<ModuleOp> before(module.clone());
   auto handler = collect(&context, diagnostics);
   training::BuildStepPassOptions step;
@@ -381,12 +400,16 @@ std::optional<Failure> Checker::runProgram(MLIRContext &context) {
   if (Random random(seed ^ 0x6f0b); program.mode == "train")
     drawGroup(module, random, step);
   reference.clear();
-  if (!runPass(module, "build-step", training::createBuildStepPass(step)) ||
+  if ((pipe && !runPass(module, "insert-transfers",
+                        pipeline::createInsertTransfers())) ||
+      !runPass(module, "build-step", training::createBuildStepPass(step)) ||
       !(onlyDraws || compare(module, Global)) ||
       !runPass(module, "canonicalize", createCanonicalizerPass()) ||
       !(onlyDraws || compare(module, Global)) ||
       !runPass(module, "cse", createCSEPass()) ||
-      !(onlyDraws || compare(module, Global))) {
+      !(onlyDraws || compare(module, Global)) ||
+      (pipe && (!runPass(module, "join-stages", pipeline::createJoinStages()) ||
+                !(onlyDraws || compare(module, Global))))) {
     failure->start = Model;
     failure->module = std::move(before);
     return std::move(failure);
@@ -395,7 +418,9 @@ std::optional<Failure> Checker::runProgram(MLIRContext &context) {
 
   nameOps(module);
   Random random(seed ^ 0x5eed);
-  RandomMesh mesh(context, random);
+  RandomMesh mesh(context, random, pipe);
+  if (pipe)
+    sharding::setMesh(module, mesh.mesh);
   func::FuncOp function = functionOf(module);
   if (onlyDraws) {
     // As two of three programs are laid out.

@@ -6,6 +6,7 @@
 #include "dialects/graph/LayoutVerifier.h"
 #include "dialects/sharding/Constraint.h"
 #include "dialects/sharding/Reason.h"
+#include "test/random/Stages.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -20,10 +21,10 @@ using sharding::ReductionKind;
 /// Devices of the largest mesh.
 constexpr int64_t maxDevices = 12;
 
-RandomMesh::RandomMesh(MLIRContext &context, Random &random) {
+RandomMesh::RandomMesh(MLIRContext &context, Random &random, int64_t pipe) {
   SmallVector<StringAttr> names;
   SmallVector<int64_t> sizes;
-  int64_t devices = 1;
+  int64_t devices = std::max<int64_t>(pipe, 1);
   for (int64_t i = 0, count = random.pick({1, 2, 2, 3}); i < count; ++i) {
     int64_t size = random.pick({2, 2, 3, 4, 4, 6});
     if (devices * size > maxDevices)
@@ -32,8 +33,13 @@ RandomMesh::RandomMesh(MLIRContext &context, Random &random) {
     names.push_back(StringAttr::get(&context, std::string(1, char('a' + i))));
     sizes.push_back(size);
   }
+  size_t numAxes = sizes.size();
+  if (pipe) {
+    names.push_back(StringAttr::get(&context, pipeAxis));
+    sizes.push_back(pipe);
+  }
   mesh = sharding::MeshAttr::get(&context, names, sizes);
-  for (auto [axis, size] : llvm::enumerate(sizes)) {
+  for (auto [axis, size] : llvm::enumerate(ArrayRef(sizes).take_front(numAxes))) {
     auto number = static_cast<int32_t>(axis);
     if (size < 4 || random.chance(40)) {
       atoms.push_back(mesh.getAxis(number));

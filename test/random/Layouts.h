@@ -12,7 +12,8 @@ namespace polyrank::test {
 /// A mesh of one to three axes, and the sub-axes over which its tensors are
 /// split: whole axes, or the two parts of an axis of 4 or 6.
 struct RandomMesh {
-  RandomMesh(mlir::MLIRContext &context, Random &random);
+  /// With `pipe` other than 0 there is an axis of stages of that size besides.
+  RandomMesh(mlir::MLIRContext &context, Random &random, int64_t pipe = 0);
 
   sharding::MeshAttr mesh;
   llvm::SmallVector<sharding::AxisRef> atoms;

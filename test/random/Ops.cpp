@@ -684,6 +684,8 @@ ArrayRef<OpEntry> polyrank::test::opTable() {
       {"seed", byPasses},
       {"gradient", byPasses},
       {"after", byPasses, /*isOfLayouts=*/true},
+      {"transfer", byPasses, /*isOfLayouts=*/true},
+      {"join", byPasses, /*isOfLayouts=*/true},
   };
   return table;
 }

@@ -395,12 +395,14 @@ Tensor polyrank::test::drawStored(graph::ParameterOp parameter, uint64_t seed) {
   return tensor;
 }
 
-SmallVector<Tensor> polyrank::test::drawArguments(func::FuncOp function,
-                                                  uint64_t seed) {
-  auto module = function->getParentOfType<ModuleOp>();
+SmallVector<Tensor>
+polyrank::test::drawArguments(const evaluate::JointFunction &joint,
+                              uint64_t seed) {
+  auto module =
+      joint.getFunctions().front()->getParentOfType<ModuleOp>();
   SmallVector<Tensor> arguments;
-  graph::Boundary boundary(function);
-  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+  for (auto [function, i] : joint.getArguments()) {
+    graph::Boundary boundary(function);
     bool isCounter = !!boundary.getArgument<graph::CounterAttr>(i);
     std::string name = isCounter ? "" : boundary.getName(i);
     RankedTensorType type = evaluate::getGlobalType(function, i, false);

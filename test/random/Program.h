@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "compiler/evaluate/Joint.h"
 #include "dialects/graph/Parts.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "test/random/Random.h"
@@ -21,11 +22,12 @@ struct Program {
 /// index into `opTable`), and a loss or outputs.
 Program drawProgram(mlir::MLIRContext &context, uint64_t seed);
 
-/// The arguments of a function of `module`, drawn by name: the same for every
-/// function that takes them, be it whole, as views or with microbatches. Floats
-/// are multiples of 1/2, so that their sums are exact in any order.
-llvm::SmallVector<graph::Tensor> drawArguments(mlir::func::FuncOp function,
-                                               uint64_t seed);
+/// The arguments of a function of `module`, or of those that its ranks run
+/// together, drawn by name: the same for every function that takes them, be it
+/// whole, as views or with microbatches. Floats are multiples of 1/2, so that
+/// their sums are exact in any order.
+llvm::SmallVector<graph::Tensor>
+drawArguments(const evaluate::JointFunction &joint, uint64_t seed);
 /// A stored tensor as drawArguments draws it.
 graph::Tensor drawStored(graph::ParameterOp parameter, uint64_t seed);
 

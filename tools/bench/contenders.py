@@ -23,6 +23,7 @@ KNOWN = {
     "torch.compile, channels last": ("pytorch", "torch", {"compiled": True, "channelsLast": True}),
     "DDP over gloo": ("pytorch", "torch", {}),
     "FSDP2 over gloo": ("pytorch", "torch", {"sharded": True}),
+    "torch pipelining over gloo": ("pipelining", "torch", {}),
     "JAX": ("jax_gpt2", "jax", {}),
     "onnxruntime": ("onnx_runtime", "onnxruntime", {}),
     "torch.distributed gloo": ("gloo", "torch", {}),
@@ -97,17 +98,20 @@ def run(command):
     return done.stdout
 
 
-def polyrank(work, bin):
-    """Compiles the exported model; a turn is one run of it."""
+def polyrank(work, bin, stages=1):
+    """Compiles the exported model; a turn is one run of it. With microbatches, on a pipeline of so many stages."""
     folder = Path(work.folder)
-    plan, log, data = folder / "plan", folder / "log.jsonl", folder / "data.npz"
+    plan, log, data = folder / f"plan-{stages}", folder / "log.jsonl", folder / "data.npz"
+    mesh = f"data={work.ranks}"
+    if work.microbatches:
+        mesh = f"pipe={stages}" if stages > 1 else "data=1"
     options = ["--mode", "forward"] if work.mode == "forward" else [
         "--loss", "cross_entropy(logits,labels)",
         "--optimizer", f"adamw(lr={workload.GPT2_RATE})" if work.model == "gpt2" else f"sgd(lr={workload.RESNET_RATE})"]
     if work.model == "resnet":
         options += ["--batch-norm", "batch"]
-    run([bin / "polyrank-compile", work.onnx, "-o", plan, "--mesh", f"data={work.ranks}", "--threads", work.threads,
-         "--zero", work.zero, *options])
+    run([bin / "polyrank-compile", work.onnx, "-o", plan, "--mesh", mesh, "--threads", work.threads,
+         "--zero", work.zero, "--microbatches", max(1, work.microbatches), *options])
 
     def turn(steps):
         log.unlink(missing_ok=True)
@@ -123,7 +127,7 @@ def polyrankLogits(work, bin):
     folder = Path(work.folder)
     inputs, outputs = folder / "inputs.npz", folder / "outputs.npz"
     np.savez(inputs, **{workload.INPUT[work.model]: workload.batches(work)[0][0]})
-    run([bin / "polyrank-run", folder / "plan", "--inputs", inputs, "--outputs", outputs])
+    run([bin / "polyrank-run", folder / "plan-1", "--inputs", inputs, "--outputs", outputs])
     return np.load(outputs)["logits"]
 
 

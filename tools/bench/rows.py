@@ -30,6 +30,7 @@ class Row:
     mib: int = 0  # of an all-reduce
     shards: tuple = ()  # of what is saved
     zero: int = 1  # our stage of ZeRO
+    microbatches: int = 0  # of a pipeline, of half of --batch each
 
 
 # Half of each matrix's columns on each rank: short runs that interleave in the file.
@@ -42,6 +43,8 @@ ROWS = {
     "two-ranks": Row("2 ranks x 1 thread", ("DDP over gloo",), ranks=2),
     "two-ranks-wide": Row("2 ranks x 1 thread", ("DDP over gloo",), ranks=2, perRank=True),
     "zero-three": Row("2 ranks x 1 thread, parameters in parts", ("FSDP2 over gloo", "DDP over gloo"), ranks=2, zero=3),
+    "pipeline": Row("2 stages, 8 microbatches", ("torch pipelining over gloo", "ours in one process"), ranks=2, zero=0,
+                    microbatches=8),
     "jax": Row("2 ranks", ("JAX",), ranks=2),
     "forward": Row("forward, 2 threads", ("onnxruntime",), threads=2, mode="forward"),
     "resnet": Row("ResNet, 2 threads", ("torch.compile", "torch.compile, channels last"), threads=2, model="resnet"),
@@ -59,10 +62,12 @@ ROWS = {
 def workOf(row, args, folder):
     """The row's workload (workload.py)."""
     batch = args.resnet_batch if row.model == "resnet" else args.batch * (row.ranks if row.perRank else 1)
+    if row.microbatches:
+        batch = row.microbatches * max(1, args.batch // 2)
     sizes = ("layers", "heads", "width", "vocab", "context", "length", "depths", "image", "classes")
     work = SimpleNamespace(
         model=row.model, mode=row.mode, ranks=row.ranks, threads=row.threads, batch=batch, steps=args.steps,
-        mib=row.mib, zero=row.zero, folder=str(folder), **{name: getattr(args, name) for name in sizes})
+        mib=row.mib, zero=row.zero, microbatches=row.microbatches, folder=str(folder), **{name: getattr(args, name) for name in sizes})
     if row.model == "resnet":
         work.width = args.resnet_width
     elif row.model == "matrices":
@@ -135,9 +140,12 @@ def contendersOf(row, work, args, stack, errors):
     elif row.mode == "save":
         return {"ours": contenders.polyrankSave(work, row.shards, args.bin), "the disk alone": contenders.disk(work)}
     else:
-        turns["ours"] = contenders.polyrank(work, args.bin)
+        turns["ours"] = contenders.polyrank(work, args.bin, stages=row.ranks if row.microbatches else 1)
     for name in row.peers:
         try:
+            if name == "ours in one process":
+                turns[name] = contenders.polyrank(work, args.bin)
+                continue
             if not contenders.isInstalled(name):
                 raise Failed("not installed")
             turns[name] = start(stack, contenders.peer(name, work))

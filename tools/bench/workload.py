@@ -29,6 +29,10 @@ def build(work):
     """The model with its first weights, in training mode."""
     if work.model == "gpt2":
         model = families().Gpt2.build(work.layers, work.heads, work.width, work.vocab, work.context)
+        if work.microbatches:  # PyTorch's stages share no weights
+            import torch
+            model.lm_head.weight = torch.nn.Parameter(model.transformer.wte.weight.detach().clone())
+            model.config.tie_word_embeddings = False
     elif work.model == "matrices":
         import torch
         model = torch.nn.Sequential(*(torch.nn.Linear(work.width, work.width, bias=False) for _ in range(MATRICES)))
@@ -48,7 +52,8 @@ def export(work, model, path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if work.model == "gpt2":
-            families().export_gpt2.export(model, str(path), work.batch, external=True, length=work.length)
+            batch = work.batch // max(1, work.microbatches)
+            families().export_gpt2.export(model, str(path), batch, external=True, length=work.length)
         elif work.model == "matrices":
             # Optimized, so that the file holds each matrix transposed.
             import torch
@@ -73,7 +78,7 @@ def draw(work):
 def batches(work, rank=0):
     """The (input, labels) of each step that this rank takes."""
     data = np.load(Path(work.folder) / "data.npz")
-    own = work.batch // work.ranks
+    own = work.batch // (1 if work.microbatches else work.ranks)
     starts = range(rank * own, work.steps * work.batch, work.batch)
     return [tuple(data[name][start:start + own] for name in (INPUT[work.model], "labels")) for start in starts]
 
@@ -92,7 +97,7 @@ def products(work):
     and, in training, the two gradients; a convolution is the product of its patches and its weights."""
     passes = 1 if work.mode == "forward" else 3
     if work.model == "gpt2":
-        rows, width = work.batch // work.ranks * work.length, work.width
+        rows, width = work.batch // work.ranks * work.length, work.width  # of a stage half of the layers, all rows
         layers = [(width, 3 * width), (width, width), (width, 4 * width), (4 * width, width)]
         return [(rows, k, n, work.layers, passes) for k, n in layers] + [(rows, width, work.vocab, 1, passes)]
 

@@ -70,6 +70,30 @@ polyrank::driver::parseOptions(int argc, char **argv) {
                  "--shard names: A+B; default: replica and data, where the "
                  "mesh has them")
       ->type_name("AXES");
+  app.add_option("--pipe-axis", options.pipeAxis,
+                 "The axis of the mesh on whose ranks the stages of a pipeline "
+                 "lie; default: pipe, where the mesh has it")
+      ->type_name("AXIS");
+  app.add_option("--stages", options.stages,
+                 "How many stages the model is cut into: as many as the pipe "
+                 "axis has ranks, times --chunks (default: auto)")
+      ->type_name("N");
+  app.add_option("--stage", options.stagePatterns,
+                 "PATTERN=K: these modules or ops are on stage K; the rest is "
+                 "cut where the slowest stage is fastest: "
+                 "'transformer.h.[0-5].*=0'. Repeatable")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("SPEC");
+  app.add_option("--chunks", options.chunks, "Stages of each rank")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  app.add_option("--schedule", options.schedule,
+                 "In which order ranks run their stages: 1f1b (default), "
+                 "gpipe, interleaved (default with --chunks), zero-bubble, "
+                 "zero-bubble-v, or file:PATH (docs/schedules.md)")
+      ->type_name("SCHEDULE");
   app.add_option("--mode", mode, "train (default) or forward")
       ->check(oneOf({"train", "forward"}))
       ->type_name("MODE");
@@ -296,7 +320,8 @@ polyrank::driver::parseOptions(int argc, char **argv) {
          "--microbatches", "--train", "--eval", "--batch-norm", "--dropout",
          "--freeze", "--train-only", "--detach", "--no-tie"});
   group(app, "Ranks",
-        {"--mesh", "--shard", "--shard-file", "--batch-axes", "--recompute",
+        {"--mesh", "--shard", "--shard-file", "--batch-axes", "--pipe-axis",
+         "--stages", "--stage", "--chunks", "--schedule", "--recompute",
          "--recompute-gathers", "--zero", "--zero-axis", "--zero-threshold",
          "--zero-accumulate", "--zero-gather", "--bucket-mb", "--overlap",
          "--prefetch", "--link", "--rates",

@@ -180,6 +180,34 @@ TEST(CheckPrograms, OfTwoCirclesTheShorterIsShown) {
   EXPECT_EQ(error->find("rank 0"), std::string::npos) << *error;
 }
 
+// Two values for which there is memory by itself may be received in another
+// order than they are sent.
+TEST(CheckPrograms, GroupsOfOtherChannelsHaveNothingToDoWithEachOther) {
+  using Action = Command::Action;
+  auto make = [](uint64_t id, Action action, int64_t channel) {
+    Communication each{id, "transfer", {4}, {0, 1}, "value", action};
+    each.channel = channel;
+    return each;
+  };
+  auto wait = [](int64_t started) {
+    Communication each;
+    each.action = Action::Wait;
+    each.started = started;
+    return each;
+  };
+  RankSequences ranks = {
+      {make(1, Action::Start, 0), make(2, Action::Start, 1), wait(0), wait(1)},
+      {make(2, Action::Run, 1), make(1, Action::Run, 0)}};
+  EXPECT_EQ(findError(ranks), std::nullopt);
+  // Of one channel they are a queue.
+  ranks[0][1].channel = ranks[1][0].channel = 0;
+  EXPECT_NE(findError(ranks), std::nullopt);
+  // Each is first sent when it has been received.
+  ranks[0][1].channel = ranks[1][0].channel = 1;
+  ranks[0] = {make(1, Action::Run, 0), make(2, Action::Run, 1)};
+  EXPECT_NE(findError(ranks), std::nullopt);
+}
+
 TEST(CheckPrograms, TheSameOrderOnAllRanksEndsWhateverItIs) {
   std::mt19937 random(3);
   for (int round = 0; round < 50; ++round) {

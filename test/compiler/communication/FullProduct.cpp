@@ -177,10 +177,12 @@ std::optional<size_t> Product::find(int64_t rank, const Key &key) const {
 bool Product::mayStart(int64_t rank, size_t command) const {
   const auto &sequence = ranks[rank];
   const Communication &mine = sequence[command];
+  if (mine.transfers == 0) // it has room of its own
+    return true;
   int64_t since = mine.transfers, sinceInGroup = places(mine);
   for (size_t i = command; i-- > 0;) {
     const Communication &older = sequence[i];
-    if (older.isWait())
+    if (older.isWait() || older.transfers == 0)
       continue;
     since += older.transfers;
     if (since > limits.transfers && !isDone(rank, i))

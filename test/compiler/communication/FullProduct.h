@@ -24,6 +24,7 @@ struct Communication {
   int64_t transfers = 1;
   int64_t channel = 0; // of the group
 
+  /// Whether both are of one sequence of operations.
   bool isOfGroup(const Communication &other) const {
     return group == other.group && channel == other.channel;
   }

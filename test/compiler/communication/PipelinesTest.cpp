@@ -103,7 +103,7 @@ private:
 std::string check(const RankPrograms &ranks) {
   Verdict verdict = checkPrograms(ranks);
   EXPECT_EQ(verdict.fault.has_value(),
-            findCommunicationError(expand(ranks)).has_value());
+            findCommunicationError(expand(ranks), ranks.limits).has_value());
   return verdict.fault ? verdict.fault->toString() : "";
 }
 
@@ -140,6 +140,39 @@ TEST(Pipelines, OneForwardOneBackwardWithSlotsEnds) {
 TEST(Pipelines, BothDirectionsOnOneQueueAreRejected) {
   std::string error = check(Pipeline(2, 4, Sends::Slots, 0).build());
   EXPECT_NE(error.find("in a queue behind"), std::string::npos) << error;
+}
+
+/// Two values from stage 0 to stage 1, received in the other order; with channels
+/// of their own or without. Each has `transfers` of what can be in flight, and
+/// that is one.
+RankPrograms crossed(bool hasChannels, int64_t transfers = 0) {
+  RankPrograms ranks;
+  ranks.mesh = Mesh({{"pipe", 2}});
+  ranks.classAxes = {0};
+  ranks.programOf = {0, 1};
+  ranks.limits.operationsOfAGroup = 1;
+  ranks.limits.transfers = 1;
+  for (int64_t value : {0, 1}) {
+    ranks.groups.push_back({{{0, 1, 2}}, {0, 1}, hasChannels ? value + 1 : 0});
+    ranks.movements.push_back(
+        {uint64_t(value), "transfer", {8}, "value", transfers});
+  }
+  ranks.programs = {{{Action::Start, 0, 0},
+                     {Action::Start, 1, 1},
+                     {Action::Wait, 0, 0, Command::ownQueue, 0, 0},
+                     {Action::Wait, 0, 0, Command::ownQueue, 0, 1}},
+                    {{Action::Run, 1, 1}, {Action::Run, 0, 0}}};
+  return ranks;
+}
+
+TEST(Pipelines, ChannelsOrderNothingAmongEachOther) {
+  EXPECT_EQ(check(crossed(true)), "");
+  EXPECT_NE(check(crossed(false)), "");
+}
+
+TEST(Pipelines, WhatHasRoomOfItsOwnIsNeverTooMuchInFlight) {
+  EXPECT_EQ(check(crossed(true, 0)), "");
+  EXPECT_NE(check(crossed(true, 1)), "");
 }
 
 TEST(Pipelines, ChangesOfOneStageAreFound) {

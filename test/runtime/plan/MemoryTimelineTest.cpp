@@ -4,7 +4,7 @@
 #include "runtime/plan/MemoryTimeline.h"
 
 #include "runtime/report/LayoutsSvg.h"
-#include "runtime/report/Svg.h"
+#include "support/Svg.h"
 #include "test/runtime/PlanBuilder.h"
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace polyrank::runtime {
+namespace polyrank {
 
 /// A picture that is drawn from left to right and top to bottom, in pixels.
 /// Text may be any UTF-8; what XML reserves is escaped.
@@ -37,4 +37,4 @@ private:
   std::string body;
 };
 
-} // namespace polyrank::runtime
+} // namespace polyrank

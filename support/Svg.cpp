@@ -1,10 +1,10 @@
 // Elements of SVG 1.1.
 
-#include "runtime/report/Svg.h"
+#include "support/Svg.h"
 
 #include <fmt/format.h>
 
-namespace polyrank::runtime {
+namespace polyrank {
 namespace {
 
 /// XML allows no control characters but tab and line feed, not even escaped.
@@ -88,4 +88,4 @@ void Svg::text(double x, double y, const std::string &text, double size,
                       escaped(text));
 }
 
-} // namespace polyrank::runtime
+} // namespace polyrank

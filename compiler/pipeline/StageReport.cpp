@@ -1,0 +1,96 @@
+// What a remark says of the stages.
+
+#include "compiler/pipeline/StageReport.h"
+
+#include <set>
+
+#include "compiler/pipeline/StageCosts.h"
+#include "compiler/pipeline/StagePatterns.h"
+#include "dialects/graph/Boundary.h"
+#include "dialects/graph/Provenance.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::pipeline;
+
+void StageReport::add(Operation *op, int64_t stage) {
+  Stage &entry = stages[stage];
+  if (entry.ops++ == 0)
+    entry.first = getUserName(op);
+  entry.last = getUserName(op);
+  entry.flops += getFlops(op);
+}
+
+void StageReport::countBytes() {
+  auto stagesOf = [](Value value) {
+    std::set<int64_t> users;
+    for (Operation *user : value.getUsers())
+      if (auto stage = graph::getStage(user))
+        users.insert(*stage);
+    return users;
+  };
+  graph::Boundary boundary(forward);
+  for (BlockArgument argument : forward.getArguments()) {
+    if (!boundary.isKept(argument.getArgNumber()))
+      continue;
+    bool isFirst = true;
+    for (int64_t stage : stagesOf(argument)) {
+      (isFirst ? stages[stage].owned : stages[stage].borrowed) +=
+          getBytes(argument);
+      isFirst = false;
+    }
+  }
+  for (Operation &op : forward.getBody().front())
+    if (auto stage = graph::getStage(&op))
+      for (Value result : op.getResults())
+        for (int64_t user : stagesOf(result))
+          if (user != *stage)
+            stages[*stage].sent += getBytes(result);
+}
+
+static std::string inMilliseconds(int64_t picoseconds) {
+  return llvm::formatv("{0:F3} ms", 1e-9 * static_cast<double>(picoseconds));
+}
+
+void StageReport::emit(StringRef axis, StringRef schedule) {
+  countBytes();
+  int64_t time = cut.objective.time, flops = 0;
+  for (const Stage &stage : stages)
+    flops += stage.flops;
+  InFlightDiagnostic remark =
+      forward->getParentOfType<ModuleOp>().emitRemark("stages: the slowest of ");
+  remark << stages.size() << " on " << axis << " (" << schedule << ") takes "
+         << inMilliseconds(time) << " a microbatch, its transfers included; ";
+  if (time == cut.bound)
+    remark << "nothing less is possible (gap 0)";
+  else
+    remark << "at least " << inMilliseconds(cut.bound)
+           << " are needed without any (gap "
+           << llvm::formatv("{0:F2}%",
+                            100 * static_cast<double>(time - cut.bound) /
+                                static_cast<double>(time))
+                  .str()
+           << ")";
+  if (cut.considered < cut.places)
+    remark << "; of " << cut.places << " places between ops "
+           << cut.considered << " were looked at";
+  for (auto [i, stage] : llvm::enumerate(stages)) {
+    Diagnostic &note = remark.attachNote();
+    note << "stage " << i << " at " << axis << "=" << coordinates[i] << ": '"
+         << stage.first << "'";
+    if (stage.ops > 1)
+      note << " to '" << stage.last << "'";
+    note << ", "
+         << llvm::formatv("{0:F1}%", flops ? 100 *
+                                                 static_cast<double>(stage.flops) /
+                                                 static_cast<double>(flops)
+                                           : 0.0)
+                .str()
+         << " of the FLOPs, " << stage.owned << " bytes of parameters";
+    if (stage.borrowed)
+      note << " and " << stage.borrowed << " of other stages'";
+    if (stage.sent)
+      note << ", sends " << stage.sent << " bytes a microbatch";
+  }
+}

@@ -1,0 +1,35 @@
+// Any bytes as a schedule of a pipeline.
+
+#include "compiler/pipeline/Check.h"
+#include "compiler/pipeline/Picture.h"
+#include "compiler/pipeline/ScheduleText.h"
+#include "compiler/pipeline/Simulate.h"
+#include "test/fuzz/Input.h"
+
+using namespace polyrank;
+using namespace polyrank::pipeline;
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  auto schedule = readSchedule(fuzz::text(data, size), "s.txt");
+  if (!schedule) {
+    if (!schedule.error().message.starts_with("s.txt:"))
+      std::abort(); // a message names the file
+    return 0;
+  }
+  auto again = readSchedule(writeSchedule(*schedule), "s.txt");
+  if (!again || *again != *schedule)
+    std::abort();
+  CheckOptions options;
+  options.trains = schedule->splitsBackward ||
+                   schedule->ranks[0].back().part != Part::Forward;
+  options.slots = size % 3;
+  auto ok = checkSchedule(*schedule, options);
+  Times times;
+  times.slots = options.slots;
+  auto simulation = simulate(*schedule, times);
+  // What is accepted ends, in no less than the bound.
+  if (ok && (!simulation || simulation->makespan < simulation->lowerBound ||
+             toSvg(*schedule, *simulation).empty()))
+    std::abort();
+  return 0;
+}
