@@ -1,17 +1,22 @@
 // Sends and receives: their verifiers.
 
 #include "dialects/rank/Rank.h"
+#include "runtime/plan/Channels.h"
 
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::rank;
 
+static_assert(rank::channelAlignment == runtime::channelAlignment);
+
 int64_t rank::getChannelSlotBytes(int64_t bytes) {
-  return llvm::alignTo(bytes, channelAlignment);
+  return static_cast<int64_t>(
+      runtime::slotBytesOf(static_cast<uint64_t>(bytes)));
 }
 
 int64_t rank::getChannelBytes(int64_t bytes, int64_t slots) {
-  return channelAlignment + slots * getChannelSlotBytes(bytes);
+  return static_cast<int64_t>(runtime::channelBytesOf(
+      static_cast<uint64_t>(bytes), static_cast<uint64_t>(slots)));
 }
 
 /// Of both ends; `tensor` is what moves.

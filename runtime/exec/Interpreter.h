@@ -32,8 +32,9 @@ struct CommandTimes {
 class Interpreter {
 public:
   /// Prepares all commands of the verified `program` for `rank`, which runs it,
-  /// and whose collectives and sends are held back to `links`. With a `rehearsal`, which outlives
-  /// this, it stands in for device and links: arena and links are not used.
+  /// and whose collectives and sends are held back to `links`. With a
+  /// `rehearsal`, which outlives this, it stands in for device and links: arena
+  /// and links are not used.
   static Result<Interpreter> prepare(const plan::Program &program,
                                      uint32_t microbatches, const Mesh &mesh,
                                      int64_t rank, const ArenaView &arena,

@@ -47,8 +47,8 @@ struct StoredShard {
   const plan::BufferRef *buffer = nullptr; // for RankProgram::download
 };
 
-/// The program that the rank runs of a plan. Order of calls: create, loadParameters, then fillInputs and runStep for each
-/// step; metrics and outputs are those of the last step. Plan, device and
+/// The program that the rank runs of a plan. Order of calls: create,
+/// loadParameters, then fillInputs and runStep for each step; metrics and outputs are those of the last step. Plan, device and
 /// transport outlive it, and so does a `rehearsal`, with which there are no
 /// values: runStep is all that is called, and the arena is not touched.
 class RankProgram {
@@ -88,8 +88,8 @@ public:
   /// Who reports for all ranks that run it.
   int64_t firstRank() const { return firstRankOf(mesh, program.at()); }
 
-  /// Writes what this rank owns of output `number` of its program (a tensor) into the array of
-  /// `samples` samples, as those that start at position `first`.
+  /// Writes what this rank owns of output `number` of its program (a tensor) into
+  /// the array of `samples` samples, as those that start at position `first`.
   Result<void> storeOutput(size_t number, uint64_t first, uint64_t samples,
                            std::byte *array) const;
 

@@ -35,9 +35,9 @@ constexpr int numMemoryUses = int(MemoryUse::Temporary) + 1;
 /// "saved activations".
 const char *nameOf(MemoryUse use);
 
-/// Bytes of the arena that hold one value, of a program's first rank, from the command that
-/// writes them to the last one that reads them, both included. A value that is
-/// overwritten in pieces is several of these.
+/// Bytes of the arena that hold one value, of a program's first rank, from the
+/// command that writes them to the last one that reads them, both included. A
+/// value that is overwritten in pieces is several of these.
 struct HeldBytes {
   plan::Region region = plan::Region::Private;
   uint64_t offset = 0, size = 0;

@@ -62,26 +62,26 @@ std::vector<OutputArray> outputArraysOf(const plan::Plan &plan,
   uint64_t end = 0;
   std::set<std::string> seen; // of one that several programs have, the first is
   for (uint32_t program = 0; program < plan.programs()->size(); ++program) {
-  const auto &outputs = *plan.programs()->Get(program)->outputs();
-  for (uint32_t number = 0; number < outputs.size(); ++number) {
-    const plan::Output &output = *outputs.Get(number);
-    if (output.kind() != plan::OutputKind::Tensor ||
-        !seen.insert(output.name()->str()).second)
-      continue;
-    OutputArray array{program,
-                      number,
-                      output.name()->str(),
-                      DType(output.dtype()),
-                      {int64_t(samples)},
-                      (end + 63) / 64 * 64,
-                      samples * elementSize(output.dtype())};
-    for (uint32_t d = 2; d < output.dims()->size(); ++d) {
-      array.shape.push_back(output.dims()->Get(d)->size());
-      array.bytes *= array.shape.back();
+    const auto &outputs = *plan.programs()->Get(program)->outputs();
+    for (uint32_t number = 0; number < outputs.size(); ++number) {
+      const plan::Output &output = *outputs.Get(number);
+      if (output.kind() != plan::OutputKind::Tensor ||
+          !seen.insert(output.name()->str()).second)
+        continue;
+      OutputArray array{program,
+                        number,
+                        output.name()->str(),
+                        DType(output.dtype()),
+                        {int64_t(samples)},
+                        (end + 63) / 64 * 64,
+                        samples * elementSize(output.dtype())};
+      for (uint32_t d = 2; d < output.dims()->size(); ++d) {
+        array.shape.push_back(output.dims()->Get(d)->size());
+        array.bytes *= array.shape.back();
+      }
+      end = array.offset + array.bytes;
+      arrays.push_back(std::move(array));
     }
-    end = array.offset + array.bytes;
-    arrays.push_back(std::move(array));
-  }
   }
   return arrays;
 }

@@ -87,6 +87,9 @@ const std::vector<Lie> lies = {
        *sendOf(p).channel = ofSize(*sendOf(p).channel, 127);
      },
      "1 slots of 48 bytes need a channel of 128 bytes, and it has 127"},
+    {"channelWithMoreThanItsSlots",
+     [](PlanT &p) { *sendOf(p).channel = ofSize(*sendOf(p).channel, 192); },
+     "1 slots of 48 bytes need a channel of 128 bytes, and it has 192"},
     {"channelOutside",
      [](PlanT &p) { move(sendOf(p).channel, first(p).shared_size - 64); },
      "channel: 128 bytes at offset"},
