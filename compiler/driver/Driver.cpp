@@ -143,6 +143,8 @@ LogicalResult Compilation::checkOptions() {
   if (!parsed)
     return fail(parsed.error().message);
   mesh = *parsed;
+  if (auto axis = findPipeAxis(options, mesh); !axis)
+    return fail(axis.error().message);
   if (auto model = cost::CostModel::parse(mesh, options.links); !model)
     return fail("--link: " + model.error().message);
   if (auto sizes = sharding::parseBucketSizes(options.bucketMegabytes); !sizes)
@@ -198,7 +200,7 @@ LogicalResult Compilation::importModel() {
 
 LogicalResult Compilation::buildStep() {
   return runPasses("training", [&](OpPassManager &manager) {
-    addTraining(manager, options);
+    addTraining(manager, options, mesh);
   });
 }
 

@@ -20,6 +20,18 @@ struct Options {
   std::vector<std::string> dims;
   std::vector<std::string> shards;
   std::string shardFile;
+  /// The axis of the mesh along which the stages of a pipeline lie; empty:
+  /// `pipe`, where the mesh has it.
+  std::string pipeAxis;
+  /// How many stages: empty or `auto`, or as many as the axis and the chunks
+  /// make.
+  std::string stages;
+  /// PATTERN=K: what is on stage K.
+  std::vector<std::string> stagePatterns;
+  /// Stages of each rank; 0: as many as the schedule needs.
+  int64_t chunks = 0;
+  /// In which order ranks run their stages; empty: `1f1b`.
+  std::string schedule;
   bool forward = false;
   std::string loss;
   /// What is logged beside the loss.

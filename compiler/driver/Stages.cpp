@@ -2,6 +2,7 @@
 
 #include "compiler/driver/Stages.h"
 
+#include "compiler/cost/CostModel.h"
 #include "compiler/sharding/Pipeline.h"
 #include "compiler/target/Target.h"
 #include "compiler/target/cpu/CpuTarget.h"
@@ -11,6 +12,7 @@
 #include "mlir/Transforms/Passes.h"
 #include "support/Cores.h"
 #include "support/Names.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -169,9 +171,62 @@ void polyrank::driver::addPartition(OpPassManager &manager,
   sharding::buildPartitionPipeline(manager, partition);
 }
 
+Result<int32_t> polyrank::driver::findPipeAxis(const Options &options,
+                                               sharding::MeshAttr mesh) {
+  int32_t axis =
+      mesh.lookup(options.pipeAxis.empty() ? "pipe" : options.pipeAxis);
+  if (axis < 0 && !options.pipeAxis.empty())
+    return Error{"--pipe-axis: " +
+                 cost::explainMissingAxis(mesh, options.pipeAxis)};
+  std::string given = !options.stagePatterns.empty() ? "--stage"
+                      : !options.stages.empty()      ? "--stages"
+                      : options.chunks               ? "--chunks"
+                      : !options.schedule.empty()    ? "--schedule"
+                                                     : "";
+  if (axis < 0 && !given.empty())
+    return Error{given + ": the mesh has no axis for the stages of a pipeline; "
+                         "call one 'pipe', as in --mesh data=2,pipe=4, or name "
+                         "it with --pipe-axis"};
+  if (StringRef schedule = options.schedule;
+      !schedule.empty() && !schedule.starts_with("file:")) {
+    const std::vector<std::string> known{"gpipe", "1f1b", "interleaved",
+                                         "zero-bubble", "zero-bubble-v"};
+    if (!llvm::is_contained(known, schedule))
+      return Error{"--schedule: unknown '" + options.schedule +
+                   "'; there are: " + llvm::join(known, ", ") + ", file:PATH" +
+                   nearestWords(options.schedule, known)};
+  }
+  return axis >= 0 && mesh.getAxisSizes()[axis] > 1 ? axis : -1;
+}
+
+static void setStages(const Options &options, sharding::MeshAttr mesh,
+                      pipeline::AssignStagesPassOptions &stages) {
+  Result<int32_t> axis = findPipeAxis(options, mesh);
+  if (!axis || *axis < 0)
+    return;
+  stages.axis = mesh.getAxisNames()[*axis].str();
+  stages.ranks = mesh.getAxisSizes()[*axis];
+  if (!options.schedule.empty())
+    stages.schedule = options.schedule;
+  // Both of these are of several stages a rank.
+  bool isOfTwo =
+      llvm::is_contained({"interleaved", "zero-bubble-v"}, options.schedule);
+  stages.chunks = options.chunks ? options.chunks : isOfTwo ? 2 : 1;
+  if (!options.stages.empty())
+    stages.stages = options.stages;
+  llvm::append_range(stages.patterns, options.stagePatterns);
+  stages.train = !options.forward;
+  stages.microbatches = options.microbatches;
+  llvm::append_range(stages.links, options.links);
+  stages.rates = options.rates;
+  stages.threads = options.threads;
+}
+
 void polyrank::driver::addTraining(OpPassManager &manager,
-                                   const Options &options) {
+                                   const Options &options,
+                                   sharding::MeshAttr mesh) {
   training::TrainingOptions training;
+  setStages(options, mesh, training.stages);
   training.loss.loss = options.loss;
   llvm::append_range(training.loss.metrics, options.metrics);
   training.step.mode = options.forward ? "forward" : "train";

@@ -32,8 +32,16 @@ struct CrowdCheck {
 };
 CrowdCheck checkCrowd(const Options &options, int64_t ranks);
 
+/// The axis of the mesh along which stages lie; -1: there is none, or it has one
+/// rank. Fails where the mesh has none of the name that the user gave, or where
+/// options of a pipeline have no axis.
+Result<int32_t> findPipeAxis(const Options &options,
+                             sharding::MeshAttr mesh);
+
 /// From @forward to @step; without a loss (and then without training) too.
-void addTraining(mlir::OpPassManager &manager, const Options &options);
+/// `mesh` has a pipe axis or needs none (findPipeAxis).
+void addTraining(mlir::OpPassManager &manager, const Options &options,
+                 sharding::MeshAttr mesh);
 /// From the user's constraints (`--shard`, `--shard-file`, `--batch-axes`) to
 /// layouts. The module has its mesh already.
 void addPropagation(mlir::OpPassManager &manager, const Options &options);

@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "dialects/rank/Rank.h"
+#include "dialects/sharding/Sharding.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 

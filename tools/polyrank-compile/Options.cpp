@@ -70,6 +70,34 @@ polyrank::driver::parseOptions(int argc, char **argv) {
                  "--shard names: A+B; default: replica and data, where the "
                  "mesh has them")
       ->type_name("AXES");
+  app.add_option("--pipe-axis", options.pipeAxis,
+                 "The axis of the mesh along which the model is cut into "
+                 "stages; default: an axis called pipe")
+      ->type_name("AXIS");
+  app.add_option("--stages", options.stages,
+                 "How many stages the model is cut into: auto (default), or "
+                 "the size of the pipe axis times --chunks. Where it is cut "
+                 "is what takes the slowest stage the least time; "
+                 "docs/cutting.md")
+      ->type_name("auto|N");
+  app.add_option("--stage", options.stagePatterns,
+                 "PATTERN=K: the modules or ops of that name are on stage K, "
+                 "and what is left is cut around them: "
+                 "'transformer.h.[0-5].*=0'. Repeatable")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("SPEC");
+  app.add_option("--chunks", options.chunks,
+                 "Stages of each rank of the pipe axis: the model is cut into "
+                 "as many times more. Default: 2 with --schedule interleaved "
+                 "and zero-bubble-v, else 1")
+      ->check(CLI::Range(int64_t(1), int64_t(4096)))
+      ->type_name("V");
+  app.add_option("--schedule", options.schedule,
+                 "In which order ranks run their stages: gpipe, 1f1b "
+                 "(default), interleaved, zero-bubble, zero-bubble-v or "
+                 "file:PATH")
+      ->type_name("SCHEDULE");
   app.add_option("--mode", mode, "train (default) or forward")
       ->check(oneOf({"train", "forward"}))
       ->type_name("MODE");
@@ -296,7 +324,8 @@ polyrank::driver::parseOptions(int argc, char **argv) {
          "--microbatches", "--train", "--eval", "--batch-norm", "--dropout",
          "--freeze", "--train-only", "--detach", "--no-tie"});
   group(app, "Ranks",
-        {"--mesh", "--shard", "--shard-file", "--batch-axes", "--recompute",
+        {"--mesh", "--shard", "--shard-file", "--batch-axes", "--pipe-axis",
+         "--stages", "--stage", "--chunks", "--schedule", "--recompute",
          "--recompute-gathers", "--zero", "--zero-axis", "--zero-threshold",
          "--zero-accumulate", "--zero-gather", "--bucket-mb", "--overlap",
          "--prefetch", "--link", "--rates",
