@@ -225,10 +225,8 @@ Result<void> Describer::buildStep(const Options &options, ModuleOp module) {
   OwningOpRef<ModuleOp> made = module.clone();
   frontends::LastError said(context);
   PassManager manager(&context);
-  POLYRANK_ASSIGN(mesh, parseMesh(context, options.mesh));
-  if (auto pipe = findPipeAxis(options, mesh); !pipe)
-    return pipe.error();
-  addTraining(manager, options, mesh);
+  // What was given is a mesh, and has the axes that were asked for.
+  addTraining(manager, options, *parseMesh(context, options.mesh));
   if (failed(manager.run(*made)))
     return Error{said.message};
   step = std::move(made);
@@ -333,6 +331,8 @@ Result<void> Describer::run() {
   groupParameters();
   findOpenDims();
   POLYRANK_ASSIGN(mesh, parseMesh(context, given.mesh));
+  if (auto axis = findPipeAxis(given, mesh); !axis)
+    return axis.error();
   if (auto model = cost::CostModel::parse(mesh, given.links); !model)
     return Error{"--link: " + model.error().message};
   if (auto checked = checkTarget(context, given); !checked)

@@ -91,6 +91,11 @@ std::vector<std::string> polyrank::driver::commandFor(const Options &options) {
     command.push_back("--recompute-gathers");
   add("--zero", options.zero, standard.zero);
   add("--batch-axes", options.batchAxes, "");
+  add("--pipe-axis", options.pipeAxis, "");
+  add("--stages", options.stages, "");
+  addAll("--stage", options.stagePatterns);
+  add("--chunks", options.chunks, standard.chunks);
+  add("--schedule", options.schedule, "");
   add("--zero-axis", options.zeroAxes, "");
   add("--zero-threshold", options.zeroThreshold, standard.zeroThreshold);
   add("--zero-accumulate", options.zeroAccumulate, standard.zeroAccumulate);

@@ -143,8 +143,8 @@ LogicalResult Compilation::checkOptions() {
   if (!parsed)
     return fail(parsed.error().message);
   mesh = *parsed;
-  if (auto pipe = findPipeAxis(options, mesh); !pipe)
-    return fail(pipe.error().message);
+  if (auto axis = findPipeAxis(options, mesh); !axis)
+    return fail(axis.error().message);
   if (auto model = cost::CostModel::parse(mesh, options.links); !model)
     return fail("--link: " + model.error().message);
   if (auto sizes = sharding::parseBucketSizes(options.bucketMegabytes); !sizes)

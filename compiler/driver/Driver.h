@@ -20,6 +20,19 @@ struct Options {
   std::vector<std::string> dims;
   std::vector<std::string> shards;
   std::string shardFile;
+  /// The axis of the mesh along which the stages of a pipeline lie; empty:
+  /// `pipe`, where the mesh has it.
+  std::string pipeAxis;
+  /// How many stages: empty or `auto`, or as many as the axis and the chunks
+  /// make.
+  std::string stages;
+  /// PATTERN=K: what is on stage K.
+  std::vector<std::string> stagePatterns;
+  /// Stages of each rank; 0: as many as the schedule needs.
+  int64_t chunks = 0;
+  /// In which order ranks run their stages; empty: `1f1b`, with chunks
+  /// `interleaved`.
+  std::string schedule;
   bool forward = false;
   std::string loss;
   /// What is logged beside the loss.
@@ -64,16 +77,6 @@ struct Options {
   /// "none", "full", "selective", or globs over modules.
   std::string recompute = "none";
   bool recomputeGathers = false;
-  /// The axis of the mesh on which stages lie; empty: one called `pipe`.
-  std::string pipeAxis;
-  /// `auto`, or how many.
-  std::string stages = "auto";
-  /// PATTERN=K: what is on stage K.
-  std::vector<std::string> stagePatterns;
-  int64_t chunks = 1; // stages of each rank
-  /// As pipeline::makeSchedule reads it; empty: one forward and one backward in
-  /// turn, with chunks interleaved.
-  std::string schedule;
   /// What splits the batch: "a+b"; by default `replica` and `data`.
   std::string batchAxes;
   int64_t zeroThreshold = 65536;

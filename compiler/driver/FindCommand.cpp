@@ -5,6 +5,7 @@
 #include "compiler/driver/Mesh.h"
 #include "compiler/driver/Stages.h"
 #include "compiler/sharding/BatchAxes.h"
+#include "dialects/pipeline/Pipeline.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Parts.h"
 #include "dialects/sharding/Constraint.h"
@@ -36,6 +37,10 @@ private:
   bool tryMesh(const Axes &axes);
   /// The user's constraints that name no other axes than these.
   std::vector<std::string> shardsOn(const Axes &axes);
+  /// The stages that the step was cut into lie along it.
+  bool hasStages(StringRef axis) const {
+    return axis == pipeline::getAxis(step);
+  }
   bool splitsBatch(StringRef axis) const {
     return llvm::is_contained(sharding::getBatchAxisNames(given.batchAxes),
                               axis);
@@ -108,7 +113,7 @@ SmallVector<std::string> Finder::findUnusedAxes(const Axes &axes) {
   if (!given.shardFile.empty())
     return unused; // it may name them
   for (auto &[name, size] : axes)
-    if (size > 1 && !splitsBatch(name) &&
+    if (size > 1 && !splitsBatch(name) && !hasStages(name) &&
         llvm::none_of(given.shards,
                       [&, &name = name](const std::string &shard) {
                         return names(shard, name);
@@ -211,19 +216,23 @@ bool Finder::tryMesh(const Axes &axes) {
 
 FoundCommand Finder::find() {
   Axes axes;
+  std::string text = given.mesh.empty() ? "data=2" : given.mesh;
   SmallVector<StringRef> parts;
-  StringRef(given.mesh.empty() ? "data=2" : given.mesh).split(parts, ',');
+  StringRef(text).split(parts, ',');
   for (StringRef part : parts) {
     auto [name, number] = part.trim().split('=');
     int64_t size = 0;
     number.getAsInteger(10, size);
     axes.push_back({name.str(), size});
   }
-  Axes even = withEvenData(axes), data;
-  llvm::copy_if(even, std::back_inserter(data),
-                [](auto &axis) { return axis.first == "data"; });
+  Axes even = withEvenData(axes), data, least;
+  llvm::copy_if(axes, std::back_inserter(least),
+                [&](auto &axis) { return hasStages(axis.first); });
+  llvm::copy_if(even, std::back_inserter(data), [&](auto &axis) {
+    return axis.first == "data" || hasStages(axis.first);
+  });
   SmallVector<Axes> meshes{axes};
-  for (const Axes &other : {even, data, Axes()})
+  for (const Axes &other : {even, data, least})
     if (!llvm::is_contained(meshes, other))
       meshes.push_back(other);
   if (given.mesh.empty() && axes != even)

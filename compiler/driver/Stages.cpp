@@ -2,6 +2,8 @@
 
 #include "compiler/driver/Stages.h"
 
+#include "compiler/cost/CostModel.h"
+#include "compiler/pipeline/Schedule.h"
 #include "compiler/sharding/Pipeline.h"
 #include "compiler/target/Target.h"
 #include "compiler/target/cpu/CpuTarget.h"
@@ -11,6 +13,7 @@
 #include "mlir/Transforms/Passes.h"
 #include "support/Cores.h"
 #include "support/Names.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -169,53 +172,71 @@ void polyrank::driver::addPartition(OpPassManager &manager,
   sharding::buildPartitionPipeline(manager, partition);
 }
 
-Result<std::optional<PipeAxis>>
-polyrank::driver::findPipeAxis(const Options &options,
-                               sharding::MeshAttr mesh) {
-  StringRef name = options.pipeAxis.empty() ? "pipe" : options.pipeAxis.c_str();
-  int32_t axis = mesh.lookup(name);
-  if (axis < 0 && !options.pipeAxis.empty()) {
-    std::vector<std::string> names;
-    for (StringAttr known : mesh.getAxisNames())
-      names.push_back(known.str());
-    return Error{"--pipe-axis: --mesh has no axis '" + name.str() + "'" +
-                 nearestWords(name, names)};
-  }
-  if (axis >= 0 && mesh.getAxisSizes()[axis] > 1)
-    return std::optional(PipeAxis{name.str(), mesh.getAxisSizes()[axis]});
-  const Options standard;
-  for (auto [option, isGiven] :
-       {std::pair("--stages", options.stages != standard.stages),
-        std::pair("--stage", !options.stagePatterns.empty()),
-        std::pair("--chunks", options.chunks != standard.chunks),
-        std::pair("--schedule", options.schedule != standard.schedule)})
-    if (isGiven)
-      return Error{std::string(option) +
-                   " is for a pipeline, whose stages lie on an axis of the "
-                   "mesh: --mesh pipe=2, or any axis that --pipe-axis names"};
-  return std::optional<PipeAxis>();
+static std::string getSchedule(const Options &options) {
+  return !options.schedule.empty() ? options.schedule
+         : options.chunks > 1      ? "interleaved"
+                                   : "1f1b";
+}
+
+/// Two of the schedules are of several stages a rank.
+static int64_t getChunks(const Options &options) {
+  bool isOfTwo =
+      llvm::is_contained({"interleaved", "zero-bubble-v"}, options.schedule);
+  return options.chunks ? options.chunks : isOfTwo ? 2 : 1;
+}
+
+Result<int32_t> polyrank::driver::findPipeAxis(const Options &options,
+                                               sharding::MeshAttr mesh) {
+  int32_t axis =
+      mesh.lookup(options.pipeAxis.empty() ? "pipe" : options.pipeAxis);
+  if (axis < 0 && !options.pipeAxis.empty())
+    return Error{"--pipe-axis: " +
+                 cost::explainMissingAxis(mesh, options.pipeAxis)};
+  std::string given = !options.stagePatterns.empty() ? "--stage"
+                      : !options.stages.empty()      ? "--stages"
+                      : options.chunks               ? "--chunks"
+                      : !options.schedule.empty()    ? "--schedule"
+                                                     : "";
+  if (axis < 0 && !given.empty())
+    return Error{given + ": the mesh has no axis for the stages of a pipeline; "
+                         "call one 'pipe', as in --mesh data=2,pipe=4, or name "
+                         "it with --pipe-axis"};
+  if (axis < 0 || mesh.getAxisSizes()[axis] == 1)
+    return -1;
+  // A file says itself where its stages are.
+  if (!StringRef(options.schedule).starts_with("file:"))
+    if (auto made = pipeline::getCoordinates(getSchedule(options),
+                                             mesh.getAxisSizes()[axis],
+                                             getChunks(options));
+        !made)
+      return made.error();
+  return axis;
+}
+
+static void setStages(const Options &options, sharding::MeshAttr mesh,
+                      pipeline::AssignStagesOptions &stages) {
+  Result<int32_t> axis = findPipeAxis(options, mesh);
+  if (!axis || *axis < 0)
+    return;
+  stages.axis = mesh.getAxisNames()[*axis].str();
+  stages.ranks = mesh.getAxisSizes()[*axis];
+  stages.schedule = getSchedule(options);
+  stages.chunks = getChunks(options);
+  if (!options.stages.empty())
+    stages.stages = options.stages;
+  llvm::append_range(stages.patterns, options.stagePatterns);
+  stages.train = !options.forward;
+  stages.microbatches = options.microbatches;
+  llvm::append_range(stages.links, options.links);
+  stages.rates = options.rates;
+  stages.threads = options.threads;
 }
 
 void polyrank::driver::addTraining(OpPassManager &manager,
                                    const Options &options,
                                    sharding::MeshAttr mesh) {
   training::TrainingOptions training;
-  if (auto pipe = findPipeAxis(options, mesh); pipe && *pipe) {
-    pipeline::AssignStagesOptions &stages = training.stages;
-    stages.axis = (*pipe)->name;
-    stages.ranks = (*pipe)->size;
-    stages.chunks = options.chunks;
-    stages.stages = options.stages;
-    llvm::append_range(stages.patterns, options.stagePatterns);
-    stages.schedule = !options.schedule.empty() ? options.schedule
-                      : options.chunks > 1      ? "interleaved"
-                                                : "1f1b";
-    stages.train = !options.forward;
-    stages.microbatches = options.microbatches;
-    llvm::append_range(stages.links, options.links);
-    stages.rates = options.rates;
-    stages.threads = options.threads;
-  }
+  setStages(options, mesh, training.stages);
   training.loss.loss = options.loss;
   llvm::append_range(training.loss.metrics, options.metrics);
   training.step.mode = options.forward ? "forward" : "train";

@@ -32,18 +32,14 @@ struct CrowdCheck {
 };
 CrowdCheck checkCrowd(const Options &options, int64_t ranks);
 
-/// On whose ranks the stages of a pipeline lie.
-struct PipeAxis {
-  std::string name;
-  int64_t size;
-};
-/// None where the mesh has no such axis, or one of size 1; what is said of stages
-/// is an error then.
-Result<std::optional<PipeAxis>> findPipeAxis(const Options &options,
-                                             sharding::MeshAttr mesh);
+/// The axis of the mesh along which stages lie; -1: there is none, or it has one
+/// rank. Fails where the mesh has none of the name that the user gave, or where
+/// options of a pipeline have no axis.
+Result<int32_t> findPipeAxis(const Options &options,
+                             sharding::MeshAttr mesh);
 
 /// From @forward to @step; without a loss (and then without training) too.
-/// `findPipeAxis` finds no error.
+/// `mesh` has a pipe axis or needs none (findPipeAxis).
 void addTraining(mlir::OpPassManager &manager, const Options &options,
                  sharding::MeshAttr mesh);
 /// From the user's constraints (`--shard`, `--shard-file`, `--batch-axes`) to

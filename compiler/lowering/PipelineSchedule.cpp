@@ -19,7 +19,7 @@ FailureOr<pipeline::Schedule> lowering::getSchedule(ModuleOp module,
   auto made = pipeline::makeSchedule(text ? text.getValue().str() : "1f1b", ranks,
                                      stages.getNumStages() / ranks, microbatches);
   if (!made)
-    return module.emitError("--schedule: ") << made.error().message;
+    return emitError(module.getLoc(), made.error().message);
   ArrayRef<int64_t> coordinates = made->coordinates;
   if (coordinates != stages.coordinates)
     return module.emitError("--schedule: its stages are at [")

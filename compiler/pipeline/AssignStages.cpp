@@ -31,6 +31,10 @@ public:
 private:
   LogicalResult assign();
   LogicalResult readOptions();
+  /// "pipe=4".
+  std::string describeAxis() const {
+    return axis + "=" + std::to_string(ranks);
+  }
   /// The ops that can have stages, and then those that have.
   SmallVector<Operation *> findVarying();
   SmallVector<Operation *> findPlaced(ArrayRef<Operation *> varying,
@@ -53,19 +57,19 @@ LogicalResult AssignStages::readOptions() {
   constexpr int64_t mostStages = 4096;
   if (ranks < 1 || chunks < 1 || ranks > mostStages ||
       chunks > mostStages / ranks)
-    return module.emitError("--chunks ")
-           << chunks << ": there are " << axis << "=" << ranks
+    return emitError(module.getLoc(), "--chunks ")
+           << chunks.getValue() << ": there are " << describeAxis()
            << " times as many stages, which must be 1 to " << mostStages;
   count = ranks * chunks;
   int64_t given = count;
   if (stages != "auto" &&
       (StringRef(stages).getAsInteger(10, given) || given < 1))
-    return module.emitError("--stages ")
-           << stages << ": expected auto or a number of stages";
+    return emitError(module.getLoc(), "--stages ")
+           << stages.getValue() << ": expected auto or a number of stages";
   if (given != count)
-    return module.emitError("--stages ")
-           << stages << ": " << axis << "=" << ranks << " with --chunks "
-           << chunks << " has " << count << " stages"
+    return emitError(module.getLoc(), "--stages ")
+           << stages.getValue() << ": " << describeAxis() << " with --chunks "
+           << chunks.getValue() << " has " << count << " stages"
            << (given % ranks == 0
                    ? "; for " + Twine(given) + " use --chunks " +
                          Twine(given / ranks)
@@ -74,12 +78,12 @@ LogicalResult AssignStages::readOptions() {
   Result<Schedule> order = makeSchedule(schedule, ranks, chunks, microbatches,
                                         train ? trainParts : forwardParts);
   if (!order)
-    return module.emitError("--schedule ") << order.error().message;
+    return emitError(module.getLoc(), order.error().message);
   coordinates.assign(order->coordinates.begin(), order->coordinates.end());
   for (const std::string &text : patterns) {
     Result<StagePattern> pattern = StagePattern::parse(text, count);
     if (!pattern)
-      return module.emitError(pattern.error().message);
+      return emitError(module.getLoc(), pattern.error().message);
     parsed.push_back(*std::move(pattern));
   }
   auto target = target::getTarget(module);
@@ -90,7 +94,7 @@ LogicalResult AssignStages::readOptions() {
   if (!rates.empty()) {
     Result<target::Rates> given = target::parseRates(rates);
     if (!given)
-      return module.emitError(given.error().message);
+      return emitError(module.getLoc(), given.error().message);
     costs.rates = *given;
   }
   // Of the whole mesh this pass knows one axis.
@@ -102,7 +106,7 @@ LogicalResult AssignStages::readOptions() {
       own.push_back(link);
   Result<cost::CostModel> model = cost::CostModel::parse(mesh, own);
   if (!model)
-    return module.emitError(model.error().message);
+    return emitError(module.getLoc(), model.error().message);
   costs.picosecondsPerByte =
       model->getLink({mesh.getAxis(0)}).picosecondsPerByte;
   return success();
@@ -151,12 +155,12 @@ LogicalResult AssignStages::refuse(const TooFewOps &few,
                                    ArrayRef<Operation *> ops,
                                    const CutProblem &problem) {
   int64_t needed = few.last - few.first + 1;
-  InFlightDiagnostic error = getOperation().emitError();
+  InFlightDiagnostic error = emitError(getOperation().getLoc());
   if (few.after < 0 && few.before < 0)
     return error << "the model has " << few.ops
                  << " ops that depend on parameters, fewer than the " << needed
-                 << " stages; use fewer (" << axis << "=" << ranks
-                 << ", --chunks " << chunks << ")";
+                 << " stages; use fewer (" << describeAxis()
+                 << " with --chunks " << chunks.getValue() << ")";
   auto name = [&](int op) {
     return describe(ops[op]) + " (stage " +
            std::to_string(problem.ops[op].fixed) + ")";
@@ -181,7 +185,7 @@ LogicalResult AssignStages::assign() {
   ModuleOp module = getOperation();
   forward = module.lookupSymbol<func::FuncOp>("forward");
   if (!forward || !llvm::hasSingleElement(forward.getBody()))
-    return module.emitError("expected a function @forward of one block");
+    return emitError(module.getLoc(), "expected a function @forward of one block");
   if (failed(readOptions()))
     return failure();
   // What nobody uses must not fill a stage.

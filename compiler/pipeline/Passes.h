@@ -3,6 +3,8 @@
 #pragma once
 
 #include "dialects/pipeline/Pipeline.h"
+#include "dialects/rank/Rank.h"
+#include "dialects/sharding/Sharding.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
 

@@ -38,6 +38,8 @@ def AssignStages : Pass<"assign-stages", "::mlir::ModuleOp"> {
     comes back, and memory has weights, gradients and two states of the optimizer
     beside what microbatches in flight keep.
   }];
+  let dependentDialects = ["::polyrank::rank::RankDialect",
+                           "::polyrank::sharding::ShardingDialect"];
   let options = [
     Option<"axis", "axis", "std::string", "\"pipe\"", "the axis of the mesh along which stages lie">,
     Option<"ranks", "ranks", "int64_t", "1", "its size">,

@@ -49,8 +49,13 @@ void StageReport::countBytes() {
             stages[*stage].sent += getBytes(result);
 }
 
-static std::string inMilliseconds(int64_t picoseconds) {
-  return llvm::formatv("{0:F3} ms", 1e-9 * static_cast<double>(picoseconds));
+static std::string describeTime(int64_t picoseconds) {
+  constexpr int64_t millisecond = 1'000'000'000;
+  bool isLong = picoseconds >= millisecond;
+  return llvm::formatv("{0:F3} {1}",
+                       (isLong ? 1e-9 : 1e-6) *
+                           static_cast<double>(picoseconds),
+                       isLong ? "ms" : "us");
 }
 
 void StageReport::emit(StringRef axis, StringRef schedule) {
@@ -59,13 +64,13 @@ void StageReport::emit(StringRef axis, StringRef schedule) {
   for (const Stage &stage : stages)
     flops += stage.flops;
   InFlightDiagnostic remark =
-      forward->getParentOfType<ModuleOp>().emitRemark("stages: the slowest of ");
-  remark << stages.size() << " on " << axis << " (" << schedule << ") takes "
-         << inMilliseconds(time) << " a microbatch, its transfers included; ";
+      emitRemark(forward->getParentOfType<ModuleOp>().getLoc());
+  remark << "stages: the slowest of " << stages.size() << " on " << axis << " (" << schedule << ") takes "
+         << describeTime(time) << " a microbatch, its transfers included; ";
   if (time == cut.bound)
     remark << "nothing less is possible (gap 0)";
   else
-    remark << "at least " << inMilliseconds(cut.bound)
+    remark << "at least " << describeTime(cut.bound)
            << " are needed without any (gap "
            << llvm::formatv("{0:F2}%",
                             100 * static_cast<double>(time - cut.bound) /

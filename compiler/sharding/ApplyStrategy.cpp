@@ -24,6 +24,15 @@ LogicalResult Strategy::addBatchDefault() {
   if (!found)
     return error() << found.error().message;
   batchAxes = *std::move(found);
+  auto hasStages = [&](AxisRef ref) {
+    return mesh.getAxisNames()[ref.axis].getValue() ==
+           pipeline::getAxis(module);
+  };
+  if (!givenBatchAxes.empty() && llvm::any_of(batchAxes, hasStages))
+    return error() << "--batch-axes: the stages of the pipeline lie along '"
+                   << pipeline::getAxis(module)
+                   << "', which splits no dim; name others";
+  llvm::erase_if(batchAxes, hasStages);
   if (batchAxes.empty())
     return success();
   int64_t size = product(batchAxes);
@@ -71,8 +80,8 @@ LogicalResult Strategy::checkAxesAreUsed() {
   function.walk([&](Operation *op) { add(sharding::getConstraint(op)); });
   for (auto [i, size] : llvm::enumerate(mesh.getAxisSizes())) {
     StringRef name = mesh.getAxisNames()[i].getValue();
-    auto stages = pipeline::getStages(module);
-    if (size == 1 || used.contains(i) || (stages && stages->axis == name))
+    // Stages make its ranks differ.
+    if (size == 1 || used.contains(i) || name == pipeline::getAxis(module))
       continue;
     return error() << "the mesh axis " << name << "=" << size
                    << " is used by nothing: all its ranks would do the same; "

@@ -5,6 +5,7 @@
 #include "compiler/sharding/Why.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Provenance.h"
+#include "dialects/pipeline/Pipeline.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -63,6 +64,14 @@ Strategy::layOut(const ShardPattern &pattern, RankedTensorType type,
     if (pattern.dims[d].open)
       for (int64_t dim : list)
         found.open[dim] = true;
+    for (AxisRef ref : *axes)
+      if (StringRef axis = mesh.getAxisNames()[ref.axis].getValue();
+          axis == pipeline::getAxis(module))
+        return error() << "--shard '" << pattern.text
+                       << "': the stages of the pipeline lie along '" << axis
+                       << "', which splits no dim; use another axis, or --stage "
+                          "to say what is on which stage",
+               failure();
     std::string axesText = describe(mesh, *axes);
     int64_t blocks = sharding::product(*axes);
     if (blocks == 1)

@@ -33,5 +33,10 @@ struct Stages {
 
 /// nullopt of a module that has no pipeline.
 std::optional<Stages> getStages(mlir::ModuleOp module);
+/// The name of its pipe axis; empty where it has no pipeline.
+inline llvm::StringRef getAxis(mlir::ModuleOp module) {
+  std::optional<Stages> stages = getStages(module);
+  return stages ? stages->axis : llvm::StringRef();
+}
 
 } // namespace polyrank::pipeline

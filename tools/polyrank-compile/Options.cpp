@@ -71,28 +71,32 @@ polyrank::driver::parseOptions(int argc, char **argv) {
                  "mesh has them")
       ->type_name("AXES");
   app.add_option("--pipe-axis", options.pipeAxis,
-                 "The axis of the mesh on whose ranks the stages of a pipeline "
-                 "lie; default: pipe, where the mesh has it")
+                 "The axis of the mesh along which the model is cut into "
+                 "stages; default: an axis called pipe")
       ->type_name("AXIS");
   app.add_option("--stages", options.stages,
-                 "How many stages the model is cut into: as many as the pipe "
-                 "axis has ranks, times --chunks (default: auto)")
-      ->type_name("N");
+                 "How many stages the model is cut into: auto (default), or "
+                 "the size of the pipe axis times --chunks. Where it is cut "
+                 "is what takes the slowest stage the least time; "
+                 "docs/cutting.md")
+      ->type_name("auto|N");
   app.add_option("--stage", options.stagePatterns,
-                 "PATTERN=K: these modules or ops are on stage K; the rest is "
-                 "cut where the slowest stage is fastest: "
+                 "PATTERN=K: the modules or ops of that name are on stage K, "
+                 "and what is left is cut around them: "
                  "'transformer.h.[0-5].*=0'. Repeatable")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("SPEC");
-  app.add_option("--chunks", options.chunks, "Stages of each rank")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber)
-      ->type_name("N");
+  app.add_option("--chunks", options.chunks,
+                 "Stages of each rank of the pipe axis: the model is cut into "
+                 "as many times more. Default: 2 with --schedule interleaved "
+                 "and zero-bubble-v, else 1")
+      ->check(CLI::Range(int64_t(1), int64_t(4096)))
+      ->type_name("V");
   app.add_option("--schedule", options.schedule,
-                 "In which order ranks run their stages: 1f1b (default), "
-                 "gpipe, interleaved (default with --chunks), zero-bubble, "
-                 "zero-bubble-v, or file:PATH (docs/schedules.md)")
+                 "In which order ranks run their stages: gpipe, 1f1b "
+                 "(default), interleaved (default with --chunks), zero-bubble, "
+                 "zero-bubble-v or file:PATH; docs/schedules.md")
       ->type_name("SCHEDULE");
   app.add_option("--mode", mode, "train (default) or forward")
       ->check(oneOf({"train", "forward"}))
