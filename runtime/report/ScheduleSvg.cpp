@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 namespace polyrank::runtime {
 namespace {
 
@@ -17,10 +19,14 @@ struct Look {
 constexpr Look phases[] = {{"forward", "#009e73", 1.0},
                            {"backward", "#e69f00", 0.72},
                            {"update", "#cc79a7", 0.44}};
+/// Of a backward in two parts, the second.
+constexpr Look weights = {"gradients of weights", "#f0e442", 0.58};
 constexpr Look communication = {"communication", "#0072b2", 1.0};
 
 constexpr double left = 120, right = 24, width = 1280, top = 84, row = 54,
-                 rowGap = 16, programGap = 26, plotWidth = width - left - right;
+                 rowGap = 16, programGap = 26, plotWidth = width - left - right,
+                 // Of several programs, what each does at a glance.
+                 lane = 28, laneGap = 6, laneEnd = 34;
 /// What is not as wide as this, in pixels, cannot be seen.
 constexpr double leastWidth = 0.05;
 
@@ -57,6 +63,8 @@ public:
                          report.mesh.empty() ? "of one rank" : report.mesh),
              12);
     drawLegend();
+    if (!isOne)
+      drawOverview();
     for (size_t number = 0; number < timeline.programs.size(); ++number) {
       for (const Row &each : rows[number]) {
         if (each.name.empty())
@@ -93,6 +101,8 @@ private:
   /// has the program's place for a name.
   double placeRows() {
     double y = top;
+    if (!isOne)
+      y += (lane + laneGap) * double(timeline.programs.size()) + laneEnd;
     for (size_t number = 0; number < timeline.programs.size(); ++number) {
       const StepTimeline &program = timeline.programs[number];
       auto &own = rows.emplace_back();
@@ -124,8 +134,71 @@ private:
     };
     for (const Look &look : phases)
       add(look, look.name);
+    if (hasWeights())
+      add(weights, weights.name);
     add(communication, "communication, from start to end");
     svg.text(x, 68, "white: the queue stands", 11);
+  }
+
+  /// Whether a segment is one of gradients of weights alone.
+  static bool isOfWeights(const std::string &segment) {
+    return segment.starts_with("weights");
+  }
+  bool hasWeights() const {
+    for (const StepTimeline &program : timeline.programs)
+      for (const PlannedSegment &segment : program.segments)
+        if (isOfWeights(segment.name))
+          return true;
+    return false;
+  }
+
+  /// A lane for each program: a box for each phase of a segment, with the number
+  /// of the microbatch.
+  void drawOverview() {
+    for (size_t number = 0; number < timeline.programs.size(); ++number) {
+      const StepTimeline &program = timeline.programs[number];
+      double y = top + (lane + laneGap) * double(number);
+      svg.rectangle(left, y, plotWidth, lane, {"#fafafa", "#888888"});
+      svg.text(left - 8, y + lane / 2 + 4, program.place, 12, Svg::Anchor::End);
+      std::map<std::pair<uint32_t, plan::Phase>, QueueClock::Interval> boxes;
+      for (const PlannedCommand &planned : program.commands) {
+        if (planned.queue)
+          continue;
+        auto [box, isNew] = boxes.try_emplace(
+            {planned.action, planned.command->phase()}, planned.time);
+        box->second.start = std::min(box->second.start, planned.time.start);
+        box->second.end = std::max(box->second.end, planned.time.end);
+      }
+      for (const auto &[key, time] : boxes)
+        drawBox(program.segments[key.first], key.second, time, y);
+    }
+    svg.text(left,
+             top + (lane + laneGap) * double(timeline.programs.size()) + 8,
+             "numbers of microbatches; white: the rank stands; later chunks are "
+             "paler",
+             11);
+  }
+
+  void drawBox(const PlannedSegment &segment, plan::Phase phase,
+               QueueClock::Interval time, double y) {
+    const Look &look =
+        isOfWeights(segment.name) && phase == plan::Phase::Backward
+            ? weights
+            : phases[int(phase)];
+    double wide = double(time.end - time.start) * scale,
+           high = lane * look.height;
+    bool isLater = segment.name.find(" of chunk ") != std::string::npos &&
+                   segment.name.find(" of chunk 0") == std::string::npos;
+    svg.rectangle(xOf(time.start), y + lane - high, wide, high,
+                  {look.colour, "#333333", isLater ? 0.45 : 0.9},
+                  fmt::format("{}, microbatch {}: {} from {}", segment.name,
+                              segment.microbatch,
+                              timeText(time.end - time.start),
+                              timeText(time.start)));
+    std::string text = std::to_string(segment.microbatch);
+    if (phase != plan::Phase::Update && wide > 7.0 * double(text.size()))
+      svg.text(xOf(time.start) + wide / 2, y + lane - 5, text, 11,
+               Svg::Anchor::Middle);
   }
 
   void drawCommands(size_t number) {
