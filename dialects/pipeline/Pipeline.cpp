@@ -194,13 +194,11 @@ LogicalResult JoinOp::verify() {
   return success();
 }
 
+/// Operands are partial together, so that they have one layout.
 ShardingRule JoinOp::getShardingRule() {
   ShardingRule rule = graph::elementwiseRule(*this);
   for (unsigned i = 0; i < getInputs().size(); ++i)
-    rule.setPass(getKind(), i,
-                 getKind() == sharding::ReductionKind::Sum
-                     ? graph::PartialPass::Together
-                     : graph::PartialPass::Any);
+    rule.setPass(getKind(), i, graph::PartialPass::Together);
   return rule;
 }
 
