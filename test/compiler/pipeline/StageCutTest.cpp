@@ -164,6 +164,15 @@ TEST(StageCut, TransfersTakeTime) {
   EXPECT_EQ(cut.bound, 8);
 }
 
+TEST(StageCut, TheBoundIsTheMeanTheLargestOpOrWhatIsFixed) {
+  CutProblem problem = makeChain({2, 2, 2, 2, 2}, 3);
+  EXPECT_EQ(std::get<Cut>(cutInOrder(problem)).bound, 4);
+  problem.ops[3].time = 9;
+  EXPECT_EQ(std::get<Cut>(cutInOrder(problem)).bound, 9);
+  problem.ops[3].fixed = problem.ops[4].fixed = 2;
+  EXPECT_EQ(std::get<Cut>(cutInOrder(problem)).bound, 11);
+}
+
 TEST(StageCut, AValueThatTwoStagesUseCrossesTwice) {
   CutProblem problem = makeChain({3, 3, 3}, 3);
   problem.ops[0].bytes = 7;
