@@ -134,16 +134,16 @@ static std::string describe(StringRef text, const pipeline::Schedule &schedule,
       inMilliseconds(simulation.makespan), inMilliseconds(bound),
       100.0 * static_cast<double>(simulation.makespan - bound) /
           static_cast<double>(bound));
-  if (times.waitsForAll)
-    said += llvm::formatv(
-        "; updates wait for a number of all stages, without which a step would "
-        "follow the other after {0}",
-        [&] {
-          pipeline::Times alone = times;
-          alone.waitsForAll = false;
-          auto free = pipeline::simulate(schedule, alone);
-          return inMilliseconds(free ? free->period : simulation.period);
-        }());
+  if (times.waitsForAll) {
+    pipeline::Times alone = times;
+    alone.waitsForAll = false;
+    auto free = pipeline::simulate(schedule, alone);
+    if (free && free->period < simulation.period)
+      said += llvm::formatv("; if no update waited for a number of all stages, "
+                            "as that of clipping, one step would follow the "
+                            "other after {0}",
+                            inMilliseconds(free->period));
+  }
   for (size_t rank = 0; rank < schedule.ranks.size(); ++rank)
     said += llvm::formatv(
         "\n  coordinate {0} stands {1:F1} % of it and holds up to {2} "

@@ -118,7 +118,7 @@ def floorOf(work, parameters, turns, rate):
     if work.mode == "train":
         # AdamW reads the weight, its gradient and two moments and writes three of them; SGD reads two, writes one.
         parts["optimizer"] = (28 if work.model == "gpt2" else 12) * parameters / bandwidth
-        if work.ranks > 1:
+        if work.ranks > 1 and rate:
             parts["all_reduce_bytes_per_second"] = rate
             parts["collectives"] = 4 * parameters / rate
     parts["seconds"] = sum(parts.get(part, 0) for part in ("products", "optimizer", "collectives"))
@@ -144,7 +144,9 @@ def contendersOf(row, work, args, stack, errors):
     for name in row.peers:
         try:
             if name == "ours in one process":
-                turns[name] = contenders.polyrank(work, args.bin)
+                # On as many cores.
+                turns[name] = contenders.polyrank(SimpleNamespace(**{**vars(work), "threads": work.ranks * work.threads}),
+                                                  args.bin)
                 continue
             if not contenders.isInstalled(name):
                 raise Failed("not installed")
@@ -153,7 +155,7 @@ def contendersOf(row, work, args, stack, errors):
             errors[name] = str(error)
     if not row.mib:
         try:
-            if row.ranks > 1:
+            if row.ranks > 1 and not row.microbatches:
                 turns["all-reduce"] = contenders.transport(64, row.ranks, args.bin)
             turns["floor"] = start(stack, contenders.Worker("the floor", "floor", work, row.ranks))
         except Failed as error:
@@ -209,7 +211,7 @@ def measure(row, args, folder, say):
         except Failed as error:
             return [{**entryOf(row, work, name), "error": str(error)} for name in row.peers]
     if "floor" in turns and "floor" not in errors:
-        rate = 2**26 / leastOf(answers["all-reduce"]) if row.ranks > 1 else None
+        rate = 2**26 / leastOf(answers["all-reduce"]) if "all-reduce" in answers else None
         floor = floorOf(work, parameters, answers["floor"], rate)
     return [resultOf(row, work, name, answers, errors, floor) for name in row.peers]
 
