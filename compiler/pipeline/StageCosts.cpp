@@ -91,11 +91,12 @@ int64_t CostReader::getTime(Operation *op) const {
         return withGradient.contains(result);
       }))
     gradients = 0;
-  // Attention's backward has two products for each of the forward's.
-  int64_t backward = isa<graph::MatmulOp>(op) ? gradients
-                     : gradients == 0         ? 0
-                     : isa<graph::AttentionOp>(op) ? 2
-                                                   : 1;
+  int64_t backward = std::min<int64_t>(gradients, 1);
+  if (isa<graph::MatmulOp>(op))
+    backward = gradients;
+  // Two products for each of the forward's.
+  if (isa<graph::AttentionOp>(op))
+    backward *= 2;
   return static_cast<int64_t>(getForwardTime(op) *
                               static_cast<double>(1 + backward));
 }

@@ -111,6 +111,8 @@ public:
   int64_t findTime(int64_t limit);
   /// The best cut whose stages take at most `time`, which is possible.
   Cut findCut(int64_t time);
+  /// How many stages the searches have looked at.
+  int64_t countVisited() const { return visited; }
 
 private:
   /// Numbers of stages; none where first > last.
@@ -125,11 +127,12 @@ private:
   }
   /// Visits what may be the last of `count` stages in front of `end`.
   template <typename Visit>
-  void visitLastStages(int end, int64_t limit, Visit visit) const {
+  void visitLastStages(int end, int64_t limit, Visit visit) {
     const Counts &here = counts[end];
     if (here.first > here.last)
       return;
     chain.visitIntervals(end, limit, [&](const CutChain::Interval &interval) {
+      ++visited;
       if (interval.time > limit)
         return;
       const Counts &before = counts[interval.begin];
@@ -145,6 +148,7 @@ private:
   const Ends &ends;
   int stages, width;
   std::vector<Counts> counts;
+  int64_t visited = 0;
 };
 
 void Solver::countStages(int64_t limit) {
@@ -261,6 +265,7 @@ polyrank::pipeline::cutInOrder(const CutProblem &problem) {
   int64_t excess = base / 64 + 1;
   int wanted = n;
   const int fewest = 2 * problem.stages;
+  int64_t visited = 0;
   while (true) {
     CutChain chain(problem, places);
     Solver solver(problem, chain, ends);
@@ -274,6 +279,7 @@ polyrank::pipeline::cutInOrder(const CutProblem &problem) {
     }
     int64_t time = solver.findTime(base + excess);
     if (time == unknown) {
+      visited += solver.countVisited();
       excess *= 4;
       continue;
     }
@@ -283,6 +289,7 @@ polyrank::pipeline::cutInOrder(const CutProblem &problem) {
     cut.bound = bound;
     cut.places = n - 1;
     cut.considered = chain.size() - 1;
+    cut.visited = visited + solver.countVisited();
     return cut;
   }
 }

@@ -74,6 +74,8 @@ struct Cut {
   int64_t bound = 0;
   /// Places where it could be cut, and how many of these were looked at.
   size_t places = 0, considered = 0;
+  /// How many stages, from a place to another, were looked at to find it.
+  int64_t visited = 0;
 };
 
 /// There are too few ops for the stages from `first` to `last`: only `ops`,

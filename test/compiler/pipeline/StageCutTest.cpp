@@ -2,7 +2,6 @@
 
 #include "compiler/pipeline/StageCut.h"
 
-#include <chrono>
 #include <functional>
 #include <random>
 
@@ -351,17 +350,15 @@ CutProblem makeLarge(int ops, int stages, int64_t head) {
   return problem;
 }
 
-TEST(StageCut, IsQuick) {
-  using Clock = std::chrono::steady_clock;
+// Each takes some 20 nanoseconds.
+TEST(StageCut, LooksAtFewStagesOfALongOrder) {
   // Where one op takes as long as several stages, there are many good cuts.
   for (int64_t head : {5'000'000, 50'000'000})
     for (int stages : {2, 12, 96}) {
       CutProblem problem = makeLarge(20'000, stages, head);
-      auto start = Clock::now();
       auto cut = std::get<Cut>(cutIntoStages(problem));
-      std::chrono::duration<double> seconds = Clock::now() - start;
-      EXPECT_LT(seconds.count(), 1) << stages << " " << head;
       EXPECT_EQ(evaluate(reorder(problem, cut.order), cut.ends), cut.objective);
+      EXPECT_LT(cut.visited, 10'000'000) << stages << " " << head;
       if (head < 50'000'000) {
         EXPECT_EQ(cut.considered, cut.places) << stages;
       }
