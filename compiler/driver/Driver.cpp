@@ -245,6 +245,8 @@ LogicalResult Compilation::run() {
   if (failed(runPasses("lowering", [&](OpPassManager &manager) {
         lowering::LoweringPipelineOptions lowering;
         lowering.threads = options.threads;
+        // A plan without weights is read, not run, on this machine.
+        lowering.measure = !options.abstractWeights;
         lowering.overlap = options.overlap;
         lowering.prefetch = options.prefetch;
         lowering.links = ArrayRef(options.links);

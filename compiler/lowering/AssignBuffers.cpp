@@ -189,7 +189,7 @@ void BufferAssigner::placeBlocks() {
       return;
     for (auto [i, operand, result] :
          llvm::enumerate(op->getOperands(), op->getResults())) {
-      InPlace way = getInPlace(op, i, i);
+      InPlace way = classes.getInPlace(op, i, i);
       // An argument keeps its value until the step's end.
       if (way == InPlace::Block && !classes.isPersistent(classes.find(operand)))
         placeBlock(result, operand, cast<rank::CollectiveOp>(op).getAxes());
@@ -215,8 +215,8 @@ void BufferAssigner::mergeInPlace() {
             !classes.isPersistent(place.buffer) &&
             llvm::alignTo(classes.getSize(place.buffer), alignment) ==
                 llvm::alignTo(classes.getSize(target), alignment) &&
-            getInPlace(op, operand.getOperandNumber(),
-                       result.getResultNumber()) == InPlace::Same &&
+            classes.getInPlace(op, operand.getOperandNumber(),
+                               result.getResultNumber()) == InPlace::Same &&
             classes.canMerge(place.buffer, target)) {
           classes.merge(target, place.buffer);
           break;

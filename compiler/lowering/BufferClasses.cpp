@@ -6,12 +6,6 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::lowering;
 
-InPlace polyrank::lowering::getInPlace(Operation *op, unsigned operand,
-                                       unsigned result) {
-  auto command = dyn_cast<rank::CommandOp>(op);
-  return command ? command.getInPlace(operand, result) : InPlace::Never;
-}
-
 FailureOr<BufferClasses> BufferClasses::build(func::FuncOp function) {
   BufferClasses classes(function);
   if (failed(classes.collect(function.getBody().front())))

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compiler/lowering/CommandLiveness.h"
+#include "dialects/rank/InPlaceWays.h"
 
 namespace polyrank::lowering {
 
@@ -64,6 +65,11 @@ public:
     return liveness.getPosition(op);
   }
   rank::MicrobatchesOp getMicrobatches() const { return microbatches; }
+  /// Whether the op may write the result where it reads the operand.
+  runtime::InPlace getInPlace(mlir::Operation *op, unsigned operand,
+                              unsigned result) const {
+    return ways.get(op, operand, result);
+  }
 
   /// Whether class `inner` can lie at `at` in another one: they are live apart,
   /// or meet only where an op reads the one and may write the other in its
@@ -90,7 +96,8 @@ private:
     llvm::SmallVector<mlir::Value> values;
   };
 
-  explicit BufferClasses(mlir::func::FuncOp function) : liveness(function) {}
+  explicit BufferClasses(mlir::func::FuncOp function)
+      : liveness(function), ways(function) {}
   mlir::LogicalResult collect(mlir::Block &block);
   void define(mlir::Value value);
   void alias(mlir::Value value, mlir::Value of, int64_t offset,
@@ -104,14 +111,12 @@ private:
                    int64_t position) const;
 
   CommandLiveness liveness;
+  rank::InPlaceWays ways;
   rank::MicrobatchesOp microbatches;
   std::vector<Buffer> buffers;
   llvm::DenseMap<mlir::Value, Place> places;
 };
 
-/// Whether a result may be written where an operand is read: of a command, see
-/// rank::CommandOp; never of others.
 using runtime::InPlace;
-InPlace getInPlace(mlir::Operation *op, unsigned operand, unsigned result);
 
 } // namespace polyrank::lowering

@@ -22,8 +22,9 @@ namespace {
 /// Runs as device number `device` of the mesh.
 class BufferChecker {
 public:
-  BufferChecker(func::FuncOp function, int64_t device)
-      : function(function), device(device) {}
+  BufferChecker(func::FuncOp function, int64_t device,
+                const rank::InPlaceWays &ways)
+      : function(function), device(device), ways(ways) {}
   LogicalResult run();
 
 private:
@@ -58,6 +59,7 @@ private:
 
   func::FuncOp function;
   int64_t device;
+  const rank::InPlaceWays &ways;
   DenseMap<Value, rank::BufferAttr> buffers;
   DenseMap<Value, Content> contents;
   /// What runs of segments have left, by result of the loop and slot (0 of what
@@ -162,7 +164,7 @@ bool BufferChecker::mayOverlap(OpOperand &operand, OpResult result) {
   Operation *op = result.getOwner();
   unsigned number = operand.getOperandNumber();
   return runtime::isInPlace(
-      getInPlace(op, number, result.getResultNumber()), start(operand.get()),
+      ways.get(op, number, result.getResultNumber()), start(operand.get()),
       start(result), [&](int64_t whole) {
         auto collective = cast<rank::CollectiveOp>(op);
         return whole + collective.getBlockBytes(number) *
@@ -474,11 +476,12 @@ static LogicalResult checkReceives(ModuleOp module) {
 namespace {
 struct CheckBuffersPass : lowering::impl::CheckBuffersBase<CheckBuffersPass> {
   void runOnOperation() override {
+    rank::InPlaceWays ways(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (function.isExternal())
         continue;
       for (int64_t device : getDevices(function))
-        if (failed(BufferChecker(function, device).run()))
+        if (failed(BufferChecker(function, device, ways).run()))
           return signalPassFailure();
     }
     if (failed(checkReceives(getOperation())))

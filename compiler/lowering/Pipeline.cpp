@@ -21,6 +21,7 @@ void lowering::buildLoweringPipeline(OpPassManager &manager,
   manager.addPass(codegen::createLowerKernels());
   ChooseGemmsOptions gemms;
   gemms.threads = options.threads;
+  gemms.measure = options.measure;
   manager.addPass(createChooseGemms(gemms));
   if (options.overlap) {
     schedule::OrderCommandsOptions order;

@@ -16,6 +16,9 @@ struct LoweringPipelineOptions
       *this, "ahead", llvm::cl::init(0),
       llvm::cl::desc("Microbatches that go forward before one goes backward; "
                      "0: a microbatch is not cut")};
+  Option<bool> measure{
+      *this, "measure", llvm::cl::init(true),
+      llvm::cl::desc("Run large products to choose how they are computed")};
   Option<bool> overlap{
       *this, "overlap", llvm::cl::init(true),
       llvm::cl::desc("Start collectives early and wait for them late")};

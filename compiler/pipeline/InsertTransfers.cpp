@@ -22,7 +22,7 @@ class Inserter {
 public:
   Inserter(ModuleOp module, func::FuncOp forward)
       : module(module), forward(forward), boundary(forward),
-        body(forward.getBody().front()) {}
+        body(forward.getBody().front()), symbols(forward) {}
 
   LogicalResult run();
 
@@ -36,6 +36,7 @@ private:
   func::FuncOp forward;
   graph::Boundary boundary;
   Block &body;
+  graph::Symbols symbols;
   DenseMap<std::pair<Value, int64_t>, Value> brought;
 };
 } // namespace
@@ -66,7 +67,7 @@ std::optional<int64_t> Inserter::getStage(Value value) {
                ? std::optional<int64_t>(cast<TransferOp>(producer).getTo())
                : graph::getStage(producer);
   return StageFlow::getStageOfArgument(
-      forward, cast<BlockArgument>(value).getArgNumber());
+      forward, cast<BlockArgument>(value).getArgNumber(), symbols);
 }
 
 /// `value` on `stage`. It is sent as soon as it is there, once, however many
@@ -97,7 +98,7 @@ void Inserter::bringResults() {
     unsigned number = slot.getOperandNumber();
     std::optional<int64_t> stage;
     if (auto replaced = boundary.getReplaced(number))
-      stage = StageFlow::getStageOfArgument(forward, *replaced);
+      stage = StageFlow::getStageOfArgument(forward, *replaced, symbols);
     else if (boundary.getResult<graph::CountAttr>(number) && number > 0 &&
              !slot.get().getDefiningOp<graph::ConstantOp>())
       stage = getStage(terminator->getOperand(number - 1));

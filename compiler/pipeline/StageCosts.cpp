@@ -5,6 +5,7 @@
 #include "compiler/cost/CostModel.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Parts.h"
+#include "dialects/graph/Symbols.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -29,7 +30,7 @@ namespace {
 class CostReader {
 public:
   CostReader(func::FuncOp forward, const StageRates &rates)
-      : forward(forward), boundary(forward), rates(rates) {}
+      : forward(forward), boundary(forward), symbols(forward), rates(rates) {}
 
   CutProblem read(ArrayRef<Operation *> ops);
 
@@ -41,6 +42,7 @@ private:
 
   func::FuncOp forward;
   graph::Boundary boundary;
+  graph::Symbols symbols;
   const StageRates &rates;
   llvm::DenseSet<Value> withGradient;
 };
@@ -51,8 +53,7 @@ bool CostReader::isTrainable(BlockArgument argument) {
   if (!role || !rates.train ||
       !isa<FloatType>(graph::getGlobalType(argument).getElementType()))
     return false;
-  auto stored = SymbolTable::lookupNearestSymbolFrom<graph::ParameterOp>(
-      forward, role.getSymbol());
+  auto stored = symbols.lookup<graph::ParameterOp>(role.getSymbol());
   return stored && stored.getTrainable();
 }
 

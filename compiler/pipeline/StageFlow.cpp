@@ -5,27 +5,27 @@
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Provenance.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/SymbolTable.h"
 
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::pipeline;
 
 std::optional<int64_t>
-StageFlow::getStageOfArgument(FunctionOpInterface function, unsigned number) {
+StageFlow::getStageOfArgument(FunctionOpInterface function, unsigned number,
+                              const graph::Symbols &symbols) {
   FlatSymbolRefAttr symbol =
       graph::Boundary(function).getParameter(number);
-  auto parameter =
-      symbol ? SymbolTable::lookupNearestSymbolFrom<graph::ParameterOp>(
-                   function, symbol)
-             : graph::ParameterOp();
+  auto parameter = symbol ? symbols.lookup<graph::ParameterOp>(symbol)
+                          : graph::ParameterOp();
   return parameter ? graph::getStage(parameter) : std::nullopt;
 }
 
 StageFlow::StageFlow(FunctionOpInterface function) {
   Block &body = function.getFunctionBody().front();
+  graph::Symbols symbols(function);
   for (BlockArgument argument : body.getArguments())
-    set(argument, getStageOfArgument(function, argument.getArgNumber()));
+    set(argument,
+        getStageOfArgument(function, argument.getArgNumber(), symbols));
   visit(body);
 }
 

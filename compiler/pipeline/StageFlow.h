@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "dialects/graph/Symbols.h"
 #include "dialects/pipeline/Pipeline.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
@@ -33,7 +34,8 @@ public:
 
   /// Of an argument: that of the parameter that its role names.
   static std::optional<int64_t>
-  getStageOfArgument(mlir::FunctionOpInterface function, unsigned number);
+  getStageOfArgument(mlir::FunctionOpInterface function, unsigned number,
+                     const graph::Symbols &symbols);
 
 private:
   void visit(mlir::Block &block);

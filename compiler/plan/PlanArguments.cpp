@@ -3,6 +3,7 @@
 
 #include "compiler/plan/PlanBuilder.h"
 #include "dialects/graph/Boundary.h"
+#include "dialects/graph/Symbols.h"
 #include "support/DType.h"
 #include "support/EnumNames.h"
 #include "support/Fingerprint.h"
@@ -112,9 +113,10 @@ private:
 class ArgumentWriter {
 public:
   ArgumentWriter(func::FuncOp function, bool isStep, const Names &names,
-                 fb::PlanT &plan, fb::ProgramT &program)
+                 const graph::Symbols &symbols, fb::PlanT &plan,
+                 fb::ProgramT &program)
       : function(function), boundary(function), isStep(isStep), names(names),
-        plan(plan), program(program) {}
+        symbols(symbols), plan(plan), program(program) {}
 
   LogicalResult run();
 
@@ -130,6 +132,7 @@ private:
   graph::Boundary boundary;
   bool isStep;
   const Names &names;
+  const graph::Symbols &symbols;
   fb::PlanT &plan;
   fb::ProgramT &program;
 };
@@ -245,8 +248,7 @@ LogicalResult ArgumentWriter::write(BlockArgument argument) {
   unsigned number = argument.getArgNumber();
   result->name = boundary.getName(number);
   if (auto parameter = boundary.getArgument<graph::ParameterAttr>(number)) {
-    auto op = SymbolTable::lookupNearestSymbolFrom<graph::ParameterOp>(
-        function, parameter.getSymbol());
+    auto op = symbols.lookup<graph::ParameterOp>(parameter.getSymbol());
     if (!op)
       return function.emitOpError(boundary.describe(number))
              << " is no graph.parameter of the module";
@@ -263,8 +265,7 @@ LogicalResult ArgumentWriter::write(BlockArgument argument) {
       result->state_of = state.getOf().getValue().str();
       result->state_suffix = state.getSuffix().str();
       // That of another shape has none of the parameter's elements.
-      if (auto op = SymbolTable::lookupNearestSymbolFrom<graph::ParameterOp>(
-              function, state.getOf());
+      if (auto op = symbols.lookup<graph::ParameterOp>(state.getOf());
           state.getView() || !op ||
           cast<RankedTensorType>(op.getType()).getShape() == type.getShape())
         writeView(*result, argument, result->state_of);
@@ -336,8 +337,10 @@ polyrank::plan::writeArguments(ArrayRef<func::FuncOp> functions, bool isStep,
                             .getOps<graph::ParameterOp>())
     if (failed(names.writeStored(parameter)))
       return failure();
+  graph::Symbols symbols(functions.front());
   for (auto [function, program] : llvm::zip_equal(functions, plan.programs))
-    if (failed(ArgumentWriter(function, isStep, names, plan, *program).run()))
+    if (failed(ArgumentWriter(function, isStep, names, symbols, plan, *program)
+                   .run()))
       return failure();
   return success();
 }

@@ -4,6 +4,7 @@
 #include "compiler/schedule/CommandOrder.h"
 
 #include "compiler/schedule/Commands.h"
+#include "dialects/rank/InPlaceWays.h"
 #include "dialects/rank/Programs.h"
 
 using namespace mlir;
@@ -39,15 +40,12 @@ void CommandOrder::addEdge(int first, int second) {
 }
 
 /// Whether `op` can write a result where the operand lies.
-static bool mayOverwrite(Operation *op, OpOperand &operand) {
-  auto command = dyn_cast<rank::CommandOp>(op);
-  if (!command)
-    return false;
-  for (OpResult result : op->getResults())
-    if (command.getInPlace(operand.getOperandNumber(),
-                           result.getResultNumber()) != runtime::InPlace::Never)
-      return true;
-  return false;
+static bool mayOverwrite(Operation *op, OpOperand &operand,
+                         const rank::InPlaceWays &ways) {
+  return llvm::any_of(op->getResults(), [&](OpResult result) {
+    return ways.get(op, operand.getOperandNumber(),
+                    result.getResultNumber()) != runtime::InPlace::Never;
+  });
 }
 
 void CommandOrder::findDependences() {
@@ -67,14 +65,16 @@ void CommandOrder::findDependences() {
         list.push_back(i);
       lastRead[viewed] = &operand;
     }
+  if (ops.empty())
+    return;
+  rank::InPlaceWays ways(ops.front());
   // Where another reader came behind what overwrites a value, that would have
   // to be copied.
   for (auto &[value, list] : readers)
-    if (list.size() > 1 && mayOverwrite(ops[list.back()], *lastRead.at(value)))
+    if (list.size() > 1 &&
+        mayOverwrite(ops[list.back()], *lastRead.at(value), ways))
       for (int reader : ArrayRef(list).drop_back())
         addEdge(reader, list.back());
-  if (ops.empty())
-    return;
   Block &block = *ops.front()->getBlock();
   for (OpOperand &operand : block.getTerminator()->getOpOperands()) {
     Operation *producer = getViewed(operand.get()).getDefiningOp();

@@ -5,6 +5,7 @@
 #include "compiler/sharding/Why.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Provenance.h"
+#include "dialects/graph/Symbols.h"
 #include "dialects/pipeline/Pipeline.h"
 
 using namespace mlir;
@@ -278,12 +279,12 @@ LogicalResult Strategy::add(const ShardPattern &pattern) {
     any = *found;
   } else {
     graph::Boundary boundary(function);
+    graph::Symbols symbols(module);
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
       graph::ParameterOp parameter;
       SmallVector<std::string> known;
       if (auto role = boundary.getArgument<graph::ParameterAttr>(i)) {
-        parameter = SymbolTable::lookupNearestSymbolFrom<graph::ParameterOp>(
-            module, role.getSymbol());
+        parameter = symbols.lookup<graph::ParameterOp>(role.getSymbol());
         if (!parameter)
           continue;
         known.push_back(parameter.getSymName().str());

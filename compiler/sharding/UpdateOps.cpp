@@ -41,14 +41,24 @@ public:
   FailureOr<UpdateOps> run();
 
 private:
+  void readBoundary();
   void findOps();
   LogicalResult findParameter(graph::GradientOp gradient);
   void collect(Update &update);
   void leaveToOthers(const Update &update, llvm::DenseSet<Operation *> &own);
+  /// In the order of the block.
+  SmallVector<Operation *> sorted(const llvm::DenseSet<Operation *> &found);
 
   func::FuncOp step;
   graph::Boundary boundary;
   Block &block;
+  /// Of each op of the block.
+  DenseMap<Operation *, unsigned> positions;
+  /// The arguments that are a parameter, and state of it, with that view, that
+  /// have a next value; with the number of the result that this is.
+  DenseMap<std::pair<Attribute, Attribute>,
+           SmallVector<std::pair<unsigned, unsigned>>>
+      kept;
   UpdateOps result;
   /// Whatever the new parameters and states are computed with, from the
   /// gradients on.
@@ -93,22 +103,39 @@ void UpdateFinder::findOps() {
   ops.insert(work.begin(), work.end());
 }
 
+void UpdateFinder::readBoundary() {
+  DenseMap<unsigned, unsigned> next;
+  for (unsigned i = 0; i < boundary.getNumResults(); ++i)
+    if (std::optional<unsigned> replaced = boundary.getReplaced(i))
+      next.try_emplace(*replaced, i);
+  for (unsigned i = 0; i < boundary.getNumArguments(); ++i)
+    if (FlatSymbolRefAttr parameter = boundary.getParameter(i))
+      if (auto found = next.find(i); found != next.end())
+        kept[{parameter, boundary.getView(i)}].push_back({i, found->second});
+  for (Operation &op : block)
+    positions.try_emplace(&op, positions.size());
+}
+
+SmallVector<Operation *>
+UpdateFinder::sorted(const llvm::DenseSet<Operation *> &found) {
+  SmallVector<Operation *> result(found.begin(), found.end());
+  llvm::sort(result, [&](Operation *left, Operation *right) {
+    return positions.at(left) < positions.at(right);
+  });
+  return result;
+}
+
 LogicalResult UpdateFinder::findParameter(graph::GradientOp gradient) {
   Update update;
   update.gradient = gradient;
-  // State of another shape is of the stored tensor, not of this view.
-  auto isOfSame = [&](unsigned number) {
-    return boundary.getParameter(number) == gradient.getParameterAttr() &&
-           boundary.getView(number) == gradient.getViewAttr() &&
-           shapeOf(step.getArgument(number)) == shapeOf(gradient) &&
-           boundary.getNext(number);
-  };
-  for (unsigned i = 0; i < boundary.getNumArguments(); ++i) {
-    if (!isOfSame(i))
+  for (auto [argument, number] :
+       kept.lookup({gradient.getParameterAttr(), gradient.getViewAttr()})) {
+    // State of another shape is of the stored tensor, not of this view.
+    if (shapeOf(step.getArgument(argument)) != shapeOf(gradient))
       continue;
-    if (boundary.getArgument<graph::ParameterAttr>(i))
-      update.parameter = step.getArgument(i);
-    update.boundary.push_back({i, *boundary.getNext(i)});
+    if (boundary.getArgument<graph::ParameterAttr>(argument))
+      update.parameter = step.getArgument(argument);
+    update.boundary.push_back({argument, number});
   }
   if (!update.parameter)
     return gradient.emitOpError("is of no parameter of the step, with that "
@@ -146,9 +173,8 @@ void UpdateFinder::collect(Update &update) {
       llvm::append_range(work, op->getUsers());
   }
   leaveToOthers(update, own);
-  for (Operation &op : block)
-    if (own.contains(&op))
-      update.own.insert(&op);
+  SmallVector<Operation *> ordered = sorted(own);
+  update.own.insert(ordered.begin(), ordered.end());
 }
 
 /// Takes out of `own` what is computed from whole tensors that others make of
@@ -160,21 +186,21 @@ void UpdateFinder::leaveToOthers(const Update &update,
     Operation *def = operand.getDefiningOp();
     return def && ops.contains(def) && !own.contains(def);
   };
-  for (Operation &op : block)
-    if (own.contains(&op) && !isUniform(&op) &&
-        llvm::any_of(op.getOperands(), isOfOthers))
-      own.erase(&op);
+  SmallVector<Operation *> ordered = sorted(own);
+  for (Operation *op : ordered)
+    if (!isUniform(op) && llvm::any_of(op->getOperands(), isOfOthers))
+      own.erase(op);
   auto isSlot = [&](OpOperand &use) {
     return llvm::any_of(update.boundary, [&](auto entry) {
       return use.getOwner() == block.getTerminator() &&
              use.getOperandNumber() == entry.second;
     });
   };
-  for (Operation &op : llvm::reverse(block)) {
-    if (!own.contains(&op))
+  for (Operation *op : llvm::reverse(ordered)) {
+    if (!own.contains(op))
       continue;
     bool isForOwn = false, isForOthers = false;
-    for (OpOperand &use : op.getUses()) {
+    for (OpOperand &use : op->getUses()) {
       Operation *user = use.getOwner();
       isForOwn |= own.contains(user) || isSlot(use);
       // A norm reads parts as well.
@@ -182,11 +208,12 @@ void UpdateFinder::leaveToOthers(const Update &update,
                      !shapeOf(user->getResult(0)).empty();
     }
     if (!isForOwn && isForOthers)
-      own.erase(&op);
+      own.erase(op);
   }
 }
 
 FailureOr<UpdateOps> UpdateFinder::run() {
+  readBoundary();
   for (auto gradient : block.getOps<graph::GradientOp>())
     if (failed(findParameter(gradient)))
       return failure();

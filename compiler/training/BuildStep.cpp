@@ -3,6 +3,7 @@
 #include "compiler/training/Forward.h"
 #include "compiler/training/Passes.h"
 #include "compiler/training/StepBuilder.h"
+#include "dialects/graph/Symbols.h"
 #include "support/Names.h"
 #include "llvm/Support/InterleavedRange.h"
 
@@ -25,6 +26,7 @@ public:
 } // namespace
 
 LogicalResult StepBuilder::classify() {
+  graph::Symbols symbols(module);
   for (BlockArgument argument : forward.getArguments()) {
     unsigned number = argument.getArgNumber();
     if (auto input = boundary().getArgument<graph::InputAttr>(number)) {
@@ -53,7 +55,7 @@ LogicalResult StepBuilder::classify() {
       return forward.emitError("argument ")
              << number << " is no parameter, input or counter (graph.role)";
     StringRef symbol = role.getSymbol().getValue();
-    auto stored = module.lookupSymbol<graph::ParameterOp>(symbol);
+    auto stored = symbols.lookup<graph::ParameterOp>(role.getSymbol());
     if (!stored)
       return forward.emitError("argument ") << number << " names @" << symbol
                                             << ", which is no graph.parameter";

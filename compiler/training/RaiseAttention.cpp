@@ -55,7 +55,8 @@ namespace {
 
 /// A constant repeated along the dims of a value that `dims` lacks.
 struct Repeated {
-  graph::Tensor tensor;
+  DenseElementsAttr elements;
+  SmallVector<int64_t> shape; // of the elements, of which units may be left out
   SmallVector<int64_t> dims;
 };
 
@@ -71,9 +72,9 @@ static std::optional<Repeated> readRepeated(Value value) {
     if (elements.isSplat())
       elements = elements.resizeSplat(
           RankedTensorType::get({}, elements.getElementType()));
-    Repeated result{graph::Tensor::fromAttribute(elements), {}};
-    int64_t rank = result.tensor.getRank();
-    llvm::append_range(result.dims, llvm::seq<int64_t>(0, rank));
+    Repeated result{elements, SmallVector<int64_t>(elements.getType().getShape()), {}};
+    llvm::append_range(result.dims,
+                       llvm::seq<int64_t>(0, result.shape.size()));
     return result;
   }
   if (!isa_and_nonnull<graph::BroadcastOp, graph::ReshapeOp>(op))
@@ -88,7 +89,7 @@ static std::optional<Repeated> readRepeated(Value value) {
   }
   auto groups = getGroups(getShape(op->getOperand(0)), getShape(value));
   SmallVector<int64_t> shape, dims;
-  for (auto [size, dim] : llvm::zip_equal(result->tensor.shape, result->dims)) {
+  for (auto [size, dim] : llvm::zip_equal(result->shape, result->dims)) {
     if (size == 1)
       continue;
     const auto *group = llvm::find_if(groups, [&](const ReshapeGroup &each) {
@@ -99,62 +100,84 @@ static std::optional<Repeated> readRepeated(Value value) {
     shape.push_back(size);
     dims.push_back(group->result[0]);
   }
-  result->tensor = result->tensor.reshaped(shape);
+  result->shape = shape;
   result->dims = dims;
   return result;
 }
 
-/// The mask as [queries, keys] where it is a constant repeated over the other
-/// dims; nullopt where it is not.
-static std::optional<graph::Tensor> readConstantMask(Value mask) {
-  std::optional<Repeated> constant = readRepeated(mask);
-  if (!constant)
-    return std::nullopt;
-  ArrayRef<int64_t> shape = getShape(mask);
-  int64_t rank = shape.size();
-  SmallVector<int64_t> strides = graph::getStrides(constant->tensor.shape);
-  int64_t rowStride = 0, columnStride = 0;
-  for (auto [i, dim] : llvm::enumerate(constant->dims)) {
-    if (constant->tensor.shape[i] == 1)
-      continue;
-    if (dim < rank - 2)
-      return std::nullopt;
-    (dim == rank - 2 ? rowStride : columnStride) = strides[i];
-  }
-  graph::Tensor result(constant->tensor.elementType, shape.take_back(2));
-  int64_t to = 0;
-  for (int64_t row = 0; row < shape[rank - 2]; ++row)
-    for (int64_t column = 0; column < shape[rank - 1]; ++column)
-      result.copy(to++, constant->tensor,
-                  row * rowStride + column * columnStride);
-  return result;
-}
-
-/// Keeps what `visible` (0 or not) says of a constant mask: nothing where all
-/// is seen, `causal` where it is that, else a constant [queries, keys].
-static void setConstantMask(OpBuilder &builder, Location location,
-                            const graph::Tensor &visible, Scores &scores) {
-  int64_t queries = visible.shape[0], keys = visible.shape[1];
-  bool all = true, causal = true;
+/// What `elements` say, of which query and key are these steps apart.
+static KnownMasks::Visible readVisible(DenseElementsAttr elements,
+                                       int64_t rowStride, int64_t columnStride,
+                                       int64_t queries, int64_t keys) {
+  auto numbers = graph::Tensor::fromAttribute(elements);
+  graph::Tensor visible(numbers.elementType, {queries, keys});
+  KnownMasks::Visible result;
   for (int64_t query = 0; query < queries; ++query) {
     bool some = false;
     for (int64_t key = 0; key < keys; ++key) {
-      bool sees = visible.integers[query * keys + key];
+      int64_t to = query * keys + key;
+      visible.copy(to, numbers, query * rowStride + key * columnStride);
+      bool sees = visible.integers[to];
       some |= sees;
-      all &= sees;
-      causal &= sees == (key <= query + keys - queries);
+      result.all &= sees;
+      result.causal &= sees == (key <= query + keys - queries);
     }
-    scores.seesSome &= some;
+    result.some &= some;
   }
-  scores.causal = causal && !all;
-  if (!all && !causal)
-    scores.mask =
-        graph::ConstantOp::create(builder, location, visible.toAttribute());
+  if (!result.all && !result.causal)
+    result.elements = visible.toAttribute();
+  return result;
+}
+
+/// What the mask says where it is a constant repeated over all dims but queries
+/// and keys; null where it is not.
+static const KnownMasks::Visible *readConstantMask(Value mask,
+                                                   KnownMasks &known) {
+  std::optional<Repeated> constant = readRepeated(mask);
+  if (!constant)
+    return nullptr;
+  ArrayRef<int64_t> shape = getShape(mask);
+  int64_t rank = shape.size(), queries = shape[rank - 2],
+          keys = shape[rank - 1];
+  SmallVector<int64_t> strides = graph::getStrides(constant->shape);
+  int64_t rowStride = 0, columnStride = 0;
+  for (auto [i, dim] : llvm::enumerate(constant->dims)) {
+    if (constant->shape[i] == 1)
+      continue;
+    if (dim < rank - 2)
+      return nullptr;
+    (dim == rank - 2 ? rowStride : columnStride) = strides[i];
+  }
+  auto [entry, isNew] = known.visible.try_emplace(
+      {constant->elements.getAsOpaquePointer(), rowStride, columnStride,
+       queries, keys});
+  if (isNew)
+    entry->second = readVisible(constant->elements, rowStride, columnStride,
+                                queries, keys);
+  return &entry->second;
+}
+
+/// Of constant numbers.
+static KnownMasks::Additive readAdditive(OpBuilder &builder,
+                                         DenseElementsAttr elements) {
+  auto numbers = graph::Tensor::fromAttribute(elements);
+  graph::Tensor visible(builder.getI1Type(), numbers.shape);
+  KnownMasks::Additive result;
+  for (auto [flag, number] :
+       llvm::zip_equal(visible.integers, numbers.floats)) {
+    if (number != 0 && !isMasking(number))
+      return {};
+    flag = number == 0;
+    result.fill = std::min(result.fill, number);
+  }
+  result.visible = visible.toAttribute();
+  return result;
 }
 
 /// The booleans that an additive mask of zeros and `fill` stands for; null
 /// where it is another. They are repeated as the mask was.
-static Value readAdditiveMask(OpBuilder &builder, Value mask, double &fill) {
+static Value readAdditiveMask(OpBuilder &builder, Value mask, double &fill,
+                              KnownMasks &known) {
   Operation *op = mask.getDefiningOp();
   auto type = RankedTensorType::get(getShape(mask), builder.getI1Type());
   if (auto select = dyn_cast_or_null<graph::SelectOp>(op)) {
@@ -164,7 +187,7 @@ static Value readAdditiveMask(OpBuilder &builder, Value mask, double &fill) {
                : Value();
   }
   if (isa_and_nonnull<graph::BroadcastOp, graph::ReshapeOp>(op)) {
-    Value inner = readAdditiveMask(builder, op->getOperand(0), fill);
+    Value inner = readAdditiveMask(builder, op->getOperand(0), fill, known);
     if (!inner)
       return {};
     OperationState state(op->getLoc(), op->getName(), inner, type,
@@ -174,23 +197,29 @@ static Value readAdditiveMask(OpBuilder &builder, Value mask, double &fill) {
   auto constant = dyn_cast_or_null<graph::ConstantOp>(op);
   if (!constant || !isa<DenseElementsAttr>(constant.getValue()))
     return {};
-  auto numbers = graph::Tensor::fromAttribute(
-      cast<DenseElementsAttr>(constant.getValue()));
-  graph::Tensor visible(builder.getI1Type(), numbers.shape);
-  for (auto [flag, number] :
-       llvm::zip_equal(visible.integers, numbers.floats)) {
-    if (number != 0 && !isMasking(number))
-      return {};
-    flag = number == 0;
-    fill = std::min(fill, number);
-  }
+  auto elements = cast<DenseElementsAttr>(constant.getValue());
+  auto [entry, isNew] = known.additive.try_emplace(elements);
+  if (isNew)
+    entry->second = readAdditive(builder, elements);
+  if (!entry->second.visible)
+    return {};
+  fill = std::min(fill, entry->second.fill);
   return graph::ConstantOp::create(builder, op->getLoc(),
-                                   visible.toAttribute());
+                                   entry->second.visible);
 }
 
-static void setMask(OpBuilder &builder, Value mask, Scores &scores) {
-  if (std::optional<graph::Tensor> visible = readConstantMask(mask))
-    return setConstantMask(builder, mask.getLoc(), *visible, scores);
+/// Keeps what the mask says: nothing where all is seen, `causal` where it is
+/// that, else a mask, of a constant [queries, keys].
+static void setMask(OpBuilder &builder, Value mask, Scores &scores,
+                    KnownMasks &known) {
+  if (const KnownMasks::Visible *visible = readConstantMask(mask, known)) {
+    scores.seesSome = visible->some;
+    scores.causal = visible->causal && !visible->all;
+    if (visible->elements)
+      scores.mask = graph::ConstantOp::create(builder, mask.getLoc(),
+                                              visible->elements);
+    return;
+  }
   scores.seesSome = false;
   scores.mask = mask;
   auto broadcast = mask.getDefiningOp<graph::BroadcastOp>();
@@ -200,7 +229,8 @@ static void setMask(OpBuilder &builder, Value mask, Scores &scores) {
 
 /// Reads the operand of the softmax: the scaled product of query and key,
 /// masked by numbers so low that a masked score cannot matter.
-static std::optional<Scores> readScores(OpBuilder &builder, Value value) {
+static std::optional<Scores> readScores(OpBuilder &builder, Value value,
+                                        KnownMasks &known) {
   Scores scores;
   Location location = value.getLoc();
   Value inner = value;
@@ -208,14 +238,15 @@ static std::optional<Scores> readScores(OpBuilder &builder, Value value) {
     scores.fill = graph::getSplat(select.getOnFalse()).value_or(0);
     if (!isMasking(scores.fill))
       return std::nullopt;
-    setMask(builder, select.getCondition(), scores);
+    setMask(builder, select.getCondition(), scores, known);
     inner = select.getOnTrue();
   } else if (auto add = value.getDefiningOp<graph::AddOp>()) {
     for (unsigned i : {1, 0}) {
-      Value mask = readAdditiveMask(builder, add->getOperand(i), scores.fill);
+      Value mask =
+          readAdditiveMask(builder, add->getOperand(i), scores.fill, known);
       if (!mask)
         continue;
-      setMask(builder, mask, scores);
+      setMask(builder, mask, scores, known);
       inner = add->getOperand(1 - i);
       break;
     }
@@ -246,7 +277,7 @@ static std::optional<Scores> readScores(OpBuilder &builder, Value value) {
 
 /// softmax(scores) v, with or without the exporter's select that turns the NaN
 /// of a query that sees nothing into zero.
-bool training::raiseAttention(graph::MatmulOp matmul) {
+bool training::raiseAttention(graph::MatmulOp matmul, KnownMasks &known) {
   SmallVector<int64_t> batch{0, 1};
   if (matmul.getLhsBatch() != ArrayRef<int64_t>(batch) ||
       matmul.getRhsBatch() != ArrayRef<int64_t>(batch) ||
@@ -270,7 +301,8 @@ bool training::raiseAttention(graph::MatmulOp matmul) {
   if (!softmax || softmax.getDim() != 3)
     return false;
   OpBuilder builder(matmul);
-  std::optional<Scores> scores = readScores(builder, softmax.getInput());
+  std::optional<Scores> scores =
+      readScores(builder, softmax.getInput(), known);
   // A query that sees no key gives zero; parts give that only with -inf and the
   // select, and a mean or NaN otherwise.
   if (!scores || (!scores->seesSome && !(zeroes && std::isinf(scores->fill))))

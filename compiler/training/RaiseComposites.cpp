@@ -39,6 +39,7 @@ class RaiseComposites
       return signalPassFailure();
     Block &body = forward->getBody().front();
     foldNeutralOps(body);
+    KnownMasks masks;
     for (Operation &op : llvm::make_early_inc_range(body)) {
       if (isa<graph::TanhOp, graph::ErfOp>(op))
         raiseGelu(&op);
@@ -47,7 +48,7 @@ class RaiseComposites
       else if (auto log = dyn_cast<graph::LogOp>(op))
         raiseLogarithm(log);
       else if (auto matmul = dyn_cast<graph::MatmulOp>(op))
-        raiseAttention(matmul);
+        raiseAttention(matmul, masks);
       else if (auto concat = dyn_cast<graph::ConcatOp>(op))
         raiseBlocks(concat);
       else

@@ -2,6 +2,7 @@
 
 #include "dialects/graph/Boundary.h"
 
+#include "dialects/graph/Symbols.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "support/LearningRate.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -283,39 +284,17 @@ LogicalResult Boundary::verifyTies() const {
   return success();
 }
 
-// Rules B1 to B5 of Graph.td.
-LogicalResult Boundary::verifyArgument(Operation *op, unsigned number,
-                                       NamedAttribute attribute) {
-  auto function = cast<FunctionOpInterface>(op);
+/// That parameter `number`, or state of one, is of a graph.parameter, and its view
+/// lies in that: rules B3 and B4.
+static LogicalResult verifyParameter(FunctionOpInterface function,
+                                     const Boundary &boundary, unsigned number,
+                                     const Symbols &symbols) {
   auto error = [&](int rule) {
-    return op->emitOpError("[B") << rule << "] argument " << number << ": ";
+    return function->emitOpError("[B")
+           << rule << "] argument " << number << ": ";
   };
-  Attribute role = attribute.getValue();
-  if (attribute.getName() != attrName)
-    return error(1) << "the dialect has no argument attribute '"
-                   << attribute.getName().getValue() << "'; what an argument "
-                   << "is, " << attrName << " says";
-  if (!isa<ParameterAttr, StateAttr, InputAttr, CounterAttr, LearningRateAttr>(
-          role))
-    return error(1) << role << " is no role of an argument";
-  Boundary boundary(function);
-  auto isFirst = [&] {
-    return llvm::none_of(llvm::seq(number),
-                         [&](unsigned i) { return boundary.getArgument(i); });
-  };
-  if (isFirst() && failed(boundary.verifyDistinct()))
-    return failure();
-  if (auto rate = dyn_cast<LearningRateAttr>(role)) {
-    Type type = function.getArgumentTypes()[number];
-    if (std::string wrong = findWrong(rate, type); !wrong.empty())
-      return error(5) << "the " << rate.getName() << " " << wrong;
-    if (failed(boundary.verifyRates()))
-      return failure();
-  }
-
   FlatSymbolRefAttr symbol = boundary.getParameter(number);
-  Operation *symbolOp =
-      symbol ? SymbolTable::lookupNearestSymbolFrom(op, symbol) : nullptr;
+  Operation *symbolOp = symbol ? symbols.lookup(symbol) : nullptr;
   auto stored = dyn_cast_if_present<ParameterOp>(symbolOp);
   if (symbolOp && !stored)
     return error(3) << symbol << " is no graph.parameter";
@@ -340,6 +319,49 @@ LogicalResult Boundary::verifyArgument(Operation *op, unsigned number,
   if (last >= elements)
     return error(4) << "the view ends with element " << last << " of " << symbol
                    << ", which has " << elements;
+  return success();
+}
+
+static LogicalResult verifyParameters(FunctionOpInterface function,
+                                      const Boundary &boundary) {
+  Symbols symbols(function);
+  for (unsigned i = 0, count = boundary.getNumArguments(); i < count; ++i)
+    if (failed(verifyParameter(function, boundary, i, symbols)))
+      return failure();
+  return success();
+}
+
+// Rules B1 to B5 of Graph.td.
+LogicalResult Boundary::verifyArgument(Operation *op, unsigned number,
+                                       NamedAttribute attribute) {
+  auto function = cast<FunctionOpInterface>(op);
+  auto error = [&](int rule) {
+    return op->emitOpError("[B") << rule << "] argument " << number << ": ";
+  };
+  Attribute role = attribute.getValue();
+  if (attribute.getName() != attrName)
+    return error(1) << "the dialect has no argument attribute '"
+                   << attribute.getName().getValue() << "'; what an argument "
+                   << "is, " << attrName << " says";
+  if (!isa<ParameterAttr, StateAttr, InputAttr, CounterAttr, LearningRateAttr>(
+          role))
+    return error(1) << role << " is no role of an argument";
+  Boundary boundary(function);
+  auto isFirst = [&] {
+    return llvm::none_of(llvm::seq(number),
+                         [&](unsigned i) { return boundary.getArgument(i); });
+  };
+  // What is said of all of them is checked at the first.
+  if (isFirst() && (failed(boundary.verifyDistinct()) ||
+                    failed(verifyParameters(function, boundary))))
+    return failure();
+  if (auto rate = dyn_cast<LearningRateAttr>(role)) {
+    Type type = function.getArgumentTypes()[number];
+    if (std::string wrong = findWrong(rate, type); !wrong.empty())
+      return error(5) << "the " << rate.getName() << " " << wrong;
+    if (failed(boundary.verifyRates()))
+      return failure();
+  }
   return success();
 }
 
