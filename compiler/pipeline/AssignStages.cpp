@@ -72,8 +72,9 @@ LogicalResult AssignStages::readOptions() {
            << chunks.getValue() << ": there are " << describeAxis()
            << " times as many stages, which must be 1 to " << mostStages;
   if (schedule == "zero-bubble-v" && chunks != 2)
-    return emitError(module.getLoc(), "--schedule zero-bubble-v: each rank has two "
-                            "stages, one forth and one back (--chunks 2), not ")
+    return emitError(module.getLoc(),
+                     "--schedule zero-bubble-v: each rank has two stages, one "
+                     "forth and one back (--chunks 2), not ")
            << chunks.getValue();
   count = ranks * chunks;
   int64_t given = count;
@@ -195,7 +196,8 @@ LogicalResult AssignStages::assign() {
   ModuleOp module = getOperation();
   forward = module.lookupSymbol<func::FuncOp>("forward");
   if (!forward || !llvm::hasSingleElement(forward.getBody()))
-    return emitError(module.getLoc(), "expected a function @forward of one block");
+    return emitError(module.getLoc(),
+                     "expected a function @forward of one block");
   if (failed(readOptions()))
     return failure();
   // What nobody uses must not fill a stage.

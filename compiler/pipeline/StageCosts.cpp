@@ -47,7 +47,8 @@ private:
 } // namespace
 
 bool CostReader::isTrainable(BlockArgument argument) {
-  auto role = boundary.getArgument<graph::ParameterAttr>(argument.getArgNumber());
+  auto role =
+      boundary.getArgument<graph::ParameterAttr>(argument.getArgNumber());
   if (!role || !rates.train ||
       !isa<FloatType>(graph::getGlobalType(argument).getElementType()))
     return false;
