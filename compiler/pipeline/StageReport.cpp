@@ -92,7 +92,8 @@ void StageReport::emit(StringRef axis, StringRef schedule) {
          << stage.first << "'";
     if (stage.ops > 1)
       note << " to '" << stage.last << "'";
-    note << ", " << describeShare(stage.flops, flops, 1) << " of the FLOPs, " << stage.owned << " bytes of parameters";
+    note << ", " << describeShare(stage.flops, flops, 1) << " of the FLOPs, "
+         << stage.owned << " bytes of parameters";
     if (stage.borrowed)
       note << " and " << stage.borrowed << " of other stages'";
     if (stage.sent)
