@@ -29,7 +29,8 @@ namespace {
 class CostReader {
 public:
   CostReader(func::FuncOp forward, const StageRates &rates)
-      : forward(forward), boundary(forward), rates(rates) {}
+      : forward(forward), boundary(forward),
+        symbols(forward->getParentOfType<ModuleOp>()), rates(rates) {}
 
   CutProblem read(ArrayRef<Operation *> ops);
 
@@ -41,6 +42,7 @@ private:
 
   func::FuncOp forward;
   graph::Boundary boundary;
+  SymbolTable symbols;
   const StageRates &rates;
   llvm::DenseSet<Value> withGradient;
 };
@@ -52,8 +54,8 @@ bool CostReader::isTrainable(BlockArgument argument) {
   if (!role || !rates.train ||
       !isa<FloatType>(graph::getGlobalType(argument).getElementType()))
     return false;
-  auto stored = SymbolTable::lookupNearestSymbolFrom<graph::ParameterOp>(
-      forward, role.getSymbol());
+  auto stored =
+      symbols.lookup<graph::ParameterOp>(role.getSymbol().getAttr());
   return stored && stored.getTrainable();
 }
 
@@ -133,7 +135,7 @@ CutProblem CostReader::read(ArrayRef<Operation *> ops) {
       if (isNew) {
         int64_t bytes = getBytes(operand);
         // Weights and gradient; the optimizer's two states.
-        if (isTrainable(argument))
+        if (withGradient.contains(operand))
           problem.parameters.push_back({2 * bytes, 2 * bytes});
         else
           problem.parameters.push_back({bytes, 0});
