@@ -201,7 +201,10 @@ Result<int32_t> polyrank::driver::findPipeAxis(const Options &options,
     return Error{given + ": the mesh has no axis for the stages of a pipeline; "
                          "call one 'pipe', as in --mesh data=2,pipe=4, or name "
                          "it with --pipe-axis"};
-  if (axis >= 0 && mesh.getAxisSizes()[axis] == 1 && !given.empty())
+  // So that one command does for meshes of any size.
+  bool isForOne = options.chunks <= 1 && options.stagePatterns.empty() &&
+                  llvm::is_contained({"", "auto", "1"}, options.stages);
+  if (axis >= 0 && mesh.getAxisSizes()[axis] == 1 && !isForOne)
     return Error{given + ": the pipe axis has one rank, which has the whole "
                          "model; give it more in --mesh, or leave this out"};
   if (axis < 0 || mesh.getAxisSizes()[axis] == 1)

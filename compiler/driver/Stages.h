@@ -32,9 +32,9 @@ struct CrowdCheck {
 };
 CrowdCheck checkCrowd(const Options &options, int64_t ranks);
 
-/// The axis of the mesh along which stages lie; -1: there is none, or it has one
-/// rank. Fails where the mesh has none of the name that the user gave, or where
-/// options of a pipeline have no axis.
+/// The axis of the mesh along which stages lie; -1: there is none, or it has
+/// one rank. Fails where the mesh has none of the name that the user gave, or
+/// where options of a pipeline have no axis.
 Result<int32_t> findPipeAxis(const Options &options,
                              sharding::MeshAttr mesh);
 

@@ -185,7 +185,8 @@ LogicalResult AssignStages::assign() {
   ModuleOp module = getOperation();
   forward = module.lookupSymbol<func::FuncOp>("forward");
   if (!forward || !llvm::hasSingleElement(forward.getBody()))
-    return emitError(module.getLoc(), "expected a function @forward of one block");
+    return emitError(module.getLoc(),
+                     "expected a function @forward of one block");
   if (failed(readOptions()))
     return failure();
   // What nobody uses must not fill a stage.

@@ -37,8 +37,8 @@ static std::vector<int> sortBy(const std::vector<int> &values, Key key) {
 
 /// Each op in front of its first user, the longest way to it first: what does
 /// not depend on each other is not mixed, and what is only made of parameters
-/// stands where it is used. What nothing uses, such as statistics, comes as soon
-/// as it can.
+/// stands where it is used. What nothing uses, such as statistics, comes as
+/// soon as it can.
 static std::vector<int> orderDepthFirst(const std::vector<CutOp> &ops) {
   std::vector<int> depth(ops.size()), order, roots;
   std::vector<bool> isUsed(ops.size()), isDone(ops.size());

@@ -49,7 +49,8 @@ private:
 } // namespace
 
 bool CostReader::isTrainable(BlockArgument argument) {
-  auto role = boundary.getArgument<graph::ParameterAttr>(argument.getArgNumber());
+  auto role =
+      boundary.getArgument<graph::ParameterAttr>(argument.getArgNumber());
   if (!role || !rates.train ||
       !isa<FloatType>(graph::getGlobalType(argument).getElementType()))
     return false;
@@ -133,7 +134,7 @@ CutProblem CostReader::read(ArrayRef<Operation *> ops) {
       if (isNew) {
         int64_t bytes = getBytes(operand);
         // Weights and gradient; the optimizer's two states.
-        if (isTrainable(argument))
+        if (withGradient.contains(operand))
           problem.parameters.push_back({2 * bytes, 2 * bytes});
         else
           problem.parameters.push_back({bytes, 0});

@@ -17,8 +17,8 @@ struct StageRates {
 };
 
 /// `ops` have stages, and are in an order with operands in front: one op of the
-/// problem each. Stages, microbatches in flight and what the user fixed are left
-/// for others.
+/// problem each. Stages, microbatches in flight and what the user fixed are
+/// left for others.
 CutProblem getCutProblem(mlir::func::FuncOp forward,
                          llvm::ArrayRef<mlir::Operation *> ops,
                          const StageRates &rates);

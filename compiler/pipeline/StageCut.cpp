@@ -71,17 +71,19 @@ std::vector<int> choosePlaces(const CutProblem &problem, const Ends &ends,
         crossing[last[op] + 1] -= problem.ops[op].bytes;
     }
   std::partial_sum(crossing.begin(), crossing.end(), crossing.begin());
-  // An op's share of the places: half by its time, half by being one.
-  double total = 0;
+  double total = 1;
   for (const CutOp &op : problem.ops)
     total += static_cast<double>(op.time);
+  // Of the places: half by its time, half by being an op.
+  auto getShare = [&](int op) {
+    return 0.5 / n + 0.5 * static_cast<double>(problem.ops[op].time) / total;
+  };
   std::set<int> places{0, n};
   places.insert(ends.first.begin(), ends.first.end());
   double share = 0;
   int best = -1, part = 0;
   for (int place = 1; place < n; ++place) {
-    share += 0.5 / n +
-             (total > 0 ? 0.5 * static_cast<double>(problem.ops[place - 1].time) / total : 0);
+    share += getShare(place - 1);
     if (static_cast<int>(share * count) > part) {
       part = static_cast<int>(share * count);
       if (best > 0)

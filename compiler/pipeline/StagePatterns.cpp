@@ -24,7 +24,8 @@ Result<StagePattern> StagePattern::parse(StringRef text, int64_t stages) {
   glob = glob.trim();
   if (glob.empty() || number.trim().getAsInteger(10, pattern.stage) ||
       pattern.stage < 0)
-    return fail("expected PATTERN=STAGE, for instance 'transformer.h.[0-5].*=0'");
+    return fail("expected PATTERN=STAGE, for instance "
+                "'transformer.h.[0-5].*=0'");
   if (std::string reason = graph::explainPattern(glob); !reason.empty())
     return fail("not a glob: " + reason);
   if (pattern.stage >= stages)

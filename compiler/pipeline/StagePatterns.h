@@ -39,8 +39,8 @@ private:
 };
 
 /// For each of `ops` the last pattern that names it; -1: none. Emits an error
-/// where a pattern names none of them, or an op would be on a stage below that of
-/// an op that it depends on. `ops` are in an order with operands in front.
+/// where a pattern names none of them, or an op would be on a stage below that
+/// of an op that it depends on. `ops` are in an order with operands in front.
 mlir::FailureOr<std::vector<int>>
 findPatterns(mlir::Operation *root, llvm::ArrayRef<mlir::Operation *> ops,
              llvm::MutableArrayRef<StagePattern> patterns);

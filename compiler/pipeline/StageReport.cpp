@@ -58,6 +58,15 @@ static std::string describeTime(int64_t picoseconds) {
                        isLong ? "ms" : "us");
 }
 
+/// "12.5%".
+static std::string describeShare(int64_t part, int64_t whole, int digits) {
+  double percent = whole ? 100 * static_cast<double>(part) /
+                               static_cast<double>(whole)
+                         : 0;
+  return digits == 1 ? llvm::formatv("{0:F1}%", percent).str()
+                     : llvm::formatv("{0:F2}%", percent).str();
+}
+
 void StageReport::emit(StringRef axis, StringRef schedule) {
   countBytes();
   int64_t time = cut.objective.time, flops = 0;
@@ -65,18 +74,15 @@ void StageReport::emit(StringRef axis, StringRef schedule) {
     flops += stage.flops;
   InFlightDiagnostic remark =
       emitRemark(forward->getParentOfType<ModuleOp>().getLoc());
-  remark << "stages: the slowest of " << stages.size() << " on " << axis << " (" << schedule << ") takes "
-         << describeTime(time) << " a microbatch, its transfers included; ";
+  remark << "stages: the slowest of " << stages.size() << " on " << axis
+         << " (" << schedule << ") takes " << describeTime(time)
+         << " a microbatch, its transfers included; ";
   if (time == cut.bound)
     remark << "nothing less is possible (gap 0)";
   else
     remark << "at least " << describeTime(cut.bound)
            << " are needed without any (gap "
-           << llvm::formatv("{0:F2}%",
-                            100 * static_cast<double>(time - cut.bound) /
-                                static_cast<double>(time))
-                  .str()
-           << ")";
+           << describeShare(time - cut.bound, time, 2) << ")";
   if (cut.considered < cut.places)
     remark << "; of " << cut.places << " places between ops "
            << cut.considered << " were looked at";
@@ -86,13 +92,8 @@ void StageReport::emit(StringRef axis, StringRef schedule) {
          << stage.first << "'";
     if (stage.ops > 1)
       note << " to '" << stage.last << "'";
-    note << ", "
-         << llvm::formatv("{0:F1}%", flops ? 100 *
-                                                 static_cast<double>(stage.flops) /
-                                                 static_cast<double>(flops)
-                                           : 0.0)
-                .str()
-         << " of the FLOPs, " << stage.owned << " bytes of parameters";
+    note << ", " << describeShare(stage.flops, flops, 1) << " of the FLOPs, "
+         << stage.owned << " bytes of parameters";
     if (stage.borrowed)
       note << " and " << stage.borrowed << " of other stages'";
     if (stage.sent)

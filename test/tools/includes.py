@@ -8,7 +8,7 @@ from pathlib import Path
 MAY = {
     "support": [],
     "runtime": ["support"],
-    "dialects": ["support", "runtime/plan/Collectives.h"],
+    "dialects": ["support", "runtime/plan/Collectives.h", "runtime/plan/Channels.h"],
     "frontends": ["support", "dialects"],
     "compiler": ["support", "dialects", "frontends", "runtime/plan"],
     # Its targets are behind an interface. Products are measured with the calls that the device will make.

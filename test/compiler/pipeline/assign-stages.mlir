@@ -20,42 +20,42 @@
 // What nobody uses is gone, and what depends on the input alone is on no stage.
 // CHECK-NOT: neg
 // CHECK: graph.compare
-// CHECK-NOT: pipeline.stage
+// CHECK-NOT: graph.stage
 // CHECK-SAME: : (
-// CHECK: graph.matmul {{.*}}pipeline.stage = 0 : i64
-// CHECK: graph.tanh {{.*}}pipeline.stage = 0 : i64
-// CHECK: graph.select {{.*}}pipeline.stage = 0 : i64
-// CHECK: graph.matmul {{.*}}pipeline.stage = 0 : i64
-// CHECK: graph.matmul {{.*}}pipeline.stage = 1 : i64
-// CHECK: graph.tanh {{.*}}pipeline.stage = 1 : i64
-// CHECK: graph.matmul {{.*}}pipeline.stage = 1 : i64
+// CHECK: graph.matmul {{.*}}graph.stage = 0 : i64
+// CHECK: graph.tanh {{.*}}graph.stage = 0 : i64
+// CHECK: graph.select {{.*}}graph.stage = 0 : i64
+// CHECK: graph.matmul {{.*}}graph.stage = 0 : i64
+// CHECK: graph.matmul {{.*}}graph.stage = 1 : i64
+// CHECK: graph.tanh {{.*}}graph.stage = 1 : i64
+// CHECK: graph.matmul {{.*}}graph.stage = 1 : i64
 
 // INTERLEAVED: pipeline.coordinates = array<i64: 0, 1, 0, 1>, pipeline.schedule = "interleaved"
-// INTERLEAVED: pipeline.stage = 0
-// INTERLEAVED: pipeline.stage = 1
-// INTERLEAVED: pipeline.stage = 2
-// INTERLEAVED: pipeline.stage = 3
+// INTERLEAVED: graph.stage = 0
+// INTERLEAVED: graph.stage = 1
+// INTERLEAVED: graph.stage = 2
+// INTERLEAVED: graph.stage = 3
 // V: pipeline.axis = "depth", pipeline.coordinates = array<i64: 0, 1, 1, 0>, pipeline.schedule = "zero-bubble-v"
 
-// PATTERN: graph.matmul {{.*}}pipeline.stage = 0
-// PATTERN: graph.tanh {{.*}}pipeline.stage = 1
-// PATTERN: graph.select {{.*}}pipeline.stage = 1
-// PATTERN-NOT: pipeline.stage = 0
+// PATTERN: graph.matmul {{.*}}graph.stage = 0
+// PATTERN: graph.tanh {{.*}}graph.stage = 1
+// PATTERN: graph.select {{.*}}graph.stage = 1
+// PATTERN-NOT: graph.stage = 0
 
-// MODULE: graph.matmul {{.*}}pipeline.stage = 0
-// MODULE: graph.tanh {{.*}}pipeline.stage = 0
-// MODULE: graph.select {{.*}}pipeline.stage = 0
-// MODULE: graph.matmul {{.*}}pipeline.stage = 0
+// MODULE: graph.matmul {{.*}}graph.stage = 0
+// MODULE: graph.tanh {{.*}}graph.stage = 0
+// MODULE: graph.select {{.*}}graph.stage = 0
+// MODULE: graph.matmul {{.*}}graph.stage = 0
 // MODULE: graph.matmul
 // MODULE: graph.tanh
-// MODULE: graph.matmul {{.*}}pipeline.stage = 1
+// MODULE: graph.matmul {{.*}}graph.stage = 1
 
-// MASK: graph.compare {{.*}}pipeline.stage = 0
+// MASK: graph.compare {{.*}}graph.stage = 0
 
 // Of two patterns the last holds.
-// LAST: graph.tanh {{.*}}pipeline.stage = 0
-// LAST: graph.tanh {{.*}}pipeline.stage = 0
-// LAST: graph.matmul {{.*}}pipeline.stage = 1
+// LAST: graph.tanh {{.*}}graph.stage = 0
+// LAST: graph.tanh {{.*}}graph.stage = 0
+// LAST: graph.matmul {{.*}}graph.stage = 1
 
 // A product takes 2048 FLOPs, once more for each operand with a gradient, of
 // which the input has none; 512 bytes, with the gradient, cross.
