@@ -169,7 +169,7 @@ rank::KernelOp FormKernels::getKernel(const Group &group) {
 
   std::string text;
   llvm::raw_string_ostream os(text);
-  kernel->print(os, OpPrintingFlags().useLocalScope());
+  kernel->print(os, OpPrintingFlags().useLocalScope().assumeVerified());
   auto [entry, isNew] = kernels.try_emplace(text, kernel);
   if (!isNew) {
     kernel->erase();

@@ -1,11 +1,14 @@
 // CheckBuffers: every read finds the value that was written.
 
+#include <set>
+
 #include "compiler/lowering/ArenaContents.h"
 #include "compiler/lowering/BufferClasses.h"
 #include "compiler/lowering/Passes.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/rank/Programs.h"
+#include "mlir/IR/AttrTypeSubElements.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -413,10 +416,10 @@ LogicalResult BufferChecker::run() {
 /// axes, and no more of them than these along further ones.
 static SmallVector<int64_t> getDevices(func::FuncOp function) {
   sharding::MeshAttr mesh;
-  function.walk([&](Operation *op) {
-    op->getAttrDictionary().walk(
-        [&](rank::AxesAttr axes) { mesh = axes.getMesh(); });
-  });
+  AttrTypeWalker walker;
+  walker.addWalk([&](rank::AxesAttr axes) { mesh = axes.getMesh(); });
+  function.walk(
+      [&](Operation *op) { walker.walk(op->getAttrDictionary()); });
   SmallVector<int64_t> devices = {0};
   if (!mesh)
     return devices;
@@ -435,6 +438,47 @@ static SmallVector<int64_t> getDevices(func::FuncOp function) {
     }
     devices = next;
   }
+  return devices;
+}
+
+/// The axes over which it matters where a device is: those of blocks.
+static llvm::SetVector<rank::AxesAttr>
+getBlockAxes(func::FuncOp function, const rank::InPlaceWays &ways) {
+  llvm::SetVector<rank::AxesAttr> found;
+  AttrTypeWalker buffers; // looks at equal attributes once
+  buffers.addWalk([&](rank::BufferAttr buffer) {
+    if (buffer.getAxes())
+      found.insert(buffer.getAxes());
+  });
+  function.walk([&](Operation *op) {
+    buffers.walk(op->getAttrDictionary()); // where values and scratch lie
+    if (auto command = dyn_cast<rank::CommandOp>(op))
+      for (unsigned i = 0; i < op->getNumResults(); ++i)
+        if (auto view = command.getView(i); view && view->axes)
+          found.insert(view->axes);
+    // What a collective may write over.
+    if (auto collective = dyn_cast<rank::CollectiveOp>(op))
+      for (unsigned i = 0; i < op->getNumOperands(); ++i) {
+        InPlace way = ways.get(op, i, i);
+        if (way == InPlace::Block || way == InPlace::Whole)
+          found.insert(collective.getAxes());
+      }
+  });
+  return found;
+}
+
+/// Of `getDevices` one each of those whose blocks lie at the same places.
+static SmallVector<int64_t> getDifferentDevices(func::FuncOp function,
+                                                const rank::InPlaceWays &ways) {
+  llvm::SetVector<rank::AxesAttr> axes = getBlockAxes(function, ways);
+  std::set<std::vector<int64_t>> seen;
+  SmallVector<int64_t> devices = getDevices(function);
+  llvm::erase_if(devices, [&](int64_t device) {
+    std::vector<int64_t> indices;
+    for (rank::AxesAttr each : axes)
+      indices.push_back(each.getMesh().getLinearIndex(device, each.getAxes()));
+    return !seen.insert(indices).second;
+  });
   return devices;
 }
 
@@ -480,7 +524,7 @@ struct CheckBuffersPass : lowering::impl::CheckBuffersBase<CheckBuffersPass> {
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (function.isExternal())
         continue;
-      for (int64_t device : getDevices(function))
+      for (int64_t device : getDifferentDevices(function, ways))
         if (failed(BufferChecker(function, device, ways).run()))
           return signalPassFailure();
     }

@@ -134,10 +134,11 @@ def CheckBuffers : Pass<"check-buffers", "::mlir::ModuleOp"> {
     Runs the commands of a step symbolically over the arena: each write puts a
     value's name into its bytes, each read must find it in all of them, in the
     first microbatch, in the second and in the third, and in a second step; as
-    the devices that are first, in the middle or last along each axis. It trusts
-    neither lifetimes nor the packing. Also: bytes outside the arena, buffers of
-    another size than their value, collectives on private bytes, results and
-    scratch of a command that overlap, or overlap what it reads where it must not.
+    the devices that are first, in the middle or last along each axis over which
+    blocks lie at different places. It trusts neither lifetimes nor the packing.
+    Also: bytes outside the arena, buffers of another size than their value,
+    collectives on private bytes, results and scratch of a command that overlap,
+    or overlap what it reads where it must not.
 
     The channels of what is sent are aligned to 64 bytes and meet no other bytes
     that are used, each value has one, and who receives it names the same one.

@@ -98,7 +98,8 @@ void PlanWriter::writeHeader() {
     }
   plan.microbatches = isStep ? countMicrobatches(functions) : 1;
   llvm::raw_string_ostream text(plan.ir);
-  module.print(text);
+  // The stages before have verified it.
+  module.print(text, OpPrintingFlags().assumeVerified());
 }
 
 void PlanWriter::writeKernels() {

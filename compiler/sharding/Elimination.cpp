@@ -5,6 +5,7 @@
 #include <array>
 #include <list>
 #include <optional>
+#include <set>
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -319,7 +320,6 @@ Solver<columns>::solve(size_t limit) const {
   for (const Table &table : tables)
     add(table);
 
-  std::vector<bool> gone(sizes.size());
   auto resultSize = [&](ArrayRef<const Table *> bucket, int variable) {
     llvm::SmallDenseSet<int> seen;
     double size = 1;
@@ -330,16 +330,16 @@ Solver<columns>::solve(size_t limit) const {
     return size;
   };
   std::vector<double> cost(sizes.size());
-  for (size_t v = 0; v < sizes.size(); ++v)
+  std::set<std::pair<double, int>> left; // the smallest first
+  for (size_t v = 0; v < sizes.size(); ++v) {
     cost[v] = resultSize(mentions[v], v);
+    left.insert({cost[v], v});
+  }
 
   std::vector<std::pair<int, SmallVector<const Table *>>> buckets;
-  for (size_t step = 0; step < sizes.size(); ++step) {
-    int variable = -1;
-    for (size_t v = 0; v < sizes.size(); ++v)
-      if (!gone[v] && (variable < 0 || cost[v] < cost[variable]))
-        variable = v;
-    gone[variable] = true;
+  while (!left.empty()) {
+    int variable = left.begin()->second;
+    left.erase(left.begin());
     SmallVector<const Table *> bucket = std::move(mentions[variable]);
     // The bucket is cut into parts whose results stay below the limit. If one
     // part is enough, this step is exact.
@@ -365,8 +365,11 @@ Solver<columns>::solve(size_t limit) const {
       }
     for (const auto &part : parts)
       add(made.emplace_back(minimize(part, variable)));
-    for (int other : changed)
+    for (int other : changed) {
+      left.erase({cost[other], other});
       cost[other] = resultSize(mentions[other], other);
+      left.insert({cost[other], other});
+    }
     buckets.push_back({variable, std::move(bucket)});
   }
 

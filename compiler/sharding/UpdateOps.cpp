@@ -203,6 +203,8 @@ void UpdateFinder::leaveToOthers(const Update &update,
     for (OpOperand &use : op->getUses()) {
       Operation *user = use.getOwner();
       isForOwn |= own.contains(user) || isSlot(use);
+      if (isForOwn)
+        break;
       // A norm reads parts as well.
       isForOthers |= ops.contains(user) && !own.contains(user) &&
                      !shapeOf(user->getResult(0)).empty();

@@ -76,11 +76,11 @@ static bool holds(Comparison comparison, Number x, Number y) {
 LogicalResult CompareOp::evaluate(ArrayRef<Tensor> operands,
                                   MutableArrayRef<Tensor> results) {
   const Tensor &lhs = operands[0], &rhs = operands[1];
+  Comparison comparison = getComparison();
   for (int64_t i = 0, n = lhs.size(); i < n; ++i)
     results[0].integers[i] =
-        lhs.isFloat()
-            ? holds(getComparison(), lhs.floats[i], rhs.floats[i])
-            : holds(getComparison(), lhs.integers[i], rhs.integers[i]);
+        lhs.isFloat() ? holds(comparison, lhs.floats[i], rhs.floats[i])
+                      : holds(comparison, lhs.integers[i], rhs.integers[i]);
   return success();
 }
 

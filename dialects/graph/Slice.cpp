@@ -135,11 +135,12 @@ LogicalResult SliceOp::localize(LocalContext &context, ValueRange operands,
 LogicalResult SliceOp::evaluate(ArrayRef<Tensor> operands,
                                 MutableArrayRef<Tensor> results) {
   SmallVector<int64_t> strides = graph::getStrides(operands[0].shape);
+  ArrayRef<int64_t> starts = getStarts(), steps = getStrides();
   int64_t to = 0;
   forEachIndex(results[0].shape, [&](ArrayRef<int64_t> index) {
     int64_t from = 0;
     for (auto [d, i] : llvm::enumerate(index))
-      from += (getStarts()[d] + i * getStrides()[d]) * strides[d];
+      from += (starts[d] + i * steps[d]) * strides[d];
     results[0].copy(to++, operands[0], from);
   });
   return success();
@@ -276,11 +277,12 @@ LogicalResult PadOp::evaluate(ArrayRef<Tensor> operands,
   Tensor &result = results[0];
   result = Tensor::splat(result.getType(), getValue().convertToDouble());
   SmallVector<int64_t> strides = getStrides(result.shape);
+  ArrayRef<int64_t> low = getLow(), interior = getInterior();
   int64_t from = 0;
   forEachIndex(operands[0].shape, [&](ArrayRef<int64_t> index) {
     int64_t to = 0;
     for (auto [d, i] : llvm::enumerate(index))
-      to += (getLow()[d] + i * (getInterior()[d] + 1)) * strides[d];
+      to += (low[d] + i * (interior[d] + 1)) * strides[d];
     result.copy(to, operands[0], from++);
   });
   return success();
