@@ -31,6 +31,7 @@ class Row:
     shards: tuple = ()  # of what is saved
     zero: int = 1  # our stage of ZeRO
     microbatches: int = 0  # of a pipeline, of half of --batch each
+    schedule: str = "1f1b"  # ours
 
 
 # Half of each matrix's columns on each rank: short runs that interleave in the file.
@@ -45,6 +46,8 @@ ROWS = {
     "zero-three": Row("2 ranks x 1 thread, parameters in parts", ("FSDP2 over gloo", "DDP over gloo"), ranks=2, zero=3),
     "pipeline": Row("2 stages, 8 microbatches", ("torch pipelining over gloo", "ours in one process"), ranks=2, zero=0,
                     microbatches=8),
+    "pipeline-zero-bubble": Row("2 stages, 8 microbatches, zero-bubble", ("torch pipelining over gloo", "ours in one process"),
+                                ranks=2, zero=0, microbatches=8, schedule="zero-bubble"),
     "jax": Row("2 ranks", ("JAX",), ranks=2),
     "forward": Row("forward, 2 threads", ("onnxruntime",), threads=2, mode="forward"),
     "resnet": Row("ResNet, 2 threads", ("torch.compile", "torch.compile, channels last"), threads=2, model="resnet"),
@@ -67,7 +70,8 @@ def workOf(row, args, folder):
     sizes = ("layers", "heads", "width", "vocab", "context", "length", "depths", "image", "classes")
     work = SimpleNamespace(
         model=row.model, mode=row.mode, ranks=row.ranks, threads=row.threads, batch=batch, steps=args.steps,
-        mib=row.mib, zero=row.zero, microbatches=row.microbatches, folder=str(folder), **{name: getattr(args, name) for name in sizes})
+        mib=row.mib, zero=row.zero, microbatches=row.microbatches, schedule=row.schedule,
+        folder=str(folder), **{name: getattr(args, name) for name in sizes})
     if row.model == "resnet":
         work.width = args.resnet_width
     elif row.model == "matrices":
