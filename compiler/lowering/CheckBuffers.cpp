@@ -9,7 +9,6 @@
 #include "dialects/graph/Graph.h"
 #include "dialects/rank/Programs.h"
 #include "mlir/IR/AttrTypeSubElements.h"
-#include "mlir/IR/Threading.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -521,32 +520,16 @@ static LogicalResult checkReceives(ModuleOp module) {
 namespace {
 struct CheckBuffersPass : lowering::impl::CheckBuffersBase<CheckBuffersPass> {
   void runOnOperation() override {
-    SmallVector<func::FuncOp> functions;
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (!function.isExternal())
-        functions.push_back(function);
-    // Side by side, with the errors in the order of the functions.
-    SmallVector<LogicalResult> results(functions.size(), success());
-    {
-      ParallelDiagnosticHandler handler(&getContext());
-      parallelFor(&getContext(), 0, functions.size(), [&](size_t i) {
-        handler.setOrderIDForThread(i);
-        results[i] = check(functions[i]);
-        handler.eraseOrderIDForThread();
-      });
+    rank::InPlaceWays ways(getOperation());
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      if (function.isExternal())
+        continue;
+      for (int64_t device : getDifferentDevices(function, ways))
+        if (failed(BufferChecker(function, device, ways).run()))
+          return signalPassFailure();
     }
-    if (llvm::any_of(results, [](LogicalResult each) { return failed(each); }) ||
-        failed(checkReceives(getOperation())))
+    if (failed(checkReceives(getOperation())))
       signalPassFailure();
-  }
-
-private:
-  static LogicalResult check(func::FuncOp function) {
-    rank::InPlaceWays ways(function);
-    for (int64_t device : getDifferentDevices(function, ways))
-      if (failed(BufferChecker(function, device, ways).run()))
-        return failure();
-    return success();
   }
 };
 } // namespace
