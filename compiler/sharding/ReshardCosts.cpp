@@ -74,6 +74,11 @@ ReshardCosts::Making ReshardCosts::make(RankedTensorType type, LayoutAttr from,
 }
 
 LayoutAttr polyrank::sharding::withoutFill(LayoutAttr layout) {
+  // Of most there is none, and this is asked for each pair of choices.
+  if (llvm::none_of(layout.getDims(), [](DimAttr dim) {
+        return dim.getFill() != sharding::Fill::Undefined;
+      }))
+    return layout;
   SmallVector<DimAttr> dims;
   for (DimAttr dim : layout.getDims())
     dims.push_back(DimAttr::get(layout.getMesh(), dim.getAxes(),
