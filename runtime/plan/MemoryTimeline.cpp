@@ -25,14 +25,16 @@ public:
     for (const plan::Action *action : *program.schedule())
       ++executions[action->segment()];
     std::vector<bool> shown(executions.size());
+    bool isAllShown = hasSlots();
     for (const plan::Action *action : *program.schedule()) {
-      if (shown[action->segment()])
+      if (shown[action->segment()] && !isAllShown)
         continue;
       shown[action->segment()] = true;
       const plan::Segment &segment =
           *program.segments()->Get(action->segment());
       timeline.segments.push_back({segment.name()->str(), action->microbatch(),
-                                   executions[action->segment()], now, 0});
+                                   isAllShown ? 1 : executions[action->segment()],
+                                   now, 0});
       microbatch = action->microbatch();
       if (segment.commands())
         for (const plan::Command *command : *segment.commands())
@@ -63,6 +65,23 @@ private:
     uint64_t begin = buffer.offset() + shiftOf(buffer, microbatch);
     return {&lives[int(buffer.region())], buffer.region(), begin,
             begin + buffer.size()};
+  }
+
+  /// Whether values of several microbatches wait for later segments.
+  bool hasSlots() const {
+    bool found = false;
+    for (const plan::Segment *segment : *program.segments())
+      if (segment->commands())
+        for (const plan::Command *command : *segment->commands())
+          visitBuffers(
+              *command,
+              [&](const plan::BufferRef &buffer) {
+                found |= buffer.slots() > 1;
+              },
+              [&](const plan::BufferRef &buffer, bool) {
+                found |= buffer.slots() > 1;
+              });
+    return found;
   }
 
   void addFixed() {

@@ -62,8 +62,9 @@ struct TimelineSegment {
 };
 
 /// The commands of a step, one after another, numbered from 0. Of a segment
-/// that runs for several microbatches only the first execution is among them:
-/// the others hold the same.
+/// that runs for several microbatches only the first execution is among them, as
+/// the others hold the same; unless what one microbatch leaves for its next
+/// segment waits beside that of others: then all are.
 struct MemoryTimeline {
   std::vector<HeldBytes> held;
   std::vector<TimelineSegment> segments;
