@@ -11,7 +11,7 @@ from models import MODELS
 
 OP = re.compile(r"^\s*(%[\w:, %]+?) = (?:graph\.)?[\w.]+ (.*)$")
 VALUE = re.compile(r"%\w+")
-STAGE = re.compile(r"pipeline\.stage = (\d+)")
+STAGE = re.compile(r"graph\.stage = (\d+)")
 KEPT = re.compile(r"(%\w+): tensor<[^>]*> \{graph\.role = #graph\.(?:parameter|state)<")
 
 

@@ -38,11 +38,15 @@ def test_first_gradients_are_pytorchs_in_fp64(case, exported, dataset, tmp_path)
     assert difference <= 1e-4 or difference <= 3 * reference.gradientSpread(case.model, case.microbatches), name
 
 
-# What is computed again is read with other strides, on which the translator's products depend (docs/recompute.md).
-@pytest.mark.parametrize("model, recomputes", [("gpt2-deep", ("", "selective")), ("translator", ("",))], ids=["gpt2", "translator"])
-def test_schedules_and_recompute_change_no_bit(model, recomputes, exported, dataset, tmp_path):
+# Of the translator the gradients of one value, which each layer of the decoder reads, are added up stage by stage, so that
+# bits depend on the cut. What is computed again is read with other strides, on which its products depend (docs/recompute.md).
+@pytest.mark.parametrize("model, schedules, recomputes", [
+    ("gpt2-deep", SCHEDULES, ("", "selective")),
+    ("translator", [("gpipe", 1), ("1f1b", 1), ("zero-bubble", 1)], ("",)),
+    ("translator", [("gpipe", 2), ("interleaved", 2), ("zero-bubble-v", 2)], ("",))], ids=["gpt2", "translator", "translator-chunks"])
+def test_schedules_and_recompute_change_no_bit(model, schedules, recomputes, exported, dataset, tmp_path):
     first = None
-    for schedule, chunks in SCHEDULES:
+    for schedule, chunks in schedules:
         for recompute in recomputes:
             case = Case(model, "data=2,pipe=2", microbatches=4, schedule=schedule, chunks=chunks, recompute=recompute)
             plan = case.compile(exported(model), tmp_path / "plan", ADAMW)
