@@ -105,13 +105,13 @@ def polyrank(work, bin, stages=1):
     mesh = f"data={work.ranks}"
     if work.microbatches:
         mesh = f"pipe={stages}" if stages > 1 else "data=1"
-    if stages > 1:
-        options += ["--schedule", work.schedule]
     options = ["--mode", "forward"] if work.mode == "forward" else [
         "--loss", "cross_entropy(logits,labels)",
         "--optimizer", f"adamw(lr={workload.GPT2_RATE})" if work.model == "gpt2" else f"sgd(lr={workload.RESNET_RATE})"]
     if work.model == "resnet":
         options += ["--batch-norm", "batch"]
+    if stages > 1:
+        options += ["--schedule", work.schedule]
     run([bin / "polyrank-compile", work.onnx, "-o", plan, "--mesh", mesh, "--threads", work.threads,
          "--zero", work.zero, "--microbatches", max(1, work.microbatches), *options])
 
