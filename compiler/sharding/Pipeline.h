@@ -16,7 +16,8 @@ struct PartitionOptions {
 };
 
 /// recompute, shard-updates, decompose-composites, plan-reshards,
-/// bucket-collectives and check-partition: after propagate-layouts.
+/// mark-stages, bucket-collectives, place-values and check-partition: after
+/// propagate-layouts.
 void buildPartitionPipeline(mlir::OpPassManager &manager,
                             const PartitionOptions &options);
 

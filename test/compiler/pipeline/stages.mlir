@@ -17,6 +17,13 @@
 // RUN: polyrank-opt %t.ranks.mlir --evaluate=ranks --seed=1 --expect=%t.npz
 // RUN: polyrank-opt %t.parts.mlir --lowering-pipeline --evaluate=arena --seed=1 --expect=%t.npz --tolerance=1e-6
 
+// RUN: polyrank-opt %t.parts.mlir --lowering-pipeline='report=true rates=1:1 links=pipe=1:1' 2>&1 >/dev/null | FileCheck %s --check-prefix=REPORT
+// REPORT: the commands of a step at pipe=0 take {{[0-9.]+}} ms by the model
+// REPORT: the commands of a step at pipe=1 take {{[0-9.]+}} ms by the model
+// REPORT: schedule 1f1b of 2 stages and 4 microbatches: a step takes {{[0-9.]+}} ms by the model, at least {{[0-9.]+}} ms are needed (gap {{[0-9.]+}} %)
+// REPORT-NEXT: coordinate 0 stands {{[0-9.]+}} % of it and holds up to 2 microbatches
+// REPORT-NEXT: coordinate 1 stands {{[0-9.]+}} % of it and holds up to 1 microbatch
+
 // TRANSFER: graph.parameter @w {{.*}}graph.stage = 0
 // TRANSFER: graph.parameter @u {{.*}}graph.stage = 1
 // TRANSFER: func.func @forward(%[[W:[a-z0-9]+]]: {{.*}}@w>}, %[[U:[a-z0-9]+]]: {{.*}}@u>}, %[[X:[a-z0-9]+]]: {{.*}}, %[[L:[a-z0-9]+]]: {{.*}}labels
