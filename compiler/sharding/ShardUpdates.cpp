@@ -21,6 +21,7 @@
 #include "compiler/sharding/BatchAxes.h"
 #include "compiler/sharding/UpdateSplitter.h"
 #include "compiler/sharding/Why.h"
+#include "dialects/pipeline/Pipeline.h"
 #include "support/Names.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -228,6 +229,11 @@ LogicalResult ShardUpdates::checkOptions(func::FuncOp step) {
   if (accumulate != "parts" && accumulate != "full")
     return step.emitError("--zero-accumulate ")
            << accumulate << ": there are parts and full";
+  StringRef pipe = pipeline::getAxis(step->getParentOfType<ModuleOp>());
+  if (!pipe.empty() && llvm::is_contained(splitAxes(axes), pipe))
+    return emitError(step->getParentOfType<ModuleOp>().getLoc())
+           << "--zero-axis: the stages of the pipeline lie along '" << pipe
+           << "', which splits no dim; name others";
   return success();
 }
 
