@@ -162,7 +162,7 @@ LogicalResult AssignStages::refuse(const TooFewOps &few,
                  << " stages; use fewer (" << describeAxis()
                  << " with --chunks " << chunks.getValue() << ")";
   auto name = [&](int op) {
-    return describe(ops[op]) + " (stage " +
+    return graph::describe(ops[op]) + " (stage " +
            std::to_string(problem.ops[op].fixed) + ")";
   };
   error << "--stage leaves "

@@ -50,18 +50,7 @@ bool StagePattern::matches(Operation *op) {
     for (StringRef prefix = scope; !prefix.empty();
          prefix = prefix.contains('.') ? prefix.rsplit('.').first : "")
       known->second |= matchesModule(prefix);
-  return known->second || graph::matchesName(glob, pipeline::getUserName(op));
-}
-
-std::string polyrank::pipeline::getUserName(Operation *op) {
-  if (auto location = op->getLoc()->findInstanceOf<NameLoc>())
-    return location.getName().str();
-  return op->getName().stripDialect().str();
-}
-
-std::string polyrank::pipeline::describe(Operation *op) {
-  std::string kind = op->getName().stripDialect().str(), name = getUserName(op);
-  return name == kind ? kind : kind + " '" + name + "'";
+  return known->second || graph::matchesName(glob, graph::getUserName(op));
 }
 
 /// The error that a pattern names nothing.
@@ -69,7 +58,7 @@ static LogicalResult refuseName(Operation *root, ArrayRef<Operation *> ops,
                                 const StagePattern &pattern) {
   std::set<std::string> names;
   for (Operation *op : ops) {
-    names.insert(getUserName(op));
+    names.insert(graph::getUserName(op));
     for (StringRef prefix = graph::getScope(op); !prefix.empty();
          prefix = prefix.contains('.') ? prefix.rsplit('.').first : "")
       names.insert(prefix.str());
@@ -108,8 +97,8 @@ polyrank::pipeline::findPatterns(Operation *root, ArrayRef<Operation *> ops,
       if (most && stageOf(*most) > stageOf(i))
         return emitError(op->getLoc())
                << "--stage '" << patterns[result[i]].getText() << "' puts "
-               << describe(op) << " on stage " << stageOf(i)
-               << ", but it depends on " << describe(ops[*most])
+               << graph::describe(op) << " on stage " << stageOf(i)
+               << ", but it depends on " << graph::describe(ops[*most])
                << ", which --stage '" << patterns[result[*most]].getText()
                << "' puts on stage " << stageOf(*most)
                << "; values go to later stages only";

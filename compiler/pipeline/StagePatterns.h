@@ -45,9 +45,4 @@ mlir::FailureOr<std::vector<int>>
 findPatterns(mlir::Operation *root, llvm::ArrayRef<mlir::Operation *> ops,
              llvm::MutableArrayRef<StagePattern> patterns);
 
-/// "matmul 'h.0.mlp/MatMul'".
-std::string describe(mlir::Operation *op);
-/// What the user calls it: its name, else its kind.
-std::string getUserName(mlir::Operation *op);
-
 } // namespace polyrank::pipeline

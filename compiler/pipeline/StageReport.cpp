@@ -17,8 +17,8 @@ using namespace polyrank::pipeline;
 void StageReport::add(Operation *op, int64_t stage) {
   Stage &entry = stages[stage];
   if (entry.ops++ == 0)
-    entry.first = getUserName(op);
-  entry.last = getUserName(op);
+    entry.first = graph::getUserName(op);
+  entry.last = graph::getUserName(op);
   entry.flops += getFlops(op);
 }
 

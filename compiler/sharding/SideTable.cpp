@@ -7,6 +7,7 @@
 #include "compiler/sharding/Atoms.h"
 #include "compiler/sharding/Why.h"
 #include "dialects/graph/Boundary.h"
+#include "dialects/graph/Provenance.h"
 #include "dialects/sharding/Sharding.h"
 #include "dialects/sharding/Constraint.h"
 
@@ -193,9 +194,9 @@ void Reader::pin(Operation *op, int64_t executions) {
   Value value = op->getResult(given.getResult());
   Constraint constraint = readConstraint(given);
   if (constraint.text.empty())
-    constraint.text = describe(op) + "=" + constraint.layout.toString();
+    constraint.text = graph::describe(op) + "=" + constraint.layout.toString();
   int node =
-      addNode(NodeKind::Pin, op, "constraint on " + describe(op), executions);
+      addNode(NodeKind::Pin, op, "constraint on " + graph::describe(op), executions);
   nodes[node].constraint = constraints.size();
   constraints.push_back(std::move(constraint));
   auto type = cast<RankedTensorType>(value.getType());
@@ -276,7 +277,7 @@ LogicalResult Reader::readOp(Operation *op, int64_t executions) {
       LayoutAttr layout = sharding::getLayout(result);
       if (!layout)
         return op->emitOpError("needs the layout that it leads to");
-      int node = addNode(NodeKind::Fixed, op, describe(op), executions);
+      int node = addNode(NodeKind::Fixed, op, graph::describe(op), executions);
       nodes[node].rule.results = {
           addFactors(nodes[node].rule,
                      cast<RankedTensorType>(result.getType()).getShape())};
@@ -291,7 +292,7 @@ LogicalResult Reader::readOp(Operation *op, int64_t executions) {
         "has no sharding rule, so its layout cannot be propagated");
   int node =
       addNode(op->getNumOperands() == 0 ? NodeKind::Source : NodeKind::Op, op,
-              describe(op), executions);
+              graph::describe(op), executions);
   nodes[node].rule = graphOp.getShardingRule();
   for (OpOperand &slot : op->getOpOperands()) {
     addUse(node, slot);
@@ -334,7 +335,7 @@ Reader::readParts(ArrayRef<Operation *> ops,
     constraints.back().layout = LayoutAttr::getReplicated(table.mesh, 0);
   }
   auto addFixed = [&](Operation *op) {
-    return addNode(NodeKind::Fixed, op, describe(op), 1);
+    return addNode(NodeKind::Fixed, op, graph::describe(op), 1);
   };
   llvm::SmallPtrSet<Operation *, 16> inside(ops.begin(), ops.end());
   for (Operation *op : ops) {

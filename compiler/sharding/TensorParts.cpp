@@ -4,6 +4,7 @@
 
 #include "compiler/sharding/Why.h"
 #include "dialects/graph/Parts.h"
+#include "dialects/graph/Provenance.h"
 #include "dialects/sharding/Reason.h"
 
 using namespace mlir;
@@ -163,7 +164,7 @@ Value TensorParts::reshard(OpBuilder &builder, Value value, LayoutAttr to,
     reason.constraint = constraint;
     reason.user = user;
     if (Operation *producer = value.getDefiningOp())
-      reason.producer = describe(producer);
+      reason.producer = graph::describe(producer);
   }
   reason.from = describe(layoutOf(value));
   reason.to = describe(to);

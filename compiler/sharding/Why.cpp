@@ -57,13 +57,6 @@ std::string polyrank::sharding::describe(sharding::LayoutAttr layout) {
   return text;
 }
 
-std::string polyrank::sharding::describe(Operation *op) {
-  std::string name = op->getName().stripDialect().str();
-  if (auto location = op->getLoc()->findInstanceOf<NameLoc>())
-    name += " '" + location.getName().str() + "'";
-  return name;
-}
-
 namespace {
 
 /// Reasons that are alike.

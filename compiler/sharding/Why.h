@@ -19,10 +19,6 @@ std::string describe(sharding::LayoutAttr layout);
 std::string describe(sharding::MeshAttr mesh,
                      llvm::ArrayRef<sharding::AxisRef> axes);
 
-/// `matmul 'transformer.h.0.mlp.c_fc/node_addmm_2'`: the op's kind and the
-/// user's node.
-std::string describe(mlir::Operation *op);
-
 /// Products that repeat the same work on all devices of an axis.
 struct Replicated {
   std::string ops; // alike but for their layers

@@ -16,7 +16,7 @@ namespace {
 class OriginMarker : public OpBuilder::Listener {
 public:
   void differentiate(Operation *op) {
-    origin = StringAttr::get(op->getContext(), getUserName(op));
+    origin = StringAttr::get(op->getContext(), graph::getUserName(op));
     scope = StringAttr::get(op->getContext(), graph::getScope(op));
     location = op->getLoc();
   }

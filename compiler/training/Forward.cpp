@@ -16,20 +16,6 @@ FailureOr<func::FuncOp> training::getForward(ModuleOp module) {
   return forward;
 }
 
-static std::optional<StringRef> findName(Location location) {
-  if (auto name = dyn_cast<NameLoc>(location))
-    return name.getName().getValue();
-  if (auto fused = dyn_cast<FusedLoc>(location))
-    for (Location part : fused.getLocations())
-      if (auto name = findName(part))
-        return name;
-  return std::nullopt;
-}
-
-std::string training::getUserName(Operation *op) {
-  return findName(op->getLoc()).value_or(op->getName().getStringRef()).str();
-}
-
 void training::eraseDeadOps(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op))

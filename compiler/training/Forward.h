@@ -10,9 +10,6 @@ namespace polyrank::training {
 /// The function @forward; an error where there is none.
 mlir::FailureOr<mlir::func::FuncOp> getForward(mlir::ModuleOp module);
 
-/// The name in the user's model: of the nearest NameLoc, else the op's kind.
-std::string getUserName(mlir::Operation *op);
-
 /// Erases the ops whose results nobody uses.
 void eraseDeadOps(mlir::Block &block);
 

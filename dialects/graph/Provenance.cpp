@@ -15,6 +15,21 @@ static constexpr StringLiteral scopeName = "graph.scope",
                                modelName = "graph.model",
                                ruleName = "graph.sharding_rule";
 
+static std::optional<StringRef> findUserName(Operation *op) {
+  auto location = op->getLoc()->findInstanceOf<NameLoc>();
+  return location ? std::optional(location.getName().getValue()) : std::nullopt;
+}
+
+std::string graph::getUserName(Operation *op) {
+  return findUserName(op).value_or(op->getName().stripDialect()).str();
+}
+
+std::string graph::describe(Operation *op) {
+  std::string kind = op->getName().stripDialect().str();
+  std::optional<StringRef> name = findUserName(op);
+  return name ? kind + " '" + name->str() + "'" : kind;
+}
+
 StringRef graph::getScope(Operation *op) {
   auto scope = op->getAttrOfType<StringAttr>(scopeName);
   return scope ? scope.getValue() : StringRef();

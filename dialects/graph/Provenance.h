@@ -10,6 +10,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -17,6 +18,12 @@
 namespace polyrank::graph {
 
 enum class Phase : uint32_t;
+
+/// The name in the user's model, of the nearest NameLoc; else the op's kind,
+/// "matmul".
+std::string getUserName(mlir::Operation *op);
+/// "matmul 'h.0.mlp/MatMul'", or "matmul" where it has no name.
+std::string describe(mlir::Operation *op);
 
 /// Empty where the op has none.
 llvm::StringRef getScope(mlir::Operation *op);

@@ -44,3 +44,15 @@ def test_overlap_is_measured_over_paced_links(tmp_path):
     for row in made["rows"]:
         assert row["least"] > 0 and row["comparison"]["links"] == ["data=20:0.5"]
     assert "| 3 | 1 | " in done.stdout and len(made["traces"]) == 1
+
+
+def test_pipelines_are_rehearsed_beside_their_formulas(tmp_path):
+    result = tmp_path / "result.json"
+    done = subprocess.run([sys.executable, TRAIN.parent / "rehearse.py", "--bin", tools.bin(), "--work", tmp_path, "--json", result,
+                           "--schedules", "1f1b", "zero-bubble-v", "--ranks", "2", "--microbatches", "3", "--forward", "10"],
+                          capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    rows = json.loads(result.read_text())["rows"]
+    assert [row["formula"] for row in rows] == [0.12, 0.095]
+    # Never shorter; how much longer depends on what else the machine does.
+    assert all(row["seconds"] >= row["formula"] for row in rows)
