@@ -74,8 +74,12 @@ KindRow rowOf(FileKind kind) {
     return {"a plan", ".plan"};
   case FileKind::Safetensors:
     return {"a safetensors file", ".safetensors"};
+  case FileKind::WeightsIndex:
+    return {"an index of safetensors", ".json"};
   case FileKind::Npz:
     return {"a npz set", ".npz"};
+  case FileKind::Folder:
+    return {"a folder", ""};
   case FileKind::Log:
     return {"a log of polyrank-run", ".jsonl"};
   case FileKind::Svg:
@@ -127,6 +131,8 @@ std::string lowerSuffixOf(const std::string &path) {
 }
 
 Result<void> checkSuffix(const OutputUse &output) {
+  if (output.kind == FileKind::Folder) // which may be called as it likes
+    return {};
   std::string suffix = lowerSuffixOf(output.path);
   for (const SuffixRow &row : suffixes) {
     if (row.suffix != suffix || row.kind == output.kind ||
@@ -158,10 +164,16 @@ bool isOfKind(FileKind kind, std::string_view start, uint64_t size) {
     std::memcpy(&header, start.data(), sizeof(header));
     return header <= size - 8 && start[8] == '{';
   }
+  case FileKind::WeightsIndex:
+    return start.starts_with("{") &&
+           (start.find("\"metadata\"") != std::string_view::npos ||
+            start.find("\"weight_map\"") != std::string_view::npos);
   case FileKind::Npz:
     return start.starts_with("PK");
+  case FileKind::Folder:
+    return false;
   case FileKind::Log:
-    return start.starts_with("{\"step\":");
+    return start.starts_with("{\"run\":") || start.starts_with("{\"step\":");
   case FileKind::Svg:
     return start.starts_with("<svg ");
   case FileKind::Trace:

@@ -10,8 +10,19 @@
 
 namespace polyrank {
 
-/// What a file holds, as far as its first bytes say.
-enum class FileKind { Plan, Safetensors, Npz, Log, Profile, Trace, Times, Svg };
+/// What a file holds, as far as its first bytes say, or a folder.
+enum class FileKind {
+  Plan,
+  Safetensors,
+  WeightsIndex, // of a folder of safetensors
+  Npz,
+  Log,
+  Profile,
+  Trace,
+  Times,
+  Svg,
+  Folder // that takes files which are outputs too
+};
 
 /// A file that a command reads.
 struct InputUse {

@@ -77,6 +77,26 @@ void Svg::polygon(const std::vector<std::pair<double, double>> &points,
   body += "\" " + attributesOf(style) + "/>\n";
 }
 
+void Svg::polyline(const std::vector<std::pair<double, double>> &points,
+                   const Pen &pen) {
+  body += "<polyline points=\"";
+  for (auto [x, y] : points)
+    body += fmt::format("{:.2f},{:.2f} ", x, y);
+  body += fmt::format("\" fill=\"none\" stroke=\"{}\" stroke-width=\"{:.2f}\" "
+                      "stroke-linejoin=\"round\"",
+                      pen.colour, pen.width);
+  if (!pen.dashes.empty())
+    body += fmt::format(" stroke-dasharray=\"{}\"", pen.dashes);
+  if (pen.opacity < 1)
+    body += fmt::format(" opacity=\"{:.2f}\"", pen.opacity);
+  body += "/>\n";
+}
+
+void Svg::dot(double x, double y, double radius, const Style &style) {
+  body += fmt::format("<circle cx=\"{:.2f}\" cy=\"{:.2f}\" r=\"{:.2f}\" {}/>\n",
+                      x, y, radius, attributesOf(style));
+}
+
 void Svg::text(double x, double y, const std::string &text, double size,
                Anchor anchor, bool bold) {
   const char *where = anchor == Anchor::Start    ? "start"

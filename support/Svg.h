@@ -26,6 +26,16 @@ public:
   /// A closed shape.
   void polygon(const std::vector<std::pair<double, double>> &points,
                const Style &style);
+  struct Pen {
+    std::string colour;
+    double width = 1;
+    std::string dashes{}; // lengths on and off: "6 3"; empty: none
+    double opacity = 1;
+  };
+  /// An open line through all points.
+  void polyline(const std::vector<std::pair<double, double>> &points,
+                const Pen &pen);
+  void dot(double x, double y, double radius, const Style &style);
   enum class Anchor { Start, Middle, End };
   void text(double x, double y, const std::string &text, double size = 12,
             Anchor anchor = Anchor::Start, bool bold = false);

@@ -1,8 +1,9 @@
-// Reads /proc/self/status.
+// Reads /proc/self/status and statm.
 
 #include "runtime/exec/ResidentMemory.h"
 
 #include <cstdio>
+#include <unistd.h>
 
 namespace polyrank::runtime {
 
@@ -23,6 +24,17 @@ ResidentMemory residentMemory() {
   }
   std::fclose(file);
   return result;
+}
+
+uint64_t residentBytes() {
+  FILE *file = std::fopen("/proc/self/statm", "re");
+  if (!file)
+    return 0;
+  unsigned long long pages = 0;
+  if (std::fscanf(file, "%*u %llu", &pages) != 1)
+    pages = 0;
+  std::fclose(file);
+  return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
 } // namespace polyrank::runtime

@@ -44,14 +44,9 @@ public:
       : program(program), initial(initial), transport(transport),
         everyone(everyone), options(options),
         saved(savedTensorsOf(*plan.plan, options.what)) {
-    for (uint32_t s = 0; s < saved.size(); ++s) {
-      if (options.what.trainedAlone && !saved[s].isTrained)
-        continue;
-      const plan::StoredTensor &stored = *plan.plan->stored()->Get(s);
-      for (const std::string &name : namesOf(stored)) {
-        numbers.push_back(s);
-        tensors.push_back({name, saved[s].dtype, shapeOf(stored)});
-      }
+    for (const SavedEntry &entry : options.target.entries) {
+      numbers.push_back(entry.stored);
+      tensors.push_back(entry.tensor);
     }
     for (StoredShard &shard : program.storedShards(options.what))
       shards[shard.stored].push_back({std::move(shard), std::nullopt});
@@ -100,11 +95,11 @@ private:
     if (transport.rank() != 0) {
       if (Result<void> created = transport.barrier(everyone); !created)
         return created.error();
-      return SafetensorsWriter::join(options.path, options.file, tensors,
+      return SafetensorsWriter::join(options.target.path, options.file, tensors,
                                      metadata);
     }
     Result<SafetensorsWriter> writer = SafetensorsWriter::create(
-        options.path, options.file, tensors, metadata);
+        options.target.path, options.file, tensors, metadata);
     if (!writer)
       return writer;
     if (Result<void> created = transport.barrier(everyone); !created)

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/exec/RankProgram.h"
+#include "runtime/exec/SavedFiles.h"
 #include "runtime/exec/Weights.h"
 
 namespace polyrank::runtime {
@@ -14,7 +14,7 @@ inline constexpr uint64_t saveMemoryBytes = uint64_t(64) << 20;
 /// What `saveWeights` needs of a rank.
 struct SaveOptions {
   SavedWeights what;
-  std::string path; // for messages
+  SavedFile target; // its path is for messages
   int file = -1;    // the descriptor of one OutputFile, the same for all ranks
   std::span<std::byte> memory;
   ParallelFor parallelFor;
@@ -22,8 +22,8 @@ struct SaveOptions {
   std::function<void(uint64_t done, uint64_t bytes)> onProgress;
 };
 
-/// Writes the weights as safetensors under the names of the user's model, the
-/// aliases of tied tensors too, as load_state_dict(strict=True) expects where
+/// Writes one file of weights as safetensors under the names of the user's model,
+/// the aliases of tied tensors too, as load_state_dict(strict=True) expects where
 /// all are saved. Called by all ranks; the file is whole when it returns on all
 /// of them. Tensors that the program does not hold are copied from their
 /// source.

@@ -33,18 +33,18 @@ bool endsAlike(std::string_view a, std::string_view b) {
   return isTail(a, b) || isTail(b, a);
 }
 
-const StoredTensorSpan *findTensor(const SafetensorsFile &file,
-                                   const plan::StoredTensor &stored) {
+const SafetensorsSet::Tensor *findTensor(const SafetensorsSet &set,
+                                         const plan::StoredTensor &stored) {
   std::vector<std::string> names = namesOf(stored);
   for (const std::string &name : names)
-    if (const StoredTensorSpan *span = file.find(name))
-      return span;
-  const StoredTensorSpan *found = nullptr;
-  for (const StoredTensorSpan &span : file.tensors())
-    if (endsAlike(span.name, names[0])) {
+    if (const SafetensorsSet::Tensor *tensor = set.find(name))
+      return tensor;
+  const SafetensorsSet::Tensor *found = nullptr;
+  for (auto &[name, tensor] : set.tensors())
+    if (endsAlike(name, names[0])) {
       if (found)
         return nullptr;
-      found = &span;
+      found = &tensor;
     }
   return found;
 }
@@ -170,6 +170,7 @@ Result<void> Weights::checkAll(bool allowNan) const {
 
 std::set<std::string> Weights::files() const {
   std::set<std::string> files(paths.begin(), paths.end());
+  files.insert(alsoRead.begin(), alsoRead.end());
   files.erase("");
   return files;
 }
@@ -182,37 +183,39 @@ Result<Weights> Weights::open(const LoadedPlan &plan, const std::string &init) {
     weights.shapes.push_back(shapeOf(*stored));
   weights.paths.resize(weights.shapes.size(), init);
   if (!init.empty()) {
-    Result<SafetensorsFile> opened = SafetensorsFile::open(init);
-    if (!opened)
-      return opened.error();
-    auto file = std::make_shared<SafetensorsFile>(*std::move(opened));
+    POLYRANK_ASSIGN(opened, SafetensorsSet::open(init));
+    auto set = std::make_shared<SafetensorsSet>(std::move(opened));
+    weights.alsoRead = set->paths();
     std::string missing, firstMissing;
     for (const plan::StoredTensor *stored : *plan.plan->stored()) {
-      const StoredTensorSpan *span = findTensor(*file, *stored);
-      if (!span) {
+      const SafetensorsSet::Tensor *tensor = findTensor(*set, *stored);
+      if (!tensor) {
         if (missing.empty())
           firstMissing = stored->name()->str();
         missing += (missing.empty() ? "" : ", ") + stored->name()->str();
         weights.stored.emplace_back();
         continue;
       }
-      if (span->shape != shapeOf(*stored))
-        return Error{fmt::format("{}: '{}' has shape {}, the plan has {}", init,
-                                 span->name, shapeText(span->shape),
+      const StoredTensorSpan &span = *tensor->span;
+      const std::string &path = tensor->file->path();
+      if (span.shape != shapeOf(*stored))
+        return Error{fmt::format("{}: '{}' has shape {}, the plan has {}", path,
+                                 span.name, shapeText(span.shape),
                                  shapeText(shapeOf(*stored)))};
-      if (!span->dtype)
+      if (!span.dtype)
         return Error{fmt::format("{}: '{}' has type {}, which is not read",
-                                 init, span->name, span->dtypeName)};
+                                 path, span.name, span.dtypeName)};
+      weights.paths[weights.stored.size()] = path;
       weights.stored.push_back(
-          {*span->dtype,
-           [file, span](uint64_t offset, void *into, uint64_t length) {
-             return file->read(*span, offset, into, length);
+          {*span.dtype,
+           [set, tensor](uint64_t offset, void *into, uint64_t length) {
+             return tensor->read(offset, into, length);
            }});
     }
     if (!missing.empty()) {
       std::vector<std::string> names;
-      for (const StoredTensorSpan &span : file->tensors())
-        names.push_back(span.name);
+      for (auto &[name, tensor] : set->tensors())
+        names.push_back(name);
       return Error{fmt::format("{}: has no tensors for {}{}", init, missing,
                                nearestNames(firstMissing, names))};
     }

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/checkpoint/Safetensors.h"
+#include "runtime/checkpoint/SafetensorsSet.h"
 #include "runtime/exec/RankProgram.h"
 
 #include <memory>
@@ -15,9 +15,9 @@ namespace polyrank::runtime {
 class Weights {
 public:
   /// `init` empty: the plan's spans. A relative path in a plan is relative to
-  /// the plan's own directory. Else a safetensors file, in which each tensor
-  /// is found by its name, by an alias, or, where the file or the model has one
-  /// more wrapper in front, by the only name that ends alike.
+  /// the plan's own directory. Else a safetensors file, or a folder of them or its
+  /// index, in which each tensor is found by its name, by an alias, or, where file
+  /// or model has one more wrapper in front, by the only name that ends alike.
   static Result<Weights> open(const LoadedPlan &plan, const std::string &init);
 
   const std::vector<StoredSource> &sources() const { return stored; }
@@ -48,6 +48,7 @@ private:
   /// Of each, for messages; empty where the plan itself holds it.
   std::vector<std::string> paths;
   std::vector<std::vector<int64_t>> shapes;
+  std::set<std::string> alsoRead; // of a folder, files that hold none of them
 };
 
 /// The stored tensor's shape as the model knows it.

@@ -2,6 +2,7 @@
 
 #include "runtime/report/Progress.h"
 
+#include "runtime/report/LogFile.h"
 #include "runtime/report/Messages.h"
 #include "support/Names.h"
 
@@ -91,6 +92,14 @@ bool StepReport::lossIsNan() const {
   return loss && std::isnan(*loss) && hasTargets();
 }
 
+static nlohmann::ordered_json toJson(int rank, const RankStep &step) {
+  return {{"rank", rank},
+          {"seconds", step.seconds},
+          {"compute_seconds", step.computeSeconds},
+          {"communication_seconds", step.communicationSeconds},
+          {"waiting_seconds", step.waitingSeconds}};
+}
+
 /// Numbers as text: JSON has no NaN.
 static nlohmann::json
 toTexts(const std::vector<std::pair<std::string, double>> &numbers) {
@@ -133,10 +142,24 @@ Progress::open(const PlanReport &plan, const ProgressOptions &options) {
   std::unique_ptr<Progress> progress(new Progress(plan, options));
   progress->terminal = isatty(STDERR_FILENO);
   if (!options.log.empty()) {
-    progress->log = std::fopen(options.log.c_str(), "we");
+    if (options.resumedAfter)
+      if (Result<void> dropped =
+              dropRecordsAfter(options.log, *options.resumedAfter);
+          !dropped)
+        return dropped.error();
+    progress->log =
+        std::fopen(options.log.c_str(), options.resumedAfter ? "ae" : "we");
     if (!progress->log)
       return Error{fmt::format("cannot write the log '{}': {}", options.log,
                                std::strerror(errno))};
+    if (!options.run.is_null())
+      progress->append(options.run);
+  }
+  if (!options.tensorboard.empty()) {
+    POLYRANK_ASSIGN(events,
+                    EventFile::create(options.tensorboard,
+                                      options.resumedAfter.value_or(0) + 1));
+    progress->events.emplace(std::move(events));
   }
   return progress;
 }
@@ -185,22 +208,70 @@ void Progress::step(const StepReport &step) {
   if (plan.tokensPerSample)
     line["tokens_per_second"] = samples * plan.tokensPerSample;
   line["communication_share"] = step.communicationShare;
-  if (log && logFailure == 0) {
-    std::string text = line.dump() + "\n";
-    if (std::fwrite(text.data(), 1, text.size(), log) != text.size() ||
-        std::fflush(log) != 0) {
-      logFailure = errno;
-      tell(fmt::format(
-          "{}polyrank-run: cannot write the log '{}': {}; the run goes "
-          "on without it\n",
-          lineOpen ? "\n" : "", options.log, std::strerror(logFailure)));
-      lineOpen = false;
-    }
+  if (step.spread) {
+    line["slowest"] = toJson(step.spread->slowest, step.spread->ofSlowest);
+    line["fastest"] = toJson(step.spread->fastest, step.spread->ofFastest);
+    line["resident_bytes"] = step.spread->residentBytes;
   }
+  append(line);
+  addEvents(step, samples);
   if (!notFinite.empty() && !(options.endsAtNan && step.lossIsNan()))
     warn(step, notFinite);
   if (isDue() || (!options.quiet && (done == 1 || done == options.steps)))
     show(step);
+}
+
+/// To the log, if there is one that can be written.
+void Progress::append(const nlohmann::ordered_json &record) {
+  if (!log || logFailure)
+    return;
+  std::string text =
+      record.dump(-1, ' ', false,
+                  nlohmann::ordered_json::error_handler_t::replace) +
+      "\n";
+  if (std::fwrite(text.data(), 1, text.size(), log) != text.size() ||
+      std::fflush(log) != 0) {
+    logFailure = errno;
+    tell(fmt::format("{}polyrank-run: cannot write the log '{}': {}; the run "
+                     "goes on without it\n",
+                     lineOpen ? "\n" : "", options.log,
+                     std::strerror(logFailure)));
+    lineOpen = false;
+  }
+}
+
+void Progress::addEvents(const StepReport &step, double samplesPerSecond) {
+  if (!events || eventFailure)
+    return;
+  std::vector<std::pair<std::string, double>> scalars;
+  for (auto &[name, value] : step.metrics)
+    scalars.emplace_back("train/" + name, value);
+  for (auto &[name, value] : step.learningRates)
+    scalars.emplace_back("train/" + name, value);
+  scalars.emplace_back("speed/seconds", step.seconds);
+  scalars.emplace_back("speed/samples_per_second", samplesPerSecond);
+  if (plan.tokensPerSample)
+    scalars.emplace_back("speed/tokens_per_second",
+                         samplesPerSecond *
+                             static_cast<double>(plan.tokensPerSample));
+  scalars.emplace_back("speed/communication_share", step.communicationShare);
+  if (step.spread) {
+    auto busy = [](const RankStep &rank) {
+      return rank.seconds - rank.waitingSeconds;
+    };
+    scalars.emplace_back("speed/busy_seconds_of_slowest",
+                         busy(step.spread->ofSlowest));
+    scalars.emplace_back("speed/busy_seconds_of_fastest",
+                         busy(step.spread->ofFastest));
+    scalars.emplace_back("memory/resident_bytes",
+                         static_cast<double>(step.spread->residentBytes));
+  }
+  if (Result<void> added = events->add(step.step, scalars); !added) {
+    eventFailure = added.error();
+    tell(fmt::format("{}polyrank-run: {}; the run goes on without events\n",
+                     lineOpen ? "\n" : "", added.error().message));
+    lineOpen = false;
+  }
 }
 
 bool Progress::isGeometric(const std::string &metric) const {
@@ -314,7 +385,7 @@ Result<void> Progress::close() {
   if (logFailure)
     return Error{fmt::format("cannot write the log '{}': {}", options.log,
                              std::strerror(logFailure))};
-  return {};
+  return eventFailure ? Result<void>(*eventFailure) : Result<void>();
 }
 
 std::vector<std::pair<std::string, double>> Progress::means() const {

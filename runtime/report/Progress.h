@@ -3,14 +3,32 @@
 #pragma once
 
 #include "runtime/plan/PlanReport.h"
+#include "runtime/report/TensorBoard.h"
 #include "support/Result.h"
 
 #include <chrono>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace polyrank::runtime {
+
+/// How long one rank took for a step. Waiting, for other ranks, is a part of
+/// communication; what the step has besides is reading samples, and reports.
+struct RankStep {
+  uint64_t step = 0; // from 1
+  double seconds = 0, computeSeconds = 0, communicationSeconds = 0,
+         waitingSeconds = 0;
+  uint64_t residentBytes = 0; // with what it maps of its peers' memory
+};
+
+/// The ranks that waited least and most: for the one the others waited.
+struct RankSpread {
+  int slowest = 0, fastest = 0;
+  RankStep ofSlowest, ofFastest;
+  uint64_t residentBytes = 0; // of the rank that has most
+};
 
 /// One step, as the first rank of each program reports it.
 struct StepReport {
@@ -18,6 +36,7 @@ struct StepReport {
   double seconds = 0;
   double communicationShare = 0;
   std::vector<std::pair<std::string, double>> metrics, learningRates;
+  std::optional<RankSpread> spread; // where all ranks have said
 
   /// Of a metric that there is.
   const double *metric(std::string_view name) const;
@@ -61,6 +80,11 @@ SaveReport saveFromJson(const nlohmann::json &json);
 struct ProgressOptions {
   bool quiet = false;
   std::string log; // path of the JSON lines; empty: none
+  std::string tensorboard; // folder of event files; empty: none
+  /// Of a run that goes on after this step: log and events of later steps are
+  /// dropped, and those before stay. Else both begin anew.
+  std::optional<uint64_t> resumedAfter;
+  nlohmann::ordered_json run; // the log's first record; null: none
   uint64_t steps = 0;
   /// A NaN loss ends the run (of training) or is its result (forward).
   bool endsAtNan = false;
@@ -112,6 +136,8 @@ public:
 private:
   Progress(const PlanReport &plan, const ProgressOptions &options)
       : plan(plan), options(options) {}
+  void append(const nlohmann::ordered_json &record);
+  void addEvents(const StepReport &step, double samplesPerSecond);
   void show(const StepReport &step);
   void print(const std::string &line);
   bool isDue();
@@ -123,6 +149,8 @@ private:
   ProgressOptions options;
   FILE *log = nullptr;
   int logFailure = 0; // errno of the first
+  std::optional<EventFile> events;
+  std::optional<Error> eventFailure;
   bool terminal = false, lineOpen = false;
   bool reportedNotFinite = false, reportedNoTargets = false;
   uint64_t done = 0;

@@ -1,6 +1,5 @@
 """Learning rates of each step are those of PyTorch's and transformers' schedulers, and groups those of PyTorch's optimizers."""
 
-import json
 import warnings
 
 import numpy as np
@@ -77,7 +76,7 @@ def rates(plan, data, steps, *options):
     """What each step's line of the log says: of the optimizer, of both groups."""
     log = plan.parent / "log.jsonl"
     tool("run", plan, "--data", data, "--steps", steps, "--log", log, "--allow-nan", "--quiet", *options)
-    return [[line[name] for line in map(json.loads, log.read_text().splitlines())] for name in ("lr", "lr(x0.3)", "lr(0.2)")]
+    return [[line[name] for line in tools.stepsOf(log)] for name in ("lr", "lr(x0.3)", "lr(0.2)")]
 
 
 @pytest.mark.parametrize("base", BASES)

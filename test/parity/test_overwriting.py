@@ -171,7 +171,7 @@ def test_a_run_whose_loss_became_nan_ends_there_with_its_own_status_and_saves_no
     assert f"'{files / 'w.safetensors'}' is as it was" in error
     report = json.loads(output)
     assert report["status"] == "not_finite" and report["steps"] == 3 and "step 3" in report["error"]
-    log = [json.loads(line) for line in (files / "log").read_text().splitlines()]
+    log = tools.stepsOf(files / "log")
     assert [line["step"] for line in log] == [1, 2, 3] and log[2]["loss"] is None
     (files / "log").unlink()
     assert contents(files) == before

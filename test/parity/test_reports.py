@@ -1,7 +1,9 @@
 """Every report in JSON has exactly the fields that docs/reports.md lists."""
 
+import datetime
 import json
 import os
+import platform
 import pty
 import re
 import shlex
@@ -33,7 +35,7 @@ def fields(value, fits, prefix=""):
     if isinstance(value, dict):
         for name, inner in value.items():
             field = f"{prefix}.{name}" if prefix else name
-            if field not in fits:
+            if field not in fits and not any(known.startswith(f"{field}.") for known in fits):
                 generic = f"{prefix}.*" if prefix else "*"
                 field = generic if generic in fits else field
             yield from fields(inner, fits, field)
@@ -64,7 +66,7 @@ def check(kind, report, empty=()):
     for field, (_, optional) in known.items():
         inside = any(field.startswith((f"{part}[]", f"{part}.")) for part in empty)
         assert field in names or optional or inside, f"{kind}: '{field}' is missing"
-    if kind != "log":
+    if "report" in known:  # a record of a log does not say so
         assert report["report"] == kind and report["version"] == 1
 
 
@@ -189,6 +191,44 @@ def test_check(compiled, dataset, tmp_path):
     assert [entry["check"] for entry in wrong["checks"] if not entry["holds"]] == ["disk"]
 
 
+def checkStart(record, plan, commandLine, steps, first=1):
+    """The first record of a start, with exactly these keys."""
+    check("the first record of a log", record)
+    run = record["run"]
+    assert list(record) == ["run"] and list(run) == [
+        "version", "id", "time", "command_line", "directory", "plan", "plan_hash", "mode", "mesh", "ranks", "threads",
+        "microbatches", "samples_per_step", "tokens_per_sample", "parameters", "seed", "first_step", "steps", "machine",
+        "polyrank", "compiler"]
+    assert list(run["machine"]) == ["host", "system", "cpu", "cores", "memory_bytes"]
+    planned = report("inspect", plan, "--json")
+    assert run["plan"] == str(plan) and run["plan_hash"] == planned["hash"]
+    for field in ("mode", "mesh", "ranks", "threads", "microbatches", "samples_per_step", "tokens_per_sample", "parameters",
+                  "compiler"):
+        assert run[field] == planned[field]
+    assert run["version"] == 1 and run["command_line"][1:] == commandLine and run["directory"] == os.getcwd()
+    assert re.fullmatch("[0-9a-f]{16}", run["id"]) and run["first_step"] == first and run["steps"] == steps
+    started = datetime.datetime.fromisoformat(run["time"].replace("Z", "+00:00"))
+    assert abs((datetime.datetime.now(datetime.timezone.utc) - started).total_seconds()) < 300
+    assert run["machine"]["host"] == platform.node() and run["machine"]["cores"] == len(os.sched_getaffinity(0))
+    assert f"polyrank-run {run['polyrank']}" in tools.tool("run", "--version")[0]
+
+
+def checkStep(line, ranks):
+    """A record of a step of a training, with exactly these keys."""
+    check("log", line)
+    assert list(line) == ["step", "loss", "count", "lr", "seconds", "samples_per_second", "communication_share", "slowest",
+                          "fastest", "resident_bytes"]
+    busy = []
+    for each in (line["slowest"], line["fastest"]):
+        assert list(each) == ["rank", "seconds", "compute_seconds", "communication_seconds", "waiting_seconds"]
+        assert each["rank"] in range(ranks)
+        assert 0 < each["compute_seconds"] and 0 <= each["waiting_seconds"] <= each["communication_seconds"]
+        assert each["compute_seconds"] + each["communication_seconds"] <= each["seconds"] * 1.000001
+        busy.append(each["seconds"] - each["waiting_seconds"])
+    assert busy[0] >= busy[1] and (line["slowest"] == line["fastest"]) == (ranks == 1)
+    assert line["resident_bytes"] > 2**20
+
+
 def test_run_log_and_profile(compiled, dataset, tmp_path):
     plan, made = compiled
     log, profile = tmp_path / "log", tmp_path / "profile"
@@ -196,9 +236,10 @@ def test_run_log_and_profile(compiled, dataset, tmp_path):
     done = report(*run, "--log", log, "--profile", profile, "--json")
     check("run", done)
     assert done["steps"] == 4 and len(done["ranks"]) == 2
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    start, *lines = [json.loads(line) for line in log.read_text().splitlines()]
+    checkStart(start, plan, [*map(str, run[1:]), "--log", str(log), "--profile", str(profile), "--json"], steps=4)
     for line in lines:
-        check("log", line)
+        checkStep(line, ranks=2)
     assert done["last"] == {"loss": lines[-1]["loss"], "count": lines[-1]["count"]}
     assert done["mean"]["loss"] == pytest.approx(sum(line["loss"] for line in lines) / 4)
 
@@ -274,8 +315,8 @@ def test_a_trace_is_compared_with_its_plan(compiled, dataset, tmp_path):
         check("run", done, empty=["last", "mean"])
         assert done["last"] == {} and done["files"]["rehearse"] == str(file)
         assert done["least_seconds_per_step"] >= 0.999 * done["planned_seconds_per_step"] > 0.001
-        for line in map(json.loads, log.read_text().splitlines()):
-            assert line["rehearsed"] is True
+        for line in tools.stepsOf(log):
+            assert line["rehearsed"] is True and "loss" not in line and line["slowest"]["rank"] in (0, 1)
 
 
 def test_run_that_fails(compiled, tmp_path):

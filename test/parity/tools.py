@@ -81,6 +81,12 @@ class Case:
         return plan
 
 
+def stepsOf(log):
+    """The records of steps in a log."""
+    records = [json.loads(line) for line in Path(log).read_text().splitlines()]
+    return [record for record in records if "step" in record]
+
+
 def saveData(path, tensors):
     np.savez(path, **{name: t.numpy() for name, t in tensors.items()})
 
@@ -105,8 +111,7 @@ def train(plan, data, steps, out, *more):
     log, weights = Path(f"{out}.jsonl"), Path(f"{out}.safetensors")
     tool("run", plan, "--data", data, "--steps", steps, "--order", "sequential",
          "--log", log, "--save", weights, *more)
-    entries = [json.loads(line) for line in log.read_text().splitlines()]
-    return Run([e for e in entries if "loss" in e], weights)
+    return Run([e for e in stepsOf(log) if "loss" in e], weights)
 
 
 def inspect(plan):

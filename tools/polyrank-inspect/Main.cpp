@@ -5,6 +5,7 @@
 #include "runtime/plan/PlanReport.h"
 #include "runtime/plan/StepTimeline.h"
 #include "runtime/report/LayoutsSvg.h"
+#include "runtime/report/LogSvg.h"
 #include "runtime/report/Messages.h"
 #include "support/Json.h"
 #include "support/Names.h"
@@ -25,7 +26,9 @@ namespace polyrank::runtime {
 namespace {
 
 struct InspectOptions {
-  std::string plan, why, memorySvg, layoutsSvg, scheduleSvg, trace, times;
+  std::string plan, why, memorySvg, layoutsSvg, scheduleSvg, trace, times,
+      picture;
+  std::vector<std::string> logs;
   bool memory = false, communication = false, parameters = false,
        kernels = false, overlap = false, json = false;
 };
@@ -344,7 +347,25 @@ Result<void> writePictures(const InspectOptions &options,
   return writeText(options.layoutsSvg, layoutsSvg(plan));
 }
 
+/// The picture of what trainings have logged. No plan is needed.
+Result<void> drawLogs(const InspectOptions &options) {
+  std::vector<InputUse> inputs;
+  std::vector<LoggedRun> runs;
+  for (const std::string &log : options.logs)
+    inputs.push_back({"the log (--log)", log});
+  const OutputUse output[] = {{"-o", options.picture, FileKind::Svg}};
+  if (Result<void> safe = checkOutputs(inputs, output); !safe)
+    return safe;
+  for (const std::string &log : options.logs) {
+    POLYRANK_ASSIGN(run, readLoggedRun(log));
+    runs.push_back(std::move(run));
+  }
+  return writeText(options.picture, logSvg(runs));
+}
+
 Result<void> inspect(const InspectOptions &options) {
+  if (!options.logs.empty())
+    return drawLogs(options);
   Result<LoadedPlan> plan = loadPlan(options.plan);
   if (!plan)
     return plan.error();
@@ -423,8 +444,7 @@ int main(int argc, char **argv) {
                "Exit status: 0 done, 1 the input is wrong.",
                "polyrank-inspect"};
   polyrank::useHelpFormatter(app);
-  app.add_option("PLAN", options.plan, "The plan file")
-      ->required()
+  auto *plan = app.add_option("PLAN", options.plan, "The plan file")
       ->type_name("FILE");
   app.add_flag("--parameters", options.parameters,
                "Parameters and state: layout and bytes on each rank; alike "
@@ -469,6 +489,20 @@ int main(int argc, char **argv) {
       ->type_name("[NAME]")
       ->expected(0, 1)
       ->default_str("*");
+  auto *logs = app.add_option(
+      "--log", options.logs,
+      "A log that polyrank-run --log wrote: draw its loss with the losses of "
+      "evaluations, learning rate and throughput over the steps. Several logs "
+      "come into one picture: repeat the option")
+      ->type_name("FILE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  auto *picture =
+      app.add_option("-o,--output", options.picture,
+                     "Where the picture of --log is written, as SVG")
+          ->type_name("FILE");
+  logs->needs(picture)->excludes(plan);
+  picture->needs(logs);
   app.add_flag("--json", options.json,
                "Everything as one JSON object; with --why NAME the "
                "collectives that have to do with it. docs/reports.md has the "
@@ -476,9 +510,12 @@ int main(int argc, char **argv) {
   for (const char *option : {"--parameters", "--memory", "--comm", "--overlap",
                              "--kernels", "--why"})
     app.get_option("--compare")->excludes(option);
-  app.footer("Example:\n  polyrank-inspect model.plan --memory --comm");
+  app.footer("Example:\n  polyrank-inspect model.plan --memory --comm\n"
+             "  polyrank-inspect --log a.jsonl --log b.jsonl -o runs.svg");
   try {
     app.parse(argc, argv);
+    if (options.plan.empty() && options.logs.empty())
+      throw CLI::RequiredError("PLAN");
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 1;
   }

@@ -2,7 +2,9 @@
 // get on. The same program is the ranks' (Rank.cpp).
 
 #include "runtime/plan/StepTimeline.h"
+#include "runtime/report/LogFile.h"
 #include "runtime/report/Messages.h"
+#include "runtime/report/RankSteps.h"
 #include "runtime/report/RunReport.h"
 #include "support/Json.h"
 #include "support/arrays/Npz.h"
@@ -14,7 +16,6 @@
 #include <csignal>
 #include <cstring>
 #include <fmt/format.h>
-#include <map>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -29,10 +30,18 @@ public:
   Result<void> run() {
     if (Result<void> done = Preparation::run(); !done)
       return done;
-    POLYRANK_ASSIGN(
-        opened, Progress::open(report, {options.quiet, options.log, steps,
-                                        !options.allowNan, times.has_value()}));
+    ProgressOptions shown;
+    shown.quiet = options.quiet;
+    shown.log = options.log;
+    shown.tensorboard = options.tensorboard;
+    shown.run =
+        recordOf({options.plan, arguments, options.seed, 1, steps}, report);
+    shown.steps = steps;
+    shown.endsAtNan = !options.allowNan;
+    shown.isRehearsal = times.has_value();
+    POLYRANK_ASSIGN(opened, Progress::open(report, shown));
     progress = std::move(opened);
+    collector.emplace(report.ranks, plan->programs(), options.measuresRanks());
     POLYRANK_ASSIGN(rates, ratesOf(options, *plan->plan));
     if (!options.quiet) {
       tell(describeStart(report));
@@ -96,11 +105,11 @@ public:
     auto numberOf = [](const std::optional<OutputFile> &file) {
       return file ? file->descriptor().get() : -1;
     };
-    launch.descriptors = {planDescriptor.get(), sharedMemory.get()};
-    for (const std::optional<OutputFile> &file : saveOutputs)
-      launch.descriptors.push_back(numberOf(file));
-    launch.descriptors.push_back(numberOf(profileOutput));
-    launch.descriptors.push_back(numberOf(traceOutput));
+    launch.descriptors = {planDescriptor.get(), sharedMemory.get(),
+                          numberOf(profileOutput), numberOf(traceOutput)};
+    for (const SaveOutput &save : saveOutputs)
+      for (const OutputFile &file : save.files())
+        launch.descriptors.push_back(file.descriptor().get());
     launch.timeout = std::chrono::milliseconds(int64_t(1e3 * options.timeout));
     launch.nameOf = [&](int rank) { return mesh->describeRank(rank); };
     launch.placeOf = [&](int rank, uint32_t number) {
@@ -109,6 +118,8 @@ public:
     };
     launch.onWarning = [&](const std::string &text) { progress->warn(text); };
     launch.onReport = [&](int rank, const nlohmann::json &message) {
+      if (message.contains("rank_step"))
+        collector->add(rank, rankStepFromJson(message["rank_step"]));
       if (message.contains("step"))
         take(rank, stepFromJson(message["step"]), job);
       else if (message.contains("ready"))
@@ -119,8 +130,12 @@ public:
         tracedSteps = message["traced_steps"];
       else if (message.contains("use"))
         uses[rank] = useFromJson(message["use"]);
+      for (const StepReport &step : collector->takeWhole())
+        progress->step(step);
     };
     Result<void> ran = launchRanks(launch, job, signals);
+    for (const StepReport &step : collector->takeRest())
+      progress->step(step);
     Result<void> logged = progress->close();
     if (!ran) {
       const Error &error = notFinite ? *notFinite : ran.error();
@@ -170,28 +185,16 @@ public:
   }
 
 private:
-  /// A step is done when the first ranks of all programs have said so. One program
-  /// may be steps ahead of another.
+  /// Looks at the loss when the first ranks of all programs have reported a step.
   void take(int rank, StepReport report, const shm::Job &job) {
-    auto &[whole, count] = reported[report.step];
-    if (count == 0) {
-      whole = std::move(report);
-    } else {
-      if (rank == 0)
-        whole.communicationShare = report.communicationShare;
-      whole.add(report);
-    }
-    if (++count < plan->programs())
+    std::optional<StepReport> step = collector->add(rank, std::move(report));
+    if (!step || plan->programs() == 1 || notFinite)
       return;
-    StepReport step = std::move(whole);
-    reported.erase(step.step);
-    progress->step(step);
-    if (plan->programs() > 1 && !notFinite)
-      if (auto fault = findNotFinite(options, *plan->plan, step,
-                                     data ? &*data : nullptr)) {
-        notFinite = std::move(fault);
-        job.abort(notFinite->message);
-      }
+    if (auto fault = findNotFinite(options, *plan->plan, *step,
+                                   data ? &*data : nullptr)) {
+      notFinite = std::move(fault);
+      job.abort(notFinite->message);
+    }
   }
 
   /// What a run that ended early has not written.
@@ -199,19 +202,19 @@ private:
     if (!options.savesAny())
       return "";
     std::string kept;
-    for (const SaveFile &save : options.saves())
-      if (!save.path.empty() && access(save.path.c_str(), F_OK) == 0)
-        kept += fmt::format("; '{}' is as it was", save.path);
+    for (const SaveOutput &save : saveOutputs)
+      for (const OutputFile &file : save.files())
+        if (access(file.path().c_str(), F_OK) == 0)
+          kept += fmt::format("; '{}' is as it was", file.path());
     return kept.empty() ? "; nothing is saved" : kept;
   }
 
   /// Gives what the ranks have written its name, and writes the rest.
   Result<void> writeOutputs() {
-    std::vector<std::optional<OutputFile> *> files;
-    for (std::optional<OutputFile> &file : saveOutputs)
-      files.push_back(&file);
-    files.insert(files.end(), {&profileOutput, &traceOutput});
-    for (std::optional<OutputFile> *file : files)
+    for (SaveOutput &save : saveOutputs)
+      if (Result<void> committed = save.commit(); !committed)
+        return committed;
+    for (std::optional<OutputFile> *file : {&profileOutput, &traceOutput})
       if (*file)
         if (Result<void> committed = (*file)->commit(); !committed)
           return committed;
@@ -271,8 +274,7 @@ private:
   std::unique_ptr<Progress> progress;
   std::optional<double> rehearsedSeconds; // of a step, by times and links
   std::vector<RankUse> uses;
-  /// Steps that not all programs have done, with how many have.
-  std::map<uint64_t, std::pair<StepReport, uint32_t>> reported;
+  std::optional<StepCollector> collector;
   std::optional<Error> notFinite; // the loss, for which the job was ended
   uint64_t tracedSteps = 0;
 };

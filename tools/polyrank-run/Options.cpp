@@ -3,17 +3,20 @@
 #include "tools/polyrank-run/Options.h"
 
 #include "runtime/exec/RankProgram.h"
+#include "support/Bytes.h"
 #include "tools/Help.h"
 
 #include <algorithm>
 #include <cctype>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 namespace polyrank::runtime {
 
 std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   RunOptions options;
-  std::string order, transport = "shm", denormals = "flush", binding;
+  std::string order, transport = "shm", denormals = "flush", binding,
+                     shardSize = "5GB";
   CLI::App app{
       "Runs a plan that polyrank-compile wrote: starts its ranks on this "
       "machine, trains (or runs forward), logs and saves.\n"
@@ -64,25 +67,42 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
       ->type_name("N");
   app.add_option("--init", options.init,
                  "Start from the weights in this safetensors file instead of "
-                 "those in the model's file")
-      ->type_name("FILE");
+                 "those in the model's file, or from those in a folder as "
+                 "transformers' save_pretrained writes it")
+      ->type_name("FILE|FOLDER");
   app.add_option("--save", options.save,
                  "Save the weights after the last step, as safetensors with "
-                 "the model's names")
-      ->type_name("FILE");
+                 "the model's names; into a folder that from_pretrained of "
+                 "transformers loads, where the path ends in /")
+      ->type_name("FILE|FOLDER/");
   app.add_option("--save-trained", options.saveTrained,
                  "Save the trained tensors alone, such as adapters beside "
                  "frozen weights")
-      ->type_name("FILE");
+      ->type_name("FILE|FOLDER/");
   app.add_option("--save-ema", options.saveEma,
                  "Save the weights with moving means in place of the trained "
                  "ones, of a plan compiled with --ema")
-      ->type_name("FILE");
+      ->type_name("FILE|FOLDER/");
+  app.add_option("--save-shard-size", shardSize,
+                 "How large the files in a folder of weights become at most, "
+                 "as in 500MB or 2GiB (default 5GB); a tensor that is larger "
+                 "has a file of its own")
+      ->check(CLI::Validator(
+          [](const std::string &given) {
+            Result<uint64_t> bytes = parseBytes(given);
+            return bytes ? std::string() : bytes.error().message;
+          },
+          ""))
+      ->type_name("SIZE");
   app.add_option("--log", options.log,
-                 "Write one JSON object per step: step, loss and all metrics, "
-                 "lr, seconds, samples_per_second, tokens_per_second, "
-                 "communication_share")
+                 "Write JSON lines: what was started, and per step loss and all "
+                 "metrics, learning rates, tokens per second, and the time of "
+                 "the slowest and the fastest rank (docs/reports.md)")
       ->type_name("FILE");
+  app.add_option("--tensorboard", options.tensorboard,
+                 "Write the same numbers to an event file in this folder, which "
+                 "TensorBoard shows")
+      ->type_name("FOLDER");
   app.add_option("--profile", options.profile,
                  "Write where the time of a step goes on rank 0, by kernel, "
                  "product and collective, each with its floor on this machine, "
@@ -186,7 +206,7 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
     for (const char *option :
          {"--data", "--token-type", "--lr", "--lr-schedule", "--order",
           "--holdout", "--seed", "--init", "--save", "--save-trained",
-          "--save-ema", "--profile", "--inputs", "--outputs", "--denormals",
+          "--save-ema", "--save-shard-size", "--profile", "--inputs", "--outputs", "--denormals",
           "--allow-nan"})
       if (app.count("--rehearse") && app.count(option))
         throw CLI::ValidationError(
@@ -205,6 +225,7 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
                       : binding == "numa" ? Binding::Numa
                                           : Binding::None;
   options.flushDenormals = denormals == "flush";
+  options.saveShardBytes = *parseBytes(shardSize);
   for (char &digit : options.sha256)
     digit = static_cast<char>(std::tolower(static_cast<unsigned char>(digit)));
   return options;
@@ -249,6 +270,13 @@ Result<RunOptions> completeOptions(RunOptions options, const plan::Plan &plan) {
                                "changes no weights",
                                save.option)};
     std::vector<SavedTensor> saved = savedTensorsOf(plan, save.what);
+    struct stat status;
+    if (!save.path.ends_with('/') && stat(save.path.c_str(), &status) == 0 &&
+        S_ISDIR(status.st_mode))
+      return Error{fmt::format("{} '{}': is a folder; '{}/' saves the weights "
+                               "into it, as safetensors that from_pretrained of "
+                               "transformers loads",
+                               save.option, save.path, save.path)};
     if (!save.what.state.empty() &&
         std::none_of(saved.begin(), saved.end(),
                      [](const SavedTensor &each) { return each.isState; }))

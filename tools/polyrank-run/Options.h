@@ -19,14 +19,15 @@ namespace polyrank::runtime {
 /// A file of weights that a run writes at its end.
 struct SaveFile {
   const char *option; // "--save"
-  std::string path;   // empty: none
+  std::string path;   // empty: none; with '/' at its end: a folder
   SavedWeights what;
 };
 inline constexpr size_t numSaveFiles = 3;
 
 struct RunOptions {
-  std::string plan, data, init, save, saveTrained, saveEma, log, profile, trace,
-      inputs, outputs, tokenType, sha256, rehearse;
+  std::string plan, data, init, save, saveTrained, saveEma, log, tensorboard,
+      profile, trace, inputs, outputs, tokenType, sha256, rehearse;
+  uint64_t saveShardBytes = 5'000'000'000; // of the files of a folder
   uint64_t steps = 0; // 0: forward plans take all samples once
   int64_t seed = 0;
   std::optional<double> learningRate; // else the plan's
@@ -42,6 +43,8 @@ struct RunOptions {
        check = false, // and run nothing
        noCheck = false; // of the machine, at the start
 
+  /// Whether what each rank takes for a step is wanted.
+  bool measuresRanks() const { return !log.empty() || !tensorboard.empty(); }
   const std::string &samples() const { return data.empty() ? inputs : data; }
   /// All, also those that are not asked for.
   std::array<SaveFile, numSaveFiles> saves() const {

@@ -22,23 +22,6 @@
 namespace polyrank::runtime {
 namespace {
 
-/// The bytes of a file of weights, without its header.
-uint64_t savedBytesOf(const plan::Plan &plan, const SavedWeights &what) {
-  uint64_t sum = 0;
-  std::vector<SavedTensor> saved = savedTensorsOf(plan, what);
-  for (uint32_t number = 0; number < saved.size(); ++number) {
-    if (what.trainedAlone && !saved[number].isTrained)
-      continue;
-    const plan::StoredTensor *stored = plan.stored()->Get(number);
-    uint64_t bytes = bytesOf(saved[number].dtype);
-    if (stored->shape())
-      for (int64_t size : *stored->shape())
-        bytes *= size;
-    sum += bytes * (1 + (stored->aliases() ? stored->aliases()->size() : 0));
-  }
-  return sum;
-}
-
 std::string folderOf(const std::string &path) {
   size_t slash = path.rfind('/');
   return slash == std::string::npos ? "." : path.substr(0, slash + 1);
@@ -201,7 +184,9 @@ Result<std::string> Preparation::checkWeights(bool whole) {
     return std::string("none");
   return fmt::format(
       "{} in {}{}, all read", bytesText(weights->bytes()),
-      files.empty() ? "the plan" : fmt::format("{}", fmt::join(files, ", ")),
+      files.empty()           ? "the plan"
+      : options.init.empty() ? fmt::format("{}", fmt::join(files, ", "))
+                             : options.init,
       options.init.empty() ? ", as when the plan was compiled" : "");
 }
 
@@ -216,9 +201,14 @@ Result<std::string> Preparation::checkFiles(bool) {
     for (const std::string &path : weights->files())
       inputs.push_back({"the weights", path});
   std::vector<OutputUse> written;
-  for (const SaveFile &save : options.saves())
-    if (!save.path.empty())
-      written.push_back({save.option, save.path, FileKind::Safetensors});
+  for (const SaveFile &save : options.saves()) {
+    if (save.path.empty())
+      continue;
+    POLYRANK_ASSIGN(uses, outputsOf(save, savedFilesOf(*plan->plan, save.what,
+                                                       save.path,
+                                                       options.saveShardBytes)));
+    written.insert(written.end(), uses.begin(), uses.end());
+  }
   for (auto &[option, path, kind] :
        {std::tuple("--outputs", &options.outputs, FileKind::Npz),
         {"--profile", &options.profile, FileKind::Profile},
@@ -228,9 +218,12 @@ Result<std::string> Preparation::checkFiles(bool) {
       written.push_back({option, *path, kind});
   if (Result<void> safe = checkOutputs(inputs, written); !safe)
     return safe.error();
-  return written.empty() ? std::string("nothing is written")
-                         : plural(written.size(), "file") +
-                               " to write, none of them in use";
+  auto count = static_cast<uint64_t>(
+      std::count_if(written.begin(), written.end(), [](const OutputUse &use) {
+        return use.kind != FileKind::Folder;
+      }));
+  return count == 0 ? std::string("nothing is written")
+                    : plural(count, "file") + " to write, none of them in use";
 }
 
 Result<std::string> Preparation::checkData(bool whole) {
@@ -310,14 +303,14 @@ Result<std::string> Preparation::checkDisk(bool whole) {
           fmt::format(": {}, and {} are free", bytesText(bytes),
                       bytesText(uint64_t(system.f_bavail) * system.f_frsize));
   };
-  const auto saves = options.saves();
-  for (size_t number = 0; number < saves.size(); ++number) {
-    const SaveFile &save = saves[number];
+  for (const SaveFile &save : options.saves()) {
     if (save.path.empty())
       continue;
-    uint64_t bytes = savedBytesOf(*plan->plan, save.what);
-    POLYRANK_ASSIGN(file, OutputFile::create(save.path, bytes));
-    saveOutputs[number].emplace(std::move(file));
+    std::vector<SavedFile> files = savedFilesOf(
+        *plan->plan, save.what, save.path, options.saveShardBytes);
+    uint64_t bytes = bytesOf(files);
+    POLYRANK_ASSIGN(output, SaveOutput::create(save, std::move(files)));
+    saveOutputs.push_back(std::move(output));
     add(save.option, save.path, bytes);
   }
   if (!options.profile.empty()) {
@@ -336,14 +329,19 @@ Result<std::string> Preparation::checkDisk(bool whole) {
     npzOutput.emplace(std::move(file));
     add("--outputs", options.outputs, sharedMemoryBytes());
   }
-  if (whole && !options.log.empty()) { // which a run writes in its place
-    bool exists = access(options.log.c_str(), F_OK) == 0;
-    std::string place = exists ? options.log : folderOf(options.log);
-    if (access(place.c_str(), W_OK) != 0)
-      return Error{fmt::format("--log: cannot write '{}': {}", options.log,
-                               std::strerror(errno))};
-    add("--log", options.log, 0);
-  }
+  if (whole) // a run writes these in their place
+    for (auto &[option, path] : {std::pair("--log", options.log),
+                                 {"--tensorboard", options.tensorboard}}) {
+      if (path.empty())
+        continue;
+      bool exists = access(path.c_str(), F_OK) == 0;
+      size_t end = path.find_last_not_of('/');
+      std::string place = exists ? path : folderOf(path.substr(0, end + 1));
+      if (access(place.c_str(), W_OK) != 0)
+        return Error{fmt::format("{}: cannot write '{}': {}", option, path,
+                                 std::strerror(errno))};
+      add(option, path, 0);
+    }
   if (whole)
     return text.empty() ? "nothing is written" : text;
   if (uint64_t bytes = sharedMemoryBytes()) {

@@ -6,6 +6,7 @@
 #include "runtime/plan/PlanReport.h"
 #include "support/OutputFile.h"
 #include "tools/polyrank-run/Options.h"
+#include "tools/polyrank-run/SaveOutput.h"
 
 namespace polyrank::runtime {
 
@@ -51,7 +52,7 @@ public:
   PlanReport report;
   std::optional<DataSource> data;
   uint64_t steps = 0;
-  std::array<std::optional<OutputFile>, numSaveFiles> saveOutputs;
+  std::vector<SaveOutput> saveOutputs; // those that are asked for
   std::optional<OutputFile> profileOutput, traceOutput, npzOutput;
   std::vector<OutputArray> outputs;
 

@@ -5,8 +5,9 @@
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/exec/ResidentMemory.h"
 #include "runtime/exec/SaveWeights.h"
-#include "runtime/report/Progress.h"
+#include "runtime/report/RankSteps.h"
 #include "tools/polyrank-run/Prepare.h"
+#include "tools/polyrank-run/StepMeter.h"
 
 #include <algorithm>
 #include <chrono>
@@ -43,10 +44,10 @@ public:
         return done;
     if (Result<void> finite = checkWeights(); !finite)
       return finite;
-    const auto saves = options.saves();
-    for (size_t number = 0; number < saves.size(); ++number)
-      if (!saves[number].path.empty())
-        if (Result<void> saved = save(saves[number], number); !saved)
+    int descriptor = firstSaveFile;
+    for (const SaveFile &file : options.saves())
+      if (!file.path.empty())
+        if (Result<void> saved = save(file, descriptor); !saved)
           return saved;
     if (Result<void> measured = measureRates(); !measured)
       return measured;
@@ -98,6 +99,8 @@ private:
     program = std::move(created);
     POLYRANK_ASSIGN(rates, ratesOf(options, *plan->plan));
     program->setLearningRates(std::move(rates));
+    if (options.measuresRanks())
+      meter.emplace(*program, *transport);
     double memorySeconds = secondsSince(start);
     start = std::chrono::steady_clock::now();
     if (!rehearsal)
@@ -178,30 +181,35 @@ private:
     return {};
   }
 
-  Result<void> save(const SaveFile &file, size_t number) {
+  /// Writes to the descriptors from number `descriptor` on, and leaves it behind
+  /// them.
+  Result<void> save(const SaveFile &save, int &descriptor) {
     auto start = std::chrono::steady_clock::now();
-    uint64_t savedBytes = 0;
-    SaveOptions save{file.what, file.path,
-                     connection.descriptors()[firstSaveFile + number],
-                     sharedMemory,
-                     [&](int64_t range, int64_t grain, const RangeBody &body) {
-                       device->parallelFor(range, grain, body);
-                     },
-                     [&](uint64_t done, uint64_t bytes) {
-                       if (connection.rank() == 0)
-                         connection.report(
-                             {{"saving", toJson(SaveReport{file.path, done,
-                                                           bytes, 0})}});
-                       savedBytes = bytes;
-                     }};
-    if (Result<void> saved = saveWeights(*plan, *program, *weights, *transport,
-                                         everyone, save);
-        !saved)
-      return saved;
-    if (connection.rank() == 0)
-      connection.report(
-          {{"saving", toJson(SaveReport{file.path, savedBytes, savedBytes,
-                                        secondsSince(start)})}});
+    std::vector<SavedFile> files = savedFilesOf(
+        *plan->plan, save.what, save.path, options.saveShardBytes);
+    uint64_t bytes = bytesOf(files), before = 0;
+    auto report = [&](uint64_t done, double seconds) {
+      if (connection.rank() == 0)
+        connection.report(
+            {{"saving", toJson(SaveReport{save.path, done, bytes, seconds})}});
+    };
+    for (const SavedFile &file : files) {
+      SaveOptions each{
+          save.what,
+          file,
+          connection.descriptors()[descriptor++],
+          sharedMemory,
+          [&](int64_t range, int64_t grain, const RangeBody &body) {
+            device->parallelFor(range, grain, body);
+          },
+          [&](uint64_t done, uint64_t) { report(before + done, 0); }};
+      if (Result<void> saved = saveWeights(*plan, *program, *weights,
+                                           *transport, everyone, each);
+          !saved)
+        return saved;
+      before += file.bytes;
+    }
+    report(bytes, secondsSince(start));
     return {};
   }
 
@@ -212,6 +220,8 @@ private:
         return all;
     auto start = std::chrono::steady_clock::now();
     CommandTimes before = program->times();
+    if (meter)
+      meter->begin();
     if (data)
       if (Result<void> filled =
               program->fillInputs(*data, splitOf(options, *plan->plan), step);
@@ -228,8 +238,14 @@ private:
                 sharedMemory.data() + output.offset);
             !stored)
           return stored;
-    if (connection.rank() != program->firstRank())
+    std::optional<RankStep> measured;
+    if (meter)
+      measured = meter->end(step + 1);
+    if (connection.rank() != program->firstRank()) {
+      if (measured)
+        connection.report({{"rank_step", toJson(*measured)}});
       return {};
+    }
     StepReport report;
     report.step = step + 1;
     report.seconds = secondsSince(start);
@@ -244,7 +260,10 @@ private:
       for (const Metric &rate : program->learningRates(step + 1))
         report.learningRates.emplace_back(rate.name, rate.value);
     }
-    connection.report({{"step", toJson(report)}});
+    nlohmann::json message{{"step", toJson(report)}};
+    if (measured)
+      message["rank_step"] = toJson(*measured);
+    connection.report(message);
     // Of several programs the launcher looks: loss and count may be of two.
     return plan->programs() == 1 ? checkLoss(report) : Result<void>();
   }
@@ -363,6 +382,7 @@ private:
   Group everyone;
   DeviceRates rates;
   std::optional<Trace> trace;
+  std::optional<StepMeter> meter;
   uint64_t steps = 0, samples = 0;
   std::vector<OutputArray> outputs;
   std::span<std::byte> sharedMemory;

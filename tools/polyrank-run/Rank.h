@@ -9,14 +9,9 @@ namespace polyrank::runtime {
 
 /// The order of LaunchOptions::descriptors. The second is memory: the outputs of
 /// a forward run, or what a training run saves with.
-/// Files of weights are in the order of RunOptions::saves.
-enum JobFile {
-  planFile,
-  memoryFile,
-  firstSaveFile,
-  profileFile = firstSaveFile + numSaveFiles,
-  traceFile
-};
+/// The files of weights that are asked for come last, in the order of
+/// RunOptions::saves and savedFilesOf.
+enum JobFile { planFile, memoryFile, profileFile, traceFile, firstSaveFile };
 
 /// Runs the rank to its end; the exit status of the process.
 int rankMain(const RunOptions &options, const RankConnection &connection);

@@ -144,7 +144,8 @@ protected:
         << runtime::test::readFile(errors);
     std::ifstream lines(log);
     for (std::string line; std::getline(lines, line);)
-      trained.log.push_back(nlohmann::json::parse(line));
+      if (auto record = nlohmann::json::parse(line); record.contains("step"))
+        trained.log.push_back(record);
     auto file = runtime::SafetensorsFile::open(saved);
     ASSERT_TRUE(file) << file.error().message;
     for (auto [name, values] :

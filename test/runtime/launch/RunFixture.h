@@ -79,11 +79,20 @@ private:
   std::string errors;
 };
 
-inline std::vector<nlohmann::json> linesOf(const std::string &path) {
-  std::vector<nlohmann::json> lines;
+inline std::vector<nlohmann::json> recordsOf(const std::string &path) {
+  std::vector<nlohmann::json> records;
   std::istringstream file(readFile(path));
   for (std::string line; std::getline(file, line);)
-    lines.push_back(nlohmann::json::parse(line, nullptr, false));
+    records.push_back(nlohmann::json::parse(line, nullptr, false));
+  return records;
+}
+
+/// Those of steps.
+inline std::vector<nlohmann::json> linesOf(const std::string &path) {
+  std::vector<nlohmann::json> lines = recordsOf(path);
+  std::erase_if(lines, [](const nlohmann::json &record) {
+    return record.is_object() && record.contains("run");
+  });
   return lines;
 }
 

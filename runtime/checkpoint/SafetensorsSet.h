@@ -1,0 +1,60 @@
+// Weights in one safetensors file or in a folder of several, as transformers
+// saves them.
+
+#pragma once
+
+#include "runtime/checkpoint/Safetensors.h"
+
+#include <memory>
+#include <set>
+
+namespace polyrank::runtime {
+
+/// What a folder of weights holds: this file alone, or an index and the files
+/// that it names.
+inline constexpr const char *wholeName = "model.safetensors";
+inline constexpr const char *indexName = "model.safetensors.index.json";
+/// "model-00002-of-00007.safetensors", from 1 on.
+std::string shardName(size_t number, size_t count);
+bool isShardName(std::string_view name);
+
+/// The text of an index: for each file its tensors' names, and the bytes of all.
+std::string indexText(
+    const std::vector<std::pair<std::string, std::vector<std::string>>> &files,
+    uint64_t totalBytes);
+
+/// The tensors of one file, or of all files of a folder, each once. An index is
+/// JSON with an object `weight_map`, tensor -> file beside the index, and must
+/// agree with the files: every tensor that it names is in the file that it
+/// names, and the files have no others. What else it has is not looked at.
+class SafetensorsSet {
+public:
+  /// `path` is a safetensors file, a folder, or an index (".json").
+  static Result<SafetensorsSet> open(const std::string &path);
+
+  struct Tensor {
+    const StoredTensorSpan *span = nullptr;
+    const SafetensorsFile *file = nullptr;
+
+    Result<void> read(uint64_t begin, void *into, uint64_t size) const {
+      return file->read(*span, begin, into, size);
+    }
+  };
+  /// By name.
+  const std::map<std::string, Tensor, std::less<>> &tensors() const {
+    return all;
+  }
+  const Tensor *find(std::string_view name) const;
+  /// All that was read, the index too.
+  const std::set<std::string> &paths() const { return opened; }
+
+private:
+  Result<void> openIndex(const std::string &path);
+  Result<void> add(const std::string &path);
+
+  std::vector<std::unique_ptr<SafetensorsFile>> files;
+  std::map<std::string, Tensor, std::less<>> all;
+  std::set<std::string> opened;
+};
+
+} // namespace polyrank::runtime

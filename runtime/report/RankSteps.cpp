@@ -1,0 +1,93 @@
+// Puts the reports of a step together.
+
+#include "runtime/report/RankSteps.h"
+
+#include <algorithm>
+
+namespace polyrank::runtime {
+
+nlohmann::json toJson(const RankStep &step) {
+  return nlohmann::json::array(
+      {step.step, step.seconds, step.computeSeconds, step.communicationSeconds,
+       step.waitingSeconds, step.residentBytes});
+}
+
+RankStep rankStepFromJson(const nlohmann::json &json) {
+  RankStep step;
+  step.step = json.at(0).get<uint64_t>();
+  step.seconds = json.at(1).get<double>();
+  step.computeSeconds = json.at(2).get<double>();
+  step.communicationSeconds = json.at(3).get<double>();
+  step.waitingSeconds = json.at(4).get<double>();
+  step.residentBytes = json.at(5).get<uint64_t>();
+  return step;
+}
+
+std::optional<StepReport> StepCollector::add(int rank, StepReport report) {
+  Pending &step = pending[report.step];
+  if (step.programs == 0) {
+    step.report = std::move(report);
+  } else {
+    if (rank == 0)
+      step.report.communicationShare = report.communicationShare;
+    step.report.add(report);
+  }
+  if (++step.programs < programs)
+    return std::nullopt;
+  return step.report;
+}
+
+void StepCollector::add(int rank, const RankStep &step) {
+  Pending &of = pending[step.step];
+  of.ranks.push_back(step);
+  of.numbers.push_back(rank);
+}
+
+StepReport StepCollector::finish(Pending step) const {
+  StepReport report = std::move(step.report);
+  if (static_cast<int64_t>(step.ranks.size()) < ranks)
+    return report;
+  // The slowest is the one that the others wait for.
+  auto busy = [](const RankStep &rank) {
+    return rank.seconds - rank.waitingSeconds;
+  };
+  auto isLess = [&](const RankStep &a, const RankStep &b) {
+    return busy(a) < busy(b);
+  };
+  auto numberOf = [&](auto found) {
+    return step.numbers[static_cast<size_t>(found - step.ranks.begin())];
+  };
+  auto slowest =
+           std::max_element(step.ranks.begin(), step.ranks.end(), isLess),
+       fastest =
+           std::min_element(step.ranks.begin(), step.ranks.end(), isLess);
+  RankSpread spread{numberOf(slowest), numberOf(fastest), *slowest, *fastest};
+  for (const RankStep &rank : step.ranks)
+    spread.residentBytes = std::max(spread.residentBytes, rank.residentBytes);
+  report.spread = spread;
+  return report;
+}
+
+std::vector<StepReport> StepCollector::takeWhole() {
+  std::vector<StepReport> whole;
+  while (!pending.empty()) {
+    Pending &first = pending.begin()->second;
+    if (first.programs < programs ||
+        (everyRank && static_cast<int64_t>(first.ranks.size()) < ranks))
+      break;
+    whole.push_back(finish(std::move(first)));
+    pending.erase(pending.begin());
+  }
+  return whole;
+}
+
+std::vector<StepReport> StepCollector::takeRest() {
+  std::vector<StepReport> rest;
+  for (auto &[number, step] : pending)
+    if (step.programs == programs)
+      rest.push_back(finish(std::move(step)));
+  pending.clear();
+  return rest;
+}
+
+} // namespace polyrank::runtime

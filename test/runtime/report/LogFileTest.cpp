@@ -1,0 +1,145 @@
+// Logs are shortened where a run goes on, and nothing else of them is lost.
+
+#include "runtime/report/LogFile.h"
+#include "runtime/report/Progress.h"
+#include "test/support/TemporaryFolder.h"
+
+#include <gtest/gtest.h>
+#include <sstream>
+
+namespace polyrank::runtime::test {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char *records =
+    "{\"run\":{\"first_step\":1}}\n"
+    "{\"step\":1,\"loss\":3.0}\n"
+    "{\"step\":2,\"loss\":2.0}\n"
+    "{\"eval\":{\"step\":2,\"eval_loss\":2.5}}\n"
+    "{\"checkpoint\":{\"step\":2}}\n"
+    "{\"restart\":1}\n"
+    "{\"step\":3,\"loss\":1.0}\n"
+    "{\"eval\":{\"step\":3,\"eval_loss\":1.5}}\n"
+    "{\"checkpoint\":{\"step\":3}}\n";
+
+/// The first so many lines.
+std::string firstLines(int count) {
+  std::istringstream lines(records);
+  std::string text;
+  for (std::string line; count-- > 0 && std::getline(lines, line);)
+    text += line + "\n";
+  return text;
+}
+
+TEST(LogFile, LosesWhatIsBehindAStepWhereARunGoesOnFromIt) {
+  TemporaryFolder folder;
+  std::string path = folder.write("log", records);
+  ASSERT_TRUE(dropRecordsAfter(path, 3));
+  EXPECT_EQ(folder.read("log"), records);
+  ASSERT_TRUE(dropRecordsAfter(path, 2));
+  EXPECT_EQ(folder.read("log"), firstLines(6));
+  ASSERT_TRUE(dropRecordsAfter(path, 1));
+  EXPECT_EQ(folder.read("log"), firstLines(2) + "{\"restart\":1}\n");
+  ASSERT_TRUE(dropRecordsAfter(path, 0));
+  EXPECT_EQ(folder.read("log"), firstLines(1) + "{\"restart\":1}\n");
+  EXPECT_EQ(folder.count(), 1u);
+  EXPECT_TRUE(dropRecordsAfter(folder.path("none"), 0));
+  EXPECT_EQ(folder.count(), 1u);
+}
+
+TEST(LogFile, ALastLineThatIsNotWholeIsNoRecord) {
+  TemporaryFolder folder;
+  for (const char *torn : {"{\"step\":2,\"lo", "{\"step\":2}"}) {
+    std::string path = folder.write("log", firstLines(2) + torn);
+    int count = 0;
+    ASSERT_TRUE(forEachRecord(path, [&](const json &) { ++count; }));
+    EXPECT_EQ(count, 2);
+    ASSERT_TRUE(dropRecordsAfter(path, 9));
+    EXPECT_EQ(folder.read("log"), firstLines(2));
+  }
+}
+
+TEST(LogFile, WhatIsNoLogStaysAsItIs) {
+  TemporaryFolder folder;
+  for (const char *wrong : {"{\"step\":1}\nnotes\n{\"step\":2}\n",
+                            "{\"step\":1}\n[2]\n", "{\"step\":1}\n\n"}) {
+    std::string path = folder.write("log", wrong);
+    Result<void> dropped = dropRecordsAfter(path, 1);
+    ASSERT_FALSE(dropped);
+    EXPECT_NE(dropped.error().message.find("line 2 is no record of a log"),
+              std::string::npos)
+        << dropped.error().message;
+    EXPECT_EQ(folder.read("log"), wrong);
+    EXPECT_FALSE(forEachRecord(path, [](const json &) {}));
+  }
+  EXPECT_FALSE(forEachRecord(folder.path("none"), [](const json &) {}));
+}
+
+TEST(LogFile, ALongLogIsShortenedWhole) {
+  TemporaryFolder folder;
+  std::string text, expected;
+  for (int step = 1; step <= 50'000; ++step) {
+    std::string line = "{\"step\":" + std::to_string(step) +
+                       ",\"loss\":1.2345678901234567}\n";
+    text += line;
+    if (step <= 40'000)
+      expected += line;
+  }
+  ASSERT_TRUE(dropRecordsAfter(folder.write("log", text), 40'000));
+  EXPECT_TRUE(folder.read("log") == expected);
+}
+
+TEST(LogFile, StepsBelongToRecordsInOnePlace) {
+  auto step = [](const char *record) {
+    return stepOfRecord(json::parse(record));
+  };
+  EXPECT_EQ(step("{\"step\":3}"), 3u);
+  EXPECT_EQ(step("{\"eval\":{\"step\":4}}"), 4u);
+  EXPECT_EQ(step("{\"checkpoint\":{\"step\":5}}"), 5u);
+  EXPECT_EQ(step("{\"run\":{\"step\":6}}"), std::nullopt);
+  EXPECT_EQ(step("{\"step\":-1}"), std::nullopt);
+  EXPECT_EQ(step("{\"eval\":7}"), std::nullopt);
+}
+
+/// What a run writes to it.
+std::string logOf(TemporaryFolder &folder, std::optional<uint64_t> resumedAfter,
+                  std::vector<uint64_t> steps) {
+  PlanReport plan;
+  ProgressOptions options;
+  options.quiet = true;
+  options.log = folder.path("log");
+  options.resumedAfter = resumedAfter;
+  options.run = {{"run", {{"first_step", steps[0]}}}};
+  auto progress = Progress::open(plan, options);
+  EXPECT_TRUE(progress) << progress.error().message;
+  for (uint64_t step : steps) {
+    StepReport report;
+    report.step = step;
+    (*progress)->step(report);
+  }
+  EXPECT_TRUE((*progress)->close());
+  std::string text;
+  EXPECT_TRUE(forEachRecord(options.log, [&](const json &record) {
+    text += record.contains("run") ? "run " : record["step"].dump() + " ";
+  }));
+  return text;
+}
+
+TEST(LogFile, IsAppendedByARunThatGoesOnAndBegunAnewByAnother) {
+  TemporaryFolder folder;
+  EXPECT_EQ(logOf(folder, std::nullopt, {1, 2, 3, 4}), "run 1 2 3 4 ");
+  EXPECT_EQ(logOf(folder, 2, {3, 4}), "run 1 2 run 3 4 ");
+  EXPECT_EQ(logOf(folder, 4, {5}), "run 1 2 run 3 4 run 5 ");
+  EXPECT_EQ(logOf(folder, std::nullopt, {1}), "run 1 ");
+  folder.write("log", "notes\n");
+  PlanReport plan;
+  ProgressOptions options;
+  options.log = folder.path("log");
+  options.resumedAfter = 1;
+  EXPECT_FALSE(Progress::open(plan, options));
+  EXPECT_EQ(folder.read("log"), "notes\n");
+}
+
+} // namespace
+} // namespace polyrank::runtime::test
