@@ -3,6 +3,7 @@
 #include "runtime/report/Progress.h"
 
 #include "runtime/report/Messages.h"
+#include "support/Failpoint.h"
 #include "support/Names.h"
 
 #include <algorithm>
@@ -146,7 +147,19 @@ Progress::~Progress() {
     std::fclose(log);
 }
 
+void Progress::startAgain(uint32_t time) {
+  complete.clear();
+  repeatsUpTo = latest;
+  append({{"restart", time}});
+}
+
 void Progress::step(const StepReport &step) {
+  if (step.step <= repeatsUpTo) {
+    if (isDue())
+      show(step);
+    return;
+  }
+  latest = step.step;
   ++done;
   timeInSteps += step.seconds;
   if (done == 1)
@@ -185,22 +198,31 @@ void Progress::step(const StepReport &step) {
   if (plan.tokensPerSample)
     line["tokens_per_second"] = samples * plan.tokensPerSample;
   line["communication_share"] = step.communicationShare;
-  if (log && logFailure == 0) {
-    std::string text = line.dump() + "\n";
-    if (std::fwrite(text.data(), 1, text.size(), log) != text.size() ||
-        std::fflush(log) != 0) {
-      logFailure = errno;
-      tell(fmt::format(
-          "{}polyrank-run: cannot write the log '{}': {}; the run goes "
-          "on without it\n",
-          lineOpen ? "\n" : "", options.log, std::strerror(logFailure)));
-      lineOpen = false;
-    }
-  }
+  append(line);
   if (!notFinite.empty() && !(options.endsAtNan && step.lossIsNan()))
     warn(step, notFinite);
   if (isDue() || (!options.quiet && (done == 1 || done == options.steps)))
     show(step);
+}
+
+/// To the log, if there is one that can be written.
+void Progress::append(const nlohmann::ordered_json &line) {
+  if (!log || logFailure)
+    return;
+  std::string text = line.dump() + "\n";
+  int failing = failpoint("log.before_write");
+  if (failing)
+    errno = failing;
+  if (failing ||
+      std::fwrite(text.data(), 1, text.size(), log) != text.size() ||
+      std::fflush(log) != 0) {
+    logFailure = errno;
+    tell(fmt::format("{}polyrank-run: cannot write the log '{}': {}; the run "
+                     "goes on without it\n",
+                     lineOpen ? "\n" : "", options.log,
+                     std::strerror(logFailure)));
+    lineOpen = false;
+  }
 }
 
 bool Progress::isGeometric(const std::string &metric) const {
@@ -313,7 +335,8 @@ Result<void> Progress::close() {
   }
   if (logFailure)
     return Error{fmt::format("cannot write the log '{}': {}", options.log,
-                             std::strerror(logFailure))};
+                             std::strerror(logFailure)),
+                 Error::Fault::Disk};
   return {};
 }
 

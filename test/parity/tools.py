@@ -105,8 +105,11 @@ def train(plan, data, steps, out, *more):
     log, weights = Path(f"{out}.jsonl"), Path(f"{out}.safetensors")
     tool("run", plan, "--data", data, "--steps", steps, "--order", "sequential",
          "--log", log, "--save", weights, *more)
-    entries = [json.loads(line) for line in log.read_text().splitlines()]
-    return Run([e for e in entries if "loss" in e], weights)
+    return Run([e for e in readLog(log) if "loss" in e], weights)
+
+
+def readLog(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def inspect(plan):

@@ -1,6 +1,7 @@
 // polyrank-run: checks what the user gave, starts the ranks and shows how they
 // get on. The same program is the ranks' (Rank.cpp).
 
+#include "runtime/launch/Restarts.h"
 #include "runtime/plan/StepTimeline.h"
 #include "runtime/report/Messages.h"
 #include "runtime/report/RunReport.h"
@@ -24,7 +25,8 @@ namespace {
 class Run : Preparation {
 public:
   Run(const RunOptions &given, int argc, char **argv)
-      : Preparation(given), arguments(argv, argv + argc) {}
+      : Preparation(given), arguments(argv, argv + argc),
+        restarts(given.restarts) {}
 
   Result<void> run() {
     if (Result<void> done = Preparation::run(); !done)
@@ -85,7 +87,6 @@ public:
     if (!cores.note.empty() && !options.quiet)
       tell(cores.note + "\n");
     POLYRANK_ASSIGN(signals, EndSignals::block());
-    POLYRANK_ASSIGN(job, shm::Job::create(jobOptions));
 
     uses.resize(report.ranks);
     LaunchOptions launch;
@@ -101,7 +102,9 @@ public:
       launch.descriptors.push_back(numberOf(file));
     launch.descriptors.push_back(numberOf(profileOutput));
     launch.descriptors.push_back(numberOf(traceOutput));
-    launch.timeout = std::chrono::milliseconds(int64_t(1e3 * options.timeout));
+    if (options.timeout)
+      launch.timeout =
+          std::chrono::milliseconds(int64_t(1e3 * *options.timeout));
     launch.nameOf = [&](int rank) { return mesh->describeRank(rank); };
     launch.placeOf = [&](int rank, uint32_t number) {
       return describeCommand(
@@ -110,7 +113,7 @@ public:
     launch.onWarning = [&](const std::string &text) { progress->warn(text); };
     launch.onReport = [&](int rank, const nlohmann::json &message) {
       if (message.contains("step"))
-        take(rank, stepFromJson(message["step"]), job);
+        take(rank, stepFromJson(message["step"]));
       else if (message.contains("ready"))
         progress->ready(readyFromJson(message["ready"]));
       else if (message.contains("saving"))
@@ -120,7 +123,7 @@ public:
       else if (message.contains("use"))
         uses[rank] = useFromJson(message["use"]);
     };
-    Result<void> ran = launchRanks(launch, job, signals);
+    Result<void> ran = launchAndRestart(launch, jobOptions, signals);
     Result<void> logged = progress->close();
     if (!ran) {
       const Error &error = notFinite ? *notFinite : ran.error();
@@ -144,7 +147,8 @@ public:
     std::string text;
     if (options.json)
       text = toText(reportOf(report, *mesh, *progress, uses, files(),
-                             options.links, rehearsedSeconds));
+                             options.links, rehearsedSeconds,
+                             restarts.count()));
     else if (plan->plan->mode() == plan::Mode::Forward && !options.quiet)
       for (auto &[name, value] : progress->means())
         text += fmt::format("{} {:.6g} (mean of {} steps)\n", name, value,
@@ -170,9 +174,70 @@ public:
   }
 
 private:
+  /// Starts the ranks, and again as long as that may help.
+  Result<void> launchAndRestart(LaunchOptions &launch,
+                                const shm::JobOptions &jobOptions,
+                                const EndSignals &signals) {
+    for (;;) {
+      attempt = {};
+      Result<void> ran;
+      {
+        // Shared memory is the attempt's own, and gone before the next one's.
+        POLYRANK_ASSIGN(made, shm::Job::create(jobOptions));
+        job = &made;
+        launch.attempt = restarts.count() + 1;
+        ran = launchRanks(launch, made, signals);
+        job = nullptr;
+      }
+      if (ran || notFinite || signals.latest())
+        return ran;
+      Result<std::chrono::seconds> pause =
+          restarts.after(ran.error(), attempt);
+      if (!pause)
+        return pause.error();
+      tell(fmt::format("polyrank-run: {}\npolyrank-run: all ranks start again "
+                       "in {} s ({} of {} restarts)\n",
+                       ran.error().message, pause->count(), restarts.count(),
+                       options.restarts));
+      if (int signal = signals.await(*pause))
+        return Error{fmt::format("interrupted by signal {} ({}) before the "
+                                 "ranks were started again",
+                                 signal, strsignal(signal)),
+                     Error::Fault::Rank};
+      if (Result<void> ready = forgetAttempt(); !ready)
+        return ready;
+    }
+  }
+
+  /// Nothing of a failed attempt comes into the next one's files.
+  Result<void> forgetAttempt() {
+    reported.clear();
+    uses.assign(uses.size(), {});
+    progress->startAgain(restarts.count());
+    std::vector<int> files{sharedMemory.get()};
+    for (const std::optional<OutputFile> &file : saveOutputs)
+      if (file)
+        files.push_back(file->descriptor().get());
+    for (const std::optional<OutputFile> *file :
+         {&profileOutput, &traceOutput})
+      if (*file)
+        files.push_back((*file)->descriptor().get());
+    for (int file : files)
+      if (file >= 0 && ftruncate(file, 0) != 0)
+        return Error{fmt::format("cannot empty what the failed ranks wrote: {}",
+                                 std::strerror(errno)),
+                     Error::Fault::Disk};
+    if (sharedMemory.get() >= 0 &&
+        ftruncate(sharedMemory.get(), sharedMemoryBytes()) != 0)
+      return Error{fmt::format("no memory for {} bytes to start again: {}",
+                               sharedMemoryBytes(), std::strerror(errno)),
+                   Error::Fault::Rank};
+    return {};
+  }
+
   /// A step is done when the first ranks of all programs have said so. One program
   /// may be steps ahead of another.
-  void take(int rank, StepReport report, const shm::Job &job) {
+  void take(int rank, StepReport report) {
     auto &[whole, count] = reported[report.step];
     if (count == 0) {
       whole = std::move(report);
@@ -185,12 +250,14 @@ private:
       return;
     StepReport step = std::move(whole);
     reported.erase(step.step);
+    ++attempt.steps;
+    attempt.lastStep = step.step;
     progress->step(step);
     if (plan->programs() > 1 && !notFinite)
       if (auto fault = findNotFinite(options, *plan->plan, step,
                                      data ? &*data : nullptr)) {
         notFinite = std::move(fault);
-        job.abort(notFinite->message);
+        job->abort(notFinite->message);
       }
   }
 
@@ -271,6 +338,9 @@ private:
   std::unique_ptr<Progress> progress;
   std::optional<double> rehearsedSeconds; // of a step, by times and links
   std::vector<RankUse> uses;
+  Restarts restarts;
+  Attempt attempt;                // that is running
+  const shm::Job *job = nullptr; // its shared memory
   /// Steps that not all programs have done, with how many have.
   std::map<uint64_t, std::pair<StepReport, uint32_t>> reported;
   std::optional<Error> notFinite; // the loss, for which the job was ended
