@@ -2,6 +2,8 @@
 
 #include "support/File.h"
 
+#include "support/Failpoint.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -73,12 +75,17 @@ Result<void> writeAt(const Descriptor &descriptor, const std::string &path,
                      uint64_t offset, const void *from, uint64_t length) {
   const char *cursor = static_cast<const char *>(from);
   while (length > 0) {
-    ssize_t n = pwrite(descriptor.get(), cursor,
-                       std::min<uint64_t>(length, 1 << 30), offset);
+    int failing = failpoint("write.before");
+    ssize_t n = failing ? -1
+                        : pwrite(descriptor.get(), cursor,
+                                 std::min<uint64_t>(length, 1 << 30), offset);
+    if (failing)
+      errno = failing;
     if (n < 0 && errno == EINTR)
       continue;
     if (n <= 0)
-      return fileError(path, "cannot be written", Error::Fault::Rank);
+      return fileError(path, "cannot be written", Error::Fault::Disk);
+    failpoint("write.after");
     cursor += n;
     offset += n;
     length -= n;
@@ -93,9 +100,14 @@ Result<void> syncDirectoryOf(const std::string &path) {
                                                      : path.substr(0, slash);
   Descriptor descriptor(
       open(directory.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY));
+  if (int failing = failpoint("folder.before_sync")) {
+    errno = failing;
+    return fileError(directory, "cannot be synced", Error::Fault::Disk);
+  }
   if (descriptor.get() < 0 ||
       (fsync(descriptor.get()) != 0 && errno != EINVAL && errno != EOPNOTSUPP))
-    return fileError(directory, "cannot be synced", Error::Fault::Rank);
+    return fileError(directory, "cannot be synced", Error::Fault::Disk);
+  failpoint("folder.after_sync");
   return {};
 }
 

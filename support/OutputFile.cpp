@@ -2,6 +2,8 @@
 
 #include "support/OutputFile.h"
 
+#include "support/Failpoint.h"
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -137,11 +139,11 @@ Result<OutputFile> OutputFile::create(const std::string &path, uint64_t bytes) {
   struct statvfs disk;
   if (fstatvfs(output.file.get(), &disk) == 0 &&
       bytes > uint64_t(disk.f_bavail) * disk.f_frsize)
-    return cannotWrite(
-        path, "it needs " + std::to_string(bytes) +
-                  " bytes, its file system has " +
-                  std::to_string(uint64_t(disk.f_bavail) * disk.f_frsize) +
-                  " left");
+    return Error{"cannot write '" + path + "': it needs " +
+                     std::to_string(bytes) + " bytes, its file system has " +
+                     std::to_string(uint64_t(disk.f_bavail) * disk.f_frsize) +
+                     " left",
+                 Error::Fault::Disk};
   return std::move(output);
 }
 
@@ -158,22 +160,30 @@ Result<void> OutputFile::giveName() {
                AT_SYMLINK_FOLLOW) == 0)
       temporary = candidate;
     else if (errno != EEXIST)
-      return fileError(name, "cannot be named", Error::Fault::Rank);
+      return fileError(name, "cannot be named", Error::Fault::Disk);
   }
   // A link cannot replace a file; a name can.
-  if (rename(temporary.c_str(), target.c_str()) != 0)
-    return fileError(name, "cannot be renamed into place", Error::Fault::Rank);
+  int failing = failpoint("output.before_rename");
+  if (failing)
+    errno = failing;
+  if (failing || rename(temporary.c_str(), target.c_str()) != 0)
+    return fileError(name, "cannot be renamed into place", Error::Fault::Disk);
   temporary.clear();
+  failpoint("output.after_rename");
   return {};
 }
 
 Result<void> OutputFile::commit() {
-  if (fsync(file.get()) != 0)
-    return fileError(name, "cannot be synced", Error::Fault::Rank);
+  int failing = failpoint("output.before_sync");
+  if (failing)
+    errno = failing;
+  if (failing || fsync(file.get()) != 0)
+    return fileError(name, "cannot be synced", Error::Fault::Disk);
+  failpoint("output.after_sync");
   if (Result<void> named = giveName(); !named)
     return named;
   if (!file.close())
-    return fileError(name, "cannot be closed", Error::Fault::Rank);
+    return fileError(name, "cannot be closed", Error::Fault::Disk);
   return syncDirectoryOf(target);
 }
 

@@ -8,11 +8,16 @@
 
 namespace polyrank {
 
-/// What went wrong. `fault` decides the exit code: 1 where the user's input is
-/// wrong, 2 where a rank failed, 3 where the training did: its loss or its
-/// weights became NaN or infinite.
+/// What went wrong. `fault` is the exit status of polyrank-run (0: done).
 struct Error {
-  enum class Fault { Input = 1, Rank = 2, NotFinite = 3 };
+  enum class Fault {
+    Input = 1,     // what the user gave is wrong
+    Rank = 2,      // a rank, or the run, failed or was interrupted
+    Hang = 3,      // the ranks lived, and none got on
+    Preempted = 4, // a signal ended the run, and what it did is saved
+    Disk = 5,      // it was full or failed while it was written
+    NotFinite = 6  // the training failed: loss or weights became NaN or infinite
+  };
   std::string message;
   Fault fault = Fault::Input;
 };

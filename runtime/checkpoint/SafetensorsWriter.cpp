@@ -2,6 +2,8 @@
 
 #include "runtime/checkpoint/Safetensors.h"
 
+#include "support/Failpoint.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -178,13 +180,16 @@ SafetensorsWriter::create(const std::string &path, int file,
                           const std::map<std::string, std::string> &metadata) {
   POLYRANK_ASSIGN(writer, open(path, file, tensors, metadata));
   // Have the disk say now that it is too small, where it can.
-  if (fallocate(file, 0, 0, writer.fileSize) != 0 &&
+  int failing = failpoint("save.before_allocate");
+  if (failing)
+    errno = failing;
+  if ((failing || fallocate(file, 0, 0, writer.fileSize) != 0) &&
       ((errno != EOPNOTSUPP && errno != ENOSYS) ||
        ftruncate(file, writer.fileSize) != 0))
     return fileError(path,
                      "has no room for " + std::to_string(writer.fileSize) +
                          " bytes",
-                     Error::Fault::Rank);
+                     Error::Fault::Disk);
   uint64_t headerSize = writer.header.size();
   if (auto done = writeAt(writer.descriptor, path, 0, &headerSize, 8); !done)
     return done.error();
@@ -257,11 +262,15 @@ Result<void> SafetensorsWriter::writeData(uint64_t offset,
 Result<void> SafetensorsWriter::finish() {
   if (failed)
     return Error{path + ": a write has failed; the file cannot be finished",
-                 Error::Fault::Rank};
-  if (fsync(descriptor.get()) != 0) {
+                 Error::Fault::Disk};
+  int failing = failpoint("save.before_sync");
+  if (failing)
+    errno = failing;
+  if (failing || fsync(descriptor.get()) != 0) {
     failed = true;
-    return fileError(path, "cannot be synced", Error::Fault::Rank);
+    return fileError(path, "cannot be synced", Error::Fault::Disk);
   }
+  failpoint("save.after_sync");
   return {};
 }
 

@@ -196,6 +196,10 @@ public:
   /// Fails if the job was aborted. Does not wait.
   virtual Result<void> health() = 0;
 
+  /// Whether this rank may begin the next step, and then all ranks will; else the
+  /// launcher has asked all to end behind the step before.
+  virtual bool mayBegin(uint64_t step) { return true; }
+
   /// Publishes where this rank is, before each command: for messages, and for
   /// the launcher, which ends a job that does not get on.
   virtual void setProgress(uint64_t step, uint32_t command) = 0;

@@ -2,6 +2,7 @@
 
 #include "runtime/exec/RankProgram.h"
 
+#include "support/Failpoint.h"
 #include "support/Float16.h"
 #include "support/arrays/Values.h"
 
@@ -330,6 +331,8 @@ Result<void> RankProgram::fillInput(const DataSource &data, Split split,
       fetchShard(placement, element, row.data(), rows + b * localRow);
     }
   }
+  if (failpoint("input.filled") == failWithNan)
+    std::fill_n(shard.data(), element, std::byte(0xff)); // of floats a NaN
   return {};
 }
 

@@ -2,6 +2,7 @@
 
 #include "runtime/launch/Launcher.h"
 
+#include "runtime/launch/Stragglers.h"
 #include "runtime/launch/Watch.h"
 
 #include <algorithm>
@@ -55,6 +56,10 @@ std::vector<std::string> environmentOf(const LaunchOptions &options, int rank,
   }
   result.push_back(fmt::format("POLYRANK_RANK={}", rank));
   result.push_back(fmt::format("POLYRANK_JOB={}", job));
+  result.push_back(fmt::format("POLYRANK_ATTEMPT={}", options.attempt));
+  // For tests (support/Failpoint.h).
+  if (const char *failpoints = std::getenv("POLYRANK_FAIL"))
+    result.push_back(fmt::format("POLYRANK_FAIL={}", failpoints));
   for (int descriptor : options.descriptors)
     files += (files.empty() ? "" : ",") + std::to_string(descriptor);
   result.push_back("POLYRANK_FILES=" + files);
@@ -107,6 +112,8 @@ public:
         options.onTick();
       if (!ending)
         look();
+      if (!ending)
+        lookForStragglers();
       if (ending && Clock::now() > *ending + grace)
         killAll();
     }
@@ -150,6 +157,10 @@ private:
       // A Ctrl-C at the terminal is for the launcher, which ends the ranks.
       signal(SIGINT, SIG_IGN);
       signal(SIGHUP, SIG_IGN);
+      // And what a scheduler sends to all processes of a job.
+      signal(SIGUSR1, SIG_IGN);
+      if (options.finishesStep)
+        signal(SIGTERM, SIG_IGN);
       sigprocmask(SIG_SETMASK, &signals.before(), nullptr);
       if (mine)
         sched_setaffinity(0, sizeof(*mine), mine);
@@ -178,41 +189,83 @@ private:
     for (int rank = 0; rank < options.ranks; ++rank)
       drain(rank);
     while (int signal = signals.take())
-      if (!interrupted) {
-        interrupted = signal;
-        end(fmt::format("interrupted by {}", strsignal(signal)));
-      }
+      interrupt(signal);
     for (int rank = 0; rank < options.ranks; ++rank)
       reap(rank);
   }
 
+  void interrupt(int signal) {
+    if (options.finishesStep && !interrupted && !stopping && !ending) {
+      // Without a step there is nothing to finish, and nothing new to save.
+      if (uint64_t step = job.stopSteps()) {
+        stopping = signal;
+        warn(fmt::format("{}: the run ends when step {} is done and saved; "
+                         "Ctrl-C ends it at once",
+                         strsignal(signal), step));
+        return;
+      }
+    }
+    // A scheduler repeats itself; only a user who insists is in a hurry.
+    if (interrupted || (stopping && signal != SIGINT))
+      return;
+    interrupted = signal;
+    end(fmt::format("interrupted by {}", strsignal(signal)));
+  }
+
+  void warn(const std::string &message) const {
+    if (options.onWarning)
+      options.onWarning(message);
+  }
+
+  std::vector<WatchedRank> watched() const {
+    std::vector<WatchedRank> all;
+    for (const RankProcess &rank : ranks)
+      all.push_back({rank.pid, rank.running});
+    return all;
+  }
+
+  void lookForStragglers() {
+    std::vector<uint64_t> awaited;
+    for (int rank = 0; rank < options.ranks; ++rank)
+      awaited.push_back(job.awaitedNanoseconds(rank));
+    if (auto found =
+            stragglers.look(Clock::now().time_since_epoch(), awaited))
+      warn(fmt::format("{} holds the others up: in the last {} s they waited "
+                       "{:.0f} % of their time for it to start what they had "
+                       "started, and {:.0f} % of all their waiting was for it; "
+                       "look at its core, and at what else runs there",
+                       options.nameOf(found->rank),
+                       std::chrono::duration_cast<std::chrono::seconds>(
+                           Stragglers::window)
+                           .count(),
+                       100 * found->timeLost, 100 * found->share));
+  }
+
   /// Ends a job that does not get on, after the user has been told why.
   void look() {
-    std::vector<WatchedRank> watched;
-    for (const RankProcess &rank : ranks)
-      watched.push_back({rank.pid, rank.running});
-    auto still = watch.look(watched);
+    auto still = watch.look(watched());
     if (still < patience)
       warned = false;
-    bool over = options.timeout.count() > 0 && still >= options.timeout;
+    Clock::duration limit = options.timeout ? *options.timeout : watch.limit();
+    bool over = limit.count() > 0 && still >= limit;
     if (!over && (warned || still < patience))
       return;
-    auto [rank, text] = watch.blame(watched);
-    auto seconds = std::chrono::duration_cast<std::chrono::seconds>(still);
-    std::string message =
-        fmt::format("no rank got on for {} s: {}", seconds.count(), text);
+    using std::chrono::seconds;
+    std::string message = fmt::format(
+        "no rank got on for {} s: {}",
+        std::chrono::duration_cast<seconds>(still).count(),
+        watch.blame(watch.snapshot(watched())));
     if (!over) {
       warned = true;
-      if (options.onWarning)
-        options.onWarning(
-            options.timeout.count() > 0
-                ? fmt::format("{}; the run ends when that lasts {} s", message,
-                              options.timeout.count() / 1000)
-                : message);
+      warn(limit.count() > 0
+               ? fmt::format("{}; the run ends when that lasts {} s", message,
+                             std::chrono::duration_cast<seconds>(limit).count())
+               : message);
       return;
     }
     message += "; --timeout gives it more time";
-    stalled = Error{message, Error::Fault::Rank};
+    showRanks(-1);
+    stalled = Error{message, Error::Fault::Hang};
     end(message);
   }
 
@@ -228,9 +281,16 @@ private:
     if (good || first >= 0 || interrupted || stalled)
       return;
     first = rank;
+    showRanks(rank);
     end(fmt::format("{} {}", options.nameOf(rank),
                     process.error ? "failed: " + process.error->message
                                   : describeEnd(process.status)));
+  }
+
+  /// Where all ranks are, before the one that failed, or -1, ends them.
+  void showRanks(int failed) const {
+    if (!ending)
+      warn(watch.table(watch.snapshot(watched()), failed));
   }
 
   /// Tells all ranks that the job is over; those that do not listen are killed
@@ -286,12 +346,19 @@ private:
                 Error::Fault(report.value("fault", int(Error::Fault::Rank)))};
       if (first < 0 && !interrupted && !stalled) {
         first = rank;
+        if (process.error->fault == Error::Fault::Rank)
+          showRanks(rank);
         end(process.error->message);
       }
     } else if (report.contains("finished")) {
       process.finished = true;
-    } else if (options.onReport) {
-      options.onReport(rank, report);
+    } else if (report.contains("stopped")) {
+      stoppedAfter = report["stopped"];
+    } else {
+      if (report.contains("step"))
+        watch.addStep(report["step"].value("seconds", 0.0));
+      if (options.onReport)
+        options.onReport(rank, report);
     }
   }
 
@@ -302,6 +369,10 @@ private:
           return rank.finished && !rank.error && WIFEXITED(rank.status) &&
                  WEXITSTATUS(rank.status) == 0;
         });
+    if (done && stoppedAfter)
+      return Error{fmt::format("ended by signal {} ({}) after step {}",
+                               stopping, strsignal(stopping), *stoppedAfter),
+                   Error::Fault::Preempted};
     if (done)
       return {};
     if (interrupted)
@@ -334,9 +405,12 @@ private:
   const EndSignals &signals;
   std::vector<RankProcess> ranks;
   Watch watch;
+  Stragglers stragglers;
   bool warned = false; // of what lasts
   int first = -1;      // the rank that failed before all others
-  int interrupted = 0; // the signal
+  int stopping = 0;    // the signal for which the ranks finish their step
+  int interrupted = 0; // the signal that ended them at once
+  std::optional<uint64_t> stoppedAfter;
   std::optional<Error> stalled;
   std::optional<Clock::time_point> ending;
 };
@@ -356,7 +430,7 @@ Result<EndSignals> EndSignals::block() {
   sigset_t blocked;
   sigemptyset(&blocked);
   sigaddset(&blocked, SIGCHLD);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
     // A blocked signal comes to the descriptor even where it is ignored.
     struct sigaction action;
     if (sigaction(signal, nullptr, &action) == 0 &&
@@ -383,8 +457,21 @@ int EndSignals::take() const {
   signalfd_siginfo info;
   while (read(file.get(), &info, sizeof(info)) == sizeof(info))
     if (info.ssi_signo != SIGCHLD)
-      return static_cast<int>(info.ssi_signo);
+      return taken = static_cast<int>(info.ssi_signo);
   return 0;
+}
+
+int EndSignals::await(std::chrono::milliseconds time) const {
+  auto end = Clock::now() + time;
+  int signal = take();
+  for (auto now = Clock::now(); !signal && now < end; now = Clock::now()) {
+    pollfd ready{file.get(), POLLIN, 0};
+    poll(&ready, 1,
+         static_cast<int>(
+             std::chrono::ceil<std::chrono::milliseconds>(end - now).count()));
+    signal = take();
+  }
+  return signal;
 }
 
 namespace {
@@ -442,6 +529,10 @@ void RankConnection::report(const nlohmann::json &report) const {
 int RankConnection::fail(const Error &error) const {
   report({{"error", error.message}, {"fault", int(error.fault)}});
   return int(error.fault);
+}
+
+void RankConnection::stopped(uint64_t step) const {
+  report({{"stopped", step}});
 }
 
 int RankConnection::finish() const {

@@ -28,8 +28,14 @@ struct LaunchOptions {
   std::function<std::string(int rank)> nameOf;
   /// Of a rank's command by its number in a step: "in segment 'update', loss".
   std::function<std::string(int rank, uint32_t command)> placeOf;
-  /// After no rank has got on for this long, the job is ended; 0: never.
-  std::chrono::milliseconds timeout{0};
+  /// After no rank has got on for this long, the job is ended; 0: never. Where
+  /// it is not said, Watch::limit.
+  std::optional<std::chrono::milliseconds> timeout;
+  /// Which start of all ranks this is, from 1.
+  uint32_t attempt = 1;
+  /// Whether a first signal to end lets all ranks finish their step, and what
+  /// they do then.
+  bool finishesStep = false;
   /// Something that the user should know while the job goes on.
   std::function<void(const std::string &message)> onWarning;
   /// What a rank reports besides errors and its end.
@@ -38,8 +44,8 @@ struct LaunchOptions {
   std::function<void()> onTick;
 };
 
-/// SIGINT, SIGTERM and SIGHUP, but for those that were ignored when this process
-/// began (nohup), as long as this lives: they wait for `take`.
+/// SIGINT, SIGTERM, SIGHUP and SIGUSR1, but for those that were ignored when this
+/// process began (nohup), as long as this lives: they wait for `take`.
 class EndSignals {
 public:
   static Result<EndSignals> block();
@@ -49,6 +55,10 @@ public:
   /// The number of one that has come, or 0; `descriptor` is readable then, and
   /// when a child has ended.
   int take() const;
+  /// The latest that was taken, or 0.
+  int latest() const { return taken; }
+  /// Waits so long for one, which is returned and taken; else 0.
+  int await(std::chrono::milliseconds time) const;
   /// For the end of the work, which is not to be lost: a first signal is noted
   /// from now on, and returned by `late`; another ends the process as usual.
   void letOne();
@@ -62,14 +72,17 @@ private:
 
   Descriptor file;
   std::vector<int> handled;
+  mutable int taken = 0;
   sigset_t mask{};
 };
 
 /// Runs this program again, once per rank, and returns when all have ended.
 /// The ranks die with the launcher. When one fails, none gets on for the
 /// timeout, or a signal to end comes, all are ended within a second; the error
-/// names the rank that was first. A signal that comes when all ranks are done
-/// ends nothing. Other threads of this process must hold no signals.
+/// names the rank that was first, and a warning before says where all were. A
+/// signal that comes when all ranks are done ends nothing. With `finishesStep`
+/// the first one has the ranks end behind the same step, and the error is
+/// Preempted; a SIGINT after it ends them at once. Other threads of this process must hold no signals.
 Result<void> launchRanks(const LaunchOptions &options, const shm::Job &job,
                          const EndSignals &signals);
 
@@ -88,6 +101,8 @@ public:
   /// Says why the rank ends, and returns its exit status.
   int fail(const Error &error) const;
   int finish() const;
+  /// Says that it ends behind this step, as it was asked to (Transport::mayBegin).
+  void stopped(uint64_t step) const;
 
 private:
   int number = -1, pipe = -1;

@@ -8,6 +8,12 @@ namespace polyrank::runtime {
 
 using namespace std::chrono_literals;
 
+namespace {
+constexpr auto whileLoading = 300s, atLeast = 60s;
+constexpr double stepsOfTime = 20;
+constexpr size_t stepsKept = 101; // for their median
+} // namespace
+
 Watch::Clock::duration Watch::look(const std::vector<WatchedRank> &ranks) {
   auto now = Clock::now();
   // Of a longer pause than between two looks this process has seen nothing.
@@ -17,7 +23,9 @@ Watch::Clock::duration Watch::look(const std::vector<WatchedRank> &ranks) {
   size_t left = 0;
   for (size_t r = 0; r < ranks.size(); ++r) {
     shm::RankReport report = job.report(static_cast<int>(r));
-    moved |= report != reports[r];
+    bool same = report == reports[r];
+    quiet[r] = same ? quiet[r] + passed : Clock::duration();
+    moved |= !same;
     reports[r] = report;
     left += ranks[r].running;
   }
@@ -34,44 +42,62 @@ Watch::Clock::duration Watch::look(const std::vector<WatchedRank> &ranks) {
   return still;
 }
 
-std::pair<int, std::string>
-Watch::blame(const std::vector<WatchedRank> &ranks) const {
-  int first = -1, all = 0;
+void Watch::addStep(double seconds) {
+  steps.push_back(seconds);
+  if (steps.size() > stepsKept)
+    steps.pop_front();
+}
+
+Watch::Clock::duration Watch::limit() const {
+  if (steps.empty())
+    return whileLoading;
+  std::vector<double> sorted(steps.begin(), steps.end());
+  auto middle = sorted.begin() + static_cast<ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return std::max<Clock::duration>(
+      atLeast, std::chrono::duration_cast<Clock::duration>(
+                   std::chrono::duration<double>(stepsOfTime * *middle)));
+}
+
+std::vector<RankSnapshot>
+Watch::snapshot(const std::vector<WatchedRank> &ranks) const {
+  std::vector<RankSnapshot> all;
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    int rank = static_cast<int>(r);
+    RankSnapshot each{ranks[r].pid,     ranks[r].running, '?',
+                      job.report(rank), job.waitOf(rank), quiet[r]};
+    if (each.running)
+      each.state = shm::processState(each.pid);
+    if (each.report != reports[r])
+      each.still = {};
+    all.push_back(std::move(each));
+  }
+  return all;
+}
+
+std::string Watch::table(const std::vector<RankSnapshot> &ranks,
+                         int failed) const {
+  std::vector<int> culprits = findCulprits(ranks);
+  // What one says has failed may be another's death.
+  bool hasDead = !culprits.empty() && ranks[culprits.front()].isGone();
+  if (failed >= 0 && !hasDead)
+    culprits = {failed};
+  return rankTable(ranks, culprits, names);
+}
+
+std::string Watch::blame(const std::vector<RankSnapshot> &ranks) const {
+  constexpr size_t most = 4;
+  std::vector<int> culprits = findCulprits(ranks);
   std::string text;
-  auto add = [&](size_t r, const std::string &what) {
-    constexpr int most = 4;
-    if (first < 0)
-      first = static_cast<int>(r);
-    if (++all <= most)
-      text += (all > 1 ? "; " : "") + names.rank(static_cast<int>(r)) + " " +
-              what + " (process " + std::to_string(ranks[r].pid) + ")";
-    else if (all == most + 1)
-      text += "; and others";
-  };
-  for (size_t r = 0; r < ranks.size(); ++r) {
-    char state = ranks[r].running ? shm::processState(ranks[r].pid) : '?';
-    if (state == 'T' || state == 't')
-      add(r, state == 'T' ? "is stopped" : "is stopped by a debugger");
+  for (size_t c = 0; c < std::min(culprits.size(), most); ++c) {
+    int rank = culprits[c];
+    text += (c == 0 ? "" : "; ") + names.rank(rank) + " " +
+            describeRank(rank, ranks, names) + " (process " +
+            std::to_string(ranks[rank].pid) + ")";
   }
-  // A rank that is stopped explains what the others do.
-  if (first >= 0)
-    return {first, text};
-  for (size_t r = 0; r < ranks.size(); ++r) {
-    const shm::RankReport &report = reports[r];
-    if (!ranks[r].running || report.waiting)
-      continue;
-    if (report.phase == shm::RankPhase::Starting ||
-        report.phase == shm::RankPhase::Attaching)
-      add(r, "has not joined the job");
-    else if (report.step == 0)
-      add(r, "has not begun its first step");
-    else
-      add(r, "is in step " + std::to_string(report.step) + ", " +
-                 names.command(static_cast<int>(r), report.command));
-  }
-  if (first < 0)
-    text = "all ranks wait";
-  return {first, text};
+  if (culprits.size() > most)
+    text += "; and others";
+  return culprits.empty() ? "all ranks wait" : text;
 }
 
 } // namespace polyrank::runtime

@@ -2,10 +2,11 @@
 
 #pragma once
 
-#include "runtime/comm/shm/ShmJob.h"
+#include "runtime/launch/RankTable.h"
 
 #include <chrono>
-#include <functional>
+#include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,26 +26,37 @@ struct WatchedRank {
 class Watch {
 public:
   using Clock = std::chrono::steady_clock;
-  struct Names {
-    std::function<std::string(int rank)> rank;
-    std::function<std::string(int rank, uint32_t command)> command;
-  };
 
-  Watch(const shm::Job &job, int ranks, Names names)
-      : job(job), names(std::move(names)), reports(ranks) {}
+  Watch(const shm::Job &job, int ranks, RankNames names)
+      : job(job), names(std::move(names)), reports(ranks), quiet(ranks) {}
 
   /// How long no rank has got on. Call it often.
   Clock::duration look(const std::vector<WatchedRank> &ranks);
 
-  /// The first of the ranks for which the others wait, and what can be said of
-  /// all those: "rank 2 (data=1) is stopped (process 123)".
-  std::pair<int, std::string>
-  blame(const std::vector<WatchedRank> &ranks) const;
+  /// Notes how long a step has taken.
+  void addStep(double seconds);
+  /// How long no rank may get on, unless the user says something else: so much
+  /// as loading may take, until there are steps, and then as a step of the
+  /// usual length cannot.
+  Clock::duration limit() const;
+
+  /// Where the ranks are now.
+  std::vector<RankSnapshot>
+  snapshot(const std::vector<WatchedRank> &ranks) const;
+
+  /// What can be said of the ranks for which the others wait: "rank 2 (data=1)
+  /// is stopped; it is in step 3, .. (process 123)".
+  std::string blame(const std::vector<RankSnapshot> &ranks) const;
+  /// The table of the ranks, of which one may be known to have failed.
+  std::string table(const std::vector<RankSnapshot> &ranks,
+                    int failed = -1) const;
 
 private:
   const shm::Job &job;
-  Names names;
+  RankNames names;
   std::vector<shm::RankReport> reports; // of the last look
+  std::vector<Clock::duration> quiet;   // how long each of them was the same
+  std::deque<double> steps;             // seconds of the latest ones
   size_t running = 0;
   Clock::time_point last = Clock::now();
   Clock::duration still{};

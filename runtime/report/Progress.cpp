@@ -4,6 +4,7 @@
 
 #include "runtime/report/LogFile.h"
 #include "runtime/report/Messages.h"
+#include "support/Failpoint.h"
 #include "support/Names.h"
 
 #include <algorithm>
@@ -169,7 +170,19 @@ Progress::~Progress() {
     std::fclose(log);
 }
 
+void Progress::startAgain(uint32_t time) {
+  complete.clear();
+  repeatsUpTo = latest;
+  append({{"restart", time}});
+}
+
 void Progress::step(const StepReport &step) {
+  if (step.step <= repeatsUpTo) {
+    if (isDue())
+      show(step);
+    return;
+  }
+  latest = step.step;
   ++done;
   timeInSteps += step.seconds;
   if (done == 1)
@@ -229,7 +242,11 @@ void Progress::append(const nlohmann::ordered_json &record) {
       record.dump(-1, ' ', false,
                   nlohmann::ordered_json::error_handler_t::replace) +
       "\n";
-  if (std::fwrite(text.data(), 1, text.size(), log) != text.size() ||
+  int failing = failpoint("log.before_write");
+  if (failing)
+    errno = failing;
+  if (failing ||
+      std::fwrite(text.data(), 1, text.size(), log) != text.size() ||
       std::fflush(log) != 0) {
     logFailure = errno;
     tell(fmt::format("{}polyrank-run: cannot write the log '{}': {}; the run "
@@ -384,7 +401,8 @@ Result<void> Progress::close() {
   }
   if (logFailure)
     return Error{fmt::format("cannot write the log '{}': {}", options.log,
-                             std::strerror(logFailure))};
+                             std::strerror(logFailure)),
+                 Error::Fault::Disk};
   return eventFailure ? Result<void>(*eventFailure) : Result<void>();
 }
 

@@ -102,6 +102,10 @@ public:
 
   /// Says that the steps begin.
   void ready(const ReadyReport &report);
+  /// All ranks start again, for the time of this number: steps that come once
+  /// more have the values that they had, and are shown, but count and are logged
+  /// once.
+  void startAgain(uint32_t time);
   /// Logs the step and shows it.
   void step(const StepReport &step);
   /// Tells the user something besides.
@@ -153,7 +157,8 @@ private:
   std::optional<Error> eventFailure;
   bool terminal = false, lineOpen = false;
   bool reportedNotFinite = false, reportedNoTargets = false;
-  uint64_t done = 0;
+  uint64_t done = 0, latest = 0; // how many, and the last one's number
+  uint64_t repeatsUpTo = 0;      // the last that an attempt before has done
   double timeInSteps = 0, firstSeconds = 0, leastSeconds = 0;
   struct WeightedMean {
     std::string name;

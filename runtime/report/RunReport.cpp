@@ -20,6 +20,23 @@ toJson(const std::vector<std::pair<std::string, double>> &metrics) {
   return object;
 }
 
+const char *statusOf(Error::Fault fault) {
+  switch (fault) {
+  case Error::Fault::Input:
+  case Error::Fault::Rank:
+    return "error";
+  case Error::Fault::Hang:
+    return "hang";
+  case Error::Fault::Preempted:
+    return "preempted";
+  case Error::Fault::Disk:
+    return "disk";
+  case Error::Fault::NotFinite:
+    return "not_finite";
+  }
+  return "error"; // which every other number is
+}
+
 ordered_json start(const char *status, const RunFiles &files) {
   ordered_json report = newReport("run");
   report["status"] = status;
@@ -46,7 +63,8 @@ ordered_json reportOf(const PlanReport &plan, const Mesh &mesh,
                       const Progress &progress,
                       const std::vector<RankUse> &uses, const RunFiles &files,
                       const std::vector<std::string> &links,
-                      std::optional<double> rehearsedSeconds) {
+                      std::optional<double> rehearsedSeconds,
+                      uint32_t restarts) {
   ordered_json report =
       start(progress.meanLossIsNan() ? "not_finite" : "ok", files);
   report["model"] = plan.model;
@@ -58,6 +76,7 @@ ordered_json reportOf(const PlanReport &plan, const Mesh &mesh,
   report["samples_per_step"] = plan.samplesPerStep;
   report["tokens_per_sample"] = plan.tokensPerSample;
   report["steps"] = progress.stepsDone();
+  report["restarts"] = restarts;
   report["seconds"] = progress.seconds();
   report["seconds_per_step"] = progress.secondsPerStep();
   report["least_seconds_per_step"] = progress.leastSecondsPerStep();
@@ -93,8 +112,7 @@ ordered_json reportOf(const PlanReport &plan, const Mesh &mesh,
 
 ordered_json reportOfFailure(const Error &error, uint64_t steps,
                              const RunFiles &files) {
-  ordered_json report = start(
-      error.fault == Error::Fault::NotFinite ? "not_finite" : "error", files);
+  ordered_json report = start(statusOf(error.fault), files);
   report["error"] = error.message;
   report["steps"] = steps;
   return report;

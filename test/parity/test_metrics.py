@@ -135,7 +135,7 @@ def test_a_step_in_which_no_label_of_a_metric_counts_goes_on(heads, tmp_path):  
     # A loss that diverges is one all the same.
     data["x"][:] = float("inf")
     tools.saveData(tmp_path / "bad.npz", data)
-    _, said = tools.tool("run", tmp_path / "plan", "--data", tmp_path / "bad.npz", "--order", "sequential", "--steps", 2, code=3)
+    _, said = tools.tool("run", tmp_path / "plan", "--data", tmp_path / "bad.npz", "--order", "sequential", "--steps", 2, code=6)
     assert "step 1: the loss is NaN" in said
 
 

@@ -165,7 +165,7 @@ def test_a_run_whose_loss_became_nan_ends_there_with_its_own_status_and_saves_no
     before = contents(files)
     run = ("run", files / "model.plan", "--data", data, "--steps", 7, "--order", "sequential",
            "--log", files / "log", "--save", files / "w.safetensors")
-    output, error = tools.tool(*run, "--json", code=3)
+    output, error = tools.tool(*run, "--json", code=6)
     assert "step 3: the loss is NaN" in error
     assert f"{data}, array 'x': value nan at element {17 * 16 + 3} (sample 17)" in error
     assert f"'{files / 'w.safetensors'}' is as it was" in error
@@ -185,7 +185,7 @@ def test_weights_that_the_last_step_made_infinite_are_not_saved(files):
                "--optimizer", "sgd(lr=1e39)")
     before = contents(files)
     _, error = tools.tool("run", files / "model.plan", "--data", files / "data.npz", "--steps", 1,
-                          "--save", files / "w.safetensors", "--quiet", code=3)
+                          "--save", files / "w.safetensors", "--quiet", code=6)
     assert "holds NaN or infinite values after the last step" in error and "--allow-nan" in error
     assert contents(files) == before
 
@@ -193,7 +193,7 @@ def test_weights_that_the_last_step_made_infinite_are_not_saved(files):
 def test_an_evaluation_whose_mean_is_nan_says_so_by_its_status(files):
     tools.tool("compile", files / "model.onnx", "-o", files / "forward.plan", "--mode", "forward", *DATA, *LOSS)
     data = diverging(files, x=((17, 3), np.nan))
-    output, error = tools.tool("run", files / "forward.plan", "--data", data, "--json", code=3)
+    output, error = tools.tool("run", files / "forward.plan", "--data", data, "--json", code=6)
     assert json.loads(output)["status"] == "not_finite" and json.loads(output)["steps"] == 7
     tools.tool("run", files / "forward.plan", "--data", data, "--allow-nan")
 

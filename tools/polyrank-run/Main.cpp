@@ -1,6 +1,7 @@
 // polyrank-run: checks what the user gave, starts the ranks and shows how they
 // get on. The same program is the ranks' (Rank.cpp).
 
+#include "runtime/launch/Restarts.h"
 #include "runtime/plan/StepTimeline.h"
 #include "runtime/report/LogFile.h"
 #include "runtime/report/Messages.h"
@@ -25,7 +26,8 @@ namespace {
 class Run : Preparation {
 public:
   Run(const RunOptions &given, int argc, char **argv)
-      : Preparation(given), arguments(argv, argv + argc) {}
+      : Preparation(given), arguments(argv, argv + argc),
+        restarts(given.restarts) {}
 
   Result<void> run() {
     if (Result<void> done = Preparation::run(); !done)
@@ -41,7 +43,7 @@ public:
     shown.isRehearsal = times.has_value();
     POLYRANK_ASSIGN(opened, Progress::open(report, shown));
     progress = std::move(opened);
-    collector.emplace(report.ranks, plan->programs(), options.measuresRanks());
+    makeCollector();
     POLYRANK_ASSIGN(rates, ratesOf(options, *plan->plan));
     if (!options.quiet) {
       tell(describeStart(report));
@@ -94,7 +96,6 @@ public:
     if (!cores.note.empty() && !options.quiet)
       tell(cores.note + "\n");
     POLYRANK_ASSIGN(signals, EndSignals::block());
-    POLYRANK_ASSIGN(job, shm::Job::create(jobOptions));
 
     uses.resize(report.ranks);
     LaunchOptions launch;
@@ -110,7 +111,9 @@ public:
     for (const SaveOutput &save : saveOutputs)
       for (const OutputFile &file : save.files())
         launch.descriptors.push_back(file.descriptor().get());
-    launch.timeout = std::chrono::milliseconds(int64_t(1e3 * options.timeout));
+    if (options.timeout)
+      launch.timeout =
+          std::chrono::milliseconds(int64_t(1e3 * *options.timeout));
     launch.nameOf = [&](int rank) { return mesh->describeRank(rank); };
     launch.placeOf = [&](int rank, uint32_t number) {
       return describeCommand(
@@ -121,7 +124,7 @@ public:
       if (message.contains("rank_step"))
         collector->add(rank, rankStepFromJson(message["rank_step"]));
       if (message.contains("step"))
-        take(rank, stepFromJson(message["step"]), job);
+        take(rank, stepFromJson(message["step"]));
       else if (message.contains("ready"))
         progress->ready(readyFromJson(message["ready"]));
       else if (message.contains("saving"))
@@ -131,11 +134,11 @@ public:
       else if (message.contains("use"))
         uses[rank] = useFromJson(message["use"]);
       for (const StepReport &step : collector->takeWhole())
-        progress->step(step);
+        finish(step);
     };
-    Result<void> ran = launchRanks(launch, job, signals);
+    Result<void> ran = launchAndRestart(launch, jobOptions, signals);
     for (const StepReport &step : collector->takeRest())
-      progress->step(step);
+      finish(step);
     Result<void> logged = progress->close();
     if (!ran) {
       const Error &error = notFinite ? *notFinite : ran.error();
@@ -159,7 +162,8 @@ public:
     std::string text;
     if (options.json)
       text = toText(reportOf(report, *mesh, *progress, uses, files(),
-                             options.links, rehearsedSeconds));
+                             options.links, rehearsedSeconds,
+                             restarts.count()));
     else if (plan->plan->mode() == plan::Mode::Forward && !options.quiet)
       for (auto &[name, value] : progress->means())
         text += fmt::format("{} {:.6g} (mean of {} steps)\n", name, value,
@@ -185,15 +189,86 @@ public:
   }
 
 private:
+  /// Starts the ranks, and again as long as that may help.
+  Result<void> launchAndRestart(LaunchOptions &launch,
+                                const shm::JobOptions &jobOptions,
+                                const EndSignals &signals) {
+    for (;;) {
+      attempt = {};
+      Result<void> ran;
+      {
+        // Shared memory is the attempt's own, and gone before the next one's.
+        POLYRANK_ASSIGN(made, shm::Job::create(jobOptions));
+        job = &made;
+        launch.attempt = restarts.count() + 1;
+        ran = launchRanks(launch, made, signals);
+        job = nullptr;
+      }
+      if (ran || notFinite || signals.latest())
+        return ran;
+      Result<std::chrono::seconds> pause =
+          restarts.after(ran.error(), attempt);
+      if (!pause)
+        return pause.error();
+      tell(fmt::format("polyrank-run: {}\npolyrank-run: all ranks start again "
+                       "in {} s ({} of {} restarts)\n",
+                       ran.error().message, pause->count(), restarts.count(),
+                       options.restarts));
+      if (int signal = signals.await(*pause))
+        return Error{fmt::format("interrupted by signal {} ({}) before the "
+                                 "ranks were started again",
+                                 signal, strsignal(signal)),
+                     Error::Fault::Rank};
+      if (Result<void> ready = forgetAttempt(); !ready)
+        return ready;
+    }
+  }
+
+  void makeCollector() {
+    collector.emplace(report.ranks, plan->programs(), options.measuresRanks());
+  }
+
+  void finish(const StepReport &step) {
+    ++attempt.steps;
+    attempt.lastStep = step.step;
+    progress->step(step);
+  }
+
+  /// Nothing of a failed attempt comes into the next one's files.
+  Result<void> forgetAttempt() {
+    makeCollector();
+    uses.assign(uses.size(), {});
+    progress->startAgain(restarts.count());
+    std::vector<int> files{sharedMemory.get()};
+    for (const SaveOutput &save : saveOutputs)
+      for (const OutputFile &file : save.files())
+        files.push_back(file.descriptor().get());
+    for (const std::optional<OutputFile> *file :
+         {&profileOutput, &traceOutput})
+      if (*file)
+        files.push_back((*file)->descriptor().get());
+    for (int file : files)
+      if (file >= 0 && ftruncate(file, 0) != 0)
+        return Error{fmt::format("cannot empty what the failed ranks wrote: {}",
+                                 std::strerror(errno)),
+                     Error::Fault::Disk};
+    if (sharedMemory.get() >= 0 &&
+        ftruncate(sharedMemory.get(), sharedMemoryBytes()) != 0)
+      return Error{fmt::format("no memory for {} bytes to start again: {}",
+                               sharedMemoryBytes(), std::strerror(errno)),
+                   Error::Fault::Rank};
+    return {};
+  }
+
   /// Looks at the loss when the first ranks of all programs have reported a step.
-  void take(int rank, StepReport report, const shm::Job &job) {
+  void take(int rank, StepReport report) {
     std::optional<StepReport> step = collector->add(rank, std::move(report));
     if (!step || plan->programs() == 1 || notFinite)
       return;
     if (auto fault = findNotFinite(options, *plan->plan, *step,
                                    data ? &*data : nullptr)) {
       notFinite = std::move(fault);
-      job.abort(notFinite->message);
+      job->abort(notFinite->message);
     }
   }
 
@@ -275,6 +350,9 @@ private:
   std::optional<double> rehearsedSeconds; // of a step, by times and links
   std::vector<RankUse> uses;
   std::optional<StepCollector> collector;
+  Restarts restarts;
+  Attempt attempt;                // that is running
+  const shm::Job *job = nullptr; // its shared memory
   std::optional<Error> notFinite; // the loss, for which the job was ended
   uint64_t tracedSteps = 0;
 };

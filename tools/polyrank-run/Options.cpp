@@ -21,7 +21,9 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
       "Runs a plan that polyrank-compile wrote: starts its ranks on this "
       "machine, trains (or runs forward), logs and saves.\n"
       "Exit status: 0 done, 1 the input is wrong, 2 a rank failed or the run "
-      "was interrupted, 3 the loss or weights became NaN (nothing is saved).",
+      "was interrupted, 3 no rank got on, 4 ended by a signal and saved, 5 the "
+      "disk was full or failed, 6 the loss or weights became NaN (nothing is "
+      "saved).",
       "polyrank-run"};
   useHelpFormatter(app);
   app.add_option("PLAN", options.plan, "The plan file")->required()
@@ -179,10 +181,20 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
       ->type_name("HASH");
   app.add_option("--timeout", options.timeout,
                  "End the run when no rank has got on for this many seconds: "
-                 "one is stopped, or goes round in circles (default 300; 0: "
-                 "never)")
+                 "one is stopped, or goes round in circles (default 60, or as "
+                 "long as 20 steps take where that is longer, and 300 before "
+                 "the first step; 0: never)")
       ->check(CLI::Range(0.0, 1e9))
       ->type_name("SECONDS");
+  app.add_option("--restarts", options.restarts,
+                 "When a rank fails or none gets on, start all again from the "
+                 "newest checkpoint, or from the start where there is none, up "
+                 "to this many times (default 0), after 1, 2, 4 .. 60 seconds. "
+                 "The weights are the same as without the failure. Wrong input, "
+                 "a full disk and a loss of NaN are no reason, nor is what "
+                 "fails in the same step twice")
+      ->check(CLI::Range(0, 1000000))
+      ->type_name("N");
   auto *check = app.add_flag(
       "--check", options.check,
       "Run nothing: say whether plan, CPU, cores, memory, weights, data and the "

@@ -38,7 +38,8 @@ struct RunOptions {
   int threads = 0; // 0: the plan's
   int commThreads = 0;
   std::optional<Binding> binding; // else as well as it goes
-  double timeout = 300; // seconds; 0: never
+  uint32_t restarts = 0;         // after a rank has failed
+  std::optional<double> timeout; // seconds; 0: never; else as steps take
   bool flushDenormals = true, allowNan = false, quiet = false, json = false,
        check = false, // and run nothing
        noCheck = false; // of the machine, at the start

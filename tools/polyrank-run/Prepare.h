@@ -56,6 +56,10 @@ public:
   std::optional<OutputFile> profileOutput, traceOutput, npzOutput;
   std::vector<OutputArray> outputs;
 
+protected:
+  /// Of `sharedMemory`: the outputs, or what weights are saved with.
+  uint64_t sharedMemoryBytes() const;
+
 private:
   /// Each says what it found. With `whole` it leaves nothing out.
   Result<std::string> checkPlan(bool whole);
@@ -68,8 +72,6 @@ private:
   Result<std::string> checkDisk(bool whole);
   struct Check;
   static const std::vector<Check> checks;
-
-  uint64_t sharedMemoryBytes() const;
 
   std::optional<Weights> weights;
 };

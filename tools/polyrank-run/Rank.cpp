@@ -6,6 +6,7 @@
 #include "runtime/exec/ResidentMemory.h"
 #include "runtime/exec/SaveWeights.h"
 #include "runtime/report/RankSteps.h"
+#include "support/Failpoint.h"
 #include "tools/polyrank-run/Prepare.h"
 #include "tools/polyrank-run/StepMeter.h"
 
@@ -31,17 +32,24 @@ public:
       : options(given), connection(connection) {}
 
   Result<void> run() {
+    failpoint("load.before");
     if (Result<void> done = load(); !done)
       return done;
+    failpoint("load.after");
     if (Result<void> measured = measureRates(); !measured)
       return measured;
     if (!options.profile.empty() && connection.rank() == 0)
       program->startProfile();
     if (!options.trace.empty())
       program->startTrace(trace.emplace(*plan, connection.rank()));
-    for (uint64_t step = 0; step < steps; ++step)
+    for (uint64_t step = 0; step < steps; ++step) {
+      if (stopsHere(step))
+        return endEarly(step);
+      failpoint("step.before");
       if (Result<void> done = runStep(step); !done)
         return done;
+      failpoint("step.after");
+    }
     if (Result<void> finite = checkWeights(); !finite)
       return finite;
     int descriptor = firstSaveFile;
@@ -54,6 +62,7 @@ public:
     // No rank leaves, and unmaps its arena, before all are through.
     if (Result<void> all = transport->barrier(everyone); !all)
       return all;
+    failpoint("end.before");
     reportUse();
     if (Result<void> written = writeTrace(); !written)
       return written;
@@ -272,6 +281,17 @@ private:
     auto fault = findNotFinite(options, *plan->plan, report,
                                data ? &*data : nullptr);
     return fault ? Result<void>(*fault) : Result<void>();
+  }
+
+  /// Whether the launcher had all ranks end when this many steps are done.
+  bool stopsHere(uint64_t done) { return !transport->mayBegin(done + 1); }
+
+  Result<void> endEarly(uint64_t done) {
+    if (Result<void> all = transport->barrier(everyone); !all)
+      return all;
+    reportUse();
+    connection.stopped(done);
+    return {};
   }
 
   /// No rank goes on to save before all have looked.

@@ -8,6 +8,7 @@
 #include "runtime/comm/shm/ShmTransport.h"
 #include "runtime/comm/shm/Spin.h"
 #include "runtime/device/DeviceAccess.h"
+#include "support/Failpoint.h"
 
 #include <algorithm>
 #include <cstring>
@@ -110,6 +111,7 @@ Result<int64_t> ShmTransport::awaitRoom(ChannelEnd end) {
 Result<Completion>
 ShmTransport::send(ChannelEnd end, DeviceSpan value,
                    const std::optional<TransferTimes> &times) {
+  failpoint("send.before");
   int64_t begin = monotonicNanoseconds();
   waited = 0;
   OpenChannel &channel = channels[end.index];
@@ -145,6 +147,7 @@ ShmTransport::send(ChannelEnd end, DeviceSpan value,
   counter.bytes += channel.bytes;
   counter.nanoseconds += monotonicNanoseconds() - begin;
   counter.waitingNanoseconds += waited;
+  failpoint("send.after");
   return completion;
 }
 
@@ -170,6 +173,7 @@ Result<TransferTimes> ShmTransport::awaitValue(ChannelEnd end) {
 Result<Completion>
 ShmTransport::receive(ChannelEnd end, DeviceSpan into,
                       const std::optional<int64_t> &freed) {
+  failpoint("receive.before");
   int64_t begin = monotonicNanoseconds();
   waited = 0;
   OpenChannel &channel = channels[end.index];
@@ -189,6 +193,7 @@ ShmTransport::receive(ChannelEnd end, DeviceSpan into,
   ++counter.calls;
   counter.nanoseconds += now - begin;
   counter.waitingNanoseconds += waited;
+  failpoint("receive.after");
   bool isLast = times.sent > begin;
   return Completion{isLast ? times.sent : begin, isLast ? channel.peer : self,
                     std::max(now, times.arrives), self};

@@ -127,6 +127,37 @@ std::span<TransferRecord> ControlPage::records(int rank) const {
   return {all + rank * size_t(mostSlots), mostSlots};
 }
 
+std::vector<int> ControlPage::blockersOf(const Wait &wait) const {
+  std::vector<int> blockers;
+  if (!wait.isForStarts()) // who has a piece in hand waits for nobody
+    return blockers;
+  for (uint32_t m = 0; m < group(wait.group).size; ++m) {
+    const GroupMember &each = member(wait.group, static_cast<int>(m));
+    if (each.operations[wait.slot].arrival.load() != wait.turn + 1)
+      blockers.push_back(each.rank);
+  }
+  return isOver(wait) ? std::vector<int>() : blockers;
+}
+
+namespace {
+constexpr uint64_t noFurther = uint64_t(1) << 63;
+} // namespace
+
+bool ControlPage::mayBegin(uint64_t step) const {
+  std::atomic<uint64_t> &frontier = header().frontier;
+  uint64_t seen = frontier.load();
+  while (step > (seen & ~noFurther))
+    if (seen & noFurther)
+      return false;
+    else if (frontier.compare_exchange_weak(seen, step))
+      return true;
+  return true;
+}
+
+uint64_t ControlPage::stopSteps() const {
+  return header().frontier.fetch_or(noFurther) & ~noFurther;
+}
+
 void ControlPage::abort(const std::string &message) const {
   ControlHeader &job = header();
   AbortState running = AbortState::Running;

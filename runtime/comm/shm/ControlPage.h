@@ -13,6 +13,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace polyrank::runtime::shm {
 
@@ -21,7 +22,7 @@ namespace polyrank::runtime::shm {
 static_assert(std::atomic<uint64_t>::is_always_lock_free &&
               std::atomic<uint32_t>::is_always_lock_free);
 
-inline constexpr uint32_t controlVersion = 5;
+inline constexpr uint32_t controlVersion = 6;
 inline constexpr size_t messageCapacity = 2048;
 /// Operations that a group may have in flight; a power of two.
 inline constexpr uint32_t ringSlots = 16;
@@ -53,6 +54,9 @@ struct ControlHeader {
   uint64_t spinNanoseconds;
   ProcessName launcher;
   ProgramDigest program; // what the launcher read, and each rank must have read
+  /// The latest step that any rank has begun, and whether none later may be: in
+  /// one word, so that all ranks end behind the same one.
+  std::atomic<uint64_t> frontier;
   std::atomic<AbortState> aborted;
   char message[messageCapacity]; // NUL-terminated, once Aborted
 };
@@ -70,6 +74,9 @@ struct alignas(128) RankState {
   std::atomic<uint64_t> beats;     // counts what it does besides commands
   /// Communication threads that the rank has; apart from what is written often.
   alignas(128) std::atomic<uint32_t> helpers;
+  /// How long others have waited, all together, for this rank to start what
+  /// they had started. Written by them.
+  alignas(128) std::atomic<uint64_t> awaitedNanoseconds;
   /// Rung when an operation that they could work on has begun, if there are
   /// any.
   alignas(128) std::atomic<uint32_t> bell; // futex
@@ -228,6 +235,17 @@ public:
   bool isOver(const Wait &wait) const {
     return group(wait.group).operations[wait.slot].turn.load() != wait.turn;
   }
+
+  /// The members of the group that have not started what the wait is for; none
+  /// where it is over, or where all have.
+  std::vector<int> blockersOf(const Wait &wait) const;
+
+  /// Whether a rank may begin this step, which is later than any before; then
+  /// all ranks will.
+  bool mayBegin(uint64_t step) const;
+  /// Lets no rank begin a step that none has begun; the latest that one has, or
+  /// 0.
+  uint64_t stopSteps() const;
 
   /// Ends the job, if it has not ended, and wakes all that sleep.
   void abort(const std::string &message) const;

@@ -139,6 +139,23 @@ void Job::keepOpenOverExec() const {
     fcntl(arena, F_SETFD, 0);
 }
 
+RankWait Job::waitOf(int rank) const {
+  uint64_t word = control.rank(rank).waiting.load();
+  if (word == 0)
+    return {};
+  if (ChannelWait::isOne(word)) {
+    ChannelWait wait = ChannelWait::of(word);
+    return {wait.isForRoom ? RankWait::What::Room : RankWait::What::Value,
+            {static_cast<int>(wait.peer)}};
+  }
+  Wait wait = Wait::of(word);
+  if (control.isOver(wait))
+    return {};
+  if (!wait.isForStarts())
+    return {RankWait::What::Work, {}};
+  return {RankWait::What::Starts, control.blockersOf(wait)};
+}
+
 RankReport Job::report(int rank) const {
   const RankState &state = control.rank(rank);
   RankReport report;

@@ -45,6 +45,21 @@ struct RankReport {
   bool operator==(const RankReport &) const = default;
 };
 
+/// What a rank waits for.
+struct RankWait {
+  enum class What {
+    Nothing,
+    Starts, // of an operation by all of its group: `ranks` have not
+    Work,   // that others have in hand
+    Value,  // that one rank sends
+    Room    // until one rank receives what it was sent
+  };
+  What what = What::Nothing;
+  std::vector<int> ranks;
+
+  bool operator==(const RankWait &) const = default;
+};
+
 /// Made by the launcher before it starts the ranks, and kept until they have
 /// ended: ranks end the job when the process that made it is gone. The memory
 /// has no name and vanishes with the last process.
@@ -63,6 +78,14 @@ public:
   void abort(const std::string &message) const { control.abort(message); }
   Result<void> health() const { return control.health(); }
   RankReport report(int rank) const;
+  RankWait waitOf(int rank) const;
+  /// How long others have waited for the rank to start what they had started.
+  uint64_t awaitedNanoseconds(int rank) const {
+    return control.rank(rank).awaitedNanoseconds.load();
+  }
+  /// Has all ranks end behind the same step: the latest that one of them has
+  /// begun, which is returned, or 0 before the first.
+  uint64_t stopSteps() const { return control.stopSteps(); }
 
 private:
   Job() = default;

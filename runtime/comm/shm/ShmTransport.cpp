@@ -4,6 +4,7 @@
 #include "runtime/comm/shm/ShmTransport.h"
 
 #include "runtime/device/DeviceAccess.h"
+#include "support/Failpoint.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -80,6 +81,7 @@ Result<std::unique_ptr<Transport>> attach(const JobDescriptors &descriptors,
 Result<std::unique_ptr<Transport>>
 ShmTransport::attach(const JobDescriptors &descriptors, int rank,
                      const ProgramDigest &program) {
+  failpoint("attach.before");
   POLYRANK_ASSIGN(page, ControlPage::map(descriptors.control));
   const ControlHeader &header = page.header();
   int worldSize = static_cast<int>(descriptors.arenas.size());
@@ -110,11 +112,13 @@ ShmTransport::attach(const JobDescriptors &descriptors, int rank,
   fcntl(descriptors.control, F_SETFD, FD_CLOEXEC);
   for (int arena : descriptors.arenas)
     fcntl(arena, F_SETFD, FD_CLOEXEC);
+  failpoint("attach.before_map");
   if (auto mapped = transport->mapArena(rank); !mapped)
     return transport->failed(mapped.error().message);
   RankState &state = transport->control.rank(rank);
   state.process = thisProcess();
   state.phase.store(RankPhase::Running, std::memory_order_release);
+  failpoint("attach.after");
   return std::unique_ptr<Transport>(std::move(transport));
 }
 
@@ -292,6 +296,7 @@ Result<Completion> ShmTransport::run(const Collective &collective) {
 Result<ShmTransport::OpenCollective *>
 ShmTransport::startRounds(const Collective &collective) {
   waited = 0;
+  failpoint("collective.before_start");
   if (auto alive = control.health(); !alive)
     return alive.error();
   LocalGroup &group = groups[collective.group.index];
@@ -320,6 +325,7 @@ ShmTransport::startRounds(const Collective &collective) {
     first += roundTransfers;
     ++record.round;
   } while (first < all);
+  failpoint("collective.after_start");
   return &started;
 }
 
@@ -344,6 +350,7 @@ Result<Completion> ShmTransport::finishRounds(OpenCollective &collective) {
 }
 
 Result<void> ShmTransport::barrier(Group handle) {
+  failpoint("barrier.before");
   if (auto alive = control.health(); !alive)
     return alive;
   if (handle.index >= groups.size())

@@ -41,6 +41,7 @@ public:
   void pace(Group group, const PacedLink &link) override;
   void abort(std::string_view message) override;
   Result<void> health() override { return control.health(); }
+  bool mayBegin(uint64_t step) override { return control.mayBegin(step); }
   void setProgress(uint64_t step, uint32_t command) override;
   void beat() override;
   void setParallelFor(ParallelFor parallelFor) override;

@@ -2,6 +2,7 @@
 
 #include "runtime/comm/shm/ShmTransport.h"
 #include "runtime/comm/shm/Spin.h"
+#include "support/Failpoint.h"
 
 #include <algorithm>
 #include <ctime>
@@ -11,6 +12,7 @@ namespace polyrank::runtime::shm {
 Result<void> ShmTransport::finish(Operation &operation) {
   if (operation.isDone)
     return {};
+  failpoint("wait.before");
   OperationSlot &slot = slotOf(operation);
   auto turn = [&] { return slot.turn.load(std::memory_order_acquire); };
   control.rank(self).operation.store(operation.collective.id,
@@ -18,6 +20,7 @@ Result<void> ShmTransport::finish(Operation &operation) {
   if (turn() == operation.turn())
     if (auto started = awaitTurn(operation, operation.turn()); !started)
       return started;
+  failpoint("wait.before_work");
   if (turn() == operation.turn() + 1)
     work(operation, operation.own, threads);
   if (turn() == operation.turn() + 1)
@@ -31,6 +34,7 @@ Result<void> ShmTransport::finish(Operation &operation) {
                           std::max(slot.finishedAt, slot.linkEndsAt),
                           slot.lastFinisher};
   operation.isDone = true;
+  failpoint("wait.after");
   unshare(operation);
   return {};
 }
@@ -81,6 +85,11 @@ Result<void> ShmTransport::awaitTurn(const Operation &operation,
   }
   slot.sleepers.fetch_sub(1);
   state.waiting.store(0);
+  // Who let it begin stays noted until this rank starts the slot's next one.
+  if (result && turn == operation.turn())
+    control.rank(slot.lastStarter)
+        .awaitedNanoseconds.fetch_add(monotonicNanoseconds() - begin,
+                                      std::memory_order_relaxed);
   return result;
 }
 
@@ -192,15 +201,7 @@ std::vector<int> ShmTransport::findBlockers(int rank, uint64_t word) {
       blockers.push_back(static_cast<int>(ChannelWait::of(word).peer));
     return blockers;
   }
-  Wait wait = Wait::of(word);
-  if (!wait.isForStarts()) // who has a piece in hand waits for nobody
-    return blockers;
-  for (uint32_t m = 0; m < control.group(wait.group).size; ++m) {
-    const GroupMember &member = control.member(wait.group, m);
-    if (member.operations[wait.slot].arrival.load() != wait.turn + 1)
-      blockers.push_back(member.rank);
-  }
-  return control.isOver(wait) ? std::vector<int>() : blockers;
+  return control.blockersOf(Wait::of(word));
 }
 
 /// Extends a path of ranks, each of which waits for the next, until one waits

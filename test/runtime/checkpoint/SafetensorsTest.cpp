@@ -322,7 +322,7 @@ TEST(SafetensorsWriter, ADiskThatIsFullIsReportedAndLeavesNothing) {
     auto writer = SafetensorsWriter::create(path, output.descriptor().get(),
                                             {&large, 1});
     bool told =
-        !writer && writer.error().fault == Error::Fault::Rank &&
+        !writer && writer.error().fault == Error::Fault::Disk &&
         writer.error().message.find("room") != std::string::npos;
     _exit(told ? 0 : 1);
   }

@@ -257,13 +257,13 @@ TEST_F(FaultsTest, ADiskThatIsFullAtTheSaveIsNoWrongInput) {
   ASSERT_TRUE(eventually([&] { return logged() >= 3; }));
   std::string all(1 << 16, 'x');
   writeFile(filler, all.data(), all.size());
-  EXPECT_EQ(process.wait(), 2) << process.output();
+  EXPECT_EQ(process.wait(), 5) << process.output();
   EXPECT_SAYS(process.output(), "w.safetensors: has no room for");
   EXPECT_EQ(readFile(weights), old);
   // Where it is full from the start, no step is run.
   Process another({plan, "--data", data, "--steps", "1", "--save", weights},
                   errors);
-  EXPECT_EQ(another.wait(), 1) << another.output();
+  EXPECT_EQ(another.wait(), 5) << another.output();
   EXPECT_SAYS(another.output(), "its file system has 0 left");
   umount(disk.c_str());
 }
@@ -329,7 +329,7 @@ TEST_F(FaultsTest, ARankThatStaysStoppedEndsTheRunAndIsNamed) {
   auto process = startEndless({"--timeout", "1"});
   std::vector<pid_t> ranks = process->children();
   stop(ranks[2]);
-  EXPECT_EQ(process->wait(), 2) << process->output();
+  EXPECT_EQ(process->wait(), 3) << process->output();
   EXPECT_SAYS(process->output(),
               "no rank got on for 1 s: rank 2 (data=1,tensor=0) is stopped");
   for (pid_t rank : ranks)
@@ -343,7 +343,7 @@ TEST_F(FaultsTest, ARankThatNeverJoinsEndsTheRunAndIsNamed) {
   Process process(arguments, errors);
   ASSERT_TRUE(eventually([&] { return process.children().size() == 2; }));
   stop(process.children()[1]);
-  EXPECT_EQ(process.wait(), 2) << process.output();
+  EXPECT_EQ(process.wait(), 3) << process.output();
   EXPECT_SAYS(process.output(), "rank 1 (data=1,tensor=0) is stopped");
 }
 
@@ -358,7 +358,7 @@ TEST_F(FaultsTest, ARankThatGoesRoundInCirclesEndsTheRunWithItsCommand) {
   auto arguments = training("5");
   arguments.insert(arguments.end(), {"--timeout", "1"});
   Process process(arguments, errors);
-  EXPECT_EQ(process.wait(), 2) << process.output();
+  EXPECT_EQ(process.wait(), 3) << process.output();
   EXPECT_SAYS(process.output(), "no rank got on for 1 s: rank 0 (data=0,"
                                 "tensor=0) is in step 1, segment 'update', "
                                 "optimizer");

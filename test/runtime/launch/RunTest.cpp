@@ -250,7 +250,7 @@ TEST_F(RunTest, EndsWithALossThatIsNan) {
   inputs[8 * features] = NAN; // in the second step
   writeData(inputs);
   makePlan(1, 1, 1);
-  EXPECT_EQ(runTraining("3"), 3) << readFile(errors);
+  EXPECT_EQ(runTraining("3"), 6) << readFile(errors);
   EXPECT_NE(readFile(errors).find("step 2: the loss is NaN, and so is what it "
                                   "reads: " +
                                   data + ", array 'x': value nan at element " +

@@ -1,0 +1,40 @@
+// Whether a job that failed is started again, and when.
+
+#pragma once
+
+#include "support/Result.h"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+namespace polyrank::runtime {
+
+/// How far one attempt to run a job came.
+struct Attempt {
+  uint64_t steps = 0;    // that it has done
+  uint64_t lastStep = 0; // the latest of them, counted from the job's first
+};
+
+/// Only what may go better the next time is tried again: a rank that failed, or
+/// ranks that hang. Pauses grow from one second to a minute: 1, 2, 4 .. 60. It
+/// ends when the restarts are used up, and where another one would fail as
+/// well: the last attempt did no step, or failed in the same step as the one
+/// before it.
+class Restarts {
+public:
+  explicit Restarts(uint32_t most) : most(most) {}
+
+  /// After an attempt has failed: how long to pause before the next one, or why
+  /// there is none.
+  Result<std::chrono::seconds> after(const Error &error,
+                                     const Attempt &attempt);
+  /// How many there were so far.
+  uint32_t count() const { return used; }
+
+private:
+  uint32_t most, used = 0;
+  std::optional<Attempt> before; // that failed
+};
+
+} // namespace polyrank::runtime
