@@ -1,6 +1,7 @@
 // polyrank-run: checks what the user gave, starts the ranks and shows how they
 // get on. The same program is the ranks' (Rank.cpp).
 
+#include "runtime/launch/OtherLaunchers.h"
 #include "runtime/plan/StepTimeline.h"
 #include "runtime/report/Messages.h"
 #include "runtime/report/RunReport.h"
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
 #include <map>
@@ -307,10 +309,12 @@ int checkMain(const RunOptions &options) {
 
 int launcherMain(const RunOptions &options, int argc, char **argv) {
   try {
-    if (options.check)
+    Result<void> result = checkStartedOnce(std::getenv);
+    if (result && options.check)
       return checkMain(options);
     Run run(options, argc, argv);
-    Result<void> result = run.run();
+    if (result)
+      result = run.run();
     if (result)
       return run.status();
     tell(fmt::format("polyrank-run: {}\n", result.error().message));
