@@ -25,8 +25,7 @@ namespace {
 
 class Run : Preparation {
 public:
-  Run(const RunOptions &given, int argc, char **argv)
-      : Preparation(given), arguments(argv, argv + argc) {}
+  explicit Run(const RunOptions &given) : Preparation(given) {}
 
   Result<void> run() {
     if (Result<void> done = Preparation::run(); !done)
@@ -94,7 +93,7 @@ public:
     launch.ranks = int(report.ranks);
     launch.threads = threads;
     launch.cores = std::move(cores);
-    launch.arguments = arguments;
+    launch.arguments = options.arguments;
     auto numberOf = [](const std::optional<OutputFile> &file) {
       return file ? file->descriptor().get() : -1;
     };
@@ -269,7 +268,6 @@ private:
                : fmt::format("wrote {}\n", options.trace));
   }
 
-  std::vector<std::string> arguments;
   std::unique_ptr<Progress> progress;
   std::optional<double> rehearsedSeconds; // of a step, by times and links
   std::vector<RankUse> uses;
@@ -307,12 +305,12 @@ int checkMain(const RunOptions &options) {
   return ok ? 0 : 1;
 }
 
-int launcherMain(const RunOptions &options, int argc, char **argv) {
+int launcherMain(const RunOptions &options) {
   try {
     Result<void> result = checkStartedOnce(std::getenv);
     if (result && options.check)
       return checkMain(options);
-    Run run(options, argc, argv);
+    Run run(options);
     if (result)
       result = run.run();
     if (result)
@@ -343,7 +341,7 @@ int main(int argc, char **argv) {
     return *status;
   if (auto connection = RankConnection::fromEnvironment())
     return rankMain(std::get<RunOptions>(options), *connection);
-  int status = launcherMain(std::get<RunOptions>(options), argc, argv);
+  int status = launcherMain(std::get<RunOptions>(options));
   finishTelling();
   return status;
 }

@@ -41,6 +41,9 @@ struct RunOptions {
   bool flushDenormals = true, allowNan = false, quiet = false, json = false,
        check = false, // and run nothing
        noCheck = false; // of the machine, at the start
+  /// The call that the ranks are started with: what the command line and --config
+  /// said together.
+  std::vector<std::string> arguments;
 
   const std::string &samples() const { return data.empty() ? inputs : data; }
   /// All, also those that are not asked for.
