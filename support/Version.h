@@ -5,5 +5,7 @@
 namespace polyrank {
 
 inline constexpr const char *versionText = "0.1.0";
+/// Of this version, as man pages have it.
+inline constexpr const char *versionDate = "2026-11-25";
 
 } // namespace polyrank

@@ -6,6 +6,8 @@
 #include "support/LearningRate.h"
 #include "support/Names.h"
 #include "support/Version.h"
+#include "tools/command/Config.h"
+#include "tools/command/Documents.h"
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -67,22 +69,24 @@ inline std::string scheduleNames() {
   return CLI::detail::join(names, ", ") + " or " + last;
 }
 
-/// One of a few words.
+/// One of a few words. Completions find them by the validator's name.
 inline CLI::Validator oneOf(std::vector<std::string> words) {
-  return CLI::Validator(
+  CLI::Validator validator(
       [words](const std::string &given) -> std::string {
         if (std::find(words.begin(), words.end(), given) != words.end())
           return "";
         return "'" + given + "' is none of " + CLI::detail::join(words, ", ") +
                nearestWords(given, words);
       },
-      "");
+      CLI::detail::join(words, " "));
+  validator.name("one of");
+  return validator;
 }
 
 /// What an error says, with the option that may have been meant.
 inline std::string explain(const CLI::App &app, const CLI::Error &error) {
   if (error.get_exit_code() != int(CLI::ExitCodes::ExtrasError))
-    return error.what();
+    return error.what() + placeInConfig(app, error.what());
   std::vector<std::string> known;
   for (const CLI::Option *option : app.get_options())
     for (const std::string &name : option->get_lnames())

@@ -12,7 +12,7 @@ packages=(
   cmake ninja-build ccache g++ clang-22 lld-22
   llvm-22-dev llvm-22-tools libmlir-22-dev mlir-22-tools
   libdnnl-dev ocl-icd-opencl-dev libflatbuffers-dev flatbuffers-compiler libprotozero-dev
-  nlohmann-json3-dev libxxhash-dev libcli11-dev libspdlog-dev libfmt-dev zlib1g-dev
+  nlohmann-json3-dev libxxhash-dev libcli11-dev libtomlplusplus-dev libspdlog-dev libfmt-dev zlib1g-dev
 )
 tests=(libclang-rt-22-dev libgtest-dev libonnx-testdata python3 python3-venv)
 [ "${1:-}" != --tests ] || packages+=("${tests[@]}")

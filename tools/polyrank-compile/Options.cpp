@@ -315,6 +315,8 @@ polyrank::driver::parseOptions(int argc, char **argv) {
       "the plan. docs/reports.md has the fields");
   json->excludes(app.get_option("--stop-after"));
   app.add_flag("-q,--quiet", options.quiet, "Print warnings and errors only");
+  addConfigOptions(app);
+  addDocumentOptions(app);
   group(app, "What is compiled",
         {"--output", "--describe", "--mode", "--input", "--dim",
          "--abstract-weights"});
@@ -333,6 +335,8 @@ polyrank::driver::parseOptions(int argc, char **argv) {
   group(app, "What is said",
         {"--why", "--timing", "--json", "--quiet", "--stop-after",
          "--dump-passes"});
+  group(app, "The command line",
+        {"--config", "--write-config", "--completions", "--man"});
   app.footer(
       "Example:\n"
       "  polyrank-compile model.onnx -o model.plan --mesh data=2 \\\n"
@@ -370,6 +374,7 @@ polyrank::driver::parseOptions(int argc, char **argv) {
                         "started ahead");
     if (mode == "forward" && app.count("--dropout"))
       throw CLI::ValidationError("--dropout", "a forward plan drops nothing");
+    writeConfigIfAsked(app);
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 1;
   }

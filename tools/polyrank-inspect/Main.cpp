@@ -507,6 +507,7 @@ int main(int argc, char **argv) {
                "Everything as one JSON object; with --why NAME the "
                "collectives that have to do with it. docs/reports.md has the "
                "fields");
+  polyrank::addDocumentOptions(app);
   for (const char *option : {"--parameters", "--memory", "--comm", "--overlap",
                              "--kernels", "--why"})
     app.get_option("--compare")->excludes(option);

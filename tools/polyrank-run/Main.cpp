@@ -1,6 +1,7 @@
 // polyrank-run: checks what the user gave, starts the ranks and shows how they
 // get on. The same program is the ranks' (Rank.cpp).
 
+#include "runtime/launch/OtherLaunchers.h"
 #include "runtime/launch/Restarts.h"
 #include "runtime/plan/StepTimeline.h"
 #include "runtime/report/LogFile.h"
@@ -15,6 +16,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -25,9 +27,8 @@ namespace {
 
 class Run : Preparation {
 public:
-  Run(const RunOptions &given, int argc, char **argv)
-      : Preparation(given), arguments(argv, argv + argc),
-        restarts(given.restarts) {}
+  explicit Run(const RunOptions &given)
+      : Preparation(given), restarts(given.restarts) {}
 
   Result<void> run() {
     if (Result<void> done = Preparation::run(); !done)
@@ -102,7 +103,7 @@ public:
     launch.ranks = int(report.ranks);
     launch.threads = threads;
     launch.cores = std::move(cores);
-    launch.arguments = arguments;
+    launch.arguments = options.arguments;
     auto numberOf = [](const std::optional<OutputFile> &file) {
       return file ? file->descriptor().get() : -1;
     };
@@ -345,7 +346,6 @@ private:
                : fmt::format("wrote {}\n", options.trace));
   }
 
-  std::vector<std::string> arguments;
   std::unique_ptr<Progress> progress;
   std::optional<double> rehearsedSeconds; // of a step, by times and links
   std::vector<RankUse> uses;
@@ -385,12 +385,14 @@ int checkMain(const RunOptions &options) {
   return ok ? 0 : 1;
 }
 
-int launcherMain(const RunOptions &options, int argc, char **argv) {
+int launcherMain(const RunOptions &options) {
   try {
-    if (options.check)
+    Result<void> result = checkStartedOnce(std::getenv);
+    if (result && options.check)
       return checkMain(options);
-    Run run(options, argc, argv);
-    Result<void> result = run.run();
+    Run run(options);
+    if (result)
+      result = run.run();
     if (result)
       return run.status();
     tell(fmt::format("polyrank-run: {}\n", result.error().message));
@@ -419,7 +421,7 @@ int main(int argc, char **argv) {
     return *status;
   if (auto connection = RankConnection::fromEnvironment())
     return rankMain(std::get<RunOptions>(options), *connection);
-  int status = launcherMain(std::get<RunOptions>(options), argc, argv);
+  int status = launcherMain(std::get<RunOptions>(options));
   finishTelling();
   return status;
 }

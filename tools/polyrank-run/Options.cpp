@@ -210,6 +210,8 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
                "Start although weights are NaN, and go on and save where the "
                "loss or weights become NaN");
   app.add_flag("-q,--quiet", options.quiet, "No progress and no summary");
+  addConfigOptions(app);
+  addDocumentOptions(app);
   app.footer("Example:\n"
              "  polyrank-run model.plan --data text.txt --steps 100 \\\n"
              "      --save trained.safetensors --log log.jsonl");
@@ -227,9 +229,11 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
                         std::string(option) +
                         " out, or run without "
                         "--rehearse");
+    writeConfigIfAsked(app);
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 1;
   }
+  options.arguments = effectiveArguments(app, argv[0]);
   if (order == "sequential")
     options.order = SampleOrder::Sequential;
   if (!binding.empty())

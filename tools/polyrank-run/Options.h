@@ -43,6 +43,9 @@ struct RunOptions {
   bool flushDenormals = true, allowNan = false, quiet = false, json = false,
        check = false, // and run nothing
        noCheck = false; // of the machine, at the start
+  /// The call that the ranks are started with: what the command line and --config
+  /// said together.
+  std::vector<std::string> arguments;
 
   /// Whether what each rank takes for a step is wanted.
   bool measuresRanks() const { return !log.empty() || !tensorboard.empty(); }

@@ -1,0 +1,27 @@
+// The options that print what is made of a command line.
+
+#include "tools/command/Documents.h"
+
+#include "tools/Help.h"
+#include "tools/command/Config.h"
+
+namespace polyrank {
+
+// Both come before what is required: they work without a file.
+void addDocumentOptions(CLI::App &app) {
+  app.add_option_function<std::string>(
+         "--completions",
+         [&app](const std::string &shell) {
+           printAndEnd(app, completions(app, shell));
+         },
+         "Print what this shell completes the options with: bash, zsh or fish")
+      ->check(oneOf({"bash", "zsh", "fish"}))
+      ->configurable(false)
+      ->type_name("SHELL");
+  app.add_flag_callback(
+         "--man", [&app] { printAndEnd(app, manPage(app)); },
+         "Print the man page")
+      ->configurable(false);
+}
+
+} // namespace polyrank
