@@ -21,10 +21,11 @@ static std::string depends(const Node &node) {
 }
 
 bool onnx::isControlFlow(std::string_view domain, std::string_view type) {
-  return domain.empty() && (type == "If" || type == "Loop");
+  return domain.empty() &&
+         (type == "If" || type == "Loop" || type == "Scan");
 }
 
-static const Graph *graphOf(const Node &node, std::string_view name) {
+const Graph *onnx::graphOf(const Node &node, std::string_view name) {
   for (const onnx::Attribute &attribute : node.attributes)
     if (attribute.name == name)
       return attribute.g.get();
@@ -113,6 +114,8 @@ void GraphImporter::importControlFlow(const Node &node,
                                       Place place) {
   if (node.type == "If")
     importIf(node, operands, scope, place);
+  else if (node.type == "Scan")
+    importScan(node, operands, scope, place);
   else
     importLoop(node, operands, scope, place);
 }

@@ -45,18 +45,11 @@ static StringRef wayOut(StringRef type) {
       ": the shape of its result depends on values, and all shapes are known "
       "when a model is compiled; keep all elements and weigh those that do "
       "not count by 0 (torch.where), or do it before the data is given";
-  constexpr StringRef cell =
-      "; call a cell (torch.nn.LSTMCell, GRUCell, RNNCell) in a loop over the "
-      "sequence instead, which is exported step by step";
-  constexpr StringRef loop =
-      "; write the steps of the loop in Python, where each is exported";
   constexpr StringRef quantized =
       ": its weights are integers of few bits, which have no gradient; export "
       "the model as it was before it was quantized";
   return llvm::StringSwitch<StringRef>(type)
       .Cases({"Unique", "Compress"}, dynamic)
-      .Cases({"LSTM", "GRU", "RNN"}, cell)
-      .Case("Scan", loop)
       .Cases({"MatMulNBits", "MatMulBnb4", "QAttention", "QMoE"}, quantized)
       .Case("Det", "; compute it before the data is given")
       .Cases({"DFT", "STFT"}, "; compute it before the data is given, or "

@@ -19,6 +19,9 @@ void forEachUse(const Node &node,
 /// Whether it is a branch or a loop, which no row of the table imports.
 bool isControlFlow(std::string_view domain, std::string_view type);
 
+/// The graph that attribute `name` is, or null.
+const Graph *graphOf(const Node &node, std::string_view name);
+
 /// Values by their ONNX names; each call, branch and iteration has its own.
 using Scope = llvm::StringMap<Imported>;
 
@@ -72,13 +75,15 @@ private:
                   llvm::ArrayRef<Imported> operands, Scope &scope);
   void importCall(const Node &call, const Function &function,
                   llvm::ArrayRef<Imported> operands, Scope &scope, Place place);
-  /// Control flow (ControlFlow.cpp).
+  /// Control flow (ControlFlow.cpp, Scan.cpp).
   /// @{
   void importControlFlow(const Node &node, llvm::ArrayRef<Imported> operands,
                          Scope &scope, Place place);
   void importIf(const Node &node, llvm::ArrayRef<Imported> operands,
                 Scope &scope, Place place);
   void importLoop(const Node &node, llvm::ArrayRef<Imported> operands,
+                  Scope &scope, Place place);
+  void importScan(const Node &node, llvm::ArrayRef<Imported> operands,
                   Scope &scope, Place place);
   /// The results of `graph`, which sees `outer` and is given `arguments`;
   /// nullopt where one cannot be imported.

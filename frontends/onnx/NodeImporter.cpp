@@ -303,7 +303,8 @@ const OpRow *findRow(StringRef domain, StringRef type, int64_t version) {
         getScatterRows(), getResizeRows(), getContractionRows(),
         getEinsumRows(), getNormalizationRows(), getAttentionRows(),
         getFusedRows(), getFusedAttentionRows(), getConvolutionRows(),
-        getPoolingRows(), getTrainingRows(), getLossRows()})
+        getPoolingRows(), getTrainingRows(), getLossRows(),
+        getRecurrentRows()})
     for (const OpRow &row : rows)
       if (row.type == type && row.domain == domain && row.since <= version &&
           (!best || row.since > best->since))

@@ -174,6 +174,7 @@ llvm::ArrayRef<OpRow> getConvolutionRows();
 llvm::ArrayRef<OpRow> getPoolingRows();
 llvm::ArrayRef<OpRow> getTrainingRows();
 llvm::ArrayRef<OpRow> getLossRows();
+llvm::ArrayRef<OpRow> getRecurrentRows();
 
 /// What PyTorch 2.13 writes at most.
 constexpr int64_t newestOpset = 23;

@@ -1,0 +1,311 @@
+// Recurrent layers: what the cells of LSTM, GRU and RNN compute, step by step.
+
+#include "frontends/emit/Recurrent.h"
+
+#include "frontends/emit/Activations.h"
+#include "frontends/emit/Products.h"
+
+using namespace mlir;
+
+namespace polyrank::frontends {
+
+//===-- steps ------------------------------------------------------------===//
+
+/// Appends the slices at [start, start + size of `x`).
+static void cutInto(Emitter &emit, const Imported &x, int64_t dim,
+                    std::vector<Imported> &parts) {
+  Shape shape = x.getShape();
+  if (int64_t size = shape[dim]; size > 1) {
+    cutInto(emit, emit.slice(x, dim, 0, size / 2), dim, parts);
+    return cutInto(emit, emit.slice(x, dim, size / 2, size), dim, parts);
+  }
+  shape.erase(shape.begin() + dim);
+  parts.push_back(emit.reshape(x, shape));
+}
+
+std::vector<Imported> unstack(Emitter &emit, const Imported &x, int64_t dim) {
+  std::vector<Imported> parts;
+  if (x.getShape()[dim] > 0)
+    cutInto(emit, x, dim, parts);
+  return parts;
+}
+
+Imported stack(Emitter &emit, ArrayRef<Imported> parts, int64_t dim) {
+  SmallVector<Imported> spread;
+  for (const Imported &part : parts) {
+    Shape shape = part.getShape();
+    shape.insert(shape.begin() + dim, 1);
+    spread.push_back(emit.reshape(part, shape));
+  }
+  return emit.concat(spread, dim);
+}
+
+LogicalResult checkSteps(Emitter &emit, int64_t steps, int64_t layers,
+                         int64_t directions) {
+  if (steps >= 1 && layers >= 1 && directions >= 1 &&
+      layers <= maxRecurrentSteps &&
+      steps <= maxRecurrentSteps / (layers * directions))
+    return success();
+  return emit.fail(Twine(layers * directions) + " layers and directions of " +
+                   Twine(steps) + " steps; each step is ops of its own, and " +
+                   "there may be 1 to " + Twine(maxRecurrentSteps) +
+                   " in all: give shorter sequences, or fewer layers");
+}
+
+//===-- cells ------------------------------------------------------------===//
+
+RecurrentCell recurrentCell(RecurrentCell::Kind kind) {
+  RecurrentCell cell;
+  cell.kind = kind;
+  for (int64_t i = 0; i < cell.numGates(); ++i)
+    cell.gates.push_back(i);
+  cell.ofGates = [](Emitter &emit, const Imported &x) {
+    return emit.unary<graph::SigmoidOp>(x);
+  };
+  cell.ofNew = cell.ofCell = [](Emitter &emit, const Imported &x) {
+    return emit.unary<graph::TanhOp>(x);
+  };
+  return cell;
+}
+
+LogicalResult RecurrentLayer::check(int64_t inputWidth,
+                                    const RecurrentState &state) {
+  for (const Imported *matrix :
+       {&weights.input, &weights.hidden, &weights.projection})
+    if (*matrix && matrix->getRank() != 2)
+      return emit.fail("a weight of " + toString(matrix->getShape()) +
+                       ", which is no matrix");
+  int64_t rows = weights.hidden.getShape()[0];
+  if (rows % cell.numGates() != 0 || rows == 0)
+    return emit.fail(Twine(rows) + " rows of a weight for " +
+                     Twine(cell.numGates()) + " gates");
+  int64_t passed = weights.projection ? weights.projection.getShape()[0]
+                                      : width(); // to the next step
+  auto expect = [&](const Imported &x, ArrayRef<int64_t> shape,
+                    StringRef what) -> LogicalResult {
+    if (!x || ArrayRef<int64_t>(x.getShape()) == shape)
+      return success();
+    return emit.fail("its " + what + " of " + toString(x.getShape()) +
+                     " is not of " + toString(shape));
+  };
+  if (state.hidden.getRank() != 2)
+    return emit.fail("its state of " + toString(state.hidden.getShape()) +
+                     " has not two dims");
+  int64_t batch = state.hidden.getShape()[0];
+  return success(
+      succeeded(expect(weights.input, {rows, inputWidth}, "input's weight")) &&
+      succeeded(expect(weights.hidden, {rows, passed}, "state's weight")) &&
+      succeeded(expect(weights.inputBias, rows, "input's bias")) &&
+      succeeded(expect(weights.hiddenBias, rows, "state's bias")) &&
+      succeeded(
+          expect(weights.projection, {passed, width()}, "projection")) &&
+      succeeded(expect(weights.peepholes, 3 * width(), "peepholes")) &&
+      succeeded(expect(state.hidden, {batch, passed}, "state")) &&
+      succeeded(expect(state.cell, {batch, width()}, "cell's state")));
+}
+
+Imported RecurrentLayer::product(const Imported &x, const Imported &matrix) {
+  int64_t contracted = 1;
+  Imported stored = withoutTranspose(matrix, contracted);
+  return productOf(emit, x, stored, {}, {}, x.getRank() - 1, contracted);
+}
+
+Imported RecurrentLayer::clip(const Imported &x) {
+  if (cell.clip == 0)
+    return x;
+  Type type = x.getElementType();
+  Imported below = clipped(emit, x, emit.scalar(type, cell.clip),
+                           /*isLower=*/false, /*passes=*/true);
+  return clipped(emit, below, emit.scalar(type, -cell.clip), /*isLower=*/true,
+                 /*passes=*/true);
+}
+
+Imported RecurrentLayer::gate(const Imported &all, size_t i) {
+  int64_t start = cell.gates[i] * width();
+  return emit.slice(all, 1, start, start + width());
+}
+
+Imported RecurrentLayer::ofInput(const Imported &x) {
+  Imported bias = weights.inputBias;
+  if (Imported more = weights.hiddenBias) {
+    if (cell.kind == RecurrentCell::Kind::Gru && !cell.resetsState) {
+      // That of the new gate is added where the reset gate multiplies it.
+      int64_t start = cell.gates[2] * width();
+      Imported zero =
+          emit.broadcast(emit.scalar(more.getElementType(), 0), width(),
+                         !more.isConstant());
+      more = emit.concat({emit.slice(more, 0, 0, start), zero,
+                          emit.slice(more, 0, start + width(), 3 * width())},
+                         0);
+    }
+    bias = bias ? emit.binary<graph::AddOp>(bias, more) : more;
+  }
+  Imported result = product(x, weights.input);
+  return bias ? emit.binaryOver<graph::AddOp>(result, bias) : result;
+}
+
+void RecurrentLayer::prepare(int64_t batch) {
+  // Spread once, so that its gradient is summed over the batch once.
+  auto spread = [&](const Imported &x, int64_t block) {
+    return emit.broadcast(
+        emit.slice(x, 0, block * width(), (block + 1) * width()),
+        {batch, width()}, !x.isConstant());
+  };
+  bool isGru = cell.kind == RecurrentCell::Kind::Gru;
+  if (isGru && !cell.resetsState && weights.hiddenBias)
+    newBias = spread(weights.hiddenBias, cell.gates[2]);
+  if (isGru && cell.resetsState) {
+    int64_t start = cell.gates[2] * width(), end = start + width();
+    newMatrix = emit.slice(weights.hidden, 0, start, end);
+    gatesMatrix = emit.concat({emit.slice(weights.hidden, 0, 0, start),
+                               emit.slice(weights.hidden, 0, end, 3 * width())},
+                              0);
+  }
+  peepholes.clear();
+  if (weights.peepholes)
+    for (int64_t i = 0; i < 3; ++i)
+      peepholes.push_back(spread(weights.peepholes, i));
+}
+
+RecurrentState RecurrentLayer::afterLstm(const Imported &fromInput,
+                                         const RecurrentState &before) {
+  auto times = [&](const Imported &x, const Imported &y) {
+    return emit.binary<graph::MulOp>(x, y);
+  };
+  auto add = [&](const Imported &x, const Imported &y) {
+    return emit.binary<graph::AddOp>(x, y);
+  };
+  Imported gates = add(fromInput, product(before.hidden, weights.hidden));
+  // With what the cell's state adds through peephole `i`.
+  auto opened = [&](size_t which, size_t i, const Imported &state) {
+    Imported x = gate(gates, which);
+    if (!peepholes.empty())
+      x = add(x, times(peepholes[i], state));
+    return cell.ofGates(emit, clip(x));
+  };
+  Imported input = opened(0, 0, before.cell);
+  Imported forget =
+      cell.couplesForget
+          ? emit.binary<graph::SubOp>(
+                emit.broadcast(emit.scalar(input.getElementType(), 1),
+                               input.getShape(), !input.isConstant()),
+                input)
+          : opened(1, 2, before.cell);
+  RecurrentState after;
+  after.cell = add(times(forget, before.cell),
+                   times(input, cell.ofNew(emit, clip(gate(gates, 2)))));
+  after.hidden = times(opened(3, 1, after.cell), cell.ofCell(emit, after.cell));
+  if (weights.projection)
+    after.hidden = product(after.hidden, weights.projection);
+  return after;
+}
+
+RecurrentState RecurrentLayer::afterGru(const Imported &fromInput,
+                                        const RecurrentState &before) {
+  auto times = [&](const Imported &x, const Imported &y) {
+    return emit.binary<graph::MulOp>(x, y);
+  };
+  auto add = [&](const Imported &x, const Imported &y) {
+    return emit.binary<graph::AddOp>(x, y);
+  };
+  Imported fromHidden = product(before.hidden, cell.resetsState
+                                                   ? gatesMatrix
+                                                   : weights.hidden);
+  auto opened = [&](size_t which) {
+    Imported mine;
+    if (cell.resetsState) {
+      // The product has no rows of the new gate.
+      int64_t block = cell.gates[which] - (cell.gates[which] > cell.gates[2]);
+      mine = emit.slice(fromHidden, 1, block * width(), (block + 1) * width());
+    } else {
+      mine = gate(fromHidden, which);
+    }
+    return cell.ofGates(emit, clip(add(gate(fromInput, which), mine)));
+  };
+  Imported reset = opened(0), update = opened(1), fromState;
+  if (cell.resetsState) {
+    fromState = product(times(reset, before.hidden), newMatrix);
+  } else {
+    fromState = gate(fromHidden, 2);
+    if (newBias)
+      fromState = add(fromState, newBias);
+    fromState = times(reset, fromState);
+  }
+  Imported fresh = cell.ofNew(emit, clip(add(gate(fromInput, 2), fromState)));
+  // (1 - update) * fresh + update * before
+  return {
+      add(times(emit.binary<graph::SubOp>(before.hidden, fresh), update),
+          fresh),
+      {}};
+}
+
+RecurrentState RecurrentLayer::after(const Imported &fromInput,
+                                     const RecurrentState &before) {
+  switch (cell.kind) {
+  case RecurrentCell::Kind::Lstm:
+    return afterLstm(fromInput, before);
+  case RecurrentCell::Kind::Gru:
+    return afterGru(fromInput, before);
+  case RecurrentCell::Kind::Rnn:
+    return {cell.ofNew(emit, clip(emit.binary<graph::AddOp>(
+                                 fromInput,
+                                 product(before.hidden, weights.hidden)))),
+            {}};
+  }
+  llvm_unreachable("covered switch");
+}
+
+RecurrentState RecurrentLayer::step(const Imported &x,
+                                    const RecurrentState &state) {
+  prepare(x.getShape()[0]);
+  return after(ofInput(x), state);
+}
+
+Imported RecurrentLayer::run(const Imported &x, int64_t time,
+                             RecurrentState &state, const Imported &lengths,
+                             bool isReversed) {
+  Shape shape = x.getShape();
+  int64_t count = shape[time], batch = shape[1 - time];
+  prepare(batch);
+  std::vector<Imported> inputs = unstack(emit, ofInput(x), time);
+  std::vector<Imported> outputs(count);
+  auto isAlive = [&](int64_t t) { // [B, 1]
+    return emit.reshape(
+        emit.binaryOver<graph::CompareOp>(
+            lengths, emit.scalar(lengths.getElementType(), double(t)),
+            graph::Comparison::GT),
+        {batch, 1});
+  };
+  auto choose = [&](const Imported &alive, const Imported &x,
+                    const Imported &otherwise) {
+    return emit.select(
+        emit.broadcast(alive, x.getShape(), !alive.isConstant()), x, otherwise);
+  };
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t t = isReversed ? count - 1 - i : i;
+    RecurrentState next = after(inputs[t], state);
+    if (lengths) {
+      Imported alive = isAlive(t);
+      next.hidden = choose(alive, next.hidden, state.hidden);
+      if (next.cell)
+        next.cell = choose(alive, next.cell, state.cell);
+    }
+    state = next;
+    outputs[t] = state.hidden;
+  }
+  Imported result = stack(emit, outputs, time);
+  if (!lengths)
+    return result;
+  Imported step = emit.iota({count, batch}, 0, lengths.getElementType());
+  Imported alive = emit.binary<graph::CompareOp>(
+      step, emit.broadcast(lengths, {count, batch}, !lengths.isConstant()),
+      graph::Comparison::LT);
+  if (time == 1)
+    alive = emit.transpose(alive, {1, 0});
+  Shape all = result.getShape();
+  return choose(emit.reshape(alive, {all[0], all[1], 1}), result,
+                emit.broadcast(emit.scalar(result.getElementType(), 0), all,
+                               !result.isConstant()));
+}
+
+} // namespace polyrank::frontends

@@ -1,0 +1,139 @@
+// Scans: a graph for each slice of some sequences, one after the other.
+
+#include "frontends/emit/Recurrent.h"
+#include "frontends/onnx/GraphImporter.h"
+#include "frontends/onnx/Origin.h"
+
+using namespace mlir;
+using namespace polyrank::frontends;
+using namespace polyrank::frontends::onnx;
+
+static ArrayRef<int64_t> integersOf(const Node &node, std::string_view name) {
+  for (const onnx::Attribute &attribute : node.attributes)
+    if (attribute.name == name)
+      return attribute.ints;
+  return {};
+}
+
+namespace {
+
+/// Along which dim a sequence goes, and from which end.
+struct Course {
+  int64_t dim = 0;
+  bool isBackward = false;
+};
+
+} // namespace
+
+/// That of sequence `i`, of `rank`, by a list of axes and one of directions;
+/// nullopt where the axis is outside of [-rank, rank).
+static std::optional<Course> courseOf(const Node &node, StringRef what,
+                                      size_t i, int64_t rank) {
+  auto at = [&](ArrayRef<int64_t> list) { return i < list.size() ? list[i] : 0; };
+  int64_t dim = at(integersOf(node, (what + "_axes").str()));
+  bool isBackward = at(integersOf(node, (what + "_directions").str())) != 0;
+  if (dim < -rank || dim >= rank)
+    return std::nullopt;
+  return Course{dim < 0 ? dim + rank : dim, isBackward};
+}
+
+void GraphImporter::importScan(const Node &node, ArrayRef<Imported> operands,
+                               Scope &scope, Place place) {
+  if (auto opset = place.opsets.find(node.domain);
+      opset != place.opsets.end() && opset->second < 9)
+    return fail(node, "a Scan of opset " + std::to_string(opset->second) +
+                          ", whose sequences may end early; export with "
+                          "opset_version=20");
+  const Graph *body = graphOf(node, "body");
+  int64_t count = 0;
+  for (const onnx::Attribute &attribute : node.attributes)
+    if (attribute.name == "num_scan_inputs")
+      count = attribute.i;
+  if (!body || count < 1 || count > static_cast<int64_t>(operands.size()))
+    return fail(node, "it needs a body and at least one sequence among its " +
+                          std::to_string(operands.size()) + " operands");
+  SmallVector<Imported> carried(operands.drop_back(count));
+  if (body->outputs.size() < carried.size() ||
+      node.outputs.size() > body->outputs.size())
+    return fail(node, "its body gives " + std::to_string(body->outputs.size()) +
+                          " results, and it has " +
+                          std::to_string(carried.size()) + " states and " +
+                          std::to_string(node.outputs.size()) + " results");
+  size_t numStacked = body->outputs.size() - carried.size();
+  Origin origin = originOf(node);
+  auto setOrigin = [&] {
+    emit.setOrigin(locationOf(emit.getLocation().getContext(), node, origin),
+                   origin.scope);
+  };
+  setOrigin();
+  std::vector<std::vector<Imported>> sequences;
+  for (auto [i, operand] : llvm::enumerate(operands.take_back(count))) {
+    std::string which = "its sequence " + std::to_string(i);
+    if (!operand || operand.sequence)
+      return fail(node, which + " is no tensor");
+    auto course = courseOf(node, "scan_input", i, operand.getRank());
+    if (!course)
+      return fail(node, which + " of " + frontends::toString(operand.getShape()) +
+                            " has no such axis as scan_input_axes says");
+    std::vector<Imported> slices = unstack(emit, operand, course->dim);
+    if (slices.empty() ||
+        (!sequences.empty() && slices.size() != sequences.front().size()))
+      return fail(node, which + " has " + std::to_string(slices.size()) +
+                            " steps" +
+                            (slices.empty()
+                                 ? std::string(", and it makes no turn")
+                                 : ", and the one before it " +
+                                       std::to_string(
+                                           sequences.front().size())));
+    if (course->isBackward)
+      std::reverse(slices.begin(), slices.end());
+    sequences.push_back(std::move(slices));
+  }
+  std::vector<std::vector<Imported>> stacked(numStacked);
+  for (size_t turn = 0; turn < sequences.front().size(); ++turn) {
+    if (++importedNodes > maxNodes)
+      return; // `report` says so
+    SmallVector<Imported> arguments = carried;
+    for (const std::vector<Imported> &slices : sequences)
+      arguments.push_back(slices[turn]);
+    auto results = importGraph(node, *body, arguments, scope, place);
+    if (!results)
+      return;
+    carried.assign(results->begin(), results->begin() + carried.size());
+    for (size_t i = 0; i < numStacked; ++i)
+      stacked[i].push_back((*results)[carried.size() + i]);
+  }
+  setOrigin();
+  for (auto [i, name] : llvm::enumerate(node.outputs)) {
+    if (name.empty())
+      continue;
+    if (i < carried.size()) {
+      scope[name] = carried[i];
+      continue;
+    }
+    size_t number = i - carried.size();
+    std::vector<Imported> &parts = stacked[number];
+    std::string which = "its result `" + std::string(name) + "`";
+    Shape shape;
+    for (const Imported &part : parts) {
+      if (part.sequence)
+        return fail(node, which + " is a sequence for each turn");
+      if (&part == &parts.front())
+        shape = part.getShape();
+      else if (part.getShape() != shape)
+        return fail(node, which + " is " + frontends::toString(shape) + " in one turn and " +
+                              frontends::toString(part.getShape()) + " in another");
+    }
+    auto course = courseOf(node, "scan_output", number,
+                           static_cast<int64_t>(shape.size()) + 1);
+    if (!course)
+      return fail(node, which + " of " + frontends::toString(shape) +
+                            " for each turn has no such axis as "
+                            "scan_output_axes says");
+    if (course->isBackward)
+      std::reverse(parts.begin(), parts.end());
+    scope[name] = stack(emit, parts, course->dim);
+  }
+  if (std::string rejected = emit.takeError(); !rejected.empty())
+    fail(node, rejected);
+}
