@@ -38,7 +38,7 @@ public:
     shown.log = options.log;
     shown.tensorboard = options.tensorboard;
     shown.run =
-        recordOf({options.plan, arguments, options.seed, 1, steps}, report);
+        recordOf({options.plan, options.arguments, options.seed, 1, steps}, report);
     shown.steps = steps;
     shown.endsAtNan = !options.allowNan;
     shown.isRehearsal = times.has_value();
