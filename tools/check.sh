@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every test: lit, GoogleTest, parity with PyTorch, fuzzers. This is what CI runs.
+# Runs every test: lit, GoogleTest, parity with PyTorch, faults, fuzzers. This is what CI runs.
 #
 #   tools/check.sh              everything
 #   tools/check.sh FILTER       only tests whose name contains FILTER
@@ -30,7 +30,8 @@ if ! cmp -s $requirements .venv/requirements.txt; then
   cp $requirements .venv/requirements.txt
 fi
 
-[ -f "$build/build.ninja" ] || cmake --preset "$preset" ${POLYRANK_CMAKE_OPTIONS:-}
+# Always: a build that is there may not have the preset's newer options.
+cmake --preset "$preset" ${POLYRANK_CMAKE_OPTIONS:-}
 ninja -C "$build"
 
 # Every suite leaves a JUnit file and goes on after a failure; the count is taken from the files, and a
@@ -41,7 +42,7 @@ status=0
   ${filter:+--filter "$filter" --allow-empty-runs} || status=1
 ctest --test-dir "$build" --output-on-failure -j 2 -E '^lit$' ${filter:+-R "$filter"} \
   --no-tests=ignore --output-junit "$results/ctest.xml" || status=1
-POLYRANK_BIN=$build/bin .venv/bin/python -m pytest test/parity -q -n 2 --dist worksteal --junitxml "$results/parity.xml" \
+POLYRANK_BIN=$build/bin .venv/bin/python -m pytest test/parity test/faults -q -n 2 --dist worksteal --junitxml "$results/parity.xml" \
   ${filter:+-k "$filter"} || { code=$?; [ "$filter" ] && [ $code = 5 ] || status=1; }
 
 .venv/bin/python test/fuzz/run.py "$build" --seed 1 --seconds "${POLYRANK_FUZZ_SECONDS:-60}" \

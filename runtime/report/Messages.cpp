@@ -12,6 +12,7 @@
 #include <mutex>
 #include <poll.h>
 #include <pthread.h>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 
@@ -27,6 +28,10 @@ public:
   }
 
   void add(std::string text, bool progress) {
+    if (!hasThread) {
+      write(text);
+      return;
+    }
     std::lock_guard lock(mutex);
     if (progress && !queue.empty() && queue.back().progress)
       queue.back().text = std::move(text);
@@ -58,7 +63,12 @@ private:
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::thread([this] { run(); }).detach();
+    // Where the system gives no thread, who tells waits for the reader.
+    try {
+      std::thread([this] { run(); }).detach();
+      hasThread = true;
+    } catch (const std::system_error &) {
+    }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
@@ -96,6 +106,7 @@ private:
     }
   }
 
+  bool hasThread = false;
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Message> queue;

@@ -8,6 +8,7 @@
 #include "runtime/report/Messages.h"
 #include "runtime/report/RankSteps.h"
 #include "runtime/report/RunReport.h"
+#include "support/Failpoint.h"
 #include "support/Json.h"
 #include "support/arrays/Npz.h"
 #include "tools/polyrank-run/Prepare.h"
@@ -401,8 +402,8 @@ int launcherMain(const RunOptions &options) {
           reportOfFailure(result.error(), run.stepsDone(), run.files())));
     return int(result.error().fault);
   } catch (const std::exception &exception) {
-    tell(fmt::format("polyrank-run: {}\n", exception.what()));
-    return 2;
+    tell(fmt::format("polyrank-run: {}\n", describe(exception)));
+    return int(Error::Fault::Rank);
   }
 }
 
@@ -412,6 +413,7 @@ int launcherMain(const RunOptions &options) {
 int main(int argc, char **argv) {
   using namespace polyrank::runtime;
   takeStandardDescriptors();
+  polyrank::failpoint("start");
   // A file that reaches the limit of `ulimit -f`, and a reader that is gone, are
   // write errors and no signals.
   std::signal(SIGXFSZ, SIG_IGN);

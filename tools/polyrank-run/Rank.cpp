@@ -14,9 +14,11 @@
 #include <chrono>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <new>
 #include <numeric>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <system_error>
 
 namespace polyrank::runtime {
 namespace {
@@ -410,13 +412,24 @@ private:
 
 } // namespace
 
+std::string describe(const std::exception &exception) {
+  if (dynamic_cast<const std::bad_alloc *>(&exception))
+    return "out of memory: the process may not have more (ulimit -v, or the "
+           "control group's memory.max)";
+  if (dynamic_cast<const std::system_error *>(&exception))
+    return fmt::format("the system gives no more threads or memory (ulimit -u "
+                       "and -v, or the control group's pids.max): {}",
+                       exception.what());
+  return exception.what();
+}
+
 int rankMain(const RunOptions &options, const RankConnection &connection) {
   try {
     Rank rank(options, connection);
     Result<void> result = rank.run();
     return result ? connection.finish() : connection.fail(result.error());
   } catch (const std::exception &exception) {
-    return connection.fail({exception.what(), Error::Fault::Rank});
+    return connection.fail({describe(exception), Error::Fault::Rank});
   }
 }
 

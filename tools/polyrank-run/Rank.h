@@ -13,6 +13,9 @@ namespace polyrank::runtime {
 /// RunOptions::saves and savedFilesOf.
 enum JobFile { planFile, memoryFile, profileFile, traceFile, firstSaveFile };
 
+/// What an exception means, of which there are those of the standard library.
+std::string describe(const std::exception &exception);
+
 /// Runs the rank to its end; the exit status of the process.
 int rankMain(const RunOptions &options, const RankConnection &connection);
 

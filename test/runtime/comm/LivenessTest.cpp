@@ -243,6 +243,64 @@ void expectNoDeadlock(const std::vector<int32_t> &next, uint64_t started = 0) {
   close(go[1]);
 }
 
+TEST(Liveness, WhoWaitsForWhomAndForHowLongIsPublished) {
+  auto job = Job::create({.sharedSizes = {0, 0, 0}, .threadsPerRank = 1000});
+  ASSERT_TRUE(job);
+  int go[2];
+  ASSERT_EQ(pipe(go), 0);
+  auto main = [&](Transport &transport) -> std::string {
+    char byte;
+    if (transport.rank() == 1 && read(go[0], &byte, 1) != 1)
+      return "pipe";
+    return meet(transport, {0, 1, 2});
+  };
+  EXPECT_EQ(job->waitOf(0), RankWait());
+  RankProcess zero(*job, 0, main), one(*job, 1, main), two(*job, 2, main);
+  alarm(60);
+  RankWait forOne{RankWait::What::Starts, {1}};
+  while (job->waitOf(0) != forOne || job->waitOf(2) != forOne)
+    usleep(1000);
+  EXPECT_EQ(job->waitOf(1), RankWait());
+  EXPECT_EQ(job->awaitedNanoseconds(1), 0u); // noted when it is over
+  usleep(20'000);
+  ASSERT_EQ(write(go[1], "x", 1), 1);
+  for (RankProcess *rank : {&zero, &one, &two})
+    EXPECT_EQ(rank->wait(), "");
+  alarm(0);
+  EXPECT_GE(job->awaitedNanoseconds(1), 2 * 20'000'000u);
+  EXPECT_EQ(job->awaitedNanoseconds(0), 0u);
+  EXPECT_EQ(job->awaitedNanoseconds(2), 0u);
+  EXPECT_EQ(job->waitOf(0), RankWait());
+  close(go[0]);
+  close(go[1]);
+}
+
+TEST(Liveness, RanksThatAreStoppedEndBehindTheSameStep) {
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    auto job = Job::create({.sharedSizes = {0, 0, 0}});
+    ASSERT_TRUE(job);
+    auto main = [](Transport &transport) -> std::string {
+      uint64_t step = 0;
+      while (transport.mayBegin(step + 1)) {
+        ++step;
+        if (step % 64 == uint64_t(transport.rank()))
+          usleep(10); // so that now one is ahead, now another
+      }
+      return std::to_string(step);
+    };
+    RankProcess zero(*job, 0, main), one(*job, 1, main), two(*job, 2, main);
+    alarm(60);
+    while (job->report(2).phase == RankPhase::Starting)
+      usleep(100);
+    usleep(1000 * attempt);
+    uint64_t last = job->stopSteps();
+    for (RankProcess *rank : {&zero, &one, &two})
+      EXPECT_EQ(rank->wait(), std::to_string(last));
+    alarm(0);
+    EXPECT_EQ(job->stopSteps(), last);
+  }
+}
+
 TEST(Liveness, ARankThatHasNotWokenUpYetIsNotADeadlock) {
   expectNoDeadlock({0, 1});
   expectNoDeadlock({0, 1, 2});

@@ -1,0 +1,131 @@
+"""Runs a training to which something happens, and looks at what is left of it.
+
+The one oracle of all these tests: the weights are those of the undisturbed training, bit for bit, or the run ended with a
+documented exit code and a message that names what happened; in both cases no process and no file is left behind.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import tools
+
+DONE, INPUT, RANK, HANG, PREEMPTED, DISK, DIVERGED = range(7)
+STEPS = 12
+# What a busy machine may add to any time.
+PATIENCE = 60
+
+
+def processesOf(folder):
+    """Ids of the processes of runs in this folder, launchers and ranks."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+        except OSError:  # it has ended meanwhile
+            continue
+        if words[0].endswith(b"polyrank-run") and any(str(folder).encode() in word for word in words):
+            found.append(int(entry.name))
+    return found
+
+
+def eventually(condition, seconds=PATIENCE):
+    limit = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < limit, "it did not come true"
+        time.sleep(0.002)
+
+
+@dataclass
+class Outcome:
+    code: int  # minus the signal, of a launcher that was killed
+    error: str
+    saved: bytes | None
+    log: list
+
+
+class Run:
+    """A run of a training in a folder of its own, which it owns."""
+
+    def __init__(self, training, folder, *options, fail="", saves=True, log=True):
+        self.training, self.folder = training, folder
+        folder.mkdir(exist_ok=True)
+        self.weights, self.logFile, self.errors = folder / "w.safetensors", folder / "log.jsonl", folder / "errors.txt"
+        command = [tools.bin() / "polyrank-run", training.plan, "--data", training.data, "--seed", 3, "--bind", "none"]
+        if "--steps" not in options:
+            command += ["--steps", STEPS]
+        if saves:
+            command += ["--save", self.weights]
+        if log:
+            command += ["--log", self.logFile]
+        with open(self.errors, "wb") as errors:
+            self.process = subprocess.Popen(
+                [str(word) for word in [*command, *options]], stdout=errors, stderr=errors,
+                env={**os.environ, "POLYRANK_FAIL": fail}, cwd=folder)
+
+    def ranks(self):
+        number = self.process.pid
+        return sorted(int(child) for child in Path(f"/proc/{number}/task/{number}/children").read_text().split())
+
+    def logged(self):
+        return self.logFile.read_bytes().count(b"\n") if self.logFile.exists() else 0
+
+    def said(self):
+        return self.errors.read_text(errors="replace")
+
+    def end(self, seconds=PATIENCE):
+        """Waits for the end, and asserts that nothing is left."""
+        try:
+            code = self.process.wait(seconds)
+        finally:
+            self.process.kill()
+            self.process.wait()
+        # Ranks die with their launcher, but a moment later.
+        eventually(lambda: not processesOf(self.folder), 5)
+        kept = {self.weights.name, self.logFile.name, self.errors.name, "checkpoints", "old"}
+        left = {path.name for path in self.folder.iterdir()} - kept
+        assert not left, left
+        for path in (self.folder / "checkpoints").glob("*"):
+            assert path.name.startswith("step-") or code < 0, path
+        saved = self.weights.read_bytes() if self.weights.exists() else None
+        return Outcome(code, self.said(), saved, tools.readLog(self.logFile) if self.logFile.exists() else [])
+
+
+@dataclass
+class Training:
+    plan: Path
+    data: Path
+    weights: bytes = b""
+    losses: tuple = ()
+
+    @classmethod
+    def undisturbed(cls, plan, data, folder):
+        training = cls(plan, data)
+        done = Run(training, folder).end()
+        assert done.code == DONE, done.error
+        training.weights, training.losses = done.saved, tuple(entry["loss"] for entry in done.log)
+        return training
+
+    def check(self, outcome, steps=STEPS):
+        """The first half of the oracle."""
+        assert outcome.code == DONE, outcome.error
+        assert outcome.saved == self.weights
+        losses = [entry["loss"] for entry in outcome.log if "loss" in entry]
+        assert tuple(losses) == self.losses
+
+
+def checkEnded(outcome, code, *parts):
+    """The other half."""
+    assert outcome.code == code, outcome.error
+    for part in parts:
+        assert part in outcome.error, outcome.error
+    assert outcome.saved is None
+
+
+def killAll(run):
+    os.kill(run.process.pid, signal.SIGKILL)

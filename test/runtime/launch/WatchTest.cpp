@@ -1,0 +1,31 @@
+// How long no rank may get on.
+
+#include "runtime/launch/Watch.h"
+
+#include <gtest/gtest.h>
+
+namespace polyrank::runtime {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(Watch, WaitsAsLongAsTwentyStepsAndAMinuteAtLeast) {
+  auto job = shm::Job::create({.sharedSizes = {0, 0}});
+  ASSERT_TRUE(job);
+  Watch watch(*job, 2, {});
+  EXPECT_EQ(watch.limit(), 300s); // loading
+  for (int step = 0; step < 101; ++step)
+    watch.addStep(2);
+  EXPECT_EQ(watch.limit(), 60s);
+  for (int step = 0; step < 50; ++step)
+    watch.addStep(10); // which is not yet the median
+  EXPECT_EQ(watch.limit(), 60s);
+  watch.addStep(10);
+  EXPECT_EQ(watch.limit(), 200s);
+  for (int step = 0; step < 101; ++step)
+    watch.addStep(1);
+  EXPECT_EQ(watch.limit(), 60s); // the old ones count no more
+}
+
+} // namespace
+} // namespace polyrank::runtime
