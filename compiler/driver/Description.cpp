@@ -82,6 +82,7 @@ std::vector<std::string> polyrank::driver::commandFor(const Options &options) {
   addAll("--freeze", options.freeze);
   addAll("--train-only", options.trainOnly);
   addAll("--detach", options.detach);
+  add("--params", options.params, "");
   if (options.noTie)
     command.push_back("--no-tie");
   if (options.abstractWeights)

@@ -164,7 +164,8 @@ LogicalResult Compilation::checkOptions() {
     emitWarning(UnknownLoc::get(&context)) << crowd.warning;
   // The files of external data stand in the model; they are no plans.
   std::vector<InputUse> inputs{{"the model", options.model},
-                               {"--shard-file", options.shardFile}};
+                               {"--shard-file", options.shardFile},
+                               {"--params", options.params}};
   OutputUse plan{"-o", options.output, FileKind::Plan};
   if (auto safe = checkOutputs(inputs, {&plan, 1}); !safe)
     return fail(safe.error().message);

@@ -64,6 +64,8 @@ struct Options {
   std::vector<std::string> freeze, trainOnly;
   /// Copies of a tied matrix stay parameters of their own.
   bool noTie = false;
+  /// A file with the names of parameters that the export lost; empty: none.
+  std::string params;
   /// The file may lack its weights.
   bool abstractWeights = false;
   /// As sharding::parseBucketSizes reads them.

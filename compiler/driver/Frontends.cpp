@@ -59,6 +59,19 @@ Result<ModelFormat> polyrank::driver::findFormat(const std::string &path) {
       "model, inputs), FILE) or torch.jit.trace(model, inputs).save(FILE)"};
 }
 
+/// Options that a file of this format has no use for; empty where all are fine.
+static std::string findUseless(ModelFormat format,
+                               const frontends::ImportOptions &options) {
+  if (format == ModelFormat::Onnx && options.trainingMode)
+    return std::string(*options.trainingMode ? "--train" : "--eval") +
+           ": the layers of an ONNX file have no mode; --dropout and "
+           "--batch-norm say what they do";
+  if (format != ModelFormat::Onnx && !options.params.empty())
+    return "--params: files of torch.jit and torch.export keep all parameters "
+           "and their names; leave the option out";
+  return "";
+}
+
 OwningOpRef<ModuleOp>
 polyrank::driver::importModel(MLIRContext &context, const std::string &path,
                               const frontends::ImportOptions &options) {
@@ -67,17 +80,14 @@ polyrank::driver::importModel(MLIRContext &context, const std::string &path,
     emitError(UnknownLoc::get(&context)) << format.error().message;
     return {};
   }
+  if (std::string useless = findUseless(*format, options); !useless.empty()) {
+    emitError(UnknownLoc::get(&context)) << useless;
+    return {};
+  }
   if (*format == ModelFormat::TorchScript)
     return frontends::importTorchScript(context, path, options);
   if (*format == ModelFormat::ExportedProgram)
     return frontends::importExportedProgram(context, path, options);
-  if (options.trainingMode) {
-    emitError(UnknownLoc::get(&context))
-        << (*options.trainingMode ? "--train" : "--eval")
-        << ": the layers of an ONNX file have no mode; --dropout and "
-           "--batch-norm say what they do";
-    return {};
-  }
   return frontends::importOnnx(context, path, options);
 }
 
@@ -85,6 +95,8 @@ Result<frontends::ModelDescription>
 polyrank::driver::describeModel(const std::string &path,
                                 const frontends::ImportOptions &options) {
   POLYRANK_ASSIGN(format, findFormat(path));
+  if (format != ModelFormat::Onnx && !options.params.empty())
+    return Error{findUseless(format, options)};
   switch (format) {
   case ModelFormat::TorchScript:
     return frontends::describeTorchScript(path, options);

@@ -95,6 +95,7 @@ polyrank::driver::readImportOptions(const Options &options) {
   result.detach = options.detach;
   result.freeze = options.freeze;
   result.trainOnly = options.trainOnly;
+  result.params = options.params;
   result.abstractWeights = options.abstractWeights;
   if (auto read = readLayerOptions(options, result); !read)
     return read.error();

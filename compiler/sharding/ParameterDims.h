@@ -14,6 +14,9 @@ struct DimUse {
   bool isGroups = false;
   /// Lies within a head of an attention with several heads.
   bool isWidth = false;
+  /// Lies within one block of those of another part of a fused matrix: the one
+  /// head of keys beside several of queries.
+  bool isOneBlock = false;
 };
 
 /// Dim `dim` of a value, wherever the program takes it: through ops in which it

@@ -81,8 +81,9 @@ Strategy::layOut(const ShardPattern &pattern, RankedTensorType type,
       return llvm::any_of(list, [&](int64_t dim) { return uses[dim].*is; });
     };
     // One head, which serves all heads of queries.
-    if (kind == Kind::Parameter && has(&DimUse::isWidth) &&
-        !has(&DimUse::isHeads)) {
+    if (kind == Kind::Parameter &&
+        ((has(&DimUse::isWidth) && !has(&DimUse::isHeads)) ||
+         has(&DimUse::isOneBlock))) {
       remark(name, "dim " + std::to_string(d) + " is one head, which serves " +
                        "those of all " + std::to_string(blocks) +
                        " blocks of " + axesText + ": every rank holds it");
@@ -157,6 +158,41 @@ Strategy::layOut(const ShardPattern &pattern, RankedTensorType type,
   return found;
 }
 
+void Strategy::markOneBlocks(unsigned argument, graph::ParameterOp parameter,
+                             ArrayRef<SmallVector<int64_t>> dimsOf,
+                             MutableArrayRef<DimUse> uses) {
+  graph::Boundary boundary(function);
+  ArrayRef<int64_t> stored =
+      cast<RankedTensorType>(parameter.getType()).getShape();
+  auto isPart = [&](unsigned other) {
+    auto role = boundary.getArgument<graph::ParameterAttr>(other);
+    return other != argument && role && role.getView() &&
+           role.getSymbol().getValue() == parameter.getSymName();
+  };
+  for (unsigned other = 0; other < function.getNumArguments(); ++other) {
+    if (!isPart(other))
+      continue;
+    SmallVector<SmallVector<int64_t>> others =
+        dimsOfStored(stored, typeOf(other),
+                     boundary.getView(other).asArrayRef().drop_front());
+    for (auto [mine, theirs] : llvm::zip_equal(dimsOf, others)) {
+      int64_t size = 1, block = 1;
+      for (int64_t dim : mine)
+        size *= typeOf(argument).getDimSize(dim);
+      bool isBlock = false;
+      for (int64_t dim : llvm::reverse(theirs)) {
+        int64_t count = typeOf(other).getDimSize(dim);
+        isBlock |= block == size && block > 1 && count > 1 &&
+                   !followDim(function.getArgument(other), dim).isSliced;
+        block *= count;
+      }
+      if (isBlock)
+        for (int64_t dim : mine)
+          uses[dim].isOneBlock = true;
+    }
+  }
+}
+
 LogicalResult Strategy::constrainArgument(unsigned argument,
                                           const ShardPattern &pattern,
                                           graph::ParameterOp parameter) {
@@ -174,6 +210,8 @@ LogicalResult Strategy::constrainArgument(unsigned argument,
           dimsOfStored(stored.getShape(), type, view.asArrayRef().drop_front());
     for (int64_t d = 0; d < type.getRank(); ++d)
       uses[d] = followDim(function.getArgument(argument), d);
+    if (!dimsOf.empty())
+      markOneBlocks(argument, parameter, dimsOf, uses);
   } else {
     name = graph::Boundary(function).getName(argument);
     // Dim 0 is the microbatch: the user's dims follow.

@@ -45,6 +45,11 @@ private:
                                         graph::ParameterOp parameter);
   mlir::FailureOr<bool> constrainOutputs(const ShardPattern &pattern,
                                          std::vector<std::string> &scopes);
+  /// Marks the dims of a part of a fused matrix that is as large as one block of
+  /// another part.
+  void markOneBlocks(unsigned argument, graph::ParameterOp parameter,
+                     llvm::ArrayRef<llvm::SmallVector<int64_t>> dimsOf,
+                     llvm::MutableArrayRef<DimUse> uses);
   /// What a pattern constrains. All may be padded but an input's batch.
   enum class Kind { Parameter, Input, Output };
   mlir::FailureOr<Found>

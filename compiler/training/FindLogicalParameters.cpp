@@ -190,6 +190,63 @@ static SmallVector<std::pair<int64_t, int64_t>> findParts(Value value,
   return parts;
 }
 
+/// The dim that a reshape takes apart, with `dim` as its major part, and how
+/// many elements one index of that stands for; nullopt where `dim` is no such.
+static std::optional<std::pair<int64_t, int64_t>>
+majorOf(graph::ReshapeOp reshape, int64_t dim) {
+  for (const ReshapeGroup &group :
+       getGroups(getShape(reshape.getInput()), getShape(reshape))) {
+    if (group.source.size() != 1 || group.result.size() < 2 ||
+        group.result.front() != dim)
+      continue;
+    int64_t block = 1;
+    for (int64_t minor : ArrayRef<int64_t>(group.result).drop_front())
+      block *= getShape(reshape)[minor];
+    return std::pair(group.source.front(), block);
+  }
+  return std::nullopt;
+}
+
+/// Slices of transposes of `value` become transposes of its slices, where it is
+/// only used by these and by slices.
+static void sliceFirst(Value value) {
+  auto isSliced = [](Operation *user) {
+    return isa<graph::SliceOp>(user) ||
+           (isa<graph::TransposeOp>(user) &&
+            llvm::all_of(user->getUsers(), [](Operation *next) {
+              return isa<graph::SliceOp>(next);
+            }));
+  };
+  if (!llvm::all_of(value.getUsers(), isSliced))
+    return;
+  for (Operation *user : llvm::make_early_inc_range(value.getUsers())) {
+    auto transpose = dyn_cast<graph::TransposeOp>(user);
+    if (!transpose)
+      continue;
+    ArrayRef<int64_t> permutation = transpose.getPermutation();
+    for (Operation *next : llvm::make_early_inc_range(transpose->getUsers())) {
+      auto slice = cast<graph::SliceOp>(next);
+      size_t rank = permutation.size();
+      SmallVector<int64_t> starts(rank), limits(rank), strides(rank);
+      for (auto [to, from] : llvm::enumerate(permutation)) {
+        starts[from] = slice.getStarts()[to];
+        limits[from] = slice.getLimits()[to];
+        strides[from] = slice.getStrides()[to];
+      }
+      OpBuilder builder(slice);
+      auto part = graph::SliceOp::create(builder, slice.getLoc(), value, starts,
+                                         limits, strides);
+      auto turned = graph::TransposeOp::create(builder, transpose.getLoc(),
+                                               part, permutation);
+      part->setDiscardableAttrs(slice->getDiscardableAttrDictionary());
+      turned->setDiscardableAttrs(transpose->getDiscardableAttrDictionary());
+      slice.replaceAllUsesWith(turned.getResult());
+      slice.erase();
+    }
+    transpose.erase();
+  }
+}
+
 /// [start, limit) of a dim of `value`, computed from parts of its operands.
 static Value cut(OpBuilder &builder, Value value, int64_t dim, int64_t start,
                  int64_t limit) {
@@ -210,6 +267,13 @@ static Value cut(OpBuilder &builder, Value value, int64_t dim, int64_t start,
     return graph::BroadcastOp::create(builder, op->getLoc(), input, shape,
                                       broadcast.getDims());
   }
+  if (auto reshape = dyn_cast_or_null<graph::ReshapeOp>(op))
+    if (auto major = majorOf(reshape, dim)) {
+      auto [source, block] = *major;
+      Value input = cut(builder, reshape.getInput(), source, start * block,
+                        limit * block);
+      return graph::ReshapeOp::create(builder, op->getLoc(), input, shape);
+    }
   auto matmul = dyn_cast_or_null<graph::MatmulOp>(op);
   if (!matmul && !(op && isElementwise(op)))
     return graph::SliceOp::create(builder, value.getLoc(), value, dim, start,
@@ -238,12 +302,26 @@ void FindLogicalParameters::cutUnequalParts(graph::MatmulOp matmul) {
       (*weight == 0 ? matmul.getLhsFree() : matmul.getRhsFree()).size();
   for (unsigned position = 0; position < count; ++position) {
     int64_t dim = resultDim(matmul, *weight, position);
-    // Down to where it is sliced, by elementwise ops with no other use. Parts of
-    // a dropout would draw the same numbers.
+    // Down to where it is sliced, by elementwise ops with no other use, also of
+    // the heads that a reshape makes of it. Parts of a dropout would draw the
+    // same numbers.
     Value value = matmul;
-    while (value.hasOneUse() && isElementwise(*value.getUsers().begin()) &&
-           !isa<graph::DropoutOp>(*value.getUsers().begin()))
-      value = value.getUsers().begin()->getResult(0);
+    while (value.hasOneUse()) {
+      Operation *user = *value.getUsers().begin();
+      if (auto reshape = dyn_cast<graph::ReshapeOp>(user)) {
+        std::optional<int64_t> heads;
+        for (int64_t to = 0, rank = getShape(reshape).size(); to < rank; ++to)
+          if (auto major = majorOf(reshape, to); major && major->first == dim)
+            heads = to;
+        if (!heads)
+          break;
+        dim = *heads;
+      } else if (!isElementwise(user) || isa<graph::DropoutOp>(user)) {
+        break;
+      }
+      value = user->getResult(0);
+    }
+    sliceFirst(value);
     auto parts = findParts(value, dim);
     auto isEqual = [&](std::pair<int64_t, int64_t> part) {
       return part.second - part.first == parts[0].second;

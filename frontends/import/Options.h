@@ -60,6 +60,9 @@ struct ImportOptions {
   std::vector<std::string> detach;
   /// Patterns over parameters that are not trained, or that alone are.
   std::vector<std::string> freeze, trainOnly;
+  /// A safetensors file with the names of parameters that the export lost;
+  /// empty: none.
+  std::string params;
   /// Whether weights may be absent from the file.
   bool abstractWeights = false;
   /// How many elements may be computed at import, of what depends on no input

@@ -5,6 +5,7 @@
 
 #include "frontends/onnx/Freeze.h"
 #include "frontends/onnx/GraphImporter.h"
+#include "frontends/onnx/NamedTensors.h"
 #include "frontends/onnx/NodeImporter.h"
 #include "frontends/onnx/Origin.h"
 #include "frontends/onnx/Parameters.h"
@@ -106,7 +107,13 @@ Result<ModelDescription> describeOnnx(StringRef path,
   for (const onnx::ValueInfo &value : model->graph.outputs)
     result.outputs.push_back(onnx::describe(value));
 
-  onnx::ModelState state = onnx::findState(*model, options.tie);
+  std::optional<onnx::NamedTensors> named;
+  if (!options.params.empty()) {
+    POLYRANK_ASSIGN(opened, onnx::openNamedTensors(*model, options.params));
+    named = std::move(opened);
+  }
+  onnx::ModelState state =
+      onnx::findState(*model, options.tie, named ? &*named : nullptr);
   if (std::string error =
           onnx::freeze(state, options.freeze, options.trainOnly);
       !error.empty())

@@ -20,8 +20,9 @@ constexpr int64_t mostElementsUnrecorded = int64_t(1) << 22;
 
 class Recovery {
 public:
-  Recovery(const Model &model, const ExportRecord &record, ModelState &state)
-      : model(model), record(record), state(state) {}
+  Recovery(const Model &model, const ExportRecord &record,
+           ArrayRef<size_t> beside, ModelState &state)
+      : model(model), record(record), beside(beside), state(state) {}
 
   void run() {
     forEachNode(model.graph, [&](const Node &node) {
@@ -32,7 +33,8 @@ public:
       if (isFloat(tensor.type) && !tensor.isAbsent &&
           tensor.numElements() > 0 && tensor.numElements() <= mostElements &&
           consumers.contains(tensor.name) &&
-          !state.values.contains(tensor.name))
+          !state.values.contains(tensor.name) &&
+          !state.folded.contains(tensor.name))
         recover(tensor);
     say();
   }
@@ -68,9 +70,12 @@ private:
       if (isSource(parameter, sources))
         parameters.push_back(index);
     bool isRecorded = !sources.empty();
-    if (isRecorded) {
-      if (parameters.empty())
+    if (isRecorded && parameters.empty()) {
+      if (beside.empty())
         return;
+      isRecorded = false;
+    }
+    if (isRecorded) {
       for (StringRef source : sources) {
         StringRef name = operatorOf(source);
         // What was detached has no gradient.
@@ -82,12 +87,14 @@ private:
           constant.operators.push_back(name);
       }
       constant.operators.push_back(operatorOf(tensor.name));
-    } else if (record.hasRoles() || tensor.numElements() < 2) {
+    } else if ((record.hasRoles() && beside.empty()) ||
+               tensor.numElements() < 2) {
       return;
     } else {
       for (auto [index, parameter] : enumerate(state.parameters))
         if (parameter.trainable && isFloat(parameter.tensor->type) &&
-            parameter.tensor->numElements() <= mostElementsUnrecorded)
+            parameter.tensor->numElements() <= mostElementsUnrecorded &&
+            (!record.hasRoles() || is_contained(beside, index)))
           parameters.push_back(index);
     }
     if (!loadFloats(model, tensor, false, constant.floats))
@@ -176,6 +183,7 @@ private:
 
   const Model &model;
   const ExportRecord &record;
+  const ArrayRef<size_t> beside;
   ModelState &state;
   StringMap<const Node *> consumers; // the first of each
   std::map<size_t, std::optional<StoredFloats>> loaded;
@@ -185,8 +193,8 @@ private:
 } // namespace
 
 void recoverFolded(const Model &model, const ExportRecord &record,
-                   ModelState &state) {
-  Recovery(model, record, state).run();
+                   ArrayRef<size_t> beside, ModelState &state) {
+  Recovery(model, record, beside, state).run();
 }
 
 } // namespace polyrank::frontends::onnx

@@ -18,12 +18,13 @@ namespace polyrank::frontends::onnx {
 ///
 /// The record names what a constant was computed from; only these parameters
 /// are looked at, all of them if possible. Files without a record are searched
-/// for views alone. Constants that several expressions give, such as those
+/// for views alone, and so are the parameters `beside`, which the file lacks and
+/// of which no record needs to speak. Constants that several expressions give, such as those
 /// whose elements are all equal, are told by the names of the operators in the
 /// record, or not at all.
 ///
 /// A note says what was found. What was not is a warning with the way out.
 void recoverFolded(const Model &model, const ExportRecord &record,
-                   ModelState &state);
+                   llvm::ArrayRef<size_t> beside, ModelState &state);
 
 } // namespace polyrank::frontends::onnx

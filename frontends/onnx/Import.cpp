@@ -6,6 +6,7 @@
 #include "frontends/onnx/Freeze.h"
 #include "frontends/onnx/GraphImporter.h"
 #include "frontends/onnx/Inputs.h"
+#include "frontends/onnx/NamedTensors.h"
 #include "frontends/onnx/Parameters.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -19,8 +20,8 @@ namespace {
 class ModelImporter {
 public:
   ModelImporter(MLIRContext &context, const Model &model,
-                const ImportOptions &options)
-      : context(context), model(model), options(options),
+                const NamedTensors *named, const ImportOptions &options)
+      : context(context), model(model), named(named), options(options),
         builder(context, model.path, options.foldingBudget),
         fileLocation(builder.getLocation()), emit(builder.getEmitter()) {}
 
@@ -78,7 +79,7 @@ private:
   }
 
   LogicalResult createFunction(GraphImporter &importer) {
-    ModelState state = findState(model, options.tie);
+    ModelState state = findState(model, options.tie, named);
     if (!options.tie && state.copies == 0)
       return error() << "--no-tie: the file holds no copy of a tied matrix; "
                         "leave the option out";
@@ -255,6 +256,7 @@ private:
 
   MLIRContext &context;
   const Model &model;
+  const NamedTensors *named;
   const ImportOptions &options;
   ModuleBuilder builder;
   const Location fileLocation;
@@ -277,7 +279,18 @@ OwningOpRef<ModuleOp> importOnnx(MLIRContext &context, StringRef path,
     emitError(UnknownLoc::get(&context)) << model.error().message;
     return {};
   }
-  return onnx::ModelImporter(context, **model, options).run();
+  std::optional<onnx::NamedTensors> named;
+  if (!options.params.empty()) {
+    auto opened = onnx::openNamedTensors(**model, options.params);
+    if (!opened) {
+      emitError(UnknownLoc::get(&context)) << opened.error().message;
+      return {};
+    }
+    named = std::move(*opened);
+  }
+  return onnx::ModelImporter(context, **model, named ? &*named : nullptr,
+                             options)
+      .run();
 }
 
 } // namespace polyrank::frontends

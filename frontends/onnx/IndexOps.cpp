@@ -117,9 +117,20 @@ LogicalResult gatherND(NodeImporter &n) {
   merged.erase(merged.begin() + batch,
                merged.begin() + batch + indexShape.back());
   merged.insert(merged.begin() + batch, graph::numElements(indexed));
-  n.result(0, n.emit.binary<graph::GatherOp>(n.emit.reshape(x, merged),
-                                             placesOf(n.emit, given, indexed),
-                                             batch, batch));
+  Imported places = placesOf(n.emit, given, indexed);
+  Imported rows = n.emit.reshape(x, merged);
+  // Without batch dims x[:, [-2]] comes as this, of a transposed x.
+  if (auto start = startOfRun(places); start && batch == 0) {
+    int64_t limit = *start + places.constant->size();
+    if (*start < 0 || limit > merged[0])
+      return n.fail("indices " + Twine(*start) + " to " + Twine(limit - 1) +
+                    " into a dim of " + Twine(merged[0]));
+    Shape result = places.getShape();
+    llvm::append_range(result, ArrayRef<int64_t>(merged).drop_front());
+    n.result(0, n.emit.reshape(n.emit.slice(rows, 0, *start, limit), result));
+    return success();
+  }
+  n.result(0, n.emit.binary<graph::GatherOp>(rows, places, batch, batch));
   return success();
 }
 

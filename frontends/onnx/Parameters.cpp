@@ -5,8 +5,10 @@
 #include "frontends/onnx/EqualMatrices.h"
 #include "frontends/onnx/ExportRecord.h"
 #include "frontends/onnx/FoldedConstants.h"
+#include "frontends/onnx/FoldedNorms.h"
 #include "frontends/onnx/LeftOutBiases.h"
 #include "frontends/onnx/MergedParameters.h"
+#include "frontends/onnx/NamedParameters.h"
 #include "frontends/onnx/Origin.h"
 #include "frontends/onnx/RenamedWeights.h"
 #include "frontends/onnx/StateReport.h"
@@ -40,8 +42,8 @@ bool isLayer(StringRef moduleClass) {
 
 class StateFinder {
 public:
-  StateFinder(const Model &model, bool tie)
-      : model(model), tie(tie), record(model) {}
+  StateFinder(const Model &model, const NamedTensors *named, bool tie)
+      : model(model), named(named), tie(tie), record(model) {}
 
   ModelState find() {
     forEachNode(model.graph, [&](const Node &node) {
@@ -60,19 +62,44 @@ public:
       else
         addAliases(node);
     }
+    std::optional<NamedParameters> parameters;
+    if (named) {
+      parameters.emplace(model, record, consumers, *named, tie, state);
+      parameters->identify(others);
+    }
     if (!record.hasRoles())
       freezeStatistics();
     for (const StoredTensor *tensor : others)
-      recoverWeight(model, record, consumers, *tensor, tie, state);
+      if (!isFound(*tensor))
+        recoverWeight(model, record, consumers, *tensor, tie, state);
     separateMerged(model, record, state);
     recoverBiases(model, record, state);
     adoptUnused(model, record, state);
-    recoverFolded(model, record, state);
-    reportState(model, record, state);
+    if (parameters) {
+      parameters->addMissing();
+      recoverNorms(model, record, *named, *parameters, state);
+    }
+    recoverFolded(model, record,
+                  parameters ? parameters->getMissing() : ArrayRef<size_t>(),
+                  state);
+    if (parameters) {
+      warnOfRemoved(model, record, state);
+      parameters->finish();
+    } else {
+      reportState(model, record, state);
+    }
     return std::move(state);
   }
 
 private:
+  /// Whether a file of names has said what it is, everywhere it is used.
+  bool isFound(const StoredTensor &tensor) const {
+    return state.values.contains(tensor.name) ||
+           all_of(consumers.lookup(tensor.name), [&](auto use) {
+             return state.operands.contains({use.first, use.second});
+           });
+  }
+
   Role roleOf(const StoredTensor &tensor) {
     Role role = roleByRecord(tensor);
     // A float without elements is no constant, whatever it was.
@@ -229,6 +256,7 @@ private:
   }
 
   const Model &model;
+  const NamedTensors *named;
   const bool tie;
   const ExportRecord record;
   ModelState state;
@@ -248,8 +276,8 @@ std::optional<size_t> ModelState::find(StringRef name) const {
   return std::nullopt;
 }
 
-ModelState findState(const Model &model, bool tie) {
-  return StateFinder(model, tie).find();
+ModelState findState(const Model &model, bool tie, const NamedTensors *named) {
+  return StateFinder(model, named, tie).find();
 }
 
 } // namespace polyrank::frontends::onnx

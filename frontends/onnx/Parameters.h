@@ -39,6 +39,8 @@ struct MadeTensor : StoredTensor {
   std::string ownName;
 };
 
+struct NamedTensors;
+
 struct ModelState {
   std::vector<Parameter> parameters;
   /// By the names of values in the graph.
@@ -87,6 +89,10 @@ struct ModelState {
 /// - Constants that were computed from parameters become expressions of them
 ///   again (FoldedConstants.h).
 /// - The parameters that are gone are named in one warning.
-ModelState findState(const Model &model, bool tie = true);
+///
+/// With `named` all of these have the names of that file where their elements
+/// are, or give, those of its tensors (NamedParameters.h).
+ModelState findState(const Model &model, bool tie = true,
+                     const NamedTensors *named = nullptr);
 
 } // namespace polyrank::frontends::onnx

@@ -86,6 +86,8 @@ bool isComputed(StringRef name) {
                       name.split('_').first);
 }
 
+} // namespace
+
 /// The exporter's optimizer removes `x + c` and `x * c` where it has computed
 /// the scalar `c` to 0 and 1, and takes a parameter in the place of a constant
 /// that has the same elements; both without a word. But the record of the node
@@ -145,8 +147,6 @@ void warnOfRemoved(const Model &model, const ExportRecord &record,
         "parameter, such as " +
         groupNames(scalars) + ", this use of it has no gradient" + wayOut);
 }
-
-} // namespace
 
 void reportState(const Model &model, const ExportRecord &record,
                  ModelState &state) {

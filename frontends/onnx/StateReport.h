@@ -14,4 +14,9 @@ namespace polyrank::frontends::onnx {
 void reportState(const Model &model, const ExportRecord &record,
                  ModelState &state);
 
+/// Adds a warning for what the exporter removed because of the values that
+/// parameters happened to have.
+void warnOfRemoved(const Model &model, const ExportRecord &record,
+                   ModelState &state);
+
 } // namespace polyrank::frontends::onnx

@@ -204,6 +204,11 @@ polyrank::driver::parseOptions(int argc, char **argv) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("PATTERN");
+  app.add_option("--params", options.params,
+                 "The state_dict of the exported model (safetensors): what an "
+                 "ONNX file holds of its tensors, or computed from them, is "
+                 "these parameters again, under their names")
+      ->type_name("FILE");
   app.add_flag("--no-tie", options.noTie,
                "Keep copies that the exporter made of a tied matrix apart: "
                "without this they are one parameter again");
@@ -324,7 +329,7 @@ polyrank::driver::parseOptions(int argc, char **argv) {
         {"--loss", "--metric", "--optimizer", "--lr-schedule", "--group",
          "--clip-norm", "--clip-norm-type", "--clip-value", "--ema",
          "--microbatches", "--train", "--eval", "--batch-norm", "--dropout",
-         "--freeze", "--train-only", "--detach", "--no-tie"});
+         "--freeze", "--train-only", "--params", "--detach", "--no-tie"});
   group(app, "Ranks",
         {"--mesh", "--shard", "--shard-file", "--batch-axes", "--pipe-axis",
          "--stages", "--stage", "--chunks", "--schedule", "--recompute",

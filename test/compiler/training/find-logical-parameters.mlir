@@ -75,3 +75,23 @@ func.func @forward(%w: tensor<4x4xf32> {graph.role = #graph.parameter<@w>}, %x: 
   %b = graph.slice %1 {starts = array<i64: 0, 2>, limits = array<i64: 3, 4>, strides = array<i64: 1, 1>} : (tensor<3x4xf32>) -> tensor<3x2xf32>
   return %a, %b : tensor<3x2xf32>, tensor<3x2xf32>
 }
+
+// -----
+
+// Heads are made first and then cut into unequal parts, also behind a transpose:
+// three of queries, one of keys.
+
+// CHECK-LABEL: func.func @forward
+// CHECK-DAG: tensor<4x3x4xf32> {graph.role = #graph.parameter<@w view [0, 16, 4, 1]>}
+// CHECK-DAG: tensor<4x4xf32> {graph.role = #graph.parameter<@w view [12, 16, 1]>}
+// CHECK-NOT: graph.slice
+graph.parameter @w : tensor<4x16xf32> at "m.onnx" offset 0 length 256 {trainable}
+func.func @forward(%w: tensor<4x16xf32> {graph.role = #graph.parameter<@w>}, %x: tensor<3x4xf32> {graph.role = #graph.input<"x">})
+    -> (tensor<3x3x4xf32> {graph.role = #graph.output<"q">}, tensor<1x3x4xf32> {graph.role = #graph.output<"k">}) {
+  %0 = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<3x4xf32>, tensor<4x16xf32>) -> tensor<3x16xf32>
+  %1 = graph.reshape %0 : (tensor<3x16xf32>) -> tensor<3x4x4xf32>
+  %q = graph.slice %1 {starts = array<i64: 0, 0, 0>, limits = array<i64: 3, 3, 4>, strides = array<i64: 1, 1, 1>} : (tensor<3x4x4xf32>) -> tensor<3x3x4xf32>
+  %2 = graph.transpose %1 {permutation = array<i64: 1, 0, 2>} : (tensor<3x4x4xf32>) -> tensor<4x3x4xf32>
+  %k = graph.slice %2 {starts = array<i64: 3, 0, 0>, limits = array<i64: 4, 3, 4>, strides = array<i64: 1, 1, 1>} : (tensor<4x3x4xf32>) -> tensor<1x3x4xf32>
+  return %q, %k : tensor<3x3x4xf32>, tensor<1x3x4xf32>
+}

@@ -1,0 +1,18 @@
+// Batch norms that an exporter merged into the convolutions in front of them.
+
+#pragma once
+
+#include "frontends/onnx/NamedParameters.h"
+
+namespace polyrank::frontends::onnx {
+
+/// A convolution behind which `(y - mean) / sqrt(variance + eps) * scale +
+/// shift` stood has the weight `w * s` and the bias `(b - mean) * s + shift`
+/// with `s = scale / sqrt(variance + eps)`. Where the tensors of `named` give a
+/// convolution's weight and bias so, these become that expression, with a note.
+/// The norms keep their statistics.
+void recoverNorms(const Model &model, const ExportRecord &record,
+                  const NamedTensors &named, NamedParameters &parameters,
+                  ModelState &state);
+
+} // namespace polyrank::frontends::onnx
