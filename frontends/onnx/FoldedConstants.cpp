@@ -32,7 +32,8 @@ public:
       if (isFloat(tensor.type) && !tensor.isAbsent &&
           tensor.numElements() > 0 && tensor.numElements() <= mostElements &&
           consumers.contains(tensor.name) &&
-          !state.values.contains(tensor.name))
+          !state.values.contains(tensor.name) &&
+          !state.folded.contains(tensor.name))
         recover(tensor);
     say();
   }

@@ -5,6 +5,7 @@
 #include "frontends/onnx/EqualMatrices.h"
 #include "frontends/onnx/ExportRecord.h"
 #include "frontends/onnx/FoldedConstants.h"
+#include "frontends/onnx/FoldedGates.h"
 #include "frontends/onnx/LeftOutBiases.h"
 #include "frontends/onnx/MergedParameters.h"
 #include "frontends/onnx/Origin.h"
@@ -66,6 +67,7 @@ public:
       recoverWeight(model, record, consumers, *tensor, tie, state);
     separateMerged(model, record, state);
     recoverBiases(model, record, state);
+    recoverGates(model, record, state);
     adoptUnused(model, record, state);
     recoverFolded(model, record, state);
     reportState(model, record, state);
