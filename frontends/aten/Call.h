@@ -157,6 +157,7 @@ llvm::ArrayRef<OperatorRow> getScatterRows();
 llvm::ArrayRef<OperatorRow> getRandomRows();
 llvm::ArrayRef<OperatorRow> getLossRows();
 llvm::ArrayRef<OperatorRow> getRecurrentRows();
+llvm::ArrayRef<OperatorRow> getPackedRows();
 llvm::ArrayRef<OperatorRow> getNumberRows();
 llvm::ArrayRef<OperatorRow> getPropertyRows();
 llvm::ArrayRef<OperatorRow> getListRows();

@@ -31,7 +31,8 @@ const llvm::StringMap<std::vector<Overload>> &getTable() {
           getNormalizationRows(), getAttentionRows(),  getReductionRows(),
           getMomentRows(),        getIndexRows(),      getScatterRows(),
           getRandomRows(),        getLossRows(),       getRecurrentRows(),
-          getNumberRows(),        getPropertyRows(),   getListRows()})
+          getNumberRows(),        getPropertyRows(),   getListRows(),
+          getPackedRows()})
       for (const OperatorRow &row : rows) {
         auto [space, text] = row.schema.contains("::")
                                  ? row.schema.split("::")

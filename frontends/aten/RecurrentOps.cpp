@@ -1,6 +1,7 @@
 // Recurrent layers: LSTM, GRU, RNN, step by step.
 
 #include "frontends/aten/Dropout.h"
+#include "frontends/aten/PackedSequence.h"
 #include "frontends/emit/Recurrent.h"
 
 using namespace mlir;
@@ -29,6 +30,8 @@ public:
       : c(c), emit(c.emit), isLstm(cell == Cell::Lstm), cell(cellOf(cell)) {}
 
   LogicalResult run();
+  /// Of a packed sequence.
+  LogicalResult runPacked();
   /// One step of a cell.
   LogicalResult runStep();
 
@@ -38,12 +41,17 @@ private:
   FailureOr<std::vector<Imported>> takeStates(const Value &given,
                                               int64_t count);
   Imported together(ArrayRef<Imported> states);
+  /// All layers over `x`, whose steps are dim `time`; see RecurrentLayer::run.
+  /// `hidden` and `cells` become the last states.
+  FailureOr<Imported> runLayers(Imported x, int64_t time,
+                                const Imported &lengths);
 
   Call &c;
   Emitter &emit;
   const bool isLstm;
   const RecurrentCell cell;
   bool isBatched = true;
+  std::vector<Imported> hidden, cells; // by layers and directions
 };
 
 FailureOr<std::vector<RecurrentWeights>>
@@ -138,18 +146,9 @@ LogicalResult Recurrence::runStep() {
   return isLstm ? give(state.cell) : success();
 }
 
-LogicalResult Recurrence::run() {
-  ScalarType type = c.typeOf("input");
-  if (!isFloat(type))
-    return c.fail("an input of " + nameOf(type));
-  Imported x = c.as(c["input"], ScalarType::Float);
-  isBatched = x.getRank() == 3;
-  if (x.getRank() == 2)
-    x = emit.reshape(x, {x.getShape()[0], 1, x.getShape()[1]});
-  if (x.getRank() != 3)
-    return c.fail("an input of " + toString(x.getShape()));
-  int64_t time = isBatched && c.flag("batch_first") ? 1 : 0,
-          layers = c.integer("num_layers"),
+FailureOr<Imported> Recurrence::runLayers(Imported x, int64_t time,
+                                          const Imported &lengths) {
+  int64_t layers = c.integer("num_layers"),
           directions = c.flag("bidirectional") ? 2 : 1;
   if (failed(checkSteps(emit, x.getShape()[time], layers, directions)))
     return failure();
@@ -163,10 +162,11 @@ LogicalResult Recurrence::run() {
     if (given.size() != 2 || !given[0].isTensor() || !given[1].isTensor())
       return c.fail("its state is not two tensors");
   }
-  auto hidden = takeStates(given[0], layers * directions);
-  if (failed(hidden))
+  auto first = takeStates(given[0], layers * directions);
+  if (failed(first))
     return failure();
-  std::vector<Imported> cells(hidden->size());
+  hidden = std::move(*first);
+  cells.resize(hidden.size());
   if (isLstm) {
     auto taken = takeStates(given[1], layers * directions);
     if (failed(taken))
@@ -185,26 +185,66 @@ LogicalResult Recurrence::run() {
     for (int64_t d = 0; d < directions; ++d) {
       size_t number = i * directions + d;
       RecurrentLayer layer(emit, cell, (*weights)[number]);
-      RecurrentState state = {(*hidden)[number], cells[number]};
+      RecurrentState state = {hidden[number], cells[number]};
       if (failed(layer.check(x.getShape()[2], state)))
         return failure();
       if (state.hidden.getShape()[0] != x.getShape()[1 - time])
         return c.fail("a state of " + toString(state.hidden.getShape()) +
                       " for an input of " + toString(x.getShape()));
-      outputs.push_back(layer.run(x, time, state, {}, /*isReversed=*/d == 1));
-      (*hidden)[number] = state.hidden;
+      outputs.push_back(
+          layer.run(x, time, state, lengths, /*isReversed=*/d == 1));
+      hidden[number] = state.hidden;
       cells[number] = state.cell;
     }
     x = emit.concat(outputs, 2);
     if (rate > 0 && i + 1 < layers)
       x = emit.dropout(x, rate);
   }
-  Shape shape = x.getShape();
+  return x;
+}
+
+LogicalResult Recurrence::run() {
+  ScalarType type = c.typeOf("input");
+  if (!isFloat(type))
+    return c.fail("an input of " + nameOf(type));
+  Imported x = c.as(c["input"], ScalarType::Float);
+  isBatched = x.getRank() == 3;
+  if (x.getRank() == 2)
+    x = emit.reshape(x, {x.getShape()[0], 1, x.getShape()[1]});
+  if (x.getRank() != 3)
+    return c.fail("an input of " + toString(x.getShape()));
+  auto steps = runLayers(x, isBatched && c.flag("batch_first") ? 1 : 0, {});
+  if (failed(steps))
+    return failure();
+  Shape shape = steps->getShape();
   if (!isBatched)
-    x = emit.reshape(x, {shape[0], shape[2]});
-  if (failed(c.give(x, type)) || failed(c.give(together(*hidden), type)))
+    *steps = emit.reshape(*steps, {shape[0], shape[2]});
+  if (failed(c.give(*steps, type)) || failed(c.give(together(hidden), type)))
     return failure();
   return isLstm ? c.give(together(cells), type) : success();
+}
+
+LogicalResult Recurrence::runPacked() {
+  auto packed = packedOf(c, "data", "batch_sizes");
+  if (!packed)
+    return failure();
+  if (!isFloat(packed->type) || packed->steps.getRank() != 3)
+    return c.fail("packed sequences of " + nameOf(packed->type) +
+                  toString(packed->steps.getShape()));
+  auto steps = runLayers(packed->steps, 0, packed->lengths);
+  if (failed(steps))
+    return failure();
+  auto result = std::make_shared<PackedSequence>(*packed);
+  result->steps = *steps;
+  if (failed(c.give(Value(std::shared_ptr<Object>(result)))) ||
+      failed(c.give(together(hidden), packed->type)))
+    return failure();
+  return isLstm ? c.give(together(cells), packed->type) : success();
+}
+
+template <Cell cell>
+LogicalResult packed(Call &c) {
+  return Recurrence(c, cell).runPacked();
 }
 
 template <Cell cell>
@@ -234,6 +274,22 @@ const OperatorRow rows[] = {
      "has_biases, int num_layers, float dropout, bool train, bool "
      "bidirectional, bool batch_first) -> (Tensor, Tensor)",
      recurrent<Cell::Relu>},
+    {"lstm.data(PackedSequence data, PackedSequence batch_sizes, Tensor[] hx, "
+     "Tensor[] params, bool has_biases, int num_layers, float dropout, bool "
+     "train, bool bidirectional) -> (PackedSequence, Tensor, Tensor)",
+     packed<Cell::Lstm>},
+    {"gru.data(PackedSequence data, PackedSequence batch_sizes, Tensor hx, "
+     "Tensor[] params, bool has_biases, int num_layers, float dropout, bool "
+     "train, bool bidirectional) -> (PackedSequence, Tensor)",
+     packed<Cell::Gru>},
+    {"rnn_tanh.data(PackedSequence data, PackedSequence batch_sizes, Tensor hx, "
+     "Tensor[] params, bool has_biases, int num_layers, float dropout, bool "
+     "train, bool bidirectional) -> (PackedSequence, Tensor)",
+     packed<Cell::Tanh>},
+    {"rnn_relu.data(PackedSequence data, PackedSequence batch_sizes, Tensor hx, "
+     "Tensor[] params, bool has_biases, int num_layers, float dropout, bool "
+     "train, bool bidirectional) -> (PackedSequence, Tensor)",
+     packed<Cell::Relu>},
     {"lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? "
      "b_ih=None, Tensor? b_hh=None) -> (Tensor, Tensor)",
      oneStep<Cell::Lstm>},

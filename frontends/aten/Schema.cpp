@@ -39,7 +39,7 @@ std::optional<SchemaType> parseType(StringRef text) {
           .Case("float", SchemaType::Base::Float)
           .Case("bool", SchemaType::Base::Bool)
           .Cases({"str", "Device"}, SchemaType::Base::String)
-          .Case("Generator", SchemaType::Base::Object)
+          .Cases({"Generator", "PackedSequence"}, SchemaType::Base::Object)
           .Cases({"Any", "t", "t1", "t2"}, SchemaType::Base::Any)
           .Default(std::nullopt);
   if (!found)

@@ -12,8 +12,6 @@ StringRef explainUnsupported(StringRef name) {
       ": the shape of its result depends on values, and all shapes are known "
       "when a model is compiled; keep all elements and weigh those that do "
       "not count by 0 (torch.where), or do it before the data is given";
-  constexpr StringRef packed =
-      "; give whole sequences, without pack_padded_sequence";
   constexpr StringRef before = "; compute it before the data is given";
   constexpr StringRef quantized =
       "; train the model before it is quantised, and export that";
@@ -27,8 +25,6 @@ StringRef explainUnsupported(StringRef name) {
       .Cases({"aten::unique", "aten::_unique2", "aten::unique_consecutive",
               "aten::masked_select", "aten::unique_dim"},
              dynamic)
-      .Cases({"aten::_pack_padded_sequence", "aten::_pad_packed_sequence"},
-             packed)
       .Cases({"aten::stft", "aten::istft", "aten::fft_fft", "aten::fft_rfft",
               "aten::fft_irfft", "aten::fft_ifft"},
              before)

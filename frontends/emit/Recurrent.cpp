@@ -40,6 +40,14 @@ Imported stack(Emitter &emit, ArrayRef<Imported> parts, int64_t dim) {
   return emit.concat(spread, dim);
 }
 
+Imported stepsWithin(Emitter &emit, const Imported &lengths, int64_t steps) {
+  Shape shape = {steps, lengths.getShape()[0]};
+  Imported each = emit.iota(shape, 0, lengths.getElementType());
+  return emit.binary<graph::CompareOp>(
+      each, emit.broadcast(lengths, shape, !lengths.isConstant()),
+      graph::Comparison::LT);
+}
+
 LogicalResult checkSteps(Emitter &emit, int64_t steps, int64_t layers,
                          int64_t directions) {
   if (steps >= 1 && layers >= 1 && directions >= 1 &&
@@ -296,10 +304,7 @@ Imported RecurrentLayer::run(const Imported &x, int64_t time,
   Imported result = stack(emit, outputs, time);
   if (!lengths)
     return result;
-  Imported step = emit.iota({count, batch}, 0, lengths.getElementType());
-  Imported alive = emit.binary<graph::CompareOp>(
-      step, emit.broadcast(lengths, {count, batch}, !lengths.isConstant()),
-      graph::Comparison::LT);
+  Imported alive = stepsWithin(emit, lengths, count);
   if (time == 1)
     alive = emit.transpose(alive, {1, 0});
   Shape all = result.getShape();

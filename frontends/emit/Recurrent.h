@@ -21,6 +21,9 @@ std::vector<Imported> unstack(Emitter &emit, const Imported &x, int64_t dim);
 /// Tensors of one shape along a new dim.
 Imported stack(Emitter &emit, llvm::ArrayRef<Imported> parts, int64_t dim);
 
+/// Whether step t is one of sequence b, t < lengths[b]: [steps, B].
+Imported stepsWithin(Emitter &emit, const Imported &lengths, int64_t steps);
+
 /// A function of each element, such as the tanh.
 using ElementFn = std::function<Imported(Emitter &, const Imported &)>;
 

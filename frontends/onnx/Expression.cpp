@@ -162,6 +162,12 @@ std::string toString(const Expression &e,
     return operand(0) + " * " + operand(1);
   case Kind::Div:
     return operand(0) + " / " + operand(1);
+  case Kind::Concat: {
+    SmallVector<std::string> parts;
+    for (const Expression &part : e.operands)
+      parts.push_back(toString(part, parameters, part.shape));
+    return "cat(" + llvm::join(parts, ", ") + ")";
+  }
   }
   llvm_unreachable("covered switch");
 }

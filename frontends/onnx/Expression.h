@@ -11,7 +11,9 @@ namespace polyrank::frontends::onnx {
 struct Parameter;
 
 /// A tree over views of parameters and numbers. All of its values have the
-/// shape of the constant that it stands for.
+/// shape of the constant that it stands for; only a concat, which is the whole
+/// tree, is of views with dims of their own, one after the other along the
+/// first, in the shape of the constant.
 struct Expression {
   enum class Kind {
     View,
@@ -27,7 +29,8 @@ struct Expression {
     Add,
     Sub,
     Mul,
-    Div
+    Div,
+    Concat
   };
   Kind kind = Kind::View;
   /// A view: of parameter number `parameter`, in the model's orientation, the

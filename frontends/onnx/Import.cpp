@@ -177,6 +177,12 @@ private:
       return emit.binary<graph::MulOp>(operand(0), operand(1));
     case Kind::Div:
       return emit.binary<graph::DivOp>(operand(0), operand(1));
+    case Kind::Concat: {
+      SmallVector<Imported> parts;
+      for (const Expression &part : e.operands)
+        parts.push_back(compute(part, part.shape));
+      return emit.reshape(emit.concat(parts, 0), dims);
+    }
     }
     llvm_unreachable("covered switch");
   }

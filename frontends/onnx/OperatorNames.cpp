@@ -67,6 +67,7 @@ bool computes(StringRef name, Expression::Kind kind) {
     return name == "relu";
   case Kind::View:
   case Kind::Number:
+  case Kind::Concat:
     return true;
   }
   llvm_unreachable("covered switch");

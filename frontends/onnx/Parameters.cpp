@@ -5,6 +5,7 @@
 #include "frontends/onnx/EqualMatrices.h"
 #include "frontends/onnx/ExportRecord.h"
 #include "frontends/onnx/FoldedConstants.h"
+#include "frontends/onnx/FoldedGates.h"
 #include "frontends/onnx/FoldedNorms.h"
 #include "frontends/onnx/LeftOutBiases.h"
 #include "frontends/onnx/MergedParameters.h"
@@ -74,6 +75,7 @@ public:
         recoverWeight(model, record, consumers, *tensor, tie, state);
     separateMerged(model, record, state);
     recoverBiases(model, record, state);
+    recoverGates(model, record, state);
     adoptUnused(model, record, state);
     if (parameters) {
       parameters->addMissing();

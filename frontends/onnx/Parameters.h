@@ -86,6 +86,8 @@ struct ModelState {
 ///   records of the nodes tell which of them each node means.
 /// - Biases of zeros that have been left out are parameters again
 ///   (LeftOutBiases.h).
+/// - Weights of recurrent layers are put back into PyTorch's order of gates
+///   (FoldedGates.h).
 /// - Constants that were computed from parameters become expressions of them
 ///   again (FoldedConstants.h).
 /// - The parameters that are gone are named in one warning.

@@ -2,6 +2,7 @@
 
 #include "frontends/emit/Activations.h"
 #include "frontends/emit/Recurrent.h"
+#include "frontends/onnx/GateOrder.h"
 #include "frontends/onnx/NodeImporter.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -147,13 +148,7 @@ class Recurrence {
 public:
   Recurrence(NodeImporter &n, Kind kind) : n(n), emit(n.emit) {
     cell.kind = kind;
-    // input, output, forget, cell; update, reset, new
-    if (kind == Kind::Lstm)
-      cell.gates = {0, 2, 3, 1};
-    else if (kind == Kind::Gru)
-      cell.gates = {1, 0, 2};
-    else
-      cell.gates = {0};
+    llvm::append_range(cell.gates, gatesOf(n.node.type));
   }
 
   LogicalResult run();
@@ -259,8 +254,13 @@ Recurrence::takeStates(size_t i, int64_t batch, int64_t width) {
   if (isBatchFirst)
     std::swap(expected[0], expected[1]);
   if (x.getShape() != expected)
-    return n.fail("its first state of " + toString(x.getShape()) +
-                  " is not of " + toString(expected));
+    return n.fail(
+        "its first state of " + toString(x.getShape()) + " is not of " +
+        toString(expected) +
+        (n.isOf("aten.lstm.")
+             ? "; ONNX has no LSTM with a projection (proj_size), and PyTorch "
+               "writes its weights cut off: export it with torch.export.save"
+             : ""));
   return unstack(emit, x, isBatchFirst ? 1 : 0);
 }
 

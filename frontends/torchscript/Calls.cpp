@@ -17,14 +17,18 @@ namespace {
 
 /// Operators whose result is decided by whether the model trains, and the
 /// number of the argument that says so.
-std::optional<size_t> trainingArgument(StringRef name) {
+std::optional<size_t> trainingArgument(StringRef name,
+                                       ArrayRef<Value> arguments) {
+  // The overload for a packed sequence has one more in front.
+  size_t ofRecurrent = !arguments.empty() && arguments[0].isObject() ? 7 : 6;
   return llvm::StringSwitch<std::optional<size_t>>(name)
       .Cases({"aten::dropout", "aten::dropout_", "aten::feature_dropout",
               "aten::feature_dropout_", "aten::alpha_dropout",
               "aten::alpha_dropout_", "aten::feature_alpha_dropout",
               "aten::feature_alpha_dropout_"},
              2)
-      .Cases({"aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"}, 6)
+      .Cases({"aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"},
+             ofRecurrent)
       .Case("aten::batch_norm", 5)
       .Default(std::nullopt);
 }
@@ -210,7 +214,7 @@ std::optional<Value> Interpreter::callTable(StringRef name,
       return std::move(**value);
     }
   if (training)
-    if (auto number = trainingArgument(name);
+    if (auto number = trainingArgument(name, arguments);
         number && *number < arguments.size())
       arguments[*number] = Value(*training);
   SourceLine line = lineOf(frame, offset);

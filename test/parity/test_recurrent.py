@@ -1,0 +1,250 @@
+"""Recurrent models from every format that PyTorch exports them to: values, first gradients and five steps are PyTorch's."""
+
+import copy
+import warnings
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import tools
+import torchscript
+from reference import GRADIENT_RATE
+
+BATCH, LENGTH, VOCAB, STEPS = 4, 6, 13, 5
+
+
+class LanguageModel(nn.Module):
+    """Two layers with the head tied to nothing."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.body = nn.Embedding(VOCAB, 5), nn.LSTM(5, 7, 2, batch_first=True)
+        self.head = nn.Linear(7, VOCAB)
+
+    def forward(self, ids):
+        return self.head(self.body(self.table(ids))[0])
+
+
+class Both(nn.Module):
+    """A GRU in both directions, whose last states count too."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.body, self.head = nn.Embedding(VOCAB, 5), nn.GRU(5, 6, bidirectional=True), nn.Linear(12, VOCAB)
+
+    def begin(self, samples):
+        return torch.zeros(2, samples, 6)
+
+    def forward(self, ids):
+        steps, last = self.body(self.table(ids).transpose(0, 1), self.begin(ids.shape[0]))
+        return self.head(steps.transpose(0, 1) + last.transpose(0, 1).flatten(1).unsqueeze(1))
+
+
+class Started(Both):
+    """Which begins with a learnt state."""
+
+    def __init__(self):
+        super().__init__()
+        self.start = nn.Parameter(torch.randn(2, 1, 6))
+
+    def begin(self, samples: int):
+        return self.start.expand(2, samples, 6).contiguous()
+
+
+class Plain(nn.Module):
+    """RNNs of both nonlinearities."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.first = nn.Embedding(VOCAB, 5), nn.RNN(5, 6, batch_first=True)
+        self.second, self.head = nn.RNN(6, 7, nonlinearity="relu", bias=False, batch_first=True), nn.Linear(7, VOCAB)
+
+    def forward(self, ids):
+        return self.head(self.second(self.first(self.table(ids))[0])[0])
+
+
+class Projected(nn.Module):
+    """An LSTM whose state is narrower than its cell's."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.body = nn.Embedding(VOCAB, 5), nn.LSTM(5, 6, 2, proj_size=3, bidirectional=True, batch_first=True)
+        self.head = nn.Linear(6, VOCAB)
+
+    def forward(self, ids):
+        steps, (hidden, cell) = self.body(self.table(ids))
+        return self.head(steps) + hidden.mean() + cell.mean()
+
+
+class Unbatched(nn.Module):
+    """Each text of its own, without a dim of the batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.body, self.head = nn.Embedding(VOCAB, 5), nn.GRU(5, 6, 2), nn.Linear(6, VOCAB)
+
+    def forward(self, ids):
+        return self.head(torch.stack([self.body(x)[0] for x in self.table(ids).unbind(0)]))
+
+
+def quiet(function, *arguments, **more):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return function(*arguments, **more)
+
+
+def dynamo(optimize):
+    def export(model, ids, path):
+        path = path.with_suffix(".onnx")
+        quiet(torch.onnx.export, model, (ids,), path, input_names=["ids"], output_names=["output"], dynamo=True,
+              optimize=optimize, external_data=False, verbose=False)
+        return path
+    return export
+
+
+def old(folding):
+    def export(model, ids, path):
+        path = path.with_suffix(".onnx")
+        mode = torch.onnx.TrainingMode
+        quiet(torch.onnx.export, model, (ids,), path, input_names=["ids"], output_names=["output"], dynamo=False,
+              training=mode.EVAL if folding else mode.TRAINING, do_constant_folding=folding)
+        return path
+    return export
+
+
+def program(model, ids, path):
+    path = path.with_suffix(".pt2")
+    quiet(lambda: torch.export.save(torch.export.export(model, (ids,)), path))
+    return path
+
+
+def scripted(model, ids, path):
+    return torchscript.script(model, path.with_suffix(".pt"))
+
+
+def traced(model, ids, path):
+    return torchscript.trace(model, {"ids": ids}, path.with_suffix(".pt"))
+
+
+FORMATS = {"onnx": dynamo(False), "onnx-optimized": dynamo(True), "onnx-old": old(False), "onnx-old-folded": old(True),
+           "pt2": program, "trace": traced, "script": scripted}
+# What PyTorch itself cannot write, or writes wrongly: an LSTM's projection has no ONNX form, and of a state that it
+# spread out itself an optimized file has nothing else.
+UNEXPORTED = {(Projected, name) for name in FORMATS if name.startswith("onnx")} | {
+    (Unbatched, "onnx-old"), (Unbatched, "onnx-old-folded"), (Started, "onnx-optimized"), (Started, "onnx-old-folded")}
+CASES = [(build, name) for build in (LanguageModel, Both, Started, Plain, Projected, Unbatched) for name in FORMATS
+         if (build, name) not in UNEXPORTED]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    folder, made = tmp_path_factory.mktemp("recurrent"), {}
+
+    def get(build, name):
+        if (build, name) not in made:
+            torch.manual_seed(0)
+            model = build()
+            random = torch.Generator().manual_seed(1)
+            ids = torch.randint(VOCAB, (BATCH, LENGTH), generator=random)
+            labels = torch.randint(VOCAB, (BATCH, LENGTH), generator=random)
+            path = FORMATS[name](model if name == "onnx-old" else model.eval(), ids, folder / f"{build.__name__}-{name}")
+            made[build, name] = model.eval(), {"ids": ids, "labels": labels}, path
+        return made[build, name]
+
+    return get
+
+
+def lossOf(model, batch):
+    return functional.cross_entropy(model(*[t for key, t in batch.items() if key != "labels"]).flatten(0, -2),
+                                    batch["labels"].flatten())
+
+
+def inputOption(batch, name):
+    """A scripted file does not say the shapes."""
+    return [word for key, t in batch.items() if name == "script" and key != "labels"
+            for word in ("--input", f"{key}={'float32' if t.is_floating_point() else 'int64'}{list(t.shape)}")]
+
+
+def compareForward(model, batch, path, folder, *options):
+    tools.tool("compile", path, "-o", folder / "forward", "--mode", "forward", "--threads", 1, *options)
+    tools.saveData(folder / "in.npz", {key: t for key, t in batch.items() if key != "labels"})
+    tools.tool("run", folder / "forward", "--inputs", folder / "in.npz", "--outputs", folder / "out.npz")
+    with torch.no_grad():
+        theirs = model(*[t for key, t in batch.items() if key != "labels"]).numpy()
+    ours = np.load(folder / "out.npz")["output"]
+    assert np.abs(ours - theirs).max() <= 1e-5 * np.abs(theirs).max()
+
+
+def compareTraining(model, batch, path, folder, mesh, *options):
+    def compiled(name, optimizer):
+        tools.tool("compile", path, "-o", folder / name, "--loss", "cross_entropy(output,labels,axis=2)", "--optimizer", optimizer,
+                   "--mesh", mesh, "--threads", 1, "--zero-threshold", 1, *options)
+        return folder / name
+
+    tools.saveData(folder / "data.npz", {key: torch.cat([t] * STEPS) for key, t in batch.items()})
+    run = tools.train(compiled("first", f"sgd(lr={GRADIENT_RATE:.0f})"), folder / "data.npz", 1, folder / "run1")
+    assert set(run.tensors) == set(dict(model.named_parameters()))
+    exact = copy.deepcopy(model).double()
+    lossOf(exact, batch).backward()
+    least = 1e-3 * max(p.grad.norm().item() for p in exact.parameters())
+    for key, parameter in exact.named_parameters():
+        ours = (model.state_dict()[key].double() - run.tensors[key].double()) / GRADIENT_RATE
+        assert (ours - parameter.grad).norm() <= 1e-4 * max(parameter.grad.norm().item(), least), key
+    run = tools.train(compiled("plan", "sgd(lr=0.5)"), folder / "data.npz", STEPS, folder / "run")
+    theirs, losses = copy.deepcopy(model), []
+    update = torch.optim.SGD(theirs.parameters(), lr=0.5)
+    for _ in range(STEPS):
+        update.zero_grad()
+        loss = lossOf(theirs, batch)
+        loss.backward()
+        update.step()
+        losses.append(loss.item())
+    assert run.losses == pytest.approx(losses, rel=1e-5)
+    for key, parameter in theirs.named_parameters():
+        assert torch.allclose(run.tensors[key], parameter.detach(), rtol=1e-4, atol=1e-5), key
+
+
+@pytest.mark.parametrize("mesh", ["data=1", "data=2"])
+@pytest.mark.parametrize("build, name", CASES, ids=[f"{build.__name__}-{name}" for build, name in CASES])
+def test_a_recurrent_model_trains_as_pytorch(build, name, mesh, exported, tmp_path):
+    model, batch, path = exported(build, name)
+    options = inputOption(batch, name)
+    if mesh == "data=1":
+        compareForward(model, batch, path, tmp_path, *options)
+    compareTraining(model, batch, path, tmp_path, mesh, *options)
+
+
+def test_a_recurrent_model_is_split_over_its_gates(exported, tmp_path):
+    model, batch, path = exported(LanguageModel, "pt2")
+    compareTraining(model, batch, path, tmp_path, "data=2,tensor=2", "--shard", "head.weight=[tensor,-]",
+                    "--shard", "body.weight_ih_l*=[tensor,-]")
+
+
+def test_an_lstm_of_onnx_that_lost_its_projection_is_refused(tmp_path):
+    """PyTorch 2.13 writes the first rows of each matrix, and a cell's state that does not fit."""
+    path = tmp_path / "model.onnx"
+    quiet(torch.onnx.export, nn.LSTM(5, 6, proj_size=3), (torch.zeros(LENGTH, BATCH, 5),), path, dynamo=True, optimize=False,
+          verbose=False)
+    _, error = tools.tool("compile", path, "-o", tmp_path / "plan", "--mode", "forward", code=1)
+    assert ("LSTM: its first state of [1, 4, 6] is not of [1, 4, 3]; ONNX has no LSTM with a projection (proj_size), and PyTorch "
+            "writes its weights cut off: export it with torch.export.save") in error
+
+
+class Lengths(nn.Module):
+    """Texts that end early."""
+
+    def __init__(self, layer="GRU"):
+        super().__init__()
+        self.table, self.body = nn.Embedding(VOCAB, 5), getattr(nn, layer)(5, 6, bidirectional=True, batch_first=True)
+        self.head = nn.Linear(12, VOCAB)
+
+    def forward(self, ids, lengths):
+        packed = nn.utils.rnn.pack_padded_sequence(self.table(ids), lengths, batch_first=True, enforce_sorted=False)
+        steps, last = self.body(packed)
+        last = last[0] if isinstance(last, tuple) else last
+        steps, _ = nn.utils.rnn.pad_packed_sequence(steps, batch_first=True, total_length=LENGTH)
+        return self.head(steps) + last.mean(2).transpose(0, 1).sum(1)[:, None, None]
