@@ -7,11 +7,10 @@
 # Debian 12 with its security updates has all of them (LLVM 22 among the updates).
 set -euo pipefail
 
-# oneDNN's CMake package looks for OpenCL (ocl-icd-opencl-dev), which it only recommends.
 packages=(
   cmake ninja-build ccache g++ clang-22 lld-22
   llvm-22-dev llvm-22-tools libmlir-22-dev mlir-22-tools
-  libdnnl-dev ocl-icd-opencl-dev libflatbuffers-dev flatbuffers-compiler libprotozero-dev
+  libdnnl-dev libflatbuffers-dev flatbuffers-compiler libprotozero-dev
   nlohmann-json3-dev libxxhash-dev libcli11-dev libtomlplusplus-dev libspdlog-dev libfmt-dev zlib1g-dev
 )
 tests=(libclang-rt-22-dev libgtest-dev libonnx-testdata python3 python3-venv)

@@ -235,6 +235,10 @@ PlanReport reportOf(const LoadedPlan &loaded) {
   report.samplesPerStep = plan.samples_per_step();
   report.tokensPerSample = plan.tokens_per_sample();
   report.cpu = textOf(plan.kernels()->cpu());
+  if (const auto *tensors = plan.stored())
+    for (const plan::StoredTensor *stored : *tensors)
+      if (const plan::FileSpan *source = stored->source())
+        report.weightFiles.insert(source->path()->str());
   report.learningRate = plan.learning_rate();
   report.schedule =
       plan.lr_schedule() ? textOf(plan.lr_schedule()) : "constant";
@@ -390,6 +394,7 @@ nlohmann::ordered_json toJson(const PlanReport &report) {
                      {"samples_per_step", report.samplesPerStep},
                      {"tokens_per_sample", report.tokensPerSample},
                      {"cpu", report.cpu},
+                     {"weight_files", report.weightFiles},
                      {"parameters", report.parameterElements},
                      {"learning_rate", rate},
                      {"memory_per_rank",
@@ -420,6 +425,11 @@ nlohmann::ordered_json toJson(const PlanReport &report) {
                        {"copy", report.copies},
                        {"gemm_flops", report.gemmFlops}}}});
   return result;
+}
+
+bool hasProducts(const PlanReport &report) {
+  return std::any_of(report.programs.begin(), report.programs.end(),
+                     [](const ProgramReport &each) { return each.gemms != 0; });
 }
 
 std::string bytesText(uint64_t bytes) {

@@ -97,6 +97,7 @@ struct PlanReport : ProgramReport {
   std::string schedule;
   std::vector<std::string> learningRates; // as the log calls them
   std::vector<HeldArgument> held;
+  std::set<std::string> weightFiles; // from the plan's folder
   std::set<std::string> geometricMetrics; // how steps' are put together
   std::vector<CommunicationLine> communication; // largest first
   std::vector<CollectiveReason> reasons;
@@ -111,6 +112,9 @@ struct PlanReport : ProgramReport {
   }
   std::vector<uint32_t> programNumbers; // by rank, where there are several
 };
+
+/// Whether any rank computes products, which a library does.
+bool hasProducts(const PlanReport &report);
 
 PlanReport reportOf(const LoadedPlan &plan);
 /// The report "plan" of docs/reports.md.

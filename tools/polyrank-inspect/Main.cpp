@@ -1,5 +1,6 @@
 // polyrank-inspect: what a plan holds, moves and runs, without running it.
 
+#include "runtime/device/cpu/OneDnn.h"
 #include "runtime/exec/Links.h"
 #include "runtime/plan/MemoryTimeline.h"
 #include "runtime/plan/PlanReport.h"
@@ -30,8 +31,16 @@ struct InspectOptions {
       picture;
   std::vector<std::string> logs;
   bool memory = false, communication = false, parameters = false,
-       kernels = false, overlap = false, json = false;
+       kernels = false, overlap = false, files = false, json = false;
 };
+
+/// One a line, for scripts.
+void printFiles(const PlanReport &report) {
+  for (const std::string &path : report.weightFiles)
+    fmt::print("weights {}\n", path);
+  if (hasProducts(report))
+    fmt::print("library {}\n", oneDnnLibrary);
+}
 
 /// Of a rank at each coordinate.
 void printPrograms(const PlanReport &report) {
@@ -411,6 +420,10 @@ Result<void> inspect(const InspectOptions &options) {
   }
   if (!options.why.empty())
     return printReasons(report, options.why);
+  if (options.files) {
+    printFiles(report);
+    return {};
+  }
   bool some = options.memory || options.communication || options.parameters ||
               options.kernels || options.overlap;
   bool all = !some && options.memorySvg.empty() && options.layoutsSvg.empty() &&
@@ -489,6 +502,9 @@ int main(int argc, char **argv) {
       ->type_name("[NAME]")
       ->expected(0, 1)
       ->default_str("*");
+  app.add_flag("--files", options.files,
+               "What a run needs beside the plan, one a line: 'weights' with "
+               "the path from the plan's folder, 'library' with its name");
   auto *logs = app.add_option(
       "--log", options.logs,
       "A log that polyrank-run --log wrote: draw its loss with the losses of "
@@ -509,7 +525,7 @@ int main(int argc, char **argv) {
                "fields");
   polyrank::addDocumentOptions(app);
   for (const char *option : {"--parameters", "--memory", "--comm", "--overlap",
-                             "--kernels", "--why"})
+                             "--kernels", "--files", "--why"})
     app.get_option("--compare")->excludes(option);
   app.footer("Example:\n  polyrank-inspect model.plan --memory --comm\n"
              "  polyrank-inspect --log a.jsonl --log b.jsonl -o runs.svg");

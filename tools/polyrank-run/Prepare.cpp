@@ -3,6 +3,7 @@
 #include "tools/polyrank-run/Prepare.h"
 
 #include "runtime/device/cpu/KernelModule.h"
+#include "runtime/device/cpu/OneDnn.h"
 #include "runtime/exec/SaveWeights.h"
 #include "runtime/launch/ControlGroups.h"
 #include "runtime/report/Messages.h"
@@ -138,6 +139,9 @@ Result<std::string> Preparation::checkCpu(bool whole) {
     Result<KernelModule> loaded = KernelModule::load(kernels);
     if (!loaded)
       return loaded.error();
+    if (hasProducts(report))
+      if (Result<void> library = loadOneDnn(); !library)
+        return library.error();
   }
   return fmt::format("{} for {}, which this CPU runs",
                      plural(report.kernels.size(), "kernel"),

@@ -2,6 +2,8 @@
 
 #include "runtime/device/cpu/Gemm.h"
 
+#include "runtime/device/cpu/OneDnn.h"
+
 #include <algorithm>
 #include <atomic>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -339,6 +341,8 @@ private:
 
 Result<std::unique_ptr<PreparedGemm>> prepareGemm(const GemmShape &shape,
                                                   int threads) {
+  if (Result<void> loaded = loadOneDnn(); !loaded)
+    return loaded.error();
   GemmShape simple = simplified(shape);
   if (shape.library == GemmLibrary::Sgemm)
     return std::unique_ptr<PreparedGemm>(new SgemmProducts(simple, threads));

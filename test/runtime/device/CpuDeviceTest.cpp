@@ -4,6 +4,7 @@
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/device/DeviceAccess.h"
 #include "runtime/device/cpu/CpuFeatures.h"
+#include "runtime/device/cpu/OneDnn.h"
 #include "test/runtime/PlanBuilder.h"
 
 #include <atomic>
@@ -183,6 +184,7 @@ TEST(Products, NeedScratchThatDoesNotDependOnWhatWasPreparedBefore) {
                               n + more, {}});
           }
   std::vector<uint64_t> alone;
+  ASSERT_TRUE(loadOneDnn());
   dnnl::set_primitive_cache_capacity(0);
   for (const GemmShape &shape : shapes)
     alone.push_back(*gemmScratchBytes(shape, 1));

@@ -1,0 +1,112 @@
+// The functions of oneDNN's C interface that dnnl.hpp calls for us: each is
+// defined here as a call through a table, which dlopen fills.
+
+#include "runtime/device/cpu/OneDnn.h"
+
+#include <dlfcn.h>
+#include <oneapi/dnnl/dnnl.h>
+#include <string>
+#include <tuple>
+
+// Each with how many arguments it has. A function that is missing here is an
+// error when our programs are linked.
+#define POLYRANK_ONEDNN(F)                                                     \
+  F(dnnl_engine_create, 3)                                                     \
+  F(dnnl_engine_destroy, 1)                                                    \
+  F(dnnl_matmul_desc_init, 5)                                                  \
+  F(dnnl_memory_create, 4)                                                     \
+  F(dnnl_memory_desc_get_size, 1)                                              \
+  F(dnnl_memory_desc_init_by_strides, 5)                                       \
+  F(dnnl_memory_destroy, 1)                                                    \
+  F(dnnl_memory_set_data_handle_v2, 3)                                         \
+  F(dnnl_post_ops_append_sum, 2)                                               \
+  F(dnnl_post_ops_create, 1)                                                   \
+  F(dnnl_post_ops_destroy, 1)                                                  \
+  F(dnnl_primitive_attr_create, 1)                                             \
+  F(dnnl_primitive_attr_destroy, 1)                                            \
+  F(dnnl_primitive_attr_set_output_scales, 4)                                  \
+  F(dnnl_primitive_attr_set_post_ops, 2)                                       \
+  F(dnnl_primitive_attr_set_scratchpad_mode, 2)                                \
+  F(dnnl_primitive_create, 2)                                                  \
+  F(dnnl_primitive_desc_destroy, 1)                                            \
+  F(dnnl_primitive_desc_iterator_create, 5)                                    \
+  F(dnnl_primitive_desc_iterator_destroy, 1)                                   \
+  F(dnnl_primitive_desc_iterator_fetch, 1)                                     \
+  F(dnnl_primitive_desc_query_md, 3)                                           \
+  F(dnnl_primitive_destroy, 1)                                                 \
+  F(dnnl_primitive_execute, 4)                                                 \
+  F(dnnl_set_primitive_cache_capacity, 1)                                      \
+  F(dnnl_sgemm, 13)                                                            \
+  F(dnnl_stream_create, 3)                                                     \
+  F(dnnl_stream_destroy, 1)
+
+namespace {
+
+using polyrank::runtime::oneDnnLibrary;
+
+template <typename Function> struct Signature;
+template <typename R, typename... A> struct Signature<R(A...)> {
+  using Result = R;
+  static constexpr size_t count = sizeof...(A);
+  template <size_t I>
+  using Argument = std::tuple_element_t<I, std::tuple<A...>>;
+};
+
+struct Table {
+#define POLYRANK_SLOT(name, count) decltype(&::name) name = nullptr;
+  POLYRANK_ONEDNN(POLYRANK_SLOT)
+#undef POLYRANK_SLOT
+} table;
+
+std::string load() {
+  // The programs of a bundle find it in their own folder.
+  void *library = dlopen(oneDnnLibrary, RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    return std::string("matrix products need oneDNN 2, and it cannot be loaded "
+                       "(") +
+           dlerror() + "): install it (libdnnl2 on Debian), or take along a " +
+           "bundle that was made for this plan";
+#define POLYRANK_LOAD(function, count)                                         \
+  table.function =                                                             \
+      reinterpret_cast<decltype(&::function)>(dlsym(library, #function));      \
+  if (!table.function)                                                         \
+    return std::string(oneDnnLibrary) + " has no function " #function                   \
+                               ": it is another version than the 2.6 that "    \
+                               "this program is for";
+  POLYRANK_ONEDNN(POLYRANK_LOAD)
+#undef POLYRANK_LOAD
+  return "";
+}
+
+} // namespace
+
+polyrank::Result<void> polyrank::runtime::loadOneDnn() {
+  static const std::string failure = load();
+  return failure.empty() ? Result<void>()
+                         : Result<void>(Error{failure, Error::Fault::Rank});
+}
+
+#define POLYRANK_TYPE(name, i) Signature<decltype(::name)>::Argument<i>
+#define POLYRANK_P1(name) POLYRANK_TYPE(name, 0) a0
+#define POLYRANK_P2(name) POLYRANK_P1(name), POLYRANK_TYPE(name, 1) a1
+#define POLYRANK_P3(name) POLYRANK_P2(name), POLYRANK_TYPE(name, 2) a2
+#define POLYRANK_P4(name) POLYRANK_P3(name), POLYRANK_TYPE(name, 3) a3
+#define POLYRANK_P5(name) POLYRANK_P4(name), POLYRANK_TYPE(name, 4) a4
+#define POLYRANK_P13(name)                                                     \
+  POLYRANK_P5(name), POLYRANK_TYPE(name, 5) a5, POLYRANK_TYPE(name, 6) a6,     \
+      POLYRANK_TYPE(name, 7) a7, POLYRANK_TYPE(name, 8) a8,                    \
+      POLYRANK_TYPE(name, 9) a9, POLYRANK_TYPE(name, 10) a10,                  \
+      POLYRANK_TYPE(name, 11) a11, POLYRANK_TYPE(name, 12) a12
+#define POLYRANK_A1 a0
+#define POLYRANK_A2 POLYRANK_A1, a1
+#define POLYRANK_A3 POLYRANK_A2, a2
+#define POLYRANK_A4 POLYRANK_A3, a3
+#define POLYRANK_A5 POLYRANK_A4, a4
+#define POLYRANK_A13 POLYRANK_A5, a5, a6, a7, a8, a9, a10, a11, a12
+#define POLYRANK_FORWARD(name, count_)                                         \
+  static_assert(Signature<decltype(::name)>::count == count_);                 \
+  extern "C" Signature<decltype(::name)>::Result name(                         \
+      POLYRANK_P##count_(name)) {                                              \
+    return table.name(POLYRANK_A##count_);                                     \
+  }
+POLYRANK_ONEDNN(POLYRANK_FORWARD)
