@@ -42,4 +42,8 @@ Result<bool> hasDigest(const InputFile &file, uint64_t offset, uint64_t length,
   return found == digest;
 }
 
+uint64_t digestOf(std::string_view text) {
+  return XXH3_64bits(text.data(), text.size());
+}
+
 } // namespace polyrank

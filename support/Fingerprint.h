@@ -4,6 +4,7 @@
 
 #include "support/File.h"
 
+#include <string_view>
 #include <vector>
 
 namespace polyrank {
@@ -23,5 +24,8 @@ Result<std::vector<uint64_t>> digestsOf(const InputFile &file, uint64_t offset,
 /// Has block number `block` of the span this digest?
 Result<bool> hasDigest(const InputFile &file, uint64_t offset, uint64_t length,
                        uint64_t block, uint64_t digest);
+
+/// XXH3 of a text.
+uint64_t digestOf(std::string_view text);
 
 } // namespace polyrank

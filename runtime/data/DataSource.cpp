@@ -1,117 +1,16 @@
-// Token files and npz sets as samples.
+// Positions of the order, as samples of files.
 
 #include "runtime/data/DataSource.h"
 
-#include "support/FileFormat.h"
-#include "support/Names.h"
-#include "support/arrays/Npy.h"
-#include "support/arrays/Npz.h"
+#include "support/Fingerprint.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <fmt/format.h>
 #include <limits>
 
 namespace polyrank::runtime {
 namespace {
-
-std::string shapeText(std::span<const int64_t> shape) {
-  std::string text = "[";
-  for (size_t d = 0; d < shape.size(); ++d)
-    text += (d == 0 ? "" : ",") + std::to_string(shape[d]);
-  return text + "]";
-}
-
-/// The last suffix of a path, lower case, with its dot.
-std::string suffixOf(const std::string &path) {
-  size_t slash = path.rfind('/'), dot = path.rfind('.');
-  if (dot == std::string::npos || (slash != std::string::npos && dot < slash))
-    return "";
-  std::string suffix = path.substr(dot);
-  for (char &c : suffix)
-    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 'a' - 'A') : c;
-  return suffix;
-}
-
-Result<ValueType> tokenTypeOf(const DataOptions &options) {
-  std::string name = options.tokenType, suffix = suffixOf(options.path);
-  if (name.empty()) {
-    if (suffix == ".bin" || suffix == ".u16")
-      name = "uint16";
-    else if (suffix == ".u32")
-      name = "uint32";
-    else if (suffix == ".txt" || suffix == ".u8")
-      name = "uint8";
-    else
-      return Error{options.path + ": the name does not say what it holds; name "
-                                  "it .txt (bytes), .bin (uint16 tokens), "
-                                  ".u32, .npy or .npz, or give the type of its "
-                                  "tokens: uint8, uint16 or uint32"};
-  }
-  auto type = valueTypeNamed(name);
-  if (type != ValueType::U8 && type != ValueType::U16 && type != ValueType::U32)
-    return Error{"tokens of type '" + name +
-                 "' are not read; use uint8, uint16 or uint32"};
-  return *type;
-}
-
-Result<StoredArray> openTokenFile(const DataOptions &options) {
-  if (suffixOf(options.path) == ".npy" && options.tokenType.empty()) {
-    POLYRANK_ASSIGN(array, openNpy(options.path));
-    if (array.shape().size() != 1 || !isInteger(array.type()))
-      return Error{options.path + ": an array " + shapeText(array.shape()) +
-                   " of " + nameOf(array.type()) +
-                   "; a .npy file of tokens has one dim of integers. For "
-                   "other inputs, save a .npz set"};
-    return std::move(array);
-  }
-  POLYRANK_ASSIGN(type, tokenTypeOf(options));
-  POLYRANK_ASSIGN(array, openRawArray(options.path, type));
-  // llm.c's token files begin with 256 32-bit words of header.
-  constexpr uint32_t llmcMagic = 20240520;
-  uint32_t first = 0;
-  if (type != ValueType::U8 && array.elements() * bytesOf(type) >= 4) {
-    int64_t count = 4 / bytesOf(type);
-    if (auto done = array.read(0, count, reinterpret_cast<std::byte *>(&first));
-        !done)
-      return done.error();
-    if (first == llmcMagic)
-      return Error{options.path + ": begins with llm.c's header; cut off its "
-                                  "first 1024 bytes"};
-  }
-  return std::move(array);
-}
-
-/// What does not count beside the classes, and how another value would not.
-std::string describeIgnored(const InputSpec &spec, const std::string &value) {
-  int64_t ignore = spec.range.ignore;
-  if (ignore >= 0 || ignore == std::numeric_limits<int64_t>::min())
-    return "";
-  std::string text =
-      ", or " + std::to_string(ignore) + " for what does not count";
-  if (spec.labels && value.starts_with("-"))
-    text += "; where that is " + value +
-            ", compile with --loss 'cross_entropy(OUTPUT," + spec.name +
-            ",ignore_index=" + value + ")'";
-  return text;
-}
-
-/// A file that is neither tokens nor arrays.
-Result<void> refuseForeign(const std::string &path) {
-  POLYRANK_ASSIGN(file, InputFile::open(path));
-  std::string start(std::min<uint64_t>(file.size(), formatBytes), '\0');
-  if (auto done = file.readAt(0, start.data(), start.size()); !done)
-    return done;
-  std::string format = foreignFormat(start, WantedFile::Data);
-  if (format.empty())
-    return {};
-  std::string suffix = suffixOf(path);
-  bool isSet = suffix == ".npz" || suffix == ".npy";
-  return Error{path + ": " + format +
-               (isSet ? ""
-                      : "; if these are tokens all the same, give their "
-                        "--token-type")};
-}
 
 /// Whether labels that count, of which there are any, are the inputs.
 bool isEqualWhereCounted(const InputSpec &spec,
@@ -128,144 +27,66 @@ bool isEqualWhereCounted(const InputSpec &spec,
   return counts;
 }
 
-Error cannotConvert(const std::string &where, ValueType from,
-                    const InputSpec &spec) {
-  return {where + ": holds " + nameOf(from) + ", but input '" + spec.name +
-          "' takes " + nameOf(spec.dtype)};
+/// Rounded up, but 0.07 of 100 is 7, though the double is a little more.
+uint64_t heldOutOf(uint64_t samples, double holdout) {
+  double exact = static_cast<double>(samples) * holdout;
+  double whole = std::round(exact);
+  bool isWhole = std::abs(exact - whole) <=
+                 exact * 2 * std::numeric_limits<double>::epsilon();
+  return static_cast<uint64_t>(isWhole ? whole : std::ceil(exact));
 }
 
 } // namespace
 
-int64_t InputSpec::rowElements() const {
-  int64_t product = 1;
-  for (int64_t extent : rowShape)
-    product *= extent;
-  return product;
+void DataSource::Source::add(SampleFile file, double holdout) {
+  uint64_t heldOut = heldOutOf(file.samples(), holdout);
+  trainBefore.push_back(trainBefore.back() + file.samples() - heldOut);
+  holdoutBefore.push_back(holdoutBefore.back() + heldOut);
+  files.push_back(std::move(file));
 }
 
 Result<DataSource> DataSource::open(const DataOptions &options,
                                     std::span<const InputSpec> inputs) {
-  // Any bytes may be tokens of a type that the user names.
-  if (options.tokenType.empty())
-    if (Result<void> known = refuseForeign(options.path); !known)
-      return known.error();
-  auto opened = [&]() -> Result<DataSource> {
-    if (suffixOf(options.path) == ".npz" && options.tokenType.empty())
-      return openSet(options.path, inputs);
-    POLYRANK_ASSIGN(tokens, openTokenFile(options));
-    return openTokens(std::move(tokens), inputs);
-  }();
-  if (!opened)
-    return opened;
-  opened->options = options;
-  if (auto reserved = opened->reserveHoldout(); !reserved)
-    return reserved.error();
-  return opened;
-}
-
-Result<DataSource> DataSource::openTokens(StoredArray tokens,
-                                          std::span<const InputSpec> inputs) {
-  DataSource source;
-  const std::string &path = tokens.path();
-  const InputSpec *first = nullptr, *labels = nullptr;
-  for (const InputSpec &spec : inputs) {
-    // More than one input of a kind: which of them is the text?
-    const InputSpec *&seen = spec.labels ? labels : first;
-    if (seen || spec.rowShape.size() != 1 || !isInteger(spec.dtype))
-      return Error{path +
-                   ": a token file feeds one integer input of [batch, "
-                   "length] and its labels, but '" +
-                   spec.name + "' is " + nameOf(spec.dtype) + " with rows of " +
-                   shapeText(spec.rowShape) +
-                   (seen ? " beside '" + seen->name + "'" : "") +
-                   "; give a .npz set with one array per input"};
-    seen = &spec;
-    if (spec.rowShape[0] != inputs[0].rowShape[0] || spec.rowShape[0] < 1)
-      return Error{path + ": inputs '" + inputs[0].name + "' and '" +
-                   spec.name + "' have rows of different lengths, " +
-                   std::to_string(inputs[0].rowShape[0]) + " and " +
-                   std::to_string(spec.rowShape[0])};
-    if (!canConvert(tokens.type(), spec.dtype))
-      return cannotConvert(path, tokens.type(), spec);
-    source.columns.push_back({spec, 0, spec.rowShape[0], spec.labels ? 1 : 0});
-  }
-  if (inputs.empty())
-    return Error{path + ": the plan has no inputs to feed"};
-  int64_t length = inputs[0].rowShape[0];
-  int64_t samples = std::max<int64_t>(0, (tokens.elements() - 1) / length);
-  source.totalSamples = samples;
-  source.arrays.push_back(std::move(tokens));
-  return std::move(source);
-}
-
-Result<DataSource> DataSource::openSet(const std::string &path,
-                                       std::span<const InputSpec> inputs) {
-  DataSource source;
-  POLYRANK_ASSIGN(arrays, openNpz(path));
-  auto find = [&](const std::string &name) {
-    return std::find_if(arrays.begin(), arrays.end(),
-                        [&](auto &array) { return array.name() == name; });
-  };
-  auto numLabels =
-      std::count_if(inputs.begin(), inputs.end(),
-                    [](const InputSpec &spec) { return spec.labels; });
-  for (const InputSpec &spec : inputs) {
-    auto found = find(spec.name);
-    if (found == arrays.end() && spec.labels && numLabels == 1)
-      found = find("labels");
-    if (found == arrays.end()) {
-      std::string text;
-      std::vector<std::string> names;
-      for (const StoredArray &array : arrays) {
-        names.push_back(array.name());
-        text += (text.empty() ? "" : ", ") + array.name();
-      }
-      return Error{path + ": has no array '" + spec.name +
-                   "' for the input of that name; it has: " +
-                   (text.empty() ? "none" : text) +
-                   nearestWords(spec.name, names)};
-    }
-    const std::vector<int64_t> &shape = found->shape();
-    if (shape.empty() ||
-        !std::equal(shape.begin() + 1, shape.end(), spec.rowShape.begin(),
-                    spec.rowShape.end()))
-      return Error{path + ": array '" + found->name() + "' has shape " +
-                   shapeText(shape) + ", but input '" + spec.name +
-                   "' takes samples of " + shapeText(spec.rowShape) +
-                   " after a leading dim of samples"};
-    if (!canConvert(found->type(), spec.dtype))
-      return cannotConvert(path + ", array '" + found->name() + "'",
-                           found->type(), spec);
-    uint64_t samples = shape[0];
-    if (!source.columns.empty() && samples != source.totalSamples)
-      return Error{path + ": array '" + found->name() + "' has " +
-                   std::to_string(samples) + " samples, but '" +
-                   arrays[source.columns[0].array].name() + "' has " +
-                   std::to_string(source.totalSamples)};
-    source.totalSamples = samples;
-    source.columns.push_back(
-        {spec, size_t(found - arrays.begin()), spec.rowElements(), 0});
-  }
-  if (inputs.empty())
-    return Error{path + ": the plan has no inputs to feed"};
-  source.arrays = std::move(arrays);
-  return std::move(source);
-}
-
-Result<void> DataSource::reserveHoldout() {
   if (!(options.holdout >= 0 && options.holdout < 1))
     return Error{"a held-out fraction of " + std::to_string(options.holdout) +
                  " is not in [0, 1)"};
-  // Rounded up, but 0.07 of 100 is 7, though the double is a little more.
-  double exact = static_cast<double>(totalSamples) * options.holdout;
-  double whole = std::round(exact);
-  bool isWhole = std::abs(exact - whole) <=
-                 exact * 2 * std::numeric_limits<double>::epsilon();
-  holdoutSamples = static_cast<uint64_t>(isWhole ? whole : std::ceil(exact));
-  trainSamples = totalSamples - holdoutSamples;
+  POLYRANK_ASSIGN(found, findDataFiles(options.paths));
+  DataSource data;
+  data.options = options;
+  std::vector<double> weights;
+  for (DataFiles &given : found) {
+    // Without weights they are one long sequence.
+    if (data.sources.empty() || given.weight)
+      data.sources.emplace_back();
+    Source &source = data.sources.back();
+    for (const std::string &path : given.paths) {
+      POLYRANK_ASSIGN(file, SampleFile::open(path, options.tokenType,
+                                             options.documents, inputs));
+      source.add(std::move(file), options.holdout);
+    }
+    if (given.weight)
+      weights.push_back(*given.weight);
+    source.given = std::move(given);
+  }
+  if (!weights.empty())
+    data.mix.emplace(weights);
+  if (Result<void> counted = data.countSamples(); !counted)
+    return counted.error();
+  return std::move(data);
+}
+
+Result<void> DataSource::countSamples() {
+  for (const Source &source : sources) {
+    trainSamples += source.samples(Split::Train);
+    holdoutSamples += source.samples(Split::Holdout);
+    if (mix && source.samples(Split::Train) == 0)
+      return Error{source.given.given +
+                   ": has no sample to train on, but a weight"};
+  }
   for (Split split : {Split::Train, Split::Holdout}) {
     bool train = split == Split::Train;
-    if ((train || options.holdout > 0) && samples(split) < options.batch)
+    uint64_t least = options.allowPart ? 1 : options.batch;
+    if ((train || options.holdout > 0) && samples(split) < least)
       return Error{
           describe() + ": the " + (train ? "" : "held-out ") +
           "samples are fewer than one global batch of " +
@@ -275,56 +96,84 @@ Result<void> DataSource::reserveHoldout() {
   return {};
 }
 
-uint64_t DataSource::sampleOf(Split split, uint64_t step, int64_t row) const {
-  uint64_t position = step * options.batch + row;
-  return split == Split::Train
-             ? sampleAt(options.order, trainSamples, options.seed, position)
-             : trainSamples + position % holdoutSamples;
+DataSource::Sample DataSource::sampleAt(Split split, uint64_t position) const {
+  const Source *source = &sources[0];
+  uint64_t sample = 0, seed = options.seed;
+  if (split == Split::Holdout) {
+    sample = position % holdoutSamples;
+    for (; sample >= source->samples(split); ++source)
+      sample -= source->samples(split);
+  } else {
+    if (mix) {
+      SourceMix::Place place = mix->at(position);
+      source += place.source;
+      position = place.index;
+      // Sources of one size do not go in step.
+      seed += place.source * 0x9e3779b97f4a7c15;
+    }
+    sample = runtime::sampleAt(options.order, source->samples(split), seed,
+                               position);
+  }
+  const std::vector<uint64_t> &before =
+      split == Split::Train ? source->trainBefore : source->holdoutBefore;
+  size_t file =
+      std::upper_bound(before.begin(), before.end(), sample) - before.begin() -
+      1;
+  const SampleFile &found = source->files[file];
+  uint64_t trained = source->trainBefore[file + 1] - source->trainBefore[file];
+  return {&found,
+          sample - before[file] + (split == Split::Train ? 0 : trained)};
 }
 
-std::string DataSource::describeValue(const StoredArray &array,
-                                      const std::string &value,
-                                      int64_t element, uint64_t sample) {
-  return array.path() +
-         (array.name() == array.path() ? ""
-                                       : ", array '" + array.name() + "'") +
-         ": value " + value + " at element " + std::to_string(element) +
-         " (sample " + std::to_string(sample) + ")";
+Result<void> DataSource::read(const Batch &batch, size_t input, int64_t begin,
+                              int64_t end, std::byte *into) const {
+  std::vector<std::byte> stored;
+  for (int64_t b = begin; b < end; ++b) {
+    Sample sample = sampleAt(batch.split, batch.first + b % batch.count);
+    if (auto done = sample.file->read(sample.number, input, stored, into);
+        !done)
+      return done;
+    into += sample.file->input(input).rowBytes();
+  }
+  return {};
+}
+
+std::vector<Batch> DataSource::batchesOfAll(Split split) const {
+  std::vector<Batch> batches;
+  uint64_t all = samples(split);
+  for (uint64_t first = 0; first < all;) {
+    uint64_t count = std::min(options.batch, all - first);
+    while (options.batch % count != 0)
+      --count;
+    batches.push_back({split, first, count});
+    first += count;
+  }
+  return batches;
 }
 
 std::string DataSource::findNan(Split split, uint64_t step) const {
-  for (size_t input = 0; input < columns.size(); ++input) {
-    const Column &column = columns[input];
-    int64_t elements = column.spec.rowElements();
-    std::vector<std::byte> row(column.spec.rowBytes());
-    for (uint64_t b = 0; b < options.batch && !isInteger(column.spec.dtype);
-         ++b) {
-      // The step has read it: what cannot be read has been said.
-      if (!read(split, step, input, b, b + 1, row.data()))
-        break;
-      int64_t found =
-          polyrank::findNan(column.spec.dtype, row.data(), elements);
-      uint64_t sample = sampleOf(split, step, b);
-      if (found < elements)
-        return describeValue(
-            arrays[column.array], "nan",
-            static_cast<int64_t>(sample) * column.stride + column.shift + found,
-            sample);
+  Batch batch = batchOf(split, step);
+  for (size_t input = 0; input < sources[0].files[0].inputs(); ++input)
+    for (uint64_t b = 0; b < options.batch; ++b) {
+      Sample sample = sampleAt(split, batch.first + b);
+      if (std::string found = sample.file->findNan(sample.number, input);
+          !found.empty())
+        return found;
     }
-  }
   return "";
 }
 
 std::string DataSource::findUnshifted() const {
   constexpr uint64_t rows = 16; // equal by chance is another 16
-  for (size_t labels = 0; labels < columns.size(); ++labels) {
-    const InputSpec &spec = columns[labels].spec;
+  const SampleFile &file = *sampleAt(Split::Train, 0).file;
+  for (size_t labels = 0; labels < file.inputs(); ++labels) {
+    const InputSpec &spec = file.input(labels);
     // Of a token file they are shifted, and one number is no row of tokens.
     if (!spec.labels || spec.dtype != DType::I64 || spec.rowElements() < 2 ||
-        columns[labels].shift != 0)
+        !file.isWhole(labels))
       continue;
-    for (size_t input = 0; input < columns.size(); ++input) {
-      const InputSpec &other = columns[input].spec;
+    for (size_t input = 0; input < file.inputs(); ++input) {
+      const InputSpec &other = file.input(input);
       if (other.labels || other.rowShape != spec.rowShape ||
           other.dtype != spec.dtype)
         continue;
@@ -337,7 +186,7 @@ std::string DataSource::findUnshifted() const {
                 std::as_writable_bytes(std::span(b)).data()))
         continue;
       if (isEqualWhereCounted(spec, a, b))
-        return arrays[columns[labels].array].path() + ": the labels '" +
+        return file.path() + ": the labels '" +
                spec.name + "' are '" + other.name +
                "' itself, so the model learns to repeat its input; for the "
                "next token, save labels that are shifted by one: labels[:, "
@@ -349,78 +198,102 @@ std::string DataSource::findUnshifted() const {
   return "";
 }
 
-Result<void> DataSource::read(Split split, uint64_t step, size_t input,
-                              int64_t begin, int64_t end,
-                              std::byte *into) const {
-  const Column &column = columns[input];
-  std::vector<std::byte> stored;
-  for (int64_t b = begin; b < end; ++b) {
-    if (auto done = readSample(column, sampleOf(split, step, b), stored, into);
-        !done)
-      return done;
-    into += column.spec.rowBytes();
-  }
+Result<void> DataSource::checkAll() const {
+  for (const Source &source : sources)
+    for (const SampleFile &file : source.files)
+      if (Result<void> done = file.checkAll(); !done)
+        return done;
   return {};
 }
 
-Result<void> DataSource::readSample(const Column &column, uint64_t sample,
-                                    std::vector<std::byte> &stored,
-                                    std::byte *into) const {
-  const StoredArray &array = arrays[column.array];
-  int64_t elements = column.spec.rowElements();
-  stored.resize(elements * bytesOf(array.type()));
-  int64_t first = static_cast<int64_t>(sample) * column.stride + column.shift;
-  if (auto done = array.read(first, elements, stored.data()); !done)
-    return done;
-  auto bad = convertValues(array.type(), stored.data(), elements,
-                           column.spec.dtype, column.spec.range, into);
-  if (!bad)
-    return {};
-  std::string takes = nameOf(column.spec.dtype);
-  if (int64_t limit = column.spec.range.limit)
-    takes += " in [0, " + std::to_string(limit) + ")" +
-             describeIgnored(column.spec, bad->value);
-  return Error{describeValue(array, bad->value, first + bad->index, sample) +
-               ", but input '" + column.spec.name + "' takes " + takes};
+bool DataSource::isChecked() const {
+  uint64_t bytes = 0;
+  for (const Source &source : sources)
+    for (const SampleFile &file : source.files)
+      bytes += file.checkedBytes();
+  return bytes <= checkedBytes;
 }
 
-Result<void> DataSource::checkAll() const {
-  std::vector<std::byte> stored, row;
-  for (const Column &column : columns) {
-    row.resize(column.spec.rowBytes());
-    for (uint64_t sample = 0; sample < totalSamples; ++sample)
-      if (auto done = readSample(column, sample, stored, row.data()); !done)
-        return done;
-  }
+Result<void> DataSource::checkRanges() const {
+  for (const Source &source : sources)
+    for (const SampleFile &file : source.files)
+      if (isChecked())
+        if (Result<void> done = file.checkRanges(); !done)
+          return done;
   return {};
 }
 
 uint64_t DataSource::memoryBytes() const {
   uint64_t sum = 0;
-  for (const StoredArray &array : arrays)
-    sum += array.memoryBytes();
+  for (const Source &source : sources)
+    for (const SampleFile &file : source.files)
+      sum += file.memoryBytes();
   return sum;
 }
 
+std::vector<std::string> DataSource::paths() const {
+  std::vector<std::string> paths;
+  for (const Source &source : sources)
+    for (const SampleFile &file : source.files)
+      paths.push_back(file.path());
+  return paths;
+}
+
 std::string DataSource::describe() const {
-  std::string text = arrays[0].path() + ": ";
-  if (arrays[0].name() == arrays[0].path())
-    text += std::to_string(arrays[0].elements()) + " " +
-            nameOf(arrays[0].type()) + " tokens, " +
-            std::to_string(totalSamples) + " samples of " +
-            std::to_string(columns[0].stride);
-  else
-    text += std::to_string(totalSamples) + " samples";
-  std::string unused;
-  for (size_t a = 0; a < arrays.size(); ++a)
-    if (std::none_of(columns.begin(), columns.end(),
-                     [&](const Column &column) { return column.array == a; }))
-      unused += (unused.empty() ? "" : ", ") + arrays[a].name();
-  if (!unused.empty())
-    text += " (no input takes: " + unused + ")";
-  if (holdoutSamples > 0)
-    text += ", of which " + std::to_string(holdoutSamples) + " are held out";
+  std::string text;
+  double weights = 0;
+  for (const Source &source : sources)
+    weights += source.given.weight.value_or(0);
+  for (const Source &source : sources) {
+    text += text.empty() ? "" : "\n";
+    const SampleFile &first = source.files.front();
+    if (source.files.size() == 1) {
+      text += first.describe();
+    } else {
+      uint64_t tokens = 0, samples = 0;
+      for (const SampleFile &file : source.files)
+        tokens += file.tokens(), samples += file.samples();
+      text += fmt::format("{} files, {} to {}: ", source.files.size(),
+                          first.path(), source.files.back().path());
+      text += tokens ? fmt::format("{} tokens, {} samples of {}", tokens,
+                                   samples, first.input(0).rowElements())
+                     : fmt::format("{} samples", samples);
+    }
+    if (uint64_t heldOut = source.samples(Split::Holdout))
+      text += fmt::format(", of which {} are held out", heldOut);
+    if (source.given.weight)
+      text += fmt::format("; {:.4g} % of what is trained on",
+                          100 * *source.given.weight / weights);
+  }
   return text;
+}
+
+Result<std::string> DataSource::fingerprint() const {
+  const DocumentOptions &rules = options.documents;
+  auto numberOf = [](const std::optional<int64_t> &number) {
+    return number ? std::to_string(*number) : "none";
+  };
+  std::string text = fmt::format(
+      "order {} seed {} holdout {} type {} documents {} {} {} {} {}\n",
+      int(options.order), options.seed, options.holdout, options.tokenType,
+      int(rules.rule), numberOf(rules.eos), rules.maskLabels,
+      rules.resetPositions, numberOf(rules.pad));
+  size_t files = 0;
+  for (const Source &source : sources) {
+    text += fmt::format("weight {}\n", source.given.weight.value_or(0));
+    for (const SampleFile &file : source.files) {
+      POLYRANK_ASSIGN(digest, file.digest());
+      text += fmt::format("{} samples {}\n", file.samples(), digest);
+      ++files;
+    }
+    for (size_t input = 0; input < source.files[0].inputs(); ++input) {
+      const InputSpec &spec = source.files[0].input(input);
+      text += fmt::format("{} {}\n", spec.name, spec.rowElements());
+    }
+  }
+  return fmt::format("{} file{}, {} samples, {:016x}", files,
+                     files == 1 ? "" : "s", trainSamples + holdoutSamples,
+                     digestOf(text));
 }
 
 } // namespace polyrank::runtime

@@ -2,65 +2,83 @@
 
 #pragma once
 
+#include "runtime/data/DataFiles.h"
+#include "runtime/data/SampleFile.h"
 #include "runtime/data/SampleOrder.h"
-#include "support/arrays/StoredArray.h"
+#include "runtime/data/SourceMix.h"
 
 namespace polyrank::runtime {
 
-/// One input of a plan, without its microbatch and batch dims.
-struct InputSpec {
-  std::string name;
-  bool labels = false; // token files: the next token instead of the token
-  DType dtype = DType::F32;
-  std::vector<int64_t> rowShape;
-  IndexRange range = {};
-
-  int64_t rowElements() const;
-  int64_t rowBytes() const { return rowElements() * bytesOf(dtype); }
-};
-
 struct DataOptions {
-  std::string path;
+  /// Files, patterns, and their weights: see findDataFiles.
+  std::vector<std::string> paths;
   /// Of the values in a file of raw tokens: uint8, uint16 or uint32. Empty: by
-  /// the file's name, see DataSource.
+  /// the file's name, see SampleFile.
   std::string tokenType = {};
+  DocumentOptions documents = {};
   uint64_t batch = 1; // samples per step, over all ranks and microbatches
   SampleOrder order = SampleOrder::Random;
   uint64_t seed = 0;
-  double holdout = 0; // fraction of the samples, the last ones, kept apart
+  double holdout = 0; // fraction of each file's samples, the last ones
+  /// A split may have fewer samples than a batch, but one at least.
+  bool allowPart = false;
 };
 
 enum class Split { Train, Holdout };
 
-/// The samples of a data file:
-///   NAME.npz            one array per input, named as it (labels: its name, or
-///                       "labels"), with a leading dim of samples
-///   NAME.npy            one dim of integers: tokens
-///   NAME.bin .u16       tokens, uint16, as nanoGPT writes them
-///   NAME.u32            tokens, uint32
-///   NAME.txt .u8        bytes, each a token
-/// Sample j of n tokens in rows of T is tokens [jT, jT + T), its labels are
-/// [jT + 1, jT + T + 1); there are (n - 1) / T samples.
+/// The samples of some rows: row b has that of position first + b % count of the
+/// split, the positions of training being those of the order, and those that are
+/// held out in the files' order.
+struct Batch {
+  Split split = Split::Train;
+  uint64_t first = 0, count = 1;
+};
+
+/// The samples of all data files (SampleFile.h). Those of several files are one
+/// long sequence; with weights each source has an order and epochs of its own,
+/// and SourceMix says whose turn it is.
 ///
 /// Step s takes the positions sB .. sB + B - 1 of the order, whatever the
-/// number of ranks. Held-out samples are taken in the file's order. Reading is
+/// number of ranks. Held-out samples are taken in the files' order. Reading is
 /// const and may run on several threads.
 class DataSource {
 public:
-  /// Checks that the file has everything the inputs need, types and shapes
+  /// Checks that the files have everything the inputs need, types and shapes
   /// included, and at least one global batch of each split that is in use.
   static Result<DataSource> open(const DataOptions &options,
                                  std::span<const InputSpec> inputs);
 
-  /// Rows [begin, end) of the global batch of `step`, 0 <= begin <= end <= B,
-  /// of input number `input`, dense, in the input's dtype.
-  Result<void> read(Split split, uint64_t step, size_t input, int64_t begin,
+  /// Rows [begin, end) of a batch, 0 <= begin <= end <= B, of input number
+  /// `input`, dense, in the input's dtype.
+  Result<void> read(const Batch &batch, size_t input, int64_t begin,
                     int64_t end, std::byte *into) const;
+  /// The same of the global batch of `step`.
+  Result<void> read(Split split, uint64_t step, size_t input, int64_t begin,
+                    int64_t end, std::byte *into) const {
+    return read(batchOf(split, step), input, begin, end, into);
+  }
+  Batch batchOf(Split split, uint64_t step) const {
+    return {split, step * options.batch, options.batch};
+  }
+  /// Batches in which each sample of a split counts alike: whole ones, and of
+  /// those that are left, r < B, batches in which as many as divide B stand so
+  /// often that they fill it. Their `count` is the number of samples in each.
+  std::vector<Batch> batchesOfAll(Split split) const;
 
   /// Reads all samples, held-out ones too: may every value go to its input?
   Result<void> checkAll() const;
-  /// Bytes of memory in which compressed arrays are inflated, in each process.
+  /// The same where it takes seconds at most: of files that have up to
+  /// `checkedBytes`. Nothing that a step reads is out of range then, unless
+  /// somebody changes the files.
+  Result<void> checkRanges() const;
+  bool isChecked() const;
+  static constexpr uint64_t checkedBytes = uint64_t(1) << 30;
+
+  bool hasWeights() const { return mix.has_value(); }
+  /// Bytes of memory that each process needs for it.
   uint64_t memoryBytes() const;
+  /// The paths of all files, in their order.
+  std::vector<std::string> paths() const;
 
   uint64_t samples(Split split) const {
     return split == Split::Train ? trainSamples : holdoutSamples;
@@ -68,8 +86,14 @@ public:
   /// Whole global batches; training goes on after the last one.
   uint64_t batches(Split split) const { return samples(split) / options.batch; }
   /// "corpus.txt: 1000000 uint8 tokens, 7812 samples of 128, of which 781 are
-  /// held out"
+  /// held out"; of several sources one line each.
   std::string describe() const;
+
+  /// Equal for the same samples in the same order: of the files' names without
+  /// folders, their sizes, types and some of their bytes, of weights, rules about
+  /// documents, order, seed and held-out fraction. Not of the size of a batch:
+  /// position p is the same sample for any.
+  Result<std::string> fingerprint() const;
 
   /// Where a NaN is in the global batch of a step, as array, element and
   /// sample; empty where there is none. For a loss that became NaN.
@@ -80,32 +104,31 @@ public:
   std::string findUnshifted() const;
 
 private:
-  struct Column {
-    InputSpec spec;
-    size_t array = 0;   // where it is read from
-    int64_t stride = 0; // elements from one sample to the next
-    int64_t shift = 0;  // labels of tokens
+  /// Files whose samples follow each other.
+  struct Source {
+    DataFiles given;
+    std::vector<SampleFile> files;
+    /// Of each split, how many samples are before each file; and in all.
+    std::vector<uint64_t> trainBefore{0}, holdoutBefore{0};
+
+    uint64_t samples(Split split) const {
+      return (split == Split::Train ? trainBefore : holdoutBefore).back();
+    }
+    void add(SampleFile file, double holdout);
+  };
+  struct Sample {
+    const SampleFile *file;
+    uint64_t number;
   };
 
   DataSource() = default;
-  static Result<DataSource> openTokens(StoredArray tokens,
-                                       std::span<const InputSpec> inputs);
-  static Result<DataSource> openSet(const std::string &path,
-                                    std::span<const InputSpec> inputs);
-  Result<void> reserveHoldout();
-  Result<void> readSample(const Column &column, uint64_t sample,
-                          std::vector<std::byte> &stored,
-                          std::byte *into) const;
-  uint64_t sampleOf(Split split, uint64_t step, int64_t row) const;
-  /// "x.npz, array 'x': value nan at element 7 (sample 0)".
-  static std::string describeValue(const StoredArray &array,
-                                   const std::string &value, int64_t element,
-                                   uint64_t sample);
+  Result<void> countSamples();
+  Sample sampleAt(Split split, uint64_t position) const;
 
   DataOptions options;
-  std::vector<StoredArray> arrays;
-  std::vector<Column> columns;
-  uint64_t totalSamples = 0, trainSamples = 0, holdoutSamples = 0;
+  std::vector<Source> sources; // one, unless they have weights
+  std::optional<SourceMix> mix;
+  uint64_t trainSamples = 0, holdoutSamples = 0;
 };
 
 } // namespace polyrank::runtime

@@ -30,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       fuzz::writeFile(std::string("data.") + suffixes[choice & 7],
                       fuzz::text(data + 1, size - 1));
   DataOptions options;
-  options.path = path;
+  options.paths = {path};
   options.batch = choice & 8 ? 3 : 1;
   options.order = choice & 16 ? SampleOrder::Random : SampleOrder::Sequential;
   options.holdout = choice & 32 ? 0.25 : 0;

@@ -371,12 +371,12 @@ def test_run_refuses_a_plan_that_claims_more_than_it_holds(trained, tmp_path):
     assert "is damaged: it should hold 1152921504606846976 bytes after its header, it holds" in error
 
 
-def test_run_names_the_sample_whose_label_is_out_of_range(trained, tmp_path):
+def test_run_names_the_sample_whose_label_is_out_of_range_before_any_step(trained, tmp_path):
     arrays = {name: array.copy() for name, array in np.load(trained[1]).items()}
     arrays["labels"][17] = 12
     np.savez(tmp_path / "data.npz", **arrays)
     error = refuse("run", trained[0], "--data", tmp_path / "data.npz", "--steps", 7, "--quiet", "--order", "sequential",
                    "--save", tmp_path / "w")
-    assert "step 3: " in error and "data.npz, array 'labels': value 12 at element 17 (sample 17)" in error
-    assert "input 'labels' takes i64 in [0, 10)" in error and "(after 2 steps; nothing is saved)" in error
+    assert "data.npz, array 'labels': value 12 at element 17 (sample 17)" in error
+    assert "input 'labels' takes i64 in [0, 10)" in error and "step" not in error
     assert os.listdir(tmp_path) == ["data.npz"]

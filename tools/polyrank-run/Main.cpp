@@ -105,6 +105,10 @@ public:
     launch.threads = threads;
     launch.cores = std::move(cores);
     launch.arguments = options.arguments;
+    if (data) {
+      POLYRANK_ASSIGN(fingerprint, data->fingerprint());
+      launch.arguments.push_back("--data-fingerprint=" + fingerprint);
+    }
     auto numberOf = [](const std::optional<OutputFile> &file) {
       return file ? file->descriptor().get() : -1;
     };
@@ -184,7 +188,9 @@ public:
 
   uint64_t stepsDone() const { return progress ? progress->stepsDone() : 0; }
   RunFiles files() const {
-    return {options.plan,    options.samples(),   options.init,
+    return {options.plan,
+            fmt::format("{}", fmt::join(options.samples(), ",")),
+            options.init,
             options.save,    options.saveTrained, options.saveEma,
             options.outputs, options.log,         options.profile,
             options.trace,   options.rehearse};

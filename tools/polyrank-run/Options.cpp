@@ -5,6 +5,7 @@
 #include "runtime/exec/RankProgram.h"
 #include "support/Bytes.h"
 #include "tools/Help.h"
+#include "tools/polyrank-run/DataOptions.h"
 
 #include <algorithm>
 #include <cctype>
@@ -15,8 +16,8 @@ namespace polyrank::runtime {
 
 std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   RunOptions options;
-  std::string order, transport = "shm", denormals = "flush", binding,
-                     shardSize = "5GB";
+  std::string transport = "shm", denormals = "flush", binding,
+              shardSize = "5GB";
   CLI::App app{
       "Runs a plan that polyrank-compile wrote: starts its ranks on this "
       "machine, trains (or runs forward), logs and saves.\n"
@@ -28,20 +29,14 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   useHelpFormatter(app);
   app.add_option("PLAN", options.plan, "The plan file")->required()
       ->type_name("FILE");
-  auto *data = app.add_option(
-      "--data", options.data,
-      "Samples: a token file (.bin/.u16: uint16, .u32: uint32, .txt/.u8: "
-      "bytes, .npy) or a .npz set with one array per input (and 'labels')")
-      ->type_name("FILE");
-  app.add_option("--token-type", options.tokenType,
-                 "Type of the tokens in --data, where its name does not say: "
-                 "uint8, uint16, uint32")
-      ->check(oneOf({"uint8", "uint16", "uint32"}))
-      ->type_name("TYPE");
-  app.add_option("--steps", options.steps,
-                 "Steps to run (forward plans: default all samples once)")
-      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 40))
-      ->type_name("N");
+  DataOptionTexts dataTexts;
+  auto *data = addDataOptions(app, options, dataTexts);
+  auto *steps =
+      app.add_option("--steps", options.steps,
+                     "Steps to run (forward plans: default all samples once)")
+          ->check(CLI::Range(uint64_t(1), uint64_t(1) << 40))
+          ->type_name("N");
+  app.get_option("--epochs")->excludes(steps);
   app.add_option("--lr", options.learningRate,
                  "The learning rate, instead of the one that the plan was "
                  "compiled with; groups that are relative to it follow")
@@ -52,17 +47,6 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
                      ", as in 'cosine(warmup=100,total=1000,min=1e-5)'. "
                      "docs/learning-rates.md has their options")
       ->type_name("SCHEDULE");
-  app.add_option("--order", order,
-                 "Order of the samples: random (a permutation of each epoch, "
-                 "keyed by the seed, the same on any number of ranks; default "
-                 "for training) or sequential (begins again at the end)")
-      ->check(oneOf({"random", "sequential"}))
-      ->type_name("ORDER");
-  app.add_option("--holdout", options.holdout,
-                 "Keep this fraction of the samples, the last ones, from "
-                 "training; forward plans run on them alone")
-      ->check(CLI::Range(0.0, 0.9))
-      ->type_name("FRACTION");
   app.add_option("--seed", options.seed,
                  "Seed of sampling and of the model's randomness (default 0)")
       ->check(CLI::Range(int64_t(0), int64_t(1) << 62))
@@ -218,9 +202,10 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   try {
     app.parse(argc, argv);
     for (const char *option :
-         {"--data", "--token-type", "--lr", "--lr-schedule", "--order",
-          "--holdout", "--seed", "--init", "--save", "--save-trained",
-          "--save-ema", "--save-shard-size", "--profile", "--inputs", "--outputs", "--denormals",
+         {"--data", "--token-type", "--documents", "--eos", "--epochs", "--lr",
+          "--lr-schedule", "--order", "--holdout", "--seed", "--init", "--save",
+          "--save-trained", "--save-ema", "--save-shard-size", "--profile",
+          "--inputs", "--outputs", "--denormals",
           "--allow-nan"})
       if (app.count("--rehearse") && app.count(option))
         throw CLI::ValidationError(
@@ -229,13 +214,12 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
                         std::string(option) +
                         " out, or run without "
                         "--rehearse");
+    takeDataOptions(app, options, dataTexts);
     writeConfigIfAsked(app);
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 1;
   }
   options.arguments = effectiveArguments(app, argv[0]);
-  if (order == "sequential")
-    options.order = SampleOrder::Sequential;
   if (!binding.empty())
     options.binding = binding == "core"   ? Binding::Core
                       : binding == "numa" ? Binding::Numa
@@ -315,23 +299,17 @@ Result<RunOptions> completeOptions(RunOptions options, const plan::Plan &plan) {
     return Error{train ? "the plan needs samples: give --data FILE"
                        : "the plan needs samples: give --inputs IN.npz or "
                          "--data FILE"};
-  if (options.steps == 0 && (train || !needsSamples))
-    return Error{"give the number of steps: --steps N"};
+  if (options.epochs > 0 && !train)
+    return Error{"--epochs is for training plans; a forward plan takes all "
+                 "samples once"};
+  if (options.epochs > 0 && !needsSamples)
+    return Error{"--epochs: the plan reads no samples; give --steps N"};
+  if (options.steps == 0 && options.epochs == 0 && (train || !needsSamples))
+    return Error{"give the number of steps: --steps N" +
+                 std::string(needsSamples ? ", or of epochs: --epochs N" : "")};
   if (!train)
     options.order = SampleOrder::Sequential;
   return options;
-}
-
-Result<DataSource> openData(const RunOptions &options, const plan::Plan &plan) {
-  DataOptions data;
-  data.path = options.samples();
-  data.tokenType = options.tokenType;
-  data.batch = plan.samples_per_step();
-  data.order = options.order;
-  data.seed = options.seed;
-  data.holdout = options.holdout;
-  std::vector<InputSpec> specs = inputSpecsOf(plan);
-  return DataSource::open(data, specs);
 }
 
 Result<LearningRates> ratesOf(const RunOptions &options,
@@ -349,31 +327,6 @@ Result<std::optional<StepTimes>> timesOf(const RunOptions &options,
     return std::optional<StepTimes>();
   POLYRANK_ASSIGN(times, readTimes(options.rehearse, plan));
   return std::optional<StepTimes>(std::move(times));
-}
-
-Split splitOf(const RunOptions &options, const plan::Plan &plan) {
-  return plan.mode() == plan::Mode::Forward && options.holdout > 0
-             ? Split::Holdout
-             : Split::Train;
-}
-
-uint64_t stepsOf(const RunOptions &options, const plan::Plan &plan,
-                 const DataSource &data) {
-  if (options.steps)
-    return options.steps;
-  uint64_t batch = plan.samples_per_step();
-  uint64_t samples = data.samples(splitOf(options, plan));
-  // Metrics are over whole batches; outputs are wanted for every sample.
-  return options.outputs.empty() ? samples / batch
-                                 : (samples + batch - 1) / batch;
-}
-
-uint64_t outputSamplesOf(const RunOptions &options, const plan::Plan &plan,
-                         const DataSource &data) {
-  uint64_t samples = data.samples(splitOf(options, plan)), upTo = 0;
-  bool all = __builtin_mul_overflow(stepsOf(options, plan, data),
-                                    plan.samples_per_step(), &upTo);
-  return all ? samples : std::min(samples, upTo);
 }
 
 bool stopsAtNan(const RunOptions &options, const plan::Plan &plan) {

@@ -13,6 +13,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace polyrank::runtime {
 
@@ -25,10 +26,15 @@ struct SaveFile {
 inline constexpr size_t numSaveFiles = 3;
 
 struct RunOptions {
-  std::string plan, data, init, save, saveTrained, saveEma, log, tensorboard,
-      profile, trace, inputs, outputs, tokenType, sha256, rehearse;
+  std::string plan, init, save, saveTrained, saveEma, log, tensorboard, profile,
+      trace, inputs, outputs, tokenType, sha256, rehearse;
+  /// Files, patterns and weights, as findDataFiles reads them.
+  std::vector<std::string> data, evalData;
+  DocumentOptions documents;
+  std::string dataFingerprint; // of what the launcher found; empty: of none
   uint64_t saveShardBytes = 5'000'000'000; // of the files of a folder
   uint64_t steps = 0; // 0: forward plans take all samples once
+  double epochs = 0;  // instead of steps
   int64_t seed = 0;
   std::optional<double> learningRate; // else the plan's
   std::string schedule;               // of it; empty: the plan's
@@ -49,7 +55,9 @@ struct RunOptions {
 
   /// Whether what each rank takes for a step is wanted.
   bool measuresRanks() const { return !log.empty() || !tensorboard.empty(); }
-  const std::string &samples() const { return data.empty() ? inputs : data; }
+  std::vector<std::string> samples() const {
+    return data.empty() && !inputs.empty() ? std::vector{inputs} : data;
+  }
   /// All, also those that are not asked for.
   std::array<SaveFile, numSaveFiles> saves() const {
     return {{{"--save", save, {}},
@@ -74,6 +82,10 @@ Result<RunOptions> completeOptions(RunOptions options, const plan::Plan &plan);
 
 /// The samples that a run reads, the same in launcher and ranks.
 Result<DataSource> openData(const RunOptions &options, const plan::Plan &plan);
+
+/// In a rank: are these the samples that the launcher found? A pattern may
+/// mean other files a moment later.
+Result<void> checkSameData(const RunOptions &options, const DataSource &data);
 
 /// The learning rates of each step.
 Result<LearningRates> ratesOf(const RunOptions &options,

@@ -197,13 +197,17 @@ Result<std::string> Preparation::checkWeights(bool whole) {
 /// No output may be what this run reads, nor what another output goes to.
 Result<std::string> Preparation::checkFiles(bool) {
   std::vector<InputUse> inputs{{"the plan", options.plan},
-                               {"the data (--data)", options.data},
                                {"the inputs (--inputs)", options.inputs},
                                {"the weights (--init)", options.init},
                                {"the times (--rehearse)", options.rehearse}};
   if (weights)
     for (const std::string &path : weights->files())
       inputs.push_back({"the weights", path});
+  // What cannot be found is said when it is opened.
+  if (Result<std::vector<DataFiles>> found = findDataFiles(options.data))
+    for (const DataFiles &files : *found)
+      for (const std::string &path : files.paths)
+        inputs.push_back({"the data (--data)", path});
   std::vector<OutputUse> written;
   for (const SaveFile &save : options.saves()) {
     if (save.path.empty())
@@ -244,8 +248,12 @@ Result<std::string> Preparation::checkData(bool whole) {
     if (outputs.empty())
       return Error{"--outputs: the plan has no output tensors"};
   }
-  if (!whole)
+  if (!whole) {
+    // Before an older log makes room for this run's, and before any step.
+    if (Result<void> values = data->checkRanges(); !values)
+      return values.error();
     return std::string();
+  }
   if (Result<void> values = data->checkAll(); !values)
     return values.error();
   uint64_t batch = report.samplesPerStep,

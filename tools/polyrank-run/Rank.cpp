@@ -122,6 +122,8 @@ private:
     if (!options.samples().empty()) {
       POLYRANK_ASSIGN(source, openData(options, *plan->plan));
       data.emplace(std::move(source));
+      if (Result<void> same = checkSameData(options, *data); !same)
+        return same;
       steps = stepsOf(options, *plan->plan, *data);
     }
     if (Result<void> mapped = mapOutputs(); !mapped)

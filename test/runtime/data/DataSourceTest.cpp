@@ -113,7 +113,7 @@ std::string bytesUpTo(int count) {
 
 TEST(TokenFile, SamplesFollowEachOtherAndLabelsAreTheNextToken) {
   TemporaryFolder folder;
-  DataOptions options{.path = folder.write("a.txt", bytesUpTo(22)),
+  DataOptions options{.paths = {folder.write("a.txt", bytesUpTo(22))},
                       .batch = 2,
                       .order = SampleOrder::Sequential};
   InputSpec inputs[] = {tokens(4), labels(4)};
@@ -142,7 +142,7 @@ TEST(TokenFile, TheTypeComesFromTheNameOrTheOption) {
         Row{"a.txt", "", {1, 0}}, Row{"a", "uint16", {1, 2}},
         Row{"a.bin", "uint32", {0x20001, 0x40003}},
         Row{"b.npz", "uint8", {1, 0}}}) {
-    DataOptions options{.path = folder.write(row.name, words),
+    DataOptions options{.paths = {folder.write(row.name, words)},
                         .tokenType = row.type,
                         .order = SampleOrder::Sequential};
     InputSpec inputs[] = {tokens(2)};
@@ -156,7 +156,7 @@ TEST(TokenFile, TheTypeComesFromTheNameOrTheOption) {
 TEST(TokenFile, ARandomOrderVisitsEachSampleOnceAnEpochWhateverTheRanks) {
   TemporaryFolder folder;
   DataOptions options{
-      .path = folder.write("a.u8", bytesUpTo(41)), .batch = 4, .seed = 9};
+      .paths = {folder.write("a.u8", bytesUpTo(41))}, .batch = 4, .seed = 9};
   InputSpec inputs[] = {tokens(2)};
   auto source = DataSource::open(options, inputs);
   ASSERT_TRUE(source);
@@ -183,7 +183,7 @@ TEST(TokenFile, ARandomOrderVisitsEachSampleOnceAnEpochWhateverTheRanks) {
 TEST(TokenFile, HeldOutSamplesAreTheLastOnesAndNeverTrainedOn) {
   TemporaryFolder folder;
   DataOptions options{
-      .path = folder.write("a.u8", bytesUpTo(41)), .batch = 2, .holdout = 0.25};
+      .paths = {folder.write("a.u8", bytesUpTo(41))}, .batch = 2, .holdout = 0.25};
   InputSpec inputs[] = {tokens(2)};
   auto source = DataSource::open(options, inputs);
   ASSERT_TRUE(source);
@@ -210,7 +210,7 @@ TEST(TokenFile, HeldOutSamplesAreRoundedUpToWholeOnes) {
                                    // Products that are not whole as doubles.
                                    {0.07, 7u}, {0.14, 14u}, {0.29, 29u},
                                    {0.57, 57u}}) {
-    auto source = DataSource::open({.path = path, .batch = 0, .holdout = holdout},
+    auto source = DataSource::open({.paths = {path}, .batch = 0, .holdout = holdout},
                                    inputs);
     ASSERT_TRUE(source) << source.error().message;
     EXPECT_EQ(source->samples(Split::Holdout), expected) << holdout;
@@ -225,11 +225,11 @@ TEST(TokenFile, TheLastTokenIsALabelOnly) {
   for (auto [count, samples] :
        {std::pair(5, 1u), {8, 1u}, {9, 2u}, {12, 2u}, {13, 3u}}) {
     auto source = DataSource::open(
-        {.path = folder.write("a.u8", bytesUpTo(count))}, inputs);
+        {.paths = {folder.write("a.u8", bytesUpTo(count))}}, inputs);
     ASSERT_TRUE(source) << source.error().message;
     EXPECT_EQ(source->samples(Split::Train), samples) << count;
     int32_t last = static_cast<int32_t>(4 * samples);
-    DataOptions options{.path = folder.path("a.u8"),
+    DataOptions options{.paths = {folder.path("a.u8")},
                         .order = SampleOrder::Sequential};
     source = DataSource::open(options, inputs);
     EXPECT_EQ(rows<int64_t>(*source, Split::Train, samples - 1, 1, 0, 1, 4),
@@ -237,13 +237,13 @@ TEST(TokenFile, TheLastTokenIsALabelOnly) {
   }
   for (int count : {0, 1, 4})
     EXPECT_FALSE(DataSource::open(
-        {.path = folder.write("a.u8", bytesUpTo(count))}, inputs))
+        {.paths = {folder.write("a.u8", bytesUpTo(count))}}, inputs))
         << count;
 }
 
 TEST(TokenFile, ATokenThatTheInputCannotTakeIsAnErrorThatSaysWhere) {
   TemporaryFolder folder;
-  DataOptions options{.path = folder.write("a.u8", bytesUpTo(41)),
+  DataOptions options{.paths = {folder.write("a.u8", bytesUpTo(41))},
                       .order = SampleOrder::Sequential};
   InputSpec inputs[] = {tokens(4)};
   inputs[0].range = {.limit = 30};
@@ -263,12 +263,12 @@ TEST(TokenFile, ATokenThatTheInputCannotTakeIsAnErrorThatSaysWhere) {
 TEST(TokenFile, WhatIsNoTokensIsNamedUnlessTheirTypeIsGiven) {
   TemporaryFolder folder;
   DataOptions options{
-      .path = folder.write("a.bin", std::string("\x1f\x8b\x08\0abcdefgh", 12))};
+      .paths = {folder.write("a.bin", std::string("\x1f\x8b\x08\0abcdefgh", 12))}};
   InputSpec inputs[] = {tokens(4)};
   auto source = DataSource::open(options, inputs);
   ASSERT_FALSE(source);
   EXPECT_EQ(source.error().message,
-            options.path +
+            options.paths[0] +
                 ": is compressed with gzip; unpack it first: gzip -dk FILE; if "
                 "these are tokens all the same, give their --token-type");
   options.tokenType = "uint16";
@@ -293,7 +293,7 @@ std::string messageOfLabels(std::vector<int64_t> values, IndexRange range,
   inputs[1].labels = isLabels;
   inputs[1].range = range;
   auto source = DataSource::open(
-      {.path = path, .batch = 2, .order = SampleOrder::Sequential}, inputs);
+      {.paths = {path}, .batch = 2, .order = SampleOrder::Sequential}, inputs);
   if (!source)
     return source.error().message;
   if (warning)
@@ -355,29 +355,29 @@ TEST(TokenFile, WhatCannotFeedTheInputsIsAClearError) {
   std::string llmc("\x88\xd8\x34\x01", 4);
   llmc.resize(2048);
   const Row rows[] = {
-      {{.path = text, .batch = 34}, {tokens(3)}, "fewer than one global batch"},
-      {{.path = text, .batch = 30, .holdout = 0.5},
+      {{.paths = {text}, .batch = 34}, {tokens(3)}, "fewer than one global batch"},
+      {{.paths = {text}, .batch = 30, .holdout = 0.5},
        {tokens(3)},
        "fewer than one global batch"},
-      {{.path = text, .batch = 10, .holdout = 0.1},
+      {{.paths = {text}, .batch = 10, .holdout = 0.1},
        {tokens(3)},
        "held-out samples are fewer"},
-      {{.path = text, .holdout = 1}, {tokens(3)}, "not in [0, 1)"},
-      {{.path = text, .holdout = NAN}, {tokens(3)}, "not in [0, 1)"},
-      {{.path = text}, {image}, "give a .npz set"},
-      {{.path = text},
+      {{.paths = {text}, .holdout = 1}, {tokens(3)}, "not in [0, 1)"},
+      {{.paths = {text}, .holdout = NAN}, {tokens(3)}, "not in [0, 1)"},
+      {{.paths = {text}}, {image}, "give a .npz set"},
+      {{.paths = {text}},
        {tokens(4), mask},
        "'mask' is i32 with rows of [4] "
        "beside 'ids'"},
-      {{.path = text}, {tokens(4), labels(5)}, "different lengths, 4 and 5"},
-      {{.path = text}, {}, "no inputs"},
-      {{.path = text, .tokenType = "float32"}, {tokens(3)}, "'float32'"},
-      {{.path = folder.write("odd.bin", "123")}, {tokens(1)}, "whole number"},
-      {{.path = folder.write("a.dat", "1234")}, {tokens(1)}, "does not say"},
-      {{.path = folder.write("noname", "1234")}, {tokens(1)}, "does not say"},
-      {{.path = folder.write("llmc.bin", llmc)}, {tokens(1)}, "llm.c"},
-      {{.path = folder.path("none.txt")}, {tokens(1)}, "No such file"},
-      {{.path = "/dev/null", .tokenType = "uint8"}, {tokens(1)}, "regular"}};
+      {{.paths = {text}}, {tokens(4), labels(5)}, "different lengths, 4 and 5"},
+      {{.paths = {text}}, {}, "no inputs"},
+      {{.paths = {text}, .tokenType = "float32"}, {tokens(3)}, "'float32'"},
+      {{.paths = {folder.write("odd.bin", "123")}}, {tokens(1)}, "whole number"},
+      {{.paths = {folder.write("a.dat", "1234")}}, {tokens(1)}, "does not say"},
+      {{.paths = {folder.write("noname", "1234")}}, {tokens(1)}, "does not say"},
+      {{.paths = {folder.write("llmc.bin", llmc)}}, {tokens(1)}, "llm.c"},
+      {{.paths = {folder.path("none.txt")}}, {tokens(1)}, "No such file"},
+      {{.paths = {"/dev/null"}, .tokenType = "uint8"}, {tokens(1)}, "regular"}};
   for (const Row &row : rows) {
     auto source = DataSource::open(row.options, row.inputs);
     ASSERT_FALSE(source) << row.problem;
@@ -388,11 +388,11 @@ TEST(TokenFile, WhatCannotFeedTheInputsIsAClearError) {
 
 TEST(TokenFile, AFileThatShrinksIsAnErrorAndNoSignal) {
   TemporaryFolder folder;
-  DataOptions options{.path = folder.write("a.u8", bytesUpTo(41))};
+  DataOptions options{.paths = {folder.write("a.u8", bytesUpTo(41))}};
   InputSpec inputs[] = {tokens(4)};
   auto source = DataSource::open(options, inputs);
   ASSERT_TRUE(source);
-  std::filesystem::resize_file(options.path, 0);
+  std::filesystem::resize_file(options.paths[0], 0);
   int32_t values[4];
   EXPECT_FALSE(source->read(Split::Train, 0, 0, 0, 1,
                             reinterpret_cast<std::byte *>(values)));
@@ -426,7 +426,7 @@ const InputSpec targetInput{
 TEST(NpzSetTest, EachInputReadsItsArrayAndLabelsGoByEitherName) {
   NpzSet set;
   DataOptions options{
-      .path = set.path, .batch = 2, .order = SampleOrder::Sequential};
+      .paths = {set.path}, .batch = 2, .order = SampleOrder::Sequential};
   InputSpec inputs[] = {imageInput, targetInput};
   auto source = DataSource::open(options, inputs);
   ASSERT_TRUE(source) << source.error().message;
@@ -468,7 +468,7 @@ TEST(NpzSetTest, WhatCannotFeedTheInputsIsAClearError) {
         Row{{targetInput, second}, "no array 'target'"},
         Row{{imageInput, uneven}, "'short' has 5 samples, but 'image' has 6"},
         Row{{}, "no inputs"}}) {
-    auto source = DataSource::open({.path = set.path}, row.inputs);
+    auto source = DataSource::open({.paths = {set.path}}, row.inputs);
     ASSERT_FALSE(source) << row.problem;
     EXPECT_NE(source.error().message.find(row.problem), std::string::npos)
         << source.error().message;

@@ -60,7 +60,7 @@ protected:
         }};
     if (auto loaded = (*program)->loadParameters({source}); !loaded)
       return loaded.error().message;
-    auto rows = DataSource::open({.path = data,
+    auto rows = DataSource::open({.paths = {data},
                                   .batch = packed.samples_per_step(),
                                   .order = SampleOrder::Sequential},
                                  inputSpecsOf(packed));

@@ -332,7 +332,7 @@ TEST(RankProgram, WhatIsPaddingOfAnInputIsZeroWhateverWasThere) {
     EXPECT_EQ(rank.metric("8"), 7);
     const plan::Plan &packed = *plan::GetPlan(rank.bytes.data());
     auto source = DataSource::open(
-        {.path = data, .batch = 5, .order = SampleOrder::Sequential},
+        {.paths = {data}, .batch = 5, .order = SampleOrder::Sequential},
         inputSpecsOf(packed));
     ASSERT_TRUE(source) << source.error().message;
     ASSERT_TRUE(rank.program->fillInputs(*source, Split::Train, 0));

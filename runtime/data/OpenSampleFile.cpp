@@ -1,0 +1,338 @@
+// What a data file is, and whether it has what the inputs need.
+
+#include "runtime/data/MegatronIndex.h"
+#include "runtime/data/SampleFile.h"
+
+#include "support/FileFormat.h"
+#include "support/Names.h"
+#include "support/arrays/Npy.h"
+#include "support/arrays/Npz.h"
+
+#include <algorithm>
+#include <limits>
+#include <unistd.h>
+
+namespace polyrank::runtime {
+namespace {
+
+constexpr const char *positionsName = "position_ids";
+constexpr const char *maskName = "attention_mask";
+
+std::string shapeText(std::span<const int64_t> shape) {
+  std::string text = "[";
+  for (size_t d = 0; d < shape.size(); ++d)
+    text += (d == 0 ? "" : ",") + std::to_string(shape[d]);
+  return text + "]";
+}
+
+/// The last suffix of a path, lower case, with its dot.
+std::string suffixOf(const std::string &path) {
+  size_t slash = path.rfind('/'), dot = path.rfind('.');
+  if (dot == std::string::npos || (slash != std::string::npos && dot < slash))
+    return "";
+  std::string suffix = path.substr(dot);
+  for (char &c : suffix)
+    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 'a' - 'A') : c;
+  return suffix;
+}
+
+Result<ValueType> tokenTypeOf(const std::string &path,
+                              const std::string &given) {
+  std::string name = given, suffix = suffixOf(path);
+  if (name.empty()) {
+    if (suffix == ".bin" || suffix == ".u16")
+      name = "uint16";
+    else if (suffix == ".u32")
+      name = "uint32";
+    else if (suffix == ".txt" || suffix == ".u8")
+      name = "uint8";
+    else
+      return Error{path + ": the name does not say what it holds; name "
+                          "it .txt (bytes), .bin (uint16 tokens), "
+                          ".u32, .npy or .npz, or give the type of its "
+                          "tokens: uint8, uint16 or uint32"};
+  }
+  auto type = valueTypeNamed(name);
+  if (type != ValueType::U8 && type != ValueType::U16 && type != ValueType::U32)
+    return Error{"tokens of type '" + name +
+                 "' are not read; use uint8, uint16 or uint32"};
+  return *type;
+}
+
+Result<StoredArray> openTokenFile(const std::string &path,
+                                  const std::string &tokenType) {
+  if (suffixOf(path) == ".npy" && tokenType.empty()) {
+    POLYRANK_ASSIGN(array, openNpy(path));
+    if (array.shape().size() != 1 || !isInteger(array.type()))
+      return Error{path + ": an array " + shapeText(array.shape()) + " of " +
+                   nameOf(array.type()) +
+                   "; a .npy file of tokens has one dim of integers. For "
+                   "other inputs, save a .npz set"};
+    return std::move(array);
+  }
+  POLYRANK_ASSIGN(type, tokenTypeOf(path, tokenType));
+  POLYRANK_ASSIGN(array, openRawArray(path, type));
+  // llm.c's token files begin with 256 32-bit words of header.
+  constexpr uint32_t llmcMagic = 20240520;
+  uint32_t first = 0;
+  if (type != ValueType::U8 && array.elements() * bytesOf(type) >= 4) {
+    int64_t count = 4 / bytesOf(type);
+    if (auto done = array.read(0, count, reinterpret_cast<std::byte *>(&first));
+        !done)
+      return done.error();
+    if (first == llmcMagic)
+      return Error{path + ": begins with llm.c's header; cut off its "
+                          "first 1024 bytes"};
+  }
+  return std::move(array);
+}
+
+/// A file that is neither tokens nor arrays.
+Result<void> refuseForeign(const std::string &path) {
+  POLYRANK_ASSIGN(file, InputFile::open(path));
+  std::string start(std::min<uint64_t>(file.size(), formatBytes), '\0');
+  if (auto done = file.readAt(0, start.data(), start.size()); !done)
+    return done;
+  std::string format = foreignFormat(start, WantedFile::Data);
+  if (format.empty())
+    return {};
+  std::string suffix = suffixOf(path);
+  bool isSet = suffix == ".npz" || suffix == ".npy";
+  return Error{path + ": " + format +
+               (isSet ? ""
+                      : "; if these are tokens all the same, give their "
+                        "--token-type")};
+}
+
+Error cannotConvert(const std::string &where, ValueType from,
+                    const InputSpec &spec) {
+  return {where + ": holds " + nameOf(from) + ", but input '" + spec.name +
+          "' takes " + nameOf(spec.dtype)};
+}
+
+/// The index of a Megatron pair that is given by any of its names, or nothing.
+std::string indexOf(const std::string &path) {
+  std::string suffix = suffixOf(path), index = path;
+  if (suffix == ".bin")
+    index.resize(path.size() - 4);
+  if (suffix != ".idx")
+    index += ".idx";
+  bool isPrefix = suffix != ".idx" && suffix != ".bin" &&
+                  access(path.c_str(), F_OK) != 0;
+  if (suffix == ".idx" || suffix == ".bin" || isPrefix)
+    if (isMegatronIndex(index))
+      return index;
+  return suffix == ".idx" ? path : "";
+}
+
+/// Whether labels that do not count are allowed there.
+bool canIgnore(const InputSpec &spec) {
+  return spec.range.ignore != std::numeric_limits<int64_t>::min();
+}
+
+} // namespace
+
+Result<SampleFile> SampleFile::open(const std::string &path,
+                                    const std::string &tokenType,
+                                    const DocumentOptions &documents,
+                                    std::span<const InputSpec> inputs) {
+  // Any bytes may be tokens of a type that the user names.
+  if (tokenType.empty()) {
+    if (std::string index = indexOf(path); !index.empty())
+      return openPair(index, documents, inputs);
+    if (Result<void> known = refuseForeign(path); !known)
+      return known.error();
+    if (suffixOf(path) == ".npz") {
+      if (documents.needsDocuments() || documents.eos || documents.pad)
+        return Error{path + ": rules about documents (--documents, --eos, "
+                            "--mask-eos, --reset-position-ids, --pad-token) "
+                            "are for files of tokens; a .npz set has its rows "
+                            "as they are"};
+      return openSet(path, inputs);
+    }
+  }
+  POLYRANK_ASSIGN(tokens, openTokenFile(path, tokenType));
+  return openTokens(std::move(tokens), {}, documents, inputs);
+}
+
+Result<SampleFile> SampleFile::openPair(const std::string &index,
+                                        const DocumentOptions &documents,
+                                        std::span<const InputSpec> inputs) {
+  std::string path = index.substr(0, index.size() - 4) + ".bin";
+  POLYRANK_ASSIGN(indexFile, InputFile::open(index));
+  Result<InputFile> data = InputFile::open(path);
+  if (!data)
+    return Error{index + ": its tokens are not beside it: " +
+                 data.error().message};
+  POLYRANK_ASSIGN(read, readMegatronIndex(indexFile, data->size()));
+  StoredArray tokens(path, read.type, {int64_t(read.tokens)},
+                     std::make_shared<InputFile>(*std::move(data)), 0);
+  if (!documents.needsDocuments())
+    read.documentEnds.clear();
+  return openTokens(std::move(tokens), std::move(read.documentEnds), documents,
+                    inputs);
+}
+
+Result<SampleFile> SampleFile::openTokens(StoredArray tokens,
+                                          std::vector<uint64_t> documentEnds,
+                                          const DocumentOptions &documents,
+                                          std::span<const InputSpec> inputs) {
+  SampleFile file;
+  file.name = tokens.path();
+  file.isTokens = true;
+  file.documents = documents;
+  file.arrays.push_back(std::move(tokens));
+  if (Result<void> added = file.addTokenColumns(inputs); !added)
+    return added.error();
+  if (Result<void> cut = file.cutRows(std::move(documentEnds)); !cut)
+    return cut.error();
+  return std::move(file);
+}
+
+Result<void> SampleFile::addTokenColumns(std::span<const InputSpec> inputs) {
+  const InputSpec *seen[5] = {};
+  for (const InputSpec &spec : inputs) {
+    Kind kind = spec.labels                  ? Kind::Labels
+                : spec.name == positionsName ? Kind::Positions
+                : spec.name == maskName      ? Kind::Mask
+                                             : Kind::Tokens;
+    // More than one input of a kind: which of them is the text?
+    const InputSpec *&other = seen[int(kind)];
+    bool isMask = kind == Kind::Mask && spec.dtype == DType::BOOL;
+    if (other || spec.rowShape.size() != 1 ||
+        !(isInteger(spec.dtype) || isMask))
+      return Error{name +
+                   ": a token file feeds one integer input of [batch, "
+                   "length] and its labels, but '" +
+                   spec.name + "' is " + nameOf(spec.dtype) + " with rows of " +
+                   shapeText(spec.rowShape) +
+                   (other ? " beside '" + other->name + "'" : "") +
+                   "; give a .npz set with one array per input"};
+    other = &spec;
+    if (spec.rowShape[0] != inputs[0].rowShape[0] || spec.rowShape[0] < 1)
+      return Error{name + ": inputs '" + inputs[0].name + "' and '" +
+                   spec.name + "' have rows of different lengths, " +
+                   std::to_string(inputs[0].rowShape[0]) + " and " +
+                   std::to_string(spec.rowShape[0])};
+    if ((kind == Kind::Tokens || kind == Kind::Labels) &&
+        !canConvert(arrays[0].type(), spec.dtype))
+      return cannotConvert(name, arrays[0].type(), spec);
+    columns.push_back({spec, kind, 0});
+  }
+  if (inputs.empty())
+    return Error{name + ": the plan has no inputs to feed"};
+  if (documents.resetPositions && !seen[int(Kind::Positions)])
+    return Error{name + ": --reset-position-ids: the plan has no input "
+                        "'position_ids' to reset; export the model with one "
+                        "of [batch, length]"};
+  bool pads = documents.rule != DocumentRule::Stream;
+  if (const InputSpec *labels = seen[int(Kind::Labels)])
+    if ((pads || documents.maskLabels) && !canIgnore(*labels))
+      return Error{name + ": " +
+                   (pads ? "rows of documents are filled up with labels"
+                         : "--mask-eos needs labels") +
+                   " that do not count, and the plan's '" + labels->name +
+                   "' have no value for that; compile with a loss that has "
+                   "ignore_index"};
+  if (documents.maskLabels && !seen[int(Kind::Labels)])
+    return Error{name + ": --mask-eos is about labels, and the plan has none"};
+  return {};
+}
+
+Result<void> SampleFile::cutRows(std::vector<uint64_t> ends) {
+  int64_t length = columns[0].spec.rowShape[0];
+  if (documents.needsDocuments() && ends.empty() && !documents.eos)
+    return Error{name + ": nothing says where its documents end; give the "
+                        "token that ends each (--eos ID), or the .idx of a "
+                        "Megatron pair"};
+  if (documents.rule == DocumentRule::Stream) {
+    rows = TokenRows::ofStream(arrays[0].elements(), length);
+    documentEnds = std::move(ends);
+  } else {
+    if (ends.empty()) {
+      POLYRANK_ASSIGN(found, findDocuments());
+      ends = std::move(found);
+    }
+    bool haveLabels = std::any_of(
+        columns.begin(), columns.end(),
+        [](const Column &column) { return column.kind == Kind::Labels; });
+    rows = TokenRows::ofDocuments(ends, documents.rule, length, haveLabels);
+  }
+  numSamples = rows.size();
+  return {};
+}
+
+Result<std::vector<uint64_t>> SampleFile::findDocuments() const {
+  std::vector<uint64_t> ends;
+  std::vector<int64_t> found;
+  int64_t tokens = arrays[0].elements();
+  constexpr int64_t block = 1 << 18;
+  for (int64_t begin = 0; begin < tokens; begin += block) {
+    found.clear();
+    TokenRows::Piece piece{uint64_t(begin), std::min(block, tokens - begin)};
+    if (Result<void> done = findEnds(piece, found); !done)
+      return done.error();
+    for (int64_t at : found)
+      ends.push_back(begin + at + 1);
+  }
+  if (tokens > 0 && (ends.empty() || ends.back() != uint64_t(tokens)))
+    ends.push_back(tokens);
+  return std::move(ends);
+}
+
+Result<SampleFile> SampleFile::openSet(const std::string &path,
+                                       std::span<const InputSpec> inputs) {
+  SampleFile file;
+  file.name = path;
+  POLYRANK_ASSIGN(arrays, openNpz(path));
+  auto find = [&](const std::string &name) {
+    return std::find_if(arrays.begin(), arrays.end(),
+                        [&](auto &array) { return array.name() == name; });
+  };
+  auto numLabels =
+      std::count_if(inputs.begin(), inputs.end(),
+                    [](const InputSpec &spec) { return spec.labels; });
+  for (const InputSpec &spec : inputs) {
+    auto found = find(spec.name);
+    if (found == arrays.end() && spec.labels && numLabels == 1)
+      found = find("labels");
+    if (found == arrays.end()) {
+      std::string text;
+      std::vector<std::string> names;
+      for (const StoredArray &array : arrays) {
+        names.push_back(array.name());
+        text += (text.empty() ? "" : ", ") + array.name();
+      }
+      return Error{path + ": has no array '" + spec.name +
+                   "' for the input of that name; it has: " +
+                   (text.empty() ? "none" : text) +
+                   nearestWords(spec.name, names)};
+    }
+    const std::vector<int64_t> &shape = found->shape();
+    if (shape.empty() ||
+        !std::equal(shape.begin() + 1, shape.end(), spec.rowShape.begin(),
+                    spec.rowShape.end()))
+      return Error{path + ": array '" + found->name() + "' has shape " +
+                   shapeText(shape) + ", but input '" + spec.name +
+                   "' takes samples of " + shapeText(spec.rowShape) +
+                   " after a leading dim of samples"};
+    if (!canConvert(found->type(), spec.dtype))
+      return cannotConvert(path + ", array '" + found->name() + "'",
+                           found->type(), spec);
+    uint64_t samples = shape[0];
+    if (!file.columns.empty() && samples != file.numSamples)
+      return Error{path + ": array '" + found->name() + "' has " +
+                   std::to_string(samples) + " samples, but '" +
+                   arrays[file.columns[0].array].name() + "' has " +
+                   std::to_string(file.numSamples)};
+    file.numSamples = samples;
+    file.columns.push_back(
+        {spec, Kind::Values, size_t(found - arrays.begin())});
+  }
+  if (inputs.empty())
+    return Error{path + ": the plan has no inputs to feed"};
+  file.arrays = std::move(arrays);
+  return std::move(file);
+}
+
+} // namespace polyrank::runtime

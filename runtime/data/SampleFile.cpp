@@ -1,0 +1,341 @@
+// Rows of a data file, in the types of the inputs.
+
+#include "runtime/data/SampleFile.h"
+
+#include "support/File.h"
+#include "support/Fingerprint.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace polyrank::runtime {
+namespace {
+
+/// What does not count beside the classes, and how another value would not.
+std::string describeIgnored(const InputSpec &spec, const std::string &value) {
+  int64_t ignore = spec.range.ignore;
+  if (ignore >= 0 || ignore == std::numeric_limits<int64_t>::min())
+    return "";
+  std::string text =
+      ", or " + std::to_string(ignore) + " for what does not count";
+  if (spec.labels && value.starts_with("-"))
+    text += "; where that is " + value +
+            ", compile with --loss 'cross_entropy(OUTPUT," + spec.name +
+            ",ignore_index=" + value + ")'";
+  return text;
+}
+
+/// Puts a number where `count` elements of the input's type are. One that does
+/// not fit is returned as text.
+std::string fill(const InputSpec &spec, int64_t number, int64_t count,
+                 std::byte *into) {
+  int64_t bytes = bytesOf(spec.dtype);
+  for (int64_t i = 0; i < count; ++i)
+    if (auto bad = convertValues(ValueType::I64,
+                                 reinterpret_cast<std::byte *>(&number), 1,
+                                 spec.dtype, spec.range, into + i * bytes))
+      return bad->value;
+  return "";
+}
+
+} // namespace
+
+int64_t InputSpec::rowElements() const {
+  int64_t product = 1;
+  for (int64_t extent : rowShape)
+    product *= extent;
+  return product;
+}
+
+std::string SampleFile::describeValue(const StoredArray &array,
+                                      const std::string &value,
+                                      int64_t element, uint64_t sample) const {
+  return name +
+         (array.name() == array.path() ? ""
+                                       : ", array '" + array.name() + "'") +
+         ": value " + value + " at element " + std::to_string(element) +
+         " (sample " + std::to_string(sample) + ")";
+}
+
+std::string SampleFile::findNan(uint64_t sample, size_t input) const {
+  const Column &column = columns[input];
+  if (isInteger(column.spec.dtype) || column.kind != Kind::Values)
+    return "";
+  std::vector<std::byte> stored, row(column.spec.rowBytes());
+  // The step has read it: what cannot be read has been said.
+  if (!read(sample, input, stored, row.data()))
+    return "";
+  int64_t elements = column.spec.rowElements(),
+          found = polyrank::findNan(column.spec.dtype, row.data(), elements);
+  return found == elements
+             ? ""
+             : describeValue(arrays[column.array], "nan",
+                             static_cast<int64_t>(sample) * elements + found,
+                             sample);
+}
+
+Result<void> SampleFile::read(uint64_t sample, size_t input,
+                              std::vector<std::byte> &stored,
+                              std::byte *into) const {
+  const Column &column = columns[input];
+  if (column.kind != Kind::Values)
+    return readTokens(sample, column, stored, into);
+  int64_t elements = column.spec.rowElements();
+  return readValues(sample, column, static_cast<int64_t>(sample) * elements,
+                    elements, stored, into);
+}
+
+Result<void> SampleFile::readValues(uint64_t sample, const Column &column,
+                                    int64_t first, int64_t count,
+                                    std::vector<std::byte> &stored,
+                                    std::byte *into) const {
+  const StoredArray &array = arrays[column.array];
+  stored.resize(count * bytesOf(array.type()));
+  if (auto done = array.read(first, count, stored.data()); !done)
+    return done;
+  auto bad = convertValues(array.type(), stored.data(), count,
+                           column.spec.dtype, column.spec.range, into);
+  if (!bad)
+    return {};
+  std::string takes = nameOf(column.spec.dtype);
+  if (int64_t limit = column.spec.range.limit)
+    takes += " in [0, " + std::to_string(limit) + ")" +
+             describeIgnored(column.spec, bad->value);
+  return Error{describeValue(array, bad->value, first + bad->index, sample) +
+               ", but input '" + column.spec.name + "' takes " + takes};
+}
+
+Result<void> SampleFile::findEnds(const TokenRows::Piece &piece,
+                                  std::vector<int64_t> &ends) const {
+  if (!documentEnds.empty()) {
+    auto end = std::upper_bound(documentEnds.begin(), documentEnds.end(),
+                                piece.begin);
+    for (; end != documentEnds.end() && *end <= piece.begin + piece.count; ++end)
+      ends.push_back(int64_t(*end - piece.begin) - 1);
+    return {};
+  }
+  const StoredArray &array = arrays[0];
+  std::vector<std::byte> stored(piece.count * bytesOf(array.type()));
+  if (auto done = array.read(piece.begin, piece.count, stored.data()); !done)
+    return done;
+  auto find = [&]<typename T>(T) {
+    for (int64_t i = 0; i < piece.count; ++i) {
+      T token;
+      std::memcpy(&token, stored.data() + i * sizeof(T), sizeof(T));
+      if (std::cmp_equal(token, *documents.eos))
+        ends.push_back(i);
+    }
+  };
+  switch (array.type()) {
+  case ValueType::U8:
+    find(uint8_t());
+    break;
+  case ValueType::U16:
+    find(uint16_t());
+    break;
+  case ValueType::U32:
+    find(uint32_t());
+    break;
+  case ValueType::U64:
+    find(uint64_t());
+    break;
+  case ValueType::I8:
+    find(int8_t());
+    break;
+  case ValueType::I16:
+    find(int16_t());
+    break;
+  case ValueType::I32:
+    find(int32_t());
+    break;
+  default: // .npy files and pairs hold integers alone
+    find(int64_t());
+  }
+  return {};
+}
+
+Result<void> SampleFile::readTokens(uint64_t sample, const Column &column,
+                                    std::vector<std::byte> &stored,
+                                    std::byte *into) const {
+  const InputSpec &spec = column.spec;
+  int64_t length = spec.rowShape[0], bytes = bytesOf(spec.dtype), filled = 0,
+          position = 0;
+  bool isStream = documents.rule == DocumentRule::Stream;
+  Result<void> result;
+  // Pieces of other rules end with the document, and have no label of another.
+  std::vector<int64_t> ends;
+  rows.forEachPiece(sample, [&](const TokenRows::Piece &piece) {
+    std::byte *at = into + filled * bytes;
+    filled += piece.count;
+    ends.clear();
+    bool needsEnds =
+        isStream && ((column.kind == Kind::Labels && documents.maskLabels) ||
+                     (column.kind == Kind::Positions && documents.resetPositions));
+    if (needsEnds)
+      result = findEnds(piece, ends);
+    if (!result)
+      return false;
+    std::string bad;
+    switch (column.kind) {
+    case Kind::Tokens:
+      result = readValues(sample, column, piece.begin, piece.count, stored, at);
+      break;
+    case Kind::Labels:
+      result =
+          readValues(sample, column, piece.begin + 1, piece.count, stored, at);
+      for (int64_t end : ends)
+        fill(spec, spec.range.ignore, 1, at + end * bytes);
+      break;
+    case Kind::Positions: {
+      auto end = ends.begin();
+      if (documents.resetPositions)
+        position = 0;
+      for (int64_t i = 0; i < piece.count && bad.empty(); ++i) {
+        bad = fill(spec, position++, 1, at + i * bytes);
+        if (end != ends.end() && *end == i)
+          position = 0, ++end;
+      }
+      break;
+    }
+    case Kind::Mask:
+      bad = fill(spec, 1, piece.count, at);
+      break;
+    case Kind::Values:
+      break;
+    }
+    if (!bad.empty())
+      result = Error{name + ": input '" + spec.name + "' cannot take " + bad +
+                     ", the position of a token in its row of " +
+                     std::to_string(length)};
+    return bool(result);
+  });
+  if (!result || filled == length)
+    return result;
+  int64_t rest = column.kind == Kind::Tokens
+                     ? documents.pad.value_or(documents.eos.value_or(0))
+                 : column.kind == Kind::Labels ? spec.range.ignore
+                                               : 0;
+  if (std::string bad =
+          fill(spec, rest, length - filled, into + filled * bytes);
+      !bad.empty())
+    return Error{name + ": input '" + spec.name + "' cannot take " + bad +
+                 ", with which short rows are filled up; give another token "
+                 "with --pad-token"};
+  return {};
+}
+
+Result<void> SampleFile::checkAll() const {
+  std::vector<std::byte> stored, row;
+  for (size_t input = 0; input < columns.size(); ++input) {
+    row.resize(columns[input].spec.rowBytes());
+    for (uint64_t sample = 0; sample < numSamples; ++sample)
+      if (auto done = read(sample, input, stored, row.data()); !done)
+        return done;
+  }
+  return {};
+}
+
+Result<void> SampleFile::checkRanges() const {
+  if (!isTokens)
+    return checkAll();
+  const StoredArray &array = arrays[0];
+  // What all inputs that read tokens take.
+  InputSpec strictest;
+  strictest.dtype = DType::I64;
+  for (const Column &column : columns)
+    if (column.kind == Kind::Tokens || column.kind == Kind::Labels) {
+      if (bytesOf(column.spec.dtype) < bytesOf(strictest.dtype))
+        strictest.dtype = column.spec.dtype;
+      int64_t limit = column.spec.range.limit;
+      if (limit != 0 &&
+          (strictest.range.limit == 0 || limit < strictest.range.limit))
+        strictest.range.limit = limit;
+    }
+  constexpr int64_t block = 1 << 18;
+  std::vector<std::byte> stored(block * bytesOf(array.type())),
+      converted(block * 8);
+  int64_t all = array.elements();
+  for (int64_t begin = 0; begin < all; begin += block) {
+    int64_t count = std::min(block, all - begin);
+    if (auto done = array.read(begin, count, stored.data()); !done)
+      return done;
+    // Not every token is in a row, and not every label counts.
+    if (convertValues(array.type(), stored.data(), count, strictest.dtype,
+                      strictest.range, converted.data()))
+      return checkAll();
+  }
+  // Rows of documents have other values, but of few kinds.
+  std::vector<std::byte> row;
+  for (size_t input = 0; input < columns.size() && numSamples > 0; ++input) {
+    row.resize(columns[input].spec.rowBytes());
+    for (uint64_t sample : {uint64_t(0), numSamples - 1})
+      if (auto done = read(sample, input, stored, row.data()); !done)
+        return done;
+  }
+  return {};
+}
+
+uint64_t SampleFile::checkedBytes() const {
+  uint64_t sum = 0;
+  for (const StoredArray &array : arrays)
+    sum += uint64_t(array.elements()) * bytesOf(array.type());
+  return sum;
+}
+
+uint64_t SampleFile::memoryBytes() const {
+  uint64_t sum =
+      rows.memoryBytes() + documentEnds.capacity() * sizeof(uint64_t);
+  for (const StoredArray &array : arrays)
+    sum += array.memoryBytes();
+  return sum;
+}
+
+std::string SampleFile::describe() const {
+  std::string text = name + ": ";
+  if (isTokens) {
+    text += std::to_string(arrays[0].elements()) + " " +
+            nameOf(arrays[0].type()) + " tokens, " +
+            std::to_string(numSamples) + " samples of " +
+            std::to_string(columns[0].spec.rowShape[0]);
+  } else {
+    text += std::to_string(numSamples) + " samples";
+    std::string unused;
+    for (size_t a = 0; a < arrays.size(); ++a)
+      if (std::none_of(columns.begin(), columns.end(),
+                       [&](const Column &column) { return column.array == a; }))
+        unused += (unused.empty() ? "" : ", ") + arrays[a].name();
+    if (!unused.empty())
+      text += " (no input takes: " + unused + ")";
+  }
+  return text;
+}
+
+Result<uint64_t> SampleFile::digest() const {
+  // The beginning, the end, and some in between: all of it would take as long as
+  // reading the data once.
+  constexpr uint64_t samples = 8, length = 8 << 10;
+  POLYRANK_ASSIGN(file, InputFile::open(arrays.empty() ? name
+                                                       : arrays[0].path()));
+  std::string text = name.substr(name.rfind('/') + 1) + "\n" +
+                     std::to_string(file.size()) + "\n";
+  for (const StoredArray &array : arrays)
+    text += array.name().substr(array.name().rfind('/') + 1) + " " +
+            nameOf(array.type()) + " " + std::to_string(array.elements()) +
+            "\n";
+  uint64_t room = file.size() - std::min(file.size(), length);
+  for (uint64_t s = 0; s < samples; ++s) {
+    uint64_t offset = room / (samples - 1) * s;
+    if (s + 1 == samples)
+      offset = room;
+    POLYRANK_ASSIGN(found, digestsOf(file, offset,
+                                     std::min(length, file.size() - offset)));
+    for (uint64_t each : found)
+      text += std::to_string(each) + " ";
+    if (room == 0)
+      break;
+  }
+  return digestOf(text);
+}
+
+} // namespace polyrank::runtime

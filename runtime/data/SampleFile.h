@@ -1,0 +1,128 @@
+// The samples of one data file.
+
+#pragma once
+
+#include "runtime/data/TokenRows.h"
+#include "support/arrays/StoredArray.h"
+
+namespace polyrank::runtime {
+
+/// One input of a plan, without its microbatch and batch dims.
+struct InputSpec {
+  std::string name;
+  bool labels = false; // token files: the next token instead of the token
+  DType dtype = DType::F32;
+  std::vector<int64_t> rowShape;
+  IndexRange range = {};
+
+  int64_t rowElements() const;
+  int64_t rowBytes() const { return rowElements() * bytesOf(dtype); }
+};
+
+/// A data file:
+///   NAME.npz            one array per input, named as it (labels: its name, or
+///                       "labels"), with a leading dim of samples
+///   NAME.npy            one dim of integers: tokens
+///   NAME.bin .u16       tokens, uint16, as nanoGPT writes them
+///   NAME.u32            tokens, uint32
+///   NAME.txt .u8        bytes, each a token
+///   NAME.idx and .bin   tokens and documents, as Megatron-LM writes them; given
+///                       by either name, or by NAME
+/// Sample j of n tokens in rows of T is tokens [jT, jT + T), its labels are
+/// [jT + 1, jT + T + 1); there are (n - 1) / T samples. TokenRows.h has the other
+/// rules. Inputs called position_ids and attention_mask come from the rows, too.
+///
+/// Reading is const and may run on several threads. What is not inflated stays in
+/// the file, however large it is.
+class SampleFile {
+public:
+  /// Checks that the file has everything the inputs need, types and shapes
+  /// included. `tokenType` of the values in a file of raw tokens: uint8, uint16
+  /// or uint32; empty: by the file's name.
+  static Result<SampleFile> open(const std::string &path,
+                                 const std::string &tokenType,
+                                 const DocumentOptions &documents,
+                                 std::span<const InputSpec> inputs);
+
+  const std::string &path() const { return name; }
+  uint64_t samples() const { return numSamples; }
+  /// Number of inputs, and what they are.
+  size_t inputs() const { return columns.size(); }
+  const InputSpec &input(size_t number) const { return columns[number].spec; }
+
+  /// What input number `input` is in a sample, dense, in the input's dtype.
+  /// `stored` is for the caller to keep.
+  Result<void> read(uint64_t sample, size_t input,
+                    std::vector<std::byte> &stored, std::byte *into) const;
+
+  /// Reads all samples: may every value go to its input?
+  Result<void> checkAll() const;
+  /// The same sooner: of tokens that are all in range nothing is converted.
+  Result<void> checkRanges() const;
+  /// How much that reads.
+  uint64_t checkedBytes() const;
+  /// Of what is held in memory: inflated arrays, rows of documents.
+  uint64_t memoryBytes() const;
+
+  /// "corpus.txt: 1000000 uint8 tokens, 7812 samples of 128". Without `path` as
+  /// a part of several.
+  std::string describe() const;
+  bool holdsTokens() const { return isTokens; }
+  uint64_t tokens() const { return isTokens ? arrays[0].elements() : 0; }
+  /// Changes with the name, the sizes and types, and with most other bytes.
+  Result<uint64_t> digest() const;
+
+  /// "x.npz, array 'x': value nan at element 7 (sample 0)": the first NaN of an
+  /// input in a sample, or nothing.
+  std::string findNan(uint64_t sample, size_t input) const;
+  /// Whether an array, and not tokens that are shifted, gives an input's values.
+  bool isWhole(size_t input) const {
+    return columns[input].kind == Kind::Values;
+  }
+
+private:
+  enum class Kind { Values, Tokens, Labels, Positions, Mask };
+  struct Column {
+    InputSpec spec;
+    Kind kind = Kind::Values;
+    size_t array = 0; // where it is read from
+  };
+
+  static Result<SampleFile> openTokens(StoredArray tokens,
+                                       std::vector<uint64_t> documentEnds,
+                                       const DocumentOptions &documents,
+                                       std::span<const InputSpec> inputs);
+  static Result<SampleFile> openSet(const std::string &path,
+                                    std::span<const InputSpec> inputs);
+  static Result<SampleFile> openPair(const std::string &index,
+                                     const DocumentOptions &documents,
+                                     std::span<const InputSpec> inputs);
+  Result<void> addTokenColumns(std::span<const InputSpec> inputs);
+  Result<void> cutRows(std::vector<uint64_t> documentEnds);
+  Result<std::vector<uint64_t>> findDocuments() const;
+  Result<void> readTokens(uint64_t sample, const Column &column,
+                          std::vector<std::byte> &stored,
+                          std::byte *into) const;
+  /// Elements [first, first + count) of the column's array.
+  Result<void> readValues(uint64_t sample, const Column &column, int64_t first,
+                          int64_t count, std::vector<std::byte> &stored,
+                          std::byte *into) const;
+  /// Which of a piece's tokens are the last of their document.
+  Result<void> findEnds(const TokenRows::Piece &piece,
+                        std::vector<int64_t> &ends) const;
+  /// "x.npz, array 'x': value nan at element 7 (sample 0)".
+  std::string describeValue(const StoredArray &array, const std::string &value,
+                            int64_t element, uint64_t sample) const;
+
+  std::string name;
+  std::vector<StoredArray> arrays;
+  std::vector<Column> columns;
+  uint64_t numSamples = 0;
+  // Of tokens.
+  bool isTokens = false;
+  DocumentOptions documents;
+  TokenRows rows;
+  std::vector<uint64_t> documentEnds; // of a Megatron pair, where they matter
+};
+
+} // namespace polyrank::runtime

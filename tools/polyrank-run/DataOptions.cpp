@@ -1,0 +1,174 @@
+// Samples, from the command line to what is opened.
+
+#include "tools/polyrank-run/DataOptions.h"
+
+#include "tools/Help.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace polyrank::runtime {
+namespace {
+
+/// A list at its commas. Where there is a file of that whole name, it is meant.
+std::vector<std::string> splitPaths(const std::vector<std::string> &given) {
+  std::vector<std::string> paths;
+  for (const std::string &text : given) {
+    if (access(text.c_str(), F_OK) == 0) {
+      paths.push_back(text);
+      continue;
+    }
+    for (size_t begin = 0; begin <= text.size();) {
+      size_t end = std::min(text.find(',', begin), text.size());
+      if (end > begin)
+        paths.push_back(text.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
+  return paths;
+}
+
+} // namespace
+
+CLI::Option *addDataOptions(CLI::App &app, RunOptions &options,
+                            DataOptionTexts &texts) {
+  auto *data =
+      app.add_option(
+             "--data", options.data,
+             "Samples: a token file (.bin/.u16: uint16, .u32: uint32, .txt/.u8: "
+             "bytes, .npy, .idx and .bin of Megatron-LM) or a .npz set with "
+             "one array per input (and 'labels'). Repeatable, several at "
+             "commas, patterns in quotes ('corpus/*.bin'), with weights "
+             "(a.bin:0.7). docs/data-files.md says which sample stands where")
+          ->expected(1)
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+          ->type_name("FILE");
+  // What a shell makes of a pattern without quotes stands behind --data.
+  app.add_option("more", texts.more)->expected(-1)->group("");
+  app.add_option("--data-fingerprint", options.dataFingerprint)->group("");
+  app.add_option("--token-type", options.tokenType,
+                 "Type of the tokens in --data, where its name does not say: "
+                 "uint8, uint16, uint32")
+      ->check(oneOf({"uint8", "uint16", "uint32"}))
+      ->type_name("TYPE");
+  app.add_option("--epochs", options.epochs,
+                 "Instead of --steps: how often to go through the samples, as "
+                 "many whole batches as that takes")
+      ->check(CLI::Range(1e-6, 1e9))
+      ->type_name("N");
+  app.add_option("--order", texts.order,
+                 "Order of the samples: random (a permutation of each epoch, "
+                 "keyed by the seed, the same on any number of ranks; default "
+                 "for training) or sequential (begins again at the end)")
+      ->check(oneOf({"random", "sequential"}))
+      ->type_name("ORDER");
+  app.add_option("--holdout", options.holdout,
+                 "Keep this fraction of each file's samples, the last ones, "
+                 "from training; forward plans run on them alone")
+      ->check(CLI::Range(0.0, 0.9))
+      ->type_name("FRACTION");
+  app.add_option("--documents", texts.documents,
+                 "How token files are cut into rows: stream (default: every T "
+                 "tokens), whole (documents one behind the other as long as "
+                 "they fit whole; the rest is filled up) or pad (each begins a "
+                 "row)")
+      ->check(oneOf({"stream", "whole", "pad"}))
+      ->type_name("RULE");
+  app.add_option("--eos", options.documents.eos,
+                 "The token that ends a document, where no .idx says it")
+      ->type_name("ID");
+  app.add_flag("--mask-eos", options.documents.maskLabels,
+               "The label behind the end of a document, the first token of the "
+               "next one, does not count");
+  app.add_flag("--reset-position-ids", options.documents.resetPositions,
+               "Position ids begin again at 0 with each document, of a model "
+               "with an input 'position_ids'");
+  app.add_option("--pad-token", options.documents.pad,
+                 "The token that fills rows up (default: that of --eos, else "
+                 "0)")
+      ->type_name("ID");
+  return data;
+}
+
+void takeDataOptions(const CLI::App &app, RunOptions &options,
+                     const DataOptionTexts &texts) {
+  if (!texts.more.empty() && !app.count("--data"))
+    throw CLI::ExtrasError(texts.more);
+  options.data = splitPaths(options.data);
+  options.data.insert(options.data.end(), texts.more.begin(), texts.more.end());
+  if (texts.order == "sequential")
+    options.order = SampleOrder::Sequential;
+  if (!texts.documents.empty())
+    options.documents.rule = texts.documents == "whole" ? DocumentRule::Whole
+                             : texts.documents == "pad"
+                                 ? DocumentRule::Pad
+                                 : DocumentRule::Stream;
+}
+
+uint64_t stepsOfEpochs(double epochs, uint64_t samples, uint64_t batch) {
+  double exact = epochs * static_cast<double>(samples) /
+                 static_cast<double>(batch),
+         whole = std::round(exact);
+  // 0.1 of 30 samples are 3, though the double is a little more.
+  bool isWhole = std::abs(exact - whole) <= 1e-12 * exact;
+  return std::max<uint64_t>(1, uint64_t(isWhole ? whole : std::ceil(exact)));
+}
+
+Result<DataSource> openData(const RunOptions &options, const plan::Plan &plan) {
+  DataOptions data;
+  data.paths = options.samples();
+  data.tokenType = options.tokenType;
+  data.documents = options.documents;
+  data.batch = plan.samples_per_step();
+  data.order = options.order;
+  data.seed = options.seed;
+  data.holdout = options.holdout;
+  std::vector<InputSpec> specs = inputSpecsOf(plan);
+  POLYRANK_ASSIGN(source, DataSource::open(data, specs));
+  if (source.hasWeights() && plan.mode() == plan::Mode::Forward)
+    return Error{"a forward plan takes each sample once, so weights of sources "
+                 "say nothing: give --data without them"};
+  return std::move(source);
+}
+
+Result<void> checkSameData(const RunOptions &options, const DataSource &data) {
+  if (options.dataFingerprint.empty())
+    return {};
+  POLYRANK_ASSIGN(found, data.fingerprint());
+  if (found != options.dataFingerprint)
+    return Error{fmt::format("the data files changed while the run started: "
+                             "this rank finds {}, the launcher found {}",
+                             found, options.dataFingerprint)};
+  return {};
+}
+
+Split splitOf(const RunOptions &options, const plan::Plan &plan) {
+  return plan.mode() == plan::Mode::Forward && options.holdout > 0
+             ? Split::Holdout
+             : Split::Train;
+}
+
+uint64_t stepsOf(const RunOptions &options, const plan::Plan &plan,
+                 const DataSource &data) {
+  if (options.steps)
+    return options.steps;
+  uint64_t batch = plan.samples_per_step();
+  if (options.epochs > 0)
+    return stepsOfEpochs(options.epochs, data.samples(Split::Train), batch);
+  uint64_t samples = data.samples(splitOf(options, plan));
+  // Metrics are over whole batches; outputs are wanted for every sample.
+  return options.outputs.empty() ? samples / batch
+                                 : (samples + batch - 1) / batch;
+}
+
+uint64_t outputSamplesOf(const RunOptions &options, const plan::Plan &plan,
+                         const DataSource &data) {
+  uint64_t samples = data.samples(splitOf(options, plan)), upTo = 0;
+  bool all = __builtin_mul_overflow(stepsOf(options, plan, data),
+                                    plan.samples_per_step(), &upTo);
+  return all ? samples : std::min(samples, upTo);
+}
+
+} // namespace polyrank::runtime
