@@ -1,6 +1,8 @@
 """--config and --write-config: TOML for every option, the command line wins, and what is written reads back."""
 
+import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -122,6 +124,14 @@ def test_a_wrong_file_is_refused_with_its_line(text, message, tmp_path):
     assert message.replace("CONFIG", str(config)) in error and str(config) in error
 
 
+@pytest.mark.parametrize("name", ["run", "compile"])
+def test_the_files_on_the_page_are_read(name, tmp_path):
+    page = (Path(__file__).parents[2] / "docs/installing.md").read_text()
+    config = tmp_path / "config.toml"
+    config.write_text(re.search(rf"^```toml\n(# {name}.toml\n.*?)^```", page, re.M | re.S)[1])
+    assert len(effective(name, "--config", config)) >= 7
+
+
 def test_a_file_that_is_not_there_is_refused(tmp_path):
     assert "no.toml" in refuse("run", "some.plan", "--config", tmp_path / "no.toml")
     assert "--config" in refuse("run", "some.plan", "--config", "")
@@ -140,6 +150,14 @@ def test_a_flag_that_is_false_excludes_nothing(plan, tmp_path):
     tools.tool("run", plan, "--config", config, "--check", "--json", code=1)  # for the data that it lacks
     config.write_text("no-check = true\n")
     assert "excludes" in refuse("run", plan, "--config", config, "--check")
+
+
+def test_the_ranks_are_called_as_the_launcher_was(plan, dataset, tmp_path, monkeypatch):
+    """With an empty value, and with a plan whose name begins with a dash."""
+    monkeypatch.chdir(tmp_path)
+    plan.rename("-plan")
+    tools.tool("run", "--log", "", "--data", dataset("mlp", 1), "--steps=2", "--save=-saved", "-q", "--", "-plan")
+    assert (tmp_path / "-saved").exists()
 
 
 def test_the_ranks_do_not_read_the_file_again(plan, dataset, tmp_path):
