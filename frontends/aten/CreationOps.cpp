@@ -227,6 +227,10 @@ const OperatorRow rows[] = {
      "Layout? layout=None, Device? device=None, bool? pin_memory=None, "
      "MemoryFormat? memory_format=None) -> Tensor",
      filled<0>},
+    {"empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? "
+     "dtype=None, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None) -> Tensor",
+     filled<0>},
     {"ones(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, "
      "Device? device=None, bool? pin_memory=None) -> Tensor",
      filled<1>},

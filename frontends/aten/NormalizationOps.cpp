@@ -68,6 +68,29 @@ LogicalResult rmsNorm(Call &c) {
   return c.give(results[0], c.typeOf("input"));
 }
 
+/// Statistics that the backward of PyTorch takes, and that a model has no use
+/// for: what uses them is refused, since their gradient would be lost.
+LogicalResult giveNothing(Call &c, int count) {
+  for (int i = 0; i < count; ++i)
+    if (failed(c.give(Value())))
+      return failure();
+  return success();
+}
+
+LogicalResult nativeLayerNorm(Call &c) {
+  return failed(layerNorm(c)) ? failure() : giveNothing(c, 2);
+}
+
+LogicalResult nativeGroupNorm(Call &c) {
+  if (failed(c.give(normalizeGroups(c.emit, c.read("input"),
+                                    c.integer("group"), c.read("weight"),
+                                    c.read("bias"), /*perGroup=*/false,
+                                    c.number("eps")),
+                    c.typeOf("input"))))
+    return failure();
+  return giveNothing(c, 2);
+}
+
 LogicalResult groupNorm(Call &c) {
   return c.give(normalizeGroups(c.emit, c.read("input"),
                                 c.integer("num_groups"), c.read("weight"),
@@ -85,19 +108,24 @@ constexpr const char *needsMode =
     "DistributedDataParallel has them) or --batch-norm frozen; or save the "
     "model after model.train()";
 
-/// The stored statistic moves towards that of the batch.
+/// What the stored statistic becomes, which moves towards that of the batch.
+Imported followed(Call &c, StringRef name, const Imported &batch) {
+  return movedTowards(c.emit, c.tensor(name)->read(c.emit), batch,
+                      1 - c.number("momentum"));
+}
+
 LogicalResult follow(Call &c, StringRef name, const Imported &batch) {
   if (!c.has(name))
     return success();
   const TensorRef &stored = c.tensor(name);
   if (std::string why = stored->prepareToWrite(); !why.empty())
     return c.fail(why);
-  stored->write(c.emit, movedTowards(c.emit, stored->read(c.emit), batch,
-                                     1 - c.number("momentum")));
+  stored->write(c.emit, followed(c, name, batch));
   return success();
 }
 
-LogicalResult batchNorm(Call &c) {
+/// What is computed with the stored statistics has none of the batch.
+FailureOr<BatchStatistics> normalize(Call &c, bool saysTraining) {
   Imported x = c.read("input");
   if (x.getRank() < 2 || !isFloat(c.typeOf("input")))
     return c.fail("batch normalization of " + c["input"].describe());
@@ -109,7 +137,6 @@ LogicalResult batchNorm(Call &c) {
     if (*each && each->getShape() != Shape{x.getShape()[1]})
       return c.fail("its weight or bias of " + toString(each->getShape()) +
                     " does not fit " + Twine(x.getShape()[1]) + " channels");
-  bool saysTraining = c.flag("training");
   bool byBatch = !hasStatistics;
   if (c.options.batchNorm == BatchNorm::Batch)
     byBatch = true;
@@ -121,13 +148,57 @@ LogicalResult batchNorm(Call &c) {
   if (!byBatch) {
     norm.mean = c.read("running_mean");
     norm.variance = c.read("running_var");
-    return c.give(normalizeByStored(c.emit, x, norm), c.typeOf("input"));
+    return BatchStatistics{normalizeByStored(c.emit, x, norm), {}, {}};
   }
-  auto result = normalizeByBatch(c.emit, x, norm, c.options.batchNormGroup);
-  if (failed(result) || failed(follow(c, "running_mean", result->mean)) ||
-      failed(follow(c, "running_var", result->variance)))
+  return normalizeByBatch(c.emit, x, norm, c.options.batchNormGroup);
+}
+
+LogicalResult followBatch(Call &c, bool saysTraining) {
+  auto result = normalize(c, saysTraining);
+  if (failed(result) ||
+      (result->mean && (failed(follow(c, "running_mean", result->mean)) ||
+                        failed(follow(c, "running_var", result->variance)))))
     return failure();
   return c.give(result->normalized, c.typeOf("input"));
+}
+
+LogicalResult batchNorm(Call &c) {
+  return followBatch(c, c.flag("training"));
+}
+
+/// Of programs that were decomposed, in evaluation mode.
+LogicalResult batchNormWithoutTraining(Call &c) {
+  return failed(followBatch(c, false)) ? failure() : giveNothing(c, 2);
+}
+
+LogicalResult nativeBatchNorm(Call &c) {
+  return failed(followBatch(c, c.flag("training"))) ? failure()
+                                                    : giveNothing(c, 2);
+}
+
+/// Without running statistics, as instance normalization becomes one: those of
+/// the samples that it is given, whatever is said of batch norms.
+LogicalResult normWithoutStatistics(Call &c) {
+  BatchNormalization norm{
+      c.read("weight"), c.read("bias"), {}, {}, c.number("eps")};
+  auto result = normalizeByBatch(c.emit, c.read("input"), norm, 0);
+  if (failed(result) || failed(c.give(result->normalized, c.typeOf("input"))))
+    return failure();
+  return giveNothing(c, 2);
+}
+
+/// The new statistics are results, which the program says to keep.
+LogicalResult functionalBatchNorm(Call &c) {
+  auto result = normalize(c, c.flag("training"));
+  if (failed(result) || failed(c.give(result->normalized, c.typeOf("input"))) ||
+      failed(giveNothing(c, 2)))
+    return failure();
+  for (auto [name, batch] : {std::pair("running_mean", result->mean),
+                             std::pair("running_var", result->variance)})
+    if (failed(c.give(batch ? followed(c, name, batch) : c.read(name),
+                      c.typeOf(name))))
+      return failure();
+  return success();
 }
 
 /// Each channel of each sample by itself.
@@ -171,6 +242,12 @@ const OperatorRow rows[] = {
      "weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, "
      "bool cudnn_enable=True) -> Tensor",
      layerNorm},
+    {"native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? "
+     "weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
+     nativeLayerNorm},
+    {"native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, "
+     "SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)",
+     nativeGroupNorm},
     {"rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? "
      "weight=None, float? eps=None) -> Tensor",
      rmsNorm},
@@ -182,6 +259,22 @@ const OperatorRow rows[] = {
      "running_mean, Tensor? running_var, bool training, float momentum, "
      "float eps, bool cudnn_enabled) -> Tensor",
      batchNorm},
+    {"_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, "
+     "Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, "
+     "float eps) -> (Tensor, Tensor, Tensor)",
+     batchNormWithoutTraining},
+    {"native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? "
+     "running_mean, Tensor? running_var, bool training, float momentum, float "
+     "eps) -> (Tensor, Tensor, Tensor)",
+     nativeBatchNorm},
+    {"_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? "
+     "bias, bool training, float momentum, float eps) -> (Tensor, Tensor, "
+     "Tensor)",
+     normWithoutStatistics},
+    {"_native_batch_norm_legit_functional(Tensor input, Tensor? weight, "
+     "Tensor? bias, Tensor running_mean, Tensor running_var, bool training, "
+     "float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+     functionalBatchNorm},
     {"instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? "
      "running_mean, Tensor? running_var, bool use_input_stats, float "
      "momentum, float eps, bool cudnn_enabled) -> Tensor",

@@ -89,6 +89,13 @@ LogicalResult maxPool(Call &c) {
       c.typeOf("self"));
 }
 
+/// Of programs that were decomposed: where the maxima are is of use for the
+/// backward alone.
+template <int64_t spatial>
+LogicalResult maxPoolWithIndices(Call &c) {
+  return failed(maxPool<spatial>(c)) ? failure() : c.give(Value());
+}
+
 template <int64_t spatial>
 LogicalResult averagePool(Call &c) {
   auto pooled = getPooled<spatial>(c);
@@ -171,6 +178,14 @@ const OperatorRow rows[] = {
     {"max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], "
      "int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor",
      maxPool<3>},
+    {"max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] "
+     "stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) "
+     "-> (Tensor, Tensor)",
+     maxPoolWithIndices<2>},
+    {"max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] "
+     "stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) "
+     "-> (Tensor, Tensor)",
+     maxPoolWithIndices<3>},
     {"avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], "
      "int[1] padding=[0], bool ceil_mode=False, bool "
      "count_include_pad=True) -> Tensor",

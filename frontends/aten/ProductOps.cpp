@@ -141,6 +141,40 @@ LogicalResult einsum(Call &c) {
                 *type);
 }
 
+/// Rows with one of the matrices each, as `offs` says.
+LogicalResult groupedOf(Call &c, StringRef a, StringRef b) {
+  if (c.tensor(a)->getRank() != 2 || c.tensor(b)->getRank() != 3)
+    return c.fail(toString(c.tensor(a)->getShape()) + " and " +
+                  toString(c.tensor(b)->getShape()) +
+                  " in groups; of rows [rows, in] and matrices [groups, in, "
+                  "out] it is supported");
+  auto type = floatType(c, a, b);
+  if (failed(type))
+    return failure();
+  Imported rows = c.as(c[a], *type), matrices = c.as(c[b], *type),
+           ends = c.read("offs");
+  if (rows.getShape()[1] != matrices.getShape()[1] || ends.getRank() != 1 ||
+      ends.getShape()[0] != matrices.getShape()[0])
+    return c.fail(toString(rows.getShape()) + " and " +
+                  toString(matrices.getShape()) + " with " +
+                  toString(ends.getShape()) + " ends of groups");
+  return c.give(groupedProduct(c.emit, rows, matrices, ends), *type);
+}
+
+LogicalResult groupedMm(Call &c) {
+  if (c.has("bias"))
+    return c.fail("a bias; add it to the result");
+  if (c.has("out_dtype") &&
+      toScalarType(c.integer("out_dtype")) != c.typeOf("self"))
+    return c.fail("another type for its result (out_dtype); convert that");
+  return c.has("offs") ? groupedOf(c, "self", "mat2") : bmm(c);
+}
+
+/// What transformers puts in its place where PyTorch's kernel is missing.
+LogicalResult groupedMmFallback(Call &c) {
+  return groupedOf(c, "input", "weight");
+}
+
 /// x1 [.., in1], weight [out, in1, in2] and x2 [.., in2].
 LogicalResult bilinear(Call &c) {
   auto type = floatType(c, "input1", "weight");
@@ -166,6 +200,12 @@ const OperatorRow rows[] = {
     {"dot(Tensor self, Tensor tensor) -> Tensor", dot},
     {"outer(Tensor self, Tensor vec2) -> Tensor", outer},
     {"ger(Tensor self, Tensor vec2) -> Tensor", outer},
+    {"_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? "
+     "bias=None, ScalarType? out_dtype=None) -> Tensor",
+     groupedMm},
+    {"transformers::grouped_mm_fallback(Tensor input, Tensor weight, Tensor "
+     "offs) -> Tensor",
+     groupedMmFallback},
     {"addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, "
      "Scalar alpha=1) -> Tensor",
      addmm},

@@ -180,6 +180,45 @@ LogicalResult logSumExp(Call &c) {
       type);
 }
 
+/// How many elements are in each of `bins` equal parts of [min, max]; one at
+/// max is in the last.
+LogicalResult histc(Call &c) {
+  ScalarType type = Call::floatOf(c.typeOf("self"));
+  int64_t bins = c.integer("bins");
+  double min = c.number("min"), max = c.number("max");
+  if (bins < 1 || bins > maxElements)
+    return c.fail(Twine(bins) + " bins");
+  if (!(min < max))
+    return c.fail("bins between the least and the largest element, which "
+                  "depend on inputs or parameters; give min and max");
+  Imported x = c.as(c["self"], type);
+  x = c.emit.reshape(x, {countElements(x.getShape())});
+  Type element = x.getElementType();
+  auto number = [&](double value) { return c.emit.scalar(element, value); };
+  Imported place = c.emit.unary<graph::FloorOp>(c.emit.binaryOver<graph::DivOp>(
+      c.emit.binaryOver<graph::MulOp>(
+          c.emit.binaryOver<graph::SubOp>(x, number(min)),
+          number(static_cast<double>(bins))),
+      number(max - min)));
+  Imported isLast = c.emit.binary<graph::CompareOp>(
+      x, c.emit.broadcast(number(max), x.getShape(), !x.isConstant()),
+      graph::Comparison::EQ);
+  place = c.emit.select(
+      isLast,
+      c.emit.broadcast(number(static_cast<double>(bins - 1)), x.getShape(),
+                       !x.isConstant()),
+      place);
+  Shape shape = {bins, x.getShape()[0]};
+  if (failed(c.emit.fits(shape)))
+    return failure();
+  Imported isThere = c.emit.binary<graph::CompareOp>(
+      c.emit.broadcast(place, shape, !place.isConstant()),
+      c.emit.iota(shape, 0, element), graph::Comparison::EQ);
+  return c.give(c.emit.reduce(ReductionKind::Sum,
+                              c.emit.convert(isThere, element), {1}),
+                type);
+}
+
 //===-- sums of the elements before ---------------------------------------===//
 
 LogicalResult cumsum(Call &c) {
@@ -274,6 +313,8 @@ const OperatorRow rows[] = {
      countNonzero},
     {"logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
      logSumExp},
+    {"histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor",
+     histc},
     {"cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
      cumsum},
     {"cumsum_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> "

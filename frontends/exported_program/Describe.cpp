@@ -55,6 +55,8 @@ public:
       ++op.count;
       if (name == "aten::batch_norm")
         numBatchNorms += !isTraining(node);
+      else if (name == "aten::_native_batch_norm_legit_no_training")
+        ++numBatchNorms;
       if (aten::hasOperator(name))
         continue;
       op.isSupported = false;

@@ -94,6 +94,15 @@ private:
     entries = aten::valuesOf(&context, file, state.entries, *declared, held);
     for (auto [name, value] : llvm::zip_equal(state.names, entries))
       values[name] = value;
+    // What changes at the end is no constant before, though a decomposed
+    // program reads it first.
+    for (const OutputSpec &spec : program.outputs)
+      if (spec.kind == OutputSpec::Kind::BufferMutation)
+        for (auto [entry, value] : llvm::zip_equal(state.entries, entries))
+          if (entry.name == spec.target)
+            if (std::string why = value.getTensor()->prepareToWrite();
+                !why.empty())
+              return error() << "buffer `" << spec.target << "`: " << why;
     size_t number = 0;
     for (const UserInput &input : given) {
       if (!input.isTensor)

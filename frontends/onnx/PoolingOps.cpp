@@ -70,7 +70,7 @@ LogicalResult globalPool(NodeImporter &n) {
 }
 
 const OpRow rows[] = {
-    {"", "MaxPool", 8, maxPool},
+    {"", "MaxPool", 1, maxPool},
     {"", "AveragePool", 7, averagePool},
     {"", "GlobalAveragePool", 1, globalPool<ReductionKind::Sum>},
     {"", "GlobalMaxPool", 1, globalPool<ReductionKind::Max>},

@@ -189,6 +189,9 @@ LogicalResult batchNormalization(NodeImporter &n) {
   const Imported &x = n.operand(0);
   if (x.getRank() < 2)
     return n.fail("BatchNormalization of " + toString(x.getShape()));
+  if (n.getInt("spatial", 1) == 0)
+    return n.fail("statistics of each element of a sample (spatial=0), which "
+                  "opset 9 took away; export with opset_version=20");
   bool saysTraining = n.getInt("training_mode", 0) || n.wants(1);
   bool hasStatistics =
       !saysTraining && isComputed(n.operand(3)) && isComputed(n.operand(4));
@@ -223,7 +226,7 @@ LogicalResult batchNormalization(NodeImporter &n) {
 }
 
 const OpRow rows[] = {
-    {"", "BatchNormalization", 9, batchNormalization},
+    {"", "BatchNormalization", 7, batchNormalization},
     {"", "Dropout", 7, dropout},
     {"", "Dropout", 12, dropout},
     {"", "RandomNormal", 1, randomNormal<false>},

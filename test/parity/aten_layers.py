@@ -25,6 +25,14 @@ PRODUCTS = {
     "einsum-three": Case(
         lambda x, y, z: torch.einsum("bi,ij,bj->b", x, y, z), floats(2, 4), floats(4, 3), floats(2, 3)
     ),
+    "empty-permuted": unary(lambda x: torch.empty_permuted((4, 5), (1, 0)).copy_(x)),
+    "grouped": Case(lambda x, w, ends: torch._grouped_mm(x, w, offs=ends), floats(9, 4), floats(3, 4, 8),
+                    known([2, 2, 9], torch.int32)),
+    "grouped-narrow": Case(lambda x, w, ends: torch._grouped_mm(x, w, offs=ends), floats(9, 8), floats(3, 8, 4),
+                           known([4, 5, 9], torch.int32)),
+    "grouped-fed": Case(lambda x, w, i: torch._grouped_mm(x, w, offs=torch.histc(i.float(), 3, 0, 2).cumsum(0).int()),
+                        floats(8, 8), floats(3, 8, 4), fed(3, 2)),
+    "grouped-whole": Case(lambda x, w: torch._grouped_mm(x, w), floats(2, 3, 4), floats(2, 4, 8)),
     "bilinear": Case(F.bilinear, floats(4, 3), floats(4, 2), floats(5, 3, 2), floats(5)),
     "ger": Case(torch.ger, floats(4), floats(5)),
 }
@@ -215,6 +223,8 @@ REDUCTIONS |= {
     "norm-three": unary(lambda x: torch.linalg.vector_norm(x, 3, dim=1)),
     "norm-inf": unary(lambda x: torch.linalg.vector_norm(x, float("inf"), dim=1)),
     "norm-at-zero": unary(lambda x: torch.linalg.vector_norm(x * 0)),
+    "histc": Case(lambda i: torch.histc(i.float(), bins=4, min=0, max=5), fed(7, 5), gradient=False),
+    "histc-negative": unary(lambda x: torch.histc(x, 7, -0.7, 0.9), gradient=False),
     "cumsum": unary(lambda x: x.cumsum(1)),
     "cumsum-integers": Case(lambda i: i.cumsum(1), fed(9, 5), gradient=False),
     "diff": unary(lambda x: x.diff(dim=0)),
