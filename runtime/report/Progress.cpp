@@ -133,7 +133,8 @@ Progress::open(const PlanReport &plan, const ProgressOptions &options) {
   std::unique_ptr<Progress> progress(new Progress(plan, options));
   progress->terminal = isatty(STDERR_FILENO);
   if (!options.log.empty()) {
-    progress->log = std::fopen(options.log.c_str(), "we");
+    progress->log = std::fopen(
+        options.log.c_str(), options.stepsBefore ? "ae" : "we");
     if (!progress->log)
       return Error{fmt::format("cannot write the log '{}': {}", options.log,
                                std::strerror(errno))};
@@ -185,22 +186,38 @@ void Progress::step(const StepReport &step) {
   if (plan.tokensPerSample)
     line["tokens_per_second"] = samples * plan.tokensPerSample;
   line["communication_share"] = step.communicationShare;
-  if (log && logFailure == 0) {
-    std::string text = line.dump() + "\n";
-    if (std::fwrite(text.data(), 1, text.size(), log) != text.size() ||
-        std::fflush(log) != 0) {
-      logFailure = errno;
-      tell(fmt::format(
-          "{}polyrank-run: cannot write the log '{}': {}; the run goes "
-          "on without it\n",
-          lineOpen ? "\n" : "", options.log, std::strerror(logFailure)));
-      lineOpen = false;
-    }
-  }
+  writeLog(line.dump() + "\n");
   if (!notFinite.empty() && !(options.endsAtNan && step.lossIsNan()))
     warn(step, notFinite);
-  if (isDue() || (!options.quiet && (done == 1 || done == options.steps)))
+  if (isDue() || (!options.quiet && (done == 1 || step.step == options.steps)))
     show(step);
+}
+
+void Progress::writeLog(const std::string &text) {
+  if (!log || logFailure != 0)
+    return;
+  if (std::fwrite(text.data(), 1, text.size(), log) != text.size() ||
+      std::fflush(log) != 0) {
+    logFailure = errno;
+    tell(fmt::format(
+        "{}polyrank-run: cannot write the log '{}': {}; the run goes "
+        "on without it\n",
+        lineOpen ? "\n" : "", options.log, std::strerror(logFailure)));
+    lineOpen = false;
+  }
+}
+
+void Progress::checkpoint(const CheckpointReport &report) {
+  checkpointed.push_back(report);
+  nlohmann::ordered_json line{{"checkpoint",
+                               {{"step", report.step},
+                                {"path", report.path},
+                                {"bytes", report.bytes},
+                                {"copy_seconds", report.copySeconds},
+                                {"write_seconds", report.writeSeconds}}}};
+  writeLog(line.dump(-1, ' ', false,
+                     nlohmann::ordered_json::error_handler_t::replace) +
+           "\n");
 }
 
 bool Progress::isGeometric(const std::string &metric) const {
@@ -277,9 +294,9 @@ void Progress::show(const StepReport &step) {
               : fmt::format("  {} samples/s", rateText(samples));
   line +=
       fmt::format("  communication {:.0f} %", 100 * step.communicationShare);
-  if (options.steps > done)
-    line +=
-        fmt::format("  left {}", durationText(mean * (options.steps - done)));
+  if (options.steps > step.step)
+    line += fmt::format("  left {}",
+                        durationText(mean * (options.steps - step.step)));
   print(line);
 }
 

@@ -15,7 +15,8 @@ enum JobFile {
   memoryFile,
   firstSaveFile,
   profileFile = firstSaveFile + numSaveFiles,
-  traceFile
+  traceFile,
+  pageFile // RunPage
 };
 
 /// Runs the rank to its end; the exit status of the process.
