@@ -134,7 +134,8 @@ Progress::open(const PlanReport &plan, const ProgressOptions &options) {
   std::unique_ptr<Progress> progress(new Progress(plan, options));
   progress->terminal = isatty(STDERR_FILENO);
   if (!options.log.empty()) {
-    progress->log = std::fopen(options.log.c_str(), "we");
+    progress->log = std::fopen(
+        options.log.c_str(), options.stepsBefore ? "ae" : "we");
     if (!progress->log)
       return Error{fmt::format("cannot write the log '{}': {}", options.log,
                                std::strerror(errno))};
@@ -201,7 +202,7 @@ void Progress::step(const StepReport &step) {
   append(line);
   if (!notFinite.empty() && !(options.endsAtNan && step.lossIsNan()))
     warn(step, notFinite);
-  if (isDue() || (!options.quiet && (done == 1 || done == options.steps)))
+  if (isDue() || (!options.quiet && (done == 1 || step.step == options.steps)))
     show(step);
 }
 
@@ -209,7 +210,10 @@ void Progress::step(const StepReport &step) {
 void Progress::append(const nlohmann::ordered_json &line) {
   if (!log || logFailure)
     return;
-  std::string text = line.dump() + "\n";
+  std::string text =
+      line.dump(-1, ' ', false,
+                nlohmann::ordered_json::error_handler_t::replace) +
+      "\n";
   int failing = failpoint("log.before_write");
   if (failing)
     errno = failing;
@@ -223,6 +227,16 @@ void Progress::append(const nlohmann::ordered_json &line) {
                      std::strerror(logFailure)));
     lineOpen = false;
   }
+}
+
+void Progress::checkpoint(const CheckpointReport &report) {
+  checkpointed.push_back(report);
+  append({{"checkpoint",
+           {{"step", report.step},
+            {"path", report.path},
+            {"bytes", report.bytes},
+            {"copy_seconds", report.copySeconds},
+            {"write_seconds", report.writeSeconds}}}});
 }
 
 bool Progress::isGeometric(const std::string &metric) const {
@@ -299,9 +313,9 @@ void Progress::show(const StepReport &step) {
               : fmt::format("  {} samples/s", rateText(samples));
   line +=
       fmt::format("  communication {:.0f} %", 100 * step.communicationShare);
-  if (options.steps > done)
-    line +=
-        fmt::format("  left {}", durationText(mean * (options.steps - done)));
+  if (options.steps > step.step)
+    line += fmt::format("  left {}",
+                        durationText(mean * (options.steps - step.step)));
   print(line);
 }
 

@@ -58,10 +58,21 @@ struct SaveReport {
 nlohmann::json toJson(const SaveReport &saving);
 SaveReport saveFromJson(const nlohmann::json &json);
 
+/// A checkpoint that is whole.
+struct CheckpointReport {
+  uint64_t step = 0;
+  std::string path;
+  uint64_t bytes = 0;
+  /// Of the slowest rank: while the training stood still for the copy, and until
+  /// everything was durable, while it went on.
+  double copySeconds = 0, writeSeconds = 0;
+};
+
 struct ProgressOptions {
   bool quiet = false;
   std::string log; // path of the JSON lines; empty: none
   uint64_t steps = 0;
+  uint64_t stepsBefore = 0; // that were done when the run began: it goes on
   /// A NaN loss ends the run (of training) or is its result (forward).
   bool endsAtNan = false;
   /// Nothing is computed: there are no weights and no metrics.
@@ -76,6 +87,8 @@ public:
                                                 const ProgressOptions &options);
   ~Progress();
 
+  /// The run goes on after another step than was said first.
+  void startAfter(uint64_t step) { options.stepsBefore = step; }
   /// Says that the steps begin.
   void ready(const ReadyReport &report);
   /// All ranks start again, for the time of this number: steps that come once
@@ -88,11 +101,17 @@ public:
   void warn(const std::string &message);
   /// Shows how far the weights are saved.
   void saving(const SaveReport &report);
+  /// Logs a checkpoint.
+  void checkpoint(const CheckpointReport &report);
   /// Writes out what is pending; an error of the log is the first that
   /// happened.
   Result<void> close();
 
   uint64_t stepsDone() const { return done; }
+  /// Those that are whole.
+  const std::vector<CheckpointReport> &checkpoints() const {
+    return checkpointed;
+  }
   /// The files of weights that are complete.
   const std::vector<SaveReport> &saved() const { return complete; }
   double seconds() const { return timeInSteps; }
@@ -140,6 +159,7 @@ private:
   std::vector<WeightedMean> sums;
   std::vector<std::pair<std::string, double>> lastMetrics;
   std::vector<SaveReport> complete;
+  std::vector<CheckpointReport> checkpointed;
   std::chrono::steady_clock::time_point lastShown;
 };
 

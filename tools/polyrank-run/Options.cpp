@@ -80,6 +80,7 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
                  "Save the weights with moving means in place of the trained "
                  "ones, of a plan compiled with --ema")
       ->type_name("FILE");
+  addCheckpointOptions(app, options.checkpoints);
   app.add_option("--log", options.log,
                  "Write one JSON object per step: step, loss and all metrics, "
                  "lr, seconds, samples_per_second, tokens_per_second, "
@@ -193,12 +194,13 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   app.footer("Example:\n"
              "  polyrank-run model.plan --data text.txt --steps 100 \\\n"
              "      --save trained.safetensors --log log.jsonl");
+  app.get_option("--resume")->excludes(app.get_option("--init"));
   try {
     app.parse(argc, argv);
     for (const char *option :
          {"--data", "--token-type", "--lr", "--lr-schedule", "--order",
           "--holdout", "--seed", "--init", "--save", "--save-trained",
-          "--save-ema", "--profile", "--inputs", "--outputs", "--denormals",
+          "--save-ema", "--checkpoint", "--resume", "--profile", "--inputs", "--outputs", "--denormals",
           "--allow-nan"})
       if (app.count("--rehearse") && app.count(option))
         throw CLI::ValidationError(
@@ -268,6 +270,16 @@ Result<RunOptions> completeOptions(RunOptions options, const plan::Plan &plan) {
                                "weights; compile it with --ema DECAY",
                                save.option)};
   }
+  for (auto [option, given] :
+       {std::pair("--checkpoint", &options.checkpoints.folder),
+        std::pair("--resume", &options.checkpoints.resume)})
+    if (!train && !given->empty())
+      return Error{fmt::format("{} is for training plans; a forward plan "
+                               "changes no weights",
+                               option)};
+  if (options.checkpoints.everyMinutes > 0 && options.steps >> 31)
+    return Error{"--every in minutes is for runs of less than 2^31 steps: give "
+                 "a number of steps"};
   if (options.commThreads != 0 && !startsAny(plan))
     return Error{fmt::format(
         "--comm-threads {}: no collective of this plan is in flight while its "

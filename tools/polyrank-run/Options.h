@@ -9,6 +9,7 @@
 #include "runtime/plan/StepTimes.h"
 #include "runtime/plan/VerifyPlan.h"
 #include "runtime/report/Progress.h"
+#include "tools/polyrank-run/CheckpointOptions.h"
 
 #include <array>
 #include <optional>
@@ -27,6 +28,7 @@ inline constexpr size_t numSaveFiles = 3;
 struct RunOptions {
   std::string plan, data, init, save, saveTrained, saveEma, log, profile, trace,
       inputs, outputs, tokenType, sha256, rehearse;
+  CheckpointOptions checkpoints;
   uint64_t steps = 0; // 0: forward plans take all samples once
   int64_t seed = 0;
   std::optional<double> learningRate; // else the plan's

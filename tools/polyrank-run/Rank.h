@@ -15,7 +15,8 @@ enum JobFile {
   memoryFile,
   firstSaveFile,
   profileFile = firstSaveFile + numSaveFiles,
-  traceFile
+  traceFile,
+  pageFile // RunPage
 };
 
 /// What an exception means, of which there are those of the standard library.
