@@ -52,13 +52,16 @@ class Outcome:
 class Run:
     """A run of a training in a folder of its own, which it owns."""
 
-    def __init__(self, training, folder, *options, fail="", saves=True, log=True):
+    def __init__(self, training, folder, *options, fail="", saves=True, log=True, every=0):
         self.training, self.folder = training, folder
+        self.checkpoints = folder / "checkpoints"
         folder.mkdir(exist_ok=True)
         self.weights, self.logFile, self.errors = folder / "w.safetensors", folder / "log.jsonl", folder / "errors.txt"
         command = [tools.bin() / "polyrank-run", training.plan, "--data", training.data, "--seed", 3, "--bind", "none"]
         if "--steps" not in options:
             command += ["--steps", STEPS]
+        if every:
+            command += ["--checkpoint", self.checkpoints, "--every", every]
         if saves:
             command += ["--save", self.weights]
         if log:
@@ -90,7 +93,7 @@ class Run:
         kept = {self.weights.name, self.logFile.name, self.errors.name, "checkpoints", "old"}
         left = {path.name for path in self.folder.iterdir()} - kept
         assert not left, left
-        for path in (self.folder / "checkpoints").glob("*"):
+        for path in self.checkpoints.glob("*"):
             assert path.name.startswith("step-") or code < 0, path
         saved = self.weights.read_bytes() if self.weights.exists() else None
         return Outcome(code, self.said(), saved, tools.readLog(self.logFile) if self.logFile.exists() else [])

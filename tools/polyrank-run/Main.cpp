@@ -1,6 +1,7 @@
 // polyrank-run: checks what the user gave, starts the ranks and shows how they
 // get on. The same program is the ranks' (Rank.cpp).
 
+#include "runtime/exec/LoadCheckpoint.h"
 #include "runtime/launch/OtherLaunchers.h"
 #include "runtime/launch/Restarts.h"
 #include "runtime/plan/StepTimeline.h"
@@ -10,9 +11,12 @@
 #include "runtime/report/RunReport.h"
 #include "support/Failpoint.h"
 #include "support/Json.h"
+#include "support/Version.h"
 #include "support/arrays/Npz.h"
+#include "tools/polyrank-run/Committer.h"
 #include "tools/polyrank-run/Prepare.h"
 #include "tools/polyrank-run/Rank.h"
+#include "tools/polyrank-run/RunPage.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -38,9 +42,11 @@ public:
     shown.quiet = options.quiet;
     shown.log = options.log;
     shown.tensorboard = options.tensorboard;
-    shown.run =
-        recordOf({options.plan, options.arguments, options.seed, 1, steps}, report);
+    shown.run = recordOf({options.plan, options.arguments, options.seed,
+                          stepsBefore() + 1, steps},
+                         report);
     shown.steps = steps;
+    shown.stepsBefore = stepsBefore();
     shown.endsAtNan = !options.allowNan;
     shown.isRehearsal = times.has_value();
     POLYRANK_ASSIGN(opened, Progress::open(report, shown));
@@ -51,6 +57,7 @@ public:
       tell(describeStart(report));
       if (data)
         tell(data->describe() + "\n");
+      tellResumed();
     }
     if (uint64_t total = rates.getTotal(); total && steps > total)
       tell(fmt::format("polyrank-run: --steps {} is more than the {} steps "
@@ -98,6 +105,8 @@ public:
     if (!cores.note.empty() && !options.quiet)
       tell(cores.note + "\n");
     POLYRANK_ASSIGN(signals, EndSignals::block());
+    if (Result<void> prepared = prepareCheckpoints(); !prepared)
+      return prepared;
 
     uses.resize(report.ranks);
     LaunchOptions launch;
@@ -113,10 +122,12 @@ public:
       return file ? file->descriptor().get() : -1;
     };
     launch.descriptors = {planDescriptor.get(), sharedMemory.get(),
-                          numberOf(profileOutput), numberOf(traceOutput)};
+                          numberOf(profileOutput), numberOf(traceOutput),
+                          page->descriptor()};
     for (const SaveOutput &save : saveOutputs)
       for (const OutputFile &file : save.files())
         launch.descriptors.push_back(file.descriptor().get());
+    launch.finishesStep = checkpoint.has_value();
     if (options.timeout)
       launch.timeout =
           std::chrono::milliseconds(int64_t(1e3 * *options.timeout));
@@ -135,6 +146,10 @@ public:
         progress->ready(readyFromJson(message["ready"]));
       else if (message.contains("saving"))
         progress->saving(saveFromJson(message["saving"]));
+      else if (message.contains("shard") && committer)
+        committer->take(rank, shardFromJson(message["shard"]));
+      else if (message.contains("damaged"))
+        damage = message["damaged"].get<std::string>();
       else if (message.contains("traced_steps"))
         tracedSteps = message["traced_steps"];
       else if (message.contains("use"))
@@ -142,15 +157,25 @@ public:
       for (const StepReport &step : collector->takeWhole())
         finish(step);
     };
-    Result<void> ran = launchAndRestart(launch, jobOptions, signals);
+    launch.onTick = [&] { tickCheckpoints(); };
+    Result<void> ran = launchAll(launch, jobOptions, signals);
     for (const StepReport &step : collector->takeRest())
       finish(step);
+    if (!ran && ran.error().fault == Error::Fault::Preempted &&
+        committer->lastFailure())
+      ran = Error{fmt::format("{}, and its checkpoint could not be written: {}",
+                              ran.error().message, *committer->lastFailure()),
+                  Error::Fault::Disk};
     Result<void> logged = progress->close();
     if (!ran) {
       const Error &error = notFinite ? *notFinite : ran.error();
       return Error{progress->stepsDone()
-                       ? fmt::format("{} (after {} steps{})", error.message,
-                                     progress->stepsDone(), keptFiles())
+                       ? fmt::format("{} (after {} steps{}{})", error.message,
+                                     progress->stepsDone(),
+                                     error.fault == Error::Fault::Preempted
+                                         ? ""
+                                         : keptFiles(),
+                                     keptCheckpoint())
                        : error.message,
                    error.fault};
     }
@@ -178,6 +203,11 @@ public:
       return Error{fmt::format("cannot write to standard output: {}",
                                std::strerror(errno)),
                    Error::Fault::Rank};
+    if (committer && committer->lastFailure())
+      return Error{fmt::format("the checkpoint of the last step could not be "
+                               "written: {}{}",
+                               *committer->lastFailure(), keptCheckpoint()),
+                   Error::Fault::Disk};
     return {};
   }
 
@@ -197,41 +227,6 @@ public:
   }
 
 private:
-  /// Starts the ranks, and again as long as that may help.
-  Result<void> launchAndRestart(LaunchOptions &launch,
-                                const shm::JobOptions &jobOptions,
-                                const EndSignals &signals) {
-    for (;;) {
-      attempt = {};
-      Result<void> ran;
-      {
-        // Shared memory is the attempt's own, and gone before the next one's.
-        POLYRANK_ASSIGN(made, shm::Job::create(jobOptions));
-        job = &made;
-        launch.attempt = restarts.count() + 1;
-        ran = launchRanks(launch, made, signals);
-        job = nullptr;
-      }
-      if (ran || notFinite || signals.latest())
-        return ran;
-      Result<std::chrono::seconds> pause =
-          restarts.after(ran.error(), attempt);
-      if (!pause)
-        return pause.error();
-      tell(fmt::format("polyrank-run: {}\npolyrank-run: all ranks start again "
-                       "in {} s ({} of {} restarts)\n",
-                       ran.error().message, pause->count(), restarts.count(),
-                       options.restarts));
-      if (int signal = signals.await(*pause))
-        return Error{fmt::format("interrupted by signal {} ({}) before the "
-                                 "ranks were started again",
-                                 signal, strsignal(signal)),
-                     Error::Fault::Rank};
-      if (Result<void> ready = forgetAttempt(); !ready)
-        return ready;
-    }
-  }
-
   void makeCollector() {
     collector.emplace(report.ranks, plan->programs(), options.measuresRanks());
   }
@@ -271,13 +266,190 @@ private:
   /// Looks at the loss when the first ranks of all programs have reported a step.
   void take(int rank, StepReport report) {
     std::optional<StepReport> step = collector->add(rank, std::move(report));
-    if (!step || plan->programs() == 1 || notFinite)
+    if (!step)
+      return;
+    if (committer)
+      committer->note(step->step, step->metrics);
+    if (plan->programs() == 1 || notFinite)
       return;
     if (auto fault = findNotFinite(options, *plan->plan, *step,
                                    data ? &*data : nullptr)) {
       notFinite = std::move(fault);
       job->abort(notFinite->message);
     }
+  }
+
+  /// What ranks and launcher have to know before the first step.
+  Result<void> prepareCheckpoints() {
+    POLYRANK_ASSIGN(created, RunPage::create());
+    page.emplace(std::move(created));
+    page->facts().run = getpid();
+    if (Result<void> set = setResumed(); !set)
+      return set;
+    if (!checkpoint)
+      return {};
+    CheckpointLayout layout = *checkpoint;
+    layout.manifest.seed = options.seed;
+    layout.manifest.program = fmt::format("polyrank-run {}", versionText);
+    layout.manifest.model = report.model;
+    layout.manifest.planHash = report.hash;
+    layout.manifest.mesh = report.mesh;
+    layout.manifest.data = dataState;
+    committer.emplace(options.checkpoints, std::move(layout),
+                      page->facts().run, diskFiles);
+    lastRequest = std::chrono::steady_clock::now();
+    return {};
+  }
+
+  /// Tells the ranks which checkpoint they begin with.
+  Result<void> setResumed() {
+    RunPage::Facts &facts = page->facts();
+    facts.step = stepsBefore();
+    facts.origin = dataState.origin;
+    facts.resetOptimizer = options.checkpoints.resetOptimizer;
+    std::string path = resumed ? resumed->path : "";
+    if (path.size() >= sizeof(facts.resume))
+      return Error{fmt::format("--resume: the path '{}' is too long", path)};
+    std::memset(facts.resume, 0, sizeof(facts.resume));
+    std::memcpy(facts.resume, path.data(), path.size());
+    return {};
+  }
+
+  /// Starts the ranks, and again as long as that may help: where they find the
+  /// checkpoint damaged from which they were to go on, from the one before; where
+  /// they fail, from the newest.
+  Result<void> launchAll(LaunchOptions &launch,
+                         const shm::JobOptions &jobOptions,
+                         const EndSignals &signals) {
+    for (;;) {
+      damage.clear();
+      attempt = {};
+      Result<void> ran;
+      {
+        // Shared memory is the attempt's own, and gone before the next one's.
+        POLYRANK_ASSIGN(created, shm::Job::create(jobOptions));
+        job = &created;
+        launch.attempt = restarts.count() + 1;
+        ran = launchRanks(launch, created, signals);
+        job = nullptr;
+      }
+      // What all ranks have written of a checkpoint counts.
+      if (committer)
+        committer->finish(*progress);
+      // And nothing stays of what ranks had begun, which are gone.
+      if (!ran && checkpoint)
+        if (Result<void> removed =
+                removeLeftovers(diskFiles, options.checkpoints.folder);
+            !removed)
+          progress->warn(removed.error().message);
+      if (ran || notFinite || signals.latest())
+        return ran;
+      if (!damage.empty() && resumesFromFolder(options.checkpoints)) {
+        if (Result<void> older = takeOlder(); !older)
+          return older;
+        continue;
+      }
+      Result<std::chrono::seconds> pause =
+          restarts.after(ran.error(), attempt);
+      if (!pause)
+        return pause.error();
+      tell(fmt::format("polyrank-run: {}\npolyrank-run: all ranks start again "
+                       "in {} s ({} of {} restarts)\n",
+                       ran.error().message, pause->count(), restarts.count(),
+                       options.restarts));
+      if (int signal = signals.await(*pause))
+        return Error{fmt::format("interrupted by signal {} ({}) before the "
+                                 "ranks were started again",
+                                 signal, strsignal(signal)),
+                     Error::Fault::Rank};
+      if (Result<void> ready = forgetAttempt(); !ready)
+        return ready;
+      if (Result<void> chosen = takeNewest(); !chosen)
+        return chosen;
+    }
+  }
+
+  /// After a failure the ranks go on from the newest checkpoint that the run has
+  /// made, if there is one, else from where they began.
+  Result<void> takeNewest() {
+    if (!checkpoint)
+      return {};
+    const std::string &folder = options.checkpoints.folder;
+    CheckpointChoice choice = newestCheckpoint(folder);
+    for (const std::string &reason : choice.damaged)
+      tell(fmt::format("polyrank-run: passed over, for an older checkpoint: "
+                       "{}\n",
+                       reason));
+    if (choice.found && choice.found->manifest.step > stepsBefore()) {
+      resumed = std::move(choice.found);
+      // It is this run's own, with all that belongs to it.
+      options.checkpoints.resume = folder;
+      options.checkpoints.resetOptimizer = false;
+      options.checkpoints.resetData = false;
+      if (Result<void> same = continueData(options, *resumed, dataState); !same)
+        return same;
+    }
+    tellResumed();
+    return setResumed();
+  }
+
+  Result<void> takeOlder() {
+    tell(fmt::format("polyrank-run: passed over, for an older checkpoint: {}\n",
+                     damage));
+    // This run will come to its step again.
+    if (checkpoint &&
+        resumed->path ==
+            checkpointPath(options.checkpoints.folder, stepsBefore()))
+      if (Result<void> aside = setAside(diskFiles, resumed->path); !aside)
+        return aside;
+    POLYRANK_ASSIGN(chosen, findResumed(options.checkpoints, stepsBefore()));
+    if (!chosen)
+      return Error{damage};
+    resumed = std::move(chosen);
+    if (Result<void> fits = checkResume(*plan->plan, *resumed,
+                                        options.checkpoints.resetOptimizer);
+        !fits)
+      return fits;
+    if (Result<void> same = continueData(options, *resumed, dataState); !same)
+      return same;
+    if (Result<void> earlier = progress->startAfter(stepsBefore()); !earlier)
+      return earlier;
+    if (committer)
+      committer->setOrigin(dataState.origin);
+    tellResumed();
+    return setResumed();
+  }
+
+  void tellResumed() const {
+    if (resumed && !options.quiet)
+      tell(fmt::format("going on from {}, after step {}\n", resumed->path,
+                       stepsBefore()));
+  }
+
+  void tickCheckpoints() {
+    if (!committer)
+      return;
+    committer->tick(*progress);
+    auto now = std::chrono::steady_clock::now();
+    if (options.checkpoints.everyMinutes > 0 && !committer->isBusy() &&
+        now - lastRequest >=
+            std::chrono::duration<double>(60 *
+                                          options.checkpoints.everyMinutes)) {
+      page->requestSave();
+      lastRequest = now;
+    }
+  }
+
+  /// Where the run can go on.
+  std::string keptCheckpoint() const {
+    uint64_t step = committer && committer->lastStep() ? committer->lastStep()
+                    : checkpoint                       ? stepsBefore()
+                                                       : 0;
+    return step ? fmt::format("; go on from step {} with --resume {}", step,
+                              committer->lastStep()
+                                  ? options.checkpoints.folder
+                                  : resumed->path)
+                : "";
   }
 
   /// What a run that ended early has not written.
@@ -330,6 +502,12 @@ private:
           1e3 * progress->leastSecondsPerStep(), 1e3 * *rehearsedSeconds,
           1e3 * progress->secondsPerStep(),
           progress->secondsPerStep() / std::max(*rehearsedSeconds, 1e-12)));
+    if (!progress->checkpoints().empty()) {
+      const CheckpointReport &last = progress->checkpoints().back();
+      tell(fmt::format("checkpoints: {}, the last one {} ({})\n",
+                       progress->checkpoints().size(), last.path,
+                       bytesText(last.bytes)));
+    }
     for (const SaveReport &saved : progress->saved())
       tell(fmt::format("saved {} ({} in {:.2f} s, {}/s)\n", saved.path,
                        bytesText(saved.bytes), saved.seconds,
@@ -354,12 +532,17 @@ private:
   }
 
   std::unique_ptr<Progress> progress;
+  const shm::Job *job = nullptr; // while it runs
+  FileOperations diskFiles;         // of checkpoints
+  std::optional<RunPage> page;
+  std::optional<Committer> committer;
+  std::string damage; // that a rank found in the checkpoint
+  std::chrono::steady_clock::time_point lastRequest; // of a save
   std::optional<double> rehearsedSeconds; // of a step, by times and links
   std::vector<RankUse> uses;
   std::optional<StepCollector> collector;
   Restarts restarts;
   Attempt attempt;                // that is running
-  const shm::Job *job = nullptr; // its shared memory
   std::optional<Error> notFinite; // the loss, for which the job was ended
   uint64_t tracedSteps = 0;
 };

@@ -80,6 +80,7 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
           },
           ""))
       ->type_name("SIZE");
+  addCheckpointOptions(app, options.checkpoints);
   app.add_option("--log", options.log,
                  "Write JSON lines: what was started, and per step loss and all "
                  "metrics, learning rates, tokens per second, and the time of "
@@ -199,13 +200,14 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   app.footer("Example:\n"
              "  polyrank-run model.plan --data text.txt --steps 100 \\\n"
              "      --save trained.safetensors --log log.jsonl");
+  app.get_option("--resume")->excludes(app.get_option("--init"));
   try {
     app.parse(argc, argv);
     for (const char *option :
          {"--data", "--token-type", "--documents", "--eos", "--epochs", "--lr",
           "--lr-schedule", "--order", "--holdout", "--seed", "--init", "--save",
-          "--save-trained", "--save-ema", "--save-shard-size", "--profile",
-          "--inputs", "--outputs", "--denormals",
+          "--save-trained", "--save-ema", "--save-shard-size", "--checkpoint",
+          "--resume", "--profile", "--inputs", "--outputs", "--denormals",
           "--allow-nan"})
       if (app.count("--rehearse") && app.count(option))
         throw CLI::ValidationError(
@@ -284,6 +286,16 @@ Result<RunOptions> completeOptions(RunOptions options, const plan::Plan &plan) {
                                "weights; compile it with --ema DECAY",
                                save.option)};
   }
+  for (auto [option, given] :
+       {std::pair("--checkpoint", &options.checkpoints.folder),
+        std::pair("--resume", &options.checkpoints.resume)})
+    if (!train && !given->empty())
+      return Error{fmt::format("{} is for training plans; a forward plan "
+                               "changes no weights",
+                               option)};
+  if (options.checkpoints.everyMinutes > 0 && options.steps >> 31)
+    return Error{"--every in minutes is for runs of less than 2^31 steps: give "
+                 "a number of steps"};
   if (options.commThreads != 0 && !startsAny(plan))
     return Error{fmt::format(
         "--comm-threads {}: no collective of this plan is in flight while its "

@@ -9,6 +9,7 @@
 #include "runtime/plan/StepTimes.h"
 #include "runtime/plan/VerifyPlan.h"
 #include "runtime/report/Progress.h"
+#include "tools/polyrank-run/CheckpointOptions.h"
 
 #include <array>
 #include <optional>
@@ -33,6 +34,7 @@ struct RunOptions {
   DocumentOptions documents;
   std::string dataFingerprint; // of what the launcher found; empty: of none
   uint64_t saveShardBytes = 5'000'000'000; // of the files of a folder
+  CheckpointOptions checkpoints;
   uint64_t steps = 0; // 0: forward plans take all samples once
   double epochs = 0;  // instead of steps
   int64_t seed = 0;

@@ -1,0 +1,185 @@
+"""What happens to a run with checkpoints, and to them: rows of matrix.py, as in test_faults.py."""
+
+import json
+import os
+import re
+import shutil
+import signal
+
+import pytest
+import tools
+from faults import DISK, DIVERGED, DONE, INPUT, PREEMPTED, RANK, STEPS, Run, Training, checkEnded, eventually
+
+# Where a rank, or the launcher that commits, may be in a checkpoint's way; with which hit a later one than the first is meant.
+RANKS = ["checkpoint.before_copy:hit=2", "checkpoint.before_create:hit=2", "checkpoint.after_create:hit=2", "write.before:hit=2", "write.after:hit=4",
+         "checkpoint.before_sync:hit=2", "checkpoint.after_sync:hit=2"]
+LAUNCHER = ["checkpoint.before_create:hit=2", "checkpoint.before_sync:hit=2", "checkpoint.after_sync:hit=2", "checkpoint.before_folder_sync:hit=3",
+            "checkpoint.before_rename:hit=2", "checkpoint.after_rename:hit=2", "checkpoint.after_folder_sync:hit=4"]
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def goOn(training, run):
+    """The same command line once more, with --resume."""
+    return Run(training, run.folder, "--resume", "auto", every=3).end()
+
+
+def isUndisturbed(training, outcome):
+    assert outcome.code == DONE, outcome.error
+    assert outcome.saved == training.weights
+
+
+# 1: a rank is killed, and all start again from the newest checkpoint.
+
+@pytest.mark.parametrize("phase", RANKS)
+def test_1_a_rank_that_is_killed_in_a_checkpoint_is_restarted(phase, trainings, tmp_path):
+    run = Run(trainings(), tmp_path / "run", "--restarts", 2, fail=f"{phase}:rank=1:action=kill", every=3)
+    outcome = run.end()
+    assert "rank 1 (data=1) was killed by signal 9" in outcome.error, outcome.error
+    trainings().check(outcome)
+    assert names(run.checkpoints) == ["step-000000003", "step-000000006", "step-000000009", "step-000000012"]
+
+
+def test_1_a_restart_goes_on_from_the_newest_checkpoint(trainings, tmp_path):
+    run = Run(trainings("four"), tmp_path / "run", "--restarts", 2, fail="step.before:rank=2:hit=9:action=kill;"
+              "step.before:rank=1:hit=4:attempt=2:action=kill", every=3)
+    outcome = run.end()
+    trainings("four").check(outcome)
+    assert len(re.findall(r"going on from \S*/step-00000000[36], after step [36]", outcome.error)) >= 1, outcome.error
+
+
+# 2 and 15: the launcher is killed, at each call by which a checkpoint comes to be. What is there then is whole.
+
+@pytest.mark.parametrize("point", LAUNCHER)
+def test_2_a_run_whose_launcher_is_killed_goes_on(point, trainings, tmp_path):
+    run = Run(trainings(), tmp_path / "run", fail=f"{point}:rank=launcher:action=kill", every=3)
+    assert run.end().code == -signal.SIGKILL
+    for path in run.checkpoints.glob("step-*"):
+        tools.tool("run", trainings().plan, "--data", trainings().data, "--steps", STEPS, "--seed", 3, "--resume", path, "--check")
+    isUndisturbed(trainings(), goOn(trainings(), run))
+    assert all(name.startswith("step-") for name in names(run.checkpoints))
+
+
+# 14: the disk.
+
+@pytest.mark.parametrize("point", ["checkpoint.before_create:hit=2:rank=0:action=enospc", "write.before:hit=2:rank=1:action=enospc",
+                                   "checkpoint.before_sync:hit=2:rank=1:action=eio", "checkpoint.before_rename:hit=2:rank=launcher:action=eio",
+                                   "checkpoint.before_folder_sync:hit=3:rank=launcher:action=eio"])
+def test_14_a_checkpoint_that_cannot_be_written_costs_that_one_alone(point, trainings, tmp_path):
+    run = Run(trainings(), tmp_path / "run", fail=point, every=3)
+    outcome = run.end()
+    trainings().check(outcome)
+    assert re.search(r"the checkpoint of step [36] could not be written: ", outcome.error), outcome.error
+    assert "step-000000012" in names(run.checkpoints)
+
+
+def test_14_the_last_checkpoint_that_cannot_be_written_is_the_exit_code(trainings, tmp_path):
+    outcome = Run(trainings(), tmp_path / "run", fail="checkpoint.before_sync:hit=0:rank=1:action=eio", every=6).end()
+    assert outcome.code == DISK and "Input/output error" in outcome.error, outcome.error
+    assert outcome.saved == trainings().weights
+
+
+# 16: a checkpoint is damaged.
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "missing", "manifest"])
+def test_16_a_damaged_checkpoint_is_passed_over(damage, trainings, tmp_path):
+    run = Run(trainings(), tmp_path / "run", "--steps", 9, every=3, saves=False)
+    assert run.end().code == DONE
+    newest = run.checkpoints / "step-000000009"
+    shard = newest / "manifest.json" if damage == "manifest" else sorted(newest.glob("shard-*"))[0]
+    data = bytearray(shard.read_bytes())
+    if damage == "cut":
+        shard.write_bytes(data[:-1])
+    elif damage == "missing":
+        shard.unlink()
+    else:
+        data[len(data) // 2] ^= 1
+        shard.write_bytes(data)
+    outcome = goOn(trainings(), run)
+    isUndisturbed(trainings(), outcome)
+    assert f"passed over, for an older checkpoint: {newest}" in outcome.error, outcome.error
+    assert "step-000000006, after step 6" in outcome.error
+
+
+# 18: NaN.
+
+def test_18_no_checkpoint_is_made_of_a_nan(trainings, tmp_path):
+    run = Run(trainings(), tmp_path / "run", "--restarts", 3, fail="input.filled:rank=1:hit=11:action=nan", every=1)  # of two inputs
+    outcome = run.end()
+    checkEnded(outcome, DIVERGED, "step 6: the loss is NaN")
+    assert "start again" not in outcome.error
+    assert names(run.checkpoints)[-1] == "step-000000005"
+    isUndisturbed(trainings(), goOn(trainings(), run))
+
+
+# 20: another mesh.
+
+def test_20_a_checkpoint_goes_on_on_another_mesh(trainings, tmp_path):
+    run = Run(trainings("four"), tmp_path / "run", "--steps", 6, every=3, saves=False)
+    assert run.end().code == DONE
+    outcome = Run(trainings(), tmp_path / "run", "--resume", run.checkpoints, log=False).end()
+    assert outcome.code == DONE, outcome.error
+    assert len(outcome.saved) == len(trainings().weights)
+
+
+# 21: it fails again and again.
+
+def test_21_a_run_that_fails_in_the_same_step_after_a_checkpoint_gives_up(trainings, tmp_path):
+    # The 5th step of the first start, and the 2nd of one from step 3.
+    fail = "step.before:rank=0:attempt=1:hit=5:action=kill;step.before:rank=0:attempt=2:hit=2:action=kill"
+    run = Run(trainings(), tmp_path / "run", "--restarts", 9, fail=fail, every=3)
+    outcome = run.end()
+    if "going on from" in outcome.error:  # step 3 was durable in time
+        checkEnded(outcome, RANK, "it failed in the same place before, after step 4", "--resume")
+
+
+# 22: signals.
+
+@pytest.mark.parametrize("kind", ["data", "pipe"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
+def test_22_a_signal_has_the_step_finished_and_saved(number, kind, trainings, tmp_path):
+    run = Run(trainings(kind), tmp_path / "run", fail="step.before:hit=0:attempt=0:action=delay=20", every=1000)
+    eventually(lambda: run.logged() >= 4)
+    run.process.send_signal(number)
+    outcome = run.end()
+    checkEnded(outcome, PREEMPTED, f"ended by signal {int(number)} ", f"--resume {run.checkpoints}")
+    [name] = names(run.checkpoints)
+    step = int(name.removeprefix("step-"))
+    assert 4 <= step < STEPS and f"after step {step} " in outcome.error, outcome.error
+    assert f"the run ends when step {step} is done and saved" in outcome.error
+    assert max(entry["step"] for entry in outcome.log if "step" in entry) == step
+    isUndisturbed(trainings(kind), Run(trainings(kind), run.folder, "--resume", "auto", every=1000).end())
+
+
+def test_22_a_second_interrupt_ends_the_run_at_once_and_a_second_sigterm_does_not(trainings, tmp_path):
+    for second, code in ((signal.SIGTERM, PREEMPTED), (signal.SIGINT, RANK)):
+        run = Run(trainings(), tmp_path / f"run{int(second)}", fail="step.after:rank=1:hit=4:action=delay=1500", every=1000)
+        eventually(lambda: run.logged() >= 4)
+        run.process.send_signal(signal.SIGTERM)
+        eventually(lambda: "is done and saved" in run.said())
+        run.process.send_signal(second)
+        assert run.end().code == code
+
+
+def test_22_a_signal_before_the_first_step_ends_the_run_at_once(trainings, tmp_path):
+    run = Run(trainings(), tmp_path / "run", fail="load.before:rank=1:action=delay=1500", every=3)
+    eventually(lambda: len(run.ranks()) == 2)
+    run.process.send_signal(signal.SIGTERM)
+    checkEnded(run.end(), RANK, "interrupted by signal 15")
+
+
+def test_22_a_checkpoint_that_a_signal_asks_for_and_the_disk_refuses(trainings, tmp_path):
+    run = Run(trainings(), tmp_path / "run", fail="step.after:rank=1:hit=4:action=delay=500;checkpoint.before_sync:rank=1:action=enospc", every=1000)
+    eventually(lambda: run.logged() >= 4)
+    run.process.send_signal(signal.SIGTERM)
+    checkEnded(run.end(), DISK, "its checkpoint could not be written", "No space left on device")
+
+
+def test_22_all_ranks_ignore_what_a_scheduler_sends_to_all(trainings, tmp_path):
+    run = Run(trainings(), tmp_path / "run", fail="step.before:hit=0:action=delay=20", every=1000)
+    eventually(lambda: run.logged() >= 4)
+    for process in [*run.ranks(), run.process.pid]:
+        os.kill(process, signal.SIGTERM)
+    checkEnded(run.end(), PREEMPTED)
