@@ -10,9 +10,9 @@ namespace polyrank {
 
 /// What went wrong. `fault` decides the exit code: 1 where the user's input is
 /// wrong, 2 where a rank failed, 3 where the training did: its loss or its
-/// weights became NaN or infinite.
+/// weights became NaN or infinite, 5 where a disk is full or fails.
 struct Error {
-  enum class Fault { Input = 1, Rank = 2, NotFinite = 3 };
+  enum class Fault { Input = 1, Rank = 2, NotFinite = 3, Disk = 5 };
   std::string message;
   Fault fault = Fault::Input;
 };

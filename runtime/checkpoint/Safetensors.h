@@ -74,6 +74,11 @@ public:
   join(const std::string &path, int file, std::span<const TensorSpec> tensors,
        const std::map<std::string, std::string> &metadata = {});
 
+  /// Only the layout: offsetOf, dataBegin and size.
+  static Result<SafetensorsWriter>
+  layOut(const std::string &path, std::span<const TensorSpec> tensors,
+         const std::map<std::string, std::string> &metadata = {});
+
   /// Where the bytes of tensor number `tensor` of the list are in the file.
   /// All tensors together lie without holes from `dataBegin` to `size`, each
   /// aligned to its elements.
@@ -101,8 +106,9 @@ private:
   static Result<SafetensorsWriter>
   open(const std::string &path, int file, std::span<const TensorSpec> tensors,
        const std::map<std::string, std::string> &metadata);
-  Result<void> layOut(std::span<const TensorSpec> tensors,
-                      const std::map<std::string, std::string> &metadata);
+  Result<void>
+  setLayout(std::span<const TensorSpec> tensors,
+            const std::map<std::string, std::string> &metadata);
 
   struct Extent {
     uint64_t offset = 0, length = 0;

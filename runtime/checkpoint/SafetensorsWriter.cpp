@@ -86,8 +86,8 @@ void appendJsonString(std::string &json, std::string_view text) {
 } // namespace
 
 Result<void>
-SafetensorsWriter::layOut(std::span<const TensorSpec> tensors,
-                          const std::map<std::string, std::string> &metadata) {
+SafetensorsWriter::setLayout(std::span<const TensorSpec> tensors,
+                             const std::map<std::string, std::string> &metadata) {
   extents.resize(tensors.size());
   std::set<std::string_view> names{"__metadata__"};
   for (size_t t = 0; t < tensors.size(); ++t) {
@@ -155,13 +155,21 @@ SafetensorsWriter::layOut(std::span<const TensorSpec> tensors,
 }
 
 Result<SafetensorsWriter>
+SafetensorsWriter::layOut(const std::string &path,
+                          std::span<const TensorSpec> tensors,
+                          const std::map<std::string, std::string> &metadata) {
+  SafetensorsWriter writer;
+  writer.path = path;
+  if (auto done = writer.setLayout(tensors, metadata); !done)
+    return done.error();
+  return std::move(writer);
+}
+
+Result<SafetensorsWriter>
 SafetensorsWriter::open(const std::string &path, int file,
                         std::span<const TensorSpec> tensors,
                         const std::map<std::string, std::string> &metadata) {
-  SafetensorsWriter writer;
-  writer.path = path;
-  if (auto done = writer.layOut(tensors, metadata); !done)
-    return done.error();
+  POLYRANK_ASSIGN(writer, layOut(path, tensors, metadata));
   writer.descriptor = Descriptor(fcntl(file, F_DUPFD_CLOEXEC, 0));
   if (writer.descriptor.get() < 0)
     return fileError(path, "cannot be opened", Error::Fault::Rank);

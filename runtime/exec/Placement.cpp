@@ -7,9 +7,7 @@
 
 namespace polyrank::runtime {
 
-/// Sorts by stored stride, drops dims of one and merges neighbours that one
-/// stride walks through on both sides.
-static void simplify(Placement &placement) {
+void simplify(Placement &placement) {
   std::vector<Placement::Extent> kept;
   for (Placement::Extent extent : placement.extents) {
     if (extent.count == 1)

@@ -25,6 +25,10 @@ struct Placement {
   int64_t elements() const;
 };
 
+/// Sorts by stored stride, drops dims of one and merges neighbours that one
+/// stride walks through on both sides.
+void simplify(Placement &placement);
+
 /// The placement of `rank`'s shard of an argument that has a view.
 Placement placementOf(const Mesh &mesh, int64_t rank,
                       const plan::Argument &argument);

@@ -245,6 +245,27 @@ RankProgram::loadParameters(const std::vector<StoredSource> &sources) {
       return Error{
           fmt::format("parameter '{}': {}", name, loaded.error().message)};
   }
+  return noteFinite();
+}
+
+Result<void> RankProgram::restore(
+    const std::function<bool(const plan::Argument &)> &isWanted,
+    const std::function<Result<void>(const plan::Argument &,
+                                     std::byte *shard)> &load) {
+  for (const plan::Argument *argument : *program.arguments())
+    if (isWanted(*argument))
+      if (Result<void> loaded = upload(
+              *argument->buffer(),
+              [&](std::span<std::byte> memory) {
+                clearPadding(blockOf(mesh, rank, argument->dims()), memory);
+                return load(*argument, memory.data());
+              });
+          !loaded)
+        return loaded;
+  return noteFinite();
+}
+
+Result<void> RankProgram::noteFinite() {
   for (const plan::Argument *argument : *program.arguments()) {
     finite.push_back(false);
     if (!isStored(*argument))

@@ -48,7 +48,7 @@ struct StoredShard {
 };
 
 /// The program that the rank runs of a plan. Order of calls: create,
-/// loadParameters, then fillInputs and runStep for each step; metrics and outputs are those of the last step. Plan, device and
+/// loadParameters or restore, then fillInputs and runStep for each step; metrics and outputs are those of the last step. Plan, device and
 /// transport outlive it, and so does a `rehearsal`, with which there are no
 /// values: runStep is all that is called, and the arena is not touched.
 class RankProgram {
@@ -60,6 +60,14 @@ public:
   /// Fills parameters, and state that is stored, from `sources`, one for each
   /// of the plan's stored tensors.
   Result<void> loadParameters(const std::vector<StoredSource> &sources);
+
+  /// Instead of loadParameters: fills each argument that `isWanted` by `load`,
+  /// whose error is returned; the others keep their initial values. Padding is
+  /// zero.
+  Result<void>
+  restore(const std::function<bool(const plan::Argument &)> &isWanted,
+          const std::function<Result<void>(const plan::Argument &,
+                                           std::byte *shard)> &load);
 
   /// Fails where this rank's part of a stored argument, finite when it was
   /// loaded, is so no more. Padding may hold anything.
@@ -124,6 +132,8 @@ private:
   Result<void> upload(const plan::BufferRef &buffer, const void *value,
                       uint64_t bytes);
   Result<void> fillConstants(int64_t seed);
+  /// Which of the stored arguments are finite now.
+  Result<void> noteFinite();
   Result<bool> isFinite(const plan::Argument &argument) const;
   Result<void> fillInput(const DataSource &data, Split split, uint64_t step,
                          size_t number, const plan::Argument &argument,

@@ -21,6 +21,14 @@ public:
   static Result<Weights> open(const LoadedPlan &plan, const std::string &init);
 
   const std::vector<StoredSource> &sources() const { return stored; }
+  /// The source of the next stored tensor, where none is opened; `path` is for
+  /// messages.
+  void add(StoredSource source, const std::string &path,
+           std::vector<int64_t> shape) {
+    stored.push_back(std::move(source));
+    paths.push_back(path);
+    shapes.push_back(std::move(shape));
+  }
   /// The same, but reading a NaN is an error that names file and element. It
   /// costs a look at what is read anyway.
   std::vector<StoredSource> sourcesWithoutNan() const;

@@ -142,26 +142,48 @@ Progress::open(const PlanReport &plan, const ProgressOptions &options) {
   std::unique_ptr<Progress> progress(new Progress(plan, options));
   progress->terminal = isatty(STDERR_FILENO);
   if (!options.log.empty()) {
-    if (options.resumedAfter)
-      if (Result<void> dropped =
-              dropRecordsAfter(options.log, *options.resumedAfter);
-          !dropped)
-        return dropped.error();
-    progress->log =
-        std::fopen(options.log.c_str(), options.resumedAfter ? "ae" : "we");
-    if (!progress->log)
-      return Error{fmt::format("cannot write the log '{}': {}", options.log,
-                               std::strerror(errno))};
-    if (!options.run.is_null())
-      progress->append(options.run);
+    if (Result<void> opened = progress->openLog(); !opened)
+      return opened.error();
   }
-  if (!options.tensorboard.empty()) {
-    POLYRANK_ASSIGN(events,
-                    EventFile::create(options.tensorboard,
-                                      options.resumedAfter.value_or(0) + 1));
-    progress->events.emplace(std::move(events));
-  }
+  if (!options.tensorboard.empty())
+    if (Result<void> opened = progress->openEvents(); !opened)
+      return opened.error();
   return progress;
+}
+
+Result<void> Progress::openLog() {
+  if (options.stepsBefore)
+    if (Result<void> dropped =
+            dropRecordsAfter(options.log, options.stepsBefore);
+        !dropped)
+      return dropped;
+  log = std::fopen(options.log.c_str(), options.stepsBefore ? "ae" : "we");
+  if (!log)
+    return Error{fmt::format("cannot write the log '{}': {}", options.log,
+                             std::strerror(errno))};
+  if (!options.run.is_null())
+    append(options.run);
+  return {};
+}
+
+Result<void> Progress::openEvents() {
+  POLYRANK_ASSIGN(created, EventFile::create(options.tensorboard,
+                                             options.stepsBefore + 1));
+  events.emplace(std::move(created));
+  return {};
+}
+
+Result<void> Progress::startAfter(uint64_t step) {
+  options.stepsBefore = step;
+  if (log && logFailure == 0) {
+    std::fclose(log);
+    log = nullptr;
+    if (!options.run.is_null())
+      options.run["run"]["first_step"] = step + 1;
+    if (Result<void> opened = openLog(); !opened)
+      return opened;
+  }
+  return events ? openEvents() : Result<void>();
 }
 
 Progress::~Progress() {
@@ -217,11 +239,10 @@ void Progress::step(const StepReport &step) {
   addEvents(step, samples);
   if (!notFinite.empty() && !(options.endsAtNan && step.lossIsNan()))
     warn(step, notFinite);
-  if (isDue() || (!options.quiet && (done == 1 || done == options.steps)))
+  if (isDue() || (!options.quiet && (done == 1 || step.step == options.steps)))
     show(step);
 }
 
-/// To the log, if there is one that can be written.
 void Progress::append(const nlohmann::ordered_json &record) {
   if (!log || logFailure)
     return;
@@ -272,6 +293,16 @@ void Progress::addEvents(const StepReport &step, double samplesPerSecond) {
                      lineOpen ? "\n" : "", added.error().message));
     lineOpen = false;
   }
+}
+
+void Progress::checkpoint(const CheckpointReport &report) {
+  checkpointed.push_back(report);
+  append({{"checkpoint",
+           {{"step", report.step},
+            {"path", report.path},
+            {"bytes", report.bytes},
+            {"copy_seconds", report.copySeconds},
+            {"write_seconds", report.writeSeconds}}}});
 }
 
 bool Progress::isGeometric(const std::string &metric) const {
@@ -348,9 +379,9 @@ void Progress::show(const StepReport &step) {
               : fmt::format("  {} samples/s", rateText(samples));
   line +=
       fmt::format("  communication {:.0f} %", 100 * step.communicationShare);
-  if (options.steps > done)
-    line +=
-        fmt::format("  left {}", durationText(mean * (options.steps - done)));
+  if (options.steps > step.step)
+    line += fmt::format("  left {}",
+                        durationText(mean * (options.steps - step.step)));
   print(line);
 }
 

@@ -77,15 +77,25 @@ struct SaveReport {
 nlohmann::json toJson(const SaveReport &saving);
 SaveReport saveFromJson(const nlohmann::json &json);
 
+/// A checkpoint that is whole.
+struct CheckpointReport {
+  uint64_t step = 0;
+  std::string path;
+  uint64_t bytes = 0;
+  /// Of the slowest rank: while the training stood still for the copy, and until
+  /// everything was durable, while it went on.
+  double copySeconds = 0, writeSeconds = 0;
+};
+
 struct ProgressOptions {
   bool quiet = false;
   std::string log; // path of the JSON lines; empty: none
   std::string tensorboard; // folder of event files; empty: none
-  /// Of a run that goes on after this step: log and events of later steps are
-  /// dropped, and those before stay. Else both begin anew.
-  std::optional<uint64_t> resumedAfter;
   nlohmann::ordered_json run; // the log's first record; null: none
   uint64_t steps = 0;
+  /// That were done when the run began: it goes on, log and events of later steps
+  /// are dropped, and those before stay. 0: both begin anew.
+  uint64_t stepsBefore = 0;
   /// A NaN loss ends the run (of training) or is its result (forward).
   bool endsAtNan = false;
   /// Nothing is computed: there are no weights and no metrics.
@@ -100,6 +110,9 @@ public:
                                                 const ProgressOptions &options);
   ~Progress();
 
+  /// The run goes on after another step than was said first, an earlier one:
+  /// so do log and events.
+  Result<void> startAfter(uint64_t step);
   /// Says that the steps begin.
   void ready(const ReadyReport &report);
   /// Logs the step and shows it.
@@ -108,11 +121,17 @@ public:
   void warn(const std::string &message);
   /// Shows how far the weights are saved.
   void saving(const SaveReport &report);
+  /// Logs a checkpoint.
+  void checkpoint(const CheckpointReport &report);
   /// Writes out what is pending; an error of the log is the first that
   /// happened.
   Result<void> close();
 
   uint64_t stepsDone() const { return done; }
+  /// Those that are whole.
+  const std::vector<CheckpointReport> &checkpoints() const {
+    return checkpointed;
+  }
   /// The files of weights that are complete.
   const std::vector<SaveReport> &saved() const { return complete; }
   double seconds() const { return timeInSteps; }
@@ -136,6 +155,9 @@ public:
 private:
   Progress(const PlanReport &plan, const ProgressOptions &options)
       : plan(plan), options(options) {}
+  Result<void> openLog();
+  Result<void> openEvents();
+  /// To the log, if there is one that can be written.
   void append(const nlohmann::ordered_json &record);
   void addEvents(const StepReport &step, double samplesPerSecond);
   void show(const StepReport &step);
@@ -162,6 +184,7 @@ private:
   std::vector<WeightedMean> sums;
   std::vector<std::pair<std::string, double>> lastMetrics;
   std::vector<SaveReport> complete;
+  std::vector<CheckpointReport> checkpointed;
   std::chrono::steady_clock::time_point lastShown;
 };
 

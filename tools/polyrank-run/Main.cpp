@@ -6,10 +6,14 @@
 #include "runtime/report/Messages.h"
 #include "runtime/report/RankSteps.h"
 #include "runtime/report/RunReport.h"
+#include "runtime/exec/LoadCheckpoint.h"
 #include "support/Json.h"
+#include "support/Version.h"
 #include "support/arrays/Npz.h"
+#include "tools/polyrank-run/Committer.h"
 #include "tools/polyrank-run/Prepare.h"
 #include "tools/polyrank-run/Rank.h"
+#include "tools/polyrank-run/RunPage.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -35,8 +39,10 @@ public:
     shown.log = options.log;
     shown.tensorboard = options.tensorboard;
     shown.run =
-        recordOf({options.plan, arguments, options.seed, 1, steps}, report);
+        recordOf({options.plan, arguments, options.seed, stepsBefore() + 1, steps},
+                 report);
     shown.steps = steps;
+    shown.stepsBefore = stepsBefore();
     shown.endsAtNan = !options.allowNan;
     shown.isRehearsal = times.has_value();
     POLYRANK_ASSIGN(opened, Progress::open(report, shown));
@@ -47,6 +53,7 @@ public:
       tell(describeStart(report));
       if (data)
         tell(data->describe() + "\n");
+      tellResumed();
     }
     if (uint64_t total = rates.getTotal(); total && steps > total)
       tell(fmt::format("polyrank-run: --steps {} is more than the {} steps "
@@ -94,7 +101,8 @@ public:
     if (!cores.note.empty() && !options.quiet)
       tell(cores.note + "\n");
     POLYRANK_ASSIGN(signals, EndSignals::block());
-    POLYRANK_ASSIGN(job, shm::Job::create(jobOptions));
+    if (Result<void> prepared = prepareCheckpoints(); !prepared)
+      return prepared;
 
     uses.resize(report.ranks);
     LaunchOptions launch;
@@ -106,7 +114,8 @@ public:
       return file ? file->descriptor().get() : -1;
     };
     launch.descriptors = {planDescriptor.get(), sharedMemory.get(),
-                          numberOf(profileOutput), numberOf(traceOutput)};
+                          numberOf(profileOutput), numberOf(traceOutput),
+                          page->descriptor()};
     for (const SaveOutput &save : saveOutputs)
       for (const OutputFile &file : save.files())
         launch.descriptors.push_back(file.descriptor().get());
@@ -121,11 +130,15 @@ public:
       if (message.contains("rank_step"))
         collector->add(rank, rankStepFromJson(message["rank_step"]));
       if (message.contains("step"))
-        take(rank, stepFromJson(message["step"]), job);
+        take(rank, stepFromJson(message["step"]));
       else if (message.contains("ready"))
         progress->ready(readyFromJson(message["ready"]));
       else if (message.contains("saving"))
         progress->saving(saveFromJson(message["saving"]));
+      else if (message.contains("shard") && committer)
+        committer->take(rank, shardFromJson(message["shard"]));
+      else if (message.contains("damaged"))
+        damage = message["damaged"].get<std::string>();
       else if (message.contains("traced_steps"))
         tracedSteps = message["traced_steps"];
       else if (message.contains("use"))
@@ -133,15 +146,19 @@ public:
       for (const StepReport &step : collector->takeWhole())
         progress->step(step);
     };
-    Result<void> ran = launchRanks(launch, job, signals);
+    launch.onTick = [&] { tickCheckpoints(); };
+    Result<void> ran = launchAll(launch, jobOptions, signals);
     for (const StepReport &step : collector->takeRest())
       progress->step(step);
+    if (committer)
+      committer->finish(*progress);
     Result<void> logged = progress->close();
     if (!ran) {
       const Error &error = notFinite ? *notFinite : ran.error();
       return Error{progress->stepsDone()
-                       ? fmt::format("{} (after {} steps{})", error.message,
-                                     progress->stepsDone(), keptFiles())
+                       ? fmt::format("{} (after {} steps{}{})", error.message,
+                                     progress->stepsDone(), keptFiles(),
+                                     keptCheckpoint())
                        : error.message,
                    error.fault};
     }
@@ -168,6 +185,11 @@ public:
       return Error{fmt::format("cannot write to standard output: {}",
                                std::strerror(errno)),
                    Error::Fault::Rank};
+    if (committer && committer->lastFailure())
+      return Error{fmt::format("the checkpoint of the last step could not be "
+                               "written: {}{}",
+                               *committer->lastFailure(), keptCheckpoint()),
+                   Error::Fault::Disk};
     return {};
   }
 
@@ -185,16 +207,131 @@ public:
   }
 
 private:
-  /// Looks at the loss when the first ranks of all programs have reported a step.
-  void take(int rank, StepReport report, const shm::Job &job) {
+  /// Looks at a step when the first ranks of all programs have reported it.
+  void take(int rank, StepReport report) {
     std::optional<StepReport> step = collector->add(rank, std::move(report));
-    if (!step || plan->programs() == 1 || notFinite)
+    if (!step)
+      return;
+    if (committer)
+      committer->note(step->step, step->metrics);
+    if (plan->programs() == 1 || notFinite)
       return;
     if (auto fault = findNotFinite(options, *plan->plan, *step,
                                    data ? &*data : nullptr)) {
       notFinite = std::move(fault);
-      job.abort(notFinite->message);
+      job->abort(notFinite->message);
     }
+  }
+
+  /// What ranks and launcher have to know before the first step.
+  Result<void> prepareCheckpoints() {
+    POLYRANK_ASSIGN(created, RunPage::create());
+    page.emplace(std::move(created));
+    page->facts().run = getpid();
+    if (Result<void> set = setResumed(); !set)
+      return set;
+    if (!checkpoint)
+      return {};
+    CheckpointLayout layout = *checkpoint;
+    layout.manifest.seed = options.seed;
+    layout.manifest.program = fmt::format("polyrank-run {}", versionText);
+    layout.manifest.model = report.model;
+    layout.manifest.planHash = report.hash;
+    layout.manifest.mesh = report.mesh;
+    layout.manifest.data = dataState;
+    committer.emplace(options.checkpoints, std::move(layout),
+                      page->facts().run, diskFiles);
+    lastRequest = std::chrono::steady_clock::now();
+    return {};
+  }
+
+  /// Tells the ranks which checkpoint they begin with.
+  Result<void> setResumed() {
+    RunPage::Facts &facts = page->facts();
+    facts.step = stepsBefore();
+    facts.origin = dataState.origin;
+    std::string path = resumed ? resumed->path : "";
+    if (path.size() >= sizeof(facts.resume))
+      return Error{fmt::format("--resume: the path '{}' is too long", path)};
+    std::memset(facts.resume, 0, sizeof(facts.resume));
+    std::memcpy(facts.resume, path.data(), path.size());
+    return {};
+  }
+
+  /// Starts the ranks; where they find the checkpoint damaged from which they
+  /// were to go on, once more from the one before.
+  Result<void> launchAll(const LaunchOptions &launch,
+                         const shm::JobOptions &jobOptions,
+                         const EndSignals &signals) {
+    for (;;) {
+      damage.clear();
+      POLYRANK_ASSIGN(created, shm::Job::create(jobOptions));
+      job = &created;
+      Result<void> ran = launchRanks(launch, created, signals);
+      job = nullptr;
+      if (ran || damage.empty() || !resumesFromFolder(options.checkpoints))
+        return ran;
+      if (Result<void> older = takeOlder(); !older)
+        return older;
+    }
+  }
+
+  Result<void> takeOlder() {
+    tell(fmt::format("polyrank-run: passed over, for an older checkpoint: {}\n",
+                     damage));
+    // This run will come to its step again.
+    if (checkpoint &&
+        resumed->path ==
+            checkpointPath(options.checkpoints.folder, stepsBefore()))
+      if (Result<void> aside = setAside(diskFiles, resumed->path); !aside)
+        return aside;
+    POLYRANK_ASSIGN(chosen, findResumed(options.checkpoints, stepsBefore()));
+    if (!chosen)
+      return Error{damage};
+    resumed = std::move(chosen);
+    if (Result<void> fits = checkResume(*plan->plan, *resumed,
+                                        options.checkpoints.resetOptimizer);
+        !fits)
+      return fits;
+    if (Result<void> same = continueData(options, *resumed, dataState); !same)
+      return same;
+    if (Result<void> earlier = progress->startAfter(stepsBefore()); !earlier)
+      return earlier;
+    if (committer)
+      committer->setOrigin(dataState.origin);
+    tellResumed();
+    return setResumed();
+  }
+
+  void tellResumed() const {
+    if (resumed && !options.quiet)
+      tell(fmt::format("going on from {}, after step {}\n", resumed->path,
+                       stepsBefore()));
+  }
+
+  void tickCheckpoints() {
+    if (!committer)
+      return;
+    committer->tick(*progress);
+    auto now = std::chrono::steady_clock::now();
+    if (options.checkpoints.everyMinutes > 0 && !committer->isBusy() &&
+        now - lastRequest >=
+            std::chrono::duration<double>(60 *
+                                          options.checkpoints.everyMinutes)) {
+      page->requestSave();
+      lastRequest = now;
+    }
+  }
+
+  std::string keptCheckpoint() const {
+    uint64_t step = committer && committer->lastStep() ? committer->lastStep()
+                    : checkpoint                       ? stepsBefore()
+                                                       : 0;
+    return step ? fmt::format("; go on from step {} with --resume {}", step,
+                              committer->lastStep()
+                                  ? options.checkpoints.folder
+                                  : resumed->path)
+                : "";
   }
 
   /// What a run that ended early has not written.
@@ -247,6 +384,12 @@ private:
           1e3 * progress->leastSecondsPerStep(), 1e3 * *rehearsedSeconds,
           1e3 * progress->secondsPerStep(),
           progress->secondsPerStep() / std::max(*rehearsedSeconds, 1e-12)));
+    if (!progress->checkpoints().empty()) {
+      const CheckpointReport &last = progress->checkpoints().back();
+      tell(fmt::format("checkpoints: {}, the last one {} ({})\n",
+                       progress->checkpoints().size(), last.path,
+                       bytesText(last.bytes)));
+    }
     for (const SaveReport &saved : progress->saved())
       tell(fmt::format("saved {} ({} in {:.2f} s, {}/s)\n", saved.path,
                        bytesText(saved.bytes), saved.seconds,
@@ -272,6 +415,12 @@ private:
 
   std::vector<std::string> arguments;
   std::unique_ptr<Progress> progress;
+  const shm::Job *job = nullptr; // while it runs
+  FileOperations diskFiles;         // of checkpoints
+  std::optional<RunPage> page;
+  std::optional<Committer> committer;
+  std::string damage; // that a rank found in the checkpoint
+  std::chrono::steady_clock::time_point lastRequest; // of a save
   std::optional<double> rehearsedSeconds; // of a step, by times and links
   std::vector<RankUse> uses;
   std::optional<StepCollector> collector;

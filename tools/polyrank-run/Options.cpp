@@ -21,7 +21,8 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
       "Runs a plan that polyrank-compile wrote: starts its ranks on this "
       "machine, trains (or runs forward), logs and saves.\n"
       "Exit status: 0 done, 1 the input is wrong, 2 a rank failed or the run "
-      "was interrupted, 3 the loss or weights became NaN (nothing is saved).",
+      "was interrupted, 3 the loss or weights became NaN (nothing is saved), 5 the "
+      "last checkpoint could not be written.",
       "polyrank-run"};
   useHelpFormatter(app);
   app.add_option("PLAN", options.plan, "The plan file")->required()
@@ -94,6 +95,7 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
           },
           ""))
       ->type_name("SIZE");
+  addCheckpointOptions(app, options.checkpoints);
   app.add_option("--log", options.log,
                  "Write JSON lines: what was started, and per step loss and all "
                  "metrics, learning rates, tokens per second, and the time of "
@@ -201,12 +203,14 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   app.footer("Example:\n"
              "  polyrank-run model.plan --data text.txt --steps 100 \\\n"
              "      --save trained.safetensors --log log.jsonl");
+  app.get_option("--resume")->excludes(app.get_option("--init"));
   try {
     app.parse(argc, argv);
     for (const char *option :
          {"--data", "--token-type", "--lr", "--lr-schedule", "--order",
           "--holdout", "--seed", "--init", "--save", "--save-trained",
-          "--save-ema", "--save-shard-size", "--profile", "--inputs", "--outputs", "--denormals",
+          "--save-ema", "--save-shard-size", "--checkpoint", "--resume",
+          "--profile", "--inputs", "--outputs", "--denormals",
           "--allow-nan"})
       if (app.count("--rehearse") && app.count(option))
         throw CLI::ValidationError(
@@ -284,6 +288,16 @@ Result<RunOptions> completeOptions(RunOptions options, const plan::Plan &plan) {
                                "weights; compile it with --ema DECAY",
                                save.option)};
   }
+  for (auto [option, given] :
+       {std::pair("--checkpoint", &options.checkpoints.folder),
+        std::pair("--resume", &options.checkpoints.resume)})
+    if (!train && !given->empty())
+      return Error{fmt::format("{} is for training plans; a forward plan "
+                               "changes no weights",
+                               option)};
+  if (options.checkpoints.everyMinutes > 0 && options.steps >> 31)
+    return Error{"--every in minutes is for runs of less than 2^31 steps: give "
+                 "a number of steps"};
   if (options.commThreads != 0 && !startsAny(plan))
     return Error{fmt::format(
         "--comm-threads {}: no collective of this plan is in flight while its "

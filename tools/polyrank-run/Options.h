@@ -9,6 +9,7 @@
 #include "runtime/plan/StepTimes.h"
 #include "runtime/plan/VerifyPlan.h"
 #include "runtime/report/Progress.h"
+#include "tools/polyrank-run/CheckpointOptions.h"
 
 #include <array>
 #include <optional>
@@ -28,6 +29,7 @@ struct RunOptions {
   std::string plan, data, init, save, saveTrained, saveEma, log, tensorboard,
       profile, trace, inputs, outputs, tokenType, sha256, rehearse;
   uint64_t saveShardBytes = 5'000'000'000; // of the files of a folder
+  CheckpointOptions checkpoints;
   uint64_t steps = 0; // 0: forward plans take all samples once
   int64_t seed = 0;
   std::optional<double> learningRate; // else the plan's

@@ -3,6 +3,8 @@
 #include "tools/polyrank-run/Prepare.h"
 
 #include "runtime/device/cpu/KernelModule.h"
+#include "runtime/exec/CheckpointSaver.h"
+#include "runtime/exec/LoadCheckpoint.h"
 #include "runtime/exec/SaveWeights.h"
 #include "runtime/launch/ControlGroups.h"
 #include "runtime/report/Messages.h"
@@ -15,7 +17,9 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <set>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -171,6 +175,14 @@ Result<std::string> Preparation::checkCores(bool whole) {
 Result<std::string> Preparation::checkWeights(bool whole) {
   if (times)
     return std::string("none are read (--rehearse)");
+  if (!options.checkpoints.folder.empty()) {
+    POLYRANK_ASSIGN(layout, checkpointLayoutOf(*plan->plan));
+    checkpoint.emplace(std::move(layout));
+  }
+  POLYRANK_ASSIGN(chosen, findResumed(options.checkpoints));
+  resumed = std::move(chosen);
+  if (resumed)
+    return checkResumed(whole);
   POLYRANK_ASSIGN(opened, Weights::open(*plan, options.init));
   weights.emplace(std::move(opened));
   // The ranks look at all; a model that was exported anew is refused here,
@@ -188,6 +200,21 @@ Result<std::string> Preparation::checkWeights(bool whole) {
       : options.init.empty() ? fmt::format("{}", fmt::join(files, ", "))
                              : options.init,
       options.init.empty() ? ", as when the plan was compiled" : "");
+}
+
+Result<std::string> Preparation::checkResumed(bool whole) {
+  if (Result<void> fits = checkResume(*plan->plan, *resumed,
+                                      options.checkpoints.resetOptimizer);
+      !fits)
+    return fits.error();
+  if (whole) { // else the ranks do, each what it reads
+    CheckpointReader reader(*resumed);
+    if (Result<void> read = reader.checkAll(); !read)
+      return read.error();
+  }
+  return fmt::format("those of step {} in {}{}", resumed->manifest.step,
+                     resumed->path,
+                     whole ? ", all read and as they were written" : "");
 }
 
 /// No output may be what this run reads, nor what another output goes to.
@@ -228,12 +255,28 @@ Result<std::string> Preparation::checkFiles(bool) {
 
 Result<std::string> Preparation::checkData(bool whole) {
   steps = options.steps;
-  if (options.samples().empty())
+  if (!options.samples().empty()) {
+    POLYRANK_ASSIGN(source, openData(options, *plan->plan));
+    data.emplace(std::move(source));
+    steps = stepsOf(options, *plan->plan, *data);
+  }
+  if (checkpoint || resumed) {
+    POLYRANK_ASSIGN(state,
+                    dataOf(options, *plan->plan, data ? &*data : nullptr));
+    dataState = std::move(state);
+  }
+  if (resumed) {
+    if (Result<void> same = continueData(options, *resumed, dataState); !same)
+      return same.error();
+    if (steps < stepsBefore())
+      return Error{fmt::format("--steps {}: '{}' is of step {}, which is later; "
+                               "--steps is the number of all steps, those "
+                               "before the checkpoint included",
+                               steps, resumed->path, stepsBefore())};
+  }
+  if (!data)
     return std::string(times ? "none is read (--rehearse)"
                              : "the plan needs none");
-  POLYRANK_ASSIGN(source, openData(options, *plan->plan));
-  data.emplace(std::move(source));
-  steps = stepsOf(options, *plan->plan, *data);
   if (!options.outputs.empty()) {
     outputs = outputArraysOf(*plan->plan,
                              outputSamplesOf(options, *plan->plan, *data));
@@ -270,6 +313,10 @@ Result<std::string> Preparation::checkMemory(bool whole) {
     return program.arenaBytes() + program.libraryBytes() + programBytes + held;
   };
   uint64_t each = 0, needed = held + sharedMemoryBytes(); // each: the most
+  uint64_t copies = 0; // of what is saved, which the ranks make at a step's end
+  for (int64_t rank = 0; checkpoint && rank < report.ranks; ++rank)
+    copies += CheckpointSaver::memoryBytes(*checkpoint, rank);
+  needed += copies;
   for (const ProgramReport &program : report.programs) {
     each = std::max(each, bytesOf(program));
     needed += bytesOf(program) * static_cast<uint64_t>(program.ranks);
@@ -279,6 +326,9 @@ Result<std::string> Preparation::checkMemory(bool whole) {
       plural(report.ranks, "rank"), bytesText(needed),
       report.programs.size() > 1 ? "at most " : "", bytesText(each),
       bytesText(report.arenaBytes()));
+  if (copies)
+    text += fmt::format(", {} of them for copies of what --checkpoint writes",
+                        bytesText(copies));
   MemoryRoom room = memoryRoom();
   std::string source =
       room.limit ? fmt::format("its control group, limited to {}, has",
@@ -291,6 +341,48 @@ Result<std::string> Preparation::checkMemory(bool whole) {
       "{}: compile for smaller shards (a larger mesh on more machines, --zero "
       "1, more --microbatches of fewer samples){}",
       text, whole ? "" : ", or start it all the same with --no-check")};
+}
+
+Result<void> Preparation::lockCheckpoints(bool whole) {
+  const std::string &folder = options.checkpoints.folder;
+  auto cannot = [&](const std::string &why) {
+    return Error{fmt::format("--checkpoint {}: {}", folder, why)};
+  };
+  struct stat status;
+  bool exists = stat(folder.c_str(), &status) == 0;
+  if (exists && !S_ISDIR(status.st_mode))
+    return cannot("it is no folder");
+  if (whole && !exists)
+    return access(folderOf(folder).c_str(), W_OK) == 0
+               ? Result<void>()
+               : cannot(std::strerror(errno));
+  if (!exists && mkdir(folder.c_str(), 0777) != 0)
+    return cannot(std::strerror(errno));
+  if (access(folder.c_str(), W_OK | X_OK) != 0)
+    return cannot(std::strerror(errno));
+  if (Result<void> free = checkFolder(options.checkpoints, stepsBefore());
+      !free)
+    return free;
+  struct statvfs system;
+  uint64_t bytes = checkpoint->bytes();
+  if (statvfs(folder.c_str(), &system) == 0)
+    if (uint64_t room = uint64_t(system.f_bavail) * system.f_frsize;
+        room < bytes)
+      return cannot(fmt::format("a checkpoint needs {}, and its file system "
+                                "has {} left",
+                                bytesText(bytes), bytesText(room)));
+  if (whole)
+    return {};
+  checkpointLock =
+      Descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (checkpointLock.get() < 0)
+    return cannot(std::strerror(errno));
+  // A file system that has no locks says something else.
+  if (flock(checkpointLock.get(), LOCK_EX | LOCK_NB) != 0 &&
+      errno == EWOULDBLOCK)
+    return cannot("another run is writing checkpoints there");
+  FileOperations files;
+  return removeLeftovers(files, folder);
 }
 
 Result<std::string> Preparation::checkDisk(bool whole) {
@@ -312,6 +404,12 @@ Result<std::string> Preparation::checkDisk(bool whole) {
     POLYRANK_ASSIGN(output, SaveOutput::create(save, std::move(files)));
     saveOutputs.push_back(std::move(output));
     add(save.option, save.path, bytes);
+  }
+  if (checkpoint) {
+    if (Result<void> locked = lockCheckpoints(whole); !locked)
+      return locked.error();
+    add("--checkpoint", options.checkpoints.folder + "/",
+        checkpoint->bytes());
   }
   if (!options.profile.empty()) {
     POLYRANK_ASSIGN(file, OutputFile::create(options.profile));

@@ -4,8 +4,9 @@
 
 #include "runtime/exec/Weights.h"
 #include "runtime/plan/PlanReport.h"
+#include "runtime/exec/CheckpointLayout.h"
 #include "support/OutputFile.h"
-#include "tools/polyrank-run/Options.h"
+#include "tools/polyrank-run/Resume.h"
 #include "tools/polyrank-run/SaveOutput.h"
 
 namespace polyrank::runtime {
@@ -52,6 +53,14 @@ public:
   PlanReport report;
   std::optional<DataSource> data;
   uint64_t steps = 0;
+  /// What --resume goes on from, the order of samples that it has then, and what
+  /// --checkpoint writes.
+  std::optional<FoundCheckpoint> resumed;
+  ManifestData dataState;
+  std::optional<CheckpointLayout> checkpoint;
+  /// Held as long as the run may write there: two runs at once would not do.
+  Descriptor checkpointLock;
+  uint64_t stepsBefore() const { return resumed ? resumed->manifest.step : 0; }
   std::vector<SaveOutput> saveOutputs; // those that are asked for
   std::optional<OutputFile> profileOutput, traceOutput, npzOutput;
   std::vector<OutputArray> outputs;
@@ -66,6 +75,8 @@ private:
   Result<std::string> checkData(bool whole);
   Result<std::string> checkMemory(bool whole);
   Result<std::string> checkDisk(bool whole);
+  Result<std::string> checkResumed(bool whole);
+  Result<void> lockCheckpoints(bool whole);
   struct Check;
   static const std::vector<Check> checks;
 

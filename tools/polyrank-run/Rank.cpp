@@ -3,10 +3,14 @@
 #include "tools/polyrank-run/Rank.h"
 
 #include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/exec/CheckpointSaver.h"
+#include "runtime/exec/LoadCheckpoint.h"
 #include "runtime/exec/ResidentMemory.h"
 #include "runtime/exec/SaveWeights.h"
 #include "runtime/report/RankSteps.h"
+#include "tools/polyrank-run/Committer.h"
 #include "tools/polyrank-run/Prepare.h"
+#include "tools/polyrank-run/RunPage.h"
 #include "tools/polyrank-run/StepMeter.h"
 
 #include <algorithm>
@@ -39,9 +43,13 @@ public:
       program->startProfile();
     if (!options.trace.empty())
       program->startTrace(trace.emplace(*plan, connection.rank()));
-    for (uint64_t step = 0; step < steps; ++step)
+    for (uint64_t step = page->facts().step; step < steps; ++step) {
+      page->begin(step + 1);
       if (Result<void> done = runStep(step); !done)
         return done;
+      if (Result<void> saved = checkpointAfter(step + 1); !saved)
+        return saved;
+    }
     if (Result<void> finite = checkWeights(); !finite)
       return finite;
     int descriptor = firstSaveFile;
@@ -49,6 +57,8 @@ public:
       if (!file.path.empty())
         if (Result<void> saved = save(file, descriptor); !saved)
           return saved;
+    if (saver)
+      report(saver->finish([this] { transport->beat(); }));
     if (Result<void> measured = measureRates(); !measured)
       return measured;
     // No rank leaves, and unmaps its arena, before all are through.
@@ -67,6 +77,8 @@ private:
     plan.emplace(std::move(loaded));
     POLYRANK_ASSIGN(completed, completeOptions(options, *plan->plan));
     options = completed;
+    POLYRANK_ASSIGN(shared, RunPage::map(connection.descriptors()[pageFile]));
+    page.emplace(std::move(shared));
     POLYRANK_ASSIGN(job, shm::JobDescriptors::parse(connection.job()));
     POLYRANK_ASSIGN(attached, shm::attach(job, connection.rank(),
                                           plan->bytes.hash));
@@ -104,8 +116,12 @@ private:
     double memorySeconds = secondsSince(start);
     start = std::chrono::steady_clock::now();
     if (!rehearsal)
-      if (Result<void> loaded = loadWeights(); !loaded)
+      if (Result<void> loaded =
+              page->facts().resume[0] ? resume() : loadWeights();
+          !loaded)
         return loaded;
+    if (Result<void> prepared = prepareCheckpoints(); !prepared)
+      return prepared;
     double weightsSeconds = secondsSince(start);
     steps = options.steps;
     if (!options.samples().empty()) {
@@ -155,6 +171,73 @@ private:
           return read(offset, into, length);
         };
     return program->loadParameters(sources);
+  }
+
+  /// What the launcher has chosen. Anything that is wrong here is damage, and the
+  /// launcher may know of another one.
+  Result<void> resume() {
+    Result<void> loaded = loadResumed();
+    if (!loaded)
+      connection.report({{"damaged", loaded.error().message}});
+    return loaded;
+  }
+
+  Result<void> loadResumed() {
+    POLYRANK_ASSIGN(found, openCheckpoint(page->facts().resume));
+    resumed.emplace(std::move(found));
+    weights.emplace(weightsOf(*plan, *resumed));
+    return loadCheckpoint(*program, *plan->plan, connection.rank(), *resumed,
+                          options.checkpoints.resetOptimizer,
+                          [this] { transport->beat(); });
+  }
+
+  Result<void> prepareCheckpoints() {
+    if (options.checkpoints.folder.empty())
+      return {};
+    POLYRANK_ASSIGN(computed, checkpointLayoutOf(*plan->plan));
+    layout.emplace(std::move(computed));
+    POLYRANK_ASSIGN(created,
+                    CheckpointSaver::create(
+                        *layout, connection.rank(), *program, *weights,
+                        [this](int64_t range, int64_t grain,
+                               const RangeBody &body) {
+                          device->parallelFor(range, grain, body);
+                        },
+                        files));
+    saver = std::move(created);
+    return {};
+  }
+
+  void report(const std::optional<ShardReport> &shard) const {
+    if (shard)
+      connection.report({{"shard", toJson(*shard)}});
+  }
+
+  /// Saves where --checkpoint wants it after this step, which is the same one on
+  /// all ranks.
+  Result<void> checkpointAfter(uint64_t step) {
+    if (!saver)
+      return {};
+    report(saver->poll());
+    uint64_t every = options.checkpoints.everySteps;
+    if (step == steps || (every && step % every == 0) ||
+        page->isSaveAfter(step))
+      return saveCheckpoint(step);
+    return {};
+  }
+
+  /// Called by all ranks after the same step.
+  Result<void> saveCheckpoint(uint64_t step) {
+    // What would spoil the run must not take the place of what is good.
+    if (Result<void> finite = checkFiniteWeights(); !finite)
+      return finite;
+    POLYRANK_ASSIGN(before,
+                    saver->save(step,
+                                unfinishedPath(options.checkpoints.folder, step,
+                                               page->facts().run),
+                                [this] { transport->beat(); }));
+    report(before);
+    return {};
   }
 
   Result<void> mapOutputs() {
@@ -224,7 +307,8 @@ private:
       meter->begin();
     if (data)
       if (Result<void> filled =
-              program->fillInputs(*data, splitOf(options, *plan->plan), step);
+              program->fillInputs(*data, splitOf(options, *plan->plan),
+                                  step - page->facts().origin);
           !filled)
         return Error{
             fmt::format("step {}: {}", step + 1, filled.error().message),
@@ -276,13 +360,20 @@ private:
 
   /// No rank goes on to save before all have looked.
   Result<void> checkWeights() {
+    if (Result<void> finite = checkFiniteWeights(); !finite)
+      return finite;
+    return stopsAtNan(options, *plan->plan) ? transport->barrier(everyone)
+                                            : Result<void>();
+  }
+
+  Result<void> checkFiniteWeights() const {
     if (!stopsAtNan(options, *plan->plan))
       return {};
     if (Result<void> finite = program->checkFinite(); !finite)
       return Error{finite.error().message +
                        "; lower the learning rate, or go on with --allow-nan",
                    finite.error().fault};
-    return transport->barrier(everyone);
+    return {};
   }
 
   /// For the profile's floors. All ranks measure at the same time, as they run;
@@ -377,7 +468,12 @@ private:
   std::unique_ptr<CpuDevice> device;
   std::optional<Rehearsal> rehearsal;
   std::unique_ptr<RankProgram> program;
+  std::optional<CheckpointReader> resumed;
   std::optional<Weights> weights;
+  std::optional<RunPage> page;
+  std::optional<CheckpointLayout> layout;
+  FileOperations files;
+  std::unique_ptr<CheckpointSaver> saver; // ends before what it refers to
   std::optional<DataSource> data;
   Group everyone;
   DeviceRates rates;

@@ -11,7 +11,14 @@ namespace polyrank::runtime {
 /// a forward run, or what a training run saves with.
 /// The files of weights that are asked for come last, in the order of
 /// RunOptions::saves and savedFilesOf.
-enum JobFile { planFile, memoryFile, profileFile, traceFile, firstSaveFile };
+enum JobFile {
+  planFile,
+  memoryFile,
+  profileFile,
+  traceFile,
+  pageFile, // RunPage
+  firstSaveFile
+};
 
 /// Runs the rank to its end; the exit status of the process.
 int rankMain(const RunOptions &options, const RankConnection &connection);

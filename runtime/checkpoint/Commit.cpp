@@ -1,0 +1,157 @@
+// The commit protocol.
+
+#include "runtime/checkpoint/Commit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <dirent.h>
+#include <map>
+#include <memory>
+#include <sys/stat.h>
+
+namespace polyrank::runtime {
+namespace {
+
+bool exists(const std::string &path) {
+  struct stat status;
+  return lstat(path.c_str(), &status) == 0;
+}
+
+std::vector<std::string> namesIn(const std::string &folder) {
+  std::vector<std::string> names;
+  std::unique_ptr<DIR, int (*)(DIR *)> entries(opendir(folder.c_str()),
+                                               closedir);
+  while (dirent *entry = entries ? readdir(entries.get()) : nullptr)
+    if (std::string_view(entry->d_name) != "." &&
+        std::string_view(entry->d_name) != "..")
+      names.emplace_back(entry->d_name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// Is it a file that a checkpoint has?
+bool isOurs(const std::string &name) {
+  return name == manifestName ||
+         (name.starts_with("shard-") && name.ends_with(".safetensors"));
+}
+
+/// "step-000000100.4711", behind .tmp- or .trash-.
+bool isStepOfRun(std::string_view name) {
+  size_t dot = name.find('.');
+  auto digits = [](std::string_view text) {
+    return !text.empty() &&
+           text.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  return name.starts_with("step-") && dot != std::string_view::npos &&
+         digits(name.substr(5, dot - 5)) && digits(name.substr(dot + 1));
+}
+
+} // namespace
+
+Result<void> setAside(FileOperations &files, const std::string &checkpoint) {
+  std::string aside = checkpoint + ".damaged";
+  for (int number = 2; exists(aside); ++number)
+    aside = checkpoint + ".damaged-" + std::to_string(number);
+  return files.rename(checkpoint, aside);
+}
+
+Result<void> commitCheckpoint(FileOperations &files, const std::string &folder,
+                              const std::string &unfinished,
+                              const Manifest &manifest) {
+  std::string path = unfinished + "/" + manifestName,
+              text = textOf(manifest),
+              target = checkpointPath(folder, manifest.step);
+  if (exists(target)) {
+    if (Result<FoundCheckpoint> there = openCheckpoint(target); there)
+      return Error{target + ": is there already, and whole",
+                   Error::Fault::Disk};
+    if (Result<void> renamed = setAside(files, target); !renamed)
+      return renamed;
+  }
+  {
+    POLYRANK_ASSIGN(file, files.create(path));
+    if (Result<void> written =
+            writeAt(file, path, 0, text.data(), text.size());
+        !written)
+      return Error{written.error().message, Error::Fault::Disk};
+    if (Result<void> synced = files.sync(file, path); !synced)
+      return synced;
+  }
+  if (Result<void> synced = files.syncFolder(unfinished); !synced)
+    return synced;
+  if (Result<void> renamed = files.rename(unfinished, target); !renamed)
+    return renamed;
+  return files.syncFolder(folder);
+}
+
+Result<void> removeUnfinished(FileOperations &files,
+                              const std::string &unfinished) {
+  bool others = false;
+  for (const std::string &name : namesIn(unfinished)) {
+    if (!isOurs(name)) {
+      others = true;
+      continue;
+    }
+    if (Result<void> removed = files.removeFile(unfinished + "/" + name);
+        !removed)
+      return removed;
+  }
+  if (others || !exists(unfinished))
+    return {};
+  return files.removeFolder(unfinished);
+}
+
+Result<void> removeLeftovers(FileOperations &files, const std::string &folder) {
+  for (const std::string &name : namesIn(folder)) {
+    bool leftover = false;
+    for (std::string_view prefix : {".tmp-", ".trash-"})
+      leftover |= name.starts_with(prefix) &&
+                  isStepOfRun(std::string_view(name).substr(prefix.size()));
+    if (!leftover)
+      continue;
+    if (Result<void> removed = removeUnfinished(files, folder + "/" + name);
+        !removed)
+      return removed;
+  }
+  return {};
+}
+
+Result<void> applyRetention(FileOperations &files, const std::string &folder,
+                            const Retention &retention, int64_t run) {
+  if (retention.keep == 0)
+    return {};
+  std::vector<uint64_t> whole; // the newest first
+  std::optional<std::pair<double, uint64_t>> best;
+  for (uint64_t step : checkpointsIn(folder)) {
+    Result<FoundCheckpoint> found = openCheckpoint(checkpointPath(folder, step));
+    if (!found)
+      continue;
+    whole.push_back(step);
+    for (auto &[name, value] : found->manifest.metrics) {
+      double rank = retention.highest ? -value : value;
+      // Of equal ones the newest.
+      if (name == retention.best && std::isfinite(value) &&
+          (!best || rank < best->first))
+        best = {rank, step};
+    }
+  }
+  for (size_t number = retention.keep; number < whole.size(); ++number) {
+    uint64_t step = whole[number];
+    if (best && best->second == step)
+      continue;
+    std::string trash = folder + "/.trash-" + checkpointName(step) + "." +
+                        std::to_string(run);
+    if (Result<void> renamed =
+            files.rename(checkpointPath(folder, step), trash);
+        !renamed)
+      return renamed;
+    // Else power might bring the name back, and not the files.
+    if (Result<void> synced = files.syncFolder(folder); !synced)
+      return synced;
+    if (Result<void> removed = removeUnfinished(files, trash); !removed)
+      return removed;
+  }
+  return {};
+}
+
+} // namespace polyrank::runtime

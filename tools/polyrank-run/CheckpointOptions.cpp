@@ -1,0 +1,86 @@
+// --checkpoint, --resume and what belongs to them.
+
+#include "tools/polyrank-run/CheckpointOptions.h"
+
+#include <charconv>
+
+namespace polyrank::runtime {
+namespace {
+
+/// "50" steps or "10m" of minutes.
+void setEvery(CheckpointOptions &options, const std::string &text) {
+  bool minutes = text.ends_with('m');
+  const char *end = text.data() + text.size() - (minutes ? 1 : 0);
+  uint64_t number = 0;
+  auto [stopped, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || stopped != end || number < 1 ||
+      number > 1'000'000'000)
+    throw CLI::ValidationError(
+        "--every", "'" + text + "' is neither a number of steps, such as 50, "
+                                "nor of minutes, such as 10m");
+  if (minutes)
+    options.everyMinutes = static_cast<double>(number);
+  else
+    options.everySteps = number;
+}
+
+/// "loss" or "accuracy:max".
+void setBest(CheckpointOptions &options, const std::string &text) {
+  size_t colon = text.rfind(':');
+  std::string direction =
+      colon == std::string::npos ? "min" : text.substr(colon + 1);
+  options.retention.best = text.substr(0, colon);
+  options.retention.highest = direction == "max";
+  if ((direction != "min" && direction != "max") ||
+      options.retention.best.empty())
+    throw CLI::ValidationError(
+        "--keep-best", "'" + text + "' is no metric: give its name, with :max "
+                                    "where the highest value is the best");
+}
+
+} // namespace
+
+void addCheckpointOptions(CLI::App &app, CheckpointOptions &options) {
+  auto *checkpoint = app.add_option(
+      "--checkpoint", options.folder,
+      "Write checkpoints into this folder: weights, running statistics and "
+      "optimizer state, from which --resume goes on. One is written after the "
+      "last step, and others by --every (docs/checkpoints.md)")
+      ->type_name("DIR");
+  app.add_option_function<std::string>(
+         "--every",
+         [&options](const std::string &text) { setEvery(options, text); },
+         "Write a checkpoint after each N steps, or each N minutes (Nm)")
+      ->type_name("N|Nm")
+      ->needs(checkpoint);
+  auto *keep = app.add_option(
+      "--keep", options.retention.keep,
+      "Remove older checkpoints when so many newer ones are whole (default: "
+      "keep all)")
+      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 40))
+      ->type_name("K")
+      ->needs(checkpoint);
+  app.add_option_function<std::string>(
+         "--keep-best",
+         [&options](const std::string &text) { setBest(options, text); },
+         "With --keep: keep the checkpoint with the lowest value of this "
+         "metric too (METRIC:max: the highest)")
+      ->type_name("METRIC")
+      ->needs(keep);
+  auto *resume = app.add_option(
+      "--resume", options.resume,
+      "Go on from the newest whole checkpoint in this folder, or from this one "
+      "(DIR/step-000000100). 'auto': from the newest one of --checkpoint, and "
+      "from the start where there is none")
+      ->type_name("DIR");
+  app.add_flag("--reset-optimizer", options.resetOptimizer,
+               "With --resume: take weights, running statistics and step from "
+               "the checkpoint, and begin the optimizer's state anew")
+      ->needs(resume);
+  app.add_flag("--reset-data", options.resetData,
+               "With --resume: begin the order of the samples anew, of "
+               "whichever data, seed and samples per step this run has")
+      ->needs(resume);
+}
+
+} // namespace polyrank::runtime

@@ -1,0 +1,24 @@
+// The options of polyrank-run about checkpoints.
+
+#pragma once
+
+#include "runtime/checkpoint/Commit.h"
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace polyrank::runtime {
+
+struct CheckpointOptions {
+  std::string folder; // --checkpoint; empty: none are written
+  uint64_t everySteps = 0;
+  double everyMinutes = 0; // both 0: after the last step alone
+  Retention retention;
+  std::string resume; // --resume: a folder of checkpoints, one of them, or auto
+  bool resetOptimizer = false, resetData = false;
+};
+
+/// Adds them to a command line.
+void addCheckpointOptions(CLI::App &app, CheckpointOptions &options);
+
+} // namespace polyrank::runtime

@@ -1,0 +1,206 @@
+// Gathers the ranks' reports, and commits in the background.
+
+#include "tools/polyrank-run/Committer.h"
+
+#include "runtime/checkpoint/Checksum.h"
+
+#include <algorithm>
+#include <chrono>
+#include <fmt/format.h>
+
+namespace polyrank::runtime {
+
+nlohmann::json toJson(const ShardReport &shard) {
+  nlohmann::json tensors = nlohmann::json::array();
+  for (const std::vector<uint64_t> &each : shard.checksums) {
+    nlohmann::json blocks = nlohmann::json::array();
+    for (uint64_t checksum : each)
+      blocks.push_back(toHex(checksum));
+    tensors.push_back(std::move(blocks));
+  }
+  return {{"step", shard.step},
+          {"bytes", shard.bytes},
+          {"copy_seconds", shard.copySeconds},
+          {"wait_seconds", shard.waitSeconds},
+          {"write_seconds", shard.writeSeconds},
+          {"checksums", std::move(tensors)},
+          {"error", shard.error}};
+}
+
+ShardReport shardFromJson(const nlohmann::json &json) {
+  ShardReport shard;
+  shard.step = json.value("step", uint64_t(0));
+  shard.bytes = json.value("bytes", uint64_t(0));
+  shard.copySeconds = json.value("copy_seconds", 0.0);
+  shard.waitSeconds = json.value("wait_seconds", 0.0);
+  shard.writeSeconds = json.value("write_seconds", 0.0);
+  shard.error = json.value("error", std::string());
+  for (const nlohmann::json &tensor : json.at("checksums")) {
+    std::vector<uint64_t> &blocks = shard.checksums.emplace_back();
+    for (const nlohmann::json &block : tensor)
+      blocks.push_back(
+          checksumFromHex(block.get<std::string>()).value_or(0));
+  }
+  return shard;
+}
+
+Committer::Committer(const CheckpointOptions &options, CheckpointLayout given,
+                     int64_t run, FileOperations &files)
+    : options(options), layout(std::move(given)), run(run), files(files) {
+  for (const auto &parts : layout.parts)
+    writers += !parts.empty();
+  thread = std::thread([this] { work(); });
+}
+
+Committer::~Committer() {
+  {
+    std::lock_guard lock(mutex);
+    ending = true;
+  }
+  changed.notify_all();
+  thread.join();
+}
+
+void Committer::note(
+    uint64_t step,
+    const std::vector<std::pair<std::string, double>> &noted) {
+  auto &known = metrics[step];
+  for (auto &each : noted)
+    known.push_back(each);
+  // Ranks are at most some steps apart; a checkpoint takes longer.
+  constexpr size_t kept = 4096;
+  while (metrics.size() > kept)
+    metrics.erase(metrics.begin());
+}
+
+void Committer::take(int rank, const ShardReport &shard) {
+  auto [place, isNew] = pending.try_emplace(shard.step);
+  Pending &each = place->second;
+  if (isNew) {
+    each.manifest = layout.manifest;
+    each.manifest.step = shard.step;
+  }
+  const auto &parts = layout.parts[static_cast<size_t>(rank)];
+  if (each.error.empty())
+    each.error = shard.error;
+  if (shard.error.empty() && shard.checksums.size() != parts.size())
+    each.error = fmt::format("rank {} wrote {} tensors instead of {}", rank,
+                             shard.checksums.size(), parts.size());
+  for (size_t p = 0; each.error.empty() && p < parts.size(); ++p)
+    each.manifest.tensors[parts[p].tensor].chunks[parts[p].chunk].checksums =
+        shard.checksums[p];
+  each.manifest.files[static_cast<size_t>(
+                          layout.files[static_cast<size_t>(rank)])]
+      .bytes = shard.bytes;
+  each.bytes += shard.bytes;
+  each.copySeconds = std::max(each.copySeconds, shard.copySeconds);
+  each.writeSeconds = std::max(each.writeSeconds, shard.writeSeconds);
+  if (++each.reports < writers)
+    return;
+  each.manifest.metrics = metrics[shard.step];
+  metrics.erase(metrics.begin(), metrics.upper_bound(shard.step));
+  {
+    std::lock_guard lock(mutex);
+    queue.push_back(std::move(each));
+  }
+  pending.erase(place);
+  changed.notify_all();
+}
+
+bool Committer::isBusy() const {
+  std::lock_guard lock(mutex);
+  return !pending.empty() || !queue.empty() || working;
+}
+
+void Committer::work() {
+  std::unique_lock lock(mutex);
+  for (;;) {
+    changed.wait(lock, [&] { return ending || !queue.empty(); });
+    if (queue.empty())
+      return;
+    Pending next = std::move(queue.front());
+    queue.pop_front();
+    working = true;
+    lock.unlock();
+    Outcome outcome = commit(std::move(next));
+    lock.lock();
+    working = false;
+    outcomes.push_back(std::move(outcome));
+    changed.notify_all();
+  }
+}
+
+Committer::Outcome Committer::commit(Pending &&next) {
+  auto start = std::chrono::steady_clock::now();
+  const Manifest &manifest = next.manifest;
+  std::string unfinished = unfinishedPath(options.folder, manifest.step, run);
+  Outcome outcome;
+  outcome.report.step = manifest.step;
+  outcome.report.path = checkpointPath(options.folder, manifest.step);
+  outcome.report.bytes = next.bytes;
+  outcome.report.copySeconds = next.copySeconds;
+  if (!next.error.empty())
+    outcome.error = next.error;
+  else if (Result<void> done = commitCheckpoint(files, options.folder,
+                                                unfinished, manifest);
+           !done)
+    outcome.error = done.error().message;
+  outcome.report.writeSeconds =
+      next.writeSeconds + std::chrono::duration<double>(
+                              std::chrono::steady_clock::now() - start)
+                              .count();
+  // Here and below: what cannot be removed is told, and stays.
+  Result<void> removed =
+      outcome.error.empty()
+          ? applyRetention(files, options.folder, options.retention, run)
+          : removeUnfinished(files, unfinished);
+  if (!removed)
+    outcome.warning = removed.error().message;
+  const std::string &best = options.retention.best;
+  if (!best.empty() && outcome.warning.empty() &&
+      std::none_of(manifest.metrics.begin(), manifest.metrics.end(),
+                   [&](auto &metric) { return metric.first == best; }))
+    outcome.warning = fmt::format(
+        "--keep-best {}: step {} has no such metric", best, manifest.step);
+  return outcome;
+}
+
+void Committer::tick(Progress &progress) {
+  std::deque<Outcome> done;
+  {
+    std::lock_guard lock(mutex);
+    done.swap(outcomes);
+  }
+  for (const Outcome &outcome : done) {
+    if (outcome.error.empty()) {
+      failure.reset();
+      committed = outcome.report.step;
+      progress.checkpoint(outcome.report);
+    } else {
+      failure = outcome.error;
+      progress.warn(fmt::format(
+          "the checkpoint of step {} could not be written: {}; {}",
+          outcome.report.step, outcome.error,
+          committed ? fmt::format("that of step {} is whole", committed)
+                    : "those before are as they were"));
+    }
+    if (!outcome.warning.empty() && !std::exchange(toldOfMetric, true))
+      progress.warn(outcome.warning);
+  }
+}
+
+void Committer::finish(Progress &progress) {
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return queue.empty() && !working; });
+  }
+  for (auto &[step, each] : pending)
+    if (Result<void> removed = removeUnfinished(
+            files, unfinishedPath(options.folder, step, run));
+        !removed)
+      progress.warn(removed.error().message);
+  pending.clear();
+  tick(progress);
+}
+
+} // namespace polyrank::runtime

@@ -1,0 +1,90 @@
+// The launcher's side of checkpoints: commits what the ranks have written.
+
+#pragma once
+
+#include "runtime/checkpoint/Commit.h"
+#include "runtime/exec/CheckpointSaver.h"
+#include "runtime/report/Progress.h"
+#include "tools/polyrank-run/CheckpointOptions.h"
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+
+namespace polyrank::runtime {
+
+nlohmann::json toJson(const ShardReport &shard);
+ShardReport shardFromJson(const nlohmann::json &json);
+
+/// Puts a checkpoint together when all ranks have said that their file is
+/// durable, and commits it on a thread of its own: nobody waits for the disk.
+/// What it did is told by `tick` and `finish`, on the thread that calls them. A
+/// save that fails costs that checkpoint alone.
+class Committer {
+public:
+  /// `layout.manifest` with everything that is the same in all checkpoints of
+  /// the run. `run` is its number.
+  Committer(const CheckpointOptions &options, CheckpointLayout layout,
+            int64_t run, FileOperations &files);
+  ~Committer();
+
+  /// Metrics of a step, or of an evaluation after it. Before the last report of
+  /// its checkpoint.
+  void note(uint64_t step,
+            const std::vector<std::pair<std::string, double>> &metrics);
+  /// What a rank says of its file.
+  void take(int rank, const ShardReport &shard);
+
+  /// The step after which the order of samples began, of checkpoints from now on.
+  void setOrigin(uint64_t step) { layout.manifest.data.origin = step; }
+
+  /// Whether a checkpoint is being written.
+  bool isBusy() const;
+  /// What has been done since it was last asked.
+  void tick(Progress &progress);
+  /// Waits for what all ranks have written, removes the rest, and tells.
+  void finish(Progress &progress);
+
+  /// The step of the last one that is committed by this run; 0: none.
+  uint64_t lastStep() const { return committed; }
+  /// Why the latest failed, if it did.
+  const std::optional<std::string> &lastFailure() const { return failure; }
+
+private:
+  struct Pending {
+    Manifest manifest;
+    size_t reports = 0;
+    uint64_t bytes = 0;
+    double copySeconds = 0, writeSeconds = 0; // of the slowest rank
+    std::string error;                        // of the first rank with one
+  };
+  struct Outcome {
+    CheckpointReport report;
+    std::string error, warning;
+  };
+
+  void work();
+  Outcome commit(Pending &&pending);
+
+  const CheckpointOptions &options;
+  CheckpointLayout layout;
+  int64_t run;
+  FileOperations &files;
+  size_t writers = 0; // ranks with a file
+  std::map<uint64_t, Pending> pending;
+  std::map<uint64_t, std::vector<std::pair<std::string, double>>> metrics;
+  uint64_t committed = 0;
+  std::optional<std::string> failure;
+  bool toldOfMetric = false;
+
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Pending> queue;
+  std::deque<Outcome> outcomes;
+  bool working = false, ending = false;
+  std::thread thread;
+};
+
+} // namespace polyrank::runtime

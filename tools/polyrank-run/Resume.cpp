@@ -1,0 +1,162 @@
+// Chooses a checkpoint and compares it with the run.
+
+#include "tools/polyrank-run/Resume.h"
+
+#include "runtime/exec/DataFingerprint.h"
+#include "runtime/report/Messages.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+namespace polyrank::runtime {
+namespace {
+
+bool isFolder(const std::string &path) {
+  struct stat status;
+  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+std::string withoutSlash(std::string path) {
+  while (path.size() > 1 && path.ends_with('/'))
+    path.pop_back();
+  return path;
+}
+
+/// DIR/step-000000100, whatever is in it.
+bool namesCheckpoint(const std::string &path) {
+  std::string name = path.substr(path.rfind('/') + 1);
+  return name.starts_with("step-") &&
+         name.find_first_not_of("0123456789", 5) == std::string::npos &&
+         name.size() > 5;
+}
+
+const char *nameOf(SampleOrder order) {
+  return order == SampleOrder::Random ? "random" : "sequential";
+}
+
+} // namespace
+
+bool resumesFromFolder(const CheckpointOptions &options) {
+  std::string path = withoutSlash(options.resume);
+  struct stat status;
+  return !path.empty() && !namesCheckpoint(path) &&
+         stat((path + "/" + manifestName).c_str(), &status) != 0;
+}
+
+Result<std::optional<FoundCheckpoint>>
+findResumed(const CheckpointOptions &options, uint64_t before) {
+  if (options.resume.empty())
+    return std::optional<FoundCheckpoint>();
+  bool isAuto = options.resume == "auto";
+  if (isAuto && options.folder.empty())
+    return Error{"--resume auto goes on from the newest checkpoint of "
+                 "--checkpoint DIR: give that too"};
+  std::string path = withoutSlash(isAuto ? options.folder : options.resume);
+  if (!isFolder(path)) {
+    if (isAuto)
+      return std::optional<FoundCheckpoint>();
+    return Error{fmt::format("--resume {}: there is no such folder",
+                             options.resume)};
+  }
+  if (!isAuto && !resumesFromFolder(options)) {
+    Result<FoundCheckpoint> opened = openCheckpoint(path);
+    if (!opened)
+      return Error{"--resume: " + opened.error().message};
+    return std::optional<FoundCheckpoint>(*std::move(opened));
+  }
+  CheckpointChoice choice = newestCheckpoint(path, before);
+  if (!choice.found) {
+    if (isAuto && choice.damaged.empty() && before == ~uint64_t(0))
+      return std::optional<FoundCheckpoint>();
+    std::string why;
+    for (const std::string &reason : choice.damaged)
+      why += "; " + reason;
+    return Error{fmt::format("--resume {}: it has no whole checkpoint{}{}",
+                             options.resume,
+                             before == ~uint64_t(0)
+                                 ? ""
+                                 : fmt::format(" before step {}", before),
+                             why)};
+  }
+  for (const std::string &reason : choice.damaged)
+    tell(fmt::format("polyrank-run: passed over, for an older checkpoint: {}\n",
+                     reason));
+  return std::move(choice.found);
+}
+
+Result<ManifestData> dataOf(const RunOptions &options, const plan::Plan &plan,
+                            const DataSource *data) {
+  ManifestData result;
+  result.samplesPerStep = plan.samples_per_step();
+  result.order = nameOf(options.order);
+  if (!data)
+    return result;
+  result.description = data->describe();
+  result.samples = data->samples(Split::Train);
+  std::vector<InputSpec> inputs = inputSpecsOf(plan);
+  POLYRANK_ASSIGN(fingerprint,
+                  fingerprintOf(*data, inputs, plan.samples_per_step()));
+  result.fingerprint = fingerprint;
+  return result;
+}
+
+Result<void> continueData(const RunOptions &options,
+                          const FoundCheckpoint &found, ManifestData &now) {
+  const Manifest &manifest = found.manifest;
+  const ManifestData &then = manifest.data;
+  if (options.checkpoints.resetData) {
+    now.origin = manifest.step;
+    return {};
+  }
+  now.origin = then.origin;
+  auto differ = [&](const std::string &what) {
+    return Error{fmt::format("{}: {}; --reset-data begins the order of the "
+                             "samples anew with what this run has",
+                             found.path, what)};
+  };
+  if (then.samplesPerStep != now.samplesPerStep)
+    return differ(fmt::format(
+        "it was written with {} samples per step, and the plan takes {}: "
+        "compile it for {} (microbatches times the batch of each)",
+        then.samplesPerStep, now.samplesPerStep, then.samplesPerStep));
+  if (manifest.seed != options.seed)
+    return differ(fmt::format("it was written with --seed {}, and this run has "
+                              "--seed {}: give --seed {}",
+                              manifest.seed, options.seed, manifest.seed));
+  if (then.order != now.order)
+    return differ(fmt::format("it was written with --order {}, and this run has "
+                              "--order {}: give --order {}",
+                              then.order, now.order, then.order));
+  if (then.fingerprint != now.fingerprint)
+    return differ(fmt::format(
+        "it was written with other data: then '{}' with {} samples to train "
+        "with (fingerprint {}), now '{}' with {} ({}): give the same --data and "
+        "--holdout",
+        then.description, then.samples,
+        then.fingerprint.substr(0, 8), now.description, now.samples,
+        now.fingerprint.substr(0, 8)));
+  return {};
+}
+
+Result<void> checkFolder(const CheckpointOptions &options, uint64_t step) {
+  for (uint64_t there : checkpointsIn(options.folder)) {
+    if (there <= step)
+      break;
+    std::string path = checkpointPath(options.folder, there);
+    if (!openCheckpoint(path))
+      continue; // set aside when its step comes
+    return Error{
+        step == 0
+            ? fmt::format("--checkpoint {}: there are checkpoints in it, the "
+                          "newest of step {}: go on from it with --resume {}, "
+                          "or give another folder",
+                          options.folder, there, options.folder)
+            : fmt::format("--checkpoint {}: '{}' is of a later step than {}, "
+                          "from which this run goes on: move it away, or give "
+                          "another folder",
+                          options.folder, path, step)};
+  }
+  return {};
+}
+
+} // namespace polyrank::runtime

@@ -1,0 +1,68 @@
+// One word that ranks and launcher agree by.
+
+#include "tools/polyrank-run/RunPage.h"
+
+#include <algorithm>
+#include <new>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace polyrank::runtime {
+namespace {
+
+constexpr uint64_t low = 0xffffffff;
+
+} // namespace
+
+Result<RunPage> RunPage::create() {
+  RunPage result;
+  result.file = Descriptor(memfd_create("polyrank-run", MFD_CLOEXEC));
+  if (result.file.get() < 0 || ftruncate(result.file.get(), sizeof(Page)) != 0)
+    return Error{"no memory for what launcher and ranks share",
+                 Error::Fault::Rank};
+  POLYRANK_ASSIGN(mapped, map(result.file.get()));
+  result.page = std::exchange(mapped.page, nullptr);
+  new (result.page) Page{};
+  return std::move(result);
+}
+
+Result<RunPage> RunPage::map(int descriptor) {
+  RunPage result;
+  void *memory = descriptor < 0
+                     ? MAP_FAILED
+                     : mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE,
+                            MAP_SHARED, descriptor, 0);
+  if (memory == MAP_FAILED)
+    return Error{"cannot map what launcher and ranks share",
+                 Error::Fault::Rank};
+  result.page = static_cast<Page *>(memory);
+  return std::move(result);
+}
+
+RunPage::RunPage(RunPage &&other) noexcept
+    : file(std::move(other.file)), page(std::exchange(other.page, nullptr)) {}
+
+RunPage::~RunPage() {
+  if (page)
+    munmap(page, sizeof(Page));
+}
+
+void RunPage::begin(uint64_t step) {
+  uint64_t seen = page->steps.load();
+  while ((seen & low) < step &&
+         !page->steps.compare_exchange_weak(seen, (seen & ~low) | (step & low)))
+    ;
+}
+
+void RunPage::requestSave() {
+  uint64_t seen = page->steps.load();
+  while (!page->steps.compare_exchange_weak(
+      seen, (seen & low) | ((seen & low) + 1) << 32))
+    ;
+}
+
+bool RunPage::isSaveAfter(uint64_t step) const {
+  return page->steps.load() >> 32 == step;
+}
+
+} // namespace polyrank::runtime

@@ -1,0 +1,57 @@
+// A page of memory that the launcher and all ranks map: what the launcher found
+// before they began, and after which step they are to save next.
+
+#pragma once
+
+#include "support/File.h"
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+namespace polyrank::runtime {
+
+/// Steps are below 2^32 where a save is asked for.
+class RunPage {
+public:
+  /// New memory, without a name.
+  static Result<RunPage> create();
+  /// The one that the launcher has made.
+  static Result<RunPage> map(int descriptor);
+  RunPage(RunPage &&other) noexcept;
+  ~RunPage();
+
+  int descriptor() const { return file.get(); }
+
+  /// Written before the ranks start.
+  struct Facts {
+    int64_t run = 0;     // a number of this run, for the names of its files
+    uint64_t step = 0;   // that the checkpoint is of; 0: there is none
+    uint64_t origin = 0; // the step after which the order of samples began
+    char resume[4096] = {}; // the path of the checkpoint
+  };
+  Facts &facts() { return page->facts; }
+  const Facts &facts() const { return page->facts; }
+
+  /// A rank begins a step, from 1.
+  void begin(uint64_t step);
+  /// Asks for a save after a step that no rank has begun, so that each of them
+  /// learns of it in time. Not again before all have done that.
+  void requestSave();
+  /// Whether that was step `step`.
+  bool isSaveAfter(uint64_t step) const;
+
+private:
+  struct Page {
+    /// The last step that any rank has begun, and above it, in the same word,
+    /// the one to save after: neither can change unseen by who changes the other.
+    std::atomic<uint64_t> steps;
+    Facts facts;
+  };
+  RunPage() = default;
+
+  Descriptor file;
+  Page *page = nullptr;
+};
+
+} // namespace polyrank::runtime
