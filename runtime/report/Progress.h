@@ -159,6 +159,9 @@ public:
 private:
   Progress(const PlanReport &plan, const ProgressOptions &options)
       : plan(plan), options(options) {}
+  Result<void> openLog();
+  Result<void> openEvents();
+  /// To the log, if there is one that can be written.
   void append(const nlohmann::ordered_json &record);
   Result<void> openLog();
   Result<void> openEvents();

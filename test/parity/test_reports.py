@@ -286,6 +286,38 @@ def test_run_log_and_profile(compiled, dataset, tmp_path):
                *re.search(r"polyrank-compile (--rates [0-9.:]+) ", table[-1])[1].split())
 
 
+def test_logs_are_drawn_as_pictures(compiled, dataset, tmp_path):
+    logs, picture = [tmp_path / name for name in ("a.jsonl", "b & c.jsonl")], tmp_path / "runs.svg"
+    for log, steps in zip(logs, (1, 40)):
+        tools.tool("run", compiled[0], "--data", dataset("mlp", 1), "--steps", steps, "--log", log)
+    SVG = "{http://www.w3.org/2000/svg}"
+    for chosen in ([logs[0]], [logs[1]], logs):
+        out, _ = tools.tool("inspect", *(word for log in chosen for word in ("--log", log)), "-o", picture)
+        assert out == ""
+        root = ElementTree.parse(picture).getroot()
+        width, height = float(root.get("width")), float(root.get("height"))
+        for line in root.iter(SVG + "polyline"):
+            for x, y in (map(float, point.split(",")) for point in line.get("points").split()):
+                assert 0 <= x <= width and 0 <= y <= height
+        words = [text.text for text in root.iter(SVG + "text")]
+        assert {"loss", "learning rate", "samples per second", "step"} <= set(words)
+        for log in chosen:
+            assert log.name in words or f"Training: {log.name}" in words
+    # A picture takes the place of a picture, and of nothing else.
+    before = logs[0].read_bytes()
+    for arguments, message in (
+            (("--log", logs[0], "-o", logs[0]), "is the same file as the log (--log)"),
+            (("--log", logs[0], "-o", logs[1]), "exists and is not an SVG picture"),
+            (("--log", logs[0], "-o", tmp_path / "p.png"), "PNG"),
+            (("--log", tmp_path / "none", "-o", picture), "none"),
+            (("--log", compiled[0], "-o", picture), "line 1 is no record of a log of polyrank-run"),
+            (("--log", logs[0]), "-o"), (("-o", picture), "--log"), ((), "PLAN"),
+            ((compiled[0], "--log", logs[0], "-o", picture), "excludes")):
+        _, said = tools.tool("inspect", *arguments, code=1)
+        assert message in said
+    assert logs[0].read_bytes() == before
+
+
 def test_a_trace_is_compared_with_its_plan(compiled, dataset, tmp_path):
     plan, _ = compiled
     trace, times, again = tmp_path / "trace.json", tmp_path / "times.json", tmp_path / "again.json"

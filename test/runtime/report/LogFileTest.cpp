@@ -103,13 +103,13 @@ TEST(LogFile, StepsBelongToRecordsInOnePlace) {
 }
 
 /// What a run writes to it.
-std::string logOf(TemporaryFolder &folder, std::optional<uint64_t> resumedAfter,
+std::string logOf(TemporaryFolder &folder, uint64_t stepsBefore,
                   std::vector<uint64_t> steps) {
   PlanReport plan;
   ProgressOptions options;
   options.quiet = true;
   options.log = folder.path("log");
-  options.resumedAfter = resumedAfter;
+  options.stepsBefore = stepsBefore;
   options.run = {{"run", {{"first_step", steps[0]}}}};
   auto progress = Progress::open(plan, options);
   EXPECT_TRUE(progress) << progress.error().message;
@@ -126,17 +126,46 @@ std::string logOf(TemporaryFolder &folder, std::optional<uint64_t> resumedAfter,
   return text;
 }
 
+TEST(LogFile, GoesBackWithARunThatFindsItsCheckpointDamaged) {
+  TemporaryFolder folder;
+  logOf(folder, 0, {1, 2, 3, 4});
+  PlanReport plan;
+  ProgressOptions options;
+  options.quiet = true;
+  options.log = folder.path("log");
+  options.tensorboard = folder.path("events");
+  options.stepsBefore = 4;
+  options.run = {{"run", {{"first_step", 5}}}};
+  auto progress = Progress::open(plan, options);
+  ASSERT_TRUE(progress);
+  ASSERT_TRUE((*progress)->startAfter(2));
+  StepReport report;
+  report.step = 3;
+  (*progress)->step(report);
+  ASSERT_TRUE((*progress)->close());
+  std::string text;
+  EXPECT_TRUE(forEachRecord(options.log, [&](const json &record) {
+    text += record.contains("run")
+                ? "run" + record["run"]["first_step"].dump() + " "
+                : record["step"].dump() + " ";
+  }));
+  EXPECT_EQ(text, "run1 1 2 run5 run3 3 ");
+  EXPECT_EQ(std::distance(
+                std::filesystem::directory_iterator(options.tensorboard), {}),
+            2);
+}
+
 TEST(LogFile, IsAppendedByARunThatGoesOnAndBegunAnewByAnother) {
   TemporaryFolder folder;
-  EXPECT_EQ(logOf(folder, std::nullopt, {1, 2, 3, 4}), "run 1 2 3 4 ");
+  EXPECT_EQ(logOf(folder, 0, {1, 2, 3, 4}), "run 1 2 3 4 ");
   EXPECT_EQ(logOf(folder, 2, {3, 4}), "run 1 2 run 3 4 ");
   EXPECT_EQ(logOf(folder, 4, {5}), "run 1 2 run 3 4 run 5 ");
-  EXPECT_EQ(logOf(folder, std::nullopt, {1}), "run 1 ");
+  EXPECT_EQ(logOf(folder, 0, {1}), "run 1 ");
   folder.write("log", "notes\n");
   PlanReport plan;
   ProgressOptions options;
   options.log = folder.path("log");
-  options.resumedAfter = 1;
+  options.stepsBefore = 1;
   EXPECT_FALSE(Progress::open(plan, options));
   EXPECT_EQ(folder.read("log"), "notes\n");
 }
