@@ -378,3 +378,27 @@ def test_minutes_between_checkpoints_are_the_same_step_on_all_ranks(dropping, tm
     plan, data = compileDropping(dropping, tmp_path / "plan", "--mesh", "data=2"), dropping / "data.npz"
     run(plan, data, 50, "--checkpoint", tmp_path / "c", "--every", "1m")
     assert checkpoints(tmp_path / "c") == ["step-000000050"]
+
+
+def test_inspect_lists_checkpoints_and_finds_damage(trained):
+    _, _, folder = trained
+    said, _ = tools.tool("inspect", folder / "step-000000004", "--check")
+    for line in ("step          4", ", on data=2", "base.weight.exp_avg", "norm.running_mean", "whole, every byte as it was written"):
+        assert line in said
+    report = json.loads(tools.tool("inspect", folder / "step-000000004", "--json")[0])
+    assert report["report"] == "checkpoint" and report["step"] == 4 and report["data"]["samples_per_step"] == 8
+    tensors = {tensor["name"]: tensor for tensor in report["tensors"]}
+    assert tensors["base.weight"] == {"name": "base.weight", "role": "parameter", "dtype": "f32", "shape": [8, 6], "bytes": 192,
+                                      "chunks": tensors["base.weight"]["chunks"]}
+    assert tensors["norm.running_mean"]["role"] == "buffer" and tensors["step"]["role"] == "state"
+    assert sum(file["bytes"] for file in report["files"]) == report["bytes"]
+    flip(folder / "step-000000004" / "shard-00001-of-00002.safetensors")
+    said, _ = tools.tool("inspect", folder)
+    assert said.count("whole by its manifest and sizes") == 2
+    said, error = tools.tool("inspect", folder, "--check", code=1)
+    assert "step-000000004  DAMAGED" in said and "their checksum differs" in error
+    report = json.loads(tools.tool("inspect", folder, "--check", "--json", code=1)[0])
+    assert [entry["whole"] for entry in report["checkpoints"]] == [False, True]
+    tools.tool("inspect", folder / "step-000000004", "--check", code=1)
+    _, error = tools.tool("inspect", trained[0], "--check", code=1)
+    assert "--check is for checkpoints" in error

@@ -11,6 +11,7 @@
 #include "support/OutputFile.h"
 #include "support/Outputs.h"
 #include "tools/Help.h"
+#include "tools/polyrank-inspect/Checkpoint.h"
 #include "tools/polyrank-inspect/Compare.h"
 #include "tools/polyrank-inspect/Reasons.h"
 
@@ -27,7 +28,7 @@ namespace {
 struct InspectOptions {
   std::string plan, why, memorySvg, layoutsSvg, scheduleSvg, trace, times;
   bool memory = false, communication = false, parameters = false,
-       kernels = false, overlap = false, json = false;
+       kernels = false, overlap = false, json = false, check = false;
 };
 
 /// Of a rank at each coordinate.
@@ -345,6 +346,11 @@ Result<void> writePictures(const InspectOptions &options,
 }
 
 Result<void> inspect(const InspectOptions &options) {
+  if (isFolder(options.plan))
+    return inspectCheckpoint(options.plan, options.json, options.check);
+  if (options.check)
+    return Error{"--check is for checkpoints; a plan is verified whenever it is "
+                 "read"};
   Result<LoadedPlan> plan = loadPlan(options.plan);
   if (!plan)
     return plan.error();
@@ -423,7 +429,9 @@ int main(int argc, char **argv) {
                "Exit status: 0 done, 1 the input is wrong.",
                "polyrank-inspect"};
   polyrank::useHelpFormatter(app);
-  app.add_option("PLAN", options.plan, "The plan file")
+  app.add_option("PLAN", options.plan,
+                 "The plan file; or a checkpoint, or a folder of them: what is "
+                 "in it, and whether it is whole")
       ->required()
       ->type_name("FILE");
   app.add_flag("--parameters", options.parameters,
@@ -473,6 +481,9 @@ int main(int argc, char **argv) {
                "Everything as one JSON object; with --why NAME the "
                "collectives that have to do with it. docs/reports.md has the "
                "fields");
+  app.add_flag("--check", options.check,
+               "Of a checkpoint: read everything and compare it with its "
+               "checksums");
   for (const char *option : {"--parameters", "--memory", "--comm", "--overlap",
                              "--kernels", "--why"})
     app.get_option("--compare")->excludes(option);
