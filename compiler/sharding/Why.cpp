@@ -5,6 +5,7 @@
 #include "compiler/cost/CostModel.h"
 #include "compiler/sharding/Passes.h"
 #include "dialects/graph/Boundary.h"
+#include "dialects/graph/Provenance.h"
 #include "dialects/sharding/Reason.h"
 #include "support/Names.h"
 #include "llvm/ADT/MapVector.h"
@@ -198,7 +199,7 @@ polyrank::sharding::findReplicated(func::FuncOp function) {
       sharding::AxisRef axis = mesh.getAxis(i);
       if (axis.size == 1 || sharding::overlap(used, axis))
         continue;
-      std::string name = describe(op), text = describe(mesh, axis);
+      std::string name = graph::describe(op), text = describe(mesh, axis);
       Repeated &entry = all[text + "|" + LayerNames::getKey(name)];
       entry.axis = text;
       entry.names.add(name);

@@ -163,8 +163,6 @@ private:
   Result<void> openEvents();
   /// To the log, if there is one that can be written.
   void append(const nlohmann::ordered_json &record);
-  Result<void> openLog();
-  Result<void> openEvents();
   void addEvents(const StepReport &step, double samplesPerSecond);
   void show(const StepReport &step);
   void print(const std::string &line);

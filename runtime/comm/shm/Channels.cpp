@@ -199,57 +199,24 @@ ShmTransport::receive(ChannelEnd end, DeviceSpan into,
                     std::max(now, times.arrives), self};
 }
 
-/// As awaitTurn does for a group.
+/// Until it has sent this rank's next value, or received one and made room.
 Result<void> ShmTransport::awaitPeer(const OpenChannel &channel) {
   if (auto alive = control.health(); !alive)
     return alive;
-  control.rank(self).operation.store(channel.id, std::memory_order_relaxed);
+  RankState &state = control.rank(self);
+  state.operation.store(channel.id, std::memory_order_relaxed);
   ChannelHeader &header = *channel.header;
   // Of the sender the slots are known here, and the header's to nobody else yet.
   ChannelWait wait{channel.sends, uint32_t(channel.peer),
                    uint32_t(channel.count)};
-  auto isOver = [&] { return header.isOver(wait); };
-  if (isOver())
+  if (header.isOver(wait))
     return {};
-  int64_t begin = monotonicNanoseconds();
-  struct Stopwatch {
-    int64_t begin;
-    uint64_t &sum;
-    ~Stopwatch() { sum += monotonicNanoseconds() - begin; }
-  } stopwatch{begin, waited};
-  if (spinUntil(begin, control.header().spinNanoseconds, isOver))
-    return {};
-  RankState &state = control.rank(self);
+  // The word says that this rank waits in a channel: in this one.
   state.channel.store(channel.offset);
-  state.waiting.store(wait.word());
-  header.sleepers.fetch_add(1);
-  Result<void> result;
-  WaitPath circle;
-  while (true) {
-    uint32_t bell = header.bell.load();
-    if (isOver())
-      break;
-    if (result = control.health(); !result)
-      break;
-    int64_t before = monotonicNanoseconds();
-    sleepWhile(header.bell, bell);
-    if (isOver() || monotonicNanoseconds() - before < 90'000'000)
-      continue;
-    if (result = checkPeer(channel); !result)
-      break;
-    auto found = findCircle();
-    if (!found.empty() && found == circle) {
-      std::string message = "ranks wait for each other:";
-      for (auto &[rank, word] : found)
-        message += "\n  " + describeWait(rank);
-      result = failed(message);
-      break;
-    }
-    circle = std::move(found);
-  }
-  header.sleepers.fetch_sub(1);
-  state.waiting.store(0);
-  return result;
+  Result<bool> slept = await({wait.word(), header.bell, header.sleepers,
+                              [&] { return header.isOver(wait); },
+                              [&] { return checkPeer(channel); }});
+  return slept ? Result<void>() : slept.error();
 }
 
 Result<void> ShmTransport::checkPeer(const OpenChannel &channel) {

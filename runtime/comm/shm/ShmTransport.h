@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -165,6 +166,16 @@ private:
 
   // Wait.cpp
   Result<void> finish(Operation &operation);
+  /// What a rank waits for, whoever does it.
+  struct Awaited {
+    uint64_t word;                            // as RankState::waiting shows it
+    std::atomic<uint32_t> &bell, &sleepers;   // the futex, and who sleeps on it
+    std::function<bool()> isOver;
+    std::function<Result<void>()> checkPeers; // may it still come?
+  };
+  /// Spins a moment, then sleeps; whether it slept. Fails where it cannot come
+  /// any more.
+  Result<bool> await(const Awaited &awaited);
   Result<void> awaitTurn(const Operation &operation, uint32_t turn);
   Result<void> awaitLink(int64_t end);
   Result<void> checkPeers(const Operation &operation, uint32_t turn);

@@ -39,58 +39,73 @@ Result<void> ShmTransport::finish(Operation &operation) {
   return {};
 }
 
-/// Until the operation's turn is this one no more.
-Result<void> ShmTransport::awaitTurn(const Operation &operation,
-                                     uint32_t turn) {
-  OperationSlot &slot = slotOf(operation);
+Result<bool> ShmTransport::await(const Awaited &awaited) {
   int64_t begin = monotonicNanoseconds();
   struct Stopwatch {
     int64_t begin;
     uint64_t &sum;
     ~Stopwatch() { sum += monotonicNanoseconds() - begin; }
   } stopwatch{begin, waited};
-  auto isOver = [&] {
-    return slot.turn.load(std::memory_order_acquire) != turn;
-  };
-  if (spinUntil(begin, control.header().spinNanoseconds, isOver))
-    return {};
+  if (spinUntil(begin, control.header().spinNanoseconds, awaited.isOver))
+    return false;
 
-  RankState &state = control.rank(self);
-  state.waiting.store(
-      Wait{operation.group->entry, operation.slot(), turn}.word());
-  slot.sleepers.fetch_add(1);
-  Result<void> result;
+  std::atomic<uint64_t> &waiting = control.rank(self).waiting;
+  waiting.store(awaited.word);
+  awaited.sleepers.fetch_add(1);
+  Result<bool> result = true;
   WaitPath circle;
-  while (!isOver()) {
-    if (result = control.health(); !result)
+  while (true) {
+    uint32_t bell = awaited.bell.load();
+    if (awaited.isOver())
       break;
+    if (auto alive = control.health(); !alive) {
+      result = alive.error();
+      break;
+    }
     int64_t before = monotonicNanoseconds();
-    sleepWhile(slot.turn, turn);
+    sleepWhile(awaited.bell, bell);
     // A wake, or a signal: look at the peers only once in a while.
-    if (isOver() || monotonicNanoseconds() - before < 90'000'000)
+    if (awaited.isOver() || monotonicNanoseconds() - before < 90'000'000)
       continue;
-    if (result = checkPeers(operation, turn); !result)
+    if (auto possible = awaited.checkPeers(); !possible) {
+      result = possible.error();
       break;
+    }
     // All of these waits lasted from the first look to the second, so each was
     // waiting for the next at one and the same time: none will ever arrive.
     auto found = findCircle();
     if (!found.empty() && found == circle) {
       std::string message = "ranks wait for each other:";
-      for (auto &[rank, wait] : found)
+      for (auto &[rank, word] : found)
         message += "\n  " + describeWait(rank);
       result = failed(message);
       break;
     }
     circle = std::move(found);
   }
-  slot.sleepers.fetch_sub(1);
-  state.waiting.store(0);
+  awaited.sleepers.fetch_sub(1);
+  waiting.store(0);
+  return result;
+}
+
+/// Until the operation's turn is this one no more.
+Result<void> ShmTransport::awaitTurn(const Operation &operation,
+                                     uint32_t turn) {
+  OperationSlot &slot = slotOf(operation);
+  int64_t begin = monotonicNanoseconds();
+  Result<bool> slept = await(
+      {Wait{operation.group->entry, operation.slot(), turn}.word(), slot.turn,
+       slot.sleepers,
+       [&] { return slot.turn.load(std::memory_order_acquire) != turn; },
+       [&] { return checkPeers(operation, turn); }});
+  if (!slept)
+    return slept.error();
   // Who let it begin stays noted until this rank starts the slot's next one.
-  if (result && turn == operation.turn())
+  if (*slept && turn == operation.turn())
     control.rank(slot.lastStarter)
         .awaitedNanoseconds.fetch_add(monotonicNanoseconds() - begin,
                                       std::memory_order_relaxed);
-  return result;
+  return {};
 }
 
 /// Sleeps until then. On a core of its own it watches the clock for the last
