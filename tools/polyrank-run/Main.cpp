@@ -286,6 +286,9 @@ private:
     facts.step = stepsBefore();
     facts.origin = dataState.origin;
     facts.resetOptimizer = options.checkpoints.resetOptimizer;
+    facts.savesAtOnce =
+        checkpoint && resumed && steps == stepsBefore() &&
+        !openCheckpoint(checkpointPath(options.checkpoints.folder, steps));
     std::string path = resumed ? resumed->path : "";
     if (path.size() >= sizeof(facts.resume))
       return Error{fmt::format("--resume: the path '{}' is too long", path)};

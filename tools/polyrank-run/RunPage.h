@@ -30,6 +30,7 @@ public:
     uint64_t origin = 0; // the step after which the order of samples began
     char resume[4096] = {}; // the path of the checkpoint
     bool resetOptimizer = false; // whose state is not loaded from there
+    bool savesAtOnce = false; // all steps are done, and are to be saved elsewhere
   };
   Facts &facts() { return page->facts; }
   const Facts &facts() const { return page->facts; }
