@@ -173,7 +173,13 @@ bool isOfKind(FileKind kind, std::string_view start, uint64_t size) {
   case FileKind::Folder:
     return false;
   case FileKind::Log:
-    return start.starts_with("{\"run\":") || start.starts_with("{\"step\":");
+    // A log that ended early may have no step, and one that goes on may begin
+    // with something else.
+    for (std::string_view record : {"{\"run\":", "{\"step\":",
+                                    "{\"restart\":", "{\"checkpoint\":"})
+      if (start.starts_with(record))
+        return true;
+    return false;
   case FileKind::Svg:
     return start.starts_with("<svg ");
   case FileKind::Trace:

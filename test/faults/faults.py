@@ -5,7 +5,6 @@ documented exit code and a message that names what happened; in both cases no pr
 """
 
 import os
-import signal
 import subprocess
 import time
 from dataclasses import dataclass
@@ -94,7 +93,7 @@ class Run:
         left = {path.name for path in self.folder.iterdir()} - kept
         assert not left, left
         for path in self.checkpoints.glob("*"):
-            assert path.name.startswith("step-") or code < 0, path
+            assert path.name.startswith("step-") or code < 0, f"exit code {code}, and {path} is left\n{self.said()}"
         saved = self.weights.read_bytes() if self.weights.exists() else None
         return Outcome(code, self.said(), saved, tools.readLog(self.logFile) if self.logFile.exists() else [])
 
@@ -128,7 +127,3 @@ def checkEnded(outcome, code, *parts):
     for part in parts:
         assert part in outcome.error, outcome.error
     assert outcome.saved is None
-
-
-def killAll(run):
-    os.kill(run.process.pid, signal.SIGKILL)

@@ -1,14 +1,15 @@
 """What happens to a run with checkpoints, and to them: rows of matrix.py, as in test_faults.py."""
 
-import json
 import os
 import re
-import shutil
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import tools
-from faults import DISK, DIVERGED, DONE, INPUT, PREEMPTED, RANK, STEPS, Run, Training, checkEnded, eventually
+from faults import DISK, DIVERGED, DONE, PREEMPTED, RANK, STEPS, Run, checkEnded, eventually
 
 # Where a rank, or the launcher that commits, may be in a checkpoint's way; with which hit a later one than the first is meant.
 RANKS = ["checkpoint.before_copy:hit=2", "checkpoint.before_create:hit=2", "checkpoint.after_create:hit=2", "write.before:hit=2", "write.after:hit=4",
@@ -110,7 +111,8 @@ def test_18_no_checkpoint_is_made_of_a_nan(trainings, tmp_path):
     outcome = run.end()
     checkEnded(outcome, DIVERGED, "step 6: the loss is NaN")
     assert "start again" not in outcome.error
-    assert names(run.checkpoints)[-1] == "step-000000005"
+    # That of step 5 may not have been durable when the run ended.
+    assert names(run.checkpoints)[-1] in ("step-000000004", "step-000000005")
     isUndisturbed(trainings(), goOn(trainings(), run))
 
 
@@ -183,3 +185,10 @@ def test_22_all_ranks_ignore_what_a_scheduler_sends_to_all(trainings, tmp_path):
     for process in [*run.ranks(), run.process.pid]:
         os.kill(process, signal.SIGTERM)
     checkEnded(run.end(), PREEMPTED)
+
+
+# The same at random moments: a few here, hundreds by hand.
+
+def test_2_weights_are_the_same_whoever_is_killed_when():
+    done = subprocess.run([sys.executable, Path(__file__).parent / "soak.py", "--times", "3"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and "the weights are always the same" in done.stdout, done.stdout + done.stderr[-4000:]

@@ -12,7 +12,7 @@ from pathlib import Path
 import matrix
 import pytest
 import tools
-from faults import (DISK, DIVERGED, DONE, HANG, INPUT, RANK, STEPS, Run, Training, checkEnded, eventually, processesOf)
+from faults import DISK, DIVERGED, DONE, HANG, INPUT, RANK, Run, Training, checkEnded, eventually, processesOf
 
 ROOT = Path(__file__).parents[2]
 
