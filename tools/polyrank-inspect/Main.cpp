@@ -12,6 +12,7 @@
 #include "support/OutputFile.h"
 #include "support/Outputs.h"
 #include "tools/Help.h"
+#include "tools/polyrank-inspect/Checkpoint.h"
 #include "tools/polyrank-inspect/Compare.h"
 #include "tools/polyrank-inspect/Reasons.h"
 
@@ -30,7 +31,7 @@ struct InspectOptions {
       picture;
   std::vector<std::string> logs;
   bool memory = false, communication = false, parameters = false,
-       kernels = false, overlap = false, json = false;
+       kernels = false, overlap = false, json = false, check = false;
 };
 
 /// Of a rank at each coordinate.
@@ -366,6 +367,11 @@ Result<void> drawLogs(const InspectOptions &options) {
 Result<void> inspect(const InspectOptions &options) {
   if (!options.logs.empty())
     return drawLogs(options);
+  if (isFolder(options.plan))
+    return inspectCheckpoint(options.plan, options.json, options.check);
+  if (options.check)
+    return Error{"--check is for checkpoints; a plan is verified whenever it is "
+                 "read"};
   Result<LoadedPlan> plan = loadPlan(options.plan);
   if (!plan)
     return plan.error();
@@ -444,7 +450,10 @@ int main(int argc, char **argv) {
                "Exit status: 0 done, 1 the input is wrong.",
                "polyrank-inspect"};
   polyrank::useHelpFormatter(app);
-  auto *plan = app.add_option("PLAN", options.plan, "The plan file")
+  auto *plan =
+      app.add_option("PLAN", options.plan,
+                     "The plan file; or a checkpoint, or a folder of them: what "
+                     "is in it, and whether it is whole")
       ->type_name("FILE");
   app.add_flag("--parameters", options.parameters,
                "Parameters and state: layout and bytes on each rank; alike "
@@ -507,6 +516,9 @@ int main(int argc, char **argv) {
                "Everything as one JSON object; with --why NAME the "
                "collectives that have to do with it. docs/reports.md has the "
                "fields");
+  app.add_flag("--check", options.check,
+               "Of a checkpoint: read everything and compare it with its "
+               "checksums");
   for (const char *option : {"--parameters", "--memory", "--comm", "--overlap",
                              "--kernels", "--why"})
     app.get_option("--compare")->excludes(option);

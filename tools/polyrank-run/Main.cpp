@@ -250,6 +250,9 @@ private:
     RunPage::Facts &facts = page->facts();
     facts.step = stepsBefore();
     facts.origin = dataState.origin;
+    facts.savesAtOnce =
+        checkpoint && resumed && steps == stepsBefore() &&
+        !openCheckpoint(checkpointPath(options.checkpoints.folder, steps));
     std::string path = resumed ? resumed->path : "";
     if (path.size() >= sizeof(facts.resume))
       return Error{fmt::format("--resume: the path '{}' is too long", path)};

@@ -43,6 +43,9 @@ public:
       program->startProfile();
     if (!options.trace.empty())
       program->startTrace(trace.emplace(*plan, connection.rank()));
+    if (page->facts().savesAtOnce)
+      if (Result<void> saved = saveCheckpoint(steps); !saved)
+        return saved;
     for (uint64_t step = page->facts().step; step < steps; ++step) {
       page->begin(step + 1);
       if (Result<void> done = runStep(step); !done)
