@@ -169,7 +169,10 @@ Result<SafetensorsSet> SafetensorsSet::open(const std::string &path) {
           "{}: has neither {} nor {}, as which transformers' save_pretrained "
           "and --save FOLDER/ save weights in a folder{}",
           path, wholeName, indexName,
-          exists(folder + "pytorch_model.bin") ||
+          exists(folder + "manifest.json")
+              ? "; it is a checkpoint of polyrank-run, from which --resume goes "
+                "on"
+          : exists(folder + "pytorch_model.bin") ||
                   exists(folder + "pytorch_model.bin.index.json")
               ? "; pytorch_model.bin is PyTorch's pickle, which is not read: "
                 "load it with from_pretrained, and save it again"

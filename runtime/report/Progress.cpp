@@ -281,7 +281,7 @@ void Progress::append(const nlohmann::ordered_json &record) {
 }
 
 void Progress::addEvents(const StepReport &step, double samplesPerSecond) {
-  if (!events || eventFailure)
+  if (!events)
     return;
   std::vector<std::pair<std::string, double>> scalars;
   for (auto &[name, value] : step.metrics)
@@ -306,7 +306,15 @@ void Progress::addEvents(const StepReport &step, double samplesPerSecond) {
     scalars.emplace_back("memory/resident_bytes",
                          static_cast<double>(step.spread->residentBytes));
   }
-  if (Result<void> added = events->add(step.step, scalars); !added) {
+  addEvents(step.step, scalars);
+}
+
+void Progress::addEvents(
+    uint64_t step,
+    const std::vector<std::pair<std::string, double>> &scalars) {
+  if (!events || eventFailure)
+    return;
+  if (Result<void> added = events->add(step, scalars); !added) {
     eventFailure = added.error();
     tell(fmt::format("{}polyrank-run: {}; the run goes on without events\n",
                      lineOpen ? "\n" : "", added.error().message));

@@ -164,6 +164,9 @@ private:
   /// To the log, if there is one that can be written.
   void append(const nlohmann::ordered_json &record);
   void addEvents(const StepReport &step, double samplesPerSecond);
+  /// To the event file, if there is one that can be written.
+  void addEvents(uint64_t step,
+                 const std::vector<std::pair<std::string, double>> &scalars);
   void show(const StepReport &step);
   void print(const std::string &line);
   bool isDue();

@@ -286,6 +286,29 @@ def test_run_log_and_profile(compiled, dataset, tmp_path):
                *re.search(r"polyrank-compile (--rates [0-9.:]+) ", table[-1])[1].split())
 
 
+def test_a_log_goes_on_with_its_run(compiled, dataset, tmp_path):
+    plan, log = compiled[0], tmp_path / "log"
+    run = ("run", plan, "--data", dataset("mlp", 1), "--log", log)
+    tools.tool(*run, "--steps", 5, "--checkpoint", tmp_path / "c", "--every", 2)
+    whole = tools.stepsOf(log)
+    for torn in ("", '{"step":6,"lo'):
+        with open(log, "a") as file:
+            file.write(torn)
+        again = (*run, "--steps", 6, "--resume", tmp_path / "c/step-000000002")
+        tools.tool(*again)
+    records = [json.loads(line) for line in log.read_text().splitlines()]
+    kinds = [next(iter(record)) for record in records]
+    assert [kind for kind in kinds if kind != "checkpoint"] == ["run", "step", "step", "run", "run", "step", "step", "step", "step"]
+    assert [record["checkpoint"]["step"] for record in records if "checkpoint" in record] == [2]
+    start = [record for record in records if "run" in record][-1]
+    checkStart(start, plan, list(map(str, again[1:])), steps=6, first=3)
+    steps = tools.stepsOf(log)
+    assert [line["step"] for line in steps] == [1, 2, 3, 4, 5, 6]
+    assert [line["loss"] for line in steps[:5]] == [line["loss"] for line in whole]
+    tools.tool("inspect", "--log", log, "-o", tmp_path / "run.svg")
+    assert (tmp_path / "run.svg").read_text().count(">resumed<") == 6  # of three pictures each
+
+
 def test_logs_are_drawn_as_pictures(compiled, dataset, tmp_path):
     logs, picture = [tmp_path / name for name in ("a.jsonl", "b & c.jsonl")], tmp_path / "runs.svg"
     for log, steps in zip(logs, (1, 40)):

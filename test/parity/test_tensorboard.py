@@ -113,6 +113,16 @@ def test_the_events_of_a_run_are_what_its_log_has(plan, dataset, tmp_path):
     assert all("speed/busy_seconds_of_slowest" in scalars for _, scalars in steps)
 
 
+def test_a_run_that_goes_on_hides_what_is_done_again(plan, dataset, tmp_path):
+    run = ("run", plan, "--data", dataset("mlp", 1), "--tensorboard", tmp_path / "runs")
+    tools.tool(*run, "--steps", 4, "--checkpoint", tmp_path / "c", "--every", 2)
+    tools.tool(*run, "--steps", 5, "--resume", tmp_path / "c/step-000000002")
+    first, second = sorted((tmp_path / "runs").iterdir())
+    assert [step for step, _ in list(events(first))[1:]] == [1, 1, 2, 3, 4]
+    _, start, *steps = events(second)
+    assert start == (3, {1: 1}) and [step for step, _ in steps] == [3, 4, 5]
+
+
 def test_a_loss_that_is_not_finite_is_an_event_too(plan, dataset, tmp_path):
     arrays = dict(np.load(dataset("mlp", 1)))
     arrays["x"] = arrays["x"] * np.nan

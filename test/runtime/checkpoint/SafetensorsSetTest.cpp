@@ -80,6 +80,9 @@ TEST_F(SafetensorsSetTest, AFolderItsIndexAndAFileAreRead) {
 TEST_F(SafetensorsSetTest, AFolderWithNoneOrTwoSetsIsRefused) {
   EXPECT_SAYS(error(), "has neither model.safetensors nor model.safetensors."
                        "index.json");
+  folder.write("manifest.json", "{}");
+  EXPECT_SAYS(error(), "it is a checkpoint of polyrank-run, from which --resume");
+  std::filesystem::remove(folder.path("manifest.json"));
   folder.write("pytorch_model.bin", "PK");
   EXPECT_SAYS(error(), "pytorch_model.bin is PyTorch's pickle");
   writeMap(good);
