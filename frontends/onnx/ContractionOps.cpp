@@ -1,5 +1,6 @@
 // Import of products, reductions and softmax.
 
+#include "frontends/emit/Fourier.h"
 #include "frontends/emit/Functions.h"
 #include "frontends/emit/Products.h"
 #include "frontends/onnx/NodeImporter.h"
@@ -176,7 +177,45 @@ LogicalResult softmax(NodeImporter &n) {
   return success();
 }
 
+/// From opset 20 on the axis is an operand.
+LogicalResult dft(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  const Imported &x = n.operand(0);
+  if (!isa<FloatType>(x.getElementType()) || x.getRank() < 2)
+    return n.fail("a Fourier transform of " + toString(x.getShape()));
+  int64_t given = n.since < 20 ? n.getInt("axis", 1) : -2;
+  if (n.since >= 20 && n.has(2)) {
+    auto operand = n.integer(2, "axis");
+    if (failed(operand))
+      return failure();
+    given = *operand;
+  }
+  auto dim = n.axis(given, x.getRank());
+  if (failed(dim))
+    return failure();
+  if (*dim == x.getRank() - 1)
+    return n.fail("a Fourier transform along the dim of real and imaginary "
+                  "parts");
+  FourierTransform transform{*dim, x.getShape()[*dim],
+                             n.getInt("inverse", 0) != 0,
+                             n.getInt("onesided", 0) != 0};
+  if (n.has(1)) {
+    auto length = n.integer(1, "dft_length");
+    if (failed(length))
+      return failure();
+    transform.length = *length;
+  }
+  auto result = fourierTransform(n.emit, x, transform);
+  if (failed(result))
+    return failure();
+  n.result(0, *result);
+  return success();
+}
+
 const OpRow rows[] = {
+    {"", "DFT", 17, dft},
+    {"", "DFT", 20, dft},
     {"", "MatMul", 1, matMul},
     {"", "Gemm", 7, gemm},
     {"", "ReduceSum", 1, reduce<Reduction::Sum>},

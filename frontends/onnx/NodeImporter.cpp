@@ -2,7 +2,10 @@
 
 #include "frontends/onnx/NodeImporter.h"
 
+#include <array>
+
 #include "frontends/onnx/FusedOps.h"
+#include "frontends/onnx/OpTable.h"
 
 using namespace mlir;
 
@@ -295,21 +298,41 @@ FailureOr<SmallVector<int64_t>> NodeImporter::axes(ArrayRef<int64_t> axes,
   return result;
 }
 
+namespace {
+
+/// The rows of all files.
+const std::array<ArrayRef<OpRow>, 20> &tables() {
+  static const std::array<ArrayRef<OpRow>, 20> all = {
+      getElementwiseRows(), getActivationRows(),
+      getIntegerRows(),     getGridRows(),
+      getShapeRows(),       getSliceRows(),
+      getIndexRows(),       getScatterRows(),
+      getResizeRows(),      getContractionRows(),
+      getEinsumRows(),      getNormalizationRows(),
+      getAttentionRows(),   getFusedRows(),
+      getFusedAttentionRows(), getConvolutionRows(),
+      getPoolingRows(),     getTrainingRows(),
+      getLossRows(),        getRecurrentRows()};
+  return all;
+}
+
+} // namespace
+
 const OpRow *findRow(StringRef domain, StringRef type, int64_t version) {
   const OpRow *best = nullptr;
-  for (ArrayRef<OpRow> rows :
-       {getElementwiseRows(), getActivationRows(), getIntegerRows(),
-        getGridRows(), getShapeRows(), getSliceRows(), getIndexRows(),
-        getScatterRows(), getResizeRows(), getContractionRows(),
-        getEinsumRows(), getNormalizationRows(), getAttentionRows(),
-        getFusedRows(), getFusedAttentionRows(), getConvolutionRows(),
-        getPoolingRows(), getTrainingRows(), getLossRows(),
-        getRecurrentRows()})
+  for (ArrayRef<OpRow> rows : tables())
     for (const OpRow &row : rows)
       if (row.type == type && row.domain == domain && row.since <= version &&
           (!best || row.since > best->since))
         best = &row;
   return best;
+}
+
+std::vector<OpRow> listRows() {
+  std::vector<OpRow> all;
+  for (ArrayRef<OpRow> rows : tables())
+    all.insert(all.end(), rows.begin(), rows.end());
+  return all;
 }
 
 int64_t oldestVersion(StringRef domain, StringRef type) {

@@ -26,13 +26,9 @@ PRODUCTS = {
         lambda x, y, z: torch.einsum("bi,ij,bj->b", x, y, z), floats(2, 4), floats(4, 3), floats(2, 3)
     ),
     "empty-permuted": unary(lambda x: torch.empty_permuted((4, 5), (1, 0)).copy_(x)),
-    "grouped": Case(lambda x, w, ends: torch._grouped_mm(x, w, offs=ends), floats(9, 4), floats(3, 4, 8),
-                    known([2, 2, 9], torch.int32)),
-    "grouped-narrow": Case(lambda x, w, ends: torch._grouped_mm(x, w, offs=ends), floats(9, 8), floats(3, 8, 4),
-                           known([4, 5, 9], torch.int32)),
-    "grouped-fed": Case(lambda x, w, i: torch._grouped_mm(x, w, offs=torch.histc(i.float(), 3, 0, 2).cumsum(0).int()),
-                        floats(8, 8), floats(3, 8, 4), fed(3, 2)),
-    "grouped-whole": Case(lambda x, w: torch._grouped_mm(x, w), floats(2, 3, 4), floats(2, 4, 8)),
+    # Exported in bfloat16 alone; what transformers has in its place is in test_decomposed.py.
+    "grouped": Case(lambda x, w, ends: torch._grouped_mm(x.bfloat16(), w.bfloat16(), offs=ends).float(), floats(9, 8),
+                    floats(3, 8, 16), known([2, 2, 9], torch.int32), gradient=False, tolerance=2e-2),
     "bilinear": Case(F.bilinear, floats(4, 3), floats(4, 2), floats(5, 3, 2), floats(5)),
     "ger": Case(torch.ger, floats(4), floats(5)),
 }
