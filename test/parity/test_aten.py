@@ -135,7 +135,7 @@ def runs(tmp_path_factory):
 
 
 # Of TorchScript's numbers, lists and dicts; what draws random numbers (test_dropout.py shows how these are compared); of
-# programs that were decomposed; other names of what is compared; of recurrent layers (test_program_zoo.py).
+# programs that were decomposed; other names of what is compared; of recurrent layers (test_recurrent.py).
 ELSEWHERE = set("""
     Bool Float FloatImplicit Int IntImplicit ScalarImplicit __contains__ __getitem__ __is__ __isnot__ __not__ _set_item append clear copy extend
     floordiv get insert is_complex is_contiguous is_floating_point is_nonzero items keys len list numel pop reverse size stride dim tensor values
@@ -144,7 +144,7 @@ ELSEWHERE = set("""
     _reshape_alias _softmax _to_copy _unsafe_view _weight_norm alias_copy detach_copy concatenate cpu cuda pin_memory requires_grad_ resolve_conj
     resolve_neg lift_fresh nll_loss nll_loss2d nonzero_numpy norm reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d
     replication_pad2d replication_pad3d row_stack sym_constrain_range sym_constrain_range_for_size tril_indices triu_indices
-    unsafe_split_with_sizes gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell gelu_ relu6_
+    unsafe_split_with_sizes _pack_padded_sequence _pad_packed_sequence gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell gelu_ relu6_
     """.split())
 
 
