@@ -62,18 +62,12 @@ LogicalResult pad(Call &c) {
   Shape shape = packed->steps.getShape();
   int64_t steps = shape[0], total = c.integer("total_length");
   const Imported &lengths = packed->lengths;
-  bool reachesEnd =
-      lengths.isConstant() &&
-      llvm::is_contained(lengths.constant->integers, steps);
-  if (total != steps && (total > 0 || !reachesEnd))
-    return c.fail(
-        (total > 0 ? "a total_length of " + Twine(total)
-                   : Twine("no total_length, so that its result is as long as "
-                           "the longest sequence, which data says")) +
-        ", and the sequences had " + Twine(steps) +
-        " steps when they were packed; give pad_packed_sequence a total_length "
-        "of " +
-        Twine(steps));
+  if (total != steps)
+    return c.fail("a total_length of " + Twine(total) +
+                  ", and the sequences had " + Twine(steps) +
+                  " steps when they were packed; give pad_packed_sequence a "
+                  "total_length of " +
+                  Twine(steps));
   Imported alive = stepsWithin(c.emit, lengths, steps);
   Shape over = alive.getShape();
   over.resize(shape.size(), 1);
@@ -109,6 +103,12 @@ LogicalResult select(Call &c) {
       ScalarType::Long);
 }
 
+LogicalResult size(Call &c) {
+  return c.fail("the sizes of a packed sequence, which data says; give "
+                "pad_packed_sequence a total_length, and count elements by the "
+                "lengths");
+}
+
 const OperatorRow rows[] = {
     {"_pack_padded_sequence(Tensor input, Tensor lengths, bool batch_first) -> "
      "(PackedSequence, PackedSequence)",
@@ -119,6 +119,7 @@ const OperatorRow rows[] = {
      pad},
     {"select.packed(PackedSequence self, int dim, int index) -> Tensor",
      select},
+    {"size.packed(PackedSequence self, int dim) -> int", size},
 };
 
 } // namespace

@@ -35,6 +35,9 @@ StringRef explainUnsupported(StringRef name) {
               "aten::adaptive_max_pool2d"},
              "; leave return_indices out, or pool to a fixed size with "
              "max_pool2d")
+      .Case("prim::device",
+            " of what is no tensor; a model with packed sequences "
+            "(pack_padded_sequence) is to be traced, not scripted")
       .Case("aten::as_strided",
             "; write it with view, permute, expand and unfold")
       .Default("");

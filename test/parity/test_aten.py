@@ -135,7 +135,7 @@ def runs(tmp_path_factory):
 
 
 # Of TorchScript's numbers, lists and dicts; what draws random numbers (test_dropout.py shows how these are compared); of
-# programs that were decomposed; other names of what is compared; of recurrent layers (test_program_zoo.py).
+# programs that were decomposed; other names of what is compared; of recurrent layers (test_recurrent.py).
 ELSEWHERE = set("""
     Bool Float FloatImplicit Int IntImplicit ScalarImplicit __contains__ __getitem__ __is__ __isnot__ __not__ _set_item append clear copy extend
     floordiv get insert is_complex is_contiguous is_floating_point is_nonzero items keys len list numel pop reverse size stride dim tensor values
@@ -145,7 +145,8 @@ ELSEWHERE = set("""
     resolve_neg lift_fresh nll_loss nll_loss2d nonzero_numpy norm reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d
     replication_pad2d replication_pad3d row_stack sym_constrain_range sym_constrain_range_for_size tril_indices triu_indices
     unsafe_split_with_sizes native_layer_norm native_group_norm native_batch_norm _native_batch_norm_legit
-    _native_batch_norm_legit_no_training _native_batch_norm_legit_functional max_pool2d_with_indices max_pool3d_with_indices gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell gelu_ relu6_
+    _native_batch_norm_legit_no_training _native_batch_norm_legit_functional max_pool2d_with_indices max_pool3d_with_indices
+    _pack_padded_sequence _pad_packed_sequence gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell gelu_ relu6_
     """.split())
 
 

@@ -302,7 +302,6 @@ REFUSED = {
     "TopK of none": (Node("TopK", 11, floats(5), i64(0), known=(1,), outputs=2), "no elements of a dim of 5"),
     "Pow": (Node("Pow", 15, i64(2, 3), i64(-1, 2), known=(1,)), "integers to a negative power are not integers"),
     "Unique": (Node("Unique", 11, i64(3, 1, 3)), "the shape of its result depends on values"),
-    "LSTM": (Node("LSTM", 14, floats(2, 3, 4), floats(1, 20, 4), floats(1, 20, 5), hidden_size=5), "call a cell (torch.nn.LSTMCell"),
     "ScatterElements": (Node("ScatterElements", 18, floats(4), i64(0, 2), floats(2), reduction="mean"),
                         "ONNX has none, add, mul, max and min"),
     "Slice": (sliced(0, 5, 0), "its step is 0"),

@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from typing import Tuple
 
 import numpy as np
 import onnx
@@ -36,8 +37,8 @@ class Both(nn.Module):
         super().__init__()
         self.table, self.body, self.head = nn.Embedding(VOCAB, 5), nn.GRU(5, 6, bidirectional=True), nn.Linear(12, VOCAB)
 
-    def begin(self, samples):
-        return torch.zeros(2, samples, 6)
+    def begin(self, samples: int):
+        return self.head.weight.new_zeros(2, samples, 6)
 
     def forward(self, ids):
         steps, last = self.body(self.table(ids).transpose(0, 1), self.begin(ids.shape[0]))
@@ -91,6 +92,47 @@ class Unbatched(nn.Module):
         return self.head(torch.stack([self.body(x)[0] for x in self.table(ids).unbind(0)]))
 
 
+class Lengths(nn.Module):
+    """Texts that end early, in both directions; in any order of their lengths."""
+
+    kind = nn.GRU
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.body = nn.Embedding(VOCAB, 5), self.kind(5, 6, bidirectional=True, batch_first=True)
+        self.head, self.steps = nn.Linear(12, VOCAB), LENGTH
+
+    def weigh(self, last):
+        return last.mean(2).transpose(0, 1).sum(1).unsqueeze(1).unsqueeze(2)
+
+    def forward(self, ids, lengths):
+        packed = nn.utils.rnn.pack_padded_sequence(self.table(ids), lengths, batch_first=True, enforce_sorted=False)
+        steps, last = self.body(packed)
+        steps, _ = nn.utils.rnn.pad_packed_sequence(steps, batch_first=True, total_length=self.steps)
+        return self.head(steps) + self.weigh(last)
+
+
+class LongMemory(Lengths):
+    kind = nn.LSTM
+
+    def weigh(self, last: Tuple[torch.Tensor, torch.Tensor]):
+        return (last[0] + last[1]).mean(2).transpose(0, 1).sum(1).unsqueeze(1).unsqueeze(2)
+
+
+class Padded(Lengths):
+    """Two layers of RNNs, and what is behind the ends is not 0."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.RNN(5, 6, 2, bidirectional=True, batch_first=True)
+
+    def forward(self, ids, lengths):
+        packed = nn.utils.rnn.pack_padded_sequence(self.table(ids), lengths, batch_first=True, enforce_sorted=False)
+        steps, count = nn.utils.rnn.pad_packed_sequence(self.body(packed)[0], batch_first=True, padding_value=0.5,
+                                                        total_length=self.steps)
+        return self.head(steps) + count.unsqueeze(1).unsqueeze(2)
+
+
 def quiet(function, *arguments, **more):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -98,46 +140,47 @@ def quiet(function, *arguments, **more):
 
 
 def dynamo(optimize):
-    def export(model, ids, path):
+    def export(model, inputs, path):
         path = path.with_suffix(".onnx")
-        quiet(torch.onnx.export, model, (ids,), path, input_names=["ids"], output_names=["output"], dynamo=True,
-              optimize=optimize, external_data=False, verbose=False)
+        quiet(torch.onnx.export, model, tuple(inputs.values()), path, input_names=list(inputs), output_names=["output"],
+              dynamo=True, optimize=optimize, external_data=False, verbose=False)
         return path
     return export
 
 
 def old(folding):
-    def export(model, ids, path):
+    def export(model, inputs, path):
         path = path.with_suffix(".onnx")
         mode = torch.onnx.TrainingMode
-        quiet(torch.onnx.export, model, (ids,), path, input_names=["ids"], output_names=["output"], dynamo=False,
+        quiet(torch.onnx.export, model, tuple(inputs.values()), path, input_names=list(inputs), output_names=["output"], dynamo=False,
               training=mode.EVAL if folding else mode.TRAINING, do_constant_folding=folding)
         return path
     return export
 
 
-def program(model, ids, path):
+def program(model, inputs, path):
     path = path.with_suffix(".pt2")
-    quiet(lambda: torch.export.save(torch.export.export(model, (ids,)), path))
+    quiet(lambda: torch.export.save(torch.export.export(model, tuple(inputs.values())), path))
     return path
 
 
-def scripted(model, ids, path):
+def scripted(model, inputs, path):
     return torchscript.script(model, path.with_suffix(".pt"))
 
 
-def traced(model, ids, path):
-    return torchscript.trace(model, {"ids": ids}, path.with_suffix(".pt"))
+def traced(model, inputs, path):
+    return torchscript.trace(model, inputs, path.with_suffix(".pt"))
 
 
 FORMATS = {"onnx": dynamo(False), "onnx-optimized": dynamo(True), "onnx-old": old(False), "onnx-old-folded": old(True),
            "pt2": program, "trace": traced, "script": scripted}
-# What PyTorch itself cannot write, or writes wrongly: an LSTM's projection has no ONNX form, and of a state that it
-# spread out itself an optimized file has nothing else.
-UNEXPORTED = {(Projected, name) for name in FORMATS if name.startswith("onnx")} | {
-    (Unbatched, "onnx-old"), (Unbatched, "onnx-old-folded"), (Started, "onnx-optimized"), (Started, "onnx-old-folded")}
-CASES = [(build, name) for build in (LanguageModel, Both, Started, Plain, Projected, Unbatched) for name in FORMATS
-         if (build, name) not in UNEXPORTED]
+# An LSTM's projection has no ONNX form, and of a state that it spread out itself an optimized file has nothing else.
+CASES = [(build, name) for build in (LanguageModel, Both, Plain) for name in FORMATS] + [
+    (Started, "onnx"), (Started, "onnx-old"), (Started, "script"), (Projected, "pt2"), (Projected, "script"), (Unbatched, "pt2"),
+    (Unbatched, "trace")]
+# torch.export has no packed sequences.
+PACKED = ("trace", "onnx-old", "onnx-old-folded")
+CASES += [(build, name) for build in (Lengths, LongMemory) for name in PACKED] + [(Padded, "trace")]
 
 
 @pytest.fixture(scope="module")
@@ -149,32 +192,37 @@ def exported(tmp_path_factory):
             torch.manual_seed(0)
             model = build()
             random = torch.Generator().manual_seed(1)
-            ids = torch.randint(VOCAB, (BATCH, LENGTH), generator=random)
+            inputs = {"ids": torch.randint(VOCAB, (BATCH, LENGTH), generator=random)}
+            if issubclass(build, Lengths):
+                inputs["lengths"] = torch.tensor([3, 6, 1, 4])
             labels = torch.randint(VOCAB, (BATCH, LENGTH), generator=random)
-            path = FORMATS[name](model if name == "onnx-old" else model.eval(), ids, folder / f"{build.__name__}-{name}")
-            made[build, name] = model.eval(), {"ids": ids, "labels": labels}, path
+            path = FORMATS[name](model if name == "onnx-old" else model.eval(), inputs, folder / f"{build.__name__}-{name}")
+            made[build, name] = model.eval(), {**inputs, "labels": labels}, path
         return made[build, name]
 
     return get
 
 
+def inputsOf(batch):
+    return {key: t for key, t in batch.items() if key != "labels"}
+
+
 def lossOf(model, batch):
-    return functional.cross_entropy(model(*[t for key, t in batch.items() if key != "labels"]).flatten(0, -2),
-                                    batch["labels"].flatten())
+    return functional.cross_entropy(model(*inputsOf(batch).values()).flatten(0, -2), batch["labels"].flatten())
 
 
 def inputOption(batch, name):
     """A scripted file does not say the shapes."""
-    return [word for key, t in batch.items() if name == "script" and key != "labels"
+    return [word for key, t in inputsOf(batch).items() if name == "script"
             for word in ("--input", f"{key}={'float32' if t.is_floating_point() else 'int64'}{list(t.shape)}")]
 
 
 def compareForward(model, batch, path, folder, *options):
     tools.tool("compile", path, "-o", folder / "forward", "--mode", "forward", "--threads", 1, *options)
-    tools.saveData(folder / "in.npz", {key: t for key, t in batch.items() if key != "labels"})
+    tools.saveData(folder / "in.npz", inputsOf(batch))
     tools.tool("run", folder / "forward", "--inputs", folder / "in.npz", "--outputs", folder / "out.npz")
     with torch.no_grad():
-        theirs = model(*[t for key, t in batch.items() if key != "labels"]).numpy()
+        theirs = model(*inputsOf(batch).values()).numpy()
     ours = np.load(folder / "out.npz")["output"]
     assert np.abs(ours - theirs).max() <= 1e-5 * np.abs(theirs).max()
 
@@ -234,17 +282,53 @@ def test_an_lstm_of_onnx_that_lost_its_projection_is_refused(tmp_path):
             "writes its weights cut off: export it with torch.export.save") in error
 
 
-class Lengths(nn.Module):
-    """Texts that end early."""
+class Mean(Lengths):
+    """What is refused of a packed sequence."""
 
-    def __init__(self, layer="GRU"):
+    def __init__(self, what):
         super().__init__()
-        self.table, self.body = nn.Embedding(VOCAB, 5), getattr(nn, layer)(5, 6, bidirectional=True, batch_first=True)
-        self.head = nn.Linear(12, VOCAB)
+        self.what = what
 
     def forward(self, ids, lengths):
-        packed = nn.utils.rnn.pack_padded_sequence(self.table(ids), lengths, batch_first=True, enforce_sorted=False)
-        steps, last = self.body(packed)
-        last = last[0] if isinstance(last, tuple) else last
-        steps, _ = nn.utils.rnn.pad_packed_sequence(steps, batch_first=True, total_length=LENGTH)
-        return self.head(steps) + last.mean(2).transpose(0, 1).sum(1)[:, None, None]
+        rnn = nn.utils.rnn
+        packed = rnn.pack_padded_sequence(self.table(ids), lengths, batch_first=True, enforce_sorted=False)
+        if self.what == "elements":
+            return packed.data.mean()
+        if self.what == "sizes":
+            return packed.batch_sizes[1] + ids
+        if self.what == "other lengths":
+            other = rnn.pack_padded_sequence(self.table(ids), lengths.flip(0), batch_first=True, enforce_sorted=False)
+            packed = rnn.PackedSequence(packed.data, other.batch_sizes, packed.sorted_indices, packed.unsorted_indices)
+        return rnn.pad_packed_sequence(self.body(packed)[0], total_length=7 if self.what == "more steps" else None)[0]
+
+
+@pytest.mark.parametrize("what, message", [
+    ("elements", "aten::mean: no overload takes an object"),
+    ("sizes", "aten::select: the elements of a packed sequence; use it with recurrent layers and pad_packed_sequence alone"),
+    ("other lengths", "aten::gru: its `data` and `batch_sizes` are not of one packed sequence"),
+    ("more steps", "a total_length of 7, and the sequences had 6 steps when they were packed; give pad_packed_sequence a total_length of 6"),
+    ("no length", "aten::size: the sizes of a packed sequence, which data says; give pad_packed_sequence a total_length"),
+])
+def test_what_a_packed_sequence_is_not_for_is_refused(what, message, tmp_path):
+    torch.manual_seed(0)
+    inputs = {"ids": torch.zeros(4, LENGTH, dtype=torch.int64), "lengths": torch.tensor([6, 3, 2, 6])}
+    path = traced(Mean(what).eval(), inputs, tmp_path / "model")
+    _, error = tools.tool("compile", path, "-o", tmp_path / "plan", "--mode", "forward", code=1)
+    assert message in error
+
+
+def test_a_script_with_packed_sequences_is_refused(tmp_path):
+    path = torchscript.script(Lengths().eval(), tmp_path / "model.pt")
+    _, error = tools.tool("compile", path, "-o", tmp_path / "plan", "--mode", "forward", "--input", f"ids=int64[4,{LENGTH}]",
+                          "--input", "lengths=int64[4]", code=1)
+    assert "prim::device is not supported of what is no tensor; a model with packed sequences" in error
+    assert "is to be traced, not scripted" in error
+
+
+@pytest.mark.parametrize("name", ["onnx-old", "pt2", "trace", "script"])  # dynamo takes minutes
+def test_more_steps_than_there_may_be_are_refused(name, tmp_path):
+    path = FORMATS[name](nn.GRU(2, 2, bidirectional=True), {"x": torch.zeros(2049, 1, 2)}, tmp_path / "model")
+    _, error = tools.tool("compile", path, "-o", tmp_path / "plan", "--mode", "forward",
+                          *(("--input", "input=float32[2049,1,2]") if name == "script" else ()), code=1)
+    assert ("2 layers and directions of 2049 steps; each step is ops of its own, and there may be 1 to 4096 in all: give shorter "
+            "sequences, or fewer layers") in error
