@@ -32,8 +32,8 @@
 // CHECK-SAME: -> (tensor<5x3xf32> {graph.role = #graph.next<0>}, tensor<i64> {graph.role = #graph.next<1>}, tensor<f32> {graph.role = #graph.output<"loss">}, tensor<f32> {graph.role = #graph.output<"count">})
 // CHECK: %[[SUMS:.+]]:3 = graph.microbatches count = 2 of(%[[X]], %[[L]]) carry() {
 // CHECK: %[[SEED:.+]] = graph.seed 1.250000e-01 : tensor<f32>
-// CHECK: graph.cross_entropy_grad {{.*}}graph.origin = "graph.cross_entropy"
-// CHECK: %[[DW:.+]] = graph.matmul {{.*}}graph.origin = "graph.matmul"
+// CHECK: graph.cross_entropy_grad {{.*}}graph.origin = "cross_entropy"
+// CHECK: %[[DW:.+]] = graph.matmul {{.*}}graph.origin = "matmul"
 // CHECK: graph.yield sum(%[[DW]], %{{.+}}, %{{.+}}) carry()
 // CHECK: %[[SUM:.+]] = graph.gradient %[[SUMS]]#0 of @w
 // CHECK: %[[SCALE:.+]] = graph.broadcast
