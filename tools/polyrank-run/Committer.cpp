@@ -107,11 +107,6 @@ void Committer::take(int rank, const ShardReport &shard) {
   changed.notify_all();
 }
 
-bool Committer::isBusy() const {
-  std::lock_guard lock(mutex);
-  return !pending.empty() || !queue.empty() || working;
-}
-
 void Committer::work() {
   std::unique_lock lock(mutex);
   for (;;) {
@@ -171,6 +166,7 @@ void Committer::tick(Progress &progress) {
     std::lock_guard lock(mutex);
     done.swap(outcomes);
   }
+  numEnded += done.size();
   for (const Outcome &outcome : done) {
     if (outcome.error.empty()) {
       failure.reset();

@@ -40,13 +40,13 @@ public:
   /// The step after which the order of samples began, of checkpoints from now on.
   void setOrigin(uint64_t step) { layout.manifest.data.origin = step; }
 
-  /// Whether a checkpoint is being written.
-  bool isBusy() const;
   /// What has been done since it was last asked.
   void tick(Progress &progress);
   /// Waits for what all ranks have written, removes the rest, and tells.
   void finish(Progress &progress);
 
+  /// How many checkpoints of this run have come to an end, whole or failed.
+  uint64_t ended() const { return numEnded; }
   /// The step of the last one that is committed by this run; 0: none.
   uint64_t lastStep() const { return committed; }
   /// Why the latest failed, if it did.
@@ -75,11 +75,11 @@ private:
   size_t writers = 0; // ranks with a file
   std::map<uint64_t, Pending> pending;
   std::map<uint64_t, std::vector<std::pair<std::string, double>>> metrics;
-  uint64_t committed = 0;
+  uint64_t committed = 0, numEnded = 0;
   std::optional<std::string> failure;
   bool toldOfMetric = false;
 
-  mutable std::mutex mutex;
+  std::mutex mutex;
   std::condition_variable changed;
   std::deque<Pending> queue;
   std::deque<Outcome> outcomes;

@@ -434,12 +434,15 @@ private:
       return;
     committer->tick(*progress);
     auto now = std::chrono::steady_clock::now();
-    if (options.checkpoints.everyMinutes > 0 && !committer->isBusy() &&
+    // Not before all ranks have done what was asked for last.
+    if (options.checkpoints.everyMinutes > 0 &&
+        committer->ended() >= requests &&
         now - lastRequest >=
             std::chrono::duration<double>(60 *
                                           options.checkpoints.everyMinutes)) {
       page->requestSave();
       lastRequest = now;
+      ++requests;
     }
   }
 
@@ -541,6 +544,7 @@ private:
   std::optional<Committer> committer;
   std::string damage; // that a rank found in the checkpoint
   std::chrono::steady_clock::time_point lastRequest; // of a save
+  uint64_t requests = 0;
   std::optional<double> rehearsedSeconds; // of a step, by times and links
   std::vector<RankUse> uses;
   std::optional<StepCollector> collector;

@@ -166,7 +166,8 @@ TEST(CheckpointLayout, ReplicasAreWrittenOnce) {
   ASSERT_EQ(layout->manifest.tensors.size(), 1u);
   const ManifestTensor &tensor = layout->manifest.tensors[0];
   EXPECT_EQ(tensor.role, TensorRole::Parameter);
-  EXPECT_EQ(tensor.chunks.size(), 3u);
+  // Three columns over three ranks, in blocks of two: the third has padding alone.
+  EXPECT_EQ(tensor.chunks.size(), 2u);
   EXPECT_EQ(layout->bytes(), tensor.bytes());
   size_t files = 0;
   for (size_t rank = 0; rank < layout->parts.size(); ++rank) {
@@ -175,8 +176,8 @@ TEST(CheckpointLayout, ReplicasAreWrittenOnce) {
     EXPECT_EQ(layout->specsOf(int64_t(rank)).size(),
               layout->parts[rank].size());
   }
-  EXPECT_EQ(files, 3u);
-  EXPECT_EQ(layout->manifest.files.size(), 3u);
+  EXPECT_EQ(files, 2u);
+  EXPECT_EQ(layout->manifest.files.size(), 2u);
 }
 
 TEST(CheckpointLayout, LargeReplicasAreSharedOut) {
