@@ -14,7 +14,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -415,129 +414,11 @@ private:
   std::optional<Clock::time_point> ending;
 };
 
-int numberFrom(const char *variable) {
-  const char *text = std::getenv(variable);
-  return text ? std::atoi(text) : -1;
-}
-
 } // namespace
-
-Result<EndSignals> EndSignals::block() {
-  EndSignals result;
-  // A parent that ignores its children's ends hands that on to us, and ours
-  // would vanish without a word.
-  signal(SIGCHLD, SIG_DFL);
-  sigset_t blocked;
-  sigemptyset(&blocked);
-  sigaddset(&blocked, SIGCHLD);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
-    // A blocked signal comes to the descriptor even where it is ignored.
-    struct sigaction action;
-    if (sigaction(signal, nullptr, &action) == 0 &&
-        action.sa_handler == SIG_IGN)
-      continue;
-    sigaddset(&blocked, signal);
-    result.handled.push_back(signal);
-  }
-  result.file = Descriptor(signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (result.file.get() < 0)
-    return Error{fmt::format("cannot watch for signals: {}",
-                             std::strerror(errno)),
-                 Error::Fault::Rank};
-  sigprocmask(SIG_BLOCK, &blocked, &result.mask);
-  return std::move(result);
-}
-
-EndSignals::~EndSignals() {
-  if (file.get() >= 0)
-    sigprocmask(SIG_SETMASK, &mask, nullptr);
-}
-
-int EndSignals::take() const {
-  signalfd_siginfo info;
-  while (read(file.get(), &info, sizeof(info)) == sizeof(info))
-    if (info.ssi_signo != SIGCHLD)
-      return taken = static_cast<int>(info.ssi_signo);
-  return 0;
-}
-
-int EndSignals::await(std::chrono::milliseconds time) const {
-  auto end = Clock::now() + time;
-  int signal = take();
-  for (auto now = Clock::now(); !signal && now < end; now = Clock::now()) {
-    pollfd ready{file.get(), POLLIN, 0};
-    poll(&ready, 1,
-         static_cast<int>(
-             std::chrono::ceil<std::chrono::milliseconds>(end - now).count()));
-    signal = take();
-  }
-  return signal;
-}
-
-namespace {
-volatile sig_atomic_t lateSignal = 0;
-} // namespace
-
-void EndSignals::letOne() {
-  struct sigaction action{};
-  action.sa_handler = [](int signal) { lateSignal = signal; };
-  action.sa_flags = SA_RESETHAND | SA_RESTART;
-  for (int signal : handled)
-    sigaction(signal, &action, nullptr);
-  sigprocmask(SIG_SETMASK, &mask, nullptr);
-}
-
-int EndSignals::late() { return lateSignal; }
 
 Result<void> launchRanks(const LaunchOptions &options, const shm::Job &job,
                          const EndSignals &signals) {
   return Launcher(options, job, signals).run();
-}
-
-std::optional<RankConnection> RankConnection::fromEnvironment() {
-  RankConnection connection;
-  connection.number = numberFrom("POLYRANK_RANK");
-  connection.pipe = numberFrom("POLYRANK_REPORTS");
-  const char *job = std::getenv("POLYRANK_JOB");
-  const char *files = std::getenv("POLYRANK_FILES");
-  if (connection.number < 0 || connection.pipe < 0 || !job || !files)
-    return std::nullopt;
-  for (char *next; *files; files = *next == ',' ? next + 1 : next) {
-    connection.files.push_back(std::strtol(files, &next, 10));
-    if (next == files)
-      return std::nullopt;
-  }
-  connection.shared = job;
-  fcntl(connection.pipe, F_SETFD, FD_CLOEXEC);
-  for (int descriptor : connection.files)
-    fcntl(descriptor, F_SETFD, FD_CLOEXEC);
-  return connection;
-}
-
-void RankConnection::report(const nlohmann::json &report) const {
-  std::string line =
-      report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
-      "\n";
-  for (size_t done = 0; done < line.size();) {
-    ssize_t written = write(pipe, line.data() + done, line.size() - done);
-    if (written < 0 && errno != EINTR)
-      return; // the launcher is gone, and this rank with it
-    done += written > 0 ? written : 0;
-  }
-}
-
-int RankConnection::fail(const Error &error) const {
-  report({{"error", error.message}, {"fault", int(error.fault)}});
-  return int(error.fault);
-}
-
-void RankConnection::stopped(uint64_t step) const {
-  report({{"stopped", step}});
-}
-
-int RankConnection::finish() const {
-  report({{"finished", true}});
-  return 0;
 }
 
 } // namespace polyrank::runtime

@@ -113,7 +113,7 @@ class Training:
         training.weights, training.losses = done.saved, tuple(entry["loss"] for entry in done.log)
         return training
 
-    def check(self, outcome, steps=STEPS):
+    def check(self, outcome):
         """The first half of the oracle."""
         assert outcome.code == DONE, outcome.error
         assert outcome.saved == self.weights

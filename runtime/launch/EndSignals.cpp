@@ -1,0 +1,85 @@
+// Signals that wait until somebody takes them.
+
+#include "runtime/launch/Launcher.h"
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+namespace polyrank::runtime {
+
+using Clock = std::chrono::steady_clock;
+
+Result<EndSignals> EndSignals::block() {
+  EndSignals result;
+  // A parent that ignores its children's ends hands that on to us, and ours
+  // would vanish without a word.
+  signal(SIGCHLD, SIG_DFL);
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGCHLD);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+    // A blocked signal comes to the descriptor even where it is ignored.
+    struct sigaction action;
+    if (sigaction(signal, nullptr, &action) == 0 &&
+        action.sa_handler == SIG_IGN)
+      continue;
+    sigaddset(&blocked, signal);
+    result.handled.push_back(signal);
+  }
+  result.file = Descriptor(signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (result.file.get() < 0)
+    return Error{fmt::format("cannot watch for signals: {}",
+                             std::strerror(errno)),
+                 Error::Fault::Rank};
+  sigprocmask(SIG_BLOCK, &blocked, &result.mask);
+  return std::move(result);
+}
+
+EndSignals::~EndSignals() {
+  if (file.get() >= 0)
+    sigprocmask(SIG_SETMASK, &mask, nullptr);
+}
+
+int EndSignals::take() const {
+  signalfd_siginfo info;
+  while (read(file.get(), &info, sizeof(info)) == sizeof(info))
+    if (info.ssi_signo != SIGCHLD)
+      return taken = static_cast<int>(info.ssi_signo);
+  return 0;
+}
+
+int EndSignals::await(std::chrono::milliseconds time) const {
+  auto end = Clock::now() + time;
+  int signal = take();
+  for (auto now = Clock::now(); !signal && now < end; now = Clock::now()) {
+    pollfd ready{file.get(), POLLIN, 0};
+    poll(&ready, 1,
+         static_cast<int>(
+             std::chrono::ceil<std::chrono::milliseconds>(end - now).count()));
+    signal = take();
+  }
+  return signal;
+}
+
+namespace {
+volatile sig_atomic_t lateSignal = 0;
+} // namespace
+
+void EndSignals::letOne() {
+  struct sigaction action{};
+  action.sa_handler = [](int signal) { lateSignal = signal; };
+  action.sa_flags = SA_RESETHAND | SA_RESTART;
+  for (int signal : handled)
+    sigaction(signal, &action, nullptr);
+  sigprocmask(SIG_SETMASK, &mask, nullptr);
+}
+
+int EndSignals::late() { return lateSignal; }
+
+} // namespace polyrank::runtime

@@ -1,0 +1,66 @@
+// What a rank finds in its environment, and says through its pipe.
+
+#include "runtime/launch/Launcher.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace polyrank::runtime {
+namespace {
+
+int numberFrom(const char *variable) {
+  const char *text = std::getenv(variable);
+  return text ? std::atoi(text) : -1;
+}
+
+} // namespace
+
+std::optional<RankConnection> RankConnection::fromEnvironment() {
+  RankConnection connection;
+  connection.number = numberFrom("POLYRANK_RANK");
+  connection.pipe = numberFrom("POLYRANK_REPORTS");
+  const char *job = std::getenv("POLYRANK_JOB");
+  const char *files = std::getenv("POLYRANK_FILES");
+  if (connection.number < 0 || connection.pipe < 0 || !job || !files)
+    return std::nullopt;
+  for (char *next; *files; files = *next == ',' ? next + 1 : next) {
+    connection.files.push_back(std::strtol(files, &next, 10));
+    if (next == files)
+      return std::nullopt;
+  }
+  connection.shared = job;
+  fcntl(connection.pipe, F_SETFD, FD_CLOEXEC);
+  for (int descriptor : connection.files)
+    fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+  return connection;
+}
+
+void RankConnection::report(const nlohmann::json &report) const {
+  std::string line =
+      report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
+      "\n";
+  for (size_t done = 0; done < line.size();) {
+    ssize_t written = write(pipe, line.data() + done, line.size() - done);
+    if (written < 0 && errno != EINTR)
+      return; // the launcher is gone, and this rank with it
+    done += written > 0 ? written : 0;
+  }
+}
+
+int RankConnection::fail(const Error &error) const {
+  report({{"error", error.message}, {"fault", int(error.fault)}});
+  return int(error.fault);
+}
+
+void RankConnection::stopped(uint64_t step) const {
+  report({{"stopped", step}});
+}
+
+int RankConnection::finish() const {
+  report({{"finished", true}});
+  return 0;
+}
+
+} // namespace polyrank::runtime
