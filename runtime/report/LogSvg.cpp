@@ -1,8 +1,7 @@
-// Reads logs into curves, and draws them.
+// Draws curves of logs.
 
 #include "runtime/report/LogSvg.h"
 
-#include "runtime/report/LogFile.h"
 #include "support/Svg.h"
 
 #include <algorithm>
@@ -14,7 +13,6 @@ namespace polyrank::runtime {
 namespace {
 
 using Curve = LoggedRun::Curve;
-using nlohmann::json;
 
 constexpr double left = 84, right = 28, width = 1000, gap = 46, top = 74,
                  plotWidth = width - left - right;
@@ -30,17 +28,10 @@ constexpr Look looks[] = {{"#0072b2", ""},        {"#d55e00", "7 3"},
                           {"#000000", "4 4"},     {"#e69f00", "12 4"},
                           {"#56b4e9", "2 5"},     {"#777777", "9 3 2 3 2 3"}};
 
-/// Of a metric; nothing where there is none, NaN where it is null.
-std::optional<double> numberIn(const json &record, const char *name) {
-  auto found = record.find(name);
-  if (found == record.end())
-    return std::nullopt;
-  return found->is_number() ? found->get<double>() : nan;
-}
-
 /// 1, 2 or 5 times a power of ten, about a `parts`-th of the range.
 double tickOf(double range, int parts) {
-  double rough = range / parts, power = std::pow(10, std::floor(std::log10(rough)));
+  double rough = range / parts,
+         power = std::pow(10, std::floor(std::log10(rough)));
   for (double factor : {1, 2, 5})
     if (factor * power >= rough)
       return factor * power;
@@ -150,7 +141,8 @@ public:
       panel.settle(true, false);
       frame(panel, "learning rate");
       for (size_t n = 0; n < runs.size(); ++n)
-        trace(panel, runs[n].learningRate, {lookOf(n).colour, 1.6, lookOf(n).dashes});
+        trace(panel, runs[n].learningRate,
+              {lookOf(n).colour, 1.6, lookOf(n).dashes});
       y += rateHeight + gap;
     }
     drawSpeed(y);
@@ -237,7 +229,8 @@ private:
     const LoggedRun &run = runs[0];
     double x = left;
     size_t window = windowOf(run.loss);
-    auto sample = [&](const Svg::Pen &pen, bool dotted, const std::string &text) {
+    auto sample = [&](const Svg::Pen &pen, bool dotted,
+                      const std::string &text) {
       svg.polyline({{x, y - 4}, {x + 28, y - 4}}, pen);
       if (dotted)
         svg.dot(x + 14, y - 4, 3, {"white", pen.colour});
@@ -263,8 +256,9 @@ private:
     for (double value : panel.ticks()) {
       double y = panel.yOf(value);
       svg.line(left, y, left + plotWidth, y, "#dddddd");
-      svg.text(left - 6, y + 4, shortNumber(std::fabs(value) < 1e-12 ? 0 : value),
-               11, Svg::Anchor::End);
+      svg.text(left - 6, y + 4,
+               shortNumber(std::fabs(value) < 1e-12 ? 0 : value), 11,
+               Svg::Anchor::End);
     }
     double tick = std::max(1.0, tickOf(last - first, 8));
     for (double n = std::ceil(first / tick); n * tick <= last; ++n) {
@@ -388,106 +382,6 @@ private:
 };
 
 } // namespace
-
-Curve thinned(const Curve &curve, double first, double last, int columns) {
-  Curve result;
-  double scale = columns / std::max(last - first, 1e-9);
-  auto columnOf = [&](double step) { return std::floor((step - first) * scale); };
-  for (size_t begin = 0, end; begin < curve.size(); begin = end) {
-    double column = columnOf(curve[begin].first);
-    std::vector<size_t> kept{begin};
-    size_t least = begin, most = begin, hole = curve.size();
-    for (end = begin; end < curve.size() && columnOf(curve[end].first) == column;
-         ++end) {
-      double value = curve[end].second;
-      if (!std::isfinite(value)) {
-        hole = std::min(hole, end);
-        continue;
-      }
-      // Whatever is compared with NaN is false.
-      if (!(curve[least].second <= value))
-        least = end;
-      if (!(curve[most].second >= value))
-        most = end;
-    }
-    kept.insert(kept.end(), {least, most, end - 1});
-    if (hole < curve.size())
-      kept.push_back(hole);
-    std::sort(kept.begin(), kept.end());
-    kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
-    bool hasHole = false;
-    for (size_t index : kept) {
-      bool isHole = !std::isfinite(curve[index].second);
-      if (!isHole || !hasHole)
-        result.push_back(curve[index]);
-      hasHole |= isHole;
-    }
-  }
-  return result;
-}
-
-Curve smoothed(const Curve &curve, size_t window) {
-  // Sums and counts of all that is finite before each value.
-  std::vector<double> sums{0}, counts{0};
-  for (auto [step, value] : curve) {
-    bool isFinite = std::isfinite(value);
-    sums.push_back(sums.back() + (isFinite ? value : 0));
-    counts.push_back(counts.back() + (isFinite ? 1 : 0));
-  }
-  Curve result;
-  result.reserve(curve.size());
-  for (size_t i = 0; i < curve.size(); ++i) {
-    size_t half = std::min(window / 2, i), begin = i - half,
-           end = std::min(i + half + 1, curve.size());
-    result.emplace_back(curve[i].first,
-                        std::isfinite(curve[i].second)
-                            ? (sums[end] - sums[begin]) /
-                                  (counts[end] - counts[begin])
-                            : nan);
-  }
-  return result;
-}
-
-Result<LoggedRun> readLoggedRun(const std::string &path) {
-  LoggedRun run;
-  run.name = path.substr(path.rfind('/') + 1);
-  bool started = false;
-  Result<void> read = forEachRecord(path, [&](const json &record) {
-    if (auto start = record.find("run");
-        start != record.end() && start->is_object()) {
-      run.plan = start->value("plan", std::string());
-      run.mesh = start->value("mesh", std::string());
-      if (std::exchange(started, true))
-        run.resumed.push_back(start->value("first_step", uint64_t(1)));
-    }
-    std::optional<uint64_t> step = stepOfRecord(record);
-    if (!step)
-      return;
-    auto at = static_cast<double>(*step);
-    auto add = [&](Curve &curve, std::optional<double> value) {
-      if (value)
-        curve.emplace_back(at, *value);
-    };
-    if (auto eval = record.find("eval"); eval != record.end()) {
-      std::optional<double> loss = numberIn(*eval, "eval_loss");
-      add(run.evalLoss, loss ? loss : numberIn(*eval, "loss"));
-      return;
-    }
-    if (!record.contains("step"))
-      return;
-    run.lastStep = *step;
-    add(run.loss, numberIn(record, "loss"));
-    add(run.learningRate, numberIn(record, "lr"));
-    std::optional<double> tokens = numberIn(record, "tokens_per_second");
-    run.speedIsOfTokens = tokens.has_value();
-    add(run.speed, tokens ? tokens : numberIn(record, "samples_per_second"));
-  });
-  if (!read)
-    return read.error();
-  if (run.speed.empty())
-    return Error{path + ": has no record of a step"};
-  return run;
-}
 
 std::string logSvg(const std::vector<LoggedRun> &runs) {
   return Picture(runs).draw();

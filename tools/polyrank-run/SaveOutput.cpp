@@ -125,7 +125,8 @@ Result<void> SaveOutput::commit() {
   if (indexOutput)
     if (Result<void> committed = indexOutput->commit(); !committed)
       return committed;
-  return folder.empty() ? Result<void>() : syncDirectoryOf(withoutSlash(folder));
+  return folder.empty() ? Result<void>()
+                        : syncDirectoryOf(withoutSlash(folder));
 }
 
 } // namespace polyrank::runtime
