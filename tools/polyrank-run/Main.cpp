@@ -116,7 +116,9 @@ public:
     launch.arguments = options.arguments;
     if (data) {
       POLYRANK_ASSIGN(fingerprint, data->fingerprint());
-      launch.arguments.push_back("--data-fingerprint=" + fingerprint);
+      // In front of the plan, which stands behind "--".
+      launch.arguments.insert(launch.arguments.begin() + 1,
+                              "--data-fingerprint=" + fingerprint);
     }
     auto numberOf = [](const std::optional<OutputFile> &file) {
       return file ? file->descriptor().get() : -1;
