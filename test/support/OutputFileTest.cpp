@@ -130,9 +130,10 @@ TEST(OutputFile, ALinkInTheWayOfAnUnfinishedFileIsNotFollowed) {
 TEST(OutputFile, WhatCannotBeAFileIsRefusedBeforeTheWork) {
   TemporaryFolder folder;
   std::filesystem::create_directory(folder.path("d"));
-  auto says = [](Result<OutputFile> file, const char *part) {
+  auto says = [](Result<OutputFile> file, const char *part,
+                 Error::Fault fault = Error::Fault::Input) {
     ASSERT_FALSE(file);
-    EXPECT_EQ(file.error().fault, Error::Fault::Input);
+    EXPECT_EQ(file.error().fault, fault);
     EXPECT_NE(file.error().message.find(part), std::string::npos)
         << file.error().message;
   };
@@ -140,7 +141,8 @@ TEST(OutputFile, WhatCannotBeAFileIsRefusedBeforeTheWork) {
   says(OutputFile::create(folder.path("no/w")), "No such file or directory");
   says(OutputFile::create("/dev/full"), "it is not a regular file");
   says(OutputFile::create(folder.path("w"), uint64_t(1) << 60),
-       "it needs 1152921504606846976 bytes, its file system has");
+       "it needs 1152921504606846976 bytes, its file system has",
+       Error::Fault::Disk);
   EXPECT_EQ(folder.count(), 1u);
 }
 
