@@ -185,6 +185,14 @@ void Progress::step(const StepReport &step) {
   if (plan.tokensPerSample)
     line["tokens_per_second"] = samples * plan.tokensPerSample;
   line["communication_share"] = step.communicationShare;
+  writeLog(line);
+  if (!notFinite.empty() && !(options.endsAtNan && step.lossIsNan()))
+    warn(step, notFinite);
+  if (isDue() || (!options.quiet && (done == 1 || done == options.steps)))
+    show(step);
+}
+
+void Progress::writeLog(const nlohmann::ordered_json &line) {
   if (log && logFailure == 0) {
     std::string text = line.dump() + "\n";
     if (std::fwrite(text.data(), 1, text.size(), log) != text.size() ||
@@ -197,10 +205,48 @@ void Progress::step(const StepReport &step) {
       lineOpen = false;
     }
   }
-  if (!notFinite.empty() && !(options.endsAtNan && step.lossIsNan()))
-    warn(step, notFinite);
-  if (isDue() || (!options.quiet && (done == 1 || done == options.steps)))
-    show(step);
+}
+
+void EvaluationReport::add(const EvaluationReport &other) {
+  seconds = std::max(seconds, other.seconds);
+  for (const auto &metric : other.metrics)
+    if (std::none_of(metrics.begin(), metrics.end(), [&](const auto &known) {
+          return known.first == metric.first;
+        }))
+      metrics.push_back(metric);
+}
+
+EvaluationReport evaluationFromJson(const nlohmann::json &json) {
+  return {json.value("step", uint64_t(0)), json.value("samples", uint64_t(0)),
+          json.value("seconds", 0.0), fromTexts(json.at("metrics"))};
+}
+
+void Progress::evaluated(const EvaluationReport &report) {
+  evaluation = report;
+  nlohmann::ordered_json values{{"step", report.step}};
+  std::string text = fmt::format("after step {}:", report.step);
+  for (auto &[name, value] : report.metrics) {
+    if (std::isfinite(value))
+      values[name] = value;
+    else
+      values[name] = nullptr;
+    text += fmt::format("  {} {:.6g}", name, value);
+  }
+  values["samples"] = report.samples;
+  values["seconds"] = report.seconds;
+  writeLog({{"eval", values}});
+  if (!options.quiet)
+    tell(fmt::format("{}{}  ({} samples in {:.2f} s)\n", lineOpen ? "\n" : "",
+                     text, report.samples, report.seconds));
+  lineOpen = false;
+}
+
+void Progress::stopped(const nlohmann::json &report) {
+  warn(fmt::format("the run ends after step {}: eval_loss is not smaller than "
+                   "after step {} any more, when it was {} (--patience)",
+                   report.value("step", uint64_t(0)),
+                   report.value("best_step", uint64_t(0)),
+                   report.value("best_loss", std::string())));
 }
 
 bool Progress::isGeometric(const std::string &metric) const {

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <nlohmann/json.hpp>
 
 namespace polyrank::runtime {
@@ -58,6 +59,17 @@ struct SaveReport {
 nlohmann::json toJson(const SaveReport &saving);
 SaveReport saveFromJson(const nlohmann::json &json);
 
+/// What came out of an evaluation, as the first rank of each program reports it.
+struct EvaluationReport {
+  uint64_t step = 0, samples = 0;
+  double seconds = 0;
+  std::vector<std::pair<std::string, double>> metrics; // eval_loss ..
+
+  /// What another program's first rank says of the same one.
+  void add(const EvaluationReport &other);
+};
+EvaluationReport evaluationFromJson(const nlohmann::json &json);
+
 struct ProgressOptions {
   bool quiet = false;
   std::string log; // path of the JSON lines; empty: none
@@ -80,6 +92,13 @@ public:
   void ready(const ReadyReport &report);
   /// Logs the step and shows it.
   void step(const StepReport &step);
+  /// Logs an evaluation and shows it.
+  void evaluated(const EvaluationReport &report);
+  /// Says that patience is over: {"step", "best_step", "best_loss"}.
+  void stopped(const nlohmann::json &report);
+  const std::optional<EvaluationReport> &lastEvaluation() const {
+    return evaluation;
+  }
   /// Tells the user something besides.
   void warn(const std::string &message);
   /// Shows how far the weights are saved.
@@ -113,6 +132,7 @@ private:
   Progress(const PlanReport &plan, const ProgressOptions &options)
       : plan(plan), options(options) {}
   void show(const StepReport &step);
+  void writeLog(const nlohmann::ordered_json &line);
   void print(const std::string &line);
   bool isDue();
   bool isGeometric(const std::string &metric) const;
@@ -134,6 +154,7 @@ private:
   std::vector<WeightedMean> sums;
   std::vector<std::pair<std::string, double>> lastMetrics;
   std::vector<SaveReport> complete;
+  std::optional<EvaluationReport> evaluation;
   std::chrono::steady_clock::time_point lastShown;
 };
 

@@ -105,6 +105,14 @@ public:
       launch.descriptors.push_back(numberOf(file));
     launch.descriptors.push_back(numberOf(profileOutput));
     launch.descriptors.push_back(numberOf(traceOutput));
+    POLYRANK_ASSIGN(evalJob, createEvaluationJob(jobOptions));
+    launch.descriptors.insert(
+        launch.descriptors.end(),
+        {evalPlanDescriptor.get(), evalMemory.get(),
+         evalJob ? evalJob->descriptors().control : -1});
+    if (evalJob)
+      for (int arena : evalJob->descriptors().arenas)
+        launch.descriptors.push_back(arena);
     launch.timeout = std::chrono::milliseconds(int64_t(1e3 * options.timeout));
     launch.nameOf = [&](int rank) { return mesh->describeRank(rank); };
     launch.placeOf = [&](int rank, uint32_t number) {
@@ -119,6 +127,12 @@ public:
         progress->ready(readyFromJson(message["ready"]));
       else if (message.contains("saving"))
         progress->saving(saveFromJson(message["saving"]));
+      else if (message.contains("eval"))
+        takeEvaluation(evaluationFromJson(message["eval"]));
+      else if (message.contains("stopped"))
+        progress->stopped(message["stopped"]);
+      else if (message.contains("kept"))
+        isKept = true;
       else if (message.contains("traced_steps"))
         tracedSteps = message["traced_steps"];
       else if (message.contains("use"))
@@ -126,6 +140,11 @@ public:
     };
     Result<void> ran = launchRanks(launch, job, signals);
     Result<void> logged = progress->close();
+    if (!ran && isKept)
+      for (std::optional<OutputFile> &file : saveOutputs)
+        if (file)
+          if (Result<void> committed = file->commit(); !committed)
+            return committed;
     if (!ran) {
       const Error &error = notFinite ? *notFinite : ran.error();
       return Error{progress->stepsDone()
@@ -200,13 +219,44 @@ private:
       }
   }
 
+  /// The memory of a plan that evaluates, on the same processes.
+  Result<std::optional<shm::Job>>
+  createEvaluationJob(const shm::JobOptions &training) const {
+    if (!evaluation || !evaluation->plan)
+      return std::optional<shm::Job>();
+    shm::JobOptions job = training;
+    PlanReport own = reportOf(*evaluation->plan);
+    job.sharedSizes.clear();
+    for (int64_t rank = 0; rank < own.ranks; ++rank)
+      job.sharedSizes.push_back(own.programOf(rank).sharedBytes);
+    job.program = evaluation->plan->bytes.hash;
+    POLYRANK_ASSIGN(made, shm::Job::create(job));
+    return std::optional<shm::Job>(std::move(made));
+  }
+
+  /// One is done when the first ranks of all programs have said so.
+  void takeEvaluation(EvaluationReport report) {
+    auto &[whole, count] = evaluated[report.step];
+    if (count == 0)
+      whole = std::move(report);
+    else
+      whole.add(report);
+    if (++count < evaluation->planOr(*plan).programs()->size())
+      return;
+    progress->evaluated(whole);
+    evaluated.erase(whole.step);
+  }
+
   /// What a run that ended early has not written.
   std::string keptFiles() const {
     if (!options.savesAny())
       return "";
     std::string kept;
     for (const SaveFile &save : options.saves())
-      if (!save.path.empty() && access(save.path.c_str(), F_OK) == 0)
+      if (!save.path.empty() && isKept)
+        kept += fmt::format("; '{}' has the weights after step {}", save.path,
+                            progress->stepsDone());
+      else if (!save.path.empty() && access(save.path.c_str(), F_OK) == 0)
         kept += fmt::format("; '{}' is as it was", save.path);
     return kept.empty() ? "; nothing is saved" : kept;
   }
@@ -281,6 +331,8 @@ private:
   std::map<uint64_t, std::pair<StepReport, uint32_t>> reported;
   std::optional<Error> notFinite; // the loss, for which the job was ended
   uint64_t tracedSteps = 0;
+  std::map<uint64_t, std::pair<EvaluationReport, uint32_t>> evaluated;
+  bool isKept = false; // the weights, by a run whose data has an error
 };
 
 /// What --check says, and the exit status.

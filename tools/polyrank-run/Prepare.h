@@ -4,7 +4,9 @@
 
 #include "runtime/exec/Weights.h"
 #include "runtime/plan/PlanReport.h"
+#include "runtime/comm/shm/ShmJob.h"
 #include "support/OutputFile.h"
+#include "tools/polyrank-run/Evaluation.h"
 #include "tools/polyrank-run/Options.h"
 
 namespace polyrank::runtime {
@@ -50,6 +52,8 @@ public:
   std::optional<StepTimes> times; // of a rehearsal
   PlanReport report;
   std::optional<DataSource> data;
+  std::optional<Evaluation> evaluation;
+  Descriptor evalPlanDescriptor, evalMemory;
   uint64_t steps = 0;
   std::array<std::optional<OutputFile>, numSaveFiles> saveOutputs;
   std::optional<OutputFile> profileOutput, traceOutput, npzOutput;
@@ -68,7 +72,10 @@ private:
   struct Check;
   static const std::vector<Check> checks;
 
+  Result<void> checkEvaluation(bool whole);
   uint64_t sharedMemoryBytes() const;
+  /// What each rank of a program needs to evaluate, and all ranks share.
+  uint64_t evaluationBytes(const ProgramReport &program) const;
 
   std::optional<Weights> weights;
 };

@@ -7,8 +7,10 @@
 #include "runtime/exec/SaveWeights.h"
 #include "runtime/report/Progress.h"
 #include "tools/polyrank-run/Prepare.h"
+#include "tools/polyrank-run/RankEvaluate.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -38,16 +40,22 @@ public:
       program->startProfile();
     if (!options.trace.empty())
       program->startTrace(trace.emplace(*plan, connection.rank()));
-    for (uint64_t step = 0; step < steps; ++step)
+    for (uint64_t step = 0; step < steps && !badData; ++step) {
       if (Result<void> done = runStep(step); !done)
         return done;
+      if (evaluation && !badData && isEvaluated(options, step + 1, steps))
+        if (Result<void> done = evaluate(step + 1); !done)
+          return done;
+    }
     if (Result<void> finite = checkWeights(); !finite)
       return finite;
-    const auto saves = options.saves();
-    for (size_t number = 0; number < saves.size(); ++number)
-      if (!saves[number].path.empty())
-        if (Result<void> saved = save(saves[number], number); !saved)
-          return saved;
+    if (Result<void> saved = saveAll(); !saved)
+      return saved;
+    if (badData) {
+      if (connection.rank() == 0)
+        connection.report({{"kept", steps}});
+      return *badData;
+    }
     if (Result<void> measured = measureRates(); !measured)
       return measured;
     // No rank leaves, and unmaps its arena, before all are through.
@@ -118,6 +126,13 @@ private:
       if (Result<void> mapped = mapMemory(saveMemoryBytes);
           !mapped)
         return mapped;
+    if (options.evalEvery != 0) {
+      POLYRANK_ASSIGN(made,
+                      RankEvaluation::create(options, connection,
+                                             {*plan, *program, *weights,
+                                              *transport, everyone, *device}));
+      evaluation = std::move(made);
+    }
     if (Result<void> all = transport->barrier(everyone); !all)
       return all;
     if (connection.rank() == 0)
@@ -180,6 +195,57 @@ private:
     return {};
   }
 
+  /// All files of weights, as they are after the last step that ran.
+  Result<void> saveAll() {
+    const auto saves = options.saves();
+    for (size_t number = 0; number < saves.size(); ++number)
+      if (!saves[number].path.empty())
+        if (Result<void> saved = save(saves[number], number); !saved)
+          return saved;
+    return {};
+  }
+
+  /// After step `step`, from 1; the last one where patience is over.
+  Result<void> evaluate(uint64_t step) {
+    POLYRANK_ASSIGN(over, evaluation->run(step));
+    if (!over || step == steps)
+      return {};
+    if (connection.rank() == 0)
+      connection.report({{"stopped",
+                          {{"step", step},
+                           {"best_step", evaluation->patience().bestStep()},
+                           {"best_loss",
+                            fmt::format("{:.6g}",
+                                        evaluation->patience().bestLoss())}}}});
+    steps = step;
+    return {};
+  }
+
+  /// The samples of a step, or their error. Where it was not known before the
+  /// run that all of them can be read, all ranks agree before any of them
+  /// begins the step, so that what was trained until then can be saved.
+  Result<void> fillInputs(uint64_t step) {
+    Result<void> filled =
+        program->fillInputs(*data, splitOf(options, *plan->plan), step);
+    if (!filled)
+      filled = Error{fmt::format("step {}: {}", step + 1,
+                                 filled.error().message),
+                     filled.error().fault};
+    if (step == 0 || !options.savesAny() || data->isChecked())
+      return filled;
+    std::atomic_ref<uint64_t> bad(
+        *reinterpret_cast<uint64_t *>(sharedMemory.data()));
+    if (!filled)
+      bad = step;
+    if (Result<void> all = transport->barrier(everyone); !all)
+      return all;
+    if (bad != step)
+      return {};
+    steps = step;
+    badData.emplace(filled);
+    return {};
+  }
+
   Result<void> save(const SaveFile &file, size_t number) {
     auto start = std::chrono::steady_clock::now();
     uint64_t savedBytes = 0;
@@ -215,12 +281,10 @@ private:
     auto start = std::chrono::steady_clock::now();
     CommandTimes before = program->times();
     if (data)
-      if (Result<void> filled =
-              program->fillInputs(*data, splitOf(options, *plan->plan), step);
-          !filled)
-        return Error{
-            fmt::format("step {}: {}", step + 1, filled.error().message),
-            filled.error().fault};
+      if (Result<void> filled = fillInputs(step); !filled)
+        return filled;
+    if (badData)
+      return {};
     if (Result<void> ran = program->runStep(step + 1); !ran)
       return ran;
     for (const OutputArray &output : outputs)
@@ -362,6 +426,10 @@ private:
   std::unique_ptr<RankProgram> program;
   std::optional<Weights> weights;
   std::optional<DataSource> data;
+  std::unique_ptr<RankEvaluation> evaluation;
+  /// The samples of step `steps` + 1 cannot be taken: by this rank where it is an
+  /// error.
+  std::optional<Result<void>> badData;
   Group everyone;
   DeviceRates rates;
   std::optional<Trace> trace;

@@ -15,7 +15,12 @@ enum JobFile {
   memoryFile,
   firstSaveFile,
   profileFile = firstSaveFile + numSaveFiles,
-  traceFile
+  traceFile,
+  /// Of an evaluation: its plan, its memory, and behind its control page the
+  /// arenas of all ranks. They are the last.
+  evalPlanFile,
+  evalMemoryFile,
+  evalJobFile
 };
 
 /// Runs the rank to its end; the exit status of the process.
