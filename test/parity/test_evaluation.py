@@ -91,7 +91,8 @@ def test_samples_of_a_file_of_their_own_and_the_moving_means(exported, tmp_path)
         assert result["eval_loss"] == pytest.approx(theirs, rel=1e-5)
         assert result["eval_count"] == 7 and result["samples"] == 7
         assert f"after step 5:  eval_loss {result['eval_loss']:.6g}" in shown
-        assert (result["eval_accuracy(logits,labels)"] * 7) % 1 == pytest.approx(0, abs=1e-5) or True
+        right = 7 * result["eval_accuracy(logits,labels)"]
+        assert right == pytest.approx(round(right), abs=1e-4)
     report = json.loads(tool("run", plan, "--data", path, "--steps", 5, "--json", *options)[0])
     assert report["eval"]["step"] == 5 and report["eval"]["eval_loss"] > 0
 
@@ -107,7 +108,6 @@ def test_patience_ends_a_run_that_gets_no_better(exported, tmp_path):
     assert len(losses) == 4 and all(loss > losses[0] for loss in losses[1:])
     assert "the run ends after step 8: eval_loss is not smaller than after step 2 any more" in shown
     assert len([line for line in log.read_text().splitlines() if '"step"' in line and '"loss"' in line]) == 8
-    tools.train(plan, path, 8, tmp_path / "eight")  # the order is another one: without --holdout
     straight = tool("run", plan, "--data", path, "--steps", 8, "--save", tmp_path / "s.safetensors", "--holdout", 0.25)
     assert straight and (tmp_path / "s.safetensors").read_bytes() == (tmp_path / "w.safetensors").read_bytes()
 
@@ -155,7 +155,8 @@ def test_a_plan_that_draws_or_normalises_with_the_batch_needs_another_one(tmp_pa
             torch.onnx.export(model, (torch.zeros(8, 4),), str(tmp_path / f"{mode}.onnx"), input_names=["x"],
                               output_names=["logits"], dynamo=True, optimize=False, verbose=False)
         loss = ("--loss", "cross_entropy(logits,labels)")
-        tool("compile", tmp_path / "train.onnx", "-o", tmp_path / "plan", *loss, "--optimizer", "sgd(lr=0.1)")
+        norm = ("--batch-norm", "batch") if "batch" in reason else ()
+        tool("compile", tmp_path / "train.onnx", "-o", tmp_path / "plan", *loss, "--optimizer", "sgd(lr=0.1)", *norm)
         tool("compile", tmp_path / "eval.onnx", "-o", tmp_path / "eval.plan", *loss, "--mode", "forward")
         random = np.random.default_rng(0)
         data = {"x": random.normal(size=(43, 4)).astype(np.float32), "labels": random.integers(3, size=43)}

@@ -29,16 +29,44 @@ std::string compileCommand(const plan::Plan &plan) {
                          : "");
 }
 
+/// Does any command read this argument, or, with `writes`, write it?
+bool isUsed(const plan::Program &program, const plan::Argument &argument,
+            bool writes) {
+  const plan::BufferRef &buffer = *argument.buffer();
+  auto isIt = [&](const plan::BufferRef &other) {
+    return other.region() == buffer.region() &&
+           other.offset() < buffer.offset() + buffer.size() &&
+           buffer.offset() < other.offset() + other.size();
+  };
+  for (const plan::Segment *segment : *program.segments())
+    if (segment->commands())
+      for (const plan::Command *command : *segment->commands()) {
+        if (const plan::Launch *launch = command->body_as_Launch())
+          if (const auto *buffers =
+                  writes ? launch->outputs() : launch->inputs())
+            for (const plan::BufferRef *each : *buffers)
+              if (isIt(*each))
+                return true;
+        if (const plan::Copy *copy = command->body_as_Copy())
+          if (isIt(writes ? *copy->output() : *copy->input()))
+            return true;
+      }
+  return false;
+}
+
 /// A training plan whose steps would not say what the model does in use.
 Result<void> checkTrainingEvaluates(const LoadedPlan &training) {
   for (uint32_t number = 0; number < training.programs(); ++number)
     for (const plan::Argument *argument :
          *training.program(number).arguments()) {
       const char *reason = nullptr;
-      if (argument->role() == plan::Role::Seed)
+      // What no optimizer changes, but a step does, are running statistics.
+      bool isTrained = argument->trainable() || argument->state_of();
+      if (argument->role() == plan::Role::Seed &&
+          isUsed(training.program(number), *argument, /*writes=*/false))
         reason = "draws random numbers (dropout)";
-      else if (argument->role() == plan::Role::State && argument->view() &&
-               !argument->state_of())
+      else if (argument->view() && !isTrained &&
+               isUsed(training.program(number), *argument, /*writes=*/true))
         reason = "normalises with the statistics of the batch";
       if (reason)
         return Error{fmt::format(

@@ -85,8 +85,6 @@ Result<bool> RankEvaluation::run(uint64_t step) {
     state = std::move(copied);
     if (Result<void> done = evaluate(training.program, step, means); !done)
       return done.error();
-    if (Result<void> restored = training.program.restoreState(state); !restored)
-      return restored.error();
   }
   last = means.results();
   RankProgram &evaluated = program ? *program : training.program;
@@ -138,6 +136,10 @@ Result<void> RankEvaluation::evaluate(RankProgram &evaluated, uint64_t step,
     for (const Metric &metric : metrics)
       report.metrics.emplace_back(metric.name, metric.value);
     means.add(report, batch.count, size);
+    // The next batch meets the same weights, and so does the next step.
+    if (!program)
+      if (Result<void> restored = evaluated.restoreState(state); !restored)
+        return restored;
   }
   return {};
 }
