@@ -125,9 +125,9 @@ CLI::Option *addDataOptions(CLI::App &app, RunOptions &options,
 void takeDataOptions(const CLI::App &app, RunOptions &options,
                      const DataOptionTexts &texts) {
   if (!texts.more.empty() && !app.count("--data"))
-    throw CLI::ParseError("The following argument was not expected: " +
-                              texts.more[0],
-                          CLI::ExitCodes::ExtrasError);
+    throw CLI::ValidationError("'" + texts.more[0] + "'",
+                               "The following argument was not expected: " +
+                                   texts.more[0]);
   options.data = splitPaths(options.data);
   options.evalData = splitPaths(options.evalData);
   if (options.evalEvery != 0 && options.evalData.empty() &&
