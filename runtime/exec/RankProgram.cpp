@@ -36,6 +36,12 @@ bool isStored(const plan::Argument &argument) {
   return argument.view() && !argument.state_of();
 }
 
+/// What a step may change, to be there in the next one.
+bool isKept(const plan::Argument &argument) {
+  return argument.role() == plan::Role::Parameter ||
+         argument.role() == plan::Role::State;
+}
+
 bool hasPadding(const std::vector<BlockDim> &blocks) {
   for (const BlockDim &block : blocks)
     if (block.valid != block.block)
@@ -216,35 +222,83 @@ Result<void> RankProgram::fillConstants(int64_t seed) {
   return {};
 }
 
+Result<void> RankProgram::load(const plan::Argument &argument,
+                               const StoredSource &source) {
+  const char *name =
+      plan.stored()->Get(argument.view()->stored())->name()->c_str();
+  if (!source.read)
+    return Error{fmt::format("parameter '{}' has no values in the model's "
+                             "file: give them with --init",
+                             name)};
+  DType type = DType(argument.dtype());
+  if (!canLoad(source.dtype, type))
+    return Error{fmt::format("parameter '{}' is stored as {} and used as {}",
+                             name, nameOf(source.dtype), nameOf(type))};
+  Result<void> loaded =
+      upload(*argument.buffer(), [&](std::span<std::byte> memory) {
+        clearPadding(blockOf(mesh, rank, argument.dims()), memory);
+        return loadShard(placementOf(mesh, rank, argument), source, type,
+                         memory.data());
+      });
+  if (!loaded)
+    return Error{
+        fmt::format("parameter '{}': {}", name, loaded.error().message)};
+  return {};
+}
+
+Result<void> RankProgram::loadTensor(uint32_t stored,
+                                     const StoredSource &source) {
+  for (const plan::Argument *argument : *program.arguments())
+    if (isStored(*argument) && argument->view()->stored() == stored)
+      if (Result<void> loaded = load(*argument, source); !loaded)
+        return loaded;
+  return {};
+}
+
+uint64_t stateBytesOf(const plan::Program &program) {
+  uint64_t sum = 0;
+  for (const plan::Argument *argument : *program.arguments())
+    if (isKept(*argument))
+      sum += argument->buffer()->size();
+  return sum;
+}
+
+Result<std::vector<std::byte>> RankProgram::copyState() const {
+  std::vector<std::byte> copy;
+  copy.reserve(stateBytesOf(program));
+  for (const plan::Argument *argument : *program.arguments())
+    if (isKept(*argument)) {
+      POLYRANK_ASSIGN(data, download(*argument->buffer()));
+      copy.insert(copy.end(), data.data(),
+                  data.data() + argument->buffer()->size());
+    }
+  return std::move(copy);
+}
+
+Result<void> RankProgram::restoreState(std::span<const std::byte> copy) {
+  for (const plan::Argument *argument : *program.arguments())
+    if (isKept(*argument)) {
+      uint64_t bytes = argument->buffer()->size();
+      if (Result<void> done =
+              upload(*argument->buffer(), copy.data(), bytes);
+          !done)
+        return done;
+      copy = copy.subspan(bytes);
+    }
+  return {};
+}
+
 Result<void>
 RankProgram::loadParameters(const std::vector<StoredSource> &sources) {
   for (const plan::Argument *argument : *program.arguments()) {
     if (!isStored(*argument))
       continue;
     const StoredSource &source = sources[argument->view()->stored()];
-    const char *name =
-        plan.stored()->Get(argument->view()->stored())->name()->c_str();
     bool parameter = argument->role() == plan::Role::Parameter;
     if (!source.read && !parameter)
       continue; // keeps its initial value
-    if (!source.read)
-      return Error{fmt::format("parameter '{}' has no values in the model's "
-                               "file: give them with --init",
-                               name)};
-    DType type = DType(argument->dtype());
-    if (!canLoad(source.dtype, type))
-      return Error{fmt::format("parameter '{}' is stored as {} and used as {}",
-                               name, nameOf(source.dtype), nameOf(type))};
-    if (Result<void> loaded = upload(
-            *argument->buffer(),
-            [&](std::span<std::byte> memory) {
-              clearPadding(blockOf(mesh, rank, argument->dims()), memory);
-              return loadShard(placementOf(mesh, rank, *argument), source, type,
-                               memory.data());
-            });
-        !loaded)
-      return Error{
-          fmt::format("parameter '{}': {}", name, loaded.error().message)};
+    if (Result<void> loaded = load(*argument, source); !loaded)
+      return loaded;
   }
   return noteFinite();
 }
@@ -298,14 +352,14 @@ Result<void> RankProgram::checkFinite() const {
   return {};
 }
 
-Result<void> RankProgram::fillInputs(const DataSource &data, Split split,
-                                     uint64_t step) {
+Result<void> RankProgram::fillInputs(const DataSource &data,
+                                     const Batch &batch) {
   auto input = inputNumbers.begin();
   for (const plan::Argument *argument : *program.arguments())
     if (isInput(*argument)) {
       Result<void> filled =
           upload(*argument->buffer(), [&](std::span<std::byte> memory) {
-            return fillInput(data, split, step, *input, *argument, memory);
+            return fillInput(data, batch, *input, *argument, memory);
           });
       if (!filled)
         return filled;
@@ -314,8 +368,8 @@ Result<void> RankProgram::fillInputs(const DataSource &data, Split split,
   return {};
 }
 
-Result<void> RankProgram::fillInput(const DataSource &data, Split split,
-                                    uint64_t step, size_t number,
+Result<void> RankProgram::fillInput(const DataSource &data, const Batch &from,
+                                    size_t number,
                                     const plan::Argument &argument,
                                     std::span<std::byte> shard) {
   std::vector<BlockDim> blocks = blockOf(mesh, rank, argument.dims());
@@ -338,7 +392,7 @@ Result<void> RankProgram::fillInput(const DataSource &data, Split split,
     std::byte *rows = shard.data() + microbatch * batch.block * localRow;
     if (wholeRows) {
       Result<void> got =
-          data.read(split, step, number, first, first + batch.valid, rows);
+          data.read(from, number, first, first + batch.valid, rows);
       if (!got)
         return got;
       continue;
@@ -346,7 +400,7 @@ Result<void> RankProgram::fillInput(const DataSource &data, Split split,
     row.resize(globalRow);
     for (int64_t b = 0; b < batch.valid; ++b) {
       Result<void> got =
-          data.read(split, step, number, first + b, first + b + 1, row.data());
+          data.read(from, number, first + b, first + b + 1, row.data());
       if (!got)
         return got;
       fetchShard(placement, element, row.data(), rows + b * localRow);

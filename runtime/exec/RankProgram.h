@@ -18,6 +18,9 @@ struct Metric {
   double value = 0;
 };
 
+/// How large a copy of the state of a program is, in bytes (copyState).
+uint64_t stateBytesOf(const plan::Program &program);
+
 /// The inputs of all programs of a plan, each once.
 std::vector<InputSpec> inputSpecsOf(const plan::Plan &plan);
 
@@ -69,13 +72,25 @@ public:
           const std::function<Result<void>(const plan::Argument &,
                                            std::byte *shard)> &load);
 
+  /// The same of one stored tensor, whenever no step runs. What this rank has of
+  /// it is not compared with what was loaded before.
+  Result<void> loadTensor(uint32_t stored, const StoredSource &source);
+
+  /// What steps change: parameters and state, one behind the other. Restoring
+  /// gives back every bit of it.
+  Result<std::vector<std::byte>> copyState() const;
+  Result<void> restoreState(std::span<const std::byte> copy);
+
   /// Fails where this rank's part of a stored argument, finite when it was
   /// loaded, is so no more. Padding may hold anything.
   Result<void> checkFinite() const;
 
   /// The inputs that the rank's program has, of `data` with all inputs of the
   /// plan.
-  Result<void> fillInputs(const DataSource &data, Split split, uint64_t step);
+  Result<void> fillInputs(const DataSource &data, const Batch &batch);
+  Result<void> fillInputs(const DataSource &data, Split split, uint64_t step) {
+    return fillInputs(data, data.batchOf(split, step));
+  }
   /// Step `step`, from 1, with its learning rates.
   Result<void> runStep(uint64_t step);
 
@@ -135,7 +150,9 @@ private:
   /// Which of the stored arguments are finite now.
   Result<void> noteFinite();
   Result<bool> isFinite(const plan::Argument &argument) const;
-  Result<void> fillInput(const DataSource &data, Split split, uint64_t step,
+  Result<void> load(const plan::Argument &argument,
+                    const StoredSource &source);
+  Result<void> fillInput(const DataSource &data, const Batch &from,
                          size_t number, const plan::Argument &argument,
                          std::span<std::byte> shard);
 

@@ -257,6 +257,55 @@ void Progress::step(const StepReport &step) {
     show(step);
 }
 
+void EvaluationReport::add(const EvaluationReport &other) {
+  seconds = std::max(seconds, other.seconds);
+  for (const auto &metric : other.metrics)
+    if (std::none_of(metrics.begin(), metrics.end(), [&](const auto &known) {
+          return known.first == metric.first;
+        }))
+      metrics.push_back(metric);
+}
+
+EvaluationReport evaluationFromJson(const nlohmann::json &json) {
+  return {json.value("step", uint64_t(0)), json.value("samples", uint64_t(0)),
+          json.value("seconds", 0.0), fromTexts(json.at("metrics"))};
+}
+
+void Progress::evaluated(const EvaluationReport &report) {
+  // What comes once more after a restart has come already.
+  if (report.step <= repeatsUpTo)
+    return;
+  evaluation = report;
+  nlohmann::ordered_json values{{"step", report.step}};
+  std::string text = fmt::format("after step {}:", report.step);
+  for (auto &[name, value] : report.metrics) {
+    if (std::isfinite(value))
+      values[name] = value;
+    else
+      values[name] = nullptr;
+    text += fmt::format("  {} {:.6g}", name, value);
+  }
+  values["samples"] = report.samples;
+  values["seconds"] = report.seconds;
+  append({{"eval", values}});
+  std::vector<std::pair<std::string, double>> scalars;
+  for (auto &[name, value] : report.metrics)
+    scalars.emplace_back("eval/" + name.substr(name.find('_') + 1), value);
+  addEvents(report.step, scalars);
+  if (!options.quiet)
+    tell(fmt::format("{}{}  ({} samples in {:.2f} s)\n", lineOpen ? "\n" : "",
+                     text, report.samples, report.seconds));
+  lineOpen = false;
+}
+
+void Progress::stopped(const nlohmann::json &report) {
+  warn(fmt::format("the run ends after step {}: eval_loss is not smaller than "
+                   "after step {} any more, when it was {} (--patience)",
+                   report.value("step", uint64_t(0)),
+                   report.value("best_step", uint64_t(0)),
+                   report.value("best_loss", std::string())));
+}
+
 /// To the log, if there is one that can be written.
 void Progress::append(const nlohmann::ordered_json &record) {
   if (!log || logFailure)

@@ -87,6 +87,17 @@ struct CheckpointReport {
   double copySeconds = 0, writeSeconds = 0;
 };
 
+/// What came out of an evaluation, as the first rank of each program reports it.
+struct EvaluationReport {
+  uint64_t step = 0, samples = 0;
+  double seconds = 0;
+  std::vector<std::pair<std::string, double>> metrics; // eval_loss ..
+
+  /// What another program's first rank says of the same one.
+  void add(const EvaluationReport &other);
+};
+EvaluationReport evaluationFromJson(const nlohmann::json &json);
+
 struct ProgressOptions {
   bool quiet = false;
   std::string log; // path of the JSON lines; empty: none
@@ -121,6 +132,13 @@ public:
   void startAgain(uint32_t time);
   /// Logs the step and shows it.
   void step(const StepReport &step);
+  /// Logs an evaluation and shows it.
+  void evaluated(const EvaluationReport &report);
+  /// Says that patience is over: {"step", "best_step", "best_loss"}.
+  void stopped(const nlohmann::json &report);
+  const std::optional<EvaluationReport> &lastEvaluation() const {
+    return evaluation;
+  }
   /// Tells the user something besides.
   void warn(const std::string &message);
   /// Shows how far the weights are saved.
@@ -193,6 +211,7 @@ private:
   std::vector<std::pair<std::string, double>> lastMetrics;
   std::vector<SaveReport> complete;
   std::vector<CheckpointReport> checkpointed;
+  std::optional<EvaluationReport> evaluation;
   std::chrono::steady_clock::time_point lastShown;
 };
 

@@ -84,6 +84,10 @@ ordered_json reportOf(const PlanReport &plan, const Mesh &mesh,
     report["planned_seconds_per_step"] = *rehearsedSeconds;
   report["last"] = toJson(progress.last());
   report["mean"] = toJson(progress.means());
+  if (const auto &evaluation = progress.lastEvaluation()) {
+    report["eval"] = toJson(evaluation->metrics);
+    report["eval"]["step"] = evaluation->step;
+  }
   if (!progress.saved().empty()) {
     SaveReport all;
     for (const SaveReport &saved : progress.saved()) {

@@ -30,7 +30,7 @@ from pathlib import Path
 import seeds
 
 HERE = Path(__file__).resolve().parent
-TARGETS = ["onnx-reader", "onnx-import", "plan", "run-files", "safetensors", "npz", "samples", "languages", "zip",
+TARGETS = ["onnx-reader", "onnx-import", "plan", "run-files", "safetensors", "npz", "samples", "megatron-index", "languages", "zip",
            "schedules", "pickle", "torchscript-code", "torchscript-reader", "exported-program"]
 # An input may take no longer and no more: what a file claims must not be believed before it is there.
 LIMITS = ["-timeout=10", "-rss_limit_mb=1024", "-malloc_limit_mb=256"]

@@ -168,6 +168,16 @@ def samples():
             yield bytes([first]) + array
 
 
+def megatronIndices():
+    """A rule about documents, how many bytes of tokens, and Megatron-LM's index of them."""
+    for rule in (0, 1, 2, 128, 129):
+        for code, width in ((1, 1), (4, 4), (8, 2)):
+            lengths, bounds = np.array([9, 0, 3, 1, 12], np.int32), np.array([0, 1, 4, 4, 5], np.int64)
+            offsets = (np.concatenate([[0], np.cumsum(lengths[:-1])]) * width).astype(np.int64)
+            header = b"MMIDIDX\0\0" + np.uint64(1).tobytes() + bytes([code]) + np.array([5, 5], np.uint64).tobytes()
+            yield bytes([rule, 25 * width]) + header + lengths.tobytes() + offsets.tobytes() + bounds.tobytes()
+
+
 def torchScripts():
     """The committed models, which are small enough for a fuzzer."""
     for name in ("scripted", "traced"):
@@ -236,7 +246,7 @@ def programs():
 
 def seeds(target, bin, folder):
     """The seeds of a target; tools of ours that are needed lie in `bin`, `folder` is for their files."""
-    makers = {"onnx-reader": models, "onnx-import": models, "npz": arrays, "samples": samples,
+    makers = {"onnx-reader": models, "onnx-import": models, "npz": arrays, "samples": samples, "megatron-index": megatronIndices,
               "safetensors": safetensors, "languages": languages, "zip": zips, "schedules": schedules, "pickle": pickles,
               "torchscript-code": codes, "torchscript-reader": torchScripts,
               "exported-program": programs}

@@ -89,14 +89,52 @@ CLI::Option *addDataOptions(CLI::App &app, RunOptions &options,
                  "The token that fills rows up (default: that of --eos, else "
                  "0)")
       ->type_name("ID");
+  auto *every =
+      app.add_option("--eval-every", options.evalEvery,
+                     "Evaluate after every N steps, and after the last one; not "
+                     "a bit of the training changes (docs/evaluating.md)")
+          ->check(CLI::Range(uint64_t(1), uint64_t(1) << 40))
+          ->type_name("N");
+  app.add_option("--eval-data", options.evalData,
+                 "Samples to evaluate, as --data names them (default: those of "
+                 "--holdout)")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("FILE")
+      ->needs(every);
+  auto *evalPlan =
+      app.add_option("--eval-plan", options.evalPlan,
+                     "A forward plan of the model, with a loss or metrics and "
+                     "for the same ranks, that evaluates (default: the training "
+                     "plan itself)")
+          ->type_name("FILE")
+          ->needs(every);
+  app.add_flag("--eval-ema", options.evalEma,
+               "Evaluate the moving means of the weights, of a plan compiled "
+               "with --ema")
+      ->needs(evalPlan);
+  app.add_option("--patience", options.patience,
+                 "End when so many evaluations in a row have not had a smaller "
+                 "loss than the best one")
+      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 40))
+      ->type_name("N")
+      ->needs(every);
   return data;
 }
 
 void takeDataOptions(const CLI::App &app, RunOptions &options,
                      const DataOptionTexts &texts) {
   if (!texts.more.empty() && !app.count("--data"))
-    throw CLI::ExtrasError(texts.more);
+    throw CLI::ValidationError("'" + texts.more[0] + "'",
+                               "The following argument was not expected: " +
+                                   texts.more[0]);
   options.data = splitPaths(options.data);
+  options.evalData = splitPaths(options.evalData);
+  if (options.evalEvery != 0 && options.evalData.empty() &&
+      options.holdout == 0)
+    throw CLI::ValidationError(
+        "--eval-every", "there are no samples to evaluate: give --eval-data "
+                        "FILE, or keep some apart with --holdout FRACTION");
   options.data.insert(options.data.end(), texts.more.begin(), texts.more.end());
   if (texts.order == "sequential")
     options.order = SampleOrder::Sequential;
@@ -130,6 +168,25 @@ Result<DataSource> openData(const RunOptions &options, const plan::Plan &plan) {
   if (source.hasWeights() && plan.mode() == plan::Mode::Forward)
     return Error{"a forward plan takes each sample once, so weights of sources "
                  "say nothing: give --data without them"};
+  return std::move(source);
+}
+
+Result<DataSource> openEvaluationData(const RunOptions &options,
+                                      const plan::Plan &plan) {
+  DataOptions data;
+  bool own = options.evalData.empty();
+  data.paths = own ? options.samples() : options.evalData;
+  data.tokenType = options.tokenType;
+  data.documents = options.documents;
+  data.batch = plan.samples_per_step();
+  data.order = SampleOrder::Sequential;
+  data.holdout = own ? options.holdout : 0;
+  data.allowPart = true;
+  std::vector<InputSpec> specs = inputSpecsOf(plan);
+  POLYRANK_ASSIGN(source, DataSource::open(data, specs));
+  if (source.hasWeights() && !own)
+    return Error{"--eval-data: each sample counts once, so weights of sources "
+                 "say nothing: leave them out"};
   return std::move(source);
 }
 

@@ -120,15 +120,6 @@ public:
       launch.arguments.insert(launch.arguments.begin() + 1,
                               "--data-fingerprint=" + fingerprint);
     }
-    auto numberOf = [](const std::optional<OutputFile> &file) {
-      return file ? file->descriptor().get() : -1;
-    };
-    launch.descriptors = {planDescriptor.get(), sharedMemory.get(),
-                          numberOf(profileOutput), numberOf(traceOutput),
-                          page->descriptor()};
-    for (const SaveOutput &save : saveOutputs)
-      for (const OutputFile &file : save.files())
-        launch.descriptors.push_back(file.descriptor().get());
     launch.finishesStep = checkpoint.has_value();
     if (options.timeout)
       launch.timeout =
@@ -152,6 +143,12 @@ public:
         committer->take(rank, shardFromJson(message["shard"]));
       else if (message.contains("damaged"))
         damage = message["damaged"].get<std::string>();
+      else if (message.contains("eval"))
+        takeEvaluation(evaluationFromJson(message["eval"]));
+      else if (message.contains("patience"))
+        progress->stopped(message["patience"]);
+      else if (message.contains("kept"))
+        isKept = true;
       else if (message.contains("traced_steps"))
         tracedSteps = message["traced_steps"];
       else if (message.contains("use"))
@@ -169,6 +166,10 @@ public:
                               ran.error().message, *committer->lastFailure()),
                   Error::Fault::Disk};
     Result<void> logged = progress->close();
+    if (!ran && isKept)
+      for (SaveOutput &save : saveOutputs)
+        if (Result<void> committed = save.commit(); !committed)
+          return committed;
     if (!ran) {
       const Error &error = notFinite ? *notFinite : ran.error();
       return Error{progress->stepsDone()
@@ -242,6 +243,7 @@ private:
   /// Nothing of a failed attempt comes into the next one's files.
   Result<void> forgetAttempt() {
     makeCollector();
+    evaluated.clear();
     uses.assign(uses.size(), {});
     progress->startAgain(restarts.count());
     std::vector<int> files{sharedMemory.get()};
@@ -333,6 +335,8 @@ private:
       {
         // Shared memory is the attempt's own, and gone before the next one's.
         POLYRANK_ASSIGN(created, shm::Job::create(jobOptions));
+        POLYRANK_ASSIGN(evalJob, createEvaluationJob(jobOptions));
+        launch.descriptors = descriptorsWith(evalJob);
         job = &created;
         launch.attempt = restarts.count() + 1;
         ran = launchRanks(launch, created, signals);
@@ -460,6 +464,59 @@ private:
                 : "";
   }
 
+  /// What ranks inherit, in the order of JobFile.
+  std::vector<int>
+  descriptorsWith(const std::optional<shm::Job> &evalJob) const {
+    auto numberOf = [](const std::optional<OutputFile> &file) {
+      return file ? file->descriptor().get() : -1;
+    };
+    std::vector<int> all{planDescriptor.get(),
+                         sharedMemory.get(),
+                         numberOf(profileOutput),
+                         numberOf(traceOutput),
+                         page->descriptor(),
+                         evalPlanDescriptor.get(),
+                         evalMemory.get(),
+                         evalJob ? evalJob->descriptors().control : -1};
+    if (evalJob)
+      for (int arena : evalJob->descriptors().arenas)
+        all.push_back(arena);
+    for (const SaveOutput &save : saveOutputs)
+      for (const OutputFile &file : save.files())
+        all.push_back(file.descriptor().get());
+    return all;
+  }
+
+  /// The memory of a plan that evaluates, on the same processes.
+  Result<std::optional<shm::Job>>
+  createEvaluationJob(const shm::JobOptions &training) const {
+    if (!evaluation || !evaluation->plan)
+      return std::optional<shm::Job>();
+    shm::JobOptions job = training;
+    PlanReport own = reportOf(*evaluation->plan);
+    job.sharedSizes.clear();
+    for (int64_t rank = 0; rank < own.ranks; ++rank)
+      job.sharedSizes.push_back(own.programOf(rank).sharedBytes);
+    job.program = evaluation->plan->bytes.hash;
+    POLYRANK_ASSIGN(made, shm::Job::create(job));
+    return std::optional<shm::Job>(std::move(made));
+  }
+
+  /// One is done when the first ranks of all programs have said so.
+  void takeEvaluation(EvaluationReport report) {
+    auto &[whole, count] = evaluated[report.step];
+    if (count == 0)
+      whole = std::move(report);
+    else
+      whole.add(report);
+    if (++count < evaluation->planOr(*plan).programs()->size())
+      return;
+    if (committer)
+      committer->note(whole.step, whole.metrics);
+    progress->evaluated(whole);
+    evaluated.erase(whole.step);
+  }
+
   /// What a run that ended early has not written.
   std::string keptFiles() const {
     if (!options.savesAny())
@@ -467,7 +524,10 @@ private:
     std::string kept;
     for (const SaveOutput &save : saveOutputs)
       for (const OutputFile &file : save.files())
-        if (access(file.path().c_str(), F_OK) == 0)
+        if (isKept)
+          kept += fmt::format("; '{}' has the weights after step {}",
+                              file.path(), progress->stepsDone());
+        else if (access(file.path().c_str(), F_OK) == 0)
           kept += fmt::format("; '{}' is as it was", file.path());
     return kept.empty() ? "; nothing is saved" : kept;
   }
@@ -554,6 +614,8 @@ private:
   Attempt attempt;                // that is running
   std::optional<Error> notFinite; // the loss, for which the job was ended
   uint64_t tracedSteps = 0;
+  std::map<uint64_t, std::pair<EvaluationReport, uint32_t>> evaluated;
+  bool isKept = false; // the weights, by a run whose data has an error
 };
 
 /// What --check says, and the exit status.

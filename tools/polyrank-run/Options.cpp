@@ -204,7 +204,8 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   try {
     app.parse(argc, argv);
     for (const char *option :
-         {"--data", "--token-type", "--documents", "--eos", "--epochs", "--lr",
+         {"--data", "--token-type", "--documents", "--eos", "--epochs",
+          "--eval-every", "--lr",
           "--lr-schedule", "--order", "--holdout", "--seed", "--init", "--save",
           "--save-trained", "--save-ema", "--save-shard-size", "--checkpoint",
           "--resume", "--profile", "--inputs", "--outputs", "--denormals",
@@ -311,6 +312,9 @@ Result<RunOptions> completeOptions(RunOptions options, const plan::Plan &plan) {
     return Error{train ? "the plan needs samples: give --data FILE"
                        : "the plan needs samples: give --inputs IN.npz or "
                          "--data FILE"};
+  if (options.evalEvery != 0 && !train)
+    return Error{"--eval-every is for training plans; a forward plan evaluates "
+                 "all samples"};
   if (options.epochs > 0 && !train)
     return Error{"--epochs is for training plans; a forward plan takes all "
                  "samples once"};

@@ -37,6 +37,9 @@ struct RunOptions {
   CheckpointOptions checkpoints;
   uint64_t steps = 0; // 0: forward plans take all samples once
   double epochs = 0;  // instead of steps
+  uint64_t evalEvery = 0, patience = 0; // 0: never, and for ever
+  std::string evalPlan;
+  bool evalEma = false;
   int64_t seed = 0;
   std::optional<double> learningRate; // else the plan's
   std::string schedule;               // of it; empty: the plan's
@@ -84,6 +87,11 @@ Result<RunOptions> completeOptions(RunOptions options, const plan::Plan &plan);
 
 /// The samples that a run reads, the same in launcher and ranks.
 Result<DataSource> openData(const RunOptions &options, const plan::Plan &plan);
+
+/// The samples that a training evaluates: of --eval-data, or its own that are
+/// held out. `plan` is the one that evaluates.
+Result<DataSource> openEvaluationData(const RunOptions &options,
+                                      const plan::Plan &plan);
 
 /// In a rank: are these the samples that the launcher found? A pattern may
 /// mean other files a moment later.

@@ -225,16 +225,20 @@ Result<std::string> Preparation::checkResumed(bool whole) {
 Result<std::string> Preparation::checkFiles(bool) {
   std::vector<InputUse> inputs{{"the plan", options.plan},
                                {"the inputs (--inputs)", options.inputs},
+                               {"the plan (--eval-plan)", options.evalPlan},
                                {"the weights (--init)", options.init},
                                {"the times (--rehearse)", options.rehearse}};
   if (weights)
     for (const std::string &path : weights->files())
       inputs.push_back({"the weights", path});
   // What cannot be found is said when it is opened.
-  if (Result<std::vector<DataFiles>> found = findDataFiles(options.data))
-    for (const DataFiles &files : *found)
-      for (const std::string &path : files.paths)
-        inputs.push_back({"the data (--data)", path});
+  for (auto &[what, given] :
+       {std::pair("the data (--data)", &options.data),
+        {"the data (--eval-data)", &options.evalData}})
+    if (Result<std::vector<DataFiles>> found = findDataFiles(*given))
+      for (const DataFiles &files : *found)
+        for (const std::string &path : files.paths)
+          inputs.push_back({what, path});
   std::vector<OutputUse> written;
   for (const SaveFile &save : options.saves()) {
     if (save.path.empty())
@@ -291,6 +295,8 @@ Result<std::string> Preparation::checkData(bool whole) {
     if (outputs.empty())
       return Error{"--outputs: the plan has no output tensors"};
   }
+  if (Result<void> done = checkEvaluation(whole); !done)
+    return done.error();
   if (!whole) {
     // Before an older log makes room for this run's, and before any step.
     if (Result<void> values = data->checkRanges(); !values)
@@ -308,6 +314,35 @@ Result<std::string> Preparation::checkData(bool whole) {
                          static_cast<double>(samples));
 }
 
+Result<void> Preparation::checkEvaluation(bool whole) {
+  if (options.evalEvery == 0 || !data)
+    return {};
+  if (!options.evalPlan.empty()) {
+    evalPlanDescriptor =
+        Descriptor(open(options.evalPlan.c_str(), O_RDONLY | O_CLOEXEC));
+    if (evalPlanDescriptor.get() < 0)
+      return Error{fmt::format("cannot open --eval-plan '{}': {}",
+                               options.evalPlan, std::strerror(errno))};
+  }
+  POLYRANK_ASSIGN(opened,
+                  openEvaluation(options, *plan, evalPlanDescriptor.get()));
+  evaluation.emplace(std::move(opened));
+  return whole ? evaluation->data->checkAll() : evaluation->data->checkRanges();
+}
+
+uint64_t Preparation::evaluationBytes(const ProgramReport &program) const {
+  if (!evaluation)
+    return 0;
+  uint64_t held = evaluation->data->memoryBytes();
+  if (!evaluation->plan) // a copy of what the steps change
+    return held + program.parameterBytes + program.stateBytes;
+  PlanReport own = reportOf(*evaluation->plan);
+  uint64_t most = 0; // a pipeline may be cut elsewhere
+  for (const ProgramReport &each : own.programs)
+    most = std::max(most, each.arenaBytes() + each.libraryBytes());
+  return held + most;
+}
+
 uint64_t Preparation::sharedMemoryBytes() const {
   if (!outputs.empty())
     return outputs.back().offset + outputs.back().bytes;
@@ -322,13 +357,16 @@ Result<std::string> Preparation::checkMemory(bool whole) {
   // Arenas are touched before the first step: a run that starts has them.
   uint64_t held = data ? data->memoryBytes() : 0;
   auto bytesOf = [&](const ProgramReport &program) {
-    return program.arenaBytes() + program.libraryBytes() + programBytes + held;
+    return program.arenaBytes() + program.libraryBytes() + programBytes + held +
+           evaluationBytes(program);
   };
   uint64_t each = 0, needed = held + sharedMemoryBytes(); // each: the most
   uint64_t copies = 0; // of what is saved, which the ranks make at a step's end
   for (int64_t rank = 0; checkpoint && rank < report.ranks; ++rank)
     copies += CheckpointSaver::memoryBytes(*checkpoint, rank);
   needed += copies;
+  if (evaluation)
+    needed += evaluationMemoryOf(*evaluation);
   for (const ProgramReport &program : report.programs) {
     each = std::max(each, bytesOf(program));
     needed += bytesOf(program) * static_cast<uint64_t>(program.ranks);
@@ -459,6 +497,14 @@ Result<std::string> Preparation::checkDisk(bool whole) {
     if (sharedMemory.get() < 0 || ftruncate(sharedMemory.get(), bytes) != 0)
       return Error{fmt::format("no memory for {} bytes of {}: {}", bytes,
                                outputs.empty() ? "what is saved" : "outputs",
+                               std::strerror(errno)),
+                   Error::Fault::Rank};
+  }
+  if (evaluation) {
+    evalMemory = Descriptor(memfd_create("polyrank-eval", MFD_CLOEXEC));
+    if (evalMemory.get() < 0 ||
+        ftruncate(evalMemory.get(), evaluationMemoryOf(*evaluation)) != 0)
+      return Error{fmt::format("no memory to evaluate with: {}",
                                std::strerror(errno)),
                    Error::Fault::Rank};
   }

@@ -4,8 +4,10 @@
 
 #include "runtime/exec/Weights.h"
 #include "runtime/plan/PlanReport.h"
+#include "runtime/comm/shm/ShmJob.h"
 #include "runtime/exec/CheckpointLayout.h"
 #include "support/OutputFile.h"
+#include "tools/polyrank-run/Evaluation.h"
 #include "tools/polyrank-run/Resume.h"
 #include "tools/polyrank-run/SaveOutput.h"
 
@@ -52,6 +54,8 @@ public:
   std::optional<StepTimes> times; // of a rehearsal
   PlanReport report;
   std::optional<DataSource> data;
+  std::optional<Evaluation> evaluation;
+  Descriptor evalPlanDescriptor, evalMemory;
   uint64_t steps = 0;
   /// What --resume goes on from, the order of samples that it has then, and what
   /// --checkpoint writes.
@@ -83,6 +87,10 @@ private:
   Result<void> lockCheckpoints(bool whole);
   struct Check;
   static const std::vector<Check> checks;
+
+  Result<void> checkEvaluation(bool whole);
+  /// What each rank of a program needs to evaluate, and all ranks share.
+  uint64_t evaluationBytes(const ProgramReport &program) const;
 
   std::optional<Weights> weights;
 };

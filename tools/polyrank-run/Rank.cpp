@@ -11,6 +11,7 @@
 #include "support/Failpoint.h"
 #include "tools/polyrank-run/Committer.h"
 #include "tools/polyrank-run/Prepare.h"
+#include "tools/polyrank-run/RankEvaluate.h"
 #include "tools/polyrank-run/RunPage.h"
 #include "tools/polyrank-run/StepMeter.h"
 
@@ -51,26 +52,39 @@ public:
     if (page->facts().savesAtOnce)
       if (Result<void> saved = saveCheckpoint(steps); !saved)
         return saved;
-    for (uint64_t step = page->facts().step; step < steps; ++step) {
+    for (uint64_t step = page->facts().step; step < steps && !badData; ++step) {
       if (stopsHere(step))
         return endEarly(step);
       page->begin(step + 1);
       failpoint("step.before");
       if (Result<void> done = runStep(step); !done)
         return done;
+      if (badData)
+        break;
+      if (evaluation && isEvaluated(options, step + 1, steps))
+        if (Result<void> done = evaluate(step + 1); !done)
+          return done;
       if (Result<void> saved = checkpointAfter(step + 1); !saved)
         return saved;
       failpoint("step.after");
     }
     if (Result<void> finite = checkWeights(); !finite)
       return finite;
-    int descriptor = firstSaveFile;
-    for (const SaveFile &file : options.saves())
-      if (!file.path.empty())
-        if (Result<void> saved = save(file, descriptor); !saved)
-          return saved;
+    // Else those of the last step that could be taken are saved below.
+    if (badData && saver && steps > page->facts().step && savedStep != steps)
+      if (Result<void> saved = saveCheckpoint(steps); !saved)
+        return saved;
+    if (Result<void> saved = saveAll(); !saved)
+      return saved;
     if (saver)
       report(saver->finish([this] { transport->beat(); }));
+    if (badData) {
+      if (connection.rank() == 0 && options.savesAny())
+        connection.report({{"kept", steps}});
+      if (Result<void> all = transport->barrier(everyone); !all)
+        return all;
+      return *badData;
+    }
     if (Result<void> measured = measureRates(); !measured)
       return measured;
     // No rank leaves, and unmaps its arena, before all are through.
@@ -150,6 +164,13 @@ private:
       if (Result<void> mapped = mapMemory(saveMemoryBytes);
           !mapped)
         return mapped;
+    if (options.evalEvery != 0) {
+      POLYRANK_ASSIGN(made,
+                      RankEvaluation::create(options, connection,
+                                             {*plan, *program, *weights,
+                                              *transport, everyone, *device}));
+      evaluation = std::move(made);
+    }
     if (Result<void> all = transport->barrier(everyone); !all)
       return all;
     if (connection.rank() == 0)
@@ -280,6 +301,59 @@ private:
     return {};
   }
 
+  /// All files of weights, as they are after the last step that ran.
+  Result<void> saveAll() {
+    // Those of an evaluating plan's job stand in front of them.
+    int descriptor =
+        numJobFiles + (options.evalPlan.empty() ? 0 : transport->worldSize());
+    for (const SaveFile &file : options.saves())
+      if (!file.path.empty())
+        if (Result<void> saved = save(file, descriptor); !saved)
+          return saved;
+    return {};
+  }
+
+  /// After step `step`, from 1; the last one where patience is over.
+  Result<void> evaluate(uint64_t step) {
+    POLYRANK_ASSIGN(over, evaluation->run(step));
+    if (!over || step == steps)
+      return {};
+    if (connection.rank() == 0)
+      connection.report({{"patience",
+                          {{"step", step},
+                           {"best_step", evaluation->patience().bestStep()},
+                           {"best_loss",
+                            fmt::format("{:.6g}",
+                                        evaluation->patience().bestLoss())}}}});
+    steps = step;
+    return {};
+  }
+
+  /// The samples of a step, or their error. Where it was not known before the
+  /// run that all of them can be read, all ranks agree before any of them
+  /// begins the step, so that what was trained until then can be saved.
+  Result<void> fillInputs(uint64_t step) {
+    Result<void> filled =
+        program->fillInputs(*data, splitOf(options, *plan->plan),
+                            step - page->facts().origin);
+    if (!filled)
+      filled = Error{fmt::format("step {}: {}", step + 1,
+                                 filled.error().message),
+                     filled.error().fault};
+    if (step == page->facts().step || !(options.savesAny() || saver) ||
+        data->isChecked())
+      return filled;
+    if (!filled)
+      page->refuse(step + 1);
+    if (Result<void> all = transport->barrier(everyone); !all)
+      return all;
+    if (!page->isRefused(step + 1))
+      return {};
+    steps = step;
+    badData.emplace(filled);
+    return {};
+  }
+
   /// Writes to the descriptors from number `descriptor` on, and leaves it behind
   /// them.
   Result<void> save(const SaveFile &save, int &descriptor) {
@@ -322,13 +396,10 @@ private:
     if (meter)
       meter->begin();
     if (data)
-      if (Result<void> filled =
-              program->fillInputs(*data, splitOf(options, *plan->plan),
-                                  step - page->facts().origin);
-          !filled)
-        return Error{
-            fmt::format("step {}: {}", step + 1, filled.error().message),
-            filled.error().fault};
+      if (Result<void> filled = fillInputs(step); !filled)
+        return filled;
+    if (badData)
+      return {};
     if (Result<void> ran = program->runStep(step + 1); !ran)
       return ran;
     for (const OutputArray &output : outputs)
@@ -508,6 +579,10 @@ private:
   FileOperations files;
   std::unique_ptr<CheckpointSaver> saver; // ends before what it refers to
   std::optional<DataSource> data;
+  std::unique_ptr<RankEvaluation> evaluation;
+  /// The samples of step `steps` + 1 cannot be taken: by this rank where it is an
+  /// error.
+  std::optional<Result<void>> badData;
   Group everyone;
   DeviceRates rates;
   std::optional<Trace> trace;

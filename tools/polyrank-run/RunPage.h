@@ -43,11 +43,17 @@ public:
   /// Whether that was step `step`.
   bool isSaveAfter(uint64_t step) const;
 
+  /// A rank cannot begin this step, from 1: its samples are wrong.
+  void refuse(uint64_t step) { page->refused = step; }
+  /// Asked when all ranks have tried to begin it.
+  bool isRefused(uint64_t step) const { return page->refused == step; }
+
 private:
   struct Page {
     /// The last step that any rank has begun, and above it, in the same word,
     /// the one to save after: neither can change unseen by who changes the other.
     std::atomic<uint64_t> steps;
+    std::atomic<uint64_t> refused;
     Facts facts;
   };
   RunPage() = default;

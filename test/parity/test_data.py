@@ -1,0 +1,180 @@
+"""Which samples a run trains on: numpy's reckoning, seen through PyTorch's losses of a model that learns nothing."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+
+import tools
+from models import BATCH, MODELS
+from tools import Case, tool
+
+LENGTH, VOCAB, STEPS = 16, 64, 6
+GOLDEN, MASK = 0x9e3779b97f4a7c15, (1 << 64) - 1
+
+
+def mix(value):
+    value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9 & MASK
+    value = (value ^ value >> 27) * 0x94d049bb133111eb & MASK
+    return value ^ value >> 31
+
+
+def permuted(index, size, seed, epoch):
+    """The Feistel network of runtime/data/SampleOrder.h."""
+    half = (max(1, (size - 1).bit_length()) + 1) // 2
+    state = mix(mix(seed + GOLDEN & MASK) ^ (epoch + 1) * GOLDEN & MASK)
+    keys = []
+    for _ in range(8):
+        state = state + GOLDEN & MASK
+        keys.append(mix(state))
+    while True:
+        left, right = index >> half, index & (1 << half) - 1
+        for key in keys:
+            left, right = right, left ^ mix(right + key & MASK) & (1 << half) - 1
+        index = left << half | right
+        if index < size:
+            return index
+
+
+def samples(sizes, weights, seed, count):
+    """(source, sample) at the first `count` positions."""
+    bounds = np.cumsum(weights)[:-1] / sum(weights)
+    taken = [0] * len(sizes)
+    for position in range(count):
+        number = int(f"{position:064b}"[::-1], 2) / 2**64
+        source = int(np.searchsorted(bounds, number, side="right"))
+        place, taken[source] = taken[source], taken[source] + 1
+        size = sizes[source]
+        yield source, permuted(place % size, size, seed + source * GOLDEN & MASK, place // size)
+
+
+@pytest.fixture(scope="module")
+def still(tmp_path_factory, exported):
+    """A plan on two ranks, and the model's loss of rows."""
+    folder = tmp_path_factory.mktemp("still")
+    plan = Case("gpt2", "data=2").compile(exported("gpt2"), folder / "plan", "sgd(lr=1e-30)")
+    model = MODELS["gpt2"].fresh().eval()
+
+    def loss(inputs, labels):
+        with torch.no_grad():
+            logits = MODELS["gpt2"].family.call(model, {"input_ids": torch.tensor(np.array(inputs, np.int64))})
+            return torch.nn.functional.cross_entropy(logits.flatten(0, -2), torch.tensor(np.array(labels, np.int64)).flatten()).item()
+
+    return plan, loss
+
+
+def losses(plan, tmp_path, *options):
+    log = tmp_path / "log"
+    tool("run", plan, *options, "--log", log)
+    return [float(x) for x in re.findall(r'"loss":([^,]*),', log.read_text())]
+
+
+def write(path, seed, samples):
+    tokens = np.random.default_rng(seed).integers(VOCAB, size=samples * LENGTH + 1).astype(np.uint16)
+    path.write_bytes(tokens.tobytes())
+    return tokens
+
+
+def rowsOf(tokens, number):
+    return tokens[number * LENGTH:(number + 1) * LENGTH], tokens[number * LENGTH + 1:(number + 1) * LENGTH + 1]
+
+
+def expected(loss, rows):
+    return [loss(*zip(*rows[step:step + BATCH])) for step in range(0, len(rows), BATCH)]
+
+
+def test_files_of_a_pattern_are_one_sequence(still, tmp_path):
+    plan, loss = still
+    files = [write(tmp_path / f"{name}.bin", seed, count) for seed, (name, count) in enumerate((("a", 5), ("b", 3), ("c", 7)))]
+    where = [(file, number) for file in range(3) for number in range((5, 3, 7)[file])]
+    rows = [rowsOf(files[file], number) for file, number in
+            (where[sample] for _, sample in samples([15], [1], 3, BATCH * STEPS))]
+    ours = losses(plan, tmp_path, "--data", tmp_path / "*.bin", "--steps", STEPS, "--seed", 3)
+    assert ours == pytest.approx(expected(loss, rows), rel=1e-5)
+    # As a shell writes it out, and at commas.
+    paths = [str(tmp_path / f"{name}.bin") for name in "abc"]
+    assert losses(plan, tmp_path, "--data", *paths, "--steps", STEPS, "--seed", 3) == ours
+    assert losses(plan, tmp_path, "--data", ",".join(paths), "--steps", STEPS, "--seed", 3) == ours
+    # Two epochs are as many steps as take each sample twice.
+    assert len(losses(plan, tmp_path, "--data", *paths, "--epochs", 2)) == -(-2 * 15 // BATCH)
+
+
+def test_weights_say_how_much_comes_from_each_source(still, tmp_path):
+    plan, loss = still
+    a, b = write(tmp_path / "a.bin", 0, 5), write(tmp_path / "b.bin", 1, 30)
+    rows = [rowsOf((a, b)[source], sample) for source, sample in samples([5, 30], [0.7, 0.3], 0, BATCH * STEPS)]
+    ours = losses(plan, tmp_path, "--data", f"{tmp_path}/a.bin:0.7", "--data", f"{tmp_path}/b.bin:0.3", "--steps", STEPS)
+    assert ours == pytest.approx(expected(loss, rows), rel=1e-5)
+
+
+def megatron(path, documents):
+    """As megatron/core/datasets/indexed_dataset.py writes it, a sequence to a document."""
+    lengths = np.array([len(each) for each in documents], np.int32)
+    offsets = (np.concatenate([[0], np.cumsum(lengths[:-1])]) * 2).astype(np.int64)
+    path.with_suffix(".bin").write_bytes(b"".join(each.astype(np.uint16).tobytes() for each in documents))
+    path.with_suffix(".idx").write_bytes(
+        b"MMIDIDX\0\0" + np.uint64(1).tobytes() + np.uint8(8).tobytes() + np.uint64(len(lengths)).tobytes() +
+        np.uint64(len(lengths) + 1).tobytes() + lengths.tobytes() + offsets.tobytes() +
+        np.arange(len(lengths) + 1, dtype=np.int64).tobytes())
+
+
+def test_documents_of_a_megatron_pair_are_padded_or_masked(still, tmp_path):
+    plan, loss = still
+    random = np.random.default_rng(5)
+    documents = [random.integers(1, VOCAB, size=size) for size in random.integers(2, 40, size=40)]
+    documents = [np.concatenate([each, [0]]) for each in documents]
+    megatron(tmp_path / "corpus", documents)
+    rows = []
+    for each in documents:
+        for begin in range(0, len(each) - 1, LENGTH):
+            inputs, labels = each[begin:min(begin + LENGTH, len(each) - 1)], each[begin + 1:begin + LENGTH + 1]
+            rows.append((np.pad(inputs, (0, LENGTH - len(inputs))), np.pad(labels, (0, LENGTH - len(labels)), constant_values=-100)))
+    sequential = ("--steps", STEPS, "--order", "sequential")
+    padded = losses(plan, tmp_path, "--data", tmp_path / "corpus", "--documents", "pad", *sequential)
+    assert padded == pytest.approx(expected(loss, rows[:BATCH * STEPS]), rel=1e-5)
+    # The same tokens with the one that ends each.
+    (tmp_path / "plain.bin").write_bytes((tmp_path / "corpus.bin").read_bytes())
+    plain = ("--data", tmp_path / "plain.bin", "--eos", 0, *sequential)
+    assert losses(plan, tmp_path, *plain, "--documents", "pad") == padded
+    tokens = np.concatenate(documents)
+    rows = [rowsOf(tokens, number) for number in range(BATCH * STEPS)]
+    masked = [(inputs, np.where(inputs == 0, -100, labels)) for inputs, labels in rows]
+    ours = losses(plan, tmp_path, *plain, "--mask-eos")
+    assert ours == pytest.approx(expected(loss, masked), rel=1e-5)
+    assert ours == losses(plan, tmp_path, "--data", tmp_path / "corpus.idx", "--mask-eos", *sequential)
+    assert losses(plan, tmp_path, *plain) == pytest.approx(expected(loss, rows), rel=1e-5)
+
+
+def test_a_token_out_of_range_is_found_before_the_run_or_after_the_weights_are_saved(still, tmp_path):
+    plan, _ = still
+    tokens = write(tmp_path / "a.bin", 0, BATCH * 4)
+    tokens[BATCH * 2 * LENGTH + 3] = VOCAB
+    (tmp_path / "a.bin").write_bytes(tokens.tobytes())
+    run = (plan, "--data", tmp_path / "a.bin", "--steps", 4, "--order", "sequential", "--save", tmp_path / "w.safetensors")
+    value = f"value 64 at element {BATCH * 2 * LENGTH + 3} (sample {BATCH * 2}), but input 'input_ids' takes i64 in [0, 64)"
+    _, error = tool("run", *run, code=1)
+    assert value in error and "step" not in error.splitlines()[-1] and not (tmp_path / "w.safetensors").exists()
+    # One of more than is looked through: sparse, so that it takes no room.
+    with open(tmp_path / "a.bin", "r+b") as file:
+        file.truncate((1 << 30) + 2)
+    _, error = tool("run", *run, code=1)
+    assert "step 3: " in error and value in error
+    assert f"(after 2 steps; '{tmp_path / 'w.safetensors'}' has the weights after step 2)" in error
+    tool("run", plan, "--data", tmp_path / "a.bin", "--steps", 2, "--order", "sequential", "--save", tmp_path / "two.safetensors")
+    assert (tmp_path / "two.safetensors").read_bytes() == (tmp_path / "w.safetensors").read_bytes()
+
+
+def test_what_the_options_cannot_mean_is_an_error_that_says_so(still, tmp_path):
+    plan, _ = still
+    write(tmp_path / "a.bin", 0, 20)
+    data = ("--data", tmp_path / "a.bin")
+    for args, message in (
+            ((plan, "--data", tmp_path / "*.u32", "--steps", 1), "no file has such a name"),
+            ((plan, *data, *data, "--steps", 1), "is given twice"),
+            ((plan, *data), "give the number of steps: --steps N, or of epochs: --epochs N"),
+            ((plan, *data, "--steps", 1, "--epochs", 1), "--epochs excludes --steps"),
+            ((plan, "--steps", 1, "stray"), "stray"),
+            ((plan, *data, "--steps", 1, "--documents", "pad"), "nothing says where its documents end"),
+            ((plan, *data, "--steps", 1, "--eos", 0, "--reset-position-ids"), "the plan has no input 'position_ids' to reset")):
+        assert message in tool("run", *args, code=1)[1], args

@@ -1,0 +1,79 @@
+// What a run evaluates with while it trains: the plan, the samples, the means.
+
+#pragma once
+
+#include "runtime/exec/TransferWeights.h"
+#include "tools/polyrank-run/Options.h"
+
+#include <set>
+
+namespace polyrank::runtime {
+
+/// What launcher and ranks open alike for --eval-every.
+struct Evaluation {
+  /// Of --eval-plan; else the training plan evaluates.
+  std::optional<LoadedPlan> plan;
+  std::optional<WeightTransfer> transfer;
+  std::optional<DataSource> data;
+  Split split = Split::Train; // of `data`
+
+  const plan::Plan &planOr(const LoadedPlan &training) const {
+    return plan ? *plan->plan : *training.plan;
+  }
+};
+
+/// Opens it, where the training plan is loaded already. `evalPlan` is the
+/// descriptor of --eval-plan, or -1 where there is none. Refused is a plan that
+/// is not for the same ranks and threads, or not of the same model; without one a
+/// training plan that draws random numbers or normalises with the batch.
+Result<Evaluation> openEvaluation(const RunOptions &options,
+                                  const LoadedPlan &training, int evalPlan);
+
+/// The memory that ranks map for it: a page in which they tell each other the
+/// loss, and behind it what weights are passed on in.
+inline constexpr uint64_t evaluationPage = 4096;
+uint64_t evaluationMemoryOf(const Evaluation &evaluation);
+
+/// Whether samples are evaluated after this step, from 1.
+inline bool isEvaluated(const RunOptions &options, uint64_t step,
+                        uint64_t steps) {
+  return options.evalEvery != 0 &&
+         (step % options.evalEvery == 0 || step == steps);
+}
+
+/// Means over batches of which each sample counts once: over targets where a
+/// metric has a count of them, else over samples; perplexities geometrically.
+class EvaluationMeans {
+public:
+  explicit EvaluationMeans(const plan::Plan &plan);
+  /// A batch of `count` samples that stand `size / count` times each.
+  void add(const StepReport &batch, uint64_t count, uint64_t size);
+  /// eval_loss and so on, without what is no result (grad_norm).
+  std::vector<std::pair<std::string, double>> results() const;
+
+private:
+  struct Mean {
+    std::string name;
+    double sum = 0, weight = 0;
+  };
+  std::set<std::string> geometric, counts;
+  std::vector<Mean> means;
+};
+
+/// Does training get better? NaN never is.
+class Patience {
+public:
+  /// 0: for ever.
+  explicit Patience(uint64_t evaluations) : most(evaluations) {}
+  /// Whether so many evaluations in a row have not been better than the best
+  /// before them.
+  bool isOverAfter(uint64_t step, double loss);
+  double bestLoss() const { return best; }
+  uint64_t bestStep() const { return step; }
+
+private:
+  uint64_t most, without = 0, step = 0;
+  double best = std::numeric_limits<double>::infinity();
+};
+
+} // namespace polyrank::runtime

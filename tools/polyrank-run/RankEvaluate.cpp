@@ -1,0 +1,148 @@
+// Evaluates on the ranks that train.
+
+#include "tools/polyrank-run/RankEvaluate.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+namespace polyrank::runtime {
+
+Result<std::unique_ptr<RankEvaluation>>
+RankEvaluation::create(const RunOptions &options,
+                       const RankConnection &connection,
+                       const TrainingRank &training) {
+  std::unique_ptr<RankEvaluation> created(
+      new RankEvaluation(options, connection, training));
+  POLYRANK_ASSIGN(opened,
+                  openEvaluation(options, training.plan,
+                                 connection.descriptors()[evalPlanFile]));
+  created->evaluation = std::move(opened);
+  uint64_t bytes = evaluationMemoryOf(created->evaluation);
+  void *mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                      connection.descriptors()[evalMemoryFile], 0);
+  if (mapped == MAP_FAILED)
+    return Error{fmt::format("cannot map {} bytes to evaluate with", bytes),
+                 Error::Fault::Rank};
+  created->memory = {static_cast<std::byte *>(mapped), bytes};
+  if (created->evaluation.plan)
+    if (Result<void> loaded = created->loadPlan(); !loaded)
+      return loaded.error();
+  return std::move(created);
+}
+
+Result<void> RankEvaluation::loadPlan() {
+  const LoadedPlan &plan = *evaluation.plan;
+  const std::vector<int> &files = connection.descriptors();
+  shm::JobDescriptors job;
+  job.control = files[evalJobFile];
+  auto arenas = files.begin() + numJobFiles;
+  job.arenas.assign(arenas, arenas + training.transport.worldSize());
+  POLYRANK_ASSIGN(attached,
+                  shm::attach(job, connection.rank(), plan.bytes.hash));
+  transport = std::move(attached);
+  POLYRANK_ASSIGN(cpu, CpuDevice::create(*plan.plan->kernels(),
+                                         {int(plan.plan->threads()),
+                                          options.flushDenormals}));
+  device = std::move(cpu);
+  POLYRANK_ASSIGN(created, RankProgram::create(*plan.plan, *device, *transport,
+                                               options.seed));
+  program = std::move(created);
+  // What the training does not hold stays as it is in the file.
+  POLYRANK_ASSIGN(weights, Weights::open(plan, options.init));
+  if (Result<void> same = weights.checkDigests(transport->rank(),
+                                               transport->worldSize());
+      !same)
+    return same;
+  std::vector<StoredSource> sources = weights.sources();
+  for (StoredSource &source : sources)
+    if (source.read)
+      source.read = [this, read = source.read](uint64_t offset, void *into,
+                                               uint64_t length) {
+        training.transport.beat();
+        return read(offset, into, length);
+      };
+  return program->loadParameters(sources);
+}
+
+Result<bool> RankEvaluation::run(uint64_t step) {
+  auto start = std::chrono::steady_clock::now();
+  EvaluationMeans means(evaluation.planOr(training.plan));
+  if (program) {
+    if (Result<void> passed = evaluation.transfer->run(
+            training.program, training.weights, *program, training.transport,
+            training.everyone, memory.subspan(evaluationPage),
+            [&](int64_t range, int64_t grain, const RangeBody &body) {
+              training.device.parallelFor(range, grain, body);
+            });
+        !passed)
+      return passed.error();
+    if (Result<void> done = evaluate(*program, step, means); !done)
+      return done.error();
+  } else {
+    POLYRANK_ASSIGN(copied, training.program.copyState());
+    state = std::move(copied);
+    if (Result<void> done = evaluate(training.program, step, means); !done)
+      return done.error();
+  }
+  last = means.results();
+  RankProgram &evaluated = program ? *program : training.program;
+  bool reports = connection.rank() == evaluated.firstRank();
+  if (reports) {
+    nlohmann::json metrics = nlohmann::json::array();
+    for (auto &[name, value] : last)
+      metrics.push_back({name, fmt::format("{}", value)});
+    connection.report(
+        {{"eval",
+          {{"step", step},
+           {"samples", evaluation.data->samples(evaluation.split)},
+           {"seconds", std::chrono::duration<double>(
+                           std::chrono::steady_clock::now() - start)
+                           .count()},
+           {"metrics", metrics}}}});
+  }
+  if (options.patience == 0)
+    return false;
+  // Of a pipeline one program has the loss; all ranks must know it.
+  if (reports)
+    for (auto &[name, value] : last)
+      if (name == "eval_loss")
+        std::memcpy(memory.data(), &value, sizeof(value));
+  if (Result<void> all = training.transport.barrier(training.everyone); !all)
+    return all.error();
+  double loss = 0;
+  std::memcpy(&loss, memory.data(), sizeof(loss));
+  // Before anybody writes the next one.
+  if (Result<void> all = training.transport.barrier(training.everyone); !all)
+    return all.error();
+  return left.isOverAfter(step, loss);
+}
+
+Result<void> RankEvaluation::evaluate(RankProgram &evaluated, uint64_t step,
+                                      EvaluationMeans &means) {
+  const DataSource &data = *evaluation.data;
+  uint64_t size = evaluation.planOr(training.plan).samples_per_step();
+  for (const Batch &batch : data.batchesOfAll(evaluation.split)) {
+    training.transport.beat();
+    if (Result<void> filled = evaluated.fillInputs(data, batch); !filled)
+      return Error{fmt::format("evaluating after step {}: {}", step,
+                               filled.error().message),
+                   filled.error().fault};
+    if (Result<void> ran = evaluated.runStep(step); !ran)
+      return ran;
+    StepReport report;
+    POLYRANK_ASSIGN(metrics, evaluated.metrics());
+    for (const Metric &metric : metrics)
+      report.metrics.emplace_back(metric.name, metric.value);
+    means.add(report, batch.count, size);
+    // The next batch meets the same weights, and so does the next step.
+    if (!program)
+      if (Result<void> restored = evaluated.restoreState(state); !restored)
+        return restored;
+  }
+  return {};
+}
+
+} // namespace polyrank::runtime

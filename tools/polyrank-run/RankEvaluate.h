@@ -1,0 +1,61 @@
+// A rank's part of an evaluation between two steps of training.
+
+#pragma once
+
+#include "runtime/device/cpu/CpuDevice.h"
+#include "tools/polyrank-run/Evaluation.h"
+#include "tools/polyrank-run/Rank.h"
+
+namespace polyrank::runtime {
+
+/// What of the training an evaluation reads, and leaves as it is to the bit.
+struct TrainingRank {
+  const LoadedPlan &plan;
+  RankProgram &program;
+  const Weights &weights;
+  Transport &transport;
+  Group everyone;
+  Device &device;
+};
+
+class RankEvaluation {
+public:
+  /// Called by all ranks, before the first step.
+  static Result<std::unique_ptr<RankEvaluation>>
+  create(const RunOptions &options, const RankConnection &connection,
+         const TrainingRank &training);
+
+  /// Evaluates all samples after step `step`, and reports what came out. Called
+  /// by all ranks; says on all of them whether patience is over.
+  Result<bool> run(uint64_t step);
+  const Patience &patience() const { return left; }
+  /// eval_loss and so on, as far as this rank's program has them.
+  const std::vector<std::pair<std::string, double>> &results() const {
+    return last;
+  }
+
+private:
+  RankEvaluation(const RunOptions &options, const RankConnection &connection,
+                 const TrainingRank &training)
+      : options(options), connection(connection), training(training),
+        left(options.patience) {}
+
+  Result<void> loadPlan();
+  Result<void> evaluate(RankProgram &program, uint64_t step,
+                        EvaluationMeans &means);
+
+  const RunOptions &options;
+  const RankConnection &connection;
+  TrainingRank training;
+  Evaluation evaluation;
+  Patience left;
+  std::vector<std::pair<std::string, double>> last;
+  std::span<std::byte> memory;
+  // Of --eval-plan, in the order in which they need each other.
+  std::unique_ptr<Transport> transport;
+  std::unique_ptr<CpuDevice> device;
+  std::unique_ptr<RankProgram> program;
+  std::vector<std::byte> state; // of the training, while its plan evaluates
+};
+
+} // namespace polyrank::runtime
