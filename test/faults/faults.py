@@ -95,7 +95,7 @@ class Run:
         for path in self.checkpoints.glob("*"):
             assert path.name.startswith("step-") or code < 0, f"exit code {code}, and {path} is left\n{self.said()}"
         saved = self.weights.read_bytes() if self.weights.exists() else None
-        return Outcome(code, self.said(), saved, tools.readLog(self.logFile) if self.logFile.exists() else [])
+        return Outcome(code, self.said(), saved, tools.recordsOf(self.logFile) if self.logFile.exists() else [])
 
 
 @dataclass

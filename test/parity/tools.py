@@ -83,8 +83,11 @@ class Case:
 
 def stepsOf(log):
     """The records of steps in a log."""
-    records = [json.loads(line) for line in Path(log).read_text().splitlines()]
-    return [record for record in records if "step" in record]
+    return [record for record in recordsOf(log) if "step" in record]
+
+
+def recordsOf(log):
+    return [json.loads(line) for line in Path(log).read_text().splitlines()]
 
 
 def saveData(path, tensors):

@@ -47,7 +47,6 @@ CLI::Option *addDataOptions(CLI::App &app, RunOptions &options,
           ->type_name("FILE");
   // What a shell makes of a pattern without quotes stands behind --data.
   app.add_option("more", texts.more)->expected(-1)->group("");
-  app.add_option("--data-fingerprint", options.dataFingerprint)->group("");
   app.add_option("--token-type", options.tokenType,
                  "Type of the tokens in --data, where its name does not say: "
                  "uint8, uint16, uint32")
@@ -190,14 +189,12 @@ Result<DataSource> openEvaluationData(const RunOptions &options,
   return std::move(source);
 }
 
-Result<void> checkSameData(const RunOptions &options, const DataSource &data) {
-  if (options.dataFingerprint.empty())
-    return {};
+Result<void> checkSameData(std::string_view launchers, const DataSource &data) {
   POLYRANK_ASSIGN(found, data.fingerprint());
-  if (found != options.dataFingerprint)
+  if (found != launchers)
     return Error{fmt::format("the data files changed while the run started: "
                              "this rank finds {}, the launcher found {}",
-                             found, options.dataFingerprint)};
+                             found, launchers)};
   return {};
 }
 

@@ -42,7 +42,7 @@ public:
     shown.quiet = options.quiet;
     shown.log = options.log;
     shown.tensorboard = options.tensorboard;
-    shown.run = recordOf({options.plan, options.arguments, options.seed,
+    shown.run = recordOf({options.plan, options.commandLine, options.seed,
                           stepsBefore() + 1, steps},
                          report);
     shown.steps = steps;
@@ -114,12 +114,6 @@ public:
     launch.threads = threads;
     launch.cores = std::move(cores);
     launch.arguments = options.arguments;
-    if (data) {
-      POLYRANK_ASSIGN(fingerprint, data->fingerprint());
-      // In front of the plan, which stands behind "--".
-      launch.arguments.insert(launch.arguments.begin() + 1,
-                              "--data-fingerprint=" + fingerprint);
-    }
     launch.finishesStep = checkpoint.has_value();
     if (options.timeout)
       launch.timeout =
@@ -288,6 +282,10 @@ private:
     POLYRANK_ASSIGN(created, RunPage::create());
     page.emplace(std::move(created));
     page->facts().run = getpid();
+    if (data) {
+      POLYRANK_ASSIGN(fingerprint, data->fingerprint());
+      fingerprint.copy(page->facts().data, sizeof(page->facts().data) - 1);
+    }
     if (Result<void> set = setResumed(); !set)
       return set;
     if (!checkpoint)

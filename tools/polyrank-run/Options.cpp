@@ -223,6 +223,7 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
     return app.exit(error) == 0 ? 0 : 1;
   }
   options.arguments = effectiveArguments(app, argv[0]);
+  options.commandLine.assign(argv, argv + argc);
   if (!binding.empty())
     options.binding = binding == "core"   ? Binding::Core
                       : binding == "numa" ? Binding::Numa

@@ -32,7 +32,6 @@ struct RunOptions {
   /// Files, patterns and weights, as findDataFiles reads them.
   std::vector<std::string> data, evalData;
   DocumentOptions documents;
-  std::string dataFingerprint; // of what the launcher found; empty: of none
   uint64_t saveShardBytes = 5'000'000'000; // of the files of a folder
   CheckpointOptions checkpoints;
   uint64_t steps = 0; // 0: forward plans take all samples once
@@ -57,6 +56,7 @@ struct RunOptions {
   /// The call that the ranks are started with: what the command line and --config
   /// said together.
   std::vector<std::string> arguments;
+  std::vector<std::string> commandLine; // as it was given
 
   /// Whether what each rank takes for a step is wanted.
   bool measuresRanks() const { return !log.empty() || !tensorboard.empty(); }
@@ -95,7 +95,7 @@ Result<DataSource> openEvaluationData(const RunOptions &options,
 
 /// In a rank: are these the samples that the launcher found? A pattern may
 /// mean other files a moment later.
-Result<void> checkSameData(const RunOptions &options, const DataSource &data);
+Result<void> checkSameData(std::string_view launchers, const DataSource &data);
 
 /// The learning rates of each step.
 Result<LearningRates> ratesOf(const RunOptions &options,

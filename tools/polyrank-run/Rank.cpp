@@ -154,7 +154,7 @@ private:
     if (!options.samples().empty()) {
       POLYRANK_ASSIGN(source, openData(options, *plan->plan));
       data.emplace(std::move(source));
-      if (Result<void> same = checkSameData(options, *data); !same)
+      if (Result<void> same = checkSameData(page->facts().data, *data); !same)
         return same;
       steps = stepsOf(options, *plan->plan, *data);
     }
