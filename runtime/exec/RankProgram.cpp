@@ -345,7 +345,7 @@ Result<void> RankProgram::checkFinite() const {
     POLYRANK_ASSIGN(isStillFinite, isFinite(argument));
     if (!isStillFinite)
       return Error{
-          fmt::format("'{}' holds NaN or infinite values after the last step",
+          fmt::format("'{}' holds NaN or infinite values",
                       argument.name()->str()),
           Error::Fault::NotFinite};
   }

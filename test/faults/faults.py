@@ -75,7 +75,13 @@ class Run:
         return sorted(int(child) for child in Path(f"/proc/{number}/task/{number}/children").read_text().split())
 
     def logged(self):
-        return self.logFile.read_bytes().count(b"\n") if self.logFile.exists() else 0
+        """Steps in the log, of which the last line may not be whole."""
+        lines = self.logFile.read_bytes().split(b"\n")[:-1] if self.logFile.exists() else []
+        return sum(line.startswith(b'{"step"') for line in lines)
+
+    def records(self):
+        """Of the log, without what each start writes first."""
+        return [record for record in tools.recordsOf(self.logFile) if "run" not in record] if self.logFile.exists() else []
 
     def said(self):
         return self.errors.read_text(errors="replace")
@@ -95,7 +101,7 @@ class Run:
         for path in self.checkpoints.glob("*"):
             assert path.name.startswith("step-") or code < 0, f"exit code {code}, and {path} is left\n{self.said()}"
         saved = self.weights.read_bytes() if self.weights.exists() else None
-        return Outcome(code, self.said(), saved, tools.recordsOf(self.logFile) if self.logFile.exists() else [])
+        return Outcome(code, self.said(), saved, self.records())
 
 
 @dataclass

@@ -197,7 +197,7 @@ def test_14_a_disk_that_fails_leaves_what_was_there(point, trainings, tmp_path):
 
 
 def test_14_a_log_that_cannot_be_written_costs_the_log(trainings, tmp_path):
-    outcome = Run(trainings(), tmp_path / "run", fail="log.before_write:rank=launcher:hit=4:action=enospc").end()
+    outcome = Run(trainings(), tmp_path / "run", fail="log.before_write:rank=launcher:hit=5:action=enospc").end()
     assert outcome.code == DISK and "cannot write the log" in outcome.error and "the run goes on without it" in outcome.error
     assert outcome.saved == trainings().weights and len(outcome.log) == 3
 

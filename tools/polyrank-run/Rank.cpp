@@ -265,7 +265,8 @@ private:
   /// Called by all ranks after the same step.
   Result<void> saveCheckpoint(uint64_t step) {
     // What would spoil the run must not take the place of what is good.
-    if (Result<void> finite = checkFiniteWeights(); !finite)
+    if (Result<void> finite = checkFiniteWeights(fmt::format("step {}", step));
+        !finite)
       return finite;
     POLYRANK_ASSIGN(before,
                     saver->save(step,
@@ -464,17 +465,17 @@ private:
 
   /// No rank goes on to save before all have looked.
   Result<void> checkWeights() {
-    if (Result<void> finite = checkFiniteWeights(); !finite)
+    if (Result<void> finite = checkFiniteWeights("the last step"); !finite)
       return finite;
     return stopsAtNan(options, *plan->plan) ? transport->barrier(everyone)
                                             : Result<void>();
   }
 
-  Result<void> checkFiniteWeights() const {
+  Result<void> checkFiniteWeights(const std::string &latest) const {
     if (!stopsAtNan(options, *plan->plan))
       return {};
     if (Result<void> finite = program->checkFinite(); !finite)
-      return Error{finite.error().message +
+      return Error{finite.error().message + " after " + latest +
                        "; lower the learning rate, or go on with --allow-nan",
                    finite.error().fault};
     return {};
