@@ -98,17 +98,33 @@ Result<void> syncDirectoryOf(const std::string &path) {
   std::string directory = slash == std::string::npos ? "."
                           : slash == 0               ? "/"
                                                      : path.substr(0, slash);
-  Descriptor descriptor(
-      open(directory.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY));
   if (int failing = failpoint("folder.before_sync")) {
     errno = failing;
     return fileError(directory, "cannot be synced", Error::Fault::Disk);
   }
-  if (descriptor.get() < 0 ||
-      (fsync(descriptor.get()) != 0 && errno != EINVAL && errno != EOPNOTSUPP))
-    return fileError(directory, "cannot be synced", Error::Fault::Disk);
+  if (Result<void> synced = syncFolder(directory); !synced)
+    return synced;
   failpoint("folder.after_sync");
   return {};
+}
+
+Result<void> syncFolder(const std::string &path) {
+  Descriptor folder(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY));
+  if (folder.get() < 0 ||
+      (fsync(folder.get()) != 0 && errno != EINVAL && errno != EOPNOTSUPP))
+    return fileError(path, "cannot be synced", Error::Fault::Disk);
+  return {};
+}
+
+bool isFolder(const std::string &path) {
+  struct stat status;
+  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+std::string withoutSlash(std::string folder) {
+  while (folder.size() > 1 && folder.ends_with('/'))
+    folder.pop_back();
+  return folder;
 }
 
 } // namespace polyrank

@@ -57,5 +57,12 @@ Result<void> writeAt(const Descriptor &descriptor, const std::string &path,
 /// Makes a rename in the directory of `path` survive a power failure, where its
 /// file system knows how to.
 Result<void> syncDirectoryOf(const std::string &path);
+/// The same of a directory itself. Fails with Fault::Disk.
+Result<void> syncFolder(const std::string &path);
+
+/// Whether there is a directory of that name.
+bool isFolder(const std::string &path);
+/// "a/b" of "a/b//".
+std::string withoutSlash(std::string folder);
 
 } // namespace polyrank

@@ -7,6 +7,13 @@
 #include <numeric>
 
 namespace polyrank {
+
+std::string shapeText(std::span<const int64_t> shape) {
+  std::string text = "[";
+  for (size_t d = 0; d < shape.size(); ++d)
+    text += (d == 0 ? "" : ",") + std::to_string(shape[d]);
+  return text + "]";
+}
 namespace {
 
 /// What stands between dots and quotes, with the delimiter behind each; a part

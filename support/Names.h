@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <set>
 #include <span>
@@ -11,6 +12,9 @@
 #include <vector>
 
 namespace polyrank {
+
+/// "[4,128]"
+std::string shapeText(std::span<const int64_t> shape);
 
 /// The least number of characters to insert, remove, replace or swap with the
 /// next that makes `a` into `b`, none of them twice (optimal string alignment:

@@ -1,6 +1,7 @@
 // Branches and loops of a model whose course does not depend on its inputs: the
 // branch that is taken, and each turn of the loop, stand for them.
 
+#include "frontends/emit/Recurrent.h"
 #include "frontends/onnx/GraphImporter.h"
 #include "frontends/onnx/Origin.h"
 
@@ -192,15 +193,11 @@ void GraphImporter::importLoop(const Node &node, ArrayRef<Imported> operands,
     if (parts.empty())
       return fail(node, "it makes no turn, and its result `" +
                             std::string(name) + "` has no elements");
-    for (Imported &part : parts) {
+    for (const Imported &part : parts)
       if (part.sequence)
         return fail(node, "its result `" + std::string(name) +
                               "` is a sequence for each turn");
-      Shape shape = part.getShape();
-      shape.insert(shape.begin(), 1);
-      part = emit.reshape(part, shape);
-    }
-    scope[name] = emit.concat(parts, 0);
+    scope[name] = stack(emit, parts, 0);
   }
   if (std::string rejected = emit.takeError(); !rejected.empty())
     fail(node, rejected);

@@ -54,12 +54,8 @@ Result<void> FileOperations::makeFolder(const std::string &path) {
 Result<void> FileOperations::syncFolder(const std::string &path) {
   if (isToFail("checkpoint.before_folder_sync"))
     return diskError(path, "cannot be synced");
-  Descriptor folder(
-      open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY));
-  // File systems without such a call say so.
-  if (folder.get() < 0 || (fsync(folder.get()) != 0 && errno != EINVAL &&
-                           errno != EOPNOTSUPP))
-    return diskError(path, "cannot be synced");
+  if (Result<void> synced = polyrank::syncFolder(path); !synced)
+    return synced;
   failpoint("checkpoint.after_folder_sync");
   return {};
 }

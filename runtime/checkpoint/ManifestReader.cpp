@@ -3,11 +3,11 @@
 #include "runtime/checkpoint/Checksum.h"
 #include "runtime/checkpoint/Manifest.h"
 #include "support/File.h"
+#include "support/Json.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
-#include <nlohmann/json.hpp>
-#include <set>
 
 namespace polyrank::runtime {
 namespace {
@@ -29,21 +29,13 @@ struct Wrong {
 /// is.
 Json parse(std::string_view text) {
   constexpr int deepest = 8;
-  std::vector<std::set<std::string>> keys;
-  Json::parser_callback_t look = [&](int depth, Json::parse_event_t event,
-                                     Json &value) {
-    if (depth > deepest)
-      throw Wrong{"it is nested too deeply"};
-    if (event == Json::parse_event_t::object_start)
-      keys.emplace_back();
-    else if (event == Json::parse_event_t::object_end)
-      keys.pop_back();
-    else if (event == Json::parse_event_t::key &&
-             !keys.back().insert(value.get<std::string>()).second)
-      throw Wrong{"the key '" + value.get<std::string>() + "' stands twice"};
-    return true;
-  };
-  Json document = Json::parse(text.begin(), text.end(), look, false);
+  UniqueKeys keys;
+  Json document =
+      Json::parse(text.begin(), text.end(), std::ref(keys), false);
+  if (keys.deepest > deepest)
+    throw Wrong{"it is nested too deeply"};
+  if (!keys.second.empty())
+    throw Wrong{"the key '" + keys.second + "' stands twice"};
   if (document.is_discarded())
     throw Wrong{"it is not JSON"};
   return document;
@@ -57,7 +49,6 @@ public:
     if (!object.is_object())
       throw Wrong{this->where + " is no object"};
   }
-  ~Fields() = default;
 
   const Json &get(const char *key) {
     auto found = object.find(key);

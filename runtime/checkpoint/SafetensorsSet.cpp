@@ -2,10 +2,11 @@
 
 #include "runtime/checkpoint/SafetensorsSet.h"
 
+#include "support/Json.h"
+
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <functional>
 #include <regex>
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace polyrank::runtime {
@@ -14,11 +15,6 @@ namespace {
 using nlohmann::json;
 constexpr uint64_t indexLimit = 100'000'000; // as of a safetensors header
 
-bool isFolder(const std::string &path) {
-  struct stat status;
-  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-}
-
 bool exists(const std::string &path) {
   return access(path.c_str(), F_OK) == 0;
 }
@@ -26,23 +22,13 @@ bool exists(const std::string &path) {
 /// The JSON of an index, in which no object has a key twice: a tree of values
 /// would keep the last of them without a word.
 Result<json> parseIndex(const std::string &path, const std::string &text) {
-  std::vector<std::set<std::string>> keys;
-  std::string second;
-  auto look = [&](int, json::parse_event_t event, json &value) {
-    if (event == json::parse_event_t::object_start)
-      keys.emplace_back();
-    else if (event == json::parse_event_t::object_end)
-      keys.pop_back();
-    else if (event == json::parse_event_t::key &&
-             !keys.back().insert(value.get<std::string>()).second)
-      second = value.get<std::string>();
-    return true;
-  };
-  json index = json::parse(text, look, /*allow_exceptions=*/false);
+  UniqueKeys keys;
+  json index =
+      json::parse(text, std::ref(keys), /*allow_exceptions=*/false);
   if (index.is_discarded())
     return Error{path + ": is not JSON, as an index of safetensors is"};
-  if (!second.empty())
-    return Error{fmt::format("{}: has '{}' twice", path, second)};
+  if (!keys.second.empty())
+    return Error{fmt::format("{}: has '{}' twice", path, keys.second)};
   return index;
 }
 

@@ -2,8 +2,6 @@
 
 #include "runtime/data/DataSource.h"
 
-#include "support/Fingerprint.h"
-
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -266,34 +264,6 @@ std::string DataSource::describe() const {
                           100 * *source.given.weight / weights);
   }
   return text;
-}
-
-Result<std::string> DataSource::fingerprint() const {
-  const DocumentOptions &rules = options.documents;
-  auto numberOf = [](const std::optional<int64_t> &number) {
-    return number ? std::to_string(*number) : "none";
-  };
-  std::string text = fmt::format(
-      "order {} seed {} holdout {} type {} documents {} {} {} {} {}\n",
-      int(options.order), options.seed, options.holdout, options.tokenType,
-      int(rules.rule), numberOf(rules.eos), rules.maskLabels,
-      rules.resetPositions, numberOf(rules.pad));
-  size_t files = 0;
-  for (const Source &source : sources) {
-    text += fmt::format("weight {}\n", source.given.weight.value_or(0));
-    for (const SampleFile &file : source.files) {
-      POLYRANK_ASSIGN(digest, file.digest());
-      text += fmt::format("{} samples {}\n", file.samples(), digest);
-      ++files;
-    }
-    for (size_t input = 0; input < source.files[0].inputs(); ++input) {
-      const InputSpec &spec = source.files[0].input(input);
-      text += fmt::format("{} {}\n", spec.name, spec.rowElements());
-    }
-  }
-  return fmt::format("{} file{}, {} samples, {:016x}", files,
-                     files == 1 ? "" : "s", trainSamples + holdoutSamples,
-                     digestOf(text));
 }
 
 } // namespace polyrank::runtime

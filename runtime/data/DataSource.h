@@ -89,12 +89,6 @@ public:
   /// held out"; of several sources one line each.
   std::string describe() const;
 
-  /// Equal for the same samples in the same order: of the files' names without
-  /// folders, their sizes, types and some of their bytes, of weights, rules about
-  /// documents, order, seed and held-out fraction. Not of the size of a batch:
-  /// position p is the same sample for any.
-  Result<std::string> fingerprint() const;
-
   /// Where a NaN is in the global batch of a step, as array, element and
   /// sample; empty where there is none. For a loss that became NaN.
   std::string findNan(Split split, uint64_t step) const;

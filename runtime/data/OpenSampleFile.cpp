@@ -18,13 +18,6 @@ namespace {
 constexpr const char *positionsName = "position_ids";
 constexpr const char *maskName = "attention_mask";
 
-std::string shapeText(std::span<const int64_t> shape) {
-  std::string text = "[";
-  for (size_t d = 0; d < shape.size(); ++d)
-    text += (d == 0 ? "" : ",") + std::to_string(shape[d]);
-  return text + "]";
-}
-
 /// The last suffix of a path, lower case, with its dot.
 std::string suffixOf(const std::string &path) {
   size_t slash = path.rfind('/'), dot = path.rfind('.');

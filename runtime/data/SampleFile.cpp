@@ -2,9 +2,6 @@
 
 #include "runtime/data/SampleFile.h"
 
-#include "support/File.h"
-#include "support/Fingerprint.h"
-
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -309,33 +306,6 @@ std::string SampleFile::describe() const {
       text += " (no input takes: " + unused + ")";
   }
   return text;
-}
-
-Result<uint64_t> SampleFile::digest() const {
-  // The beginning, the end, and some in between: all of it would take as long as
-  // reading the data once.
-  constexpr uint64_t samples = 8, length = 8 << 10;
-  POLYRANK_ASSIGN(file, InputFile::open(arrays.empty() ? name
-                                                       : arrays[0].path()));
-  std::string text = name.substr(name.rfind('/') + 1) + "\n" +
-                     std::to_string(file.size()) + "\n";
-  for (const StoredArray &array : arrays)
-    text += array.name().substr(array.name().rfind('/') + 1) + " " +
-            nameOf(array.type()) + " " + std::to_string(array.elements()) +
-            "\n";
-  uint64_t room = file.size() - std::min(file.size(), length);
-  for (uint64_t s = 0; s < samples; ++s) {
-    uint64_t offset = room / (samples - 1) * s;
-    if (s + 1 == samples)
-      offset = room;
-    POLYRANK_ASSIGN(found, digestsOf(file, offset,
-                                     std::min(length, file.size() - offset)));
-    for (uint64_t each : found)
-      text += std::to_string(each) + " ";
-    if (room == 0)
-      break;
-  }
-  return digestOf(text);
 }
 
 } // namespace polyrank::runtime

@@ -64,13 +64,9 @@ public:
   /// Of what is held in memory: inflated arrays, rows of documents.
   uint64_t memoryBytes() const;
 
-  /// "corpus.txt: 1000000 uint8 tokens, 7812 samples of 128". Without `path` as
-  /// a part of several.
+  /// "corpus.txt: 1000000 uint8 tokens, 7812 samples of 128".
   std::string describe() const;
-  bool holdsTokens() const { return isTokens; }
   uint64_t tokens() const { return isTokens ? arrays[0].elements() : 0; }
-  /// Changes with the name, the sizes and types, and with most other bytes.
-  Result<uint64_t> digest() const;
 
   /// "x.npz, array 'x': value nan at element 7 (sample 0)": the first NaN of an
   /// input in a sample, or nothing.

@@ -3,6 +3,7 @@
 #include "runtime/exec/LoadCheckpoint.h"
 
 #include "runtime/exec/CheckpointLayout.h"
+#include "support/Names.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -36,10 +37,6 @@ Result<void> loadElements(CheckpointReader &reader,
         return loaded;
     }
   return {};
-}
-
-std::string shapeText(const std::vector<int64_t> &shape) {
-  return fmt::format("[{}]", fmt::join(shape, ","));
 }
 
 /// The first of some names, and how many more there are.
@@ -172,13 +169,15 @@ Result<void> loadCheckpoint(RankProgram &program, const plan::Plan &plan,
       });
 }
 
-Weights weightsOf(const LoadedPlan &plan, CheckpointReader &reader) {
+Result<Weights> weightsOf(const LoadedPlan &plan, CheckpointReader &reader) {
   Weights weights;
   if (!plan.plan->stored())
-    return weights;
+    return std::move(weights);
   for (const plan::StoredTensor *stored : *plan.plan->stored()) {
     const ManifestTensor *tensor =
         reader.manifest().findStored(stored->name()->string_view());
+    if (!tensor)
+      return Error{reader.path() + ": has no '" + stored->name()->str() + "'"};
     StoredSource source;
     source.dtype = tensor->dtype;
     source.read = [&reader, tensor](uint64_t offset, void *into,
@@ -192,7 +191,7 @@ Weights weightsOf(const LoadedPlan &plan, CheckpointReader &reader) {
     };
     weights.add(std::move(source), reader.path(), shapeOf(*stored));
   }
-  return weights;
+  return std::move(weights);
 }
 
 } // namespace polyrank::runtime

@@ -22,7 +22,8 @@ Result<void> loadCheckpoint(RankProgram &program, const plan::Plan &plan,
                             bool resetOptimizer,
                             const std::function<void()> &onTick);
 
-/// The stored tensors of a plan as a checkpoint has them, which outlives it.
-Weights weightsOf(const LoadedPlan &plan, CheckpointReader &reader);
+/// The stored tensors of a plan as a checkpoint has them, which outlives it. Fails
+/// where it lacks one.
+Result<Weights> weightsOf(const LoadedPlan &plan, CheckpointReader &reader);
 
 } // namespace polyrank::runtime

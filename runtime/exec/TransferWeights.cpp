@@ -2,6 +2,8 @@
 
 #include "runtime/exec/TransferWeights.h"
 
+#include "support/Names.h"
+
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
@@ -12,10 +14,6 @@ namespace {
 
 constexpr uint64_t alignment = 64;
 constexpr int64_t pieceElements = 64 << 10; // of a thread or replica
-
-std::string shapeText(const std::vector<int64_t> &shape) {
-  return fmt::format("[{}]", fmt::join(shape, ","));
-}
 
 } // namespace
 

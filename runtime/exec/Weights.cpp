@@ -14,10 +14,6 @@
 namespace polyrank::runtime {
 namespace {
 
-std::string shapeText(const std::vector<int64_t> &shape) {
-  return fmt::format("[{}]", fmt::join(shape, ","));
-}
-
 uint64_t bytesAs(DType type, const std::vector<int64_t> &shape) {
   uint64_t bytes = bytesOf(type);
   for (int64_t extent : shape)

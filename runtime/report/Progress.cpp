@@ -345,13 +345,10 @@ void Progress::addEvents(const StepReport &step, double samplesPerSecond) {
                              static_cast<double>(plan.tokensPerSample));
   scalars.emplace_back("speed/communication_share", step.communicationShare);
   if (step.spread) {
-    auto busy = [](const RankStep &rank) {
-      return rank.seconds - rank.waitingSeconds;
-    };
     scalars.emplace_back("speed/busy_seconds_of_slowest",
-                         busy(step.spread->ofSlowest));
+                         step.spread->ofSlowest.busySeconds());
     scalars.emplace_back("speed/busy_seconds_of_fastest",
-                         busy(step.spread->ofFastest));
+                         step.spread->ofFastest.busySeconds());
     scalars.emplace_back("memory/resident_bytes",
                          static_cast<double>(step.spread->residentBytes));
   }

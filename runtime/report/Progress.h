@@ -21,6 +21,9 @@ struct RankStep {
   double seconds = 0, computeSeconds = 0, communicationSeconds = 0,
          waitingSeconds = 0;
   uint64_t residentBytes = 0; // with what it maps of its peers' memory
+
+  /// Without waiting for other ranks.
+  double busySeconds() const { return seconds - waitingSeconds; }
 };
 
 /// The ranks that waited least and most: for the one the others waited.

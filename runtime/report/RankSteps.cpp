@@ -48,11 +48,8 @@ StepReport StepCollector::finish(Pending step) const {
   if (static_cast<int64_t>(step.ranks.size()) < ranks)
     return report;
   // The slowest is the one that the others wait for.
-  auto busy = [](const RankStep &rank) {
-    return rank.seconds - rank.waitingSeconds;
-  };
-  auto isLess = [&](const RankStep &a, const RankStep &b) {
-    return busy(a) < busy(b);
+  auto isLess = [](const RankStep &a, const RankStep &b) {
+    return a.busySeconds() < b.busySeconds();
   };
   auto numberOf = [&](auto found) {
     return step.numbers[static_cast<size_t>(found - step.ranks.begin())];

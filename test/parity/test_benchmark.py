@@ -28,6 +28,12 @@ def test_the_benchmark_measures_training_inference_and_the_transport(tmp_path):
     assert all(row["floor"]["seconds"] > 0 for row in rows[:2])
 
 
+def test_the_benchmark_compares_two_builds(tmp_path):
+    _, rows = benchmark(tmp_path, "--rows", "two-ranks,save", "--against", tools.bin())
+    assert [row["peer"] for row in rows] == ["ours before", "ours before"]
+    assert all(row["peer_seconds"] > 0 and row["ours_seconds"] > 0 for row in rows)
+
+
 def test_the_benchmark_says_which_tool_is_missing(tmp_path):
     _, rows = benchmark(tmp_path, "--rows", "all-reduce-4", "--bin", tmp_path, code=1)
     assert "polyrank-bench-allreduce is not in" in rows[0]["error"]

@@ -82,6 +82,7 @@ def test_bash_completes_values(tmp_path, monkeypatch):
     assert sorted(bash("run", "a")) == sorted(bash("run", "--data", "a")) == ["a folder", "a plan"]
     assert bash("compile", "-o", "a p") == ["a plan"]
     assert bash("compile", "--dump-passes", "a") == ["a folder"]
+    assert bash("run", "--save", "a") == ["a folder", "a plan"] and bash("run", "--tensorboard", "a") == ["a folder"]
     assert bash("run", "--steps", "") == [""]  # no file is a number
     assert "complete -F _polyrank_run polyrank-run" in printed("run", "--completions", "bash")
 

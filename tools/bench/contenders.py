@@ -98,10 +98,11 @@ def run(command):
     return done.stdout
 
 
-def polyrank(work, bin, stages=1):
-    """Compiles the exported model; a turn is one run of it. With microbatches, on a pipeline of so many stages."""
+def polyrank(work, bin, stages=1, label=""):
+    """Compiles the exported model; a turn is one run of it. With microbatches, on a pipeline of so many stages. Files
+    of contenders with different labels do not meet."""
     folder = Path(work.folder)
-    plan, log, data = folder / f"plan-{stages}", folder / "log.jsonl", folder / "data.npz"
+    plan, log, data = folder / f"{label}plan-{stages}", folder / f"{label}log.jsonl", folder / "data.npz"
     mesh = f"data={work.ranks}"
     if work.microbatches:
         mesh = f"pipe={stages}" if stages > 1 else "data=1"
@@ -133,10 +134,10 @@ def polyrankLogits(work, bin):
     return np.load(outputs)["logits"]
 
 
-def polyrankSave(work, shards, bin):
+def polyrankSave(work, shards, bin, label=""):
     """Trains one step on matrices that are split as `shards` say; a turn takes the time of saving them."""
     folder = Path(work.folder)
-    plan, saved = folder / "plan", folder / "ours.safetensors"
+    plan, saved = folder / f"{label}plan", folder / f"{label}ours.safetensors"
     run([bin / "polyrank-compile", work.onnx, "-o", plan, "--mesh", f"tensor={work.ranks}",
          *(word for shard in shards for word in ("--shard", shard)), "--optimizer", "sgd(lr=1e-3)",
          "--loss", "mse(y,labels)" if work.model == "matrices" else "cross_entropy(logits,labels)"])

@@ -5,7 +5,7 @@ whatever else the machine does meets them all; what counts is the least time of 
 """
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +15,7 @@ import workload
 from contenders import Failed
 
 LOSSES = 1e-4  # relative
+BEFORE = "ours before"  # the tools of --against
 LOGITS = dict(rtol=1e-3, atol=1e-4)
 
 
@@ -136,17 +137,25 @@ def start(stack, worker):
     return worker.turn
 
 
+def oursOf(row, work, bin, label=""):
+    if row.mib:
+        return contenders.transport(row.mib, row.ranks, bin)
+    if row.mode == "save":
+        return contenders.polyrankSave(work, row.shards, bin, label)
+    return contenders.polyrank(work, bin, row.ranks if row.microbatches else 1, label)
+
+
 def contendersOf(row, work, args, stack, errors):
     """name -> turn, ours first; and what went wrong with the others."""
-    turns = {}
-    if row.mib:
-        turns["ours"] = contenders.transport(row.mib, row.ranks, args.bin)
-    elif row.mode == "save":
-        return {"ours": contenders.polyrankSave(work, row.shards, args.bin), "the disk alone": contenders.disk(work)}
-    else:
-        turns["ours"] = contenders.polyrank(work, args.bin, stages=row.ranks if row.microbatches else 1)
+    turns = {"ours": oursOf(row, work, args.bin)}
     for name in row.peers:
         try:
+            if name == BEFORE:
+                turns[name] = oursOf(row, work, args.against, "before-")
+                continue
+            if name == "the disk alone":
+                turns[name] = contenders.disk(work)
+                continue
             if name == "ours in one process":
                 # On as many cores.
                 turns[name] = contenders.polyrank(SimpleNamespace(**{**vars(work), "threads": work.ranks * work.threads}),
@@ -157,7 +166,7 @@ def contendersOf(row, work, args, stack, errors):
             turns[name] = start(stack, contenders.peer(name, work))
         except Failed as error:
             errors[name] = str(error)
-    if not row.mib:
+    if not row.mib and row.mode != "save":
         try:
             if row.ranks > 1 and not row.microbatches:
                 turns["all-reduce"] = contenders.transport(64, row.ranks, args.bin)
@@ -198,7 +207,9 @@ def leastOf(answers):
 
 
 def measure(row, args, folder, say):
-    """One entry of the result per peer of the row."""
+    """One entry of the result per peer of the row; with --against of ours alone, as it was."""
+    if args.against:
+        row = replace(row, peers=(BEFORE,))
     for stale in folder.iterdir():
         stale.unlink()
     work, errors, floor = workOf(row, args, folder), {}, None
@@ -209,7 +220,7 @@ def measure(row, args, folder, say):
             if row.mode == "forward":
                 ours = contenders.polyrankLogits(work, args.bin)
                 for name in row.peers:
-                    if name not in errors and (difference := logitsDisagreement(ours, np.load(folder / "theirs.npy"))):
+                    if name not in errors and name != BEFORE and (difference := logitsDisagreement(ours, np.load(folder / "theirs.npy"))):
                         errors[name] = difference
             answers = takeTurns(row, turns, args, errors, say)
         except Failed as error:

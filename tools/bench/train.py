@@ -31,6 +31,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", default="all", help=f"comma-separated, or all: {', '.join(rows.ROWS)}")
     parser.add_argument("--bin", default=ROOT / "build/release/bin", type=Path, help="folder of our tools")
+    parser.add_argument("--against", type=Path, metavar="FOLDER", help="compare with our tools of another build instead")
     parser.add_argument("--work", default=ROOT / "build/bench", type=Path, help="folder for files, some GB")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all that was measured to this file")
     parser.add_argument("--small", action="store_true", help="small models, one round: does it work?")

@@ -32,9 +32,11 @@ struct Item {
     type = option.get_type_name();
     type = type.substr(0, type.find(':'));
     optional = option.get_expected_min() == 0;
-    value = type == "FILE" || type == "PLAN" || type == "TRACE" ? Value::File
-            : type == "DIR"                                      ? Value::Folder
-                                                                 : Value::Other;
+    // "FILE|FOLDER/" is a file first.
+    std::string first = type.substr(0, type.find('|'));
+    value = first == "FILE" || first == "PLAN" || first == "TRACE" ? Value::File
+            : first == "DIR" || first == "FOLDER"                   ? Value::Folder
+                                                                    : Value::Other;
     try {
       words = const_cast<CLI::Option &>(option) // its getter is not const
                   .get_validator("one of")
@@ -154,7 +156,7 @@ std::string zsh(const CLI::App &app) {
             " \\\n  " + inQuotes(others + name + joint + tail);
   }
   for (const CLI::Option *option : app.get_options())
-    if (option->get_lnames().empty())
+    if (option->get_positional() && !option->get_group().empty())
       text += " \\\n  " + inQuotes(":" + option->get_name(true) + ":_files");
   return text + "\n";
 }

@@ -92,7 +92,7 @@ std::string manPage(const CLI::App &app) {
       about += filled(line);
   std::string name = app.get_name(), positionals, arguments;
   for (const CLI::Option *option : app.get_options())
-    if (option->get_lnames().empty() && option->get_positional()) {
+    if (option->get_positional() && !option->get_group().empty()) {
       std::string argument = option->get_name(true);
       arguments += " \\fI" + escaped(argument) + "\\fR";
       positionals += ".TP\n\\fI" + escaped(argument) + "\\fR\n" +

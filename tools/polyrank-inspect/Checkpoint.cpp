@@ -5,18 +5,14 @@
 #include "runtime/checkpoint/CheckpointReader.h"
 #include "runtime/plan/PlanReport.h"
 #include "support/Json.h"
+#include "support/Names.h"
 
 #include <cmath>
 #include <fmt/format.h>
 #include <map>
-#include <sys/stat.h>
 
 namespace polyrank::runtime {
 namespace {
-
-std::string shapeText(const std::vector<int64_t> &shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
-}
 
 nlohmann::ordered_json toJson(const FoundCheckpoint &found) {
   const Manifest &manifest = found.manifest;
@@ -100,16 +96,9 @@ Result<FoundCheckpoint> examine(const std::string &path, bool check) {
 
 } // namespace
 
-bool isFolder(const std::string &path) {
-  struct stat status;
-  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-}
-
 Result<void> inspectCheckpoint(const std::string &given, bool json,
                                bool check) {
-  std::string path = given;
-  while (path.size() > 1 && path.ends_with('/'))
-    path.pop_back();
+  std::string path = withoutSlash(given);
   std::vector<uint64_t> steps = checkpointsIn(path);
   const char *verdict = check ? "whole, every byte as it was written"
                               : "whole by its manifest and sizes (--check "

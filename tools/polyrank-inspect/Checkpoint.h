@@ -8,9 +8,6 @@
 
 namespace polyrank::runtime {
 
-/// Whether a path is a folder: a checkpoint, or one that has checkpoints.
-bool isFolder(const std::string &path);
-
 /// Prints what a checkpoint holds, or of a folder each of its checkpoints and
 /// everything of the newest whole one; with `json` as an object. With `check`
 /// every byte is compared with its checksum. A damaged one is an error.

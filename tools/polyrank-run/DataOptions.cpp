@@ -2,6 +2,7 @@
 
 #include "tools/polyrank-run/DataOptions.h"
 
+#include "runtime/exec/DataFingerprint.h"
 #include "tools/Help.h"
 
 #include <algorithm>
@@ -121,7 +122,7 @@ CLI::Option *addDataOptions(CLI::App &app, RunOptions &options,
   return data;
 }
 
-void takeDataOptions(const CLI::App &app, RunOptions &options,
+void takeDataOptions(CLI::App &app, RunOptions &options,
                      const DataOptionTexts &texts) {
   if (!texts.more.empty() && !app.count("--data"))
     throw CLI::ValidationError("'" + texts.more[0] + "'",
@@ -135,6 +136,9 @@ void takeDataOptions(const CLI::App &app, RunOptions &options,
         "--eval-every", "there are no samples to evaluate: give --eval-data "
                         "FILE, or keep some apart with --holdout FRACTION");
   options.data.insert(options.data.end(), texts.more.begin(), texts.more.end());
+  // So that ranks and --write-config have them, too.
+  for (const std::string &path : texts.more)
+    app.get_option("--data")->add_result(path);
   if (texts.order == "sequential")
     options.order = SampleOrder::Sequential;
   if (!texts.documents.empty())
@@ -189,8 +193,14 @@ Result<DataSource> openEvaluationData(const RunOptions &options,
   return std::move(source);
 }
 
-Result<void> checkSameData(std::string_view launchers, const DataSource &data) {
-  POLYRANK_ASSIGN(found, data.fingerprint());
+Result<std::string> fingerprintOf(const DataSource &data,
+                                  const plan::Plan &plan) {
+  return fingerprintOf(data, inputSpecsOf(plan), plan.samples_per_step());
+}
+
+Result<void> checkSameData(std::string_view launchers, const DataSource &data,
+                           const plan::Plan &plan) {
+  POLYRANK_ASSIGN(found, fingerprintOf(data, plan));
   if (found != launchers)
     return Error{fmt::format("the data files changed while the run started: "
                              "this rank finds {}, the launcher found {}",

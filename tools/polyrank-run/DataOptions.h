@@ -19,7 +19,7 @@ CLI::Option *addDataOptions(CLI::App &app, RunOptions &options,
                             DataOptionTexts &texts);
 
 /// Takes them over once they are parsed. Throws CLI::ParseError.
-void takeDataOptions(const CLI::App &app, RunOptions &options,
+void takeDataOptions(CLI::App &app, RunOptions &options,
                      const DataOptionTexts &texts);
 
 /// The least number of steps in which `epochs` times `samples` positions are

@@ -238,6 +238,8 @@ private:
   Result<void> forgetAttempt() {
     makeCollector();
     evaluated.clear();
+    // What was asked for and had not begun will not come.
+    requests = committer ? committer->ended() : 0;
     uses.assign(uses.size(), {});
     progress->startAgain(restarts.count());
     std::vector<int> files{sharedMemory.get()};
@@ -271,7 +273,7 @@ private:
     if (plan->programs() == 1 || notFinite)
       return;
     if (auto fault = findNotFinite(options, *plan->plan, *step,
-                                   data ? &*data : nullptr)) {
+                                   data ? &*data : nullptr, dataState.origin)) {
       notFinite = std::move(fault);
       job->abort(notFinite->message);
     }
@@ -283,7 +285,7 @@ private:
     page.emplace(std::move(created));
     page->facts().run = getpid();
     if (data) {
-      POLYRANK_ASSIGN(fingerprint, data->fingerprint());
+      POLYRANK_ASSIGN(fingerprint, fingerprintOf(*data, *plan->plan));
       fingerprint.copy(page->facts().data, sizeof(page->facts().data) - 1);
     }
     if (Result<void> set = setResumed(); !set)

@@ -353,11 +353,12 @@ bool stopsAtNan(const RunOptions &options, const plan::Plan &plan) {
 std::optional<Error> findNotFinite(const RunOptions &options,
                                    const plan::Plan &plan,
                                    const StepReport &report,
-                                   const DataSource *data) {
+                                   const DataSource *data, uint64_t origin) {
   if (!stopsAtNan(options, plan) || !report.lossIsNan())
     return std::nullopt;
   std::string place =
-      data ? data->findNan(splitOf(options, plan), report.step - 1) : "";
+      data ? data->findNan(splitOf(options, plan), report.step - 1 - origin)
+           : "";
   return Error{
       fmt::format("step {}: the loss is NaN{}; {}, or go on with --allow-nan",
                   report.step,

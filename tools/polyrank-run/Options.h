@@ -93,9 +93,14 @@ Result<DataSource> openData(const RunOptions &options, const plan::Plan &plan);
 Result<DataSource> openEvaluationData(const RunOptions &options,
                                       const plan::Plan &plan);
 
-/// In a rank: are these the samples that the launcher found? A pattern may
-/// mean other files a moment later.
-Result<void> checkSameData(std::string_view launchers, const DataSource &data);
+/// Of the samples in the order in which the plan's training takes them.
+Result<std::string> fingerprintOf(const DataSource &data,
+                                  const plan::Plan &plan);
+
+/// In a rank: are these the samples of which the launcher found this
+/// fingerprint? A pattern may mean other files a moment later.
+Result<void> checkSameData(std::string_view launchers, const DataSource &data,
+                           const plan::Plan &plan);
 
 /// The learning rates of each step.
 Result<LearningRates> ratesOf(const RunOptions &options,
@@ -122,9 +127,10 @@ bool stopsAtNan(const RunOptions &options, const plan::Plan &plan);
 /// A NaN goes from the loss to all weights, and stays: what to say of a step whose
 /// loss is NaN, and of what it read (`data` may be null). Where no target counted,
 /// the loss is a mean of nothing, and the gradients are zero.
+/// `origin` is the step after which the order of the samples began.
 std::optional<Error> findNotFinite(const RunOptions &options,
                                    const plan::Plan &plan,
                                    const StepReport &report,
-                                   const DataSource *data);
+                                   const DataSource *data, uint64_t origin);
 
 } // namespace polyrank::runtime

@@ -154,7 +154,7 @@ private:
     if (!options.samples().empty()) {
       POLYRANK_ASSIGN(source, openData(options, *plan->plan));
       data.emplace(std::move(source));
-      if (Result<void> same = checkSameData(page->facts().data, *data); !same)
+      if (Result<void> same = checkSameData(page->facts().data, *data, *plan->plan); !same)
         return same;
       steps = stepsOf(options, *plan->plan, *data);
     }
@@ -221,7 +221,8 @@ private:
   Result<void> loadResumed() {
     POLYRANK_ASSIGN(found, openCheckpoint(page->facts().resume));
     resumed.emplace(std::move(found));
-    weights.emplace(weightsOf(*plan, *resumed));
+    POLYRANK_ASSIGN(loaded, weightsOf(*plan, *resumed));
+    weights.emplace(std::move(loaded));
     return loadCheckpoint(*program, *plan->plan, connection.rank(), *resumed,
                           page->facts().resetOptimizer,
                           [this] { transport->beat(); });
@@ -442,7 +443,7 @@ private:
 
   Result<void> checkLoss(const StepReport &report) const {
     auto fault = findNotFinite(options, *plan->plan, report,
-                               data ? &*data : nullptr);
+                               data ? &*data : nullptr, page->facts().origin);
     return fault ? Result<void>(*fault) : Result<void>();
   }
 

@@ -2,7 +2,6 @@
 
 #include "tools/polyrank-run/Resume.h"
 
-#include "runtime/exec/DataFingerprint.h"
 #include "runtime/report/Messages.h"
 
 #include <fmt/format.h>
@@ -10,17 +9,6 @@
 
 namespace polyrank::runtime {
 namespace {
-
-bool isFolder(const std::string &path) {
-  struct stat status;
-  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-}
-
-std::string withoutSlash(std::string path) {
-  while (path.size() > 1 && path.ends_with('/'))
-    path.pop_back();
-  return path;
-}
 
 /// DIR/step-000000100, whatever is in it.
 bool namesCheckpoint(const std::string &path) {
@@ -93,9 +81,7 @@ Result<ManifestData> dataOf(const RunOptions &options, const plan::Plan &plan,
     return result;
   result.description = data->describe();
   result.samples = data->samples(Split::Train);
-  std::vector<InputSpec> inputs = inputSpecsOf(plan);
-  POLYRANK_ASSIGN(fingerprint,
-                  fingerprintOf(*data, inputs, plan.samples_per_step()));
+  POLYRANK_ASSIGN(fingerprint, fingerprintOf(*data, plan));
   result.fingerprint = fingerprint;
   return result;
 }

@@ -29,7 +29,7 @@ public:
     uint64_t step = 0;   // that the checkpoint is of; 0: there is none
     uint64_t origin = 0; // the step after which the order of samples began
     char resume[4096] = {}; // the path of the checkpoint
-    char data[256] = {};    // DataSource::fingerprint of what the launcher found
+    char data[64] = {};     // the fingerprint of the samples
     bool resetOptimizer = false; // whose state is not loaded from there
     bool savesAtOnce = false; // all steps are done, and are to be saved elsewhere
   };

@@ -17,13 +17,7 @@
 namespace polyrank::runtime {
 namespace {
 
-bool isFolder(const SaveFile &save) { return save.path.ends_with('/'); }
-
-std::string withoutSlash(std::string folder) {
-  while (folder.size() > 1 && folder.ends_with('/'))
-    folder.pop_back();
-  return folder;
-}
+bool goesToFolder(const SaveFile &save) { return save.path.ends_with('/'); }
 
 bool isOfASet(std::string_view name) {
   return name == wholeName || name == indexName || isShardName(name);
@@ -36,7 +30,7 @@ Result<std::vector<OutputUse>> outputsOf(const SaveFile &save,
   std::vector<OutputUse> uses;
   for (const SavedFile &file : files)
     uses.push_back({save.option, file.path, FileKind::Safetensors});
-  if (!isFolder(save))
+  if (!goesToFolder(save))
     return uses;
   if (files.size() > 1)
     uses.push_back(
@@ -78,8 +72,8 @@ SaveOutput::~SaveOutput() {
 
 Result<SaveOutput> SaveOutput::create(const SaveFile &save,
                                       std::vector<SavedFile> files) {
-  SaveOutput output(isFolder(save) ? save.path : "");
-  if (isFolder(save)) {
+  SaveOutput output(goesToFolder(save) ? save.path : "");
+  if (goesToFolder(save)) {
     if (mkdir(save.path.c_str(), 0777) == 0)
       output.madeFolder = true;
     else if (errno != EEXIST)
@@ -115,7 +109,7 @@ Result<void> SaveOutput::commit() {
         return synced;
     } else if (errno != ENOENT) {
       return fileError(path, "an older index cannot be removed",
-                       Error::Fault::Rank);
+                       Error::Fault::Disk);
     }
   }
   madeFolder = false; // it is not in vain

@@ -175,7 +175,6 @@ TEST(Sources, AFileLargerThanMemoryIsReadWhereItIsAsked) {
   EXPECT_FALSE(data->isChecked());
   EXPECT_TRUE(data->checkRanges());
   EXPECT_LT(data->memoryBytes(), 4096u);
-  ASSERT_TRUE(data->fingerprint());
   uint64_t last = data->samples(Split::Holdout) - 1;
   EXPECT_EQ(read(*data, {Split::Holdout, last, 1}, 1, 0, 1, 4),
             (Row{0, 0, 0, 0}));
@@ -206,41 +205,6 @@ TEST(Sources, WhatIsOutOfRangeIsFoundWhenTheDataIsOpened) {
   folder.write("b.u8", text.substr(0, 198) + text[199]);
   data = DataSource::open({.paths = {a, b}}, inputs);
   EXPECT_TRUE(data->checkRanges());
-}
-
-TEST(Sources, TheFingerprintIsOfTheSamplesAndTheirOrder) {
-  TemporaryFolder folder, other;
-  std::string text = bytesFrom(0, 100), name = "a.u8";
-  DataOptions options{.paths = {folder.write(name, text)}, .batch = 2};
-  auto fingerprintOf = [](const DataOptions &options) {
-    InputSpec inputs[] = {input("ids", 4), labels(4)};
-    auto data = DataSource::open(options, inputs);
-    EXPECT_TRUE(data) << (data ? "" : data.error().message);
-    return *data->fingerprint();
-  };
-  std::string first = fingerprintOf(options);
-  EXPECT_TRUE(first.starts_with("1 file, 24 samples, ")) << first;
-  auto changed = [&](auto change) {
-    DataOptions next = options;
-    change(next);
-    return fingerprintOf(next) != first;
-  };
-  EXPECT_FALSE(changed([](DataOptions &o) { o.batch = 8; }));
-  EXPECT_FALSE(changed(
-      [&](DataOptions &o) { o.paths = {other.write(name, text)}; }));
-  EXPECT_TRUE(changed([](DataOptions &o) { o.seed = 1; }));
-  EXPECT_TRUE(changed([](DataOptions &o) { o.holdout = 0.5; }));
-  EXPECT_TRUE(changed([](DataOptions &o) { o.paths[0] += ":2"; }));
-  EXPECT_TRUE(changed([](DataOptions &o) { o.order = SampleOrder::Sequential; }));
-  EXPECT_TRUE(changed([](DataOptions &o) { o.tokenType = "uint16"; }));
-  EXPECT_TRUE(changed([](DataOptions &o) {
-    o.documents = {.rule = DocumentRule::Pad, .eos = 5};
-  }));
-  EXPECT_TRUE(changed(
-      [&](DataOptions &o) { o.paths = {folder.write("b.u8", text)}; }));
-  EXPECT_TRUE(changed([&](DataOptions &o) {
-    o.paths = {other.write(name, bytesFrom(1, 100))};
-  }));
 }
 
 // Documents of 6, 3 and 2 tokens, ended by 9: a b c of TokenRows.h.
