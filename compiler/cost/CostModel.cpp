@@ -32,6 +32,8 @@ int64_t polyrank::cost::getExecutions(Operation *op) {
 int64_t polyrank::cost::getFlops(func::FuncOp function) {
   int64_t total = 0;
   function.walk([&](graph::GraphOp op) {
+    if (graph::isInScan(op)) // counted as what the scan does
+      return;
     total += op.getCost().flops * getExecutions(op);
   });
   return total;

@@ -95,6 +95,7 @@ public:
 
 protected:
   LogicalResult runOp(Operation &op) override;
+  LogicalResult runLoop(rank::LoopOp loop) override;
   LogicalResult send(rank::SendOp op, const rank::Transfer &transfer) override;
   LogicalResult receive(rank::RecvOp op,
                         const rank::Transfer &transfer) override;
@@ -107,7 +108,7 @@ private:
   int64_t getStart(rank::BufferAttr buffer, int64_t device) const;
   LogicalResult execute(Operation &op);
   LogicalResult executeStarted(Operation *awaited);
-  LogicalResult runLoop(rank::MicrobatchesOp loop);
+  LogicalResult runSegments(rank::MicrobatchesOp loop);
   /// Whether the channel is in the arenas of those that send.
   LogicalResult checkChannel(Operation *op, const rank::Transfer &transfer);
   Memory &getShared(int64_t device) {
@@ -115,7 +116,7 @@ private:
   }
 
   Arenas &memory;
-  int64_t microbatch = 0;
+  int64_t microbatch = 0, iteration = 0;
   std::vector<Flight> flights;
   std::mt19937_64 random;
 };
@@ -124,7 +125,8 @@ private:
 
 int64_t ArenaEvaluator::getStart(rank::BufferAttr buffer,
                                  int64_t device) const {
-  int64_t start = buffer.getOffset() + buffer.getShift(microbatch);
+  int64_t start = buffer.getOffset() + buffer.getShift(microbatch) +
+                  iteration * buffer.getEach();
   if (rank::AxesAttr axes = buffer.getAxes())
     start += axes.getMesh().getLinearIndex(device, axes.getAxes()) *
              buffer.getStep();
@@ -274,6 +276,8 @@ LogicalResult ArenaEvaluator::executeStarted(Operation *awaited) {
 
 LogicalResult ArenaEvaluator::runOp(Operation &op) {
   if (auto loop = dyn_cast<rank::MicrobatchesOp>(op))
+    return runSegments(loop);
+  if (auto loop = dyn_cast<rank::LoopOp>(op))
     return runLoop(loop);
   auto command = cast<rank::CommandOp>(op);
   Operation *awaited = nullptr;
@@ -303,7 +307,17 @@ LogicalResult ArenaEvaluator::runOp(Operation &op) {
   return execute(op);
 }
 
-LogicalResult ArenaEvaluator::runLoop(rank::MicrobatchesOp loop) {
+/// Arguments, stacks and carried values are where they lie.
+LogicalResult ArenaEvaluator::runLoop(rank::LoopOp loop) {
+  for (iteration = 0; iteration < static_cast<int64_t>(loop.getCount());
+       ++iteration)
+    if (failed(runBlock(loop.getBody().front())))
+      return failure();
+  iteration = 0;
+  return success();
+}
+
+LogicalResult ArenaEvaluator::runSegments(rank::MicrobatchesOp loop) {
   SmallVector<Block *> blocks = loop.getBlocks();
   for (auto run : loop.getRuns()) {
     microbatch = run.microbatch;

@@ -29,6 +29,7 @@ protected:
   virtual mlir::LogicalResult runOp(mlir::Operation &op);
   mlir::LogicalResult runMicrobatches(rank::MicrobatchesOp op);
   mlir::LogicalResult runMicrobatches(graph::MicrobatchesOp op);
+  virtual mlir::LogicalResult runLoop(rank::LoopOp op);
   void enterMicrobatch(int64_t number, mlir::Block::BlockArgListType arguments,
                        mlir::ValueRange of, llvm::ArrayRef<Devices> handed);
   template <typename Op>

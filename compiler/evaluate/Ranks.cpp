@@ -268,6 +268,45 @@ LogicalResult RankEvaluator::runMicrobatches(rank::MicrobatchesOp op) {
   return success();
 }
 
+LogicalResult RankEvaluator::runLoop(rank::LoopOp op) {
+  Block &block = op.getBody().front();
+  unsigned numStacks = op.getNumStacks();
+  std::vector<Devices> carried;
+  for (Value value : op.getCarry())
+    carried.push_back(values[value]);
+  std::vector<std::map<int64_t, Devices>> given(numStacks); // by element
+  for (auto [argument, use] :
+       llvm::zip_equal(block.getArguments().take_back(op.getUses().size()),
+                       op.getUses())) {
+    Devices used = values[use];
+    values[argument] = std::move(used);
+  }
+  for (int64_t i = 0, count = op.getCount(); i < count; ++i) {
+    int64_t number = op.getReversed() ? count - 1 - i : i;
+    enterMicrobatch(number,
+                    block.getArguments().drop_back(op.getUses().size()),
+                    op.getOf(), carried);
+    if (failed(runBlock(block)))
+      return failure();
+    for (auto [k, value] : llvm::enumerate(op.getYield().getOperands()))
+      if (k < numStacks)
+        given[k][number] = values[value];
+      else
+        carried[k - numStacks] = values[value];
+  }
+  for (OpResult result : op.getResults())
+    if (unsigned k = result.getResultNumber(); k >= numStacks)
+      values[result] = carried[k - numStacks];
+    else
+      values[result] = each([&](int64_t device) {
+        std::map<int64_t, Tensor> parts;
+        for (const auto &[number, devices] : given[k])
+          parts.emplace(number, devices[device]);
+        return stack(cast<RankedTensorType>(result.getType()), parts);
+      });
+  return success();
+}
+
 LogicalResult RankEvaluator::runMicrobatches(graph::MicrobatchesOp op) {
   Block &block = op.getBody().front();
   auto yield = cast<graph::YieldOp>(block.getTerminator());
@@ -311,6 +350,7 @@ LogicalResult RankEvaluator::runOp(Operation &op) {
           [&](auto op) { return runAlone(op); })
       .Case([&](rank::MicrobatchesOp loop) { return runMicrobatches(loop); })
       .Case([&](graph::MicrobatchesOp loop) { return runMicrobatches(loop); })
+      .Case([&](rank::LoopOp loop) { return runLoop(loop); })
       .Case([&](rank::LaunchOp launch) { return runLaunch(launch); })
       .Case([&](rank::GemmOp gemm) {
         runGemm(gemm);

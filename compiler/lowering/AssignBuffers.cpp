@@ -32,7 +32,8 @@ public:
 
 private:
   void tieBlock(Operation *terminator, ArrayRef<Place> targets);
-  void tieLoop();
+  void tieMicrobatches();
+  void tieLoops();
   void tieResults();
   void tieAddends();
   void placeBlocks();
@@ -61,7 +62,7 @@ private:
 } // namespace
 
 /// Operand i of the terminator shall lie at targets[i] (buffer -1: anywhere) at
-/// the end of the block. It is computed there where nothing stands against it,
+/// the end of the block; of a loop, before its first iteration. It is computed there where nothing stands against it,
 /// else copied there, after all reads. A value that stands in another one's
 /// place is copied away first.
 void BufferAssigner::tieBlock(Operation *terminator, ArrayRef<Place> targets) {
@@ -98,7 +99,7 @@ void BufferAssigner::tieBlock(Operation *terminator, ArrayRef<Place> targets) {
 
 /// Microbatch sums and carried values have one buffer throughout, and stashes
 /// one in which each microbatch has its slot.
-void BufferAssigner::tieLoop() {
+void BufferAssigner::tieMicrobatches() {
   rank::MicrobatchesOp loop = classes.getMicrobatches();
   if (!loop)
     return;
@@ -115,6 +116,25 @@ void BufferAssigner::tieLoop() {
     }
     tieBlock(yield, targets);
   }
+}
+
+/// Carried values have one buffer from before the loop to behind it, and stacks
+/// one in which each iteration has its element.
+void BufferAssigner::tieLoops() {
+  function.walk([&](rank::LoopOp loop) {
+    SmallVector<Place> starts(loop->getNumOperands()), targets;
+    unsigned numOf = loop.getOf().size(), numStacks = loop.getNumStacks();
+    rank::YieldOp yield = loop.getYield();
+    for (auto [i, value] : llvm::enumerate(yield.getOperands())) {
+      Place whole = classes.getPlace(loop.getResult(i));
+      bool isStack = i < numStacks;
+      targets.push_back(isStack ? getElementPlace(whole, value, loop) : whole);
+      if (!isStack)
+        starts[numOf + i - numStacks] = targets.back();
+    }
+    tieBlock(yield, targets);
+    tieBlock(loop, starts);
+  });
 }
 
 /// The results that replace arguments take their buffers.
@@ -312,7 +332,7 @@ rank::BufferAttr BufferAssigner::getBuffer(Value value) {
   return rank::BufferAttr::get(
       function.getContext(), units[unit].region,
       units[unit].packed.offset + offset + place.offset, place.size,
-      place.stride, place.slots, place.step, place.axes);
+      place.stride, place.slots, place.step, place.axes, place.each);
 }
 
 void BufferAssigner::writeAttributes() {
@@ -348,7 +368,8 @@ void BufferAssigner::writeAttributes() {
 }
 
 LogicalResult BufferAssigner::run() {
-  tieLoop();
+  tieMicrobatches();
+  tieLoops();
   tieResults();
   tieAddends();
   placeBlocks();

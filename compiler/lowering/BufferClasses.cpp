@@ -33,7 +33,8 @@ void BufferClasses::alias(Value value, Value of, int64_t offset, int64_t stride,
                    stride,
                    slots,
                    place.step,
-                   place.axes};
+                   place.axes,
+                   place.each};
   buffers[root(place.buffer)].values.push_back(value);
 }
 
@@ -57,6 +58,27 @@ Place polyrank::lowering::getSlotPlace(int buffer, Value part, int64_t slots) {
   return {buffer, 0, bytes, bytes, slots};
 }
 
+Place polyrank::lowering::getElementPlace(Place whole, Value element,
+                                          rank::LoopOp loop) {
+  whole.size = rank::getByteSize(element.getType());
+  whole.offset += loop.getFirst(whole.size);
+  whole.each = loop.getEach(whole.size);
+  return whole;
+}
+
+LogicalResult BufferClasses::collectLoop(rank::LoopOp loop) {
+  for (Value result : loop.getResults())
+    define(result);
+  for (BlockArgument argument : loop.getBody().getArguments()) {
+    auto [source, isElement] = loop.getSource(argument);
+    Place whole = places.at(source);
+    alias(argument, source, 0, whole.stride, whole.slots);
+    if (isElement)
+      places[argument] = getElementPlace(whole, argument, loop);
+  }
+  return collect(loop.getBody().front());
+}
+
 LogicalResult BufferClasses::collect(Block &block) {
   if (isa<func::FuncOp>(block.getParentOp()))
     llvm::for_each(block.getArguments(), [&](Value v) { define(v); });
@@ -76,6 +98,11 @@ LogicalResult BufferClasses::collect(Block &block) {
         if (failed(collect(*part)))
           return failure();
       }
+      continue;
+    }
+    if (auto loop = dyn_cast<rank::LoopOp>(op)) {
+      if (failed(collectLoop(loop)))
+        return failure();
       continue;
     }
     if (!isa<rank::RankDialect, func::FuncDialect>(op.getDialect()))
@@ -134,6 +161,8 @@ Place BufferClasses::getPlaceIn(Value value, const Place &at) const {
     place.stride = at.stride;
     place.slots = at.slots;
   }
+  if (at.each)
+    place.each = at.each;
   return place;
 }
 
@@ -188,7 +217,7 @@ bool BufferClasses::meetWhilePassed(Value left, Value right,
              llvm::any_of(liveness.getPassed(other), overlaps);
     });
   };
-  return meet(left, right) || (!at.slots && meet(right, left));
+  return meet(left, right) || (!at.slots && !at.each && meet(right, left));
 }
 
 bool BufferClasses::canPlace(int inner, const Place &at) const {
@@ -196,6 +225,8 @@ bool BufferClasses::canPlace(int inner, const Place &at) const {
     return true;
   for (Value l : buffers[inner].values) {
     if ((at.axes || at.stride) && (places.at(l).axes || places.at(l).stride))
+      return false;
+    if (at.each && places.at(l).each)
       return false;
     for (Value r : buffers[at.buffer].values) {
       if (meetWhilePassed(l, r, at))
@@ -221,7 +252,7 @@ void BufferClasses::place(int inner, const Place &at) {
   for (Value value : from.values)
     places[value] = getPlaceIn(value, at);
   from.parent = at.buffer;
-  into.size = std::max(into.size, at.axes || at.stride ? into.size
+  into.size = std::max(into.size, at.axes || at.stride || at.each ? into.size
                                                        : at.offset + from.size);
   into.persistent |= from.persistent;
   llvm::append_range(into.values, from.values);

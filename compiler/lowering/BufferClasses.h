@@ -9,24 +9,28 @@ namespace polyrank::lowering {
 
 /// Where a value lies inside its class's buffer; with `stride`, so much further
 /// for each microbatch, and with `slots` at the first place again after so many
-/// of them; with `axes`, `step` further for each index of the device over them.
+/// of them; with `axes`, `step` further for each index of the device over them;
+/// within a loop, `each` further in each iteration.
 struct Place {
   int buffer = -1;
   int64_t offset = 0, size = 0, stride = 0, slots = 0, step = 0;
   rank::AxesAttr axes = {};
+  int64_t each = 0;
 
   /// Whether what lies here begins where what lies there does, in each
   /// microbatch and on each device.
   bool beginsLike(const Place &other) const {
     return buffer == other.buffer && offset == other.offset &&
            stride == other.stride && slots == other.slots &&
-           step == other.step && axes == other.axes;
+           step == other.step && axes == other.axes && each == other.each;
   }
   /// Whether it begins where its buffer does, everywhere and always.
-  bool isFirst() const { return offset == 0 && stride == 0 && !axes; }
+  bool isFirst() const {
+    return offset == 0 && stride == 0 && each == 0 && !axes;
+  }
   /// The device's block, over `axes`, of what lies here in blocks of `bytes`.
   Place getBlock(rank::AxesAttr over, int64_t bytes) const {
-    return {buffer, offset, bytes, stride, slots, bytes, over};
+    return {buffer, offset, bytes, stride, slots, bytes, over, each};
   }
   friend bool operator==(const Place &, const Place &) = default;
 };
@@ -34,6 +38,9 @@ struct Place {
 /// Of a buffer that holds one element after another, where the microbatch's is:
 /// `part`. With `slots` there are so many of them, used in turn.
 Place getSlotPlace(int buffer, mlir::Value part, int64_t slots);
+/// Of what lies at `whole` and has an element for each iteration of the loop,
+/// where the iteration's is: `element`.
+Place getElementPlace(Place whole, mlir::Value element, rank::LoopOp loop);
 
 /// Values in classes: the values of a class share one buffer and are never live
 /// at the same position with different contents.
@@ -41,7 +48,8 @@ class BufferClasses {
 public:
   /// One class per value, but views and microbatch slices are in the class of
   /// what they view, as is a device's block of an argument, and a microbatch
-  /// sum or carried value is in the class of the result.
+  /// sum or carried value, of microbatches or of a loop, is in the class of the
+  /// result.
   static mlir::FailureOr<BufferClasses> build(mlir::func::FuncOp function);
 
   Place getPlace(mlir::Value value) const;
@@ -99,6 +107,7 @@ private:
   explicit BufferClasses(mlir::func::FuncOp function)
       : liveness(function), ways(function) {}
   mlir::LogicalResult collect(mlir::Block &block);
+  mlir::LogicalResult collectLoop(rank::LoopOp loop);
   void define(mlir::Value value);
   void alias(mlir::Value value, mlir::Value of, int64_t offset,
              int64_t stride = 0, int64_t slots = 0);

@@ -34,6 +34,7 @@ private:
   rank::BufferAttr getBuffer(Value value);
   int64_t start(rank::BufferAttr buffer) const {
     return buffer.getOffset() + buffer.getShift(microbatch) +
+           iteration * buffer.getEach() +
            getIndex(buffer.getAxes()) * buffer.getStep();
   }
   int64_t start(Value value) { return start(getBuffer(value)); }
@@ -58,7 +59,8 @@ private:
   LogicalResult runView(rank::CommandOp op);
   LogicalResult checkInFlight(rank::CommandOp op);
   Content getViewed(Value value, int64_t offset);
-  LogicalResult runLoop(rank::MicrobatchesOp loop);
+  LogicalResult runMicrobatches(rank::MicrobatchesOp loop);
+  LogicalResult runLoop(rank::LoopOp loop);
 
   func::FuncOp function;
   int64_t device;
@@ -72,6 +74,7 @@ private:
   llvm::SetVector<Operation *> inFlight;
   ArenaContents memory[2];
   int64_t microbatch = 0, writes = 0, count = 1;
+  int64_t iteration = 0, iterations = 1; // of a loop
   /// Of what the function sends, by id.
   llvm::MapVector<int64_t, rank::SendOp> channels;
 };
@@ -102,8 +105,11 @@ void BufferChecker::write(Value value) {
 LogicalResult BufferChecker::checkBounds(Operation *op,
                                          rank::BufferAttr buffer) {
   int64_t size = rank::getArena(function).getBytes(buffer.getRegion());
-  int64_t end = buffer.getEnd(count);
-  if (buffer.getOffset() < 0 || end > size)
+  int64_t end = buffer.getEnd(count, iterations);
+  if (int64_t begin = buffer.getBegin(iterations); begin < 0)
+    return op->emitOpError("buffer ")
+           << buffer << " begins at " << begin << ", in front of the region";
+  if (end > size)
     return op->emitOpError("buffer ")
            << buffer << " ends at " << end << ", behind the region's " << size;
   // Peers read there whenever they like.
@@ -230,6 +236,8 @@ static int64_t getSlots(Value value) {
 
 LogicalResult BufferChecker::runOp(Operation &op) {
   if (auto loop = dyn_cast<rank::MicrobatchesOp>(op))
+    return runMicrobatches(loop);
+  if (auto loop = dyn_cast<rank::LoopOp>(op))
     return runLoop(loop);
   if (auto wait = dyn_cast<rank::WaitOp>(op)) {
     if (!inFlight.remove(wait.getCollective()))
@@ -319,7 +327,81 @@ LogicalResult BufferChecker::runBlock(Block &block) {
   return success();
 }
 
-LogicalResult BufferChecker::runLoop(rank::MicrobatchesOp loop) {
+/// Each element of a stack lies in its place when the last iteration is over, and
+/// a carried value where the next iteration finds it.
+LogicalResult BufferChecker::runLoop(rank::LoopOp loop) {
+  unsigned numOf = loop.getOf().size(), numStacks = loop.getNumStacks();
+  for (OpOperand &operand : loop->getOpOperands())
+    if (failed(read(operand)))
+      return failure();
+  if (failed(checkResults(loop)) || failed(checkInFlight(loop)))
+    return failure();
+  // The first iteration finds them there.
+  for (auto [carried, result] :
+       llvm::zip_equal(loop.getCarry(), loop.getResults().drop_front(numStacks)))
+    if (getBuffer(carried) != getBuffer(result))
+      return loop.emitOpError("carries ")
+             << getBuffer(carried) << " on at " << getBuffer(result);
+  iterations = loop.getCount();
+  Block &body = loop.getBody().front();
+  SmallVector<Content> handed = llvm::map_to_vector(
+      loop.getCarry(), [&](Value value) { return contents.lookup(value); });
+  std::vector<SmallVector<Content>> given(numStacks);
+  for (iteration = 0; iteration < iterations; ++iteration) {
+    for (BlockArgument argument : body.getArguments()) {
+      unsigned number = argument.getArgNumber();
+      auto source = loop.getSource(argument);
+      if (number >= numOf && number - numOf < handed.size()) {
+        contents[argument] = handed[number - numOf];
+        continue;
+      }
+      contents[argument] = contents.lookup(source.value);
+      int64_t bytes = rank::getByteSize(argument.getType());
+      if (source.isElement)
+        contents[argument].offset +=
+            loop.getFirst(bytes) + iteration * loop.getEach(bytes);
+    }
+    if (failed(runBlock(body)))
+      return failure();
+    for (auto [i, value] : llvm::enumerate(loop.getYield().getOperands())) {
+      rank::BufferAttr at = getBuffer(value), whole = getBuffer(loop.getResult(i)),
+                       place = i < numStacks
+                                   ? whole.getIteration(
+                                         rank::getByteSize(value.getType()),
+                                         iterations, loop.getReversed())
+                                   : whole;
+      if (at != place)
+        return loop.getYield().emitOpError("value ")
+               << i << " lies at " << at << ", where the loop's result wants it at "
+               << place;
+      if (i < numStacks)
+        given[i].push_back(contents.lookup(value));
+      else
+        handed[i - numStacks] = contents.lookup(value);
+    }
+  }
+  // What earlier iterations left in a stack is still there.
+  for (auto [i, each] : llvm::enumerate(given)) {
+    Value element = loop.getYield()->getOperand(i);
+    rank::BufferAttr buffer = getBuffer(element);
+    for (iteration = 0; iteration < iterations; ++iteration)
+      if (!memory[static_cast<int>(buffer.getRegion())].holds(
+              start(buffer), start(buffer) + buffer.getSize(), each[iteration]))
+        return loop.emitOpError("result ")
+               << i << " has lost the element of iteration " << iteration
+               << ", which lay at " << buffer;
+  }
+  iteration = 0;
+  iterations = 1;
+  for (OpResult result : loop.getResults().take_front(numStacks))
+    write(result); // the elements as one
+  for (auto [result, content] :
+       llvm::zip_equal(loop.getResults().drop_front(numStacks), handed))
+    contents[result] = content;
+  return success();
+}
+
+LogicalResult BufferChecker::runMicrobatches(rank::MicrobatchesOp loop) {
   for (OpOperand &operand : loop->getOpOperands())
     if (failed(read(operand)))
       return failure();

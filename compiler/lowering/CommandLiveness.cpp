@@ -26,18 +26,31 @@ void CommandLiveness::number(Block &block) {
     if (loop)
       for (Block *part : loop.getBlocks())
         number(*part);
+    auto iterated = dyn_cast<rank::LoopOp>(op);
+    if (iterated) {
+      next += spacing;
+      entries[&op] = next;
+      number(iterated.getBody().front());
+    }
     next += spacing;
     positions[&op] = next;
     opsByPosition.resize(next + 1);
     opsByPosition[next] = &op;
     if (loop)
       followRuns(loop);
+    // Iterations leave the elements of stacks behind.
+    if (iterated)
+      for (OpResult stack :
+           op.getResults().take_front(iterated.getNumStacks()))
+        passed[stack] = {blocks.at(&iterated.getBody().front())};
   }
   blocks[&block].last = next;
 }
 
 void CommandLiveness::insert(Operation *inserted, Operation *op, int phase) {
-  positions[inserted] = positions.at(op) - 2 + phase;
+  auto entry = entries.find(op);
+  positions[inserted] =
+      (entry == entries.end() ? positions.at(op) : entry->second) - 2 + phase;
 }
 
 Operation *CommandLiveness::getCollective(Value value) {
@@ -99,6 +112,10 @@ Lifetime CommandLiveness::get(Value value, Operation *collective) const {
         last = getEndOfInitial(
             loop, loop.getNumResults() - loop.getCarry().size() + index - numOf,
             collective);
+    } else if (auto iterated = dyn_cast<rank::LoopOp>(user)) {
+      unsigned index = use.getOperandNumber(), numOf = iterated.getOf().size();
+      if (index >= numOf && index < numOf + iterated.getCarry().size())
+        last = entries.at(user);
     } else if (segment && user->getBlock() != block) {
       last = std::max(last, endsBeforeLastRun.at(segment));
     }

@@ -12,7 +12,8 @@ namespace polyrank::lowering {
 /// one behind the other between prologue and update. A segment that runs
 /// several times stands there once: what its runs need from outside, and what
 /// waits for a later run, is live in all of it, so unrolled microbatches need
-/// no more. An op reads and writes at its position.
+/// no more. A loop stands behind its body, which is there once. An op reads and
+/// writes at its position.
 class CommandLiveness {
 public:
   explicit CommandLiveness(mlir::func::FuncOp function);
@@ -25,7 +26,7 @@ public:
   /// From where the value appears to its last use. The operands of a collective
   /// that is started are used until its wait.
   Lifetime get(mlir::Value value) const { return get(value, {}); }
-  /// Of what microbatches hand on: the segments during which it waits for a
+  /// Of a loop's stacks: its body. Of what microbatches hand on: the segments during which it waits for a
   /// later run, or for the end of the loop, whole ones. (In those that make or
   /// read it it lives as the values that they yield, and as their arguments.)
   llvm::ArrayRef<Lifetime> getPassed(mlir::Value value) const {
@@ -38,8 +39,8 @@ public:
     return get(value, getCollective(other));
   }
 
-  /// Takes note of an op that was inserted before `op`: those of phase 0 come
-  /// before those of phase 1.
+  /// Takes note of an op that was inserted before `op`, of a loop before its first
+  /// iteration: those of phase 0 come before those of phase 1.
   void insert(mlir::Operation *inserted, mlir::Operation *op, int phase);
 
 private:
@@ -55,6 +56,9 @@ private:
   Lifetime get(mlir::Value value, mlir::Operation *collective) const;
 
   llvm::DenseMap<mlir::Operation *, int64_t> positions;
+  /// Of a loop, which stands behind its body: where it begins, and takes over the
+  /// values that its iterations carry on.
+  llvm::DenseMap<mlir::Operation *, int64_t> entries;
   llvm::DenseMap<mlir::Block *, Lifetime> blocks;
   std::vector<mlir::Operation *> opsByPosition;
   /// Of a segment: the end of the segments that run before its last run. What

@@ -33,6 +33,8 @@ LogicalResult Localizer::checkPartitioned() {
     if (failed(check(argument.getLoc(), argument.getType())))
       return failure();
   WalkResult result = global.getBody().walk([&](Operation *op) {
+    if (graph::isInScan(op))
+      return WalkResult::advance();
     for (Value value : op->getResults())
       if (failed(check(value.getLoc(), value.getType())))
         return WalkResult::interrupt();

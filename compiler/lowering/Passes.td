@@ -64,6 +64,16 @@ def FormSegments : Pass<"form-segments", "::mlir::ModuleOp"> {
   let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect"];
 }
 
+def FormLoops : Pass<"form-loops", "::mlir::ModuleOp"> {
+  let summary = "Scans become loops of commands";
+  let description = [{
+    A `graph.scan` becomes a `rank.loop`, in which the passes behind it form
+    products and kernels as elsewhere. Stacks and carried values that nobody
+    reads are left out; a scan of one iteration is its body.
+  }];
+  let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect"];
+}
+
 def FormGemms : Pass<"form-gemms", "::mlir::ModuleOp"> {
   let summary = "Contractions become library calls";
   let description = [{

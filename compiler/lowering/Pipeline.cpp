@@ -16,6 +16,7 @@ void lowering::buildLoweringPipeline(OpPassManager &manager,
   FormSegmentsOptions segments;
   segments.ahead = options.ahead;
   manager.addPass(createFormSegments(segments));
+  manager.addPass(createFormLoops());
   manager.addPass(createFormGemms());
   manager.addPass(codegen::createFormKernels());
   manager.addPass(codegen::createLowerKernels());

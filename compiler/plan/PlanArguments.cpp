@@ -75,7 +75,7 @@ std::unique_ptr<fb::BufferRef>
 polyrank::plan::getReference(rank::BufferAttr buffer, uint32_t axes) {
   return std::make_unique<fb::BufferRef>(
       buffer.getOffset(), buffer.getSize(), buffer.getStride(),
-      buffer.getStep(), buffer.getSlots(), axes,
+      buffer.getStep(), buffer.getEach(), buffer.getSlots(), axes,
       fb::Region(buffer.getRegion()));
 }
 

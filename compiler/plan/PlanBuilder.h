@@ -39,8 +39,10 @@ public:
       kernelNumbers[kernel.symbol] = i;
   }
 
-  /// Appends the commands of a block, regions not included.
-  mlir::LogicalResult write(mlir::Operation &op, fb::SegmentT &segment);
+  /// Appends the command of an op; segments are not included.
+  mlir::LogicalResult
+  write(mlir::Operation &op,
+        std::vector<std::unique_ptr<fb::CommandT>> &commands);
   uint32_t getGroup(rank::AxesAttr axes);
   /// A buffer that may be a block.
   std::unique_ptr<fb::BufferRef> refer(rank::BufferAttr buffer);
@@ -52,6 +54,7 @@ private:
   fb::Phase getPhase(mlir::Operation *op);
   mlir::LogicalResult writeLaunch(rank::LaunchOp op, fb::CommandT &command);
   mlir::LogicalResult writeGemm(rank::GemmOp op, fb::CommandT &command);
+  mlir::LogicalResult writeLoop(rank::LoopOp op, fb::CommandT &command);
   void writeCopy(mlir::Operation *op, fb::CommandT &command);
   mlir::LogicalResult writeCollective(rank::CollectiveOp op,
                                       fb::CommandT &command);

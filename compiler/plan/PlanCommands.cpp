@@ -204,7 +204,22 @@ Body CommandWriter::writeTransfer(Op op) {
   return body;
 }
 
-LogicalResult CommandWriter::write(Operation &op, fb::SegmentT &segment) {
+LogicalResult CommandWriter::writeLoop(rank::LoopOp op,
+                                       fb::CommandT &command) {
+  fb::LoopT loop;
+  loop.count = op.getCount();
+  for (BlockArgument argument : op.getBody().getArguments())
+    phases[argument] = command.phase;
+  for (Operation &inner : op.getBody().front().without_terminator())
+    if (failed(write(inner, loop.commands)))
+      return failure();
+  command.body.Set(std::move(loop));
+  return success();
+}
+
+LogicalResult
+CommandWriter::write(Operation &op,
+                     std::vector<std::unique_ptr<fb::CommandT>> &commands) {
   fb::Phase phase = getPhase(&op);
   if (auto segment = dyn_cast<rank::SegmentOp>(op.getParentOp());
       segment && isa<rank::YieldOp>(op))
@@ -235,6 +250,7 @@ LogicalResult CommandWriter::write(Operation &op, fb::SegmentT &segment) {
             return writeLaunch(launch, *command);
           })
           .Case([&](rank::GemmOp gemm) { return writeGemm(gemm, *command); })
+          .Case([&](rank::LoopOp loop) { return writeLoop(loop, *command); })
           .Case<rank::CopyOp, rank::SliceOp>([&](Operation *copy) {
             writeCopy(copy, *command);
             return success();
@@ -258,6 +274,6 @@ LogicalResult CommandWriter::write(Operation &op, fb::SegmentT &segment) {
               return writeCollective(collective, *command);
             return other->emitOpError("is not a command of a plan");
           });
-  segment.commands.push_back(std::move(command));
+  commands.push_back(std::move(command));
   return result;
 }

@@ -217,7 +217,7 @@ LogicalResult ProgramWriter::writeSegments(CommandWriter &writer) {
     auto segment = std::make_unique<fb::SegmentT>();
     segment->name = name.str();
     for (Operation &op : ops)
-      if (failed(writer.write(op, *segment)))
+      if (failed(writer.write(op, segment->commands)))
         return failure();
     if (segment->commands.empty())
       return std::optional<uint32_t>();

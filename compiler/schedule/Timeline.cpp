@@ -48,6 +48,12 @@ int64_t Durations::get(Operation *op) const {
   if (!command || command.isWrittenAtLoad() || isa<rank::WaitOp>(op) ||
       (op->getNumResults() && command.getView(0)))
     return 0;
+  if (auto loop = dyn_cast<rank::LoopOp>(op)) {
+    int64_t sum = 0;
+    for (Operation &inner : loop.getBody().front())
+      sum += get(&inner);
+    return sum * loop.getCount();
+  }
   if (auto collective = dyn_cast<rank::CollectiveOp>(op))
     return model->getPicoseconds(collective.getCollectiveKind(),
                                 collective.getAxes().getAxes(),

@@ -55,6 +55,8 @@ LogicalResult CheckPartition::checkLayout(Value value, const Twine &name) {
 // P1 and P2 inside of the function.
 LogicalResult CheckPartition::checkOps() {
   WalkResult walked = getOperation().getBody().walk([&](Operation *op) {
+    if (graph::isInScan(op))
+      return WalkResult::advance();
     if (isa<sharding::ReshardOp>(op)) {
       op->emitOpError("is left, but the program is partitioned; plan-reshards "
                       "lowers it to collectives");
@@ -70,6 +72,8 @@ LogicalResult CheckPartition::checkOps() {
               checkLayout(result, "result " + Twine(result.getResultNumber()) +
                                       " of " + op->getName().getStringRef())))
         return WalkResult::interrupt();
+    if (isa<graph::ScanOp>(op)) // whose arguments are as its operands are
+      return WalkResult::advance();
     for (Region &region : op->getRegions())
       for (BlockArgument argument : region.getArguments())
         if (failed(checkLayout(

@@ -248,7 +248,7 @@ FailureOr<bool> Strategy::constrainOutputs(const ShardPattern &pattern,
   };
   function.walk([&](Operation *op) {
     StringRef scope = scopeOf(op);
-    if (scope.empty() || op->getNumResults() == 0)
+    if (scope.empty() || op->getNumResults() == 0 || graph::isInScan(op))
       return WalkResult::advance();
     // The module that the pattern means may be an ancestor of the op's.
     std::string matched;

@@ -2,9 +2,9 @@
 
 #include "compiler/training/Autodiff.h"
 
-#include "compiler/training/Forward.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/Provenance.h"
+#include "dialects/graph/Reverse.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -36,11 +36,6 @@ private:
 
 } // namespace
 
-static bool isFloat(Value value) {
-  return isa<FloatType>(
-      cast<RankedTensorType>(value.getType()).getElementType());
-}
-
 FailureOr<SmallVector<Value>>
 polyrank::training::buildGradients(OpBuilder &outer, Value root, Value seed,
                                    ValueRange values) {
@@ -48,46 +43,12 @@ polyrank::training::buildGradients(OpBuilder &outer, Value root, Value seed,
   OpBuilder builder(outer.getContext(), &marker);
   builder.restoreInsertionPoint(outer.saveInsertionPoint());
 
-  // Which values vary with `values`, in program order.
-  llvm::SmallDenseSet<Value> active(values.begin(), values.end());
-  SmallVector<Operation *> ops;
-  for (Operation &op : *outer.getBlock()) {
-    auto isActive = [&](Value value) { return active.contains(value); };
-    // What makes one of `values` is in front of what is differentiated.
-    if (isa<graph::DetachOp>(op) || llvm::none_of(op.getOperands(), isActive) ||
-        llvm::any_of(op.getResults(), isActive))
-      continue;
-    ops.push_back(&op);
-    for (Value result : op.getResults())
-      if (isFloat(result))
-        active.insert(result);
-  }
-
-  DenseMap<Value, Value> cotangents{{root, seed}};
-  auto take = [&](Value value) { return cotangents.lookup(value); };
-  for (Operation *op : llvm::reverse(ops)) {
-    SmallVector<Value> incoming = llvm::map_to_vector(op->getResults(), take);
-    if (llvm::none_of(incoming, [](Value value) { return !!value; }))
-      continue;
-    auto graphOp = dyn_cast<graph::GraphOp>(op);
-    if (!graphOp)
-      return op->emitError("has no gradient");
-    marker.differentiate(op);
-    SmallVector<bool> needed = llvm::map_to_vector(
-        op->getOperands(), [&](Value value) { return active.contains(value); });
-    auto gradients = graphOp.buildGradient(builder, incoming, needed);
-    if (failed(gradients))
-      return failure();
-    for (auto [operand, gradient, isNeeded] :
-         llvm::zip_equal(op->getOperands(), *gradients, needed)) {
-      if (!gradient || !isNeeded)
-        continue;
-      Value &sum = cotangents[operand];
-      sum = sum ? graph::AddOp::create(builder, op->getLoc(), sum, gradient)
-                      .getResult()
-                : gradient;
-    }
-  }
+  graph::Cotangents cotangents{{root, seed}};
+  if (failed(graph::addCotangents(
+          builder, graph::findDependents(*outer.getBlock(), values), cotangents,
+          [&](Operation *op) { marker.differentiate(op); })))
+    return failure();
   outer.restoreInsertionPoint(builder.saveInsertionPoint());
-  return llvm::map_to_vector(values, take);
+  return llvm::map_to_vector(
+      values, [&](Value value) { return cotangents.lookup(value); });
 }

@@ -181,6 +181,8 @@ void StepBuilder::finish(ValueRange updated, ArrayRef<StepOutput> outputs) {
   step.walk([](graph::DetachOp detach) {
     detach.getResult().replaceAllUsesWith(detach.getInput());
   });
+  for (auto microbatch : step.getOps<graph::MicrobatchesOp>())
+    eraseDeadOps(microbatch.getBody().front());
   eraseDeadOps(step.getBody().front());
 }
 

@@ -92,6 +92,11 @@ class Cheap : public mlir::OpTrait::TraitBase<ConcreteType, Cheap> {};
 
 namespace polyrank::graph {
 
+/// Whether the op is of the body of a scan, whose values have no layouts.
+inline bool isInScan(mlir::Operation *op) {
+  return op->getParentOfType<ScanOp>() != nullptr;
+}
+
 /// A scalar or splat constant of `type`.
 mlir::Value splat(mlir::OpBuilder &builder, mlir::Location location,
                   mlir::Type type, double value);

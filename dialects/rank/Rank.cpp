@@ -113,7 +113,7 @@ void AxesAttr::print(AsmPrinter &printer) const {
 Attribute BufferAttr::parse(AsmParser &parser, Type) {
   StringRef name;
   SMLoc location = parser.getCurrentLocation();
-  int64_t offset, size, stride = 0, slots = 0, step = 0;
+  int64_t offset, size, stride = 0, slots = 0, step = 0, each = 0;
   AxesAttr axes;
   if (parser.parseLess() || parser.parseKeyword(&name) || parser.parseComma() ||
       parser.parseInteger(offset) || parser.parseComma() ||
@@ -132,6 +132,9 @@ Attribute BufferAttr::parse(AsmParser &parser, Type) {
     if (!axes)
       return {};
   }
+  if (succeeded(parser.parseOptionalKeyword("each")) &&
+      parser.parseInteger(each))
+    return {};
   if (parser.parseGreater())
     return {};
   std::optional<Region> region = symbolizeRegion(name);
@@ -140,12 +143,13 @@ Attribute BufferAttr::parse(AsmParser &parser, Type) {
     return {};
   }
   return parser.getChecked<BufferAttr>(location, parser.getContext(), *region,
-                                       offset, size, stride, slots, step, axes);
+                                       offset, size, stride, slots, step, axes,
+                                       each);
 }
 
 LogicalResult BufferAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                  Region, int64_t, int64_t, int64_t stride,
-                                 int64_t slots, int64_t, AxesAttr) {
+                                 int64_t slots, int64_t, AxesAttr, int64_t) {
   if (slots < 0 || (slots > 0 && stride == 0))
     return emitError() << "[buffer 1] a buffer has " << slots
                        << " slots at a distance of " << stride << " bytes";
@@ -163,6 +167,8 @@ void BufferAttr::print(AsmPrinter &printer) const {
     printer << " step " << getStep() << " over ";
     getAxes().print(printer);
   }
+  if (getEach())
+    printer << " each " << getEach();
   printer << ">";
 }
 

@@ -84,13 +84,14 @@ def Rank_BufferAttr : Rank_Attr<"Buffer", "buffer"> {
     at offset + i * stride + p * step; with slots at offset + (i mod slots) *
     stride + p * step, so that microbatch i takes the place of microbatch i -
     slots. With axes it is a block of a larger buffer: each device has another
-    one.
+    one. In iteration j of a loop it starts j * each further, or back.
 
     ```mlir
     #rank.buffer<private, 128, 64>
     #rank.buffer<shared, 4096, 1024 stride 1024>
     #rank.buffer<private, 4096, 1024 stride 1024 slots 2>
     #rank.buffer<shared, 4096, 512 step 512 over <#mesh, {"data"}>>
+    #rank.buffer<private, 960, 64 each -64>
     ```
 
     1. Slots are there with a stride alone, and not negative.
@@ -98,7 +99,8 @@ def Rank_BufferAttr : Rank_Attr<"Buffer", "buffer"> {
   let parameters = (ins "::polyrank::rank::Region":$region, "int64_t":$offset,
                         "int64_t":$size, "int64_t":$stride, "int64_t":$slots,
                         "int64_t":$step,
-                        OptionalParameter<"::polyrank::rank::AxesAttr">:$axes);
+                        OptionalParameter<"::polyrank::rank::AxesAttr">:$axes,
+                        "int64_t":$each);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let skipDefaultBuilders = 1;
@@ -106,8 +108,9 @@ def Rank_BufferAttr : Rank_Attr<"Buffer", "buffer"> {
     AttrBuilder<(ins "::polyrank::rank::Region":$region, "int64_t":$offset,
                      "int64_t":$size, CArg<"int64_t", "0">:$stride,
                      CArg<"int64_t", "0">:$slots, CArg<"int64_t", "0">:$step,
-                     CArg<"::polyrank::rank::AxesAttr", "{}">:$axes), [{
-      return $_get($_ctxt, region, offset, size, stride, slots, step, axes);
+                     CArg<"::polyrank::rank::AxesAttr", "{}">:$axes,
+                     CArg<"int64_t", "0">:$each), [{
+      return $_get($_ctxt, region, offset, size, stride, slots, step, axes, each);
     }]>
   ];
   let extraClassDeclaration = [{
@@ -119,15 +122,21 @@ def Rank_BufferAttr : Rank_Attr<"Buffer", "buffer"> {
     int64_t getShift(int64_t microbatch) const {
       return (getSlots() ? microbatch % getSlots() : microbatch) * getStride();
     }
-    /// Behind the last byte in any of `count` microbatches, on any device.
-    int64_t getEnd(int64_t count) const {
+    /// The first byte in any of `iterations` of a loop, in microbatch 0.
+    int64_t getBegin(int64_t iterations = 1) const {
+      return getOffset() + std::min<int64_t>(0, getEach() * (iterations - 1));
+    }
+    /// Behind the last byte in any of `count` microbatches and `iterations` of a
+    /// loop, on any device.
+    int64_t getEnd(int64_t count, int64_t iterations = 1) const {
       int64_t places = getSlots() ? std::min(getSlots(), count) : count;
       return getOffset() + getStride() * (places - 1) +
+             std::max<int64_t>(0, getEach() * (iterations - 1)) +
              getStep() * (getNumBlocks() - 1) + getSize();
     }
     /// The device's block, over `axes`, of what lies here in blocks of `bytes`.
     BufferAttr getBlock(AxesAttr axes, int64_t bytes) const {
-      return get(getContext(), getRegion(), getOffset(), bytes, getStride(), getSlots(), bytes, axes);
+      return get(getContext(), getRegion(), getOffset(), bytes, getStride(), getSlots(), bytes, axes, getEach());
     }
     /// Of `bytes`-sized elements that lie one behind the other, the one of the
     /// microbatch. With `slots` there are so many of them, used in turn.
@@ -135,10 +144,16 @@ def Rank_BufferAttr : Rank_Attr<"Buffer", "buffer"> {
       return get(getContext(), getRegion(), getOffset(), bytes, slots == 1 ? 0 : bytes,
                  slots == 1 ? 0 : slots, getStep(), getAxes());
     }
+    /// Of `count` elements of `bytes` that lie one behind the other, the one of
+    /// the iteration of a loop, which takes the last one first if `isReversed`.
+    BufferAttr getIteration(int64_t bytes, int64_t count, bool isReversed) const {
+      return get(getContext(), getRegion(), getOffset() + (isReversed ? (count - 1) * bytes : 0),
+                 bytes, getStride(), getSlots(), getStep(), getAxes(), isReversed ? -bytes : bytes);
+    }
     /// `size` bytes of it, from byte `begin` on.
     BufferAttr getPart(int64_t begin, int64_t size) const {
       return get(getContext(), getRegion(), getOffset() + begin, size,
-                 getStride(), getSlots(), getStep(), getAxes());
+                 getStride(), getSlots(), getStep(), getAxes(), getEach());
     }
   }];
 }

@@ -75,6 +75,14 @@ BufferAttr rank::getBuffer(Value value) {
                                    source.slots)
                : buffer;
   }
+  if (auto loop = dyn_cast<LoopOp>(parent)) {
+    LoopOp::Source source = loop.getSource(argument);
+    BufferAttr buffer = getBuffer(source.value);
+    return buffer && source.isElement
+               ? buffer.getIteration(getByteSize(argument.getType()),
+                                     loop.getCount(), loop.getReversed())
+               : buffer;
+  }
   return cast<FunctionOpInterface>(parent).getArgAttrOfType<BufferAttr>(
       argument.getArgNumber(), bufferAttrName);
 }

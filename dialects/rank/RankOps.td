@@ -350,8 +350,59 @@ def Rank_SegmentOp : Rank_Op<"segment", [SingleBlock, ParentOneOf<["Microbatches
   }];
 }
 
-def Rank_YieldOp : Rank_Op<"yield", [Pure, Terminator, ParentOneOf<["SegmentOp"]>]> {
-  let summary = "What a segment gives";
+def Rank_LoopOp : Rank_Command<"loop", [AttrSizedOperandSegments, IsolatedFromAbove, SingleBlock]> {
+  let summary = "Commands that run for one element of dim 0 after the other";
+  let description = [{
+    A `graph.scan` on one device. Iteration i takes element i of dim 0 of each
+    `of` operand (`reversed`: the last one first), the carried values, which start
+    as the `carry` operands, and the `uses`. It gives element i of each stack, and
+    the next carried values; results are the stacks, then the carried values. A
+    stack lies one element behind the other, and a carried value in one buffer
+    throughout.
+
+    ```mlir
+    %ys, %last = rank.loop 16 of(%xs) carry(%h) uses(%w) {
+    ^bb0(%x: tensor<4x8xf32>, %before: tensor<4x8xf32>, %weight: tensor<8x8xf32>):
+      %sum = rank.gemm %before at [0, 8, 1], %weight at [0, 8, 1] add %x sizes [4, 8, 8] row 8 batch []
+         : (tensor<4x8xf32>, tensor<8x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+      %next = rank.launch @tanh(%sum) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+      rank.yield %next, %next : tensor<4x8xf32>, tensor<4x8xf32>
+    } : (tensor<16x4x8xf32>, tensor<4x8xf32>, tensor<8x8xf32>) -> (tensor<16x4x8xf32>, tensor<4x8xf32>)
+    ```
+
+    1. There are at least two iterations, and each `of` operand and each stack has
+       so many elements along dim 0.
+    2. Block arguments are the elements, the carried values, the uses.
+    3. It yields the elements of the stacks, then the carried values, whose types
+       do not change.
+    4. The body neither communicates nor holds a loop.
+  }];
+  let arguments = (ins I64Attr:$count, Variadic<Rank_Tensor>:$of, Variadic<Rank_Tensor>:$carry,
+                       Variadic<Rank_Tensor>:$uses, UnitAttr:$reversed, OptionalAttr<Rank_BufferArray>:$buffers);
+  let results = (outs Variadic<Rank_Tensor>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $count (`reversed` $reversed^)? `of` `(` $of `)` `carry` `(` $carry `)` `uses` `(` $uses `)` $body attr-dict
+    `:` functional-type(operands, results)
+  }];
+  let extraClassDeclaration = [{
+    unsigned getNumStacks() { return getNumResults() - getCarry().size(); }
+    YieldOp getYield();
+    /// What an argument of the body stands for: of an `of` operand, the element
+    /// of the iteration.
+    struct Source { ::mlir::Value value; bool isElement = false; };
+    Source getSource(::mlir::BlockArgument argument);
+    /// Of bytes that lie one behind the other, where the first iteration's are.
+    int64_t getFirst(int64_t bytes) { return getReversed() ? (getCount() - 1) * bytes : 0; }
+    /// How much further an iteration's are than those of the one before.
+    int64_t getEach(int64_t bytes) { return getReversed() ? -bytes : bytes; }
+    ::polyrank::runtime::InPlace getInPlace(unsigned operand, unsigned result);
+  }];
+  let hasVerifier = 1;
+}
+
+def Rank_YieldOp : Rank_Op<"yield", [Pure, Terminator, ParentOneOf<["SegmentOp", "LoopOp"]>]> {
+  let summary = "What a segment or an iteration gives";
   let description = [{
     ```mlir
     rank.yield %loss, %stats : tensor<f32>, tensor<16xf32>

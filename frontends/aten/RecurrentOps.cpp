@@ -36,7 +36,8 @@ public:
   LogicalResult runStep();
 
 private:
-  FailureOr<std::vector<RecurrentWeights>> takeWeights(int64_t count);
+  FailureOr<std::vector<RecurrentWeights>> takeWeights(int64_t layers,
+                                                       int64_t directions);
   /// [layers * directions, B, H] as one state each.
   FailureOr<std::vector<Imported>> takeStates(const Value &given,
                                               int64_t count);
@@ -55,14 +56,15 @@ private:
 };
 
 FailureOr<std::vector<RecurrentWeights>>
-Recurrence::takeWeights(int64_t count) {
+Recurrence::takeWeights(int64_t layers, int64_t directions) {
   auto params = c.tensors("params");
-  bool hasBias = c.flag("has_biases");
-  size_t each = hasBias ? 4 : 2;
-  bool hasProjection = isLstm && params.size() == size_t(count) * (each + 1);
-  if (params.size() != size_t(count) * (each + hasProjection))
-    return c.fail(Twine(params.size()) + " weights for " + Twine(count) +
-                  " layers and directions");
+  auto given = static_cast<int64_t>(params.size());
+  bool hasBias = c.flag("has_biases"), isPossible = layers >= 1 && layers <= given;
+  int64_t each = hasBias ? 4 : 2, count = isPossible ? layers * directions : 0;
+  bool hasProjection = isLstm && given == count * (each + 1);
+  if (!isPossible || given != count * (each + hasProjection))
+    return c.fail(Twine(given) + " weights for " + Twine(layers) +
+                  " layers and " + Twine(directions) + " directions");
   std::vector<RecurrentWeights> result;
   for (size_t next = 0; next < params.size();) {
     auto take = [&] { return c.as(Value(params[next++]), ScalarType::Float); };
@@ -150,9 +152,9 @@ FailureOr<Imported> Recurrence::runLayers(Imported x, int64_t time,
                                           const Imported &lengths) {
   int64_t layers = c.integer("num_layers"),
           directions = c.flag("bidirectional") ? 2 : 1;
-  if (failed(checkSteps(emit, x.getShape()[time], layers, directions)))
+  if (failed(checkSteps(emit, x.getShape()[time])))
     return failure();
-  auto weights = takeWeights(layers * directions);
+  auto weights = takeWeights(layers, directions);
   if (failed(weights))
     return failure();
   // An LSTM's states are a list of two tensors.

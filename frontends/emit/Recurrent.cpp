@@ -4,6 +4,7 @@
 
 #include "frontends/emit/Activations.h"
 #include "frontends/emit/Products.h"
+#include "frontends/emit/Scan.h"
 
 using namespace mlir;
 
@@ -48,16 +49,10 @@ Imported stepsWithin(Emitter &emit, const Imported &lengths, int64_t steps) {
       graph::Comparison::LT);
 }
 
-LogicalResult checkSteps(Emitter &emit, int64_t steps, int64_t layers,
-                         int64_t directions) {
-  if (steps >= 1 && layers >= 1 && directions >= 1 &&
-      layers <= maxRecurrentSteps &&
-      steps <= maxRecurrentSteps / (layers * directions))
-    return success();
-  return emit.fail(Twine(layers * directions) + " layers and directions of " +
-                   Twine(steps) + " steps; each step is ops of its own, and " +
-                   "there may be 1 to " + Twine(maxRecurrentSteps) +
-                   " in all: give shorter sequences, or fewer layers");
+LogicalResult checkSteps(Emitter &emit, int64_t steps) {
+  return steps >= 1 ? success()
+                    : emit.fail(Twine(steps) +
+                                " steps, and it needs at least one");
 }
 
 //===-- cells ------------------------------------------------------------===//
@@ -272,45 +267,52 @@ RecurrentState RecurrentLayer::step(const Imported &x,
 Imported RecurrentLayer::run(const Imported &x, int64_t time,
                              RecurrentState &state, const Imported &lengths,
                              bool isReversed) {
-  Shape shape = x.getShape();
-  int64_t count = shape[time], batch = shape[1 - time];
-  prepare(batch);
-  std::vector<Imported> inputs = unstack(emit, ofInput(x), time);
-  std::vector<Imported> outputs(count);
-  auto isAlive = [&](int64_t t) { // [B, 1]
-    return emit.reshape(
-        emit.binaryOver<graph::CompareOp>(
-            lengths, emit.scalar(lengths.getElementType(), double(t)),
-            graph::Comparison::GT),
-        {batch, 1});
+  // Steps come first: the product with the input's matrix is of them all.
+  auto swapped = [&](const Imported &x) {
+    return time == 0 ? x : emit.transpose(x, {1, 0, 2});
   };
+  Imported gates = ofInput(swapped(x));
+  int64_t count = gates.getShape()[0], batch = gates.getShape()[1];
+  prepare(batch);
   auto choose = [&](const Imported &alive, const Imported &x,
                     const Imported &otherwise) {
     return emit.select(
         emit.broadcast(alive, x.getShape(), !alive.isConstant()), x, otherwise);
   };
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t t = isReversed ? count - 1 - i : i;
-    RecurrentState next = after(inputs[t], state);
-    if (lengths) {
-      Imported alive = isAlive(t);
-      next.hidden = choose(alive, next.hidden, state.hidden);
-      if (next.cell)
-        next.cell = choose(alive, next.cell, state.cell);
-    }
-    state = next;
-    outputs[t] = state.hidden;
+  std::vector<Imported> sequences = {gates}, carried = {state.hidden};
+  Imported alive; // [T, B, 1]
+  if (lengths) {
+    alive = emit.reshape(stepsWithin(emit, lengths, count), {count, batch, 1});
+    sequences.push_back(alive);
   }
-  Imported result = stack(emit, outputs, time);
-  if (!lengths)
-    return result;
-  Imported alive = stepsWithin(emit, lengths, count);
-  if (time == 1)
-    alive = emit.transpose(alive, {1, 0});
-  Shape all = result.getShape();
-  return choose(emit.reshape(alive, {all[0], all[1], 1}), result,
-                emit.broadcast(emit.scalar(result.getElementType(), 0), all,
-                               !result.isConstant()));
+  if (state.cell)
+    carried.push_back(state.cell);
+  Scanned steps =
+      scan(emit, sequences, carried, isReversed,
+           [&](ArrayRef<Imported> elements, ArrayRef<Imported> carried) {
+             RecurrentState before = {carried[0], {}};
+             if (carried.size() > 1)
+               before.cell = carried[1];
+             RecurrentState next = after(elements[0], before);
+             if (lengths) {
+               next.hidden = choose(elements[1], next.hidden, before.hidden);
+               if (next.cell)
+                 next.cell = choose(elements[1], next.cell, before.cell);
+             }
+             Scanned given = {{next.hidden}, {next.hidden}};
+             if (next.cell)
+               given.carried.push_back(next.cell);
+             return given;
+           });
+  state.hidden = steps.carried[0];
+  if (state.cell)
+    state.cell = steps.carried[1];
+  Imported outputs = steps.stacks[0];
+  if (lengths)
+    outputs = choose(alive, outputs,
+                     emit.broadcast(emit.scalar(outputs.getElementType(), 0),
+                                    outputs.getShape(), true));
+  return swapped(outputs);
 }
 
 } // namespace polyrank::frontends

@@ -1,9 +1,9 @@
 // Recurrent layers: what the cells of LSTM, GRU and RNN compute, step by step.
 //
-// A sequence of T steps becomes T copies of the cell's ops, so that gradients,
-// layouts, stages and recompute see ordinary ops. What does not depend on the
-// step before is computed once for all steps: the product of the input with its
-// matrix (B * T rows), with all biases that can be added there, and what
+// A sequence of T steps is a `graph.scan` of the cell's ops, so that a program is
+// as large for a thousand steps as for two. What does not depend on the step
+// before is computed once for all steps: the product of the input with its
+// matrix (T * B rows), with all biases that can be added there, and what
 // becomes of the outputs.
 
 #pragma once
@@ -115,12 +115,7 @@ private:
   Imported gatesMatrix, newMatrix;
 };
 
-/// Every step is ops of its own, so a long sequence is a large program.
-constexpr int64_t maxRecurrentSteps = 4096;
-
-/// Fails unless there are 1 to `maxRecurrentSteps` steps in `layers` times
-/// `directions` sequences of `steps`.
-llvm::LogicalResult checkSteps(Emitter &emit, int64_t steps, int64_t layers,
-                               int64_t directions);
+/// Fails where there is no step.
+llvm::LogicalResult checkSteps(Emitter &emit, int64_t steps);
 
 } // namespace polyrank::frontends

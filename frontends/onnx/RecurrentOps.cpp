@@ -294,7 +294,7 @@ LogicalResult Recurrence::run() {
                   " is not of three dims and floats");
   int64_t time = isBatchFirst ? 1 : 0, batch = x.getShape()[1 - time],
           steps = x.getShape()[time];
-  if (failed(checkSteps(emit, steps, 1, directions)))
+  if (failed(checkSteps(emit, steps)))
     return failure();
   std::vector<Imported> parts[4]; // of W, R, B and P
   constexpr struct {

@@ -120,6 +120,8 @@ bool Checker::runModel(ModuleOp module) {
 static std::multimap<std::string, std::string> layoutsOf(ModuleOp module) {
   std::multimap<std::string, std::string> layouts;
   module.walk([&](graph::GraphOp op) {
+    if (graph::isInScan(op))
+      return;
     std::string where, what;
     llvm::raw_string_ostream(where) << op->getLoc();
     for (Value result : op->getResults())

@@ -324,7 +324,7 @@ void polyrank::test::drawConstraints(func::FuncOp function,
                                  isInput, 0));
   }
   function.walk([&](graph::GraphOp op) {
-    if (op->getNumOperands() == 0 || !random.chance(6))
+    if (op->getNumOperands() == 0 || graph::isInScan(op) || !random.chance(6))
       return;
     int64_t result = random.below(op->getNumResults());
     sharding::setConstraint(

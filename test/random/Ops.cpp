@@ -574,6 +574,40 @@ static bool crossEntropy(ProgramBuilder &b) {
   return b.put(b.random.chance(25) ? op.getLse() : op.getLoss(), 40);
 }
 
+/// A recurrent layer: tanh of what comes in, of a product or of one by one.
+static bool scan(ProgramBuilder &b) {
+  int64_t count = b.random.pick({1, 2, 3, 5}), width = b.random.pick({1, 2, 3});
+  bool hasProduct = b.random.chance(50), gives = b.random.chance(75);
+  Value of = b.bounded(b.floatOf({count, b.batch, width}), 8),
+        carry = b.bounded(b.floatOf({b.batch, width}), 8),
+        use = b.bounded(
+            b.floatOf(hasProduct ? Shape{width, width} : Shape{b.batch, width}),
+            8);
+  Location location = b.parts.location;
+  auto region = std::make_unique<Region>();
+  Block &body = region->emplaceBlock();
+  SmallVector<Value> arguments;
+  for (Type type : {graph::ScanOp::getElementType(of.getType()),
+                    graph::getGlobalType(carry), graph::getGlobalType(use)})
+    arguments.push_back(body.addArgument(type, location));
+  OpBuilder builder(b.builder.getContext());
+  builder.setInsertionPointToEnd(&body);
+  graph::Parts parts(builder, location);
+  Value moved = hasProduct
+                    ? parts.matmul(arguments[1], arguments[2], {}, {}, {1}, {0})
+                    : parts.mul(arguments[1], arguments[2]);
+  Value next = parts.apply<graph::TanhOp>(parts.add(arguments[0], moved));
+  Value given = b.random.chance(50) ? arguments[1] : next;
+  SmallVector<Value> stacks;
+  if (gives)
+    stacks.push_back(given);
+  graph::ScanYieldOp::create(builder, location, stacks, next);
+  auto op = graph::ScanOp::create(b.builder, location, count,
+                                  b.random.chance(50), of, carry, use,
+                                  std::move(region));
+  return b.put(op.getResult(0), gives && given == arguments[1] ? 8 : 1);
+}
+
 static bool dropout(ProgramBuilder &b) {
   Value x = b.pickFloat(1, 4);
   return b.put(
@@ -679,6 +713,8 @@ ArrayRef<OpEntry> polyrank::test::opTable() {
       {"cross_entropy", crossEntropy},
       {"cross_entropy", crossEntropy},
       {"cross_entropy_grad", byPasses},
+      {"scan", scan},
+      {"scan", scan},
       {"dropout", dropout},
       {"uniform", uniform},
       {"seed", byPasses},

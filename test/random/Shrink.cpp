@@ -210,6 +210,8 @@ bool Edit::apply(int64_t index, bool &isLast) {
   SmallVector<Operation *> ops;
   SmallVector<graph::MicrobatchesOp> regions;
   function.walk([&](Operation *op) {
+    if (graph::isInScan(op))
+      return;
     if (auto region = dyn_cast<graph::MicrobatchesOp>(op))
       regions.push_back(region);
     if (isa<graph::GraphOp>(op) || isa<sharding::ReshardOp>(op))

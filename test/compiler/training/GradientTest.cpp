@@ -211,6 +211,35 @@ const Case cases[] = {
      "tensor<2xf64>", R"(
       %l, %s = graph.cross_entropy %x, %i {axis = 1 : i64, ignore_index = 2 : i64} : (tensor<2x4xf64>, tensor<2xi64>) -> (tensor<2xf64>, tensor<2xf64>)
       %r = graph.mul %l, %s : tensor<2xf64>)"},
+    {"scan", // products and sums are added up behind it
+     "%x: tensor<3x2x2xf64>, %h: tensor<2x2xf64>, %w: tensor<2x2xf64>, %b: "
+     "tensor<2xf64>",
+     "tensor<2x2xf64>", R"(
+      %ys, %last = graph.scan 3 of(%x) carry(%h) uses(%w, %b) {
+      ^bb0(%e: tensor<2x2xf64>, %c: tensor<2x2xf64>, %v: tensor<2x2xf64>, %u: tensor<2xf64>):
+        %p = graph.matmul %c, %v batch [] x [] contract [1] x [1] : (tensor<2x2xf64>, tensor<2x2xf64>) -> tensor<2x2xf64>
+        %q = graph.broadcast %u {dims = array<i64: 1>} : (tensor<2xf64>) -> tensor<2x2xf64>
+        %s = graph.add %e, %p : tensor<2x2xf64>
+        %t = graph.add %s, %q : tensor<2x2xf64>
+        %n = graph.tanh %t : tensor<2x2xf64>
+        graph.scan_yield stack(%n) carry(%n) : tensor<2x2xf64>, tensor<2x2xf64>
+      } : (tensor<3x2x2xf64>, tensor<2x2xf64>, tensor<2x2xf64>, tensor<2xf64>) -> (tensor<3x2x2xf64>, tensor<2x2xf64>)
+      %y = graph.reduce sum %ys over [0] : (tensor<3x2x2xf64>) -> tensor<2x2xf64>
+      %r = graph.add %y, %last : tensor<2x2xf64>)"},
+    {"scan_reversed", // sums are carried; a stack of what comes in
+     "%x: tensor<3x2xf64>, %h: tensor<2xf64>, %w: tensor<2xf64>",
+     "tensor<3x2xf64>", R"(
+      %k = graph.constant dense<[1, 2]> : tensor<2xi64>
+      %r, %n, %c = graph.scan 3 reversed of(%x) carry(%h, %k) uses(%w) {
+      ^bb0(%e: tensor<2xf64>, %s: tensor<2xf64>, %i: tensor<2xi64>, %u: tensor<2xf64>):
+        %a = graph.mul %s, %u : tensor<2xf64>
+        %m = graph.mul %a, %e : tensor<2xf64>
+        %f = graph.convert %i : (tensor<2xi64>) -> tensor<2xf64>
+        %o = graph.mul %m, %f : tensor<2xf64>
+        %q = graph.add %o, %u : tensor<2xf64>
+        %j = graph.add %i, %i : tensor<2xi64>
+        graph.scan_yield stack(%s) carry(%q, %j) : tensor<2xf64>, tensor<2xf64>, tensor<2xi64>
+      } : (tensor<3x2xf64>, tensor<2xf64>, tensor<2xi64>, tensor<2xf64>) -> (tensor<3x2xf64>, tensor<2xf64>, tensor<2xi64>))"},
     {"dropout", "%x: tensor<4x8xf64>, %s: tensor<i64>", "tensor<4x8xf64>",
      "%r = graph.dropout %x, %s, %s, %s {rate = 0.4 : f64, rng_id = 7 : i64} : "
      "(tensor<4x8xf64>, tensor<i64>, tensor<i64>, tensor<i64>) -> "

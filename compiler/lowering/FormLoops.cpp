@@ -1,0 +1,146 @@
+// Scans become loops of commands.
+
+#include "compiler/lowering/Passes.h"
+#include "dialects/graph/Graph.h"
+#include "dialects/graph/Provenance.h"
+#include "dialects/rank/Rank.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::lowering;
+
+namespace polyrank::lowering {
+#define GEN_PASS_DEF_FORMLOOPS
+#include "compiler/lowering/Passes.h.inc"
+} // namespace polyrank::lowering
+
+/// Which results are read: a stack by others, a carried value also by an
+/// iteration that computes something else with it.
+static SmallVector<bool> findRead(graph::ScanOp scan) {
+  graph::ScanYieldOp yield = scan.getYield();
+  unsigned numStacks = scan.getNumStacks();
+  SmallVector<bool> isRead;
+  for (Value result : scan.getResults())
+    isRead.push_back(!result.use_empty());
+  llvm::DenseSet<Value> needed;
+  SmallVector<Value> work;
+  auto need = [&](Value value) {
+    if (needed.insert(value).second)
+      work.push_back(value);
+  };
+  for (auto [value, read] : llvm::zip_equal(yield.getOperands(), isRead))
+    if (read)
+      need(value);
+  while (!work.empty()) {
+    Value value = work.pop_back_val();
+    if (Operation *op = value.getDefiningOp()) {
+      for (Value operand : op->getOperands())
+        need(operand);
+      continue;
+    }
+    auto carried = scan.getCarried();
+    auto found = llvm::find(carried, value);
+    if (found == carried.end())
+      continue;
+    unsigned number = numStacks + (found - carried.begin());
+    isRead[number] = true;
+    need(yield->getOperand(number));
+  }
+  return isRead;
+}
+
+/// A scan of one iteration is its body.
+static void inlineOnly(graph::ScanOp scan, OpBuilder &builder) {
+  IRMapping mapping;
+  Location location = scan.getLoc();
+  for (auto [argument, of] : llvm::zip_equal(scan.getElements(), scan.getOf()))
+    mapping.map(argument,
+                graph::ReshapeOp::create(builder, location, argument.getType(),
+                                         of)
+                    .getResult());
+  mapping.map(scan.getCarried(), scan.getCarry());
+  mapping.map(scan.getUsed(), scan.getUses());
+  for (Operation &op : scan.getBody().front().without_terminator())
+    builder.clone(op, mapping);
+  for (auto [result, value] :
+       llvm::zip_equal(scan.getResults(), scan.getYield().getOperands())) {
+    Value given = mapping.lookup(value);
+    if (given.getType() != result.getType())
+      given = graph::ReshapeOp::create(builder, location, result.getType(),
+                                       given);
+    result.replaceAllUsesWith(given);
+  }
+}
+
+static void formLoop(graph::ScanOp scan) {
+  graph::ProvenanceCopier provenance(scan);
+  OpBuilder builder(scan, &provenance);
+  if (scan.getCount() == 1) {
+    inlineOnly(scan, builder);
+    scan.erase();
+    return;
+  }
+  SmallVector<bool> isRead = findRead(scan);
+  unsigned numStacks = scan.getNumStacks();
+  // Arguments and operands that are left.
+  Block &body = scan.getBody().front();
+  graph::ScanYieldOp yield = scan.getYield();
+  SmallVector<Value> yielded, replaced, carry, of, uses;
+  SmallVector<Type> types;
+  for (auto [i, value] : llvm::enumerate(yield.getOperands()))
+    if (isRead[i]) {
+      yielded.push_back(value);
+      replaced.push_back(scan.getResult(i));
+      types.push_back(scan.getResult(i).getType());
+      if (i >= numStacks)
+        carry.push_back(scan.getCarry()[i - numStacks]);
+    }
+  builder.setInsertionPointToEnd(&body);
+  auto end = rank::YieldOp::create(builder, yield.getLoc(), yielded);
+  yield.erase();
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
+    if (&op != end && isOpTriviallyDead(&op))
+      op.erase();
+  llvm::BitVector unused(body.getNumArguments());
+  for (auto [argument, operand] :
+       llvm::zip_equal(scan.getElements(), scan.getOf()))
+    if (argument.use_empty())
+      unused.set(argument.getArgNumber());
+    else
+      of.push_back(operand);
+  for (BlockArgument argument : scan.getCarried())
+    if (!isRead[numStacks + argument.getArgNumber() - scan.getOf().size()])
+      unused.set(argument.getArgNumber());
+  for (auto [argument, operand] :
+       llvm::zip_equal(scan.getUsed(), scan.getUses()))
+    if (argument.use_empty())
+      unused.set(argument.getArgNumber());
+    else
+      uses.push_back(operand);
+  builder.setInsertionPoint(scan);
+  auto loop = rank::LoopOp::create(builder, scan.getLoc(), types,
+                                   scan.getCount(), of, carry, uses,
+                                   scan.getReversed(), /*buffers=*/nullptr);
+  body.eraseArguments(unused);
+  loop.getBody().takeBody(scan.getBody());
+  for (auto [from, to] : llvm::zip_equal(replaced, loop.getResults()))
+    from.replaceAllUsesWith(to);
+  scan.erase();
+}
+
+namespace {
+struct FormLoopsPass : lowering::impl::FormLoopsBase<FormLoopsPass> {
+  void runOnOperation() override {
+    SmallVector<graph::ScanOp> scans;
+    getOperation().walk([&](graph::ScanOp scan) { scans.push_back(scan); });
+    // Who reads a scan comes behind it.
+    for (graph::ScanOp scan : llvm::reverse(scans)) {
+      if (scan.use_empty())
+        scan.erase();
+      else
+        formLoop(scan);
+    }
+  }
+};
+} // namespace

@@ -1,0 +1,87 @@
+// A loop over the elements of a dim: recurrent layers.
+
+#ifndef POLYRANK_GRAPH_SCAN_TD
+#define POLYRANK_GRAPH_SCAN_TD
+
+include "dialects/graph/Graph.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+
+def Graph_ScanOp : Graph_Op<"scan", ["localize", "buildGradient", "getCost"],
+    [AttrSizedOperandSegments, IsolatedFromAbove, SingleBlock]> {
+  let summary = "Runs its region once per element of dim 0, handing values on";
+  let description = [{
+    Iteration i takes element i of dim 0 of each `of` operand, what the iteration
+    before has left of the `carry` values (the first one: the operands), and the
+    `uses` operands as they are. It gives element i of each stack, and the next
+    carried values; results are the stacks, then the last carried values. With
+    `reversed` the iterations go from the last element to the first.
+
+    The program is as large for a thousand iterations as for two. The gradient is
+    a scan in the other direction over what the forward has kept
+    (ScanGradient.cpp); what a `uses` operand adds to by a product or a sum is
+    computed behind it, for all iterations at once.
+
+    ```mlir
+    %ys, %last = graph.scan 16 of(%xs) carry(%h) uses(%w) {
+    ^bb0(%x: tensor<4x8xf32>, %before: tensor<4x8xf32>, %weight: tensor<8x8xf32>):
+      %product = graph.matmul %before, %weight batch [] x [] contract [1] x [0]
+         : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+      %sum = graph.add %x, %product : tensor<4x8xf32>
+      %next = graph.tanh %sum : tensor<4x8xf32>
+      graph.scan_yield stack(%next) carry(%next) : tensor<4x8xf32>, tensor<4x8xf32>
+    } : (tensor<16x4x8xf32>, tensor<4x8xf32>, tensor<8x8xf32>) -> (tensor<16x4x8xf32>, tensor<4x8xf32>)
+    ```
+
+    1. There is at least one iteration, and each `of` operand has so many
+       elements along dim 0.
+    2. Block arguments are the elements, the carried values, the uses.
+    3. The terminator gives the elements of the stacks, which have so many along
+       dim 0, then the carried values, whose types do not change.
+    4. The body computes with `graph` ops that have no layouts: no loops, and
+       nothing random, which would be the same in each iteration.
+  }];
+  let arguments = (ins I64Attr:$count, Variadic<Graph_Tensor>:$of, Variadic<Graph_Tensor>:$carry,
+                       Variadic<Graph_Tensor>:$uses, UnitAttr:$reversed);
+  let results = (outs Variadic<Graph_Tensor>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $count (`reversed` $reversed^)? `of` `(` $of `)` `carry` `(` $carry `)` `uses` `(` $uses `)` $body attr-dict
+    `:` functional-type(operands, results)
+  }];
+  let builders = [OpBuilder<(ins "int64_t":$count, "bool":$isReversed, "::mlir::ValueRange":$of,
+      "::mlir::ValueRange":$carry, "::mlir::ValueRange":$uses, "::std::unique_ptr<::mlir::Region>":$body)>];
+  let extraClassDeclaration = [{
+    ::mlir::Block::BlockArgListType getElements() {
+      return getBody().getArguments().take_front(getOf().size());
+    }
+    ::mlir::Block::BlockArgListType getCarried() {
+      return getBody().getArguments().slice(getOf().size(), getCarry().size());
+    }
+    ::mlir::Block::BlockArgListType getUsed() {
+      return getBody().getArguments().take_back(getUses().size());
+    }
+    unsigned getNumStacks() { return getNumResults() - getCarry().size(); }
+    ::mlir::ResultRange getStacks() { return getResults().take_front(getNumStacks()); }
+    ::mlir::ResultRange getLast() { return getResults().drop_front(getNumStacks()); }
+    ScanYieldOp getYield();
+    /// The type of one element of a stack: without dim 0 and layout.
+    static ::mlir::RankedTensorType getElementType(::mlir::Type stack);
+    /// Of so many elements of this type.
+    static ::mlir::RankedTensorType getStackType(int64_t count, ::mlir::Type element);
+  }];
+  let hasVerifier = 1;
+}
+
+def Graph_ScanYieldOp : Op<Graph_Dialect, "scan_yield",
+    [AttrSizedOperandSegments, Terminator, Pure, ParentOneOf<["ScanOp"]>]> {
+  let summary = "What one iteration gives and hands on";
+  let description = [{
+    ```mlir
+    graph.scan_yield stack(%y) carry(%next) : tensor<4x8xf32>, tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<Graph_Tensor>:$stack, Variadic<Graph_Tensor>:$carry);
+  let assemblyFormat = "`stack` `(` $stack `)` `carry` `(` $carry `)` attr-dict `:` type(operands)";
+}
+
+#endif

@@ -1,0 +1,424 @@
+// The gradient of a scan: a scan in the other direction.
+//
+// Its body is the gradient of the forward's body. What that reads of the forward
+// is kept: the forward gives it as further stacks. What is cheap to have again,
+// or the same in all iterations, is computed again instead. Gradients of carried
+// values are carried back. Those of `uses` are sums over all iterations: of
+// products and sums the factors are stacked, and one product or sum behind the
+// scan adds up all iterations; the others are carried along.
+
+#include <functional>
+
+#include "dialects/graph/Parts.h"
+#include "dialects/graph/Reverse.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::graph;
+
+namespace {
+
+/// Something that there is a stack of: an element that the backward takes, or
+/// one that it gives.
+struct Stacked {
+  bool isTaken;
+  unsigned number;
+};
+
+/// What an iteration adds to the gradient of a used value.
+struct Contribution {
+  unsigned use;
+  Value value;
+  /// Of a product or sum: what it is of, and how that of all iterations is
+  /// computed, given the stacks. Null: it is added up within the scan.
+  SmallVector<Stacked, 2> factors = {};
+  std::function<Value(Parts &, ArrayRef<Value>)> addUp = nullptr;
+};
+
+class GradientBuilder {
+public:
+  GradientBuilder(ScanOp scan, OpBuilder &outer, ArrayRef<Value> incoming,
+                  ArrayRef<bool> needed)
+      : scan(scan), outside(outer, scan.getLoc()), incoming(incoming),
+        needed(needed), builder(outer.getContext(), outer.getListener()),
+        inside(builder, scan.getLoc()) {
+    region->push_back(block);
+    builder.setInsertionPointToEnd(block);
+  }
+
+  FailureOr<SmallVector<Value>> run();
+
+private:
+  /// An argument of the backward's body and the operand that it stands for.
+  struct Argument {
+    Value inside, outside;
+    bool isUsed = true;
+  };
+
+  static bool isFloat(Value value) {
+    return isa<FloatType>(getElementTypeOrSelf(value));
+  }
+  Value add(SmallVectorImpl<Argument> &list, Type type, Value outer) {
+    list.push_back({block->addArgument(type, scan.getLoc()), outer});
+    return list.back().inside;
+  }
+  /// The cotangent of an argument of the forward's body; null: none.
+  Value take(Value argument) {
+    return cotangents.lookup(repeated.lookup(argument));
+  }
+
+  void repeatForward();
+  void seed();
+  LogicalResult differentiate();
+  void split(unsigned use, Value gradient);
+  bool isInvariant(Value value);
+  unsigned getResidual(Value value);
+  Stacked stack(Value value);
+  unsigned giveStack(Value value);
+  void give();
+  void readResiduals(Operation &op);
+  void eraseDead();
+  void arrangeArguments();
+  void keepResiduals();
+  SmallVector<Value> getOutside(ArrayRef<Argument> list);
+  SmallVector<Value> collect();
+
+  ScanOp scan;
+  Parts outside;
+  ArrayRef<Value> incoming;
+  ArrayRef<bool> needed;
+
+  std::unique_ptr<Region> region = std::make_unique<Region>();
+  Block *block = new Block; // the backward's body, of `region`
+  OpBuilder builder;
+  Parts inside;
+  /// From the forward's body to its copy in here, and back.
+  IRMapping repeated;
+  llvm::DenseMap<Value, Value> originals;
+  llvm::SetVector<Operation *> copies, kept;
+  Cotangents cotangents;
+  SmallVector<Argument> elements, carried, uses;
+  /// Values of the forward's body that it keeps, with the number of the element
+  /// that stands for it in here.
+  llvm::MapVector<Value, unsigned> residuals;
+  SmallVector<Contribution> contributions;
+  /// What an iteration gives and hands on.
+  SmallVector<Value> stacks, next;
+  /// Which of these are the gradients of elements, carried and used values.
+  llvm::DenseMap<unsigned, unsigned> ofElement, ofCarried, ofUse;
+  ScanOp backward;
+};
+
+} // namespace
+
+/// The forward's body, over arguments of which some will go.
+void GradientBuilder::repeatForward() {
+  OpBuilder cloner(scan.getContext()); // these ops are no derivatives
+  cloner.setInsertionPointToEnd(block);
+  for (auto [argument, of] : llvm::zip_equal(scan.getElements(), scan.getOf()))
+    repeated.map(argument, add(elements, argument.getType(), of));
+  for (BlockArgument argument : scan.getCarried()) {
+    Value copy = block->addArgument(argument.getType(), argument.getLoc());
+    repeated.map(argument, copy);
+    originals[copy] = argument;
+  }
+  for (auto [argument, use] : llvm::zip_equal(scan.getUsed(), scan.getUses()))
+    repeated.map(argument, add(uses, argument.getType(), use));
+  for (Operation &op : scan.getBody().front().without_terminator()) {
+    Operation *copy = cloner.clone(op, repeated);
+    copies.insert(copy);
+    for (auto [original, result] :
+         llvm::zip_equal(op.getResults(), copy->getResults()))
+      originals[result] = original;
+  }
+}
+
+/// The cotangents of what an iteration gives.
+void GradientBuilder::seed() {
+  auto addTo = [&](Value given, Value cotangent) {
+    Value &sum = cotangents[repeated.lookup(given)];
+    sum = sum ? inside.add(sum, cotangent) : cotangent;
+  };
+  ScanYieldOp yield = scan.getYield();
+  for (auto [value, gradient] : llvm::zip(yield.getStack(), incoming))
+    if (gradient)
+      addTo(value, add(elements, value.getType(), gradient));
+  for (auto [value, gradient] : llvm::zip_equal(
+           yield.getCarry(), incoming.drop_front(scan.getNumStacks())))
+    if (isFloat(value))
+      addTo(value, add(carried, value.getType(),
+                       gradient ? gradient : outside.splat(value, 0)));
+}
+
+LogicalResult GradientBuilder::differentiate() {
+  SmallVector<Value> wanted;
+  unsigned numOf = scan.getOf().size(), numCarry = scan.getCarry().size();
+  for (auto [i, argument] : llvm::enumerate(scan.getBody().getArguments()))
+    if (isFloat(argument) &&
+        (needed[i] || (i >= numOf && i < numOf + numCarry)))
+      wanted.push_back(repeated.lookup<Value>(argument));
+  Dependents dependents = findDependents(*block, wanted);
+  seed();
+  return addCotangents(builder, dependents, cotangents, [](Operation *) {});
+}
+
+/// Whether it is the same in all iterations.
+bool GradientBuilder::isInvariant(Value value) {
+  if (isa<BlockArgument>(value))
+    return llvm::any_of(
+        uses, [&](const Argument &use) { return use.inside == value; });
+  return llvm::all_of(value.getDefiningOp()->getOperands(),
+                      [&](Value operand) { return isInvariant(operand); });
+}
+
+/// The number of the element that is what the forward computes there.
+unsigned GradientBuilder::getResidual(Value value) {
+  auto [entry, isNew] =
+      residuals.try_emplace(originals.at(value), elements.size());
+  if (isNew)
+    add(elements, value.getType(), {});
+  return entry->second;
+}
+
+unsigned GradientBuilder::giveStack(Value value) {
+  auto found = llvm::find(stacks, value);
+  unsigned number = found - stacks.begin();
+  if (found == stacks.end())
+    stacks.push_back(value);
+  return number;
+}
+
+Stacked GradientBuilder::stack(Value value) {
+  for (auto [i, element] : llvm::enumerate(elements))
+    if (element.inside == value)
+      return {true, static_cast<unsigned>(i)};
+  if (originals.contains(value))
+    return {true, getResidual(value)};
+  return {false, giveStack(value)};
+}
+
+static SmallVector<int64_t> behindIterations(ArrayRef<int64_t> dims) {
+  return llvm::map_to_vector(dims, [](int64_t dim) { return dim + 1; });
+}
+
+static SmallVector<int64_t> withIterations(ArrayRef<int64_t> dims) {
+  SmallVector<int64_t> all = {0};
+  llvm::append_range(all, behindIterations(dims));
+  return all;
+}
+
+/// Cuts the gradient of a used value into what can be computed behind the scan
+/// and what cannot.
+void GradientBuilder::split(unsigned use, Value gradient) {
+  if (auto sum = gradient.getDefiningOp<AddOp>()) {
+    split(use, sum.getLhs());
+    split(use, sum.getRhs());
+    return;
+  }
+  Contribution contribution{use, gradient};
+  std::function<Value(Parts &, Value)> finish = [](Parts &, Value value) {
+    return value;
+  };
+  Operation *op = gradient.getDefiningOp();
+  for (; isa_and_present<TransposeOp, ReshapeOp>(op);
+       op = op->getOperand(0).getDefiningOp()) {
+    auto transpose = dyn_cast<TransposeOp>(op);
+    SmallVector<int64_t> dims;
+    if (transpose)
+      dims = llvm::to_vector(transpose.getPermutation());
+    finish = [finish, dims, isTranspose = !!transpose,
+              type = op->getResult(0).getType()](Parts &parts, Value value) {
+      Value moved = isTranspose
+                        ? parts.transpose(value, dims)
+                        : ReshapeOp::create(parts.builder, parts.location, type,
+                                            value)
+                              .getResult();
+      return finish(parts, moved);
+    };
+  }
+  auto product = dyn_cast_if_present<MatmulOp>(op);
+  auto sum = dyn_cast_if_present<ReduceOp>(op);
+  if (product)
+    contribution.addUp =
+        [finish, lhsBatch = behindIterations(product.getLhsBatch()),
+         rhsBatch = behindIterations(product.getRhsBatch()),
+         lhsContract = withIterations(product.getLhsContract()),
+         rhsContract = withIterations(product.getRhsContract())](
+            Parts &parts, ArrayRef<Value> stacks) {
+          return finish(parts, parts.matmul(stacks[0], stacks[1], lhsBatch,
+                                            rhsBatch, lhsContract, rhsContract));
+        };
+  else if (sum && sum.getKind() == sharding::ReductionKind::Sum)
+    contribution.addUp = [finish, dims = withIterations(sum.getDims())](
+                             Parts &parts, ArrayRef<Value> stacks) {
+      return finish(parts, parts.sum(stacks[0], dims));
+    };
+  if (contribution.addUp && llvm::none_of(op->getOperands(), [&](Value value) {
+        return isInvariant(value);
+      }))
+    for (Value operand : op->getOperands())
+      contribution.factors.push_back(stack(operand));
+  else
+    contribution.addUp = nullptr;
+  contributions.push_back(std::move(contribution));
+}
+
+/// The body's end: gradients of elements and factors, gradients of carried
+/// values, and sums.
+void GradientBuilder::give() {
+  unsigned numOf = scan.getOf().size(), numCarry = scan.getCarry().size();
+  for (auto [i, argument] : llvm::enumerate(scan.getElements()))
+    if (Value gradient = take(argument); gradient && needed[i])
+      ofElement[i] = giveStack(gradient);
+  for (auto [i, argument] : llvm::enumerate(scan.getUsed()))
+    if (Value gradient = take(argument);
+        gradient && needed[numOf + numCarry + i])
+      split(i, gradient);
+  for (auto [i, argument] : llvm::enumerate(scan.getCarried())) {
+    if (!isFloat(argument))
+      continue;
+    ofCarried[i] = next.size();
+    Value gradient = take(argument);
+    next.push_back(gradient ? gradient : inside.splat(argument, 0));
+  }
+  for (const Contribution &contribution : contributions) {
+    if (contribution.addUp)
+      continue;
+    auto [entry, isNew] = ofUse.try_emplace(contribution.use, next.size());
+    if (isNew)
+      next.push_back(add(carried, contribution.value.getType(),
+                         outside.splat(contribution.value, 0)));
+    Value &sum = next[entry->second];
+    sum = inside.add(sum, contribution.value);
+  }
+  ScanYieldOp::create(builder, scan.getLoc(), stacks, next);
+}
+
+/// What the op reads of the forward is kept by that, or computed again.
+void GradientBuilder::readResiduals(Operation &op) {
+  for (OpOperand &operand : op.getOpOperands()) {
+    Value value = operand.get();
+    Operation *from = value.getDefiningOp();
+    if (!originals.contains(value))
+      continue;
+    bool isFree =
+        isa_and_present<ConstantOp, IotaOp, BroadcastOp, ReshapeOp>(from);
+    if (!isFree && !(from && isInvariant(value)))
+      operand.set(elements[getResidual(value)].inside);
+    else if (kept.insert(from))
+      readResiduals(*from);
+  }
+}
+
+void GradientBuilder::eraseDead() {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
+    if (isOpTriviallyDead(&op)) {
+      for (Value result : op.getResults())
+        originals.erase(result);
+      copies.remove(&op);
+      op.erase();
+    }
+}
+
+/// Arguments that nothing reads go; the others stand in the order of a scan.
+void GradientBuilder::arrangeArguments() {
+  auto *ordered = new Block;
+  region->push_back(ordered);
+  for (auto *list : {&elements, &carried, &uses})
+    for (Argument &argument : *list) {
+      argument.isUsed = list == &carried || !argument.inside.use_empty();
+      if (argument.isUsed)
+        argument.inside.replaceAllUsesWith(
+            ordered->addArgument(argument.inside.getType(), scan.getLoc()));
+      argument.inside = {};
+    }
+  ordered->getOperations().splice(ordered->end(), block->getOperations());
+  block->erase();
+  block = ordered;
+}
+
+/// The forward once more, with stacks of what is kept, in the place of the
+/// first, which nobody reads any more.
+void GradientBuilder::keepResiduals() {
+  if (residuals.empty())
+    return;
+  auto body = std::make_unique<Region>();
+  IRMapping mapping;
+  scan.getBody().cloneInto(body.get(), mapping);
+  auto yield = cast<ScanYieldOp>(body->front().getTerminator());
+  for (auto [original, number] : residuals)
+    yield.getStackMutable().append(mapping.lookup(original));
+  OpBuilder before(scan);
+  auto keeping = ScanOp::create(
+      before, scan.getLoc(), scan.getCount(), scan.getReversed(), scan.getOf(),
+      scan.getCarry(), scan.getUses(), std::move(body));
+  keeping->setDiscardableAttrs(scan->getDiscardableAttrDictionary());
+  ValueRange given = keeping.getStacks();
+  for (auto [from, to] : llvm::zip(scan.getStacks(), given))
+    from.replaceAllUsesWith(to);
+  for (auto [from, to] : llvm::zip_equal(scan.getLast(), keeping.getLast()))
+    from.replaceAllUsesWith(to);
+  for (auto [residual, stack] :
+       llvm::zip_equal(residuals, given.drop_front(scan.getNumStacks())))
+    elements[residual.second].outside = stack;
+}
+
+SmallVector<Value> GradientBuilder::getOutside(ArrayRef<Argument> list) {
+  SmallVector<Value> values;
+  for (const Argument &argument : list)
+    if (argument.isUsed)
+      values.push_back(argument.outside);
+  return values;
+}
+
+/// The gradients of the scan's operands.
+SmallVector<Value> GradientBuilder::collect() {
+  unsigned numOf = scan.getOf().size(), numCarry = scan.getCarry().size();
+  SmallVector<Value> gradients(scan->getNumOperands());
+  for (auto [element, number] : ofElement)
+    gradients[element] = backward.getStacks()[number];
+  for (auto [value, number] : ofCarried)
+    gradients[numOf + value] = backward.getLast()[number];
+  for (auto [use, number] : ofUse)
+    gradients[numOf + numCarry + use] = backward.getLast()[number];
+  for (const Contribution &contribution : contributions) {
+    if (!contribution.addUp)
+      continue;
+    SmallVector<Value> factors;
+    for (Stacked factor : contribution.factors)
+      factors.push_back(factor.isTaken
+                            ? elements[factor.number].outside
+                            : Value(backward.getStacks()[factor.number]));
+    Value added = contribution.addUp(outside, factors);
+    Value &sum = gradients[numOf + numCarry + contribution.use];
+    sum = sum ? outside.add(sum, added) : added;
+  }
+  return gradients;
+}
+
+FailureOr<SmallVector<Value>> GradientBuilder::run() {
+  repeatForward();
+  if (failed(differentiate()))
+    return failure();
+  give();
+  eraseDead();
+  for (Operation &op : *block)
+    if (!copies.contains(&op))
+      readResiduals(op);
+  eraseDead(); // of the copies those of which nothing is computed again
+  arrangeArguments();
+  keepResiduals();
+  backward = ScanOp::create(outside.builder, scan.getLoc(), scan.getCount(),
+                            !scan.getReversed(), getOutside(elements),
+                            getOutside(carried), getOutside(uses),
+                            std::move(region));
+  return collect();
+}
+
+FailureOr<SmallVector<Value>>
+ScanOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients,
+                      ArrayRef<bool> needed) {
+  return GradientBuilder(*this, builder, resultGradients, needed).run();
+}
