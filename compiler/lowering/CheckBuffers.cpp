@@ -361,8 +361,9 @@ LogicalResult BufferChecker::runLoop(rank::LoopOp loop) {
         contents[argument].offset +=
             loop.getFirst(bytes) + iteration * loop.getEach(bytes);
     }
-    if (failed(runBlock(body)))
-      return failure();
+    for (Operation &op : body)
+      if (failed(runOp(op)))
+        return failure();
     for (auto [i, value] : llvm::enumerate(loop.getYield().getOperands())) {
       rank::BufferAttr at = getBuffer(value), whole = getBuffer(loop.getResult(i)),
                        place = i < numStacks

@@ -347,9 +347,17 @@ void GradientBuilder::keepResiduals() {
   auto body = std::make_unique<Region>();
   IRMapping mapping;
   scan.getBody().cloneInto(body.get(), mapping);
+  // What it stacks already is not stacked twice.
   auto yield = cast<ScanYieldOp>(body->front().getTerminator());
-  for (auto [original, number] : residuals)
-    yield.getStackMutable().append(mapping.lookup(original));
+  SmallVector<unsigned> numbers;
+  for (auto [original, number] : residuals) {
+    Value value = mapping.lookup(original);
+    ValueRange given = yield.getStack();
+    auto found = llvm::find(given, value);
+    numbers.push_back(found - given.begin());
+    if (found == given.end())
+      yield.getStackMutable().append(value);
+  }
   OpBuilder before(scan);
   auto keeping = ScanOp::create(
       before, scan.getLoc(), scan.getCount(), scan.getReversed(), scan.getOf(),
@@ -360,9 +368,8 @@ void GradientBuilder::keepResiduals() {
     from.replaceAllUsesWith(to);
   for (auto [from, to] : llvm::zip_equal(scan.getLast(), keeping.getLast()))
     from.replaceAllUsesWith(to);
-  for (auto [residual, stack] :
-       llvm::zip_equal(residuals, given.drop_front(scan.getNumStacks())))
-    elements[residual.second].outside = stack;
+  for (auto [residual, number] : llvm::zip_equal(residuals, numbers))
+    elements[residual.second].outside = given[number];
 }
 
 SmallVector<Value> GradientBuilder::getOutside(ArrayRef<Argument> list) {

@@ -270,6 +270,8 @@ bool Checker::runLayouts(ModuleOp module) {
       !compare(module, Ranks) ||
       !runPass(module, "form-segments",
                lowering::createFormSegments(segments)) ||
+      !compare(module, Ranks) ||
+      !runPass(module, "form-loops", lowering::createFormLoops()) ||
       !compare(module, Ranks))
     return false;
   tolerance = partsTolerance;

@@ -332,7 +332,7 @@ static std::string passesTo(StringRef stage, int start, uint64_t seed) {
        "build-step", "canonicalize"},
       {"propagate-layouts", "shard-updates", "decompose-composites"},
       {"plan-reshards", "bucket-collectives", "check-partition", "localize",
-       "choose-orders", "form-segments", "form-gemms", "form-kernels",
+       "choose-orders", "form-segments", "form-loops", "form-gemms", "form-kernels",
        "lower-kernels", "choose-gemms", "order-commands", "start-collectives",
        "assign-buffers", "check-buffers", "check-ranks"}};
   std::string flags;
