@@ -32,8 +32,12 @@ DimUse sharding::followDim(Value start, int64_t startDim) {
       if (factors.size() != 1)
         continue;
       int factor = factors[0];
-      if (rule.factors[factor].kind == graph::FactorKind::Replicated)
-        use.isSliced = true;
+      // A loop takes whole what each of its iterations needs; what is in front of
+      // it may be split.
+      if (rule.factors[factor].kind == graph::FactorKind::Replicated) {
+        use.isSliced |= !isa<graph::ScanOp>(op);
+        continue;
+      }
       bool isBatch = isa<graph::AttentionOp>(op) && dim == 1;
       use.isWidth |= isa<graph::AttentionOp>(op) && dim == 3 &&
                      graph::getShape(value)[1] > 1;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/device/DeviceMemory.h"
+#include "runtime/plan/BufferPlace.h"
 #include "runtime/plan/plan_generated.h"
 #include "support/Result.h"
 
@@ -16,14 +17,18 @@
 namespace polyrank::runtime {
 
 /// A buffer of the plan on this device: in microbatch m at base + m * stride,
-/// with slots at base + (m mod slots) * stride.
+/// with slots at base + (m mod slots) * stride, and in iteration i of a loop i *
+/// each further (negative: back).
 struct Address {
   DeviceAddress base;
   uint64_t stride = 0;
   uint32_t slots = 0;
+  int64_t each = 0;
 
-  DeviceAddress at(uint32_t microbatch) const {
-    return base + (slots ? microbatch % slots : microbatch) * stride;
+  DeviceAddress at(Turn turn) const {
+    return base +
+           (slots ? turn.microbatch % slots : turn.microbatch) * stride +
+           turn.iteration * uint64_t(each);
   }
 };
 
@@ -43,7 +48,7 @@ struct ArenaView {
     const DeviceSpan &region =
         buffer.region() == plan::Region::Shared ? sharedRegion : privateRegion;
     return {region.address + offsetOf(buffer), buffer.stride(),
-            buffer.slots()};
+            buffer.slots(), buffer.each()};
   }
   /// In the first microbatch.
   DeviceSpan spanOf(const plan::BufferRef &buffer) const {
@@ -56,7 +61,7 @@ struct ArenaView {
 class Operation {
 public:
   virtual ~Operation() = default;
-  virtual Result<void> run(uint32_t microbatch) = 0;
+  virtual Result<void> run(Turn turn) = 0;
 };
 
 /// The queues of a device (CUDA: streams). What is put on one runs in that
@@ -111,7 +116,7 @@ public:
 
   /// Puts an operation that this device has prepared on the queue of computing,
   /// to run once `after` is over.
-  virtual Result<QueueTicket> enqueue(Operation &operation, uint32_t microbatch,
+  virtual Result<QueueTicket> enqueue(Operation &operation, Turn turn,
                                       QueueTicket after) = 0;
   /// Returns when that is over, with the first error of what was done so far.
   virtual Result<void> synchronize(QueueTicket ticket) = 0;

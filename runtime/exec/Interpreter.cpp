@@ -45,8 +45,8 @@ public:
     return transport.check(collective);
   }
 
-  Result<void> run(uint32_t microbatch) override {
-    enter(microbatch);
+  Result<void> run(Turn turn) override {
+    enter(turn.microbatch);
     if (hasTicket) {
       POLYRANK_ASSIGN(started, transport.start(collective));
       ticket = started;
@@ -84,7 +84,7 @@ public:
   explicit WaitOperation(CollectiveOperation &collective)
       : collective(collective) {}
 
-  Result<void> run(uint32_t) override { return collective.wait(); }
+  Result<void> run(Turn) override { return collective.wait(); }
 
 private:
   CollectiveOperation &collective;
@@ -99,8 +99,8 @@ public:
         bytes(buffer.size()), end(end), transport(transport) {}
 
 protected:
-  DeviceSpan valueOf(uint32_t microbatch) const {
-    return {address.at(microbatch), bytes};
+  DeviceSpan valueOf(Turn turn) const {
+    return {address.at(turn), bytes};
   }
 
   Address address;
@@ -112,8 +112,8 @@ protected:
 class SendOperation : public Moving {
 public:
   using Moving::Moving;
-  Result<void> run(uint32_t microbatch) override {
-    POLYRANK_ASSIGN(done, transport.send(end, valueOf(microbatch)));
+  Result<void> run(Turn turn) override {
+    POLYRANK_ASSIGN(done, transport.send(end, valueOf(turn)));
     last = done;
     return {};
   }
@@ -122,8 +122,8 @@ public:
 class ReceiveOperation : public Moving {
 public:
   using Moving::Moving;
-  Result<void> run(uint32_t microbatch) override {
-    POLYRANK_ASSIGN(done, transport.receive(end, valueOf(microbatch)));
+  Result<void> run(Turn turn) override {
+    POLYRANK_ASSIGN(done, transport.receive(end, valueOf(turn)));
     last = done;
     return {};
   }
@@ -141,6 +141,11 @@ Channel channelOf(const End &source, const plan::BufferRef &value,
   channel.offset = source.channel()->offset();
   channel.bytes = value.size();
   return channel;
+}
+
+std::string nameOf(const plan::Command &command) {
+  return command.origin() ? command.origin()->str()
+                          : plan::EnumNameCommandBody(command.body_type());
 }
 
 uint64_t now() {
@@ -194,6 +199,16 @@ Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
       transport.pace(group, slowest);
     }
   }
+  auto prepareComputed = [&](const plan::Command &command) -> Device::Prepared {
+    if (const plan::Launch *launch = command.body_as_Launch())
+      return device.prepare(*launch, arena);
+    if (const plan::Gemm *gemm = command.body_as_Gemm())
+      return device.prepare(*gemm, arena);
+    const plan::Copy &copy = *command.body_as_Copy();
+    int64_t index =
+        copy.axes() ? mesh.linearIndex(rank, copy.axes()->axes()) : 0;
+    return device.prepare(copy, index, arena);
+  };
   for (const plan::Segment *segment : *program.segments()) {
     auto number = static_cast<uint32_t>(interpreter.segments.size());
     auto &commands = interpreter.segments.emplace_back();
@@ -202,21 +217,28 @@ Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
     std::map<uint32_t, CollectiveOperation *> started; // by ticket
     for (const plan::Command *command : *segment->commands()) {
       const Completion *completion = nullptr;
+      std::vector<Command> nested; // of a loop
       auto prepare = [&]() -> Device::Prepared {
         if (rehearsal && isComputed(*command))
           return rehearsal->prepare(number,
                                     static_cast<uint32_t>(commands.size()));
         switch (command->body_type()) {
         case plan::CommandBody::Launch:
-          return device.prepare(*command->body_as_Launch(), arena);
         case plan::CommandBody::Gemm:
-          return device.prepare(*command->body_as_Gemm(), arena);
-        case plan::CommandBody::Copy: {
-          const plan::Copy &copy = *command->body_as_Copy();
-          int64_t index =
-              copy.axes() ? mesh.linearIndex(rank, copy.axes()->axes()) : 0;
-          return device.prepare(copy, index, arena);
-        }
+        case plan::CommandBody::Copy:
+          return prepareComputed(*command);
+        case plan::CommandBody::Loop:
+          for (const plan::Command *each :
+               *command->body_as_Loop()->commands()) {
+            Device::Prepared operation = prepareComputed(*each);
+            if (!operation)
+              return Error{fmt::format("{}: {}", nameOf(*each),
+                                       operation.error().message),
+                           operation.error().fault};
+            nested.push_back({each->body_type(), *std::move(operation), each,
+                              segment->name()->c_str()});
+          }
+          return std::unique_ptr<Operation>();
         case plan::CommandBody::Wait: {
           CollectiveOperation &collective =
               *started.at(command->body_as_Wait()->ticket());
@@ -286,7 +308,8 @@ Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
                                  operation.error().message),
                      operation.error().fault};
       commands.push_back({command->body_type(), *std::move(operation), command,
-                          segment->name()->c_str(), completion});
+                          segment->name()->c_str(), completion,
+                          std::move(nested)});
     }
   }
   for (const plan::Action *action : *program.schedule())
@@ -302,19 +325,50 @@ Result<void> Interpreter::issue(const Command &command, uint32_t microbatch,
                                 QueueTicket &latest) {
   // A rehearsal stands in for the device.
   if (rehearsal || command.kind == plan::CommandBody::Wait)
-    return command.operation->run(microbatch);
+    return command.operation->run({microbatch});
   if (command.kind == plan::CommandBody::Collective ||
       command.kind == plan::CommandBody::Send ||
       command.kind == plan::CommandBody::Receive) {
     if (Result<void> done = device->synchronize(latest); !done)
       return done;
-    return command.operation->run(microbatch);
+    return command.operation->run({microbatch});
   }
+  return enqueue(command, {microbatch}, latest);
+}
+
+Result<void> Interpreter::enqueue(const Command &command, Turn turn,
+                                  QueueTicket &latest) {
   Result<QueueTicket> ticket =
-      device->enqueue(*command.operation, microbatch, latest);
+      device->enqueue(*command.operation, turn, latest);
   if (!ticket)
     return ticket.error();
   latest = *ticket;
+  return {};
+}
+
+/// A long one says after each iteration that it gets on.
+Result<void> Interpreter::runLoop(const Command &loop, uint32_t microbatch,
+                                  const ProfilePlace &place,
+                                  QueueTicket &latest) {
+  uint32_t iterations = iterationsOf(*loop.source);
+  uint64_t start = profiled ? now() : 0;
+  for (uint32_t iteration = 0; iteration < iterations; ++iteration) {
+    for (size_t n = 0; n < loop.nested.size(); ++n) {
+      Result<void> done =
+          enqueue(loop.nested[n], {microbatch, iteration}, latest);
+      if (!done)
+        return Error{fmt::format("iteration {}, {}: {}", iteration,
+                                 nameOf(*loop.nested[n].source),
+                                 done.error().message),
+                     done.error().fault};
+      if (!profiled)
+        continue;
+      uint64_t end = now();
+      profiled->add(place.segment, place.command, end - start, n);
+      start = end;
+    }
+    transport->beat();
+  }
   return {};
 }
 
@@ -331,20 +385,21 @@ Result<void> Interpreter::runStep(uint64_t step, QueueTicket &latest) {
     for (size_t c = 0; c < commands.size(); ++c) {
       Command &command = commands[c];
       transport->setProgress(step, number);
-      Result<void> result = issue(command, action.microbatch(), latest);
+      // With a rehearsal it is one sleep.
+      bool isLoop = !command.nested.empty();
+      Result<void> result =
+          isLoop ? runLoop(command, action.microbatch(),
+                           {action.segment(), c}, latest)
+                 : issue(command, action.microbatch(), latest);
       if (!result)
         return Error{fmt::format("step {}, segment '{}', microbatch {}, {}: {}",
                                  step, command.segment, action.microbatch(),
-                                 command.source->origin()
-                                     ? command.source->origin()->str()
-                                     : plan::EnumNameCommandBody(
-                                           command.source->body_type()),
-                                 result.error().message),
+                                 nameOf(*command.source), result.error().message),
                      result.error().fault};
       uint64_t end = now();
       measured.nanoseconds[int(command.kind)] += end - start;
       ++measured.counts[int(command.kind)];
-      if (profiled)
+      if (profiled && !isLoop)
         profiled->add(action.segment(), c, end - start);
       if (traced)
         traced->add(a, static_cast<uint32_t>(c), int64_t(start), int64_t(end),

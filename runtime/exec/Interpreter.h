@@ -64,6 +64,14 @@ private:
     const char *segment;
     /// Of a command that ends a collective, or moves a value: how that went.
     const Completion *completion = nullptr;
+    /// Of a loop: its commands, and it has no operation itself. A rehearsal has
+    /// one for all of it.
+    std::vector<Command> nested;
+  };
+  /// Of a command that is profiled.
+  struct ProfilePlace {
+    uint32_t segment;
+    size_t command;
   };
 
   Interpreter(Device &device, Transport &transport)
@@ -71,6 +79,9 @@ private:
 
   Result<void> issue(const Command &command, uint32_t microbatch,
                      QueueTicket &latest);
+  Result<void> runLoop(const Command &loop, uint32_t microbatch,
+                       const ProfilePlace &place, QueueTicket &latest);
+  Result<void> enqueue(const Command &command, Turn turn, QueueTicket &latest);
 
   Device *device;
   Transport *transport;

@@ -124,46 +124,63 @@ ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
   }
 }
 
+/// How many entries a command has.
+size_t entriesOf(const plan::Command &command) {
+  const plan::Loop *loop = command.body_as_Loop();
+  return loop ? loop->commands()->size() : 1;
+}
+
 } // namespace
 
 Profile::Profile(const plan::Program &program) : program(program) {
-  for (const plan::Segment *segment : *program.segments())
-    segments.emplace_back(segment->commands() ? segment->commands()->size()
-                                              : 0);
+  for (const plan::Segment *segment : *program.segments()) {
+    auto &commands = segments.emplace_back();
+    if (segment->commands())
+      for (const plan::Command *command : *segment->commands())
+        commands.emplace_back(entriesOf(*command));
+  }
 }
 
 void Profile::endStep() {
   for (auto &segment : segments)
-    for (Entry &entry : segment) {
-      if (steps == 1)
-        entry.least = entry.step;
-      entry.least = std::min(entry.least, entry.step);
-      entry.step = 0;
-    }
+    for (auto &command : segment)
+      for (Entry &entry : command) {
+        if (steps == 1)
+          entry.least = entry.step;
+        entry.least = std::min(entry.least, entry.step);
+        entry.step = 0;
+      }
   ++steps;
 }
 
 std::vector<ProfileLine> Profile::lines(const plan::Plan &plan,
                                         const DeviceRates &rates) const {
   std::map<std::string, ProfileLine> lines;
+  auto add = [&](const plan::Command &command, const Entry &entry,
+                 Started &started) {
+    uint64_t count = entry.count / steps;
+    ProfileLine work = describe(command, plan, program,
+                                static_cast<double>(count), rates, started);
+    ProfileLine &line = lines[work.command];
+    line.command = work.command, line.kind = work.kind;
+    if (line.origin.empty())
+      line.origin = work.origin;
+    line.seconds += 1e-9 * static_cast<double>(entry.least);
+    line.count += count;
+    line.flops += work.flops;
+    line.bytes += work.bytes;
+    line.floor += work.floor;
+  };
   if (steps != 0)
-    for (size_t s = 0; s < segments.size(); ++s) {
+    for (uint32_t s = 0; s < segments.size(); ++s) {
       Started started;
-      for (size_t c = 0; c < segments[s].size(); ++c) {
-        const Entry &entry = segments[s][c];
-        uint64_t count = entry.count / steps;
-        ProfileLine work =
-            describe(*program.segments()->Get(s)->commands()->Get(c), plan,
-                     program, static_cast<double>(count), rates, started);
-        ProfileLine &line = lines[work.command];
-        line.command = work.command, line.kind = work.kind;
-        if (line.origin.empty())
-          line.origin = work.origin;
-        line.seconds += 1e-9 * static_cast<double>(entry.least);
-        line.count += count;
-        line.flops += work.flops;
-        line.bytes += work.bytes;
-        line.floor += work.floor;
+      for (uint32_t c = 0; c < segments[s].size(); ++c) {
+        const plan::Command &command =
+            *program.segments()->Get(s)->commands()->Get(c);
+        const plan::Loop *loop = command.body_as_Loop();
+        for (uint32_t n = 0; n < segments[s][c].size(); ++n)
+          add(loop ? *loop->commands()->Get(n) : command, segments[s][c][n],
+              started);
       }
     }
   std::vector<ProfileLine> sorted;

@@ -26,13 +26,16 @@ struct ProfileLine {
 };
 
 /// The time of each command of a program. A command of a microbatched segment
-/// counts all its microbatches of a step together.
+/// counts all its microbatches of a step together, a command in a loop all its
+/// iterations.
 class Profile {
 public:
   explicit Profile(const plan::Program &program);
 
-  void add(uint32_t segment, size_t command, uint64_t nanoseconds) {
-    Entry &entry = segments[segment][command];
+  /// Of a loop each of its commands is added, `nested` of them.
+  void add(uint32_t segment, size_t command, uint64_t nanoseconds,
+           size_t nested = 0) {
+    Entry &entry = segments[segment][command][nested];
     entry.step += nanoseconds;
     ++entry.count;
   }
@@ -58,7 +61,8 @@ private:
 
   const plan::Program &program;
   uint64_t steps = 0;
-  std::vector<std::vector<Entry>> segments;
+  /// One of each command, of a loop one of each of its commands.
+  std::vector<std::vector<std::vector<Entry>>> segments;
 };
 
 } // namespace polyrank::runtime

@@ -145,6 +145,9 @@ private:
     case plan::CommandBody::Copy:
       result.kind = "copy";
       break;
+    case plan::CommandBody::Loop:
+      result.kind = "loop";
+      break;
     case plan::CommandBody::Wait:
       result.kind = "wait";
       result.isWait = true;

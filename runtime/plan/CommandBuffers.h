@@ -9,7 +9,8 @@ namespace polyrank::runtime {
 /// Calls read(buffer) and write(buffer, is it scratch) with each buffer of a
 /// command, first all that it reads. A collective that is started reads and
 /// writes from then on until its wait, which names no buffer itself. A channel is
-/// no buffer of a command: it is there all the time.
+/// no buffer of a command: it is there all the time. Of a loop those of its
+/// commands, one after the other, as they are in the first iteration.
 template <typename Read, typename Write>
 void visitBuffers(const plan::Command &command, const Read &read,
                   const Write &write) {
@@ -52,6 +53,10 @@ void visitBuffers(const plan::Command &command, const Read &read,
     return;
   case plan::CommandBody::Receive:
     write(*command.body_as_Receive()->output(), false);
+    return;
+  case plan::CommandBody::Loop:
+    for (const plan::Command *each : *command.body_as_Loop()->commands())
+      visitBuffers(*each, read, write);
     return;
   case plan::CommandBody::Wait: // what it waits for has named them
   case plan::CommandBody::NONE:

@@ -25,6 +25,8 @@ std::string describeWork(const plan::Plan &plan, const plan::Command &command) {
     return "send";
   case plan::CommandBody::Receive:
     return "receive";
+  case plan::CommandBody::Loop:
+    return fmt::format("loop x {}", command.body_as_Loop()->count());
   default: {
     const plan::Collective &collective = *command.body_as_Collective();
     std::string kind = plan::EnumNameCollectiveKind(collective.kind());

@@ -9,7 +9,7 @@
 namespace polyrank::runtime {
 
 /// "gemm 256x3072x768", the kernel's name, "copy", "AllReduce", "start
-/// AllReduce" of one that has a ticket, "send", "receive". Of a wait "wait"; who
+/// AllReduce" of one that has a ticket, "send", "receive", "loop x 12". Of a wait "wait"; who
 /// knows its collective says more.
 std::string describeWork(const plan::Plan &plan, const plan::Command &command);
 

@@ -61,10 +61,12 @@ private:
     plan::Region region;
     uint64_t begin, end;
   };
+  /// Within a loop from its first byte in any iteration to its last one.
   Range rangeOf(const plan::BufferRef &buffer) {
     uint64_t begin = buffer.offset() + shiftOf(buffer, microbatch);
-    return {&lives[int(buffer.region())], buffer.region(), begin,
-            begin + buffer.size()};
+    LoopReach reach = reachOf(buffer, iterations);
+    return {&lives[int(buffer.region())], buffer.region(), begin - reach.back,
+            begin + reach.ahead + buffer.size()};
   }
 
   /// Whether values of several microbatches wait for later segments.
@@ -216,6 +218,7 @@ private:
     origins.push_back(origin);
     phases.push_back(command.phase());
     bool isGather = gathersParameters(command);
+    iterations = iterationsOf(command);
     visitBuffers(
         command, [&](const plan::BufferRef &buffer) { read(rangeOf(buffer)); },
         [&](const plan::BufferRef &buffer, bool isScratch) {
@@ -237,7 +240,7 @@ private:
     for (size_t i = 0; i < numFixed; ++i)
       timeline.held[i].last = end;
     // The host reads them after the step.
-    microbatch = 0;
+    microbatch = 0, iterations = 1;
     now = end;
     for (const plan::Output *output : *program.outputs())
       read(rangeOf(*output->buffer()));
@@ -264,7 +267,8 @@ private:
   /// Where parameters begin.
   std::set<std::pair<plan::Region, uint64_t>> parameters;
   size_t numFixed = 0;
-  uint64_t microbatch = 0;
+  uint32_t microbatch = 0;
+  uint32_t iterations = 1; // of the command that is followed
   uint32_t now = 0;
   std::map<uint32_t, const plan::Collective *> started; // by ticket
   std::vector<std::string> origins;

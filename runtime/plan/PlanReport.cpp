@@ -124,6 +124,11 @@ private:
     case plan::CommandBody::Copy:
       own->copies += executions;
       return;
+    case plan::CommandBody::Loop:
+      own->loops += executions;
+      for (const plan::Command *each : *command.body_as_Loop()->commands())
+        add(segment, *each, executions * command.body_as_Loop()->count());
+      return;
     case plan::CommandBody::Collective:
       return add(segment, command, *command.body_as_Collective(), executions);
     case plan::CommandBody::Send: {
@@ -307,6 +312,7 @@ nlohmann::ordered_json toJson(const ProgramReport &report) {
               {"launch", report.launches},
               {"gemm", report.gemms},
               {"copy", report.copies},
+              {"loop", report.loops},
               {"send", report.sends},
               {"receive", report.receives},
               {"gemm_flops", report.gemmFlops},

@@ -80,9 +80,9 @@ struct ProgramReport {
   /// Of the arena, when most is held: between buffers, and what only other
   /// moments need.
   uint64_t unusedBytes() const { return arenaBytes() - peak.bytes; }
-  /// In a step.
+  /// In a step: those in a loop in each iteration, besides the loop.
   uint64_t launches = 0, gemms = 0, sgemms = 0, copies = 0, sends = 0,
-           receives = 0, gemmFlops = 0;
+           receives = 0, loops = 0, gemmFlops = 0;
   /// Seconds of a step as planned: computing, and without anything to compute.
   double computeSeconds = 0, idleSeconds = 0;
 };

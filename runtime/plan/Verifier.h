@@ -61,8 +61,11 @@ private:
                     uint64_t alignment);
   /// How many blocks a buffer is one of.
   int64_t blocksOf(const plan::BufferRef &buffer) const;
-  /// One after the last byte of all its blocks in all microbatches. Of a buffer
-  /// that verifyBuffer has found in its region.
+  /// Its first byte in all iterations of the loop that it is in. Of a buffer that
+  /// verifyBuffer has found in its region.
+  uint64_t beginOf(const plan::BufferRef &buffer) const;
+  /// One after the last byte of all its blocks in all microbatches and
+  /// iterations. Of such a buffer, too.
   uint64_t endOf(const plan::BufferRef &buffer) const;
   bool verifyShard(const std::string &what, plan::DType type, const Dims *dims,
                    const plan::BufferRef &buffer);
@@ -75,7 +78,11 @@ private:
                     InFlight &inFlight);
   /// Names a command of a segment.
   static std::string describe(const plan::Segment &segment, uint64_t number);
+  /// Its kind and its origin.
+  static std::string describe(const plan::Command &command);
   bool verifyCommand(const std::string &what, const plan::Command &command);
+  bool verifyPhase(const std::string &what, const plan::Command &command);
+  bool verifyLoop(const std::string &what);
   bool verifyLaunch(const std::string &what, const plan::Launch &launch);
   bool verifyGemm(const std::string &what, const plan::Gemm &gemm);
   bool verifyMatrix(const std::string &what, const plan::BufferRef &buffer,
@@ -109,7 +116,10 @@ private:
                   Checked bytes);
 
   const plan::Plan &plan;
+  uint32_t iterations() const { return loop ? loop->count() : 1; }
+
   const plan::Program *program = nullptr; // that is being verified
+  const plan::Loop *loop = nullptr;       // whose commands are
 };
 
 } // namespace polyrank::runtime

@@ -20,21 +20,9 @@ bool PlanVerifier::verifySize(const std::string &what, const BufferRef &buffer,
   return true;
 }
 
-// Whether two buffers share a byte in some microbatch on some rank: in one
-// microbatch, a's start minus b's is distance + m * drift, and they do where that
-// lies in (-a.size, b.size). What is a block is taken as all of its blocks, and
-// what has other slots than the other one as all of its slots.
-bool PlanVerifier::overlap(const BufferRef &a, const BufferRef &b) const {
-  if (a.region() != b.region() || a.size() == 0 || b.size() == 0)
-    return false;
-  auto reach = [&](const BufferRef &buffer) {
-    return __int128(buffer.step()) * (blocksOf(buffer) - 1) + buffer.size();
-  };
-  if (a.slots() != b.slots() || (a.slots() && a.stride() != b.stride()))
-    return a.offset() < endOf(b) && b.offset() < endOf(a);
-  __int128 distance = __int128(a.offset()) - b.offset();
-  __int128 drift = __int128(a.stride()) - b.stride();
-  __int128 low = -reach(a), high = reach(b);
+// Whether distance + i * drift lies between low and high for an i in [0, count).
+static bool meets(__int128 distance, __int128 drift, uint64_t count,
+                  __int128 low, __int128 high) {
   if (drift < 0) {
     std::swap(low, high);
     distance = -distance, drift = -drift, low = -low, high = -high;
@@ -42,7 +30,36 @@ bool PlanVerifier::overlap(const BufferRef &a, const BufferRef &b) const {
   if (drift == 0)
     return low < distance && distance < high;
   __int128 first = distance > low ? 0 : (low - distance) / drift + 1;
-  return first < plan.microbatches() && distance + first * drift < high;
+  return first < count && distance + first * drift < high;
+}
+
+// Whether two buffers share a byte in some microbatch and iteration on some rank:
+// in one of them, a's start minus b's is distance + m * drift + i * each, and they
+// do where that lies in (-a.size, b.size). What is a block is taken as all of its
+// blocks, and what has other slots than the other one as all of its slots.
+bool PlanVerifier::overlap(const BufferRef &a, const BufferRef &b) const {
+  if (a.region() != b.region() || a.size() == 0 || b.size() == 0)
+    return false;
+  auto reach = [&](const BufferRef &buffer) {
+    return __int128(buffer.step()) * (blocksOf(buffer) - 1) + buffer.size();
+  };
+  if (a.slots() != b.slots() || (a.slots() && a.stride() != b.stride()))
+    return beginOf(a) < endOf(b) && beginOf(b) < endOf(a);
+  __int128 distance = __int128(a.offset()) - b.offset();
+  __int128 drift = __int128(a.stride()) - b.stride();
+  __int128 each = __int128(a.each()) - b.each();
+  __int128 low = -reach(a), high = reach(b);
+  // The fewer of the two one by one.
+  uint64_t count = drift == 0 ? 1 : plan.microbatches(),
+           others = each == 0 ? 1 : iterations();
+  if (count > others) {
+    std::swap(drift, each);
+    std::swap(count, others);
+  }
+  for (uint64_t i = 0; i < count; ++i)
+    if (meets(distance + i * drift, each, others, low, high))
+      return true;
+  return false;
 }
 
 bool PlanVerifier::verifyApart(const std::string &what, const BufferRef &a,
@@ -322,10 +339,11 @@ bool PlanVerifier::verifyChannelEnd(const std::string &what, const End &end,
                 "cannot reach it",
                 what, channel.offset());
   if (channel.stride() != 0 || channel.slots() != 0 || channel.axes() != 0 ||
-      channel.step() != 0)
+      channel.step() != 0 || channel.each() != 0)
     return fail("{}: its channel lies in one place, and has stride {}, {} "
-                "slots and step {}",
-                what, channel.stride(), channel.slots(), channel.step());
+                "slots, step {} and {} bytes in each iteration",
+                what, channel.stride(), channel.slots(), channel.step(),
+                channel.each());
   if (!verifyReason(what, end.why()) || !verifyBuffer(what, value, 1))
     return false;
   Checked bytes = Checked(channelAlignment) +
@@ -334,6 +352,29 @@ bool PlanVerifier::verifyChannelEnd(const std::string &what, const End &end,
     return fail("{}: {} slots of {} bytes need a channel of {} bytes, and it "
                 "has {}",
                 what, end.slots(), value.size(), bytes.value(), channel.size());
+  return true;
+}
+
+/// Of the loop that is `loop`.
+bool PlanVerifier::verifyLoop(const std::string &what) {
+  if (loop->count() < 1)
+    return fail("{}: runs its commands 0 times; 1 is the least", what);
+  if (loop->commands()->size() == 0)
+    return fail("{}: a loop without commands", what);
+  for (uint32_t number = 0; number < loop->commands()->size(); ++number) {
+    const Command &command = *loop->commands()->Get(number);
+    std::string inside =
+        fmt::format("{}, command {} of the loop ({})", what, number,
+                    describe(command));
+    CommandBody body = command.body_type();
+    if (body != CommandBody::Launch && body != CommandBody::Gemm &&
+        body != CommandBody::Copy)
+      return fail("{}: in a loop only launches, products and copies are "
+                  "possible",
+                  inside);
+    if (!verifyPhase(inside, command) || !verifyCommand(inside, command))
+      return false;
+  }
   return true;
 }
 
@@ -357,6 +398,8 @@ bool PlanVerifier::verifyCommand(const std::string &what,
     const Receive &receive = *command.body_as_Receive();
     return verifyChannelEnd(what, receive, *receive.output(), receive.to());
   }
+  case CommandBody::Loop:
+    return verifyLoop(what);
   case CommandBody::Wait: // verifyTicket
     return true;
   case CommandBody::NONE:

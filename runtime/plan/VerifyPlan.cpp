@@ -94,12 +94,30 @@ bool PlanVerifier::verifyBuffer(const std::string &what,
                 buffer.slots() ? "slots" : "microbatches", buffer.step(),
                 blocksOf(buffer),
                 end.value(), shared ? "shared" : "private", limit);
+  if (!loop && buffer.each() != 0)
+    return fail("{}: starts {} bytes further in each iteration, and is in no "
+                "loop",
+                what, buffer.each());
+  // Of the last iteration, which may be below 0 and above 2^64.
+  __int128 moved = __int128(buffer.each()) * (iterations() - 1);
+  if (__int128(buffer.offset()) + moved < 0)
+    return fail("{}: offset {} and {} bytes in each of {} iterations: the last "
+                "one starts before the {} region",
+                what, buffer.offset(), buffer.each(), iterations(),
+                shared ? "shared" : "private");
+  if (__int128(end.value()) + moved > limit)
+    return fail("{}: {} bytes that end at {} in the first of {} iterations, and "
+                "{} bytes further in each: the last one ends behind the {} "
+                "region's {} bytes",
+                what, buffer.size(), end.value(), iterations(), buffer.each(),
+                shared ? "shared" : "private", limit);
   if (buffer.offset() % alignment != 0 || buffer.stride() % alignment != 0 ||
-      buffer.step() % alignment != 0)
-    return fail("{}: offset {}, stride {} and step {} are not multiples of its "
-                "alignment {}",
+      buffer.step() % alignment != 0 ||
+      buffer.each() % int64_t(alignment) != 0)
+    return fail("{}: offset {}, stride {}, step {} and {} bytes in each "
+                "iteration are not multiples of its alignment {}",
                 what, buffer.offset(), buffer.stride(), buffer.step(),
-                alignment);
+                buffer.each(), alignment);
   return true;
 }
 

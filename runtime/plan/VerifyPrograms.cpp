@@ -111,7 +111,7 @@ bool PlanVerifier::verifyChannels() {
     auto at = std::partition_point(
         channels.begin(), channels.end(), [&](const Channel &channel) {
           return channel.buffer->offset() + channel.buffer->size() <=
-                 buffer.offset();
+                 beginOf(buffer);
         });
     for (; at != channels.end() && at->buffer->offset() < endOf(buffer); ++at)
       if (overlap(*at->buffer, buffer))
@@ -144,9 +144,11 @@ bool PlanVerifier::verifyChannels() {
       auto look = [&](const BufferRef &buffer) {
         all = all && isApart(describe(*segment, number), buffer);
       };
+      loop = segment->commands()->Get(number)->body_as_Loop();
       visitBuffers(
           *segment->commands()->Get(number), look,
           [&](const BufferRef &buffer, bool) { look(buffer); });
+      loop = nullptr;
       if (!all)
         return false;
     }
@@ -262,14 +264,17 @@ struct ProgramEnds {
 /// So that sums of times are numbers.
 bool PlanVerifier::verifyTimes() {
   Checked all = 0;
+  auto timesOf = [](const auto &commands) {
+    Checked sum = 0;
+    for (const Command *command : commands)
+      sum = sum + Checked(command->picoseconds());
+    return sum;
+  };
   for (const Program *each : *plan.programs()) {
     std::vector<Checked> segments;
-    for (const Segment *segment : *each->segments()) {
-      Checked &sum = segments.emplace_back(0);
-      if (segment->commands())
-        for (const Command *command : *segment->commands())
-          sum = sum + Checked(command->picoseconds());
-    }
+    for (const Segment *segment : *each->segments())
+      segments.push_back(segment->commands() ? timesOf(*segment->commands())
+                                             : Checked(0));
     for (const Action *action : *each->schedule())
       all = all + segments[action->segment()];
   }

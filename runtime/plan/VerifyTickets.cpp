@@ -12,16 +12,24 @@ namespace polyrank::runtime {
 
 using namespace plan;
 
-std::string PlanVerifier::describe(const Segment &segment, uint64_t number) {
-  const Command &command = *segment.commands()->Get(number);
-  return fmt::format("segment '{}', command {} ({}{}{})", segment.name()->str(),
-                     number, EnumNameCommandBody(command.body_type()),
+std::string PlanVerifier::describe(const Command &command) {
+  return fmt::format("{}{}{}", EnumNameCommandBody(command.body_type()),
                      command.origin() ? ", " : "",
                      command.origin() ? command.origin()->str() : "");
 }
 
+std::string PlanVerifier::describe(const Segment &segment, uint64_t number) {
+  const Command &command = *segment.commands()->Get(number);
+  return fmt::format("segment '{}', command {} ({})", segment.name()->str(),
+                     number, describe(command));
+}
+
+uint64_t PlanVerifier::beginOf(const BufferRef &buffer) const {
+  return buffer.offset() - reachOf(buffer, iterations()).back;
+}
+
 uint64_t PlanVerifier::endOf(const BufferRef &buffer) const {
-  return buffer.offset() +
+  return buffer.offset() + reachOf(buffer, iterations()).ahead +
          buffer.stride() * (placesOf(buffer, plan.microbatches()) - 1) +
          buffer.step() * (blocksOf(buffer) - 1) + buffer.size();
 }
@@ -70,11 +78,11 @@ public:
   /// where nothing is.
   const Use *findConflict(const BufferRef &buffer, bool writes) {
     auto &region = usesIn(buffer);
-    uint64_t end = verifier.endOf(buffer);
+    uint64_t begin = verifier.beginOf(buffer), end = verifier.endOf(buffer);
     auto at =
         std::partition_point(region.begin(), region.end(),
                              [&](const Use &use) { return use.begin < end; });
-    while (at != region.begin() && (--at)->longest > buffer.offset())
+    while (at != region.begin() && (--at)->longest > begin)
       if ((writes || at->isOutput) && verifier.overlap(buffer, *at->buffer))
         return &*at;
     return nullptr;
@@ -141,6 +149,13 @@ bool PlanVerifier::verifyTicket(const std::string &what, const Command &command,
               conflict->buffer->size(), conflict->buffer->offset());
 }
 
+bool PlanVerifier::verifyPhase(const std::string &what,
+                               const Command &command) {
+  if (command.phase() < Phase::MIN || command.phase() > Phase::MAX)
+    return fail("{}: phase {} does not exist", what, int(command.phase()));
+  return true;
+}
+
 bool PlanVerifier::verifySegment(const Segment &segment) {
   if (!segment.commands())
     return true;
@@ -149,10 +164,11 @@ bool PlanVerifier::verifySegment(const Segment &segment) {
     const Command &command =
         *segment.commands()->Get(static_cast<uint32_t>(number));
     std::string what = describe(segment, number);
-    if (command.phase() < Phase::MIN || command.phase() > Phase::MAX)
-      return fail("{}: phase {} does not exist", what, int(command.phase()));
-    if (!verifyCommand(what, command) || !verifyTicket(what, command, inFlight))
+    loop = command.body_as_Loop();
+    if (!verifyPhase(what, command) || !verifyCommand(what, command) ||
+        !verifyTicket(what, command, inFlight))
       return false;
+    loop = nullptr;
     const Collective *collective = command.body_as_Collective();
     if (!collective || collective->ticket() == 0)
       continue;

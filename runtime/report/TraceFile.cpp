@@ -53,6 +53,9 @@ std::vector<Expected> commandsOf(const plan::Program &program) {
       case plan::CommandBody::Copy:
         expected.category = "copy";
         break;
+      case plan::CommandBody::Loop:
+        expected.category = "loop";
+        break;
       case plan::CommandBody::Wait:
         expected.category = "wait";
         expected.endsCollective = true;

@@ -98,7 +98,7 @@ public:
                        dim(model.batch, dataAxes(model)), dim(width));
     input->buffer = copyOf(all);
     program->arguments.push_back(std::move(input));
-    return BufferRef(all.offset(), bytes, count > 1 ? bytes : 0, 0, 0, 0,
+    return BufferRef(all.offset(), bytes, count > 1 ? bytes : 0, 0, 0, 0, 0,
                      Region::Private);
   }
 

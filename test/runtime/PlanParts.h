@@ -19,7 +19,7 @@ public:
   BufferRef take(Region region, uint64_t size, uint64_t count = 1) {
     uint64_t &end = region == Region::Shared ? shared : unshared;
     uint64_t stride = (size + 63) / 64 * 64;
-    BufferRef buffer(end, size, count > 1 ? stride : 0, 0, 0, 0, region);
+    BufferRef buffer(end, size, count > 1 ? stride : 0, 0, 0, 0, 0, region);
     end += stride * count;
     return buffer;
   }

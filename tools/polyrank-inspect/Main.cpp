@@ -79,8 +79,9 @@ void printOverview(const PlanReport &report) {
     fmt::print("sample        {}\n", plural(report.tokensPerSample, "token"));
   if (report.programs.size() == 1)
     fmt::print(
-        "commands      {} kernel launches, {} products, {} copies a step\n",
-        report.launches, report.gemms, report.copies);
+        "commands      {} kernel launches, {} products, {} copies{} a step\n",
+        report.launches, report.gemms, report.copies,
+        report.loops ? ", " + plural(report.loops, "loop") : "");
   if (!report.learningRates.empty())
     fmt::print("learning rate {}, {}: {}\n", numberText(report.learningRate),
                report.schedule, fmt::join(report.learningRates, ", "));

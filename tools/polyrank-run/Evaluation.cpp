@@ -33,23 +33,30 @@ std::string compileCommand(const plan::Plan &plan) {
 bool isUsed(const plan::Program &program, const plan::Argument &argument,
             bool writes) {
   const plan::BufferRef &buffer = *argument.buffer();
-  auto isIt = [&](const plan::BufferRef &other) {
+  auto isIt = [&](const plan::BufferRef &other, uint32_t iterations) {
+    LoopReach reach = reachOf(other, iterations);
     return other.region() == buffer.region() &&
-           other.offset() < buffer.offset() + buffer.size() &&
-           buffer.offset() < other.offset() + other.size();
+           other.offset() - reach.back < buffer.offset() + buffer.size() &&
+           buffer.offset() < other.offset() + reach.ahead + other.size();
+  };
+  auto uses = [&](const plan::Command &command, uint32_t iterations) {
+    if (const plan::Launch *launch = command.body_as_Launch())
+      if (const auto *buffers = writes ? launch->outputs() : launch->inputs())
+        for (const plan::BufferRef *each : *buffers)
+          if (isIt(*each, iterations))
+            return true;
+    const plan::Copy *copy = command.body_as_Copy();
+    return copy && isIt(writes ? *copy->output() : *copy->input(), iterations);
   };
   for (const plan::Segment *segment : *program.segments())
     if (segment->commands())
       for (const plan::Command *command : *segment->commands()) {
-        if (const plan::Launch *launch = command->body_as_Launch())
-          if (const auto *buffers =
-                  writes ? launch->outputs() : launch->inputs())
-            for (const plan::BufferRef *each : *buffers)
-              if (isIt(*each))
-                return true;
-        if (const plan::Copy *copy = command->body_as_Copy())
-          if (isIt(writes ? *copy->output() : *copy->input()))
-            return true;
+        if (uses(*command, 1))
+          return true;
+        if (const plan::Loop *loop = command->body_as_Loop())
+          for (const plan::Command *each : *loop->commands())
+            if (uses(*each, loop->count()))
+              return true;
       }
   return false;
 }

@@ -16,8 +16,8 @@ using namespace plan;
 struct HostPlace {
   Address address;
 
-  std::byte *at(uint32_t microbatch) const {
-    return DeviceAccess::pointerTo(address.at(microbatch));
+  std::byte *at(Turn turn) const {
+    return DeviceAccess::pointerTo(address.at(turn));
   }
 };
 
@@ -36,11 +36,11 @@ public:
       if (buffers)
         for (const BufferRef *buffer : *buffers) {
           places.push_back(placeOf(*buffer, arena));
-          moves |= buffer->stride() != 0;
+          moves |= buffer->stride() != 0 || buffer->each() != 0;
           bytes += buffer->size();
         }
     for (const HostPlace &place : places)
-      pointers.push_back(place.at(0));
+      pointers.push_back(place.at(Turn()));
     if (launch.bytes())
       bytes = launch.bytes();
     // Any partition gives the same bits, so small work stays on one thread.
@@ -48,10 +48,10 @@ public:
       grain = std::max<int64_t>(range, 1);
   }
 
-  Result<void> run(uint32_t microbatch) override {
+  Result<void> run(Turn turn) override {
     if (moves)
       for (size_t i = 0; i < places.size(); ++i)
-        pointers[i] = places[i].at(microbatch);
+        pointers[i] = places[i].at(turn);
     team.parallelFor(
         range, grain,
         [](void *context, int64_t begin, int64_t end) {
@@ -68,7 +68,7 @@ private:
   int64_t range, grain;
   std::vector<HostPlace> places;
   std::vector<void *> pointers;
-  bool moves = false; // whether a microbatch changes an address
+  bool moves = false; // whether an address differs between its turns
 };
 
 class GemmOperation : public Operation {
@@ -80,11 +80,11 @@ public:
       scratch = placeOf(*gemm.scratch(), arena);
   }
 
-  Result<void> run(uint32_t microbatch) override {
-    return product.run(reinterpret_cast<const float *>(a.at(microbatch)),
-                       reinterpret_cast<const float *>(b.at(microbatch)),
-                       reinterpret_cast<float *>(c.at(microbatch)),
-                       scratch.at(microbatch));
+  Result<void> run(Turn turn) override {
+    return product.run(reinterpret_cast<const float *>(a.at(turn)),
+                       reinterpret_cast<const float *>(b.at(turn)),
+                       reinterpret_cast<float *>(c.at(turn)),
+                       scratch.at(turn));
   }
 
 private:
@@ -111,8 +111,8 @@ public:
                 : std::max<int64_t>(4096 / rowBytes, 1);
   }
 
-  Result<void> run(uint32_t microbatch) override {
-    from = input.at(microbatch), to = output.at(microbatch);
+  Result<void> run(Turn turn) override {
+    from = input.at(turn), to = output.at(turn);
     team.parallelFor(
         rows, grain,
         [](void *context, int64_t begin, int64_t end) {

@@ -29,9 +29,9 @@ public:
                              QueueTicket after) override;
   Result<Downloaded> download(DeviceSpan from, QueueTicket after) override;
   /// At once, by the calling thread and its team.
-  Result<QueueTicket> enqueue(Operation &operation, uint32_t microbatch,
+  Result<QueueTicket> enqueue(Operation &operation, Turn turn,
                               QueueTicket) override {
-    if (Result<void> done = operation.run(microbatch); !done)
+    if (Result<void> done = operation.run(turn); !done)
       return done.error();
     return QueueTicket();
   }

@@ -312,7 +312,7 @@ std::unique_ptr<plan::BufferRef> floatsAt(uint64_t first, uint64_t count,
                                           uint64_t stride = 0,
                                           uint32_t slots = 0) {
   return std::make_unique<plan::BufferRef>(4 * first, 4 * count, 4 * stride, 0,
-                                           slots, 0, plan::Region::Private);
+                                           0, slots, 0, plan::Region::Private);
 }
 
 TEST(Commands, ACopyTakesThisRanksPartOfItsMicrobatch) {
@@ -329,7 +329,7 @@ TEST(Commands, ACopyTakesThisRanksPartOfItsMicrobatch) {
         copy.output = floatsAt(to, outer * inner, next);
         Prepared prepared(std::move(copy), index);
         ASSERT_TRUE(prepared.operation) << prepared.refusal;
-        ASSERT_TRUE(prepared.operation->run(microbatch));
+        ASSERT_TRUE(prepared.operation->run({microbatch}));
         std::vector<float> expected(prepared.memory.size());
         std::iota(expected.begin(), expected.end(), 0.0f);
         for (int64_t o = 0; o < outer; ++o)
@@ -350,11 +350,11 @@ TEST(Commands, ALaunchWorksOnItsMicrobatchAndOnThisRanksBlock) {
     launch.kernel = 0; // difference
     launch.range = range, launch.grain = 16;
     launch.inputs = {*floatsAt(a, range, next), *floatsAt(b, range)};
-    launch.outputs = {plan::BufferRef(4 * out, 4 * range, 0, 4 * next, 0, 2,
+    launch.outputs = {plan::BufferRef(4 * out, 4 * range, 0, 4 * next, 0, 0, 2,
                                       plan::Region::Private)};
     Prepared prepared(std::move(launch), 0, {0, 2}); // third block of group 1
     ASSERT_TRUE(prepared.operation) << prepared.refusal;
-    ASSERT_TRUE(prepared.operation->run(1));
+    ASSERT_TRUE(prepared.operation->run({1}));
     std::vector<float> expected(prepared.memory.size());
     std::iota(expected.begin(), expected.end(), 0.0f);
     for (int64_t i = 0; i < range; ++i)
@@ -373,7 +373,7 @@ TEST(Commands, ALaunchFindsTheSlotOfItsMicrobatch) {
     launch.outputs = {*floatsAt(out, range, 0)};
     Prepared prepared(std::move(launch));
     ASSERT_TRUE(prepared.operation) << prepared.refusal;
-    ASSERT_TRUE(prepared.operation->run(microbatch));
+    ASSERT_TRUE(prepared.operation->run({microbatch}));
     EXPECT_EQ(prepared.memory[out],
               static_cast<float>(a + microbatch % 2 * next - b))
         << microbatch;
@@ -389,7 +389,7 @@ TEST(Commands, AGemmWorksOnItsMicrobatch) {
   gemm.c = floatsAt(1000, 1, 9);
   Prepared prepared(std::move(gemm));
   ASSERT_TRUE(prepared.operation) << prepared.refusal;
-  ASSERT_TRUE(prepared.operation->run(2));
+  ASSERT_TRUE(prepared.operation->run({2}));
   EXPECT_EQ(prepared.memory[1018], 2 * 20 * 114 + 3 * 1018);
 }
 

@@ -78,10 +78,10 @@ public:
     return Downloaded(std::move(copy), from.size);
   }
 
-  Result<QueueTicket> enqueue(Operation &operation, uint32_t microbatch,
+  Result<QueueTicket> enqueue(Operation &operation, Turn turn,
                               QueueTicket after) override {
     return put(Queue::Compute, after,
-               [&operation, microbatch] { return operation.run(microbatch); });
+               [&operation, turn] { return operation.run(turn); });
   }
   Result<void> synchronize(QueueTicket ticket) override {
     std::unique_lock lock(mutex);

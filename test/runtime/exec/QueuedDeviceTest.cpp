@@ -142,10 +142,10 @@ TEST_F(QueuedDeviceTest, IsThroughWithAllBeforeACollectiveStarts) {
 
 TEST_F(QueuedDeviceTest, AnErrorInTheBackgroundIsThatOfALaterCall) {
   class Broken : public Operation {
-    Result<void> run(uint32_t) override { return Error{"out of paper"}; }
+    Result<void> run(Turn) override { return Error{"out of paper"}; }
   } broken;
   QueuedDevice queued(cpuOf(linearPlan({})));
-  auto ticket = queued.enqueue(broken, 0, {});
+  auto ticket = queued.enqueue(broken, {}, {});
   ASSERT_TRUE(ticket);
   Result<void> over = queued.synchronize(*ticket);
   ASSERT_FALSE(over);

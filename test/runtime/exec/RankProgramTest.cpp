@@ -47,7 +47,7 @@ struct Rank {
 };
 
 plan::BufferRef bufferAt(uint64_t offset, uint64_t size) {
-  return plan::BufferRef(offset, size, 0, 0, 0, 0, plan::Region::Private);
+  return plan::BufferRef(offset, size, 0, 0, 0, 0, 0, plan::Region::Private);
 }
 
 /// Lets a metric tell what is at some place of the private region.

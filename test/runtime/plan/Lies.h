@@ -46,32 +46,42 @@ inline ArgumentT &argumentOf(PlanT &plan, int number) {
 
 inline BufferRef bufferAt(uint64_t offset, uint64_t size, uint64_t stride = 0,
                           Region region = Region::Private) {
-  return BufferRef(offset, size, stride, 0, 0, 0, region);
+  return BufferRef(offset, size, stride, 0, 0, 0, 0, region);
 }
 inline void move(std::unique_ptr<BufferRef> &buffer, uint64_t offset) {
   *buffer = BufferRef(offset, buffer->size(), buffer->stride(), buffer->step(),
-                      buffer->slots(), buffer->axes(), buffer->region());
+                      buffer->each(), buffer->slots(), buffer->axes(),
+                      buffer->region());
 }
 inline BufferRef ofSize(const BufferRef &buffer, uint64_t size) {
   return BufferRef(buffer.offset(), size, buffer.stride(), buffer.step(),
-                   buffer.slots(), buffer.axes(), buffer.region());
+                   buffer.each(), buffer.slots(), buffer.axes(),
+                   buffer.region());
 }
 inline BufferRef withStride(const BufferRef &buffer, uint64_t stride) {
   return BufferRef(buffer.offset(), buffer.size(), stride, buffer.step(),
-                   buffer.slots(), buffer.axes(), buffer.region());
+                   buffer.each(), buffer.slots(), buffer.axes(),
+                   buffer.region());
 }
 inline BufferRef asBlock(const BufferRef &buffer, uint32_t axes,
                          uint64_t step) {
   return BufferRef(buffer.offset(), buffer.size(), buffer.stride(), step,
-                   buffer.slots(), axes, buffer.region());
+                   buffer.each(), buffer.slots(), axes, buffer.region());
 }
 inline BufferRef withSlots(const BufferRef &buffer, uint32_t slots) {
   return BufferRef(buffer.offset(), buffer.size(), buffer.stride(),
-                   buffer.step(), slots, buffer.axes(), buffer.region());
+                   buffer.step(), buffer.each(), slots, buffer.axes(),
+                   buffer.region());
 }
 inline BufferRef inRegion(const BufferRef &buffer, Region region) {
   return BufferRef(buffer.offset(), buffer.size(), buffer.stride(),
-                   buffer.step(), buffer.slots(), buffer.axes(), region);
+                   buffer.step(), buffer.each(), buffer.slots(), buffer.axes(),
+                   region);
+}
+inline BufferRef withEach(const BufferRef &buffer, int64_t each) {
+  return BufferRef(buffer.offset(), buffer.size(), buffer.stride(),
+                   buffer.step(), each, buffer.slots(), buffer.axes(),
+                   buffer.region());
 }
 
 struct Lie {

@@ -130,7 +130,7 @@ TEST(MemoryTimeline, WhatACollectiveReadsAndWritesIsHeldUntilItsWait) {
                                    ->commands[0]
                                    ->body.AsCollective()
                                    ->transfers[0];
-  *transfer.output = plan::BufferRef(plan.programs[0]->shared_size, 24, 0, 0, 0, 0,
+  *transfer.output = plan::BufferRef(plan.programs[0]->shared_size, 24, 0, 0, 0, 0, 0,
                                      plan::Region::Shared);
   plan.programs[0]->shared_size += 24;
   plan.programs[0]->segments[updateSegment]->commands.pop_back();

@@ -14,7 +14,7 @@ void gatherBlock(PlanT &plan, uint32_t axes, uint64_t step) {
   TransferT &transfer = *collective.transfers[0];
   transfer.inner /= 2;
   const BufferRef whole = *transfer.output;
-  *transfer.input = asBlock(BufferRef(whole.offset(), whole.size() / 2, 0, 0, 0, 0,
+  *transfer.input = asBlock(BufferRef(whole.offset(), whole.size() / 2, 0, 0, 0, 0, 0,
                                       whole.region()),
                             axes, step);
 }
@@ -79,7 +79,7 @@ const Lie lies[] = {
     {"noGrain", [](PlanT &p) { launchOf(p).grain = 0; }, "grains of 0"},
     {"launchBuffer",
      [](PlanT &p) {
-       launchOf(p).inputs[1] = BufferRef(0, 1 << 20, 0, 0, 0, 0, Region::Private);
+       launchOf(p).inputs[1] = BufferRef(0, 1 << 20, 0, 0, 0, 0, 0, Region::Private);
      },
      "command 2 (Launch, loss), input 1"},
     {"launchOutput",

@@ -80,9 +80,9 @@ TEST(PlanReport, CountsWhatEachRankSendsLargestFirst) {
     if (kind == CollectiveKind::Halo || kind == CollectiveKind::HaloAdd)
       transfer.low = 1, transfer.high = 2;
     *transfer.input =
-        plan::BufferRef(128, input, 0, 0, 0, 0, plan::Region::Shared);
+        plan::BufferRef(128, input, 0, 0, 0, 0, 0, plan::Region::Shared);
     *transfer.output =
-        plan::BufferRef(192, output, 0, 0, 0, 0, plan::Region::Shared);
+        plan::BufferRef(192, output, 0, 0, 0, 0, 0, plan::Region::Shared);
     EXPECT_EQ(report(changed).communication[0].sent, sent)
         << plan::EnumNameCollectiveKind(kind);
   }
