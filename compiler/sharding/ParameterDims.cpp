@@ -34,10 +34,9 @@ DimUse sharding::followDim(Value start, int64_t startDim) {
       int factor = factors[0];
       // A loop takes whole what each of its iterations needs; what is in front of
       // it may be split.
-      if (rule.factors[factor].kind == graph::FactorKind::Replicated) {
-        use.isSliced |= !isa<graph::ScanOp>(op);
-        continue;
-      }
+      if (rule.factors[factor].kind == graph::FactorKind::Replicated &&
+          !isa<graph::ScanOp>(op))
+        use.isSliced = true;
       bool isBatch = isa<graph::AttentionOp>(op) && dim == 1;
       use.isWidth |= isa<graph::AttentionOp>(op) && dim == 3 &&
                      graph::getShape(value)[1] > 1;
