@@ -236,7 +236,7 @@ Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
                                        operation.error().message),
                            operation.error().fault};
             nested.push_back({each->body_type(), *std::move(operation), each,
-                              segment->name()->c_str()});
+                              segment->name()->c_str(), nullptr, {}});
           }
           return std::unique_ptr<Operation>();
         case plan::CommandBody::Wait: {

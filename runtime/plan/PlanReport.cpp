@@ -429,6 +429,7 @@ nlohmann::ordered_json toJson(const PlanReport &report) {
                       {{"launch", report.launches},
                        {"gemm", report.gemms},
                        {"copy", report.copies},
+                       {"loop", report.loops},
                        {"gemm_flops", report.gemmFlops}}}});
   return result;
 }

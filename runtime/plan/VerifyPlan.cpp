@@ -112,12 +112,15 @@ bool PlanVerifier::verifyBuffer(const std::string &what,
                 what, buffer.size(), end.value(), iterations(), buffer.each(),
                 shared ? "shared" : "private", limit);
   if (buffer.offset() % alignment != 0 || buffer.stride() % alignment != 0 ||
-      buffer.step() % alignment != 0 ||
-      buffer.each() % int64_t(alignment) != 0)
-    return fail("{}: offset {}, stride {}, step {} and {} bytes in each "
-                "iteration are not multiples of its alignment {}",
+      buffer.step() % alignment != 0)
+    return fail("{}: offset {}, stride {} and step {} are not multiples of its "
+                "alignment {}",
                 what, buffer.offset(), buffer.stride(), buffer.step(),
-                buffer.each(), alignment);
+                alignment);
+  if (buffer.each() % int64_t(alignment) != 0)
+    return fail("{}: {} bytes further in each iteration are no multiple of its "
+                "alignment {}",
+                what, buffer.each(), alignment);
   return true;
 }
 

@@ -1,6 +1,8 @@
-// runtime-test-plan OUT WEIGHTS data tensor microbatches [forward | pipeline]
+// runtime-test-plan OUT WEIGHTS data tensor microbatches [forward | pipeline |
+// loops]
 
 #include "test/runtime/PipelineBuilder.h"
+#include "test/runtime/RecurrentBuilder.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -21,6 +23,7 @@ int main(int argc, char **argv) {
   pipeline.microbatches = model.microbatches;
   std::string kind = argc > 6 ? argv[6] : "";
   auto plan = kind == "pipeline" ? test::pipelinePlan(pipeline)
+              : kind == "loops"  ? test::recurrentPlan(model).plan
               : kind.empty()     ? test::linearPlan(model)
                                  : test::linearForwardPlan(model);
   auto written = writePlan(argv[1], test::serialise(plan));

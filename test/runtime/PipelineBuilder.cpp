@@ -291,7 +291,7 @@ PlanT pipelineForwardPlan(const PipelineModel &model) {
   uint64_t bytes = 4 * uint64_t(batch * targets);
   BufferRef all = second.arena.take(Region::Private,
                                     bytes * uint64_t(model.microbatches));
-  BufferRef y(all.offset(), bytes, model.microbatches > 1 ? bytes : 0, 0, 0, 0,
+  BufferRef y(all.offset(), bytes, model.microbatches > 1 ? bytes : 0, 0, 0, 0, 0,
               Region::Private);
   second.begin("forward");
   second.receive(g, forwards, 0, activation, "second");

@@ -6,105 +6,30 @@
 #include "runtime/plan/MemoryTimeline.h"
 #include "runtime/plan/PlanReport.h"
 #include "runtime/plan/StepTimeline.h"
-#include "test/runtime/PlanBuilder.h"
-#include "test/runtime/PlanParts.h"
+#include "runtime/report/TraceFile.h"
+#include "test/runtime/RecurrentBuilder.h"
 #include "test/runtime/device/QueuedDevice.h"
 #include "test/runtime/exec/AloneTransport.h"
 
 #include <cstring>
+#include <algorithm>
 #include <gtest/gtest.h>
 
 namespace polyrank::runtime::test {
 namespace {
 
-constexpr uint32_t times = 5, microbatches = 2;
-constexpr int64_t width = 4;
-constexpr uint64_t row = 4 * width; // bytes
-/// States have one row more than there are times.
-constexpr uint64_t sequence = row * times, states = row * (times + 1);
+constexpr uint32_t microbatches = 2;
+constexpr uint64_t times = recurrentTimes, width = recurrentWidth;
 
-plan::BufferRef moving(uint64_t offset, int64_t each, uint64_t stride) {
-  return plan::BufferRef(offset, row, stride, 0, each, 0, 0,
-                         plan::Region::Private);
-}
-
-/// What the loops read and write, in bytes of the private region, each for all
-/// microbatches.
-struct Places {
-  uint64_t x, h, w, y, reversed, g, end;
-};
-
-/// In each microbatch, as a recurrent layer does: h[t + 1] = x[t] - h[t], y[t] =
-/// h[t + 1] W and a copy of y from its end; then, from the last time on, g[t] =
-/// y[t] - g[t + 1].
-plan::PlanT recurrentPlan(Places &at, std::vector<float> &x,
-                          std::vector<float> &w) {
+LinearModel twoMicrobatches() {
   LinearModel model;
   model.microbatches = microbatches;
-  plan::PlanT plan = linearPlan(model);
-  plan::ProgramT &program = *plan.programs[0];
-  uint64_t end = program.private_size;
-  auto take = [&](uint64_t bytes) {
-    uint64_t begin = end;
-    end += (bytes + 63) / 64 * 64;
-    return begin;
-  };
-  at.x = take(microbatches * sequence), at.h = take(microbatches * states);
-  at.w = take(row * width), at.y = take(microbatches * sequence);
-  at.reversed = take(microbatches * sequence);
-  at.g = take(microbatches * states);
-  at.end = program.private_size = end;
-  for (uint64_t i = 0; i < microbatches * times * width; ++i)
-    x.push_back(float(i % 7) - 2);
-  for (uint64_t i = 0; i < width * width; ++i)
-    w.push_back(float(i % 5) - 1);
-  for (auto [offset, values] : {std::pair(at.x, &x), {at.w, &w}}) {
-    auto constant = std::make_unique<plan::ConstantT>();
-    constant->data.resize(4 * values->size());
-    std::memcpy(constant->data.data(), values->data(), constant->data.size());
-    constant->buffer = std::make_unique<plan::BufferRef>(
-        offset, constant->data.size(), 0, 0, 0, 0, 0, plan::Region::Private);
-    program.constants.push_back(std::move(constant));
-  }
-
-  plan::LoopT forward, backward;
-  forward.count = backward.count = times;
-  int64_t next = int64_t(row);
-  plan::BufferRef matrix(at.w, row * width, 0, 0, 0, 0, 0,
-                         plan::Region::Private);
-  plan::BufferRef y = moving(at.y, next, sequence);
-  forward.commands.push_back(
-      command(launch(difference, width,
-                     {moving(at.x, next, sequence), moving(at.h, next, states)},
-                     {moving(at.h + row, next, states)}),
-              "cell"));
-  forward.commands.push_back(
-      command(gemm(1, width, width, moving(at.h + row, next, states), false,
-                   matrix, y, 0),
-              "cell"));
-  plan::CopyT copy;
-  copy.element = 4, copy.inner = width;
-  copy.input = copyOf(y);
-  copy.output = copyOf(moving(at.reversed + sequence - row, -next, sequence));
-  forward.commands.push_back(command(std::move(copy), "flip"));
-  backward.commands.push_back(
-      command(launch(difference, width,
-                     {moving(at.y + sequence - row, -next, sequence),
-                      moving(at.g + states - row, -next, states)},
-                     {moving(at.g + sequence - row, -next, states)}),
-              "cell.gradient"));
-  for (int segment : {firstSegment, nextSegment}) {
-    auto &commands = program.segments[segment]->commands;
-    commands.push_back(command(plan::LoopT(forward), "lstm"));
-    commands.back()->picoseconds = 7000;
-    commands.push_back(command(plan::LoopT(backward), "lstm.gradient"));
-    commands.back()->phase = plan::Phase::Backward;
-  }
-  return plan;
+  return model;
 }
 
 struct Recurrent {
-  Recurrent() : plan(recurrentPlan(at, x, w)), bytes(serialise(plan)) {
+  Recurrent()
+      : at(recurrentPlan(twoMicrobatches())), bytes(serialise(at.plan)) {
     auto verified = verifyPlan(bytes);
     EXPECT_TRUE(verified) << verified.error().message;
     packed = *verified;
@@ -137,9 +62,7 @@ struct Recurrent {
     return values;
   }
 
-  Places at;
-  std::vector<float> x, w;
-  plan::PlanT plan;
+  RecurrentPlan at;
   std::vector<uint8_t> bytes;
   const plan::Plan *packed = nullptr;
   std::unique_ptr<AloneTransport> transport;
@@ -158,10 +81,10 @@ void expectResult(const Recurrent &recurrent) {
     };
     for (uint64_t t = 0; t < times; ++t) {
       for (uint64_t i = 0; i < width; ++i)
-        h[state(t + 1, i)] = recurrent.x[value(t, i)] - h[state(t, i)];
+        h[state(t + 1, i)] = recurrent.at.xValues[value(t, i)] - h[state(t, i)];
       for (uint64_t i = 0; i < width; ++i) {
         for (uint64_t j = 0; j < width; ++j)
-          y[value(t, i)] += h[state(t + 1, j)] * recurrent.w[j * width + i];
+          y[value(t, i)] += h[state(t + 1, j)] * recurrent.at.wValues[j * width + i];
         reversed[value(times - 1 - t, i)] = y[value(t, i)];
       }
     }
@@ -169,11 +92,11 @@ void expectResult(const Recurrent &recurrent) {
       for (uint64_t i = 0; i < width; ++i)
         g[state(t, i)] = y[value(t, i)] - g[state(t + 1, i)];
   }
-  const Places &at = recurrent.at;
-  EXPECT_EQ(recurrent.held(at.h, microbatches * states), h);
-  EXPECT_EQ(recurrent.held(at.y, microbatches * sequence), y);
-  EXPECT_EQ(recurrent.held(at.reversed, microbatches * sequence), reversed);
-  EXPECT_EQ(recurrent.held(at.g, microbatches * states), g);
+  const RecurrentPlan &at = recurrent.at;
+  EXPECT_EQ(recurrent.held(at.h, microbatches * statesBytes), h);
+  EXPECT_EQ(recurrent.held(at.y, microbatches * sequenceBytes), y);
+  EXPECT_EQ(recurrent.held(at.reversed, microbatches * sequenceBytes), reversed);
+  EXPECT_EQ(recurrent.held(at.g, microbatches * statesBytes), g);
 }
 
 TEST(Loop, GoesThroughASequenceForwardsAndBackInEachMicrobatch) {
@@ -244,12 +167,8 @@ TEST(Loop, AnErrorNamesTheIteration) {
 
 TEST(Loop, ReportsCountItsCommandsInAllIterations) {
   Recurrent recurrent;
-  LoadedPlan plan = load(recurrent.plan);
-  PlanReport report = reportOf(plan), without = reportOf(load([] {
-    LinearModel model;
-    model.microbatches = microbatches;
-    return linearPlan(model);
-  }()));
+  LoadedPlan plan = load(recurrent.at.plan);
+  PlanReport report = reportOf(plan), without = reportOf(load(linearPlan(twoMicrobatches())));
   uint64_t all = times * microbatches;
   EXPECT_EQ(report.loops, 2u * microbatches);
   EXPECT_EQ(report.copies, all);
@@ -266,10 +185,64 @@ TEST(Loop, ReportsCountItsCommandsInAllIterations) {
   EXPECT_EQ(timeline.programs[0].computation, timeline.makespan);
 }
 
+TEST(Loop, IsOneCommandOfATrace) {
+  RecurrentPlan at = recurrentPlan(twoMicrobatches());
+  std::erase_if(at.plan.programs[0]->segments[updateSegment]->commands,
+                [](const auto &command) {
+                  return command->body.AsCollective() != nullptr;
+                });
+  LoadedPlan plan = load(at.plan);
+  auto device = *CpuDevice::create(*plan.plan->kernels(), {});
+  AloneTransport transport(
+      0, 1,
+      *device->allocate(plan.program().shared_size(), arenaAlignment));
+  auto program = *RankProgram::create(*plan.plan, *device, transport, 0);
+  Trace trace(plan, 0);
+  program->startTrace(trace);
+  ASSERT_TRUE(program->runStep(1));
+  std::string text = trace.prologue(/*rehearsed=*/false, /*links=*/{});
+  ASSERT_TRUE(trace.write([&](std::string_view piece) -> Result<void> {
+    text += piece;
+    return {};
+  }));
+  text += Trace::epilogue();
+  EXPECT_NE(text.find("\"name\":\"lstm\",\"cat\":\"loop\",\"args\":{\"op\":"
+                      "\"lstm\",\"command\":\"loop x 5\""),
+            std::string::npos)
+      << text;
+  TemporaryDirectory directory;
+  writeFile(directory / "trace.json", text.data(), text.size());
+  auto read = readTrace(directory / "trace.json", plan);
+  ASSERT_TRUE(read) << read.error().message;
+  ASSERT_EQ(read->steps.size(), 1u);
+  EXPECT_EQ(read->steps[0][0].size(), 7u + 6u + 2u);
+}
+
+// All of it is one sleep.
+TEST(Loop, ARehearsalSleepsThroughAllIterations) {
+  Recurrent recurrent;
+  for (auto &command :
+       recurrent.at.plan.programs[0]->segments[firstSegment]->commands)
+    if (command->body.AsLoop())
+      command->picoseconds = 20'000'000'000;
+  LoadedPlan plan = load(recurrent.at.plan);
+  auto device = recurrent.cpu();
+  AloneTransport transport(
+      0, 1,
+      *device->allocate(plan.program().shared_size(), arenaAlignment));
+  Rehearsal rehearsal(plannedTimesOf(plan)[0], transport);
+  auto program = *RankProgram::create(*plan.plan, *device, transport, 0, {},
+                                      &rehearsal);
+  ASSERT_TRUE(program->runStep(1));
+  const CommandTimes &measured = program->times();
+  EXPECT_EQ(measured.counts[int(plan::CommandBody::Loop)], 2u * microbatches);
+  EXPECT_GE(measured.nanoseconds[int(plan::CommandBody::Loop)], 39'000'000u);
+}
+
 // From the loop that writes them to the last one that reads them, all rows.
 TEST(Loop, HoldsWhatAllItsIterationsWrite) {
   Recurrent recurrent;
-  MemoryTimeline timeline = timelineOf(load(recurrent.plan));
+  MemoryTimeline timeline = timelineOf(load(recurrent.at.plan));
   auto has = [&](uint64_t offset, uint64_t size, uint32_t first,
                  uint32_t last) {
     return std::any_of(
@@ -280,10 +253,10 @@ TEST(Loop, HoldsWhatAllItsIterationsWrite) {
         });
   };
   // The first microbatch's.
-  EXPECT_TRUE(has(recurrent.at.h + row, sequence, 5, 5));
-  EXPECT_TRUE(has(recurrent.at.y, sequence, 5, 6));
-  EXPECT_TRUE(has(recurrent.at.reversed, sequence, 5, 5));
-  EXPECT_TRUE(has(recurrent.at.g, sequence, 6, 6));
+  EXPECT_TRUE(has(recurrent.at.h + rowBytes, sequenceBytes, 5, 5));
+  EXPECT_TRUE(has(recurrent.at.y, sequenceBytes, 5, 6));
+  EXPECT_TRUE(has(recurrent.at.reversed, sequenceBytes, 5, 5));
+  EXPECT_TRUE(has(recurrent.at.g, sequenceBytes, 6, 6));
 }
 
 } // namespace

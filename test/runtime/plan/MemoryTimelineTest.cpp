@@ -90,7 +90,7 @@ TEST(MemoryTimeline, ArgumentsAndConstantsAreThereAllTheTime) {
 TEST(MemoryTimeline, ThePeakIsWhereMostIsHeld) {
   plan::PlanT plan = training(2);
   auto scratch = std::make_unique<plan::BufferRef>(
-      plan.programs[0]->private_size, 4096, 0, 0, 0, 0, plan::Region::Private);
+      plan.programs[0]->private_size, 4096, 0, 0, 0, 0, 0, plan::Region::Private);
   plan.programs[0]->private_size += 4096;
   plan::CommandT &product = *plan.programs[0]->segments[1]->commands[0];
   product.phase = plan::Phase::Backward;
@@ -147,7 +147,7 @@ TEST(MemoryTimeline, AValueThatIsOverwrittenInPartIsHeldInTheRest) {
   plan::CopyT copy;
   copy.element = 4, copy.inner = 4;
   copy.input =
-      std::make_unique<plan::BufferRef>(0, 16, 0, 0, 0, 0, plan::Region::Private);
+      std::make_unique<plan::BufferRef>(0, 16, 0, 0, 0, 0, 0, plan::Region::Private);
   copy.output = std::make_unique<plan::BufferRef>(y.offset(), 16, 0, 0, 0, 0,
                                                   plan::Region::Private);
   auto command = std::make_unique<plan::CommandT>();

@@ -140,7 +140,7 @@ const Lie lies[] = {
      [](PlanT &p) { outputIn(p) = moving(4096, 4, -4); },
      "behind the private region's 4096 bytes"},
     {"alignment", [](PlanT &p) { *gemmIn(p).a = moving(1024, 16, 66); },
-     "and 66 bytes in each iteration are not multiples of its alignment 4"},
+     "66 bytes further in each iteration are no multiple of its alignment 4"},
     {"phase",
      [](PlanT &p) { loopOf(p).commands[1]->phase = static_cast<Phase>(9); },
      "command 1 of the loop (Launch): phase 9 does not exist"},
