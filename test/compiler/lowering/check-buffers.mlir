@@ -304,7 +304,7 @@ func.func @shared_outside(%x: tensor<16xf32> {graph.role = #graph.input<"x">, ra
 // Before the region's beginning.
 func.func @before(%x: tensor<16xf32> {graph.role = #graph.input<"x">, rank.buffer = #rank.buffer<private, 0, 64>}) -> (tensor<16xf32> {graph.role = #graph.output<"y">})
     attributes {rank.arena = #rank.arena<shared = 0, private = 128>} {
-  // expected-error @+1 {{buffer #rank.buffer<private, -64, 64> ends at 0, behind the region's 128}}
+  // expected-error @+1 {{buffer #rank.buffer<private, -64, 64> begins at -64, in front of the region}}
   %a = rank.copy %x {buffers = [#rank.buffer<private, -64, 64>]} : (tensor<16xf32>) -> tensor<16xf32>
   return %a : tensor<16xf32>
 }

@@ -219,9 +219,9 @@ TEST(RankProgram, ACollectiveIsOfItsGroupItsMicrobatchAndTheRanksBlock) {
     gather.transfers.push_back(std::make_unique<plan::TransferT>());
     plan::TransferT &transfer = *gather.transfers[0];
     transfer.inner = 4;
-    transfer.input = std::make_unique<plan::BufferRef>(1024, 16, 128, 16, 0, 3,
+    transfer.input = std::make_unique<plan::BufferRef>(1024, 16, 128, 16, 0, 0, 3,
                                                        plan::Region::Shared);
-    transfer.output = std::make_unique<plan::BufferRef>(2048, 32, 256, 0, 0, 0,
+    transfer.output = std::make_unique<plan::BufferRef>(2048, 32, 256, 0, 0, 0, 0,
                                                         plan::Region::Shared);
     auto command = std::make_unique<plan::CommandT>();
     command->body.Set(std::move(gather));

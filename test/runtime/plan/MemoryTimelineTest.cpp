@@ -148,7 +148,7 @@ TEST(MemoryTimeline, AValueThatIsOverwrittenInPartIsHeldInTheRest) {
   copy.element = 4, copy.inner = 4;
   copy.input =
       std::make_unique<plan::BufferRef>(0, 16, 0, 0, 0, 0, 0, plan::Region::Private);
-  copy.output = std::make_unique<plan::BufferRef>(y.offset(), 16, 0, 0, 0, 0,
+  copy.output = std::make_unique<plan::BufferRef>(y.offset(), 16, 0, 0, 0, 0, 0,
                                                   plan::Region::Private);
   auto command = std::make_unique<plan::CommandT>();
   command->body.Set(std::move(copy));
