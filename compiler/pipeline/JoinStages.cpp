@@ -9,6 +9,7 @@
 #include "compiler/pipeline/Passes.h"
 #include "compiler/pipeline/StageFlow.h"
 #include "compiler/training/Forward.h"
+#include "dialects/graph/Boundary.h"
 #include "dialects/graph/Parts.h"
 #include "dialects/graph/Provenance.h"
 #include "mlir/IR/IRMapping.h"
@@ -49,6 +50,7 @@ private:
   bool joinSum(Operation *root);
   LogicalResult resolve(Operation *op);
   Value getEverywhere(Value value);
+  void keepOnStages();
 
   func::FuncOp step;
   Block &body;
@@ -160,6 +162,28 @@ LogicalResult Joiner::resolve(Operation *op) {
          << " once a step; only numbers are joined there";
 }
 
+/// What takes the place of a parameter or of a state is where that is, also where
+/// all stages have come to have it: an average of joined numbers, say.
+void Joiner::keepOnStages() {
+  Operation *end = body.getTerminator();
+  graph::Boundary boundary(step);
+  OpBuilder builder(end);
+  for (OpOperand &operand : end->getOpOperands()) {
+    Value value = operand.get();
+    auto replaced = boundary.getReplaced(operand.getOperandNumber());
+    auto stage = replaced ? flow.getStage(step.getArgument(*replaced))
+                          : std::nullopt;
+    if (!stage || flow.getStage(value))
+      continue;
+    auto kept =
+        TransferOp::create(builder, value.getLoc(), value.getType(), value,
+                           /*from=*/nullptr, builder.getI64IntegerAttr(*stage));
+    if (Operation *producer = value.getDefiningOp())
+      graph::copyProvenance(producer, kept);
+    operand.set(kept);
+  }
+}
+
 /// In program order: what an op reads has been settled before.
 LogicalResult Joiner::run() {
   for (Operation &op : llvm::make_early_inc_range(body.without_terminator())) {
@@ -175,6 +199,7 @@ LogicalResult Joiner::run() {
         return failure();
     flow.update(&op);
   }
+  keepOnStages();
   training::eraseDeadOps(body);
   return verifyStages(step);
 }
