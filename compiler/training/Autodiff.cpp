@@ -3,6 +3,7 @@
 #include "compiler/training/Autodiff.h"
 
 #include "compiler/training/Forward.h"
+#include "compiler/training/SliceGradients.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/Provenance.h"
 
@@ -64,7 +65,21 @@ polyrank::training::buildGradients(OpBuilder &outer, Value root, Value seed,
   }
 
   DenseMap<Value, Value> cotangents{{root, seed}};
-  auto take = [&](Value value) { return cotangents.lookup(value); };
+  SliceGradients slices(ops);
+  auto accumulate = [&](Value value, Value gradient, Location location) {
+    Value &sum = cotangents[value];
+    sum = sum ? graph::AddOp::create(builder, location, sum, gradient)
+                    .getResult()
+              : gradient;
+  };
+  // All uses of `value` have been met.
+  auto take = [&](Value value) {
+    if (graph::SliceOp slice = slices.getFirst(value)) {
+      marker.differentiate(slice);
+      accumulate(value, slices.join(builder, value), slice.getLoc());
+    }
+    return cotangents.lookup(value);
+  };
   for (Operation *op : llvm::reverse(ops)) {
     SmallVector<Value> incoming = llvm::map_to_vector(op->getResults(), take);
     if (llvm::none_of(incoming, [](Value value) { return !!value; }))
@@ -73,6 +88,11 @@ polyrank::training::buildGradients(OpBuilder &outer, Value root, Value seed,
     if (!graphOp)
       return op->emitError("has no gradient");
     marker.differentiate(op);
+    if (auto slice = dyn_cast<graph::SliceOp>(op);
+        slice && slices.takes(slice)) {
+      slices.add(slice, incoming[0]);
+      continue;
+    }
     SmallVector<bool> needed = llvm::map_to_vector(
         op->getOperands(), [&](Value value) { return active.contains(value); });
     auto gradients = graphOp.buildGradient(builder, incoming, needed);
@@ -80,12 +100,8 @@ polyrank::training::buildGradients(OpBuilder &outer, Value root, Value seed,
       return failure();
     for (auto [operand, gradient, isNeeded] :
          llvm::zip_equal(op->getOperands(), *gradients, needed)) {
-      if (!gradient || !isNeeded)
-        continue;
-      Value &sum = cotangents[operand];
-      sum = sum ? graph::AddOp::create(builder, op->getLoc(), sum, gradient)
-                      .getResult()
-                : gradient;
+      if (gradient && isNeeded)
+        accumulate(operand, gradient, op->getLoc());
     }
   }
   outer.restoreInsertionPoint(builder.saveInsertionPoint());
