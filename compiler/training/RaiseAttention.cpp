@@ -72,9 +72,9 @@ static std::optional<Repeated> readRepeated(Value value) {
     if (elements.isSplat())
       elements = elements.resizeSplat(
           RankedTensorType::get({}, elements.getElementType()));
-    Repeated result{elements, SmallVector<int64_t>(elements.getType().getShape()), {}};
-    llvm::append_range(result.dims,
-                       llvm::seq<int64_t>(0, result.shape.size()));
+    Repeated result{
+        elements, SmallVector<int64_t>(elements.getType().getShape()), {}};
+    llvm::append_range(result.dims, llvm::seq<int64_t>(0, result.shape.size()));
     return result;
   }
   if (!isa_and_nonnull<graph::BroadcastOp, graph::ReshapeOp>(op))
@@ -148,12 +148,12 @@ static const KnownMasks::Visible *readConstantMask(Value mask,
       return nullptr;
     (dim == rank - 2 ? rowStride : columnStride) = strides[i];
   }
-  auto [entry, isNew] = known.visible.try_emplace(
-      {constant->elements.getAsOpaquePointer(), rowStride, columnStride,
-       queries, keys});
+  auto [entry, isNew] =
+      known.visible.try_emplace({constant->elements.getAsOpaquePointer(),
+                                 rowStride, columnStride, queries, keys});
   if (isNew)
-    entry->second = readVisible(constant->elements, rowStride, columnStride,
-                                queries, keys);
+    entry->second =
+        readVisible(constant->elements, rowStride, columnStride, queries, keys);
   return &entry->second;
 }
 
@@ -216,8 +216,8 @@ static void setMask(OpBuilder &builder, Value mask, Scores &scores,
     scores.seesSome = visible->some;
     scores.causal = visible->causal && !visible->all;
     if (visible->elements)
-      scores.mask = graph::ConstantOp::create(builder, mask.getLoc(),
-                                              visible->elements);
+      scores.mask =
+          graph::ConstantOp::create(builder, mask.getLoc(), visible->elements);
     return;
   }
   scores.seesSome = false;
@@ -225,6 +225,74 @@ static void setMask(OpBuilder &builder, Value mask, Scores &scores,
   auto broadcast = mask.getDefiningOp<graph::BroadcastOp>();
   if (broadcast && broadcast.getDims() == ArrayRef<int64_t>({2, 3}))
     scores.mask = broadcast.getInput();
+}
+
+/// Of [batch, heads, .., ..], each head with its own.
+static bool isOfHeads(graph::MatmulOp matmul) {
+  SmallVector<int64_t> batch{0, 1};
+  return matmul.getLhsBatch() == ArrayRef<int64_t>(batch) &&
+         matmul.getRhsBatch() == ArrayRef<int64_t>(batch) &&
+         matmul.getLhsFree().size() == 1;
+}
+
+/// Of [batch, heads, .., ..], all heads with one: what is left of a product
+/// with [batch, 1, .., ..].
+static bool isShared(graph::MatmulOp matmul) {
+  return getShape(matmul.getLhs()).size() == 4 &&
+         getShape(matmul.getRhs()).size() == 3 &&
+         matmul.getLhsBatch() == ArrayRef<int64_t>(0) &&
+         matmul.getRhsBatch() == ArrayRef<int64_t>(0) &&
+         matmul.getLhsFree() == ArrayRef<int64_t>({1, 2});
+}
+
+/// [batch, length, width] for each of the heads of `matmul`'s left side.
+static Value repeatShared(OpBuilder &builder, graph::MatmulOp matmul,
+                          Value shared) {
+  SmallVector<int64_t> shape(getShape(shared));
+  shape.insert(shape.begin() + 1, getShape(matmul.getLhs())[1]);
+  return graph::BroadcastOp::create(builder, matmul.getLoc(), shared, shape,
+                                    ArrayRef<int64_t>{0, 2, 3});
+}
+
+/// The right side of a product that is shared, as [batch, heads, keys, width],
+/// without constant factors, which `scale` takes.
+static Value readSharedKey(OpBuilder &builder, graph::MatmulOp matmul,
+                           double &scale) {
+  Location location = matmul.getLoc();
+  bool isTransposed = matmul.getRhsContract() == ArrayRef<int64_t>(1);
+  SmallVector<int64_t> shape(getShape(matmul.getRhs()));
+  if (isTransposed)
+    std::swap(shape[1], shape[2]);
+  auto reshaped = [&](Value value) -> Value {
+    return getShape(value) == ArrayRef<int64_t>(shape)
+               ? value
+               : graph::ReshapeOp::create(builder, location, value, shape)
+                     .getResult();
+  };
+  // Exporters put factors and transposes between reshapes of [batch, 1, ..].
+  Value key = matmul.getRhs();
+  for (Value before; before != key;) {
+    before = key;
+    key = withoutFactors(withoutUnitDims(key), scale);
+  }
+  if (!isTransposed)
+    return repeatShared(builder, matmul, reshaped(key));
+  auto transpose = key.getDefiningOp<graph::TransposeOp>();
+  auto isOf = [&](ArrayRef<int64_t> order, ArrayRef<int64_t> input) {
+    return transpose && transpose.getPermutation() == order &&
+           getShape(transpose.getInput()) == input;
+  };
+  int64_t batch = shape[0], length = shape[1], width = shape[2];
+  if (isOf({0, 2, 1}, {batch, length, width}) ||
+      isOf({0, 1, 3, 2}, {batch, 1, length, width}))
+    key = withoutFactors(transpose.getInput(), scale);
+  else
+    key = graph::TransposeOp::create(
+        builder, location,
+        graph::ReshapeOp::create(builder, location, key,
+                                 ArrayRef<int64_t>{batch, width, length}),
+        ArrayRef<int64_t>{0, 2, 1});
+  return repeatShared(builder, matmul, reshaped(key));
 }
 
 /// Reads the operand of the softmax: the scaled product of query and key,
@@ -253,13 +321,16 @@ static std::optional<Scores> readScores(OpBuilder &builder, Value value,
   }
   inner = withoutFactors(inner, scores.scale);
   auto matmul = inner.getDefiningOp<graph::MatmulOp>();
-  SmallVector<int64_t> batch{0, 1};
-  if (!matmul || matmul.getLhsBatch() != ArrayRef<int64_t>(batch) ||
-      matmul.getRhsBatch() != ArrayRef<int64_t>(batch) ||
-      matmul.getLhsContract() != ArrayRef<int64_t>(3) ||
-      matmul.getLhsFree().size() != 1 || matmul.getRhsFree().size() != 1)
+  if (!matmul || matmul.getLhsContract() != ArrayRef<int64_t>(3) ||
+      matmul.getRhsContract().size() != 1 || matmul.getRhsFree().size() != 1)
     return std::nullopt;
   scores.query = withoutFactors(matmul.getLhs(), scores.scale);
+  if (isShared(matmul)) {
+    scores.key = readSharedKey(builder, matmul, scores.scale);
+    return scores;
+  }
+  if (!isOfHeads(matmul))
+    return std::nullopt;
   scores.key = withoutFactors(matmul.getRhs(), scores.scale);
   if (matmul.getRhsContract() == ArrayRef<int64_t>(3))
     return scores;
@@ -278,12 +349,11 @@ static std::optional<Scores> readScores(OpBuilder &builder, Value value,
 /// softmax(scores) v, with or without the exporter's select that turns the NaN
 /// of a query that sees nothing into zero.
 bool training::raiseAttention(graph::MatmulOp matmul, KnownMasks &known) {
-  SmallVector<int64_t> batch{0, 1};
-  if (matmul.getLhsBatch() != ArrayRef<int64_t>(batch) ||
-      matmul.getRhsBatch() != ArrayRef<int64_t>(batch) ||
+  bool shared = isShared(matmul);
+  if ((!shared && !isOfHeads(matmul)) ||
       matmul.getLhsContract() != ArrayRef<int64_t>(3) ||
-      matmul.getRhsContract() != ArrayRef<int64_t>(2) ||
-      matmul.getLhsFree().size() != 1 || matmul.getRhsFree().size() != 1)
+      matmul.getRhsContract() != ArrayRef<int64_t>(shared ? 1 : 2) ||
+      matmul.getRhsFree().size() != 1)
     return false;
   Value probabilities = matmul.getLhs();
   bool zeroes = false;
@@ -301,15 +371,16 @@ bool training::raiseAttention(graph::MatmulOp matmul, KnownMasks &known) {
   if (!softmax || softmax.getDim() != 3)
     return false;
   OpBuilder builder(matmul);
-  std::optional<Scores> scores =
-      readScores(builder, softmax.getInput(), known);
+  std::optional<Scores> scores = readScores(builder, softmax.getInput(), known);
   // A query that sees no key gives zero; parts give that only with -inf and the
   // select, and a mean or NaN otherwise.
   if (!scores || (!scores->seesSome && !(zeroes && std::isinf(scores->fill))))
     return false;
+  Value value =
+      shared ? repeatShared(builder, matmul, matmul.getRhs()) : matmul.getRhs();
   auto attention = graph::AttentionOp::create(
-      builder, matmul.getLoc(), scores->query, scores->key, matmul.getRhs(),
-      scores->mask, scores->scale, scores->causal);
+      builder, matmul.getLoc(), scores->query, scores->key, value, scores->mask,
+      scores->scale, scores->causal);
   graph::copyProvenance(matmul, attention);
   matmul.replaceAllUsesWith(attention.getResult());
   return true;

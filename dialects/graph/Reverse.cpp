@@ -2,6 +2,8 @@
 
 #include "dialects/graph/Reverse.h"
 
+#include "dialects/graph/SliceGradients.h"
+
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::graph;
@@ -13,6 +15,7 @@ static bool isFloat(Value value) {
 
 Dependents polyrank::graph::findDependents(Block &block, ValueRange values) {
   Dependents dependents;
+  dependents.roots.assign(values.begin(), values.end());
   dependents.values.insert(values.begin(), values.end());
   auto varies = [&](Value value) {
     return dependents.values.contains(value);
@@ -33,7 +36,21 @@ LogicalResult
 polyrank::graph::addCotangents(OpBuilder &builder, const Dependents &dependents,
                                Cotangents &cotangents,
                                llvm::function_ref<void(Operation *)> enter) {
+  SliceGradients slices(dependents.ops);
+  auto accumulate = [&](Value value, Value gradient, Location location) {
+    Value &sum = cotangents[value];
+    sum = sum ? AddOp::create(builder, location, sum, gradient).getResult()
+              : gradient;
+  };
+  // All uses of `value` have been met.
+  auto settle = [&](Value value) {
+    if (SliceOp slice = slices.getFirst(value)) {
+      enter(slice);
+      accumulate(value, slices.join(builder, value), slice.getLoc());
+    }
+  };
   for (Operation *op : llvm::reverse(dependents.ops)) {
+    llvm::for_each(op->getResults(), settle);
     SmallVector<Value> incoming =
         llvm::map_to_vector(op->getResults(), [&](Value value) {
           return cotangents.lookup(value);
@@ -44,6 +61,10 @@ polyrank::graph::addCotangents(OpBuilder &builder, const Dependents &dependents,
     if (!graphOp)
       return op->emitError("has no gradient");
     enter(op);
+    if (auto slice = dyn_cast<SliceOp>(op); slice && slices.takes(slice)) {
+      slices.add(slice, incoming[0]);
+      continue;
+    }
     SmallVector<bool> needed =
         llvm::map_to_vector(op->getOperands(), [&](Value value) {
           return dependents.values.contains(value);
@@ -52,14 +73,10 @@ polyrank::graph::addCotangents(OpBuilder &builder, const Dependents &dependents,
     if (failed(gradients))
       return failure();
     for (auto [operand, gradient, isNeeded] :
-         llvm::zip_equal(op->getOperands(), *gradients, needed)) {
-      if (!gradient || !isNeeded)
-        continue;
-      Value &sum = cotangents[operand];
-      sum = sum ? AddOp::create(builder, op->getLoc(), sum, gradient)
-                      .getResult()
-                : gradient;
-    }
+         llvm::zip_equal(op->getOperands(), *gradients, needed))
+      if (gradient && isNeeded)
+        accumulate(operand, gradient, op->getLoc());
   }
+  llvm::for_each(dependents.roots, settle);
   return success();
 }

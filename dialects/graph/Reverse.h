@@ -8,9 +8,11 @@ namespace polyrank::graph {
 
 /// What of a block varies with some of its values.
 struct Dependents {
+  /// The values themselves.
+  llvm::SmallVector<mlir::Value> roots;
   /// In program order.
   llvm::SmallVector<mlir::Operation *> ops;
-  /// The values themselves and the floats that the ops compute.
+  /// They and the floats that the ops compute.
   llvm::DenseSet<mlir::Value> values;
 };
 /// Whoever computes one of `values` is in front of what varies with them; what
@@ -23,7 +25,8 @@ using Cotangents = llvm::DenseMap<mlir::Value, mlir::Value>;
 /// Goes through the ops from the last to the first and builds at `builder`'s
 /// point what their operands' cotangents are, given those of the results.
 /// Cotangents of one value are added in the order in which its uses are met,
-/// last use first. `enter` is called before an op's gradient is built. Errors
+/// last use first, and behind these the parts of those that many slices take
+/// apart (SliceGradients.h). `enter` is called before an op's gradient is built. Errors
 /// name ops without a gradient.
 mlir::LogicalResult
 addCotangents(mlir::OpBuilder &builder, const Dependents &dependents,

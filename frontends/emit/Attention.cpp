@@ -114,7 +114,7 @@ static Imported attentionInParts(Emitter &emit, const Imported &query,
                                  const Imported &mask, double scale,
                                  bool causal,
                                  llvm::function_ref<Imported(Imported)> drop,
-                                 double softcap) {
+                                 double softcap, AttentionScores *kept) {
   Type type = query.getElementType();
   auto dot = [&](const Imported &a, const Imported &b, int64_t contracted) {
     return emit.binary<graph::MatmulOp>(
@@ -123,6 +123,8 @@ static Imported attentionInParts(Emitter &emit, const Imported &query,
   };
   Imported scores = emit.binaryOver<graph::MulOp>(dot(query, key, 3),
                                                   emit.scalar(type, scale));
+  if (kept)
+    kept->products = scores;
   auto repeated = [&](const Imported &x) {
     return emit.broadcast(x, scores.getShape(), !scores.isConstant());
   };
@@ -131,6 +133,8 @@ static Imported attentionInParts(Emitter &emit, const Imported &query,
         emit.unary<graph::TanhOp>(
             emit.binaryOver<graph::DivOp>(scores, emit.scalar(type, softcap))),
         emit.scalar(type, softcap));
+  if (kept)
+    kept->capped = scores;
   bool isBoolean = mask && mask.getElementType().isInteger(1);
   if (isBoolean) // finite, so that rows without a visible key have a gradient
     scores =
@@ -148,6 +152,8 @@ static Imported attentionInParts(Emitter &emit, const Imported &query,
   if (isBoolean)
     probabilities = emit.select(repeated(mask), probabilities,
                                 repeated(emit.scalar(type, 0)));
+  if (kept)
+    kept->probabilities = probabilities;
   if (drop)
     probabilities = drop(probabilities);
   return dot(probabilities, value, 2);
@@ -157,7 +163,7 @@ FailureOr<Imported> attentionOf(Emitter &emit, const Imported &query,
                                 Imported key, Imported value, Imported mask,
                                 std::optional<double> givenScale, bool causal,
                                 llvm::function_ref<Imported(Imported)> drop,
-                                double softcap) {
+                                double softcap, AttentionScores *scores) {
   Shape q = query.getShape(), k = key.getShape(), v = value.getShape();
   if (k[1] == 0 || q[1] % k[1] != 0 || v[1] != k[1] || q[0] != k[0] ||
       v[0] != k[0] || q[3] != k[3] || v[2] != k[2])
@@ -181,15 +187,14 @@ FailureOr<Imported> attentionOf(Emitter &emit, const Imported &query,
     if (failed(common) || *common != whole)
       return emit.fail("its mask of " + toString(mask.getShape()) +
                        " does not fit " + toString(whole));
-    if (mask.getElementType().isInteger(1) && !drop && softcap == 0)
-      operands.push_back(fitMask(emit, mask, whole));
-    else
-      return attentionInParts(emit, query, key, value, mask, scale, causal,
-                              drop, softcap);
-  } else if (drop || softcap != 0) {
-    return attentionInParts(emit, query, key, value, mask, scale, causal, drop,
-                            softcap);
   }
+  // The op has booleans alone, and no result but the last.
+  if (drop || softcap != 0 || scores ||
+      (mask && !mask.getElementType().isInteger(1)))
+    return attentionInParts(emit, query, key, value, mask, scale, causal, drop,
+                            softcap, scores);
+  if (mask)
+    operands.push_back(fitMask(emit, mask, whole));
   return emit.emit(
       operands, [&](OpBuilder &b, ValueRange values) -> Operation * {
         return graph::AttentionOp::create(

@@ -29,6 +29,13 @@ Imported visibleBefore(Emitter &emit, int64_t queries, int64_t keys,
                        int64_t past,
                        std::optional<int64_t> window = std::nullopt);
 
+/// What an attention computes on its way, each [batch, heads, queries, keys].
+struct AttentionScores {
+  Imported products;      // query key' * scale
+  Imported capped;        // under the soft cap, before the mask
+  Imported probabilities; // before `drop`
+};
+
 /// softmax(query key' * scale + mask) value. query [batch, heads, queries,
 /// width], key and value with as many heads or a divisor of them. A mask
 /// broadcasts to [batch, heads, queries, keys]: booleans are true where a key
@@ -36,11 +43,12 @@ Imported visibleBefore(Emitter &emit, int64_t queries, int64_t keys,
 /// sqrt(width) where none is given. With `causal` no key is visible that comes
 /// behind the query, both counted from the first. `drop`, where it is given, is
 /// applied to the probabilities. With a `softcap` that is not 0 the products s
-/// become softcap * tanh(s / softcap) before the mask.
+/// become softcap * tanh(s / softcap) before the mask. What `scores` points to,
+/// where it is given, is filled in.
 mlir::FailureOr<Imported>
 attentionOf(Emitter &emit, const Imported &query, Imported key, Imported value,
             Imported mask, std::optional<double> scale, bool causal,
             llvm::function_ref<Imported(Imported)> drop = nullptr,
-            double softcap = 0);
+            double softcap = 0, AttentionScores *scores = nullptr);
 
 } // namespace polyrank::frontends

@@ -1,5 +1,7 @@
 // Import of attention and of rotary positions.
 
+#include <limits>
+
 #include "frontends/emit/Attention.h"
 #include "frontends/onnx/NodeImporter.h"
 
@@ -8,9 +10,125 @@ using namespace mlir;
 namespace polyrank::frontends::onnx {
 namespace {
 
+/// Which keys a query sees, and what is added to its scores.
+struct Mask {
+  Imported visible; // booleans; may be empty
+  Imported added;   // floats; may be empty
+  /// Of `added`: whether a query [.., queries, 1] sees any key; empty where it
+  /// is known that all do.
+  Imported seesSome;
+};
+
+Imported minusInfinityLike(Emitter &emit, const Imported &x) {
+  return emit.broadcast(
+      emit.scalar(Float32Type::get(emit.getBuilder().getContext()),
+                  -std::numeric_limits<double>::infinity()),
+      x.getShape(), !x.isConstant());
+}
+
+/// Queries all of whose keys have -inf give 0, which is no number in a softmax:
+/// what is added there becomes 0, and their results are zeroed later.
+void seeSome(Emitter &emit, Mask &mask) {
+  int64_t keys = mask.added.getRank() - 1;
+  Imported most = emit.reduce(sharding::ReductionKind::Max, mask.added, {keys});
+  most = emit.keepDims(most, mask.added.getShape(), {keys});
+  Imported sees = emit.binary<graph::CompareOp>(
+      most, minusInfinityLike(emit, most), graph::Comparison::GT);
+  if (sees.isConstant() &&
+      llvm::all_of(llvm::seq<int64_t>(0, sees.constant->size()),
+                   [&](int64_t i) { return sees.constant->at(i) != 0; }))
+    return;
+  mask.seesSome = sees;
+}
+
+/// `x`, but 0 where a query sees no key.
+Imported zeroUnseeing(Emitter &emit, const Mask &mask, const Imported &x,
+                      const Shape &shape) {
+  auto spread = [&](const Imported &y) {
+    return emit.broadcast(y, shape, !y.isConstant());
+  };
+  return emit.select(spread(mask.seesSome), spread(x),
+                     spread(emit.scalar(x.getElementType(), 0)));
+}
+
+/// That of operand 3 and of `is_causal`, where queries stand behind `past`
+/// keys. `isCausal` becomes false where the mask says it.
+FailureOr<Mask> readMask(NodeImporter &n, int64_t queries, int64_t keys,
+                         int64_t past, bool &isCausal) {
+  Mask mask;
+  if (n.has(3))
+    (n.operand(3).getElementType().isInteger(1) ? mask.visible : mask.added) =
+        n.operand(3);
+  if (isCausal && (past > 0 || mask.added)) {
+    Imported visible = visibleBefore(n.emit, queries, keys, past);
+    const Imported &given = mask.added ? mask.added : mask.visible;
+    if (given) {
+      auto both = n.emit.broadcastAll({given, visible});
+      if (failed(both))
+        return n.fail("its mask of " + toString(given.getShape()) +
+                      " does not fit " + toString(visible.getShape()));
+      if (mask.added)
+        mask.added = n.emit.select((*both)[1], (*both)[0],
+                                   minusInfinityLike(n.emit, (*both)[0]));
+      else
+        mask.visible = n.emit.binary<graph::AndOp>((*both)[0], (*both)[1]);
+    } else {
+      mask.visible = visible;
+    }
+    isCausal = false;
+  }
+  if (mask.added && mask.added.getRank() > 0)
+    seeSome(n.emit, mask);
+  return mask;
+}
+
+/// The scores as `qk_matmul_output_mode` asks for them.
+LogicalResult giveScores(NodeImporter &n, const AttentionScores &scores,
+                         const Mask &mask, bool isCausal) {
+  Shape shape = scores.products.getShape();
+  auto spread = [&](const Imported &x) {
+    return n.emit.broadcast(x, shape, !x.isConstant());
+  };
+  int64_t mode = n.getInt("qk_matmul_output_mode", 0);
+  Imported result;
+  switch (mode) {
+  case 0:
+    result = scores.products;
+    break;
+  case 1:
+    result = scores.capped;
+    break;
+  case 2: {
+    result = scores.capped;
+    if (mask.added)
+      result = n.emit.binary<graph::AddOp>(result, spread(mask.added));
+    SmallVector<Imported> hides;
+    if (mask.visible)
+      hides.push_back(mask.visible);
+    if (isCausal)
+      hides.push_back(visibleBefore(n.emit, shape[2], shape[3], 0));
+    for (const Imported &visible : hides)
+      result = n.emit.select(spread(visible), result,
+                             minusInfinityLike(n.emit, result));
+    break;
+  }
+  case 3:
+    result = mask.seesSome
+                 ? zeroUnseeing(n.emit, mask, scores.probabilities, shape)
+                 : scores.probabilities;
+    break;
+  default:
+    return n.fail("qk_matmul_output_mode " + Twine(mode) +
+                  ", which is none of 0, 1, 2 and 3");
+  }
+  n.result(3, result);
+  return success();
+}
+
 /// query [batch, heads, queries, width], key and value with as many heads or a
 /// divisor of them; or the heads side by side in the last of three dims. A mask
-/// is true where a key is visible, or is added to the scores.
+/// is true where a key is visible, or is added to the scores. The order of soft
+/// cap and mask is that to which ONNX 1.23 corrected the text of opset 23.
 LogicalResult attention(NodeImporter &n) {
   if (failed(n.need(3)))
     return failure();
@@ -29,10 +147,8 @@ LogicalResult attention(NodeImporter &n) {
   }
   if (query.getRank() != 4 || key.getRank() != 4 || value.getRank() != 4)
     return n.fail("Attention of operands that have neither 4 nor 3 dims");
-  if (n.has(6) || n.wants(3))
-    return n.fail("Attention with lengths of keys or with the scores as "
-                  "result; in the model write the attention with matmul and "
-                  "softmax");
+  if (n.has(6))
+    return n.fail("Attention with lengths of keys; give them as a mask");
   if (n.has(4) != n.has(5))
     return n.fail("Attention with a cache of keys or values alone");
   int64_t past = 0;
@@ -54,39 +170,26 @@ LogicalResult attention(NodeImporter &n) {
   }
   n.result(1, key);
   n.result(2, value);
-  Imported mask = n.has(3) ? n.operand(3) : Imported();
   bool isCausal = n.getInt("is_causal", 0) != 0;
-  double softcap = n.getFloat("softcap", 0);
-  // What opset 23 said of an order of soft cap and mask was corrected later.
-  if (softcap != 0 && mask)
-    return n.fail(
-        "Attention with both a soft cap and a mask, of which ONNX has "
-        "two orders; in the model write the attention with matmul "
-        "and softmax");
-  if (isCausal && past > 0) {
-    Imported visible =
-        visibleBefore(n.emit, query.getShape()[2], key.getShape()[2], past);
-    if (mask && !mask.getElementType().isInteger(1))
-      return n.fail("Attention with a cache, is_causal and a mask of floats; "
-                    "put what is_causal says into the mask");
-    if (mask) {
-      auto both = n.emit.broadcastAll({mask, visible});
-      if (failed(both))
-        return n.fail("its mask of " + toString(mask.getShape()) +
-                      " does not fit " + toString(visible.getShape()));
-      mask = n.emit.binary<graph::AndOp>((*both)[0], (*both)[1]);
-    } else {
-      mask = visible;
-    }
-    isCausal = false;
-  }
-  auto result = attentionOf(n.emit, query, key, value, mask,
+  auto mask =
+      readMask(n, query.getShape()[2], key.getShape()[2], past, isCausal);
+  if (failed(mask))
+    return failure();
+  Imported given = mask->added ? mask->added : mask->visible;
+  if (mask->seesSome)
+    given = zeroUnseeing(n.emit, *mask, given, given.getShape());
+  AttentionScores scores;
+  auto result = attentionOf(n.emit, query, key, value, given,
                             n.attribute("scale")
                                 ? std::optional<double>(n.getFloat("scale", 0))
                                 : std::nullopt,
-                            isCausal, nullptr, softcap);
-  if (failed(result))
+                            isCausal, nullptr, n.getFloat("softcap", 0),
+                            n.wants(3) ? &scores : nullptr);
+  if (failed(result) ||
+      (n.wants(3) && failed(giveScores(n, scores, *mask, isCausal))))
     return failure();
+  if (mask->seesSome)
+    result = zeroUnseeing(n.emit, *mask, *result, result->getShape());
   n.result(0, isFlat ? mergeHeads(n.emit, *result) : *result);
   return success();
 }

@@ -64,6 +64,9 @@ def test_unequal_parts_are_split_over_heads(tmp_path, name):
     assert sum(map(int, counts)) == reductions * LAYERS + 2  # and those of the embedding and the head
     assert re.findall(r"(all_gather|reduce_scatter|all_to_all) over [^\n]*tensor", said) == []
     assert ("is one head, which serves those of all 2 blocks" in more) == ("one head" in name or "biases" in name)
+    trained, _ = tool("compile", tmp_path / "model.onnx", "--loss", "cross_entropy(logits,labels)", "--stop-after", "training",
+                      "-o", tmp_path / "none")
+    assert trained.count("graph.attention ") == LAYERS  # no product of its own
     tools.saveData(tmp_path / "data.npz", {"input_ids": ids, "labels": labels})
     run = tools.train(tmp_path / "plan", tmp_path / "data.npz", 1, tmp_path / "run")
     loss = nn.functional.cross_entropy(model(input_ids=ids).logits.flatten(0, 1), labels.flatten())

@@ -78,3 +78,85 @@ func.func @forward(%q: tensor<1x2x3x4xf32> {graph.role = #graph.input<"q">}, %k:
   %2 = graph.matmul %1, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<1x2x3x3xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>
   return %2 : tensor<1x2x3x4xf32>
 }
+
+// -----
+
+// All heads of queries with one of keys and values (Shazeer 2019), which is
+// repeated. Factors and the key's transpose stand between reshapes.
+
+// CHECK-LABEL: func.func @forward
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: {{.*}}, %[[K:[a-z0-9]+]]: {{.*}}, %[[V:[a-z0-9]+]]: tensor
+// CHECK-DAG: %[[K3:.+]] = graph.reshape %[[K]] : (tensor<2x1x3x4xf32>) -> tensor<2x3x4xf32>
+// CHECK-DAG: %[[KS:.+]] = graph.broadcast %[[K3]] {dims = array<i64: 0, 2, 3>} : (tensor<2x3x4xf32>) -> tensor<2x5x3x4xf32>
+// CHECK-DAG: %[[VS:.+]] = graph.broadcast %[[V]] {dims = array<i64: 0, 2, 3>} : (tensor<2x3x4xf32>) -> tensor<2x5x3x4xf32>
+// CHECK: %[[Y:.+]], %{{.+}} = graph.attention %[[Q]], %[[KS]], %[[VS]] {causal = false, scale = 2.500000e-01 : f64}
+// CHECK: return %[[Y]]
+func.func @forward(%q: tensor<2x5x6x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<2x1x3x4xf32> {graph.role = #graph.input<"k">},
+    %v: tensor<2x3x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<2x5x6x4xf32> {graph.role = #graph.output<"y">}) {
+  %half = graph.constant dense<0.5> : tensor<2x5x6x4xf32>
+  %other = graph.constant dense<0.5> : tensor<2x1x4x3xf32>
+  %r = graph.reshape %k : (tensor<2x1x3x4xf32>) -> tensor<2x3x4xf32>
+  %t = graph.transpose %r {permutation = array<i64: 0, 2, 1>} : (tensor<2x3x4xf32>) -> tensor<2x4x3xf32>
+  %u = graph.reshape %t : (tensor<2x4x3xf32>) -> tensor<2x1x4x3xf32>
+  %s = graph.mul %u, %other : tensor<2x1x4x3xf32>
+  %w = graph.reshape %s : (tensor<2x1x4x3xf32>) -> tensor<2x4x3xf32>
+  %p = graph.mul %q, %half : tensor<2x5x6x4xf32>
+  %0 = graph.matmul %p, %w batch [0] x [0] contract [3] x [1] : (tensor<2x5x6x4xf32>, tensor<2x4x3xf32>) -> tensor<2x5x6x3xf32>
+  %1 = graph.softmax %0 {dim = 3 : i64} : (tensor<2x5x6x3xf32>) -> tensor<2x5x6x3xf32>
+  %2 = graph.matmul %1, %v batch [0] x [0] contract [3] x [1] : (tensor<2x5x6x3xf32>, tensor<2x3x4xf32>) -> tensor<2x5x6x4xf32>
+  return %2 : tensor<2x5x6x4xf32>
+}
+
+// -----
+
+// The transpose is of [batch, 1, ..], or there is none.
+
+// CHECK-LABEL: func.func @forward
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: {{.*}}, %[[K:[a-z0-9]+]]: tensor<2x1x6x4xf32>
+// CHECK: %[[K3:.+]] = graph.reshape %[[K]] : (tensor<2x1x6x4xf32>) -> tensor<2x6x4xf32>
+// CHECK: %[[KS:.+]] = graph.broadcast %[[K3]]
+// CHECK: graph.attention %[[Q]], %[[KS]], %{{.+}} {causal = false, scale = 1.000000e+00 : f64}
+func.func @forward(%q: tensor<2x5x6x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<2x1x6x4xf32> {graph.role = #graph.input<"k">},
+    %v: tensor<2x6x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<2x5x6x4xf32> {graph.role = #graph.output<"y">}) {
+  %t = graph.transpose %k {permutation = array<i64: 0, 1, 3, 2>} : (tensor<2x1x6x4xf32>) -> tensor<2x1x4x6xf32>
+  %w = graph.reshape %t : (tensor<2x1x4x6xf32>) -> tensor<2x4x6xf32>
+  %0 = graph.matmul %q, %w batch [0] x [0] contract [3] x [1] : (tensor<2x5x6x4xf32>, tensor<2x4x6xf32>) -> tensor<2x5x6x6xf32>
+  %1 = graph.softmax %0 {dim = 3 : i64} : (tensor<2x5x6x6xf32>) -> tensor<2x5x6x6xf32>
+  %2 = graph.matmul %1, %v batch [0] x [0] contract [3] x [1] : (tensor<2x5x6x6xf32>, tensor<2x6x4xf32>) -> tensor<2x5x6x4xf32>
+  return %2 : tensor<2x5x6x4xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @forward
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: {{.*}}, %[[K:[a-z0-9]+]]: tensor<2x6x4xf32>
+// CHECK: %[[KS:.+]] = graph.broadcast %[[K]] {dims = array<i64: 0, 2, 3>}
+// CHECK: graph.attention %[[Q]], %[[KS]], %{{.+}} {causal = false, scale = 1.000000e+00 : f64}
+func.func @forward(%q: tensor<2x5x6x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<2x6x4xf32> {graph.role = #graph.input<"k">})
+    -> (tensor<2x5x6x4xf32> {graph.role = #graph.output<"y">}) {
+  %0 = graph.matmul %q, %k batch [0] x [0] contract [3] x [2] : (tensor<2x5x6x4xf32>, tensor<2x6x4xf32>) -> tensor<2x5x6x6xf32>
+  %1 = graph.softmax %0 {dim = 3 : i64} : (tensor<2x5x6x6xf32>) -> tensor<2x5x6x6xf32>
+  %2 = graph.matmul %1, %k batch [0] x [0] contract [3] x [1] : (tensor<2x5x6x6xf32>, tensor<2x6x4xf32>) -> tensor<2x5x6x4xf32>
+  return %2 : tensor<2x5x6x4xf32>
+}
+
+// -----
+
+// A transpose whose batch is elsewhere is another matrix: it stays.
+
+// CHECK-LABEL: func.func @forward
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: {{.*}}, %[[K:[a-z0-9]+]]: tensor<4x6x1xf32>
+// CHECK: %[[T:.+]] = graph.transpose %[[K]] {permutation = array<i64: 0, 2, 1>} : (tensor<4x6x1xf32>) -> tensor<4x1x6xf32>
+// CHECK: %[[R:.+]] = graph.reshape %[[T]] : (tensor<4x1x6xf32>) -> tensor<1x4x6xf32>
+// CHECK: %[[KT:.+]] = graph.transpose %[[R]] {permutation = array<i64: 0, 2, 1>} : (tensor<1x4x6xf32>) -> tensor<1x6x4xf32>
+// CHECK: %[[KS:.+]] = graph.broadcast %[[KT]]
+// CHECK: graph.attention %[[Q]], %[[KS]]
+func.func @forward(%q: tensor<1x5x6x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<4x6x1xf32> {graph.role = #graph.input<"k">},
+    %v: tensor<1x6x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<1x5x6x4xf32> {graph.role = #graph.output<"y">}) {
+  %t = graph.transpose %k {permutation = array<i64: 0, 2, 1>} : (tensor<4x6x1xf32>) -> tensor<4x1x6xf32>
+  %w = graph.reshape %t : (tensor<4x1x6xf32>) -> tensor<1x4x6xf32>
+  %0 = graph.matmul %q, %w batch [0] x [0] contract [3] x [1] : (tensor<1x5x6x4xf32>, tensor<1x4x6xf32>) -> tensor<1x5x6x6xf32>
+  %1 = graph.softmax %0 {dim = 3 : i64} : (tensor<1x5x6x6xf32>) -> tensor<1x5x6x6xf32>
+  %2 = graph.matmul %1, %v batch [0] x [0] contract [3] x [1] : (tensor<1x5x6x6xf32>, tensor<1x6x4xf32>) -> tensor<1x5x6x4xf32>
+  return %2 : tensor<1x5x6x4xf32>
+}
