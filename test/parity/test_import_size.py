@@ -1,26 +1,38 @@
 """What imports take: weights stay in the file, and time and memory grow with the graph and not with its square."""
 
-import os
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 
 import tools
-from families import export_large
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "models"))
+import export_large
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's, of exporters that are old
 FORMATS = ("onnx", "pt", "pt2")
+
+
+# A process of its own: what one starts begins with the memory of who starts it, and PyTorch's is large.
+MEASURE = """
+import resource, subprocess, sys
+done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)
+usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+sys.exit(done.returncode)
+"""
 
 
 def imported(path, *options):
     """Processor seconds and the most bytes of memory of an import: other programs of the machine do not count."""
-    command = [tools.bin() / "polyrank-compile", path, *options, "--stop-after", "import"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        said = process.stderr.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0, said
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
+    command = [sys.executable, "-S", "-c", MEASURE, tools.bin() / "polyrank-compile", path, *options, "--stop-after", "import"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=tools.SECONDS)
+    assert done.returncode == 0, done.stderr
+    seconds, bytes = done.stdout.split()
+    return float(seconds), int(bytes)
 
 
 @pytest.mark.parametrize("ending", FORMATS)
@@ -36,19 +48,19 @@ def test_weights_stay_in_the_file(tmp_path, ending):
 
 
 def scripted(lines, path):
-    """A scripted function of that many lines. What it computes lies in a file of its own, as TorchScript reads that."""
-    body = "".join(f"    x = {line}\n" for line in ("torch.tanh(x)", "x * 2.0", "torch.sigmoid(x)", "x + 0.5"))
+    """A scripted function of that many lines."""
     source = path.with_suffix(".py")
-    source.write_text("import torch\n\n\ndef forward(x):\n" + body * (lines // 4) + "    return x\n")
-    module = {}
-    exec(compile(source.read_text(), str(source), "exec"), module)
+    ops = ("torch.tanh(x)", "x * 2.0", "torch.sigmoid(x)", "x + 0.5")
+    source.write_text("import torch\n\n\ndef chain(x):\n" + "".join(f"    x = {op}\n" for op in ops) * (lines // 4) + "    return x\n")
+    names = {"__name__": "chain"}
+    exec(compile(source.read_text(), source, "exec"), names)
+    chain = torch.jit.script(names["chain"])
 
-    class Chain(torch.nn.Module):
+    class Model(torch.nn.Module):
         def forward(self, x):
-            return forward(x)
+            return chain(x)
 
-    forward = torch.jit.script(module["forward"])
-    torch.jit.trace(Chain(), torch.zeros(2), check_trace=False).save(str(path))
+    torch.jit.trace(Model(), torch.zeros(2), check_trace=False).save(str(path))
 
 
 def loop(turns, path):
