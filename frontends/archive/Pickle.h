@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -59,8 +60,9 @@ struct PickleValue {
   double number = 0;
   std::string text;
   std::vector<const PickleValue *> elements;
-  std::optional<PickledStorage> storage;
-  std::optional<PickledTensor> tensor;
+  /// Of one of these kinds, else null: few values are.
+  std::unique_ptr<PickledStorage> storage;
+  std::unique_ptr<PickledTensor> tensor;
 
   bool is(Kind other) const { return kind == other; }
   /// Of a dict with texts as keys, or of an object whose state is one; null

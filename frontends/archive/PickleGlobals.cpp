@@ -91,7 +91,7 @@ void PickleReader::reduce() {
   } else if (name == "torch._utils._rebuild_parameter") {
     need(given.size() == 3 && is(0, Kind::Tensor) && is(1, Kind::Bool));
     PickleValue &parameter = push(Kind::Tensor);
-    parameter.tensor = given[0]->tensor;
+    parameter.tensor = std::make_unique<PickledTensor>(*given[0]->tensor);
     parameter.tensor->requiresGrad = given[1]->integer != 0;
   } else if (name.starts_with("torch.jit._pickle.build_")) {
     need(given.size() == 1 && is(0, Kind::List));
@@ -136,7 +136,8 @@ void PickleReader::storage() {
   if (storage.elements < 0)
     throw Malformed{"has a storage of " + std::to_string(storage.elements) +
                     " elements"};
-  push(Kind::Storage).storage = std::move(storage);
+  push(Kind::Storage).storage =
+      std::make_unique<PickledStorage>(std::move(storage));
 }
 
 PickleValue &
@@ -186,7 +187,7 @@ PickleReader::rebuildTensor(std::span<const PickleValue *const> arguments,
     throw fail();
   tensor.type = *type;
   PickleValue &value = push(Kind::Tensor);
-  value.tensor = std::move(tensor);
+  value.tensor = std::make_unique<PickledTensor>(std::move(tensor));
   return value;
 }
 

@@ -4,73 +4,26 @@
 
 #include <cmath>
 
-#include "llvm/Support/JSON.h"
+#include "frontends/exported_program/JsonFields.h"
+#include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
 
 namespace polyrank::frontends::exported_program {
 namespace {
 
-/// Deeper JSON is refused: graphs lie in each other a few times.
-constexpr int maxDepth = 256;
-
-/// The text with the numbers quoted that JSON lacks and Python writes (NaN,
-/// Infinity); nullopt where it is nested too deeply.
-std::optional<std::string> prepare(StringRef text) {
-  std::string result;
-  result.reserve(text.size());
-  int depth = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    char c = text[i];
-    if (c == '"') {
-      size_t end = i + 1;
-      while (end < text.size() && text[end] != '"')
-        end += text[end] == '\\' ? 2 : 1;
-      result += text.slice(i, std::min(end + 1, text.size()));
-      i = end;
-      continue;
-    }
-    depth += (c == '[' || c == '{') - (c == ']' || c == '}');
-    if (depth > maxDepth)
-      return std::nullopt;
-    StringRef rest = text.drop_front(i), found;
-    for (StringRef number : {"NaN", "Infinity", "-Infinity"})
-      if (rest.starts_with(number))
-        found = number;
-    if (found.empty()) {
-      result += c;
-      continue;
-    }
-    result += '"';
-    result += found;
-    result += '"';
-    i += found.size() - 1;
-  }
-  return result;
-}
-
-Result<json::Value> parse(StringRef text, const std::string &name) {
-  auto prepared = prepare(text);
-  if (!prepared)
-    return Error{name + ": nested more than " + std::to_string(maxDepth) +
-                 " deep"};
-  auto value = json::parse(*prepared);
-  if (!value)
-    return Error{name + ": " + toString(value.takeError())};
-  return std::move(*value);
-}
-
 /// A float, also as the text of one that JSON lacks.
-bool readFloat(const json::Value &value, double &into, json::Path path) {
-  if (auto number = value.getAsNumber()) {
-    into = *number;
+bool readFloat(const Json &value, double &into, json::Path path) {
+  if (value.is_number()) {
+    into = value.get<double>();
     return true;
   }
-  if (auto text = value.getAsString()) {
-    into = *text == "Infinity"    ? INFINITY
-           : *text == "-Infinity" ? -INFINITY
-                                  : NAN;
-    if (!std::isnan(into) || *text == "NaN")
+  if (value.is_string()) {
+    StringRef text = value.get_ref<const std::string &>();
+    into = text == "Infinity"    ? INFINITY
+           : text == "-Infinity" ? -INFINITY
+                                 : NAN;
+    if (!std::isnan(into) || text == "NaN")
       return true;
   }
   path.report("expected a number");
@@ -78,24 +31,23 @@ bool readFloat(const json::Value &value, double &into, json::Path path) {
 }
 
 /// The one key of a union, with its value.
-const json::Value *getUnion(const json::Value &value, StringRef &key,
+const Json *getUnion(const Json &value, StringRef &key,
                             json::Path path) {
-  const json::Object *object = value.getAsObject();
-  if (!object) {
+  if (!value.is_object()) {
     path.report("expected an object of one key");
     return nullptr;
   }
   // Null fields stand beside the one in some versions.
-  const json::Value *found = nullptr;
-  for (const auto &entry : *object) {
-    if (object->size() > 1 && entry.second.kind() == json::Value::Null)
+  const Json *found = nullptr;
+  for (auto entry = value.begin(); entry != value.end(); ++entry) {
+    if (value.size() > 1 && entry->is_null())
       continue;
     if (found) {
       found = nullptr;
       break;
     }
-    key = entry.first;
-    found = &entry.second;
+    key = entry.key();
+    found = &*entry;
   }
   if (!found)
     path.report("expected an object of one key");
@@ -106,32 +58,32 @@ const json::Value *getUnion(const json::Value &value, StringRef &key,
 
 //===-- arguments --------------------------------------------------------===//
 
-static bool fromJSON(const json::Value &value, Graph &graph, json::Path path);
+static bool readJson(const Json &value, Graph &graph, json::Path path);
 
 /// {"name": ..} of a tensor, a custom object, ..
-static bool readName(const json::Value &value, Argument &argument,
+static bool readName(const Json &value, Argument &argument,
                      json::Path path) {
   argument.kind = Argument::Kind::Name;
-  json::ObjectMapper map(value, path);
+  Fields map(value, path);
   return map && map.map("name", argument.text);
 }
 
-static bool readArgument(StringRef kind, const json::Value &value,
+static bool readArgument(StringRef kind, const Json &value,
                          Argument &argument, json::Path path);
 
 /// A list whose elements are of union kind `kind`, or unions themselves.
-static bool readList(StringRef kind, const json::Value &value,
+static bool readList(StringRef kind, const Json &value,
                      Argument &argument, json::Path path) {
   argument.kind = Argument::Kind::List;
-  const json::Array *array = value.getAsArray();
-  if (!array) {
+  if (!value.is_array()) {
     path.report("expected an array");
     return false;
   }
-  for (const auto &[i, each] : enumerate(*array)) {
+  argument.elements.reserve(value.size());
+  for (const auto &[i, each] : enumerate(value)) {
     Argument &element = argument.elements.emplace_back();
     StringRef inner = kind;
-    const json::Value *content = &each;
+    const Json *content = &each;
     if (kind.empty()) {
       content = getUnion(each, inner, path.index(i));
       if (!content)
@@ -143,16 +95,16 @@ static bool readList(StringRef kind, const json::Value &value,
   return true;
 }
 
-static bool readArgument(StringRef kind, const json::Value &value,
+static bool readArgument(StringRef kind, const Json &value,
                          Argument &argument, json::Path path) {
   using Kind = Argument::Kind;
   auto readInteger = [&](Kind as) {
     argument.kind = as;
-    return json::fromJSON(value, argument.integer, path);
+    return readJson(value, argument.integer, path);
   };
   auto readText = [&](Kind as) {
     argument.kind = as;
-    return json::fromJSON(value, argument.text, path);
+    return readJson(value, argument.text, path);
   };
   if (kind == "as_none")
     return true;
@@ -169,7 +121,7 @@ static bool readArgument(StringRef kind, const json::Value &value,
   if (kind == "as_bool") {
     argument.kind = Kind::Bool;
     bool flag = false;
-    if (!json::fromJSON(value, flag, path))
+    if (!readJson(value, flag, path))
       return false;
     argument.integer = flag;
     return true;
@@ -184,13 +136,13 @@ static bool readArgument(StringRef kind, const json::Value &value,
     return readInteger(Kind::MemoryFormat);
   if (kind == "as_device") {
     argument.kind = Kind::Device;
-    json::ObjectMapper map(value, path);
+    Fields map(value, path);
     return map && map.map("type", argument.text);
   }
   if (kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool" ||
       kind == "as_optional_tensor") {
     StringRef inner;
-    const json::Value *content = getUnion(value, inner, path);
+    const Json *content = getUnion(value, inner, path);
     return content && readArgument(inner, *content, argument, path);
   }
   if (kind == "as_tensors")
@@ -215,7 +167,7 @@ static bool readArgument(StringRef kind, const json::Value &value,
   if (kind == "as_graph") {
     argument.kind = Kind::Graph;
     auto graph = std::make_shared<Graph>();
-    json::ObjectMapper map(value, path);
+    Fields map(value, path);
     if (!map || !map.map("name", argument.text) || !map.map("graph", *graph))
       return false;
     argument.graph = std::move(graph);
@@ -226,54 +178,54 @@ static bool readArgument(StringRef kind, const json::Value &value,
   return true;
 }
 
-static bool fromJSON(const json::Value &value, Argument &argument,
+static bool readJson(const Json &value, Argument &argument,
                      json::Path path) {
   StringRef kind;
-  const json::Value *content = getUnion(value, kind, path);
+  const Json *content = getUnion(value, kind, path);
   return content && readArgument(kind, *content, argument, path);
 }
 
-static bool fromJSON(const json::Value &value, NamedArgument &argument,
+static bool readJson(const Json &value, NamedArgument &argument,
                      json::Path path) {
-  json::ObjectMapper map(value, path);
+  Fields map(value, path);
   return map && map.map("name", argument.name) &&
          map.map("arg", argument.value);
 }
 
 //===-- graphs -----------------------------------------------------------===//
 
-static bool fromJSON(const json::Value &value, Node &node, json::Path path) {
-  json::ObjectMapper map(value, path);
+static bool readJson(const Json &value, Node &node, json::Path path) {
+  Fields map(value, path);
   return map && map.map("target", node.target) &&
          map.map("inputs", node.inputs) && map.map("outputs", node.outputs) &&
          map.mapOptional("metadata", node.metadata);
 }
 
-static bool fromJSON(const json::Value &value, SymbolicInt &into,
+static bool readJson(const Json &value, SymbolicInt &into,
                      json::Path path) {
   StringRef kind;
-  const json::Value *content = getUnion(value, kind, path);
+  const Json *content = getUnion(value, kind, path);
   if (!content)
     return false;
   if (kind == "as_int") {
     into.value.emplace();
-    return json::fromJSON(*content, *into.value, path);
+    return readJson(*content, *into.value, path);
   }
-  json::ObjectMapper map(*content, path);
+  Fields map(*content, path);
   return map && map.map("expr_str", into.expression);
 }
 
-static bool fromJSON(const json::Value &value, TensorMeta &meta,
+static bool readJson(const Json &value, TensorMeta &meta,
                      json::Path path) {
-  json::ObjectMapper map(value, path);
+  Fields map(value, path);
   return map && map.map("dtype", meta.type) && map.map("sizes", meta.sizes) &&
          map.map("strides", meta.strides) &&
          map.map("storage_offset", meta.storageOffset) &&
          map.map("requires_grad", meta.requiresGrad);
 }
 
-static bool fromJSON(const json::Value &value, Graph &graph, json::Path path) {
-  json::ObjectMapper map(value, path);
+static bool readJson(const Json &value, Graph &graph, json::Path path) {
+  Fields map(value, path);
   return map && map.map("inputs", graph.inputs) &&
          map.map("outputs", graph.outputs) && map.map("nodes", graph.nodes) &&
          map.map("tensor_values", graph.tensors);
@@ -282,12 +234,11 @@ static bool fromJSON(const json::Value &value, Graph &graph, json::Path path) {
 //===-- signature --------------------------------------------------------===//
 
 /// A tensor by its name alone, or a whole argument.
-static bool readSpecArgument(const json::Value &value, Argument &argument,
+static bool readSpecArgument(const Json &value, Argument &argument,
                              json::Path path) {
-  const json::Object *object = value.getAsObject();
-  if (object && object->getString("name"))
+  if (getText(value, "name"))
     return readName(value, argument, path);
-  return fromJSON(value, argument, path);
+  return readJson(value, argument, path);
 }
 
 namespace {
@@ -326,13 +277,12 @@ constexpr SpecRow<Out> outputRows[] = {
 
 /// {KIND: {TARGET: .., "arg": ..}}; `extra` reads what else a kind has.
 template <typename Spec>
-bool readSpec(const json::Value &value, Spec &spec, json::Path path,
+bool readSpec(const Json &value, Spec &spec, json::Path path,
               ArrayRef<SpecRow<typename Spec::Kind>> rows, StringLiteral what,
-              function_ref<bool(json::ObjectMapper &)> extra) {
+              function_ref<bool(Fields &)> extra) {
   StringRef kind;
-  const json::Value *content = getUnion(value, kind, path);
-  const json::Object *object = content ? content->getAsObject() : nullptr;
-  if (!object)
+  const Json *content = getUnion(value, kind, path);
+  if (!content || !content->is_object())
     return false;
   const auto *row =
       find_if(rows, [&](const auto &each) { return each.name == kind; });
@@ -341,12 +291,12 @@ bool readSpec(const json::Value &value, Spec &spec, json::Path path,
     return false;
   }
   spec.kind = row->kind;
-  json::ObjectMapper map(*content, path.field(kind));
+  Fields map(*content, path.field(kind));
   bool isRead = row->target.empty() ||
                 (map && map.map(row->target, spec.target) && extra(map));
   if (row->argument.empty())
     return isRead;
-  const json::Value *argument = object->get(row->argument);
+  const Json *argument = getField(*content, row->argument);
   if (!argument)
     path.field(kind).report("missing value at arg");
   return isRead && argument &&
@@ -356,57 +306,54 @@ bool readSpec(const json::Value &value, Spec &spec, json::Path path,
 
 } // namespace
 
-static bool fromJSON(const json::Value &value, InputSpec &spec,
+static bool readJson(const Json &value, InputSpec &spec,
                      json::Path path) {
   return readSpec<InputSpec>(
       value, spec, path, inputRows, "an input of a kind that is not known",
-      [&](json::ObjectMapper &map) {
+      [&](Fields &map) {
         return spec.kind != In::Buffer ||
                map.mapOptional("persistent", spec.persistent);
       });
 }
 
-static bool fromJSON(const json::Value &value, OutputSpec &spec,
+static bool readJson(const Json &value, OutputSpec &spec,
                      json::Path path) {
   return readSpec<OutputSpec>(value, spec, path, outputRows,
                               "an output of a kind that is not known",
-                              [](json::ObjectMapper &) { return true; });
+                              [](Fields &) { return true; });
 }
 
 //===-- programs ---------------------------------------------------------===//
 
 /// The tree of the outputs of the whole module.
-static std::string findOutputTree(const json::Object &graphModule) {
-  const json::Array *calls = graphModule.getArray("module_call_graph");
-  if (!calls)
+static std::string findOutputTree(const Json &graphModule) {
+  const Json *calls = getField(graphModule, "module_call_graph");
+  if (!calls || !calls->is_array())
     return "";
-  for (const json::Value &call : *calls) {
-    const json::Object *object = call.getAsObject();
-    if (!object || object->getString("fqn").value_or("?") != "")
+  for (const Json &call : *calls) {
+    if (getText(call, "fqn").value_or("?") != "")
       continue;
-    if (const json::Object *signature = object->getObject("signature"))
-      return signature->getString("out_spec").value_or("").str();
+    if (const Json *signature = getField(call, "signature"))
+      return getText(*signature, "out_spec").value_or("");
   }
   return "";
 }
 
 Result<Program> readProgram(StringRef text, const std::string &name) {
-  POLYRANK_ASSIGN(root, parse(text, name));
-  const json::Object *object = root.getAsObject();
+  POLYRANK_ASSIGN(root, parseJson(text, name));
   auto fail = [&](const std::string &reason) {
     return Error{name + ": " + reason};
   };
-  if (!object)
+  if (!root.is_object())
     return fail("no JSON object");
   Program program;
   // Before all else: another version may have other fields.
-  const json::Object *version = object->getObject("schema_version");
-  if (!version)
+  const Json *version = getField(root, "schema_version");
+  if (!version || !version->is_object())
     return fail("it has no schema_version, so it is no exported program");
-  program.major = version->getInteger("major").value_or(0);
-  program.minor = version->getInteger("minor").value_or(0);
-  program.torchVersion =
-      object->getString("torch_version").value_or("unknown").str();
+  program.major = getInteger(*version, "major").value_or(0);
+  program.minor = getInteger(*version, "minor").value_or(0);
+  program.torchVersion = getText(root, "torch_version").value_or("unknown");
   if (program.major != 8)
     return fail("schema version " + std::to_string(program.major) + "." +
                 std::to_string(program.minor) + " of torch " +
@@ -414,29 +361,28 @@ Result<Program> readProgram(StringRef text, const std::string &name) {
                 "; versions 8.x are understood, which torch 2.6 to 2.13 write. "
                 "Export the model again with one of these");
   json::Path::Root path(name);
-  const json::Value *module = object->get("graph_module");
-  const json::Object *moduleObject = module ? module->getAsObject() : nullptr;
-  if (!moduleObject)
+  const Json *module = getField(root, "graph_module");
+  if (!module || !module->is_object())
     return fail("it has no graph_module");
   json::Path whole(path); // the others refer to it
   json::Path at = whole.field("graph_module");
-  const json::Value *graph = moduleObject->get("graph");
-  const json::Value *signature = moduleObject->get("signature");
+  const Json *graph = getField(*module, "graph");
+  const Json *signature = getField(*module, "signature");
   if (!graph || !signature)
     return fail("its graph_module has no graph or no signature");
   json::Path inSignature = at.field("signature");
-  json::ObjectMapper map(*signature, inSignature);
-  if (!fromJSON(*graph, program.graph, at.field("graph")) || !map ||
+  Fields map(*signature, inSignature);
+  if (!readJson(*graph, program.graph, at.field("graph")) || !map ||
       !map.map("input_specs", program.inputs) ||
       !map.map("output_specs", program.outputs))
     return fail(toString(path.getError()));
-  program.outputTree = findOutputTree(*moduleObject);
+  program.outputTree = findOutputTree(*module);
   return program;
 }
 
-static bool fromJSON(const json::Value &value, Payload &payload,
+static bool readJson(const Json &value, Payload &payload,
                      json::Path path) {
-  json::ObjectMapper map(value, path);
+  Fields map(value, path);
   return map && map.map("path_name", payload.member) &&
          map.map("use_pickle", payload.isPickled) &&
          map.mapOptional("tensor_meta", payload.meta);
@@ -444,10 +390,10 @@ static bool fromJSON(const json::Value &value, Payload &payload,
 
 Result<std::map<std::string, Payload>> readPayloads(StringRef text,
                                                     const std::string &name) {
-  POLYRANK_ASSIGN(root, parse(text, name));
+  POLYRANK_ASSIGN(root, parseJson(text, name));
   std::map<std::string, Payload> payloads;
   json::Path::Root path(name);
-  json::ObjectMapper map(root, path);
+  Fields map(root, path);
   if (!map || !map.map("config", payloads))
     return Error{name + ": " + toString(path.getError())};
   return payloads;

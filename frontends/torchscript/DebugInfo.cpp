@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <string_view>
+#include <unordered_map>
 
 namespace polyrank::frontends::torchscript {
 
@@ -12,6 +13,9 @@ using archive::PickleValue;
 using Kind = PickleValue::Kind;
 
 namespace {
+
+/// A longer text is one text many times over.
+constexpr int64_t maxText = 1 << 24;
 
 bool isTuple(const PickleValue &value, size_t least) {
   return value.is(Kind::Tuple) && value.elements.size() >= least;
@@ -81,38 +85,55 @@ Result<DebugInfo> DebugInfo::read(archive::Pickle pickle,
     return text->is(Kind::String) ? &text->text : nullptr;
   };
   DebugInfo result;
+  // Sources are written once and shared, and so are the texts in them.
+  std::unordered_map<const PickleValue *, size_t> numbers;
+  std::unordered_map<const std::string *, int64_t> lineEnds;
+  auto sourceOf = [&](const PickleValue &value) -> std::optional<size_t> {
+    auto [found, isNew] = numbers.try_emplace(&value, result.sources.size());
+    if (!isNew)
+      return found->second;
+    Source source;
+    if (!isTuple(value, 3) || !value.elements[2]->is(Kind::Int) ||
+        value.elements[2]->integer < 0 ||
+        value.elements[2]->integer > INT32_MAX)
+      return std::nullopt;
+    source.firstLine = value.elements[2]->integer;
+    if (!value.elements[1]->is(Kind::None)) {
+      source.file = textOf(*value.elements[1]);
+      if (!source.file)
+        return std::nullopt;
+      if (source.file->empty())
+        source.file = nullptr;
+    }
+    std::vector<const PickleValue *> texts = {value.elements[0]};
+    if (value.elements[0]->is(Kind::List))
+      texts = value.elements[0]->elements;
+    int64_t lines = 0;
+    for (const PickleValue *each : texts) {
+      const std::string *text = textOf(*each);
+      if (!text)
+        return std::nullopt;
+      source.parts.push_back({text, source.size, lines});
+      source.size += text->size();
+      auto [ends, isFirst] = lineEnds.try_emplace(text);
+      if (isFirst)
+        ends->second = std::count(text->begin(), text->end(), '\n');
+      lines += ends->second;
+    }
+    result.sources.push_back(std::move(source));
+    return found->second;
+  };
   for (const PickleValue *line : lines->elements) {
     // (offset, ((text, file, first line), start, end)[, tag])
     if (!isTuple(*line, 2) || !line->elements[0]->is(Kind::Int) ||
         !isTuple(*line->elements[1], 3))
       return fail();
     const auto &range = line->elements[1]->elements;
-    if (!isTuple(*range[0], 3) || !range[1]->is(Kind::Int))
+    auto source = sourceOf(*range[0]);
+    if (!source || !range[1]->is(Kind::Int))
       return fail();
-    const auto &source = range[0]->elements;
-    Record record;
-    record.offset = line->elements[0]->integer;
-    record.start = range[1]->integer;
-    if (!source[2]->is(Kind::Int) || source[2]->integer < 0 ||
-        source[2]->integer > INT32_MAX)
-      return fail();
-    record.firstLine = source[2]->integer;
-    if (!source[1]->is(Kind::None)) {
-      record.file = textOf(*source[1]);
-      if (!record.file)
-        return fail();
-      if (record.file->empty())
-        record.file = nullptr;
-    }
-    std::vector<const PickleValue *> texts = {source[0]};
-    if (source[0]->is(Kind::List))
-      texts = source[0]->elements;
-    for (const PickleValue *text : texts) {
-      record.texts.push_back(textOf(*text));
-      if (!record.texts.back())
-        return fail();
-    }
-    result.records.push_back(std::move(record));
+    result.records.push_back(
+        {line->elements[0]->integer, range[1]->integer, *source});
   }
   if (!std::is_sorted(
           result.records.begin(), result.records.end(),
@@ -129,21 +150,31 @@ std::optional<SourceLine> DebugInfo::find(uint32_t offset) const {
   if (after == records.begin())
     return std::nullopt;
   const Record &record = *std::prev(after);
-  std::string text;
-  for (const std::string *part : record.texts) {
-    if (text.size() + part->size() > 1 << 24)
-      return std::nullopt; // one text many times over
-    text += *part;
-  }
-  if (text.empty() || record.start < 0 || uint64_t(record.start) > text.size())
+  const Source &source = sources[record.source];
+  if (source.size == 0 || source.size > maxText || record.start < 0 ||
+      record.start > source.size)
     return std::nullopt;
   // A trace's text is its stack, whether or not a file is named.
-  if (auto frame = innermost(text))
-    return frame;
-  if (!record.file)
+  if (!source.frame) {
+    std::string text;
+    for (const Source::Part &part : source.parts)
+      text += *part.text;
+    source.frame = innermost(text);
+  }
+  if (*source.frame)
+    return *source.frame;
+  if (!source.file)
     return std::nullopt;
-  int64_t before = std::count(text.begin(), text.begin() + record.start, '\n');
-  return SourceLine{*record.file, record.firstLine + before};
+  return SourceLine{*source.file, source.lineOf(record.start)};
+}
+
+int64_t DebugInfo::Source::lineOf(int64_t start) const {
+  const Part &part = *std::prev(std::upper_bound(
+      parts.begin(), parts.end(), start,
+      [](int64_t start, const Part &part) { return start < part.begin; }));
+  auto begin = part.text->begin();
+  return firstLine + part.lines +
+         std::count(begin, begin + (start - part.begin), '\n');
 }
 
 } // namespace polyrank::frontends::torchscript

@@ -33,13 +33,31 @@ public:
   std::optional<SourceLine> find(uint32_t offset) const;
 
 private:
-  /// From `offset` on: what begins at `start` of the texts' concatenation.
-  struct Record {
-    int64_t offset = 0, start = 0, firstLine = 0;
-    std::vector<const std::string *> texts;
+  /// A text that code was made from. It is one string for each line, or for the
+  /// file; as functions have thousands of lines and thousands of records each,
+  /// it is never put together for a record.
+  struct Source {
+    struct Part {
+      const std::string *text;
+      int64_t begin, lines; // bytes and ends of lines before it
+    };
+    std::vector<Part> parts;
+    int64_t size = 0; // bytes
+    int64_t firstLine = 0;
     const std::string *file = nullptr; // null: the text is a stack of frames
+    /// What the stack of frames says; unset until somebody asks.
+    mutable std::optional<std::optional<SourceLine>> frame;
+
+    /// The line in which the byte `start` is.
+    int64_t lineOf(int64_t start) const;
   };
-  archive::Pickle pickle;      // owns the texts
+  /// From `offset` on: what begins at `start` of the source's text.
+  struct Record {
+    int64_t offset = 0, start = 0;
+    size_t source = 0;
+  };
+  archive::Pickle pickle; // owns the texts
+  std::vector<Source> sources;
   std::vector<Record> records; // by offset
 };
 

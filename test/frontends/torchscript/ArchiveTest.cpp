@@ -125,6 +125,40 @@ TEST_F(Archives, PlacesInTheCodeHaveLinesOfTheUsers) {
   EXPECT_EQ(line.line, 2);
 }
 
+/// As a scripted function of that many lines has them: one text of as many
+/// parts, and a record for each. Memory for each part of each record would be
+/// 80 GB, and so would be what is read for all of them.
+TEST_F(Archives, RecordsShareTheTextThatTheyAreOf) {
+  constexpr int lines = 100'000;
+  auto integer = [](int value) {
+    return bytesOf("J") + std::string(reinterpret_cast<char *>(&value), 4);
+  };
+  std::string pickle = bytesOf("\x80\2") + text("FORMAT_WITH_STRING_TABLE") +
+                       "(" + text("x\n") + text("") + text("model.py") + "t(";
+  for (int i = 0; i < lines; ++i) {
+    pickle += integer(i) + "(";
+    if (i == 0) {
+      pickle += "(](";
+      for (int line = 0; line < lines; ++line)
+        pickle += bytesOf("K\0K\1");
+      pickle += bytesOf("eK\2K\7tq\0");
+    } else {
+      pickle += bytesOf("h\0");
+    }
+    pickle += integer(2 * i) + integer(2 * i + 1) + "t" + bytesOf("K\0\x87");
+  }
+  pickle += bytesOf("t\x87.");
+  auto archive = open(with("m/code/__torch__/a.py.debug_pkl", pickle));
+  ASSERT_TRUE(archive) << archive.error().message;
+  auto found = (*archive)->findClass("__torch__.a.Net");
+  ASSERT_TRUE(found) << found.error().message;
+  for (int i = 0; i < lines; ++i) {
+    SourceLine line = (*archive)->sourceOf(found->module, i);
+    ASSERT_EQ(line.file, "model.py");
+    ASSERT_EQ(line.line, 7 + i);
+  }
+}
+
 TEST_F(Archives, WithoutDebugInformationTheLineIsThatOfTheCode) {
   auto archive = open(with("m/code/__torch__/a.py.debug_pkl", std::nullopt));
   ASSERT_TRUE(archive) << archive.error().message;

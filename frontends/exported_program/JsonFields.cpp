@@ -1,0 +1,177 @@
+// JSON that PyTorch wrote, read into structs.
+
+#include "frontends/exported_program/JsonFields.h"
+
+#include <limits>
+
+using llvm::StringRef;
+
+namespace polyrank::frontends::exported_program {
+namespace {
+
+/// Deeper JSON is refused: graphs lie in each other a few times.
+constexpr int maxDepth = 256;
+
+/// The text with the numbers quoted that JSON lacks and Python writes (NaN,
+/// Infinity); nullopt where it is nested too deeply.
+std::optional<std::string> prepare(StringRef text) {
+  std::string result;
+  result.reserve(text.size());
+  int depth = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (c == '"') {
+      size_t end = i + 1;
+      while (end < text.size() && text[end] != '"')
+        end += text[end] == '\\' ? 2 : 1;
+      result += text.slice(i, std::min(end + 1, text.size()));
+      i = end;
+      continue;
+    }
+    depth += (c == '[' || c == '{') - (c == ']' || c == '}');
+    if (depth > maxDepth)
+      return std::nullopt;
+    StringRef rest = text.drop_front(i), found;
+    for (StringRef number : {"NaN", "Infinity", "-Infinity"})
+      if (rest.starts_with(number))
+        found = number;
+    if (found.empty()) {
+      result += c;
+      continue;
+    }
+    result += '"';
+    result += found;
+    result += '"';
+    i += found.size() - 1;
+  }
+  return result;
+}
+
+/// Builds a document from what the parser finds. (Its own builder throws where
+/// a text is wrong, or says nothing.)
+class Builder : public nlohmann::json_sax<Json> {
+public:
+  Json root;
+  std::string error;
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t &) override {
+    return add(value);
+  }
+  bool string(string_t &value) override { return add(std::move(value)); }
+  bool binary(binary_t &) override { return false; } // JSON has none
+  bool start_object(size_t) override { return open(Json::object()); }
+  bool key(string_t &name) override {
+    next = &(*opened.back())[std::move(name)];
+    return true;
+  }
+  bool end_object() override { return close(); }
+  bool start_array(size_t) override { return open(Json::array()); }
+  bool end_array() override { return close(); }
+  bool parse_error(size_t, const std::string &,
+                   const nlohmann::detail::exception &problem) override {
+    error = problem.what();
+    return false;
+  }
+
+private:
+  /// Where the value that comes now belongs.
+  Json &place() {
+    if (opened.empty())
+      return root;
+    return opened.back()->is_array() ? opened.back()->emplace_back() : *next;
+  }
+  template <typename T>
+  bool add(T &&value) {
+    place() = std::forward<T>(value);
+    return true;
+  }
+  bool open(Json container) {
+    Json &here = place();
+    here = std::move(container);
+    opened.push_back(&here);
+    return true;
+  }
+  bool close() {
+    opened.pop_back();
+    return true;
+  }
+
+  /// A container gets no further value while one in it is open, so that it
+  /// stays where it is.
+  std::vector<Json *> opened;
+  Json *next = nullptr; // of an object: the value of the last key
+};
+
+} // namespace
+
+Result<Json> parseJson(StringRef text, const std::string &name) {
+  auto prepared = prepare(text);
+  if (!prepared)
+    return Error{name + ": nested more than " + std::to_string(maxDepth) +
+                 " deep"};
+  Builder builder;
+  if (!Json::sax_parse(*prepared, &builder))
+    return Error{name + ": " + builder.error};
+  return std::move(builder.root);
+}
+
+const Json *getField(const Json &value, StringRef name) {
+  if (!value.is_object())
+    return nullptr;
+  auto found = value.find(std::string_view(name));
+  return found == value.end() ? nullptr : &*found;
+}
+
+std::optional<std::string> getText(const Json &value, StringRef name) {
+  const Json *field = getField(value, name);
+  if (!field || !field->is_string())
+    return std::nullopt;
+  return field->get_ref<const std::string &>();
+}
+
+static std::optional<int64_t> toInteger(const Json &value) {
+  if (!value.is_number_integer() ||
+      (value.is_number_unsigned() &&
+       value.get<uint64_t>() > uint64_t(std::numeric_limits<int64_t>::max())))
+    return std::nullopt;
+  return value.get<int64_t>();
+}
+
+std::optional<int64_t> getInteger(const Json &value, StringRef name) {
+  const Json *field = getField(value, name);
+  return field ? toInteger(*field) : std::nullopt;
+}
+
+bool readJson(const Json &value, std::string &into, llvm::json::Path path) {
+  if (!value.is_string()) {
+    path.report("expected string");
+    return false;
+  }
+  into = value.get_ref<const std::string &>();
+  return true;
+}
+
+bool readJson(const Json &value, int64_t &into, llvm::json::Path path) {
+  auto integer = toInteger(value);
+  if (!integer) {
+    path.report("expected integer");
+    return false;
+  }
+  into = *integer;
+  return true;
+}
+
+bool readJson(const Json &value, bool &into, llvm::json::Path path) {
+  if (!value.is_boolean()) {
+    path.report("expected boolean");
+    return false;
+  }
+  into = value.get<bool>();
+  return true;
+}
+
+} // namespace polyrank::frontends::exported_program

@@ -1,0 +1,107 @@
+// JSON that PyTorch wrote, read into structs. What is wrong is said with its
+// place: "expected string at model.json.graph_module.graph.nodes[0].target".
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "support/Result.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/JSON.h" // the places alone: llvm::json::Path
+#include <nlohmann/json.hpp>
+
+namespace polyrank::frontends::exported_program {
+
+/// A document takes some 20 bytes for each of its text. (An object of
+/// llvm::json has a table of 64 entries, 4 kB, and sizes are objects here.)
+using Json = nlohmann::json;
+
+/// `text`, in which NaN, Infinity and -Infinity may stand as Python writes
+/// them; they become texts. An error begins with `name`, and so does one of a
+/// text that is nested too deeply.
+Result<Json> parseJson(llvm::StringRef text, const std::string &name);
+
+/// The field of an object, or null where there is none or `value` is no object.
+const Json *getField(const Json &value, llvm::StringRef name);
+/// That field, if it is a text or an integer.
+std::optional<std::string> getText(const Json &value, llvm::StringRef name);
+std::optional<int64_t> getInteger(const Json &value, llvm::StringRef name);
+
+/// These and the overloads for structs give false where the value is of
+/// another kind, and report it to `path`.
+/// @{
+bool readJson(const Json &value, std::string &into, llvm::json::Path path);
+bool readJson(const Json &value, int64_t &into, llvm::json::Path path);
+bool readJson(const Json &value, bool &into, llvm::json::Path path);
+
+template <typename T>
+bool readJson(const Json &value, std::optional<T> &into,
+              llvm::json::Path path) {
+  into.reset();
+  return value.is_null() || readJson(value, into.emplace(), path);
+}
+
+template <typename T>
+bool readJson(const Json &value, std::vector<T> &into, llvm::json::Path path) {
+  if (!value.is_array()) {
+    path.report("expected array");
+    return false;
+  }
+  into.clear();
+  into.reserve(value.size());
+  for (const Json &each : value)
+    if (size_t i = into.size();
+        !readJson(each, into.emplace_back(), path.index(i)))
+      return false;
+  return true;
+}
+
+template <typename T>
+bool readJson(const Json &value, std::map<std::string, T> &into,
+              llvm::json::Path path) {
+  if (!value.is_object()) {
+    path.report("expected object");
+    return false;
+  }
+  into.clear();
+  for (auto entry = value.begin(); entry != value.end(); ++entry)
+    if (!readJson(*entry, into[entry.key()], path.field(entry.key())))
+      return false;
+  return true;
+}
+/// @}
+
+/// The fields of an object, one after the other; false once it is known that it
+/// is none.
+class Fields {
+public:
+  Fields(const Json &value, llvm::json::Path path) : value(value), path(path) {
+    if (!value.is_object())
+      path.report("expected object");
+  }
+  explicit operator bool() const { return value.is_object(); }
+
+  template <typename T>
+  bool map(llvm::StringLiteral name, T &into) {
+    if (const Json *field = getField(value, name))
+      return readJson(*field, into, path.field(name));
+    path.field(name).report("missing value");
+    return false;
+  }
+  /// `into` stays as it is where the field is not there.
+  template <typename T>
+  bool mapOptional(llvm::StringLiteral name, T &into) {
+    const Json *field = getField(value, name);
+    return !field || readJson(*field, into, path.field(name));
+  }
+
+private:
+  const Json &value;
+  llvm::json::Path path;
+};
+
+} // namespace polyrank::frontends::exported_program

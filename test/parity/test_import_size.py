@@ -1,0 +1,83 @@
+"""What imports take: weights stay in the file, and time and memory grow with the graph and not with its square."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import tools
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "models"))
+import export_large
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's, of exporters that are old
+FORMATS = ("onnx", "pt", "pt2")
+
+
+# A process of its own: what one starts begins with the memory of who starts it, and PyTorch's is large.
+MEASURE = """
+import resource, subprocess, sys
+done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)
+usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+sys.exit(done.returncode)
+"""
+
+
+def imported(path, *options):
+    """Processor seconds and the most bytes of memory of an import: other programs of the machine do not count."""
+    command = [sys.executable, "-S", "-c", MEASURE, tools.bin() / "polyrank-compile", path, *options, "--stop-after", "import"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=tools.SECONDS)
+    assert done.returncode == 0, done.stderr
+    seconds, bytes = done.stdout.split()
+    return float(seconds), int(bytes)
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_weights_stay_in_the_file(tmp_path, ending):
+    """One layer of Llama 7B, 1.9 GB of holes. An empty process takes some 90 MB for its libraries."""
+    path = tmp_path / f"llama.{ending}"
+    export_large.export("llama", path, layers=1)
+    files = list(tmp_path.iterdir())
+    assert sum(file.stat().st_size for file in files) > 1.8e9
+    assert sum(file.stat().st_blocks * 512 for file in files) < 1e8
+    _, bytes = imported(path)
+    assert bytes < 300e6
+
+
+def scripted(lines, path):
+    """A scripted function of that many lines."""
+    source = path.with_suffix(".py")
+    ops = ("torch.tanh(x)", "x * 2.0", "torch.sigmoid(x)", "x + 0.5")
+    source.write_text("import torch\n\n\ndef chain(x):\n" + "".join(f"    x = {op}\n" for op in ops) * (lines // 4) + "    return x\n")
+    names = {"__name__": "chain"}
+    exec(compile(source.read_text(), source, "exec"), names)
+    chain = torch.jit.script(names["chain"])
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return chain(x)
+
+    torch.jit.trace(Model(), torch.zeros(2), check_trace=False).save(str(path))
+
+
+def loop(turns, path):
+    export_large.export("loop", path, length=turns)
+
+
+def chain(ops, path):
+    export_large.export("chain", path, length=ops)
+
+
+@pytest.mark.parametrize("make, options", [(scripted, ()), (loop, ("--input", "x=float32[8,4]")), (chain, ())])
+def test_twice_the_ops_take_twice_the_time_and_memory(tmp_path, make, options):
+    """Debug information that was put together for each op once took 1.6 GB for 10,000 lines."""
+    time, memory = {}, {}
+    for size in (4000, 8000):
+        make(size, tmp_path / f"{size}.pt")
+        turns = [imported(tmp_path / f"{size}.pt", *options) for _ in range(3)]
+        time[size], memory[size] = min(turn[0] for turn in turns), min(turn[1] for turn in turns)
+    assert time[8000] <= 2.3 * time[4000], time
+    assert memory[8000] <= 300e6, memory
