@@ -1,6 +1,7 @@
 // Executes TorchScript's code: calls of operators, methods and functions.
 
 #include "frontends/emit/Known.h"
+#include "frontends/import/OpCount.h"
 #include "frontends/torchscript/Builtins.h"
 #include "frontends/torchscript/Interpreter.h"
 #include "frontends/torchscript/PythonValues.h"
@@ -264,8 +265,10 @@ std::optional<Value> Interpreter::callTable(StringRef name,
         return std::nullopt;
   }
   ++counts[name.str()];
-  Value result =
-      aten::call(context, name, std::nullopt, arguments, keywords);
+  OpCount made(context.emit.getBuilder());
+  Value result = aten::call(context, name, std::nullopt, arguments, keywords);
+  if (!countStep(frame, offset, made.get()))
+    return std::nullopt;
   keepNested(result);
   return result;
 }

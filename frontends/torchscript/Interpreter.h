@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "frontends/aten/Operators.h"
+#include "frontends/import/OpCount.h"
 #include "frontends/torchscript/ModelState.h"
 #include "llvm/ADT/DenseSet.h"
 
@@ -59,13 +60,12 @@ private:
   enum class Flow { Next, Returned, Stopped };
 
   static constexpr int maxCalls = 200, maxDepth = 4000;
-  /// Statements and operators; a model of 10,000 nodes has some 20,000. What is
-  /// made of lists and texts counts as well, see `charge`. Fuzzers have no time
-  /// for so many.
+  /// Statements, calls, operators of the graph, and what is made of lists and
+  /// texts, see `charge`. Fuzzers have no time for so many.
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
   static constexpr int64_t maxSteps = int64_t(1) << 11;
 #else
-  static constexpr int64_t maxSteps = int64_t(1) << 20;
+  static constexpr int64_t maxSteps = maxOps;
 #endif
 
   /// Stops the execution: `message` about the code at `offset`.
