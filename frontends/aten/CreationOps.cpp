@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "frontends/aten/Call.h"
+#include "frontends/aten/Nested.h"
 
 using namespace mlir;
 
@@ -86,12 +87,19 @@ LogicalResult tensor(Call &c) {
   return c.give(c.as(c["t"], *type), *type);
 }
 
+/// No tensor has more dims.
+constexpr size_t maxRank = 64;
+
 /// torch.tensor of numbers in lists.
 LogicalResult tensorOfLists(Call &c) {
   Shape shape;
   std::vector<Value> numbers;
   bool isRegular = true;
+  size_t seen = 0; // one list may stand in many places, and in itself
   auto collect = [&](auto &self, const Value &value, size_t depth) -> void {
+    isRegular &= depth <= maxRank && ++seen <= maxListSize;
+    if (!isRegular)
+      return;
     if (!value.isList()) {
       isRegular &= value.isNumber() && depth == shape.size();
       numbers.push_back(value);
@@ -107,7 +115,9 @@ LogicalResult tensorOfLists(Call &c) {
   };
   collect(collect, c["data"], 0);
   if (!isRegular)
-    return c.fail("its data are no numbers in lists of one length");
+    return c.fail("its data are no numbers in lists of one length, up to " +
+                  Twine(maxListSize) + " of them and " + Twine(maxRank) +
+                  " deep");
   auto type =
       c.dtype(numbers.empty() ? ScalarType::Float : promoteTypes(numbers));
   if (failed(type))

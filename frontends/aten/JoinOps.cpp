@@ -201,10 +201,15 @@ LogicalResult repeatInterleave(Call &c) {
     int64_t all = counts.constant->size();
     if (all != shape[dim] && all != 1)
       return c.fail(Twine(all) + " repeats of a dim of " + Twine(shape[dim]));
-    for (int64_t i = 0; i < shape[dim]; ++i)
-      for (int64_t k = 0; k < counts.constant->integers[all == 1 ? 0 : i]; ++k)
-        if (static_cast<int64_t>(sources.size()) < maxFolded)
-          sources.push_back(i);
+    for (int64_t i = 0; i < shape[dim]; ++i) {
+      int64_t times = counts.constant->integers[all == 1 ? 0 : i];
+      if (times < 0)
+        return c.fail("it repeats by " + Twine(times));
+      if (times > maxFolded - static_cast<int64_t>(sources.size()))
+        return c.fail("its repeats give more than " + Twine(maxFolded) +
+                      " elements");
+      sources.append(times, i);
+    }
     return c.give(
         c.emit.binary<graph::GatherOp>(x, c.emit.integers(sources), dim),
         c.typeOf("self"));
@@ -254,6 +259,9 @@ LogicalResult flip(Call &c) {
     auto dim = c.dim(each, x.getRank());
     if (failed(dim))
       return failure();
+    if (x.getShape()[*dim] > maxFolded)
+      return c.fail("dim " + Twine(*dim) + " of " + toString(x.getShape()) +
+                    " is too large to be turned round");
     SmallVector<int64_t> sources =
         llvm::to_vector(llvm::seq<int64_t>(x.getShape()[*dim]));
     std::reverse(sources.begin(), sources.end());
@@ -269,7 +277,8 @@ LogicalResult shufflePixels(Call &c) {
   Shape shape = x.getShape();
   int64_t r = c.integer(isBack ? "downscale_factor" : "upscale_factor");
   auto rank = static_cast<int64_t>(shape.size());
-  if (rank < 3 || r < 1 ||
+  // Its square must be a number.
+  if (rank < 3 || r < 1 || r > (int64_t(1) << 30) ||
       (isBack ? shape[rank - 1] % r || shape[rank - 2] % r
               : shape[rank - 3] % (r * r)))
     return c.fail("factor " + Twine(r) + " of " + toString(shape));

@@ -1,6 +1,7 @@
 // Lists, dicts and texts, which are known while the model is imported.
 
 #include "frontends/aten/Call.h"
+#include "frontends/aten/Nested.h"
 
 using namespace mlir;
 
@@ -30,13 +31,25 @@ LogicalResult setElement(Call &c) {
   return c.give(c.all()[0]);
 }
 
+/// Whether a list may have `size` elements, or a text so many characters.
+LogicalResult checkSize(Call &c, size_t size) {
+  if (size > maxListSize)
+    return c.fail("a list or text of " + Twine(size) + " elements, more than " +
+                  Twine(maxListSize));
+  return success();
+}
+
 LogicalResult append(Call &c) {
+  if (failed(checkSize(c, c.all()[0].getList().size() + 1)))
+    return failure();
   c.all()[0].getList().push_back(c.all()[1]);
   return c.give(c.all()[0]);
 }
 
 LogicalResult extend(Call &c) {
   List added = c.all()[1].getElements(); // it may be the same list
+  if (failed(checkSize(c, added.size() + c.all()[0].getList().size())))
+    return failure();
   llvm::append_range(c.all()[0].getList(), added);
   return success();
 }
@@ -44,6 +57,8 @@ LogicalResult extend(Call &c) {
 LogicalResult insert(Call &c) {
   List &list = c.all()[0].getList();
   auto size = static_cast<int64_t>(list.size());
+  if (failed(checkSize(c, list.size() + 1)))
+    return failure();
   int64_t at = c.all()[1].getInt();
   at = std::clamp<int64_t>(at < 0 ? at + size : at, 0, size);
   list.insert(list.begin() + at, c.all()[2]);
@@ -114,11 +129,16 @@ LogicalResult slice(Call &c) {
 
 LogicalResult join(Call &c) {
   List list = c.all()[0].getElements();
+  if (failed(checkSize(c, list.size() + c.all()[1].getElements().size())))
+    return failure();
   llvm::append_range(list, c.all()[1].getElements());
   return c.give(Value::list(std::move(list)));
 }
 
 LogicalResult joinTexts(Call &c) {
+  if (failed(checkSize(c, c.all()[0].getString().size() +
+                              c.all()[1].getString().size())))
+    return failure();
   return c.give(Value(c.all()[0].getString() + c.all()[1].getString()));
 }
 
@@ -126,9 +146,9 @@ LogicalResult repeat(Call &c) {
   bool isFirst = c.all()[0].isList();
   const List &list = c.all()[isFirst ? 0 : 1].getList();
   int64_t times = std::max<int64_t>(0, c.all()[isFirst ? 1 : 0].getInt());
-  constexpr int64_t most = 1 << 20;
-  if (times * static_cast<int64_t>(list.size()) > most || times > most)
-    return c.fail("a list of more than " + Twine(most) + " elements");
+  if (static_cast<size_t>(times) > maxListSize ||
+      failed(checkSize(c, times * list.size())))
+    return c.fail("a list of more than " + Twine(maxListSize) + " elements");
   List result;
   for (int64_t i = 0; i < times; ++i)
     llvm::append_range(result, list);

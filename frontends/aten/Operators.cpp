@@ -132,8 +132,25 @@ LogicalResult writeResult(Call &call, const TensorRef &written) {
   return success();
 }
 
+/// Lists that say how many dims a tensor has may be of any length in a file;
+/// PyTorch's tensors have at most 64 dims.
+LogicalResult checkRank(Context &context, const Choice &choice) {
+  constexpr size_t maxRank = 64;
+  constexpr StringRef names[] = {"size", "shape", "repeats", "dims"};
+  for (auto [parameter, value] :
+       llvm::zip_equal(choice.overload->schema.parameters, choice.arguments))
+    if (llvm::is_contained(names, parameter.name) && value.isList() &&
+        value.getList().size() > maxRank)
+      return context.emit.fail(
+          "its `" + parameter.name + "` is " + value.describe() +
+          ", and a tensor has at most " + Twine(maxRank) + " dims");
+  return success();
+}
+
 LogicalResult run(Context &context, const Choice &choice,
                   std::vector<Value> &results) {
+  if (failed(checkRank(context, choice)))
+    return failure();
   TensorRef written = findWritten(choice);
   if (written)
     if (std::string why = written->prepareToWrite(); !why.empty())

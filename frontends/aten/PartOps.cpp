@@ -72,6 +72,8 @@ LogicalResult narrow(Call &c) {
 constexpr int64_t maxPieces = 1 << 16;
 
 LogicalResult splitInto(Call &c, int64_t dim, ArrayRef<int64_t> sizes) {
+  if (static_cast<int64_t>(sizes.size()) > maxPieces)
+    return c.fail("more than " + Twine(maxPieces) + " pieces");
   const TensorRef &self = c.tensor("self");
   int64_t size = self->getShape()[dim], start = 0;
   List pieces;

@@ -160,9 +160,14 @@ LogicalResult adaptiveAveragePool(Call &c) {
         llvm::to_vector(llvm::seq<int64_t>(2, spatial + 2));
     x = c.emit.keepDims(c.emit.mean(x, dims), shape, dims);
   } else {
-    for (int64_t i = 0; i < spatial; ++i)
-      if (sizes[i] != shape[2 + i])
+    for (int64_t i = 0; i < spatial; ++i) {
+      int64_t from = shape[2 + i];
+      if (from % sizes[i] && countElements({from, sizes[i]}) > maxFolded)
+        return c.fail("output_size " + toString(sizes) + " of " +
+                      toString(shape));
+      if (sizes[i] != from)
         x = averageParts(c, x, 2 + i, sizes[i]);
+    }
   }
   return c.give(pooled->finish(c.emit, x), c.typeOf("self"));
 }

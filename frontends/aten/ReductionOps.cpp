@@ -257,6 +257,10 @@ LogicalResult diff(Call &c) {
   }
   x = c.emit.concat(parts, *dim);
   bool isBool = type == ScalarType::Bool;
+  constexpr int64_t maxOrder = 1 << 10;
+  if (c.integer("n") > maxOrder)
+    return c.fail("differences of order " + Twine(c.integer("n")) +
+                  ", more than " + Twine(maxOrder));
   for (int64_t i = 0; i < c.integer("n"); ++i) {
     int64_t size = x.getRank() ? x.getShape()[*dim] : 0;
     if (size < 1)

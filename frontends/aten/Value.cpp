@@ -1,21 +1,38 @@
 // What a value of a PyTorch program stands for while the program is imported.
 
-#include "frontends/aten/Value.h"
+#include "frontends/aten/Nested.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 using namespace mlir;
 
 namespace polyrank::frontends::aten {
 
+bool forEachValue(const Value &value,
+                  llvm::function_ref<bool(const Value &)> visit) {
+  llvm::SmallVector<const Value *> next = {&value};
+  llvm::SmallPtrSet<const void *, 8> seen;
+  while (!next.empty()) {
+    const Value &each = *next.pop_back_val();
+    if (!visit(each))
+      return false;
+    if (each.isList() || each.isTuple()) {
+      const List &elements = each.getElements();
+      if (seen.insert(&elements).second)
+        for (const Value &element : elements)
+          next.push_back(&element);
+    } else if (each.isDict() && seen.insert(&each.getDict()).second) {
+      for (const auto &entry : each.getDict())
+        next.append({&entry.first, &entry.second});
+    }
+  }
+  return true;
+}
+
 bool Value::hasUnknown() const {
-  auto isUnknown = [](const Value &each) { return each.hasUnknown(); };
-  if (isList() || isTuple())
-    return llvm::any_of(getElements(), isUnknown);
-  if (isDict())
-    return llvm::any_of(
-        getDict(), [](const auto &each) { return each.second.hasUnknown(); });
-  return this->isUnknown();
+  return !forEachValue(*this,
+                       [](const Value &each) { return !each.isUnknown(); });
 }
 
 double Value::getNumber() const {

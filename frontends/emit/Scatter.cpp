@@ -54,6 +54,8 @@ static Imported replace(Emitter &emit, const Imported &x, graph::Tensor sources,
 static FailureOr<graph::Tensor>
 groupByPlace(Emitter &emit, const graph::Tensor &places, int64_t size) {
   int64_t count = places.size(), most = 0;
+  if (size > maxFolded)
+    return emit.fail("a dim of " + Twine(size) + " is too large for that");
   std::vector<std::vector<int64_t>> groups(size);
   for (auto [i, place] : llvm::enumerate(places.integers)) {
     if (place < 0 || place >= size)
@@ -62,6 +64,9 @@ groupByPlace(Emitter &emit, const graph::Tensor &places, int64_t size) {
     groups[place].push_back(static_cast<int64_t>(i));
     most = std::max<int64_t>(most, groups[place].size());
   }
+  if (countElements({size, 1 + most}) > maxFolded)
+    return emit.fail(Twine(most) + " indices lead to one element of a dim of " +
+                     Twine(size) + ", which is too many");
   graph::Tensor members(emit.getBuilder().getI64Type(), {size, 1 + most});
   llvm::fill(members.integers, count + size);
   for (int64_t i = 0; i < size; ++i) {

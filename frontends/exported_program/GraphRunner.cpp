@@ -6,6 +6,7 @@
 
 #include "dialects/graph/NamePattern.h"
 #include "frontends/exported_program/Archive.h"
+#include "frontends/import/OpCount.h"
 #include "frontends/import/Source.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -138,6 +139,12 @@ void GraphRunner::run(Scope &values) { runNodes(graph, values, 0); }
 void GraphRunner::runNodes(const Graph &graph, Scope &values, int depth) {
   for (const Node &node : graph.nodes) {
     setOrigin(node);
+    if (numOps > maxOps) {
+      fail(node, "before it the program has made " + std::to_string(numOps) +
+                     " operators already, of which it may make " +
+                     std::to_string(maxOps));
+      return;
+    }
     bind(node, runNode(node, values, depth), values);
     if (depth == 0)
       detachResults(node, values);
@@ -172,7 +179,10 @@ Value GraphRunner::runOperator(StringRef name, StringRef overload,
     else
       keywords.emplace_back(input.name, std::move(value));
   }
-  return aten::call(context, name, overload, positional, keywords);
+  OpCount made(context.emit.getBuilder());
+  Value result = aten::call(context, name, overload, positional, keywords);
+  numOps += made.get();
+  return result;
 }
 
 Value GraphRunner::runPython(StringRef target, const Node &node,

@@ -55,6 +55,7 @@ private:
 
   aten::Context &context;
   const Graph &graph;
+  int64_t numOps = 0; // of the graph dialect
   /// By the names of values: the pattern that names them.
   llvm::StringMap<size_t> toDetach;
 };

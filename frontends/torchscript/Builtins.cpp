@@ -26,10 +26,12 @@ struct Call {
   const Value &operator[](size_t i) const { return arguments[i]; }
   Outcome fail(const Twine &message) const { return Error{message.str()}; }
   Outcome grown(const List &list) const {
-    if (list.size() > maxListSize)
-      return fail("a list grows to more than " + Twine(maxListSize) +
-                  " elements");
-    return arguments[0];
+    return list.size() > maxListSize ? tooLong("list") : arguments[0];
+  }
+  /// Of what would have more elements than may be.
+  Outcome tooLong(const Twine &what) const {
+    return fail("makes a " + what + " of more than " + Twine(maxListSize) +
+                " elements");
   }
 };
 
@@ -93,6 +95,8 @@ Outcome callOnList(StringRef name, const Call &call) {
   if ((name == "copy" || name == "list") && count == 1)
     return Value::list(list);
   if (name == "add" && count == 2 && call[1].isList()) {
+    if (list.size() + call[1].getList().size() > maxListSize)
+      return call.tooLong("list");
     List both = list;
     llvm::append_range(both, call[1].getList());
     return Value::list(std::move(both));
@@ -107,8 +111,7 @@ Outcome callOnList(StringRef name, const Call &call) {
     for (int64_t i = 0; i < call[1].getInt(); ++i) {
       llvm::append_range(repeated, list);
       if (repeated.size() > maxListSize)
-        return call.fail("a list grows to more than " + Twine(maxListSize) +
-                         " elements");
+        return call.tooLong("list");
       if (list.empty())
         break;
     }
@@ -151,8 +154,7 @@ Outcome callOnDict(StringRef name, const Call &call) {
     else
       dict.emplace_back(call[1], call[2]);
     if (dict.size() > maxListSize)
-      return call.fail("a dict grows to more than " + Twine(maxListSize) +
-                       " entries");
+      return call.tooLong("dict");
     return Value();
   }
   if ((name == "get" || name == "setdefault" || name == "pop") && count >= 2) {
@@ -164,7 +166,7 @@ Outcome callOnDict(StringRef name, const Call &call) {
       return value;
     }
     if (count == 2 && name != "get")
-      return call.fail("asks a dict for the key " + toText(call[1]) +
+      return call.fail("asks a dict for the key " + call[1].describe() +
                        ", which it has not");
     Value otherwise = count > 2 ? call[2] : Value();
     if (name == "setdefault")
@@ -175,7 +177,7 @@ Outcome callOnDict(StringRef name, const Call &call) {
     size_t before = dict.size();
     llvm::erase_if(dict, [&](auto &e) { return areEqual(e.first, call[1]); });
     if (dict.size() == before)
-      return call.fail("deletes the key " + toText(call[1]) +
+      return call.fail("deletes the key " + call[1].describe() +
                        ", which a dict has not");
     return Value();
   }
@@ -210,10 +212,27 @@ Outcome format(const Call &call) {
       break;
     if (next == call.size())
       return call.fail("formats a text with too few values");
-    result += toText(call[next++]);
+    std::optional<std::string> text = toText(call[next++]);
+    if (!text || result.size() + text->size() > maxListSize)
+      return call.tooLong("text");
+    result += *text;
     pattern = after;
   }
+  if (result.size() > maxListSize)
+    return call.tooLong("text");
   return Value(std::move(result));
+}
+
+Outcome join(const Call &call, ArrayRef<StringRef> parts, StringRef separator) {
+  size_t size = 0;
+  for (StringRef part : parts) {
+    size += part.size() + separator.size();
+    if (size > 2 * maxListSize)
+      break;
+  }
+  if (size > maxListSize + separator.size())
+    return call.tooLong("text");
+  return Value(llvm::join(parts, separator));
 }
 
 Outcome callOnText(StringRef name, const Call &call) {
@@ -223,8 +242,7 @@ Outcome callOnText(StringRef name, const Call &call) {
   auto isText = [&](size_t i) { return i < count && call[i].isString(); };
   if (name == "add" && isText(1)) {
     if (text.size() + call[1].getString().size() > maxListSize)
-      return call.fail("a text grows to more than " + Twine(maxListSize) +
-                       " characters");
+      return call.tooLong("text");
     return Value(text + call[1].getString());
   }
   if (name == "format")
@@ -247,7 +265,7 @@ Outcome callOnText(StringRef name, const Call &call) {
       !call[1].getString().empty()) {
     SmallVector<StringRef> parts;
     view.split(parts, call[1].getString());
-    return Value(llvm::join(parts, call[2].getString()));
+    return join(call, parts, call[2].getString());
   }
   if (name == "split" && isText(1) && count == 2 &&
       !call[1].getString().empty()) {
@@ -259,13 +277,13 @@ Outcome callOnText(StringRef name, const Call &call) {
     return Value::list(std::move(result));
   }
   if (name == "join" && count == 2 && call[1].isList()) {
-    SmallVector<std::string> parts;
+    SmallVector<StringRef> parts;
     for (const Value &part : call[1].getList()) {
       if (!part.isString())
         return call.fail("joins what is no text");
       parts.push_back(part.getString());
     }
-    return Value(llvm::join(parts, text));
+    return join(call, parts, text);
   }
   return std::nullopt;
 }
@@ -284,9 +302,8 @@ bool holds(const Value &container, const Value &key) {
 }
 
 bool hasTensor(const Value &value) {
-  if (value.isList() || value.isTuple())
-    return llvm::any_of(value.getElements(), hasTensor);
-  return value.isTensor();
+  return !aten::forEachValue(
+      value, [](const Value &each) { return !each.isTensor(); });
 }
 
 bool isContainer(const Value &value) {

@@ -7,15 +7,14 @@
 #include <optional>
 #include <string>
 
+#include "frontends/aten/Nested.h"
 #include "frontends/aten/Operators.h"
 #include "frontends/torchscript/Objects.h"
 #include "support/Result.h"
 
 namespace polyrank::frontends::torchscript {
 
-/// No list has more elements and no text more characters: a loop could double
-/// them.
-constexpr size_t maxListSize = 1 << 20;
+using aten::maxListSize;
 
 /// What the operator `name` ("aten::append") gives for these arguments; nullopt
 /// where it is none of a container, a text or a truth value. Errors go on

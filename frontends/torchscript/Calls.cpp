@@ -1,5 +1,7 @@
 // Executes TorchScript's code: calls of operators, methods and functions.
 
+#include "frontends/emit/Known.h"
+#include "frontends/import/OpCount.h"
 #include "frontends/torchscript/Builtins.h"
 #include "frontends/torchscript/Interpreter.h"
 #include "frontends/torchscript/PythonValues.h"
@@ -72,7 +74,9 @@ std::optional<Value> Interpreter::evaluateCall(const Expression &call,
         auto fields = evaluateAll(argumentsOf(call), frame);
         if (!fields)
           return std::nullopt;
-        return Value::tuple(std::move(*fields));
+        Value made = Value::tuple(std::move(*fields));
+        keepNested(made);
+        return made;
       }
       auto function = evaluateGlobal(name, call, frame);
       if (!function)
@@ -122,10 +126,13 @@ std::optional<Value> Interpreter::callMethod(const Value &object,
                      std::move(*arguments), keywords, &frame, call.offset);
     if (!result || !instance->isModule() || method != "forward")
       return result;
-    return leave(instance->path, std::move(*result));
+    return leave(instance->path, std::move(*result), frame, call.offset);
   }
   if (method == "tolist" && object.isTensor()) {
     Value list;
+    if (!countStep(frame, call.offset,
+                   countElements(object.getTensor()->getShape())))
+      return std::nullopt;
     if (!toList(object, list, frame))
       return stop(frame, call.offset,
                   "a list is made of " + object.describe() +
@@ -151,7 +158,9 @@ std::optional<Value> Interpreter::construct(const std::string &className,
     return stop(frame, call.offset,
                 "the file defines no class `" + Twine(className) + "`");
   instance->type = *type;
-  return Value(std::shared_ptr<aten::Object>(instance));
+  Value made{std::shared_ptr<aten::Object>(instance)};
+  keep(made);
+  return made;
 }
 
 std::optional<Value> Interpreter::callOperator(std::string name,
@@ -166,7 +175,10 @@ std::optional<Value> Interpreter::callOperator(std::string name,
     keywords.emplace_back(keyword, (*arguments)[numPositional + i]);
   arguments->resize(numPositional);
   if (name == "prim::RaiseException") {
-    std::string message = arguments->empty() ? "" : toText((*arguments)[0]);
+    std::string message =
+        arguments->empty()
+            ? ""
+            : toText((*arguments)[0]).value_or((*arguments)[0].describe());
     return stop(frame, call.offset,
                 "the model raises an exception: " + message);
   }
@@ -207,10 +219,25 @@ std::optional<Value> Interpreter::callTable(StringRef name,
                                             aten::List arguments,
                                             const aten::Keywords &keywords,
                                             uint32_t offset, Frame &frame) {
+  // These take no longer for a longer list.
+  constexpr StringRef quick[] = {"aten::append", "aten::__getitem__",
+                                 "aten::len", "aten::_set_item", "aten::pop"};
+  bool isQuick = !arguments.empty() && !arguments[0].isDict() &&
+                 llvm::is_contained(quick, name);
+  for (const Value &argument : llvm::drop_begin(arguments, isQuick))
+    if (!charge(argument, frame, offset))
+      return std::nullopt;
+  for (const auto &[keyword, argument] : keywords)
+    if (!charge(argument, frame, offset))
+      return std::nullopt;
+  keepTaker(arguments, keywords);
   if (keywords.empty())
     if (auto value = callBuiltin(name, arguments)) {
       if (!*value)
         return stop(frame, offset, "the code " + value->error().message);
+      // A list that grows is not looked through each time: see keepTaker.
+      if (!arguments[0].isSame(**value))
+        keepNested(**value);
       return std::move(**value);
     }
   if (training)
@@ -232,10 +259,18 @@ std::optional<Value> Interpreter::callTable(StringRef name,
     // The first argument of an operator that writes it stays itself.
     size_t first = name.ends_with("_") && !name.ends_with("__") ? 1 : 0;
     for (Value &argument : llvm::drop_begin(arguments, first))
-      argument = detach(argument);
+      if (auto detached = detach(argument, frame, offset))
+        argument = std::move(*detached);
+      else
+        return std::nullopt;
   }
   ++counts[name.str()];
-  return aten::call(context, name, std::nullopt, arguments, keywords);
+  OpCount made(context.emit.getBuilder());
+  Value result = aten::call(context, name, std::nullopt, arguments, keywords);
+  if (!countStep(frame, offset, made.get()))
+    return std::nullopt;
+  keepNested(result);
+  return result;
 }
 
 } // namespace polyrank::frontends::torchscript

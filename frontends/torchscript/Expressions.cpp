@@ -50,8 +50,10 @@ std::optional<Value> Interpreter::evaluateKind(const Expression &expression,
     auto elements = evaluateAll(expression.operands, frame);
     if (!elements)
       return std::nullopt;
-    return expression.is(Kind::List) ? Value::list(std::move(*elements))
-                                     : Value::tuple(std::move(*elements));
+    Value made = expression.is(Kind::List) ? Value::list(std::move(*elements))
+                                           : Value::tuple(std::move(*elements));
+    keepNested(made);
+    return made;
   }
   case Kind::Dict: {
     auto entries = evaluateAll(expression.operands, frame);
@@ -60,7 +62,9 @@ std::optional<Value> Interpreter::evaluateKind(const Expression &expression,
     aten::Dict dict;
     for (size_t i = 0; i + 1 < entries->size(); i += 2)
       dict.emplace_back((*entries)[i], (*entries)[i + 1]);
-    return Value::dict(std::move(dict));
+    Value made = Value::dict(std::move(dict));
+    keepNested(made);
+    return made;
   }
   case Kind::Negate: {
     auto value = evaluate(*expression.operands[0], frame);
@@ -208,12 +212,17 @@ Interpreter::evaluateSubscript(const Expression &expression, Frame &frame) {
         return bound.isUnknown();
       }))
     return Value::unknown();
+  if ((container->isDict() || index.is(Kind::Slice)) &&
+      !charge(*container, frame, expression.offset))
+    return std::nullopt;
   if (index.is(Kind::Slice)) {
     if (!container->isTuple())
       return stop(frame, expression.offset,
                   "a slice is taken of " + container->describe());
-    return Value::tuple(
+    Value part = Value::tuple(
         sliceOf(container->getTuple(), (*bounds)[0], (*bounds)[1]));
+    keepNested(part);
+    return part;
   }
   if (auto instance = as<Instance>(*container);
       instance && (*bounds)[0].isString())

@@ -32,8 +32,61 @@ std::nullopt_t Interpreter::stop(const Frame &frame, uint32_t offset,
   return std::nullopt;
 }
 
-bool Interpreter::countStep(const Frame &frame, uint32_t offset) {
-  if (++steps <= maxSteps)
+static bool isContainer(const Value &value) {
+  return value.isList() || value.isTuple() || value.isDict() ||
+         value.isObject();
+}
+
+void Interpreter::keepNested(const Value &result) {
+  bool isNested = false;
+  if (result.isList() || result.isTuple())
+    isNested = llvm::any_of(result.getElements(), isContainer);
+  else if (result.isDict())
+    isNested = llvm::any_of(result.getDict(), [](const auto &entry) {
+      return isContainer(entry.first) || isContainer(entry.second);
+    });
+  if (isNested)
+    keep(result);
+}
+
+void Interpreter::keepTaker(ArrayRef<Value> arguments,
+                            const aten::Keywords &keywords) {
+  for (const auto &[name, argument] : keywords)
+    if (isContainer(argument))
+      keep(argument);
+  if (arguments.empty() || !isContainer(arguments[0]))
+    return;
+  if (llvm::any_of(arguments.drop_front(), isContainer) || !keywords.empty())
+    keep(arguments[0]);
+}
+
+Interpreter::~Interpreter() {
+  for (Value &value : kept) {
+    if (value.isList() || value.isTuple())
+      const_cast<aten::List &>(value.getElements()).clear();
+    else if (value.isDict())
+      value.getDict().clear();
+    else if (auto instance = as<Instance>(value))
+      instance->attributes.clear();
+  }
+}
+
+bool Interpreter::charge(const Value &argument, const Frame &frame,
+                         uint32_t offset) {
+  size_t count = 0;
+  if (argument.isList() || argument.isTuple())
+    count = argument.getElements().size() / 8;
+  else if (argument.isDict())
+    count = argument.getDict().size() / 8;
+  else if (argument.isString())
+    count = argument.getString().size() / 256;
+  return countStep(frame, offset, static_cast<int64_t>(count));
+}
+
+bool Interpreter::countStep(const Frame &frame, uint32_t offset,
+                            int64_t count) {
+  steps += count;
+  if (steps <= maxSteps)
     return true;
   stop(frame, offset,
        "the model takes more than " + Twine(maxSteps) +

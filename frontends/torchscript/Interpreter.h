@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "frontends/aten/Operators.h"
+#include "frontends/import/OpCount.h"
 #include "frontends/torchscript/ModelState.h"
 #include "llvm/ADT/DenseSet.h"
 
@@ -35,6 +36,9 @@ public:
         trained(std::move(trained)), detachPatterns(detached),
         isDetached(detached.size()) {}
 
+  /// Takes apart what the code made: see `keep`.
+  ~Interpreter();
+
   /// What the method returns; `arguments` are those behind `self`. Nullopt
   /// where it cannot be executed further: `getError` says why, or where it is
   /// empty the context's failures do.
@@ -56,13 +60,33 @@ private:
   enum class Flow { Next, Returned, Stopped };
 
   static constexpr int maxCalls = 200, maxDepth = 4000;
-  /// Statements and operators; a model of 10,000 nodes has some 20,000.
-  static constexpr int64_t maxSteps = int64_t(1) << 22;
+  /// Statements, calls, operators of the graph, and what is made of lists and
+  /// texts, see `charge`. Fuzzers have no time for so many.
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+  static constexpr int64_t maxSteps = int64_t(1) << 11;
+#else
+  static constexpr int64_t maxSteps = maxOps;
+#endif
 
   /// Stops the execution: `message` about the code at `offset`.
   std::nullopt_t stop(const Frame &frame, uint32_t offset,
                       const llvm::Twine &message);
-  bool countStep(const Frame &frame, uint32_t offset);
+  /// `count`: at most 2^62.
+  /// Lists in lists, and objects, which a program may put into each other
+  /// without an end, and into themselves: they are kept here and emptied one by
+  /// one, since they would be destroyed by a recursion, or never.
+  /// @{
+  void keep(const Value &value) { kept.push_back(value); }
+  /// The container `result`, where it has others in it.
+  void keepNested(const Value &result);
+  /// The container that is given others.
+  void keepTaker(llvm::ArrayRef<Value> arguments,
+                 const aten::Keywords &keywords);
+  /// @}
+  bool countStep(const Frame &frame, uint32_t offset, int64_t count = 1);
+  /// Counts what an operator may copy or compare of its argument, so that the
+  /// steps are a bound on time and memory.
+  bool charge(const Value &argument, const Frame &frame, uint32_t offset);
   std::string placeOf(const Frame &frame, uint32_t offset);
   SourceLine lineOf(const Frame &frame, uint32_t offset);
 
@@ -129,8 +153,10 @@ private:
                                        const Value &tensor);
   bool requiresGrad(const Value &tensor);
   /// `value` as it leaves the module at `path`.
-  Value leave(llvm::StringRef path, Value value);
-  Value detach(const Value &value);
+  std::optional<Value> leave(llvm::StringRef path, Value value,
+                             const Frame &frame, uint32_t offset);
+  std::optional<Value> detach(const Value &value, const Frame &frame,
+                              uint32_t offset, int nesting = 0);
   bool toList(const Value &tensor, Value &result, Frame &frame);
   /// @}
 
@@ -142,6 +168,7 @@ private:
   const llvm::DenseSet<mlir::Value> trained;
   llvm::ArrayRef<std::string> detachPatterns;
   llvm::SmallVector<bool> isDetached;
+  std::vector<Value> kept;
   std::string error;
   int calls = 0, depth = 0;
   bool isGradEnabled = true;

@@ -5,6 +5,7 @@
 #include "frontends/torchscript/PythonValues.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include <cmath>
 
 using namespace mlir;
 
@@ -23,8 +24,13 @@ std::string typeName(const Expression &type) {
   return type.dotted();
 }
 
-/// Whether `value` is of `type`; nullopt for a type that is not understood.
-std::optional<bool> isOfType(const Value &value, const Expression &type) {
+/// Whether `value` is of `type`; nullopt for a type that is not understood, or
+/// where more than `left` values had to be looked at.
+std::optional<bool> isOfType(const Value &value, const Expression &type,
+                             size_t &left) {
+  if (left == 0)
+    return std::nullopt;
+  --left;
   std::string name = typeName(type);
   if (name == "int")
     return value.isInt();
@@ -56,10 +62,11 @@ std::optional<bool> isOfType(const Value &value, const Expression &type) {
     return std::nullopt;
   const Expression &inner = *type.operands[1];
   if (name == "Optional")
-    return value.isNone() ? std::optional<bool>(true) : isOfType(value, inner);
+    return value.isNone() ? std::optional<bool>(true)
+                          : isOfType(value, inner, left);
   auto allOf = [&](const aten::List &elements) -> std::optional<bool> {
     for (const Value &element : elements) {
-      auto is = isOfType(element, inner);
+      auto is = isOfType(element, inner, left);
       if (!is || !*is)
         return is;
     }
@@ -74,7 +81,7 @@ std::optional<bool> isOfType(const Value &value, const Expression &type) {
     if (!value.isTuple() || value.getTuple().size() != parts.size())
       return false;
     for (auto [element, part] : llvm::zip_equal(value.getTuple(), parts)) {
-      auto is = isOfType(element, *part);
+      auto is = isOfType(element, *part, left);
       if (!is || !*is)
         return is;
     }
@@ -82,7 +89,7 @@ std::optional<bool> isOfType(const Value &value, const Expression &type) {
   }
   if (name == "Union" && inner.is(Kind::Tuple)) {
     for (const Expression *part : inner.operands) {
-      auto is = isOfType(value, *part);
+      auto is = isOfType(value, *part, left);
       if (!is || *is)
         return is;
     }
@@ -164,7 +171,14 @@ Interpreter::callLanguage(StringRef name, const Expression &call,
       return Result(stop(frame, call.offset,
                          value->describe() + " is sorted, which is only "
                                              "supported of numbers"));
+    if (!charge(*value, frame, call.offset))
+      return Result();
     aten::List sorted = value->getList();
+    // A NaN is less than none, and none is less: then there is no order.
+    if (llvm::any_of(sorted, [](const Value &e) {
+          return std::isnan(e.getNumber());
+        }))
+      return Result(stop(frame, call.offset, "a list with a NaN is sorted"));
     llvm::sort(sorted, [](const Value &a, const Value &b) {
       return a.getNumber() < b.getNumber();
     });
@@ -202,7 +216,12 @@ Interpreter::converted(StringRef name, const Expression &call, Frame &frame) {
   if (!value || value->isUnknown())
     return value;
   if (name == "str")
-    return Value(toText(*value));
+    if (auto text = toText(*value))
+      return Value(std::move(*text));
+    else
+      return stop(frame, call.offset,
+                  "`str` of " + value->describe() + ", which has more than " +
+                      Twine(maxListSize) + " characters");
   if (value->isString()) {
     StringRef text(value->getString());
     int64_t integer = 0;
@@ -244,14 +263,15 @@ std::optional<Value> Interpreter::isInstance(const Expression &call,
   SmallVector<const Expression *> types = {&type};
   if (type.is(Kind::Tuple))
     types.assign(type.operands.begin(), type.operands.end());
+  size_t left = maxListSize;
   for (const Expression *each : types) {
-    auto is = isOfType(*value, *each);
+    auto is = isOfType(*value, *each, left);
     if (!is)
       return stop(frame, call.offset,
                   "`isinstance` asks for the type `" + Twine(typeName(*each)) +
                       "`, which is not supported");
-    if (*is)
-      return Value(true);
+    if (*is || !countStep(frame, call.offset, (maxListSize - left) / 8))
+      return *is ? std::optional<Value>(true) : std::nullopt;
   }
   return Value(false);
 }

@@ -2,6 +2,8 @@
 
 #include "frontends/torchscript/PythonValues.h"
 
+#include "frontends/aten/Nested.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
@@ -30,24 +32,37 @@ std::optional<size_t> position(const Value &index, size_t size) {
   return size_t(i);
 }
 
-bool areEqual(const Value &a, const Value &b) {
+/// How deep lists in lists are compared and written.
+static constexpr int maxNesting = 64;
+
+static bool areEqual(const Value &a, const Value &b, int depth, size_t &left) {
+  if (left == 0 || depth > maxNesting)
+    return false;
+  --left;
   if (a.isNumber() && b.isNumber()) {
     if (a.isInt() && b.isInt())
       return a.getInt() == b.getInt();
     return a.getNumber() == b.getNumber();
   }
   if ((a.isList() && b.isList()) || (a.isTuple() && b.isTuple())) {
-    const List &left = a.getElements(), &right = b.getElements();
-    return left.size() == right.size() &&
-           llvm::all_of(llvm::zip(left, right), [](auto pair) {
-             return areEqual(std::get<0>(pair), std::get<1>(pair));
-           });
+    const List &first = a.getElements(), &second = b.getElements();
+    return &first == &second ||
+           (first.size() == second.size() &&
+            llvm::all_of(llvm::zip(first, second), [&](auto pair) {
+              return areEqual(std::get<0>(pair), std::get<1>(pair), depth + 1,
+                              left);
+            }));
   }
-  if (auto left = as<EnumMember>(a))
-    if (auto right = as<EnumMember>(b))
-      return left->className == right->className &&
-             areEqual(left->value, right->value);
+  if (auto first = as<EnumMember>(a))
+    if (auto second = as<EnumMember>(b))
+      return first->className == second->className &&
+             areEqual(first->value, second->value, depth + 1, left);
   return a.isSame(b);
+}
+
+bool areEqual(const Value &a, const Value &b) {
+  size_t left = aten::maxListSize;
+  return areEqual(a, b, 0, left);
 }
 
 List sliceOf(const List &elements, const Value &first, const Value &last,
@@ -84,7 +99,8 @@ Result<Value> elementOf(const Value &container, const Value &index) {
   if (container.isDict()) {
     if (Value *found = findKey(container.getDict(), index))
       return *found;
-    return Error{"asks a dict for the key " + toText(index) +
+    return Error{"asks a dict for the key " +
+                 toText(index).value_or(index.describe()) +
                  ", which it has not"};
   }
   if (container.isString()) {
@@ -98,32 +114,41 @@ Result<Value> elementOf(const Value &container, const Value &index) {
   } else {
     return Error{"takes an element of " + container.describe()};
   }
-  return Error{"takes element " + toText(index) + " of " +
-               container.describe()};
+  return Error{"takes element " + toText(index).value_or(index.describe()) +
+               " of " + container.describe()};
 }
 
-std::string toText(const Value &value) {
-  if (value.isNone())
-    return "None";
-  if (value.isBool())
-    return value.getBool() ? "True" : "False";
-  if (value.isInt())
-    return std::to_string(value.getInt());
-  if (value.isString())
-    return value.getString();
-  if (value.isFloat()) {
-    std::string text;
+/// Whether all of it could be appended to `text`.
+static bool append(const Value &value, int depth, std::string &text) {
+  if (depth > maxNesting || text.size() > aten::maxListSize)
+    return false;
+  if (value.isNone()) {
+    text += "None";
+  } else if (value.isBool()) {
+    text += value.getBool() ? "True" : "False";
+  } else if (value.isInt()) {
+    text += std::to_string(value.getInt());
+  } else if (value.isString()) {
+    text += value.getString();
+  } else if (value.isFloat()) {
     raw_string_ostream(text) << llvm::format("%g", value.getFloat());
-    return text;
+  } else if (value.isList() || value.isTuple()) {
+    text += value.isList() ? '[' : '(';
+    for (auto [i, element] : llvm::enumerate(value.getElements())) {
+      text += i == 0 ? "" : ", ";
+      if (!append(element, depth + 1, text))
+        return false;
+    }
+    text += value.isList() ? ']' : ')';
+  } else {
+    text += "<" + value.describe() + ">";
   }
-  if (value.isList() || value.isTuple()) {
-    SmallVector<std::string> parts;
-    for (const Value &element : value.getElements())
-      parts.push_back(toText(element));
-    std::string inside = llvm::join(parts, ", ");
-    return value.isList() ? "[" + inside + "]" : "(" + inside + ")";
-  }
-  return "<" + value.describe() + ">";
+  return text.size() <= aten::maxListSize;
+}
+
+std::optional<std::string> toText(const Value &value) {
+  std::string text;
+  return append(value, 0, text) ? std::optional(std::move(text)) : std::nullopt;
 }
 
 } // namespace polyrank::frontends::torchscript

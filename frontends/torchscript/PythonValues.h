@@ -11,6 +11,8 @@
 namespace polyrank::frontends::torchscript {
 
 /// Python's `==` of values without tensors: containers by their elements.
+/// Containers that lie in each other more than 64 deep, or hold more than
+/// `maxListSize` values, are equal to none but themselves.
 bool areEqual(const Value &a, const Value &b);
 
 /// `container[index]` of a list, a tuple, a dict or a text; an error, which
@@ -21,8 +23,9 @@ Result<Value> elementOf(const Value &container, const Value &index);
 aten::List sliceOf(const aten::List &elements, const Value &first,
                    const Value &last, int64_t step = 1);
 
-/// Python's `str(value)`.
-std::string toText(const Value &value);
+/// Python's `str(value)`; nullopt for one of more than `maxListSize`
+/// characters.
+std::optional<std::string> toText(const Value &value);
 
 /// The value under `key`; null where there is none.
 Value *findKey(aten::Dict &dict, const Value &key);

@@ -64,24 +64,35 @@ std::optional<Value> Interpreter::tensorAttribute(StringRef name,
   return std::nullopt;
 }
 
-Value Interpreter::detach(const Value &value) {
+std::optional<Value> Interpreter::detach(const Value &value, const Frame &frame,
+                                         uint32_t offset, int nesting) {
   if (value.isTensor())
     return aten::call(context, "aten::detach", std::nullopt, {value});
   if (!value.isTuple() && !value.isList())
     return value;
+  if (nesting == 64)
+    return stop(frame, offset,
+                "tensors lie in lists that are nested more than 64 deep");
   aten::List elements;
-  for (const Value &element : value.getElements())
-    elements.push_back(detach(element));
+  for (const Value &element : value.getElements()) {
+    if (!countStep(frame, offset))
+      return std::nullopt;
+    auto detached = detach(element, frame, offset, nesting + 1);
+    if (!detached)
+      return std::nullopt;
+    elements.push_back(std::move(*detached));
+  }
   return value.isList() ? Value::list(std::move(elements))
                         : Value::tuple(std::move(elements));
 }
 
-Value Interpreter::leave(StringRef path, Value value) {
+std::optional<Value> Interpreter::leave(StringRef path, Value value,
+                                        const Frame &frame, uint32_t offset) {
   bool isMeant = false;
   for (auto [pattern, is] : llvm::zip_equal(detachPatterns, isDetached))
     if (graph::matchesName(pattern, path))
       isMeant = is = true;
-  return isMeant ? detach(value) : value;
+  return isMeant ? detach(value, frame, offset) : std::optional(value);
 }
 
 } // namespace polyrank::frontends::torchscript

@@ -6,6 +6,7 @@ What an example of each feature looks like is what a fuzzer finds slowest by its
 import io
 import json
 import pickle
+import shutil
 import subprocess
 import zipfile
 from pathlib import Path
@@ -13,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
-from safetensors.numpy import save
+from operator_seeds import exportedPrograms, torchScriptCodes
+from safetensors.numpy import load, save
 
 ROOT = Path(__file__).resolve().parents[2]
 NODE_TESTS = Path("/usr/share/libonnx-testdata/data/node")
@@ -127,10 +129,35 @@ def runFiles(bin, folder):
         yield file.read_bytes().replace(hash, b"@")
 
 
+def checkpoints(bin, folder):
+    """The manifest of a checkpoint, without its digest, and the bytes of its files."""
+    np.savez(folder / "in.npz", x=np.ones((8, 16), np.float32), labels=np.zeros(8, np.int64))
+    plan, saved = folder / "mlp.plan", folder / "saved"
+    for mesh, optimizer in (("data=1", "sgd"), ("data=2", "adamw(lr=1e-3)")):
+        subprocess.run([bin / "polyrank-compile", ROOT / "test/models/mlp.onnx", "-o", plan, "--quiet", "--mesh", mesh, "--threads", "1",
+                        "--loss", "cross_entropy(logits,labels)", "--optimizer", optimizer, "--zero-threshold", "1"], check=True)
+        subprocess.run([bin / "polyrank-run", plan, "--data", folder / "in.npz", "--steps", "1", "--checkpoint", saved, "--quiet"], check=True)
+        (step,) = saved.glob("step-*")
+        manifest = json.loads((step / "manifest.json").read_bytes())["manifest"]
+        shards = [load((step / file["name"]).read_bytes()) for file in manifest["files"]]
+        shutil.rmtree(saved)
+        # Of the small tensors alone, since a fuzzer has more time for short inputs.
+        manifest["tensors"] = [t for t in manifest["tensors"] if np.prod(t["shape"], initial=1) <= 64]
+        keys = [{c["key"] for t in manifest["tensors"] for c in t["chunks"] if c["file"] == i} for i in range(len(shards))]
+        shards = [save({key: shard[key] for key in sorted(kept)}) for shard, kept in zip(shards, keys)]
+        for file, shard in zip(manifest["files"], shards):
+            file["bytes"] = len(shard)
+        yield json.dumps(manifest, separators=(",", ":")).encode() + b"\0" + b"".join(shards)
+
+
 def safetensors():
     yield save({})
     yield save({"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.zeros((0, 4), np.int64)})
     yield save({"h.0.weight": np.ones(3, np.float16), "flag": np.array(True)}, metadata={"format": "pt"})
+    # An index; both files that it names hold the same bytes.
+    whole = save({"a": np.arange(3, dtype=np.float32)})
+    yield json.dumps({"metadata": {"total_size": 12}, "weight_map": {"a": "model-00001-of-00002.safetensors"}}).encode() + b"\0" + whole
+    yield json.dumps({"weight_map": {"a": "../a", "b": "model-00002-of-00002.safetensors"}}).encode() + b"\0" + whole
 
 
 def npy(array):
@@ -244,11 +271,18 @@ def programs():
                           "graph_module": {"graph": graph, "signature": signature}}).encode()
 
 
+def configs():
+    yield b'plan = "a.plan"\nsteps = 3\nrate = 1e-3\nquiet = true\neval-data = ["a", "b"]\n'
+    yield b"log = 'run.jsonl' # a comment\neval-data = \"x\"\nquiet = false\nsteps = -0x10\nrate = inf\n"
+    yield b'[section]\nsteps = 1979-05-27\n"eval-data" = """\na"""\n'
+
+
 def seeds(target, bin, folder):
     """The seeds of a target; tools of ours that are needed lie in `bin`, `folder` is for their files."""
     makers = {"onnx-reader": models, "onnx-import": models, "npz": arrays, "samples": samples, "megatron-index": megatronIndices,
               "safetensors": safetensors, "languages": languages, "zip": zips, "schedules": schedules, "pickle": pickles,
               "torchscript-code": codes, "torchscript-reader": torchScripts,
-              "exported-program": programs}
-    withTools = {"plan": plans, "run-files": runFiles}
+              "exported-program": programs, "torchscript-import": torchScriptCodes,
+              "exported-program-import": exportedPrograms, "config": configs}
+    withTools = {"plan": plans, "run-files": runFiles, "checkpoint": checkpoints}
     return list(withTools[target](bin, folder) if target in withTools else makers[target]())
