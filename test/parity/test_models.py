@@ -45,13 +45,14 @@ class Subject:
         """What compiles a format's file; an optimized one has lost names, which a state_dict gives back."""
         named = ("--params", self.folder / "state.safetensors") if format == "onnx-optimized" else ()
         return ("compile", self.file(format), "-o", plan, "--threads", 1, *named, *inputOptions(self.row.inputs, format),
-                *self.row.told.get(format, ()), *more)
+                *more)
 
     def training(self, format, plan, mesh):
         row, axis = self.row, f",axis={self.row.axis}" if self.row.axis >= 0 else ""
         shard = [word for each in row.shard if "tensor" in mesh for word in ("--shard", each)]
         return self.compile(format, plan, "--loss", f"cross_entropy(output,labels{axis})", "--optimizer",
-                            f"sgd(lr={row.rate})", "--mesh", mesh, "--zero-threshold", 1, *shard, *row.options)
+                            f"sgd(lr={row.rate})", "--mesh", mesh, "--zero-threshold", 1, *shard, *row.options,
+                            *row.told.get(format, ()))
 
     @cached_property
     def output(self):

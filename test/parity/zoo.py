@@ -94,19 +94,22 @@ class Router(nn.Module):
 
 
 class Recommender(nn.Module):
+    """Rows of tables, and the mean of a bag of rows, whose products with each other are features (Naumov et al. 2019)."""
+
     def __init__(self):
         super().__init__()
         self.tables = nn.ModuleList(nn.Embedding(n, 6) for n in (11, 7, 5))
-        self.dense, self.top = nn.Linear(4, 6), nn.Sequential(nn.Linear(12, 8), nn.ReLU(), nn.Linear(8, 2))
+        self.bag, self.dense = nn.EmbeddingBag(13, 6, mode="mean"), nn.Linear(4, 6)
+        self.top = nn.Sequential(nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 2))
 
-    def forward(self, numbers, ids):
-        rows = [self.dense(numbers).relu()]
+    def forward(self, numbers, ids, history):
+        rows = [self.dense(numbers).relu(), self.bag(history)]
         for i, table in enumerate(self.tables):
             rows.append(table(ids[:, i]))
         rows = torch.stack(rows, 1)
-        products = torch.bmm(rows, rows.transpose(1, 2))
-        i, j = torch.tensor([[1, 2, 2, 3, 3, 3], [0, 0, 1, 0, 1, 2]])
-        return self.top(torch.cat([rows[:, 0], products[:, i, j]], 1))
+        pairs = torch.tril_indices(5, 5, -1)
+        products = torch.bmm(rows, rows.transpose(1, 2))[:, pairs[0], pairs[1]]
+        return self.top(torch.cat([rows[:, 0], products], 1))
 
 
 class StateSpace(nn.Module):
@@ -146,7 +149,7 @@ class Row:
     # Of training: whether PyTorch's model is in its training mode, and what polyrank-compile is told then.
     training: bool = False
     options: tuple = ()
-    # What a format does not say: further options of polyrank-compile.
+    # What a format does not say: further options of training.
     told: dict = field(default_factory=dict)
     # Formats without a file, and what their exporter says.
     absent: dict = field(default_factory=dict)
@@ -355,6 +358,7 @@ ZOO = {
         CLASS,
         shard=split("query", "key", "value", "intermediate.dense"),
         absent=NO_SOURCE,
+        apart=("onnx-old",),
     ),
     "vit": Row(vit, dict(pixel_values=draw(BATCH, 3, 8, 8)), CLASS, shard=HEADS + split("mlp.fc1"), absent=NO_SOURCE),
     "encoder-decoder": Row(
@@ -374,7 +378,11 @@ ZOO = {
     "mamba": Row(mamba, dict(input_ids=IDS), NEXT, absent=NO_SOURCE, apart=("onnx-old",)),
     "state-space": Row(StateSpace, dict(ids=IDS), NEXT),
     "router": Row(Router, dict(ids=IDS), NEXT),
-    "recommender": Row(Recommender, dict(numbers=draw(BATCH, 4), ids=tokens(5, BATCH, 3)), tokens(2, BATCH)),
+    "recommender": Row(
+        Recommender,
+        dict(numbers=draw(BATCH, 4), ids=tokens(5, BATCH, 3), history=tokens(13, BATCH, 3)),
+        tokens(2, BATCH),
+    ),
     "lstm": Row(LstmLanguageModel, dict(ids=IDS), NEXT),
     "lstm-cell": Row(LstmCell, dict(ids=IDS), NEXT, apart=("trace",)),
     "mlp": Row(mlp, dict(input=draw(BATCH, 6)), CLASS),
