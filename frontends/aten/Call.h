@@ -154,6 +154,7 @@ llvm::ArrayRef<OperatorRow> getReductionRows();
 llvm::ArrayRef<OperatorRow> getMomentRows();
 llvm::ArrayRef<OperatorRow> getIndexRows();
 llvm::ArrayRef<OperatorRow> getScatterRows();
+llvm::ArrayRef<OperatorRow> getBagRows();
 llvm::ArrayRef<OperatorRow> getRandomRows();
 llvm::ArrayRef<OperatorRow> getLossRows();
 llvm::ArrayRef<OperatorRow> getRecurrentRows();

@@ -32,7 +32,7 @@ const llvm::StringMap<std::vector<Overload>> &getTable() {
           getMomentRows(),        getIndexRows(),      getScatterRows(),
           getRandomRows(),        getLossRows(),       getRecurrentRows(),
           getNumberRows(),        getPropertyRows(),   getListRows(),
-          getPackedRows()})
+          getPackedRows(),        getBagRows()})
       for (const OperatorRow &row : rows) {
         auto [space, text] = row.schema.contains("::")
                                  ? row.schema.split("::")

@@ -18,6 +18,13 @@ using Dims = std::vector<int64_t>;
 /// Places where a block may begin that are compared.
 constexpr size_t mostPlaces = size_t(1) << 16;
 
+bool allViews(const Expression &e, function_ref<bool(const Expression &)> is) {
+  return e.kind == Kind::View ? is(e)
+                              : all_of(e.operands, [&](const Expression &part) {
+                                  return allViews(part, is);
+                                });
+}
+
 /// Searches for one constant.
 class Search {
 public:
@@ -62,24 +69,34 @@ private:
     }
   }
 
+  /// Whether the view is the whole parameter in its order.
+  bool isInOrder(const Expression &view) const {
+    return llvm::equal(view.permutation,
+                       llvm::seq<int64_t>(0, view.permutation.size())) &&
+           all_of(view.starts, [](int64_t start) { return start == 0; }) &&
+           Dims(view.limits) == load(view.parameter)->dims;
+  }
+
   /// Whether the record has an operator for each function in `e`, none that
   /// computes where `e` is a view, and none that moves where it is a whole
-  /// parameter in order.
+  /// parameter in order; one that moves where a function is of anything else.
   bool isNamed(const Expression &e) const {
     if (!isRecorded)
       return false;
     if (e.kind != Kind::View)
-      return areNamed(e, constant.operators);
+      return areNamed(e, constant.operators) &&
+             (any_of(constant.operators,
+                     [](StringRef name) {
+                       return moves(name) && !keepsOrder(name);
+                     }) ||
+              allViews(
+                  e, [&](const Expression &view) { return isInOrder(view); }));
     // A layer whose input was zeros has the values of its bias.
     bool isBias = e.starts.size() == 1 && e.shape.back() != 1 &&
                   is_contained(constant.operators, "linear");
     if (!isBias && !all_of(constant.operators, moves))
       return false;
-    bool inOrder = llvm::equal(e.permutation,
-                               llvm::seq<int64_t>(0, e.permutation.size())) &&
-                   all_of(e.starts, [](int64_t start) { return start == 0; }) &&
-                   Dims(e.limits) == load(e.parameter)->dims;
-    return isBias || all_of(constant.operators, keepsOrder) == inOrder;
+    return isBias || all_of(constant.operators, keepsOrder) == isInOrder(e);
   }
 
   bool isEqual(const Expression &view, const StoredFloats &from) const {

@@ -21,14 +21,12 @@ constexpr int64_t mostElementsUnrecorded = int64_t(1) << 22;
 class Recovery {
 public:
   Recovery(const Model &model, const ExportRecord &record,
-           ArrayRef<size_t> beside, ModelState &state)
-      : model(model), record(record), beside(beside), state(state) {}
+           const Consumers &consumers, ArrayRef<size_t> beside,
+           ModelState &state)
+      : model(model), record(record), consumers(consumers), beside(beside),
+        state(state) {}
 
   void run() {
-    forEachNode(model.graph, [&](const Node &node) {
-      for (std::string_view input : node.inputs)
-        consumers.try_emplace(input, &node);
-    });
     for (const StoredTensor &tensor : model.graph.initializers)
       if (isFloat(tensor.type) && !tensor.isAbsent &&
           tensor.numElements() > 0 && tensor.numElements() <= mostElements &&
@@ -114,10 +112,11 @@ private:
     if (found) {
       recovered.push_back(name + " = " +
                           toString(*found, state.parameters, tensor.dims));
+      separate(tensor, *found);
       state.folded[tensor.name] = std::move(*found);
       return;
     }
-    const Node &node = *consumers[tensor.name];
+    const Node &node = *firstUser(tensor);
     std::string scope = originOf(node).scope;
     std::vector<std::string> names;
     for (size_t index : parameters)
@@ -144,7 +143,7 @@ private:
         constant, parameters, [&](size_t index) { return load(index); },
         several);
     if (found.size() > 1) {
-      std::string scope = originOf(*consumers[tensor.name]).scope;
+      std::string scope = originOf(*firstUser(tensor)).scope;
       erase_if(found, [&](const Expression &e) {
         StringRef name = state.parameters[e.parameter].name;
         return name.rsplit('.').first != scope;
@@ -152,6 +151,71 @@ private:
       several = found.size() != 1;
     }
     return found.size() == 1 ? std::optional(found.front()) : std::nullopt;
+  }
+
+  const Node *firstUser(const StoredTensor &tensor) const {
+    return consumers.lookup(tensor.name).front().first;
+  }
+
+  /// Constants with equal elements were made one, whichever parameters they had
+  /// been computed from: a use whose record names none of those of `e`, but one
+  /// with the elements of the only one, is of that.
+  void separate(const StoredTensor &tensor, const Expression &e) {
+    const Expression *view = onlyView(e);
+    const StoredFloats *floats = view ? load(view->parameter) : nullptr;
+    if (!floats)
+      return;
+    size_t parameter = view->parameter;
+    for (auto [node, operand] : consumers.lookup(tensor.name)) {
+      FxCall call = record.callOf(*node);
+      if (record.isRewritten(*node) ||
+          is_contained(call.names, StringRef(tensor.name)))
+        continue;
+      SmallVector<size_t> others;
+      bool isNamed = false;
+      for (const StateEntry *entry : call.arguments) {
+        auto index = entry ? state.find(entry->name) : std::nullopt;
+        if (!index)
+          continue;
+        isNamed |= *index == parameter;
+        const StoredFloats *other =
+            state.parameters[*index].trainable ? load(*index) : nullptr;
+        if (other && other->dims == floats->dims &&
+            other->values == floats->values)
+          others.push_back(*index);
+      }
+      if (isNamed || others.size() != 1)
+        continue;
+      Expression own = e;
+      setParameter(own, others.front());
+      recovered.push_back("`" + std::string(tensor.name) + "` in " +
+                          originOf(*node).scope + " = " +
+                          toString(own, state.parameters, tensor.dims));
+      state.foldedOperands[{node, operand}] = std::move(own);
+    }
+  }
+
+  /// The one view that is in `e`; null where there are more.
+  static const Expression *onlyView(const Expression &e) {
+    if (e.kind == Expression::Kind::View)
+      return &e;
+    const Expression *only = nullptr;
+    for (const Expression &operand : e.operands)
+      if (operand.kind != Expression::Kind::Number) {
+        if (only)
+          return nullptr;
+        only = onlyView(operand);
+        if (!only)
+          return nullptr;
+      }
+    return only;
+  }
+
+  static void setParameter(Expression &e, size_t parameter) {
+    if (e.kind == Expression::Kind::View)
+      e.parameter = parameter;
+    for (Expression &operand : e.operands)
+      setParameter(operand, parameter);
   }
 
   static std::string listOf(ArrayRef<std::string> lines) {
@@ -183,9 +247,9 @@ private:
 
   const Model &model;
   const ExportRecord &record;
+  const Consumers &consumers;
   const ArrayRef<size_t> beside;
   ModelState &state;
-  StringMap<const Node *> consumers; // the first of each
   std::map<size_t, std::optional<StoredFloats>> loaded;
   std::vector<std::string> recovered, lost;
 };
@@ -193,8 +257,9 @@ private:
 } // namespace
 
 void recoverFolded(const Model &model, const ExportRecord &record,
-                   ArrayRef<size_t> beside, ModelState &state) {
-  Recovery(model, record, beside, state).run();
+                   const Consumers &consumers, ArrayRef<size_t> beside,
+                   ModelState &state) {
+  Recovery(model, record, consumers, beside, state).run();
 }
 
 } // namespace polyrank::frontends::onnx

@@ -113,6 +113,13 @@ private:
       importer.held.insert(each.getKey());
     for (const auto &[operand, use] : state.operands)
       importer.replaced[operand] = valueOf(use);
+    for (const auto &[operand, e] : state.foldedOperands) {
+      std::string_view name = operand.first->inputs[operand.second];
+      auto tensor = llvm::find_if(
+          model.graph.initializers,
+          [&](const StoredTensor &each) { return each.name == name; });
+      importer.replaced[operand] = compute(e, tensor->dims);
+    }
     for (const auto &known : options.known)
       values[known.getKey()] = Imported(known.getValue());
     for (auto [i, input] : llvm::enumerate(inputs)) {
@@ -277,10 +284,9 @@ private:
 OwningOpRef<ModuleOp> importOnnx(MLIRContext &context, StringRef path,
                                  const ImportOptions &options) {
   context.loadDialect<func::FuncDialect, graph::GraphDialect>();
-  auto model =
-      onnx::readModel(path.str(), options.abstractWeights
-                                      ? onnx::Weights::MayBeAbsent
-                                      : onnx::Weights::Required);
+  auto model = onnx::readModel(path.str(), options.abstractWeights
+                                               ? onnx::Weights::MayBeAbsent
+                                               : onnx::Weights::Required);
   if (!model) {
     emitError(UnknownLoc::get(&context)) << model.error().message;
     return {};

@@ -358,6 +358,8 @@ void NamedParameters::removeDropped() {
     use.index = numbers[use.index];
   for (auto &each : state.folded)
     renumber(each.getValue(), numbers);
+  for (auto &[operand, e] : state.foldedOperands)
+    renumber(e, numbers);
 }
 
 void NamedParameters::finish() {
@@ -368,6 +370,8 @@ void NamedParameters::finish() {
     used.insert(use.index);
   for (const auto &each : state.folded)
     collect(each.getValue(), used);
+  for (const auto &[operand, e] : state.foldedOperands)
+    collect(e, used);
   std::vector<std::string> lost, beside;
   for (size_t index : missing) {
     Parameter &parameter = state.parameters[index];

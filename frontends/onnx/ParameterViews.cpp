@@ -222,6 +222,11 @@ std::vector<Expression> enumerateViews(size_t parameter, ArrayRef<int64_t> from,
       });
     }
   }
+  // Of few different elements there are many views, and not all are tried.
+  std::stable_partition(views.begin(), views.end(),
+                        [&](const Expression &view) {
+                          return ArrayRef<int64_t>(view.limits) == from;
+                        });
   return views;
 }
 

@@ -41,9 +41,9 @@ private:
 };
 
 /// All shapes of views from a tensor of dims `from` to one of dims `to`, with
-/// their blocks at the front: whole ones in any order of dims (of up to four),
-/// and blocks that are cut along dims which stay dims, or along one. Every dim
-/// of `repeated` may be one that repeats.
+/// their blocks at the front: first whole ones in any order of dims (of up to
+/// four), then blocks that are cut along dims which stay dims, or along one.
+/// Every dim of `repeated` may be one that repeats.
 std::vector<Expression> enumerateViews(size_t parameter,
                                        llvm::ArrayRef<int64_t> from,
                                        llvm::ArrayRef<int64_t> to,

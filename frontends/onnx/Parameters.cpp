@@ -73,7 +73,7 @@ public:
     for (const StoredTensor *tensor : others)
       if (!isFound(*tensor))
         recoverWeight(model, record, consumers, *tensor, tie, state);
-    separateMerged(model, record, state);
+    separateMerged(model, record, consumers, state);
     recoverBiases(model, record, state);
     recoverGates(model, record, state);
     adoptUnused(model, record, state);
@@ -81,7 +81,7 @@ public:
       parameters->addMissing();
       recoverNorms(model, record, *named, *parameters, state);
     }
-    recoverFolded(model, record,
+    recoverFolded(model, record, consumers,
                   parameters ? parameters->getMissing() : ArrayRef<size_t>(),
                   state);
     if (parameters) {

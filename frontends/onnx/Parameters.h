@@ -49,6 +49,9 @@ struct ModelState {
   std::map<std::pair<const Node *, size_t>, ParameterUse> operands;
   /// Constants that are computed from parameters again, by initializers' names.
   llvm::StringMap<Expression> folded;
+  /// Operands that are such a constant of another parameter, whose elements
+  /// were equal.
+  std::map<std::pair<const Node *, size_t>, Expression> foldedOperands;
   std::vector<std::string> warnings, notes;
   std::vector<std::unique_ptr<MadeTensor>> made;
   /// Copies of a matrix that are, or with `tie` would be, one parameter.

@@ -10,6 +10,35 @@ INDEXING = {
     "embedding": Case(lambda w, i: F.embedding(i, w), floats(7, 3), fed(7, 2)),
     "embedding-padding": Case(lambda w, i: F.embedding(i, w, padding_idx=2), floats(7, 3), fed(7, 2)),
     "embedding-known": Case(lambda w, i: F.embedding(i, w), floats(7, 3), known([[1, 6], [3, 0]])),
+    **{
+        f"embedding-bag-{mode}": Case(lambda w, i, mode=mode: F.embedding_bag(i, w, mode=mode), floats(7, 3), fed(7, 3))
+        for mode in ("sum", "mean", "max")
+    },
+    **{
+        f"embedding-bag-padding-{mode}": Case(
+            lambda w, i, mode=mode: F.embedding_bag(i, w, mode=mode, padding_idx=2), floats(7, 3), fed(3, 2)
+        )
+        for mode in ("sum", "mean", "max")
+    },
+    # A bag without rows, and others of different lengths.
+    **{
+        f"embedding-bag-offsets-{mode}": Case(
+            lambda w, i, o, mode=mode: F.embedding_bag(i[:, 0], w, o, mode=mode), floats(7, 3), fed(7, 1), known([0, 1, 1])
+        )
+        for mode in ("sum", "mean", "max")
+    },
+    "embedding-bag-offsets-padding": Case(
+        lambda w, i, o: F.embedding_bag(i[:, 0], w, o, mode="mean", padding_idx=1), floats(7, 3), fed(3, 1), known([0, 3])
+    ),
+    "embedding-bag-last-offset": Case(
+        lambda w, i, o: F.embedding_bag(i.flatten(), w, o, mode="sum", include_last_offset=True),
+        floats(7, 3),
+        fed(7, 2),
+        known([0, 2, 5, 8]),
+    ),
+    "embedding-bag-weights": Case(
+        lambda w, i, s: F.embedding_bag(i, w, mode="sum", per_sample_weights=s), floats(7, 3), fed(7, 3), floats(4, 3, seed=2)
+    ),
     "index-select": Case(lambda x, i: x.index_select(1, i), X, known([0, 4, 2])),
     "index-select-fed": Case(lambda x, i: x.index_select(1, i[:, 0]), X, fed(5, 1)),
     "gather": Case(lambda x, i: x.gather(1, i), X, fed(5, 3)),

@@ -62,7 +62,8 @@ def deepseek():
     )
 
 
-MODELS = [mixtral, qwen2moe, deepseek]
+# Mixtral itself is in zoo.py, from every format.
+MODELS = [qwen2moe, deepseek]
 
 
 def draw():

@@ -295,14 +295,12 @@ class DeepResidualNetwork(torch.nn.Module):
                 blocks.append(Bottleneck(channels, width << stage, 2 if stage and i == 0 else 1))
                 channels = Bottleneck.expansion * (width << stage)
             setattr(self, f"layer{stage + 1}", torch.nn.Sequential(*blocks))
-        self.stages = len(depths)
         self.avgpool = torch.nn.AdaptiveAvgPool2d(1)
         self.fc = torch.nn.Linear(channels, classes)
 
     def forward(self, x):
         x = self.maxpool(torch.relu(self.bn1(self.conv1(x))))
-        for stage in range(self.stages):
-            x = getattr(self, f"layer{stage + 1}")(x)
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return self.fc(torch.flatten(self.avgpool(x), 1))
 
 

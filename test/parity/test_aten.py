@@ -144,7 +144,7 @@ ELSEWHERE = set("""
     _reshape_alias _softmax _to_copy _unsafe_view _weight_norm alias_copy detach_copy concatenate cpu cuda pin_memory requires_grad_ resolve_conj
     resolve_neg lift_fresh nll_loss nll_loss2d nonzero_numpy norm reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d
     replication_pad2d replication_pad3d row_stack sym_constrain_range sym_constrain_range_for_size tril_indices triu_indices
-    unsafe_split_with_sizes native_layer_norm native_group_norm native_batch_norm _native_batch_norm_legit
+    _embedding_bag _embedding_bag_forward_only unsafe_split_with_sizes native_layer_norm native_group_norm native_batch_norm _native_batch_norm_legit
     _native_batch_norm_legit_no_training _native_batch_norm_legit_functional max_pool2d_with_indices max_pool3d_with_indices
     _pack_padded_sequence _pad_packed_sequence gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell gelu_ relu6_
     """.split())

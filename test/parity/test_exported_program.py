@@ -11,7 +11,6 @@ import torch
 
 import reference
 import tools
-from cases import GPT2_TENSOR, LLAMA_TENSOR, MLP_TENSOR
 from models import BATCH, MODELS
 from tools import Case
 
@@ -78,20 +77,8 @@ def trainProgram(case, path, folder, optimizer, steps, data):
     return tools.train(plan, data, steps, folder / "run")
 
 
-CASES = [
-    Case("mlp", "data=1"),
-    Case("mlp", "data=2"),
-    Case("mlp", "data=2,tensor=2", MLP_TENSOR),
-    Case("gpt2", "data=1"),
-    Case("gpt2", "data=2"),
-    Case("gpt2", "data=2,tensor=2", GPT2_TENSOR),
-    Case("llama", "data=1"),
-    Case("llama", "data=2,tensor=2", LLAMA_TENSOR),
-    Case("bert", "data=1"),
-    Case("vit", "data=2"),
-    Case("resnet", "data=1"),
-    Case("resnet", "data=2"),
-]
+# Beside those of test_models.py: batch norm as exported in training mode.
+CASES = [Case("resnet", "data=1"), Case("resnet", "data=2")]
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.mesh == "data=1"], ids=str)

@@ -88,6 +88,11 @@ MODELS = {
     # Elements that are all equal tell nothing by themselves: the operators' names do.
     "ones in another shape": (lambda: (Model(lambda m, x: x * m.b[:, None] + (m.b * x.sum()).mean(), b=torch.ones(4)), (2, 4, 3)),
                               "= `b`.reshape(4, 1)"),
+    # The rows of Mamba's rates are equal as it is initialised: more views than are tried have their values.
+    "many ones in another shape": (lambda: (Model(lambda m, x: x * m.b[:, None, None] + (m.b * x.sum()).mean(), b=torch.ones(20)),
+                                            (2, 20, 3, 2)), "= `b`.reshape(20, 1, 1)"),
+    "exp of equal rows": (lambda: (Model(lambda m, x: (x[:, :, None] * -m.a.exp()).sum(-1) + (m.a * x.sum()).mean(),
+                                         a=torch.arange(1.0, 4).log().repeat(20, 1)), (2, 20)), "= -exp(`a`)"),
     "sum with equal elements": (lambda: vectors(lambda m, x: x * (m.a + m.z) + m.z, z=torch.full((4,), 0.5)), "= `a` + `z`"),
     "cell with a bias of equal elements": (lambda: flat(), "`cell.bias_hh`.reshape(1, 5).expand(3, 5)"),
 }
@@ -162,6 +167,8 @@ AMBIGUOUS = {
     "other function": (lambda: (Model(norm, a=drawn(4)), (3, 4)), "(4 elements, used by `node_mul`), computed from `a`"),
     "part of equal elements": (lambda: (Model(lambda m, x: x * m.a[2:4] + (m.a * x.sum()).mean(), a=torch.ones(6)), (3, 2)),
                                "more than one expression gives its values"),
+    "exp of one of equal rows": (lambda: (Model(lambda m, x: x * -m.a[1].exp() + (m.a * x.sum()).mean(),
+                                                a=torch.arange(1.0, 4).log().repeat(2, 1)), (2, 3)), "more than one expression"),
     "twice the same": (lambda: (Model(lambda m, x: x * (m.a - m.b) + m.a * m.b, a=torch.ones(4), b=torch.ones(4)), (3, 4)),
                        None),
 }

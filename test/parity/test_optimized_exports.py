@@ -121,6 +121,33 @@ def test_biases_of_zeros_that_were_left_out_are_trained_again(tmp_path):
         assert torch.allclose(tensor, trained[name], rtol=1e-5, atol=1e-6), name
 
 
+class Crossed(nn.Module):
+    """Attention with keys of another length: its biases of zeros are cut by a Split that no record speaks of."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = (nn.MultiheadAttention(8, 2, batch_first=True) for _ in range(2))
+
+    def forward(self, x, memory):
+        y, _ = self.first(x, memory, memory, need_weights=False)
+        return self.second(x + y, memory, memory, need_weights=False)[0]
+
+
+def test_equal_biases_that_are_cut_are_each_their_modules(tmp_path):
+    torch.manual_seed(3)
+    model = Crossed()
+    data = {"x": torch.randn(4, 3, 8), "memory": torch.randn(4, 5, 8), "t": torch.randn(4, 3, 8)}
+    torch.onnx.export(model, (data["x"], data["memory"]), tmp_path / "model.onnx", input_names=["x", "memory"],
+                      output_names=["y"], dynamo=True, optimize=True, verbose=False)
+    _, said = tool("compile", tmp_path / "model.onnx", "-o", tmp_path / "plan", "--loss", "mse(y,t)", "--optimizer", f"sgd(lr={SGD})")
+    assert "warning" not in said
+    tools.saveData(tmp_path / "data.npz", data)
+    tensors = tools.train(tmp_path / "plan", tmp_path / "data.npz", 1, tmp_path / "run").tensors
+    nn.functional.mse_loss(model(data["x"], data["memory"]), data["t"]).backward()
+    for name, parameter in model.named_parameters():
+        assert torch.allclose(parameter.detach() - tensors[name], SGD * parameter.grad, rtol=1e-3, atol=1e-6), name
+
+
 class Gated(nn.Module):
     """At first the gates add nothing and change nothing (ReZero, Flamingo); the exporter removes both."""
 

@@ -148,6 +148,29 @@ def test_an_export_trains_whole_under_the_names_of_the_state(tmp_path, name, how
             assert torch.equal(tensors[each], buffer), each
 
 
+class Groups(nn.Module):
+    """Group norms as they are initialised, whose scales and shifts in another shape are equal constants."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.conv, self.last = nn.GroupNorm(2, 20), nn.Conv2d(20, 20, 3), nn.GroupNorm(4, 20)
+
+    def forward(self, x):
+        return self.last(self.conv(self.first(x)).relu()).mean((2, 3))
+
+
+def test_equal_constants_are_told_by_the_nodes_that_use_them(tmp_path):
+    torch.manual_seed(4)
+    model, x, labels = Groups(), torch.randn(8, 20, 5, 5), torch.randint(20, (8,))
+    torch.onnx.export(model, (x,), tmp_path / "model.onnx", input_names=["x"], output_names=["logits"], dynamo=True, verbose=False)
+    assert sum(list(tensor.dims) == [20, 1, 1] for tensor in onnx.load(tmp_path / "model.onnx").graph.initializer) == 2
+    save_file({name: tensor.clone() for name, tensor in model.state_dict().items()}, tmp_path / "params.safetensors")
+    tools.saveData(tmp_path / "data.npz", {"x": x, "labels": labels})
+    said, tensors = trains(tmp_path, model, lambda: nn.functional.cross_entropy(model(x), labels))
+    assert "warning" not in said and "in last = `last.weight`.reshape(20, 1, 1)" in said
+    compare(model, tensors)
+
+
 class Norms(nn.Module):
     """Two layers with norms as they are initialised: equal scales, equal shifts and equal biases of zeros."""
 

@@ -228,7 +228,7 @@ TEST_F(SliceGradientsTest, TilesOfTwoDimsAreJoinedAlongBoth) {
 }
 
 TEST_F(SliceGradientsTest, FewPartsAreAddedAsTheyAre) {
-  constexpr int64_t few = SliceGradients::manySlices - 1;
+  constexpr int64_t few = graph::SliceGradients::manySlices - 1;
   auto module = build({3, few, 4}, stepsOf(few), false);
   func::FuncOp forward = function(*module);
   differentiate(forward);
