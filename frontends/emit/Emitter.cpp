@@ -362,16 +362,19 @@ void Emitter::limitIndices(const Imported &indices, int64_t limit,
   // What is cut off here (the first label of a shifted text) is held to the
   // range too.
   Value value = indices.value;
-  while (value &&
-         isa_and_present<graph::ReshapeOp, graph::ConvertOp, graph::SliceOp,
-                         graph::PadOp, graph::TransposeOp>(
-             value.getDefiningOp()) &&
-         isa<IntegerType>(cast<RankedTensorType>(
-                              value.getDefiningOp()->getOperand(0).getType())
-                              .getElementType()))
-    value = value.getDefiningOp()->getOperand(0);
-  if (!value || !isa<BlockArgument>(value))
-    return;
+  auto isMoved = [&] {
+    Operation *op = value ? value.getDefiningOp() : nullptr;
+    return isa_and_present<graph::ReshapeOp, graph::ConvertOp, graph::SliceOp,
+                           graph::PadOp, graph::TransposeOp>(op) &&
+           isa<IntegerType>(getElementTypeOrSelf(op->getOperand(0)));
+  };
+  while (sequences.contains(value) || isMoved()) {
+    Value sequence = sequences.lookup(value);
+    value = sequence ? sequence : value.getDefiningOp()->getOperand(0);
+  }
+  auto argument = dyn_cast_if_present<BlockArgument>(value);
+  if (!argument || !argument.getOwner()->getParentOp())
+    return; // what a scan carries is computed
   auto [entry, isNew] =
       indexRanges.try_emplace(value, IndexRange{limit, ignored});
   if (isNew)

@@ -135,6 +135,12 @@ public:
   /// what an input gives, so that other values are an error of the data.
   void limitIndices(const Imported &indices, int64_t limit,
                     std::optional<int64_t> ignored = std::nullopt);
+  /// While the body of a scan is built: `element` is one of `sequence`, whose
+  /// indices its own are.
+  void addElement(mlir::Value element, mlir::Value sequence) {
+    sequences[element] = sequence;
+  }
+  void removeElement(mlir::Value element) { sequences.erase(element); }
   struct IndexRange {
     int64_t limit;
     std::optional<int64_t> ignored;
@@ -161,6 +167,7 @@ private:
   int64_t numRandom = 0; // ops that draw random numbers
   llvm::MapVector<mlir::Value, mlir::Value> updates;
   llvm::MapVector<mlir::Value, IndexRange> indexRanges;
+  llvm::DenseMap<mlir::Value, mlir::Value> sequences; // by their elements
   mlir::Block scratch; // holds an op while it is evaluated
   /// A constant without the dims along which it repeats, and the others.
   struct Compressed {

@@ -287,9 +287,10 @@ Imported RecurrentLayer::run(const Imported &x, int64_t time,
   }
   if (state.cell)
     carried.push_back(state.cell);
-  Scanned steps =
-      scan(emit, sequences, carried, isReversed,
-           [&](ArrayRef<Imported> elements, ArrayRef<Imported> carried) {
+  Scanned steps = *scan(
+      emit, sequences, carried, isReversed,
+           [&](ArrayRef<Imported> elements,
+               ArrayRef<Imported> carried) -> std::optional<Scanned> {
              RecurrentState before = {carried[0], {}};
              if (carried.size() > 1)
                before.cell = carried[1];

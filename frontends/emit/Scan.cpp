@@ -25,8 +25,9 @@ static SmallVector<Value> isolate(Block &body, Location location) {
   return used.takeVector();
 }
 
-Scanned scan(Emitter &emit, ArrayRef<Imported> of, ArrayRef<Imported> carried,
-             bool isReversed, IterationFn iterate) {
+std::optional<Scanned> scan(Emitter &emit, ArrayRef<Imported> of,
+                            ArrayRef<Imported> carried, bool isReversed,
+                            IterationFn iterate) {
   Location location = emit.getLocation();
   OpBuilder &builder = emit.getBuilder();
   auto materialize = [&](ArrayRef<Imported> list) {
@@ -37,17 +38,23 @@ Scanned scan(Emitter &emit, ArrayRef<Imported> of, ArrayRef<Imported> carried,
   auto region = std::make_unique<Region>();
   Block &body = region->emplaceBlock();
   std::vector<Imported> elements, before;
-  for (Value sequence : sequences)
+  for (Value sequence : sequences) {
     elements.emplace_back(body.addArgument(
         graph::ScanOp::getElementType(sequence.getType()), location));
+    emit.addElement(elements.back().value, sequence);
+  }
   for (Value start : starts)
     before.emplace_back(body.addArgument(start.getType(), location));
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&body);
-    Scanned given = iterate(elements, before);
-    graph::ScanYieldOp::create(builder, location, materialize(given.stacks),
-                               materialize(given.carried));
+    std::optional<Scanned> given = iterate(elements, before);
+    for (const Imported &element : elements)
+      emit.removeElement(element.value);
+    if (!given)
+      return std::nullopt;
+    graph::ScanYieldOp::create(builder, location, materialize(given->stacks),
+                               materialize(given->carried));
   }
   SmallVector<Value> uses = isolate(body, location);
   int64_t count =

@@ -12,15 +12,17 @@ struct Scanned {
   std::vector<Imported> stacks, carried;
 };
 
-/// What an iteration computes from its elements and the carried values.
-using IterationFn = llvm::function_ref<Scanned(
+/// What an iteration computes from its elements and the carried values; nullopt
+/// where it is none that a scan can have.
+using IterationFn = llvm::function_ref<std::optional<Scanned>(
     llvm::ArrayRef<Imported> elements, llvm::ArrayRef<Imported> carried)>;
 
 /// A `graph.scan` over dim 0 of `of`, which all have as many elements, at least
 /// one. What `iterate` builds may use values from outside, but draw no random
 /// numbers and hold no loop; the types of carried values do not change.
-/// `isReversed`: from the last element to the first.
-Scanned scan(Emitter &emit, llvm::ArrayRef<Imported> of,
+/// `isReversed`: from the last element to the first. nullopt, and nothing is left,
+/// where `iterate` says so.
+std::optional<Scanned> scan(Emitter &emit, llvm::ArrayRef<Imported> of,
              llvm::ArrayRef<Imported> carried, bool isReversed,
              IterationFn iterate);
 

@@ -85,6 +85,18 @@ private:
                   Scope &scope, Place place);
   void importScan(const Node &node, llvm::ArrayRef<Imported> operands,
                   Scope &scope, Place place);
+  /// A sequence that a scan goes through along `dim`.
+  struct ScannedSequence {
+    Imported tensor;
+    int64_t dim;
+  };
+  /// The last states and the stacks along dim 0 of a scan as one op; nullopt
+  /// where its body must be written out turn by turn (ScanLoop.cpp).
+  std::optional<llvm::SmallVector<Imported>>
+  importScanAsLoop(const Node &node, const Graph &body,
+                   llvm::ArrayRef<Imported> carried,
+                   llvm::ArrayRef<ScannedSequence> sequences, bool isBackward,
+                   const Scope &scope, Place place);
   /// The results of `graph`, which sees `outer` and is given `arguments`;
   /// nullopt where one cannot be imported.
   std::optional<llvm::SmallVector<Imported>>

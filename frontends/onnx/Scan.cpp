@@ -25,16 +25,27 @@ struct Course {
 
 } // namespace
 
+static bool isBackward(const Node &node, StringRef what, size_t i) {
+  ArrayRef<int64_t> list = integersOf(node, (what + "_directions").str());
+  return i < list.size() && list[i] != 0;
+}
+
+/// Of a result that is one of `shape` with its steps in front.
+static std::string noSuchAxis(std::string_view name, ArrayRef<int64_t> shape) {
+  return "its result `" + std::string(name) + "` of " +
+         polyrank::frontends::toString(shape.drop_front()) +
+         " for each turn has no such axis as scan_output_axes says";
+}
+
 /// That of sequence `i`, of `rank`, by a list of axes and one of directions;
 /// nullopt where the axis is outside of [-rank, rank).
 static std::optional<Course> courseOf(const Node &node, StringRef what,
                                       size_t i, int64_t rank) {
   auto at = [&](ArrayRef<int64_t> list) { return i < list.size() ? list[i] : 0; };
   int64_t dim = at(integersOf(node, (what + "_axes").str()));
-  bool isBackward = at(integersOf(node, (what + "_directions").str())) != 0;
   if (dim < -rank || dim >= rank)
     return std::nullopt;
-  return Course{dim < 0 ? dim + rank : dim, isBackward};
+  return Course{dim < 0 ? dim + rank : dim, isBackward(node, what, i)};
 }
 
 void GraphImporter::importScan(const Node &node, ArrayRef<Imported> operands,
@@ -66,7 +77,9 @@ void GraphImporter::importScan(const Node &node, ArrayRef<Imported> operands,
                    origin.scope);
   };
   setOrigin();
-  std::vector<std::vector<Imported>> sequences;
+  SmallVector<ScannedSequence> scanned;
+  SmallVector<bool> directions; // backward, of sequences and results
+  int64_t steps = -1;
   for (auto [i, operand] : llvm::enumerate(operands.take_back(count))) {
     std::string which = "its sequence " + std::to_string(i);
     if (!operand || operand.sequence)
@@ -75,19 +88,50 @@ void GraphImporter::importScan(const Node &node, ArrayRef<Imported> operands,
     if (!course)
       return fail(node, which + " of " + frontends::toString(operand.getShape()) +
                             " has no such axis as scan_input_axes says");
-    std::vector<Imported> slices = unstack(emit, operand, course->dim);
-    if (slices.empty() ||
-        (!sequences.empty() && slices.size() != sequences.front().size()))
-      return fail(node, which + " has " + std::to_string(slices.size()) +
-                            " steps" +
-                            (slices.empty()
-                                 ? std::string(", and it makes no turn")
-                                 : ", and the one before it " +
-                                       std::to_string(
-                                           sequences.front().size())));
-    if (course->isBackward)
-      std::reverse(slices.begin(), slices.end());
-    sequences.push_back(std::move(slices));
+    int64_t size = operand.getShape()[course->dim];
+    if (size == 0 || (steps >= 0 && size != steps))
+      return fail(node, which + " has " + std::to_string(size) + " steps" +
+                            (size == 0 ? std::string(", and it makes no turn")
+                                       : ", and the one before it " +
+                                             std::to_string(steps)));
+    steps = size;
+    scanned.push_back({operand, course->dim});
+    directions.push_back(course->isBackward);
+  }
+  for (size_t i = 0; i < numStacked; ++i)
+    directions.push_back(isBackward(node, "scan_output", i));
+  if (llvm::all_equal(directions))
+    if (auto results = importScanAsLoop(node, *body, carried, scanned,
+                                        directions.front(), scope, place)) {
+      setOrigin();
+      for (auto [i, name] : llvm::enumerate(node.outputs)) {
+        Imported result = (*results)[i];
+        if (name.empty())
+          continue;
+        if (i >= carried.size()) {
+          int64_t rank = result.getRank();
+          auto course =
+              courseOf(node, "scan_output", i - carried.size(), rank);
+          if (!course)
+            return fail(node, noSuchAxis(name, result.getShape()));
+          // The dim of steps goes where the others leave it a place.
+          SmallVector<int64_t> permutation;
+          for (int64_t d = 1; d < rank; ++d)
+            permutation.push_back(d);
+          permutation.insert(permutation.begin() + course->dim, 0);
+          result = emit.transpose(result, permutation);
+        }
+        scope[name] = result;
+      }
+      if (std::string rejected = emit.takeError(); !rejected.empty())
+        fail(node, rejected);
+      return;
+    }
+  std::vector<std::vector<Imported>> sequences;
+  for (auto [sequence, backward] : llvm::zip(scanned, directions)) {
+    sequences.push_back(unstack(emit, sequence.tensor, sequence.dim));
+    if (backward)
+      std::reverse(sequences.back().begin(), sequences.back().end());
   }
   std::vector<std::vector<Imported>> stacked(numStacked);
   for (size_t turn = 0; turn < sequences.front().size(); ++turn) {
@@ -126,10 +170,10 @@ void GraphImporter::importScan(const Node &node, ArrayRef<Imported> operands,
     }
     auto course = courseOf(node, "scan_output", number,
                            static_cast<int64_t>(shape.size()) + 1);
-    if (!course)
-      return fail(node, which + " of " + frontends::toString(shape) +
-                            " for each turn has no such axis as "
-                            "scan_output_axes says");
+    if (!course) {
+      shape.insert(shape.begin(), steps);
+      return fail(node, noSuchAxis(name, shape));
+    }
     if (course->isBackward)
       std::reverse(parts.begin(), parts.end());
     scope[name] = stack(emit, parts, course->dim);

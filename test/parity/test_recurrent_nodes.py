@@ -128,7 +128,13 @@ SCANS = {
     "to the front": scan([f32([0, 0])], [floats(4, 2)], ADD, ["sum", "product"], scan_output_directions=[1], opset=11),
     "two sequences": scan([], [floats(4, 2), floats(2, 4)], TWO, ["product"], scan_input_axes=[0, 1],
                           scan_input_directions=[0, 1], opset=9),
+    "all from the end": scan([f32([0, 0])], [floats(4, 2)], ADD, ["sum", "product"], scan_input_directions=[1],
+                             scan_output_directions=[1]),
+    "turns that differ": scan([f32([0, 0])], [floats(4, 2)], ADD + [helper.make_node("Dropout", ["product"], ["kept"])],
+                              ["sum", "kept"]),
 }
+# Whose turns are alike, and go one way.
+LOOPS = ["sums", "along another axis", "all from the end"]
 
 
 @pytest.mark.parametrize("name", SCANS)
@@ -136,6 +142,8 @@ def test_a_scan_means_what_onnxruntime_computes(tmp_path, name):
     model, values = SCANS[name]
     onnx.save(model, tmp_path / "model.onnx")
     check(tmp_path, tmp_path / "model.onnx", values)
+    lines = imported(tmp_path / "model.onnx").splitlines()
+    assert sum("graph.scan " in line for line in lines) == (name in LOOPS)
 
 
 REFUSED_SCANS = {
