@@ -5,6 +5,7 @@
     python test/models/export_large.py small OUT.pt2
     python test/models/export_large.py chain OUT.onnx --length 10000
     python test/models/export_large.py loop OUT.pt --length 5000
+    python test/models/export_large.py function OUT.pt --length 10000
 
 The ending says the format: .onnx, with its weights in OUT.onnx.data, .pt (a trace) or .pt2. Weights are zeros that are
 no pages of memory before they are written to, and holes in the file: a Llama of 27 GB takes a few megabytes of disk.
@@ -66,14 +67,31 @@ class Loop(torch.nn.Module):
         return x
 
 
+def function(lines):
+    """A scripted function of so many lines, which a model calls. It is written to a file, as TorchScript reads its source there."""
+    ops = ("torch.tanh(x)", "x * 2.0", "torch.sigmoid(x)", "x + 0.5")
+    with tempfile.NamedTemporaryFile("w", suffix=".py") as source:
+        source.write("import torch\n\n\ndef chain(x):\n" + "".join(f"    x = {op}\n" for op in ops) * (lines // 4) + "    return x\n")
+        source.flush()
+        names = {"__name__": "chain"}
+        exec(compile(Path(source.name).read_text(), source.name, "exec"), names)
+        chain = torch.jit.script(names["chain"])
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return chain(x)
+
+    return Model()
+
+
 def build(kind, layers, length):
     if kind in ("llama", "small"):
         sizes = dict(SEVEN_BILLION if kind == "llama" else SMALL)
         if layers:
             sizes["num_hidden_layers"] = layers
         return llama(**sizes)
-    model = Chain(length) if kind == "chain" else torch.jit.script(Loop(length))
-    return model, {"x": torch.zeros(8, 4)}
+    make = {"chain": Chain, "loop": lambda turns: torch.jit.script(Loop(turns)), "function": function}[kind]
+    return make(length), {"x": torch.zeros(8, 4)}
 
 
 def exportOnnx(model, inputs, path):
@@ -129,16 +147,16 @@ def export(kind, path, layers=0, length=10000):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", choices=["llama", "small", "chain", "loop"],
-                        help="Llama 7B; one of 10,000 nodes and small weights; a chain of ops; a scripted loop")
+    parser.add_argument("kind", choices=["llama", "small", "chain", "loop", "function"],
+                        help="Llama 7B; one of 10,000 nodes and small weights; a chain of ops; a scripted loop; a scripted function")
     parser.add_argument("out", type=Path)
     parser.add_argument("--layers", type=int, default=0, help="of a Llama (default 32; of the small one 64)")
-    parser.add_argument("--length", type=int, default=10000, help="ops of the chain, or turns of the loop (default 10000)")
+    parser.add_argument("--length", type=int, default=10000, help="ops of the chain, turns of the loop, lines of the function (default 10000)")
     options = parser.parse_args()
     if options.out.suffix not in EXPORTS:
         parser.error(f"'{options.out}' ends in none of {', '.join(EXPORTS)}")
-    if options.kind == "loop" and options.out.suffix != ".pt":
-        parser.error("a loop is scripted; name a .pt")
+    if options.kind in ("loop", "function") and options.out.suffix != ".pt":
+        parser.error(f"a {options.kind} is scripted; name a .pt")
     export(options.kind, options.out, options.layers, options.length)
 
 

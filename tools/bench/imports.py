@@ -23,6 +23,7 @@ ROWS = {
     "small.onnx": (("small",), ()), "small.pt": (("small",), ()), "small.pt2": (("small",), ()),
     "chain.onnx": (("chain", "--length", "10000"), ()), "chain.pt": (("chain", "--length", "10000"), ()),
     "chain.pt2": (("chain", "--length", "10000"), ()), "loop.pt": (("loop", "--length", "5000"), ("--input", "x=float32[8,4]")),
+    "function.pt": (("function", "--length", "10000"), ()),
 }
 
 

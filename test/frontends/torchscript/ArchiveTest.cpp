@@ -125,6 +125,38 @@ TEST_F(Archives, PlacesInTheCodeHaveLinesOfTheUsers) {
   EXPECT_EQ(line.line, 2);
 }
 
+/// The code's own line is said instead.
+TEST_F(Archives, APlaceThatItsTextHasNotIsNoLineOfTheUsers) {
+  auto fileOf = [&](const std::string &debug) {
+    auto archive = open(with("m/code/__torch__/a.py.debug_pkl", debug));
+    EXPECT_TRUE(archive) << archive.error().message;
+    auto found = (*archive)->findClass("__torch__.a.Net");
+    EXPECT_TRUE(found) << found.error().message;
+    return (*archive)->sourceOf(found->module, 70).file;
+  };
+  // The text of the second record has 7 bytes.
+  std::string record = bytesOf("tK\5K\6\x87K\1"), last = record, behind = record;
+  last[2] = 7;
+  behind[2] = 8;
+  size_t at = debug.find(record);
+  EXPECT_EQ(fileOf(std::string(debug).replace(at, record.size(), last)),
+            "model.py");
+  EXPECT_EQ(fileOf(std::string(debug).replace(at, record.size(), behind)),
+            "m/code/__torch__/a.py");
+  // One text 256 times over has 16 MiB; with one more it has no lines.
+  auto many = [&](int times) {
+    std::string texts;
+    for (int i = 0; i < times; ++i)
+      texts += bytesOf("K\1");
+    return bytesOf("\x80\2") + text("FORMAT_WITH_STRING_TABLE") + "(" +
+           text("model.py") + bytesOf("X\0\0\1\0") +
+           std::string(1 << 16, 'x') + "t(" + bytesOf("K\0((](") + texts +
+           bytesOf("eK\0K\0tK\0K\1tK\0\x87t\x87.");
+  };
+  EXPECT_EQ(fileOf(many(256)), "model.py");
+  EXPECT_EQ(fileOf(many(257)), "m/code/__torch__/a.py");
+}
+
 /// As a scripted function of that many lines has them: one text of as many
 /// parts, and a record for each. Memory for each part of each record would be
 /// 80 GB, and so would be what is read for all of them.
