@@ -129,7 +129,7 @@ TEST_F(Programs, ListsInListsMayBeDeepAndHoldThemselves) {
                                    "  l = [l]"};
   EXPECT_EQ(import(deep), "");
   EXPECT_EQ(import({"l = annotate(List[int], [])", "r = l",
-                    "for i in range(100000):",
+                    "for i in range(250000):",
                     "  m = annotate(List[int], [])",
                     "  _0 = torch.append(l, m)", "  l = m"}),
             "");

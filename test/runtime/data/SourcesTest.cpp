@@ -199,6 +199,15 @@ TEST(Sources, WhatIsOutOfRangeIsFoundWhenTheDataIsOpened) {
   EXPECT_EQ(bad.error().message,
             b + ": value 255 at element 150 (sample 37), but input 'ids' takes "
                 "i64 in [0, 255)");
+  // The last row is looked at as well.
+  text = bytesFrom(0, 200);
+  text[194] = static_cast<char>(255);
+  folder.write("b.u8", text);
+  data = DataSource::open({.paths = {a, b}}, inputs);
+  bad = data->checkRanges();
+  ASSERT_FALSE(bad);
+  EXPECT_NE(bad.error().message.find("(sample 48)"), std::string::npos)
+      << bad.error().message;
   // One that is in no row is nobody's.
   text = bytesFrom(0, 200);
   text[199] = static_cast<char>(255);
@@ -280,6 +289,11 @@ TEST(Documents, PadBeginsARowWithEachAndWholeFillsRows) {
   rows = rowsOf(documentsOf(path, {.rule = DocumentRule::Whole, .eos = 9, .pad = 7}),
                 {input("ids", 6)});
   EXPECT_EQ(rows.inputs[0], (Row{1, 2, 3, 4, 5, 9, 17, 18, 9, 25, 9, 7}));
+  // What does not fit into the rest of a row begins another, whatever is left.
+  rows = rowsOf(documentsOf(path, {.rule = DocumentRule::Whole, .eos = 9, .pad = 7}),
+                {input("ids", 5)});
+  EXPECT_EQ(rows.inputs[0],
+            (Row{1, 2, 3, 4, 5, 9, 17, 18, 9, 7, 25, 9, 7, 7, 7}));
 }
 
 TEST(Documents, OfAMegatronPairAreThoseOfItsIndex) {
