@@ -29,6 +29,10 @@ double positionOf(int64_t i, const Resized &r, StringRef mode) {
     return 0;
   if (mode == "tf_half_pixel_for_nn")
     return (at + 0.5) * from / to;
+  if (mode == "tf_crop_and_resize")
+    return (from - 1) * (r.to > 1 ? r.start + at * (r.end - r.start) /
+                                                  static_cast<double>(r.to - 1)
+                                  : (r.start + r.end) / 2);
   if (mode == "half_pixel_symmetric")
     return from / 2 * (1 - static_cast<double>(r.to) / to) +
            (at + 0.5) * from / to - 0.5;
@@ -117,6 +121,31 @@ Imported copyElements(Emitter &emit, const Imported &x, int64_t dim,
   return emit.binary<graph::GatherOp>(x, emit.integers(sources), dim);
 }
 
+/// `x` with the value of extrapolation where its elements of the resized dim
+/// are of positions outside of the operand.
+Imported extrapolate(Emitter &emit, const Imported &x, const Resized &r,
+                     const Sampling &sampling) {
+  graph::Tensor inside(emit.getBuilder().getI1Type(), {r.to});
+  bool areAll = true;
+  for (int64_t i = 0; i < r.to; ++i) {
+    double position = positionOf(i, r, sampling.coordinates);
+    bool isInside =
+        position >= 0 && position <= static_cast<double>(r.from - 1);
+    inside.set(i, isInside);
+    areAll &= isInside;
+  }
+  if (areAll)
+    return x;
+  Shape spread(x.getRank(), 1);
+  spread[r.dim] = r.to;
+  auto repeated = [&](const Imported &y) {
+    return emit.broadcast(y, x.getShape(), !x.isConstant());
+  };
+  return emit.select(
+      repeated(emit.reshape(Imported(inside), spread)), x,
+      repeated(emit.scalar(x.getElementType(), sampling.extrapolation)));
+}
+
 LogicalResult resizeDim(Emitter &emit, Imported &x, const Resized &r,
                         const Sampling &sampling) {
   if (std::isnan(positionOf(0, r, sampling.coordinates)))
@@ -169,10 +198,16 @@ FailureOr<Imported> resize(Emitter &emit, Imported x,
   llvm::sort(resized, [](const Resized &a, const Resized &b) {
     return a.getScale() < b.getScale();
   });
-  for (const Resized &each : resized)
-    if (each.from != each.to || each.length != static_cast<double>(each.from))
-      if (failed(resizeDim(emit, x, each, sampling)))
-        return failure();
+  bool isPart = sampling.coordinates == "tf_crop_and_resize";
+  for (const Resized &each : resized) {
+    if (each.from == each.to && each.length == static_cast<double>(each.from) &&
+        (!isPart || (each.start == 0 && each.end == 1)))
+      continue;
+    if (failed(resizeDim(emit, x, each, sampling)))
+      return failure();
+    if (isPart)
+      x = extrapolate(emit, x, each, sampling);
+  }
   return x;
 }
 

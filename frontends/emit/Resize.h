@@ -13,6 +13,9 @@ namespace polyrank::frontends {
 struct Resized {
   int64_t dim, from, to;
   double length; // before it is rounded to `to`
+  /// Of `tf_crop_and_resize`: which part is sampled, 0 the first element and 1
+  /// the last. It may reach over both.
+  double start = 0, end = 1;
 
   double getScale() const { return length / static_cast<double>(from); }
 };
@@ -27,6 +30,8 @@ struct Sampling {
   /// Before opset 11, which does not say what nearest elements of a smaller dim
   /// are.
   bool isOld = false;
+  /// What elements are whose position in a part is outside of the operand.
+  double extrapolation = 0;
 };
 
 /// `x` with the dims of `resized`, each once, in their new sizes.

@@ -40,7 +40,10 @@ static std::string describe(const Node &node) {
 }
 
 /// What to write in the model instead of an op, after "is not supported".
-static StringRef wayOut(StringRef type) {
+static StringRef wayOut(const Node &node) {
+  if (node.domain == "com.microsoft.nchwc")
+    return ": it is of one processor's vectors; optimize the model with "
+           "ORT_ENABLE_EXTENDED, not ORT_ENABLE_ALL";
   constexpr StringRef dynamic =
       ": the shape of its result depends on values, and all shapes are known "
       "when a model is compiled; keep all elements and weigh those that do "
@@ -48,9 +51,16 @@ static StringRef wayOut(StringRef type) {
   constexpr StringRef quantized =
       ": its weights are integers of few bits, which have no gradient; export "
       "the model as it was before it was quantized";
-  return llvm::StringSwitch<StringRef>(type)
+  return llvm::StringSwitch<StringRef>(node.type)
       .Cases({"Unique", "Compress"}, dynamic)
       .Cases({"MatMulNBits", "MatMulBnb4", "QAttention", "QMoE"}, quantized)
+      .Cases({"PackedAttention", "PackedMultiHeadAttention", "RemovePadding",
+              "RestorePadding"},
+             ": how many tokens it packs depends on values; optimize the model "
+             "without packing (no convert_to_packing_mode)")
+      .Cases({"NhwcConv", "NhwcFusedConv", "NhwcMaxPool"},
+             ": its channels come last, as one device has them; optimize the "
+             "model for onnxruntime's CPU")
       .Case("Det", "; compute it before the data is given")
       .Cases({"DFT", "STFT"}, "; compute it before the data is given, or "
                               "multiply with the matrix of the transform")
@@ -63,7 +73,7 @@ static std::string explainUnsupported(const Node &node, const Opsets &opsets) {
     return ": the model names no opset of its domain, `" +
            std::string(node.domain) + "`";
   std::string text = " (opset " + std::to_string(opset->second) +
-                     ") is not supported" + wayOut(node.type).str();
+                     ") is not supported" + wayOut(node).str();
   if (int64_t oldest = oldestVersion(node.domain, node.type);
       oldest > opset->second)
     text += ", only from opset " + std::to_string(oldest) +

@@ -3,6 +3,7 @@
 
 #include "frontends/onnx/FusedOps.h"
 #include "frontends/emit/Indices.h"
+#include "frontends/emit/Normalization.h"
 
 using namespace mlir;
 
@@ -41,6 +42,69 @@ LogicalResult quickGelu(NodeImporter &n) {
       x, n.emit.scalar(x.getElementType(), n.getFloat("alpha", 1.702)));
   n.result(0, n.emit.binary<graph::MulOp>(
                   x, n.emit.unary<graph::SigmoidOp>(scaled)));
+  return success();
+}
+
+/// The halves of x + bias: the first times the Gelu of the second.
+LogicalResult biasSplitGelu(NodeImporter &n) {
+  if (failed(n.need(2)))
+    return failure();
+  auto x = plus(n, n.operand(0), 1);
+  if (failed(x))
+    return failure();
+  int64_t last = x->getRank() - 1, width = x->getShape().back();
+  if (width % 2 != 0)
+    return n.fail("halves of " + toString(x->getShape()));
+  Imported second = n.emit.unary<graph::GeluOp>(
+      n.emit.slice(*x, last, width / 2, width), graph::GeluForm::Erf);
+  n.result(0, n.emit.binary<graph::MulOp>(n.emit.slice(*x, last, 0, width / 2),
+                                          second));
+  return success();
+}
+
+/// x + bias + skip, with a bias for each element of the last dim.
+LogicalResult biasAdd(NodeImporter &n) {
+  if (failed(n.need(3)))
+    return failure();
+  auto sum = plus(n, n.operand(0), 1);
+  if (succeeded(sum))
+    sum = plus(n, *sum, 2);
+  if (failed(sum))
+    return failure();
+  n.result(0, *sum);
+  return success();
+}
+
+/// Of channels that are the last dim, or dim 1; x * sigmoid(x) of it where
+/// `activation` is 1.
+LogicalResult groupNorm(NodeImporter &n) {
+  if (failed(n.need(3)))
+    return failure();
+  Imported x = n.operand(0);
+  int64_t rank = x.getRank(), groups = n.getInt("groups", 0),
+          activation = n.getInt("activation", 0);
+  if (rank < 2 || groups < 1 || activation < 0 || activation > 1)
+    return n.fail("GroupNorm of " + toString(x.getShape()) + " in " +
+                  Twine(groups) + " groups with activation " +
+                  Twine(activation));
+  bool isLast = n.getInt("channels_last", 1) != 0;
+  SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(rank)), back;
+  if (isLast) {
+    back = order;
+    std::rotate(order.begin() + 1, order.end() - 1, order.end());
+    std::rotate(back.begin() + 1, back.begin() + 2, back.end());
+    x = n.emit.transpose(x, order);
+  }
+  auto result = normalizeGroups(n.emit, x, groups, n.operand(1), n.operand(2),
+                                false, n.getFloat("epsilon", 1e-5));
+  if (failed(result))
+    return failure();
+  if (isLast)
+    result = n.emit.transpose(*result, back);
+  if (activation == 1)
+    result = n.emit.binary<graph::MulOp>(
+        *result, n.emit.unary<graph::SigmoidOp>(*result));
+  n.result(0, *result);
   return success();
 }
 
@@ -150,6 +214,9 @@ const OpRow rows[] = {
     {domain, "BiasGelu", 1, gelu<graph::GeluForm::Erf>},
     {domain, "FastGelu", 1, gelu<graph::GeluForm::Tanh>},
     {domain, "QuickGelu", 1, quickGelu},
+    {domain, "BiasSplitGelu", 1, biasSplitGelu},
+    {domain, "BiasAdd", 1, biasAdd},
+    {domain, "GroupNorm", 1, groupNorm},
     {domain, "SkipLayerNormalization", 1, skipNormalization<false>},
     {domain, "SkipSimplifiedLayerNormalization", 1, skipNormalization<true>},
     {domain, "EmbedLayerNormalization", 1, embedLayerNormalization},

@@ -8,5 +8,6 @@ namespace polyrank::frontends::onnx {
 
 llvm::ArrayRef<OpRow> getFusedRows();
 llvm::ArrayRef<OpRow> getFusedAttentionRows();
+llvm::ArrayRef<OpRow> getFusedProductRows();
 
 } // namespace polyrank::frontends::onnx

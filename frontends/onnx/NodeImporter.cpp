@@ -301,18 +301,15 @@ FailureOr<SmallVector<int64_t>> NodeImporter::axes(ArrayRef<int64_t> axes,
 namespace {
 
 /// The rows of all files.
-const std::array<ArrayRef<OpRow>, 20> &tables() {
-  static const std::array<ArrayRef<OpRow>, 20> all = {
-      getElementwiseRows(), getActivationRows(),
-      getIntegerRows(),     getGridRows(),
-      getShapeRows(),       getSliceRows(),
-      getIndexRows(),       getScatterRows(),
-      getResizeRows(),      getContractionRows(),
-      getEinsumRows(),      getNormalizationRows(),
-      getAttentionRows(),   getFusedRows(),
-      getFusedAttentionRows(), getConvolutionRows(),
-      getPoolingRows(),     getTrainingRows(),
-      getLossRows(),        getRecurrentRows()};
+const std::array<ArrayRef<OpRow>, 21> &tables() {
+  static const std::array<ArrayRef<OpRow>, 21> all = {
+      getElementwiseRows(),  getActivationRows(),  getIntegerRows(),
+      getGridRows(),         getShapeRows(),       getSliceRows(),
+      getIndexRows(),        getScatterRows(),     getResizeRows(),
+      getContractionRows(),  getEinsumRows(),      getNormalizationRows(),
+      getAttentionRows(),    getFusedRows(),       getFusedAttentionRows(),
+      getFusedProductRows(), getConvolutionRows(), getPoolingRows(),
+      getTrainingRows(),     getLossRows(),        getRecurrentRows()};
   return all;
 }
 

@@ -21,7 +21,8 @@ Sampling getSampling(NodeImporter &n) {
           n.getFloat("cubic_coeff_a", -0.75),
           n.getInt("exclude_outside", 0) != 0,
           n.getInt("antialias", 0) != 0,
-          isOld};
+          isOld,
+          n.getFloat("extrapolation_value", 0)};
 }
 
 /// The sizes or scales of `dims`, of which one is given.
@@ -89,6 +90,27 @@ FailureOr<SmallVector<Resized>> findSizes(NodeImporter &n, const Shape &shape,
   return result;
 }
 
+/// Operand 1: where the part of each dim starts, then where it ends.
+LogicalResult findParts(NodeImporter &n, MutableArrayRef<Resized> dims) {
+  if (failed(n.needKnown(1, "part (`roi`)")))
+    return failure();
+  const graph::Tensor &part = *n.operand(1).constant;
+  auto count = static_cast<int64_t>(dims.size());
+  if (part.size() != 2 * count)
+    return n.fail("its part (`roi`) has " + Twine(part.size()) +
+                  " numbers for the starts and ends of " + Twine(count) +
+                  " dims");
+  for (int64_t i = 0; i < count; ++i) {
+    dims[i].start = part.at(i);
+    dims[i].end = part.at(count + i);
+    if (!std::isfinite(dims[i].start) || !std::isfinite(dims[i].end))
+      return n.fail("its part (`roi`) of dim " + Twine(dims[i].dim) +
+                    " is from " + std::to_string(dims[i].start) + " to " +
+                    std::to_string(dims[i].end));
+  }
+  return success();
+}
+
 LogicalResult resize(NodeImporter &n) {
   if (failed(n.need(1)))
     return failure();
@@ -120,8 +142,11 @@ LogicalResult resize(NodeImporter &n) {
   }
   if (failed(n.fits(result)))
     return failure();
-  auto resized =
-      frontends::resize(n.emit, std::move(x), *sizes, getSampling(n));
+  Sampling sampling = getSampling(n);
+  if (sampling.coordinates == "tf_crop_and_resize" &&
+      failed(findParts(n, *sizes)))
+    return failure();
+  auto resized = frontends::resize(n.emit, std::move(x), *sizes, sampling);
   if (failed(resized))
     return failure();
   n.result(0, *resized);

@@ -227,9 +227,7 @@ static const std::pair<std::string, std::string> skipped[] = {
      "PyTorch and onnxruntime count the elements that there are"},
     {"resize_downsample_scales_linear_align_corners",
      "PyTorch and onnxruntime count the elements that there are"},
-    {"tf_crop_and_resize", "no Resize of a part of the operand"},
     {"scan_sum", "a Scan of opset 8, which goes over the batch too"},
-    {"scatternd_multiply", "no products by index"},
 };
 
 std::string whyLeftOut(const onnx::Model &model, const std::string &name) {

@@ -9,7 +9,7 @@ from onnx import helper, numpy_helper
 
 import tools
 from test_families import spread
-from test_import import check
+from test_import import check, compare
 from test_operators import f32, floats, i32, imported
 
 HEADS, WIDTH = 2, 8
@@ -35,7 +35,7 @@ class Node:
         graph = helper.make_graph([node], "graph", inputs, outputs,
                                   [numpy_helper.from_array(value, name) for name, value in known.items()])
         onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[
-            helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]), path)
+            helper.make_opsetid("", 17), *(helper.make_opsetid(d, 1) for d in {"com.microsoft", self.domain} - {""})]), path)
         return values
 
 
@@ -104,6 +104,26 @@ NODES = {
     "turned heads side by side": Node("RotaryEmbedding", X, POSITIONS, COS, SIN),
     "turned neighbours from one position on": Node("RotaryEmbedding", X, np.array([2]), COS, SIN, interleaved=1),
 }
+def fused(op, *operands, **attributes):
+    return Node(op, *operands, outputs=("y",), **attributes)
+
+
+MATRICES, OTHERS, IMAGE = floats(2, 3, 4, 5), floats(2, 3, 5, 6), floats(2, 4, 7, 6)
+NODES |= {
+    "product with a factor": fused("FusedMatMul", MATRICES, OTHERS, alpha=0.3),
+    "product of turned matrices": fused("FusedMatMul", MATRICES.swapaxes(2, 3).copy(), OTHERS.swapaxes(2, 3).copy(), transA=1, transB=1),
+    "product with a parameter, turned": fused("FusedMatMul", X, floats(6, WIDTH), transB=1, alpha=2.0),
+    "product whose batch is behind the rows": fused("FusedMatMul", floats(4, 2, 3, 5), OTHERS, transBatchA=1),
+    "product whose batches are behind the rows": fused("FusedMatMul", floats(4, 2, 3, 5), floats(5, 2, 3, 6), transBatchA=1, transBatchB=1),
+    "product whose batch is behind the rows, turned": fused("FusedMatMul", floats(5, 2, 3, 4), OTHERS, transA=1, transBatchA=1),
+    "gemm, relu": fused("FusedGemm", floats(3, 4), floats(5, 4), floats(5), transB=1, alpha=0.5, activation="Relu"),
+    "gemm, leaky relu": fused("FusedGemm", floats(3, 4), floats(4, 5), activation="LeakyRelu", activation_alpha=0.3),
+    "gemm, hard sigmoid": fused("FusedGemm", floats(3, 4), floats(4, 5), activation="HardSigmoid", activation_alpha=0.3,
+                                activation_beta=0.4),
+    "convolution, tanh": fused("FusedConv", IMAGE, floats(6, 4, 3, 3), floats(6), activation="Tanh", pads=[1, 1, 1, 1]),
+    "convolution, clip": fused("FusedConv", IMAGE, floats(6, 4, 3, 3), activation="Clip", activation_params=[-0.5, 0.7]),
+    "convolution, leaky relu": fused("FusedConv", IMAGE, floats(6, 2, 3, 3), floats(6), activation="LeakyRelu", activation_params=[0.2], group=2),
+}
 # The widths of onnxruntime's own kernel: multiples of 16.
 WIDE = np.random.default_rng(1).normal(size=(9, 8)).astype(np.float32)
 NODES["turned groups"] = Node(
@@ -135,7 +155,43 @@ def test_packed_operands_mean_what_they_mean_apart(tmp_path, name):
     check(tmp_path, tmp_path / "model.onnx", packed.save(tmp_path / "model.onnx"), expected)
 
 
+def rows(values):
+    return torch.from_numpy(values).movedim(-1, 1)
+
+
+# onnxruntime has no kernel for the CPU.
+FORMULAS = {
+    "gelu of a half": (fused("BiasSplitGelu", X, BIAS), lambda: (X + BIAS)[..., :4] * torch.nn.functional.gelu(
+        torch.from_numpy(X + BIAS)[..., 4:]).numpy()),
+    "bias and skip": (fused("BiasAdd", X, BIAS, QUERY), lambda: X + BIAS + QUERY),
+    "group norm, channels last": (fused("GroupNorm", floats(2, 3, 5, 8), SCALE, BIAS, groups=4, epsilon=0.1), lambda:
+                                  torch.nn.functional.group_norm(rows(floats(2, 3, 5, 8)), 4, torch.from_numpy(SCALE),
+                                                                 torch.from_numpy(BIAS), 0.1).movedim(1, -1).numpy()),
+    "group norm and silu": (fused("GroupNorm", floats(2, 8, 5), SCALE, BIAS, groups=2, channels_last=0, activation=1), lambda:
+                            torch.nn.functional.silu(torch.nn.functional.group_norm(
+                                torch.from_numpy(floats(2, 8, 5)), 2, torch.from_numpy(SCALE), torch.from_numpy(BIAS))).numpy()),
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_a_fused_node_means_what_its_schema_says(tmp_path, name):
+    node, formula = FORMULAS[name]
+    values = node.save(tmp_path / "model.onnx")
+    compare(tmp_path, tmp_path / "model.onnx", list(values.items()), [("y", np.ascontiguousarray(formula()))])
+
+
 REFUSED = {
+    "tokens without padding": (fused("PackedAttention", X, WEIGHT, BIASES, i32(1), i32(2), num_heads=HEADS),
+                               "com.microsoft.PackedAttention (opset 1) is not supported: how many tokens it packs depends on values"),
+    "channels of one device": (fused("NhwcConv", IMAGE, floats(6, 3, 3, 4)), "its channels come last, as one device has them"),
+    "vectors of one processor": (Node("Conv", IMAGE, floats(6, 4, 3, 3), domain="com.microsoft.nchwc"),
+                                 "com.microsoft.nchwc.Conv (opset 1) is not supported: it is of one processor's vectors"),
+    "an activation that is none": (fused("FusedGemm", floats(3, 4), floats(4, 5), activation="Softmax"), "an activation `Softmax`"),
+    "a sum before the activation": (fused("FusedConv", IMAGE, floats(6, 4, 3, 3), floats(6), floats(2, 6, 5, 4), activation="Relu"),
+                                    "a sum before the activation"),
+    "halves of an odd dim": (fused("BiasSplitGelu", X[..., :5], BIAS[:5]), "halves of [2, 5, 5]"),
+    "no groups": (fused("GroupNorm", X, SCALE, BIAS), "in 0 groups with activation 0"),
+    "an activation of a norm that is none": (fused("GroupNorm", X, SCALE, BIAS, groups=2, activation=2), "with activation 2"),
     "quantized": (Node("MatMulNBits", X, np.zeros((8, 1, 16), np.uint8), f32(np.ones(8)), K=8, N=8, bits=4, block_size=32),
                   "com.microsoft.MatMulNBits (opset 1) is not supported: its weights are integers of few bits"),
     "a cache in one tensor": (Node("Attention", X, WEIGHT, BIASES, None, floats(2, 2, HEADS, 3, 4), num_heads=HEADS),
@@ -182,26 +238,24 @@ def gpt2():
         "input_ids": (64, 16)}, ("SkipLayerNormalization", "FastGelu")
 
 
-@pytest.mark.parametrize("build", [bert, gpt2], ids=lambda build: build.__name__)
-def test_an_optimized_model_trains_as_before(build, tmp_path):
-    optimizer = pytest.importorskip("onnxruntime.transformers.optimizer")
+def trainsAsBefore(build, optimize, folder, fused=()):
+    """`optimize` writes its second path, and returns that model, which has `fused` ops, or those that `build` says."""
     torch.manual_seed(0)
-    model, inputs, fused = build()
+    model, inputs, said = build()
     spread(model)  # equal parameters are merged, and onnxruntime drops the records that tell them apart
     batch = {name: torch.randint(limit, (4, length)) for name, (limit, length) in inputs.items()}
-    torch.onnx.export(model.eval(), (), tmp_path / "before.onnx", kwargs=batch, input_names=list(batch), output_names=["logits"],
+    torch.onnx.export(model.eval(), (), folder / "before.onnx", kwargs=batch, input_names=list(batch), output_names=["logits"],
                       dynamo=True, optimize=True, external_data=False, verbose=False)
-    after = optimizer.optimize_model(str(tmp_path / "before.onnx"), model_type="bert", num_heads=4, hidden_size=32, opt_level=0)
-    after.save_model_to_file(str(tmp_path / "after.onnx"))
-    assert {node.op_type for node in after.model.graph.node if node.domain == "com.microsoft"} >= set(fused)
+    after = optimize(folder / "before.onnx", folder / "after.onnx")
+    assert {node.op_type for node in after.graph.node if node.domain == "com.microsoft"} >= set(fused or said)
     logits = model(**batch).logits
     batch["labels"] = torch.randint(logits.shape[-1], logits.shape[:-1])
-    tools.saveData(tmp_path / "data.npz", batch)
+    tools.saveData(folder / "data.npz", batch)
 
     def trained(name):
-        tools.tool("compile", tmp_path / f"{name}.onnx", "-o", tmp_path / name, "--loss", "cross_entropy(logits,labels)",
+        tools.tool("compile", folder / f"{name}.onnx", "-o", folder / name, "--loss", "cross_entropy(logits,labels)",
                    "--optimizer", "sgd(lr=1)", "--mesh", "data=2", "--threads", 1)
-        return tools.train(tmp_path / name, tmp_path / "data.npz", 1, tmp_path / f"{name}.run")
+        return tools.train(folder / name, folder / "data.npz", 1, folder / f"{name}.run")
 
     ours, theirs = trained("after"), trained("before")
     assert ours.losses == pytest.approx(theirs.losses, rel=1e-6)
@@ -212,3 +266,28 @@ def test_an_optimized_model_trains_as_before(build, tmp_path):
     for name in common:
         moved = theirs.tensors[name] - state[name]
         assert (ours.tensors[name] - theirs.tensors[name]).norm() <= 1e-4 * moved.norm() + 1e-7 * state[name].norm(), name
+
+
+@pytest.mark.parametrize("build", [bert, gpt2], ids=lambda build: build.__name__)
+def test_an_optimized_model_trains_as_before(build, tmp_path):
+    optimizer = pytest.importorskip("onnxruntime.transformers.optimizer")
+
+    def optimize(before, path):
+        after = optimizer.optimize_model(str(before), model_type="bert", num_heads=4, hidden_size=32, opt_level=0)
+        after.save_model_to_file(str(path))
+        return after.model
+
+    trainsAsBefore(build, optimize, tmp_path)
+
+
+@pytest.mark.parametrize("build", [bert, gpt2], ids=lambda build: build.__name__)
+def test_what_a_session_saves_trains_as_before(build, tmp_path):
+    """optimized_model_filepath: products joined with transposes, factors and activations."""
+    def optimize(before, path):
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+        options.optimized_model_filepath = str(path)
+        onnxruntime.InferenceSession(before, options)
+        return onnx.load(path)
+
+    trainsAsBefore(build, optimize, tmp_path, ["FusedMatMul"])

@@ -15,12 +15,16 @@ from families import export_gpt2
 
 def check(folder, path, batch, expected=None):
     """Evaluates the imported model on `batch` and compares with onnxruntime, or with the `expected` first output."""
-    data = folder / "test_data_set_0"
-    data.mkdir()
     session = onnxruntime.InferenceSession(path)
     results = zip(session.get_outputs(), session.run(None, batch) if expected is None else [expected])
-    for kind, values in (("input", [(i.name, batch[i.name]) for i in session.get_inputs()]),
-                         ("output", [(o.name, value) for o, value in results])):
+    compare(folder, path, [(i.name, batch[i.name]) for i in session.get_inputs()], [(o.name, value) for o, value in results])
+
+
+def compare(folder, path, inputs, outputs):
+    """Evaluates the imported model, whose inputs and outputs are given in order, each with its name."""
+    data = folder / "test_data_set_0"
+    data.mkdir()
+    for kind, values in (("input", inputs), ("output", outputs)):
         for index, (name, value) in enumerate(values):
             tensor = numpy_helper.from_array(value, name)
             (data / f"{kind}_{index}.pb").write_bytes(tensor.SerializeToString())

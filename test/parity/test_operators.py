@@ -4,6 +4,7 @@ import subprocess
 
 import numpy as np
 import onnx
+import onnx.reference
 import pytest
 from onnx import helper, numpy_helper
 
@@ -78,6 +79,11 @@ def sliced(start, end, step, size=5):
 def resized(mode, scale, opset=19, **attributes):
     return Node("Resize", opset, floats(1, 1, 7, 9), f32([]), f32([1, 1, scale, scale]), known=(1, 2), mode=mode,
                 **attributes)
+
+
+def cropped(mode, *part, sizes=(1, 1, 5, 4), axes=None, **attributes):
+    return Node("Resize", 19, floats(1, 1, 7, 9), f32(part), None, i64(*sizes), known=(1, 3), mode=mode,
+                coordinate_transformation_mode="tf_crop_and_resize", **({"axes": axes} if axes else {}), **attributes)
 
 
 def padded(mode, *pads):
@@ -257,6 +263,12 @@ NODES = {
     "resize to one element": resized("cubic", 0.25, coordinate_transformation_mode="pytorch_half_pixel"),
     "resize symmetrically": resized("linear", 1.7, coordinate_transformation_mode="half_pixel_symmetric"),
     "resize before 11": Node("Resize", 10, floats(1, 1, 3, 4), f32([1, 1, 1.5, 2]), known=(1,), mode="nearest"),
+    "resize of a part": cropped("linear", 0, 0, 0.2, 0.1, 1, 1, 0.9, 0.7),
+    "resize of a part of some dims": cropped("linear", 0.1, 0.3, 0.7, 0.8, sizes=(4, 5), axes=[3, 2]),
+    "resize of a part, nearest": cropped("nearest", 0, 0, 0.25, 0.1, 1, 1, 1, 0.6, sizes=(1, 1, 4, 11)),
+    "resize of a part that reaches over": cropped("linear", 0, 0, -0.3, 0.2, 1, 1, 0.6, 1.4, extrapolation_value=7.5),
+    "resize of a part that reaches over, nearest": cropped("nearest", 0, 0, -0.3, 0.2, 1, 1, 0.6, 1.4, extrapolation_value=7.5),
+    "resize of a part to one element": cropped("linear", 0, 0, 0.2, 0.1, 1, 1, 0.9, 0.7, sizes=(1, 1, 1, 4)),
     "einsum of a repeated index": Node("Einsum", 12, floats(3, 3), equation="ii->i"),
     "einsum whose result is not named": Node("Einsum", 12, floats(2, 3), floats(4, 3), equation="ba,ca"),
     "causal attention of fewer queries": Node("Attention", 23, floats(1, 2, 3, 4), floats(1, 2, 5, 4), floats(1, 2, 5, 6), is_causal=1),
@@ -290,6 +302,14 @@ def test_a_node_means_what_onnxruntime_computes(tmp_path, name):
     check(tmp_path, tmp_path / "model.onnx", values)
 
 
+@pytest.mark.parametrize("part", [(0, 0, 0.2, 0, 1, 1, 0.8, 1), (0, 0, 1, 0, 1, 1, 0, 1)])
+def test_a_part_that_keeps_its_size_is_sampled(tmp_path, part):
+    """onnxruntime takes it for the whole."""
+    values = cropped("linear", *part, sizes=(1, 1, 7, 9)).save(tmp_path / "model.onnx")
+    expected = onnx.reference.ReferenceEvaluator(tmp_path / "model.onnx").run(None, values)[0]
+    check(tmp_path, tmp_path / "model.onnx", values, expected)
+
+
 REFUSED = {
     "BatchNormalization": (Node("BatchNormalization", 7, floats(2, 3, 4), floats(3, 4), floats(3, 4), floats(3, 4), floats(3, 4),
                                 known=(1, 2, 3, 4), spatial=0), "statistics of each element of a sample (spatial=0)"),
@@ -297,6 +317,10 @@ REFUSED = {
     "DFT along its last dim": (Node("DFT", 17, floats(2, 6, 2), axis=2), "along the dim of real and imaginary parts"),
     "Resize": (Node("Resize", 10, floats(1, 1, 7, 9), f32([1, 1, 0.6, 0.6]), known=(1,), mode="nearest"),
                "before opset 11 it is not said which elements stay of 7 that become 4"),
+    "Resize of a part of other dims": (cropped("linear", 0, 0.2, 1, 0.9), "its part (`roi`) has 4 numbers for the starts and ends of 4 dims"),
+    "Resize of a part that is no number": (cropped("linear", 0, 0, np.nan, 0.1, 1, 1, 0.9, 0.7), "its part (`roi`) of dim 2 is from nan to 0.9"),
+    "Resize of a part without it": (Node("Resize", 19, floats(1, 1, 7, 9), None, None, i64(1, 1, 3, 3), known=(3,), mode="linear",
+                                         coordinate_transformation_mode="tf_crop_and_resize"), "its part (`roi`) is missing"),
     "TopK": (Node("TopK", 11, floats(5), i64(2), outputs=2), "its k depends on the values of inputs"),
     "TopK of more than there are": (Node("TopK", 11, floats(5), i64(6), known=(1,), outputs=2), "6 elements of a dim of 5"),
     "TopK of none": (Node("TopK", 11, floats(5), i64(0), known=(1,), outputs=2), "no elements of a dim of 5"),

@@ -1,0 +1,141 @@
+// Import of products that onnxruntime's optimizer joins with what is around
+// them: a transpose and a factor, or an activation. As their schemas in the
+// domain com.microsoft say.
+
+#include "frontends/emit/Products.h"
+#include "frontends/onnx/FusedOps.h"
+
+using namespace mlir;
+
+namespace polyrank::frontends::onnx {
+namespace {
+
+/// `x` with its matrix turned over, where `attribute` says so; before that with
+/// its first dim behind the batch dims, where `batchAttribute` does.
+Imported turned(NodeImporter &n, const Imported &x, StringRef attribute,
+                StringRef batchAttribute) {
+  int64_t rank = x.getRank();
+  SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(rank));
+  if (rank < 2)
+    return x;
+  if (n.getInt(batchAttribute, 0) != 0)
+    std::rotate(order.begin(), order.begin() + 1, order.end() - 1);
+  if (n.getInt(attribute, 0) != 0)
+    std::swap(order[rank - 2], order[rank - 1]);
+  return llvm::is_sorted(order) ? x : n.emit.transpose(x, order);
+}
+
+/// alpha * A' B'.
+LogicalResult fusedMatMul(NodeImporter &n) {
+  if (failed(n.need(2)))
+    return failure();
+  auto product =
+      matrixProduct(n.emit, turned(n, n.operand(0), "transA", "transBatchA"),
+                    turned(n, n.operand(1), "transB", "transBatchB"));
+  if (failed(product))
+    return failure();
+  double alpha = n.getFloat("alpha", 1);
+  n.result(
+      0, alpha == 1
+             ? *product
+             : n.emit.binaryOver<graph::MulOp>(
+                   *product, n.emit.scalar(product->getElementType(), alpha)));
+  return success();
+}
+
+/// What ONNX's op `type` gives, as `node` of opset `version` says.
+FailureOr<Imported> imported(NodeImporter &n, const Node &node, StringRef type,
+                             int64_t version, ArrayRef<Imported> operands) {
+  const OpRow *row = findRow("", type, version);
+  if (!row)
+    return n.fail("an activation `" + type + "`");
+  NodeImporter inner(n.emit, n.options, n.model, node, row->since, operands);
+  if (failed(row->import(inner))) {
+    if (!inner.getReason().empty())
+      return n.fail(inner.getReason());
+    return failure();
+  }
+  return inner.getResults()[0];
+}
+
+/// ONNX's op `type` and then the activation that an attribute names. Its
+/// numbers are attributes of their own, or in a list.
+LogicalResult withActivation(NodeImporter &n, StringRef type,
+                             ArrayRef<Imported> operands,
+                             ArrayRef<double> numbers) {
+  constexpr int64_t version = 13;
+  auto result = imported(n, n.node, type, version, operands);
+  if (failed(result))
+    return failure();
+  StringRef activation = n.getString("activation", "");
+  if (activation.empty()) {
+    n.result(0, *result);
+    return success();
+  }
+  // Clip has its limits as attributes before 11.
+  bool isClip = activation == "Clip";
+  constexpr StringRef known[] = {
+      "Clip",    "Elu",      "HardSigmoid", "LeakyRelu",       "Relu", "Selu",
+      "Sigmoid", "Softplus", "Softsign",    "ThresholdedRelu", "Tanh"};
+  if (!llvm::is_contained(known, activation))
+    return n.fail("an activation `" + activation + "`");
+  Node node = n.node;
+  node.type = activation;
+  node.domain = {};
+  node.attributes.clear();
+  constexpr std::string_view limits[] = {"min", "max"},
+                             factors[] = {"alpha", "beta"};
+  for (size_t i = 0; i < std::min<size_t>(2, numbers.size()); ++i) {
+    Attribute number;
+    number.name = isClip                           ? limits[i]
+                  : activation == "Selu" && i == 1 ? std::string_view("gamma")
+                                                   : factors[i];
+    number.type = Attribute::Type::Float;
+    number.f = static_cast<float>(numbers[i]);
+    node.attributes.push_back(number);
+  }
+  auto activated =
+      imported(n, node, activation, isClip ? 6 : version, {*result});
+  if (failed(activated))
+    return failure();
+  n.result(0, *activated);
+  return success();
+}
+
+SmallVector<Imported> operandsOf(NodeImporter &n, size_t count) {
+  SmallVector<Imported> operands;
+  for (size_t i = 0; i < count; ++i)
+    operands.push_back(n.has(i) ? n.operand(i) : Imported());
+  return operands;
+}
+
+LogicalResult fusedGemm(NodeImporter &n) {
+  SmallVector<double> numbers;
+  for (StringRef name : {"activation_alpha", "activation_beta"})
+    if (n.attribute(name))
+      numbers.push_back(n.getFloat(name, 0));
+  return withActivation(n, "Gemm", operandsOf(n, 3), numbers);
+}
+
+LogicalResult fusedConv(NodeImporter &n) {
+  if (n.has(3))
+    return n.fail("a sum before the activation; optimize the model with "
+                  "ORT_ENABLE_BASIC at most, or export it again");
+  SmallVector<double> numbers;
+  if (const Attribute *given = n.attribute("activation_params"))
+    numbers.assign(given->floats.begin(), given->floats.end());
+  return withActivation(n, "Conv", operandsOf(n, 3), numbers);
+}
+
+constexpr StringRef domain = "com.microsoft";
+const OpRow rows[] = {
+    {domain, "FusedMatMul", 1, fusedMatMul},
+    {domain, "FusedGemm", 1, fusedGemm},
+    {domain, "FusedConv", 1, fusedConv},
+};
+
+} // namespace
+
+ArrayRef<OpRow> getFusedProductRows() { return rows; }
+
+} // namespace polyrank::frontends::onnx
