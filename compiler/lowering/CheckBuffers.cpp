@@ -327,8 +327,8 @@ LogicalResult BufferChecker::runBlock(Block &block) {
   return success();
 }
 
-/// Each element of a stack lies in its place when the last iteration is over, and
-/// a carried value where the next iteration finds it.
+/// Each element of a stack lies in its place when the last iteration is over,
+/// and a carried value where the next iteration finds it.
 LogicalResult BufferChecker::runLoop(rank::LoopOp loop) {
   unsigned numOf = loop.getOf().size(), numStacks = loop.getNumStacks();
   for (OpOperand &operand : loop->getOpOperands())
@@ -337,8 +337,8 @@ LogicalResult BufferChecker::runLoop(rank::LoopOp loop) {
   if (failed(checkResults(loop)) || failed(checkInFlight(loop)))
     return failure();
   // The first iteration finds them there.
-  for (auto [carried, result] :
-       llvm::zip_equal(loop.getCarry(), loop.getResults().drop_front(numStacks)))
+  ValueRange last = loop.getResults().drop_front(numStacks);
+  for (auto [carried, result] : llvm::zip_equal(loop.getCarry(), last))
     if (getBuffer(carried) != getBuffer(result))
       return loop.emitOpError("carries ")
              << getBuffer(carried) << " on at " << getBuffer(result);
@@ -365,16 +365,15 @@ LogicalResult BufferChecker::runLoop(rank::LoopOp loop) {
       if (failed(runOp(op)))
         return failure();
     for (auto [i, value] : llvm::enumerate(loop.getYield().getOperands())) {
-      rank::BufferAttr at = getBuffer(value), whole = getBuffer(loop.getResult(i)),
-                       place = i < numStacks
-                                   ? whole.getIteration(
-                                         rank::getByteSize(value.getType()),
-                                         iterations, loop.getReversed())
-                                   : whole;
+      rank::BufferAttr at = getBuffer(value),
+                       place = getBuffer(loop.getResult(i));
+      if (i < numStacks)
+        place = place.getIteration(rank::getByteSize(value.getType()),
+                                   iterations, loop.getReversed());
       if (at != place)
         return loop.getYield().emitOpError("value ")
-               << i << " lies at " << at << ", where the loop's result wants it at "
-               << place;
+               << i << " lies at " << at
+               << ", where the loop's result wants it at " << place;
       if (i < numStacks)
         given[i].push_back(contents.lookup(value));
       else
@@ -396,8 +395,7 @@ LogicalResult BufferChecker::runLoop(rank::LoopOp loop) {
   iterations = 1;
   for (OpResult result : loop.getResults().take_front(numStacks))
     write(result); // the elements as one
-  for (auto [result, content] :
-       llvm::zip_equal(loop.getResults().drop_front(numStacks), handed))
+  for (auto [result, content] : llvm::zip_equal(last, handed))
     contents[result] = content;
   return success();
 }

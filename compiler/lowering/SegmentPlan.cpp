@@ -202,8 +202,9 @@ void SegmentPlan::orderRuns() {
 
 bool SegmentPlan::isFree(Value value) {
   Operation *producer = value.getDefiningOp();
-  return producer && ((producer->getNumOperands() == 0 && isPure(producer)) ||
-                      isa<graph::ReshapeOp, graph::BroadcastOp>(producer));
+  return producer &&
+         ((producer->getNumOperands() == 0 && isPure(producer)) ||
+          isa<graph::ReshapeOp, graph::BroadcastOp, graph::SeedOp>(producer));
 }
 
 void SegmentPlan::require(Value value, int64_t reader) {

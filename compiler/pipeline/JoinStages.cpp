@@ -162,8 +162,8 @@ LogicalResult Joiner::resolve(Operation *op) {
          << " once a step; only numbers are joined there";
 }
 
-/// What takes the place of a parameter or of a state is where that is, also where
-/// all stages have come to have it: an average of joined numbers, say.
+/// What takes the place of a parameter or of a state is where that is, also
+/// where all stages have come to have it: an average of joined numbers, say.
 void Joiner::keepOnStages() {
   Operation *end = body.getTerminator();
   graph::Boundary boundary(step);

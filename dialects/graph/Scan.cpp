@@ -69,7 +69,8 @@ LogicalResult ScanOp::verify() {
   Block &block = getBody().front();
   if (TypeRange(block.getArgumentTypes()) != TypeRange(arguments))
     return emitOpError("[2] block arguments must be ") << arguments;
-  auto yield = block.empty() ? ScanYieldOp() : dyn_cast<ScanYieldOp>(block.back());
+  auto yield =
+      block.empty() ? ScanYieldOp() : dyn_cast<ScanYieldOp>(block.back());
   if (!yield || getNumResults() < getCarry().size() ||
       yield.getStack().size() != getNumStacks() ||
       yield.getCarry().size() != getCarry().size())

@@ -1,11 +1,11 @@
 // The gradient of a scan: a scan in the other direction.
 //
-// Its body is the gradient of the forward's body. What that reads of the forward
-// is kept: the forward gives it as further stacks. What is cheap to have again,
-// or the same in all iterations, is computed again instead. Gradients of carried
-// values are carried back. Those of `uses` are sums over all iterations: of
-// products and sums the factors are stacked, and one product or sum behind the
-// scan adds up all iterations; the others are carried along.
+// Its body is the gradient of the forward's body. What that reads of the
+// forward is kept: the forward gives it as further stacks. What is cheap to have
+// again, or the same in all iterations, is computed again instead. Gradients of
+// carried values are carried back. Those of `uses` are sums over all iterations:
+// of products and sums the factors are stacked, and one product or sum behind
+// the scan adds up all iterations; the others are carried along.
 
 #include <functional>
 
@@ -247,8 +247,9 @@ void GradientBuilder::split(unsigned use, Value gradient) {
          lhsContract = withIterations(product.getLhsContract()),
          rhsContract = withIterations(product.getRhsContract())](
             Parts &parts, ArrayRef<Value> stacks) {
-          return finish(parts, parts.matmul(stacks[0], stacks[1], lhsBatch,
-                                            rhsBatch, lhsContract, rhsContract));
+          Value added = parts.matmul(stacks[0], stacks[1], lhsBatch, rhsBatch,
+                                     lhsContract, rhsContract);
+          return finish(parts, added);
         };
   else if (sum && sum.getKind() == sharding::ReductionKind::Sum)
     contribution.addUp = [finish, dims = withIterations(sum.getDims())](

@@ -11,8 +11,8 @@ using namespace polyrank::graph;
 
 namespace {
 
-/// The dims of the body's values in classes: those that one factor of an op ties
-/// together, and those that an iteration hands on to the next.
+/// The dims of the body's values in classes: those that one factor of an op
+/// ties together, and those that an iteration hands on to the next.
 class BodyDims {
 public:
   explicit BodyDims(ScanOp scan);
@@ -187,8 +187,8 @@ LogicalResult ScanOp::localize(LocalContext &context, ValueRange operands,
   for (BlockArgument argument : body.getArguments()) {
     Value own = laid.lookup<Value>(argument);
     lay(own, argument);
-    local.map(own, block->addArgument(sharding::getLocalType(
-                                          cast<RankedTensorType>(own.getType())),
+    auto type = cast<RankedTensorType>(own.getType());
+    local.map(own, block->addArgument(sharding::getLocalType(type),
                                       argument.getLoc()));
   }
   // Coordinates come from outside.

@@ -58,8 +58,9 @@ GraphImporter::importScanAsLoop(const Node &node, const Graph &body,
     SmallVector<Imported> arguments(now);
     llvm::append_range(arguments, elements);
     for (auto [i, argument] : llvm::enumerate(arguments))
-      argument.held = i < carried.size() ? carried[i].held
-                                         : sequences[i - carried.size()].tensor.held;
+      argument.held = i < carried.size()
+                          ? carried[i].held
+                          : sequences[i - carried.size()].tensor.held;
     auto results = importGraph(node, body, arguments, scope, place);
     bool isLoop = results && llvm::none_of(*results, [](const Imported &x) {
       return x.sequence != nullptr;
