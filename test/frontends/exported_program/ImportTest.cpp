@@ -32,7 +32,8 @@ std::string problemOf(int times) {
             "strides": [{"as_int": 2}, {"as_int": 1}],
             "storage_offset": {"as_int": 0}, "requires_grad": false}}},
         "signature": {
-          "input_specs": [{"user_input": {"arg": {"as_tensor": {"name": "x"}}}}],
+          "input_specs": [
+            {"user_input": {"arg": {"as_tensor": {"name": "x"}}}}],
           "output_specs": [
             {"user_output": {"arg": {"as_tensor": {"name": "x"}}}}]}}})";
   TemporaryFolder folder;
