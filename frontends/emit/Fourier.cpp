@@ -48,8 +48,9 @@ FailureOr<Imported> fourierTransform(Emitter &emit, Imported x,
   Shape matrix = {given, parts, transform.isOneSided ? length / 2 + 1 : length,
                   2};
   if (countElements(matrix) > maxFolded)
-    return emit.fail("a Fourier transform of " + Twine(given) + " elements to " +
-                     Twine(matrix[2]) + ", whose matrix is too large");
+    return emit.fail("a Fourier transform of " + Twine(given) +
+                     " elements to " + Twine(matrix[2]) +
+                     ", whose matrix is too large");
   using Dims = ArrayRef<int64_t>;
   Imported result = emit.binary<graph::MatmulOp>(
       x, Imported(matrixOf(emit, matrix, transform)), Dims{}, Dims{},
