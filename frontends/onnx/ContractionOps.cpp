@@ -74,6 +74,7 @@ enum class Reduction {
   L1,
   L2,
   SumSquare,
+  LogSum,
   LogSumExp
 };
 
@@ -125,6 +126,10 @@ LogicalResult reduce(NodeImporter &n) {
                            n.emit.binary<graph::MulOp>(x, x), dims);
     if (kind == Reduction::L2)
       result = rootOf(n.emit, result);
+    break;
+  case Reduction::LogSum:
+    result = n.emit.unary<graph::LogOp>(
+        n.emit.reduce(ReductionKind::Sum, x, dims));
     break;
   case Reduction::LogSumExp:
     result = logSumExpOf(n.emit, x, dims);
@@ -226,6 +231,7 @@ const OpRow rows[] = {
     {"", "ReduceL1", 1, reduce<Reduction::L1>},
     {"", "ReduceL2", 1, reduce<Reduction::L2>},
     {"", "ReduceSumSquare", 1, reduce<Reduction::SumSquare>},
+    {"", "ReduceLogSum", 1, reduce<Reduction::LogSum>},
     {"", "ReduceLogSumExp", 1, reduce<Reduction::LogSumExp>},
     {"", "Softmax", 1, softmax<false>},
     {"", "Softmax", 13, softmax<false>},

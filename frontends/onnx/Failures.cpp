@@ -52,7 +52,7 @@ static StringRef wayOut(const Node &node) {
       ": its weights are integers of few bits, which have no gradient; export "
       "the model as it was before it was quantized";
   return llvm::StringSwitch<StringRef>(node.type)
-      .Cases({"Unique", "Compress"}, dynamic)
+      .Case("Unique", dynamic)
       .Cases({"MatMulNBits", "MatMulBnb4", "QAttention", "QMoE"}, quantized)
       .Cases({"PackedAttention", "PackedMultiHeadAttention", "RemovePadding",
               "RestorePadding"},

@@ -301,15 +301,16 @@ FailureOr<SmallVector<int64_t>> NodeImporter::axes(ArrayRef<int64_t> axes,
 namespace {
 
 /// The rows of all files.
-const std::array<ArrayRef<OpRow>, 21> &tables() {
-  static const std::array<ArrayRef<OpRow>, 21> all = {
+const std::array<ArrayRef<OpRow>, 22> &tables() {
+  static const std::array<ArrayRef<OpRow>, 22> all = {
       getElementwiseRows(),  getActivationRows(),  getIntegerRows(),
       getGridRows(),         getShapeRows(),       getSliceRows(),
       getIndexRows(),        getScatterRows(),     getResizeRows(),
       getContractionRows(),  getEinsumRows(),      getNormalizationRows(),
       getAttentionRows(),    getFusedRows(),       getFusedAttentionRows(),
       getFusedProductRows(), getConvolutionRows(), getPoolingRows(),
-      getTrainingRows(),     getLossRows(),        getRecurrentRows()};
+      getTrainingRows(),     getLossRows(),        getRecurrentRows(),
+      getComposedRows()};
   return all;
 }
 

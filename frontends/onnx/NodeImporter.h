@@ -175,6 +175,7 @@ llvm::ArrayRef<OpRow> getPoolingRows();
 llvm::ArrayRef<OpRow> getTrainingRows();
 llvm::ArrayRef<OpRow> getLossRows();
 llvm::ArrayRef<OpRow> getRecurrentRows();
+llvm::ArrayRef<OpRow> getComposedRows();
 
 /// What PyTorch 2.13 writes at most.
 constexpr int64_t newestOpset = 23;

@@ -16,7 +16,7 @@ import tools
 ROOT = Path("/usr/share/libonnx-testdata/data/node")
 GROUPS = 4
 # Operands whose values must be known when the model is compiled.
-KNOWN = {"OneHot": {2}, "ConstantOfShape": {0}, "Range": {0}, "NonZero": {0}, "Resize": {1, 2, 3}, "Upsample": {1}}
+KNOWN = {"OneHot": {2}, "ConstantOfShape": {0}, "Range": {0}, "NonZero": {0}, "Resize": {1, 2, 3}, "Upsample": {1}, "Compress": {1}}
 # Indices and labels that need not be known.
 DATA = {"ScatterND": {1}, "ScatterElements": {1}, "SoftmaxCrossEntropyLoss": {1}, "NegativeLogLikelihoodLoss": {1}}
 

@@ -269,6 +269,18 @@ NODES = {
     "resize of a part that reaches over": cropped("linear", 0, 0, -0.3, 0.2, 1, 1, 0.6, 1.4, extrapolation_value=7.5),
     "resize of a part that reaches over, nearest": cropped("nearest", 0, 0, -0.3, 0.2, 1, 1, 0.6, 1.4, extrapolation_value=7.5),
     "resize of a part to one element": cropped("linear", 0, 0, 0.2, 0.1, 1, 1, 0.9, 0.7, sizes=(1, 1, 1, 4)),
+    "shrink": Node("Shrink", 9, floats(9), lambd=0.4, bias=0.2),
+    "division by a norm": Node("LpNormalization", 1, floats(3, 4), axis=0),
+    "division by a sum of absolute values": Node("LpNormalization", 1, floats(3, 4), p=1),
+    "mean and variance": Node("MeanVarianceNormalization", 13, floats(2, 3, 4, 5)),
+    "mean and variance of some dims": Node("MeanVarianceNormalization", 13, floats(2, 3, 4), axes=[-1, 0]),
+    "response of three channels": Node("LRN", 13, floats(2, 5, 3, 4), size=3, alpha=0.7, beta=0.6, bias=1.5),
+    "response of five channels": Node("LRN", 13, floats(2, 7, 3, 4), size=5, alpha=0.7),
+    "compressed columns": Node("Compress", 11, floats(3, 4), np.array([True, False, True]), known=(1,), axis=-1),
+    "compressed elements": Node("Compress", 11, floats(3, 4), np.array([False, True, True, False, True]), known=(1,)),
+    "sequences back to front": Node("ReverseSequence", 10, floats(5, 3, 2), i64(5, 2, 1)),
+    "sequences back to front, samples first": Node("ReverseSequence", 10, floats(3, 5), i64(4, 1, 3), batch_axis=0, time_axis=1),
+    "logarithm of a sum": Node("ReduceLogSum", 13, np.exp(floats(3, 4)), axes=[1]),
     "einsum of a repeated index": Node("Einsum", 12, floats(3, 3), equation="ii->i"),
     "einsum whose result is not named": Node("Einsum", 12, floats(2, 3), floats(4, 3), equation="ba,ca"),
     "causal attention of fewer queries": Node("Attention", 23, floats(1, 2, 3, 4), floats(1, 2, 5, 4), floats(1, 2, 5, 6), is_causal=1),
@@ -306,7 +318,7 @@ def test_a_node_means_what_onnxruntime_computes(tmp_path, name):
 def test_a_part_that_keeps_its_size_is_sampled(tmp_path, part):
     """onnxruntime takes it for the whole."""
     values = cropped("linear", *part, sizes=(1, 1, 7, 9)).save(tmp_path / "model.onnx")
-    expected = onnx.reference.ReferenceEvaluator(tmp_path / "model.onnx").run(None, values)[0]
+    expected = onnx.reference.ReferenceEvaluator(str(tmp_path / "model.onnx")).run(None, values)[0]
     check(tmp_path, tmp_path / "model.onnx", values, expected)
 
 
@@ -325,6 +337,15 @@ REFUSED = {
     "TopK of more than there are": (Node("TopK", 11, floats(5), i64(6), known=(1,), outputs=2), "6 elements of a dim of 5"),
     "TopK of none": (Node("TopK", 11, floats(5), i64(0), known=(1,), outputs=2), "no elements of a dim of 5"),
     "Pow": (Node("Pow", 15, i64(2, 3), i64(-1, 2), known=(1,)), "integers to a negative power are not integers"),
+    "Compress": (Node("Compress", 11, floats(3), np.array([True, False, True])), "the shape of its result depends on values"),
+    "Compress of more than there are": (Node("Compress", 11, floats(1), np.array([True, False]), known=(1,)),
+                                        "a condition of 2 elements for a dim of 1"),
+    "LpNormalization": (Node("LpNormalization", 1, floats(3, 4), p=3), "p is 3, which is neither 1 nor 2"),
+    "LRN": (Node("LRN", 13, floats(3), size=3), "LRN of [3] over 3 channels"),
+    "LRN of nothing": (Node("LRN", 13, floats(1, 3, 2), size=0), "LRN of [1, 3, 2] over 0 channels"),
+    "ReverseSequence": (Node("ReverseSequence", 10, floats(5, 3, 2), i64(5, 2)), "lengths of [2] for 3 samples"),
+    "ReverseSequence along one dim": (Node("ReverseSequence", 10, floats(5, 3, 2), i64(5, 2, 1), time_axis=1), "with time along dim 1 and samples along 1"),
+    "Shrink": (Node("Shrink", 9, i64(5, 2, 1)), "it is of integers"),
     "Unique": (Node("Unique", 11, i64(3, 1, 3)), "the shape of its result depends on values"),
     "ScatterElements": (Node("ScatterElements", 18, floats(4), i64(0, 2), floats(2), reduction="mean"),
                         "ONNX has none, add, mul, max and min"),
