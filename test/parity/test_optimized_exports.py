@@ -122,14 +122,14 @@ def test_biases_of_zeros_that_were_left_out_are_trained_again(tmp_path):
 
 
 class Crossed(nn.Module):
-    """Attention with keys of another length: its biases of zeros are cut by a Split that no record speaks of."""
+    """Attention to itself, then to a memory: these biases of zeros are cut by a Split that no record speaks of."""
 
     def __init__(self):
         super().__init__()
         self.first, self.second = (nn.MultiheadAttention(8, 2, batch_first=True) for _ in range(2))
 
     def forward(self, x, memory):
-        y, _ = self.first(x, memory, memory, need_weights=False)
+        y, _ = self.first(x, x, x, need_weights=False)
         return self.second(x + y, memory, memory, need_weights=False)[0]
 
 

@@ -1,5 +1,6 @@
 """Models of many families as TorchScript, traced, and scripted where they script: outputs and first gradients."""
 
+import copy
 import sys
 from pathlib import Path
 
@@ -86,7 +87,21 @@ def check(file, model, inputs, batch, folder, *options):
 
     tools.saveData(folder / "data.npz", batch)
     plan = compile(file, folder / "plan", f"cross_entropy({output},labels)", *options)
-    compare(plan, folder / "data.npz", model, lossOf, folder)
+    compareTrained(plan, folder / "data.npz", model, lossOf, folder)
+
+
+def compareTrained(plan, data, model, lossOf, folder):
+    """`compare` of the parameters that train; the others are as they were."""
+    fixed = {key: p for key, p in model.named_parameters() if not p.requires_grad}
+    trained = copy.deepcopy(model)
+    for key in fixed:
+        owner = trained.get_submodule(key.rpartition(".")[0])
+        value = owner._parameters.pop(key.rpartition(".")[2])
+        owner.register_buffer(key.rpartition(".")[2], value.detach())
+    compare(plan, data, trained, lossOf, folder)
+    after = tools.load_file(folder / "run.safetensors")
+    for key, parameter in fixed.items():
+        assert torch.equal(after[key], parameter), key
 
 
 @pytest.mark.parametrize("mesh", ["data=1", "data=2"])
