@@ -107,7 +107,7 @@ def polyrank(work, bin, stages=1, label=""):
     if work.microbatches:
         mesh = f"pipe={stages}" if stages > 1 else "data=1"
     options = ["--mode", "forward"] if work.mode == "forward" else [
-        "--loss", "cross_entropy(logits,labels)",
+        "--loss", "cross_entropy(output,labels,axis=2)" if work.model == "lstm" else "cross_entropy(logits,labels)",
         "--optimizer", f"adamw(lr={workload.GPT2_RATE})" if work.model == "gpt2" else f"sgd(lr={workload.RESNET_RATE})"]
     if work.model == "resnet":
         options += ["--batch-norm", "batch"]

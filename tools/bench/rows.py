@@ -52,6 +52,8 @@ ROWS = {
     "jax": Row("2 ranks", ("JAX",), ranks=2),
     "forward": Row("forward, 2 threads", ("onnxruntime",), threads=2, mode="forward"),
     "resnet": Row("ResNet, 2 threads", ("torch.compile", "torch.compile, channels last"), threads=2, model="resnet"),
+    "lstm": Row("LSTM, 1 thread", ("PyTorch eager",), model="lstm"),
+    "lstm-two": Row("LSTM, 2 ranks x 1 thread", ("DDP over gloo",), ranks=2, model="lstm"),
     "save": Row("saving, 2 ranks by columns", ("the disk alone",), ranks=2, mode="save", shards=GPT2_COLUMNS),
     "save-four": Row("saving, 4 ranks by columns", ("the disk alone",), ranks=4, mode="save", shards=GPT2_COLUMNS),
     "save-transposed": Row("saving, 2 ranks by columns", ("the disk alone",), ranks=2, mode="save", model="matrices",
@@ -65,7 +67,9 @@ ROWS = {
 
 def workOf(row, args, folder):
     """The row's workload (workload.py)."""
-    batch = args.resnet_batch if row.model == "resnet" else args.batch * (row.ranks if row.perRank else 1)
+    batch = args.batch * (row.ranks if row.perRank else 1)
+    if row.model in ("resnet", "lstm"):
+        batch = args.resnet_batch if row.model == "resnet" else args.lstm_batch
     if row.microbatches:
         batch = row.microbatches * max(1, args.batch // 2)
     sizes = ("layers", "heads", "width", "vocab", "context", "length", "depths", "image", "classes")
@@ -75,6 +79,8 @@ def workOf(row, args, folder):
         folder=str(folder), **{name: getattr(args, name) for name in sizes})
     if row.model == "resnet":
         work.width = args.resnet_width
+    elif row.model == "lstm":
+        work.width = args.lstm_width
     elif row.model == "matrices":
         work.width = 4 * args.width
     return work
@@ -84,7 +90,7 @@ def writeFiles(work):
     """What all contenders of a row read: the model, its weights and the batches. Returns its parameters."""
     folder = Path(work.folder)
     model = workload.build(work)
-    work.onnx = str(folder / f"{work.model}.onnx")
+    work.onnx = str(folder / f"{work.model}.{'pt2' if work.model == 'lstm' else 'onnx'}")
     workload.export(work, model, work.onnx)
     np.savez(folder / "data.npz", **workload.draw(work))
     # Of tied weights one name, for who does not build the model with PyTorch.
@@ -238,7 +244,7 @@ def entryOf(row, work, name):
     elif row.mode == "save":
         size = f"{workload.MATRICES} matrices stored transposed" if row.model == "matrices" else "GPT-2's weights"
     else:
-        size = f"batch {work.batch} x " + (f"{work.length}" if row.model == "gpt2" else f"3 x {work.image} x {work.image}")
+        size = f"batch {work.batch} x " + (f"{work.length}" if row.model in ("gpt2", "lstm") else f"3 x {work.image} x {work.image}")
     return {"row": f"{row.title}, {size}", "peer": name}
 
 
@@ -247,7 +253,7 @@ def resultOf(row, work, name, answers, errors, floor):
     if row.mib or row.mode == "save":
         amount, unit = (row.mib * 2**20 if row.mib else work.savedBytes) / 1e9, "GB/s"
     else:
-        amount, unit = (work.batch * work.length, "tokens/s") if row.model == "gpt2" else (work.batch, "samples/s")
+        amount, unit = (work.batch * work.length, "tokens/s") if row.model in ("gpt2", "lstm") else (work.batch, "samples/s")
     entry = {**entryOf(row, work, name), "ours_seconds": ours, "rate": amount / ours, "unit": unit}
     if floor:
         entry.update(floor_seconds=floor["seconds"], floor=floor)

@@ -1,7 +1,7 @@
 """What is trained: models, batches, losses and the products of their layers.
 
 A workload is a namespace that goes to each contender as JSON: `model` (gpt2,
-resnet or matrices) with its sizes, `batch` (samples of a step, over all ranks), `ranks`,
+lstm, resnet or matrices) with its sizes, `batch` (samples of a step, over all ranks), `ranks`,
 `threads` of each, `steps` of a turn and `folder`, where the files lie that all
 of them read. Weights follow from the seed, batches from `data.npz`.
 """
@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
-GPT2_RATE, RESNET_RATE = 1e-4, 1e-3  # learning rates
+GPT2_RATE, RESNET_RATE = 1e-4, 1e-3  # learning rates; an LSTM has that of ResNet
+LAYERS = 2  # of an LSTM
 MATRICES, ROWS = 10, 2  # of the model that is saved only, and of its samples
-INPUT = {"gpt2": "input_ids", "resnet": "x", "matrices": "x"}
+INPUT = {"gpt2": "input_ids", "lstm": "ids", "resnet": "x", "matrices": "x"}
 
 
 def families():
@@ -33,6 +34,20 @@ def build(work):
             import torch
             model.lm_head.weight = torch.nn.Parameter(model.transformer.wte.weight.detach().clone())
             model.config.tie_word_embeddings = False
+    elif work.model == "lstm":
+        import torch
+
+        class LanguageModel(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.table, self.head = torch.nn.Embedding(work.classes, work.width), torch.nn.Linear(work.width, work.classes)
+                self.body = torch.nn.LSTM(work.width, work.width, LAYERS, batch_first=True)
+
+            def forward(self, ids):
+                return self.head(self.body(self.table(ids))[0])
+
+        torch.manual_seed(0)
+        model = LanguageModel()
     elif work.model == "matrices":
         import torch
         model = torch.nn.Sequential(*(torch.nn.Linear(work.width, work.width, bias=False) for _ in range(MATRICES)))
@@ -54,6 +69,10 @@ def export(work, model, path):
         if work.model == "gpt2":
             batch = work.batch // max(1, work.microbatches)
             families().export_gpt2.export(model, str(path), batch, external=True, length=work.length)
+        elif work.model == "lstm":
+            import torch
+            ids = torch.zeros(work.batch, work.length, dtype=torch.int64)
+            torch.export.save(torch.export.export(model, (ids,)), path)
         elif work.model == "matrices":
             # Optimized, so that the file holds each matrix transposed.
             import torch
@@ -69,6 +88,9 @@ def draw(work):
     if work.model == "gpt2":
         tokens = random.integers(work.vocab, size=(samples, work.length + 1))
         return {"input_ids": tokens[:, :-1].copy(), "labels": tokens[:, 1:].copy()}
+    if work.model == "lstm":
+        tokens = random.integers(work.classes, size=(samples, work.length + 1))
+        return {"ids": tokens[:, :-1].copy(), "labels": tokens[:, 1:].copy()}
     if work.model == "matrices":
         return {name: random.standard_normal((samples, ROWS, work.width), np.float32) for name in ("x", "labels")}
     images = random.standard_normal((samples, 3, work.image, work.image), dtype=np.float32)
@@ -100,6 +122,12 @@ def products(work):
         rows, width = work.batch // work.ranks * work.length, work.width  # of a stage half of the layers, all rows
         layers = [(width, 3 * width), (width, width), (width, 4 * width), (4 * width, width)]
         return [(rows, k, n, work.layers, passes) for k, n in layers] + [(rows, width, work.vocab, 1, passes)]
+
+    if work.model == "lstm":  # of the state a product for each step, but one for the gradient of its matrix
+        batch, width, gates = work.batch // work.ranks, work.width, 4 * work.width
+        rows = batch * work.length
+        return [(rows, width, gates, LAYERS, passes), (batch, width, gates, LAYERS * work.length, passes - passes // 3),
+                (width, rows, gates, LAYERS, passes // 3), (rows, width, work.classes, 1, passes)]
 
     import torch
     found = []
