@@ -374,6 +374,7 @@ ZOO = {
         shard=HEADS + split("fc1"),
         told={"onnx": SINUSOIDS, "onnx-optimized": SINUSOIDS, "onnx-old": SINUSOIDS},
         absent=NO_SOURCE,
+        apart=("onnx-old",),
     ),
     "mamba": Row(mamba, dict(input_ids=IDS), NEXT, absent=NO_SOURCE, apart=("onnx-old",)),
     "state-space": Row(StateSpace, dict(ids=IDS), NEXT),
