@@ -178,7 +178,7 @@ class Pretrained(nn.Module):
         self.model = getattr(transformers, name)(config(**options))
         with torch.no_grad():
             for parameter in self.model.parameters():
-                if parameter.dim() > 1:
+                if parameter.dim() > 1 and parameter.requires_grad:
                     parameter.mul_(3)
 
 
