@@ -83,20 +83,8 @@ def openBatch(args, kwargs):
 
 def exportOnnx(model, args, kwargs, isOpen, path):
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-
-    def export():
-        torch.onnx.export(model, args, str(path), kwargs=kwargs, dynamo=True, optimize=False, verbose=False,
-                          dynamic_shapes=openBatch(args, kwargs) if isOpen else None)
-
-    try:
-        export()
-    except Exception:
-        # PyTorch 2.13 stumbles over the strides of attention with a learnt bias (T5), but not without gradients; these the
-        # file does not hold in any case. What is then not noted is which parts of the model had none of their own.
-        with torch.no_grad():
-            export()
-        print("exported under torch.no_grad(), since PyTorch could not otherwise; where the model itself uses no_grad or "
-              "detach, say so with polyrank-compile --detach")
+    torch.onnx.export(model, args, str(path), kwargs=kwargs, dynamo=True, optimize=False, verbose=False,
+                      dynamic_shapes=openBatch(args, kwargs) if isOpen else None)
 
 
 def exportProgram(model, args, kwargs, isOpen, path):

@@ -39,19 +39,6 @@ class Loop(torch.nn.Module):
 
 def loop():
     return Loop(), (torch.ones(3),)
-
-class Biased(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.linear, self.bias = torch.nn.Linear(4, 4), torch.nn.Parameter(torch.zeros(1, 2, 5, 5))
-
-    def forward(self, x):
-        y = self.linear(x).unflatten(-1, (2, -1)).transpose(1, 2)
-        y = torch.nn.functional.scaled_dot_product_attention(y, y, y, attn_mask=self.bias.expand(3, -1, -1, -1))
-        return y.transpose(1, 2).contiguous().reshape(3, 5, -1)
-
-def biased():
-    return Biased(), (torch.ones(3, 5, 4),)
 """
 
 
@@ -71,14 +58,6 @@ def test_export_tool_writes_what_compiles(tmp_path, factory, format, ending):
     described, _ = tools.tool("compile", path, "--describe")
     name = "0.weight" if factory == "tiny" else "table.weight"
     assert name in described
-
-
-def test_export_tool_exports_without_gradients_what_it_cannot_otherwise(tmp_path):
-    """Attention with a learnt bias; that it trains all the same --describe shows."""
-    said = export(tmp_path, "model.py:biased", "--format", "onnx", "--batch", "fixed")
-    assert "exported under torch.no_grad(), since PyTorch could not otherwise" in said
-    described, _ = tools.tool("compile", tmp_path / "biased.onnx", "--describe")
-    assert "bias" in described
 
 
 def test_export_tool_says_the_mode_and_what_is_frozen(tmp_path):

@@ -178,7 +178,7 @@ class Pretrained(nn.Module):
         self.model = getattr(transformers, name)(config(**options))
         with torch.no_grad():
             for parameter in self.model.parameters():
-                if parameter.dim() > 1:
+                if parameter.dim() > 1 and parameter.requires_grad:
                     parameter.mul_(3)
 
 
@@ -374,6 +374,7 @@ ZOO = {
         shard=HEADS + split("fc1"),
         told={"onnx": SINUSOIDS, "onnx-optimized": SINUSOIDS, "onnx-old": SINUSOIDS},
         absent=NO_SOURCE,
+        apart=("onnx-old",),
     ),
     "mamba": Row(mamba, dict(input_ids=IDS), NEXT, absent=NO_SOURCE, apart=("onnx-old",)),
     "state-space": Row(StateSpace, dict(ids=IDS), NEXT),
