@@ -108,7 +108,7 @@ MODELS = {
     "resize-part": (model(helper.make_node("Resize", ["x", "", "scales"], ["y"], "node_resize", mode="linear",
                                            coordinate_transformation_mode="tf_crop_and_resize"),
                           weights=[helper.make_tensor("scales", FLOAT, [2], [2.0, 1.0])]),
-                    "Resize: coordinate_transformation_mode `tf_crop_and_resize`: 1 node, `node_resize`"),
+                    "Resize: its part (`roi`) is missing: 1 node, `node_resize`"),
     "scatter-outside": (model(node("ScatterND", "x at fc.weight", "y", "node_scatter"),
                               weights=[WEIGHT, helper.make_tensor("at", INT64, [4, 1], [0, 1, 2, 4])]),
                         "ScatterND: its indices lead to element 4 of a dim of 4: 1 node, `node_scatter`"),
