@@ -73,6 +73,37 @@ static void inlineOnly(graph::ScanOp scan, OpBuilder &builder) {
   }
 }
 
+/// A matrix that all iterations multiply with lies as products of few rows read
+/// it fastest, with the contracted dim in front: a library would turn it in each
+/// iteration. Turning it once costs about as much as one of these.
+static void turnFactors(graph::ScanOp scan, OpBuilder &builder) {
+  constexpr int64_t manyIterations = 8;
+  if (scan.getCount() < manyIterations)
+    return;
+  for (auto [argument, matrix] :
+       llvm::zip_equal(SmallVector<BlockArgument>(scan.getUsed()),
+                       SmallVector<Value>(scan.getUses()))) {
+    BlockArgument turned;
+    for (OpOperand &use : llvm::make_early_inc_range(argument.getUses())) {
+      auto product = dyn_cast<graph::MatmulOp>(use.getOwner());
+      if (!product || use.getOperandNumber() != 1 ||
+          product.getRhs().getType().getRank() != 2 ||
+          product.getRhsContract() != ArrayRef<int64_t>(1))
+        continue;
+      if (!turned) {
+        builder.setInsertionPoint(scan);
+        Value outside = graph::TransposeOp::create(
+            builder, scan.getLoc(), matrix, ArrayRef<int64_t>{1, 0});
+        scan.getUsesMutable().append(outside);
+        turned =
+            scan.getBody().addArgument(outside.getType(), argument.getLoc());
+      }
+      use.set(turned);
+      product.setRhsContract(0);
+    }
+  }
+}
+
 static void formLoop(graph::ScanOp scan) {
   graph::ProvenanceCopier provenance(scan);
   OpBuilder builder(scan, &provenance);
@@ -81,6 +112,7 @@ static void formLoop(graph::ScanOp scan) {
     scan.erase();
     return;
   }
+  turnFactors(scan, builder);
   SmallVector<bool> isRead = findRead(scan);
   unsigned numStacks = scan.getNumStacks();
   // Arguments and operands that are left.

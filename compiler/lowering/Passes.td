@@ -69,7 +69,9 @@ def FormLoops : Pass<"form-loops", "::mlir::ModuleOp"> {
   let description = [{
     A `graph.scan` becomes a `rank.loop`, in which the passes behind it form
     products and kernels as elsewhere. Stacks and carried values that nobody
-    reads are left out; a scan of one iteration is its body.
+    reads are left out; a scan of one iteration is its body. A matrix that all of
+    eight iterations or more multiply with is transposed in front of the loop
+    where the library would do so in each iteration.
   }];
   let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect"];
 }

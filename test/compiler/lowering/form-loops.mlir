@@ -69,3 +69,22 @@ func.func @exchange(%x: tensor<3x2xf32>, %h: tensor<2xf32>) -> (tensor<3x2xf32> 
   } : (tensor<3x2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> (tensor<3x2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>)
   return %r#0, %r#1, %r#2, %r#3 : tensor<3x2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
 }
+
+// Of many iterations the matrix is turned once, and not for a product that reads
+// it in order.
+// CHECK-LABEL: func.func @turned
+// CHECK: %[[T:.+]] = graph.transpose %arg2 {permutation = array<i64: 1, 0>} : (tensor<3x2xf32>) -> tensor<2x3xf32>
+// CHECK: rank.loop 8 of(%arg0) carry(%arg1) uses(%arg2, %[[T]]) {
+// CHECK-NEXT: ^bb0(%{{.+}}: tensor<4x3xf32>, %[[C:.+]]: tensor<4x2xf32>, %[[W:.+]]: tensor<3x2xf32>, %[[V:.+]]: tensor<2x3xf32>):
+// CHECK-NEXT: graph.matmul %[[C]], %[[V]] batch [] x [] contract [1] x [0] : (tensor<4x2xf32>, tensor<2x3xf32>) -> tensor<4x3xf32>
+// CHECK: graph.matmul %{{.+}}, %[[W]] batch [] x [] contract [1] x [0] : (tensor<4x3xf32>, tensor<3x2xf32>) -> tensor<4x2xf32>
+func.func @turned(%x: tensor<8x4x3xf32>, %h: tensor<4x2xf32>, %w: tensor<3x2xf32>) -> (tensor<4x2xf32> {graph.role = #graph.output<"y20">}) {
+  %last = graph.scan 8 of(%x) carry(%h) uses(%w) {
+  ^bb0(%e: tensor<4x3xf32>, %c: tensor<4x2xf32>, %v: tensor<3x2xf32>):
+    %p = graph.matmul %c, %v batch [] x [] contract [1] x [1] : (tensor<4x2xf32>, tensor<3x2xf32>) -> tensor<4x3xf32>
+    %s = graph.add %e, %p : tensor<4x3xf32>
+    %n = graph.matmul %s, %v batch [] x [] contract [1] x [0] : (tensor<4x3xf32>, tensor<3x2xf32>) -> tensor<4x2xf32>
+    graph.scan_yield stack() carry(%n) : tensor<4x2xf32>
+  } : (tensor<8x4x3xf32>, tensor<4x2xf32>, tensor<3x2xf32>) -> tensor<4x2xf32>
+  return %last : tensor<4x2xf32>
+}
