@@ -62,9 +62,9 @@ private:
 } // namespace
 
 /// Operand i of the terminator shall lie at targets[i] (buffer -1: anywhere) at
-/// the end of the block; of a loop, before its first iteration. It is computed there where nothing stands against it,
-/// else copied there, after all reads. A value that stands in another one's
-/// place is copied away first.
+/// the end of the block; of a loop, before its first iteration. It is computed
+/// there where nothing stands against it, else copied there, after all reads. A
+/// value that stands in another one's place is copied away first.
 void BufferAssigner::tieBlock(Operation *terminator, ArrayRef<Place> targets) {
   SmallVector<Place> wanted(targets);
   auto isWanted = [&](int buffer) {

@@ -368,8 +368,7 @@ LogicalResult BufferChecker::runLoop(rank::LoopOp loop) {
       rank::BufferAttr at = getBuffer(value),
                        place = getBuffer(loop.getResult(i));
       if (i < numStacks)
-        place = place.getIteration(rank::getByteSize(value.getType()),
-                                   iterations, loop.getReversed());
+        place = loop.getElementBuffer(place, value);
       if (at != place)
         return loop.getYield().emitOpError("value ")
                << i << " lies at " << at

@@ -26,9 +26,10 @@ public:
   /// From where the value appears to its last use. The operands of a collective
   /// that is started are used until its wait.
   Lifetime get(mlir::Value value) const { return get(value, {}); }
-  /// Of a loop's stacks: its body. Of what microbatches hand on: the segments during which it waits for a
-  /// later run, or for the end of the loop, whole ones. (In those that make or
-  /// read it it lives as the values that they yield, and as their arguments.)
+  /// Of a loop's stacks: its body. Of what microbatches hand on: the segments
+  /// during which it waits for a later run, or for the end of the loop, whole
+  /// ones. (In those that make or read it it lives as the values that they yield,
+  /// and as their arguments.)
   llvm::ArrayRef<Lifetime> getPassed(mlir::Value value) const {
     auto found = passed.find(value);
     return found == passed.end() ? llvm::ArrayRef<Lifetime>() : found->second;

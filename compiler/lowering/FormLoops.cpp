@@ -135,21 +135,19 @@ static void formLoop(graph::ScanOp scan) {
     if (&op != end && isOpTriviallyDead(&op))
       op.erase();
   llvm::BitVector unused(body.getNumArguments());
-  for (auto [argument, operand] :
-       llvm::zip_equal(scan.getElements(), scan.getOf()))
-    if (argument.use_empty())
-      unused.set(argument.getArgNumber());
-    else
-      of.push_back(operand);
+  auto keepUsed = [&](Block::BlockArgListType arguments, ValueRange operands,
+                      SmallVector<Value> &kept) {
+    for (auto [argument, operand] : llvm::zip_equal(arguments, operands))
+      if (argument.use_empty())
+        unused.set(argument.getArgNumber());
+      else
+        kept.push_back(operand);
+  };
+  keepUsed(scan.getElements(), scan.getOf(), of);
+  keepUsed(scan.getUsed(), scan.getUses(), uses);
   for (BlockArgument argument : scan.getCarried())
     if (!isRead[numStacks + argument.getArgNumber() - scan.getOf().size()])
       unused.set(argument.getArgNumber());
-  for (auto [argument, operand] :
-       llvm::zip_equal(scan.getUsed(), scan.getUses()))
-    if (argument.use_empty())
-      unused.set(argument.getArgNumber());
-    else
-      uses.push_back(operand);
   builder.setInsertionPoint(scan);
   auto loop = rank::LoopOp::create(builder, scan.getLoc(), types,
                                    scan.getCount(), of, carry, uses,

@@ -16,6 +16,11 @@ RankedTensorType ScanOp::getElementType(Type stack) {
                                type.getElementType());
 }
 
+bool ScanOp::isStack(Type type, int64_t count) {
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(type).getShape();
+  return !shape.empty() && shape[0] == count;
+}
+
 RankedTensorType ScanOp::getStackType(int64_t count, Type element) {
   auto type = cast<RankedTensorType>(element);
   SmallVector<int64_t> shape = {count};
@@ -52,13 +57,9 @@ LogicalResult ScanOp::verify() {
   int64_t count = getCount();
   if (count < 1)
     return emitOpError("[1] has ") << count << " iterations";
-  auto hasElements = [&](Type type) {
-    ArrayRef<int64_t> shape = cast<RankedTensorType>(type).getShape();
-    return !shape.empty() && shape[0] == count;
-  };
   SmallVector<Type> arguments, given;
   for (Type type : getOf().getTypes()) {
-    if (!hasElements(type))
+    if (!isStack(type, count))
       return emitOpError("[1] goes through ")
              << type << " in " << count << " iterations";
     arguments.push_back(getElementType(type));
@@ -78,7 +79,7 @@ LogicalResult ScanOp::verify() {
            << getNumResults() << " values, the last " << getCarry().size()
            << " of them carried";
   for (Type type : getStacks().getTypes()) {
-    if (!hasElements(type))
+    if (!isStack(type, count))
       return emitOpError("[3] stacks ") << count << " elements in " << type;
     given.push_back(getElementType(type));
   }

@@ -66,6 +66,8 @@ def Graph_ScanOp : Graph_Op<"scan", ["localize", "buildGradient", "getCost"],
     ScanYieldOp getYield();
     /// The type of one element of a stack: without dim 0 and layout.
     static ::mlir::RankedTensorType getElementType(::mlir::Type stack);
+    /// Whether it has so many elements along dim 0.
+    static bool isStack(::mlir::Type type, int64_t count);
     /// Of so many elements of this type.
     static ::mlir::RankedTensorType getStackType(int64_t count, ::mlir::Type element);
   }];

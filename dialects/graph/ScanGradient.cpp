@@ -74,6 +74,7 @@ private:
   LogicalResult differentiate();
   void split(unsigned use, Value gradient);
   bool isInvariant(Value value);
+  bool computesInvariant(Operation *op);
   unsigned getResidual(Value value);
   Stacked stack(Value value);
   unsigned giveStack(Value value);
@@ -98,6 +99,7 @@ private:
   IRMapping repeated;
   llvm::DenseMap<Value, Value> originals;
   llvm::SetVector<Operation *> copies, kept;
+  llvm::DenseMap<Operation *, bool> invariant; // of those that were asked for
   Cotangents cotangents;
   SmallVector<Argument> elements, carried, uses;
   /// Values of the forward's body that it keeps, with the number of the element
@@ -169,8 +171,17 @@ bool GradientBuilder::isInvariant(Value value) {
   if (isa<BlockArgument>(value))
     return llvm::any_of(
         uses, [&](const Argument &use) { return use.inside == value; });
-  return llvm::all_of(value.getDefiningOp()->getOperands(),
-                      [&](Value operand) { return isInvariant(operand); });
+  return computesInvariant(value.getDefiningOp());
+}
+
+/// Each op is looked at once: values are used more than once.
+bool GradientBuilder::computesInvariant(Operation *op) {
+  auto known = invariant.find(op);
+  if (known != invariant.end())
+    return known->second;
+  bool is = llvm::all_of(op->getOperands(),
+                         [&](Value operand) { return isInvariant(operand); });
+  return invariant[op] = is;
 }
 
 /// The number of the element that is what the forward computes there.

@@ -20,6 +20,11 @@ LoopOp::Source LoopOp::getSource(BlockArgument argument) {
   return {getUses()[number - numOf - getCarry().size()]};
 }
 
+BufferAttr LoopOp::getElementBuffer(BufferAttr whole, Value element) {
+  int64_t bytes = getByteSize(element.getType());
+  return whole.getIteration(bytes, getFirst(bytes), getEach(bytes));
+}
+
 runtime::InPlace LoopOp::getInPlace(unsigned operand, unsigned result) {
   unsigned numOf = getOf().size();
   return operand >= numOf && result >= getNumStacks() &&
@@ -32,13 +37,9 @@ LogicalResult LoopOp::verify() {
   int64_t count = getCount();
   if (count < 2)
     return emitOpError("[1] has ") << count << " iterations";
-  auto hasElements = [&](Type type) {
-    ArrayRef<int64_t> shape = cast<RankedTensorType>(type).getShape();
-    return !shape.empty() && shape[0] == count;
-  };
   SmallVector<Type> arguments, yielded;
   for (Type type : getOf().getTypes()) {
-    if (!hasElements(type))
+    if (!graph::ScanOp::isStack(type, count))
       return emitOpError("[1] goes through ")
              << type << " in " << count << " iterations";
     arguments.push_back(graph::ScanOp::getElementType(type));
@@ -51,7 +52,7 @@ LogicalResult LoopOp::verify() {
   if (getCarry().size() > getNumResults())
     return emitOpError("[3] carries more values than it has results");
   for (Type type : getResults().take_front(getNumStacks()).getTypes()) {
-    if (!hasElements(type))
+    if (!graph::ScanOp::isStack(type, count))
       return emitOpError("[1] stacks ") << count << " elements in " << type;
     yielded.push_back(graph::ScanOp::getElementType(type));
   }

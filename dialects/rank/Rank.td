@@ -144,11 +144,12 @@ def Rank_BufferAttr : Rank_Attr<"Buffer", "buffer"> {
       return get(getContext(), getRegion(), getOffset(), bytes, slots == 1 ? 0 : bytes,
                  slots == 1 ? 0 : slots, getStep(), getAxes());
     }
-    /// Of `count` elements of `bytes` that lie one behind the other, the one of
-    /// the iteration of a loop, which takes the last one first if `isReversed`.
-    BufferAttr getIteration(int64_t bytes, int64_t count, bool isReversed) const {
-      return get(getContext(), getRegion(), getOffset() + (isReversed ? (count - 1) * bytes : 0),
-                 bytes, getStride(), getSlots(), getStep(), getAxes(), isReversed ? -bytes : bytes);
+    /// Of elements of `bytes` that lie one behind the other, the one of the
+    /// iteration of a loop: at `first` in the first one, and `each` further in
+    /// each that follows.
+    BufferAttr getIteration(int64_t bytes, int64_t first, int64_t each) const {
+      return get(getContext(), getRegion(), getOffset() + first, bytes,
+                 getStride(), getSlots(), getStep(), getAxes(), each);
     }
     /// `size` bytes of it, from byte `begin` on.
     BufferAttr getPart(int64_t begin, int64_t size) const {

@@ -78,10 +78,8 @@ BufferAttr rank::getBuffer(Value value) {
   if (auto loop = dyn_cast<LoopOp>(parent)) {
     LoopOp::Source source = loop.getSource(argument);
     BufferAttr buffer = getBuffer(source.value);
-    return buffer && source.isElement
-               ? buffer.getIteration(getByteSize(argument.getType()),
-                                     loop.getCount(), loop.getReversed())
-               : buffer;
+    return buffer && source.isElement ? loop.getElementBuffer(buffer, argument)
+                                      : buffer;
   }
   return cast<FunctionOpInterface>(parent).getArgAttrOfType<BufferAttr>(
       argument.getArgNumber(), bufferAttrName);

@@ -396,6 +396,9 @@ def Rank_LoopOp : Rank_Command<"loop", [AttrSizedOperandSegments, IsolatedFromAb
     int64_t getFirst(int64_t bytes) { return getReversed() ? (getCount() - 1) * bytes : 0; }
     /// How much further an iteration's are than those of the one before.
     int64_t getEach(int64_t bytes) { return getReversed() ? -bytes : bytes; }
+    /// Of what lies at `whole` and has an element for each iteration, where the
+    /// iteration's is.
+    BufferAttr getElementBuffer(BufferAttr whole, ::mlir::Value element);
     ::polyrank::runtime::InPlace getInPlace(unsigned operand, unsigned result);
   }];
   let hasVerifier = 1;

@@ -87,9 +87,6 @@ LogicalResult tensor(Call &c) {
   return c.give(c.as(c["t"], *type), *type);
 }
 
-/// No tensor has more dims.
-constexpr size_t maxRank = 64;
-
 /// torch.tensor of numbers in lists.
 LogicalResult tensorOfLists(Call &c) {
   Shape shape;

@@ -147,7 +147,7 @@ LogicalResult repeat(Call &c) {
   const List &list = c.all()[isFirst ? 0 : 1].getList();
   int64_t times = std::max<int64_t>(0, c.all()[isFirst ? 1 : 0].getInt());
   if (static_cast<size_t>(times) > maxListSize ||
-      failed(checkSize(c, times * list.size())))
+      times * list.size() > maxListSize)
     return c.fail("a list of more than " + Twine(maxListSize) + " elements");
   List result;
   for (int64_t i = 0; i < times; ++i)

@@ -11,6 +11,12 @@ namespace polyrank::frontends::aten {
 /// double them with every line.
 constexpr size_t maxListSize = 1 << 20;
 
+/// As deep as lists in lists are compared, written and detached.
+constexpr int maxNesting = 64;
+
+/// PyTorch's tensors have no more dims.
+constexpr size_t maxRank = 64;
+
 /// Calls `visit` with `value` and with all that lies in it, each container once
 /// (they may hold one another, and themselves), until it returns false; whether
 /// it never did. Containers lie in each other as deep as a program likes, so

@@ -3,6 +3,7 @@
 #include "frontends/aten/Operators.h"
 
 #include "frontends/aten/Call.h"
+#include "frontends/aten/Nested.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/ErrorHandling.h"
@@ -133,9 +134,8 @@ LogicalResult writeResult(Call &call, const TensorRef &written) {
 }
 
 /// Lists that say how many dims a tensor has may be of any length in a file;
-/// PyTorch's tensors have at most 64 dims.
+/// PyTorch's tensors have at most `maxRank`.
 LogicalResult checkRank(Context &context, const Choice &choice) {
-  constexpr size_t maxRank = 64;
   constexpr StringRef names[] = {"size", "shape", "repeats", "dims"};
   for (auto [parameter, value] :
        llvm::zip_equal(choice.overload->schema.parameters, choice.arguments))

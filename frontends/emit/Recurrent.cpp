@@ -287,24 +287,23 @@ Imported RecurrentLayer::run(const Imported &x, int64_t time,
   }
   if (state.cell)
     carried.push_back(state.cell);
-  Scanned steps = *scan(
-      emit, sequences, carried, isReversed,
-           [&](ArrayRef<Imported> elements,
-               ArrayRef<Imported> carried) -> std::optional<Scanned> {
-             RecurrentState before = {carried[0], {}};
-             if (carried.size() > 1)
-               before.cell = carried[1];
-             RecurrentState next = after(elements[0], before);
-             if (lengths) {
-               next.hidden = choose(elements[1], next.hidden, before.hidden);
-               if (next.cell)
-                 next.cell = choose(elements[1], next.cell, before.cell);
-             }
-             Scanned given = {{next.hidden}, {next.hidden}};
-             if (next.cell)
-               given.carried.push_back(next.cell);
-             return given;
-           });
+  auto iterate = [&](ArrayRef<Imported> elements,
+                     ArrayRef<Imported> carried) -> std::optional<Scanned> {
+    RecurrentState before = {carried[0], {}};
+    if (carried.size() > 1)
+      before.cell = carried[1];
+    RecurrentState next = after(elements[0], before);
+    if (lengths) {
+      next.hidden = choose(elements[1], next.hidden, before.hidden);
+      if (next.cell)
+        next.cell = choose(elements[1], next.cell, before.cell);
+    }
+    Scanned given = {{next.hidden}, {next.hidden}};
+    if (next.cell)
+      given.carried.push_back(next.cell);
+    return given;
+  };
+  Scanned steps = *scan(emit, sequences, carried, isReversed, iterate);
   state.hidden = steps.carried[0];
   if (state.cell)
     state.cell = steps.carried[1];

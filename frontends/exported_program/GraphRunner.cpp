@@ -139,10 +139,10 @@ void GraphRunner::run(Scope &values) { runNodes(graph, values, 0); }
 void GraphRunner::runNodes(const Graph &graph, Scope &values, int depth) {
   for (const Node &node : graph.nodes) {
     setOrigin(node);
-    if (numOps > maxOps) {
+    if (numOps > context.options.maxOps) {
       fail(node, "before it the program has made " + std::to_string(numOps) +
                      " operators already, of which it may make " +
-                     std::to_string(maxOps));
+                     std::to_string(context.options.maxOps));
       return;
     }
     bind(node, runNode(node, values, depth), values);

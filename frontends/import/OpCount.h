@@ -8,10 +8,6 @@
 
 namespace polyrank::frontends {
 
-/// No import makes more steps and operators: a small file could ask for any
-/// number of them. A model of 10,000 nodes has some 50,000.
-constexpr int64_t maxOps = int64_t(1) << 21;
-
 /// Of the block that the builder writes, those since this was made.
 class OpCount {
 public:

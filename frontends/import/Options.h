@@ -68,6 +68,9 @@ struct ImportOptions {
   /// How many elements may be computed at import, of what depends on no input
   /// or parameter; what comes after is left to run time.
   int64_t foldingBudget = int64_t(1) << 28;
+  /// How many steps a program may take and operators it may make: a small file
+  /// could ask for any number. A model of 10,000 nodes makes some 50,000.
+  int64_t maxOps = int64_t(1) << 21;
   /// Inputs whose values are known now; they are no arguments of @forward.
   llvm::StringMap<graph::Tensor> known;
   /// Where given, it takes all nodes that cannot be imported, instead of a

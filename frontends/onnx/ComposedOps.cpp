@@ -18,12 +18,6 @@ Imported scalarLike(NodeImporter &n, const Imported &x, double value) {
   return n.emit.scalar(x.getElementType(), value);
 }
 
-/// `x` repeated over `shape`, which has its dims or 1 in their place.
-Imported over(NodeImporter &n, const Imported &x, ArrayRef<int64_t> shape,
-              bool asValue) {
-  return n.emit.broadcast(x, shape, asValue);
-}
-
 LogicalResult needFloats(NodeImporter &n) {
   if (failed(n.need(1)))
     return failure();
@@ -39,7 +33,7 @@ LogicalResult shrink(NodeImporter &n) {
   const Imported &x = n.operand(0);
   double limit = n.getFloat("lambd", 0.5), bias = n.getFloat("bias", 0);
   auto spread = [&](double value) {
-    return over(n, scalarLike(n, x, value), x.getShape(), !x.isConstant());
+    return n.emit.broadcast(scalarLike(n, x, value), x.getShape(), !x.isConstant());
   };
   auto where = [&](Comparison comparison, double at, double change,
                    const Imported &otherwise) {
@@ -70,7 +64,7 @@ LogicalResult lpNormalization(NodeImporter &n) {
   if (p == 2)
     norm = rootOf(n.emit, norm);
   auto spread = [&](double value) {
-    return over(n, scalarLike(n, x, value), norm.getShape(),
+    return n.emit.broadcast(scalarLike(n, x, value), norm.getShape(),
                 !norm.isConstant());
   };
   norm = n.emit.select(
@@ -214,11 +208,11 @@ LogicalResult reverseSequence(NodeImporter &n) {
     return n.fail("lengths of " + toString(lengths.getShape()) + " for " +
                   Twine(places[0]) + " samples");
   lengths = n.emit.reshape(lengths, {places[0], 1});
-  lengths = over(n, lengths, places, !lengths.isConstant());
+  lengths = n.emit.broadcast(lengths, places, !lengths.isConstant());
   Imported place = n.emit.iota(places, 1, lengths.getElementType());
   Imported back = n.emit.binary<graph::SubOp>(
       n.emit.binary<graph::SubOp>(lengths, place),
-      over(n, scalarLike(n, lengths, 1), places, !lengths.isConstant()));
+      n.emit.broadcast(scalarLike(n, lengths, 1), places, !lengths.isConstant()));
   Imported from = n.emit.select(
       n.emit.binary<graph::CompareOp>(place, lengths, Comparison::LT), back,
       place);

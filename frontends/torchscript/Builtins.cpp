@@ -224,13 +224,10 @@ Outcome format(const Call &call) {
 }
 
 Outcome join(const Call &call, ArrayRef<StringRef> parts, StringRef separator) {
-  size_t size = 0;
-  for (StringRef part : parts) {
-    size += part.size() + separator.size();
-    if (size > 2 * maxListSize)
-      break;
-  }
-  if (size > maxListSize + separator.size())
+  size_t size = parts.empty() ? 0 : (parts.size() - 1) * separator.size();
+  for (StringRef part : parts)
+    size += part.size();
+  if (size > maxListSize)
     return call.tooLong("text");
   return Value(llvm::join(parts, separator));
 }

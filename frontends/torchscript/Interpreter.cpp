@@ -86,10 +86,10 @@ bool Interpreter::charge(const Value &argument, const Frame &frame,
 bool Interpreter::countStep(const Frame &frame, uint32_t offset,
                             int64_t count) {
   steps += count;
-  if (steps <= maxSteps)
+  if (steps <= context.options.maxOps)
     return true;
   stop(frame, offset,
-       "the model takes more than " + Twine(maxSteps) +
+       "the model takes more than " + Twine(context.options.maxOps) +
            " steps when its loops are unrolled, which all are");
   return false;
 }

@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "frontends/aten/Operators.h"
-#include "frontends/import/OpCount.h"
 #include "frontends/torchscript/ModelState.h"
 #include "llvm/ADT/DenseSet.h"
 
@@ -60,18 +59,10 @@ private:
   enum class Flow { Next, Returned, Stopped };
 
   static constexpr int maxCalls = 200, maxDepth = 4000;
-  /// Statements, calls, operators of the graph, and what is made of lists and
-  /// texts, see `charge`. Fuzzers have no time for so many.
-#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
-  static constexpr int64_t maxSteps = int64_t(1) << 11;
-#else
-  static constexpr int64_t maxSteps = maxOps;
-#endif
 
   /// Stops the execution: `message` about the code at `offset`.
   std::nullopt_t stop(const Frame &frame, uint32_t offset,
                       const llvm::Twine &message);
-  /// `count`: at most 2^62.
   /// Lists in lists, and objects, which a program may put into each other
   /// without an end, and into themselves: they are kept here and emptied one by
   /// one, since they would be destroyed by a recursion, or never.
@@ -83,6 +74,9 @@ private:
   void keepTaker(llvm::ArrayRef<Value> arguments,
                  const aten::Keywords &keywords);
   /// @}
+  /// Counts statements, calls, operators of the graph, and what is made of lists
+  /// and texts (`charge`), of which `ImportOptions::maxOps` are possible. `count`
+  /// is at most 2^62.
   bool countStep(const Frame &frame, uint32_t offset, int64_t count = 1);
   /// Counts what an operator may copy or compare of its argument, so that the
   /// steps are a bound on time and memory.

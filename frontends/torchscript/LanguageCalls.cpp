@@ -215,13 +215,13 @@ Interpreter::converted(StringRef name, const Expression &call, Frame &frame) {
   auto value = evaluate(*call.operands[1], frame);
   if (!value || value->isUnknown())
     return value;
-  if (name == "str")
+  if (name == "str") {
     if (auto text = toText(*value))
       return Value(std::move(*text));
-    else
-      return stop(frame, call.offset,
-                  "`str` of " + value->describe() + ", which has more than " +
-                      Twine(maxListSize) + " characters");
+    return stop(frame, call.offset,
+                "`str` of " + value->describe() + ", which has more than " +
+                    Twine(maxListSize) + " characters");
+  }
   if (value->isString()) {
     StringRef text(value->getString());
     int64_t integer = 0;

@@ -32,11 +32,8 @@ std::optional<size_t> position(const Value &index, size_t size) {
   return size_t(i);
 }
 
-/// How deep lists in lists are compared and written.
-static constexpr int maxNesting = 64;
-
 static bool areEqual(const Value &a, const Value &b, int depth, size_t &left) {
-  if (left == 0 || depth > maxNesting)
+  if (left == 0 || depth > aten::maxNesting)
     return false;
   --left;
   if (a.isNumber() && b.isNumber()) {
@@ -120,7 +117,7 @@ Result<Value> elementOf(const Value &container, const Value &index) {
 
 /// Whether all of it could be appended to `text`.
 static bool append(const Value &value, int depth, std::string &text) {
-  if (depth > maxNesting || text.size() > aten::maxListSize)
+  if (depth > aten::maxNesting || text.size() > aten::maxListSize)
     return false;
   if (value.isNone()) {
     text += "None";

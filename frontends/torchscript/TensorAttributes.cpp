@@ -1,6 +1,7 @@
 // What a tensor's attributes are, and where gradients pass.
 
 #include "dialects/graph/NamePattern.h"
+#include "frontends/aten/Nested.h"
 #include "frontends/torchscript/Interpreter.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -70,9 +71,10 @@ std::optional<Value> Interpreter::detach(const Value &value, const Frame &frame,
     return aten::call(context, "aten::detach", std::nullopt, {value});
   if (!value.isTuple() && !value.isList())
     return value;
-  if (nesting == 64)
+  if (nesting == aten::maxNesting)
     return stop(frame, offset,
-                "tensors lie in lists that are nested more than 64 deep");
+                "tensors lie in lists that are nested more than " +
+                    Twine(aten::maxNesting) + " deep");
   aten::List elements;
   for (const Value &element : value.getElements()) {
     if (!countStep(frame, offset))

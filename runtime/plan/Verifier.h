@@ -115,9 +115,9 @@ private:
   bool verifySize(const std::string &what, const plan::BufferRef &buffer,
                   Checked bytes);
 
-  const plan::Plan &plan;
   uint32_t iterations() const { return loop ? loop->count() : 1; }
 
+  const plan::Plan &plan;
   const plan::Program *program = nullptr; // that is being verified
   const plan::Loop *loop = nullptr;       // whose commands are
 };

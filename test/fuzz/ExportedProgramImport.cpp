@@ -7,7 +7,6 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/Verifier.h"
 #include "test/fuzz/Input.h"
 #include "test/fuzz/Mlir.h"
 #include "test/fuzz/Words.h"
@@ -246,20 +245,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static fuzz::Context contexts;
   MLIRContext &context = contexts.next();
   fuzz::Diagnostics diagnostics(context);
-  frontends::ImportOptions options;
+  frontends::ImportOptions options = fuzz::programOptions(size);
   if (file.back().contents.find("s77") != std::string::npos)
     options.dims["s77"] = 2;
-  options.training = size & 1;
-  if (size & 2)
-    options.trainingMode = bool(size & 4);
-  if (size & 8)
-    options.batchNorm = frontends::BatchNorm::Batch;
-  // So much takes a part of a second with the sanitizers too.
-  options.foldingBudget = 1 << 16;
-  OwningOpRef<ModuleOp> module =
-      frontends::importExportedProgram(context, path, options);
-  diagnostics.checkOutcome(bool(module));
-  if (module && failed(verify(*module)))
-    std::abort();
+  fuzz::checkImported(frontends::importExportedProgram(context, path, options),
+                      diagnostics);
   return 0;
 }

@@ -2,8 +2,12 @@
 
 #pragma once
 
+#include "frontends/import/Options.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/IR/Verifier.h"
 
 #include <memory>
 
@@ -48,5 +52,27 @@ private:
   int errors = 0;
   bool empty = false;
 };
+
+/// How a program is imported, by the last bits of its size. Its bounds are so
+/// low that an import takes a part of a second with the sanitizers too.
+inline frontends::ImportOptions programOptions(size_t size) {
+  frontends::ImportOptions options;
+  options.training = size & 1;
+  if (size & 2)
+    options.trainingMode = bool(size & 4);
+  if (size & 8)
+    options.batchNorm = frontends::BatchNorm::Batch;
+  options.foldingBudget = 1 << 16;
+  options.maxOps = 1 << 11;
+  return options;
+}
+
+/// What was imported is a right module; what was not has said why.
+inline void checkImported(mlir::OwningOpRef<mlir::ModuleOp> module,
+                          Diagnostics &diagnostics) {
+  diagnostics.checkOutcome(bool(module));
+  if (module && failed(mlir::verify(*module)))
+    std::abort();
+}
 
 } // namespace polyrank::fuzz

@@ -5,7 +5,6 @@
 #include "frontends/aten/Operators.h"
 #include "frontends/torchscript/Import.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/Verifier.h"
 #include "test/fuzz/Input.h"
 #include "test/fuzz/Mlir.h"
 #include "test/fuzz/Words.h"
@@ -155,22 +154,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static fuzz::Context contexts;
   MLIRContext &context = contexts.next();
   fuzz::Diagnostics diagnostics(context);
-  frontends::ImportOptions options;
+  frontends::ImportOptions options = fuzz::programOptions(size);
   if (code.find(" x: Tensor") != std::string::npos)
     options.inputs["x"] = {"float32", {2, 3}};
   if (code.find(" k: Tensor") != std::string::npos)
     options.inputs["k"] = {"int64", {2, 3}};
-  options.training = size & 1;
-  if (size & 2)
-    options.trainingMode = bool(size & 4);
-  if (size & 8)
-    options.batchNorm = frontends::BatchNorm::Batch;
-  // So much takes a part of a second with the sanitizers too.
-  options.foldingBudget = 1 << 16;
-  OwningOpRef<ModuleOp> module =
-      frontends::importTorchScript(context, path, options);
-  diagnostics.checkOutcome(bool(module));
-  if (module && failed(verify(*module)))
-    std::abort();
+  fuzz::checkImported(frontends::importTorchScript(context, path, options),
+                      diagnostics);
   return 0;
 }

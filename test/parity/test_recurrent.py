@@ -1,7 +1,6 @@
 """Recurrent models from every format that PyTorch exports them to: values, first gradients and five steps are PyTorch's."""
 
 import copy
-import warnings
 from typing import Tuple
 
 import numpy as np
@@ -11,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+import exporters
 import tools
 import torchscript
 from reference import GRADIENT_RATE
@@ -133,49 +133,8 @@ class Padded(Lengths):
         return self.head(steps) + count.unsqueeze(1).unsqueeze(2)
 
 
-def quiet(function, *arguments, **more):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return function(*arguments, **more)
-
-
-def dynamo(optimize):
-    def export(model, inputs, path):
-        path = path.with_suffix(".onnx")
-        quiet(torch.onnx.export, model, tuple(inputs.values()), path, input_names=list(inputs), output_names=["output"],
-              dynamo=True, optimize=optimize, external_data=False, verbose=False)
-        return path
-    return export
-
-
-def old(folding):
-    def export(model, inputs, path):
-        path = path.with_suffix(".onnx")
-        mode = torch.onnx.TrainingMode
-        quiet(torch.onnx.export, model, tuple(inputs.values()), path, input_names=list(inputs), output_names=["output"], dynamo=False,
-              training=mode.EVAL if folding else mode.TRAINING, do_constant_folding=folding)
-        return path
-    return export
-
-
-def program(model, inputs, path):
-    path = path.with_suffix(".pt2")
-    quiet(lambda: torch.export.save(torch.export.export(model, tuple(inputs.values())), path))
-    return path
-
-
-def scripted(model, inputs, path):
-    return torchscript.script(model, path.with_suffix(".pt"))
-
-
-def traced(model, inputs, path):
-    return torchscript.trace(model, inputs, path.with_suffix(".pt"))
-
-
-FORMATS = {"onnx": dynamo(False), "onnx-optimized": dynamo(True), "onnx-old": old(False), "onnx-old-folded": old(True),
-           "pt2": program, "trace": traced, "script": scripted}
 # An LSTM's projection has no ONNX form, and of a state that it spread out itself an optimized file has nothing else.
-CASES = [(build, name) for build in (LanguageModel, Both, Plain) for name in FORMATS] + [
+CASES = [(build, name) for build in (LanguageModel, Both, Plain) for name in exporters.FORMATS] + [
     (Started, "onnx"), (Started, "onnx-old"), (Started, "script"), (Projected, "pt2"), (Projected, "script"), (Unbatched, "pt2"),
     (Unbatched, "trace")]
 # torch.export has no packed sequences.
@@ -196,7 +155,7 @@ def exported(tmp_path_factory):
             if issubclass(build, Lengths):
                 inputs["lengths"] = torch.tensor([3, 6, 1, 4])
             labels = torch.randint(VOCAB, (BATCH, LENGTH), generator=random)
-            path = FORMATS[name](model if name == "onnx-old" else model.eval(), inputs, folder / f"{build.__name__}-{name}")
+            path = exporters.FORMATS[name](model if name == "onnx-old" else model.eval(), inputs, folder / f"{build.__name__}-{name}")
             made[build, name] = model.eval(), {**inputs, "labels": labels}, path
         return made[build, name]
 
@@ -209,12 +168,6 @@ def inputsOf(batch):
 
 def lossOf(model, batch):
     return functional.cross_entropy(model(*inputsOf(batch).values()).flatten(0, -2), batch["labels"].flatten())
-
-
-def inputOption(batch, name):
-    """A scripted file does not say the shapes."""
-    return [word for key, t in inputsOf(batch).items() if name == "script"
-            for word in ("--input", f"{key}={'float32' if t.is_floating_point() else 'int64'}{list(t.shape)}")]
 
 
 def compareForward(model, batch, path, folder, *options):
@@ -260,7 +213,7 @@ def compareTraining(model, batch, path, folder, mesh, *options):
 @pytest.mark.parametrize("build, name", CASES, ids=[f"{build.__name__}-{name}" for build, name in CASES])
 def test_a_recurrent_model_trains_as_pytorch(build, name, mesh, exported, tmp_path):
     model, batch, path = exported(build, name)
-    options = inputOption(batch, name)
+    options = exporters.inputOptions(inputsOf(batch), name)
     if mesh == "data=1":
         compareForward(model, batch, path, tmp_path, *options)
     compareTraining(model, batch, path, tmp_path, mesh, *options)
@@ -275,7 +228,7 @@ def test_a_recurrent_model_is_split_over_its_gates(exported, tmp_path):
 def test_an_lstm_of_onnx_that_lost_its_projection_is_refused(tmp_path):
     """PyTorch 2.13 writes the first rows of each matrix, and a cell's state that does not fit."""
     path = tmp_path / "model.onnx"
-    quiet(torch.onnx.export, nn.LSTM(5, 6, proj_size=3), (torch.zeros(LENGTH, BATCH, 5),), path, dynamo=True, optimize=False,
+    exporters.quiet(torch.onnx.export, nn.LSTM(5, 6, proj_size=3), (torch.zeros(LENGTH, BATCH, 5),), path, dynamo=True, optimize=False,
           verbose=False)
     _, error = tools.tool("compile", path, "-o", tmp_path / "plan", "--mode", "forward", code=1)
     assert ("LSTM: its first state of [1, 4, 6] is not of [1, 4, 3]; ONNX has no LSTM with a projection (proj_size), and PyTorch "
@@ -312,7 +265,7 @@ class Mean(Lengths):
 def test_what_a_packed_sequence_is_not_for_is_refused(what, message, tmp_path):
     torch.manual_seed(0)
     inputs = {"ids": torch.zeros(4, LENGTH, dtype=torch.int64), "lengths": torch.tensor([6, 3, 2, 6])}
-    path = traced(Mean(what).eval(), inputs, tmp_path / "model")
+    path = exporters.traced(Mean(what).eval(), inputs, tmp_path / "model")
     _, error = tools.tool("compile", path, "-o", tmp_path / "plan", "--mode", "forward", code=1)
     assert message in error
 
@@ -333,7 +286,7 @@ def test_a_plan_does_not_grow_with_the_sequence(name, tmp_path):
     for length in (8, 2000):
         folder = tmp_path / str(length)
         folder.mkdir()
-        path = FORMATS[name](Both().eval(), {"ids": torch.randint(0, VOCAB, (BATCH, length))}, folder / "model")
+        path = exporters.FORMATS[name](Both().eval(), {"ids": torch.randint(0, VOCAB, (BATCH, length))}, folder / "model")
         tools.tool("compile", path, "-o", folder / "plan", "--mode", "forward", "--threads", 1)
         sizes[length] = (folder / "plan").stat().st_size
     assert sizes[2000] <= sizes[8] + 2048, sizes

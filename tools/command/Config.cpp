@@ -66,8 +66,7 @@ toml::table parsed(const std::string &text) {
       if (text[i] == '\n' || i + 1 == text.size())
         ends.push_back(i + 1);
     auto line = std::partition_point(ends.begin(), ends.end(), reads);
-    throw NotToml{static_cast<uint32_t>(
-        std::min<size_t>(line - ends.begin(), ends.size() - 1) + 1)};
+    throw NotToml{static_cast<uint32_t>(line - ends.begin() + 1)};
   }
 }
 

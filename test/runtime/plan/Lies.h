@@ -92,8 +92,8 @@ struct Lie {
 
 inline void PrintTo(const Lie &lie, std::ostream *out) { *out << lie.name; }
 
-inline void expectRefused(const Lie &lie) {
-  PlanT plan = goodPlan();
+/// `plan` is good, but for the lie.
+inline void expectRefused(const Lie &lie, PlanT plan = goodPlan()) {
   lie.tell(plan);
   auto verified = verifyPlan(serialise(plan));
   ASSERT_FALSE(verified);
