@@ -13,7 +13,7 @@ namespace polyrank::runtime {
 /// How far one attempt to run a job came.
 struct Attempt {
   uint64_t steps = 0;    // that it has done
-  uint64_t lastStep = 0; // the latest of them, counted from the job's first
+  uint64_t lastStep = 0; // before the one in which it failed, from the job's 1st
 };
 
 /// Only what may go better the next time is tried again: a rank that failed, or

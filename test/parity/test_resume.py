@@ -339,7 +339,8 @@ def test_two_runs_do_not_write_into_one_folder(dropping, tmp_path):
 def test_options_that_make_no_sense_are_refused(dropping, tmp_path):
     plan, data = compileDropping(dropping, tmp_path / "plan", "--mesh", "data=2"), dropping / "data.npz"
     for more, message in [
-            (("--every", 2), "--checkpoint"), (("--checkpoint", tmp_path / "c", "--every", "2x"), "'2x' is neither a number of steps"),
+            (("--every", 2), "--checkpoint"), (("--checkpoint", tmp_path / "c", "--every", "2x"), "'2x' is neither a number of steps, such as 50, nor a time"),
+            (("--checkpoint", tmp_path / "c", "--every", "s"), "'s' is neither"), (("--checkpoint", tmp_path / "c", "--every", "1.5m"), "'1.5m' is neither"),
             (("--checkpoint", tmp_path / "c", "--every", "0"), "'0' is neither"), (("--checkpoint", tmp_path / "c", "--keep-best", "loss"), "--keep"),
             (("--checkpoint", tmp_path / "c", "--keep", 1, "--keep-best", "loss:low"), "'loss:low' is no metric"),
             (("--checkpoint", data), "it is no folder"), (("--checkpoint", tmp_path / "x" / "y"), "No such file"),
@@ -373,10 +374,11 @@ def test_the_copies_are_counted_before_the_start(dropping, tmp_path):
     assert not (tmp_path / "c").exists()
 
 
-def test_minutes_between_checkpoints_are_the_same_step_on_all_ranks(dropping, tmp_path):
+@pytest.mark.parametrize("unit", "smh")
+def test_times_between_checkpoints_are_the_same_step_on_all_ranks(unit, dropping, tmp_path):
     """None passes here: the last step alone. Ranks that agreed on different steps would hang or be refused."""
     plan, data = compileDropping(dropping, tmp_path / "plan", "--mesh", "data=2"), dropping / "data.npz"
-    run(plan, data, 50, "--checkpoint", tmp_path / "c", "--every", "1m")
+    run(plan, data, 50, "--checkpoint", tmp_path / "c", "--every", f"999{unit}")
     assert checkpoints(tmp_path / "c") == ["step-000000050"]
 
 

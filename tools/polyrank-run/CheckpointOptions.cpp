@@ -2,24 +2,30 @@
 
 #include "tools/polyrank-run/CheckpointOptions.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace polyrank::runtime {
 namespace {
 
-/// "50" steps or "10m" of minutes.
+/// "50" steps, or "30s", "10m" or "2h" of time.
 void setEvery(CheckpointOptions &options, const std::string &text) {
-  bool minutes = text.ends_with('m');
-  const char *end = text.data() + text.size() - (minutes ? 1 : 0);
+  constexpr std::pair<char, uint64_t> units[] = {
+      {'s', 1}, {'m', 60}, {'h', 3600}}; // in seconds
+  auto unit = std::find_if(std::begin(units), std::end(units), [&](auto unit) {
+    return text.ends_with(unit.first);
+  });
+  bool isTime = unit != std::end(units);
+  const char *end = text.data() + text.size() - (isTime ? 1 : 0);
   uint64_t number = 0;
   auto [stopped, error] = std::from_chars(text.data(), end, number);
   if (error != std::errc() || stopped != end || number < 1 ||
       number > 1'000'000'000)
     throw CLI::ValidationError(
         "--every", "'" + text + "' is neither a number of steps, such as 50, "
-                                "nor of minutes, such as 10m");
-  if (minutes)
-    options.everyMinutes = static_cast<double>(number);
+                                "nor a time, such as 30s, 10m or 2h");
+  if (isTime)
+    options.everySeconds = number * unit->second;
   else
     options.everySteps = number;
 }
@@ -50,8 +56,9 @@ void addCheckpointOptions(CLI::App &app, CheckpointOptions &options) {
   app.add_option_function<std::string>(
          "--every",
          [&options](const std::string &text) { setEvery(options, text); },
-         "Write a checkpoint after each N steps, or each N minutes (Nm)")
-      ->type_name("N|Nm")
+         "Write a checkpoint after each N steps, or each N seconds (Ns), minutes "
+         "(Nm) or hours (Nh)")
+      ->type_name("N|Ns|Nm|Nh")
       ->needs(checkpoint);
   auto *keep = app.add_option(
       "--keep", options.retention.keep,

@@ -12,7 +12,7 @@ namespace polyrank::runtime {
 struct CheckpointOptions {
   std::string folder; // --checkpoint; empty: none are written
   uint64_t everySteps = 0;
-  double everyMinutes = 0; // both 0: after the last step alone
+  uint64_t everySeconds = 0; // both 0: after the last step alone
   Retention retention;
   std::string resume; // --resume: a folder of checkpoints, one of them, or auto
   bool resetOptimizer = false, resetData = false;

@@ -229,14 +229,21 @@ private:
   }
 
   void finish(const StepReport &step) {
-    ++attempt.steps;
-    attempt.lastStep = step.step;
     progress->step(step);
+  }
+
+  /// Told by the step that a rank has begun, not by reports: a rank may die
+  /// before another one's report of the step before has come.
+  Attempt howFar() const {
+    uint64_t before = page->facts().step;
+    uint64_t begun = std::max(page->lastBegun(), before + 1);
+    return {begun - 1 - before, begun - 1};
   }
 
   /// Nothing of a failed attempt comes into the next one's files.
   Result<void> forgetAttempt() {
     makeCollector();
+    page->startAgain();
     evaluated.clear();
     // What was asked for and had not begun will not come.
     requests = committer ? committer->ended() : 0;
@@ -330,7 +337,6 @@ private:
                          const EndSignals &signals) {
     for (;;) {
       damage.clear();
-      attempt = {};
       Result<void> ran;
       {
         // Shared memory is the attempt's own, and gone before the next one's.
@@ -359,7 +365,7 @@ private:
         continue;
       }
       Result<std::chrono::seconds> pause =
-          restarts.after(ran.error(), attempt);
+          restarts.after(ran.error(), howFar());
       if (!pause)
         return pause.error();
       tell(fmt::format("polyrank-run: {}\npolyrank-run: all ranks start again "
@@ -441,11 +447,10 @@ private:
     committer->tick(*progress);
     auto now = std::chrono::steady_clock::now();
     // Not before all ranks have done what was asked for last.
-    if (options.checkpoints.everyMinutes > 0 &&
+    if (options.checkpoints.everySeconds > 0 &&
         committer->ended() >= requests &&
         now - lastRequest >=
-            std::chrono::duration<double>(60 *
-                                          options.checkpoints.everyMinutes)) {
+            std::chrono::seconds(options.checkpoints.everySeconds)) {
       page->requestSave();
       lastRequest = now;
       ++requests;
@@ -611,7 +616,6 @@ private:
   std::vector<RankUse> uses;
   std::optional<StepCollector> collector;
   Restarts restarts;
-  Attempt attempt;                // that is running
   std::optional<Error> notFinite; // the loss, for which the job was ended
   uint64_t tracedSteps = 0;
   std::map<uint64_t, std::pair<EvaluationReport, uint32_t>> evaluated;

@@ -295,8 +295,8 @@ Result<RunOptions> completeOptions(RunOptions options, const plan::Plan &plan) {
       return Error{fmt::format("{} is for training plans; a forward plan "
                                "changes no weights",
                                option)};
-  if (options.checkpoints.everyMinutes > 0 && options.steps >> 31)
-    return Error{"--every in minutes is for runs of less than 2^31 steps: give "
+  if (options.checkpoints.everySeconds > 0 && options.steps >> 31)
+    return Error{"--every with a time is for runs of less than 2^31 steps: give "
                  "a number of steps"};
   if (options.commThreads != 0 && !startsAny(plan))
     return Error{fmt::format(

@@ -54,6 +54,8 @@ void RunPage::begin(uint64_t step) {
     ;
 }
 
+uint64_t RunPage::lastBegun() const { return page->steps.load() & low; }
+
 void RunPage::requestSave() {
   uint64_t seen = page->steps.load();
   while (!page->steps.compare_exchange_weak(

@@ -38,6 +38,10 @@ public:
 
   /// A rank begins a step, from 1.
   void begin(uint64_t step);
+  /// The last one that any rank has begun; 0: none has.
+  uint64_t lastBegun() const;
+  /// No rank is there: none has begun a step, and no save is asked for.
+  void startAgain() { page->steps = 0; }
   /// Asks for a save after a step that no rank has begun, so that each of them
   /// learns of it in time. Not again before all have done that.
   void requestSave();
