@@ -11,6 +11,8 @@ enum Mode : int64_t { Sum, Mean, Max }; // as PyTorch numbers them
 
 /// Where each bag begins, and the end of the last, in `count` indices.
 FailureOr<SmallVector<int64_t>> boundsOf(Call &c, int64_t count) {
+  if (failed(c.needIntegers("offsets")))
+    return failure();
   Imported offsets = c.read("offsets");
   if (!offsets.isConstant())
     return c.fail("offsets that the model's inputs say: how long bags are must "
@@ -75,6 +77,8 @@ struct Bags {
 /// Rows of `weight`, `mode` of them for each bag; of a bag without any 0. Those
 /// of `padding_idx` do not count.
 LogicalResult embeddingBag(Call &c) {
+  if (failed(c.needIntegers("indices")))
+    return failure();
   Emitter &emit = c.emit;
   Imported weight = c.read("weight"), indices = c.read("indices");
   if (weight.getRank() != 2 || indices.getRank() != 1)

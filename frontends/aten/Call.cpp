@@ -150,6 +150,13 @@ FailureOr<Call::Together> Call::promote(ArrayRef<Value> values, bool toFloat) {
   return result;
 }
 
+LogicalResult Call::needIntegers(StringRef name) {
+  if (typeOf(name) == ScalarType::Bool || isFloat(typeOf(name)))
+    return fail("its " + name + " is " + (*this)[name].describe() +
+                ", not of integers");
+  return success();
+}
+
 //===-- dims -------------------------------------------------------------===//
 
 FailureOr<int64_t> Call::dim(int64_t dim, int64_t rank) {

@@ -79,6 +79,9 @@ public:
   mlir::FailureOr<Together> promote(llvm::ArrayRef<Value> values,
                                     bool toFloat = false);
 
+  /// Fails unless the elements of tensor `name` are integers.
+  llvm::LogicalResult needIntegers(llvm::StringRef name);
+
   //===-- dims -----------------------------------------------------------===//
 
   /// `dim` counted from the front; fails where it is outside of [-rank, rank).

@@ -12,13 +12,6 @@ namespace {
 
 using graph::Comparison;
 
-LogicalResult needIntegers(Call &c, StringRef name) {
-  if (c.typeOf(name) == ScalarType::Bool || isFloat(c.typeOf(name)))
-    return c.fail("its " + name + " is " + c[name].describe() +
-                  ", not of integers");
-  return success();
-}
-
 /// x[.., indices, ..] with the indices at `dim`, of any shape.
 FailureOr<Imported> pick(Call &c, const Imported &x, Imported indices,
                          int64_t dim) {
@@ -43,7 +36,7 @@ FailureOr<Imported> pick(Call &c, const Imported &x, Imported indices,
 /// Rows of `weight`. Indices of an input are held to the rows that there are;
 /// `padding_idx` has no gradient.
 LogicalResult embedding(Call &c) {
-  if (failed(needIntegers(c, "indices")))
+  if (failed(c.needIntegers("indices")))
     return failure();
   Imported weight = c.read("weight"), indices = c.read("indices");
   if (weight.getRank() != 2)
@@ -63,7 +56,7 @@ LogicalResult embedding(Call &c) {
 }
 
 LogicalResult indexSelect(Call &c) {
-  if (failed(needIntegers(c, "index")))
+  if (failed(c.needIntegers("index")))
     return failure();
   Imported x = c.read("self"), index = c.read("index");
   auto dim = c.dim(c.integer("dim"), x.getRank());
@@ -79,7 +72,7 @@ LogicalResult indexSelect(Call &c) {
 }
 
 LogicalResult gather(Call &c) {
-  if (failed(needIntegers(c, "index")))
+  if (failed(c.needIntegers("index")))
     return failure();
   Imported x = c.read("self"), index = c.read("index");
   auto dim = c.dim(c.integer("dim"), x.getRank());
@@ -92,7 +85,7 @@ LogicalResult gather(Call &c) {
 
 /// As gather, where the other dims broadcast.
 LogicalResult takeAlong(Call &c) {
-  if (failed(needIntegers(c, "indices")))
+  if (failed(c.needIntegers("indices")))
     return failure();
   Imported x = c.read("self"), index = c.read("indices");
   if (!c.has("dim"))
@@ -140,7 +133,7 @@ LogicalResult index(Call &c) {
 }
 
 LogicalResult oneHot(Call &c) {
-  if (failed(needIntegers(c, "self")))
+  if (failed(c.needIntegers("self")))
     return failure();
   Imported indices = c.read("self");
   int64_t classes = c.integer("num_classes");

@@ -193,6 +193,8 @@ LogicalResult repeatInterleave(Call &c) {
     x = c.emit.reshape(x, {1});
   Shape shape = x.getShape(), apart = shape, spread = shape;
   if (c["repeats"].isTensor()) {
+    if (failed(c.needIntegers("repeats")))
+      return failure();
     Imported counts = c.read("repeats");
     if (!counts.isConstant())
       return c.fail("its repeats depend on the values of inputs or parameters, "

@@ -98,9 +98,9 @@ struct Along {
 FailureOr<Along> getAlong(Call &c, StringRef source) {
   const TensorRef &self = c.tensor("self");
   auto dim = c.dim(c.integer("dim"), self->getRank());
-  if (failed(dim))
+  if (failed(dim) || failed(c.needIntegers("index")))
     return failure();
-  if (isFloat(c.typeOf("index")) || self->getRank() == 0)
+  if (self->getRank() == 0)
     return c.fail("indices " + c["index"].describe() + " into " +
                   c["self"].describe());
   Along along{self->read(c.emit), c.read("index"), {}, *dim};
@@ -159,11 +159,11 @@ LogicalResult indexedSlices(Call &c, const Value &source, Scatter reduction,
   const TensorRef &self = c.tensor("self");
   ScalarType type = self->getType();
   auto dim = c.dim(c.integer("dim"), self->getRank());
-  if (failed(dim))
+  if (failed(dim) || failed(c.needIntegers("index")))
     return failure();
   Imported x = self->read(c.emit), index = c.read("index"),
            updates = c.as(source, type);
-  if (isFloat(c.typeOf("index")) || index.getRank() > 1 || x.getRank() == 0)
+  if (index.getRank() > 1 || x.getRank() == 0)
     return c.fail("indices " + c["index"].describe() + " into " +
                   c["self"].describe());
   int64_t count = countElements(index.getShape()), size = x.getShape()[*dim];

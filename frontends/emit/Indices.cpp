@@ -9,7 +9,7 @@ namespace polyrank::frontends {
 using graph::Comparison;
 
 Imported wrapIndices(Emitter &emit, const Imported &indices, int64_t size) {
-  if (indices.isConstant()) {
+  if (indices.isConstant() && isa<IntegerType>(indices.getElementType())) {
     ArrayRef<int64_t> given(indices.constant->integers);
     if (llvm::none_of(given, [](int64_t index) { return index < 0; }))
       return indices;

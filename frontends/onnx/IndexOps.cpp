@@ -45,8 +45,8 @@ LogicalResult gather(NodeImporter &n) {
   Shape shape = x.getShape();
   int64_t size = shape[*axis];
   Imported indices = n.operand(1);
-  if (!isa<IntegerType>(indices.getElementType()))
-    return n.fail("its indices are not integers");
+  if (failed(n.needIntegers(1, "indices")))
+    return failure();
   if (indices.isConstant() || !isParameter(x))
     indices = wrapIndices(n.emit, indices, size);
   else
@@ -86,7 +86,7 @@ LogicalResult gather(NodeImporter &n) {
 
 /// result[i, j, ..] = x[.., indices[i, j, ..], ..] with the index at `axis`.
 LogicalResult gatherElements(NodeImporter &n) {
-  if (failed(n.need(2)))
+  if (failed(n.need(2)) || failed(n.needIntegers(1, "indices")))
     return failure();
   const Imported &x = n.operand(0), &given = n.operand(1);
   auto axis = n.axis(n.getInt("axis", 0), x.getRank());
@@ -102,7 +102,7 @@ LogicalResult gatherElements(NodeImporter &n) {
 /// The last dim of the indices addresses the dims after the batch ones, which
 /// are therefore merged into one.
 LogicalResult gatherND(NodeImporter &n) {
-  if (failed(n.need(2)))
+  if (failed(n.need(2)) || failed(n.needIntegers(1, "indices")))
     return failure();
   const Imported &x = n.operand(0), &given = n.operand(1);
   Shape shape = x.getShape(), indexShape = given.getShape();
@@ -146,7 +146,7 @@ LogicalResult oneHot(NodeImporter &n) {
   auto axis = n.axis(n.getInt("axis", -1), n.operand(0).getRank() + 1);
   if (failed(axis))
     return failure();
-  Imported indices = wrapIndices(n.emit, n.operand(0), depth);
+  Imported indices = wrapIndices(n.emit, n.operand(0), depth); // or floats
   Shape shape = indices.getShape();
   shape.insert(shape.begin() + *axis, 1);
   indices = n.emit.reshape(indices, shape);

@@ -147,6 +147,12 @@ LogicalResult NodeImporter::need(size_t count) {
   return success();
 }
 
+LogicalResult NodeImporter::needIntegers(size_t i, StringRef what) {
+  if (isa<IntegerType>(operands[i].getElementType()))
+    return success();
+  return fail("its " + what + " are not integers");
+}
+
 LogicalResult NodeImporter::needKnown(size_t i, StringRef what) {
   if (!has(i))
     return fail("its " + what + " is missing");

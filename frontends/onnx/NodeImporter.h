@@ -94,6 +94,8 @@ public:
   llvm::LogicalResult need(size_t count);
   /// Fails unless operand `i` is there and can be looked at now.
   llvm::LogicalResult needKnown(size_t i, llvm::StringRef what);
+  /// Fails unless the elements of operand `i` are integers.
+  llvm::LogicalResult needIntegers(size_t i, llvm::StringRef what);
   /// Fails where `shape` has negative dims or too many elements.
   llvm::LogicalResult fits(llvm::ArrayRef<int64_t> shape) {
     return emit.fits(shape);

@@ -26,12 +26,10 @@ FailureOr<Scatter> scatterReduction(NodeImporter &n) {
 }
 
 LogicalResult needIndices(NodeImporter &n) {
-  if (failed(n.need(3)))
+  if (failed(n.need(3)) || failed(n.needIntegers(1, "indices")))
     return failure();
   const Imported &x = n.operand(0), &indices = n.operand(1),
                  &updates = n.operand(2);
-  if (!isa<IntegerType>(indices.getElementType()))
-    return n.fail("its indices are not integers");
   if (toComputedType(x.getElementType()) !=
       toComputedType(updates.getElementType()))
     return n.fail("its updates have another type than what they go into");

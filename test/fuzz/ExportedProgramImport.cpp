@@ -160,7 +160,9 @@ void change(json::Value &root, const std::vector<json::Value *> &from,
     else if (what == 4)
       value = double(chance.number()) / 2;
     else
-      value = value.getAsInteger().value_or(0) + (what == 5 ? 1 : -1);
+      value = static_cast<int64_t>(
+          static_cast<uint64_t>(value.getAsInteger().value_or(0)) +
+          (what == 5 ? 1 : -1)); // which may wrap around
     return;
   }
   if (value.kind() == json::Value::Boolean) {

@@ -173,6 +173,8 @@ NODES = {
     "gather a known run from behind": Node("Gather", 13, floats(4, 3), i64(-3, -2), known=(1,)),
     "gather elements from behind": Node("GatherElements", 13, floats(4, 3), np.array([[-1, 0, 1], [2, -4, 3]])),
     "one hot outside of the depth": Node("OneHot", 11, i64(0, -1, 5, -7, 2), i64(3), f32([-1, 2]), known=(1,)),
+    "one hot of floats": Node("OneHot", 11, f32([0, -1, 2.5, 1]), np.float32(3), f32([-1, 2]), known=(1,)),
+    "one hot of known floats": Node("OneHot", 11, f32([0, -1, 2.5, 1]), np.float32(3), f32([-1, 2]), known=(0, 1)),
     "one hot in front": Node("OneHot", 11, np.array([[0, 1], [2, -1]]), i64(3), f32([0, 1]), known=(1,), axis=0),
     "running sum, exclusive and reversed": Node("CumSum", 14, floats(2, 4), np.int64(-1), known=(1,), exclusive=1, reverse=1),
     "last of equal maxima": Node("ArgMax", 13, f32([[1, 3, 3], [2, 2, 0]]), axis=-1, select_last_index=1),

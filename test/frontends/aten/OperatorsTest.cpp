@@ -114,6 +114,32 @@ TEST_F(Overloads, AMaskThatDependsOnAnInputIsNoIndex) {
             std::string::npos);
 }
 
+TEST_F(Overloads, WhatPicksElementsIsOfIntegers) {
+  Value floats = call("aten::ones", {Value::list({Value(3)})}), dim(1);
+  auto refuses = [&](llvm::StringRef name, llvm::StringRef argument,
+                     llvm::ArrayRef<Value> arguments) {
+    EXPECT_TRUE(call(name, arguments).isUnknown()) << name.str();
+    std::string reason = (name + ": its " + argument).str();
+    EXPECT_NE(reasons().find(reason), std::string::npos) << reason;
+    EXPECT_NE(reasons().find("not of integers"), std::string::npos);
+  };
+  Value rows = call("aten::ones_like", {x});
+  refuses("aten::repeat_interleave", "repeats", {x, floats, dim});
+  refuses("aten::index_select", "index", {x, dim, floats});
+  refuses("aten::index_add", "index", {x, dim, floats, x});
+  refuses("aten::gather", "index", {x, dim, rows});
+  refuses("aten::scatter", "index", {x, dim, rows, x});
+  refuses("aten::scatter_add", "index", {x, dim, rows, x});
+  refuses("aten::take_along_dim", "indices", {x, rows, dim});
+  refuses("aten::one_hot", "self", {floats, Value(3)});
+  refuses("aten::embedding", "indices", {x, floats});
+  refuses("aten::embedding_bag", "indices", {x, floats, known({0})});
+  refuses("aten::embedding_bag", "offsets", {x, known({0, 1, 1}), floats});
+  // And no booleans.
+  refuses("aten::index_select", "index",
+          {x, dim, call("aten::gt", {floats, Value(0)})});
+}
+
 TEST_F(Overloads, ADivisionByZeroIsRefused) {
   call("aten::floordiv", {Value(1), Value(0)});
   EXPECT_EQ(reasons(), "aten::floordiv: a division by 0\n");
