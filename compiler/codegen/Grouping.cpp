@@ -18,7 +18,7 @@ bool polyrank::codegen::isKernelOp(Operation *op) {
     return isa<SplatElementsAttr>(constant.getValue());
   return isa_and_present<graph::GraphDialect>(op->getDialect()) &&
          op->getNumResults() != 0 && op->getNumRegions() == 0 &&
-         !isa<graph::MatmulOp>(op);
+         !graph::isProduct(op);
 }
 
 bool polyrank::codegen::isFree(Operation *op) {

@@ -140,10 +140,20 @@ void RankEvaluator::runGemm(rank::GemmOp op) {
         startB += i * dim.bStride;
         start += i * dim.resultStride;
       }
-      for (int64_t i = 0; i < op.getM(); ++i)
+      auto rows = llvm::to_vector(llvm::seq(op.getM())),
+           inner = llvm::to_vector(llvm::seq(op.getK()));
+      if (op.getGrouped()) {
+        const Tensor &groups = at(op.getGroups(), device);
+        int64_t id = at(op.getIds(), device).integers[index[0]];
+        bool ofRows = op.getGrouped() == rank::Grouped::Rows;
+        llvm::erase_if(ofRows ? rows : inner, [&](int64_t number) {
+          return groups.integers[number] != id;
+        });
+      }
+      for (int64_t i : rows)
         for (int64_t j = 0; j < op.getN(); ++j) {
           double sum = 0;
-          for (int64_t l = 0; l < op.getK(); ++l)
+          for (int64_t l : inner)
             sum += left.floats[startA + i * a[1] + l * a[2]] *
                    right.floats[startB + l * b[1] + j * b[2]];
           result.floats[start + i * op.getRow() + j] += alpha * sum;

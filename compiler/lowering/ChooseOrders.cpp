@@ -202,7 +202,7 @@ std::vector<Value> OrderChooser::findSeeds() {
       if (!isa<RankedTensorType>(value.getType()) || hasNoOrder(value))
         return;
       keys.push_back(
-          {!isa<graph::MatmulOp>(op), -countElements(value), seeds.size()});
+          {!graph::isProduct(&op), -countElements(value), seeds.size()});
       seeds.push_back(value);
     };
     for (Value result : op.getResults())

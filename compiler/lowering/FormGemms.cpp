@@ -2,7 +2,9 @@
 
 #include <limits>
 
+#include "compiler/lowering/Absorb.h"
 #include "compiler/lowering/GemmForm.h"
+#include "compiler/lowering/GroupedGemms.h"
 #include "compiler/lowering/Passes.h"
 #include "compiler/target/Target.h"
 #include "dialects/graph/Graph.h"
@@ -60,9 +62,6 @@ private:
                                         ArrayRef<ArrayRef<int64_t>> order);
   double copyTime(const StridedView &view);
   void choose();
-  void absorbScale();
-  Value absorbSum();
-
   graph::MatmulOp op;
   target::TargetInterface target;
   OpBuilder builder;
@@ -70,7 +69,6 @@ private:
   StridedView lhs, rhs;
   ResultForm result;
   GemmForm form;
-  double alpha = 1;
 };
 
 } // namespace
@@ -179,60 +177,21 @@ void GemmFormer::choose() {
   rhs = take(*right, op.getRhs());
 }
 
-/// The only use of `value`, if it is of type OpTy in the op's block.
-template <typename OpTy>
-static OpTy getOnlyUser(Value value, Operation *op) {
-  auto user = value.hasOneUse() ? dyn_cast<OpTy>(*value.user_begin()) : OpTy();
-  return user && user->getBlock() == op->getBlock() ? user : OpTy();
-}
-
-void GemmFormer::absorbScale() {
-  while (auto scale = getOnlyUser<graph::MulOp>(result.value, op)) {
-    Value other =
-        scale.getLhs() == result.value ? scale.getRhs() : scale.getLhs();
-    std::optional<double> factor = graph::getSplat(other);
-    if (!factor)
-      return;
-    alpha *= *factor;
-    result.value = scale.getResult();
-  }
-}
-
-/// A sum with a value that nobody else needs, in whose buffer it can happen:
-/// a microbatch accumulator or another product. Returns that value.
-Value GemmFormer::absorbSum() {
-  auto sum = getOnlyUser<graph::AddOp>(result.value, op);
-  if (!sum)
-    return {};
-  Value other = sum.getLhs() == result.value ? sum.getRhs() : sum.getLhs();
-  if (!other.hasOneUse() || other == result.value)
-    return {};
-  if (!rank::isSum(other) && !other.getDefiningOp<rank::GemmOp>())
-    return {};
-  if (other.getParentBlock() != op->getBlock())
-    return {};
-  result.value = sum.getResult();
-  return other;
-}
-
 LogicalResult GemmFormer::run() {
-  Type element = cast<RankedTensorType>(op.getLhs().getType()).getElementType();
-  if (!element.isF32())
-    return op.emitOpError("multiplies ")
-           << element << ", for which this device has no library call; convert "
-           << "the operands to f32";
+  if (failed(verifyElements(op)))
+    return failure();
   choose();
-  absorbScale();
-  Value addend = absorbSum();
+  Absorbed absorbed(op, result.value);
   StridedView &a = form.swapped ? rhs : lhs, &b = form.swapped ? lhs : rhs;
-  builder.setInsertionPoint(result.value.getDefiningOp());
+  builder.setInsertionPoint(absorbed.result.getDefiningOp());
   auto gemm = rank::GemmOp::create(
-      builder, op.getLoc(), result.value.getType(), a.base, b.base, addend,
-      form.aAccess, form.bAccess, form.sizes, form.row, form.batch,
-      APFloat(static_cast<float>(alpha)), /*call=*/nullptr,
-      /*scratch=*/nullptr, /*buffers=*/nullptr);
+      builder, op.getLoc(), absorbed.result.getType(), a.base, b.base,
+      absorbed.addend, /*groups=*/nullptr, /*ids=*/nullptr, form.aAccess,
+      form.bAccess, form.sizes, form.row, form.batch,
+      APFloat(static_cast<float>(absorbed.alpha)), /*grouped=*/nullptr,
+      /*call=*/nullptr, /*scratch=*/nullptr, /*buffers=*/nullptr);
   graph::copyProvenance(op, gemm);
-  result.value.replaceAllUsesWith(gemm.getResult());
+  absorbed.result.replaceAllUsesWith(gemm.getResult());
   return success();
 }
 
@@ -260,6 +219,7 @@ struct FormGemmsPass : lowering::impl::FormGemmsBase<FormGemmsPass> {
     bool failedOne = false;
     for (graph::MatmulOp op : matmuls)
       failedOne |= failed(GemmFormer(op, *target).run());
+    failedOne |= failed(formGroupedGemms(getOperation()));
     if (failedOne)
       return signalPassFailure();
     eraseDead(getOperation());

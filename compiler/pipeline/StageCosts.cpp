@@ -94,7 +94,7 @@ int64_t CostReader::getTime(Operation *op) const {
       }))
     gradients = 0;
   int64_t backward = std::min<int64_t>(gradients, 1);
-  if (isa<graph::MatmulOp>(op))
+  if (graph::isProduct(op))
     backward = gradients;
   // Two products for each of the forward's.
   if (isa<graph::AttentionOp>(op))

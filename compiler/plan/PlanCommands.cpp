@@ -103,6 +103,11 @@ LogicalResult CommandWriter::writeGemm(rank::GemmOp op, fb::CommandT &command) {
   gemm.a = shifted(op.getA(), op.getAAccess()[0]);
   gemm.b = shifted(op.getB(), op.getBAccess()[0]);
   gemm.c = refer(op.getResult());
+  gemm.grouped = fb::GemmGrouping(shape.grouped);
+  if (op.getGrouped()) {
+    gemm.groups = refer(op.getGroups());
+    gemm.ids = refer(op.getIds());
+  }
   if (rank::BufferAttr scratch = op.getScratchAttr())
     gemm.scratch = refer(scratch);
   gemm.flops = op.getFlops();

@@ -27,6 +27,9 @@ runtime::GemmShape target::getGemmShape(rank::GemmOp gemm) {
         {dim.count, dim.aStride, dim.bStride, dim.resultStride});
   shape.alpha = gemm.getAlpha().convertToFloat();
   shape.beta = gemm.getAddend() ? 1 : 0;
+  if (std::optional<rank::Grouped> grouped = gemm.getGrouped())
+    shape.grouped = grouped == rank::Grouped::Rows ? runtime::GemmGroups::Rows
+                                                   : runtime::GemmGroups::Inner;
   if (auto call = dyn_cast_or_null<rank::CpuCallAttr>(gemm.getCallAttr())) {
     shape.library = runtime::GemmLibrary(call.getLibrary());
     shape.pieces = call.getPieces();

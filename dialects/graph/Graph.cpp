@@ -102,6 +102,10 @@ static int64_t bytes(Type type) {
   return tensor.getNumElements() * ((tensor.getElementTypeBitWidth() + 7) / 8);
 }
 
+bool polyrank::graph::isProduct(Operation *op) {
+  return isa<MatmulOp, GroupedMatmulOp, GroupedOuterOp>(op);
+}
+
 Cost polyrank::graph::elementwiseCost(Operation *op) {
   Cost cost;
   for (Value operand : op->getOperands())

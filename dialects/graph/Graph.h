@@ -46,6 +46,8 @@ mlir::LogicalResult
 localizeByCloning(mlir::Operation *op, LocalContext &context,
                   mlir::ValueRange operands,
                   llvm::SmallVectorImpl<mlir::Value> &results);
+/// Whether `op` is a matrix product, for which devices have library calls.
+bool isProduct(mlir::Operation *op);
 /// One FLOP per element of the results, every tensor read or written once.
 Cost elementwiseCost(mlir::Operation *op);
 /// See Elementwise.td for the letters.

@@ -230,6 +230,17 @@ def Rank_CpuCallAttr : Rank_Attr<"CpuCall", "cpu_call"> {
   let assemblyFormat = "`<` $library (`,` `pieces` `=` $pieces^)? `>`";
 }
 
+def Rank_Grouped : I32EnumAttr<"Grouped", "which dim of a product is in groups", [
+  I32EnumAttrCase<"Rows", 0, "rows">, I32EnumAttrCase<"Inner", 1, "inner">]> {
+  let cppNamespace = "::polyrank::rank";
+  let genSpecializedAttr = 0;
+}
+
+// `grouped` of a `rank.gemm`: `#rank.grouped<rows>`, `#rank.grouped<inner>`.
+def Rank_GroupedAttr : EnumAttr<Rank_Dialect, Rank_Grouped, "grouped"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
 def Rank_CpuLoops : I32EnumAttr<"CpuLoops", "how the loops of a kernel nest", [
   I32EnumAttrCase<"Map", 0, "map">, I32EnumAttrCase<"Row", 1, "row">,
   I32EnumAttrCase<"Column", 2, "column">, I32EnumAttrCase<"Scatter", 3, "scatter">]> {

@@ -127,9 +127,10 @@ runtime::InPlace LaunchOp::getInPlace(unsigned operand, unsigned result) {
              : runtime::InPlace::Never;
 }
 
-/// The addend is operand 2.
 runtime::InPlace GemmOp::getInPlace(unsigned operand, unsigned) {
-  return operand == 2 ? runtime::InPlace::Same : runtime::InPlace::Never;
+  return getAddend() && operand == getAddendMutable()[0].getOperandNumber()
+             ? runtime::InPlace::Same
+             : runtime::InPlace::Never;
 }
 
 static GemmOp::Form getForm(ArrayRef<int64_t> access, int64_t columns) {
@@ -216,16 +217,40 @@ SmallVector<GemmOp::BatchDim> GemmOp::getBatchDims() {
 
 int64_t GemmOp::getFlops() {
   int64_t flops = 2 * getM() * getN() * getK();
-  for (BatchDim dim : getBatchDims())
-    flops *= dim.count;
+  if (!getGrouped())
+    for (BatchDim dim : getBatchDims())
+      flops *= dim.count;
   return flops;
 }
 
+/// Condition 7.
+static LogicalResult verifyGroups(GemmOp op) {
+  if (!op.getGrouped()) {
+    if (op.getGroups())
+      return op.emitOpError("[7] has groups and is not grouped");
+    return success();
+  }
+  bool ofRows = op.getGrouped() == Grouped::Rows;
+  auto isOf = [](Value numbers, int64_t count) {
+    auto type = numbers ? cast<RankedTensorType>(numbers.getType()) : nullptr;
+    return type && type.getElementType().isInteger(64) &&
+           type.getNumElements() == count;
+  };
+  SmallVector<GemmOp::BatchDim> batch = op.getBatchDims();
+  if (batch.size() != 1 || !isOf(op.getIds(), batch[0].count))
+    return op.emitOpError("[7] has no ids for its one batch dim");
+  if (!isOf(op.getGroups(), ofRows ? op.getM() : op.getK()))
+    return op.emitOpError("[7] has no group for each ")
+           << (ofRows ? "row" : "element of the inner dim");
+  return success();
+}
+
 LogicalResult GemmOp::verify() {
-  for (Type type : getOperation()->getOperandTypes())
-    if (!cast<RankedTensorType>(type).getElementType().isF32())
+  for (Value operand : {getA(), getB(), getAddend(), getResult()})
+    if (operand &&
+        !cast<RankedTensorType>(operand.getType()).getElementType().isF32())
       return emitOpError("[1] operand of type ")
-             << type << "; the library multiplies f32";
+             << operand.getType() << "; the library multiplies f32";
   if (getAAccess().size() != 3 || getBAccess().size() != 3 ||
       getSizes().size() != 3)
     return emitOpError("accesses are [offset, row, column], sizes [m, n, k]");
@@ -235,6 +260,8 @@ LogicalResult GemmOp::verify() {
   if (llvm::any_of(getSizes(), [](int64_t size) { return size < 1; }))
     return emitOpError("sizes are positive");
   SmallVector<BatchDim> batch = getBatchDims();
+  if (failed(verifyGroups(*this)))
+    return failure();
 
   auto verifyOperand =
       [&](StringRef name, Value operand, ArrayRef<int64_t> access, int64_t rows,
@@ -276,6 +303,8 @@ LogicalResult GemmOp::verify() {
       {1, getN()}, {static_cast<int64_t>(getRow()), getM()}};
   for (const BatchDim &dim : batch)
     loops.push_back({dim.resultStride, dim.count});
+  if (getGrouped() == Grouped::Rows && loops.pop_back_val().first != 0)
+    return emitOpError("[4] a grouped row is in one place, whatever its group");
   llvm::erase_if(loops, [](auto loop) { return loop.second == 1; });
   llvm::sort(loops);
   int64_t next = 1;

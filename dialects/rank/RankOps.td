@@ -122,7 +122,7 @@ def Rank_WaitOp : Rank_Command<"wait", [AttrSizedOperandSegments]> {
   }];
 }
 
-def Rank_GemmOp : Rank_Command<"gemm", [Pure]> {
+def Rank_GemmOp : Rank_Command<"gemm", [Pure, AttrSizedOperandSegments]> {
   let summary = "Matrix product of operands read with strides: one library call";
   let description = [{
     Operands and result are seen as their elements in row-major order; strides
@@ -137,6 +137,11 @@ def Rank_GemmOp : Rank_Command<"gemm", [Pure]> {
     the result takes the addend's buffer. `call` is how the target computes it
     (`#rank.cpu_call`), and `scratch` the memory in which that works.
 
+    `grouped` is a product of groups (`graph.grouped_matmul`, `grouped_outer`):
+    the outermost batch dim is that of the groups, and of its product t_0 only
+    the rows i (`#rank.grouped<rows>`) or the l (`inner`) count whose number in
+    `groups` is `ids[t_0]`.
+
     ```mlir
     // y[b, s, o] = sum_i x[b, s, i] w[o, i]
     %y = rank.gemm %x at [0, 16, 1], %w at [0, 1, 16] sizes [8, 32, 16] row 32 batch []
@@ -147,18 +152,22 @@ def Rank_GemmOp : Rank_Command<"gemm", [Pure]> {
     2. Of an operand's two strides one is 1 and the other at least the extent of
        the dim of stride 1; a dim of extent 1 may have any stride.
     3. No element outside an operand is read.
-    4. Every element of the result is written exactly once.
+    4. Every element of the result is written exactly once; of grouped rows by
+       each group, all to the same places.
     5. The addend has the result's type.
     6. `batch` has four numbers per dim.
+    7. A grouped product has `groups`, an i64 for each row or l, and `ids`, one
+       for each product of its one batch dim; no other has any.
   }];
   let arguments = (ins Rank_Tensor:$a, Rank_Tensor:$b, Optional<Rank_Tensor>:$addend,
+                       Optional<Rank_Tensor>:$groups, Optional<Rank_Tensor>:$ids,
                        DenseI64ArrayAttr:$a_access, DenseI64ArrayAttr:$b_access,
                        DenseI64ArrayAttr:$sizes, I64Attr:$row, DenseI64ArrayAttr:$batch,
-                       DefaultValuedAttr<F32Attr, "1.0f">:$alpha, OptionalAttr<AnyAttr>:$call,
-                       OptionalAttr<Rank_BufferAttr>:$scratch, OptionalAttr<Rank_BufferArray>:$buffers);
+                       DefaultValuedAttr<F32Attr, "1.0f">:$alpha, OptionalAttr<Rank_GroupedAttr>:$grouped,
+                       OptionalAttr<AnyAttr>:$call, OptionalAttr<Rank_BufferAttr>:$scratch, OptionalAttr<Rank_BufferArray>:$buffers);
   let results = (outs Rank_Tensor:$result);
   let assemblyFormat = [{
-    $a `at` $a_access `,` $b `at` $b_access (`add` $addend^)?
+    $a `at` $a_access `,` $b `at` $b_access (`add` $addend^)? (`groups` $groups^ `ids` $ids)?
     `sizes` $sizes `row` $row `batch` $batch attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
@@ -174,7 +183,8 @@ def Rank_GemmOp : Rank_Command<"gemm", [Pure]> {
     Form getAForm();
     Form getBForm();
     ::polyrank::runtime::InPlace getInPlace(unsigned operand, unsigned result);
-    /// 2 m n k times the batch.
+    /// 2 m n k times the batch, of which each row or l of a grouped product is in
+    /// one.
     int64_t getFlops();
   }];
 }

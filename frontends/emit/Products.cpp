@@ -113,39 +113,24 @@ FailureOr<Imported> matrixProduct(Emitter &emit, Imported lhs, Imported rhs) {
 
 Imported groupedProduct(Emitter &emit, const Imported &rows,
                         const Imported &matrices, const Imported &ends) {
-  int64_t count = rows.getShape()[0], inner = rows.getShape()[1];
-  int64_t groups = matrices.getShape()[0], columns = matrices.getShape()[2];
-  Type type = rows.getElementType();
-  // Whether row s is in front of the end of group e, then whether it is in it.
+  int64_t count = rows.getShape()[0], groups = matrices.getShape()[0];
+  Type number = emit.getBuilder().getI64Type();
+  // A row is in the group of so many ends as it is not in front of.
   Shape shape = {groups, count};
-  Imported end = emit.broadcast(emit.reshape(ends, {groups, 1}), shape,
-                                !ends.isConstant());
-  Imported isBefore =
-      emit.convert(emit.binary<graph::CompareOp>(
-                       emit.iota(shape, 1, ends.getElementType()), end,
-                       graph::Comparison::LT),
-                   type);
-  Imported before = emit.broadcast(emit.scalar(type, 0), {1, count}, false);
-  if (groups > 1)
-    before = emit.concat({before, emit.slice(isBefore, 0, 0, groups - 1)}, 0);
-  Imported isIn = emit.binary<graph::SubOp>(isBefore, before);
-  using Dims = ArrayRef<int64_t>;
-  // What has fewer elements is repeated over the groups: rows, or results.
-  if (inner <= columns) {
-    Shape all = {groups, count, inner};
-    Imported kept = emit.binary<graph::MulOp>(
-        emit.broadcast(rows, all, !rows.isConstant()),
-        emit.broadcast(emit.reshape(isIn, {groups, count, 1}), all,
-                       !isIn.isConstant()));
-    return emit.binary<graph::MatmulOp>(kept, matrices, Dims{}, Dims{},
-                                        Dims{0, 2}, Dims{0, 1});
-  }
-  Imported products =
-      productOf(emit, rows, matrices, {}, {}, 1, 1); // [rows, groups, out]
-  Imported chosen = emit.reshape(emit.transpose(isIn, {1, 0}),
-                                 {count, groups, 1});
-  return emit.reduce(sharding::ReductionKind::Sum,
-                     emit.binaryOver<graph::MulOp>(products, chosen), {1});
+  Imported end = emit.broadcast(
+      emit.reshape(emit.convert(ends, number), {groups, 1}), shape,
+      !ends.isConstant());
+  Imported isBehind = emit.convert(
+      emit.binary<graph::CompareOp>(emit.iota(shape, 1, number), end,
+                                    graph::Comparison::GE),
+      number);
+  Imported group =
+      emit.reduce(sharding::ReductionKind::Sum, isBehind, {0});
+  return emit.emit({rows, matrices, group, emit.iota({groups}, 0, number)},
+                   [](OpBuilder &b, ValueRange v) -> Operation * {
+                     return graph::GroupedMatmulOp::create(
+                         b, v[0].getLoc(), v[0], v[1], v[2], v[3]);
+                   })[0];
 }
 
 } // namespace polyrank::frontends

@@ -2,6 +2,7 @@
 
 #include "runtime/exec/Profile.h"
 
+#include "runtime/plan/Enums.h"
 #include "support/Json.h"
 
 #include <algorithm>
@@ -19,6 +20,8 @@ std::string nameOf(const plan::Gemm &gemm) {
   if (gemm.batch())
     for (const plan::GemmBatch *dim : *gemm.batch())
       name += fmt::format(" *{}", dim->count());
+  if (gemm.grouped() != plan::GemmGrouping::None)
+    name += fmt::format(" grouped {}", nameOf(groupsOf(gemm.grouped())));
   if (gemm.beta() != 0)
     name += " +=";
   if (gemm.pieces() != 0)
@@ -70,7 +73,8 @@ ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
   case plan::CommandBody::Gemm: {
     const plan::Gemm &gemm = *command.body_as_Gemm();
     double work = 2.0 * gemm.m() * gemm.n() * gemm.k();
-    if (gemm.batch())
+    // Each row of a grouped product is in one of its products.
+    if (gemm.batch() && gemm.grouped() == plan::GemmGrouping::None)
       for (const plan::GemmBatch *dim : *gemm.batch())
         work *= dim->count();
     line.kind = "gemm";

@@ -29,6 +29,9 @@ void visitBuffers(const plan::Command &command, const Read &read,
     const plan::Gemm &gemm = *command.body_as_Gemm();
     read(*gemm.a());
     read(*gemm.b());
+    for (const plan::BufferRef *numbers : {gemm.groups(), gemm.ids()})
+      if (numbers)
+        read(*numbers);
     if (gemm.beta() != 0)
       read(*gemm.c());
     write(*gemm.c(), false);

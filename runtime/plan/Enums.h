@@ -30,6 +30,8 @@ static_assert(mirrorsAll<DType, plan::DType, numDTypes>);
 static_assert(
     mirrorsAll<GemmLibrary, plan::GemmImplementation, numGemmLibraries>);
 
+static_assert(mirrorsAll<GemmGroups, plan::GemmGrouping, numGemmGroups>);
+
 constexpr CollectiveKind kindOf(plan::CollectiveKind kind) {
   return static_cast<CollectiveKind>(kind);
 }
@@ -39,6 +41,10 @@ constexpr Reduction reductionOf(plan::Reduction reduction) {
 
 constexpr GemmLibrary libraryOf(plan::GemmImplementation implementation) {
   return static_cast<GemmLibrary>(implementation);
+}
+
+constexpr GemmGroups groupsOf(plan::GemmGrouping groups) {
+  return static_cast<GemmGroups>(groups);
 }
 
 inline TransferShape shapeOf(const plan::Transfer &transfer) {

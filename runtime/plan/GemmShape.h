@@ -22,6 +22,23 @@ constexpr const char *nameOf(GemmLibrary library) {
   return "unknown";
 }
 
+/// Which dim of a product is in groups, each of which is one product of the
+/// outermost batch dim: none, the rows, or the dim that is summed over.
+enum class GemmGroups : uint8_t { None, Rows, Inner };
+inline constexpr int numGemmGroups = 3;
+
+constexpr const char *nameOf(GemmGroups groups) {
+  switch (groups) {
+  case GemmGroups::None:
+    return "none";
+  case GemmGroups::Rows:
+    return "rows";
+  case GemmGroups::Inner:
+    return "inner";
+  }
+  return "unknown";
+}
+
 /// Where the scratch of a product begins, in bytes: at a cache line.
 inline constexpr int64_t gemmScratchAlignment = 64;
 
@@ -45,6 +62,7 @@ struct GemmShape {
   /// by one thread; 0: as follows from the sizes. Other pieces may give other
   /// bits.
   int64_t pieces = 0;
+  GemmGroups grouped = GemmGroups::None;
   bool operator==(const GemmShape &) const = default;
 };
 

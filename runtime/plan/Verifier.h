@@ -85,6 +85,7 @@ private:
   bool verifyLoop(const std::string &what);
   bool verifyLaunch(const std::string &what, const plan::Launch &launch);
   bool verifyGemm(const std::string &what, const plan::Gemm &gemm);
+  bool verifyGroups(const std::string &what, const plan::Gemm &gemm);
   bool verifyMatrix(const std::string &what, const plan::BufferRef &buffer,
                     int64_t rows, int64_t columns, int64_t leading,
                     const plan::Gemm &gemm,

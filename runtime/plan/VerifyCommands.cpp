@@ -122,6 +122,43 @@ bool PlanVerifier::verifyMatrix(const std::string &what,
   return true;
 }
 
+// A grouped product has a number for each row, or each element of the inner dim,
+// and one for each product of its one batch dim; all rows of C are its own.
+bool PlanVerifier::verifyGroups(const std::string &what, const Gemm &gemm) {
+  if (gemm.grouped() < GemmGrouping::MIN || gemm.grouped() > GemmGrouping::MAX)
+    return fail("{}: groups of kind {} do not exist", what,
+                int(gemm.grouped()));
+  if (gemm.grouped() == GemmGrouping::None)
+    return gemm.groups() || gemm.ids()
+               ? fail("{}: is not grouped, and has numbers of groups", what)
+               : true;
+  if (!gemm.batch() || gemm.batch()->size() != 1 || !gemm.groups() ||
+      !gemm.ids())
+    return fail("{}: groups are of one batch dim, and have numbers and ids",
+                what);
+  if (gemm.implementation() != GemmImplementation::Sgemm)
+    return fail("{}: groups are computed by Sgemm, not by {}", what,
+                EnumNameGemmImplementation(gemm.implementation()));
+  bool ofRows = gemm.grouped() == GemmGrouping::Rows;
+  const GemmBatch &batch = *gemm.batch()->Get(0);
+  if (ofRows && batch.c_stride() != 0)
+    return fail("{}: rows in groups whose results are {} elements apart", what,
+                batch.c_stride());
+  auto verifyNumbers = [&](const char *name, const BufferRef &buffer,
+                           int64_t count) {
+    if (!verifyBuffer(what + name, buffer, sizeof(int64_t)))
+      return false;
+    Checked bytes = Checked::of(count) * Checked(sizeof(int64_t));
+    return bytes.fits(buffer.size())
+               ? true
+               : fail("{}{}: {} numbers need {} bytes, the buffer has {}", what,
+                      name, count, bytes.value(), buffer.size());
+  };
+  return verifyNumbers(", groups", *gemm.groups(),
+                       ofRows ? gemm.m() : gemm.k()) &&
+         verifyNumbers(", ids", *gemm.ids(), batch.count());
+}
+
 bool PlanVerifier::verifyGemm(const std::string &what, const Gemm &gemm) {
   if (gemm.implementation() < GemmImplementation::MIN ||
       gemm.implementation() > GemmImplementation::MAX)
@@ -140,8 +177,10 @@ bool PlanVerifier::verifyGemm(const std::string &what, const Gemm &gemm) {
     if (gemm.batch()->size() > maxRank)
       return fail("{}: {} batch dims, at most {} are possible", what,
                   gemm.batch()->size(), maxRank);
+    bool sharesRows = gemm.grouped() == GemmGrouping::Rows;
     for (const GemmBatch *batch : *gemm.batch()) {
-      if (batch->count() < 1 || (batch->count() > 1 && batch->c_stride() < 1))
+      if (batch->count() < 1 || (!sharesRows && batch->count() > 1 &&
+                                 batch->c_stride() < 1))
         return fail("{}: a batch dim of {} products whose results are {} "
                     "elements apart",
                     what, batch->count(), batch->c_stride());
@@ -150,6 +189,8 @@ bool PlanVerifier::verifyGemm(const std::string &what, const Gemm &gemm) {
   }
   if (!products.fits(INT32_MAX))
     return fail("{}: a batch of {} products", what, products.value());
+  if (!verifyGroups(what, gemm))
+    return false;
   bool ta = gemm.transpose_a(), tb = gemm.transpose_b();
   if (!verifyMatrix(what + ", a", *gemm.a(), ta ? k : m, ta ? m : k, gemm.lda(),
                     gemm, &GemmBatch::a_stride) ||
@@ -162,10 +203,12 @@ bool PlanVerifier::verifyGemm(const std::string &what, const Gemm &gemm) {
   if (gemm.scratch() &&
       !verifyBuffer(what + ", scratch", *gemm.scratch(), gemmScratchAlignment))
     return false;
-  for (const BufferRef *operand : {gemm.a(), gemm.b()})
-    if (!verifyApart(what, *operand, *gemm.c()) ||
-        (gemm.scratch() &&
-         !verifyApart(what + ", scratch", *operand, *gemm.scratch())))
+  for (const BufferRef *operand :
+       {gemm.a(), gemm.b(), gemm.groups(), gemm.ids()})
+    if (operand &&
+        (!verifyApart(what, *operand, *gemm.c()) ||
+         (gemm.scratch() &&
+          !verifyApart(what + ", scratch", *operand, *gemm.scratch()))))
       return false;
   return !gemm.scratch() ||
          verifyApart(what + ", scratch", *gemm.c(), *gemm.scratch());

@@ -470,6 +470,30 @@ static bool matmul(ProgramBuilder &b) {
       b.bound(x) * b.bound(y) * terms, bitsOf(b, x, y, true));
 }
 
+/// Rows times the matrix of their group, or for each group the sum of outer
+/// products.
+template <typename OpType> static bool grouped(ProgramBuilder &b) {
+  constexpr bool isOuter = std::is_same_v<OpType, graph::GroupedOuterOp>;
+  Value rows = b.pickFloat(2, 2);
+  int64_t count = shapeOf(rows)[0], inner = shapeOf(rows)[1];
+  int64_t matrices = b.random.pick({1, 2, 3, 4}),
+          columns = b.random.pick({1, 2, 3, 4, 6});
+  Shape second = isOuter ? Shape{count, columns}
+                         : Shape{matrices, inner, columns};
+  if (!ProgramBuilder::fits({matrices, inner, columns}) ||
+      !ProgramBuilder::fits({count, columns}))
+    return false;
+  Value other = b.floatOf(second), groups = b.integersOf({count});
+  Value ids = b.random.chance(20)
+                  ? b.integersOf({matrices})
+                  : b.parts.iota({matrices}, b.builder.getI64Type(), 0);
+  double terms = static_cast<double>(isOuter ? count : inner * matrices);
+  return b.put(OpType::create(b.builder, b.parts.location, rows, other, groups,
+                              ids),
+               b.bound(rows) * b.bound(other) * terms,
+               bitsOf(b, rows, other, true));
+}
+
 static bool reduce(ProgramBuilder &b) {
   auto kind = static_cast<ReductionKind>(b.random.below(3));
   bool isSum = kind == ReductionKind::Sum;
@@ -689,6 +713,7 @@ ArrayRef<OpEntry> polyrank::test::opTable() {
       {"transpose", transpose},
       {"broadcast", broadcast},
       {"slice", slice},
+      {"slice", slice},
       {"fold", fold},
       {"unfold", unfold},
       {"pad", pad},
@@ -697,6 +722,8 @@ ArrayRef<OpEntry> polyrank::test::opTable() {
       {"gather", gather},
       {"scatter_add", scatterAdd},
       {"matmul", matmul},
+      {"grouped_matmul", grouped<graph::GroupedMatmulOp>},
+      {"grouped_outer", grouped<graph::GroupedOuterOp>},
       {"reduce", reduce},
       {"softmax", softmax},
       {"softmax_grad", byPasses},

@@ -198,7 +198,7 @@ bool GemmChooser::run(std::vector<Candidate> &candidates,
       void *memory =
           scratch.get(candidate.product->scratchBytes() / sizeof(float) + 1);
       auto start = std::chrono::steady_clock::now();
-      if (!memory || !candidate.product->run(left, right, result, memory))
+      if (!memory || !candidate.product->run({left, right, result, memory}))
         return false;
       double seconds = std::chrono::duration<double>(
                            std::chrono::steady_clock::now() - start)
@@ -213,7 +213,8 @@ bool GemmChooser::run(std::vector<Candidate> &candidates,
 
 GemmCall GemmChooser::choose(const runtime::GemmShape &whole) {
   GemmCall usual{whole.library};
-  if (flopsOf(whole) < worthMeasuring)
+  if (flopsOf(whole) < worthMeasuring ||
+      whole.grouped != runtime::GemmGroups::None)
     return usual;
   runtime::GemmShape part = partOf(whole, threads);
   std::vector<Candidate> candidates = candidatesFor(whole, part);

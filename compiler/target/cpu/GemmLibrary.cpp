@@ -11,10 +11,11 @@ using namespace polyrank::cpu;
 runtime::GemmShape cpu::getGemmShape(rank::GemmOp gemm) {
   runtime::GemmShape shape = target::getGemmShape(gemm);
   // Where nothing was measured: the products of a batch are too small for the
-  // BLAS call's packing to pay; of others oneDNN 2.6's matmul can halve its speed
+  // BLAS call's packing to pay, but those of groups, whose sizes are data; of
+  // others oneDNN 2.6's matmul can halve its speed
   // where rows of B are a multiple of 4 KiB apart.
   if (!gemm.getCallAttr())
-    shape.library = shape.batch.empty() ? runtime::GemmLibrary::Sgemm
+    shape.library = shape.batch.empty() || gemm.getGrouped() ? runtime::GemmLibrary::Sgemm
                                         : runtime::GemmLibrary::Matmul;
   return shape;
 }

@@ -6,6 +6,7 @@
 #include "runtime/plan/Enums.h"
 
 #include <cstring>
+#include <optional>
 
 namespace polyrank::runtime {
 namespace {
@@ -78,18 +79,29 @@ public:
         b(placeOf(*gemm.b(), arena)), c(placeOf(*gemm.c(), arena)) {
     if (gemm.scratch())
       scratch = placeOf(*gemm.scratch(), arena);
+    if (gemm.groups() && gemm.ids())
+      numbers.emplace(placeOf(*gemm.groups(), arena),
+                      placeOf(*gemm.ids(), arena));
   }
 
   Result<void> run(Turn turn) override {
-    return product.run(reinterpret_cast<const float *>(a.at(turn)),
-                       reinterpret_cast<const float *>(b.at(turn)),
-                       reinterpret_cast<float *>(c.at(turn)),
-                       scratch.at(turn));
+    GemmOperands operands{reinterpret_cast<const float *>(a.at(turn)),
+                          reinterpret_cast<const float *>(b.at(turn)),
+                          reinterpret_cast<float *>(c.at(turn)),
+                          scratch.at(turn)};
+    if (numbers) {
+      operands.groups =
+          reinterpret_cast<const int64_t *>(numbers->first.at(turn));
+      operands.ids =
+          reinterpret_cast<const int64_t *>(numbers->second.at(turn));
+    }
+    return product.run(operands);
   }
 
 private:
   PreparedGemm &product;
   HostPlace a, b, c, scratch;
+  std::optional<std::pair<HostPlace, HostPlace>> numbers; // of groups, and ids
 };
 
 class CopyOperation : public Operation {
@@ -153,7 +165,8 @@ GemmShape shapeOf(const Gemm &gemm) {
                   {},
                   gemm.alpha(),
                   gemm.beta(),
-                  gemm.pieces()};
+                  gemm.pieces(),
+                  groupsOf(gemm.grouped())};
   if (gemm.batch())
     for (const GemmBatch *dim : *gemm.batch())
       shape.batch.push_back(

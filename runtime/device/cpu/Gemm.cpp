@@ -2,21 +2,13 @@
 
 #include "runtime/device/cpu/Gemm.h"
 
+#include "runtime/device/cpu/GemmTiles.h"
+#include "runtime/device/cpu/GroupedGemm.h"
 #include "runtime/device/cpu/OneDnn.h"
 
 #include <algorithm>
-#include <atomic>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <unordered_map>
-
-extern "C" {
-void GOMP_parallel(void (*body)(void *), void *data, unsigned threads,
-                   unsigned flags);
-int omp_get_thread_num();
-int omp_get_num_threads();
-int omp_get_max_threads();
-void omp_set_num_threads(int threads);
-}
 
 namespace polyrank::runtime {
 namespace {
@@ -62,23 +54,6 @@ void foldBatchIntoRows(GemmShape &shape) {
   }
 }
 
-/// oneDNN takes the number of threads from OpenMP, when it makes a primitive
-/// and when it runs sgemm.
-struct OneThread {
-  int before = omp_get_max_threads();
-  OneThread() {
-    if (before != 1)
-      omp_set_num_threads(1);
-  }
-  ~OneThread() {
-    if (before != 1)
-      omp_set_num_threads(before);
-  }
-};
-
-/// Tiles begin at multiples of this.
-constexpr int64_t tileAlign = 16;
-
 /// The same product without needless batch dims.
 GemmShape simplified(GemmShape shape) {
   shape.batch = merged(shape.batch);
@@ -86,74 +61,20 @@ GemmShape simplified(GemmShape shape) {
   return shape;
 }
 
-int64_t productsOf(const GemmShape &shape) {
-  int64_t products = 1;
-  for (const GemmBatchDim &dim : shape.batch)
-    products *= dim.count;
-  return products;
-}
-
-/// As many as keep a team busy, none narrower than 192 where there are more
-/// than two.
-int64_t piecesOf(const GemmShape &shape) {
-  constexpr int64_t worthCutting = 1 << 20, maxPieces = 16, minWidth = 192;
-  int64_t products = productsOf(shape), side = std::max(shape.m, shape.n);
-  if (shape.m * shape.n * shape.k < worthCutting || products >= maxPieces ||
-      side < 2 * tileAlign)
-    return 1;
-  int64_t pieces = 2;
-  while (pieces * products < maxPieces && side >= 2 * pieces * minWidth)
-    pieces *= 2;
-  return pieces;
-}
-
-/// How the products of a batch are cut into tasks: each task is one tile of one
-/// product, computed by one thread. The cut never depends on the number of
-/// threads, because oneDNN's own partition changes the order of sums (matrix
-/// times vector, transposed A with a long k).
-struct Tiling {
-  explicit Tiling(const GemmShape &shape)
-      : products(productsOf(shape)), tileM(shape.m), tileN(shape.n) {
-    int64_t pieces = shape.pieces ? shape.pieces : piecesOf(shape);
-    int64_t &side = shape.n >= shape.m ? tileN : tileM;
-    side = ((side + pieces - 1) / pieces + tileAlign - 1) / tileAlign *
-           tileAlign;
-    tileM = std::min(tileM, shape.m), tileN = std::min(tileN, shape.n);
-    countM = (shape.m + tileM - 1) / tileM,
-    countN = (shape.n + tileN - 1) / tileN;
-  }
-
-  int64_t tasks() const { return products * countM * countN; }
-
-  int64_t products;
-  int64_t tileM, tileN;   // the last tile of a side may be smaller
-  int64_t countM, countN; // one of them is 1
-};
-
 /// Runs the tasks of a tiling on the team.
 class TiledGemm : public PreparedGemm {
 public:
   TiledGemm(const GemmShape &shape, int threads)
       : shape(shape), tiling(shape), threads(threads) {}
 
-  Result<void> run(const float *a, const float *b, float *c,
-                   void *scratch) override {
-    Call call{this, a, b, c, static_cast<std::byte *>(scratch)};
+  Result<void> run(const GemmOperands &operands) override {
     int64_t tasks = tiling.tasks();
-    if (threads > 1 && tasks > 1 &&
-        tasks * tiling.tileM * tiling.tileN * shape.k >= worthATeam)
-      // oneDNN sees that it is called inside the team and uses one thread.
-      GOMP_parallel(
-          [](void *data) {
-            Call &call = *static_cast<Call *>(data);
-            call.self->runTasks(call, omp_get_thread_num());
-          },
-          &call, threads, 0);
-    else {
-      OneThread scope;
-      runTasks(call, 0);
-    }
-    if (call.failed)
+    bool isWorthATeam = tasks > 1 && tasks * tiling.tileM * tiling.tileN *
+                                             shape.k >= worthATeam;
+    if (!runTasks(isWorthATeam ? threads : 1, tasks,
+                  [&](int64_t task, int64_t thread) {
+                    return compute(tileOf(operands, task, thread));
+                  }))
       return libraryError(shape, "the product failed");
     return {};
   }
@@ -174,41 +95,26 @@ protected:
   const int threads;
 
 private:
-  static constexpr int64_t worthATeam = 1 << 16;
-
-  struct Call {
-    TiledGemm *self;
-    const float *a, *b;
-    float *c;
-    std::byte *scratch;
-    std::atomic<int64_t> next = 0;
-    std::atomic<bool> failed = false;
-  };
-
-  /// A thread that is slowed down by others takes fewer tasks.
-  void runTasks(Call &call, int64_t thread) {
-    for (int64_t task; (task = call.next.fetch_add(
-                            1, std::memory_order_relaxed)) < tiling.tasks();) {
-      int64_t m0 = task % tiling.countM * tiling.tileM;
-      int64_t n0 = task / tiling.countM % tiling.countN * tiling.tileN;
-      int64_t product = task / (tiling.countM * tiling.countN);
-      Tile tile{call.a + (shape.transposeA ? m0 : m0 * shape.lda),
-                call.b + (shape.transposeB ? n0 * shape.ldb : n0),
-                call.c + m0 * shape.ldc + n0,
-                std::min(tiling.tileM, shape.m - m0),
-                std::min(tiling.tileN, shape.n - n0),
-                thread,
-                call.scratch};
-      for (size_t d = shape.batch.size(); d-- > 0;) {
-        const GemmBatchDim &dim = shape.batch[d];
-        int64_t index = product % dim.count;
-        product /= dim.count;
-        tile.a += index * dim.aStride, tile.b += index * dim.bStride;
-        tile.c += index * dim.cStride;
-      }
-      if (!compute(tile))
-        call.failed = true;
+  Tile tileOf(const GemmOperands &operands, int64_t task,
+              int64_t thread) const {
+    int64_t m0 = task % tiling.countM * tiling.tileM;
+    int64_t n0 = task / tiling.countM % tiling.countN * tiling.tileN;
+    int64_t product = task / (tiling.countM * tiling.countN);
+    Tile tile{operands.a + (shape.transposeA ? m0 : m0 * shape.lda),
+              operands.b + (shape.transposeB ? n0 * shape.ldb : n0),
+              operands.c + m0 * shape.ldc + n0,
+              std::min(tiling.tileM, shape.m - m0),
+              std::min(tiling.tileN, shape.n - n0),
+              thread,
+              static_cast<std::byte *>(operands.scratch)};
+    for (size_t d = shape.batch.size(); d-- > 0;) {
+      const GemmBatchDim &dim = shape.batch[d];
+      int64_t index = product % dim.count;
+      product /= dim.count;
+      tile.a += index * dim.aStride, tile.b += index * dim.bStride;
+      tile.c += index * dim.cStride;
     }
+    return tile;
   }
 };
 
@@ -343,6 +249,8 @@ Result<std::unique_ptr<PreparedGemm>> prepareGemm(const GemmShape &shape,
                                                   int threads) {
   if (Result<void> loaded = loadOneDnn(); !loaded)
     return loaded.error();
+  if (shape.grouped != GemmGroups::None)
+    return prepareGroupedGemm(shape, threads);
   GemmShape simple = simplified(shape);
   if (shape.library == GemmLibrary::Sgemm)
     return std::unique_ptr<PreparedGemm>(new SgemmProducts(simple, threads));
@@ -369,6 +277,8 @@ std::string describe(const GemmShape &shape) {
                      (shape.transposeB ? " B^T" : "");
   for (const GemmBatchDim &dim : shape.batch)
     text += " *" + std::to_string(dim.count);
+  if (shape.grouped != GemmGroups::None)
+    text += std::string(" grouped ") + nameOf(shape.grouped);
   if (shape.pieces)
     text += " in " + std::to_string(shape.pieces);
   return text + " (" + nameOf(shape.library) + ")";

@@ -12,6 +12,13 @@
 
 namespace polyrank::runtime {
 
+struct GemmOperands {
+  const float *a, *b;
+  float *c;
+  void *scratch;
+  const int64_t *groups = nullptr, *ids = nullptr; // of a grouped product
+};
+
 /// A product made ready: one per structure, shared by all commands that have
 /// it.
 class PreparedGemm {
@@ -20,8 +27,7 @@ public:
   /// What the library asks for, for all threads together; 64-byte aligned
   /// memory of this size goes with every `run`.
   virtual uint64_t scratchBytes() const = 0;
-  virtual Result<void> run(const float *a, const float *b, float *c,
-                           void *scratch) = 0;
+  virtual Result<void> run(const GemmOperands &operands) = 0;
 };
 
 /// Prepares `shape` for a team of `threads`, whose members take one piece after

@@ -69,8 +69,8 @@ Result<DeviceRates> CpuDevice::measureRates() {
       if (!scratch.data)
         return noMemory();
       POLYRANK_ASSIGN(seconds, leastSeconds([&] {
-                        return product->run(a.data, b.data, c.data,
-                                            scratch.data);
+                        return product->run(
+                            {a.data, b.data, c.data, scratch.data});
                       }));
       rates.flopsPerSecond =
           std::max(rates.flopsPerSecond, 2.0 * side * side * side / seconds);

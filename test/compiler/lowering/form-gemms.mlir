@@ -183,3 +183,48 @@ func.func @attention(%q: tensor<2x2x4x2xf32>, %k: tensor<2x2x4x2xf32>, %v: tenso
       : (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>) -> (tensor<2x2x4x2xf32>, tensor<2x2x4xf32>)
   return %r#0 : tensor<2x2x4x2xf32>
 }
+
+// Products of groups: the experts' matrices are read as they are stored, whatever
+// transposes and slices are between; `groups` says which rows count.
+// CHECK-LABEL: func.func @grouped
+func.func @grouped(%x: tensor<6x4xf32>, %w: tensor<3x8x4xf32>, %g: tensor<6xi64>, %ids: tensor<3xi64>) -> tensor<6x8xf32> {
+  // CHECK-NEXT: rank.gemm %{{.*}} at [0, 4, 1], %{{.*}} at [0, 1, 4] groups %{{.*}} ids %{{.*}} sizes [6, 8, 4] row 8 batch [3, 0, 32, 0] {grouped = #rank.grouped<rows>}
+  // CHECK-NEXT: return
+  %t = graph.transpose %w {permutation = array<i64: 0, 2, 1>} : (tensor<3x8x4xf32>) -> tensor<3x4x8xf32>
+  %y = graph.grouped_matmul %x, %t, %g, %ids : (tensor<6x4xf32>, tensor<3x4x8xf32>, tensor<6xi64>, tensor<3xi64>) -> tensor<6x8xf32>
+  return %y : tensor<6x8xf32>
+}
+
+// Their gradient is made as it is stored: the product the other way round.
+// CHECK-LABEL: func.func @grouped_transposed
+func.func @grouped_transposed(%x: tensor<6x4xf32>, %dy: tensor<6x8xf32>, %g: tensor<6xi64>, %ids: tensor<3xi64>) -> tensor<3x8x4xf32> {
+  // CHECK-NEXT: rank.gemm %[[DY:.*]] at [0, 1, 8], %[[X:.*]] at [0, 4, 1] groups %{{.*}} ids %{{.*}} sizes [8, 4, 6] row 4 batch [3, 0, 0, 32] {grouped = #rank.grouped<inner>}
+  // CHECK-SAME: (tensor<6x8xf32>, tensor<6x4xf32>, tensor<6xi64>, tensor<3xi64>) -> tensor<3x8x4xf32>
+  // CHECK-NEXT: return
+  %o = graph.grouped_outer %x, %dy, %g, %ids : (tensor<6x4xf32>, tensor<6x8xf32>, tensor<6xi64>, tensor<3xi64>) -> tensor<3x4x8xf32>
+  %t = graph.transpose %o {permutation = array<i64: 0, 2, 1>} : (tensor<3x4x8xf32>) -> tensor<3x8x4xf32>
+  return %t : tensor<3x8x4xf32>
+}
+
+// Two of three matrices, and rows of which each is one element of a row.
+// CHECK-LABEL: func.func @grouped_parts
+func.func @grouped_parts(%x: tensor<6x4xf32>, %w: tensor<3x1x8xf32>, %g: tensor<6xi64>, %ids: tensor<2xi64>) -> tensor<6x8xf32> {
+  // CHECK-NEXT: rank.gemm %{{.*}} at [1, 4, 1], %{{.*}} at [8, 8, 1] groups %{{.*}} ids %{{.*}} sizes [6, 8, 1] row 8 batch [2, 0, 8, 0] {alpha = 5.000000e-01 : f32, grouped = #rank.grouped<rows>}
+  // CHECK-NEXT: return
+  %c = graph.slice %x {starts = array<i64: 0, 1>, limits = array<i64: 6, 2>, strides = array<i64: 1, 1>} : (tensor<6x4xf32>) -> tensor<6x1xf32>
+  %m = graph.slice %w {starts = array<i64: 1, 0, 0>, limits = array<i64: 3, 1, 8>, strides = array<i64: 1, 1, 1>} : (tensor<3x1x8xf32>) -> tensor<2x1x8xf32>
+  %y = graph.grouped_matmul %c, %m, %g, %ids : (tensor<6x1xf32>, tensor<2x1x8xf32>, tensor<6xi64>, tensor<2xi64>) -> tensor<6x8xf32>
+  %f = graph.constant dense<5.000000e-01> : tensor<6x8xf32>
+  %r = graph.mul %y, %f : tensor<6x8xf32>
+  return %r : tensor<6x8xf32>
+}
+
+// Every other column is no matrix that a call reads: it is copied first.
+// CHECK-LABEL: func.func @grouped_strided
+func.func @grouped_strided(%x: tensor<6x8xf32>, %w: tensor<3x4x8xf32>, %g: tensor<6xi64>, %ids: tensor<3xi64>) -> tensor<6x8xf32> {
+  // CHECK-NEXT: %[[C:.*]] = graph.slice
+  // CHECK-NEXT: rank.gemm %[[C]] at [0, 4, 1]
+  %c = graph.slice %x {starts = array<i64: 0, 0>, limits = array<i64: 6, 8>, strides = array<i64: 1, 2>} : (tensor<6x8xf32>) -> tensor<6x4xf32>
+  %y = graph.grouped_matmul %c, %w, %g, %ids : (tensor<6x4xf32>, tensor<3x4x8xf32>, tensor<6xi64>, tensor<3xi64>) -> tensor<6x8xf32>
+  return %y : tensor<6x8xf32>
+}

@@ -125,6 +125,18 @@ const Case cases[] = {
      "tensor<2x4x2xf64>",
      "%r = graph.matmul %x, %y batch [1] x [1] contract [0, 3] x [2, 0] : "
      "(tensor<3x2x4x5xf64>, tensor<5x2x3x2xf64>) -> tensor<2x4x2xf64>"},
+    {"grouped_matmul",
+     "%x: tensor<4x3xf64>, %w: tensor<2x3x2xf64>, %g: tensor<4xi64>, "
+     "%e: tensor<2xi64>",
+     "tensor<4x2xf64>",
+     "%r = graph.grouped_matmul %x, %w, %g, %e : (tensor<4x3xf64>, "
+     "tensor<2x3x2xf64>, tensor<4xi64>, tensor<2xi64>) -> tensor<4x2xf64>"},
+    {"grouped_outer",
+     "%x: tensor<4x3xf64>, %y: tensor<4x2xf64>, %g: tensor<4xi64>, "
+     "%e: tensor<2xi64>",
+     "tensor<2x3x2xf64>",
+     "%r = graph.grouped_outer %x, %y, %g, %e : (tensor<4x3xf64>, "
+     "tensor<4x2xf64>, tensor<4xi64>, tensor<2xi64>) -> tensor<2x3x2xf64>"},
     {"reduce_sum", "%x: tensor<2x3x4xf64>", "tensor<3xf64>",
      "%r = graph.reduce sum %x over [0, 2] : (tensor<2x3x4xf64>) -> "
      "tensor<3xf64>"},

@@ -204,6 +204,12 @@ public:
           return "block of nothing but padding";
       }
     }
+    // Rows or matrices that are zero there count for nothing, whichever group
+    // they are in; L9 asks it of all operands.
+    if (isa<graph::GroupedMatmulOp, graph::GroupedOuterOp>(op))
+      for (Value numbers : op->getOperands().drop_front(2))
+        if (sharding::getLayout(numbers).getDims()[0].getPadded())
+          return "numbers of groups without a fill";
     for (Value operand : op->getOperands()) {
       LayoutAttr layout = sharding::getLayout(operand);
       // Each part would be rounded on its own: a pass that wants this reduces

@@ -92,6 +92,20 @@ func.func @matmul_result(%x: tensor<4x6xf32>, %w: tensor<6x8xf32>) {
 }
 
 // -----
+func.func @grouped_matmul(%x: tensor<4x6xf32>, %w: tensor<2x6x8xf64>, %g: tensor<4xi64>, %e: tensor<2xi64>) {
+  // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  %0 = graph.grouped_matmul %x, %w, %g, %e : (tensor<4x6xf32>, tensor<2x6x8xf64>, tensor<4xi64>, tensor<2xi64>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+func.func @grouped_outer_result(%x: tensor<4x6xf32>, %y: tensor<4x8xf32>, %g: tensor<4xi64>, %e: tensor<2xi64>) {
+  // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  %0 = graph.grouped_outer %x, %y, %g, %e : (tensor<4x6xf32>, tensor<4x8xf32>, tensor<4xi64>, tensor<2xi64>) -> tensor<2x6x8xf64>
+  return
+}
+
+// -----
 func.func @reduce(%x: tensor<4x6xf32>) {
   // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
   %0 = graph.reduce sum %x over [1] : (tensor<4x6xf32>) -> tensor<4xf64>

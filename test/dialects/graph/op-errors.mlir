@@ -92,6 +92,90 @@ func.func @product(%x: tensor<4x6xf32>, %w: tensor<6x8xf32>) {
 }
 
 // -----
+func.func @rows_of_three_dims(%x: tensor<1x4x6xf32>, %w: tensor<2x6x8xf32>, %g: tensor<4xi64>, %e: tensor<2xi64>) {
+  // expected-error @+1 {{[2] has operands of 3, 3, 1 and 1 dims, not of 2, 3, 1 and 1}}
+  %0 = graph.grouped_matmul %x, %w, %g, %e : (tensor<1x4x6xf32>, tensor<2x6x8xf32>, tensor<4xi64>, tensor<2xi64>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+func.func @one_matrix(%x: tensor<4x6xf32>, %w: tensor<6x8xf32>, %g: tensor<4xi64>, %e: tensor<2xi64>) {
+  // expected-error @+1 {{[2] has operands of 2, 2, 1 and 1 dims, not of 2, 3, 1 and 1}}
+  %0 = graph.grouped_matmul %x, %w, %g, %e : (tensor<4x6xf32>, tensor<6x8xf32>, tensor<4xi64>, tensor<2xi64>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+func.func @groups_of_two_dims(%x: tensor<4x6xf32>, %w: tensor<2x6x8xf32>, %g: tensor<4x1xi64>, %e: tensor<2xi64>) {
+  // expected-error @+1 {{[2] has operands of 2, 3, 2 and 1 dims}}
+  %0 = graph.grouped_matmul %x, %w, %g, %e : (tensor<4x6xf32>, tensor<2x6x8xf32>, tensor<4x1xi64>, tensor<2xi64>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+func.func @one_id(%x: tensor<4x6xf32>, %w: tensor<2x6x8xf32>, %g: tensor<4xi64>, %e: tensor<i64>) {
+  // expected-error @+1 {{[2] has operands of 2, 3, 1 and 0 dims}}
+  %0 = graph.grouped_matmul %x, %w, %g, %e : (tensor<4x6xf32>, tensor<2x6x8xf32>, tensor<4xi64>, tensor<i64>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+func.func @groups_of_other_rows(%x: tensor<4x6xf32>, %w: tensor<2x6x8xf32>, %g: tensor<3xi64>, %e: tensor<2xi64>) {
+  // expected-error @+1 {{[3] does not fit}}
+  %0 = graph.grouped_matmul %x, %w, %g, %e : (tensor<4x6xf32>, tensor<2x6x8xf32>, tensor<3xi64>, tensor<2xi64>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+func.func @ids_of_other_matrices(%x: tensor<4x6xf32>, %w: tensor<2x6x8xf32>, %g: tensor<4xi64>, %e: tensor<3xi64>) {
+  // expected-error @+1 {{[3] does not fit}}
+  %0 = graph.grouped_matmul %x, %w, %g, %e : (tensor<4x6xf32>, tensor<2x6x8xf32>, tensor<4xi64>, tensor<3xi64>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+func.func @rows_of_other_length(%x: tensor<4x6xf32>, %w: tensor<2x7x8xf32>, %g: tensor<4xi64>, %e: tensor<2xi64>) {
+  // expected-error @+1 {{[3] does not fit}}
+  %0 = graph.grouped_matmul %x, %w, %g, %e : (tensor<4x6xf32>, tensor<2x7x8xf32>, tensor<4xi64>, tensor<2xi64>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+func.func @grouped_result(%x: tensor<4x6xf32>, %w: tensor<2x6x8xf32>, %g: tensor<4xi64>, %e: tensor<2xi64>) {
+  // expected-error @+1 {{[4] has result 'tensor<8x4xf32>', its operands give the shape [4, 8]}}
+  %0 = graph.grouped_matmul %x, %w, %g, %e : (tensor<4x6xf32>, tensor<2x6x8xf32>, tensor<4xi64>, tensor<2xi64>) -> tensor<8x4xf32>
+  return
+}
+
+// -----
+func.func @others_of_other_rows(%x: tensor<4x6xf32>, %w: tensor<3x8xf32>, %g: tensor<4xi64>, %e: tensor<2xi64>) {
+  // expected-error @+1 {{[3] does not fit}}
+  %0 = graph.grouped_outer %x, %w, %g, %e : (tensor<4x6xf32>, tensor<3x8xf32>, tensor<4xi64>, tensor<2xi64>) -> tensor<2x6x8xf32>
+  return
+}
+
+// -----
+func.func @outer_of_other_groups(%x: tensor<4x6xf32>, %w: tensor<4x8xf32>, %g: tensor<3xi64>, %e: tensor<2xi64>) {
+  // expected-error @+1 {{[3] does not fit}}
+  %0 = graph.grouped_outer %x, %w, %g, %e : (tensor<4x6xf32>, tensor<4x8xf32>, tensor<3xi64>, tensor<2xi64>) -> tensor<2x6x8xf32>
+  return
+}
+
+// -----
+func.func @outer_of_matrices(%x: tensor<4x6xf32>, %w: tensor<4x8x1xf32>, %g: tensor<4xi64>, %e: tensor<2xi64>) {
+  // expected-error @+1 {{[2] has operands of 2, 3, 1 and 1 dims, not of 2, 2, 1 and 1}}
+  %0 = graph.grouped_outer %x, %w, %g, %e : (tensor<4x6xf32>, tensor<4x8x1xf32>, tensor<4xi64>, tensor<2xi64>) -> tensor<2x6x8xf32>
+  return
+}
+
+// -----
+func.func @outer_result(%x: tensor<4x6xf32>, %w: tensor<4x8xf32>, %g: tensor<4xi64>, %e: tensor<2xi64>) {
+  // expected-error @+1 {{[4] has result 'tensor<2x8x6xf32>', its operands give the shape [2, 6, 8]}}
+  %0 = graph.grouped_outer %x, %w, %g, %e : (tensor<4x6xf32>, tensor<4x8xf32>, tensor<4xi64>, tensor<2xi64>) -> tensor<2x8x6xf32>
+  return
+}
+
+// -----
 func.func @reduce_dim(%x: tensor<4x6xf32>) {
   // expected-error @+1 {{[2] dims ascend and lie inside the operand's rank of 2}}
   %0 = graph.reduce sum %x over [2] : (tensor<4x6xf32>) -> tensor<4x6xf32>

@@ -6,7 +6,8 @@
 func.func @rules(%x: tensor<4x3xf32>, %y: tensor<4x3xf32>, %w: tensor<3x6xf32>, %t: tensor<8x4xf32>, %i: tensor<2x3xi64>,
                  %h: tensor<2x12x5xf32>, %g: tensor<3xf32>, %r: tensor<4xf32>, %c: tensor<4x3xi1>, %n: tensor<i64>,
                  %q: tensor<2x4x6x8xf32>, %k: tensor<2x4x7x8xf32>, %v: tensor<2x4x7x5xf32>, %o: tensor<2x4x6x5xf32>,
-                 %lse: tensor<2x4x6xf32>, %mask: tensor<6x7xi1>, %label: tensor<4xi64>, %b: tensor<2x8x4xf32>, %t2: tensor<2x3x4xf32>) {
+                 %lse: tensor<2x4x6xf32>, %mask: tensor<6x7xi1>, %label: tensor<4xi64>, %b: tensor<2x8x4xf32>, %t2: tensor<2x3x4xf32>,
+                 %experts: tensor<2x3x6xf32>, %groups: tensor<4xi64>, %ids: tensor<2xi64>) {
   // Elementwise: linear ops pass sums, monotone ones extrema.
   // CHECK: graph.neg {{.*}} "([i, j])->([i, j]) {i=4, j=3} sum=(together)"
   %0 = graph.neg %x : tensor<4x3xf32>
@@ -40,6 +41,10 @@ func.func @rules(%x: tensor<4x3xf32>, %y: tensor<4x3xf32>, %w: tensor<3x6xf32>, 
   %11 = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<4x3xf32>, tensor<3x6xf32>) -> tensor<4x6xf32>
   // CHECK: graph.matmul {{.*}} "([i, j, k, m], [i, j, l, m])->([i, j, k, l]) {i=2, j=4, k=6, l=7, m=8} reduction={m} sum=(alone, alone)"
   %12 = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x4x6x8xf32>, tensor<2x4x7x8xf32>) -> tensor<2x4x6x7xf32>
+  // CHECK: graph.grouped_matmul {{.*}} "([i, l], [k, l, j], [i], [k])->([i, j]) {i=4, j=6, k=2, l=3} reduction={k, l} sum=(alone, alone, none, none)"
+  %rows = graph.grouped_matmul %x, %experts, %groups, %ids : (tensor<4x3xf32>, tensor<2x3x6xf32>, tensor<4xi64>, tensor<2xi64>) -> tensor<4x6xf32>
+  // CHECK: graph.grouped_outer {{.*}} "([l, j], [l, k], [l], [i])->([i, j, k]) {i=2, j=3, k=6, l=4} reduction={l} sum=(alone, alone, none, none)"
+  %outer = graph.grouped_outer %x, %rows, %groups, %ids : (tensor<4x3xf32>, tensor<4x6xf32>, tensor<4xi64>, tensor<2xi64>) -> tensor<2x3x6xf32>
   // CHECK: graph.reduce {{.*}} "([i, j])->([j]) {i=4, j=3} reduction={i} sum=(any)"
   %13 = graph.reduce sum %x over [0] : (tensor<4x3xf32>) -> tensor<3xf32>
   // CHECK: graph.reduce {{.*}} "([i, j])->([i]) {i=4, j=3} reduction={j:max} max=(any)"

@@ -157,6 +157,62 @@ func.func @gemm_batch(%x: tensor<4x4xf32>) {
 }
 
 // -----
+func.func @gemm_not_grouped(%x: tensor<4x6xf32>, %w: tensor<2x6x8xf32>, %g: tensor<4xi64>, %e: tensor<2xi64>) {
+  // expected-error @+1 {{[7] has groups and is not grouped}}
+  %0 = rank.gemm %x at [0, 6, 1], %w at [0, 8, 1] groups %g ids %e sizes [4, 8, 6] row 8 batch [2, 0, 48, 0] : (tensor<4x6xf32>, tensor<2x6x8xf32>, tensor<4xi64>, tensor<2xi64>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+func.func @gemm_of_no_groups(%x: tensor<4x6xf32>, %w: tensor<2x6x8xf32>) {
+  // expected-error @+1 {{[7] has no ids for its one batch dim}}
+  %0 = rank.gemm %x at [0, 6, 1], %w at [0, 8, 1] sizes [4, 8, 6] row 8 batch [2, 0, 48, 0] {grouped = #rank.grouped<rows>} : (tensor<4x6xf32>, tensor<2x6x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+func.func @gemm_of_two_batch_dims(%x: tensor<4x6xf32>, %w: tensor<2x6x8xf32>, %g: tensor<4xi64>, %e: tensor<2xi64>) {
+  // expected-error @+1 {{[7] has no ids for its one batch dim}}
+  %0 = rank.gemm %x at [0, 6, 1], %w at [0, 8, 1] groups %g ids %e sizes [4, 8, 6] row 8 batch [2, 0, 48, 0, 1, 0, 0, 0] {grouped = #rank.grouped<rows>} : (tensor<4x6xf32>, tensor<2x6x8xf32>, tensor<4xi64>, tensor<2xi64>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+func.func @gemm_of_more_ids(%x: tensor<4x6xf32>, %w: tensor<2x6x8xf32>, %g: tensor<4xi64>, %e: tensor<3xi64>) {
+  // expected-error @+1 {{[7] has no ids for its one batch dim}}
+  %0 = rank.gemm %x at [0, 6, 1], %w at [0, 8, 1] groups %g ids %e sizes [4, 8, 6] row 8 batch [2, 0, 48, 0] {grouped = #rank.grouped<rows>} : (tensor<4x6xf32>, tensor<2x6x8xf32>, tensor<4xi64>, tensor<3xi64>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+func.func @gemm_of_narrow_ids(%x: tensor<4x6xf32>, %w: tensor<2x6x8xf32>, %g: tensor<4xi64>, %e: tensor<2xi32>) {
+  // expected-error @+1 {{[7] has no ids for its one batch dim}}
+  %0 = rank.gemm %x at [0, 6, 1], %w at [0, 8, 1] groups %g ids %e sizes [4, 8, 6] row 8 batch [2, 0, 48, 0] {grouped = #rank.grouped<rows>} : (tensor<4x6xf32>, tensor<2x6x8xf32>, tensor<4xi64>, tensor<2xi32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+func.func @gemm_of_fewer_rows(%x: tensor<4x6xf32>, %w: tensor<2x6x8xf32>, %g: tensor<3xi64>, %e: tensor<2xi64>) {
+  // expected-error @+1 {{[7] has no group for each row}}
+  %0 = rank.gemm %x at [0, 6, 1], %w at [0, 8, 1] groups %g ids %e sizes [4, 8, 6] row 8 batch [2, 0, 48, 0] {grouped = #rank.grouped<rows>} : (tensor<4x6xf32>, tensor<2x6x8xf32>, tensor<3xi64>, tensor<2xi64>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+func.func @gemm_of_inner_groups(%x: tensor<4x6xf32>, %w: tensor<4x8xf32>, %g: tensor<6xi64>, %e: tensor<2xi64>) {
+  // expected-error @+1 {{[7] has no group for each element of the inner dim}}
+  %0 = rank.gemm %x at [0, 1, 6], %w at [0, 8, 1] groups %g ids %e sizes [6, 8, 4] row 8 batch [2, 0, 0, 48] {grouped = #rank.grouped<inner>} : (tensor<4x6xf32>, tensor<4x8xf32>, tensor<6xi64>, tensor<2xi64>) -> tensor<2x6x8xf32>
+  return
+}
+
+// -----
+func.func @gemm_rows_apart(%x: tensor<4x6xf32>, %w: tensor<2x6x8xf32>, %g: tensor<4xi64>, %e: tensor<2xi64>) {
+  // expected-error @+1 {{[4] a grouped row is in one place, whatever its group}}
+  %0 = rank.gemm %x at [0, 6, 1], %w at [0, 8, 1] groups %g ids %e sizes [4, 8, 6] row 8 batch [2, 0, 48, 32] {grouped = #rank.grouped<rows>} : (tensor<4x6xf32>, tensor<2x6x8xf32>, tensor<4xi64>, tensor<2xi64>) -> tensor<2x4x8xf32>
+  return
+}
+
+// -----
 // expected-error @+1 {{[1] must end in a return of its result types}}
 rank.kernel @kernel_return(%x: tensor<4xf32>) -> tensor<2xf32> {
   rank.return %x : tensor<4xf32>

@@ -7,6 +7,8 @@
 #include "runtime/device/cpu/OneDnn.h"
 #include "test/runtime/PlanBuilder.h"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -78,8 +80,8 @@ std::vector<float> run(const GemmShape &shape, int threads) {
   std::vector<std::byte> memory((*prepared)->scratchBytes() + 64);
   auto address = reinterpret_cast<uintptr_t>(memory.data());
   auto *scratch = reinterpret_cast<void *>((address + 63) / 64 * 64);
-  auto done = (*prepared)->run(operands.a.data(), operands.b.data(),
-                               operands.c.data(), scratch);
+  auto done = (*prepared)->run({operands.a.data(), operands.b.data(),
+                               operands.c.data(), scratch});
   EXPECT_TRUE(done) << done.error().message;
   return operands.c;
 }
@@ -170,6 +172,130 @@ TEST_P(Products, HaveTheSameBitsOnAnyNumberOfThreads) {
 INSTANTIATE_TEST_SUITE_P(Libraries, Products,
                          testing::Values(GemmLibrary::Sgemm,
                                          GemmLibrary::Matmul));
+
+//===-- groups -----------------------------------------------------------===//
+
+/// Which rows, or elements of the inner dim, are in which group.
+struct Groups {
+  std::vector<int64_t> groups, ids;
+};
+
+std::vector<float> runGrouped(const GemmShape &shape, const Groups &groups,
+                              int threads) {
+  omp_set_num_threads(threads);
+  Operands operands = operandsFor(shape);
+  auto prepared = prepareGemm(shape, threads);
+  EXPECT_TRUE(prepared) << prepared.error().message;
+  EXPECT_EQ((*prepared)->scratchBytes(), 0u);
+  auto done = (*prepared)->run({operands.a.data(), operands.b.data(),
+                                operands.c.data(), nullptr,
+                                groups.groups.data(), groups.ids.data()});
+  EXPECT_TRUE(done) << done.error().message;
+  return operands.c;
+}
+
+/// By its definition, in double precision.
+std::vector<float> defineGrouped(const GemmShape &shape, const Groups &groups) {
+  Operands operands = operandsFor(shape);
+  std::vector<double> c(operands.c.begin(), operands.c.end());
+  const GemmBatchDim &batch = shape.batch.front();
+  bool ofRows = shape.grouped == GemmGroups::Rows;
+  for (int64_t e = 0; e < (ofRows ? 1 : batch.count); ++e)
+    for (int64_t i = 0; i < shape.m; ++i)
+      for (int64_t j = 0; j < shape.n; ++j)
+        c[e * batch.cStride + i * shape.ldc + j] *= shape.beta;
+  for (int64_t e = 0; e < batch.count; ++e)
+    for (int64_t i = 0; i < shape.m; ++i)
+      for (int64_t l = 0; l < shape.k; ++l)
+        for (int64_t j = 0; j < shape.n; ++j)
+          if (groups.groups[ofRows ? i : l] == groups.ids[e])
+            c[e * batch.cStride + i * shape.ldc + j] +=
+                shape.alpha *
+                double(operands.a[e * batch.aStride +
+                                  (shape.transposeA ? l * shape.lda + i
+                                                    : i * shape.lda + l)]) *
+                operands.b[e * batch.bStride +
+                           (shape.transposeB ? j * shape.ldb + l
+                                             : l * shape.ldb + j)];
+  return {c.begin(), c.end()};
+}
+
+/// Sorted and not, groups that are empty, have no product, or have two.
+std::vector<Groups> groupsOf(int64_t count) {
+  std::vector<Groups> result;
+  auto sorted = [&](std::vector<int64_t> ends) {
+    std::vector<int64_t> groups;
+    for (int64_t i = 0; i < count; ++i)
+      groups.push_back(std::upper_bound(ends.begin(), ends.end(), i) -
+                       ends.begin());
+    return groups;
+  };
+  result.push_back({sorted({count / 3, count / 2, count}), {0, 1, 2}});
+  result.push_back({sorted({0, 0, count}), {0, 1, 2}});
+  result.push_back({sorted({1, 2, 3}), {0, 1, 2}}); // others in group 3
+  result.push_back({sorted({count / 2, count}), {7, 1, 0}});
+  result.push_back({sorted({count / 2, count}), {1, 0, 1}});
+  result.push_back({std::vector<int64_t>(count, -5), {0, 1, 2}});
+  std::vector<int64_t> mixed;
+  for (int64_t i = 0; i < count; ++i)
+    mixed.push_back(i * i % 5 - 1);
+  result.push_back({mixed, {0, 2, 3}});
+  return result;
+}
+
+std::vector<GemmShape> groupedShapes() {
+  std::vector<GemmShape> result;
+  for (bool ta : {false, true})
+    for (bool tb : {false, true})
+      for (auto [m, n, k] : {std::array{9, 5, 7}, {1, 33, 1}, {90, 400, 64},
+                             {300, 2, 30}})
+        for (bool ofRows : {true, false})
+          for (float beta : {0.f, 1.f}) {
+            GemmShape shape = shapeFrom(m, n, k, ta, tb, 2);
+            shape.grouped = ofRows ? GemmGroups::Rows : GemmGroups::Inner;
+            shape.beta = beta;
+            shape.alpha = beta == 0 ? 1 : 0.5f;
+            int64_t matrix = (tb ? n : k) * shape.ldb + 1;
+            shape.batch = {ofRows ? GemmBatchDim{3, 0, matrix, 0}
+                                  : GemmBatchDim{3, 0, 0, m * shape.ldc}};
+            result.push_back(shape);
+          }
+  return result;
+}
+
+TEST(GroupedProducts, AreThoseOfTheirDefinition) {
+  for (const GemmShape &shape : groupedShapes())
+    for (const Groups &groups : groupsOf(
+             shape.grouped == GemmGroups::Rows ? shape.m : shape.k)) {
+      std::vector<float> expected = defineGrouped(shape, groups),
+                         got = runGrouped(shape, groups, 2);
+      float tolerance = 1e-5f * std::sqrt(static_cast<float>(shape.k)) * 8;
+      // What lies between rows stays as it is.
+      for (size_t i = 0; i < got.size(); ++i)
+        ASSERT_NEAR(got[i], expected[i], tolerance)
+            << describe(shape) << " element " << i;
+    }
+}
+
+TEST(GroupedProducts, HaveTheSameBitsOnAnyNumberOfThreads) {
+  for (const GemmShape &shape : groupedShapes())
+    for (const Groups &groups : groupsOf(
+             shape.grouped == GemmGroups::Rows ? shape.m : shape.k)) {
+      std::vector<float> one = runGrouped(shape, groups, 1);
+      EXPECT_EQ(one, runGrouped(shape, groups, 2)) << describe(shape);
+      EXPECT_EQ(one, runGrouped(shape, groups, 3)) << describe(shape);
+    }
+}
+
+TEST(GroupedProducts, AreNotComputedByTheMatmulPrimitive) {
+  GemmShape shape = groupedShapes().front();
+  shape.library = GemmLibrary::Matmul;
+  auto prepared = prepareGemm(shape, 1);
+  ASSERT_FALSE(prepared);
+  EXPECT_NE(prepared.error().message.find("computed by sgemm"),
+            std::string::npos)
+      << prepared.error().message;
+}
 
 TEST(Products, NeedScratchThatDoesNotDependOnWhatWasPreparedBefore) {
   std::vector<GemmShape> shapes;

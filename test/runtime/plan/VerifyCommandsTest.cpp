@@ -38,6 +38,22 @@ TransferT &become(PlanT &plan, CollectiveKind kind, int64_t outer,
   return transfer;
 }
 
+/// The product of 4 x 3 and 3 x 2 in two groups of rows, or of elements of its
+/// inner dim.
+GemmT &group(PlanT &plan, bool ofRows) {
+  programOf(plan).private_size = programOf(plan).shared_size = 4096;
+  GemmT &gemm = gemmOf(plan);
+  gemm.grouped = ofRows ? GemmGrouping::Rows : GemmGrouping::Inner;
+  gemm.implementation = GemmImplementation::Sgemm;
+  gemm.batch = {GemmBatch(2, 0, ofRows ? 6 : 0, ofRows ? 0 : 8)};
+  *gemm.a = bufferAt(1024, 48);
+  *gemm.b = bufferAt(1536, 48);
+  *gemm.c = bufferAt(2048, 64);
+  gemm.groups = std::make_unique<BufferRef>(bufferAt(2560, ofRows ? 32 : 24));
+  gemm.ids = std::make_unique<BufferRef>(bufferAt(3072, 16));
+  return gemm;
+}
+
 void setScratch(PlanT &plan, uint64_t offset) {
   gemmOf(plan).scratch = std::make_unique<BufferRef>(bufferAt(offset, 64));
 }
@@ -173,6 +189,54 @@ const Lie lies[] = {
     {"phase",
      [](PlanT &p) { commandOf(p, firstSegment, 1).phase = Phase(3); },
      "segment 'first', command 1 (Gemm, linear): phase 3 does not exist"},
+    {"gemmGroupsOfNoKind",
+     [](PlanT &p) { group(p, false).grouped = GemmGrouping(7); },
+     "groups of kind 7 do not exist"},
+    {"gemmGroupsOfNone",
+     [](PlanT &p) { group(p, false).grouped = GemmGrouping::None; },
+     "is not grouped, and has numbers of groups"},
+    {"gemmIdsOfNone",
+     [](PlanT &p) {
+       group(p, false).groups = nullptr;
+       gemmOf(p).grouped = GemmGrouping::None;
+     },
+     "is not grouped, and has numbers of groups"},
+    {"gemmGroupsWithoutProducts", [](PlanT &p) { group(p, true).batch = {}; },
+     "groups are of one batch dim, and have numbers and ids"},
+    {"gemmGroupsOfTwoDims",
+     [](PlanT &p) { group(p, true).batch.emplace_back(1, 0, 0, 0); },
+     "groups are of one batch dim, and have numbers and ids"},
+    {"gemmWithoutGroups", [](PlanT &p) { group(p, true).groups = nullptr; },
+     "groups are of one batch dim, and have numbers and ids"},
+    {"gemmWithoutIds", [](PlanT &p) { group(p, true).ids = nullptr; },
+     "groups are of one batch dim, and have numbers and ids"},
+    {"gemmGroupsByMatmul",
+     [](PlanT &p) {
+       group(p, true).implementation = GemmImplementation::Matmul;
+     },
+     "groups are computed by Sgemm, not by Matmul"},
+    {"gemmRowsOfGroupsApart",
+     [](PlanT &p) { group(p, true).batch = {GemmBatch(2, 0, 6, 8)}; },
+     "rows in groups whose results are 8 elements apart"},
+    {"gemmInnerGroupsInOnePlace",
+     [](PlanT &p) { group(p, false).batch = {GemmBatch(2, 0, 0, 0)}; },
+     "a batch dim of 2 products whose results are 0 elements apart"},
+    {"gemmGroupsMisaligned",
+     [](PlanT &p) { move(group(p, true).groups, 2564); },
+     ", groups: offset 2564"},
+    {"gemmFewGroups",
+     [](PlanT &p) { *group(p, true).groups = bufferAt(2560, 24); },
+     ", groups: 4 numbers need 32 bytes, the buffer has 24"},
+    {"gemmFewInnerGroups",
+     [](PlanT &p) { *group(p, false).groups = bufferAt(2560, 16); },
+     ", groups: 3 numbers need 24 bytes, the buffer has 16"},
+    {"gemmFewIds", [](PlanT &p) { *group(p, true).ids = bufferAt(3072, 8); },
+     ", ids: 2 numbers need 16 bytes, the buffer has 8"},
+    {"gemmOverItsGroups",
+     [](PlanT &p) { move(group(p, true).groups, 2048 + 56); },
+     "32 bytes at offset 2104 and 64 bytes at offset 2048 overlap"},
+    {"gemmOverItsIds", [](PlanT &p) { move(group(p, true).ids, 2048 + 16); },
+     "16 bytes at offset 2064 and 64 bytes at offset 2048 overlap"},
     {"gemmImplementation",
      [](PlanT &p) { gemmOf(p).implementation = GemmImplementation(9); },
      "implementation 9"},
@@ -700,6 +764,12 @@ TEST(VerifyCommands, AcceptsProductsWhoseBuffersDoNotMeet) {
     *gemm.b = asBlock(bufferAt(1024, 24), 1, 32);
     move(gemm.c, 1080);
   });
+  for (bool ofRows : {true, false}) {
+    SCOPED_TRACE(ofRows);
+    PlanT plan = goodPlan();
+    group(plan, ofRows);
+    expectAccepted(plan);
+  }
   check("in as many pieces as rows", [](GemmT &gemm) { gemm.pieces = 4; });
   check("scratch behind all", [](GemmT &gemm) {
     gemm.scratch = std::make_unique<BufferRef>(bufferAt(4032, 64));

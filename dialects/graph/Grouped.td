@@ -1,0 +1,74 @@
+// Products of rows with the matrix of their group: what a mixture of experts
+// computes.
+
+#ifndef POLYRANK_GRAPH_GROUPED_TD
+#define POLYRANK_GRAPH_GROUPED_TD
+
+include "dialects/graph/Graph.td"
+
+// Group numbers: of rows, or of matrices.
+def Graph_GroupNumbers : RankedTensorOf<[I64]>;
+
+def Graph_GroupedMatmulOp : Graph_Op<"grouped_matmul", ["buildGradient", "getCost"]> {
+  let summary = "Each row times the matrix of its group";
+  let description = [{
+    With rows [s, k], matrices [e, k, n], a group for each row [s] and one for
+    each matrix [e]:
+
+        result[s, n] = sum over e with ids[e] = groups[s] of
+                       sum_k rows[s, k] matrices[e, k, n]
+
+    and zero for a row of whose group there is no matrix. As a sum over matrices
+    it is an op of each part of them: devices that have other experts have other
+    `ids`. Rows of a group that follow each other are one product, so they should
+    be sorted. (MegaBlocks, Gale et al. 2022; the gmm of JAX's Megablox.)
+
+    ```mlir
+    %y = graph.grouped_matmul %x, %w, %groups, %ids
+       : (tensor<6x4xf32>, tensor<2x4x3xf32>, tensor<6xi64>, tensor<2xi64>) -> tensor<6x3xf32>
+    ```
+
+    1. Rows, matrices and result have one type of elements.
+    2. Rows have two dims, matrices three, groups and ids one.
+    3. Rows and groups are as many, and so are matrices and ids; the dim that is
+       summed over has one size.
+    4. The result is [s, n].
+  }];
+  let arguments = (ins Graph_FloatTensor:$rows, Graph_FloatTensor:$matrices,
+                       Graph_GroupNumbers:$groups, Graph_GroupNumbers:$ids);
+  let results = (outs Graph_FloatTensor:$result);
+  let builders = [OpBuilder<(ins "::mlir::Value":$rows, "::mlir::Value":$matrices,
+      "::mlir::Value":$groups, "::mlir::Value":$ids)>];
+  let hasVerifier = 1;
+}
+
+def Graph_GroupedOuterOp : Graph_Op<"grouped_outer", ["buildGradient", "getCost"]> {
+  let summary = "For each group the sum of its rows' outer products";
+  let description = [{
+    The gradient of `grouped_matmul` with respect to its matrices. With rows
+    [s, k], others [s, n], a group for each row [s] and one for each result [e]:
+
+        result[e, k, n] = sum over s with groups[s] = ids[e] of
+                          rows[s, k] others[s, n]
+
+    (The tgmm of JAX's Megablox.)
+
+    ```mlir
+    %g = graph.grouped_outer %x, %dy, %groups, %ids
+       : (tensor<6x4xf32>, tensor<6x3xf32>, tensor<6xi64>, tensor<2xi64>) -> tensor<2x4x3xf32>
+    ```
+
+    1. Rows, others and result have one type of elements.
+    2. Rows and others have two dims, groups and ids one.
+    3. Rows, others and groups are as many.
+    4. The result is [e, k, n].
+  }];
+  let arguments = (ins Graph_FloatTensor:$rows, Graph_FloatTensor:$others,
+                       Graph_GroupNumbers:$groups, Graph_GroupNumbers:$ids);
+  let results = (outs Graph_FloatTensor:$result);
+  let builders = [OpBuilder<(ins "::mlir::Value":$rows, "::mlir::Value":$others,
+      "::mlir::Value":$groups, "::mlir::Value":$ids)>];
+  let hasVerifier = 1;
+}
+
+#endif

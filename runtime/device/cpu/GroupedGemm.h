@@ -1,0 +1,16 @@
+// Products of groups, which are as large as data says.
+
+#pragma once
+
+#include "runtime/device/cpu/Gemm.h"
+
+namespace polyrank::runtime {
+
+/// `shape` is grouped, and its library Sgemm, which takes any sizes. Rows of one
+/// group that follow each other are one product; which group they are in is
+/// known when it runs, and may be any number. No scratch. The bits do not depend
+/// on the number of threads.
+Result<std::unique_ptr<PreparedGemm>>
+prepareGroupedGemm(const GemmShape &shape, int threads);
+
+} // namespace polyrank::runtime
