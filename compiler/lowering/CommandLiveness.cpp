@@ -116,9 +116,9 @@ Lifetime CommandLiveness::get(Value value, Operation *collective) const {
       unsigned index = use.getOperandNumber(), numOf = iterated.getOf().size();
       if (index >= numOf && index < numOf + iterated.getCarry().size())
         last = entries.at(user);
-    } else if (segment && user->getBlock() != block) {
-      last = std::max(last, endsBeforeLastRun.at(segment));
     }
+    if (segment && user->getBlock() != block)
+      last = std::max(last, endsBeforeLastRun.at(segment));
     lifetime.last = std::max(lifetime.last, last);
   }
   return lifetime;

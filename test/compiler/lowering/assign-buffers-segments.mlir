@@ -73,3 +73,55 @@ func.func @one_slot(%x: tensor<2x16xf32> {graph.role = #graph.input<"x">}) -> (t
   %y = rank.launch @move(%last) : (tensor<16xf32>) -> tensor<16xf32>
   return %y : tensor<16xf32>
 }
+
+// -----
+
+rank.kernel @move(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0>], range = 16 : i64, grain = 16 : i64} {
+  rank.return %x : tensor<16xf32>
+}
+rank.kernel @add(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0, 1>], range = 16 : i64, grain = 16 : i64} {
+  %0 = graph.add %x, %y : tensor<16xf32>
+  rank.return %0 : tensor<16xf32>
+}
+rank.kernel @sum(%x: tensor<2x16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64>], range = 16 : i64, grain = 16 : i64} {
+  %0 = graph.reduce sum %x over [0] : (tensor<2x16xf32>) -> tensor<16xf32>
+  rank.return %0 : tensor<16xf32>
+}
+
+// What a loop in a segment needs from outside is live until the segment has run
+// for the last time: not where the backward, which runs between, has its own.
+// CHECK-LABEL: func.func @loop_in_a_segment
+// CHECK: rank.launch @move(%{{.*}}) {buffers = [#rank.buffer<private, [[W:[0-9]+]], 64>]}
+// CHECK: rank.segment "backward"
+// CHECK-NOT: #rank.buffer<private, [[W]], 64>
+// CHECK: return
+func.func @loop_in_a_segment(%p: tensor<16xf32> {graph.role = #graph.input<"p">}, %x: tensor<3x2x16xf32> {graph.role = #graph.input<"x">}) -> (tensor<16xf32> {graph.role = #graph.output<"y">}) {
+  %w = rank.launch @move(%p) : (tensor<16xf32>) -> tensor<16xf32>
+  %s:2 = rank.microbatches [0:0, 0:1, 1:0, 0:2, 1:1] of(%x) carry() stashes [1] {
+  rank.segment "forward" takes [] gives [1] {
+  ^bb0(%xi: tensor<2x16xf32>):
+    %a = rank.loop 2 of(%xi) carry() uses(%w) {
+    ^bb0(%e: tensor<16xf32>, %u: tensor<16xf32>):
+      %b = rank.launch @add(%e, %u) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+      rank.yield %b : tensor<16xf32>
+    } : (tensor<2x16xf32>, tensor<16xf32>) -> tensor<2x16xf32>
+    rank.yield %a : tensor<2x16xf32>
+  }
+  rank.segment "backward" takes [1] gives [0] {
+  ^bb0(%xi: tensor<2x16xf32>, %kept: tensor<2x16xf32>):
+    %g = rank.launch @sum(%kept) : (tensor<2x16xf32>) -> tensor<16xf32>
+    %h = rank.launch @sum(%kept) : (tensor<2x16xf32>) -> tensor<16xf32>
+    %j = rank.launch @sum(%kept) : (tensor<2x16xf32>) -> tensor<16xf32>
+    %l = rank.launch @sum(%kept) : (tensor<2x16xf32>) -> tensor<16xf32>
+    %m = rank.launch @sum(%kept) : (tensor<2x16xf32>) -> tensor<16xf32>
+    %n = rank.launch @sum(%kept) : (tensor<2x16xf32>) -> tensor<16xf32>
+    %s0 = rank.launch @add(%g, %h) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+    %s1 = rank.launch @add(%s0, %j) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+    %s2 = rank.launch @add(%s1, %l) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+    %s3 = rank.launch @add(%s2, %m) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+    %i = rank.launch @add(%s3, %n) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+    rank.yield %i : tensor<16xf32>
+  }
+  } : (tensor<3x2x16xf32>) -> (tensor<16xf32>, tensor<2x2x16xf32>)
+  return %s#0 : tensor<16xf32>
+}
