@@ -111,6 +111,7 @@ bool Joiner::joinSum(Operation *root) {
   Value joined = JoinOp::create(builder, root->getLoc(), parts[0].getType(),
                                 *getReduction(root), parts);
   root->getResult(0).replaceAllUsesWith(combine(joined, ofAll));
+  flow.forget(root);
   root->erase();
   return true;
 }

@@ -31,6 +31,11 @@ public:
 
   /// Looks at an op again whose operands have changed.
   void update(mlir::Operation *op);
+  /// To be called before an op is erased: another one may get its address.
+  void forget(mlir::Operation *op) {
+    for (mlir::Value result : op->getResults())
+      set(result, std::nullopt);
+  }
 
   /// Of an argument: that of the parameter that its role names.
   static std::optional<int64_t>
