@@ -1,4 +1,5 @@
-// Finds composites in parts: gelu, silu, layer_norm, rms_norm, attention.
+// Finds composites in parts: gelu, silu, layer_norm, rms_norm, attention, rows
+// times the matrices of their groups.
 
 #include "compiler/training/RaiseComposites.h"
 
@@ -47,9 +48,10 @@ class RaiseComposites
         raiseSilu(sigmoid);
       else if (auto log = dyn_cast<graph::LogOp>(op))
         raiseLogarithm(log);
-      else if (auto matmul = dyn_cast<graph::MatmulOp>(op))
-        raiseAttention(matmul, masks);
-      else if (auto concat = dyn_cast<graph::ConcatOp>(op))
+      else if (auto matmul = dyn_cast<graph::MatmulOp>(op)) {
+        if (!raiseAttention(matmul, masks))
+          raiseGrouped(matmul);
+      } else if (auto concat = dyn_cast<graph::ConcatOp>(op))
         raiseBlocks(concat);
       else
         raiseNormalization(&op);

@@ -51,6 +51,10 @@ bool raiseLogarithm(graph::LogOp op);
 /// Scaled dot-product attention (Vaswani et al. 2017); `matmul` is the product
 /// of the probabilities and the values. Masks that it reads become `known`.
 bool raiseAttention(graph::MatmulOp matmul, KnownMasks &known);
+/// Rows that are multiplied with one matrix each, which an index picks out of a
+/// few: graph.grouped_matmul, which copies none of them. What a mixture of
+/// experts exports (`batched_mm` of transformers).
+bool raiseGrouped(graph::MatmulOp matmul);
 /// One reduction instead of one for each of the consecutive blocks of a dim,
 /// which `op` puts together: what a loop over bags of embeddings is unrolled
 /// to. The blocks become a dim that can be split over ranks.

@@ -98,6 +98,10 @@ def run(command):
     return done.stdout
 
 
+def shardOptions(shards):
+    return [word for shard in shards for word in ("--shard", shard)]
+
+
 def polyrank(work, bin, stages=1, label=""):
     """Compiles the exported model; a turn is one run of it. With microbatches, on a pipeline of so many stages. Files
     of contenders with different labels do not meet."""
@@ -107,14 +111,14 @@ def polyrank(work, bin, stages=1, label=""):
     if work.microbatches:
         mesh = f"pipe={stages}" if stages > 1 else "data=1"
     options = ["--mode", "forward"] if work.mode == "forward" else [
-        "--loss", "cross_entropy(output,labels,axis=2)" if work.model == "lstm" else "cross_entropy(logits,labels)",
+        "--loss", "cross_entropy(output,labels,axis=2)" if work.model in workload.LANGUAGES else "cross_entropy(logits,labels)",
         "--optimizer", f"adamw(lr={workload.GPT2_RATE})" if work.model == "gpt2" else f"sgd(lr={workload.RESNET_RATE})"]
     if work.model == "resnet":
         options += ["--batch-norm", "batch"]
     if stages > 1:
         options += ["--schedule", work.schedule]
     run([bin / "polyrank-compile", work.onnx, "-o", plan, "--mesh", mesh, "--threads", work.threads,
-         "--zero", work.zero, "--microbatches", max(1, work.microbatches), *options])
+         "--zero", work.zero, "--microbatches", max(1, work.microbatches), *shardOptions(work.shards), *options])
 
     def turn(steps):
         log.unlink(missing_ok=True)
@@ -139,7 +143,7 @@ def polyrankSave(work, shards, bin, label=""):
     folder = Path(work.folder)
     plan, saved = folder / f"{label}plan", folder / f"{label}ours.safetensors"
     run([bin / "polyrank-compile", work.onnx, "-o", plan, "--mesh", f"tensor={work.ranks}",
-         *(word for shard in shards for word in ("--shard", shard)), "--optimizer", "sgd(lr=1e-3)",
+         *shardOptions(shards), "--optimizer", "sgd(lr=1e-3)",
          "--loss", "mse(y,labels)" if work.model == "matrices" else "cross_entropy(logits,labels)"])
 
     def turn(_):

@@ -29,7 +29,7 @@ class Row:
     mode: str = "train"
     perRank: bool = False  # whether --batch is the batch of each rank
     mib: int = 0  # of an all-reduce
-    shards: tuple = ()  # of what is saved
+    shards: tuple = ()  # --shard of ours
     zero: int = 1  # our stage of ZeRO
     microbatches: int = 0  # of a pipeline, of half of --batch each
     schedule: str = "1f1b"  # ours
@@ -38,6 +38,8 @@ class Row:
 # Half of each matrix's columns on each rank: short runs that interleave in the file.
 GPT2_COLUMNS = tuple(f"*.{name}.weight=[-,tensor]" for name in ("c_attn", "c_fc")) + ("*wte.weight=[-,tensor]",)
 COLUMNS = ("*.weight=[-,tensor]",)
+# Half of the experts on each rank.
+EXPERTS = tuple(f"*.experts.{name}=[data,-,-]" for name in ("gate_up_proj", "down_proj"))
 
 ROWS = {
     "one-thread": Row("1 rank, 1 thread", ("PyTorch eager",)),
@@ -54,6 +56,9 @@ ROWS = {
     "resnet": Row("ResNet, 2 threads", ("torch.compile", "torch.compile, channels last"), threads=2, model="resnet"),
     "lstm": Row("LSTM, 1 thread", ("PyTorch eager",), model="lstm"),
     "lstm-two": Row("LSTM, 2 ranks x 1 thread", ("DDP over gloo",), ranks=2, model="lstm"),
+    "experts": Row("mixture of experts, 1 thread", ("PyTorch eager",), model="experts"),
+    "experts-two": Row("mixture of experts, 2 ranks x 1 thread, experts apart", ("DDP over gloo",), ranks=2, model="experts",
+                       shards=EXPERTS),
     "save": Row("saving, 2 ranks by columns", ("the disk alone",), ranks=2, mode="save", shards=GPT2_COLUMNS),
     "save-four": Row("saving, 4 ranks by columns", ("the disk alone",), ranks=4, mode="save", shards=GPT2_COLUMNS),
     "save-transposed": Row("saving, 2 ranks by columns", ("the disk alone",), ranks=2, mode="save", model="matrices",
@@ -68,19 +73,19 @@ ROWS = {
 def workOf(row, args, folder):
     """The row's workload (workload.py)."""
     batch = args.batch * (row.ranks if row.perRank else 1)
-    if row.model in ("resnet", "lstm"):
-        batch = args.resnet_batch if row.model == "resnet" else args.lstm_batch
+    if row.model != "gpt2" and hasattr(args, f"{row.model}_batch"):
+        batch = getattr(args, f"{row.model}_batch")
     if row.microbatches:
         batch = row.microbatches * max(1, args.batch // 2)
     sizes = ("layers", "heads", "width", "vocab", "context", "length", "depths", "image", "classes")
     work = SimpleNamespace(
-        model=row.model, mode=row.mode, ranks=row.ranks, threads=row.threads, batch=batch, steps=args.steps,
+        model=row.model, mode=row.mode, shards=row.shards, ranks=row.ranks, threads=row.threads, batch=batch, steps=args.steps,
         mib=row.mib, zero=row.zero, microbatches=row.microbatches, schedule=row.schedule,
         folder=str(folder), **{name: getattr(args, name) for name in sizes})
     if row.model == "resnet":
         work.width = args.resnet_width
-    elif row.model == "lstm":
-        work.width = args.lstm_width
+    elif row.model in workload.LANGUAGES:
+        work.width = getattr(args, f"{row.model}_width")
     elif row.model == "matrices":
         work.width = 4 * args.width
     return work
@@ -90,7 +95,7 @@ def writeFiles(work):
     """What all contenders of a row read: the model, its weights and the batches. Returns its parameters."""
     folder = Path(work.folder)
     model = workload.build(work)
-    work.onnx = str(folder / f"{work.model}.{'pt2' if work.model == 'lstm' else 'onnx'}")
+    work.onnx = str(folder / f"{work.model}.{'pt2' if work.model in workload.LANGUAGES else 'onnx'}")
     workload.export(work, model, work.onnx)
     np.savez(folder / "data.npz", **workload.draw(work))
     # Of tied weights one name, for who does not build the model with PyTorch.
@@ -244,7 +249,7 @@ def entryOf(row, work, name):
     elif row.mode == "save":
         size = f"{workload.MATRICES} matrices stored transposed" if row.model == "matrices" else "GPT-2's weights"
     else:
-        size = f"batch {work.batch} x " + (f"{work.length}" if row.model in ("gpt2", "lstm") else f"3 x {work.image} x {work.image}")
+        size = f"batch {work.batch} x " + (f"{work.length}" if row.model in ("gpt2", *workload.LANGUAGES) else f"3 x {work.image} x {work.image}")
     return {"row": f"{row.title}, {size}", "peer": name}
 
 
@@ -253,7 +258,7 @@ def resultOf(row, work, name, answers, errors, floor):
     if row.mib or row.mode == "save":
         amount, unit = (row.mib * 2**20 if row.mib else work.savedBytes) / 1e9, "GB/s"
     else:
-        amount, unit = (work.batch * work.length, "tokens/s") if row.model in ("gpt2", "lstm") else (work.batch, "samples/s")
+        amount, unit = (work.batch * work.length, "tokens/s") if row.model in ("gpt2", *workload.LANGUAGES) else (work.batch, "samples/s")
     entry = {**entryOf(row, work, name), "ours_seconds": ours, "rate": amount / ours, "unit": unit}
     if floor:
         entry.update(floor_seconds=floor["seconds"], floor=floor)

@@ -23,8 +23,8 @@ import rows
 ROOT = Path(__file__).resolve().parents[2]
 
 # Seconds for a row instead of minutes.
-SMALL = dict(layers=2, heads=4, width=128, vocab=512, context=64, length=32, lstm_width=32, lstm_batch=4, resnet_width=8, depths=[1, 1, 1, 1],
-             image=32, classes=10, rounds=1)
+SMALL = dict(layers=2, heads=4, width=128, vocab=512, context=64, length=32, lstm_width=32, lstm_batch=4,
+             experts_width=64, experts_batch=4, resnet_width=8, depths=[1, 1, 1, 1], image=32, classes=10, rounds=1)
 
 
 def arguments():
@@ -39,7 +39,8 @@ def arguments():
             ("rounds", 3, "turns of each contender"), ("steps", 6, "of a turn; the first is not counted"),
             ("layers", 12, "of GPT-2"), ("heads", 12, ""), ("width", 768, ""), ("vocab", 50257, ""),
             ("context", 1024, ""), ("length", 64, "of a sequence"), ("batch", 4, "of GPT-2"),
-            ("lstm-batch", 16, ""), ("lstm-width", 512, ""), ("resnet-batch", 8, ""), ("resnet-width", 64, ""), ("image", 64, ""), ("classes", 1000, "")):
+            ("lstm-batch", 16, ""), ("lstm-width", 512, ""), ("experts-batch", 8, ""),
+            ("experts-width", 512, ""), ("resnet-batch", 8, ""), ("resnet-width", 64, ""), ("image", 64, ""), ("classes", 1000, "")):
         parser.add_argument(f"--{name}", type=int, default=default, help=f"{text} (default {default})")
     parser.add_argument("--depths", type=lambda text: list(map(int, text.split(","))), default=[3, 4, 6, 3],
                         help="of ResNet's stages (default 3,4,6,3)")

@@ -1,7 +1,7 @@
 """What is trained: models, batches, losses and the products of their layers.
 
 A workload is a namespace that goes to each contender as JSON: `model` (gpt2,
-lstm, resnet or matrices) with its sizes, `batch` (samples of a step, over all ranks), `ranks`,
+lstm, experts, resnet or matrices) with its sizes, `batch` (samples of a step, over all ranks), `ranks`,
 `threads` of each, `steps` of a turn and `folder`, where the files lie that all
 of them read. Weights follow from the seed, batches from `data.npz`.
 """
@@ -15,9 +15,11 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
 GPT2_RATE, RESNET_RATE = 1e-4, 1e-3  # learning rates; an LSTM has that of ResNet
-LAYERS = 2  # of an LSTM
+LAYERS = 2  # of an LSTM, and of a mixture of experts
+EXPERTS, CHOSEN = 8, 2  # of a mixture, and for each token
 MATRICES, ROWS = 10, 2  # of the model that is saved only, and of its samples
-INPUT = {"gpt2": "input_ids", "lstm": "ids", "resnet": "x", "matrices": "x"}
+LANGUAGES = ("lstm", "experts")  # models of tokens, exported as .pt2
+INPUT = {"gpt2": "input_ids", "lstm": "ids", "experts": "ids", "resnet": "x", "matrices": "x"}
 
 
 def families():
@@ -48,6 +50,23 @@ def build(work):
 
         torch.manual_seed(0)
         model = LanguageModel()
+    elif work.model == "experts":
+        import torch
+        from transformers import MixtralConfig, MixtralForCausalLM
+
+        class LanguageModel(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.body = MixtralForCausalLM(MixtralConfig(
+                    vocab_size=work.classes, hidden_size=work.width, intermediate_size=2 * work.width, num_hidden_layers=LAYERS,
+                    num_attention_heads=8, num_key_value_heads=8, max_position_embeddings=work.length, use_cache=False,
+                    num_local_experts=EXPERTS, num_experts_per_tok=CHOSEN, router_jitter_noise=0.0))
+
+            def forward(self, ids):
+                return self.body(input_ids=ids).logits
+
+        torch.manual_seed(0)
+        model = LanguageModel()
     elif work.model == "matrices":
         import torch
         model = torch.nn.Sequential(*(torch.nn.Linear(work.width, work.width, bias=False) for _ in range(MATRICES)))
@@ -69,7 +88,7 @@ def export(work, model, path):
         if work.model == "gpt2":
             batch = work.batch // max(1, work.microbatches)
             families().export_gpt2.export(model, str(path), batch, external=True, length=work.length)
-        elif work.model == "lstm":
+        elif work.model in LANGUAGES:
             import torch
             ids = torch.zeros(work.batch, work.length, dtype=torch.int64)
             torch.export.save(torch.export.export(model, (ids,)), path)
@@ -88,7 +107,7 @@ def draw(work):
     if work.model == "gpt2":
         tokens = random.integers(work.vocab, size=(samples, work.length + 1))
         return {"input_ids": tokens[:, :-1].copy(), "labels": tokens[:, 1:].copy()}
-    if work.model == "lstm":
+    if work.model in LANGUAGES:
         tokens = random.integers(work.classes, size=(samples, work.length + 1))
         return {"ids": tokens[:, :-1].copy(), "labels": tokens[:, 1:].copy()}
     if work.model == "matrices":
@@ -128,6 +147,12 @@ def products(work):
         rows = batch * work.length
         return [(rows, width, gates, LAYERS, passes), (batch, width, gates, LAYERS * work.length, passes - passes // 3),
                 (width, rows, gates, LAYERS, passes // 3), (rows, width, work.classes, 1, passes)]
+
+    if work.model == "experts":  # each expert has its share of the rows
+        rows, width = work.batch // work.ranks * work.length, work.width
+        own = rows * CHOSEN // EXPERTS
+        return [(rows, width, width, 4 * LAYERS, passes), (own, width, 4 * width, EXPERTS * LAYERS, passes),
+                (own, 2 * width, width, EXPERTS * LAYERS, passes), (rows, width, work.classes, 1, passes)]
 
     import torch
     found = []

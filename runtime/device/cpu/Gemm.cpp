@@ -258,7 +258,7 @@ Result<std::unique_ptr<PreparedGemm>> prepareGemm(const GemmShape &shape,
 }
 
 Result<uint64_t> gemmScratchBytes(const GemmShape &shape, int threads) {
-  if (shape.library == GemmLibrary::Sgemm)
+  if (shape.library == GemmLibrary::Sgemm && shape.grouped == GemmGroups::None)
     return uint64_t(0);
   auto prepared = prepareGemm(shape, threads);
   if (!prepared)

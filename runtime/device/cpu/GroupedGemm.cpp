@@ -6,147 +6,256 @@
 #include "runtime/device/cpu/GemmTiles.h"
 
 #include <algorithm>
+#include <numeric>
 #include <oneapi/dnnl/dnnl.h>
+#include <utility>
 #include <vector>
 
 namespace polyrank::runtime {
 namespace {
 
-/// Numbers that follow each other and are in one group.
-struct Stretch {
-  int64_t group, begin, count;
+/// Rows, or elements of the inner dim, of one group.
+struct Members {
+  const int64_t *numbers = nullptr; // ascending
+  int64_t count = 0;
+  bool areNeighbours = true; // first, first + 1, ..
 };
 
-std::vector<Stretch> stretchesOf(const int64_t *groups, int64_t count) {
-  std::vector<Stretch> result;
-  for (int64_t i = 0; i < count; ++i)
-    if (!result.empty() && result.back().group == groups[i])
-      ++result.back().count;
-    else
-      result.push_back({groups[i], i, 1});
-  return result;
-}
+/// All groups that there are, ascending.
+class Membership {
+public:
+  Membership(const int64_t *groups, int64_t count) : groups(groups) {
+    order.resize(count);
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      return std::pair(groups[a], a) < std::pair(groups[b], b);
+    });
+    for (int64_t i = 0; i < count; ++i) {
+      if (i == 0 || groups[order[i]] != groups[order[i - 1]])
+        all.push_back({&order[i], 0, true});
+      else
+        all.back().areNeighbours &= order[i] == order[i - 1] + 1;
+      ++all.back().count;
+    }
+  }
 
-/// One part of C: the sum of some products of its own sizes, which differ in
-/// their inner sizes and in where operands begin. Without any it is zero.
+  const std::vector<Members> &getAll() const { return all; }
+  int64_t getGroup(const Members &members) const {
+    return groups[members.numbers[0]];
+  }
+  /// None where nobody is in the group.
+  Members find(int64_t group) const {
+    auto found = std::lower_bound(all.begin(), all.end(), group,
+                                  [&](const Members &each, int64_t group) {
+                                    return getGroup(each) < group;
+                                  });
+    return found != all.end() && getGroup(*found) == group ? *found : Members();
+  }
+
+private:
+  const int64_t *groups;
+  std::vector<int64_t> order;
+  std::vector<Members> all;
+};
+
+/// Rows of C: of one group, or all of one product.
 struct Block {
-  struct Term {
-    int64_t a, b, k; // elements from the operands' begin
-  };
-  int64_t c, rows;
-  std::vector<Term> terms;
+  Members members;
+  std::vector<int64_t> products; // of which they are the sum
+  int64_t rows;
+  int64_t c = 0; // where the rows of a product begin
 };
 
 /// The part of a block that one task computes.
 struct Piece {
-  size_t block;
+  const Block *block;
   int64_t m0, n0, rows, columns;
 };
 
 class GroupedProducts final : public PreparedGemm {
 public:
   GroupedProducts(const GemmShape &shape, int threads)
-      : shape(shape), group(shape.batch.front()), threads(threads) {}
+      : shape(shape), group(shape.batch.front()), threads(threads),
+        ofRows(shape.grouped == GemmGroups::Rows) {}
 
-  uint64_t scratchBytes() const override { return 0; }
+  uint64_t scratchBytes() const override { return threads * bytesPerThread(); }
 
   Result<void> run(const GemmOperands &operands) override {
-    std::vector<Block> blocks = shape.grouped == GemmGroups::Rows
-                                    ? blocksOfRows(operands)
-                                    : blocksOfGroups(operands);
+    Membership membership(operands.groups, ofRows ? shape.m : shape.k);
+    std::vector<Block> blocks = ofRows ? blocksOfRows(operands, membership)
+                                       : blocksOfProducts(operands, membership);
     std::vector<Piece> pieces = cut(blocks);
     bool isWorth = pieces.size() > 1 &&
                    shape.m * shape.n * shape.k >= worthATeam;
+    auto compute = [&](int64_t task, int64_t thread) {
+      const Piece &piece = pieces[task];
+      const Members &members = piece.block->members;
+      auto *scratch =
+          reinterpret_cast<float *>(static_cast<std::byte *>(operands.scratch) +
+                                    thread * bytesPerThread());
+      if (piece.block->products.empty() || members.count == 0)
+        return scale(operands, piece);
+      if (members.areNeighbours)
+        return multiplyInPlace(operands, piece);
+      return ofRows ? multiplyRows(operands, piece, scratch)
+                    : sumProducts(operands, piece, scratch);
+    };
     if (runTasks(isWorth ? threads : 1, static_cast<int64_t>(pieces.size()),
-                 [&](int64_t task, int64_t) {
-                   const Piece &piece = pieces[task];
-                   return compute(operands, blocks[piece.block], piece);
-                 }))
+                 compute))
       return {};
     return Error{"gemm " + describe(shape) + ": oneDNN: the product failed",
                  Error::Fault::Rank};
   }
 
 private:
-  int64_t atRow(int64_t m) const { return shape.transposeA ? m : m * shape.lda; }
-  int64_t atColumn(int64_t n) const {
-    return shape.transposeB ? n * shape.ldb : n;
+  /// So many are brought together at once.
+  static constexpr int64_t most = 64;
+
+  uint64_t bytesPerThread() const {
+    uint64_t floats = most * (shape.n + (ofRows ? shape.k : shape.m));
+    return (floats * sizeof(float) + 63) / 64 * 64;
   }
 
-  /// A block for each stretch of rows, with a term for each product of its group.
-  std::vector<Block> blocksOfRows(const GemmOperands &operands) const {
+  int64_t atA(int64_t m, int64_t k) const {
+    return shape.transposeA ? k * shape.lda + m : m * shape.lda + k;
+  }
+  int64_t atB(int64_t k, int64_t n) const {
+    return shape.transposeB ? n * shape.ldb + k : k * shape.ldb + n;
+  }
+  int64_t atC(const Block &block, int64_t row) const {
+    return ofRows ? block.members.numbers[row] * shape.ldc
+                  : block.c + row * shape.ldc;
+  }
+
+  /// The rows of each group: all, or as many as are brought together.
+  std::vector<Block> blocksOfRows(const GemmOperands &operands,
+                                  const Membership &membership) const {
     std::vector<Block> blocks;
-    for (const Stretch &stretch : stretchesOf(operands.groups, shape.m)) {
-      Block &block = blocks.emplace_back(
-          Block{stretch.begin * shape.ldc, stretch.count, {}});
+    for (const Members &all : membership.getAll()) {
+      Block block;
       for (int64_t e = 0; e < group.count; ++e)
-        if (operands.ids[e] == stretch.group)
-          block.terms.push_back(
-              {e * group.aStride + atRow(stretch.begin), e * group.bStride,
-               shape.k});
+        if (operands.ids[e] == membership.getGroup(all))
+          block.products.push_back(e);
+      int64_t step = all.areNeighbours ? all.count : most;
+      for (int64_t done = 0; done < all.count; done += step) {
+        block.rows = std::min(step, all.count - done);
+        block.members = {all.numbers + done, block.rows, all.areNeighbours};
+        blocks.push_back(block);
+      }
     }
     return blocks;
   }
 
-  /// A block for each product, with a term for each stretch of its group.
-  std::vector<Block> blocksOfGroups(const GemmOperands &operands) const {
-    std::vector<Stretch> stretches = stretchesOf(operands.groups, shape.k);
+  std::vector<Block> blocksOfProducts(const GemmOperands &operands,
+                                      const Membership &membership) const {
     std::vector<Block> blocks;
-    for (int64_t e = 0; e < group.count; ++e) {
-      Block &block =
-          blocks.emplace_back(Block{e * group.cStride, shape.m, {}});
-      for (const Stretch &stretch : stretches)
-        if (operands.ids[e] == stretch.group)
-          block.terms.push_back(
-              {e * group.aStride +
-                   stretch.begin * (shape.transposeA ? shape.lda : 1),
-               e * group.bStride +
-                   stretch.begin * (shape.transposeB ? 1 : shape.ldb),
-               stretch.count});
-    }
+    for (int64_t e = 0; e < group.count; ++e)
+      blocks.push_back({membership.find(operands.ids[e]), {e}, shape.m,
+                        e * group.cStride});
     return blocks;
   }
 
   /// By the sizes and the groups alone.
   std::vector<Piece> cut(const std::vector<Block> &blocks) const {
     std::vector<Piece> pieces;
-    for (size_t i = 0; i < blocks.size(); ++i) {
-      const Block &block = blocks[i];
+    for (const Block &block : blocks) {
       GemmShape one;
-      one.m = block.rows, one.n = shape.n, one.k = 0;
+      one.m = block.rows, one.n = shape.n;
+      one.k = ofRows ? shape.k : block.members.count;
       one.pieces = shape.pieces;
-      for (const Block::Term &term : block.terms)
-        one.k += term.k;
       one.batch.push_back({static_cast<int64_t>(blocks.size())});
       Tiling tiling(one);
       for (int64_t m0 = 0; m0 < one.m; m0 += tiling.tileM)
         for (int64_t n0 = 0; n0 < one.n; n0 += tiling.tileN)
-          pieces.push_back({i, m0, n0, std::min(tiling.tileM, one.m - m0),
+          pieces.push_back({&block, m0, n0, std::min(tiling.tileM, one.m - m0),
                             std::min(tiling.tileN, one.n - n0)});
     }
     return pieces;
   }
 
-  bool compute(const GemmOperands &operands, const Block &block,
-               const Piece &piece) const {
-    float *c = operands.c + block.c + piece.m0 * shape.ldc + piece.n0;
-    if (block.terms.empty()) {
-      for (int64_t m = 0; m < piece.rows; ++m)
-        for (int64_t n = 0; n < piece.columns; ++n) {
-          float &element = c[m * shape.ldc + n];
-          element = shape.beta == 0 ? 0 : shape.beta * element;
-        }
-      return true;
+  /// C = beta C, where there is no product.
+  bool scale(const GemmOperands &operands, const Piece &piece) const {
+    for (int64_t m = 0; m < piece.rows; ++m) {
+      float *c = operands.c + atC(*piece.block, piece.m0 + m) + piece.n0;
+      for (int64_t n = 0; n < piece.columns; ++n)
+        c[n] = shape.beta == 0 ? 0 : shape.beta * c[n];
     }
+    return true;
+  }
+
+  bool multiplyInPlace(const GemmOperands &operands, const Piece &piece) const {
+    const Block &block = *piece.block;
+    int64_t first = block.members.numbers[0];
+    int64_t m0 = ofRows ? first + piece.m0 : piece.m0;
+    int64_t k0 = ofRows ? 0 : first;
     float beta = shape.beta;
-    for (const Block::Term &term : block.terms) {
+    for (int64_t e : block.products) {
       if (dnnl_sgemm(shape.transposeA ? 'T' : 'N', shape.transposeB ? 'T' : 'N',
-                     piece.rows, piece.columns, term.k, shape.alpha,
-                     operands.a + term.a + atRow(piece.m0), shape.lda,
-                     operands.b + term.b + atColumn(piece.n0), shape.ldb, beta,
-                     c, shape.ldc) != dnnl_success)
+                     piece.rows, piece.columns,
+                     ofRows ? shape.k : block.members.count, shape.alpha,
+                     operands.a + e * group.aStride + atA(m0, k0), shape.lda,
+                     operands.b + e * group.bStride + atB(k0, piece.n0),
+                     shape.ldb, beta,
+                     operands.c + atC(block, piece.m0) + piece.n0,
+                     shape.ldc) != dnnl_success)
         return false;
       beta = 1;
+    }
+    return true;
+  }
+
+  /// Rows that lie apart: brought together, and their results taken back.
+  bool multiplyRows(const GemmOperands &operands, const Piece &piece,
+                    float *scratch) const {
+    const Block &block = *piece.block;
+    float *rows = scratch, *results = scratch + most * shape.k;
+    float beta = 0;
+    for (int64_t e : block.products) {
+      const float *a = operands.a + e * group.aStride;
+      for (int64_t m = 0; m < piece.rows; ++m)
+        for (int64_t k = 0; k < shape.k; ++k)
+          rows[m * shape.k + k] = a[atA(block.members.numbers[piece.m0 + m], k)];
+      if (dnnl_sgemm('N', shape.transposeB ? 'T' : 'N', piece.rows,
+                     piece.columns, shape.k, shape.alpha, rows, shape.k,
+                     operands.b + e * group.bStride + atB(0, piece.n0),
+                     shape.ldb, beta, results, piece.columns) != dnnl_success)
+        return false;
+      beta = 1;
+    }
+    for (int64_t m = 0; m < piece.rows; ++m) {
+      float *c = operands.c + atC(block, piece.m0 + m) + piece.n0;
+      for (int64_t n = 0; n < piece.columns; ++n)
+        c[n] = results[m * piece.columns + n] +
+               (shape.beta == 0 ? 0 : shape.beta * c[n]);
+    }
+    return true;
+  }
+
+  /// What lies apart in the inner dim: brought together, a few at a time.
+  bool sumProducts(const GemmOperands &operands, const Piece &piece,
+                   float *scratch) const {
+    const Block &block = *piece.block;
+    float *left = scratch, *right = scratch + most * shape.m;
+    float *c = operands.c + atC(block, piece.m0) + piece.n0;
+    float beta = shape.beta;
+    for (int64_t e : block.products) {
+      const float *a = operands.a + e * group.aStride;
+      const float *b = operands.b + e * group.bStride;
+      for (int64_t done = 0; done < block.members.count; done += most) {
+        int64_t count = std::min(most, block.members.count - done);
+        for (int64_t l = 0; l < count; ++l) {
+          int64_t k = block.members.numbers[done + l];
+          for (int64_t m = 0; m < piece.rows; ++m)
+            left[l * piece.rows + m] = a[atA(piece.m0 + m, k)];
+          for (int64_t n = 0; n < piece.columns; ++n)
+            right[l * piece.columns + n] = b[atB(k, piece.n0 + n)];
+        }
+        if (dnnl_sgemm('T', 'N', piece.rows, piece.columns, count, shape.alpha,
+                       left, piece.rows, right, piece.columns, beta, c,
+                       shape.ldc) != dnnl_success)
+          return false;
+        beta = 1;
+      }
     }
     return true;
   }
@@ -154,6 +263,7 @@ private:
   const GemmShape shape;
   const GemmBatchDim group;
   const int threads;
+  const bool ofRows;
 };
 
 } // namespace

@@ -186,11 +186,20 @@ std::vector<float> runGrouped(const GemmShape &shape, const Groups &groups,
   Operands operands = operandsFor(shape);
   auto prepared = prepareGemm(shape, threads);
   EXPECT_TRUE(prepared) << prepared.error().message;
-  EXPECT_EQ((*prepared)->scratchBytes(), 0u);
+  EXPECT_EQ((*prepared)->scratchBytes(), *gemmScratchBytes(shape, threads));
+  // It works in what it asked for, and no further.
+  constexpr size_t guard = 64;
+  std::vector<std::byte> memory((*prepared)->scratchBytes() + 2 * guard,
+                                std::byte(7));
+  auto address = reinterpret_cast<uintptr_t>(memory.data());
+  auto *scratch = reinterpret_cast<std::byte *>((address + 63) / 64 * 64);
   auto done = (*prepared)->run({operands.a.data(), operands.b.data(),
-                                operands.c.data(), nullptr,
+                                operands.c.data(), scratch,
                                 groups.groups.data(), groups.ids.data()});
   EXPECT_TRUE(done) << done.error().message;
+  for (std::byte *after = scratch + (*prepared)->scratchBytes();
+       after < memory.data() + memory.size(); ++after)
+    EXPECT_EQ(*after, std::byte(7));
   return operands.c;
 }
 
@@ -248,7 +257,7 @@ std::vector<GemmShape> groupedShapes() {
   for (bool ta : {false, true})
     for (bool tb : {false, true})
       for (auto [m, n, k] : {std::array{9, 5, 7}, {1, 33, 1}, {90, 400, 64},
-                             {300, 2, 30}})
+                             {300, 2, 130}})
         for (bool ofRows : {true, false})
           for (float beta : {0.f, 1.f}) {
             GemmShape shape = shapeFrom(m, n, k, ta, tb, 2);
