@@ -59,6 +59,7 @@ ROWS = {
     "experts": Row("mixture of experts, 1 thread", ("PyTorch eager",), model="experts"),
     "experts-two": Row("mixture of experts, 2 ranks x 1 thread, experts apart", ("DDP over gloo",), ranks=2, model="experts",
                        shards=EXPERTS),
+    "experts-onnx": Row("mixture of experts from ONNX, 1 thread", ("PyTorch eager",), model="experts-onnx"),
     "save": Row("saving, 2 ranks by columns", ("the disk alone",), ranks=2, mode="save", shards=GPT2_COLUMNS),
     "save-four": Row("saving, 4 ranks by columns", ("the disk alone",), ranks=4, mode="save", shards=GPT2_COLUMNS),
     "save-transposed": Row("saving, 2 ranks by columns", ("the disk alone",), ranks=2, mode="save", model="matrices",
@@ -73,8 +74,9 @@ ROWS = {
 def workOf(row, args, folder):
     """The row's workload (workload.py)."""
     batch = args.batch * (row.ranks if row.perRank else 1)
-    if row.model != "gpt2" and hasattr(args, f"{row.model}_batch"):
-        batch = getattr(args, f"{row.model}_batch")
+    kind = row.model.split("-")[0]
+    if row.model != "gpt2" and hasattr(args, f"{kind}_batch"):
+        batch = getattr(args, f"{kind}_batch")
     if row.microbatches:
         batch = row.microbatches * max(1, args.batch // 2)
     sizes = ("layers", "heads", "width", "vocab", "context", "length", "depths", "image", "classes")
@@ -85,7 +87,7 @@ def workOf(row, args, folder):
     if row.model == "resnet":
         work.width = args.resnet_width
     elif row.model in workload.LANGUAGES:
-        work.width = getattr(args, f"{row.model}_width")
+        work.width = getattr(args, f"{kind}_width")
     elif row.model == "matrices":
         work.width = 4 * args.width
     return work
@@ -95,7 +97,7 @@ def writeFiles(work):
     """What all contenders of a row read: the model, its weights and the batches. Returns its parameters."""
     folder = Path(work.folder)
     model = workload.build(work)
-    work.onnx = str(folder / f"{work.model}.{'pt2' if work.model in workload.LANGUAGES else 'onnx'}")
+    work.onnx = str(folder / f"{work.model}.{'pt2' if work.model in ('lstm', 'experts') else 'onnx'}")
     workload.export(work, model, work.onnx)
     np.savez(folder / "data.npz", **workload.draw(work))
     # Of tied weights one name, for who does not build the model with PyTorch.

@@ -1,7 +1,7 @@
 """What is trained: models, batches, losses and the products of their layers.
 
 A workload is a namespace that goes to each contender as JSON: `model` (gpt2,
-lstm, experts, resnet or matrices) with its sizes, `batch` (samples of a step, over all ranks), `ranks`,
+lstm, experts, experts-onnx, resnet or matrices) with its sizes, `batch` (samples of a step, over all ranks), `ranks`,
 `threads` of each, `steps` of a turn and `folder`, where the files lie that all
 of them read. Weights follow from the seed, batches from `data.npz`.
 """
@@ -18,8 +18,9 @@ GPT2_RATE, RESNET_RATE = 1e-4, 1e-3  # learning rates; an LSTM has that of ResNe
 LAYERS = 2  # of an LSTM, and of a mixture of experts
 EXPERTS, CHOSEN = 8, 2  # of a mixture, and for each token
 MATRICES, ROWS = 10, 2  # of the model that is saved only, and of its samples
-LANGUAGES = ("lstm", "experts")  # models of tokens, exported as .pt2
-INPUT = {"gpt2": "input_ids", "lstm": "ids", "experts": "ids", "resnet": "x", "matrices": "x"}
+LANGUAGES = ("lstm", "experts", "experts-onnx")  # models of tokens, besides GPT-2
+MIXTURES = ("experts", "experts-onnx")
+INPUT = {"gpt2": "input_ids", "lstm": "ids", "experts": "ids", "experts-onnx": "ids", "resnet": "x", "matrices": "x"}
 
 
 def families():
@@ -50,7 +51,7 @@ def build(work):
 
         torch.manual_seed(0)
         model = LanguageModel()
-    elif work.model == "experts":
+    elif work.model in MIXTURES:
         import torch
         from transformers import MixtralConfig, MixtralForCausalLM
 
@@ -60,7 +61,7 @@ def build(work):
                 self.body = MixtralForCausalLM(MixtralConfig(
                     vocab_size=work.classes, hidden_size=work.width, intermediate_size=2 * work.width, num_hidden_layers=LAYERS,
                     num_attention_heads=8, num_key_value_heads=8, max_position_embeddings=work.length, use_cache=False,
-                    num_local_experts=EXPERTS, num_experts_per_tok=CHOSEN, router_jitter_noise=0.0))
+                    num_local_experts=EXPERTS, num_experts_per_tok=CHOSEN, experts_implementation="grouped_mm"))
 
             def forward(self, ids):
                 return self.body(input_ids=ids).logits
@@ -91,7 +92,12 @@ def export(work, model, path):
         elif work.model in LANGUAGES:
             import torch
             ids = torch.zeros(work.batch, work.length, dtype=torch.int64)
-            torch.export.save(torch.export.export(model, (ids,)), path)
+            if path.endswith(".onnx"):
+                model.body.set_experts_implementation("batched_mm")  # which PyTorch can export, and computes slowly
+                torch.onnx.export(model, (ids,), path, input_names=["ids"], output_names=["output"], dynamo=True, optimize=False,
+                                  external_data=True, verbose=False)
+            else:
+                torch.export.save(torch.export.export(model, (ids,)), path)
         elif work.model == "matrices":
             # Optimized, so that the file holds each matrix transposed.
             import torch
@@ -148,7 +154,7 @@ def products(work):
         return [(rows, width, gates, LAYERS, passes), (batch, width, gates, LAYERS * work.length, passes - passes // 3),
                 (width, rows, gates, LAYERS, passes // 3), (rows, width, work.classes, 1, passes)]
 
-    if work.model == "experts":  # each expert has its share of the rows
+    if work.model in MIXTURES:  # each expert has its share of the rows
         rows, width = work.batch // work.ranks * work.length, work.width
         own = rows * CHOSEN // EXPERTS
         return [(rows, width, width, 4 * LAYERS, passes), (own, width, 4 * width, EXPERTS * LAYERS, passes),
