@@ -153,6 +153,14 @@ Value SegmentFormer::addPart(unsigned sum, Value part, Value sumSoFar) {
 DenseMap<Value, Value> SegmentFormer::copySegment(int64_t segment,
                                                   Found &found) {
   IRMapping &mapping = found.values;
+  // A send waits for a slot of its channel, which another stage frees when it has
+  // what this one receives, so nothing is sent before all is received: in that
+  // order the schedule counts the slots (pipeline::getSlots).
+  Operation *lastReceive = nullptr;
+  for (auto receive : body.getOps<rank::RecvOp>())
+    if (plan.getSegment(receive.getOperation()) == segment)
+      lastReceive = receive;
+  SmallVector<Operation *> sends; // that stand in front of it
   for (Operation &inner : body.without_terminator()) {
     // What is free is made in front of its first reader.
     bool isMadeLater = plan.getNumSegments() > 1 &&
@@ -163,7 +171,16 @@ DenseMap<Value, Value> SegmentFormer::copySegment(int64_t segment,
     for (Value operand : inner.getOperands())
       if (plan.getSegment(operand) >= 0)
         mapping.map(operand, find(operand, segment, mapping));
+    if (lastReceive && isa<rank::SendOp>(inner)) {
+      sends.push_back(&inner);
+      continue;
+    }
     builder.clone(inner, mapping);
+    if (&inner != lastReceive)
+      continue;
+    for (Operation *send : sends)
+      builder.clone(*send, mapping);
+    lastReceive = nullptr;
   }
   DenseMap<Value, Value> given;
   for (auto [i, value] : llvm::enumerate(yield.getSum())) {
