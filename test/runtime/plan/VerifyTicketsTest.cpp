@@ -71,6 +71,16 @@ GemmT product() {
   return gemm;
 }
 
+/// Its two rows become a group, whose numbers lie apart as well if they are not
+/// there.
+void group(GemmT &gemm) {
+  gemm.grouped = GemmGrouping::Rows;
+  gemm.batch = {GemmBatch(1, 0, 0, 0)};
+  for (auto [numbers, at] : {std::pair(&gemm.groups, 4352), {&gemm.ids, 4416}})
+    if (!*numbers)
+      *numbers = std::make_unique<BufferRef>(shared(at, 16));
+}
+
 LaunchT zeroAt(const BufferRef &input, const BufferRef &output) {
   LaunchT launch;
   launch.range = launch.grain = 1;
@@ -154,6 +164,22 @@ const Lie lies[] = {
      [](PlanT &p) {
        GemmT gemm = product();
        *gemm.b = shared(8, 16);
+       insert(p, 1, std::move(gemm));
+     },
+     readsWritten},
+    {"productReadsGroups",
+     [](PlanT &p) {
+       GemmT gemm = product();
+       gemm.groups = std::make_unique<BufferRef>(shared(8, 16));
+       group(gemm);
+       insert(p, 1, std::move(gemm));
+     },
+     readsWritten},
+    {"productReadsIds",
+     [](PlanT &p) {
+       GemmT gemm = product();
+       group(gemm);
+       gemm.ids = std::make_unique<BufferRef>(shared(8, 16));
        insert(p, 1, std::move(gemm));
      },
      readsWritten},
