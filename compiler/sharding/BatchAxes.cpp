@@ -88,7 +88,9 @@ LogicalResult polyrank::sharding::refuseBatch(func::FuncOp function,
         other && !other.getLabels())
       open += (open.empty() ? "\"" : ", \"") + other.getName().str() +
               "\": {0: torch.export.Dim(\"batch\")}";
-  return diagnostic << "leave the batch open in torch.onnx.export, "
-                       "dynamic_shapes={"
-                    << open << "}, and choose it with --dim batch=SIZE";
+  return diagnostic << "leave the batch open where it is exported "
+                       "(dynamic_shapes={"
+                    << open
+                    << "} of torch.onnx.export and torch.export.export), and "
+                       "choose it with --dim batch=SIZE";
 }

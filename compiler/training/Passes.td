@@ -20,7 +20,7 @@ def UnflattenPass : Pass<"unflatten", "::mlir::ModuleOp"> {
 }
 
 def RaiseCompositesPass : Pass<"raise-composites", "::mlir::ModuleOp"> {
-  let summary = "Finds composites in parts: gelu, silu, layer_norm, rms_norm, attention";
+  let summary = "Finds composites in parts: gelu, silu, layer_norm, rms_norm, attention, grouped_matmul";
   let description = [{
     A pattern is raised only where the composite computes the same value. What is
     not found stays in parts, which are legal: right, only slower.

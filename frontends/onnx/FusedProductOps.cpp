@@ -58,15 +58,22 @@ FailureOr<Imported> imported(NodeImporter &n, const Node &node, StringRef type,
   return inner.getResults()[0];
 }
 
-/// ONNX's op `type` and then the activation that an attribute names. Its
-/// numbers are attributes of their own, or in a list.
+/// ONNX's op `type`, plus `addend` where there is one, and then the activation
+/// that an attribute names. Its numbers are attributes of their own, or in a list.
 LogicalResult withActivation(NodeImporter &n, StringRef type,
                              ArrayRef<Imported> operands,
+                             const Imported &addend,
                              ArrayRef<double> numbers) {
   constexpr int64_t version = 13;
   auto result = imported(n, n.node, type, version, operands);
   if (failed(result))
     return failure();
+  if (addend) {
+    if (addend.getShape() != result->getShape())
+      return n.fail(toString(addend.getShape()) + " is added to " +
+                    toString(result->getShape()));
+    result = n.emit.binaryOver<graph::AddOp>(*result, addend);
+  }
   StringRef activation = n.getString("activation", "");
   if (activation.empty()) {
     n.result(0, *result);
@@ -114,17 +121,15 @@ LogicalResult fusedGemm(NodeImporter &n) {
   for (StringRef name : {"activation_alpha", "activation_beta"})
     if (n.attribute(name))
       numbers.push_back(n.getFloat(name, 0));
-  return withActivation(n, "Gemm", operandsOf(n, 3), numbers);
+  return withActivation(n, "Gemm", operandsOf(n, 3), Imported(), numbers);
 }
 
 LogicalResult fusedConv(NodeImporter &n) {
-  if (n.has(3))
-    return n.fail("a sum before the activation; optimize the model with "
-                  "ORT_ENABLE_BASIC at most, or export it again");
   SmallVector<double> numbers;
   if (const Attribute *given = n.attribute("activation_params"))
     numbers.assign(given->floats.begin(), given->floats.end());
-  return withActivation(n, "Conv", operandsOf(n, 3), numbers);
+  Imported addend = n.has(3) ? n.operand(3) : Imported();
+  return withActivation(n, "Conv", operandsOf(n, 3), addend, numbers);
 }
 
 constexpr StringRef domain = "com.microsoft";
