@@ -61,6 +61,15 @@ private:
 
 } // namespace
 
+/// Whether `value` is, or is a view of, what was computed before the block: once,
+/// and not again for each microbatch.
+static bool isFromOutside(Value value, Block *block) {
+  auto view = value.getDefiningOp<rank::ViewOp>();
+  for (; view; view = value.getDefiningOp<rank::ViewOp>())
+    value = view.getInput();
+  return value.getParentBlock() != block;
+}
+
 /// Operand i of the terminator shall lie at targets[i] (buffer -1: anywhere) at
 /// the end of the block; of a loop, before its first iteration. It is computed
 /// there where nothing stands against it, else copied there, after all reads. A
@@ -85,7 +94,9 @@ void BufferAssigner::tieBlock(Operation *terminator, ArrayRef<Place> targets) {
     if (place.beginsLike(at))
       continue;
     bool whole = place.isFirst() && classes.getSize(place.buffer) == at.size;
+    bool hasSlots = at.stride != 0;
     if (!whole || classes.isPersistent(place.buffer) ||
+        (hasSlots && isFromOutside(operand.get(), terminator->getBlock())) ||
         !classes.canPlace(place.buffer, at)) {
       operand.set(classes.insertCopy(operand.get(), terminator, 1));
       place = classes.getPlace(operand.get());

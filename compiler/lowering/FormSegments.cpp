@@ -20,14 +20,18 @@ namespace polyrank::lowering {
 } // namespace polyrank::lowering
 
 namespace {
+/// Whether a transfer goes to a later stage, by its id.
+using Directions = DenseMap<int64_t, bool>;
+
 /// All runs of a schedule but the last become a rank.microbatches; the last one
 /// stands behind it.
 class SegmentFormer {
 public:
-  SegmentFormer(graph::MicrobatchesOp op, const SegmentPlan &plan)
+  SegmentFormer(graph::MicrobatchesOp op, const SegmentPlan &plan,
+                const Directions &directions)
       : op(op), body(op.getBody().front()),
         yield(cast<graph::YieldOp>(body.getTerminator())), plan(plan),
-        builder(op) {}
+        directions(directions), builder(op) {}
 
   void run();
 
@@ -61,6 +65,7 @@ private:
   Block &body;
   graph::YieldOp yield;
   const SegmentPlan &plan;
+  const Directions &directions;
   OpBuilder builder;
   SmallVector<Result> results;
   /// What `results` are once the loop is built; empty where there is none.
@@ -154,13 +159,14 @@ DenseMap<Value, Value> SegmentFormer::copySegment(int64_t segment,
                                                   Found &found) {
   IRMapping &mapping = found.values;
   // A send waits for a slot of its channel, which another stage frees when it has
-  // what this one receives, so nothing is sent before all is received: in that
-  // order the schedule counts the slots (pipeline::getSlots).
-  Operation *lastReceive = nullptr;
+  // what this one receives, so nothing is sent on before all is received: in that
+  // order the schedule counts the slots (pipeline::getSlots). What comes back, the
+  // next value of a state, may be an answer to what was sent.
+  Operation *lastReceive[2] = {}; // by direction
   for (auto receive : body.getOps<rank::RecvOp>())
     if (plan.getSegment(receive.getOperation()) == segment)
-      lastReceive = receive;
-  SmallVector<Operation *> sends; // that stand in front of it
+      lastReceive[directions.lookup(receive.getId())] = receive;
+  SmallVector<Operation *> sends[2]; // that stand in front of it
   for (Operation &inner : body.without_terminator()) {
     // What is free is made in front of its first reader.
     bool isMadeLater = plan.getNumSegments() > 1 &&
@@ -171,16 +177,19 @@ DenseMap<Value, Value> SegmentFormer::copySegment(int64_t segment,
     for (Value operand : inner.getOperands())
       if (plan.getSegment(operand) >= 0)
         mapping.map(operand, find(operand, segment, mapping));
-    if (lastReceive && isa<rank::SendOp>(inner)) {
-      sends.push_back(&inner);
-      continue;
-    }
+    if (auto send = dyn_cast<rank::SendOp>(inner))
+      if (bool direction = directions.lookup(send.getId());
+          lastReceive[direction]) {
+        sends[direction].push_back(&inner);
+        continue;
+      }
     builder.clone(inner, mapping);
-    if (&inner != lastReceive)
-      continue;
-    for (Operation *send : sends)
-      builder.clone(*send, mapping);
-    lastReceive = nullptr;
+    for (bool direction : {false, true})
+      if (&inner == lastReceive[direction]) {
+        lastReceive[direction] = nullptr;
+        for (Operation *send : sends[direction])
+          builder.clone(*send, mapping);
+      }
   }
   DenseMap<Value, Value> given;
   for (auto [i, value] : llvm::enumerate(yield.getSum())) {
@@ -343,6 +352,20 @@ void SegmentFormer::run() {
   op.erase();
 }
 
+/// Of all transfers between the module's programs.
+static Directions findDirections(ModuleOp module) {
+  DenseMap<int64_t, int64_t> senders;
+  module.walk([&](rank::SendOp send) {
+    senders[send.getId()] = graph::getStage(send).value_or(0);
+  });
+  Directions directions;
+  module.walk([&](rank::RecvOp receive) {
+    directions[receive.getId()] =
+        senders.lookup(receive.getId()) < graph::getStage(receive).value_or(0);
+  });
+  return directions;
+}
+
 namespace {
 struct FormSegmentsPass : lowering::impl::FormSegmentsBase<FormSegmentsPass> {
   using FormSegmentsBase::FormSegmentsBase;
@@ -375,6 +398,7 @@ struct FormSegmentsPass : lowering::impl::FormSegmentsBase<FormSegmentsPass> {
           << ahead.getValue() << ", no number of microbatches";
       return signalPassFailure();
     }
+    Directions directions = findDirections(getOperation());
     SmallVector<graph::MicrobatchesOp> regions;
     getOperation().walk(
         [&](graph::MicrobatchesOp op) { regions.push_back(op); });
@@ -390,7 +414,7 @@ struct FormSegmentsPass : lowering::impl::FormSegmentsBase<FormSegmentsPass> {
           emitRemark(crossing.value.getLoc())
               << "has " << crossing.count.slots << " slots, where " << crossing.count.bound
               << " microbatches need it at once";
-      SegmentFormer(op, *plan).run();
+      SegmentFormer(op, *plan, directions).run();
     }
   }
 };

@@ -125,3 +125,34 @@ func.func @loop_in_a_segment(%p: tensor<16xf32> {graph.role = #graph.input<"p">}
   } : (tensor<3x2x16xf32>) -> (tensor<16xf32>, tensor<2x2x16xf32>)
   return %s#0 : tensor<16xf32>
 }
+
+// -----
+
+rank.kernel @move(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0>], range = 16 : i64, grain = 16 : i64} {
+  rank.return %x : tensor<16xf32>
+}
+
+// What was computed once, before all microbatches, is copied into the slot of
+// each: it lies in none of them itself.
+// CHECK-LABEL: func.func @stash_of_what_is_outside
+// CHECK: rank.launch @move({{.*}}) {buffers = [#rank.buffer<private, {{[0-9]+}}, 64>]}
+// CHECK: rank.segment "forward"
+// CHECK: rank.copy {{.*}} {buffers = [#rank.buffer<private, {{[0-9]+}}, 64 stride 64 slots 2>]}
+func.func @stash_of_what_is_outside(%p: tensor<16xf32> {graph.role = #graph.input<"p">}, %x: tensor<3x16xf32> {graph.role = #graph.input<"x">}) -> (tensor<4x4xf32> {graph.role = #graph.output<"y">}) {
+  %w = rank.launch @move(%p) : (tensor<16xf32>) -> tensor<16xf32>
+  %s:2 = rank.microbatches [0:0, 0:1, 1:0, 0:2, 1:1] of(%x) carry() stashes [1] {
+  rank.segment "forward" takes [] gives [1] {
+  ^bb0(%xi: tensor<16xf32>):
+    %v = rank.view %w offset 0 : (tensor<16xf32>) -> tensor<4x4xf32>
+    rank.yield %v : tensor<4x4xf32>
+  }
+  rank.segment "backward" takes [1] gives [0] {
+  ^bb0(%xi: tensor<16xf32>, %kept: tensor<4x4xf32>):
+    %f = rank.view %kept offset 0 : (tensor<4x4xf32>) -> tensor<16xf32>
+    %g = rank.launch @move(%f) : (tensor<16xf32>) -> tensor<16xf32>
+    %h = rank.view %g offset 0 : (tensor<16xf32>) -> tensor<4x4xf32>
+    rank.yield %h : tensor<4x4xf32>
+  }
+  } : (tensor<3x16xf32>) -> (tensor<4x4xf32>, tensor<2x4x4xf32>)
+  return %s#0 : tensor<4x4xf32>
+}
