@@ -128,6 +128,10 @@ func.func @loop_in_a_segment(%p: tensor<16xf32> {graph.role = #graph.input<"p">}
 
 // -----
 
+rank.kernel @add(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0, 1>], range = 16 : i64, grain = 16 : i64} {
+  %0 = graph.add %x, %y : tensor<16xf32>
+  rank.return %0 : tensor<16xf32>
+}
 rank.kernel @move(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0>], range = 16 : i64, grain = 16 : i64} {
   rank.return %x : tensor<16xf32>
 }
@@ -138,9 +142,9 @@ rank.kernel @move(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [
 // CHECK: rank.launch @move({{.*}}) {buffers = [#rank.buffer<private, {{[0-9]+}}, 64>]}
 // CHECK: rank.segment "forward"
 // CHECK: rank.copy {{.*}} {buffers = [#rank.buffer<private, {{[0-9]+}}, 64 stride 64 slots 2>]}
-func.func @stash_of_what_is_outside(%p: tensor<16xf32> {graph.role = #graph.input<"p">}, %x: tensor<3x16xf32> {graph.role = #graph.input<"x">}) -> (tensor<4x4xf32> {graph.role = #graph.output<"y">}) {
+func.func @stash_of_what_is_outside(%p: tensor<16xf32> {graph.role = #graph.input<"p">}, %x: tensor<2x16xf32> {graph.role = #graph.input<"x">}) -> (tensor<4x4xf32> {graph.role = #graph.output<"y">}) {
   %w = rank.launch @move(%p) : (tensor<16xf32>) -> tensor<16xf32>
-  %s:2 = rank.microbatches [0:0, 0:1, 1:0, 0:2, 1:1] of(%x) carry() stashes [1] {
+  %s:2 = rank.microbatches [0:0, 0:1, 1:0] of(%x) carry() stashes [1] {
   rank.segment "forward" takes [] gives [1] {
   ^bb0(%xi: tensor<16xf32>):
     %v = rank.view %w offset 0 : (tensor<16xf32>) -> tensor<4x4xf32>
@@ -153,6 +157,10 @@ func.func @stash_of_what_is_outside(%p: tensor<16xf32> {graph.role = #graph.inpu
     %h = rank.view %g offset 0 : (tensor<16xf32>) -> tensor<4x4xf32>
     rank.yield %h : tensor<4x4xf32>
   }
-  } : (tensor<3x16xf32>) -> (tensor<4x4xf32>, tensor<2x4x4xf32>)
-  return %s#0 : tensor<4x4xf32>
+  } : (tensor<2x16xf32>) -> (tensor<4x4xf32>, tensor<2x4x4xf32>)
+  %last = rank.view %s#1 offset 16 : (tensor<2x4x4xf32>) -> tensor<16xf32>
+  %sum = rank.view %s#0 offset 0 : (tensor<4x4xf32>) -> tensor<16xf32>
+  %all = rank.launch @add(%sum, %last) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  %y = rank.view %all offset 0 : (tensor<16xf32>) -> tensor<4x4xf32>
+  return %y : tensor<4x4xf32>
 }

@@ -257,7 +257,7 @@ std::vector<GemmShape> groupedShapes() {
   for (bool ta : {false, true})
     for (bool tb : {false, true})
       for (auto [m, n, k] : {std::array{9, 5, 7}, {1, 33, 1}, {90, 400, 64},
-                             {300, 2, 130}})
+                             {300, 2, 430}})
         for (bool ofRows : {true, false})
           for (float beta : {0.f, 1.f}) {
             GemmShape shape = shapeFrom(m, n, k, ta, tb, 2);
