@@ -167,6 +167,11 @@ DenseMap<Value, Value> SegmentFormer::copySegment(int64_t segment,
     if (plan.getSegment(receive.getOperation()) == segment)
       lastReceive[directions.lookup(receive.getId())] = receive;
   SmallVector<Operation *> sends[2]; // that stand in front of it
+  auto sendNow = [&](bool direction) {
+    for (Operation *send : sends[direction])
+      builder.clone(*send, mapping);
+    sends[direction].clear();
+  };
   for (Operation &inner : body.without_terminator()) {
     // What is free is made in front of its first reader.
     bool isMadeLater = plan.getNumSegments() > 1 &&
@@ -183,13 +188,15 @@ DenseMap<Value, Value> SegmentFormer::copySegment(int64_t segment,
         sends[direction].push_back(&inner);
         continue;
       }
+    auto receive = dyn_cast<rank::RecvOp>(inner);
+    bool direction = receive && directions.lookup(receive.getId());
+    if (receive)
+      sendNow(!direction);
     builder.clone(inner, mapping);
-    for (bool direction : {false, true})
-      if (&inner == lastReceive[direction]) {
-        lastReceive[direction] = nullptr;
-        for (Operation *send : sends[direction])
-          builder.clone(*send, mapping);
-      }
+    if (&inner == lastReceive[direction]) {
+      lastReceive[direction] = nullptr;
+      sendNow(direction);
+    }
   }
   DenseMap<Value, Value> given;
   for (auto [i, value] : llvm::enumerate(yield.getSum())) {
