@@ -189,6 +189,14 @@ const Lie lies[] = {
     {"phase",
      [](PlanT &p) { commandOf(p, firstSegment, 1).phase = Phase(3); },
      "segment 'first', command 1 (Gemm, linear): phase 3 does not exist"},
+    // They meet in no microbatch, but the rule for unlike slots is a simpler one.
+    {"gemmBetweenSlotsAtAnotherDistance",
+     [](PlanT &p) {
+       programOf(p).private_size = 4096;
+       *gemmOf(p).a = BufferRef(1024, 48, 96, 0, 0, 2, 0, Region::Private);
+       *gemmOf(p).c = BufferRef(1072, 32, 112, 0, 0, 2, 0, Region::Private);
+     },
+     "48 bytes at offset 1024 and 32 bytes at offset 1072 overlap"},
     {"gemmGroupsOfNoKind",
      [](PlanT &p) { group(p, false).grouped = GemmGrouping(7); },
      "groups of kind 7 do not exist"},
