@@ -62,6 +62,7 @@ private:
                                         ArrayRef<ArrayRef<int64_t>> order);
   double copyTime(const StridedView &view);
   void choose();
+
   graph::MatmulOp op;
   target::TargetInterface target;
   OpBuilder builder;

@@ -8,6 +8,8 @@
 #mesh = #sharding.mesh<["expert"=2]>
 module attributes {sharding.mesh = #mesh} {
   graph.parameter @w : tensor<2x4x3xf32> at "m.pt2" offset 0 length 96 {trainable}
+  // Two operations for each element of the rows and column, half of them on each device.
+  // CHECK: flops = 72
   // CHECK: %[[IDS:.+]] = graph.iota {{.*}}[{"expert"}]
   // CHECK: %[[Y:.+]] = graph.grouped_matmul %{{.+}}, %{{.+}}, %{{.+}}, %[[IDS]]
   // CHECK-SAME: partial = sum {"expert"}
