@@ -157,6 +157,10 @@ Value ModelState::convert(const PickleValue &pickled, const std::string &path,
     return value;
   }
   case Kind::Dict: {
+    // As lists are: a dict that holds another twice must not double with each
+    // level.
+    if (auto known = converted.find(&pickled); known != converted.end())
+      return known->second;
     aten::Dict dict;
     for (size_t i = 0; i + 1 < pickled.elements.size(); i += 2) {
       if (pickled.elements[i + 1]->is(Kind::Tensor))
@@ -167,7 +171,7 @@ Value ModelState::convert(const PickleValue &pickled, const std::string &path,
       dict.emplace_back(std::move(key), std::move(value));
     }
     if (2 * dict.size() == pickled.elements.size())
-      return Value::dict(std::move(dict));
+      return converted[&pickled] = Value::dict(std::move(dict));
     fail(archive.path() + ": `" + path +
          "` is a dict of tensors; register them as buffers of the module");
     return {};

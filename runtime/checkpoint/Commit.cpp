@@ -17,6 +17,13 @@ bool exists(const std::string &path) {
   return lstat(path.c_str(), &status) == 0;
 }
 
+/// Whether `path` is a folder itself, and no link to one: what a link leads to
+/// is not this run's to empty.
+bool isFolder(const std::string &path) {
+  struct stat status;
+  return lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
 std::vector<std::string> namesIn(const std::string &folder) {
   std::vector<std::string> names;
   std::unique_ptr<DIR, int (*)(DIR *)> entries(opendir(folder.c_str()),
@@ -86,6 +93,8 @@ Result<void> commitCheckpoint(FileOperations &files, const std::string &folder,
 
 Result<void> removeUnfinished(FileOperations &files,
                               const std::string &unfinished) {
+  if (!isFolder(unfinished))
+    return {};
   bool others = false;
   for (const std::string &name : namesIn(unfinished)) {
     if (!isOurs(name)) {
@@ -96,7 +105,7 @@ Result<void> removeUnfinished(FileOperations &files,
         !removed)
       return removed;
   }
-  if (others || !exists(unfinished))
+  if (others)
     return {};
   return files.removeFolder(unfinished);
 }
@@ -123,7 +132,10 @@ Result<void> applyRetention(FileOperations &files, const std::string &folder,
   std::vector<uint64_t> whole; // the newest first
   std::optional<std::pair<double, uint64_t>> best;
   for (uint64_t step : checkpointsIn(folder)) {
-    Result<FoundCheckpoint> found = openCheckpoint(checkpointPath(folder, step));
+    std::string path = checkpointPath(folder, step);
+    if (!isFolder(path))
+      continue;
+    Result<FoundCheckpoint> found = openCheckpoint(path);
     if (!found)
       continue;
     whole.push_back(step);

@@ -148,6 +148,15 @@ def test_21_the_time_between_checkpoints_counts_from_where_a_run_starts_again(tr
     checkEnded(run.end(), PREEMPTED)
 
 
+def test_21_a_load_that_outlasts_the_time_between_checkpoints_ends_none_of_them(trainings, tmp_path):
+    assert Run(trainings(), tmp_path / "run", "--steps", 6, every=3, saves=False).end().code == DONE
+    fail = "load.before:hit=0:action=delay=1500;step.before:hit=0:attempt=0:action=delay=100"
+    run = Run(trainings(), tmp_path / "run", "--resume", "auto", "--steps", 10**6, fail=fail, every="1s")
+    eventually(lambda: names(run.checkpoints)[-1] > "step-000000006" and "." not in names(run.checkpoints)[-1])
+    run.process.send_signal(signal.SIGTERM)
+    checkEnded(run.end(), PREEMPTED)
+
+
 # 22: signals.
 
 @pytest.mark.parametrize("kind", ["data", "pipe"])

@@ -269,3 +269,13 @@ def test_a_mesh_that_this_machine_cannot_be_meant_for_needs_a_word(exported, tmp
     assert "--cpu x86-64-v3" in error
     tools.tool("compile", model, "-o", plan, *far, "-q", "--link", "data=10:10")
     assert f"cannot run on the {cores} cores" in refuse("run", plan, "--data", tmp_path / "none.npz", "--steps", 1)
+
+
+@pytest.mark.parametrize("name, args, option", [
+    *(("run", ("some.plan",), option) for option in ("--save", "--save-trained", "--save-ema", "--checkpoint", "--init", "--log", "--tensorboard",
+                                                      "--profile", "--trace", "--data", "--inputs")),
+    ("run", (), ""), ("compile", ("some.onnx", *LOSS), "--params"), ("compile", (), ""),
+    ("inspect", (), "")])
+def test_an_empty_path_is_refused(name, args, option):
+    """As a variable of the shell that is not set gives it: nothing would be read or saved."""
+    assert "the path is empty" in refuse(name, *args, *([option] if option else []), "")

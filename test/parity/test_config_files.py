@@ -77,7 +77,7 @@ def test_the_command_line_wins(tmp_path):
 @pytest.mark.parametrize("args", [
     ("model.plan", "--steps", "3", "--lr", "1e-3", "--seed", "0", "--holdout", "0.5", "-q"),
     ("it's \"quoted\".plan", "--data", "back\\slash", "--log", "über\ttab", "--lr-schedule", "cosine(warmup=100,min=1e-5)"),
-    ("model.plan", "--sha256", "1" * 64, "--save", "", "--link", "data=1:2", "--link", "=x", "--init", "-", "--log", "1979-05-27"),
+    ("model.plan", "--sha256", "1" * 64, "--save", " ", "--link", "data=1:2", "--link", "=x", "--init", "-", "--log", "1979-05-27"),
     ("model.plan", "--save=-dash", "--data", "007", "--log", "1.50", "--trace", "true", "--profile", "line\nbreak"),
     ("--", "-plan"),
 ])
@@ -141,6 +141,12 @@ def test_a_file_that_is_not_there_is_refused(tmp_path):
     assert "--config" in refuse("run", "some.plan", "--config", tmp_path)
 
 
+def test_an_empty_path_is_refused_in_a_file_too(tmp_path):
+    config = tmp_path / "run.toml"
+    config.write_text('steps = 3\nsave = ""\n')
+    assert "--save: the path is empty" in refuse("run", "some.plan", "--config", config)
+
+
 def test_what_the_command_line_says_wrong_is_not_the_files_mistake(tmp_path):
     config = tmp_path / "run.toml"
     config.write_text("steps = 3\n")
@@ -156,10 +162,10 @@ def test_a_flag_that_is_false_excludes_nothing(plan, tmp_path):
 
 
 def test_the_ranks_are_called_as_the_launcher_was(plan, dataset, tmp_path, monkeypatch):
-    """With an empty value, and with a plan whose name begins with a dash."""
+    """With a plan and a file whose names begin with a dash."""
     monkeypatch.chdir(tmp_path)
     plan.rename("-plan")
-    tools.tool("run", "--log", "", "--data", dataset("mlp", 1), "--steps=2", "--save=-saved", "-q", "--", "-plan")
+    tools.tool("run", "--data", dataset("mlp", 1), "--steps=2", "--save=-saved", "-q", "--", "-plan")
     assert (tmp_path / "-saved").exists()
 
 

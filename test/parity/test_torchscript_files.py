@@ -1,5 +1,6 @@
 """What TorchScript files say beside operators: modes, buffers, ties, gradients that stop; and what is refused."""
 
+import zipfile
 from typing import List
 
 import numpy as np
@@ -288,3 +289,19 @@ def test_the_mode_of_a_dropout_is_the_saved_one_or_as_asked(made, tmp_path):
             torchscript.script(model, file)
         text, _ = tool("compile", file, "-o", tmp_path / "plan", *X, *LOSS, *option, "--stop-after", "import")
         assert ("graph.dropout" in text) == active, (saved, option)
+
+
+def test_a_dict_that_is_in_two_places_is_read_once(tmp_path):
+    """Each of 40 dicts holds the one before it twice: as copies they would be 2^40."""
+    inner = b"}"
+    for level in range(40):
+        memo = bytes([level])
+        inner = b"}(K\x01" + inner + b"q" + memo + b"K\x02h" + memo + b"u"
+    path = tmp_path / "nested.pt"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("m/data.pkl", b"\x80\x02c__torch__\nM\n)\x81}X\x01\x00\x00\x00w" + inner + b"sb.")
+        archive.writestr("m/code/__torch__.py",
+                         "class M(Module):\n  def forward(self, x: Tensor) -> Tensor:\n    return torch.relu(x)\n")
+        archive.writestr("m/constants.pkl", b"\x80\x02).")
+        archive.writestr("m/version", "10")
+    tool("compile", path, "-o", tmp_path / "plan", "--mode", "forward", "--input", "x=float32[4,8]")

@@ -308,6 +308,22 @@ void addConfigOptions(CLI::App &app) {
       ->configurable(false);
 }
 
+void refuseEmptyPaths(const CLI::App &app) {
+  for (const CLI::Option *option : app.get_options()) {
+    std::string type = option->get_type_name();
+    bool takesPath = type.find("FILE") != std::string::npos ||
+                     type.find("FOLDER") != std::string::npos ||
+                     type.find("DIR") != std::string::npos;
+    if (takesPath && !option->empty() &&
+        std::ranges::find(option->results(), "") != option->results().end())
+      throw CLI::ValidationError(
+          option->get_name(),
+          fmt::format("the path is empty, so nothing could be read or written; "
+                      "give a {}, or leave the option out",
+                      type));
+  }
+}
+
 void printAndEnd(const CLI::App &app, const std::string &text) {
   std::cout << text << std::flush;
   if (std::cout)

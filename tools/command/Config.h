@@ -15,6 +15,10 @@ namespace polyrank {
 /// are errors with the line.
 void addConfigOptions(CLI::App &app);
 
+/// Throws where an option that takes a file or a folder was given an empty path,
+/// as by a variable of the shell that is not set: it would read or save nothing.
+void refuseEmptyPaths(const CLI::App &app);
+
 /// To be called when everything is parsed and checked: prints the file and throws
 /// what ends the call where --write-config was given.
 void writeConfigIfAsked(const CLI::App &app);

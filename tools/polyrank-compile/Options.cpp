@@ -351,6 +351,7 @@ polyrank::driver::parseOptions(int argc, char **argv) {
       "model.");
   try {
     app.parse(argc, argv);
+    refuseEmptyPaths(app);
     for (const char *option : {"--optimizer", "--lr-schedule", "--group"})
       if (mode == "forward" && app.count(option))
         throw CLI::ValidationError(option, "a forward plan changes no weights");

@@ -13,6 +13,7 @@
 #include "support/OutputFile.h"
 #include "support/Outputs.h"
 #include "tools/Help.h"
+#include "tools/command/Config.h"
 #include "tools/polyrank-inspect/Checkpoint.h"
 #include "tools/polyrank-inspect/Compare.h"
 #include "tools/polyrank-inspect/Reasons.h"
@@ -545,6 +546,7 @@ int main(int argc, char **argv) {
              "  polyrank-inspect --log a.jsonl --log b.jsonl -o runs.svg");
   try {
     app.parse(argc, argv);
+    polyrank::refuseEmptyPaths(app);
     if (options.plan.empty() && options.logs.empty())
       throw CLI::RequiredError("PLAN");
   } catch (const CLI::ParseError &error) {

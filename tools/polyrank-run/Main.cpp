@@ -243,10 +243,7 @@ private:
   /// Nothing of a failed attempt comes into the next one's files.
   Result<void> forgetAttempt() {
     makeCollector();
-    page->startAgain();
     evaluated.clear();
-    // What was asked for and had not begun will not come.
-    requests = committer ? committer->ended() : 0;
     uses.assign(uses.size(), {});
     progress->startAgain(restarts.count());
     std::vector<int> files{sharedMemory.get()};
@@ -316,6 +313,10 @@ private:
   Result<void> setResumed() {
     RunPage::Facts &facts = page->facts();
     facts.step = stepsBefore();
+    page->startAfter(stepsBefore());
+    // Ranks that load an older checkpoint have not done what was asked for.
+    requests = committer ? committer->ended() : 0;
+    lastRequest = std::chrono::steady_clock::now();
     facts.origin = dataState.origin;
     facts.resetOptimizer = options.checkpoints.resetOptimizer;
     facts.savesAtOnce =

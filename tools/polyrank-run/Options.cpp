@@ -203,6 +203,7 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   app.get_option("--resume")->excludes(app.get_option("--init"));
   try {
     app.parse(argc, argv);
+    refuseEmptyPaths(app);
     for (const char *option :
          {"--data", "--token-type", "--documents", "--eos", "--epochs",
           "--eval-every", "--lr",

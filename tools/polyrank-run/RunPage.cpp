@@ -54,6 +54,8 @@ void RunPage::begin(uint64_t step) {
     ;
 }
 
+void RunPage::startAfter(uint64_t step) { page->steps = step & low; }
+
 uint64_t RunPage::lastBegun() const { return page->steps.load() & low; }
 
 void RunPage::requestSave() {

@@ -38,10 +38,13 @@ public:
 
   /// A rank begins a step, from 1.
   void begin(uint64_t step);
-  /// The last one that any rank has begun; 0: none has.
+  /// The last one that any rank has begun; what was given to startAfter (0
+  /// before that) where none has.
   uint64_t lastBegun() const;
-  /// No rank is there: none has begun a step, and no save is asked for.
-  void startAgain() { page->steps = 0; }
+  /// No rank is there: the first step that one will begin is `step` + 1, and no
+  /// save is asked for. One that is asked for while ranks load is then after a
+  /// step that they reach.
+  void startAfter(uint64_t step);
   /// Asks for a save after a step that no rank has begun, so that each of them
   /// learns of it in time. Not again before all have done that.
   void requestSave();

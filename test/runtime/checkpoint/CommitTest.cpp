@@ -401,6 +401,26 @@ TEST(Commit, OlderOnesGoButTheBestStays) {
   EXPECT_EQ(checkpointsIn(folder), (std::vector<uint64_t>{6, 5}));
 }
 
+TEST(Commit, WhatALinkLeadsToIsLeftAlone) {
+  TemporaryFolder root;
+  std::string folder = root.path("c"), other = root.path("other");
+  fs::create_directory(folder);
+  fs::create_directory(other);
+  FileOperations files;
+  // A checkpoint of elsewhere, and an unfinished one, by links.
+  ASSERT_TRUE(save(files, other, 1, {}));
+  std::string there = other + "/step-000000001";
+  fs::create_directory_symlink(there, folder + "/step-000000001");
+  fs::create_directory_symlink(there, folder + "/.tmp-step-000000001.7");
+  for (uint64_t step : {2, 3})
+    ASSERT_TRUE(save(files, folder, step, keepOne()));
+  ASSERT_TRUE(removeLeftovers(files, folder));
+  EXPECT_EQ(checkpointsIn(folder), (std::vector<uint64_t>{3, 1}));
+  EXPECT_TRUE(fs::is_symlink(folder + "/step-000000001"));
+  EXPECT_TRUE(fs::is_symlink(folder + "/.tmp-step-000000001.7"));
+  EXPECT_EQ(wholeStepIn(other), 1u);
+}
+
 TEST(Commit, WhatIsThereIsNeverWrittenOver) {
   TemporaryFolder root;
   std::string folder = root.path("c");
