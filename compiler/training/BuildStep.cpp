@@ -69,9 +69,6 @@ LogicalResult StepBuilder::classify() {
         isa<FloatType>(graph::getGlobalType(argument).getElementType());
     if (std::optional<unsigned> update = boundary().getNext(number))
       parameter.update = *update;
-    if (parameter.update >= 0 && parameter.trainable)
-      return forward.emitError("both the model and the optimizer update ")
-             << parameter.name;
   }
   return findMeans();
 }

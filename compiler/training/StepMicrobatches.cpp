@@ -86,10 +86,14 @@ FailureOr<Sums> StepBuilder::buildMicrobatch(ValueRange slices,
   Value start = graph::SeedOp::create(builder, total.getLoc(),
                                       graph::getGlobalType(total),
                                       builder.getF64FloatAttr(scale));
+  // A parameter that the model updates is what the microbatch before left.
   SmallVector<Value> differentiated;
-  for (Parameter &parameter : parameters)
+  auto before = carried.begin();
+  for (Parameter &parameter : parameters) {
+    Value own = parameter.update < 0 ? Value(parameter.step) : *before++;
     if (parameter.trainable)
-      differentiated.push_back(parameter.step);
+      differentiated.push_back(own);
+  }
   for (ParameterCopy &copy : copies)
     if (copy.parameter->trainable)
       differentiated.push_back(copy.step);

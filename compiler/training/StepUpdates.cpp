@@ -50,7 +50,12 @@ StepBuilder::buildUpdates(const Optimizer &optimizer, const Clip &clip,
                        << (unused.size() == 1 ? "; it is left as it is"
                                               : "; they are left as they are");
   reportRules(optimizer);
-  llvm::DenseMap<Parameter *, Value> next;
+  // The optimizer goes on from what the model left in a parameter.
+  llvm::DenseMap<Parameter *, Value> next, left;
+  auto carriedNext = carried.begin();
+  for (Parameter &parameter : parameters)
+    left[&parameter] =
+        parameter.update < 0 ? Value(parameter.step) : *carriedNext++;
   for (auto &[op, views] : stored) {
     SmallVector<UpdatedTensor> tensors;
     for (Parameter *parameter : views) {
@@ -63,7 +68,7 @@ StepBuilder::buildUpdates(const Optimizer &optimizer, const Clip &clip,
       tensors.push_back({parameter->stored,
                          graph::Boundary(step).getView(
                              parameter->step.getArgNumber()),
-                         own.location, /*decays=*/true, parameter->step,
+                         own.location, /*decays=*/true, left[parameter],
                          clip.limit(own, gradient), parameter->states});
     }
     if (failed(optimizer.buildUpdates(builder, views.front()->names, tensors,
@@ -75,11 +80,9 @@ StepBuilder::buildUpdates(const Optimizer &optimizer, const Clip &clip,
     }
   }
   SmallVector<Value> updated, updatedStates;
-  auto carriedNext = carried.begin();
   for (Parameter &parameter : parameters) {
-    updated.push_back(parameter.update >= 0  ? *carriedNext++
-                      : parameter.gradient ? next[&parameter]
-                                           : Value(parameter.step));
+    updated.push_back(parameter.gradient ? next[&parameter]
+                                         : left[&parameter]);
     llvm::append_range(updatedStates, parameter.states);
     if (parameter.average) {
       Parts own(builder, NameLoc::get(builder.getStringAttr(parameter.name)));

@@ -241,6 +241,8 @@ const OperatorRow rows[] = {
     {"multiply_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", mul},
     {"div.Tensor(Tensor self, Tensor other) -> Tensor", div},
     {"div_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", div},
+    {"div.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+     div},
     {"div.Scalar(Tensor self, Scalar other) -> Tensor", div},
     {"div_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", div},
     {"div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) "

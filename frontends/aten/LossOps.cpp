@@ -4,20 +4,19 @@
 
 #include <cmath>
 
-#include "frontends/aten/Call.h"
+#include "frontends/aten/Reduction.h"
 #include "frontends/emit/Activations.h"
 #include "frontends/emit/Functions.h"
 
 using namespace mlir;
 
 namespace polyrank::frontends::aten {
-namespace {
 
 using graph::Comparison;
 using sharding::ReductionKind;
 
 /// at::Reduction.
-FailureOr<StringRef> reductionOf(Call &c) {
+static FailureOr<StringRef> reductionOf(Call &c) {
   switch (c.integer("reduction")) {
   case 0:
     return StringRef("none");
@@ -30,7 +29,6 @@ FailureOr<StringRef> reductionOf(Call &c) {
   }
 }
 
-/// One number for each element, reduced.
 LogicalResult giveReduced(Call &c, const Imported &x, ScalarType type) {
   auto reduction = reductionOf(c);
   if (failed(reduction))
@@ -42,6 +40,8 @@ LogicalResult giveReduced(Call &c, const Imported &x, ScalarType type) {
                                     : x,
                 type);
 }
+
+namespace {
 
 //===-- labels -----------------------------------------------------------===//
 

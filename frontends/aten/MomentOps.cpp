@@ -79,45 +79,23 @@ LogicalResult variance(Call &c) {
 
 //===-- norms ------------------------------------------------------------===//
 
-/// (sum of |x|^p)^(1/p). That of p = 2 has no gradient at 0.
-LogicalResult normOf(Call &c, double p) {
+LogicalResult giveNorm(Call &c, double p) {
   auto type = c.dtype(c.typeOf("self"));
   auto dims = reducedDims(c);
   if (failed(type) || failed(dims))
     return failure();
   if (!isFloat(*type))
     return c.fail("a norm of " + nameOf(*type) + "; convert it to float32");
-  Imported x = c.as(c["self"], *type), result;
-  Shape shape = x.getShape();
-  auto sumOf = [&](const Imported &y) {
-    return c.emit.reduce(ReductionKind::Sum, y, *dims);
-  };
-  auto scalar = [&](double value) {
-    return c.emit.scalar(x.getElementType(), value);
-  };
-  Imported magnitude = c.emit.unary<graph::AbsOp>(x);
-  if (p == 2)
-    result = rootOf(c.emit, sumOf(c.emit.binary<graph::MulOp>(x, x)));
-  else if (p == 1)
-    result = sumOf(magnitude);
-  else if (std::isinf(p))
-    result = c.emit.reduce(p > 0 ? ReductionKind::Max : ReductionKind::Min,
-                           magnitude, *dims);
-  else if (p == 0)
-    result = sumOf(c.emit.convert(
-        c.emit.binaryOver<graph::CompareOp>(x, scalar(0), Comparison::NE),
-        x.getElementType()));
-  else
-    result = c.emit.binaryOver<graph::PowOp>(
-        sumOf(c.emit.binaryOver<graph::PowOp>(magnitude, scalar(p))),
-        scalar(1 / p));
-  return c.give(finishReduction(c, result, shape, *dims), *type);
+  Imported x = c.as(c["self"], *type);
+  return c.give(
+      finishReduction(c, normOf(c.emit, x, p, *dims), x.getShape(), *dims),
+      *type);
 }
 
 LogicalResult norm(Call &c) {
-  return normOf(c, c.has("p") ? c.number("p") : 2);
+  return giveNorm(c, c.has("p") ? c.number("p") : 2);
 }
-LogicalResult vectorNorm(Call &c) { return normOf(c, c.number("ord")); }
+LogicalResult vectorNorm(Call &c) { return giveNorm(c, c.number("ord")); }
 
 const OperatorRow rows[] = {
     {"var(Tensor self, bool unbiased=True) -> Tensor", variance<false, false>},

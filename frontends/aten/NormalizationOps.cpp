@@ -3,7 +3,9 @@
 #include "frontends/emit/Normalization.h"
 
 #include "frontends/aten/Call.h"
+#include "frontends/emit/Arithmetic.h"
 #include "frontends/emit/Functions.h"
+#include "frontends/emit/Scatter.h"
 
 using namespace mlir;
 
@@ -236,7 +238,64 @@ LogicalResult weightNorm(Call &c) {
   return c.give(c.emit.binaryOver<graph::MulOp>(v, scale), type);
 }
 
+//===-- bounded norms ----------------------------------------------------===//
+
+/// The slices of x along `dim`, those whose p-norm is above `most` made so
+/// short: of `isHeld` [size] where it is given, the others stay.
+Imported renormalized(Call &c, const Imported &x, double p, int64_t dim,
+                      double most, const Imported &isHeld) {
+  constexpr double epsilon = 1e-7; // PyTorch's
+  Arithmetic a{c.emit};
+  SmallVector<int64_t> others;
+  for (int64_t i = 0; i < x.getRank(); ++i)
+    if (i != dim)
+      others.push_back(i);
+  Imported norm = normOf(c.emit, x, p, others);
+  Imported isLong = a.is(norm, graph::Comparison::GT, most);
+  if (isHeld)
+    isLong = a.both(isLong, isHeld);
+  Imported factor = a.where(
+      isLong, a.div(a.number(most, norm), a.add(norm, epsilon)), 1);
+  return a.mul(x, c.emit.keepDims(factor, x.getShape(), others));
+}
+
+LogicalResult renorm(Call &c) {
+  Imported x = c.read("self");
+  auto dim = c.dim(c.integer("dim"), x.getRank());
+  if (failed(dim) || x.getRank() < 2 || !isFloat(c.typeOf("self")))
+    return c.fail("norms of slices of " + c["self"].describe());
+  return c.give(renormalized(c, x, c.number("p"), *dim, c.number("maxnorm"),
+                             {}),
+                c.typeOf("self"));
+}
+
+/// Of the rows of a table those that are looked up (Embedding's max_norm).
+LogicalResult embeddingRenorm(Call &c) {
+  Imported table = c.read("self"), indices = c.read("indices");
+  if (table.getRank() != 2 || failed(c.needIntegers("indices")))
+    return c.fail("rows of " + c["self"].describe());
+  int64_t rows = table.getShape()[0],
+          count = countElements(indices.getShape());
+  c.emit.limitIndices(indices, rows);
+  Type type = table.getElementType();
+  auto counts = scatterSlices(
+      c.emit, c.emit.broadcast(c.emit.scalar(type, 0), {rows}, false),
+      c.emit.reshape(indices, {count}),
+      c.emit.broadcast(c.emit.scalar(type, 1), {count}, true), Scatter::Add);
+  if (failed(counts))
+    return failure();
+  return c.give(
+      renormalized(c, table, c.number("norm_type"), 0, c.number("max_norm"),
+                   Arithmetic{c.emit}.is(*counts, graph::Comparison::GT, 0)),
+      c.typeOf("self"));
+}
+
 const OperatorRow rows[] = {
+    {"renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
+     renorm},
+    {"embedding_renorm_(Tensor(a!) self, Tensor indices, float max_norm, "
+     "float norm_type) -> Tensor(a!)",
+     embeddingRenorm},
     {"_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor", weightNorm},
     {"layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? "
      "weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, "

@@ -3,6 +3,7 @@
 #include "frontends/aten/Operators.h"
 
 #include "frontends/aten/Call.h"
+#include "frontends/aten/Complex.h"
 #include "frontends/aten/Nested.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -23,17 +24,43 @@ struct Overload {
 const llvm::StringMap<std::vector<Overload>> &getTable() {
   static const auto *table = [] {
     auto *result = new llvm::StringMap<std::vector<Overload>>();
-    for (ArrayRef<OperatorRow> rows :
-         {getArithmeticRows(),    getSelectionRows(),  getFunctionRows(),
-          getActivationRows(),    getComparisonRows(), getCreationRows(),
-          getConversionRows(),    getViewRows(),       getPartRows(),
-          getJoinRows(),          getPaddingRows(),    getProductRows(),
-          getConvolutionRows(),   getPoolingRows(),    getResizeRows(),
-          getNormalizationRows(), getAttentionRows(),  getReductionRows(),
-          getMomentRows(),        getIndexRows(),      getScatterRows(),
-          getRandomRows(),        getLossRows(),       getRecurrentRows(),
-          getNumberRows(),        getPropertyRows(),   getListRows(),
-          getPackedRows(),        getBagRows()})
+    for (ArrayRef<OperatorRow> rows : {getArithmeticRows(),
+                                       getSelectionRows(),
+                                       getFunctionRows(),
+                                       getActivationRows(),
+                                       getComparisonRows(),
+                                       getCreationRows(),
+                                       getConversionRows(),
+                                       getViewRows(),
+                                       getPartRows(),
+                                       getJoinRows(),
+                                       getPaddingRows(),
+                                       getProductRows(),
+                                       getConvolutionRows(),
+                                       getPoolingRows(),
+                                       getResizeRows(),
+                                       getNormalizationRows(),
+                                       getAttentionRows(),
+                                       getReductionRows(),
+                                       getMomentRows(),
+                                       getIndexRows(),
+                                       getScatterRows(),
+                                       getRandomRows(),
+                                       getLossRows(),
+                                       getRecurrentRows(),
+                                       getNumberRows(),
+                                       getPropertyRows(),
+                                       getListRows(),
+                                       getPackedRows(),
+                                       getBagRows(),
+                                       getCumulativeRows(),
+                                       getOrderStatisticRows(),
+                                       getDistanceRows(),
+                                       getWindowRows(),
+                                       getGridRows(),
+                                       getSolveRows(),
+                                       getComplexRows(),
+                                       getCtcRows()})
       for (const OperatorRow &row : rows) {
         auto [space, text] = row.schema.contains("::")
                                  ? row.schema.split("::")
@@ -171,6 +198,10 @@ Value call(Context &context, StringRef name, std::optional<StringRef> overload,
       llvm::any_of(keywords,
                    [](const auto &each) { return each.second.hasUnknown(); }))
     return Value::unknown();
+  if (llvm::any_of(positional, hasComplex) ||
+      llvm::any_of(keywords,
+                   [](const auto &each) { return hasComplex(each.second); }))
+    return callComplex(context, name, overload, positional, keywords);
   auto found = getTable().find(name);
   if (found == getTable().end()) {
     context.failures.addUnsupported(name.str() + " is not supported" +

@@ -56,6 +56,12 @@ LogicalResult dot(Call &c) {
              : matmulOf(c, "self", "tensor");
 }
 
+LogicalResult vdot(Call &c) {
+  return failed(needRanks(c, "self", 1, "other", 1))
+             ? failure()
+             : matmulOf(c, "self", "other");
+}
+
 LogicalResult outer(Call &c) {
   if (failed(needRanks(c, "self", 1, "vec2", 1)))
     return failure();
@@ -198,6 +204,7 @@ const OperatorRow rows[] = {
     {"bmm(Tensor self, Tensor mat2) -> Tensor", bmm},
     {"mv(Tensor self, Tensor vec) -> Tensor", mv},
     {"dot(Tensor self, Tensor tensor) -> Tensor", dot},
+    {"vdot(Tensor self, Tensor other) -> Tensor", vdot},
     {"outer(Tensor self, Tensor vec2) -> Tensor", outer},
     {"ger(Tensor self, Tensor vec2) -> Tensor", outer},
     {"_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? "

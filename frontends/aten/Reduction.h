@@ -15,4 +15,11 @@ Imported finishReduction(Call &c, const Imported &reduced,
                          llvm::ArrayRef<int64_t> shape,
                          llvm::ArrayRef<int64_t> dims);
 
+/// self in the type of a sum or product: `dtype`, else int64 for integers.
+mlir::FailureOr<std::pair<Imported, ScalarType>> summand(Call &c);
+
+/// Gives a loss that has one number for each element of `x`: reduced as the
+/// argument `reduction` (at::Reduction) says, to their mean, their sum or not.
+llvm::LogicalResult giveReduced(Call &c, const Imported &x, ScalarType type);
+
 } // namespace polyrank::frontends::aten

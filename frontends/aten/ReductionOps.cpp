@@ -24,12 +24,6 @@ Imported finishReduction(Call &c, const Imported &reduced,
              : reduced;
 }
 
-namespace {
-
-using graph::Comparison;
-using sharding::ReductionKind;
-
-/// self in the type of the sum: `dtype`, else int64 for integers.
 FailureOr<std::pair<Imported, ScalarType>> summand(Call &c) {
   ScalarType type = c.typeOf("self");
   auto wanted = c.dtype(isFloat(type) ? type : ScalarType::Long);
@@ -37,6 +31,11 @@ FailureOr<std::pair<Imported, ScalarType>> summand(Call &c) {
     return failure();
   return std::pair(c.as(c["self"], *wanted), *wanted);
 }
+
+namespace {
+
+using graph::Comparison;
+using sharding::ReductionKind;
 
 LogicalResult sum(Call &c) {
   auto x = summand(c);
@@ -219,60 +218,6 @@ LogicalResult histc(Call &c) {
                 type);
 }
 
-//===-- sums of the elements before ---------------------------------------===//
-
-LogicalResult cumsum(Call &c) {
-  auto x = summand(c);
-  if (failed(x))
-    return failure();
-  auto dim = c.dim(c.integer("dim"), x->first.getRank());
-  if (failed(dim))
-    return failure();
-  if (x->first.getRank() == 0)
-    return c.give(x->first, x->second);
-  return c.give(cumulativeSum(c.emit, x->first, *dim), x->second);
-}
-
-/// x[i + 1] - x[i], `n` times, of `self` with what stands before and behind it.
-LogicalResult diff(Call &c) {
-  ScalarType type = c.typeOf("self");
-  for (StringRef name : {"prepend", "append"})
-    if (c.has(name))
-      type = promoteTypes(type, c.typeOf(name));
-  Imported x = c.as(c["self"], type);
-  auto dim = c.dim(c.integer("dim"), x.getRank());
-  if (failed(dim))
-    return failure();
-  SmallVector<Imported> parts;
-  for (StringRef name : {"prepend", "self", "append"}) {
-    if (!c.has(name))
-      continue;
-    parts.push_back(c.as(c[name], type));
-    Shape shape = parts.back().getShape(), expected = x.getShape();
-    if (shape.size() == expected.size() && !shape.empty())
-      shape[*dim] = expected[*dim];
-    if (shape != expected || shape.empty())
-      return c.fail("`" + name + "` of " + toString(parts.back().getShape()) +
-                    " beside " + toString(x.getShape()));
-  }
-  x = c.emit.concat(parts, *dim);
-  bool isBool = type == ScalarType::Bool;
-  constexpr int64_t maxOrder = 1 << 10;
-  if (c.integer("n") > maxOrder)
-    return c.fail("differences of order " + Twine(c.integer("n")) +
-                  ", more than " + Twine(maxOrder));
-  for (int64_t i = 0; i < c.integer("n"); ++i) {
-    int64_t size = x.getRank() ? x.getShape()[*dim] : 0;
-    if (size < 1)
-      return c.fail("differences of " + toString(x.getShape()));
-    Imported later = c.emit.slice(x, *dim, 1, size),
-             earlier = c.emit.slice(x, *dim, 0, size - 1);
-    x = isBool ? c.emit.binary<graph::CompareOp>(later, earlier, Comparison::NE)
-               : c.emit.binary<graph::SubOp>(later, earlier);
-  }
-  return c.give(x, type);
-}
-
 const OperatorRow rows[] = {
     {"sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", sum},
     {"sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, "
@@ -319,14 +264,6 @@ const OperatorRow rows[] = {
      logSumExp},
     {"histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor",
      histc},
-    {"cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
-     cumsum},
-    {"cumsum_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> "
-     "Tensor(a!)",
-     cumsum},
-    {"diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, "
-     "Tensor? append=None) -> Tensor",
-     diff},
 };
 
 } // namespace

@@ -41,6 +41,10 @@ bool isFloat(ScalarType type) {
          type == ScalarType::Double || type == ScalarType::BFloat16;
 }
 
+bool isComplex(ScalarType type) {
+  return type == ScalarType::ComplexFloat || type == ScalarType::ComplexDouble;
+}
+
 Type toElementType(MLIRContext *context, ScalarType type) {
   if (isFloat(type))
     return Float32Type::get(context);

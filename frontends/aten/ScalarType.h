@@ -21,6 +21,8 @@ std::optional<ScalarType> toScalarType(int64_t number);
 /// The supported type that NumPy and `--input` call so: "float32", "bool".
 std::optional<ScalarType> scalarTypeOf(llvm::StringRef name);
 bool isFloat(ScalarType type);
+/// Whether it is complex64 or complex128: constants may be, see Complex.h.
+bool isComplex(ScalarType type);
 
 /// The element type in which values are computed: float32 for every float, i1,
 /// and i32 or i64 for integers, which holds those of the narrower types

@@ -4,6 +4,7 @@
 
 #include "frontends/aten/Call.h"
 #include "frontends/aten/Indexing.h"
+#include "frontends/emit/Arithmetic.h"
 #include "frontends/emit/Indices.h"
 
 using namespace mlir;
@@ -136,21 +137,64 @@ LogicalResult scatterSource(Call &c) {
 }
 LogicalResult scatterAdd(Call &c) { return scatterBy(c, "src", Scatter::Add); }
 
+/// What leaves every number as it is when it is combined with it.
+double identityOf(Scatter reduction, Type type) {
+  if (reduction == Scatter::Add)
+    return 0;
+  if (reduction == Scatter::Mul)
+    return 1;
+  bool isMax = reduction == Scatter::Max;
+  if (isa<FloatType>(type))
+    return isMax ? -std::numeric_limits<double>::infinity()
+                 : std::numeric_limits<double>::infinity();
+  // Of the range of int32, which a double holds exactly.
+  return isMax ? INT32_MIN : INT32_MAX;
+}
+
 LogicalResult scatterReduce(Call &c) {
   StringRef reduce = c.text("reduce");
-  if (c.has("include_self") && !c.flag("include_self"))
-    return c.fail("include_self=False");
+  auto reduction = llvm::StringSwitch<std::optional<Scatter>>(reduce)
+                       .Cases({"sum", "add", "mean"}, Scatter::Add)
+                       .Cases({"prod", "multiply"}, Scatter::Mul)
+                       .Case("amax", Scatter::Max)
+                       .Case("amin", Scatter::Min)
+                       .Default(std::nullopt);
+  if (!reduction)
+    return c.fail("reduce='" + reduce +
+                  "'; sum, prod, mean, amax and amin are supported");
   StringRef source = c.has("src") ? "src" : "value";
-  if (reduce == "sum" || reduce == "add")
-    return scatterBy(c, source, Scatter::Add);
-  if (reduce == "prod" || reduce == "multiply")
-    return scatterBy(c, source, Scatter::Mul);
-  if (reduce == "amax")
-    return scatterBy(c, source, Scatter::Max);
-  if (reduce == "amin")
-    return scatterBy(c, source, Scatter::Min);
-  return c.fail("reduce='" + reduce +
-                "'; sum, prod, amax and amin are supported");
+  bool includesSelf = !c.has("include_self") || c.flag("include_self"),
+       isMean = reduce == "mean";
+  if (includesSelf && !isMean)
+    return scatterBy(c, source, *reduction);
+  auto along = getAlong(c, source);
+  if (failed(along))
+    return failure();
+  Arithmetic a{c.emit};
+  Type type = along->x.getElementType();
+  if (!isa<FloatType>(type) &&
+      (isMean || c.typeOf("self") == ScalarType::Long))
+    return c.fail("reduce='" + reduce + "' " +
+                  (isMean ? "" : "with include_self=False ") + "of " +
+                  nameOf(c.typeOf("self")) + "; convert it to float32");
+  // How many updates go to each element.
+  auto counts =
+      scatterAlong(c.emit, a.number(0, along->x), along->index,
+                   a.number(1, along->updates), along->dim, Scatter::Add);
+  if (failed(counts))
+    return failure();
+  Imported isReached = a.is(*counts, graph::Comparison::GT, 0), x = along->x;
+  if (!includesSelf)
+    x = c.emit.select(isReached, a.number(identityOf(*reduction, type), x), x);
+  auto result = scatterAlong(c.emit, x, along->index, along->updates,
+                             along->dim, *reduction);
+  if (failed(result))
+    return failure();
+  if (isMean)
+    result = a.div(*result, includesSelf
+                                ? a.add(*counts, 1)
+                                : a.where(isReached, *counts, 1));
+  return c.give(*result, c.typeOf("self"));
 }
 
 /// Slices along `dim`: one for each index.

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "frontends/aten/Complex.h"
 #include "frontends/import/Freeze.h"
 #include "mlir/IR/Diagnostics.h"
 
@@ -14,6 +15,17 @@ using namespace mlir;
 namespace polyrank::frontends::aten {
 
 using archive::StoredTensor;
+
+std::string explainType(ScalarType type, Role role) {
+  if (isSupported(type) || (role == Role::Constant && isComplex(type)))
+    return "";
+  std::string text = "is " + nameOf(type) + ", which is not supported";
+  if (role == Role::Buffer && isComplex(type))
+    return text + " in a state dict; register it with persistent=False, or "
+                  "store torch.view_as_real of it";
+  return text + (isComplex(type) ? "; train torch.view_as_real of it"
+                                 : "; convert it to float32 or int64");
+}
 
 graph::Tensor load(MLIRContext *context, const MappedModel &model,
                    const StoredTensor &tensor) {
@@ -72,6 +84,37 @@ graph::Tensor load(MLIRContext *context, const MappedModel &model,
     llvm_unreachable("an entry of a type that is not supported");
   }
   return result;
+}
+
+/// A constant of complex numbers.
+static Value loadComplex(MLIRContext *context, const MappedModel &model,
+                         const StoredTensor &tensor) {
+  auto isDouble = tensor.type == ScalarType::ComplexDouble;
+  graph::Tensor parts[2] = {{toKnownType(context, ScalarType::Float),
+                             tensor.sizes},
+                            {toKnownType(context, ScalarType::Float),
+                             tensor.sizes}};
+  size_t i = 0;
+  archive::forEachElement(tensor, [&](uint64_t at) {
+    for (size_t part = 0; part < 2; ++part) {
+      const char *from = model.bytes.data() + at;
+      if (isDouble) {
+        double value;
+        std::memcpy(&value, from + part * sizeof(value), sizeof(value));
+        parts[part].floats[i] = static_cast<float>(value);
+      } else {
+        float value;
+        std::memcpy(&value, from + part * sizeof(value), sizeof(value));
+        parts[part].floats[i] = value;
+      }
+    }
+    ++i;
+  });
+  auto tensorOf = [&](graph::Tensor &part) {
+    return Value(std::make_shared<Tensor>(Imported(std::move(part)),
+                                          ScalarType::Float));
+  };
+  return Complex::of(tensorOf(parts[0]), tensorOf(parts[1]));
 }
 
 //===-- parameters -------------------------------------------------------===//
@@ -214,6 +257,10 @@ std::vector<Value> valuesOf(MLIRContext *context, const MappedModel &model,
   std::map<int64_t, Value> known;
   for (auto [entry, number] : llvm::zip_equal(entries, state.numbers)) {
     ScalarType type = entry.tensor.type;
+    if (number < 0 && isComplex(type)) {
+      values.push_back(loadComplex(context, model, entry.tensor));
+      continue;
+    }
     if (number < 0) {
       values.push_back(std::make_shared<Tensor>(
           Imported(load(context, model, entry.tensor)), type));
@@ -225,7 +272,8 @@ std::vector<Value> valuesOf(MLIRContext *context, const MappedModel &model,
       if (!isFloat(type) && entry.tensor.numElements() <= maxFolded)
         elements = load(context, model, entry.tensor);
       value->second =
-          Tensor::ofParameter(arguments[number], type, std::move(elements));
+          Tensor::ofParameter(arguments[number], type, std::move(elements),
+                              state.parameters[number].trainable);
     }
     values.push_back(value->second);
   }

@@ -23,10 +23,14 @@ struct MappedModel {
 
 enum class Role { Parameter, Buffer, Constant };
 
+/// Why an entry may not have the type ("is complex64, ..."), else "". Complex
+/// numbers may be constants.
+std::string explainType(ScalarType type, Role role);
+
 /// What an entry of the state is in the model.
 struct StateEntry {
   std::string name; // in the state dict: "h.0.attn.c_attn.weight"
-  /// Of a type that `isSupported`.
+  /// Of a type that may be, see `explainType`.
   archive::StoredTensor tensor;
   Role role = Role::Parameter;
 };

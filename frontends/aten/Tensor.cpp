@@ -15,12 +15,14 @@ Tensor::Tensor(Imported contents, ScalarType type, bool isWrappedNumber)
 }
 
 std::shared_ptr<Tensor> Tensor::ofParameter(mlir::Value argument,
-                                            ScalarType type, Imported known) {
+                                            ScalarType type, Imported known,
+                                            bool isTrained) {
   bool isKnown = bool(known);
   auto tensor = std::make_shared<Tensor>(
       isKnown ? std::move(known) : Imported(argument), type);
   tensor->storage->parameter = argument;
   tensor->storage->isKnownBuffer = isKnown;
+  tensor->storage->isTrained = isTrained;
   return tensor;
 }
 
@@ -213,8 +215,19 @@ void Tensor::write(Emitter &emit, const Imported &value) {
   Imported part = value;
   for (size_t i = views.size(); i-- > 0;)
     part = writeThrough(emit, wholes[i], part, views[i]);
-  storage->contents = part;
   ++storage->version;
+  if (storage->isTrained) {
+    // The new elements, with the gradient of the parameter: what is added to
+    // them is zero.
+    Imported leaf = storage->parameter,
+             next = emit.unary<graph::DetachOp>(emit.materialize(part));
+    storage->contents = emit.binary<graph::AddOp>(
+        next, emit.binary<graph::SubOp>(leaf,
+                                        emit.unary<graph::DetachOp>(leaf)));
+    emit.update(storage->parameter, next.value);
+    return;
+  }
+  storage->contents = part;
   cached = value;
   seen = storage->version;
   if (storage->parameter)

@@ -43,9 +43,13 @@ public:
   Tensor(Imported contents, ScalarType type, bool isWrappedNumber = false);
   /// What an argument of @forward holds. Integers that are `known` are looked
   /// at (shapes and masks are computed from them) as long as nothing writes
-  /// them.
-  static std::shared_ptr<Tensor>
-  ofParameter(mlir::Value argument, ScalarType type, Imported known = {});
+  /// them. `isTrained`: it is a leaf of PyTorch's autograd, and stays one where
+  /// the model writes it (under no_grad: autograd allows nothing else): what
+  /// reads it later has its gradient in the parameter itself.
+  static std::shared_ptr<Tensor> ofParameter(mlir::Value argument,
+                                             ScalarType type,
+                                             Imported known = {},
+                                             bool isTrained = false);
   static std::shared_ptr<Tensor>
   viewOf(Emitter &emit, const std::shared_ptr<Tensor> &base, View view);
 
@@ -84,7 +88,7 @@ private:
     Imported contents;
     mlir::Value parameter; // the argument that keeps it from step to step
     uint64_t version = 0;
-    bool isKnownBuffer = false, wasRead = false;
+    bool isKnownBuffer = false, isTrained = false, wasRead = false;
   };
   Tensor() = default;
 

@@ -15,7 +15,6 @@ StringRef explainUnsupported(StringRef name) {
   constexpr StringRef before = "; compute it before the data is given";
   constexpr StringRef quantized =
       "; train the model before it is quantised, and export that";
-  constexpr StringRef complex = "; compute with pairs of real numbers";
   if (name.starts_with("quantized::") || name.contains("quantize"))
     return quantized;
   if (name.starts_with("torchvision::"))
@@ -25,12 +24,7 @@ StringRef explainUnsupported(StringRef name) {
       .Cases({"aten::unique", "aten::_unique2", "aten::unique_consecutive",
               "aten::masked_select", "aten::unique_dim"},
              dynamic)
-      .Cases({"aten::stft", "aten::istft", "aten::fft_fft", "aten::fft_rfft",
-              "aten::fft_irfft", "aten::fft_ifft"},
-             before)
-      .Cases({"aten::complex", "aten::view_as_complex", "aten::view_as_real",
-              "aten::polar", "aten::real", "aten::imag"},
-             complex)
+      .Cases({"aten::istft", "aten::fft_hfft", "aten::fft_ihfft"}, before)
       .Cases({"aten::max_pool2d_with_indices", "aten::max_pool1d_with_indices",
               "aten::adaptive_max_pool2d"},
              "; leave return_indices out, or pool to a fixed size with "

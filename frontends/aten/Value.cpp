@@ -1,5 +1,6 @@
 // What a value of a PyTorch program stands for while the program is imported.
 
+#include "frontends/aten/Complex.h"
 #include "frontends/aten/Nested.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -83,6 +84,8 @@ std::string Value::describe() const {
     return "a list of " + std::to_string(getList().size());
   if (isTuple())
     return "a tuple of " + std::to_string(getTuple().size());
+  if (auto complex = asComplex(*this))
+    return "a complex tensor of " + toString(complex->real->getShape());
   return isDict() ? "a dict" : "an object";
 }
 

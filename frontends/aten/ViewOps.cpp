@@ -267,6 +267,9 @@ const OperatorRow rows[] = {
     {"t(Tensor(a) self) -> Tensor(a)", transposeMatrix},
     {"numpy_T(Tensor(a) self) -> Tensor(a)", transposeAll},
     {"mT(Tensor(a) self) -> Tensor(a)", transposeLast},
+    {"mH(Tensor(a) self) -> Tensor(a)", transposeLast},
+    {"matrix_H(Tensor(a) self) -> Tensor(a)", transposeLast},
+    {"adjoint(Tensor(a) self) -> Tensor(a)", transposeLast},
     {"movedim.int(Tensor(a) self, int source, int destination) -> "
      "Tensor(a)",
      moveDims},

@@ -2,7 +2,10 @@
 
 #include "frontends/emit/Functions.h"
 
+#include <cmath>
 #include <limits>
+
+#include "frontends/emit/Arithmetic.h"
 
 using namespace mlir;
 
@@ -127,6 +130,31 @@ Imported rootOf(Emitter &emit, const Imported &x) {
   return emit.select(isZero, constant(0), root);
 }
 
+Imported normOf(Emitter &emit, const Imported &x, double p,
+                ArrayRef<int64_t> dims) {
+  auto sumOf = [&](const Imported &y) {
+    return emit.reduce(ReductionKind::Sum, y, dims);
+  };
+  auto scalar = [&](double value) {
+    return emit.scalar(x.getElementType(), value);
+  };
+  Imported magnitude = emit.unary<graph::AbsOp>(x);
+  if (p == 2)
+    return rootOf(emit, sumOf(emit.binary<graph::MulOp>(x, x)));
+  if (p == 1)
+    return sumOf(magnitude);
+  if (std::isinf(p))
+    return emit.reduce(p > 0 ? ReductionKind::Max : ReductionKind::Min,
+                       magnitude, dims);
+  if (p == 0)
+    return sumOf(emit.convert(
+        emit.binaryOver<graph::CompareOp>(x, scalar(0), graph::Comparison::NE),
+        x.getElementType()));
+  return emit.binaryOver<graph::PowOp>(
+      sumOf(emit.binaryOver<graph::PowOp>(magnitude, scalar(p))),
+      scalar(1 / p));
+}
+
 Imported productOver(Emitter &emit, Imported x, ArrayRef<int64_t> dims) {
   for (int64_t dim : dims) {
     while (true) {
@@ -174,6 +202,20 @@ Imported logSumExpOf(Emitter &emit, const Imported &x, ArrayRef<int64_t> dims) {
   Imported sum =
       emit.reduce(ReductionKind::Sum, emit.unary<graph::ExpOp>(shifted), dims);
   return emit.binary<graph::AddOp>(emit.unary<graph::LogOp>(sum), max);
+}
+
+Imported logOfSum(Emitter &emit, const Imported &x, const Imported &y) {
+  Arithmetic a{emit};
+  Imported larger = emit.binary<graph::MaxOp>(x, y),
+           smaller = emit.binary<graph::MinOp>(x, y);
+  // Of two infinities the difference would be NaN.
+  Imported isFinite =
+      a.is(emit.unary<graph::AbsOp>(larger), graph::Comparison::LT,
+           std::numeric_limits<double>::infinity());
+  Imported distance = a.where(isFinite, a.sub(smaller, larger), 0);
+  Imported more = emit.unary<graph::LogOp>(
+      a.add(emit.unary<graph::ExpOp>(distance), 1));
+  return emit.select(isFinite, a.add(larger, more), larger);
 }
 
 Imported logSoftmaxOf(Emitter &emit, const Imported &x, int64_t dim) {

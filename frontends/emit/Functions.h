@@ -31,6 +31,12 @@ Imported rootOf(Emitter &emit, const Imported &x);
 /// Whether `value` is a sum of squares, or a product of such and constants.
 bool isSumOfSquares(mlir::Value value);
 
+/// (sum of |x|^p)^(1/p) over `dims`; with an infinite p the largest or smallest
+/// |x|, with p = 0 the number of elements that are not 0. With p = 2 there is
+/// no gradient at 0.
+Imported normOf(Emitter &emit, const Imported &x, double p,
+                llvm::ArrayRef<int64_t> dims);
+
 /// The product over `dims`, halves times halves: its gradient is right where
 /// elements are 0, which that of a quotient would not be.
 Imported productOver(Emitter &emit, Imported x, llvm::ArrayRef<int64_t> dims);
@@ -38,6 +44,10 @@ Imported productOver(Emitter &emit, Imported x, llvm::ArrayRef<int64_t> dims);
 /// log(sum(exp(x))) over `dims`, without overflow.
 Imported logSumExpOf(Emitter &emit, const Imported &x,
                      llvm::ArrayRef<int64_t> dims);
+
+/// log(exp(x) + exp(y)) of tensors of one shape, without overflow; of two
+/// infinities of one sign that infinity.
+Imported logOfSum(Emitter &emit, const Imported &x, const Imported &y);
 
 /// The logarithm of the softmax of `x` along `dim`.
 Imported logSoftmaxOf(Emitter &emit, const Imported &x, int64_t dim);

@@ -197,6 +197,18 @@ FailureOr<Imported> cumulativeSum(Emitter &emit, const Imported &x,
   return emit.reduce(sharding::ReductionKind::Sum, counted, axis);
 }
 
+Imported prefixScan(
+    Emitter &emit, Imported x, int64_t axis,
+    llvm::function_ref<Imported(const Imported &, const Imported &)> combine) {
+  int64_t size = x.getRank() ? x.getShape()[axis] : 1;
+  for (int64_t step = 1; step < size; step *= 2)
+    x = emit.concat({emit.slice(x, axis, 0, step),
+                     combine(emit.slice(x, axis, 0, size - step),
+                             emit.slice(x, axis, step, size))},
+                    axis);
+  return x;
+}
+
 Imported argExtremum(Emitter &emit, const Imported &x, int64_t axis,
                      bool largest, bool last) {
   using sharding::ReductionKind;

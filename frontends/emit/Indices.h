@@ -56,6 +56,14 @@ mlir::FailureOr<Imported> cumulativeSum(Emitter &emit, const Imported &x,
                                         int64_t axis, bool exclusive = false,
                                         bool reverse = false);
 
+/// result[j] = x[0] o x[1] o .. o x[j] along `axis`, for an associative
+/// `combine` of two tensors of one shape (what comes before, what comes after):
+/// log2(n) rounds, in each of which a result takes in the one 1, 2, 4, ..
+/// places before it (Hillis and Steele, 1986).
+Imported prefixScan(
+    Emitter &emit, Imported x, int64_t axis,
+    llvm::function_ref<Imported(const Imported &, const Imported &)> combine);
+
 /// The index (int64) of the largest or smallest element along a dim, which the
 /// result lacks: of the first one, or the `last`.
 Imported argExtremum(Emitter &emit, const Imported &x, int64_t axis,

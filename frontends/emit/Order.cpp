@@ -181,4 +181,34 @@ FailureOr<Ordered> takeInOrder(Emitter &emit, const Imported &x, int64_t k,
   return Ordered{*values, indices};
 }
 
+FailureOr<Imported> countBefore(Emitter &emit, const Imported &sorted,
+                                const Imported &values, bool right) {
+  Shape shape = values.getShape(), row = sorted.getShape();
+  if (row.empty())
+    return emit.fail("a sorted sequence without dims");
+  int64_t count = row.back();
+  bool isOne = row.size() == 1;
+  if (!isOne && (row.size() != shape.size() ||
+                 ArrayRef(row).drop_back() != ArrayRef(shape).drop_back()))
+    return emit.fail("values of " + toString(shape) +
+                     " in sorted sequences of " + toString(row));
+  // [.., m, n]
+  Shape pairs = shape, apart = shape, spread = row;
+  pairs.push_back(count);
+  apart.push_back(1);
+  if (!isOne)
+    spread.insert(spread.end() - 1, 1);
+  if (failed(emit.fits(pairs)))
+    return failure();
+  bool isValue = !sorted.isConstant() || !values.isConstant();
+  Imported isAfter = emit.binary<graph::CompareOp>(
+      emit.broadcast(emit.reshape(sorted, spread), pairs, isValue),
+      emit.broadcast(emit.reshape(values, apart), pairs, isValue),
+      right ? Comparison::GT : Comparison::GE);
+  return emit.reduce(ReductionKind::Sum,
+                     emit.convert(emit.unary<graph::NotOp>(isAfter),
+                                  emit.getBuilder().getI64Type()),
+                     {static_cast<int64_t>(shape.size())});
+}
+
 } // namespace polyrank::frontends

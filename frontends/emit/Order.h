@@ -24,4 +24,10 @@ struct Ordered {
 mlir::FailureOr<Ordered> takeInOrder(Emitter &emit, const Imported &x,
                                      int64_t k, int64_t dim, bool descending);
 
+/// For each element of `values` [.., m] the number of elements of `sorted`
+/// [.., n] (or [n], for all of them) that stand before it: of those less than
+/// it, or with `right` at most as large. Of NaN all n. In int64.
+mlir::FailureOr<Imported> countBefore(Emitter &emit, const Imported &sorted,
+                                      const Imported &values, bool right);
+
 } // namespace polyrank::frontends

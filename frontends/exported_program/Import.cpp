@@ -177,6 +177,9 @@ private:
         continue;
       if (value.isUnknown())
         return failure();
+      if (!current.isTensor())
+        return error() << "buffer `" << target << "` is " << current.describe()
+                       << ", which cannot change";
       const auto &tensor = current.getTensor();
       if (value.isTensor() && value.getTensor()->isSameAs(*tensor))
         return success(); // written in place
@@ -198,7 +201,8 @@ private:
 
   LogicalResult checkTransient() {
     for (size_t i = 0; i < entries.size(); ++i)
-      if (state.areTransient[i] && entries[i].getTensor()->isChanged())
+      if (state.areTransient[i] && entries[i].isTensor() &&
+          entries[i].getTensor()->isChanged())
         return error()
                << "buffer `" << state.entries[i].name
                << "` is changed by the model, but is not saved with it; "

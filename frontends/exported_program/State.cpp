@@ -18,15 +18,12 @@ Result<State> findState(const Archive &archive) {
                            : archive.findConstant(spec.target);
     if (!stored)
       return stored.error();
-    if (!aten::isSupported(stored->type))
-      return Error{archive.path() + ": `" + spec.target + "` is " +
-                   archive::nameOf(stored->type) +
-                   ", which is not supported; convert it to float32 or int64"};
-    state.entries.push_back({spec.target, std::move(*stored),
-                             spec.kind == Kind::Parameter
-                                 ? aten::Role::Parameter
-                             : isStored ? aten::Role::Buffer
-                                        : aten::Role::Constant});
+    aten::Role role = spec.kind == Kind::Parameter ? aten::Role::Parameter
+                      : isStored                   ? aten::Role::Buffer
+                                                   : aten::Role::Constant;
+    if (std::string why = aten::explainType(stored->type, role); !why.empty())
+      return Error{archive.path() + ": `" + spec.target + "` " + why};
+    state.entries.push_back({spec.target, std::move(*stored), role});
     state.names.push_back(spec.argument.text);
     state.areTransient.push_back(spec.kind == Kind::Buffer && !isStored);
   }

@@ -17,9 +17,8 @@ Value ModelState::convertTensor(const archive::PickledTensor &tensor,
     fail(stored.error().message);
     return {};
   }
-  if (!aten::isSupported(stored->type)) {
-    fail(archive.path() + ": tensor `" + path + "` is " +
-         archive::nameOf(stored->type) + ", which is not supported");
+  if (std::string why = aten::explainType(stored->type, role); !why.empty()) {
+    fail(archive.path() + ": tensor `" + path + "` " + why);
     return {};
   }
   if (entries.size() == maxEntries) {

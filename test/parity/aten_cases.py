@@ -1,8 +1,10 @@
 """The cases of test_aten.py by family: what each operator of the table computes, as PyTorch's own functions."""
 
+from aten_complex import COMPLEX, FOURIER
 from aten_elementwise import ACTIVATIONS, ARITHMETIC, COMPARISONS, CONVERSIONS, CREATION, FUNCTIONS
 from aten_indexing import INDEXING, SCATTERS
 from aten_layers import ATTENTION, CONVOLUTIONS, LOSSES, NORMS, POOLING, PRODUCTS, REDUCTIONS, RESIZES, STORED
+from aten_sampling import CUMULATIVE, DISTANCES, GRIDS, SOLVES, STATISTICS, WINDOWS
 from aten_views import IN_PLACE, JOINS, NUMBERS, VIEWS
 
 FAMILIES = {
@@ -27,4 +29,12 @@ FAMILIES = {
     "scatters": SCATTERS,
     "losses": LOSSES,
     "numbers": NUMBERS,
+    "cumulative": CUMULATIVE,
+    "statistics": STATISTICS,
+    "distances": DISTANCES,
+    "windows": WINDOWS,
+    "grids": GRIDS,
+    "solves": SOLVES,
+    "complex": COMPLEX,
+    "fourier": FOURIER,
 }

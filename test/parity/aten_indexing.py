@@ -97,6 +97,17 @@ SCATTERS = {
         lambda x, i, v: torch.scatter(x, 1, i, v, reduce="add"), X, fed(5, 3), floats(4, 3), gradient=False
     ),
     "scatter-reduce-prod": Case(lambda x, i, v: x.scatter_reduce(1, i, v, "prod"), X, fed(5, 3), floats(4, 3)),
+    **{
+        f"scatter-reduce-{how}-{'with' if own else 'without'}": Case(
+            lambda x, i, v, how=how, own=own: x.scatter_reduce(1, i, v, how, include_self=own), X, fed(5, 3),
+            floats(4, 3)
+        )
+        for how, own in (("sum", False), ("prod", False), ("amax", False), ("amin", False), ("mean", False),
+                         ("mean", True))
+    },
+    "scatter-reduce-integers": Case(
+        lambda x, i: x.int().scatter_reduce(1, i, i.int() - 7, "amax", include_self=False), X, fed(5, 3), gradient=False
+    ),
     "scatter-reduce-prod-rows": Case(lambda x, i, v: x.scatter_reduce(0, i, v, "prod"), X, fed(4, 5), floats(4, 5)),
     "scatter-multiply": Case(
         lambda x, i, v: torch.scatter(x, 1, i, v, reduce="multiply"), X, fed(5, 1), floats(4, 1), gradient=False

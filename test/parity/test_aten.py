@@ -146,7 +146,7 @@ ELSEWHERE = set("""
     replication_pad2d replication_pad3d row_stack sym_constrain_range sym_constrain_range_for_size tril_indices triu_indices
     _embedding_bag _embedding_bag_forward_only unsafe_split_with_sizes native_layer_norm native_group_norm native_batch_norm _native_batch_norm_legit
     _native_batch_norm_legit_no_training _native_batch_norm_legit_functional max_pool2d_with_indices max_pool3d_with_indices
-    _pack_padded_sequence _pad_packed_sequence gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell gelu_ relu6_
+    _pack_padded_sequence _pad_packed_sequence ctc_loss embedding_renorm_ gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell gelu_ relu6_
     """.split())
 
 

@@ -353,8 +353,8 @@ REFUSED = {
     ),
     "unknown-value": (edited(MODEL, lambda p: graph(p)["nodes"].pop(0) and None), "which nothing before it computes"),
     "unknown-operator": (
-        edited(MODEL, lambda p: graph(p)["nodes"][0].update(target="torch.ops.aten.fft_rfft.default")),
-        "aten::fft_rfft is not supported; compute it before the data is given: 1 node, `add`",
+        edited(MODEL, lambda p: graph(p)["nodes"][0].update(target="torch.ops.aten.istft.default")),
+        "aten::istft is not supported; compute it before the data is given: 1 node, `add`",
     ),
     "unknown-function": (
         edited(MODEL, lambda p: graph(p)["nodes"][0].update(target="math.gamma")),
