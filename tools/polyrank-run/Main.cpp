@@ -389,7 +389,7 @@ private:
   /// made, if there is one, else from where they began.
   Result<void> takeNewest() {
     if (!checkpoint)
-      return {};
+      return setResumed();
     const std::string &folder = options.checkpoints.folder;
     CheckpointChoice choice = newestCheckpoint(folder);
     for (const std::string &reason : choice.damaged)
