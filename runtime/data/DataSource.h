@@ -12,8 +12,8 @@ namespace polyrank::runtime {
 struct DataOptions {
   /// Files, patterns, and their weights: see findDataFiles.
   std::vector<std::string> paths;
-  /// Of the values in a file of raw tokens: uint8, uint16 or uint32. Empty: by
-  /// the file's name, see SampleFile.
+  /// Of the values in a file of raw tokens: uint8, uint16, uint32, int32 or
+  /// int64. Empty: by the file's name, see SampleFile.
   std::string tokenType = {};
   DocumentOptions documents = {};
   uint64_t batch = 1; // samples per step, over all ranks and microbatches

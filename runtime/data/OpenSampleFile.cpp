@@ -2,6 +2,7 @@
 
 #include "runtime/data/MegatronIndex.h"
 #include "runtime/data/SampleFile.h"
+#include "runtime/data/TokenTypes.h"
 
 #include "support/FileFormat.h"
 #include "support/Names.h"
@@ -17,40 +18,6 @@ namespace {
 
 constexpr const char *positionsName = "position_ids";
 constexpr const char *maskName = "attention_mask";
-
-/// The last suffix of a path, lower case, with its dot.
-std::string suffixOf(const std::string &path) {
-  size_t slash = path.rfind('/'), dot = path.rfind('.');
-  if (dot == std::string::npos || (slash != std::string::npos && dot < slash))
-    return "";
-  std::string suffix = path.substr(dot);
-  for (char &c : suffix)
-    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 'a' - 'A') : c;
-  return suffix;
-}
-
-Result<ValueType> tokenTypeOf(const std::string &path,
-                              const std::string &given) {
-  std::string name = given, suffix = suffixOf(path);
-  if (name.empty()) {
-    if (suffix == ".bin" || suffix == ".u16")
-      name = "uint16";
-    else if (suffix == ".u32")
-      name = "uint32";
-    else if (suffix == ".txt" || suffix == ".u8")
-      name = "uint8";
-    else
-      return Error{path + ": the name does not say what it holds; name "
-                          "it .txt (bytes), .bin (uint16 tokens), "
-                          ".u32, .npy or .npz, or give the type of its "
-                          "tokens: uint8, uint16 or uint32"};
-  }
-  auto type = valueTypeNamed(name);
-  if (type != ValueType::U8 && type != ValueType::U16 && type != ValueType::U32)
-    return Error{"tokens of type '" + name +
-                 "' are not read; use uint8, uint16 or uint32"};
-  return *type;
-}
 
 Result<StoredArray> openTokenFile(const std::string &path,
                                   const std::string &tokenType) {
@@ -118,6 +85,16 @@ std::string indexOf(const std::string &path) {
   return suffix == ".idx" ? path : "";
 }
 
+/// The size of the smallest table that ids of tokens are looked up in, or that
+/// they are classes of; 0 where none is known.
+int64_t vocabularyOf(std::span<const InputSpec> inputs) {
+  int64_t limit = 0;
+  for (const InputSpec &spec : inputs)
+    if (spec.name != positionsName && spec.range.limit > 0)
+      limit = limit == 0 ? spec.range.limit : std::min(limit, spec.range.limit);
+  return limit;
+}
+
 /// Whether labels that do not count are allowed there.
 bool canIgnore(const InputSpec &spec) {
   return spec.range.ignore != std::numeric_limits<int64_t>::min();
@@ -145,7 +122,14 @@ Result<SampleFile> SampleFile::open(const std::string &path,
     }
   }
   POLYRANK_ASSIGN(tokens, openTokenFile(path, tokenType));
-  return openTokens(std::move(tokens), {}, documents, inputs);
+  bool isRaw = !tokenType.empty() || suffixOf(path) != ".npy";
+  if (isRaw && tokenType.empty())
+    if (Result<void> checked = refuseWiderTokens(tokens, vocabularyOf(inputs));
+        !checked)
+      return checked.error();
+  POLYRANK_ASSIGN(file, openTokens(std::move(tokens), {}, documents, inputs));
+  file.isRaw = isRaw;
+  return std::move(file);
 }
 
 Result<SampleFile> SampleFile::openPair(const std::string &index,

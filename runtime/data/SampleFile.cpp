@@ -2,6 +2,8 @@
 
 #include "runtime/data/SampleFile.h"
 
+#include "runtime/data/TokenTypes.h"
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -99,8 +101,14 @@ Result<void> SampleFile::readValues(uint64_t sample, const Column &column,
   if (int64_t limit = column.spec.range.limit)
     takes += " in [0, " + std::to_string(limit) + ")" +
              describeIgnored(column.spec, bad->value);
+  std::string hint, limit = std::to_string(column.spec.range.limit);
+  if (isRaw && column.spec.range.limit > 0)
+    if (std::string fits = otherTypeThatFits(array, column.spec.range.limit);
+        !fits.empty())
+      hint = "; as " + fits + " the file's tokens are below " + limit +
+             ": is it --token-type " + fits + "?";
   return Error{describeValue(array, bad->value, first + bad->index, sample) +
-               ", but input '" + column.spec.name + "' takes " + takes};
+               ", but input '" + column.spec.name + "' takes " + takes + hint};
 }
 
 Result<void> SampleFile::findEnds(const TokenRows::Piece &piece,

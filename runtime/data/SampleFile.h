@@ -37,8 +37,8 @@ struct InputSpec {
 class SampleFile {
 public:
   /// Checks that the file has everything the inputs need, types and shapes
-  /// included. `tokenType` of the values in a file of raw tokens: uint8, uint16
-  /// or uint32; empty: by the file's name.
+  /// included. `tokenType` of the values in a file of raw tokens (tokenTypeOf);
+  /// empty: by the file's name, as long as its bytes can be that.
   static Result<SampleFile> open(const std::string &path,
                                  const std::string &tokenType,
                                  const DocumentOptions &documents,
@@ -116,6 +116,7 @@ private:
   uint64_t numSamples = 0;
   // Of tokens.
   bool isTokens = false;
+  bool isRaw = false; // and nothing in the file says of which type
   DocumentOptions documents;
   TokenRows rows;
   std::vector<uint64_t> documentEnds; // of a Megatron pair, where they matter

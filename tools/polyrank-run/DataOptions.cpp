@@ -50,8 +50,8 @@ CLI::Option *addDataOptions(CLI::App &app, RunOptions &options,
   app.add_option("more", texts.more)->expected(-1)->group("");
   app.add_option("--token-type", options.tokenType,
                  "Type of the tokens in --data, where its name does not say: "
-                 "uint8, uint16, uint32")
-      ->check(oneOf({"uint8", "uint16", "uint32"}))
+                 "uint8, uint16, uint32, int32, int64")
+      ->check(oneOf({"uint8", "uint16", "uint32", "int32", "int64"}))
       ->type_name("TYPE");
   app.add_option("--epochs", options.epochs,
                  "Instead of --steps: how often to go through the samples, as "

@@ -1,0 +1,162 @@
+// Types by name, and types by what the bytes look like.
+
+#include "runtime/data/TokenTypes.h"
+
+#include "support/Names.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+
+namespace polyrank::runtime {
+namespace {
+
+/// What --token-type takes.
+constexpr ValueType tokenTypes[] = {ValueType::U8, ValueType::U16,
+                                    ValueType::U32, ValueType::I32,
+                                    ValueType::I64};
+constexpr const char *namesOfTypes = "uint8, uint16, uint32, int32 or int64";
+
+// How much of a file is looked at: this many blocks, spread over it.
+constexpr int64_t blocks = 16, blockBytes = 4096;
+// Of fewer values nothing is concluded: a few may look like anything.
+constexpr size_t leastValues = 16;
+
+/// Some of the file's bytes, from places that are whole values of every type.
+Result<std::vector<std::byte>> sampleOf(const StoredArray &tokens) {
+  int64_t width = bytesOf(tokens.type()), bytes = tokens.elements() * width;
+  std::vector<std::byte> sample;
+  int64_t end = 0;
+  for (int64_t b = 0; b < blocks && end < bytes; ++b) {
+    int64_t even = (bytes - blockBytes) / (blocks - 1) * b / 8 * 8,
+            begin = std::max(end, even),
+            count = std::min(blockBytes, bytes - begin);
+    end = begin + count;
+    sample.resize(sample.size() + count);
+    if (Result<void> read = tokens.read(begin / width, count / width,
+                                        sample.data() + sample.size() - count);
+        !read)
+      return read.error();
+  }
+  return std::move(sample);
+}
+
+/// The value number `index` of so many bytes each.
+uint64_t valueAt(const std::vector<std::byte> &bytes, size_t index,
+                 size_t width) {
+  uint64_t value = 0;
+  std::memcpy(&value, bytes.data() + index * width, width);
+  return value;
+}
+
+/// Whether these are ids below `limit` of `width` bytes each, and would
+/// hardly be by chance if each were `narrow` bytes.
+bool areWider(const std::vector<std::byte> &sample, size_t narrow, size_t width,
+              uint64_t limit) {
+  size_t count = sample.size() / width;
+  // How large the upper parts may be. Narrow ids may all be below a large
+  // bound.
+  constexpr uint64_t largest = 8;
+  uint64_t bound = (limit - 1) >> (8 * narrow);
+  if (count < leastValues || bound >= largest)
+    return false;
+  bool anyLarger = false; // else both halves look alike
+  for (size_t v = 0; v < count; ++v) {
+    uint64_t value = valueAt(sample, v, width);
+    if (value >= limit)
+      return false;
+    anyLarger |= (value & ((uint64_t(1) << (8 * narrow)) - 1)) > bound;
+  }
+  return anyLarger;
+}
+
+} // namespace
+
+std::string suffixOf(const std::string &path) {
+  size_t slash = path.rfind('/'), dot = path.rfind('.');
+  if (dot == std::string::npos || (slash != std::string::npos && dot < slash))
+    return "";
+  std::string suffix = path.substr(dot);
+  for (char &c : suffix)
+    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 'a' - 'A') : c;
+  return suffix;
+}
+
+Result<ValueType> tokenTypeOf(const std::string &path,
+                              const std::string &given) {
+  std::string name = given, suffix = suffixOf(path);
+  if (name.empty()) {
+    if (suffix == ".bin" || suffix == ".u16")
+      name = "uint16";
+    else if (suffix == ".u32")
+      name = "uint32";
+    else if (suffix == ".txt" || suffix == ".u8")
+      name = "uint8";
+    else
+      return Error{fmt::format("{}: the name does not say what it holds; name "
+                               "it .txt (bytes), .bin (uint16 tokens), .u32, "
+                               ".npy or .npz, or give the type of its tokens: "
+                               "{}",
+                               path, namesOfTypes)};
+  }
+  std::optional<ValueType> type = valueTypeNamed(name);
+  if (!type || std::find(std::begin(tokenTypes), std::end(tokenTypes), *type) ==
+                   std::end(tokenTypes))
+    return Error{fmt::format("tokens of type '{}' are not read; use {}", name,
+                             namesOfTypes)};
+  return *type;
+}
+
+Result<void> refuseWiderTokens(const StoredArray &tokens, int64_t limit) {
+  size_t narrow = bytesOf(tokens.type());
+  uint64_t bytes = uint64_t(tokens.elements()) * narrow;
+  // Without a vocabulary the upper parts must be 0.
+  uint64_t below = limit > 0 ? uint64_t(limit) : uint64_t(1) << (8 * narrow);
+  std::vector<std::byte> sample;
+  for (size_t width : {8, 4, 2}) {
+    if (width <= narrow || bytes % width != 0)
+      continue;
+    if (sample.empty()) {
+      POLYRANK_ASSIGN(read, sampleOf(tokens));
+      sample = std::move(read);
+    }
+    if (!areWider(sample, narrow, width, below))
+      continue;
+    ValueType fits = width == 8   ? ValueType::I64
+                     : width == 4 ? ValueType::I32
+                                  : ValueType::U16;
+    return Error{fmt::format(
+        "{}: its name says {} tokens, but these are values of {} bytes each: "
+        "only the first of every {} {} values is more than {}, which is how "
+        "{} tokens are stored. Give --token-type {}, or --token-type {} if "
+        "they are meant so",
+        tokens.path(), nameOf(tokens.type()), width, width / narrow,
+        nameOf(tokens.type()), (below - 1) >> (8 * narrow),
+        width == 4 ? "uint32 and int32" : nameOf(fits), nameOf(fits),
+        nameOf(tokens.type()))};
+  }
+  return {};
+}
+
+std::string otherTypeThatFits(const StoredArray &tokens, int64_t limit) {
+  Result<std::vector<std::byte>> sample = sampleOf(tokens);
+  uint64_t bytes = uint64_t(tokens.elements()) * bytesOf(tokens.type());
+  if (!sample || sample->empty())
+    return "";
+  // Bytes fit nearly any vocabulary, so they come last. Ids of 32 bits are the
+  // same with a sign and without.
+  for (ValueType type :
+       {ValueType::U16, ValueType::I32, ValueType::I64, ValueType::U8}) {
+    size_t width = bytesOf(type), count = sample->size() / width;
+    if (width == size_t(bytesOf(tokens.type())) || bytes % width != 0)
+      continue;
+    bool fits = true;
+    for (size_t v = 0; fits && v < count; ++v)
+      fits = valueAt(*sample, v, width) < uint64_t(limit);
+    if (fits)
+      return nameOf(type);
+  }
+  return "";
+}
+
+} // namespace polyrank::runtime
