@@ -96,14 +96,8 @@ Result<void> Checker::checkSizes() {
   if (stages.empty())
     return Error{"a schedule without ranks"};
   int64_t numStages = schedule.coordinates.size();
-  // So that what is kept below is not more than what is there.
-  int64_t entries = 0;
-  for (const std::vector<Entry> &ofRank : schedule.ranks)
-    entries += ofRank.size();
-  if (numStages * schedule.microbatches > 2 * entries)
-    return Error{number(entries) + " entries for " + number(numStages) +
-                 " stages and " + number(schedule.microbatches) +
-                 " microbatches: most are missing"};
+  if (auto ok = checkMostAreThere(schedule); !ok)
+    return ok;
   for (auto [from, to] : options.skips)
     if (from < 0 || from >= to || to >= numStages)
       return Error{"a transfer from stage " + number(from) + " to " +

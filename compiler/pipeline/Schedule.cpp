@@ -185,6 +185,19 @@ polyrank::pipeline::getStagesOfRanks(const Schedule &schedule) {
   return stages;
 }
 
+Result<void> polyrank::pipeline::checkMostAreThere(const Schedule &schedule) {
+  int64_t numStages = schedule.coordinates.size(), entries = 0;
+  for (const std::vector<Entry> &ofRank : schedule.ranks)
+    entries += ofRank.size();
+  int64_t needed = 0;
+  if (__builtin_mul_overflow(numStages, schedule.microbatches, &needed) ||
+      needed > 2 * entries)
+    return Error{number(entries) + " entries for " + number(numStages) +
+                 " stages and " + number(schedule.microbatches) +
+                 " microbatches: most are missing"};
+  return {};
+}
+
 std::string polyrank::pipeline::toString(const Entry &entry) {
   const char *letter = entry.part == Part::Forward          ? "F"
                        : entry.part == Part::BackwardWeight ? "W"

@@ -77,6 +77,11 @@ Result<std::vector<int64_t>> getCoordinates(std::string_view text,
 /// The stages of each rank, in ascending order: by chunk.
 std::vector<std::vector<int64_t>> getStagesOfRanks(const Schedule &schedule);
 
+/// Fails where more than half of what its stages run for its microbatches is
+/// missing, for one microbatch number alone may be as large as it likes. What is
+/// kept for each stage and microbatch is then a small multiple of the entries.
+Result<void> checkMostAreThere(const Schedule &schedule);
+
 /// `F0.3`: part, chunk, microbatch. B is the whole backward, or of two parts
 /// the first; W is the second.
 std::string toString(const Entry &entry);

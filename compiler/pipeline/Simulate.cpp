@@ -87,10 +87,8 @@ private:
 
 Result<void> Run::checkTimes() const {
   size_t numStages = schedule.coordinates.size();
-  if (int64_t(numStages) * schedule.microbatches > mostEntries)
-    return Error{number(numStages) + " stages of " +
-                 number(schedule.microbatches) + " microbatches are more than " +
-                 number(mostEntries) + " entries"};
+  if (auto ok = checkMostAreThere(schedule); !ok)
+    return ok;
   if (times.stages.size() != 1 && times.stages.size() != numStages)
     return Error{"times of " + number(times.stages.size()) +
                  " stages, and the schedule has " + number(numStages)};

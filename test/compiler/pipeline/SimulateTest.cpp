@@ -215,7 +215,10 @@ TEST(Simulate, TimesThatDoNotFitAreRefused) {
   Schedule large = read("F1048575\n");
   large.coordinates.assign(16, 0);
   EXPECT_EQ(getError(large, {}),
-            "16 stages of 1048576 microbatches are more than 8388608 entries");
+            "1 entries for 16 stages and 1048576 microbatches: most are "
+            "missing");
+  EXPECT_EQ(getError(read("F104828\n"), {}),
+            "1 entries for 1 stages and 104829 microbatches: most are missing");
   Schedule bad = schedule;
   bad.ranks[1][0].microbatch = 2;
   EXPECT_EQ(getError(bad, {}), "rank 1 has no F0.2");
