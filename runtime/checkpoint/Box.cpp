@@ -3,7 +3,7 @@
 #include "runtime/checkpoint/Box.h"
 
 #include <algorithm>
-#include <map>
+#include <random>
 
 namespace polyrank::runtime {
 
@@ -58,21 +58,33 @@ std::vector<Box> subtract(const Box &whole, std::span<const Box> parts) {
   return left;
 }
 
+namespace {
+
+/// Arithmetic modulo the prime 2^61 - 1.
+/// @{
+constexpr uint64_t prime = (uint64_t(1) << 61) - 1;
+
+uint64_t multiply(uint64_t a, uint64_t b) {
+  return static_cast<uint64_t>(static_cast<unsigned __int128>(a) * b % prime);
+}
+uint64_t subtractModulo(uint64_t a, uint64_t b) {
+  return (a + prime - b) % prime;
+}
+/// @}
+
+std::mt19937_64 newGenerator() {
+  std::random_device device;
+  std::seed_seq seed{device(), device(), device(), device()};
+  return std::mt19937_64(seed);
+}
+
+} // namespace
+
 Result<void> checkTiling(std::span<const int64_t> shape,
                          std::span<const Box> boxes) {
   int64_t all = 1, sum = 0;
   for (int64_t size : shape)
     all *= size;
-  std::vector<size_t> split; // dims that some box has a part of
-  for (size_t d = 0; d < shape.size(); ++d)
-    if (std::any_of(boxes.begin(), boxes.end(), [&](const Box &box) {
-          return box.sizes[d] != shape[d];
-        }))
-      split.push_back(d);
-  // A box has two to the power of this many corners.
-  constexpr size_t mostSplit = 10;
-  if (split.size() > mostSplit)
-    return Error{"more than 10 of its dims are split"};
   for (const Box &box : boxes) {
     // Saturates: boxes that lie on each other may have any number of elements.
     if (__builtin_add_overflow(sum, box.elements(), &sum) || sum > all)
@@ -82,27 +94,47 @@ Result<void> checkTiling(std::span<const int64_t> shape,
     return Error{"elements are missing"};
   // How often each element is there is a function over the tensor, and equals
   // one everywhere if and only if its mixed differences do: a box contributes
-  // +1 or -1 at each of its corners, and where boxes meet these cancel.
-  std::map<std::vector<int64_t>, int64_t> corners;
-  auto add = [&](const Box &box, int64_t sign) {
-    for (uint64_t corner = 0; corner < uint64_t(1) << split.size(); ++corner) {
-      std::vector<int64_t> at;
-      int64_t each = sign;
-      for (size_t s = 0; s < split.size(); ++s) {
-        bool end = corner >> s & 1;
-        at.push_back(box.offsets[split[s]] + (end ? box.sizes[split[s]] : 0));
-        each = end ? -each : each;
-      }
-      auto place = corners.try_emplace(std::move(at), 0).first;
-      if ((place->second += each) == 0)
-        corners.erase(place);
+  // +1 or -1 at each of its corners, and where boxes meet these cancel. With a
+  // variable for each coordinate of each dim, a corner is a product of
+  // variables, and the corners of a box together are the product over the dims
+  // of (variable of its begin - variable of its end). The sum of these products
+  // over the boxes, minus that of the whole tensor, is the zero polynomial if
+  // and only if the boxes tile. Its degree is the rank, at most 32, so at random
+  // values of the variables a sum that is not zero is taken for zero with a
+  // probability of at most 32 / 2^61 (Schwartz 1980, Zippel 1979). The values
+  // are drawn anew for each call: who writes a manifest cannot know them.
+  std::mt19937_64 generator = newGenerator();
+  std::vector<uint64_t> products(boxes.size(), 1);
+  uint64_t whole = 1;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    std::vector<int64_t> ends{0, shape[d]};
+    for (const Box &box : boxes) {
+      ends.push_back(box.offsets[d]);
+      ends.push_back(box.offsets[d] + box.sizes[d]);
     }
-  };
-  for (const Box &box : boxes)
-    add(box, 1);
-  if (all > 0)
-    add(wholeBox(shape), -1);
-  if (!corners.empty())
+    std::sort(ends.begin(), ends.end());
+    ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+    std::vector<uint64_t> values(ends.size());
+    std::uniform_int_distribution<uint64_t> anyValue(0, prime - 1);
+    for (uint64_t &value : values)
+      value = anyValue(generator);
+    auto valueOf = [&](int64_t end) {
+      return values[std::lower_bound(ends.begin(), ends.end(), end) -
+                    ends.begin()];
+    };
+    auto difference = [&](int64_t begin, int64_t end) {
+      return subtractModulo(valueOf(begin), valueOf(end));
+    };
+    for (size_t b = 0; b < boxes.size(); ++b)
+      products[b] = multiply(
+          products[b], difference(boxes[b].offsets[d],
+                                  boxes[b].offsets[d] + boxes[b].sizes[d]));
+    whole = multiply(whole, difference(0, shape[d]));
+  }
+  uint64_t rest = whole;
+  for (uint64_t product : products)
+    rest = subtractModulo(rest, product);
+  if (rest != 0)
     return Error{"some elements are there more than once, and others not at all"};
   return {};
 }

@@ -250,5 +250,39 @@ TEST(Box, WhatIsLeftTilesTheRest) {
                                            std::vector<int64_t>(11, 1)}}));
 }
 
+/// A matrix whose boxes are its elements, but that one lies on another, which
+/// leaves a hole.
+TEST(Box, AnOverlapBesideAHoleOfItsSizeIsFound) {
+  constexpr int64_t rows = 200, columns = 100;
+  std::vector<int64_t> shape{rows, columns};
+  std::vector<Box> boxes;
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = 0; column < columns; ++column)
+      boxes.push_back({{row, column}, {1, 1}});
+  EXPECT_TRUE(checkTiling(shape, boxes));
+  boxes[77].offsets = boxes[12345].offsets;
+  auto tiled = checkTiling(shape, boxes);
+  ASSERT_FALSE(tiled);
+  EXPECT_EQ(tiled.error().message,
+            "some elements are there more than once, and others not at all");
+}
+
+// A box of many dims has two to the power of them corners, which are not looked
+// at one by one: 32,768 boxes of 15 dims have a billion of them.
+TEST(Box, ManyBoxesOfManyDimsAreChecked) {
+  constexpr size_t rank = 15;
+  std::vector<int64_t> shape(rank, 2);
+  std::vector<Box> boxes;
+  for (int64_t number = 0; number < int64_t(1) << rank; ++number) {
+    Box box{std::vector<int64_t>(rank, 0), std::vector<int64_t>(rank, 1)};
+    for (size_t d = 0; d < rank; ++d)
+      box.offsets[d] = number >> d & 1;
+    boxes.push_back(std::move(box));
+  }
+  EXPECT_TRUE(checkTiling(shape, boxes));
+  boxes.back() = boxes.front();
+  EXPECT_FALSE(checkTiling(shape, boxes));
+}
+
 } // namespace
 } // namespace polyrank::runtime::test
