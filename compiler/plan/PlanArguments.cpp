@@ -1,8 +1,12 @@
 // The arguments of a plan: what each is, where its shard lies, where the user's
 // file stores it.
 
+#include <set>
+#include <string>
+
 #include "compiler/plan/PlanBuilder.h"
 #include "dialects/graph/Boundary.h"
+#include "dialects/graph/ParameterSymbols.h"
 #include "dialects/graph/Symbols.h"
 #include "support/DType.h"
 #include "support/EnumNames.h"
@@ -138,26 +142,37 @@ private:
 };
 } // namespace
 
-/// The logical parameters of one stored tensor are numbered, in whatever programs
-/// they are.
+/// Data is found by an input's name, so an input keeps it. What else has the
+/// name of an input, or that of an argument before it (the logical parameters
+/// of one stored tensor do), gets a number behind it, whatever programs it is
+/// in.
 Names::Names(ArrayRef<func::FuncOp> functions, fb::PlanT &plan) : plan(plan) {
+  std::set<std::string> taken;
+  std::set<int64_t> inputs;
   for (func::FuncOp function : functions) {
     graph::Boundary boundary(function);
-    for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      if (boundary.isKept(i) ||
-          boundary.getArgument<graph::LearningRateAttr>(i))
-        names[getNumber(function, i)] = boundary.getName(i);
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      int64_t number = getNumber(function, i);
+      names[number] = boundary.getName(i);
+      if (!boundary.getArgument<graph::InputAttr>(i))
+        continue;
+      inputs.insert(number);
+      taken.insert(names[number]);
+    }
   }
   std::map<std::string, int> uses;
-  for (auto &[number, name] : names)
-    if (int use = uses[name]++)
-      name += ":" + std::to_string(use);
+  for (auto &[number, name] : names) {
+    std::string unique = name;
+    while (!inputs.contains(number) && !taken.insert(unique).second)
+      unique = name + ":" + std::to_string(++uses[name]);
+    name = unique;
+  }
 }
 
 LogicalResult Names::writeStored(graph::ParameterOp parameter) {
   auto type = cast<RankedTensorType>(parameter.getType());
   auto stored = std::make_unique<fb::StoredTensorT>();
-  stored->name = parameter.getSymName().str();
+  stored->name = graph::nameOf(parameter.getSymName()).str();
   stored->shape.assign(type.getShape().begin(), type.getShape().end());
   FailureOr<fb::DType> dtype = getDType(parameter, type.getElementType());
   if (failed(dtype))
@@ -246,24 +261,23 @@ LogicalResult ArgumentWriter::write(BlockArgument argument) {
   result->buffer = getReference(argument);
 
   unsigned number = argument.getArgNumber();
-  result->name = boundary.getName(number);
+  result->name = names.get(function, number);
   if (auto parameter = boundary.getArgument<graph::ParameterAttr>(number)) {
     auto op = symbols.lookup<graph::ParameterOp>(parameter.getSymbol());
     if (!op)
       return function.emitOpError(boundary.describe(number))
              << " is no graph.parameter of the module";
-    writeView(*result, argument, result->name);
-    result->name = names.get(function, number);
+    writeView(*result, argument,
+              graph::nameOf(parameter.getSymbol().getValue()));
     result->role = fb::Role::Parameter;
     result->trainable = op.getTrainable();
   } else if (auto state = boundary.getArgument<graph::StateAttr>(number)) {
-    result->name = names.get(function, number);
     result->role = fb::Role::State;
     if (state.getInit())
       result->init = state.getInit().getValueAsDouble();
+    result->state_suffix = state.getSuffix().str();
     if (state.getOf()) {
-      result->state_of = state.getOf().getValue().str();
-      result->state_suffix = state.getSuffix().str();
+      result->state_of = graph::nameOf(state.getOf().getValue()).str();
       // That of another shape has none of the parameter's elements.
       if (auto op = symbols.lookup<graph::ParameterOp>(state.getOf());
           state.getView() || !op ||
@@ -275,7 +289,6 @@ LogicalResult ArgumentWriter::write(BlockArgument argument) {
     result->role = fb::Role::Seed;
   } else if (auto rate =
                  boundary.getArgument<graph::LearningRateAttr>(number)) {
-    result->name = names.get(function, number);
     result->role = fb::Role::LearningRate;
     result->relative = !!rate.getScale();
     FloatAttr own = rate.getScale() ? rate.getScale() : rate.getBase();

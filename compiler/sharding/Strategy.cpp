@@ -4,6 +4,7 @@
 
 #include "compiler/sharding/Why.h"
 #include "dialects/graph/Boundary.h"
+#include "dialects/graph/ParameterSymbols.h"
 #include "dialects/graph/Provenance.h"
 #include "dialects/graph/Symbols.h"
 #include "dialects/pipeline/Pipeline.h"
@@ -201,7 +202,7 @@ LogicalResult Strategy::constrainArgument(unsigned argument,
   SmallVector<DimUse> uses(type.getRank());
   std::string name;
   if (parameter) {
-    name = parameter.getSymName().str();
+    name = graph::nameOf(parameter.getSymName()).str();
     auto stored = cast<RankedTensorType>(parameter.getType());
     if (failed(checkDims(pattern, name, stored.getShape())))
       return failure();
@@ -325,7 +326,7 @@ LogicalResult Strategy::add(const ShardPattern &pattern) {
         parameter = symbols.lookup<graph::ParameterOp>(role.getSymbol());
         if (!parameter)
           continue;
-        known.push_back(parameter.getSymName().str());
+        known.push_back(graph::nameOf(parameter.getSymName()).str());
         if (ArrayAttr aliases = parameter.getAliasesAttr())
           for (auto alias : aliases.getAsRange<StringAttr>())
             known.push_back(alias.str());

@@ -3,6 +3,7 @@
 #include "compiler/training/Forward.h"
 #include "compiler/training/Passes.h"
 #include "compiler/training/StepBuilder.h"
+#include "dialects/graph/ParameterSymbols.h"
 #include "dialects/graph/Symbols.h"
 #include "support/Names.h"
 #include "llvm/Support/InterleavedRange.h"
@@ -62,7 +63,7 @@ LogicalResult StepBuilder::classify() {
     Parameter &parameter = parameters.emplace_back();
     parameter.forward = argument;
     parameter.stored = stored;
-    parameter.name = symbol.str();
+    parameter.name = graph::nameOf(symbol).str();
     parameter.names = getNames(stored);
     parameter.trainable =
         stored.getTrainable() &&

@@ -2,6 +2,7 @@
 
 #include "compiler/training/StoredView.h"
 
+#include "dialects/graph/ParameterSymbols.h"
 #include "llvm/Support/InterleavedRange.h"
 
 using namespace mlir;
@@ -92,7 +93,7 @@ FailureOr<StoredView> StoredView::get(const UpdatedTensor &tensor) {
     isInside &= end < size;
   if (!isInside)
     return op.emitError("'")
-               << op.getSymName() << "' ["
+               << graph::nameOf(op.getSymName()) << "' ["
                << llvm::interleaved(result.stored)
                << "] is taken apart by the model across its dims, so its rows "
                   "and columns are not known; choose an optimizer that does "

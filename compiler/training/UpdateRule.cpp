@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "dialects/graph/ParameterSymbols.h"
 #include "llvm/Support/GlobPattern.h"
 
 using namespace mlir;
@@ -19,7 +20,7 @@ Value polyrank::training::buildNumber(Parts &parts, double value) {
 
 SmallVector<std::string>
 polyrank::training::getNames(graph::ParameterOp stored) {
-  SmallVector<std::string> names{stored.getSymName().str()};
+  SmallVector<std::string> names{graph::nameOf(stored.getSymName()).str()};
   if (ArrayAttr aliases = stored.getAliasesAttr())
     for (auto alias : aliases.getAsRange<StringAttr>())
       names.push_back(alias.str());

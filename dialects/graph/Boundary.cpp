@@ -2,6 +2,7 @@
 
 #include "dialects/graph/Boundary.h"
 
+#include "dialects/graph/ParameterSymbols.h"
 #include "dialects/graph/Symbols.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "support/LearningRate.h"
@@ -35,7 +36,7 @@ void GraphDialect::registerAttributes() {
 }
 
 std::string StateAttr::getName() {
-  return (getOf() ? getOf().getValue() + "." + getSuffix().getValue()
+  return (getOf() ? nameOf(getOf().getValue()) + "." + getSuffix().getValue()
                   : Twine(getSuffix().getValue()))
       .str();
 }
@@ -166,7 +167,7 @@ static std::pair<StringRef, std::string> kindAndName(Attribute role) {
   using Pair = std::pair<StringRef, std::string>;
   return TypeSwitch<Attribute, Pair>(role)
       .Case([](ParameterAttr role) {
-        return Pair("parameter", role.getSymbol().getValue().str());
+        return Pair("parameter", nameOf(role.getSymbol().getValue()).str());
       })
       .Case([](StateAttr role) { return Pair("state", role.getName()); })
       .Case([](InputAttr role) { return Pair("input", role.getName().str()); })

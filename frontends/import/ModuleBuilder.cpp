@@ -5,6 +5,7 @@
 #include <map>
 
 #include "dialects/graph/Boundary.h"
+#include "dialects/graph/ParameterSymbols.h"
 #include "mlir/IR/Verifier.h"
 
 using namespace mlir;
@@ -52,14 +53,14 @@ void ModuleBuilder::createFunction(ArrayRef<ParameterSpec> parameters,
                                    parameter.aliases.end());
     graph::ParameterOp::create(
         builder, NameLoc::get(builder.getStringAttr(parameter.name)),
-        parameter.name, parameter.stored, parameter.span.path,
+        graph::symbolOf(parameter.name), parameter.stored, parameter.span.path,
         static_cast<int64_t>(parameter.span.offset),
         static_cast<int64_t>(parameter.span.length), parameter.trainable,
         aliases.empty() ? ArrayAttr() : builder.getStrArrayAttr(aliases),
         parameter.transposed, parameter.value);
     addArgument(
         graph::ParameterAttr::get(
-            FlatSymbolRefAttr::get(&context, parameter.name)),
+            FlatSymbolRefAttr::get(&context, graph::symbolOf(parameter.name))),
         parameter.name,
         RankedTensorType::get(parameter.stored.getShape(), parameter.computed));
   }

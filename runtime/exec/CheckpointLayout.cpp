@@ -229,9 +229,13 @@ CheckpointName checkpointNameOf(const plan::Plan &plan,
             plan.stored()->Get(argument.view()->stored())->name()->str(),
             {},
             {}};
-  if (!argument.state_of()) // of the step as a whole
-    return {TensorRole::State, argument.name()->str(), {},
-            argument.name()->str()};
+  // Of the step as a whole: its argument may have given way to an input of that
+  // name.
+  if (!argument.state_of()) {
+    std::string name = argument.state_suffix() ? textOf(argument.state_suffix())
+                                               : argument.name()->str();
+    return {TensorRole::State, name, {}, name};
+  }
   std::string parameter =
       argument.view()
           ? plan.stored()->Get(argument.view()->stored())->name()->str()

@@ -3,11 +3,14 @@
 
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/ParameterSymbols.h"
 #include "dialects/sharding/Sharding.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 #include "gtest/gtest.h"
+
+#include <set>
 
 using namespace mlir;
 using namespace polyrank;
@@ -60,6 +63,24 @@ TEST_F(BoundaryTest, ResultsStayTiedWhenAnArgumentIsErased) {
   graph::Boundary(function).eraseArgument(0);
   EXPECT_EQ(replaced(), (std::vector<unsigned>{1, 0}));
   EXPECT_EQ(graph::Boundary(function).getName(1), "b");
+}
+
+TEST(ParameterSymbols, KeepNamesOfTheModelApartFromTheCompilersOwn) {
+  std::set<std::string> symbols;
+  std::vector<std::string> names = {
+      "step",           "step_1", "forward",     "kernel",    "kernel.add",
+      "parameter:step", "w",      "step.weight", "step_size", "kernels"};
+  for (const std::string &name : names) {
+    std::string symbol = graph::symbolOf(name);
+    EXPECT_EQ(graph::nameOf(symbol), name);
+    symbols.insert(symbol);
+  }
+  EXPECT_EQ(symbols.size(), names.size());
+  for (const char *own : {"step", "step_1", "forward", "kernel", "kernel.add"})
+    EXPECT_FALSE(symbols.contains(own)) << own;
+  // Others are as the user has them.
+  for (const char *name : {"w", "step.weight", "step_size", "kernels"})
+    EXPECT_TRUE(symbols.contains(name)) << name;
 }
 
 } // namespace
