@@ -76,9 +76,10 @@ public:
     separateMerged(model, record, consumers, state);
     recoverBiases(model, record, state);
     recoverGates(model, record, state);
+    if (parameters)
+      parameters->addMissing();
     adoptUnused(model, record, state);
     if (parameters) {
-      parameters->addMissing();
       recoverNorms(model, record, *named, *parameters, state);
     }
     recoverFolded(model, record, consumers,

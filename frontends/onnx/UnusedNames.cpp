@@ -36,18 +36,14 @@ static std::optional<size_t> findTiedBias(const ModelState &state,
   return found;
 }
 
-/// The only matrix that is tied, for the weight of a module that has no other
-/// state. An optimizer leaves out weights of modules that were called: then
-/// it must have the name of such a module.
-static std::optional<size_t> findTiedEmbedding(const ExportRecord &record,
-                                               const ModelState &state,
-                                               StringRef name) {
-  if (leafOf(name) != "weight")
-    return std::nullopt;
+/// The only matrix that is tied, for a weight called `shared`: such a module
+/// comes before all others that have the matrix, and has no other state.
+static std::optional<size_t> findShared(const ExportRecord &record,
+                                        const ModelState &state,
+                                        StringRef name) {
   StringRef module = moduleOf(name);
-  for (const StateEntry &entry : record.getState())
-    if (entry.name != name && moduleOf(entry.name) == module)
-      return std::nullopt;
+  if (leafOf(name) != "weight" || leafOf(module) != "shared")
+    return std::nullopt;
   std::optional<size_t> found;
   for (auto [index, parameter] : enumerate(state.parameters)) {
     if (!isTied(parameter) || parameter.tensor->dims.size() != 2)
@@ -56,15 +52,20 @@ static std::optional<size_t> findTiedEmbedding(const ExportRecord &record,
       return std::nullopt;
     found = index;
   }
-  if (!found || !record.isOptimized() || leafOf(module) == "shared")
-    return found;
+  if (!found)
+    return std::nullopt;
   const Parameter &parameter = state.parameters[*found];
-  auto isAlike = [&](StringRef other) {
-    return leafOf(moduleOf(other)) == leafOf(module);
-  };
-  return isAlike(parameter.name) || any_of(parameter.aliases, isAlike)
-             ? found
-             : std::nullopt;
+  bool isBefore = false;
+  for (const StateEntry &entry : record.getState()) {
+    if (entry.name != name && moduleOf(entry.name) == module)
+      return std::nullopt;
+    bool isOther = entry.name == parameter.name ||
+                   is_contained(parameter.aliases, entry.name);
+    if (isOther && !isBefore)
+      return std::nullopt;
+    isBefore |= entry.name == name;
+  }
+  return found;
 }
 
 void adoptUnused(const Model &model, const ExportRecord &record,
@@ -82,7 +83,7 @@ void adoptUnused(const Model &model, const ExportRecord &record,
       continue;
     std::optional<size_t> index = findTiedBias(state, entry.name);
     if (!index && !called.contains(moduleOf(entry.name)))
-      index = findTiedEmbedding(record, state, entry.name);
+      index = findShared(record, state, entry.name);
     if (!index)
       continue;
     adopted[*index].push_back(entry.name);

@@ -57,6 +57,22 @@ class Unused(Encoder):
         self.spare = nn.Linear(8, 8)
 
 
+class Towers(nn.Module):
+    """As a model of vision and language that is given text alone: nothing calls `vision`, whose weight has the shape of the
+    tied matrix, nor `narrow` and `other.shared`."""
+
+    def __init__(self):
+        super().__init__()
+        self.vision, self.narrow = nn.Linear(8, 12, bias=False), nn.Linear(8, 4, bias=False)
+        self.embed, self.head = nn.Embedding(12, 8), nn.Linear(8, 12, bias=False)
+        self.head.weight = self.embed.weight
+        self.mix = nn.Linear(8, 8)
+        self.other = nn.ModuleDict({"shared": nn.Embedding(12, 8), "embed": nn.Embedding(12, 8)})
+
+    def forward(self, ids):
+        return self.head(self.mix(self.embed(ids)))
+
+
 def train(model, folder, **options):
     torch.onnx.export(model, (torch.zeros(4, 6, dtype=torch.int64),), folder / "model.onnx", input_names=["ids"],
                       output_names=["logits"], dynamo=True, verbose=False, **options)
@@ -90,6 +106,17 @@ def test_tied_layers_of_old_exports_are_saved_under_their_names(tmp_path, make):
     assert set(missing) <= {"lm_head.decoder.bias", "lm_head.bias"} and not unexpected
     if make is Decoder:
         model.load_state_dict(tensors, strict=True)
+
+
+@pytest.mark.parametrize("optimize", [False, True])
+def test_a_weight_that_nothing_uses_is_no_name_of_a_tied_matrix(tmp_path, optimize):
+    torch.manual_seed(1)
+    model = Towers()
+    tensors, said = train(model, tmp_path, optimize=optimize)
+    missing, unexpected = model.load_state_dict(tensors, strict=False)
+    unused = {"vision.weight", "narrow.weight", "other.shared.weight", "other.embed.weight"}
+    assert set(missing) == unused and not unexpected
+    assert "taken as a further name" not in said and all(name in said for name in unused)
 
 
 def test_what_is_not_used_and_not_tied_is_not_made_up(tmp_path):
